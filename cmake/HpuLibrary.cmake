@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+# Helpers that every folder uses, so that a target's CMakeLists.txt is a list of files and names.
+
+# hpu_library(NAME SOURCES ... DEPS ...): a static, position-independent part of a shipped library.
+function(hpu_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+                                            ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include)
+  target_compile_options(${name} PRIVATE ${HPU_WARNINGS})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+endfunction()
+
+# The compile options of a file that includes MLIR: no exceptions, and MLIR's headers as system ones.
+function(hpu_uses_mlir name)
+  target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_include_directories(${name} PUBLIC ${PROJECT_BINARY_DIR})
+  target_compile_options(${name} PRIVATE -fno-exceptions)
+  target_compile_definitions(${name} PUBLIC ${LLVM_DEFINITIONS_LIST})
+  # The shared libraries only: upstream's helpers would pull 138 MB of static ones into each tool.
+  target_link_libraries(${name} PUBLIC MLIR LLVM)
+endfunction()
+
+# hpu_mlir_library(NAME SOURCES ... DEPS ... [TABLEGEN targets]): a part of the compiler.
+function(hpu_mlir_library name)
+  cmake_parse_arguments(ARG "NO_PCH" "" "SOURCES;DEPS;PRIVATE_DEPS;TABLEGEN" ${ARGN})
+  hpu_library(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} PRIVATE_DEPS ${ARG_PRIVATE_DEPS})
+  hpu_uses_mlir(${name})
+  if(TARGET hpu_mlir_pch AND NOT ARG_NO_PCH)
+    target_precompile_headers(${name} REUSE_FROM hpu_mlir_pch)
+  endif()
+  if(TARGET hpu_dialects_gen)
+    add_dependencies(${name} hpu_dialects_gen)
+  endif()
+  if(ARG_TABLEGEN)
+    add_dependencies(${name} ${ARG_TABLEGEN})
+  endif()
+endfunction()
+
+# hpu_shared_library(NAME PARTS ... [VERSION_SCRIPT file]): what is installed. Only the symbols of
+# the version script are exported, whatever the static parts contain.
+function(hpu_shared_library name)
+  cmake_parse_arguments(ARG "" "VERSION_SCRIPT;EXPORT_NAME" "SOURCES;PARTS;DEPS" ${ARGN})
+  add_library(${name} SHARED ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+                                           EXPORT_NAME ${ARG_EXPORT_NAME})
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                            $<INSTALL_INTERFACE:include>
+                                     PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE ${HPU_WARNINGS})
+  target_link_libraries(${name} PRIVATE -Wl,--whole-archive ${ARG_PARTS} -Wl,--no-whole-archive ${ARG_DEPS})
+  target_link_options(${name} PRIVATE -Wl,--exclude-libs,libxsmm.a:libxsmmnoblas.a:liblldELF.a:liblldCommon.a
+                                      -Wl,--no-undefined -Wl,--gc-sections)
+  if(HPU_SANITIZE)
+    # Sanitizer runtimes are resolved when the program is linked.
+    get_target_property(_options ${name} LINK_OPTIONS)
+    list(REMOVE_ITEM _options -Wl,--no-undefined)
+    set_target_properties(${name} PROPERTIES LINK_OPTIONS "${_options}")
+  endif()
+  if(ARG_VERSION_SCRIPT)
+    target_link_options(${name} PRIVATE -Wl,--version-script,${ARG_VERSION_SCRIPT})
+    set_target_properties(${name} PROPERTIES LINK_DEPENDS ${ARG_VERSION_SCRIPT})
+  endif()
+endfunction()
+
+# hpu_tool(NAME SOURCES ... DEPS ...): a program in build/bin that is installed.
+function(hpu_tool name)
+  cmake_parse_arguments(ARG "MLIR" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+                                             ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include)
+  target_compile_options(${name} PRIVATE ${HPU_WARNINGS})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  if(ARG_MLIR)
+    target_include_directories(${name} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+    target_include_directories(${name} PRIVATE ${PROJECT_BINARY_DIR})
+    target_compile_options(${name} PRIVATE -fno-exceptions)
+    target_link_libraries(${name} PRIVATE MLIR LLVM)
+    if(TARGET hpu_dialects_gen)
+      add_dependencies(${name} hpu_dialects_gen)
+    endif()
+  endif()
+  set_property(GLOBAL APPEND PROPERTY HPU_TOOLS ${name})
+endfunction()
+
+# hpu_test(NAME SOURCES ... DEPS ... [LABELS ...] [MLIR]): a GoogleTest program, one ctest entry.
+function(hpu_test name)
+  cmake_parse_arguments(ARG "MLIR" "TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+                                             ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include)
+  target_compile_options(${name} PRIVATE ${HPU_WARNINGS})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(ARG_MLIR)
+    target_include_directories(${name} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+    target_include_directories(${name} PRIVATE ${PROJECT_BINARY_DIR})
+    target_compile_options(${name} PRIVATE -fno-exceptions)
+    target_link_libraries(${name} PRIVATE MLIR LLVM)
+    add_dependencies(${name} hpu_dialects_gen)
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS quick)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+                       ENVIRONMENT "HPU_SOURCE_DIR=${PROJECT_SOURCE_DIR};HPU_BINARY_DIR=${PROJECT_BINARY_DIR};${ARG_ENVIRONMENT}")
+endfunction()

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graph compiler: ONNX or a Graph in, a Recipe out.
+// The one thing to know: everything that a model needs and OpenHPU lacks is reported at once, in one
+// Status whose message has a line for each node.
+//
+//   hpu::CompileOptions options;
+//   options.target = hpu::Target::kGaudi2;
+//   HPU_ASSIGN(auto result, hpu::compileFile("model.onnx", options));
+//   HPU_RETURN_IF_ERROR(result.recipe.save("model.recipe"));
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hpu/graph.h"
+#include "hpu/recipe.h"
+#include "hpu/status.h"
+#include "hpu/target.h"
+#include "hpu/types.h"
+
+namespace hpu {
+
+struct PhaseInfo {
+  std::string name;     ///< As in compiler/pipeline/Phases.def.
+  double ms = 0;        ///< Host wall time.
+  std::string summary;  ///< What the phase did, for people: "212 -> 41 units".
+};
+
+struct CompileOptions {
+  Target target = Target::kGaudi2;
+  Precision precision = Precision::kF32;
+  int optLevel = 2;  ///< 0: one op a unit, no reuse; 1: fusion; 2: layouts and slices; 3: wider search.
+  /// Sizes of inputs with free dimensions, by input name. Every free dimension must get a size.
+  std::map<std::string, Shape> shapes;
+  /// Values for named symbolic dimensions (ONNX dim_param), an alternative to `shapes`.
+  std::map<std::string, int64_t> dims;
+  std::string stopAfter;   ///< Stop after this phase; the result has no recipe but `ir`.
+  std::string startFrom;   ///< The input is IR of an earlier dump; start with this phase.
+  std::string dumpDir;     ///< Write NN-phase.mlir after each phase into this folder.
+  std::vector<std::string> reports;  ///< Any of fusion, layout, tile, memory, schedule, time.
+  std::string cacheDir;    ///< Reuse recipes keyed by model content, options and shapes; empty: off.
+  std::string cpu;         ///< "": images for x86-64-v3 and x86-64-v4; "native": only what this CPU runs best.
+  bool checkSchedule = true;  ///< Prove every hazard ordered before emitting.
+  /// Called after each phase, on the compiling thread.
+  std::function<void(const PhaseInfo&)> onPhase;
+};
+
+struct CompileStats {
+  double compileMs = 0;
+  std::vector<PhaseInfo> phases;
+  int64_t recipeBytes = 0;
+  int64_t workspaceBytes = 0;
+  int64_t largestLiveSetBytes = 0;  ///< From liveness alone, without the plan.
+  int64_t sramPeakBytes = 0;
+  double deviceTimeUs = 0;  ///< Modelled.
+  double lowerBoundUs = 0;  ///< Modelled: see docs/performance-model.md.
+  bool cacheHit = false;
+};
+
+struct CompileResult {
+  Recipe recipe;  ///< Not valid() when `stopAfter` was given.
+  CompileStats stats;
+  std::string ir;                            ///< With stopAfter: the IR as MLIR text.
+  std::map<std::string, std::string> reports;  ///< By report name.
+  std::vector<std::string> warnings;
+};
+
+/// One node of a model that cannot be imported.
+struct UnsupportedNode {
+  std::string op, node, reason;
+};
+
+/// Reads an ONNX model. `shapes`/`dims` as in CompileOptions. When nodes are unsupported the Status is
+/// kUnimplemented, its message lists all of them, and `unsupported` (if not null) holds them.
+HPU_API StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions& options = {},
+                                   std::vector<UnsupportedNode>* unsupported = nullptr);
+
+/// Reads MLIR text or bytecode in the hpu dialect.
+HPU_API StatusOr<Graph> importMlir(const std::string& path);
+
+/// Compiles a graph. The graph is not changed. Any thread may compile; compilations run in parallel.
+HPU_API StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& options = {});
+
+/// importOnnx (or importMlir, by the file's content) and compile, with the recipe cache if asked.
+HPU_API StatusOr<CompileResult> compileFile(const std::string& path, const CompileOptions& options = {},
+                                            std::vector<UnsupportedNode>* unsupported = nullptr);
+
+/// The names of the phases, in order.
+HPU_API std::vector<std::string> phaseNames();
+/// The ONNX ops that import, each "Op (opset a..b)".
+HPU_API std::vector<std::string> supportedOnnxOps();
+
+}  // namespace hpu

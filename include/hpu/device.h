@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device: an open HPU. By default a simulated one that computes real numbers and models device time.
+// The one thing to know: a Device handle is shared; the device closes when its last handle, buffer,
+// stream and executable are gone.
+//
+//   HPU_ASSIGN(auto device, hpu::Device::open());
+//   HPU_ASSIGN(auto buffer, device.allocate(1 << 20));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hpu/memory.h"
+#include "hpu/status.h"
+#include "hpu/target.h"
+#include "hpu/types.h"
+
+namespace hpu {
+
+struct DeviceOptions {
+  std::string driver = "sim";        ///< "sim", or "null" (accepts everything, computes nothing).
+  int index = 0;                     ///< Which device of the node, 0..7.
+  Target target = Target::kGaudi2;
+  int64_t hbmBytes = 0;              ///< 0: HPU_SIM_HBM_BYTES, else the target's own capacity.
+  int threads = 0;                   ///< Host threads for the functional work; 0: HPU_NUM_THREADS, else all cores.
+};
+
+struct DeviceInfo {
+  std::string driver, name;
+  Target target = Target::kGaudi2;
+  int index = 0;
+  int64_t hbmBytes = 0, sramBytes = 0;
+};
+
+struct MemoryInfo {
+  int64_t totalBytes = 0, usedBytes = 0, peakBytes = 0;
+  int64_t largestFreeBytes = 0;  ///< Fragmentation is 1 - largestFree / (total - used).
+  int64_t allocations = 0;
+};
+
+/// Modelled busy nanoseconds by engine since the device was opened, and the device clock.
+struct DeviceCounters {
+  int64_t busyNs[kNumEngines] = {};
+  int64_t deviceNs = 0;
+  int64_t launches = 0, commands = 0, h2dBytes = 0, d2hBytes = 0;
+};
+
+class DeviceState;
+
+/// Any thread may call anything.
+class HPU_API Device {
+ public:
+  Device();
+  ~Device();
+  /// Errors: kNotFound (no such driver or index), kInvalidArgument, kResourceExhausted.
+  static StatusOr<Device> open(const DeviceOptions& options = {});
+  static std::vector<std::string> drivers();
+
+  bool valid() const { return state_ != nullptr; }
+  const DeviceInfo& info() const;
+  /// HBM of at least `bytes` (> 0), aligned to 256 bytes. Freed with the last handle, in order with the
+  /// work already enqueued. kResourceExhausted lists the largest holders; `label` names this one there.
+  StatusOr<Buffer> allocate(int64_t bytes, const std::string& label = {});
+  MemoryInfo memoryInfo() const;
+  DeviceCounters counters() const;
+  /// Waits for all streams. Errors: the first sticky error of a stream; kDeadlineExceeded.
+  Status synchronize(int64_t deadlineMs = -1);
+
+  const std::shared_ptr<DeviceState>& state() const { return state_; }
+  explicit Device(std::shared_ptr<DeviceState> state);
+
+ private:
+  std::shared_ptr<DeviceState> state_;
+};
+
+}  // namespace hpu

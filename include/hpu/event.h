@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Event: a point in a stream's work that other streams and the host can wait for, with its device time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "hpu/status.h"
+
+namespace hpu {
+
+class EventState;
+
+/// A shared handle. Recording again replaces what it stands for. Any thread may use it.
+class HPU_API Event {
+ public:
+  Event();  ///< A new event that was never recorded; `query` is true then.
+  ~Event();
+  /// True when the recorded work is done (or nothing was recorded).
+  StatusOr<bool> query() const;
+  /// Waits on the host; deadlineMs < 0: HPU_WAIT_TIMEOUT_MS. Errors: kDeadlineExceeded; the stream's error.
+  Status synchronize(int64_t deadlineMs = -1) const;
+  /// Device nanoseconds from `start` to this event; both must be recorded and done.
+  StatusOr<int64_t> elapsedNsSince(const Event& start) const;
+  /// Device time of the event in nanoseconds since the device was opened; it must be done.
+  StatusOr<int64_t> deviceTimeNs() const;
+
+  const std::shared_ptr<EventState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<EventState> state_;
+};
+
+}  // namespace hpu

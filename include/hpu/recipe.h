@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recipe: a compiled program for one target, in memory or in a file.
+// The one thing to know: a recipe contains native code (the TPC kernels' images), so a recipe is as
+// trusted as a shared library; loading checks everything else in it.
+//
+//   HPU_ASSIGN(auto recipe, hpu::Recipe::load("model.recipe"));
+//   for (const hpu::TensorInfo& input : recipe.inputs()) puts(input.name.c_str());
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hpu/status.h"
+#include "hpu/target.h"
+#include "hpu/types.h"
+
+namespace hpu {
+
+namespace recipe {
+struct Program;
+}
+
+/// A shared, immutable handle; copying is cheap, any thread may use it.
+class HPU_API Recipe {
+ public:
+  Recipe();  ///< Empty; only assignable. `valid()` is false.
+  explicit Recipe(std::shared_ptr<const recipe::Program> program);
+  ~Recipe();
+
+  /// Maps and verifies a recipe file. Errors: kNotFound; kDataLoss (truncated, checksum, hostile
+  /// offsets; the message names the section and offset); kFailedPrecondition (made by a newer
+  /// OpenHPU; the message says how to mend it).
+  static StatusOr<Recipe> load(const std::string& path);
+  /// As load, from memory; the bytes are copied.
+  static StatusOr<Recipe> deserialize(const void* bytes, size_t size);
+  /// Writes the file through a temporary that is renamed, so that a reader never sees half of it.
+  Status save(const std::string& path) const;
+  StatusOr<std::vector<uint8_t>> serialize() const;
+
+  bool valid() const { return program_ != nullptr; }
+  Target target() const;
+  const std::string& name() const;
+  const std::vector<TensorInfo>& inputs() const;
+  const std::vector<TensorInfo>& outputs() const;
+  int64_t workspaceBytes() const;  ///< HBM scratch of one launch.
+  int64_t constantBytes() const;   ///< HBM held by weights while loaded.
+  double estimatedDeviceTimeUs() const;  ///< The compiler's estimate from the performance model.
+
+  /// The program inside, for OpenHPU's own libraries (`src/recipe/Recipe.h`).
+  const std::shared_ptr<const recipe::Program>& program() const { return program_; }
+
+ private:
+  std::shared_ptr<const recipe::Program> program_;
+};
+
+}  // namespace hpu

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interface between the runtime and whatever executes: the simulated HPU, the null device, or a
+// driver for silicon.
+// The one thing to know: `submit` never blocks on execution; work of one queue runs in order, queues run
+// concurrently, and a ticket is the only way to learn about the end, the failure and the device time of work.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "hpu/device.h"
+#include "hpu/status.h"
+#include "recipe/Recipe.h"
+
+namespace hpu::driver {
+
+using QueueId = uint32_t;
+/// Work items are numbered by the driver device, from 1, in the order of submission.
+using Ticket = uint64_t;
+using DeviceAddress = uint64_t;
+using ProgramId = uint64_t;
+
+struct CopyToDevice {
+  DeviceAddress dst = 0;
+  const void* src = nullptr;  ///< Valid until the ticket is done.
+  int64_t bytes = 0;
+};
+struct CopyToHost {
+  void* dst = nullptr;
+  DeviceAddress src = 0;
+  int64_t bytes = 0;
+};
+struct CopyOnDevice {
+  DeviceAddress dst = 0, src = 0;
+  int64_t bytes = 0;
+};
+struct Fill {
+  DeviceAddress dst = 0;
+  uint8_t value = 0;
+  int64_t bytes = 0;
+};
+/// Runs a loaded program. `sections[i]` is the device address of program section i (0 for SRAM).
+struct Launch {
+  ProgramId program = 0;
+  std::vector<DeviceAddress> sections;
+};
+/// Holds the queue until `ticket` (of any queue of this device) is done.
+struct WaitFor {
+  Ticket ticket = 0;
+};
+/// Does nothing, but has a device time: what an event records.
+struct Marker {};
+
+using Work = std::variant<CopyToDevice, CopyToHost, CopyOnDevice, Fill, Launch, WaitFor, Marker>;
+
+struct SubmitOptions {
+  int64_t earliestStartNs = 0;  ///< Device time that the submitting host thread has observed.
+  int32_t priority = 0;
+  std::shared_ptr<const void> keepAlive;  ///< Released when the work is done.
+  std::string label;                      ///< For traces and errors.
+};
+
+/// An open device. Any thread may call anything.
+class DriverDevice {
+ public:
+  virtual ~DriverDevice() = default;
+  virtual const DeviceInfo& info() const = 0;
+
+  /// The device addresses that the runtime's allocator hands out: [base, base + bytes).
+  struct MemoryRange {
+    DeviceAddress base = 0;
+    int64_t bytes = 0;
+  };
+  virtual MemoryRange memory() const = 0;
+  /// Tells the driver that a range holds nothing of value any more (the simulator punches a hole).
+  virtual Status discard(DeviceAddress address, int64_t bytes) = 0;
+
+  /// Prepares a verified program for launches (maps its kernel image, sizes scratch).
+  virtual StatusOr<ProgramId> loadProgram(std::shared_ptr<const recipe::Program> program) = 0;
+  virtual void unloadProgram(ProgramId id) = 0;
+
+  virtual StatusOr<QueueId> createQueue(const std::string& name) = 0;
+  /// Waits for the queue's work, then forgets it.
+  virtual void destroyQueue(QueueId queue) = 0;
+  virtual StatusOr<Ticket> submit(QueueId queue, Work work, SubmitOptions options) = 0;
+
+  /// True when done (or failed).
+  virtual bool done(Ticket ticket) = 0;
+  /// Waits for a ticket. Errors: kDeadlineExceeded; the failure of the work. deadlineMs < 0: for ever is
+  /// not possible; the runtime passes its own default.
+  virtual Status wait(Ticket ticket, int64_t deadlineMs) = 0;
+  struct DeviceSpan {
+    int64_t startNs = 0, endNs = 0;
+  };
+  /// The device time of done work; resolves the device clock over everything submitted so far.
+  virtual StatusOr<DeviceSpan> deviceSpan(Ticket ticket) = 0;
+
+  virtual DeviceCounters counters() = 0;
+};
+
+/// A kind of device, registered by name.
+struct DriverEntry {
+  std::string name;
+  std::function<StatusOr<std::shared_ptr<DriverDevice>>(const DeviceOptions&)> open;
+};
+const std::vector<DriverEntry>& registeredDrivers();
+
+}  // namespace hpu::driver

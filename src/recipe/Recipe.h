@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recipe's in-memory model: plain structs, the only contract between compiler and runtime.
+// The one thing to know: after RecipeReader (or verifyProgram) every id, offset, size and box in it is
+// in range, so the runtime uses them without further checks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hpu/target.h"
+#include "hpu/types.h"
+
+namespace hpu::recipe {
+
+/// The format that this library writes. A reader accepts the same major and any minor up to its own.
+inline constexpr uint16_t kFormatMajor = 1;
+inline constexpr uint16_t kFormatMinor = 0;
+
+inline constexpr int kMaxRank = 8;
+inline constexpr uint32_t kNone = 0xffffffffu;
+/// Every section starts at a multiple of this and so does every buffer in it (a TPC access is 256 bytes).
+inline constexpr uint64_t kAlignment = 256;
+
+// ---- Memory ---------------------------------------------------------------------------------------
+
+enum class SectionKind : uint8_t {
+  kInput = 0,      ///< Bound at launch; `binding` is the index into Program::inputs.
+  kOutput = 1,     ///< Bound at launch; `binding` is the index into Program::outputs.
+  kConst = 2,      ///< Uploaded at load from Program::constants; read-only afterwards.
+  kWorkspace = 3,  ///< HBM scratch, undefined at the start of a launch.
+  kSram = 4,       ///< On-chip memory (on Gaudi 3 a managed window of the cache).
+  kPersistent = 5  ///< HBM that keeps its contents between launches, zero at load.
+};
+
+struct Section {
+  SectionKind kind = SectionKind::kWorkspace;
+  uint32_t binding = kNone;
+  uint64_t bytes = 0;
+};
+
+/// Bytes of one kConst section: `data` points into the mapped file or into `owned`.
+struct ConstantBlob {
+  uint32_t section = kNone;
+  uint64_t offset = 0;  ///< In the section.
+  const uint8_t* data = nullptr;
+  uint64_t bytes = 0;
+  std::shared_ptr<const void> owner;  ///< Keeps `data` alive.
+};
+
+/// An SRAM intermediate of a bundle: only `slots` tiles of it exist at a time. Slice i of the bundle uses
+/// the slotBytes at offset + (i % slots) * slotBytes, and dimension `dim` is counted from the slice's own
+/// lo[dim]. slots == 0: an ordinary operand.
+struct Ring {
+  uint32_t slots = 0;
+  uint32_t dim = 0;
+  uint64_t slotBytes = 0;
+  bool operator==(const Ring&) const = default;
+};
+
+/// A strided view of memory in the logical dims of the op that uses it.
+struct Operand {
+  uint32_t section = kNone;
+  uint64_t offset = 0;  ///< Bytes from the section's start to logical element (0, ..., 0).
+  ElementType type = ElementType::kInvalid;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;  ///< Elements, >= 0; 0 repeats (broadcast).
+  Ring ring;
+};
+
+// ---- Ops: whole descriptors -----------------------------------------------------------------------
+
+enum class MmeKind : uint8_t { kGemm = 0, kConv2d = 1, kConvTranspose2d = 2 };
+
+/// How the B operand of an MME op lies in memory.
+enum class BPacking : uint8_t {
+  kStrided = 0,  ///< As its strides say.
+  kBlocked = 1,  ///< A constant in the blocked layout of PackedWeights.h; strides are ignored.
+};
+
+/// Gemm: A sizes [batch..., M, K], B [batch..., K, N], C [batch..., M, N] (broadcast batches: stride 0);
+/// any of them may have any strides (that is how transposes are folded).
+/// Conv2d: A = input [N, C, H, W], B = weights [OC, C/groups, KH, KW], C = output [N, OC, OH, OW].
+/// ConvTranspose2d: B = weights [C, OC/groups, KH, KW] (as ONNX).
+/// Products are accumulated in f32 and rounded once, to nearest even, into C's type.
+struct MmeDesc {
+  MmeKind kind = MmeKind::kGemm;
+  BPacking packing = BPacking::kStrided;
+  Operand a, b, c;
+  int64_t strides[2] = {1, 1};
+  int64_t dilations[2] = {1, 1};
+  int64_t padBegin[2] = {0, 0};
+  int64_t padEnd[2] = {0, 0};
+  int64_t groups = 1;
+};
+
+/// Issue slots of a TPC kernel for one point of its index space, times 256-byte vectors: what the
+/// performance model prices (a TPC instruction has a load, a scalar, a vector and a store slot).
+struct TpcCost {
+  double loads = 0, stores = 0;  ///< 256-byte vector loads/stores per index-space point.
+  double vectorOps = 0;          ///< Vector-slot instructions per index-space point.
+  double scalarOps = 0;
+};
+
+/// A kernel over an index space; `kernel` is an index into Program::kernels.
+struct TpcDesc {
+  uint32_t kernel = kNone;
+  std::vector<Operand> inputs, outputs;
+};
+
+/// An N-dimensional strided copy, or a fill when `fill` is set (then `src` is unused): dst[p] = src[p].
+struct DmaDesc {
+  bool fill = false;
+  uint64_t fillPattern = 0;  ///< One element, little-endian.
+  Operand src, dst;          ///< Same sizes and element type.
+};
+
+/// One device operation with all its operands; commands run slices of it.
+struct Op {
+  Engine engine = Engine::kTpc;
+  std::string name;                ///< "conv1+bn1+relu"
+  std::vector<uint32_t> provenance;  ///< Indices into Program::sourceNodes.
+  std::vector<int64_t> space;      ///< Extents of the index space: the output's logical sizes.
+  MmeDesc mme;                     ///< Valid when engine == kMme ...
+  TpcDesc tpc;                     ///< ... kTpc ...
+  DmaDesc dma;                     ///< ... kDma.
+};
+
+struct Kernel {
+  std::string name;
+  TpcCost cost;
+  uint32_t numInputs = 0, numOutputs = 0;
+  uint32_t rank = 0;          ///< Of the index space.
+  uint64_t scratchBytes = 0;  ///< Of one call (the TPC's local memory: at most 80 KB on real ones).
+};
+
+enum class CpuVariant : uint8_t { kX86_64_v3 = 3, kX86_64_v4 = 4 };
+
+/// All kernels of the recipe for one CPU level: a flat, position-independent, relocation-free image.
+struct KernelImage {
+  CpuVariant cpu = CpuVariant::kX86_64_v3;
+  std::vector<uint64_t> entries;  ///< Byte offset of each kernel's entry, by kernel index.
+  const uint8_t* data = nullptr;
+  uint64_t bytes = 0;
+  std::shared_ptr<const void> owner;
+};
+
+// ---- Commands: what the engines' queues hold --------------------------------------------------------
+
+struct Wait {
+  uint32_t signal = 0;  ///< Wait until the signal's count is at least `value`.
+  uint32_t value = 0;
+};
+
+/// One slice of one op. A queue runs its commands in order; signals count up and start at 0.
+struct Command {
+  uint32_t op = kNone;
+  uint32_t bundle = kNone;
+  uint32_t slice = 0;            ///< Which slice of the bundle: selects ring slots.
+  std::vector<int64_t> lo, hi;   ///< Box in the op's index space.
+  std::vector<Wait> waits;
+  uint32_t signal = kNone;       ///< Counted up by one when done.
+};
+
+struct Queue {
+  Engine engine = Engine::kTpc;
+  std::vector<Command> commands;
+};
+
+/// Ops pipelined through SRAM. `ops` in dataflow order: MME first or last, TPC producers/consumers around.
+/// `hostOrder` of the program lists ops in a sequentially correct order.
+struct Bundle {
+  std::string name;
+  std::vector<uint32_t> ops;
+  uint32_t slices = 1;
+};
+
+// ---- The whole --------------------------------------------------------------------------------------
+
+struct SourceNode {
+  std::string name;  ///< ONNX node name, or an op's name in a hand-made graph.
+  std::string op;    ///< ONNX op type or hpu mnemonic.
+};
+
+struct Estimates {
+  double deviceTimeUs = 0, lowerBoundUs = 0;
+  uint64_t largestLiveSetBytes = 0, sramPeakBytes = 0;
+};
+
+struct Program {
+  std::string name;
+  std::string producer;  ///< "OpenHPU 0.1.0"
+  Target target = Target::kGaudi2;
+  std::vector<TensorInfo> inputs, outputs;
+  std::vector<Section> sections;
+  std::vector<ConstantBlob> constants;
+  std::vector<Kernel> kernels;
+  std::vector<KernelImage> images;
+  std::vector<Op> ops;
+  std::vector<Bundle> bundles;
+  std::vector<uint32_t> hostOrder;  ///< Every op once, in an order in which they can run one after another.
+  std::vector<Queue> queues;
+  uint32_t numSignals = 0;
+  std::vector<SourceNode> sourceNodes;
+  Estimates estimates;
+  std::string ir;  ///< Optional MLIR text, for debugging.
+};
+
+/// Bytes that the operand spans from its first to one past its last element, ring slots included.
+uint64_t operandSpanBytes(const Operand& operand);
+
+}  // namespace hpu::recipe

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a recipe container into a verified Program.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "hpu/status.h"
+#include "recipe/Recipe.h"
+
+namespace hpu::recipe {
+
+/// Maps the file; constants and kernel images of the result point into the mapping. Errors as Recipe::load.
+StatusOr<std::shared_ptr<const Program>> readRecipeFile(const std::string& path);
+/// `owner` keeps the bytes alive as long as the program. `where` names the source in errors.
+StatusOr<std::shared_ptr<const Program>> readRecipe(const uint8_t* data, uint64_t bytes,
+                                                    std::shared_ptr<const void> owner,
+                                                    const std::string& where);
+}  // namespace hpu::recipe
