@@ -133,6 +133,9 @@ struct Kernel {
   TpcCost cost;
   uint32_t numInputs = 0, numOutputs = 0;
   uint32_t rank = 0;          ///< Of the index space.
+  /// Bit d: dimension d must be whole in every slice and call (a softmax's row, say). The verifier and
+  /// the executor keep to it.
+  uint32_t wholeDims = 0;
   uint64_t scratchBytes = 0;  ///< Of one call (the TPC's local memory: at most 80 KB on real ones).
 };
 
