@@ -107,5 +107,5 @@ function(hpu_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
-                       ENVIRONMENT "HPU_SOURCE_DIR=${PROJECT_SOURCE_DIR};HPU_BINARY_DIR=${PROJECT_BINARY_DIR};${ARG_ENVIRONMENT}")
+                       ENVIRONMENT "HPU_SOURCE_DIR=${PROJECT_SOURCE_DIR};HPU_BINARY_DIR=${PROJECT_BINARY_DIR};${HPU_SANITIZER_ENVIRONMENT};${ARG_ENVIRONMENT}")
 endfunction()

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/Parallel.h"
+
+#include <tbb/blocked_range.h>
+#include <tbb/global_control.h>
+#include <tbb/info.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/Settings.h"
+
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#define HPU_TSAN_ACQUIRE(address) __tsan_acquire(address)
+#define HPU_TSAN_RELEASE(address) __tsan_release(address)
+#else
+#define HPU_TSAN_ACQUIRE(address) (void)(address)
+#define HPU_TSAN_RELEASE(address) (void)(address)
+#endif
+
+namespace hpu::base {
+namespace {
+
+// What the innermost ThreadLimit of this thread says; 0: no limit.
+thread_local int tlsLimit = 0;
+// > 0 while this thread runs a chunk.
+thread_local int tlsDepth = 0;
+
+/// The process-wide default, read once: worker pools are sized when they are first used.
+int defaultThreads() {
+  static const int count = [] {
+    int available = std::max(1, tbb::info::default_concurrency());
+    auto wanted = settings::getInt(Setting::HPU_NUM_THREADS);
+    // A bad value is reported where it can be returned (Device::open); here the default stands.
+    int threads = wanted.ok() && *wanted > 0 ? static_cast<int>(*wanted) : available;
+    if (threads > available) {
+      // oneTBB makes no more workers than CPUs unless it is told to.
+      static tbb::global_control more(tbb::global_control::max_allowed_parallelism,
+                                      static_cast<size_t>(threads));
+    }
+    return threads;
+  }();
+  return count;
+}
+
+/// One arena per calling thread, so that concurrent callers neither queue for each other's slots nor
+/// pick up each other's chunks.
+tbb::task_arena& arenaOfThisThread(int threads) {
+  thread_local std::unique_ptr<tbb::task_arena> arena;
+  thread_local int size = 0;
+  if (!arena || size != threads) {
+    arena = std::make_unique<tbb::task_arena>(threads);
+    size = threads;
+  }
+  return *arena;
+}
+
+struct DepthScope {
+  DepthScope() { ++tlsDepth; }
+  ~DepthScope() { --tlsDepth; }
+};
+
+void run(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
+  // ThreadSanitizer does not see oneTBB's own synchronisation (the library is not instrumented);
+  // `fence` stands for it: caller -> chunks -> caller.
+  char fence = 0;
+  HPU_TSAN_RELEASE(&fence);
+  tbb::parallel_for(tbb::blocked_range<int64_t>(0, n, static_cast<size_t>(grain)),
+                    [&](const tbb::blocked_range<int64_t>& range) {
+                      HPU_TSAN_ACQUIRE(&fence);
+                      {
+                        DepthScope scope;
+                        body(range.begin(), range.end());
+                      }
+                      HPU_TSAN_RELEASE(&fence);
+                    });
+  HPU_TSAN_ACQUIRE(&fence);
+}
+
+}  // namespace
+
+void parallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
+  if (n <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
+  if (n <= grain || numThreads() == 1) {
+    body(0, n);
+    return;
+  }
+  if (tlsDepth > 0) {
+    tbb::this_task_arena::isolate([&] { run(n, grain, body); });
+    return;
+  }
+  arenaOfThisThread(numThreads()).execute([&] { run(n, grain, body); });
+}
+
+int numThreads() {
+  if (tlsDepth > 0) {
+    int arena = tbb::this_task_arena::max_concurrency();
+    return std::max(1, tlsLimit > 0 ? std::min(arena, tlsLimit) : arena);
+  }
+  return tlsLimit > 0 ? tlsLimit : defaultThreads();
+}
+
+int threadIndex() {
+  if (tlsDepth == 0) return 0;
+  int index = tbb::this_task_arena::current_thread_index();
+  return std::max(0, index);
+}
+
+ThreadLimit::ThreadLimit(int threads) : previous_(tlsLimit) {
+  if (threads > 0) tlsLimit = threads;
+}
+ThreadLimit::~ThreadLimit() { tlsLimit = previous_; }
+
+}  // namespace hpu::base

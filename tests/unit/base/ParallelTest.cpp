@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/Parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace hpu::base {
+namespace {
+
+TEST(Parallel, CoversEveryIterationOnce) {
+  for (int64_t n : {0, 1, 7, 64, 1000, 100003}) {
+    for (int64_t grain : {0, 1, 8, 1000}) {
+      std::vector<int> hits(n, 0);
+      parallelFor(n, grain, [&](int64_t begin, int64_t end) {
+        ASSERT_LT(begin, end);
+        for (int64_t i = begin; i < end; ++i) ++hits[i];
+      });
+      for (int64_t i = 0; i < n; ++i) ASSERT_EQ(hits[i], 1) << n << " " << grain << " " << i;
+    }
+  }
+}
+
+TEST(Parallel, WritesOfTheBodyAreVisibleToTheCaller) {
+  // Plain (not atomic) data: ThreadSanitizer checks the ordering that parallelFor promises.
+  std::vector<int64_t> data(5000);
+  for (int round = 0; round < 20; ++round) {
+    for (auto& x : data) x = round;
+    parallelFor(5000, 10, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) data[i] += i;
+    });
+    for (int64_t i = 0; i < 5000; ++i) ASSERT_EQ(data[i], round + i);
+  }
+}
+
+TEST(Parallel, SmallLoopsStayOnTheCaller) {
+  std::thread::id self = std::this_thread::get_id(), seen;
+  parallelFor(8, 8, [&](int64_t begin, int64_t end) {
+    EXPECT_EQ(begin, 0);
+    EXPECT_EQ(end, 8);
+    seen = std::this_thread::get_id();
+  });
+  EXPECT_EQ(seen, self);
+}
+
+TEST(Parallel, LimitBoundsTheThreadsAndNests) {
+  int before = numThreads();
+  EXPECT_GE(before, 1);
+  {
+    ThreadLimit two(2);
+    EXPECT_EQ(numThreads(), 2);
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+    std::set<int> indices;
+    parallelFor(64, 1, [&](int64_t, int64_t) {
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      std::lock_guard lock(mutex);
+      threads.insert(std::this_thread::get_id());
+      indices.insert(threadIndex());
+      EXPECT_EQ(numThreads(), 2);
+    });
+    EXPECT_LE(threads.size(), 2u);
+    for (int index : indices) EXPECT_TRUE(index == 0 || index == 1);
+    {
+      ThreadLimit one(1);
+      EXPECT_EQ(numThreads(), 1);
+      ThreadLimit unchanged(0);
+      EXPECT_EQ(numThreads(), 1);
+    }
+    EXPECT_EQ(numThreads(), 2);
+  }
+  EXPECT_EQ(numThreads(), before);
+}
+
+TEST(Parallel, WaitingForAnInnerLoopRunsNoOuterIteration) {
+  ThreadLimit two(2);
+  static thread_local bool inside = false;
+  std::atomic<int> reentered{0}, total{0};
+  parallelFor(40, 1, [&](int64_t begin, int64_t end) {
+    if (inside) ++reentered;
+    inside = true;
+    parallelFor(50, 1, [&](int64_t b, int64_t e) { total += static_cast<int>((e - b) * (end - begin)); });
+    inside = false;
+  });
+  EXPECT_EQ(reentered, 0);
+  EXPECT_EQ(total, 40 * 50);
+}
+
+TEST(Parallel, ManyThreadsMayCallAtOnce) {
+  std::vector<std::thread> callers;
+  std::atomic<int64_t> sum{0};
+  for (int t = 0; t < 4; ++t)
+    callers.emplace_back([&] {
+      for (int round = 0; round < 20; ++round) {
+        std::vector<int64_t> parts(256, 0);
+        parallelFor(256, 4, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) parts[i] = i;
+        });
+        for (int64_t part : parts) sum += part;
+      }
+    });
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(sum, 4 * 20 * (255 * 256 / 2));
+}
+
+}  // namespace
+}  // namespace hpu::base
