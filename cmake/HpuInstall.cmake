@@ -4,21 +4,26 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(_targets hpu_runtime)
+set(_targets)
+if(TARGET hpu_runtime)
+  list(APPEND _targets hpu_runtime)
+endif()
 if(TARGET hpu_compiler)
   list(APPEND _targets hpu_compiler)
 endif()
 get_property(_tools GLOBAL PROPERTY HPU_TOOLS)
 
-install(TARGETS ${_targets} EXPORT OpenHPUTargets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(_targets)
+  install(TARGETS ${_targets} EXPORT OpenHPUTargets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT OpenHPUTargets NAMESPACE OpenHPU:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/OpenHPU)
+endif()
 if(_tools)
   set_target_properties(${_tools} PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS ${_tools} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(DIRECTORY include/hpu DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES ${PROJECT_BINARY_DIR}/include/hpu/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hpu)
-install(EXPORT OpenHPUTargets NAMESPACE OpenHPU:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/OpenHPU)
 configure_package_config_file(cmake/OpenHPUConfig.cmake.in ${PROJECT_BINARY_DIR}/OpenHPUConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/OpenHPU)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/OpenHPUConfigVersion.cmake COMPATIBILITY SameMinorVersion)

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the matrix engine runs. It has no C input: bias and residuals are separate adds behind it.
+
+#ifndef HPU_MME_TD
+#define HPU_MME_TD
+
+include "HpuOpBase.td"
+
+def Hpu_MatMulOp : Hpu_TensorOp<"matmul", onMme> {
+  let summary = "[..., M, K] x [..., K, N], leading dims broadcast; rank >= 2 each";
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
+}
+
+def Hpu_Conv2dOp : Hpu_TensorOp<"conv2d", "::hpu::ir::EngineKind getEngine();"> {
+  let summary = "2-D convolution: x [N, C, H, W], w [OC, C/groups, KH, KW]; pads are top, left, bottom, right";
+  let description = "A depthwise convolution (groups = C = OC) is a TPC kernel, every other one runs on the MME.";
+  let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$w, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads, I64Attr:$groups);
+  let hasVerifier = 1;
+}
+
+def Hpu_ConvTranspose2dOp : Hpu_TensorOp<"conv_transpose2d", onMme> {
+  let summary = "Transposed 2-D convolution: x [N, C, H, W], w [C, OC/groups, KH, KW]";
+  let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$w, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$output_padding,
+                       I64Attr:$groups);
+  let hasVerifier = 1;
+}
+
+#endif

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that move or rename elements. Those that are views cost nothing when strides can express them.
+
+#ifndef HPU_MOVEMENT_TD
+#define HPU_MOVEMENT_TD
+
+include "HpuOpBase.td"
+
+def Hpu_ReshapeOp : Hpu_TensorOp<"reshape", view> {
+  let summary = "The same elements in row-major order with another shape";
+  let arguments = (ins AnyRankedTensor:$x, DenseI64ArrayAttr:$shape, OptionalAttr<ArrayAttr>:$symbols);
+  let description = "`shape` holds every size, the dynamic marker for a free one that `symbols` then names.";
+}
+def Hpu_TransposeOp : Hpu_TensorOp<"transpose", view> {
+  let summary = "result dim i is operand dim perm[i]";
+  let arguments = (ins AnyRankedTensor:$x, DenseI64ArrayAttr:$perm);
+  let hasVerifier = 1;
+}
+def Hpu_SliceOp : Hpu_TensorOp<"slice", "bool isView();"> {
+  let summary = "Elements starts[d] + i * steps[d], for i < sizes[d], of every dim d";
+  let description = "A view when all steps are positive.";
+  let arguments = (ins AnyRankedTensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$steps);
+  let hasVerifier = 1;
+}
+def Hpu_ExpandOp : Hpu_TensorOp<"expand", view> {
+  let summary = "Broadcasts to `shape`, as NumPy's broadcast_to";
+  let arguments = (ins AnyRankedTensor:$x, DenseI64ArrayAttr:$shape, OptionalAttr<ArrayAttr>:$symbols);
+}
+def Hpu_ConcatOp : Hpu_TensorOp<"concat", onDma> {
+  let summary = "Joins tensors along axis";
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, I64Attr:$axis);
+  let hasVerifier = 1;
+}
+def Hpu_PadOp : Hpu_TensorOp<"pad"> {
+  let summary = "Adds `low` and `high` elements of `value` around each dim";
+  let arguments = (ins AnyRankedTensor:$x, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high, F64Attr:$value);
+  let hasVerifier = 1;
+}
+def Hpu_GatherOp : Hpu_TensorOp<"gather"> {
+  let summary = "Slices of x along axis, at indices (negative ones count from the end)";
+  let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$indices, I64Attr:$axis);
+}
+def Hpu_RelayoutOp : Hpu_Op<"relayout", [Pure, Hpu_OpInterface]> {
+  let summary = "A copy into another physical order (or a dense one)";
+  let arguments = (ins AnyRankedTensor:$x);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = "::hpu::ir::EngineKind getEngine() { return ::hpu::ir::EngineKind::Dma; }";
+  let hasVerifier = 1;
+}
+
+#endif

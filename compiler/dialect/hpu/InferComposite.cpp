@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Result types and checks of reductions, normalisations, pooling and resampling.
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace hpu::ir;
+
+namespace {
+
+RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+LogicalResult sameType(Value x, SmallVectorImpl<Type>& result) {
+  RankedTensorType type = tensorOf(x);
+  result.push_back(tensorType(symShape(type), type.getElementType()));
+  return success();
+}
+
+LogicalResult checkAxis(Operation* op, int64_t axis, int64_t rank) {
+  if (axis < 0 || axis >= rank) return op->emitOpError() << "axis " << axis << " is outside rank " << rank;
+  return success();
+}
+
+LogicalResult reduce(std::optional<Location> loc, Value x, ArrayRef<int64_t> axes, bool keepdims, Type element,
+                     SmallVectorImpl<Type>& result) {
+  SymShape in = symShape(tensorOf(x)), shape;
+  for (int64_t axis : axes)
+    if (axis < 0 || axis >= static_cast<int64_t>(in.size()))
+      return emitOptionalError(loc, "axis ", axis, " is outside rank ", in.size());
+  for (auto [i, dim] : llvm::enumerate(in)) {
+    if (!llvm::is_contained(axes, static_cast<int64_t>(i)))
+      shape.push_back(dim);
+    else if (keepdims)
+      shape.push_back({1});
+  }
+  result.push_back(tensorType(shape, element));
+  return success();
+}
+
+LogicalResult checkAxes(Operation* op, ArrayRef<int64_t> axes, int64_t rank) {
+  SmallVector<bool> seen(rank, false);
+  for (int64_t axis : axes) {
+    if (failed(checkAxis(op, axis, rank))) return failure();
+    if (seen[axis]) return op->emitOpError() << "axis " << axis << " is named twice";
+    seen[axis] = true;
+  }
+  return success();
+}
+
+LogicalResult pool(std::optional<Location> loc, Value x, ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
+                   ArrayRef<int64_t> dilations, ArrayRef<int64_t> pads, bool ceilMode,
+                   SmallVectorImpl<Type>& result) {
+  RankedTensorType type = tensorOf(x);
+  if (type.getRank() != 4 || kernel.size() != 2 || strides.size() != 2 || dilations.size() != 2 || pads.size() != 4 ||
+      llvm::any_of(strides, [](int64_t s) { return s < 1; }))
+    return emitOptionalError(loc, "2-D pooling needs a rank-4 input, kernel, positive strides and dilations of 2, "
+                                  "pads of 4; got ", typeToString(type));
+  SymShape in = symShape(type), shape = {in[0], in[1]};
+  for (int i = 0; i < 2; ++i) {
+    if (in[2 + i].isFree()) {
+      shape.push_back({ShapedType::kDynamic});
+      continue;
+    }
+    int64_t padded = in[2 + i].size + pads[i] + pads[2 + i];
+    int64_t span = padded - (dilations[i] * (kernel[i] - 1) + 1);
+    if (span < 0)
+      return emitOptionalError(loc, "the window (", kernel[i], ") is larger than the padded input (", padded, ")");
+    int64_t extent = (span + (ceilMode ? strides[i] - 1 : 0)) / strides[i] + 1;
+    // With ceil_mode a window must still start inside the input or its leading padding.
+    if (ceilMode && (extent - 1) * strides[i] >= in[2 + i].size + pads[i]) --extent;
+    shape.push_back({extent});
+  }
+  result.push_back(tensorType(shape, type.getElementType()));
+  return success();
+}
+
+template <typename Op>
+LogicalResult checkPool(Op op) {
+  for (auto list : {op.getKernel(), op.getDilations()})
+    for (int64_t v : list)
+      if (v < 1) return op.emitOpError("kernel and dilations must be positive");
+  for (int64_t v : op.getPads())
+    if (v < 0) return op.emitOpError("pads must not be negative");
+  return success();
+}
+
+}  // namespace
+
+#define HPU_SAME_TYPE(Op)                                                                              \
+  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location>, Op::Adaptor adaptor,       \
+                                     SmallVectorImpl<Type>& result) {                                  \
+    return sameType(adaptor.getX(), result);                                                           \
+  }
+HPU_SAME_TYPE(SoftmaxOp)
+HPU_SAME_TYPE(LogSoftmaxOp)
+HPU_SAME_TYPE(LayerNormOp)
+HPU_SAME_TYPE(InstanceNormOp)
+
+LogicalResult SoftmaxOp::verify() { return checkAxis(*this, getAxis(), tensorOf(getX()).getRank()); }
+LogicalResult LogSoftmaxOp::verify() { return checkAxis(*this, getAxis(), tensorOf(getX()).getRank()); }
+
+uint32_t LayerNormOp::getWholeDims() {
+  uint32_t dims = 0;
+  for (int64_t d = getAxis(); d < tensorOf(getX()).getRank(); ++d) dims |= 1u << d;
+  return dims;
+}
+LogicalResult LayerNormOp::verify() {
+  RankedTensorType x = tensorOf(getX());
+  if (failed(checkAxis(*this, getAxis(), x.getRank()))) return failure();
+  ArrayRef<int64_t> normalised = x.getShape().drop_front(getAxis());
+  for (Value v : {getScale(), getBias()}) {
+    if (!v) continue;
+    std::optional<SymShape> joined = broadcastShapes(symShape(tensorOf(v)), symShape(x));
+    if (!joined || tensorOf(v).getRank() > static_cast<int64_t>(normalised.size()))
+      return emitOpError() << "scale or bias " << typeToString(tensorOf(v)) << " does not fit the normalised dims of "
+                           << typeToString(x);
+  }
+  return success();
+}
+
+LogicalResult BatchNormOp::verify() {
+  RankedTensorType x = tensorOf(getX());
+  if (x.getRank() < 2) return emitOpError("needs an input of rank 2 or more");
+  for (Value v : {getScale(), getBias(), getMean(), getVariance()}) {
+    RankedTensorType type = tensorOf(v);
+    if (type.getRank() != 1 || (!x.isDynamicDim(1) && !type.isDynamicDim(0) && type.getDimSize(0) != x.getDimSize(1)))
+      return emitOpError() << "statistics must be [" << x.getDimSize(1) << "], got " << typeToString(type);
+  }
+  return success();
+}
+
+uint32_t InstanceNormOp::getWholeDims() {
+  uint32_t dims = 0;
+  for (int64_t d = 2; d < tensorOf(getX()).getRank(); ++d) dims |= 1u << d;
+  return dims;
+}
+
+#define HPU_REDUCE(Op)                                                                                   \
+  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Op::Adaptor adaptor,     \
+                                     SmallVectorImpl<Type>& result) {                                    \
+    return reduce(loc, adaptor.getX(), adaptor.getAxes(), adaptor.getKeepdims(),                         \
+                  tensorOf(adaptor.getX()).getElementType(), result);                                    \
+  }                                                                                                      \
+  LogicalResult Op::verify() { return checkAxes(*this, getAxes(), tensorOf(getX()).getRank()); }
+HPU_REDUCE(ReduceSumOp)
+HPU_REDUCE(ReduceMeanOp)
+HPU_REDUCE(ReduceMaxOp)
+HPU_REDUCE(ReduceMinOp)
+HPU_REDUCE(ReduceProdOp)
+
+LogicalResult ArgMaxOp::inferReturnTypes(MLIRContext* context, std::optional<Location> loc, Adaptor adaptor,
+                                         SmallVectorImpl<Type>& result) {
+  return reduce(loc, adaptor.getX(), {static_cast<int64_t>(adaptor.getAxis())}, adaptor.getKeepdims(),
+                IntegerType::get(context, 64), result);
+}
+
+#define HPU_POOL(Op)                                                                                     \
+  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Op::Adaptor adaptor,     \
+                                     SmallVectorImpl<Type>& result) {                                    \
+    return pool(loc, adaptor.getX(), adaptor.getKernel(), adaptor.getStrides(), adaptor.getDilations(),  \
+                adaptor.getPads(), adaptor.getCeilMode(), result);                                       \
+  }                                                                                                      \
+  LogicalResult Op::verify() { return checkPool(*this); }
+HPU_POOL(MaxPool2dOp)
+HPU_POOL(AvgPool2dOp)
+
+LogicalResult ResizeOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                         SmallVectorImpl<Type>& result) {
+  RankedTensorType x = tensorOf(adaptor.getX());
+  if (x.getRank() != 4 || adaptor.getSizes().size() != 2)
+    return emitOptionalError(loc, "resize needs a rank-4 input and 2 sizes, got ", typeToString(x));
+  SymShape shape = symShape(x);
+  for (int i = 0; i < 2; ++i) shape[2 + i] = {adaptor.getSizes()[i]};
+  result.push_back(tensorType(shape, x.getElementType()));
+  return success();
+}
+LogicalResult ResizeOp::verify() {
+  if (getScales().size() != 2) return emitOpError("needs 2 scales");
+  for (int64_t size : getSizes())
+    if (size < 1) return emitOpError("sizes must be positive");
+  for (double scale : getScales())
+    if (!(scale > 0)) return emitOpError("scales must be positive");
+  return success();
+}

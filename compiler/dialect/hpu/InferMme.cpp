@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Result types and checks of the MME ops.
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace hpu::ir;
+
+namespace {
+
+RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Output extent of a window op; free stays free.
+FailureOr<SymDim> windowExtent(std::optional<Location> loc, SymDim in, int64_t kernel, int64_t stride,
+                               int64_t dilation, int64_t padBegin, int64_t padEnd) {
+  if (in.isFree()) return SymDim{ShapedType::kDynamic};
+  int64_t span = in.size + padBegin + padEnd - (dilation * (kernel - 1) + 1);
+  if (span < 0) {
+    (void)emitOptionalError(loc, "the window (", kernel, ", dilation ", dilation,
+                            ") is larger than the padded input (", in.size + padBegin + padEnd, ")");
+    return failure();
+  }
+  return SymDim{span / stride + 1};
+}
+
+LogicalResult checkConv(Operation* op, RankedTensorType x, RankedTensorType w, ArrayRef<int64_t> strides,
+                        ArrayRef<int64_t> dilations, ArrayRef<int64_t> pads, int64_t groups,
+                        int64_t channelsOfW) {
+  if (x.getRank() != 4 || w.getRank() != 4) return op->emitOpError("needs rank-4 input and weights");
+  if (strides.size() != 2 || dilations.size() != 2 || pads.size() != 4)
+    return op->emitOpError("needs 2 strides, 2 dilations and 4 pads");
+  for (int64_t v : strides)
+    if (v < 1) return op->emitOpError("strides must be positive");
+  for (int64_t v : dilations)
+    if (v < 1) return op->emitOpError("dilations must be positive");
+  for (int64_t v : pads)
+    if (v < 0) return op->emitOpError("pads must not be negative");
+  if (groups < 1) return op->emitOpError("groups must be positive");
+  if (x.getElementType() != w.getElementType())
+    return op->emitOpError("input and weights have different element types");
+  int64_t channels = x.getDimSize(1);
+  if (!ShapedType::isDynamic(channels) && channelsOfW != channels)
+    return op->emitOpError() << "input has " << channels << " channels, the weights (groups " << groups
+                             << ") need " << channelsOfW;
+  return success();
+}
+
+}  // namespace
+
+LogicalResult MatMulOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                         SmallVectorImpl<Type>& result) {
+  RankedTensorType lhs = tensorOf(adaptor.getLhs()), rhs = tensorOf(adaptor.getRhs());
+  if (lhs.getRank() < 2 || rhs.getRank() < 2)
+    return emitOptionalError(loc, "matmul operands need rank 2 or more, got ", lhs, " and ", rhs);
+  if (lhs.getElementType() != rhs.getElementType())
+    return emitOptionalError(loc, "element types differ: ", lhs, " and ", rhs);
+  SymShape a = symShape(lhs), b = symShape(rhs);
+  SymDim ka = a.back(), kb = b[b.size() - 2];
+  if (!ka.isFree() && !kb.isFree() && ka.size != kb.size)
+    return emitOptionalError(loc, "inner dimensions differ: ", typeToString(lhs), " x ", typeToString(rhs),
+                             " (", ka.size, " against ", kb.size, ")");
+  std::optional<SymShape> shape = broadcastShapes(ArrayRef(a).drop_back(2), ArrayRef(b).drop_back(2));
+  if (!shape)
+    return emitOptionalError(loc, "batch dimensions do not broadcast: ", typeToString(lhs), " x ",
+                             typeToString(rhs));
+  shape->push_back(a[a.size() - 2]);
+  shape->push_back(b.back());
+  result.push_back(tensorType(*shape, lhs.getElementType()));
+  return success();
+}
+
+EngineKind Conv2dOp::getEngine() {
+  int64_t channels = cast<RankedTensorType>(getX().getType()).getDimSize(1);
+  int64_t outputs = cast<RankedTensorType>(getW().getType()).getDimSize(0);
+  bool depthwise = getGroups() > 1 && static_cast<int64_t>(getGroups()) == channels && channels == outputs;
+  return depthwise ? EngineKind::Tpc : EngineKind::Mme;
+}
+
+LogicalResult Conv2dOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                         SmallVectorImpl<Type>& result) {
+  RankedTensorType x = tensorOf(adaptor.getX()), w = tensorOf(adaptor.getW());
+  ArrayRef<int64_t> strides = adaptor.getStrides(), dilations = adaptor.getDilations(), pads = adaptor.getPads();
+  if (x.getRank() != 4 || w.getRank() != 4 || strides.size() != 2 || dilations.size() != 2 || pads.size() != 4 ||
+      llvm::any_of(strides, [](int64_t s) { return s < 1; }))
+    return emitOptionalError(loc, "conv2d needs rank-4 operands, 2 positive strides, 2 dilations and 4 pads; got ",
+                             typeToString(x), " and ", typeToString(w));
+  SymShape in = symShape(x), shape = {in[0], symShape(w)[0]};
+  for (int i = 0; i < 2; ++i) {
+    FailureOr<SymDim> extent = windowExtent(loc, in[2 + i], w.getDimSize(2 + i), strides[i], dilations[i],
+                                            pads[i], pads[2 + i]);
+    if (failed(extent)) return failure();
+    shape.push_back(*extent);
+  }
+  result.push_back(tensorType(shape, x.getElementType()));
+  return success();
+}
+
+LogicalResult Conv2dOp::verify() {
+  RankedTensorType x = tensorOf(getX()), w = tensorOf(getW());
+  int64_t groups = getGroups();
+  if (failed(checkConv(*this, x, w, getStrides(), getDilations(), getPads(), groups, w.getDimSize(1) * groups)))
+    return failure();
+  if (w.getDimSize(0) % groups) return emitOpError("output channels must be a multiple of groups");
+  return success();
+}
+
+LogicalResult ConvTranspose2dOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                                  SmallVectorImpl<Type>& result) {
+  RankedTensorType x = tensorOf(adaptor.getX()), w = tensorOf(adaptor.getW());
+  ArrayRef<int64_t> strides = adaptor.getStrides(), dilations = adaptor.getDilations(), pads = adaptor.getPads();
+  if (x.getRank() != 4 || w.getRank() != 4 || strides.size() != 2 || dilations.size() != 2 || pads.size() != 4 ||
+      adaptor.getOutputPadding().size() != 2)
+    return emitOptionalError(loc, "conv_transpose2d needs rank-4 operands, 2 strides, 2 dilations, 4 pads and 2 "
+                                  "output paddings; got ", typeToString(x), " and ", typeToString(w));
+  SymShape in = symShape(x);
+  int64_t outputs = w.getDimSize(1) * static_cast<int64_t>(adaptor.getGroups());
+  SymShape shape = {in[0], SymDim{outputs}};
+  for (int i = 0; i < 2; ++i) {
+    if (in[2 + i].isFree()) {
+      shape.push_back({ShapedType::kDynamic});
+      continue;
+    }
+    int64_t extent = strides[i] * (in[2 + i].size - 1) + adaptor.getOutputPadding()[i] +
+                     dilations[i] * (w.getDimSize(2 + i) - 1) + 1 - pads[i] - pads[2 + i];
+    if (extent < 1) return emitOptionalError(loc, "conv_transpose2d has an empty output");
+    shape.push_back({extent});
+  }
+  result.push_back(tensorType(shape, x.getElementType()));
+  return success();
+}
+
+LogicalResult ConvTranspose2dOp::verify() {
+  RankedTensorType x = tensorOf(getX()), w = tensorOf(getW());
+  int64_t groups = getGroups();
+  if (failed(checkConv(*this, x, w, getStrides(), getDilations(), getPads(), groups, w.getDimSize(0))))
+    return failure();
+  if (w.getDimSize(0) % groups) return emitOpError("input channels must be a multiple of groups");
+  return success();
+}

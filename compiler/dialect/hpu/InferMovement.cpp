@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Result types and checks of the ops that move or rename elements.
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace hpu::ir;
+
+namespace {
+
+RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Sizes with the names that `symbols` (an optional array of strings) gives to the free ones.
+SymShape namedShape(ArrayRef<int64_t> sizes, std::optional<ArrayAttr> symbols) {
+  SymShape shape;
+  for (auto [i, size] : llvm::enumerate(sizes)) {
+    StringAttr symbol;
+    if (ShapedType::isDynamic(size) && symbols && i < symbols->size())
+      symbol = dyn_cast<StringAttr>((*symbols)[i]);
+    shape.push_back({size, symbol && !symbol.empty() ? symbol : StringAttr()});
+  }
+  return shape;
+}
+
+}  // namespace
+
+LogicalResult ReshapeOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                          SmallVectorImpl<Type>& result) {
+  RankedTensorType x = tensorOf(adaptor.getX());
+  SymShape shape = namedShape(adaptor.getShape(), adaptor.getSymbols());
+  RankedTensorType type = tensorType(shape, x.getElementType());
+  if (x.hasStaticShape() && type.hasStaticShape() && x.getNumElements() != type.getNumElements())
+    return emitOptionalError(loc, "cannot reshape ", typeToString(x), " to ", typeToString(type), " (",
+                             x.getNumElements(), " against ", type.getNumElements(), " elements)");
+  result.push_back(type);
+  return success();
+}
+
+LogicalResult TransposeOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                            SmallVectorImpl<Type>& result) {
+  RankedTensorType x = tensorOf(adaptor.getX());
+  SymShape in = symShape(x), shape;
+  if (adaptor.getPerm().size() != in.size())
+    return emitOptionalError(loc, "perm has ", adaptor.getPerm().size(), " entries for rank ", in.size());
+  for (int64_t p : adaptor.getPerm()) {
+    if (p < 0 || p >= static_cast<int64_t>(in.size()))
+      return emitOptionalError(loc, "perm entry ", p, " is outside rank ", in.size());
+    shape.push_back(in[p]);
+  }
+  result.push_back(tensorType(shape, x.getElementType()));
+  return success();
+}
+LogicalResult TransposeOp::verify() {
+  SmallVector<bool> seen(getPerm().size(), false);
+  for (int64_t p : getPerm()) {
+    if (p < 0 || p >= static_cast<int64_t>(seen.size()) || seen[p]) return emitOpError("perm must be a permutation");
+    seen[p] = true;
+  }
+  return success();
+}
+
+bool SliceOp::isView() {
+  return llvm::all_of(getSteps(), [](int64_t s) { return s > 0; });
+}
+LogicalResult SliceOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                        SmallVectorImpl<Type>& result) {
+  RankedTensorType x = tensorOf(adaptor.getX());
+  SymShape in = symShape(x), shape;
+  if (adaptor.getSizes().size() != in.size() || adaptor.getStarts().size() != in.size() ||
+      adaptor.getSteps().size() != in.size())
+    return emitOptionalError(loc, "slice needs a start, size and step for each of ", in.size(), " dims");
+  for (auto [i, size] : llvm::enumerate(adaptor.getSizes())) {
+    bool wholeDim = ShapedType::isDynamic(size) && adaptor.getStarts()[i] == 0 && adaptor.getSteps()[i] == 1;
+    shape.push_back(wholeDim ? in[i] : SymDim{size});
+  }
+  result.push_back(tensorType(shape, x.getElementType()));
+  return success();
+}
+LogicalResult SliceOp::verify() {
+  RankedTensorType x = tensorOf(getX());
+  for (int64_t d = 0; d < x.getRank(); ++d) {
+    int64_t start = getStarts()[d], size = getSizes()[d], step = getSteps()[d];
+    if (step == 0) return emitOpError() << "step of dim " << d << " is zero";
+    if (ShapedType::isDynamic(size) || x.isDynamicDim(d) || size == 0) continue;
+    int64_t last = start + (size - 1) * step;
+    if (size < 0 || start < 0 || start >= x.getDimSize(d) || last < 0 || last >= x.getDimSize(d))
+      return emitOpError() << "leaves dim " << d << " of " << typeToString(x);
+  }
+  return success();
+}
+
+LogicalResult ExpandOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                         SmallVectorImpl<Type>& result) {
+  RankedTensorType x = tensorOf(adaptor.getX());
+  SymShape shape = namedShape(adaptor.getShape(), adaptor.getSymbols());
+  std::optional<SymShape> joined = broadcastShapes(symShape(x), shape);
+  if (!joined || joined->size() != shape.size())
+    return emitOptionalError(loc, "cannot expand ", typeToString(x), " to ",
+                             typeToString(tensorType(shape, x.getElementType())));
+  result.push_back(tensorType(shape, x.getElementType()));
+  return success();
+}
+
+LogicalResult ConcatOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                         SmallVectorImpl<Type>& result) {
+  if (adaptor.getInputs().empty()) return emitOptionalError(loc, "concat needs an input");
+  RankedTensorType first = tensorOf(adaptor.getInputs()[0]);
+  SymShape shape = symShape(first);
+  int64_t axis = adaptor.getAxis();
+  if (axis < 0 || axis >= first.getRank())
+    return emitOptionalError(loc, "axis ", axis, " is outside rank ", first.getRank());
+  for (Value input : adaptor.getInputs().drop_front()) {
+    RankedTensorType type = tensorOf(input);
+    SymShape other = symShape(type);
+    if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType())
+      return emitOptionalError(loc, "cannot join ", typeToString(first), " and ", typeToString(type));
+    for (int64_t d = 0; d < first.getRank(); ++d) {
+      if (d == axis) {
+        bool isFree = shape[d].isFree() || other[d].isFree();
+        shape[d] = {isFree ? ShapedType::kDynamic : shape[d].size + other[d].size};
+      } else if (!shape[d].isFree() && !other[d].isFree() && shape[d].size != other[d].size) {
+        return emitOptionalError(loc, "cannot join ", typeToString(first), " and ", typeToString(type), " along axis ",
+                                 axis);
+      } else if (shape[d].isFree()) {
+        shape[d] = other[d].isFree() && !(shape[d] == other[d]) ? SymDim{ShapedType::kDynamic} : other[d];
+      }
+    }
+  }
+  result.push_back(tensorType(shape, first.getElementType()));
+  return success();
+}
+LogicalResult ConcatOp::verify() { return success(); }
+
+LogicalResult PadOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                      SmallVectorImpl<Type>& result) {
+  RankedTensorType x = tensorOf(adaptor.getX());
+  SymShape shape = symShape(x);
+  if (adaptor.getLow().size() != shape.size() || adaptor.getHigh().size() != shape.size())
+    return emitOptionalError(loc, "pad needs low and high for each of ", shape.size(), " dims");
+  for (auto [i, dim] : llvm::enumerate(shape)) {
+    int64_t extra = adaptor.getLow()[i] + adaptor.getHigh()[i];
+    if (extra == 0) continue;
+    dim = {dim.isFree() ? ShapedType::kDynamic : dim.size + extra};
+  }
+  result.push_back(tensorType(shape, x.getElementType()));
+  return success();
+}
+LogicalResult PadOp::verify() {
+  for (auto list : {getLow(), getHigh()})
+    for (int64_t v : list)
+      if (v < 0) return emitOpError("low and high must not be negative (use hpu.slice to cut)");
+  return success();
+}
+
+LogicalResult GatherOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                         SmallVectorImpl<Type>& result) {
+  RankedTensorType x = tensorOf(adaptor.getX()), indices = tensorOf(adaptor.getIndices());
+  int64_t axis = adaptor.getAxis();
+  if (axis < 0 || axis >= x.getRank())
+    return emitOptionalError(loc, "axis ", axis, " is outside rank ", x.getRank());
+  if (!indices.getElementType().isInteger(64) && !indices.getElementType().isInteger(32))
+    return emitOptionalError(loc, "indices must be i32 or i64, not ", typeToString(indices));
+  SymShape in = symShape(x), shape(in.begin(), in.begin() + axis);
+  llvm::append_range(shape, symShape(indices));
+  shape.append(in.begin() + axis + 1, in.end());
+  result.push_back(tensorType(shape, x.getElementType()));
+  return success();
+}
+
+LogicalResult RelayoutOp::verify() {
+  if (!compatibleTypes(getX().getType(), getResult().getType()))
+    return emitOpError("must keep shape and element type");
+  return success();
+}
