@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recipe/Container.h"
+
+#include "base/Format.h"
+#include "base/Hash.h"
+#include "recipe/LittleEndian.h"
+#include "recipe/Schema.h"
+
+namespace hpu::recipe {
+
+namespace {
+
+/// Sections in the order in which they are written. Estimates and IR may be stripped.
+struct SectionSpec {
+  SectionId id;
+  uint32_t flags;
+};
+constexpr SectionSpec kMetadata[] = {
+    {SectionId::kProgram, kRequired}, {SectionId::kMemory, kRequired},
+    {SectionId::kConstants, kRequired}, {SectionId::kKernels, kRequired},
+    {SectionId::kImages, kRequired}, {SectionId::kOps, kRequired},
+    {SectionId::kBundles, kRequired}, {SectionId::kQueues, kRequired},
+    {SectionId::kSources, kRequired}, {SectionId::kEstimates, 0},
+};
+
+uint64_t alignUp(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+/// Small constants are packed, large ones start at a page.
+uint64_t constantAlignment(uint64_t bytes) { return bytes < kPageBytes ? kAlignment : kPageBytes; }
+
+/// The pieces of one data section and its running size.
+struct DataSection {
+  std::vector<EncodedRecipe::Piece> pieces;
+  uint64_t bytes = 0;
+
+  uint64_t add(const uint8_t* data, uint64_t size, uint64_t alignment) {
+    uint64_t at = alignUp(bytes, alignment);
+    pieces.push_back({data, size, at - bytes});
+    bytes = at + size;
+    return at;
+  }
+  uint64_t hash() const {
+    static constexpr uint8_t kZeros[kPageBytes] = {};
+    base::Hasher hasher;
+    for (const auto& piece : pieces) {
+      hasher.update(kZeros, piece.paddingBefore);
+      hasher.update(piece.data, piece.bytes);
+    }
+    return hasher.digest64();
+  }
+};
+
+void writeHeader(uint8_t* header, Target target, uint32_t numSections, uint64_t fileBytes,
+                 uint64_t tableHash) {
+  for (uint64_t i = 0; i < sizeof(kMagic); ++i) header[kAtMagic + i] = kMagic[i];
+  storeLe(header + kAtMajor, kFormatMajor);
+  storeLe(header + kAtMinor, kFormatMinor);
+  storeLe(header + kAtReaderMajor, kFormatMajor);
+  storeLe(header + kAtReaderMinor, kReaderMinor);
+  storeLe(header + kAtTarget, static_cast<uint32_t>(target));
+  storeLe(header + kAtNumSections, numSections);
+  storeLe(header + kAtFileBytes, fileBytes);
+  storeLe(header + kAtTableHash, tableHash);
+  storeLe(header + kAtHeaderHash, base::hash64(header, kAtHeaderHash));
+}
+
+void writeEntry(uint8_t* at, const SectionEntry& entry) {
+  storeLe(at, static_cast<uint32_t>(entry.id));
+  storeLe(at + 4, entry.flags);
+  storeLe(at + 8, entry.offset);
+  storeLe(at + 16, entry.bytes);
+  storeLe(at + 24, entry.hash);
+}
+
+}  // namespace
+
+std::string_view sectionIdName(SectionId id) {
+  switch (id) {
+    case SectionId::kProgram: return "program";
+    case SectionId::kMemory: return "memory";
+    case SectionId::kConstants: return "constants";
+    case SectionId::kKernels: return "kernels";
+    case SectionId::kImages: return "images";
+    case SectionId::kOps: return "ops";
+    case SectionId::kBundles: return "bundles";
+    case SectionId::kQueues: return "queues";
+    case SectionId::kSources: return "sources";
+    case SectionId::kEstimates: return "estimates";
+    case SectionId::kIr: return "ir";
+    case SectionId::kConstantData: return "constant data";
+    case SectionId::kImageData: return "image data";
+  }
+  return "unknown";
+}
+
+StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
+  DataSection constantData, imageData;
+  StoredTables tables;
+  for (const ConstantBlob& blob : program.constants) {
+    uint64_t at = constantData.add(blob.data, blob.bytes, constantAlignment(blob.bytes));
+    tables.constants.push_back({blob.section, blob.offset, blob.bytes, at});
+  }
+  for (const KernelImage& image : program.images) {
+    uint64_t at = imageData.add(image.data, image.bytes, kPageBytes);
+    tables.images.push_back({image.cpu, image.entries, image.bytes, at});
+  }
+
+  const bool hasIr = !program.ir.empty();
+  const uint32_t numSections = std::size(kMetadata) + (hasIr ? 1 : 0) + 2;
+  EncodedRecipe recipe;
+  std::vector<uint8_t>& head = recipe.head;
+  head.resize(kHeaderBytes + numSections * kEntryBytes);
+  std::vector<SectionEntry> entries;
+
+  auto finish = [&](SectionId id, uint32_t flags, uint64_t offset) {
+    uint64_t bytes = head.size() - offset;
+    entries.push_back({id, flags, offset, bytes, base::hash64(head.data() + offset, bytes)});
+    head.resize(alignUp(head.size(), kMetadataAlignment));
+  };
+  for (const SectionSpec& spec : kMetadata) {
+    uint64_t offset = head.size();
+    std::vector<FieldSpan> trace;
+    ByteWriter writer(head, wantFields ? &trace : nullptr);
+    sectionSchema(spec.id, writer, program, tables);
+    if (!writer.ok()) {
+      return invalidArgument(base::strCat("the recipe's ", sectionIdName(spec.id),
+                                          " section has a list of more than 2^32-1 elements"));
+    }
+    for (const FieldSpan& span : trace) recipe.fields.push_back({spec.id, span.offset, span.bytes});
+    finish(spec.id, spec.flags, offset);
+  }
+  if (hasIr) {
+    uint64_t offset = head.size();
+    head.insert(head.end(), program.ir.begin(), program.ir.end());
+    finish(SectionId::kIr, 0, offset);
+  }
+
+  uint64_t end = entries.back().offset + entries.back().bytes;
+  head.resize(end);
+  auto place = [&](SectionId id, DataSection& data) {
+    uint64_t offset = alignUp(end, kPageBytes);
+    entries.push_back({id, kRequired, offset, data.bytes, data.hash()});
+    if (data.bytes == 0) {  // No padding before nothing: the file ends with its last byte of content.
+      entries.back().offset = end;
+      return;
+    }
+    data.pieces.front().paddingBefore += offset - end;
+    recipe.pieces.insert(recipe.pieces.end(), data.pieces.begin(), data.pieces.end());
+    end = offset + data.bytes;
+  };
+  place(SectionId::kConstantData, constantData);
+  place(SectionId::kImageData, imageData);
+  recipe.fileBytes = end;
+
+  for (size_t i = 0; i < entries.size(); ++i) {
+    writeEntry(head.data() + kHeaderBytes + i * kEntryBytes, entries[i]);
+  }
+  writeHeader(head.data(), program.target, numSections, end,
+              base::hash64(head.data() + kHeaderBytes, numSections * kEntryBytes));
+  return recipe;
+}
+
+std::vector<uint8_t> joinRecipe(EncodedRecipe&& recipe) {
+  std::vector<uint8_t> bytes = std::move(recipe.head);
+  bytes.reserve(recipe.fileBytes);
+  for (const EncodedRecipe::Piece& piece : recipe.pieces) {
+    bytes.resize(bytes.size() + piece.paddingBefore);
+    bytes.insert(bytes.end(), piece.data, piece.data + piece.bytes);
+  }
+  return bytes;
+}
+
+SectionEntry readEntry(const uint8_t* at) {
+  SectionEntry entry;
+  entry.id = static_cast<SectionId>(loadLe<uint32_t>(at));
+  entry.flags = loadLe<uint32_t>(at + 4);
+  entry.offset = loadLe<uint64_t>(at + 8);
+  entry.bytes = loadLe<uint64_t>(at + 16);
+  entry.hash = loadLe<uint64_t>(at + 24);
+  return entry;
+}
+
+Status resealRecipe(std::vector<uint8_t>& file) {
+  if (file.size() < kHeaderBytes) return invalidArgument("too short for a recipe's header");
+  uint64_t numSections = loadLe<uint32_t>(file.data() + kAtNumSections);
+  if (numSections > (file.size() - kHeaderBytes) / kEntryBytes) {
+    return invalidArgument("the section table does not fit into the file");
+  }
+  for (uint64_t i = 0; i < numSections; ++i) {
+    uint8_t* at = file.data() + kHeaderBytes + i * kEntryBytes;
+    SectionEntry entry = readEntry(at);
+    if (entry.offset > file.size() || entry.bytes > file.size() - entry.offset) continue;
+    entry.hash = base::hash64(file.data() + entry.offset, entry.bytes);
+    writeEntry(at, entry);
+  }
+  storeLe(file.data() + kAtTableHash,
+          base::hash64(file.data() + kHeaderBytes, numSections * kEntryBytes));
+  storeLe(file.data() + kAtHeaderHash, base::hash64(file.data(), kAtHeaderHash));
+  return okStatus();
+}
+
+}  // namespace hpu::recipe

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recipe container: header, section table, metadata sections and the two data sections.
+// The one thing to know: this is the layout that docs/recipe-format.md describes; encodeProgram writes any
+// Program, valid or not, so callers other than tests use writeRecipe.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "hpu/status.h"
+#include "recipe/Recipe.h"
+#include "recipe/Serializer.h"
+
+namespace hpu::recipe {
+
+inline constexpr uint8_t kMagic[8] = {0x89, 'H', 'P', 'U', '\r', '\n', 0x1a, '\n'};
+/// The oldest reader of this major version that understands what encodeProgram writes.
+inline constexpr uint16_t kReaderMinor = 0;
+inline constexpr uint64_t kHeaderBytes = 64;
+inline constexpr uint64_t kEntryBytes = 32;
+/// Data sections start at pages, so that images and constants are used straight from the mapping.
+inline constexpr uint64_t kPageBytes = 4096;
+inline constexpr uint64_t kMetadataAlignment = 8;
+/// More sections than any minor version will have; bounds the table.
+inline constexpr uint32_t kMaxSections = 1024;
+
+/// Header fields by byte offset. The first 16 bytes are the same in every version, past and future.
+enum HeaderOffset : uint64_t {
+  kAtMagic = 0,
+  kAtMajor = 8,
+  kAtMinor = 10,
+  kAtReaderMajor = 12,  ///< Least reader version that understands the file.
+  kAtReaderMinor = 14,
+  kAtTarget = 16,
+  kAtNumSections = 20,
+  kAtFileBytes = 24,
+  kAtTableHash = 32,
+  kAtReserved = 40,  ///< 16 bytes of 0.
+  kAtHeaderHash = 56,
+};
+
+/// Ids are stored in files and never change.
+enum class SectionId : uint32_t {
+  kProgram = 1,
+  kMemory = 2,
+  kConstants = 3,
+  kKernels = 4,
+  kImages = 5,
+  kOps = 6,
+  kBundles = 7,
+  kQueues = 8,
+  kSources = 9,
+  kEstimates = 10,
+  kIr = 11,
+  kConstantData = 32,
+  kImageData = 33,
+};
+/// "ops", "constant data"; "unknown" for another id.
+std::string_view sectionIdName(SectionId id);
+
+/// Set when a reader that does not know the id must refuse the file.
+inline constexpr uint32_t kRequired = 1;
+
+struct SectionEntry {
+  SectionId id{};
+  uint32_t flags = 0;
+  uint64_t offset = 0;  ///< From the start of the file.
+  uint64_t bytes = 0;
+  uint64_t hash = 0;  ///< XXH3-64 of the bytes.
+};
+
+/// The entry stored at `at`, which has kEntryBytes.
+SectionEntry readEntry(const uint8_t* at);
+
+/// One scalar of the encoded metadata, by its place in the file.
+struct EncodedField {
+  SectionId section{};
+  uint64_t offset = 0;
+  uint32_t bytes = 0;
+};
+
+/// A recipe as pieces in file order: `head` (header, table and metadata), then the data sections' pieces.
+struct EncodedRecipe {
+  struct Piece {
+    const uint8_t* data = nullptr;
+    uint64_t bytes = 0;
+    uint64_t paddingBefore = 0;  ///< Zero bytes.
+  };
+  std::vector<uint8_t> head;
+  std::vector<Piece> pieces;
+  uint64_t fileBytes = 0;
+  std::vector<EncodedField> fields;  ///< Only when asked for.
+};
+
+/// Lays a program out. Pieces point into the program's constants and images. Errors: kInvalidArgument when
+/// a list or string has more than 2^32-1 elements.
+StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields = false);
+
+/// The pieces as one buffer.
+std::vector<uint8_t> joinRecipe(EncodedRecipe&& recipe);
+
+/// Recomputes every checksum of a container whose header and table are in bounds; for tests and fuzzers
+/// that change bytes behind the checksums' back.
+Status resealRecipe(std::vector<uint8_t>& file);
+
+}  // namespace hpu::recipe

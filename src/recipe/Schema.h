@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The encoding of every struct of Recipe.h, one function each, for reading and writing alike.
+// The one thing to know: the order of the fields is the format. A released struct never changes; what a
+// later minor version adds goes into a section of its own (docs/recipe-format.md).
+#pragma once
+
+#include "recipe/Container.h"
+#include "recipe/Recipe.h"
+#include "recipe/Serializer.h"
+
+namespace hpu::recipe {
+
+/// A ConstantBlob as stored: where its bytes are in the constant-data section.
+struct StoredConstant {
+  uint32_t section = kNone;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t dataOffset = 0;
+};
+
+/// A KernelImage as stored: where its bytes are in the image-data section.
+struct StoredImage {
+  CpuVariant cpu = CpuVariant::kX86_64_v3;
+  std::vector<uint64_t> entries;
+  uint64_t bytes = 0;
+  uint64_t dataOffset = 0;
+};
+
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<TensorInfo> v) {
+  ar(v.name, v.type.element, v.type.shape);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Section> v) {
+  ar(v.kind, v.binding, v.bytes);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<StoredConstant> v) {
+  ar(v.section, v.offset, v.bytes, v.dataOffset);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<StoredImage> v) {
+  ar(v.cpu, v.entries, v.bytes, v.dataOffset);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<TpcCost> v) {
+  ar(v.loads, v.stores, v.vectorOps, v.scalarOps);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Kernel> v) {
+  ar(v.name, v.cost, v.numInputs, v.numOutputs, v.rank, v.wholeDims, v.scratchBytes);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Ring> v) {
+  ar(v.slots, v.dim, v.slotBytes);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Operand> v) {
+  ar(v.section, v.offset, v.type, v.sizes, v.strides, v.ring);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<MmeDesc> v) {
+  ar(v.kind, v.packing, v.a, v.b, v.c, v.strides, v.dilations, v.padBegin, v.padEnd, v.groups);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<TpcDesc> v) {
+  ar(v.kernel, v.inputs, v.outputs);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<DmaDesc> v) {
+  ar(v.fill, v.dst);
+  if (v.fill) {
+    ar(v.fillPattern);
+  } else {
+    ar(v.src);
+  }
+}
+/// Only the descriptor of the op's own engine is stored.
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Op> v) {
+  ar(v.engine, v.name, v.provenance, v.space);
+  switch (v.engine) {
+    case Engine::kMme: ar(v.mme); break;
+    case Engine::kTpc: ar(v.tpc); break;
+    case Engine::kDma: ar(v.dma); break;
+    case Engine::kNic: break;
+  }
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Bundle> v) {
+  ar(v.name, v.ops, v.slices);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Wait> v) {
+  ar(v.signal, v.value);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Command> v) {
+  ar(v.op, v.bundle, v.slice, v.lo, v.hi, v.waits, v.signal);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Queue> v) {
+  ar(v.engine, v.commands);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<SourceNode> v) {
+  ar(v.name, v.op);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<Estimates> v) {
+  ar(v.deviceTimeUs, v.lowerBoundUs, v.largestLiveSetBytes, v.sramPeakBytes);
+}
+
+/// The lists that the container stores in place of Program::constants and Program::images.
+struct StoredTables {
+  std::vector<StoredConstant> constants;
+  std::vector<StoredImage> images;
+};
+
+/// The contents of one metadata section. False when the id is not one of a metadata section (kIr is raw
+/// text).
+template <typename Ar>
+bool sectionSchema(SectionId id, Ar& ar, typename Ar::template Ref<Program> p,
+                   typename Ar::template Ref<StoredTables> tables) {
+  switch (id) {
+    case SectionId::kProgram: return ar(p.name, p.producer, p.inputs, p.outputs), true;
+    case SectionId::kMemory: return ar(p.sections), true;
+    case SectionId::kConstants: return ar(tables.constants), true;
+    case SectionId::kKernels: return ar(p.kernels), true;
+    case SectionId::kImages: return ar(tables.images), true;
+    case SectionId::kOps: return ar(p.ops), true;
+    case SectionId::kBundles: return ar(p.bundles, p.hostOrder), true;
+    case SectionId::kQueues: return ar(p.numSignals, p.queues), true;
+    case SectionId::kSources: return ar(p.sourceNodes), true;
+    case SectionId::kEstimates: return ar(p.estimates), true;
+    default: return false;
+  }
+}
+
+}  // namespace hpu::recipe
