@@ -14,17 +14,33 @@
 namespace hpu::arch {
 
 /// One way to arrange the multiply-accumulate array: width along N, height along M, in 16-bit MACs.
+/// With batch > 1 (or kSplit > 1) the array is cut into that many parts that work on different
+/// GEMMs of a batch (on different parts of K); such an arrangement is used only for a GEMM that
+/// fits one part.
 struct MmeGeometry {
   std::string_view name;  ///< "2xw"
   int64_t width = 0, height = 0;
+  int64_t batch = 1, kSplit = 1;
+  /// More operand ports than buffers behind them: a step in which both operands are new reads twice
+  /// as long.
+  bool portConstrained = false;
+  bool wideTypesOnly = false;  ///< Not for 8-bit operands.
+  bool concurrent() const { return batch > 1 || kSplit > 1; }
+};
+
+/// What an element type costs on the array, relative to bf16.
+struct MmeTypeRate {
+  ElementType type = ElementType::kInvalid;
+  double cyclesPerK = 1;      ///< Cycles that one K step takes.
+  int64_t heightDivisor = 1;  ///< Rows of the array are used by this many at once.
 };
 
 /// Frequencies and derates that a measurement was made at.
 struct ClockProfile {
-  std::string_view name;  ///< "datasheet", "shipping", "sustained"
+  std::string_view name;  ///< "datasheet", "shipping", "sustained", "measured"
   double mmeGhz = 0, tpcGhz = 0;
-  double mmeDerate = 1;   ///< Sustained fraction of the clock under matrix load.
-  int64_t submitNs = 0;   ///< Host to device latency of one submission.
+  double mmeDerate = 1;  ///< Sustained fraction of the clock under matrix load.
+  int64_t submitNs = 0;  ///< Host to device latency of one submission.
 };
 
 struct TargetDesc {
@@ -32,38 +48,56 @@ struct TargetDesc {
   std::string_view name;
 
   // MME
-  std::vector<MmeGeometry> mmeGeometries;
-  int64_t mmeRollupCycles = 0;  ///< Least cycles of one pass through the array, whatever K is.
-  int64_t mmeFillCycles = 0;    ///< Fill and drain of one pass.
+  std::vector<MmeGeometry> mmeGeometries;  ///< In the order in which ties are resolved.
+  std::vector<MmeTypeRate>
+      mmeTypes;  ///< Types that the array multiplies natively; f32 is always there.
+  int64_t mmeRollupCycles =
+      0;  ///< Least K cycles of one step, whatever K is: the accumulators' roll-up.
+  int64_t mmeFillCycles = 0;    ///< Fill and drain of one step.
   int64_t mmeLaunchCycles = 0;  ///< Start of one MME command.
-  /// Cycles that one K step costs relative to bf16 (fp8 0.5 on Gaudi 2, f32 4 ...), and the height divisor.
+  /// The type's rate; a type that the array does not have is priced as f32, into which it is
+  /// widened.
+  const MmeTypeRate& mmeRate(ElementType type) const;
+  /// Cycles of the whole array that one K step costs relative to bf16 (cyclesPerK x heightDivisor).
   double mmeCostPerK(ElementType type) const;
+  /// 16-bit multiply-accumulates a cycle: the area of the largest arrangement.
+  int64_t mmeMacs() const;
+  /// Peak matrix FLOP/s / 1e12 at a clock (derate not applied).
+  double mmePeakTflops(const ClockProfile& clock, ElementType type) const;
 
   // TPC
   int64_t numTpcs = 0;
   int64_t tpcVectorBytes = 256;
   int64_t tpcInstructionLatency = 4;
+  int64_t tpcCyclesPerAccess =
+      4;  ///< One 256-byte global load, and one store beside it, per this many cycles.
   int64_t tpcLocalMemoryBytes = 80 * 1024;
   int64_t tpcLaunchCycles = 0;
+  /// Peak vector FLOP/s / 1e12 at a clock (one multiply-add a lane and cycle).
+  double tpcPeakTflops(const ClockProfile& clock, ElementType type) const;
 
   // Memory
   int64_t hbmBytes = 0;
-  double hbmBytesPerNs = 0;   ///< Pin rate in bytes a nanosecond (= GB/s).
+  double hbmBytesPerNs = 0;  ///< Pin rate in bytes a nanosecond (= GB/s).
   double hbmEfficiency = 1;
-  int64_t sramBytes = 0;      ///< Usable by the compiler; on Gaudi 3 the managed cache window.
+  int64_t sramBytes = 0;  ///< Usable by the compiler; on Gaudi 3 the managed cache window.
   double sramBytesPerNs = 0;
   int64_t cacheLineBytes = 128;
 
   // DMA
-  int64_t numDmas = 0;        ///< Usable by compiled graphs; 0: copies run on the TPC.
-  double dmaBytesPerNs = 0;   ///< All together.
+  int64_t numDmas = 0;       ///< Usable by compiled graphs; 0: copies run on the TPC.
+  double dmaBytesPerNs = 0;  ///< All together, in each direction; 0 when numDmas is 0.
   int64_t dmaLaunchNs = 0;
-  double hostLinkBytesPerNs = 0;  ///< One direction.
+  double hostLinkBytesPerNs = 0;  ///< One direction, after the link's protocol overhead.
 
   std::vector<ClockProfile> clocks;  ///< The first is the default.
+  /// The profile of that name; the default one for an empty or unknown name (see findClock).
   const ClockProfile& clock(std::string_view profile = {}) const;
+  /// As clock(), but kInvalidArgument, naming the valid ones, for an unknown name.
+  StatusOr<ClockProfile> findClock(std::string_view profile) const;
 };
 
+/// The description of a target. Thread-safe; lives for ever.
 const TargetDesc& targetDesc(Target target);
 
 }  // namespace hpu::arch

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine cost functions: what one command costs on the MME, the TPCs or the DMAs of a target, and why.
-// The one thing to know: the terms of a cost add up to its duration exactly (integer picoseconds).
+// Engine cost functions: what one command costs on the MME, the TPCs or the DMAs of a target, and
+// why. The one thing to know: the terms of a cost add up to its duration exactly (integer
+// picoseconds).
 #pragma once
 
 #include <array>
@@ -16,20 +17,21 @@ using Picoseconds = int64_t;
 
 /// The "why not peak" terms, in the order in which they are peeled off.
 enum class Term : uint8_t {
-  kIdeal = 0,          ///< Work divided by the engine's peak.
-  kEdgeQuantisation,   ///< The array or vector is not filled at the edges.
-  kRollUp,             ///< Small K.
+  kIdeal = 0,         ///< Work divided by the engine's peak.
+  kEdgeQuantisation,  ///< The array or vector is not filled at the edges.
+  kRollUp,            ///< Small K.
   kFillDrain,
-  kPorts,              ///< Operand ports, unaligned access.
-  kMemory,             ///< Waiting for HBM or SRAM.
-  kOverhead,           ///< Start of the slice.
-  kSync,               ///< Waiting for signals (filled in by the timeline).
-  kClock,              ///< Clock derate.
+  kPorts,     ///< Operand ports, unaligned access.
+  kMemory,    ///< Waiting for HBM or SRAM.
+  kOverhead,  ///< Start of the slice.
+  kSync,      ///< Waiting for signals (filled in by the timeline).
+  kClock,     ///< Clock derate.
 };
 inline constexpr int kNumTerms = 9;
 constexpr std::string_view termName(Term term) {
-  constexpr std::string_view names[] = {"ideal", "edge_quantisation", "roll_up", "fill_drain", "ports",
-                                        "memory", "overhead", "sync", "clock"};
+  constexpr std::string_view names[] = {
+      "ideal",  "edge_quantisation", "roll_up", "fill_drain", "ports",
+      "memory", "overhead",          "sync",    "clock"};
   return names[static_cast<unsigned>(term)];
 }
 
@@ -43,23 +45,49 @@ struct Cost {
   Bytes bytes;              ///< Traffic; the timeline shares the bandwidth among what runs.
   Picoseconds alone = 0;    ///< max(compute, memory time alone): the sum of `terms`.
   std::array<Picoseconds, kNumTerms> terms{};
-  std::string_view bound;   ///< "mme", "tpc", "dma", "hbm", "sram"
+  std::string_view bound;  ///< What `alone` is: "mme", "tpc", "dma", "host", "hbm" or "sram".
 };
+
+/// Picoseconds that `bytes` take when one command has the memory to itself (rounded up).
+Picoseconds hbmTime(const arch::TargetDesc&, int64_t bytes);
+Picoseconds sramTime(const arch::TargetDesc&, int64_t bytes);
 
 struct GemmShape {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   ElementType type = ElementType::kBF16;
   bool transposeA = false, transposeB = false;
 };
+/// The arrangement of the array that is fastest for the shape, and how its cycles come about.
+struct GemmPlan {
+  const arch::MmeGeometry* geometry = nullptr;
+  double steps = 0;  ///< Passes over the array, all batches.
+  double constrainedSteps =
+      0;               ///< Of these: passes that read both operands anew through shared buffers.
+  double kCycles = 0;  ///< Cycles of one pass at full rate.
+  double idealCycles = 0;    ///< Multiply-accumulates / peak.
+  double computeCycles = 0;  ///< All passes, without the launch.
+  double utilization() const { return computeCycles > 0 ? idealCycles / computeCycles : 0; }
+};
+GemmPlan gemmPlan(const arch::TargetDesc&, const GemmShape&);
+/// The plan for one given arrangement; false when the shape cannot use it.
+bool gemmPlanFor(const arch::TargetDesc&, const GemmShape&, const arch::MmeGeometry&, GemmPlan&);
+
+/// Conv2d is priced as its implicit GEMM: m = N*OH*OW, n = OC/groups, k = C/groups*KH*KW, batch =
+/// groups.
 Cost gemmCost(const arch::TargetDesc&, const arch::ClockProfile&, const GemmShape&, Bytes);
 
 struct TpcWork {
   int64_t points = 0;  ///< Index-space points of the slice.
-  double loads = 0, stores = 0, vectorOps = 0, scalarOps = 0;  ///< Per point, in 256-byte vectors.
+  /// Issue slots per point: 256-byte vector accesses, vector and scalar instructions (fractions are
+  /// normal: an elementwise f32 kernel stores 1/64 of a vector a point).
+  double loads = 0, stores = 0, vectorOps = 0, scalarOps = 0;
 };
 Cost tpcCost(const arch::TargetDesc&, const arch::ClockProfile&, const TpcWork&, Bytes);
 
-Cost dmaCost(const arch::TargetDesc&, const arch::ClockProfile&, Bytes);
+/// `engineBytes` is what passes through the engines in the busier direction; by default half of the
+/// traffic (a copy reads what it writes). On a target without compiler DMA the copy is priced on
+/// the TPCs.
+Cost dmaCost(const arch::TargetDesc&, const arch::ClockProfile&, Bytes, int64_t engineBytes = -1);
 /// Host to device or back over the host link.
 Cost hostCopyCost(const arch::TargetDesc&, int64_t bytes);
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device clock: a discrete-event simulation of command queues on engines that share HBM and SRAM
-// bandwidth.
-// The one thing to know: time is integer picoseconds and the result depends only on the input, so two
-// runs give identical bytes.
+// The device clock: a discrete-event simulation of command queues on engines that share HBM and
+// SRAM bandwidth. The one thing to know: time is integer picoseconds and the result depends only on
+// the input, so two runs give identical bytes.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +20,10 @@ struct TimedCommand {
   uint32_t signal = recipe::kNone;
 };
 
-/// One engine's in-order queue. `engine` names the physical resource: queues of the same engine, of one
-/// or several launches, exclude each other command by command.
+/// One engine's in-order queue. `engine` names the physical resource: queues of the same engine, of
+/// one or several launches, exclude each other command by command. Among the queues whose next
+/// command may run, an engine takes the one that could first, then the higher priority, the lower
+/// launch and queue index.
 struct TimedQueue {
   Engine engine = Engine::kTpc;
   std::vector<TimedCommand> commands;
@@ -37,7 +38,10 @@ struct TimedLaunch {
 };
 
 struct Interval {
-  Picoseconds ready = 0;  ///< Predecessor in the queue done and engine free: waits counted from here are sync.
+  /// Predecessor in the queue done and engine free: waits counted from here are sync. So the spans
+  /// [ready, end] of an engine do not overlap, and what lies between them is an engine without
+  /// work.
+  Picoseconds ready = 0;
   Picoseconds start = 0, end = 0;
   std::array<Picoseconds, kNumTerms> terms{};  ///< Sum = end - ready.
 };
@@ -45,20 +49,34 @@ struct Interval {
 struct TimelineResult {
   /// intervals[launch][queue][command].
   std::vector<std::vector<std::vector<Interval>>> intervals;
+  /// First command's start and last command's end; earliestStart for a launch without commands.
   std::vector<Picoseconds> launchStart, launchEnd;
-  Picoseconds busy[kNumEngines] = {};
+  Picoseconds busy[kNumEngines] = {};        ///< Sum of end - start.
+  Picoseconds engineFree[kNumEngines] = {};  ///< End of the engine's last command.
   Picoseconds end = 0;
 };
 
-/// Runs the launches together. Errors: kInternal when the queues deadlock (verified recipes cannot).
+/// Runs the launches together. `engineFree`, when given, is an array of kNumEngines times before
+/// which the engines are taken (by work simulated earlier). Costs O(commands): a million a second
+/// and core. Errors: kInternal, naming launch, queue, command and signal, when the queues deadlock
+/// (verified recipes cannot) or a wait names a signal that the launch does not have; kOutOfRange
+/// when time overflows.
 StatusOr<TimelineResult> simulate(const arch::TargetDesc&, const arch::ClockProfile&,
-                                  const std::vector<TimedLaunch>& launches);
+                                  const std::vector<TimedLaunch>& launches,
+                                  const Picoseconds* engineFree = nullptr);
+
+/// No schedule of these queues can be shorter: the busiest engine's compute time, or all HBM or
+/// SRAM traffic at full bandwidth, whichever is most.
+Picoseconds lowerBound(const arch::TargetDesc&, const std::vector<TimedQueue>& queues);
 
 /// The queues of a program with the cost of each command.
 std::vector<TimedQueue> timedQueues(const recipe::Program& program, const arch::TargetDesc&,
                                     const arch::ClockProfile&);
 /// The cost of one command, with its bytes split between HBM and SRAM by its operands' sections.
-Cost commandCost(const recipe::Program& program, const recipe::Command& command, const arch::TargetDesc&,
-                 const arch::ClockProfile&);
+/// Counted are the unique bytes of the slice's box of each operand, in whole cache lines (256-byte
+/// accesses on the TPC); docs/performance-model.md has the rules for operands that are reused
+/// within a command or across slices. The program must be verified.
+Cost commandCost(const recipe::Program& program, const recipe::Command& command,
+                 const arch::TargetDesc&, const arch::ClockProfile&);
 
 }  // namespace hpu::perfmodel
