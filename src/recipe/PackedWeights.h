@@ -4,7 +4,8 @@
 // each weight once.
 //
 // For a weight seen as `taps` matrices of K x N (gemm: taps = batch; conv: taps = groups * KH * KW,
-// K = C/groups, N = OC/groups):   [tap][N-block][k][n in block],   n-block = kPackedN columns,
+// tap = (group * KH + kh) * KW + kw, K = C/groups, N = OC/groups):
+//     [tap][N-block][k][n in block],   n-block = kPackedN columns,
 // the last block zero-padded to kPackedN. One (tap, N-block) panel is therefore a dense K x kPackedN
 // row-major matrix, that a micro-kernel streams from front to back.
 #pragma once
@@ -31,7 +32,10 @@ struct PackedShape {
 };
 
 /// Packs from a strided source (element strides of tap, k, n) of 2- or 4-byte elements into `dst`
-/// (shape.elements() elements). Errors: kInvalidArgument for another element size.
+/// (shape.elements() elements). Convolution weights [OC, C/groups, KH, KW] are packed group by group
+/// (taps = KH * KW, tap stride 1, k stride KH * KW, n stride C/groups * KH * KW), each after the last;
+/// transposed ones [C, OC/groups, KH, KW] likewise with the strides of k and n exchanged.
+/// Errors: kInvalidArgument for another element size.
 Status packWeights(const PackedShape& shape, ElementType type, const void* src, int64_t tapStride,
                    int64_t kStride, int64_t nStride, void* dst);
 
