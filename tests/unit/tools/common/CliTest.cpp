@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/common/Cli.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace {
+
+using hpu::tools::ExitCode;
+using hpu::tools::Tool;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+Outcome runTool(Tool& tool, std::vector<std::string> arguments, const hpu::tools::Body& body) {
+  arguments.insert(arguments.begin(), "tool");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Outcome outcome;
+  outcome.code = body ? tool.run(static_cast<int>(argv.size()), argv.data(), body)
+                      : tool.run(static_cast<int>(argv.size()), argv.data());
+  outcome.out = testing::internal::GetCapturedStdout();
+  outcome.err = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+const hpu::tools::Body kNothing = [] { return ExitCode::kOk; };
+
+TEST(Tool, ListOptionsTakeOneValueEachAndLeaveThePositionalsAlone) {
+  Tool tool("tool", "Tests.");
+  std::vector<std::string> shapes, reports;
+  std::string model;
+  tool.addOption("--shape", shapes, "Shapes");
+  tool.addOption("--report", reports, "Reports", ',');
+  tool.addPositional("MODEL", model, "Model");
+  Outcome outcome =
+      runTool(tool, {"--shape", "a=1x2", "m.onnx", "--shape", "b=3", "--report", "x,y"}, kNothing);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(shapes, ElementsAre("a=1x2", "b=3"));
+  EXPECT_THAT(reports, ElementsAre("x", "y"));
+  EXPECT_EQ(model, "m.onnx");
+  EXPECT_TRUE(tool.given("--shape"));
+}
+
+TEST(Tool, ReportsAMisspeltOptionInOneLineWithTheNearestOne) {
+  Tool tool("tool", "Tests.");
+  std::string target;
+  tool.addOption("--target", target, "Target");
+  Outcome outcome = runTool(tool, {"--taget=x"}, kNothing);
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.err,
+            "error: unknown option '--taget=x'; did you mean '--target'? (see 'tool --help')\n");
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST(Tool, AMissingPositionalIsAUserErrorThatNamesIt) {
+  Tool tool("tool", "Tests.");
+  std::string model;
+  tool.addPositional("MODEL", model, "Model");
+  Outcome outcome = runTool(tool, {}, kNothing);
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("MODEL"));
+}
+
+TEST(Tool, JsonModePrintsOneObjectAndNoLineForPeople) {
+  Tool tool("tool", "Tests.");
+  Outcome outcome = runTool(tool, {"--json"}, [&] {
+    tool.print("for people");
+    tool.note("on stderr");
+    tool.json().set("answer", 42);
+    return ExitCode::kMismatch;
+  });
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "{\n  \"answer\": 42\n}\n");
+  EXPECT_EQ(outcome.err, "note: on stderr\n");
+}
+
+TEST(Tool, JsonModeReportsFailuresInTheObjectToo) {
+  Tool tool("tool", "Tests.");
+  Outcome outcome = runTool(tool, {"--json"}, [] { return hpu::notFound("no such file 'x'"); });
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("\"error\": \"no such file 'x'\""));
+  EXPECT_THAT(outcome.out, HasSubstr("\"code\": \"NOT_FOUND\""));
+  Tool wrong("tool", "Tests.");
+  outcome = runTool(wrong, {"--json", "--nonsense"}, kNothing);
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("\"error\""));
+}
+
+TEST(Tool, InternalErrorsAndExceptionsExitWithThreeAndAReproducer) {
+  Tool tool("tool", "Tests.");
+  Outcome outcome = runTool(tool, {}, [] { return hpu::internalError("lost the plot"); });
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("error: lost the plot"));
+  size_t at = outcome.err.find("reproducer ");
+  ASSERT_NE(at, std::string::npos);
+  std::string path = outcome.err.substr(at + 11);
+  path.resize(path.find('\n'));
+  FILE* file = fopen(path.c_str(), "r");
+  ASSERT_NE(file, nullptr) << path;
+  char text[4096] = {};
+  (void)!fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  remove(path.c_str());
+  EXPECT_THAT(text, HasSubstr("lost the plot"));
+  EXPECT_THAT(text, HasSubstr("exec 'tool'"));
+
+  outcome =
+      runTool(tool, {}, []() -> hpu::StatusOr<ExitCode> { throw std::runtime_error("thrown"); });
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("unexpected exception: thrown"));
+}
+
+TEST(Tool, QuietKeepsResultsAndErrorsOnly) {
+  Tool tool("tool", "Tests.");
+  Outcome outcome = runTool(tool, {"--quiet"}, [&] {
+    tool.print("chatter");
+    tool.note("chatter");
+    tool.printAlways("result");
+    return ExitCode::kOk;
+  });
+  EXPECT_EQ(outcome.out, "result\n");
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(Tool, RunsTheSubcommandThatWasNamedWithItsOptionsAndTheCommonOnes) {
+  Tool tool("tool", "Tests.");
+  std::string file;
+  int64_t count = 3;
+  std::string ran;
+  auto& top = tool.addCommand("top", "Top", [&] { return ran = "top", ExitCode::kOk; });
+  top.addPositional("FILE", file, "File");
+  top.addOption("-n,--count", count, "How many");
+  tool.addCommand("info", "Info", [&] { return ran = "info", ExitCode::kOk; });
+  Outcome outcome = runTool(tool, {"top", "a.trace", "-n", "7", "--json"}, {});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(ran, "top");
+  EXPECT_EQ(file, "a.trace");
+  EXPECT_EQ(count, 7);
+  EXPECT_TRUE(tool.jsonMode());
+  Tool empty("tool", "Tests.");
+  empty.addCommand("info", "Info", kNothing);
+  EXPECT_EQ(runTool(empty, {}, {}).code, 1) << "a sub-command is required";
+}
+
+TEST(Tool, ReadsByteSizesWithSuffixesAndRefusesOthers) {
+  Tool tool("tool", "Tests.");
+  int64_t bytes = 1024;
+  tool.addBytes("--bytes", bytes, "Bytes");
+  EXPECT_EQ(runTool(tool, {"--bytes", "16M"}, kNothing).code, 0);
+  EXPECT_EQ(bytes, 16 << 20);
+  Tool second("tool", "Tests.");
+  second.addBytes("--bytes", bytes, "Bytes");
+  Outcome outcome = runTool(second, {"--bytes", "many"}, kNothing);
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("many"));
+}
+
+TEST(Tool, AChoiceOutsideItsListIsAUserErrorThatListsTheValidOnes) {
+  Tool tool("tool", "Tests.");
+  std::string precision = "f32";
+  tool.addChoice("--precision", precision, {"f32", "bf16"}, "Precision");
+  Outcome outcome = runTool(tool, {"--precision", "f7"}, kNothing);
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("'f7' is not one of f32, bf16"));
+}
+
+TEST(Tool, HelpAndVersionGoToStdoutWithSuccess) {
+  Tool tool("tool", "Does a thing.");
+  Outcome outcome = runTool(tool, {"--help"}, kNothing);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("Does a thing."));
+  EXPECT_THAT(outcome.out, HasSubstr("HPU_NUM_THREADS"));
+  Tool second("tool", "Does a thing.");
+  outcome = runTool(second, {"--version"}, kNothing);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("(OpenHPU)"));
+}
+
+TEST(ToolDeathTest, AFatalSignalWritesAReproducerAndExitsWithThree) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers keep their own handlers";
+#endif
+  auto crash = [] {
+    Tool tool("tool", "Tests.");
+    char name[] = "tool";
+    char* argv[] = {name, nullptr};
+    setenv("TMPDIR", testing::TempDir().c_str(), 1);
+    exit(tool.run(1, argv, []() -> hpu::StatusOr<ExitCode> { abort(); }));
+  };
+  EXPECT_EXIT(crash(), testing::ExitedWithCode(3), "caught signal 6; .*reproducer .*tool-crash-");
+}
+
+TEST(FormatTable, AlignsColumnsWithoutTrailingBlanks) {
+  EXPECT_EQ(hpu::tools::formatTable({{"a", "long", "x"}, {"bbb", "c", "y"}}),
+            "a    long  x\nbbb  c     y");
+}
+
+}  // namespace

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tool: the frame of every OpenHPU program: options, --help, --version, --json, --quiet, --verbose,
+// exit codes and one-line errors.
+// The one thing to know: with --json stdout carries exactly one JSON object (also on failure) and
+// everything for people goes to stderr, so print through this class.
+//
+//   hpu::tools::Tool tool("hpu-hello", "Greets.");
+//   std::string who;
+//   tool.addPositional("NAME", who, "Whom to greet");
+//   return tool.run(argc, argv, [&]() -> hpu::StatusOr<hpu::tools::ExitCode> {
+//     tool.print("hello " + who);
+//     tool.json().set("greeted", who);
+//     return hpu::tools::ExitCode::kOk;
+//   });
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hpu/status.h"
+#include "tools/common/Json.h"
+
+namespace hpu::tools {
+
+enum class ExitCode : int {
+  kOk = 0,
+  kUserError = 1,  ///< Wrong use, wrong input, something that is not there.
+  kMismatch = 2,   ///< The work was done; its result differs from what was expected.
+  kInternal = 3,   ///< A bug of OpenHPU; the path of a reproducer was printed.
+};
+
+/// What the program (or one sub-command) does. Errors of a Status become "error: message" and exit
+/// code 1, or 3 when the code is kInternal.
+using Body = std::function<StatusOr<ExitCode>()>;
+
+/// The options of a tool or of one of its sub-commands. Targets must outlive run(); their values
+/// before run() are the defaults that --help shows. Names as "--long" or "-s,--long".
+class CommandLine {
+ public:
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  /// A switch: `name` sets the target to true.
+  void addFlag(const std::string& name, bool& target, const std::string& help);
+  /// Options with a value; giving one twice is an error.
+  void addOption(const std::string& name, std::string& target, const std::string& help);
+  void addOption(const std::string& name, int64_t& target, const std::string& help);
+  void addOption(const std::string& name, int& target, const std::string& help);
+  void addOption(const std::string& name, double& target, const std::string& help);
+  /// May be given several times, one value each; with `separator` one value may hold several
+  /// ("a,b").
+  void addOption(const std::string& name, std::vector<std::string>& target, const std::string& help,
+                 char separator = '\0');
+  /// One option that takes exactly `count` values ("--npz IN OUT").
+  void addTuple(const std::string& name, std::vector<std::string>& target, int count,
+                const std::string& help);
+  /// A number of bytes with an optional K, M or G (powers of 1024).
+  void addBytes(const std::string& name, int64_t& target, const std::string& help);
+  /// One of `choices`.
+  void addChoice(const std::string& name, std::string& target,
+                 const std::vector<std::string>& choices, const std::string& help);
+  /// Positional arguments, in the order in which they are added.
+  void addPositional(const std::string& name, std::string& target, const std::string& help,
+                     bool required = true);
+  void addPositional(const std::string& name, std::vector<std::string>& target,
+                     const std::string& help, bool required = true);
+  /// Text after the options in --help (examples, rules).
+  void setFooter(const std::string& text);
+  /// True when the option or positional was on the command line.
+  bool given(const std::string& name) const;
+
+ protected:
+  struct Impl;
+  explicit CommandLine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+  friend class Tool;
+};
+
+/// One per program, used by the main thread.
+class Tool : public CommandLine {
+ public:
+  Tool(const std::string& name, const std::string& description);
+  ~Tool();
+
+  /// Adds a sub-command; exactly one must then be given. It lives as long as the tool.
+  CommandLine& addCommand(const std::string& name, const std::string& description, Body body);
+
+  /// Parses and runs the sub-command's body. Catches whatever is thrown, reports, returns main's
+  /// value.
+  int run(int argc, char** argv);
+  /// As above for a tool without sub-commands.
+  int run(int argc, char** argv, Body body);
+
+  bool jsonMode() const;
+  bool quiet() const;
+  bool verbose() const;
+  /// stderr is a terminal and neither --quiet nor --json was given.
+  bool showsProgress() const;
+
+  /// The object that --json prints when the body returns.
+  Json& json();
+  /// A line for people on stdout; nothing with --json or --quiet.
+  void print(std::string_view line);
+  /// A line on stdout that --quiet does not suppress either; nothing with --json.
+  void printAlways(std::string_view line);
+  /// "note: ..." on stderr; nothing with --quiet.
+  void note(std::string_view line);
+  /// A line on stderr with --verbose only.
+  void detail(std::string_view line);
+  /// Replaces the progress line on a terminal; an empty text clears it.
+  void progress(std::string_view line);
+  /// Prints "error: message" and gives the exit code of the status (never kOk).
+  ExitCode report(const Status& status);
+
+ private:
+  int finish(const StatusOr<ExitCode>& result);
+};
+
+/// Aligned columns for terminals: the first row is the header. Two spaces between columns.
+std::string formatTable(const std::vector<std::vector<std::string>>& rows);
+
+}  // namespace hpu::tools
