@@ -33,7 +33,6 @@ import onnx_io  # noqa: E402
 
 OPSETS = (13, 17)
 ORT_BENCH = os.path.join(HERE, "..", "..", "benchmarks", "ort", "ort_bench.js")
-METRIC = "rel_rms = sqrt(sum((a-b)^2) / sum(b^2)) over all outputs; a bf16 upcast to f32, b f32"
 
 # Variant name -> (free dimensions, sizes of each data set as keyword arguments of the input).
 VARIANTS = {
@@ -134,12 +133,9 @@ def export_one(name, opset, variant, out, check_ort):
                 export_onnx(name, module, inputs, opset, axes, os.path.join(work, "model.onnx"))
                 spread = nets.activation_spread(module, inputs)
                 rounded = run_bf16(module, inputs)
-                onnx_io.save_tensor(os.path.join(work, "output_0_bf16.pb"), rounded,
-                                    model.output_name)
-                bf16 = dict(onnx_io.error_metrics([rounded], [output]), metric=METRIC,
-                            data_set=folder, outputs=["output_0_bf16.pb"],
-                            made_by=f"PyTorch {torch.__version__} CPU, model.to(bfloat16)")
-                onnx_io.save_json(os.path.join(work, "bf16.json"), bf16)
+                bf16 = onnx_io.save_bf16_reference(
+                    work, [model.output_name], [rounded], [output],
+                    f"PyTorch {torch.__version__} CPU, model.to(bfloat16)")
             checks.append(check_with_ort(work, folder) if check_ort else "not asked")
         onnx_io.save_json(os.path.join(work, "export.json"), {
             "key": key, "model": name, "opset": opset, "variant": variant, "note": model.note,

@@ -82,6 +82,22 @@ def error_metrics(actual, expected):
     return {"max_abs": worst, "rms": (square_error / max(count, 1)) ** 0.5, "rel_rms": rel_rms}
 
 
+BF16_METRIC = "rel_rms = sqrt(sum((a-b)^2) / sum(b^2)) over all outputs; a bf16 upcast, b f32"
+
+
+def save_bf16_reference(folder, names, rounded, outputs, made_by):
+    """Writes output_k_bf16.pb (bf16 results upcast to f32) and bf16.json, their error against the
+    f32 outputs of test_data_set_0; returns the error. The folder is the model's: data set loaders
+    count the output_*.pb files of theirs."""
+    files = [f"output_{index}_bf16.pb" for index in range(len(rounded))]
+    for name, file, array in zip(names, files, rounded):
+        save_tensor(os.path.join(folder, file), array, name)
+    metrics = error_metrics(rounded, outputs)
+    save_json(os.path.join(folder, "bf16.json"), dict(
+        metrics, metric=BF16_METRIC, data_set="test_data_set_0", outputs=files, made_by=made_by))
+    return metrics
+
+
 def op_counts(model):
     """Counter of op types of a ModelProto, subgraphs included."""
     counts = collections.Counter()

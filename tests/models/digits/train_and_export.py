@@ -7,8 +7,10 @@ hold-out accuracy is below 98 %.
 """
 
 import argparse
+import copy
 import os
 import sys
+import warnings
 
 import numpy as np
 import onnx
@@ -74,9 +76,11 @@ def train(images, labels, epochs):
 def export(net, images, path, dynamic):
     axes = {"image": {0: "batch"}, "logits": {0: "batch"}} if dynamic else None
     # PRESERVE leaves the eval-mode BatchNormalization nodes in the graph instead of folding them.
-    torch.onnx.export(net, images, path, opset_version=OPSET, input_names=["image"],
-                      output_names=["logits"], dynamic_axes=axes, do_constant_folding=True,
-                      training=torch.onnx.TrainingMode.PRESERVE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PRESERVE warns of training-mode exports; this is eval mode
+        torch.onnx.export(net, images, path, opset_version=OPSET, input_names=["image"],
+                          output_names=["logits"], dynamic_axes=axes,
+                          training=torch.onnx.TrainingMode.PRESERVE)
     onnx.checker.check_model(onnx.load(path), full_check=True)
 
 
@@ -95,6 +99,7 @@ def main():
     with torch.no_grad():
         batch = torch.from_numpy(test_images)
         logits = net(batch).numpy()
+        rounded = copy.deepcopy(net).to(torch.bfloat16)(batch.to(torch.bfloat16)).float().numpy()
     correct = int((logits.argmax(1) == test_labels).sum())
     accuracy = correct / len(test_labels)
     print(f"hold-out accuracy {accuracy:.4f} ({correct} of {len(test_labels)})")
@@ -107,6 +112,8 @@ def main():
     export(net, batch, os.path.join(args.out, "model_dynamic.onnx"), dynamic=True)
     onnx_io.save_data_set(os.path.join(args.out, "test_data_set_0"),
                           [("image", test_images)], [("logits", logits)])
+    onnx_io.save_bf16_reference(args.out, ["logits"], [rounded], [logits],
+                                f"PyTorch {torch.__version__} CPU, model.to(bfloat16)")
     onnx_io.save_tensor(os.path.join(args.out, "labels.pb"), test_labels, "labels")
     np.savetxt(os.path.join(args.out, "labels.txt"), test_labels, fmt="%d")
     return 0
