@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of verifyProgram, in the order in which they must run: each relies on what those before it
+// have proved.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hpu/status.h"
+#include "recipe/Recipe.h"
+
+namespace hpu::recipe {
+
+/// Limits that keep the products of sizes in 64 bits for whoever computes with them.
+inline constexpr uint64_t kMaxSectionBytes = uint64_t{1} << 50;
+inline constexpr int64_t kMaxPoints = int64_t{1} << 48;
+inline constexpr int64_t kMaxMacs = int64_t{1} << 60;
+/// Of strides, dilations, pads: beyond any tensor's size.
+inline constexpr int64_t kMaxWindow = int64_t{1} << 31;
+/// Of one kernel call; real TPCs have 80 KB.
+inline constexpr uint64_t kMaxScratchBytes = uint64_t{64} << 20;
+
+/// Signature, sections and their bindings, constants.
+Status verifyMemory(const Program& program);
+/// Kernels and their images.
+Status verifyKernels(const Program& program);
+/// Operands and descriptors of every op.
+Status verifyOps(const Program& program);
+/// Bundles, hostOrder, commands' boxes and rings.
+Status verifyCommands(const Program& program);
+
+/// The shape algebra of an MME op whose operands' sizes are all > 0 and whose product of sizes is bounded.
+Status verifyMmeShapes(const Op& op, const std::string& where);
+
+/// Bytes of a section that operands may touch: for an input or output, those of its tensor.
+uint64_t usableBytes(const Program& program, const Section& section);
+
+/// "op 12 'conv1'".
+std::string opText(const Program& program, uint32_t op);
+/// "command 3 of queue 1 (mme)".
+std::string commandText(const Program& program, uint32_t queue, uint32_t command);
+
+/// Product of sizes, or -1 when a size is < 1 or the product is beyond `limit`.
+int64_t boundedProduct(const std::vector<int64_t>& sizes, int64_t limit);
+
+}  // namespace hpu::recipe
