@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Phase fuse. In: normalised hpu ops at function level. Out: units, views and constants only, proven by
+// hpu-verify-fused. Stop after it with --stop-after=fuse.
+// MME ops first take what can follow them through SRAM; the remaining TPC ops then form clusters.
+#include "compiler/fuse/Fuse.h"
+
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/support/Units.h"
+#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/IR/IRMapping.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace hpu::ir;
+
+namespace hpu::fuse {
+namespace {
+
+/// Ops that make a unit of their own or a place in one; copies are units already.
+bool needsUnit(Operation* op) {
+  auto hpuOp = dyn_cast<HpuOp>(op);
+  return hpuOp && !hpuOp.isView() && !isUnit(op);
+}
+
+class Fuser {
+ public:
+  Fuser(Block& block, const FuseOptions& options) : block_(block), options_(options) {}
+
+  void run() {
+    SmallVector<Operation*> order;
+    for (Operation& op : block_.without_terminator())
+      if (needsUnit(&op)) order.push_back(&op);
+    before_ = order.size();
+    for (EngineKind engine : {EngineKind::Mme, EngineKind::Tpc})
+      for (Operation* op : order)
+        if (!taken_.contains(op) && cast<HpuOp>(op).getEngine() == engine) groups_.push_back(grow(op));
+    for (const Group& group : groups_) makeUnit(group);
+    // Units stand where their last member stood; users of an earlier member may come before.
+    sortTopologically(&block_);
+    summarise();
+  }
+
+ private:
+  Group grow(Operation* seed) {
+    Group group;
+    group.ops.push_back(seed);
+    if (!cast<HpuOp>(seed).isElementwise()) group.root = seed;
+    taken_.insert(seed);
+    bool changed = options_.group;
+    while (changed) {
+      changed = false;
+      for (Operation* candidate : candidates(group)) {
+        std::string why;
+        if (!canJoin(group, candidate, options_, &why) || !worthJoining(group, candidate, &why)) {
+          missed(group, candidate, why);
+          continue;
+        }
+        group.ops.push_back(candidate);
+        llvm::sort(group.ops, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
+        if (!cast<HpuOp>(candidate).isElementwise()) group.root = candidate;
+        taken_.insert(candidate);
+        changed = true;
+        break;
+      }
+    }
+    keepMmeResultInside(group);
+    return group;
+  }
+
+  SmallVector<Operation*> candidates(const Group& group) {
+    SmallVector<Operation*> users;
+    for (Operation* member : group.ops)
+      for (Operation* user : member->getUsers())
+        if (user->getBlock() == &block_ && !taken_.contains(user) && needsUnit(user) &&
+            !llvm::is_contained(users, user))
+          users.push_back(user);
+    llvm::sort(users, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
+    return users;
+  }
+
+  /// A ring in SRAM has no reader outside; if one could not join, the MME op stays alone.
+  void keepMmeResultInside(Group& group) {
+    if (!group.root || cast<HpuOp>(group.root).getEngine() != EngineKind::Mme || group.ops.size() == 1) return;
+    bool escapes = llvm::any_of(group.root->getUsers(), [&](Operation* user) { return !group.contains(user); });
+    if (!escapes) return;
+    for (Operation* member : group.ops)
+      if (member != group.root) taken_.erase(member);
+    group.ops.assign(1, group.root);
+  }
+
+  void makeUnit(const Group& group) {
+    llvm::SetVector<Value> inputs;
+    SmallVector<Value> outputs;
+    SmallVector<Location> locations;
+    for (Operation* member : group.ops) {
+      locations.push_back(member->getLoc());
+      for (Value operand : member->getOperands())
+        if (!operand.getDefiningOp() || !group.contains(operand.getDefiningOp())) inputs.insert(operand);
+      for (Value result : member->getResults())
+        if (llvm::any_of(result.getUsers(), [&](Operation* user) { return !group.contains(user); }))
+          outputs.push_back(result);
+    }
+    // The last member's result is the index space that slices are cut from.
+    std::reverse(outputs.begin(), outputs.end());
+    if (outputs.empty()) return;  // dead; removed below with its ops
+    OpBuilder builder(group.ops.back());
+    builder.setInsertionPointAfter(group.ops.back());
+    bool bundle = group.root && cast<HpuOp>(group.root).getEngine() == EngineKind::Mme;
+    OperationState state(builder.getFusedLoc(locations),
+                         bundle ? BundleOp::getOperationName() : ClusterOp::getOperationName());
+    state.addOperands(inputs.getArrayRef());
+    state.addTypes(ValueRange(outputs).getTypes());
+    state.addRegion();
+    Operation* unit = builder.create(state);
+    Block* body = builder.createBlock(&unit->getRegion(0));
+    IRMapping mapping;
+    for (Value input : inputs) mapping.map(input, body->addArgument(input.getType(), input.getLoc()));
+    for (Operation* member : group.ops) builder.clone(*member, mapping);
+    SmallVector<Value> yielded;
+    for (Value output : outputs) yielded.push_back(mapping.lookup(output));
+    YieldOp::create(builder, unit->getLoc(), yielded);
+    for (auto [from, to] : llvm::zip(outputs, unit->getResults())) from.replaceAllUsesWith(to);
+    for (Operation* member : llvm::reverse(group.ops)) member->erase();
+    (bundle && group.ops.size() > 1 ? bundles_ : bundle ? mmeOnly_ : clusters_) += 1;
+    if (options_.report)
+      *options_.report += (bundle ? "bundle   " : "cluster  ") + unitName(unit) + "  " +
+                          std::to_string(group.ops.size()) + " ops\n";
+  }
+
+  void missed(const Group& group, Operation* op, const std::string& why) {
+    if (!options_.report || !reported_.insert({group.ops.front(), op}).second) return;
+    auto sources = sourceNames(op->getLoc());
+    std::string name = sources.empty() ? op->getName().stripDialect().str() : sources.front().node;
+    std::string root = sourceNames(group.ops.front()->getLoc()).empty()
+                           ? group.ops.front()->getName().stripDialect().str()
+                           : sourceNames(group.ops.front()->getLoc()).front().node;
+    misses_ += "missed   " + name + " with " + root + ": " + why + "\n";
+  }
+
+  void summarise() {
+    if (options_.report) *options_.report += misses_;
+    if (!options_.summary) return;
+    *options_.summary = std::to_string(before_) + " -> " + std::to_string(bundles_ + mmeOnly_ + clusters_) +
+                        " units (" + std::to_string(bundles_) + " MME+TPC, " + std::to_string(mmeOnly_) + " MME, " +
+                        std::to_string(clusters_) + " TPC)";
+  }
+
+  Block& block_;
+  const FuseOptions& options_;
+  std::vector<Group> groups_;
+  llvm::DenseSet<Operation*> taken_;
+  std::set<std::pair<Operation*, Operation*>> reported_;
+  std::string misses_;
+  int64_t before_ = 0, bundles_ = 0, mmeOnly_ = 0, clusters_ = 0;
+};
+
+class FusePass : public PassWrapper<FusePass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FusePass)
+  explicit FusePass(FuseOptions options) : options_(std::move(options)) {}
+  StringRef getArgument() const override { return "hpu-fuse"; }
+  StringRef getDescription() const override { return "Groups ops into bundles and clusters"; }
+  void runOnOperation() override { Fuser(getOperation().getBody().front(), options_).run(); }
+
+ private:
+  FuseOptions options_;
+};
+
+class VerifyFusedPass : public PassWrapper<VerifyFusedPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyFusedPass)
+  StringRef getArgument() const override { return "hpu-verify-fused"; }
+  StringRef getDescription() const override { return "Checks that only units, views and constants are left"; }
+  void runOnOperation() override {
+    for (Operation& op : getOperation().getBody().front().without_terminator()) {
+      auto hpuOp = dyn_cast<HpuOp>(&op);
+      if (isUnit(&op) || isa<ConstantOp>(op) || (hpuOp && hpuOp.isView())) continue;
+      op.emitOpError("is outside of a unit after fuse");
+      signalPassFailure();
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createFusePass(FuseOptions options) { return std::make_unique<FusePass>(std::move(options)); }
+std::unique_ptr<Pass> createVerifyFusedPass() { return std::make_unique<VerifyFusedPass>(); }
+
+}  // namespace hpu::fuse

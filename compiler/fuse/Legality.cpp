@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// When an op may join a group: no cycle through the outside, and the engine rules.
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/fuse/Fuse.h"
+
+using namespace mlir;
+using namespace hpu::ir;
+
+namespace hpu::fuse {
+namespace {
+
+/// True when `value` is computed, directly or not, from a member of the group, seen from outside it.
+bool dependsOn(Value value, const Group& group, llvm::SmallPtrSetImpl<Operation*>& visited) {
+  Operation* def = value.getDefiningOp();
+  if (!def || !visited.insert(def).second) return false;
+  if (group.contains(def)) return true;
+  // Definitions ahead of the first member cannot depend on it.
+  if (def->getBlock() == group.ops.front()->getBlock() && def->isBeforeInBlock(group.ops.front())) return false;
+  return llvm::any_of(def->getOperands(), [&](Value v) { return dependsOn(v, group, visited); });
+}
+
+bool refuse(std::string* why, const char* text) {
+  if (why) *why = text;
+  return false;
+}
+
+ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+
+}  // namespace
+
+bool canJoin(const Group& group, Operation* op, const FuseOptions& options, std::string* why) {
+  auto hpuOp = dyn_cast<HpuOp>(op);
+  if (!hpuOp || hpuOp.isView() || isa<ConstantOp>(op)) return refuse(why, "it is not a device op");
+  if (hpuOp.getEngine() != EngineKind::Tpc) return refuse(why, "it runs on another engine");
+
+  bool elementwise = hpuOp.isElementwise();
+  bool afterMme = group.root && cast<HpuOp>(group.root).getEngine() == EngineKind::Mme;
+  if (!elementwise && group.root) return refuse(why, "the unit already has an op that fixes its index space");
+
+  // The index space is the root's result; elementwise members must have just that shape.
+  ArrayRef<int64_t> space = shapeOf((group.root ? group.root : group.ops.front())->getResult(0));
+  if (elementwise) {
+    if (shapeOf(op->getResult(0)) != space) return refuse(why, "its result has another shape");
+  } else if (shapeOf(op->getOperand(0)) != space || shapeOf(op->getResult(0)) != space) {
+    // A root may take the group's ops as producers of its (same-shaped) input and keep the index space.
+    return refuse(why, "its index space is another one");
+  }
+
+  for (Value operand : op->getOperands()) {
+    if (operand.getDefiningOp() && group.contains(operand.getDefiningOp())) {
+      if (shapeOf(operand) != space) return refuse(why, "it broadcasts a value of the unit");
+      continue;
+    }
+    llvm::SmallPtrSet<Operation*, 32> visited;
+    if (dependsOn(operand, group, visited)) return refuse(why, "an operand depends on the unit's own result");
+  }
+  // An MME result must stay in SRAM: all its users have to be in the bundle.
+  if (afterMme) {
+    Value result = group.root->getResult(0);
+    for (Operation* user : result.getUsers())
+      if (user != op && !group.contains(user)) {
+        auto userOp = dyn_cast<HpuOp>(user);
+        if (!userOp || !userOp.isElementwise() || shapeOf(user->getResult(0)) != space)
+          return refuse(why, "the MME's result is also used outside");
+      }
+  }
+  SmallVector<Operation*> tpcOps;
+  for (Operation* member : group.ops)
+    if (cast<HpuOp>(member).getEngine() == EngineKind::Tpc) tpcOps.push_back(member);
+  tpcOps.push_back(op);
+  return !options.canFormKernel || options.canFormKernel(tpcOps, why);
+}
+
+}  // namespace hpu::fuse

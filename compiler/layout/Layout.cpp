@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Phase layout. In: units. Out: the same units, with an #hpu.layout on each result that is not row-major, and
+// hpu.relayout where strides do not suffice; proven by hpu-verify-layout. Stop after it with --stop-after=layout.
+#include "compiler/layout/Layout.h"
+
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/layout/Orders.h"
+#include "compiler/layout/Views.h"
+#include "compiler/support/Units.h"
+
+using namespace mlir;
+using namespace hpu::ir;
+
+namespace hpu::layout {
+namespace {
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Gives a value another order, inside its unit and in the units that use it.
+void setOrder(Value value, ArrayRef<int64_t> order) {
+  RankedTensorType type = withOrder(typeOf(value), order);
+  if (type == value.getType()) return;
+  value.setType(type);
+  if (Operation* def = value.getDefiningOp(); def && def->getNumRegions() == 1) {
+    unsigned index = cast<OpResult>(value).getResultNumber();
+    def->getRegion(0).front().getTerminator()->getOperand(index).setType(type);
+  }
+  for (OpOperand& use : value.getUses())
+    if (use.getOwner()->getNumRegions() == 1 && isUnit(use.getOwner()))
+      use.getOwner()->getRegion(0).front().getArgument(use.getOperandNumber()).setType(type);
+}
+
+class LayoutAssigner {
+ public:
+  LayoutAssigner(func::FuncOp function, const LayoutOptions& options) : function_(function), options_(options) {}
+
+  void run() {
+    for (Operation& op : llvm::make_early_inc_range(function_.getBody().front().without_terminator())) {
+      if (!isUnit(&op)) continue;
+      for (OpOperand& operand : op.getOpOperands()) settleOperand(operand);
+      if (!options_.optimize || isa<RelayoutOp>(op)) continue;
+      for (OpResult result : op.getResults()) setOrder(result, preferredOrder(&op, result.getResultNumber()));
+      alignConstants(&op);
+    }
+    settleReturns();
+    countFolded();
+    if (options_.summary)
+      *options_.summary = std::to_string(kept_) + " relayouts kept, " + std::to_string(folded_) + " views folded";
+  }
+
+ private:
+  void settleOperand(OpOperand& operand) {
+    makeResolvable(operand.get(), operand.getOwner());
+    std::optional<StridedView> view = resolveView(operand.get());
+    Operation* unit = operand.getOwner();
+    Operation* root = unit->getNumRegions() ? rootOf(unit) : nullptr;
+    if (!root || cast<HpuOp>(root).getEngine() != EngineKind::Mme || view->base.getDefiningOp<ConstantOp>()) return;
+    // Which operand of the MME op is it?
+    Value argument = unit->getRegion(0).front().getArgument(operand.getOperandNumber());
+    if (!llvm::is_contained(root->getOperands(), argument)) return;
+    size_t rank = view->sizes.size();
+    auto unitStride = [&](size_t d) { return view->strides[d] == 1 || view->sizes[d] == 1; };
+    if (isa<MatMulOp>(root)) {
+      // One of the matrix dims must be contiguous: the transpose flags choose which.
+      if (!unitStride(rank - 1) && !unitStride(rank - 2))
+        replaceByRelayout(operand, rowMajor(rank), "no matrix dimension is contiguous");
+    } else if (argument == root->getOperand(0)) {
+      // A few channels (an image) are read strided; more of them have to be contiguous.
+      if (!unitStride(1) && view->sizes[1] > 4 && options_.optimize)
+        replaceByRelayout(operand, channelsLast(), "a convolution reads its channels contiguously");
+    }
+  }
+
+  /// Inserts a copy ahead of the first view op that strides cannot express.
+  void makeResolvable(Value value, Operation* user) {
+    SmallVector<Operation*> chain;
+    for (Value v = value; Operation* def = v.getDefiningOp(); v = def->getOperand(0)) {
+      auto op = dyn_cast<HpuOp>(def);
+      if (!op || !op.isView()) break;
+      chain.push_back(def);
+    }
+    for (Operation* op : llvm::reverse(chain))
+      if (!resolveView(op->getResult(0)))
+        replaceByRelayout(op->getOpOperand(0), rowMajor(typeOf(op->getOperand(0)).getRank()),
+                          "strides cannot express the " + op->getName().stripDialect().str());
+  }
+
+  void replaceByRelayout(OpOperand& operand, ArrayRef<int64_t> order, const std::string& why) {
+    OpBuilder builder(operand.getOwner());
+    RankedTensorType type = withOrder(typeOf(operand.get()), order);
+    auto copy = RelayoutOp::create(builder, operand.getOwner()->getLoc(), type, operand.get());
+    operand.set(copy.getResult());
+    if (operand.getOwner()->getNumRegions() == 1 && isUnit(operand.getOwner()))
+      operand.getOwner()->getRegion(0).front().getArgument(operand.getOperandNumber()).setType(type);
+    ++kept_;
+    if (options_.report)
+      *options_.report += "kept     relayout of " + typeToString(type) + " for " + unitName(operand.getOwner()) +
+                          ": " + why + "\n";
+  }
+
+  /// A constant that a TPC kernel reads gets the order in which the kernel walks; each user its own copy.
+  void alignConstants(Operation* unit) {
+    if (!isa<ClusterOp, BundleOp>(unit)) return;
+    Operation* root = rootOf(unit);
+    for (OpOperand& operand : unit->getOpOperands()) {
+      auto constant = operand.get().getDefiningOp<ConstantOp>();
+      if (!constant) continue;
+      Value argument = unit->getRegion(0).front().getArgument(operand.getOperandNumber());
+      int64_t rank = typeOf(argument).getRank();
+      Order order;
+      if (auto conv = dyn_cast_or_null<Conv2dOp>(root); conv && conv.getEngine() == EngineKind::Tpc &&
+                                                        argument == conv.getW())
+        order = {2, 3, 1, 0};  // depthwise: all channels of a tap beside each other
+      else if (root && cast<HpuOp>(root).getEngine() == EngineKind::Mme && llvm::is_contained(root->getOperands(), argument))
+        continue;  // packed when the recipe is written
+      else if (rank == typeOf(unit->getResult(0)).getRank())
+        order = physicalOrder(typeOf(unit->getResult(0)));
+      else
+        continue;
+      RankedTensorType type = withOrder(typeOf(argument), order);
+      if (type == argument.getType()) continue;
+      OpBuilder builder(constant);
+      auto copy = ConstantOp::create(builder, constant.getLoc(), type, constant.getValue());
+      operand.set(copy.getResult());
+      argument.setType(type);
+    }
+  }
+
+  void settleReturns() {
+    Operation* terminator = function_.getBody().front().getTerminator();
+    llvm::SmallPtrSet<Operation*, 8> taken;
+    for (OpOperand& operand : terminator->getOpOperands()) {
+      makeResolvable(operand.get(), terminator);
+      std::optional<StridedView> view = resolveView(operand.get());
+      Operation* def = view->base.getDefiningOp();
+      bool own = def && isUnit(def) && isDenseRowMajor(*view) &&
+                 typeOf(view->base).getNumElements() == typeOf(operand.get()).getNumElements() &&
+                 (def->getNumResults() > 1 || taken.insert(def).second) && !returnedBefore(view->base);
+      returned_.push_back(own ? view->base : Value());
+      if (!own)
+        replaceByRelayout(operand, rowMajor(typeOf(operand.get()).getRank()),
+                          "an output is dense, row-major and a buffer of its own");
+    }
+  }
+  bool returnedBefore(Value base) { return llvm::is_contained(returned_, base); }
+
+  void countFolded() {
+    for (Operation& op : function_.getBody().front())
+      if (auto hpuOp = dyn_cast<HpuOp>(&op); hpuOp && hpuOp.isView()) ++folded_;
+  }
+
+  func::FuncOp function_;
+  const LayoutOptions& options_;
+  SmallVector<Value> returned_;
+  int64_t kept_ = 0, folded_ = 0;
+};
+
+class LayoutPass : public PassWrapper<LayoutPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LayoutPass)
+  explicit LayoutPass(LayoutOptions options) : options_(options) {}
+  StringRef getArgument() const override { return "hpu-layout"; }
+  StringRef getDescription() const override { return "Assigns physical orders and inserts relayouts"; }
+  void runOnOperation() override { LayoutAssigner(getOperation(), options_).run(); }
+
+ private:
+  LayoutOptions options_;
+};
+
+class VerifyLayoutPass : public PassWrapper<VerifyLayoutPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyLayoutPass)
+  StringRef getArgument() const override { return "hpu-verify-layout"; }
+  StringRef getDescription() const override { return "Checks that every operand of a unit is a strided view"; }
+  void runOnOperation() override {
+    for (Operation& op : getOperation().getBody().front()) {
+      if (!isUnit(&op) && !isa<func::ReturnOp>(op)) continue;
+      for (Value operand : op.getOperands()) {
+        std::optional<StridedView> view = resolveView(operand);
+        if (view && (isUnit(&op) || isDenseRowMajor(*view))) continue;
+        op.emitOpError() << "operand " << operand.getType() << " is not a strided view after layout";
+        return signalPassFailure();
+      }
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createLayoutPass(LayoutOptions options) { return std::make_unique<LayoutPass>(options); }
+std::unique_ptr<Pass> createVerifyLayoutPass() { return std::make_unique<VerifyLayoutPass>(); }
+
+}  // namespace hpu::layout

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/layout/Orders.h"
+
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/layout/Views.h"
+
+using namespace mlir;
+using namespace hpu::ir;
+
+namespace hpu::layout {
+
+Order channelsLast() { return {0, 2, 3, 1}; }
+Order rowMajor(int64_t rank) { return llvm::to_vector(llvm::seq<int64_t>(0, rank)); }
+
+Order orderOfStrides(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides) {
+  // Dims of size 1 stay where they are: sort only the others among their own places.
+  Order order = rowMajor(sizes.size()), real;
+  for (int64_t d : order)
+    if (sizes[d] != 1) real.push_back(d);
+  Order sorted = real;
+  llvm::stable_sort(sorted, [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+  for (auto [place, dim] : llvm::zip(real, sorted)) order[place] = dim;
+  return order;
+}
+
+Operation* rootOf(Operation* unit) {
+  if (unit->getNumRegions() == 0) return unit;
+  for (Operation& op : unit->getRegion(0).front().without_terminator())
+    if (!cast<HpuOp>(op).isElementwise()) return &op;
+  return nullptr;
+}
+
+namespace {
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Follows a result through its only use to the function's return: such a value is best row-major at once.
+bool isReturnedDirectly(Value value) {
+  return value.hasOneUse() && isa<func::ReturnOp>(*value.getUsers().begin());
+}
+
+/// A matmul's C can be written in any order of its outer dims, so that a following transpose is a view of a
+/// row-major tensor: attention's [B, H, S, D] -> [B, S, H, D].
+Order matmulOrder(Value result) {
+  int64_t rank = typeOf(result).getRank();
+  if (result.hasOneUse())
+    if (auto transpose = dyn_cast<TransposeOp>(*result.getUsers().begin()))
+      if (transpose.getPerm().back() == rank - 1) return Order(transpose.getPerm());
+  return rowMajor(rank);
+}
+
+/// The order of the first operand that has the result's shape.
+Order inheritedOrder(Operation* unit, Value result) {
+  for (Value operand : unit->getOperands()) {
+    if (operand.getDefiningOp<ConstantOp>()) continue;
+    if (typeOf(operand).getRank() != typeOf(result).getRank()) continue;
+    std::optional<StridedView> view = resolveView(operand);
+    if (!view || llvm::is_contained(view->strides, 0)) continue;
+    bool sameShape = typeOf(operand).getShape() == typeOf(result).getShape();
+    bool joins = isa<ConcatOp>(unit) || unit->getNumRegions() != 0;
+    if (sameShape || joins) return orderOfStrides(view->sizes, view->strides);
+  }
+  return rowMajor(typeOf(result).getRank());
+}
+
+}  // namespace
+
+Order preferredOrder(Operation* unit, unsigned index) {
+  Value result = unit->getResult(index);
+  int64_t rank = typeOf(result).getRank();
+  if (isReturnedDirectly(result)) return rowMajor(rank);
+  Operation* root = rootOf(unit);
+  if (!root) return inheritedOrder(unit, result);
+  return TypeSwitch<Operation*, Order>(root)
+      .Case<Conv2dOp, ConvTranspose2dOp, MaxPool2dOp, AvgPool2dOp, ResizeOp, InstanceNormOp>(
+          [](Operation*) { return channelsLast(); })
+      .Case<MatMulOp>([&](Operation*) { return matmulOrder(result); })
+      .Case<GatherOp>([&](Operation*) { return rowMajor(rank); })
+      .Case<RelayoutOp>([&](RelayoutOp op) { return physicalOrder(typeOf(op.getResult())); })
+      .Default([&](Operation*) { return inheritedOrder(unit, result); });
+}
+
+}  // namespace hpu::layout

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The phase memory: gives every unit's results an address, and every bundle its SRAM tiles.
+// The one thing to know: the plan is written into the IR as attributes (`hpu.buffers`, `hpu.ring`), and
+// MemoryMap reads it back.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "compiler/layout/Views.h"
+#include "hpu/status.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir {
+class Pass;
+}
+
+namespace hpu::memory {
+
+struct MemoryStats {
+  int64_t workspaceBytes = 0, largestLiveSetBytes = 0, sramPeakBytes = 0, constantBytes = 0;
+};
+
+struct MemoryOptions {
+  bool reuse = true;  ///< false: every buffer its own address (-O0).
+  int64_t sramBytes = 0;
+  int64_t hbmBytes = 0;
+  MemoryStats* stats = nullptr;
+  std::string* report = nullptr;
+  std::string* summary = nullptr;
+};
+
+std::unique_ptr<mlir::Pass> createMemoryPass(MemoryOptions options);
+/// Post-condition: buffers that are alive together do not overlap; rings fit into SRAM.
+std::unique_ptr<mlir::Pass> createVerifyMemoryPass(int64_t sramBytes);
+
+/// Section numbers of a program: inputs, outputs, then these three.
+struct Sections {
+  unsigned inputs = 0, outputs = 0;
+  unsigned constants() const { return inputs + outputs; }
+  unsigned workspace() const { return inputs + outputs + 1; }
+  unsigned sram() const { return inputs + outputs + 2; }
+};
+Sections sectionsOf(mlir::func::FuncOp function);
+
+/// Where a view of a value lies: bytes into a section. Constants have no address before `schedule`.
+struct Location {
+  unsigned section = 0;
+  int64_t offset = 0;
+  ir::StridedView view;
+};
+std::optional<Location> locate(mlir::Value value);
+
+/// The SRAM tiles of a bundle's MME result: [offset, slots, dim, slotBytes].
+struct RingInfo {
+  int64_t offset = 0, slots = 0, dim = 0, slotBytes = 0;
+};
+std::optional<RingInfo> ringOf(mlir::Operation* bundle);
+
+/// Attribute names.
+inline constexpr const char* kBuffersAttr = "hpu.buffers";
+inline constexpr const char* kRingAttr = "hpu.ring";
+inline constexpr const char* kWorkspaceAttr = "hpu.workspace";
+inline constexpr const char* kSramAttr = "hpu.sram";
+
+}  // namespace hpu::memory

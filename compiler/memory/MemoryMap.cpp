@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the plan back from the IR.
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/memory/Memory.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace hpu::ir;
+
+namespace hpu::memory {
+
+Sections sectionsOf(func::FuncOp function) {
+  return {function.getNumArguments(), function.getNumResults()};
+}
+
+std::optional<Location> locate(Value value) {
+  std::optional<StridedView> view = resolveView(value);
+  if (!view) return std::nullopt;
+  auto elementBytes = elementSize(elementType(cast<RankedTensorType>(value.getType()).getElementType()));
+  Location location{0, view->offset * elementBytes, *view};
+  if (auto argument = dyn_cast<BlockArgument>(view->base)) {
+    location.section = argument.getArgNumber();
+    return location;
+  }
+  Operation* def = view->base.getDefiningOp();
+  auto buffers = def->getAttrOfType<DenseI64ArrayAttr>(kBuffersAttr);
+  if (!buffers) return std::nullopt;
+  unsigned index = cast<OpResult>(view->base).getResultNumber();
+  location.section = buffers[2 * index];
+  location.offset += buffers[2 * index + 1];
+  return location;
+}
+
+std::optional<RingInfo> ringOf(Operation* bundle) {
+  auto ring = bundle->getAttrOfType<DenseI64ArrayAttr>(kRingAttr);
+  if (!ring || ring.size() != 4) return std::nullopt;
+  return RingInfo{ring[0], ring[1], ring[2], ring[3]};
+}
+
+}  // namespace hpu::memory
