@@ -143,7 +143,7 @@ Cost tpcCost(const arch::TargetDesc& target, const arch::ClockProfile& clock, co
       std::max({work.loads, work.stores, 0.0}) * static_cast<double>(target.tpcCyclesPerAccess);
   // Work is dealt out in vectors of the result, whole ones.
   double units = std::ceil(points * work.stores);
-  double dealt = units > 0 ? std::ceil(units / tpcs) * tpcs / units : 1;
+  double dealt = units > 0 && units < kMaxPs ? std::ceil(units / tpcs) * tpcs / units : 1;
   double spread = points / tpcs;
   terms.addUpTo(Term::kIdeal, spread * issue);
   terms.addUpTo(Term::kEdgeQuantisation, std::ceil(spread * issue * dealt));
