@@ -17,7 +17,7 @@ from onnx import numpy_helper
 
 def save_tensor(path, array, name=""):
     """Writes one array as a serialized TensorProto."""
-    proto = numpy_helper.from_array(np.ascontiguousarray(array), name)
+    proto = numpy_helper.from_array(np.asarray(array, order="C"), name)
     with open(path, "wb") as file:
         file.write(proto.SerializeToString())
 
