@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The phase emit: writes a sched.program as a recipe, record by record.
+#pragma once
+
+#include <memory>
+
+#include "compiler/dialect/sched/SchedOps.h"
+#include "hpu/status.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "recipe/Recipe.h"
+
+namespace hpu::emit {
+
+struct EmitOptions {
+  Target target = Target::kGaudi2;
+  std::string name;            ///< Of the program.
+  bool checkSchedule = true;   ///< Prove every hazard ordered.
+};
+
+/// The verified program. Constants that need no reordering point into the module's own memory, which `owner`
+/// has to keep alive (an MLIR context with its resources). Errors: kInternal when the module is not what
+/// `kernels` leaves, or the program does not verify.
+StatusOr<std::shared_ptr<recipe::Program>> emitProgram(mlir::ModuleOp module, const EmitOptions& options,
+                                                       std::shared_ptr<const void> owner);
+
+// ---- The parts ---------------------------------------------------------------------------------------
+
+recipe::Operand toOperand(sched::OperandAttr operand);
+/// The bytes of a sched.constant: a view into its tensor, or a new block when it has to be reordered.
+StatusOr<recipe::ConstantBlob> toConstant(sched::ConstantOp op, const std::shared_ptr<const void>& owner);
+
+}  // namespace hpu::emit

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/schedule/ProgramBuilder.h"
+
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "recipe/PackedWeights.h"
+
+using namespace mlir;
+using namespace hpu::ir;
+using hpu::sched::OperandAttr;
+
+namespace hpu::schedule {
+namespace {
+
+int64_t alignUp(int64_t bytes) {
+  return (bytes + recipe::kAlignment - 1) / recipe::kAlignment * recipe::kAlignment;
+}
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+int64_t bytesOf(Type element) { return elementSize(elementType(element)); }
+
+}  // namespace
+
+ProgramBuilder::ProgramBuilder(func::FuncOp function, OpBuilder& builder)
+    : function_(function), builder_(builder), sections_(memory::sectionsOf(function)) {
+  program_ = sched::ProgramOp::create(builder, function.getLoc(), "main", 0);
+  program_.getBody().emplaceBlock();
+  builder_.setInsertionPointToEnd(&program_.getBody().front());
+}
+
+OperandAttr ProgramBuilder::make(unsigned section, int64_t offset, Type element, ArrayRef<int64_t> sizes,
+                                 ArrayRef<int64_t> strides, ArrayRef<int64_t> ring) {
+  return OperandAttr::get(builder_.getContext(), section, offset, element, sizes, strides, ring);
+}
+
+OperandAttr ProgramBuilder::operand(Value value) {
+  return broadcastOperand(value, {});
+}
+
+OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<int64_t> batch) {
+  Type element = typeOf(value).getElementType();
+  StridedView view = *resolveView(value);
+  unsigned section;
+  int64_t offset;
+  if (auto constant = view.base.getDefiningOp<ConstantOp>()) {
+    // The whole base, dense in its physical order; the view's strides then apply.
+    RankedTensorType type = typeOf(view.base);
+    SmallVector<int64_t> sizes, strides, rowMajor(type.getRank(), 1);
+    for (int64_t d = type.getRank() - 2; d >= 0; --d) rowMajor[d] = rowMajor[d + 1] * type.getDimSize(d + 1);
+    for (int64_t d : physicalOrder(type)) {
+      sizes.push_back(type.getDimSize(d));
+      strides.push_back(rowMajor[d]);
+    }
+    section = sections_.constants();
+    offset = placeConstant(constant.getValue(), 0, sizes, strides, false) + view.offset * bytesOf(element);
+  } else {
+    memory::Location location = *memory::locate(value);
+    section = location.section;
+    offset = location.offset;
+  }
+  if (batch.empty()) return make(section, offset, element, view.sizes, view.strides);
+  SmallVector<int64_t> sizes(batch), strides(batch.size(), 0);
+  int64_t own = static_cast<int64_t>(view.sizes.size()) - 2;
+  for (int64_t d = 0; d < own; ++d) {
+    size_t at = batch.size() - own + d;
+    if (view.sizes[d] != 1) strides[at] = view.strides[d];
+  }
+  sizes.append(view.sizes.end() - 2, view.sizes.end());
+  strides.append(view.strides.end() - 2, view.strides.end());
+  return make(section, offset, element, sizes, strides);
+}
+
+OperandAttr ProgramBuilder::packedOperand(const StridedView& weights, ArrayRef<int64_t> viewSizes,
+                                          ArrayRef<int64_t> viewStrides, ArrayRef<int64_t> sizes) {
+  auto constant = weights.base.getDefiningOp<ConstantOp>();
+  int64_t offset = placeConstant(constant.getValue(), weights.offset, viewSizes, viewStrides, true);
+  // Strides of a packed operand are ignored; they are written as if it were dense.
+  SmallVector<int64_t> strides(sizes.size(), 1);
+  for (int64_t d = static_cast<int64_t>(sizes.size()) - 2; d >= 0; --d) strides[d] = strides[d + 1] * sizes[d + 1];
+  return make(sections_.constants(), offset, typeOf(weights.base).getElementType(), sizes, strides);
+}
+
+OperandAttr ProgramBuilder::ringOperand(const memory::RingInfo& ring, RankedTensorType type, int64_t tileSize) {
+  SmallVector<int64_t> tileShape(type.getShape());
+  tileShape[ring.dim] = tileSize;
+  RankedTensorType tile = withOrder(RankedTensorType::get(tileShape, type.getElementType()), physicalOrder(type));
+  return make(sections_.sram(), ring.offset, type.getElementType(), type.getShape(), denseStrides(tile),
+              {ring.slots, ring.dim, ring.slotBytes});
+}
+
+int64_t ProgramBuilder::placeConstant(ElementsAttr value, int64_t start, ArrayRef<int64_t> sizes,
+                                      ArrayRef<int64_t> strides, bool packed) {
+  Attribute key = builder_.getArrayAttr({value, builder_.getI64IntegerAttr(start), builder_.getDenseI64ArrayAttr(sizes),
+                                         builder_.getDenseI64ArrayAttr(strides), builder_.getBoolAttr(packed)});
+  if (auto found = placed_.find(key); found != placed_.end()) return found->second;
+  int64_t elements = 1;
+  for (int64_t size : sizes) elements *= size;
+  if (packed) {
+    recipe::PackedShape shape{1, sizes[sizes.size() - 2], sizes.back()};
+    for (int64_t size : sizes.drop_back(2)) shape.taps *= size;
+    elements = shape.elements();
+  }
+  int64_t offset = constantBytes_;
+  constantBytes_ = alignUp(offset + elements * bytesOf(value.getElementType()));
+  sched::ConstantOp::create(builder_, function_.getLoc(), sections_.constants(), offset, value, start, sizes, strides,
+                            packed);
+  placed_[key] = offset;
+  return offset;
+}
+
+FlatSymbolRefAttr ProgramBuilder::kernel(const KernelPart& part, ArrayRef<Attribute> inputs,
+                                         ArrayRef<Attribute> outputs, StringRef name) {
+  OpBuilder::InsertionGuard guard(builder_);
+  auto op = sched::KernelOp::create(builder_, part.ops.front()->getLoc(), name, builder_.getArrayAttr(inputs),
+                                    builder_.getArrayAttr(outputs));
+  Block& body = op.getBody().emplaceBlock();
+  builder_.setInsertionPointToEnd(&body);
+  IRMapping mapping;
+  for (Value input : part.inputs) mapping.map(input, body.addArgument(input.getType(), input.getLoc()));
+  for (Operation* inner : part.ops) builder_.clone(*inner, mapping);
+  SmallVector<Value> results;
+  for (Value output : part.outputs) results.push_back(mapping.lookup(output));
+  YieldOp::create(builder_, op.getLoc(), results);
+  return FlatSymbolRefAttr::get(op);
+}
+
+void ProgramBuilder::finish(int64_t workspaceBytes, int64_t sramBytes) {
+  OpBuilder::InsertionGuard guard(builder_);
+  builder_.setInsertionPointToStart(&program_.getBody().front());
+  Location loc = function_.getLoc();
+  auto name = [&](DictionaryAttr attributes) {
+    return attributes ? attributes.getAs<StringAttr>("hpu.name") : StringAttr();
+  };
+  auto add = [&](sched::SectionKind kind, int64_t bytes, StringAttr label, TypeAttr type) {
+    sched::SectionOp::create(builder_, loc, kind, bytes, label, type);
+  };
+  auto signature = [&](sched::SectionKind kind, Type type, StringAttr label) {
+    auto tensor = cast<RankedTensorType>(type);
+    add(kind, tensor.getNumElements() * bytesOf(tensor.getElementType()), label, TypeAttr::get(type));
+  };
+  for (unsigned i = 0; i < sections_.inputs; ++i)
+    signature(sched::SectionKind::input, function_.getArgumentTypes()[i], name(function_.getArgAttrDict(i)));
+  for (unsigned i = 0; i < sections_.outputs; ++i)
+    signature(sched::SectionKind::output, function_.getResultTypes()[i], name(function_.getResultAttrDict(i)));
+  add(sched::SectionKind::constant, constantBytes_, {}, {});
+  add(sched::SectionKind::workspace, workspaceBytes, {}, {});
+  add(sched::SectionKind::sram, sramBytes, {}, {});
+}
+
+}  // namespace hpu::schedule

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// Phase schedule. In: units with addresses and tiles. Out: one sched.program, proven by hpu-verify-schedule and,
+// on the finished recipe, by recipe::checkSchedule. Stop after it with --stop-after=schedule.
+// Units are issued in program order; what may overlap is decided by the bytes that slices touch.
+#include "compiler/schedule/Schedule.h"
+
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/sched/SchedOps.h"
+#include "compiler/memory/Memory.h"
+#include "compiler/schedule/Accesses.h"
+#include "compiler/schedule/ProgramBuilder.h"
+#include "compiler/support/Units.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace hpu::ir;
+using hpu::sched::OperandAttr;
+
+namespace hpu::schedule {
+namespace {
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+constexpr unsigned kQueues = 3;  // one an engine: MME, TPC, DMA
+
+struct Command {
+  std::string op;
+  SmallVector<int64_t> lo, hi, waits;
+  int64_t slice = 0, bundle = -1;
+};
+
+class Scheduler {
+ public:
+  Scheduler(func::FuncOp function, OpBuilder& builder, const ScheduleOptions& options)
+      : function_(function), builder_(builder), options_(options), program_(function, builder), tracker_(kQueues) {}
+
+  sched::ProgramOp run() {
+    for (Operation& op : function_.getBody().front()) {
+      if (auto bundle = dyn_cast<BundleOp>(&op)) scheduleBundle(bundle);
+      if (auto cluster = dyn_cast<ClusterOp>(&op)) scheduleCluster(cluster);
+      if (isa<ConcatOp, RelayoutOp>(op)) scheduleCopy(&op);
+    }
+    emitQueues();
+    auto bytes = [&](const char* name) { return function_->getAttrOfType<IntegerAttr>(name).getInt(); };
+    program_.finish(bytes(memory::kWorkspaceAttr), bytes(memory::kSramAttr));
+    program_.program().setNumSignals(kQueues);
+    summarise();
+    return program_.program();
+  }
+
+ private:
+  // ---- Units ---------------------------------------------------------------------------------------
+
+  void scheduleBundle(BundleOp bundle) {
+    Block& body = bundle.getBody().front();
+    Operation* mme = nullptr;
+    KernelPart part;
+    for (Operation& op : body.without_terminator()) {
+      if (cast<HpuOp>(op).getEngine() == EngineKind::Mme) mme = &op;
+      else part.ops.push_back(&op);
+    }
+    Value product = mme->getResult(0);
+    RankedTensorType type = typeOf(product);
+    SmallVector<int64_t> slice(type.getShape());
+    if (part.ops.empty()) {
+      sched::MmeOp op = mmeOp(bundle, mme, program_.operand(bundle.getResult(0)));
+      issue(0, mmeAccesses(op, {zeros(slice), slice}), {op.getSymName().str(), zeros(slice), slice, {}, 0, -1});
+      return;
+    }
+    memory::RingInfo ring = *memory::ringOf(bundle);
+    int64_t extent = type.getDimSize(ring.dim), step = extent;
+    if (TileAttr tile = bundle.getTileAttr()) step = tile.getSizes()[ring.dim];
+    OperandAttr tile = program_.ringOperand(ring, type, step);
+    sched::MmeOp mmeDescriptor = mmeOp(bundle, mme, tile);
+    sched::TpcOp tpcDescriptor = tpcOp(bundle, part, product, tile);
+    int64_t count = (extent + step - 1) / step;
+    auto reference = [&](Operation* op) { return FlatSymbolRefAttr::get(op); };
+    sched::BundleOp::create(builder_, bundle.getLoc(), unitName(bundle),
+                            builder_.getArrayAttr({reference(mmeDescriptor), reference(tpcDescriptor)}), count);
+    for (int64_t i = 0; i < count; ++i) {
+      SmallVector<int64_t> lo(type.getRank(), 0), hi(type.getShape());
+      lo[ring.dim] = i * step;
+      hi[ring.dim] = std::min(extent, (i + 1) * step);
+      SliceAccess access{lo, hi, i};
+      issue(0, mmeAccesses(mmeDescriptor, access), {mmeDescriptor.getSymName().str(), lo, hi, {}, i, bundles_});
+      issue(1, tpcAccesses(tpcDescriptor, access, /*elementwise=*/true),
+            {tpcDescriptor.getSymName().str(), lo, hi, {}, i, bundles_});
+    }
+    ++bundles_;
+  }
+
+  void scheduleCluster(ClusterOp cluster) {
+    KernelPart part;
+    bool elementwise = true;
+    for (Operation& op : cluster.getBody().front().without_terminator()) {
+      part.ops.push_back(&op);
+      elementwise &= cast<HpuOp>(op).isElementwise();
+    }
+    issueWhole(tpcOp(cluster, part, {}, {}), typeOf(cluster.getResult(0)).getShape(), elementwise);
+  }
+
+  void scheduleCopy(Operation* copy) {
+    if (options_.target->numDmas == 0) {  // copies are TPC kernels there
+      KernelPart part;
+      part.ops.push_back(copy);
+      llvm::append_range(part.inputs, llvm::SetVector<Value>(copy->operand_begin(), copy->operand_end()));
+      part.outputs.push_back(copy->getResult(0));
+      issueWhole(describeTpc(copy, part, operands(part.inputs), operands(part.outputs)),
+                 typeOf(copy->getResult(0)).getShape(), false);
+      return;
+    }
+    OperandAttr whole = program_.operand(copy->getResult(0));
+    int64_t axis = isa<ConcatOp>(copy) ? static_cast<int64_t>(cast<ConcatOp>(copy).getAxis()) : 0, offset = 0;
+    int64_t elementBytes = elementSize(elementType(whole.getElement()));
+    for (Value input : copy->getOperands()) {
+      OperandAttr src = program_.operand(input);
+      OperandAttr dst = OperandAttr::get(builder_.getContext(), whole.getSection(),
+                                         whole.getOffset() + offset * whole.getStrides()[axis] * elementBytes,
+                                         whole.getElement(), src.getSizes(), whole.getStrides(), {});
+      offset += src.getSizes()[axis];
+      auto op = sched::DmaOp::create(builder_, copy->getLoc(), program_.symbol("dma"), src, dst);
+      name(op, copy);
+      SmallVector<int64_t> space(src.getSizes());
+      issue(2, dmaAccesses(op, {zeros(space), space}), {op.getSymName().str(), zeros(space), space, {}, 0, -1});
+    }
+  }
+
+  // ---- Descriptors ---------------------------------------------------------------------------------
+
+  Value outer(Operation* unit, Value inner) {
+    auto argument = dyn_cast<BlockArgument>(inner);
+    return argument && argument.getOwner()->getParentOp() == unit ? unit->getOperand(argument.getArgNumber()) : inner;
+  }
+
+  SmallVector<Attribute> operands(ArrayRef<Value> values) {
+    SmallVector<Attribute> result;
+    for (Value value : values) result.push_back(program_.operand(value));
+    return result;
+  }
+
+  sched::MmeOp mmeOp(BundleOp bundle, Operation* mme, OperandAttr c) {
+    Value a = outer(bundle, mme->getOperand(0)), b = outer(bundle, mme->getOperand(1));
+    StridedView weights = *resolveView(b);
+    bool packed = weights.base.getDefiningOp<ConstantOp>() != nullptr;
+    OpBuilder& at = builder_;
+    DenseI64ArrayAttr strides, dilations, pads;
+    int64_t groups = 1;
+    sched::MmeKind kind = sched::MmeKind::gemm;
+    OperandAttr left, right;
+    if (auto matmul = dyn_cast<MatMulOp>(mme)) {
+      ArrayRef<int64_t> batch = typeOf(matmul.getResult()).getShape().drop_back(2);
+      left = program_.broadcastOperand(a, batch);
+      if (batch.empty()) left = program_.operand(a);
+      right = packed ? packedGemm(weights, batch.size()) : batch.empty() ? program_.operand(b) : program_.broadcastOperand(b, batch);
+    } else if (auto conv = dyn_cast<Conv2dOp>(mme)) {
+      kind = sched::MmeKind::conv2d;
+      groups = conv.getGroups();
+      strides = conv.getStridesAttr();
+      dilations = conv.getDilationsAttr();
+      pads = conv.getPadsAttr();
+      left = program_.operand(a);
+      right = packed ? packedConv(weights, groups, /*transposed=*/false) : program_.operand(b);
+    } else {
+      auto conv = cast<ConvTranspose2dOp>(mme);
+      kind = sched::MmeKind::conv_transpose2d;
+      groups = conv.getGroups();
+      strides = conv.getStridesAttr();
+      dilations = conv.getDilationsAttr();
+      // Output padding is a negative padding at the end.
+      SmallVector<int64_t> ends(conv.getPads());
+      for (int i = 0; i < 2; ++i) ends[2 + i] -= conv.getOutputPadding()[i];
+      pads = at.getDenseI64ArrayAttr(ends);
+      left = program_.operand(a);
+      right = packed ? packedConv(weights, groups, /*transposed=*/true) : program_.operand(b);
+    }
+    auto op = sched::MmeOp::create(at, mme->getLoc(), program_.symbol("mme"), kind, left, right, c, packed, strides,
+                                   dilations, pads, groups);
+    name(op, bundle);
+    return op;
+  }
+
+  OperandAttr packedGemm(const StridedView& w, size_t batchRank) {
+    SmallVector<int64_t> sizes(batchRank, 1), viewSizes, viewStrides;
+    int64_t own = static_cast<int64_t>(w.sizes.size()) - 2;
+    for (int64_t d = 0; d < own; ++d) {
+      int64_t size = w.strides[d] == 0 ? 1 : w.sizes[d];
+      sizes[batchRank - own + d] = size;
+      viewSizes.push_back(size);
+      viewStrides.push_back(w.strides[d]);
+    }
+    for (size_t d = own; d < w.sizes.size(); ++d) {
+      sizes.push_back(w.sizes[d]);
+      viewSizes.push_back(w.sizes[d]);
+      viewStrides.push_back(w.strides[d]);
+    }
+    return program_.packedOperand(w, viewSizes, viewStrides, sizes);
+  }
+
+  /// Weights [OC, C/g, KH, KW] (or [C, OC/g, KH, KW] when transposed) as [g, KH, KW, K, N].
+  OperandAttr packedConv(const StridedView& w, int64_t groups, bool transposed) {
+    int64_t k = transposed ? 0 : 1, n = 1 - k, grouped = 0;
+    SmallVector<int64_t> sizes(w.sizes), perGroup(w.sizes);
+    perGroup[grouped] /= groups;
+    SmallVector<int64_t> viewSizes = {groups, w.sizes[2], w.sizes[3], perGroup[k], perGroup[n]};
+    SmallVector<int64_t> viewStrides = {perGroup[grouped] * w.strides[grouped], w.strides[2], w.strides[3],
+                                        w.strides[k], w.strides[n]};
+    return program_.packedOperand(w, viewSizes, viewStrides, sizes);
+  }
+
+  /// The kernel and descriptor of a unit's TPC ops; `product` (the MME's result) is read from `ring`.
+  sched::TpcOp tpcOp(Operation* unit, KernelPart& part, Value product, OperandAttr ring) {
+    llvm::SetVector<Value> inputs;
+    for (Operation* op : part.ops)
+      for (Value operand : op->getOperands())
+        if (!operand.getDefiningOp() || !llvm::is_contained(part.ops, operand.getDefiningOp())) inputs.insert(operand);
+    part.inputs.assign(inputs.begin(), inputs.end());
+    llvm::append_range(part.outputs, unit->getRegion(0).front().getTerminator()->getOperands());
+    SmallVector<Attribute> in;
+    for (Value input : part.inputs)
+      in.push_back(input == product ? Attribute(ring) : program_.operand(outer(unit, input)));
+    SmallVector<Value> results(unit->getResults());
+    return describeTpc(unit, part, in, operands(results));
+  }
+
+  sched::TpcOp describeTpc(Operation* unit, const KernelPart& part, ArrayRef<Attribute> in, ArrayRef<Attribute> out) {
+    FlatSymbolRefAttr kernel = program_.kernel(part, in, out, program_.symbol("kernel"));
+    auto op = sched::TpcOp::create(builder_, unit->getLoc(), program_.symbol("tpc"), kernel, builder_.getArrayAttr(in),
+                                   builder_.getArrayAttr(out));
+    name(op, unit);
+    return op;
+  }
+
+  void name(Operation* descriptor, Operation* unit) {
+    descriptor->setAttr("name", builder_.getStringAttr(unitName(unit)));
+    SmallVector<Attribute> sources;
+    for (const SourceName& source : unitSources(unit))
+      sources.push_back(builder_.getStrArrayAttr({source.node, source.op}));
+    descriptor->setAttr("sources", builder_.getArrayAttr(sources));
+  }
+
+  // ---- Commands ------------------------------------------------------------------------------------
+
+  static SmallVector<int64_t> zeros(ArrayRef<int64_t> sizes) { return SmallVector<int64_t>(sizes.size(), 0); }
+
+  void issueWhole(sched::TpcOp op, ArrayRef<int64_t> space, bool elementwise) {
+    SmallVector<int64_t> lo = zeros(space), hi(space);
+    issue(1, tpcAccesses(op, {lo, hi, 0}, elementwise), {op.getSymName().str(), lo, hi, {}, 0, -1});
+  }
+
+  void issue(unsigned queue, const std::vector<Access>& accesses, Command command) {
+    for (const recipe::Wait& wait : tracker_.issue(queue, accesses)) {
+      command.waits.push_back(wait.signal);
+      command.waits.push_back(wait.value);
+      ++waits_;
+    }
+    commands_[queue].push_back(std::move(command));
+  }
+
+  void emitQueues() {
+    for (unsigned queue = 0; queue < kQueues; ++queue) {
+      auto op = sched::QueueOp::create(builder_, function_.getLoc(), static_cast<sched::EngineName>(queue));
+      OpBuilder::InsertionGuard guard(builder_);
+      builder_.setInsertionPointToEnd(&op.getBody().emplaceBlock());
+      for (const Command& c : commands_[queue])
+        sched::RunOp::create(builder_, function_.getLoc(), c.op, c.lo, c.hi, c.slice, c.bundle,
+                             c.waits.empty() ? DenseI64ArrayAttr() : builder_.getDenseI64ArrayAttr(c.waits), queue);
+    }
+  }
+
+  void summarise() {
+    std::string text = llvm::formatv("{0} MME, {1} TPC, {2} DMA commands, {3} waits", commands_[0].size(),
+                                     commands_[1].size(), commands_[2].size(), waits_).str();
+    if (options_.summary) *options_.summary = text;
+    if (!options_.report) return;
+    *options_.report += text + "\n";
+    const char* names[] = {"mme", "tpc", "dma"};
+    for (unsigned queue = 0; queue < kQueues; ++queue)
+      for (const Command& c : commands_[queue]) {
+        *options_.report += llvm::formatv("{0} {1} slice {2}", names[queue], c.op, c.slice).str();
+        for (size_t i = 0; i < c.waits.size(); i += 2)
+          *options_.report += llvm::formatv(" after {0}:{1}", names[c.waits[i]], c.waits[i + 1]).str();
+        *options_.report += "\n";
+      }
+  }
+
+  func::FuncOp function_;
+  OpBuilder& builder_;
+  const ScheduleOptions& options_;
+  ProgramBuilder program_;
+  DependencyTracker tracker_;
+  std::vector<Command> commands_[kQueues];
+  int64_t bundles_ = 0, waits_ = 0;
+};
+
+class SchedulePass : public PassWrapper<SchedulePass, OperationPass<ModuleOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SchedulePass)
+  explicit SchedulePass(ScheduleOptions options) : options_(options) {}
+  StringRef getArgument() const override { return "hpu-schedule"; }
+  StringRef getDescription() const override { return "Turns units into engine queues"; }
+  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<sched::SchedDialect>(); }
+  void runOnOperation() override {
+    auto function = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!function) {
+      getOperation().emitError("the module has no function @main to schedule");
+      return signalPassFailure();
+    }
+    OpBuilder builder(function);
+    function.setSymName("main.scheduled");
+    Scheduler(function, builder, options_).run();
+    function.erase();
+  }
+
+ private:
+  ScheduleOptions options_;
+};
+
+class VerifySchedulePass : public PassWrapper<VerifySchedulePass, OperationPass<ModuleOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifySchedulePass)
+  StringRef getArgument() const override { return "hpu-verify-schedule"; }
+  StringRef getDescription() const override { return "Checks queues and symbols of a program"; }
+  void runOnOperation() override {
+    auto program = getOperation().lookupSymbol<sched::ProgramOp>("main");
+    if (!program || !getOperation().getOps<func::FuncOp>().empty()) {
+      getOperation().emitError("expected one sched.program @main and no function after schedule");
+      return signalPassFailure();
+    }
+    SymbolTable symbols(program);
+    program.walk([&](sched::RunOp run) {
+      Operation* op = symbols.lookup(run.getOp());
+      auto engine = run->getParentOfType<sched::QueueOp>().getEngine();
+      bool fits = (isa_and_nonnull<sched::MmeOp>(op) && engine == sched::EngineName::mme) ||
+                  (isa_and_nonnull<sched::TpcOp>(op) && engine == sched::EngineName::tpc) ||
+                  (isa_and_nonnull<sched::DmaOp>(op) && engine == sched::EngineName::dma);
+      if (fits) return;
+      run.emitOpError() << "'" << run.getOp() << "' is no descriptor of this queue's engine";
+      signalPassFailure();
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createSchedulePass(ScheduleOptions options) { return std::make_unique<SchedulePass>(options); }
+std::unique_ptr<Pass> createVerifySchedulePass() { return std::make_unique<VerifySchedulePass>(); }
+
+}  // namespace hpu::schedule
