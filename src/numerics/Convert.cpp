@@ -46,6 +46,24 @@ static void f32ToFp8(Fp8Format format, const float* src, uint8_t* dst, size_t co
 namespace v3 {
 
 constexpr size_t kLanes = 8;
+using Bits = __m256i;
+static inline Bits loadU16(const uint16_t* src) {
+  return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(src)));
+}
+static inline Bits loadU8(const uint8_t* src) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(src)));
+}
+/// The low halves of the lanes; they fit, so saturation changes nothing.
+static inline __m128i low16(Bits lanes) {
+  return _mm_packus_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+}
+static inline void storeU16(uint16_t* dst, auto lanes) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(dst), low16((Bits)lanes));
+}
+static inline void storeU8(uint8_t* dst, auto lanes) {
+  __m128i halves = low16((Bits)lanes);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(dst), _mm_packus_epi16(halves, halves));
+}
 static inline void expandHalves(const uint16_t* src, float* dst) {
   _mm256_storeu_ps(dst, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(src))));
 }
@@ -68,6 +86,19 @@ static inline void roundToHalves(const float* src, uint16_t* dst) {
 namespace v4 {
 
 constexpr size_t kLanes = 16;
+using Bits = __m512i;
+static inline Bits loadU16(const uint16_t* src) {
+  return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(src)));
+}
+static inline Bits loadU8(const uint8_t* src) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(src)));
+}
+static inline void storeU16(uint16_t* dst, auto lanes) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst), _mm512_cvtepi32_epi16((Bits)lanes));
+}
+static inline void storeU8(uint8_t* dst, auto lanes) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(dst), _mm512_cvtepi32_epi8((Bits)lanes));
+}
 static inline void expandHalves(const uint16_t* src, float* dst) {
   _mm512_storeu_ps(dst, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(src))));
 }
