@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise ops: floats are computed in double and rounded once, integers in 64 bits and wrapped.
+#include <cmath>
+#include <limits>
+
+#include "base/Format.h"
+#include "base/Parallel.h"
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/interp/Elements.h"
+#include "compiler/interp/Kernels.h"
+
+namespace hpu::interp {
+namespace {
+
+using namespace hpu::ir;
+using mlir::Operation;
+using Inputs = llvm::ArrayRef<Tensor>;
+
+constexpr int64_t kBlock = 512;  // Elements of a row that are widened at a time.
+
+/// Computes a block: args[k][i] is operand k's element, out[i] the result.
+template <typename W, typename R>
+using BlockFn = base::FunctionRef<void(const W* const* args, R* out, int64_t count)>;
+
+/// Walks the broadcast operands row by row and calls `fn` on blocks of a row.
+template <typename W, typename R>
+void mapBlocks(Inputs inputs, Tensor& out, BlockFn<W, R> fn) {
+  const Shape& shape = out.shape();
+  int64_t rank = out.rank();
+  int64_t row = rank ? shape.back() : 1;
+  int64_t rows = row ? out.count() / row : 0;
+  // One long row when nothing is broadcast.
+  bool flat = llvm::all_of(inputs, [&](const Tensor& t) { return t.shape() == shape; });
+  if (flat) {
+    row = out.count();
+    rows = row ? 1 : 0;
+  }
+  std::vector<std::vector<int64_t>> strides;
+  for (const Tensor& input : inputs)
+    strides.push_back(flat ? std::vector<int64_t>() : broadcastStrides(input.shape(), shape));
+  int64_t blocks = (row + kBlock - 1) / kBlock;
+  uint8_t* result = out.writable();
+  base::parallelFor(rows * blocks, 64, [&](int64_t begin, int64_t end) {
+    std::vector<W> scratch(inputs.size() * kBlock);
+    R values[kBlock];
+    std::vector<const W*> args(inputs.size());
+    for (int64_t index = begin; index < end; ++index) {
+      int64_t r = index / blocks, first = index % blocks * kBlock, count = std::min(kBlock, row - first);
+      for (size_t k = 0; k < inputs.size(); ++k) {
+        int64_t offset = first, stride = 1;
+        if (!flat && rank) {
+          stride = strides[k][rank - 1];
+          offset = first * stride;
+          int64_t rest = r;
+          for (int64_t d = rank - 1; d-- > 0;) {
+            offset += rest % shape[d] * strides[k][d];
+            rest /= shape[d];
+          }
+        }
+        W* wide = scratch.data() + k * kBlock;
+        loadElements(inputs[k].element(), inputs[k].data(), offset, stride, count, wide);
+        args[k] = wide;
+      }
+      fn(args.data(), values, count);
+      storeElements(out.element(), result, r * row + first, values, count);
+    }
+  });
+}
+
+template <typename W, typename R = W, typename Fn>
+StatusOr<Tensor> map(ElementType element, Inputs inputs, const Fn& fn) {
+  std::optional<Shape> shape = broadcast(inputs);
+  if (!shape) return invalidArgument("operands do not broadcast");
+  StatusOr<Tensor> out = makeTensor(element, *shape);
+  if (out.ok()) mapBlocks<W, R>(inputs, *out, fn);
+  return out;
+}
+
+// ---- one operand -------------------------------------------------------------------------------
+
+double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
+double clamp(double x, double low, double high) {
+  if (x < low) x = low;
+  return x > high ? high : x;
+}
+
+/// The function of an op without attributes on floats; null for other ops.
+double (*floatUnary(llvm::StringRef name))(double) {
+  using F = double (*)(double);
+  static const llvm::StringMap<F> table = {
+      {"relu", +[](double x) { return x < 0 ? 0.0 : x; }},
+      {"sigmoid", sigmoid},
+      {"tanh", +[](double x) { return std::tanh(x); }},
+      {"erf", +[](double x) { return std::erf(x); }},
+      {"exp", +[](double x) { return std::exp(x); }},
+      {"log", +[](double x) { return std::log(x); }},
+      {"sqrt", +[](double x) { return std::sqrt(x); }},
+      {"rsqrt", +[](double x) { return 1 / std::sqrt(x); }},
+      {"reciprocal", +[](double x) { return 1 / x; }},
+      {"neg", +[](double x) { return -x; }},
+      {"abs", +[](double x) { return std::fabs(x); }},
+      {"floor", +[](double x) { return std::floor(x); }},
+      {"ceil", +[](double x) { return std::ceil(x); }},
+      {"round", +[](double x) { return std::nearbyint(x); }},
+      {"sin", +[](double x) { return std::sin(x); }},
+      {"cos", +[](double x) { return std::cos(x); }},
+      {"softplus", +[](double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }},
+      {"silu", +[](double x) { return x * sigmoid(x); }},
+      {"hard_swish", +[](double x) { return x * clamp(x / 6 + 0.5, 0, 1); }},
+      {"sign", +[](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }},
+  };
+  auto found = table.find(name);
+  return found == table.end() ? nullptr : found->second;
+}
+
+/// The same for integers: those that keep integers integers.
+int64_t (*integerUnary(llvm::StringRef name))(int64_t) {
+  using F = int64_t (*)(int64_t);
+  static const llvm::StringMap<F> table = {
+      {"relu", +[](int64_t x) { return x < 0 ? int64_t{0} : x; }},
+      {"neg", +[](int64_t x) { return static_cast<int64_t>(0 - static_cast<uint64_t>(x)); }},
+      {"abs", +[](int64_t x) { return x < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x; }},
+      {"floor", +[](int64_t x) { return x; }},
+      {"ceil", +[](int64_t x) { return x; }},
+      {"round", +[](int64_t x) { return x; }},
+      {"sign", +[](int64_t x) { return static_cast<int64_t>((x > 0) - (x < 0)); }},
+  };
+  auto found = table.find(name);
+  return found == table.end() ? nullptr : found->second;
+}
+
+template <typename Fn>
+StatusOr<Tensor> mapFloat(const Tensor& x, Fn fn) {
+  return map<double>(x.element(), x, [&](const double* const* args, double* out, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) out[i] = fn(args[0][i]);
+  });
+}
+
+Status needsFloat(llvm::StringRef name, const Tensor& x) {
+  return unimplemented(base::strCat("hpu.", std::string(name), " is defined for float elements, not ",
+                                    elementTypeName(x.element())));
+}
+
+Evaluated evaluateUnary(Operation* op, Inputs in) {
+  llvm::StringRef name = op->getName().stripDialect();
+  bool isFloat = !in.empty() && wideKind(in[0].element()) == Wide::kFloat;
+  if (auto fn = floatUnary(name); fn && isFloat) return mapFloat(in[0], fn);
+  if (auto fn = integerUnary(name)) {
+    // Of these only neg changes an unsigned number (it wraps), and sign maps it to 0 or 1.
+    if (wideKind(in[0].element()) == Wide::kUnsigned && name != "neg") {
+      if (name != "sign") return in[0];
+      fn = [](int64_t x) -> int64_t { return x != 0; };
+    }
+    return map<int64_t>(in[0].element(), in[0], [&](const int64_t* const* args, int64_t* out, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) out[i] = fn(args[0][i]);
+    });
+  }
+  if (floatUnary(name)) return needsFloat(name, in[0]);
+  return std::nullopt;
+}
+
+StatusOr<Tensor> clip(const Tensor& x, double low, double high) {
+  if (wideKind(x.element()) == Wide::kFloat) return mapFloat(x, [&](double v) { return clamp(v, low, high); });
+  // The limits may lie outside of the integer's range: compare as doubles, keep the integer.
+  return map<int64_t>(x.element(), x, [&](const int64_t* const* args, int64_t* out, int64_t count) {
+    bool isUnsigned = x.element() == ElementType::kU64;
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t v = args[0][i];
+      double wide = isUnsigned ? static_cast<double>(static_cast<uint64_t>(v)) : static_cast<double>(v);
+      if (wide < low) v = static_cast<int64_t>(std::ceil(low)), wide = low;
+      if (wide > high) v = static_cast<int64_t>(std::floor(high));
+      out[i] = v;
+    }
+  });
+}
+
+double gelu(double x, bool tanhApproximation) {
+  if (!tanhApproximation) return 0.5 * x * (1 + std::erf(x * M_SQRT1_2));
+  constexpr double kSqrt2OverPi = 0.79788456080286535588;
+  return 0.5 * x * (1 + std::tanh(kSqrt2OverPi * (x + 0.044715 * x * x * x)));
+}
+
+Evaluated evaluateWithAttributes(Operation* op, Inputs in) {
+  if (auto leaky = llvm::dyn_cast<LeakyReluOp>(op)) {
+    double alpha = leaky.getAlpha().convertToDouble();
+    return mapFloat(in[0], [=](double x) { return x < 0 ? alpha * x : x; });
+  }
+  if (auto elu = llvm::dyn_cast<EluOp>(op)) {
+    double alpha = elu.getAlpha().convertToDouble();
+    return mapFloat(in[0], [=](double x) { return x < 0 ? alpha * std::expm1(x) : x; });
+  }
+  if (auto hard = llvm::dyn_cast<HardSigmoidOp>(op)) {
+    double alpha = hard.getAlpha().convertToDouble(), beta = hard.getBeta().convertToDouble();
+    return mapFloat(in[0], [=](double x) { return clamp(alpha * x + beta, 0, 1); });
+  }
+  if (auto clipOp = llvm::dyn_cast<ClipOp>(op))
+    return clip(in[0], clipOp.getMin().convertToDouble(), clipOp.getMax().convertToDouble());
+  if (auto geluOp = llvm::dyn_cast<GeluOp>(op)) {
+    bool approximate = geluOp.getTanhApproximation();
+    return mapFloat(in[0], [=](double x) { return gelu(x, approximate); });
+  }
+  if (auto cast = llvm::dyn_cast<CastOp>(op)) {
+    ElementType to = elementType(cast.getTo());
+    auto copy = [](const auto* const* args, auto* out, int64_t count) { std::copy_n(args[0], count, out); };
+    switch (wideKind(in[0].element())) {
+      case Wide::kFloat: return map<double>(to, in, copy);
+      case Wide::kSigned: return map<int64_t>(to, in, copy);
+      case Wide::kUnsigned: return map<uint64_t>(to, in, copy);
+    }
+  }
+  if (llvm::isa<NotOp>(op))
+    return map<int64_t>(in[0].element(), in, [](const int64_t* const* args, int64_t* out, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) out[i] = !args[0][i];
+    });
+  if (llvm::isa<IsNanOp>(op))
+    return map<double, int64_t>(ElementType::kBool, in, [](const double* const* args, int64_t* out, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) out[i] = std::isnan(args[0][i]);
+    });
+  return std::nullopt;
+}
+
+// ---- two operands ------------------------------------------------------------------------------
+
+template <typename T>
+T integerPower(T base, T exponent) {
+  if (exponent < T{0}) return base == T{1} ? T{1} : base == static_cast<T>(-1) ? (exponent % 2 == 0 ? T{1} : base) : T{0};
+  uint64_t result = 1, factor = static_cast<uint64_t>(base);
+  for (uint64_t n = exponent; n; n >>= 1) {
+    if (n & 1) result *= factor;
+    factor *= factor;
+  }
+  return static_cast<T>(result);
+}
+
+/// Calls apply(f) with the function of the op named `name`; false when it is not a binary op.
+template <typename T, typename Apply>
+bool withBinary(llvm::StringRef name, Apply apply) {
+  constexpr bool isFloat = std::is_same_v<T, double>;
+  constexpr bool isSigned = std::is_same_v<T, int64_t>;
+  using U = std::conditional_t<isFloat, double, uint64_t>;  // Unsigned arithmetic wraps.
+  if (name == "add") return apply([](T a, T b) -> T { return U(a) + U(b); }), true;
+  if (name == "sub") return apply([](T a, T b) -> T { return U(a) - U(b); }), true;
+  if (name == "mul") return apply([](T a, T b) -> T { return U(a) * U(b); }), true;
+  if (name == "div") return apply([](T a, T b) -> T {
+    if constexpr (isFloat) return a / b;
+    if (b == T{0}) return T{0};
+    if (isSigned && b == static_cast<T>(-1)) return U{0} - U(a);
+    return a / b;
+  }), true;
+  if (name == "pow") return apply([](T a, T b) -> T {
+    if constexpr (isFloat) return std::pow(a, b);
+    else return integerPower<T>(a, b);
+  }), true;
+  if (name == "max") return apply([](T a, T b) -> T { return a != a ? a : b != b ? b : a > b ? a : b; }), true;
+  if (name == "min") return apply([](T a, T b) -> T { return a != a ? a : b != b ? b : a < b ? a : b; }), true;
+  if (name == "mod") return apply([](T a, T b) -> T {
+    if constexpr (isFloat) {
+      return std::fmod(a, b);
+    } else {
+      if (b == T{0} || (isSigned && b == static_cast<T>(-1))) return T{0};
+      T rest = a % b;
+      return rest != T{0} && (rest < T{0}) != (b < T{0}) ? rest + b : rest;
+    }
+  }), true;
+  if (name == "prelu") return apply([](T a, T b) -> T { return a < T{0} ? T(U(a) * U(b)) : a; }), true;
+  if (name == "and") return apply([](T a, T b) -> T { return a != T{0} && b != T{0}; }), true;
+  if (name == "or") return apply([](T a, T b) -> T { return a != T{0} || b != T{0}; }), true;
+  if (name == "xor") return apply([](T a, T b) -> T { return (a != T{0}) != (b != T{0}); }), true;
+  return false;
+}
+
+template <typename T, typename Apply>
+bool withComparison(llvm::StringRef name, Apply apply) {
+  if (name == "equal") return apply([](T a, T b) { return a == b; }), true;
+  if (name == "less") return apply([](T a, T b) { return a < b; }), true;
+  if (name == "less_equal") return apply([](T a, T b) { return a <= b; }), true;
+  if (name == "greater") return apply([](T a, T b) { return a > b; }), true;
+  if (name == "greater_equal") return apply([](T a, T b) { return a >= b; }), true;
+  return false;
+}
+
+template <typename T>
+Evaluated evaluateBinary(Operation* op, Inputs in) {
+  llvm::StringRef name = op->getName().stripDialect();
+  Evaluated result;
+  withBinary<T>(name, [&](auto fn) {
+    result = map<T>(in[0].element(), in, [&](const T* const* args, T* out, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) out[i] = fn(args[0][i], args[1][i]);
+    });
+  });
+  if (result) return result;
+  withComparison<T>(name, [&](auto fn) {
+    result = map<T, int64_t>(ElementType::kBool, in, [&](const T* const* args, int64_t* out, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) out[i] = fn(args[0][i], args[1][i]);
+    });
+  });
+  return result;
+}
+
+// ---- more operands -----------------------------------------------------------------------------
+
+template <typename T>
+StatusOr<Tensor> where(Inputs in) {
+  return map<T>(in[1].element(), in, [](const T* const* args, T* out, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) out[i] = args[0][i] != T{0} ? args[1][i] : args[2][i];
+  });
+}
+
+StatusOr<Tensor> batchNorm(Inputs in, double epsilon) {
+  // The statistics of dim 1 as [C, 1, 1, ...], so that they broadcast.
+  llvm::SmallVector<Tensor> args = {in[0]};
+  for (const Tensor& statistic : in.drop_front()) {
+    Shape shape(in[0].rank() - 1, 1);
+    shape[0] = statistic.count();
+    args.push_back(statistic.retyped({statistic.element(), shape}));
+  }
+  return map<double>(in[0].element(), args, [&](const double* const* a, double* out, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = (a[0][i] - a[3][i]) / std::sqrt(a[4][i] + epsilon) * a[1][i] + a[2][i];
+  });
+}
+
+}  // namespace
+
+Evaluated evaluateElementwise(Operation* op, Inputs in) {
+  if (in.empty()) return std::nullopt;
+  if (Evaluated result = evaluateUnary(op, in)) return result;
+  if (Evaluated result = evaluateWithAttributes(op, in)) return result;
+  if (in.size() == 2) {
+    switch (wideKind(in[0].element())) {
+      case Wide::kFloat: return evaluateBinary<double>(op, in);
+      case Wide::kSigned: return evaluateBinary<int64_t>(op, in);
+      case Wide::kUnsigned: return evaluateBinary<uint64_t>(op, in);
+    }
+  }
+  if (llvm::isa<WhereOp>(op)) {
+    switch (wideKind(in[1].element())) {
+      case Wide::kFloat: return where<double>(in);
+      case Wide::kSigned: return where<int64_t>(in);
+      case Wide::kUnsigned: return where<uint64_t>(in);
+    }
+  }
+  if (auto norm = llvm::dyn_cast<BatchNormOp>(op)) return batchNorm(in, norm.getEpsilon().convertToDouble());
+  return std::nullopt;
+}
+
+}  // namespace hpu::interp

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/interp/Interpreter.h"
+
+#include "base/Format.h"
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/interp/ConstantData.h"
+#include "compiler/interp/Elements.h"
+#include "compiler/interp/Kernels.h"
+#include "compiler/support/DiagnosticCapture.h"
+
+namespace hpu::interp {
+
+using namespace mlir;
+
+StatusOr<Tensor> makeTensor(ElementType element, const Shape& shape) {
+  TensorType type{element, shape};
+  if (Status size = checkSize(type); !size.ok()) return size;
+  return Tensor::zeros(type);
+}
+
+std::vector<double> toDoubles(const Tensor& tensor) {
+  std::vector<double> values(tensor.count());
+  loadElements(tensor.element(), tensor.data(), 0, 1, tensor.count(), values.data());
+  return values;
+}
+
+std::optional<Shape> broadcast(ArrayRef<Tensor> inputs) {
+  Shape shape;
+  for (const Tensor& input : inputs) {
+    const Shape& other = input.shape();
+    if (other.size() > shape.size()) shape.insert(shape.begin(), other.size() - shape.size(), 1);
+    size_t lead = shape.size() - other.size();
+    for (size_t d = 0; d < other.size(); ++d) {
+      int64_t& size = shape[lead + d];
+      if (size == other[d] || other[d] == 1) continue;
+      if (size != 1) return std::nullopt;
+      size = other[d];
+    }
+  }
+  return shape;
+}
+
+namespace {
+
+/// "2x3xf32" fits "?x3xf32".
+bool fits(const TensorType& type, RankedTensorType declared) {
+  if (ir::elementType(declared.getElementType()) != type.element ||
+      declared.getRank() != static_cast<int64_t>(type.shape.size()))
+    return false;
+  for (auto [size, wanted] : llvm::zip(type.shape, declared.getShape()))
+    if (!ShapedType::isDynamic(wanted) && size != wanted) return false;
+  return true;
+}
+
+/// Values of a straight-line block, dropped after their last use in it.
+class BlockEvaluator {
+ public:
+  BlockEvaluator(Block& block, const ir::SymbolBindings& bindings, const Observer& observer)
+      : block_(block), bindings_(bindings), observer_(observer) {
+    for (Operation& op : block)
+      for (Value operand : op.getOperands()) lastUse_[operand] = &op;
+  }
+
+  /// The operands of the terminator.
+  FailureOr<SmallVector<Tensor>> run(ArrayRef<Tensor> inputs) {
+    for (auto [argument, input] : llvm::zip(block_.getArguments(), inputs)) values_[argument] = input;
+    for (Operation& op : block_.without_terminator()) {
+      SmallVector<Tensor> operands = operandsOf(&op);
+      FailureOr<SmallVector<Tensor>> results = evaluateOp(&op, operands, bindings_, observer_);
+      if (failed(results)) return failure();
+      operands.clear();
+      for (Value operand : op.getOperands())
+        if (lastUse_.lookup(operand) == &op) values_.erase(operand);
+      for (auto [result, value] : llvm::zip(op.getResults(), *results))
+        if (lastUse_.count(result)) values_[result] = value;
+    }
+    return operandsOf(block_.getTerminator());
+  }
+
+ private:
+  SmallVector<Tensor> operandsOf(Operation* op) {
+    SmallVector<Tensor> operands;
+    for (Value operand : op->getOperands()) operands.push_back(values_.lookup(operand));
+    return operands;
+  }
+
+  Block& block_;
+  const ir::SymbolBindings& bindings_;
+  const Observer& observer_;
+  DenseMap<Value, Operation*> lastUse_;
+  DenseMap<Value, Tensor> values_;
+};
+
+FailureOr<SmallVector<Tensor>> evaluateUnit(Operation* op, ArrayRef<Tensor> inputs,
+                                            const ir::SymbolBindings& bindings, const Observer& observer) {
+  return BlockEvaluator(op->getRegion(0).front(), bindings, observer).run(inputs);
+}
+
+StatusOr<Tensor> evaluateTensorOp(Operation* op, ArrayRef<Tensor> inputs, const ir::SymbolBindings& bindings) {
+  if (Evaluated result = evaluateElementwise(op, inputs)) return std::move(*result);
+  if (Evaluated result = evaluateMovement(op, inputs, bindings)) return std::move(*result);
+  if (Evaluated result = evaluateMme(op, inputs)) return std::move(*result);
+  if (Evaluated result = evaluateReduction(op, inputs)) return std::move(*result);
+  if (Evaluated result = evaluateWindow(op, inputs)) return std::move(*result);
+  return unimplemented("the interpreter has no '" + op->getName().getStringRef().str() + "'");
+}
+
+/// Binds the names of free dims of `declared` to the sizes of `type`.
+Status bind(RankedTensorType declared, const TensorType& type, ir::SymbolBindings& bindings) {
+  for (auto [dim, size] : llvm::zip(ir::symShape(declared), type.shape)) {
+    if (!dim.isFree() || !dim.symbol) continue;
+    std::optional<std::string> name = ir::DimExpr::parse(dim.symbol.getValue()).asSymbol();
+    if (!name) continue;
+    auto [slot, isNew] = bindings.try_emplace(*name, size);
+    if (!isNew && slot->second != size)
+      return invalidArgument(base::strCat("the free dimension '", *name, "' is ", slot->second, " and ", size,
+                                          " in the same call"));
+  }
+  return okStatus();
+}
+
+}  // namespace
+
+FailureOr<SmallVector<Tensor>> evaluateOp(Operation* op, ArrayRef<Tensor> inputs, const ir::SymbolBindings& bindings,
+                                          const Observer& observer) {
+  SmallVector<Tensor> results;
+  if (isa<ir::BundleOp, ir::ClusterOp>(op)) {
+    FailureOr<SmallVector<Tensor>> yielded = evaluateUnit(op, inputs, bindings, observer);
+    if (failed(yielded)) return failure();
+    results = std::move(*yielded);
+  } else {
+    StatusOr<Tensor> result = internalError("not evaluated");
+    if (auto constant = dyn_cast<ir::ConstantOp>(op))
+      result = tensorOf(constant.getValue());
+    else
+      result = evaluateTensorOp(op, inputs, bindings);
+    if (!result.ok()) return op->emitError(result.status().message());
+    results.push_back(std::move(*result));
+  }
+  for (auto [i, result] : llvm::enumerate(op->getResults())) {
+    auto declared = dyn_cast<RankedTensorType>(result.getType());
+    if (!declared || !fits(results[i].type(), declared))
+      return op->emitError() << "evaluates to " << results[i].type().toString() << ", but its result is declared as "
+                             << result.getType();
+    if (observer) observer(op, i, results[i]);
+  }
+  return results;
+}
+
+StatusOr<std::vector<Tensor>> evaluateFunction(func::FuncOp function, const std::vector<Tensor>& inputs,
+                                               const Observer& observer) {
+  ir::DiagnosticCapture capture(function.getContext());
+  if (!function.getBody().hasOneBlock()) return invalidArgument("the function has no single block");
+  Block& block = function.getBody().front();
+  if (inputs.size() != block.getNumArguments())
+    return invalidArgument(base::strCat("the function takes ", block.getNumArguments(), " inputs, got ", inputs.size()));
+  ir::SymbolBindings bindings;
+  for (auto [i, argument] : llvm::enumerate(block.getArguments())) {
+    auto declared = dyn_cast<RankedTensorType>(argument.getType());
+    if (!declared || !fits(inputs[i].type(), declared))
+      return invalidArgument(base::strCat("input ", i, " is ", inputs[i].type().toString(), ", the function takes ",
+                                          declared ? ir::typeToString(declared) : std::string("no tensor")));
+    if (Status bound = bind(declared, inputs[i].type(), bindings); !bound.ok()) return bound;
+  }
+  FailureOr<SmallVector<Tensor>> results = BlockEvaluator(block, bindings, observer).run(inputs);
+  if (failed(results)) return capture.status(StatusCode::kInvalidArgument, "");
+  return std::vector<Tensor>(results->begin(), results->end());
+}
+
+LogicalResult evaluateRange(Block::iterator begin, Block::iterator end, DenseMap<Value, Tensor>& values,
+                            const ir::SymbolBindings& bindings) {
+  for (Operation& op : llvm::make_range(begin, end)) {
+    SmallVector<Tensor> operands;
+    for (Value operand : op.getOperands()) {
+      auto found = values.find(operand);
+      if (found == values.end()) return op.emitError("has an operand that is not constant");
+      operands.push_back(found->second);
+    }
+    FailureOr<SmallVector<Tensor>> results = evaluateOp(&op, operands, bindings);
+    if (failed(results)) return failure();
+    for (auto [result, value] : llvm::zip(op.getResults(), *results)) values[result] = value;
+  }
+  return success();
+}
+
+}  // namespace hpu::interp

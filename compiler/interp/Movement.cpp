@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that move elements without looking at them, except the indices of gather.
+#include "base/Format.h"
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/interp/Elements.h"
+#include "compiler/interp/Kernels.h"
+
+namespace hpu::interp {
+namespace {
+
+using namespace hpu::ir;
+using mlir::Operation;
+using mlir::ShapedType;
+using Inputs = llvm::ArrayRef<Tensor>;
+
+/// Copies the box `sizes`: element by element in units of `unit` bytes, strides in elements. Negative
+/// and zero strides are fine.
+void copyBox(int64_t unit, const Shape& sizes, const uint8_t* in, llvm::ArrayRef<int64_t> inStrides, uint8_t* out,
+             llvm::ArrayRef<int64_t> outStrides) {
+  int64_t rank = sizes.size();
+  if (rank == 0) {
+    std::memcpy(out, in, unit);
+    return;
+  }
+  for (int64_t size : sizes)
+    if (size == 0) return;
+  std::vector<int64_t> index(rank, 0);
+  int64_t row = sizes[rank - 1], inStep = inStrides[rank - 1] * unit, outStep = outStrides[rank - 1] * unit;
+  while (true) {
+    int64_t inOffset = 0, outOffset = 0;
+    for (int64_t d = 0; d + 1 < rank; ++d) {
+      inOffset += index[d] * inStrides[d];
+      outOffset += index[d] * outStrides[d];
+    }
+    const uint8_t* from = in + inOffset * unit;
+    uint8_t* to = out + outOffset * unit;
+    if (inStep == unit && outStep == unit)
+      std::memcpy(to, from, row * unit);
+    else
+      for (int64_t i = 0; i < row; ++i) std::memcpy(to + i * outStep, from + i * inStep, unit);
+    int64_t d = rank - 2;
+    while (d >= 0 && ++index[d] == sizes[d]) index[d--] = 0;
+    if (d < 0) return;
+  }
+}
+
+/// The result as a strided walk over `x` from `offset` (in elements).
+StatusOr<Tensor> gatherBox(const Tensor& x, const Shape& shape, int64_t offset, llvm::ArrayRef<int64_t> strides) {
+  StatusOr<Tensor> out = makeTensor(x.element(), shape);
+  if (!out.ok() || out->count() == 0) return out;
+  int64_t unit = elementSize(x.element());
+  copyBox(unit, shape, x.data() + offset * unit, strides, out->writable(), rowMajorStrides(shape));
+  return out;
+}
+
+std::string symbolName(std::optional<mlir::ArrayAttr> symbols, size_t dim) {
+  if (!symbols || dim >= symbols->size()) return {};
+  auto name = llvm::dyn_cast<mlir::StringAttr>((*symbols)[dim]);
+  return name ? name.str() : std::string();
+}
+
+/// Sizes of the named free dims from the bindings; what remains free is ShapedType::kDynamic.
+Shape bindShape(llvm::ArrayRef<int64_t> sizes, std::optional<mlir::ArrayAttr> symbols,
+                const SymbolBindings& bindings) {
+  Shape shape(sizes.begin(), sizes.end());
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (!ShapedType::isDynamic(shape[i])) continue;
+    std::string name = symbolName(symbols, i);
+    if (name.empty()) continue;
+    if (std::optional<int64_t> size = DimExpr::parse(name).evaluate(bindings)) shape[i] = *size;
+  }
+  return shape;
+}
+
+StatusOr<Tensor> reshape(ReshapeOp op, const Tensor& x, const SymbolBindings& bindings) {
+  Shape shape = bindShape(op.getShape(), op.getSymbols(), bindings);
+  int64_t known = 1, freeDims = 0;
+  for (int64_t size : shape) {
+    freeDims += ShapedType::isDynamic(size);
+    if (!ShapedType::isDynamic(size)) known *= size;
+  }
+  if (freeDims > 1) return invalidArgument("hpu.reshape has more than one free size without a value");
+  for (int64_t& size : shape)
+    if (ShapedType::isDynamic(size)) size = known ? x.count() / known : 0;
+  if (numElements(shape) != x.count())
+    return invalidArgument(base::strCat("cannot reshape ", shapeToString(x.shape()), " to ", shapeToString(shape)));
+  return x.retyped({x.element(), shape});
+}
+
+StatusOr<Tensor> transpose(TransposeOp op, const Tensor& x) {
+  std::vector<int64_t> own = rowMajorStrides(x.shape()), strides;
+  Shape shape;
+  for (int64_t p : op.getPerm()) {
+    shape.push_back(x.shape()[p]);
+    strides.push_back(own[p]);
+  }
+  return gatherBox(x, shape, 0, strides);
+}
+
+StatusOr<Tensor> slice(SliceOp op, const Tensor& x) {
+  std::vector<int64_t> strides = rowMajorStrides(x.shape());
+  Shape shape;
+  int64_t offset = 0;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    int64_t start = op.getStarts()[d], size = op.getSizes()[d], step = op.getSteps()[d], extent = x.shape()[d];
+    // A free size is: as far as the dimension goes.
+    if (ShapedType::isDynamic(size))
+      size = step > 0 ? std::max<int64_t>(0, (extent - start + step - 1) / step) : start / -step + 1;
+    if (size > 0) {
+      int64_t last = start + (size - 1) * step;
+      if (start < 0 || start >= extent || last < 0 || last >= extent)
+        return invalidArgument(base::strCat("hpu.slice leaves dimension ", d, " of ", shapeToString(x.shape())));
+    }
+    shape.push_back(size);
+    offset += start * strides[d];
+    strides[d] *= step;
+  }
+  return gatherBox(x, shape, offset, strides);
+}
+
+StatusOr<Tensor> expand(ExpandOp op, const Tensor& x, const SymbolBindings& bindings) {
+  Shape shape = bindShape(op.getShape(), op.getSymbols(), bindings);
+  size_t lead = shape.size() - x.rank();
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (!ShapedType::isDynamic(shape[d])) continue;
+    if (d < lead) return invalidArgument("hpu.expand has a free size without a value");
+    shape[d] = x.shape()[d - lead];
+  }
+  for (size_t d = lead; d < shape.size(); ++d)
+    if (x.shape()[d - lead] != 1 && x.shape()[d - lead] != shape[d])
+      return invalidArgument(base::strCat("cannot expand ", shapeToString(x.shape()), " to ", shapeToString(shape)));
+  return gatherBox(x, shape, 0, broadcastStrides(x.shape(), shape));
+}
+
+StatusOr<Tensor> concat(Inputs in, int64_t axis) {
+  Shape shape = in[0].shape();
+  shape[axis] = 0;
+  for (const Tensor& input : in) {
+    for (int64_t d = 0; d < in[0].rank(); ++d)
+      if (d != axis && input.shape()[d] != shape[d])
+        return invalidArgument(base::strCat("cannot join ", shapeToString(in[0].shape()), " and ",
+                                            shapeToString(input.shape()), " along axis ", axis));
+    shape[axis] += input.shape()[axis];
+  }
+  StatusOr<Tensor> out = makeTensor(in[0].element(), shape);
+  if (!out.ok()) return out;
+  int64_t unit = elementSize(in[0].element()), offset = 0;
+  std::vector<int64_t> strides = rowMajorStrides(shape);
+  for (const Tensor& input : in) {
+    if (input.count())
+      copyBox(unit, input.shape(), input.data(), rowMajorStrides(input.shape()), out->writable() + offset * unit, strides);
+    offset += input.shape()[axis] * strides[axis];
+  }
+  return out;
+}
+
+StatusOr<Tensor> pad(PadOp op, const Tensor& x) {
+  Shape shape = x.shape();
+  std::vector<int64_t> strides;
+  for (int64_t d = 0; d < x.rank(); ++d) shape[d] += op.getLow()[d] + op.getHigh()[d];
+  StatusOr<Tensor> out = makeTensor(x.element(), shape);
+  if (!out.ok()) return out;
+  strides = rowMajorStrides(shape);
+  int64_t unit = elementSize(x.element()), offset = 0, count = out->count();
+  double value = op.getValue().convertToDouble();
+  std::vector<double> run(std::min<int64_t>(count, 4096), value);
+  for (int64_t i = 0; i < count; i += run.size())
+    storeElements(x.element(), out->writable(), i, run.data(), std::min<int64_t>(run.size(), count - i));
+  for (int64_t d = 0; d < x.rank(); ++d) offset += op.getLow()[d] * strides[d];
+  if (x.count()) copyBox(unit, x.shape(), x.data(), rowMajorStrides(x.shape()), out->writable() + offset * unit, strides);
+  return out;
+}
+
+StatusOr<Tensor> gather(const Tensor& x, const Tensor& indices, int64_t axis) {
+  Shape shape(x.shape().begin(), x.shape().begin() + axis);
+  shape.insert(shape.end(), indices.shape().begin(), indices.shape().end());
+  shape.insert(shape.end(), x.shape().begin() + axis + 1, x.shape().end());
+  StatusOr<Tensor> out = makeTensor(x.element(), shape);
+  if (!out.ok() || out->count() == 0) return out;
+  int64_t outer = 1, inner = elementSize(x.element()), extent = x.shape()[axis], count = indices.count();
+  for (int64_t d = 0; d < axis; ++d) outer *= x.shape()[d];
+  for (int64_t d = axis + 1; d < x.rank(); ++d) inner *= x.shape()[d];
+  std::vector<int64_t> index(count);
+  loadElements(indices.element(), indices.data(), 0, 1, count, index.data());
+  for (int64_t& i : index) {
+    if (i < -extent || i >= extent)
+      return outOfRange(base::strCat("index ", i, " is outside dimension ", axis, " of ", shapeToString(x.shape())));
+    if (i < 0) i += extent;
+  }
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < count; ++i)
+      std::memcpy(out->writable() + (o * count + i) * inner, x.data() + (o * extent + index[i]) * inner, inner);
+  return out;
+}
+
+}  // namespace
+
+Evaluated evaluateMovement(Operation* op, Inputs in, const SymbolBindings& bindings) {
+  if (auto o = llvm::dyn_cast<ReshapeOp>(op)) return reshape(o, in[0], bindings);
+  if (auto o = llvm::dyn_cast<TransposeOp>(op)) return transpose(o, in[0]);
+  if (auto o = llvm::dyn_cast<SliceOp>(op)) return slice(o, in[0]);
+  if (auto o = llvm::dyn_cast<ExpandOp>(op)) return expand(o, in[0], bindings);
+  if (auto o = llvm::dyn_cast<ConcatOp>(op)) return concat(in, o.getAxis());
+  if (auto o = llvm::dyn_cast<PadOp>(op)) return pad(o, in[0]);
+  if (auto o = llvm::dyn_cast<GatherOp>(op)) return gather(in[0], in[1], o.getAxis());
+  if (llvm::isa<RelayoutOp>(op)) return in[0];
+  return std::nullopt;
+}
+
+}  // namespace hpu::interp

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions, softmax and normalisations: computed in double, each result rounded once.
+#include <cmath>
+#include <limits>
+
+#include "base/Format.h"
+#include "base/Parallel.h"
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/interp/Elements.h"
+#include "compiler/interp/Kernels.h"
+
+namespace hpu::interp {
+namespace {
+
+using namespace hpu::ir;
+using mlir::Operation;
+using Inputs = llvm::ArrayRef<Tensor>;
+
+constexpr int64_t kGrain = 4096;  // Elements of work below which a loop stays on one thread.
+
+/// Offsets of all elements of the box that `dims` of a row-major tensor span, in row-major order.
+std::vector<int64_t> boxOffsets(const Shape& shape, llvm::ArrayRef<int64_t> dims) {
+  std::vector<int64_t> strides = rowMajorStrides(shape), offsets = {0};
+  for (int64_t dim : dims) {
+    std::vector<int64_t> next;
+    next.reserve(offsets.size() * shape[dim]);
+    for (int64_t offset : offsets)
+      for (int64_t i = 0; i < shape[dim]; ++i) next.push_back(offset + i * strides[dim]);
+    offsets = std::move(next);
+  }
+  return offsets;
+}
+
+struct ReductionPlan {
+  Shape outShape;
+  std::vector<int64_t> outer;  ///< Offset of the first element of each result.
+  std::vector<int64_t> inner;  ///< Offsets of a result's elements from its first.
+};
+
+ReductionPlan planReduction(const Shape& shape, llvm::ArrayRef<int64_t> axes, bool keepdims) {
+  ReductionPlan plan;
+  llvm::SmallVector<int64_t> kept, reduced;
+  for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d) {
+    if (llvm::is_contained(axes, d)) {
+      reduced.push_back(d);
+      if (keepdims) plan.outShape.push_back(1);
+    } else {
+      kept.push_back(d);
+      plan.outShape.push_back(shape[d]);
+    }
+  }
+  plan.outer = boxOffsets(shape, kept);
+  plan.inner = boxOffsets(shape, reduced);
+  return plan;
+}
+
+/// out[i] = fn(values of result i) where W is double or int64_t.
+template <typename W, typename Fn>
+StatusOr<Tensor> reduceWith(const Tensor& x, ElementType element, const ReductionPlan& plan, Fn fn) {
+  StatusOr<Tensor> out = makeTensor(element, plan.outShape);
+  if (!out.ok()) return out;
+  std::vector<W> values(x.count());
+  loadElements(x.element(), x.data(), 0, 1, x.count(), values.data());
+  uint8_t* result = out->writable();
+  int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, plan.inner.size()));
+  base::parallelFor(plan.outer.size(), grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      W value = fn(values.data() + plan.outer[i], plan.inner);
+      storeElements(element, result, i, &value, 1);
+    }
+  });
+  return out;
+}
+
+template <typename W>
+StatusOr<Tensor> reduce(llvm::StringRef kind, const Tensor& x, const ReductionPlan& plan) {
+  using Offsets = std::vector<int64_t>;
+  if (kind == "reduce_sum" || kind == "reduce_mean") {
+    bool mean = kind == "reduce_mean";
+    if (mean && plan.inner.empty() && !std::is_same_v<W, double>)
+      return invalidArgument("the mean of no integers has no value");
+    return reduceWith<W>(x, x.element(), plan, [mean](const W* v, const Offsets& inner) {
+      W sum = 0;
+      for (int64_t offset : inner) sum += v[offset];
+      return mean ? static_cast<W>(sum / static_cast<W>(inner.size())) : sum;
+    });
+  }
+  if (kind == "reduce_prod")
+    return reduceWith<W>(x, x.element(), plan, [](const W* v, const Offsets& inner) {
+      W product = 1;
+      for (int64_t offset : inner) product *= v[offset];
+      return product;
+    });
+  bool max = kind == "reduce_max";
+  if (plan.inner.empty() && !plan.outer.empty())
+    return invalidArgument(base::strCat("hpu.", std::string(kind), " of no elements has no value"));
+  return reduceWith<W>(x, x.element(), plan, [max](const W* v, const Offsets& inner) {
+    W best = v[0];
+    for (int64_t offset : inner) {
+      W value = v[offset];
+      if (value != value || (best == best && (max ? value > best : value < best))) best = value;
+    }
+    return best;
+  });
+}
+
+template <typename Op>
+Evaluated evaluateReduce(Operation* op, const Tensor& x) {
+  auto reduction = llvm::dyn_cast<Op>(op);
+  if (!reduction) return std::nullopt;
+  ReductionPlan plan = planReduction(x.shape(), reduction.getAxes(), reduction.getKeepdims());
+  llvm::StringRef kind = op->getName().stripDialect();
+  switch (wideKind(x.element())) {
+    case Wide::kFloat: return reduce<double>(kind, x, plan);
+    case Wide::kSigned: return reduce<int64_t>(kind, x, plan);
+    case Wide::kUnsigned: return reduce<uint64_t>(kind, x, plan);
+  }
+  return std::nullopt;
+}
+
+StatusOr<Tensor> argMax(const Tensor& x, int64_t axis, bool keepdims) {
+  ReductionPlan plan = planReduction(x.shape(), {axis}, keepdims);
+  if (plan.inner.empty() && !plan.outer.empty()) return invalidArgument("hpu.arg_max of no elements has no value");
+  auto indexOfBest = [](const auto* v, const std::vector<int64_t>& inner) {
+    size_t best = 0;
+    for (size_t i = 1; i < inner.size(); ++i)
+      if (v[inner[i]] > v[inner[best]]) best = i;
+    return static_cast<std::remove_cvref_t<decltype(*v)>>(best);
+  };
+  switch (wideKind(x.element())) {
+    case Wide::kFloat: return reduceWith<double>(x, ElementType::kI64, plan, indexOfBest);
+    case Wide::kSigned: return reduceWith<int64_t>(x, ElementType::kI64, plan, indexOfBest);
+    case Wide::kUnsigned: return reduceWith<uint64_t>(x, ElementType::kI64, plan, indexOfBest);
+  }
+  return internalError("an element type without a wide type");
+}
+
+/// Rewrites each lane along `axis`: fn(first element, stride, length).
+template <typename Fn>
+StatusOr<Tensor> mapLanes(const Tensor& x, int64_t axis, Fn fn) {
+  StatusOr<Tensor> out = makeTensor(x.element(), x.shape());
+  if (!out.ok()) return out;
+  std::vector<double> values = toDoubles(x);
+  int64_t length = x.shape()[axis], inner = 1, lanes = 1;
+  for (int64_t d = axis + 1; d < x.rank(); ++d) inner *= x.shape()[d];
+  for (int64_t d = 0; d < x.rank(); ++d)
+    if (d != axis) lanes *= x.shape()[d];
+  base::parallelFor(lanes, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, length)), [&](int64_t begin, int64_t end) {
+    for (int64_t lane = begin; lane < end; ++lane)
+      fn(values.data() + lane / inner * length * inner + lane % inner, inner, length);
+  });
+  storeElements(x.element(), out->writable(), 0, values.data(), x.count());
+  return out;
+}
+
+StatusOr<Tensor> softmax(const Tensor& x, int64_t axis, bool logarithm) {
+  return mapLanes(x, axis, [logarithm](double* v, int64_t stride, int64_t length) {
+    double max = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (int64_t i = 0; i < length; ++i) max = v[i * stride] > max || std::isnan(v[i * stride]) ? v[i * stride] : max;
+    for (int64_t i = 0; i < length; ++i) sum += std::exp(v[i * stride] - max);
+    for (int64_t i = 0; i < length; ++i) {
+      double& value = v[i * stride];
+      value = logarithm ? value - max - std::log(sum) : std::exp(value - max) / sum;
+    }
+  });
+}
+
+/// Normalises `lanes` runs of `length` contiguous elements; fn(lane, i) gives scale and bias.
+template <typename Fn>
+StatusOr<Tensor> normalise(const Tensor& x, int64_t length, double epsilon, Fn scaleAndBias) {
+  StatusOr<Tensor> out = makeTensor(x.element(), x.shape());
+  if (!out.ok() || x.count() == 0) return out;
+  std::vector<double> values = toDoubles(x);
+  base::parallelFor(x.count() / length, std::max<int64_t>(1, kGrain / length), [&](int64_t begin, int64_t end) {
+    for (int64_t lane = begin; lane < end; ++lane) {
+      double* v = values.data() + lane * length;
+      double mean = 0, variance = 0;
+      for (int64_t i = 0; i < length; ++i) mean += v[i];
+      mean /= length;
+      for (int64_t i = 0; i < length; ++i) variance += (v[i] - mean) * (v[i] - mean);
+      double factor = 1 / std::sqrt(variance / length + epsilon);
+      for (int64_t i = 0; i < length; ++i) {
+        auto [scale, bias] = scaleAndBias(lane, i);
+        v[i] = (v[i] - mean) * factor * scale + bias;
+      }
+    }
+  });
+  storeElements(x.element(), out->writable(), 0, values.data(), x.count());
+  return out;
+}
+
+/// The elements of `parameter` broadcast to `shape`, as doubles.
+std::vector<double> broadcastValues(const Tensor& parameter, const Shape& shape) {
+  std::vector<double> values(numElements(shape)), own = toDoubles(parameter);
+  std::vector<int64_t> strides = broadcastStrides(parameter.shape(), shape);
+  for (size_t i = 0; i < values.size(); ++i) {
+    int64_t rest = i, offset = 0;
+    for (size_t d = shape.size(); d-- > 0;) {
+      offset += rest % shape[d] * strides[d];
+      rest /= shape[d];
+    }
+    values[i] = own[offset];
+  }
+  return values;
+}
+
+StatusOr<Tensor> layerNorm(LayerNormOp op, Inputs in) {
+  const Tensor& x = in[0];
+  Shape normalised(x.shape().begin() + op.getAxis(), x.shape().end());
+  std::vector<double> scale = broadcastValues(in[1], normalised), bias(scale.size(), 0.0);
+  if (op.getBias()) bias = broadcastValues(in[2], normalised);
+  return normalise(x, scale.size(), op.getEpsilon().convertToDouble(),
+                   [&](int64_t, int64_t i) { return std::pair(scale[i], bias[i]); });
+}
+
+StatusOr<Tensor> instanceNorm(InstanceNormOp op, Inputs in) {
+  const Tensor& x = in[0];
+  int64_t channels = x.shape()[1], length = 1;
+  for (int64_t d = 2; d < x.rank(); ++d) length *= x.shape()[d];
+  std::vector<double> scale = toDoubles(in[1]), bias = toDoubles(in[2]);
+  return normalise(x, length, op.getEpsilon().convertToDouble(), [&](int64_t lane, int64_t) {
+    return std::pair(scale[lane % channels], bias[lane % channels]);
+  });
+}
+
+}  // namespace
+
+Evaluated evaluateReduction(Operation* op, Inputs in) {
+  if (in.empty()) return std::nullopt;
+  if (Evaluated r = evaluateReduce<ReduceSumOp>(op, in[0])) return r;
+  if (Evaluated r = evaluateReduce<ReduceMeanOp>(op, in[0])) return r;
+  if (Evaluated r = evaluateReduce<ReduceMaxOp>(op, in[0])) return r;
+  if (Evaluated r = evaluateReduce<ReduceMinOp>(op, in[0])) return r;
+  if (Evaluated r = evaluateReduce<ReduceProdOp>(op, in[0])) return r;
+  if (auto arg = llvm::dyn_cast<ArgMaxOp>(op)) return argMax(in[0], arg.getAxis(), arg.getKeepdims());
+  if (auto soft = llvm::dyn_cast<SoftmaxOp>(op)) return softmax(in[0], soft.getAxis(), false);
+  if (auto soft = llvm::dyn_cast<LogSoftmaxOp>(op)) return softmax(in[0], soft.getAxis(), true);
+  if (auto norm = llvm::dyn_cast<LayerNormOp>(op)) return layerNorm(norm, in);
+  if (auto norm = llvm::dyn_cast<InstanceNormOp>(op)) return instanceNorm(norm, in);
+  return std::nullopt;
+}
+
+}  // namespace hpu::interp
