@@ -48,9 +48,12 @@ struct Launch {
   ProgramId program = 0;
   std::vector<DeviceAddress> sections;
 };
-/// Holds the queue until `ticket` (of any queue of this device) is done.
+class DriverDevice;
+/// Holds the queue until `ticket` is done: one of any queue of this device, or of `other`. Device time is
+/// ordered as well when both devices share a clock (simulated and null devices of a process do).
 struct WaitFor {
   Ticket ticket = 0;
+  std::shared_ptr<DriverDevice> other;  ///< Null: this device.
 };
 /// Does nothing, but has a device time: what an event records.
 struct Marker {};
@@ -60,7 +63,7 @@ using Work = std::variant<CopyToDevice, CopyToHost, CopyOnDevice, Fill, Launch, 
 struct SubmitOptions {
   int64_t earliestStartNs = 0;  ///< Device time that the submitting host thread has observed.
   int32_t priority = 0;
-  std::shared_ptr<const void> keepAlive;  ///< Released when the work is done.
+  std::shared_ptr<const void> keepAlive;  ///< Released when the work is done, just before `done` says so.
   std::string label;                      ///< For traces and errors.
 };
 
@@ -84,19 +87,31 @@ class DriverDevice {
   virtual void unloadProgram(ProgramId id) = 0;
 
   virtual StatusOr<QueueId> createQueue(const std::string& name) = 0;
-  /// Waits for the queue's work, then forgets it.
+  /// The queue takes no more work, and is forgotten once what it holds is done. Does not block.
   virtual void destroyQueue(QueueId queue) = 0;
+  /// Errors: kNotFound (no such queue or program), kOutOfRange (an address outside of memory()),
+  /// kInvalidArgument. Work that fails later does not stop its queue; see takeError.
   virtual StatusOr<Ticket> submit(QueueId queue, Work work, SubmitOptions options) = 0;
 
   /// True when done (or failed).
   virtual bool done(Ticket ticket) = 0;
-  /// Waits for a ticket. Errors: kDeadlineExceeded; the failure of the work. deadlineMs < 0: for ever is
-  /// not possible; the runtime passes its own default.
+  /// Waits for a ticket; deadlineMs < 0: HPU_WAIT_TIMEOUT_MS. Errors: kDeadlineExceeded; the failure of
+  /// the work (as long as the ticket is not forgotten).
   virtual Status wait(Ticket ticket, int64_t deadlineMs) = 0;
+  /// Calls `callback` once when the ticket is done: now on this thread, or later on a driver's thread
+  /// (then it must be short and must not submit to or wait for the device).
+  virtual void whenDone(Ticket ticket, std::function<void()> callback) = 0;
+  /// The first failure among the queue's work up to `upTo` that was not taken yet; ok when there is none.
+  virtual Status takeError(QueueId queue, Ticket upTo) = 0;
+  /// Promises that the ticket's failure and device time are not asked for and that no later WaitFor names
+  /// it; the driver drops what it keeps about it. The work itself goes on.
+  virtual void forget(Ticket ticket) = 0;
+
   struct DeviceSpan {
     int64_t startNs = 0, endNs = 0;
   };
-  /// The device time of done work; resolves the device clock over everything submitted so far.
+  /// The device time of work; resolves the device clock over everything submitted so far. Errors:
+  /// kFailedPrecondition (not done yet), kNotFound (forgotten or never submitted).
   virtual StatusOr<DeviceSpan> deviceSpan(Ticket ticket) = 0;
 
   virtual DeviceCounters counters() = 0;
@@ -107,6 +122,7 @@ struct DriverEntry {
   std::string name;
   std::function<StatusOr<std::shared_ptr<DriverDevice>>(const DeviceOptions&)> open;
 };
+/// "sim" first, which is the default, then "null".
 const std::vector<DriverEntry>& registeredDrivers();
 
 }  // namespace hpu::driver

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeviceState: what Device handles, buffers, streams and executables of one open device share.
+// The one thing to know: each host thread carries the latest device time that it has observed, and what
+// it submits starts no earlier.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "hpu/device.h"
+#include "hpu/status.h"
+#include "runtime/driver/Driver.h"
+#include "runtime/memory/DeviceMemory.h"
+
+namespace hpu {
+
+class StreamState;
+
+/// Any thread may call anything.
+class DeviceState : public std::enable_shared_from_this<DeviceState> {
+ public:
+  /// The device as it is open in this process, or newly opened. Errors: as Device::open.
+  static StatusOr<std::shared_ptr<DeviceState>> open(const DeviceOptions& options);
+  explicit DeviceState(std::shared_ptr<driver::DriverDevice> driver);
+  DeviceState(const DeviceState&) = delete;
+  DeviceState& operator=(const DeviceState&) = delete;
+
+  const DeviceInfo& info() const { return driver_->info(); }
+  const std::shared_ptr<driver::DriverDevice>& driver() const { return driver_; }
+  DeviceMemory& memory() { return memory_; }
+
+  /// Latest device time in nanoseconds that the calling thread has observed on this device; 0 at first.
+  int64_t observedNs() const;
+  /// The calling thread has observed `ns`.
+  void observe(int64_t ns) const;
+
+  void addStream(const std::shared_ptr<StreamState>& stream);
+  /// A stream is gone whose last work may still run.
+  void addOrphan(driver::Ticket last);
+  Status synchronize(int64_t deadlineMs);
+
+ private:
+  const std::shared_ptr<driver::DriverDevice> driver_;
+  const uint64_t id_;  ///< Unique in the process.
+  DeviceMemory memory_;
+
+  std::mutex streamsMutex_;  // Guards the two lists.
+  std::vector<std::weak_ptr<StreamState>> streams_;
+  std::vector<driver::Ticket> orphans_;
+};
+
+/// One ticket and the promise to the driver that nobody asks about it once this is gone.
+class TicketHandle {
+ public:
+  TicketHandle(std::shared_ptr<DeviceState> device, driver::Ticket ticket)
+      : device_(std::move(device)), ticket_(ticket) {}
+  ~TicketHandle() { device_->driver()->forget(ticket_); }
+  TicketHandle(const TicketHandle&) = delete;
+  TicketHandle& operator=(const TicketHandle&) = delete;
+  const std::shared_ptr<DeviceState>& device() const { return device_; }
+  driver::Ticket ticket() const { return ticket_; }
+
+  bool done() const { return device_->driver()->done(ticket_); }
+  /// Waits until it is done, whether it failed or not. Errors: kDeadlineExceeded, a bad setting.
+  Status wait(int64_t deadlineMs) const;
+  /// Device time at its end; the calling thread has observed it then. It must be done.
+  StatusOr<int64_t> observeEndNs() const;
+
+ private:
+  const std::shared_ptr<DeviceState> device_;
+  const driver::Ticket ticket_;
+};
+
+}  // namespace hpu

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The drivers that this build has; a driver for silicon adds its line here.
+#include "runtime/driver/Driver.h"
+#include "runtime/driver/null/NullDevice.h"
+#include "runtime/driver/sim/SimDevice.h"
+
+namespace hpu::driver {
+
+const std::vector<DriverEntry>& registeredDrivers() {
+  static const std::vector<DriverEntry> entries = {{"sim", openSimDevice}, {"null", openNullDevice}};
+  return entries;
+}
+
+}  // namespace hpu::driver

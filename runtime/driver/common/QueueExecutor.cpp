@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/driver/common/QueueExecutor.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/Deadline.h"
+#include "base/Format.h"
+#include "base/Log.h"
+#include "base/StatusMacros.h"
+
+namespace hpu::driver {
+namespace {
+
+enum class QueueState : uint8_t {
+  kIdle,     ///< Nothing to do.
+  kReady,    ///< In the ready list.
+  kRunning,  ///< A thread works on its head.
+  kParked,   ///< Its head is a WaitFor whose ticket is not done.
+};
+
+}  // namespace
+
+std::string_view workName(const Work& work) {
+  static constexpr std::string_view kNames[] = {"copy to device", "copy to host", "copy on device",
+                                                "fill",           "launch",       "wait",
+                                                "marker"};
+  return kNames[work.index()];
+}
+
+struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
+  struct Item {
+    Ticket ticket = 0;
+    Work work;
+    std::shared_ptr<const void> keepAlive;
+    std::string label;
+    bool released = false;  ///< Of a WaitFor: what it waited for is done.
+  };
+  struct Queue {
+    QueueId id = 0;
+    std::string name;
+    QueueState state = QueueState::kIdle;
+    bool closing = false;
+    int waiters = 0;  ///< Threads in wait() for one of its tickets.
+    std::deque<Item> items;
+    Status error;  ///< First failure not yet taken.
+    Ticket errorTicket = 0;
+    std::condition_variable progress;
+  };
+  struct Outstanding {
+    std::shared_ptr<Queue> queue;
+    bool forgotten = false;
+    std::vector<std::function<void()>> callbacks;
+  };
+
+  Core(std::string name, int workers, Body work)
+      : deviceName(std::move(name)), maxWorkers(std::max(1, workers)), body(std::move(work)) {}
+
+  const std::string deviceName;
+  const int maxWorkers;
+  Body body;
+
+  mutable std::mutex mutex;  // Guards everything below.
+  std::condition_variable workAvailable, drained;
+  std::unordered_map<QueueId, std::shared_ptr<Queue>> queues;
+  std::unordered_map<Ticket, Outstanding> outstanding;
+  std::unordered_map<Ticket, Status> failures;  ///< Of done tickets that are not forgotten.
+  std::deque<std::shared_ptr<Queue>> ready;
+  std::vector<std::thread> workers;
+  Ticket nextTicket = 1;
+  QueueId nextQueue = 1;
+  int idleWorkers = 0;
+  size_t drainTarget = 0;  ///< With `draining`: outstanding tickets that the drain need not wait for.
+  bool draining = false, stopping = false;
+
+  using Lock = std::unique_lock<std::mutex>;
+
+  void makeReady(const std::shared_ptr<Queue>& queue);
+  void ensureWorker();
+  void workerLoop();
+  void runHead(Lock& lock, const std::shared_ptr<Queue>& queue);
+  bool holdForWait(Lock& lock, const std::shared_ptr<Queue>& queue);
+  void unpark(const std::shared_ptr<Queue>& queue);
+  void finish(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket, Status status);
+  void settle(const std::shared_ptr<Queue>& queue);
+  void addCallback(Ticket ticket, std::function<void()> callback);
+  void drain();
+};
+
+namespace {
+/// Work items that the current thread is inside of, by core: a drain on a worker thread must not wait for
+/// the item that it is part of.
+thread_local std::vector<const void*> tlsInside;
+}  // namespace
+
+// ---- Scheduling ------------------------------------------------------------------------------------
+
+/// Makes sure that somebody will look at the ready list.
+void QueueExecutor::Core::ensureWorker() {
+  if (idleWorkers > 0) {
+    workAvailable.notify_one();
+    return;
+  }
+  if (static_cast<int>(workers.size()) >= maxWorkers || stopping) return;
+  try {
+    workers.emplace_back([self = shared_from_this()] { self->workerLoop(); });
+  } catch (const std::system_error&) {
+    // With at least one worker the work is done all the same; submit reports the case of none.
+  }
+}
+
+void QueueExecutor::Core::makeReady(const std::shared_ptr<Queue>& queue) {
+  queue->state = QueueState::kReady;
+  ready.push_back(queue);
+  ensureWorker();
+}
+
+/// After the head of a queue was taken off: what is the queue now?
+void QueueExecutor::Core::settle(const std::shared_ptr<Queue>& queue) {
+  if (!queue->items.empty()) {
+    // The calling thread looks at the ready list next, so nobody needs to be woken.
+    queue->state = QueueState::kReady;
+    ready.push_back(queue);
+    return;
+  }
+  queue->state = QueueState::kIdle;
+  if (queue->closing) {
+    if (!queue->error.ok())
+      HPU_LOG(kError, base::strCat("queue '", queue->name, "' of ", deviceName,
+                                   " was closed with an error that nobody asked for: ",
+                                   queue->error.message()));
+    queues.erase(queue->id);
+  }
+}
+
+void QueueExecutor::Core::workerLoop() {
+  Lock lock(mutex);
+  while (true) {
+    while (ready.empty() && !stopping) {
+      ++idleWorkers;
+      workAvailable.wait(lock);
+      --idleWorkers;
+    }
+    if (stopping) return;
+    std::shared_ptr<Queue> queue = std::move(ready.front());
+    ready.pop_front();
+    runHead(lock, queue);
+  }
+}
+
+void QueueExecutor::Core::unpark(const std::shared_ptr<Queue>& queue) {
+  Lock lock(mutex);
+  if (queue->state != QueueState::kParked || stopping) return;
+  queue->items.front().released = true;
+  makeReady(queue);
+}
+
+/// True when the queue's head is a WaitFor that must wait: the queue is parked then.
+bool QueueExecutor::Core::holdForWait(Lock& lock, const std::shared_ptr<Queue>& queue) {
+  Item& head = queue->items.front();
+  auto* wait = std::get_if<WaitFor>(&head.work);
+  if (!wait || head.released) return false;
+  if (!wait->other) {
+    auto it = outstanding.find(wait->ticket);
+    if (it == outstanding.end()) return false;
+    queue->state = QueueState::kParked;
+    it->second.callbacks.push_back([core = weak_from_this(), queue] {
+      if (auto alive = core.lock()) alive->unpark(queue);
+    });
+    return true;
+  }
+  queue->state = QueueState::kParked;
+  std::shared_ptr<DriverDevice> other = wait->other;
+  Ticket ticket = wait->ticket;
+  lock.unlock();
+  // The other device calls back without its locks held, perhaps at once.
+  other->whenDone(ticket, [core = weak_from_this(), queue] {
+    if (auto alive = core.lock()) alive->unpark(queue);
+  });
+  other.reset();
+  lock.lock();
+  return true;
+}
+
+/// Does the head item of a queue that the caller took from the ready list.
+void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queue) {
+  queue->state = QueueState::kRunning;
+  if (holdForWait(lock, queue)) return;
+  Item item = std::move(queue->items.front());
+  queue->items.pop_front();
+  lock.unlock();
+
+  Status status;
+  tlsInside.push_back(this);
+  if (!std::holds_alternative<WaitFor>(item.work)) {
+    try {
+      status = body(item.work, item.label);
+    } catch (const std::bad_alloc&) {
+      status = resourceExhausted("out of host memory");
+    } catch (...) {
+      status = internalError("an exception reached the queue");
+    }
+    if (!status.ok())
+      status = status.withContext(base::strCat(workName(item.work), item.label.empty() ? "" : " '",
+                                               item.label, item.label.empty() ? "" : "'",
+                                               " on queue '", queue->name, "' of ", deviceName));
+  }
+  // Before anybody can see that the work is done, so that a thread which waited for it finds the memory
+  // free. May destroy the device.
+  item.keepAlive.reset();
+  item.work = Marker{};
+  tlsInside.pop_back();
+
+  lock.lock();
+  finish(lock, queue, item.ticket, std::move(status));
+}
+
+void QueueExecutor::Core::finish(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
+                                 Status status) {
+  std::vector<std::function<void()>> callbacks;
+  if (auto it = outstanding.find(ticket); it != outstanding.end()) {
+    callbacks = std::move(it->second.callbacks);
+    if (!status.ok() && !it->second.forgotten) failures.emplace(ticket, status);
+    outstanding.erase(it);
+  }
+  if (!status.ok() && queue->error.ok()) {
+    queue->error = std::move(status);
+    queue->errorTicket = ticket;
+  }
+  if (queue->waiters > 0) queue->progress.notify_all();
+  if (draining && outstanding.size() <= drainTarget) drained.notify_all();
+  settle(queue);
+  if (callbacks.empty()) return;
+  lock.unlock();
+  for (auto& callback : callbacks) callback();
+  callbacks.clear();
+  lock.lock();
+}
+
+void QueueExecutor::Core::addCallback(Ticket ticket, std::function<void()> callback) {
+  {
+    Lock lock(mutex);
+    auto it = outstanding.find(ticket);
+    if (it != outstanding.end()) {
+      it->second.callbacks.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback();
+}
+
+/// Runs or waits for what is left, then stops the workers.
+void QueueExecutor::Core::drain() {
+  auto deadline = base::Deadline::fromMs(-1);
+  base::Deadline until = deadline.ok() ? *deadline : base::Deadline::afterMs(600000);
+  Lock lock(mutex);
+  draining = true;
+  drainTarget = static_cast<size_t>(std::count(tlsInside.begin(), tlsInside.end(), this));
+  while (outstanding.size() > drainTarget && !until.expired()) {
+    // Help: this may be the only worker thread there is.
+    if (!ready.empty()) {
+      std::shared_ptr<Queue> queue = std::move(ready.front());
+      ready.pop_front();
+      runHead(lock, queue);
+      continue;
+    }
+    drained.wait_until(lock, std::min(until.time(), base::Deadline::Clock::now() +
+                                                        std::chrono::milliseconds(20)));
+  }
+  size_t dropped = outstanding.size() - std::min(outstanding.size(), drainTarget);
+  stopping = true;
+  ready.clear();
+  std::vector<std::shared_ptr<Queue>> rest;
+  for (auto& entry : queues) rest.push_back(entry.second);
+  queues.clear();
+  std::vector<std::thread> threads = std::move(workers);
+  workers.clear();
+  workAvailable.notify_all();
+  lock.unlock();
+  if (dropped > 0)
+    HPU_LOG(kError, base::strCat(deviceName, " was closed with ", dropped,
+                                 " pieces of work that were not done after ", until.totalMs(), " ms"));
+  for (std::thread& thread : threads) {
+    // The thread's own copy of the core keeps it valid until it has left its loop.
+    if (thread.get_id() == std::this_thread::get_id())
+      thread.detach();
+    else
+      thread.join();
+  }
+}
+
+// ---- The interface ---------------------------------------------------------------------------------
+
+QueueExecutor::QueueExecutor(std::string deviceName, int maxWorkers, Body body)
+    : core_(std::make_shared<Core>(std::move(deviceName), maxWorkers, std::move(body))) {}
+
+QueueExecutor::~QueueExecutor() { core_->drain(); }
+
+StatusOr<QueueId> QueueExecutor::createQueue(const std::string& name) {
+  auto queue = std::make_shared<Core::Queue>();
+  Core::Lock lock(core_->mutex);
+  if (core_->workers.empty()) core_->ensureWorker();
+  if (core_->workers.empty())
+    return resourceExhausted("cannot start a worker thread for " + core_->deviceName +
+                             ": the system has no more threads");
+  queue->id = core_->nextQueue++;
+  queue->name = name.empty() ? "queue " + std::to_string(queue->id) : name;
+  core_->queues.emplace(queue->id, queue);
+  return queue->id;
+}
+
+void QueueExecutor::destroyQueue(QueueId id) {
+  Core::Lock lock(core_->mutex);
+  auto it = core_->queues.find(id);
+  if (it == core_->queues.end()) return;
+  std::shared_ptr<Core::Queue> queue = it->second;
+  queue->closing = true;
+  if (queue->state == QueueState::kIdle) core_->settle(queue);
+}
+
+StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<const void> keepAlive,
+                                       std::string label, base::FunctionRef<void(Ticket)> accepted) {
+  Core::Lock lock(core_->mutex);
+  auto it = core_->queues.find(id);
+  if (it == core_->queues.end() || it->second->closing)
+    return notFound(base::strCat(core_->deviceName, " has no queue ", id));
+  if (auto* wait = std::get_if<WaitFor>(&work); wait && !wait->other)
+    if (wait->ticket == 0 || wait->ticket >= core_->nextTicket)
+      return invalidArgument(base::strCat("cannot wait for ticket ", wait->ticket, " of ",
+                                          core_->deviceName, ": it was never submitted"));
+  const std::shared_ptr<Core::Queue>& queue = it->second;
+  Ticket ticket = core_->nextTicket++;
+  core_->outstanding[ticket].queue = queue;
+  queue->items.push_back({ticket, std::move(work), std::move(keepAlive), std::move(label)});
+  accepted(ticket);
+  if (queue->state == QueueState::kIdle) core_->makeReady(queue);
+  return ticket;
+}
+
+bool QueueExecutor::done(Ticket ticket) const {
+  Core::Lock lock(core_->mutex);
+  return ticket < core_->nextTicket && !core_->outstanding.count(ticket);
+}
+
+Status QueueExecutor::wait(Ticket ticket, int64_t deadlineMs) {
+  HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
+  Core::Lock lock(core_->mutex);
+  if (ticket == 0 || ticket >= core_->nextTicket)
+    return invalidArgument(base::strCat("cannot wait for ticket ", ticket, " of ", core_->deviceName,
+                                        ": it was never submitted"));
+  if (auto it = core_->outstanding.find(ticket); it != core_->outstanding.end()) {
+    std::shared_ptr<Core::Queue> queue = it->second.queue;
+    ++queue->waiters;
+    bool finished = queue->progress.wait_until(
+        lock, deadline.time(), [&] { return core_->outstanding.count(ticket) == 0; });
+    --queue->waiters;
+    if (!finished)
+      return deadlineExceeded(base::strCat(
+          "queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ", ticket,
+          " within ", deadline.totalMs(), " ms; ",
+          queue->state == QueueState::kParked ? "it waits for work that is not done"
+                                              : "it is still working",
+          ", with ", queue->items.size(),
+          " pieces of work queued. Wait longer (HPU_WAIT_TIMEOUT_MS) or look for a wait that is never "
+          "satisfied"));
+  }
+  auto failure = core_->failures.find(ticket);
+  return failure == core_->failures.end() ? okStatus() : failure->second;
+}
+
+void QueueExecutor::whenDone(Ticket ticket, std::function<void()> callback) {
+  core_->addCallback(ticket, std::move(callback));
+}
+
+Status QueueExecutor::takeError(QueueId id, Ticket upTo) {
+  Core::Lock lock(core_->mutex);
+  auto it = core_->queues.find(id);
+  if (it == core_->queues.end()) return okStatus();
+  Core::Queue& queue = *it->second;
+  if (queue.error.ok() || queue.errorTicket > upTo) return okStatus();
+  return std::exchange(queue.error, Status());
+}
+
+void QueueExecutor::forget(Ticket ticket) {
+  Core::Lock lock(core_->mutex);
+  auto it = core_->outstanding.find(ticket);
+  if (it != core_->outstanding.end())
+    it->second.forgotten = true;
+  else
+    core_->failures.erase(ticket);
+}
+
+Ticket QueueExecutor::lastTicket() const {
+  Core::Lock lock(core_->mutex);
+  return core_->nextTicket - 1;
+}
+
+}  // namespace hpu::driver

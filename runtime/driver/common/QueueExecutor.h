@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// QueueExecutor: in-order queues of work, run concurrently by a few worker threads.
+// The one thing to know: a queue that waits holds no thread, so any number of queues may wait for each
+// other; `submit` only appends.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/FunctionRef.h"
+#include "hpu/status.h"
+#include "runtime/driver/Driver.h"
+
+namespace hpu::driver {
+
+/// "copy to device", "launch" ...: for errors and traces.
+std::string_view workName(const Work& work);
+
+/// Any thread may call anything. The members mean what they mean in DriverDevice.
+class QueueExecutor {
+ public:
+  /// Does one piece of work (never a WaitFor) on a worker thread.
+  using Body = std::function<Status(const Work& work, const std::string& label)>;
+
+  /// `deviceName` is for errors; at most `maxWorkers` (>= 1) pieces of work run at a time.
+  QueueExecutor(std::string deviceName, int maxWorkers, Body body);
+  /// Waits until everything submitted is done (no longer than HPU_WAIT_TIMEOUT_MS, then drops the rest
+  /// and logs it). May run on one of its own worker threads: a buffer that is released there can be the
+  /// last owner of the device.
+  ~QueueExecutor();
+  QueueExecutor(const QueueExecutor&) = delete;
+  QueueExecutor& operator=(const QueueExecutor&) = delete;
+
+  StatusOr<QueueId> createQueue(const std::string& name);
+  void destroyQueue(QueueId queue);
+  /// `accepted` is called with the new ticket before any worker can see the work, in the order of
+  /// tickets; it must not call the executor.
+  StatusOr<Ticket> submit(QueueId queue, Work work, std::shared_ptr<const void> keepAlive,
+                          std::string label, base::FunctionRef<void(Ticket)> accepted);
+  bool done(Ticket ticket) const;
+  Status wait(Ticket ticket, int64_t deadlineMs);
+  void whenDone(Ticket ticket, std::function<void()> callback);
+  Status takeError(QueueId queue, Ticket upTo);
+  void forget(Ticket ticket);
+  /// Tickets handed out so far.
+  Ticket lastTicket() const;
+
+ private:
+  struct Core;
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace hpu::driver

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/driver/common/TimedDevice.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/Format.h"
+#include "base/Parallel.h"
+#include "base/Settings.h"
+#include "base/StatusMacros.h"
+#include "perfmodel/EngineCost.h"
+#include "runtime/trace/Recorder.h"
+
+namespace hpu::driver {
+namespace {
+
+// The trace names the same resources in the same order.
+static_assert(static_cast<int>(trace::Track::kDeviceToHost) ==
+                  static_cast<int>(Resource::kDeviceToHost) &&
+              static_cast<int>(trace::Track::kMme) == static_cast<int>(Resource::kMme) &&
+              trace::kNumTracks == kNumResources);
+
+// Pieces of work that run at a time. More than a few only fight for the same cores: each is parallel.
+constexpr int kMaxWorkers = 4;
+constexpr Picoseconds kPsPerNs = 1000;
+// 46 days of device time; beyond it sums of picoseconds could overflow.
+constexpr int64_t kMaxNs = int64_t{4} * 1000 * 1000 * 1000 * 1000 * 1000;
+
+std::string deviceName(const DeviceInfo& info) {
+  return base::strCat("device ", info.index, " (", info.name, ")");
+}
+
+int64_t nsUp(Picoseconds ps) { return (ps + kPsPerNs - 1) / kPsPerNs; }
+
+/// What a launch keeps alive until it is done.
+struct LaunchHold {
+  std::shared_ptr<const void> user, program;
+};
+
+}  // namespace
+
+StatusOr<arch::ClockProfile> TimedDevice::clockProfile(Target target) {
+  HPU_ASSIGN(std::string name, settings::getString(Setting::HPU_SIM_CLOCK));
+  auto profile = arch::targetDesc(target).findClock(name);
+  if (!profile.ok()) return profile.status().withContext("HPU_SIM_CLOCK");
+  return *profile;
+}
+
+TimedDevice::TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockProfile& clock,
+                         int threads)
+    : info_(std::move(info)),
+      memory_(memory),
+      target_(arch::targetDesc(info_.target)),
+      clockProfile_(clock),
+      threads_(threads),
+      executor_(std::make_unique<QueueExecutor>(
+          deviceName(info_), kMaxWorkers,
+          [this](const Work& work, const std::string& label) { return runWork(work, label); })) {
+  clock_->setObserver([this](const ResolvedWork& work) { report(work); });
+}
+
+TimedDevice::~TimedDevice() { clock_->setObserver(nullptr); }
+
+// ---- Programs --------------------------------------------------------------------------------------
+
+StatusOr<ProgramId> TimedDevice::loadProgram(std::shared_ptr<const recipe::Program> program) {
+  if (!program) return invalidArgument("cannot load a program that is null");
+  if (program->target != info_.target)
+    return failedPrecondition(base::strCat("program '", program->name, "' was compiled for ",
+                                           targetName(program->target), ", and ", deviceName(info_),
+                                           " is a ", targetName(info_.target)));
+  auto loaded = std::make_shared<Loaded>();
+  HPU_ASSIGN(loaded->timeline, LaunchTimeline::create(*program, target_, clockProfile_));
+  HPU_ASSIGN(loaded->functional, prepare(program));
+  loaded->program = std::move(program);
+  std::lock_guard lock(programsMutex_);
+  std::erase_if(everLoaded_, [](const auto& entry) { return entry.second.expired(); });
+  ProgramId id = nextProgram_++;
+  everLoaded_.emplace(id, loaded);
+  programs_.emplace(id, std::move(loaded));
+  return id;
+}
+
+void TimedDevice::unloadProgram(ProgramId id) {
+  std::shared_ptr<Loaded> last;  // Destroyed after the lock is gone.
+  std::lock_guard lock(programsMutex_);
+  auto it = programs_.find(id);
+  if (it == programs_.end()) return;
+  last = std::move(it->second);
+  programs_.erase(it);
+}
+
+std::shared_ptr<TimedDevice::Loaded> TimedDevice::findLoaded(ProgramId id) const {
+  std::lock_guard lock(programsMutex_);
+  auto it = programs_.find(id);
+  return it == programs_.end() ? nullptr : it->second;
+}
+
+// ---- Work ------------------------------------------------------------------------------------------
+
+StatusOr<QueueId> TimedDevice::createQueue(const std::string& name) {
+  HPU_ASSIGN(QueueId id, executor_->createQueue(name));
+  clock_->addQueue(id, name.empty() ? "queue " + std::to_string(id) : name);
+  return id;
+}
+
+void TimedDevice::destroyQueue(QueueId queue) {
+  executor_->destroyQueue(queue);
+  clock_->closeQueue(queue);
+}
+
+Status TimedDevice::checkRange(DeviceAddress address, int64_t bytes) const {
+  if (bytes >= 0 && address >= memory_.base && bytes <= memory_.bytes &&
+      address - memory_.base <= static_cast<uint64_t>(memory_.bytes - bytes))
+    return okStatus();
+  return outOfRange(base::strCat(bytes, " bytes at ", base::formatHex(address),
+                                 " are outside of the memory of ", deviceName(info_), ", ",
+                                 base::formatHex(memory_.base), " to ",
+                                 base::formatHex(memory_.base + memory_.bytes)));
+}
+
+Status TimedDevice::checkHost(const void* pointer, int64_t bytes) const {
+  if (pointer || bytes == 0) return okStatus();
+  return invalidArgument("the host address of a copy is null");
+}
+
+Status TimedDevice::check(const Work& work, const Loaded* loaded) const {
+  if (const auto* copy = std::get_if<CopyToDevice>(&work)) {
+    HPU_RETURN_IF_ERROR(checkHost(copy->src, copy->bytes));
+    return checkRange(copy->dst, copy->bytes);
+  }
+  if (const auto* copy = std::get_if<CopyToHost>(&work)) {
+    HPU_RETURN_IF_ERROR(checkHost(copy->dst, copy->bytes));
+    return checkRange(copy->src, copy->bytes);
+  }
+  if (const auto* copy = std::get_if<CopyOnDevice>(&work)) {
+    HPU_RETURN_IF_ERROR(checkRange(copy->dst, copy->bytes));
+    return checkRange(copy->src, copy->bytes);
+  }
+  if (const auto* fill = std::get_if<Fill>(&work)) return checkRange(fill->dst, fill->bytes);
+  if (const auto* launch = std::get_if<Launch>(&work)) {
+    if (!loaded)
+      return notFound(base::strCat(deviceName(info_), " has no program ", launch->program));
+    const auto& sections = loaded->program->sections;
+    if (launch->sections.size() != sections.size())
+      return invalidArgument(base::strCat("program '", loaded->program->name, "' has ",
+                                          sections.size(), " sections, and ",
+                                          launch->sections.size(), " addresses were given"));
+    for (size_t i = 0; i < sections.size(); ++i) {
+      if (sections[i].kind == recipe::SectionKind::kSram) continue;
+      Status status = checkRange(launch->sections[i], static_cast<int64_t>(sections[i].bytes));
+      if (!status.ok())
+        return status.withContext(
+            base::strCat("section ", i, " of program '", loaded->program->name, "'"));
+    }
+  }
+  return okStatus();
+}
+
+StatusOr<TimedWork> TimedDevice::timedWork(const Work& work,
+                                           const std::shared_ptr<Loaded>& loaded) const {
+  using perfmodel::Bytes;
+  // A target without DMA engines copies on its TPCs.
+  Resource copyEngine = target_.numDmas > 0 ? Resource::kDma : Resource::kTpc;
+  if (const auto* copy = std::get_if<CopyToDevice>(&work))
+    return TimedTransfer{Resource::kHostToDevice, perfmodel::hostCopyCost(target_, copy->bytes),
+                         copy->bytes, "copy to device"};
+  if (const auto* copy = std::get_if<CopyToHost>(&work))
+    return TimedTransfer{Resource::kDeviceToHost, perfmodel::hostCopyCost(target_, copy->bytes),
+                         copy->bytes, "copy to host"};
+  if (const auto* copy = std::get_if<CopyOnDevice>(&work))
+    return TimedTransfer{copyEngine,
+                         perfmodel::dmaCost(target_, clockProfile_, Bytes{2 * copy->bytes, 0}),
+                         copy->bytes, "copy on device"};
+  if (const auto* fill = std::get_if<Fill>(&work))
+    return TimedTransfer{
+        copyEngine,
+        perfmodel::dmaCost(target_, clockProfile_, Bytes{fill->bytes, 0}, fill->bytes), fill->bytes,
+        "fill"};
+  if (std::holds_alternative<Launch>(work)) return TimedProgram{loaded->timeline, loaded->program};
+  if (const auto* wait = std::get_if<WaitFor>(&work)) {
+    if (!wait->other) {
+      auto node = clock_->node(wait->ticket);
+      if (!node)
+        return notFound(base::strCat("cannot wait for ticket ", wait->ticket, " of ",
+                                     deviceName(info_), ": it was never submitted or is forgotten"));
+      return TimedWait{std::move(node), nullptr};
+    }
+    // Another kind of device has no time that could be compared with ours; the work is ordered only.
+    auto other = std::dynamic_pointer_cast<TimedDevice>(wait->other);
+    if (!other) return TimedWait{};
+    auto node = other->clock_->node(wait->ticket);
+    if (!node)
+      return notFound(base::strCat("cannot wait for ticket ", wait->ticket, " of ",
+                                   deviceName(other->info_),
+                                   ": it was never submitted or is forgotten"));
+    return TimedWait{std::move(node), other->clock_};
+  }
+  return TimedMarker{};
+}
+
+StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions options) {
+  std::shared_ptr<Loaded> loaded;
+  if (const auto* launch = std::get_if<Launch>(&work)) loaded = findLoaded(launch->program);
+  HPU_RETURN_IF_ERROR(check(work, loaded.get()));
+  if (options.earliestStartNs < 0 || options.earliestStartNs > kMaxNs)
+    return outOfRange(base::strCat("earliest start ", options.earliestStartNs,
+                                   " ns is outside of the device clock's range"));
+  if (auto* wait = std::get_if<WaitFor>(&work); wait && wait->other.get() == this)
+    wait->other.reset();
+  HPU_ASSIGN(TimedWork timed, timedWork(work, loaded));
+
+  ClockItem item;
+  item.queue = queue;
+  item.priority = options.priority;
+  item.earliest = (options.earliestStartNs + clockProfile_.submitNs) * kPsPerNs;
+  item.work = std::move(timed);
+  item.label = options.label;
+  std::shared_ptr<const void> keepAlive = std::move(options.keepAlive);
+  if (loaded) keepAlive = std::make_shared<LaunchHold>(LaunchHold{std::move(keepAlive), loaded});
+  return executor_->submit(queue, std::move(work), std::move(keepAlive), std::move(options.label),
+                           [&](Ticket ticket) {
+                             item.ticket = ticket;
+                             if (trace::recording())
+                               trace::recordClockEdge(static_cast<uint32_t>(info_.index), ticket,
+                                                      trace::ClockEdge::kSubmit, trace::hostNowNs(),
+                                                      item.earliest);
+                             clock_->submit(std::move(item));
+                           });
+}
+
+Status TimedDevice::runWork(const Work& work, const std::string& label) {
+  if (std::holds_alternative<Marker>(work)) return okStatus();
+  trace::HostScope scope(label.empty() ? workName(work) : std::string_view(label), "functional");
+  base::ThreadLimit limit(threads_);
+  std::shared_ptr<Loaded> loaded;
+  if (const auto* launch = std::get_if<Launch>(&work)) {
+    std::lock_guard lock(programsMutex_);
+    loaded = everLoaded_[launch->program].lock();
+  }
+  return execute(work, loaded ? loaded->functional.get() : nullptr);
+}
+
+// ---- Device time -----------------------------------------------------------------------------------
+
+void TimedDevice::forget(Ticket ticket) {
+  executor_->forget(ticket);
+  clock_->forget(ticket);
+}
+
+StatusOr<DriverDevice::DeviceSpan> TimedDevice::deviceSpan(Ticket ticket) {
+  if (!executor_->done(ticket))
+    return failedPrecondition(base::strCat("ticket ", ticket, " of ", deviceName(info_),
+                                           " is not done; wait for it before asking for its time"));
+  HPU_ASSIGN(DeviceClock::Span span, clock_->span(ticket));
+  if (trace::recording())
+    trace::recordClockEdge(static_cast<uint32_t>(info_.index), ticket, trace::ClockEdge::kComplete,
+                           trace::hostNowNs(), span.end);
+  // Rounded up: a time that was observed is never before what it stands for.
+  return DeviceSpan{span.start / kPsPerNs, nsUp(span.end)};
+}
+
+/// Hands resolved work to the trace; under the clocks' lock, so in an order that only the work decides.
+void TimedDevice::report(const ResolvedWork& work) const {
+  if (!trace::recording()) return;
+  auto device = static_cast<uint32_t>(info_.index);
+  trace::recordDevice(device, info_.target, info_.name, clockProfile_.name);
+  if (const auto* launch = std::get_if<TimedProgram>(&work.item.work)) {
+    trace::LaunchRecord record;
+    record.device = device;
+    record.launch = work.item.ticket;
+    record.queue = work.item.queue;
+    record.queueName = work.queueName;
+    record.label = work.item.label;
+    record.program = launch->program;
+    record.queues = &launch->timeline->queues;
+    record.intervals = &work.placement->intervals(*launch->timeline);
+    record.start = work.start;
+    record.end = work.end;
+    record.offset = work.placement->offset;
+    trace::recordLaunch(record);
+    return;
+  }
+  const auto* transfer = std::get_if<TimedTransfer>(&work.item.work);
+  if (!transfer) return;
+  trace::SpanRecord record;
+  record.device = device;
+  record.track = static_cast<trace::Track>(transfer->resource);
+  record.queue = work.item.queue;
+  record.queueName = work.queueName;
+  record.launch = work.item.ticket;
+  record.name = transfer->what;
+  record.category = work.item.label.empty() ? std::string_view(transfer->what == "fill" ? "fill" : "copy")
+                                            : std::string_view(work.item.label);
+  record.ready = work.ready;
+  record.start = work.start;
+  record.end = work.end;
+  record.bytes = transfer->cost.bytes;
+  record.terms = transfer->cost.terms;
+  record.terms[static_cast<size_t>(perfmodel::Term::kSync)] += work.start - work.ready;
+  trace::recordSpan(record);
+}
+
+DeviceCounters TimedDevice::counters() {
+  DeviceClock::Totals totals = clock_->totals();
+  DeviceCounters result;
+  for (int e = 0; e < kNumEngines; ++e) result.busyNs[e] = totals.busy[e] / kPsPerNs;
+  result.deviceNs = nsUp(totals.end);
+  result.launches = totals.launches;
+  result.commands = totals.commands;
+  result.h2dBytes = totals.hostToDeviceBytes;
+  result.d2hBytes = totals.deviceToHostBytes;
+  return result;
+}
+
+}  // namespace hpu::driver

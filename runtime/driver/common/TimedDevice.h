@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// TimedDevice: what the simulated and the null device share: queues, tickets, programs and device time.
+// The one thing to know: a subclass only says what work does to memory; its destructor must call
+// shutDown() first, because workers call it until then.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "arch/TargetDesc.h"
+#include "runtime/driver/Driver.h"
+#include "runtime/driver/common/QueueExecutor.h"
+#include "runtime/driver/sim/DeviceClock.h"
+
+namespace hpu::driver {
+
+/// What a driver keeps about a loaded program besides its times.
+class LoadedProgram {
+ public:
+  virtual ~LoadedProgram() = default;
+};
+
+class TimedDevice : public DriverDevice {
+ public:
+  ~TimedDevice() override;
+  const DeviceInfo& info() const override { return info_; }
+  MemoryRange memory() const override { return memory_; }
+  StatusOr<ProgramId> loadProgram(std::shared_ptr<const recipe::Program> program) override;
+  void unloadProgram(ProgramId id) override;
+  StatusOr<QueueId> createQueue(const std::string& name) override;
+  void destroyQueue(QueueId queue) override;
+  StatusOr<Ticket> submit(QueueId queue, Work work, SubmitOptions options) override;
+  bool done(Ticket ticket) override { return executor_->done(ticket); }
+  Status wait(Ticket ticket, int64_t deadlineMs) override {
+    return executor_->wait(ticket, deadlineMs);
+  }
+  void whenDone(Ticket ticket, std::function<void()> callback) override {
+    executor_->whenDone(ticket, std::move(callback));
+  }
+  Status takeError(QueueId queue, Ticket upTo) override { return executor_->takeError(queue, upTo); }
+  void forget(Ticket ticket) override;
+  StatusOr<DeviceSpan> deviceSpan(Ticket ticket) override;
+  DeviceCounters counters() override;
+
+  const std::shared_ptr<DeviceClock>& clock() const { return clock_; }
+
+ protected:
+  /// `info.index`, `target`, `hbmBytes` and the others are filled in. The clock profile is HPU_SIM_CLOCK.
+  static StatusOr<arch::ClockProfile> clockProfile(Target target);
+  TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockProfile& clock, int threads);
+
+  /// Prepares the program's functional side; null when there is none.
+  virtual StatusOr<std::shared_ptr<LoadedProgram>> prepare(
+      const std::shared_ptr<const recipe::Program>& program) = 0;
+  /// Does one piece of checked work that is neither a wait nor a marker, on a worker thread. `program` is
+  /// what prepare() returned for a launch, else null.
+  virtual Status execute(const Work& work, LoadedProgram* program) = 0;
+  /// Waits for the work that is enqueued and stops the workers.
+  void shutDown() { executor_.reset(); }
+  int threads() const { return threads_; }
+
+ private:
+  struct Loaded {
+    std::shared_ptr<const recipe::Program> program;
+    std::shared_ptr<const LaunchTimeline> timeline;
+    std::shared_ptr<LoadedProgram> functional;
+  };
+
+  Status runWork(const Work& work, const std::string& label);
+  void report(const ResolvedWork& work) const;
+  Status check(const Work& work, const Loaded* loaded) const;
+  Status checkRange(DeviceAddress address, int64_t bytes) const;
+  Status checkHost(const void* pointer, int64_t bytes) const;
+  StatusOr<TimedWork> timedWork(const Work& work, const std::shared_ptr<Loaded>& loaded) const;
+  std::shared_ptr<Loaded> findLoaded(ProgramId id) const;
+
+  const DeviceInfo info_;
+  const MemoryRange memory_;
+  const arch::TargetDesc& target_;
+  const arch::ClockProfile clockProfile_;
+  const int threads_;
+  const std::shared_ptr<DeviceClock> clock_ = std::make_shared<DeviceClock>();
+
+  mutable std::mutex programsMutex_;  // Guards the next three.
+  std::map<ProgramId, std::shared_ptr<Loaded>> programs_;
+  /// Also of unloaded programs whose launches are still enqueued (the launches own them).
+  std::unordered_map<ProgramId, std::weak_ptr<Loaded>> everLoaded_;
+  ProgramId nextProgram_ = 1;
+
+  std::unique_ptr<QueueExecutor> executor_;
+};
+
+}  // namespace hpu::driver

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/driver/null/NullDevice.h"
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "runtime/driver/common/DeviceSize.h"
+#include "runtime/driver/common/TimedDevice.h"
+
+namespace hpu::driver {
+namespace {
+
+// Any range that does not begin at 0 will do: nothing is ever mapped there.
+constexpr DeviceAddress kNullBase = 0x1000000000;
+
+class NullDevice final : public TimedDevice {
+ public:
+  NullDevice(DeviceInfo info, const arch::ClockProfile& clock, int threads)
+      : TimedDevice(info, {kNullBase, info.hbmBytes}, clock, threads) {}
+  ~NullDevice() override { shutDown(); }
+
+  Status discard(DeviceAddress address, int64_t bytes) override { return okStatus(); }
+
+  static StatusOr<std::shared_ptr<DriverDevice>> open(const DeviceOptions& options) {
+    HPU_ASSIGN(arch::ClockProfile clock, clockProfile(options.target));
+    HPU_ASSIGN(DeviceInfo info, deviceInfo("null", options));
+    return std::shared_ptr<DriverDevice>(
+        std::make_shared<NullDevice>(std::move(info), clock, options.threads));
+  }
+
+ protected:
+  StatusOr<std::shared_ptr<LoadedProgram>> prepare(
+      const std::shared_ptr<const recipe::Program>&) override {
+    return std::shared_ptr<LoadedProgram>();
+  }
+  Status execute(const Work&, LoadedProgram*) override { return okStatus(); }
+};
+
+}  // namespace
+
+StatusOr<std::shared_ptr<DriverDevice>> openNullDevice(const DeviceOptions& options) {
+  return NullDevice::open(options);
+}
+
+}  // namespace hpu::driver

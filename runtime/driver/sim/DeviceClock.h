@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeviceClock: gives every piece of submitted work its device time, when somebody looks.
+// The one thing to know: looking resolves everything submitted so far, in the order (time at which it can
+// start, priority, queue, ticket), and what was resolved never changes; the host's speed plays no part.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "hpu/device.h"
+#include "hpu/status.h"
+#include "recipe/Recipe.h"
+#include "runtime/driver/Driver.h"
+#include "runtime/driver/sim/EngineTimeline.h"
+#include "runtime/driver/sim/LaunchTimeline.h"
+
+namespace hpu::driver {
+
+/// What work occupies besides the engines of programs: each direction of the host link.
+enum class Resource : uint8_t { kMme, kTpc, kDma, kNic, kHostToDevice, kDeviceToHost };
+inline constexpr int kNumResources = 6;
+
+/// The device time of one piece of work; shared by those who wait for it.
+struct TimeNode {
+  bool resolved = false;
+  Picoseconds start = 0, end = 0;
+};
+
+class DeviceClock;
+
+/// A transfer or fill of `bytes`: cost.alone on one resource.
+struct TimedTransfer {
+  Resource resource = Resource::kDma;
+  perfmodel::Cost cost;
+  int64_t bytes = 0;
+  std::string_view what;  ///< "copy to device"; a literal.
+};
+struct TimedProgram {
+  std::shared_ptr<const LaunchTimeline> timeline;
+  std::shared_ptr<const recipe::Program> program;  ///< For the observer; may be null.
+};
+/// Ends when `node` does; `clock` is the node's own when it is another device's.
+struct TimedWait {
+  std::shared_ptr<const TimeNode> node;
+  std::shared_ptr<DeviceClock> clock;
+};
+struct TimedMarker {};
+using TimedWork = std::variant<TimedTransfer, TimedProgram, TimedWait, TimedMarker>;
+
+struct ClockItem {
+  Ticket ticket = 0;
+  QueueId queue = 0;
+  int32_t priority = 0;
+  Picoseconds earliest = 0;  ///< Starts no earlier.
+  TimedWork work;
+  std::string label;
+};
+
+/// What an observer (the trace) gets for each resolved transfer and launch.
+struct ResolvedWork {
+  const ClockItem& item;
+  const std::string& queueName;
+  Picoseconds ready = 0, start = 0, end = 0;
+  const LaunchPlacement* placement = nullptr;  ///< Of a launch.
+};
+
+/// Any thread may call anything. All clocks of a process share one lock, because they wait for each other.
+class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
+ public:
+  using Observer = std::function<void(const ResolvedWork&)>;
+
+  DeviceClock() = default;
+
+  void addQueue(QueueId queue, const std::string& name);
+  /// The queue gets no more items; it is forgotten once the ones it has are resolved.
+  void closeQueue(QueueId queue);
+  /// Submits an item; tickets rise from call to call. Only appends, except that after every
+  /// kMaxUnresolved items without a look the clock looks itself.
+  void submit(ClockItem item);
+  /// The node of a ticket that was submitted and not forgotten, else null.
+  std::shared_ptr<const TimeNode> node(Ticket ticket);
+  void forget(Ticket ticket);
+
+  struct Span {
+    Picoseconds start = 0, end = 0;
+  };
+  /// Resolves. Errors: kNotFound (forgotten or never submitted); kFailedPrecondition (it waits for another
+  /// device's work that has no time yet).
+  StatusOr<Span> span(Ticket ticket);
+
+  struct Totals {
+    Picoseconds busy[kNumResources] = {};
+    Picoseconds end = 0;  ///< Latest end of anything.
+    int64_t launches = 0, commands = 0, hostToDeviceBytes = 0, deviceToHostBytes = 0;
+  };
+  /// Resolves.
+  Totals totals();
+  /// Called under the clocks' lock for each item as it is resolved: it must be short and must not call a
+  /// clock. Null removes it.
+  void setObserver(Observer observer);
+
+  static constexpr size_t kMaxUnresolved = 1 << 16;
+
+ private:
+  struct Pending {
+    ClockItem item;
+    std::shared_ptr<TimeNode> node;
+  };
+  struct Queue {
+    std::string name;
+    Picoseconds end = 0;  ///< Of its last resolved item.
+    std::deque<Pending> items;
+  };
+  struct Head;
+
+  void resolve(std::vector<DeviceClock*>& visiting);
+  void takeInbox();
+  bool resolveReady();
+  void place(Queue& queue, Pending& pending, Picoseconds ready);
+  static std::mutex& domain();
+
+  std::mutex inboxMutex_;  // Guards inbox_, nodes_; taken after domain() when both are held.
+  std::vector<Pending> inbox_;
+  std::unordered_map<Ticket, std::shared_ptr<TimeNode>> nodes_;
+
+  // Guarded by domain().
+  std::unordered_map<QueueId, Queue> queues_;
+  std::vector<QueueId> active_;  ///< Queues with items.
+  std::vector<QueueId> closed_;  ///< Closed and not yet forgotten.
+  EngineTimeline engines_[kNumResources];
+  Totals totals_;
+  Observer observer_;
+};
+
+}  // namespace hpu::driver

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/driver/sim/Hbm.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/Format.h"
+#include "base/Parallel.h"
+
+namespace hpu::driver {
+namespace {
+
+// Below this a range is copied without asking the kernel for its holes: at most 16 pages are allocated.
+constexpr int64_t kSmallCopy = 64 << 10;
+// Bytes of one chunk of a parallel copy: past the caches, so that a second core helps.
+constexpr int64_t kCopyGrain = 4 << 20;
+
+int64_t pageBytes() {
+  static const int64_t size = ::sysconf(_SC_PAGESIZE);
+  return size;
+}
+
+void parallelCopy(std::byte* dst, const std::byte* src, int64_t bytes) {
+  base::parallelFor(bytes, kCopyGrain, [&](int64_t begin, int64_t end) {
+    std::memcpy(dst + begin, src + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+}  // namespace
+
+Hbm::Hbm(int fd, std::byte* data, int64_t bytes) : fd_(fd), data_(data), bytes_(bytes) {}
+
+Hbm::~Hbm() {
+  ::munmap(data_, static_cast<size_t>(bytes_));
+  ::close(fd_);
+}
+
+StatusOr<std::unique_ptr<Hbm>> Hbm::create(int64_t bytes) {
+  if (bytes <= 0 || bytes > INT64_MAX - pageBytes())
+    return invalidArgument(base::strCat("a device with ", bytes, " bytes of HBM is not possible"));
+  bytes = (bytes + pageBytes() - 1) / pageBytes() * pageBytes();
+  int fd = ::memfd_create("hpu-hbm", MFD_CLOEXEC);
+  if (fd < 0) return resourceExhausted("cannot create a memory file: " + base::errnoText(errno));
+  void* data = MAP_FAILED;
+  if (::ftruncate(fd, bytes) == 0)
+    data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (data == MAP_FAILED) {
+    int error = errno;
+    ::close(fd);
+    return resourceExhausted(base::strCat("cannot map ", base::formatBytes(bytes),
+                                          " of address space for a device's HBM: ",
+                                          base::errnoText(error),
+                                          ". Set HPU_SIM_HBM_BYTES to a smaller size"));
+  }
+  return std::unique_ptr<Hbm>(new Hbm(fd, static_cast<std::byte*>(data), bytes));
+}
+
+bool Hbm::contains(DeviceAddress address, int64_t bytes) const {
+  return bytes >= 0 && address >= kBase && address - kBase <= static_cast<uint64_t>(bytes_) &&
+         static_cast<uint64_t>(bytes) <= static_cast<uint64_t>(bytes_) - (address - kBase);
+}
+
+/// First byte at or after `offset` that may differ from zero; `end` when there is none before it.
+int64_t Hbm::nextData(int64_t offset, int64_t end) const {
+  // The file offset that lseek moves is used by nobody.
+  off_t found = ::lseek(fd_, offset, SEEK_DATA);
+  if (found < 0) return errno == ENXIO ? end : offset;
+  return std::min<int64_t>(found, end);
+}
+int64_t Hbm::nextHole(int64_t offset, int64_t end) const {
+  off_t found = ::lseek(fd_, offset, SEEK_HOLE);
+  return found < 0 ? end : std::min<int64_t>(found, end);
+}
+
+void Hbm::copyIn(DeviceAddress dst, const void* src, int64_t bytes) {
+  parallelCopy(at(dst), static_cast<const std::byte*>(src), bytes);
+}
+
+void Hbm::copyOut(void* dst, DeviceAddress src, int64_t bytes) const {
+  auto* out = static_cast<std::byte*>(dst);
+  int64_t first = static_cast<int64_t>(src - kBase), end = first + bytes;
+  if (bytes <= kSmallCopy) {
+    std::memcpy(out, data_ + first, static_cast<size_t>(bytes));
+    return;
+  }
+  for (int64_t offset = first; offset < end;) {
+    int64_t data = nextData(offset, end);
+    if (data > offset) std::memset(out + (offset - first), 0, static_cast<size_t>(data - offset));
+    if (data == end) break;
+    int64_t hole = nextHole(data, end);
+    parallelCopy(out + (data - first), data_ + data, hole - data);
+    offset = hole;
+  }
+}
+
+void Hbm::move(DeviceAddress dst, DeviceAddress src, int64_t bytes) {
+  uint64_t distance = dst > src ? dst - src : src - dst;
+  if (bytes <= kSmallCopy || distance < static_cast<uint64_t>(bytes)) {
+    std::memmove(at(dst), at(src), static_cast<size_t>(bytes));
+    return;
+  }
+  int64_t from = static_cast<int64_t>(src - kBase), to = static_cast<int64_t>(dst - kBase);
+  int64_t end = from + bytes;
+  for (int64_t offset = from; offset < end;) {
+    int64_t data = nextData(offset, end);
+    if (data > offset) clear(to + (offset - from), data - offset);
+    if (data == end) break;
+    int64_t hole = nextHole(data, end);
+    parallelCopy(data_ + to + (data - from), data_ + data, hole - data);
+    offset = hole;
+  }
+}
+
+void Hbm::fill(DeviceAddress dst, uint8_t value, int64_t bytes) {
+  if (value == 0 && bytes > kSmallCopy) {
+    clear(static_cast<int64_t>(dst - kBase), bytes);
+    return;
+  }
+  std::byte* begin = at(dst);
+  base::parallelFor(bytes, kCopyGrain, [&](int64_t from, int64_t to) {
+    std::memset(begin + from, value, static_cast<size_t>(to - from));
+  });
+}
+
+/// Zeroes a range: whole pages become holes, the edges are written.
+void Hbm::clear(int64_t offset, int64_t bytes) {
+  int64_t end = offset + bytes, page = pageBytes();
+  int64_t first = (offset + page - 1) / page * page, last = end / page * page;
+  if (first >= last || ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first,
+                                   last - first) != 0) {
+    std::memset(data_ + offset, 0, static_cast<size_t>(bytes));
+    return;
+  }
+  std::memset(data_ + offset, 0, static_cast<size_t>(first - offset));
+  std::memset(data_ + last, 0, static_cast<size_t>(end - last));
+}
+
+Status Hbm::discard(DeviceAddress address, int64_t bytes) {
+  if (!contains(address, bytes))
+    return outOfRange(base::strCat("cannot discard ", bytes, " bytes at ", base::formatHex(address),
+                                   ": outside of the device's memory"));
+  // Only whole pages inside of the range: a neighbour may share the pages at its edges.
+  int64_t page = pageBytes(), offset = static_cast<int64_t>(address - kBase);
+  int64_t first = (offset + page - 1) / page * page, last = (offset + bytes) / page * page;
+  if (first < last && ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first,
+                                  last - first) != 0)
+    return unavailable("cannot give HBM pages back: " + base::errnoText(errno));
+  return okStatus();
+}
+
+int64_t Hbm::residentBytes() const {
+  struct stat info;
+  return ::fstat(fd_, &info) == 0 ? static_cast<int64_t>(info.st_blocks) * 512 : 0;
+}
+
+}  // namespace hpu::driver

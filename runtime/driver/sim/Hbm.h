@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hbm: a simulated device's memory, a sparse file in memory mapped at its full capacity.
+// The one thing to know: only pages that were written cost host memory; copies look up what was never
+// written instead of reading it, because reading a hole would allocate it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "hpu/status.h"
+#include "runtime/driver/Driver.h"
+
+namespace hpu::driver {
+
+/// Any thread may call; bytes are guarded by the order of the queues.
+class Hbm {
+ public:
+  /// Maps `bytes` (> 0, rounded up to a page), all zero. Errors: kInvalidArgument, kResourceExhausted.
+  static StatusOr<std::unique_ptr<Hbm>> create(int64_t bytes);
+  ~Hbm();
+  Hbm(const Hbm&) = delete;
+  Hbm& operator=(const Hbm&) = delete;
+
+  /// Device addresses start here, so that 0 and small numbers are never valid.
+  static constexpr DeviceAddress kBase = 0x1000000000;  // 64 GiB
+
+  int64_t bytes() const { return bytes_; }
+  bool contains(DeviceAddress address, int64_t bytes) const;
+  /// Host address of a device address that the memory contains.
+  std::byte* at(DeviceAddress address) const { return data_ + (address - kBase); }
+
+  void copyIn(DeviceAddress dst, const void* src, int64_t bytes);
+  void copyOut(void* dst, DeviceAddress src, int64_t bytes) const;
+  /// Overlapping ranges are fine.
+  void move(DeviceAddress dst, DeviceAddress src, int64_t bytes);
+  void fill(DeviceAddress dst, uint8_t value, int64_t bytes);
+  /// Gives the pages inside of the range back to the host; its bytes read as zero then.
+  Status discard(DeviceAddress address, int64_t bytes);
+
+  /// Host memory that the device holds.
+  int64_t residentBytes() const;
+
+ private:
+  Hbm(int fd, std::byte* data, int64_t bytes);
+  void clear(int64_t offset, int64_t bytes);
+  int64_t nextData(int64_t offset, int64_t end) const;
+  int64_t nextHole(int64_t offset, int64_t end) const;
+  int fd_;
+  std::byte* data_;
+  int64_t bytes_;
+};
+
+}  // namespace hpu::driver

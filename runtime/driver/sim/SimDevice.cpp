@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/driver/sim/SimDevice.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "runtime/driver/common/DeviceSize.h"
+#include "runtime/driver/common/TimedDevice.h"
+#include "runtime/driver/sim/Hbm.h"
+#include "runtime/driver/sim/functional/ProgramExecutor.h"
+
+namespace hpu::driver {
+namespace {
+
+class SimProgram final : public LoadedProgram {
+ public:
+  SimProgram(std::shared_ptr<const recipe::Program> program,
+             std::unique_ptr<sim::ProgramExecutor> executor)
+      : program_(std::move(program)), executor_(std::move(executor)) {}
+
+  Status run(const Hbm& hbm, const std::vector<DeviceAddress>& sections) {
+    std::vector<std::byte*> bases(sections.size(), nullptr);
+    for (size_t i = 0; i < sections.size(); ++i)
+      if (program_->sections[i].kind != recipe::SectionKind::kSram) bases[i] = hbm.at(sections[i]);
+    return executor_->run(bases);
+  }
+
+ private:
+  const std::shared_ptr<const recipe::Program> program_;
+  const std::unique_ptr<sim::ProgramExecutor> executor_;
+};
+
+class SimDevice final : public TimedDevice {
+ public:
+  SimDevice(DeviceInfo info, std::unique_ptr<Hbm> hbm, const arch::ClockProfile& clock, int threads)
+      : TimedDevice(std::move(info), {Hbm::kBase, hbm->bytes()}, clock, threads),
+        hbm_(std::move(hbm)) {}
+  ~SimDevice() override { shutDown(); }
+
+  Status discard(DeviceAddress address, int64_t bytes) override {
+    return hbm_->discard(address, bytes);
+  }
+
+  static StatusOr<std::shared_ptr<DriverDevice>> open(const DeviceOptions& options) {
+    HPU_ASSIGN(arch::ClockProfile clock, clockProfile(options.target));
+    HPU_ASSIGN(DeviceInfo info, deviceInfo("sim", options));
+    HPU_ASSIGN(std::unique_ptr<Hbm> hbm, Hbm::create(info.hbmBytes));
+    info.hbmBytes = hbm->bytes();
+    return std::shared_ptr<DriverDevice>(
+        std::make_shared<SimDevice>(std::move(info), std::move(hbm), clock, options.threads));
+  }
+
+ protected:
+  StatusOr<std::shared_ptr<LoadedProgram>> prepare(
+      const std::shared_ptr<const recipe::Program>& program) override {
+    sim::ProgramExecutor::Options options;
+    HPU_ASSIGN(auto executor, sim::ProgramExecutor::create(program, options));
+    return std::shared_ptr<LoadedProgram>(
+        std::make_shared<SimProgram>(program, std::move(executor)));
+  }
+
+  Status execute(const Work& work, LoadedProgram* program) override {
+    if (const auto* copy = std::get_if<CopyToDevice>(&work))
+      hbm_->copyIn(copy->dst, copy->src, copy->bytes);
+    else if (const auto* copy = std::get_if<CopyToHost>(&work))
+      hbm_->copyOut(copy->dst, copy->src, copy->bytes);
+    else if (const auto* copy = std::get_if<CopyOnDevice>(&work))
+      hbm_->move(copy->dst, copy->src, copy->bytes);
+    else if (const auto* fill = std::get_if<Fill>(&work))
+      hbm_->fill(fill->dst, fill->value, fill->bytes);
+    else if (const auto* launch = std::get_if<Launch>(&work))
+      return static_cast<SimProgram*>(program)->run(*hbm_, launch->sections);
+    return okStatus();
+  }
+
+ private:
+  const std::unique_ptr<Hbm> hbm_;
+};
+
+}  // namespace
+
+StatusOr<std::shared_ptr<DriverDevice>> openSimDevice(const DeviceOptions& options) {
+  return SimDevice::open(options);
+}
+
+}  // namespace hpu::driver

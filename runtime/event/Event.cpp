@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hpu/event.h"
+
+#include <utility>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "runtime/event/EventState.h"
+#include "runtime/trace/Recorder.h"
+
+namespace hpu {
+namespace {
+
+/// The ticket of an event whose device time is asked for.
+StatusOr<std::shared_ptr<TicketHandle>> doneTicket(const EventState& event, std::string_view which) {
+  std::shared_ptr<TicketHandle> ticket = event.ticket();
+  if (!ticket)
+    return failedPrecondition(
+        base::strCat("the ", which, " was never recorded; Stream::record gives it a time"));
+  if (!ticket->done())
+    return failedPrecondition(
+        base::strCat("the ", which, " is not done; synchronize before asking for its time"));
+  return ticket;
+}
+
+}  // namespace
+
+void EventState::set(std::shared_ptr<TicketHandle> ticket, const std::shared_ptr<StreamState>& stream) {
+  // The replaced ticket is let go after the lock.
+  std::lock_guard lock(mutex_);
+  ticket_.swap(ticket);
+  stream_ = stream;
+}
+
+std::shared_ptr<TicketHandle> EventState::ticket() const {
+  std::lock_guard lock(mutex_);
+  return ticket_;
+}
+
+std::shared_ptr<StreamState> EventState::stream() const {
+  std::lock_guard lock(mutex_);
+  return stream_.lock();
+}
+
+Event::Event() : state_(std::make_shared<EventState>()) {}
+Event::~Event() = default;
+
+StatusOr<bool> Event::query() const {
+  trace::HostScope scope("Event.query");
+  std::shared_ptr<TicketHandle> ticket = state_->ticket();
+  if (!ticket) return true;
+  if (!ticket->done()) return false;
+  HPU_RETURN_IF_ERROR(ticket->observeEndNs().status());
+  return true;
+}
+
+Status Event::synchronize(int64_t deadlineMs) const {
+  trace::HostScope scope("Event.synchronize");
+  std::shared_ptr<TicketHandle> ticket = state_->ticket();
+  if (!ticket) return okStatus();
+  HPU_RETURN_IF_ERROR(ticket->wait(deadlineMs));
+  Status error;
+  if (auto stream = state_->stream()) error = stream->takeError(ticket->ticket());
+  auto observed = ticket->observeEndNs();
+  return error.ok() ? observed.status() : error;
+}
+
+StatusOr<int64_t> Event::elapsedNsSince(const Event& start) const {
+  trace::HostScope scope("Event.elapsedNsSince");
+  HPU_ASSIGN(auto last, doneTicket(*state_, "end event"));
+  HPU_ASSIGN(auto first, doneTicket(*start.state_, "start event"));
+  if (last->device() != first->device())
+    return invalidArgument(base::strCat("the events were recorded on device ",
+                                        first->device()->info().index, " and device ",
+                                        last->device()->info().index,
+                                        "; elapsed time needs one device"));
+  HPU_ASSIGN(int64_t from, first->observeEndNs());
+  HPU_ASSIGN(int64_t to, last->observeEndNs());
+  return to - from;
+}
+
+StatusOr<int64_t> Event::deviceTimeNs() const {
+  trace::HostScope scope("Event.deviceTimeNs");
+  HPU_ASSIGN(auto ticket, doneTicket(*state_, "event"));
+  return ticket->observeEndNs();
+}
+
+}  // namespace hpu

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// EventState: what Event handles share: the marker that was recorded last.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "hpu/event.h"
+#include "runtime/device/DeviceState.h"
+#include "runtime/stream/StreamState.h"
+
+namespace hpu {
+
+/// Any thread may call anything.
+class EventState {
+ public:
+  void set(std::shared_ptr<TicketHandle> ticket, const std::shared_ptr<StreamState>& stream);
+  /// Null when nothing was recorded.
+  std::shared_ptr<TicketHandle> ticket() const;
+  /// The stream that it was recorded on; null when that is gone.
+  std::shared_ptr<StreamState> stream() const;
+
+ private:
+  mutable std::mutex mutex_;  // Guards both.
+  std::shared_ptr<TicketHandle> ticket_;
+  std::weak_ptr<StreamState> stream_;
+};
+
+}  // namespace hpu

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hpu/executable.h"
+
+#include <utility>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "runtime/device/DeviceState.h"
+#include "runtime/executable/ExecutableState.h"
+#include "runtime/memory/BufferState.h"
+#include "runtime/stream/StreamState.h"
+#include "runtime/trace/Recorder.h"
+
+namespace hpu {
+
+Executable::Executable() = default;
+Executable::~Executable() = default;
+
+StatusOr<Executable> Executable::load(const Device& device, const Recipe& recipe) {
+  trace::HostScope scope("Executable.load");
+  if (!device.valid()) return failedPrecondition("cannot load a recipe: the Device handle is empty");
+  if (!recipe.valid()) return failedPrecondition("cannot load a recipe: the Recipe handle is empty");
+  Executable executable;
+  HPU_ASSIGN(executable.state_, ExecutableState::load(device.state(), recipe));
+  return executable;
+}
+
+const Recipe& Executable::recipe() const {
+  static const Recipe empty;
+  return state_ ? state_->recipe() : empty;
+}
+
+Status Executable::launch(const Stream& stream, const std::vector<Buffer>& inputs,
+                          const std::vector<Buffer>& outputs) {
+  trace::HostScope scope("Executable.launch");
+  if (!state_)
+    return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
+  if (!stream.state())
+    return failedPrecondition("cannot launch: the Stream handle is empty");
+  return state_->launch(state_, *stream.state(), inputs, outputs);
+}
+
+}  // namespace hpu

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeviceMemory: the allocator of an open device, shared by all threads.
+// The one thing to know: an allocation that does not fit waits for the work that is enqueued, whose end
+// may free what it needs, before it fails.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "hpu/device.h"
+#include "hpu/status.h"
+#include "runtime/driver/Driver.h"
+#include "runtime/memory/HbmAllocator.h"
+
+namespace hpu {
+
+/// Any thread may call anything.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(driver::DriverDevice& driver);
+
+  /// Errors: as HbmAllocator::allocate.
+  StatusOr<uint64_t> allocate(int64_t bytes, const std::string& label);
+  void free(uint64_t address);
+  MemoryInfo info() const;
+
+  /// Work was enqueued that may hold buffers, or was done and has released them.
+  void workBegins();
+  void workEnded();
+
+  /// Freed bytes that stay with the host's pages, for reuse without page faults. Beyond it all free blocks
+  /// go back to the host.
+  static constexpr int64_t kKeptBytes = 256 << 20;
+
+ private:
+  void giveBack();
+  driver::DriverDevice& driver_;
+  mutable std::mutex mutex_;  // Guards everything below.
+  std::condition_variable changed_;
+  HbmAllocator allocator_;
+  int64_t workInFlight_ = 0;
+  uint64_t changes_ = 0;       ///< Counts frees and ended work.
+  int64_t freedBytes_ = 0;     ///< Since the last giveBack.
+};
+
+}  // namespace hpu

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// HbmAllocator: divides a range of device addresses; best fit with coalescing.
+// The one thing to know: it is a pure planner without locks and without memory; DeviceMemory puts both
+// around it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hpu/device.h"
+#include "hpu/status.h"
+
+namespace hpu {
+
+/// Not thread-safe.
+class HbmAllocator {
+ public:
+  /// Every address and block size is a multiple of this: one TPC vector access.
+  static constexpr int64_t kAlignment = 256;
+
+  /// Divides [base, base + bytes); base is rounded up and the end down to kAlignment.
+  HbmAllocator(uint64_t base, int64_t bytes);
+
+  /// The lowest of the smallest free blocks that fit `bytes` (> 0). Errors: kInvalidArgument;
+  /// kResourceExhausted, whose message has the sizes and the largest holders by label.
+  StatusOr<uint64_t> allocate(int64_t bytes, const std::string& label);
+  /// Frees what allocate returned and gives the block's bytes; 0 when the address is not allocated.
+  int64_t free(uint64_t address);
+
+  MemoryInfo info() const;
+
+  struct Block {
+    uint64_t address = 0;
+    int64_t bytes = 0;
+    bool operator==(const Block&) const = default;
+  };
+  /// In order of address; neighbours are never both in the list.
+  std::vector<Block> freeBlocks() const;
+  /// Sums by label, the largest first; at most `count`.
+  std::vector<std::pair<std::string, int64_t>> largestHolders(size_t count) const;
+
+ private:
+  struct Holding {
+    int64_t bytes = 0;
+    std::string label;
+  };
+  Status outOfMemory(int64_t bytes, const std::string& label) const;
+  void addFree(uint64_t address, int64_t bytes);
+  void removeFree(std::map<uint64_t, int64_t>::iterator block);
+
+  int64_t total_ = 0, used_ = 0, peak_ = 0;
+  std::map<uint64_t, int64_t> freeByAddress_;
+  std::set<std::pair<int64_t, uint64_t>> freeBySize_;
+  std::map<uint64_t, Holding> held_;
+};
+
+}  // namespace hpu
