@@ -46,6 +46,7 @@ int64_t hostNowNs();
 
 /// A named value of an event: an integer or a text. Key and text need only live during the call.
 struct Arg {
+  Arg() = default;
   Arg(std::string_view k, int64_t v) : key(k), number(v) {}
   Arg(std::string_view k, std::string_view v) : key(k), text(v), isText(true) {}
   std::string_view key;
@@ -153,7 +154,7 @@ struct SpanRecord {
       category;  ///< A named runtime cause: "copy", "fill", "sync", "collective", "constants".
   perfmodel::Picoseconds ready = 0, start = 0, end = 0;
   perfmodel::Bytes bytes;  ///< Moved in HBM and SRAM.
-  /// Sum = end - ready; all zero: the whole span counts as ideal, start - ready as sync.
+  /// Sum = end - ready; else (all zero, say) the whole span counts as ideal, start - ready as sync.
   std::array<perfmodel::Picoseconds, perfmodel::kNumTerms> terms{};
 };
 void recordSpan(const SpanRecord& span);

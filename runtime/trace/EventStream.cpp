@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chunks, string tables and the streaming file of the .hputrace format.
+#include "runtime/trace/EventStream.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/File.h"
+#include "base/Hash.h"
+
+namespace hpu::trace {
+namespace format {
+
+uint64_t chunkChecksum(ChunkType type, uint32_t domain, const uint8_t* payload, size_t bytes) {
+  return base::hash64(payload, bytes, static_cast<uint64_t>(type) << 32 | domain);
+}
+
+void appendFileHeader(std::vector<uint8_t>& out) {
+  out.insert(out.end(), kMagic, kMagic + sizeof kMagic);
+  putFixed(out, kMajor);
+  putFixed(out, kMinor);
+  putFixed(out, kHeaderBytes);
+  putFixed(out, uint64_t{0});
+  putFixed(out, uint64_t{0});
+}
+
+void appendChunk(std::vector<uint8_t>& out, ChunkType type, uint32_t domain, uint32_t records,
+                 const std::vector<uint8_t>& payload) {
+  putFixed(out, kChunkMagic);
+  putFixed(out, static_cast<uint16_t>(type));
+  putFixed(out, uint16_t{0});
+  putFixed(out, domain);
+  putFixed(out, records);
+  putFixed(out, static_cast<uint64_t>(payload.size()));
+  putFixed(out, chunkChecksum(type, domain, payload.data(), payload.size()));
+  out.insert(out.end(), payload.begin(), payload.end());
+}
+
+}  // namespace format
+
+StatusOr<std::shared_ptr<FileSink>> FileSink::create(const std::string& path) {
+  int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return base::errnoStatus(errno, "write trace", path);
+  return std::shared_ptr<FileSink>(new FileSink(path, fd));
+}
+
+FileSink::~FileSink() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void FileSink::append(const std::vector<uint8_t>& bytes) {
+  std::lock_guard lock(mutex_);
+  size_t written = 0;
+  while (error_.ok() && fd_ >= 0 && written < bytes.size()) {
+    ssize_t n = ::write(fd_, bytes.data() + written, bytes.size() - written);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0)
+      error_ = base::errnoStatus(errno, "write trace", path_);
+    else
+      written += static_cast<size_t>(n);
+  }
+}
+
+Status FileSink::close() {
+  std::lock_guard lock(mutex_);
+  if (fd_ >= 0) {
+    if (::close(fd_) != 0 && error_.ok()) error_ = base::errnoStatus(errno, "write trace", path_);
+    fd_ = -1;
+  }
+  return error_;
+}
+
+EventStream::EventStream(uint32_t domain, std::shared_ptr<FileSink> sink)
+    : domain_(domain), sink_(std::move(sink)) {}
+
+uint32_t EventStream::intern(std::string_view text) {
+  if (text.empty()) return 0;
+  CacheEntry& entry = cache_[(reinterpret_cast<uintptr_t>(text.data()) >> 3) % kCacheEntries];
+  if (entry.data == text.data() && entry.size == text.size() && *texts_[entry.id - 1] == text)
+    return entry.id;
+  auto found = ids_.find(text);
+  uint32_t id;
+  if (found != ids_.end()) {
+    id = found->second;
+  } else {
+    texts_.push_back(std::make_unique<std::string>(text));
+    id = static_cast<uint32_t>(texts_.size());
+    ids_.emplace(*texts_.back(), id);
+    format::Encoder(strings_).text(text);
+    ++numNewStrings_;
+  }
+  entry = {text.data(), text.size(), id};
+  return id;
+}
+
+void EventStream::flush() {
+  std::vector<uint8_t> bytes;
+  std::vector<uint8_t>& out = sink_ ? bytes : finished_;
+  // Strings first, so that a file that ends between the two has no dangling id.
+  if (numNewStrings_)
+    format::appendChunk(out, format::ChunkType::kStrings, domain_, numNewStrings_, strings_);
+  if (numRecords_)
+    format::appendChunk(out, format::ChunkType::kRecords, domain_, numRecords_, records_);
+  if (sink_ && !bytes.empty()) sink_->append(bytes);
+  strings_.clear();
+  records_.clear();
+  numNewStrings_ = numRecords_ = 0;
+  last_ = {};
+}
+
+}  // namespace hpu::trace

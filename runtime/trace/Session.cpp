@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starting, collecting and ending the process's recording.
+#include "runtime/trace/Session.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "base/File.h"
+#include "base/StatusMacros.h"
+#include "hpu/version.h"
+#include "runtime/trace/Export.h"
+#include "runtime/trace/Reader.h"
+
+namespace hpu::trace {
+
+namespace internal {
+std::atomic<bool> gRecording{false};
+}
+
+int64_t hostNowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+Session& Session::instance() {
+  // Never destroyed: threads may record while the process ends.
+  static Session* session = new Session;
+  return *session;
+}
+
+bool Session::reserve(int64_t events) {
+  if (room_.fetch_sub(events, std::memory_order_relaxed) >= events) return true;
+  room_.fetch_add(events, std::memory_order_relaxed);
+  dropped_.fetch_add(events, std::memory_order_relaxed);
+  return false;
+}
+
+ThreadLog& Session::threadLog() {
+  thread_local std::shared_ptr<ThreadLog> log;
+  if (!log) {
+    log = std::make_shared<ThreadLog>();
+    log->tid = syscall(SYS_gettid);
+    std::lock_guard lock(registry_);
+    threads_.push_back(log);
+  }
+  return *log;
+}
+
+void Session::beginThread(ThreadLog& log, uint64_t epoch) {
+  std::shared_ptr<FileSink> sink;
+  uint32_t index;
+  {
+    std::lock_guard lock(registry_);
+    index = nextThread_++;
+    sink = currentSink_;
+  }
+  log.epoch = epoch;
+  log.stream =
+      std::make_unique<EventStream>(format::domainId(format::DomainKind::kThread, index), sink);
+  uint32_t name =
+      log.stream->intern(log.name.empty() ? "thread " + std::to_string(log.tid) : log.name);
+  format::Encoder record = log.stream->beginRecord(format::Tag::kThread);
+  record.varint(static_cast<uint64_t>(log.tid));
+  record.varint(name);
+  log.stream->endRecord();
+}
+
+void Session::nameThread(std::string_view name) {
+  ThreadLog& log = threadLog();
+  std::lock_guard lock(log.mutex);
+  log.name = name;
+  // A new kThread record renames the thread in a recording that already knows it.
+  if (!recording() || !log.stream || log.epoch != epoch_.load(std::memory_order_acquire)) return;
+  uint32_t id = log.stream->intern(name);
+  format::Encoder record = log.stream->beginRecord(format::Tag::kThread);
+  record.varint(static_cast<uint64_t>(log.tid));
+  record.varint(id);
+  log.stream->endRecord();
+}
+
+std::shared_ptr<DeviceLog> Session::deviceLog(uint32_t device) {
+  std::lock_guard lock(registry_);
+  if (!recording()) return nullptr;
+  std::shared_ptr<DeviceLog>& log = devices_[device];
+  if (!log) {
+    log = std::make_shared<DeviceLog>();
+    log->stream = std::make_unique<EventStream>(
+        format::domainId(format::DomainKind::kDevice, device), currentSink_);
+  }
+  return log;
+}
+
+std::vector<uint8_t> Session::sessionChunk() const {
+  std::vector<uint8_t> payload, out;
+  format::Encoder encoder(payload);
+  encoder.text("OpenHPU " HPU_VERSION_STRING);
+  encoder.varint(static_cast<uint64_t>(getpid()));
+  encoder.varint(static_cast<uint64_t>(options_.level));
+  encoder.varint(static_cast<uint64_t>(options_.maxEvents));
+  encoder.signedVarint(startNs());
+  format::appendFileHeader(out);
+  format::appendChunk(out, format::ChunkType::kSession, 0, 1, payload);
+  return out;
+}
+
+std::vector<uint8_t> Session::endChunk(int64_t endNs) const {
+  std::vector<uint8_t> payload, out;
+  format::Encoder encoder(payload);
+  encoder.varint(static_cast<uint64_t>(dropped()));
+  encoder.varint(static_cast<uint64_t>(options_.maxEvents - room_.load(std::memory_order_relaxed)));
+  encoder.signedVarint(endNs);
+  format::appendChunk(out, format::ChunkType::kEnd, 0, 1, payload);
+  return out;
+}
+
+Status Session::start(const Options& options) {
+  std::lock_guard control(control_);
+  if (recording())
+    return failedPrecondition(
+        "a trace is already being recorded; stop or cancel it before starting another");
+  if (options.maxEvents < 1)
+    return invalidArgument("a trace needs room for at least one event; maxEvents is " +
+                           std::to_string(options.maxEvents));
+  std::shared_ptr<FileSink> sink;
+  if (!options.streamTo.empty()) {
+    HPU_ASSIGN(sink, FileSink::create(options.streamTo));
+  }
+  options_ = options;
+  sink_ = sink;
+  startNs_.store(hostNowNs(), std::memory_order_relaxed);
+  level_.store(options.level, std::memory_order_relaxed);
+  room_.store(options.maxEvents, std::memory_order_relaxed);
+  dropped_.store(0, std::memory_order_relaxed);
+  if (sink) sink->append(sessionChunk());
+  {
+    std::lock_guard lock(registry_);
+    currentSink_ = sink;
+    nextThread_ = 0;
+    devices_.clear();
+    std::erase_if(threads_,
+                  [](const std::shared_ptr<ThreadLog>& log) { return log.use_count() == 1; });
+  }
+  epoch_.fetch_add(1, std::memory_order_release);
+  internal::gRecording.store(true, std::memory_order_release);
+  return okStatus();
+}
+
+/// Closes all streams; gives the whole file, or what is still to be appended to the streamed one.
+std::vector<uint8_t> Session::collect(int64_t endNs) {
+  std::vector<uint8_t> bytes;
+  if (!sink_) bytes = sessionChunk();
+  std::vector<std::shared_ptr<ThreadLog>> threads;
+  std::map<uint32_t, std::shared_ptr<DeviceLog>> devices;
+  {
+    std::lock_guard lock(registry_);
+    threads = threads_;
+    devices = devices_;
+  }
+  auto add = [&](EventStream& stream) {
+    stream.flush();
+    bytes.insert(bytes.end(), stream.finished().begin(), stream.finished().end());
+  };
+  for (auto& [index, log] : devices) {
+    std::lock_guard lock(log->mutex);
+    add(*log->stream);
+  }
+  uint64_t epoch = epoch_.load(std::memory_order_acquire);
+  for (const std::shared_ptr<ThreadLog>& log : threads) {
+    std::lock_guard lock(log->mutex);
+    if (log->stream && log->epoch == epoch) add(*log->stream);
+  }
+  std::vector<uint8_t> end = endChunk(endNs);
+  bytes.insert(bytes.end(), end.begin(), end.end());
+  return bytes;
+}
+
+Status Session::stop(const std::string& path) {
+  std::lock_guard control(control_);
+  if (!recording())
+    return failedPrecondition("no trace is being recorded; call hpu::trace::start first");
+  bool inPlace = sink_ && (path.empty() || path == sink_->path());
+  if (path.empty() && !sink_)
+    return invalidArgument("the trace needs the path of the file to write");
+  internal::gRecording.store(false, std::memory_order_release);
+  int64_t endNs = hostNowNs();
+  std::vector<uint8_t> bytes = collect(endNs);
+  Status status;
+  if (sink_) {
+    sink_->append(bytes);
+    status = sink_->close();
+    // The streamed file is complete now; another format or place is made from it.
+    if (status.ok() && !inPlace) {
+      StatusOr<std::vector<uint8_t>> whole = base::readFile(sink_->path());
+      status = whole.ok() ? exportBytes(std::move(*whole), path) : whole.status();
+    }
+    forget();
+    return status;
+  }
+  status = exportBytes(std::move(bytes), path);
+  if (!status.ok()) {
+    internal::gRecording.store(true, std::memory_order_release);
+    return status;
+  }
+  forget();
+  return okStatus();
+}
+
+void Session::cancel() {
+  std::lock_guard control(control_);
+  internal::gRecording.store(false, std::memory_order_release);
+  forget();
+}
+
+void Session::forget() {
+  std::vector<std::shared_ptr<ThreadLog>> threads;
+  std::map<uint32_t, std::shared_ptr<DeviceLog>> devices;
+  {
+    std::lock_guard lock(registry_);
+    threads = threads_;
+    devices.swap(devices_);
+    currentSink_ = nullptr;
+  }
+  for (const std::shared_ptr<ThreadLog>& log : threads) {
+    std::lock_guard lock(log->mutex);
+    log->stream = nullptr;
+  }
+  sink_ = nullptr;
+}
+
+}  // namespace hpu::trace
