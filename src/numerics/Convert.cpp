@@ -35,8 +35,8 @@ static void f32ToFp8(Fp8Format format, const float* src, uint8_t* dst, size_t co
 
 #if defined(__x86_64__)
 
-// Functions between these pragmas are compiled for the named features and only called on CPUs that have
-// them. Vector values never cross a call, so the ABI of wide vectors does not matter.
+// Functions between these pragmas are compiled for the named features and only called on CPUs that
+// have them. Vector values never cross a call, so the ABI of wide vectors does not matter.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
 #else
@@ -118,8 +118,9 @@ static inline void roundToHalves(const float* src, uint16_t* dst) {
 #endif  // __x86_64__
 
 const ConvertKernels& convertKernels(base::CpuLevel level) {
-  static constexpr ConvertKernels kScalar = {scalar::bf16ToF32, scalar::f32ToBf16, scalar::f16ToF32,
-                                             scalar::f32ToF16,  scalar::fp8ToF32,  scalar::f32ToFp8};
+  static constexpr ConvertKernels kScalar = {scalar::bf16ToF32, scalar::f32ToBf16,
+                                             scalar::f16ToF32,  scalar::f32ToF16,
+                                             scalar::fp8ToF32,  scalar::f32ToFp8};
 #if defined(__x86_64__)
   static constexpr ConvertKernels kV3 = {v3::bf16ToF32, v3::f32ToBf16, v3::f16ToF32,
                                          v3::f32ToF16,  v3::fp8ToF32,  v3::f32ToFp8};
@@ -133,10 +134,10 @@ const ConvertKernels& convertKernels(base::CpuLevel level) {
 
 namespace {
 
-/// Chosen at the first conversion of the process. A bad HPU_MAX_CPU is reported by whoever loads kernels;
-/// here every level gives the same bits.
+/// Chosen at the first conversion of the process. A bad HPU_MAX_CPU is reported by whoever loads
+/// kernels; here every level gives the same bits.
 const ConvertKernels& chosen() {
-  static const ConvertKernels& kernels = [] () -> const ConvertKernels& {
+  static const ConvertKernels& kernels = []() -> const ConvertKernels& {
     auto level = base::usableCpuLevel();
     return convertKernels(level.ok() ? *level : base::detectCpuLevel());
   }();
@@ -145,10 +146,18 @@ const ConvertKernels& chosen() {
 
 }  // namespace
 
-void bf16ToF32(const uint16_t* src, float* dst, size_t count) { chosen().bf16ToF32(src, dst, count); }
-void f32ToBf16(const float* src, uint16_t* dst, size_t count) { chosen().f32ToBf16(src, dst, count); }
-void f16ToF32(const uint16_t* src, float* dst, size_t count) { chosen().f16ToF32(src, dst, count); }
-void f32ToF16(const float* src, uint16_t* dst, size_t count) { chosen().f32ToF16(src, dst, count); }
+void bf16ToF32(const uint16_t* src, float* dst, size_t count) {
+  chosen().bf16ToF32(src, dst, count);
+}
+void f32ToBf16(const float* src, uint16_t* dst, size_t count) {
+  chosen().f32ToBf16(src, dst, count);
+}
+void f16ToF32(const uint16_t* src, float* dst, size_t count) {
+  chosen().f16ToF32(src, dst, count);
+}
+void f32ToF16(const float* src, uint16_t* dst, size_t count) {
+  chosen().f32ToF16(src, dst, count);
+}
 void fp8ToF32(Fp8Format format, const uint8_t* src, float* dst, size_t count) {
   chosen().fp8ToF32(format, src, dst, count);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// bf16, fp16 and the three fp8 formats as bit patterns: scalar conversions from and to f32, the reference
-// for the vectorised ones of Convert.h.
-// The one thing to know: everything rounds to nearest, ties to even, keeps denormals, and is integer
-// arithmetic, so neither the rounding mode nor flush-to-zero of the caller changes a result.
+// bf16, fp16 and the three fp8 formats as bit patterns: scalar conversions from and to f32, the
+// reference for the vectorised ones of Convert.h. The one thing to know: everything rounds to
+// nearest, ties to even, keeps denormals, and is integer arithmetic, so neither the rounding mode
+// nor flush-to-zero of the caller changes a result.
 //
 //   uint16_t half = hpu::numerics::f32ToBf16(1.5f);
 //   float back = hpu::numerics::bf16ToF32(half);
@@ -22,8 +22,8 @@ enum class Fp8Format : uint8_t {
   kE5M2 = 2,      ///< OCP: infinity S.11111.00, largest is 57344.
 };
 
-/// What E4M3 means on a target: Gaudi 2's units have the IEEE-like range, Gaudi 3's the OCP one. (Gaudi 1
-/// has no fp8; the answer for it is the OCP one.)
+/// What E4M3 means on a target: Gaudi 2's units have the IEEE-like range, Gaudi 3's the OCP one.
+/// (Gaudi 1 has no fp8; the answer for it is the OCP one.)
 constexpr Fp8Format e4m3Format(Target target) {
   return target == Target::kGaudi2 ? Fp8Format::kE4M3Ieee : Fp8Format::kE4M3Fn;
 }
@@ -51,13 +51,16 @@ inline constexpr Layout kFp8Layouts[3] = {{4, 3, 0x7e, 0x7f, 0x7f},   // E4M3Fn
                                           {4, 3, 0x77, 0x78, 0x7f},   // E4M3Ieee
                                           {5, 2, 0x7b, 0x7c, 0x7f}};  // E5M2
 
-/// The code of |x| from its f32 bits (sign cleared, not NaN), as if the exponent had no upper bound.
+/// The code of |x| from its f32 bits (sign cleared, not NaN), as if the exponent had no upper
+/// bound.
 constexpr uint32_t roundMagnitude(uint32_t magnitude, const Layout& layout) {
   const uint32_t rebias = 127 - layout.bias();
   const uint32_t exponent = magnitude >> 23;
-  // f32 denormals get an implicit bit that they lack, but are far below half of any least denormal here.
+  // f32 denormals get an implicit bit that they lack, but are far below half of any least denormal
+  // here.
   const uint32_t mantissa = (magnitude & 0x7fffff) | 0x800000;
-  const uint32_t below = exponent > rebias ? 0 : rebias + 1 - exponent;  // Of the least normal's exponent.
+  const uint32_t below =
+      exponent > rebias ? 0 : rebias + 1 - exponent;  // Of the least normal's exponent.
   uint32_t shift = 23 - layout.mantissaBits + below;
   if (shift > 31) shift = 31;
   const uint32_t half = 1u << (shift - 1);
@@ -104,10 +107,12 @@ constexpr float decode(uint32_t code, const Layout& layout) {
 }  // namespace detail
 
 /// Exact; a NaN keeps its bits.
-constexpr float bf16ToF32(uint16_t code) { return std::bit_cast<float>(uint32_t{code} << 16); }
+constexpr float bf16ToF32(uint16_t code) {
+  return std::bit_cast<float>(uint32_t{code} << 16);
+}
 
-/// Beyond the largest bf16 is infinity. A NaN becomes quiet and keeps its sign and upper payload bits.
-/// (AVX512_BF16's instruction flushes denormals, so its results differ and it is not used.)
+/// Beyond the largest bf16 is infinity. A NaN becomes quiet and keeps its sign and upper payload
+/// bits. (AVX512_BF16's instruction flushes denormals, so its results differ and it is not used.)
 constexpr uint16_t f32ToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(bits >> 16 | 0x40);
@@ -115,10 +120,12 @@ constexpr uint16_t f32ToBf16(float value) {
 }
 
 /// Exact; a NaN becomes quiet and keeps its payload, as in VCVTPH2PS.
-constexpr float f16ToF32(uint16_t code) { return detail::decode(code, detail::kF16Layout); }
+constexpr float f16ToF32(uint16_t code) {
+  return detail::decode(code, detail::kF16Layout);
+}
 
-/// Beyond the largest fp16 (65504 and half a step) is infinity. A NaN becomes quiet and keeps its sign and
-/// upper payload bits, as in VCVTPS2PH.
+/// Beyond the largest fp16 (65504 and half a step) is infinity. A NaN becomes quiet and keeps its
+/// sign and upper payload bits, as in VCVTPS2PH.
 constexpr uint16_t f32ToF16(float value) {
   return static_cast<uint16_t>(
       detail::encode(value, detail::kF16Layout, Overflow::kIeee, /*keepPayload=*/true));
@@ -129,8 +136,8 @@ constexpr float fp8ToF32(Fp8Format format, uint8_t code) {
   return detail::decode(code, detail::kFp8Layouts[static_cast<int>(format)]);
 }
 
-/// NaN is 0x7f with the value's sign, in every format. Rounding comes first: a value that rounds to the
-/// largest finite one has not overflowed.
+/// NaN is 0x7f with the value's sign, in every format. Rounding comes first: a value that rounds to
+/// the largest finite one has not overflowed.
 constexpr uint8_t f32ToFp8(Fp8Format format, float value, Overflow overflow) {
   return static_cast<uint8_t>(detail::encode(value, detail::kFp8Layouts[static_cast<int>(format)],
                                              overflow, /*keepPayload=*/false));

@@ -7,8 +7,8 @@ namespace hpu::recipe {
 
 namespace {
 
-/// A box whose first dimensions are already reduced to the coordinate of a corner (kept in lo; hi is 0),
-/// with the number of times that it counts.
+/// A box whose first dimensions are already reduced to the coordinate of a corner (kept in lo; hi
+/// is 0), with the number of times that it counts.
 struct Term {
   Box box;
   int64_t count = 0;
@@ -17,7 +17,9 @@ struct Term {
 bool before(const Term& a, const Term& b) {
   return a.box.lo != b.box.lo ? a.box.lo < b.box.lo : a.box.hi < b.box.hi;
 }
-bool same(const Term& a, const Term& b) { return a.box.lo == b.box.lo && a.box.hi == b.box.hi; }
+bool same(const Term& a, const Term& b) {
+  return a.box.lo == b.box.lo && a.box.hi == b.box.hi;
+}
 
 /// Adds equal terms up and drops those that cancel.
 void combine(std::vector<Term>& terms) {
@@ -60,7 +62,8 @@ CoverResult checkCover(std::span<const int64_t> space, std::vector<Box> boxes) {
   }
   if (space.empty()) combine(terms);
   if (terms.empty()) return {};
-  // Every corner that could add to the first one's cell sorts before it, so its count is the cell's surplus.
+  // Every corner that could add to the first one's cell sorts before it, so its count is the cell's
+  // surplus.
   return {terms.front().count > 0 ? Cover::kOverlap : Cover::kGap, terms.front().box.lo};
 }
 

@@ -16,18 +16,20 @@ struct SectionSpec {
   uint32_t flags;
 };
 constexpr SectionSpec kMetadata[] = {
-    {SectionId::kProgram, kRequired}, {SectionId::kMemory, kRequired},
+    {SectionId::kProgram, kRequired},   {SectionId::kMemory, kRequired},
     {SectionId::kConstants, kRequired}, {SectionId::kKernels, kRequired},
-    {SectionId::kImages, kRequired}, {SectionId::kOps, kRequired},
-    {SectionId::kBundles, kRequired}, {SectionId::kQueues, kRequired},
-    {SectionId::kSources, kRequired}, {SectionId::kEstimates, 0},
+    {SectionId::kImages, kRequired},    {SectionId::kOps, kRequired},
+    {SectionId::kBundles, kRequired},   {SectionId::kQueues, kRequired},
+    {SectionId::kSources, kRequired},   {SectionId::kEstimates, 0},
 };
 
 uint64_t alignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 /// Small constants are packed, large ones start at a page.
-uint64_t constantAlignment(uint64_t bytes) { return bytes < kPageBytes ? kAlignment : kPageBytes; }
+uint64_t constantAlignment(uint64_t bytes) {
+  return bytes < kPageBytes ? kAlignment : kPageBytes;
+}
 
 /// The pieces of one data section and its running size.
 struct DataSection {
@@ -77,19 +79,32 @@ void writeEntry(uint8_t* at, const SectionEntry& entry) {
 
 std::string_view sectionIdName(SectionId id) {
   switch (id) {
-    case SectionId::kProgram: return "program";
-    case SectionId::kMemory: return "memory";
-    case SectionId::kConstants: return "constants";
-    case SectionId::kKernels: return "kernels";
-    case SectionId::kImages: return "images";
-    case SectionId::kOps: return "ops";
-    case SectionId::kBundles: return "bundles";
-    case SectionId::kQueues: return "queues";
-    case SectionId::kSources: return "sources";
-    case SectionId::kEstimates: return "estimates";
-    case SectionId::kIr: return "ir";
-    case SectionId::kConstantData: return "constant data";
-    case SectionId::kImageData: return "image data";
+    case SectionId::kProgram:
+      return "program";
+    case SectionId::kMemory:
+      return "memory";
+    case SectionId::kConstants:
+      return "constants";
+    case SectionId::kKernels:
+      return "kernels";
+    case SectionId::kImages:
+      return "images";
+    case SectionId::kOps:
+      return "ops";
+    case SectionId::kBundles:
+      return "bundles";
+    case SectionId::kQueues:
+      return "queues";
+    case SectionId::kSources:
+      return "sources";
+    case SectionId::kEstimates:
+      return "estimates";
+    case SectionId::kIr:
+      return "ir";
+    case SectionId::kConstantData:
+      return "constant data";
+    case SectionId::kImageData:
+      return "image data";
   }
   return "unknown";
 }
@@ -141,7 +156,8 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
   auto place = [&](SectionId id, DataSection& data) {
     uint64_t offset = alignUp(end, kPageBytes);
     entries.push_back({id, kRequired, offset, data.bytes, data.hash()});
-    if (data.bytes == 0) {  // No padding before nothing: the file ends with its last byte of content.
+    if (data.bytes ==
+        0) {  // No padding before nothing: the file ends with its last byte of content.
       entries.back().offset = end;
       return;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The recipe container: header, section table, metadata sections and the two data sections.
-// The one thing to know: this is the layout that docs/recipe-format.md describes; encodeProgram writes any
-// Program, valid or not, so callers other than tests use writeRecipe.
+// The one thing to know: this is the layout that docs/recipe-format.md describes; encodeProgram
+// writes any Program, valid or not, so callers other than tests use writeRecipe.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,8 @@ struct EncodedField {
   uint32_t bytes = 0;
 };
 
-/// A recipe as pieces in file order: `head` (header, table and metadata), then the data sections' pieces.
+/// A recipe as pieces in file order: `head` (header, table and metadata), then the data sections'
+/// pieces.
 struct EncodedRecipe {
   struct Piece {
     const uint8_t* data = nullptr;
@@ -93,15 +94,15 @@ struct EncodedRecipe {
   std::vector<EncodedField> fields;  ///< Only when asked for.
 };
 
-/// Lays a program out. Pieces point into the program's constants and images. Errors: kInvalidArgument when
-/// a list or string has more than 2^32-1 elements.
+/// Lays a program out. Pieces point into the program's constants and images. Errors:
+/// kInvalidArgument when a list or string has more than 2^32-1 elements.
 StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields = false);
 
 /// The pieces as one buffer.
 std::vector<uint8_t> joinRecipe(EncodedRecipe&& recipe);
 
-/// Recomputes every checksum of a container whose header and table are in bounds; for tests and fuzzers
-/// that change bytes behind the checksums' back.
+/// Recomputes every checksum of a container whose header and table are in bounds; for tests and
+/// fuzzers that change bytes behind the checksums' back.
 Status resealRecipe(std::vector<uint8_t>& file);
 
 }  // namespace hpu::recipe

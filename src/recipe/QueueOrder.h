@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the queues of a program symbolically: an order in which its commands can complete, or the proof
-// that they deadlock.
-// The one thing to know: signals only count up, so if one order completes, every order does.
+// Runs the queues of a program symbolically: an order in which its commands can complete, or the
+// proof that they deadlock. The one thing to know: signals only count up, so if one order
+// completes, every order does.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct CommandRef {
   uint32_t queue = 0, command = 0;
 };
 
-/// Every command once, each after those before it in its queue and after enough signals for its waits.
-/// Needs waits and signals in range. Errors: kDataLoss naming a command that never runs.
+/// Every command once, each after those before it in its queue and after enough signals for its
+/// waits. Needs waits and signals in range. Errors: kDataLoss naming a command that never runs.
 StatusOr<std::vector<CommandRef>> completionOrder(const Program& program);
 
 }  // namespace hpu::recipe

@@ -50,7 +50,8 @@ StatusOr<Recipe> Recipe::deserialize(const void* bytes, size_t size) {
   std::shared_ptr<uint8_t[]> copy(new (std::align_val_t{4096}, std::nothrow) uint8_t[size + 1],
                                   [](uint8_t* p) { operator delete[](p, std::align_val_t{4096}); });
   if (!copy) {
-    return resourceExhausted("out of host memory for a recipe of " + std::to_string(size) + " bytes");
+    return resourceExhausted("out of host memory for a recipe of " + std::to_string(size) +
+                             " bytes");
   }
   if (size) std::memcpy(copy.get(), bytes, size);
   HPU_ASSIGN(auto program, recipe::readRecipe(copy.get(), size, copy, "in memory"));
@@ -66,12 +67,26 @@ StatusOr<std::vector<uint8_t>> Recipe::serialize() const {
   return recipe::writeRecipe(*program_);
 }
 
-Target Recipe::target() const { return programOf(*this).target; }
-const std::string& Recipe::name() const { return programOf(*this).name; }
-const std::vector<TensorInfo>& Recipe::inputs() const { return programOf(*this).inputs; }
-const std::vector<TensorInfo>& Recipe::outputs() const { return programOf(*this).outputs; }
-int64_t Recipe::workspaceBytes() const { return bytesOf(*this, recipe::SectionKind::kWorkspace); }
-int64_t Recipe::constantBytes() const { return bytesOf(*this, recipe::SectionKind::kConst); }
-double Recipe::estimatedDeviceTimeUs() const { return programOf(*this).estimates.deviceTimeUs; }
+Target Recipe::target() const {
+  return programOf(*this).target;
+}
+const std::string& Recipe::name() const {
+  return programOf(*this).name;
+}
+const std::vector<TensorInfo>& Recipe::inputs() const {
+  return programOf(*this).inputs;
+}
+const std::vector<TensorInfo>& Recipe::outputs() const {
+  return programOf(*this).outputs;
+}
+int64_t Recipe::workspaceBytes() const {
+  return bytesOf(*this, recipe::SectionKind::kWorkspace);
+}
+int64_t Recipe::constantBytes() const {
+  return bytesOf(*this, recipe::SectionKind::kConst);
+}
+double Recipe::estimatedDeviceTimeUs() const {
+  return programOf(*this).estimates.deviceTimeUs;
+}
 
 }  // namespace hpu

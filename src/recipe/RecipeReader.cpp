@@ -70,25 +70,28 @@ class Loader {
     }
     HPU_RETURN_IF_ERROR(checkVersion());
     auto target = static_cast<Target>(loadLe<uint32_t>(data_ + kAtTarget));
-    bool knownTarget = loadLe<uint32_t>(data_ + kAtTarget) <= 0xff && targetName(target) != "unknown";
+    bool knownTarget =
+        loadLe<uint32_t>(data_ + kAtTarget) <= 0xff && targetName(target) != "unknown";
     if (knownTarget) targetText_ = targetName(target);
     if (loadLe<uint64_t>(data_ + kAtHeaderHash) != base::hash64(data_, kAtHeaderHash)) {
       return damaged("the checksum of the header (bytes 0 to 63) does not match");
     }
     if (!knownTarget) {
       return damaged(strCat("the header names target ", loadLe<uint32_t>(data_ + kAtTarget),
-                            " at byte ", uint64_t{kAtTarget}, ", which this OpenHPU does not know"));
+                            " at byte ", uint64_t{kAtTarget},
+                            ", which this OpenHPU does not know"));
     }
     if (loadLe<uint64_t>(data_ + kAtReserved) || loadLe<uint64_t>(data_ + kAtReserved + 8)) {
-      return damaged(strCat("reserved bytes of the header at byte ", uint64_t{kAtReserved},
-                            " are not 0"));
+      return damaged(
+          strCat("reserved bytes of the header at byte ", uint64_t{kAtReserved}, " are not 0"));
     }
     uint64_t fileBytes = loadLe<uint64_t>(data_ + kAtFileBytes);
     if (bytes_ < fileBytes) {
       return damaged(strCat("it is truncated: it has ", bytes_, " of its ", fileBytes, " bytes"));
     }
     if (bytes_ > fileBytes) {
-      return damaged(strCat("it has ", bytes_ - fileBytes, " bytes after its end at byte ", fileBytes));
+      return damaged(
+          strCat("it has ", bytes_ - fileBytes, " bytes after its end at byte ", fileBytes));
     }
     program_->target = target;
     return okStatus();
@@ -98,8 +101,8 @@ class Loader {
     uint16_t major = loadLe<uint16_t>(data_ + kAtMajor), minor = loadLe<uint16_t>(data_ + kAtMinor);
     uint16_t readerMajor = loadLe<uint16_t>(data_ + kAtReaderMajor);
     uint16_t readerMinor = loadLe<uint16_t>(data_ + kAtReaderMinor);
-    std::string own = strCat("this OpenHPU ", HPU_VERSION_STRING, " reads format ", kFormatMajor, ".",
-                             kFormatMinor);
+    std::string own = strCat("this OpenHPU ", HPU_VERSION_STRING, " reads format ", kFormatMajor,
+                             ".", kFormatMinor);
     if (major > kFormatMajor || readerMajor > kFormatMajor ||
         (readerMajor == kFormatMajor && readerMinor > kFormatMinor)) {
       return otherVersion(strCat("was written by a newer OpenHPU in format ", major, ".", minor,
@@ -107,8 +110,8 @@ class Loader {
                                  " or later; ", own, "; update OpenHPU, or with this one"));
     }
     if (major < kFormatMajor) {
-      return otherVersion(strCat("was written by an older OpenHPU in format ", major, ".", minor,
-                                 "; ", own));
+      return otherVersion(
+          strCat("was written by an older OpenHPU in format ", major, ".", minor, "; ", own));
     }
     return okStatus();
   }
@@ -132,7 +135,8 @@ class Loader {
       entries_.push_back(entry);
     }
     if (end != bytes_) {
-      return damaged(strCat("its last section ends at byte ", end, " but the file at byte ", bytes_));
+      return damaged(
+          strCat("its last section ends at byte ", end, " but the file at byte ", bytes_));
     }
     for (SectionId id : kNeeded) {
       if (!find(id)) return damaged(strCat("it has no section '", sectionIdName(id), "'"));
@@ -159,15 +163,16 @@ class Loader {
     if (entry.offset < end || entry.offset - end >= kPageBytes || entry.offset > bytes_ ||
         entry.bytes > bytes_ - entry.offset) {
       return damaged(strCat(nameOf(entry), " with ", entry.bytes, " bytes (entry ", index,
-                            " of the table) does not follow byte ", end,
-                            " or leaves the file of ", bytes_, " bytes"));
+                            " of the table) does not follow byte ", end, " or leaves the file of ",
+                            bytes_, " bytes"));
     }
     uint64_t alignment = isData(entry.id) && entry.bytes ? kPageBytes : 1;
     if (entry.offset % alignment) {
       return damaged(strCat(nameOf(entry), " does not start at a multiple of ", alignment));
     }
     for (uint64_t at = end; at < entry.offset; ++at) {
-      if (data_[at]) return damaged(strCat("padding at byte ", at, " before ", nameOf(entry), " is not 0"));
+      if (data_[at])
+        return damaged(strCat("padding at byte ", at, " before ", nameOf(entry), " is not 0"));
     }
     if (name != "unknown" && find(entry.id)) {
       return damaged(strCat(nameOf(entry), " is there twice"));
@@ -203,7 +208,8 @@ class Loader {
       if (!reader.ok()) return damaged(strCat(nameOf(entry), " ", reader.error()));
       if (reader.remaining()) {
         return damaged(strCat(nameOf(entry), " has ", reader.remaining(),
-                              " bytes after its content, which ends at its byte ", reader.position()));
+                              " bytes after its content, which ends at its byte ",
+                              reader.position()));
       }
     }
     return okStatus();
@@ -214,7 +220,8 @@ class Loader {
     const SectionEntry* constants = find(SectionId::kConstantData);
     for (size_t i = 0; i < tables_.constants.size(); ++i) {
       const StoredConstant& stored = tables_.constants[i];
-      HPU_RETURN_IF_ERROR(checkData(*constants, strCat("constant ", i), stored.dataOffset, stored.bytes));
+      HPU_RETURN_IF_ERROR(
+          checkData(*constants, strCat("constant ", i), stored.dataOffset, stored.bytes));
       program_->constants.push_back({stored.section, stored.offset,
                                      data_ + constants->offset + stored.dataOffset, stored.bytes,
                                      owner_});
@@ -222,13 +229,15 @@ class Loader {
     const SectionEntry* images = find(SectionId::kImageData);
     for (size_t i = 0; i < tables_.images.size(); ++i) {
       StoredImage& stored = tables_.images[i];
-      HPU_RETURN_IF_ERROR(checkData(*images, strCat("kernel image ", i), stored.dataOffset, stored.bytes));
+      HPU_RETURN_IF_ERROR(
+          checkData(*images, strCat("kernel image ", i), stored.dataOffset, stored.bytes));
       if (stored.dataOffset % kPageBytes) {
         return damaged(strCat("kernel image ", i, " at byte ", stored.dataOffset, " of ",
                               nameOf(*images), " does not start at a multiple of ", kPageBytes));
       }
       program_->images.push_back({stored.cpu, std::move(stored.entries),
-                                  data_ + images->offset + stored.dataOffset, stored.bytes, owner_});
+                                  data_ + images->offset + stored.dataOffset, stored.bytes,
+                                  owner_});
     }
     return okStatus();
   }

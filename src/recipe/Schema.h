@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The encoding of every struct of Recipe.h, one function each, for reading and writing alike.
-// The one thing to know: the order of the fields is the format. A released struct never changes; what a
-// later minor version adds goes into a section of its own (docs/recipe-format.md).
+// The one thing to know: the order of the fields is the format. A released struct never changes;
+// what a later minor version adds goes into a section of its own (docs/recipe-format.md).
 #pragma once
 
 #include "recipe/Container.h"
@@ -80,10 +80,17 @@ template <typename Ar>
 void schema(Ar& ar, typename Ar::template Ref<Op> v) {
   ar(v.engine, v.name, v.provenance, v.space);
   switch (v.engine) {
-    case Engine::kMme: ar(v.mme); break;
-    case Engine::kTpc: ar(v.tpc); break;
-    case Engine::kDma: ar(v.dma); break;
-    case Engine::kNic: break;
+    case Engine::kMme:
+      ar(v.mme);
+      break;
+    case Engine::kTpc:
+      ar(v.tpc);
+      break;
+    case Engine::kDma:
+      ar(v.dma);
+      break;
+    case Engine::kNic:
+      break;
   }
 }
 template <typename Ar>
@@ -117,23 +124,34 @@ struct StoredTables {
   std::vector<StoredImage> images;
 };
 
-/// The contents of one metadata section. False when the id is not one of a metadata section (kIr is raw
-/// text).
+/// The contents of one metadata section. False when the id is not one of a metadata section (kIr is
+/// raw text).
 template <typename Ar>
 bool sectionSchema(SectionId id, Ar& ar, typename Ar::template Ref<Program> p,
                    typename Ar::template Ref<StoredTables> tables) {
   switch (id) {
-    case SectionId::kProgram: return ar(p.name, p.producer, p.inputs, p.outputs), true;
-    case SectionId::kMemory: return ar(p.sections), true;
-    case SectionId::kConstants: return ar(tables.constants), true;
-    case SectionId::kKernels: return ar(p.kernels), true;
-    case SectionId::kImages: return ar(tables.images), true;
-    case SectionId::kOps: return ar(p.ops), true;
-    case SectionId::kBundles: return ar(p.bundles, p.hostOrder), true;
-    case SectionId::kQueues: return ar(p.numSignals, p.queues), true;
-    case SectionId::kSources: return ar(p.sourceNodes), true;
-    case SectionId::kEstimates: return ar(p.estimates), true;
-    default: return false;
+    case SectionId::kProgram:
+      return ar(p.name, p.producer, p.inputs, p.outputs), true;
+    case SectionId::kMemory:
+      return ar(p.sections), true;
+    case SectionId::kConstants:
+      return ar(tables.constants), true;
+    case SectionId::kKernels:
+      return ar(p.kernels), true;
+    case SectionId::kImages:
+      return ar(tables.images), true;
+    case SectionId::kOps:
+      return ar(p.ops), true;
+    case SectionId::kBundles:
+      return ar(p.bundles, p.hostOrder), true;
+    case SectionId::kQueues:
+      return ar(p.numSignals, p.queues), true;
+    case SectionId::kSources:
+      return ar(p.sourceNodes), true;
+    case SectionId::kEstimates:
+      return ar(p.estimates), true;
+    default:
+      return false;
   }
 }
 

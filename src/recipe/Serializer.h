@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Little-endian archives: the same schema function writes a struct through ByteWriter and reads it
 // through ByteReader, so each struct's encoding is described once (Schema.h).
-// The one thing to know: a ByteReader never reads beyond its bytes and never allocates more elements than
-// the remaining bytes can hold; after the first failure it yields zeros and keeps that first error.
+// The one thing to know: a ByteReader never reads beyond its bytes and never allocates more
+// elements than the remaining bytes can hold; after the first failure it yields zeros and keeps
+// that first error.
 #pragma once
 
 #include <bit>

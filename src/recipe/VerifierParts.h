@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of verifyProgram, in the order in which they must run: each relies on what those before it
-// have proved.
+// The steps of verifyProgram, in the order in which they must run: each relies on what those before
+// it have proved.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ Status verifyOps(const Program& program);
 /// Bundles, hostOrder, commands' boxes and rings.
 Status verifyCommands(const Program& program);
 
-/// The shape algebra of an MME op whose operands' sizes are all > 0 and whose product of sizes is bounded.
+/// The shape algebra of an MME op whose operands' sizes are all > 0 and whose product of sizes is
+/// bounded.
 Status verifyMmeShapes(const Op& op, const std::string& where);
 
 /// Bytes of a section that operands may touch: for an input or output, those of its tensor.

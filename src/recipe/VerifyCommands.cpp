@@ -5,6 +5,7 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "recipe/BoxCover.h"
+#include "recipe/CommandAccess.h"
 #include "recipe/QueueOrder.h"
 #include "recipe/VerifierParts.h"
 
@@ -14,25 +15,13 @@ using base::strCat;
 
 namespace {
 
+/// A scheduler may give each engine a signal whether it is raised or not.
+constexpr uint64_t kSpareSignals = 64;
+
 std::string pointText(std::span<const int64_t> point) {
   std::string text = "(";
   for (size_t d = 0; d < point.size(); ++d) text += strCat(d ? ", " : "", point[d]);
   return text + ")";
-}
-
-std::vector<const Operand*> operandsOf(const Op& op) {
-  std::vector<const Operand*> operands;
-  switch (op.engine) {
-    case Engine::kMme: return {&op.mme.a, &op.mme.b, &op.mme.c};
-    case Engine::kDma:
-      if (!op.dma.fill) operands.push_back(&op.dma.src);
-      operands.push_back(&op.dma.dst);
-      return operands;
-    default:
-      for (const Operand& operand : op.tpc.inputs) operands.push_back(&operand);
-      for (const Operand& operand : op.tpc.outputs) operands.push_back(&operand);
-      return operands;
-  }
 }
 
 class CommandVerifier {
@@ -55,8 +44,8 @@ class CommandVerifier {
     for (uint32_t i = 0; i < program_.bundles.size(); ++i) {
       const Bundle& bundle = program_.bundles[i];
       if (bundle.ops.empty() || bundle.slices == 0) {
-        return dataLoss(strCat(bundleText(i), " has ", bundle.ops.size(), " ops and ", bundle.slices,
-                               " slices"));
+        return dataLoss(strCat(bundleText(i), " has ", bundle.ops.size(), " ops and ",
+                               bundle.slices, " slices"));
       }
       for (uint32_t op : bundle.ops) {
         if (op >= program_.ops.size()) {
@@ -64,8 +53,8 @@ class CommandVerifier {
                                  program_.ops.size()));
         }
         if (bundleOf_[op] != kNone) {
-          return dataLoss(strCat(opText(program_, op), " is twice in bundles: in ", bundleOf_[op],
-                                 " and ", i));
+          return dataLoss(
+              strCat(opText(program_, op), " is twice in bundles: in ", bundleOf_[op], " and ", i));
         }
         bundleOf_[op] = i;
       }
@@ -98,7 +87,8 @@ class CommandVerifier {
       for (uint32_t op : program_.bundles[bundle].ops) {
         if (i == order.size() || order[i] != op) {
           return dataLoss(strCat("hostOrder[", i, "] should be op ", op, ": the ops of ",
-                                 bundleText(bundle), " must stand together, in the bundle's order"));
+                                 bundleText(bundle),
+                                 " must stand together, in the bundle's order"));
         }
         ++i;
       }
@@ -110,8 +100,8 @@ class CommandVerifier {
     for (uint32_t q = 0; q < program_.queues.size(); ++q) {
       const Queue& queue = program_.queues[q];
       if (queue.engine >= Engine::kNic) {
-        return dataLoss(strCat("queue ", q, " is of engine ", queue.engine,
-                               ", which runs no recipe commands"));
+        return dataLoss(
+            strCat("queue ", q, " is of engine ", queue.engine, ", which runs no recipe commands"));
       }
       for (uint32_t c = 0; c < queue.commands.size(); ++c) {
         HPU_RETURN_IF_ERROR(verifyCommand(q, c));
@@ -124,8 +114,8 @@ class CommandVerifier {
       size_t commands = 0;
       for (uint32_t op : program_.bundles[i].ops) commands += commandsOf_[op].size();
       if (program_.bundles[i].slices > commands) {
-        return dataLoss(strCat(bundleText(i), " has ", program_.bundles[i].slices, " slices, but only ",
-                               commands, " commands"));
+        return dataLoss(strCat(bundleText(i), " has ", program_.bundles[i].slices,
+                               " slices, but only ", commands, " commands"));
       }
     }
     return okStatus();
@@ -135,8 +125,8 @@ class CommandVerifier {
     const Command& command = program_.queues[q].commands[c];
     auto where = [&] { return commandText(program_, q, c); };
     if (command.op >= program_.ops.size()) {
-      return dataLoss(strCat(where(), " runs op ", command.op, ", but the program has ",
-                             program_.ops.size()));
+      return dataLoss(
+          strCat(where(), " runs op ", command.op, ", but the program has ", program_.ops.size()));
     }
     const Op& op = program_.ops[command.op];
     if (op.engine != program_.queues[q].engine) {
@@ -149,8 +139,9 @@ class CommandVerifier {
                              idText(bundleOf_[command.op])));
     }
     if (command.bundle != kNone && command.slice >= program_.bundles[command.bundle].slices) {
-      return dataLoss(strCat(where(), " is slice ", command.slice, " of ", bundleText(command.bundle),
-                             ", which has ", program_.bundles[command.bundle].slices));
+      return dataLoss(strCat(where(), " is slice ", command.slice, " of ",
+                             bundleText(command.bundle), ", which has ",
+                             program_.bundles[command.bundle].slices));
     }
     const size_t rank = op.space.size();
     if (command.lo.size() != rank || command.hi.size() != rank) {
@@ -167,8 +158,8 @@ class CommandVerifier {
       }
       bool split = command.lo[d] != 0 || command.hi[d] != op.space[d];
       if (split && (whole >> d & 1)) {
-        return dataLoss(strCat(where(), " splits dimension ", d, " of ", opText(program_, command.op),
-                               ", which its kernel needs whole"));
+        return dataLoss(strCat(where(), " splits dimension ", d, " of ",
+                               opText(program_, command.op), ", which its kernel needs whole"));
       }
     }
     return okStatus();
@@ -190,8 +181,8 @@ class CommandVerifier {
         return dataLoss(strCat("the ", numBoxes, " commands of ", opText(program_, i),
                                " split its index space too irregularly to be checked"));
       }
-      return dataLoss(strCat("the ", numBoxes, " commands of ", opText(program_, i), " compute point ",
-                             pointText({result.point.data(), space.size()}),
+      return dataLoss(strCat("the ", numBoxes, " commands of ", opText(program_, i),
+                             " compute point ", pointText({result.point.data(), space.size()}),
                              result.cover == Cover::kGap ? " not at all" : " more than once"));
     }
     return okStatus();
@@ -207,8 +198,11 @@ class CommandVerifier {
 
   Status verifyRings() {
     std::vector<RingUse> uses;
+    std::vector<const Operand*> operands;
     for (uint32_t i = 0; i < program_.ops.size(); ++i) {
-      for (const Operand* operand : operandsOf(program_.ops[i])) {
+      operands.clear();
+      appendOperands(program_.ops[i], operands, operands);
+      for (const Operand* operand : operands) {
         if (operand->ring.slots == 0) continue;
         if (bundleOf_[i] == kNone) {
           return dataLoss(strCat(opText(program_, i), " uses the ring at byte ", operand->offset,
@@ -253,8 +247,8 @@ class CommandVerifier {
     const Ring &x = a.operand->ring, &y = b.operand->ring;
     auto refuse = [&](const std::string& what) {
       return dataLoss(strCat(opText(program_, a.op), " and ", opText(program_, b.op),
-                             " share the ring at byte ", a.offset, " of section ", a.section, " but ",
-                             what));
+                             " share the ring at byte ", a.offset, " of section ", a.section,
+                             " but ", what));
     };
     if (x.slots != y.slots || x.slotBytes != y.slotBytes) {
       return refuse(strCat("see ", x.slots, " slots of ", x.slotBytes, " and ", y.slots, " of ",
@@ -278,8 +272,8 @@ class CommandVerifier {
   }
 
   Status verifySignals() {
-    // More signals than commands could never be raised, and would only cost memory.
-    if (program_.numSignals > numCommands_) {
+    // Signals that no command raises are harmless, but a huge number of them would cost memory.
+    if (program_.numSignals > numCommands_ + kSpareSignals) {
       return dataLoss(strCat("the program has ", program_.numSignals, " signals, but only ",
                              numCommands_, " commands to raise them"));
     }
@@ -314,7 +308,9 @@ class CommandVerifier {
     return okStatus();
   }
 
-  const Command& at(CommandRef ref) const { return program_.queues[ref.queue].commands[ref.command]; }
+  const Command& at(CommandRef ref) const {
+    return program_.queues[ref.queue].commands[ref.command];
+  }
   std::string bundleText(uint32_t bundle) const {
     return strCat("bundle ", bundle, " '", program_.bundles[bundle].name, "'");
   }
@@ -329,6 +325,8 @@ class CommandVerifier {
 
 }  // namespace
 
-Status verifyCommands(const Program& program) { return CommandVerifier(program).run(); }
+Status verifyCommands(const Program& program) {
+  return CommandVerifier(program).run();
+}
 
 }  // namespace hpu::recipe

@@ -42,7 +42,8 @@ uint64_t usableBytes(const Program& program, const Section& section) {
 
 namespace {
 
-/// Static shape, known type, bytes in bounds. Dimensions of 0 are allowed: such a tensor has no bytes.
+/// Static shape, known type, bytes in bounds. Dimensions of 0 are allowed: such a tensor has no
+/// bytes.
 Status verifySignature(const std::vector<TensorInfo>& tensors, std::string_view what) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const TensorType& type = tensors[i].type;
@@ -82,7 +83,8 @@ Status verifySections(const Program& program) {
     bool input = section.kind == SectionKind::kInput;
     if (!input && section.kind != SectionKind::kOutput) {
       if (section.binding != kNone) {
-        return dataLoss(strCat("section ", i, " is neither input nor output but is bound to tensor ",
+        return dataLoss(strCat("section ", i,
+                               " is neither input nor output but is bound to tensor ",
                                section.binding));
       }
       continue;
@@ -95,14 +97,15 @@ Status verifySections(const Program& program) {
                              ", but the program has ", tensors.size()));
     }
     if (use[section.binding] != kNone) {
-      return dataLoss(strCat("sections ", use[section.binding], " and ", i, " are both bound to ", what,
-                             " ", section.binding));
+      return dataLoss(strCat("sections ", use[section.binding], " and ", i, " are both bound to ",
+                             what, " ", section.binding));
     }
     use[section.binding] = i;
     auto needed = static_cast<uint64_t>(tensors[section.binding].type.bytes());
     if (section.bytes < needed) {
       return dataLoss(strCat("section ", i, " has ", section.bytes, " bytes, but its ", what, " ",
-                             section.binding, " '", tensors[section.binding].name, "' needs ", needed));
+                             section.binding, " '", tensors[section.binding].name, "' needs ",
+                             needed));
     }
   }
   for (size_t i = 0; i < outputUse.size(); ++i) {
@@ -112,8 +115,8 @@ Status verifySections(const Program& program) {
   }
   auto sramBytes = static_cast<uint64_t>(arch::targetDesc(program.target).sramBytes);
   if (sram > sramBytes) {
-    return dataLoss(strCat("the SRAM sections have ", sram, " bytes, but ", targetName(program.target),
-                           " has ", sramBytes));
+    return dataLoss(strCat("the SRAM sections have ", sram, " bytes, but ",
+                           targetName(program.target), " has ", sramBytes));
   }
   return okStatus();
 }
@@ -172,14 +175,15 @@ Status verifyKernels(const Program& program) {
   for (size_t i = 0; i < program.kernels.size(); ++i) {
     const Kernel& kernel = program.kernels[i];
     std::string where = strCat("kernel ", i, " '", kernel.name, "'");
-    for (double cost : {kernel.cost.loads, kernel.cost.stores, kernel.cost.vectorOps,
-                        kernel.cost.scalarOps}) {
+    for (double cost :
+         {kernel.cost.loads, kernel.cost.stores, kernel.cost.vectorOps, kernel.cost.scalarOps}) {
       if (!std::isfinite(cost) || cost < 0) {
         return dataLoss(where + " has a cost that is negative or not a finite number");
       }
     }
     if (kernel.rank > kMaxRank) {
-      return dataLoss(strCat(where, " has an index space of rank ", kernel.rank, ", beyond ", kMaxRank));
+      return dataLoss(
+          strCat(where, " has an index space of rank ", kernel.rank, ", beyond ", kMaxRank));
     }
     if (kernel.wholeDims >> kernel.rank) {
       return dataLoss(strCat(where, " keeps dimensions whole (mask ", kernel.wholeDims,
@@ -191,7 +195,8 @@ Status verifyKernels(const Program& program) {
     }
   }
   if (!program.kernels.empty() && program.images.empty()) {
-    return dataLoss(strCat("the program has ", program.kernels.size(), " kernels but no kernel image"));
+    return dataLoss(
+        strCat("the program has ", program.kernels.size(), " kernels but no kernel image"));
   }
   uint32_t seen = 0;
   for (size_t i = 0; i < program.images.size(); ++i) {

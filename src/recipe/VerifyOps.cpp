@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "arch/TargetDesc.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "recipe/PackedWeights.h"
@@ -61,19 +62,23 @@ class OpVerifier {
       }
     }
     if (op.space.size() > kMaxRank) {
-      return dataLoss(strCat(where_, " has an index space of rank ", op.space.size(), ", beyond ",
-                             kMaxRank));
+      return dataLoss(
+          strCat(where_, " has an index space of rank ", op.space.size(), ", beyond ", kMaxRank));
     }
     if (boundedProduct(op.space, kMaxPoints) < 0) {
       return dataLoss(strCat(where_, " has the index space ", shapeToString(op.space),
                              ", with a size < 1 or more than 2^48 points"));
     }
     switch (op.engine) {
-      case Engine::kMme: return verifyMme(op);
-      case Engine::kTpc: return verifyTpc(op);
-      case Engine::kDma: return verifyDma(op);
+      case Engine::kMme:
+        return verifyMme(op);
+      case Engine::kTpc:
+        return verifyTpc(op);
+      case Engine::kDma:
+        return verifyDma(op);
       default:
-        return dataLoss(strCat(where_, " runs on engine ", op.engine, ", which takes no recipe ops"));
+        return dataLoss(
+            strCat(where_, " runs on engine ", op.engine, ", which takes no recipe ops"));
     }
   }
 
@@ -91,7 +96,9 @@ class OpVerifier {
       HPU_RETURN_IF_ERROR(verifyOperand(mme.b, "b", Access::kRead));
     }
     HPU_RETURN_IF_ERROR(verifyMmeShapes(op, where_));
-    auto multiplies = [](ElementType t) { return t == ElementType::kF32 || t == ElementType::kBF16; };
+    auto multiplies = [](ElementType t) {
+      return t == ElementType::kF32 || t == ElementType::kBF16;
+    };
     if (!multiplies(mme.a.type) || mme.b.type != mme.a.type || !multiplies(mme.c.type)) {
       return dataLoss(strCat(where_, " multiplies ", elementTypeName(mme.a.type), " by ",
                              elementTypeName(mme.b.type), " into ", elementTypeName(mme.c.type),
@@ -133,11 +140,13 @@ class OpVerifier {
     };
     if (mme.a.ring.slots) {
       uint32_t dim = mme.a.ring.dim;
-      bool pointwise = !gemm && dim >= 2 && mme.strides[dim - 2] == 1 && mme.padBegin[dim - 2] == 0 &&
-                       mme.padEnd[dim - 2] == 0 && mme.b.sizes[dim] == 1;
+      bool pointwise = !gemm && dim >= 2 && mme.strides[dim - 2] == 1 &&
+                       mme.padBegin[dim - 2] == 0 && mme.padEnd[dim - 2] == 0 &&
+                       mme.b.sizes[dim] == 1;
       if (gemm ? dim == rank - 1 : dim != 0 && !pointwise) return refuse("a", dim);
     }
-    if (mme.b.ring.slots && (!gemm || mme.b.ring.dim == rank - 2)) return refuse("b", mme.b.ring.dim);
+    if (mme.b.ring.slots && (!gemm || mme.b.ring.dim == rank - 2))
+      return refuse("b", mme.b.ring.dim);
     return okStatus();
   }
 
@@ -155,8 +164,9 @@ class OpVerifier {
     }
     if (tpc.outputs.empty()) return dataLoss(where_ + " has no output");
     if (kernel.rank != op.space.size()) {
-      return dataLoss(strCat(where_, " has an index space of rank ", op.space.size(), ", but its kernel ",
-                             tpc.kernel, " '", kernel.name, "' has one of rank ", kernel.rank));
+      return dataLoss(strCat(where_, " has an index space of rank ", op.space.size(),
+                             ", but its kernel ", tpc.kernel, " '", kernel.name,
+                             "' has one of rank ", kernel.rank));
     }
     for (size_t i = 0; i < tpc.inputs.size(); ++i) {
       std::string name = strCat("input ", i);
@@ -174,13 +184,18 @@ class OpVerifier {
   Status verifyTpcRing(const Op& op, const Operand& operand, std::string_view name) {
     if (!operand.ring.slots) return okStatus();
     uint32_t dim = operand.ring.dim;
-    if (operand.sizes.size() == op.space.size() && operand.sizes[dim] == op.space[dim]) return okStatus();
+    if (operand.sizes.size() == op.space.size() && operand.sizes[dim] == op.space[dim])
+      return okStatus();
     return dataLoss(strCat(where_, " operand ", name, " is a ring along dimension ", dim,
                            ", which is not a dimension of the op's index space"));
   }
 
   Status verifyDma(const Op& op) {
     const DmaDesc& dma = op.dma;
+    if (arch::targetDesc(program_.target).numDmas == 0) {
+      return dataLoss(strCat(where_, " is a DMA copy, but ", targetName(program_.target),
+                             " has no DMA for compiled programs; copies are TPC kernels there"));
+    }
     HPU_RETURN_IF_ERROR(verifyOperand(dma.dst, "dst", Access::kWrite));
     HPU_RETURN_IF_ERROR(spaceEquals(op, dma.dst, "operand dst"));
     if (dma.fill) {
@@ -194,16 +209,16 @@ class OpVerifier {
     HPU_RETURN_IF_ERROR(verifyOperand(dma.src, "src", Access::kRead));
     if (dma.src.sizes != dma.dst.sizes || dma.src.type != dma.dst.type) {
       return dataLoss(strCat(where_, " copies ", shapeToString(dma.src.sizes), "x",
-                             elementTypeName(dma.src.type), " to ", shapeToString(dma.dst.sizes), "x",
-                             elementTypeName(dma.dst.type)));
+                             elementTypeName(dma.src.type), " to ", shapeToString(dma.dst.sizes),
+                             "x", elementTypeName(dma.dst.type)));
     }
     return okStatus();
   }
 
   Status spaceEquals(const Op& op, const Operand& operand, std::string_view name) {
     if (operand.sizes == op.space) return okStatus();
-    return dataLoss(strCat(where_, " has the index space ", shapeToString(op.space), ", but its ", name,
-                           " has the sizes ", shapeToString(operand.sizes)));
+    return dataLoss(strCat(where_, " has the index space ", shapeToString(op.space), ", but its ",
+                           name, " has the sizes ", shapeToString(operand.sizes)));
   }
 
   Status verifyShape(const Operand& operand, std::string_view name, bool needStrides) {
@@ -212,16 +227,17 @@ class OpVerifier {
                              ", but the program has ", program_.sections.size()));
     }
     if (elementSize(operand.type) == 0) {
-      return dataLoss(strCat(where_, " operand ", name, " has the invalid element type ", operand.type));
+      return dataLoss(
+          strCat(where_, " operand ", name, " has the invalid element type ", operand.type));
     }
     if (operand.sizes.size() > kMaxRank || boundedProduct(operand.sizes, kMaxPoints) < 0) {
-      return dataLoss(strCat(where_, " operand ", name, " has the sizes ", shapeToString(operand.sizes),
-                             ", of rank beyond ", kMaxRank,
+      return dataLoss(strCat(where_, " operand ", name, " has the sizes ",
+                             shapeToString(operand.sizes), ", of rank beyond ", kMaxRank,
                              ", with a size < 1 or more than 2^48 elements"));
     }
     if (needStrides && operand.strides.size() != operand.sizes.size()) {
-      return dataLoss(strCat(where_, " operand ", name, " has ", operand.sizes.size(), " sizes but ",
-                             operand.strides.size(), " strides"));
+      return dataLoss(strCat(where_, " operand ", name, " has ", operand.sizes.size(),
+                             " sizes but ", operand.strides.size(), " strides"));
     }
     for (size_t d = 0; d < operand.strides.size(); ++d) {
       if (operand.strides[d] < 0 && needStrides) {
@@ -231,7 +247,8 @@ class OpVerifier {
     }
     if (operand.offset % static_cast<uint64_t>(elementSize(operand.type))) {
       return dataLoss(strCat(where_, " operand ", name, " at byte ", operand.offset,
-                             " is not aligned to its ", elementTypeName(operand.type), " elements"));
+                             " is not aligned to its ", elementTypeName(operand.type),
+                             " elements"));
     }
     return okStatus();
   }
@@ -240,8 +257,9 @@ class OpVerifier {
     HPU_RETURN_IF_ERROR(verifyShape(operand, name, /*needStrides=*/true));
     SectionKind kind = program_.sections[operand.section].kind;
     if (access == Access::kWrite && (kind == SectionKind::kConst || kind == SectionKind::kInput)) {
-      return dataLoss(strCat(where_, " operand ", name, " is written, but section ", operand.section,
-                             " is ", kind == SectionKind::kConst ? "constant" : "an input"));
+      return dataLoss(strCat(where_, " operand ", name, " is written, but section ",
+                             operand.section, " is ",
+                             kind == SectionKind::kConst ? "constant" : "an input"));
     }
     if (access == Access::kWrite) HPU_RETURN_IF_ERROR(verifyInjective(operand, name));
     HPU_RETURN_IF_ERROR(verifyRing(operand, name));
@@ -260,15 +278,15 @@ class OpVerifier {
     }
     if (ring.dim >= operand.sizes.size() || ring.slotBytes == 0 ||
         ring.slotBytes % static_cast<uint64_t>(elementSize(operand.type))) {
-      return dataLoss(strCat(where_, " operand ", name, " is a ring along dimension ", ring.dim, " of ",
-                             operand.sizes.size(), " with slots of ", ring.slotBytes,
+      return dataLoss(strCat(where_, " operand ", name, " is a ring along dimension ", ring.dim,
+                             " of ", operand.sizes.size(), " with slots of ", ring.slotBytes,
                              " bytes, which do not hold whole elements"));
     }
     return okStatus();
   }
 
-  /// No two points of an output are one element: sorted by stride, each dimension steps over all of the
-  /// smaller ones.
+  /// No two points of an output are one element: sorted by stride, each dimension steps over all of
+  /// the smaller ones.
   Status verifyInjective(const Operand& operand, std::string_view name) {
     struct Dim {
       int64_t stride, size;
@@ -285,8 +303,8 @@ class OpVerifier {
     for (size_t d = 0; d < rank; ++d) {
       int64_t step = 0;
       if (dims[d].stride <= reach) {
-        return dataLoss(strCat(where_, " operand ", name, " is written, but its stride ", dims[d].stride,
-                               " makes points overlap"));
+        return dataLoss(strCat(where_, " operand ", name, " is written, but its stride ",
+                               dims[d].stride, " makes points overlap"));
       }
       if (__builtin_mul_overflow(dims[d].stride, dims[d].size - 1, &step) ||
           __builtin_add_overflow(reach, step, &reach)) {
@@ -301,17 +319,19 @@ class OpVerifier {
     uint64_t usable = usableBytes(program_, section), end = 0;
     bool overflow = __builtin_add_overflow(operand.offset, bytes, &end);
     if (overflow || end > usable) {
-      return dataLoss(strCat(where_, " operand ", name, " ends at byte ",
-                             overflow || bytes == UINT64_MAX ? "2^64 or later" : std::to_string(end),
-                             " of section ", operand.section, ", which has ", usable));
+      return dataLoss(
+          strCat(where_, " operand ", name, " ends at byte ",
+                 overflow || bytes == UINT64_MAX ? "2^64 or later" : std::to_string(end),
+                 " of section ", operand.section, ", which has ", usable));
     }
     if (section.kind != SectionKind::kConst) return okStatus();
     const std::vector<Range>& ranges = filled_[operand.section];
     auto after = std::upper_bound(ranges.begin(), ranges.end(), operand.offset,
                                   [](uint64_t offset, const Range& r) { return offset < r.begin; });
     if (after == ranges.begin() || end > std::prev(after)->end) {
-      return dataLoss(strCat(where_, " operand ", name, " reads bytes ", operand.offset, " to ", end - 1,
-                             " of section ", operand.section, ", which no constant fills"));
+      return dataLoss(strCat(where_, " operand ", name, " reads bytes ", operand.offset, " to ",
+                             end - 1, " of section ", operand.section,
+                             ", which no constant fills"));
     }
     return okStatus();
   }
@@ -323,6 +343,8 @@ class OpVerifier {
 
 }  // namespace
 
-Status verifyOps(const Program& program) { return OpVerifier(program).run(); }
+Status verifyOps(const Program& program) {
+  return OpVerifier(program).run();
+}
 
 }  // namespace hpu::recipe

@@ -32,8 +32,8 @@ std::vector<base::CpuLevel> levels() {
 
 std::vector<float> sampleValues() {
   std::vector<float> values = denseSample(2'000'003);
-  for (const testing::Format& format : {testing::kBf16, testing::kF16, testing::kE4M3Fn,
-                                        testing::kE4M3Ieee, testing::kE5M2}) {
+  for (const testing::Format& format :
+       {testing::kBf16, testing::kF16, testing::kE4M3Fn, testing::kE4M3Ieee, testing::kE5M2}) {
     std::vector<float> more = Oracle(format).boundaries();
     values.insert(values.end(), more.begin(), more.end());
   }
@@ -70,7 +70,8 @@ void expectAllSame(const ConvertKernels& k, const std::vector<float>& values) {
         [&](uint8_t c) { return fp8ToF32(format, c); });
     for (Overflow overflow : kOverflows) {
       expectSame<float, uint8_t>(
-          values, [&](const float* s, uint8_t* d, size_t n) { k.f32ToFp8(format, s, d, n, overflow); },
+          values,
+          [&](const float* s, uint8_t* d, size_t n) { k.f32ToFp8(format, s, d, n, overflow); },
           [&](float v) { return f32ToFp8(format, v, overflow); });
     }
   }
@@ -104,7 +105,8 @@ TEST(Convert, EveryLengthAndAlignmentConvertsExactlyItsElements) {
       std::vector<float> src(count + 1);
       for (size_t i = 0; i <= count; ++i) src[i] = static_cast<float>(i) * 0.37f - 9;
       std::vector<uint8_t> raw(2 * count + 3, 0xab);
-      auto* halves = reinterpret_cast<uint16_t*>(raw.data());  // A vector's memory is aligned for it.
+      auto* halves =
+          reinterpret_cast<uint16_t*>(raw.data());  // A vector's memory is aligned for it.
       k.f32ToBf16(src.data() + 1, halves, count);
       std::vector<float> back(count + 1, -1.0f);
       k.bf16ToF32(halves, back.data() + 1, count);

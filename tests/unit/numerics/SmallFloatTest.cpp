@@ -13,8 +13,12 @@ using testing::Format;
 using testing::Oracle;
 using testing::valueOf;
 
-uint32_t bitsOf(float value) { return std::bit_cast<uint32_t>(value); }
-bool isNanBits(uint32_t bits) { return (bits & 0x7fffffff) > 0x7f800000; }
+uint32_t bitsOf(float value) {
+  return std::bit_cast<uint32_t>(value);
+}
+bool isNanBits(uint32_t bits) {
+  return (bits & 0x7fffffff) > 0x7f800000;
+}
 
 /// Every code decodes to the formula's value, its infinity or a NaN, with its sign.
 void checkDecode(const Format& f, auto decode) {
@@ -46,7 +50,8 @@ void checkEncode(const Format& f, auto encode, bool saturate) {
       ASSERT_GT(code, f.hasInfinity ? f.infinity : f.maxFinite) << std::hex << bitsOf(value);
       continue;
     }
-    uint32_t expected = std::isinf(value) ? Oracle::kOverflow : oracle.round(std::fabs(double{value}));
+    uint32_t expected =
+        std::isinf(value) ? Oracle::kOverflow : oracle.round(std::fabs(double{value}));
     if (expected == Oracle::kOverflow) {
       expected = saturate ? f.maxFinite : f.hasInfinity ? f.infinity : f.maxFinite + 1;
     }
@@ -72,14 +77,16 @@ TEST(Fp16, EncodesToTheNearestTiesToEven) {
 }
 TEST(Fp8, EveryCodeDecodesToItsValue) {
   for (auto [format, parameters] : kFp8) {
-    checkDecode(parameters, [f = format](uint32_t c) { return fp8ToF32(f, static_cast<uint8_t>(c)); });
+    checkDecode(parameters,
+                [f = format](uint32_t c) { return fp8ToF32(f, static_cast<uint8_t>(c)); });
   }
 }
 TEST(Fp8, EncodesToTheNearestTiesToEven) {
   for (auto [format, parameters] : kFp8) {
     for (Overflow overflow : {Overflow::kIeee, Overflow::kSaturate}) {
-      checkEncode(parameters, [&, f = format](float v) { return uint32_t{f32ToFp8(f, v, overflow)}; },
-                  overflow == Overflow::kSaturate);
+      checkEncode(
+          parameters, [&, f = format](float v) { return uint32_t{f32ToFp8(f, v, overflow)}; },
+          overflow == Overflow::kSaturate);
     }
   }
 }

@@ -16,7 +16,8 @@ Box box(std::vector<int64_t> lo, std::vector<int64_t> hi) {
 }
 
 /// Counts how often each point of a small 3-D space is covered.
-Cover bruteForce(const std::vector<int64_t>& space, const std::vector<Box>& boxes, auto&& firstBad) {
+Cover bruteForce(const std::vector<int64_t>& space, const std::vector<Box>& boxes,
+                 auto&& firstBad) {
   Cover cover = Cover::kExact;
   for (int64_t x = 0; x < space[0]; ++x) {
     for (int64_t y = 0; y < space[1]; ++y) {

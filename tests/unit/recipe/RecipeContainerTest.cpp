@@ -20,8 +20,8 @@ namespace {
 using base::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::sampleProgram;
 using testing::samePrograms;
+using testing::sampleProgram;
 
 StatusOr<std::shared_ptr<const Program>> read(const std::vector<uint8_t>& bytes) {
   return readRecipe(bytes.data(), bytes.size(), nullptr, "test.recipe");
@@ -68,15 +68,20 @@ TEST(RecipeContainer, ReadsBackTheProgramThatWasWritten) {
 }
 
 TEST(RecipeContainer, SamenessOfProgramsSeesEveryPart) {
-  // The comparison above must not pass by ignoring fields: encoded bytes are the independent witness.
+  // The comparison above must not pass by ignoring fields: encoded bytes are the independent
+  // witness.
   auto encode = [](const Program& p) { return joinRecipe(std::move(*encodeProgram(p))); };
   Program base = sampleProgram();
   std::vector<void (*)(Program&)> changes = {
-      [](Program& p) { p.ops[0].mme.padEnd[1] = 2; },  [](Program& p) { p.ops[1].provenance[1] = 0; },
-      [](Program& p) { p.ops[2].dma.src.offset = 4; }, [](Program& p) { p.ops[4].dma.fillPattern = 7; },
+      [](Program& p) { p.ops[0].mme.padEnd[1] = 2; },
+      [](Program& p) { p.ops[1].provenance[1] = 0; },
+      [](Program& p) { p.ops[2].dma.src.offset = 4; },
+      [](Program& p) { p.ops[4].dma.fillPattern = 7; },
       [](Program& p) { p.queues[0].commands[2].waits[0].value = 9; },
-      [](Program& p) { p.estimates.sramPeakBytes++; }, [](Program& p) { p.kernels[1].wholeDims = 1; },
-      [](Program& p) { p.images[1].entries[0]++; },    [](Program& p) { p.ir += " "; },
+      [](Program& p) { p.estimates.sramPeakBytes++; },
+      [](Program& p) { p.kernels[1].wholeDims = 1; },
+      [](Program& p) { p.images[1].entries[0]++; },
+      [](Program& p) { p.ir += " "; },
       [](Program& p) { p.sourceNodes[0].op = "Conv2"; }};
   for (auto change : changes) {
     Program changed = base;
@@ -86,7 +91,9 @@ TEST(RecipeContainer, SamenessOfProgramsSeesEveryPart) {
   }
 }
 
-TEST(RecipeContainer, EqualProgramsGiveEqualBytes) { EXPECT_EQ(sampleBytes(), sampleBytes()); }
+TEST(RecipeContainer, EqualProgramsGiveEqualBytes) {
+  EXPECT_EQ(sampleBytes(), sampleBytes());
+}
 
 TEST(RecipeContainer, AProgramWithoutConstantsKernelsOrIrIsReadBack) {
   Program program;
@@ -140,10 +147,12 @@ TEST(RecipeContainer, AMissingFileIsNotFoundAndNamed) {
 
 TEST(RecipeContainer, AnotherKindOfFileIsSaidToBeOne) {
   std::string text = "#!/bin/sh\necho this is no recipe\n";
-  auto program = readRecipe(reinterpret_cast<const uint8_t*>(text.data()), text.size(), nullptr, "x.sh");
+  auto program =
+      readRecipe(reinterpret_cast<const uint8_t*>(text.data()), text.size(), nullptr, "x.sh");
   ASSERT_FALSE(program.ok());
   EXPECT_EQ(program.status().code(), StatusCode::kDataLoss);
-  EXPECT_THAT(program.status().message(), AllOf(HasSubstr("x.sh"), HasSubstr("another kind of file")));
+  EXPECT_THAT(program.status().message(),
+              AllOf(HasSubstr("x.sh"), HasSubstr("another kind of file")));
 }
 
 TEST(RecipeContainer, DamageNamesTheSectionAndTheCommandThatMendsIt) {
@@ -208,7 +217,8 @@ TEST(RecipeContainer, AnUnknownSectionIsSkippedWhenOptionalAndRefusedWhenRequire
   auto refused = read(edited(sampleBytes(), rename(kRequired)));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(refused.status().message(), AllOf(HasSubstr("section 77"), HasSubstr("update OpenHPU")));
+  EXPECT_THAT(refused.status().message(),
+              AllOf(HasSubstr("section 77"), HasSubstr("update OpenHPU")));
 }
 
 TEST(RecipeContainer, AMissingSectionIsNamed) {
