@@ -5,6 +5,7 @@
 #include "base/Hash.h"
 #include "recipe/LittleEndian.h"
 #include "recipe/Schema.h"
+#include "recipe/SectionHash.h"
 
 namespace hpu::recipe {
 
@@ -44,12 +45,12 @@ struct DataSection {
   }
   uint64_t hash() const {
     static constexpr uint8_t kZeros[kPageBytes] = {};
-    base::Hasher hasher;
+    SectionHasher hasher;
     for (const auto& piece : pieces) {
       hasher.update(kZeros, piece.paddingBefore);
       hasher.update(piece.data, piece.bytes);
     }
-    return hasher.digest64();
+    return hasher.digest();
   }
 };
 
@@ -130,7 +131,7 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
 
   auto finish = [&](SectionId id, uint32_t flags, uint64_t offset) {
     uint64_t bytes = head.size() - offset;
-    entries.push_back({id, flags, offset, bytes, base::hash64(head.data() + offset, bytes)});
+    entries.push_back({id, flags, offset, bytes, sectionHash(head.data() + offset, bytes)});
     head.resize(alignUp(head.size(), kMetadataAlignment));
   };
   for (const SectionSpec& spec : kMetadata) {
@@ -207,7 +208,7 @@ Status resealRecipe(std::vector<uint8_t>& file) {
     uint8_t* at = file.data() + kHeaderBytes + i * kEntryBytes;
     SectionEntry entry = readEntry(at);
     if (entry.offset > file.size() || entry.bytes > file.size() - entry.offset) continue;
-    entry.hash = base::hash64(file.data() + entry.offset, entry.bytes);
+    entry.hash = sectionHash(file.data() + entry.offset, entry.bytes);
     writeEntry(at, entry);
   }
   storeLe(file.data() + kAtTableHash,

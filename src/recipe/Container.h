@@ -67,7 +67,7 @@ struct SectionEntry {
   uint32_t flags = 0;
   uint64_t offset = 0;  ///< From the start of the file.
   uint64_t bytes = 0;
-  uint64_t hash = 0;  ///< XXH3-64 of the bytes.
+  uint64_t hash = 0;  ///< sectionHash of the bytes.
 };
 
 /// The entry stored at `at`, which has kEntryBytes.

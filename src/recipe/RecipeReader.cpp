@@ -14,6 +14,7 @@
 #include "recipe/LittleEndian.h"
 #include "recipe/RecipeVerifier.h"
 #include "recipe/Schema.h"
+#include "recipe/SectionHash.h"
 
 namespace hpu::recipe {
 
@@ -189,7 +190,7 @@ class Loader {
 
   Status checkHashes() {
     for (const SectionEntry& entry : entries_) {
-      if (base::hash64(data_ + entry.offset, entry.bytes) != entry.hash) {
+      if (sectionHash(data_ + entry.offset, entry.bytes) != entry.hash) {
         return damaged(strCat("the checksum of ", nameOf(entry), " with ", entry.bytes,
                               " bytes does not match"));
       }

@@ -12,6 +12,7 @@
 #include "recipe/RecipeReader.h"
 #include "recipe/RecipeVerifier.h"
 #include "recipe/RecipeWriter.h"
+#include "recipe/SectionHash.h"
 #include "tests/unit/base/TemporaryFolder.h"
 
 namespace hpu::recipe {
@@ -268,6 +269,30 @@ TEST(RecipeContainer, AFailedWriteLeavesTheOldFile) {
   bad.ops[0].space[0] = -1;
   EXPECT_FALSE(writeRecipeFile(bad, folder.file("a.recipe")).ok());
   EXPECT_TRUE(readRecipeFile(folder.file("a.recipe")).ok());
+}
+
+TEST(SectionHash, PiecesGiveTheHashOfTheWhole) {
+  std::vector<uint8_t> bytes(2 * kHashChunkBytes + 12345);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 2654435761u >> 13);
+  const uint64_t chunk = kHashChunkBytes;
+  for (uint64_t size : {uint64_t{0}, uint64_t{1}, chunk - 1, chunk, chunk + 1, 2 * chunk,
+                        static_cast<uint64_t>(bytes.size())}) {
+    for (uint64_t piece : {uint64_t{4096 * 7 + 1}, chunk - 3, chunk, size + 1}) {
+      SectionHasher hasher;
+      for (uint64_t at = 0; at < size; at += piece) {
+        hasher.update(bytes.data() + at, std::min(piece, size - at));
+      }
+      EXPECT_EQ(hasher.digest(), sectionHash(bytes.data(), size)) << size << " by " << piece;
+    }
+  }
+  uint64_t before = sectionHash(bytes.data(), bytes.size());
+  bytes[chunk + 77] ^= 4;
+  EXPECT_NE(sectionHash(bytes.data(), bytes.size()), before);
+}
+
+TEST(SectionHash, SmallSectionsHaveThePlainXxh3) {
+  // The value of the empty input is XXH3-64's published one.
+  EXPECT_EQ(sectionHash(nullptr, 0), 0x2d06800538d394c2u);
 }
 
 TEST(Operand, SpansFromItsFirstElementToItsLast) {
