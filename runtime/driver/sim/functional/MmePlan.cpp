@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// What MmePlan::create decides: how A, B and C are accessed, which kernels are needed, how much
+// scratch.
+#include "runtime/driver/sim/functional/MmePlan.h"
+
+#include <algorithm>
+#include <climits>
+
+#include "base/StatusMacros.h"
+
+namespace hpu::sim {
+namespace {
+
+using recipe::kPackedN;
+
+/// Rows of C that one kernel call computes at most.
+constexpr int64_t kMaxRows = 64;
+/// Bytes of a panel that one pass over a block's pixels streams from the second-level cache.
+constexpr int64_t kStepBytes = 640 << 10;
+/// Up to this many rows of C a strided B is read in place: packing it would cost as much as using
+/// it.
+constexpr int64_t kFewRows = 32;
+/// Window rows of fewer channels than this become one tap.
+constexpr int64_t kFewChannels = 16;
+
+int64_t ceilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// Is a dimension of `extent` steps of `stride` the continuation of one of `inner` steps of
+/// `innerStride`?
+bool continues(int64_t extent, int64_t stride, int64_t inner, int64_t innerStride) {
+  return extent == 1 || stride == inner * innerStride;
+}
+
+}  // namespace
+
+StatusOr<MmePlan> MmePlan::create(const recipe::MmeDesc& mme, const std::vector<int64_t>& lo,
+                                  const std::vector<int64_t>& hi, const BlockLimits& limits) {
+  MmePlan plan;
+  HPU_ASSIGN(plan.c_, makeContraction(mme, lo, hi));
+  const Contraction& c = plan.c_;
+  plan.blocking_ = chooseBlocking(c, limits);
+  const MmeBlocking& b = plan.blocking_;
+  for (const OuterDim& dim : c.outer) plan.outerCount_ *= dim.extent;
+  plan.panels_ = ceilDiv(c.columns, kPackedN);
+  plan.zBlocks_ = ceilDiv(c.extentZ, b.z);
+  plan.yBlocks_ = ceilDiv(c.extentY, b.y);
+  plan.xBlocks_ = ceilDiv(c.extentX, b.x);
+  plan.panelBlocks_ = ceilDiv(plan.panels_, b.panels);
+  plan.planReads();
+  plan.planWrites();
+  plan.planWeights();
+  plan.planTaps();
+  plan.planKernels();
+  return plan;
+}
+
+int64_t MmePlan::panelColumns(int64_t panel) const {
+  return std::min(kPackedN, c_.columns - panel * kPackedN);
+}
+
+/// Chooses between A in place and a strip, and computes the pitches of either.
+void MmePlan::planReads() {
+  minDy_ = minDx_ = INT64_MAX;
+  maxDy_ = maxDx_ = INT64_MIN;
+  bool columnEdges = false;
+  for (const Phase& phase : c_.phases) {
+    for (const Tap& tap : phase.taps) {
+      taps_ = std::max(taps_, tap.packedIndex + 1);
+      minDy_ = std::min(minDy_, tap.dy);
+      maxDy_ = std::max(maxDy_, tap.dy);
+      minDx_ = std::min(minDx_, tap.dx);
+      maxDx_ = std::max(maxDx_, tap.dx);
+      columnEdges |= tap.dx < 0 || (phase.countX - 1) * c_.strideX + tap.dx >= c_.inX;
+    }
+  }
+  if (taps_ == 0) minDy_ = maxDy_ = minDx_ = maxDx_ = 0;
+  const Phase& first = c_.phases[0];
+  const int64_t windowColumns = maxDx_ - minDx_ + 1, windowRows = maxDy_ - minDy_ + 1;
+  mergeTaps_ = c_.phases.size() == 1 && c_.depth < kFewChannels && windowColumns > 1 &&
+               static_cast<int64_t>(first.taps.size()) % windowColumns == 0 && c_.stepX == 1;
+  for (size_t i = 0; mergeTaps_ && i < first.taps.size(); ++i) {
+    const Tap& tap = first.taps[i];
+    const int64_t column = static_cast<int64_t>(i) % windowColumns;
+    // A transposed conv of stride 1 runs through its window backwards: not a contiguous K.
+    mergeTaps_ =
+        tap.dx == minDx_ + column &&
+        tap.packedIndex == first.taps[i - static_cast<size_t>(column)].packedIndex + column;
+  }
+  depth_ = mergeTaps_ ? c_.depth * windowColumns : c_.depth;
+
+  const int64_t pitch = c_.aX * c_.strideX;
+  bool pitchFits = c_.extentX == 1 || (pitch >= c_.depth && pitch < INT_MAX / 8);
+  useStrip_ = c_.abType != ElementType::kF32 || (c_.aK != 1 && c_.depth > 1) || columnEdges ||
+              mergeTaps_ || !pitchFits;
+  if (!useStrip_) {
+    pixelPitch_ = pitch;
+    rowPitch_ = c_.aY * c_.strideY;
+    imagePitch_ = c_.aZ;
+  } else {
+    stripStepY_ = windowRows == 1 ? c_.strideY : 1;
+    stripStepX_ = windowColumns == 1 ? c_.strideX : 1;
+    stripColumns_ = (blocking_.x - 1) * (c_.strideX / stripStepX_) + windowColumns;
+    stripRows_ = (blocking_.y - 1) * (c_.strideY / stripStepY_) + windowRows;
+    pixelPitch_ = c_.depth * (c_.strideX / stripStepX_);
+    rowPitch_ = c_.depth * stripColumns_ * (c_.strideY / stripStepY_);
+    imagePitch_ = c_.depth * stripColumns_ * stripRows_;
+    stripOffset_ = scratch_.add(static_cast<uint64_t>(imagePitch_ * blocking_.z) * sizeof(float));
+  }
+  interleave_ = blocking_.x == 1 ? 1 : ceilDiv(depth_, std::max<int64_t>(pixelPitch_, 1));
+}
+
+/// Chooses between C in place and a tile, and whether the pixels of a block are one run.
+void MmePlan::planWrites() {
+  cPitch_ = c_.cX * c_.stepX;
+  const bool single = c_.phases.size() == 1 && c_.phases[0].taps.size() == 1 && c_.stepY == 1 &&
+                      blocking_.x == c_.extentX && minDy_ >= 0 &&
+                      (c_.extentY - 1) * c_.strideY + maxDy_ < c_.inY;
+  mergeRows_ = single && continues(c_.extentY, rowPitch_, c_.extentX, pixelPitch_) &&
+               continues(c_.extentY, c_.cY, c_.extentX, cPitch_);
+  mergeImages_ = mergeRows_ && blocking_.y == c_.extentY &&
+                 continues(c_.extentZ, imagePitch_, c_.extentX * c_.extentY, pixelPitch_) &&
+                 continues(c_.extentZ, c_.cZ, c_.extentX * c_.extentY, cPitch_);
+  const int64_t widest = std::min(c_.columns, kPackedN);
+  bool pitchFits = c_.extentX == 1 || (cPitch_ >= widest && cPitch_ < INT_MAX / 8);
+  useTile_ = c_.cType != ElementType::kF32 || (c_.cN != 1 && c_.columns > 1) || !pitchFits;
+  if (useTile_)
+    tileOffset_ = scratch_.add(
+        static_cast<uint64_t>(blocking_.z * blocking_.y * blocking_.x * kPackedN) * sizeof(float));
+}
+
+/// Chooses where the kernels read B, and what has to be packed when.
+void MmePlan::planWeights() {
+  for (const OuterDim& dim : c_.outer)
+    if (dim.bStride != 0) bCount_ *= dim.extent;
+  const int64_t rows = c_.extentZ * c_.extentY * c_.extentX;
+  bool inPlace = c_.abType == ElementType::kF32;
+  if (c_.packed) {
+    bPitch_ = kPackedN;
+    inPlace &= c_.columnBase % kPackedN == 0 && (!mergeTaps_ || c_.packedShape.panels() == 1);
+  } else {
+    bPitch_ = c_.bK;
+    inPlace &= (c_.bN == 1 || c_.columns == 1) && rows <= kFewRows && !mergeTaps_ &&
+               (c_.depth == 1 || (c_.bK >= std::min(c_.columns, kPackedN) && c_.bK < INT_MAX / 8));
+  }
+  if (inPlace) return;
+  bPitch_ = kPackedN;
+  const auto panelBytes = static_cast<uint64_t>(taps_ * c_.depth * kPackedN) * sizeof(float);
+  // Packing in each block is cheapest while the panel is in the cache, unless many blocks repeat
+  // it.
+  int64_t repeats = outerCount_ / bCount_ * pixelBlocks();
+  weights_ = repeats > 2 ? Weights::kStaged : Weights::kPerBlock;
+  if (weights_ == Weights::kStaged) {
+    stageItems_ = bCount_ * panels_;
+    sharedBytes_ = static_cast<uint64_t>(stageItems_) * panelBytes;
+  } else {
+    panelOffset_ = scratch_.add(panelBytes);
+  }
+}
+
+/// Byte offsets of the taps in A and B, and the steps of the reduction.
+void MmePlan::planTaps() {
+  const int64_t aRow = useStrip_ ? c_.depth * stripColumns_ : c_.aY;
+  const int64_t aColumn = useStrip_ ? c_.depth : c_.aX;
+  const int64_t matrix = c_.depth * kPackedN;  // Elements of one packed tap of one panel.
+  const int64_t packedStride =
+      weights_ == Weights::kInPlace ? matrix * c_.packedShape.panels() : matrix;
+  const bool strided = weights_ == Weights::kInPlace && !c_.packed;
+  for (const Phase& phase : c_.phases) {
+    PhasePlan plan{phase.py, phase.px, phase.countY, phase.countX, {}, {}, {}, {}, false};
+    for (const Tap& tap : phase.taps) {
+      if (mergeTaps_ && tap.dx != minDx_) continue;
+      int64_t a = (tap.dy - minDy_) * aRow + (tap.dx - minDx_) * aColumn;
+      int64_t b = strided ? tap.bOffset : tap.packedIndex * packedStride;
+      plan.aOffsets.push_back(static_cast<uint64_t>(a) * sizeof(float));
+      plan.bOffsets.push_back(static_cast<uint64_t>(b) * sizeof(float));
+      plan.tapRow.push_back(tap.dy);
+      plan.edges |= tap.dy < 0 || (phase.countY - 1) * c_.strideY + tap.dy >= c_.inY;
+    }
+    const auto taps = static_cast<int64_t>(plan.aOffsets.size());
+    const int64_t tapBytes = depth_ * kPackedN * static_cast<int64_t>(sizeof(float));
+    if (taps == 1 && c_.phases.size() == 1 && tapBytes > kStepBytes) {
+      // Equal parts along the depth, in multiples of the cache line.
+      stepDepth_ = ceilDiv(ceilDiv(depth_, ceilDiv(tapBytes, kStepBytes)), 16) * 16;
+      for (int64_t k = 0; k < depth_; k += stepDepth_)
+        plan.steps.push_back({k, std::min(stepDepth_, depth_ - k), 0, 1});
+    } else {
+      int64_t most = std::max<int64_t>(kStepBytes / tapBytes, 1);
+      int64_t each = ceilDiv(std::max<int64_t>(taps, 1), ceilDiv(std::max<int64_t>(taps, 1), most));
+      for (int64_t t = 0; t < std::max<int64_t>(taps, 1); t += each)
+        plan.steps.push_back({0, depth_, t, std::min(t + each, taps)});
+    }
+    phases_.push_back(std::move(plan));
+  }
+  if (stepDepth_ == 0) stepDepth_ = depth_;
+}
+
+void MmePlan::maxBox(int64_t* extents) const {
+  std::fill(extents, extents + c_.lo.size(), 1);
+  auto set = [&](int dim, int64_t extent) {
+    if (dim >= 0) extents[dim] = std::max(extents[dim], extent);
+  };
+  set(c_.dimZ, blocking_.z);
+  set(c_.dimY, std::min(blocking_.y * c_.stepY, c_.outY));
+  set(c_.dimX, std::min(blocking_.x * c_.stepX, c_.outX));
+  set(c_.dimN, std::min(blocking_.panels * kPackedN, c_.columns));
+}
+
+void MmePlan::addKernels(int64_t length, int64_t columns, const Step& step, bool first) {
+  const bool tailColumns = columns < std::min(kPackedN, c_.columns),
+             tailDepth = step.depth != stepDepth_;
+  const int64_t size = ceilDiv(length, ceilDiv(length, kMaxRows));
+  for (int64_t part : {size, length - (ceilDiv(length, size) - 1) * size}) {
+    for (int64_t q = 0; q < interleave_ && q < part; ++q) {
+      int64_t rows = ceilDiv(part - q, interleave_);
+      // The first step overwrites C, also when rows at the edge begin with a later one.
+      for (bool accumulate : {false, true}) {
+        if (accumulate && first) continue;
+        Brgemm& slot = kernels_[static_cast<size_t>(((rows * 2 + tailColumns) * 2 + tailDepth) * 2 +
+                                                    accumulate)];
+        if (slot) continue;
+        BrgemmShape shape;
+        shape.rows = rows;
+        shape.columns = columns;
+        shape.depth = step.depth;
+        shape.aStride = std::max<int64_t>(pixelPitch_ * interleave_, 1);
+        shape.bStride = std::max<int64_t>(bPitch_, 1);
+        shape.cStride =
+            useTile_ ? kPackedN * interleave_ : std::max<int64_t>(cPitch_ * interleave_, 1);
+        shape.accumulate = accumulate;
+        slot = Brgemm::get(shape);
+      }
+    }
+  }
+}
+
+/// Makes a kernel for every size of run that occurs.
+void MmePlan::planKernels() {
+  maxRows_ = kMaxRows;
+  kernels_.resize(static_cast<size_t>((maxRows_ + 1) * 8));
+  auto parts = [](int64_t extent, int64_t block) {
+    std::vector<int64_t> sizes{std::min(extent, block)};
+    if (extent % block) sizes.push_back(extent % block);
+    return sizes;
+  };
+  for (const PhasePlan& phase : phases_) {
+    // Phases that end a point earlier than the grid have shorter last blocks.
+    std::vector<int64_t> lengths = parts(phase.countX, blocking_.x);
+    auto widen = [&](const std::vector<int64_t>& sizes) {
+      std::vector<int64_t> products;
+      for (int64_t length : lengths)
+        for (int64_t size : sizes) products.push_back(length * size);
+      lengths = products;
+    };
+    if (mergeRows_) widen(parts(phase.countY, blocking_.y));
+    if (mergeImages_) widen(parts(c_.extentZ, blocking_.z));
+    for (int64_t length : lengths)
+      for (int64_t columns : {std::min(kPackedN, c_.columns), panelColumns(panels_ - 1)})
+        for (size_t i = 0; i < phase.steps.size(); ++i)
+          if (!phase.aOffsets.empty()) addKernels(length, columns, phase.steps[i], i == 0);
+  }
+}
+
+}  // namespace hpu::sim

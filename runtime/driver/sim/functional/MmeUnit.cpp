@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/driver/sim/functional/MmeUnit.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/driver/sim/functional/WorkSharing.h"
+
+namespace hpu::sim {
+
+MmeUnit::MmeUnit(MmePlan plan, BufferRef a, BufferRef b, ChainedOperand c)
+    : plan_(std::move(plan)), a_(a), b_(b), c_(c) {
+  sharedBytes_ = plan_.sharedBytes();
+  scratch_.add(plan_.scratchBytes());
+  scratchBytes_ = scratch_.bytes();
+}
+
+bool MmeUnit::addLocal(const std::vector<int64_t>& strides, int64_t elementSize) {
+  int64_t extents[recipe::kMaxRank];
+  plan_.maxBox(extents);
+  std::vector<std::pair<int64_t, int64_t>> dims;  // Stride, extent.
+  for (size_t d = 0; d < strides.size(); ++d)
+    if (extents[d] > 1) dims.emplace_back(strides[d], extents[d]);
+  std::sort(dims.begin(), dims.end());
+  int64_t span = 1;
+  for (auto [stride, extent] : dims) {
+    if (stride < span) return false;
+    span += (extent - 1) * stride;
+  }
+  // One cache line more: a kernel may not touch it, but the next piece does not share the line.
+  LocalTensor local{strides, elementSize, 0};
+  local.scratchOffset = scratch_.add(static_cast<uint64_t>(span * elementSize) + 64);
+  locals_.push_back(std::move(local));
+  scratchBytes_ = scratch_.bytes();
+  return true;
+}
+
+void MmeUnit::addKernel(HpuKernelFn function, std::vector<ChainedOperand> operands,
+                        uint64_t scratchBytes) {
+  kernels_.push_back({function, std::move(operands), scratch_.add(scratchBytes)});
+  scratchBytes_ = scratch_.bytes();
+}
+
+void MmeUnit::runBlocks(const RunContext& context, const MmeBuffers& shared, int slot,
+                        BlockCursor& cursor) const {
+  MmeBuffers buffers = shared;
+  std::byte* scratch = context.scratchOf(slot);
+  int64_t stripKey = -1;
+  int64_t lo[recipe::kMaxRank], hi[recipe::kMaxRank];
+  void* pointers[kMaxOperands];
+  auto address = [&](const ChainedOperand& operand) -> std::byte* {
+    if (operand.local < 0) return operand.memory.in(context);
+    const LocalTensor& local = locals_[static_cast<size_t>(operand.local)];
+    int64_t origin = 0;
+    for (size_t d = 0; d < local.strides.size(); ++d) origin += lo[d] * local.strides[d];
+    return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(scratch + local.scratchOffset) -
+                                        static_cast<uintptr_t>(origin * local.elementSize));
+  };
+  for (int64_t block = cursor.next(); block >= 0; block = cursor.next()) {
+    plan_.blockBox(block, lo, hi);
+    buffers.c = address(c_);
+    plan_.run(block, buffers, scratch, stripKey);
+    for (const ChainedKernel& kernel : kernels_) {
+      for (size_t i = 0; i < kernel.operands.size(); ++i) pointers[i] = address(kernel.operands[i]);
+      HpuKernelArgs args{pointers, lo, hi, nullptr, scratch + kernel.scratchOffset};
+      kernel.function(&args);
+    }
+  }
+}
+
+void MmeUnit::run(const RunContext& context) const {
+  MmeBuffers buffers;
+  buffers.a = a_.in(context);
+  buffers.b = b_.in(context);
+  buffers.shared = context.shared;
+  if (plan_.stageItems() > 0) {
+    shareBlocks(plan_.stageItems(), context.threads, [&](int, BlockCursor& cursor) {
+      for (int64_t item = cursor.next(); item >= 0; item = cursor.next())
+        plan_.stage(item, buffers);
+    });
+  }
+  shareBlocks(plan_.blocks(), context.threads,
+              [&](int slot, BlockCursor& cursor) { runBlocks(context, buffers, slot, cursor); });
+}
+
+}  // namespace hpu::sim

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// MmeUnit: an MME op with the TPC ops that consume it, computed block by block in the host's
+// caches. The one thing to know: intermediates that live in SRAM rings exist only as one block in a
+// worker's scratch; kernels address them with the tensor's own strides, from an origin moved
+// accordingly.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/driver/sim/functional/MmePlan.h"
+#include "runtime/driver/sim/functional/Unit.h"
+
+namespace hpu::sim {
+
+/// A tensor of which only the current block exists.
+struct LocalTensor {
+  std::vector<int64_t> strides;  ///< Elements, by dimension of the MME's C.
+  int64_t elementSize = 4;
+  uint64_t scratchOffset = 0;
+};
+
+/// An operand of a chained kernel: a local tensor, or memory when `local` is negative.
+struct ChainedOperand {
+  int local = -1;
+  BufferRef memory;
+};
+
+struct ChainedKernel {
+  HpuKernelFn function = nullptr;
+  std::vector<ChainedOperand> operands;  ///< Inputs, then outputs.
+  uint64_t scratchOffset = 0;
+};
+
+class MmeUnit final : public Unit {
+ public:
+  /// Operands of a chained kernel at most.
+  static constexpr size_t kMaxOperands = 64;
+
+  MmeUnit(MmePlan plan, BufferRef a, BufferRef b, ChainedOperand c);
+  /// A tensor that lives in scratch: false when `strides` do not tell the points of a block apart.
+  bool addLocal(const std::vector<int64_t>& strides, int64_t elementSize);
+  void addKernel(HpuKernelFn function, std::vector<ChainedOperand> operands, uint64_t scratchBytes);
+  void run(const RunContext& context) const override;
+  const MmePlan& plan() const { return plan_; }
+
+ private:
+  void runBlocks(const RunContext& context, const MmeBuffers& buffers, int slot,
+                 class BlockCursor& cursor) const;
+
+  MmePlan plan_;
+  BufferRef a_, b_;
+  ChainedOperand c_;
+  std::vector<LocalTensor> locals_;
+  std::vector<ChainedKernel> kernels_;
+  ScratchLayout scratch_;
+};
+
+}  // namespace hpu::sim

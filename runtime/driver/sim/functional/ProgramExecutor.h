@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// ProgramExecutor: computes what a recipe's program computes, as fast as this host allows.
+// The one thing to know: it knows nothing of device time; it runs ops in Program::hostOrder, merges
+// the ops of a bundle cache block by cache block, and its results do not depend on the number of
+// threads.
+//
+//   HPU_ASSIGN(auto executor, ProgramExecutor::create(program, {.threads = 0}));
+//   HPU_RETURN_IF_ERROR(executor->run(sectionBases));
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "hpu/status.h"
+#include "recipe/Recipe.h"
+#include "runtime/driver/sim/functional/HostBuffer.h"
+#include "runtime/driver/sim/functional/Unit.h"
+
+namespace hpu::sim {
+
+class ProgramExecutor {
+ public:
+  struct Options {
+    int threads = 0;  ///< <= 0: what hpu::base::numThreads() says where run is called.
+  };
+
+  /// Prepares a verified program: maps its kernels, makes the micro-kernels, plans blocks and
+  /// scratch. Errors: kFailedPrecondition (no kernels for this CPU), kUnimplemented (an op that the
+  /// simulator does not execute), kResourceExhausted (memory).
+  static StatusOr<std::unique_ptr<ProgramExecutor>> create(
+      std::shared_ptr<const recipe::Program> program, const Options& options);
+  /// The same with kernels that are already in this process; program.images are not looked at.
+  static StatusOr<std::unique_ptr<ProgramExecutor>> create(
+      std::shared_ptr<const recipe::Program> program, const Options& options,
+      std::shared_ptr<const KernelCode> code);
+
+  /// Runs the program once. sectionBases[i] is the host address of section i; a null SRAM section
+  /// uses the executor's own memory. Any thread may call; concurrent calls run one after another.
+  /// Errors: kInvalidArgument (a section has no memory), kResourceExhausted (scratch).
+  Status run(const std::vector<std::byte*>& sectionBases);
+
+  /// Units that run one after another; what tests and benchmarks look at.
+  const UnitList& units() const { return units_; }
+
+ private:
+  ProgramExecutor() = default;
+  Status prepare();
+  Status reserveScratch(int threads);
+
+  std::shared_ptr<const recipe::Program> program_;
+  Options options_;
+  std::shared_ptr<const KernelCode> code_;
+  UnitList units_;
+  std::vector<HostBuffer> sram_;  ///< By section; empty for others.
+  HostBuffer shared_;
+  uint64_t scratchStride_ = 0;
+
+  std::mutex mutex_;
+  HostBuffer scratch_;      ///< Of all workers. Guarded by mutex_.
+  int scratchWorkers_ = 0;  ///< Guarded by mutex_.
+};
+
+}  // namespace hpu::sim

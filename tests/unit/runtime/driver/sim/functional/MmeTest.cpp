@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "Reference.h"
+
+namespace hpu::sim::testing {
+namespace {
+
+using recipe::BPacking;
+using recipe::MmeDesc;
+using recipe::MmeKind;
+
+std::vector<int> shuffled(Random& random, size_t rank) {
+  std::vector<int> order(rank);
+  for (size_t i = 0; i < rank; ++i) order[i] = static_cast<int>(i);
+  std::shuffle(order.begin(), order.end(), random);
+  return order;
+}
+
+std::string describe(const MmeDesc& mme) {
+  std::ostringstream text;
+  auto list = [&](const char* name, const std::vector<int64_t>& values) {
+    text << " " << name << "=" << shapeToString(values);
+  };
+  text << "kind " << static_cast<int>(mme.kind) << " packing " << static_cast<int>(mme.packing)
+       << " " << elementTypeName(mme.a.type) << "->" << elementTypeName(mme.c.type);
+  list("a", mme.a.sizes), list("as", mme.a.strides), list("b", mme.b.sizes),
+      list("bs", mme.b.strides);
+  list("c", mme.c.sizes), list("cs", mme.c.strides);
+  text << " stride " << mme.strides[0] << "," << mme.strides[1] << " dilation " << mme.dilations[0]
+       << "," << mme.dilations[1] << " pad " << mme.padBegin[0] << "," << mme.padBegin[1] << ".."
+       << mme.padEnd[0] << "," << mme.padEnd[1] << " groups " << mme.groups;
+  return text.str();
+}
+
+void pickTypes(Random& random, MmeDesc& mme) {
+  mme.a.type = mme.b.type = pick(random, 0, 1) ? ElementType::kF32 : ElementType::kBF16;
+  mme.c.type = pick(random, 0, 1) ? ElementType::kF32 : ElementType::kBF16;
+  mme.packing = pick(random, 0, 1) ? BPacking::kBlocked : BPacking::kStrided;
+}
+
+/// Makes the operands of `mme` (whose sizes and types are set), runs it and compares.
+void check(MmeDesc mme, Random& random, bool shuffle, const std::vector<bool>& sharedB = {}) {
+  TestProgram program;
+  auto make = [&](const recipe::Operand& o) {
+    return program.tensor(o.type, o.sizes,
+                          shuffle ? shuffled(random, o.sizes.size()) : std::vector<int>{},
+                          shuffle ? pick(random, 0, 2) : 0);
+  };
+  mme.a = make(mme.a);
+  std::vector<int64_t> bSizes = mme.b.sizes;
+  for (size_t d = 0; d < sharedB.size(); ++d)
+    if (sharedB[d]) mme.b.sizes[d] = 1;
+  mme.b = make(mme.b);
+  mme.c = make(mme.c);
+  program.fillRandom(mme.a, random);
+  program.fillRandom(mme.b, random);
+  if (mme.packing == BPacking::kStrided) {
+    for (size_t d = 0; d < sharedB.size(); ++d)
+      if (sharedB[d]) mme.b.strides[d] = 0;
+    mme.b.sizes = bSizes;
+    expectMme(program, mme, describe(mme));
+    return;
+  }
+  // A packed operand says with size 1 that batches share it.
+  MmeDesc reference = mme;
+  reference.b.sizes = bSizes;
+  for (size_t d = 0; d < sharedB.size(); ++d)
+    if (sharedB[d]) reference.b.strides[d] = 0;
+  std::vector<float> expected = referenceMme(program, reference);
+  MmeDesc run = mme;
+  run.b = program.packed(mme, mme.b);
+  program.addMme(run);
+  std::vector<std::byte> before = program.memory[mme.c.section];
+  program.run();
+  size_t i = 0;
+  forEachPoint(mme.c.sizes, [&](const std::vector<int64_t>& p) {
+    writeElement(before.data() + mme.c.offset, mme.c.type, elementIndex(mme.c, p), expected[i++]);
+  });
+  EXPECT_TRUE(before == program.memory[mme.c.section]) << describe(run);
+}
+
+TEST(Mme, MultipliesMatricesOfAnyShapeStrideAndType) {
+  for (uint32_t seed = 0; seed < 300 && !::testing::Test::HasFailure(); ++seed) {
+    Random random(seed);
+    MmeDesc mme;
+    pickTypes(random, mme);
+    int64_t batches = pick(random, 0, 3);
+    std::vector<int64_t> batch;
+    std::vector<bool> shared;
+    for (int64_t i = 0; i < batches; ++i) {
+      batch.push_back(pick(random, 1, 4));
+      shared.push_back(pick(random, 0, 1) == 1);
+    }
+    int64_t m = pick(random, 1, 90), n = pick(random, 1, 150), k = pick(random, 1, 70);
+    if (pick(random, 0, 3) == 0) m = 1;
+    if (pick(random, 0, 5) == 0) n = 1;
+    if (pick(random, 0, 5) == 0) k = 1;
+    auto with = [&](int64_t x, int64_t y) {
+      std::vector<int64_t> sizes = batch;
+      sizes.push_back(x);
+      sizes.push_back(y);
+      return sizes;
+    };
+    mme.a.sizes = with(m, k);
+    mme.b.sizes = with(k, n);
+    mme.c.sizes = with(m, n);
+    check(mme, random, pick(random, 0, 1) == 1, shared);
+  }
+}
+
+TEST(Mme, SplitsDeepReductionsAndManyRows) {
+  // Depth beyond one pass of the panel, more rows than a block, rows left over.
+  const int64_t shapes[][3] = {
+      {33, 6000, 70}, {200, 2700, 65}, {1500, 40, 200}, {65, 5121, 10}, {1, 9000, 130}};
+  for (const auto& [m, k, n] : shapes) {
+    for (int variant = 0; variant < 4; ++variant) {
+      Random random(static_cast<uint32_t>(m + variant));
+      MmeDesc mme;
+      mme.a.type = mme.b.type = variant & 1 ? ElementType::kF32 : ElementType::kBF16;
+      mme.c.type = ElementType::kF32;
+      mme.packing = variant & 2 ? BPacking::kBlocked : BPacking::kStrided;
+      mme.a.sizes = {m, k};
+      mme.b.sizes = {k, n};
+      mme.c.sizes = {m, n};
+      check(mme, random, false);
+    }
+  }
+}
+
+TEST(Mme, FoldsTransposesIntoStrides) {
+  for (int variant = 0; variant < 16; ++variant) {
+    Random random(static_cast<uint32_t>(variant));
+    TestProgram program;
+    MmeDesc mme;
+    ElementType type = variant & 8 ? ElementType::kBF16 : ElementType::kF32;
+    mme.a = program.tensor(type, {2, 100, 48},
+                           variant & 1 ? std::vector<int>{0, 2, 1} : std::vector<int>{});
+    mme.b = program.tensor(type, {2, 48, 130},
+                           variant & 2 ? std::vector<int>{0, 2, 1} : std::vector<int>{});
+    mme.c = program.tensor(type, {2, 100, 130},
+                           variant & 4 ? std::vector<int>{0, 2, 1} : std::vector<int>{});
+    program.fillRandom(mme.a, random, -2, 2);
+    program.fillRandom(mme.b, random, -2, 2);
+    expectMme(program, mme, describe(mme));
+  }
+}
+
+MmeDesc randomConv(Random& random, MmeKind kind) {
+  MmeDesc mme;
+  mme.kind = kind;
+  pickTypes(random, mme);
+  mme.groups = pick(random, 0, 2) ? 1 : pick(random, 1, 4);
+  int64_t in = pick(random, 1, 20), out = pick(random, 1, 20);
+  if (pick(random, 0, 2) == 0) out = pick(random, 60, 140);
+  int64_t n = pick(random, 1, 3);
+  bool transposed = kind == MmeKind::kConvTranspose2d;
+  mme.b.sizes = {transposed ? in * mme.groups : out * mme.groups, transposed ? out : in, 0, 0};
+  mme.a.sizes = {n, in * mme.groups, 0, 0};
+  mme.c.sizes = {n, out * mme.groups, 0, 0};
+  for (size_t i = 0; i < 2; ++i) {
+    mme.strides[i] = pick(random, 0, 1) ? 1 : pick(random, 1, 4);
+    mme.dilations[i] = pick(random, 0, 1) ? 1 : pick(random, 1, 3);
+    int64_t window = pick(random, 0, 2) ? pick(random, 1, 4) : 1;
+    int64_t reach = (window - 1) * mme.dilations[i] + 1;
+    mme.padBegin[i] = pick(random, 0, reach);
+    mme.padEnd[i] = pick(random, 0, reach);
+    int64_t size = pick(random, 1, 24);
+    if (!transposed) {
+      while (size + mme.padBegin[i] + mme.padEnd[i] < reach) ++size;
+      mme.c.sizes[2 + i] = (size + mme.padBegin[i] + mme.padEnd[i] - reach) / mme.strides[i] + 1;
+    } else {
+      int64_t extra = pick(random, 0, std::max(mme.strides[i], mme.dilations[i]) - 1);
+      for (;; ++size) {
+        mme.c.sizes[2 + i] =
+            (size - 1) * mme.strides[i] + reach - mme.padBegin[i] - mme.padEnd[i] + extra;
+        if (mme.c.sizes[2 + i] >= 1) break;
+      }
+    }
+    mme.a.sizes[2 + i] = size;
+    mme.b.sizes[2 + i] = window;
+  }
+  return mme;
+}
+
+TEST(Mme, ConvolvesWithAnyWindowPaddingGroupsAndLayout) {
+  for (uint32_t seed = 0; seed < 300 && !::testing::Test::HasFailure(); ++seed) {
+    Random random(seed);
+    MmeDesc mme = randomConv(random, MmeKind::kConv2d);
+    check(mme, random, pick(random, 0, 1) == 1);
+  }
+}
+
+TEST(Mme, ConvolvesTransposedWithAnyWindowPaddingGroupsAndLayout) {
+  for (uint32_t seed = 1000; seed < 1300 && !::testing::Test::HasFailure(); ++seed) {
+    Random random(seed);
+    MmeDesc mme = randomConv(random, MmeKind::kConvTranspose2d);
+    check(mme, random, pick(random, 0, 1) == 1);
+  }
+}
+
+TEST(Mme, ConvolvesChannelsLastLayersOfResNet) {
+  struct Layer {
+    int64_t size, in, out, window, stride, pad;
+    bool planarInput;
+  };
+  const Layer layers[] = {{37, 3, 64, 7, 2, 3, true},    {14, 64, 64, 3, 1, 1, false},
+                          {14, 64, 256, 1, 1, 0, false}, {14, 256, 64, 1, 2, 0, false},
+                          {14, 32, 128, 3, 2, 1, false}, {7, 512, 64, 3, 1, 1, false},
+                          {30, 1, 70, 5, 1, 2, true},    {9, 4, 130, 3, 1, 1, false}};
+  for (const Layer& l : layers) {
+    for (bool packed : {false, true}) {
+      Random random(static_cast<uint32_t>(l.in + l.out));
+      TestProgram program;
+      MmeDesc mme;
+      mme.kind = MmeKind::kConv2d;
+      mme.packing = packed ? BPacking::kBlocked : BPacking::kStrided;
+      std::vector<int> last{0, 2, 3, 1};
+      int64_t out = (l.size + 2 * l.pad - l.window) / l.stride + 1;
+      mme.a = program.tensor(ElementType::kF32, {1, l.in, l.size, l.size},
+                             l.planarInput ? std::vector<int>{} : last);
+      mme.b = program.tensor(ElementType::kF32, {l.out, l.in, l.window, l.window});
+      mme.c = program.tensor(ElementType::kF32, {1, l.out, out, out}, last);
+      for (int i = 0; i < 2; ++i) {
+        mme.strides[i] = l.stride;
+        mme.padBegin[i] = mme.padEnd[i] = l.pad;
+      }
+      program.fillRandom(mme.a, random);
+      program.fillRandom(mme.b, random);
+      expectMme(program, mme, describe(mme));
+    }
+  }
+}
+
+TEST(Mme, ConvolvesDepthwise) {
+  Random random(5);
+  MmeDesc mme;
+  mme.kind = MmeKind::kConv2d;
+  mme.groups = 24;
+  mme.a.type = mme.b.type = mme.c.type = ElementType::kF32;
+  mme.a.sizes = {2, 24, 11, 13};
+  mme.b.sizes = {48, 1, 3, 3};  // Two outputs a channel.
+  mme.c.sizes = {2, 48, 11, 13};
+  mme.padBegin[0] = mme.padBegin[1] = mme.padEnd[0] = mme.padEnd[1] = 1;
+  for (BPacking packing : {BPacking::kStrided, BPacking::kBlocked}) {
+    mme.packing = packing;
+    check(mme, random, false);
+    check(mme, random, true);
+  }
+}
+
+TEST(Mme, GivesTheSameBitsForAnyNumberOfThreads) {
+  Random random(9);
+  TestProgram program;
+  MmeDesc mme;
+  mme.a = program.tensor(ElementType::kF32, {300, 700});
+  mme.b = program.tensor(ElementType::kF32, {700, 333});
+  mme.c = program.tensor(ElementType::kF32, {300, 333});
+  for (const recipe::Operand* operand : {&mme.a, &mme.b})
+    forEachPoint(operand->sizes, [&](const std::vector<int64_t>& p) {
+      writeElement(program.at(*operand), ElementType::kF32, elementIndex(*operand, p),
+                   std::uniform_real_distribution<float>(-1, 1)(random));
+    });
+  program.addMme(mme);
+  std::vector<std::vector<std::byte>> results;
+  for (int threads : {1, 2, 3, 7}) {
+    program.run(threads);
+    results.push_back(program.memory[mme.c.section]);
+  }
+  for (const auto& result : results) EXPECT_TRUE(result == results[0]);
+  // Not exact here, but close to the sums in f64.
+  std::vector<float> expected = referenceMme(program, mme);
+  size_t i = 0;
+  forEachPoint(mme.c.sizes, [&](const std::vector<int64_t>& p) {
+    EXPECT_NEAR(program.get(mme.c, p), expected[i++], 2e-4);
+  });
+}
+
+TEST(Mme, RefusesTypesItDoesNotMultiply) {
+  TestProgram program;
+  MmeDesc mme;
+  mme.a = program.tensor(ElementType::kI32, {4, 4});
+  mme.b = program.tensor(ElementType::kI32, {4, 4});
+  mme.c = program.tensor(ElementType::kI32, {4, 4});
+  program.addMme(mme, "integer product");
+  auto executor = program.executor(1);
+  ASSERT_FALSE(executor.ok());
+  EXPECT_EQ(executor.status().code(), StatusCode::kUnimplemented);
+  EXPECT_NE(executor.status().message().find("integer product"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hpu::sim::testing
