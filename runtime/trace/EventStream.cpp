@@ -13,8 +13,8 @@
 namespace hpu::trace {
 namespace format {
 
-uint64_t chunkChecksum(ChunkType type, uint32_t domain, const uint8_t* payload, size_t bytes) {
-  return base::hash64(payload, bytes, static_cast<uint64_t>(type) << 32 | domain);
+uint64_t chunkChecksum(const uint8_t* header, const uint8_t* payload, size_t bytes) {
+  return base::hash64(payload, bytes, base::hash64(header, kCheckedHeaderBytes));
 }
 
 void appendFileHeader(std::vector<uint8_t>& out) {
@@ -28,13 +28,14 @@ void appendFileHeader(std::vector<uint8_t>& out) {
 
 void appendChunk(std::vector<uint8_t>& out, ChunkType type, uint32_t domain, uint32_t records,
                  const std::vector<uint8_t>& payload) {
+  size_t at = out.size();
   putFixed(out, kChunkMagic);
   putFixed(out, static_cast<uint16_t>(type));
   putFixed(out, uint16_t{0});
   putFixed(out, domain);
   putFixed(out, records);
   putFixed(out, static_cast<uint64_t>(payload.size()));
-  putFixed(out, chunkChecksum(type, domain, payload.data(), payload.size()));
+  putFixed(out, chunkChecksum(&out[at], payload.data(), payload.size()));
   out.insert(out.end(), payload.begin(), payload.end());
 }
 

@@ -158,7 +158,9 @@ T getFixed(const uint8_t* data) {
 void appendFileHeader(std::vector<uint8_t>& out);
 void appendChunk(std::vector<uint8_t>& out, ChunkType type, uint32_t domain, uint32_t records,
                  const std::vector<uint8_t>& payload);
-/// The checksum of a chunk: of its payload, seeded with the type and domain.
-uint64_t chunkChecksum(ChunkType type, uint32_t domain, const uint8_t* payload, size_t bytes);
+/// The checksum of a chunk: of its payload, seeded with the first kCheckedHeaderBytes of its
+/// header.
+inline constexpr size_t kCheckedHeaderBytes = 24;
+uint64_t chunkChecksum(const uint8_t* header, const uint8_t* payload, size_t bytes);
 
 }  // namespace hpu::trace::format

@@ -78,7 +78,7 @@ class Reader {
       uint32_t domain = format::getFixed<uint32_t>(h + 8),
                records = format::getFixed<uint32_t>(h + 12);
       const uint8_t* body = h + format::kChunkHeaderBytes;
-      if (format::getFixed<uint64_t>(h + 24) != format::chunkChecksum(type, domain, body, payload))
+      if (format::getFixed<uint64_t>(h + 24) != format::chunkChecksum(h, body, payload))
         return fail("the checksum does not match: the file was changed or damaged");
       HPU_RETURN_IF_ERROR(chunk(type, domain, records, Decoder(body, payload)));
       at += format::kChunkHeaderBytes + payload;
