@@ -8,6 +8,7 @@
 #include <string>
 
 #include "hpu/types.h"
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 namespace hpu::ir {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// An op whose operands are all constants becomes a constant, computed by the reference interpreter.
+// The one thing to know: views of large constants stay symbolic, because the phase layout turns
+// them into strides of the packed weights.
+#include "compiler/interp/ConstantData.h"
+#include "compiler/interp/Interpreter.h"
+#include "compiler/normalize/Constants.h"
+#include "compiler/normalize/Passes.h"
+#include "mlir/IR/Diagnostics.h"
+
+using namespace mlir;
+using namespace hpu::ir;
+
+namespace hpu::normalize {
+namespace {
+
+/// Views of constants up to this size are folded: what is this small is not worth a stride.
+constexpr int64_t kSmallViewBytes = 64 << 10;
+
+int64_t bytesOf(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getNumElements() * elementSize(elementType(tensor.getElementType()));
+}
+
+/// Why folding would cost more than it gains; null when it is worth it.
+const char* objection(Operation* op, int64_t maxFoldedBytes) {
+  int64_t result = bytesOf(op->getResult(0).getType()), operands = 0;
+  for (Type type : op->getOperandTypes()) operands += bytesOf(type);
+  if (result > maxFoldedBytes && result >= operands) return "the constant would be too large";
+  if (isa<TransposeOp>(op) && result > kSmallViewBytes) return "a transposed weight stays a view";
+  if (isa<ExpandOp>(op) && result > operands && result > kSmallViewBytes)
+    return "an expanded constant stays a view";
+  return nullptr;
+}
+
+struct FoldConstantOp : OpInterfaceRewritePattern<HpuOp> {
+  FoldConstantOp(MLIRContext* context, int64_t maxFoldedBytes)
+      : OpInterfaceRewritePattern(context), maxFoldedBytes_(maxFoldedBytes) {}
+
+  LogicalResult matchAndRewrite(HpuOp op, PatternRewriter& rewriter) const override {
+    if (op->getNumResults() != 1 || op->getNumOperands() == 0 || op->getNumRegions() != 0 ||
+        isa<ReshapeOp>(op))
+      return rewriter.notifyMatchFailure(op, "not a folded kind of op");
+    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!type || !type.hasStaticShape())
+      return rewriter.notifyMatchFailure(op, "the result has free dims");
+    for (Value operand : op->getOperands())
+      if (!constantOf(operand))
+        return rewriter.notifyMatchFailure(op, "an operand is not constant");
+    if (const char* why = objection(op, maxFoldedBytes_))
+      return rewriter.notifyMatchFailure(op, why);
+    SmallVector<interp::Tensor> inputs;
+    for (Value operand : op->getOperands()) {
+      StatusOr<interp::Tensor> tensor = interp::tensorOf(constantOf(operand).getValue());
+      if (!tensor.ok()) return rewriter.notifyMatchFailure(op, tensor.status().message());
+      inputs.push_back(*tensor);
+    }
+    // An op that cannot be evaluated (an index outside, say) stays and fails where it is run.
+    ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic&) { return success(); });
+    FailureOr<SmallVector<interp::Tensor>> results = interp::evaluateOp(op, inputs);
+    if (failed(results)) return rewriter.notifyMatchFailure(op, "the interpreter refuses it");
+    ElementsAttr value = interp::attributeOf(op->getContext(), results->front(), "folded");
+    rewriter.replaceOpWithNewOp<ConstantOp>(op, type, value);
+    return success();
+  }
+  int64_t maxFoldedBytes_;
+};
+
+}  // namespace
+
+void populateFoldConstantPatterns(RewritePatternSet& patterns, int64_t maxFoldedBytes) {
+  patterns.add<FoldConstantOp>(patterns.getContext(), maxFoldedBytes);
+}
+
+}  // namespace hpu::normalize

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The phase normalize: function passes that bring imported hpu ops into the few forms that the
+// later phases know. The one thing to know: each pass keeps the values exact in f32 (folding into
+// weights rounds once), and the last one, hpu-verify-normalized, proves the post-condition.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace mlir {
+class OpPassManager;
+class Pass;
+class RewritePatternSet;
+}  // namespace mlir
+
+namespace hpu::normalize {
+
+struct NormalizeOptions {
+  /// Constants above this are folded only when the result is smaller than the operands.
+  int64_t maxFoldedBytes = 64 << 20;
+  /// "212 -> 140 ops: 20 batch_norm folded, 4 gelu, 9 layer_norm", if wanted; must outlive the
+  /// passes.
+  std::string* summary = nullptr;
+};
+
+/// hpu-simplify: constants through the reference interpreter, views of views, neutral operands.
+std::unique_ptr<mlir::Pass> createSimplifyPass(int64_t maxFoldedBytes = 64 << 20);
+/// hpu-recognise-composites: gelu, silu, hard_swish, layer_norm, softmax, rsqrt from primitive ops.
+std::unique_ptr<mlir::Pass> createRecogniseCompositesPass();
+/// hpu-fold-batch-norm: batch norms and per-channel scales and offsets into weights and one bias.
+std::unique_ptr<mlir::Pass> createFoldBatchNormPass();
+/// hpu-merge-common: equal ops become one, dead ones go.
+std::unique_ptr<mlir::Pass> createMergeCommonPass();
+/// Post-condition: no batch norm, no identity or stacked view, every op has a source location.
+std::unique_ptr<mlir::Pass> createVerifyNormalizedPass();
+
+/// All of them in order; `pm` must be anchored on func.func.
+void addNormalizePasses(mlir::OpPassManager& pm, const NormalizeOptions& options = {});
+/// For hpu-opt: the passes above and the pipeline hpu-normalize.
+void registerNormalizePasses();
+
+// ---- Pattern sets, one a file
+// -------------------------------------------------------------------------
+
+void populateFoldConstantPatterns(mlir::RewritePatternSet& patterns, int64_t maxFoldedBytes);
+void populateSimplifyViewPatterns(mlir::RewritePatternSet& patterns);
+void populateSimplifyArithmeticPatterns(mlir::RewritePatternSet& patterns);
+void populateActivationPatterns(mlir::RewritePatternSet& patterns);
+void populateNormPatterns(mlir::RewritePatternSet& patterns);
+void populateBatchNormPatterns(mlir::RewritePatternSet& patterns);
+void populateScaleIntoWeightsPatterns(mlir::RewritePatternSet& patterns);
+
+}  // namespace hpu::normalize
