@@ -22,6 +22,12 @@ Status verifyGemm(const MmeDesc& mme, const std::string& where) {
     return dataLoss(strCat(where, ": a gemm's operands must have one rank >= 2, but have ",
                            mme.a.sizes.size(), ", ", mme.b.sizes.size(), " and ", rank));
   }
+  for (int i = 0; i < 2; ++i) {
+    if (mme.strides[i] != 1 || mme.dilations[i] != 1 || mme.padBegin[i] || mme.padEnd[i] ||
+        mme.groups != 1) {
+      return dataLoss(where + ": a gemm has a stride, dilation, padding or groups");
+    }
+  }
   for (size_t d = 0; d + 2 < rank; ++d) {
     if (mme.a.sizes[d] != mme.c.sizes[d]) {
       return differ(where, strCat("batch dimension ", d, " of a and c differ"), mme.a.sizes[d],

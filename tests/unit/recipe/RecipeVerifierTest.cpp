@@ -139,6 +139,8 @@ TEST(RecipeVerifier, RefusesWrongMmeDescriptors) {
       {"multiplies i32 by i32",
        [&](Program& p) { gemm(p).a.type = gemm(p).b.type = ElementType::kI32; }},
       {"into f16", [&](Program& p) { gemm(p).c.type = ElementType::kF16; }},
+      {"a gemm has a stride", [&](Program& p) { gemm(p).groups = 0; }},
+      {"a gemm has a stride", [&](Program& p) { gemm(p).dilations[1] = 2; }},
       {"3 groups do not divide", [&](Program& p) { conv(p).groups = 3; }},
       {"0 groups do not divide", [&](Program& p) { conv(p).groups = 0; }},
       {"dimension 1 of b against the channels of a group: 8 against 4",
