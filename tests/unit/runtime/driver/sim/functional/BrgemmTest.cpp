@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/driver/sim/functional/Brgemm.h"
+
+#include <gtest/gtest.h>
+
+#include "Reference.h"
+#include "base/CpuFeatures.h"
+
+namespace hpu::sim::testing {
+namespace {
+
+TEST(Brgemm, SumsBatchesOfOffsetMatrices) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    Random random(seed);
+    BrgemmShape shape;
+    shape.rows = pick(random, 1, 70);
+    shape.columns = pick(random, 1, 64);
+    shape.depth = pick(random, 1, 50);
+    shape.aStride = shape.depth + pick(random, 0, 9);
+    shape.bStride = shape.columns + pick(random, 0, 9);
+    shape.cStride = shape.columns + pick(random, 0, 9);
+    shape.accumulate = pick(random, 0, 1);
+    auto batches = static_cast<uint64_t>(pick(random, 1, 5));
+    std::vector<float> a(8000), b(8000), c(8000);
+    for (auto* list : {&a, &b, &c})
+      for (float& value : *list) value = static_cast<float>(pick(random, -3, 3));
+    std::vector<uint64_t> aOffsets, bOffsets;
+    for (uint64_t t = 0; t < batches; ++t) {
+      aOffsets.push_back(4 * static_cast<uint64_t>(pick(random, 0, 500)));
+      bOffsets.push_back(4 * static_cast<uint64_t>(pick(random, 0, 500)));
+    }
+    std::vector<float> expected = c;
+    for (int64_t i = 0; i < shape.rows; ++i)
+      for (int64_t j = 0; j < shape.columns; ++j) {
+        float sum = shape.accumulate ? c[static_cast<size_t>(i * shape.cStride + j)] : 0.0f;
+        for (uint64_t t = 0; t < batches; ++t)
+          for (int64_t k = 0; k < shape.depth; ++k)
+            sum += a[aOffsets[t] / 4 + static_cast<size_t>(i * shape.aStride + k)] *
+                   b[bOffsets[t] / 4 + static_cast<size_t>(k * shape.bStride + j)];
+        expected[static_cast<size_t>(i * shape.cStride + j)] = sum;
+      }
+    auto savedA = aOffsets, savedB = bOffsets;
+    Brgemm::get(shape)(a.data(), b.data(), c.data(), batches, aOffsets.data(), bOffsets.data());
+    EXPECT_TRUE(c == expected) << "seed " << seed;
+    EXPECT_TRUE(aOffsets == savedA && bOffsets == savedB) << "a kernel must not write its offsets";
+  }
+}
+
+TEST(Brgemm, IsJittedOnCpusThatAllow) {
+  Brgemm kernel = Brgemm::get({28, 64, 64, 64, 64, 64, false});
+  auto cpu = base::usableCpuLevel();
+  ASSERT_TRUE(cpu.ok());
+  EXPECT_EQ(kernel.isJitted(), *cpu >= base::CpuLevel::kV3);
+}
+
+}  // namespace
+}  // namespace hpu::sim::testing
