@@ -4,6 +4,7 @@
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "recipe/PackedWeights.h"
+#include "recipe/Recipe.h"
 
 using namespace mlir;
 using namespace hpu::ir;

@@ -161,14 +161,14 @@ class Scheduler {
       left = program_.operand(a);
       right = packed ? packedConv(weights, groups, /*transposed=*/false) : program_.operand(b);
     } else {
-      auto conv = cast<ConvTranspose2dOp>(mme);
+      auto transposed = cast<ConvTranspose2dOp>(mme);
       kind = sched::MmeKind::conv_transpose2d;
-      groups = conv.getGroups();
-      strides = conv.getStridesAttr();
-      dilations = conv.getDilationsAttr();
+      groups = transposed.getGroups();
+      strides = transposed.getStridesAttr();
+      dilations = transposed.getDilationsAttr();
       // Output padding is a negative padding at the end.
-      SmallVector<int64_t> ends(conv.getPads());
-      for (int i = 0; i < 2; ++i) ends[2 + i] -= conv.getOutputPadding()[i];
+      SmallVector<int64_t> ends(transposed.getPads());
+      for (int i = 0; i < 2; ++i) ends[2 + i] -= transposed.getOutputPadding()[i];
       pads = at.getDenseI64ArrayAttr(ends);
       left = program_.operand(a);
       right = packed ? packedConv(weights, groups, /*transposed=*/true) : program_.operand(b);
@@ -224,7 +224,7 @@ class Scheduler {
 
   sched::TpcOp describeTpc(Operation* unit, const KernelPart& part, ArrayRef<Attribute> in, ArrayRef<Attribute> out) {
     FlatSymbolRefAttr kernel = program_.kernel(part, in, out, program_.symbol("kernel"));
-    auto op = sched::TpcOp::create(builder_, unit->getLoc(), program_.symbol("tpc"), kernel, builder_.getArrayAttr(in),
+    auto op = sched::TpcOp::create(builder_, unit->getLoc(), program_.symbol("tpc"), kernel.getValue(), builder_.getArrayAttr(in),
                                    builder_.getArrayAttr(out));
     name(op, unit);
     return op;

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/kernels/KernelsPass.h"
+
+#include "base/CpuFeatures.h"
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/sched/SchedOps.h"
+#include "compiler/kernels/KernelCompiler.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "mlir/IR/AsmState.h"
+
+using namespace mlir;
+
+namespace hpu::kernels {
+namespace {
+
+llvm::SmallVector<OperandView, 4> viewsOf(ArrayAttr operands) {
+  llvm::SmallVector<OperandView, 4> views;
+  for (Attribute attribute : operands) {
+    auto operand = cast<sched::OperandAttr>(attribute);
+    OperandView view;
+    view.type = ir::elementType(operand.getElement());
+    view.sizes.assign(operand.getSizes().begin(), operand.getSizes().end());
+    view.strides.assign(operand.getStrides().begin(), operand.getStrides().end());
+    views.push_back(view);
+  }
+  return views;
+}
+
+class KernelsPass : public PassWrapper<KernelsPass, OperationPass<ModuleOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KernelsPass)
+  explicit KernelsPass(KernelsPassOptions options) : options_(std::move(options)) {}
+  StringRef getArgument() const override { return "hpu-kernels"; }
+  StringRef getDescription() const override { return "Compiles TPC kernels to native images"; }
+
+  void runOnOperation() override {
+    auto program = getOperation().lookupSymbol<sched::ProgramOp>("main");
+    if (!program) {
+      getOperation().emitError("the module has no sched.program @main");
+      return signalPassFailure();
+    }
+    SmallVector<sched::KernelOp> kernels(program.getBody().getOps<sched::KernelOp>());
+    if (kernels.empty()) return;
+    std::vector<KernelRequest> requests;
+    for (sched::KernelOp kernel : kernels)
+      requests.push_back({kernel.getSymName().str(), &kernel.getBody().front(), viewsOf(kernel.getInputs()),
+                          viewsOf(kernel.getOutputs())});
+    KernelOptions options;
+    options.optLevel = options_.optLevel;
+    if (options_.cpu == "native") options.variants = {nativeVariant()};
+    StatusOr<KernelSet> set = compileKernels(requests, options);
+    if (!set.ok()) {
+      getOperation().emitError(set.status().message());
+      return signalPassFailure();
+    }
+    annotate(kernels, *set);
+    OpBuilder builder(kernels.back());
+    builder.setInsertionPointAfter(kernels.back());
+    int64_t bytes = 0;
+    for (const recipe::KernelImage& image : set->images) {
+      addImage(builder, program, image);
+      bytes += image.bytes;
+    }
+    if (options_.summary)
+      *options_.summary = llvm::formatv("{0} kernels, {1} distinct, {2} images of {3} KB in all", kernels.size(),
+                                        set->distinct, set->images.size(), bytes / 1024).str();
+  }
+
+ private:
+  static recipe::CpuVariant nativeVariant() {
+    return base::detectCpuLevel() >= base::CpuLevel::kV4 ? recipe::CpuVariant::kX86_64_v4
+                                                         : recipe::CpuVariant::kX86_64_v3;
+  }
+
+  void annotate(ArrayRef<sched::KernelOp> kernels, const KernelSet& set) {
+    Builder builder(&getContext());
+    for (auto [op, compiled] : llvm::zip(kernels, set.kernels)) {
+      sched::KernelOp kernel = op;
+      const recipe::TpcCost& cost = compiled.cost;
+      kernel->setAttr("cost", builder.getDenseF64ArrayAttr({cost.loads, cost.stores, cost.vectorOps, cost.scalarOps}));
+      kernel->setAttr("rank", builder.getI64IntegerAttr(compiled.rank));
+      kernel->setAttr("whole_dims", builder.getI64IntegerAttr(compiled.wholeDims));
+      kernel->setAttr("scratch_bytes", builder.getI64IntegerAttr(compiled.scratchBytes));
+    }
+  }
+
+  static void addImage(OpBuilder& builder, sched::ProgramOp program, const recipe::KernelImage& image) {
+    auto type = RankedTensorType::get({static_cast<int64_t>(image.bytes)}, builder.getI8Type());
+    AsmResourceBlob blob = HeapAsmResourceBlob::allocateAndCopyWithAlign(
+        ArrayRef<char>(reinterpret_cast<const char*>(image.data), image.bytes), /*align=*/64);
+    auto value = DenseResourceElementsAttr::get(type, "code", std::move(blob));
+    SmallVector<int64_t> entries(image.entries.begin(), image.entries.end());
+    sched::CodeOp::create(builder, program.getLoc(), static_cast<int32_t>(image.cpu), entries, value);
+  }
+
+  KernelsPassOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createKernelsPass(KernelsPassOptions options) {
+  return std::make_unique<KernelsPass>(std::move(options));
+}
+
+}  // namespace hpu::kernels

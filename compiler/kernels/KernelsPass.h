@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The phase kernels: compiles every sched.kernel and adds the linked images as sched.code.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace mlir {
+class Pass;
+}
+
+namespace hpu::kernels {
+
+struct KernelsPassOptions {
+  std::string cpu;   ///< As CompileOptions::cpu.
+  int optLevel = 2;
+  std::string* summary = nullptr;
+};
+
+/// Module pass, because all kernels are linked once. Post-condition: each kernel has `cost`, `rank`, `whole_dims` and
+/// `scratch_bytes`, and each CPU level one sched.code with an entry for every kernel.
+std::unique_ptr<mlir::Pass> createKernelsPass(KernelsPassOptions options);
+
+}  // namespace hpu::kernels

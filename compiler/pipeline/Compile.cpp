@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public entry points of the compiler (include/hpu/compiler.h).
+#include <chrono>
+
+#include "base/StatusMacros.h"
+#include "compiler/import/GraphImpl.h"
+#include "compiler/pipeline/Pipeline.h"
+#include "compiler/pipeline/RecipeCache.h"
+#include "hpu/compiler.h"
+
+namespace hpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double msSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+bool isMlir(const std::string& path) {
+  auto endsWith = [&](std::string_view end) {
+    return path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
+  };
+  return endsWith(".mlir") || endsWith(".mlirbc");
+}
+
+/// Free dimensions must have a size before code for them is made.
+Status checkStatic(const Graph& graph) {
+  std::string names;
+  for (const TensorInfo& input : graph.inputs())
+    if (numElements(input.type.shape) == kDynamic)
+      names += (names.empty() ? "'" : ", '") + input.name + "' (" + input.type.toString() + ")";
+  if (names.empty()) return okStatus();
+  return invalidArgument("free dimensions in input " + names +
+                         ": give every size with --shape NAME=1x3x224x224 or --dim SYMBOL=8 "
+                         "(CompileOptions::shapes, CompileOptions::dims)");
+}
+
+Status checkOptions(const CompileOptions& options) {
+  if (options.optLevel < 0 || options.optLevel > 3)
+    return invalidArgument("optimisation level " + std::to_string(options.optLevel) + " is not in 0..3");
+  for (const std::string& report : options.reports) {
+    static const std::string known[] = {"fusion", "layout", "tile", "memory", "schedule", "time"};
+    if (std::find(std::begin(known), std::end(known), report) == std::end(known))
+      return invalidArgument("there is no report '" + report +
+                             "'; the reports are fusion, layout, tile, memory, schedule and time");
+  }
+  if (!options.cpu.empty() && options.cpu != "native")
+    return invalidArgument("unknown CPU '" + options.cpu + "'; leave it out (all CPUs) or say 'native'");
+  return okStatus();
+}
+
+void fillFromRecipe(const Recipe& recipe, CompileStats& stats) {
+  const recipe::Estimates& estimates = recipe.program()->estimates;
+  stats.workspaceBytes = recipe.workspaceBytes();
+  stats.deviceTimeUs = estimates.deviceTimeUs;
+  stats.lowerBoundUs = estimates.lowerBoundUs;
+  stats.largestLiveSetBytes = estimates.largestLiveSetBytes;
+  stats.sramPeakBytes = estimates.sramPeakBytes;
+}
+
+}  // namespace
+
+StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& options) {
+  auto start = Clock::now();
+  HPU_RETURN_IF_ERROR(checkOptions(options));
+  bool importOnly = options.stopAfter == "import";
+  if (!importOnly && options.startFrom.empty()) HPU_RETURN_IF_ERROR(checkStatic(graph));
+  mlir::OwningOpRef<mlir::ModuleOp> module = graph.impl().module->clone();
+  HPU_ASSIGN(CompileResult result, pipeline::runPipeline(*module, options, graph.impl().context));
+  result.stats.compileMs = msSince(start);
+  return result;
+}
+
+StatusOr<CompileResult> compileFile(const std::string& path, const CompileOptions& options,
+                                    std::vector<UnsupportedNode>* unsupported) {
+  auto start = Clock::now();
+  HPU_RETURN_IF_ERROR(checkOptions(options));
+  // Reports, dumps and partial runs need the compilation itself.
+  bool cached = !options.cacheDir.empty() && options.stopAfter.empty() && options.startFrom.empty() &&
+                options.reports.empty() && options.dumpDir.empty();
+  pipeline::RecipeCache cache(cached ? options.cacheDir : "");
+  std::string key;
+  if (cached) {
+    HPU_ASSIGN(key, cache.key(path, options));
+    if (std::optional<Recipe> recipe = cache.find(key)) {
+      CompileResult result;
+      result.recipe = *recipe;
+      fillFromRecipe(*recipe, result.stats);
+      result.stats.cacheHit = true;
+      result.stats.compileMs = msSince(start);
+      return result;
+    }
+  }
+  StatusOr<Graph> graph = isMlir(path) ? importMlir(path) : importOnnx(path, options, unsupported);
+  if (!graph.ok()) return graph.status();
+  PhaseInfo import{"import", msSince(start), ""};
+  import.summary = std::to_string(graph->inputs().size()) + " inputs, " + std::to_string(graph->outputs().size()) + " outputs";
+  if (options.onPhase) options.onPhase(import);
+  HPU_ASSIGN(CompileResult result, compile(*graph, options));
+  result.stats.phases.insert(result.stats.phases.begin(), import);
+  if (cached && result.recipe.valid()) {
+    Status stored = cache.store(key, result.recipe);
+    if (!stored.ok()) result.warnings.push_back(stored.message());
+  }
+  result.stats.compileMs = msSince(start);
+  return result;
+}
+
+std::vector<std::string> phaseNames() {
+  std::vector<std::string> names;
+  for (const pipeline::PhaseEntry& entry : pipeline::phases()) names.push_back(entry.name);
+  return names;
+}
+
+}  // namespace hpu

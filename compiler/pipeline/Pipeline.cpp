@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/pipeline/Pipeline.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include "arch/TargetDesc.h"
+#include "base/File.h"
+#include "base/StatusMacros.h"
+#include "compiler/emit/Emit.h"
+#include "compiler/fuse/Fuse.h"
+#include "compiler/kernels/KernelCompiler.h"
+#include "compiler/kernels/KernelsPass.h"
+#include "compiler/layout/Layout.h"
+#include "compiler/memory/Memory.h"
+#include "compiler/normalize/Passes.h"
+#include "compiler/pipeline/LowerBound.h"
+#include "compiler/precision/Precision.h"
+#include "compiler/schedule/Schedule.h"
+#include "compiler/support/DiagnosticCapture.h"
+#include "compiler/tile/Tile.h"
+#include "mlir/Pass/PassManager.h"
+#include "perfmodel/Timeline.h"
+
+using namespace mlir;
+
+namespace hpu::pipeline {
+
+const std::vector<PhaseEntry>& phases() {
+  static const std::vector<PhaseEntry> list = {
+#define HPU_PHASE(name, text) {Phase::k_##name, #name, text},
+#include "compiler/pipeline/Phases.def"
+  };
+  return list;
+}
+
+StatusOr<Phase> parsePhase(const std::string& name) {
+  std::string names;
+  for (const PhaseEntry& entry : phases()) {
+    if (name == entry.name) return entry.phase;
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  return invalidArgument("there is no phase '" + name + "'; the phases are " + names);
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double msSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+class PhaseRunner {
+ public:
+  PhaseRunner(ModuleOp module, const CompileOptions& options, std::shared_ptr<const void> owner)
+      : module_(module), options_(options), owner_(std::move(owner)), target_(arch::targetDesc(options.target)) {}
+
+  StatusOr<CompileResult> run() {
+    Phase first = Phase::k_normalize, last = Phase::k_emit;
+    if (!options_.startFrom.empty()) HPU_ASSIGN(first, parsePhase(options_.startFrom));
+    if (!options_.stopAfter.empty()) HPU_ASSIGN(last, parsePhase(options_.stopAfter));
+    for (const std::string& report : options_.reports) result_.reports[report];
+    if (first <= Phase::k_import) HPU_RETURN_IF_ERROR(dump(Phase::k_import));
+    for (const PhaseEntry& entry : phases()) {
+      if (entry.phase == Phase::k_import || entry.phase < first || entry.phase > last) continue;
+      auto start = Clock::now();
+      summary_.clear();
+      HPU_RETURN_IF_ERROR(runPhase(entry));
+      PhaseInfo info{entry.name, msSince(start), summary_};
+      result_.stats.phases.push_back(info);
+      if (options_.onPhase) options_.onPhase(info);
+      HPU_RETURN_IF_ERROR(dump(entry.phase));
+    }
+    if (!options_.stopAfter.empty()) {
+      llvm::raw_string_ostream stream(result_.ir);
+      module_.print(stream, printFlags());
+    }
+    timeReport();
+    return std::move(result_);
+  }
+
+ private:
+  std::string* report(const char* name) {
+    auto found = result_.reports.find(name);
+    return found == result_.reports.end() ? nullptr : &found->second;
+  }
+
+  Status runPhase(const PhaseEntry& entry) {
+    if (entry.phase == Phase::k_emit) return emitRecipe();
+    PassManager manager(module_.getContext());
+    manager.enableVerifier(true);
+    addPasses(entry.phase, manager);
+    ir::DiagnosticCapture diagnostics(module_.getContext());
+    if (failed(manager.run(module_)))
+      return diagnostics.status(StatusCode::kInternal, std::string("phase ") + entry.name);
+    if (entry.phase == Phase::k_precision) measureBound();
+    return okStatus();
+  }
+
+  void addPasses(Phase phase, PassManager& manager) {
+    bool optimize = options_.optLevel >= 1;
+    OpPassManager& functions = manager.nest<func::FuncOp>();
+    switch (phase) {
+      case Phase::k_normalize:
+        normalize::addNormalizePasses(functions, {.summary = &summary_});
+        return;
+      case Phase::k_precision:
+        precision::addPrecisionPasses(functions, {.precision = options_.precision, .summary = &summary_});
+        return;
+      case Phase::k_fuse: {
+        fuse::FuseOptions fuse;
+        fuse.group = optimize;
+        fuse.canFormKernel = [](ArrayRef<Operation*> ops, std::string* why) { return kernels::canFormKernel(ops, why); };
+        fuse.report = report("fusion");
+        fuse.summary = &summary_;
+        functions.addPass(fuse::createFusePass(fuse));
+        functions.addPass(fuse::createVerifyFusedPass());
+        return;
+      }
+      case Phase::k_layout:
+        functions.addPass(layout::createLayoutPass({options_.optLevel >= 1, report("layout"), &summary_}));
+        functions.addPass(layout::createVerifyLayoutPass());
+        return;
+      case Phase::k_tile:
+        functions.addPass(tile::createTilePass({options_.optLevel >= 2, &target_, report("tile"), &summary_}));
+        functions.addPass(tile::createVerifyTilePass(&target_));
+        return;
+      case Phase::k_memory:
+        functions.addPass(memory::createMemoryPass(
+            {optimize, target_.sramBytes, target_.hbmBytes, &memory_, report("memory"), &summary_}));
+        functions.addPass(memory::createVerifyMemoryPass(target_.sramBytes));
+        return;
+      case Phase::k_schedule:
+        manager.addPass(schedule::createSchedulePass({&target_, report("schedule"), &summary_}));
+        manager.addPass(schedule::createVerifySchedulePass());
+        return;
+      case Phase::k_kernels:
+        manager.addPass(kernels::createKernelsPass({options_.cpu, options_.optLevel, &summary_}));
+        return;
+      case Phase::k_import:
+      case Phase::k_emit: return;
+    }
+  }
+
+  void measureBound() {
+    if (auto function = module_.lookupSymbol<func::FuncOp>("main"))
+      result_.stats.lowerBoundUs = lowerBound(function, target_).us();
+  }
+
+  Status emitRecipe() {
+    emit::EmitOptions emit;
+    emit.target = options_.target;
+    emit.checkSchedule = options_.checkSchedule;
+    if (auto name = module_->getAttrOfType<StringAttr>("hpu.model")) emit.name = name.str();
+    HPU_ASSIGN(std::shared_ptr<recipe::Program> program, emit::emitProgram(module_, emit, owner_));
+    const arch::ClockProfile& clock = target_.clock();
+    std::vector<perfmodel::TimedQueue> queues = perfmodel::timedQueues(*program, target_, clock);
+    perfmodel::TimedLaunch launch;
+    launch.queues = &queues;
+    launch.numSignals = program->numSignals;
+    HPU_ASSIGN(perfmodel::TimelineResult timeline, perfmodel::simulate(target_, clock, {launch}));
+    CompileStats& stats = result_.stats;
+    stats.deviceTimeUs = timeline.end / 1e6;
+    stats.workspaceBytes = memory_.workspaceBytes;
+    stats.largestLiveSetBytes = memory_.largestLiveSetBytes;
+    stats.sramPeakBytes = memory_.sramPeakBytes;
+    program->estimates = {stats.deviceTimeUs, stats.lowerBoundUs, static_cast<uint64_t>(memory_.largestLiveSetBytes),
+                          static_cast<uint64_t>(memory_.sramPeakBytes)};
+    for (int engine = 0; engine < kNumEngines; ++engine) busyUs_[engine] = timeline.busy[engine] / 1e6;
+    commands_ = 0;
+    for (const recipe::Queue& queue : program->queues) commands_ += queue.commands.size();
+    result_.recipe = Recipe(std::move(program));
+    summary_ = std::to_string(commands_) + " commands verified";
+    return okStatus();
+  }
+
+  void timeReport() {
+    std::string* text = report("time");
+    if (!text) return;
+    char line[160];
+    snprintf(line, sizeof line, "device time %.2f us (modelled), lower bound %.2f us\n", result_.stats.deviceTimeUs,
+             result_.stats.lowerBoundUs);
+    *text += line;
+    for (int engine = 0; engine < 3; ++engine) {
+      snprintf(line, sizeof line, "%s busy %.2f us (%.1f %%)\n", std::string(engineName(Engine(engine))).c_str(),
+               busyUs_[engine], 100 * busyUs_[engine] / std::max(result_.stats.deviceTimeUs, 1e-9));
+      *text += line;
+    }
+    for (const PhaseInfo& phase : result_.stats.phases) {
+      snprintf(line, sizeof line, "compile %-10s %8.1f ms\n", phase.name.c_str(), phase.ms);
+      *text += line;
+    }
+  }
+
+  static OpPrintingFlags printFlags() {
+    OpPrintingFlags flags;
+    flags.enableDebugInfo(true, false);
+    return flags;
+  }
+
+  /// DIR/03-fuse.mlir, numbered as in Phases.def.
+  Status dump(Phase phase) {
+    if (options_.dumpDir.empty()) return okStatus();
+    char name[64];
+    snprintf(name, sizeof name, "/%02d-%s.mlir", static_cast<int>(phase), phases()[static_cast<int>(phase)].name);
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    module_.print(stream, printFlags());
+    return base::writeFileAtomic(options_.dumpDir + name, text);
+  }
+
+  ModuleOp module_;
+  const CompileOptions& options_;
+  std::shared_ptr<const void> owner_;
+  const arch::TargetDesc& target_;
+  memory::MemoryStats memory_;
+  CompileResult result_;
+  std::string summary_;
+  double busyUs_[kNumEngines] = {};
+  size_t commands_ = 0;
+};
+
+}  // namespace
+
+StatusOr<CompileResult> runPipeline(ModuleOp module, const CompileOptions& options,
+                                    std::shared_ptr<const void> owner) {
+  return PhaseRunner(module, options, std::move(owner)).run();
+}
+
+}  // namespace hpu::pipeline

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the phases of Phases.def over a module, each followed by the verifier of its post-condition.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hpu/compiler.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace hpu::pipeline {
+
+enum class Phase {
+#define HPU_PHASE(name, text) k_##name,
+#include "compiler/pipeline/Phases.def"
+};
+
+struct PhaseEntry {
+  Phase phase;
+  const char* name;
+  const char* text;
+};
+const std::vector<PhaseEntry>& phases();
+/// kInvalidArgument with the list of phases when there is none of that name.
+StatusOr<Phase> parsePhase(const std::string& name);
+
+/// Runs from options.startFrom (default: after import) to options.stopAfter (default: the end) on `module`, which is
+/// changed. `owner` keeps the memory of constants alive. Diagnostics become the Status' message.
+StatusOr<CompileResult> runPipeline(mlir::ModuleOp module, const CompileOptions& options,
+                                    std::shared_ptr<const void> owner);
+
+/// For hpu-opt: every pass that needs no compile options of its own, and the pipelines hpu-to-<phase>.
+void registerPipelines();
+
+}  // namespace hpu::pipeline
