@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Everything that must pass: a Release build with all tests, then ASan+UBSan and TSan builds of the parts without LLVM
+# and their tests. --full adds the compiler under ASan and the tests with the label 'long'.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+full=0
+case "${1:-}" in
+  "") ;;
+  --full) full=1 ;;
+  *) echo "usage: tools/test.sh [--full]" >&2; exit 1 ;;
+esac
+
+tools/install_deps.sh
+jobs=$(nproc)
+started=$SECONDS
+failed=()
+
+step() { printf '\n== %s (%d s)\n' "$1" $((SECONDS - started)); }
+
+# build_and_test PRESET [ctest arguments]
+build_and_test() {
+  local preset=$1 dir=build
+  shift
+  [ "$preset" = release ] || dir=build/$preset
+  step "$preset: configure and build"
+  cmake --preset "$preset" >"/tmp/openhpu-configure-$preset.$$.log" 2>&1 || { cat "/tmp/openhpu-configure-$preset.$$.log"; exit 1; }
+  rm -f "/tmp/openhpu-configure-$preset.$$.log"
+  ninja -C "$dir" -j "$jobs" --quiet
+  step "$preset: tests"
+  ctest --test-dir "$dir" --output-on-failure -j "$jobs" "$@" || failed+=("$preset")
+}
+
+if [ $full -eq 1 ]; then
+  build_and_test release
+else
+  build_and_test release -LE long
+fi
+build_and_test asan -LE long
+build_and_test tsan -LE long
+[ $full -eq 1 ] && build_and_test asan-compiler
+
+step "done"
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "FAILED: ${failed[*]}"
+  exit 1
+fi
+echo "all tests passed"
