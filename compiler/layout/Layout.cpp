@@ -88,7 +88,7 @@ class LayoutAssigner {
   void replaceByRelayout(OpOperand& operand, ArrayRef<int64_t> order, const std::string& why) {
     OpBuilder builder(operand.getOwner());
     RankedTensorType type = withOrder(typeOf(operand.get()), order);
-    auto copy = RelayoutOp::create(builder, operand.getOwner()->getLoc(), type, operand.get());
+    auto copy = RelayoutOp::create(builder, operand.get().getLoc(), type, operand.get());
     operand.set(copy.getResult());
     if (operand.getOwner()->getNumRegions() == 1 && isUnit(operand.getOwner()))
       operand.getOwner()->getRegion(0).front().getArgument(operand.getOperandNumber()).setType(type);

@@ -60,7 +60,8 @@ class Scheduler {
       else part.ops.push_back(&op);
     }
     Value product = mme->getResult(0);
-    RankedTensorType type = typeOf(product);
+    // A tile lies as the bundle's result does, so that both sides walk it alike.
+    RankedTensorType type = withOrder(typeOf(product), physicalOrder(typeOf(bundle.getResult(0))));
     SmallVector<int64_t> slice(type.getShape());
     if (part.ops.empty()) {
       sched::MmeOp op = mmeOp(bundle, mme, program_.operand(bundle.getResult(0)));
