@@ -44,7 +44,9 @@ StatusOr<Buffer> Device::allocate(int64_t bytes, const std::string& label) {
   return Buffer(std::move(buffer));
 }
 
-MemoryInfo Device::memoryInfo() const { return state_ ? state_->memory().info() : MemoryInfo(); }
+MemoryInfo Device::memoryInfo() const {
+  return state_ ? state_->memory().info() : MemoryInfo();
+}
 
 DeviceCounters Device::counters() const {
   return state_ ? state_->driver()->counters() : DeviceCounters();

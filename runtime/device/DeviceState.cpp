@@ -62,8 +62,8 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& op
   for (const driver::DriverEntry& entry : driver::registeredDrivers())
     if (entry.name == options.driver) chosen = &entry;
   if (!chosen)
-    return notFound(base::strCat("there is no driver '", options.driver, "'; this build has ",
-                                 driverNames()));
+    return notFound(
+        base::strCat("there is no driver '", options.driver, "'; this build has ", driverNames()));
   OpenDevices& open = openDevices();
   std::lock_guard lock(open.mutex);
   std::weak_ptr<DeviceState>& slot = open.devices[{options.driver, options.index}];

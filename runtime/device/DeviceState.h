@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeviceState: what Device handles, buffers, streams and executables of one open device share.
-// The one thing to know: each host thread carries the latest device time that it has observed, and what
-// it submits starts no earlier.
+// The one thing to know: each host thread carries the latest device time that it has observed, and
+// what it submits starts no earlier.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
   const std::shared_ptr<driver::DriverDevice>& driver() const { return driver_; }
   DeviceMemory& memory() { return memory_; }
 
-  /// Latest device time in nanoseconds that the calling thread has observed on this device; 0 at first.
+  /// Latest device time in nanoseconds that the calling thread has observed on this device; 0 at
+  /// first.
   int64_t observedNs() const;
   /// The calling thread has observed `ns`.
   void observe(int64_t ns) const;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interface between the runtime and whatever executes: the simulated HPU, the null device, or a
 // driver for silicon.
-// The one thing to know: `submit` never blocks on execution; work of one queue runs in order, queues run
-// concurrently, and a ticket is the only way to learn about the end, the failure and the device time of work.
+// The one thing to know: `submit` never blocks on execution; work of one queue runs in order,
+// queues run concurrently, and a ticket is the only way to learn about the end, the failure and the
+// device time of work.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +50,9 @@ struct Launch {
   std::vector<DeviceAddress> sections;
 };
 class DriverDevice;
-/// Holds the queue until `ticket` is done: one of any queue of this device, or of `other`. Device time is
-/// ordered as well when both devices share a clock (simulated and null devices of a process do).
+/// Holds the queue until `ticket` is done: one of any queue of this device, or of `other`. Device
+/// time is ordered as well when both devices share a clock (simulated and null devices of a process
+/// do).
 struct WaitFor {
   Ticket ticket = 0;
   std::shared_ptr<DriverDevice> other;  ///< Null: this device.
@@ -63,8 +65,9 @@ using Work = std::variant<CopyToDevice, CopyToHost, CopyOnDevice, Fill, Launch, 
 struct SubmitOptions {
   int64_t earliestStartNs = 0;  ///< Device time that the submitting host thread has observed.
   int32_t priority = 0;
-  std::shared_ptr<const void> keepAlive;  ///< Released when the work is done, just before `done` says so.
-  std::string label;                      ///< For traces and errors.
+  std::shared_ptr<const void>
+      keepAlive;      ///< Released when the work is done, just before `done` says so.
+  std::string label;  ///< For traces and errors.
 };
 
 /// An open device. Any thread may call anything.
@@ -95,16 +98,17 @@ class DriverDevice {
 
   /// True when done (or failed).
   virtual bool done(Ticket ticket) = 0;
-  /// Waits for a ticket; deadlineMs < 0: HPU_WAIT_TIMEOUT_MS. Errors: kDeadlineExceeded; the failure of
-  /// the work (as long as the ticket is not forgotten).
+  /// Waits for a ticket; deadlineMs < 0: HPU_WAIT_TIMEOUT_MS. Errors: kDeadlineExceeded; the
+  /// failure of the work (as long as the ticket is not forgotten).
   virtual Status wait(Ticket ticket, int64_t deadlineMs) = 0;
-  /// Calls `callback` once when the ticket is done: now on this thread, or later on a driver's thread
-  /// (then it must be short and must not submit to or wait for the device).
+  /// Calls `callback` once when the ticket is done: now on this thread, or later on a driver's
+  /// thread (then it must be short and must not submit to or wait for the device).
   virtual void whenDone(Ticket ticket, std::function<void()> callback) = 0;
-  /// The first failure among the queue's work up to `upTo` that was not taken yet; ok when there is none.
+  /// The first failure among the queue's work up to `upTo` that was not taken yet; ok when there is
+  /// none.
   virtual Status takeError(QueueId queue, Ticket upTo) = 0;
-  /// Promises that the ticket's failure and device time are not asked for and that no later WaitFor names
-  /// it; the driver drops what it keeps about it. The work itself goes on.
+  /// Promises that the ticket's failure and device time are not asked for and that no later WaitFor
+  /// names it; the driver drops what it keeps about it. The work itself goes on.
   virtual void forget(Ticket ticket) = 0;
 
   struct DeviceSpan {

@@ -7,7 +7,8 @@
 namespace hpu::driver {
 
 const std::vector<DriverEntry>& registeredDrivers() {
-  static const std::vector<DriverEntry> entries = {{"sim", openSimDevice}, {"null", openNullDevice}};
+  static const std::vector<DriverEntry> entries = {{"sim", openSimDevice},
+                                                   {"null", openNullDevice}};
   return entries;
 }
 

@@ -12,7 +12,8 @@ namespace hpu {
 namespace {
 
 /// The ticket of an event whose device time is asked for.
-StatusOr<std::shared_ptr<TicketHandle>> doneTicket(const EventState& event, std::string_view which) {
+StatusOr<std::shared_ptr<TicketHandle>> doneTicket(const EventState& event,
+                                                   std::string_view which) {
   std::shared_ptr<TicketHandle> ticket = event.ticket();
   if (!ticket)
     return failedPrecondition(
@@ -25,7 +26,8 @@ StatusOr<std::shared_ptr<TicketHandle>> doneTicket(const EventState& event, std:
 
 }  // namespace
 
-void EventState::set(std::shared_ptr<TicketHandle> ticket, const std::shared_ptr<StreamState>& stream) {
+void EventState::set(std::shared_ptr<TicketHandle> ticket,
+                     const std::shared_ptr<StreamState>& stream) {
   // The replaced ticket is let go after the lock.
   std::lock_guard lock(mutex_);
   ticket_.swap(ticket);
@@ -70,10 +72,9 @@ StatusOr<int64_t> Event::elapsedNsSince(const Event& start) const {
   HPU_ASSIGN(auto last, doneTicket(*state_, "end event"));
   HPU_ASSIGN(auto first, doneTicket(*start.state_, "start event"));
   if (last->device() != first->device())
-    return invalidArgument(base::strCat("the events were recorded on device ",
-                                        first->device()->info().index, " and device ",
-                                        last->device()->info().index,
-                                        "; elapsed time needs one device"));
+    return invalidArgument(base::strCat(
+        "the events were recorded on device ", first->device()->info().index, " and device ",
+        last->device()->info().index, "; elapsed time needs one device"));
   HPU_ASSIGN(int64_t from, first->observeEndNs());
   HPU_ASSIGN(int64_t to, last->observeEndNs());
   return to - from;

@@ -18,8 +18,10 @@ Executable::~Executable() = default;
 
 StatusOr<Executable> Executable::load(const Device& device, const Recipe& recipe) {
   trace::HostScope scope("Executable.load");
-  if (!device.valid()) return failedPrecondition("cannot load a recipe: the Device handle is empty");
-  if (!recipe.valid()) return failedPrecondition("cannot load a recipe: the Recipe handle is empty");
+  if (!device.valid())
+    return failedPrecondition("cannot load a recipe: the Device handle is empty");
+  if (!recipe.valid())
+    return failedPrecondition("cannot load a recipe: the Recipe handle is empty");
   Executable executable;
   HPU_ASSIGN(executable.state_, ExecutableState::load(device.state(), recipe));
   return executable;
@@ -35,8 +37,7 @@ Status Executable::launch(const Stream& stream, const std::vector<Buffer>& input
   trace::HostScope scope("Executable.launch");
   if (!state_)
     return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
-  if (!stream.state())
-    return failedPrecondition("cannot launch: the Stream handle is empty");
+  if (!stream.state()) return failedPrecondition("cannot launch: the Stream handle is empty");
   return state_->launch(state_, *stream.state(), inputs, outputs);
 }
 

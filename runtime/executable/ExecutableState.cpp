@@ -18,10 +18,14 @@ using recipe::SectionKind;
 
 std::string_view sectionLabel(SectionKind kind) {
   switch (kind) {
-    case SectionKind::kConst: return "constants of ";
-    case SectionKind::kWorkspace: return "workspace of ";
-    case SectionKind::kPersistent: return "state of ";
-    default: return "section of ";
+    case SectionKind::kConst:
+      return "constants of ";
+    case SectionKind::kWorkspace:
+      return "workspace of ";
+    case SectionKind::kPersistent:
+      return "state of ";
+    default:
+      return "section of ";
   }
 }
 
@@ -40,8 +44,8 @@ StatusOr<std::shared_ptr<ExecutableState>> ExecutableState::load(
     const std::shared_ptr<DeviceState>& device, const Recipe& recipe) {
   if (recipe.target() != device->info().target)
     return failedPrecondition(base::strCat(
-        "recipe '", recipe.name(), "' was compiled for ", targetName(recipe.target()), ", and device ",
-        device->info().index, " is a ", targetName(device->info().target),
+        "recipe '", recipe.name(), "' was compiled for ", targetName(recipe.target()),
+        ", and device ", device->info().index, " is a ", targetName(device->info().target),
         "; compile it with hpu-compile --target ", targetName(device->info().target)));
   HPU_ASSIGN(driver::ProgramId program, device->driver()->loadProgram(recipe.program()));
   auto state = std::make_shared<ExecutableState>(device, recipe, program);
@@ -55,7 +59,9 @@ ExecutableState::ExecutableState(std::shared_ptr<DeviceState> device, Recipe rec
                                  driver::ProgramId program)
     : device_(std::move(device)), recipe_(std::move(recipe)), program_(program) {}
 
-ExecutableState::~ExecutableState() { device_->driver()->unloadProgram(program_); }
+ExecutableState::~ExecutableState() {
+  device_->driver()->unloadProgram(program_);
+}
 
 /// Allocates every section that launches do not bind.
 Status ExecutableState::placeSections() {
@@ -82,34 +88,34 @@ Status ExecutableState::placeSections() {
 /// Blocks until the constants are on the device: the copies read the recipe's own memory.
 Status ExecutableState::uploadConstants() {
   const recipe::Program& program = *recipe_.program();
-  HPU_ASSIGN(auto stream,
-             StreamState::create(device_, {.name = base::strCat("load ", program.name), .priority = 0}));
-  std::vector<uint64_t> covered(program.sections.size(), 0);
-  for (const recipe::ConstantBlob& blob : program.constants) covered[blob.section] += blob.bytes;
+  HPU_ASSIGN(auto stream, StreamState::create(device_, {.name = base::strCat("load ", program.name),
+                                                        .priority = 0}));
+  // What no constant covers of a const section is never read (the verifier sees to it).
   for (size_t i = 0; i < program.sections.size(); ++i) {
     const Section& section = program.sections[i];
-    bool gaps = section.kind == SectionKind::kConst && covered[i] < section.bytes;
-    if (section.bytes == 0 || (section.kind != SectionKind::kPersistent && !gaps)) continue;
+    if (section.bytes == 0 || section.kind != SectionKind::kPersistent) continue;
     HPU_RETURN_IF_ERROR(
-        stream->submit(driver::Fill{sections_[i], 0, static_cast<int64_t>(section.bytes)},
-                       "clear", {})
+        stream
+            ->submit(driver::Fill{sections_[i], 0, static_cast<int64_t>(section.bytes)}, "clear",
+                     {})
             .status());
   }
   for (const recipe::ConstantBlob& blob : program.constants) {
     if (blob.bytes == 0) continue;
-    HPU_RETURN_IF_ERROR(stream
-                            ->submit(driver::CopyToDevice{sections_[blob.section] + blob.offset,
-                                                          blob.data,
-                                                          static_cast<int64_t>(blob.bytes)},
-                                     "constants", {})
-                            .status());
+    HPU_RETURN_IF_ERROR(
+        stream
+            ->submit(driver::CopyToDevice{sections_[blob.section] + blob.offset, blob.data,
+                                          static_cast<int64_t>(blob.bytes)},
+                     "constants", {})
+            .status());
   }
   return stream->synchronize(-1);
 }
 
 Status ExecutableState::checkBuffer(const Buffer& buffer, const TensorInfo& tensor,
                                     uint64_t sectionBytes) const {
-  if (!buffer.valid()) return invalidArgument(base::strCat("'", tensor.name, "': the buffer is empty"));
+  if (!buffer.valid())
+    return invalidArgument(base::strCat("'", tensor.name, "': the buffer is empty"));
   if (buffer.state()->device() != device_)
     return invalidArgument(base::strCat("'", tensor.name, "': the buffer belongs to device ",
                                         buffer.state()->device()->info().index,
@@ -119,10 +125,10 @@ Status ExecutableState::checkBuffer(const Buffer& buffer, const TensorInfo& tens
   bool sizeKnown = numElements(tensor.type.shape) != kDynamic;
   if ((sizeKnown && buffer.size() < tensor.type.bytes()) ||
       static_cast<uint64_t>(capacity) < sectionBytes)
-    return invalidArgument(base::strCat(
-        "'", tensor.name, "' is ", tensor.type.toString(), " and needs ",
-        sizeKnown ? tensor.type.bytes() : static_cast<int64_t>(sectionBytes),
-        " bytes; its buffer has ", buffer.size()));
+    return invalidArgument(
+        base::strCat("'", tensor.name, "' is ", tensor.type.toString(), " and needs ",
+                     sizeKnown ? tensor.type.bytes() : static_cast<int64_t>(sectionBytes),
+                     " bytes; its buffer has ", buffer.size()));
   return okStatus();
 }
 
@@ -132,8 +138,8 @@ Status ExecutableState::bind(const std::vector<Buffer>& buffers, bool isOutput,
   const std::vector<TensorInfo>& tensors = isOutput ? program.outputs : program.inputs;
   std::string_view what = isOutput ? "output" : "input";
   if (buffers.size() != tensors.size())
-    return invalidArgument(base::strCat("recipe '", program.name, "' has ", tensors.size(), " ", what,
-                                        "s, and ", buffers.size(), " were given"));
+    return invalidArgument(base::strCat("recipe '", program.name, "' has ", tensors.size(), " ",
+                                        what, "s, and ", buffers.size(), " were given"));
   SectionKind kind = isOutput ? SectionKind::kOutput : SectionKind::kInput;
   // A tensor that no op touches has no section; its buffer is checked all the same.
   std::vector<uint64_t> sectionBytes(tensors.size(), 0);
@@ -170,9 +176,9 @@ Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self, Str
                                const std::vector<Buffer>& outputs) {
   const recipe::Program& program = *recipe_.program();
   if (stream.device() != device_)
-    return invalidArgument(base::strCat("recipe '", program.name, "' is loaded on device ",
-                                        device_->info().index, ", and the stream belongs to device ",
-                                        stream.device()->info().index));
+    return invalidArgument(
+        base::strCat("recipe '", program.name, "' is loaded on device ", device_->info().index,
+                     ", and the stream belongs to device ", stream.device()->info().index));
   driver::Launch work{program_, sections_};
   HPU_RETURN_IF_ERROR(bind(inputs, false, work.sections));
   HPU_RETURN_IF_ERROR(bind(outputs, true, work.sections));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ExecutableState: a program loaded on a device: its driver program, constants and workspace.
-// The one thing to know: all launches share the workspace, so a launch on another stream than the one
-// before it first waits for that one.
+// The one thing to know: all launches share the workspace, so a launch on another stream than the
+// one before it first waits for that one.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ class ExecutableState {
   const std::shared_ptr<DeviceState> device_;
   const Recipe recipe_;
   const driver::ProgramId program_;
-  std::vector<std::shared_ptr<BufferState>> buffers_;   ///< Constants, workspace, persistent.
-  std::vector<driver::DeviceAddress> sections_;         ///< By section; 0 where a launch binds it.
+  std::vector<std::shared_ptr<BufferState>> buffers_;  ///< Constants, workspace, persistent.
+  std::vector<driver::DeviceAddress> sections_;        ///< By section; 0 where a launch binds it.
 
   std::mutex mutex_;  // Guards the two, and makes `last_` the last in the order of the queues.
   std::shared_ptr<TicketHandle> last_;

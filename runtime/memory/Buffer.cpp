@@ -12,10 +12,13 @@ namespace hpu {
 BufferState::BufferState(std::shared_ptr<DeviceState> device, uint64_t address, int64_t bytes)
     : device_(std::move(device)), address_(address), bytes_(bytes) {}
 
-BufferState::~BufferState() { device_->memory().free(address_); }
+BufferState::~BufferState() {
+  device_->memory().free(address_);
+}
 
 StatusOr<std::shared_ptr<BufferState>> BufferState::create(std::shared_ptr<DeviceState> device,
-                                                           int64_t bytes, const std::string& label) {
+                                                           int64_t bytes,
+                                                           const std::string& label) {
   HPU_ASSIGN(uint64_t address, device->memory().allocate(bytes, label));
   return std::make_shared<BufferState>(std::move(device), address, bytes);
 }
@@ -28,7 +31,11 @@ int64_t BufferState::capacity() const {
 Buffer::Buffer() = default;
 Buffer::Buffer(std::shared_ptr<BufferState> state) : state_(std::move(state)) {}
 Buffer::~Buffer() = default;
-uint64_t Buffer::address() const { return state_ ? state_->address() : 0; }
-int64_t Buffer::size() const { return state_ ? state_->bytes() : 0; }
+uint64_t Buffer::address() const {
+  return state_ ? state_->address() : 0;
+}
+int64_t Buffer::size() const {
+  return state_ ? state_->bytes() : 0;
+}
 
 }  // namespace hpu

@@ -18,7 +18,8 @@ StatusOr<uint64_t> DeviceMemory::allocate(int64_t bytes, const std::string& labe
     if (address.ok() || address.status().code() != StatusCode::kResourceExhausted) return address;
     if (workInFlight_ == 0 || bytes > allocator_.info().totalBytes) return address;
     uint64_t seen = changes_;
-    if (!changed_.wait_until(lock, deadline.time(), [&] { return changes_ != seen; })) return address;
+    if (!changed_.wait_until(lock, deadline.time(), [&] { return changes_ != seen; }))
+      return address;
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeviceMemory: the allocator of an open device, shared by all threads.
-// The one thing to know: an allocation that does not fit waits for the work that is enqueued, whose end
-// may free what it needs, before it fails.
+// The one thing to know: an allocation that does not fit waits for the work that is enqueued, whose
+// end may free what it needs, before it fails.
 #pragma once
 
 #include <condition_variable>
@@ -30,8 +30,8 @@ class DeviceMemory {
   void workBegins();
   void workEnded();
 
-  /// Freed bytes that stay with the host's pages, for reuse without page faults. Beyond it all free blocks
-  /// go back to the host.
+  /// Freed bytes that stay with the host's pages, for reuse without page faults. Beyond it all free
+  /// blocks go back to the host.
   static constexpr int64_t kKeptBytes = 256 << 20;
 
  private:
@@ -41,8 +41,8 @@ class DeviceMemory {
   std::condition_variable changed_;
   HbmAllocator allocator_;
   int64_t workInFlight_ = 0;
-  uint64_t changes_ = 0;       ///< Counts frees and ended work.
-  int64_t freedBytes_ = 0;     ///< Since the last giveBack.
+  uint64_t changes_ = 0;    ///< Counts frees and ended work.
+  int64_t freedBytes_ = 0;  ///< Since the last giveBack.
 };
 
 }  // namespace hpu

@@ -105,10 +105,10 @@ std::vector<std::pair<std::string, int64_t>> HbmAllocator::largestHolders(size_t
 Status HbmAllocator::outOfMemory(int64_t bytes, const std::string& label) const {
   MemoryInfo now = info();
   int64_t free = now.totalBytes - now.usedBytes;
-  std::string text = base::strCat("out of HBM: ", base::formatBytes(bytes), " for ",
-                                  label.empty() ? "a buffer" : base::strCat("'", label, "'"),
-                                  " asked, ", base::formatBytes(free), " of ",
-                                  base::formatBytes(now.totalBytes), " free");
+  std::string text =
+      base::strCat("out of HBM: ", base::formatBytes(bytes), " for ",
+                   label.empty() ? "a buffer" : base::strCat("'", label, "'"), " asked, ",
+                   base::formatBytes(free), " of ", base::formatBytes(now.totalBytes), " free");
   if (bytes <= free)
     text += base::strCat(", the largest free block has ", base::formatBytes(now.largestFreeBytes),
                          " (fragmentation)");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HbmAllocator: divides a range of device addresses; best fit with coalescing.
-// The one thing to know: it is a pure planner without locks and without memory; DeviceMemory puts both
-// around it.
+// The one thing to know: it is a pure planner without locks and without memory; DeviceMemory puts
+// both around it.
 #pragma once
 
 #include <cstdint>

@@ -24,10 +24,9 @@ Status checkRange(const StreamState& stream, const Buffer& buffer, int64_t offse
                   std::string_view what) {
   if (!buffer.valid()) return invalidArgument(base::strCat(what, ": the buffer is empty"));
   if (buffer.state()->device() != stream.device())
-    return invalidArgument(base::strCat(what, ": the buffer belongs to device ",
-                                        buffer.state()->device()->info().index,
-                                        ", and the stream to device ",
-                                        stream.device()->info().index));
+    return invalidArgument(base::strCat(
+        what, ": the buffer belongs to device ", buffer.state()->device()->info().index,
+        ", and the stream to device ", stream.device()->info().index));
   int64_t size = buffer.size();
   if (offset < 0 || bytes < 0 || offset > size || bytes > size - offset)
     return outOfRange(base::strCat(what, ": ", bytes, " bytes at offset ", offset,
@@ -64,7 +63,8 @@ Status Stream::copyToDevice(const Buffer& dst, const void* src, int64_t bytes, i
   if (!state_) return emptyHandle();
   HPU_RETURN_IF_ERROR(checkRange(*state_, dst, offset, bytes, "copyToDevice"));
   HPU_RETURN_IF_ERROR(checkHost(src, bytes, "copyToDevice"));
-  return state_->submit(driver::CopyToDevice{at(dst, offset), src, bytes}, {}, {dst.state()}).status();
+  return state_->submit(driver::CopyToDevice{at(dst, offset), src, bytes}, {}, {dst.state()})
+      .status();
 }
 
 Status Stream::copyToHost(void* dst, const Buffer& src, int64_t bytes, int64_t offset) {
@@ -73,11 +73,12 @@ Status Stream::copyToHost(void* dst, const Buffer& src, int64_t bytes, int64_t o
   if (!state_) return emptyHandle();
   HPU_RETURN_IF_ERROR(checkRange(*state_, src, offset, bytes, "copyToHost"));
   HPU_RETURN_IF_ERROR(checkHost(dst, bytes, "copyToHost"));
-  return state_->submit(driver::CopyToHost{dst, at(src, offset), bytes}, {}, {src.state()}).status();
+  return state_->submit(driver::CopyToHost{dst, at(src, offset), bytes}, {}, {src.state()})
+      .status();
 }
 
-Status Stream::copyOnDevice(const Buffer& dst, int64_t dstOffset, const Buffer& src, int64_t srcOffset,
-                            int64_t bytes) {
+Status Stream::copyOnDevice(const Buffer& dst, int64_t dstOffset, const Buffer& src,
+                            int64_t srcOffset, int64_t bytes) {
   trace::HostScope scope("Stream.copyOnDevice");
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();

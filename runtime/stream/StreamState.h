@@ -21,7 +21,8 @@ class StreamState {
  public:
   static StatusOr<std::shared_ptr<StreamState>> create(std::shared_ptr<DeviceState> device,
                                                        const StreamOptions& options);
-  StreamState(std::shared_ptr<DeviceState> device, driver::QueueId queue, const StreamOptions& options);
+  StreamState(std::shared_ptr<DeviceState> device, driver::QueueId queue,
+              const StreamOptions& options);
   ~StreamState();
   StreamState(const StreamState&) = delete;
   StreamState& operator=(const StreamState&) = delete;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deadline: a point on the monotonic host clock at which a wait gives up.
-// The one thing to know: every wait of OpenHPU has one; `Deadline::fromMs(-1)` takes HPU_WAIT_TIMEOUT_MS.
+// The one thing to know: every wait of OpenHPU has one; `Deadline::fromMs(-1)` takes
+// HPU_WAIT_TIMEOUT_MS.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,8 @@ class Deadline {
 
   /// `ms` from now; 0 polls.
   static Deadline afterMs(int64_t ms) {
-    constexpr int64_t kLongestMs = int64_t{1} << 40;  // 35 years; time_point arithmetic stays in range.
+    constexpr int64_t kLongestMs = int64_t{1}
+                                   << 40;  // 35 years; time_point arithmetic stays in range.
     ms = std::clamp<int64_t>(ms, 0, kLongestMs);
     return Deadline(Clock::now() + std::chrono::milliseconds(ms), ms);
   }

@@ -79,20 +79,26 @@ Status errnoStatus(int error, std::string_view what, std::string_view path) {
   std::string message = strCat("cannot ", what, " '", path, "': ", errnoText(error));
   switch (error) {
     case ENOENT:
-    case ENOTDIR: return notFound(std::move(message));
+    case ENOTDIR:
+      return notFound(std::move(message));
     case EACCES:
     case EPERM:
-    case EROFS: return {StatusCode::kPermissionDenied, std::move(message)};
+    case EROFS:
+      return {StatusCode::kPermissionDenied, std::move(message)};
     case ENOSPC:
     case EDQUOT:
     case ENOMEM:
     case EMFILE:
-    case ENFILE: return resourceExhausted(std::move(message));
+    case ENFILE:
+      return resourceExhausted(std::move(message));
     case EISDIR:
     case EINVAL:
-    case ENAMETOOLONG: return invalidArgument(std::move(message));
-    case EEXIST: return alreadyExists(std::move(message));
-    default: return unavailable(std::move(message));
+    case ENAMETOOLONG:
+      return invalidArgument(std::move(message));
+    case EEXIST:
+      return alreadyExists(std::move(message));
+    default:
+      return unavailable(std::move(message));
   }
 }
 
@@ -118,7 +124,9 @@ AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
   }
   return *this;
 }
-AtomicFile::~AtomicFile() { discard(); }
+AtomicFile::~AtomicFile() {
+  discard();
+}
 
 void AtomicFile::discard() {
   if (fd_ < 0) return;

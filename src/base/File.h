@@ -18,8 +18,8 @@ namespace hpu::base {
 StatusOr<std::vector<uint8_t>> readFile(const std::string& path, int64_t maxBytes = INT64_MAX);
 StatusOr<std::string> readTextFile(const std::string& path, int64_t maxBytes = INT64_MAX);
 
-/// A file under construction beside its final path. Bytes are appended; commit() syncs and renames it
-/// over the path; destroying it without commit leaves the old file as it was. Not thread-safe.
+/// A file under construction beside its final path. Bytes are appended; commit() syncs and renames
+/// it over the path; destroying it without commit leaves the old file as it was. Not thread-safe.
 class AtomicFile {
  public:
   static StatusOr<AtomicFile> create(const std::string& path);
@@ -27,7 +27,8 @@ class AtomicFile {
   AtomicFile& operator=(AtomicFile&& other) noexcept;
   ~AtomicFile();
 
-  /// Errors: kResourceExhausted (disk full), kUnavailable. After an error only destruction is valid.
+  /// Errors: kResourceExhausted (disk full), kUnavailable. After an error only destruction is
+  /// valid.
   Status append(const void* data, size_t bytes);
   Status commit();
 
@@ -42,7 +43,8 @@ class AtomicFile {
 Status writeFileAtomic(const std::string& path, const void* data, size_t bytes);
 Status writeFileAtomic(const std::string& path, std::string_view text);
 
-/// A Status for a failed system call: code from `error`, message "cannot <what> '<path>': <errno text>".
+/// A Status for a failed system call: code from `error`, message "cannot <what> '<path>': <errno
+/// text>".
 Status errnoStatus(int error, std::string_view what, std::string_view path);
 
 }  // namespace hpu::base

@@ -23,7 +23,9 @@ std::string threeDigits(double value) {
   return text;
 }
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
 
 }  // namespace
 
@@ -107,6 +109,8 @@ StatusOr<int64_t> parseBytes(std::string_view text) {
   return static_cast<int64_t>(value << shift);
 }
 
-std::string errnoText(int error) { return std::generic_category().message(error); }
+std::string errnoText(int error) {
+  return std::generic_category().message(error);
+}
 
 }  // namespace hpu::base

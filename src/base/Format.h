@@ -33,8 +33,8 @@ void appendPiece(std::string& out, const T& piece) {
 }
 }  // namespace detail
 
-/// The pieces one after another: strings, characters, integers, enums (as numbers), bools ("true") and
-/// floating-point numbers (shortest form that reads back equal).
+/// The pieces one after another: strings, characters, integers, enums (as numbers), bools ("true")
+/// and floating-point numbers (shortest form that reads back equal).
 template <typename... Pieces>
 std::string strCat(const Pieces&... pieces) {
   std::string out;

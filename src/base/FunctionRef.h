@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FunctionRef<R(Args...)>: a borrowed callable, two words, never allocates.
-// The one thing to know: it does not own the callable, so it is only for parameters, not for members.
+// The one thing to know: it does not own the callable, so it is only for parameters, not for
+// members.
 #pragma once
 
 #include <memory>

@@ -47,7 +47,9 @@ void Hasher::updateSized(std::string_view text) {
   update(text.data(), text.size());
 }
 
-uint64_t Hasher::digest64() const { return XXH3_64bits_digest(&state_->narrow); }
+uint64_t Hasher::digest64() const {
+  return XXH3_64bits_digest(&state_->narrow);
+}
 Hash128 Hasher::digest128() const {
   XXH128_hash_t hash = XXH3_128bits_digest(&state_->wide);
   return {hash.low64, hash.high64};

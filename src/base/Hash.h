@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Content hashes (XXH3 of the xxHash library): checksums of file sections and cache keys.
-// The one thing to know: XXH3 detects accidents, not forgery; the values are the same on every machine
-// and may be stored in files.
+// The one thing to know: XXH3 detects accidents, not forgery; the values are the same on every
+// machine and may be stored in files.
 #pragma once
 
 #include <cstddef>

@@ -45,12 +45,18 @@ spdlog::logger& logger() {
 
 spdlog::level::level_enum spdlogLevel(LogLevel level) {
   switch (level) {
-    case LogLevel::kTrace: return spdlog::level::trace;
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarning: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
-    case LogLevel::kOff: return spdlog::level::off;
+    case LogLevel::kTrace:
+      return spdlog::level::trace;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kOff:
+      return spdlog::level::off;
   }
   return spdlog::level::err;
 }
@@ -61,7 +67,9 @@ bool logEnabled(LogLevel wanted) {
   return wanted != LogLevel::kOff && wanted >= level().load(std::memory_order_relaxed);
 }
 
-void setLogLevel(LogLevel wanted) { level().store(wanted, std::memory_order_relaxed); }
+void setLogLevel(LogLevel wanted) {
+  level().store(wanted, std::memory_order_relaxed);
+}
 
 void log(LogLevel severity, std::string_view message) {
   if (!logEnabled(severity)) return;

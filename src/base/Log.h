@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Log messages to stderr; spdlog is behind it and in no header.
-// The one thing to know: what a Status already says is not logged as well; the level is HPU_LOG_LEVEL
-// (default warning).
+// The one thing to know: what a Status already says is not logged as well; the level is
+// HPU_LOG_LEVEL (default warning).
 //
 //   HPU_LOG(kInfo, hpu::base::strCat("loaded ", path, " in ", ms, " ms"));
 #pragma once
@@ -22,8 +22,8 @@ void setLogLevel(LogLevel level);
 }  // namespace hpu::base
 
 /// The message expression is evaluated only when the level is enabled.
-#define HPU_LOG(level, message)                                         \
-  do {                                                                  \
-    if (::hpu::base::logEnabled(::hpu::base::LogLevel::level))          \
-      ::hpu::base::log(::hpu::base::LogLevel::level, (message));        \
+#define HPU_LOG(level, message)                                  \
+  do {                                                           \
+    if (::hpu::base::logEnabled(::hpu::base::LogLevel::level))   \
+      ::hpu::base::log(::hpu::base::LogLevel::level, (message)); \
   } while (false)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MappedFile: a regular file mapped read-only into memory.
-// The one thing to know: keep the shared pointer as owner of everything that points into the mapping; a
-// file that is truncated while mapped raises SIGBUS, as with every mapping.
+// The one thing to know: keep the shared pointer as owner of everything that points into the
+// mapping; a file that is truncated while mapped raises SIGBUS, as with every mapping.
 //
 //   HPU_ASSIGN(auto file, hpu::base::MappedFile::open("weights.bin"));
 //   parse(file->data(), file->size(), /*owner=*/file);
@@ -20,8 +20,8 @@ namespace hpu::base {
 /// Immutable; any thread may read.
 class MappedFile {
  public:
-  /// Maps the whole file; an empty one has size() 0 and a data() that is not null. Errors: kNotFound,
-  /// kPermissionDenied, kInvalidArgument (not a regular file), kResourceExhausted.
+  /// Maps the whole file; an empty one has size() 0 and a data() that is not null. Errors:
+  /// kNotFound, kPermissionDenied, kInvalidArgument (not a regular file), kResourceExhausted.
   static StatusOr<std::shared_ptr<const MappedFile>> open(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

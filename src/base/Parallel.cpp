@@ -46,8 +46,8 @@ int defaultThreads() {
   return count;
 }
 
-/// One arena per calling thread, so that concurrent callers neither queue for each other's slots nor
-/// pick up each other's chunks.
+/// One arena per calling thread, so that concurrent callers neither queue for each other's slots
+/// nor pick up each other's chunks.
 tbb::task_arena& arenaOfThisThread(int threads) {
   thread_local std::unique_ptr<tbb::task_arena> arena;
   thread_local int size = 0;
@@ -113,6 +113,8 @@ int threadIndex() {
 ThreadLimit::ThreadLimit(int threads) : previous_(tlsLimit) {
   if (threads > 0) tlsLimit = threads;
 }
-ThreadLimit::~ThreadLimit() { tlsLimit = previous_; }
+ThreadLimit::~ThreadLimit() {
+  tlsLimit = previous_;
+}
 
 }  // namespace hpu::base

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// parallelFor: the only way that OpenHPU runs loops on several threads (and the only user of oneTBB).
-// The one thing to know: the body must not throw, and chunks run in any order on any thread, so results
-// must not depend on the partition.
+// parallelFor: the only way that OpenHPU runs loops on several threads (and the only user of
+// oneTBB). The one thing to know: the body must not throw, and chunks run in any order on any
+// thread, so results must not depend on the partition.
 //
 //   hpu::base::parallelFor(rows, /*grain=*/16, [&](int64_t begin, int64_t end) { ... });
 #pragma once
@@ -13,8 +13,8 @@
 namespace hpu::base {
 
 /// Calls body(begin, end) for disjoint chunks that cover [0, n), on up to numThreads() threads, and
-/// returns when all are done. Chunks hold at least `grain` (>= 1) iterations where n allows; n <= grain
-/// runs on the caller. Nested calls are fine: a thread that waits for an inner loop runs only
+/// returns when all are done. Chunks hold at least `grain` (>= 1) iterations where n allows; n <=
+/// grain runs on the caller. Nested calls are fine: a thread that waits for an inner loop runs only
 /// iterations of that loop, so thread-local scratch of the outer body is safe. Any thread may call.
 void parallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> body);
 

@@ -9,8 +9,8 @@
 namespace hpu::settings {
 namespace {
 
-constexpr Info make(std::string_view name, Type type, std::string_view value, std::string_view scope,
-                    std::string_view sentence) {
+constexpr Info make(std::string_view name, Type type, std::string_view value,
+                    std::string_view scope, std::string_view sentence) {
   Info result{name, type, value, {}, scope, sentence};
   if (type == Type::kChoice) {
     result.choices = value;
@@ -29,22 +29,25 @@ bool isChoice(std::string_view choices, std::string_view value) {
 }
 
 Status bad(const Info& info, std::string_view text, std::string_view expected) {
-  return invalidArgument(base::strCat(info.name, "=", text, " is not valid: expected ", expected, " (",
-                                      info.sentence, ")"));
+  return invalidArgument(base::strCat(info.name, "=", text, " is not valid: expected ", expected,
+                                      " (", info.sentence, ")"));
 }
 
 Status wrongGetter(const Info& info, std::string_view getter) {
-  return internalError(
-      base::strCat(info.name, " is a ", typeName(info.type), " setting and was read with ", getter));
+  return internalError(base::strCat(info.name, " is a ", typeName(info.type),
+                                    " setting and was read with ", getter));
 }
 
 Status check(Setting setting) {
   switch (info(setting).type) {
     case Type::kInt:
-    case Type::kBytes: return getInt(setting).status();
-    case Type::kBool: return getBool(setting).status();
+    case Type::kBytes:
+      return getInt(setting).status();
+    case Type::kBool:
+      return getBool(setting).status();
     case Type::kString:
-    case Type::kChoice: return getString(setting).status();
+    case Type::kChoice:
+      return getString(setting).status();
   }
   return okStatus();
 }
@@ -57,22 +60,30 @@ std::string shownDefault(const Info& info) {
 
 const std::vector<Info>& all() {
   static const std::vector<Info> list = {
-#define HPU_SETTING(name, type, value, scope, sentence) make(#name, Type::type, value, scope, sentence),
+#define HPU_SETTING(name, type, value, scope, sentence) \
+  make(#name, Type::type, value, scope, sentence),
 #include "base/Settings.def"
 #undef HPU_SETTING
   };
   return list;
 }
 
-const Info& info(Setting setting) { return all()[static_cast<size_t>(setting)]; }
+const Info& info(Setting setting) {
+  return all()[static_cast<size_t>(setting)];
+}
 
 std::string_view typeName(Type type) {
   switch (type) {
-    case Type::kInt: return "int";
-    case Type::kBytes: return "bytes";
-    case Type::kBool: return "bool";
-    case Type::kString: return "string";
-    case Type::kChoice: return "choice";
+    case Type::kInt:
+      return "int";
+    case Type::kBytes:
+      return "bytes";
+    case Type::kBool:
+      return "bool";
+    case Type::kString:
+      return "string";
+    case Type::kChoice:
+      return "choice";
   }
   return "unknown";
 }
@@ -115,7 +126,8 @@ StatusOr<std::string> getString(Setting setting) {
   std::string text = rawText(setting);
   if (entry.type == Type::kString) return text;
   if (entry.type != Type::kChoice) return wrongGetter(entry, "getString");
-  if (!isChoice(entry.choices, text)) return bad(entry, text, base::strCat("one of ", entry.choices));
+  if (!isChoice(entry.choices, text))
+    return bad(entry, text, base::strCat("one of ", entry.choices));
   return text;
 }
 
@@ -135,8 +147,9 @@ std::string helpText() {
   for (const Info& entry : all()) {
     std::string left = base::strCat("  ", entry.name, " (", typeName(entry.type), ", default ",
                                     shownDefault(entry), ")");
-    text += base::strCat(left, "\n      ", entry.sentence,
-                         entry.choices.empty() ? "" : base::strCat("; one of ", entry.choices), ".\n");
+    text +=
+        base::strCat(left, "\n      ", entry.sentence,
+                     entry.choices.empty() ? "" : base::strCat("; one of ", entry.choices), ".\n");
   }
   return text;
 }
@@ -146,8 +159,8 @@ std::string markdownTable() {
   for (const Info& entry : all()) {
     std::string choices;
     for (char c : entry.choices) choices += c == '|' ? std::string(", ") : std::string(1, c);
-    text += base::strCat("| `", entry.name, "` | ", typeName(entry.type), " | ", shownDefault(entry),
-                         " | ", entry.scope, " | ", entry.sentence,
+    text += base::strCat("| `", entry.name, "` | ", typeName(entry.type), " | ",
+                         shownDefault(entry), " | ", entry.scope, " | ", entry.sentence,
                          choices.empty() ? "" : base::strCat("; one of ", choices), " |\n");
   }
   return text;

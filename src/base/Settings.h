@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry of environment settings: every variable that OpenHPU reads is a line of Settings.def.
-// The one thing to know: values are read at each call, and a bad value is an error that names the
-// variable, the value and what is valid; it is never silently replaced.
+// The registry of environment settings: every variable that OpenHPU reads is a line of
+// Settings.def. The one thing to know: values are read at each call, and a bad value is an error
+// that names the variable, the value and what is valid; it is never silently replaced.
 //
 //   HPU_ASSIGN(int64_t timeoutMs, hpu::settings::getInt(hpu::Setting::HPU_WAIT_TIMEOUT_MS));
 #pragma once
@@ -46,11 +46,12 @@ std::string rawText(Setting setting);
 /// True when the environment gives a value.
 bool isSet(Setting setting);
 
-/// Errors of all: kInvalidArgument naming the variable, its value and the valid ones. Using the getter of
-/// another type is kInternal.
-StatusOr<int64_t> getInt(Setting setting);    ///< >= 0; also for kBytes.
+/// Errors of all: kInvalidArgument naming the variable, its value and the valid ones. Using the
+/// getter of another type is kInternal.
+StatusOr<int64_t> getInt(Setting setting);  ///< >= 0; also for kBytes.
 StatusOr<bool> getBool(Setting setting);
-StatusOr<std::string> getString(Setting setting);  ///< Also for kChoice, checked against the choices.
+StatusOr<std::string> getString(
+    Setting setting);  ///< Also for kChoice, checked against the choices.
 
 /// Checks every setting that is set, so that a program can report all bad ones at its start; the
 /// message has a line for each.

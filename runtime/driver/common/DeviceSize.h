@@ -12,8 +12,9 @@ namespace hpu::driver {
 /// Devices of one simulated node (a Gaudi server has eight).
 inline constexpr int kDevicesPerNode = 8;
 
-/// Fills in name, sizes and target: HBM is options.hbmBytes, else HPU_SIM_HBM_BYTES, else the target's.
-/// Errors: kNotFound (index outside of the node); kInvalidArgument (sizes, a bad setting).
+/// Fills in name, sizes and target: HBM is options.hbmBytes, else HPU_SIM_HBM_BYTES, else the
+/// target's. Errors: kNotFound (index outside of the node); kInvalidArgument (sizes, a bad
+/// setting).
 StatusOr<DeviceInfo> deviceInfo(const std::string& driver, const DeviceOptions& options);
 
 }  // namespace hpu::driver

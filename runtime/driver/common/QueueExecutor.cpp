@@ -31,9 +31,8 @@ enum class QueueState : uint8_t {
 }  // namespace
 
 std::string_view workName(const Work& work) {
-  static constexpr std::string_view kNames[] = {"copy to device", "copy to host", "copy on device",
-                                                "fill",           "launch",       "wait",
-                                                "marker"};
+  static constexpr std::string_view kNames[] = {
+      "copy to device", "copy to host", "copy on device", "fill", "launch", "wait", "marker"};
   return kNames[work.index()];
 }
 
@@ -79,7 +78,8 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   Ticket nextTicket = 1;
   QueueId nextQueue = 1;
   int idleWorkers = 0;
-  size_t drainTarget = 0;  ///< With `draining`: outstanding tickets that the drain need not wait for.
+  size_t drainTarget =
+      0;  ///< With `draining`: outstanding tickets that the drain need not wait for.
   bool draining = false, stopping = false;
 
   using Lock = std::unique_lock<std::mutex>;
@@ -97,12 +97,13 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
 };
 
 namespace {
-/// Work items that the current thread is inside of, by core: a drain on a worker thread must not wait for
-/// the item that it is part of.
+/// Work items that the current thread is inside of, by core: a drain on a worker thread must not
+/// wait for the item that it is part of.
 thread_local std::vector<const void*> tlsInside;
 }  // namespace
 
-// ---- Scheduling ------------------------------------------------------------------------------------
+// ---- Scheduling
+// ------------------------------------------------------------------------------------
 
 /// Makes sure that somebody will look at the ready list.
 void QueueExecutor::Core::ensureWorker() {
@@ -214,8 +215,8 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
                                                item.label, item.label.empty() ? "" : "'",
                                                " on queue '", queue->name, "' of ", deviceName));
   }
-  // Before anybody can see that the work is done, so that a thread which waited for it finds the memory
-  // free. May destroy the device.
+  // Before anybody can see that the work is done, so that a thread which waited for it finds the
+  // memory free. May destroy the device.
   item.keepAlive.reset();
   item.work = Marker{};
   tlsInside.pop_back();
@@ -273,8 +274,8 @@ void QueueExecutor::Core::drain() {
       runHead(lock, queue);
       continue;
     }
-    drained.wait_until(lock, std::min(until.time(), base::Deadline::Clock::now() +
-                                                        std::chrono::milliseconds(20)));
+    drained.wait_until(
+        lock, std::min(until.time(), base::Deadline::Clock::now() + std::chrono::milliseconds(20)));
   }
   size_t dropped = outstanding.size() - std::min(outstanding.size(), drainTarget);
   stopping = true;
@@ -287,8 +288,9 @@ void QueueExecutor::Core::drain() {
   workAvailable.notify_all();
   lock.unlock();
   if (dropped > 0)
-    HPU_LOG(kError, base::strCat(deviceName, " was closed with ", dropped,
-                                 " pieces of work that were not done after ", until.totalMs(), " ms"));
+    HPU_LOG(kError,
+            base::strCat(deviceName, " was closed with ", dropped,
+                         " pieces of work that were not done after ", until.totalMs(), " ms"));
   for (std::thread& thread : threads) {
     // The thread's own copy of the core keeps it valid until it has left its loop.
     if (thread.get_id() == std::this_thread::get_id())
@@ -298,12 +300,15 @@ void QueueExecutor::Core::drain() {
   }
 }
 
-// ---- The interface ---------------------------------------------------------------------------------
+// ---- The interface
+// ---------------------------------------------------------------------------------
 
 QueueExecutor::QueueExecutor(std::string deviceName, int maxWorkers, Body body)
     : core_(std::make_shared<Core>(std::move(deviceName), maxWorkers, std::move(body))) {}
 
-QueueExecutor::~QueueExecutor() { core_->drain(); }
+QueueExecutor::~QueueExecutor() {
+  core_->drain();
+}
 
 StatusOr<QueueId> QueueExecutor::createQueue(const std::string& name) {
   auto queue = std::make_shared<Core::Queue>();
@@ -328,7 +333,8 @@ void QueueExecutor::destroyQueue(QueueId id) {
 }
 
 StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<const void> keepAlive,
-                                       std::string label, base::FunctionRef<void(Ticket)> accepted) {
+                                       std::string label,
+                                       base::FunctionRef<void(Ticket)> accepted) {
   Core::Lock lock(core_->mutex);
   auto it = core_->queues.find(id);
   if (it == core_->queues.end() || it->second->closing)
@@ -355,8 +361,8 @@ Status QueueExecutor::wait(Ticket ticket, int64_t deadlineMs) {
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
   Core::Lock lock(core_->mutex);
   if (ticket == 0 || ticket >= core_->nextTicket)
-    return invalidArgument(base::strCat("cannot wait for ticket ", ticket, " of ", core_->deviceName,
-                                        ": it was never submitted"));
+    return invalidArgument(base::strCat("cannot wait for ticket ", ticket, " of ",
+                                        core_->deviceName, ": it was never submitted"));
   if (auto it = core_->outstanding.find(ticket); it != core_->outstanding.end()) {
     std::shared_ptr<Core::Queue> queue = it->second.queue;
     ++queue->waiters;
@@ -364,14 +370,15 @@ Status QueueExecutor::wait(Ticket ticket, int64_t deadlineMs) {
         lock, deadline.time(), [&] { return core_->outstanding.count(ticket) == 0; });
     --queue->waiters;
     if (!finished)
-      return deadlineExceeded(base::strCat(
-          "queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ", ticket,
-          " within ", deadline.totalMs(), " ms; ",
-          queue->state == QueueState::kParked ? "it waits for work that is not done"
-                                              : "it is still working",
-          ", with ", queue->items.size(),
-          " pieces of work queued. Wait longer (HPU_WAIT_TIMEOUT_MS) or look for a wait that is never "
-          "satisfied"));
+      return deadlineExceeded(
+          base::strCat("queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ",
+                       ticket, " within ", deadline.totalMs(), " ms; ",
+                       queue->state == QueueState::kParked ? "it waits for work that is not done"
+                                                           : "it is still working",
+                       ", with ", queue->items.size(),
+                       " pieces of work queued. Wait longer (HPU_WAIT_TIMEOUT_MS) or look for a "
+                       "wait that is never "
+                       "satisfied"));
   }
   auto failure = core_->failures.find(ticket);
   return failure == core_->failures.end() ? okStatus() : failure->second;

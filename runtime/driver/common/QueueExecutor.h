@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // QueueExecutor: in-order queues of work, run concurrently by a few worker threads.
-// The one thing to know: a queue that waits holds no thread, so any number of queues may wait for each
-// other; `submit` only appends.
+// The one thing to know: a queue that waits holds no thread, so any number of queues may wait for
+// each other; `submit` only appends.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ class QueueExecutor {
 
   /// `deviceName` is for errors; at most `maxWorkers` (>= 1) pieces of work run at a time.
   QueueExecutor(std::string deviceName, int maxWorkers, Body body);
-  /// Waits until everything submitted is done (no longer than HPU_WAIT_TIMEOUT_MS, then drops the rest
-  /// and logs it). May run on one of its own worker threads: a buffer that is released there can be the
-  /// last owner of the device.
+  /// Waits until everything submitted is done (no longer than HPU_WAIT_TIMEOUT_MS, then drops the
+  /// rest and logs it). May run on one of its own worker threads: a buffer that is released there
+  /// can be the last owner of the device.
   ~QueueExecutor();
   QueueExecutor(const QueueExecutor&) = delete;
   QueueExecutor& operator=(const QueueExecutor&) = delete;

@@ -20,7 +20,8 @@ static_assert(static_cast<int>(trace::Track::kDeviceToHost) ==
               static_cast<int>(trace::Track::kMme) == static_cast<int>(Resource::kMme) &&
               trace::kNumTracks == kNumResources);
 
-// Pieces of work that run at a time. More than a few only fight for the same cores: each is parallel.
+// Pieces of work that run at a time. More than a few only fight for the same cores: each is
+// parallel.
 constexpr int kMaxWorkers = 4;
 constexpr Picoseconds kPsPerNs = 1000;
 // 46 days of device time; beyond it sums of picoseconds could overflow.
@@ -30,7 +31,9 @@ std::string deviceName(const DeviceInfo& info) {
   return base::strCat("device ", info.index, " (", info.name, ")");
 }
 
-int64_t nsUp(Picoseconds ps) { return (ps + kPsPerNs - 1) / kPsPerNs; }
+int64_t nsUp(Picoseconds ps) {
+  return (ps + kPsPerNs - 1) / kPsPerNs;
+}
 
 /// What a launch keeps alive until it is done.
 struct LaunchHold {
@@ -59,9 +62,12 @@ TimedDevice::TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockP
   clock_->setObserver([this](const ResolvedWork& work) { report(work); });
 }
 
-TimedDevice::~TimedDevice() { clock_->setObserver(nullptr); }
+TimedDevice::~TimedDevice() {
+  clock_->setObserver(nullptr);
+}
 
-// ---- Programs --------------------------------------------------------------------------------------
+// ---- Programs
+// --------------------------------------------------------------------------------------
 
 StatusOr<ProgramId> TimedDevice::loadProgram(std::shared_ptr<const recipe::Program> program) {
   if (!program) return invalidArgument("cannot load a program that is null");
@@ -96,7 +102,8 @@ std::shared_ptr<TimedDevice::Loaded> TimedDevice::findLoaded(ProgramId id) const
   return it == programs_.end() ? nullptr : it->second;
 }
 
-// ---- Work ------------------------------------------------------------------------------------------
+// ---- Work
+// ------------------------------------------------------------------------------------------
 
 StatusOr<QueueId> TimedDevice::createQueue(const std::string& name) {
   HPU_ASSIGN(QueueId id, executor_->createQueue(name));
@@ -174,19 +181,20 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work,
                          copy->bytes, "copy on device"};
   if (const auto* fill = std::get_if<Fill>(&work))
     return TimedTransfer{
-        copyEngine,
-        perfmodel::dmaCost(target_, clockProfile_, Bytes{fill->bytes, 0}, fill->bytes), fill->bytes,
-        "fill"};
+        copyEngine, perfmodel::dmaCost(target_, clockProfile_, Bytes{fill->bytes, 0}, fill->bytes),
+        fill->bytes, "fill"};
   if (std::holds_alternative<Launch>(work)) return TimedProgram{loaded->timeline, loaded->program};
   if (const auto* wait = std::get_if<WaitFor>(&work)) {
     if (!wait->other) {
       auto node = clock_->node(wait->ticket);
       if (!node)
         return notFound(base::strCat("cannot wait for ticket ", wait->ticket, " of ",
-                                     deviceName(info_), ": it was never submitted or is forgotten"));
+                                     deviceName(info_),
+                                     ": it was never submitted or is forgotten"));
       return TimedWait{std::move(node), nullptr};
     }
-    // Another kind of device has no time that could be compared with ours; the work is ordered only.
+    // Another kind of device has no time that could be compared with ours; the work is ordered
+    // only.
     auto other = std::dynamic_pointer_cast<TimedDevice>(wait->other);
     if (!other) return TimedWait{};
     auto node = other->clock_->node(wait->ticket);
@@ -218,15 +226,14 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
   item.label = options.label;
   std::shared_ptr<const void> keepAlive = std::move(options.keepAlive);
   if (loaded) keepAlive = std::make_shared<LaunchHold>(LaunchHold{std::move(keepAlive), loaded});
-  return executor_->submit(queue, std::move(work), std::move(keepAlive), std::move(options.label),
-                           [&](Ticket ticket) {
-                             item.ticket = ticket;
-                             if (trace::recording())
-                               trace::recordClockEdge(static_cast<uint32_t>(info_.index), ticket,
-                                                      trace::ClockEdge::kSubmit, trace::hostNowNs(),
-                                                      item.earliest);
-                             clock_->submit(std::move(item));
-                           });
+  return executor_->submit(
+      queue, std::move(work), std::move(keepAlive), std::move(options.label), [&](Ticket ticket) {
+        item.ticket = ticket;
+        if (trace::recording())
+          trace::recordClockEdge(static_cast<uint32_t>(info_.index), ticket,
+                                 trace::ClockEdge::kSubmit, trace::hostNowNs(), item.earliest);
+        clock_->submit(std::move(item));
+      });
 }
 
 Status TimedDevice::runWork(const Work& work, const std::string& label) {
@@ -241,7 +248,8 @@ Status TimedDevice::runWork(const Work& work, const std::string& label) {
   return execute(work, loaded ? loaded->functional.get() : nullptr);
 }
 
-// ---- Device time -----------------------------------------------------------------------------------
+// ---- Device time
+// -----------------------------------------------------------------------------------
 
 void TimedDevice::forget(Ticket ticket) {
   executor_->forget(ticket);
@@ -260,7 +268,8 @@ StatusOr<DriverDevice::DeviceSpan> TimedDevice::deviceSpan(Ticket ticket) {
   return DeviceSpan{span.start / kPsPerNs, nsUp(span.end)};
 }
 
-/// Hands resolved work to the trace; under the clocks' lock, so in an order that only the work decides.
+/// Hands resolved work to the trace; under the clocks' lock, so in an order that only the work
+/// decides.
 void TimedDevice::report(const ResolvedWork& work) const {
   if (!trace::recording()) return;
   auto device = static_cast<uint32_t>(info_.index);
@@ -290,8 +299,9 @@ void TimedDevice::report(const ResolvedWork& work) const {
   record.queueName = work.queueName;
   record.launch = work.item.ticket;
   record.name = transfer->what;
-  record.category = work.item.label.empty() ? std::string_view(transfer->what == "fill" ? "fill" : "copy")
-                                            : std::string_view(work.item.label);
+  record.category = work.item.label.empty()
+                        ? std::string_view(transfer->what == "fill" ? "fill" : "copy")
+                        : std::string_view(work.item.label);
   record.ready = work.ready;
   record.start = work.start;
   record.end = work.end;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TimedDevice: what the simulated and the null device share: queues, tickets, programs and device time.
-// The one thing to know: a subclass only says what work does to memory; its destructor must call
-// shutDown() first, because workers call it until then.
+// TimedDevice: what the simulated and the null device share: queues, tickets, programs and device
+// time. The one thing to know: a subclass only says what work does to memory; its destructor must
+// call shutDown() first, because workers call it until then.
 #pragma once
 
 #include <map>
@@ -40,7 +40,9 @@ class TimedDevice : public DriverDevice {
   void whenDone(Ticket ticket, std::function<void()> callback) override {
     executor_->whenDone(ticket, std::move(callback));
   }
-  Status takeError(QueueId queue, Ticket upTo) override { return executor_->takeError(queue, upTo); }
+  Status takeError(QueueId queue, Ticket upTo) override {
+    return executor_->takeError(queue, upTo);
+  }
   void forget(Ticket ticket) override;
   StatusOr<DeviceSpan> deviceSpan(Ticket ticket) override;
   DeviceCounters counters() override;
@@ -48,15 +50,16 @@ class TimedDevice : public DriverDevice {
   const std::shared_ptr<DeviceClock>& clock() const { return clock_; }
 
  protected:
-  /// `info.index`, `target`, `hbmBytes` and the others are filled in. The clock profile is HPU_SIM_CLOCK.
+  /// `info.index`, `target`, `hbmBytes` and the others are filled in. The clock profile is
+  /// HPU_SIM_CLOCK.
   static StatusOr<arch::ClockProfile> clockProfile(Target target);
   TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockProfile& clock, int threads);
 
   /// Prepares the program's functional side; null when there is none.
   virtual StatusOr<std::shared_ptr<LoadedProgram>> prepare(
       const std::shared_ptr<const recipe::Program>& program) = 0;
-  /// Does one piece of checked work that is neither a wait nor a marker, on a worker thread. `program` is
-  /// what prepare() returned for a launch, else null.
+  /// Does one piece of checked work that is neither a wait nor a marker, on a worker thread.
+  /// `program` is what prepare() returned for a launch, else null.
   virtual Status execute(const Work& work, LoadedProgram* program) = 0;
   /// Waits for the work that is enqueued and stops the workers.
   void shutDown() { executor_.reset(); }

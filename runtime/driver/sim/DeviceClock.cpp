@@ -69,14 +69,15 @@ void DeviceClock::forget(Ticket ticket) {
 StatusOr<DeviceClock::Span> DeviceClock::span(Ticket ticket) {
   std::shared_ptr<const TimeNode> wanted = node(ticket);
   if (!wanted)
-    return notFound(base::strCat("ticket ", ticket, " has no device time: it was never submitted, or "
+    return notFound(base::strCat("ticket ", ticket,
+                                 " has no device time: it was never submitted, or "
                                  "was forgotten"));
   std::lock_guard lock(domain());
   std::vector<DeviceClock*> visiting;
   resolve(visiting);
   if (!wanted->resolved)
-    return failedPrecondition(base::strCat("ticket ", ticket,
-                                           " waits for another device's work that has no time yet"));
+    return failedPrecondition(
+        base::strCat("ticket ", ticket, " waits for another device's work that has no time yet"));
   return Span{wanted->start, wanted->end};
 }
 
@@ -200,7 +201,8 @@ void DeviceClock::place(Queue& queue, Pending& pending, Picoseconds ready) {
   queue.end = node.end;
   totals_.end = std::max(totals_.end, node.end);
   if (visible && observer_)
-    observer_({pending.item, queue.name, ready, node.start, node.end, isLaunch ? &placement : nullptr});
+    observer_(
+        {pending.item, queue.name, ready, node.start, node.end, isLaunch ? &placement : nullptr});
 }
 
 }  // namespace hpu::driver

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeviceClock: gives every piece of submitted work its device time, when somebody looks.
-// The one thing to know: looking resolves everything submitted so far, in the order (time at which it can
-// start, priority, queue, ticket), and what was resolved never changes; the host's speed plays no part.
+// The one thing to know: looking resolves everything submitted so far, in the order (time at which
+// it can start, priority, queue, ticket), and what was resolved never changes; the host's speed
+// plays no part.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +73,8 @@ struct ResolvedWork {
   const LaunchPlacement* placement = nullptr;  ///< Of a launch.
 };
 
-/// Any thread may call anything. All clocks of a process share one lock, because they wait for each other.
+/// Any thread may call anything. All clocks of a process share one lock, because they wait for each
+/// other.
 class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
  public:
   using Observer = std::function<void(const ResolvedWork&)>;
@@ -92,8 +94,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   struct Span {
     Picoseconds start = 0, end = 0;
   };
-  /// Resolves. Errors: kNotFound (forgotten or never submitted); kFailedPrecondition (it waits for another
-  /// device's work that has no time yet).
+  /// Resolves. Errors: kNotFound (forgotten or never submitted); kFailedPrecondition (it waits for
+  /// another device's work that has no time yet).
   StatusOr<Span> span(Ticket ticket);
 
   struct Totals {
@@ -103,8 +105,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   };
   /// Resolves.
   Totals totals();
-  /// Called under the clocks' lock for each item as it is resolved: it must be short and must not call a
-  /// clock. Null removes it.
+  /// Called under the clocks' lock for each item as it is resolved: it must be short and must not
+  /// call a clock. Null removes it.
   void setObserver(Observer observer);
 
   static constexpr size_t kMaxUnresolved = 1 << 16;

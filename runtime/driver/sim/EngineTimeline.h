@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// EngineTimeline: when one engine of the device clock is taken, and the first gap that fits new work.
-// The one thing to know: what was reserved never moves; only the most recent gaps are remembered, and
-// everything before floor() counts as taken.
+// EngineTimeline: when one engine of the device clock is taken, and the first gap that fits new
+// work. The one thing to know: what was reserved never moves; only the most recent gaps are
+// remembered, and everything before floor() counts as taken.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ class EngineTimeline {
   /// Remembers between maxSpans / 2 and maxSpans separate spans.
   explicit EngineTimeline(size_t maxSpans = 8192) : maxSpans_(maxSpans) {}
 
-  /// Takes the first `duration` (>= 0) at or after `ready` in which the engine is free, and returns its
-  /// start. Work without duration takes nothing.
+  /// Takes the first `duration` (>= 0) at or after `ready` in which the engine is free, and returns
+  /// its start. Work without duration takes nothing.
   Picoseconds reserve(Picoseconds ready, Picoseconds duration);
   /// Takes spans[i] shifted by `offset`. They are in order and start at or after lastEnd().
   void append(std::span<const TimeSpan> spans, Picoseconds offset);

@@ -17,7 +17,8 @@
 namespace hpu::driver {
 namespace {
 
-// Below this a range is copied without asking the kernel for its holes: at most 16 pages are allocated.
+// Below this a range is copied without asking the kernel for its holes: at most 16 pages are
+// allocated.
 constexpr int64_t kSmallCopy = 64 << 10;
 // Bytes of one chunk of a parallel copy: past the caches, so that a second core helps.
 constexpr int64_t kCopyGrain = 4 << 20;
@@ -55,10 +56,9 @@ StatusOr<std::unique_ptr<Hbm>> Hbm::create(int64_t bytes) {
   if (data == MAP_FAILED) {
     int error = errno;
     ::close(fd);
-    return resourceExhausted(base::strCat("cannot map ", base::formatBytes(bytes),
-                                          " of address space for a device's HBM: ",
-                                          base::errnoText(error),
-                                          ". Set HPU_SIM_HBM_BYTES to a smaller size"));
+    return resourceExhausted(base::strCat(
+        "cannot map ", base::formatBytes(bytes), " of address space for a device's HBM: ",
+        base::errnoText(error), ". Set HPU_SIM_HBM_BYTES to a smaller size"));
   }
   return std::unique_ptr<Hbm>(new Hbm(fd, static_cast<std::byte*>(data), bytes));
 }
@@ -134,8 +134,8 @@ void Hbm::fill(DeviceAddress dst, uint8_t value, int64_t bytes) {
 void Hbm::clear(int64_t offset, int64_t bytes) {
   int64_t end = offset + bytes, page = pageBytes();
   int64_t first = (offset + page - 1) / page * page, last = end / page * page;
-  if (first >= last || ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first,
-                                   last - first) != 0) {
+  if (first >= last ||
+      ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, last - first) != 0) {
     std::memset(data_ + offset, 0, static_cast<size_t>(bytes));
     return;
   }
@@ -150,8 +150,8 @@ Status Hbm::discard(DeviceAddress address, int64_t bytes) {
   // Only whole pages inside of the range: a neighbour may share the pages at its edges.
   int64_t page = pageBytes(), offset = static_cast<int64_t>(address - kBase);
   int64_t first = (offset + page - 1) / page * page, last = (offset + bytes) / page * page;
-  if (first < last && ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first,
-                                  last - first) != 0)
+  if (first < last &&
+      ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, last - first) != 0)
     return unavailable("cannot give HBM pages back: " + base::errnoText(errno));
   return okStatus();
 }

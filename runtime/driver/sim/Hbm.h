@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hbm: a simulated device's memory, a sparse file in memory mapped at its full capacity.
-// The one thing to know: only pages that were written cost host memory; copies look up what was never
-// written instead of reading it, because reading a hole would allocate it.
+// The one thing to know: only pages that were written cost host memory; copies look up what was
+// never written instead of reading it, because reading a hole would allocate it.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ namespace hpu::driver {
 /// Any thread may call; bytes are guarded by the order of the queues.
 class Hbm {
  public:
-  /// Maps `bytes` (> 0, rounded up to a page), all zero. Errors: kInvalidArgument, kResourceExhausted.
+  /// Maps `bytes` (> 0, rounded up to a page), all zero. Errors: kInvalidArgument,
+  /// kResourceExhausted.
   static StatusOr<std::unique_ptr<Hbm>> create(int64_t bytes);
   ~Hbm();
   Hbm(const Hbm&) = delete;

@@ -27,15 +27,17 @@ std::vector<TimeSpan> mergedSpans(std::vector<TimeSpan> spans) {
   return merged;
 }
 
-bool enginesAreIdle(const LaunchTimeline& timeline, Picoseconds ready, const EngineTimeline* engines) {
+bool enginesAreIdle(const LaunchTimeline& timeline, Picoseconds ready,
+                    const EngineTimeline* engines) {
   for (int e = 0; e < kNumEngines; ++e)
-    if (!timeline.taken[e].empty() && engines[e].lastEnd() > ready + timeline.taken[e].front().start)
+    if (!timeline.taken[e].empty() &&
+        engines[e].lastEnd() > ready + timeline.taken[e].front().start)
       return false;
   return true;
 }
 
-/// Places the commands one by one, in the order of the undisturbed launch, each into the first gap of its
-/// engine once its waits are satisfied.
+/// Places the commands one by one, in the order of the undisturbed launch, each into the first gap
+/// of its engine once its waits are satisfied.
 class Replay {
  public:
   Replay(const LaunchTimeline& timeline, Picoseconds ready, EngineTimeline* engines)
@@ -63,8 +65,9 @@ class Replay {
   }
 
  private:
-  /// The queue whose head comes first in the undisturbed launch among those whose waits are satisfied;
-  /// the number of queues when all are empty. The timeline exists, so some head is always ready.
+  /// The queue whose head comes first in the undisturbed launch among those whose waits are
+  /// satisfied; the number of queues when all are empty. The timeline exists, so some head is
+  /// always ready.
   size_t nextQueue() const {
     size_t best = timeline_.queues.size();
     for (size_t q = 0; q < heads_.size(); ++q) {
@@ -91,8 +94,7 @@ class Replay {
     const Interval& alone = timeline_.intervals[q][heads_[q]];
     Picoseconds canStart = queueEnd_[q];
     for (const recipe::Wait& wait : command.waits)
-      if (wait.value > 0)
-        canStart = std::max(canStart, signals_[wait.signal][wait.value - 1]);
+      if (wait.value > 0) canStart = std::max(canStart, signals_[wait.signal][wait.value - 1]);
     Picoseconds duration = alone.end - alone.start;
     Picoseconds start = engines_[static_cast<int>(queue.engine)].reserve(canStart, duration);
     Picoseconds end = start + duration;
@@ -100,9 +102,10 @@ class Replay {
     interval.start = start - ready_;
     interval.end = end - ready_;
     interval.terms = alone.terms;
-    // Everything but the waiting is as in the undisturbed launch; the engine's other work is waiting too.
-    interval.terms[static_cast<size_t>(perfmodel::Term::kSync)] += (start - queueEnd_[q]) -
-                                                                   (alone.start - alone.ready);
+    // Everything but the waiting is as in the undisturbed launch; the engine's other work is
+    // waiting too.
+    interval.terms[static_cast<size_t>(perfmodel::Term::kSync)] +=
+        (start - queueEnd_[q]) - (alone.start - alone.ready);
     queueEnd_[q] = end;
     if (command.signal != recipe::kNone) {
       auto& times = signals_[command.signal];
@@ -114,7 +117,8 @@ class Replay {
   const LaunchTimeline& timeline_;
   Picoseconds ready_;
   EngineTimeline* engines_;
-  std::vector<std::vector<Picoseconds>> signals_;  ///< Sorted times at which each signal counted up.
+  std::vector<std::vector<Picoseconds>>
+      signals_;  ///< Sorted times at which each signal counted up.
   std::vector<size_t> heads_;
   std::vector<Picoseconds> queueEnd_;
 };
@@ -122,7 +126,8 @@ class Replay {
 }  // namespace
 
 StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(
-    const recipe::Program& program, const arch::TargetDesc& target, const arch::ClockProfile& clock) {
+    const recipe::Program& program, const arch::TargetDesc& target,
+    const arch::ClockProfile& clock) {
   return create(perfmodel::timedQueues(program, target, clock), program.numSignals, target, clock);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // LaunchTimeline: the intervals of one program's commands on idle engines, computed once a program.
-// The one thing to know: a launch that finds its engines idle has exactly these intervals, shifted; one
-// that does not is placed command by command into what the engines have free.
+// The one thing to know: a launch that finds its engines idle has exactly these intervals, shifted;
+// one that does not is placed command by command into what the engines have free.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +34,12 @@ struct LaunchTimeline {
                                                                 const arch::ClockProfile& clock);
   /// From queues made by hand (tests).
   static StatusOr<std::shared_ptr<const LaunchTimeline>> create(
-      std::vector<perfmodel::TimedQueue> queues, uint32_t numSignals, const arch::TargetDesc& target,
-      const arch::ClockProfile& clock);
+      std::vector<perfmodel::TimedQueue> queues, uint32_t numSignals,
+      const arch::TargetDesc& target, const arch::ClockProfile& clock);
 };
 
-/// Where one launch went. `intervals` are relative to `offset`: the timeline's own when the engines were
-/// idle, else `moved`.
+/// Where one launch went. `intervals` are relative to `offset`: the timeline's own when the engines
+/// were idle, else `moved`.
 struct LaunchPlacement {
   Picoseconds offset = 0;
   Picoseconds start = 0, end = 0;  ///< First command's start, last one's end; absolute.
@@ -49,7 +49,8 @@ struct LaunchPlacement {
   }
 };
 
-/// Places a launch that may start at `ready` on `engines` (kNumEngines of them) and reserves its times.
+/// Places a launch that may start at `ready` on `engines` (kNumEngines of them) and reserves its
+/// times.
 LaunchPlacement placeLaunch(const LaunchTimeline& timeline, Picoseconds ready,
                             EngineTimeline* engines);
 

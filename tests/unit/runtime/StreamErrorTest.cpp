@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Failures and deadlines, on a device whose work fails or blocks when asked to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+
+#include "arch/TargetDesc.h"
+#include "hpu/device.h"
+#include "hpu/event.h"
+#include "hpu/stream.h"
+#include "runtime/device/DeviceState.h"
+#include "runtime/driver/common/TimedDevice.h"
+
+namespace hpu {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A fill with this value fails; one with the other blocks until release().
+constexpr uint8_t kFail = 0xee, kBlock = 0xbb;
+
+class FaultyDevice final : public driver::TimedDevice {
+ public:
+  FaultyDevice()
+      : TimedDevice(makeInfo(), {0x1000, 1 << 20}, arch::targetDesc(Target::kGaudi2).clock(), 1) {}
+  ~FaultyDevice() override {
+    release();
+    shutDown();
+  }
+  Status discard(driver::DeviceAddress, int64_t) override { return okStatus(); }
+  void release() {
+    {
+      std::lock_guard lock(mutex_);
+      open_ = true;
+    }
+    gate_.notify_all();
+  }
+
+ protected:
+  StatusOr<std::shared_ptr<driver::LoadedProgram>> prepare(
+      const std::shared_ptr<const recipe::Program>&) override {
+    return std::shared_ptr<driver::LoadedProgram>();
+  }
+  Status execute(const driver::Work& work, driver::LoadedProgram*) override {
+    const auto* fill = std::get_if<driver::Fill>(&work);
+    if (fill && fill->value == kFail) return unavailable("the memory is on fire");
+    if (fill && fill->value == kBlock) {
+      std::unique_lock lock(mutex_);
+      gate_.wait(lock, [&] { return open_; });
+    }
+    return okStatus();
+  }
+
+ private:
+  static DeviceInfo makeInfo() {
+    DeviceInfo info;
+    info.driver = "faulty";
+    info.name = "faulty";
+    return info;
+  }
+  std::mutex mutex_;
+  std::condition_variable gate_;
+  bool open_ = false;
+};
+
+class StreamErrorTest : public ::testing::Test {
+ protected:
+  StreamErrorTest()
+      : driver(std::make_shared<FaultyDevice>()),
+        device(std::make_shared<DeviceState>(driver)),
+        stream(Stream::create(device, {"compute", 0}).value()),
+        buffer(device.allocate(1000).value()) {}
+
+  std::shared_ptr<FaultyDevice> driver;
+  Device device;
+  Stream stream;
+  Buffer buffer;
+};
+
+TEST_F(StreamErrorTest, FailureIsReportedByTheNextWaitOnce) {
+  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  ASSERT_TRUE(stream.fill(buffer, 0, 10).ok());
+  Status status = stream.synchronize();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(),
+              HasSubstr("fill on queue 'compute' of device 0 (faulty): the memory is "
+                        "on fire"));
+  EXPECT_TRUE(stream.synchronize().ok());
+  EXPECT_TRUE(stream.fill(buffer, 0, 10).ok());
+  EXPECT_TRUE(stream.synchronize().ok());
+}
+
+TEST_F(StreamErrorTest, QueryDoesNotConsumeTheError) {
+  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  while (!stream.query().value()) {
+  }
+  EXPECT_FALSE(stream.synchronize().ok());
+}
+
+TEST_F(StreamErrorTest, EventReportsWhatFailedBeforeItAndNothingLater) {
+  Event before, after;
+  ASSERT_TRUE(stream.record(before).ok());
+  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  ASSERT_TRUE(stream.record(after).ok());
+  EXPECT_TRUE(before.synchronize().ok());
+  EXPECT_EQ(after.synchronize().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(stream.synchronize().ok());
+}
+
+TEST_F(StreamErrorTest, ErrorsOfStreamsAreApart) {
+  Stream other = Stream::create(device).value();
+  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  Event event;
+  ASSERT_TRUE(stream.record(event).ok());
+  ASSERT_TRUE(other.wait(event).ok());
+  EXPECT_TRUE(other.synchronize().ok());
+  EXPECT_FALSE(stream.synchronize().ok());
+}
+
+TEST_F(StreamErrorTest, DeviceSynchronizeReportsTheFirstError) {
+  Stream other = Stream::create(device).value();
+  ASSERT_TRUE(other.fill(buffer, kFail, 10).ok());
+  EXPECT_EQ(device.synchronize().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(device.synchronize().ok());
+}
+
+TEST_F(StreamErrorTest, DeadlinePassesAndTheStreamIsAsBefore) {
+  ASSERT_TRUE(stream.fill(buffer, kBlock, 10).ok());
+  Event event;
+  ASSERT_TRUE(stream.record(event).ok());
+  auto begin = std::chrono::steady_clock::now();
+  Status status = stream.synchronize(30);
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(status.message(), HasSubstr("queue 'compute'"));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(30));
+  EXPECT_EQ(event.synchronize(1).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(device.synchronize(1).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(event.query().value());
+  EXPECT_EQ(event.deviceTimeNs().status().code(), StatusCode::kFailedPrecondition);
+  driver->release();
+  EXPECT_TRUE(stream.synchronize().ok());
+}
+
+TEST_F(StreamErrorTest, EveryWaitHasTheConfiguredDeadline) {
+  setenv("HPU_WAIT_TIMEOUT_MS", "30", 1);
+  ASSERT_TRUE(stream.fill(buffer, kBlock, 10).ok());
+  EXPECT_EQ(stream.synchronize().code(), StatusCode::kDeadlineExceeded);
+  unsetenv("HPU_WAIT_TIMEOUT_MS");
+  driver->release();
+  EXPECT_TRUE(stream.synchronize().ok());
+}
+
+TEST_F(StreamErrorTest, AllocationThatWaitsForStuckWorkFailsInTime) {
+  setenv("HPU_WAIT_TIMEOUT_MS", "30", 1);
+  Buffer large = device.allocate(900 << 10).value();
+  ASSERT_TRUE(stream.fill(large, kBlock, 10).ok());
+  large = Buffer();
+  EXPECT_EQ(device.allocate(900 << 10).status().code(), StatusCode::kResourceExhausted);
+  unsetenv("HPU_WAIT_TIMEOUT_MS");
+  driver->release();
+  EXPECT_TRUE(device.allocate(900 << 10).ok());
+}
+
+}  // namespace
+}  // namespace hpu

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs written by hand, that need neither the compiler nor kernels: copies and fills on the
+// DMA.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hpu/recipe.h"
+#include "recipe/Recipe.h"
+
+namespace hpu::testing {
+
+/// Copies input 0 to output 0 through the workspace: `count` elements of i32, in `slices` commands
+/// a copy on two DMA queues. Verified.
+std::shared_ptr<const recipe::Program> copyProgram(int64_t count, int slices = 1,
+                                                   Target target = Target::kGaudi2);
+/// Writes `value` into output 0, `count` elements of i32; no input.
+std::shared_ptr<const recipe::Program> fillProgram(int64_t count, uint32_t value,
+                                                   Target target = Target::kGaudi2);
+/// Copies a constant of i32 to output 0; it lies behind 256 bytes of its section that nothing
+/// covers.
+std::shared_ptr<const recipe::Program> constantProgram(const std::vector<int32_t>& values,
+                                                       Target target = Target::kGaudi2);
+/// Adds nothing up yet remembers: output 0 = persistent state of the launch before, then state =
+/// input 0.
+std::shared_ptr<const recipe::Program> delayProgram(int64_t count, Target target = Target::kGaudi2);
+
+inline Recipe toRecipe(std::shared_ptr<const recipe::Program> program) {
+  return Recipe(std::move(program));
+}
+
+}  // namespace hpu::testing

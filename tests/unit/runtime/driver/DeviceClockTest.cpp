@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/driver/sim/DeviceClock.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hpu::driver {
+namespace {
+
+using Span = DeviceClock::Span;
+
+/// A clock with a ticket counter.
+class ClockDriver {
+ public:
+  explicit ClockDriver(int queues = 3) {
+    for (int q = 1; q <= queues; ++q)
+      clock->addQueue(static_cast<QueueId>(q), "queue " + std::to_string(q));
+  }
+
+  Ticket add(QueueId queue, TimedWork work, Picoseconds earliest = 0, int priority = 0) {
+    ClockItem item;
+    item.ticket = next_++;
+    item.queue = queue;
+    item.priority = priority;
+    item.earliest = earliest;
+    item.work = std::move(work);
+    clock->submit(std::move(item));
+    return next_ - 1;
+  }
+  Ticket transfer(QueueId queue, Picoseconds duration, Picoseconds earliest = 0, int priority = 0,
+                  Resource resource = Resource::kDma) {
+    TimedTransfer work;
+    work.resource = resource;
+    work.cost.alone = work.cost.compute = duration;
+    work.bytes = duration;
+    return add(queue, std::move(work), earliest, priority);
+  }
+  Ticket waitFor(QueueId queue, Ticket ticket) {
+    return add(queue, TimedWait{clock->node(ticket), {}});
+  }
+  Ticket waitFor(QueueId queue, ClockDriver& other, Ticket ticket) {
+    return add(queue, TimedWait{other.clock->node(ticket), other.clock});
+  }
+  Span span(Ticket ticket) {
+    auto result = clock->span(ticket);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    return result.ok() ? *result : Span{-1, -1};
+  }
+
+  std::shared_ptr<DeviceClock> clock = std::make_shared<DeviceClock>();
+
+ private:
+  Ticket next_ = 1;
+};
+
+void expectSpan(Span span, Picoseconds start, Picoseconds end) {
+  EXPECT_EQ(span.start, start);
+  EXPECT_EQ(span.end, end);
+}
+
+TEST(DeviceClock, QueueRunsItsWorkInOrder) {
+  ClockDriver c;
+  Ticket a = c.transfer(1, 100), b = c.transfer(1, 50), marker = c.add(1, TimedMarker{});
+  expectSpan(c.span(b), 100, 150);
+  expectSpan(c.span(a), 0, 100);
+  expectSpan(c.span(marker), 150, 150);
+}
+
+TEST(DeviceClock, QueuesShareAResourceInTheOrderOfTheirReadiness) {
+  ClockDriver c;
+  Ticket late = c.transfer(1, 10, /*earliest=*/50);
+  Ticket early = c.transfer(2, 100);
+  expectSpan(c.span(late), 100, 110);
+  expectSpan(c.span(early), 0, 100);
+}
+
+TEST(DeviceClock, PriorityThenQueueDecideAmongEqualStarts) {
+  ClockDriver c;
+  Ticket low = c.transfer(1, 10), high = c.transfer(3, 10, 0, /*priority=*/5),
+         middle = c.transfer(2, 10);
+  EXPECT_EQ(c.span(high).start, 0);
+  EXPECT_EQ(c.span(low).start, 10);
+  EXPECT_EQ(c.span(middle).start, 20);
+}
+
+TEST(DeviceClock, DifferentResourcesOverlap) {
+  ClockDriver c;
+  Ticket up = c.transfer(1, 100, 0, 0, Resource::kHostToDevice);
+  Ticket down = c.transfer(2, 100, 0, 0, Resource::kDeviceToHost);
+  EXPECT_EQ(c.span(up).start, 0);
+  EXPECT_EQ(c.span(down).start, 0);
+}
+
+TEST(DeviceClock, WaitOrdersAcrossQueues) {
+  ClockDriver c;
+  Ticket slow = c.transfer(1, 1000, 0, 0, Resource::kHostToDevice);
+  c.waitFor(2, slow);
+  Ticket after = c.transfer(2, 10);
+  expectSpan(c.span(after), 1000, 1010);
+}
+
+TEST(DeviceClock, ObservedTimesAreNeverRevised) {
+  ClockDriver c;
+  Ticket first = c.transfer(1, 100);
+  expectSpan(c.span(first), 0, 100);
+  // This would have gone first, had it been there in time.
+  Ticket urgent = c.transfer(2, 100, 0, /*priority=*/100);
+  expectSpan(c.span(urgent), 100, 200);
+  expectSpan(c.span(first), 0, 100);
+}
+
+TEST(DeviceClock, LaterWorkFillsAGapThatNobodyNeeds) {
+  ClockDriver c;
+  Ticket late = c.transfer(1, 100, /*earliest=*/500);
+  expectSpan(c.span(late), 500, 600);
+  Ticket fits = c.transfer(2, 100), next = c.transfer(3, 450);
+  expectSpan(c.span(fits), 0, 100);
+  expectSpan(c.span(next), 600, 1050);
+}
+
+TEST(DeviceClock, ForgottenTicketHasNoTimeButKeepsItsPlace) {
+  ClockDriver c;
+  Ticket a = c.transfer(1, 100), b = c.transfer(1, 10);
+  c.clock->forget(a);
+  EXPECT_EQ(c.clock->span(a).status().code(), StatusCode::kNotFound);
+  expectSpan(c.span(b), 100, 110);
+  EXPECT_EQ(c.clock->span(999).status().code(), StatusCode::kNotFound);
+}
+
+TEST(DeviceClock, WaitForAForgottenTicketThatWasSubmittedBeforeStillHolds) {
+  ClockDriver c;
+  Ticket a = c.transfer(1, 100);
+  c.waitFor(2, a);
+  c.clock->forget(a);
+  Ticket b = c.transfer(2, 10);
+  EXPECT_EQ(c.span(b).start, 100);
+}
+
+TEST(DeviceClock, TotalsCountEveryResource) {
+  ClockDriver c;
+  c.transfer(1, 100, 0, 0, Resource::kHostToDevice);
+  c.transfer(2, 30, 0, 0, Resource::kDeviceToHost);
+  c.transfer(3, 7);
+  DeviceClock::Totals totals = c.clock->totals();
+  EXPECT_EQ(totals.hostToDeviceBytes, 100);
+  EXPECT_EQ(totals.deviceToHostBytes, 30);
+  EXPECT_EQ(totals.busy[static_cast<int>(Resource::kDma)], 7);
+  EXPECT_EQ(totals.end, 100);
+}
+
+TEST(DeviceClock, DevicesWaitForEachOthersTimes) {
+  ClockDriver a, b;
+  // a1 -> b1 -> a2 -> b2: each waits for the one before, on the other device.
+  Ticket a1 = a.transfer(1, 100);
+  b.waitFor(1, a, a1);
+  Ticket b1 = b.transfer(1, 100);
+  a.waitFor(1, b, b1);
+  Ticket a2 = a.transfer(1, 100);
+  b.waitFor(1, a, a2);
+  Ticket b2 = b.transfer(1, 100);
+  expectSpan(b.span(b2), 300, 400);
+  expectSpan(a.span(a2), 200, 300);
+}
+
+TEST(DeviceClock, WorkBehindAnUnsubmittedWaitHasNoTimeYet) {
+  ClockDriver a, b;
+  // b's node is there, but stands behind a wait for work of a that is itself behind b: a deadlock.
+  TimedWait never;
+  auto node = std::make_shared<TimeNode>();
+  never.node = node;
+  never.clock = b.clock;
+  a.add(1, never);
+  Ticket behind = a.transfer(1, 10), beside = a.transfer(2, 10);
+  EXPECT_EQ(a.clock->span(behind).status().code(), StatusCode::kFailedPrecondition);
+  expectSpan(a.span(beside), 0, 10);
+}
+
+TEST(DeviceClock, ObserverSeesTransfersOnceInTheOrderOfResolution) {
+  ClockDriver c;
+  std::vector<std::pair<Ticket, Picoseconds>> seen;
+  c.clock->setObserver([&](const ResolvedWork& work) {
+    seen.emplace_back(work.item.ticket, work.start);
+    EXPECT_EQ(work.queueName, "queue " + std::to_string(work.item.queue));
+  });
+  Ticket late = c.transfer(1, 10, 500), early = c.transfer(2, 10);
+  c.add(1, TimedMarker{});
+  c.span(late);
+  c.span(early);
+  EXPECT_EQ(seen, (std::vector<std::pair<Ticket, Picoseconds>>{{early, 0}, {late, 500}}));
+}
+
+TEST(DeviceClock, ResolvesByItselfWhenNobodyLooks) {
+  ClockDriver c;
+  size_t seen = 0;
+  c.clock->setObserver([&](const ResolvedWork&) { ++seen; });
+  for (size_t i = 0; i < DeviceClock::kMaxUnresolved + 10; ++i) c.transfer(1, 1);
+  EXPECT_GE(seen, DeviceClock::kMaxUnresolved);
+}
+
+TEST(DeviceClock, ClosedQueueIsResolvedAndItsIdMayGo) {
+  ClockDriver c;
+  Ticket a = c.transfer(1, 10);
+  c.clock->closeQueue(1);
+  expectSpan(c.span(a), 0, 10);
+  EXPECT_EQ(c.clock->totals().end, 10);
+}
+
+/// The same submissions give the same times, however often somebody looks between rounds that end
+/// with a look anyway.
+TEST(DeviceClock, EqualSubmissionsGiveEqualTimes) {
+  auto run = [](bool lookOften) {
+    ClockDriver c;
+    std::vector<Picoseconds> ends;
+    for (int round = 0; round < 20; ++round) {
+      std::vector<Ticket> tickets;
+      for (int i = 0; i < 6; ++i) {
+        auto queue = static_cast<QueueId>(1 + i % 3);
+        tickets.push_back(c.transfer(queue, 10 + (i * 7 + round) % 13, 0, i % 2,
+                                     static_cast<Resource>(2 + (i % 3))));
+      }
+      for (Ticket ticket : tickets) ends.push_back(c.span(ticket).end);
+      if (lookOften) c.clock->totals();
+    }
+    return ends;
+  };
+  EXPECT_EQ(run(false), run(true));
+}
+
+}  // namespace
+}  // namespace hpu::driver

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/driver/sim/Hbm.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace hpu::driver {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+std::unique_ptr<Hbm> make(int64_t bytes) {
+  auto hbm = Hbm::create(bytes);
+  EXPECT_TRUE(hbm.ok()) << hbm.status().message();
+  return std::move(*hbm);
+}
+
+TEST(Hbm, IsSparseAndReadsAsZeroWithoutBeingAllocated) {
+  auto hbm = make(1024 * kMiB);
+  EXPECT_EQ(hbm->residentBytes(), 0);
+  std::vector<std::byte> out(64 * kMiB, std::byte{7});
+  hbm->copyOut(out.data(), Hbm::kBase, static_cast<int64_t>(out.size()));
+  EXPECT_TRUE(std::all_of(out.begin(), out.end(), [](std::byte b) { return b == std::byte{0}; }));
+  EXPECT_EQ(hbm->residentBytes(), 0);
+  hbm->move(Hbm::kBase + 512 * kMiB, Hbm::kBase, 64 * kMiB);
+  hbm->fill(Hbm::kBase, 0, 64 * kMiB);
+  EXPECT_EQ(hbm->residentBytes(), 0);
+}
+
+TEST(Hbm, DiscardGivesWholePagesBackAndSparesTheNeighbours) {
+  auto hbm = make(16 * kMiB);
+  hbm->fill(Hbm::kBase, 0xab, 8 * kMiB);
+  EXPECT_GE(hbm->residentBytes(), 8 * kMiB);
+  ASSERT_TRUE(hbm->discard(Hbm::kBase + 100, 4 * kMiB).ok());
+  EXPECT_LE(hbm->residentBytes(), 4 * kMiB + 2 * 4096);
+  EXPECT_EQ(*hbm->at(Hbm::kBase + 99), std::byte{0xab});
+  EXPECT_EQ(*hbm->at(Hbm::kBase + 4 * kMiB + 100), std::byte{0xab});
+  EXPECT_EQ(hbm->discard(Hbm::kBase + 16 * kMiB, 1).code(), StatusCode::kOutOfRange);
+}
+
+TEST(Hbm, ContainsChecksBothEndsWithoutOverflow) {
+  auto hbm = make(kMiB);
+  EXPECT_TRUE(hbm->contains(Hbm::kBase, kMiB));
+  EXPECT_TRUE(hbm->contains(Hbm::kBase + kMiB, 0));
+  EXPECT_FALSE(hbm->contains(Hbm::kBase + 1, kMiB));
+  EXPECT_FALSE(hbm->contains(Hbm::kBase - 1, 1));
+  EXPECT_FALSE(hbm->contains(Hbm::kBase, -1));
+  EXPECT_FALSE(hbm->contains(~uint64_t{0}, INT64_MAX));
+}
+
+TEST(Hbm, ImpossibleSizesAreRefused) {
+  EXPECT_EQ(Hbm::create(0).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Hbm::create(-1).status().code(), StatusCode::kInvalidArgument);
+  auto huge = Hbm::create(int64_t{1} << 60);
+  EXPECT_EQ(huge.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(huge.status().message().find("HPU_SIM_HBM_BYTES"), std::string::npos);
+}
+
+/// Random copies, fills and moves with holes in between, against a plain array.
+TEST(Hbm, AgreesWithAPlainArray) {
+  constexpr int64_t kBytes = 4 * kMiB;
+  auto hbm = make(kBytes);
+  std::vector<uint8_t> model(kBytes, 0);
+  std::mt19937 random(7);
+  for (int step = 0; step < 300; ++step) {
+    int64_t bytes = random() % (step % 4 ? 300000 : 900);
+    int64_t a = random() % (kBytes - bytes), b = random() % (kBytes - bytes);
+    switch (random() % 4) {
+      case 0: {
+        std::vector<uint8_t> data(bytes);
+        for (auto& x : data) x = static_cast<uint8_t>(random());
+        hbm->copyIn(Hbm::kBase + a, data.data(), bytes);
+        std::copy(data.begin(), data.end(), model.begin() + a);
+        break;
+      }
+      case 1: {
+        auto value = static_cast<uint8_t>(random() % 3);
+        hbm->fill(Hbm::kBase + a, value, bytes);
+        std::fill(model.begin() + a, model.begin() + a + bytes, value);
+        break;
+      }
+      case 2: {
+        hbm->move(Hbm::kBase + a, Hbm::kBase + b, bytes);
+        std::vector<uint8_t> copy(model.begin() + b, model.begin() + b + bytes);
+        std::copy(copy.begin(), copy.end(), model.begin() + a);
+        break;
+      }
+      default: {
+        std::vector<uint8_t> out(bytes, 0xee);
+        hbm->copyOut(out.data(), Hbm::kBase + a, bytes);
+        ASSERT_TRUE(std::equal(out.begin(), out.end(), model.begin() + a)) << "step " << step;
+      }
+    }
+  }
+  std::vector<uint8_t> all(kBytes);
+  hbm->copyOut(all.data(), Hbm::kBase, kBytes);
+  EXPECT_TRUE(all == model);
+}
+
+}  // namespace
+}  // namespace hpu::driver

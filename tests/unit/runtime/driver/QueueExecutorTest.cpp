@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/driver/common/QueueExecutor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace hpu::driver {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// An executor whose work calls a function chosen by the label.
+class Bench {
+ public:
+  explicit Bench(int workers = 2)
+      : executor(std::make_unique<QueueExecutor>(
+            "test device", workers,
+            [this](const Work& work, const std::string& label) { return run(work, label); })) {}
+
+  Status run(const Work&, const std::string& label) {
+    if (label == "fail") return internalError("as asked");
+    if (label == "throw") throw std::bad_alloc();
+    if (label == "block") {
+      std::unique_lock lock(mutex);
+      gate.wait(lock, [&] { return open; });
+    }
+    std::lock_guard lock(mutex);
+    order.push_back(label);
+    return okStatus();
+  }
+  void openGate() {
+    {
+      std::lock_guard lock(mutex);
+      open = true;
+    }
+    gate.notify_all();
+  }
+  Ticket submit(QueueId queue, std::string label, std::shared_ptr<const void> owner = nullptr) {
+    return submitWork(queue, Fill{}, std::move(label), std::move(owner));
+  }
+  Ticket submitWork(QueueId queue, Work work, std::string label = {},
+                    std::shared_ptr<const void> owner = nullptr) {
+    auto ticket =
+        executor->submit(queue, std::move(work), std::move(owner), std::move(label), [](Ticket) {});
+    EXPECT_TRUE(ticket.ok()) << ticket.status().message();
+    return ticket.ok() ? *ticket : 0;
+  }
+  QueueId queue(const std::string& name) { return executor->createQueue(name).value(); }
+  std::vector<std::string> seen() {
+    std::lock_guard lock(mutex);
+    return order;
+  }
+
+  std::mutex mutex;
+  std::condition_variable gate;
+  bool open = false;
+  std::vector<std::string> order;
+  std::unique_ptr<QueueExecutor> executor;
+};
+
+TEST(QueueExecutor, RunsAQueueInOrder) {
+  Bench bench(3);
+  QueueId q = bench.queue("q");
+  std::vector<std::string> expected;
+  Ticket last = 0;
+  for (int i = 0; i < 200; ++i) {
+    expected.push_back(std::to_string(i));
+    last = bench.submit(q, expected.back());
+  }
+  ASSERT_TRUE(bench.executor->wait(last, 10000).ok());
+  EXPECT_EQ(bench.seen(), expected);
+}
+
+TEST(QueueExecutor, SubmitDoesNotBlockBehindWorkAndQueuesHoldThousands) {
+  Bench bench(1);
+  QueueId q = bench.queue("q");
+  Ticket first = bench.submit(q, "block"), last = 0;
+  for (int i = 0; i < 5000; ++i) last = bench.submit(q, "x");
+  EXPECT_FALSE(bench.executor->done(first));
+  EXPECT_FALSE(bench.executor->done(last));
+  bench.openGate();
+  ASSERT_TRUE(bench.executor->wait(last, 10000).ok());
+  EXPECT_TRUE(bench.executor->done(first));
+  EXPECT_EQ(bench.seen().size(), 5001u);
+}
+
+TEST(QueueExecutor, WaitingQueuesHoldNoThread) {
+  Bench bench(1);
+  QueueId source = bench.queue("source");
+  Ticket gate = bench.submit(source, "block");
+  // More waiting queues than worker threads, and the one worker is busy.
+  std::vector<Ticket> ends;
+  for (int i = 0; i < 20; ++i) {
+    QueueId q = bench.queue("waiter");
+    bench.submitWork(q, WaitFor{gate, nullptr});
+    ends.push_back(bench.submit(q, "after"));
+  }
+  bench.openGate();
+  for (Ticket ticket : ends) ASSERT_TRUE(bench.executor->wait(ticket, 10000).ok());
+  std::vector<std::string> seen = bench.seen();
+  ASSERT_EQ(seen.size(), 21u);
+  EXPECT_EQ(seen.front(), "block");
+}
+
+TEST(QueueExecutor, QueuesRunConcurrently) {
+  Bench bench(2);
+  QueueId a = bench.queue("a"), b = bench.queue("b");
+  bench.submit(a, "block");
+  Ticket other = bench.submit(b, "free");
+  EXPECT_TRUE(bench.executor->wait(other, 10000).ok());
+  EXPECT_EQ(bench.seen(), std::vector<std::string>{"free"});
+  bench.openGate();
+}
+
+TEST(QueueExecutor, FailureIsTakenOnceAndDoesNotStopTheQueue) {
+  Bench bench;
+  QueueId q = bench.queue("compute");
+  Ticket before = bench.submit(q, "a");
+  Ticket failed = bench.submit(q, "fail"), again = bench.submit(q, "throw"),
+         after = bench.submit(q, "b");
+  ASSERT_TRUE(bench.executor->wait(after, 10000).ok());
+  Status status = bench.executor->wait(failed, 10000);
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_THAT(status.message(),
+              HasSubstr("fill 'fail' on queue 'compute' of test device: as asked"));
+  EXPECT_EQ(bench.executor->wait(again, 0).code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(bench.executor->takeError(q, before).ok());
+  EXPECT_EQ(bench.executor->takeError(q, after).code(), StatusCode::kInternal);
+  EXPECT_TRUE(bench.executor->takeError(q, after).ok());
+  bench.executor->forget(failed);
+  EXPECT_TRUE(bench.executor->wait(failed, 0).ok());
+}
+
+TEST(QueueExecutor, DeadlineNamesTheQueueAndLeavesItIntact) {
+  Bench bench(1);
+  QueueId q = bench.queue("slow");
+  Ticket ticket = bench.submit(q, "block");
+  Status status = bench.executor->wait(ticket, 20);
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(status.message(), HasSubstr("queue 'slow' of test device"));
+  bench.openGate();
+  EXPECT_TRUE(bench.executor->wait(ticket, 10000).ok());
+}
+
+TEST(QueueExecutor, UnknownQueuesAndTicketsAreErrors) {
+  Bench bench;
+  QueueId q = bench.queue("q");
+  auto submit = [&](QueueId queue, Work work) {
+    return bench.executor->submit(queue, std::move(work), nullptr, "", [](Ticket) {})
+        .status()
+        .code();
+  };
+  EXPECT_EQ(submit(q + 100, Marker{}), StatusCode::kNotFound);
+  EXPECT_EQ(submit(q, WaitFor{77, nullptr}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(submit(q, WaitFor{0, nullptr}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(bench.executor->wait(77, 0).code(), StatusCode::kInvalidArgument);
+  bench.executor->destroyQueue(q);
+  EXPECT_EQ(submit(q, Marker{}), StatusCode::kNotFound);
+}
+
+TEST(QueueExecutor, DestroyedQueueStillDoesItsWork) {
+  Bench bench(1);
+  QueueId q = bench.queue("q");
+  bench.submit(q, "block");
+  Ticket last = bench.submit(q, "last");
+  bench.executor->destroyQueue(q);
+  bench.openGate();
+  ASSERT_TRUE(bench.executor->wait(last, 10000).ok());
+  EXPECT_EQ(bench.seen().back(), "last");
+}
+
+TEST(QueueExecutor, OwnersAreReleasedBeforeTheWorkCountsAsDone) {
+  Bench bench;
+  QueueId q = bench.queue("q");
+  for (int i = 0; i < 200; ++i) {
+    auto owner = std::make_shared<int>(i);
+    std::weak_ptr<int> watch = owner;
+    Ticket ticket = bench.submit(q, "x", std::move(owner));
+    ASSERT_TRUE(bench.executor->wait(ticket, 10000).ok());
+    ASSERT_TRUE(watch.expired());
+  }
+}
+
+TEST(QueueExecutor, CallbackComesOnceNowOrLater) {
+  Bench bench(1);
+  QueueId q = bench.queue("q");
+  Ticket ticket = bench.submit(q, "block");
+  std::atomic<int> calls{0};
+  bench.executor->whenDone(ticket, [&] { ++calls; });
+  EXPECT_EQ(calls, 0);
+  bench.openGate();
+  // The callback follows the end of the work; work behind it in the same queue follows the
+  // callback.
+  ASSERT_TRUE(bench.executor->wait(bench.submit(q, "next"), 10000).ok());
+  EXPECT_EQ(calls, 1);
+  bench.executor->whenDone(ticket, [&] { ++calls; });
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(QueueExecutor, ClosingWaitsForTheWork) {
+  Bench bench(2);
+  QueueId a = bench.queue("a"), b = bench.queue("b");
+  Ticket last = 0;
+  for (int i = 0; i < 100; ++i) last = bench.submit(a, "a");
+  bench.submitWork(b, WaitFor{last, nullptr});
+  bench.submit(b, "b");
+  bench.executor.reset();
+  EXPECT_EQ(bench.seen().size(), 101u);
+  EXPECT_EQ(bench.seen().back(), "b");
+}
+
+/// Work that owns the executor itself, as a buffer owns its device: the last owner goes on a
+/// worker.
+TEST(QueueExecutor, MayBeDestroyedByItsOwnWorker) {
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> ran{0};
+    std::atomic<bool> destroyed{false};
+    {
+      struct Owner {
+        std::unique_ptr<QueueExecutor> executor;
+        std::atomic<bool>* destroyed;
+        ~Owner() {
+          executor.reset();
+          *destroyed = true;
+        }
+      };
+      auto owner = std::make_shared<Owner>();
+      owner->destroyed = &destroyed;
+      owner->executor = std::make_unique<QueueExecutor>(
+          "self", 1 + round % 2, [&ran](const Work&, const std::string&) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            ++ran;
+            return okStatus();
+          });
+      QueueExecutor* executor = owner->executor.get();
+      QueueId q = executor->createQueue("q").value(), r = executor->createQueue("r").value();
+      for (int i = 0; i < 3; ++i) {
+        ASSERT_TRUE(executor->submit(q, Fill{}, nullptr, "", [](Ticket) {}).ok());
+        ASSERT_TRUE(executor->submit(r, Fill{}, nullptr, "", [](Ticket) {}).ok());
+      }
+      auto ticket = executor->submit(q, Fill{}, owner, "", [](Ticket) {});
+      ASSERT_TRUE(ticket.ok());
+      for (int i = 0; i < 3; ++i)
+        ASSERT_TRUE(executor->submit(r, Fill{}, nullptr, "", [](Ticket) {}).ok());
+    }
+    for (int i = 0; i < 5000 && !destroyed; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_TRUE(destroyed);
+    EXPECT_EQ(ran, 10);
+  }
+}
+
+}  // namespace
+}  // namespace hpu::driver
