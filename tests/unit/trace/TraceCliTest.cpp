@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// hpu-trace as a program: its JSON, its exit codes, its files.
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/File.h"
+#include "tests/unit/trace/TraceFixture.h"
+
+namespace hpu::trace {
+namespace {
+
+struct Ran {
+  int exit = -1;
+  std::string out, err;
+};
+
+class TraceCli : public TraceTest {
+ protected:
+  void SetUp() override {
+    example_ = std::make_unique<Example>();
+    (void)recorded(*example_);
+  }
+  Ran run(const std::string& arguments) {
+    const char* build = std::getenv("HPU_BINARY_DIR");
+    std::string command =
+        std::string(build ? build : ".") + "/bin/hpu-trace " + arguments + " 2>" + file("stderr");
+    Ran ran;
+    FILE* pipe = popen(command.c_str(), "r");
+    if (!pipe) return ran;
+    std::array<char, 4096> buffer;
+    for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
+      ran.out.append(buffer.data(), n);
+    int status = pclose(pipe);
+    ran.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    ran.err = *base::readTextFile(file("stderr"));
+    return ran;
+  }
+  std::string path() const { return file("t.hputrace"); }
+  std::unique_ptr<Example> example_;
+};
+
+TEST_F(TraceCli, SummaryJsonHasTheStableKeys) {
+  Ran ran = run("summary --json " + path());
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  nlohmann::json json = nlohmann::json::parse(ran.out);
+  EXPECT_DOUBLE_EQ(json["device_time_us"].get<double>(),
+                   5 * static_cast<double>(example_->timeline.end) / 1e6);
+  EXPECT_GT(json["host_time_us"].get<double>(), 0);
+  EXPECT_DOUBLE_EQ(json["engines"]["mme"]["busy_us"].get<double>(),
+                   3 * static_cast<double>(example_->timeline.busy[0]) / 1e6);
+  EXPECT_TRUE(json["engines"].contains("tpc") && json["engines"].contains("dma"));
+  EXPECT_EQ(json["attributed_fraction"], 1.0);
+  EXPECT_EQ(json["dropped_events"], 0);
+  ASSERT_EQ(json["top"].size(), 3u);
+  EXPECT_GE(json["top"][0]["share"], json["top"][1]["share"]);
+  EXPECT_EQ(json["launches"], 3);
+}
+
+TEST_F(TraceCli, SummaryFitsOnAScreenAndIsSafeToPrint) {
+  Ran ran = run("summary " + path());
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_LE(std::count(ran.out.begin(), ran.out.end(), '\n'), 40);
+  EXPECT_NE(ran.out.find("mme||tpc"), std::string::npos);
+  for (char c : ran.out)
+    ASSERT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20) << "a control character";
+}
+
+TEST_F(TraceCli, TopGroupsAsAsked) {
+  nlohmann::json json = nlohmann::json::parse(run("top --json --group-by kind " + path()).out);
+  ASSERT_EQ(json["top"].size(), 3u);
+  std::set<std::string> names;
+  for (const auto& row : json["top"]) names.insert(row["name"]);
+  EXPECT_EQ(names, (std::set<std::string>{"Conv", "Relu", "copy"}));
+  EXPECT_EQ(run("top --group-by colour " + path()).exit, 1);
+  EXPECT_EQ(run("top --device 7 " + path()).exit, 1);
+}
+
+TEST_F(TraceCli, InfoAndValidateTellAboutTheFile) {
+  nlohmann::json info = nlohmann::json::parse(run("info --json " + path()).out);
+  EXPECT_EQ(info["devices"][0]["commands"], 24);
+  EXPECT_EQ(info["devices"][0]["target"], "gaudi2");
+  EXPECT_EQ(info["threads"][0]["events"], 4);
+  Ran valid = run("validate --strict " + path());
+  EXPECT_EQ(valid.exit, 0) << valid.out << valid.err;
+
+  std::vector<uint8_t> bytes = *base::readFile(path());
+  bytes.resize(bytes.size() - 5);
+  ASSERT_TRUE(base::writeFileAtomic(path(), bytes.data(), bytes.size()).ok());
+  Ran cut = run("validate --json " + path());
+  EXPECT_EQ(cut.exit, 2);
+  EXPECT_EQ(nlohmann::json::parse(cut.out)["valid"], false);
+  EXPECT_EQ(run("summary " + path()).exit, 0) << "what is there can still be read";
+}
+
+TEST_F(TraceCli, ExportWritesEachFormat) {
+  for (const char* format : {"perfetto", "chrome", "csv"}) {
+    Ran ran = run(std::string("export --json --format ") + format + " " + path());
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+    std::string written = nlohmann::json::parse(ran.out)["path"];
+    EXPECT_GT(base::readFile(written)->size(), 500u) << written;
+  }
+  EXPECT_TRUE(nlohmann::json::accept(*base::readTextFile(file("t.json"))));
+  EXPECT_EQ(run("export -o " + path() + " " + path()).exit, 1) << "never replaces its input";
+}
+
+TEST_F(TraceCli, ErrorsSayWhatToDoAndHaveTheRightExitCode) {
+  Ran missing = run("summary " + file("none.hputrace"));
+  EXPECT_EQ(missing.exit, 1);
+  EXPECT_NE(missing.err.find("none.hputrace"), std::string::npos);
+  ASSERT_TRUE(
+      base::writeFileAtomic(file("text"), std::string_view("hello, this is not a trace at all"))
+          .ok());
+  EXPECT_EQ(run("summary " + file("text")).exit, 1);
+  for (const char* verb :
+       {"timeline", "roofline", "memory", "overlap", "critical-path", "diff", "merge", "record"}) {
+    Ran ran = run(std::string(verb) + " a b");
+    EXPECT_EQ(ran.exit, 1) << verb;
+    EXPECT_NE(ran.err.find(std::string("hpu-trace ") + verb + " is not part of this version"),
+              std::string::npos)
+        << ran.err;
+  }
+}
+
+}  // namespace
+}  // namespace hpu::trace

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs of hpu-trace. Each adds itself to the tool, with its options.
+#pragma once
+
+#include "tools/common/Cli.h"
+
+namespace hpu::tools {
+
+void addSummaryCommand(Tool& tool);
+void addTopCommand(Tool& tool);
+void addInfoCommand(Tool& tool);
+void addValidateCommand(Tool& tool);
+void addExportCommand(Tool& tool);
+/// The verbs of docs/cli.md that this version lacks: they say so.
+void addMissingCommands(Tool& tool);
+
+}  // namespace hpu::tools

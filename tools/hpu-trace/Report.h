@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers as hpu-trace prints them, and the rows that several verbs share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/common/Json.h"
+#include "tools/hpu-trace/Analysis.h"
+
+namespace hpu::tools {
+
+inline double microseconds(Picoseconds time) {
+  return static_cast<double>(time) / 1e6;
+}
+/// "1.234 ms": four significant digits.
+std::string formatTime(Picoseconds time);
+/// "12.3 %" of whole; "-" when there is none.
+std::string formatShare(Picoseconds part, Picoseconds whole);
+
+/// Names come from files: what a terminal could take for a command is replaced.
+std::string printable(std::string_view text);
+
+Json termsJson(const Terms& terms);
+Json topJson(const std::vector<TopRow>& rows, size_t most, Picoseconds whole);
+/// The table of `hpu-trace top` and of the summary.
+std::vector<std::vector<std::string>> topTable(const std::vector<TopRow>& rows, size_t most,
+                                               Picoseconds whole);
+
+}  // namespace hpu::tools

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// hpu-trace summary: one screen that says where the time went and what to do about it; and
+// hpu-trace top.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "base/StatusMacros.h"
+#include "runtime/trace/Reader.h"
+#include "tools/hpu-trace/Commands.h"
+#include "tools/hpu-trace/Report.h"
+
+namespace hpu::tools {
+namespace {
+
+using trace::TracedDevice;
+using trace::Track;
+
+/// An error when the trace has no device of that index.
+Status checkDevice(const TraceData& trace, int64_t device) {
+  if (device < 0) return okStatus();
+  std::string known;
+  for (const TracedDevice& d : trace.devices) {
+    if (d.index == static_cast<uint64_t>(device)) return okStatus();
+    known += (known.empty() ? "" : ", ") + std::to_string(d.index);
+  }
+  return invalidArgument("the trace has no device " + std::to_string(device) +
+                         (known.empty() ? "; it has none at all" : "; it has " + known));
+}
+
+std::string count(int64_t n, const char* one) {
+  return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
+}
+
+void summaryJson(Json& json, const TraceData& trace, const Analysis& a,
+                 const std::vector<TopRow>& top, size_t most,
+                 const std::vector<std::string>& advice) {
+  json.set("device_time_us", microseconds(a.deviceTime));
+  json.set("host_time_us", static_cast<double>(a.hostNs) / 1e3);
+  json.set("devices", static_cast<int64_t>(a.devices)).set("launches", a.launches);
+  Json engines = Json::object();
+  for (int t = 0; t < kNumTracks; ++t) {
+    auto i = static_cast<size_t>(t);
+    const WorkSum& e = a.engines[i];
+    std::string_view name = trackName(static_cast<Track>(t));
+    if (!a.present[i]) {
+      // An engine that the target lacks is null; the links only appear when they were used.
+      if (t <= static_cast<int>(Track::kDma)) engines.set(name, Json());
+      continue;
+    }
+    Json entry = Json::object();
+    entry.set("device_time_us", microseconds(e.busy)).set("busy_us", microseconds(e.busy));
+    entry.set("busy_percent", a.deviceTimeSum > 0 ? 100.0 * static_cast<double>(e.busy) /
+                                                        static_cast<double>(a.deviceTimeSum)
+                                                  : 0.0);
+    entry.set("sync_us", microseconds(e.sync))
+        .set("exposed_us", microseconds(a.exposed(static_cast<Track>(t))));
+    entry.set("slices", e.count).set("bound_by", e.boundBy());
+    entry.set("hbm_bytes", static_cast<int64_t>(e.hbmBytes))
+        .set("sram_bytes", static_cast<int64_t>(e.sramBytes));
+    entry.set("terms_us", termsJson(e.terms));
+    engines.set(name, std::move(entry));
+  }
+  json.set("engines", std::move(engines));
+  Json overlap = Json::object();
+  overlap.set("mme_tpc_us", microseconds(a.overlap(Track::kMme, Track::kTpc)));
+  overlap.set("mme_dma_us", microseconds(a.overlap(Track::kMme, Track::kDma)));
+  overlap.set("tpc_dma_us", microseconds(a.overlap(Track::kTpc, Track::kDma)));
+  json.set("overlap", std::move(overlap));
+  Json idle = Json::object();
+  idle.set("waiting_for_signals_us", microseconds(a.idleInLaunch))
+      .set("nothing_launched_us", microseconds(a.idleOutside));
+  json.set("idle", std::move(idle));
+  json.set("why_not_peak_us", termsJson(a.all.terms));
+  json.set("attributed_fraction", a.attributedFraction());
+  json.set("dropped_events", trace.dropped).set("stopped", trace.stopped);
+  json.set("top", topJson(top, most, a.all.busy));
+  Json host = Json::array();
+  for (size_t i = 0; i < std::min<size_t>(a.host.size(), 10); ++i) {
+    const HostRow& row = a.host[i];
+    host.append(Json::object()
+                    .set("name", row.name)
+                    .set("category", row.category)
+                    .set("count", row.count)
+                    .set("self_us", static_cast<double>(row.selfNs) / 1e3)
+                    .set("total_us", static_cast<double>(row.totalNs) / 1e3));
+  }
+  json.set("host", std::move(host));
+  Json sentences = Json::array();
+  for (const std::string& sentence : advice) sentences.append(sentence);
+  json.set("advice", std::move(sentences));
+}
+
+void printSummary(Tool& tool, const TraceData& trace, const Analysis& a,
+                  const std::vector<TopRow>& top, size_t most,
+                  const std::vector<std::string>& advice) {
+  std::string target;
+  for (const TracedDevice& d : trace.devices) {
+    std::string one = std::string(targetName(d.target)) +
+                      (d.clockProfile ? " (" + printable(trace.text(d.clockProfile)) + ")" : "");
+    if (target.find(one) == std::string::npos) target += (target.empty() ? "" : ", ") + one;
+  }
+  constexpr const char* levels[] = {"api", "node", "slice"};
+  tool.print(printable(trace.producer) + (target.empty() ? "" : ", " + target) + ", level " +
+             levels[static_cast<size_t>(trace.level)] + ", " + count(trace.numEvents(), "event"));
+  tool.print("host    " + formatTime(a.hostNs * 1000) + " on " +
+             count(static_cast<int64_t>(a.hostThreads), "thread") +
+             "; the wall clock of the machine that ran it");
+  tool.print("device  " + formatTime(a.deviceTime) + " on " +
+             count(static_cast<int64_t>(a.devices), "device") + ", " + count(a.launches, "launch") +
+             (a.launches == 1 ? "" : "es") + "; the device clock");
+  tool.print("");
+  std::vector<std::vector<std::string>> table = {
+      {"engine", "busy", "", "waiting", "alone", "slices", "bound by", "main loss"}};
+  for (int t = 0; t < kNumTracks; ++t) {
+    auto i = static_cast<size_t>(t);
+    if (!a.present[i]) continue;
+    const WorkSum& e = a.engines[i];
+    perfmodel::Term loss = e.mainLoss();
+    table.push_back({std::string(trackName(static_cast<Track>(t))), formatTime(e.busy),
+                     formatShare(e.busy, a.deviceTimeSum), formatTime(e.sync),
+                     formatShare(a.exposed(static_cast<Track>(t)), a.deviceTimeSum),
+                     std::to_string(e.count), e.count ? std::string(e.boundBy()) : "-",
+                     loss == perfmodel::Term::kIdeal
+                         ? "-"
+                         : std::string(perfmodel::termName(loss)) + " " +
+                               formatShare(e.terms[static_cast<size_t>(loss)], e.busy + e.sync)});
+  }
+  tool.print(formatTable(table));
+  tool.print("overlap  mme||tpc " +
+             formatShare(a.overlap(Track::kMme, Track::kTpc), a.deviceTimeSum) + ", mme||dma " +
+             formatShare(a.overlap(Track::kMme, Track::kDma), a.deviceTimeSum) + ", tpc||dma " +
+             formatShare(a.overlap(Track::kTpc, Track::kDma), a.deviceTimeSum));
+  tool.print("idle     " + formatShare(a.idleInLaunch + a.idleOutside, a.deviceTimeSum) +
+             ": waiting for signals " + formatShare(a.idleInLaunch, a.deviceTimeSum) +
+             ", nothing launched " + formatShare(a.idleOutside, a.deviceTimeSum));
+  std::string why;
+  for (int t = 0; t < perfmodel::kNumTerms; ++t)
+    if (Picoseconds value = a.all.terms[static_cast<size_t>(t)])
+      why += (why.empty() ? "" : ", ") +
+             std::string(perfmodel::termName(static_cast<perfmodel::Term>(t))) + " " +
+             formatShare(value, a.all.busy + a.all.sync);
+  tool.print("where engine time goes: " + (why.empty() ? "-" : why));
+  char attributed[64];
+  std::snprintf(attributed, sizeof attributed, "%.2f %%", 100 * a.attributedFraction());
+  tool.print(std::string(attributed) +
+             " of busy time is attributed to the model's nodes or a named cause; " +
+             count(trace.dropped, "event") + " dropped");
+  if (!top.empty()) {
+    tool.print("");
+    tool.print(formatTable(topTable(top, most, a.all.busy)));
+  }
+  if (!a.host.empty()) {
+    tool.print("");
+    std::vector<std::vector<std::string>> host = {{"host self time", "count", "call"}};
+    for (size_t i = 0; i < std::min<size_t>(a.host.size(), 5); ++i)
+      host.push_back({formatTime(a.host[i].selfNs * 1000), std::to_string(a.host[i].count),
+                      printable(a.host[i].name)});
+    tool.print(formatTable(host));
+  }
+  if (!advice.empty()) tool.print("");
+  for (const std::string& sentence : advice) tool.print("advice: " + sentence);
+}
+
+struct Options {
+  std::string path, groupBy = "operation";
+  int64_t device = -1, limit = 5;
+};
+
+}  // namespace
+
+void addSummaryCommand(Tool& tool) {
+  auto options = std::make_shared<Options>();
+  CommandLine& command = tool.addCommand(
+      "summary", "Where the time went, on one screen", [&tool, options]() -> StatusOr<ExitCode> {
+        HPU_ASSIGN(TraceData trace, trace::readTraceFile(options->path));
+        HPU_RETURN_IF_ERROR(checkDevice(trace, options->device));
+        Analysis analysis = analyse(trace, options->device);
+        std::vector<TopRow> top = topRows(trace, GroupBy::kOperation, options->device);
+        std::vector<std::string> advice = advise(trace, analysis);
+        auto most = static_cast<size_t>(std::max<int64_t>(options->limit, 0));
+        if (tool.jsonMode())
+          summaryJson(tool.json(), trace, analysis, top, most, advice);
+        else
+          printSummary(tool, trace, analysis, top, most, advice);
+        return ExitCode::kOk;
+      });
+  command.addPositional("TRACE", options->path, "A .hputrace file");
+  command.addOption("--device", options->device, "Only this device (-1: all)");
+  command.addOption("-n,--top", options->limit, "Operations to list");
+}
+
+void addTopCommand(Tool& tool) {
+  auto options = std::make_shared<Options>();
+  options->limit = 20;
+  CommandLine& command = tool.addCommand(
+      "top", "What took the most device time", [&tool, options]() -> StatusOr<ExitCode> {
+        HPU_ASSIGN(TraceData trace, trace::readTraceFile(options->path));
+        HPU_RETURN_IF_ERROR(checkDevice(trace, options->device));
+        GroupBy groupBy = options->groupBy == "node"     ? GroupBy::kNode
+                          : options->groupBy == "kind"   ? GroupBy::kKind
+                          : options->groupBy == "engine" ? GroupBy::kEngine
+                          : options->groupBy == "bundle" ? GroupBy::kBundle
+                                                         : GroupBy::kOperation;
+        std::vector<TopRow> rows = topRows(trace, groupBy, options->device);
+        Picoseconds whole = 0;
+        for (const TopRow& row : rows) whole += row.work.busy;
+        auto most = static_cast<size_t>(std::max<int64_t>(options->limit, 0));
+        if (tool.jsonMode()) {
+          tool.json()
+              .set("group_by", options->groupBy)
+              .set("rows", static_cast<int64_t>(rows.size()));
+          tool.json().set("busy_us", microseconds(whole)).set("dropped_events", trace.dropped);
+          tool.json().set("top", topJson(rows, most, whole));
+        } else {
+          tool.print(formatTable(topTable(rows, most, whole)));
+          if (rows.size() > most)
+            tool.print("... and " + std::to_string(rows.size() - most) + " more (-n)");
+        }
+        return ExitCode::kOk;
+      });
+  command.addPositional("TRACE", options->path, "A .hputrace file");
+  command.addOption("--device", options->device, "Only this device (-1: all)");
+  command.addOption("-n,--limit", options->limit, "Rows to list");
+  command.addChoice("--group-by", options->groupBy,
+                    {"operation", "node", "kind", "engine", "bundle"}, "What makes a row");
+}
+
+}  // namespace hpu::tools
