@@ -62,15 +62,16 @@ constexpr uint32_t kCategories = 1, kNames = 2, kAnnotationNames = 3, kIid = 1, 
 
 constexpr uint64_t kSliceBegin = 1, kSliceEnd = 2, kCounterSample = 4;
 constexpr uint64_t kStateCleared = 1, kNeedsState = 2;
-// MONOTONIC for the host; ids from 128 on are custom clocks that the whole trace shares.
-constexpr uint64_t kMonotonic = 3, kDeviceClock = 128;
+// MONOTONIC for the host; ids from 64 on are custom clocks of the sequence that takes their
+// snapshot.
+constexpr uint64_t kMonotonic = 3, kDeviceClock = 64;
 
 class PerfettoWriter {
  public:
   PerfettoWriter(const TraceData& trace, const Output& out) : trace_(trace), out_(out) {}
 
   Status write() {
-    clocks();
+    clockSnapshot(kHostSequence, false);
     if (!trace_.threads.empty()) processTrack(kHostUuid, trace_.pid, "host (wall clock)");
     for (const HostThread& thread : trace_.threads) HPU_RETURN_IF_ERROR(hostThread(thread));
     for (const TracedDevice& device : trace_.devices) HPU_RETURN_IF_ERROR(deviceTracks(device));
@@ -101,9 +102,9 @@ class PerfettoWriter {
     text_ += outer.data();
   }
 
-  /// Says that device time 0 is drawn at the recording's start: once only, since more points would
-  /// warp device time.
-  void clocks() {
+  /// What the sequence's clocks are. Device time 0 is drawn at the recording's start, and this is
+  /// said once only, since more points would warp device time.
+  void clockSnapshot(uint64_t sequence, bool device) {
     Message snapshot;
     auto add = [&](uint64_t id, uint64_t time) {
       Message clock;
@@ -112,11 +113,11 @@ class PerfettoWriter {
       snapshot.message(field::kClocks, clock);
     };
     add(kMonotonic, hostTime(0));
-    for (const TracedDevice& device : trace_.devices) add(kDeviceClock + device.index, 0);
+    if (device) add(kDeviceClock, 0);
     snapshot.varint(field::kPrimaryClock, kMonotonic);
     Message body;
     body.message(field::kClockSnapshot, snapshot);
-    body.varint(field::kSequence, kHostSequence);
+    body.varint(field::kSequence, sequence);
     packet(body);
   }
   uint64_t hostTime(int64_t sinceStart) const {
@@ -289,7 +290,8 @@ class PerfettoWriter {
 
   Status deviceTracks(const TracedDevice& device) {
     uint64_t base = 0x10000000000 + (uint64_t{device.index} << 32);
-    uint64_t sequence = 2 + device.index, clock = kDeviceClock + device.index;
+    uint64_t sequence = 2 + device.index, clock = kDeviceClock;
+    clockSnapshot(sequence, true);
     Interning names;
     processTrack(base, 0x40000000 + device.index, deviceTitle(trace_, device) + " device clock");
     bool described[kNumTracks] = {};

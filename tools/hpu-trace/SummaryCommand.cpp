@@ -107,8 +107,8 @@ void printSummary(Tool& tool, const TraceData& trace, const Analysis& a,
              count(static_cast<int64_t>(a.hostThreads), "thread") +
              "; the wall clock of the machine that ran it");
   tool.print("device  " + formatTime(a.deviceTime) + " on " +
-             count(static_cast<int64_t>(a.devices), "device") + ", " + count(a.launches, "launch") +
-             (a.launches == 1 ? "" : "es") + "; the device clock");
+             count(static_cast<int64_t>(a.devices), "device") + ", " + std::to_string(a.launches) +
+             (a.launches == 1 ? " launch" : " launches") + "; the device clock");
   tool.print("");
   std::vector<std::vector<std::string>> table = {
       {"engine", "busy", "", "waiting", "alone", "slices", "bound by", "main loss"}};

@@ -127,7 +127,7 @@ TEST_F(Export, PerfettoSlicesNestAndKeepTheirNamesAndTimes) {
   std::string bytes = *base::readTextFile(file("t.pftrace"));
 
   std::map<uint64_t, std::string> tracks;
-  std::set<uint64_t> clocksKnown;
+  std::set<std::pair<uint64_t, uint64_t>> clocksKnown;                     // Sequence and clock.
   std::map<uint64_t, std::map<uint64_t, std::string>> names;               // By sequence.
   std::map<uint64_t, std::vector<std::pair<uint64_t, std::string>>> open;  // By track.
   std::map<std::string, uint64_t> durations;                               // By track name.
@@ -142,7 +142,7 @@ TEST_F(Export, PerfettoSlicesNestAndKeepTheirNamesAndTimes) {
     ASSERT_NE(sequence, 0u);
     if (const Field* snapshot = find(packet, 6)) {
       for (const Field& clock : fields(snapshot->bytes))
-        if (clock.number == 1) clocksKnown.insert(value(fields(clock.bytes), 1));
+        if (clock.number == 1) clocksKnown.insert({sequence, value(fields(clock.bytes), 1)});
       continue;
     }
     if (const Field* descriptor = find(packet, 60)) {
@@ -151,7 +151,7 @@ TEST_F(Export, PerfettoSlicesNestAndKeepTheirNamesAndTimes) {
       EXPECT_TRUE(tracks.emplace(value(track, 1), name).second) << "a track's uuid is its own";
       continue;
     }
-    ASSERT_TRUE(clocksKnown.count(value(packet, 58))) << "no clock without a snapshot";
+    ASSERT_TRUE(clocksKnown.count({sequence, value(packet, 58)})) << "no clock without a snapshot";
     // The first packet of a sequence clears the state, all others need it.
     EXPECT_EQ(value(packet, 13), started.insert(sequence).second ? 3u : 2u);
     if (const Field* interned = find(packet, 12))
