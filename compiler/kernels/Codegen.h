@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a plan to an object file: vector-level IR, LLVM dialect, LLVM IR, x86-64 code.
+// The one thing to know: an instance has its own MLIRContext and is used by one thread at a time; several
+// instances work in parallel.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "compiler/kernels/KernelPlan.h"
+#include "compiler/kernels/LoopEmitter.h"
+#include "hpu/status.h"
+#include "llvm/ADT/SmallVector.h"
+#include "recipe/Recipe.h"
+
+namespace hpu::kernels {
+
+/// The name of the function in every object.
+inline constexpr llvm::StringLiteral kEntryName = "hpu_kernel";
+
+struct KernelObject {
+  llvm::SmallVector<char, 0> elf;  ///< A relocatable object with one global function.
+  recipe::TpcCost cost;
+};
+
+VariantTraits traitsOf(recipe::CpuVariant variant);
+
+class Codegen {
+ public:
+  Codegen();
+  ~Codegen();
+  Codegen(const Codegen&) = delete;
+  Codegen& operator=(const Codegen&) = delete;
+
+  /// `points`: number of index-space points. `optLevel` 0..3 is LLVM's. Errors: kInternal.
+  StatusOr<KernelObject> compile(const PlannedKernel& kernel, double points, const VariantTraits& traits,
+                                 int optLevel);
+  /// The vector-level IR as text.
+  std::string vectorIr(const PlannedKernel& kernel, const VariantTraits& traits);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hpu::kernels

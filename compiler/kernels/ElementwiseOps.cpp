@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/kernels/ElementwiseOps.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+
+namespace hpu::kernels {
+namespace {
+
+using M = VectorMath;
+using Cmp = VectorMath::Cmp;
+using Args = llvm::ArrayRef<Value>;
+using Context = ElementwiseContext;
+
+Value clamp(M& m, Value x, Value low, Value high) { return m.fastMin(high, m.fastMax(low, x)); }
+
+/// `value` as a number of x's type, within the range of integer types.
+Value bound(M& m, Value x, double value, ElementType type) {
+  if (isFloatType(type)) return m.num(x, value);
+  int bits = static_cast<int>(elementSize(type)) * 8;
+  bool isSigned = isSignedType(type);
+  int64_t low = isSigned ? (bits == 64 ? INT64_MIN : -(int64_t{1} << (bits - 1))) : 0;
+  int64_t high = isSigned ? (bits == 64 ? INT64_MAX : (int64_t{1} << (bits - 1)) - 1)
+                          : (bits == 64 ? -1 : static_cast<int64_t>((uint64_t{1} << bits) - 1));
+  if (!(value > static_cast<double>(low))) return m.integer(x, low);
+  double top = isSigned || bits < 64 ? static_cast<double>(high) : 18446744073709551615.0;
+  if (value >= top) return m.integer(x, high);
+  return m.integer(x, static_cast<int64_t>(value));
+}
+
+Value clip(M& m, Args x, const Context& c) {
+  Value low = bound(m, x[0], c.params[0], c.in), high = bound(m, x[0], c.params[1], c.in);
+  if (isFloatType(c.in)) return clamp(m, x[0], low, high);
+  bool isSigned = isSignedType(c.in);
+  return m.min(m.max(x[0], low, isSigned), high, isSigned);
+}
+
+Value cast(M& m, Args x, const Context& c) {
+  Value v = x[0];
+  MLIRContext* context = v.getContext();
+  bool fromFloat = isFloatType(c.in), toFloat = isFloatType(c.out);
+  if (fromFloat && toFloat) {
+    // A cast rounds, although values stay f32 inside a kernel.
+    if (c.out == c.in || c.out == ElementType::kF32) return v;
+    if (c.out == ElementType::kBF16) return m.fromBf16Bits(m.bf16Bits(v));
+    return m.extendF(m.truncateF(v, Float16Type::get(context)), m.f32());
+  }
+  Type to = computeType(context, c.out);
+  if (c.out == ElementType::kBool) return m.compare(Cmp::Ne, v, fromFloat ? m.num(v, 0.0) : m.integer(v, 0));
+  if (fromFloat) {
+    // Through a wide integer and modulo the narrow one, as C compilers do it.
+    bool wide = elementSize(c.out) == 8 || c.out == ElementType::kU32;
+    return m.truncate(m.toInt(v, wide ? m.i64() : m.i32()), to);
+  }
+  if (toFloat) {
+    Value converted = m.toFloat(v, m.f32(), isSignedType(c.in));
+    if (c.out == ElementType::kF32) return converted;
+    Value rounded = converted;
+    return cast(m, {rounded}, {ElementType::kF32, c.out, {}});
+  }
+  return m.resizeInt(v, to, isSignedType(c.in));
+}
+
+Value sign(M& m, Args x, const Context& c) {
+  Value v = x[0];
+  if (!isFloatType(c.in)) {
+    Value zero = m.integer(v, 0), one = m.integer(v, 1);
+    Value positive = m.select(m.compare(Cmp::Gt, v, zero, isSignedType(c.in)), one, zero);
+    return m.select(m.compare(Cmp::Lt, v, zero, isSignedType(c.in)), m.integer(v, -1), positive);
+  }
+  Value zero = m.num(v, 0.0);
+  Value negative = m.select(m.compare(Cmp::Lt, v, zero), m.num(v, -1.0), v);  // Zero and NaN stay.
+  return m.select(m.compare(Cmp::Gt, v, zero), m.num(v, 1.0), negative);
+}
+
+Value elu(M& m, Args x, const Context& c) {
+  Value zero = m.num(x[0], 0.0);
+  Value negative = m.mul(m.num(x[0], c.params[0]), m.expm1(m.fastMin(zero, x[0])));
+  return m.select(m.compare(Cmp::Lt, x[0], zero), negative, x[0]);
+}
+
+template <Cmp kind>
+Value compare(M& m, Args x, const Context& c) {
+  return m.compare(kind, x[0], x[1], isSignedType(c.in));
+}
+
+/// The position along an axis that a gather reads: negative ones count from the end, and what is outside
+/// is clamped, so that nothing outside the operand is ever read.
+Value gatherIndex(M& m, Args x, const Context& c) {
+  Value index = m.extend(x[0], m.i64(), true);
+  auto size = static_cast<int64_t>(c.params[0]);
+  Value wrapped = m.select(m.compare(Cmp::Lt, index, m.integer(index, 0)),
+                           m.add(index, m.integer(index, size)), index);
+  Value low = m.max(wrapped, m.integer(wrapped, 0));
+  return m.min(low, m.integer(low, size - 1));
+}
+
+constexpr Domain F = Domain::Float, N = Domain::Number, B = Domain::Bool, I = Domain::Integer;
+
+#define EMIT [](M & m, Args x, const Context& c) -> Value
+const ElementwiseOp kOps[] = {
+    {"relu", 1, N, false, EMIT {
+       if (isFloatType(c.in)) return m.fastMax(m.num(x[0], 0.0), x[0]);
+       return m.max(x[0], m.integer(x[0], 0), isSignedType(c.in));
+     }},
+    {"sigmoid", 1, F, true, EMIT { return m.sigmoid(x[0]); }},
+    {"tanh", 1, F, true, EMIT { return m.tanh(x[0]); }},
+    {"erf", 1, F, true, EMIT { return m.erf(x[0]); }},
+    {"exp", 1, F, true, EMIT { return m.exp(x[0]); }},
+    {"log", 1, F, true, EMIT { return m.log(x[0]); }},
+    {"sqrt", 1, F, true, EMIT { return m.sqrt(x[0]); }},
+    {"rsqrt", 1, F, true, EMIT { return m.divF(m.num(x[0], 1.0), m.sqrt(x[0])); }},
+    {"reciprocal", 1, F, true, EMIT { return m.divF(m.num(x[0], 1.0), x[0]); }},
+    {"neg", 1, N, false, EMIT { return m.neg(x[0]); }},
+    {"abs", 1, N, false, EMIT { return isFloatType(c.in) || isSignedType(c.in) ? m.abs(x[0]) : x[0]; }},
+    {"floor", 1, F, false, EMIT { return m.floor(x[0]); }},
+    {"ceil", 1, F, false, EMIT { return m.ceil(x[0]); }},
+    {"round", 1, F, false, EMIT { return m.roundEven(x[0]); }},
+    {"sin", 1, F, true, EMIT { return m.sin(x[0]); }},
+    {"cos", 1, F, true, EMIT { return m.cos(x[0]); }},
+    {"softplus", 1, F, true, EMIT { return m.softplus(x[0]); }},
+    {"silu", 1, F, true, EMIT { return m.mul(x[0], m.sigmoid(x[0])); }},
+    {"hard_swish", 1, F, false, EMIT {
+       Value gate = m.fma(x[0], m.num(x[0], 1.0 / 6.0), m.num(x[0], 0.5));
+       return m.mul(x[0], clamp(m, gate, m.num(x[0], 0.0), m.num(x[0], 1.0)));
+     }},
+    {"sign", 1, N, false, sign},
+    {"not", 1, B, false, EMIT { return m.xorI(x[0], m.integer(x[0], 1)); }},
+    {"is_nan", 1, F, false, EMIT { return m.isNan(x[0]); }},
+    {"leaky_relu", 1, F, false, EMIT {
+       Value scaled = m.mul(x[0], m.num(x[0], c.params[0]));
+       return m.select(m.compare(Cmp::Lt, x[0], m.num(x[0], 0.0)), scaled, x[0]);
+     }, {"alpha"}},
+    {"elu", 1, F, true, elu, {"alpha"}},
+    {"hard_sigmoid", 1, F, false, EMIT {
+       Value line = m.fma(x[0], m.num(x[0], c.params[0]), m.num(x[0], c.params[1]));
+       return clamp(m, line, m.num(x[0], 0.0), m.num(x[0], 1.0));
+     }, {"alpha", "beta"}},
+    {"clip", 1, N, false, clip, {"min", "max"}},
+    {"gelu", 1, F, true, EMIT { return c.params[0] != 0 ? m.geluTanh(x[0]) : m.gelu(x[0]); },
+     {"tanh_approximation"}},
+    {"cast", 1, Domain::Any, false, cast},
+    {"add", 2, N, false, EMIT { return m.add(x[0], x[1]); }},
+    {"sub", 2, N, false, EMIT { return m.sub(x[0], x[1]); }},
+    {"mul", 2, N, false, EMIT { return m.mul(x[0], x[1]); }},
+    {"div", 2, N, true, EMIT {
+       return isFloatType(c.in) ? m.divF(x[0], x[1]) : m.divInt(x[0], x[1], isSignedType(c.in));
+     }},
+    {"pow", 2, F, true, EMIT { return m.pow(x[0], x[1]); }},
+    {"max", 2, N, false, EMIT { return m.max(x[0], x[1], isSignedType(c.in)); }},
+    {"min", 2, N, false, EMIT { return m.min(x[0], x[1], isSignedType(c.in)); }},
+    {"mod", 2, N, true, EMIT {
+       return isFloatType(c.in) ? m.fmod(x[0], x[1]) : m.modInt(x[0], x[1], isSignedType(c.in));
+     }},
+    {"prelu", 2, F, false, EMIT {
+       return m.select(m.compare(Cmp::Lt, x[0], m.num(x[0], 0.0)), m.mul(x[0], x[1]), x[0]);
+     }},
+    {"and", 2, B, false, EMIT { return m.andI(x[0], x[1]); }},
+    {"or", 2, B, false, EMIT { return m.orI(x[0], x[1]); }},
+    {"xor", 2, B, false, EMIT { return m.xorI(x[0], x[1]); }},
+    {"equal", 2, Domain::Any, false, compare<Cmp::Eq>},
+    {"less", 2, N, false, compare<Cmp::Lt>},
+    {"less_equal", 2, N, false, compare<Cmp::Le>},
+    {"greater", 2, N, false, compare<Cmp::Gt>},
+    {"greater_equal", 2, N, false, compare<Cmp::Ge>},
+    {"where", 3, Domain::Any, false, EMIT { return m.select(x[0], x[1], x[2]); }},
+    {"_gather_index", 1, I, false, gatherIndex},
+};
+#undef EMIT
+
+}  // namespace
+
+const ElementwiseOp* findElementwise(llvm::StringRef mnemonic) {
+  static const llvm::StringMap<const ElementwiseOp*> table = [] {
+    llvm::StringMap<const ElementwiseOp*> map;
+    for (const ElementwiseOp& op : kOps) map[op.name] = &op;
+    return map;
+  }();
+  return table.lookup(mnemonic);
+}
+
+Type computeType(MLIRContext* context, ElementType type) {
+  if (isFloatType(type)) return Float32Type::get(context);
+  if (type == ElementType::kBool) return IntegerType::get(context, 1);
+  return IntegerType::get(context, static_cast<unsigned>(elementSize(type)) * 8);
+}
+
+bool isFloatType(ElementType type) {
+  return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
+}
+bool isSignedType(ElementType type) {
+  return type == ElementType::kI8 || type == ElementType::kI16 || type == ElementType::kI32 ||
+         type == ElementType::kI64;
+}
+bool isKernelType(ElementType type) {
+  switch (type) {
+    case ElementType::kInvalid:
+    case ElementType::kF8E4M3:
+    case ElementType::kF8E5M2:
+    case ElementType::kF64: return false;
+    default: return true;
+  }
+}
+
+}  // namespace hpu::kernels

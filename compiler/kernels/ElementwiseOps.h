@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of elementwise ops: what each one computes on a lane.
+// The one thing to know: adding an elementwise op to the kernel compiler is one row in ElementwiseOps.cpp.
+#pragma once
+
+#include "compiler/kernels/VectorMath.h"
+#include "hpu/types.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace hpu::kernels {
+
+/// The element types that an op is defined on (of its data operands).
+enum class Domain : uint8_t { Float, Number, Integer, Bool, Any };
+
+struct ElementwiseContext {
+  ElementType in;                   ///< Of the first data operand (of the second for `where`).
+  ElementType out;                  ///< Of the result.
+  llvm::ArrayRef<double> params;    ///< The attributes named in the row, in that order.
+};
+
+struct ElementwiseOp {
+  const char* name;  ///< The hpu mnemonic; internal ops begin with '_'.
+  int arity;
+  Domain domain;
+  bool heavy;        ///< Costs more than keeping its result in local memory does.
+  mlir::Value (*emit)(VectorMath&, llvm::ArrayRef<mlir::Value>, const ElementwiseContext&);
+  const char* params[2] = {nullptr, nullptr};  ///< Names of the op's attributes.
+};
+
+/// Null when there is no such elementwise op.
+const ElementwiseOp* findElementwise(llvm::StringRef mnemonic);
+
+/// The type that values of an element type have inside a kernel: f32 for every float, i1 for bool.
+mlir::Type computeType(mlir::MLIRContext* context, ElementType type);
+bool isFloatType(ElementType type);
+bool isSignedType(ElementType type);
+/// Whether kernels can load and store the type; others are a clear error.
+bool isKernelType(ElementType type);
+
+}  // namespace hpu::kernels

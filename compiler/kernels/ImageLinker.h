@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flattens the kernels' object files into one image that runs wherever it is mapped.
+// The one thing to know: only references relative to the place of use are accepted (code to its constants);
+// anything that would need the image's address, or a symbol from outside, is an error.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "hpu/status.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace hpu::kernels {
+
+struct LinkedImage {
+  std::vector<uint8_t> bytes;
+  std::vector<uint64_t> entries;  ///< Of `entryName`, one an object.
+};
+
+/// Code and read-only data of each object, in order; sections at multiples of 64 bytes. Pure; any thread.
+/// Errors: kInternal naming the section, symbol or relocation that does not fit.
+StatusOr<LinkedImage> linkImage(llvm::ArrayRef<llvm::ArrayRef<char>> objects, llvm::StringRef entryName);
+
+}  // namespace hpu::kernels

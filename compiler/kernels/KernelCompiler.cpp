@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/kernels/KernelCompiler.h"
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "base/Parallel.h"
+#include "base/StatusMacros.h"
+#include "compiler/kernels/Codegen.h"
+#include "compiler/kernels/ImageLinker.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace hpu::kernels {
+namespace {
+
+/// A kernel that is compiled once, for one or more requests.
+struct Distinct {
+  PlannedKernel plan;
+  double points = 1;
+  std::string name;
+};
+
+std::string requestKey(const KernelGraph& graph, const KernelRequest& request) {
+  std::string key = graphKey(graph);
+  auto number = [&](int64_t value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  for (const auto* views : {&request.inputs, &request.outputs}) {
+    number(static_cast<int64_t>(views->size()));
+    for (const OperandView& view : *views) {
+      number(static_cast<int64_t>(view.type));
+      number(static_cast<int64_t>(view.sizes.size()));
+      for (int64_t size : view.sizes) number(size);
+      for (int64_t stride : view.strides) number(stride);
+    }
+  }
+  return key;
+}
+
+uint64_t scratchBytes(const PlannedKernel& kernel) {
+  int64_t most = 0;
+  for (const KernelPlan& plan : kernel.pieces) most = std::max(most, plan.scratchSlots * slotBytes(plan));
+  return static_cast<uint64_t>(most);
+}
+
+/// Code generators cost milliseconds to set up, so threads hand them on.
+class CodegenPool {
+ public:
+  std::unique_ptr<Codegen> take() {
+    {
+      std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        std::unique_ptr<Codegen> codegen = std::move(idle_.back());
+        idle_.pop_back();
+        return codegen;
+      }
+    }
+    return std::make_unique<Codegen>();
+  }
+  void give(std::unique_ptr<Codegen> codegen) {
+    std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(codegen));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Codegen>> idle_;  // Guarded by mutex_.
+};
+
+StatusOr<PlannedKernel> plan(const KernelGraph& graph, const KernelRequest& request) {
+  StatusOr<PlannedKernel> planned = planKernel(graph, request.inputs, request.outputs);
+  if (!planned.ok()) return planned.status().withContext("kernel " + request.name);
+  return planned;
+}
+
+}  // namespace
+
+StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const KernelOptions& options) {
+  KernelSet set;
+  std::vector<Distinct> distinct;
+  std::vector<size_t> of;
+  std::map<std::string, size_t> byKey;
+  for (const KernelRequest& request : requests) {
+    StatusOr<KernelGraph> graph = importBlock(*request.body);
+    if (!graph.ok()) return graph.status().withContext("kernel " + request.name);
+    auto [it, inserted] = byKey.emplace(requestKey(*graph, request), distinct.size());
+    of.push_back(it->second);
+    if (!inserted) continue;
+    Distinct kernel;
+    HPU_ASSIGN(kernel.plan, plan(*graph, request));
+    kernel.name = request.name;
+    for (int64_t size : request.outputs[0].sizes) kernel.points *= static_cast<double>(size);
+    distinct.push_back(std::move(kernel));
+  }
+  set.distinct = distinct.size();
+
+  size_t variants = options.variants.size();
+  std::vector<KernelObject> objects(distinct.size() * variants);
+  CodegenPool pool;
+  std::mutex mutex;
+  Status error;  // Guarded by mutex.
+  {
+    base::ThreadLimit limit(options.threads);
+    base::parallelFor(static_cast<int64_t>(objects.size()), 1, [&](int64_t begin, int64_t end) {
+      std::unique_ptr<Codegen> codegen = pool.take();
+      for (int64_t i = begin; i < end; ++i) {
+        const Distinct& kernel = distinct[i / variants];
+        StatusOr<KernelObject> object = codegen->compile(
+            kernel.plan, kernel.points, traitsOf(options.variants[i % variants]), options.optLevel);
+        if (object.ok()) {
+          objects[i] = *std::move(object);
+          continue;
+        }
+        std::lock_guard lock(mutex);
+        if (error.ok()) error = object.status().withContext("kernel " + kernel.name);
+      }
+      pool.give(std::move(codegen));
+    });
+  }
+  if (!error.ok()) return error;
+
+  for (size_t v = 0; v < variants; ++v) {
+    llvm::SmallVector<llvm::ArrayRef<char>> parts;
+    for (size_t k = 0; k < distinct.size(); ++k) parts.push_back(objects[k * variants + v].elf);
+    HPU_ASSIGN(LinkedImage linked, linkImage(parts, kEntryName));
+    recipe::KernelImage image;
+    image.cpu = options.variants[v];
+    for (size_t index : of) image.entries.push_back(linked.entries[index]);
+    auto bytes = std::make_shared<std::vector<uint8_t>>(std::move(linked.bytes));
+    image.data = bytes->data();
+    image.bytes = bytes->size();
+    image.owner = bytes;
+    set.images.push_back(std::move(image));
+  }
+  for (size_t index : of) {
+    CompiledKernel kernel;
+    // The cost is the same for all variants but for horizontal steps; the first one decides.
+    if (variants > 0) kernel.cost = objects[index * variants].cost;
+    kernel.scratchBytes = scratchBytes(distinct[index].plan);
+    kernel.rank = distinct[index].plan.rank;
+    kernel.wholeDims = distinct[index].plan.wholeDims;
+    set.kernels.push_back(kernel);
+  }
+  return set;
+}
+
+StatusOr<std::string> kernelIr(const KernelRequest& request, recipe::CpuVariant variant) {
+  HPU_ASSIGN(KernelGraph graph, importBlock(*request.body));
+  HPU_ASSIGN(PlannedKernel planned, plan(graph, request));
+  Codegen codegen;
+  return codegen.vectorIr(planned, traitsOf(variant));
+}
+
+}  // namespace hpu::kernels

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/kernels/KernelCost.h"
+
+#include "compiler/kernels/LoopEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace hpu::kernels {
+namespace {
+
+constexpr double kIterativeOps = 8, kIntegerDivision = 32;
+
+/// Vector registers that a vector of TPC lanes of this element type fills.
+double registers(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  unsigned bits = element.isIntOrFloat() ? std::max(8u, element.getIntOrFloatBitWidth()) : 64;
+  return static_cast<double>(bits) * kTpcLanes / 8.0 / 256.0;
+}
+
+struct Walk {
+  recipe::TpcCost cost;
+
+  void block(Block& b, double weight) {
+    for (Operation& op : b) visit(op, weight);
+  }
+
+  void visit(Operation& op, double weight) {
+    if (isa<scf::ForOp, scf::IfOp>(op)) {
+      double trips = 1;
+      if (auto attr = op.getAttrOfType<FloatAttr>(kTripsAttr)) trips = attr.getValueAsDouble();
+      if (isa<scf::ForOp>(op)) cost.scalarOps += weight * trips;
+      block(op.getRegion(0).front(), weight * trips);
+      return;
+    }
+    if (isa<arith::ConstantOp, arith::BitcastOp, scf::YieldOp, LLVM::AllocaOp, LLVM::ConstantOp,
+            LLVM::AddressOfOp, LLVM::ReturnOp>(op))
+      return;
+    if (auto load = dyn_cast<LLVM::LoadOp>(op)) {
+      bool vector = isa<VectorType>(load.getType());
+      (vector ? cost.loads : cost.scalarOps) += weight * (vector ? registers(load.getType()) : 1);
+    } else if (auto masked = dyn_cast<LLVM::MaskedLoadOp>(op)) {
+      cost.loads += weight * registers(masked.getType());
+    } else if (isa<LLVM::masked_gather>(op)) {
+      cost.scalarOps += weight * kTpcLanes;
+    } else if (auto store = dyn_cast<LLVM::StoreOp>(op)) {
+      Type type = store.getValue().getType();
+      bool vector = isa<VectorType>(type);
+      (vector ? cost.stores : cost.scalarOps) += weight * (vector ? registers(type) : 1);
+    } else if (auto masked = dyn_cast<LLVM::MaskedStoreOp>(op)) {
+      cost.stores += weight * registers(masked.getValue().getType());
+    } else if (op.getNumResults() == 1 && isa<VectorType>(op.getResult(0).getType())) {
+      if (isa<LLVM::GEPOp>(op)) return;  // Part of the strided load.
+      double size = registers(op.getResult(0).getType());
+      for (Type type : op.getOperandTypes())
+        if (isa<VectorType>(type)) size = std::max(size, registers(type));
+      double factor = 1;
+      if (isa<arith::DivFOp, math::SqrtOp>(op)) factor = kIterativeOps;
+      if (isa<arith::DivSIOp, arith::DivUIOp>(op)) factor = kIntegerDivision;
+      cost.vectorOps += weight * size * factor;
+    } else if (op.getNumResults() == 1) {
+      cost.scalarOps += weight;
+    }
+  }
+};
+
+}  // namespace
+
+recipe::TpcCost kernelCost(ModuleOp module, double points) {
+  Walk walk;
+  for (auto function : module.getOps<LLVM::LLVMFuncOp>())
+    if (!function.isExternal()) walk.block(function.getBody().front(), 1.0);
+  double each = 1.0 / std::max(points, 1.0);
+  walk.cost.loads *= each;
+  walk.cost.stores *= each;
+  walk.cost.vectorOps *= each;
+  walk.cost.scalarOps *= each;
+  return walk.cost;
+}
+
+}  // namespace hpu::kernels

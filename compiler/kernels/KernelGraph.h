@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel's body as plain data, read once from the IR.
+// The one thing to know: after importing, nothing of the caller's MLIRContext is touched any more, so
+// kernels compile in parallel, each in a context of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hpu/status.h"
+#include "hpu/types.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace mlir {
+class Block;
+class Operation;
+}  // namespace mlir
+
+namespace hpu::kernels {
+
+/// An attribute: numbers only (booleans and enums as integers, a type as its ElementType).
+struct Attr {
+  llvm::SmallVector<int64_t, 4> ints;
+  llvm::SmallVector<double, 2> floats;
+};
+
+struct Node {
+  enum class Kind : uint8_t { Input, Splat, Op };
+  Kind kind = Kind::Op;
+  std::string op;  ///< The mnemonic, without "hpu.".
+  llvm::SmallVector<int, 4> operands;
+  ElementType type = ElementType::kInvalid;
+  llvm::SmallVector<int64_t, 6> shape;  ///< mlir::ShapedType::kDynamic for a free size.
+  int input = -1;                       ///< Kind::Input: which one.
+  double splat = 0;                     ///< Kind::Splat ...
+  int64_t splatInt = 0;                 ///< ... or this, for integers.
+  std::vector<std::pair<std::string, Attr>> attrs;
+
+  const Attr* attr(llvm::StringRef name) const;
+  /// The only integer (or float) of an attribute; `otherwise` when it is absent.
+  int64_t intAttr(llvm::StringRef name, int64_t otherwise = 0) const;
+  double floatAttr(llvm::StringRef name, double otherwise = 0) const;
+  llvm::ArrayRef<int64_t> intsAttr(llvm::StringRef name) const;
+};
+
+/// Nodes in an order in which operands come first.
+struct KernelGraph {
+  std::vector<Node> nodes;
+  int numInputs = 0;
+  llvm::SmallVector<int, 2> results;  ///< Nodes stored to the outputs.
+};
+
+/// The ops of a block that ends in hpu.yield; inputs are its arguments.
+StatusOr<KernelGraph> importBlock(mlir::Block& block);
+/// The ops alone, as one kernel: values from outside become inputs, values used outside results.
+StatusOr<KernelGraph> importOps(llvm::ArrayRef<mlir::Operation*> ops);
+
+/// Equal for graphs that compute the same.
+std::string graphKey(const KernelGraph& graph);
+
+}  // namespace hpu::kernels

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ops can be one kernel: those that the planner can plan, with operands that lie densely.
+#include "compiler/kernels/KernelCompiler.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace hpu::kernels {
+namespace {
+
+/// Stands for a free size: no size of a real model, and not 1.
+constexpr int64_t kAnySize = 1999;
+
+OperandView denseView(Node& node) {
+  OperandView view;
+  view.type = node.type;
+  for (int64_t& size : node.shape)
+    if (mlir::ShapedType::isDynamic(size)) size = kAnySize;
+  view.sizes.assign(node.shape.begin(), node.shape.end());
+  view.strides.assign(view.sizes.size(), 1);
+  for (size_t d = view.sizes.size(); d-- > 1;) view.strides[d - 1] = view.strides[d] * view.sizes[d];
+  return view;
+}
+
+}  // namespace
+
+bool canFormKernel(llvm::ArrayRef<mlir::Operation*> ops, std::string* why) {
+  auto refuse = [&](const Status& status) {
+    if (why) *why = status.message();
+    return false;
+  };
+  StatusOr<KernelGraph> graph = importOps(ops);
+  if (!graph.ok()) return refuse(graph.status());
+  llvm::SmallVector<OperandView> inputs(graph->numInputs), outputs;
+  for (Node& node : graph->nodes) {
+    OperandView view = denseView(node);
+    if (node.kind == Node::Kind::Input) inputs[node.input] = view;
+  }
+  for (int result : graph->results) outputs.push_back(denseView(graph->nodes[result]));
+  StatusOr<PlannedKernel> planned = planKernel(*graph, inputs, outputs);
+  return planned.ok() || refuse(planned.status());
+}
+
+}  // namespace hpu::kernels

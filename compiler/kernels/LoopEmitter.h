@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns a KernelPlan into loops over vectors: scf loops, arith/math/vector ops on registers, and memory
+// accesses through pointers (the LLVM dialect). This is the vector-level IR that costs are read from.
+// The one thing to know: a value is computed in the outermost loop in which all it varies with is fixed;
+// scopes remember what is known there.
+#pragma once
+
+#include <functional>
+
+#include "compiler/kernels/KernelPlan.h"
+#include "compiler/kernels/VectorMath.h"
+#include "llvm/ADT/DenseMap.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace hpu::kernels {
+
+/// What the code of a CPU variant looks like.
+struct VariantTraits {
+  const char* cpu = "x86-64-v3";
+  int64_t lanes = 16;        ///< Values a vector holds, whatever their type.
+  bool narrowMasks = false;  ///< Masked accesses of 1- and 2-byte elements exist.
+};
+
+/// Attributes of the loops: how often the body runs when the kernel computes its whole index space, for
+/// the cost: f64, with vectors of kTpcLanes.
+inline constexpr llvm::StringLiteral kTripsAttr = "hpu.trips";
+/// Of a TPC vector register: 256 bytes of f32.
+inline constexpr int64_t kTpcLanes = 64;
+
+/// Adds `llvm.func @name(args)` with the kernel's code to the module.
+void emitKernel(mlir::ModuleOp module, llvm::StringRef name, const PlannedKernel& kernel,
+                const VariantTraits& traits);
+
+class LoopEmitter {
+ public:
+  using Value = mlir::Value;
+  LoopEmitter(VectorMath& math, mlir::ModuleOp module, const VariantTraits& traits, Value args, int operands,
+              int rank, mlir::Block* entry);
+  /// Emits one loop nest.
+  void emit(const KernelPlan& plan, int numInputs, int piece);
+
+ private:
+  struct Scope {
+    llvm::DenseMap<int, Value> values;     ///< By prim: scalar, or vector where it varies along the lanes.
+    llvm::DenseMap<int, Value> broadcast;  ///< Scalars spread over the lanes.
+    struct Partial {
+      Value pointer;
+      uint32_t dims = 0;
+      bool terms = false;
+    };
+    llvm::DenseMap<int, Partial> addresses;  ///< What is already added to the address of a load or store.
+    uint32_t available = 0;                  ///< Dims whose index is known.
+    Value mask, active;  ///< In the tail of a vector loop: the lanes that exist, as a mask and as i64.
+  };
+  using Values = llvm::SmallVector<Value, 4>;
+  using Body = std::function<Values(llvm::ArrayRef<Value>)>;
+
+  // Loops (LoopEmitter.cpp).
+  Value low(int dim);
+  Value high(int dim);
+  void setBounds();
+  void parallel(size_t level);
+  void rows();
+  void reducePass(int pass);
+  Values rowLoops(size_t level, llvm::ArrayRef<int> order, llvm::ArrayRef<int> roots,
+                  llvm::ArrayRef<Value> init, const Body& body);
+  Values loop(int dim, Value low, Value high, llvm::ArrayRef<Value> init, const Body& body);
+  Values scalarLoop(int dim, Value low, Value high, llvm::ArrayRef<Value> init, const Body& body);
+  Values vectorLoop(int dim, Value low, Value high, llvm::ArrayRef<Value> init, const Body& body);
+  void hoist(llvm::ArrayRef<int> roots);
+  bool hoistOne(int prim, llvm::DenseMap<int, bool>& seen);
+  double extent(int dim) const;
+  llvm::SmallVector<int> storeRoots() const;
+
+  // Values.
+  Value eval(int prim);
+  Value vectorOf(int prim);
+  Value compute(int prim);
+  bool alongLanes(int prim) const;
+  mlir::Type vectorType(mlir::Type element) const;
+
+  // Reductions.
+  struct Accumulator {
+    int prim;
+    bool vector;
+    int values;  ///< 2 for ArgMax: value and index.
+  };
+  Values neutral(const Accumulator& acc);
+  Values combine(const Accumulator& acc, llvm::ArrayRef<Value> old);
+  Values merge(const Prim& prim, llvm::ArrayRef<Value> a, llvm::ArrayRef<Value> b);
+  Values acrossLanes(const Prim& prim, Values values);
+
+  // Memory (MemoryAccess.cpp).
+  void loadPointers(Value args, int operands, int rank);
+  Value gep(Value pointer, Value byteOffset);
+  Value address(int key, Value base, const Affine& affine, int64_t elementBytes, bool partial);
+  Value laneOffsets(const Affine& affine, int64_t elementBytes);
+  Value load(int prim);
+  Value loadVector(Value pointer, ElementType type, Value byteOffsets, int64_t laneStride);
+  Value fromStorage(Value stored, ElementType type);
+  Value toStorage(Value value, ElementType type);
+  mlir::Type storageType(ElementType type);
+  void store(const Store& store, int index);
+  Value tableBase(int table);
+  Value stackBuffer(int which);
+  void laneLoop(const std::function<void(Value lane)>& body);
+  Value scratchAddress(int prim);
+  Value laneCount();
+
+  VectorMath& m_;
+  mlir::OpBuilder& b_;
+  mlir::Location loc_;
+  mlir::ModuleOp module_;
+  const VariantTraits& traits_;
+  mlir::Block* entry_;
+  llvm::SmallVector<Value> operands_, lo_, hi_;
+  Value scratch_;
+  Value stack_[2];
+
+  const KernelPlan* plan_ = nullptr;
+  int numInputs_ = 0, piece_ = 0;
+  int64_t lanes_ = 1;
+  llvm::SmallVector<Value> lowOf_, highOf_;
+  std::array<Value, kMaxIterDims> index_{};
+  llvm::DenseMap<int, Value> tables_;
+  llvm::DenseSet<int> kept_, keeping_;  ///< Prims in local memory: from earlier passes, from this one.
+  double mergedExtent_ = 1;
+  Scope scope_;
+};
+
+}  // namespace hpu::kernels

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses, loads and stores: contiguous, strided, looked up, masked; and the conversion between what
+// memory holds and what registers hold.
+#include "compiler/kernels/LoopEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace hpu::kernels {
+
+
+using Cmp = VectorMath::Cmp;
+
+// Offsets in HpuKernelArgs.
+constexpr int64_t kArgBuffers = 0, kArgLo = 8, kArgHi = 16, kArgScratch = 32;
+
+void LoopEmitter::loadPointers(Value args, int operands, int rank) {
+  Type pointer = args.getType();
+  auto at = [&](Value base, int64_t offset, Type type) -> Value {
+    return LLVM::LoadOp::create(b_, loc_, type, gep(base, m_.constantInt(m_.i64(), offset)), 8);
+  };
+  Value buffers = at(args, kArgBuffers, pointer);
+  for (int i = 0; i < operands; ++i) operands_.push_back(at(buffers, 8 * i, pointer));
+  if (rank > 0) {
+    Value lo = at(args, kArgLo, pointer), hi = at(args, kArgHi, pointer);
+    for (int d = 0; d < rank; ++d) {
+      lo_.push_back(at(lo, 8 * d, m_.i64()));
+      hi_.push_back(at(hi, 8 * d, m_.i64()));
+    }
+  }
+  scratch_ = at(args, kArgScratch, pointer);
+}
+
+Value LoopEmitter::gep(Value pointer, Value byteOffset) {
+  Type result = pointer.getType();
+  if (auto vector = dyn_cast<VectorType>(byteOffset.getType())) result = VectorType::get(vector.getShape(), result);
+  return LLVM::GEPOp::create(b_, loc_, result, b_.getI8Type(), pointer, ValueRange(byteOffset));
+}
+
+/// base + affine, as far as its dims are known here (all of them unless `partial`); `key` names whose
+/// address it is, so that inner scopes go on from it. Terms along the lanes are left to laneOffsets.
+Value LoopEmitter::address(int key, Value base, const Affine& affine, int64_t elementBytes, bool partial) {
+  constexpr int kAnonymous = -1;
+  Scope::Partial known = key != kAnonymous && scope_.addresses.count(key) ? scope_.addresses.lookup(key)
+                                                                          : Scope::Partial();
+  Value offset;
+  auto addTo = [&](Value value) { offset = offset ? m_.add(offset, value) : value; };
+  if (!known.pointer) {
+    known.pointer = base;
+    if (affine.constant) addTo(m_.constantInt(m_.i64(), affine.constant * elementBytes));
+  }
+  for (int d = 0; d < static_cast<int>(plan_->dims.size()); ++d) {
+    if (affine.coef[d] == 0 || !index_[d] || known.dims >> d & 1) continue;
+    if (!(scope_.available >> d & 1)) continue;
+    addTo(m_.mul(index_[d], m_.constantInt(m_.i64(), affine.coef[d] * elementBytes)));
+    known.dims |= 1u << d;
+  }
+  if (!known.terms) {
+    bool ready = true;
+    for (const Term& term : affine.terms) ready &= !partial || scope_.values.count(term.prim) > 0;
+    if (ready) {
+      for (const Term& term : affine.terms)
+        if (!alongLanes(term.prim))
+          addTo(m_.mul(eval(term.prim), m_.constantInt(m_.i64(), term.factor * elementBytes)));
+      known.terms = true;
+    }
+  }
+  if (offset) known.pointer = gep(known.pointer, offset);
+  if (key != kAnonymous) scope_.addresses[key] = known;
+  return known.pointer;
+}
+
+/// Byte offsets of the lanes from address(): null when they lie at a constant stride.
+Value LoopEmitter::laneOffsets(const Affine& affine, int64_t elementBytes) {
+  Value offsets;
+  for (const Term& term : affine.terms) {
+    if (!alongLanes(term.prim)) continue;
+    Value value = eval(term.prim);
+    value = m_.mul(value, m_.integer(value, term.factor * elementBytes));
+    offsets = offsets ? m_.add(offsets, value) : value;
+  }
+  int64_t stride = plan_->vectorDim < 0 ? 0 : affine.coef[plan_->vectorDim] * elementBytes;
+  if (offsets && stride) offsets = m_.add(offsets, m_.iota(offsets.getType(), stride));
+  return offsets;
+}
+
+Value LoopEmitter::tableBase(int table) {
+  Value& base = tables_[table];
+  if (base) return base;
+  const Table& data = plan_->tables[table];
+  bool isFloat = data.type == ElementType::kF32;
+  Type element = isFloat ? m_.f32() : m_.i64();
+  auto count = static_cast<int64_t>(isFloat ? data.floats.size() : data.ints.size());
+  auto tensor = RankedTensorType::get({count}, element);
+  Attribute value = isFloat ? Attribute(DenseElementsAttr::get(tensor, llvm::ArrayRef<float>(data.floats)))
+                            : Attribute(DenseElementsAttr::get(tensor, llvm::ArrayRef<int64_t>(data.ints)));
+  std::string name = "table" + std::to_string(piece_) + "_" + std::to_string(table);
+  OpBuilder::InsertionGuard guard(b_);
+  b_.setInsertionPointToStart(module_.getBody());
+  auto global = LLVM::GlobalOp::create(b_, loc_, LLVM::LLVMArrayType::get(element, static_cast<unsigned>(count)),
+                                       /*isConstant=*/true, LLVM::Linkage::Internal, name, value, 64);
+  b_.setInsertionPointToStart(entry_);
+  base = LLVM::AddressOfOp::create(b_, loc_, global);
+  return base;
+}
+
+Type LoopEmitter::storageType(ElementType type) {
+  switch (type) {
+    case ElementType::kF32: return m_.f32();
+    case ElementType::kF16: return b_.getF16Type();
+    default: return b_.getIntegerType(static_cast<unsigned>(elementSize(type)) * 8);
+  }
+}
+
+Value LoopEmitter::fromStorage(Value stored, ElementType type) {
+  switch (type) {
+    case ElementType::kBF16: return m_.fromBf16Bits(stored);
+    case ElementType::kF16: return m_.extendF(stored, m_.f32());
+    case ElementType::kBool: return m_.compare(Cmp::Ne, stored, m_.integer(stored, 0));
+    default: return stored;
+  }
+}
+
+Value LoopEmitter::toStorage(Value value, ElementType type) {
+  switch (type) {
+    case ElementType::kBF16: return m_.bf16Bits(value);
+    case ElementType::kF16: return m_.truncateF(value, b_.getF16Type());
+    case ElementType::kBool: return m_.extend(value, b_.getI8Type(), false);
+    default: return value;
+  }
+}
+
+Value LoopEmitter::laneCount() {
+  return scope_.active ? scope_.active : m_.constantInt(m_.i64(), lanes_);
+}
+
+/// 64 lanes of at most 8 bytes on the stack, for accesses that no vector instruction does.
+Value LoopEmitter::stackBuffer(int which) {
+  if (stack_[which]) return stack_[which];
+  OpBuilder::InsertionGuard guard(b_);
+  b_.setInsertionPointToStart(entry_);
+  Value size = LLVM::ConstantOp::create(b_, loc_, m_.i64(), b_.getI64IntegerAttr(1));
+  auto type = LLVM::LLVMArrayType::get(b_.getI8Type(), kMaxLanes * 8);
+  stack_[which] = LLVM::AllocaOp::create(b_, loc_, operands_.empty() ? scratch_.getType() : operands_[0].getType(),
+                                         type, size, 64);
+  return stack_[which];
+}
+
+void LoopEmitter::laneLoop(const std::function<void(Value)>& body) {
+  auto loopOp = scf::ForOp::create(b_, loc_, m_.constantInt(m_.i64(), 0), laneCount(), m_.constantInt(m_.i64(), 1));
+  loopOp->setAttr(kTripsAttr, b_.getF64FloatAttr(kTpcLanes));
+  OpBuilder::InsertionGuard guard(b_);
+  b_.setInsertionPoint(loopOp.getBody()->getTerminator());
+  body(loopOp.getInductionVar());
+}
+
+Value LoopEmitter::load(int p) {
+  const Prim& prim = plan_->prims[p];
+  int64_t bytes = elementSize(prim.type);
+  Value base = prim.table >= 0 ? tableBase(prim.table) : operands_[prim.source];
+  if (!alongLanes(p)) {
+    Value pointer = address(p, base, prim.address, bytes, false);
+    Value stored = LLVM::LoadOp::create(b_, loc_, storageType(prim.type), pointer, static_cast<unsigned>(bytes));
+    return fromStorage(stored, prim.type);
+  }
+  Value offsets = laneOffsets(prim.address, bytes);
+  Value pointer = address(p, base, prim.address, bytes, false);
+  return fromStorage(loadVector(pointer, prim.type, offsets, prim.address.coef[plan_->vectorDim]), prim.type);
+}
+
+Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets, int64_t laneStride) {
+  Type element = storageType(type);
+  Type vector = vectorType(element);
+  auto bytes = static_cast<unsigned>(elementSize(type));
+  bool wide = bytes >= 4;
+  bool contiguous = !byteOffsets && laneStride == 1;
+  if (contiguous && !scope_.mask) return LLVM::LoadOp::create(b_, loc_, vector, pointer, bytes);
+  if (contiguous && (wide || traits_.narrowMasks))
+    return LLVM::MaskedLoadOp::create(b_, loc_, vector, pointer, scope_.mask, m_.constant(vector, 0), bytes);
+  if (!contiguous && wide) {
+    Value offsets = byteOffsets ? byteOffsets : m_.iota(vectorType(m_.i64()), laneStride * bytes);
+    Value mask = scope_.mask ? scope_.mask : m_.constantInt(vectorType(b_.getI1Type()), 1);
+    return LLVM::masked_gather::create(b_, loc_, vector, gep(pointer, offsets), mask,
+                                       ValueRange(m_.constant(vector, 0)), bytes);
+  }
+  // Lane by lane through the stack.
+  Value buffer = stackBuffer(0), offsetBuffer;
+  if (byteOffsets) {
+    offsetBuffer = stackBuffer(1);
+    LLVM::StoreOp::create(b_, loc_, byteOffsets, offsetBuffer, 64);
+  }
+  laneLoop([&](Value lane) {
+    Value offset;
+    if (byteOffsets) {
+      Value at = gep(offsetBuffer, m_.shl(lane, 3));
+      offset = LLVM::LoadOp::create(b_, loc_, m_.i64(), at, 8);
+    } else {
+      offset = m_.mul(lane, m_.constantInt(m_.i64(), laneStride * bytes));
+    }
+    Value value = LLVM::LoadOp::create(b_, loc_, element, gep(pointer, offset), bytes);
+    Value to = gep(buffer, m_.mul(lane, m_.constantInt(m_.i64(), bytes)));
+    LLVM::StoreOp::create(b_, loc_, value, to, bytes);
+  });
+  return LLVM::LoadOp::create(b_, loc_, vector, buffer, 64);
+}
+
+void LoopEmitter::store(const Store& store, int index) {
+  auto bytes = static_cast<unsigned>(elementSize(store.type));
+  int v = plan_->vectorDim;
+  // Keys of stores follow those of prims.
+  int key = static_cast<int>(plan_->prims.size()) + index;
+  Value base = operands_[numInputs_ + store.output];
+  bool vector = v >= 0 && (store.dims >> v & 1);
+  if (!vector) {
+    Value value = toStorage(eval(store.prim), store.type);
+    LLVM::StoreOp::create(b_, loc_, value, address(key, base, store.address, bytes, false), bytes);
+    return;
+  }
+  Value value = toStorage(vectorOf(store.prim), store.type);
+  Value pointer = address(key, base, store.address, bytes, false);
+  int64_t stride = store.address.coef[v];
+  bool wide = bytes >= 4;
+  if (stride == 1 && !scope_.mask) {
+    LLVM::StoreOp::create(b_, loc_, value, pointer, bytes);
+    return;
+  }
+  if (stride == 1 && (wide || traits_.narrowMasks)) {
+    LLVM::MaskedStoreOp::create(b_, loc_, value, pointer, scope_.mask, bytes);
+    return;
+  }
+  Value buffer = stackBuffer(0);
+  LLVM::StoreOp::create(b_, loc_, value, buffer, 64);
+  Type element = storageType(store.type);
+  laneLoop([&](Value lane) {
+    Value from = gep(buffer, m_.mul(lane, m_.constantInt(m_.i64(), bytes)));
+    Value lanes = LLVM::LoadOp::create(b_, loc_, element, from, bytes);
+    Value to = gep(pointer, m_.mul(lane, m_.constantInt(m_.i64(), stride * bytes)));
+    LLVM::StoreOp::create(b_, loc_, lanes, to, bytes);
+  });
+}
+
+/// Where a kept value lies: rows of the slot, then lanes when these are not along the row.
+Value LoopEmitter::scratchAddress(int p) {
+  const KernelPlan& plan = *plan_;
+  bool alongRow = plan.vectorDim >= 0 && plan.dims[plan.vectorDim].row;
+  int64_t elementBytes = alongRow ? 4 : 4 * kMaxLanes;
+  Value offset = m_.constantInt(m_.i64(), plan.prims[p].scratch * slotBytes(plan));
+  int64_t stride = elementBytes;
+  for (int d : llvm::reverse(plan.rowOrder)) {
+    if (index_[d]) offset = m_.add(offset, m_.mul(index_[d], m_.constantInt(m_.i64(), stride)));
+    stride *= plan.dims[d].size;
+  }
+  return gep(scratch_, offset);
+}
+
+}  // namespace hpu::kernels

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/kernels/PlanBuilder.h"
+
+#include "hpu/types.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace hpu::kernels {
+namespace {
+
+const OpLowering* findLowering(llvm::StringRef name) {
+  static const llvm::StringMap<const OpLowering*> table = [] {
+    llvm::StringMap<const OpLowering*> map;
+    for (llvm::ArrayRef<OpLowering> family : {rowLowerings(), windowLowerings(), movementLowerings()})
+      for (const OpLowering& entry : family) map[entry.name] = &entry;
+    return map;
+  }();
+  return table.lookup(name);
+}
+
+bool inDomain(Domain domain, ElementType type) {
+  bool isFloat = isFloatType(type), isBool = type == ElementType::kBool;
+  switch (domain) {
+    case Domain::Float: return isFloat;
+    case Domain::Number: return !isBool;
+    case Domain::Integer: return !isFloat && !isBool;
+    case Domain::Bool: return isBool;
+    case Domain::Any: return true;
+  }
+  return false;
+}
+
+std::vector<int64_t> mapKey(const IndexMap& map) {
+  std::vector<int64_t> key;
+  for (const Affine& a : map) {
+    for (int d = 0; d < kMaxIterDims; ++d)
+      if (a.coef[d]) {
+        key.push_back(d);
+        key.push_back(a.coef[d]);
+      }
+    for (const Term& term : a.terms) {
+      key.push_back(-1 - term.prim);
+      key.push_back(term.factor);
+    }
+    key.push_back(INT64_MIN);
+    key.push_back(a.constant);
+  }
+  return key;
+}
+
+std::string shapeText(llvm::ArrayRef<int64_t> shape) { return shapeToString(Shape(shape.begin(), shape.end())); }
+
+}  // namespace
+
+int PlanBuilder::fail(const Node& node, const std::string& why) {
+  if (error_.ok()) error_ = unimplemented("hpu." + node.op + " in a TPC kernel: " + why);
+  return constant(0, isKernelType(node.type) ? node.type : ElementType::kF32);
+}
+
+int PlanBuilder::add(Prim prim) {
+  plan_.prims.push_back(std::move(prim));
+  return static_cast<int>(plan_.prims.size()) - 1;
+}
+
+int PlanBuilder::constant(double value, ElementType type) {
+  Prim prim;
+  prim.type = type;
+  prim.number = value;
+  prim.integer = isFloatType(type) ? 0 : static_cast<int64_t>(value);
+  return add(prim);
+}
+
+int PlanBuilder::lane(llvm::StringRef op, llvm::ArrayRef<int> operands, ElementType result,
+                      llvm::ArrayRef<double> params) {
+  Prim prim;
+  prim.kind = Prim::Kind::Lane;
+  prim.op = findElementwise(op);
+  prim.type = result;
+  prim.operands.assign(operands.begin(), operands.end());
+  prim.in = plan_.prims[operands[op == "where" ? 1 : 0]].type;
+  prim.params.assign(params.begin(), params.end());
+  // The same op on the same values is computed once.
+  std::string key = op.str();
+  for (int operand : operands) key += "," + std::to_string(operand);
+  key += ":" + std::to_string(static_cast<int>(result));
+  for (double p : params) key.append(reinterpret_cast<const char*>(&p), sizeof p);
+  auto [it, inserted] = primKeys_.emplace(key, 0);
+  if (inserted) it->second = add(std::move(prim));
+  return it->second;
+}
+
+int PlanBuilder::reduce(ReduceKind kind, int operand, uint32_t dims, ElementType type) {
+  for (size_t d = 0; d < plan_.dims.size(); ++d)
+    if (plan_.dims[d].size == 1) dims &= ~(1u << d);
+  if (dims == 0) return kind == ReduceKind::ArgMax ? constant(0, type) : operand;
+  std::string key = "reduce" + std::to_string(static_cast<int>(kind)) + "," + std::to_string(operand) + "," +
+                    std::to_string(dims) + "," + std::to_string(static_cast<int>(type));
+  auto [it, inserted] = primKeys_.emplace(key, 0);
+  if (!inserted) return it->second;
+  Prim prim;
+  prim.kind = Prim::Kind::Reduce;
+  prim.reduce = kind;
+  prim.operands = {operand};
+  prim.reduceDims = dims;
+  prim.type = type;
+  for (size_t d = 0; d < plan_.dims.size(); ++d)
+    if (dims >> d & 1) plan_.dims[d].row = true;
+  it->second = add(std::move(prim));
+  return it->second;
+}
+
+int PlanBuilder::load(int input, const IndexMap& map) {
+  const OperandView& view = inputs_[input];
+  Prim prim;
+  prim.kind = Prim::Kind::Load;
+  prim.type = view.type;
+  prim.source = input;
+  for (size_t d = 0; d < map.size(); ++d) {
+    if (view.sizes[d] == 1) continue;
+    for (int i = 0; i < kMaxIterDims; ++i) prim.address.coef[i] += view.strides[d] * map[d].coef[i];
+    prim.address.constant += view.strides[d] * map[d].constant;
+    for (const Term& term : map[d].terms)
+      prim.address.terms.push_back({term.prim, term.factor * view.strides[d]});
+  }
+  return add(std::move(prim));
+}
+
+int PlanBuilder::table(Table table) {
+  plan_.tables.push_back(std::move(table));
+  return static_cast<int>(plan_.tables.size()) - 1;
+}
+
+int PlanBuilder::loadTable(int table, int dim) {
+  Prim prim;
+  prim.kind = Prim::Kind::Load;
+  prim.type = plan_.tables[table].type;
+  prim.table = table;
+  if (dim >= 0) prim.address.coef[dim] = 1;
+  return add(std::move(prim));
+}
+
+int PlanBuilder::reductionDim(const std::string& key, int64_t size) {
+  auto [it, inserted] = reductionDims_.emplace(key, 0);
+  if (!inserted) return it->second;
+  if (plan_.dims.size() >= kMaxIterDims) {
+    if (error_.ok()) error_ = unimplemented("a TPC kernel reduces over too many dimensions");
+    return it->second = kMaxIterDims - 1;
+  }
+  IterDim dim;
+  dim.size = size;
+  dim.row = true;
+  plan_.dims.push_back(dim);
+  return it->second = static_cast<int>(plan_.dims.size()) - 1;
+}
+
+int PlanBuilder::pureDim(const Affine& affine) const {
+  int found = -1;
+  if (affine.constant != 0 || !affine.terms.empty()) return -1;
+  for (int d = 0; d < kMaxIterDims; ++d) {
+    if (affine.coef[d] == 0) continue;
+    if (affine.coef[d] != 1 || found >= 0) return -1;
+    found = d;
+  }
+  return found;
+}
+
+int PlanBuilder::choosePiece(int count) {
+  if (pieceChosen_ && error_.ok())
+    error_ = unimplemented("a TPC kernel can hold one hpu.concat or hpu.pad only");
+  pieceChosen_ = true;
+  numPieces_ = count;
+  return piece_;
+}
+void PlanBuilder::restrictBox(int dim, int64_t low, int64_t high) {
+  plan_.boxLow[dim] = std::max(plan_.boxLow[dim], low);
+  plan_.boxHigh[dim] = std::min(plan_.boxHigh[dim], high);
+}
+
+IndexMap PlanBuilder::broadcastMap(const IndexMap& map, llvm::ArrayRef<int64_t> operandShape) const {
+  IndexMap result(operandShape.size());
+  size_t offset = map.size() - operandShape.size();
+  for (size_t d = 0; d < operandShape.size(); ++d)
+    if (operandShape[d] != 1) result[d] = map[d + offset];
+  return result;
+}
+
+int PlanBuilder::lower(int index, const IndexMap& map) {
+  auto key = std::make_pair(index, mapKey(map));
+  if (auto it = lowered_.find(key); it != lowered_.end()) return it->second;
+  const Node& node = graph_.nodes[index];
+  int result = -1;
+  if (!isKernelType(node.type)) {
+    result = fail(node, "element type " + std::string(elementTypeName(node.type)) +
+                            " is not supported; compile the model with another precision");
+  } else if (node.kind == Node::Kind::Input) {
+    result = load(node.input, map);
+  } else if (node.kind == Node::Kind::Splat) {
+    Prim prim;
+    prim.type = node.type;
+    prim.number = node.splat;
+    prim.integer = node.splatInt;
+    result = add(prim);
+  } else if (const ElementwiseOp* op = findElementwise(node.op)) {
+    if (static_cast<int>(node.operands.size()) != op->arity) {
+      result = fail(node, "wrong number of operands");
+    } else {
+      llvm::SmallVector<int, 3> operands;
+      for (int operand : node.operands)
+        operands.push_back(lower(operand, broadcastMap(map, graph_.nodes[operand].shape)));
+      llvm::SmallVector<double, 2> params;
+      for (const char* name : op->params)
+        if (name) params.push_back(node.floatAttr(name));
+      ElementType in = graph_.nodes[node.operands[node.op == "where" ? 1 : 0]].type;
+      if (!inDomain(op->domain, in))
+        result = fail(node, "not defined for " + std::string(elementTypeName(in)));
+      else
+        result = lane(node.op, operands, node.type, params);
+    }
+  } else if (const OpLowering* lowering = findLowering(node.op)) {
+    result = lowering->lower(*this, node, map);
+  } else {
+    result = fail(node, "the op is not one that TPC kernels can compute");
+  }
+  lowered_[key] = result;
+  return result;
+}
+
+StatusOr<KernelPlan> PlanBuilder::build() {
+  if (graph_.results.empty()) return invalidArgument("a kernel needs an output");
+  if (static_cast<int>(inputs_.size()) != graph_.numInputs || outputs_.size() != graph_.results.size())
+    return invalidArgument("a kernel's operands do not match its body");
+  for (const Node& node : graph_.nodes) {
+    if (node.kind != Node::Kind::Input) continue;
+    const OperandView& view = inputs_[node.input];
+    if (view.type != node.type || view.sizes.size() != node.shape.size() ||
+        view.strides.size() != view.sizes.size())
+      return invalidArgument("input " + std::to_string(node.input) + " of a kernel has the view " +
+                             shapeText(view.sizes) + " for the shape " + shapeText(node.shape));
+  }
+  const OperandView& first = outputs_[0];
+  plan_.rank = static_cast<int>(first.sizes.size());
+  if (plan_.rank > 8) return unimplemented("a TPC kernel of rank " + std::to_string(plan_.rank));
+  for (int d = 0; d < plan_.rank; ++d) {
+    IterDim dim;
+    dim.size = first.sizes[d];
+    dim.indexDim = d;
+    plan_.dims.push_back(dim);
+    plan_.boxLow.push_back(0);
+    plan_.boxHigh.push_back(first.sizes[d]);
+  }
+  for (size_t k = 0; k < outputs_.size(); ++k) {
+    const OperandView& view = outputs_[k];
+    const Node& result = graph_.nodes[graph_.results[k]];
+    if (view.sizes.size() != result.shape.size() || view.strides.size() != view.sizes.size() ||
+        view.type != result.type)
+      return invalidArgument("output " + std::to_string(k) + " of a kernel does not fit its view");
+    // Outputs have the index space's shape, or 1 where a row was reduced.
+    if (static_cast<int>(view.sizes.size()) != plan_.rank)
+      return unimplemented("outputs of a TPC kernel must have one rank");
+    IndexMap map(plan_.rank);
+    Store store;
+    store.output = static_cast<int>(k);
+    store.type = view.type;
+    for (int d = 0; d < plan_.rank; ++d) {
+      if (view.sizes[d] == 1 && plan_.dims[d].size != 1) continue;
+      if (view.sizes[d] != plan_.dims[d].size)
+        return unimplemented("outputs of a TPC kernel must have one shape; got " + shapeText(view.sizes) +
+                             " beside " + shapeText(first.sizes));
+      map[d].coef[d] = 1;
+      store.dims |= 1u << d;
+      if (view.sizes[d] != 1) store.address.coef[d] = view.strides[d];
+    }
+    store.prim = lower(graph_.results[k], map);
+    plan_.stores.push_back(store);
+  }
+  if (!error_.ok()) return error_;
+  // What is stored fewer times than the index space has points must not vary with the missing dims, which
+  // must be rows, so that no two calls write it.
+  for (const Store& store : plan_.stores)
+    for (int d = 0; d < plan_.rank; ++d)
+      if (!(store.dims >> d & 1) && !plan_.dims[d].row)
+        return unimplemented("outputs of a TPC kernel must have one shape, unless a reduction made them smaller");
+  return std::move(plan_);
+}
+
+StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<OperandView> inputs,
+                                   llvm::ArrayRef<OperandView> outputs) {
+  constexpr int kMaxNodes = 96, kMaxPieces = 16;
+  if (graph.nodes.size() > kMaxNodes)
+    return unimplemented("a TPC kernel of more than " + std::to_string(kMaxNodes) + " operands and ops");
+  for (const OperandView& view : outputs)
+    if (!isKernelType(view.type))
+      return unimplemented("element type " + std::string(elementTypeName(view.type)) +
+                           " is not supported by TPC kernels; compile the model with another precision");
+  PlannedKernel result;
+  result.numInputs = static_cast<int>(inputs.size());
+  result.numOutputs = static_cast<int>(outputs.size());
+  for (int piece = 0, pieces = 1; piece < pieces; ++piece) {
+    PlanBuilder builder(graph, inputs, outputs, piece);
+    StatusOr<KernelPlan> plan = builder.build();
+    if (!plan.ok()) return plan.status();
+    pieces = builder.pieces();
+    if (pieces > kMaxPieces)
+      return unimplemented("a concat or pad of more than " + std::to_string(kMaxPieces) + " pieces");
+    if (Status status = finishPlan(*plan); !status.ok()) return status;
+    result.rank = static_cast<uint32_t>(plan->rank);
+    for (int d = 0; d < plan->rank; ++d)
+      if (plan->dims[d].row) result.wholeDims |= 1u << d;
+    bool empty = false;
+    for (int d = 0; d < plan->rank; ++d) empty |= plan->boxLow[d] >= plan->boxHigh[d];
+    if (!empty) result.pieces.push_back(std::move(*plan));
+  }
+  return result;
+}
+
+}  // namespace hpu::kernels

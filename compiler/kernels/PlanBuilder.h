@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lowers the nodes of a graph to the primitive values of a KernelPlan.
+// The one thing to know: `lower(node, map)` gives the value of a node at the place that `map` names for
+// each of its dims; views only change the map. A first error is kept and lowering goes on with dummies.
+#pragma once
+
+#include <map>
+
+#include "compiler/kernels/KernelPlan.h"
+
+namespace hpu::kernels {
+
+class PlanBuilder {
+ public:
+  /// `piece` selects the part of a concat or pad that this plan computes.
+  PlanBuilder(const KernelGraph& graph, llvm::ArrayRef<OperandView> inputs,
+              llvm::ArrayRef<OperandView> outputs, int piece)
+      : graph_(graph), inputs_(inputs), outputs_(outputs), piece_(piece) {}
+
+  /// Lowers the whole graph; finishPlan completes the result.
+  StatusOr<KernelPlan> build();
+  /// Pieces that the graph's concat or pad has (1 without one), known after build().
+  int pieces() const { return numPieces_; }
+
+  // ---- For the lowering of ops ----
+  int lower(int node, const IndexMap& map);
+  const Node& node(int index) const { return graph_.nodes[index]; }
+  /// The map of an operand that broadcasts against a node's result (NumPy's alignment).
+  IndexMap broadcastMap(const IndexMap& map, llvm::ArrayRef<int64_t> operandShape) const;
+  int constant(double value, ElementType type);
+  int lane(llvm::StringRef op, llvm::ArrayRef<int> operands, ElementType result,
+           llvm::ArrayRef<double> params = {});
+  int reduce(ReduceKind kind, int operand, uint32_t dims, ElementType type);
+  /// A load of graph input `input`, or of a view of it, at `map`.
+  int load(int input, const IndexMap& map);
+  int table(Table table);
+  /// table[index of dim], or its first entry for dim -1.
+  int loadTable(int table, int dim);
+  /// A new dim that is reduced over; equal keys give the same dim.
+  int reductionDim(const std::string& key, int64_t size);
+  IterDim& dim(int index) { return plan_.dims[index]; }
+  int numDims() const { return static_cast<int>(plan_.dims.size()); }
+  /// The iteration dim that `affine` is (coefficient 1, nothing else), or -1.
+  int pureDim(const Affine& affine) const;
+  /// Which input a node is, or -1.
+  int inputOf(int node) const { return graph_.nodes[node].input; }
+  const OperandView& inputView(int input) const { return inputs_[input]; }
+
+  /// Sets the number of pieces and this plan's box along a dim.
+  int choosePiece(int count);
+  void restrictBox(int dim, int64_t low, int64_t high);
+
+  int fail(const Node& node, const std::string& why);
+  int rankOfIndexSpace() const { return plan_.rank; }
+
+ private:
+  struct Key;
+  int add(Prim prim);
+
+  const KernelGraph& graph_;
+  llvm::ArrayRef<OperandView> inputs_, outputs_;
+  int piece_, numPieces_ = 1;
+  bool pieceChosen_ = false;
+  KernelPlan plan_;
+  std::map<std::pair<int, std::vector<int64_t>>, int> lowered_;
+  std::map<std::string, int> reductionDims_, primKeys_;
+  Status error_;
+};
+
+/// How an op that is not elementwise is lowered; each table lists a family.
+struct OpLowering {
+  const char* name;
+  int (*lower)(PlanBuilder&, const Node&, const IndexMap&);
+};
+llvm::ArrayRef<OpLowering> rowLowerings();       ///< Softmax, norms, reductions.
+llvm::ArrayRef<OpLowering> windowLowerings();    ///< Pooling, depthwise convolution.
+llvm::ArrayRef<OpLowering> movementLowerings();  ///< Concat, pad, gather, resize, views.
+
+/// Chooses loop order, vector dim and local memory.
+Status finishPlan(KernelPlan& plan);
+
+}  // namespace hpu::kernels

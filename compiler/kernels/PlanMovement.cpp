@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that move elements. Views only change where their operand is read; concat and pad cut the index
+// space into pieces; gather and resize read at addresses that are looked up.
+#include <cmath>
+
+#include "compiler/dialect/hpu/HpuDialect.h"
+#include "compiler/kernels/PlanBuilder.h"
+
+namespace hpu::kernels {
+namespace {
+
+Affine times(const Affine& a, int64_t factor) {
+  Affine result = a;
+  for (int64_t& c : result.coef) c *= factor;
+  result.constant *= factor;
+  for (Term& term : result.terms) term.factor *= factor;
+  return result;
+}
+Affine plus(const Affine& a, const Affine& b) {
+  Affine result = a;
+  for (int d = 0; d < kMaxIterDims; ++d) result.coef[d] += b.coef[d];
+  result.constant += b.constant;
+  result.terms.append(b.terms.begin(), b.terms.end());
+  return result;
+}
+
+int lowerTranspose(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  IndexMap operandMap(map.size());
+  for (auto [i, p] : llvm::enumerate(node.intsAttr("perm"))) operandMap[p] = map[i];
+  return b.lower(node.operands[0], operandMap);
+}
+
+int lowerSlice(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  IndexMap operandMap(map.size());
+  for (size_t d = 0; d < map.size(); ++d) {
+    operandMap[d] = times(map[d], node.intsAttr("steps")[d]);
+    operandMap[d].constant += node.intsAttr("starts")[d];
+  }
+  return b.lower(node.operands[0], operandMap);
+}
+
+int lowerExpand(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  return b.lower(node.operands[0], b.broadcastMap(map, b.node(node.operands[0]).shape));
+}
+
+int lowerCopy(PlanBuilder& b, const Node& node, const IndexMap& map) { return b.lower(node.operands[0], map); }
+
+/// Result dims may split an operand dim (that is an affine sum), not merge several of them.
+int lowerReshape(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  llvm::ArrayRef<int64_t> to = node.shape, from = b.node(node.operands[0]).shape;
+  IndexMap operandMap(from.size());
+  size_t i = 0, j = 0;
+  while (i < from.size() || j < to.size()) {
+    // The next group of operand dims [i, i2) and result dims [j, j2) with the same number of elements.
+    size_t i2 = i, j2 = j;
+    int64_t left = i2 < from.size() ? from[i2++] : 1, right = j2 < to.size() ? to[j2++] : 1;
+    while (left != right) {
+      int64_t& smaller = left < right ? left : right;
+      llvm::ArrayRef<int64_t> shape = left < right ? from : to;
+      size_t& at = left < right ? i2 : j2;
+      if (at >= shape.size() || left < 0 || right < 0)
+        return b.fail(node, "the reshape of a computed value must have known sizes");
+      smaller *= shape[at++];
+    }
+    int wide = -1;
+    for (size_t d = i; d < i2; ++d) {
+      if (from[d] == 1) continue;
+      if (wide >= 0) return b.fail(node, "it joins dimensions of a value, which is a copy of its own");
+      wide = static_cast<int>(d);
+    }
+    Affine sum;
+    int64_t factor = 1;
+    for (size_t d = j2; d-- > j;) {
+      if (to[d] != 1) sum = plus(sum, times(map[d], factor));
+      factor *= to[d];
+    }
+    if (wide >= 0) operandMap[wide] = sum;
+    i = i2;
+    j = j2;
+  }
+  return b.lower(node.operands[0], operandMap);
+}
+
+int lowerConcat(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  auto axis = static_cast<size_t>(node.intAttr("axis"));
+  int piece = b.choosePiece(static_cast<int>(node.operands.size()));
+  if (node.operands.size() == 1) return b.lower(node.operands[0], map);
+  int dim = b.pureDim(map[axis]);
+  if (dim < 0 || dim >= b.rankOfIndexSpace())
+    return b.fail(node, "its axis is not a dimension of the kernel's index space");
+  int64_t offset = 0;
+  for (int i = 0; i < piece; ++i) offset += b.node(node.operands[i]).shape[axis];
+  int64_t size = b.node(node.operands[piece]).shape[axis];
+  b.restrictBox(dim, offset, offset + size);
+  IndexMap operandMap(map);
+  operandMap[axis].constant -= offset;
+  if (size == 1) operandMap[axis] = Affine();
+  return b.lower(node.operands[piece], operandMap);
+}
+
+int lowerPad(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  const Node& x = b.node(node.operands[0]);
+  llvm::ArrayRef<int64_t> low = node.intsAttr("low"), high = node.intsAttr("high");
+  llvm::SmallVector<size_t, 4> padded;
+  for (size_t d = 0; d < low.size(); ++d)
+    if (low[d] || high[d]) padded.push_back(d);
+  // Piece 0 is the operand; then, for each padded dim, what lies below and above it, as far as earlier
+  // padded dims are inside the operand.
+  int piece = b.choosePiece(1 + 2 * static_cast<int>(padded.size()));
+  IndexMap operandMap(map);
+  for (auto [i, d] : llvm::enumerate(padded)) {
+    int dim = b.pureDim(map[d]);
+    if (dim < 0 || dim >= b.rankOfIndexSpace())
+      return b.fail(node, "a padded dimension is not one of the kernel's index space");
+    int edge = piece - 1 - 2 * static_cast<int>(i);
+    if (piece == 0 || edge > 1) {
+      b.restrictBox(dim, low[d], low[d] + x.shape[d]);
+      operandMap[d].constant -= low[d];
+      if (x.shape[d] == 1) operandMap[d] = Affine();
+      continue;
+    }
+    if (edge == 0) b.restrictBox(dim, 0, low[d]);
+    if (edge == 1) b.restrictBox(dim, low[d] + x.shape[d], low[d] + x.shape[d] + high[d]);
+    return b.constant(node.floatAttr("value"), node.type);
+  }
+  return b.lower(node.operands[0], operandMap);
+}
+
+int lowerGather(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  const Node& x = b.node(node.operands[0]);
+  const Node& indices = b.node(node.operands[1]);
+  auto axis = static_cast<size_t>(node.intAttr("axis"));
+  size_t indexRank = indices.shape.size();
+  IndexMap indexMap(map.begin() + axis, map.begin() + axis + indexRank);
+  for (size_t d = 0; d < indexRank; ++d)
+    if (indices.shape[d] == 1) indexMap[d] = Affine();
+  if (x.shape[axis] == 0) return b.constant(0, node.type);
+  int index = b.lane("_gather_index", {b.lower(node.operands[1], indexMap)}, ElementType::kI64,
+                     {static_cast<double>(x.shape[axis])});
+  IndexMap operandMap(map.begin(), map.begin() + axis);
+  Affine looked;
+  looked.terms.push_back({index, 1});
+  operandMap.push_back(looked);
+  operandMap.append(map.begin() + axis + indexRank, map.end());
+  return b.lower(node.operands[0], operandMap);
+}
+
+double sourceCoordinate(ir::CoordMode mode, int64_t at, double scale, int64_t in, int64_t out) {
+  auto x = static_cast<double>(at);
+  switch (mode) {
+    case ir::CoordMode::half_pixel: return (x + 0.5) / scale - 0.5;
+    case ir::CoordMode::pytorch_half_pixel: return out > 1 ? (x + 0.5) / scale - 0.5 : 0.0;
+    case ir::CoordMode::align_corners:
+      return out > 1 ? x * static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0;
+    case ir::CoordMode::asymmetric: return x / scale;
+  }
+  return x;
+}
+
+int64_t nearest(ir::NearestMode mode, double x) {
+  switch (mode) {
+    case ir::NearestMode::round_prefer_floor: return static_cast<int64_t>(std::ceil(x - 0.5));
+    case ir::NearestMode::round_prefer_ceil: return static_cast<int64_t>(std::floor(x + 0.5));
+    case ir::NearestMode::floor: return static_cast<int64_t>(std::floor(x));
+    case ir::NearestMode::ceil: return static_cast<int64_t>(std::ceil(x));
+  }
+  return 0;
+}
+
+int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  const Node& x = b.node(node.operands[0]);
+  const Attr* scales = node.attr("scales");
+  bool linear = static_cast<ir::ResizeMode>(node.intAttr("mode")) == ir::ResizeMode::linear;
+  auto coordinates = static_cast<ir::CoordMode>(node.intAttr("coordinates"));
+  auto rounding = static_cast<ir::NearestMode>(node.intAttr("nearest"));
+  if (linear && !isFloatType(node.type))
+    return b.fail(node, "linear interpolation is not defined for " + std::string(elementTypeName(node.type)));
+  Affine first[2], second[2];
+  int weight[2] = {-1, -1};
+  for (int i = 0; i < 2; ++i) {
+    int64_t in = x.shape[2 + i], out = node.shape[2 + i];
+    first[i] = second[i] = map[2 + i];
+    int dim = b.pureDim(map[2 + i]);
+    if (out != 1 && dim < 0) return b.fail(node, "its dims are not those of the kernel's index space");
+    auto clampIndex = [&](int64_t v) { return std::clamp<int64_t>(v, 0, in - 1); };
+    Table low, high, fraction;
+    fraction.type = ElementType::kF32;
+    bool identity = in == out;
+    for (int64_t p = 0; p < out; ++p) {
+      double at = sourceCoordinate(coordinates, p, scales->floats[i], in, out);
+      if (linear) {
+        at = std::clamp(at, 0.0, static_cast<double>(in - 1));
+        auto base = static_cast<int64_t>(std::floor(at));
+        low.ints.push_back(clampIndex(base));
+        high.ints.push_back(clampIndex(base + 1));
+        fraction.floats.push_back(static_cast<float>(at - static_cast<double>(base)));
+        identity &= fraction.floats.back() == 0;
+      } else {
+        low.ints.push_back(clampIndex(nearest(rounding, at)));
+      }
+      identity &= low.ints.back() == p;
+    }
+    if (identity) continue;
+    auto lookUp = [&](const Table& table) {
+      Affine looked;
+      looked.terms.push_back({b.loadTable(b.table(table), out == 1 ? -1 : dim), 1});
+      return looked;
+    };
+    first[i] = lookUp(low);
+    if (!linear) continue;
+    second[i] = lookUp(high);
+    weight[i] = b.loadTable(b.table(fraction), out == 1 ? -1 : dim);
+  }
+  auto at = [&](const Affine& h, const Affine& w) {
+    IndexMap operandMap(map);
+    operandMap[2] = h;
+    operandMap[3] = w;
+    return b.lower(node.operands[0], operandMap);
+  };
+  constexpr ElementType f32 = ElementType::kF32;
+  // a + (c - a) * weight
+  auto mix = [&](int a, int c, int w) {
+    return b.lane("add", {a, b.lane("mul", {b.lane("sub", {c, a}, f32), w}, f32)}, f32);
+  };
+  auto alongWidth = [&](const Affine& h) {
+    int left = at(h, first[1]);
+    return weight[1] < 0 ? left : mix(left, at(h, second[1]), weight[1]);
+  };
+  int top = alongWidth(first[0]);
+  return weight[0] < 0 ? top : mix(top, alongWidth(second[0]), weight[0]);
+}
+
+}  // namespace
+
+llvm::ArrayRef<OpLowering> movementLowerings() {
+  static const OpLowering table[] = {
+      {"transpose", lowerTranspose}, {"slice", lowerSlice},   {"expand", lowerExpand},
+      {"reshape", lowerReshape},     {"relayout", lowerCopy}, {"concat", lowerConcat},
+      {"pad", lowerPad},             {"gather", lowerGather}, {"resize", lowerResize},
+  };
+  return table;
+}
+
+}  // namespace hpu::kernels

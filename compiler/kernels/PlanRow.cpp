@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row ops: softmax, normalisations and reductions, as sequences of reductions and lane-wise ops.
+#include "compiler/kernels/PlanBuilder.h"
+
+namespace hpu::kernels {
+namespace {
+
+/// The iteration dims that `axes` of a value under `map` are, as a mask; false when one is not a dim.
+bool dimsOfAxes(PlanBuilder& b, const IndexMap& map, llvm::ArrayRef<int64_t> shape,
+                llvm::ArrayRef<int64_t> axes, uint32_t& mask) {
+  mask = 0;
+  for (int64_t axis : axes) {
+    if (shape[axis] == 1) continue;
+    int dim = b.pureDim(map[axis]);
+    if (dim < 0) return false;
+    mask |= 1u << dim;
+  }
+  return true;
+}
+
+int64_t elementsOf(const Node& node, llvm::ArrayRef<int64_t> axes) {
+  int64_t count = 1;
+  for (int64_t axis : axes) count *= node.shape[axis];
+  return count;
+}
+
+/// A value as f32: the maths of a row op is always that of f32.
+int scaled(PlanBuilder& b, int x, double factor) {
+  return b.lane("mul", {x, b.constant(factor, ElementType::kF32)}, ElementType::kF32);
+}
+
+struct Row {
+  uint32_t dims = 0;
+  bool ok = false;
+};
+Row rowOf(PlanBuilder& b, const Node& node, const IndexMap& map, llvm::ArrayRef<int64_t> axes) {
+  Row row;
+  if (!isFloatType(node.type)) {
+    b.fail(node, "not defined for " + std::string(elementTypeName(node.type)));
+  } else if (!dimsOfAxes(b, map, node.shape, axes, row.dims)) {
+    b.fail(node, "its row is not a dimension of the kernel's index space");
+  } else {
+    row.ok = true;
+  }
+  return row;
+}
+
+int lowerSoftmax(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  Row row = rowOf(b, node, map, {node.intAttr("axis")});
+  int x = b.lower(node.operands[0], map);
+  if (!row.ok) return x;
+  constexpr ElementType f32 = ElementType::kF32;
+  int maximum = b.reduce(ReduceKind::Max, x, row.dims, f32);
+  int shifted = b.lane("sub", {x, maximum}, f32);
+  int e = b.lane("exp", {shifted}, f32);
+  int sum = b.reduce(ReduceKind::Sum, e, row.dims, f32);
+  if (node.op == "log_softmax") return b.lane("sub", {shifted, b.lane("log", {sum}, f32)}, f32);
+  return b.lane("mul", {e, b.lane("reciprocal", {sum}, f32)}, f32);
+}
+
+/// (x - mean) / sqrt(variance + epsilon) over the dims of `row`.
+int normalised(PlanBuilder& b, const Node& node, int x, Row row, int64_t count) {
+  constexpr ElementType f32 = ElementType::kF32;
+  int mean = scaled(b, b.reduce(ReduceKind::Sum, x, row.dims, f32), 1.0 / static_cast<double>(count));
+  int centred = b.lane("sub", {x, mean}, f32);
+  int squares = b.reduce(ReduceKind::Sum, b.lane("mul", {centred, centred}, f32), row.dims, f32);
+  int variance = scaled(b, squares, 1.0 / static_cast<double>(count));
+  int shifted = b.lane("add", {variance, b.constant(node.floatAttr("epsilon"), f32)}, f32);
+  return b.lane("mul", {centred, b.lane("rsqrt", {shifted}, f32)}, f32);
+}
+
+int lowerLayerNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  llvm::SmallVector<int64_t, 4> axes;
+  for (int64_t d = node.intAttr("axis"); d < static_cast<int64_t>(node.shape.size()); ++d) axes.push_back(d);
+  Row row = rowOf(b, node, map, axes);
+  int x = b.lower(node.operands[0], map);
+  if (!row.ok) return x;
+  constexpr ElementType f32 = ElementType::kF32;
+  int y = normalised(b, node, x, row, elementsOf(node, axes));
+  int scale = b.lower(node.operands[1], b.broadcastMap(map, b.node(node.operands[1]).shape));
+  y = b.lane("mul", {y, scale}, f32);
+  if (node.operands.size() < 3) return y;
+  int bias = b.lower(node.operands[2], b.broadcastMap(map, b.node(node.operands[2]).shape));
+  return b.lane("add", {y, bias}, f32);
+}
+
+int lowerInstanceNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  llvm::SmallVector<int64_t, 4> axes;
+  for (int64_t d = 2; d < static_cast<int64_t>(node.shape.size()); ++d) axes.push_back(d);
+  Row row = rowOf(b, node, map, axes);
+  int x = b.lower(node.operands[0], map);
+  if (!row.ok) return x;
+  constexpr ElementType f32 = ElementType::kF32;
+  IndexMap channel = {map[1]};
+  int y = normalised(b, node, x, row, elementsOf(node, axes));
+  y = b.lane("mul", {y, b.lower(node.operands[1], channel)}, f32);
+  return b.lane("add", {y, b.lower(node.operands[2], channel)}, f32);
+}
+
+int lowerBatchNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  constexpr ElementType f32 = ElementType::kF32;
+  if (!isFloatType(node.type)) return b.fail(node, "not defined for " + std::string(elementTypeName(node.type)));
+  IndexMap channel = {map[1]};
+  int values[4];
+  for (int i = 0; i < 4; ++i) values[i] = b.lower(node.operands[1 + i], channel);
+  auto [scale, bias, mean, variance] = values;
+  int shifted = b.lane("add", {variance, b.constant(node.floatAttr("epsilon"), f32)}, f32);
+  int factor = b.lane("mul", {scale, b.lane("rsqrt", {shifted}, f32)}, f32);
+  int centred = b.lane("sub", {b.lower(node.operands[0], map), mean}, f32);
+  return b.lane("add", {b.lane("mul", {centred, factor}, f32), bias}, f32);
+}
+
+int lowerReduce(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  const Node& x = b.node(node.operands[0]);
+  bool isArgMax = node.op == "arg_max";
+  llvm::SmallVector<int64_t, 4> axes(node.intsAttr(isArgMax ? "axis" : "axes"));
+  bool keepdims = node.intAttr("keepdims", 1) != 0;
+  if (x.type == ElementType::kBool) return b.fail(node, "not defined for bool");
+
+  auto rank = static_cast<int64_t>(x.shape.size());
+  IndexMap operandMap(rank);
+  uint32_t mask = 0;
+  for (int64_t d = 0, next = 0; d < rank; ++d) {
+    bool reduced = llvm::is_contained(axes, d);
+    if (!reduced) operandMap[d] = map[next];
+    if (!reduced || keepdims) ++next;
+  }
+  for (int64_t axis : axes) {
+    if (x.shape[axis] == 1) continue;
+    // A row of the index space itself, when the result is broadcast back over it ...
+    int64_t aligned = b.rankOfIndexSpace() - rank + axis;
+    bool share = keepdims && aligned >= 0 && b.dim(aligned).size == x.shape[axis];
+    for (const Affine& a : operandMap) share &= !share || a.coef[aligned] == 0;
+    // ... otherwise a dim of its own.
+    int dim = share ? static_cast<int>(aligned)
+                    : b.reductionDim("axis" + std::to_string(rank - axis) + "of" + std::to_string(x.shape[axis]),
+                                     x.shape[axis]);
+    operandMap[axis].coef[dim] = 1;
+    mask |= 1u << dim;
+  }
+  int value = b.lower(node.operands[0], operandMap);
+  if (isArgMax) return b.reduce(ReduceKind::ArgMax, value, mask, ElementType::kI64);
+  bool isFloat = isFloatType(node.type);
+  // Values are f32 inside a kernel, so sums of bf16 are f32 sums.
+  ElementType type = isFloat ? ElementType::kF32 : node.type;
+  if (node.op == "reduce_max") return b.reduce(ReduceKind::Max, value, mask, type);
+  if (node.op == "reduce_min") return b.reduce(ReduceKind::Min, value, mask, type);
+  if (node.op == "reduce_prod") return b.reduce(ReduceKind::Prod, value, mask, type);
+  int sum = b.reduce(ReduceKind::Sum, value, mask, type);
+  if (node.op == "reduce_sum") return sum;
+  int64_t count = elementsOf(x, axes);
+  if (isFloat) return scaled(b, sum, 1.0 / static_cast<double>(count));
+  return b.lane("div", {sum, b.constant(static_cast<double>(count), type)}, type);
+}
+
+}  // namespace
+
+llvm::ArrayRef<OpLowering> rowLowerings() {
+  static const OpLowering table[] = {
+      {"softmax", lowerSoftmax},          {"log_softmax", lowerSoftmax},
+      {"layer_norm", lowerLayerNorm},     {"instance_norm", lowerInstanceNorm},
+      {"batch_norm", lowerBatchNorm},     {"reduce_sum", lowerReduce},
+      {"reduce_mean", lowerReduce},       {"reduce_max", lowerReduce},
+      {"reduce_min", lowerReduce},        {"reduce_prod", lowerReduce},
+      {"arg_max", lowerReduce},
+  };
+  return table;
+}
+
+}  // namespace hpu::kernels

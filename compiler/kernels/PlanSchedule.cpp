@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completes a plan: what varies with what, which dim the lanes lie along, loop order, local memory.
+#include <algorithm>
+
+#include "compiler/kernels/PlanBuilder.h"
+
+namespace hpu::kernels {
+namespace {
+
+/// Lanes that the choices here assume; the code has its own number per CPU variant.
+constexpr int64_t kTypicalLanes = 16;
+
+class Scheduler {
+ public:
+  explicit Scheduler(KernelPlan& plan) : plan_(plan) {}
+
+  Status run() {
+    markReachable();
+    if (Status status = analyse(); !status.ok()) return status;
+    chooseVectorDim();
+    orderLoops();
+    mergeRowDims();
+    countMergeable();
+    placeScratch();
+    return okStatus();
+  }
+
+ private:
+  bool isBig(int d) const { return plan_.dims[d].size != 1; }
+  bool isRow(int d) const { return plan_.dims[d].row; }
+
+  void markReachable() {
+    plan_.reachable.assign(plan_.prims.size(), false);
+    llvm::SmallVector<int> work;
+    for (const Store& store : plan_.stores) work.push_back(store.prim);
+    // The bounds of window taps are tables, not values, so operands and address terms are all there is.
+    while (!work.empty()) {
+      int p = work.pop_back_val();
+      if (plan_.reachable[p]) continue;
+      plan_.reachable[p] = true;
+      const Prim& prim = plan_.prims[p];
+      work.append(prim.operands.begin(), prim.operands.end());
+      for (const Term& term : prim.address.terms) work.push_back(term.prim);
+    }
+  }
+
+  Status analyse() {
+    uint32_t reduceDims = 0;
+    for (size_t p = 0; p < plan_.prims.size(); ++p) {
+      Prim& prim = plan_.prims[p];
+      for (int operand : prim.operands) {
+        prim.deps |= plan_.prims[operand].deps;
+        prim.stage = std::max(prim.stage, plan_.prims[operand].stage);
+      }
+      for (const Term& term : prim.address.terms) {
+        prim.deps |= plan_.prims[term.prim].deps;
+        prim.stage = std::max(prim.stage, plan_.prims[term.prim].stage);
+      }
+      if (prim.kind == Prim::Kind::Load) {
+        for (int d = 0; d < kMaxIterDims; ++d) {
+          bool exists = d < static_cast<int>(plan_.dims.size());
+          if (exists && isBig(d) && prim.address.coef[d] != 0)
+            prim.deps |= 1u << d;
+          else
+            prim.address.coef[d] = 0;
+        }
+      }
+      if (prim.kind != Prim::Kind::Reduce || !plan_.reachable[p]) continue;
+      if (reduceDims && prim.reduceDims != reduceDims)
+        return unimplemented("a TPC kernel reduces over one set of dimensions only");
+      reduceDims = prim.reduceDims;
+      prim.deps &= ~prim.reduceDims;
+      ++prim.stage;
+      plan_.stages = std::max(plan_.stages, prim.stage);
+      // Window bounds come from tables, by the index of the anchor.
+      for (const IterDim& dim : plan_.dims)
+        if (dim.anchor >= 0) prim.deps |= 1u << dim.anchor;
+    }
+    for (size_t d = 0; d < plan_.dims.size(); ++d) {
+      IterDim& dim = plan_.dims[d];
+      if (dim.row && !(reduceDims >> d & 1)) dim.row = dim.indexDim < 0;  // Only dead code reduced over it.
+      if (!dim.row || !isBig(static_cast<int>(d))) continue;
+      plan_.rowDims |= 1u << d;
+      if (dim.indexDim >= 0 && (plan_.boxLow[dim.indexDim] != 0 || plan_.boxHigh[dim.indexDim] != dim.size))
+        return unimplemented("a concat or pad along the dimension that is reduced over");
+    }
+    return okStatus();
+  }
+
+  double iterations(uint32_t dims) const {
+    double count = 1;
+    for (size_t d = 0; d < plan_.dims.size(); ++d)
+      if (dims >> d & 1) count *= static_cast<double>(std::max<int64_t>(plan_.dims[d].size, 1));
+    return count;
+  }
+
+  /// An estimate of the time with lanes along `v`, in vector instructions.
+  double costOf(int v) const {
+    // Short vectors are partly empty, unless the next dims continue them in memory.
+    int64_t length = plan_.dims[v].size;
+    for (int a = 0; a < static_cast<int>(plan_.dims.size()); ++a)
+      if (a != v && isBig(a) && isRow(a) == isRow(v) && continues(a, v, plan_.dims[v].size))
+        length *= plan_.dims[a].size;
+    double filled = static_cast<double>(length) /
+                    static_cast<double>((length + kTypicalLanes - 1) / kTypicalLanes * kTypicalLanes);
+    double lanes = kTypicalLanes * filled, cost = 0;
+    uint32_t bit = 1u << v;
+    for (size_t p = 0; p < plan_.prims.size(); ++p) {
+      const Prim& prim = plan_.prims[p];
+      if (!plan_.reachable[p]) continue;
+      double times = iterations(prim.deps);
+      bool along = prim.deps & bit;
+      if (prim.kind == Prim::Kind::Lane) {
+        cost += (prim.op->heavy ? 16 : 1) * (along ? times / lanes : times);
+      } else if (prim.kind == Prim::Kind::Reduce) {
+        const Prim& operand = plan_.prims[prim.operands[0]];
+        cost += iterations(operand.deps) / (operand.deps & bit ? lanes : 1);
+      } else if (prim.kind == Prim::Kind::Load && along) {
+        bool looksUp = false;
+        for (const Term& term : prim.address.terms) looksUp |= plan_.prims[term.prim].deps & bit;
+        cost += looksUp ? times * 3 : prim.address.coef[v] == 1 ? times / lanes : times * 1.5;
+      } else if (prim.kind == Prim::Kind::Load) {
+        cost += times / kTypicalLanes;  // A scalar, usually loaded outside of the inner loop.
+      }
+    }
+    for (const Store& store : plan_.stores) {
+      double times = iterations(store.dims);
+      bool along = store.dims & bit && isBig(v);
+      cost += !along ? times : store.address.coef[v] == 1 ? times / lanes : times * 2;
+    }
+    return cost;
+  }
+
+  void chooseVectorDim() {
+    double best = 0;
+    for (int v = 0; v < static_cast<int>(plan_.dims.size()); ++v) {
+      if (!isBig(v) || plan_.dims[v].lowTable >= 0) continue;
+      if (llvm::any_of(plan_.dims, [&](const IterDim& dim) { return dim.anchor == v; })) continue;
+      double cost = costOf(v);
+      if (plan_.vectorDim >= 0 && cost >= best) continue;
+      plan_.vectorDim = v;
+      best = cost;
+    }
+  }
+
+  void orderLoops() {
+    auto distance = [&](int d) {
+      int64_t coef = 0;
+      for (const Store& store : plan_.stores) coef = std::max(coef, std::abs(store.address.coef[d]));
+      if (coef) return coef;
+      for (size_t p = 0; p < plan_.prims.size(); ++p)
+        if (plan_.reachable[p] && plan_.prims[p].kind == Prim::Kind::Load)
+          coef = std::max(coef, std::abs(plan_.prims[p].address.coef[d]));
+      return coef;
+    };
+    for (int d = 0; d < static_cast<int>(plan_.dims.size()); ++d) {
+      if (!isBig(d)) continue;
+      (isRow(d) ? plan_.rowOrder : plan_.parallelOrder).push_back(d);
+    }
+    for (auto* order : {&plan_.parallelOrder, &plan_.rowOrder})
+      std::stable_sort(order->begin(), order->end(), [&](int a, int b) {
+        if (a == plan_.vectorDim || b == plan_.vectorDim) return b == plan_.vectorDim && a != b;
+        return distance(a) > distance(b);
+      });
+  }
+
+  /// Whether dim `a` goes on in memory where dim `b`, of `size` elements, ends, in all operands.
+  bool continues(int a, int b, int64_t size) const {
+    const IterDim &outer = plan_.dims[a], &inner = plan_.dims[b];
+    if (outer.lowTable >= 0 || inner.lowTable >= 0) return false;
+    for (const IterDim& dim : plan_.dims)
+      if (dim.anchor == a || dim.anchor == b) return false;
+    for (size_t p = 0; p < plan_.prims.size(); ++p) {
+      const Prim& prim = plan_.prims[p];
+      if (!plan_.reachable[p]) continue;
+      if (prim.kind == Prim::Kind::Load && prim.address.coef[a] != prim.address.coef[b] * size) return false;
+      if (prim.kind == Prim::Kind::Reduce && (prim.reduceDims >> a & 1) != (prim.reduceDims >> b & 1)) return false;
+    }
+    for (const Store& store : plan_.stores) {
+      if ((store.dims >> a & 1) != (store.dims >> b & 1)) return false;
+      if (store.address.coef[a] != store.address.coef[b] * size) return false;
+    }
+    return true;
+  }
+
+  /// Row dims are always whole, so neighbours in memory become one dim for good.
+  void mergeRowDims() {
+    auto& order = plan_.rowOrder;
+    for (size_t i = order.size(); i-- > 1;) {
+      int outer = order[i - 1], inner = order[i];
+      if (!continues(outer, inner, plan_.dims[inner].size)) continue;
+      plan_.dims[inner].size *= plan_.dims[outer].size;
+      plan_.dims[outer].size = 1;
+      uint32_t bit = 1u << outer;
+      plan_.rowDims &= ~bit;
+      for (Prim& prim : plan_.prims) {
+        prim.address.coef[outer] = 0;
+        prim.deps &= ~bit;
+        prim.reduceDims &= ~bit;
+      }
+      for (Store& store : plan_.stores) store.address.coef[outer] = 0;
+      order.erase(order.begin() + static_cast<std::ptrdiff_t>(i) - 1);
+      // The merged dim has moved to i - 1; its next neighbour is examined in the next round.
+    }
+  }
+
+  void countMergeable() {
+    int v = plan_.vectorDim;
+    if (v < 0 || isRow(v)) return;
+    int64_t size = 1;
+    int inner = v;
+    for (size_t i = plan_.parallelOrder.size() - 1; i-- > 0;) {
+      int outer = plan_.parallelOrder[i];
+      size = plan_.dims[inner].size;
+      if (!continues(outer, inner, size)) return;
+      ++plan_.mergeable;
+      inner = outer;
+    }
+  }
+
+  bool isHeavy(int p) const {
+    const Prim& prim = plan_.prims[p];
+    if (prim.kind == Prim::Kind::Reduce || prim.kind == Prim::Kind::Constant) return false;
+    if (prim.kind == Prim::Kind::Load) {
+      bool looksUp = false;
+      for (const Term& term : prim.address.terms)
+        looksUp |= plan_.vectorDim >= 0 && plan_.prims[term.prim].deps >> plan_.vectorDim & 1;
+      int64_t coef = plan_.vectorDim >= 0 ? prim.address.coef[plan_.vectorDim] : 0;
+      return looksUp || (coef != 0 && coef != 1);
+    }
+    if (prim.op->heavy && (prim.deps & plan_.rowDims)) return true;
+    return llvm::any_of(prim.operands, [&](int operand) { return isHeavy(operand); });
+  }
+
+  /// Values that several passes over a row need and that cost much are computed once and kept.
+  void placeScratch() {
+    if (plan_.stages == 0 || plan_.rowDims == 0) return;
+    for (const IterDim& dim : plan_.dims)
+      if (dim.lowTable >= 0) return;
+    plan_.rowElements = 1;
+    for (int d : plan_.rowOrder) plan_.rowElements *= plan_.dims[d].size;
+    int64_t bytes = slotBytes(plan_);
+    std::vector<std::vector<bool>> used(plan_.stages + 1, std::vector<bool>(plan_.prims.size(), false));
+    for (int pass = 0; pass <= plan_.stages; ++pass) {
+      llvm::SmallVector<int> work = rootsOf(pass);
+      while (!work.empty()) {
+        int p = work.pop_back_val();
+        const Prim& prim = plan_.prims[p];
+        if (used[pass][p] || prim.kind == Prim::Kind::Reduce) continue;
+        used[pass][p] = true;
+        bool kept = prim.scratch >= 0;
+        for (int earlier = 0; earlier < pass && !kept; ++earlier) {
+          if (!used[earlier][p]) continue;
+          bool worth = (prim.deps & plan_.rowDims) == plan_.rowDims && isFloatType(prim.type) && isHeavy(p);
+          if (!worth || (plan_.scratchSlots + 1) * bytes > kMaxScratchBytes) break;
+          plan_.prims[p].scratch = plan_.scratchSlots++;
+          kept = true;
+        }
+        if (kept) continue;  // Loaded: what it is made of is not needed in this pass.
+        work.append(prim.operands.begin(), prim.operands.end());
+        for (const Term& term : prim.address.terms) work.push_back(term.prim);
+      }
+    }
+  }
+
+  llvm::SmallVector<int> rootsOf(int pass) const {
+    llvm::SmallVector<int> roots;
+    if (pass == plan_.stages)
+      for (const Store& store : plan_.stores) roots.push_back(store.prim);
+    for (size_t p = 0; p < plan_.prims.size(); ++p) {
+      const Prim& prim = plan_.prims[p];
+      if (plan_.reachable[p] && prim.kind == Prim::Kind::Reduce && prim.stage == pass + 1)
+        roots.push_back(prim.operands[0]);
+    }
+    return roots;
+  }
+
+  KernelPlan& plan_;
+};
+
+}  // namespace
+
+Status finishPlan(KernelPlan& plan) { return Scheduler(plan).run(); }
+
+}  // namespace hpu::kernels

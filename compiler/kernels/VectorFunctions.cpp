@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transcendental functions. The polynomials are minimax fits (Lawson's iteration in double precision) of
+// our own; the stated errors are those of the whole f32 computation.
+#include "compiler/kernels/VectorMath.h"
+
+using namespace mlir;
+
+namespace hpu::kernels {
+namespace {
+
+constexpr double kLog2E = 1.4426950408889634;
+// ln 2 in two parts: the first has few enough bits that n * kLn2High is exact for |n| <= 256.
+constexpr double kLn2High = 0.693359375;
+constexpr double kLn2Low = -2.1219444005469058e-4;
+
+}  // namespace
+
+Value VectorMath::horner(Value x, std::initializer_list<double> coefficients) {
+  Value result;
+  for (double c : llvm::reverse(llvm::ArrayRef<double>(coefficients.begin(), coefficients.size())))
+    result = result ? fma(result, x, num(x, c)) : num(x, c);
+  return result;
+}
+
+VectorMath::Reduced VectorMath::reduceExp(Value x) {
+  Value n = roundEven(mul(x, num(x, kLog2E)));
+  Value r = fma(n, num(x, -kLn2High), x);
+  r = fma(n, num(x, -kLn2Low), r);
+  // n is up to 128, so 2^n may not be a number while 2^(n-1) is.
+  Value exponent = add(toInt(n, i32()), constantInt(shaped(x, i32()), 126));
+  return {r, bitcast(shl(exponent, 23), f32())};
+}
+
+// e^r = 1 + r + r^2 P(r) for |r| <= ln2 / 2.
+Value VectorMath::expPolynomial(Value r) {
+  Value p = horner(r, {0.49999992629312895, 0.16666508714586897, 0.041668528324418946, 0.00837013502481725,
+                       0.0013811660057736468});
+  return fma(fma(p, r, num(r, 1.0)), r, num(r, 1.0));
+}
+
+Value VectorMath::exp(Value x) {
+  Value low = num(x, -87.33), high = num(x, 88.75);
+  Value clamped = fastMin(high, fastMax(low, x));  // NaN passes: the second operand wins.
+  Reduced reduced = reduceExp(clamped);
+  Value p = expPolynomial(reduced.r);
+  Value result = mul(add(p, p), reduced.halfScale);
+  return select(compare(Cmp::Lt, x, low), num(x, 0.0), result);
+}
+
+Value VectorMath::expm1(Value x) {
+  // e^x - 1 = 2^n (q + 1) - 1 = 2^n q + (2^n - 1) with q = e^r - 1: nothing is lost near 0, where n = 0.
+  Value clamped = fastMax(num(x, -25.0), x);
+  Reduced reduced = reduceExp(clamped);
+  Value scale = add(reduced.halfScale, reduced.halfScale);
+  Value p = horner(reduced.r, {0.5000000069711167, 0.16666532835587994, 0.04166625047051639,
+                               0.00836792312752875, 0.0013948766042126276});
+  Value q = fma(mul(p, reduced.r), reduced.r, reduced.r);
+  return fma(q, scale, sub(scale, num(x, 1.0)));
+}
+
+Value VectorMath::log(Value x) {
+  // x = m * 2^e with m in [sqrt(1/2), sqrt(2)); numbers below the normal range are scaled into it first.
+  Value tiny = compare(Cmp::Lt, x, num(x, 1.17549435e-38));
+  Value scaled = select(tiny, mul(x, num(x, 8388608.0)), x);
+  Value bits = bitcast(scaled, i32());
+  Value shifted = sub(bits, integer(bits, 0x3f3504f3));  // Bits of sqrt(1/2).
+  Value e = toFloat(shr(shifted, 23, true), f32(), true);
+  e = add(e, select(tiny, num(x, -23.0), num(x, 0.0)));
+  Value mantissa = add(andI(shifted, integer(bits, 0x007fffff)), integer(bits, 0x3f3504f3));
+  Value f = sub(bitcast(mantissa, f32()), num(x, 1.0));
+  // log(1 + f) = f - f^2 / 2 + f^3 P(f).
+  Value p = horner(f, {0.33333309374626363, -0.24999985940681707, 0.20002306372866357, -0.16669340348227946,
+                       0.14216972264146957, -0.12381705629654578, 0.11883732317016357, -0.11810678523589861,
+                       0.0691533284549352});
+  Value f2 = mul(f, f);
+  Value y = mul(mul(f2, f), p);
+  y = fma(e, num(x, kLn2Low), y);
+  y = fma(f2, num(x, -0.5), y);
+  Value result = fma(e, num(x, kLn2High), add(f, y));
+  Value infinity = num(x, INFINITY);
+  result = select(compare(Cmp::Eq, x, infinity), infinity, result);
+  result = select(compare(Cmp::Eq, x, num(x, 0.0)), num(x, -INFINITY), result);
+  result = select(compare(Cmp::Lt, x, num(x, 0.0)), num(x, NAN), result);
+  return select(isNan(x), x, result);
+}
+
+Value VectorMath::tanh(Value x) {
+  // tanh x = (e^2x - 1) / (e^2x + 1); beyond 9.1 it is 1 to the last bit.
+  Value limit = num(x, 9.1);
+  Value clamped = fastMin(limit, fastMax(neg(limit), x));
+  Value em1 = expm1(add(clamped, clamped));
+  return divF(em1, add(em1, num(x, 2.0)));
+}
+
+Value VectorMath::sigmoid(Value x) {
+  Value one = num(x, 1.0);
+  return divF(one, add(one, exp(neg(x))));
+}
+
+Value VectorMath::erfcExponent(Value t) {
+  Value q = horner(t, {1.128379225730896, 0.6366168260574341, 0.10280562937259674, -0.019261660054326057,
+                       3.386680327821523e-05, 0.0014942637644708157, -0.0005592784145846963,
+                       0.000107354368083179, -1.1005181477230508e-05, 4.741690418086364e-07});
+  return neg(mul(t, q));
+}
+
+Value VectorMath::erf(Value x) {
+  Value t = fastMin(num(x, 5.0), abs(x));
+  Value magnitude = neg(expm1(erfcExponent(t)));
+  Value sign = andI(bitcast(x, i32()), constantInt(shaped(x, i32()), 0x80000000));
+  return bitcast(orI(bitcast(magnitude, i32()), sign), f32());
+}
+
+Value VectorMath::gelu(Value x) {
+  // x / 2 * erfc(-x / sqrt 2), with erfc of the magnitude so that the negative tail keeps its digits.
+  Value t = fastMin(num(x, 5.0), abs(mul(x, num(x, 0.70710678118654752))));
+  Value tail = exp(erfcExponent(t));
+  Value erfc = select(compare(Cmp::Lt, x, num(x, 0.0)), tail, sub(num(x, 2.0), tail));
+  return mul(mul(x, num(x, 0.5)), erfc);
+}
+
+Value VectorMath::geluTanh(Value x) {
+  // x * sigmoid(2 u) equals x / 2 * (1 + tanh u).
+  Value x2 = mul(x, x);
+  Value u = mul(x, fma(x2, num(x, 2 * 0.7978845608028654 * 0.044715), num(x, 2 * 0.7978845608028654)));
+  return mul(x, sigmoid(u));
+}
+
+Value VectorMath::softplus(Value x) {
+  // max(x, 0) + log(1 + e^-|x|); log1p by log's polynomial would need more: e^-|x| <= 1 makes the sum
+  // inexact only below 6e-8, where the result is e^-|x| itself.
+  Value e = exp(neg(abs(x)));
+  Value sum = add(e, num(x, 1.0));
+  // log(sum) + (e - (sum - 1)) / sum corrects the rounding of sum.
+  Value correction = divF(sub(e, sub(sum, num(x, 1.0))), sum);
+  return add(max(x, num(x, 0.0)), add(log(sum), correction));
+}
+
+Value VectorMath::sinOrCos(Value x, bool cosine) {
+  // The quadrant and the remainder of x / (pi/2), in double precision.
+  Type f64 = b_.getF64Type();
+  Value wide = extendF(x, f64);
+  Value n = roundEven(mul(wide, num(wide, 0.63661977236758134)));
+  Value remainder = fma(n, num(wide, -1.5707963267948966), wide);
+  remainder = fma(n, num(wide, -6.123233995736766e-17), remainder);
+  Value r = truncateF(remainder, f32());
+  // n modulo 4 as a small integer.
+  Value quarter = sub(n, mul(floor(mul(n, num(wide, 0.25))), num(wide, 4.0)));
+  Value quadrant = toInt(truncateF(quarter, f32()), i32());
+  if (cosine) quadrant = add(quadrant, integer(quadrant, 1));
+  Value s = mul(r, r);
+  Value sine = fma(mul(r, s), horner(s, {-0.16666666639557662, 0.008333329143898175, -0.0001983925662956943,
+                                         2.7175644215183745e-06}), r);
+  Value cosinePoly = fma(mul(s, s), horner(s, {0.04166666661920421, -0.001388888343842526, 2.4799436408499877e-05,
+                                               -2.720330377572089e-07}),
+                         fma(s, num(s, -0.5), num(s, 1.0)));
+  Value odd = compare(Cmp::Ne, andI(quadrant, integer(quadrant, 1)), integer(quadrant, 0));
+  Value magnitude = select(odd, cosinePoly, sine);
+  Value flip = shl(andI(quadrant, integer(quadrant, 2)), 30);
+  return bitcast(xorI(bitcast(magnitude, i32()), flip), f32());
+}
+Value VectorMath::sin(Value x) { return sinOrCos(x, false); }
+Value VectorMath::cos(Value x) { return sinOrCos(x, true); }
+
+Value VectorMath::pow(Value x, Value y) {
+  Type f64 = b_.getF64Type();
+  Value one = num(x, 1.0), zero = num(x, 0.0);
+  Value magnitude = abs(x);
+  // log2 |x| in double precision: m in [sqrt(1/2), sqrt(2)), log m = 2 atanh((m - 1) / (m + 1)).
+  Value tiny = compare(Cmp::Lt, magnitude, num(x, 1.17549435e-38));
+  Value scaled = select(tiny, mul(magnitude, num(x, 8388608.0)), magnitude);
+  Value bits = bitcast(scaled, i32());
+  Value shifted = sub(bits, integer(bits, 0x3f3504f3));
+  Value e = add(toFloat(shr(shifted, 23, true), f32(), true), select(tiny, num(x, -23.0), zero));
+  Value mantissa = add(andI(shifted, integer(bits, 0x007fffff)), integer(bits, 0x3f3504f3));
+  Value m = extendF(bitcast(mantissa, f32()), f64);
+  Value s = divF(sub(m, num(m, 1.0)), add(m, num(m, 1.0)));
+  Value s2 = mul(s, s);
+  // 2 / ln 2 / (2k + 1), k = 0 .. 6.
+  Value series = horner(s2, {2.8853900817779268, 0.96179669392597560, 0.57707801635558535, 0.41219858311113239,
+                             0.32059889797532520, 0.26230818925253880, 0.22195308321368668});
+  Value log2 = fma(s, series, extendF(e, f64));
+  log2 = select(compare(Cmp::Eq, magnitude, zero), num(log2, -INFINITY), log2);
+  log2 = select(compare(Cmp::Eq, magnitude, num(x, INFINITY)), num(log2, INFINITY), log2);
+  Value t = mul(log2, extendF(y, f64));
+  t = fastMin(num(t, 200.0), fastMax(num(t, -200.0), t));
+  Value n = roundEven(t);
+  Value fraction = truncateF(sub(t, n), f32());
+  Value p = horner(fraction, {1.000000000554186, 0.6931472057371925, 0.24022646890473098, 0.05550328777087365,
+                              0.009618488974591721, 0.0013399931179590187, 0.00015345807288260488});
+  // 2^n in two factors, each a normal number.
+  Value exponent = toInt(truncateF(n, f32()), i32());
+  Value half = shr(exponent, 1, true);
+  auto power = [&](Value k) { return bitcast(shl(add(k, integer(k, 127)), 23), f32()); };
+  Value result = mul(mul(p, power(half)), power(sub(exponent, half)));
+  // A negative base: the sign of odd integers, NaN for what is no integer.
+  Value yIsInteger = compare(Cmp::Eq, trunc(y), y);
+  Value halfY = mul(y, num(y, 0.5));
+  Value yIsOdd = andI(yIsInteger, compare(Cmp::Ne, trunc(halfY), halfY));
+  Value xSign = compare(Cmp::Lt, bitcast(x, i32()), constantInt(shaped(x, i32()), 0));
+  result = select(andI(xSign, yIsOdd), neg(result), result);
+  Value negative = andI(compare(Cmp::Lt, x, zero), compare(Cmp::Ne, magnitude, num(x, INFINITY)));
+  Value noInteger = compare(Cmp::Ne, trunc(y), y);
+  result = select(andI(negative, noInteger), num(x, NAN), result);
+  result = select(orI(isNan(x), isNan(y)), num(x, NAN), result);
+  Value isOne = orI(compare(Cmp::Eq, x, one), compare(Cmp::Eq, y, zero));
+  // (-1)^+-inf is 1 as well.
+  Value unitAtInfinity = andI(compare(Cmp::Eq, magnitude, one), compare(Cmp::Eq, abs(y), num(y, INFINITY)));
+  return select(orI(isOne, unitAtInfinity), one, result);
+}
+
+Value VectorMath::fmod(Value x, Value y) {
+  Type f64 = b_.getF64Type();
+  Value a = abs(extendF(x, f64)), b = abs(extendF(y, f64));
+  Value q = floor(divF(a, b));
+  Value r = fma(neg(q), b, a);
+  // The quotient may have been rounded to the next integer, up or down.
+  r = select(compare(Cmp::Lt, r, num(r, 0.0)), add(r, b), r);
+  r = select(compare(Cmp::Ge, r, b), sub(r, b), r);
+  Value result = truncateF(r, f32());
+  Value sign = andI(bitcast(x, i32()), constantInt(shaped(x, i32()), 0x80000000));
+  result = bitcast(orI(bitcast(result, i32()), sign), f32());
+  Value finite = compare(Cmp::Lt, abs(x), num(x, INFINITY));
+  Value big = andI(finite, compare(Cmp::Eq, abs(y), num(y, INFINITY)));
+  return select(big, x, result);
+}
+
+}  // namespace hpu::kernels

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic on scalars and one-dimensional vectors alike, and the transcendental functions made of it.
+// The one thing to know: each method takes values of one shape (all scalar or all vectors of one length)
+// and emits arith/math ops only, so a kernel never calls a library.
+#pragma once
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace hpu::kernels {
+
+/// Emits at the builder's insertion point. Constants are made once a function, at `entry`'s start.
+/// Relative errors are stated for finite results that are normal numbers; NaN gives NaN.
+class VectorMath {
+ public:
+  using Value = mlir::Value;
+  using Type = mlir::Type;
+  VectorMath(mlir::OpBuilder& builder, mlir::Location loc, mlir::Block* entry)
+      : b_(builder), loc_(loc), entry_(entry) {}
+
+  mlir::OpBuilder& builder() { return b_; }
+  mlir::Location loc() const { return loc_; }
+
+  // ---- Constants and types ----
+  Type f32() { return b_.getF32Type(); }
+  Type i32() { return b_.getI32Type(); }
+  Type i64() { return b_.getI64Type(); }
+  /// `element` in the shape of `like`'s type.
+  Type shaped(Value like, Type element);
+  Value constant(Type type, double value);
+  Value constantInt(Type type, int64_t value);
+  /// A constant of x's type.
+  Value num(Value x, double value);
+  Value integer(Value x, int64_t value) { return constantInt(x.getType(), value); }
+  /// A vector <0, 1, 2, ...> * step of integers.
+  Value iota(Type vectorType, int64_t step = 1);
+  /// The scalar in all lanes; `x` itself when it is a vector already.
+  Value broadcast(Value x, int64_t lanes);
+
+  // ---- Arithmetic; integers and floats by the operand's type ----
+  Value add(Value a, Value b);
+  Value sub(Value a, Value b);
+  Value mul(Value a, Value b);
+  Value divF(Value a, Value b);
+  Value fma(Value a, Value b, Value c);
+  Value neg(Value a);
+  Value abs(Value a);
+  Value sqrt(Value a);
+  Value floor(Value a);
+  Value ceil(Value a);
+  Value trunc(Value a);
+  Value roundEven(Value a);
+  Value andI(Value a, Value b);
+  Value orI(Value a, Value b);
+  Value xorI(Value a, Value b);
+  Value shl(Value a, int64_t bits);
+  Value shr(Value a, int64_t bits, bool isSigned);
+  Value select(Value condition, Value a, Value b);
+  enum class Cmp { Eq, Ne, Lt, Le, Gt, Ge };
+  /// Ordered comparison (false with NaN, except Ne).
+  Value compare(Cmp kind, Value a, Value b, bool isSigned = true);
+  Value isNan(Value a);
+  /// NaN if either is.
+  Value max(Value a, Value b, bool isSigned = true);
+  Value min(Value a, Value b, bool isSigned = true);
+  /// a where it is larger, else b: one instruction; the second operand wins with NaN.
+  Value fastMax(Value a, Value b) { return select(compare(Cmp::Gt, a, b), a, b); }
+  Value fastMin(Value a, Value b) { return select(compare(Cmp::Lt, a, b), a, b); }
+  /// Integer division that truncates; x / 0 is 0 and nothing traps.
+  Value divInt(Value a, Value b, bool isSigned);
+  /// Remainder of divInt with the sign of b; x mod 0 is 0.
+  Value modInt(Value a, Value b, bool isSigned);
+
+  // ---- Conversions ----
+  Value bitcast(Value a, Type element);
+  Value extend(Value a, Type element, bool isSigned);   ///< Integer to a wider (or the same) integer.
+  Value truncate(Value a, Type element);                ///< Integer to a narrower (or the same) integer.
+  Value resizeInt(Value a, Type element, bool isSigned);
+  Value toFloat(Value a, Type element, bool isSigned);  ///< Integer to float.
+  Value toInt(Value a, Type element);                   ///< Float to signed integer, towards zero.
+  Value extendF(Value a, Type element);
+  Value truncateF(Value a, Type element);
+  /// The 16 upper bits after rounding to nearest even, as i16; NaN stays NaN.
+  Value bf16Bits(Value a);
+  Value fromBf16Bits(Value bits);
+
+  // ---- Functions of f32 ----
+  Value exp(Value x);      ///< 2e-7; results below 1.7e-38 are 0.
+  Value expm1(Value x);    ///< 3e-7, also near 0; for x <= 88.
+  Value log(Value x);      ///< 2e-7; log(0) = -inf, of negative numbers NaN.
+  Value tanh(Value x);     ///< 4e-7.
+  Value sigmoid(Value x);  ///< 4e-7.
+  Value erf(Value x);      ///< 4e-7.
+  /// x * Phi(x); absolute error 2e-7 * max(1, |x|).
+  Value gelu(Value x);
+  Value geluTanh(Value x);
+  Value sin(Value x);      ///< 2e-7 absolute for |x| < 1e6.
+  Value cos(Value x);
+  Value softplus(Value x);
+  Value pow(Value x, Value y);   ///< 1e-6; C's rules for 0, 1, infinities and negative bases.
+  Value fmod(Value x, Value y);  ///< Exact while |x / y| < 2^29.
+
+ private:
+  Value horner(Value x, std::initializer_list<double> coefficients);
+  /// r and 2^n / 2 with e^x = e^r * 2^n, for -87.3 <= x <= 88.73.
+  struct Reduced {
+    Value r, halfScale;
+  };
+  Reduced reduceExp(Value x);
+  Value expPolynomial(Value r);
+  /// erfc(|x|) = exp(-result): the exponent with its sign flipped, |x| up to 5.
+  Value erfcExponent(Value absX);
+  Value sinOrCos(Value x, bool cosine);
+
+  mlir::OpBuilder& b_;
+  mlir::Location loc_;
+  mlir::Block* entry_;
+  llvm::DenseMap<mlir::Attribute, Value> constants_;
+};
+
+}  // namespace hpu::kernels
