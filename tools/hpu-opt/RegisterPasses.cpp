@@ -2,11 +2,13 @@
 #include "tools/hpu-opt/RegisterPasses.h"
 
 #include "compiler/normalize/Passes.h"
+#include "compiler/precision/Precision.h"
 
 namespace hpu {
 
 void registerHpuPasses() {
   normalize::registerNormalizePasses();
+  precision::registerPrecisionPasses();
 }
 
 }  // namespace hpu
