@@ -15,7 +15,8 @@
 
 namespace hpu::recipe {
 
-/// The format that this library writes. A reader accepts the same major and any minor up to its own.
+/// The format that this library writes. A reader accepts the same major when the file's least reader
+/// version is not beyond its own minor (docs/recipe-format.md).
 inline constexpr uint16_t kFormatMajor = 1;
 inline constexpr uint16_t kFormatMinor = 0;
 
@@ -35,13 +36,16 @@ enum class SectionKind : uint8_t {
   kPersistent = 5  ///< HBM that keeps its contents between launches, zero at load.
 };
 
+/// An input or output has at most one section, an output exactly one. Ops may touch the bytes of the bound
+/// tensor only, even where `bytes` is larger.
 struct Section {
   SectionKind kind = SectionKind::kWorkspace;
   uint32_t binding = kNone;
   uint64_t bytes = 0;
 };
 
-/// Bytes of one kConst section: `data` points into the mapped file or into `owned`.
+/// Bytes of one kConst section: `data` points into the mapped file or into what `owner` keeps. Ops read
+/// only bytes that a blob fills.
 struct ConstantBlob {
   uint32_t section = kNone;
   uint64_t offset = 0;  ///< In the section.
@@ -60,7 +64,9 @@ struct Ring {
   bool operator==(const Ring&) const = default;
 };
 
-/// A strided view of memory in the logical dims of the op that uses it.
+/// A strided view of memory in the logical dims of the op that uses it. Sizes are >= 1 (an op without points
+/// is not emitted; only I/O tensors may be empty), the offset is a multiple of the element size, and no two
+/// points of an output are one element.
 struct Operand {
   uint32_t section = kNone;
   uint64_t offset = 0;  ///< Bytes from the section's start to logical element (0, ..., 0).
@@ -77,13 +83,16 @@ enum class MmeKind : uint8_t { kGemm = 0, kConv2d = 1, kConvTranspose2d = 2 };
 /// How the B operand of an MME op lies in memory.
 enum class BPacking : uint8_t {
   kStrided = 0,  ///< As its strides say.
-  kBlocked = 1,  ///< A constant in the blocked layout of PackedWeights.h; strides are ignored.
+  /// A constant in the blocked layout of PackedWeights.h; strides are ignored. Of a gemm, taps are the
+  /// product of B's batch sizes, each C's or 1 (shared by all batches).
+  kBlocked = 1,
 };
 
 /// Gemm: A sizes [batch..., M, K], B [batch..., K, N], C [batch..., M, N] (broadcast batches: stride 0);
 /// any of them may have any strides (that is how transposes are folded).
 /// Conv2d: A = input [N, C, H, W], B = weights [OC, C/groups, KH, KW], C = output [N, OC, OH, OW].
-/// ConvTranspose2d: B = weights [C, OC/groups, KH, KW] (as ONNX).
+/// ConvTranspose2d: B = weights [C, OC/groups, KH, KW] (as ONNX); output padding is a negative padEnd.
+/// A gemm's window fields are the neutral ones below. A and B have one type, f32 or bf16; C is either.
 /// Products are accumulated in f32 and rounded once, to nearest even, into C's type.
 struct MmeDesc {
   MmeKind kind = MmeKind::kGemm;
@@ -173,7 +182,8 @@ struct Queue {
 };
 
 /// Ops pipelined through SRAM. `ops` in dataflow order: MME first or last, TPC producers/consumers around.
-/// `hostOrder` of the program lists ops in a sequentially correct order.
+/// `hostOrder` of the program lists ops in a sequentially correct order, a bundle's together and in this
+/// order.
 struct Bundle {
   std::string name;
   std::vector<uint32_t> ops;

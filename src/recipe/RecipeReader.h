@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a recipe container into a verified Program.
+// The one thing to know: nothing in the bytes is trusted but the code of the kernel images; every checksum,
+// constants' too, is checked before anything is used.
 #pragma once
 
 #include <memory>

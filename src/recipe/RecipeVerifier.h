@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks every id, offset, size, box, wait and queue of a Program, whether it came from a file or from
 // the compiler.
+// The one thing to know: a verified program is safe to execute; that its schedule has no hazards is a
+// separate proof (ScheduleChecker.h).
 #pragma once
 
 #include "hpu/status.h"
