@@ -180,11 +180,12 @@ void MmePlan::planTaps() {
     }
     const auto taps = static_cast<int64_t>(plan.aOffsets.size());
     const int64_t tapBytes = depth_ * kPackedN * static_cast<int64_t>(sizeof(float));
-    if (taps == 1 && c_.phases.size() == 1 && tapBytes > kStepBytes) {
-      // Equal parts along the depth, in multiples of the cache line.
+    // Equal parts: a few whole taps, or a part of one tap's depth in multiples of the cache line.
+    if (tapBytes > kStepBytes) {
       stepDepth_ = ceilDiv(ceilDiv(depth_, ceilDiv(tapBytes, kStepBytes)), 16) * 16;
-      for (int64_t k = 0; k < depth_; k += stepDepth_)
-        plan.steps.push_back({k, std::min(stepDepth_, depth_ - k), 0, 1});
+      for (int64_t t = 0; t < std::max<int64_t>(taps, 1); ++t)
+        for (int64_t k = 0; k < depth_; k += stepDepth_)
+          plan.steps.push_back({k, std::min(stepDepth_, depth_ - k), t, std::min(t + 1, taps)});
     } else {
       int64_t most = std::max<int64_t>(kStepBytes / tapBytes, 1);
       int64_t each = ceilDiv(std::max<int64_t>(taps, 1), ceilDiv(std::max<int64_t>(taps, 1), most));
