@@ -242,56 +242,85 @@ void TestProgram::run(int threads) {
 
 namespace {
 
+/// One operand as f32 values with its strides: reading through it is a load.
+struct Values {
+  Values(TestProgram& program, const Operand& operand) : strides(operand.strides) {
+    int64_t last = 0;
+    for (size_t d = 0; d < strides.size(); ++d) last += (operand.sizes[d] - 1) * strides[d];
+    for (int64_t i = 0; i <= last; ++i) values.push_back(readElement(program.at(operand), operand.type, i));
+  }
+  double at(int64_t i, int64_t j, int64_t k, int64_t l) const {
+    return values[static_cast<size_t>(i * strides[0] + j * strides[1] + k * strides[2] + l * strides[3])];
+  }
+  std::vector<int64_t> strides;
+  std::vector<float> values;
+};
+
 /// Transposed convolution as ONNX defines it: every input point adds its window to the output.
 std::vector<float> referenceTransposed(TestProgram& program, const MmeDesc& mme) {
-  const Operand &a = mme.a, &b = mme.b, &c = mme.c;
-  const int64_t inGroup = a.sizes[1] / mme.groups, outGroup = c.sizes[1] / mme.groups;
-  std::vector<double> sums(static_cast<size_t>(numElements(c.sizes)));
-  forEachPoint(a.sizes, [&](const std::vector<int64_t>& p) {
-    const double value = program.get(a, p);
-    forEachPoint({outGroup, b.sizes[2], b.sizes[3]}, [&](const std::vector<int64_t>& w) {
-      int64_t channel = p[1] / inGroup * outGroup + w[0];
-      int64_t y = p[2] * mme.strides[0] - mme.padBegin[0] + w[1] * mme.dilations[0];
-      int64_t x = p[3] * mme.strides[1] - mme.padBegin[1] + w[2] * mme.dilations[1];
-      if (y < 0 || y >= c.sizes[2] || x < 0 || x >= c.sizes[3]) return;
-      int64_t at = ((p[0] * c.sizes[1] + channel) * c.sizes[2] + y) * c.sizes[3] + x;
-      sums[static_cast<size_t>(at)] += value * program.get(b, {p[1], w[0], w[1], w[2]});
-    });
+  const Values a(program, mme.a), b(program, mme.b);
+  const std::vector<int64_t>&as = mme.a.sizes, &bs = mme.b.sizes, &cs = mme.c.sizes;
+  const int64_t inGroup = as[1] / mme.groups, outGroup = cs[1] / mme.groups;
+  std::vector<double> sums(static_cast<size_t>(numElements(cs)));
+  forEachPoint(as, [&](const std::vector<int64_t>& p) {
+    const double value = a.at(p[0], p[1], p[2], p[3]);
+    for (int64_t w = 0; w < outGroup; ++w)
+      for (int64_t wy = 0; wy < bs[2]; ++wy)
+        for (int64_t wx = 0; wx < bs[3]; ++wx) {
+          int64_t channel = p[1] / inGroup * outGroup + w;
+          int64_t y = p[2] * mme.strides[0] - mme.padBegin[0] + wy * mme.dilations[0];
+          int64_t x = p[3] * mme.strides[1] - mme.padBegin[1] + wx * mme.dilations[1];
+          if (y < 0 || y >= cs[2] || x < 0 || x >= cs[3]) continue;
+          int64_t at = ((p[0] * cs[1] + channel) * cs[2] + y) * cs[3] + x;
+          sums[static_cast<size_t>(at)] += value * b.at(p[1], w, wy, wx);
+        }
   });
   return {sums.begin(), sums.end()};
+}
+
+std::vector<float> referenceConv(TestProgram& program, const MmeDesc& mme) {
+  const Values a(program, mme.a), b(program, mme.b);
+  const std::vector<int64_t>&as = mme.a.sizes, &bs = mme.b.sizes, &cs = mme.c.sizes;
+  const int64_t inGroup = as[1] / mme.groups, outGroup = cs[1] / mme.groups;
+  std::vector<float> result;
+  forEachPoint(cs, [&](const std::vector<int64_t>& p) {
+    double sum = 0;
+    for (int64_t k = 0; k < inGroup; ++k)
+      for (int64_t y = 0; y < bs[2]; ++y)
+        for (int64_t x = 0; x < bs[3]; ++x) {
+          int64_t iy = p[2] * mme.strides[0] - mme.padBegin[0] + y * mme.dilations[0];
+          int64_t ix = p[3] * mme.strides[1] - mme.padBegin[1] + x * mme.dilations[1];
+          if (iy < 0 || iy >= as[2] || ix < 0 || ix >= as[3]) continue;
+          sum += a.at(p[0], p[1] / outGroup * inGroup + k, iy, ix) * b.at(p[1], k, y, x);
+        }
+    result.push_back(static_cast<float>(sum));
+  });
+  return result;
+}
+
+std::vector<float> referenceGemm(TestProgram& program, const MmeDesc& mme) {
+  const Values a(program, mme.a), b(program, mme.b);
+  const size_t m = mme.c.sizes.size() - 2, n = m + 1;
+  std::vector<float> result;
+  forEachPoint(mme.c.sizes, [&](const std::vector<int64_t>& p) {
+    int64_t ia = p[m] * a.strides[m], ib = p[n] * b.strides[n];
+    for (size_t d = 0; d < m; ++d) {
+      ia += p[d] * a.strides[d];
+      ib += p[d] * b.strides[d];
+    }
+    double sum = 0;
+    for (int64_t k = 0; k < mme.a.sizes[n]; ++k, ia += a.strides[n], ib += b.strides[m])
+      sum += static_cast<double>(a.values[static_cast<size_t>(ia)]) * b.values[static_cast<size_t>(ib)];
+    result.push_back(static_cast<float>(sum));
+  });
+  return result;
 }
 
 }  // namespace
 
 std::vector<float> referenceMme(TestProgram& program, const MmeDesc& mme) {
-  if (mme.kind == MmeKind::kConvTranspose2d) return referenceTransposed(program, mme);
-  std::vector<float> result;
-  const Operand &a = mme.a, &b = mme.b, &c = mme.c;
-  forEachPoint(c.sizes, [&](const std::vector<int64_t>& p) {
-    double sum = 0;
-    if (mme.kind == MmeKind::kGemm) {
-      size_t m = p.size() - 2, n = p.size() - 1;
-      std::vector<int64_t> ia = p, ib = p;
-      for (int64_t k = 0; k < a.sizes[n]; ++k) {
-        ia[n] = k;
-        ib[m] = k;
-        sum += static_cast<double>(program.get(a, ia)) * program.get(b, ib);
-      }
-    } else {
-      int64_t perGroup = a.sizes[1] / mme.groups, group = p[1] / (c.sizes[1] / mme.groups);
-      for (int64_t k = 0; k < perGroup; ++k)
-        for (int64_t y = 0; y < b.sizes[2]; ++y)
-          for (int64_t x = 0; x < b.sizes[3]; ++x) {
-            int64_t iy = p[2] * mme.strides[0] - mme.padBegin[0] + y * mme.dilations[0];
-            int64_t ix = p[3] * mme.strides[1] - mme.padBegin[1] + x * mme.dilations[1];
-            if (iy < 0 || iy >= a.sizes[2] || ix < 0 || ix >= a.sizes[3]) continue;
-            sum += static_cast<double>(program.get(a, {p[0], group * perGroup + k, iy, ix})) *
-                   program.get(b, {p[1], k, y, x});
-          }
-    }
-    result.push_back(static_cast<float>(sum));
-  });
-  return result;
+  if (mme.kind == MmeKind::kGemm) return referenceGemm(program, mme);
+  return mme.kind == MmeKind::kConv2d ? referenceConv(program, mme) : referenceTransposed(program, mme);
 }
 
 void expectMme(TestProgram& program, const MmeDesc& mme, const std::string& what) {
