@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX convolutions, pooling and resizing. One-dimensional ones become two-dimensional of height 1.
+#include <cmath>
+
+#include "base/Format.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/OpTable.h"
+
+namespace hpu::importer {
+namespace {
+
+using base::strCat;
+using interp::Tensor;
+using ir::DimExpr;
+using ir::SymDim;
+using ir::SymShape;
+using mlir::ShapedType;
+
+/// Window attributes of two dimensions; pads are top, left, bottom, right.
+struct Window {
+  Ints kernel, strides, dilations, pads, outputPadding;
+};
+
+/// [N, C, L] as [N, C, 1, L]; null and a failure for other ranks than 3 and 4.
+Value asImage(NodeContext& node, Value x) {
+  if (!x) return {};
+  if (node.rank(x) == 4) return x;
+  if (node.rank(x) != 3)
+    return node.unsupported(strCat("rank ", node.rank(x), " (one and two spatial dimensions are)")), Value();
+  SymShape shape = ir::symShape(node.typeOf(x));
+  shape.insert(shape.begin() + 2, SymDim{1});
+  return node.reshape(x, shape);
+}
+
+/// The result of an image op back in the rank of the node's input.
+Value fromImage(NodeContext& node, Value image, int64_t rank) {
+  if (!image || rank == 4) return image;
+  SymShape shape = ir::symShape(node.typeOf(image));
+  shape.erase(shape.begin() + 2);
+  return node.reshape(image, shape);
+}
+
+/// An attribute with one entry a spatial dimension (or two: pads), made two-dimensional.
+std::optional<Ints> spatial(NodeContext& node, llvm::StringRef name, int64_t dims, int64_t otherwise, bool isPads = false) {
+  Ints values = node.integers(name);
+  size_t wanted = dims * (isPads ? 2 : 1);
+  if (values.empty()) values.assign(wanted, otherwise);
+  if (values.size() != wanted) {
+    node.invalid(strCat("'", name.str(), "' has ", values.size(), " entries, needs ", wanted));
+    return std::nullopt;
+  }
+  if (dims == 2) return values;
+  return isPads ? Ints{0, values[0], 0, values[1]} : Ints{otherwise, values[0]};
+}
+
+/// Reads the window attributes of a node whose input `x` is an image. `kernel` is what the weights say.
+std::optional<Window> readWindow(NodeContext& node, Value x, int64_t rank, Ints kernel, bool transposed = false) {
+  if (!x) return std::nullopt;
+  int64_t dims = rank - 2;
+  Window w;
+  if (kernel.empty()) {
+    if (!node.hasAttribute("kernel_shape")) return node.invalid("'kernel_shape' is missing"), std::nullopt;
+    std::optional<Ints> given = spatial(node, "kernel_shape", dims, 1);
+    if (!given) return std::nullopt;
+    kernel = *given;
+  }
+  std::optional<Ints> strides = spatial(node, "strides", dims, 1), dilations = spatial(node, "dilations", dims, 1);
+  std::optional<Ints> pads = spatial(node, "pads", dims, 0, true), more = spatial(node, "output_padding", dims, 0);
+  if (!strides || !dilations || !pads || !more) return std::nullopt;
+  w = {kernel, *strides, *dilations, *pads, *more};
+  std::string mode = node.text("auto_pad", "NOTSET");
+  bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
+  if (mode == "VALID") w.pads.assign(4, 0);
+  if (!same && mode != "VALID" && mode != "NOTSET" && !mode.empty()) return node.invalid("auto_pad '" + mode + "'"), std::nullopt;
+  Ints outputShape = node.integers("output_shape");
+  // Some exporters give the batch and channels as well.
+  if (static_cast<int64_t>(outputShape.size()) == rank) outputShape.erase(outputShape.begin(), outputShape.begin() + 2);
+  if (!transposed) outputShape.clear();
+  if (dims == 1 && outputShape.size() == 1) outputShape.insert(outputShape.begin(), 1);
+  if (!same && outputShape.empty()) return w;
+  for (int i = 0; i < 2; ++i) {
+    int64_t in = node.typeOf(x).getDimSize(2 + i), extent = (w.kernel[i] - 1) * w.dilations[i] + 1, total;
+    if (w.strides[i] < 1) return node.invalid("strides must be positive"), std::nullopt;
+    if (ShapedType::isDynamic(in)) {
+      if (transposed || w.strides[i] != 1) return node.needsSize(strCat("dimension ", 2 + i, ", whose padding depends on it")), std::nullopt;
+      total = extent - 1;
+    } else if (transposed) {
+      int64_t out = outputShape.empty() ? in * w.strides[i] : outputShape[i];
+      total = w.strides[i] * (in - 1) + w.outputPadding[i] + extent - out;
+      if (total < 0) {  // More output than the windows cover.
+        w.outputPadding[i] -= total;
+        total = 0;
+      }
+    } else {
+      int64_t out = (in + w.strides[i] - 1) / w.strides[i];
+      total = std::max<int64_t>(0, (out - 1) * w.strides[i] + extent - in);
+    }
+    // The odd element goes behind with SAME_UPPER, in front otherwise.
+    int64_t small = total / 2;
+    w.pads[i] = mode == "SAME_UPPER" ? small : total - small;
+    w.pads[2 + i] = total - w.pads[i];
+  }
+  return w;
+}
+
+/// A rank-1 parameter as [1, C, 1, 1]; a constant one is reshaped here and now.
+Value channelParameter(NodeContext& node, size_t index) {
+  RankedTensorType type = node.inputType(index);
+  if (!type || type.getRank() != 1) return node.invalid(strCat("input ", index, " must have rank 1")), Value();
+  if (const Tensor* constant = node.constant(index))
+    return node.constantTensor(constant->retyped({constant->element(), {1, constant->count(), 1, 1}}), "bias");
+  return node.reshape(node.input(index), llvm::ArrayRef<SymDim>{{1}, ir::symShape(type)[0], {1}, {1}});
+}
+
+void convertConv(NodeContext& node) {
+  Value input = node.input(0), weights = node.input(1);
+  if (!input || !weights) return;
+  int64_t rank = node.rank(input);
+  if (rank == node.rank(weights) && !node.isFloat(input)) return node.unsupported("integer operands (the MME multiplies floats)");
+  if (rank != node.rank(weights)) return node.invalid(strCat("input of rank ", rank, ", weights of rank ", node.rank(weights)));
+  Value x = asImage(node, input), w = asImage(node, weights);
+  if (!x || !w) return;
+  if (ShapedType::isDynamicShape(node.typeOf(w).getShape())) return node.needsSize("the shape of its weights");
+  bool transposed = node.def().op == "ConvTranspose";
+  Ints kernel(node.typeOf(w).getShape().take_back(2));
+  std::optional<Window> window = readWindow(node, x, rank, kernel, transposed);
+  if (!window) return;
+  int64_t groups = node.integer("group", 1);
+  Value result = transposed ? node.op("conv_transpose2d", {x, w},
+                                      {{"strides", window->strides}, {"dilations", window->dilations}, {"pads", window->pads},
+                                       {"output_padding", window->outputPadding}, {"groups", groups}})
+                            : node.op("conv2d", {x, w},
+                                      {{"strides", window->strides}, {"dilations", window->dilations}, {"pads", window->pads},
+                                       {"groups", groups}});
+  if (node.has(2)) result = node.op("add", {result, channelParameter(node, 2)});
+  node.setOutput(0, fromImage(node, result, rank));
+}
+
+// ---- pooling -----------------------------------------------------------------------------------
+
+void convertPool(NodeContext& node) {
+  Value input = node.input(0);
+  if (!input) return;
+  if (node.wants(1)) return node.unsupported("the second output (indices)");
+  int64_t rank = node.rank(input);
+  Value x = asImage(node, input);
+  std::optional<Window> w = readWindow(node, x, rank, {});
+  if (!w) return;
+  bool ceilMode = node.integer("ceil_mode", 0);
+  if (node.def().op == "MaxPool")
+    return node.setOutput(0, fromImage(node, node.op("max_pool2d", x,
+        {{"kernel", w->kernel}, {"strides", w->strides}, {"dilations", w->dilations}, {"pads", w->pads}, {"ceil_mode", ceilMode}}), rank));
+  if (!node.isFloat(x)) return node.unsupported("integer elements");
+  bool countPadding = node.integer("count_include_pad", 0);
+  node.setOutput(0, fromImage(node, node.op("avg_pool2d", x,
+      {{"kernel", w->kernel}, {"strides", w->strides}, {"dilations", w->dilations}, {"pads", w->pads}, {"ceil_mode", ceilMode},
+       {"count_include_pad", countPadding}}), rank));
+}
+
+void convertGlobalPool(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  if (node.rank(x) < 3) return node.invalid("needs a spatial dimension");
+  Ints axes;
+  for (int64_t d = 2; d < node.rank(x); ++d) axes.push_back(d);
+  node.setOutput(0, node.op(node.mnemonic(), x, {{"axes", axes}, {"keepdims", true}}));
+}
+
+// ---- resizing ----------------------------------------------------------------------------------
+
+struct ResizeSpec {
+  std::vector<double> scales;  ///< One a dimension.
+  Shape sizes;                 ///< One a dimension; kDynamic where the input's stays.
+};
+
+/// Scales and sizes of all dimensions from whichever of them the node gives.
+std::optional<ResizeSpec> readResize(NodeContext& node, Value x, size_t scalesInput, size_t sizesInput) {
+  int64_t rank = node.rank(x);
+  llvm::ArrayRef<int64_t> shape = node.typeOf(x).getShape();
+  ResizeSpec spec{std::vector<double>(rank, 1.0), Shape(shape.begin(), shape.end())};
+  Ints axes;
+  if (node.opset() >= 18) axes = node.integers("axes");
+  if (axes.empty())
+    for (int64_t d = 0; d < rank; ++d) axes.push_back(d);
+  std::optional<Ints> normal = node.axes(axes, rank);
+  if (!normal) return std::nullopt;
+  std::vector<double> scales;
+  if (node.opset() < 9 && node.def().op == "Upsample") {
+    scales = node.numbers("scales");
+  } else if (const Tensor* given = node.constant(scalesInput); given && given->count()) {
+    for (int64_t i = 0; i < given->count(); ++i) scales.push_back(given->number(i));
+  }
+  if (!scales.empty()) {
+    if (scales.size() != normal->size()) return node.invalid("needs one scale for each dimension"), std::nullopt;
+    for (size_t i = 0; i < scales.size(); ++i) {
+      int64_t d = (*normal)[i];
+      spec.scales[d] = scales[i];
+      if (scales[i] == 1.0) continue;
+      if (ShapedType::isDynamic(shape[d])) return node.needsSize(strCat("dimension ", d, ", which it scales")), std::nullopt;
+      spec.sizes[d] = static_cast<int64_t>(std::floor(shape[d] * scales[i]));
+    }
+    return spec;
+  }
+  std::optional<ShapeElements> sizes = node.elements(sizesInput);
+  if (!sizes || sizes->values.size() != normal->size()) {
+    if (node.isSymbolic(scalesInput)) return node.needsSize("its scales depend on a free dimension"), std::nullopt;
+    return node.unsupported("scales or sizes that are not known at import"), std::nullopt;
+  }
+  std::string policy = node.text("keep_aspect_ratio_policy", "stretch");
+  if (policy != "stretch") return node.unsupported("keep_aspect_ratio_policy '" + policy + "'"), std::nullopt;
+  auto own = NodeContext::dims(node.typeOf(x));
+  for (size_t i = 0; i < normal->size(); ++i) {
+    int64_t d = (*normal)[i];
+    const std::optional<DimExpr>& size = sizes->values[i];
+    if (size && own[d] && *size == *own[d]) continue;
+    std::optional<int64_t> constant = size ? size->constant() : std::nullopt;
+    if (!constant || ShapedType::isDynamic(shape[d])) return node.needsSize(strCat("dimension ", d, ", which it resizes")), std::nullopt;
+    spec.sizes[d] = *constant;
+    spec.scales[d] = static_cast<double>(*constant) / shape[d];
+  }
+  return spec;
+}
+
+void resize(NodeContext& node, Value x, const ResizeSpec& spec, ir::ResizeMode mode, ir::CoordMode coordinates,
+            ir::NearestMode nearest) {
+  int64_t rank = node.rank(x);
+  if (rank < 2 || rank > 4) return node.unsupported(strCat("rank ", rank, " (2 to 4 are)"));
+  for (int64_t d = 0; d + 2 < rank; ++d)
+    if (spec.scales[d] != 1.0) return node.unsupported(strCat("resizing dimension ", d, " (the last two are)"));
+  // As an image: rank 3 is [N, C, L] or [C, H, W], which differ in nothing here.
+  SymShape image = ir::symShape(node.typeOf(x));
+  image.insert(image.begin(), 4 - rank, SymDim{1});
+  Ints sizes = {spec.sizes[rank - 2], spec.sizes[rank - 1]};
+  for (int i = 0; i < 2; ++i)
+    if (ShapedType::isDynamic(sizes[i])) return node.needsSize(strCat("dimension ", rank - 2 + i));
+  double scales[2] = {spec.scales[rank - 2], spec.scales[rank - 1]};
+  auto* context = node.context();
+  Value result = node.op("resize", node.reshape(x, image),
+                         {{"sizes", sizes}, {"scales", llvm::ArrayRef<double>(scales)}, {"mode", ir::ResizeModeAttr::get(context, mode)},
+                          {"coordinates", ir::CoordModeAttr::get(context, coordinates)},
+                          {"nearest", ir::NearestModeAttr::get(context, nearest)}});
+  SymShape out = ir::symShape(node.typeOf(x));
+  out[rank - 2] = {sizes[0]};
+  out[rank - 1] = {sizes[1]};
+  node.setOutput(0, node.reshape(result, out));
+}
+
+void convertResize(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  bool upsample = node.def().op == "Upsample", old = upsample || node.opset() < 11;
+  std::string modeName = node.text("mode", "nearest");
+  if (modeName != "nearest" && modeName != "linear" && modeName != "bilinear") return node.unsupported("mode '" + modeName + "'");
+  ir::ResizeMode mode = modeName == "nearest" ? ir::ResizeMode::nearest : ir::ResizeMode::linear;
+  if (node.integer("antialias", 0)) return node.unsupported("antialiasing");
+  std::string coordinateName = old ? "asymmetric" : node.text("coordinate_transformation_mode", "half_pixel");
+  std::string nearestName = old ? "floor" : node.text("nearest_mode", "round_prefer_floor");
+  std::optional<ir::CoordMode> coordinates = ir::symbolizeCoordMode(coordinateName);
+  std::optional<ir::NearestMode> nearest = ir::symbolizeNearestMode(nearestName);
+  if (!coordinates) return node.unsupported("coordinate_transformation_mode '" + coordinateName + "'");
+  if (!nearest) return node.invalid("nearest_mode '" + nearestName + "'");
+  std::optional<ResizeSpec> spec = readResize(node, x, old ? 1 : 2, 3);
+  if (spec) resize(node, x, *spec, mode, *coordinates, *nearest);
+}
+
+constexpr OpRow kRows[] = {
+    {"Conv", 1, kNewestOpset, convertConv, "", "one and two spatial dimensions, floats"},
+    {"ConvTranspose", 1, kNewestOpset, convertConv, "", "one and two spatial dimensions, floats"},
+    {"MaxPool", 1, kNewestOpset, convertPool, "", "one and two spatial dimensions, no indices"},
+    {"AveragePool", 1, kNewestOpset, convertPool, "", "one and two spatial dimensions"},
+    {"GlobalAveragePool", 1, kNewestOpset, convertGlobalPool, "reduce_mean"},
+    {"GlobalMaxPool", 1, kNewestOpset, convertGlobalPool, "reduce_max"},
+    {"Resize", 10, kNewestOpset, convertResize, "", "the last two dimensions, nearest and linear, no antialias"},
+    {"Upsample", 7, 9, convertResize, "", "the last two dimensions"},
+};
+
+}  // namespace
+
+llvm::ArrayRef<OpRow> convolutionRows() { return kRows; }
+
+}  // namespace hpu::importer

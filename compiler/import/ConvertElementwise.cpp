@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX arithmetic, comparisons, logic, selection and casts.
+#include <limits>
+
+#include "base/Format.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/OpTable.h"
+
+namespace hpu::importer {
+namespace {
+
+using base::strCat;
+
+/// The right operand of a binary op before opset 7, when broadcasting was an attribute: aligned at `axis`.
+Value legacyRhs(NodeContext& node, Value lhs, Value rhs) {
+  if (node.opset() >= 7 || !lhs || !rhs || node.integer("broadcast", 0) == 0) return rhs;
+  int64_t rank = node.rank(lhs), own = node.rank(rhs);
+  int64_t axis = node.integer("axis", rank - own);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis + own > rank) {
+    node.invalid(strCat("axis ", axis, " does not align the operands"));
+    return {};
+  }
+  ir::SymShape shape = ir::symShape(node.typeOf(rhs));
+  shape.append(rank - own - axis, ir::SymDim{1});
+  return node.reshape(rhs, shape);
+}
+
+void convertUnary(NodeContext& node) { node.setOutput(0, node.op(node.mnemonic(), node.input(0))); }
+
+void convertFloatUnary(NodeContext& node) {
+  Value x = node.input(0);
+  if (x && !node.isFloat(x)) return node.invalid("needs float elements");
+  node.setOutput(0, node.op(node.mnemonic(), x));
+}
+
+void convertBinary(NodeContext& node) {
+  Value lhs = node.input(0), rhs = legacyRhs(node, lhs, node.input(1));
+  node.setOutput(0, node.op(node.mnemonic(), {lhs, rhs}));
+}
+
+void convertLogical(NodeContext& node) {
+  Value lhs = node.input(0), rhs = legacyRhs(node, lhs, node.input(1));
+  if (lhs && !node.elementOf(lhs).isInteger(1)) return node.invalid("needs bool elements");
+  node.setOutput(0, node.op(node.mnemonic(), {lhs, rhs}));
+}
+
+void convertPow(NodeContext& node) {
+  Value base = node.input(0), exponent = legacyRhs(node, base, node.input(1));
+  if (!base || !exponent) return;
+  mlir::Type type = node.elementOf(base);
+  // The result has the base's type; an integer base with a float exponent is computed in floats.
+  if (!node.isFloat(base) && node.isFloat(exponent)) {
+    Value wide = node.cast(base, node.elementOf(exponent));
+    return node.setOutput(0, node.cast(node.op("pow", {wide, exponent}), type));
+  }
+  node.setOutput(0, node.op("pow", {base, node.cast(exponent, type)}));
+}
+
+void convertMod(NodeContext& node) {
+  Value lhs = node.input(0), rhs = node.input(1);
+  if (!lhs || !rhs) return;
+  bool fmod = node.integer("fmod", 0) != 0;
+  if (!fmod && node.isFloat(lhs)) return node.invalid("float operands need fmod = 1");
+  if (fmod && !node.isFloat(lhs)) {  // The sign of the dividend: a - trunc(a / b) * b.
+    Value quotient = node.op("div", {lhs, rhs});
+    return node.setOutput(0, node.op("sub", {lhs, node.op("mul", {quotient, rhs})}));
+  }
+  node.setOutput(0, node.op("mod", {lhs, rhs}));
+}
+
+void convertVariadic(NodeContext& node) {
+  Value result = node.input(0);
+  for (size_t i = 1; i < node.numInputs(); ++i) result = node.op(node.mnemonic(), {result, node.input(i)});
+  if (node.numInputs() == 1) return node.forward(0);
+  node.setOutput(0, result);
+}
+
+void convertMean(NodeContext& node) {
+  Value sum = node.input(0);
+  for (size_t i = 1; i < node.numInputs(); ++i) sum = node.op("add", {sum, node.input(i)});
+  node.setOutput(0, node.op("mul", {sum, node.scalarLike(sum, 1.0 / node.numInputs())}));
+}
+
+void convertNot(NodeContext& node) {
+  Value x = node.input(0);
+  if (x && !node.elementOf(x).isInteger(1)) return node.invalid("needs bool elements");
+  node.setOutput(0, node.op("not", x));
+}
+
+void convertWhere(NodeContext& node) {
+  node.setOutput(0, node.op("where", {node.input(0), node.input(1), node.input(2)}));
+}
+
+void convertClip(NodeContext& node) {
+  Value x = node.input(0);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double low = -kInfinity, high = kInfinity;
+  if (node.opset() < 11) {
+    low = node.number("min", -kInfinity);
+    high = node.number("max", kInfinity);
+  } else {
+    // A limit that is computed at run time is an op of its own.
+    if (node.has(1)) {
+      if (std::optional<double> limit = node.constantNumber(1)) low = *limit;
+      else x = node.op("max", {x, node.input(1)});
+    }
+    if (node.has(2)) {
+      if (std::optional<double> limit = node.constantNumber(2)) high = *limit;
+      else x = node.op("min", {x, node.input(2)});
+    }
+  }
+  // Defaults of older exporters: the least and largest float.
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  if (low <= -kLargest) low = -kInfinity;
+  if (high >= kLargest) high = kInfinity;
+  if (low == -kInfinity && high == kInfinity) {
+    if (x == node.input(0)) return node.forward(0);
+    return node.setOutput(0, x);
+  }
+  node.setOutput(0, node.op("clip", x, {{"min", low}, {"max", high}}));
+}
+
+void castTo(NodeContext& node, ElementType element) {
+  Value x = node.input(0);
+  if (!x) return;
+  mlir::Type type = ir::mlirElementType(node.context(), element);
+  if (node.elementOf(x) == type) return node.forward(0);
+  node.setOutput(0, node.cast(x, type));
+}
+
+void convertCast(NodeContext& node) {
+  int64_t to = 0;
+  if (const NodeAttribute* attribute = node.find("to"); attribute && attribute->kind == NodeAttribute::Kind::kString) {
+    // Opset 1 to 5 named the type.
+    for (int32_t type = 1; type < 17; ++type)
+      if (onnxTypeName(type) == attribute->s) to = type;
+  } else {
+    to = node.integer("to", 0);
+  }
+  ElementType element = elementOfOnnxType(static_cast<int32_t>(to));
+  if (element == ElementType::kInvalid) return node.unsupported("casts to " + onnxTypeName(static_cast<int32_t>(to)));
+  bool isF8 = element == ElementType::kF8E4M3 || element == ElementType::kF8E5M2;
+  if (isF8 && node.integer("saturate", 1) == 0) return node.unsupported("casts to an 8-bit float without saturation");
+  castTo(node, element);
+}
+
+void convertCastLike(NodeContext& node) {
+  RankedTensorType like = node.inputType(1);
+  if (!like) return node.invalid("input 1 has no type");
+  castTo(node, ir::elementType(like.getElementType()));
+}
+
+void convertIsInf(NodeContext& node) {
+  bool positive = node.integer("detect_positive", 1), negative = node.integer("detect_negative", 1);
+  Value x = node.input(0);
+  if (!x) return;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (positive && negative)
+    node.setOutput(0, node.op("equal", {node.op("abs", x), node.scalarLike(x, kInfinity)}));
+  else if (positive || negative)
+    node.setOutput(0, node.op("equal", {x, node.scalarLike(x, positive ? kInfinity : -kInfinity)}));
+  else
+    node.setOutput(0, node.op("less", {node.op("abs", x), node.scalarLike(x, -1)}));  // Never true.
+}
+
+void convertTan(NodeContext& node) {
+  Value x = node.input(0);
+  node.setOutput(0, node.op("div", {node.op("sin", x), node.op("cos", x)}));
+}
+
+/// sinh and cosh: (e^x -+ e^-x) / 2.
+void convertHyperbolic(NodeContext& node) {
+  Value x = node.input(0);
+  Value up = node.op("exp", x), down = node.op("exp", node.op("neg", x));
+  node.setOutput(0, node.op("mul", {node.op(node.mnemonic(), {up, down}), node.scalarLike(x, 0.5)}));
+}
+
+/// asinh and acosh: log(x + sqrt(x^2 +- 1)).
+void convertAreaHyperbolic(NodeContext& node) {
+  Value x = node.input(0);
+  Value root = node.op("sqrt", node.op(node.mnemonic(), {node.op("mul", {x, x}), node.scalarLike(x, 1)}));
+  node.setOutput(0, node.op("log", node.op("add", {x, root})));
+}
+
+void convertAtanh(NodeContext& node) {  // log((1 + x) / (1 - x)) / 2
+  Value x = node.input(0), one = node.scalarLike(x, 1);
+  Value ratio = node.op("div", {node.op("add", {one, x}), node.op("sub", {one, x})});
+  node.setOutput(0, node.op("mul", {node.op("log", ratio), node.scalarLike(x, 0.5)}));
+}
+
+constexpr OpRow kRows[] = {
+    {"Abs", 1, kNewestOpset, convertUnary, "abs"},
+    {"Neg", 1, kNewestOpset, convertUnary, "neg"},
+    {"Sign", 9, kNewestOpset, convertUnary, "sign"},
+    {"Floor", 1, kNewestOpset, convertFloatUnary, "floor"},
+    {"Ceil", 1, kNewestOpset, convertFloatUnary, "ceil"},
+    {"Round", 11, kNewestOpset, convertFloatUnary, "round"},
+    {"Exp", 1, kNewestOpset, convertFloatUnary, "exp"},
+    {"Log", 1, kNewestOpset, convertFloatUnary, "log"},
+    {"Sqrt", 1, kNewestOpset, convertFloatUnary, "sqrt"},
+    {"Reciprocal", 1, kNewestOpset, convertFloatUnary, "reciprocal"},
+    {"Erf", 9, kNewestOpset, convertFloatUnary, "erf"},
+    {"Sin", 7, kNewestOpset, convertFloatUnary, "sin"},
+    {"Cos", 7, kNewestOpset, convertFloatUnary, "cos"},
+    {"Tan", 7, kNewestOpset, convertTan},
+    {"Sinh", 9, kNewestOpset, convertHyperbolic, "sub"},
+    {"Cosh", 9, kNewestOpset, convertHyperbolic, "add"},
+    {"Asinh", 9, kNewestOpset, convertAreaHyperbolic, "add"},
+    {"Acosh", 9, kNewestOpset, convertAreaHyperbolic, "sub"},
+    {"Atanh", 9, kNewestOpset, convertAtanh},
+    {"IsNaN", 9, kNewestOpset, convertFloatUnary, "is_nan"},
+    {"IsInf", 10, kNewestOpset, convertIsInf},
+    {"Not", 1, kNewestOpset, convertNot},
+    {"Add", 1, kNewestOpset, convertBinary, "add"},
+    {"Sub", 1, kNewestOpset, convertBinary, "sub"},
+    {"Mul", 1, kNewestOpset, convertBinary, "mul"},
+    {"Div", 1, kNewestOpset, convertBinary, "div"},
+    {"Pow", 1, kNewestOpset, convertPow},
+    {"Mod", 10, kNewestOpset, convertMod},
+    {"PRelu", 7, kNewestOpset, convertBinary, "prelu"},
+    {"And", 1, kNewestOpset, convertLogical, "and"},
+    {"Or", 1, kNewestOpset, convertLogical, "or"},
+    {"Xor", 1, kNewestOpset, convertLogical, "xor"},
+    {"Equal", 1, kNewestOpset, convertBinary, "equal", "no strings"},
+    {"Less", 1, kNewestOpset, convertBinary, "less"},
+    {"LessOrEqual", 12, kNewestOpset, convertBinary, "less_equal"},
+    {"Greater", 1, kNewestOpset, convertBinary, "greater"},
+    {"GreaterOrEqual", 12, kNewestOpset, convertBinary, "greater_equal"},
+    {"Max", 6, kNewestOpset, convertVariadic, "max"},
+    {"Min", 6, kNewestOpset, convertVariadic, "min"},
+    {"Sum", 6, kNewestOpset, convertVariadic, "add"},
+    {"Mean", 6, kNewestOpset, convertMean},
+    {"Where", 9, kNewestOpset, convertWhere},
+    {"Clip", 1, kNewestOpset, convertClip},
+    {"Cast", 1, kNewestOpset, convertCast, "cast", "no strings, no 4-bit types"},
+    {"CastLike", 15, kNewestOpset, convertCastLike, "cast", "no strings"},
+};
+
+}  // namespace
+
+llvm::ArrayRef<OpRow> elementwiseRows() { return kRows; }
+
+}  // namespace hpu::importer

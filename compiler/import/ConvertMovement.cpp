@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX ops that move elements: Transpose, Concat, Split, Slice, Pad, Gather, depth and space.
+#include "base/Format.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/OpTable.h"
+
+namespace hpu::importer {
+namespace {
+
+using base::strCat;
+using ir::DimExpr;
+using ir::SymDim;
+using ir::SymShape;
+using mlir::ShapedType;
+
+void convertTranspose(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  Ints perm = node.integers("perm");
+  if (perm.empty())
+    for (int64_t d = node.rank(x); d-- > 0;) perm.push_back(d);
+  if (static_cast<int64_t>(perm.size()) != node.rank(x))
+    return node.invalid(strCat("perm has ", perm.size(), " entries for rank ", node.rank(x)));
+  Value result = node.transpose(x, perm);
+  if (result == x) return node.forward(0);
+  node.setOutput(0, result);
+}
+
+void convertConcat(NodeContext& node) {
+  llvm::SmallVector<Value> inputs;
+  for (size_t i = 0; i < node.numInputs(); ++i) {
+    // Empty pieces of rank 1 are a habit of exporters.
+    inputs.push_back(node.input(i));
+    if (!inputs.back()) return;
+  }
+  if (inputs.empty()) return node.invalid("needs an input");
+  std::optional<int64_t> axis = node.axis(node.integer("axis", 1), node.rank(inputs[0]));
+  if (!axis) return;
+  if (inputs.size() == 1) return node.forward(0);
+  node.setOutput(0, node.op("concat", inputs, {{"axis", *axis}}));
+}
+
+void convertSplit(NodeContext& node) {
+  Value x = node.input(0);
+  bool ok;
+  std::optional<Ints> sizes = node.attributeOrInput("split", 1, ok);
+  if (!x || !ok) return;
+  std::optional<int64_t> axis = node.axis(node.integer("axis", 0), node.rank(x));
+  if (!axis) return;
+  int64_t extent = node.typeOf(x).getDimSize(*axis), pieces = static_cast<int64_t>(node.numOutputs());
+  if (ShapedType::isDynamic(extent)) return node.needsSize(strCat("dimension ", *axis, ", which it splits"));
+  if (!sizes) {
+    int64_t count = node.integer("num_outputs", pieces);
+    if (count < 1) return node.invalid("no outputs");
+    // Equal pieces; from opset 18 the last one may be smaller.
+    int64_t size = (extent + count - 1) / count;
+    if (extent % count && !node.hasAttribute("num_outputs"))
+      return node.invalid(strCat("dimension ", *axis, " of ", extent, " does not split into ", count, " equal parts"));
+    sizes.emplace();
+    for (int64_t i = 0; i < count; ++i) sizes->push_back(std::max<int64_t>(0, std::min(size, extent - i * size)));
+  }
+  int64_t total = 0;
+  for (int64_t size : *sizes) total += size;
+  if (static_cast<int64_t>(sizes->size()) < pieces || total != extent)
+    return node.invalid(strCat("the sizes of its parts sum to ", total, ", dimension ", *axis, " is ", extent));
+  int64_t begin = 0;
+  for (int64_t i = 0; i < pieces; ++i) {
+    if (node.wants(i)) node.setOutput(i, node.sliceDim(x, *axis, begin, begin + (*sizes)[i]));
+    begin += (*sizes)[i];
+  }
+}
+
+/// Start, number of elements and step of one dimension of Slice; false when it cannot be told.
+bool sliceRange(NodeContext& node, int64_t dim, const std::optional<DimExpr>& extent, const std::optional<DimExpr>& start,
+                const std::optional<DimExpr>& end, int64_t step, int64_t& outStart, int64_t& outSize) {
+  auto free = [&] { return node.needsSize(strCat("what it takes of dimension ", dim, " depends on a free dimension")), false; };
+  if (step == 0) return node.invalid("a step of zero"), false;
+  if (!start || !end) return free();
+  std::optional<int64_t> first = start->constant(), last = end->constant();
+  if (std::optional<int64_t> size = extent ? extent->constant() : std::nullopt) {
+    if (!first || !last) return free();
+    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? *size : *size - 1;
+    auto place = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + *size : v, low, high); };
+    int64_t from = place(*first), to = place(*last);
+    outSize = step > 0 ? (to - from + step - 1) / step : (from - to - step - 1) / -step;
+    if (outSize < 0 || to == from) outSize = 0;
+    if (step > 0 ? to < from : to > from) outSize = 0;
+    outStart = outSize ? from : 0;
+    return true;
+  }
+  // A free dimension: all of it, its tail, or a part that surely is there.
+  constexpr int64_t kFar = INT32_MAX;
+  bool toEnd = (last && *last >= kFar) || (extent && *end == *extent);
+  if (step < 0 || !first || *first < 0) return free();
+  outStart = *first;
+  if (toEnd && *first == 0) return outSize = ShapedType::kDynamic, step == 1 ? true : free();
+  std::optional<int64_t> least = extent ? extent->lowerBound() : std::nullopt;
+  if (last && *last >= *first && least && *last <= *least) {
+    outSize = (*last - *first + step - 1) / step;
+    return true;
+  }
+  return free();
+}
+
+void convertSlice(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  auto list = [&](llvm::StringRef attribute, size_t input) -> std::optional<std::vector<std::optional<DimExpr>>> {
+    std::vector<std::optional<DimExpr>> values;
+    if (node.opset() < 10) {
+      for (int64_t v : node.integers(attribute)) values.emplace_back(DimExpr(v));
+      return values;
+    }
+    if (!node.has(input)) return values;
+    if (std::optional<ShapeElements> elements = node.elements(input)) return elements->values;
+    node.unsupported(strCat("'", attribute.str(), "' must be known at import"));
+    return std::nullopt;
+  };
+  auto starts = list("starts", 1), ends = list("ends", 2), axes = list("axes", 3);
+  auto steps = node.opset() < 10 ? std::vector<std::optional<DimExpr>>() : list("steps", 4);
+  if (!starts || !ends || !axes || !steps) return;
+  int64_t rank = node.rank(x);
+  if (starts->size() != ends->size() || (!axes->empty() && axes->size() != starts->size()) ||
+      (!steps->empty() && steps->size() != starts->size()) || static_cast<int64_t>(starts->size()) > rank)
+    return node.invalid("starts, ends, axes and steps differ in length");
+  Ints outStarts(rank, 0), outSizes(node.typeOf(x).getShape()), outSteps(rank, 1);
+  auto sizes = NodeContext::dims(node.typeOf(x));
+  for (size_t i = 0; i < starts->size(); ++i) {
+    std::optional<int64_t> named = axes->empty() ? static_cast<int64_t>(i) : (*axes)[i] ? (*axes)[i]->constant() : std::nullopt;
+    std::optional<int64_t> step = steps->empty() ? 1 : (*steps)[i] ? (*steps)[i]->constant() : std::nullopt;
+    if (!named || !step) return node.needsSize("its axes or steps depend on a free dimension");
+    std::optional<int64_t> dim = node.axis(*named, rank);
+    if (!dim) return;
+    outSteps[*dim] = *step;
+    if (!sliceRange(node, *dim, sizes[*dim], (*starts)[i], (*ends)[i], *step, outStarts[*dim], outSizes[*dim])) return;
+  }
+  bool whole = llvm::all_of(outSteps, [](int64_t s) { return s == 1; }) && llvm::all_of(outStarts, [](int64_t s) { return s == 0; }) &&
+               llvm::ArrayRef(outSizes) == node.typeOf(x).getShape();
+  if (whole) return node.forward(0);
+  node.setOutput(0, node.op("slice", x, {{"starts", outStarts}, {"sizes", outSizes}, {"steps", outSteps}}));
+}
+
+// ---- Pad ---------------------------------------------------------------------------------------
+
+/// One slice with a step of one dimension.
+Value sliceStep(NodeContext& node, Value x, int64_t dim, int64_t start, int64_t size, int64_t step) {
+  if (!x) return {};
+  Ints starts(node.rank(x), 0), sizes(node.typeOf(x).getShape()), steps(node.rank(x), 1);
+  starts[dim] = start;
+  sizes[dim] = size;
+  steps[dim] = step;
+  return node.op("slice", x, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}});
+}
+
+/// Pads one dimension with elements of x itself: "reflect", "edge" or "wrap".
+Value padFromSelf(NodeContext& node, Value x, int64_t dim, int64_t low, int64_t high, llvm::StringRef mode) {
+  if (!x || (low == 0 && high == 0)) return x;
+  int64_t size = node.typeOf(x).getDimSize(dim);
+  if (ShapedType::isDynamic(size)) return node.needsSize(strCat("dimension ", dim, ", which it pads by '", mode.str(), "'")), Value();
+  int64_t most = mode == "reflect" ? size - 1 : mode == "wrap" ? size : INT64_MAX;
+  if (low > most || high > most || size == 0)
+    return node.invalid(strCat("pads dimension ", dim, " of ", size, " by ", std::max(low, high), " with mode '", mode.str(), "'")), Value();
+  llvm::SmallVector<Value> pieces;
+  auto edge = [&](int64_t at, int64_t times) {
+    SymShape shape = ir::symShape(node.typeOf(x));
+    shape[dim] = {times};
+    return node.expand(sliceStep(node, x, dim, at, 1, 1), shape);
+  };
+  if (low) {
+    if (mode == "edge") pieces.push_back(edge(0, low));
+    else if (mode == "reflect") pieces.push_back(sliceStep(node, x, dim, low, low, -1));
+    else pieces.push_back(sliceStep(node, x, dim, size - low, low, 1));
+  }
+  pieces.push_back(x);
+  if (high) {
+    if (mode == "edge") pieces.push_back(edge(size - 1, high));
+    else if (mode == "reflect") pieces.push_back(sliceStep(node, x, dim, size - 2, high, -1));
+    else pieces.push_back(sliceStep(node, x, dim, 0, high, 1));
+  }
+  return node.op("concat", pieces, {{"axis", dim}});
+}
+
+void convertPad(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  int64_t rank = node.rank(x);
+  std::string mode = node.text("mode", "constant");
+  double value = node.number("value", 0.0);
+  std::optional<Ints> pads;
+  bool ok = true;
+  if (node.opset() < 2) pads = node.integers("paddings");
+  else pads = node.attributeOrInput("pads", 1, ok);
+  if (!ok) return;
+  if (!pads) return node.invalid("the pads are missing");
+  if (node.opset() >= 11 && node.has(2)) {
+    std::optional<double> number = node.constantNumber(2);
+    if (!number) return node.unsupported("a padding value that is not constant");
+    value = *number;
+  }
+  Ints axes;
+  for (int64_t d = 0; d < rank; ++d) axes.push_back(d);
+  if (node.opset() >= 18 && node.has(3)) {
+    std::optional<Ints> given = node.constantInts(3);
+    if (!given) return node.unsupported("axes that are not constant");
+    given = node.axes(*given, rank);
+    if (!given) return;
+    axes = *given;
+  }
+  if (pads->size() != 2 * axes.size()) return node.invalid(strCat("has ", pads->size(), " pads for ", axes.size(), " dimensions"));
+  Ints low(rank, 0), high(rank, 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    low[axes[i]] = (*pads)[i];
+    high[axes[i]] = (*pads)[axes.size() + i];
+  }
+  // Negative pads cut.
+  for (int64_t d = 0; d < rank; ++d) {
+    int64_t begin = std::max<int64_t>(0, -low[d]), cut = std::max<int64_t>(0, -high[d]), size = node.typeOf(x).getDimSize(d);
+    low[d] = std::max<int64_t>(0, low[d]);
+    high[d] = std::max<int64_t>(0, high[d]);
+    if (begin == 0 && cut == 0) continue;
+    if (ShapedType::isDynamic(size)) return node.needsSize(strCat("dimension ", d, ", which it cuts"));
+    if (begin + cut > size) return node.invalid(strCat("cuts ", begin + cut, " of dimension ", d, ", which is ", size));
+    x = node.sliceDim(x, d, begin, size - cut);
+    if (!x) return;
+  }
+  if (mode == "constant") {
+    bool nothing = llvm::all_of(low, [](int64_t v) { return v == 0; }) && llvm::all_of(high, [](int64_t v) { return v == 0; });
+    return node.setOutput(0, nothing ? x : node.op("pad", x, {{"low", low}, {"high", high}, {"value", value}}));
+  }
+  if (mode != "reflect" && mode != "edge" && mode != "wrap") return node.unsupported("mode '" + mode + "'");
+  for (int64_t d = 0; d < rank; ++d) x = padFromSelf(node, x, d, low[d], high[d], mode);
+  node.setOutput(0, x);
+}
+
+// ---- Gather, depth and space -------------------------------------------------------------------
+
+void convertGather(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  std::optional<int64_t> axis = node.axis(node.integer("axis", 0), node.rank(x));
+  if (!axis) return;
+  RankedTensorType indexType = node.inputType(1);
+  std::optional<Ints> index = node.constantInts(1);
+  int64_t extent = node.typeOf(x).getDimSize(*axis);
+  if (index && indexType && index->size() == 1 && ((*index)[0] >= 0 || !ShapedType::isDynamic(extent))) {
+    // One constant index is a slice, which moves nothing.
+    int64_t at = (*index)[0] < 0 ? (*index)[0] + extent : (*index)[0];
+    if (at < 0 || (!ShapedType::isDynamic(extent) && at >= extent))
+      return node.invalid(strCat("index ", (*index)[0], " is outside of dimension ", *axis, " of ", ir::typeToString(node.typeOf(x))));
+    SymShape shape = ir::symShape(node.typeOf(x));
+    shape.erase(shape.begin() + *axis);
+    shape.insert(shape.begin() + *axis, indexType.getRank(), SymDim{1});
+    return node.setOutput(0, node.reshape(node.sliceDim(x, *axis, at, at + 1), shape));
+  }
+  Value indices = node.input(1);
+  node.setOutput(0, node.op("gather", {x, indices}, {{"axis", *axis}}));
+}
+
+void convertDepthSpace(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  if (node.rank(x) != 4) return node.invalid("needs a rank-4 input");
+  int64_t block = node.integer("blocksize", 0);
+  if (block < 1) return node.invalid(strCat("a block size of ", block));
+  SymShape in = ir::symShape(node.typeOf(x));
+  auto sizes = NodeContext::dims(node.typeOf(x));
+  for (int d = 1; d < 4; ++d)
+    if (!sizes[d]) return node.needsSize(strCat("dimension ", d));
+  DimExpr b(block), c = *sizes[1], h = *sizes[2], w = *sizes[3];
+  auto dim = [&](const std::optional<DimExpr>& size) { return node.symDim(size); };
+  auto refuse = [&] { node.invalid(strCat(ir::typeToString(node.typeOf(x)), " does not divide into blocks of ", block)); };
+  if (node.def().op == "SpaceToDepth") {
+    std::optional<DimExpr> rows = h.dividedBy(b), columns = w.dividedBy(b);
+    if (!rows || !columns) return refuse();
+    Value split = node.reshape(x, llvm::ArrayRef<SymDim>{in[0], in[1], dim(rows), {block}, dim(columns), {block}});
+    Value turned = node.transpose(split, {0, 3, 5, 1, 2, 4});
+    return node.setOutput(0, node.reshape(turned, llvm::ArrayRef<SymDim>{in[0], dim(c.times(DimExpr(block * block))), dim(rows), dim(columns)}));
+  }
+  std::optional<DimExpr> depth = c.dividedBy(DimExpr(block * block));
+  if (!depth) return refuse();
+  bool columnRow = node.text("mode", "DCR") == "CRD";
+  SymShape split = columnRow ? SymShape{in[0], dim(depth), {block}, {block}, in[2], in[3]}
+                             : SymShape{in[0], {block}, {block}, dim(depth), in[2], in[3]};
+  Ints perm = columnRow ? Ints{0, 1, 4, 2, 5, 3} : Ints{0, 3, 4, 1, 5, 2};
+  Value turned = node.transpose(node.reshape(x, split), perm);
+  node.setOutput(0, node.reshape(turned, llvm::ArrayRef<SymDim>{in[0], dim(depth), dim(h.times(b)), dim(w.times(b))}));
+}
+
+constexpr OpRow kRows[] = {
+    {"Transpose", 1, kNewestOpset, convertTranspose},
+    {"Concat", 1, kNewestOpset, convertConcat},
+    {"Split", 2, kNewestOpset, convertSplit, "", "constant sizes"},
+    {"Slice", 1, kNewestOpset, convertSlice, "", "limits that follow from shapes"},
+    {"Pad", 1, kNewestOpset, convertPad, "", "constant pads"},
+    {"Gather", 1, kNewestOpset, convertGather},
+    {"DepthToSpace", 1, kNewestOpset, convertDepthSpace},
+    {"SpaceToDepth", 1, kNewestOpset, convertDepthSpace},
+};
+
+}  // namespace
+
+llvm::ArrayRef<OpRow> movementRows() { return kRows; }
+
+}  // namespace hpu::importer

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX normalisations.
+#include "base/Format.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/OpTable.h"
+
+namespace hpu::importer {
+namespace {
+
+using base::strCat;
+using interp::Tensor;
+using ir::DimExpr;
+using ir::SymDim;
+using ir::SymShape;
+using mlir::ShapedType;
+
+Ints range(int64_t begin, int64_t end) {
+  Ints values;
+  for (int64_t i = begin; i < end; ++i) values.push_back(i);
+  return values;
+}
+
+Value meanOver(NodeContext& node, Value x, const Ints& axes) {
+  return node.op("reduce_mean", x, {{"axes", axes}, {"keepdims", true}});
+}
+
+void convertBatchNorm(NodeContext& node) {
+  if (node.integer("training_mode", 0)) return node.unsupported("training mode");
+  if (node.opset() < 9 && node.integer("spatial", 1) == 0) return node.unsupported("spatial = 0");
+  for (size_t i = 1; i < node.numOutputs(); ++i)
+    if (node.wants(i)) return node.unsupported(strCat("output ", i, " (training)"));
+  llvm::SmallVector<Value> operands;
+  for (size_t i = 0; i < 5; ++i) operands.push_back(node.input(i));
+  for (Value& v : operands) {
+    if (!v) return;
+    v = node.cast(v, node.elementOf(operands[0]));
+  }
+  if (node.rank(operands[0]) < 2) return node.invalid("needs an input of rank 2 or more");
+  node.setOutput(0, node.op("batch_norm", operands, {{"epsilon", node.number("epsilon", 1e-5)}}));
+}
+
+void convertInstanceNorm(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  if (node.rank(x) < 3) return node.invalid("needs a spatial dimension");
+  node.setOutput(0, node.op("instance_norm", {x, node.input(1), node.input(2)}, {{"epsilon", node.number("epsilon", 1e-5)}}));
+}
+
+void convertLayerNorm(NodeContext& node) {
+  Value x = node.input(0), scale = node.input(1);
+  if (!x || !scale) return;
+  std::optional<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(x));
+  if (!axis) return;
+  double epsilon = node.number("epsilon", 1e-5);
+  llvm::SmallVector<Value> operands = {x, scale};
+  if (node.has(2)) operands.push_back(node.input(2));
+  node.setOutput(0, node.op("layer_norm", operands, {{"axis", *axis}, {"epsilon", epsilon}}));
+  if (!node.wants(1) && !node.wants(2)) return;
+  Ints axes = range(*axis, node.rank(x));
+  Value mean = meanOver(node, x, axes), centred = node.op("sub", {x, mean});
+  Value variance = meanOver(node, node.op("mul", {centred, centred}), axes);
+  node.setOutput(1, mean);
+  node.setOutput(2, node.op("rsqrt", node.op("add", {variance, node.scalarLike(x, epsilon)})));
+}
+
+void convertRmsNorm(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  std::optional<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(x));
+  if (!axis) return;
+  Value mean = meanOver(node, node.op("mul", {x, x}), range(*axis, node.rank(x)));
+  Value factor = node.op("rsqrt", node.op("add", {mean, node.scalarLike(x, node.number("epsilon", 1e-5))}));
+  node.setOutput(0, node.op("mul", {node.op("mul", {x, factor}), node.input(1)}));
+}
+
+void convertGroupNorm(NodeContext& node) {
+  Value x = node.input(0), scale = node.input(1), bias = node.input(2);
+  if (!x || !scale || !bias) return;
+  SymShape shape = ir::symShape(node.typeOf(x));
+  int64_t rank = node.rank(x), groups = node.integer("num_groups", 0);
+  if (rank < 3) return node.invalid("needs a spatial dimension");
+  if (shape[1].isFree()) return node.needsSize("dimension 1, the channels");
+  int64_t channels = shape[1].size;
+  if (groups < 1 || channels % groups) return node.invalid(strCat(channels, " channels in ", groups, " groups"));
+  auto sizes = NodeContext::dims(node.typeOf(x));
+  sizes[0] = DimExpr(1);
+  std::optional<DimExpr> all = NodeContext::product(sizes);
+  std::optional<DimExpr> length = all ? all->dividedBy(DimExpr(groups)) : std::nullopt;
+  if (!length) return node.needsSize("the spatial dimensions");
+  mlir::Type element = node.elementOf(x);
+  Value ones = node.expand(node.scalar(element, 1), llvm::ArrayRef<SymDim>{{groups}});
+  Value zeros = node.expand(node.scalar(element, 0), llvm::ArrayRef<SymDim>{{groups}});
+  Value grouped = node.reshape(x, llvm::ArrayRef<SymDim>{shape[0], {groups}, node.symDim(length)});
+  Value normal = node.reshape(node.op("instance_norm", {grouped, ones, zeros}, {{"epsilon", node.number("epsilon", 1e-5)}}), shape);
+  // Scale and bias: one a group before opset 21, one a channel since.
+  auto channelwise = [&](Value v) {
+    if (v && node.opset() < 21 && node.typeOf(v).getDimSize(0) == groups)
+      v = node.expand(node.reshape(v, {groups, 1}), llvm::ArrayRef<SymDim>{{groups}, {channels / groups}});
+    Ints target(rank - 1, 1);
+    target[0] = channels;
+    return node.reshape(v, target);
+  };
+  node.setOutput(0, node.op("add", {node.op("mul", {normal, channelwise(scale)}), channelwise(bias)}));
+}
+
+void convertMeanVariance(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  std::optional<Ints> axes = node.axes(node.integers("axes", {0, 2, 3}), node.rank(x));
+  if (!axes) return;
+  Value centred = node.op("sub", {x, meanOver(node, x, *axes)});
+  Value deviation = node.op("sqrt", meanOver(node, node.op("mul", {centred, centred}), *axes));
+  node.setOutput(0, node.op("div", {centred, node.op("add", {deviation, node.scalarLike(x, 1e-9)})}));
+}
+
+void convertLpNorm(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  std::optional<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(x));
+  int64_t p = node.integer("p", 2);
+  if (!axis) return;
+  if (p != 1 && p != 2) return node.invalid(strCat("p = ", p));
+  Value power = p == 1 ? node.op("abs", x) : node.op("mul", {x, x});
+  Value sum = node.op("reduce_sum", power, {{"axes", Ints{*axis}}, {"keepdims", true}});
+  node.setOutput(0, node.op("div", {x, p == 1 ? sum : node.op("sqrt", sum)}));
+}
+
+void convertLrn(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  int64_t size = node.integer("size", 0);
+  if (node.rank(x) != 4 || size < 1) return node.unsupported("other than rank 4 and a positive size");
+  SymShape shape = ir::symShape(node.typeOf(x));
+  auto sizes = NodeContext::dims(node.typeOf(x));
+  std::optional<DimExpr> plane = NodeContext::product({sizes[2], sizes[3]});
+  if (!plane) return node.needsSize("the spatial dimensions");
+  // The mean of squares over `size` channels is a pooling with the channels as height.
+  Value squares = node.reshape(node.op("mul", {x, x}), llvm::ArrayRef<SymDim>{shape[0], {1}, shape[1], node.symDim(plane)});
+  Ints pads = {(size - 1) / 2, 0, size / 2, 0};
+  Value mean = node.op("avg_pool2d", squares,
+                       {{"kernel", Ints{size, 1}}, {"strides", Ints{1, 1}}, {"dilations", Ints{1, 1}}, {"pads", pads}, {"count_include_pad", true}});
+  Value scaled = node.op("mul", {node.reshape(mean, shape), node.scalarLike(x, node.number("alpha", 1e-4))});
+  Value base = node.op("add", {scaled, node.scalarLike(x, node.number("bias", 1.0))});
+  node.setOutput(0, node.op("div", {x, node.op("pow", {base, node.scalarLike(x, node.number("beta", 0.75))})}));
+}
+
+constexpr OpRow kRows[] = {
+    {"BatchNormalization", 1, kNewestOpset, convertBatchNorm, "", "inference only"},
+    {"InstanceNormalization", 6, kNewestOpset, convertInstanceNorm},
+    {"LayerNormalization", 17, kNewestOpset, convertLayerNorm},
+    {"RMSNormalization", 23, kNewestOpset, convertRmsNorm},
+    {"GroupNormalization", 18, kNewestOpset, convertGroupNorm},
+    {"MeanVarianceNormalization", 9, kNewestOpset, convertMeanVariance},
+    {"LpNormalization", 1, kNewestOpset, convertLpNorm},
+    {"LRN", 1, kNewestOpset, convertLrn, "", "rank 4"},
+};
+
+}  // namespace
+
+llvm::ArrayRef<OpRow> normalizationRows() { return kRows; }
+
+}  // namespace hpu::importer

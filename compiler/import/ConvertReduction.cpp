@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX reductions, softmax and arg-max.
+#include "base/Format.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/OpTable.h"
+
+namespace hpu::importer {
+namespace {
+
+using base::strCat;
+using interp::Tensor;
+using ir::SymDim;
+using ir::SymShape;
+using mlir::ShapedType;
+
+/// The axes to reduce; `isNoop` when the node asks for none on purpose.
+std::optional<Ints> reduceAxes(NodeContext& node, Value x, bool& isNoop) {
+  bool ok;
+  isNoop = false;
+  std::optional<Ints> axes = node.attributeOrInput("axes", 1, ok);
+  if (!ok) return std::nullopt;
+  if (!axes || axes->empty()) {
+    isNoop = node.integer("noop_with_empty_axes", 0) != 0;
+    axes.emplace();
+    if (!isNoop)
+      for (int64_t d = 0; d < node.rank(x); ++d) axes->push_back(d);
+  }
+  return node.axes(*axes, node.rank(x));
+}
+
+Value reduce(NodeContext& node, llvm::StringRef mnemonic, Value x, const Ints& axes, bool keepdims) {
+  if (axes.empty()) return x;
+  return node.op(mnemonic, x, {{"axes", axes}, {"keepdims", keepdims}});
+}
+
+void convertReduce(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  bool isNoop, keepdims = node.integer("keepdims", 1);
+  std::optional<Ints> axes = reduceAxes(node, x, isNoop);
+  if (!axes) return;
+  if (node.elementOf(x).isInteger(1)) return node.unsupported("bool elements");
+  llvm::StringRef op = node.def().op;
+  Value result;
+  if (op == "ReduceL1") {
+    result = reduce(node, "reduce_sum", node.op("abs", x), *axes, keepdims);
+  } else if (op == "ReduceL2") {
+    result = node.op("sqrt", reduce(node, "reduce_sum", node.op("mul", {x, x}), *axes, keepdims));
+  } else if (op == "ReduceSumSquare") {
+    result = reduce(node, "reduce_sum", node.op("mul", {x, x}), *axes, keepdims);
+  } else if (op == "ReduceLogSum") {
+    result = node.op("log", reduce(node, "reduce_sum", x, *axes, keepdims));
+  } else if (op == "ReduceLogSumExp") {
+    // Around the maximum, so that exp does not overflow.
+    Value max = reduce(node, "reduce_max", x, *axes, true);
+    Value sum = reduce(node, "reduce_sum", node.op("exp", node.op("sub", {x, max})), *axes, keepdims);
+    Value shift = keepdims ? max : reduce(node, "reduce_max", x, *axes, false);
+    result = node.op("add", {node.op("log", sum), shift});
+  } else {
+    result = reduce(node, node.mnemonic(), x, *axes, keepdims);
+  }
+  if (result == x) return node.forward(0);
+  node.setOutput(0, result);
+}
+
+// ---- softmax -----------------------------------------------------------------------------------
+
+/// Applies `fn(value, axis)` along the node's axis: before opset 13 the dims from the axis on are one.
+template <typename Fn>
+void alongAxis(NodeContext& node, Fn fn) {
+  Value x = node.input(0);
+  if (!x) return;
+  if (!node.isFloat(x)) return node.invalid("needs float elements");
+  int64_t rank = node.rank(x);
+  std::optional<int64_t> axis = node.axis(node.integer("axis", node.opset() < 13 ? 1 : -1), rank);
+  if (!axis) return;
+  if (node.opset() >= 13 || *axis == rank - 1) return node.setOutput(0, fn(x, *axis));
+  SymShape shape = ir::symShape(node.typeOf(x));
+  auto sizes = NodeContext::dims(node.typeOf(x));
+  auto tail = NodeContext::product(llvm::ArrayRef(sizes).drop_front(*axis));
+  if (!tail) return node.needsSize("the dimensions that it flattens");
+  SymShape flat(shape.begin(), shape.begin() + *axis);
+  flat.push_back(node.symDim(tail));
+  node.setOutput(0, node.reshape(fn(node.reshape(x, flat), *axis), shape));
+}
+
+void convertSoftmax(NodeContext& node) {
+  alongAxis(node, [&](Value x, int64_t axis) { return node.op(node.mnemonic(), x, {{"axis", axis}}); });
+}
+
+/// 0, 1, ... n-1 along `axis` of a rank-`rank` tensor of ones elsewhere.
+Value counting(NodeContext& node, int64_t n, int64_t axis, int64_t rank) {
+  std::vector<int64_t> values(n);
+  for (int64_t i = 0; i < n; ++i) values[i] = i;
+  Shape shape(rank, 1);
+  shape[axis] = n;
+  return node.constantTensor(Tensor::of<int64_t>(ElementType::kI64, shape, values), "indices");
+}
+
+void convertHardmax(NodeContext& node) {
+  alongAxis(node, [&](Value x, int64_t axis) -> Value {
+    if (!x) return {};
+    int64_t size = node.typeOf(x).getDimSize(axis);
+    if (ShapedType::isDynamic(size)) return node.needsSize(strCat("dimension ", axis)), Value();
+    Value best = node.op("arg_max", x, {{"axis", axis}, {"keepdims", true}});
+    Value hit = node.op("equal", {counting(node, size, axis, node.rank(x)), best});
+    return node.cast(hit, node.elementOf(x));
+  });
+}
+
+// ---- arg-max -----------------------------------------------------------------------------------
+
+void convertArg(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  std::optional<int64_t> axis = node.axis(node.integer("axis", 0), node.rank(x));
+  if (!axis) return;
+  bool keepdims = node.integer("keepdims", 1), last = node.integer("select_last_index", 0);
+  int64_t size = node.typeOf(x).getDimSize(*axis);
+  if (node.def().op == "ArgMin") {
+    if (!node.isFloat(x) && node.elementOf(x).isUnsignedInteger()) return node.unsupported("unsigned elements");
+    x = node.op("neg", x);
+  }
+  if (last) {
+    // The last of equal ones is the first of the reversed dimension.
+    if (ShapedType::isDynamic(size)) return node.needsSize(strCat("dimension ", *axis));
+    if (!x) return;
+    Ints starts(node.rank(x), 0), sizes(node.typeOf(x).getShape()), steps(node.rank(x), 1);
+    starts[*axis] = size - 1;
+    steps[*axis] = -1;
+    x = node.op("slice", x, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}});
+  }
+  Value index = node.op("arg_max", x, {{"axis", *axis}, {"keepdims", keepdims}});
+  if (last) index = node.op("sub", {node.scalarLike(index, static_cast<double>(size - 1)), index});
+  node.setOutput(0, index);
+}
+
+void convertTopK(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  std::optional<double> k = node.opset() < 10 ? static_cast<double>(node.integer("k", 0)) : node.constantNumber(1);
+  std::optional<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(x));
+  if (!axis) return;
+  if (k != 1.0 || !node.integer("largest", 1)) return node.unsupported("other than the largest one (k = 1)");
+  if (node.wants(0)) node.setOutput(0, node.op("reduce_max", x, {{"axes", Ints{*axis}}, {"keepdims", true}}));
+  if (node.wants(1)) node.setOutput(1, node.op("arg_max", x, {{"axis", *axis}, {"keepdims", true}}));
+}
+
+constexpr OpRow kRows[] = {
+    {"ReduceSum", 1, kNewestOpset, convertReduce, "reduce_sum", "constant axes"},
+    {"ReduceMean", 1, kNewestOpset, convertReduce, "reduce_mean", "constant axes"},
+    {"ReduceMax", 1, kNewestOpset, convertReduce, "reduce_max", "constant axes"},
+    {"ReduceMin", 1, kNewestOpset, convertReduce, "reduce_min", "constant axes"},
+    {"ReduceProd", 1, kNewestOpset, convertReduce, "reduce_prod", "constant axes"},
+    {"ReduceL1", 1, kNewestOpset, convertReduce, "", "constant axes"},
+    {"ReduceL2", 1, kNewestOpset, convertReduce, "", "constant axes"},
+    {"ReduceSumSquare", 1, kNewestOpset, convertReduce, "", "constant axes"},
+    {"ReduceLogSum", 1, kNewestOpset, convertReduce, "", "constant axes"},
+    {"ReduceLogSumExp", 1, kNewestOpset, convertReduce, "", "constant axes"},
+    {"Softmax", 1, kNewestOpset, convertSoftmax, "softmax"},
+    {"LogSoftmax", 1, kNewestOpset, convertSoftmax, "log_softmax"},
+    {"Hardmax", 1, kNewestOpset, convertHardmax},
+    {"ArgMax", 1, kNewestOpset, convertArg},
+    {"ArgMin", 1, kNewestOpset, convertArg},
+    {"TopK", 1, kNewestOpset, convertTopK, "", "k = 1, the largest"},
+};
+
+}  // namespace
+
+llvm::ArrayRef<OpRow> reductionRows() { return kRows; }
+
+}  // namespace hpu::importer

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX constants, shape queries, and ops that only change a tensor's shape.
+#include <cmath>
+
+#include "base/Format.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/OpTable.h"
+#include "compiler/interp/Elements.h"
+
+namespace hpu::importer {
+namespace {
+
+using base::strCat;
+using interp::Tensor;
+using ir::DimExpr;
+using ir::SymDim;
+using ir::SymShape;
+using mlir::ShapedType;
+
+constexpr int64_t kMaxGenerated = 1 << 20;  // Elements of a constant that the importer writes out.
+
+void convertConstant(NodeContext& node) {
+  if (node.def().attributes.size() != 1) return node.invalid("needs exactly one value");
+  const NodeAttribute& value = node.def().attributes[0];
+  if (!value.problem.empty()) return node.unsupported(value.problem);
+  Shape vector = {static_cast<int64_t>(std::max(value.ints.size(), value.floats.size()))};
+  switch (value.kind) {
+    case NodeAttribute::Kind::kTensor:
+      return node.setOutput(0, Tensor::borrow(value.tensor.type, value.tensor.data, value.tensor.owner));
+    case NodeAttribute::Kind::kInt: return node.setOutput(0, Tensor::of<int64_t>(ElementType::kI64, {}, {value.i}));
+    case NodeAttribute::Kind::kFloat:
+      return node.setOutput(0, Tensor::of<float>(ElementType::kF32, {}, {static_cast<float>(value.f)}));
+    case NodeAttribute::Kind::kInts: return node.setOutput(0, Tensor::of<int64_t>(ElementType::kI64, vector, value.ints));
+    case NodeAttribute::Kind::kFloats: {
+      std::vector<float> floats(value.floats.begin(), value.floats.end());
+      return node.setOutput(0, Tensor::of<float>(ElementType::kF32, vector, floats));
+    }
+    default: return node.unsupported(strCat("the attribute '", value.name, "' (strings and sparse tensors)"));
+  }
+}
+
+void convertConstantOfShape(NodeContext& node) {
+  Tensor value = Tensor::of<float>(ElementType::kF32, {}, {0.0f});
+  if (const NodeAttribute* attribute = node.find("value")) {
+    if (!attribute->problem.empty()) return node.unsupported(attribute->problem);
+    if (attribute->kind != NodeAttribute::Kind::kTensor || numElements(attribute->tensor.type.shape) != 1)
+      return node.invalid("'value' must be a tensor of one element");
+    value = Tensor::copyOf({attribute->tensor.type.element, {}}, attribute->tensor.data);
+  }
+  std::optional<ShapeElements> sizes = node.elements(0);
+  if (!sizes) return node.unsupported("a shape that is not known at import");
+  SymShape shape;
+  for (const auto& size : sizes->values) {
+    if (!size) return node.needsSize("its shape depends on a free dimension");
+    if (size->isConstant() && *size->constant() < 0) return node.invalid("a negative size");
+    shape.push_back(node.symDim(size));
+  }
+  node.setOutput(0, node.expand(node.constantTensor(value), shape));
+}
+
+void convertShape(NodeContext& node) {
+  RankedTensorType type = node.inputType(0);
+  if (!type) return node.invalid("input 0 has no type");
+  int64_t rank = type.getRank();
+  auto clamp = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + rank : v, 0, rank); };
+  int64_t begin = clamp(node.integer("start", 0)), end = clamp(node.integer("end", rank));
+  std::vector<std::optional<DimExpr>> sizes = NodeContext::dims(type);
+  ShapeElements result;
+  for (int64_t i = begin; i < end; ++i) result.values.push_back(sizes[i]);
+  node.setOutput(0, std::move(result));
+}
+
+void convertSize(NodeContext& node) {
+  RankedTensorType type = node.inputType(0);
+  if (!type) return node.invalid("input 0 has no type");
+  ShapeElements result;
+  result.isScalar = true;
+  result.values.push_back(NodeContext::product(NodeContext::dims(type)));
+  node.setOutput(0, std::move(result));
+}
+
+void convertRange(NodeContext& node) {
+  for (size_t i = 0; i < 3; ++i) {
+    if (node.constantNumber(i)) continue;
+    if (node.isSymbolic(i)) return node.needsSize("its length depends on a free dimension");
+    return node.unsupported("limits that are not known at import");
+  }
+  ElementType element = node.constant(0)->element();
+  double start = *node.constantNumber(0), limit = *node.constantNumber(1), delta = *node.constantNumber(2);
+  if (delta == 0) return node.invalid("a step of zero");
+  double length = std::max(0.0, std::ceil((limit - start) / delta));
+  if (length > kMaxGenerated) return node.unsupported(strCat("more than ", kMaxGenerated, " elements"));
+  std::vector<double> values(static_cast<size_t>(length));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<double>(i) * delta;
+  Tensor result = Tensor::zeros({element, {static_cast<int64_t>(values.size())}});
+  interp::storeElements(element, result.writable(), 0, values.data(), values.size());
+  node.setOutput(0, result);
+}
+
+void convertEyeLike(NodeContext& node) {
+  RankedTensorType type = node.inputType(0);
+  if (!type || type.getRank() != 2) return node.invalid("needs a rank-2 input");
+  if (!type.hasStaticShape()) return node.needsSize("the shape of its input");
+  ElementType element = ir::elementType(type.getElementType());
+  if (node.hasAttribute("dtype")) element = elementOfOnnxType(static_cast<int32_t>(node.integer("dtype", 0)));
+  if (element == ElementType::kInvalid) return node.unsupported("its data type");
+  int64_t rows = type.getDimSize(0), columns = type.getDimSize(1), k = node.integer("k", 0);
+  if (type.getNumElements() > kMaxGenerated) return node.unsupported(strCat("more than ", kMaxGenerated, " elements"));
+  Tensor eye = Tensor::zeros({element, {rows, columns}});
+  double one = 1;
+  for (int64_t r = 0; r < rows; ++r)
+    if (r + k >= 0 && r + k < columns) interp::storeElements(element, eye.writable(), r * columns + r + k, &one, 1);
+  node.setOutput(0, eye);
+}
+
+void convertTrilu(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  RankedTensorType type = node.typeOf(x);
+  if (type.getRank() < 2) return node.invalid("needs rank 2 or more");
+  int64_t rows = type.getDimSize(type.getRank() - 2), columns = type.getDimSize(type.getRank() - 1), k = 0;
+  if (ShapedType::isDynamic(rows) || ShapedType::isDynamic(columns))
+    return node.needsSize("the last two dimensions of its input");
+  if (node.has(1)) {
+    std::optional<double> offset = node.constantNumber(1);
+    if (!offset) return node.unsupported("a diagonal that is not constant");
+    k = static_cast<int64_t>(*offset);
+  }
+  bool upper = node.integer("upper", 1);
+  if (rows * columns > 16 * kMaxGenerated) return node.unsupported("a matrix of more than 16 M elements");
+  Tensor mask = Tensor::zeros({ElementType::kBool, {rows, columns}});
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) mask.writable()[r * columns + c] = upper ? c - r >= k : c - r <= k;
+  node.setOutput(0, node.op("where", {node.constantTensor(mask, "mask"), x, node.scalarLike(x, 0)}));
+}
+
+void convertOneHot(NodeContext& node) {
+  Value indices = node.input(0), values = node.input(2);
+  std::optional<double> depth = node.constantNumber(1);
+  if (!depth) return node.unsupported("a depth that is not constant");
+  if (!indices || !values) return;
+  int64_t size = static_cast<int64_t>(*depth), rank = node.rank(indices) + 1;
+  if (size < 1 || size > kMaxGenerated) return node.invalid(strCat("a depth of ", size));
+  std::optional<int64_t> axis = node.axis(node.integer("axis", -1), rank);
+  if (!axis) return;
+  mlir::Type i64 = node.builder().getI64Type();
+  indices = node.cast(indices, i64);
+  Value wrapped = node.op("add", {indices, node.scalar(i64, static_cast<double>(size))});
+  indices = node.op("where", {node.op("less", {indices, node.scalar(i64, 0)}), wrapped, indices});
+  SymShape shape = ir::symShape(node.typeOf(indices));
+  shape.insert(shape.begin() + *axis, SymDim{1});
+  std::vector<int64_t> count(size);
+  for (int64_t i = 0; i < size; ++i) count[i] = i;
+  Shape countShape(rank, 1);
+  countShape[*axis] = size;
+  Value classes = node.constantTensor(Tensor::of<int64_t>(ElementType::kI64, countShape, count), "classes");
+  Value hit = node.op("equal", {node.reshape(indices, shape), classes});
+  Ints scalar;
+  Value off = node.reshape(node.sliceDim(values, 0, 0, 1), scalar), on = node.reshape(node.sliceDim(values, 0, 1, 2), scalar);
+  node.setOutput(0, node.op("where", {hit, on, off}));
+}
+
+// ---- shape changes -----------------------------------------------------------------------------
+
+/// The sizes that Reshape asks for. `target` may hold one -1 and, unless allowZero, zeros that copy.
+std::optional<SymShape> reshapeTarget(NodeContext& node, RankedTensorType type, const ShapeElements& target, bool allowZero) {
+  std::vector<std::optional<DimExpr>> in = NodeContext::dims(type), rest = in, fixed;
+  SymShape inShape = ir::symShape(type), out;
+  int64_t inferred = -1;
+  for (size_t i = 0; i < target.values.size(); ++i) {
+    const std::optional<DimExpr>& size = target.values[i];
+    if (!size) return node.needsSize(strCat("size ", i, " of the new shape depends on a free dimension")), std::nullopt;
+    std::optional<int64_t> constant = size->constant();
+    if (constant == 0 && !allowZero) {
+      if (i >= in.size()) return node.invalid(strCat("size 0 at ", i, " copies a dimension that is not there")), std::nullopt;
+      out.push_back(inShape[i]);
+      rest[i] = DimExpr(1);  // Cancels, also when anonymous.
+      continue;
+    }
+    if (constant == -1) {
+      if (inferred >= 0) return node.invalid("more than one -1 in the new shape"), std::nullopt;
+      inferred = i;
+      out.push_back({1});
+      continue;
+    }
+    if (constant && *constant < 0) return node.invalid(strCat("a size of ", *constant)), std::nullopt;
+    out.push_back(node.symDim(size));
+    fixed.push_back(size);
+  }
+  if (inferred < 0) return out;
+  std::optional<DimExpr> all = NodeContext::product(rest), known = NodeContext::product(fixed);
+  if (!all || !known) {
+    out[inferred] = {ShapedType::kDynamic};
+    return out;
+  }
+  std::optional<DimExpr> size = *known == DimExpr(0) ? std::nullopt : all->dividedBy(*known);
+  if (!size && all->isConstant() && known->isConstant())
+    return node.invalid(strCat("cannot reshape ", ir::typeToString(type), ": ", all->text(), " elements do not divide by ",
+                               known->text())), std::nullopt;
+  if (!size) return node.needsSize(strCat("the -1 in the new shape is (", all->text(), ") / (", known->text(), ")")), std::nullopt;
+  out[inferred] = node.symDim(size);
+  return out;
+}
+
+void convertReshape(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  ShapeElements target;
+  if (node.opset() < 5) {
+    for (int64_t size : node.integers("shape")) target.values.emplace_back(DimExpr(size));
+  } else {
+    std::optional<ShapeElements> elements = node.elements(1);
+    if (!elements) return node.unsupported("a shape that is not known at import");
+    target = *elements;
+  }
+  std::optional<SymShape> shape = reshapeTarget(node, node.typeOf(x), target, node.integer("allowzero", 0) != 0);
+  if (shape) node.setOutput(0, node.reshape(x, *shape));
+}
+
+void convertFlatten(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  int64_t rank = node.rank(x), axis = node.integer("axis", 1);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis > rank) return node.invalid(strCat("axis ", axis, " is outside of rank ", rank));
+  auto sizes = NodeContext::dims(node.typeOf(x));
+  llvm::ArrayRef<std::optional<DimExpr>> all(sizes);
+  SymShape whole = ir::symShape(node.typeOf(x));
+  // A single dimension stays what it is, also when anonymous.
+  SymDim left = axis == 1 ? whole[0] : node.symDim(NodeContext::product(all.take_front(axis)));
+  SymDim right = rank - axis == 1 ? whole.back() : node.symDim(NodeContext::product(all.drop_front(axis)));
+  node.setOutput(0, node.reshape(x, llvm::ArrayRef<SymDim>{left, right}));
+}
+
+void convertSqueeze(NodeContext& node) {
+  Value x = node.input(0);
+  bool ok;
+  std::optional<Ints> axes = node.attributeOrInput("axes", 1, ok);
+  if (!x || !ok) return;
+  SymShape shape = ir::symShape(node.typeOf(x)), out;
+  if (axes) {
+    axes = node.axes(*axes, shape.size());
+    if (!axes) return;
+  }
+  for (size_t d = 0; d < shape.size(); ++d) {
+    bool isOne = !shape[d].isFree() && shape[d].size == 1;
+    bool drop = axes ? llvm::is_contained(*axes, static_cast<int64_t>(d)) : isOne;
+    if (!axes && shape[d].isFree()) return node.needsSize(strCat("dimension ", d, " may or may not be 1"));
+    if (drop && !isOne && !shape[d].isFree()) return node.invalid(strCat("dimension ", d, " of ", ir::typeToString(node.typeOf(x)), " is not 1"));
+    if (!drop) out.push_back(shape[d]);
+  }
+  node.setOutput(0, node.reshape(x, out));
+}
+
+void convertUnsqueeze(NodeContext& node) {
+  Value x = node.input(0);
+  bool ok;
+  std::optional<Ints> axes = node.attributeOrInput("axes", 1, ok);
+  if (!x || !ok) return;
+  if (!axes) return node.invalid("the axes are missing");
+  SymShape shape = ir::symShape(node.typeOf(x)), out;
+  axes = node.axes(*axes, shape.size() + axes->size());
+  if (!axes) return;
+  size_t next = 0;
+  for (size_t d = 0; d < shape.size() + axes->size(); ++d)
+    out.push_back(llvm::is_contained(*axes, static_cast<int64_t>(d)) ? SymDim{1} : shape[next++]);
+  node.setOutput(0, node.reshape(x, out));
+}
+
+void convertExpand(NodeContext& node) {
+  Value x = node.input(0);
+  if (!x) return;
+  std::optional<ShapeElements> target = node.elements(1);
+  if (!target) return node.unsupported("a shape that is not known at import");
+  SymShape shape;
+  for (const auto& size : target->values) {
+    if (!size) return node.needsSize("its shape depends on a free dimension");
+    if (size->isConstant() && *size->constant() < 0) return node.invalid(strCat("a size of ", *size->constant()));
+    shape.push_back(node.symDim(size));
+  }
+  std::optional<SymShape> joined = ir::broadcastShapes(ir::symShape(node.typeOf(x)), shape);
+  if (!joined) return node.invalid(strCat("cannot expand ", ir::typeToString(node.typeOf(x)), " to the shape of input 1"));
+  node.setOutput(0, node.expand(x, *joined));
+}
+
+void convertTile(NodeContext& node) {
+  Value x = node.input(0);
+  std::optional<Ints> repeats = node.constantInts(1);
+  if (!repeats) return node.isSymbolic(1) ? node.needsSize("its repeats depend on a free dimension")
+                                          : node.unsupported("repeats that are not known at import");
+  if (!x) return;
+  if (node.opset() < 6) return node.unsupported("the form of before opset 6");
+  SymShape shape = ir::symShape(node.typeOf(x)), split, repeated, out;
+  if (repeats->size() != shape.size()) return node.invalid("needs one repeat for each dimension");
+  auto sizes = NodeContext::dims(node.typeOf(x));
+  for (size_t d = 0; d < shape.size(); ++d) {
+    int64_t times = (*repeats)[d];
+    if (times < 0) return node.invalid(strCat("repeats dimension ", d, " ", times, " times"));
+    if (times != 1) {
+      split.push_back({1});
+      repeated.push_back({times});
+    }
+    split.push_back(shape[d]);
+    repeated.push_back(shape[d]);
+    out.push_back(times == 1 ? shape[d] : sizes[d] ? node.symDim(sizes[d]->times(DimExpr(times))) : SymDim{ShapedType::kDynamic});
+  }
+  node.setOutput(0, node.reshape(node.expand(node.reshape(x, split), repeated), out));
+}
+
+constexpr OpRow kRows[] = {
+    {"Constant", 1, kNewestOpset, convertConstant, "", "no strings, no sparse tensors"},
+    {"ConstantOfShape", 9, kNewestOpset, convertConstantOfShape},
+    {"Shape", 1, kNewestOpset, convertShape},
+    {"Size", 1, kNewestOpset, convertSize},
+    {"Range", 11, kNewestOpset, convertRange, "", "constant limits"},
+    {"EyeLike", 9, kNewestOpset, convertEyeLike},
+    {"Trilu", 14, kNewestOpset, convertTrilu},
+    {"OneHot", 9, kNewestOpset, convertOneHot, "", "constant depth"},
+    {"Reshape", 1, kNewestOpset, convertReshape, "", "the shape follows from other shapes"},
+    {"Flatten", 1, kNewestOpset, convertFlatten},
+    {"Squeeze", 1, kNewestOpset, convertSqueeze, "", "constant axes"},
+    {"Unsqueeze", 1, kNewestOpset, convertUnsqueeze, "", "constant axes"},
+    {"Expand", 8, kNewestOpset, convertExpand, "", "the shape follows from other shapes"},
+    {"Tile", 6, kNewestOpset, convertTile, "", "constant repeats"},
+};
+
+}  // namespace
+
+llvm::ArrayRef<OpRow> shapeRows() { return kRows; }
+
+}  // namespace hpu::importer

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is inside of an hpu::Graph: a context and a module with one function `main`; internal.
+// The one thing to know: the module is valid at any time (its return grows with every output), but the
+// context is single-threaded: hold `mutex` to read the module, and copy it out to work on it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "compiler/import/Importer.h"
+#include "hpu/graph.h"
+#include "llvm/ADT/DenseSet.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/MLIRContext.h"
+
+namespace hpu {
+
+struct Graph::Impl {
+  std::unique_ptr<mlir::MLIRContext> context;
+  importer::OwningModule module;
+  /// Handles that input(), constant() and op() gave out.
+  llvm::DenseSet<const void*> handles;
+  mutable std::mutex mutex;
+
+  mlir::func::FuncOp main() const { return module->lookupSymbol<mlir::func::FuncOp>("main"); }
+};
+
+struct GraphAccess {
+  /// A graph around an imported module. `module` must be of `context`.
+  static Graph make(std::unique_ptr<mlir::MLIRContext> context, importer::OwningModule module);
+  static Graph::Impl& impl(const Graph& graph) { return graph.impl(); }
+};
+
+namespace importer {
+/// A context for one graph: single-threaded, with the dialects of imported modules.
+std::unique_ptr<mlir::MLIRContext> makeContext();
+}  // namespace importer
+
+}  // namespace hpu

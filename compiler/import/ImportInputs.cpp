@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs of an ONNX model: declared types, and the sizes that the options give to free dimensions.
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/OnnxImporter.h"
+#include "compiler/support/CreateOp.h"
+
+namespace hpu::importer {
+
+using namespace mlir;
+using base::strCat;
+using ir::DimExpr;
+
+namespace {
+
+/// The name of a free dimension: as declared, or "x_dim0" for the anonymous first one of x.
+std::string freeName(const ValueInfo& info, size_t dim) {
+  return info.shape[dim].symbol.empty() ? strCat(info.name, "_dim", dim) : info.shape[dim].symbol;
+}
+
+std::string describe(const ValueInfo& info) {
+  std::string text;
+  for (size_t i = 0; i < info.shape.size(); ++i)
+    text += (i ? "x" : "") + (info.shape[i].size != kDynamic ? std::to_string(info.shape[i].size) : freeName(info, i));
+  return text.empty() ? "scalar" : text;
+}
+
+template <typename Range, typename Name>
+std::string listNames(const Range& range, Name name) {
+  std::string text;
+  for (const auto& item : range) text += (text.empty() ? "" : ", ") + name(item);
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+std::vector<const ValueInfo*> OnnxImporter::realInputs() const {
+  std::set<std::string> initializers;
+  for (const TensorData& data : model_.graph.initializers) initializers.insert(data.name);
+  std::vector<const ValueInfo*> inputs;
+  for (const ValueInfo& input : model_.graph.inputs)
+    if (!initializers.count(input.name)) inputs.push_back(&input);
+  return inputs;
+}
+
+Status OnnxImporter::bindOptions() {
+  std::vector<const ValueInfo*> inputs = realInputs();
+  std::set<std::string> declared;
+  for (const ValueInfo* input : inputs)
+    for (size_t i = 0; i < input->shape.size(); ++i) {
+      if (input->shape[i].size != kDynamic) continue;
+      std::string name = freeName(*input, i);
+      declared.insert(name);
+      for (const std::string& part : DimExpr::parse(name).symbols()) declared.insert(part);
+    }
+  auto bind = [&](const std::string& name, int64_t size, const std::string& from) -> Status {
+    if (size < 1) return invalidArgument(strCat("'", model_.path, "': ", from, " gives '", name, "' the size ", size));
+    auto [slot, isNew] = bindings_.try_emplace(name, size);
+    if (!isNew && slot->second != size)
+      return invalidArgument(strCat("'", model_.path, "': ", from, " gives the free dimension '", name, "' the size ", size,
+                                    ", another option ", slot->second));
+    return okStatus();
+  };
+  for (const auto& [name, size] : options_.dims) {
+    if (!declared.count(name))
+      return invalidArgument(strCat("'", model_.path, "': --dim ", name, "=", size, ": no free dimension has this name (there ",
+                                    "are: ", listNames(declared, [](const std::string& n) { return n; }), ")"));
+    HPU_RETURN_IF_ERROR(bind(name, size, strCat("--dim ", name)));
+  }
+  for (const auto& [name, shape] : options_.shapes) {
+    auto input = llvm::find_if(inputs, [&](const ValueInfo* info) { return info->name == name; });
+    std::string option = strCat("--shape ", name, "=", shapeToString(shape));
+    if (input == inputs.end())
+      return invalidArgument(strCat("'", model_.path, "': ", option, ": no input has this name (there are: ",
+                                    listNames(inputs, [](const ValueInfo* info) { return info->name; }), ")"));
+    const ValueInfo& info = **input;
+    if (!info.hasShape) continue;  // The option is all that is known.
+    if (info.shape.size() != shape.size())
+      return invalidArgument(strCat("'", model_.path, "': ", option, ": the model declares ", describe(info)));
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i] == kDynamic) continue;
+      if (info.shape[i].size == kDynamic) {
+        HPU_RETURN_IF_ERROR(bind(freeName(info, i), shape[i], option));
+      } else if (info.shape[i].size != shape[i]) {
+        return invalidArgument(strCat("'", model_.path, "': ", option, ": the model fixes it to ", describe(info)));
+      }
+    }
+  }
+  return okStatus();
+}
+
+StatusOr<RankedTensorType> OnnxImporter::inputType(const ValueInfo& info) {
+  auto problem = [&](const std::string& reason, StatusCode code = StatusCode::kInvalidArgument) {
+    return Status(code, strCat("'", model_.path, "': the input '", info.name, "' ", reason));
+  };
+  if (!info.isTensor) return problem("is not a tensor (sequences, maps and optionals are not supported)", StatusCode::kUnimplemented);
+  ElementType element = elementOfOnnxType(info.dataType);
+  if (info.dataType == 0) return problem("has no data type; export the model again");
+  if (element == ElementType::kInvalid)
+    return problem("has data type " + onnxTypeName(info.dataType) + ", which is not supported", StatusCode::kUnimplemented);
+  ir::SymShape shape;
+  if (!info.hasShape) {
+    auto given = options_.shapes.find(info.name);
+    if (given == options_.shapes.end()) return problem(strCat("has no shape; give it with --shape ", info.name, "=SIZES"));
+    for (int64_t size : given->second) {
+      if (size < 1) return problem("needs definite sizes in --shape");
+      shape.push_back({size});
+    }
+    return ir::tensorType(shape, ir::mlirElementType(&context_, element));
+  }
+  for (size_t i = 0; i < info.shape.size(); ++i) {
+    if (info.shape[i].size != kDynamic) {
+      shape.push_back({info.shape[i].size});
+      continue;
+    }
+    std::string name = freeName(info, i);
+    if (auto bound = bindings_.find(name); bound != bindings_.end()) {
+      shape.push_back({bound->second});
+      continue;
+    }
+    std::optional<DimExpr> size = DimExpr::parse(name).substitute(bindings_);
+    if (!size) return problem(strCat("has a dimension '", name, "' that overflows"));
+    if (std::optional<int64_t> constant = size->constant()) {
+      if (*constant < 1) return problem(strCat("has a dimension '", name, "' of ", *constant));
+      shape.push_back({*constant});
+      continue;
+    }
+    for (const std::string& part : size->symbols()) freeNames_.insert(part);
+    shape.push_back({ShapedType::kDynamic, builder_.getStringAttr(size->text())});
+  }
+  return ir::tensorType(shape, ir::mlirElementType(&context_, element));
+}
+
+Status OnnxImporter::addInputs() {
+  Block& block = function_.getBody().front();
+  SmallVector<Type> types;
+  std::vector<const ValueInfo*> inputs = realInputs();
+  for (const ValueInfo* info : inputs) {
+    HPU_ASSIGN(RankedTensorType type, inputType(*info));
+    types.push_back(type);
+    ImportedValue& value = values_[info->name];
+    value.name = info->name;
+    value.value = block.addArgument(type, ir::nodeLocation(&context_, info->name, "Input"));
+  }
+  function_.setType(builder_.getFunctionType(types, {}));
+  for (auto [i, info] : llvm::enumerate(inputs)) function_.setArgAttr(i, "hpu.name", builder_.getStringAttr(info->name));
+  return okStatus();
+}
+
+}  // namespace hpu::importer

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the importer knows of a value, and what can be wrong with a node; internal.
+// The one thing to know: a value is a tensor of the module, or constant elements, or the elements of a
+// shape computation that may name free dimensions; it becomes an op of the module only when it must.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/interp/Tensor.h"
+#include "compiler/support/DimExpr.h"
+#include "llvm/ADT/StringMap.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Value.h"
+
+namespace hpu::importer {
+
+/// An integer tensor of rank 0 or 1 whose elements are sizes; an element without a value is not known.
+struct ShapeElements {
+  ElementType element = ElementType::kI64;
+  bool isScalar = false;
+  std::vector<std::optional<ir::DimExpr>> values;
+};
+
+struct ImportedValue {
+  mlir::Value value;                     ///< Null until the value is needed in the module.
+  std::optional<interp::Tensor> constant;
+  std::optional<ShapeElements> elements;  ///< Only when `constant` is not known.
+  std::string name;                      ///< In the model; names the constant op.
+  bool poisoned = false;                 ///< Comes from a node that could not be imported.
+};
+
+/// A node that could not be imported, or another fault of the graph.
+struct Issue {
+  enum class Kind { kUnsupported, kInvalid, kFreeDimension };
+  Kind kind = Kind::kInvalid;
+  std::string node, op;   ///< Empty for faults of the whole graph.
+  std::string details;    ///< "opset 13, f32".
+  std::string reason;
+};
+
+}  // namespace hpu::importer

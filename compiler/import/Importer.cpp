@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/Importer.h"
+
+#include "base/Format.h"
+#include "base/MappedFile.h"
+#include "base/StatusMacros.h"
+#include "compiler/dialect/hpu/HpuDialect.h"
+#include "compiler/import/OnnxImporter.h"
+#include "compiler/import/OnnxReader.h"
+#include "compiler/support/DiagnosticCapture.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+
+namespace hpu::importer {
+
+using namespace mlir;
+using base::strCat;
+
+void registerDialects(MLIRContext& context) { context.loadDialect<ir::HpuDialect, func::FuncDialect>(); }
+
+StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string& path, const ImportOptions& options,
+                                        std::vector<UnsupportedNode>* unsupported) {
+  registerDialects(context);
+  HPU_ASSIGN(OnnxModel model, readOnnxModel(path));
+  OnnxImporter importer(context, std::move(model), options);
+  StatusOr<OwningModule> module = importer.run();
+  if (unsupported) {
+    for (const Issue& issue : importer.issues())
+      if (issue.kind == Issue::Kind::kUnsupported)
+        unsupported->push_back({issue.op, issue.node, issue.reason + (issue.details.empty() ? "" : " (" + issue.details + ")")});
+  }
+  if (!module.ok()) return module.status();
+  ir::DiagnosticCapture capture(&context);
+  if (failed(verify(module->get())))
+    return capture.status(StatusCode::kInternal, strCat("'", path, "': the importer made an invalid module"));
+  return module;
+}
+
+StatusOr<bool> isMlirFile(const std::string& path) {
+  HPU_ASSIGN(std::shared_ptr<const base::MappedFile> file, base::MappedFile::open(path));
+  llvm::StringRef text(reinterpret_cast<const char*>(file->data()), std::min<size_t>(file->size(), 4096));
+  if (text.starts_with("ML\xefR")) return true;
+  // The first word that is not in a comment.
+  while (true) {
+    text = text.ltrim();
+    if (!text.starts_with("//")) break;
+    text = text.drop_until([](char c) { return c == '\n'; });
+  }
+  for (llvm::StringRef word : {"module", "func.func", "\"builtin.module\"", "#", "builtin.module"})
+    if (text.starts_with(word)) return true;
+  return false;
+}
+
+namespace {
+
+/// The dialect that the parser or we do not take, from a parse error; empty if it is another error.
+std::string foreignDialect(llvm::StringRef message) {
+  size_t at = message.find("Dialect `");
+  if (at == llvm::StringRef::npos) return {};
+  return message.drop_front(at + 9).take_until([](char c) { return c == '\''; }).str();
+}
+
+Status checkModule(ModuleOp module, const std::string& path) {
+  func::FuncOp main;
+  for (Operation& op : *module.getBody()) {
+    auto function = dyn_cast<func::FuncOp>(op);
+    if (!function) return invalidArgument(strCat("'", path, "': only functions may be at the top level, not '", op.getName().getStringRef().str(), "'"));
+    if (function.getName() == "main") main = function;
+  }
+  if (!main || main.isExternal() || !main.getBody().hasOneBlock())
+    return invalidArgument(strCat("'", path, "': needs a function @main with one block"));
+  Builder builder(module.getContext());
+  auto name = [&](llvm::StringRef prefix, unsigned i) { return builder.getStringAttr(prefix + llvm::Twine(i)); };
+  for (auto [i, type] : llvm::enumerate(main.getArgumentTypes())) {
+    if (!isa<RankedTensorType>(type)) return invalidArgument(strCat("'", path, "': argument ", i, " of @main is no ranked tensor"));
+    if (!main.getArgAttr(i, "hpu.name")) main.setArgAttr(i, "hpu.name", name("input", i));
+  }
+  for (auto [i, type] : llvm::enumerate(main.getResultTypes())) {
+    if (!isa<RankedTensorType>(type)) return invalidArgument(strCat("'", path, "': result ", i, " of @main is no ranked tensor"));
+    if (!main.getResultAttr(i, "hpu.name")) main.setResultAttr(i, "hpu.name", name("output", i));
+  }
+  return okStatus();
+}
+
+}  // namespace
+
+StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string& path) {
+  registerDialects(context);
+  HPU_RETURN_IF_ERROR(base::MappedFile::open(path).status());
+  ir::DiagnosticCapture capture(&context);
+  OwningModule module = parseSourceFile<ModuleOp>(path, &context);
+  if (!module) {
+    std::string message = capture.message(), dialect = foreignDialect(message);
+    if (!dialect.empty())
+      return unimplemented(strCat("'", path, "': uses the '", dialect, "' dialect; OpenHPU reads MLIR in the hpu dialect only: "
+                                  "export the model to ONNX instead"));
+    return invalidArgument(strCat("'", path, "': not a valid module: ", message));
+  }
+  HPU_RETURN_IF_ERROR(checkModule(*module, path));
+  return module;
+}
+
+std::string coverageDocument() {
+  std::string text =
+      "# ONNX operators\n\n"
+      "Generated from the importer's table (`compiler/import/OpTable.h`); `hpu-compile --list-ops` prints the same list.\n"
+      "Nodes whose operands are known at import are evaluated there, so shape arithmetic costs nothing at run time.\n\n";
+  std::vector<const OpRow*> rows = allRows();
+  text += strCat(rows.size(), " operators of the default domain import, up to opset ", kNewestOpset,
+                 "; every other one is reported by name before compilation starts.\n\n"
+                 "| operator | opsets | limits |\n|---|---|---|\n");
+  for (const OpRow* row : rows) text += strCat("| ", row->op, " | ", row->minOpset, "–", row->maxOpset, " | ", row->limits, " |\n");
+  text += "\n`If` imports when its condition is known at import: the branch that is taken is inlined.\n";
+  return text;
+}
+
+}  // namespace hpu::importer
+
+namespace hpu {
+
+std::vector<std::string> supportedOnnxOps() {
+  std::vector<std::string> ops;
+  for (const importer::OpRow* row : importer::allRows())
+    ops.push_back(base::strCat(row->op, " (opset ", row->minOpset, "..", row->maxOpset, ")"));
+  return ops;
+}
+
+}  // namespace hpu

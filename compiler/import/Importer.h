@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two doors of the compiler: ONNX files and MLIR in the hpu dialect, both to a module.
+// The one thing to know: everything that a model needs and we lack is in one Status, a line for each node,
+// before anything else happens.
+//
+//   MLIRContext context;  importer::registerDialects(context);
+//   HPU_ASSIGN(auto module, importer::importOnnxModule(context, "model.onnx", {}));
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hpu/compiler.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace hpu::importer {
+
+struct ImportOptions {
+  std::map<std::string, Shape> shapes;   ///< Sizes by input name; kDynamic keeps a dimension as it is.
+  std::map<std::string, int64_t> dims;   ///< Sizes by the name of a free dimension.
+};
+
+using OwningModule = mlir::OwningOpRef<mlir::ModuleOp>;
+
+/// Loads the dialects that modules of the importer use.
+void registerDialects(mlir::MLIRContext& context);
+
+/// The module has one function `main`; its arguments and results carry `hpu.name`. Every op has the name
+/// and op of its node as location: `loc(fused<"Conv">["conv1"])`. Errors: kUnimplemented (unsupported nodes,
+/// also listed in `unsupported`), kInvalidArgument (a broken graph, options that do not fit), and those
+/// of readOnnxModel.
+StatusOr<OwningModule> importOnnxModule(mlir::MLIRContext& context, const std::string& path, const ImportOptions& options,
+                                        std::vector<UnsupportedNode>* unsupported = nullptr);
+
+/// Text or bytecode in the hpu dialect.
+StatusOr<OwningModule> importMlirModule(mlir::MLIRContext& context, const std::string& path);
+
+/// Whether the file's first bytes are those of MLIR text or bytecode. Errors: those of opening it.
+StatusOr<bool> isMlirFile(const std::string& path);
+
+/// docs/onnx-coverage.md, from the op table.
+std::string coverageDocument();
+
+}  // namespace hpu::importer

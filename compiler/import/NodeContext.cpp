@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/NodeContext.h"
+
+#include "base/Format.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/interp/ConstantData.h"
+#include "compiler/interp/Elements.h"
+#include "compiler/support/CreateOp.h"
+#include "compiler/support/DiagnosticCapture.h"
+
+namespace hpu::importer {
+
+using namespace mlir;
+using base::strCat;
+using ir::DimExpr;
+using ir::SymDim;
+
+Attribute AttributeValue::build(Builder& builder) const {
+  switch (kind_) {
+    case Kind::kBool: return builder.getBoolAttr(integer_);
+    case Kind::kInt: return builder.getI64IntegerAttr(integer_);
+    case Kind::kFloat: return builder.getF64FloatAttr(number_);
+    case Kind::kInts: return builder.getDenseI64ArrayAttr(integers_);
+    case Kind::kFloats: return builder.getDenseF64ArrayAttr(numbers_);
+    case Kind::kAttribute: return attribute_;
+  }
+  return {};
+}
+
+NodeContext::NodeContext(OpBuilder& builder, const NodeDef& node, int64_t opset, std::vector<ImportedValue*> inputs,
+                         std::vector<bool> wanted, bool folding)
+    : builder_(builder),
+      node_(node),
+      opset_(opset),
+      inputs_(std::move(inputs)),
+      wanted_(std::move(wanted)),
+      outputs_(node.outputs.size()),
+      location_(ir::nodeLocation(builder.getContext(), node.name, node.op)),
+      folding_(folding) {}
+
+void NodeContext::fail(Issue::Kind kind, std::string reason) {
+  if (issue_) return;
+  issue_ = Issue{kind, node_.name, node_.op, {}, std::move(reason)};
+}
+
+// ---- attributes --------------------------------------------------------------------------------
+
+const NodeAttribute* NodeContext::find(StringRef name) const {
+  for (const NodeAttribute& attribute : node_.attributes)
+    if (name == attribute.name) return &attribute;
+  return nullptr;
+}
+
+int64_t NodeContext::integer(StringRef name, int64_t otherwise) {
+  const NodeAttribute* attribute = find(name);
+  if (!attribute) return otherwise;
+  if (attribute->kind != NodeAttribute::Kind::kInt) invalid(strCat("attribute '", name.str(), "' must be an integer"));
+  return attribute->i;
+}
+
+double NodeContext::number(StringRef name, double otherwise) {
+  const NodeAttribute* attribute = find(name);
+  if (!attribute) return otherwise;
+  if (attribute->kind != NodeAttribute::Kind::kFloat) invalid(strCat("attribute '", name.str(), "' must be a number"));
+  return attribute->f;
+}
+
+std::string NodeContext::text(StringRef name, StringRef otherwise) {
+  const NodeAttribute* attribute = find(name);
+  if (!attribute) return otherwise.str();
+  if (attribute->kind != NodeAttribute::Kind::kString) invalid(strCat("attribute '", name.str(), "' must be a string"));
+  return attribute->s;
+}
+
+Ints NodeContext::integers(StringRef name, Ints otherwise) {
+  const NodeAttribute* attribute = find(name);
+  if (!attribute) return otherwise;
+  // An empty list may be stored without its kind.
+  bool isEmpty = attribute->kind == NodeAttribute::Kind::kNone;
+  if (attribute->kind != NodeAttribute::Kind::kInts && !isEmpty)
+    invalid(strCat("attribute '", name.str(), "' must be a list of integers"));
+  return Ints(attribute->ints.begin(), attribute->ints.end());
+}
+
+std::vector<double> NodeContext::numbers(StringRef name) {
+  const NodeAttribute* attribute = find(name);
+  return attribute ? attribute->floats : std::vector<double>();
+}
+
+// ---- operands ----------------------------------------------------------------------------------
+
+Value NodeContext::input(size_t index) {
+  if (issue_) return {};
+  if (!has(index)) {
+    invalid(strCat("input ", index, " is missing"));
+    return {};
+  }
+  ImportedValue& in = *inputs_[index];
+  if (folding_) {
+    // Folding runs on constants only: each is an argument of the scratch block.
+    Value& argument = foldedArguments_[&in];
+    if (!argument) {
+      argument = builder_.getInsertionBlock()->addArgument(interp::mlirType(context(), in.constant->type()), location_);
+      folded_[argument] = *in.constant;
+    }
+    return argument;
+  }
+  if (in.value) return in.value;
+  if (in.constant) {
+    OpBuilder::InsertionGuard guard(builder_);
+    Location loc = ir::nodeLocation(context(), in.name, "Constant");
+    OperationState state(loc, "hpu.constant");
+    ElementsAttr value = interp::attributeOf(context(), *in.constant, in.name);
+    state.addAttribute("value", value);
+    state.addTypes(value.getType());
+    in.value = builder_.create(state)->getResult(0);
+    return in.value;
+  }
+  if (in.elements) {
+    std::string names;
+    for (const auto& element : in.elements->values)
+      if (element)
+        for (const std::string& name : element->symbols()) names += (names.empty() ? "'" : ", '") + name + "'";
+    needsSize(strCat("input ", index, " (", in.name, ") depends on the free dimension",
+                     names.empty() ? std::string("s of an earlier shape") : " " + names));
+    return {};
+  }
+  invalid(strCat("input ", index, " (", in.name, ") has no type"));
+  return {};
+}
+
+const interp::Tensor* NodeContext::constant(size_t index) const {
+  return has(index) && inputs_[index]->constant ? &*inputs_[index]->constant : nullptr;
+}
+
+std::optional<Ints> NodeContext::constantInts(size_t index) const {
+  const interp::Tensor* tensor = constant(index);
+  if (!tensor || tensor->count() > (1 << 20)) return std::nullopt;
+  Ints values(tensor->count());
+  interp::loadElements(tensor->element(), tensor->data(), 0, 1, tensor->count(), values.data());
+  return values;
+}
+
+std::optional<double> NodeContext::constantNumber(size_t index) const {
+  const interp::Tensor* tensor = constant(index);
+  if (!tensor || tensor->count() != 1) return std::nullopt;
+  return tensor->number(0);
+}
+
+std::optional<ShapeElements> NodeContext::elements(size_t index) const {
+  if (!has(index)) return std::nullopt;
+  if (inputs_[index]->elements) return inputs_[index]->elements;
+  const interp::Tensor* tensor = constant(index);
+  if (!tensor || tensor->rank() > 1 || tensor->count() > 4096) return std::nullopt;
+  if (interp::wideKind(tensor->element()) == interp::Wide::kFloat) return std::nullopt;
+  ShapeElements elements{tensor->element(), tensor->rank() == 0, {}};
+  for (int64_t i = 0; i < tensor->count(); ++i) elements.values.emplace_back(DimExpr(tensor->integer(i)));
+  return elements;
+}
+
+RankedTensorType NodeContext::inputType(size_t index) const {
+  if (!has(index)) return {};
+  const ImportedValue& in = *inputs_[index];
+  MLIRContext* context = builder_.getContext();
+  if (in.value) return typeOf(in.value);
+  if (in.constant) return interp::mlirType(context, in.constant->type());
+  if (!in.elements) return {};
+  Shape shape;
+  if (!in.elements->isScalar) shape.push_back(in.elements->values.size());
+  return interp::mlirType(context, {in.elements->element, shape});
+}
+
+std::optional<Ints> NodeContext::attributeOrInput(StringRef attribute, size_t input, bool& ok) {
+  ok = true;
+  if (hasAttribute(attribute)) return integers(attribute);
+  if (!has(input)) return std::nullopt;
+  std::optional<Ints> values = constantInts(input);
+  if (values) return values;
+  ok = false;
+  if (isSymbolic(input))
+    needsSize(strCat("'", attribute.str(), "' (input ", input, ") depends on a free dimension"));
+  else
+    unsupported(strCat("'", attribute.str(), "' (input ", input, ") must be constant"));
+  return std::nullopt;
+}
+
+// ---- types -------------------------------------------------------------------------------------
+
+std::vector<std::optional<DimExpr>> NodeContext::dims(RankedTensorType type) {
+  std::vector<std::optional<DimExpr>> result;
+  for (const SymDim& dim : ir::symShape(type)) {
+    if (!dim.isFree())
+      result.emplace_back(DimExpr(dim.size));
+    else if (dim.symbol && !dim.symbol.empty())
+      result.emplace_back(DimExpr::parse(dim.symbol.getValue()));
+    else
+      result.emplace_back(std::nullopt);
+  }
+  return result;
+}
+
+SymDim NodeContext::symDim(const std::optional<DimExpr>& size) {
+  if (!size) return {ShapedType::kDynamic};
+  if (std::optional<int64_t> constant = size->constant()) return {*constant};
+  return {ShapedType::kDynamic, builder_.getStringAttr(size->text())};
+}
+
+std::optional<DimExpr> NodeContext::product(ArrayRef<std::optional<DimExpr>> sizes) {
+  std::optional<DimExpr> result = DimExpr(1);
+  for (const auto& size : sizes) {
+    if (!size) return std::nullopt;
+    if (!(result = result->times(*size))) return std::nullopt;
+  }
+  return result;
+}
+
+std::optional<int64_t> NodeContext::axis(int64_t axis, int64_t rank) {
+  if (axis < -rank || axis >= rank) {
+    invalid(strCat("axis ", axis, " is outside of rank ", rank));
+    return std::nullopt;
+  }
+  return axis < 0 ? axis + rank : axis;
+}
+
+std::optional<Ints> NodeContext::axes(ArrayRef<int64_t> axes, int64_t rank) {
+  Ints result;
+  for (int64_t a : axes) {
+    std::optional<int64_t> normal = axis(a, rank);
+    if (!normal) return std::nullopt;
+    if (llvm::is_contained(result, *normal)) {
+      invalid(strCat("axis ", a, " is named twice"));
+      return std::nullopt;
+    }
+    result.push_back(*normal);
+  }
+  return result;
+}
+
+// ---- emitting ----------------------------------------------------------------------------------
+
+Value NodeContext::op(StringRef mnemonic, ValueRange operands, AttributeList attributes) {
+  if (issue_) return {};
+  for (Value operand : operands)
+    if (!operand) return {};
+  SmallVector<NamedAttribute> list;
+  for (const auto& [name, value] : attributes) list.push_back(builder_.getNamedAttr(name, value.build(builder_)));
+  ir::DiagnosticCapture capture(context());
+  FailureOr<Operation*> made = ir::createOp(builder_, location_, mnemonic, operands, list);
+  if (mlir::failed(made)) {
+    std::string reason;
+    for (const auto& entry : capture.entries())
+      if (reason.empty() && entry.severity == DiagnosticSeverity::Error) reason = entry.text;
+    StringRef text = reason;
+    text.consume_front("'hpu." + mnemonic.str() + "' op ");
+    invalid(text.str());
+    return {};
+  }
+  return (*made)->getResult(0);
+}
+
+Value NodeContext::constantTensor(const interp::Tensor& tensor, StringRef suffix) {
+  if (issue_) return {};
+  if (folding_) {
+    Value argument = builder_.getInsertionBlock()->addArgument(interp::mlirType(context(), tensor.type()), location_);
+    folded_[argument] = tensor;
+    return argument;
+  }
+  std::string name = node_.name + "." + suffix.str();
+  OperationState state(location_, "hpu.constant");
+  ElementsAttr value = interp::attributeOf(context(), tensor, name);
+  state.addAttribute("value", value);
+  state.addTypes(value.getType());
+  return builder_.create(state)->getResult(0);
+}
+
+Value NodeContext::scalar(Type element, double value) {
+  if (issue_) return {};
+  interp::Tensor tensor = interp::Tensor::zeros({ir::elementType(element), {}});
+  interp::storeElements(tensor.element(), tensor.writable(), 0, &value, 1);
+  return constantTensor(tensor);
+}
+
+Value NodeContext::scalarLike(Value like, double value) { return like ? scalar(elementOf(like), value) : Value(); }
+
+namespace {
+
+/// Sizes and, when one is free, the names of the free ones.
+std::pair<Ints, ArrayAttr> shapeAttributes(Builder& builder, ArrayRef<SymDim> shape) {
+  Ints sizes;
+  SmallVector<Attribute> symbols;
+  bool named = false;
+  for (const SymDim& dim : shape) {
+    sizes.push_back(dim.size);
+    StringAttr symbol = dim.isFree() && dim.symbol ? dim.symbol : builder.getStringAttr("");
+    named |= !symbol.empty();
+    symbols.push_back(symbol);
+  }
+  return {sizes, named ? builder.getArrayAttr(symbols) : ArrayAttr()};
+}
+
+}  // namespace
+
+Value NodeContext::reshape(Value x, ArrayRef<SymDim> shape) {
+  if (!x) return {};
+  if (ir::tensorType(shape, elementOf(x)) == typeOf(x)) return x;
+  auto [sizes, symbols] = shapeAttributes(builder_, shape);
+  if (symbols) return op("reshape", x, {{"shape", sizes}, {"symbols", Attribute(symbols)}});
+  return op("reshape", x, {{"shape", sizes}});
+}
+
+Value NodeContext::reshape(Value x, ArrayRef<int64_t> shape) {
+  SmallVector<SymDim> dims;
+  for (int64_t size : shape) dims.push_back({size});
+  return reshape(x, dims);
+}
+
+Value NodeContext::expand(Value x, ArrayRef<SymDim> shape) {
+  if (!x) return {};
+  if (ir::tensorType(shape, elementOf(x)) == typeOf(x)) return x;
+  auto [sizes, symbols] = shapeAttributes(builder_, shape);
+  if (symbols) return op("expand", x, {{"shape", sizes}, {"symbols", Attribute(symbols)}});
+  return op("expand", x, {{"shape", sizes}});
+}
+
+Value NodeContext::transpose(Value x, ArrayRef<int64_t> perm) {
+  bool identity = true;
+  for (auto [i, p] : llvm::enumerate(perm)) identity &= p == static_cast<int64_t>(i);
+  return identity ? x : op("transpose", x, {{"perm", perm}});
+}
+
+Value NodeContext::sliceDim(Value x, int64_t dim, int64_t begin, int64_t end) {
+  if (!x) return {};
+  Ints starts(rank(x), 0), sizes(typeOf(x).getShape()), steps(rank(x), 1);
+  if (begin == 0 && end == sizes[dim]) return x;
+  starts[dim] = begin;
+  sizes[dim] = end - begin;
+  return op("slice", x, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}});
+}
+
+Value NodeContext::cast(Value x, Type element) {
+  if (!x || elementOf(x) == element) return x;
+  return op("cast", x, {{"to", element}});
+}
+
+// ---- results -----------------------------------------------------------------------------------
+
+void NodeContext::setOutput(size_t index, Value value) {
+  if (wants(index)) outputs_[index].value = value;
+}
+
+void NodeContext::setOutput(size_t index, const interp::Tensor& constant) {
+  if (wants(index)) outputs_[index].constant = constant;
+}
+
+void NodeContext::setOutput(size_t index, ShapeElements elements) {
+  if (!wants(index)) return;
+  Shape shape;
+  if (!elements.isScalar) shape.push_back(elements.values.size());
+  Ints values;
+  for (const auto& value : elements.values)
+    if (value && value->isConstant()) values.push_back(*value->constant());
+  if (values.size() != elements.values.size()) {
+    outputs_[index].elements = std::move(elements);
+    return;
+  }
+  interp::Tensor tensor = interp::Tensor::zeros({elements.element, shape});
+  interp::storeElements(elements.element, tensor.writable(), 0, values.data(), values.size());
+  outputs_[index].constant = tensor;
+}
+
+void NodeContext::forward(size_t input, size_t output) {
+  if (!wants(output)) return;
+  if (!has(input)) return invalid(strCat("input ", input, " is missing"));
+  outputs_[output] = *inputs_[input];
+}
+
+}  // namespace hpu::importer

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// NodeContext: what a node converter works with: its operands, attributes, and ways to emit ops.
+// The one thing to know: nothing throws and nothing needs checking after each step: an op that cannot be
+// made gives a null value, ops on null values give null values, and the first reason is what is reported.
+//
+//   void convertSoftsign(NodeContext& node) {  // x / (1 + |x|)
+//     Value x = node.input(0);
+//     node.setOutput(0, node.op("div", {x, node.op("add", {node.op("abs", x), node.scalarLike(x, 1)})}));
+//   }
+#pragma once
+
+#include <initializer_list>
+#include <utility>
+
+#include "compiler/dialect/hpu/HpuDialect.h"
+#include "compiler/import/ImportState.h"
+#include "compiler/import/OnnxModel.h"
+#include "mlir/IR/Builders.h"
+
+namespace hpu::importer {
+
+using mlir::RankedTensorType;
+using mlir::Value;
+using Ints = llvm::SmallVector<int64_t>;
+
+/// The value of an op's attribute from a C++ value.
+class AttributeValue {
+ public:
+  template <typename T>
+    requires(std::is_same_v<T, bool>)
+  AttributeValue(T value) : kind_(Kind::kBool), integer_(value) {}  // NOLINT: implicit by design
+  template <typename T>
+    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+  AttributeValue(T value) : kind_(Kind::kInt), integer_(value) {}  // NOLINT
+  AttributeValue(double value) : kind_(Kind::kFloat), number_(value) {}  // NOLINT
+  AttributeValue(llvm::ArrayRef<int64_t> value) : kind_(Kind::kInts), integers_(value.begin(), value.end()) {}  // NOLINT
+  AttributeValue(const Ints& value) : kind_(Kind::kInts), integers_(value) {}  // NOLINT
+  AttributeValue(llvm::ArrayRef<double> value) : kind_(Kind::kFloats), numbers_(value.begin(), value.end()) {}  // NOLINT
+  AttributeValue(mlir::Attribute value) : kind_(Kind::kAttribute), attribute_(value) {}  // NOLINT
+  AttributeValue(mlir::Type value) : AttributeValue(mlir::Attribute(mlir::TypeAttr::get(value))) {}  // NOLINT
+  mlir::Attribute build(mlir::Builder& builder) const;
+
+ private:
+  enum class Kind { kBool, kInt, kFloat, kInts, kFloats, kAttribute };
+  Kind kind_;
+  int64_t integer_ = 0;
+  double number_ = 0;
+  Ints integers_;
+  llvm::SmallVector<double> numbers_;
+  mlir::Attribute attribute_;
+};
+using AttributeList = std::initializer_list<std::pair<llvm::StringRef, AttributeValue>>;
+
+/// One node while it is converted.
+class NodeContext {
+ public:
+  NodeContext(mlir::OpBuilder& builder, const NodeDef& node, int64_t opset, std::vector<ImportedValue*> inputs,
+              std::vector<bool> wanted, bool folding);
+
+  // ---- the node ----
+  const NodeDef& def() const { return node_; }
+  int64_t opset() const { return opset_; }
+  /// The hpu op that the table names for this ONNX op; empty when it names none.
+  llvm::StringRef mnemonic() const { return mnemonic_; }
+  size_t numInputs() const { return inputs_.size(); }
+  size_t numOutputs() const { return node_.outputs.size(); }
+  /// The input is given (optional ones may be omitted).
+  bool has(size_t input) const { return input < inputs_.size() && inputs_[input]; }
+  /// Somebody reads the output.
+  bool wants(size_t output) const { return output < wanted_.size() && wanted_[output]; }
+  bool hasAttribute(llvm::StringRef name) const { return find(name) != nullptr; }
+  int64_t integer(llvm::StringRef name, int64_t otherwise);
+  double number(llvm::StringRef name, double otherwise);
+  std::string text(llvm::StringRef name, llvm::StringRef otherwise);
+  Ints integers(llvm::StringRef name, Ints otherwise = {});
+  std::vector<double> numbers(llvm::StringRef name);
+  const NodeAttribute* find(llvm::StringRef name) const;
+
+  // ---- operands ----
+  /// The operand as a value of the module; null after a failure, which is then recorded.
+  Value input(size_t index);
+  /// The elements, if known at import.
+  const interp::Tensor* constant(size_t index) const;
+  std::optional<Ints> constantInts(size_t index) const;
+  /// The single element of a constant as a number.
+  std::optional<double> constantNumber(size_t index) const;
+  /// The elements of a shape computation (constant integers included), rank 0 or 1.
+  std::optional<ShapeElements> elements(size_t index) const;
+  /// Whether elements() has names of free dimensions or unknown elements in it.
+  bool isSymbolic(size_t index) const { return has(index) && inputs_[index]->elements.has_value(); }
+  /// The type without making the operand part of the module; null if the input has none.
+  RankedTensorType inputType(size_t index) const;
+  /// Constant integers of an attribute (older opsets) or of an input (newer ones). nullopt: not given.
+  /// When they are given but not constant the failure is recorded and `ok` becomes false.
+  std::optional<Ints> attributeOrInput(llvm::StringRef attribute, size_t input, bool& ok);
+
+  // ---- types ----
+  static RankedTensorType typeOf(Value value) { return mlir::cast<RankedTensorType>(value.getType()); }
+  static int64_t rank(Value value) { return typeOf(value).getRank(); }
+  mlir::Type elementOf(Value value) { return typeOf(value).getElementType(); }
+  bool isFloat(Value value) { return mlir::isa<mlir::FloatType>(elementOf(value)); }
+  /// Sizes as expressions; an anonymous free one is nullopt.
+  static std::vector<std::optional<ir::DimExpr>> dims(RankedTensorType type);
+  /// A dimension of an op from an expression; null means an anonymous free one.
+  ir::SymDim symDim(const std::optional<ir::DimExpr>& size);
+  /// The product of all sizes; nullopt when one is anonymous.
+  static std::optional<ir::DimExpr> product(llvm::ArrayRef<std::optional<ir::DimExpr>> sizes);
+  /// `axis` made non-negative; a failure is recorded when it is outside of [-rank, rank).
+  std::optional<int64_t> axis(int64_t axis, int64_t rank);
+  std::optional<Ints> axes(llvm::ArrayRef<int64_t> axes, int64_t rank);
+
+  // ---- emitting ----
+  Value op(llvm::StringRef mnemonic, mlir::ValueRange operands, AttributeList attributes = {});
+  Value constantTensor(const interp::Tensor& tensor, llvm::StringRef suffix = "constant");
+  /// A rank-0 constant of the element type of `like`.
+  Value scalarLike(Value like, double value);
+  Value scalar(mlir::Type element, double value);
+  /// Reshapes to sizes that may be free; does nothing when the shape is the same.
+  Value reshape(Value x, llvm::ArrayRef<ir::SymDim> shape);
+  Value reshape(Value x, llvm::ArrayRef<int64_t> shape);
+  Value expand(Value x, llvm::ArrayRef<ir::SymDim> shape);
+  Value transpose(Value x, llvm::ArrayRef<int64_t> perm);
+  /// [begin, end) of one dimension.
+  Value sliceDim(Value x, int64_t dim, int64_t begin, int64_t end);
+  Value cast(Value x, mlir::Type element);
+
+  // ---- results ----
+  void setOutput(size_t index, Value value);
+  void setOutput(size_t index, const interp::Tensor& constant);
+  void setOutput(size_t index, ShapeElements elements);
+  /// The output is the input itself.
+  void forward(size_t input, size_t output = 0);
+
+  // ---- failures ----
+  void unsupported(std::string reason) { fail(Issue::Kind::kUnsupported, std::move(reason)); }
+  void invalid(std::string reason) { fail(Issue::Kind::kInvalid, std::move(reason)); }
+  /// A free dimension stands in the way: adds how to fix its size.
+  void needsSize(std::string reason) { fail(Issue::Kind::kFreeDimension, std::move(reason)); }
+  bool failed() const { return issue_.has_value(); }
+
+  mlir::OpBuilder& builder() { return builder_; }
+  mlir::MLIRContext* context() { return builder_.getContext(); }
+
+ private:
+  friend class OnnxImporter;
+  void fail(Issue::Kind kind, std::string reason);
+
+  mlir::OpBuilder& builder_;
+  const NodeDef& node_;
+  int64_t opset_;
+  std::vector<ImportedValue*> inputs_;  ///< Null: omitted.
+  std::vector<bool> wanted_;
+  std::vector<ImportedValue> outputs_;
+  llvm::StringRef mnemonic_;
+  std::optional<Issue> issue_;
+  mlir::Location location_;
+  bool folding_;
+  /// When folding, operands are arguments of a scratch block with these elements.
+  llvm::DenseMap<Value, interp::Tensor> folded_;
+  llvm::DenseMap<const ImportedValue*, Value> foldedArguments_;
+};
+
+}  // namespace hpu::importer

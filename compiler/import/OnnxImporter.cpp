@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/OnnxImporter.h"
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/import/GraphCheck.h"
+#include "compiler/interp/ConstantData.h"
+#include "compiler/interp/Interpreter.h"
+#include "compiler/support/CreateOp.h"
+#include "compiler/support/DiagnosticCapture.h"
+
+namespace hpu::importer {
+
+using namespace mlir;
+using base::strCat;
+using interp::Tensor;
+using ir::DimExpr;
+
+namespace {
+
+constexpr int64_t kFoldElements = 1 << 20;         // Of all inputs, and of each result, of a folded node.
+constexpr int64_t kFoldScratchElements = 4 << 20;  // Of each tensor between them.
+
+Tensor tensorOfData(const TensorData& data) { return Tensor::borrow(data.type, data.data, data.owner); }
+
+}  // namespace
+
+OnnxImporter::OnnxImporter(MLIRContext& context, OnnxModel model, const ImportOptions& options)
+    : context_(context), model_(std::move(model)), options_(options), builder_(&context) {}
+
+StatusOr<OwningModule> OnnxImporter::run() {
+  auto opset = model_.opsets.find("");
+  if (opset == model_.opsets.end())
+    return dataLoss(strCat("'", model_.path, "': it imports no opset of the default domain; export the model again"));
+  opset_ = opset->second;
+  if (opset_ < 1 || opset_ > kNewestOpset)
+    return unimplemented(strCat("'", model_.path, "': opset ", opset_, " is not supported (1 to ", kNewestOpset,
+                                " are); export with opset_version=17"));
+  issues_ = checkGraph(model_);
+  if (!issues_.empty()) return failure();
+
+  Location location = NameLoc::get(builder_.getStringAttr(model_.graph.name.empty() ? "model" : model_.graph.name));
+  module_ = ModuleOp::create(location);
+  (*module_)->setAttr("hpu.model", builder_.getStringAttr(model_.graph.name));
+  builder_.setInsertionPointToEnd(module_->getBody());
+  function_ = func::FuncOp::create(builder_, location, "main", builder_.getFunctionType({}, {}));
+  builder_.setInsertionPointToStart(function_.addEntryBlock());
+
+  HPU_RETURN_IF_ERROR(bindOptions());
+  HPU_RETURN_IF_ERROR(addInputs());
+  addInitializers(model_.graph);
+  collectUses(model_.graph);
+  for (const ValueInfo& output : model_.graph.outputs) usedNames_.insert(output.name);
+  convertNodes(model_.graph.nodes);
+  if (issues_.empty()) addOutputs();
+  if (!issues_.empty()) return failure();
+  removeDeadOps();
+  return std::move(module_);
+}
+
+// ---- nodes -------------------------------------------------------------------------------------
+
+void OnnxImporter::addInitializers(const GraphDef& graph) {
+  for (const TensorData& data : graph.initializers) {
+    ImportedValue& value = values_[data.name];
+    value = {};
+    value.name = data.name;
+    value.constant = tensorOfData(data);
+  }
+}
+
+void OnnxImporter::collectUses(const GraphDef& graph) {
+  for (const NodeDef& node : graph.nodes) {
+    usedNames_.insert(node.inputs.begin(), node.inputs.end());
+    for (const NodeAttribute& attribute : node.attributes) {
+      if (!attribute.graph) continue;
+      collectUses(*attribute.graph);
+      for (const ValueInfo& output : attribute.graph->outputs) usedNames_.insert(output.name);
+    }
+  }
+}
+
+void OnnxImporter::convertNodes(const std::vector<NodeDef>& nodes) {
+  for (const NodeDef& node : nodes) convertNode(node);
+}
+
+void OnnxImporter::report(const NodeDef& node, Issue::Kind kind, std::string reason) {
+  std::string details = strCat("opset ", opset_);
+  for (const std::string& input : node.inputs) {
+    auto value = values_.find(input);
+    if (value == values_.end()) continue;
+    if (value->second.value)
+      details += ", " + ir::typeToString(NodeContext::typeOf(value->second.value));
+    else if (value->second.constant)
+      details += ", " + value->second.constant->type().toString();
+    else
+      continue;
+    break;
+  }
+  issues_.push_back({kind, node.name, node.op, std::move(details), std::move(reason)});
+}
+
+void OnnxImporter::poison(const NodeDef& node) {
+  for (const std::string& output : node.outputs) {
+    if (output.empty()) continue;
+    values_[output] = {};
+    values_[output].poisoned = true;
+  }
+}
+
+void OnnxImporter::convertNode(const NodeDef& node) {
+  std::vector<ImportedValue*> inputs;
+  bool isPoisoned = false, allConstant = !node.inputs.empty(), anySymbolic = false;
+  int64_t elements = 0;
+  for (const std::string& name : node.inputs) {
+    auto found = values_.find(name);
+    if (name.empty() || found == values_.end()) {
+      // Undefined names are possible in subgraphs only; checkGraph has seen the others.
+      if (!name.empty()) {
+        report(node, Issue::Kind::kInvalid, strCat("reads '", name, "', which nothing defines; export the model again"));
+        return poison(node);
+      }
+      inputs.push_back(nullptr);
+      continue;
+    }
+    ImportedValue& value = found->second;
+    isPoisoned |= value.poisoned;
+    allConstant &= value.constant.has_value();
+    anySymbolic |= value.elements.has_value();
+    if (value.constant) elements += value.constant->count();
+    inputs.push_back(&value);
+  }
+  const OpRow* row = node.domain.empty() ? findRow(node.op) : nullptr;
+  if (!row && node.op == "If" && node.domain.empty() && !isPoisoned && inputs.size() == 1 && inputs[0]->constant)
+    return convertIf(node, *inputs[0]);
+  if (!row) {
+    std::string reason = !node.domain.empty() ? strCat("ops of the domain '", node.domain, "' are not supported")
+                         : node.op == "If" || node.op == "Loop" || node.op == "Scan"
+                             ? std::string("control flow that depends on run-time values is not supported")
+                             : std::string("the op is not supported");
+    report(node, Issue::Kind::kUnsupported, std::move(reason));
+    return poison(node);
+  }
+  if (opset_ < row->minOpset || opset_ > row->maxOpset) {
+    report(node, Issue::Kind::kUnsupported,
+           strCat("supported in opsets ", row->minOpset, " to ", row->maxOpset, "; export with opset_version=17"));
+    return poison(node);
+  }
+  if (isPoisoned) return poison(node);
+  if (allConstant && elements <= kFoldElements && fold(node, *row, inputs)) return;
+
+  std::vector<bool> wanted;
+  for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));
+  NodeContext context(builder_, node, opset_, inputs, wanted, /*folding=*/false);
+  context.mnemonic_ = row->mnemonic;
+  if (!anySymbolic || !convertSymbolically(context)) row->convert(context);
+  define(node, context);
+}
+
+void OnnxImporter::define(const NodeDef& node, NodeContext& done) {
+  if (done.issue_) {
+    report(node, done.issue_->kind, done.issue_->reason);
+    return poison(node);
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!done.wants(i)) continue;
+    ImportedValue& value = done.outputs_[i];
+    if (!value.value && !value.constant && !value.elements) {
+      report(node, Issue::Kind::kUnsupported, strCat("output ", i, " is not supported"));
+      return poison(node);
+    }
+    value.name = node.outputs[i];
+    values_[node.outputs[i]] = value;
+  }
+}
+
+bool OnnxImporter::fold(const NodeDef& node, const OpRow& row, const std::vector<ImportedValue*>& inputs) {
+  Block scratch;
+  OpBuilder builder(&context_);
+  builder.setInsertionPointToEnd(&scratch);
+  std::vector<bool> wanted;
+  for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));
+  NodeContext context(builder, node, opset_, inputs, wanted, /*folding=*/true);
+  context.mnemonic_ = row.mnemonic;
+  row.convert(context);
+  if (!context.issue_) {
+    auto isSmall = [](Value value, int64_t limit) {
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      if (!type || !type.hasStaticShape()) return false;
+      StatusOr<TensorType> concrete = interp::concreteType(type);
+      return concrete.ok() && interp::checkSize(*concrete).ok() && type.getNumElements() <= limit;
+    };
+    for (Operation& op : scratch)
+      if (!isSmall(op.getResult(0), kFoldScratchElements)) return false;
+    for (const ImportedValue& output : context.outputs_)
+      if (output.value && !isSmall(output.value, kFoldElements)) return false;
+    ir::DiagnosticCapture capture(&context_);
+    if (failed(interp::evaluateRange(scratch.begin(), scratch.end(), context.folded_))) {
+      std::string reason = capture.entries().empty() ? "cannot be evaluated" : capture.entries().front().text;
+      context.invalid(reason);
+    }
+    for (ImportedValue& output : context.outputs_) {
+      if (!output.value || context.issue_) continue;
+      // A forwarded constant keeps its value of the module.
+      if (auto folded = context.folded_.find(output.value); folded != context.folded_.end())
+        output = {{}, folded->second, {}, {}, false};
+    }
+  }
+  define(node, context);
+  return true;
+}
+
+void OnnxImporter::convertIf(const NodeDef& node, const ImportedValue& condition) {
+  bool taken = condition.constant->count() > 0 && condition.constant->integer(0) != 0;
+  std::shared_ptr<const GraphDef> branch;
+  for (const NodeAttribute& attribute : node.attributes)
+    if (attribute.name == (taken ? "then_branch" : "else_branch")) branch = attribute.graph;
+  if (!branch || branch->outputs.size() < node.outputs.size()) {
+    report(node, Issue::Kind::kInvalid, "its branch is missing or has too few outputs; export the model again");
+    return poison(node);
+  }
+  addInitializers(*branch);
+  convertNodes(branch->nodes);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    auto found = values_.find(branch->outputs[i].name);
+    if (found == values_.end()) {
+      report(node, Issue::Kind::kInvalid, strCat("its branch does not define '", branch->outputs[i].name, "'; export the model again"));
+      return poison(node);
+    }
+    ImportedValue copy = found->second;
+    values_[node.outputs[i]] = copy;
+  }
+}
+
+// ---- results -----------------------------------------------------------------------------------
+
+void OnnxImporter::addOutputs() {
+  SmallVector<Value> results;
+  std::vector<bool> wanted;
+  for (const ValueInfo& output : model_.graph.outputs) {
+    // An output is read as a node would read it, so that errors are the same.
+    NodeDef reader;
+    reader.name = output.name;
+    reader.op = "graph output";
+    reader.inputs = {output.name};
+    NodeContext context(builder_, reader, opset_, {&values_[output.name]}, {}, /*folding=*/false);
+    Value value = context.input(0);
+    if (context.issue_) {
+      report(reader, context.issue_->kind, context.issue_->reason);
+      continue;
+    }
+    results.push_back(value);
+  }
+  if (!issues_.empty()) return;
+  func::ReturnOp::create(builder_, function_.getLoc(), results);
+  SmallVector<Type> inputTypes(function_.getArgumentTypes()), resultTypes;
+  for (Value value : results) resultTypes.push_back(value.getType());
+  function_.setType(builder_.getFunctionType(inputTypes, resultTypes));
+  for (auto [i, output] : llvm::enumerate(model_.graph.outputs))
+    function_.setResultAttr(i, "hpu.name", builder_.getStringAttr(output.name));
+}
+
+void OnnxImporter::removeDeadOps() {
+  for (Operation& op : llvm::make_early_inc_range(llvm::reverse(function_.getBody().front().without_terminator())))
+    if (op.use_empty()) op.erase();
+}
+
+Status OnnxImporter::failure() const {
+  std::string symbols;
+  for (const std::string& name : freeNames_) symbols += (symbols.empty() ? "" : ", ") + name;
+  auto describe = [&](const Issue& issue) {
+    std::string text;
+    if (!issue.node.empty()) {
+      text = strCat(issue.op, " '", issue.node, "'");
+      if (!issue.details.empty()) text += strCat(" (", issue.details, ")");
+      text += ": ";
+    }
+    text += issue.reason;
+    if (issue.kind == Issue::Kind::kFreeDimension)
+      text += strCat("; give sizes with --shape INPUT=1x3x224x224 or --dim NAME=SIZE", symbols.empty() ? "" : " (free: ", symbols,
+                     symbols.empty() ? "" : ")");
+    return text;
+  };
+  bool unsupported = false;
+  for (const Issue& issue : issues_) unsupported |= issue.kind == Issue::Kind::kUnsupported;
+  StatusCode code = unsupported ? StatusCode::kUnimplemented : StatusCode::kInvalidArgument;
+  if (issues_.size() == 1) return Status(code, strCat("'", model_.path, "': ", describe(issues_[0])));
+  std::string text = strCat("'", model_.path, "': ", issues_.size(), " problems",
+                            unsupported ? " (hpu-compile --list-ops shows what is supported):" : ":");
+  for (const Issue& issue : issues_) text += "\n  " + describe(issue);
+  return Status(code, std::move(text));
+}
+
+}  // namespace hpu::importer

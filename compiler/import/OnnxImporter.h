@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// OnnxImporter: builds the module of one ONNX model; internal to the importer.
+// The one thing to know: a node that cannot be converted poisons its outputs, nodes that read those are
+// skipped silently, and all others are still looked at, so that one run reports everything.
+#pragma once
+
+#include <set>
+
+#include "compiler/import/Importer.h"
+#include "compiler/import/OpTable.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace hpu::importer {
+
+class OnnxImporter {
+ public:
+  OnnxImporter(mlir::MLIRContext& context, OnnxModel model, const ImportOptions& options);
+  StatusOr<OwningModule> run();
+  const std::vector<Issue>& issues() const { return issues_; }
+
+ private:
+  // ---- inputs ----
+  Status bindOptions();
+  StatusOr<RankedTensorType> inputType(const ValueInfo& info);
+  Status addInputs();
+  std::vector<const ValueInfo*> realInputs() const;
+
+  // ---- nodes ----
+  void addInitializers(const GraphDef& graph);
+  void collectUses(const GraphDef& graph);
+  void convertNodes(const std::vector<NodeDef>& nodes);
+  void convertNode(const NodeDef& node);
+  void convertIf(const NodeDef& node, const ImportedValue& condition);
+  /// Runs the converter on scratch ops and evaluates them. False when the result would be too large.
+  bool fold(const NodeDef& node, const OpRow& row, const std::vector<ImportedValue*>& inputs);
+  void define(const NodeDef& node, NodeContext& done);
+  void poison(const NodeDef& node);
+  void report(const NodeDef& node, Issue::Kind kind, std::string reason);
+
+  // ---- results ----
+  void addOutputs();
+  void removeDeadOps();
+  Status failure() const;
+
+  mlir::MLIRContext& context_;
+  OnnxModel model_;
+  const ImportOptions& options_;
+  int64_t opset_ = 0;
+  ir::SymbolBindings bindings_;        ///< Sizes of free dimensions from the options.
+  std::set<std::string> freeNames_;    ///< Those that stay free.
+  std::set<std::string> usedNames_;    ///< Names that a node or the graph's outputs read.
+  llvm::StringMap<ImportedValue> values_;
+  std::vector<Issue> issues_;
+  OwningModule module_;
+  mlir::func::FuncOp function_;
+  mlir::OpBuilder builder_;
+};
+
+}  // namespace hpu::importer

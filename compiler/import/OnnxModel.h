@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// An ONNX model as plain structs: what the importer sees, free of protobuf and of MLIR.
+// The one thing to know: tensors point into the parsed protobuf or a mapped file; `owner` keeps those
+// alive, so the structs may be dropped while constants live on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hpu/types.h"
+
+namespace hpu::importer {
+
+/// "FLOAT", "STRING" ... of ONNX's TensorProto.DataType.
+std::string onnxTypeName(int32_t dataType);
+/// Our element type; kInvalid for the ones that we do not have.
+ElementType elementOfOnnxType(int32_t dataType);
+
+/// Dense little-endian elements, aligned to the element size.
+struct TensorData {
+  std::string name;
+  TensorType type;
+  const void* data = nullptr;
+  std::shared_ptr<const void> owner;
+};
+
+/// A dimension of a declared shape.
+struct DimSpec {
+  int64_t size = kDynamic;
+  std::string symbol;  ///< dim_param; may be empty.
+};
+
+/// A graph input, output or intermediate as declared.
+struct ValueInfo {
+  std::string name;
+  bool isTensor = true;   ///< Else a sequence, map or optional.
+  int32_t dataType = 0;   ///< ONNX's number.
+  bool hasShape = false;
+  std::vector<DimSpec> shape;
+};
+
+struct GraphDef;
+
+struct NodeAttribute {
+  enum class Kind { kNone, kInt, kFloat, kString, kTensor, kGraph, kInts, kFloats, kStrings, kOther };
+  std::string name;
+  Kind kind = Kind::kNone;
+  int64_t i = 0;
+  double f = 0;
+  std::string s;
+  TensorData tensor;
+  std::shared_ptr<const GraphDef> graph;
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
+  std::vector<std::string> strings;
+  std::string problem;  ///< Why a tensor could not be read; empty when it could.
+};
+
+struct NodeDef {
+  std::string name;  ///< Never empty: "Relu_7" for an unnamed one.
+  std::string op, domain;
+  std::vector<std::string> inputs, outputs;  ///< An empty name is an omitted one.
+  std::vector<NodeAttribute> attributes;
+};
+
+struct GraphDef {
+  std::string name;
+  std::vector<NodeDef> nodes;
+  std::vector<TensorData> initializers;
+  std::vector<ValueInfo> inputs, outputs, values;
+};
+
+struct OnnxModel {
+  std::string path;
+  int64_t irVersion = 0;
+  std::string producer;
+  std::map<std::string, int64_t> opsets;  ///< By domain; the default domain is "".
+  std::vector<std::string> functions;     ///< "domain:name" of model-local functions.
+  GraphDef graph;
+};
+
+}  // namespace hpu::importer

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of ONNX ops that import: which opsets are known and which function converts the node.
+// The one thing to know: an op's row covers the opsets from `minOpset` to `maxOpset` of the default
+// domain; its converter reads node.opset() where the op changed between them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/import/NodeContext.h"
+
+namespace hpu::importer {
+
+/// The newest opset whose changes were looked at for every row.
+inline constexpr int64_t kNewestOpset = 24;
+
+using Converter = void (*)(NodeContext&);
+
+struct OpRow {
+  const char* op;
+  int64_t minOpset, maxOpset;
+  Converter convert;
+  const char* mnemonic = "";  ///< For converters that serve several ops.
+  const char* limits = "";    ///< What is not supported, for the docs.
+};
+
+/// The rows by family, one file each.
+llvm::ArrayRef<OpRow> elementwiseRows();
+llvm::ArrayRef<OpRow> activationRows();
+llvm::ArrayRef<OpRow> shapeRows();
+llvm::ArrayRef<OpRow> movementRows();
+llvm::ArrayRef<OpRow> matrixRows();
+llvm::ArrayRef<OpRow> convolutionRows();
+llvm::ArrayRef<OpRow> reductionRows();
+llvm::ArrayRef<OpRow> normalizationRows();
+llvm::ArrayRef<OpRow> quantizationRows();
+
+/// The row of an op, whatever the opset; null when there is none.
+const OpRow* findRow(llvm::StringRef op);
+/// All rows in alphabetical order.
+std::vector<const OpRow*> allRows();
+/// Shape arithmetic on sizes that may be free: true when the outputs were set from the elements of the
+/// inputs. A false leaves the node untouched.
+bool convertSymbolically(NodeContext& node);
+
+}  // namespace hpu::importer
