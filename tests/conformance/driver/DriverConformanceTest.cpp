@@ -299,7 +299,7 @@ TEST_P(DriverConformance, ObservedDeviceTimeIsNeverRevised) {
 TEST_P(DriverConformance, PriorityDecidesAmongWhatIsNotObserved) {
   QueueId low = queue("low"), high = queue("high");
   Ticket first = submit(low, Fill{base, 1, kMiB}, {.priority = 0});
-  Ticket urgent = submit(high, Fill{base, 1, kMiB}, {.priority = 1});
+  Ticket urgent = submit(high, Fill{base + kMiB, 1, kMiB}, {.priority = 1});
   wait(first);
   wait(urgent);
   EXPECT_EQ(span(urgent).startNs, 0);
@@ -309,13 +309,14 @@ TEST_P(DriverConformance, PriorityDecidesAmongWhatIsNotObserved) {
 TEST_P(DriverConformance, EqualRunsGiveEqualDeviceTimes) {
   auto run = [&] {
     device = open(2);
-    DeviceAddress address = device->memory().base;
     ProgramId id = device->loadProgram(testing::copyProgram(10000, 4)).value();
     QueueId queues[] = {queue("a"), queue("b"), queue("c")};
     std::vector<int32_t> host(1 << 18);
     std::vector<Ticket> tickets;
     for (int i = 0; i < 30; ++i) {
       QueueId q = queues[i % 3];
+      // Each queue has its own memory: only the times depend on each other.
+      DeviceAddress address = device->memory().base + static_cast<uint64_t>(i % 3) * 8 * kMiB;
       if (i % 7 == 3) submit(q, WaitFor{tickets[tickets.size() - 2], nullptr});
       Work work;
       switch (i % 4) {

@@ -161,6 +161,7 @@ TEST(Stream, EqualRunsGiveEqualDeviceTimes) {
     Device device = openSmall(2);
     Stream a = Stream::create(device).value(), b = Stream::create(device, {"b", 1}).value();
     Buffer x = device.allocate(4 * kMiB).value(), y = device.allocate(4 * kMiB).value();
+    Buffer z = device.allocate(4 * kMiB).value();
     std::vector<uint8_t> data(4 * kMiB);
     std::vector<int64_t> times;
     for (int i = 0; i < 10; ++i) {
@@ -170,7 +171,7 @@ TEST(Stream, EqualRunsGiveEqualDeviceTimes) {
       if (i % 2) {
         EXPECT_TRUE(b.wait(first).ok());
       }
-      EXPECT_TRUE(b.copyOnDevice(y, 0, x, 0, 4 * kMiB).ok());
+      EXPECT_TRUE(b.copyOnDevice(y, 0, z, 0, 4 * kMiB).ok());
       EXPECT_TRUE(b.record(second).ok());
       EXPECT_TRUE(b.synchronize().ok());
       EXPECT_TRUE(a.synchronize().ok());
