@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/common/HostTensor.h"
+
+#include <cstring>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "numerics/Convert.h"
+
+namespace hpu::tools {
+namespace {
+
+constexpr int64_t kMaxBytes = int64_t{1} << 40;
+
+template <typename T>
+double load(const std::vector<uint8_t>& bytes, int64_t index) {
+  T value;
+  memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
+  return static_cast<double>(value);
+}
+
+}  // namespace
+
+double HostTensor::number(int64_t index) const {
+  auto bits = [&] {
+    uint16_t value;
+    memcpy(&value, bytes.data() + index * 2, 2);
+    return value;
+  };
+  switch (type.element) {
+    case ElementType::kF32:
+      return load<float>(bytes, index);
+    case ElementType::kF64:
+      return load<double>(bytes, index);
+    case ElementType::kF16:
+      return numerics::f16ToF32(bits());
+    case ElementType::kBF16:
+      return numerics::bf16ToF32(bits());
+    case ElementType::kF8E4M3:
+      return numerics::fp8ToF32(numerics::Fp8Format::kE4M3Fn, bytes[index]);
+    case ElementType::kF8E5M2:
+      return numerics::fp8ToF32(numerics::Fp8Format::kE5M2, bytes[index]);
+    case ElementType::kI8:
+      return load<int8_t>(bytes, index);
+    case ElementType::kBool:
+    case ElementType::kU8:
+      return bytes[index];
+    case ElementType::kI16:
+      return load<int16_t>(bytes, index);
+    case ElementType::kU16:
+      return load<uint16_t>(bytes, index);
+    case ElementType::kI32:
+      return load<int32_t>(bytes, index);
+    case ElementType::kU32:
+      return load<uint32_t>(bytes, index);
+    case ElementType::kI64:
+      return load<int64_t>(bytes, index);
+    case ElementType::kU64:
+      return load<uint64_t>(bytes, index);
+    case ElementType::kInvalid:
+      break;
+  }
+  return 0;
+}
+
+StatusOr<int64_t> checkedBytes(const TensorType& type) {
+  int64_t bytes = elementSize(type.element);
+  if (bytes == 0) return invalidArgument("the element type is unknown");
+  for (int64_t dim : type.shape) {
+    if (dim == kDynamic)
+      return invalidArgument("the shape " + shapeToString(type.shape) + " has a free dimension");
+    if (dim < 0) return invalidArgument("a dimension is negative: " + std::to_string(dim));
+    if (dim != 0 && bytes > kMaxBytes / dim)
+      return invalidArgument("a tensor of shape " + shapeToString(type.shape) +
+                             " is larger than 1 TiB");
+    bytes *= dim;
+  }
+  return bytes;
+}
+
+StatusOr<HostTensor> makeTensor(const TensorType& type) {
+  HPU_ASSIGN(int64_t bytes, checkedBytes(type));
+  HostTensor tensor;
+  tensor.type = type;
+  tensor.bytes.resize(bytes);
+  return tensor;
+}
+
+bool isFloatingPoint(ElementType type) {
+  switch (type) {
+    case ElementType::kF32:
+    case ElementType::kF64:
+    case ElementType::kF16:
+    case ElementType::kBF16:
+    case ElementType::kF8E4M3:
+    case ElementType::kF8E5M2:
+      return true;
+    default:
+      return false;
+  }
+}
+
+HostTensor widened(HostTensor tensor) {
+  ElementType element = tensor.type.element;
+  if (!isFloatingPoint(element) || elementSize(element) >= 4) return tensor;
+  HostTensor wide;
+  wide.name = std::move(tensor.name);
+  wide.type = {ElementType::kF32, tensor.type.shape};
+  wide.bytes.resize(tensor.count() * sizeof(float));
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    float value = static_cast<float>(tensor.number(i));
+    memcpy(wide.bytes.data() + i * sizeof(float), &value, sizeof value);
+  }
+  return wide;
+}
+
+StatusOr<Shape> parseShape(std::string_view text) {
+  Shape shape;
+  if (text.empty() || text == "scalar") return shape;
+  size_t begin = 0;
+  while (true) {
+    size_t end = text.find_first_of("x,", begin);
+    StatusOr<int64_t> dim =
+        base::parseInt(text.substr(begin, end == text.npos ? end : end - begin));
+    if (!dim.ok() || *dim < 0)
+      return invalidArgument("'" + std::string(text) + "' is not a shape such as 1x3x224x224");
+    shape.push_back(*dim);
+    if (end == text.npos) return shape;
+    begin = end + 1;
+  }
+}
+
+}  // namespace hpu::tools

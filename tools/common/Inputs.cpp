@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/common/Inputs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "numerics/SmallFloat.h"
+#include "tools/common/Npy.h"
+#include "tools/common/TensorProtoIo.h"
+
+namespace hpu::tools {
+namespace {
+
+/// SplitMix64 (Steele, Lea, Flood 2014): one multiplication-xor chain a number, equal on every
+/// machine.
+class SplitMix {
+ public:
+  explicit SplitMix(uint64_t seed) : state_(seed) {}
+  uint64_t next() {
+    uint64_t z = state_ += 0x9E3779B97F4A7C15;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    return z ^ (z >> 31);
+  }
+  /// Uniform in [0, 1) with 24 bits, so that f32 holds it exactly.
+  double unit() { return static_cast<double>(next() >> 40) * 0x1p-24; }
+
+ private:
+  uint64_t state_;
+};
+
+void storeNumber(HostTensor& tensor, int64_t index, double value) {
+  auto put = [&](auto number) {
+    memcpy(tensor.bytes.data() + index * sizeof number, &number, sizeof number);
+  };
+  switch (tensor.type.element) {
+    case ElementType::kF32:
+      return put(static_cast<float>(value));
+    case ElementType::kF64:
+      return put(value);
+    case ElementType::kF16:
+      return put(numerics::f32ToF16(static_cast<float>(value)));
+    case ElementType::kBF16:
+      return put(numerics::f32ToBf16(static_cast<float>(value)));
+    case ElementType::kF8E4M3:
+      return put(numerics::f32ToFp8(numerics::Fp8Format::kE4M3Fn, static_cast<float>(value),
+                                    numerics::Overflow::kSaturate));
+    case ElementType::kF8E5M2:
+      return put(numerics::f32ToFp8(numerics::Fp8Format::kE5M2, static_cast<float>(value),
+                                    numerics::Overflow::kSaturate));
+    case ElementType::kBool:
+      return put(static_cast<uint8_t>(value != 0));
+    case ElementType::kI8:
+    case ElementType::kU8:
+      return put(static_cast<uint8_t>(static_cast<int64_t>(value)));
+    case ElementType::kI16:
+    case ElementType::kU16:
+      return put(static_cast<uint16_t>(static_cast<int64_t>(value)));
+    case ElementType::kI32:
+    case ElementType::kU32:
+      return put(static_cast<uint32_t>(static_cast<int64_t>(value)));
+    case ElementType::kI64:
+    case ElementType::kU64:
+      return put(static_cast<int64_t>(value));
+    case ElementType::kInvalid:
+      return;
+  }
+}
+
+StatusOr<double> parseNumber(const std::string& text) {
+  char* end = nullptr;
+  double value = strtod(text.c_str(), &end);
+  if (text.empty() || *end || !std::isfinite(value))
+    return invalidArgument("'" + text + "' is not a number");
+  return value;
+}
+
+StatusOr<HostTensor> fromRandomSource(const std::string& source, const TensorType& type) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin != std::string::npos;) {
+    size_t colon = source.find(':', begin);
+    parts.push_back(source.substr(begin, colon == std::string::npos ? colon : colon - begin));
+    begin = colon == std::string::npos ? colon : colon + 1;
+  }
+  if (parts.size() != 2 && parts.size() != 4)
+    return invalidArgument("'" + source + "' is not rand:SEED or rand:SEED:LOW:HIGH");
+  HPU_ASSIGN(int64_t seed, base::parseInt(parts[1]));
+  std::optional<std::pair<double, double>> range;
+  if (parts.size() == 4) {
+    HPU_ASSIGN(double low, parseNumber(parts[2]));
+    HPU_ASSIGN(double high, parseNumber(parts[3]));
+    range = {low, high};
+  }
+  return randomTensor(type, static_cast<uint64_t>(seed), range);
+}
+
+StatusOr<std::vector<HostTensor>> readNumbered(const std::string& folder, const char* kind) {
+  std::vector<HostTensor> tensors;
+  for (int k = 0;; ++k) {
+    std::string path = folder + "/" + kind + "_" + std::to_string(k) + ".pb";
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) return tensors;
+    HPU_ASSIGN(HostTensor tensor, readTensorProto(path));
+    tensors.push_back(std::move(tensor));
+  }
+}
+
+}  // namespace
+
+StatusOr<InputSpec> parseInputSpec(const std::string& text) {
+  size_t equals = text.find('=');
+  InputSpec spec;
+  spec.source = equals == std::string::npos ? text : text.substr(equals + 1);
+  if (equals != std::string::npos) spec.name = text.substr(0, equals);
+  bool known = spec.source.rfind("@", 0) == 0 || spec.source.rfind("rand:", 0) == 0 ||
+               spec.source == "zeros" || spec.source == "ones";
+  if (!known || (equals == 0))
+    return invalidArgument("'" + text +
+                           "' is not an input; write NAME=@FILE.npy, NAME=rand:SEED[:LOW:HIGH], "
+                           "NAME=zeros or NAME=ones");
+  return spec;
+}
+
+StatusOr<HostTensor> randomTensor(const TensorType& type, uint64_t seed,
+                                  std::optional<std::pair<double, double>> range) {
+  HPU_ASSIGN(HostTensor tensor, makeTensor(type));
+  bool floats = isFloatingPoint(type.element);
+  auto [low, high] = range.value_or(floats ? std::pair(-1.0, 1.0) : std::pair(0.0, 2.0));
+  if (!(low < high)) return invalidArgument("the range of random numbers is empty");
+  SplitMix random(seed);
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    double value = low + random.unit() * (high - low);
+    storeNumber(tensor, i, floats ? value : std::floor(value));
+  }
+  return tensor;
+}
+
+bool fits(const TensorType& given, const TensorType& wanted) {
+  if (given.element != wanted.element || given.shape.size() != wanted.shape.size()) return false;
+  for (size_t d = 0; d < given.shape.size(); ++d)
+    if (wanted.shape[d] != kDynamic && wanted.shape[d] != given.shape[d]) return false;
+  return true;
+}
+
+StatusOr<HostTensor> tensorFrom(const InputSpec& spec, const TensorInfo& input) {
+  std::string where = "input '" + input.name + "'";
+  if (spec.source[0] == '@') {
+    StatusOr<HostTensor> tensor = readTensorFile(spec.source.substr(1));
+    if (!tensor.ok()) return tensor.status().withContext(where);
+    if (!fits(tensor->type, input.type))
+      return invalidArgument(where + " is " + input.type.toString() + ", but '" +
+                             spec.source.substr(1) + "' holds " + tensor->type.toString());
+    tensor->name = input.name;
+    return tensor;
+  }
+  if (numElements(input.type.shape) == kDynamic)
+    return invalidArgument(where + " is " + input.type.toString() +
+                           " with free dimensions; give their sizes with "
+                           "--shape " +
+                           input.name + "=...");
+  StatusOr<HostTensor> tensor = spec.source.rfind("rand:", 0) == 0
+                                    ? fromRandomSource(spec.source, input.type)
+                                    : makeTensor(input.type);
+  if (!tensor.ok()) return tensor.status().withContext(where);
+  if (spec.source == "ones")
+    for (int64_t i = 0; i < tensor->count(); ++i) storeNumber(*tensor, i, 1);
+  tensor->name = input.name;
+  return tensor;
+}
+
+StatusOr<std::vector<DataSet>> readDataSets(const std::string& dir) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<std::string> folders;
+  if (fs::exists(dir + "/input_0.pb", error)) {
+    folders.push_back(dir);
+  } else {
+    for (const fs::directory_entry& entry : fs::directory_iterator(dir, error))
+      if (entry.path().filename().string().rfind("test_data_set_", 0) == 0 &&
+          fs::exists(entry.path() / "input_0.pb", error))
+        folders.push_back(entry.path().string());
+    std::sort(folders.begin(), folders.end());
+  }
+  if (folders.empty())
+    return notFound("no input_0.pb in '" + dir + "' nor in a folder test_data_set_* below it");
+  std::vector<DataSet> sets;
+  for (const std::string& folder : folders) {
+    DataSet set;
+    set.folder = folder;
+    HPU_ASSIGN(set.inputs, readNumbered(folder, "input"));
+    HPU_ASSIGN(set.outputs, readNumbered(folder, "output"));
+    sets.push_back(std::move(set));
+  }
+  return sets;
+}
+
+StatusOr<std::vector<HostTensor>> matchInputs(const std::vector<TensorInfo>& inputs,
+                                              const std::vector<HostTensor>& given,
+                                              const std::string& where) {
+  if (given.size() != inputs.size())
+    return invalidArgument("the model has " + std::to_string(inputs.size()) + " inputs, " + where +
+                           " has " + std::to_string(given.size()));
+  auto named = [&](const std::string& name) {
+    return std::find_if(given.begin(), given.end(),
+                        [&](const HostTensor& t) { return t.name == name; });
+  };
+  bool byName = std::all_of(inputs.begin(), inputs.end(), [&](const TensorInfo& input) {
+    return named(input.name) != given.end();
+  });
+  std::vector<HostTensor> tensors;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const HostTensor& tensor = byName ? *named(inputs[k].name) : given[k];
+    if (!fits(tensor.type, inputs[k].type))
+      return invalidArgument("input " + std::to_string(k) + " '" + inputs[k].name + "' is " +
+                             inputs[k].type.toString() + ", but " + where + " has " +
+                             tensor.type.toString());
+    tensors.push_back(tensor);
+    tensors.back().name = inputs[k].name;
+  }
+  return tensors;
+}
+
+}  // namespace hpu::tools
