@@ -7,6 +7,7 @@
 
 #include "SampleProgram.h"
 #include "base/File.h"
+#include "base/Hash.h"
 #include "recipe/Container.h"
 #include "recipe/LittleEndian.h"
 #include "recipe/RecipeReader.h"
@@ -94,6 +95,16 @@ TEST(RecipeContainer, SamenessOfProgramsSeesEveryPart) {
 
 TEST(RecipeContainer, EqualProgramsGiveEqualBytes) {
   EXPECT_EQ(sampleBytes(), sampleBytes());
+}
+
+TEST(RecipeContainer, TheBytesOfFormat1_0StayTheSame) {
+  // The format is a promise to files that exist: whoever changes these bytes changes the version
+  // too (docs/recipe-format.md). The sample has every struct with fields that differ from their
+  // defaults.
+  EXPECT_EQ(kFormatMajor, 1);
+  EXPECT_EQ(kFormatMinor, 0);
+  std::vector<uint8_t> bytes = sampleBytes();
+  EXPECT_EQ(base::hash64(bytes.data(), bytes.size()), 0xd27d36ce1be52aeau);
 }
 
 TEST(RecipeContainer, AProgramWithoutConstantsKernelsOrIrIsReadBack) {

@@ -9,8 +9,8 @@
 namespace hpu {
 namespace {
 
-using recipe::testing::sampleProgram;
 using recipe::testing::samePrograms;
+using recipe::testing::sampleProgram;
 using ::testing::HasSubstr;
 
 Recipe sampleRecipe() {
