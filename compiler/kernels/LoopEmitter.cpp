@@ -65,6 +65,8 @@ void LoopEmitter::setBounds() {
     if (plan.boxLow[d] != 0) lowOf_[d] = m_.max(lo_[d], m_.integer(lo_[d], plan.boxLow[d]));
     if (plan.boxHigh[d] != plan.dims[d].size)
       highOf_[d] = m_.min(hi_[d], m_.integer(hi_[d], plan.boxHigh[d]));
+    // A slice may lie outside of the piece.
+    if (highOf_[d] != hi_[d] || lowOf_[d] != lo_[d]) highOf_[d] = m_.max(highOf_[d], lowOf_[d]);
   }
   mergedExtent_ = 1;
   if (plan.mergeable == 0) return;
@@ -76,19 +78,20 @@ void LoopEmitter::setBounds() {
   Value whole;
   int64_t elements = 1;
   Value lowV = lowOf_[v], highV = highOf_[v];
+  const llvm::SmallVector<Value> low = lowOf_, high = highOf_;
   bool staticallyWhole = true;
   for (int i = 1; i <= plan.mergeable; ++i) {
     int inner = plan.parallelOrder[last - i + 1], outer = plan.parallelOrder[last - i];
     int64_t size = plan.dims[inner].size;
     elements *= size;
-    Value innerWhole = m_.andI(m_.compare(Cmp::Eq, i == 1 ? lowOf_[v] : lo_[inner], zero),
-                               m_.compare(Cmp::Eq, i == 1 ? highOf_[v] : hi_[inner], m_.integer(zero, size)));
+    Value innerWhole = m_.andI(m_.compare(Cmp::Eq, low[inner], zero),
+                               m_.compare(Cmp::Eq, high[inner], m_.integer(zero, size)));
     whole = whole ? m_.andI(whole, innerWhole) : innerWhole;
-    Value lowOuter = lowOf_[outer], highOuter = highOf_[outer];
-    lowV = m_.select(whole, m_.mul(lowOuter, m_.integer(zero, elements)), lowV);
-    highV = m_.select(whole, m_.mul(highOuter, m_.integer(zero, elements)), highV);
-    lowOf_[outer] = m_.select(whole, zero, lowOuter);
-    highOf_[outer] = m_.select(whole, one, highOuter);
+    lowV = m_.select(whole, m_.mul(low[outer], m_.integer(zero, elements)), lowV);
+    highV = m_.select(whole, m_.mul(high[outer], m_.integer(zero, elements)), highV);
+    // An outer dim that is empty stays so: its range is then the vector dim's, which is empty too.
+    lowOf_[outer] = m_.select(whole, zero, low[outer]);
+    highOf_[outer] = m_.select(whole, one, high[outer]);
     staticallyWhole &= plan.boxLow[inner] == 0 && plan.boxHigh[inner] == size;
     if (staticallyWhole)
       mergedExtent_ *= static_cast<double>(plan.boxHigh[outer] - plan.boxLow[outer]);
