@@ -45,6 +45,17 @@ void convertLogical(NodeContext& node) {
   node.setOutput(0, node.op(node.mnemonic(), {lhs, rhs}));
 }
 
+void convertPRelu(NodeContext& node) {
+  Value x = node.input(0), slope = node.input(1);
+  if (!x || !slope) return;
+  if (node.opset() < 7 && node.rank(slope) == 1 && node.rank(x) > 2) {  // One slope a channel, dim 1.
+    Ints shape(node.rank(x) - 1, 1);
+    shape[0] = node.typeOf(slope).getDimSize(0);
+    slope = node.reshape(slope, shape);
+  }
+  node.setOutput(0, node.op("prelu", {x, slope}));
+}
+
 void convertPow(NodeContext& node) {
   Value base = node.input(0), exponent = legacyRhs(node, base, node.input(1));
   if (!base || !exponent) return;
@@ -218,7 +229,7 @@ constexpr OpRow kRows[] = {
     {"Div", 1, kNewestOpset, convertBinary, "div"},
     {"Pow", 1, kNewestOpset, convertPow},
     {"Mod", 10, kNewestOpset, convertMod},
-    {"PRelu", 7, kNewestOpset, convertBinary, "prelu"},
+    {"PRelu", 1, kNewestOpset, convertPRelu},
     {"And", 1, kNewestOpset, convertLogical, "and"},
     {"Or", 1, kNewestOpset, convertLogical, "or"},
     {"Xor", 1, kNewestOpset, convertLogical, "xor"},

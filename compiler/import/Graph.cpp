@@ -72,8 +72,8 @@ Status checkName(std::string_view name, const std::vector<TensorInfo>& taken, st
 
 }  // namespace
 
-std::unique_ptr<MLIRContext> importer::makeContext() {
-  auto context = std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED);
+std::shared_ptr<MLIRContext> importer::makeContext() {
+  auto context = std::make_shared<MLIRContext>(MLIRContext::Threading::DISABLED);
   registerDialects(*context);
   return context;
 }
@@ -101,7 +101,7 @@ Graph::Graph(std::string_view name) : Graph() {
   func::ReturnOp::create(builder, location);
 }
 
-Graph GraphAccess::make(std::unique_ptr<MLIRContext> context, importer::OwningModule module) {
+Graph GraphAccess::make(std::shared_ptr<MLIRContext> context, importer::OwningModule module) {
   Graph graph;
   graph.impl_->context = std::move(context);
   graph.impl_->module = std::move(module);
@@ -220,14 +220,14 @@ std::string Graph::toString() const {
 // ---- importers that return graphs --------------------------------------------------------------
 
 StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions& options, std::vector<UnsupportedNode>* unsupported) {
-  std::unique_ptr<MLIRContext> context = importer::makeContext();
+  std::shared_ptr<MLIRContext> context = importer::makeContext();
   HPU_ASSIGN(importer::OwningModule module,
-             importer::importOnnxModule(*context, path, {options.shapes, options.dims}, unsupported));
+             importer::importOnnxModule(*context, path, {options.shapes, options.dims, {}}, unsupported));
   return GraphAccess::make(std::move(context), std::move(module));
 }
 
 StatusOr<Graph> importMlir(const std::string& path) {
-  std::unique_ptr<MLIRContext> context = importer::makeContext();
+  std::shared_ptr<MLIRContext> context = importer::makeContext();
   HPU_ASSIGN(importer::OwningModule module, importer::importMlirModule(*context, path));
   return GraphAccess::make(std::move(context), std::move(module));
 }

@@ -16,24 +16,25 @@
 namespace hpu {
 
 struct Graph::Impl {
-  std::unique_ptr<mlir::MLIRContext> context;
+  /// Shared, so that a recipe can keep the constants that it points into alive.
+  std::shared_ptr<mlir::MLIRContext> context;
   importer::OwningModule module;
   /// Handles that input(), constant() and op() gave out.
   llvm::DenseSet<const void*> handles;
   mutable std::mutex mutex;
 
-  mlir::func::FuncOp main() const { return module->lookupSymbol<mlir::func::FuncOp>("main"); }
+  mlir::func::FuncOp main() const { return module.get().lookupSymbol<mlir::func::FuncOp>("main"); }
 };
 
 struct GraphAccess {
   /// A graph around an imported module. `module` must be of `context`.
-  static Graph make(std::unique_ptr<mlir::MLIRContext> context, importer::OwningModule module);
+  static Graph make(std::shared_ptr<mlir::MLIRContext> context, importer::OwningModule module);
   static Graph::Impl& impl(const Graph& graph) { return graph.impl(); }
 };
 
 namespace importer {
 /// A context for one graph: single-threaded, with the dialects of imported modules.
-std::unique_ptr<mlir::MLIRContext> makeContext();
+std::shared_ptr<mlir::MLIRContext> makeContext();
 }  // namespace importer
 
 }  // namespace hpu

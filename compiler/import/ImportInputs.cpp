@@ -40,7 +40,7 @@ std::vector<const ValueInfo*> OnnxImporter::realInputs() const {
   for (const TensorData& data : model_.graph.initializers) initializers.insert(data.name);
   std::vector<const ValueInfo*> inputs;
   for (const ValueInfo& input : model_.graph.inputs)
-    if (!initializers.count(input.name)) inputs.push_back(&input);
+    if (!initializers.count(input.name) && !options_.constants.count(input.name)) inputs.push_back(&input);
   return inputs;
 }
 
@@ -133,6 +133,13 @@ StatusOr<RankedTensorType> OnnxImporter::inputType(const ValueInfo& info) {
 }
 
 Status OnnxImporter::addInputs() {
+  for (const ValueInfo& info : model_.graph.inputs) {
+    auto constant = options_.constants.find(info.name);
+    if (constant == options_.constants.end()) continue;
+    ImportedValue& value = values_[info.name];
+    value.name = info.name;
+    value.constant = constant->second;
+  }
   Block& block = function_.getBody().front();
   SmallVector<Type> types;
   std::vector<const ValueInfo*> inputs = realInputs();

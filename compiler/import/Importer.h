@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/interp/Tensor.h"
 #include "hpu/compiler.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -20,6 +21,8 @@ namespace hpu::importer {
 struct ImportOptions {
   std::map<std::string, Shape> shapes;   ///< Sizes by input name; kDynamic keeps a dimension as it is.
   std::map<std::string, int64_t> dims;   ///< Sizes by the name of a free dimension.
+  /// Inputs that become constants of the module, by name: for values that shapes depend on.
+  std::map<std::string, interp::Tensor> constants;
 };
 
 using OwningModule = mlir::OwningOpRef<mlir::ModuleOp>;

@@ -31,9 +31,8 @@ OnnxImporter::OnnxImporter(MLIRContext& context, OnnxModel model, const ImportOp
 
 StatusOr<OwningModule> OnnxImporter::run() {
   auto opset = model_.opsets.find("");
-  if (opset == model_.opsets.end())
-    return dataLoss(strCat("'", model_.path, "': it imports no opset of the default domain; export the model again"));
-  opset_ = opset->second;
+  // A model of other domains only: its nodes are reported one by one.
+  opset_ = opset == model_.opsets.end() ? kNewestOpset : opset->second;
   if (opset_ < 1 || opset_ > kNewestOpset)
     return unimplemented(strCat("'", model_.path, "': opset ", opset_, " is not supported (1 to ", kNewestOpset,
                                 " are); export with opset_version=17"));
