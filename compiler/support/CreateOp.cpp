@@ -17,12 +17,18 @@ class DetachedProperties {
  public:
   explicit DetachedProperties(OperationName name)
       : name_(name), storage_((name.getOpPropertyByteSize() + sizeof(Word) - 1) / sizeof(Word) + 1) {
-    name_.initOpProperties(get(), OpaqueProperties(nullptr));
+    if (get()) name_.initOpProperties(get(), OpaqueProperties(nullptr));
   }
-  ~DetachedProperties() { name_.destroyOpProperties(get()); }
-  OpaqueProperties get() { return OpaqueProperties(storage_.data()); }
+  ~DetachedProperties() {
+    if (get()) name_.destroyOpProperties(get());
+  }
+  /// Null for an op without attributes, which has no properties.
+  OpaqueProperties get() {
+    return OpaqueProperties(name_.getOpPropertyByteSize() ? storage_.data() : nullptr);
+  }
 
   LogicalResult set(DictionaryAttr attributes, Location loc) {
+    if (!get()) return success();
     if (failed(name_.setOpPropertiesFromAttribute(name_, get(), attributes,
                                                   [&] { return emitError(loc); })))
       return failure();
