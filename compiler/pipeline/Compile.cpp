@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public entry points of the compiler (include/hpu/compiler.h).
+#include <algorithm>
 #include <chrono>
+#include <mutex>
 
 #include "base/StatusMacros.h"
 #include "compiler/import/GraphImpl.h"
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/pipeline/RecipeCache.h"
 #include "hpu/compiler.h"
+#include "recipe/Recipe.h"
 
 namespace hpu {
 namespace {
@@ -66,6 +69,8 @@ StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& option
   HPU_RETURN_IF_ERROR(checkOptions(options));
   bool importOnly = options.stopAfter == "import";
   if (!importOnly && options.startFrom.empty()) HPU_RETURN_IF_ERROR(checkStatic(graph));
+  // A graph's context is single-threaded: compilations of one graph run one after another, of different ones in parallel.
+  std::lock_guard lock(graph.impl().mutex);
   mlir::OwningOpRef<mlir::ModuleOp> module = graph.impl().module->clone();
   HPU_ASSIGN(CompileResult result, pipeline::runPipeline(*module, options, graph.impl().context));
   result.stats.compileMs = msSince(start);

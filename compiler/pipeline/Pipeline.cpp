@@ -57,8 +57,12 @@ class PhaseRunner {
 
   StatusOr<CompileResult> run() {
     Phase first = Phase::k_normalize, last = Phase::k_emit;
-    if (!options_.startFrom.empty()) HPU_ASSIGN(first, parsePhase(options_.startFrom));
-    if (!options_.stopAfter.empty()) HPU_ASSIGN(last, parsePhase(options_.stopAfter));
+    if (!options_.startFrom.empty()) {
+      HPU_ASSIGN(first, parsePhase(options_.startFrom));
+    }
+    if (!options_.stopAfter.empty()) {
+      HPU_ASSIGN(last, parsePhase(options_.stopAfter));
+    }
     for (const std::string& report : options_.reports) result_.reports[report];
     if (first <= Phase::k_import) HPU_RETURN_IF_ERROR(dump(Phase::k_import));
     for (const PhaseEntry& entry : phases()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/pipeline/RecipeCache.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/Hash.h"

@@ -19,8 +19,8 @@ def Hpu_ConstantOp : Hpu_Op<"constant", [Pure, ConstantLike]> {
   let hasVerifier = 1;
 }
 
-def Hpu_YieldOp : Hpu_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["BundleOp", "ClusterOp"]>]> {
-  let summary = "Results of a unit";
+def Hpu_YieldOp : Hpu_Op<"yield", [Pure, Terminator, ReturnLike]> {
+  let summary = "Results of a unit, or of a kernel made of one";
   let arguments = (ins Variadic<AnyRankedTensor>:$values);
   let assemblyFormat = "operands attr-dict `:` type(operands)";
 }
