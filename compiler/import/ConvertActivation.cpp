@@ -96,14 +96,14 @@ void convertDropout(NodeContext& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {"Relu", 1, kNewestOpset, convertActivation, "relu"},
-    {"Sigmoid", 1, kNewestOpset, convertActivation, "sigmoid"},
-    {"Tanh", 1, kNewestOpset, convertActivation, "tanh"},
+    {"Relu", 6, kNewestOpset, convertActivation, "relu"},
+    {"Sigmoid", 6, kNewestOpset, convertActivation, "sigmoid"},
+    {"Tanh", 6, kNewestOpset, convertActivation, "tanh"},
     {"Softplus", 1, kNewestOpset, convertActivation, "softplus"},
     {"HardSwish", 14, kNewestOpset, convertActivation, "hard_swish"},
-    {"LeakyRelu", 1, kNewestOpset, convertLeakyRelu},
-    {"Elu", 1, kNewestOpset, convertElu},
-    {"HardSigmoid", 1, kNewestOpset, convertHardSigmoid},
+    {"LeakyRelu", 6, kNewestOpset, convertLeakyRelu},
+    {"Elu", 6, kNewestOpset, convertElu},
+    {"HardSigmoid", 6, kNewestOpset, convertHardSigmoid},
     {"Selu", 6, kNewestOpset, convertSelu},
     {"Celu", 12, kNewestOpset, convertCelu},
     {"ThresholdedRelu", 10, kNewestOpset, convertThresholdedRelu},
@@ -113,7 +113,7 @@ constexpr OpRow kRows[] = {
     {"Swish", 24, kNewestOpset, convertSwish},
     {"Gelu", 20, kNewestOpset, convertGelu},
     {"Identity", 1, kNewestOpset, convertIdentity, "", "tensors only"},
-    {"Dropout", 1, kNewestOpset, convertDropout, "", "inference only"},
+    {"Dropout", 6, kNewestOpset, convertDropout, "", "inference only"},
 };
 
 }  // namespace

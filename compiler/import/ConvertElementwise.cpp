@@ -142,6 +142,7 @@ void castTo(NodeContext& node, ElementType element) {
 
 void convertCast(NodeContext& node) {
   int64_t to = 0;
+  if (!node.hasAttribute("to")) return node.invalid("attribute 'to' is missing");
   if (const NodeAttribute* attribute = node.find("to"); attribute && attribute->kind == NodeAttribute::Kind::kString) {
     // Opset 1 to 5 named the type.
     for (int32_t type = 1; type < 17; ++type)
@@ -201,16 +202,16 @@ void convertAtanh(NodeContext& node) {  // log((1 + x) / (1 - x)) / 2
 }
 
 constexpr OpRow kRows[] = {
-    {"Abs", 1, kNewestOpset, convertUnary, "abs"},
-    {"Neg", 1, kNewestOpset, convertUnary, "neg"},
+    {"Abs", 6, kNewestOpset, convertUnary, "abs"},
+    {"Neg", 6, kNewestOpset, convertUnary, "neg"},
     {"Sign", 9, kNewestOpset, convertUnary, "sign"},
-    {"Floor", 1, kNewestOpset, convertFloatUnary, "floor"},
-    {"Ceil", 1, kNewestOpset, convertFloatUnary, "ceil"},
+    {"Floor", 6, kNewestOpset, convertFloatUnary, "floor"},
+    {"Ceil", 6, kNewestOpset, convertFloatUnary, "ceil"},
     {"Round", 11, kNewestOpset, convertFloatUnary, "round"},
-    {"Exp", 1, kNewestOpset, convertFloatUnary, "exp"},
-    {"Log", 1, kNewestOpset, convertFloatUnary, "log"},
-    {"Sqrt", 1, kNewestOpset, convertFloatUnary, "sqrt"},
-    {"Reciprocal", 1, kNewestOpset, convertFloatUnary, "reciprocal"},
+    {"Exp", 6, kNewestOpset, convertFloatUnary, "exp"},
+    {"Log", 6, kNewestOpset, convertFloatUnary, "log"},
+    {"Sqrt", 6, kNewestOpset, convertFloatUnary, "sqrt"},
+    {"Reciprocal", 6, kNewestOpset, convertFloatUnary, "reciprocal"},
     {"Erf", 9, kNewestOpset, convertFloatUnary, "erf"},
     {"Sin", 7, kNewestOpset, convertFloatUnary, "sin"},
     {"Cos", 7, kNewestOpset, convertFloatUnary, "cos"},
@@ -223,13 +224,13 @@ constexpr OpRow kRows[] = {
     {"IsNaN", 9, kNewestOpset, convertFloatUnary, "is_nan"},
     {"IsInf", 10, kNewestOpset, convertIsInf},
     {"Not", 1, kNewestOpset, convertNot},
-    {"Add", 1, kNewestOpset, convertBinary, "add"},
-    {"Sub", 1, kNewestOpset, convertBinary, "sub"},
-    {"Mul", 1, kNewestOpset, convertBinary, "mul"},
-    {"Div", 1, kNewestOpset, convertBinary, "div"},
+    {"Add", 6, kNewestOpset, convertBinary, "add"},
+    {"Sub", 6, kNewestOpset, convertBinary, "sub"},
+    {"Mul", 6, kNewestOpset, convertBinary, "mul"},
+    {"Div", 6, kNewestOpset, convertBinary, "div"},
     {"Pow", 1, kNewestOpset, convertPow},
     {"Mod", 10, kNewestOpset, convertMod},
-    {"PRelu", 1, kNewestOpset, convertPRelu},
+    {"PRelu", 6, kNewestOpset, convertPRelu},
     {"And", 1, kNewestOpset, convertLogical, "and"},
     {"Or", 1, kNewestOpset, convertLogical, "or"},
     {"Xor", 1, kNewestOpset, convertLogical, "xor"},
@@ -243,7 +244,7 @@ constexpr OpRow kRows[] = {
     {"Sum", 6, kNewestOpset, convertVariadic, "add"},
     {"Mean", 6, kNewestOpset, convertMean},
     {"Where", 9, kNewestOpset, convertWhere},
-    {"Clip", 1, kNewestOpset, convertClip},
+    {"Clip", 6, kNewestOpset, convertClip},
     {"Cast", 1, kNewestOpset, convertCast, "cast", "no strings, no 4-bit types"},
     {"CastLike", 15, kNewestOpset, convertCastLike, "cast", "no strings"},
 };

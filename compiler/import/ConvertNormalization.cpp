@@ -145,7 +145,7 @@ void convertLrn(NodeContext& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {"BatchNormalization", 1, kNewestOpset, convertBatchNorm, "", "inference only"},
+    {"BatchNormalization", 6, kNewestOpset, convertBatchNorm, "", "inference only"},
     {"InstanceNormalization", 6, kNewestOpset, convertInstanceNorm},
     {"LayerNormalization", 17, kNewestOpset, convertLayerNorm},
     {"RMSNormalization", 23, kNewestOpset, convertRmsNorm},

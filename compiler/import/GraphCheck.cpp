@@ -107,6 +107,9 @@ void checkInputs(const GraphDef& graph, std::vector<Issue>& issues) {
   constexpr int64_t kLargest = int64_t{1} << 40;
   for (const ValueInfo& input : graph.inputs) {
     int64_t count = 1;
+    std::string shape;
+    for (const DimSpec& dim : input.shape)
+      shape += (shape.empty() ? "" : "x") + (dim.size == kDynamic ? std::string("?") : std::to_string(dim.size));
     for (const DimSpec& dim : input.shape) {
       if (dim.size == kDynamic) continue;
       if (dim.size < 0)
@@ -116,7 +119,8 @@ void checkInputs(const GraphDef& graph, std::vector<Issue>& issues) {
         count = kLargest + 1;
     }
     if (count > kLargest)
-      issues.push_back(graphIssue(strCat("the input '", input.name, "' is larger than 2^40 elements")));
+      issues.push_back(graphIssue(strCat("the input '", input.name, "' (", shape, ") has more than 2^40 elements; export the model "
+                                         "with its real sizes")));
   }
 }
 

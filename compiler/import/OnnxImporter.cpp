@@ -235,6 +235,24 @@ void OnnxImporter::convertIf(const NodeDef& node, const ImportedValue& condition
 
 // ---- results -----------------------------------------------------------------------------------
 
+void OnnxImporter::checkDeclared(const ValueInfo& output, RankedTensorType type) {
+  // With sizes from the options the declared ones may be those of the exporter's example.
+  if (!options_.shapes.empty() || !options_.dims.empty()) return;
+  bool fits = output.dataType == 0 || elementOfOnnxType(output.dataType) == ir::elementType(type.getElementType());
+  if (output.hasShape) {
+    fits &= static_cast<int64_t>(output.shape.size()) == type.getRank();
+    for (size_t i = 0; fits && i < output.shape.size(); ++i)
+      fits &= output.shape[i].size == kDynamic || type.isDynamicDim(i) || output.shape[i].size == type.getDimSize(i);
+  }
+  if (fits) return;
+  std::string declared;
+  for (const DimSpec& dim : output.shape) declared += (dim.size == kDynamic ? std::string("?") : std::to_string(dim.size)) + "x";
+  issues_.push_back({Issue::Kind::kInvalid, "", "", "",
+                     strCat("the graph output '", output.name, "' is declared as ", output.hasShape ? declared : std::string(),
+                            onnxTypeName(output.dataType), ", but computed as ", ir::typeToString(type),
+                            "; export the model again")});
+}
+
 void OnnxImporter::addOutputs() {
   SmallVector<Value> results;
   std::vector<bool> wanted;
@@ -250,6 +268,7 @@ void OnnxImporter::addOutputs() {
       report(reader, context.issue_->kind, context.issue_->reason);
       continue;
     }
+    checkDeclared(output, NodeContext::typeOf(value));
     results.push_back(value);
   }
   if (!issues_.empty()) return;

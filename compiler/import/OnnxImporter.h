@@ -39,6 +39,7 @@ class OnnxImporter {
 
   // ---- results ----
   void addOutputs();
+  void checkDeclared(const ValueInfo& output, RankedTensorType type);
   void removeDeadOps();
   Status failure() const;
 

@@ -91,10 +91,11 @@ int64_t decodeTyped(const onnx::TensorProto& proto, std::shared_ptr<const void> 
   return proto.int32_data_size();
 }
 
-StatusOr<int64_t> offsetOrLength(const std::string& text, const std::string& key, const std::string& what) {
+StatusOr<int64_t> offsetOrLength(const std::string& text, const std::string& key, const std::string& location,
+                                 const std::string& what) {
   StatusOr<int64_t> value = base::parseInt(text);
   if (!value.ok() || *value < 0)
-    return dataLoss(strCat(what, ": external data has ", key, " '", text, "'; it must be a whole number; export the "
+    return dataLoss(strCat(what, ": external data in '", location, "' has ", key, " '", text, "'; it must be a whole number; export the "
                            "model again"));
   return value;
 }
@@ -104,13 +105,14 @@ Status decodeExternal(const onnx::TensorProto& proto, ExternalFiles& files, cons
                       TensorData& tensor) {
   std::string location;
   int64_t offset = 0, length = -1;
-  for (const auto& entry : proto.external_data()) {
+  for (const auto& entry : proto.external_data())
     if (entry.key() == "location") location = entry.value();
+  for (const auto& entry : proto.external_data()) {
     if (entry.key() == "offset") {
-      HPU_ASSIGN(offset, offsetOrLength(entry.value(), "offset", what));
+      HPU_ASSIGN(offset, offsetOrLength(entry.value(), "offset", location, what));
     }
     if (entry.key() == "length") {
-      HPU_ASSIGN(length, offsetOrLength(entry.value(), "length", what));
+      HPU_ASSIGN(length, offsetOrLength(entry.value(), "length", location, what));
     }
   }
   if (location.empty()) return dataLoss(what + ": external data names no file; export the model again");
