@@ -30,14 +30,21 @@ struct Walk {
   }
 
   void visit(Operation& op, double weight) {
-    if (isa<scf::ForOp, scf::IfOp>(op)) {
-      double trips = 1;
-      if (auto attr = op.getAttrOfType<FloatAttr>(kTripsAttr)) trips = attr.getValueAsDouble();
-      if (isa<scf::ForOp>(op)) cost.scalarOps += weight * trips;
-      block(op.getRegion(0).front(), weight * trips);
+    if (isa<scf::ForOp, scf::IfOp, scf::WhileOp>(op)) {
+      auto trips = [&](StringRef name, double otherwise) {
+        auto attr = op.getAttrOfType<FloatAttr>(name);
+        return attr ? attr.getValueAsDouble() : otherwise;
+      };
+      double times = trips(kTripsAttr, 1), elseTimes = trips(kElseTripsAttr, 0);
+      if (isa<scf::ForOp>(op)) cost.scalarOps += weight * times;
+      for (Region& region : op.getRegions()) {
+        if (region.empty()) continue;
+        bool isElse = isa<scf::IfOp>(op) && region.getRegionNumber() == 1;
+        block(region.front(), weight * (isElse ? elseTimes : times));
+      }
       return;
     }
-    if (isa<arith::ConstantOp, arith::BitcastOp, scf::YieldOp, LLVM::AllocaOp, LLVM::ConstantOp,
+    if (isa<arith::ConstantOp, arith::BitcastOp, scf::YieldOp, scf::ConditionOp, LLVM::AllocaOp, LLVM::ConstantOp,
             LLVM::AddressOfOp, LLVM::ReturnOp>(op))
       return;
     if (auto load = dyn_cast<LLVM::LoadOp>(op)) {

@@ -100,12 +100,16 @@ struct KernelPlan {
   std::vector<Prim> prims;
   std::vector<Table> tables;
   std::vector<Store> stores;
+  int tapsOf[2] = {-1, -1};                     ///< Dims along which a window op's windows slide.
 
   // Filled in by finishPlan.
   std::vector<bool> reachable;                  ///< Prims that a store needs.
   int vectorDim = -1;                           ///< Along which lanes lie; -1: scalar code.
   llvm::SmallVector<int, 8> parallelOrder;      ///< Outermost first; the vector dim last if it is one.
   llvm::SmallVector<int, 8> rowOrder;           ///< Row dims, outermost first.
+  int windowDim = -1;                           ///< Parallel dim, inside the vector dim's loop, whose
+                                                ///< neighbours are computed together by a window op.
+  int64_t windowLow = 0, windowHigh = 0;        ///< Its range in which windows are whole along it.
   int mergeable = 0;                            ///< So many dims before the vector dim continue it in memory.
   uint32_t rowDims = 0;                         ///< Mask of dims with `row`.
   int stages = 0;                               ///< Passes over a row before the results are computed.

@@ -41,7 +41,6 @@ void LoopEmitter::emit(const KernelPlan& plan, int numInputs, int piece) {
   plan_ = &plan;
   numInputs_ = numInputs;
   piece_ = piece;
-  lanes_ = plan.vectorDim < 0 ? 1 : traits_.lanes;
   scope_ = Scope();
   tables_.clear();
   kept_.clear();
@@ -50,7 +49,23 @@ void LoopEmitter::emit(const KernelPlan& plan, int numInputs, int piece) {
   for (size_t d = 0; d < plan.dims.size(); ++d)
     if (plan.dims[d].size == 1) scope_.available |= 1u << d;
   setBounds();
+  chooseLanes();
   parallel(0);
+}
+
+/// Fewer lanes than the variant's where these would stay empty; each vector costs as 16 lanes by itself.
+void LoopEmitter::chooseLanes() {
+  int v = plan_->vectorDim;
+  lanes_ = 1;
+  if (v < 0) return;
+  double length = extent(v) * (plan_->dims[v].row ? 1 : mergedExtent_), best = 0;
+  int64_t most = traits_.lanes;
+  for (int64_t lanes = most; lanes >= 8; lanes /= 2) {
+    double cost = std::ceil(length / static_cast<double>(lanes)) * static_cast<double>(lanes + 16);
+    if (lanes != most && cost >= best) continue;
+    lanes_ = lanes;
+    best = cost;
+  }
 }
 
 // ---- Bounds -------------------------------------------------------------------------------------------
@@ -103,7 +118,7 @@ void LoopEmitter::setBounds() {
 Value LoopEmitter::low(int dim) {
   const IterDim& d = plan_->dims[dim];
   if (!d.row) return lowOf_[dim];
-  if (d.lowTable < 0) return m_.constantInt(m_.i64(), 0);
+  if (d.lowTable < 0 || (wholeWindow_ && d.anchor == plan_->windowDim)) return m_.constantInt(m_.i64(), 0);
   Affine at;
   if (d.anchor >= 0) at.coef[d.anchor] = 1;
   return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.lowTable), at, 8, false), 8);
@@ -111,7 +126,7 @@ Value LoopEmitter::low(int dim) {
 Value LoopEmitter::high(int dim) {
   const IterDim& d = plan_->dims[dim];
   if (!d.row) return highOf_[dim];
-  if (d.highTable < 0) return m_.constantInt(m_.i64(), d.size);
+  if (d.highTable < 0 || (wholeWindow_ && d.anchor == plan_->windowDim)) return m_.constantInt(m_.i64(), d.size);
   Affine at;
   if (d.anchor >= 0) at.coef[d.anchor] = 1;
   return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.highTable), at, 8, false), 8);
@@ -146,6 +161,10 @@ void LoopEmitter::parallel(size_t level) {
   llvm::SmallVector<int> roots = storeRoots();
   hoist(roots);
   int dim = plan_->parallelOrder[level];
+  if (dim == plan_->windowDim) {
+    windowRow(dim);
+    return;
+  }
   loop(dim, low(dim), high(dim), {}, [&](llvm::ArrayRef<Value>) {
     parallel(level + 1);
     return Values();
@@ -347,19 +366,25 @@ Value LoopEmitter::compute(int p) {
 
 // ---- Reductions ---------------------------------------------------------------------------------------
 
-void LoopEmitter::reducePass(int pass) {
+llvm::SmallVector<LoopEmitter::Accumulator, 4> LoopEmitter::accumulatorsOf(int pass,
+                                                                           llvm::SmallVector<int>& roots) {
   llvm::SmallVector<Accumulator, 4> accumulators;
-  llvm::SmallVector<int> roots;
   bool laneRow = plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row;
-  Values init;
   for (size_t p = 0; p < plan_->prims.size(); ++p) {
     const Prim& prim = plan_->prims[p];
     if (!plan_->reachable[p] || prim.kind != Prim::Kind::Reduce || prim.stage != pass + 1) continue;
     bool vector = laneRow || alongLanes(prim.operands[0]);
     accumulators.push_back({static_cast<int>(p), vector, prim.reduce == ReduceKind::ArgMax ? 2 : 1});
     roots.push_back(prim.operands[0]);
-    init.append(neutral(accumulators.back()));
   }
+  return accumulators;
+}
+
+void LoopEmitter::reducePass(int pass) {
+  llvm::SmallVector<int> roots;
+  llvm::SmallVector<Accumulator, 4> accumulators = accumulatorsOf(pass, roots);
+  Values init;
+  for (const Accumulator& acc : accumulators) init.append(neutral(acc));
   keeping_.clear();
   Values results = rowLoops(0, plan_->rowOrder, roots, init, [&](llvm::ArrayRef<Value> old) {
     Values updated;
@@ -372,15 +397,19 @@ void LoopEmitter::reducePass(int pass) {
   kept_.insert(keeping_.begin(), keeping_.end());
   llvm::ArrayRef<Value> rest = results;
   for (const Accumulator& acc : accumulators) {
-    const Prim& prim = plan_->prims[acc.prim];
-    Values values(rest.take_front(acc.values));
+    finish(acc, Values(rest.take_front(acc.values)));
     rest = rest.drop_front(acc.values);
-    if (laneRow) values = acrossLanes(prim, values);
-    Value result = values.back();
-    scope_.values[acc.prim] = m_.shaped(result, computeType(b_.getContext(), prim.type)) == result.getType()
-                                  ? result
-                                  : m_.extend(result, m_.i64(), true);
   }
+}
+
+/// What a loop has accumulated becomes the value of the reduction.
+void LoopEmitter::finish(const Accumulator& acc, Values values) {
+  const Prim& prim = plan_->prims[acc.prim];
+  if (plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row) values = acrossLanes(prim, values);
+  Value result = values.back();
+  scope_.values[acc.prim] = m_.shaped(result, computeType(b_.getContext(), prim.type)) == result.getType()
+                                ? result
+                                : m_.extend(result, m_.i64(), true);
 }
 
 LoopEmitter::Values LoopEmitter::neutral(const Accumulator& acc) {

@@ -17,13 +17,16 @@ namespace hpu::kernels {
 /// What the code of a CPU variant looks like.
 struct VariantTraits {
   const char* cpu = "x86-64-v3";
-  int64_t lanes = 16;        ///< Values a vector holds, whatever their type.
+  int64_t lanes = 32;        ///< Values a vector holds at most, whatever their type.
   bool narrowMasks = false;  ///< Masked accesses of 1- and 2-byte elements exist.
+  int64_t windowOutputs = 2; ///< Outputs of a depthwise convolution that are computed together.
 };
 
 /// Attributes of the loops: how often the body runs when the kernel computes its whole index space, for
 /// the cost: f64, with vectors of kTpcLanes.
 inline constexpr llvm::StringLiteral kTripsAttr = "hpu.trips";
+/// Of the `else` of an scf.if.
+inline constexpr llvm::StringLiteral kElseTripsAttr = "hpu.else_trips";
 /// Of a TPC vector register: 256 bytes of f32.
 inline constexpr int64_t kTpcLanes = 64;
 
@@ -56,11 +59,14 @@ class LoopEmitter {
   using Body = std::function<Values(llvm::ArrayRef<Value>)>;
 
   // Loops (LoopEmitter.cpp).
+  void chooseLanes();
   Value low(int dim);
   Value high(int dim);
   void setBounds();
   void parallel(size_t level);
   void rows();
+  void windowRow(int dim);
+  void windowOutputs(Value first, int64_t count);
   void reducePass(int pass);
   Values rowLoops(size_t level, llvm::ArrayRef<int> order, llvm::ArrayRef<int> roots,
                   llvm::ArrayRef<Value> init, const Body& body);
@@ -85,6 +91,8 @@ class LoopEmitter {
     bool vector;
     int values;  ///< 2 for ArgMax: value and index.
   };
+  llvm::SmallVector<Accumulator, 4> accumulatorsOf(int pass, llvm::SmallVector<int>& roots);
+  void finish(const Accumulator& acc, Values values);
   Values neutral(const Accumulator& acc);
   Values combine(const Accumulator& acc, llvm::ArrayRef<Value> old);
   Values merge(const Prim& prim, llvm::ArrayRef<Value> a, llvm::ArrayRef<Value> b);
@@ -125,6 +133,7 @@ class LoopEmitter {
   llvm::DenseMap<int, Value> tables_;
   llvm::DenseSet<int> kept_, keeping_;  ///< Prims in local memory: from earlier passes, from this one.
   double mergedExtent_ = 1;
+  bool wholeWindow_ = false;  ///< Windows are whole along windowDim.
   Scope scope_;
 };
 

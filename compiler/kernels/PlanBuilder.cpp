@@ -66,7 +66,11 @@ int PlanBuilder::constant(double value, ElementType type) {
   prim.type = type;
   prim.number = value;
   prim.integer = isFloatType(type) ? 0 : static_cast<int64_t>(value);
-  return add(prim);
+  std::string key = "constant" + std::to_string(static_cast<int>(type));
+  key.append(reinterpret_cast<const char*>(&value), sizeof value);
+  auto [it, inserted] = primKeys_.emplace(key, 0);
+  if (inserted) it->second = add(prim);
+  return it->second;
 }
 
 int PlanBuilder::lane(llvm::StringRef op, llvm::ArrayRef<int> operands, ElementType result,

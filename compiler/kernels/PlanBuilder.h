@@ -46,6 +46,9 @@ class PlanBuilder {
   int inputOf(int node) const { return graph_.nodes[node].input; }
   const OperandView& inputView(int input) const { return inputs_[input]; }
 
+  /// Says that windows slide along a dim (of the index space, or -1).
+  void setTaps(int which, int dim) { plan_.tapsOf[which] = dim; }
+
   /// Sets the number of pieces and this plan's box along a dim.
   int choosePiece(int count);
   void restrictBox(int dim, int64_t low, int64_t high);

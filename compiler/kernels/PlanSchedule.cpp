@@ -20,6 +20,7 @@ class Scheduler {
     chooseVectorDim();
     orderLoops();
     mergeRowDims();
+    chooseWindowDim();
     countMergeable();
     placeScratch();
     return okStatus();
@@ -204,9 +205,39 @@ class Scheduler {
     }
   }
 
+  /// The fastest parallel dim that taps are counted from becomes the innermost loop: outputs side by side
+  /// share the weights, and their sums fill the registers.
+  void chooseWindowDim() {
+    int v = plan_.vectorDim;
+    if (v < 0 || isRow(v) || plan_.parallelOrder.size() < 2) return;
+    int candidate = plan_.parallelOrder[plan_.parallelOrder.size() - 2];
+    if (plan_.tapsOf[0] != candidate && plan_.tapsOf[1] != candidate) return;
+    if (plan_.boxLow[candidate] != 0 || plan_.boxHigh[candidate] != plan_.dims[candidate].size) return;
+    // Only vectors that the outputs share (weights) are worth the other order; pooling has none.
+    bool shares = false;
+    for (size_t p = 0; p < plan_.prims.size(); ++p) {
+      uint32_t deps = plan_.prims[p].deps;
+      shares |= plan_.reachable[p] && plan_.prims[p].kind == Prim::Kind::Load && (deps >> v & 1) &&
+                (deps & plan_.rowDims) && !(deps >> candidate & 1);
+    }
+    if (!shares) return;
+    plan_.windowDim = candidate;
+    plan_.windowHigh = plan_.dims[candidate].size;
+    for (const IterDim& dim : plan_.dims) {
+      if (dim.anchor != candidate) continue;
+      const Table &low = plan_.tables[dim.lowTable], &high = plan_.tables[dim.highTable];
+      auto whole = [&](int64_t at) { return low.ints[at] == 0 && high.ints[at] == dim.size; };
+      while (plan_.windowLow < plan_.windowHigh && !whole(plan_.windowLow)) ++plan_.windowLow;
+      int64_t end = plan_.windowLow;
+      while (end < plan_.windowHigh && whole(end)) ++end;
+      plan_.windowHigh = end;
+    }
+    std::swap(plan_.parallelOrder[plan_.parallelOrder.size() - 2], plan_.parallelOrder.back());
+  }
+
   void countMergeable() {
     int v = plan_.vectorDim;
-    if (v < 0 || isRow(v)) return;
+    if (v < 0 || isRow(v) || plan_.windowDim >= 0) return;
     int64_t size = 1;
     int inner = v;
     for (size_t i = plan_.parallelOrder.size() - 1; i-- > 0;) {

@@ -31,6 +31,7 @@ Window windowOf(const Node& node, const Node& x, llvm::ArrayRef<int64_t> kernel,
 /// The reduction dim over the taps along spatial dim i, and where they read the operand.
 int tapDim(PlanBuilder& b, const Node& node, const Window& w, const Affine& position, int i, Affine& operand) {
   int anchor = b.pureDim(position);
+  b.setTaps(i, anchor);
   std::string key = "taps" + std::to_string(i) + "of" + std::to_string(reinterpret_cast<uintptr_t>(&node));
   int dim = b.reductionDim(key, w.kernel);
   Table low, high;

@@ -191,7 +191,7 @@ TEST(Row, MeanOverTheImageOfChannelsLastKeepsLanesAlongChannels) {
   Kernel kernel(body, {x}, {y});
   ASSERT_TRUE(kernel.status().ok());
   EXPECT_EQ(kernel.ir().find("gather"), std::string::npos);
-  EXPECT_NE(kernel.ir().find("vector<32xf32>"), std::string::npos);
+  EXPECT_NE(kernel.ir().find("vector<64xf32>"), std::string::npos);
   check(body, {x}, {y}, [&](int, const Index& i) {
     double sum = 0;
     alongAxes(x.sizes, i, {2, 3}, [&](const Index& j) { sum += x.at(j); });
