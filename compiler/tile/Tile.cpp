@@ -41,6 +41,11 @@ perfmodel::GemmShape gemmOf(HpuOp mme) {
     gemm.n = result.getDimSize(rank - 1);
     gemm.k = typeOf(mme->getOperand(0)).getShape().back();
     gemm.batch = result.getNumElements() / (gemm.m * gemm.n);
+    // One matrix for the whole batch: its rows are simply more rows.
+    if (llvm::all_of(typeOf(mme->getOperand(1)).getShape().drop_back(2), [](int64_t size) { return size == 1; })) {
+      gemm.m *= gemm.batch;
+      gemm.batch = 1;
+    }
   } else {
     RankedTensorType weights = typeOf(mme->getOperand(1));
     gemm.m = result.getDimSize(0) * result.getDimSize(2) * result.getDimSize(3);
