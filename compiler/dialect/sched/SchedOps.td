@@ -28,8 +28,8 @@ def Sched_ConstantOp : Sched_Op<"constant", [HasParent<"ProgramOp">]> {
   let summary = "Data of a constant section";
   let description = [{
     The elements of `value` seen with `sizes` and `strides` from element `start` (a view of the source
-    tensor), written densely; with `packed` = [taps, k, n] the three dims of the view are packed into
-    the MME's blocked layout instead.
+    tensor), written densely; with `packed` the last two dims of the view are k and n, those ahead of them
+    taps, and each tap is packed into the MME's blocked layout instead.
   }];
   let arguments = (ins I32Attr:$section, I64Attr:$offset, ElementsAttr:$value, I64Attr:$start,
                        DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$strides, UnitAttr:$packed);
