@@ -9,6 +9,7 @@
 
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/import/GraphImpl.h"
+#include "compiler/import/Specialize.h"
 #include "compiler/interp/Interpreter.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -114,6 +115,23 @@ TEST_F(Importer, TakesSizesOfFreeDimensionsByInputAndByName) {
     ASSERT_TRUE(module.ok()) << module.status().message();
     EXPECT_EQ(resultType(*module), "tensor<7x6xf32>");
   }
+}
+
+TEST_F(Importer, GivesAFinishedModuleItsSizes) {
+  OnnxBuilder builder;
+  dynamicReshape(builder);
+  for (const ImportOptions& options : {ImportOptions{{{"x", {7, 2, 3}}}, {}, {}}, ImportOptions{{}, {{"batch", 7}}, {}}}) {
+    auto module = import(builder);
+    ASSERT_TRUE(module.ok()) << module.status().message();
+    Status status = specializeModule(module->get(), options);
+    ASSERT_TRUE(status.ok()) << status.message();
+    auto sized = import(builder, options);
+    ASSERT_TRUE(sized.ok());
+    EXPECT_EQ(text(*module), text(*sized));
+  }
+  auto module = import(builder);
+  EXPECT_THAT(specializeModule(module->get(), {{{"x", {7, 2, 4}}}, {}, {}}).message(), HasSubstr("the input 'x' is ?x2x3xf32, not 7x2x4"));
+  EXPECT_THAT(specializeModule(module->get(), {{}, {{"seq", 1}}, {}}).message(), HasSubstr("'seq'"));
 }
 
 TEST_F(Importer, MultipliesFreeDimensions) {

@@ -2,8 +2,9 @@
 // Runs ONNX backend test folders (model.onnx, test_data_set_k/input_i.pb, output_i.pb) through the importer
 // and the reference interpreter.
 //
-//   onnx_conformance [--expected FILE] [--update] [--verbose] FOLDER...
+//   onnx_conformance [--expected FILE] [--update] [--verbose] [--free] FOLDER...
 //
+// --free imports models with free dimensions as they are, else they get the sizes of the data.
 // A FOLDER is a test folder or holds such. With --expected, FILE lists the tests that cannot be imported,
 // one a line with the reason, and those whose result differs from ONNX's on purpose (the reason begins with
 // "differs"); any other outcome than listed fails. --update rewrites FILE.
@@ -29,6 +30,8 @@ using hpu::StatusOr;
 using hpu::TensorType;
 using hpu::base::strCat;
 using hpu::interp::Tensor;
+
+bool keepFree = false;
 
 enum class Outcome { kPassed, kPassedWithConstants, kUnsupported, kFailed };
 
@@ -99,7 +102,7 @@ Result runDataSet(const std::string& model, const hpu::importer::OnnxModel& pars
     if (next < runtimeInputs && !conflicts) {
       bool isFree = !input.hasShape;
       for (const auto& dim : input.shape) isFree |= dim.size == hpu::kDynamic;
-      if (isFree) options.shapes[input.name] = value.shape();
+      if (isFree && (!keepFree || !input.hasShape)) options.shapes[input.name] = value.shape();
       bound.push_back(value);
     } else {
       options.constants[input.name] = value;
@@ -197,6 +200,7 @@ int main(int argc, char** argv) {
     if (argument == "--expected" && i + 1 < argc) expectedFile = argv[++i];
     else if (argument == "--update") update = true;
     else if (argument == "--verbose") verbose = true;
+    else if (argument == "--free") keepFree = true;
     else roots.push_back(argument);
   }
   std::vector<fs::path> folders = findFolders(roots);

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/Specialize.h"
+
+#include <set>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/support/DiagnosticCapture.h"
+#include "compiler/support/DimExpr.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+
+namespace hpu::importer {
+
+using namespace mlir;
+using base::strCat;
+using ir::DimExpr;
+using ir::SymbolBindings;
+using ir::SymDim;
+using ir::SymShape;
+
+namespace {
+
+/// A dimension after the bindings are applied.
+SymDim resolve(const SymDim& dim, const SymbolBindings& bindings) {
+  if (!dim.isFree() || !dim.symbol) return dim;
+  if (auto bound = bindings.find(dim.symbol.str()); bound != bindings.end()) return {bound->second};
+  std::optional<DimExpr> size = DimExpr::parse(dim.symbol.getValue()).substitute(bindings);
+  if (!size) return dim;
+  if (std::optional<int64_t> constant = size->constant()) return {*constant};
+  return {ShapedType::kDynamic, StringAttr::get(dim.symbol.getContext(), size->text())};
+}
+
+class Specializer {
+ public:
+  Specializer(func::FuncOp main, const ImportOptions& options) : main_(main), options_(options) {}
+
+  Status run() {
+    HPU_RETURN_IF_ERROR(bind());
+    for (BlockArgument argument : main_.getArguments())
+      argument.setType(resolved(cast<RankedTensorType>(argument.getType()), argument.getArgNumber()));
+    ir::DiagnosticCapture capture(main_.getContext());
+    for (Operation& op : main_.getBody().front().without_terminator())
+      if (failed(update(&op))) return capture.status(StatusCode::kInvalidArgument, "");
+    Operation* terminator = main_.getBody().front().getTerminator();
+    main_.setType(FunctionType::get(main_.getContext(), TypeRange(main_.getArguments()), terminator->getOperandTypes()));
+    if (failed(verify(main_))) return capture.status(StatusCode::kInvalidArgument, "");
+    return okStatus();
+  }
+
+ private:
+  std::string inputName(unsigned index) {
+    auto name = main_.getArgAttrOfType<StringAttr>(index, "hpu.name");
+    return name ? name.str() : strCat("input", index);
+  }
+
+  const Shape* shapeOption(unsigned index) {
+    auto found = options_.shapes.find(inputName(index));
+    return found == options_.shapes.end() ? nullptr : &found->second;
+  }
+
+  Status bindOne(const std::string& name, int64_t size) {
+    if (size < 1) return invalidArgument(strCat("the free dimension '", name, "' cannot have the size ", size));
+    auto [slot, isNew] = bindings_.try_emplace(name, size);
+    if (!isNew && slot->second != size)
+      return invalidArgument(strCat("the free dimension '", name, "' is given the sizes ", slot->second, " and ", size));
+    return okStatus();
+  }
+
+  Status bind() {
+    std::set<std::string> inputs, symbols;
+    for (BlockArgument argument : main_.getArguments()) {
+      unsigned index = argument.getArgNumber();
+      auto type = cast<RankedTensorType>(argument.getType());
+      inputs.insert(inputName(index));
+      const Shape* shape = shapeOption(index);
+      if (shape && static_cast<int64_t>(shape->size()) != type.getRank())
+        return invalidArgument(strCat("the input '", inputName(index), "' is ", ir::typeToString(type), ", not ", shapeToString(*shape)));
+      for (auto [d, dim] : llvm::enumerate(ir::symShape(type))) {
+        if (dim.isFree() && dim.symbol) {
+          symbols.insert(dim.symbol.str());
+          for (const std::string& part : DimExpr::parse(dim.symbol.getValue()).symbols()) symbols.insert(part);
+        }
+        if (!shape || (*shape)[d] == kDynamic) continue;
+        if (!dim.isFree() && dim.size != (*shape)[d])
+          return invalidArgument(strCat("the input '", inputName(index), "' is ", ir::typeToString(type), ", not ", shapeToString(*shape)));
+        if (dim.isFree() && dim.symbol) HPU_RETURN_IF_ERROR(bindOne(dim.symbol.str(), (*shape)[d]));
+      }
+    }
+    for (const auto& [name, size] : options_.dims) {
+      if (!symbols.count(name)) return invalidArgument(strCat("no input has a free dimension '", name, "'"));
+      HPU_RETURN_IF_ERROR(bindOne(name, size));
+    }
+    for (const auto& [name, shape] : options_.shapes)
+      if (!inputs.count(name)) return invalidArgument(strCat("there is no input '", name, "'"));
+    return okStatus();
+  }
+
+  RankedTensorType resolved(RankedTensorType type, unsigned index) {
+    SymShape shape = ir::symShape(type);
+    const Shape* given = shapeOption(index);
+    for (auto [d, dim] : llvm::enumerate(shape)) {
+      dim = resolve(dim, bindings_);
+      if (dim.isFree() && given && (*given)[d] != kDynamic) dim = {(*given)[d]};  // An anonymous one.
+    }
+    return ir::tensorType(shape, type.getElementType());
+  }
+
+  /// Sizes in attributes: those of reshape and expand name free dimensions, those of slice follow the operand.
+  void updateAttributes(Operation* op) {
+    llvm::StringRef kind = op->getName().stripDialect();
+    bool isSlice = kind == "slice";
+    llvm::StringRef sizesName = isSlice ? "sizes" : "shape";
+    auto sizes = op->getAttrOfType<DenseI64ArrayAttr>(sizesName);
+    if (!sizes || (!isSlice && kind != "reshape" && kind != "expand")) return;
+    auto x = cast<RankedTensorType>(op->getOperand(0).getType());
+    auto symbols = op->getAttrOfType<ArrayAttr>("symbols");
+    Builder builder(op->getContext());
+    SmallVector<int64_t> out(sizes.asArrayRef());
+    SmallVector<mlir::Attribute> names;
+    bool anyNamed = false;
+    int64_t known = 1, anonymous = -1, anonymousCount = 0;
+    for (size_t d = 0; d < out.size(); ++d) {
+      SymDim dim{out[d]};
+      if (symbols && d < symbols.size())
+        if (auto name = dyn_cast<StringAttr>(symbols[d]); name && !name.empty()) dim.symbol = name;
+      if (isSlice && dim.isFree() && !x.isDynamicDim(d)) {
+        int64_t start = op->getAttrOfType<DenseI64ArrayAttr>("starts")[d], step = op->getAttrOfType<DenseI64ArrayAttr>("steps")[d];
+        dim = {step > 0 ? std::max<int64_t>(0, (x.getDimSize(d) - start + step - 1) / step) : start / -step + 1};
+      }
+      dim = resolve(dim, bindings_);
+      out[d] = dim.size;
+      StringAttr name = dim.isFree() && dim.symbol ? dim.symbol : builder.getStringAttr("");
+      anyNamed |= !name.empty();
+      names.push_back(name);
+      if (dim.isFree()) anonymous = d, ++anonymousCount;
+      else known *= std::max<int64_t>(dim.size, 1);
+    }
+    // One size that has no name follows from the number of elements.
+    if (kind == "reshape" && anonymousCount == 1 && x.hasStaticShape() && x.getNumElements() % known == 0) {
+      out[anonymous] = x.getNumElements() / known;
+      anyNamed = false;
+    }
+    if (kind == "expand")
+      for (size_t d = 0; d < out.size(); ++d) {
+        int64_t own = static_cast<int64_t>(d) - (static_cast<int64_t>(out.size()) - x.getRank());
+        if (ShapedType::isDynamic(out[d]) && names[d] == builder.getStringAttr("") && own >= 0) out[d] = x.getDimSize(own);
+      }
+    op->setAttr(sizesName, builder.getDenseI64ArrayAttr(out));
+    if (symbols) {
+      if (anyNamed) op->setAttr("symbols", builder.getArrayAttr(names));
+      else op->removeAttr("symbols");
+    }
+  }
+
+  LogicalResult update(Operation* op) {
+    updateAttributes(op);
+    auto infer = dyn_cast<InferTypeOpInterface>(op);
+    if (!infer) {
+      for (mlir::Value result : op->getResults())
+        if (auto type = dyn_cast<RankedTensorType>(result.getType()); !type || !type.hasStaticShape())
+          return op->emitError("cannot be given sizes after fusion");
+      return success();
+    }
+    SmallVector<Type> types;
+    if (failed(infer.inferReturnTypes(op->getContext(), op->getLoc(), op->getOperands(), op->getAttrDictionary(),
+                                      op->getPropertiesStorage(), op->getRegions(), types)))
+      return failure();
+    for (auto [result, type] : llvm::zip(op->getResults(), types)) result.setType(type);
+    return success();
+  }
+
+  func::FuncOp main_;
+  const ImportOptions& options_;
+  SymbolBindings bindings_;
+};
+
+}  // namespace
+
+Status specializeModule(ModuleOp module, const ImportOptions& options) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main) return invalidArgument("the module has no function @main");
+  return Specializer(main, options).run();
+}
+
+}  // namespace hpu::importer
