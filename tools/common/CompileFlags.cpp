@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/common/CompileFlags.h"
+
+#include <filesystem>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "tools/common/HostTensor.h"
+
+namespace hpu::tools {
+
+void CompileFlags::addTo(CommandLine& line) {
+  line.addChoice("--target", target, {"gaudi1", "gaudi2", "gaudi3"}, "The chip to compile for");
+  line.addChoice("--precision", precision, {"f32", "bf16"}, "Number format of the compiled model");
+  line.addOption("--shape", shapes, "Size of an input: NAME=1x3x224x224; may be repeated");
+  line.addOption("--dim", dims, "Size of a named free dimension: NAME=8; may be repeated");
+  line.addOption("-O", optLevel,
+                 "Optimisation: 0 one op a unit, 1 fusion, 2 layouts and slices, 3 wider search");
+  line.addOption("--cache", cacheDir,
+                 "Folder in which recipes are kept and found again by content and options");
+  line.addOption("--cpu", cpu, "'native': kernel images for this CPU only (smaller recipes)");
+}
+
+StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
+  CompileOptions options;
+  HPU_ASSIGN(options.target, parseTarget(target));
+  if (!tool.given("--target")) tool.note("compiling for " + target + " (--target chooses another)");
+  options.precision = precision == "bf16" ? Precision::kBF16 : Precision::kF32;
+  if (optLevel < 0 || optLevel > 3)
+    return invalidArgument("-O" + std::to_string(optLevel) + " is not one of -O0 to -O3");
+  options.optLevel = optLevel;
+  for (const std::string& text : shapes) {
+    HPU_ASSIGN(auto pair, splitAssignment(text, "--shape"));
+    HPU_ASSIGN(options.shapes[pair.first], parseShape(pair.second));
+  }
+  for (const std::string& text : dims) {
+    HPU_ASSIGN(auto pair, splitAssignment(text, "--dim"));
+    if (pair.second.find(':') != std::string::npos)
+      return unimplemented("--dim " + text +
+                           ": a recipe serves one size; give a number instead of a range");
+    StatusOr<int64_t> size = base::parseInt(pair.second);
+    if (!size.ok() || *size < 1)
+      return invalidArgument("--dim " + text + ": '" + pair.second + "' is not a size");
+    options.dims[pair.first] = *size;
+  }
+  options.cacheDir = cacheDir;
+  options.cpu = cpu;
+  return options;
+}
+
+StatusOr<std::pair<std::string, std::string>> splitAssignment(const std::string& text,
+                                                              const std::string& option) {
+  size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    return invalidArgument(option + " " + text + " is not NAME=VALUE");
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes) {
+  std::vector<std::vector<std::string>> rows = {{"op", "node", "reason"}};
+  for (const UnsupportedNode& node : nodes) rows.push_back({node.op, node.node, node.reason});
+  return formatTable(rows);
+}
+
+Json unsupportedJson(const std::vector<UnsupportedNode>& nodes) {
+  Json list = Json::array();
+  for (const UnsupportedNode& node : nodes)
+    list.append(Json().set("op", node.op).set("node", node.node).set("reason", node.reason));
+  return list;
+}
+
+std::string stemOf(const std::string& path) {
+  return std::filesystem::path(path).stem().string();
+}
+
+}  // namespace hpu::tools

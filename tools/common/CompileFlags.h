@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// CompileFlags: the options of compilation that hpu-compile, hpu-run and hpu-verify share, and
+// their reading into hpu::CompileOptions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hpu/compiler.h"
+#include "tools/common/Cli.h"
+
+namespace hpu::tools {
+
+struct CompileFlags {
+  std::string target = "gaudi2";
+  std::string precision = "f32";
+  std::vector<std::string> shapes, dims;
+  int optLevel = 2;
+  std::string cacheDir, cpu;
+
+  /// Adds --target, --precision, --shape, --dim, -O, --cache and --cpu.
+  void addTo(CommandLine& line);
+  /// Notes the default target on stderr. Errors: kInvalidArgument naming the option and its value.
+  StatusOr<CompileOptions> options(Tool& tool) const;
+};
+
+/// "NAME=VALUE" at the last '=' (names of ONNX inputs may hold anything else).
+StatusOr<std::pair<std::string, std::string>> splitAssignment(const std::string& text,
+                                                              const std::string& option);
+
+/// A table of unsupported nodes for people, and the JSON list of them.
+std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes);
+Json unsupportedJson(const std::vector<UnsupportedNode>& nodes);
+
+/// "resnet18" for "/models/resnet18.onnx".
+std::string stemOf(const std::string& path);
+
+}  // namespace hpu::tools

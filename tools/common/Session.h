@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Session: a recipe on a device with buffers for its inputs and outputs, run any number of times
+// and timed on both clocks. The one thing to know: host time includes the copies to and from the
+// device; device time is modelled and is measured by events around each part.
+//
+//   HPU_ASSIGN(auto session, Session::open(recipe, {}));
+//   HPU_ASSIGN(auto outputs, session.run(inputs));
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hpu/device.h"
+#include "hpu/executable.h"
+#include "hpu/recipe.h"
+#include "tools/common/HostTensor.h"
+#include "tools/common/Json.h"
+
+namespace hpu::tools {
+
+/// Figures of the timed runs.
+struct RunTimes {
+  std::vector<double> hostMs;   ///< Copies, launch and wait, one entry a run.
+  double deviceUs = 0;          ///< Of one launch, mean.
+  double h2dUs = 0, d2hUs = 0;  ///< Device time of the copies of one run, mean.
+  double busy[kNumEngines] =
+      {};  ///< Fraction of the launches' device time in which the engine works.
+  int64_t h2dBytes = 0, d2hBytes = 0;  ///< Of one run.
+
+  double hostPercentile(double percent) const;
+  double hostMin() const { return hostPercentile(0); }
+  double runsPerSecond() const;
+};
+
+class Session {
+ public:
+  /// Opens the device that the recipe is for and loads the recipe. Errors: those of Device::open,
+  /// Executable::load and Device::allocate.
+  static StatusOr<Session> open(const Recipe& recipe, DeviceOptions options);
+
+  /// One run. Inputs in the order of the recipe, of its types. Errors: kInvalidArgument, the
+  /// device's.
+  StatusOr<std::vector<HostTensor>> run(const std::vector<HostTensor>& inputs);
+  /// `warmup` runs, then `iterations` timed ones; the outputs of the last are kept in outputs().
+  StatusOr<RunTimes> runTimed(const std::vector<HostTensor>& inputs, int warmup, int iterations);
+  const std::vector<HostTensor>& outputs() const { return outputs_; }
+
+  const Recipe& recipe() const { return recipe_; }
+  const Device& device() const { return device_; }
+  double loadMs() const { return loadMs_; }
+
+ private:
+  Session() = default;
+  Status checkInputs(const std::vector<HostTensor>& inputs) const;
+  Status runOnce(const std::vector<HostTensor>& inputs, const Event* marks);
+
+  Recipe recipe_;
+  Device device_;
+  Executable executable_;
+  Stream stream_;
+  std::vector<Buffer> inputBuffers_, outputBuffers_;
+  std::vector<HostTensor> outputs_;
+  double loadMs_ = 0;
+};
+
+/// The file begins as a recipe does. Errors: those of opening it.
+StatusOr<bool> isRecipeFile(const std::string& path);
+
+/// The keys of hpu-run: host_latency_ms, device_time_us, engine_busy, throughput and more. An
+/// engine that the target lacks is null.
+void addTimes(Json& json, const RunTimes& times, Target target);
+
+}  // namespace hpu::tools
