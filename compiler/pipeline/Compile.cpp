@@ -6,6 +6,7 @@
 
 #include "base/StatusMacros.h"
 #include "compiler/import/GraphImpl.h"
+#include "compiler/import/Specialize.h"
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/pipeline/RecipeCache.h"
 #include "hpu/compiler.h"
@@ -27,13 +28,21 @@ bool isMlir(const std::string& path) {
   return endsWith(".mlir") || endsWith(".mlirbc");
 }
 
-/// Free dimensions must have a size before code for them is made.
-Status checkStatic(const Graph& graph) {
+bool isStatic(mlir::func::FuncOp main) {
+  return llvm::all_of(main.getArgumentTypes(),
+                      [](mlir::Type type) { return llvm::cast<mlir::RankedTensorType>(type).hasStaticShape(); });
+}
+
+/// Free dimensions must have a size before code for them is made: gives them those of the options.
+Status makeStatic(const Graph& graph, mlir::ModuleOp module, const CompileOptions& options) {
+  auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
+  if (!main || isStatic(main)) return okStatus();
+  HPU_RETURN_IF_ERROR(importer::specializeModule(module, {options.shapes, options.dims, {}}));
+  if (isStatic(main)) return okStatus();
   std::string names;
   for (const TensorInfo& input : graph.inputs())
     if (numElements(input.type.shape) == kDynamic)
       names += (names.empty() ? "'" : ", '") + input.name + "' (" + input.type.toString() + ")";
-  if (names.empty()) return okStatus();
   return invalidArgument("free dimensions in input " + names +
                          ": give every size with --shape NAME=1x3x224x224 or --dim SYMBOL=8 "
                          "(CompileOptions::shapes, CompileOptions::dims)");
@@ -68,10 +77,10 @@ StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& option
   auto start = Clock::now();
   HPU_RETURN_IF_ERROR(checkOptions(options));
   bool importOnly = options.stopAfter == "import";
-  if (!importOnly && options.startFrom.empty()) HPU_RETURN_IF_ERROR(checkStatic(graph));
   // A graph's context is single-threaded: compilations of one graph run one after another, of different ones in parallel.
   std::lock_guard lock(graph.impl().mutex);
   mlir::OwningOpRef<mlir::ModuleOp> module = graph.impl().module->clone();
+  if (!importOnly && options.startFrom.empty()) HPU_RETURN_IF_ERROR(makeStatic(graph, *module, options));
   HPU_ASSIGN(CompileResult result, pipeline::runPipeline(*module, options, graph.impl().context));
   result.stats.compileMs = msSince(start);
   return result;
