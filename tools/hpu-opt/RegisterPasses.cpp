@@ -2,6 +2,7 @@
 #include "tools/hpu-opt/RegisterPasses.h"
 
 #include "compiler/normalize/Passes.h"
+#include "compiler/pipeline/RegisterPasses.h"
 #include "compiler/precision/Precision.h"
 
 namespace hpu {
@@ -9,6 +10,7 @@ namespace hpu {
 void registerHpuPasses() {
   normalize::registerNormalizePasses();
   precision::registerPrecisionPasses();
+  pipeline::registerPhasePasses();
 }
 
 }  // namespace hpu
