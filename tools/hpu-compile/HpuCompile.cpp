@@ -10,6 +10,7 @@
 #include "hpu/compiler.h"
 #include "tools/common/Cli.h"
 #include "tools/common/CompileFlags.h"
+#include "tools/common/ModelFile.h"
 #include "tools/hpu-compile/EstimateGemm.h"
 #include "tools/hpu-compile/Explain.h"
 
@@ -79,18 +80,6 @@ ExitCode listTargets(Tool& tool) {
   return ExitCode::kOk;
 }
 
-/// Every failing node in one table, when the failure is nothing but unsupported nodes.
-Status withTable(const Status& status, const std::string& model,
-                 const std::vector<UnsupportedNode>& nodes) {
-  size_t lines = std::count(status.message().begin(), status.message().end(), '\n');
-  if (nodes.empty() || lines != (nodes.size() == 1 ? 0 : nodes.size())) return status;
-  return Status(
-      status.code(),
-      base::strCat("'", model, "': ", nodes.size(), nodes.size() == 1 ? " node is" : " nodes are",
-                   " not supported (hpu-compile --list-ops shows what is)\n",
-                   unsupportedTable(nodes)));
-}
-
 void addStats(Json& json, const CompileResult& result) {
   const CompileStats& stats = result.stats;
   json.set("compile_ms", stats.compileMs);
@@ -149,18 +138,8 @@ StatusOr<ExitCode> compileModel(Tool& tool, const Arguments& arguments) {
       return invalidArgument("--dump-phases: cannot make '" + options.dumpDir +
                              "': " + error.message());
   }
-  bool showsPhases = tool.showsProgress() || tool.verbose();
-  options.onPhase = [&](const PhaseInfo& phase) {
-    if (!showsPhases) return;
-    fprintf(stderr, "  %-10s %8.1f ms  %s\n", phase.name.c_str(), phase.ms, phase.summary.c_str());
-  };
-  std::vector<UnsupportedNode> unsupported;
-  StatusOr<CompileResult> result = compileFile(arguments.model, options, &unsupported);
-  if (!result.ok()) {
-    tool.json().set("unsupported", unsupportedJson(unsupported));
-    return withTable(result.status(), arguments.model, unsupported);
-  }
-  for (const std::string& warning : result->warnings) tool.note(warning);
+  StatusOr<CompileResult> result = compileWithProgress(tool, arguments.model, options);
+  if (!result.ok()) return result.status();
   HPU_RETURN_IF_ERROR(writeResult(tool, arguments, *result));
   addStats(tool.json(), *result);
   for (const std::string& name : arguments.reports) {

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// hpu-run: runs a recipe, or a model that it compiles first, and times it on both clocks.
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "hpu/trace.h"
+#include "tools/common/Cli.h"
+#include "tools/common/Compare.h"
+#include "tools/common/Inputs.h"
+#include "tools/common/Npy.h"
+#include "tools/common/Session.h"
+#include "tools/hpu-run/LoadProgram.h"
+
+namespace hpu::tools {
+namespace {
+
+struct Arguments {
+  std::string program, data, outputDir, trace, labels, driver = "sim";
+  std::vector<std::string> inputs;
+  int iterations = 1, warmup = 0, threads = 0, device = 0;
+  double percentile = 0, rtol = -1, atol = -1;
+  ProgramFlags flags;
+};
+
+std::string format(const char* pattern, double value) {
+  char text[64];
+  snprintf(text, sizeof text, pattern, value);
+  return text;
+}
+
+/// Inputs in the program's order from --data, --input or, when neither is given, random numbers.
+StatusOr<std::vector<HostTensor>> makeInputs(Tool& tool, const Arguments& arguments,
+                                             const Recipe& recipe,
+                                             const std::vector<DataSet>& data) {
+  if (!data.empty())
+    return matchInputs(recipe.inputs(), data.front().inputs, "'" + data.front().folder + "'");
+  InputSpec all{"", "rand:0"};
+  std::map<std::string, InputSpec> byName;
+  for (const std::string& text : arguments.inputs) {
+    HPU_ASSIGN(InputSpec spec, parseInputSpec(text));
+    if (spec.name.empty())
+      all = spec;
+    else
+      byName[spec.name] = spec;
+  }
+  if (arguments.inputs.empty() && !recipe.inputs().empty())
+    tool.note("no --data or --input: the inputs are random numbers (rand:0)");
+  std::vector<HostTensor> inputs;
+  for (const TensorInfo& input : recipe.inputs()) {
+    auto found = byName.find(input.name);
+    HPU_ASSIGN(HostTensor tensor, tensorFrom(found == byName.end() ? all : found->second, input));
+    if (found != byName.end()) byName.erase(found);
+    inputs.push_back(std::move(tensor));
+  }
+  if (byName.empty()) return inputs;
+  std::string names;
+  for (const TensorInfo& input : recipe.inputs()) names += (names.empty() ? "" : ", ") + input.name;
+  return notFound("there is no input '" + byName.begin()->first + "'; the inputs are " + names);
+}
+
+void printTimes(Tool& tool, const Arguments& arguments, const Session& session,
+                const RunTimes& times) {
+  tool.print(base::strCat("host    p50 ", format("%.3f", times.hostPercentile(50)), " ms, p90 ",
+                          format("%.3f", times.hostPercentile(90)), " ms, p99 ",
+                          format("%.3f", times.hostPercentile(99)), " ms, min ",
+                          format("%.3f", times.hostMin()), " ms; ",
+                          format("%.1f", times.runsPerSecond()), " runs/s (", times.hostMs.size(),
+                          times.hostMs.size() == 1 ? " run" : " runs", ", copies included)"));
+  if (arguments.percentile > 0) {
+    double value = times.hostPercentile(arguments.percentile);
+    tool.print(base::strCat("        p", arguments.percentile, " ", format("%.3f", value), " ms"));
+    tool.json()["host_latency_ms"].set(base::strCat("p", arguments.percentile), value);
+  }
+  tool.print(base::strCat("device  ", format("%.1f", times.deviceUs), " us (modelled), copy in ",
+                          format("%.1f", times.h2dUs), " us, copy out ",
+                          format("%.1f", times.d2hUs), " us"));
+  std::string busy;
+  for (Engine engine : {Engine::kMme, Engine::kTpc, Engine::kDma})
+    busy += base::strCat(busy.empty() ? "" : ", ", engineName(engine), " ",
+                         format("%.1f", 100 * times.busy[static_cast<int>(engine)]), " %");
+  MemoryInfo memory = session.device().memoryInfo();
+  tool.print(base::strCat("busy    ", busy, "; HBM in use ", base::formatBytes(memory.usedBytes)));
+}
+
+StatusOr<ExitCode> compareOutputs(Tool& tool, const Arguments& arguments, const Session& session,
+                                  const std::vector<HostTensor>& expected, Precision precision) {
+  const std::vector<HostTensor>& outputs = session.outputs();
+  if (expected.size() != outputs.size())
+    return invalidArgument("the program has " + std::to_string(outputs.size()) +
+                           " outputs, the data folder " + std::to_string(expected.size()));
+  Tolerance tolerance = defaultTolerance(precision);
+  if (arguments.rtol >= 0) tolerance.rtol = arguments.rtol;
+  if (arguments.atol >= 0) tolerance.atol = arguments.atol;
+  bool passed = true;
+  Json& list = tool.json()["outputs"] = Json::array();
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    Comparison result = compare(outputs[k], expected[k], tolerance);
+    passed &= result.passed;
+    tool.printAlways(base::strCat("output  ", outputs[k].name, ": ",
+                                  result.passed ? "passed" : "DIFFERS", ", ", toText(result)));
+    list.append(toJson(outputs[k].name, result));
+  }
+  tool.json().set("passed", passed);
+  return passed ? ExitCode::kOk : ExitCode::kMismatch;
+}
+
+/// Accuracy against --labels, and equality of the answers with those of the data folder.
+Status checkLabels(Tool& tool, const Arguments& arguments, const Session& session,
+                   const std::vector<HostTensor>& expected) {
+  if (session.outputs().empty()) return invalidArgument("--labels: the program has no output");
+  const HostTensor& scores = session.outputs().front();
+  HPU_ASSIGN(HostTensor labels, readTensorFile(arguments.labels));
+  HPU_ASSIGN(Accuracy right, accuracy(scores, labels));
+  double fraction =
+      static_cast<double>(right.right) / static_cast<double>(std::max<int64_t>(right.rows, 1));
+  tool.json().set("accuracy", fraction);
+  std::string text = base::strCat("answers ", right.right, " of ", right.rows, " right (",
+                                  format("%.2f", 100 * fraction), " %)");
+  if (!expected.empty()) {
+    HPU_ASSIGN(Accuracy same, sameArgMax(scores, expected.front()));
+    tool.json().set("same_answers", same.right);
+    text += base::strCat(", ", same.right, " of ", same.rows, " the same as the reference's");
+  }
+  tool.printAlways(text);
+  return okStatus();
+}
+
+Status writeOutputs(Tool& tool, const Arguments& arguments, const Session& session) {
+  std::error_code error;
+  std::filesystem::create_directories(arguments.outputDir, error);
+  if (error)
+    return invalidArgument("--output: cannot make '" + arguments.outputDir +
+                           "': " + error.message());
+  for (size_t k = 0; k < session.outputs().size(); ++k) {
+    std::string path = arguments.outputDir + "/output_" + std::to_string(k) + ".npy";
+    HPU_RETURN_IF_ERROR(writeNpy(path, session.outputs()[k]));
+    tool.detail("wrote " + path);
+  }
+  return okStatus();
+}
+
+StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
+  if (arguments.iterations < 1 || arguments.warmup < 0)
+    return invalidArgument("--iters must be at least 1 and --warmup at least 0");
+  if (arguments.percentile < 0 || arguments.percentile > 100)
+    return invalidArgument("--percentile is between 0 and 100");
+  std::vector<DataSet> data;
+  if (!arguments.data.empty()) {
+    if (!arguments.inputs.empty()) return invalidArgument("--data and --input exclude each other");
+    HPU_ASSIGN(data, readDataSets(arguments.data));
+  }
+  HPU_ASSIGN(LoadedProgram program,
+             loadProgram(tool, arguments.program, arguments.flags, data, arguments.inputs));
+  HPU_ASSIGN(std::vector<HostTensor> inputs, makeInputs(tool, arguments, program.recipe, data));
+  DeviceOptions deviceOptions;
+  deviceOptions.driver = arguments.driver;
+  deviceOptions.index = arguments.device;
+  deviceOptions.threads = arguments.threads;
+  HPU_ASSIGN(Session session, Session::open(program.recipe, deviceOptions));
+  if (!arguments.trace.empty()) HPU_RETURN_IF_ERROR(trace::start());
+  HPU_ASSIGN(RunTimes times, session.runTimed(inputs, arguments.warmup, arguments.iterations));
+  if (!arguments.trace.empty()) HPU_RETURN_IF_ERROR(trace::stop(arguments.trace));
+  Json& json = tool.json();
+  json.set("program", arguments.program).set("target", targetName(program.recipe.target()));
+  json.set("compile_ms", program.compileMs).set("load_ms", session.loadMs());
+  addTimes(json, times, program.recipe.target());
+  printTimes(tool, arguments, session, times);
+  if (!arguments.trace.empty()) {
+    json.set("trace", arguments.trace);
+    tool.print("trace   " + arguments.trace + " (hpu-trace summary " + arguments.trace + ")");
+  }
+  if (!arguments.outputDir.empty()) HPU_RETURN_IF_ERROR(writeOutputs(tool, arguments, session));
+  std::vector<HostTensor> expected =
+      data.empty() ? std::vector<HostTensor>() : data.front().outputs;
+  ExitCode code = ExitCode::kOk;
+  if (!expected.empty()) {
+    HPU_ASSIGN(code, compareOutputs(tool, arguments, session, expected, program.precision));
+  }
+  if (!arguments.labels.empty())
+    HPU_RETURN_IF_ERROR(checkLabels(tool, arguments, session, expected));
+  return code;
+}
+
+}  // namespace
+}  // namespace hpu::tools
+
+int main(int argc, char** argv) {
+  using namespace hpu::tools;
+  Tool tool("hpu-run", programHelp());
+  Arguments arguments;
+  tool.addPositional("PROGRAM", arguments.program, programArgumentHelp());
+  tool.addOption("--data", arguments.data,
+                 "Folder with input_k.pb; outputs are compared with its output_k.pb");
+  tool.addOption("--input", arguments.inputs,
+                 "NAME=@FILE.npy, NAME=rand:SEED[:LOW:HIGH], NAME=zeros, NAME=ones; without NAME= "
+                 "for all inputs");
+  tool.addOption("--output", arguments.outputDir, "Folder to write output_k.npy to");
+  tool.addOption("--labels", arguments.labels,
+                 "Expected classes (.npy or .pb): prints the accuracy of output 0");
+  tool.addOption("--iters", arguments.iterations, "Timed runs");
+  tool.addOption("--warmup", arguments.warmup, "Runs before them");
+  tool.addOption("--threads", arguments.threads,
+                 "Host threads of the simulated device; 0: all CPUs");
+  tool.addOption("--percentile", arguments.percentile,
+                 "One more percentile of the host latency to print");
+  tool.addOption("--trace", arguments.trace,
+                 "Record all runs to this file (.json: Chrome, .pftrace: Perfetto)");
+  tool.addOption("--rtol", arguments.rtol, "Relative tolerance; -1: 1e-3 for f32, 2e-2 for bf16");
+  tool.addOption("--atol", arguments.atol,
+                 "Tolerance relative to the largest expected number; -1: 1e-4, 2e-2");
+  tool.addOption("--driver", arguments.driver, "Driver of the device: sim or null");
+  tool.addOption("--device", arguments.device, "Index of the device in the node, 0 to 7");
+  arguments.flags.addTo(tool);
+  return tool.run(argc, argv, [&] { return run(tool, arguments); });
+}
