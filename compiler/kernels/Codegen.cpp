@@ -115,13 +115,17 @@ struct Codegen::State {
 Codegen::Codegen() : state_(std::make_unique<State>()) {}
 Codegen::~Codegen() = default;
 
-StatusOr<KernelObject> Codegen::compile(const PlannedKernel& kernel, double points, const VariantTraits& traits,
-                                        int optLevel) {
+recipe::TpcCost Codegen::cost(const PlannedKernel& kernel, double points) {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&state_->context));
+  emitKernel(*module, kEntryName, kernel, traitsOf(recipe::CpuVariant::kX86_64_v4));
+  return kernelCost(*module, points);
+}
+
+StatusOr<KernelObject> Codegen::compile(const PlannedKernel& kernel, const VariantTraits& traits, int optLevel) {
   if (Status status = initialiseTarget(); !status.ok()) return status;
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&state_->context));
   emitKernel(*module, kEntryName, kernel, traits);
   KernelObject result;
-  result.cost = kernelCost(*module, points);
   if (failed(state_->lower(*module))) return internalError("lowering a TPC kernel to LLVM failed");
 
   llvm::LLVMContext llvmContext;

@@ -20,7 +20,6 @@ inline constexpr llvm::StringLiteral kEntryName = "hpu_kernel";
 
 struct KernelObject {
   llvm::SmallVector<char, 0> elf;  ///< A relocatable object with one global function.
-  recipe::TpcCost cost;
 };
 
 VariantTraits traitsOf(recipe::CpuVariant variant);
@@ -32,9 +31,10 @@ class Codegen {
   Codegen(const Codegen&) = delete;
   Codegen& operator=(const Codegen&) = delete;
 
-  /// `points`: number of index-space points. `optLevel` 0..3 is LLVM's. Errors: kInternal.
-  StatusOr<KernelObject> compile(const PlannedKernel& kernel, double points, const VariantTraits& traits,
-                                 int optLevel);
+  /// `optLevel` 0..3 is LLVM's. Errors: kInternal.
+  StatusOr<KernelObject> compile(const PlannedKernel& kernel, const VariantTraits& traits, int optLevel);
+  /// The cost a point; `points`: number of index-space points. The same whatever variants are compiled.
+  recipe::TpcCost cost(const PlannedKernel& kernel, double points);
   /// The vector-level IR as text.
   std::string vectorIr(const PlannedKernel& kernel, const VariantTraits& traits);
 

@@ -19,6 +19,7 @@ struct Distinct {
   PlannedKernel plan;
   double points = 1;
   std::string name;
+  recipe::TpcCost cost;
 };
 
 std::string requestKey(const KernelGraph& graph, const KernelRequest& request) {
@@ -95,19 +96,25 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
 
   size_t variants = options.variants.size();
   std::vector<KernelObject> objects(distinct.size() * variants);
+  size_t tasks = variants + 1;  // Of a kernel: its variants and its cost.
   CodegenPool pool;
   std::mutex mutex;
   Status error;  // Guarded by mutex.
   {
     base::ThreadLimit limit(options.threads);
-    base::parallelFor(static_cast<int64_t>(objects.size()), 1, [&](int64_t begin, int64_t end) {
+    base::parallelFor(static_cast<int64_t>(distinct.size() * tasks), 1, [&](int64_t begin, int64_t end) {
       std::unique_ptr<Codegen> codegen = pool.take();
       for (int64_t i = begin; i < end; ++i) {
-        const Distinct& kernel = distinct[i / variants];
-        StatusOr<KernelObject> object = codegen->compile(
-            kernel.plan, kernel.points, traitsOf(options.variants[i % variants]), options.optLevel);
+        Distinct& kernel = distinct[i / tasks];
+        size_t task = i % tasks;
+        if (task == variants) {
+          kernel.cost = codegen->cost(kernel.plan, kernel.points);
+          continue;
+        }
+        StatusOr<KernelObject> object =
+            codegen->compile(kernel.plan, traitsOf(options.variants[task]), options.optLevel);
         if (object.ok()) {
-          objects[i] = *std::move(object);
+          objects[(i / tasks) * variants + task] = *std::move(object);
           continue;
         }
         std::lock_guard lock(mutex);
@@ -133,8 +140,7 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
   }
   for (size_t index : of) {
     CompiledKernel kernel;
-    // The cost is the same for all variants but for horizontal steps; the first one decides.
-    if (variants > 0) kernel.cost = objects[index * variants].cost;
+    kernel.cost = distinct[index].cost;
     kernel.scratchBytes = scratchBytes(distinct[index].plan);
     kernel.rank = distinct[index].plan.rank;
     kernel.wholeDims = distinct[index].plan.wholeDims;

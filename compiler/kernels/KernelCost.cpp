@@ -22,6 +22,9 @@ double registers(Type type) {
   return static_cast<double>(bits) * kTpcLanes / 8.0 / 256.0;
 }
 
+/// Indices and addresses: a TPC computes them beside its tensor accesses.
+bool isAddressing(Type type) { return isa<LLVM::LLVMPointerType>(type) || type.isInteger(64) || type.isInteger(1); }
+
 struct Walk {
   recipe::TpcCost cost;
 
@@ -49,6 +52,7 @@ struct Walk {
       return;
     if (auto load = dyn_cast<LLVM::LoadOp>(op)) {
       bool vector = isa<VectorType>(load.getType());
+      if (isa<LLVM::LLVMPointerType>(load.getType())) return;
       (vector ? cost.loads : cost.scalarOps) += weight * (vector ? registers(load.getType()) : 1);
     } else if (auto masked = dyn_cast<LLVM::MaskedLoadOp>(op)) {
       cost.loads += weight * registers(masked.getType());
@@ -69,7 +73,7 @@ struct Walk {
       if (isa<arith::DivFOp, math::SqrtOp>(op)) factor = kIterativeOps;
       if (isa<arith::DivSIOp, arith::DivUIOp>(op)) factor = kIntegerDivision;
       cost.vectorOps += weight * size * factor;
-    } else if (op.getNumResults() == 1) {
+    } else if (op.getNumResults() == 1 && !isAddressing(op.getResult(0).getType())) {
       cost.scalarOps += weight;
     }
   }

@@ -14,7 +14,7 @@ namespace hpu::kernels {
 /// - vectorOps: arithmetic, compares, selects and conversions of vectors, likewise by element size. Division
 ///   and square root count 8 (the TPC iterates on a table look-up), an integer division 32.
 /// - scalarOps: arithmetic, loads and stores of scalars, one for each loop iteration; a vector whose lanes
-///   are read at a stride is 64 of them.
+///   are read at a stride is 64 of them. Indices and addresses are not counted.
 recipe::TpcCost kernelCost(mlir::ModuleOp module, double points);
 
 }  // namespace hpu::kernels

@@ -176,16 +176,22 @@ void LoopEmitter::rows() {
   llvm::SmallVector<int, 4> inRow, once;
   for (auto [i, s] : llvm::enumerate(plan_->stores))
     (s.dims & plan_->rowDims ? inRow : once).push_back(static_cast<int>(i));
-  for (int i : once) store(plan_->stores[i], i);
+  storeAll(once);
   if (!inRow.empty()) {
     llvm::SmallVector<int> roots;
     for (int i : inRow) roots.push_back(plan_->stores[i].prim);
     rowLoops(0, plan_->rowOrder, roots, {}, [&](llvm::ArrayRef<Value>) {
-      for (int i : inRow) store(plan_->stores[i], i);
+      storeAll(inRow);
       return Values();
     });
   }
   kept_.clear();
+}
+
+/// All values first: an output may lie where an input is that another output is computed from.
+void LoopEmitter::storeAll(llvm::ArrayRef<int> indices) {
+  for (int i : indices) eval(plan_->stores[i].prim);
+  for (int i : indices) store(plan_->stores[i], i);
 }
 
 LoopEmitter::Values LoopEmitter::rowLoops(size_t level, llvm::ArrayRef<int> order, llvm::ArrayRef<int> roots,

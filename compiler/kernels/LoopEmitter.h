@@ -65,6 +65,7 @@ class LoopEmitter {
   void setBounds();
   void parallel(size_t level);
   void rows();
+  void storeAll(llvm::ArrayRef<int> indices);
   void windowRow(int dim);
   void windowOutputs(Value first, int64_t count);
   void reducePass(int pass);

@@ -109,7 +109,7 @@ void LoopEmitter::windowOutputs(Value first, int64_t count) {
         finish(acc, Values(mine.take_front(acc.values)));
         mine = mine.drop_front(acc.values);
       }
-      for (auto [i, s] : llvm::enumerate(plan_->stores)) store(s, static_cast<int>(i));
+      storeAll(llvm::to_vector(llvm::seq<int>(0, static_cast<int>(plan_->stores.size()))));
     });
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel compiler as a whole: sharing, determinism, legality, costs, errors, the image.
 #include <chrono>
+#include <cmath>
+#include <cstring>
 
 #include "KernelHarness.h"
 #include "compiler/kernels/Codegen.h"
@@ -67,6 +69,7 @@ TEST(Compiler, CostsCountVectorsOf256BytesAPoint) {
   EXPECT_DOUBLE_EQ(add.info().cost.loads, 2.0 / 64);
   EXPECT_DOUBLE_EQ(add.info().cost.stores, 1.0 / 64);
   EXPECT_DOUBLE_EQ(add.info().cost.vectorOps, 1.0 / 64);
+  EXPECT_NEAR(add.info().cost.scalarOps, 1.0 / 64, 0.001);  // The loop; addresses are not counted.
   // bf16 halves the traffic, and 10 lanes of a row that nothing continues cost a whole vector.
   Tensor b = Tensor::dense(ElementType::kBF16, {16, 640});
   Kernel half("%r = hpu.add %0, %1 : ($0, $1) -> $out0\nhpu.yield %r : $out0", {b, b}, {b});
@@ -77,6 +80,53 @@ TEST(Compiler, CostsCountVectorsOf256BytesAPoint) {
   Kernel gelu("%r = hpu.gelu %0 : ($0) -> $out0\nhpu.yield %r : $out0", {x}, {y});
   EXPECT_GT(gelu.info().cost.vectorOps, 25.0 / 64);
   EXPECT_LT(gelu.info().cost.vectorOps, 60.0 / 64);
+}
+
+TEST(Compiler, CostsDoNotDependOnTheVariants) {
+  Tensor x = Tensor::dense(F32, {16, 640});
+  ParsedCluster cluster("%r = hpu.softmax %0 {axis = 1 : i64} : ($0) -> $out0\nhpu.yield %r : $out0", {x}, {x});
+  KernelOptions v3, v4;
+  v3.variants = {recipe::CpuVariant::kX86_64_v3};
+  v4.variants = {recipe::CpuVariant::kX86_64_v4};
+  StatusOr<KernelSet> a = compileKernels({cluster.request("a")}, v3), b = compileKernels({cluster.request("b")}, v4);
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(a->kernels[0].cost.vectorOps, b->kernels[0].cost.vectorOps);
+  EXPECT_EQ(a->kernels[0].cost.scalarOps, b->kernels[0].cost.scalarOps);
+  EXPECT_EQ(a->kernels[0].scratchBytes, b->kernels[0].scratchBytes);
+}
+
+TEST(Compiler, EveryOptimisationLevelComputesTheSame) {
+  Tensor x = Tensor::dense(F32, {3, 100}).random(1), bias = Tensor::dense(F32, {100}).random(2);
+  for (int level = 0; level <= 3; ++level) {
+    KernelOptions options;
+    options.optLevel = level;
+    check("%b = hpu.add %0, %1 : ($0, $1) -> $out0\n%s = hpu.softmax %b {axis = 1 : i64} : ($out0) -> $out0\n"
+          "hpu.yield %s : $out0",
+          {x, bias}, {Tensor::dense(F32, {3, 100})},
+          [&](int, const Index& i) {
+            double sum = 0;
+            for (int64_t j = 0; j < 100; ++j) sum += std::exp(x.at({i[0], j}) + bias.at({j}));
+            return std::exp(x.at(i) + bias.at({i[1]})) / sum;
+          },
+          {4e-6, 1e-9}, options);
+  }
+}
+
+TEST(Compiler, OutputsMayLieOnInputs) {
+  // y0 replaces a, from which y1 is computed as well.
+  Tensor a = Tensor::dense(F32, {2, 150}).random(3), b = Tensor::dense(F32, {2, 150}).random(4);
+  Kernel kernel("%s = hpu.add %0, %1 : ($0, $1) -> $out0\n%d = hpu.sub %0, %1 : ($0, $1) -> $out1\n"
+                "hpu.yield %s, %d : $out0, $out1", {a, b}, {a, b});
+  ASSERT_TRUE(kernel.status().ok());
+  for (int variant = 0; variant < kernel.variants(); ++variant) {
+    Tensor x = a.clone(), y = b.clone();
+    std::vector<Tensor> outputs = {x, y};
+    kernel.run(variant, {x, y}, outputs, {0, 0}, {2, 150});
+    forEach(a.sizes, [&](const Index& i) {
+      ASSERT_EQ(x.at(i), static_cast<float>(a.at(i)) + static_cast<float>(b.at(i)));
+      ASSERT_EQ(y.at(i), static_cast<float>(a.at(i)) - static_cast<float>(b.at(i)));
+    });
+  }
 }
 
 TEST(Compiler, LegalityNamesTheReason) {

@@ -274,13 +274,14 @@ struct Kernel::State {
   std::vector<std::pair<void*, size_t>> maps;
 };
 
-Kernel::Kernel(std::string body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs)
+Kernel::Kernel(std::string body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+               const KernelOptions& options)
     : state_(std::make_unique<State>(body, inputs, outputs)) {
   if (!state_->cluster.block()) {
     status_ = invalidArgument("the test's text does not parse");
     return;
   }
-  StatusOr<KernelSet> set = compileKernels({state_->cluster.request("test")}, {});
+  StatusOr<KernelSet> set = compileKernels({state_->cluster.request("test")}, options);
   status_ = set.status();
   if (!set.ok()) return;
   state_->set = std::move(*set);
@@ -315,8 +316,9 @@ void Kernel::run(int variant, const std::vector<Tensor>& inputs, std::vector<Ten
 }
 
 void check(const std::string& body, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
-           const std::function<double(int, const Index&)>& expected, Tolerance tolerance) {
-  Kernel kernel(body, inputs, outputs);
+           const std::function<double(int, const Index&)>& expected, Tolerance tolerance,
+           const KernelOptions& options) {
+  Kernel kernel(body, inputs, outputs, options);
   ASSERT_TRUE(kernel.status().ok()) << kernel.status().toString() << "\n" << body;
   std::vector<std::vector<uint8_t>> before;
   for (const Tensor& input : inputs) before.push_back(input.contents());

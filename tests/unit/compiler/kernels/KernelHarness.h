@@ -60,7 +60,8 @@ std::string typeText(const Tensor& tensor);
 /// input 0 and "$out0" for that of output 0.
 class Kernel {
  public:
-  Kernel(std::string body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
+  Kernel(std::string body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+         const KernelOptions& options = {});
   ~Kernel();
   Kernel(Kernel&&) noexcept;
 
@@ -102,6 +103,7 @@ struct Tolerance {
 /// Runs on all variants, whole and in slices, and compares with `expected(output, index)`; what lies outside
 /// of a slice must stay as it was. Slices do not cut the kernel's whole dims.
 void check(const std::string& body, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
-           const std::function<double(int, const Index&)>& expected, Tolerance tolerance = {});
+           const std::function<double(int, const Index&)>& expected, Tolerance tolerance = {},
+           const KernelOptions& options = {});
 
 }  // namespace hpu::kernels::test
