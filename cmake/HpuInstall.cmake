@@ -14,12 +14,17 @@ endif()
 get_property(_tools GLOBAL PROPERTY HPU_TOOLS)
 
 if(_targets)
+  set_target_properties(${_targets} PROPERTIES INSTALL_RPATH "$ORIGIN")
+  if(TARGET hpu_compiler)
+    # LLVM 22's libraries are not in the loader's default folders.
+    set_target_properties(hpu_compiler PROPERTIES INSTALL_RPATH "$ORIGIN;${LLVM_LIBRARY_DIR}")
+  endif()
   install(TARGETS ${_targets} EXPORT OpenHPUTargets
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT OpenHPUTargets NAMESPACE OpenHPU:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/OpenHPU)
 endif()
 if(_tools)
-  set_target_properties(${_tools} PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  set_target_properties(${_tools} PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LLVM_LIBRARY_DIR}")
   install(TARGETS ${_tools} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(DIRECTORY include/hpu DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")

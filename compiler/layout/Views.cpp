@@ -12,6 +12,8 @@ namespace {
 /// merged is contiguous among itself.
 std::optional<SmallVector<int64_t>> reshapeStrides(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,
                                                    ArrayRef<int64_t> shape) {
+  // A tensor that has no elements is dense whatever its strides are.
+  if (llvm::is_contained(shape, 0)) return SmallVector<int64_t>(shape.size(), 1);
   // Old dims without the ones of size 1, and merged where one steps exactly over the next.
   SmallVector<int64_t> oldSizes, oldStrides;
   for (auto [size, stride] : llvm::zip(sizes, strides)) {
