@@ -8,7 +8,9 @@
 #include "compiler/support/Units.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <deque>
 #include <set>
 
 using namespace mlir;
@@ -28,13 +30,15 @@ class Fuser {
   Fuser(Block& block, const FuseOptions& options) : block_(block), options_(options) {}
 
   void run() {
+    for (Operation& op : llvm::make_early_inc_range(llvm::reverse(block_)))
+      if (isOpTriviallyDead(&op)) op.erase();
     SmallVector<Operation*> order;
     for (Operation& op : block_.without_terminator())
       if (needsUnit(&op)) order.push_back(&op);
     before_ = order.size();
     for (EngineKind engine : {EngineKind::Mme, EngineKind::Tpc})
       for (Operation* op : order)
-        if (!taken_.contains(op) && cast<HpuOp>(op).getEngine() == engine) groups_.push_back(grow(op));
+        if (!units_.contains(op) && cast<HpuOp>(op).getEngine() == engine) grow(op);
     for (const Group& group : groups_) makeUnit(group);
     // Units stand where their last member stood; users of an earlier member may come before.
     sortTopologically(&block_);
@@ -42,37 +46,55 @@ class Fuser {
   }
 
  private:
-  Group grow(Operation* seed) {
-    Group group;
-    group.ops.push_back(seed);
-    if (!cast<HpuOp>(seed).isElementwise()) group.root = seed;
-    taken_.insert(seed);
+  void grow(Operation* seed) {
+    Operation* horizon = horizonOf(seed);
+    Group& group = groups_.emplace_back();
+    group.horizon = horizon;
+    add(group, seed);
     bool changed = options_.group;
     while (changed) {
       changed = false;
       for (Operation* candidate : candidates(group)) {
         std::string why;
-        if (!canJoin(group, candidate, options_, &why) || !worthJoining(group, candidate, &why)) {
+        if (!canJoin(group, candidate, units_, options_, &why) || !worthJoining(group, candidate, &why)) {
           missed(group, candidate, why);
           continue;
         }
-        group.ops.push_back(candidate);
-        llvm::sort(group.ops, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
-        if (!cast<HpuOp>(candidate).isElementwise()) group.root = candidate;
-        taken_.insert(candidate);
+        add(group, candidate);
         changed = true;
         break;
       }
     }
     keepMmeResultInside(group);
-    return group;
+  }
+
+  void add(Group& group, Operation* op) {
+    group.ops.push_back(op);
+    llvm::sort(group.ops, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
+    if (!cast<HpuOp>(op).isElementwise()) group.root = op;
+    units_[op] = &group;
+  }
+
+  /// The first op that may depend on what `seed` becomes: units that stand on both sides of it pull ops ahead of it
+  /// behind it.
+  Operation* horizonOf(Operation* seed) {
+    Operation* horizon = seed;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Group& group : groups_)
+        if (group.ops.front()->isBeforeInBlock(horizon) && horizon->isBeforeInBlock(group.ops.back())) {
+          horizon = group.ops.front();
+          changed = true;
+        }
+    }
+    return horizon;
   }
 
   SmallVector<Operation*> candidates(const Group& group) {
     SmallVector<Operation*> users;
     for (Operation* member : group.ops)
       for (Operation* user : member->getUsers())
-        if (user->getBlock() == &block_ && !taken_.contains(user) && needsUnit(user) &&
+        if (user->getBlock() == &block_ && !units_.contains(user) && needsUnit(user) &&
             !llvm::is_contained(users, user))
           users.push_back(user);
     llvm::sort(users, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
@@ -85,7 +107,7 @@ class Fuser {
     bool escapes = llvm::any_of(group.root->getUsers(), [&](Operation* user) { return !group.contains(user); });
     if (!escapes) return;
     for (Operation* member : group.ops)
-      if (member != group.root) taken_.erase(member);
+      if (member != group.root) units_.erase(member);
     group.ops.assign(1, group.root);
   }
 
@@ -103,7 +125,6 @@ class Fuser {
     }
     // The last member's result is the index space that slices are cut from.
     std::reverse(outputs.begin(), outputs.end());
-    if (outputs.empty()) return;  // dead; removed below with its ops
     OpBuilder builder(group.ops.back());
     builder.setInsertionPointAfter(group.ops.back());
     bool bundle = group.root && cast<HpuOp>(group.root).getEngine() == EngineKind::Mme;
@@ -148,8 +169,8 @@ class Fuser {
 
   Block& block_;
   const FuseOptions& options_;
-  std::vector<Group> groups_;
-  llvm::DenseSet<Operation*> taken_;
+  std::deque<Group> groups_;  ///< Never move: units_ points at them.
+  Membership units_;
   std::set<std::pair<Operation*, Operation*>> reported_;
   std::string misses_;
   int64_t before_ = 0, bundles_ = 0, mmeOnly_ = 0, clusters_ = 0;

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallVector.h"
 #include "mlir/IR/Operation.h"
 
 namespace mlir {
@@ -34,11 +36,16 @@ std::unique_ptr<mlir::Pass> createVerifyFusedPass();
 struct Group {
   llvm::SmallVector<mlir::Operation*> ops;  ///< In program order.
   mlir::Operation* root = nullptr;
+  mlir::Operation* horizon = nullptr;  ///< What stands ahead of it cannot depend on the group.
   bool contains(mlir::Operation* op) const { return llvm::is_contained(ops, op); }
 };
 
-/// Legality: can `op` join, without a cycle through ops outside and as part of one kernel?
-bool canJoin(const Group& group, mlir::Operation* op, const FuseOptions& options, std::string* why);
+/// The group of each op that has one. A unit runs as a whole, so what depends on one member waits for all.
+using Membership = llvm::DenseMap<mlir::Operation*, const Group*>;
+
+/// Legality: can `op` join, without a cycle through the units around it and as part of one kernel?
+bool canJoin(const Group& group, mlir::Operation* op, const Membership& units, const FuseOptions& options,
+             std::string* why);
 /// Profitability: does joining save device time? (HBM traffic of the joined edge against what is lost.)
 bool worthJoining(const Group& group, mlir::Operation* op, std::string* why);
 

@@ -9,14 +9,22 @@ using namespace hpu::ir;
 namespace hpu::fuse {
 namespace {
 
-/// True when `value` is computed, directly or not, from a member of the group, seen from outside it.
-bool dependsOn(Value value, const Group& group, llvm::SmallPtrSetImpl<Operation*>& visited) {
-  Operation* def = value.getDefiningOp();
-  if (!def || !visited.insert(def).second) return false;
-  if (group.contains(def)) return true;
-  // Definitions ahead of the first member cannot depend on it.
-  if (def->getBlock() == group.ops.front()->getBlock() && def->isBeforeInBlock(group.ops.front())) return false;
-  return llvm::any_of(def->getOperands(), [&](Value v) { return dependsOn(v, group, visited); });
+/// True when `value` is computed, directly or not, from a member of the group, seen from outside it. Units count as
+/// a whole: two of them that each read an early result of the other would wait for ever.
+bool dependsOn(Value value, const Group& group, const Membership& units) {
+  llvm::SmallPtrSet<Operation*, 32> visited;
+  SmallVector<Value> open = {value};
+  while (!open.empty()) {
+    Operation* def = open.pop_back_val().getDefiningOp();
+    if (!def || !visited.insert(def).second) continue;
+    if (group.contains(def)) return true;
+    if (def->isBeforeInBlock(group.horizon)) continue;
+    const Group* unit = units.lookup(def);
+    if (!unit) llvm::append_range(open, def->getOperands());
+    else
+      for (Operation* member : unit->ops) llvm::append_range(open, member->getOperands());
+  }
+  return false;
 }
 
 bool refuse(std::string* why, const char* text) {
@@ -28,7 +36,7 @@ ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.get
 
 }  // namespace
 
-bool canJoin(const Group& group, Operation* op, const FuseOptions& options, std::string* why) {
+bool canJoin(const Group& group, Operation* op, const Membership& units, const FuseOptions& options, std::string* why) {
   auto hpuOp = dyn_cast<HpuOp>(op);
   if (!hpuOp || hpuOp.isView() || isa<ConstantOp>(op)) return refuse(why, "it is not a device op");
   if (hpuOp.getEngine() != EngineKind::Tpc) return refuse(why, "it runs on another engine");
@@ -51,8 +59,7 @@ bool canJoin(const Group& group, Operation* op, const FuseOptions& options, std:
       if (shapeOf(operand) != space) return refuse(why, "it broadcasts a value of the unit");
       continue;
     }
-    llvm::SmallPtrSet<Operation*, 32> visited;
-    if (dependsOn(operand, group, visited)) return refuse(why, "an operand depends on the unit's own result");
+    if (dependsOn(operand, group, units)) return refuse(why, "an operand depends on the unit's own result");
   }
   // An MME result must stay in SRAM: all its users have to be in the bundle.
   if (afterMme) {

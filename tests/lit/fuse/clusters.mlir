@@ -1,0 +1,73 @@
+// TPC ops over one index space become one kernel.
+// RUN: hpu-opt %s --hpu-fuse --hpu-verify-fused | FileCheck %s
+
+// Producers of a softmax that have its shape belong to its kernel, and so does what follows it.
+// CHECK-LABEL: func.func @softmaxWithProducers(
+// CHECK-NEXT: hpu.cluster
+// CHECK-NEXT: hpu.mul
+// CHECK-NEXT: hpu.add
+// CHECK-NEXT: hpu.softmax
+// CHECK-NEXT: hpu.relu
+// CHECK-NEXT: hpu.yield
+// CHECK-NOT: hpu.cluster
+// CHECK: return
+func.func @softmaxWithProducers(%x: tensor<2x8xf32>, %scale: tensor<8xf32>, %mask: tensor<2x8xf32>) -> tensor<2x8xf32> {
+  %0 = hpu.mul %x, %scale : (tensor<2x8xf32>, tensor<8xf32>) -> tensor<2x8xf32>
+  %1 = hpu.add %0, %mask : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %2 = hpu.softmax %1 {axis = 1 : i64} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %3 = hpu.relu %2 : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  return %3 : tensor<2x8xf32>
+}
+
+// One op fixes the index space; a second one begins its own unit.
+// CHECK-LABEL: func.func @twoSoftmaxes(
+// CHECK: hpu.cluster
+// CHECK-NEXT: hpu.softmax
+// CHECK-NEXT: hpu.relu
+// CHECK-NEXT: hpu.yield
+// CHECK: hpu.cluster
+// CHECK-NEXT: hpu.softmax
+// CHECK-NEXT: hpu.yield
+func.func @twoSoftmaxes(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
+  %0 = hpu.softmax %x {axis = 1 : i64} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %1 = hpu.relu %0 : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %2 = hpu.softmax %1 {axis = 1 : i64} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  return %2 : tensor<2x8xf32>
+}
+
+// A result of another shape is another index space.
+// CHECK-LABEL: func.func @broadcastsItsResult(
+// CHECK: hpu.cluster
+// CHECK-NEXT: hpu.relu
+// CHECK-NEXT: hpu.yield
+// CHECK: hpu.cluster
+// CHECK-NEXT: hpu.add
+// CHECK-NEXT: hpu.yield
+func.func @broadcastsItsResult(%x: tensor<8xf32>, %y: tensor<2x8xf32>) -> tensor<2x8xf32> {
+  %0 = hpu.relu %x : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = hpu.add %0, %y : (tensor<8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  return %1 : tensor<2x8xf32>
+}
+
+// What nobody reads is no unit.
+// CHECK-LABEL: func.func @dead(
+// CHECK-NEXT: return
+func.func @dead(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = hpu.relu %x : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = hpu.tanh %0 : (tensor<8xf32>) -> tensor<8xf32>
+  return %x : tensor<8xf32>
+}
+
+// Copies are units by themselves.
+// CHECK-LABEL: func.func @copies(
+// CHECK: %[[A:.*]] = hpu.cluster
+// CHECK: %[[B:.*]] = hpu.cluster
+// CHECK: %[[C:.*]] = hpu.concat %[[A]], %[[B]]
+// CHECK: hpu.cluster (%{{.*}} = %[[C]])
+func.func @copies(%x: tensor<2x8xf32>, %y: tensor<3x8xf32>) -> tensor<5x8xf32> {
+  %0 = hpu.relu %x : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %1 = hpu.tanh %y : (tensor<3x8xf32>) -> tensor<3x8xf32>
+  %2 = hpu.concat %0, %1 {axis = 0 : i64} : (tensor<2x8xf32>, tensor<3x8xf32>) -> tensor<5x8xf32>
+  %3 = hpu.neg %2 : (tensor<5x8xf32>) -> tensor<5x8xf32>
+  return %3 : tensor<5x8xf32>
+}
