@@ -35,6 +35,7 @@ llvm::ArrayRef<OpRow> convolutionRows();
 llvm::ArrayRef<OpRow> reductionRows();
 llvm::ArrayRef<OpRow> normalizationRows();
 llvm::ArrayRef<OpRow> quantizationRows();
+llvm::ArrayRef<OpRow> indexingRows();
 
 /// The row of an op, whatever the opset; null when there is none.
 const OpRow* findRow(llvm::StringRef op);

@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compiler/import/GraphImpl.h"
-#include "compiler/interp/Interpreter.h"
+#include "compiler/import/EvaluateGraph.h"
 
 namespace hpu {
 namespace {
@@ -29,10 +28,15 @@ TEST(Graph, BuildsAModelThatComputes) {
   ASSERT_EQ(graph.outputs().size(), 1u);
   EXPECT_EQ(graph.outputs()[0].name, "y");
   EXPECT_EQ(graph.inputs()[0].type.toString(), "1x2xf32");
-  auto outputs = interp::evaluateFunction(graph.impl().main(), {interp::Tensor::of<float>(ElementType::kF32, {1, 2}, {1, -3})});
+  std::vector<std::string> seen;
+  auto outputs = interp::evaluateGraph(graph, {interp::Tensor::of<float>(ElementType::kF32, {1, 2}, {1, -3})},
+                                       [&](const interp::NodeResult& result, const interp::Tensor& value) {
+                                         seen.push_back(result.node + ":" + result.op + ":" + value.type().toString());
+                                       });
   ASSERT_TRUE(outputs.ok()) << outputs.status().message();
   EXPECT_EQ((*outputs)[0].as<float>()[0], 0.0f);  // 1 - 6
   EXPECT_EQ((*outputs)[0].as<float>()[1], 0.0f);  // -1 - 3
+  EXPECT_THAT(seen, ::testing::ElementsAre("product:matmul:1x2xf32", "relu_3:relu:1x2xf32"));
   EXPECT_THAT(graph.toString(), HasSubstr("hpu.matmul"));
 }
 

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX ops that index element by element. They have no kernel: they import when all their operands are
+// known at import, as in masks and tables that exporters compute in the graph.
+#include "base/Format.h"
+#include "compiler/import/OpTable.h"
+#include "compiler/interp/Elements.h"
+
+namespace hpu::importer {
+namespace {
+
+using base::strCat;
+using interp::Tensor;
+
+/// The operands as tensors; null and a failure when one is not known.
+std::optional<std::vector<Tensor>> operands(NodeContext& node, size_t count) {
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < count; ++i) {
+    if (!node.has(i)) return node.invalid(strCat("input ", i, " is missing")), std::nullopt;
+    const Tensor* tensor = node.constant(i);
+    if (!tensor) return node.unsupported("operands that are not known at import"), std::nullopt;
+    tensors.push_back(*tensor);
+  }
+  return tensors;
+}
+
+std::vector<int64_t> integersOf(const Tensor& tensor) {
+  std::vector<int64_t> values(tensor.count());
+  interp::loadElements(tensor.element(), tensor.data(), 0, 1, tensor.count(), values.data());
+  return values;
+}
+
+/// `index` made non-negative; nullopt and a failure when it is outside of [-size, size).
+std::optional<int64_t> wrap(NodeContext& node, int64_t index, int64_t size) {
+  if (index < -size || index >= size) return node.invalid(strCat("index ", index, " is outside of a dimension of ", size)), std::nullopt;
+  return index < 0 ? index + size : index;
+}
+
+/// Calls fn(row, offset): the element offset in `shape` that each row of indices [..., depth] points to.
+template <typename Fn>
+bool forEachIndexRow(NodeContext& node, const Tensor& indices, const Shape& shape, int64_t batchDims, Fn fn) {
+  int64_t depth = indices.rank() ? indices.shape().back() : 0, rank = shape.size();
+  if (indices.rank() < 1 || depth + batchDims > rank) return node.invalid("its indices are deeper than the data"), false;
+  std::vector<int64_t> values = integersOf(indices), strides = interp::rowMajorStrides(shape);
+  int64_t rows = depth ? indices.count() / depth : 0, batches = 1, batchStride = 1;
+  for (int64_t d = 0; d < batchDims; ++d) batches *= shape[d];
+  for (int64_t d = batchDims; d < rank; ++d) batchStride *= shape[d];
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t offset = batches > 1 ? row / (rows / batches) * batchStride : 0;
+    for (int64_t k = 0; k < depth; ++k) {
+      std::optional<int64_t> index = wrap(node, values[row * depth + k], shape[batchDims + k]);
+      if (!index) return false;
+      offset += *index * strides[batchDims + k];
+    }
+    fn(row, offset);
+  }
+  return true;
+}
+
+/// Elements of the slice that an index of `depth` leading dims leaves.
+int64_t sliceCount(const Shape& shape, int64_t depth) {
+  int64_t count = 1;
+  for (size_t d = depth; d < shape.size(); ++d) count *= shape[d];
+  return count;
+}
+
+void convertGatherNd(NodeContext& node) {
+  auto in = operands(node, 2);
+  if (!in) return;
+  const Tensor &data = (*in)[0], &indices = (*in)[1];
+  int64_t batchDims = node.integer("batch_dims", 0), depth = indices.rank() ? indices.shape().back() : 0;
+  if (batchDims < 0 || batchDims + depth > data.rank()) return node.invalid("its indices are deeper than the data");
+  Shape shape(indices.shape().begin(), indices.shape().end() - 1);
+  shape.insert(shape.end(), data.shape().begin() + batchDims + depth, data.shape().end());
+  Tensor out = Tensor::zeros({data.element(), shape});
+  int64_t unit = elementSize(data.element()), count = sliceCount(data.shape(), batchDims + depth);
+  if (forEachIndexRow(node, indices, data.shape(), batchDims, [&](int64_t row, int64_t offset) {
+        std::memcpy(out.writable() + row * count * unit, data.data() + offset * unit, count * unit);
+      }))
+    node.setOutput(0, out);
+}
+
+void convertScatterNd(NodeContext& node) {
+  auto in = operands(node, 3);
+  if (!in) return;
+  if (node.text("reduction", "none") != "none") return node.unsupported("reduction '" + node.text("reduction", "") + "'");
+  const Tensor &data = (*in)[0], &indices = (*in)[1], &updates = (*in)[2];
+  Tensor out = Tensor::copyOf(data.type(), data.data());
+  int64_t depth = indices.rank() ? indices.shape().back() : 0;
+  if (depth > data.rank()) return node.invalid("its indices are deeper than the data");
+  int64_t unit = elementSize(data.element()), count = sliceCount(data.shape(), depth);
+  if (updates.element() != data.element() || (depth && updates.count() != indices.count() / depth * count))
+    return node.invalid("its updates do not fit the indices");
+  if (forEachIndexRow(node, indices, data.shape(), 0, [&](int64_t row, int64_t offset) {
+        std::memcpy(out.writable() + offset * unit, updates.data() + row * count * unit, count * unit);
+      }))
+    node.setOutput(0, out);
+}
+
+/// Calls fn(position in indices, position in data) for GatherElements and ScatterElements.
+template <typename Fn>
+bool forEachElementIndex(NodeContext& node, const Tensor& data, const Tensor& indices, int64_t axis, Fn fn) {
+  if (indices.rank() != data.rank()) return node.invalid("indices and data differ in rank"), false;
+  std::vector<int64_t> values = integersOf(indices), strides = interp::rowMajorStrides(data.shape());
+  for (int64_t i = 0; i < indices.count(); ++i) {
+    int64_t rest = i, offset = 0;
+    for (int64_t d = data.rank(); d-- > 0;) {
+      int64_t at = rest % indices.shape()[d];
+      rest /= indices.shape()[d];
+      std::optional<int64_t> index = wrap(node, d == axis ? values[i] : at, data.shape()[d]);
+      if (!index) return false;
+      offset += *index * strides[d];
+    }
+    fn(i, offset);
+  }
+  return true;
+}
+
+void convertGatherElements(NodeContext& node) {
+  auto in = operands(node, 2);
+  if (!in) return;
+  std::optional<int64_t> axis = node.axis(node.integer("axis", 0), (*in)[0].rank());
+  if (!axis) return;
+  Tensor out = Tensor::zeros({(*in)[0].element(), (*in)[1].shape()});
+  int64_t unit = elementSize(out.element());
+  if (forEachElementIndex(node, (*in)[0], (*in)[1], *axis, [&](int64_t i, int64_t offset) {
+        std::memcpy(out.writable() + i * unit, (*in)[0].data() + offset * unit, unit);
+      }))
+    node.setOutput(0, out);
+}
+
+void convertScatterElements(NodeContext& node) {
+  auto in = operands(node, 3);
+  if (!in) return;
+  if (node.text("reduction", "none") != "none") return node.unsupported("reduction '" + node.text("reduction", "") + "'");
+  std::optional<int64_t> axis = node.axis(node.integer("axis", 0), (*in)[0].rank());
+  if (!axis) return;
+  if ((*in)[2].shape() != (*in)[1].shape() || (*in)[2].element() != (*in)[0].element())
+    return node.invalid("its updates do not fit the indices");
+  Tensor out = Tensor::copyOf((*in)[0].type(), (*in)[0].data());
+  int64_t unit = elementSize(out.element());
+  if (forEachElementIndex(node, (*in)[0], (*in)[1], *axis, [&](int64_t i, int64_t offset) {
+        std::memcpy(out.writable() + offset * unit, (*in)[2].data() + i * unit, unit);
+      }))
+    node.setOutput(0, out);
+}
+
+void convertNonZero(NodeContext& node) {
+  auto in = operands(node, 1);
+  if (!in) return;
+  const Tensor& x = (*in)[0];
+  std::vector<std::vector<int64_t>> found(x.rank());
+  int64_t hits = 0;
+  for (int64_t i = 0; i < x.count(); ++i) {
+    if (x.number(i) == 0) continue;
+    ++hits;
+    int64_t rest = i;
+    for (int64_t d = x.rank(); d-- > 0;) {
+      found[d].push_back(rest % x.shape()[d]);
+      rest /= x.shape()[d];
+    }
+  }
+  std::vector<int64_t> all;
+  for (const auto& list : found) all.insert(all.end(), list.begin(), list.end());
+  node.setOutput(0, Tensor::of<int64_t>(ElementType::kI64, {x.rank(), hits}, all));
+}
+
+template <typename W>
+Tensor runningSums(const Tensor& x, int64_t axis, bool exclusive, bool reverse) {
+  std::vector<W> values(x.count()), sums(x.count());
+  interp::loadElements(x.element(), x.data(), 0, 1, x.count(), values.data());
+  int64_t length = x.shape()[axis], inner = sliceCount(x.shape(), axis + 1);
+  for (int64_t first = 0; first < x.count(); first += length * inner)
+    for (int64_t lane = 0; lane < inner; ++lane) {
+      W sum = 0;
+      for (int64_t i = 0; i < length; ++i) {
+        int64_t at = first + lane + (reverse ? length - 1 - i : i) * inner;
+        sums[at] = exclusive ? sum : sum + values[at];
+        sum += values[at];
+      }
+    }
+  Tensor out = Tensor::zeros(x.type());
+  interp::storeElements(x.element(), out.writable(), 0, sums.data(), x.count());
+  return out;
+}
+
+void convertCumSum(NodeContext& node) {
+  auto in = operands(node, 2);
+  if (!in) return;
+  if ((*in)[1].count() != 1) return node.invalid("needs one axis");
+  std::optional<int64_t> axis = node.axis((*in)[1].integer(0), (*in)[0].rank());
+  if (!axis) return;
+  bool exclusive = node.integer("exclusive", 0), reverse = node.integer("reverse", 0);
+  bool isFloat = interp::wideKind((*in)[0].element()) == interp::Wide::kFloat;
+  node.setOutput(0, isFloat ? runningSums<double>((*in)[0], *axis, exclusive, reverse)
+                            : runningSums<int64_t>((*in)[0], *axis, exclusive, reverse));
+}
+
+constexpr OpRow kRows[] = {
+    {"GatherND", 11, kNewestOpset, convertGatherNd, "", "operands known at import"},
+    {"GatherElements", 11, kNewestOpset, convertGatherElements, "", "operands known at import"},
+    {"ScatterND", 11, kNewestOpset, convertScatterNd, "", "operands known at import, no reduction"},
+    {"ScatterElements", 11, kNewestOpset, convertScatterElements, "", "operands known at import, no reduction"},
+    {"Scatter", 9, 10, convertScatterElements, "", "operands known at import"},
+    {"NonZero", 9, kNewestOpset, convertNonZero, "", "operands known at import"},
+    {"CumSum", 11, kNewestOpset, convertCumSum, "", "operands known at import"},
+};
+
+}  // namespace
+
+llvm::ArrayRef<OpRow> indexingRows() { return kRows; }
+
+}  // namespace hpu::importer
