@@ -110,7 +110,10 @@ TEST_F(Recorder, EqualRunsHaveEqualDeviceBytesWhateverTheHostDid) {
     ASSERT_TRUE(start().ok());
     std::atomic<bool> done{false};
     std::thread noise([&] {
-      for (int i = 0; i < 1000 || !done; ++i) HostScope scope("noise " + std::to_string(i % 17));
+      for (int i = 0; i < 1000 || !done; ++i) {
+        std::string name = "noise " + std::to_string(i % 17);  // a scope only views its name
+        HostScope scope(name);
+      }
     });
     example.record();
     done = true;
