@@ -302,4 +302,10 @@ std::string formatTable(const std::vector<std::vector<std::string>>& rows) {
   return out;
 }
 
+std::string shortened(const std::string& text) {
+  constexpr size_t kWidth = 60, kTail = 38;
+  if (text.size() <= kWidth) return text;
+  return text.substr(0, kWidth - kTail - 3) + "..." + text.substr(text.size() - kTail);
+}
+
 }  // namespace hpu::tools

@@ -124,4 +124,7 @@ class Tool : public CommandLine {
 /// Aligned columns for terminals: the first row is the header. Two spaces between columns.
 std::string formatTable(const std::vector<std::vector<std::string>>& rows);
 
+/// At most 60 characters, cut in the middle: both ends of a path-like name tell something.
+std::string shortened(const std::string& text);
+
 }  // namespace hpu::tools

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/File.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "numerics/SmallFloat.h"
@@ -196,6 +197,27 @@ StatusOr<std::vector<DataSet>> readDataSets(const std::string& dir) {
     sets.push_back(std::move(set));
   }
   return sets;
+}
+
+StatusOr<HostTensor> readLabels(const std::string& path) {
+  if (!path.ends_with(".txt")) return readTensorFile(path);
+  HPU_ASSIGN(std::string text, base::readTextFile(path));
+  HostTensor labels;
+  for (size_t begin = 0, line = 1; begin < text.size(); ++line) {
+    size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view word = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
+    while (!word.empty() && (word.back() == '\r' || word.back() == ' ')) word.remove_suffix(1);
+    if (word.empty()) continue;
+    StatusOr<int64_t> label = base::parseInt(word);
+    if (!label.ok())
+      return invalidArgument("'" + path + "' line " + std::to_string(line) + ": '" +
+                             std::string(word) + "' is not a class number");
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&*label);
+    labels.bytes.insert(labels.bytes.end(), bytes, bytes + sizeof(int64_t));
+  }
+  labels.type = {ElementType::kI64, {static_cast<int64_t>(labels.bytes.size() / sizeof(int64_t))}};
+  return labels;
 }
 
 StatusOr<std::vector<HostTensor>> matchInputs(const std::vector<TensorInfo>& inputs,

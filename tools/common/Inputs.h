@@ -41,6 +41,8 @@ StatusOr<std::vector<DataSet>> readDataSets(const std::string& dir);
 StatusOr<std::vector<HostTensor>> matchInputs(const std::vector<TensorInfo>& inputs,
                                               const std::vector<HostTensor>& given,
                                               const std::string& where);
+/// Class numbers: .npy, .pb, or a text file with one whole number a line.
+StatusOr<HostTensor> readLabels(const std::string& path);
 /// True when a tensor of type `given` fits `wanted`, where free dimensions take any size.
 bool fits(const TensorType& given, const TensorType& wanted);
 

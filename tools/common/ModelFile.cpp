@@ -16,16 +16,15 @@ bool isFree(const TensorInfo& input) {
   return numElements(input.type.shape) == kDynamic;
 }
 
-/// Every failing node in one table, when the failure is nothing but unsupported nodes.
+/// Several unsupported nodes as one table, when the failure is nothing else.
 Status withTable(const Status& status, const std::string& model,
                  const std::vector<UnsupportedNode>& nodes) {
   size_t lines = std::count(status.message().begin(), status.message().end(), '\n');
-  if (nodes.empty() || lines != (nodes.size() == 1 ? 0 : nodes.size())) return status;
-  return Status(
-      status.code(),
-      base::strCat("'", model, "': ", nodes.size(), nodes.size() == 1 ? " node is" : " nodes are",
-                   " not supported (hpu-compile --list-ops shows what is)\n",
-                   unsupportedTable(nodes)));
+  if (nodes.size() < 2 || lines != nodes.size()) return status;
+  return Status(status.code(), base::strCat("'", model, "': ", nodes.size(),
+                                            " nodes are not supported "
+                                            "(hpu-compile --list-ops shows what is)\n",
+                                            unsupportedTable(nodes)));
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ StatusOr<ExitCode> explainNode(Tool& tool, const Recipe& recipe, const std::stri
     }
     char us[32];
     snprintf(us, sizeof us, "%.2f", cost.us);
-    rows.push_back({op.name, std::string(engineName(op.engine)), bundleOf(program, i),
+    rows.push_back({shortened(op.name), std::string(engineName(op.engine)), bundleOf(program, i),
                     shapeToString(op.space), std::to_string(cost.commands), us, cost.bound, nodes});
     list.append(Json()
                     .set("op", op.name)

@@ -112,7 +112,7 @@ Status checkLabels(Tool& tool, const Arguments& arguments, const Session& sessio
                    const std::vector<HostTensor>& expected) {
   if (session.outputs().empty()) return invalidArgument("--labels: the program has no output");
   const HostTensor& scores = session.outputs().front();
-  HPU_ASSIGN(HostTensor labels, readTensorFile(arguments.labels));
+  HPU_ASSIGN(HostTensor labels, readLabels(arguments.labels));
   HPU_ASSIGN(Accuracy right, accuracy(scores, labels));
   double fraction =
       static_cast<double>(right.right) / static_cast<double>(std::max<int64_t>(right.rows, 1));
@@ -199,7 +199,7 @@ int main(int argc, char** argv) {
                  "for all inputs");
   tool.addOption("--output", arguments.outputDir, "Folder to write output_k.npy to");
   tool.addOption("--labels", arguments.labels,
-                 "Expected classes (.npy or .pb): prints the accuracy of output 0");
+                 "Expected classes (.txt, .npy, .pb): prints the accuracy of output 0");
   tool.addOption("--iters", arguments.iterations, "Timed runs");
   tool.addOption("--warmup", arguments.warmup, "Runs before them");
   tool.addOption("--threads", arguments.threads,

@@ -31,13 +31,6 @@ std::string format(const char* pattern, double value) {
   return text;
 }
 
-/// At most 60 characters, cut in the middle: both ends of a path-like name tell something.
-std::string shortened(const std::string& text) {
-  constexpr size_t kWidth = 60, kTail = 38;
-  if (text.size() <= kWidth) return text;
-  return text.substr(0, kWidth - kTail - 3) + "..." + text.substr(text.size() - kTail);
-}
-
 /// Inputs (and expected outputs, if there are any) in sets: files, or what --input says.
 StatusOr<std::vector<DataSet>> readSets(const Arguments& arguments) {
   int sources = !arguments.data.empty() + !arguments.npz.empty() + !arguments.inputs.empty();
@@ -116,7 +109,7 @@ StatusOr<bool> verifySet(Tool& tool, const Arguments& arguments, Session& sessio
     tool.json()["outputs"].append(toJson(outputs[k].name, result).set("data", set.folder));
   }
   if (!arguments.labels.empty() && !outputs.empty()) {
-    HPU_ASSIGN(HostTensor labels, readTensorFile(arguments.labels));
+    HPU_ASSIGN(HostTensor labels, readLabels(arguments.labels));
     HPU_ASSIGN(Accuracy right, accuracy(outputs.front(), labels));
     HPU_ASSIGN(Accuracy same, sameArgMax(outputs.front(), expected.front()));
     tool.json().set("accuracy", static_cast<double>(right.right) /
@@ -228,7 +221,7 @@ int main(int argc, char** argv) {
                "Compare the result of every unit with the reference interpreter");
   tool.addFlag("--bisect", arguments.bisect, "Name the first unit that is wrong on its own inputs");
   tool.addOption("--labels", arguments.labels,
-                 "Expected classes (.npy or .pb): prints the accuracy of output 0");
+                 "Expected classes (.txt, .npy, .pb): prints the accuracy of output 0");
   tool.addOption("--rtol", arguments.rtol, "Relative tolerance; -1: 1e-3 for f32, 2e-2 for bf16");
   tool.addOption("--atol", arguments.atol,
                  "Tolerance relative to the largest expected number; -1: 1e-4, 2e-2");

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "tools/common/TensorProtoIo.h"
 #include "unit/base/TemporaryFolder.h"
@@ -100,6 +101,18 @@ TEST(Inputs, ReadsADataFolderAndTheOnesBelowIt) {
   EXPECT_EQ((*sets)[0].outputs.size(), 1u);
   EXPECT_TRUE((*sets)[1].outputs.empty());
   EXPECT_EQ(hpu::tools::readDataSets(first)->size(), 1u);
+}
+
+TEST(Inputs, ReadsLabelsFromATextFileAndNamesTheLineThatIsWrong) {
+  hpu::base::TemporaryFolder folder;
+  std::string path = folder.file("labels.txt");
+  std::ofstream(path) << "8\n2\r\n\n10\n";
+  auto labels = hpu::tools::readLabels(path);
+  ASSERT_TRUE(labels.ok()) << labels.status().message();
+  EXPECT_EQ(labels->type.toString(), "3xi64");
+  EXPECT_EQ(labels->number(2), 10);
+  std::ofstream(path) << "8\ncat\n";
+  EXPECT_THAT(hpu::tools::readLabels(path).status().message(), HasSubstr("line 2: 'cat'"));
 }
 
 }  // namespace

@@ -1,0 +1,174 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The tools' stable surface: JSON keys and their types, exit codes, files that NumPy and onnx read.
+
+Runs the programs of HPU_BINARY_DIR (default: build). docs/cli.md is checked against --help.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+ROOT = os.environ.get("HPU_SOURCE_DIR") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BIN = os.path.join(os.environ.get("HPU_BINARY_DIR") or os.path.join(ROOT, "build"), "bin")
+DIGITS = os.path.join(ROOT, "tests", "models", "digits")
+MODEL = os.path.join(DIGITS, "model.onnx")
+NUMBER = (int, float)
+
+
+def run(tool, *arguments, **options):
+    command = [os.path.join(BIN, tool), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+class JsonOutput(unittest.TestCase):
+    def setUp(self):
+        self.work = tempfile.TemporaryDirectory(prefix="hpu-cli-")
+        self.addCleanup(self.work.cleanup)
+        self.recipe = os.path.join(self.work.name, "digits.recipe")
+
+    def json(self, code, tool, *arguments):
+        """The one JSON object on stdout of a run that exits with `code`."""
+        result = run(tool, *arguments, "--json", cwd=self.work.name)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return json.loads(result.stdout)
+
+    def check(self, value, keys):
+        for key, kind in keys.items():
+            self.assertIn(key, value)
+            self.assertIsInstance(value[key], kind, key)
+
+    def compile(self, *more):
+        return self.json(0, "hpu-compile", MODEL, "-o", self.recipe, "--target", "gaudi2", *more)
+
+    def test_compile_reports_sizes_times_and_phases(self):
+        value = self.compile("--report", "time")
+        self.check(value, {"compile_ms": NUMBER, "phases": list, "recipe_bytes": int, "workspace_bytes": int,
+                           "largest_live_set_bytes": int, "sram_peak_bytes": int, "device_time_us": NUMBER,
+                           "lower_bound_us": NUMBER, "unsupported": list})
+        self.assertEqual(value["recipe_bytes"], os.path.getsize(self.recipe))
+        self.assertGreaterEqual(value["device_time_us"], value["lower_bound_us"])
+        self.assertGreaterEqual(value["workspace_bytes"], 0)
+        names = [phase["name"] for phase in value["phases"]]
+        self.assertEqual(names, self.json(0, "hpu-compile", "--list-phases")["phases"])
+        for phase in value["phases"]:
+            self.check(phase, {"name": str, "ms": NUMBER})
+        self.assertIn("device time", value["reports"]["time"])
+
+    def test_compile_lists_unsupported_nodes(self):
+        model = os.path.join(ROOT, "tests", "models", "malformed", "unknown_ops.onnx")
+        value = self.json(1, "hpu-compile", model, "--target", "gaudi2")
+        self.assertEqual({node["op"] for node in value["unsupported"]}, {"FrobnicateTensor", "GlorpReduce", "ZorkConv"})
+        for node in value["unsupported"]:
+            self.check(node, {"op": str, "node": str, "reason": str})
+        self.assertEqual(value["code"], "UNIMPLEMENTED")
+
+    def test_estimate_gemm_has_terms_that_sum_to_the_time(self):
+        value = self.json(0, "hpu-compile", "--estimate-gemm", "512x1024x256:bf16", "--target", "gaudi3")
+        self.check(value, {"tflops": NUMBER, "time_us": NUMBER, "terms": dict})
+        self.assertAlmostEqual(sum(value["terms"].values()), value["time_us"], places=5)
+        self.assertAlmostEqual(value["tflops"], 2 * 512 * 1024 * 256 / value["time_us"] / 1e6, places=3)
+
+    def test_run_reports_both_clocks(self):
+        self.compile()
+        value = self.json(0, "hpu-run", self.recipe, "--data", DIGITS, "--iters", "5")
+        self.check(value, {"host_latency_ms": dict, "device_time_us": NUMBER, "compile_ms": NUMBER, "load_ms": NUMBER,
+                           "engine_busy": dict, "throughput": NUMBER, "outputs": list, "passed": bool})
+        latency = value["host_latency_ms"]
+        self.assertLessEqual(latency["min"], latency["p50"])
+        self.assertLessEqual(latency["p50"], latency["p90"])
+        self.assertLessEqual(latency["p90"], latency["p99"])
+        for engine in ("mme", "tpc", "dma"):
+            self.assertGreaterEqual(value["engine_busy"][engine], 0)
+            self.assertLessEqual(value["engine_busy"][engine], 1)
+
+    def test_device_time_is_the_same_in_every_run(self):
+        self.compile()
+        times = {self.json(0, "hpu-run", self.recipe, "--input", f"rand:{seed}", "--threads", threads)["device_time_us"]
+                 for seed, threads in (("1", "1"), ("2", "2"), ("3", "1"))}
+        self.assertEqual(len(times), 1, times)
+
+    def test_an_engine_that_the_target_lacks_is_null(self):
+        value = self.json(0, "hpu-run", MODEL, "--target", "gaudi3", "--input", "zeros")
+        self.assertIsNone(value["engine_busy"]["dma"])
+
+    def test_verify_reports_every_output(self):
+        value = self.json(0, "hpu-verify", MODEL, "--data", DIGITS, "--target", "gaudi2", "--per-op")
+        self.assertIs(value["passed"], True)
+        for entry in value["outputs"] + value["per_op"]:
+            self.check(entry, {"name": str, "max_abs": NUMBER, "max_rel": NUMBER, "wrong": int, "pcc": NUMBER})
+        self.assertIsNone(value["bisect"])
+
+    def test_a_mismatch_exits_with_two(self):
+        value = self.json(2, "hpu-verify", MODEL, "--data", DIGITS, "--target", "gaudi2", "--rtol", "0", "--atol", "0")
+        self.assertIs(value["passed"], False)
+        self.assertGreater(value["outputs"][0]["wrong"], 0)
+
+    def test_npy_and_npz_pass_between_numpy_and_the_tools(self):
+        self.compile()
+        images = np.random.default_rng(5).random((360, 1, 8, 8), dtype=np.float32)
+        path = os.path.join(self.work.name, "images.npy")
+        np.save(path, np.asfortranarray(images))
+        self.json(0, "hpu-run", self.recipe, "--input", f"image=@{path}", "--output", "first")
+        first = np.load(os.path.join(self.work.name, "first", "output_0.npy"))
+        self.assertEqual(first.shape, (360, 10))
+        self.assertEqual(first.dtype, np.float32)
+        inputs, outputs = (os.path.join(self.work.name, name) for name in ("in.npz", "out.npz"))
+        np.savez_compressed(inputs, image=images)
+        np.savez(outputs, logits=first)
+        value = self.json(0, "hpu-verify", MODEL, "--npz", inputs, outputs, "--target", "gaudi2")
+        self.assertEqual(value["outputs"][0]["max_abs"], 0)
+        np.savez(outputs, logits=first + 1)
+        self.json(2, "hpu-verify", MODEL, "--npz", inputs, outputs, "--target", "gaudi2")
+
+    def test_errors_are_json_too(self):
+        value = self.json(1, "hpu-run", "missing.recipe")
+        self.check(value, {"error": str, "code": str})
+        self.assertEqual(value["code"], "NOT_FOUND")
+        value = self.json(1, "hpu-compile", "--nonsense")
+        self.assertEqual(value["code"], "INVALID_ARGUMENT")
+
+
+class Streams(unittest.TestCase):
+    def test_nothing_but_json_is_on_stdout_and_messages_are_on_stderr(self):
+        with tempfile.TemporaryDirectory(prefix="hpu-cli-") as work:
+            result = run("hpu-run", MODEL, "--json", "--verbose", cwd=work)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(result.stdout.startswith("{") and result.stdout.endswith("}\n"))
+        self.assertIn("note: compiling for gaudi2", result.stderr)
+        self.assertIn("schedule", result.stderr)
+
+    def test_a_full_disk_is_not_success(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = subprocess.run([os.path.join(BIN, "hpu-compile"), "--list-ops"], stdout=full,
+                                    stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("error: cannot write to stdout", result.stderr)
+
+    def test_no_progress_is_written_to_a_pipe(self):
+        with tempfile.TemporaryDirectory(prefix="hpu-cli-") as work:
+            result = run("hpu-compile", MODEL, "--target", "gaudi2", cwd=work)
+        self.assertEqual(result.stderr, "")
+
+
+class Documents(unittest.TestCase):
+    def test_cli_md_has_every_option_of_the_tools(self):
+        with open(os.path.join(ROOT, "docs", "cli.md"), encoding="utf-8") as file:
+            text = file.read()
+        for tool in ("hpu-compile", "hpu-run", "hpu-verify"):
+            options = set(re.findall(r"(--[a-z][a-z-]+)", run(tool, "--help").stdout))
+            section = re.search(rf"^## {tool}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+            self.assertTrue(section, f"docs/cli.md has no section {tool}")
+            common = re.search(r"^## All tools$(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL).group(1)
+            missing = sorted(option for option in options if option not in section.group(1) + common)
+            self.assertEqual(missing, [], f"docs/cli.md, section {tool}")
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=1))
