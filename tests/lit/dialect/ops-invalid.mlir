@@ -1,0 +1,93 @@
+// Result types follow from operands and attributes; what does not fit is refused with the reason.
+// RUN: hpu-opt %s --split-input-file --verify-diagnostics
+
+func.func @broadcast(%a: tensor<2x3xf32>, %b: tensor<4xf32>) {
+  // expected-error @+2 {{shapes do not broadcast}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = hpu.add %a, %b : (tensor<2x3xf32>, tensor<4xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @elementTypes(%a: tensor<2xf32>, %b: tensor<2xbf16>) {
+  // expected-error @+2 {{element types differ}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = hpu.add %a, %b : (tensor<2xf32>, tensor<2xbf16>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @resultType(%a: tensor<2xf32>) {
+  // expected-error @+2 {{incompatible with return type(s)}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = hpu.relu %a : (tensor<2xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @condition(%a: tensor<2xf32>) {
+  // expected-error @+2 {{the condition must have element type i1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = hpu.where %a, %a, %a : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @reshape(%a: tensor<2x3xf32>) {
+  // expected-error @+2 {{cannot reshape 2x3xf32 to 4x2xf32 (6 against 8 elements)}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = hpu.reshape %a {shape = array<i64: 4, 2>} : (tensor<2x3xf32>) -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+func.func @permutation(%a: tensor<2x3xf32>) {
+  // expected-error @+1 {{perm must be a permutation}}
+  %0 = hpu.transpose %a {perm = array<i64: 0, 0>} : (tensor<2x3xf32>) -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @slice(%a: tensor<4xf32>) {
+  // expected-error @+1 {{leaves dim 0 of 4xf32}}
+  %0 = hpu.slice %a {starts = array<i64: 2>, sizes = array<i64: 2>, steps = array<i64: 2>} : (tensor<4xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @concat(%a: tensor<2x3xf32>, %b: tensor<2x4xf32>) {
+  // expected-error @+2 {{cannot join 2x3xf32 and 2x4xf32 along axis 0}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = hpu.concat %a, %b {axis = 0 : i64} : (tensor<2x3xf32>, tensor<2x4xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @relayout(%a: tensor<2x3xf32>) {
+  // expected-error @+1 {{must keep shape and element type}}
+  %0 = hpu.relayout %a : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{layout order must name every dimension once}}
+func.func @order(%a: tensor<2x3xf32, #hpu.layout<order = [0, 0]>>) {
+  return
+}
+
+// -----
+
+// A result may lie in another order, or have a known size where inference only knows a name.
+func.func @compatible(%a: tensor<2x3xf32>) {
+  %0 = hpu.relu %a : (tensor<2x3xf32>) -> tensor<2x3xf32, #hpu.layout<order = [1, 0]>>
+  return
+}
