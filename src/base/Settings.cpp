@@ -59,13 +59,14 @@ std::string shownDefault(const Info& info) {
 }  // namespace
 
 const std::vector<Info>& all() {
-  static const std::vector<Info> list = {
+  // Never destroyed: worker threads read settings while the process ends.
+  static const auto* list = new std::vector<Info>{
 #define HPU_SETTING(name, type, value, scope, sentence) \
   make(#name, Type::type, value, scope, sentence),
 #include "base/Settings.def"
 #undef HPU_SETTING
   };
-  return list;
+  return *list;
 }
 
 const Info& info(Setting setting) {
