@@ -2,6 +2,7 @@
 // Starting, collecting and ending the process's recording.
 #include "runtime/trace/Session.h"
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,7 +28,12 @@ int64_t hostNowNs() {
 
 Session& Session::instance() {
   // Never destroyed: threads may record while the process ends.
-  static Session* session = new Session;
+  static Session* session = [] {
+    // A forked child is another process: it must not write to its parent's file.
+    pthread_atfork(nullptr, nullptr,
+                   [] { internal::gRecording.store(false, std::memory_order_relaxed); });
+    return new Session;
+  }();
   return *session;
 }
 

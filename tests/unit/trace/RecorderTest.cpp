@@ -250,6 +250,25 @@ TEST_F(Recorder, StopsWhileThreadsRecord) {
 }
 
 #if !defined(__SANITIZE_THREAD__)
+TEST_F(Recorder, AForkedChildDoesNotRecordIntoItsParentsFile) {
+  Options options;
+  options.streamTo = file("f.hputrace");
+  ASSERT_TRUE(start(options).ok());
+  recordHost("parent", "api", 0, 1);
+  pid_t child = fork();
+  if (child == 0) {
+    for (int i = 0; i < 100000; ++i) recordHost("child", "api", 0, 1);
+    _exit(active() ? 1 : 0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  ASSERT_TRUE(stop("").ok());
+  TraceData trace = readBack("f.hputrace");
+  ASSERT_EQ(trace.threads.size(), 1u);
+  EXPECT_EQ(trace.threads[0].events.size(), 1u);
+}
+
 TEST_F(Recorder, AKilledProcessLeavesAReadableFile) {
   std::string path = file("killed.hputrace");
   int ready[2];
