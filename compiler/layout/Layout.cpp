@@ -123,6 +123,7 @@ class LayoutAssigner {
       auto copy = ConstantOp::create(builder, constant.getLoc(), type, constant.getValue());
       operand.set(copy.getResult());
       argument.setType(type);
+      if (constant->use_empty()) constant.erase();
     }
   }
 
@@ -137,6 +138,8 @@ class LayoutAssigner {
                  typeOf(view->base).getNumElements() == typeOf(operand.get()).getNumElements() &&
                  (def->getNumResults() > 1 || taken.insert(def).second) && !returnedBefore(view->base);
       returned_.push_back(own ? view->base : Value());
+      // The same bytes may carry another order (one pixel, channels-last); the signature says row-major.
+      if (own) setOrder(view->base, rowMajor(typeOf(view->base).getRank()));
       if (!own)
         replaceByRelayout(operand, rowMajor(typeOf(operand.get()).getRank()),
                           "an output is dense, row-major and a buffer of its own");
@@ -175,13 +178,26 @@ class VerifyLayoutPass : public PassWrapper<VerifyLayoutPass, OperationPass<func
   void runOnOperation() override {
     for (Operation& op : getOperation().getBody().front()) {
       if (!isUnit(&op) && !isa<func::ReturnOp>(op)) continue;
-      for (Value operand : op.getOperands()) {
-        std::optional<StridedView> view = resolveView(operand);
-        if (view && (isUnit(&op) || isDenseRowMajor(*view))) continue;
-        op.emitOpError() << "operand " << operand.getType() << " is not a strided view after layout";
-        return signalPassFailure();
+      for (OpOperand& operand : op.getOpOperands()) {
+        std::optional<StridedView> view = resolveView(operand.get());
+        if (!view || (!isUnit(&op) && !isDenseRowMajor(*view)))
+          return fail(op, "operand " + typeToString(typeOf(operand.get())) + " is not a strided view after layout");
+        if (!isUnit(&op) && !ownBuffer(operand, *view))
+          return fail(op, "output " + std::to_string(operand.getOperandNumber()) + " is not a buffer of its own");
       }
     }
+  }
+
+ private:
+  static bool ownBuffer(OpOperand& output, const StridedView& view) {
+    Operation* def = view.base.getDefiningOp();
+    for (OpOperand& other : output.getOwner()->getOpOperands().take_front(output.getOperandNumber()))
+      if (resolveView(other.get())->base == view.base) return false;
+    return def && isUnit(def) && typeOf(view.base).getNumElements() == typeOf(output.get()).getNumElements();
+  }
+  void fail(Operation& op, const std::string& what) {
+    op.emitOpError(what);
+    signalPassFailure();
   }
 };
 
