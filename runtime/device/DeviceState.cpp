@@ -9,6 +9,7 @@
 
 #include "base/Deadline.h"
 #include "base/Format.h"
+#include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "runtime/stream/StreamState.h"
 
@@ -64,6 +65,8 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& op
   if (!chosen)
     return notFound(
         base::strCat("there is no driver '", options.driver, "'; this build has ", driverNames()));
+  // Most settings are read where nothing can be returned; here their mistakes can.
+  HPU_RETURN_IF_ERROR(settings::checkAll());
   OpenDevices& open = openDevices();
   std::lock_guard lock(open.mutex);
   std::weak_ptr<DeviceState>& slot = open.devices[{options.driver, options.index}];

@@ -21,6 +21,9 @@
 namespace hpu::driver {
 namespace {
 
+// A thread with less time than this only waits: the work that it would help with might take longer.
+constexpr int64_t kHelpMs = 60000;
+
 enum class QueueState : uint8_t {
   kIdle,     ///< Nothing to do.
   kReady,    ///< In the ready list.
@@ -93,6 +96,8 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   void finish(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket, Status status);
   void settle(const std::shared_ptr<Queue>& queue);
   void addCallback(Ticket ticket, std::function<void()> callback);
+  void help(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
+            const base::Deadline& deadline);
   void drain();
 };
 
@@ -259,6 +264,23 @@ void QueueExecutor::Core::addCallback(Ticket ticket, std::function<void()> callb
   callback();
 }
 
+/// Does the queue's work up to `ticket` on the calling thread, as long as no worker has taken it:
+/// two switches of threads less for who waits at once.
+void QueueExecutor::Core::help(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
+                               const base::Deadline& deadline) {
+  auto mayHelp = [&] {
+    return queue->state == QueueState::kReady && outstanding.count(ticket) != 0 &&
+           deadline.remainingMs() >= kHelpMs;
+  };
+  if (!mayHelp()) return;
+  while (mayHelp()) {
+    ready.erase(std::find(ready.begin(), ready.end(), queue));
+    runHead(lock, queue);
+  }
+  // What was put back into the ready list meanwhile was left to this thread.
+  if (!ready.empty()) ensureWorker();
+}
+
 /// Runs or waits for what is left, then stops the workers.
 void QueueExecutor::Core::drain() {
   auto deadline = base::Deadline::fromMs(-1);
@@ -365,6 +387,7 @@ Status QueueExecutor::wait(Ticket ticket, int64_t deadlineMs) {
                                         core_->deviceName, ": it was never submitted"));
   if (auto it = core_->outstanding.find(ticket); it != core_->outstanding.end()) {
     std::shared_ptr<Core::Queue> queue = it->second.queue;
+    core_->help(lock, queue, ticket, deadline);
     ++queue->waiters;
     bool finished = queue->progress.wait_until(
         lock, deadline.time(), [&] { return core_->outstanding.count(ticket) == 0; });

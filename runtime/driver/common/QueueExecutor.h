@@ -41,6 +41,8 @@ class QueueExecutor {
   StatusOr<Ticket> submit(QueueId queue, Work work, std::shared_ptr<const void> keepAlive,
                           std::string label, base::FunctionRef<void(Ticket)> accepted);
   bool done(Ticket ticket) const;
+  /// The calling thread itself works on the ticket's queue when no worker does and the deadline is a
+  /// minute away or more.
   Status wait(Ticket ticket, int64_t deadlineMs);
   void whenDone(Ticket ticket, std::function<void()> callback);
   Status takeError(QueueId queue, Ticket upTo);

@@ -10,9 +10,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
+#include <string_view>
 
+#include "base/File.h"
 #include "base/Format.h"
 #include "base/Parallel.h"
+#include "base/Settings.h"
+#include "base/StatusMacros.h"
 
 namespace hpu::driver {
 namespace {
@@ -36,14 +41,15 @@ void parallelCopy(std::byte* dst, const std::byte* src, int64_t bytes) {
 
 }  // namespace
 
-Hbm::Hbm(int fd, std::byte* data, int64_t bytes) : fd_(fd), data_(data), bytes_(bytes) {}
+Hbm::Hbm(int fd, std::byte* data, int64_t bytes, int64_t hostBudget)
+    : fd_(fd), data_(data), bytes_(bytes), hostBudget_(hostBudget) {}
 
 Hbm::~Hbm() {
   ::munmap(data_, static_cast<size_t>(bytes_));
   ::close(fd_);
 }
 
-StatusOr<std::unique_ptr<Hbm>> Hbm::create(int64_t bytes) {
+StatusOr<std::unique_ptr<Hbm>> Hbm::create(int64_t bytes, int64_t hostBudget) {
   if (bytes <= 0 || bytes > INT64_MAX - pageBytes())
     return invalidArgument(base::strCat("a device with ", bytes, " bytes of HBM is not possible"));
   bytes = (bytes + pageBytes() - 1) / pageBytes() * pageBytes();
@@ -60,7 +66,7 @@ StatusOr<std::unique_ptr<Hbm>> Hbm::create(int64_t bytes) {
         "cannot map ", base::formatBytes(bytes), " of address space for a device's HBM: ",
         base::errnoText(error), ". Set HPU_SIM_HBM_BYTES to a smaller size"));
   }
-  return std::unique_ptr<Hbm>(new Hbm(fd, static_cast<std::byte*>(data), bytes));
+  return std::unique_ptr<Hbm>(new Hbm(fd, static_cast<std::byte*>(data), bytes, hostBudget));
 }
 
 bool Hbm::contains(DeviceAddress address, int64_t bytes) const {
@@ -159,6 +165,62 @@ Status Hbm::discard(DeviceAddress address, int64_t bytes) {
 int64_t Hbm::residentBytes() const {
   struct stat info;
   return ::fstat(fd_, &info) == 0 ? static_cast<int64_t>(info.st_blocks) * 512 : 0;
+}
+
+Status Hbm::checkBudget(DeviceAddress address, int64_t bytes) const {
+  if (hostBudget_ == 0 || bytes <= kSmallCopy) return okStatus();
+  int64_t resident = residentBytes();
+  if (bytes <= hostBudget_ - resident) return okStatus();
+  // Only what was never written takes more memory.
+  int64_t first = static_cast<int64_t>(address - kBase), end = first + bytes, holes = 0;
+  for (int64_t offset = first; offset < end;) {
+    int64_t data = nextData(offset, end);
+    holes += data - offset;
+    offset = data == end ? end : nextHole(data, end);
+  }
+  if (holes <= hostBudget_ - resident) return okStatus();
+  return resourceExhausted(base::strCat(
+      "out of host memory for simulated HBM: ", base::formatBytes(holes), " more than the ",
+      base::formatBytes(resident), " in use would pass the budget of ",
+      base::formatBytes(hostBudget_), "; free buffers or set HPU_SIM_HOST_BYTES"));
+}
+
+namespace {
+
+/// The number behind `key` in a file of "key: number kB" lines, in bytes; -1 when it is not there.
+int64_t memInfo(std::string_view key) {
+  auto text = base::readTextFile("/proc/meminfo", 1 << 16);
+  if (!text.ok()) return -1;
+  size_t at = text->find(key);
+  if (at == std::string::npos) return -1;
+  at = text->find_first_of("0123456789", at);
+  if (at == std::string::npos) return -1;
+  auto kilobytes = base::parseInt(
+      std::string_view(*text).substr(at, text->find_first_not_of("0123456789", at) - at));
+  return kilobytes.ok() ? *kilobytes * 1024 : -1;
+}
+
+/// A control-group file with one number; -1 when it has none ("max") or is not there.
+int64_t groupNumber(const std::string& path) {
+  auto text = base::readTextFile(path, 64);
+  if (!text.ok()) return -1;
+  auto number = base::parseInt(std::string_view(*text).substr(0, text->find('\n')));
+  return number.ok() ? *number : -1;
+}
+
+}  // namespace
+
+StatusOr<int64_t> hostMemoryBudget() {
+  HPU_ASSIGN(int64_t budget, settings::getInt(Setting::HPU_SIM_HOST_BYTES));
+  if (budget > 0) return budget;
+  int64_t available = memInfo("MemAvailable:");
+  int64_t limit = groupNumber("/sys/fs/cgroup/memory.max");
+  int64_t used = groupNumber("/sys/fs/cgroup/memory.current");
+  if (limit >= 0 && used >= 0) {
+    int64_t left = std::max<int64_t>(limit - used, 0);
+    available = available < 0 ? left : std::min(available, left);
+  }
+  return available <= 0 ? 0 : available - available / 8;
 }
 
 }  // namespace hpu::driver

@@ -18,7 +18,8 @@ class Hbm {
  public:
   /// Maps `bytes` (> 0, rounded up to a page), all zero. Errors: kInvalidArgument,
   /// kResourceExhausted.
-  static StatusOr<std::unique_ptr<Hbm>> create(int64_t bytes);
+  /// At most `hostBudget` bytes of it may be written; 0: no limit.
+  static StatusOr<std::unique_ptr<Hbm>> create(int64_t bytes, int64_t hostBudget = 0);
   ~Hbm();
   Hbm(const Hbm&) = delete;
   Hbm& operator=(const Hbm&) = delete;
@@ -41,15 +42,22 @@ class Hbm {
 
   /// Host memory that the device holds.
   int64_t residentBytes() const;
+  /// Is there host memory for writing the range? Errors: kResourceExhausted, naming the budget.
+  Status checkBudget(DeviceAddress address, int64_t bytes) const;
 
  private:
-  Hbm(int fd, std::byte* data, int64_t bytes);
+  Hbm(int fd, std::byte* data, int64_t bytes, int64_t hostBudget);
   void clear(int64_t offset, int64_t bytes);
   int64_t nextData(int64_t offset, int64_t end) const;
   int64_t nextHole(int64_t offset, int64_t end) const;
   int fd_;
   std::byte* data_;
   int64_t bytes_;
+  int64_t hostBudget_;
 };
+
+/// Host memory that one device may take: HPU_SIM_HOST_BYTES, else what is available now (to the
+/// system and the control group) less an eighth. 0 when that is not known. Errors: a bad setting.
+StatusOr<int64_t> hostMemoryBudget();
 
 }  // namespace hpu::driver

@@ -24,6 +24,10 @@ class SimProgram final : public LoadedProgram {
     std::vector<std::byte*> bases(sections.size(), nullptr);
     for (size_t i = 0; i < sections.size(); ++i)
       if (program_->sections[i].kind != recipe::SectionKind::kSram) bases[i] = hbm.at(sections[i]);
+    for (size_t i = 0; i < sections.size(); ++i)
+      if (bases[i] && program_->sections[i].kind != recipe::SectionKind::kInput)
+        HPU_RETURN_IF_ERROR(
+            hbm.checkBudget(sections[i], static_cast<int64_t>(program_->sections[i].bytes)));
     return executor_->run(bases);
   }
 
@@ -46,7 +50,8 @@ class SimDevice final : public TimedDevice {
   static StatusOr<std::shared_ptr<DriverDevice>> open(const DeviceOptions& options) {
     HPU_ASSIGN(arch::ClockProfile clock, clockProfile(options.target));
     HPU_ASSIGN(DeviceInfo info, deviceInfo("sim", options));
-    HPU_ASSIGN(std::unique_ptr<Hbm> hbm, Hbm::create(info.hbmBytes));
+    HPU_ASSIGN(int64_t budget, hostMemoryBudget());
+    HPU_ASSIGN(std::unique_ptr<Hbm> hbm, Hbm::create(info.hbmBytes, budget));
     info.hbmBytes = hbm->bytes();
     return std::shared_ptr<DriverDevice>(
         std::make_shared<SimDevice>(std::move(info), std::move(hbm), clock, options.threads));
@@ -62,16 +67,20 @@ class SimDevice final : public TimedDevice {
   }
 
   Status execute(const Work& work, LoadedProgram* program) override {
-    if (const auto* copy = std::get_if<CopyToDevice>(&work))
+    if (const auto* copy = std::get_if<CopyToDevice>(&work)) {
+      HPU_RETURN_IF_ERROR(hbm_->checkBudget(copy->dst, copy->bytes));
       hbm_->copyIn(copy->dst, copy->src, copy->bytes);
-    else if (const auto* copy = std::get_if<CopyToHost>(&work))
+    } else if (const auto* copy = std::get_if<CopyToHost>(&work)) {
       hbm_->copyOut(copy->dst, copy->src, copy->bytes);
-    else if (const auto* copy = std::get_if<CopyOnDevice>(&work))
+    } else if (const auto* copy = std::get_if<CopyOnDevice>(&work)) {
+      HPU_RETURN_IF_ERROR(hbm_->checkBudget(copy->dst, copy->bytes));
       hbm_->move(copy->dst, copy->src, copy->bytes);
-    else if (const auto* fill = std::get_if<Fill>(&work))
+    } else if (const auto* fill = std::get_if<Fill>(&work)) {
+      if (fill->value != 0) HPU_RETURN_IF_ERROR(hbm_->checkBudget(fill->dst, fill->bytes));
       hbm_->fill(fill->dst, fill->value, fill->bytes);
-    else if (const auto* launch = std::get_if<Launch>(&work))
+    } else if (const auto* launch = std::get_if<Launch>(&work)) {
       return static_cast<SimProgram*>(program)->run(*hbm_, launch->sections);
+    }
     return okStatus();
   }
 

@@ -81,6 +81,20 @@ TEST(Device, SettingShrinksTheMemory) {
   unsetenv("HPU_SIM_HBM_BYTES");
 }
 
+TEST(Device, HostMemoryBudgetIsAnErrorOfTheStream) {
+  setenv("HPU_SIM_HOST_BYTES", "1M", 1);
+  Device device = Device::open(small(4)).value();
+  unsetenv("HPU_SIM_HOST_BYTES");
+  Stream stream = Stream::create(device).value();
+  Buffer buffer = device.allocate(8 << 20).value();
+  ASSERT_TRUE(stream.fill(buffer, 1, 8 << 20).ok());
+  Status status = stream.synchronize();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("HPU_SIM_HOST_BYTES"));
+  ASSERT_TRUE(stream.fill(buffer, 1, 512 << 10).ok());
+  EXPECT_TRUE(stream.synchronize().ok());
+}
+
 TEST(Device, BadSettingsAreReportedWhenItOpens) {
   setenv("HPU_SIM_CLOCK", "overdrive", 1);
   Status status = Device::open(small(6)).status();
@@ -88,6 +102,10 @@ TEST(Device, BadSettingsAreReportedWhenItOpens) {
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("HPU_SIM_CLOCK"));
   EXPECT_THAT(status.message(), HasSubstr("overdrive"));
+  setenv("HPU_NUM_THREADS", "several", 1);
+  status = Device::open(small(6)).status();
+  unsetenv("HPU_NUM_THREADS");
+  EXPECT_THAT(status.message(), HasSubstr("HPU_NUM_THREADS=several"));
 }
 
 TEST(Device, EmptyHandleSaysSo) {

@@ -2,8 +2,10 @@
 #include "runtime/driver/sim/Hbm.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 #include <vector>
 
@@ -57,6 +59,28 @@ TEST(Hbm, ImpossibleSizesAreRefused) {
   auto huge = Hbm::create(int64_t{1} << 60);
   EXPECT_EQ(huge.status().code(), StatusCode::kResourceExhausted);
   EXPECT_NE(huge.status().message().find("HPU_SIM_HBM_BYTES"), std::string::npos);
+}
+
+TEST(Hbm, BudgetCountsOnlyWhatIsNotYetWritten) {
+  auto hbm = Hbm::create(64 * kMiB, 8 * kMiB).value();
+  EXPECT_TRUE(hbm->checkBudget(Hbm::kBase, 8 * kMiB).ok());
+  Status status = hbm->checkBudget(Hbm::kBase, 9 * kMiB);
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("budget of 8 MiB"), std::string::npos) << status.message();
+  hbm->fill(Hbm::kBase, 1, 6 * kMiB);
+  EXPECT_TRUE(hbm->checkBudget(Hbm::kBase, 8 * kMiB).ok());
+  EXPECT_FALSE(hbm->checkBudget(Hbm::kBase + 4 * kMiB, 5 * kMiB).ok());
+  ASSERT_TRUE(hbm->discard(Hbm::kBase, 6 * kMiB).ok());
+  EXPECT_TRUE(hbm->checkBudget(Hbm::kBase + 20 * kMiB, 8 * kMiB).ok());
+}
+
+TEST(Hbm, DefaultBudgetIsPartOfWhatTheHostHas) {
+  int64_t budget = hostMemoryBudget().value();
+  EXPECT_GT(budget, 0);
+  EXPECT_LT(budget, int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE));
+  setenv("HPU_SIM_HOST_BYTES", "123K", 1);
+  EXPECT_EQ(hostMemoryBudget().value(), 123 << 10);
+  unsetenv("HPU_SIM_HOST_BYTES");
 }
 
 /// Random copies, fills and moves with holes in between, against a plain array.
