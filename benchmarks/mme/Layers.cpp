@@ -13,8 +13,8 @@ double Layer::flops() const {
 
 std::vector<Layer> resnet50(int64_t batch) {
   std::vector<Layer> layers;
-  auto conv = [&](std::string name, int64_t size, int64_t in, int64_t out, int64_t window, int64_t stride,
-                  Epilogue epilogue) {
+  auto conv = [&](std::string name, int64_t size, int64_t in, int64_t out, int64_t window,
+                  int64_t stride, Epilogue epilogue) {
     Layer layer;
     layer.name = std::move(name);
     layer.batch = batch;
@@ -56,7 +56,8 @@ std::vector<Layer> resnet50(int64_t batch) {
 
 std::vector<Layer> gemms(int64_t sequence) {
   std::vector<Layer> layers;
-  auto gemm = [&](std::string name, int64_t batch, int64_t m, int64_t k, int64_t n, bool constantB) {
+  auto gemm = [&](std::string name, int64_t batch, int64_t m, int64_t k, int64_t n,
+                  bool constantB) {
     Layer layer;
     layer.name = std::move(name);
     layer.gemm = true;

@@ -4,8 +4,8 @@
 //   hpu-bench-mme [--set resnet50|gemm] [--batch N] [--threads N] [--iterations N] [--filter TEXT]
 //                 [--precision f32|bf16] [--csv]
 //
-// The layers run one after another as in the network, each with its own weights, so that caches are as
-// cold as they are there; times are the minimum and the median over the iterations.
+// The layers run one after another as in the network, each with its own weights, so that caches are
+// as cold as they are there; times are the minimum and the median over the iterations.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -36,7 +36,8 @@ constexpr int kMaxLayers = 64;
 Geometry geometries[kMaxLayers];
 
 __attribute__((target_clones("avx512f", "avx2", "default"))) void epilogueRow(
-    Epilogue epilogue, int64_t n, const float* sums, const float* bias, const float* residual, float* out) {
+    Epilogue epilogue, int64_t n, const float* sums, const float* bias, const float* residual,
+    float* out) {
   if (epilogue == Epilogue::kBias) {
     for (int64_t i = 0; i < n; ++i) out[i] = sums[i] + bias[i];
   } else if (epilogue == Epilogue::kBiasRelu) {
@@ -64,7 +65,8 @@ void epilogueKernel(const HpuKernelArgs* args) {
   for (int64_t y = args->lo[g.rowDim]; y < args->hi[g.rowDim]; ++y)
     for (int64_t x = args->lo[g.pixelDim]; x < args->hi[g.pixelDim]; ++x) {
       int64_t at = y * g.rowStride + x * g.pixelStride + first;
-      epilogueRow(g.epilogue, n, sums + at, bias + first, residual ? other + at : nullptr, out + at);
+      epilogueRow(g.epilogue, n, sums + at, bias + first, residual ? other + at : nullptr,
+                  out + at);
     }
 }
 
@@ -84,7 +86,8 @@ struct Prepared {
 std::byte* allocate(uint64_t bytes) {
   void* memory = std::aligned_alloc(4096, (bytes + 8191) / 4096 * 4096);
   auto* floats = static_cast<float*>(memory);
-  for (uint64_t i = 0; i < bytes / 4; ++i) floats[i] = static_cast<float>((i * 2654435761u >> 16) % 15) / 64;
+  for (uint64_t i = 0; i < bytes / 4; ++i)
+    floats[i] = static_cast<float>((i * 2654435761u >> 16) % 15) / 64;
   return static_cast<std::byte*>(memory);
 }
 
@@ -137,7 +140,10 @@ class Builder {
       recipe::PackedShape shape{layer.gemm ? layer.batch : layer.window * layer.window,
                                 layer.gemm ? layer.k : layer.in, layer.gemm ? layer.n : layer.out};
       auto bytes = static_cast<uint64_t>(shape.elements() * 4);
-      mme.b.section = section(allocate(bytes), bytes);
+      std::byte* weights = allocate(bytes);
+      mme.b.section = section(weights, bytes);
+      program->constants.push_back(
+          {mme.b.section, 0, reinterpret_cast<const uint8_t*>(weights), bytes, nullptr});
     } else {
       auto bytes = static_cast<uint64_t>(numElements(mme.b.sizes) * 4);
       mme.b.section = section(allocate(bytes), bytes);
@@ -220,8 +226,9 @@ int main(int argc, char** argv) {
       continue;
     }
     if (i + 1 >= argc) {
-      std::fprintf(stderr, "usage: hpu-bench-mme [--set resnet50|gemm] [--batch N] [--threads N] "
-                           "[--iterations N] [--filter TEXT] [--precision f32|bf16] [--csv]\n");
+      std::fprintf(stderr,
+                   "usage: hpu-bench-mme [--set resnet50|gemm] [--batch N] [--threads N] "
+                   "[--iterations N] [--filter TEXT] [--precision f32|bf16] [--csv]\n");
       return 1;
     }
     std::string value = argv[++i];
@@ -232,7 +239,8 @@ int main(int argc, char** argv) {
     if (name == "--filter") filter = value;
     if (name == "--precision" && value == "bf16") type = ElementType::kBF16;
   }
-  std::vector<bench::Layer> layers = set == "gemm" ? bench::gemms(128 * batch) : bench::resnet50(batch);
+  std::vector<bench::Layer> layers =
+      set == "gemm" ? bench::gemms(128 * batch) : bench::resnet50(batch);
   bench::Builder builder(type, threads);
   std::vector<bench::Prepared> prepared;
   double before = bench::now();
@@ -264,16 +272,18 @@ int main(int argc, char** argv) {
     double best = p.seconds.front(), median = p.seconds[p.seconds.size() / 2];
     minimum += best;
     flops += p.layer.flops();
-    std::printf(csv ? "%s,%.6f,%.2f,%.2f,%.2f,%.2f\n"
-                    : "%-20s %8.4f GFLOP  min %9.1f us  median %9.1f us  %7.1f GFLOP/s (median %.1f)\n",
-                p.layer.name.c_str(), p.layer.flops() / 1e9, best * 1e6, median * 1e6,
-                p.layer.flops() / best / 1e9, p.layer.flops() / median / 1e9);
+    std::printf(
+        csv ? "%s,%.6f,%.2f,%.2f,%.2f,%.2f\n"
+            : "%-20s %8.4f GFLOP  min %9.1f us  median %9.1f us  %7.1f GFLOP/s (median %.1f)\n",
+        p.layer.name.c_str(), p.layer.flops() / 1e9, best * 1e6, median * 1e6,
+        p.layer.flops() / best / 1e9, p.layer.flops() / median / 1e9);
   }
   std::sort(totals.begin(), totals.end());
   if (!csv)
-    std::printf("total %.3f GFLOP: best run %.3f ms, median %.3f ms, sum of the layers' best %.3f ms "
-                "(%.1f GFLOP/s)\n",
-                flops / 1e9, totals.front() * 1e3, totals[totals.size() / 2] * 1e3, minimum * 1e3,
-                flops / minimum / 1e9);
+    std::printf(
+        "total %.3f GFLOP: best run %.3f ms, median %.3f ms, sum of the layers' best %.3f ms "
+        "(%.1f GFLOP/s)\n",
+        flops / 1e9, totals.front() * 1e3, totals[totals.size() / 2] * 1e3, minimum * 1e3,
+        flops / minimum / 1e9);
   return 0;
 }

@@ -88,9 +88,9 @@ bool mayOverlap(const Operand& a, const Operand& b) {
 }
 
 /// The bundle as one unit; null when its dataflow has to be kept slice by slice.
-StatusOr<std::unique_ptr<MmeUnit>> tryMerge(const recipe::Program& program,
-                                            const recipe::Bundle& bundle, const KernelCode& code,
+StatusOr<std::unique_ptr<MmeUnit>> tryMerge(BuildContext& context, const recipe::Bundle& bundle,
                                             bool singleImage) {
+  const recipe::Program& program = context.program;
   std::unique_ptr<MmeUnit> none;
   const Op& mme = program.ops[bundle.ops[0]];
   if (mme.engine != Engine::kMme || isRing(mme.mme.a) || isRing(mme.mme.b)) return none;
@@ -137,8 +137,6 @@ StatusOr<std::unique_ptr<MmeUnit>> tryMerge(const recipe::Program& program,
   }
 
   OpSlice whole = wholeOp(mme);
-  auto plan = MmePlan::create(mme.mme, whole.lo, whole.hi, limits);
-  if (!plan.ok()) return plan.status().withContext("MME op '" + mme.name + "'");
   // Every ring becomes a local tensor; `locals` lists the operands that wrote them.
   std::vector<const Operand*> locals;
   auto operandFor = [&](const Operand& operand) -> ChainedOperand {
@@ -148,8 +146,8 @@ StatusOr<std::unique_ptr<MmeUnit>> tryMerge(const recipe::Program& program,
     return {-1, bufferRef(operand, whole)};
   };
   if (isRing(mme.mme.c)) locals.push_back(&mme.mme.c);
-  auto unit = std::make_unique<MmeUnit>(std::move(plan).value(), bufferRef(mme.mme.a, whole),
-                                        bufferRef(mme.mme.b, whole), operandFor(mme.mme.c));
+  HPU_ASSIGN(std::unique_ptr<MmeUnit> unit,
+             makeMmeUnit(context, mme, whole, limits, operandFor(mme.mme.c)));
   if (isRing(mme.mme.c) && !unit->addLocal(mme.mme.c.strides, elementSize(mme.mme.c.type)))
     return none;
   for (size_t i = 1; i < bundle.ops.size(); ++i) {
@@ -168,8 +166,9 @@ StatusOr<std::unique_ptr<MmeUnit>> tryMerge(const recipe::Program& program,
       }
       chained.push_back(operandFor(*output));
     }
-    unit->addKernel(code.function(op.tpc.kernel), std::move(chained), kernel.scratchBytes);
+    unit->addKernel(context.code.function(op.tpc.kernel), std::move(chained), kernel.scratchBytes);
   }
+  HPU_RETURN_IF_ERROR(unit->prepareWeights(context));
   return unit;
 }
 
@@ -179,8 +178,8 @@ struct SliceBox {
   const recipe::Command* command = nullptr;
 };
 
-Status appendSlices(const recipe::Program& program, uint32_t bundleIndex, const KernelCode& code,
-                    UnitList& units) {
+Status appendSlices(BuildContext& context, uint32_t bundleIndex, UnitList& units) {
+  const recipe::Program& program = context.program;
   const recipe::Bundle& bundle = program.bundles[bundleIndex];
   std::vector<SliceBox> boxes;
   for (const recipe::Queue& queue : program.queues)
@@ -191,8 +190,7 @@ Status appendSlices(const recipe::Program& program, uint32_t bundleIndex, const 
       const Op& op = program.ops[opIndex];
       for (const SliceBox& box : boxes) {
         if (box.op != opIndex || box.slice != slice) continue;
-        HPU_ASSIGN(auto unit,
-                   makeOpUnit(program, op, {box.command->lo, box.command->hi, slice}, code));
+        HPU_ASSIGN(auto unit, makeOpUnit(context, op, {box.command->lo, box.command->hi, slice}));
         units.push_back(std::move(unit));
       }
     }
@@ -209,13 +207,14 @@ Status appendSlices(const recipe::Program& program, uint32_t bundleIndex, const 
 
 }  // namespace
 
-Status appendBundleUnits(const recipe::Program& program, uint32_t bundleIndex,
-                         const KernelCode& code, UnitList& units) {
+Status appendBundleUnits(BuildContext& context, uint32_t bundleIndex, UnitList& units) {
+  const recipe::Program& program = context.program;
   const recipe::Bundle& bundle = program.bundles[bundleIndex];
   if (bundle.ops.empty()) return okStatus();
   for (bool singleImage : {false, true}) {
-    HPU_ASSIGN(std::unique_ptr<MmeUnit> merged, tryMerge(program, bundle, code, singleImage));
+    HPU_ASSIGN(std::unique_ptr<MmeUnit> merged, tryMerge(context, bundle, singleImage));
     if (merged) {
+      merged->setName((bundle.ops.size() > 1 ? "mme+tpc " : "mme ") + bundle.name);
       units.push_back(std::move(merged));
       return okStatus();
     }
@@ -226,10 +225,10 @@ Status appendBundleUnits(const recipe::Program& program, uint32_t bundleIndex,
     for (const auto* list : {&operands.inputs, &operands.outputs})
       for (const Operand* operand : *list) rings |= isRing(*operand);
   }
-  if (rings) return appendSlices(program, bundleIndex, code, units);
+  if (rings) return appendSlices(context, bundleIndex, units);
   for (uint32_t opIndex : bundle.ops) {
     const Op& op = program.ops[opIndex];
-    HPU_ASSIGN(auto unit, makeOpUnit(program, op, wholeOp(op), code));
+    HPU_ASSIGN(auto unit, makeOpUnit(context, op, wholeOp(op)));
     units.push_back(std::move(unit));
   }
   return okStatus();

@@ -52,6 +52,7 @@ MmeBlocking chooseBlocking(const Contraction& c, const BlockLimits& limits) {
     wanted = kPixelBytes / (inBytes + outBytes * c.columns);
     wanted = std::min(wanted, ceilDiv(pixels * outer, kMinBlocks));
   } else {
+    b.panelsOutside = true;
     b.panels = std::clamp<int64_t>(kStreamedWeights / panelBytes, 1, panels);
     wanted =
         std::min(kReusedPixelBytes / inBytes, kReusedPixelBytes / (outBytes * b.panels * kPackedN));

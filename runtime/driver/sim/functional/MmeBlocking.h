@@ -12,14 +12,18 @@ namespace hpu::sim {
 
 /// What the consumers of C's blocks ask for.
 struct BlockLimits {
-  uint32_t wholeDims = 0;    ///< Bit d: a block spans all of C's dimension d.
-  bool singleImage = false;  ///< A block lies in one step of z.
+  uint32_t wholeDims = 0;        ///< Bit d: a block spans all of C's dimension d.
+  bool singleImage = false;      ///< A block lies in one step of z.
+  bool preparedWeights = false;  ///< B is constant and packed once, before the first run.
 };
 
 /// Extents of a block; the last one of each direction may be smaller.
 struct MmeBlocking {
   int64_t z = 1, y = 1, x = 1;
   int64_t panels = 1;  ///< Of kPackedN columns.
+  /// Blocks that share panels follow each other (streamed weights pass once), else those that share
+  /// pixels do.
+  bool panelsOutside = false;
 };
 
 MmeBlocking chooseBlocking(const Contraction& contraction, const BlockLimits& limits);

@@ -17,6 +17,8 @@ using recipe::kPackedN;
 constexpr int64_t kMaxRows = 64;
 /// Bytes of a panel that one pass over a block's pixels streams from the second-level cache.
 constexpr int64_t kStepBytes = 640 << 10;
+/// Strips of several blocks that a worker keeps beside the weights that it streams.
+constexpr int64_t kKeptStripBytes = 1 << 20;
 /// Up to this many rows of C a strided B is read in place: packing it would cost as much as using
 /// it.
 constexpr int64_t kFewRows = 32;
@@ -50,7 +52,7 @@ StatusOr<MmePlan> MmePlan::create(const recipe::MmeDesc& mme, const std::vector<
   plan.panelBlocks_ = ceilDiv(plan.panels_, b.panels);
   plan.planReads();
   plan.planWrites();
-  plan.planWeights();
+  plan.planWeights(limits.preparedWeights);
   plan.planTaps();
   plan.planKernels();
   return plan;
@@ -106,7 +108,13 @@ void MmePlan::planReads() {
     pixelPitch_ = c_.depth * (c_.strideX / stripStepX_);
     rowPitch_ = c_.depth * stripColumns_ * (c_.strideY / stripStepY_);
     imagePitch_ = c_.depth * stripColumns_ * stripRows_;
-    stripOffset_ = scratch_.add(static_cast<uint64_t>(imagePitch_ * blocking_.z) * sizeof(float));
+    // Blocks that share panels come back to the same strips for each of them.
+    const int64_t stripBytes = imagePitch_ * blocking_.z * static_cast<int64_t>(sizeof(float));
+    if (blocking_.panelsOutside)
+      stripSlots_ = std::clamp<int64_t>(
+          std::min(kKeptStripBytes / std::max<int64_t>(stripBytes, 1), pixelBlocks()), 1,
+          StripCache::kMaxStrips);
+    stripOffset_ = scratch_.add(static_cast<uint64_t>(stripBytes * stripSlots_));
   }
   interleave_ = blocking_.x == 1 ? 1 : ceilDiv(depth_, std::max<int64_t>(pixelPitch_, 1));
 }
@@ -131,7 +139,7 @@ void MmePlan::planWrites() {
 }
 
 /// Chooses where the kernels read B, and what has to be packed when.
-void MmePlan::planWeights() {
+void MmePlan::planWeights(bool prepared) {
   for (const OuterDim& dim : c_.outer)
     if (dim.bStride != 0) bCount_ *= dim.extent;
   const int64_t rows = c_.extentZ * c_.extentY * c_.extentX;
@@ -144,13 +152,13 @@ void MmePlan::planWeights() {
     inPlace &= (c_.bN == 1 || c_.columns == 1) && rows <= kFewRows && !mergeTaps_ &&
                (c_.depth == 1 || (c_.bK >= std::min(c_.columns, kPackedN) && c_.bK < INT_MAX / 8));
   }
-  if (inPlace) return;
+  if (inPlace && !prepared) return;
   bPitch_ = kPackedN;
   const auto panelBytes = static_cast<uint64_t>(taps_ * c_.depth * kPackedN) * sizeof(float);
   // Packing in each block is cheapest while the panel is in the cache, unless many blocks repeat
   // it.
   int64_t repeats = outerCount_ / bCount_ * pixelBlocks();
-  weights_ = repeats > 2 ? Weights::kStaged : Weights::kPerBlock;
+  weights_ = prepared || repeats > 2 ? Weights::kStaged : Weights::kPerBlock;
   if (weights_ == Weights::kStaged) {
     stageItems_ = bCount_ * panels_;
     sharedBytes_ = static_cast<uint64_t>(stageItems_) * panelBytes;

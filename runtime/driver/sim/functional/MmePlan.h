@@ -24,6 +24,12 @@ struct MmeBuffers {
   std::byte* shared = nullptr;  ///< sharedBytes(), the same for all workers.
 };
 
+/// Which blocks' inputs a worker's strips hold.
+struct StripCache {
+  static constexpr int64_t kMaxStrips = 8;
+  int64_t keys[kMaxStrips] = {-1, -1, -1, -1, -1, -1, -1, -1};
+};
+
 class MmePlan {
  public:
   /// A plan for the box [lo, hi) of `mme`'s C.
@@ -31,7 +37,7 @@ class MmePlan {
                                   const std::vector<int64_t>& hi, const BlockLimits& limits);
 
   /// Weights that have to be brought into panels before the blocks run: number of independent
-  /// items.
+  /// items. With BlockLimits::preparedWeights once for all runs, else in each.
   int64_t stageItems() const { return stageItems_; }
   void stage(int64_t item, const MmeBuffers& buffers) const;
 
@@ -40,9 +46,8 @@ class MmePlan {
   void blockBox(int64_t block, int64_t* lo, int64_t* hi) const;
   /// The largest extents of a block's box.
   void maxBox(int64_t* extents) const;
-  /// Computes a block. `scratch` has scratchBytes(), belongs to one worker, and `stripKey` says
-  /// what it holds from the worker's block before (-1: nothing).
-  void run(int64_t block, const MmeBuffers& buffers, std::byte* scratch, int64_t& stripKey) const;
+  /// Computes a block. `scratch` has scratchBytes() and belongs to one worker, as `strips` does.
+  void run(int64_t block, const MmeBuffers& buffers, std::byte* scratch, StripCache& strips) const;
 
   uint64_t sharedBytes() const { return sharedBytes_; }
   uint64_t scratchBytes() const { return scratch_.bytes(); }
@@ -80,7 +85,7 @@ class MmePlan {
   int64_t panelColumns(int64_t panel) const;
   Block decode(int64_t block) const;
   void planReads();
-  void planWeights();
+  void planWeights(bool prepared);
   void planTaps();
   void planWrites();
   void planKernels();
@@ -102,6 +107,7 @@ class MmePlan {
   bool useStrip_ = false;
   int64_t minDy_ = 0, maxDy_ = 0, minDx_ = 0, maxDx_ = 0;
   int64_t stripStepY_ = 1, stripStepX_ = 1;   ///< Input rows and columns that the strip keeps.
+  int64_t stripSlots_ = 1;                    ///< Strips that a worker keeps.
   int64_t stripRows_ = 0, stripColumns_ = 0;  ///< Of the largest block.
   int64_t pixelPitch_ = 0, rowPitch_ = 0,
           imagePitch_ = 0;                        ///< Elements per grid point, row, image.

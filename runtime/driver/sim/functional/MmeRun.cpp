@@ -32,6 +32,11 @@ T* advance(T* pointer, int64_t elements) {
 MmePlan::Block MmePlan::decode(int64_t block) const {
   Block b;
   int64_t panels = block % panelBlocks_, pixels = block / panelBlocks_;
+  if (blocking_.panelsOutside) {
+    const int64_t perOuter = pixelBlocks() * panelBlocks_, inOuter = block % perOuter;
+    panels = inOuter / pixelBlocks();
+    pixels = block / perOuter * pixelBlocks() + inOuter % pixelBlocks();
+  }
   b.pixelKey = pixels;
   b.panel0 = panels * blocking_.panels;
   b.panel1 = std::min(b.panel0 + blocking_.panels, panels_);
@@ -235,13 +240,15 @@ void MmePlan::runPanel(const Block& block, const PhasePlan& phase, const float* 
 }
 
 void MmePlan::run(int64_t block, const MmeBuffers& buffers, std::byte* scratch,
-                  int64_t& stripKey) const {
+                  StripCache& strips) const {
   const Block b = decode(block);
   const float* pixels = nullptr;
   if (useStrip_) {
-    auto* strip = reinterpret_cast<float*>(scratch + stripOffset_);
-    if (stripKey != b.pixelKey) packStrip(b, buffers.a, strip);
-    stripKey = b.pixelKey;
+    const int64_t slot = b.pixelKey % stripSlots_;
+    auto* strip =
+        reinterpret_cast<float*>(scratch + stripOffset_) + slot * imagePitch_ * blocking_.z;
+    if (strips.keys[slot] != b.pixelKey) packStrip(b, buffers.a, strip);
+    strips.keys[slot] = b.pixelKey;
     pixels = strip;
   } else {
     int64_t offset = c_.aBase + b.z0 * c_.aZ + (b.y0 * c_.strideY + minDy_) * c_.aY +

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/StatusMacros.h"
 #include "runtime/driver/sim/functional/WorkSharing.h"
 
 namespace hpu::sim {
 
-MmeUnit::MmeUnit(MmePlan plan, BufferRef a, BufferRef b, ChainedOperand c)
-    : plan_(std::move(plan)), a_(a), b_(b), c_(c) {
+MmeUnit::MmeUnit(MmePlan plan, BufferRef a, BufferRef b, ChainedOperand c,
+                 const std::byte* constantB)
+    : plan_(std::move(plan)), a_(a), b_(b), c_(c), constantB_(constantB) {
   sharedBytes_ = plan_.sharedBytes();
   scratch_.add(plan_.scratchBytes());
   scratchBytes_ = scratch_.bytes();
@@ -41,11 +43,29 @@ void MmeUnit::addKernel(HpuKernelFn function, std::vector<ChainedOperand> operan
   scratchBytes_ = scratch_.bytes();
 }
 
+Status MmeUnit::prepareWeights(BuildContext& context) {
+  if (!constantB_) return okStatus();
+  HPU_ASSIGN(prepared_, HostBuffer::create(plan_.sharedBytes()));
+  context.preparedBudget -= std::min(context.preparedBudget, plan_.sharedBytes());
+  sharedBytes_ = 0;
+  MmeBuffers buffers;
+  buffers.b = constantB_;
+  buffers.shared = prepared_.data();
+  stage(buffers, context.threads);
+  return okStatus();
+}
+
+void MmeUnit::stage(const MmeBuffers& buffers, int threads) const {
+  shareBlocks(plan_.stageItems(), threads, [&](int, BlockCursor& cursor) {
+    for (int64_t item = cursor.next(); item >= 0; item = cursor.next()) plan_.stage(item, buffers);
+  });
+}
+
 void MmeUnit::runBlocks(const RunContext& context, const MmeBuffers& shared, int slot,
                         BlockCursor& cursor) const {
   MmeBuffers buffers = shared;
   std::byte* scratch = context.scratchOf(slot);
-  int64_t stripKey = -1;
+  StripCache strips;
   int64_t lo[recipe::kMaxRank], hi[recipe::kMaxRank];
   void* pointers[kMaxOperands];
   auto address = [&](const ChainedOperand& operand) -> std::byte* {
@@ -59,7 +79,7 @@ void MmeUnit::runBlocks(const RunContext& context, const MmeBuffers& shared, int
   for (int64_t block = cursor.next(); block >= 0; block = cursor.next()) {
     plan_.blockBox(block, lo, hi);
     buffers.c = address(c_);
-    plan_.run(block, buffers, scratch, stripKey);
+    plan_.run(block, buffers, scratch, strips);
     for (const ChainedKernel& kernel : kernels_) {
       for (size_t i = 0; i < kernel.operands.size(); ++i) pointers[i] = address(kernel.operands[i]);
       HpuKernelArgs args{pointers, lo, hi, nullptr, scratch + kernel.scratchOffset};
@@ -72,15 +92,44 @@ void MmeUnit::run(const RunContext& context) const {
   MmeBuffers buffers;
   buffers.a = a_.in(context);
   buffers.b = b_.in(context);
-  buffers.shared = context.shared;
-  if (plan_.stageItems() > 0) {
-    shareBlocks(plan_.stageItems(), context.threads, [&](int, BlockCursor& cursor) {
-      for (int64_t item = cursor.next(); item >= 0; item = cursor.next())
-        plan_.stage(item, buffers);
-    });
+  buffers.shared = prepared_.data();
+  if (!buffers.shared && plan_.stageItems() > 0) {
+    buffers.shared = context.shared;
+    stage(buffers, context.threads);
   }
   shareBlocks(plan_.blocks(), context.threads,
               [&](int slot, BlockCursor& cursor) { runBlocks(context, buffers, slot, cursor); });
+}
+
+namespace {
+
+/// The bytes of a packed constant in the program itself; null when `b` is none.
+const std::byte* packedConstant(const recipe::Program& program, const recipe::MmeDesc& mme) {
+  const recipe::Operand& b = mme.b;
+  if (mme.packing != recipe::BPacking::kBlocked) return nullptr;
+  for (const recipe::ConstantBlob& blob : program.constants)
+    if (blob.section == b.section && blob.offset <= b.offset && b.offset < blob.offset + blob.bytes)
+      return reinterpret_cast<const std::byte*>(blob.data) + (b.offset - blob.offset);
+  return nullptr;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<MmeUnit>> makeMmeUnit(BuildContext& context, const recipe::Op& op,
+                                               const OpSlice& slice, BlockLimits limits,
+                                               const ChainedOperand& c) {
+  const std::byte* constant = packedConstant(context.program, op.mme);
+  const bool whole = slice.lo == wholeOp(op).lo && slice.hi == op.space;
+  limits.preparedWeights = constant != nullptr && whole;
+  auto made = MmePlan::create(op.mme, slice.lo, slice.hi, limits);
+  if (made.ok() && limits.preparedWeights && made->sharedBytes() > context.preparedBudget) {
+    limits.preparedWeights = false;
+    made = MmePlan::create(op.mme, slice.lo, slice.hi, limits);
+  }
+  if (!made.ok()) return made.status().withContext("MME op '" + op.name + "'");
+  return std::make_unique<MmeUnit>(std::move(made).value(), bufferRef(op.mme.a, slice),
+                                   bufferRef(op.mme.b, slice), c,
+                                   limits.preparedWeights ? constant : nullptr);
 }
 
 }  // namespace hpu::sim

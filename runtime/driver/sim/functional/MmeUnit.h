@@ -37,14 +37,19 @@ class MmeUnit final : public Unit {
   /// Operands of a chained kernel at most.
   static constexpr size_t kMaxOperands = 64;
 
-  MmeUnit(MmePlan plan, BufferRef a, BufferRef b, ChainedOperand c);
+  /// `constantB`: B's bytes in the program when the plan wants them packed once; else null.
+  MmeUnit(MmePlan plan, BufferRef a, BufferRef b, ChainedOperand c, const std::byte* constantB);
   /// A tensor that lives in scratch: false when `strides` do not tell the points of a block apart.
   bool addLocal(const std::vector<int64_t>& strides, int64_t elementSize);
   void addKernel(HpuKernelFn function, std::vector<ChainedOperand> operands, uint64_t scratchBytes);
+  /// Packs constant weights for all runs, where the unit was made for that. Call once, when it is
+  /// complete. Errors: kResourceExhausted.
+  Status prepareWeights(BuildContext& context);
   void run(const RunContext& context) const override;
   const MmePlan& plan() const { return plan_; }
 
  private:
+  void stage(const MmeBuffers& buffers, int threads) const;
   void runBlocks(const RunContext& context, const MmeBuffers& buffers, int slot,
                  class BlockCursor& cursor) const;
 
@@ -54,6 +59,14 @@ class MmeUnit final : public Unit {
   std::vector<LocalTensor> locals_;
   std::vector<ChainedKernel> kernels_;
   ScratchLayout scratch_;
+  const std::byte* constantB_;
+  HostBuffer prepared_;  ///< What became of it.
 };
+
+/// The unit of an MME op, without kernels; it will pack constant weights ahead when the budget
+/// allows. The op's ring operands are addressed as in `slice`; `c` says where C goes.
+StatusOr<std::unique_ptr<MmeUnit>> makeMmeUnit(BuildContext& context, const recipe::Op& op,
+                                               const OpSlice& slice, BlockLimits limits,
+                                               const ChainedOperand& c);
 
 }  // namespace hpu::sim

@@ -101,6 +101,28 @@ HPU_AVX2 void transpose8x8(const float* src, int64_t srcStride, float* dst, int6
 }
 #endif
 
+/// dst[r * columns + c] = src[c * srcStride + r] for 2 to 4 columns (the colours of an image).
+void interleave(const float* src, int64_t srcStride, int64_t rows, int64_t columns, float* dst) {
+  int64_t r = 0;
+#if defined(__x86_64__)
+  // Four rows at a time; a store of four elements spills over into the next row, which comes after
+  // it.
+  for (; r + 8 <= rows; r += 4) {
+    __m128 c0 = _mm_loadu_ps(src + r), c1 = _mm_loadu_ps(src + srcStride + r);
+    __m128 c2 = columns > 2 ? _mm_loadu_ps(src + 2 * srcStride + r) : c1;
+    __m128 c3 = columns > 3 ? _mm_loadu_ps(src + 3 * srcStride + r) : c2;
+    _MM_TRANSPOSE4_PS(c0, c1, c2, c3);
+    float* out = dst + r * columns;
+    _mm_storeu_ps(out, c0);
+    _mm_storeu_ps(out + columns, c1);
+    _mm_storeu_ps(out + 2 * columns, c2);
+    _mm_storeu_ps(out + 3 * columns, c3);
+  }
+#endif
+  for (; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) dst[r * columns + c] = src[c * srcStride + r];
+}
+
 void copyRun(const float* src, int64_t n, float* dst) {
   std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(float));
 }
@@ -153,7 +175,11 @@ void pack(const From* src, int64_t rows, int64_t columns, int64_t rowStride, int
     return;
   }
   if constexpr (std::is_same_v<From, float>) {
-    if (rowStride == 1) return transpose(src, columnStride, rows, columns, dst, dstStride);
+    if (rowStride == 1) {
+      if (columns >= 2 && columns <= 4 && dstStride == columns)
+        return interleave(src, columnStride, rows, columns, dst);
+      return transpose(src, columnStride, rows, columns, dst, dstStride);
+    }
   }
   for (int64_t c = 0; c < columns; ++c)
     for (int64_t r = 0; r < rows; ++r)

@@ -39,7 +39,9 @@ class ProgramExecutor {
   /// Runs the program once. sectionBases[i] is the host address of section i; a null SRAM section
   /// uses the executor's own memory. Any thread may call; concurrent calls run one after another.
   /// Errors: kInvalidArgument (a section has no memory), kResourceExhausted (scratch).
-  Status run(const std::vector<std::byte*>& sectionBases);
+  /// `unitSeconds`, when given, receives the wall time of each unit, in the order of units().
+  Status run(const std::vector<std::byte*>& sectionBases,
+             std::vector<double>* unitSeconds = nullptr);
 
   /// Units that run one after another; what tests and benchmarks look at.
   const UnitList& units() const { return units_; }

@@ -26,27 +26,30 @@ BufferRef bufferRef(const recipe::Operand& operand, const OpSlice& slice) {
   return ref;
 }
 
-StatusOr<std::unique_ptr<const Unit>> makeOpUnit(const recipe::Program& program,
-                                                 const recipe::Op& op, const OpSlice& slice,
-                                                 const KernelCode& code) {
+StatusOr<std::unique_ptr<const Unit>> makeOpUnit(BuildContext& context, const recipe::Op& op,
+                                                 const OpSlice& slice) {
+  std::unique_ptr<Unit> unit;
   switch (op.engine) {
     case Engine::kMme: {
-      auto plan = MmePlan::create(op.mme, slice.lo, slice.hi, {});
-      if (!plan.ok()) return plan.status().withContext("MME op '" + op.name + "'");
-      return std::unique_ptr<const Unit>(std::make_unique<MmeUnit>(
-          std::move(plan).value(), bufferRef(op.mme.a, slice), bufferRef(op.mme.b, slice),
-          ChainedOperand{-1, bufferRef(op.mme.c, slice)}));
+      HPU_ASSIGN(std::unique_ptr<MmeUnit> mme,
+                 makeMmeUnit(context, op, slice, {}, {-1, bufferRef(op.mme.c, slice)}));
+      HPU_RETURN_IF_ERROR(mme->prepareWeights(context));
+      unit = std::move(mme);
+      break;
     }
     case Engine::kTpc:
-      return std::unique_ptr<const Unit>(std::make_unique<TpcUnit>(
-          program.kernels[op.tpc.kernel], code.function(op.tpc.kernel), op.tpc, slice));
-    case Engine::kDma:
-      return std::unique_ptr<const Unit>(std::make_unique<DmaUnit>(op.dma, slice));
-    case Engine::kNic:
+      unit = std::make_unique<TpcUnit>(context.program.kernels[op.tpc.kernel],
+                                       context.code.function(op.tpc.kernel), op.tpc, slice);
       break;
+    case Engine::kDma:
+      unit = std::make_unique<DmaUnit>(op.dma, slice);
+      break;
+    case Engine::kNic:
+      return unimplemented("op '" + op.name + "' runs on engine " +
+                           std::string(engineName(op.engine)) + ", which recipes have no ops for");
   }
-  return unimplemented("op '" + op.name + "' runs on engine " + std::string(engineName(op.engine)) +
-                       ", which recipes have no ops for");
+  unit->setName(std::string(engineName(op.engine)) + " " + op.name);
+  return std::unique_ptr<const Unit>(std::move(unit));
 }
 
 }  // namespace hpu::sim

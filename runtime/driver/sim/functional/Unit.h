@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "hpu/status.h"
@@ -45,8 +47,12 @@ class Unit {
   virtual void run(const RunContext& context) const = 0;
   uint64_t sharedBytes() const { return sharedBytes_; }
   uint64_t scratchBytes() const { return scratchBytes_; }
+  /// "mme+tpc conv1+bn1+relu": the engines and the op or bundle.
+  const std::string& name() const { return name_; }
+  void setName(std::string name) { name_ = std::move(name); }
 
  protected:
+  std::string name_;
   uint64_t sharedBytes_ = 0, scratchBytes_ = 0;
 };
 
@@ -64,12 +70,19 @@ OpSlice wholeOp(const recipe::Op& op);
 /// Address of an operand within a slice.
 BufferRef bufferRef(const recipe::Operand& operand, const OpSlice& slice);
 
+/// What units are made from.
+struct BuildContext {
+  const recipe::Program& program;
+  const KernelCode& code;
+  int threads = 1;
+  /// Host memory that is left for constant weights packed ahead (f32, huge pages).
+  uint64_t preparedBudget = 0;
+};
+
 /// An op on its own. Errors: kUnimplemented (types or engines that the simulator does not execute).
-StatusOr<std::unique_ptr<const Unit>> makeOpUnit(const recipe::Program& program,
-                                                 const recipe::Op& op, const OpSlice& slice,
-                                                 const KernelCode& code);
+StatusOr<std::unique_ptr<const Unit>> makeOpUnit(BuildContext& context, const recipe::Op& op,
+                                                 const OpSlice& slice);
 /// All ops of a bundle: merged block by block where the dataflow allows, else slice by slice.
-Status appendBundleUnits(const recipe::Program& program, uint32_t bundle, const KernelCode& code,
-                         UnitList& units);
+Status appendBundleUnits(BuildContext& context, uint32_t bundle, UnitList& units);
 
 }  // namespace hpu::sim

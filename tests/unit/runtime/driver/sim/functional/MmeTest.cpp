@@ -45,6 +45,7 @@ void pickTypes(Random& random, MmeDesc& mme) {
 /// Makes the operands of `mme` (whose sizes and types are set), runs it and compares.
 void check(MmeDesc mme, Random& random, bool shuffle, const std::vector<bool>& sharedB = {}) {
   TestProgram program;
+  program.packedIsConstant = pick(random, 0, 1) == 1;
   auto make = [&](const recipe::Operand& o) {
     return program.tensor(o.type, o.sizes,
                           shuffle ? shuffled(random, o.sizes.size()) : std::vector<int>{},
@@ -212,9 +213,11 @@ TEST(Mme, ConvolvesChannelsLastLayersOfResNet) {
                           {14, 32, 128, 3, 2, 1, false}, {7, 512, 64, 3, 1, 1, false},
                           {30, 1, 70, 5, 1, 2, true},    {9, 4, 130, 3, 1, 1, false}};
   for (const Layer& l : layers) {
-    for (bool packed : {false, true}) {
+    for (int weights = 0; weights < 3; ++weights) {
+      const bool packed = weights > 0;
       Random random(static_cast<uint32_t>(l.in + l.out));
       TestProgram program;
+      program.packedIsConstant = weights == 2;
       MmeDesc mme;
       mme.kind = MmeKind::kConv2d;
       mme.packing = packed ? BPacking::kBlocked : BPacking::kStrided;

@@ -133,6 +133,10 @@ Operand TestProgram::packed(const MmeDesc& mme, const Operand& strided) {
                             nStride, at(result) + one.elements() * size * static_cast<int64_t>(t));
     EXPECT_TRUE(status.ok()) << status.message();
   }
+  if (packedIsConstant)
+    program.constants.push_back({result.section, result.offset,
+                                 reinterpret_cast<const uint8_t*>(at(result)),
+                                 static_cast<uint64_t>(shape.elements() * size), nullptr});
   result.sizes = strided.sizes;
   result.strides.clear();
   return result;
@@ -247,10 +251,12 @@ struct Values {
   Values(TestProgram& program, const Operand& operand) : strides(operand.strides) {
     int64_t last = 0;
     for (size_t d = 0; d < strides.size(); ++d) last += (operand.sizes[d] - 1) * strides[d];
-    for (int64_t i = 0; i <= last; ++i) values.push_back(readElement(program.at(operand), operand.type, i));
+    for (int64_t i = 0; i <= last; ++i)
+      values.push_back(readElement(program.at(operand), operand.type, i));
   }
   double at(int64_t i, int64_t j, int64_t k, int64_t l) const {
-    return values[static_cast<size_t>(i * strides[0] + j * strides[1] + k * strides[2] + l * strides[3])];
+    return values[static_cast<size_t>(i * strides[0] + j * strides[1] + k * strides[2] +
+                                      l * strides[3])];
   }
   std::vector<int64_t> strides;
   std::vector<float> values;
@@ -310,7 +316,8 @@ std::vector<float> referenceGemm(TestProgram& program, const MmeDesc& mme) {
     }
     double sum = 0;
     for (int64_t k = 0; k < mme.a.sizes[n]; ++k, ia += a.strides[n], ib += b.strides[m])
-      sum += static_cast<double>(a.values[static_cast<size_t>(ia)]) * b.values[static_cast<size_t>(ib)];
+      sum += static_cast<double>(a.values[static_cast<size_t>(ia)]) *
+             b.values[static_cast<size_t>(ib)];
     result.push_back(static_cast<float>(sum));
   });
   return result;
@@ -320,7 +327,8 @@ std::vector<float> referenceGemm(TestProgram& program, const MmeDesc& mme) {
 
 std::vector<float> referenceMme(TestProgram& program, const MmeDesc& mme) {
   if (mme.kind == MmeKind::kGemm) return referenceGemm(program, mme);
-  return mme.kind == MmeKind::kConv2d ? referenceConv(program, mme) : referenceTransposed(program, mme);
+  return mme.kind == MmeKind::kConv2d ? referenceConv(program, mme)
+                                      : referenceTransposed(program, mme);
 }
 
 void expectMme(TestProgram& program, const MmeDesc& mme, const std::string& what) {

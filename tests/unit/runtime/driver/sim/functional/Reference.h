@@ -79,6 +79,8 @@ class TestProgram {
 
   recipe::Program program;
   std::vector<std::vector<std::byte>> memory;
+  bool packedIsConstant =
+      false;  ///< Packed operands are constants of the program, not only memory.
 
  private:
   std::vector<HpuKernelFn> functions_;
