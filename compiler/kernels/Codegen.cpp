@@ -60,8 +60,8 @@ Status initialiseTarget() {
 
 }  // namespace
 
-// Measured on a Sapphire Rapids CPU: on v3, 64 lanes (8 registers a value) spill and are slower than 32 for
-// gelu and long polynomials; 16 lose 10-20% to latency. On v4, 64 win 10-20% over 32.
+// Measured on a Sapphire Rapids CPU: on v3, 64 lanes (8 registers a value) spill and are slower
+// than 32 for gelu and long polynomials; 16 lose 10-20% to latency. On v4, 64 win 10-20% over 32.
 VariantTraits traitsOf(recipe::CpuVariant variant) {
   if (variant == recipe::CpuVariant::kX86_64_v4) return {"x86-64-v4", 64, true, 4};
   return {"x86-64-v3", 32, false, 2};
@@ -121,7 +121,8 @@ recipe::TpcCost Codegen::cost(const PlannedKernel& kernel, double points) {
   return kernelCost(*module, points);
 }
 
-StatusOr<KernelObject> Codegen::compile(const PlannedKernel& kernel, const VariantTraits& traits, int optLevel) {
+StatusOr<KernelObject> Codegen::compile(const PlannedKernel& kernel, const VariantTraits& traits,
+                                        int optLevel) {
   if (Status status = initialiseTarget(); !status.ok()) return status;
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&state_->context));
   emitKernel(*module, kEntryName, kernel, traits);
@@ -133,7 +134,8 @@ StatusOr<KernelObject> Codegen::compile(const PlannedKernel& kernel, const Varia
   if (!ir) return internalError("translating a TPC kernel to LLVM IR failed");
   std::string error;
   llvm::TargetMachine* machine = state_->machine(traits, optLevel, error);
-  if (!machine) return internalError("no code generator for " + std::string(traits.cpu) + ": " + error);
+  if (!machine)
+    return internalError("no code generator for " + std::string(traits.cpu) + ": " + error);
   ir->setTargetTriple(llvm::Triple(kTriple));
   ir->setDataLayout(machine->createDataLayout());
   for (llvm::Function& function : *ir) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a plan to an object file: vector-level IR, LLVM dialect, LLVM IR, x86-64 code.
-// The one thing to know: an instance has its own MLIRContext and is used by one thread at a time; several
-// instances work in parallel.
+// The one thing to know: an instance has its own MLIRContext and is used by one thread at a time;
+// several instances work in parallel.
 #pragma once
 
 #include <memory>
@@ -32,8 +32,10 @@ class Codegen {
   Codegen& operator=(const Codegen&) = delete;
 
   /// `optLevel` 0..3 is LLVM's. Errors: kInternal.
-  StatusOr<KernelObject> compile(const PlannedKernel& kernel, const VariantTraits& traits, int optLevel);
-  /// The cost a point; `points`: number of index-space points. The same whatever variants are compiled.
+  StatusOr<KernelObject> compile(const PlannedKernel& kernel, const VariantTraits& traits,
+                                 int optLevel);
+  /// The cost a point; `points`: number of index-space points. The same whatever variants are
+  /// compiled.
   recipe::TpcCost cost(const PlannedKernel& kernel, double points);
   /// The vector-level IR as text.
   std::string vectorIr(const PlannedKernel& kernel, const VariantTraits& traits);

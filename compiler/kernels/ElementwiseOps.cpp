@@ -16,7 +16,9 @@ using Cmp = VectorMath::Cmp;
 using Args = llvm::ArrayRef<Value>;
 using Context = ElementwiseContext;
 
-Value clamp(M& m, Value x, Value low, Value high) { return m.fastMin(high, m.fastMax(low, x)); }
+Value clamp(M& m, Value x, Value low, Value high) {
+  return m.fastMin(high, m.fastMax(low, x));
+}
 
 /// `value` as a number of x's type, within the range of integer types.
 Value bound(M& m, Value x, double value, ElementType type) {
@@ -50,7 +52,8 @@ Value cast(M& m, Args x, const Context& c) {
     return m.extendF(m.truncateF(v, Float16Type::get(context)), m.f32());
   }
   Type to = computeType(context, c.out);
-  if (c.out == ElementType::kBool) return m.compare(Cmp::Ne, v, fromFloat ? m.num(v, 0.0) : m.integer(v, 0));
+  if (c.out == ElementType::kBool)
+    return m.compare(Cmp::Ne, v, fromFloat ? m.num(v, 0.0) : m.integer(v, 0));
   if (fromFloat) {
     // Through a wide integer and modulo the narrow one, as C compilers do it.
     bool wide = elementSize(c.out) == 8 || c.out == ElementType::kU32;
@@ -88,8 +91,8 @@ Value compare(M& m, Args x, const Context& c) {
   return m.compare(kind, x[0], x[1], isSignedType(c.in));
 }
 
-/// The position along an axis that a gather reads: negative ones count from the end, and what is outside
-/// is clamped, so that nothing outside the operand is ever read.
+/// The position along an axis that a gather reads: negative ones count from the end, and what is
+/// outside is clamped, so that nothing outside the operand is ever read.
 Value gatherIndex(M& m, Args x, const Context& c) {
   Value index = m.extend(x[0], m.i64(), true);
   auto size = static_cast<int64_t>(c.params[0]);
@@ -101,6 +104,7 @@ Value gatherIndex(M& m, Args x, const Context& c) {
 
 constexpr Domain F = Domain::Float, N = Domain::Number, B = Domain::Bool, I = Domain::Integer;
 
+// clang-format off
 #define EMIT [](M & m, Args x, const Context& c) -> Value
 const ElementwiseOp kOps[] = {
     {"relu", 1, N, false, EMIT {
@@ -116,7 +120,9 @@ const ElementwiseOp kOps[] = {
     {"rsqrt", 1, F, true, EMIT { return m.divF(m.num(x[0], 1.0), m.sqrt(x[0])); }},
     {"reciprocal", 1, F, true, EMIT { return m.divF(m.num(x[0], 1.0), x[0]); }},
     {"neg", 1, N, false, EMIT { return m.neg(x[0]); }},
-    {"abs", 1, N, false, EMIT { return isFloatType(c.in) || isSignedType(c.in) ? m.abs(x[0]) : x[0]; }},
+    {"abs", 1, N, false, EMIT {
+       return isFloatType(c.in) || isSignedType(c.in) ? m.abs(x[0]) : x[0];
+     }},
     {"floor", 1, F, false, EMIT { return m.floor(x[0]); }},
     {"ceil", 1, F, false, EMIT { return m.ceil(x[0]); }},
     {"round", 1, F, false, EMIT { return m.roundEven(x[0]); }},
@@ -171,6 +177,7 @@ const ElementwiseOp kOps[] = {
     {"_gather_index", 1, I, false, gatherIndex},
 };
 #undef EMIT
+// clang-format on
 
 }  // namespace
 
@@ -201,8 +208,10 @@ bool isKernelType(ElementType type) {
     case ElementType::kInvalid:
     case ElementType::kF8E4M3:
     case ElementType::kF8E5M2:
-    case ElementType::kF64: return false;
-    default: return true;
+    case ElementType::kF64:
+      return false;
+    default:
+      return true;
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of elementwise ops: what each one computes on a lane.
-// The one thing to know: adding an elementwise op to the kernel compiler is one row in ElementwiseOps.cpp.
+// The one thing to know: adding an elementwise op to the kernel compiler is one row in
+// ElementwiseOps.cpp.
 #pragma once
 
 #include "compiler/kernels/VectorMath.h"
@@ -14,16 +15,16 @@ namespace hpu::kernels {
 enum class Domain : uint8_t { Float, Number, Integer, Bool, Any };
 
 struct ElementwiseContext {
-  ElementType in;                   ///< Of the first data operand (of the second for `where`).
-  ElementType out;                  ///< Of the result.
-  llvm::ArrayRef<double> params;    ///< The attributes named in the row, in that order.
+  ElementType in;                 ///< Of the first data operand (of the second for `where`).
+  ElementType out;                ///< Of the result.
+  llvm::ArrayRef<double> params;  ///< The attributes named in the row, in that order.
 };
 
 struct ElementwiseOp {
   const char* name;  ///< The hpu mnemonic; internal ops begin with '_'.
   int arity;
   Domain domain;
-  bool heavy;        ///< Costs more than keeping its result in local memory does.
+  bool heavy;  ///< Costs more than keeping its result in local memory does.
   mlir::Value (*emit)(VectorMath&, llvm::ArrayRef<mlir::Value>, const ElementwiseContext&);
   const char* params[2] = {nullptr, nullptr};  ///< Names of the op's attributes.
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flattens the kernels' object files into one image that runs wherever it is mapped.
-// The one thing to know: only references relative to the place of use are accepted (code to its constants);
-// anything that would need the image's address, or a symbol from outside, is an error.
+// The one thing to know: only references relative to the place of use are accepted (code to its
+// constants); anything that would need the image's address, or a symbol from outside, is an error.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ struct LinkedImage {
   std::vector<uint64_t> entries;  ///< Of `entryName`, one an object.
 };
 
-/// Code and read-only data of each object, in order; sections at multiples of 64 bytes. Pure; any thread.
-/// Errors: kInternal naming the section, symbol or relocation that does not fit.
-StatusOr<LinkedImage> linkImage(llvm::ArrayRef<llvm::ArrayRef<char>> objects, llvm::StringRef entryName);
+/// Code and read-only data of each object, in order; sections at multiples of 64 bytes. Pure; any
+/// thread. Errors: kInternal naming the section, symbol or relocation that does not fit.
+StatusOr<LinkedImage> linkImage(llvm::ArrayRef<llvm::ArrayRef<char>> objects,
+                                llvm::StringRef entryName);
 
 }  // namespace hpu::kernels

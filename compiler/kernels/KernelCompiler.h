@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles TPC kernels: hpu ops in, one flat native image per CPU variant out (ABI: src/recipe/KernelAbi.h).
-// The one thing to know: a kernel's index space is the logical box of its first output; strides are baked
-// into the code, addresses and the slice come at run time, so one kernel serves the whole op and any slice.
+// Compiles TPC kernels: hpu ops in, one flat native image per CPU variant out (ABI:
+// src/recipe/KernelAbi.h). The one thing to know: a kernel's index space is the logical box of its
+// first output; strides are baked into the code, addresses and the slice come at run time, so one
+// kernel serves the whole op and any slice.
 //
 //   KernelRequest request{"bias+gelu", &cluster.getBody().front(), {xView, biasView}, {yView}};
 //   HPU_ASSIGN(KernelSet set, compileKernels({request}, {}));
 //
-// Inside a kernel every float value is f32 from op to op; it is rounded (to nearest even) only where it is
-// stored to an operand of a narrower type, or where the graph has an explicit hpu.cast.
+// Inside a kernel every float value is f32 from op to op; it is rounded (to nearest even) only
+// where it is stored to an operand of a narrower type, or where the graph has an explicit hpu.cast.
 #pragma once
 
 #include <string>
@@ -26,10 +27,10 @@ class Operation;
 namespace hpu::kernels {
 
 struct KernelRequest {
-  std::string name;            ///< For errors only.
+  std::string name;             ///< For errors only.
   mlir::Block* body = nullptr;  ///< Ops between the block's arguments and hpu.yield.
-  /// One for each block argument and each yielded value: logical sizes (those of the value's type) and
-  /// strides in elements, 0 where the operand repeats; negative ones are allowed.
+  /// One for each block argument and each yielded value: logical sizes (those of the value's type)
+  /// and strides in elements, 0 where the operand repeats; negative ones are allowed.
   llvm::SmallVector<OperandView, 4> inputs, outputs;
 };
 
@@ -44,22 +45,24 @@ struct CompiledKernel {
   recipe::TpcCost cost;       ///< Defined in KernelCost.h.
   uint64_t scratchBytes = 0;  ///< Of one call; at most 80 KB.
   uint32_t rank = 0;
-  uint32_t wholeDims = 0;     ///< Bit d: dim d must be whole in every call.
+  uint32_t wholeDims = 0;  ///< Bit d: dim d must be whole in every call.
 };
 
 struct KernelSet {
-  std::vector<CompiledKernel> kernels;       ///< By request.
-  std::vector<recipe::KernelImage> images;   ///< By variant; `entries` by request. Equal requests share code.
-  size_t distinct = 0;                       ///< Kernels that were compiled.
+  std::vector<CompiledKernel> kernels;  ///< By request.
+  std::vector<recipe::KernelImage>
+      images;           ///< By variant; `entries` by request. Equal requests share code.
+  size_t distinct = 0;  ///< Kernels that were compiled.
 };
 
-/// The images are the same for the same requests, whatever the number of threads. Any thread may call.
-/// Errors: kUnimplemented (an op, element type or combination that kernels cannot do, with its name),
-/// kInvalidArgument (operands that do not fit the body), kInternal.
-StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const KernelOptions& options);
+/// The images are the same for the same requests, whatever the number of threads. Any thread may
+/// call. Errors: kUnimplemented (an op, element type or combination that kernels cannot do, with
+/// its name), kInvalidArgument (operands that do not fit the body), kInternal.
+StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests,
+                                   const KernelOptions& options);
 
-/// Whether ops (in program order) can be one kernel; `why` says why not. Pure, no codegen. Free sizes
-/// are taken for sizes other than 1.
+/// Whether ops (in program order) can be one kernel; `why` says why not. Pure, no codegen. Free
+/// sizes are taken for sizes other than 1.
 bool canFormKernel(llvm::ArrayRef<mlir::Operation*> ops, std::string* why);
 
 /// The vector-level IR of one kernel, for dumps and tests.

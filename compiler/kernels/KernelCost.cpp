@@ -23,7 +23,9 @@ double registers(Type type) {
 }
 
 /// Indices and addresses: a TPC computes them beside its tensor accesses.
-bool isAddressing(Type type) { return isa<LLVM::LLVMPointerType>(type) || type.isInteger(64) || type.isInteger(1); }
+bool isAddressing(Type type) {
+  return isa<LLVM::LLVMPointerType>(type) || type.isInteger(64) || type.isInteger(1);
+}
 
 struct Walk {
   recipe::TpcCost cost;
@@ -47,8 +49,8 @@ struct Walk {
       }
       return;
     }
-    if (isa<arith::ConstantOp, arith::BitcastOp, scf::YieldOp, scf::ConditionOp, LLVM::AllocaOp, LLVM::ConstantOp,
-            LLVM::AddressOfOp, LLVM::ReturnOp>(op))
+    if (isa<arith::ConstantOp, arith::BitcastOp, scf::YieldOp, scf::ConditionOp, LLVM::AllocaOp,
+            LLVM::ConstantOp, LLVM::AddressOfOp, LLVM::ReturnOp>(op))
       return;
     if (auto load = dyn_cast<LLVM::LoadOp>(op)) {
       bool vector = isa<VectorType>(load.getType());

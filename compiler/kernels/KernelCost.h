@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a kernel costs on a TPC, read from its vector-level IR.
-// The one thing to know: a value is counted as often as it is computed when the kernel runs over its whole
-// index space, in 256-byte vectors, divided by the number of index-space points.
+// The one thing to know: a value is counted as often as it is computed when the kernel runs over
+// its whole index space, in 256-byte vectors, divided by the number of index-space points.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -11,9 +11,11 @@ namespace hpu::kernels {
 
 /// Costs of the only function of `module` (the output of emitKernel), per index-space point:
 /// - loads, stores: accesses of a vector register; 8-byte elements count twice, 2-byte ones half.
-/// - vectorOps: arithmetic, compares, selects and conversions of vectors, likewise by element size. Division
+/// - vectorOps: arithmetic, compares, selects and conversions of vectors, likewise by element size.
+/// Division
 ///   and square root count 8 (the TPC iterates on a table look-up), an integer division 32.
-/// - scalarOps: arithmetic, loads and stores of scalars, one for each loop iteration; a vector whose lanes
+/// - scalarOps: arithmetic, loads and stores of scalars, one for each loop iteration; a vector
+/// whose lanes
 ///   are read at a stride is 64 of them. Indices and addresses are not counted.
 recipe::TpcCost kernelCost(mlir::ModuleOp module, double points);
 

@@ -64,18 +64,21 @@ struct Importer {
     node.op = op->getName().stripDialect().str();
     if (op->getName().getDialectNamespace() != "hpu" || op->getNumResults() != 1)
       return unimplemented(describe(op) + " cannot be part of a TPC kernel");
-    if (Status status = addType(op->getResult(0), node); !status.ok()) return status.withContext(describe(op));
+    if (Status status = addType(op->getResult(0), node); !status.ok())
+      return status.withContext(describe(op));
     for (Value operand : op->getOperands()) {
       auto it = nodeOf.find(operand);
-      if (it == nodeOf.end()) return internalError(describe(op) + " uses a value from outside its kernel");
+      if (it == nodeOf.end())
+        return internalError(describe(op) + " uses a value from outside its kernel");
       node.operands.push_back(it->second);
     }
     if (node.op == "constant") {
       auto elements = dyn_cast_or_null<ElementsAttr>(op->getAttr("value"));
       auto dense = dyn_cast_or_null<DenseElementsAttr>(elements);
       if (!dense || !dense.isSplat())
-        return unimplemented(describe(op) + ": only constants of one repeated value can be inside a kernel; "
-                                            "make it an operand");
+        return unimplemented(describe(op) +
+                             ": only constants of one repeated value can be inside a kernel; "
+                             "make it an operand");
       node.kind = Node::Kind::Splat;
       if (isa<FloatType>(dense.getElementType()))
         node.splat = dense.getSplatValue<APFloat>().convertToDouble();
@@ -85,7 +88,8 @@ struct Importer {
     } else {
       for (NamedAttribute named : op->getAttrDictionary()) {
         Attr value;
-        if (readAttr(named.getValue(), value)) node.attrs.emplace_back(named.getName().str(), value);
+        if (readAttr(named.getValue(), value))
+          node.attrs.emplace_back(named.getName().str(), value);
       }
     }
     nodeOf[op->getResult(0)] = static_cast<int>(graph.nodes.size());
@@ -121,7 +125,8 @@ StatusOr<KernelGraph> importBlock(Block& block) {
     if (Status status = importer.addInput(argument); !status.ok()) return status;
   for (Operation& op : block) {
     if (op.getName().getStringRef() == "hpu.yield") {
-      for (Value value : op.getOperands()) importer.graph.results.push_back(importer.nodeOf.lookup(value));
+      for (Value value : op.getOperands())
+        importer.graph.results.push_back(importer.nodeOf.lookup(value));
       return std::move(importer.graph);
     }
     if (Status status = importer.addOp(&op); !status.ok()) return status;
@@ -152,7 +157,9 @@ StatusOr<KernelGraph> importOps(ArrayRef<Operation*> ops) {
 
 std::string graphKey(const KernelGraph& graph) {
   std::string key;
-  auto number = [&](auto value) { key.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
+  auto number = [&](auto value) {
+    key.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
   for (const Node& node : graph.nodes) {
     number(node.kind);
     number(node.type);

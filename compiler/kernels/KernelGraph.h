@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel's body as plain data, read once from the IR.
-// The one thing to know: after importing, nothing of the caller's MLIRContext is touched any more, so
-// kernels compile in parallel, each in a context of its own.
+// The one thing to know: after importing, nothing of the caller's MLIRContext is touched any more,
+// so kernels compile in parallel, each in a context of its own.
 #pragma once
 
 #include <string>

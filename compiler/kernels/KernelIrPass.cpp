@@ -40,8 +40,8 @@ class KernelIrPass : public PassWrapper<KernelIrPass, OperationPass<ModuleOp>> {
       for (Value operand : cluster.getOperands()) request.inputs.push_back(denseView(operand));
       for (Value result : cluster.getResults()) request.outputs.push_back(denseView(result));
       bool wide = cpu == "x86-64-v4";
-      StatusOr<std::string> text = kernelIr(request, wide ? recipe::CpuVariant::kX86_64_v4
-                                                          : recipe::CpuVariant::kX86_64_v3);
+      StatusOr<std::string> text =
+          kernelIr(request, wide ? recipe::CpuVariant::kX86_64_v4 : recipe::CpuVariant::kX86_64_v3);
       if (!text.ok()) {
         cluster.emitError(text.status().message());
         failed = true;
@@ -52,11 +52,14 @@ class KernelIrPass : public PassWrapper<KernelIrPass, OperationPass<ModuleOp>> {
     if (failed) signalPassFailure();
   }
 
-  Option<std::string> cpu{*this, "cpu", llvm::cl::desc("x86-64-v3 or x86-64-v4"), llvm::cl::init("x86-64-v4")};
+  Option<std::string> cpu{*this, "cpu", llvm::cl::desc("x86-64-v3 or x86-64-v4"),
+                          llvm::cl::init("x86-64-v4")};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createKernelIrPass() { return std::make_unique<KernelIrPass>(); }
+std::unique_ptr<Pass> createKernelIrPass() {
+  return std::make_unique<KernelIrPass>();
+}
 
 }  // namespace hpu::kernels

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a kernel computes, reduced to four kinds of values over one iteration space: loads at affine
 // addresses, constants, lane-wise ops and reductions. Plain data; LoopEmitter turns it into loops.
-// The one thing to know: every op (softmax, pooling, concat, ...) is lowered to these, so loops, vectors,
-// masks and local memory are decided in one place for all of them.
+// The one thing to know: every op (softmax, pooling, concat, ...) is lowered to these, so loops,
+// vectors, masks and local memory are decided in one place for all of them.
 #pragma once
 
 #include <array>
@@ -43,10 +43,11 @@ using IndexMap = llvm::SmallVector<Affine, 6>;
 
 struct IterDim {
   int64_t size = 1;
-  int indexDim = -1;  ///< The index-space dim that it is, or -1 for a dim that is only reduced over.
-  bool row = false;   ///< Always iterated whole: reduced over, or along a row that is.
-  /// For a window's taps: tables (of i64, by the index of dim `anchor`) of the first and one past the
-  /// last tap inside the operand. -1: 0 and size.
+  int indexDim =
+      -1;            ///< The index-space dim that it is, or -1 for a dim that is only reduced over.
+  bool row = false;  ///< Always iterated whole: reduced over, or along a row that is.
+  /// For a window's taps: tables (of i64, by the index of dim `anchor`) of the first and one past
+  /// the last tap inside the operand. -1: 0 and size.
   int anchor = -1, lowTable = -1, highTable = -1;
 };
 
@@ -79,41 +80,43 @@ struct Prim {
   uint32_t reduceDims = 0;
 
   // Filled in by finishPlan.
-  uint32_t deps = 0;      ///< Iteration dims that the value varies with.
-  int stage = 0;          ///< Number of reductions that must be done before it can be computed.
-  int64_t scratch = -1;   ///< Slot in local memory where its row is kept after its first stage, or -1.
+  uint32_t deps = 0;  ///< Iteration dims that the value varies with.
+  int stage = 0;      ///< Number of reductions that must be done before it can be computed.
+  int64_t scratch =
+      -1;  ///< Slot in local memory where its row is kept after its first stage, or -1.
 };
 
 struct Store {
   int prim = -1;
-  int output = 0;       ///< Operand index among the outputs.
+  int output = 0;  ///< Operand index among the outputs.
   ElementType type = ElementType::kInvalid;
   Affine address;
-  uint32_t dims = 0;    ///< Iteration dims that it is repeated over.
+  uint32_t dims = 0;  ///< Iteration dims that it is repeated over.
 };
 
 /// One loop nest. A kernel has several when an op is made of pieces (concat, pad).
 struct KernelPlan {
   std::vector<IterDim> dims;  ///< The index space first, then dims that are only reduced over.
   int rank = 0;
-  llvm::SmallVector<int64_t, 6> boxLow, boxHigh;  ///< The piece of the index space that it computes.
+  llvm::SmallVector<int64_t, 6> boxLow,
+      boxHigh;  ///< The piece of the index space that it computes.
   std::vector<Prim> prims;
   std::vector<Table> tables;
   std::vector<Store> stores;
-  int tapsOf[2] = {-1, -1};                     ///< Dims along which a window op's windows slide.
+  int tapsOf[2] = {-1, -1};  ///< Dims along which a window op's windows slide.
 
   // Filled in by finishPlan.
-  std::vector<bool> reachable;                  ///< Prims that a store needs.
-  int vectorDim = -1;                           ///< Along which lanes lie; -1: scalar code.
-  llvm::SmallVector<int, 8> parallelOrder;      ///< Outermost first; the vector dim last if it is one.
-  llvm::SmallVector<int, 8> rowOrder;           ///< Row dims, outermost first.
-  int windowDim = -1;                           ///< Parallel dim, inside the vector dim's loop, whose
-                                                ///< neighbours are computed together by a window op.
-  int64_t windowLow = 0, windowHigh = 0;        ///< Its range in which windows are whole along it.
-  int mergeable = 0;                            ///< So many dims before the vector dim continue it in memory.
-  uint32_t rowDims = 0;                         ///< Mask of dims with `row`.
-  int stages = 0;                               ///< Passes over a row before the results are computed.
-  int64_t scratchSlots = 0, rowElements = 1;    ///< Local memory: slots of rowElements values.
+  std::vector<bool> reachable;              ///< Prims that a store needs.
+  int vectorDim = -1;                       ///< Along which lanes lie; -1: scalar code.
+  llvm::SmallVector<int, 8> parallelOrder;  ///< Outermost first; the vector dim last if it is one.
+  llvm::SmallVector<int, 8> rowOrder;       ///< Row dims, outermost first.
+  int windowDim = -1;                       ///< Parallel dim, inside the vector dim's loop, whose
+                                            ///< neighbours are computed together by a window op.
+  int64_t windowLow = 0, windowHigh = 0;    ///< Its range in which windows are whole along it.
+  int mergeable = 0;     ///< So many dims before the vector dim continue it in memory.
+  uint32_t rowDims = 0;  ///< Mask of dims with `row`.
+  int stages = 0;        ///< Passes over a row before the results are computed.
+  int64_t scratchSlots = 0, rowElements = 1;  ///< Local memory: slots of rowElements values.
 };
 
 /// Bytes of a slot of local memory: a row, or a row of vectors when the lanes are not along it.
@@ -128,8 +131,8 @@ struct PlannedKernel {
   int numInputs = 0, numOutputs = 0;
 };
 
-/// Lowers a graph. Pure and quick (no codegen). Errors: kUnimplemented naming the op and the reason,
-/// kInvalidArgument when views and graph do not fit together.
+/// Lowers a graph. Pure and quick (no codegen). Errors: kUnimplemented naming the op and the
+/// reason, kInvalidArgument when views and graph do not fit together.
 StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<OperandView> inputs,
                                    llvm::ArrayRef<OperandView> outputs);
 

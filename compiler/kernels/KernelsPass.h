@@ -12,15 +12,17 @@ class Pass;
 namespace hpu::kernels {
 
 struct KernelsPassOptions {
-  std::string cpu;   ///< As CompileOptions::cpu.
+  std::string cpu;  ///< As CompileOptions::cpu.
   int optLevel = 2;
   std::string* summary = nullptr;
 };
 
-/// Module pass, because all kernels are linked once. Post-condition: each kernel has `cost`, `rank`, `whole_dims` and
-/// `scratch_bytes`, and each CPU level one sched.code with an entry for every kernel.
+/// Module pass, because all kernels are linked once. Post-condition: each kernel has `cost`,
+/// `rank`, `whole_dims` and `scratch_bytes`, and each CPU level one sched.code with an entry for
+/// every kernel.
 std::unique_ptr<mlir::Pass> createKernelsPass(KernelsPassOptions options);
-/// `--hpu-kernel-ir`: prints the vector-level IR of every hpu.cluster to stdout, for dumps and tests.
+/// `--hpu-kernel-ir`: prints the vector-level IR of every hpu.cluster to stdout, for dumps and
+/// tests.
 std::unique_ptr<mlir::Pass> createKernelIrPass();
 
 }  // namespace hpu::kernels

@@ -13,7 +13,8 @@ namespace hpu::kernels {
 
 using Cmp = VectorMath::Cmp;
 
-void emitKernel(ModuleOp module, StringRef name, const PlannedKernel& kernel, const VariantTraits& traits) {
+void emitKernel(ModuleOp module, StringRef name, const PlannedKernel& kernel,
+                const VariantTraits& traits) {
   OpBuilder b(module.getBodyRegion());
   Location loc = b.getUnknownLoc();
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
@@ -25,15 +26,20 @@ void emitKernel(ModuleOp module, StringRef name, const PlannedKernel& kernel, co
   VectorMath math(b, loc, entry);
   LLVM::ReturnOp ret = LLVM::ReturnOp::create(b, loc, ValueRange());
   b.setInsertionPoint(ret);
-  LoopEmitter emitter(math, module, traits, entry->getArgument(0), kernel.numInputs + kernel.numOutputs,
-                      static_cast<int>(kernel.rank), entry);
+  LoopEmitter emitter(math, module, traits, entry->getArgument(0),
+                      kernel.numInputs + kernel.numOutputs, static_cast<int>(kernel.rank), entry);
   for (auto [i, piece] : llvm::enumerate(kernel.pieces))
     emitter.emit(piece, kernel.numInputs, static_cast<int>(i));
 }
 
 LoopEmitter::LoopEmitter(VectorMath& math, ModuleOp module, const VariantTraits& traits, Value args,
                          int operands, int rank, Block* entry)
-    : m_(math), b_(math.builder()), loc_(math.loc()), module_(module), traits_(traits), entry_(entry) {
+    : m_(math),
+      b_(math.builder()),
+      loc_(math.loc()),
+      module_(module),
+      traits_(traits),
+      entry_(entry) {
   loadPointers(args, operands, rank);
 }
 
@@ -53,7 +59,8 @@ void LoopEmitter::emit(const KernelPlan& plan, int numInputs, int piece) {
   parallel(0);
 }
 
-/// Fewer lanes than the variant's where these would stay empty; each vector costs as 16 lanes by itself.
+/// Fewer lanes than the variant's where these would stay empty; each vector costs as 16 lanes by
+/// itself.
 void LoopEmitter::chooseLanes() {
   int v = plan_->vectorDim;
   lanes_ = 1;
@@ -68,7 +75,8 @@ void LoopEmitter::chooseLanes() {
   }
 }
 
-// ---- Bounds -------------------------------------------------------------------------------------------
+// ---- Bounds
+// -------------------------------------------------------------------------------------------
 
 void LoopEmitter::setBounds() {
   const KernelPlan& plan = *plan_;
@@ -85,8 +93,8 @@ void LoopEmitter::setBounds() {
   }
   mergedExtent_ = 1;
   if (plan.mergeable == 0) return;
-  // Where a slice has the inner dims whole, their elements follow one another: the loop over the vector
-  // dim then runs over all of them, and the outer loops run once at index 0.
+  // Where a slice has the inner dims whole, their elements follow one another: the loop over the
+  // vector dim then runs over all of them, and the outer loops run once at index 0.
   size_t last = plan.parallelOrder.size() - 1;
   int v = plan.parallelOrder[last];
   Value one = m_.constantInt(m_.i64(), 1), zero = m_.constantInt(m_.i64(), 0);
@@ -118,18 +126,22 @@ void LoopEmitter::setBounds() {
 Value LoopEmitter::low(int dim) {
   const IterDim& d = plan_->dims[dim];
   if (!d.row) return lowOf_[dim];
-  if (d.lowTable < 0 || (wholeWindow_ && d.anchor == plan_->windowDim)) return m_.constantInt(m_.i64(), 0);
+  if (d.lowTable < 0 || (wholeWindow_ && d.anchor == plan_->windowDim))
+    return m_.constantInt(m_.i64(), 0);
   Affine at;
   if (d.anchor >= 0) at.coef[d.anchor] = 1;
-  return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.lowTable), at, 8, false), 8);
+  return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.lowTable), at, 8, false),
+                              8);
 }
 Value LoopEmitter::high(int dim) {
   const IterDim& d = plan_->dims[dim];
   if (!d.row) return highOf_[dim];
-  if (d.highTable < 0 || (wholeWindow_ && d.anchor == plan_->windowDim)) return m_.constantInt(m_.i64(), d.size);
+  if (d.highTable < 0 || (wholeWindow_ && d.anchor == plan_->windowDim))
+    return m_.constantInt(m_.i64(), d.size);
   Affine at;
   if (d.anchor >= 0) at.coef[d.anchor] = 1;
-  return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.highTable), at, 8, false), 8);
+  return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.highTable), at, 8, false),
+                              8);
 }
 
 /// Iterations over a dim when the whole index space is computed.
@@ -145,7 +157,8 @@ double LoopEmitter::extent(int dim) const {
   return static_cast<double>(plan_->boxHigh[dim] - plan_->boxLow[dim]);
 }
 
-// ---- Loops --------------------------------------------------------------------------------------------
+// ---- Loops
+// --------------------------------------------------------------------------------------------
 
 llvm::SmallVector<int> LoopEmitter::storeRoots() const {
   llvm::SmallVector<int> roots;
@@ -194,8 +207,9 @@ void LoopEmitter::storeAll(llvm::ArrayRef<int> indices) {
   for (int i : indices) store(plan_->stores[i], i);
 }
 
-LoopEmitter::Values LoopEmitter::rowLoops(size_t level, llvm::ArrayRef<int> order, llvm::ArrayRef<int> roots,
-                                          llvm::ArrayRef<Value> init, const Body& body) {
+LoopEmitter::Values LoopEmitter::rowLoops(size_t level, llvm::ArrayRef<int> order,
+                                          llvm::ArrayRef<int> roots, llvm::ArrayRef<Value> init,
+                                          const Body& body) {
   if (level == order.size()) return body(init);
   hoist(roots);
   int dim = order[level];
@@ -215,9 +229,10 @@ LoopEmitter::Values LoopEmitter::loop(int dim, Value low, Value high, llvm::Arra
   return results;
 }
 
-LoopEmitter::Values LoopEmitter::scalarLoop(int dim, Value low, Value high, llvm::ArrayRef<Value> init,
-                                            const Body& body) {
-  auto loopOp = scf::ForOp::create(b_, loc_, low, high, m_.constantInt(m_.i64(), 1), ValueRange(init));
+LoopEmitter::Values LoopEmitter::scalarLoop(int dim, Value low, Value high,
+                                            llvm::ArrayRef<Value> init, const Body& body) {
+  auto loopOp =
+      scf::ForOp::create(b_, loc_, low, high, m_.constantInt(m_.i64(), 1), ValueRange(init));
   // Dims that are merged into the vector loop run once.
   bool merged = false;
   for (int i = 1; i <= plan_->mergeable; ++i)
@@ -237,8 +252,8 @@ LoopEmitter::Values LoopEmitter::scalarLoop(int dim, Value low, Value high, llvm
   return Values(loopOp.getResults().begin(), loopOp.getResults().end());
 }
 
-LoopEmitter::Values LoopEmitter::vectorLoop(int dim, Value low, Value high, llvm::ArrayRef<Value> init,
-                                            const Body& body) {
+LoopEmitter::Values LoopEmitter::vectorLoop(int dim, Value low, Value high,
+                                            llvm::ArrayRef<Value> init, const Body& body) {
   const IterDim& iter = plan_->dims[dim];
   Scope outer = scope_;
   scope_.available |= 1u << dim;
@@ -253,7 +268,8 @@ LoopEmitter::Values LoopEmitter::vectorLoop(int dim, Value low, Value high, llvm
   if (mainRuns) {
     Value span = m_.andI(m_.sub(high, low), m_.constantInt(m_.i64(), -lanes_));
     tailStart = m_.add(low, span);
-    auto loopOp = scf::ForOp::create(b_, loc_, low, tailStart, m_.constantInt(m_.i64(), lanes_), ValueRange(init));
+    auto loopOp = scf::ForOp::create(b_, loc_, low, tailStart, m_.constantInt(m_.i64(), lanes_),
+                                     ValueRange(init));
     loopOp->setAttr(kTripsAttr, b_.getF64FloatAttr(trips));
     OpBuilder::InsertionGuard guard(b_);
     if (init.empty())
@@ -293,13 +309,16 @@ LoopEmitter::Values LoopEmitter::vectorLoop(int dim, Value low, Value high, llvm
   return Values(ifOp.getResults().begin(), ifOp.getResults().end());
 }
 
-// ---- Values -------------------------------------------------------------------------------------------
+// ---- Values
+// -------------------------------------------------------------------------------------------
 
 bool LoopEmitter::alongLanes(int prim) const {
   return plan_->vectorDim >= 0 && (plan_->prims[prim].deps >> plan_->vectorDim & 1);
 }
 
-Type LoopEmitter::vectorType(Type element) const { return VectorType::get({lanes_}, element); }
+Type LoopEmitter::vectorType(Type element) const {
+  return VectorType::get({lanes_}, element);
+}
 
 void LoopEmitter::hoist(llvm::ArrayRef<int> roots) {
   llvm::DenseMap<int, bool> seen;
@@ -320,7 +339,8 @@ bool LoopEmitter::hoistOne(int p, llvm::DenseMap<int, bool>& seen) {
   if (ready && prim.kind != Prim::Kind::Constant) eval(p);
   if (!ready && prim.kind == Prim::Kind::Load && !kept_.contains(p))
     address(p, prim.table >= 0 ? tableBase(prim.table) : operands_[prim.source], prim.address,
-            prim.table >= 0 ? elementSize(plan_->tables[prim.table].type) : elementSize(prim.type), true);
+            prim.table >= 0 ? elementSize(plan_->tables[prim.table].type) : elementSize(prim.type),
+            true);
   return ready;
 }
 
@@ -345,10 +365,14 @@ Value LoopEmitter::compute(int p) {
   Type type = computeType(b_.getContext(), prim.type);
   switch (prim.kind) {
     case Prim::Kind::Constant:
-      return isFloatType(prim.type) ? m_.constant(type, prim.number) : m_.constantInt(type, prim.integer);
-    case Prim::Kind::Load: break;
-    case Prim::Kind::Reduce: llvm_unreachable("a reduction is done before its pass's results are used");
-    case Prim::Kind::Lane: break;
+      return isFloatType(prim.type) ? m_.constant(type, prim.number)
+                                    : m_.constantInt(type, prim.integer);
+    case Prim::Kind::Load:
+      break;
+    case Prim::Kind::Reduce:
+      llvm_unreachable("a reduction is done before its pass's results are used");
+    case Prim::Kind::Lane:
+      break;
   }
   if (kept_.contains(p)) {
     Type kept = alongLanes(p) ? vectorType(type) : type;
@@ -360,7 +384,8 @@ Value LoopEmitter::compute(int p) {
   } else {
     bool vector = alongLanes(p);
     llvm::SmallVector<Value, 3> operands;
-    for (int operand : prim.operands) operands.push_back(vector ? vectorOf(operand) : eval(operand));
+    for (int operand : prim.operands)
+      operands.push_back(vector ? vectorOf(operand) : eval(operand));
     value = prim.op->emit(m_, operands, {prim.in, prim.type, prim.params});
   }
   if (prim.scratch >= 0) {
@@ -370,17 +395,19 @@ Value LoopEmitter::compute(int p) {
   return value;
 }
 
-// ---- Reductions ---------------------------------------------------------------------------------------
+// ---- Reductions
+// ---------------------------------------------------------------------------------------
 
-llvm::SmallVector<LoopEmitter::Accumulator, 4> LoopEmitter::accumulatorsOf(int pass,
-                                                                           llvm::SmallVector<int>& roots) {
+llvm::SmallVector<LoopEmitter::Accumulator, 4> LoopEmitter::accumulatorsOf(
+    int pass, llvm::SmallVector<int>& roots) {
   llvm::SmallVector<Accumulator, 4> accumulators;
   bool laneRow = plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row;
   for (size_t p = 0; p < plan_->prims.size(); ++p) {
     const Prim& prim = plan_->prims[p];
     if (!plan_->reachable[p] || prim.kind != Prim::Kind::Reduce || prim.stage != pass + 1) continue;
     bool vector = laneRow || alongLanes(prim.operands[0]);
-    accumulators.push_back({static_cast<int>(p), vector, prim.reduce == ReduceKind::ArgMax ? 2 : 1});
+    accumulators.push_back(
+        {static_cast<int>(p), vector, prim.reduce == ReduceKind::ArgMax ? 2 : 1});
     roots.push_back(prim.operands[0]);
   }
   return accumulators;
@@ -411,11 +438,13 @@ void LoopEmitter::reducePass(int pass) {
 /// What a loop has accumulated becomes the value of the reduction.
 void LoopEmitter::finish(const Accumulator& acc, Values values) {
   const Prim& prim = plan_->prims[acc.prim];
-  if (plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row) values = acrossLanes(prim, values);
+  if (plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row)
+    values = acrossLanes(prim, values);
   Value result = values.back();
-  scope_.values[acc.prim] = m_.shaped(result, computeType(b_.getContext(), prim.type)) == result.getType()
-                                ? result
-                                : m_.extend(result, m_.i64(), true);
+  scope_.values[acc.prim] =
+      m_.shaped(result, computeType(b_.getContext(), prim.type)) == result.getType()
+          ? result
+          : m_.extend(result, m_.i64(), true);
 }
 
 LoopEmitter::Values LoopEmitter::neutral(const Accumulator& acc) {
@@ -427,17 +456,25 @@ LoopEmitter::Values LoopEmitter::neutral(const Accumulator& acc) {
   int64_t bits = elementSize(element) * 8;
   Values result;
   switch (prim.reduce) {
-    case ReduceKind::Sum: result.push_back(m_.constant(type, 0)); break;
-    case ReduceKind::Prod: result.push_back(m_.constant(type, 1)); break;
+    case ReduceKind::Sum:
+      result.push_back(m_.constant(type, 0));
+      break;
+    case ReduceKind::Prod:
+      result.push_back(m_.constant(type, 1));
+      break;
     case ReduceKind::Max:
     case ReduceKind::ArgMax:
-      result.push_back(isFloat ? m_.constant(type, -INFINITY)
-                               : m_.constantInt(type, isSigned ? static_cast<int64_t>(uint64_t{1} << (bits - 1)) : 0));
+      result.push_back(
+          isFloat ? m_.constant(type, -INFINITY)
+                  : m_.constantInt(type,
+                                   isSigned ? static_cast<int64_t>(uint64_t{1} << (bits - 1)) : 0));
       break;
     case ReduceKind::Min:
-      result.push_back(isFloat ? m_.constant(type, INFINITY)
-                               : m_.constantInt(type, isSigned ? static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1)
-                                                               : -1));
+      result.push_back(
+          isFloat
+              ? m_.constant(type, INFINITY)
+              : m_.constantInt(
+                    type, isSigned ? static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1) : -1));
       break;
   }
   if (prim.reduce == ReduceKind::ArgMax)
@@ -452,8 +489,8 @@ LoopEmitter::Values LoopEmitter::combine(const Accumulator& acc, llvm::ArrayRef<
   Values updated;
   // A product of floats that is only summed needs no register of its own.
   bool product = prim.reduce == ReduceKind::Sum && source.kind == Prim::Kind::Lane &&
-                 StringRef(source.op->name) == "mul" && isFloatType(source.type) && source.scratch < 0 &&
-                 !scope_.values.count(operand);
+                 StringRef(source.op->name) == "mul" && isFloatType(source.type) &&
+                 source.scratch < 0 && !scope_.values.count(operand);
   if (product) {
     auto factor = [&](int p) { return acc.vector ? vectorOf(p) : eval(p); };
     updated.push_back(m_.fma(factor(source.operands[0]), factor(source.operands[1]), old[0]));
@@ -471,19 +508,26 @@ LoopEmitter::Values LoopEmitter::combine(const Accumulator& acc, llvm::ArrayRef<
   }
   bool laneRow = plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row;
   if (laneRow && scope_.mask)
-    for (auto [value, before] : llvm::zip(updated, old)) value = m_.select(scope_.mask, value, before);
+    for (auto [value, before] : llvm::zip(updated, old))
+      value = m_.select(scope_.mask, value, before);
   return updated;
 }
 
-LoopEmitter::Values LoopEmitter::merge(const Prim& prim, llvm::ArrayRef<Value> a, llvm::ArrayRef<Value> b) {
+LoopEmitter::Values LoopEmitter::merge(const Prim& prim, llvm::ArrayRef<Value> a,
+                                       llvm::ArrayRef<Value> b) {
   ElementType element = plan_->prims[prim.operands[0]].type;
   bool isSigned = isSignedType(element);
   switch (prim.reduce) {
-    case ReduceKind::Sum: return {m_.add(a[0], b[0])};
-    case ReduceKind::Prod: return {m_.mul(a[0], b[0])};
-    case ReduceKind::Max: return {m_.max(a[0], b[0], isSigned)};
-    case ReduceKind::Min: return {m_.min(a[0], b[0], isSigned)};
-    case ReduceKind::ArgMax: break;
+    case ReduceKind::Sum:
+      return {m_.add(a[0], b[0])};
+    case ReduceKind::Prod:
+      return {m_.mul(a[0], b[0])};
+    case ReduceKind::Max:
+      return {m_.max(a[0], b[0], isSigned)};
+    case ReduceKind::Min:
+      return {m_.min(a[0], b[0], isSigned)};
+    case ReduceKind::ArgMax:
+      break;
   }
   // The first of the largest; the first NaN before all.
   Value larger = m_.compare(Cmp::Gt, b[0], a[0], isSigned), equal = m_.compare(Cmp::Eq, b[0], a[0]);

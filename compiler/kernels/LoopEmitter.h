@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a KernelPlan into loops over vectors: scf loops, arith/math/vector ops on registers, and memory
-// accesses through pointers (the LLVM dialect). This is the vector-level IR that costs are read from.
-// The one thing to know: a value is computed in the outermost loop in which all it varies with is fixed;
-// scopes remember what is known there.
+// Turns a KernelPlan into loops over vectors: scf loops, arith/math/vector ops on registers, and
+// memory accesses through pointers (the LLVM dialect). This is the vector-level IR that costs are
+// read from. The one thing to know: a value is computed in the outermost loop in which all it
+// varies with is fixed; scopes remember what is known there.
 #pragma once
 
 #include <functional>
@@ -17,13 +17,13 @@ namespace hpu::kernels {
 /// What the code of a CPU variant looks like.
 struct VariantTraits {
   const char* cpu = "x86-64-v3";
-  int64_t lanes = 32;        ///< Values a vector holds at most, whatever their type.
-  bool narrowMasks = false;  ///< Masked accesses of 1- and 2-byte elements exist.
-  int64_t windowOutputs = 2; ///< Outputs of a depthwise convolution that are computed together.
+  int64_t lanes = 32;         ///< Values a vector holds at most, whatever their type.
+  bool narrowMasks = false;   ///< Masked accesses of 1- and 2-byte elements exist.
+  int64_t windowOutputs = 2;  ///< Outputs of a depthwise convolution that are computed together.
 };
 
-/// Attributes of the loops: how often the body runs when the kernel computes its whole index space, for
-/// the cost: f64, with vectors of kTpcLanes.
+/// Attributes of the loops: how often the body runs when the kernel computes its whole index space,
+/// for the cost: f64, with vectors of kTpcLanes.
 inline constexpr llvm::StringLiteral kTripsAttr = "hpu.trips";
 /// Of the `else` of an scf.if.
 inline constexpr llvm::StringLiteral kElseTripsAttr = "hpu.else_trips";
@@ -37,23 +37,26 @@ void emitKernel(mlir::ModuleOp module, llvm::StringRef name, const PlannedKernel
 class LoopEmitter {
  public:
   using Value = mlir::Value;
-  LoopEmitter(VectorMath& math, mlir::ModuleOp module, const VariantTraits& traits, Value args, int operands,
-              int rank, mlir::Block* entry);
+  LoopEmitter(VectorMath& math, mlir::ModuleOp module, const VariantTraits& traits, Value args,
+              int operands, int rank, mlir::Block* entry);
   /// Emits one loop nest.
   void emit(const KernelPlan& plan, int numInputs, int piece);
 
  private:
   struct Scope {
-    llvm::DenseMap<int, Value> values;     ///< By prim: scalar, or vector where it varies along the lanes.
+    llvm::DenseMap<int, Value>
+        values;  ///< By prim: scalar, or vector where it varies along the lanes.
     llvm::DenseMap<int, Value> broadcast;  ///< Scalars spread over the lanes.
     struct Partial {
       Value pointer;
       uint32_t dims = 0;
       bool terms = false;
     };
-    llvm::DenseMap<int, Partial> addresses;  ///< What is already added to the address of a load or store.
-    uint32_t available = 0;                  ///< Dims whose index is known.
-    Value mask, active;  ///< In the tail of a vector loop: the lanes that exist, as a mask and as i64.
+    llvm::DenseMap<int, Partial>
+        addresses;           ///< What is already added to the address of a load or store.
+    uint32_t available = 0;  ///< Dims whose index is known.
+    Value mask,
+        active;  ///< In the tail of a vector loop: the lanes that exist, as a mask and as i64.
   };
   using Values = llvm::SmallVector<Value, 4>;
   using Body = std::function<Values(llvm::ArrayRef<Value>)>;
@@ -132,7 +135,8 @@ class LoopEmitter {
   llvm::SmallVector<Value> lowOf_, highOf_;
   std::array<Value, kMaxIterDims> index_{};
   llvm::DenseMap<int, Value> tables_;
-  llvm::DenseSet<int> kept_, keeping_;  ///< Prims in local memory: from earlier passes, from this one.
+  llvm::DenseSet<int> kept_,
+      keeping_;  ///< Prims in local memory: from earlier passes, from this one.
   double mergedExtent_ = 1;
   bool wholeWindow_ = false;  ///< Windows are whole along windowDim.
   Scope scope_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses, loads and stores: contiguous, strided, looked up, masked; and the conversion between what
-// memory holds and what registers hold.
+// Addresses, loads and stores: contiguous, strided, looked up, masked; and the conversion between
+// what memory holds and what registers hold.
 #include "compiler/kernels/LoopEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -9,7 +9,6 @@
 using namespace mlir;
 
 namespace hpu::kernels {
-
 
 using Cmp = VectorMath::Cmp;
 
@@ -35,16 +34,20 @@ void LoopEmitter::loadPointers(Value args, int operands, int rank) {
 
 Value LoopEmitter::gep(Value pointer, Value byteOffset) {
   Type result = pointer.getType();
-  if (auto vector = dyn_cast<VectorType>(byteOffset.getType())) result = VectorType::get(vector.getShape(), result);
+  if (auto vector = dyn_cast<VectorType>(byteOffset.getType()))
+    result = VectorType::get(vector.getShape(), result);
   return LLVM::GEPOp::create(b_, loc_, result, b_.getI8Type(), pointer, ValueRange(byteOffset));
 }
 
-/// base + affine, as far as its dims are known here (all of them unless `partial`); `key` names whose
-/// address it is, so that inner scopes go on from it. Terms along the lanes are left to laneOffsets.
-Value LoopEmitter::address(int key, Value base, const Affine& affine, int64_t elementBytes, bool partial) {
+/// base + affine, as far as its dims are known here (all of them unless `partial`); `key` names
+/// whose address it is, so that inner scopes go on from it. Terms along the lanes are left to
+/// laneOffsets.
+Value LoopEmitter::address(int key, Value base, const Affine& affine, int64_t elementBytes,
+                           bool partial) {
   constexpr int kAnonymous = -1;
-  Scope::Partial known = key != kAnonymous && scope_.addresses.count(key) ? scope_.addresses.lookup(key)
-                                                                          : Scope::Partial();
+  Scope::Partial known = key != kAnonymous && scope_.addresses.count(key)
+                             ? scope_.addresses.lookup(key)
+                             : Scope::Partial();
   Value offset;
   auto addTo = [&](Value value) { offset = offset ? m_.add(offset, value) : value; };
   if (!known.pointer) {
@@ -94,13 +97,15 @@ Value LoopEmitter::tableBase(int table) {
   Type element = isFloat ? m_.f32() : m_.i64();
   auto count = static_cast<int64_t>(isFloat ? data.floats.size() : data.ints.size());
   auto tensor = RankedTensorType::get({count}, element);
-  Attribute value = isFloat ? Attribute(DenseElementsAttr::get(tensor, llvm::ArrayRef<float>(data.floats)))
-                            : Attribute(DenseElementsAttr::get(tensor, llvm::ArrayRef<int64_t>(data.ints)));
+  Attribute value =
+      isFloat ? Attribute(DenseElementsAttr::get(tensor, llvm::ArrayRef<float>(data.floats)))
+              : Attribute(DenseElementsAttr::get(tensor, llvm::ArrayRef<int64_t>(data.ints)));
   std::string name = "table" + std::to_string(piece_) + "_" + std::to_string(table);
   OpBuilder::InsertionGuard guard(b_);
   b_.setInsertionPointToStart(module_.getBody());
-  auto global = LLVM::GlobalOp::create(b_, loc_, LLVM::LLVMArrayType::get(element, static_cast<unsigned>(count)),
-                                       /*isConstant=*/true, LLVM::Linkage::Internal, name, value, 64);
+  auto global = LLVM::GlobalOp::create(
+      b_, loc_, LLVM::LLVMArrayType::get(element, static_cast<unsigned>(count)),
+      /*isConstant=*/true, LLVM::Linkage::Internal, name, value, 64);
   b_.setInsertionPointToStart(entry_);
   base = LLVM::AddressOfOp::create(b_, loc_, global);
   return base;
@@ -108,27 +113,38 @@ Value LoopEmitter::tableBase(int table) {
 
 Type LoopEmitter::storageType(ElementType type) {
   switch (type) {
-    case ElementType::kF32: return m_.f32();
-    case ElementType::kF16: return b_.getF16Type();
-    default: return b_.getIntegerType(static_cast<unsigned>(elementSize(type)) * 8);
+    case ElementType::kF32:
+      return m_.f32();
+    case ElementType::kF16:
+      return b_.getF16Type();
+    default:
+      return b_.getIntegerType(static_cast<unsigned>(elementSize(type)) * 8);
   }
 }
 
 Value LoopEmitter::fromStorage(Value stored, ElementType type) {
   switch (type) {
-    case ElementType::kBF16: return m_.fromBf16Bits(stored);
-    case ElementType::kF16: return m_.extendF(stored, m_.f32());
-    case ElementType::kBool: return m_.compare(Cmp::Ne, stored, m_.integer(stored, 0));
-    default: return stored;
+    case ElementType::kBF16:
+      return m_.fromBf16Bits(stored);
+    case ElementType::kF16:
+      return m_.extendF(stored, m_.f32());
+    case ElementType::kBool:
+      return m_.compare(Cmp::Ne, stored, m_.integer(stored, 0));
+    default:
+      return stored;
   }
 }
 
 Value LoopEmitter::toStorage(Value value, ElementType type) {
   switch (type) {
-    case ElementType::kBF16: return m_.bf16Bits(value);
-    case ElementType::kF16: return m_.truncateF(value, b_.getF16Type());
-    case ElementType::kBool: return m_.extend(value, b_.getI8Type(), false);
-    default: return value;
+    case ElementType::kBF16:
+      return m_.bf16Bits(value);
+    case ElementType::kF16:
+      return m_.truncateF(value, b_.getF16Type());
+    case ElementType::kBool:
+      return m_.extend(value, b_.getI8Type(), false);
+    default:
+      return value;
   }
 }
 
@@ -143,13 +159,14 @@ Value LoopEmitter::stackBuffer(int which) {
   b_.setInsertionPointToStart(entry_);
   Value size = LLVM::ConstantOp::create(b_, loc_, m_.i64(), b_.getI64IntegerAttr(1));
   auto type = LLVM::LLVMArrayType::get(b_.getI8Type(), kMaxLanes * 8);
-  stack_[which] = LLVM::AllocaOp::create(b_, loc_, operands_.empty() ? scratch_.getType() : operands_[0].getType(),
-                                         type, size, 64);
+  stack_[which] = LLVM::AllocaOp::create(
+      b_, loc_, operands_.empty() ? scratch_.getType() : operands_[0].getType(), type, size, 64);
   return stack_[which];
 }
 
 void LoopEmitter::laneLoop(const std::function<void(Value)>& body) {
-  auto loopOp = scf::ForOp::create(b_, loc_, m_.constantInt(m_.i64(), 0), laneCount(), m_.constantInt(m_.i64(), 1));
+  auto loopOp = scf::ForOp::create(b_, loc_, m_.constantInt(m_.i64(), 0), laneCount(),
+                                   m_.constantInt(m_.i64(), 1));
   loopOp->setAttr(kTripsAttr, b_.getF64FloatAttr(kTpcLanes));
   OpBuilder::InsertionGuard guard(b_);
   b_.setInsertionPoint(loopOp.getBody()->getTerminator());
@@ -162,15 +179,18 @@ Value LoopEmitter::load(int p) {
   Value base = prim.table >= 0 ? tableBase(prim.table) : operands_[prim.source];
   if (!alongLanes(p)) {
     Value pointer = address(p, base, prim.address, bytes, false);
-    Value stored = LLVM::LoadOp::create(b_, loc_, storageType(prim.type), pointer, static_cast<unsigned>(bytes));
+    Value stored = LLVM::LoadOp::create(b_, loc_, storageType(prim.type), pointer,
+                                        static_cast<unsigned>(bytes));
     return fromStorage(stored, prim.type);
   }
   Value offsets = laneOffsets(prim.address, bytes);
   Value pointer = address(p, base, prim.address, bytes, false);
-  return fromStorage(loadVector(pointer, prim.type, offsets, prim.address.coef[plan_->vectorDim]), prim.type);
+  return fromStorage(loadVector(pointer, prim.type, offsets, prim.address.coef[plan_->vectorDim]),
+                     prim.type);
 }
 
-Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets, int64_t laneStride) {
+Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets,
+                              int64_t laneStride) {
   Type element = storageType(type);
   Type vector = vectorType(element);
   auto bytes = static_cast<unsigned>(elementSize(type));
@@ -178,7 +198,8 @@ Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets
   bool contiguous = !byteOffsets && laneStride == 1;
   if (contiguous && !scope_.mask) return LLVM::LoadOp::create(b_, loc_, vector, pointer, bytes);
   if (contiguous && (wide || traits_.narrowMasks))
-    return LLVM::MaskedLoadOp::create(b_, loc_, vector, pointer, scope_.mask, m_.constant(vector, 0), bytes);
+    return LLVM::MaskedLoadOp::create(b_, loc_, vector, pointer, scope_.mask,
+                                      m_.constant(vector, 0), bytes);
   if (!contiguous && wide) {
     Value offsets = byteOffsets ? byteOffsets : m_.iota(vectorType(m_.i64()), laneStride * bytes);
     Value mask = scope_.mask ? scope_.mask : m_.constantInt(vectorType(b_.getI1Type()), 1);

@@ -10,7 +10,8 @@ namespace {
 const OpLowering* findLowering(llvm::StringRef name) {
   static const llvm::StringMap<const OpLowering*> table = [] {
     llvm::StringMap<const OpLowering*> map;
-    for (llvm::ArrayRef<OpLowering> family : {rowLowerings(), windowLowerings(), movementLowerings()})
+    for (llvm::ArrayRef<OpLowering> family :
+         {rowLowerings(), windowLowerings(), movementLowerings()})
       for (const OpLowering& entry : family) map[entry.name] = &entry;
     return map;
   }();
@@ -20,11 +21,16 @@ const OpLowering* findLowering(llvm::StringRef name) {
 bool inDomain(Domain domain, ElementType type) {
   bool isFloat = isFloatType(type), isBool = type == ElementType::kBool;
   switch (domain) {
-    case Domain::Float: return isFloat;
-    case Domain::Number: return !isBool;
-    case Domain::Integer: return !isFloat && !isBool;
-    case Domain::Bool: return isBool;
-    case Domain::Any: return true;
+    case Domain::Float:
+      return isFloat;
+    case Domain::Number:
+      return !isBool;
+    case Domain::Integer:
+      return !isFloat && !isBool;
+    case Domain::Bool:
+      return isBool;
+    case Domain::Any:
+      return true;
   }
   return false;
 }
@@ -47,7 +53,9 @@ std::vector<int64_t> mapKey(const IndexMap& map) {
   return key;
 }
 
-std::string shapeText(llvm::ArrayRef<int64_t> shape) { return shapeToString(Shape(shape.begin(), shape.end())); }
+std::string shapeText(llvm::ArrayRef<int64_t> shape) {
+  return shapeToString(Shape(shape.begin(), shape.end()));
+}
 
 }  // namespace
 
@@ -96,8 +104,9 @@ int PlanBuilder::reduce(ReduceKind kind, int operand, uint32_t dims, ElementType
   for (size_t d = 0; d < plan_.dims.size(); ++d)
     if (plan_.dims[d].size == 1) dims &= ~(1u << d);
   if (dims == 0) return kind == ReduceKind::ArgMax ? constant(0, type) : operand;
-  std::string key = "reduce" + std::to_string(static_cast<int>(kind)) + "," + std::to_string(operand) + "," +
-                    std::to_string(dims) + "," + std::to_string(static_cast<int>(type));
+  std::string key = "reduce" + std::to_string(static_cast<int>(kind)) + "," +
+                    std::to_string(operand) + "," + std::to_string(dims) + "," +
+                    std::to_string(static_cast<int>(type));
   auto [it, inserted] = primKeys_.emplace(key, 0);
   if (!inserted) return it->second;
   Prim prim;
@@ -179,7 +188,8 @@ void PlanBuilder::restrictBox(int dim, int64_t low, int64_t high) {
   plan_.boxHigh[dim] = std::min(plan_.boxHigh[dim], high);
 }
 
-IndexMap PlanBuilder::broadcastMap(const IndexMap& map, llvm::ArrayRef<int64_t> operandShape) const {
+IndexMap PlanBuilder::broadcastMap(const IndexMap& map,
+                                   llvm::ArrayRef<int64_t> operandShape) const {
   IndexMap result(operandShape.size());
   size_t offset = map.size() - operandShape.size();
   for (size_t d = 0; d < operandShape.size(); ++d)
@@ -230,7 +240,8 @@ int PlanBuilder::lower(int index, const IndexMap& map) {
 
 StatusOr<KernelPlan> PlanBuilder::build() {
   if (graph_.results.empty()) return invalidArgument("a kernel needs an output");
-  if (static_cast<int>(inputs_.size()) != graph_.numInputs || outputs_.size() != graph_.results.size())
+  if (static_cast<int>(inputs_.size()) != graph_.numInputs ||
+      outputs_.size() != graph_.results.size())
     return invalidArgument("a kernel's operands do not match its body");
   for (const Node& node : graph_.nodes) {
     if (node.kind != Node::Kind::Input) continue;
@@ -267,8 +278,8 @@ StatusOr<KernelPlan> PlanBuilder::build() {
     for (int d = 0; d < plan_.rank; ++d) {
       if (view.sizes[d] == 1 && plan_.dims[d].size != 1) continue;
       if (view.sizes[d] != plan_.dims[d].size)
-        return unimplemented("outputs of a TPC kernel must have one shape; got " + shapeText(view.sizes) +
-                             " beside " + shapeText(first.sizes));
+        return unimplemented("outputs of a TPC kernel must have one shape; got " +
+                             shapeText(view.sizes) + " beside " + shapeText(first.sizes));
       map[d].coef[d] = 1;
       store.dims |= 1u << d;
       if (view.sizes[d] != 1) store.address.coef[d] = view.strides[d];
@@ -277,12 +288,13 @@ StatusOr<KernelPlan> PlanBuilder::build() {
     plan_.stores.push_back(store);
   }
   if (!error_.ok()) return error_;
-  // What is stored fewer times than the index space has points must not vary with the missing dims, which
-  // must be rows, so that no two calls write it.
+  // What is stored fewer times than the index space has points must not vary with the missing dims,
+  // which must be rows, so that no two calls write it.
   for (const Store& store : plan_.stores)
     for (int d = 0; d < plan_.rank; ++d)
       if (!(store.dims >> d & 1) && !plan_.dims[d].row)
-        return unimplemented("outputs of a TPC kernel must have one shape, unless a reduction made them smaller");
+        return unimplemented(
+            "outputs of a TPC kernel must have one shape, unless a reduction made them smaller");
   return std::move(plan_);
 }
 
@@ -290,11 +302,13 @@ StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<Oper
                                    llvm::ArrayRef<OperandView> outputs) {
   constexpr int kMaxNodes = 96, kMaxPieces = 16;
   if (graph.nodes.size() > kMaxNodes)
-    return unimplemented("a TPC kernel of more than " + std::to_string(kMaxNodes) + " operands and ops");
+    return unimplemented("a TPC kernel of more than " + std::to_string(kMaxNodes) +
+                         " operands and ops");
   for (const OperandView& view : outputs)
     if (!isKernelType(view.type))
-      return unimplemented("element type " + std::string(elementTypeName(view.type)) +
-                           " is not supported by TPC kernels; compile the model with another precision");
+      return unimplemented(
+          "element type " + std::string(elementTypeName(view.type)) +
+          " is not supported by TPC kernels; compile the model with another precision");
   PlannedKernel result;
   result.numInputs = static_cast<int>(inputs.size());
   result.numOutputs = static_cast<int>(outputs.size());
@@ -304,7 +318,8 @@ StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<Oper
     if (!plan.ok()) return plan.status();
     pieces = builder.pieces();
     if (pieces > kMaxPieces)
-      return unimplemented("a concat or pad of more than " + std::to_string(kMaxPieces) + " pieces");
+      return unimplemented("a concat or pad of more than " + std::to_string(kMaxPieces) +
+                           " pieces");
     if (Status status = finishPlan(*plan); !status.ok()) return status;
     result.rank = static_cast<uint32_t>(plan->rank);
     for (int d = 0; d < plan->rank; ++d)

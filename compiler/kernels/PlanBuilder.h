@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowers the nodes of a graph to the primitive values of a KernelPlan.
-// The one thing to know: `lower(node, map)` gives the value of a node at the place that `map` names for
-// each of its dims; views only change the map. A first error is kept and lowering goes on with dummies.
+// The one thing to know: `lower(node, map)` gives the value of a node at the place that `map` names
+// for each of its dims; views only change the map. A first error is kept and lowering goes on with
+// dummies.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that move elements. Views only change where their operand is read; concat and pad cut the index
-// space into pieces; gather and resize read at addresses that are looked up.
+// Ops that move elements. Views only change where their operand is read; concat and pad cut the
+// index space into pieces; gather and resize read at addresses that are looked up.
 #include <cmath>
 
 #include "compiler/dialect/hpu/HpuDialect.h"
@@ -43,7 +43,9 @@ int lowerExpand(PlanBuilder& b, const Node& node, const IndexMap& map) {
   return b.lower(node.operands[0], b.broadcastMap(map, b.node(node.operands[0]).shape));
 }
 
-int lowerCopy(PlanBuilder& b, const Node& node, const IndexMap& map) { return b.lower(node.operands[0], map); }
+int lowerCopy(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  return b.lower(node.operands[0], map);
+}
 
 /// Result dims may split an operand dim (that is an affine sum), not merge several of them.
 int lowerReshape(PlanBuilder& b, const Node& node, const IndexMap& map) {
@@ -51,7 +53,8 @@ int lowerReshape(PlanBuilder& b, const Node& node, const IndexMap& map) {
   IndexMap operandMap(from.size());
   size_t i = 0, j = 0;
   while (i < from.size() || j < to.size()) {
-    // The next group of operand dims [i, i2) and result dims [j, j2) with the same number of elements.
+    // The next group of operand dims [i, i2) and result dims [j, j2) with the same number of
+    // elements.
     size_t i2 = i, j2 = j;
     int64_t left = i2 < from.size() ? from[i2++] : 1, right = j2 < to.size() ? to[j2++] : 1;
     while (left != right) {
@@ -65,7 +68,8 @@ int lowerReshape(PlanBuilder& b, const Node& node, const IndexMap& map) {
     int wide = -1;
     for (size_t d = i; d < i2; ++d) {
       if (from[d] == 1) continue;
-      if (wide >= 0) return b.fail(node, "it joins dimensions of a value, which is a copy of its own");
+      if (wide >= 0)
+        return b.fail(node, "it joins dimensions of a value, which is a copy of its own");
       wide = static_cast<int>(d);
     }
     Affine sum;
@@ -104,8 +108,8 @@ int lowerPad(PlanBuilder& b, const Node& node, const IndexMap& map) {
   llvm::SmallVector<size_t, 4> padded;
   for (size_t d = 0; d < low.size(); ++d)
     if (low[d] || high[d]) padded.push_back(d);
-  // Piece 0 is the operand; then, for each padded dim, what lies below and above it, as far as earlier
-  // padded dims are inside the operand.
+  // Piece 0 is the operand; then, for each padded dim, what lies below and above it, as far as
+  // earlier padded dims are inside the operand.
   int piece = b.choosePiece(1 + 2 * static_cast<int>(padded.size()));
   IndexMap operandMap(map);
   for (auto [i, d] : llvm::enumerate(padded)) {
@@ -148,21 +152,28 @@ int lowerGather(PlanBuilder& b, const Node& node, const IndexMap& map) {
 double sourceCoordinate(ir::CoordMode mode, int64_t at, double scale, int64_t in, int64_t out) {
   auto x = static_cast<double>(at);
   switch (mode) {
-    case ir::CoordMode::half_pixel: return (x + 0.5) / scale - 0.5;
-    case ir::CoordMode::pytorch_half_pixel: return out > 1 ? (x + 0.5) / scale - 0.5 : 0.0;
+    case ir::CoordMode::half_pixel:
+      return (x + 0.5) / scale - 0.5;
+    case ir::CoordMode::pytorch_half_pixel:
+      return out > 1 ? (x + 0.5) / scale - 0.5 : 0.0;
     case ir::CoordMode::align_corners:
       return out > 1 ? x * static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0;
-    case ir::CoordMode::asymmetric: return x / scale;
+    case ir::CoordMode::asymmetric:
+      return x / scale;
   }
   return x;
 }
 
 int64_t nearest(ir::NearestMode mode, double x) {
   switch (mode) {
-    case ir::NearestMode::round_prefer_floor: return static_cast<int64_t>(std::ceil(x - 0.5));
-    case ir::NearestMode::round_prefer_ceil: return static_cast<int64_t>(std::floor(x + 0.5));
-    case ir::NearestMode::floor: return static_cast<int64_t>(std::floor(x));
-    case ir::NearestMode::ceil: return static_cast<int64_t>(std::ceil(x));
+    case ir::NearestMode::round_prefer_floor:
+      return static_cast<int64_t>(std::ceil(x - 0.5));
+    case ir::NearestMode::round_prefer_ceil:
+      return static_cast<int64_t>(std::floor(x + 0.5));
+    case ir::NearestMode::floor:
+      return static_cast<int64_t>(std::floor(x));
+    case ir::NearestMode::ceil:
+      return static_cast<int64_t>(std::ceil(x));
   }
   return 0;
 }
@@ -174,14 +185,16 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   auto coordinates = static_cast<ir::CoordMode>(node.intAttr("coordinates"));
   auto rounding = static_cast<ir::NearestMode>(node.intAttr("nearest"));
   if (linear && !isFloatType(node.type))
-    return b.fail(node, "linear interpolation is not defined for " + std::string(elementTypeName(node.type)));
+    return b.fail(
+        node, "linear interpolation is not defined for " + std::string(elementTypeName(node.type)));
   Affine first[2], second[2];
   int weight[2] = {-1, -1};
   for (int i = 0; i < 2; ++i) {
     int64_t in = x.shape[2 + i], out = node.shape[2 + i];
     first[i] = second[i] = map[2 + i];
     int dim = b.pureDim(map[2 + i]);
-    if (out != 1 && dim < 0) return b.fail(node, "its dims are not those of the kernel's index space");
+    if (out != 1 && dim < 0)
+      return b.fail(node, "its dims are not those of the kernel's index space");
     auto clampIndex = [&](int64_t v) { return std::clamp<int64_t>(v, 0, in - 1); };
     Table low, high, fraction;
     fraction.type = ElementType::kF32;
@@ -234,9 +247,15 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
 
 llvm::ArrayRef<OpLowering> movementLowerings() {
   static const OpLowering table[] = {
-      {"transpose", lowerTranspose}, {"slice", lowerSlice},   {"expand", lowerExpand},
-      {"reshape", lowerReshape},     {"relayout", lowerCopy}, {"concat", lowerConcat},
-      {"pad", lowerPad},             {"gather", lowerGather}, {"resize", lowerResize},
+      {"transpose", lowerTranspose},
+      {"slice", lowerSlice},
+      {"expand", lowerExpand},
+      {"reshape", lowerReshape},
+      {"relayout", lowerCopy},
+      {"concat", lowerConcat},
+      {"pad", lowerPad},
+      {"gather", lowerGather},
+      {"resize", lowerResize},
   };
   return table;
 }

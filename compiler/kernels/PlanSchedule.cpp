@@ -34,7 +34,8 @@ class Scheduler {
     plan_.reachable.assign(plan_.prims.size(), false);
     llvm::SmallVector<int> work;
     for (const Store& store : plan_.stores) work.push_back(store.prim);
-    // The bounds of window taps are tables, not values, so operands and address terms are all there is.
+    // The bounds of window taps are tables, not values, so operands and address terms are all there
+    // is.
     while (!work.empty()) {
       int p = work.pop_back_val();
       if (plan_.reachable[p]) continue;
@@ -79,10 +80,12 @@ class Scheduler {
     }
     for (size_t d = 0; d < plan_.dims.size(); ++d) {
       IterDim& dim = plan_.dims[d];
-      if (dim.row && !(reduceDims >> d & 1)) dim.row = dim.indexDim < 0;  // Only dead code reduced over it.
+      if (dim.row && !(reduceDims >> d & 1))
+        dim.row = dim.indexDim < 0;  // Only dead code reduced over it.
       if (!dim.row || !isBig(static_cast<int>(d))) continue;
       plan_.rowDims |= 1u << d;
-      if (dim.indexDim >= 0 && (plan_.boxLow[dim.indexDim] != 0 || plan_.boxHigh[dim.indexDim] != dim.size))
+      if (dim.indexDim >= 0 &&
+          (plan_.boxLow[dim.indexDim] != 0 || plan_.boxHigh[dim.indexDim] != dim.size))
         return unimplemented("a concat or pad along the dimension that is reduced over");
     }
     return okStatus();
@@ -102,8 +105,9 @@ class Scheduler {
     for (int a = 0; a < static_cast<int>(plan_.dims.size()); ++a)
       if (a != v && isBig(a) && isRow(a) == isRow(v) && continues(a, v, plan_.dims[v].size))
         length *= plan_.dims[a].size;
-    double filled = static_cast<double>(length) /
-                    static_cast<double>((length + kTypicalLanes - 1) / kTypicalLanes * kTypicalLanes);
+    double filled =
+        static_cast<double>(length) /
+        static_cast<double>((length + kTypicalLanes - 1) / kTypicalLanes * kTypicalLanes);
     double lanes = kTypicalLanes * filled, cost = 0;
     uint32_t bit = 1u << v;
     for (size_t p = 0; p < plan_.prims.size(); ++p) {
@@ -147,7 +151,8 @@ class Scheduler {
   void orderLoops() {
     auto distance = [&](int d) {
       int64_t coef = 0;
-      for (const Store& store : plan_.stores) coef = std::max(coef, std::abs(store.address.coef[d]));
+      for (const Store& store : plan_.stores)
+        coef = std::max(coef, std::abs(store.address.coef[d]));
       if (coef) return coef;
       for (size_t p = 0; p < plan_.prims.size(); ++p)
         if (plan_.reachable[p] && plan_.prims[p].kind == Prim::Kind::Load)
@@ -174,8 +179,11 @@ class Scheduler {
     for (size_t p = 0; p < plan_.prims.size(); ++p) {
       const Prim& prim = plan_.prims[p];
       if (!plan_.reachable[p]) continue;
-      if (prim.kind == Prim::Kind::Load && prim.address.coef[a] != prim.address.coef[b] * size) return false;
-      if (prim.kind == Prim::Kind::Reduce && (prim.reduceDims >> a & 1) != (prim.reduceDims >> b & 1)) return false;
+      if (prim.kind == Prim::Kind::Load && prim.address.coef[a] != prim.address.coef[b] * size)
+        return false;
+      if (prim.kind == Prim::Kind::Reduce &&
+          (prim.reduceDims >> a & 1) != (prim.reduceDims >> b & 1))
+        return false;
     }
     for (const Store& store : plan_.stores) {
       if ((store.dims >> a & 1) != (store.dims >> b & 1)) return false;
@@ -205,14 +213,15 @@ class Scheduler {
     }
   }
 
-  /// The fastest parallel dim that taps are counted from becomes the innermost loop: outputs side by side
-  /// share the weights, and their sums fill the registers.
+  /// The fastest parallel dim that taps are counted from becomes the innermost loop: outputs side
+  /// by side share the weights, and their sums fill the registers.
   void chooseWindowDim() {
     int v = plan_.vectorDim;
     if (v < 0 || isRow(v) || plan_.parallelOrder.size() < 2) return;
     int candidate = plan_.parallelOrder[plan_.parallelOrder.size() - 2];
     if (plan_.tapsOf[0] != candidate && plan_.tapsOf[1] != candidate) return;
-    if (plan_.boxLow[candidate] != 0 || plan_.boxHigh[candidate] != plan_.dims[candidate].size) return;
+    if (plan_.boxLow[candidate] != 0 || plan_.boxHigh[candidate] != plan_.dims[candidate].size)
+      return;
     // Only vectors that the outputs share (weights) are worth the other order; pooling has none.
     bool shares = false;
     for (size_t p = 0; p < plan_.prims.size(); ++p) {
@@ -271,7 +280,8 @@ class Scheduler {
     plan_.rowElements = 1;
     for (int d : plan_.rowOrder) plan_.rowElements *= plan_.dims[d].size;
     int64_t bytes = slotBytes(plan_);
-    std::vector<std::vector<bool>> used(plan_.stages + 1, std::vector<bool>(plan_.prims.size(), false));
+    std::vector<std::vector<bool>> used(plan_.stages + 1,
+                                        std::vector<bool>(plan_.prims.size(), false));
     for (int pass = 0; pass <= plan_.stages; ++pass) {
       llvm::SmallVector<int> work = rootsOf(pass);
       while (!work.empty()) {
@@ -282,7 +292,8 @@ class Scheduler {
         bool kept = prim.scratch >= 0;
         for (int earlier = 0; earlier < pass && !kept; ++earlier) {
           if (!used[earlier][p]) continue;
-          bool worth = (prim.deps & plan_.rowDims) == plan_.rowDims && isFloatType(prim.type) && isHeavy(p);
+          bool worth =
+              (prim.deps & plan_.rowDims) == plan_.rowDims && isFloatType(prim.type) && isHeavy(p);
           if (!worth || (plan_.scratchSlots + 1) * bytes > kMaxScratchBytes) break;
           plan_.prims[p].scratch = plan_.scratchSlots++;
           kept = true;
@@ -311,6 +322,8 @@ class Scheduler {
 
 }  // namespace
 
-Status finishPlan(KernelPlan& plan) { return Scheduler(plan).run(); }
+Status finishPlan(KernelPlan& plan) {
+  return Scheduler(plan).run();
+}
 
 }  // namespace hpu::kernels

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Window ops: pooling and depthwise convolution are reductions over the window's taps, whose loops are
-// bounded so that they never leave the operand (no masks, no padded copy).
+// Window ops: pooling and depthwise convolution are reductions over the window's taps, whose loops
+// are bounded so that they never leave the operand (no masks, no padded copy).
 #include "compiler/kernels/PlanBuilder.h"
 
 namespace hpu::kernels {
@@ -24,15 +24,22 @@ std::pair<int64_t, int64_t> taps(const Window& w, int64_t position, int64_t low,
 
 Window windowOf(const Node& node, const Node& x, llvm::ArrayRef<int64_t> kernel, int i) {
   llvm::ArrayRef<int64_t> pads = node.intsAttr("pads");
-  return {kernel[i], node.intsAttr("strides")[i], node.intsAttr("dilations")[i], pads[i], pads[2 + i],
-          x.shape[2 + i], node.shape[2 + i]};
+  return {kernel[i],
+          node.intsAttr("strides")[i],
+          node.intsAttr("dilations")[i],
+          pads[i],
+          pads[2 + i],
+          x.shape[2 + i],
+          node.shape[2 + i]};
 }
 
 /// The reduction dim over the taps along spatial dim i, and where they read the operand.
-int tapDim(PlanBuilder& b, const Node& node, const Window& w, const Affine& position, int i, Affine& operand) {
+int tapDim(PlanBuilder& b, const Node& node, const Window& w, const Affine& position, int i,
+           Affine& operand) {
   int anchor = b.pureDim(position);
   b.setTaps(i, anchor);
-  std::string key = "taps" + std::to_string(i) + "of" + std::to_string(reinterpret_cast<uintptr_t>(&node));
+  std::string key =
+      "taps" + std::to_string(i) + "of" + std::to_string(reinterpret_cast<uintptr_t>(&node));
   int dim = b.reductionDim(key, w.kernel);
   Table low, high;
   bool bounded = false;
@@ -58,7 +65,8 @@ int tapDim(PlanBuilder& b, const Node& node, const Window& w, const Affine& posi
 bool ready(PlanBuilder& b, const Node& node, const IndexMap& map) {
   const Node& x = b.node(node.operands[0]);
   if (x.kind != Node::Kind::Input) {
-    b.fail(node, "its input must be an operand of the kernel, since each element is read several times");
+    b.fail(node,
+           "its input must be an operand of the kernel, since each element is read several times");
     return false;
   }
   for (int i = 2; i < 4; ++i)
@@ -99,7 +107,8 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
     counts.type = ElementType::kF32;
     bool uniform = true;
     for (int64_t p = 0; p < w.out; ++p) {
-      auto [first, last] = includePad ? taps(w, p, -w.padBegin, w.in + w.padEnd) : taps(w, p, 0, w.in);
+      auto [first, last] =
+          includePad ? taps(w, p, -w.padBegin, w.in + w.padEnd) : taps(w, p, 0, w.in);
       counts.floats.push_back(1.0f / static_cast<float>(std::max<int64_t>(last - first, 1)));
       uniform &= counts.floats.back() == counts.floats.front();
     }
@@ -134,8 +143,9 @@ int lowerDepthwise(PlanBuilder& b, const Node& node, const IndexMap& map) {
     weightMap[2 + i].coef[dim] = 1;
     mask |= 1u << dim;
   }
-  int product = b.lane("mul", {b.lower(node.operands[0], operandMap), b.lower(node.operands[1], weightMap)},
-                       ElementType::kF32);
+  int product =
+      b.lane("mul", {b.lower(node.operands[0], operandMap), b.lower(node.operands[1], weightMap)},
+             ElementType::kF32);
   return b.reduce(ReduceKind::Sum, product, mask, ElementType::kF32);
 }
 

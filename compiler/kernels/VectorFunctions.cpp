@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transcendental functions. The polynomials are minimax fits (Lawson's iteration in double precision) of
-// our own; the stated errors are those of the whole f32 computation.
+// Transcendental functions. The polynomials are minimax fits (Lawson's iteration in double
+// precision) of our own; the stated errors are those of the whole f32 computation.
 #include "compiler/kernels/VectorMath.h"
 
 using namespace mlir;
@@ -33,8 +33,8 @@ VectorMath::Reduced VectorMath::reduceExp(Value x) {
 
 // e^r = 1 + r + r^2 P(r) for |r| <= ln2 / 2.
 Value VectorMath::expPolynomial(Value r) {
-  Value p = horner(r, {0.49999992629312895, 0.16666508714586897, 0.041668528324418946, 0.00837013502481725,
-                       0.0013811660057736468});
+  Value p = horner(r, {0.49999992629312895, 0.16666508714586897, 0.041668528324418946,
+                       0.00837013502481725, 0.0013811660057736468});
   return fma(fma(p, r, num(r, 1.0)), r, num(r, 1.0));
 }
 
@@ -48,7 +48,8 @@ Value VectorMath::exp(Value x) {
 }
 
 Value VectorMath::expm1(Value x) {
-  // e^x - 1 = 2^n (q + 1) - 1 = 2^n q + (2^n - 1) with q = e^r - 1: nothing is lost near 0, where n = 0.
+  // e^x - 1 = 2^n (q + 1) - 1 = 2^n q + (2^n - 1) with q = e^r - 1: nothing is lost near 0, where n
+  // = 0.
   Value clamped = fastMax(num(x, -25.0), x);
   Reduced reduced = reduceExp(clamped);
   Value scale = add(reduced.halfScale, reduced.halfScale);
@@ -59,7 +60,8 @@ Value VectorMath::expm1(Value x) {
 }
 
 Value VectorMath::log(Value x) {
-  // x = m * 2^e with m in [sqrt(1/2), sqrt(2)); numbers below the normal range are scaled into it first.
+  // x = m * 2^e with m in [sqrt(1/2), sqrt(2)); numbers below the normal range are scaled into it
+  // first.
   Value tiny = compare(Cmp::Lt, x, num(x, 1.17549435e-38));
   Value scaled = select(tiny, mul(x, num(x, 8388608.0)), x);
   Value bits = bitcast(scaled, i32());
@@ -69,9 +71,9 @@ Value VectorMath::log(Value x) {
   Value mantissa = add(andI(shifted, integer(bits, 0x007fffff)), integer(bits, 0x3f3504f3));
   Value f = sub(bitcast(mantissa, f32()), num(x, 1.0));
   // log(1 + f) = f - f^2 / 2 + f^3 P(f).
-  Value p = horner(f, {0.33333309374626363, -0.24999985940681707, 0.20002306372866357, -0.16669340348227946,
-                       0.14216972264146957, -0.12381705629654578, 0.11883732317016357, -0.11810678523589861,
-                       0.0691533284549352});
+  Value p = horner(f, {0.33333309374626363, -0.24999985940681707, 0.20002306372866357,
+                       -0.16669340348227946, 0.14216972264146957, -0.12381705629654578,
+                       0.11883732317016357, -0.11810678523589861, 0.0691533284549352});
   Value f2 = mul(f, f);
   Value y = mul(mul(f2, f), p);
   y = fma(e, num(x, kLn2Low), y);
@@ -98,9 +100,10 @@ Value VectorMath::sigmoid(Value x) {
 }
 
 Value VectorMath::erfcExponent(Value t) {
-  Value q = horner(t, {1.128379225730896, 0.6366168260574341, 0.10280562937259674, -0.019261660054326057,
-                       3.386680327821523e-05, 0.0014942637644708157, -0.0005592784145846963,
-                       0.000107354368083179, -1.1005181477230508e-05, 4.741690418086364e-07});
+  Value q =
+      horner(t, {1.128379225730896, 0.6366168260574341, 0.10280562937259674, -0.019261660054326057,
+                 3.386680327821523e-05, 0.0014942637644708157, -0.0005592784145846963,
+                 0.000107354368083179, -1.1005181477230508e-05, 4.741690418086364e-07});
   return neg(mul(t, q));
 }
 
@@ -112,7 +115,8 @@ Value VectorMath::erf(Value x) {
 }
 
 Value VectorMath::gelu(Value x) {
-  // x / 2 * erfc(-x / sqrt 2), with erfc of the magnitude so that the negative tail keeps its digits.
+  // x / 2 * erfc(-x / sqrt 2), with erfc of the magnitude so that the negative tail keeps its
+  // digits.
   Value t = fastMin(num(x, 5.0), abs(mul(x, num(x, 0.70710678118654752))));
   Value tail = exp(erfcExponent(t));
   Value erfc = select(compare(Cmp::Lt, x, num(x, 0.0)), tail, sub(num(x, 2.0), tail));
@@ -122,13 +126,14 @@ Value VectorMath::gelu(Value x) {
 Value VectorMath::geluTanh(Value x) {
   // x * sigmoid(2 u) equals x / 2 * (1 + tanh u).
   Value x2 = mul(x, x);
-  Value u = mul(x, fma(x2, num(x, 2 * 0.7978845608028654 * 0.044715), num(x, 2 * 0.7978845608028654)));
+  Value u =
+      mul(x, fma(x2, num(x, 2 * 0.7978845608028654 * 0.044715), num(x, 2 * 0.7978845608028654)));
   return mul(x, sigmoid(u));
 }
 
 Value VectorMath::softplus(Value x) {
-  // max(x, 0) + log(1 + e^-|x|); log1p by log's polynomial would need more: e^-|x| <= 1 makes the sum
-  // inexact only below 6e-8, where the result is e^-|x| itself.
+  // max(x, 0) + log(1 + e^-|x|); log1p by log's polynomial would need more: e^-|x| <= 1 makes the
+  // sum inexact only below 6e-8, where the result is e^-|x| itself.
   Value e = exp(neg(abs(x)));
   Value sum = add(e, num(x, 1.0));
   // log(sum) + (e - (sum - 1)) / sum corrects the rounding of sum.
@@ -149,18 +154,25 @@ Value VectorMath::sinOrCos(Value x, bool cosine) {
   Value quadrant = toInt(truncateF(quarter, f32()), i32());
   if (cosine) quadrant = add(quadrant, integer(quadrant, 1));
   Value s = mul(r, r);
-  Value sine = fma(mul(r, s), horner(s, {-0.16666666639557662, 0.008333329143898175, -0.0001983925662956943,
-                                         2.7175644215183745e-06}), r);
-  Value cosinePoly = fma(mul(s, s), horner(s, {0.04166666661920421, -0.001388888343842526, 2.4799436408499877e-05,
-                                               -2.720330377572089e-07}),
+  Value sine = fma(mul(r, s),
+                   horner(s, {-0.16666666639557662, 0.008333329143898175, -0.0001983925662956943,
+                              2.7175644215183745e-06}),
+                   r);
+  Value cosinePoly = fma(mul(s, s),
+                         horner(s, {0.04166666661920421, -0.001388888343842526,
+                                    2.4799436408499877e-05, -2.720330377572089e-07}),
                          fma(s, num(s, -0.5), num(s, 1.0)));
   Value odd = compare(Cmp::Ne, andI(quadrant, integer(quadrant, 1)), integer(quadrant, 0));
   Value magnitude = select(odd, cosinePoly, sine);
   Value flip = shl(andI(quadrant, integer(quadrant, 2)), 30);
   return bitcast(xorI(bitcast(magnitude, i32()), flip), f32());
 }
-Value VectorMath::sin(Value x) { return sinOrCos(x, false); }
-Value VectorMath::cos(Value x) { return sinOrCos(x, true); }
+Value VectorMath::sin(Value x) {
+  return sinOrCos(x, false);
+}
+Value VectorMath::cos(Value x) {
+  return sinOrCos(x, true);
+}
 
 Value VectorMath::pow(Value x, Value y) {
   Type f64 = b_.getF64Type();
@@ -177,8 +189,9 @@ Value VectorMath::pow(Value x, Value y) {
   Value s = divF(sub(m, num(m, 1.0)), add(m, num(m, 1.0)));
   Value s2 = mul(s, s);
   // 2 / ln 2 / (2k + 1), k = 0 .. 6.
-  Value series = horner(s2, {2.8853900817779268, 0.96179669392597560, 0.57707801635558535, 0.41219858311113239,
-                             0.32059889797532520, 0.26230818925253880, 0.22195308321368668});
+  Value series =
+      horner(s2, {2.8853900817779268, 0.96179669392597560, 0.57707801635558535, 0.41219858311113239,
+                  0.32059889797532520, 0.26230818925253880, 0.22195308321368668});
   Value log2 = fma(s, series, extendF(e, f64));
   log2 = select(compare(Cmp::Eq, magnitude, zero), num(log2, -INFINITY), log2);
   log2 = select(compare(Cmp::Eq, magnitude, num(x, INFINITY)), num(log2, INFINITY), log2);
@@ -186,8 +199,9 @@ Value VectorMath::pow(Value x, Value y) {
   t = fastMin(num(t, 200.0), fastMax(num(t, -200.0), t));
   Value n = roundEven(t);
   Value fraction = truncateF(sub(t, n), f32());
-  Value p = horner(fraction, {1.000000000554186, 0.6931472057371925, 0.24022646890473098, 0.05550328777087365,
-                              0.009618488974591721, 0.0013399931179590187, 0.00015345807288260488});
+  Value p = horner(fraction,
+                   {1.000000000554186, 0.6931472057371925, 0.24022646890473098, 0.05550328777087365,
+                    0.009618488974591721, 0.0013399931179590187, 0.00015345807288260488});
   // 2^n in two factors, each a normal number.
   Value exponent = toInt(truncateF(n, f32()), i32());
   Value half = shr(exponent, 1, true);
@@ -205,7 +219,8 @@ Value VectorMath::pow(Value x, Value y) {
   result = select(orI(isNan(x), isNan(y)), num(x, NAN), result);
   Value isOne = orI(compare(Cmp::Eq, x, one), compare(Cmp::Eq, y, zero));
   // (-1)^+-inf is 1 as well.
-  Value unitAtInfinity = andI(compare(Cmp::Eq, magnitude, one), compare(Cmp::Eq, abs(y), num(y, INFINITY)));
+  Value unitAtInfinity =
+      andI(compare(Cmp::Eq, magnitude, one), compare(Cmp::Eq, abs(y), num(y, INFINITY)));
   return select(orI(isOne, unitAtInfinity), one, result);
 }
 

@@ -11,8 +11,12 @@ using namespace mlir;
 namespace hpu::kernels {
 namespace {
 
-Type elementOf(Value x) { return getElementTypeOrSelf(x.getType()); }
-bool isFloat(Value x) { return isa<FloatType>(elementOf(x)); }
+Type elementOf(Value x) {
+  return getElementTypeOrSelf(x.getType());
+}
+bool isFloat(Value x) {
+  return isa<FloatType>(elementOf(x));
+}
 
 }  // namespace
 
@@ -29,7 +33,8 @@ Value VectorMath::constant(Type type, double value) {
   else
     return constantInt(type, static_cast<int64_t>(value));
   TypedAttr attr = scalar;
-  if (auto vector = dyn_cast<VectorType>(type)) attr = DenseElementsAttr::get(vector, Attribute(scalar));
+  if (auto vector = dyn_cast<VectorType>(type))
+    attr = DenseElementsAttr::get(vector, Attribute(scalar));
   Value& slot = constants_[attr];
   if (!slot) {
     OpBuilder::InsertionGuard guard(b_);
@@ -42,8 +47,10 @@ Value VectorMath::constant(Type type, double value) {
 Value VectorMath::constantInt(Type type, int64_t value) {
   auto integerType = cast<IntegerType>(getElementTypeOrSelf(type));
   unsigned width = integerType.getWidth();
-  TypedAttr attr = IntegerAttr::get(integerType, APInt(width, static_cast<uint64_t>(value), false, true));
-  if (auto vector = dyn_cast<VectorType>(type)) attr = DenseElementsAttr::get(vector, Attribute(attr));
+  TypedAttr attr =
+      IntegerAttr::get(integerType, APInt(width, static_cast<uint64_t>(value), false, true));
+  if (auto vector = dyn_cast<VectorType>(type))
+    attr = DenseElementsAttr::get(vector, Attribute(attr));
   Value& slot = constants_[attr];
   if (!slot) {
     OpBuilder::InsertionGuard guard(b_);
@@ -53,7 +60,9 @@ Value VectorMath::constantInt(Type type, int64_t value) {
   return slot;
 }
 
-Value VectorMath::num(Value x, double value) { return constant(x.getType(), value); }
+Value VectorMath::num(Value x, double value) {
+  return constant(x.getType(), value);
+}
 
 Value VectorMath::iota(Type vectorType, int64_t step) {
   auto type = cast<VectorType>(vectorType);
@@ -82,18 +91,22 @@ Value VectorMath::broadcast(Value x, int64_t lanes) {
   return vector::BroadcastOp::create(b_, loc_, VectorType::get({lanes}, x.getType()), x);
 }
 
-#define HPU_EITHER(name, FloatOp, IntOp)                              \
-  Value VectorMath::name(Value a, Value b) {                          \
+#define HPU_EITHER(name, FloatOp, IntOp)                                                           \
+  Value VectorMath::name(Value a, Value b) {                                                       \
     if (isFloat(a)) return arith::FloatOp::create(b_, loc_, a, b, arith::FastMathFlags::contract); \
-    return arith::IntOp::create(b_, loc_, a, b);                      \
+    return arith::IntOp::create(b_, loc_, a, b);                                                   \
   }
 HPU_EITHER(add, AddFOp, AddIOp)
 HPU_EITHER(sub, SubFOp, SubIOp)
 HPU_EITHER(mul, MulFOp, MulIOp)
 #undef HPU_EITHER
 
-Value VectorMath::divF(Value a, Value b) { return arith::DivFOp::create(b_, loc_, a, b); }
-Value VectorMath::fma(Value a, Value b, Value c) { return math::FmaOp::create(b_, loc_, a, b, c); }
+Value VectorMath::divF(Value a, Value b) {
+  return arith::DivFOp::create(b_, loc_, a, b);
+}
+Value VectorMath::fma(Value a, Value b, Value c) {
+  return math::FmaOp::create(b_, loc_, a, b, c);
+}
 Value VectorMath::neg(Value a) {
   if (isFloat(a)) return arith::NegFOp::create(b_, loc_, a);
   return sub(integer(a, 0), a);
@@ -102,15 +115,33 @@ Value VectorMath::abs(Value a) {
   if (isFloat(a)) return math::AbsFOp::create(b_, loc_, a);
   return select(compare(Cmp::Lt, a, integer(a, 0)), neg(a), a);
 }
-Value VectorMath::sqrt(Value a) { return math::SqrtOp::create(b_, loc_, a); }
-Value VectorMath::floor(Value a) { return math::FloorOp::create(b_, loc_, a); }
-Value VectorMath::ceil(Value a) { return math::CeilOp::create(b_, loc_, a); }
-Value VectorMath::trunc(Value a) { return math::TruncOp::create(b_, loc_, a); }
-Value VectorMath::roundEven(Value a) { return math::RoundEvenOp::create(b_, loc_, a); }
-Value VectorMath::andI(Value a, Value b) { return arith::AndIOp::create(b_, loc_, a, b); }
-Value VectorMath::orI(Value a, Value b) { return arith::OrIOp::create(b_, loc_, a, b); }
-Value VectorMath::xorI(Value a, Value b) { return arith::XOrIOp::create(b_, loc_, a, b); }
-Value VectorMath::shl(Value a, int64_t bits) { return arith::ShLIOp::create(b_, loc_, a, integer(a, bits)); }
+Value VectorMath::sqrt(Value a) {
+  return math::SqrtOp::create(b_, loc_, a);
+}
+Value VectorMath::floor(Value a) {
+  return math::FloorOp::create(b_, loc_, a);
+}
+Value VectorMath::ceil(Value a) {
+  return math::CeilOp::create(b_, loc_, a);
+}
+Value VectorMath::trunc(Value a) {
+  return math::TruncOp::create(b_, loc_, a);
+}
+Value VectorMath::roundEven(Value a) {
+  return math::RoundEvenOp::create(b_, loc_, a);
+}
+Value VectorMath::andI(Value a, Value b) {
+  return arith::AndIOp::create(b_, loc_, a, b);
+}
+Value VectorMath::orI(Value a, Value b) {
+  return arith::OrIOp::create(b_, loc_, a, b);
+}
+Value VectorMath::xorI(Value a, Value b) {
+  return arith::XOrIOp::create(b_, loc_, a, b);
+}
+Value VectorMath::shl(Value a, int64_t bits) {
+  return arith::ShLIOp::create(b_, loc_, a, integer(a, bits));
+}
 Value VectorMath::shr(Value a, int64_t bits, bool isSigned) {
   if (isSigned) return arith::ShRSIOp::create(b_, loc_, a, integer(a, bits));
   return arith::ShRUIOp::create(b_, loc_, a, integer(a, bits));
@@ -128,7 +159,8 @@ Value VectorMath::compare(Cmp kind, Value a, Value b, bool isSigned) {
   using P = arith::CmpIPredicate;
   constexpr P signedKinds[] = {P::eq, P::ne, P::slt, P::sle, P::sgt, P::sge};
   constexpr P unsignedKinds[] = {P::eq, P::ne, P::ult, P::ule, P::ugt, P::uge};
-  return arith::CmpIOp::create(b_, loc_, (isSigned ? signedKinds : unsignedKinds)[static_cast<int>(kind)], a, b);
+  return arith::CmpIOp::create(
+      b_, loc_, (isSigned ? signedKinds : unsignedKinds)[static_cast<int>(kind)], a, b);
 }
 Value VectorMath::isNan(Value a) {
   return arith::CmpFOp::create(b_, loc_, arith::CmpFPredicate::UNO, a, a);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on scalars and one-dimensional vectors alike, and the transcendental functions made of it.
-// The one thing to know: each method takes values of one shape (all scalar or all vectors of one length)
-// and emits arith/math ops only, so a kernel never calls a library.
+// Arithmetic on scalars and one-dimensional vectors alike, and the transcendental functions made of
+// it. The one thing to know: each method takes values of one shape (all scalar or all vectors of
+// one length) and emits arith/math ops only, so a kernel never calls a library.
 #pragma once
 
 #include "mlir/IR/Builders.h"
@@ -73,8 +73,9 @@ class VectorMath {
 
   // ---- Conversions ----
   Value bitcast(Value a, Type element);
-  Value extend(Value a, Type element, bool isSigned);   ///< Integer to a wider (or the same) integer.
-  Value truncate(Value a, Type element);                ///< Integer to a narrower (or the same) integer.
+  Value extend(Value a, Type element,
+               bool isSigned);            ///< Integer to a wider (or the same) integer.
+  Value truncate(Value a, Type element);  ///< Integer to a narrower (or the same) integer.
   Value resizeInt(Value a, Type element, bool isSigned);
   Value toFloat(Value a, Type element, bool isSigned);  ///< Integer to float.
   Value toInt(Value a, Type element);                   ///< Float to signed integer, towards zero.
@@ -94,7 +95,7 @@ class VectorMath {
   /// x * Phi(x); absolute error 2e-7 * max(1, |x|).
   Value gelu(Value x);
   Value geluTanh(Value x);
-  Value sin(Value x);      ///< 2e-7 absolute for |x| < 1e6.
+  Value sin(Value x);  ///< 2e-7 absolute for |x| < 1e6.
   Value cos(Value x);
   Value softplus(Value x);
   Value pow(Value x, Value y);   ///< 1e-6; C's rules for 0, 1, infinities and negative bases.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The innermost loop of window ops: several outputs side by side, whose windows are whole along the row,
-// are computed together, so that weights are loaded once and the sums are independent.
+// The innermost loop of window ops: several outputs side by side, whose windows are whole along the
+// row, are computed together, so that weights are loaded once and the sums are independent.
 #include "compiler/kernels/LoopEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -68,7 +68,8 @@ void LoopEmitter::windowRow(int dim) {
 void LoopEmitter::windowOutputs(Value first, int64_t count) {
   int dim = plan_->windowDim;
   llvm::SmallVector<Value, 8> at;
-  for (int64_t u = 0; u < count; ++u) at.push_back(u == 0 ? first : m_.add(first, m_.constantInt(m_.i64(), u)));
+  for (int64_t u = 0; u < count; ++u)
+    at.push_back(u == 0 ? first : m_.add(first, m_.constantInt(m_.i64(), u)));
   // What varies with the output is known in a scope of its own.
   auto inOutput = [&](int64_t u, auto&& body) {
     Scope shared = scope_;

@@ -14,8 +14,9 @@ namespace {
 
 constexpr ElementType F32 = ElementType::kF32, I64 = ElementType::kI64;
 
-const char* const kGelu = "%b = hpu.add %0, %1 : ($0, $1) -> $out0\n"
-                          "%r = hpu.gelu %b : ($out0) -> $out0\nhpu.yield %r : $out0";
+const char* const kGelu =
+    "%b = hpu.add %0, %1 : ($0, $1) -> $out0\n"
+    "%r = hpu.gelu %b : ($out0) -> $out0\nhpu.yield %r : $out0";
 
 TEST(Compiler, EqualRequestsShareCodeAndDifferentOnesDoNot) {
   Tensor x = Tensor::dense(F32, {4, 64}), bias = Tensor::dense(F32, {64});
@@ -84,11 +85,13 @@ TEST(Compiler, CostsCountVectorsOf256BytesAPoint) {
 
 TEST(Compiler, CostsDoNotDependOnTheVariants) {
   Tensor x = Tensor::dense(F32, {16, 640});
-  ParsedCluster cluster("%r = hpu.softmax %0 {axis = 1 : i64} : ($0) -> $out0\nhpu.yield %r : $out0", {x}, {x});
+  ParsedCluster cluster(
+      "%r = hpu.softmax %0 {axis = 1 : i64} : ($0) -> $out0\nhpu.yield %r : $out0", {x}, {x});
   KernelOptions v3, v4;
   v3.variants = {recipe::CpuVariant::kX86_64_v3};
   v4.variants = {recipe::CpuVariant::kX86_64_v4};
-  StatusOr<KernelSet> a = compileKernels({cluster.request("a")}, v3), b = compileKernels({cluster.request("b")}, v4);
+  StatusOr<KernelSet> a = compileKernels({cluster.request("a")}, v3),
+                      b = compileKernels({cluster.request("b")}, v4);
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(a->kernels[0].cost.vectorOps, b->kernels[0].cost.vectorOps);
   EXPECT_EQ(a->kernels[0].cost.scalarOps, b->kernels[0].cost.scalarOps);
@@ -100,23 +103,27 @@ TEST(Compiler, EveryOptimisationLevelComputesTheSame) {
   for (int level = 0; level <= 3; ++level) {
     KernelOptions options;
     options.optLevel = level;
-    check("%b = hpu.add %0, %1 : ($0, $1) -> $out0\n%s = hpu.softmax %b {axis = 1 : i64} : ($out0) -> $out0\n"
-          "hpu.yield %s : $out0",
-          {x, bias}, {Tensor::dense(F32, {3, 100})},
-          [&](int, const Index& i) {
-            double sum = 0;
-            for (int64_t j = 0; j < 100; ++j) sum += std::exp(x.at({i[0], j}) + bias.at({j}));
-            return std::exp(x.at(i) + bias.at({i[1]})) / sum;
-          },
-          {4e-6, 1e-9}, options);
+    check(
+        "%b = hpu.add %0, %1 : ($0, $1) -> $out0\n%s = hpu.softmax %b {axis = 1 : i64} : ($out0) "
+        "-> $out0\n"
+        "hpu.yield %s : $out0",
+        {x, bias}, {Tensor::dense(F32, {3, 100})},
+        [&](int, const Index& i) {
+          double sum = 0;
+          for (int64_t j = 0; j < 100; ++j) sum += std::exp(x.at({i[0], j}) + bias.at({j}));
+          return std::exp(x.at(i) + bias.at({i[1]})) / sum;
+        },
+        {4e-6, 1e-9}, options);
   }
 }
 
 TEST(Compiler, OutputsMayLieOnInputs) {
   // y0 replaces a, from which y1 is computed as well.
   Tensor a = Tensor::dense(F32, {2, 150}).random(3), b = Tensor::dense(F32, {2, 150}).random(4);
-  Kernel kernel("%s = hpu.add %0, %1 : ($0, $1) -> $out0\n%d = hpu.sub %0, %1 : ($0, $1) -> $out1\n"
-                "hpu.yield %s, %d : $out0, $out1", {a, b}, {a, b});
+  Kernel kernel(
+      "%s = hpu.add %0, %1 : ($0, $1) -> $out0\n%d = hpu.sub %0, %1 : ($0, $1) -> $out1\n"
+      "hpu.yield %s, %d : $out0, $out1",
+      {a, b}, {a, b});
   ASSERT_TRUE(kernel.status().ok());
   for (int variant = 0; variant < kernel.variants(); ++variant) {
     Tensor x = a.clone(), y = b.clone();
@@ -137,8 +144,10 @@ TEST(Compiler, LegalityNamesTheReason) {
   ParsedCluster wide("%r = hpu.add %0, %1 : ($0, $1) -> $out0\nhpu.yield %r : $out0", {d, d}, {d});
   EXPECT_FALSE(canFormKernel(wide.ops(), &why));
   EXPECT_NE(why.find("f64"), std::string::npos) << why;
-  ParsedCluster two("%s = hpu.softmax %0 {axis = 1 : i64} : ($0) -> $0\n"
-                    "%r = hpu.softmax %s {axis = 0 : i64} : ($0) -> $out0\nhpu.yield %r : $out0", {x}, {x});
+  ParsedCluster two(
+      "%s = hpu.softmax %0 {axis = 1 : i64} : ($0) -> $0\n"
+      "%r = hpu.softmax %s {axis = 0 : i64} : ($0) -> $out0\nhpu.yield %r : $out0",
+      {x}, {x});
   EXPECT_FALSE(canFormKernel(two.ops(), &why));
   EXPECT_NE(why.find("one set of dimensions"), std::string::npos) << why;
   StatusOr<KernelSet> set = compileKernels({two.request("two softmax")}, {});
@@ -160,12 +169,14 @@ TEST(Compiler, SixtyKernelsForTwoVariantsTakeSeconds) {
   std::vector<KernelRequest> requests;
   for (int64_t k = 0; k < 60; ++k) {
     Tensor x = Tensor::dense(F32, {8, 64 + k}), bias = Tensor::dense(F32, {64 + k});
-    std::string body = k % 3 == 0   ? kGelu
-                       : k % 3 == 1 ? "%b = hpu.add %0, %1 : ($0, $1) -> $out0\n"
-                                      "%r = hpu.softmax %b {axis = 1 : i64} : ($out0) -> $out0\nhpu.yield %r : $out0"
-                                    : "%b = hpu.add %0, %1 : ($0, $1) -> $out0\n"
-                                      "%r = hpu.clip %b {min = 0.0 : f64, max = 6.0 : f64} : ($out0) -> $out0\n"
-                                      "hpu.yield %r : $out0";
+    std::string body =
+        k % 3 == 0 ? kGelu
+        : k % 3 == 1
+            ? "%b = hpu.add %0, %1 : ($0, $1) -> $out0\n"
+              "%r = hpu.softmax %b {axis = 1 : i64} : ($out0) -> $out0\nhpu.yield %r : $out0"
+            : "%b = hpu.add %0, %1 : ($0, $1) -> $out0\n"
+              "%r = hpu.clip %b {min = 0.0 : f64, max = 6.0 : f64} : ($out0) -> $out0\n"
+              "hpu.yield %r : $out0";
     clusters.push_back(std::make_unique<ParsedCluster>(body, std::vector{x, bias}, std::vector{x}));
     requests.push_back(clusters.back()->request("k" + std::to_string(k)));
   }
@@ -175,7 +186,8 @@ TEST(Compiler, SixtyKernelsForTwoVariantsTakeSeconds) {
   ASSERT_TRUE(set.ok()) << set.status().toString();
   EXPECT_EQ(set->distinct, 60u);
   RecordProperty("seconds", std::to_string(seconds));
-  printf("60 kernels, 2 variants: %.2f s, %zu bytes\n", seconds, static_cast<size_t>(set->images[0].bytes));
+  printf("60 kernels, 2 variants: %.2f s, %zu bytes\n", seconds,
+         static_cast<size_t>(set->images[0].bytes));
   // The target is 5 s on an idle machine; the bound leaves room for busy ones.
   EXPECT_LT(seconds, 40);
 }

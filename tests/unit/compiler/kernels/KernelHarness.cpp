@@ -57,13 +57,15 @@ void writeAs(void* at, double value) {
 
 }  // namespace
 
-/// Memory whose last byte is followed by an unreadable page, and whose first one is preceded by one.
+/// Memory whose last byte is followed by an unreadable page, and whose first one is preceded by
+/// one.
 struct Tensor::Mapping {
   explicit Mapping(size_t bytes) {
     size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     usable = (bytes + page - 1) / page * page;
     total = usable + 2 * page;
-    base = static_cast<uint8_t*>(mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    base =
+        static_cast<uint8_t*>(mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     mprotect(base + page, usable, PROT_READ | PROT_WRITE);
     start = base + page + usable - bytes;
   }
@@ -111,25 +113,41 @@ Tensor Tensor::clone() const {
   return copy;
 }
 
-void* Tensor::origin() const { return origin_; }
-std::vector<uint8_t> Tensor::contents() const { return {mapping_->start, mapping_->start + bytes_}; }
+void* Tensor::origin() const {
+  return origin_;
+}
+std::vector<uint8_t> Tensor::contents() const {
+  return {mapping_->start, mapping_->start + bytes_};
+}
 
 double Tensor::at(const Index& index) const {
   int64_t offset = 0;
   for (size_t d = 0; d < sizes.size(); ++d) offset += strides[d] * index[d];
   const uint8_t* at = origin_ + offset * elementSize(type);
   switch (type) {
-    case ElementType::kF32: return readAs<float>(at);
-    case ElementType::kF16: return fromHalf(static_cast<uint16_t>(readAs<uint16_t>(at)));
-    case ElementType::kBF16: return fromBf16(static_cast<uint16_t>(readAs<uint16_t>(at)));
-    case ElementType::kI8: return readAs<int8_t>(at);
-    case ElementType::kU8: return readAs<uint8_t>(at);
-    case ElementType::kI16: return readAs<int16_t>(at);
-    case ElementType::kI32: return readAs<int32_t>(at);
-    case ElementType::kU32: return readAs<uint32_t>(at);
-    case ElementType::kI64: return readAs<int64_t>(at);
-    case ElementType::kBool: return readAs<uint8_t>(at);
-    default: ADD_FAILURE() << "element type"; return 0;
+    case ElementType::kF32:
+      return readAs<float>(at);
+    case ElementType::kF16:
+      return fromHalf(static_cast<uint16_t>(readAs<uint16_t>(at)));
+    case ElementType::kBF16:
+      return fromBf16(static_cast<uint16_t>(readAs<uint16_t>(at)));
+    case ElementType::kI8:
+      return readAs<int8_t>(at);
+    case ElementType::kU8:
+      return readAs<uint8_t>(at);
+    case ElementType::kI16:
+      return readAs<int16_t>(at);
+    case ElementType::kI32:
+      return readAs<int32_t>(at);
+    case ElementType::kU32:
+      return readAs<uint32_t>(at);
+    case ElementType::kI64:
+      return readAs<int64_t>(at);
+    case ElementType::kBool:
+      return readAs<uint8_t>(at);
+    default:
+      ADD_FAILURE() << "element type";
+      return 0;
   }
 }
 
@@ -138,17 +156,42 @@ void Tensor::set(const Index& index, double value) {
   for (size_t d = 0; d < sizes.size(); ++d) offset += strides[d] * index[d];
   uint8_t* at = origin_ + offset * elementSize(type);
   switch (type) {
-    case ElementType::kF32: writeAs<float>(at, value); break;
-    case ElementType::kF16: { uint16_t bits = toHalf(value); std::memcpy(at, &bits, 2); break; }
-    case ElementType::kBF16: { uint16_t bits = toBf16(value); std::memcpy(at, &bits, 2); break; }
-    case ElementType::kI8: writeAs<int8_t>(at, value); break;
-    case ElementType::kU8: writeAs<uint8_t>(at, value); break;
-    case ElementType::kI16: writeAs<int16_t>(at, value); break;
-    case ElementType::kI32: writeAs<int32_t>(at, value); break;
-    case ElementType::kU32: writeAs<uint32_t>(at, value); break;
-    case ElementType::kI64: writeAs<int64_t>(at, value); break;
-    case ElementType::kBool: writeAs<uint8_t>(at, value); break;
-    default: ADD_FAILURE() << "element type";
+    case ElementType::kF32:
+      writeAs<float>(at, value);
+      break;
+    case ElementType::kF16: {
+      uint16_t bits = toHalf(value);
+      std::memcpy(at, &bits, 2);
+      break;
+    }
+    case ElementType::kBF16: {
+      uint16_t bits = toBf16(value);
+      std::memcpy(at, &bits, 2);
+      break;
+    }
+    case ElementType::kI8:
+      writeAs<int8_t>(at, value);
+      break;
+    case ElementType::kU8:
+      writeAs<uint8_t>(at, value);
+      break;
+    case ElementType::kI16:
+      writeAs<int16_t>(at, value);
+      break;
+    case ElementType::kI32:
+      writeAs<int32_t>(at, value);
+      break;
+    case ElementType::kU32:
+      writeAs<uint32_t>(at, value);
+      break;
+    case ElementType::kI64:
+      writeAs<int64_t>(at, value);
+      break;
+    case ElementType::kBool:
+      writeAs<uint8_t>(at, value);
+      break;
+    default:
+      ADD_FAILURE() << "element type";
   }
 }
 
@@ -162,7 +205,8 @@ Tensor& Tensor::random(uint64_t seed, double low, double high) {
   fill([&](const Index&) {
     double value = distribution(engine);
     if (type == ElementType::kBool) return value > (low + high) / 2 ? 1.0 : 0.0;
-    bool isFloat = type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
+    bool isFloat =
+        type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
     return isFloat ? value : std::floor(value);
   });
   return *this;
@@ -187,14 +231,19 @@ std::string typeText(const Tensor& tensor) {
   std::string text = "tensor<";
   for (int64_t size : tensor.sizes) text += std::to_string(size) + "x";
   switch (tensor.type) {
-    case ElementType::kBool: return text + "i1>";
-    case ElementType::kU8: return text + "ui8>";
-    case ElementType::kU32: return text + "ui32>";
-    default: return text + std::string(elementTypeName(tensor.type)) + ">";
+    case ElementType::kBool:
+      return text + "i1>";
+    case ElementType::kU8:
+      return text + "ui8>";
+    case ElementType::kU32:
+      return text + "ui32>";
+    default:
+      return text + std::string(elementTypeName(tensor.type)) + ">";
   }
 }
 
-// ---- Parsing ------------------------------------------------------------------------------------------
+// ---- Parsing
+// ------------------------------------------------------------------------------------------
 
 struct ParsedCluster::State {
   mlir::MLIRContext context;
@@ -220,9 +269,12 @@ ParsedCluster::ParsedCluster(const std::string& bodyText, const std::vector<Tens
                              const std::vector<Tensor>& outputs)
     : state_(std::make_unique<State>()) {
   std::string body = bodyText, parameters, pairs, types, results;
-  for (size_t i = outputs.size(); i-- > 0;) replaceAll(body, "$out" + std::to_string(i), typeText(outputs[i]));
-  for (size_t i = inputs.size(); i-- > 0;) replaceAll(body, "$" + std::to_string(i), typeText(inputs[i]));
-  for (size_t i = inputs.size(); i-- > 0;) replaceAll(body, "%" + std::to_string(i), "%in" + std::to_string(i));
+  for (size_t i = outputs.size(); i-- > 0;)
+    replaceAll(body, "$out" + std::to_string(i), typeText(outputs[i]));
+  for (size_t i = inputs.size(); i-- > 0;)
+    replaceAll(body, "$" + std::to_string(i), typeText(inputs[i]));
+  for (size_t i = inputs.size(); i-- > 0;)
+    replaceAll(body, "%" + std::to_string(i), "%in" + std::to_string(i));
   for (size_t i = 0; i < inputs.size(); ++i) {
     std::string number = std::to_string(i), comma = i ? ", " : "";
     parameters += comma + "%x" + number + ": " + typeText(inputs[i]);
@@ -234,19 +286,22 @@ ParsedCluster::ParsedCluster(const std::string& bodyText, const std::vector<Tens
     results += (i ? ", " : "") + typeText(outputs[i]);
     state_->outputs.push_back(viewOf(outputs[i]));
   }
-  std::string text = "func.func @f(" + parameters + ") -> (" + results + ") {\n  %r:" +
-                     std::to_string(outputs.size()) + " = hpu.cluster (" + pairs + ") : (" + types + ") -> (" +
-                     results + ") {\n" + body + "\n  }\n  return ";
+  std::string text = "func.func @f(" + parameters + ") -> (" + results +
+                     ") {\n  %r:" + std::to_string(outputs.size()) + " = hpu.cluster (" + pairs +
+                     ") : (" + types + ") -> (" + results + ") {\n" + body + "\n  }\n  return ";
   for (size_t i = 0; i < outputs.size(); ++i) text += (i ? ", %r#" : "%r#") + std::to_string(i);
   text += " : " + results + "\n}\n";
   state_->context.loadDialect<ir::HpuDialect, mlir::func::FuncDialect>();
   state_->module = mlir::parseSourceString<mlir::ModuleOp>(text, &state_->context);
   EXPECT_TRUE(state_->module) << text;
   if (state_->module)
-    state_->module->walk([&](ir::ClusterOp cluster) { state_->block = &cluster.getBody().front(); });
+    state_->module->walk(
+        [&](ir::ClusterOp cluster) { state_->block = &cluster.getBody().front(); });
 }
 ParsedCluster::~ParsedCluster() = default;
-mlir::Block* ParsedCluster::block() const { return state_->block; }
+mlir::Block* ParsedCluster::block() const {
+  return state_->block;
+}
 std::vector<mlir::Operation*> ParsedCluster::ops() const {
   std::vector<mlir::Operation*> ops;
   for (mlir::Operation& op : state_->block->without_terminator()) ops.push_back(&op);
@@ -261,10 +316,12 @@ KernelRequest ParsedCluster::request(const std::string& name) const {
   return request;
 }
 
-// ---- Running ------------------------------------------------------------------------------------------
+// ---- Running
+// ------------------------------------------------------------------------------------------
 
 struct Kernel::State {
-  State(const std::string& body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs)
+  State(const std::string& body, const std::vector<Tensor>& inputs,
+        const std::vector<Tensor>& outputs)
       : cluster(body, inputs, outputs) {}
   ~State() {
     for (auto [base, bytes] : maps) munmap(base, bytes);
@@ -274,8 +331,8 @@ struct Kernel::State {
   std::vector<std::pair<void*, size_t>> maps;
 };
 
-Kernel::Kernel(std::string body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-               const KernelOptions& options)
+Kernel::Kernel(std::string body, const std::vector<Tensor>& inputs,
+               const std::vector<Tensor>& outputs, const KernelOptions& options)
     : state_(std::make_unique<State>(body, inputs, outputs)) {
   if (!state_->cluster.block()) {
     status_ = invalidArgument("the test's text does not parse");
@@ -287,7 +344,8 @@ Kernel::Kernel(std::string body, const std::vector<Tensor>& inputs, const std::v
   state_->set = std::move(*set);
   info_ = state_->set.kernels[0];
   for (const recipe::KernelImage& image : state_->set.images) {
-    void* base = mmap(nullptr, image.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* base =
+        mmap(nullptr, image.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     std::memcpy(base, image.data, image.bytes);
     mprotect(base, image.bytes, PROT_READ | PROT_EXEC);
     state_->maps.emplace_back(base, image.bytes);
@@ -296,22 +354,29 @@ Kernel::Kernel(std::string body, const std::vector<Tensor>& inputs, const std::v
 Kernel::~Kernel() = default;
 Kernel::Kernel(Kernel&&) noexcept = default;
 
-int Kernel::variants() const { return base::detectCpuLevel() >= base::CpuLevel::kV4 ? 2 : 1; }
-size_t Kernel::imageBytes(int variant) const { return state_->set.images[variant].bytes; }
+int Kernel::variants() const {
+  return base::detectCpuLevel() >= base::CpuLevel::kV4 ? 2 : 1;
+}
+size_t Kernel::imageBytes(int variant) const {
+  return state_->set.images[variant].bytes;
+}
 std::string Kernel::ir() const {
-  StatusOr<std::string> text = kernelIr(state_->cluster.request("test"), recipe::CpuVariant::kX86_64_v4);
+  StatusOr<std::string> text =
+      kernelIr(state_->cluster.request("test"), recipe::CpuVariant::kX86_64_v4);
   return text.ok() ? *text : text.status().toString();
 }
 
-void Kernel::run(int variant, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, const Index& lo,
-                 const Index& hi) const {
+void Kernel::run(int variant, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs,
+                 const Index& lo, const Index& hi) const {
   std::vector<void*> buffers;
   for (const Tensor& tensor : inputs) buffers.push_back(tensor.origin());
   for (const Tensor& tensor : outputs) buffers.push_back(tensor.origin());
   std::vector<uint8_t> scratch(info_.scratchBytes + 64);
   void* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64);
-  HpuKernelArgs args{buffers.data(), lo.data(), hi.data(), nullptr, info_.scratchBytes ? aligned : nullptr};
-  auto* code = static_cast<uint8_t*>(state_->maps[variant].first) + state_->set.images[variant].entries[0];
+  HpuKernelArgs args{buffers.data(), lo.data(), hi.data(), nullptr,
+                     info_.scratchBytes ? aligned : nullptr};
+  auto* code =
+      static_cast<uint8_t*>(state_->maps[variant].first) + state_->set.images[variant].entries[0];
   reinterpret_cast<HpuKernelFn>(code)(&args);
 }
 
@@ -358,20 +423,23 @@ void check(const std::string& body, std::vector<Tensor> inputs, std::vector<Tens
           for (size_t d = 0; d < index.size(); ++d)
             inside &= results[k].sizes[d] == 1 || (index[d] >= lo[d] && index[d] < hi[d]);
           double actual = results[k].at(index);
-          double inSlice = wantedOf[k][position++], wanted = inside ? inSlice : untouched[k].at(index);
+          double inSlice = wantedOf[k][position++],
+                 wanted = inside ? inSlice : untouched[k].at(index);
           bool same = actual == wanted || (std::isnan(actual) && std::isnan(wanted)) ||
                       (inside && std::abs(actual - wanted) <=
                                      tolerance.absolute + tolerance.relative * std::abs(wanted));
           if (same || ++failures > 3) return;
           ADD_FAILURE() << "variant " << variant << " slice " << slice << " output " << k << " at "
-                        << shapeToString(index) << (inside ? "" : " (outside the slice)") << ": got " << actual
-                        << ", want " << wanted << "\n" << body;
+                        << shapeToString(index) << (inside ? "" : " (outside the slice)")
+                        << ": got " << actual << ", want " << wanted << "\n"
+                        << body;
         });
         if (failures) return;
       }
     }
   }
-  for (size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(inputs[i].contents(), before[i]) << "input " << i << " changed";
+  for (size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_EQ(inputs[i].contents(), before[i]) << "input " << i << " changed";
 }
 
 }  // namespace hpu::kernels::test

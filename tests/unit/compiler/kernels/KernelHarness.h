@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles kernels from hpu text and runs them in this process, on operands that end at an unreadable page.
-// The one thing to know: expected values come from the test's own scalar code in double precision.
+// Compiles kernels from hpu text and runs them in this process, on operands that end at an
+// unreadable page. The one thing to know: expected values come from the test's own scalar code in
+// double precision.
 #pragma once
 
 #include <functional>
@@ -16,14 +17,16 @@ namespace hpu::kernels::test {
 
 using Index = std::vector<int64_t>;
 
-/// A tensor in memory with any strides. Elements are read and written as double (exact but for big i64).
+/// A tensor in memory with any strides. Elements are read and written as double (exact but for big
+/// i64).
 class Tensor {
  public:
   Tensor(ElementType type, Index sizes, Index strides);
-  /// Dense in the given physical order (slowest first; default row-major); `gap` extra elements between
-  /// neighbours of the fastest dim and after each row.
+  /// Dense in the given physical order (slowest first; default row-major); `gap` extra elements
+  /// between neighbours of the fastest dim and after each row.
   static Tensor dense(ElementType type, Index sizes, Index order = {}, int64_t gap = 0);
-  /// Strides 0 where the size is 1 and an axis is named in `repeat` (whose size is then logical only).
+  /// Strides 0 where the size is 1 and an axis is named in `repeat` (whose size is then logical
+  /// only).
   static Tensor scalar(ElementType type, double value);
 
   /// A copy that has memory of its own.
@@ -56,8 +59,8 @@ inline void forEach(const Index& sizes, const std::function<void(const Index&)>&
 /// "tensor<2x3xf32>".
 std::string typeText(const Tensor& tensor);
 
-/// One kernel: `body` computes from %0, %1, ... and ends in "hpu.yield ...". "$0" stands for the type of
-/// input 0 and "$out0" for that of output 0.
+/// One kernel: `body` computes from %0, %1, ... and ends in "hpu.yield ...". "$0" stands for the
+/// type of input 0 and "$out0" for that of output 0.
 class Kernel {
  public:
   Kernel(std::string body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
@@ -70,8 +73,8 @@ class Kernel {
   /// Variants that this CPU can run, as indexes.
   int variants() const;
   /// Computes the box [lo, hi) of the index space.
-  void run(int variant, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, const Index& lo,
-           const Index& hi) const;
+  void run(int variant, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs,
+           const Index& lo, const Index& hi) const;
   size_t imageBytes(int variant) const;
   std::string ir() const;
 
@@ -84,7 +87,8 @@ class Kernel {
 
 /// Parses a function with one cluster; null with a failed check when the text is wrong.
 struct ParsedCluster {
-  ParsedCluster(const std::string& body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
+  ParsedCluster(const std::string& body, const std::vector<Tensor>& inputs,
+                const std::vector<Tensor>& outputs);
   ~ParsedCluster();
   mlir::Block* block() const;
   /// The ops before hpu.yield.
@@ -100,8 +104,8 @@ struct Tolerance {
   double relative = 2e-6, absolute = 1e-6;
 };
 
-/// Runs on all variants, whole and in slices, and compares with `expected(output, index)`; what lies outside
-/// of a slice must stay as it was. Slices do not cut the kernel's whole dims.
+/// Runs on all variants, whole and in slices, and compares with `expected(output, index)`; what
+/// lies outside of a slice must stay as it was. Slices do not cut the kernel's whole dims.
 void check(const std::string& body, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
            const std::function<double(int, const Index&)>& expected, Tolerance tolerance = {},
            const KernelOptions& options = {});
