@@ -138,8 +138,9 @@ class LayoutAssigner {
                  typeOf(view->base).getNumElements() == typeOf(operand.get()).getNumElements() &&
                  (def->getNumResults() > 1 || taken.insert(def).second) && !returnedBefore(view->base);
       returned_.push_back(own ? view->base : Value());
-      // The same bytes may carry another order (one pixel, channels-last); the signature says row-major.
-      if (own) setOrder(view->base, rowMajor(typeOf(view->base).getRank()));
+      // The same bytes may carry another order (one pixel, channels-last); the signature says row-major. (Behind a view,
+      // the view's own type says it.)
+      if (own && view->base == operand.get()) setOrder(view->base, rowMajor(typeOf(view->base).getRank()));
       if (!own)
         replaceByRelayout(operand, rowMajor(typeOf(operand.get()).getRank()),
                           "an output is dense, row-major and a buffer of its own");
