@@ -96,7 +96,8 @@ std::vector<Access> tpcAccesses(sched::TpcOp op, const SliceAccess& slice, bool 
   std::vector<Access> accesses;
   for (Attribute input : op.getInputs()) {
     auto operand = cast<OperandAttr>(input);
-    bool own = elementwise && operand.getSizes().size() <= slice.lo.size();
+    // A ring tile holds just the slice.
+    bool own = (elementwise || !operand.getRing().empty()) && operand.getSizes().size() <= slice.lo.size();
     accesses.push_back(own ? broadcastAccess(operand, slice, false) : wholeAccess(operand, slice.slice, false));
   }
   for (Attribute output : op.getOutputs()) {

@@ -9,8 +9,8 @@
 
 namespace hpu::schedule {
 
-/// A descriptor's slice. `elementwise` operands of a TPC kernel are touched only in the slice's own
-/// (broadcast) box; those of other kernels wholly.
+/// A descriptor's slice. Operands of an `elementwise` TPC kernel are touched only in the slice's own (broadcast) box,
+/// those of another kernel wholly, but for ring tiles.
 struct SliceAccess {
   llvm::ArrayRef<int64_t> lo, hi;
   int64_t slice = 0;

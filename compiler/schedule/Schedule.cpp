@@ -21,6 +21,9 @@ namespace {
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
+/// Every operand is read at the slice's own index, aligned at the last dim. A batch norm's vectors lie along dim 1.
+bool readsOwnBox(Operation* op) { return cast<HpuOp>(op).isElementwise() && !isa<BatchNormOp>(op); }
+
 constexpr unsigned kQueues = 3;  // one an engine: MME, TPC, DMA
 
 struct Command {
@@ -84,7 +87,7 @@ class Scheduler {
       hi[ring.dim] = std::min(extent, (i + 1) * step);
       SliceAccess access{lo, hi, i};
       issue(0, mmeAccesses(mmeDescriptor, access), {mmeDescriptor.getSymName().str(), lo, hi, {}, i, bundles_});
-      issue(1, tpcAccesses(tpcDescriptor, access, /*elementwise=*/true),
+      issue(1, tpcAccesses(tpcDescriptor, access, llvm::all_of(part.ops, readsOwnBox)),
             {tpcDescriptor.getSymName().str(), lo, hi, {}, i, bundles_});
     }
     ++bundles_;
@@ -92,12 +95,9 @@ class Scheduler {
 
   void scheduleCluster(ClusterOp cluster) {
     KernelPart part;
-    bool elementwise = true;
-    for (Operation& op : cluster.getBody().front().without_terminator()) {
-      part.ops.push_back(&op);
-      elementwise &= cast<HpuOp>(op).isElementwise();
-    }
-    issueWhole(tpcOp(cluster, part, {}, {}), typeOf(cluster.getResult(0)).getShape(), elementwise);
+    for (Operation& op : cluster.getBody().front().without_terminator()) part.ops.push_back(&op);
+    issueWhole(tpcOp(cluster, part, {}, {}), typeOf(cluster.getResult(0)).getShape(),
+               llvm::all_of(part.ops, readsOwnBox));
   }
 
   void scheduleCopy(Operation* copy) {

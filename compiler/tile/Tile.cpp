@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Phase tile. In: units with layouts. Out: `tile` on each bundle that has TPC ops, proven by hpu-verify-tile.
+// Phase tile. In: units with layouts. Out: `tile` on each bundle that has TPC ops, proven by hpu-verify-tile; a bundle
+// whose product cannot be tiled is split into an MME op and a cluster.
 // Stop after it with --stop-after=tile.
 // The number of slices minimises the modelled time of the two-stage pipeline.
 #include "compiler/tile/Tile.h"
@@ -7,6 +8,7 @@
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "mlir/IR/IRMapping.h"
 #include "perfmodel/EngineCost.h"
 
 using namespace mlir;
@@ -56,7 +58,7 @@ perfmodel::GemmShape gemmOf(HpuOp mme) {
 }
 
 struct Choice {
-  int64_t dim = -1, size = 0, slices = 1;
+  int64_t dim = 0, size = 0, slices = 1;
   perfmodel::Picoseconds time = 0;
 };
 
@@ -64,26 +66,23 @@ class Tiler {
  public:
   Tiler(const TileOptions& options) : options_(options), target_(*options.target), clock_(target_.clock()) {}
 
-  Choice choose(BundleOp bundle) {
+  /// The cut with the least modelled time; nothing when no tile fits into SRAM.
+  std::optional<Choice> choose(BundleOp bundle) {
     HpuOp mme = mmeOp(bundle);
     RankedTensorType type = typeOf(mme->getResult(0));
     int64_t elementBytes = elementSize(elementType(type.getElementType()));
     int64_t bytes = type.getNumElements() * elementBytes;
     int64_t tpcOps = 0;
     for (Operation& op : bundle.getBody().front().without_terminator()) tpcOps += &op != mme.getOperation();
-    Choice best;
-    best.time = INT64_MAX;
+    std::optional<Choice> best;
     for (int64_t dim : cuttable(mme)) {
       int64_t extent = type.getDimSize(dim);
-      // Ring tiles are contiguous ranges of one dim, with all dims ahead of it whole.
       for (int64_t slices = 1; slices <= extent && slices <= kMostSlices; slices *= 2) {
         int64_t size = (extent + slices - 1) / slices, count = (extent + size - 1) / size;
-        bool fits = bytes / extent * size <= target_.sramBytes / 4;
-        if (!fits && slices * 2 <= extent && slices * 2 <= kMostSlices) continue;
-        if (!options_.slice && best.time != INT64_MAX) break;
+        if (bytes / extent * size > target_.sramBytes / 4) continue;
         Choice choice{dim, size, count, pipelineTime(mme, type, bytes, tpcOps, count)};
-        if (!fits) choice.time = INT64_MAX - 1;
-        if (choice.time < best.time) best = choice;
+        if (!options_.slice) return choice;  // the fewest slices that SRAM allows
+        if (!best || choice.time < best->time) best = choice;
       }
     }
     return best;
@@ -114,6 +113,50 @@ class Tiler {
   const arch::ClockProfile& clock_;
 };
 
+/// A unit of some ops of a bundle; `outer` maps values of the bundle's body to values at function level.
+Operation* makeUnit(OpBuilder& builder, Location loc, StringRef kind, ArrayRef<Operation*> ops, ArrayRef<Value> yielded,
+                    const IRMapping& outer) {
+  llvm::SetVector<Value> inputs;
+  for (Operation* op : ops)
+    for (Value operand : op->getOperands())
+      if (!llvm::is_contained(ops, operand.getDefiningOp())) inputs.insert(operand);
+  OperationState state(loc, kind);
+  for (Value input : inputs) state.addOperands(outer.lookup(input));
+  state.addTypes(ValueRange(yielded).getTypes());
+  state.addRegion();
+  Operation* unit = builder.create(state);
+  OpBuilder::InsertionGuard guard(builder);
+  Block* body = builder.createBlock(&unit->getRegion(0));
+  IRMapping mapping;
+  for (Value input : inputs) mapping.map(input, body->addArgument(outer.lookup(input).getType(), input.getLoc()));
+  for (Operation* op : ops) builder.clone(*op, mapping);
+  SmallVector<Value> results;
+  for (Value value : yielded) results.push_back(mapping.lookup(value));
+  YieldOp::create(builder, loc, results);
+  return unit;
+}
+
+/// For a product that no tile of can be held in SRAM: the MME op alone, and its TPC ops as a cluster that reads the
+/// product from HBM.
+void split(BundleOp bundle) {
+  OpBuilder builder(bundle);
+  Block& body = bundle.getBody().front();
+  Operation* mme = mmeOp(bundle);
+  SmallVector<Operation*> tpcOps;
+  for (Operation& op : body.without_terminator())
+    if (&op != mme) tpcOps.push_back(&op);
+  IRMapping outer;
+  outer.map(body.getArguments(), bundle.getOperands());
+  Value product = mme->getResult(0);
+  product.setType(withOrder(typeOf(product), physicalOrder(typeOf(bundle.getResult(0)))));
+  Operation* alone = makeUnit(builder, mme->getLoc(), BundleOp::getOperationName(), mme, product, outer);
+  outer.map(product, alone->getResult(0));
+  SmallVector<Value> yielded(body.getTerminator()->getOperands());
+  Operation* cluster = makeUnit(builder, bundle.getLoc(), ClusterOp::getOperationName(), tpcOps, yielded, outer);
+  bundle.replaceAllUsesWith(cluster->getResults());
+  bundle.erase();
+}
+
 class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TilePass)
@@ -123,18 +166,24 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
   void runOnOperation() override {
     Tiler tiler(options_);
     int64_t pipelined = 0, single = 0, slices = 0;
-    getOperation().walk([&](BundleOp bundle) {
-      if (llvm::hasSingleElement(bundle.getBody().front().without_terminator())) return;
-      Choice choice = tiler.choose(bundle);
+    for (BundleOp bundle : llvm::make_early_inc_range(getOperation().getOps<BundleOp>())) {
+      if (llvm::hasSingleElement(bundle.getBody().front().without_terminator())) continue;
+      std::optional<Choice> choice = tiler.choose(bundle);
+      if (!choice) {
+        if (options_.report)
+          *options_.report += "no tile fits into SRAM, so the product goes through HBM  " + unitName(bundle) + "\n";
+        split(bundle);
+        continue;
+      }
       SmallVector<int64_t> sizes(typeOf(bundle.getResult(0)).getShape());
-      sizes[choice.dim] = choice.size;
-      bundle.setTileAttr(TileAttr::get(&getContext(), sizes, choice.slices > 1 ? 2 : 1));
-      (choice.slices > 1 ? pipelined : single) += 1;
-      slices += choice.slices;
+      sizes[choice->dim] = choice->size;
+      bundle.setTileAttr(TileAttr::get(&getContext(), sizes, choice->slices > 1 ? 2 : 1));
+      (choice->slices > 1 ? pipelined : single) += 1;
+      slices += choice->slices;
       if (options_.report)
-        *options_.report += llvm::formatv("{0,4} slices of {1} along dim {2}  {3}\n", choice.slices, choice.size,
-                                          choice.dim, unitName(bundle)).str();
-    });
+        *options_.report += llvm::formatv("{0,4} slices of {1} along dim {2}  {3}\n", choice->slices, choice->size,
+                                          choice->dim, unitName(bundle)).str();
+    }
     if (options_.summary)
       *options_.summary = llvm::formatv("{0} bundles pipelined, {1} whole, {2} slices", pipelined, single, slices).str();
   }
