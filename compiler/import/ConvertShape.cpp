@@ -295,7 +295,7 @@ void convertTile(NodeContext& node) {
   auto sizes = NodeContext::dims(node.typeOf(x));
   for (size_t d = 0; d < shape.size(); ++d) {
     int64_t times = (*repeats)[d];
-    if (times < 0) return node.invalid(strCat("repeats dimension ", d, " ", times, " times"));
+    if (times < 0 || times > (int64_t{1} << 40)) return node.invalid(strCat("repeats dimension ", d, " ", times, " times"));
     if (times != 1) {
       split.push_back({1});
       repeated.push_back({times});

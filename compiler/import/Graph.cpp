@@ -193,6 +193,7 @@ StatusOr<TensorType> Graph::type(Value value) const {
 std::vector<TensorInfo> Graph::inputs() const {
   std::vector<TensorInfo> list;
   func::FuncOp function = impl_->main();
+  if (!function) return list;  // A program of a late phase.
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
     auto name = function.getArgAttrOfType<StringAttr>(i, "hpu.name");
     list.push_back({name ? name.str() : strCat("input", i), tensorType(cast<RankedTensorType>(type))});
@@ -203,6 +204,7 @@ std::vector<TensorInfo> Graph::inputs() const {
 std::vector<TensorInfo> Graph::outputs() const {
   std::vector<TensorInfo> list;
   func::FuncOp function = impl_->main();
+  if (!function) return list;  // A program of a late phase.
   for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
     auto name = function.getResultAttrOfType<StringAttr>(i, "hpu.name");
     list.push_back({name ? name.str() : strCat("output", i), tensorType(cast<RankedTensorType>(type))});

@@ -5,6 +5,7 @@
 #include "base/MappedFile.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuDialect.h"
+#include "compiler/dialect/sched/SchedOps.h"
 #include "compiler/import/OnnxImporter.h"
 #include "compiler/import/OnnxReader.h"
 #include "compiler/support/DiagnosticCapture.h"
@@ -17,7 +18,9 @@ namespace hpu::importer {
 using namespace mlir;
 using base::strCat;
 
-void registerDialects(MLIRContext& context) { context.loadDialect<ir::HpuDialect, func::FuncDialect>(); }
+void registerDialects(MLIRContext& context) {
+  context.loadDialect<ir::HpuDialect, sched::SchedDialect, func::FuncDialect>();
+}
 
 StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string& path, const ImportOptions& options,
                                         std::vector<UnsupportedNode>* unsupported) {
@@ -64,6 +67,8 @@ std::string foreignDialect(llvm::StringRef message) {
 Status checkModule(ModuleOp module, const std::string& path) {
   func::FuncOp main;
   for (Operation& op : *module.getBody()) {
+    // A dump of a late phase, to continue from, is a program instead of a function.
+    if (isa<sched::ProgramOp>(op)) return okStatus();
     auto function = dyn_cast<func::FuncOp>(op);
     if (!function) return invalidArgument(strCat("'", path, "': only functions may be at the top level, not '", op.getName().getStringRef().str(), "'"));
     if (function.getName() == "main") main = function;

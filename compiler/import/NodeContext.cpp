@@ -79,7 +79,16 @@ Ints NodeContext::integers(StringRef name, Ints otherwise) {
   bool isEmpty = attribute->kind == NodeAttribute::Kind::kNone;
   if (attribute->kind != NodeAttribute::Kind::kInts && !isEmpty)
     invalid(strCat("attribute '", name.str(), "' must be a list of integers"));
-  return Ints(attribute->ints.begin(), attribute->ints.end());
+  Ints values(attribute->ints.begin(), attribute->ints.end());
+  checkRange(name, values);
+  return values;
+}
+
+void NodeContext::checkRange(StringRef name, ArrayRef<int64_t> values) {
+  if (name == "starts" || name == "ends") return;  // There, the largest integer means "to the end".
+  constexpr int64_t kLargest = int64_t{1} << 40;
+  for (int64_t value : values)
+    if (value > kLargest || value < -kLargest) return invalid(strCat("'", name.str(), "' has the entry ", value));
 }
 
 std::vector<double> NodeContext::numbers(StringRef name) {
@@ -175,7 +184,10 @@ std::optional<Ints> NodeContext::attributeOrInput(StringRef attribute, size_t in
   if (hasAttribute(attribute)) return integers(attribute);
   if (!has(input)) return std::nullopt;
   std::optional<Ints> values = constantInts(input);
-  if (values) return values;
+  if (values) {
+    checkRange(attribute, *values);
+    return values;
+  }
   ok = false;
   if (isSymbolic(input))
     needsSize(strCat("'", attribute.str(), "' (input ", input, ") depends on a free dimension"));

@@ -144,6 +144,8 @@ class NodeContext {
  private:
   friend class OnnxImporter;
   void fail(Issue::Kind kind, std::string reason);
+  /// Entries beyond +-2^40 are nobody's sizes: refused before they overflow arithmetic.
+  void checkRange(llvm::StringRef name, llvm::ArrayRef<int64_t> values);
 
   mlir::OpBuilder& builder_;
   const NodeDef& node_;

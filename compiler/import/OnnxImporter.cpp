@@ -22,6 +22,9 @@ namespace {
 constexpr int64_t kFoldElements = 1 << 20;         // Of all inputs, and of each result, of a folded node.
 constexpr int64_t kFoldScratchElements = 4 << 20;  // Of each tensor between them.
 
+/// Work of these grows faster than their elements, and no exporter computes with them on constants.
+bool isCheap(StringRef op) { return op != "Conv" && op != "ConvTranspose" && op != "MaxPool" && op != "AveragePool"; }
+
 Tensor tensorOfData(const TensorData& data) { return Tensor::borrow(data.type, data.data, data.owner); }
 
 }  // namespace
@@ -147,7 +150,7 @@ void OnnxImporter::convertNode(const NodeDef& node) {
     return poison(node);
   }
   if (isPoisoned) return poison(node);
-  if (allConstant && elements <= kFoldElements && fold(node, *row, inputs)) return;
+  if (allConstant && elements <= kFoldElements && isCheap(node.op) && fold(node, *row, inputs)) return;
 
   std::vector<bool> wanted;
   for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));

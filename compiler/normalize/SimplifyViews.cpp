@@ -17,16 +17,15 @@ bool isIdentityView(Operation* op) {
   if (from != to) return false;
   if (auto transpose = dyn_cast<TransposeOp>(op))
     return llvm::equal(transpose.getPerm(), llvm::seq<int64_t>(0, from.getRank()));
-  if (auto slice = dyn_cast<SliceOp>(op))
-    return llvm::all_of(slice.getStarts(), [](int64_t v) { return v == 0; }) &&
-           llvm::all_of(slice.getSteps(), [](int64_t v) { return v == 1; });
   if (auto concat = dyn_cast<ConcatOp>(op)) return concat.getInputs().size() == 1;
-  // Equal types with free dims: the sizes are the same only when each free dim has the same name.
-  if (isa<ReshapeOp, ExpandOp>(op) && !from.hasStaticShape()) {
-    SymShape names = symShape(from);
-    return llvm::all_of(names, [](const SymDim& dim) { return !dim.isFree() || dim.symbol; });
-  }
-  return true;
+  if (isa<CastOp>(op)) return true;
+  if (auto slice = dyn_cast<SliceOp>(op))
+    if (!llvm::all_of(slice.getStarts(), [](int64_t v) { return v == 0; }) ||
+        !llvm::all_of(slice.getSteps(), [](int64_t v) { return v == 1; }))
+      return false;
+  // Equal types with free dims: the sizes are the same only when each free dim has a name.
+  return llvm::all_of(symShape(from),
+                      [](const SymDim& dim) { return !dim.isFree() || dim.symbol; });
 }
 
 bool isStackedView(Operation* op) {

@@ -71,6 +71,21 @@ std::string missingParts(OperationName name, Location loc, ValueRange operands, 
   return {};
 }
 
+/// Sizes that nothing could hold come from attributes beyond all reason.
+LogicalResult checkExtent(Type type, Location loc) {
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  if (!ranked) return success();
+  constexpr int64_t kMostElements = int64_t{1} << 46;
+  int64_t count = 1;
+  for (int64_t size : ranked.getShape()) {
+    if (ShapedType::isDynamic(size)) continue;
+    bool bad = size < 0 || size > kMostElements;
+    if (!bad && size > 0) bad = __builtin_mul_overflow(count, size, &count) || count > kMostElements;
+    if (bad) return emitError(loc) << "its result would be " << type << ", which no memory holds";
+  }
+  return success();
+}
+
 }  // namespace
 
 FailureOr<Operation*> createOp(OpBuilder& builder, Location loc, StringRef mnemonic, ValueRange operands,
@@ -87,6 +102,8 @@ FailureOr<Operation*> createOp(OpBuilder& builder, Location loc, StringRef mnemo
             context, loc, operands, dictionary, properties.get(), RegionRange(), types)))
       return failure();
   }
+  for (Type type : types)
+    if (failed(checkExtent(type, loc))) return failure();
   OperationState state(loc, *name);
   state.addOperands(operands);
   state.addTypes(types);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <random>
 #include <regex>
 
 #include "compiler/dialect/hpu/HpuTypes.h"
@@ -304,6 +305,30 @@ TEST_F(Importer, RefusesEachMalformedModelWithAUsefulLine) {
     ++count;
   }
   EXPECT_GE(count, 40);
+}
+
+/// Whatever a damaged file says, the answer is a module or a Status.
+TEST_F(Importer, SurvivesRandomDamageOfARealModel) {
+  auto file = llvm::MemoryBuffer::getFile(std::string(std::getenv("HPU_SOURCE_DIR")) + "/tests/models/digits/model.onnx");
+  ASSERT_TRUE(file);
+  std::mt19937 random(7);
+  int refused = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::string bytes = (*file)->getBuffer().str();
+    // The structure is at both ends; the weights in the middle would swallow most of the damage.
+    for (int hit = 0; hit < 1 + round % 4; ++hit) {
+      size_t at = random() % 2048;
+      bytes[random() % 2 ? at % bytes.size() : bytes.size() - 1 - at % bytes.size()] = static_cast<char>(random());
+    }
+    if (round % 7 == 0) bytes.resize(random() % bytes.size());
+    std::string path = folder_.file("damaged.onnx");
+    std::ofstream(path, std::ios::binary) << bytes;
+    auto context = makeContext();
+    auto module = importOnnxModule(*context, path, {});
+    refused += !module.ok();
+    if (!module.ok()) EXPECT_FALSE(module.status().message().empty());
+  }
+  EXPECT_GT(refused, 100);
 }
 
 TEST_F(Importer, ReadsItsOwnTextAgain) {
