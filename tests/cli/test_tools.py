@@ -144,6 +144,14 @@ class Streams(unittest.TestCase):
         self.assertIn("note: compiling for gaudi2", result.stderr)
         self.assertIn("schedule", result.stderr)
 
+    def test_a_broken_model_is_one_line_with_its_path(self):
+        folder = os.path.join(ROOT, "tests", "models", "malformed")
+        for name in ("empty", "truncated", "cycle", "shape_matmul", "external_missing", "opset_ancient", "dims_huge_weight"):
+            path = os.path.join(folder, name + ".onnx")
+            result = run("hpu-compile", path, "--target", "gaudi2", "-o", os.devnull)
+            self.assertEqual(result.returncode, 1, name)
+            self.assertRegex(result.stderr, rf"\Aerror: '{re.escape(path)}': [^\n]+\n\Z", name)
+
     def test_a_full_disk_is_not_success(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
             result = subprocess.run([os.path.join(BIN, "hpu-compile"), "--list-ops"], stdout=full,

@@ -111,8 +111,8 @@ void CommandLine::addChoice(const std::string& name, std::string& target,
     return "'" + text + "' is not one of " + base::join(choices);
   };
   impl_->app->add_option(name, target, help)
-      ->check(CLI::Validator(check, base::join(choices, "|")))
-      ->type_name("")
+      ->check(CLI::Validator(check, ""))
+      ->type_name(base::join(choices, "|"))
       ->capture_default_str();
 }
 void CommandLine::addPositional(const std::string& name, std::string& target,

@@ -188,4 +188,48 @@ TEST(Npz, EveryTruncationIsAnErrorAndNeverACrash) {
   }
 }
 
+/// Flips bytes of valid files at random places; readers may refuse or accept, but stay in their
+/// bounds (what the sanitizer builds check) and never make a tensor whose bytes do not fit its
+/// type.
+TEST(TensorFiles, DamagedBytesNeverLeaveTheFile) {
+  HostTensor tensor = floats({2, 3}, {1, 2, 3, 4, 5, 6});
+  tensor.name = "x";
+  const std::vector<uint8_t> files[] = {hpu::tools::serializeTensorProto(tensor),
+                                        hpu::tools::serializeNpy(tensor)};
+  uint32_t state = 12345;
+  auto next = [&] { return state = state * 1664525 + 1013904223, state >> 8; };
+  for (int round = 0; round < 4000; ++round) {
+    for (int kind = 0; kind < 2; ++kind) {
+      std::vector<uint8_t> bytes = files[kind];
+      for (uint32_t flips = 1 + next() % 3; flips > 0; --flips)
+        bytes[next() % bytes.size()] = static_cast<uint8_t>(next());
+      auto read = kind == 0 ? hpu::tools::parseTensorProto(bytes.data(), bytes.size())
+                            : hpu::tools::parseNpy(bytes.data(), bytes.size());
+      if (read.ok()) EXPECT_EQ(static_cast<int64_t>(read->bytes.size()), read->type.bytes());
+    }
+  }
+}
+
+TEST(Npz, DamagedBytesNeverLeaveTheFile) {
+  hpu::base::TemporaryFolder folder;
+  std::string path = folder.file("a.npz");
+  HostTensor a = floats({4}, {1, 2, 3, 4});
+  a.name = "a";
+  ASSERT_TRUE(hpu::tools::writeNpz(path, {a}).ok());
+  auto valid = hpu::base::readFile(path);
+  ASSERT_TRUE(valid.ok());
+  uint32_t state = 99;
+  auto next = [&] { return state = state * 1664525 + 1013904223, state >> 8; };
+  for (int round = 0; round < 1000; ++round) {
+    std::vector<uint8_t> bytes = *valid;
+    bytes[next() % bytes.size()] = static_cast<uint8_t>(next());
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<char*>(bytes.data()), bytes.size());
+    auto read = hpu::tools::readNpz(path);
+    if (read.ok())
+      for (const HostTensor& tensor : *read)
+        EXPECT_EQ(static_cast<int64_t>(tensor.bytes.size()), tensor.type.bytes());
+  }
+}
+
 }  // namespace
