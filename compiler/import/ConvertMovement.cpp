@@ -127,7 +127,9 @@ void convertSlice(NodeContext& node) {
   auto sizes = NodeContext::dims(node.typeOf(x));
   for (size_t i = 0; i < starts->size(); ++i) {
     std::optional<int64_t> named = axes->empty() ? static_cast<int64_t>(i) : (*axes)[i] ? (*axes)[i]->constant() : std::nullopt;
-    std::optional<int64_t> step = steps->empty() ? 1 : (*steps)[i] ? (*steps)[i]->constant() : std::nullopt;
+    std::optional<int64_t> step;
+    if (steps->empty()) step = 1;
+    else if ((*steps)[i]) step = (*steps)[i]->constant();
     if (!named || !step) return node.needsSize("its axes or steps depend on a free dimension");
     std::optional<int64_t> dim = node.axis(*named, rank);
     if (!dim) return;

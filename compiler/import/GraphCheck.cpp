@@ -109,7 +109,7 @@ void checkInputs(const GraphDef& graph, std::vector<Issue>& issues) {
     int64_t count = 1;
     std::string shape;
     for (const DimSpec& dim : input.shape)
-      shape += (shape.empty() ? "" : "x") + (dim.size == kDynamic ? std::string("?") : std::to_string(dim.size));
+      shape += strCat(shape.empty() ? "" : "x", dim.size == kDynamic ? std::string("?") : std::to_string(dim.size));
     for (const DimSpec& dim : input.shape) {
       if (dim.size == kDynamic) continue;
       if (dim.size < 0)

@@ -22,7 +22,7 @@ std::string freeName(const ValueInfo& info, size_t dim) {
 std::string describe(const ValueInfo& info) {
   std::string text;
   for (size_t i = 0; i < info.shape.size(); ++i)
-    text += (i ? "x" : "") + (info.shape[i].size != kDynamic ? std::to_string(info.shape[i].size) : freeName(info, i));
+    text += strCat(i ? "x" : "", info.shape[i].size != kDynamic ? std::to_string(info.shape[i].size) : freeName(info, i));
   return text.empty() ? "scalar" : text;
 }
 

@@ -49,6 +49,8 @@ struct IterDim {
   /// For a window's taps: tables (of i64, by the index of dim `anchor`) of the first and one past
   /// the last tap inside the operand. -1: 0 and size.
   int anchor = -1, lowTable = -1, highTable = -1;
+  /// Whether it needs a loop: a single tap may still lie outside of the operand.
+  bool runs() const { return size != 1 || lowTable >= 0; }
 };
 
 /// Numbers known at compile time, kept in the image.

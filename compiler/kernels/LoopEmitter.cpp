@@ -53,7 +53,7 @@ void LoopEmitter::emit(const KernelPlan& plan, int numInputs, int piece) {
   index_.fill({});
   // An index that is always 0 is known everywhere.
   for (size_t d = 0; d < plan.dims.size(); ++d)
-    if (plan.dims[d].size == 1) scope_.available |= 1u << d;
+    if (!plan.dims[d].runs()) scope_.available |= 1u << d;
   setBounds();
   chooseLanes();
   parallel(0);

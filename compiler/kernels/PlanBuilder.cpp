@@ -102,7 +102,7 @@ int PlanBuilder::lane(llvm::StringRef op, llvm::ArrayRef<int> operands, ElementT
 
 int PlanBuilder::reduce(ReduceKind kind, int operand, uint32_t dims, ElementType type) {
   for (size_t d = 0; d < plan_.dims.size(); ++d)
-    if (plan_.dims[d].size == 1) dims &= ~(1u << d);
+    if (!plan_.dims[d].runs()) dims &= ~(1u << d);
   if (dims == 0) return kind == ReduceKind::ArgMax ? constant(0, type) : operand;
   std::string key = "reduce" + std::to_string(static_cast<int>(kind)) + "," +
                     std::to_string(operand) + "," + std::to_string(dims) + "," +

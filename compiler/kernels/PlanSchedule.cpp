@@ -27,7 +27,7 @@ class Scheduler {
   }
 
  private:
-  bool isBig(int d) const { return plan_.dims[d].size != 1; }
+  bool isBig(int d) const { return plan_.dims[d].runs(); }
   bool isRow(int d) const { return plan_.dims[d].row; }
 
   void markReachable() {

@@ -72,8 +72,9 @@ Order preferredOrder(Operation* unit, unsigned index) {
   Operation* root = rootOf(unit);
   if (!root) return inheritedOrder(unit, result);
   return TypeSwitch<Operation*, Order>(root)
-      .Case<Conv2dOp, ConvTranspose2dOp, MaxPool2dOp, AvgPool2dOp, ResizeOp, InstanceNormOp>(
-          [](Operation*) { return channelsLast(); })
+      .Case<Conv2dOp, ConvTranspose2dOp, MaxPool2dOp, AvgPool2dOp>([](Operation*) { return channelsLast(); })
+      .Case<ResizeOp, InstanceNormOp>(  // of any rank
+          [&](Operation*) { return rank == 4 ? channelsLast() : inheritedOrder(unit, result); })
       .Case<MatMulOp>([&](Operation*) { return matmulOrder(result); })
       .Case<GatherOp>([&](Operation*) { return rowMajor(rank); })
       .Case<RelayoutOp>([&](RelayoutOp op) { return physicalOrder(typeOf(op.getResult())); })

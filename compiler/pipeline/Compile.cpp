@@ -73,7 +73,10 @@ void fillFromRecipe(const Recipe& recipe, CompileStats& stats) {
 
 }  // namespace
 
-StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& options) {
+namespace {
+
+StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& options,
+                                     std::vector<UnsupportedNode>* unsupported) {
   auto start = Clock::now();
   HPU_RETURN_IF_ERROR(checkOptions(options));
   bool importOnly = options.stopAfter == "import";
@@ -81,15 +84,24 @@ StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& option
   std::lock_guard lock(graph.impl().mutex);
   mlir::OwningOpRef<mlir::ModuleOp> module = graph.impl().module->clone();
   if (!importOnly && options.startFrom.empty()) HPU_RETURN_IF_ERROR(makeStatic(graph, *module, options));
-  HPU_ASSIGN(CompileResult result, pipeline::runPipeline(*module, options, graph.impl().context));
+  HPU_ASSIGN(CompileResult result, pipeline::runPipeline(*module, options, graph.impl().context, unsupported));
   result.stats.compileMs = msSince(start);
   return result;
+}
+
+}  // namespace
+
+StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& options) {
+  return compileGraph(graph, options, nullptr);
 }
 
 StatusOr<CompileResult> compileFile(const std::string& path, const CompileOptions& options,
                                     std::vector<UnsupportedNode>* unsupported) {
   auto start = Clock::now();
   HPU_RETURN_IF_ERROR(checkOptions(options));
+  if (!options.startFrom.empty() && options.startFrom != "import" && !isMlir(path))
+    return invalidArgument("--start-from " + options.startFrom + " continues from the IR of a phase (.mlir, .mlirbc), but '" +
+                           path + "' is another kind of file; write such IR with --stop-after or --dump-phases");
   // Reports, dumps and partial runs need the compilation itself.
   bool cached = !options.cacheDir.empty() && options.stopAfter.empty() && options.startFrom.empty() &&
                 options.reports.empty() && options.dumpDir.empty();
@@ -111,7 +123,12 @@ StatusOr<CompileResult> compileFile(const std::string& path, const CompileOption
   PhaseInfo import{"import", msSince(start), ""};
   import.summary = std::to_string(graph->inputs().size()) + " inputs, " + std::to_string(graph->outputs().size()) + " outputs";
   if (options.onPhase) options.onPhase(import);
-  HPU_ASSIGN(CompileResult result, compile(*graph, options));
+  std::vector<UnsupportedNode> beyondEngines;
+  StatusOr<CompileResult> compiled = compileGraph(*graph, options, &beyondEngines);
+  if (unsupported) unsupported->insert(unsupported->end(), beyondEngines.begin(), beyondEngines.end());
+  if (!beyondEngines.empty()) return compiled.status().withContext("'" + path + "'");
+  if (!compiled.ok()) return compiled.status();
+  CompileResult result = std::move(*compiled);
   result.stats.phases.insert(result.stats.phases.begin(), import);
   if (cached && result.recipe.valid()) {
     Status stored = cache.store(key, result.recipe);

@@ -7,6 +7,7 @@
 #include "arch/TargetDesc.h"
 #include "base/File.h"
 #include "base/StatusMacros.h"
+#include "compiler/dialect/sched/SchedOps.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/fuse/Fuse.h"
 #include "compiler/kernels/KernelCompiler.h"
@@ -16,6 +17,7 @@
 #include "compiler/normalize/Passes.h"
 #include "compiler/pipeline/LowerBound.h"
 #include "compiler/precision/Precision.h"
+#include "compiler/pipeline/Supported.h"
 #include "compiler/schedule/Schedule.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/tile/Tile.h"
@@ -52,13 +54,16 @@ double msSince(Clock::time_point start) {
 
 class PhaseRunner {
  public:
-  PhaseRunner(ModuleOp module, const CompileOptions& options, std::shared_ptr<const void> owner)
-      : module_(module), options_(options), owner_(std::move(owner)), target_(arch::targetDesc(options.target)) {}
+  PhaseRunner(ModuleOp module, const CompileOptions& options, std::shared_ptr<const void> owner,
+              std::vector<UnsupportedNode>* unsupported)
+      : module_(module), options_(options), owner_(std::move(owner)), unsupported_(unsupported),
+        target_(arch::targetDesc(options.target)) {}
 
   StatusOr<CompileResult> run() {
     Phase first = Phase::k_normalize, last = Phase::k_emit;
     if (!options_.startFrom.empty()) {
       HPU_ASSIGN(first, parsePhase(options_.startFrom));
+      HPU_RETURN_IF_ERROR(checkInput(first));
     }
     if (!options_.stopAfter.empty()) {
       HPU_ASSIGN(last, parsePhase(options_.stopAfter));
@@ -97,8 +102,37 @@ class PhaseRunner {
     ir::DiagnosticCapture diagnostics(module_.getContext());
     if (failed(manager.run(module_)))
       return diagnostics.status(StatusCode::kInternal, std::string("phase ") + entry.name);
-    if (entry.phase == Phase::k_precision) measureBound();
-    return okStatus();
+    auto function = module_.lookupSymbol<func::FuncOp>("main");
+    if (entry.phase != Phase::k_precision || !function) return okStatus();
+    result_.stats.lowerBoundUs = lowerBound(function, target_).us();
+    return checkSupported(function, target_, unsupported_);
+  }
+
+  /// IR to start from in the middle must have the post-condition of the phase before.
+  Status checkInput(Phase first) {
+    if (first <= Phase::k_normalize) return okStatus();
+    const PhaseEntry &before = phases()[static_cast<int>(first) - 1], &start = phases()[static_cast<int>(first)];
+    PassManager manager(module_.getContext());
+    OpPassManager& functions = manager.nest<func::FuncOp>();
+    bool isProgram = before.phase >= Phase::k_schedule;
+    if (before.phase >= Phase::k_fuse && !isProgram) functions.addPass(fuse::createVerifyFusedPass());
+    if (before.phase >= Phase::k_layout && !isProgram) functions.addPass(layout::createVerifyLayoutPass());
+    if (before.phase == Phase::k_normalize) functions.addPass(normalize::createVerifyNormalizedPass());
+    if (before.phase == Phase::k_tile) functions.addPass(tile::createVerifyTilePass(&target_));
+    if (before.phase == Phase::k_memory) functions.addPass(memory::createVerifyMemoryPass(target_.sramBytes));
+    if (isProgram) manager.addPass(schedule::createVerifySchedulePass());
+    ir::DiagnosticCapture diagnostics(module_.getContext());
+    bool bad = failed(manager.run(module_)) || !module_.lookupSymbol("main");
+    std::string why = bad ? diagnostics.status(StatusCode::kInvalidArgument, "").message() : "";
+    auto program = module_.lookupSymbol<sched::ProgramOp>("main");
+    if (before.phase == Phase::k_kernels && program && !program.getOps<sched::KernelOp>().empty() &&
+        program.getOps<sched::CodeOp>().empty()) {
+      bad = true;
+      why = "its kernels are not compiled";
+    }
+    if (!bad) return okStatus();
+    return invalidArgument(std::string("--start-from ") + start.name + " needs the IR that phase " + before.name +
+                           " leaves (--stop-after " + before.name + "): " + why);
   }
 
   void addPasses(Phase phase, PassManager& manager) {
@@ -144,11 +178,6 @@ class PhaseRunner {
       case Phase::k_import:
       case Phase::k_emit: return;
     }
-  }
-
-  void measureBound() {
-    if (auto function = module_.lookupSymbol<func::FuncOp>("main"))
-      result_.stats.lowerBoundUs = lowerBound(function, target_).us();
   }
 
   Status emitRecipe() {
@@ -216,6 +245,7 @@ class PhaseRunner {
   ModuleOp module_;
   const CompileOptions& options_;
   std::shared_ptr<const void> owner_;
+  std::vector<UnsupportedNode>* unsupported_;
   const arch::TargetDesc& target_;
   memory::MemoryStats memory_;
   CompileResult result_;
@@ -227,8 +257,8 @@ class PhaseRunner {
 }  // namespace
 
 StatusOr<CompileResult> runPipeline(ModuleOp module, const CompileOptions& options,
-                                    std::shared_ptr<const void> owner) {
-  return PhaseRunner(module, options, std::move(owner)).run();
+                                    std::shared_ptr<const void> owner, std::vector<UnsupportedNode>* unsupported) {
+  return PhaseRunner(module, options, std::move(owner), unsupported).run();
 }
 
 }  // namespace hpu::pipeline

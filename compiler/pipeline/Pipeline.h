@@ -26,9 +26,11 @@ const std::vector<PhaseEntry>& phases();
 StatusOr<Phase> parsePhase(const std::string& name);
 
 /// Runs from options.startFrom (default: after import) to options.stopAfter (default: the end) on `module`, which is
-/// changed. `owner` keeps the memory of constants alive. Diagnostics become the Status' message.
+/// changed. `owner` keeps the memory of constants alive. Diagnostics become the Status' message. Nodes that no engine can
+/// do are appended to `unsupported`, if that is not null.
 StatusOr<CompileResult> runPipeline(mlir::ModuleOp module, const CompileOptions& options,
-                                    std::shared_ptr<const void> owner);
+                                    std::shared_ptr<const void> owner,
+                                    std::vector<UnsupportedNode>* unsupported = nullptr);
 
 /// For hpu-opt: every pass that needs no compile options of its own, and the pipelines hpu-to-<phase>.
 void registerPipelines();

@@ -53,6 +53,7 @@ void add(const char* name, const char* text, Build build) {
 
 }  // namespace
 
+/// Each phase checks first that its input is what the phases ahead of it leave: IR that somebody wrote may be anything.
 void registerPhasePasses() {
   using Options = const PhaseOptions&;
   using Desc = const arch::TargetDesc&;
@@ -68,6 +69,7 @@ void registerPhasePasses() {
   add("hpu-layout", "Phase layout: physical orders and the copies that remain", [](Manager m, Options options, Desc) {
     layout::LayoutOptions layout;
     layout.optimize = options.optimize;
+    m.nest<func::FuncOp>().addPass(fuse::createVerifyFusedPass());
     m.nest<func::FuncOp>().addPass(layout::createLayoutPass(layout));
   });
   add("hpu-verify-layout", "Post-condition of layout",
@@ -76,6 +78,7 @@ void registerPhasePasses() {
     tile::TileOptions tile;
     tile.slice = options.optimize;
     tile.target = &target;
+    m.nest<func::FuncOp>().addPass(fuse::createVerifyFusedPass());
     m.nest<func::FuncOp>().addPass(tile::createTilePass(tile));
   });
   add("hpu-verify-tile", "Post-condition of tile",
@@ -85,6 +88,8 @@ void registerPhasePasses() {
     memory.reuse = options.optimize;
     memory.sramBytes = target.sramBytes;
     memory.hbmBytes = target.hbmBytes;
+    m.nest<func::FuncOp>().addPass(fuse::createVerifyFusedPass());
+    m.nest<func::FuncOp>().addPass(layout::createVerifyLayoutPass());
     m.nest<func::FuncOp>().addPass(memory::createMemoryPass(memory));
   });
   add("hpu-verify-memory", "Post-condition of memory", [](Manager m, Options, Desc target) {
@@ -93,6 +98,9 @@ void registerPhasePasses() {
   add("hpu-schedule", "Phase schedule: engine queues with signals and waits", [](Manager m, Options, Desc target) {
     schedule::ScheduleOptions schedule;
     schedule.target = &target;
+    m.nest<func::FuncOp>().addPass(fuse::createVerifyFusedPass());
+    m.nest<func::FuncOp>().addPass(layout::createVerifyLayoutPass());
+    m.nest<func::FuncOp>().addPass(memory::createVerifyMemoryPass(target.sramBytes));
     m.addPass(schedule::createSchedulePass(schedule));
   });
   add("hpu-verify-schedule", "Post-condition of schedule",

@@ -111,14 +111,14 @@ class Scheduler {
       return;
     }
     OperandAttr whole = program_.operand(copy->getResult(0));
-    int64_t axis = isa<ConcatOp>(copy) ? static_cast<int64_t>(cast<ConcatOp>(copy).getAxis()) : 0, offset = 0;
-    int64_t elementBytes = elementSize(elementType(whole.getElement()));
+    auto concat = dyn_cast<ConcatOp>(copy);
+    int64_t elementBytes = elementSize(elementType(whole.getElement())), offset = 0;
     for (Value input : copy->getOperands()) {
       OperandAttr src = program_.operand(input);
       OperandAttr dst = OperandAttr::get(builder_.getContext(), whole.getSection(),
-                                         whole.getOffset() + offset * whole.getStrides()[axis] * elementBytes,
-                                         whole.getElement(), src.getSizes(), whole.getStrides(), {});
-      offset += src.getSizes()[axis];
+                                         whole.getOffset() + offset, whole.getElement(), src.getSizes(),
+                                         whole.getStrides(), {});
+      if (concat) offset += src.getSizes()[concat.getAxis()] * whole.getStrides()[concat.getAxis()] * elementBytes;
       auto op = sched::DmaOp::create(builder_, copy->getLoc(), program_.symbol("dma"), src, dst);
       name(op, copy);
       SmallVector<int64_t> space(src.getSizes());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/support/Units.h"
 
+#include "base/Format.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 
 using namespace mlir;
@@ -52,7 +53,7 @@ std::string unitName(Operation* unit) {
   if (names.empty()) return unit->getName().stripDialect().str();
   std::string text = names.front().node;
   for (size_t i = 1; i < names.size() && i < 4; ++i) text += "+" + names[i].node;
-  if (names.size() > 4) text += "+" + std::to_string(names.size() - 4) + " more";
+  if (names.size() > 4) text += base::strCat("+", names.size() - 4, " more");
   return text;
 }
 

@@ -131,13 +131,28 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::discard() {
   if (fd_ < 0) return;
   ::close(std::exchange(fd_, -1));
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
-StatusOr<AtomicFile> AtomicFile::create(const std::string& path) {
+StatusOr<AtomicFile> AtomicFile::create(const std::string& name) {
+  if (name.empty()) return invalidArgument("cannot write a file without a name");
+  std::string path = name;
   struct stat info;
-  if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode))
-    return invalidArgument(strCat("cannot write '", path, "': it is a directory"));
+  if (::stat(path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode))
+      return invalidArgument(strCat("cannot write '", path, "': it is a directory"));
+    if (!S_ISREG(info.st_mode)) {
+      // /dev/null, /dev/stdout, a named pipe: a rename would replace the node itself.
+      int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+      if (fd < 0) return errnoStatus(errno, "open", path);
+      return AtomicFile(path, "", fd);
+    }
+    // Behind a symbolic link the file is replaced, not the link.
+    if (char* real = ::realpath(path.c_str(), nullptr)) {
+      path = real;
+      ::free(real);
+    }
+  }
   static std::atomic<unsigned> counter{0};
   std::string temporary = strCat(path, ".tmp.", ::getpid(), ".", counter.fetch_add(1));
   // 0666 as the shell would create it; the umask takes its share.
@@ -151,7 +166,7 @@ Status AtomicFile::append(const void* data, size_t bytes) {
   while (bytes > 0) {
     ssize_t put = ::write(fd_, next, std::min<size_t>(bytes, size_t{1} << 30));
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return errnoStatus(errno, "write", temporary_);
+    if (put < 0) return errnoStatus(errno, "write", temporary_.empty() ? path_ : temporary_);
     next += put;
     bytes -= static_cast<size_t>(put);
   }
@@ -165,8 +180,12 @@ Status AtomicFile::commit() {
     // Some special file systems have no fsync; the rename is still atomic there.
     if (error != EINVAL && error != EROFS) {
       discard();
-      return errnoStatus(error, "sync", temporary_);
+      return errnoStatus(error, "sync", temporary_.empty() ? path_ : temporary_);
     }
+  }
+  if (temporary_.empty()) {
+    ::close(std::exchange(fd_, -1));
+    return okStatus();
   }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
     int error = errno;

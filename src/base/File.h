@@ -33,6 +33,7 @@ class AtomicFile {
   Status commit();
 
  private:
+  /// An empty `temporary`: the target is a device or a pipe and is written in place.
   AtomicFile(std::string path, std::string temporary, int fd);
   void discard();
   std::string path_, temporary_;

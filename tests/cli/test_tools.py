@@ -152,6 +152,22 @@ class Streams(unittest.TestCase):
             self.assertEqual(result.returncode, 1, name)
             self.assertRegex(result.stderr, rf"\Aerror: '{re.escape(path)}': [^\n]+\n\Z", name)
 
+    def test_options_that_mean_nothing_are_refused(self):
+        for options in (("--rtol", "nan"), ("--atol", "-3"), ("--rtol", "inf"), ("--percentile", "nan"),
+                        ("--threads", "-1"), ("--dim", "n=2", "--dim", "n=3")):
+            result = run("hpu-run", MODEL, "--quiet", *options)
+            self.assertEqual(result.returncode, 1, options)
+            self.assertRegex(result.stderr, r"\Aerror: " + options[0])
+
+    def test_archives_go_by_name(self):
+        with tempfile.TemporaryDirectory(prefix="hpu-cli-") as work:
+            images, scores = (os.path.join(work, name) for name in ("in.npz", "out.npz"))
+            np.savez(images, picture=np.zeros((360, 1, 8, 8), np.float32))
+            np.savez(scores, logits=np.zeros((360, 10), np.float32))
+            result = run("hpu-verify", MODEL, "--npz", images, scores, "--target", "gaudi2")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("has no tensor 'image'", result.stderr)
+
     def test_a_full_disk_is_not_success(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
             result = subprocess.run([os.path.join(BIN, "hpu-compile"), "--list-ops"], stdout=full,

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <tuple>
+
+#include "base/Format.h"
 
 namespace hpu::tools {
 namespace {
@@ -41,6 +44,18 @@ int64_t argMax(const HostTensor& tensor, int64_t begin, int64_t length) {
 
 Tolerance defaultTolerance(Precision precision) {
   return precision == Precision::kBF16 ? Tolerance{2e-2, 2e-2} : Tolerance{};
+}
+
+StatusOr<Tolerance> toleranceFrom(double rtol, double atol, Precision precision) {
+  Tolerance tolerance = defaultTolerance(precision);
+  for (auto [name, given, target] : {std::tuple("--rtol", rtol, &tolerance.rtol),
+                                     std::tuple("--atol", atol, &tolerance.atol)}) {
+    if (given == -1) continue;
+    if (!std::isfinite(given) || given < 0)
+      return invalidArgument(base::strCat(name, " ", given, " is not a tolerance; give a number of 0 or more"));
+    *target = given;
+  }
+  return tolerance;
 }
 
 Comparison compare(const HostTensor& actual, const HostTensor& expected,

@@ -16,6 +16,9 @@ struct Tolerance {
 };
 /// The defaults: 1e-3 and 1e-4 for f32; 2e-2 and 2e-2 for bf16, whose numbers are 2^-8 apart.
 Tolerance defaultTolerance(Precision precision);
+/// What --rtol and --atol say; -1 stands for the default. Errors: kInvalidArgument for other negative numbers, NaN and
+/// infinity, which would let everything or nothing pass.
+StatusOr<Tolerance> toleranceFrom(double rtol, double atol, Precision precision);
 
 struct Comparison {
   bool passed = false;

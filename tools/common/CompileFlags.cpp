@@ -31,6 +31,8 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
   options.optLevel = optLevel;
   for (const std::string& text : shapes) {
     HPU_ASSIGN(auto pair, splitAssignment(text, "--shape"));
+    if (options.shapes.count(pair.first))
+      return invalidArgument("--shape " + pair.first + " is given twice");
     HPU_ASSIGN(options.shapes[pair.first], parseShape(pair.second));
   }
   for (const std::string& text : dims) {
@@ -41,7 +43,8 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
     StatusOr<int64_t> size = base::parseInt(pair.second);
     if (!size.ok() || *size < 1)
       return invalidArgument("--dim " + text + ": '" + pair.second + "' is not a size");
-    options.dims[pair.first] = *size;
+    if (!options.dims.emplace(pair.first, *size).second)
+      return invalidArgument("--dim " + pair.first + " is given twice");
   }
   options.cacheDir = cacheDir;
   options.cpu = cpu;

@@ -177,12 +177,16 @@ StatusOr<std::vector<DataSet>> readDataSets(const std::string& dir) {
   namespace fs = std::filesystem;
   std::error_code error;
   std::vector<std::string> folders;
-  if (fs::exists(dir + "/input_0.pb", error)) {
+  // A model without inputs has outputs all the same.
+  auto isSet = [&](const fs::path& folder) {
+    return fs::exists(folder / "input_0.pb", error) || fs::exists(folder / "output_0.pb", error);
+  };
+  if (isSet(dir)) {
     folders.push_back(dir);
   } else {
     for (const fs::directory_entry& entry : fs::directory_iterator(dir, error))
       if (entry.path().filename().string().rfind("test_data_set_", 0) == 0 &&
-          fs::exists(entry.path() / "input_0.pb", error))
+          isSet(entry.path()))
         folders.push_back(entry.path().string());
     std::sort(folders.begin(), folders.end());
   }
@@ -222,7 +226,7 @@ StatusOr<HostTensor> readLabels(const std::string& path) {
 
 StatusOr<std::vector<HostTensor>> matchInputs(const std::vector<TensorInfo>& inputs,
                                               const std::vector<HostTensor>& given,
-                                              const std::string& where) {
+                                              const std::string& where, bool byName) {
   if (given.size() != inputs.size())
     return invalidArgument("the model has " + std::to_string(inputs.size()) + " inputs, " + where +
                            " has " + std::to_string(given.size()));
@@ -230,7 +234,10 @@ StatusOr<std::vector<HostTensor>> matchInputs(const std::vector<TensorInfo>& inp
     return std::find_if(given.begin(), given.end(),
                         [&](const HostTensor& t) { return t.name == name; });
   };
-  bool byName = std::all_of(inputs.begin(), inputs.end(), [&](const TensorInfo& input) {
+  for (const TensorInfo& input : inputs)
+    if (byName && named(input.name) == given.end())
+      return invalidArgument(where + " has no tensor '" + input.name + "', an input of the model");
+  byName = std::all_of(inputs.begin(), inputs.end(), [&](const TensorInfo& input) {
     return named(input.name) != given.end();
   });
   std::vector<HostTensor> tensors;

@@ -32,15 +32,16 @@ StatusOr<HostTensor> tensorFrom(const InputSpec& spec, const TensorInfo& input);
 struct DataSet {
   std::string folder;
   std::vector<HostTensor> inputs, outputs;  ///< outputs is empty when there are no output_k.pb.
+  bool byName = false;                      ///< The names bind; otherwise they may be anything.
 };
-/// Errors: kNotFound when there is no input_0.pb.
+/// Errors: kNotFound when there is neither input_0.pb nor output_0.pb.
 StatusOr<std::vector<DataSet>> readDataSets(const std::string& dir);
 
 /// One tensor for each input in order. Files come by name when their names are those of the inputs,
-/// else by position. Errors: kInvalidArgument naming the input, its type and what was given.
+/// else by position, unless `byName`. Errors: kInvalidArgument naming the input, its type and what was given.
 StatusOr<std::vector<HostTensor>> matchInputs(const std::vector<TensorInfo>& inputs,
                                               const std::vector<HostTensor>& given,
-                                              const std::string& where);
+                                              const std::string& where, bool byName = false);
 /// Class numbers: .npy, .pb, or a text file with one whole number a line.
 StatusOr<HostTensor> readLabels(const std::string& path);
 /// True when a tensor of type `given` fits `wanted`, where free dimensions take any size.

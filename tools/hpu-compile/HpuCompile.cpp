@@ -110,7 +110,8 @@ Status writeResult(Tool& tool, const Arguments& arguments, CompileResult& result
       arguments.output.empty() ? stemOf(arguments.model) + ".recipe" : arguments.output;
   HPU_RETURN_IF_ERROR(result.recipe.save(path));
   std::error_code error;
-  result.stats.recipeBytes = static_cast<int64_t>(std::filesystem::file_size(path, error));
+  uintmax_t bytes = std::filesystem::file_size(path, error);
+  result.stats.recipeBytes = error ? 0 : static_cast<int64_t>(bytes);  // A device has no size.
   tool.json().set("recipe", path);
   const CompileStats& stats = result.stats;
   tool.print(base::strCat(path, ": ", targetName(result.recipe.target()), ", ",
@@ -140,17 +141,18 @@ StatusOr<ExitCode> compileModel(Tool& tool, const Arguments& arguments) {
   }
   StatusOr<CompileResult> result = compileWithProgress(tool, arguments.model, options);
   if (!result.ok()) return result.status();
+  if (!arguments.explain.empty()) {
+    if (!result->recipe.valid())
+      return invalidArgument("--explain needs a whole compilation, without --stop-after");
+    // First: a mistyped name must not leave a recipe behind.
+    HPU_RETURN_IF_ERROR(explainNode(tool, result->recipe, arguments.explain).status());
+  }
   HPU_RETURN_IF_ERROR(writeResult(tool, arguments, *result));
   addStats(tool.json(), *result);
   for (const std::string& name : arguments.reports) {
     const std::string& text = result->reports[name];
     tool.printAlways(base::strCat("\n== ", name, " ==\n", text));
     tool.json()["reports"].set(name, text);
-  }
-  if (!arguments.explain.empty()) {
-    if (!result->recipe.valid())
-      return invalidArgument("--explain needs a whole compilation, without --stop-after");
-    return explainNode(tool, result->recipe, arguments.explain);
   }
   return ExitCode::kOk;
 }

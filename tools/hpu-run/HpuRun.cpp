@@ -91,9 +91,7 @@ StatusOr<ExitCode> compareOutputs(Tool& tool, const Arguments& arguments, const 
   if (expected.size() != outputs.size())
     return invalidArgument("the program has " + std::to_string(outputs.size()) +
                            " outputs, the data folder " + std::to_string(expected.size()));
-  Tolerance tolerance = defaultTolerance(precision);
-  if (arguments.rtol >= 0) tolerance.rtol = arguments.rtol;
-  if (arguments.atol >= 0) tolerance.atol = arguments.atol;
+  HPU_ASSIGN(Tolerance tolerance, toleranceFrom(arguments.rtol, arguments.atol, precision));
   bool passed = true;
   Json& list = tool.json()["outputs"] = Json::array();
   for (size_t k = 0; k < outputs.size(); ++k) {
@@ -145,8 +143,11 @@ Status writeOutputs(Tool& tool, const Arguments& arguments, const Session& sessi
 StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
   if (arguments.iterations < 1 || arguments.warmup < 0)
     return invalidArgument("--iters must be at least 1 and --warmup at least 0");
-  if (arguments.percentile < 0 || arguments.percentile > 100)
+  if (!(arguments.percentile >= 0 && arguments.percentile <= 100))
     return invalidArgument("--percentile is between 0 and 100");
+  if (arguments.threads < 0 || arguments.threads > 1024)
+    return invalidArgument("--threads is between 1 and 1024, or 0 for all CPUs");
+  HPU_RETURN_IF_ERROR(toleranceFrom(arguments.rtol, arguments.atol, Precision::kF32).status());
   std::vector<DataSet> data;
   if (!arguments.data.empty()) {
     if (!arguments.inputs.empty()) return invalidArgument("--data and --input exclude each other");

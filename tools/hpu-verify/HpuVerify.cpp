@@ -22,6 +22,7 @@ struct Arguments {
   std::vector<std::string> npz, inputs;
   bool perOp = false, bisect = false;
   double rtol = -1, atol = -1;
+  Tolerance tolerance;  ///< Of both and the precision.
   CompileFlags flags;
 };
 
@@ -39,6 +40,7 @@ StatusOr<std::vector<DataSet>> readSets(const Arguments& arguments) {
   if (arguments.npz.empty()) return std::vector<DataSet>();
   DataSet set;
   set.folder = arguments.npz[0];
+  set.byName = true;
   HPU_ASSIGN(set.inputs, readNpz(arguments.npz[0]));
   HPU_ASSIGN(set.outputs, readNpz(arguments.npz[1]));
   return std::vector<DataSet>{set};
@@ -73,21 +75,20 @@ StatusOr<std::vector<HostTensor>> matchOutputs(const Recipe& recipe, const DataS
         matched.push_back(tensor);
         break;
       }
+  if (set.byName && matched.size() != outputs.size()) {
+    std::string names;
+    for (const TensorInfo& output : outputs) names += (names.empty() ? "" : ", ") + output.name;
+    return invalidArgument("--npz: the outputs of the model are " + names +
+                           ", and the second archive lacks one of them");
+  }
   return matched.size() == outputs.size() ? matched : set.outputs;
-}
-
-Tolerance toleranceOf(const Arguments& arguments, Precision precision) {
-  Tolerance tolerance = defaultTolerance(precision);
-  if (arguments.rtol >= 0) tolerance.rtol = arguments.rtol;
-  if (arguments.atol >= 0) tolerance.atol = arguments.atol;
-  return tolerance;
 }
 
 /// Compares the outputs of one set; true when all pass.
 StatusOr<bool> verifySet(Tool& tool, const Arguments& arguments, Session& session,
                          const CompileOptions& options, const DataSet& set) {
   HPU_ASSIGN(std::vector<HostTensor> inputs,
-             matchInputs(session.recipe().inputs(), set.inputs, "'" + set.folder + "'"));
+             matchInputs(session.recipe().inputs(), set.inputs, "'" + set.folder + "'", set.byName));
   HPU_ASSIGN(std::vector<HostTensor> outputs, session.run(inputs));
   std::vector<HostTensor> expected;
   if (arguments.reference == "interp") {
@@ -97,7 +98,7 @@ StatusOr<bool> verifySet(Tool& tool, const Arguments& arguments, Session& sessio
   }
   bool passed = true;
   for (size_t k = 0; k < outputs.size(); ++k) {
-    Comparison result = compare(outputs[k], expected[k], toleranceOf(arguments, options.precision));
+    Comparison result = compare(outputs[k], expected[k], arguments.tolerance);
     passed &= result.passed;
     tool.printAlways(base::strCat(result.passed ? "passed   " : "DIFFERS  ", outputs[k].name, " ",
                                   outputs[k].type.toString(), ": ", toText(result)));
@@ -136,7 +137,7 @@ StatusOr<bool> verifyAllUnits(Tool& tool, const Arguments& arguments, const Reci
   HPU_ASSIGN(std::vector<HostTensor> inputs,
              matchInputs(recipe.inputs(), set.inputs, "'" + set.folder + "'"));
   HPU_ASSIGN(std::vector<UnitResult> units, verifyUnits(arguments.model, options, inputs,
-                                                        toleranceOf(arguments, options.precision)));
+                                                        arguments.tolerance));
   const UnitResult* culprit = nullptr;
   std::vector<std::vector<std::string>> rows = {
       {"unit", "engine", "type", "max_abs", "wrong", "pcc", "own max_abs", "own wrong"}};
@@ -163,7 +164,7 @@ StatusOr<bool> verifyAllUnits(Tool& tool, const Arguments& arguments, const Reci
   return false;
 }
 
-StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
+StatusOr<ExitCode> run(Tool& tool, Arguments arguments) {
   HPU_ASSIGN(bool isRecipe, isRecipeFile(arguments.model));
   if (isRecipe)
     return invalidArgument("'" + arguments.model +
@@ -171,6 +172,8 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
                            "compares a recipe's outputs)");
   HPU_ASSIGN(std::vector<DataSet> sets, readSets(arguments));
   HPU_ASSIGN(CompileOptions options, arguments.flags.options(tool));
+  HPU_ASSIGN(arguments.tolerance,
+             toleranceFrom(arguments.rtol, arguments.atol, options.precision));
   HPU_RETURN_IF_ERROR(takeShapesFrom(arguments.model, sets, arguments.inputs, options));
   HPU_ASSIGN(CompileResult compiled, compileWithProgress(tool, arguments.model, options));
   if (sets.empty()) {

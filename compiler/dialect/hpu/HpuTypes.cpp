@@ -86,7 +86,8 @@ RankedTensorType withOrder(RankedTensorType type, ArrayRef<int64_t> order) {
 SmallVector<int64_t> denseStrides(RankedTensorType type) {
   SmallVector<int64_t> strides(type.getRank(), 1);
   int64_t stride = 1;
-  for (int64_t dim : llvm::reverse(physicalOrder(type))) {
+  SmallVector<int64_t> order = physicalOrder(type);
+  for (int64_t dim : llvm::reverse(order)) {
     strides[dim] = stride;
     stride *= type.getDimSize(dim);
   }

@@ -80,7 +80,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   std::vector<std::thread> workers;
   Ticket nextTicket = 1;
   QueueId nextQueue = 1;
-  int idleWorkers = 0;
+  int idleWorkers = 0, wakesPending = 0;  // A woken worker stays idle until it has the mutex.
   size_t drainTarget =
       0;  ///< With `draining`: outstanding tickets that the drain need not wait for.
   bool draining = false, stopping = false;
@@ -112,7 +112,8 @@ thread_local std::vector<const void*> tlsInside;
 
 /// Makes sure that somebody will look at the ready list.
 void QueueExecutor::Core::ensureWorker() {
-  if (idleWorkers > 0) {
+  if (idleWorkers > wakesPending) {
+    ++wakesPending;
     workAvailable.notify_one();
     return;
   }
@@ -155,6 +156,7 @@ void QueueExecutor::Core::workerLoop() {
       ++idleWorkers;
       workAvailable.wait(lock);
       --idleWorkers;
+      wakesPending = std::max(wakesPending - 1, 0);
     }
     if (stopping) return;
     std::shared_ptr<Queue> queue = std::move(ready.front());

@@ -56,6 +56,27 @@ TEST(File, LimitIsInclusive) {
   EXPECT_EQ(readTextFile(folder.file("a"), 4).status().code(), StatusCode::kResourceExhausted);
 }
 
+TEST(AtomicFile, ADeviceIsWrittenToAndNotReplaced) {
+  ASSERT_TRUE(writeFileAtomic("/dev/null", "x").ok());
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  Status full = writeFileAtomic("/dev/full", "x");
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted) << full.message();
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+}
+
+TEST(AtomicFile, BehindALinkTheFileIsReplacedAndTheLinkStays) {
+  TemporaryFolder folder;
+  ASSERT_TRUE(writeFileAtomic(folder.file("real"), "old").ok());
+  std::filesystem::create_symlink("real", folder.file("link"));
+  ASSERT_TRUE(writeFileAtomic(folder.file("link"), "new").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.file("link")));
+  EXPECT_EQ(readTextFile(folder.file("real")).value(), "new");
+}
+
+TEST(AtomicFile, AnEmptyNameIsRefused) {
+  EXPECT_EQ(writeFileAtomic("", "x").code(), StatusCode::kInvalidArgument);
+}
+
 TEST(AtomicFile, WithoutCommitTheOldFileStays) {
   TemporaryFolder folder;
   ASSERT_TRUE(writeFileAtomic(folder.file("a"), "old").ok());

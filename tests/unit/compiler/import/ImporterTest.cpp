@@ -326,7 +326,7 @@ TEST_F(Importer, SurvivesRandomDamageOfARealModel) {
     auto context = makeContext();
     auto module = importOnnxModule(*context, path, {});
     refused += !module.ok();
-    if (!module.ok()) EXPECT_FALSE(module.status().message().empty());
+    EXPECT_TRUE(module.ok() || !module.status().message().empty());
   }
   EXPECT_GT(refused, 100);
 }

@@ -205,7 +205,7 @@ TEST(TensorFiles, DamagedBytesNeverLeaveTheFile) {
         bytes[next() % bytes.size()] = static_cast<uint8_t>(next());
       auto read = kind == 0 ? hpu::tools::parseTensorProto(bytes.data(), bytes.size())
                             : hpu::tools::parseNpy(bytes.data(), bytes.size());
-      if (read.ok()) EXPECT_EQ(static_cast<int64_t>(read->bytes.size()), read->type.bytes());
+      EXPECT_TRUE(!read.ok() || static_cast<int64_t>(read->bytes.size()) == read->type.bytes());
     }
   }
 }
@@ -226,9 +226,9 @@ TEST(Npz, DamagedBytesNeverLeaveTheFile) {
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<char*>(bytes.data()), bytes.size());
     auto read = hpu::tools::readNpz(path);
-    if (read.ok())
-      for (const HostTensor& tensor : *read)
-        EXPECT_EQ(static_cast<int64_t>(tensor.bytes.size()), tensor.type.bytes());
+    if (!read.ok()) continue;
+    for (const HostTensor& tensor : *read)
+      EXPECT_EQ(static_cast<int64_t>(tensor.bytes.size()), tensor.type.bytes());
   }
 }
 

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/pipeline/Supported.h"
+
+#include "arch/TargetDesc.h"
+#include "base/Format.h"
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/kernels/KernelCompiler.h"
+#include "compiler/support/Units.h"
+
+using namespace mlir;
+
+namespace hpu::pipeline {
+namespace {
+
+using base::strCat;
+
+std::string describe(mlir::Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return strCat(elementTypeName(ir::elementType(type.getElementType())), " tensor of ", shapeToString(type.getShape()));
+}
+
+/// Why no engine can do the op; empty if one can.
+std::string obstacle(Operation* op, const arch::TargetDesc& target) {
+  SmallVector<mlir::Value> values(op->getOperands());
+  llvm::append_range(values, op->getResults());
+  for (mlir::Value value : values) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.hasStaticShape() && type.getNumElements() == 0)
+      return strCat("a ", describe(value), " has no elements, and engines take none without");
+  }
+  auto hpuOp = cast<ir::HpuOp>(op);
+  if (hpuOp.getEngine() == ir::EngineKind::Mme) {
+    for (mlir::Value operand : {op->getOperand(0), op->getOperand(1)}) {
+      ElementType type = ir::elementType(cast<RankedTensorType>(operand.getType()).getElementType());
+      if (type != ElementType::kF32 && type != ElementType::kBF16)
+        return strCat("a ", describe(operand), " on the MME, which multiplies f32 and bf16; export the model in f32");
+    }
+    return {};
+  }
+  if (hpuOp.isView() || isa<ir::ConstantOp>(op)) return {};
+  std::string why;
+  if (!kernels::canFormKernel(op, &why)) return why;
+  return {};
+}
+
+}  // namespace
+
+Status checkSupported(func::FuncOp function, const arch::TargetDesc& target, std::vector<UnsupportedNode>* unsupported) {
+  std::vector<UnsupportedNode> found;
+  for (Operation& op : function.getBody().front().without_terminator()) {
+    if (!isa<ir::HpuOp>(op)) continue;
+    std::string why = obstacle(&op, target);
+    if (why.empty()) continue;
+    std::vector<ir::SourceName> names = ir::sourceNames(op.getLoc());
+    ir::SourceName name = names.empty() ? ir::SourceName{"", op.getName().stripDialect().str()} : names.front();
+    found.push_back({name.op.empty() ? op.getName().stripDialect().str() : name.op, name.node, why});
+  }
+  if (found.empty()) return okStatus();
+  auto line = [](const UnsupportedNode& node) { return strCat(node.op, " '", node.node, "': ", node.reason); };
+  std::string text = found.size() == 1 ? line(found[0]) : strCat(found.size(), " nodes that no engine can do:");
+  if (found.size() > 1)
+    for (const UnsupportedNode& node : found) text += "\n  " + line(node);
+  if (unsupported) unsupported->insert(unsupported->end(), found.begin(), found.end());
+  return Status(StatusCode::kUnimplemented, std::move(text));
+}
+
+}  // namespace hpu::pipeline
