@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports the reference models with PyTorch's f32 and bf16 results; no download, fixed seeds.
 
-Each model becomes DIR/<name>-opset<k>[-dynamic|-dynseq]/ with model.onnx, test_data_set_0/ (and
-test_data_set_1/ of other sizes where dimensions are free), output_k_bf16.pb and bf16.json
-(PyTorch's own bf16 run of data set 0 and its error), and export.json. A folder whose content key
-still fits is left alone.
+Each model becomes DIR/<name>-opset<k>[-b<batch>][s<length>][-dynamic|-dynseq]/ with model.onnx,
+test_data_set_0/ (and test_data_set_1/ of other sizes where dimensions are free) and export.json;
+at batch 1 also output_k_bf16.pb and bf16.json, PyTorch's own bf16 run of data set 0 and its error.
+A folder whose content key still fits is left alone.
 """
 
 import argparse
 import copy
+import dataclasses
+import functools
 import hashlib
 import os
 import shutil
@@ -34,19 +36,37 @@ import onnx_io  # noqa: E402
 OPSETS = (13, 17)
 ORT_BENCH = os.path.join(HERE, "..", "..", "benchmarks", "ort", "ort_bench.js")
 
-# Variant name -> (free dimensions, sizes of each data set as keyword arguments of the input).
-VARIANTS = {
-    "": ({}, [{"batch": 1}]),
-    "dynamic": ({0: "batch"}, [{"batch": 1}, {"batch": 3}]),
-    "dynseq": ({0: "batch", 1: "seq"}, [{"batch": 1}, {"batch": 2, "length": 57}]),
-}
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One folder to export. `free` is "", "dynamic" (the batch) or "dynseq" (batch and length)."""
+
+    name: str
+    opset: int
+    batch: int = 1
+    length: int = 0  # the model's own when 0
+    free: str = ""
+
+    def folder(self):
+        size = f"b{self.batch}" * (self.batch != 1) + f"s{self.length}" * (self.length != 0)
+        return "-".join(filter(None, (self.name, f"opset{self.opset}", size, self.free)))
+
+    def axes(self):
+        """Names of the free dimensions, the same of every input and output."""
+        return {"": {}, "dynamic": {0: "batch"}, "dynseq": {0: "batch", 1: "seq"}}[self.free]
+
+    def data_sets(self):
+        """Sizes of each data set as keyword arguments of the inputs."""
+        first = dict({"batch": self.batch}, **({"length": self.length} if self.length else {}))
+        other = {"": [], "dynamic": [{"batch": 3}], "dynseq": [{"batch": 2, "length": 57}]}
+        return [first, *other[self.free]]
 
 
-def content_key(name, opset, variant):
+def content_key(job):
     """Hash of everything that determines the exported bytes."""
-    digest = hashlib.sha256(repr((name, opset, variant, torch.__version__, torchvision.__version__,
+    digest = hashlib.sha256(repr((job, torch.__version__, torchvision.__version__,
                                   onnx.__version__)).encode())
-    for script in ("export_models.py", "nets.py", "onnx_io.py"):
+    for script in ("export_models.py", "nets.py", "nets_sequence.py", "nets_vision.py",
+                   "onnx_io.py"):
         with open(os.path.join(HERE, script), "rb") as file:
             digest.update(file.read())
     return digest.hexdigest()
@@ -73,22 +93,45 @@ def bf16_copy(module):
     return module
 
 
-def run_bf16(module, inputs):
-    if inputs.is_floating_point():
-        inputs = inputs.to(torch.bfloat16)
+def run(module, inputs):
+    """The outputs as a list of f32 arrays."""
     with torch.no_grad():
-        return bf16_copy(module)(inputs).float().numpy()
+        outputs = module(*inputs.values())
+    outputs = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
+    return [output.float().numpy() for output in outputs]
 
 
-def export_onnx(name, module, inputs, opset, axes, path):
-    model = nets.MODELS[name]
+@functools.lru_cache(maxsize=1)
+def network(name):
+    return nets.build(name)
+
+
+# Jobs that differ in the opset only come one after another and share what PyTorch computes.
+@functools.lru_cache(maxsize=2)
+def reference(name, index, sizes):
+    """Inputs by name and f32 outputs of a data set; `sizes` are the items of data_sets()[index]."""
+    inputs = nets.example(name, index=index, **dict(sizes))
+    return inputs, run(network(name), inputs)
+
+
+@functools.lru_cache(maxsize=1)
+def reference_bf16(name, sizes):
+    """The outputs of data set 0 with the module and its inputs in bf16."""
+    inputs, _ = reference(name, 0, sizes)
+    return run(bf16_copy(network(name)), {
+        name: value.to(torch.bfloat16) if value.is_floating_point() else value
+        for name, value in inputs.items()})
+
+
+def export_onnx(job, module, inputs, path):
+    model = nets.MODELS[job.name]
     mode = torch.onnx.TrainingMode.PRESERVE if model.keep_bn else torch.onnx.TrainingMode.EVAL
-    names = {model.input_name: axes, model.output_name: axes} if axes else None
+    axes = {name: job.axes() for name in (*inputs, *model.outputs)} if job.free else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.onnx.export(module, inputs, path, opset_version=opset, training=mode,
-                          input_names=[model.input_name], output_names=[model.output_name],
-                          dynamic_axes=names)
+        torch.onnx.export(module, tuple(inputs.values()), path, opset_version=job.opset,
+                          training=mode, input_names=list(inputs),
+                          output_names=list(model.outputs), dynamic_axes=axes)
     # Not by path: a full check by path writes the shapes that it infers into the file.
     onnx.checker.check_model(onnx.load(path), full_check=True)
 
@@ -108,39 +151,39 @@ def check_with_ort(folder, data_set):
     return result.stdout.strip().splitlines()[-1].strip()
 
 
-def export_one(name, opset, variant, out, check_ort):
+def export_one(job, out, check_ort):
     """Exports one folder through a temporary one, so that an interrupted run leaves no half."""
-    target = os.path.join(out, f"{name}-opset{opset}" + (f"-{variant}" if variant else ""))
-    key = content_key(name, opset, variant)
+    target = os.path.join(out, job.folder())
+    key = content_key(job)
     stamp = os.path.join(target, "export.json")
     if os.path.exists(stamp) and onnx_io.load_json(stamp).get("key") == key:
         print(f"{os.path.basename(target)}: up to date")
         return target
     begin = time.monotonic()
-    axes, data_sets = VARIANTS[variant]
-    model = nets.MODELS[name]
-    module = nets.build(name)
+    model = nets.MODELS[job.name]
+    module = network(job.name)
     work = tempfile.mkdtemp(prefix=".export-", dir=out)
     try:
-        checks = []
-        for index, sizes in enumerate(data_sets):
-            inputs = nets.example(name, index=index, **sizes)
-            with torch.no_grad():
-                output = module(inputs).numpy()
+        checks, bf16 = [], None
+        for index, sizes in enumerate(job.data_sets()):
+            sizes = tuple(sizes.items())
+            inputs, outputs = reference(job.name, index, sizes)
             folder = f"test_data_set_{index}"
-            onnx_io.save_data_set(os.path.join(work, folder), [(model.input_name, inputs.numpy())],
-                                  [(model.output_name, output)])
+            onnx_io.save_data_set(os.path.join(work, folder),
+                                  [(name, value.numpy()) for name, value in inputs.items()],
+                                  list(zip(model.outputs, outputs)))
             if index == 0:
-                export_onnx(name, module, inputs, opset, axes, os.path.join(work, "model.onnx"))
+                export_onnx(job, module, inputs, os.path.join(work, "model.onnx"))
                 spread = nets.activation_spread(module, inputs)
-                rounded = run_bf16(module, inputs)
-                bf16 = onnx_io.save_bf16_reference(
-                    work, [model.output_name], [rounded], [output],
-                    f"PyTorch {torch.__version__} CPU, model.to(bfloat16)")
+                if job.batch == 1:
+                    bf16 = onnx_io.save_bf16_reference(
+                        work, list(model.outputs), reference_bf16(job.name, sizes), outputs,
+                        f"PyTorch {torch.__version__} CPU, model.to(bfloat16)")
             checks.append(check_with_ort(work, folder) if check_ort else "not asked")
-        onnx_io.save_json(os.path.join(work, "export.json"), {
-            "key": key, "model": name, "opset": opset, "variant": variant, "note": model.note,
-            "free_dims": sorted(axes.values()), "onnxruntime": checks,
+        onnx_io.save_json(stamp.replace(target, work), {
+            "key": key, "model": job.name, "opset": job.opset, "variant": job.free,
+            "note": model.note, "sizes": job.data_sets()[0],
+            "free_dims": sorted(job.axes().values()), "onnxruntime": checks,
             "activation_std": {"min": spread[0], "max": spread[1]}})
         os.chmod(work, 0o755)  # mkdtemp makes it private
         shutil.rmtree(target, ignore_errors=True)
@@ -148,18 +191,25 @@ def export_one(name, opset, variant, out, check_ort):
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
+    rounded = f", PyTorch bf16 rel_rms {bf16['rel_rms']:.4f}" if bf16 else ""
     print(f"{os.path.basename(target)}: exported in {time.monotonic() - begin:.1f} s, "
-          f"activations std {spread[0]:.2f}..{spread[1]:.2f}, PyTorch bf16 rel_rms "
-          f"{bf16['rel_rms']:.4f}; onnxruntime: {'; '.join(checks)}", flush=True)
+          f"activations std {spread[0]:.2f}..{spread[1]:.2f}{rounded}; "
+          f"onnxruntime: {'; '.join(checks)}", flush=True)
     return target
 
 
 def jobs(args):
-    names = args.model or list(nets.MODELS)
-    variants = [""] + (["dynamic"] if args.dynamic_batch else []) + (
-        ["dynseq"] if args.dynamic_seq else [])
-    return [(name, opset, variant) for name in names for opset in args.opset or OPSETS
-            for variant in variants if variant != "dynseq" or nets.MODELS[name].free_length]
+    kinds = [""] + ["dynamic"] * args.dynamic_batch + ["dynseq"] * args.dynamic_seq
+    found = []
+    for name in args.model or list(nets.MODELS):
+        model = nets.MODELS[name]
+        length = 0 if args.length == model.length else args.length
+        for free in kinds:
+            for batch in (args.batch or [1]) if not free else [1]:
+                if model.length or not (length or free == "dynseq"):
+                    found += [Job(name, opset, batch, length, free)
+                              for opset in args.opset or OPSETS]
+    return found
 
 
 def main():
@@ -168,6 +218,9 @@ def main():
     parser.add_argument("--out", metavar="DIR", help="folder to export into")
     parser.add_argument("--model", action="append", choices=list(nets.MODELS), help="default: all")
     parser.add_argument("--opset", action="append", type=int, choices=OPSETS, help="default: both")
+    parser.add_argument("--batch", action="append", type=int, help="default: 1")
+    parser.add_argument("--length", type=int, default=0,
+                        help="tokens of the sequence models, and only those (default: their own)")
     parser.add_argument("--dynamic-batch", action="store_true",
                         help="also export <name>-opset<k>-dynamic with a free dimension 'batch'")
     parser.add_argument("--dynamic-seq", action="store_true",
@@ -182,11 +235,13 @@ def main():
         return 0
     if not args.out:
         parser.error("--out DIR is needed")
+    if args.length < 0 or any(batch < 1 for batch in args.batch or []):
+        parser.error("--batch and --length take positive numbers")
 
     # One thread: sums are then the same on machines with another number of cores.
     torch.set_num_threads(1)
     os.makedirs(args.out, exist_ok=True)
-    folders = [export_one(*job, args.out, not args.no_ort) for job in jobs(args)]
+    folders = [export_one(job, args.out, not args.no_ort) for job in jobs(args)]
     models = {os.path.basename(folder): onnx.load(os.path.join(folder, "model.onnx"))
               for folder in folders}
     print("\n" + op_coverage.count_lines(models))

@@ -96,6 +96,40 @@ class VerifyModels(unittest.TestCase):
         self.assertIn("above 1.25 x", report["models"][0]["wrong"][0])
         self.assertEqual(self.run_script("--bf16-factor", "1.3")[0], 0)
 
+    def test_an_exact_output_does_not_hide_the_bf16_error_of_another(self):
+        folder = self.add_model()
+        data = os.path.join(folder, "test_data_set_0")
+        onnx_io.save_data_set(data, [("x", EXPECTED)], [("y", EXPECTED), ("z", 100 * EXPECTED)])
+        onnx_io.save_bf16_reference(folder, ["y", "z"], [scaled_error(TORCH_REL_RMS), 100 * EXPECTED],
+                                    [EXPECTED, 100 * EXPECTED], "test")
+        self.plan["hpu-verify"]["stdout"]["outputs"] *= 2
+        np.save(os.path.join(self.outputs, "output_1.npy"), 100 * EXPECTED)
+        np.save(os.path.join(self.outputs, "output_0.npy"), scaled_error(1.2 * TORCH_REL_RMS))
+        code, report = self.run_script()
+        self.assertEqual(code, 0)
+        self.assertAlmostEqual(report["models"][0]["bf16_ratio"], 1.2, places=2)
+        np.save(os.path.join(self.outputs, "output_0.npy"), scaled_error(1.3 * TORCH_REL_RMS))
+        self.assertEqual(self.run_script()[0], 2)
+
+    def test_flags_reach_every_tool_and_units_are_checked_on_demand(self):
+        self.add_model()
+        outputs = self.plan["hpu-verify"]["stdout"]
+        good = {"stdout": dict(outputs, per_op=[{}, {}], bisect=None)}
+        bad = {"code": 2, "stdout": dict(outputs, passed=False, per_op=[{}, {}],
+                                         bisect={"name": "conv_7"})}
+        plain = self.plan["hpu-verify"]
+        self.plan["hpu-verify"] = [plain, good, plain, bad]  # two runs of the script
+        code, report = self.run_script("--per-op", "--level", "0", "--target", "gaudi3")
+        self.assertEqual(code, 0)
+        self.assertEqual(report["models"][0]["units"], 2)
+        for tool in verify_models.TOOLS:
+            for call in self.calls(tool):
+                self.assertIn("-O0", call)
+                self.assertEqual(call[call.index("--target") + 1], "gaudi3")
+        code, report = self.run_script("--per-op")
+        self.assertEqual(code, 2)
+        self.assertIn("conv_7", report["models"][0]["wrong"][0])
+
     def test_nan_in_a_bf16_output_is_wrong_and_the_report_is_still_json(self):
         self.add_model()
         bad = EXPECTED.copy()
@@ -211,6 +245,13 @@ class VerifyModels(unittest.TestCase):
         self.assertIn("2.00", text)
         self.assertIn("bf16 too far off", text)
         self.assertIn("1 models, 1 failed", text)
+
+    def test_markdown_has_a_line_for_every_model_and_a_dash_for_what_is_unknown(self):
+        rows = [verify_models.Row("m", f32_max_abs=1e-6, f32_rel_rms=2e-7, bf16_rel_rms=0.02,
+                                  torch_rel_rms=0.01), verify_models.Row("n")]
+        lines = verify_models.markdown(rows).splitlines()
+        self.assertEqual(lines[2], "| m | 1.0e-06 | 2.0e-07 | 0.02000 | 0.01000 | 2.00 |")
+        self.assertEqual(lines[3], "| n | – | – | – | – | – |")
 
 
 if __name__ == "__main__":
