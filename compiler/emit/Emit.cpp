@@ -10,6 +10,8 @@
 #include "recipe/RecipeVerifier.h"
 #include "recipe/ScheduleChecker.h"
 
+#include "llvm/ADT/TypeSwitch.h"
+
 using namespace mlir;
 
 namespace hpu::emit {
@@ -53,7 +55,20 @@ class Emitter {
       if (!status.ok()) return status;
     }
     HPU_RETURN_IF_ERROR(checked(recipe::verifyProgram(*program_)));
-    if (options_.checkSchedule) HPU_RETURN_IF_ERROR(checked(recipe::checkSchedule(*program_)));
+    if (options_.checkSchedule) HPU_RETURN_IF_ERROR(checked(recipe::checkSchedule(*program_, options_.reads)));
+    return program_;
+  }
+
+  std::shared_ptr<recipe::Program> describe() {
+    program_->target = options_.target;
+    for (Operation& op : source_.getBody().front())
+      TypeSwitch<Operation*>(&op)
+          .Case<sched::SectionOp>([&](auto section) { addSection(section); })
+          .Case<sched::KernelOp>([&](auto kernel) { addKernel(kernel); })
+          .Case<sched::MmeOp>([&](auto mme) { addMme(mme); })
+          .Case<sched::TpcOp>([&](auto tpc) { addTpc(tpc); })
+          .Case<sched::DmaOp>([&](auto dma) { addDma(dma); })
+          .Case<sched::BundleOp>([&](auto bundle) { addBundle(bundle); });
     return program_;
   }
 
@@ -207,6 +222,12 @@ StatusOr<std::shared_ptr<recipe::Program>> emitProgram(ModuleOp module, const Em
   auto program = module.lookupSymbol<sched::ProgramOp>("main");
   if (!program) return internalError("the module has no sched.program @main to emit");
   return Emitter(program, options, std::move(owner)).run();
+}
+
+std::shared_ptr<recipe::Program> describeProgram(sched::ProgramOp program, Target target) {
+  EmitOptions options;
+  options.target = target;
+  return Emitter(program, options, nullptr).describe();
 }
 
 }  // namespace hpu::emit

@@ -7,6 +7,7 @@
 #include "compiler/dialect/sched/SchedOps.h"
 #include "hpu/status.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "recipe/CommandAccess.h"
 #include "recipe/Recipe.h"
 
 namespace hpu::emit {
@@ -15,6 +16,7 @@ struct EmitOptions {
   Target target = Target::kGaudi2;
   std::string name;            ///< Of the program.
   bool checkSchedule = true;   ///< Prove every hazard ordered.
+  const recipe::KernelReads* reads = nullptr;  ///< For that proof: what the kernels read.
 };
 
 /// The verified program. Constants that need no reordering point into the module's own memory, which `owner`
@@ -22,6 +24,9 @@ struct EmitOptions {
 /// `kernels` leaves, or the program does not verify.
 StatusOr<std::shared_ptr<recipe::Program>> emitProgram(mlir::ModuleOp module, const EmitOptions& options,
                                                        std::shared_ptr<const void> owner);
+
+/// Sections, kernels, ops and bundles only, and nothing is verified: what a schedule is planned with.
+std::shared_ptr<recipe::Program> describeProgram(sched::ProgramOp program, Target target);
 
 // ---- The parts ---------------------------------------------------------------------------------------
 

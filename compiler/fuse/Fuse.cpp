@@ -7,8 +7,10 @@
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/support/Units.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Pass/Pass.h"
 
 #include <deque>
 #include <set>
@@ -71,7 +73,7 @@ class Fuser {
   void add(Group& group, Operation* op) {
     group.ops.push_back(op);
     llvm::sort(group.ops, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
-    if (!cast<HpuOp>(op).isElementwise()) group.root = op;
+    if (!group.root && !cast<HpuOp>(op).isElementwise()) group.root = op;
     units_[op] = &group;
   }
 

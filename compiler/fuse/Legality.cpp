@@ -34,6 +34,15 @@ bool refuse(std::string* why, const char* text) {
 
 ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
+/// Whether a row op (softmax, a norm) can follow the MME op of a group slice by slice: its rows lie along dimensions that
+/// are never cut. The kernel compiler says whether two of them go together.
+bool keepsSlices(const Group& group, HpuOp op) {
+  if (!isa<SoftmaxOp, LogSoftmaxOp, LayerNormOp>(op.getOperation())) return false;
+  uint32_t rank = shapeOf(group.root->getResult(0)).size();
+  uint32_t wide = isa<MatMulOp>(group.root) ? 1u << (rank - 1) : 1u << 1;
+  return (op.getWholeDims() & ~wide) == 0;
+}
+
 }  // namespace
 
 bool canJoin(const Group& group, Operation* op, const Membership& units, const FuseOptions& options, std::string* why) {
@@ -43,7 +52,8 @@ bool canJoin(const Group& group, Operation* op, const Membership& units, const F
 
   bool elementwise = hpuOp.isElementwise();
   bool afterMme = group.root && cast<HpuOp>(group.root).getEngine() == EngineKind::Mme;
-  if (!elementwise && group.root) return refuse(why, "the unit already has an op that fixes its index space");
+  if (!elementwise && group.root && !(afterMme && keepsSlices(group, hpuOp)))
+    return refuse(why, "the unit already has an op that fixes its index space");
 
   // The index space is the root's result; elementwise members must have just that shape.
   ArrayRef<int64_t> space = shapeOf((group.root ? group.root : group.ops.front())->getResult(0));

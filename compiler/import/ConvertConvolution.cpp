@@ -112,26 +112,35 @@ Value channelParameter(NodeContext& node, size_t index) {
   return node.reshape(node.input(index), llvm::ArrayRef<SymDim>{{1}, ir::symShape(type)[0], {1}, {1}});
 }
 
-void convertConv(NodeContext& node) {
-  Value input = node.input(0), weights = node.input(1);
-  if (!input || !weights) return;
+/// The convolution of a node as a four-dimensional image; null after a failure.
+Value convolveImage(NodeContext& node, Value input, Value weights) {
+  if (!input || !weights) return {};
   int64_t rank = node.rank(input);
-  if (rank == node.rank(weights) && !node.isFloat(input)) return node.unsupported("integer operands (the MME multiplies floats)");
-  if (rank != node.rank(weights)) return node.invalid(strCat("input of rank ", rank, ", weights of rank ", node.rank(weights)));
+  if (rank == node.rank(weights) && !node.isFloat(input))
+    return node.unsupported("integer operands (the MME multiplies floats)"), Value();
+  if (rank != node.rank(weights))
+    return node.invalid(strCat("input of rank ", rank, ", weights of rank ", node.rank(weights))), Value();
   Value x = asImage(node, input), w = asImage(node, weights);
-  if (!x || !w) return;
-  if (ShapedType::isDynamicShape(node.typeOf(w).getShape())) return node.needsSize("the shape of its weights");
+  if (!x || !w) return {};
+  if (ShapedType::isDynamicShape(node.typeOf(w).getShape())) return node.needsSize("the shape of its weights"), Value();
   bool transposed = node.def().op == "ConvTranspose";
   Ints kernel(node.typeOf(w).getShape().take_back(2));
   std::optional<Window> window = readWindow(node, x, rank, kernel, transposed);
-  if (!window) return;
+  if (!window) return {};
   int64_t groups = node.integer("group", 1);
-  Value result = transposed ? node.op("conv_transpose2d", {x, w},
+  return transposed ? node.op("conv_transpose2d", {x, w},
                                       {{"strides", window->strides}, {"dilations", window->dilations}, {"pads", window->pads},
                                        {"output_padding", window->outputPadding}, {"groups", groups}})
-                            : node.op("conv2d", {x, w},
-                                      {{"strides", window->strides}, {"dilations", window->dilations}, {"pads", window->pads},
-                                       {"groups", groups}});
+                    : node.op("conv2d", {x, w},
+                              {{"strides", window->strides}, {"dilations", window->dilations}, {"pads", window->pads},
+                               {"groups", groups}});
+}
+
+void convertConv(NodeContext& node) {
+  Value input = node.input(0);
+  Value result = convolveImage(node, input, node.input(1));
+  if (!result) return;
+  int64_t rank = node.rank(input);
   if (node.has(2)) result = node.op("add", {result, channelParameter(node, 2)});
   node.setOutput(0, fromImage(node, result, rank));
 }
@@ -275,6 +284,11 @@ constexpr OpRow kRows[] = {
 };
 
 }  // namespace
+
+Value convolve(NodeContext& node, Value input, Value weights) {
+  Value image = convolveImage(node, input, weights);
+  return image ? fromImage(node, image, node.rank(input)) : Value();
+}
 
 llvm::ArrayRef<OpRow> convolutionRows() { return kRows; }
 

@@ -300,8 +300,15 @@ void convertTile(NodeContext& node) {
       split.push_back({1});
       repeated.push_back({times});
     }
-    split.push_back(shape[d]);
-    repeated.push_back(shape[d]);
+    // What lies inside of a repeated dimension goes along with it, which keeps the rank low.
+    bool joins = times == 1 && d > 0 && !split.empty() && !split.back().isFree() && !shape[d].isFree();
+    if (joins) {
+      split.back().size *= shape[d].size;
+      repeated.back().size *= shape[d].size;
+    } else {
+      split.push_back(shape[d]);
+      repeated.push_back(shape[d]);
+    }
     out.push_back(times == 1 ? shape[d] : sizes[d] ? node.symDim(sizes[d]->times(DimExpr(times))) : SymDim{ShapedType::kDynamic});
   }
   node.setOutput(0, node.reshape(node.expand(node.reshape(x, split), repeated), out));

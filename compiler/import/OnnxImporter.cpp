@@ -284,8 +284,8 @@ void OnnxImporter::addOutputs() {
 }
 
 void OnnxImporter::removeDeadOps() {
-  for (Operation& op : llvm::make_early_inc_range(llvm::reverse(function_.getBody().front().without_terminator())))
-    if (op.use_empty()) op.erase();
+  for (Operation& op : llvm::make_early_inc_range(llvm::reverse(function_.getBody().front())))
+    if (op.use_empty() && !op.hasTrait<OpTrait::IsTerminator>()) op.erase();
 }
 
 Status OnnxImporter::failure() const {

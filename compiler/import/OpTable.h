@@ -35,12 +35,16 @@ llvm::ArrayRef<OpRow> convolutionRows();
 llvm::ArrayRef<OpRow> reductionRows();
 llvm::ArrayRef<OpRow> normalizationRows();
 llvm::ArrayRef<OpRow> quantizationRows();
+llvm::ArrayRef<OpRow> integerProductRows();
 llvm::ArrayRef<OpRow> indexingRows();
 
 /// The row of an op, whatever the opset; null when there is none.
 const OpRow* findRow(llvm::StringRef op);
 /// All rows in alphabetical order.
 std::vector<const OpRow*> allRows();
+/// The convolution that the attributes of a node describe, without bias, of operands that may be other values
+/// than the node's own; null after a failure, which is then recorded.
+Value convolve(NodeContext& node, Value input, Value weights);
 /// Shape arithmetic on sizes that may be free: true when the outputs were set from the elements of the
 /// inputs. A false leaves the node untouched.
 bool convertSymbolically(NodeContext& node);

@@ -25,8 +25,7 @@ double decode(ElementType element, uint16_t bits) {
   switch (element) {
     case ElementType::kBF16: return numerics::bf16ToF32(bits);
     case ElementType::kF16: return numerics::f16ToF32(bits);
-    case ElementType::kF8E5M2: return numerics::fp8ToF32(numerics::Fp8Format::kE5M2, static_cast<uint8_t>(bits));
-    default: return numerics::fp8ToF32(numerics::Fp8Format::kE4M3Fn, static_cast<uint8_t>(bits));
+    default: return numerics::fp8ToF32(numerics::fp8Format(element), static_cast<uint8_t>(bits));
   }
 }
 
@@ -35,8 +34,7 @@ uint16_t encode(ElementType element, double value) {
   switch (element) {
     case ElementType::kBF16: return numerics::f32ToBf16(f);
     case ElementType::kF16: return numerics::f32ToF16(f);
-    case ElementType::kF8E5M2: return numerics::f32ToFp8(numerics::Fp8Format::kE5M2, f, numerics::Overflow::kSaturate);
-    default: return numerics::f32ToFp8(numerics::Fp8Format::kE4M3Fn, f, numerics::Overflow::kSaturate);
+    default: return numerics::f32ToFp8(numerics::fp8Format(element), f, numerics::Overflow::kSaturate);
   }
 }
 
@@ -90,6 +88,7 @@ void loadElements(ElementType element, const uint8_t* data, int64_t begin, int64
       return;
     }
     case ElementType::kF8E4M3:
+    case ElementType::kF8E4M3Ieee:
     case ElementType::kF8E5M2:
       for (int64_t i = 0; i < count; ++i) out[i] = narrow<W>(decode(element, data[begin + i * stride]));
       return;
@@ -120,6 +119,7 @@ void storeElements(ElementType element, uint8_t* data, int64_t begin, const W* v
       return;
     }
     case ElementType::kF8E4M3:
+    case ElementType::kF8E4M3Ieee:
     case ElementType::kF8E5M2:
       for (int64_t i = 0; i < count; ++i)
         data[begin + i] = static_cast<uint8_t>(encode(element, static_cast<double>(values[i])));

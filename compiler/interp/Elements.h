@@ -2,7 +2,7 @@
 // Reads and writes elements of any type as one of three wide types: double, int64_t or uint64_t.
 // The one thing to know: floats are widened exactly and rounded once, to nearest even, when stored;
 // integers wrap when stored, floats stored as integers truncate towards zero and saturate (so do the
-// 8-bit floats, of which f8e4m3 has OCP's range here).
+// 8-bit floats).
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ constexpr Wide wideKind(ElementType element) {
     case ElementType::kBF16:
     case ElementType::kF64:
     case ElementType::kF8E4M3:
+    case ElementType::kF8E4M3Ieee:
     case ElementType::kF8E5M2: return Wide::kFloat;
     case ElementType::kU8:
     case ElementType::kU16:

@@ -58,6 +58,11 @@ void multiply(int64_t M, int64_t N, int64_t K, const double* a, Fill fill, Eleme
   });
 }
 
+/// As the dialect infers it: products of 8-bit floats are bf16.
+ElementType productElement(ElementType operand) {
+  return elementSize(operand) == 1 ? ElementType::kBF16 : operand;
+}
+
 StatusOr<Tensor> matmul(const Tensor& lhs, const Tensor& rhs) {
   int64_t M = lhs.shape()[lhs.rank() - 2], K = lhs.shape().back(), N = rhs.shape().back();
   Shape lhsBatch(lhs.shape().begin(), lhs.shape().end() - 2), rhsBatch(rhs.shape().begin(), rhs.shape().end() - 2);
@@ -66,7 +71,7 @@ StatusOr<Tensor> matmul(const Tensor& lhs, const Tensor& rhs) {
   Shape shape = *batch;
   shape.push_back(M);
   shape.push_back(N);
-  StatusOr<Tensor> out = makeTensor(lhs.element(), shape);
+  StatusOr<Tensor> out = makeTensor(productElement(lhs.element()), shape);
   if (!out.ok()) return out;
   std::vector<double> a = toDoubles(lhs), b = toDoubles(rhs);
   std::vector<int64_t> lhsStrides = broadcastStrides(lhsBatch, *batch), rhsStrides = broadcastStrides(rhsBatch, *batch);
@@ -83,7 +88,7 @@ StatusOr<Tensor> matmul(const Tensor& lhs, const Tensor& rhs) {
     multiply(M, N, K, a.data() + lhsIndex * M * K, [&](int64_t n, int64_t columns, double* strip) {
       for (int64_t k = 0; k < K; ++k)
         for (int64_t j = 0; j < kStrip; ++j) strip[k * kStrip + j] = j < columns ? matrix[k * N + n + j] : 0;
-    }, lhs.element(), result, i * M * N);
+    }, out->element(), result, i * M * N);
   }
   return out;
 }
@@ -109,7 +114,7 @@ int64_t transposedSource(const ConvGeometry& g, int dim, int64_t o, int64_t k) {
 /// As a product per group: weights [outChannels, K] times patches [K, out positions], K = (channel, tap).
 template <typename Source>
 StatusOr<Tensor> convolve(const ConvGeometry& g, const Tensor& x, const std::vector<double>& weights, Source source) {
-  StatusOr<Tensor> out = makeTensor(x.element(), {g.batch, g.groups * g.outChannels, g.out[0], g.out[1]});
+  StatusOr<Tensor> out = makeTensor(productElement(x.element()), {g.batch, g.groups * g.outChannels, g.out[0], g.out[1]});
   if (!out.ok()) return out;
   std::vector<double> values = toDoubles(x);
   uint8_t* result = out->writable();
@@ -137,7 +142,7 @@ StatusOr<Tensor> convolve(const ConvGeometry& g, const Tensor& x, const std::vec
           }
         }
       };
-      multiply(g.outChannels, positions, K, filter, fill, x.element(), result,
+      multiply(g.outChannels, positions, K, filter, fill, out->element(), result,
                (n * g.groups + group) * g.outChannels * positions);
     }
   }

@@ -48,6 +48,10 @@ Value cast(M& m, Args x, const Context& c) {
   if (fromFloat && toFloat) {
     // A cast rounds, although values stay f32 inside a kernel.
     if (c.out == c.in || c.out == ElementType::kF32) return v;
+    if (numerics::isFp8(c.out)) {
+      numerics::Fp8Format format = numerics::fp8Format(c.out);
+      return m.fromFp8Bits(m.fp8Bits(v, format), format);
+    }
     if (c.out == ElementType::kBF16) return m.fromBf16Bits(m.bf16Bits(v));
     return m.extendF(m.truncateF(v, Float16Type::get(context)), m.f32());
   }
@@ -197,7 +201,8 @@ Type computeType(MLIRContext* context, ElementType type) {
 }
 
 bool isFloatType(ElementType type) {
-  return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
+  return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16 ||
+         numerics::isFp8(type);
 }
 bool isSignedType(ElementType type) {
   return type == ElementType::kI8 || type == ElementType::kI16 || type == ElementType::kI32 ||
@@ -206,8 +211,6 @@ bool isSignedType(ElementType type) {
 bool isKernelType(ElementType type) {
   switch (type) {
     case ElementType::kInvalid:
-    case ElementType::kF8E4M3:
-    case ElementType::kF8E5M2:
     case ElementType::kF64:
       return false;
     default:

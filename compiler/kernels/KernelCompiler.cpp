@@ -154,6 +154,32 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests,
   return set;
 }
 
+struct KernelPricer::State {
+  std::unique_ptr<Codegen> codegen;  ///< Made when it is needed: that costs milliseconds.
+  std::map<std::string, KernelFacts> known;
+};
+
+KernelPricer::KernelPricer() : state_(std::make_unique<State>()) {}
+KernelPricer::~KernelPricer() = default;
+
+StatusOr<KernelFacts> KernelPricer::facts(const KernelRequest& request) {
+  StatusOr<KernelGraph> graph = importBlock(*request.body);
+  if (!graph.ok()) return graph.status().withContext("kernel " + request.name);
+  auto [it, inserted] = state_->known.emplace(requestKey(*graph, request), KernelFacts());
+  if (!inserted) return it->second;
+  StatusOr<PlannedKernel> planned = plan(*graph, request);
+  if (!planned.ok()) {
+    state_->known.erase(it);
+    return planned.status();
+  }
+  double points = 1;
+  for (int64_t size : request.outputs[0].sizes) points *= static_cast<double>(size);
+  if (!state_->codegen) state_->codegen = std::make_unique<Codegen>();
+  it->second = {state_->codegen->cost(*planned, points), planned->rank, planned->wholeDims,
+                std::move(planned->reads)};
+  return it->second;
+}
+
 StatusOr<std::string> kernelIr(const KernelRequest& request, recipe::CpuVariant variant) {
   HPU_ASSIGN(KernelGraph graph, importBlock(*request.body));
   HPU_ASSIGN(PlannedKernel planned, plan(graph, request));

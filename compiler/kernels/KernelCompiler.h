@@ -11,6 +11,7 @@
 // where it is stored to an operand of a narrower type, or where the graph has an explicit hpu.cast.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,28 @@ struct KernelSet {
 /// its name), kInvalidArgument (operands that do not fit the body), kInternal.
 StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests,
                                    const KernelOptions& options);
+
+/// What the phases ahead of code generation have to know about a kernel.
+struct KernelFacts {
+  recipe::TpcCost cost;
+  uint32_t rank = 0, wholeDims = 0;
+  recipe::InputReads reads;
+};
+
+/// Plans and prices kernels without generating code. Keeps what it has found, by content; one thread at a time.
+class KernelPricer {
+ public:
+  KernelPricer();
+  ~KernelPricer();
+  KernelPricer(const KernelPricer&) = delete;
+  KernelPricer& operator=(const KernelPricer&) = delete;
+  /// Errors: as compileKernels.
+  StatusOr<KernelFacts> facts(const KernelRequest& request);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 /// Whether ops (in program order) can be one kernel; `why` says why not. Pure, no codegen. Free
 /// sizes are taken for sizes other than 1.

@@ -27,6 +27,10 @@ bool isAddressing(Type type) {
   return isa<LLVM::LLVMPointerType>(type) || type.isInteger(64) || type.isInteger(1);
 }
 
+double access(Operation& op) {
+  return op.hasAttr(kLocalAttr) ? kLocalAccess : 1;
+}
+
 struct Walk {
   recipe::TpcCost cost;
 
@@ -52,10 +56,12 @@ struct Walk {
     if (isa<arith::ConstantOp, arith::BitcastOp, scf::YieldOp, scf::ConditionOp, LLVM::AllocaOp,
             LLVM::ConstantOp, LLVM::AddressOfOp, LLVM::ReturnOp>(op))
       return;
+    if (op.hasAttr(kPartAttr)) return;
     if (auto load = dyn_cast<LLVM::LoadOp>(op)) {
       bool vector = isa<VectorType>(load.getType());
       if (isa<LLVM::LLVMPointerType>(load.getType())) return;
-      (vector ? cost.loads : cost.scalarOps) += weight * (vector ? registers(load.getType()) : 1);
+      (vector ? cost.loads : cost.scalarOps) +=
+          weight * (vector ? registers(load.getType()) * access(op) : 1);
     } else if (auto masked = dyn_cast<LLVM::MaskedLoadOp>(op)) {
       cost.loads += weight * registers(masked.getType());
     } else if (isa<LLVM::masked_gather>(op)) {
@@ -63,7 +69,8 @@ struct Walk {
     } else if (auto store = dyn_cast<LLVM::StoreOp>(op)) {
       Type type = store.getValue().getType();
       bool vector = isa<VectorType>(type);
-      (vector ? cost.stores : cost.scalarOps) += weight * (vector ? registers(type) : 1);
+      (vector ? cost.stores : cost.scalarOps) +=
+          weight * (vector ? registers(type) * access(op) : 1);
     } else if (auto masked = dyn_cast<LLVM::MaskedStoreOp>(op)) {
       cost.stores += weight * registers(masked.getValue().getType());
     } else if (op.getNumResults() == 1 && isa<VectorType>(op.getResult(0).getType())) {

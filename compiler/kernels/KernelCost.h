@@ -9,8 +9,13 @@
 
 namespace hpu::kernels {
 
+/// An access to a TPC's local memory holds its slot for one cycle, one to global memory for four; both are counted
+/// in accesses to global memory.
+inline constexpr double kLocalAccess = 0.25;
+
 /// Costs of the only function of `module` (the output of emitKernel), per index-space point:
-/// - loads, stores: accesses of a vector register; 8-byte elements count twice, 2-byte ones half.
+/// - loads, stores: accesses of a vector register; 8-byte elements count twice, 2-byte ones half, those marked
+///   kLocalAttr kLocalAccess.
 /// - vectorOps: arithmetic, compares, selects and conversions of vectors, likewise by element size.
 /// Division
 ///   and square root count 8 (the TPC iterates on a table look-up), an integer division 32.

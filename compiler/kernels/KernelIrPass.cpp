@@ -4,6 +4,7 @@
 #include "compiler/kernels/KernelCompiler.h"
 #include "compiler/kernels/KernelsPass.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 

@@ -12,6 +12,7 @@
 #include "compiler/kernels/ElementwiseOps.h"
 #include "compiler/kernels/KernelGraph.h"
 #include "llvm/ADT/SmallVector.h"
+#include "recipe/CommandAccess.h"
 
 namespace hpu::kernels {
 
@@ -106,6 +107,7 @@ struct KernelPlan {
   std::vector<Table> tables;
   std::vector<Store> stores;
   int tapsOf[2] = {-1, -1};  ///< Dims along which a window op's windows slide.
+  recipe::InputReads reads;  ///< Of the inputs; an input without entries is not read.
 
   // Filled in by finishPlan.
   std::vector<bool> reachable;              ///< Prims that a store needs.
@@ -131,6 +133,7 @@ struct PlannedKernel {
   std::vector<KernelPlan> pieces;
   uint32_t rank = 0, wholeDims = 0;
   int numInputs = 0, numOutputs = 0;
+  recipe::InputReads reads;  ///< Over all pieces.
 };
 
 /// Lowers a graph. Pure and quick (no codegen). Errors: kUnimplemented naming the op and the

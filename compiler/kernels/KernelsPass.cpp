@@ -7,6 +7,7 @@
 #include "compiler/kernels/KernelCompiler.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "mlir/IR/AsmState.h"
+#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 
@@ -42,9 +43,7 @@ class KernelsPass : public PassWrapper<KernelsPass, OperationPass<ModuleOp>> {
     SmallVector<sched::KernelOp> kernels(program.getBody().getOps<sched::KernelOp>());
     if (kernels.empty()) return;
     std::vector<KernelRequest> requests;
-    for (sched::KernelOp kernel : kernels)
-      requests.push_back({kernel.getSymName().str(), &kernel.getBody().front(),
-                          viewsOf(kernel.getInputs()), viewsOf(kernel.getOutputs())});
+    for (sched::KernelOp kernel : kernels) requests.push_back(requestOf(kernel));
     KernelOptions options;
     options.optLevel = options_.optLevel;
     if (options_.cpu == "native") options.variants = {nativeVariant()};
@@ -102,6 +101,11 @@ class KernelsPass : public PassWrapper<KernelsPass, OperationPass<ModuleOp>> {
 };
 
 }  // namespace
+
+KernelRequest requestOf(sched::KernelOp kernel) {
+  return {kernel.getSymName().str(), &kernel.getBody().front(), viewsOf(kernel.getInputs()),
+          viewsOf(kernel.getOutputs())};
+}
 
 std::unique_ptr<Pass> createKernelsPass(KernelsPassOptions options) {
   return std::make_unique<KernelsPass>(std::move(options));

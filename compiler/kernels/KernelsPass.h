@@ -5,6 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "compiler/dialect/sched/SchedOps.h"
+#include "compiler/kernels/KernelCompiler.h"
+
 namespace mlir {
 class Pass;
 }
@@ -21,6 +24,8 @@ struct KernelsPassOptions {
 /// `rank`, `whole_dims` and `scratch_bytes`, and each CPU level one sched.code with an entry for
 /// every kernel.
 std::unique_ptr<mlir::Pass> createKernelsPass(KernelsPassOptions options);
+/// What compileKernels needs to know of a kernel of a program.
+KernelRequest requestOf(sched::KernelOp kernel);
 /// `--hpu-kernel-ir`: prints the vector-level IR of every hpu.cluster to stdout, for dumps and
 /// tests.
 std::unique_ptr<mlir::Pass> createKernelIrPass();

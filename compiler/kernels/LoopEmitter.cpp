@@ -376,7 +376,7 @@ Value LoopEmitter::compute(int p) {
   }
   if (kept_.contains(p)) {
     Type kept = alongLanes(p) ? vectorType(type) : type;
-    return LLVM::LoadOp::create(b_, loc_, kept, scratchAddress(p), 4);
+    return local(LLVM::LoadOp::create(b_, loc_, kept, scratchAddress(p), 4)).getRes();
   }
   Value value;
   if (prim.kind == Prim::Kind::Load) {
@@ -390,7 +390,7 @@ Value LoopEmitter::compute(int p) {
   }
   if (prim.scratch >= 0) {
     keeping_.insert(p);
-    LLVM::StoreOp::create(b_, loc_, value, scratchAddress(p), 4);
+    local(LLVM::StoreOp::create(b_, loc_, value, scratchAddress(p), 4));
   }
   return value;
 }

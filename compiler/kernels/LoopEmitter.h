@@ -20,6 +20,8 @@ struct VariantTraits {
   int64_t lanes = 32;         ///< Values a vector holds at most, whatever their type.
   bool narrowMasks = false;   ///< Masked accesses of 1- and 2-byte elements exist.
   int64_t windowOutputs = 2;  ///< Outputs of a depthwise convolution that are computed together.
+  /// Not code to run but a TPC's, for its cost: window operands come from local memory (WindowStaging.h).
+  bool forCost = false;
 };
 
 /// Attributes of the loops: how often the body runs when the kernel computes its whole index space,
@@ -27,6 +29,8 @@ struct VariantTraits {
 inline constexpr llvm::StringLiteral kTripsAttr = "hpu.trips";
 /// Of the `else` of an scf.if.
 inline constexpr llvm::StringLiteral kElseTripsAttr = "hpu.else_trips";
+/// Of a load or store: to local memory.
+inline constexpr llvm::StringLiteral kLocalAttr = "hpu.local";
 /// Of a TPC vector register: 256 bytes of f32.
 inline constexpr int64_t kTpcLanes = 64;
 
@@ -108,6 +112,12 @@ class LoopEmitter {
   Value address(int key, Value base, const Affine& affine, int64_t elementBytes, bool partial);
   Value laneOffsets(const Affine& affine, int64_t elementBytes);
   Value load(int prim);
+  /// Marks an access to local memory for the cost.
+  template <typename Access>
+  Access local(Access access) {
+    if (traits_.forCost) access->setAttr(kLocalAttr, b_.getUnitAttr());
+    return access;
+  }
   Value loadVector(Value pointer, ElementType type, Value byteOffsets, int64_t laneStride);
   Value fromStorage(Value stored, ElementType type);
   Value toStorage(Value value, ElementType type);

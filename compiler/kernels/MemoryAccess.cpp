@@ -2,6 +2,7 @@
 // Addresses, loads and stores: contiguous, strided, looked up, masked; and the conversion between
 // what memory holds and what registers hold.
 #include "compiler/kernels/LoopEmitter.h"
+#include "compiler/kernels/WindowStaging.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -123,6 +124,7 @@ Type LoopEmitter::storageType(ElementType type) {
 }
 
 Value LoopEmitter::fromStorage(Value stored, ElementType type) {
+  if (numerics::isFp8(type)) return m_.fromFp8Bits(stored, numerics::fp8Format(type));
   switch (type) {
     case ElementType::kBF16:
       return m_.fromBf16Bits(stored);
@@ -136,6 +138,7 @@ Value LoopEmitter::fromStorage(Value stored, ElementType type) {
 }
 
 Value LoopEmitter::toStorage(Value value, ElementType type) {
+  if (numerics::isFp8(type)) return m_.fp8Bits(value, numerics::fp8Format(type));
   switch (type) {
     case ElementType::kBF16:
       return m_.bf16Bits(value);
@@ -183,6 +186,10 @@ Value LoopEmitter::load(int p) {
                                         static_cast<unsigned>(bytes));
     return fromStorage(stored, prim.type);
   }
+  if (traits_.forCost && isStaged(*plan_, p))
+    return local(LLVM::LoadOp::create(b_, loc_, vectorType(computeType(b_.getContext(), prim.type)),
+                                      scratch_, 4))
+        .getRes();
   Value offsets = laneOffsets(prim.address, bytes);
   Value pointer = address(p, base, prim.address, bytes, false);
   return fromStorage(loadVector(pointer, prim.type, offsets, prim.address.coef[plan_->vectorDim]),

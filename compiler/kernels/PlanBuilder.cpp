@@ -53,6 +53,22 @@ std::vector<int64_t> mapKey(const IndexMap& map) {
   return key;
 }
 
+/// Reads that cover both.
+void uniteReads(std::vector<recipe::DimRead>& all, const std::vector<recipe::DimRead>& more) {
+  if (all.empty()) {
+    all = more;
+    return;
+  }
+  for (size_t d = 0; d < all.size() && d < more.size(); ++d) {
+    if (all[d].dim != more[d].dim || all[d].scale != more[d].scale) {
+      all[d] = {};
+    } else {
+      all[d].low = std::min(all[d].low, more[d].low);
+      all[d].high = std::max(all[d].high, more[d].high);
+    }
+  }
+}
+
 std::string shapeText(llvm::ArrayRef<int64_t> shape) {
   return shapeToString(Shape(shape.begin(), shape.end()));
 }
@@ -121,8 +137,31 @@ int PlanBuilder::reduce(ReduceKind kind, int operand, uint32_t dims, ElementType
   return it->second;
 }
 
+/// Which elements of a dim are read at an iteration, as far as one dim of the index space tells.
+recipe::DimRead PlanBuilder::dimRead(const Affine& affine) const {
+  recipe::DimRead read;
+  if (!affine.terms.empty()) return read;
+  read.low = read.high = affine.constant;
+  for (int d = 0; d < numDims(); ++d) {
+    const int64_t coef = affine.coef[d];
+    if (coef == 0 || plan_.dims[d].size == 1) continue;
+    if (d < plan_.rank) {
+      if (read.dim >= 0 || coef < 0) return {};
+      read.dim = d;
+      read.scale = coef;
+    } else {
+      (coef < 0 ? read.low : read.high) += coef * (plan_.dims[d].size - 1);
+    }
+  }
+  return read.dim >= 0 ? read : recipe::DimRead{};
+}
+
 int PlanBuilder::load(int input, const IndexMap& map) {
   const OperandView& view = inputs_[input];
+  std::vector<recipe::DimRead> reads;
+  for (const Affine& affine : map) reads.push_back(dimRead(affine));
+  plan_.reads.resize(inputs_.size());
+  uniteReads(plan_.reads[input], reads);
   Prim prim;
   prim.kind = Prim::Kind::Load;
   prim.type = view.type;
@@ -324,6 +363,9 @@ StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<Oper
     result.rank = static_cast<uint32_t>(plan->rank);
     for (int d = 0; d < plan->rank; ++d)
       if (plan->dims[d].row) result.wholeDims |= 1u << d;
+    result.reads.resize(inputs.size());
+    for (size_t i = 0; i < plan->reads.size(); ++i)
+      if (!plan->reads[i].empty()) uniteReads(result.reads[i], plan->reads[i]);
     bool empty = false;
     for (int d = 0; d < plan->rank; ++d) empty |= plan->boxLow[d] >= plan->boxHigh[d];
     if (!empty) result.pieces.push_back(std::move(*plan));

@@ -60,6 +60,7 @@ class PlanBuilder {
  private:
   struct Key;
   int add(Prim prim);
+  recipe::DimRead dimRead(const Affine& affine) const;
 
   const KernelGraph& graph_;
   llvm::ArrayRef<OperandView> inputs_, outputs_;

@@ -2,9 +2,13 @@
 // Plain arithmetic, comparisons and conversions.
 #include "compiler/kernels/VectorMath.h"
 
+#include <bit>
+
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 
@@ -227,7 +231,26 @@ Value VectorMath::truncateF(Value a, Type element) {
   return arith::TruncFOp::create(b_, loc_, shaped(a, element), a);
 }
 
+/// A TPC converts between f32 and a narrow float in one instruction; what `build` emits is how the host does it.
+Value VectorMath::asOneInstruction(llvm::function_ref<Value()> build) {
+  Block* block = b_.getInsertionBlock();
+  Block::iterator end = b_.getInsertionPoint();
+  Operation* before = end == block->begin() ? nullptr : &*std::prev(end);
+  Value result = build();
+  Operation* counted = nullptr;
+  for (Operation& op : llvm::make_range(
+           before ? std::next(before->getIterator()) : block->begin(), end)) {
+    op.setAttr(kPartAttr, b_.getUnitAttr());
+    if (!isa<arith::BitcastOp, arith::ConstantOp>(op)) counted = &op;
+  }
+  if (counted) counted->removeAttr(kPartAttr);
+  return result;
+}
+
 Value VectorMath::bf16Bits(Value a) {
+  return asOneInstruction([&] { return roundToBf16(a); });
+}
+Value VectorMath::roundToBf16(Value a) {
   Value bits = bitcast(a, i32());
   Value odd = andI(shr(bits, 16, false), integer(bits, 1));
   Value rounded = add(add(bits, integer(bits, 0x7fff)), odd);
@@ -237,7 +260,49 @@ Value VectorMath::bf16Bits(Value a) {
   return truncate(upper, b_.getI16Type());
 }
 Value VectorMath::fromBf16Bits(Value bits) {
-  return bitcast(shl(extend(bits, i32(), false), 16), f32());
+  return asOneInstruction([&] { return bitcast(shl(extend(bits, i32(), false), 16), f32()); });
+}
+
+Value VectorMath::fp8Bits(Value a, numerics::Fp8Format format) {
+  const numerics::detail::Layout layout = numerics::detail::kFp8Layouts[static_cast<int>(format)];
+  const int64_t shift = 23 - layout.mantissaBits, rebias = 127 - layout.bias();
+  return asOneInstruction([&] {
+    Value bits = bitcast(a, i32());
+    Value magnitude = bitcast(andI(bits, integer(bits, 0x7fffffff)), f32());
+    // Saturation before rounding gives the same codes as after it.
+    Value bounded = fastMin(magnitude, num(a, numerics::largestFinite(format)));
+    Value boundedBits = bitcast(bounded, i32());
+    Value odd = andI(shr(boundedBits, shift, false), integer(bits, 1));
+    Value rounded = add(add(boundedBits, integer(bits, (int64_t{1} << (shift - 1)) - 1)), odd);
+    Value normal = sub(shr(rounded, shift, false), integer(bits, rebias << layout.mantissaBits));
+    // Below the least normal number an addition rounds to multiples of the least denormal.
+    const int64_t anchorBits = (rebias + 1 + shift) << 23;
+    Value anchor = num(a, std::bit_cast<float>(static_cast<uint32_t>(anchorBits)));
+    Value denormal = sub(bitcast(add(bounded, anchor), i32()), integer(bits, anchorBits));
+    Value isDenormal = compare(Cmp::Lt, boundedBits, integer(bits, (rebias + 1) << 23));
+    Value code = select(isNan(a), integer(bits, 0x7f), select(isDenormal, denormal, normal));
+    Value sign = andI(shr(bits, 24, false), integer(bits, 0x80));
+    return truncate(orI(code, sign), b_.getI8Type());
+  });
+}
+
+Value VectorMath::fromFp8Bits(Value stored, numerics::Fp8Format format) {
+  const numerics::detail::Layout layout = numerics::detail::kFp8Layouts[static_cast<int>(format)];
+  const int64_t shift = 23 - layout.mantissaBits, rebias = 127 - layout.bias();
+  return asOneInstruction([&] {
+    Value bits = extend(stored, i32(), false);
+    Value magnitude = andI(bits, integer(bits, 0x7f));
+    Value aligned = shl(magnitude, shift);
+    Value normal = add(aligned, integer(bits, rebias << 23));
+    const auto least = static_cast<uint32_t>((rebias + 1 - layout.mantissaBits) << 23);
+    Value tiny = toFloat(magnitude, f32(), true);
+    tiny = bitcast(mul(tiny, num(tiny, std::bit_cast<float>(least))), i32());
+    Value isTiny = compare(Cmp::Lt, magnitude, integer(bits, int64_t{1} << layout.mantissaBits));
+    Value special = orI(aligned, integer(bits, 0x7f800000));
+    Value isSpecial = compare(Cmp::Gt, magnitude, integer(bits, layout.maxFinite));
+    Value value = select(isSpecial, special, select(isTiny, tiny, normal));
+    return bitcast(orI(value, shl(andI(bits, integer(bits, 0x80)), 24)), f32());
+  });
 }
 
 }  // namespace hpu::kernels

@@ -6,8 +6,12 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "numerics/SmallFloat.h"
 
 namespace hpu::kernels {
+
+/// Marks ops that are parts of one TPC instruction: the cost walk counts the group once.
+inline constexpr llvm::StringLiteral kPartAttr = "hpu.part_of_instruction";
 
 /// Emits at the builder's insertion point. Constants are made once a function, at `entry`'s start.
 /// Relative errors are stated for finite results that are normal numbers; NaN gives NaN.
@@ -84,6 +88,10 @@ class VectorMath {
   /// The 16 upper bits after rounding to nearest even, as i16; NaN stays NaN.
   Value bf16Bits(Value a);
   Value fromBf16Bits(Value bits);
+  /// The i8 code of an fp8 format after rounding to nearest even; beyond the largest finite value comes that
+  /// value (so do infinities), NaN is 0x7f. As numerics::f32ToFp8, in any mode of denormals.
+  Value fp8Bits(Value a, numerics::Fp8Format format);
+  Value fromFp8Bits(Value bits, numerics::Fp8Format format);
 
   // ---- Functions of f32 ----
   Value exp(Value x);      ///< 2e-7; results below 1.7e-38 are 0.
@@ -102,6 +110,8 @@ class VectorMath {
   Value fmod(Value x, Value y);  ///< Exact while |x / y| < 2^29.
 
  private:
+  Value asOneInstruction(llvm::function_ref<Value()> build);
+  Value roundToBf16(Value a);
   Value horner(Value x, std::initializer_list<double> coefficients);
   /// r and 2^n / 2 with e^x = e^r * 2^n, for -87.3 <= x <= 88.73.
   struct Reduced {

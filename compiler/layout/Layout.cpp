@@ -7,6 +7,8 @@
 #include "compiler/layout/Orders.h"
 #include "compiler/layout/Views.h"
 #include "compiler/support/Units.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 using namespace hpu::ir;

@@ -3,14 +3,20 @@
 
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/layout/Views.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 using namespace hpu::ir;
 
 namespace hpu::layout {
 
-Order channelsLast() { return {0, 2, 3, 1}; }
-Order rowMajor(int64_t rank) { return llvm::to_vector(llvm::seq<int64_t>(0, rank)); }
+Order channelsLast() {
+  return {0, 2, 3, 1};
+}
+Order rowMajor(int64_t rank) {
+  return llvm::to_vector(llvm::seq<int64_t>(0, rank));
+}
 
 Order orderOfStrides(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides) {
   // Dims of size 1 stay where they are: sort only the others among their own places.
@@ -32,15 +38,18 @@ Operation* rootOf(Operation* unit) {
 
 namespace {
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
-/// Follows a result through its only use to the function's return: such a value is best row-major at once.
+/// Follows a result through its only use to the function's return: such a value is best row-major
+/// at once.
 bool isReturnedDirectly(Value value) {
   return value.hasOneUse() && isa<func::ReturnOp>(*value.getUsers().begin());
 }
 
-/// A matmul's C can be written in any order of its outer dims, so that a following transpose is a view of a
-/// row-major tensor: attention's [B, H, S, D] -> [B, S, H, D].
+/// A matmul's C can be written in any order of its outer dims, so that a following transpose is a
+/// view of a row-major tensor: attention's [B, H, S, D] -> [B, S, H, D].
 Order matmulOrder(Value result) {
   int64_t rank = typeOf(result).getRank();
   if (result.hasOneUse())
@@ -49,18 +58,26 @@ Order matmulOrder(Value result) {
   return rowMajor(rank);
 }
 
-/// The order of the first operand that has the result's shape.
+/// The order of an operand: the first of those that have the result's shape, else, where operands
+/// of other shapes join, of the largest (a squeeze-and-excitation gate of one pixel has none to
+/// give).
 Order inheritedOrder(Operation* unit, Value result) {
+  const bool joins = isa<ConcatOp>(unit) || unit->getNumRegions() != 0;
+  Order order = rowMajor(typeOf(result).getRank());
+  int64_t largest = 0;
   for (Value operand : unit->getOperands()) {
     if (operand.getDefiningOp<ConstantOp>()) continue;
     if (typeOf(operand).getRank() != typeOf(result).getRank()) continue;
     std::optional<StridedView> view = resolveView(operand);
     if (!view || llvm::is_contained(view->strides, 0)) continue;
-    bool sameShape = typeOf(operand).getShape() == typeOf(result).getShape();
-    bool joins = isa<ConcatOp>(unit) || unit->getNumRegions() != 0;
-    if (sameShape || joins) return orderOfStrides(view->sizes, view->strides);
+    if (typeOf(operand).getShape() == typeOf(result).getShape())
+      return orderOfStrides(view->sizes, view->strides);
+    const int64_t elements = typeOf(operand).getNumElements();
+    if (!joins || elements <= largest) continue;
+    largest = elements;
+    order = orderOfStrides(view->sizes, view->strides);
   }
-  return rowMajor(typeOf(result).getRank());
+  return order;
 }
 
 }  // namespace
@@ -72,7 +89,8 @@ Order preferredOrder(Operation* unit, unsigned index) {
   Operation* root = rootOf(unit);
   if (!root) return inheritedOrder(unit, result);
   return TypeSwitch<Operation*, Order>(root)
-      .Case<Conv2dOp, ConvTranspose2dOp, MaxPool2dOp, AvgPool2dOp>([](Operation*) { return channelsLast(); })
+      .Case<Conv2dOp, ConvTranspose2dOp, MaxPool2dOp, AvgPool2dOp>(
+          [](Operation*) { return channelsLast(); })
       .Case<ResizeOp, InstanceNormOp>(  // of any rank
           [&](Operation*) { return rank == 4 ? channelsLast() : inheritedOrder(unit, result); })
       .Case<MatMulOp>([&](Operation*) { return matmulOrder(result); })

@@ -2,14 +2,12 @@
 #include "compiler/layout/Views.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
 namespace hpu::ir {
-namespace {
 
-/// Row-major regrouping of sizes/strides into `shape`: possible when every group of old dims that is
-/// merged is contiguous among itself.
 std::optional<SmallVector<int64_t>> reshapeStrides(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,
                                                    ArrayRef<int64_t> shape) {
   // A tensor that has no elements is dense whatever its strides are.
@@ -51,10 +49,15 @@ std::optional<SmallVector<int64_t>> reshapeStrides(ArrayRef<int64_t> sizes, Arra
   return result;
 }
 
-}  // namespace
-
 StridedView baseView(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
+  if (auto result = dyn_cast<OpResult>(value))
+    if (auto strides = result.getOwner()->getAttrOfType<ArrayAttr>(kStridesAttr);
+        strides && result.getResultNumber() < strides.size()) {
+      auto own = dyn_cast<DenseI64ArrayAttr>(strides[result.getResultNumber()]);
+      if (own && own.size() == type.getRank() && type.getRank() != 0)
+        return {value, 0, SmallVector<int64_t>(type.getShape()), SmallVector<int64_t>(own.asArrayRef())};
+    }
   return {value, 0, SmallVector<int64_t>(type.getShape()), denseStrides(type)};
 }
 

@@ -17,8 +17,17 @@ struct StridedView {
   llvm::SmallVector<int64_t> sizes, strides;
 };
 
-/// A whole base value: its sizes and dense strides.
+/// On a unit: the strides of each result that is not dense (an empty list for one that is), as the phase memory writes
+/// them for a result that is part of a larger buffer.
+inline constexpr const char* kStridesAttr = "hpu.strides";
+
+/// A whole base value: its sizes and its strides, those of kStridesAttr or dense ones.
 StridedView baseView(mlir::Value value);
+
+/// The strides that make sizes/strides look like `shape`, row-major: possible when every group of old dims that is
+/// merged is contiguous among itself.
+std::optional<llvm::SmallVector<int64_t>> reshapeStrides(llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<int64_t> strides,
+                                                         llvm::ArrayRef<int64_t> shape);
 
 /// The view that `op` (a view op) makes of `in`, or nullopt when strides cannot express it.
 std::optional<StridedView> applyView(mlir::Operation* op, const StridedView& in);

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phase memory. In: tiled units. Out: the same with addresses, proven by hpu-verify-memory. Stop after it with
-// --stop-after=memory. The planning itself is in Planner.cpp.
+// --stop-after=memory. Who shares bytes is decided in Storage.cpp, addresses in Planner.cpp, SRAM in Rings.cpp.
 #include "compiler/memory/Memory.h"
 
+#include "base/Format.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/memory/Planner.h"
+#include "compiler/memory/Rings.h"
+#include "compiler/memory/Storage.h"
 #include "compiler/support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "mlir/Pass/Pass.h"
 #include "recipe/Recipe.h"
 
 using namespace mlir;
@@ -15,34 +19,23 @@ using namespace hpu::ir;
 namespace hpu::memory {
 namespace {
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-int64_t bytesOf(Value value) {
-  return typeOf(value).getNumElements() * elementSize(elementType(typeOf(value).getElementType()));
+/// Lines of a list in the report; more of them are counted.
+constexpr size_t kMostLines = 16;
+
+int64_t bytesOf(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getNumElements() * elementSize(elementType(tensor.getElementType()));
 }
 
-/// Units in program order and, for each result of one, the last step that reads it through any view.
-struct Liveness {
-  SmallVector<Operation*> units;
-  llvm::DenseMap<Operation*, int64_t> step;
-  llvm::MapVector<Value, Buffer> buffers;
-};
-
-Liveness liveness(func::FuncOp function) {
-  Liveness result;
-  for (Operation& op : function.getBody().front()) {
-    if (!isUnit(&op) && !isa<func::ReturnOp>(op)) continue;
-    int64_t now = result.units.size();
-    for (Value operand : op.getOperands()) {
-      std::optional<StridedView> view = resolveView(operand);
-      auto found = view ? result.buffers.find(view->base) : result.buffers.end();
-      if (found != result.buffers.end()) found->second.end = now;
-    }
-    if (!isUnit(&op)) break;
-    result.step[&op] = now;
-    result.units.push_back(&op);
-    for (Value value : op.getResults()) result.buffers[value] = {bytesOf(value), now, now};
-  }
-  return result;
+HbmNeeds needsOf(func::FuncOp function, int64_t workspace) {
+  HbmNeeds needs;
+  needs.workspace = workspace;
+  for (Type type : function.getArgumentTypes()) needs.inputs += bytesOf(type);
+  for (Type type : function.getResultTypes()) needs.outputs += bytesOf(type);
+  llvm::SmallPtrSet<Attribute, 16> seen;
+  for (auto constant : function.getOps<ConstantOp>())
+    if (seen.insert(constant.getValue()).second) needs.weights += bytesOf(constant.getResult().getType());
+  return needs;
 }
 
 class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
@@ -54,143 +47,120 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    Liveness live = liveness(function);
-    Sections sections = sectionsOf(function);
-    llvm::DenseMap<Value, std::pair<int64_t, int64_t>> place;
-    for (OpOperand& operand : function.getBody().front().getTerminator()->getOpOperands())
-      place[resolveView(operand.get())->base] = {sections.inputs + operand.getOperandNumber(), 0};
-
-    SmallVector<Value> values;
+    StoragePlan storages = planStorages(function, {options_.reuse, options_.largestLiveSetBytes});
     std::vector<Buffer> buffers;
-    for (auto& [value, buffer] : live.buffers)
-      if (!place.contains(value)) {
-        values.push_back(value);
-        buffers.push_back(buffer);
+    std::vector<size_t> which;
+    for (auto [index, storage] : llvm::enumerate(storages.storages))
+      if (!storage.members.empty() && storage.output < 0) {
+        buffers.push_back(storage.live);
+        which.push_back(index);
       }
     Plan plan = planBuffers(buffers, recipe::kAlignment, options_.reuse);
-    for (auto [value, offset] : llvm::zip(values, plan.offsets)) place[value] = {sections.workspace(), offset};
-    for (Operation* unit : live.units) {
+    Sections sections = sectionsOf(function);
+    std::vector<std::pair<int64_t, int64_t>> place(storages.storages.size());
+    for (auto [index, storage] : llvm::enumerate(storages.storages))
+      place[index] = {sections.inputs + std::max<int64_t>(storage.output, 0), 0};
+    for (auto [index, offset] : llvm::zip(which, plan.offsets)) place[index] = {sections.workspace(), offset};
+    for (Operation* unit : storages.units) {
       SmallVector<int64_t> attribute;
       for (Value value : unit->getResults()) {
-        attribute.push_back(place[value].first);
-        attribute.push_back(place[value].second);
+        const Window& window = storages.windows[value];
+        auto element = cast<RankedTensorType>(value.getType()).getElementType();
+        attribute.push_back(place[window.storage].first);
+        attribute.push_back(place[window.storage].second + window.offset * elementSize(elementType(element)));
       }
       unit->setAttr(kBuffersAttr, DenseI64ArrayAttr::get(&getContext(), attribute));
     }
-    int64_t sramPeak = planSram(live.units);
-    if (sramPeak < 0) return signalPassFailure();
+    RingPlan rings = planRings(storages.units, options_.sramBytes);
+    if (!rings.error.empty()) {
+      function.emitError() << rings.error;
+      return signalPassFailure();
+    }
     Builder builder(&getContext());
     function->setAttr(kWorkspaceAttr, builder.getI64IntegerAttr(plan.bytes));
-    function->setAttr(kSramAttr, builder.getI64IntegerAttr(sramPeak));
-    finish(function, live, plan, sramPeak);
+    function->setAttr(kSramAttr, builder.getI64IntegerAttr(rings.bytes));
+    HbmNeeds needs = needsOf(function, plan.bytes);
+    if (options_.stats) *options_.stats = {rings.bytes, needs};
+    if (options_.summary) *options_.summary = summary(storages, plan, rings);
+    if (options_.report) *options_.report += report(storages, plan, which, rings, needs);
   }
 
  private:
-  /// Rings live from their bundle to the next one, which the MME may already work on.
-  int64_t planSram(ArrayRef<Operation*> units) {
-    std::vector<Buffer> tiles;
-    SmallVector<Operation*> bundles;
-    SmallVector<RingInfo> rings;
-    for (Operation* unit : units) {
-      auto bundle = dyn_cast<BundleOp>(unit);
-      if (!bundle || llvm::hasSingleElement(bundle.getBody().front().without_terminator())) continue;
-      RingInfo ring = shapeRing(bundle);
-      int64_t order = bundles.size();
-      bundles.push_back(unit);
-      rings.push_back(ring);
-      tiles.push_back({ring.slots * ring.slotBytes, order, order + 1});
-    }
-    Plan plan = planBuffers(tiles, recipe::kAlignment);
-    if (plan.bytes > options_.sramBytes) {
-      getOperation().emitError() << "SRAM plan needs " << plan.bytes << " bytes, the target has " << options_.sramBytes;
-      return -1;
-    }
-    for (auto [bundle, ring, offset] : llvm::zip(bundles, rings, plan.offsets))
-      bundle->setAttr(kRingAttr, DenseI64ArrayAttr::get(&getContext(), {offset, ring.slots, ring.dim, ring.slotBytes}));
-    return plan.bytes;
+  std::string summary(const StoragePlan& storages, const Plan& plan, const RingPlan& rings) const {
+    using base::formatBytes;
+    return base::strCat("workspace ", formatBytes(plan.bytes), ", ", storages.resultsInPlace, " results in place, ",
+                        storages.partsInPlace, " of ", storages.partsInPlace + storages.partsCopied,
+                        " parts of concatenations too, SRAM peak ", formatBytes(rings.bytes), " of ",
+                        formatBytes(options_.sramBytes));
   }
 
-  static RingInfo shapeRing(BundleOp bundle) {
-    RankedTensorType type;
-    for (Operation& op : bundle.getBody().front())
-      if (auto hpuOp = dyn_cast<HpuOp>(&op); hpuOp && hpuOp.getEngine() == EngineKind::Mme) type = typeOf(op.getResult(0));
-    RingInfo ring{0, 1, 0, elementSize(elementType(type.getElementType()))};
-    TileAttr tile = bundle.getTileAttr();
-    for (int64_t d = 0; d < type.getRank(); ++d) {
-      int64_t size = tile ? tile.getSizes()[d] : type.getDimSize(d);
-      ring.slotBytes *= size;
-      if (size != type.getDimSize(d)) {
-        ring.dim = d;
-        ring.slots = tile.getSlots();
-      }
+  std::string report(const StoragePlan& storages, const Plan& plan, const std::vector<size_t>& which,
+                     const RingPlan& rings, const HbmNeeds& needs) const {
+    using base::formatBytes;
+    std::string text = base::strCat("HBM      ", formatBytes(needs.total()), " of ", formatBytes(options_.hbmBytes), ": weights ",
+                                    formatBytes(needs.weights), ", inputs ", formatBytes(needs.inputs), ", outputs ",
+                                    formatBytes(needs.outputs), ", workspace ", formatBytes(needs.workspace), "\n");
+    text += base::strCat("workspace ", plan.bytes, " bytes for ", which.size(), " buffers; alive together at most ",
+                         plan.largestLiveSet, " (plan) and ", options_.largestLiveSetBytes, " (unfused graph)\n");
+    text += base::strCat("SRAM     ", formatBytes(rings.bytes), " of ", formatBytes(options_.sramBytes), " for tiles of bundles\n");
+    text += base::strCat("shared   ", storages.resultsInPlace, " results take an operand's place; ", storages.partsInPlace,
+                         " parts of concatenations written in place, ", storages.partsCopied, " copied\n");
+    std::vector<std::string> lines;
+    int64_t peak = peakStep(storages, which), shown = 0;
+    std::vector<size_t> order(which.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    llvm::stable_sort(order, [&](size_t a, size_t b) {
+      return storages.storages[which[a]].live.bytes > storages.storages[which[b]].live.bytes;
+    });
+    for (size_t i : order) {
+      const Storage& storage = storages.storages[which[i]];
+      if (storage.live.begin > peak || storage.live.end < peak) continue;
+      shown += storage.live.bytes;
+      lines.push_back(llvm::formatv("  {0,10}  at {1,-11} steps {2,4}..{3,-4}  {4}{5}", formatBytes(storage.live.bytes),
+                                    plan.offsets[i], storage.live.begin, storage.live.end,
+                                    unitName(storage.members.front().getDefiningOp()),
+                                    storage.members.size() > 1 ? llvm::formatv(" and {0} more", storage.members.size() - 1).str()
+                                                               : "").str());
     }
-    ring.slotBytes = (ring.slotBytes + recipe::kAlignment - 1) / recipe::kAlignment * recipe::kAlignment;
-    return ring;
+    if (!lines.empty()) {
+      std::string at = unitName(storages.units[peak]);
+      text += base::strCat("most at  step ", peak, " of ", storages.units.size(), ", ", at, ": ", formatBytes(shown), " in\n");
+      append(text, lines);
+    }
+    lines.assign(rings.notes.begin(), rings.notes.end());
+    // Copies are what could be better; in place is how it should be.
+    for (const std::string& note : storages.notes)
+      if (StringRef(note).starts_with("copied")) lines.push_back(note);
+    append(text, lines);
+    return text;
   }
 
-  void finish(func::FuncOp function, const Liveness& live, const Plan& plan, int64_t sramPeak) {
-    if (options_.stats) {
-      options_.stats->workspaceBytes = plan.bytes;
-      options_.stats->largestLiveSetBytes = plan.largestLiveSet;
-      options_.stats->sramPeakBytes = sramPeak;
-    }
-    auto mib = [](int64_t bytes) { return llvm::formatv("{0:F1} MiB", bytes / 1048576.0).str(); };
-    if (options_.summary)
-      *options_.summary = "workspace " + mib(plan.bytes) + " (largest live set " + mib(plan.largestLiveSet) +
-                          "), SRAM peak " + mib(sramPeak) + " of " + mib(options_.sramBytes);
-    if (!options_.report) return;
-    for (Operation* unit : live.units)
-      for (Value value : unit->getResults()) {
-        Location location = *locate(value);
-        auto found = live.buffers.find(value);
-        *options_.report += llvm::formatv("section {0} +{1,-12} {2,12} bytes  steps {3}..{4}  {5}\n", location.section,
-                                          location.offset, found->second.bytes, found->second.begin, found->second.end,
-                                          unitName(unit)).str();
+  static void append(std::string& text, const std::vector<std::string>& lines) {
+    for (size_t i = 0; i < std::min(lines.size(), kMostLines); ++i) text += lines[i] + "\n";
+    if (lines.size() > kMostLines) text += base::strCat("  ... and ", lines.size() - kMostLines, " more\n");
+  }
+
+  static int64_t peakStep(const StoragePlan& storages, const std::vector<size_t>& which) {
+    int64_t best = 0, most = -1;
+    for (int64_t step = 0; step < static_cast<int64_t>(storages.units.size()); ++step) {
+      int64_t alive = 0;
+      for (size_t index : which) {
+        const Buffer& live = storages.storages[index].live;
+        if (live.begin <= step && step <= live.end) alive += live.bytes;
       }
+      if (alive > most) {
+        most = alive;
+        best = step;
+      }
+    }
+    return best;
   }
 
   MemoryOptions options_;
 };
 
-class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func::FuncOp>> {
- public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyMemoryPass)
-  explicit VerifyMemoryPass(int64_t sramBytes) : sramBytes_(sramBytes) {}
-  StringRef getArgument() const override { return "hpu-verify-memory"; }
-  StringRef getDescription() const override { return "Checks that buffers alive together do not overlap"; }
-  void runOnOperation() override {
-    Liveness live = liveness(getOperation());
-    struct Placed {
-      Value value;
-      int64_t section, from, to, begin, end;
-    };
-    std::vector<Placed> placed;
-    for (auto& [value, buffer] : live.buffers) {
-      std::optional<Location> location = locate(value);
-      if (!location) return fail(value, "has no address");
-      Placed now{value, location->section, location->offset, location->offset + buffer.bytes, buffer.begin, buffer.end};
-      for (const Placed& other : placed)
-        if (other.section == now.section && other.from < now.to && now.from < other.to && other.begin <= now.end &&
-            now.begin <= other.end)
-          return fail(value, "overlaps a buffer that is alive with it");
-      placed.push_back(now);
-    }
-    for (Operation* unit : live.units)
-      if (auto ring = ringOf(unit); ring && ring->offset + ring->slots * ring->slotBytes > sramBytes_)
-        return fail(unit->getResult(0), "has SRAM tiles beyond the capacity");
-  }
-
- private:
-  void fail(Value value, const char* what) {
-    value.getDefiningOp()->emitOpError() << "buffer " << what;
-    signalPassFailure();
-  }
-  int64_t sramBytes_;
-};
-
 }  // namespace
 
 std::unique_ptr<Pass> createMemoryPass(MemoryOptions options) { return std::make_unique<MemoryPass>(options); }
-std::unique_ptr<Pass> createVerifyMemoryPass(int64_t sramBytes) { return std::make_unique<VerifyMemoryPass>(sramBytes); }
 
 }  // namespace hpu::memory

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "compiler/layout/Views.h"
+#include "compiler/memory/Capacity.h"
 #include "hpu/status.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -19,20 +20,26 @@ class Pass;
 namespace hpu::memory {
 
 struct MemoryStats {
-  int64_t workspaceBytes = 0, largestLiveSetBytes = 0, sramPeakBytes = 0, constantBytes = 0;
+  int64_t sramPeakBytes = 0;
+  HbmNeeds hbm;  ///< Weights before packing: their exact bytes are known after `schedule`.
 };
 
 struct MemoryOptions {
   bool reuse = true;  ///< false: every buffer its own address (-O0).
   int64_t sramBytes = 0;
   int64_t hbmBytes = 0;
+  /// The unfused graph's (pipeline/LiveSet.h): concatenations are written in place as long as that does not raise the
+  /// plan above it. 0: unknown.
+  int64_t largestLiveSetBytes = 0;
   MemoryStats* stats = nullptr;
   std::string* report = nullptr;
   std::string* summary = nullptr;
 };
 
 std::unique_ptr<mlir::Pass> createMemoryPass(MemoryOptions options);
-/// Post-condition: buffers that are alive together do not overlap; rings fit into SRAM.
+/// Post-condition: until its last reader is done nobody writes over a result (but the unit that replaces it point by
+/// point, and a concatenation that finds its parts in place); buffers are aligned and within the workspace; tiles fit
+/// into SRAM.
 std::unique_ptr<mlir::Pass> createVerifyMemoryPass(int64_t sramBytes);
 
 /// Section numbers of a program: inputs, outputs, then these three.

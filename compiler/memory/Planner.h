@@ -18,9 +18,16 @@ struct Plan {
   std::vector<int64_t> offsets;  ///< By buffer; multiples of the alignment.
   int64_t bytes = 0;             ///< High-water mark.
   int64_t largestLiveSet = 0;    ///< The most that is alive at one step, aligned sizes: a lower bound of `bytes`.
+  int64_t tries = 0;             ///< Orders in which buffers were placed until this plan was the best one.
 };
 
-/// Largest-first, best gap. `reuse` false puts every buffer behind the other.
-Plan planBuffers(const std::vector<Buffer>& buffers, int64_t alignment, bool reuse = true);
+/// Best gap in several orders (by size, by size times life, by time, by the crowd around a buffer), then a search: what
+/// sticks out at the top is placed earlier. It stops at the largest live set, or after a number of tries that depends
+/// on the number of buffers alone, so the same buffers always get the same plan. `reuse` false puts every buffer behind
+/// the other. Within `enough` bytes the first plan is taken.
+Plan planBuffers(const std::vector<Buffer>& buffers, int64_t alignment, bool reuse = true, int64_t enough = 0);
+
+/// The most bytes (in aligned sizes) that are alive at one step.
+int64_t largestLiveSet(const std::vector<Buffer>& buffers, int64_t alignment);
 
 }  // namespace hpu::memory

@@ -6,7 +6,9 @@
 
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/normalize/Constants.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Dominance.h"
+#include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/CSE.h"
@@ -69,6 +71,17 @@ struct FoldBatchNormPass : PassWrapper<FoldBatchNormPass, OperationPass<func::Fu
     RewritePatternSet patterns(&getContext());
     populateBatchNormPatterns(patterns);
     populateScaleIntoWeightsPatterns(patterns);
+    if (failed(applyAll(getOperation(), std::move(patterns)))) signalPassFailure();
+  }
+};
+
+struct CanonicaliseAttentionPass : PassWrapper<CanonicaliseAttentionPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CanonicaliseAttentionPass)
+  StringRef getArgument() const final { return "hpu-canonicalise-attention"; }
+  StringRef getDescription() const final { return "Brings scales and masks of attentions into one form"; }
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    populateAttentionPatterns(patterns);
     if (failed(applyAll(getOperation(), std::move(patterns)))) signalPassFailure();
   }
 };
@@ -145,6 +158,9 @@ std::unique_ptr<Pass> createRecogniseCompositesPass() {
 std::unique_ptr<Pass> createFoldBatchNormPass() {
   return std::make_unique<FoldBatchNormPass>();
 }
+std::unique_ptr<Pass> createCanonicaliseAttentionPass() {
+  return std::make_unique<CanonicaliseAttentionPass>();
+}
 std::unique_ptr<Pass> createMergeCommonPass() {
   return std::make_unique<MergeCommonPass>();
 }
@@ -158,8 +174,16 @@ void addNormalizePasses(OpPassManager& pm, const NormalizeOptions& options) {
   pm.addPass(createSimplifyPass(options.maxFoldedBytes));
   pm.addPass(createRecogniseCompositesPass());
   pm.addPass(createFoldBatchNormPass());
+  // Behind what folds scales into weights, ahead of what folds the masks that it makes.
+  pm.addPass(createCanonicaliseAttentionPass());
   pm.addPass(createSimplifyPass(options.maxFoldedBytes));
   pm.addPass(createMergeCommonPass());
+  if (options.merge) {
+    pm.addPass(createMergeSiblingsPass(*options.merge));
+    // A slice of all columns, views of views; the parts of merged weights.
+    pm.addPass(createSimplifyPass(options.maxFoldedBytes));
+    pm.addPass(createMergeCommonPass());
+  }
   pm.addPass(createVerifyNormalizedPass());
   if (options.summary) pm.addPass(std::make_unique<SummarisePass>(counts, options.summary));
 }
@@ -168,6 +192,8 @@ void registerNormalizePasses() {
   registerPass([] { return createSimplifyPass(); });
   registerPass([] { return createRecogniseCompositesPass(); });
   registerPass([] { return createFoldBatchNormPass(); });
+  registerPass([] { return createCanonicaliseAttentionPass(); });
+  registerPass([] { return createMergeSiblingsPass(); });
   registerPass([] { return createMergeCommonPass(); });
   registerPass([] { return createVerifyNormalizedPass(); });
   PassPipelineRegistration<> pipeline("hpu-normalize", "The phase normalize",

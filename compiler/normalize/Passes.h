@@ -5,7 +5,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+
+#include "hpu/types.h"
 
 namespace mlir {
 class OpPassManager;
@@ -13,11 +16,23 @@ class Pass;
 class RewritePatternSet;
 }  // namespace mlir
 
+namespace hpu::arch {
+struct TargetDesc;
+}
+
 namespace hpu::normalize {
+
+struct MergeOptions {
+  const arch::TargetDesc* target = nullptr;  ///< Null: Gaudi 2.
+  ElementType type = ElementType::kF32;      ///< What products will be computed in.
+  std::string* report = nullptr;             ///< A line a group of siblings, if wanted.
+};
 
 struct NormalizeOptions {
   /// Constants above this are folded only when the result is smaller than the operands.
   int64_t maxFoldedBytes = 64 << 20;
+  /// Merge products of the same activations; nullopt: leave them apart.
+  std::optional<MergeOptions> merge;
   /// "212 -> 140 ops: 20 batch_norm folded, 4 gelu, 9 layer_norm", if wanted; must outlive the
   /// passes.
   std::string* summary = nullptr;
@@ -29,6 +44,10 @@ std::unique_ptr<mlir::Pass> createSimplifyPass(int64_t maxFoldedBytes = 64 << 20
 std::unique_ptr<mlir::Pass> createRecogniseCompositesPass();
 /// hpu-fold-batch-norm: batch norms and per-channel scales and offsets into weights and one bias.
 std::unique_ptr<mlir::Pass> createFoldBatchNormPass();
+/// hpu-canonicalise-attention: scores, one scale, an additive mask, softmax.
+std::unique_ptr<mlir::Pass> createCanonicaliseAttentionPass();
+/// hpu-merge-siblings: Q, K and V, gate and up as one product where the performance model says so.
+std::unique_ptr<mlir::Pass> createMergeSiblingsPass(MergeOptions options = {});
 /// hpu-merge-common: equal ops become one, dead ones go.
 std::unique_ptr<mlir::Pass> createMergeCommonPass();
 /// Post-condition: no batch norm, no identity or stacked view, every op has a source location.
@@ -47,6 +66,7 @@ void populateSimplifyViewPatterns(mlir::RewritePatternSet& patterns);
 void populateSimplifyArithmeticPatterns(mlir::RewritePatternSet& patterns);
 void populateActivationPatterns(mlir::RewritePatternSet& patterns);
 void populateNormPatterns(mlir::RewritePatternSet& patterns);
+void populateAttentionPatterns(mlir::RewritePatternSet& patterns);
 void populateBatchNormPatterns(mlir::RewritePatternSet& patterns);
 void populateScaleIntoWeightsPatterns(mlir::RewritePatternSet& patterns);
 

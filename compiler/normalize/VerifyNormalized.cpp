@@ -3,6 +3,8 @@
 #include "compiler/normalize/Constants.h"
 #include "compiler/normalize/Passes.h"
 #include "compiler/normalize/ViewFacts.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 using namespace hpu::ir;

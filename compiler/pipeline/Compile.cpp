@@ -4,6 +4,8 @@
 #include <chrono>
 #include <mutex>
 
+#include "arch/TargetDesc.h"
+#include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "compiler/import/GraphImpl.h"
 #include "compiler/import/Specialize.h"
@@ -33,30 +35,32 @@ bool isStatic(mlir::func::FuncOp main) {
                       [](mlir::Type type) { return llvm::cast<mlir::RankedTensorType>(type).hasStaticShape(); });
 }
 
-/// Free dimensions must have a size before code for them is made: gives them those of the options.
-Status makeStatic(const Graph& graph, mlir::ModuleOp module, const CompileOptions& options) {
-  auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
-  if (!main || isStatic(main)) return okStatus();
-  HPU_RETURN_IF_ERROR(importer::specializeModule(module, {options.shapes, options.dims, {}}));
-  if (isStatic(main)) return okStatus();
-  std::string names;
-  for (const TensorInfo& input : graph.inputs())
-    if (numElements(input.type.shape) == kDynamic)
-      names += (names.empty() ? "'" : ", '") + input.name + "' (" + input.type.toString() + ")";
-  return invalidArgument("free dimensions in input " + names +
-                         ": give every size with --shape NAME=1x3x224x224 or --dim SYMBOL=8 "
-                         "(CompileOptions::shapes, CompileOptions::dims)");
+/// The target's MME has the types of the precision.
+Status checkPrecision(const CompileOptions& options) {
+  const arch::TargetDesc& target = arch::targetDesc(options.target);
+  bool has = true;
+  if (options.precision == Precision::kF16) has = target.hasMmeType(ElementType::kF16);
+  if (isFp8(options.precision)) has = target.hasMmeType(ElementType::kF8E5M2);
+  if (!has)
+    return invalidArgument("the MME of " + std::string(target.name) + " has no " +
+                           std::string(precisionName(options.precision)) + " (it has " + target.mmeTypeNames() +
+                           "); choose another --precision or --target");
+  if (!options.ranges.empty() && !isFp8(options.precision))
+    return invalidArgument("ranges of activations are for fp8, but the precision is " +
+                           std::string(precisionName(options.precision)));
+  return okStatus();
 }
 
 Status checkOptions(const CompileOptions& options) {
   if (options.optLevel < 0 || options.optLevel > 3)
     return invalidArgument("optimisation level " + std::to_string(options.optLevel) + " is not in 0..3");
   for (const std::string& report : options.reports) {
-    static const std::string known[] = {"fusion", "layout", "tile", "memory", "schedule", "time"};
+    static const std::string known[] = {"precision", "fusion", "layout", "tile", "memory", "schedule", "time"};
     if (std::find(std::begin(known), std::end(known), report) == std::end(known))
       return invalidArgument("there is no report '" + report +
-                             "'; the reports are fusion, layout, tile, memory, schedule and time");
+                             "'; the reports are precision, fusion, layout, tile, memory, schedule and time");
   }
+  HPU_RETURN_IF_ERROR(checkPrecision(options));
   if (!options.cpu.empty() && options.cpu != "native")
     return invalidArgument("unknown CPU '" + options.cpu + "'; leave it out (all CPUs) or say 'native'");
   return okStatus();
@@ -73,6 +77,24 @@ void fillFromRecipe(const Recipe& recipe, CompileStats& stats) {
 
 }  // namespace
 
+namespace pipeline {
+
+Status makeStatic(const Graph& graph, mlir::ModuleOp module, const CompileOptions& options) {
+  auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
+  if (!main || isStatic(main)) return okStatus();
+  HPU_RETURN_IF_ERROR(importer::specializeModule(module, {options.shapes, options.dims, {}}));
+  if (isStatic(main)) return okStatus();
+  std::string names;
+  for (const TensorInfo& input : graph.inputs())
+    if (numElements(input.type.shape) == kDynamic)
+      names += (names.empty() ? "'" : ", '") + input.name + "' (" + input.type.toString() + ")";
+  return invalidArgument("free dimensions in input " + names +
+                         ": give every size with --shape NAME=1x3x224x224 or --dim SYMBOL=8 "
+                         "(CompileOptions::shapes, CompileOptions::dims)");
+}
+
+}  // namespace pipeline
+
 namespace {
 
 StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& options,
@@ -83,7 +105,7 @@ StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& o
   // A graph's context is single-threaded: compilations of one graph run one after another, of different ones in parallel.
   std::lock_guard lock(graph.impl().mutex);
   mlir::OwningOpRef<mlir::ModuleOp> module = graph.impl().module->clone();
-  if (!importOnly && options.startFrom.empty()) HPU_RETURN_IF_ERROR(makeStatic(graph, *module, options));
+  if (!importOnly && options.startFrom.empty()) HPU_RETURN_IF_ERROR(pipeline::makeStatic(graph, *module, options));
   HPU_ASSIGN(CompileResult result, pipeline::runPipeline(*module, options, graph.impl().context, unsupported));
   result.stats.compileMs = msSince(start);
   return result;
@@ -104,12 +126,15 @@ StatusOr<CompileResult> compileFile(const std::string& path, const CompileOption
                            path + "' is another kind of file; write such IR with --stop-after or --dump-phases");
   // Reports, dumps and partial runs need the compilation itself.
   bool cached = !options.cacheDir.empty() && options.stopAfter.empty() && options.startFrom.empty() &&
-                options.reports.empty() && options.dumpDir.empty();
-  pipeline::RecipeCache cache(cached ? options.cacheDir : "");
-  std::string key;
+                options.reports.empty() && options.dumpDir.empty() && options.explain.empty();
+  pipeline::RecipeCache cache("");
+  std::string key, damaged;
   if (cached) {
+    HPU_ASSIGN(int64_t limit, settings::getInt(Setting::HPU_CACHE_BYTES));
+    cache = pipeline::RecipeCache(options.cacheDir, limit);
     HPU_ASSIGN(key, cache.key(path, options));
-    if (std::optional<Recipe> recipe = cache.find(key)) {
+    StatusOr<Recipe> recipe = cache.find(key);
+    if (recipe.ok()) {
       CompileResult result;
       result.recipe = *recipe;
       fillFromRecipe(*recipe, result.stats);
@@ -117,6 +142,8 @@ StatusOr<CompileResult> compileFile(const std::string& path, const CompileOption
       result.stats.compileMs = msSince(start);
       return result;
     }
+    if (recipe.status().code() != StatusCode::kNotFound)
+      damaged = "the recipe in the cache was not used and is made again: " + recipe.status().message();
   }
   StatusOr<Graph> graph = isMlir(path) ? importMlir(path) : importOnnx(path, options, unsupported);
   if (!graph.ok()) return graph.status();
@@ -130,6 +157,7 @@ StatusOr<CompileResult> compileFile(const std::string& path, const CompileOption
   if (!compiled.ok()) return compiled.status();
   CompileResult result = std::move(*compiled);
   result.stats.phases.insert(result.stats.phases.begin(), import);
+  if (!damaged.empty()) result.warnings.push_back(damaged);
   if (cached && result.recipe.valid()) {
     Status stored = cache.store(key, result.recipe);
     if (!stored.ok()) result.warnings.push_back(stored.message());

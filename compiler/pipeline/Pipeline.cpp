@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <map>
 
 #include "arch/TargetDesc.h"
 #include "base/File.h"
@@ -15,12 +16,16 @@
 #include "compiler/layout/Layout.h"
 #include "compiler/memory/Memory.h"
 #include "compiler/normalize/Passes.h"
+#include "compiler/pipeline/Drafting.h"
+#include "compiler/pipeline/LiveSet.h"
 #include "compiler/pipeline/LowerBound.h"
+#include "compiler/pipeline/NodeTrail.h"
 #include "compiler/precision/Precision.h"
 #include "compiler/pipeline/Supported.h"
 #include "compiler/schedule/Schedule.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/tile/Tile.h"
+#include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "perfmodel/Timeline.h"
 
@@ -45,6 +50,21 @@ StatusOr<Phase> parsePhase(const std::string& name) {
   return invalidArgument("there is no phase '" + name + "'; the phases are " + names);
 }
 
+void addNormalize(PassManager& manager, const CompileOptions& options, std::string* summary, std::string* report) {
+  normalize::NormalizeOptions normalize;
+  normalize.summary = summary;
+  if (options.optLevel >= 2) {
+    const arch::TargetDesc& target = arch::targetDesc(options.target);
+    ElementType type = options.precision == Precision::kF32   ? ElementType::kF32
+                       : options.precision == Precision::kF16 ? ElementType::kF16
+                       : options.precision == Precision::kFp8 ? target.e4m3Type
+                       : isFp8(options.precision)             ? ElementType::kF8E5M2
+                                                              : ElementType::kBF16;
+    normalize.merge = normalize::MergeOptions{&target, type, report};
+  }
+  normalize::addNormalizePasses(manager.nest<func::FuncOp>(), normalize);
+}
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -57,7 +77,7 @@ class PhaseRunner {
   PhaseRunner(ModuleOp module, const CompileOptions& options, std::shared_ptr<const void> owner,
               std::vector<UnsupportedNode>* unsupported)
       : module_(module), options_(options), owner_(std::move(owner)), unsupported_(unsupported),
-        target_(arch::targetDesc(options.target)) {}
+        target_(arch::targetDesc(options.target)), drafting_(options.target, target_), trail_(options.explain) {}
 
   StatusOr<CompileResult> run() {
     Phase first = Phase::k_normalize, last = Phase::k_emit;
@@ -69,12 +89,20 @@ class PhaseRunner {
       HPU_ASSIGN(last, parsePhase(options_.stopAfter));
     }
     for (const std::string& report : options_.reports) result_.reports[report];
+    // Of IR that is fused already, the live set is that of its units.
+    if (auto function = module_.lookupSymbol<func::FuncOp>("main"); function && first > Phase::k_precision)
+      result_.stats.largestLiveSetBytes = largestLiveSetBytes(function);
     if (first <= Phase::k_import) HPU_RETURN_IF_ERROR(dump(Phase::k_import));
+    if (explains()) {
+      HPU_RETURN_IF_ERROR(trail_.begin(module_));
+      trail_.record("import", module_, "");
+    }
     for (const PhaseEntry& entry : phases()) {
       if (entry.phase == Phase::k_import || entry.phase < first || entry.phase > last) continue;
       auto start = Clock::now();
       summary_.clear();
       HPU_RETURN_IF_ERROR(runPhase(entry));
+      if (explains()) trail_.record(entry.name, module_, reportOf(entry.phase));
       PhaseInfo info{entry.name, msSince(start), summary_};
       result_.stats.phases.push_back(info);
       if (options_.onPhase) options_.onPhase(info);
@@ -85,13 +113,30 @@ class PhaseRunner {
       module_.print(stream, printFlags());
     }
     timeReport();
+    if (explains()) {
+      result_.explainedNode = trail_.node();
+      result_.explanation = trail_.take();
+    }
     return std::move(result_);
   }
 
  private:
+  bool explains() const { return !options_.explain.empty(); }
+
+  /// Where a phase writes its report: null when nobody reads it.
   std::string* report(const char* name) {
     auto found = result_.reports.find(name);
-    return found == result_.reports.end() ? nullptr : &found->second;
+    if (found != result_.reports.end()) return &found->second;
+    return explains() ? &unasked_[name] : nullptr;
+  }
+  std::string reportOf(Phase phase) {
+    const char* name = phase == Phase::k_fuse       ? "fusion"
+                       : phase == Phase::k_layout   ? "layout"
+                       : phase == Phase::k_tile     ? "tile"
+                       : phase == Phase::k_memory   ? "memory"
+                                                    : nullptr;
+    std::string* text = name ? report(name) : nullptr;
+    return text ? *text : "";
   }
 
   Status runPhase(const PhaseEntry& entry) {
@@ -102,9 +147,15 @@ class PhaseRunner {
     ir::DiagnosticCapture diagnostics(module_.getContext());
     if (failed(manager.run(module_)))
       return diagnostics.status(StatusCode::kInternal, std::string("phase ") + entry.name);
+    // Long before code is made for a program that cannot be loaded.
+    if (entry.phase == Phase::k_memory) return checkCapacity(memory_.hbm);
     auto function = module_.lookupSymbol<func::FuncOp>("main");
-    if (entry.phase != Phase::k_precision || !function) return okStatus();
-    result_.stats.lowerBoundUs = lowerBound(function, target_).us();
+    if (!function) return okStatus();
+    // Before types change, and with those that the compiler chose.
+    if (entry.phase == Phase::k_normalize) return checkSupported(function, target_, unsupported_);
+    if (entry.phase != Phase::k_precision) return okStatus();
+    measureBound(function);
+    result_.stats.largestLiveSetBytes = largestLiveSetBytes(function);
     return checkSupported(function, target_, unsupported_);
   }
 
@@ -140,10 +191,15 @@ class PhaseRunner {
     OpPassManager& functions = manager.nest<func::FuncOp>();
     switch (phase) {
       case Phase::k_normalize:
-        normalize::addNormalizePasses(functions, {.summary = &summary_});
+        addNormalize(manager, options_, &summary_, report("fusion"));
         return;
       case Phase::k_precision:
-        precision::addPrecisionPasses(functions, {.precision = options_.precision, .summary = &summary_});
+        precision::addPrecisionPasses(functions, {.precision = options_.precision,
+                                                  .target = &target_,
+                                                  .keepF32 = options_.keepF32,
+                                                  .ranges = options_.ranges,
+                                                  .report = report("precision"),
+                                                  .summary = &summary_});
         return;
       case Phase::k_fuse: {
         fuse::FuseOptions fuse;
@@ -160,16 +216,27 @@ class PhaseRunner {
         functions.addPass(layout::createVerifyLayoutPass());
         return;
       case Phase::k_tile:
-        functions.addPass(tile::createTilePass({options_.optLevel >= 2, &target_, report("tile"), &summary_}));
+        functions.addPass(tile::createTilePass(
+            {.slice = options_.optLevel >= 2,
+             .target = &target_,
+             .draft = [this](func::FuncOp function) { return drafting_.draft(function); },
+             .report = report("tile"),
+             .summary = &summary_}));
         functions.addPass(tile::createVerifyTilePass(&target_));
         return;
       case Phase::k_memory:
         functions.addPass(memory::createMemoryPass(
-            {optimize, target_.sramBytes, target_.hbmBytes, &memory_, report("memory"), &summary_}));
+            {optimize, target_.sramBytes, target_.hbmBytes, result_.stats.largestLiveSetBytes, &memory_, report("memory"),
+             &summary_}));
         functions.addPass(memory::createVerifyMemoryPass(target_.sramBytes));
         return;
       case Phase::k_schedule:
-        manager.addPass(schedule::createSchedulePass({&target_, report("schedule"), &summary_}));
+        manager.addPass(schedule::createSchedulePass(
+            {.target = &target_,
+             .draft = [this](sched::ProgramOp program) { return drafting_.draft(program); },
+             .reorder = options_.optLevel >= 2,
+             .report = report("schedule"),
+             .summary = &summary_}));
         manager.addPass(schedule::createVerifySchedulePass());
         return;
       case Phase::k_kernels:
@@ -180,12 +247,33 @@ class PhaseRunner {
     }
   }
 
+  Status checkCapacity(const memory::HbmNeeds& needs) const {
+    return memory::checkCapacity(needs, target_.hbmBytes, targetName(options_.target));
+  }
+
+  void measureBound(func::FuncOp function) {
+    LowerBound bound = lowerBound(function, target_);
+    CompileStats& stats = result_.stats;
+    stats.lowerBoundUs = bound.us();
+    stats.lowerBoundMmeUs = bound.mmeUs;
+    stats.lowerBoundTpcUs = bound.tpcUs;
+    stats.lowerBoundHbmUs = bound.hbmUs;
+    stats.lowerBoundBytes = static_cast<int64_t>(bound.hbmBytes);
+  }
+
   Status emitRecipe() {
     emit::EmitOptions emit;
     emit.target = options_.target;
     emit.checkSchedule = options_.checkSchedule;
+    recipe::KernelReads reads;
+    if (auto source = module_.lookupSymbol<sched::ProgramOp>("main")) {
+      HPU_ASSIGN(schedule::Draft draft, drafting_.draft(source));
+      reads = std::move(draft.reads);
+      emit.reads = &reads;
+    }
     if (auto name = module_->getAttrOfType<StringAttr>("hpu.model")) emit.name = name.str();
     HPU_ASSIGN(std::shared_ptr<recipe::Program> program, emit::emitProgram(module_, emit, owner_));
+    HPU_RETURN_IF_ERROR(checkCapacity(needsOf(*program)));
     const arch::ClockProfile& clock = target_.clock();
     std::vector<perfmodel::TimedQueue> queues = perfmodel::timedQueues(*program, target_, clock);
     perfmodel::TimedLaunch launch;
@@ -194,10 +282,9 @@ class PhaseRunner {
     HPU_ASSIGN(perfmodel::TimelineResult timeline, perfmodel::simulate(target_, clock, {launch}));
     CompileStats& stats = result_.stats;
     stats.deviceTimeUs = timeline.end / 1e6;
-    stats.workspaceBytes = memory_.workspaceBytes;
-    stats.largestLiveSetBytes = memory_.largestLiveSetBytes;
+    stats.workspaceBytes = needsOf(*program).workspace;
     stats.sramPeakBytes = memory_.sramPeakBytes;
-    program->estimates = {stats.deviceTimeUs, stats.lowerBoundUs, static_cast<uint64_t>(memory_.largestLiveSetBytes),
+    program->estimates = {stats.deviceTimeUs, stats.lowerBoundUs, static_cast<uint64_t>(stats.largestLiveSetBytes),
                           static_cast<uint64_t>(memory_.sramPeakBytes)};
     for (int engine = 0; engine < kNumEngines; ++engine) busyUs_[engine] = timeline.busy[engine] / 1e6;
     commands_ = 0;
@@ -207,9 +294,23 @@ class PhaseRunner {
     return okStatus();
   }
 
+  /// With weights as they are packed.
+  static memory::HbmNeeds needsOf(const recipe::Program& program) {
+    memory::HbmNeeds needs;
+    for (const recipe::Section& section : program.sections) {
+      auto bytes = static_cast<int64_t>(section.bytes);
+      if (section.kind == recipe::SectionKind::kConst) needs.weights += bytes;
+      if (section.kind == recipe::SectionKind::kWorkspace) needs.workspace += bytes;
+      if (section.kind == recipe::SectionKind::kInput) needs.inputs += bytes;
+      if (section.kind == recipe::SectionKind::kOutput) needs.outputs += bytes;
+    }
+    return needs;
+  }
+
   void timeReport() {
-    std::string* text = report("time");
-    if (!text) return;
+    auto found = result_.reports.find("time");
+    if (found == result_.reports.end()) return;
+    std::string* text = &found->second;
     char line[160];
     snprintf(line, sizeof line, "device time %.2f us (modelled), lower bound %.2f us\n", result_.stats.deviceTimeUs,
              result_.stats.lowerBoundUs);
@@ -247,7 +348,10 @@ class PhaseRunner {
   std::shared_ptr<const void> owner_;
   std::vector<UnsupportedNode>* unsupported_;
   const arch::TargetDesc& target_;
+  Drafting drafting_;
   memory::MemoryStats memory_;
+  NodeTrail trail_;
+  std::map<std::string, std::string> unasked_;  ///< Reports that only the trail reads.
   CompileResult result_;
   std::string summary_;
   double busyUs_[kNumEngines] = {};

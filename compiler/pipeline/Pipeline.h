@@ -9,6 +9,10 @@
 #include "hpu/compiler.h"
 #include "mlir/IR/BuiltinOps.h"
 
+namespace mlir {
+class PassManager;
+}
+
 namespace hpu::pipeline {
 
 enum class Phase {
@@ -31,6 +35,12 @@ StatusOr<Phase> parsePhase(const std::string& name);
 StatusOr<CompileResult> runPipeline(mlir::ModuleOp module, const CompileOptions& options,
                                     std::shared_ptr<const void> owner,
                                     std::vector<UnsupportedNode>* unsupported = nullptr);
+
+/// The phase normalize as runPipeline runs it; `summary` and `report` may be null.
+void addNormalize(mlir::PassManager& manager, const CompileOptions& options, std::string* summary,
+                  std::string* report);
+/// Free dimensions must have a size before code for them is made: gives them those of the options.
+Status makeStatic(const Graph& graph, mlir::ModuleOp module, const CompileOptions& options);
 
 /// For hpu-opt: every pass that needs no compile options of its own, and the pipelines hpu-to-<phase>.
 void registerPipelines();

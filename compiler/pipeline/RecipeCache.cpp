@@ -1,72 +1,130 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/pipeline/RecipeCache.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 
+#include "base/Format.h"
 #include "base/Hash.h"
 #include "base/MappedFile.h"
+#include "base/Parallel.h"
 #include "base/StatusMacros.h"
-#include "hpu/version.h"
+#include "compiler/import/OnnxOutline.h"
+#include "compiler/pipeline/BuildId.h"
+#include "recipe/Recipe.h"
 
 namespace hpu::pipeline {
 namespace fs = std::filesystem;
 
 namespace {
 
-/// External data lies beside the model. Its names are inside the protobuf; any file there whose name occurs in the
-/// model counts, by size and time of change, so that a warm start does not read gigabytes.
-void hashSiblings(const std::string& modelPath, std::string_view model, base::Hasher& hasher) {
-  std::error_code error;
-  if (model.find("location") == std::string_view::npos) return;
-  std::vector<std::string> lines;
-  fs::path parent = fs::path(modelPath).parent_path();
-  for (fs::recursive_directory_iterator it(parent.empty() ? "." : parent, error), end; !error && it != end;
-       it.increment(error)) {
-    if (!it->is_regular_file(error)) continue;
-    std::string name = it->path().filename().string();
-    if (model.find(name) == std::string_view::npos) continue;
-    auto time = it->last_write_time(error).time_since_epoch().count();
-    lines.push_back(it->path().string() + " " + std::to_string(it->file_size(error)) + " " + std::to_string(time));
-    if (lines.size() > 10000) break;
+constexpr int64_t kChunkBytes = int64_t{4} << 20;
+
+/// Of chunks' hashes, so that all cores read a large model.
+base::Hash128 contentHash(const uint8_t* data, size_t bytes) {
+  auto chunks = static_cast<int64_t>((bytes + kChunkBytes - 1) / kChunkBytes);
+  std::vector<base::Hash128> hashes(chunks);
+  base::parallelFor(chunks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      size_t from = static_cast<size_t>(i) * kChunkBytes;
+      hashes[i] = base::hash128(data + from, std::min<size_t>(kChunkBytes, bytes - from));
+    }
+  });
+  return base::hash128(hashes.data(), hashes.size() * sizeof(base::Hash128));
+}
+
+/// External data by name, size and time of change: a warm start does not read gigabytes.
+void hashExternal(const std::string& modelPath, const base::MappedFile& model, base::Hasher& hasher) {
+  fs::path folder = fs::path(modelPath).parent_path();
+  for (const std::string& name : importer::outlineOnnx(model.data(), model.size()).externalFiles) {
+    struct stat info = {};
+    hasher.updateSized(name);
+    if (::stat((folder / name).c_str(), &info) != 0) continue;
+    int64_t facts[] = {static_cast<int64_t>(info.st_size), static_cast<int64_t>(info.st_mtim.tv_sec),
+                       static_cast<int64_t>(info.st_mtim.tv_nsec), static_cast<int64_t>(info.st_ino)};
+    hasher.update(facts, sizeof facts);
   }
-  std::sort(lines.begin(), lines.end());
-  for (const std::string& line : lines) hasher.updateSized(line);
 }
 
 }  // namespace
 
-StatusOr<std::string> RecipeCache::key(const std::string& modelPath, const CompileOptions& options) const {
-  HPU_ASSIGN(auto file, base::MappedFile::open(modelPath));
-  std::string_view model(reinterpret_cast<const char*>(file->data()), file->size());
-  base::Hasher hasher;
-  hasher.updateSized(model);
-  hashSiblings(modelPath, model, hasher);
-  std::string text = std::string(HPU_VERSION_STRING) + "|" + std::string(targetName(options.target)) + "|" +
-                     std::to_string(static_cast<int>(options.precision)) + "|" + std::to_string(options.optLevel) + "|" +
-                     options.cpu;
+std::string optionsText(const CompileOptions& options) {
+  std::string text = base::strCat(targetName(options.target), "|", static_cast<int>(options.precision), "|",
+                                  options.optLevel, "|", cpuText(options.cpu));
+  for (const std::string& name : options.keepF32) text += "|f32 " + name;
+  for (const auto& [name, range] : options.ranges) text += "|" + name + "=" + std::to_string(range);
   for (const auto& [name, shape] : options.shapes) text += "|" + name + "=" + shapeToString(shape);
   for (const auto& [name, size] : options.dims) text += "|" + name + ":" + std::to_string(size);
-  hasher.updateSized(text);
+  return text;
+}
+
+StatusOr<std::string> RecipeCache::key(const std::string& modelPath, const CompileOptions& options) const {
+  HPU_ASSIGN(auto file, base::MappedFile::open(modelPath));
+  base::Hasher hasher;
+  base::Hash128 content = contentHash(file->data(), file->size());
+  hasher.update(&content, sizeof content);
+  hashExternal(modelPath, *file, hasher);
+  hasher.updateSized(buildId());
+  hasher.updateSized(optionsText(options));
+  // The program is named after the file.
+  hasher.updateSized(fs::path(modelPath).filename().string());
   return hasher.digest128().hex();
 }
 
-std::optional<Recipe> RecipeCache::find(const std::string& key) const {
+StatusOr<Recipe> RecipeCache::find(const std::string& key) const {
   std::error_code error;
-  if (directory_.empty() || !fs::exists(path(key), error)) return std::nullopt;
-  StatusOr<Recipe> recipe = Recipe::load(path(key));
-  if (!recipe.ok()) return std::nullopt;
-  return *recipe;
+  if (directory_.empty() || !fs::exists(path(key), error)) return notFound("no recipe of this key is in the cache");
+  HPU_ASSIGN(Recipe recipe, Recipe::load(path(key)));
+  ::utimensat(AT_FDCWD, path(key).c_str(), nullptr, 0);
+  return recipe;
 }
 
 Status RecipeCache::store(const std::string& key, const Recipe& recipe) const {
   if (directory_.empty()) return okStatus();
+  if (limitBytes_ > 0 && recipe.constantBytes() > limitBytes_)
+    return resourceExhausted(base::strCat("the recipe's ", base::formatBytes(recipe.constantBytes()),
+                                          " of weights are more than the recipe cache may hold (",
+                                          base::formatBytes(limitBytes_), "); raise HPU_CACHE_BYTES"));
   std::error_code error;
   fs::create_directories(directory_, error);
   if (error)
     return {StatusCode::kPermissionDenied,
             "cannot create the recipe cache '" + directory_ + "': " + error.message() + "; choose another --cache"};
-  return recipe.save(path(key));
+  HPU_RETURN_IF_ERROR(recipe.save(path(key)));
+  if (limitBytes_ > 0) evict(path(key));
+  return okStatus();
+}
+
+/// Another process may evict at the same time: a file that is gone already is none to count. Whoever has mapped a recipe
+/// keeps it.
+void RecipeCache::evict(const std::string& keep) const {
+  struct Entry {
+    fs::file_time_type used;
+    int64_t bytes = 0;
+    fs::path path;
+  };
+  std::vector<Entry> entries;
+  int64_t total = 0;
+  std::error_code error;
+  for (fs::directory_iterator it(directory_, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() != ".recipe") continue;
+    std::error_code gone;
+    Entry entry{it->last_write_time(gone), static_cast<int64_t>(it->file_size(gone)), it->path()};
+    if (gone) continue;
+    total += entry.bytes;
+    entries.push_back(std::move(entry));
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  for (const Entry& entry : entries) {
+    if (total <= limitBytes_) return;
+    if (entry.path == fs::path(keep)) continue;
+    std::error_code ignored;
+    fs::remove(entry.path, ignored);
+    total -= entry.bytes;
+  }
 }
 
 }  // namespace hpu::pipeline

@@ -7,8 +7,10 @@
 #include "compiler/kernels/KernelsPass.h"
 #include "compiler/layout/Layout.h"
 #include "compiler/memory/Memory.h"
+#include "compiler/pipeline/Drafting.h"
 #include "compiler/schedule/Schedule.h"
 #include "compiler/tile/Tile.h"
+#include "mlir/Pass/Pass.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -29,6 +31,7 @@ struct PhaseOptions : PassPipelineOptions<PhaseOptions> {
     llvm::errs() << parsed.status().message() << "\n";
     return nullptr;
   }
+  std::shared_ptr<Drafting> drafting() const { return std::make_shared<Drafting>(*parseTarget(target), *desc()); }
 };
 
 /// Fails, so that a wrong target is an error of the pass that asked for it.
@@ -78,6 +81,7 @@ void registerPhasePasses() {
     tile::TileOptions tile;
     tile.slice = options.optimize;
     tile.target = &target;
+    tile.draft = [drafting = options.drafting()](func::FuncOp function) { return drafting->draft(function); };
     m.nest<func::FuncOp>().addPass(fuse::createVerifyFusedPass());
     m.nest<func::FuncOp>().addPass(tile::createTilePass(tile));
   });
@@ -95,9 +99,11 @@ void registerPhasePasses() {
   add("hpu-verify-memory", "Post-condition of memory", [](Manager m, Options, Desc target) {
     m.nest<func::FuncOp>().addPass(memory::createVerifyMemoryPass(target.sramBytes));
   });
-  add("hpu-schedule", "Phase schedule: engine queues with signals and waits", [](Manager m, Options, Desc target) {
+  add("hpu-schedule", "Phase schedule: engine queues with signals and waits", [](Manager m, Options options, Desc target) {
     schedule::ScheduleOptions schedule;
     schedule.target = &target;
+    schedule.reorder = options.optimize;
+    schedule.draft = [drafting = options.drafting()](sched::ProgramOp program) { return drafting->draft(program); };
     m.nest<func::FuncOp>().addPass(fuse::createVerifyFusedPass());
     m.nest<func::FuncOp>().addPass(layout::createVerifyLayoutPass());
     m.nest<func::FuncOp>().addPass(memory::createVerifyMemoryPass(target.sramBytes));

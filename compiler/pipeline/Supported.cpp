@@ -20,25 +20,33 @@ std::string describe(mlir::Value value) {
   return strCat(elementTypeName(ir::elementType(type.getElementType())), " tensor of ", shapeToString(type.getShape()));
 }
 
+constexpr int64_t kMaxRank = 8;  // Of an operand in a recipe.
+
 /// Why no engine can do the op; empty if one can.
 std::string obstacle(Operation* op, const arch::TargetDesc& target) {
   SmallVector<mlir::Value> values(op->getOperands());
   llvm::append_range(values, op->getResults());
   for (mlir::Value value : values) {
     auto type = cast<RankedTensorType>(value.getType());
+    if (type.getRank() > kMaxRank)
+      return strCat("a ", describe(value), " has more than ", kMaxRank, " dimensions");
     if (type.hasStaticShape() && type.getNumElements() == 0)
       return strCat("a ", describe(value), " has no elements, and engines take none without");
   }
+  if (isa<ir::ConstantOp>(op)) return {};
   auto hpuOp = cast<ir::HpuOp>(op);
   if (hpuOp.getEngine() == ir::EngineKind::Mme) {
     for (mlir::Value operand : {op->getOperand(0), op->getOperand(1)}) {
       ElementType type = ir::elementType(cast<RankedTensorType>(operand.getType()).getElementType());
-      if (type != ElementType::kF32 && type != ElementType::kBF16)
-        return strCat("a ", describe(operand), " on the MME, which multiplies f32 and bf16; export the model in f32");
+      if (!target.hasMmeType(type))
+        return strCat("a ", describe(operand), " on the MME of ", target.name, ", which multiplies ", target.mmeTypeNames(),
+                      "; export the model in f32");
     }
     return {};
   }
-  if (hpuOp.isView() || isa<ir::ConstantOp>(op)) return {};
+  if (hpuOp.isView()) return {};
+  // A DMA copies anything; where there is none, the parts of a long concatenation have a kernel each.
+  if (isa<ir::ConcatOp>(op) && (target.numDmas > 0 || op->getNumOperands() > 16)) return {};
   std::string why;
   if (!kernels::canFormKernel(op, &why)) return why;
   return {};
@@ -48,14 +56,18 @@ std::string obstacle(Operation* op, const arch::TargetDesc& target) {
 
 Status checkSupported(func::FuncOp function, const arch::TargetDesc& target, std::vector<UnsupportedNode>* unsupported) {
   std::vector<UnsupportedNode> found;
-  for (Operation& op : function.getBody().front().without_terminator()) {
-    if (!isa<ir::HpuOp>(op)) continue;
-    std::string why = obstacle(&op, target);
-    if (why.empty()) continue;
-    std::vector<ir::SourceName> names = ir::sourceNames(op.getLoc());
-    ir::SourceName name = names.empty() ? ir::SourceName{"", op.getName().stripDialect().str()} : names.front();
-    found.push_back({name.op.empty() ? op.getName().stripDialect().str() : name.op, name.node, why});
-  }
+  auto add = [&](Operation* op, const std::string& why) {
+    std::vector<ir::SourceName> names = ir::sourceNames(op->getLoc());
+    ir::SourceName name = names.empty() ? ir::SourceName{"", op->getName().stripDialect().str()} : names.front();
+    found.push_back({name.op.empty() ? op->getName().stripDialect().str() : name.op, name.node, why});
+  };
+  for (Operation& op : function.getBody().front().without_terminator())
+    if (std::string why = isa<ir::HpuOp>(op) && !isa<ir::ConstantOp>(op) ? obstacle(&op, target) : ""; !why.empty())
+      add(&op, why);
+  // An empty constant is read by no op.
+  for (OpOperand& output : function.getBody().front().getTerminator()->getOpOperands())
+    if (auto constant = output.get().getDefiningOp<ir::ConstantOp>())
+      if (std::string why = obstacle(constant, target); !why.empty()) add(constant, why);
   if (found.empty()) return okStatus();
   auto line = [](const UnsupportedNode& node) { return strCat(node.op, " '", node.node, "': ", node.reason); };
   std::string text = found.size() == 1 ? line(found[0]) : strCat(found.size(), " nodes that no engine can do:");

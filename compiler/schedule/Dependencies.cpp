@@ -5,18 +5,38 @@
 
 namespace hpu::schedule {
 
-DependencyTracker::DependencyTracker(unsigned queues) : queues_(queues), clocks_(queues) {}
-
-std::vector<recipe::Wait> DependencyTracker::issue(unsigned queue, const std::vector<Access>& accesses) {
-  // What the command's queue knows already, and what it has to know.
-  Clock known = clocks_[queue].empty() ? Clock(queues_, 0) : clocks_[queue].back();
-  Clock needed(queues_, 0);
-  for (const Access& access : accesses) {
-    if (access.section >= records_.size()) continue;
-    for (const Record& record : records_[access.section])
-      if ((record.write || access.write) && record.from < access.to && access.from < record.to)
-        needed[record.queue] = std::max(needed[record.queue], record.count);
+std::vector<uint32_t> ConflictFinder::add(uint32_t command, const std::vector<recipe::Access>& accesses) {
+  std::vector<uint32_t> before;
+  for (const recipe::Access& access : accesses) {
+    if (access.box.section >= records_.size()) continue;
+    for (const Record& record : records_[access.box.section]) {
+      if (!record.write && !access.write) continue;
+      if (record.box.begin >= access.box.end || access.box.begin >= record.box.end) continue;
+      if (!before.empty() && before.back() == record.command) continue;
+      if (!disjoint(record.box, access.box)) before.push_back(record.command);
+    }
   }
+  std::sort(before.begin(), before.end());
+  before.erase(std::unique(before.begin(), before.end()), before.end());
+  for (const recipe::Access& access : accesses) remember(command, access);
+  return before;
+}
+
+void ConflictFinder::remember(uint32_t command, const recipe::Access& access) {
+  const recipe::MemoryBox& box = access.box;
+  if (box.section >= records_.size()) records_.resize(box.section + 1);
+  std::vector<Record>& records = records_[box.section];
+  // Whoever conflicts with a record that this write covers also conflicts with this write, which is behind it.
+  if (access.write)
+    std::erase_if(records, [&](const Record& r) {
+      if (r.command == command) return false;
+      return box.dense() ? box.begin <= r.box.begin && r.box.end <= box.end : box == r.box;
+    });
+  records.push_back({box, command, access.write});
+}
+
+std::vector<recipe::Wait> WaitPlacer::issue(unsigned queue, const Clock& needed) {
+  Clock known = clocks_[queue].empty() ? Clock(queues_, 0) : clocks_[queue].back();
   std::vector<recipe::Wait> waits;
   for (unsigned other = 0; other < queues_; ++other) {
     if (other == queue || needed[other] <= known[other]) continue;
@@ -34,23 +54,9 @@ std::vector<recipe::Wait> DependencyTracker::issue(unsigned queue, const std::ve
     const Clock& theirs = clocks_[wait.signal][wait.value - 1];
     for (unsigned other = 0; other < queues_; ++other) known[other] = std::max(known[other], theirs[other]);
   }
-  known[queue] = clocks_[queue].size() + 1;
+  known[queue] = static_cast<uint32_t>(clocks_[queue].size()) + 1;
   clocks_[queue].push_back(known);
-  for (const Access& access : accesses) remember(access, queue, known[queue]);
   return minimal;
-}
-
-void DependencyTracker::remember(const Access& access, unsigned queue, uint32_t count) {
-  if (access.section >= records_.size()) records_.resize(access.section + 1);
-  std::vector<Record>& records = records_[access.section];
-  // Whoever conflicts with a record that this write covers also conflicts with this write, which is behind it.
-  if (access.write)
-    std::erase_if(records, [&](const Record& r) { return access.from <= r.from && r.to <= access.to; });
-  else
-    std::erase_if(records, [&](const Record& r) {
-      return !r.write && r.queue == queue && access.from <= r.from && r.to <= access.to;
-    });
-  records.push_back({access.from, access.to, queue, count, access.write});
 }
 
 }  // namespace hpu::schedule

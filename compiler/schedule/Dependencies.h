@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides which waits order commands of several queues: a pure library without MLIR.
+// Which commands must be ordered, and the waits that order those of several queues: a pure library without MLIR.
 // The one thing to know: queue q has signal q, counted up by each of its commands, so a wait for
 // {q, k + 1} means "command k of queue q is done".
 #pragma once
@@ -7,41 +7,44 @@
 #include <cstdint>
 #include <vector>
 
+#include "recipe/CommandAccess.h"
 #include "recipe/Recipe.h"
 
 namespace hpu::schedule {
 
-/// Bytes of a section that a command touches.
-struct Access {
-  uint32_t section = 0;
-  int64_t from = 0, to = 0;
-  bool write = false;
-};
-
-class DependencyTracker {
+/// Finds the commands that a command has to follow: those before it that touch the same bytes, one of the two writing.
+class ConflictFinder {
  public:
-  explicit DependencyTracker(unsigned queues);
-
-  /// Appends a command to `queue` and returns the waits that order it behind every earlier command whose
-  /// access conflicts (read-after-write, write-after-read, write-after-write) and that nothing orders yet.
-  std::vector<recipe::Wait> issue(unsigned queue, const std::vector<Access>& accesses);
-
-  uint32_t commands(unsigned queue) const { return clocks_[queue].size(); }
+  /// Commands are numbered in program order. Of what a command's predecessors follow themselves, not all is repeated.
+  std::vector<uint32_t> add(uint32_t command, const std::vector<recipe::Access>& accesses);
 
  private:
   struct Record {
-    int64_t from, to;
-    unsigned queue;
-    uint32_t count;  ///< Commands of the queue that are done when this one is.
+    recipe::MemoryBox box;
+    uint32_t command;
     bool write;
   };
-  using Clock = std::vector<uint32_t>;
+  void remember(uint32_t command, const recipe::Access& access);
 
-  void remember(const Access& access, unsigned queue, uint32_t count);
-
-  unsigned queues_;
-  std::vector<std::vector<Clock>> clocks_;    ///< By queue and command: what is known done at its end.
   std::vector<std::vector<Record>> records_;  ///< By section.
+};
+
+/// How many commands of each queue are done.
+using Clock = std::vector<uint32_t>;
+
+class WaitPlacer {
+ public:
+  explicit WaitPlacer(unsigned queues) : queues_(queues), clocks_(queues) {}
+
+  /// Appends a command to `queue` and returns the waits after which `needed` is done; none that the queue's order or
+  /// another wait implies.
+  std::vector<recipe::Wait> issue(unsigned queue, const Clock& needed);
+
+  uint32_t commands(unsigned queue) const { return static_cast<uint32_t>(clocks_[queue].size()); }
+
+ private:
+  unsigned queues_;
+  std::vector<std::vector<Clock>> clocks_;  ///< By queue and command: what is known done at its end.
 };
 
 }  // namespace hpu::schedule

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phase schedule. In: units with addresses and tiles. Out: one sched.program, proven by hpu-verify-schedule and,
 // on the finished recipe, by recipe::checkSchedule. Stop after it with --stop-after=schedule.
-// Units are issued in program order; what may overlap is decided by the bytes that slices touch.
+// Units become descriptors in program order; Issue.cpp slices them and decides the order of the commands.
 #include "compiler/schedule/Schedule.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/sched/SchedOps.h"
 #include "compiler/memory/Memory.h"
-#include "compiler/schedule/Accesses.h"
+#include "compiler/schedule/Issue.h"
 #include "compiler/schedule/ProgramBuilder.h"
 #include "compiler/support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "base/StatusMacros.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 using namespace hpu::ir;
@@ -21,34 +24,36 @@ namespace {
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// Every operand is read at the slice's own index, aligned at the last dim. A batch norm's vectors lie along dim 1.
-bool readsOwnBox(Operation* op) { return cast<HpuOp>(op).isElementwise() && !isa<BatchNormOp>(op); }
-
 constexpr unsigned kQueues = 3;  // one an engine: MME, TPC, DMA
-
-struct Command {
-  std::string op;
-  SmallVector<int64_t> lo, hi, waits;
-  int64_t slice = 0, bundle = -1;
-};
+/// A kernel joins at most so many parts (compiler/kernels); more are copied by a kernel each.
+constexpr size_t kMostParts = 16;
 
 class Scheduler {
  public:
   Scheduler(func::FuncOp function, OpBuilder& builder, const ScheduleOptions& options)
-      : function_(function), builder_(builder), options_(options), program_(function, builder), tracker_(kQueues) {}
+      : function_(function), builder_(builder), options_(options), program_(function, builder) {}
 
-  sched::ProgramOp run() {
+  Status run() {
     for (Operation& op : function_.getBody().front()) {
       if (auto bundle = dyn_cast<BundleOp>(&op)) scheduleBundle(bundle);
       if (auto cluster = dyn_cast<ClusterOp>(&op)) scheduleCluster(cluster);
       if (isa<ConcatOp, RelayoutOp>(op)) scheduleCopy(&op);
+      unit_ += isUnit(&op);
     }
-    emitQueues();
     auto bytes = [&](const char* name) { return function_->getAttrOfType<IntegerAttr>(name).getInt(); };
     program_.finish(bytes(memory::kWorkspaceAttr), bytes(memory::kSramAttr));
     program_.program().setNumSignals(kQueues);
-    summarise();
-    return program_.program();
+    if (options_.descriptorsOnly) return okStatus();
+    HPU_ASSIGN(Draft draft, options_.draft(program_.program()));
+    std::vector<std::vector<SlicedCommand>> sliced;
+    IssueContext context{*draft.program, draft.reads, *options_.target, options_.target->clock()};
+    for (const IssueUnit& unit : units_) sliced.push_back(sliceUnit(context, unit));
+    std::vector<const std::vector<SlicedCommand>*> pointers;
+    for (const auto& commands : sliced) pointers.push_back(&commands);
+    HPU_ASSIGN(Issued issued, issueCommands(context, pointers, options_.reorder));
+    emitQueues(issued.queues);
+    summarise(issued.queues);
+    return okStatus();
   }
 
  private:
@@ -65,65 +70,101 @@ class Scheduler {
     Value product = mme->getResult(0);
     // A tile lies as the bundle's result does, so that both sides walk it alike.
     RankedTensorType type = withOrder(typeOf(product), physicalOrder(typeOf(bundle.getResult(0))));
-    SmallVector<int64_t> slice(type.getShape());
-    if (part.ops.empty()) {
-      sched::MmeOp op = mmeOp(bundle, mme, program_.operand(bundle.getResult(0)));
-      issue(0, mmeAccesses(op, {zeros(slice), slice}), {op.getSymName().str(), zeros(slice), slice, {}, 0, -1});
-      return;
-    }
+    if (part.ops.empty()) return add(bundle, {mmeOp(bundle, mme, program_.operand(bundle.getResult(0)))});
     memory::RingInfo ring = *memory::ringOf(bundle);
-    int64_t extent = type.getDimSize(ring.dim), step = extent;
+    int64_t step = type.getDimSize(ring.dim);
     if (TileAttr tile = bundle.getTileAttr()) step = tile.getSizes()[ring.dim];
     OperandAttr tile = program_.ringOperand(ring, type, step);
     sched::MmeOp mmeDescriptor = mmeOp(bundle, mme, tile);
-    sched::TpcOp tpcDescriptor = tpcOp(bundle, part, product, tile);
-    int64_t count = (extent + step - 1) / step;
-    auto reference = [&](Operation* op) { return FlatSymbolRefAttr::get(op); };
-    sched::BundleOp::create(builder_, bundle.getLoc(), unitName(bundle),
-                            builder_.getArrayAttr({reference(mmeDescriptor), reference(tpcDescriptor)}), count);
-    for (int64_t i = 0; i < count; ++i) {
-      SmallVector<int64_t> lo(type.getRank(), 0), hi(type.getShape());
-      lo[ring.dim] = i * step;
-      hi[ring.dim] = std::min(extent, (i + 1) * step);
-      SliceAccess access{lo, hi, i};
-      issue(0, mmeAccesses(mmeDescriptor, access), {mmeDescriptor.getSymName().str(), lo, hi, {}, i, bundles_});
-      issue(1, tpcAccesses(tpcDescriptor, access, llvm::all_of(part.ops, readsOwnBox)),
-            {tpcDescriptor.getSymName().str(), lo, hi, {}, i, bundles_});
-    }
-    ++bundles_;
+    add(bundle, {mmeDescriptor, tpcOp(bundle, part, product, tile)});
   }
 
   void scheduleCluster(ClusterOp cluster) {
     KernelPart part;
     for (Operation& op : cluster.getBody().front().without_terminator()) part.ops.push_back(&op);
-    issueWhole(tpcOp(cluster, part, {}, {}), typeOf(cluster.getResult(0)).getShape(),
-               llvm::all_of(part.ops, readsOwnBox));
+    add(cluster, {tpcOp(cluster, part, {}, {})});
+  }
+
+  /// Adds a unit that consists of `descriptors`; several of them, or several slices, are a bundle of the program.
+  void add(Operation* source, ArrayRef<Operation*> descriptors) {
+    IssueUnit unit;
+    SmallVector<Attribute> members;
+    for (Operation* descriptor : descriptors) {
+      unit.ops.push_back(symbols_.size());
+      symbols_.push_back(cast<SymbolOpInterface>(descriptor).getName().str());
+      members.push_back(FlatSymbolRefAttr::get(descriptor));
+    }
+    ArrayRef<int64_t> space = typeOf(source->getResult(0)).getShape();
+    int64_t slices = 1;
+    if (auto tile = source->getAttrOfType<TileAttr>("tile")) {
+      unit.tile.assign(tile.getSizes().begin(), tile.getSizes().end());
+      slices = sliceCount({space.begin(), space.end()}, unit.tile);
+    }
+    if (slices > 1 || descriptors.size() > 1) {
+      sched::BundleOp::create(builder_, source->getLoc(), unitName(source), builder_.getArrayAttr(members), slices);
+      unit.bundle = bundles_++;
+    }
+    units_.push_back(std::move(unit));
   }
 
   void scheduleCopy(Operation* copy) {
-    if (options_.target->numDmas == 0) {  // copies are TPC kernels there
+    OperandAttr whole = program_.operand(copy->getResult(0));
+    auto concat = dyn_cast<ConcatOp>(copy);
+    int64_t elementBytes = elementSize(elementType(whole.getElement())), offset = 0;
+    struct Part {
+      Value input;
+      OperandAttr src, dst;
+    };
+    SmallVector<Part> parts;
+    for (Value input : copy->getOperands()) {
+      OperandAttr src = program_.operand(input);
+      OperandAttr dst = OperandAttr::get(builder_.getContext(), whole.getSection(),
+                                         whole.getOffset() + offset,
+                                         whole.getElement(), src.getSizes(), whole.getStrides(), {});
+      if (concat) offset += src.getSizes()[concat.getAxis()] * whole.getStrides()[concat.getAxis()] * elementBytes;
+      // Nothing, or written in place by its producer.
+      if (!llvm::is_contained(src.getSizes(), 0) && !samePlace(src, dst)) parts.push_back({input, src, dst});
+    }
+    bool all = parts.size() == copy->getNumOperands() && parts.size() <= kMostParts;
+    if (options_.target->numDmas == 0 && all) {  // copies are TPC kernels there
       KernelPart part;
       part.ops.push_back(copy);
       llvm::append_range(part.inputs, llvm::SetVector<Value>(copy->operand_begin(), copy->operand_end()));
       part.outputs.push_back(copy->getResult(0));
-      issueWhole(describeTpc(copy, part, operands(part.inputs), operands(part.outputs)),
-                 typeOf(copy->getResult(0)).getShape(), false);
-      return;
+      return add(copy, {describeTpc(copy, part, operands(part.inputs), operands(part.outputs))});
     }
-    OperandAttr whole = program_.operand(copy->getResult(0));
-    auto concat = dyn_cast<ConcatOp>(copy);
-    int64_t elementBytes = elementSize(elementType(whole.getElement())), offset = 0;
-    for (Value input : copy->getOperands()) {
-      OperandAttr src = program_.operand(input);
-      OperandAttr dst = OperandAttr::get(builder_.getContext(), whole.getSection(),
-                                         whole.getOffset() + offset, whole.getElement(), src.getSizes(),
-                                         whole.getStrides(), {});
-      if (concat) offset += src.getSizes()[concat.getAxis()] * whole.getStrides()[concat.getAxis()] * elementBytes;
-      auto op = sched::DmaOp::create(builder_, copy->getLoc(), program_.symbol("dma"), src, dst);
-      name(op, copy);
-      SmallVector<int64_t> space(src.getSizes());
-      issue(2, dmaAccesses(op, {zeros(space), space}), {op.getSymName().str(), zeros(space), space, {}, 0, -1});
+    for (const Part& part : parts) {
+      std::string symbol;
+      if (options_.target->numDmas == 0) {
+        symbol = copyKernel(copy, part.input, part.src, part.dst).getSymName().str();
+      } else {
+        auto op = sched::DmaOp::create(builder_, copy->getLoc(), program_.symbol("dma"), part.src, part.dst);
+        name(op, copy);
+        symbol = op.getSymName().str();
+      }
+      units_.push_back({{static_cast<uint32_t>(symbols_.size())}, {}, recipe::kNone, 0});
+      symbols_.push_back(std::move(symbol));
     }
+  }
+
+  static bool samePlace(OperandAttr a, OperandAttr b) {
+    if (a.getSection() != b.getSection() || a.getOffset() != b.getOffset() || a.getElement() != b.getElement()) return false;
+    for (size_t d = 0; d < a.getSizes().size(); ++d)
+      if (a.getSizes()[d] != 1 && a.getStrides()[d] != b.getStrides()[d]) return false;
+    return true;
+  }
+
+  /// A TPC kernel that copies one part of a concatenation.
+  sched::TpcOp copyKernel(Operation* copy, Value input, OperandAttr src, OperandAttr dst) {
+    OpBuilder at(copy);
+    auto relayout = RelayoutOp::create(at, copy->getLoc(), input.getType(), input);
+    KernelPart part;
+    part.ops.push_back(relayout);
+    part.inputs.push_back(input);
+    part.outputs.push_back(relayout.getResult());
+    sched::TpcOp op = describeTpc(copy, part, Attribute(src), Attribute(dst));
+    relayout.erase();
+    return op;
   }
 
   // ---- Descriptors ---------------------------------------------------------------------------------
@@ -237,49 +278,40 @@ class Scheduler {
     for (const SourceName& source : unitSources(unit))
       sources.push_back(builder_.getStrArrayAttr({source.node, source.op}));
     descriptor->setAttr("sources", builder_.getArrayAttr(sources));
+    if (options_.descriptorsOnly) descriptor->setAttr(kUnitAttr, builder_.getI64IntegerAttr(unit_));
   }
 
   // ---- Commands ------------------------------------------------------------------------------------
 
-  static SmallVector<int64_t> zeros(ArrayRef<int64_t> sizes) { return SmallVector<int64_t>(sizes.size(), 0); }
-
-  void issueWhole(sched::TpcOp op, ArrayRef<int64_t> space, bool elementwise) {
-    SmallVector<int64_t> lo = zeros(space), hi(space);
-    issue(1, tpcAccesses(op, {lo, hi, 0}, elementwise), {op.getSymName().str(), lo, hi, {}, 0, -1});
-  }
-
-  void issue(unsigned queue, const std::vector<Access>& accesses, Command command) {
-    for (const recipe::Wait& wait : tracker_.issue(queue, accesses)) {
-      command.waits.push_back(wait.signal);
-      command.waits.push_back(wait.value);
-      ++waits_;
-    }
-    commands_[queue].push_back(std::move(command));
-  }
-
-  void emitQueues() {
-    for (unsigned queue = 0; queue < kQueues; ++queue) {
-      auto op = sched::QueueOp::create(builder_, function_.getLoc(), static_cast<sched::EngineName>(queue));
+  void emitQueues(ArrayRef<recipe::Queue> queues) {
+    for (const auto& [number, queue] : llvm::enumerate(queues)) {
+      auto op = sched::QueueOp::create(builder_, function_.getLoc(), static_cast<sched::EngineName>(number));
       OpBuilder::InsertionGuard guard(builder_);
       builder_.setInsertionPointToEnd(&op.getBody().emplaceBlock());
-      for (const Command& c : commands_[queue])
-        sched::RunOp::create(builder_, function_.getLoc(), c.op, c.lo, c.hi, c.slice, c.bundle,
-                             c.waits.empty() ? DenseI64ArrayAttr() : builder_.getDenseI64ArrayAttr(c.waits), queue);
+      for (const recipe::Command& c : queue.commands) {
+        SmallVector<int64_t> waits;
+        for (const recipe::Wait& wait : c.waits) waits.append({wait.signal, wait.value});
+        sched::RunOp::create(builder_, function_.getLoc(), symbols_[c.op], c.lo, c.hi, c.slice,
+                             c.bundle == recipe::kNone ? -1 : static_cast<int64_t>(c.bundle),
+                             waits.empty() ? DenseI64ArrayAttr() : builder_.getDenseI64ArrayAttr(waits), c.signal);
+      }
     }
   }
 
-  void summarise() {
-    std::string text = llvm::formatv("{0} MME, {1} TPC, {2} DMA commands, {3} waits", commands_[0].size(),
-                                     commands_[1].size(), commands_[2].size(), waits_).str();
+  void summarise(ArrayRef<recipe::Queue> queues) {
+    size_t waits = 0;
+    for (const recipe::Queue& queue : queues)
+      for (const recipe::Command& c : queue.commands) waits += c.waits.size();
+    std::string text = llvm::formatv("{0} MME, {1} TPC, {2} DMA commands, {3} waits", queues[0].commands.size(),
+                                     queues[1].commands.size(), queues[2].commands.size(), waits).str();
     if (options_.summary) *options_.summary = text;
     if (!options_.report) return;
     *options_.report += text + "\n";
-    const char* names[] = {"mme", "tpc", "dma"};
-    for (unsigned queue = 0; queue < kQueues; ++queue)
-      for (const Command& c : commands_[queue]) {
-        *options_.report += llvm::formatv("{0} {1} slice {2}", names[queue], c.op, c.slice).str();
-        for (size_t i = 0; i < c.waits.size(); i += 2)
-          *options_.report += llvm::formatv(" after {0}:{1}", names[c.waits[i]], c.waits[i + 1]).str();
+    for (const recipe::Queue& queue : queues)
+      for (const recipe::Command& c : queue.commands) {
+        *options_.report += llvm::formatv("{0} {1} slice {2}", engineName(queue.engine), symbols_[c.op], c.slice).str();
+        for (const recipe::Wait& wait : c.waits)
+          *options_.report += llvm::formatv(" after {0}:{1}", engineName(static_cast<Engine>(wait.signal)), wait.value).str();
         *options_.report += "\n";
       }
   }
@@ -288,9 +320,10 @@ class Scheduler {
   OpBuilder& builder_;
   const ScheduleOptions& options_;
   ProgramBuilder program_;
-  DependencyTracker tracker_;
-  std::vector<Command> commands_[kQueues];
-  int64_t bundles_ = 0, waits_ = 0;
+  std::vector<IssueUnit> units_;
+  std::vector<std::string> symbols_;  ///< Of the descriptors, by number.
+  uint32_t bundles_ = 0;
+  int64_t unit_ = 0;  ///< The one that is being described.
 };
 
 class SchedulePass : public PassWrapper<SchedulePass, OperationPass<ModuleOp>> {
@@ -308,8 +341,11 @@ class SchedulePass : public PassWrapper<SchedulePass, OperationPass<ModuleOp>> {
     }
     OpBuilder builder(function);
     function.setSymName("main.scheduled");
-    Scheduler(function, builder, options_).run();
+    Status status = Scheduler(function, builder, options_).run();
     function.erase();
+    if (status.ok()) return;
+    getOperation().emitError(status.message());
+    signalPassFailure();
   }
 
  private:

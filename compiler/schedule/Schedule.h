@@ -2,10 +2,14 @@
 // The phase schedule: turns units with addresses into engine queues with signals and waits.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "arch/TargetDesc.h"
+#include "compiler/dialect/sched/SchedOps.h"
+#include "hpu/status.h"
+#include "recipe/CommandAccess.h"
 
 namespace mlir {
 class Pass;
@@ -13,8 +17,22 @@ class Pass;
 
 namespace hpu::schedule {
 
+/// A program's sections and ops as recipe structs, with priced kernels; it has no constants, code or queues.
+struct Draft {
+  std::shared_ptr<const recipe::Program> program;
+  recipe::KernelReads reads;
+  std::vector<uint32_t> unitOf;  ///< By op: its unit, numbered in program order. Of a draft without queues only.
+};
+using Drafter = std::function<StatusOr<Draft>(sched::ProgramOp)>;
+
+/// On the descriptors of a draft: the number of the unit.
+inline constexpr const char* kUnitAttr = "unit";
+
 struct ScheduleOptions {
   const arch::TargetDesc* target = nullptr;
+  Drafter draft;                  ///< Prices the commands.
+  bool reorder = true;            ///< false: commands keep program order (-O0, -O1).
+  bool descriptorsOnly = false;   ///< Leaves the queues empty.
   std::string* report = nullptr;
   std::string* summary = nullptr;
 };

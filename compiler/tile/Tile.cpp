@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Phase tile. In: units with layouts. Out: `tile` on each bundle that has TPC ops, proven by hpu-verify-tile; a bundle
-// whose product cannot be tiled is split into an MME op and a cluster.
-// Stop after it with --stop-after=tile.
-// The number of slices minimises the modelled time of the two-stage pipeline.
+// Phase tile. In: units with layouts. Out: `tile` on each unit that is cut and each bundle that has TPC ops, proven by
+// hpu-verify-tile; a bundle whose product cannot be tiled is split into an MME op and a cluster.
+// Stop after it with --stop-after=tile. How units are cut is decided in Search.cpp.
 #include "compiler/tile/Tile.h"
 
+#include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/schedule/Issue.h"
 #include "compiler/support/Units.h"
+#include "compiler/tile/Search.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "mlir/IR/IRMapping.h"
-#include "perfmodel/EngineCost.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 using namespace hpu::ir;
@@ -25,93 +28,10 @@ HpuOp mmeOp(BundleOp bundle) {
   return {};
 }
 
-/// Dimensions that may be cut: all but the one the MME lays along its width (columns or channels).
-SmallVector<int64_t> cuttable(HpuOp mme) {
-  int64_t rank = typeOf(mme->getResult(0)).getRank();
-  if (isa<MatMulOp>(mme)) return llvm::to_vector(llvm::seq<int64_t>(0, rank - 1));
-  return {0, 2};
-}
+/// Two slots of two neighbouring bundles are in SRAM at a time.
+int64_t tileLimit(const arch::TargetDesc& target) { return target.sramBytes / 4; }
 
-/// The whole MME op as a matrix product.
-perfmodel::GemmShape gemmOf(HpuOp mme) {
-  perfmodel::GemmShape gemm;
-  RankedTensorType result = typeOf(mme->getResult(0));
-  gemm.type = elementType(result.getElementType());
-  if (isa<MatMulOp>(mme)) {
-    int64_t rank = result.getRank();
-    gemm.m = result.getDimSize(rank - 2);
-    gemm.n = result.getDimSize(rank - 1);
-    gemm.k = typeOf(mme->getOperand(0)).getShape().back();
-    gemm.batch = result.getNumElements() / (gemm.m * gemm.n);
-    // One matrix for the whole batch: its rows are simply more rows.
-    if (llvm::all_of(typeOf(mme->getOperand(1)).getShape().drop_back(2), [](int64_t size) { return size == 1; })) {
-      gemm.m *= gemm.batch;
-      gemm.batch = 1;
-    }
-  } else {
-    RankedTensorType weights = typeOf(mme->getOperand(1));
-    gemm.m = result.getDimSize(0) * result.getDimSize(2) * result.getDimSize(3);
-    gemm.n = result.getDimSize(1);
-    gemm.k = weights.getNumElements() / (isa<Conv2dOp>(mme) ? weights.getDimSize(0) : weights.getDimSize(1));
-  }
-  return gemm;
-}
-
-struct Choice {
-  int64_t dim = 0, size = 0, slices = 1;
-  perfmodel::Picoseconds time = 0;
-};
-
-class Tiler {
- public:
-  Tiler(const TileOptions& options) : options_(options), target_(*options.target), clock_(target_.clock()) {}
-
-  /// The cut with the least modelled time; nothing when no tile fits into SRAM.
-  std::optional<Choice> choose(BundleOp bundle) {
-    HpuOp mme = mmeOp(bundle);
-    RankedTensorType type = typeOf(mme->getResult(0));
-    int64_t elementBytes = elementSize(elementType(type.getElementType()));
-    int64_t bytes = type.getNumElements() * elementBytes;
-    int64_t tpcOps = 0;
-    for (Operation& op : bundle.getBody().front().without_terminator()) tpcOps += &op != mme.getOperation();
-    std::optional<Choice> best;
-    for (int64_t dim : cuttable(mme)) {
-      int64_t extent = type.getDimSize(dim);
-      for (int64_t slices = 1; slices <= extent && slices <= kMostSlices; slices *= 2) {
-        int64_t size = (extent + slices - 1) / slices, count = (extent + size - 1) / size;
-        if (bytes / extent * size > target_.sramBytes / 4) continue;
-        Choice choice{dim, size, count, pipelineTime(mme, type, bytes, tpcOps, count)};
-        if (!options_.slice) return choice;  // the fewest slices that SRAM allows
-        if (!best || choice.time < best->time) best = choice;
-      }
-    }
-    return best;
-  }
-
- private:
-  static constexpr int64_t kMostSlices = 4096;
-
-  /// Two stages, `count` slices: the slower engine works through, the other one's first or last slice sticks out.
-  perfmodel::Picoseconds pipelineTime(HpuOp mme, RankedTensorType type, int64_t bytes, int64_t tpcOps, int64_t count) {
-    perfmodel::GemmShape gemm = gemmOf(mme);
-    (gemm.batch >= count ? gemm.batch : gemm.m) /= count;
-    gemm.m = std::max<int64_t>(gemm.m, 1);
-    perfmodel::TpcWork work;
-    double vectors = double(bytes) / target_.tpcVectorBytes / count;
-    work.points = type.getNumElements() / count;
-    double perPoint = vectors / std::max<int64_t>(work.points, 1);
-    work.loads = 2 * perPoint;
-    work.stores = perPoint;
-    work.vectorOps = 2.0 * tpcOps * perPoint;
-    auto mmeTime = perfmodel::gemmCost(target_, clock_, gemm, {}).alone;
-    auto tpcTime = perfmodel::tpcCost(target_, clock_, work, {2 * bytes / count, bytes / count}).alone;
-    return std::max(mmeTime, tpcTime) * count + std::min(mmeTime, tpcTime);
-  }
-
-  const TileOptions& options_;
-  const arch::TargetDesc& target_;
-  const arch::ClockProfile& clock_;
-};
+bool hasTpcOps(BundleOp bundle) { return !llvm::hasSingleElement(bundle.getBody().front().without_terminator()); }
 
 /// A unit of some ops of a bundle; `outer` maps values of the bundle's body to values at function level.
 Operation* makeUnit(OpBuilder& builder, Location loc, StringRef kind, ArrayRef<Operation*> ops, ArrayRef<Value> yielded,
@@ -160,35 +80,88 @@ void split(BundleOp bundle) {
 class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TilePass)
-  explicit TilePass(TileOptions options) : options_(options) {}
+  explicit TilePass(TileOptions options) : options_(std::move(options)) {}
   StringRef getArgument() const override { return "hpu-tile"; }
-  StringRef getDescription() const override { return "Cuts bundles into pipelined slices"; }
+  StringRef getDescription() const override { return "Cuts units into pipelined slices"; }
+  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<sched::SchedDialect>(); }
   void runOnOperation() override {
-    Tiler tiler(options_);
-    int64_t pipelined = 0, single = 0, slices = 0;
-    for (BundleOp bundle : llvm::make_early_inc_range(getOperation().getOps<BundleOp>())) {
-      if (llvm::hasSingleElement(bundle.getBody().front().without_terminator())) continue;
-      std::optional<Choice> choice = tiler.choose(bundle);
-      if (!choice) {
-        if (options_.report)
-          *options_.report += "no tile fits into SRAM, so the product goes through HBM  " + unitName(bundle) + "\n";
-        split(bundle);
-        continue;
+    SmallVector<Operation*> units;
+    StatusOr<Tiling> tiling = Tiling();
+    for (bool again = true; again;) {
+      units.clear();
+      for (Operation& op : getOperation().getBody().front())
+        if (isUnit(&op)) units.push_back(&op);
+      tiling = search(units);
+      if (!tiling.ok()) {
+        getOperation().emitError(tiling.status().message());
+        return signalPassFailure();
       }
-      SmallVector<int64_t> sizes(typeOf(bundle.getResult(0)).getShape());
-      sizes[choice->dim] = choice->size;
-      bundle.setTileAttr(TileAttr::get(&getContext(), sizes, choice->slices > 1 ? 2 : 1));
-      (choice->slices > 1 ? pipelined : single) += 1;
-      slices += choice->slices;
-      if (options_.report)
-        *options_.report += llvm::formatv("{0,4} slices of {1} along dim {2}  {3}\n", choice->slices, choice->size,
-                                          choice->dim, unitName(bundle)).str();
+      again = false;
+      for (auto [unit, tile] : llvm::zip(units, tiling->tiles)) {
+        auto bundle = dyn_cast<BundleOp>(unit);
+        if (!bundle || !hasTpcOps(bundle) || !tile.empty()) continue;
+        report("no tile fits into SRAM, so the product goes through HBM  " + unitName(bundle));
+        split(bundle);
+        again = true;
+      }
+    }
+    int64_t cut = 0, slices = 0;
+    for (auto [unit, tile] : llvm::zip(units, tiling->tiles)) {
+      if (!isa<BundleOp, ClusterOp>(unit)) continue;
+      ArrayRef<int64_t> shape = typeOf(unit->getResult(0)).getShape();
+      int64_t count = schedule::sliceCount({shape.begin(), shape.end()}, tile);
+      slices += count;
+      cut += count > 1;
+      auto bundle = dyn_cast<BundleOp>(unit);
+      if (count <= 1 && !(bundle && hasTpcOps(bundle))) continue;
+      unit->setAttr("tile", TileAttr::get(&getContext(), tile, bundle && hasTpcOps(bundle) && count > 1 ? 2 : 1));
+      auto at = std::mismatch(tile.begin(), tile.end(), shape.begin()).first;
+      int64_t dim = at - tile.begin();
+      if (dim == static_cast<int64_t>(tile.size())) dim = 0;
+      report(llvm::formatv("{0,4} slices of {1} along dim {2}  {3}", count, tile[dim], dim, unitName(unit)).str());
     }
     if (options_.summary)
-      *options_.summary = llvm::formatv("{0} bundles pipelined, {1} whole, {2} slices", pipelined, single, slices).str();
+      *options_.summary = llvm::formatv("{0} of {1} units cut, {2} slices, about {3:F1} us", cut, units.size(), slices,
+                                        tiling->time / 1e6).str();
   }
 
  private:
+  /// Prices the units with whole products in SRAM in place of tiles; that tiles are few is a condition of its own.
+  StatusOr<Tiling> search(ArrayRef<Operation*> units) {
+    HPU_ASSIGN(schedule::Draft draft, options_.draft(getOperation()));
+    auto program = std::make_shared<recipe::Program>(*draft.program);
+    for (recipe::Op& op : program->ops) {
+      if (op.engine == Engine::kMme) op.mme.c.ring = {};
+      for (recipe::Operand& input : op.tpc.inputs) input.ring = {};
+    }
+    for (recipe::Section& section : program->sections)
+      if (section.kind == recipe::SectionKind::kSram) section.bytes = options_.target->sramBytes / 2;
+    std::vector<SearchUnit> searched;
+    std::vector<uint32_t> unitOf;  // By searched unit.
+    for (uint32_t op = 0; op < draft.unitOf.size(); ++op) {
+      uint32_t number = draft.unitOf[op];
+      auto bundle = dyn_cast<BundleOp>(units[number]);
+      // The parts of a concatenation are copies of their own.
+      if (!bundle || unitOf.empty() || unitOf.back() != number) {
+        unitOf.push_back(number);
+        searched.emplace_back();
+        if (bundle && hasTpcOps(bundle)) searched.back().tileBytes = tileLimit(*options_.target);
+      }
+      searched.back().ops.push_back(op);
+    }
+    schedule::IssueContext context{*program, draft.reads, *options_.target, options_.target->clock()};
+    HPU_ASSIGN(Tiling all, searchTiles(context, searched, {.slice = options_.slice, .windows = options_.windows}));
+    Tiling byUnit;
+    byUnit.time = all.time;
+    byUnit.tiles.resize(units.size());
+    for (size_t i = 0; i < searched.size(); ++i) byUnit.tiles[unitOf[i]] = std::move(all.tiles[i]);
+    return byUnit;
+  }
+
+  void report(const std::string& line) {
+    if (options_.report) *options_.report += line + "\n";
+  }
+
   TileOptions options_;
 };
 
@@ -199,12 +172,14 @@ class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::Fu
   StringRef getArgument() const override { return "hpu-verify-tile"; }
   StringRef getDescription() const override { return "Checks the tiles of bundles"; }
   void runOnOperation() override {
-    getOperation().walk([&](BundleOp bundle) {
-      if (llvm::hasSingleElement(bundle.getBody().front().without_terminator())) return;
-      RankedTensorType type = typeOf(bundle.getResult(0));
-      TileAttr tile = bundle.getTileAttr();
+    for (Operation& unit : getOperation().getBody().front()) {
+      auto bundle = dyn_cast<BundleOp>(&unit);
+      bool pipelined = bundle && hasTpcOps(bundle);
+      auto tile = unit.getAttrOfType<TileAttr>("tile");
+      if (!isUnit(&unit) || (!tile && !pipelined)) continue;
+      RankedTensorType type = typeOf(unit.getResult(0));
       if (!tile || static_cast<int64_t>(tile.getSizes().size()) != type.getRank()) {
-        bundle.emitOpError("has no tile of its rank");
+        unit.emitOpError("has no tile of its rank");
         return signalPassFailure();
       }
       int64_t cut = 0, bytes = elementSize(elementType(type.getElementType()));
@@ -212,12 +187,12 @@ class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::Fu
         cut += size != extent;
         bytes *= size;
       }
-      if (cut > 1 || bytes > target_->sramBytes / 4) {
-        bundle.emitOpError() << "'" << unitName(bundle) << "': a tile of " << bytes << " bytes cannot be held in SRAM ("
-                             << target_->sramBytes << " bytes) by cutting one dimension";
-        signalPassFailure();
+      if (cut > 1 || (pipelined && bytes > tileLimit(*target_))) {
+        unit.emitOpError() << "'" << unitName(&unit) << "': a tile of " << bytes << " bytes cannot be held in SRAM ("
+                           << target_->sramBytes << " bytes) by cutting one dimension";
+        return signalPassFailure();
       }
-    });
+    }
   }
 
  private:
@@ -226,7 +201,9 @@ class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::Fu
 
 }  // namespace
 
-std::unique_ptr<Pass> createTilePass(TileOptions options) { return std::make_unique<TilePass>(options); }
+std::unique_ptr<Pass> createTilePass(TileOptions options) {
+  return std::make_unique<TilePass>(std::move(options));
+}
 std::unique_ptr<Pass> createVerifyTilePass(const arch::TargetDesc* target) {
   return std::make_unique<VerifyTilePass>(target);
 }

@@ -39,12 +39,20 @@ struct CompileOptions {
   std::string stopAfter;   ///< Stop after this phase; the result has no recipe but `ir`.
   std::string startFrom;   ///< The input is IR of an earlier dump; start with this phase.
   std::string dumpDir;     ///< Write NN-phase.mlir after each phase into this folder.
-  std::vector<std::string> reports;  ///< Any of fusion, layout, tile, memory, schedule, time.
+  std::vector<std::string> reports;  ///< Any of precision, fusion, layout, tile, memory, schedule, time.
   std::string cacheDir;    ///< Reuse recipes keyed by model content, options and shapes; empty: off.
   std::string cpu;         ///< "": images for x86-64-v3 and x86-64-v4; "native": only what this CPU runs best.
+  /// Follow this node of the source model through the phases (CompileResult::explanation); a part of its name will do
+  /// when no other has it. kNotFound with similar names when there is none.
+  std::string explain;
   bool checkSchedule = true;  ///< Prove every hazard ordered before emitting.
   /// Called after each phase, on the compiling thread.
   std::function<void(const PhaseInfo&)> onPhase;
+  /// Ops (by mnemonic) and nodes (by name) that keep f32 with a narrow precision, beside the default list.
+  std::vector<std::string> keepF32;
+  /// fp8: the largest magnitude of each activation that a matrix product reads, as calibrationGraph() names
+  /// them. Empty: scales are computed at run time.
+  std::map<std::string, double> ranges;
 };
 
 struct CompileStats {
@@ -55,8 +63,17 @@ struct CompileStats {
   int64_t largestLiveSetBytes = 0;  ///< From liveness alone, without the plan.
   int64_t sramPeakBytes = 0;
   double deviceTimeUs = 0;  ///< Modelled.
-  double lowerBoundUs = 0;  ///< Modelled: see docs/performance-model.md.
+  /// What no schedule of the graph can beat: the largest of the three below (docs/performance-model.md).
+  double lowerBoundUs = 0;
+  /// Required work of the unfused graph at each engine's peak. Not known (0) when the recipe came from the cache.
+  double lowerBoundMmeUs = 0, lowerBoundTpcUs = 0, lowerBoundHbmUs = 0;
+  int64_t lowerBoundBytes = 0;  ///< Inputs, constants and outputs: what HBM must move at least.
   bool cacheHit = false;
+};
+
+/// One sentence on the node of CompileOptions::explain.
+struct NodeNote {
+  std::string phase, text;
 };
 
 struct CompileResult {
@@ -64,6 +81,8 @@ struct CompileResult {
   CompileStats stats;
   std::string ir;                            ///< With stopAfter: the IR as MLIR text.
   std::map<std::string, std::string> reports;  ///< By report name.
+  std::string explainedNode;                   ///< With `explain`: the node's full name.
+  std::vector<NodeNote> explanation;           ///< With `explain`: what each phase made of the node.
   std::vector<std::string> warnings;
 };
 
@@ -82,6 +101,12 @@ HPU_API StatusOr<Graph> importMlir(const std::string& path);
 
 /// Compiles a graph. The graph is not changed. Any thread may compile; compilations run in parallel.
 HPU_API StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& options = {});
+
+/// A graph with the inputs of `graph` whose outputs are the largest magnitudes of the activations that its
+/// matrix products read: run it (in f32) on typical data, and give the maxima, by output name, to
+/// CompileOptions::ranges. Uses the shapes and dims of `options`. Errors: kInvalidArgument when there is
+/// nothing to calibrate.
+HPU_API StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& options = {});
 
 /// importOnnx (or importMlir, by the file's content) and compile, with the recipe cache if asked.
 HPU_API StatusOr<CompileResult> compileFile(const std::string& path, const CompileOptions& options = {},

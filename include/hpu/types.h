@@ -18,7 +18,7 @@ enum class ElementType : uint8_t {
   kF32 = 1,
   kF16 = 2,
   kBF16 = 3,
-  kF8E4M3 = 4,
+  kF8E4M3 = 4,  ///< OCP's range: largest 448, no infinity.
   kF8E5M2 = 5,
   kI8 = 6,
   kU8 = 7,
@@ -30,21 +30,23 @@ enum class ElementType : uint8_t {
   kU64 = 13,
   kBool = 14,  ///< One byte, 0 or 1.
   kF64 = 15,
+  kF8E4M3Ieee = 16,  ///< Gaudi 2's range: largest 240, with infinity.
 };
 
 /// Bytes of one element; 0 for kInvalid.
 constexpr int64_t elementSize(ElementType type) {
-  constexpr int8_t sizes[] = {0, 4, 2, 2, 1, 1, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8};
+  constexpr int8_t sizes[] = {0, 4, 2, 2, 1, 1, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8, 1};
   auto index = static_cast<unsigned>(type);
-  return index < 16 ? sizes[index] : 0;
+  return index < 17 ? sizes[index] : 0;
 }
 
 /// The lower-case name: "f32", "bf16", "i64", "bool" ...
 constexpr std::string_view elementTypeName(ElementType type) {
   constexpr std::string_view names[] = {"invalid", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "u8",
-                                        "i16", "u16", "i32", "u32", "i64", "u64", "bool", "f64"};
+                                        "i16", "u16", "i32", "u32", "i64", "u64", "bool", "f64",
+                                        "f8e4m3ieee"};
   auto index = static_cast<unsigned>(type);
-  return index < 16 ? names[index] : "invalid";
+  return index < 17 ? names[index] : "invalid";
 }
 
 /// A free dimension.
@@ -93,8 +95,31 @@ struct TensorInfo {
   TensorType type;
 };
 
-/// The number format that a model is compiled to.
-enum class Precision : uint8_t { kF32, kBF16 };
+/// The number format that a model is compiled to. With fp8 the operands of matrix products are 8 bits
+/// wide (E4M3 in the target's range, or E5M2) and everything else is bf16.
+enum class Precision : uint8_t { kF32, kBF16, kF16, kFp8, kFp8E5M2 };
+constexpr int kNumPrecisions = 5;
+
+/// "f32", "bf16", "f16", "fp8", "fp8_e5m2".
+constexpr std::string_view precisionName(Precision precision) {
+  constexpr std::string_view names[] = {"f32", "bf16", "f16", "fp8", "fp8_e5m2"};
+  auto index = static_cast<unsigned>(precision);
+  return index < kNumPrecisions ? names[index] : "invalid";
+}
+constexpr bool isFp8(Precision precision) {
+  return precision == Precision::kFp8 || precision == Precision::kFp8E5M2;
+}
+
+/// Parses a precision's name; the error lists the valid ones.
+inline StatusOr<Precision> parsePrecision(std::string_view name) {
+  std::string names;
+  for (int i = 0; i < kNumPrecisions; ++i) {
+    auto precision = static_cast<Precision>(i);
+    if (name == precisionName(precision)) return precision;
+    names += (i ? ", " : "") + std::string(precisionName(precision));
+  }
+  return invalidArgument("unknown precision '" + std::string(name) + "'; valid ones are " + names);
+}
 
 /// The engines of a device.
 enum class Engine : uint8_t { kMme = 0, kTpc = 1, kDma = 2, kNic = 3 };

@@ -9,6 +9,7 @@
 #include "arch/TargetDesc.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace hpu::arch {
@@ -32,13 +33,14 @@ TargetDesc makeGaudi1() {
   // Quarter rate for f32 (MME: cores of 32 x 32); that it is half the rows at two cycles a K is
   // FIT.
   d.mmeTypes = {{ElementType::kBF16, 1, 1}, {ElementType::kF32, 2, 2}};
-  d.mmeRollupCycles = 128;  // MME: roll-up time of the brain; FIT: 168 with the fill below.
-  d.mmeFillCycles = 40;     // FIT
-  d.mmeLaunchCycles = 700;  // FIT
+  d.mmeRollupCycles = 156;   // FIT; the MME library's roll-up time is 128.
+  d.mmeFillCycles = 14;      // FIT
+  d.mmeDrainCycles = 340;    // FIT: twice a step's least time.
+  d.mmeLaunchCycles = 395;   // FIT
+  d.mmeStreamStall = 0.038;  // FIT; 922 GB/s of operands against the 894 GB/s of the HAL's DMA rate: 0.031.
 
   d.numTpcs = 8;  // HAL
-  d.tpcLaunchCycles =
-      800;  // HAL: planner's 1500 cycles a slice of both engines, less the MME's 700.
+  d.tpcLaunchCycles = 700;  // HAL: planner's 1500 cycles a slice of both engines, less the MME's.
 
   d.hbmBytes = int64_t{32} << 30;           // HAL
   d.hbmBytesPerNs = 1000;                   // Public 1 TB/s ...
@@ -84,15 +86,20 @@ TargetDesc makeGaudi2() {
   // fp8 twice and f32 a quarter of bf16 (WP: 865; HAL: least common dimension 64 against 256).
   d.mmeTypes = {{ElementType::kBF16, 1, 1},
                 {ElementType::kF16, 1, 1},
-                {ElementType::kF8E4M3, 0.5, 1},
+                {ElementType::kF8E4M3Ieee, 0.5, 1},
+                {ElementType::kF8E4M3, 0.5, 1},  // Priced alike; the array has the former.
                 {ElementType::kF8E5M2, 0.5, 1},
                 {ElementType::kF32, 4, 1}};
+  d.e4m3Type = ElementType::kF8E4M3Ieee;
+  // HAL: exponent biases 15, 11, 7, 3.
+  d.e4m3Scales = {0x1p-8, 0x1p-4, 1, 0x1p4};
   d.mmeRollupCycles = 256;  // MME
   d.mmeFillCycles = 66;     // From four MAMF points, within 2 %.
-  d.mmeLaunchCycles = 700;  // FIT on Gaudi 1: nothing is published for Gaudi 2.
+  d.mmeDrainCycles = 512;   // As on Gaudi 1: two roll-ups.
+  d.mmeLaunchCycles = 395;  // FIT on Gaudi 1: nothing is published for Gaudi 2.
 
   d.numTpcs = 24;           // HAL
-  d.tpcLaunchCycles = 800;  // As on Gaudi 1.
+  d.tpcLaunchCycles = 600;  // HAL: 1500 cycles a slice of both engines, less the MME's.
 
   d.hbmBytes = int64_t{96} << 30;            // HAL
   d.hbmBytesPerNs = 2457.6;                  // HAL: 6 stacks x 128 B x 3.2 GHz
@@ -134,12 +141,16 @@ TargetDesc makeGaudi3() {
                 {ElementType::kF8E5M2, 1, 1},
                 {ElementType::kF16, 4, 1},
                 {ElementType::kF32, 8, 1}};
+  d.e4m3Type = ElementType::kF8E4M3;
+  // HAL: any exponent bias of six bits.
+  for (int k = -56; k <= 7; ++k) d.e4m3Scales.push_back(std::ldexp(1.0, k));
   d.mmeRollupCycles = 512;  // MME
   d.mmeFillCycles = 66;     // As Gaudi 2.
-  d.mmeLaunchCycles = 700;  // As Gaudi 2.
+  d.mmeDrainCycles = 512;   // As Gaudi 2.
+  d.mmeLaunchCycles = 395;  // As Gaudi 2.
 
   d.numTpcs = 64;           // HAL
-  d.tpcLaunchCycles = 800;  // As on Gaudi 1.
+  d.tpcLaunchCycles = 600;  // HAL: 1500 cycles a slice of both engines, less the MME's.
 
   d.hbmBytes = int64_t{128} << 30;  // WP
   d.hbmBytesPerNs = 3686.4;         // HAL: 8 stacks x 128 B x 3.6 GHz
@@ -170,6 +181,19 @@ const MmeTypeRate& TargetDesc::mmeRate(ElementType type) const {
   for (const MmeTypeRate& rate : mmeTypes)
     if (rate.type == ElementType::kF32) return rate;
   return mmeTypes.front();
+}
+
+bool TargetDesc::hasMmeType(ElementType type) const {
+  bool isE4m3 = type == ElementType::kF8E4M3 || type == ElementType::kF8E4M3Ieee;
+  return isE4m3 ? type == e4m3Type : mmeRate(type).type == type;
+}
+
+std::string TargetDesc::mmeTypeNames() const {
+  std::string names;
+  for (const MmeTypeRate& rate : mmeTypes)
+    if (hasMmeType(rate.type))
+      names += (names.empty() ? "" : ", ") + std::string(elementTypeName(rate.type));
+  return names;
 }
 
 double TargetDesc::mmeCostPerK(ElementType type) const {

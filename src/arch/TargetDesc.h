@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -53,11 +54,18 @@ struct TargetDesc {
       mmeTypes;  ///< Types that the array multiplies natively; f32 is always there.
   int64_t mmeRollupCycles =
       0;  ///< Least K cycles of one step, whatever K is: the accumulators' roll-up.
-  int64_t mmeFillCycles = 0;    ///< Fill and drain of one step.
+  int64_t mmeFillCycles = 0;    ///< Fill of one step.
+  int64_t mmeDrainCycles = 0;   ///< The last step's full tile leaves the array: once a command.
   int64_t mmeLaunchCycles = 0;  ///< Start of one MME command.
+  /// Part of the K cycles that is lost when both operands stream at the array's full width.
+  double mmeStreamStall = 0;
   /// The type's rate; a type that the array does not have is priced as f32, into which it is
   /// widened.
   const MmeTypeRate& mmeRate(ElementType type) const;
+  /// The array multiplies the type as it is.
+  bool hasMmeType(ElementType type) const;
+  /// "bf16, f32", for messages.
+  std::string mmeTypeNames() const;
   /// Cycles of the whole array that one K step costs relative to bf16 (cyclesPerK x heightDivisor).
   double mmeCostPerK(ElementType type) const;
   /// 16-bit multiply-accumulates a cycle: the area of the largest arrangement.
@@ -95,6 +103,12 @@ struct TargetDesc {
   const ClockProfile& clock(std::string_view profile = {}) const;
   /// As clock(), but kInvalidArgument, naming the valid ones, for an unknown name.
   StatusOr<ClockProfile> findClock(std::string_view profile) const;
+
+  // fp8
+  /// What E4M3 is on the array (kInvalid: it has none), and the scales that its exponent bias gives,
+  /// ascending: a code stands for its value times one of them.
+  ElementType e4m3Type = ElementType::kInvalid;
+  std::vector<double> e4m3Scales;
 };
 
 /// The description of a target. Thread-safe; lives for ever.

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "hpu/target.h"
+#include "hpu/types.h"
 
 namespace hpu::numerics {
 
@@ -26,6 +27,26 @@ enum class Fp8Format : uint8_t {
 /// (Gaudi 1 has no fp8; the answer for it is the OCP one.)
 constexpr Fp8Format e4m3Format(Target target) {
   return target == Target::kGaudi2 ? Fp8Format::kE4M3Ieee : Fp8Format::kE4M3Fn;
+}
+
+/// The element type of a format, and the format of an fp8 element type (of another type: E4M3Fn).
+constexpr ElementType elementTypeOf(Fp8Format format) {
+  return format == Fp8Format::kE4M3Fn     ? ElementType::kF8E4M3
+         : format == Fp8Format::kE4M3Ieee ? ElementType::kF8E4M3Ieee
+                                          : ElementType::kF8E5M2;
+}
+constexpr Fp8Format fp8Format(ElementType type) {
+  return type == ElementType::kF8E5M2       ? Fp8Format::kE5M2
+         : type == ElementType::kF8E4M3Ieee ? Fp8Format::kE4M3Ieee
+                                            : Fp8Format::kE4M3Fn;
+}
+constexpr bool isFp8(ElementType type) {
+  return type == ElementType::kF8E4M3 || type == ElementType::kF8E4M3Ieee ||
+         type == ElementType::kF8E5M2;
+}
+/// The largest finite value: 448, 240, 57344.
+constexpr float largestFinite(Fp8Format format) {
+  return format == Fp8Format::kE4M3Fn ? 448.0f : format == Fp8Format::kE4M3Ieee ? 240.0f : 57344.0f;
 }
 
 /// What becomes of values beyond the largest finite one.

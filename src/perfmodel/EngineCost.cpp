@@ -9,8 +9,7 @@
 namespace hpu::perfmodel {
 namespace {
 
-// No command takes longer than this (1000 s): keeps sums in range whatever sizes a recipe claims.
-constexpr double kMaxPs = 1e15;
+constexpr double kMaxPs = static_cast<double>(kLongestCommand);
 
 Picoseconds roundPs(double ps) {
   return static_cast<Picoseconds>(std::llround(std::min(ps, kMaxPs)));
@@ -93,8 +92,18 @@ bool gemmPlanFor(const arch::TargetDesc& target, const GemmShape& shape,
   plan.idealCycles = static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
                      static_cast<double>(shape.n) * static_cast<double>(shape.k) *
                      target.mmeCostPerK(shape.type) / static_cast<double>(target.mmeMacs());
-  plan.computeCycles = (plan.steps - plan.constrainedSteps) * stepCycles(target, plan.kCycles) +
-                       plan.constrainedSteps * stepCycles(target, 2 * plan.kCycles);
+  // Of the operands' lines, the part that the GEMM fills.
+  double columns = static_cast<double>(std::min(shape.n, geometry.width));
+  double rows = static_cast<double>(std::min(shape.m, height));
+  double lines = (columns + rows) / static_cast<double>(geometry.width + height);
+  double streamed = plan.kCycles * (1 + target.mmeStreamStall * lines);
+  plan.computeCycles = (plan.steps - plan.constrainedSteps) * stepCycles(target, streamed) +
+                       plan.constrainedSteps * stepCycles(target, 2 * streamed);
+  // The same for every arrangement, as the array has as many results whatever its shape is.
+  auto tall = static_cast<double>(
+      std::max<int64_t>(target.mmeGeometries.front().height / rate.heightDivisor, 1));
+  plan.drainCycles = static_cast<double>(target.mmeDrainCycles) *
+                     std::min(static_cast<double>(shape.m), tall) / tall;
   return true;
 }
 
@@ -106,6 +115,20 @@ GemmPlan gemmPlan(const arch::TargetDesc& target, const GemmShape& shape) {
     if (!best.geometry || plan.computeCycles < best.computeCycles) best = plan;
   }
   return best;
+}
+
+double gemmFlops(const GemmShape& shape) {
+  return 2.0 * static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
+         static_cast<double>(shape.n) * static_cast<double>(shape.k);
+}
+
+Bytes gemmBytes(const GemmShape& shape) {
+  int64_t size = elementSize(shape.type), resultSize = std::max<int64_t>(size, 2);
+  double elements = static_cast<double>(shape.k) * static_cast<double>(shape.m + shape.n);
+  double results = static_cast<double>(shape.m) * static_cast<double>(shape.n);
+  double bytes = static_cast<double>(shape.batch) * (elements * static_cast<double>(size) +
+                                                     results * static_cast<double>(resultSize));
+  return {static_cast<int64_t>(std::min(bytes, 1e18)), 0};
 }
 
 Cost gemmCost(const arch::TargetDesc& target, const arch::ClockProfile& clock,
@@ -120,9 +143,9 @@ Cost gemmCost(const arch::TargetDesc& target, const arch::ClockProfile& clock,
     terms.addUpTo(Term::kIdeal, plan.idealCycles);
     terms.addUpTo(Term::kEdgeQuantisation, plan.steps * plan.kCycles);
     terms.addUpTo(Term::kRollUp, regular - plan.steps * fill);
-    terms.addUpTo(Term::kFillDrain, regular);
-    terms.addUpTo(Term::kPorts, plan.computeCycles);
-    cycles = plan.computeCycles;
+    terms.addUpTo(Term::kFillDrain, regular + plan.drainCycles);
+    cycles = plan.computeCycles + plan.drainCycles;
+    terms.addUpTo(Term::kPorts, cycles);
   }
   cycles += static_cast<double>(target.mmeLaunchCycles);
   terms.addUpTo(Term::kOverhead, cycles);

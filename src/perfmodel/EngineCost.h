@@ -35,6 +35,9 @@ constexpr std::string_view termName(Term term) {
   return names[static_cast<unsigned>(term)];
 }
 
+/// No command takes longer than this (1000 s): it keeps sums in range whatever sizes a recipe claims.
+inline constexpr Picoseconds kLongestCommand = 1'000'000'000'000'000;
+
 struct Bytes {
   int64_t hbm = 0, sram = 0;
 };
@@ -65,12 +68,19 @@ struct GemmPlan {
       0;               ///< Of these: passes that read both operands anew through shared buffers.
   double kCycles = 0;  ///< Cycles of one pass at full rate.
   double idealCycles = 0;    ///< Multiply-accumulates / peak.
-  double computeCycles = 0;  ///< All passes, without the launch.
+  double computeCycles = 0;  ///< All passes, without drain and launch.
+  double drainCycles = 0;    ///< The last pass's results leave the array.
   double utilization() const { return computeCycles > 0 ? idealCycles / computeCycles : 0; }
 };
 GemmPlan gemmPlan(const arch::TargetDesc&, const GemmShape&);
 /// The plan for one given arrangement; false when the shape cannot use it.
 bool gemmPlanFor(const arch::TargetDesc&, const GemmShape&, const arch::MmeGeometry&, GemmPlan&);
+
+/// 2 * batch * M * N * K.
+double gemmFlops(const GemmShape&);
+/// A GEMM by itself: both operands read and the result written once, all in HBM. The result of 8-bit operands
+/// is bf16, as they have no accumulator of their own width.
+Bytes gemmBytes(const GemmShape&);
 
 /// Conv2d is priced as its implicit GEMM: m = N*OH*OW, n = OC/groups, k = C/groups*KH*KW, batch =
 /// groups.

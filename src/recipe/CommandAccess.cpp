@@ -31,8 +31,9 @@ Range inputRange(const MmeDesc& mme, size_t i, Range out) {
 
 class Collector {
  public:
-  Collector(const Program& program, const Command& command, std::vector<Access>& accesses)
-      : program_(program), command_(command), accesses_(accesses) {}
+  Collector(const Program& program, const Command& command, std::vector<Access>& accesses,
+            const KernelReads* reads)
+      : program_(program), command_(command), accesses_(accesses), reads_(reads) {}
 
   void collect() {
     const Op& op = program_.ops[command_.op];
@@ -77,9 +78,14 @@ class Collector {
   }
 
   void tpc(const Op& op) {
-    for (const Operand& input : op.tpc.inputs) {
+    for (size_t i = 0; i < op.tpc.inputs.size(); ++i) {
+      const Operand& input = op.tpc.inputs[i];
       whole(input);
-      if (command_.bundle != kNone) narrow(input, op.space);
+      if (reads_) {
+        narrow(input, (*reads_)[op.tpc.kernel][i]);
+      } else if (command_.bundle != kNone) {
+        narrow(input, op.space);
+      }
       if (input.ring.slots) narrowTo(input.ring.dim, input.ring.dim);
       add(input, false);
     }
@@ -107,6 +113,17 @@ class Collector {
       if (operand.sizes[d] == space[skip + d]) narrowTo(d, skip + d);
     }
   }
+  void narrow(const Operand& operand, const std::vector<DimRead>& reads) {
+    for (size_t d = 0; d < operand.sizes.size() && d < reads.size(); ++d) {
+      const DimRead& read = reads[d];
+      if (read.dim < 0) continue;
+      const int64_t size = operand.sizes[d];
+      const auto dim = static_cast<size_t>(read.dim);
+      lo_[d] = std::clamp<int64_t>(read.scale * command_.lo[dim] + read.low, 0, size - 1);
+      hi_[d] = std::clamp<int64_t>(read.scale * (command_.hi[dim] - 1) + read.high + 1, lo_[d] + 1,
+                                   size);
+    }
+  }
   /// An operand whose dimensions are those of the index space.
   void sliced(const Operand& operand, bool write) {
     std::copy(command_.lo.begin(), command_.lo.end(), lo_.begin());
@@ -126,13 +143,15 @@ class Collector {
   const Program& program_;
   const Command& command_;
   std::vector<Access>& accesses_;
+  const KernelReads* reads_;
   std::array<int64_t, kMaxRank> lo_{}, hi_{};
 };
 
 }  // namespace
 
-void appendAccesses(const Program& program, const Command& command, std::vector<Access>& accesses) {
-  Collector(program, command, accesses).collect();
+void appendAccesses(const Program& program, const Command& command, std::vector<Access>& accesses,
+                    const KernelReads* reads) {
+  Collector(program, command, accesses, reads).collect();
 }
 
 void appendOperands(const Op& op, std::vector<const Operand*>& reads,

@@ -34,10 +34,10 @@ struct Digits {
   std::array<uint64_t, kMaxDigits> lo{}, hi{};
 };
 
-/// A superset of the box's addresses: each digit by itself in lo..hi.
-Digits digitsOf(const MemoryBox& box, const Radices& radices) {
+/// A superset of the box's addresses, counted from `origin`: each digit by itself in lo..hi.
+Digits digitsOf(const MemoryBox& box, const Radices& radices, uint64_t origin) {
   Digits digits;
-  uint64_t rest = box.begin;
+  uint64_t rest = box.begin - origin;
   for (size_t k = 0; k < radices.count; ++k) {
     digits.lo[k] = digits.hi[k] = rest / radices.unit[k];
     rest %= radices.unit[k];
@@ -117,9 +117,12 @@ bool disjoint(const MemoryBox& a, const MemoryBox& b) {
   if (a.dense() && b.dense()) return false;
   Radices radices;
   if (!commonRadices(a, b, radices)) return false;
-  Digits x = digitsOf(a, radices), y = digitsOf(b, radices);
-  for (size_t k = 0; k < radices.count; ++k) {
-    if (x.hi[k] < y.lo[k] || y.hi[k] < x.lo[k]) return true;
+  // Where counting starts changes nothing but the digits: from the first of the two, parts of one tensor do not carry,
+  // wherever the tensor lies.
+  for (uint64_t origin : {std::min(a.begin, b.begin), uint64_t{0}}) {
+    Digits x = digitsOf(a, radices, origin), y = digitsOf(b, radices, origin);
+    for (size_t k = 0; k < radices.count; ++k)
+      if (x.hi[k] < y.lo[k] || y.hi[k] < x.lo[k]) return true;
   }
   return false;
 }

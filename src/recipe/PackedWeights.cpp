@@ -48,6 +48,10 @@ void pack(const PackedShape& shape, const T* src, int64_t tapStride, int64_t kSt
 Status packWeights(const PackedShape& shape, ElementType type, const void* src, int64_t tapStride,
                    int64_t kStride, int64_t nStride, void* dst) {
   switch (elementSize(type)) {
+    case 1:
+      pack(shape, static_cast<const uint8_t*>(src), tapStride, kStride, nStride,
+           static_cast<uint8_t*>(dst));
+      return okStatus();
     case 2:
       pack(shape, static_cast<const uint16_t*>(src), tapStride, kStride, nStride,
            static_cast<uint16_t*>(dst));
@@ -58,7 +62,7 @@ Status packWeights(const PackedShape& shape, ElementType type, const void* src, 
       return okStatus();
     default:
       return invalidArgument("weights of type " + std::string(elementTypeName(type)) +
-                             " cannot be packed: the blocked layout holds 2- and 4-byte elements");
+                             " cannot be packed: the blocked layout holds elements of 1, 2 and 4 bytes");
   }
 }
 

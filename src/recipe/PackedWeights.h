@@ -31,7 +31,7 @@ struct PackedShape {
   }
 };
 
-/// Packs from a strided source (element strides of tap, k, n) of 2- or 4-byte elements into `dst`
+/// Packs from a strided source (element strides of tap, k, n) of 1-, 2- or 4-byte elements into `dst`
 /// (shape.elements() elements). Convolution weights [OC, C/groups, KH, KW] are packed group by group
 /// (taps = KH * KW, tap stride 1, k stride KH * KW, n stride C/groups * KH * KW), each after the last;
 /// transposed ones [C, OC/groups, KH, KW] likewise with the strides of k and n exchanged.

@@ -92,7 +92,8 @@ enum class BPacking : uint8_t {
 /// any of them may have any strides (that is how transposes are folded).
 /// Conv2d: A = input [N, C, H, W], B = weights [OC, C/groups, KH, KW], C = output [N, OC, OH, OW].
 /// ConvTranspose2d: B = weights [C, OC/groups, KH, KW] (as ONNX); output padding is a negative padEnd.
-/// A gemm's window fields are the neutral ones below. A and B have one type, f32 or bf16; C is either.
+/// A gemm's window fields are the neutral ones below. A and B have one type that the target's MME multiplies; C is f32, bf16
+/// or f16.
 /// Products are accumulated in f32 and rounded once, to nearest even, into C's type.
 struct MmeDesc {
   MmeKind kind = MmeKind::kGemm;

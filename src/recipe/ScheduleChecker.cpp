@@ -106,9 +106,10 @@ using SegmentMap = std::map<uint64_t, Segment>;
 
 class Checker {
  public:
-  Checker(const Program& program, const std::vector<CommandRef>& order)
+  Checker(const Program& program, const std::vector<CommandRef>& order, const KernelReads* reads)
       : program_(program),
         order_(order),
+        kernelReads_(reads),
         before_(program, order),
         segments_(program.sections.size()),
         hostPosition_(program.ops.size()) {
@@ -120,7 +121,7 @@ class Checker {
     std::vector<Access> accesses;
     for (CommandRef ref : order_) {
       accesses.clear();
-      appendAccesses(program_, at(ref), accesses);
+      appendAccesses(program_, at(ref), accesses, kernelReads_);
       // Reads first: what the command itself writes does not count as written before.
       std::stable_partition(accesses.begin(), accesses.end(), [](const Access& a) { return !a.write; });
       for (const Access& access : accesses) HPU_RETURN_IF_ERROR(touch(ref, access));
@@ -261,6 +262,7 @@ class Checker {
 
   const Program& program_;
   const std::vector<CommandRef>& order_;
+  const KernelReads* kernelReads_;
   HappensBefore before_;
   std::vector<SegmentMap> segments_;  ///< By section.
   std::vector<Pending> pending_;
@@ -270,7 +272,7 @@ class Checker {
 
 }  // namespace
 
-Status checkSchedule(const Program& program) {
+Status checkSchedule(const Program& program, const KernelReads* reads) {
   uint64_t commands = 0;
   for (const Queue& queue : program.queues) commands += queue.commands.size();
   // Clocks take a count for each pair; real programs have a few queues.
@@ -279,7 +281,7 @@ Status checkSchedule(const Program& program) {
                                 program.queues.size(), " queues"));
   }
   HPU_ASSIGN(std::vector<CommandRef> order, completionOrder(program));
-  return Checker(program, order).run();
+  return Checker(program, order, reads).run();
 }
 
 }  // namespace hpu::recipe

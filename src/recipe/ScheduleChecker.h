@@ -6,7 +6,7 @@
 #pragma once
 
 #include "hpu/status.h"
-#include "recipe/Recipe.h"
+#include "recipe/CommandAccess.h"
 
 namespace hpu::recipe {
 
@@ -16,7 +16,7 @@ namespace hpu::recipe {
 ///     (within a bundle's rings: slice by slice);
 ///   - a command reads workspace, SRAM or output bytes that nothing has written before;
 ///   - an op writes over its own input, unless as exactly the same view on a TPC (in place).
-/// Near-linear in the number of commands.
-Status checkSchedule(const Program& program);
+/// `reads` says what the kernels read of their inputs (see CommandAccess.h). Near-linear in the number of commands.
+Status checkSchedule(const Program& program, const KernelReads* reads = nullptr);
 
 }  // namespace hpu::recipe

@@ -42,6 +42,10 @@ std::string opText(const Program& program, uint32_t op);
 /// "command 3 of queue 1 (mme)".
 std::string commandText(const Program& program, uint32_t queue, uint32_t command);
 
+/// Why two points of a written operand are one element, to follow its name in a message; empty when no two are. The
+/// dimension along which a ring is cut counts as one point: only the commands say how large a slice is.
+std::string selfOverlap(const Operand& operand);
+
 /// Product of sizes, or -1 when a size is < 1 or the product is beyond `limit`.
 int64_t boundedProduct(const std::vector<int64_t>& sizes, int64_t limit);
 

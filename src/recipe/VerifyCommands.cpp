@@ -198,17 +198,21 @@ class CommandVerifier {
 
   Status verifyRings() {
     std::vector<RingUse> uses;
-    std::vector<const Operand*> operands;
+    std::vector<const Operand*> operands, written;
     for (uint32_t i = 0; i < program_.ops.size(); ++i) {
       operands.clear();
-      appendOperands(program_.ops[i], operands, operands);
-      for (const Operand* operand : operands) {
+      written.clear();
+      appendOperands(program_.ops[i], operands, written);
+      size_t reads = operands.size();
+      operands.insert(operands.end(), written.begin(), written.end());
+      for (size_t o = 0; o < operands.size(); ++o) {
+        const Operand* operand = operands[o];
         if (operand->ring.slots == 0) continue;
         if (bundleOf_[i] == kNone) {
           return dataLoss(strCat(opText(program_, i), " uses the ring at byte ", operand->offset,
                                  " of section ", operand->section, ", but is in no bundle"));
         }
-        HPU_RETURN_IF_ERROR(verifyRingFits(i, *operand));
+        HPU_RETURN_IF_ERROR(verifyRingFits(i, *operand, o >= reads));
         uses.push_back({bundleOf_[i], operand->section, operand->offset, i, operand});
       }
     }
@@ -224,8 +228,8 @@ class CommandVerifier {
     return okStatus();
   }
 
-  /// A slot holds the largest slice.
-  Status verifyRingFits(uint32_t opIndex, const Operand& operand) {
+  /// A slot holds the largest slice, and no two points of it are one element.
+  Status verifyRingFits(uint32_t opIndex, const Operand& operand, bool written) {
     const Ring& ring = operand.ring;
     int64_t tile = 0;
     for (CommandRef ref : commandsOf_[opIndex]) {
@@ -234,6 +238,9 @@ class CommandVerifier {
     Operand slot = operand;
     slot.ring = {};
     slot.sizes[ring.dim] = tile;
+    if (std::string why = written ? selfOverlap(slot) : std::string(); !why.empty())
+      return dataLoss(strCat(opText(program_, opIndex), " has a ring at byte ", operand.offset, " of section ",
+                             operand.section, ", each slot of which", why));
     uint64_t bytes = operandSpanBytes(slot);
     if (bytes <= ring.slotBytes) return okStatus();
     return dataLoss(strCat(opText(program_, opIndex), " puts slices of ",

@@ -96,13 +96,15 @@ class OpVerifier {
       HPU_RETURN_IF_ERROR(verifyOperand(mme.b, "b", Access::kRead));
     }
     HPU_RETURN_IF_ERROR(verifyMmeShapes(op, where_));
-    auto multiplies = [](ElementType t) {
-      return t == ElementType::kF32 || t == ElementType::kBF16;
+    auto stores = [](ElementType t) {
+      return t == ElementType::kF32 || t == ElementType::kBF16 || t == ElementType::kF16;
     };
-    if (!multiplies(mme.a.type) || mme.b.type != mme.a.type || !multiplies(mme.c.type)) {
+    const arch::TargetDesc& target = arch::targetDesc(program_.target);
+    if (!target.hasMmeType(mme.a.type) || mme.b.type != mme.a.type || !stores(mme.c.type)) {
       return dataLoss(strCat(where_, " multiplies ", elementTypeName(mme.a.type), " by ",
                              elementTypeName(mme.b.type), " into ", elementTypeName(mme.c.type),
-                             "; the MME takes two of f32 or of bf16 and gives f32 or bf16"));
+                             "; the MME of ", target.name, " takes two of one type (",
+                             target.mmeTypeNames(), ") and gives f32, bf16 or f16"));
     }
     HPU_RETURN_IF_ERROR(spaceEquals(op, mme.c, "operand c"));
     if (packed) HPU_RETURN_IF_ERROR(verifyPacked(mme));
@@ -285,33 +287,9 @@ class OpVerifier {
     return okStatus();
   }
 
-  /// No two points of an output are one element: sorted by stride, each dimension steps over all of
-  /// the smaller ones.
   Status verifyInjective(const Operand& operand, std::string_view name) {
-    struct Dim {
-      int64_t stride, size;
-    };
-    Dim dims[kMaxRank];
-    size_t rank = 0;
-    for (size_t d = 0; d < operand.sizes.size(); ++d) {
-      if (operand.sizes[d] == 1) continue;
-      size_t at = rank++;
-      for (; at > 0 && dims[at - 1].stride > operand.strides[d]; --at) dims[at] = dims[at - 1];
-      dims[at] = {operand.strides[d], operand.sizes[d]};
-    }
-    int64_t reach = 0;  // Of the smaller dimensions, in elements.
-    for (size_t d = 0; d < rank; ++d) {
-      int64_t step = 0;
-      if (dims[d].stride <= reach) {
-        return dataLoss(strCat(where_, " operand ", name, " is written, but its stride ",
-                               dims[d].stride, " makes points overlap"));
-      }
-      if (__builtin_mul_overflow(dims[d].stride, dims[d].size - 1, &step) ||
-          __builtin_add_overflow(reach, step, &reach)) {
-        return dataLoss(strCat(where_, " operand ", name, " reaches beyond 2^63 elements"));
-      }
-    }
-    return okStatus();
+    std::string why = selfOverlap(operand);
+    return why.empty() ? okStatus() : dataLoss(strCat(where_, " operand ", name, why));
   }
 
   Status verifySpan(const Operand& operand, std::string_view name, uint64_t bytes) {
@@ -342,6 +320,31 @@ class OpVerifier {
 };
 
 }  // namespace
+
+std::string selfOverlap(const Operand& operand) {
+  // Sorted by stride, each dimension steps over all of the smaller ones.
+  struct Dim {
+    int64_t stride, size;
+  };
+  Dim dims[kMaxRank];
+  size_t rank = 0;
+  for (size_t d = 0; d < operand.sizes.size(); ++d) {
+    if (operand.sizes[d] == 1 || (operand.ring.slots && d == operand.ring.dim)) continue;
+    size_t at = rank++;
+    for (; at > 0 && dims[at - 1].stride > operand.strides[d]; --at) dims[at] = dims[at - 1];
+    dims[at] = {operand.strides[d], operand.sizes[d]};
+  }
+  int64_t reach = 0;  // Of the smaller dimensions, in elements.
+  for (size_t d = 0; d < rank; ++d) {
+    int64_t step = 0;
+    if (dims[d].stride <= reach)
+      return strCat(" is written, but its stride ", dims[d].stride, " makes points overlap");
+    if (__builtin_mul_overflow(dims[d].stride, dims[d].size - 1, &step) ||
+        __builtin_add_overflow(reach, step, &reach))
+      return " reaches beyond 2^63 elements";
+  }
+  return {};
+}
 
 Status verifyOps(const Program& program) {
   return OpVerifier(program).run();

@@ -74,6 +74,30 @@ class JsonOutput(unittest.TestCase):
         self.check(value, {"tflops": NUMBER, "time_us": NUMBER, "terms": dict})
         self.assertAlmostEqual(sum(value["terms"].values()), value["time_us"], places=5)
         self.assertAlmostEqual(value["tflops"], 2 * 512 * 1024 * 256 / value["time_us"] / 1e6, places=3)
+        self.assertEqual(sum(value["terms_ps"].values()), value["time_ps"])
+
+    def test_estimate_gemm_knows_the_targets_types_and_clocks(self):
+        def estimate(code, shape, target, *more):
+            return self.json(code, "hpu-compile", "--estimate-gemm", shape, "--target", target, *more)
+        for target, types in (("gaudi1", "bf16 f32"), ("gaudi2", "bf16 f16 fp8 f8e5m2 f32"),
+                              ("gaudi3", "bf16 f16 fp8 f8e5m2 f32")):
+            for dtype in types.split():
+                self.assertGreater(estimate(0, f"256x256x256:{dtype}", target)["tflops"], 0)
+        for target, dtype in (("gaudi1", "f16"), ("gaudi1", "fp8"), ("gaudi2", "int8"), ("gaudi3", "f64")):
+            error = estimate(1, f"256x256x256:{dtype}", target)
+            self.assertEqual(error["code"], "UNIMPLEMENTED")
+            self.assertIn("bf16", error["error"])
+        for shape in ("256x256:bf16", "0x1x1:bf16", "1x1x16777217:bf16", "1x2x3:bf17", "axbxc:f32", ":", "1x1x1:"):
+            self.assertEqual(estimate(1, shape, "gaudi2")["code"], "INVALID_ARGUMENT", shape)
+        self.assertEqual(estimate(1, "16777216x16777216x16777216:f32", "gaudi1")["code"], "OUT_OF_RANGE")
+        large = "8192x8192x8192:bf16"
+        sustained, shipping, datasheet = (estimate(0, large, "gaudi3", "--clock", clock)["tflops"]
+                                          for clock in ("sustained", "shipping", "datasheet"))
+        self.assertLess(sustained, shipping)
+        self.assertLess(shipping, datasheet)
+        self.assertIn("sustained", estimate(1, large, "gaudi3", "--clock", "fast")["error"])
+        one, eight = (estimate(0, shape, "gaudi2")["time_us"] for shape in ("64x64x64:bf16", "8x64x64x64:bf16"))
+        self.assertGreater(eight, 0.99 * one)
 
     def test_run_reports_both_clocks(self):
         self.compile()

@@ -43,7 +43,16 @@ int64_t argMax(const HostTensor& tensor, int64_t begin, int64_t length) {
 }  // namespace
 
 Tolerance defaultTolerance(Precision precision) {
-  return precision == Precision::kBF16 ? Tolerance{2e-2, 2e-2} : Tolerance{};
+  switch (precision) {
+    case Precision::kF32:
+      return {};
+    case Precision::kBF16:
+      return {2e-2, 2e-2};
+    case Precision::kF16:
+      return {5e-3, 5e-3};
+    default:
+      return {1e-1, 1e-1};
+  }
 }
 
 StatusOr<Tolerance> toleranceFrom(double rtol, double atol, Precision precision) {

@@ -14,7 +14,8 @@ namespace hpu::tools {
 struct Tolerance {
   double rtol = 1e-3, atol = 1e-4;
 };
-/// The defaults: 1e-3 and 1e-4 for f32; 2e-2 and 2e-2 for bf16, whose numbers are 2^-8 apart.
+/// The defaults: 1e-3 and 1e-4 for f32; 2e-2 and 2e-2 for bf16, whose numbers are 2^-8 apart;
+/// 5e-3 for f16, 1e-1 for fp8.
 Tolerance defaultTolerance(Precision precision);
 /// What --rtol and --atol say; -1 stands for the default. Errors: kInvalidArgument for other negative numbers, NaN and
 /// infinity, which would let everything or nothing pass.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/CompileFlags.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/Format.h"
+#include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "tools/common/HostTensor.h"
 
@@ -11,13 +13,19 @@ namespace hpu::tools {
 
 void CompileFlags::addTo(CommandLine& line) {
   line.addChoice("--target", target, {"gaudi1", "gaudi2", "gaudi3"}, "The chip to compile for");
-  line.addChoice("--precision", precision, {"f32", "bf16"}, "Number format of the compiled model");
+  line.addChoice("--precision", precision, {"f32", "bf16", "f16", "fp8", "fp8_e5m2"},
+                 "Number format of the compiled model; fp8: of matrix products, the rest is bf16");
+  line.addOption("--keep-f32", keepF32,
+                 "Ops and nodes that keep f32, beside the default list: OP,NODE; may be repeated");
+  line.addOption("--calibrate", calibrate,
+                 "fp8: measure the ranges of activations on the data sets in this folder (else they are "
+                 "computed at run time)");
   line.addOption("--shape", shapes, "Size of an input: NAME=1x3x224x224; may be repeated");
   line.addOption("--dim", dims, "Size of a named free dimension: NAME=8; may be repeated");
   line.addOption("-O", optLevel,
                  "Optimisation: 0 one op a unit, 1 fusion, 2 layouts and slices, 3 wider search");
   line.addOption("--cache", cacheDir,
-                 "Folder in which recipes are kept and found again by content and options");
+                 "Folder in which recipes are kept and found again by content and options (default: HPU_CACHE)");
   line.addOption("--cpu", cpu, "'native': kernel images for this CPU only (smaller recipes)");
 }
 
@@ -25,7 +33,13 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
   CompileOptions options;
   HPU_ASSIGN(options.target, parseTarget(target));
   if (!tool.given("--target")) tool.note("compiling for " + target + " (--target chooses another)");
-  options.precision = precision == "bf16" ? Precision::kBF16 : Precision::kF32;
+  HPU_ASSIGN(options.precision, parsePrecision(precision));
+  for (const std::string& list : keepF32)
+    for (size_t begin = 0; begin <= list.size();) {
+      size_t end = std::min(list.find(',', begin), list.size());
+      if (end > begin) options.keepF32.push_back(list.substr(begin, end - begin));
+      begin = end + 1;
+    }
   if (optLevel < 0 || optLevel > 3)
     return invalidArgument("-O" + std::to_string(optLevel) + " is not one of -O0 to -O3");
   options.optLevel = optLevel;
@@ -47,6 +61,9 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
       return invalidArgument("--dim " + pair.first + " is given twice");
   }
   options.cacheDir = cacheDir;
+  if (cacheDir.empty() && !tool.given("--cache")) {
+    HPU_ASSIGN(options.cacheDir, settings::getString(Setting::HPU_CACHE));
+  }
   options.cpu = cpu;
   return options;
 }

@@ -14,11 +14,12 @@ namespace hpu::tools {
 struct CompileFlags {
   std::string target = "gaudi2";
   std::string precision = "f32";
-  std::vector<std::string> shapes, dims;
+  std::vector<std::string> keepF32, shapes, dims;
   int optLevel = 2;
-  std::string cacheDir, cpu;
+  std::string cacheDir, cpu, calibrate;
 
-  /// Adds --target, --precision, --shape, --dim, -O, --cache and --cpu.
+  /// Adds --target, --precision, --keep-f32, --shape, --dim, -O, --cache, --cpu and
+  /// --calibrate (which Calibrate.h carries out).
   void addTo(CommandLine& line);
   /// Notes the default target on stderr. Errors: kInvalidArgument naming the option and its value.
   StatusOr<CompileOptions> options(Tool& tool) const;

@@ -37,9 +37,9 @@ double HostTensor::number(int64_t index) const {
     case ElementType::kBF16:
       return numerics::bf16ToF32(bits());
     case ElementType::kF8E4M3:
-      return numerics::fp8ToF32(numerics::Fp8Format::kE4M3Fn, bytes[index]);
+    case ElementType::kF8E4M3Ieee:
     case ElementType::kF8E5M2:
-      return numerics::fp8ToF32(numerics::Fp8Format::kE5M2, bytes[index]);
+      return numerics::fp8ToF32(numerics::fp8Format(type.element), bytes[index]);
     case ElementType::kI8:
       return load<int8_t>(bytes, index);
     case ElementType::kBool:
@@ -93,6 +93,7 @@ bool isFloatingPoint(ElementType type) {
     case ElementType::kF16:
     case ElementType::kBF16:
     case ElementType::kF8E4M3:
+    case ElementType::kF8E4M3Ieee:
     case ElementType::kF8E5M2:
       return true;
     default:

@@ -48,11 +48,10 @@ void storeNumber(HostTensor& tensor, int64_t index, double value) {
     case ElementType::kBF16:
       return put(numerics::f32ToBf16(static_cast<float>(value)));
     case ElementType::kF8E4M3:
-      return put(numerics::f32ToFp8(numerics::Fp8Format::kE4M3Fn, static_cast<float>(value),
-                                    numerics::Overflow::kSaturate));
+    case ElementType::kF8E4M3Ieee:
     case ElementType::kF8E5M2:
-      return put(numerics::f32ToFp8(numerics::Fp8Format::kE5M2, static_cast<float>(value),
-                                    numerics::Overflow::kSaturate));
+      return put(numerics::f32ToFp8(numerics::fp8Format(tensor.type.element),
+                                    static_cast<float>(value), numerics::Overflow::kSaturate));
     case ElementType::kBool:
       return put(static_cast<uint8_t>(value != 0));
     case ElementType::kI8:

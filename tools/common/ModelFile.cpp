@@ -5,7 +5,9 @@
 #include <cstdio>
 
 #include "base/Format.h"
+#include "base/MappedFile.h"
 #include "base/StatusMacros.h"
+#include "compiler/import/OnnxOutline.h"
 #include "tools/common/CompileFlags.h"
 #include "tools/common/Npy.h"
 
@@ -35,6 +37,11 @@ Status takeShapesFrom(const std::string& model, const std::vector<DataSet>& data
   if (known || (data.empty() && inputs.empty()) || model.ends_with(".mlir") ||
       model.ends_with(".mlirbc"))
     return okStatus();
+  // Most models have no free dimension; that is seen without reading their weights.
+  if (auto file = base::MappedFile::open(model); file.ok()) {
+    importer::OnnxOutline outline = importer::outlineOnnx((*file)->data(), (*file)->size());
+    if (outline.complete && !outline.freeInputs) return okStatus();
+  }
   StatusOr<Graph> graph = importOnnx(model);
   // What is wrong with the model is told by the compilation.
   if (!graph.ok()) return okStatus();

@@ -9,8 +9,11 @@
 
 namespace hpu::tools {
 
-/// `text` is MxKxN:dtype; A is MxK, B is KxN, all operands in HBM. Prints time, TFLOPS and the
-/// terms that keep it from the peak. Errors: kInvalidArgument for another text.
-StatusOr<ExitCode> estimateGemm(Tool& tool, const std::string& text, Target target);
+/// `text` is [BATCHx]MxKxN:dtype; A is MxK, B is KxN, all operands in HBM, each moved once. `clock` names a clock
+/// profile of the target (empty: HPU_SIM_CLOCK, or the target's first). Prints time, TFLOPS and the terms that
+/// keep it from the peak. Errors: kInvalidArgument for another text, kUnimplemented for an element type that the
+/// target's MME does not multiply, kOutOfRange beyond 1000 s.
+StatusOr<ExitCode> estimateGemm(Tool& tool, const std::string& text, Target target,
+                                const std::string& clock);
 
 }  // namespace hpu::tools

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// hpu-compile --explain: what became of one node of the model.
+// --explain: what became of a node of the model, phase by phase, and what the device does for it.
 #pragma once
 
-#include <string>
-
-#include "hpu/recipe.h"
+#include "hpu/compiler.h"
 #include "tools/common/Cli.h"
 
 namespace hpu::tools {
 
-/// Prints every device operation that a node (by exact name, else by a part of it) went into:
-/// engine, unit, index space, slices and modelled time. Errors: kNotFound when no operation has
-/// such a node.
-StatusOr<ExitCode> explainNode(Tool& tool, const Recipe& recipe, const std::string& node);
+/// Prints `result.explanation` (compiled with CompileOptions::explain) and a table of the device operations that the
+/// node went into: engine, slices, modelled time and why it is not at the engine's peak. In JSON: `explain_phases[]` and
+/// `explain[]`.
+void explainNode(Tool& tool, const CompileResult& result);
 
 }  // namespace hpu::tools

@@ -8,17 +8,20 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "hpu/compiler.h"
+#include "tools/common/Calibrate.h"
 #include "tools/common/Cli.h"
 #include "tools/common/CompileFlags.h"
 #include "tools/common/ModelFile.h"
+#include "tools/hpu-compile/DeviceTime.h"
 #include "tools/hpu-compile/EstimateGemm.h"
 #include "tools/hpu-compile/Explain.h"
+#include "tools/hpu-compile/Reports.h"
 
 namespace hpu::tools {
 namespace {
 
 struct Arguments {
-  std::string model, output, stopAfter, startFrom, dumpDir, explain, estimateGemm;
+  std::string model, output, stopAfter, startFrom, dumpDir, explain, estimateGemm, clock;
   std::vector<std::string> reports;
   bool listOps = false, listTargets = false, listPhases = false;
   CompileFlags flags;
@@ -92,6 +95,14 @@ void addStats(Json& json, const CompileResult& result) {
   json.set("sram_peak_bytes", stats.sramPeakBytes);
   json.set("device_time_us", stats.deviceTimeUs);
   json.set("lower_bound_us", stats.lowerBoundUs);
+  // A recipe from the cache does not know the parts.
+  if (!stats.cacheHit) {
+    json.set("lower_bound_parts_us", Json::object()
+                                         .set("mme", stats.lowerBoundMmeUs)
+                                         .set("tpc", stats.lowerBoundTpcUs)
+                                         .set("hbm", stats.lowerBoundHbmUs));
+    json.set("lower_bound_bytes", stats.lowerBoundBytes);
+  }
   json.set("cache_hit", stats.cacheHit);
   json.set("unsupported", Json::array());
 }
@@ -132,6 +143,7 @@ StatusOr<ExitCode> compileModel(Tool& tool, const Arguments& arguments) {
   options.startFrom = arguments.startFrom;
   options.dumpDir = arguments.dumpDir;
   options.reports = arguments.reports;
+  options.explain = arguments.explain;
   if (!options.dumpDir.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options.dumpDir, error);
@@ -139,21 +151,19 @@ StatusOr<ExitCode> compileModel(Tool& tool, const Arguments& arguments) {
       return invalidArgument("--dump-phases: cannot make '" + options.dumpDir +
                              "': " + error.message());
   }
+  HPU_RETURN_IF_ERROR(calibrateIfAsked(tool, arguments.flags, arguments.model, options));
   StatusOr<CompileResult> result = compileWithProgress(tool, arguments.model, options);
   if (!result.ok()) return result.status();
-  if (!arguments.explain.empty()) {
-    if (!result->recipe.valid())
-      return invalidArgument("--explain needs a whole compilation, without --stop-after");
-    // First: a mistyped name must not leave a recipe behind.
-    HPU_RETURN_IF_ERROR(explainNode(tool, result->recipe, arguments.explain).status());
-  }
   HPU_RETURN_IF_ERROR(writeResult(tool, arguments, *result));
   addStats(tool.json(), *result);
+  if (tool.jsonMode() && result->recipe.valid())
+    HPU_RETURN_IF_ERROR(addDeviceTime(tool.json(), result->recipe));
   for (const std::string& name : arguments.reports) {
     const std::string& text = result->reports[name];
-    tool.printAlways(base::strCat("\n== ", name, " ==\n", text));
+    tool.printAlways(base::strCat("\n== ", name, " ==\n", tool.verbose() ? text : condensed(text)));
     tool.json()["reports"].set(name, text);
   }
+  if (!arguments.explain.empty()) explainNode(tool, *result);
   return ExitCode::kOk;
 }
 
@@ -163,8 +173,9 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
   if (arguments.listPhases) return listPhases(tool);
   if (!arguments.estimateGemm.empty()) {
     HPU_ASSIGN(Target target, parseTarget(arguments.flags.target));
-    return estimateGemm(tool, arguments.estimateGemm, target);
+    return estimateGemm(tool, arguments.estimateGemm, target, arguments.clock);
   }
+  if (!arguments.clock.empty()) return invalidArgument("--clock is for --estimate-gemm");
   if (arguments.model.empty())
     return invalidArgument("no model was given (see 'hpu-compile --help')");
   return compileModel(tool, arguments);
@@ -189,13 +200,15 @@ int main(int argc, char** argv) {
   tool.addOption("--dump-phases", arguments.dumpDir,
                  "Write the IR after every phase into this folder");
   tool.addOption("--report", arguments.reports,
-                 "Reports to print: fusion, layout, tile, memory, schedule, time", ',');
+                 "Reports to print: precision, fusion, layout, tile, memory, schedule, time", ',');
   tool.addOption("--explain", arguments.explain,
-                 "Say what became of a node of the model, by its name");
+                 "What each phase and the device make of a node of the model, by its name");
   tool.addFlag("--list-ops", arguments.listOps, "List the ONNX ops that compile");
   tool.addFlag("--list-targets", arguments.listTargets, "List the targets");
   tool.addFlag("--list-phases", arguments.listPhases, "List the phases of the compiler in order");
   tool.addOption("--estimate-gemm", arguments.estimateGemm,
-                 "Price one GEMM by the performance model: MxKxN:dtype, A is MxK, B is KxN");
+                 "Price one GEMM by the performance model: [BATCHx]MxKxN:dtype, A is MxK, B is KxN");
+  tool.addOption("--clock", arguments.clock,
+                 "Clock profile of --estimate-gemm (see --list-targets; default: HPU_SIM_CLOCK)");
   return tool.run(argc, argv, [&] { return run(tool, arguments); });
 }

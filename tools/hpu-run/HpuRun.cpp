@@ -209,7 +209,7 @@ int main(int argc, char** argv) {
                  "One more percentile of the host latency to print");
   tool.addOption("--trace", arguments.trace,
                  "Record all runs to this file (.json: Chrome, .pftrace: Perfetto)");
-  tool.addOption("--rtol", arguments.rtol, "Relative tolerance; -1: 1e-3 for f32, 2e-2 for bf16");
+  tool.addOption("--rtol", arguments.rtol, "Relative tolerance; -1: 1e-3 for f32, 2e-2 for bf16, 5e-3 for f16, 1e-1 for fp8");
   tool.addOption("--atol", arguments.atol,
                  "Tolerance relative to the largest expected number; -1: 1e-4, 2e-2");
   tool.addOption("--driver", arguments.driver, "Driver of the device: sim or null");

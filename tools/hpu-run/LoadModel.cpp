@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // hpu-run in a build with the compiler: recipes and models.
 #include "base/StatusMacros.h"
+#include "tools/common/Calibrate.h"
 #include "tools/common/ModelFile.h"
 #include "tools/common/Session.h"
 #include "tools/hpu-run/LoadProgram.h"
@@ -24,7 +25,7 @@ StatusOr<LoadedProgram> loadProgram(Tool& tool, const std::string& path, const P
   HPU_ASSIGN(bool isRecipe, isRecipeFile(path));
   if (isRecipe) {
     for (const char* option :
-         {"--target", "--precision", "--shape", "--dim", "-O", "--cache", "--cpu"})
+         {"--target", "--precision", "--keep-f32", "--calibrate", "--shape", "--dim", "-O", "--cache", "--cpu"})
       if (tool.given(option))
         return invalidArgument(std::string(option) + " is for models; '" + path +
                                "' is compiled already");
@@ -34,6 +35,7 @@ StatusOr<LoadedProgram> loadProgram(Tool& tool, const std::string& path, const P
   }
   HPU_ASSIGN(CompileOptions options, flags.compile.options(tool));
   HPU_RETURN_IF_ERROR(takeShapesFrom(path, data, inputs, options));
+  HPU_RETURN_IF_ERROR(calibrateIfAsked(tool, flags.compile, path, options));
   HPU_ASSIGN(CompileResult result, compileWithProgress(tool, path, options));
   program.recipe = result.recipe;
   program.compileMs = result.stats.compileMs;

@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "recipe/Recipe.h"
 #include "tools/hpu-run/LoadProgram.h"
 
 namespace hpu::tools {
 
 Precision precisionOf(const Recipe& recipe) {
-  for (const recipe::Op& op : recipe.program()->ops)
-    if (op.engine == Engine::kMme && op.mme.a.type == ElementType::kBF16) return Precision::kBF16;
-  return Precision::kF32;
+  Precision narrowest = Precision::kF32;
+  for (const recipe::Op& op : recipe.program()->ops) {
+    if (op.engine != Engine::kMme) continue;
+    ElementType type = op.mme.a.type;
+    Precision precision = type == ElementType::kBF16    ? Precision::kBF16
+                          : type == ElementType::kF16   ? Precision::kF16
+                          : type == ElementType::kF8E5M2 ? Precision::kFp8E5M2
+                          : elementSize(type) == 1       ? Precision::kFp8
+                                                         : Precision::kF32;
+    narrowest = std::max(narrowest, precision);
+  }
+  return narrowest;
 }
 
 }  // namespace hpu::tools

@@ -191,6 +191,28 @@ double Analysis::attributedFraction() const {
   return all.busy > 0 ? static_cast<double>(attributed) / static_cast<double>(all.busy) : 1.0;
 }
 
+Status checkDevice(const TraceData& trace, int64_t device) {
+  if (device < 0) return okStatus();
+  std::string known;
+  for (const TracedDevice& d : trace.devices) {
+    if (d.index == static_cast<uint64_t>(device)) return okStatus();
+    known += (known.empty() ? "" : ", ") + std::to_string(d.index);
+  }
+  return invalidArgument("the trace has no device " + std::to_string(device) +
+                         (known.empty() ? "; it has none at all" : "; it has " + known));
+}
+
+const std::vector<std::string>& groupByNames() {
+  static const std::vector<std::string> names = {"operation", "node", "kind", "engine", "bundle"};
+  return names;
+}
+
+GroupBy parseGroupBy(const std::string& name) {
+  const std::vector<std::string>& names = groupByNames();
+  auto at = std::find(names.begin(), names.end(), name);
+  return at == names.end() ? GroupBy::kOperation : static_cast<GroupBy>(at - names.begin());
+}
+
 Analysis analyse(const TraceData& trace, int64_t device) {
   Analysis out;
   analyseHost(trace, out);

@@ -40,6 +40,9 @@ struct TopRow {
 };
 
 enum class GroupBy : uint8_t { kOperation, kNode, kKind, kEngine, kBundle };
+/// "operation", "node", ... in the order of GroupBy; an unknown name is kOperation.
+const std::vector<std::string>& groupByNames();
+GroupBy parseGroupBy(const std::string& name);
 
 struct HostRow {
   std::string name, category;
@@ -71,6 +74,8 @@ struct Analysis {
   double attributedFraction() const;
 };
 
+/// An error when the trace has no device of that index (< 0: all devices).
+Status checkDevice(const TraceData& trace, int64_t device);
 /// `device` < 0: all devices.
 Analysis analyse(const TraceData& trace, int64_t device = -1);
 /// Rows by busy time, the longest first.

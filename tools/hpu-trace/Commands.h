@@ -8,6 +8,11 @@ namespace hpu::tools {
 
 void addSummaryCommand(Tool& tool);
 void addTopCommand(Tool& tool);
+void addRooflineCommand(Tool& tool);
+void addOverlapCommand(Tool& tool);
+void addCriticalPathCommand(Tool& tool);
+void addMemoryCommand(Tool& tool);
+void addDiffCommand(Tool& tool);
 void addInfoCommand(Tool& tool);
 void addValidateCommand(Tool& tool);
 void addExportCommand(Tool& tool);

@@ -214,11 +214,6 @@ void addMissingCommands(Tool& tool) {
   };
   constexpr Missing missing[] = {
       {"timeline", "export with --format perfetto and open the file in ui.perfetto.dev"},
-      {"roofline", "see 'main loss' and terms_us of hpu-trace top --json"},
-      {"memory", "see hbm_bytes and sram_bytes of hpu-trace top --json"},
-      {"overlap", "see the overlap lines of hpu-trace summary"},
-      {"critical-path", "export with --format csv: ready_ps, start_ps and sync_ps say what waited"},
-      {"diff", "compare hpu-trace top --json of both traces"},
       {"merge", "look at each process's trace by itself"},
       {"record", "use hpu-run --trace FILE, or hpu::trace::start and stop"},
   };

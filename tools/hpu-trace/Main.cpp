@@ -10,6 +10,11 @@ int main(int argc, char** argv) {
       "Host and device time are two clocks and are never mixed.");
   hpu::tools::addSummaryCommand(tool);
   hpu::tools::addTopCommand(tool);
+  hpu::tools::addRooflineCommand(tool);
+  hpu::tools::addOverlapCommand(tool);
+  hpu::tools::addCriticalPathCommand(tool);
+  hpu::tools::addMemoryCommand(tool);
+  hpu::tools::addDiffCommand(tool);
   hpu::tools::addInfoCommand(tool);
   hpu::tools::addValidateCommand(tool);
   hpu::tools::addExportCommand(tool);

@@ -16,18 +16,6 @@ namespace {
 using trace::TracedDevice;
 using trace::Track;
 
-/// An error when the trace has no device of that index.
-Status checkDevice(const TraceData& trace, int64_t device) {
-  if (device < 0) return okStatus();
-  std::string known;
-  for (const TracedDevice& d : trace.devices) {
-    if (d.index == static_cast<uint64_t>(device)) return okStatus();
-    known += (known.empty() ? "" : ", ") + std::to_string(d.index);
-  }
-  return invalidArgument("the trace has no device " + std::to_string(device) +
-                         (known.empty() ? "; it has none at all" : "; it has " + known));
-}
-
 std::string count(int64_t n, const char* one) {
   return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
 }
@@ -197,12 +185,7 @@ void addTopCommand(Tool& tool) {
       "top", "What took the most device time", [&tool, options]() -> StatusOr<ExitCode> {
         HPU_ASSIGN(TraceData trace, trace::readTraceFile(options->path));
         HPU_RETURN_IF_ERROR(checkDevice(trace, options->device));
-        GroupBy groupBy = options->groupBy == "node"     ? GroupBy::kNode
-                          : options->groupBy == "kind"   ? GroupBy::kKind
-                          : options->groupBy == "engine" ? GroupBy::kEngine
-                          : options->groupBy == "bundle" ? GroupBy::kBundle
-                                                         : GroupBy::kOperation;
-        std::vector<TopRow> rows = topRows(trace, groupBy, options->device);
+        std::vector<TopRow> rows = topRows(trace, parseGroupBy(options->groupBy), options->device);
         Picoseconds whole = 0;
         for (const TopRow& row : rows) whole += row.work.busy;
         auto most = static_cast<size_t>(std::max<int64_t>(options->limit, 0));
@@ -222,8 +205,7 @@ void addTopCommand(Tool& tool) {
   command.addPositional("TRACE", options->path, "A .hputrace file");
   command.addOption("--device", options->device, "Only this device (-1: all)");
   command.addOption("-n,--limit", options->limit, "Rows to list");
-  command.addChoice("--group-by", options->groupBy,
-                    {"operation", "node", "kind", "engine", "bundle"}, "What makes a row");
+  command.addChoice("--group-by", options->groupBy, groupByNames(), "What makes a row");
 }
 
 }  // namespace hpu::tools

@@ -5,6 +5,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "tools/common/Calibrate.h"
 #include "tools/common/Cli.h"
 #include "tools/common/Compare.h"
 #include "tools/common/CompileFlags.h"
@@ -175,6 +176,7 @@ StatusOr<ExitCode> run(Tool& tool, Arguments arguments) {
   HPU_ASSIGN(arguments.tolerance,
              toleranceFrom(arguments.rtol, arguments.atol, options.precision));
   HPU_RETURN_IF_ERROR(takeShapesFrom(arguments.model, sets, arguments.inputs, options));
+  HPU_RETURN_IF_ERROR(calibrateIfAsked(tool, arguments.flags, arguments.model, options));
   HPU_ASSIGN(CompileResult compiled, compileWithProgress(tool, arguments.model, options));
   if (sets.empty()) {
     HPU_ASSIGN(DataSet made, makeSet(arguments, compiled.recipe));
@@ -225,7 +227,7 @@ int main(int argc, char** argv) {
   tool.addFlag("--bisect", arguments.bisect, "Name the first unit that is wrong on its own inputs");
   tool.addOption("--labels", arguments.labels,
                  "Expected classes (.txt, .npy, .pb): prints the accuracy of output 0");
-  tool.addOption("--rtol", arguments.rtol, "Relative tolerance; -1: 1e-3 for f32, 2e-2 for bf16");
+  tool.addOption("--rtol", arguments.rtol, "Relative tolerance; -1: 1e-3 for f32, 2e-2 for bf16, 5e-3 for f16, 1e-1 for fp8");
   tool.addOption("--atol", arguments.atol,
                  "Tolerance relative to the largest expected number; -1: 1e-4, 2e-2");
   arguments.flags.addTo(tool);

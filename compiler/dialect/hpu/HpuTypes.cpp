@@ -121,6 +121,7 @@ ElementType elementType(Type type) {
   if (type.isBF16()) return ElementType::kBF16;
   if (type.isF64()) return ElementType::kF64;
   if (isa<Float8E4M3FNType>(type)) return ElementType::kF8E4M3;
+  if (isa<Float8E4M3Type>(type)) return ElementType::kF8E4M3Ieee;
   if (isa<Float8E5M2Type>(type)) return ElementType::kF8E5M2;
   if (auto integer = dyn_cast<IntegerType>(type)) {
     bool isUnsigned = integer.isUnsigned();
@@ -146,6 +147,7 @@ Type mlirElementType(MLIRContext* context, ElementType type) {
     case ElementType::kBF16: return BFloat16Type::get(context);
     case ElementType::kF64: return Float64Type::get(context);
     case ElementType::kF8E4M3: return Float8E4M3FNType::get(context);
+    case ElementType::kF8E4M3Ieee: return Float8E4M3Type::get(context);
     case ElementType::kF8E5M2: return Float8E5M2Type::get(context);
     case ElementType::kI8: return integer(8, false);
     case ElementType::kU8: return integer(8, true);

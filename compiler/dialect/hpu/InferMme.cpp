@@ -10,6 +10,13 @@ namespace {
 
 RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
+/// 8-bit operands give bf16: the accumulators are f32, and bf16 is the cast that rides on the MME.
+Type productElement(Type operand) {
+  return operand.getIntOrFloatBitWidth() == 8 && isa<FloatType>(operand)
+             ? BFloat16Type::get(operand.getContext())
+             : operand;
+}
+
 /// Output extent of a window op; free stays free.
 FailureOr<SymDim> windowExtent(std::optional<Location> loc, SymDim in, int64_t kernel, int64_t stride,
                                int64_t dilation, int64_t padBegin, int64_t padEnd) {
@@ -65,7 +72,7 @@ LogicalResult MatMulOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
                              typeToString(rhs));
   shape->push_back(a[a.size() - 2]);
   shape->push_back(b.back());
-  result.push_back(tensorType(*shape, lhs.getElementType()));
+  result.push_back(tensorType(*shape, productElement(lhs.getElementType())));
   return success();
 }
 
@@ -91,7 +98,7 @@ LogicalResult Conv2dOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
     if (failed(extent)) return failure();
     shape.push_back(*extent);
   }
-  result.push_back(tensorType(shape, x.getElementType()));
+  result.push_back(tensorType(shape, productElement(x.getElementType())));
   return success();
 }
 
@@ -125,7 +132,7 @@ LogicalResult ConvTranspose2dOp::inferReturnTypes(MLIRContext*, std::optional<Lo
     if (extent < 1) return emitOptionalError(loc, "conv_transpose2d has an empty output");
     shape.push_back({extent});
   }
-  result.push_back(tensorType(shape, x.getElementType()));
+  result.push_back(tensorType(shape, productElement(x.getElementType())));
   return success();
 }
 

@@ -1,4 +1,4 @@
-// An MME op takes what can follow it elementwise through SRAM.
+// An MME op takes what can follow it through SRAM: elementwise, or row by row.
 // RUN: hpu-opt %s --hpu-fuse --hpu-verify-fused | FileCheck %s
 // RUN: hpu-opt %s --hpu-fuse="optimize=false" --hpu-verify-fused | FileCheck %s --check-prefix=ALONE
 
@@ -116,4 +116,33 @@ func.func @depthwise(%x: tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32> {
   %0 = hpu.conv2d %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, groups = 16 : i64} : (tensor<1x16x8x8xf32>, tensor<16x1x3x3xf32>) -> tensor<1x16x8x8xf32>
   %1 = hpu.relu %0 : (tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
   return %1 : tensor<1x16x8x8xf32>
+}
+
+// A softmax over the columns of a product keeps its rows whole, and rows are never cut: it follows slice by slice.
+// CHECK-LABEL: func.func @scores(
+// CHECK: hpu.bundle
+// CHECK-NEXT: hpu.matmul
+// CHECK-NEXT: hpu.mul
+// CHECK-NEXT: hpu.softmax
+// CHECK-NEXT: hpu.yield
+// CHECK-NOT: hpu.cluster
+// CHECK: return
+func.func @scores(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x8x32xf32>, %s: tensor<f32>) -> tensor<2x4x16x32xf32> {
+  %0 = hpu.matmul %q, %k : (tensor<2x4x16x8xf32>, tensor<2x4x8x32xf32>) -> tensor<2x4x16x32xf32>
+  %1 = hpu.mul %0, %s : (tensor<2x4x16x32xf32>, tensor<f32>) -> tensor<2x4x16x32xf32>
+  %2 = hpu.softmax %1 {axis = 3 : i64} : (tensor<2x4x16x32xf32>) -> tensor<2x4x16x32xf32>
+  return %2 : tensor<2x4x16x32xf32>
+}
+
+// One over the rows would need all of them at a time.
+// CHECK-LABEL: func.func @columns(
+// CHECK: hpu.bundle
+// CHECK-NEXT: hpu.matmul
+// CHECK-NEXT: hpu.yield
+// CHECK: hpu.cluster
+// CHECK-NEXT: hpu.softmax
+func.func @columns(%q: tensor<16x8xf32>, %k: tensor<8x32xf32>) -> tensor<16x32xf32> {
+  %0 = hpu.matmul %q, %k : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x32xf32>
+  %1 = hpu.softmax %0 {axis = 0 : i64} : (tensor<16x32xf32>) -> tensor<16x32xf32>
+  return %1 : tensor<16x32xf32>
 }

@@ -88,3 +88,24 @@ func.func @depthwise(%x: tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32> {
   %0 = hpu.conv2d %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, groups = 16 : i64} : (tensor<1x16x8x8xf32>, tensor<16x1x3x3xf32>) -> tensor<1x16x8x8xf32>
   return %0 : tensor<1x16x8x8xf32>
 }
+
+// What joins tensors of different shapes follows the largest: the gate of a squeeze-and-excitation block is one pixel,
+// which any order describes.
+// CHECK-LABEL: func.func @gate(
+// CHECK: hpu.cluster
+// CHECK: hpu.mul
+// CHECK-SAME: -> tensor<1x16x8x8xf32, #hpu.layout<order = [0, 2, 3, 1]>>
+// CHECK-NOT: hpu.relayout
+// CHECK: return
+func.func @gate(%x: tensor<1x3x8x8xf32>) -> tensor<1x8x8x8xf32> {
+  %w0 = hpu.constant dense<0.5> : tensor<16x3x3x3xf32> : tensor<16x3x3x3xf32>
+  %w1 = hpu.constant dense<0.25> : tensor<16x16x1x1xf32> : tensor<16x16x1x1xf32>
+  %w2 = hpu.constant dense<0.25> : tensor<8x16x1x1xf32> : tensor<8x16x1x1xf32>
+  %0 = hpu.conv2d %x, %w0 {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, groups = 1 : i64} : (tensor<1x3x8x8xf32>, tensor<16x3x3x3xf32>) -> tensor<1x16x8x8xf32>
+  %1 = hpu.reduce_mean %0 {axes = array<i64: 2, 3>} : (tensor<1x16x8x8xf32>) -> tensor<1x16x1x1xf32>
+  %2 = hpu.conv2d %1, %w1 {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, groups = 1 : i64} : (tensor<1x16x1x1xf32>, tensor<16x16x1x1xf32>) -> tensor<1x16x1x1xf32>
+  %3 = hpu.sigmoid %2 : (tensor<1x16x1x1xf32>) -> tensor<1x16x1x1xf32>
+  %4 = hpu.mul %3, %0 : (tensor<1x16x1x1xf32>, tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
+  %5 = hpu.conv2d %4, %w2 {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, groups = 1 : i64} : (tensor<1x16x8x8xf32>, tensor<8x16x1x1xf32>) -> tensor<1x8x8x8xf32>
+  return %5 : tensor<1x8x8x8xf32>
+}

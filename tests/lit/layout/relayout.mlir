@@ -36,3 +36,14 @@ func.func @stridedOperand(%x: tensor<4x16xf32>, %w: tensor<8x8xf32>) -> tensor<4
   %1 = hpu.matmul %0, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   return %1 : tensor<4x8xf32>
 }
+
+// A tile of every dimension has more dimensions than a shape usually has.
+// CHECK-LABEL: func.func @tile(
+// CHECK: %[[E:.*]] = hpu.expand
+// CHECK: %[[C:.*]] = hpu.relayout %[[E]]
+// CHECK: hpu.reshape %[[C]]
+func.func @tile(%x: tensor<1x2x1x3x1x4x1x5xf32>) -> tensor<4x6x8x10xf32> {
+  %0 = hpu.expand %x {shape = array<i64: 2, 2, 2, 3, 2, 4, 2, 5>} : (tensor<1x2x1x3x1x4x1x5xf32>) -> tensor<2x2x2x3x2x4x2x5xf32>
+  %1 = hpu.reshape %0 {shape = array<i64: 4, 6, 8, 10>} : (tensor<2x2x2x3x2x4x2x5xf32>) -> tensor<4x6x8x10xf32>
+  return %1 : tensor<4x6x8x10xf32>
+}

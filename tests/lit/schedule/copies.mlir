@@ -1,8 +1,8 @@
 // Copies are DMA commands, or TPC kernels where a target's graphs have no DMA.
-// RUN: hpu-opt %s --hpu-fuse --hpu-layout --hpu-tile --hpu-memory --hpu-schedule --hpu-verify-schedule | FileCheck %s
-// RUN: hpu-opt %s --hpu-fuse --hpu-layout --hpu-tile="target=gaudi3" --hpu-memory="target=gaudi3" --hpu-schedule="target=gaudi3" --hpu-verify-schedule | FileCheck %s --check-prefix=GAUDI3
+// RUN: hpu-opt %s --hpu-fuse --hpu-layout --hpu-tile --hpu-memory="optimize=false" --hpu-schedule --hpu-verify-schedule | FileCheck %s
+// RUN: hpu-opt %s --hpu-fuse --hpu-layout --hpu-tile="target=gaudi3" --hpu-memory="target=gaudi3 optimize=false" --hpu-schedule="target=gaudi3" --hpu-verify-schedule | FileCheck %s --check-prefix=GAUDI3
 
-// Each input of a concat is one copy into its part of the result; a slice of x is only an offset and strides.
+// Each input of a concat that its producer does not write in place is one copy into its part of the result; a slice of x is only an offset and strides.
 // CHECK: sched.dma @[[A:.*]] src <0 + 4 : f32, sizes = [4, 2], strides = [8, 2]> dst <2 + 0 : f32, sizes = [4, 2], strides = [5, 1]>
 // CHECK: sched.dma @[[B:.*]] src <{{[0-9]}} + {{[0-9]+}} : f32, sizes = [4, 3], strides = [3, 1]> dst <2 + 8 : f32, sizes = [4, 3], strides = [5, 1]>
 // CHECK: sched.queue tpc {

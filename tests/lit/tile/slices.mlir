@@ -1,4 +1,4 @@
-// How bundles are cut into slices that MME and TPC work on side by side.
+// How units are cut into slices that the engines work on side by side.
 // RUN: hpu-opt %s --hpu-fuse --hpu-layout --hpu-tile --hpu-verify-tile | FileCheck %s
 // RUN: hpu-opt %s --hpu-fuse --hpu-layout --hpu-tile="optimize=false" --hpu-verify-tile | FileCheck %s --check-prefix=WHOLE
 
@@ -6,10 +6,10 @@
 // CHECK-LABEL: func.func @large(
 // CHECK: hpu.bundle
 // CHECK-SAME: tile = #hpu.tile<[{{[0-9]+}}, 4096], slots = 2>
-// Without slicing, only what SRAM asks for is cut: a tile of at most a quarter of 48 MiB.
+// Without slicing, only what SRAM asks for is cut: a tile of at most a quarter of 48 MiB, which is 768 rows.
 // WHOLE-LABEL: func.func @large(
 // WHOLE: hpu.bundle
-// WHOLE-SAME: tile = #hpu.tile<[512, 4096], slots = 2>
+// WHOLE-SAME: tile = #hpu.tile<[683, 4096], slots = 2>
 func.func @large(%x: tensor<4096x1024xf32>, %w: tensor<1024x4096xf32>) -> tensor<4096x4096xf32> {
   %0 = hpu.matmul %x, %w : (tensor<4096x1024xf32>, tensor<1024x4096xf32>) -> tensor<4096x4096xf32>
   %1 = hpu.relu %0 : (tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
@@ -49,10 +49,31 @@ func.func @alone(%x: tensor<4096x1024xf32>, %w: tensor<1024x4096xf32>) -> tensor
   return %1 : tensor<4096x4096xf32>
 }
 
+// A kernel that follows a long chain of others is cut like its neighbours, and so is an MME op without TPC ops.
+// CHECK-LABEL: func.func @chain(
+// CHECK: hpu.bundle
+// CHECK-SAME: tile = #hpu.tile<[{{[1-7]}}, 1024, 1024], slots = 2>
+// CHECK: hpu.cluster
+// CHECK-SAME: tile = #hpu.tile<[{{[1-7]}}, 1024, 1024]>
+// CHECK: hpu.bundle
+// CHECK-SAME: tile = #hpu.tile<[{{[1-7]}}, 1024, 1024]>
+// WHOLE-LABEL: func.func @chain(
+// WHOLE: hpu.cluster
+// WHOLE-NOT: tile
+// WHOLE: return
+func.func @chain(%x: tensor<8x1024x1024xbf16>) -> tensor<8x1024x1024xbf16> {
+  %w = hpu.constant dense<0.5> : tensor<1024x1024xbf16> : tensor<1024x1024xbf16>
+  %0 = hpu.matmul %x, %w : (tensor<8x1024x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<8x1024x1024xbf16>
+  %1 = hpu.gelu %0 : (tensor<8x1024x1024xbf16>) -> tensor<8x1024x1024xbf16>
+  %2 = hpu.softmax %1 {axis = 1 : i64} : (tensor<8x1024x1024xbf16>) -> tensor<8x1024x1024xbf16>
+  %3 = hpu.matmul %2, %w : (tensor<8x1024x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<8x1024x1024xbf16>
+  return %3 : tensor<8x1024x1024xbf16>
+}
+
 // Not even one row of a product fits: the MME writes it to HBM, and the rest is a kernel that reads it from there.
 // CHECK-LABEL: func.func @noTileFits(
 // CHECK: %[[P:.*]] = hpu.bundle
-// CHECK-NOT: tile
+// CHECK-NOT: slots
 // CHECK: hpu.matmul
 // CHECK-NEXT: hpu.yield
 // CHECK: %[[R:.*]]:2 = hpu.cluster (%{{.*}} = %[[P]], %[[M:.*]] = %{{.*}})

@@ -75,9 +75,9 @@ TEST(Calibration, GemmLawMatchesTheGaudi1Reference) {
       " (plain roofline: MAPE %.0f %%, %d beyond 10 %%)\n",
       points.size(), 100 * law.mean, law.beyondTenPercent, 100 * law.worst, 100 * roofline.mean,
       roofline.beyondTenPercent);
-  EXPECT_LE(law.mean, 0.045);
-  EXPECT_LE(law.beyondTenPercent, 6);
-  EXPECT_LE(law.worst, 0.30);
+  EXPECT_LE(law.mean, 0.03);
+  EXPECT_LE(law.beyondTenPercent, 2);
+  EXPECT_LE(law.worst, 0.15);
   EXPECT_LT(law.mean, roofline.mean / 10);
 }
 

@@ -65,7 +65,7 @@ TEST(GemmPlan, SmallKCostsTheRollUp) {
   GemmPlan k32 = gemmPlan(target, gemm(8192, 1024, 32)),
            k64 = gemmPlan(target, gemm(8192, 1024, 64));
   EXPECT_DOUBLE_EQ(k32.computeCycles, k64.computeCycles);
-  EXPECT_NEAR(k64.utilization(), 64.0 / 168.0, 1e-9);
+  EXPECT_NEAR(k64.utilization(), 64.0 / 170.0, 1e-9);  // Of a step: roll-up and fill.
 }
 
 TEST(GemmPlan, SmallBatchedGemmsShareTheArray) {

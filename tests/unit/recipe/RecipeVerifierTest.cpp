@@ -138,7 +138,7 @@ TEST(RecipeVerifier, RefusesWrongMmeDescriptors) {
       {"multiplies f32 by bf16", [&](Program& p) { gemm(p).b.type = ElementType::kBF16; }},
       {"multiplies i32 by i32",
        [&](Program& p) { gemm(p).a.type = gemm(p).b.type = ElementType::kI32; }},
-      {"into f16", [&](Program& p) { gemm(p).c.type = ElementType::kF16; }},
+      {"into i32", [&](Program& p) { gemm(p).c.type = ElementType::kI32; }},
       {"a gemm has a stride", [&](Program& p) { gemm(p).groups = 0; }},
       {"a gemm has a stride", [&](Program& p) { gemm(p).dilations[1] = 2; }},
       {"3 groups do not divide", [&](Program& p) { conv(p).groups = 3; }},
@@ -262,6 +262,16 @@ TEST(RecipeVerifier, RefusesWrongBundlesAndHostOrders) {
          p.bundles[0].ops = {kConvOp, kReluOp, kCopyOp};
        }},
   });
+}
+
+TEST(RecipeVerifier, AcceptsARingWhoseSlotsAreSmallerThanTheWholeAlongAnyDimension) {
+  // Row-major slots of an image each: no stride leads from one image to the next.
+  Program p = sampleProgram();
+  Operand& c = p.ops[kConvOp].mme.c;
+  ASSERT_EQ(c.ring.dim, 0u);
+  for (Operand* o : {&c, &p.ops[kReluOp].tpc.inputs[0]}) o->strides = {1, 36, 6, 1};
+  Status status = verifyProgram(p);
+  EXPECT_TRUE(status.ok()) << status.message();
 }
 
 TEST(RecipeVerifier, RefusesWrongRings) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/StatusMacros.h"
+#include "runtime/driver/sim/functional/Pack.h"
 
 namespace hpu::sim {
 namespace {
@@ -86,9 +87,13 @@ struct AxisTap {
   int64_t offset = 0, window = 0;
 };
 
-std::vector<AxisTap> axisTaps(const MmeDesc& mme, int axis, int64_t lo, int64_t phase) {
+/// The taps that meet the input for some of `count` points. Wide dilations of small images have
+/// many that only ever see the padding.
+std::vector<AxisTap> axisTaps(const MmeDesc& mme, int axis, int64_t lo, int64_t phase,
+                              int64_t count) {
   const int64_t window = mme.b.sizes[2 + axis], stride = mme.strides[axis];
   const int64_t dilation = mme.dilations[axis], pad = mme.padBegin[axis];
+  const int64_t step = mme.kind == MmeKind::kConv2d ? stride : 1;
   std::vector<AxisTap> taps;
   for (int64_t w = 0; w < window; ++w) {
     if (mme.kind == MmeKind::kConv2d) {
@@ -99,6 +104,10 @@ std::vector<AxisTap> axisTaps(const MmeDesc& mme, int axis, int64_t lo, int64_t 
     int64_t distance = lo + phase + pad - w * dilation;
     if (((distance % stride) + stride) % stride == 0) taps.push_back({distance / stride, w});
   }
+  std::erase_if(taps, [&](const AxisTap& tap) {
+    const int64_t first = tap.offset >= 0 ? 0 : ceilDiv(-tap.offset, step);
+    return first >= count || first * step + tap.offset >= mme.a.sizes[2 + axis];
+  });
   std::sort(taps.begin(), taps.end(),
             [](const AxisTap& a, const AxisTap& b) { return a.offset < b.offset; });
   return taps;
@@ -163,11 +172,12 @@ Status makeConv(const MmeDesc& mme, Contraction& c) {
 
   const int64_t bY = c.packed ? 0 : strideOf(mme.b, 2), bX = c.packed ? 0 : strideOf(mme.b, 3);
   for (int64_t py = 0; py < std::min(c.stepY, c.outY); ++py) {
-    std::vector<AxisTap> rows = axisTaps(mme, 0, c.lo[2], py);
+    const int64_t countY = ceilDiv(c.outY - py, c.stepY);
+    std::vector<AxisTap> rows = axisTaps(mme, 0, c.lo[2], py, countY);
     for (int64_t px = 0; px < std::min(c.stepX, c.outX); ++px) {
-      Phase phase{py, px, ceilDiv(c.outY - py, c.stepY), ceilDiv(c.outX - px, c.stepX), {}};
+      Phase phase{py, px, countY, ceilDiv(c.outX - px, c.stepX), {}};
       for (const AxisTap& row : rows)
-        for (const AxisTap& column : axisTaps(mme, 1, c.lo[3], px))
+        for (const AxisTap& column : axisTaps(mme, 1, c.lo[3], px, phase.countX))
           phase.taps.push_back({row.offset, column.offset,
                                 row.window * mme.b.sizes[3] + column.window,
                                 row.window * bY + column.window * bX});
@@ -211,11 +221,8 @@ void rotateSingleColumns(Contraction& c) {
 
 StatusOr<Contraction> makeContraction(const MmeDesc& mme, const std::vector<int64_t>& lo,
                                       const std::vector<int64_t>& hi) {
-  auto multiplies = [](ElementType type) {
-    return type == ElementType::kF32 || type == ElementType::kBF16;
-  };
-  if (!multiplies(mme.a.type) || mme.b.type != mme.a.type || !multiplies(mme.c.type))
-    return unimplemented("the simulated MME multiplies f32 or bf16 into f32 or bf16, not " +
+  if (!isFactorType(mme.a.type) || mme.b.type != mme.a.type || !isProductType(mme.c.type))
+    return unimplemented("the simulated MME multiplies f32, bf16, f16 or fp8 into f32, bf16 or f16, not " +
                          std::string(elementTypeName(mme.a.type)) + " by " +
                          std::string(elementTypeName(mme.b.type)) + " into " +
                          std::string(elementTypeName(mme.c.type)));

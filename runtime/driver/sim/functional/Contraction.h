@@ -27,7 +27,7 @@ struct Tap {
 struct Phase {
   int64_t py = 0, px = 0;
   int64_t countY = 0, countX = 0;  ///< How many i and j there are.
-  std::vector<Tap> taps;           ///< By ascending dy, then dx.
+  std::vector<Tap> taps;           ///< Those that meet A somewhere, by ascending dy, then dx.
 };
 
 /// A dimension outside of the pixels and channels: a batch of a gemm, the groups of a conv.

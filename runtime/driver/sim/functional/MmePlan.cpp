@@ -79,7 +79,8 @@ void MmePlan::planReads() {
   }
   if (taps_ == 0) minDy_ = maxDy_ = minDx_ = maxDx_ = 0;
   const Phase& first = c_.phases[0];
-  const int64_t windowColumns = maxDx_ - minDx_ + 1, windowRows = maxDy_ - minDy_ + 1;
+  int64_t windowColumns = maxDx_ - minDx_ + 1;
+  const int64_t windowRows = maxDy_ - minDy_ + 1;
   mergeTaps_ = c_.phases.size() == 1 && c_.depth < kFewChannels && windowColumns > 1 &&
                static_cast<int64_t>(first.taps.size()) % windowColumns == 0 && c_.stepX == 1;
   for (size_t i = 0; mergeTaps_ && i < first.taps.size(); ++i) {
@@ -91,6 +92,13 @@ void MmePlan::planReads() {
         tap.packedIndex == first.taps[i - static_cast<size_t>(column)].packedIndex + column;
   }
   depth_ = mergeTaps_ ? c_.depth * windowColumns : c_.depth;
+  splitColumns_ = columnEdges && !mergeTaps_ && splitsColumns();
+  if (splitColumns_) {  // What is read are A's own columns, whatever the taps.
+    minDx_ = 0;
+    maxDx_ = c_.inX - 1 - (c_.extentX - 1) * c_.strideX;
+    windowColumns = maxDx_ + 1;
+    columnEdges = false;
+  }
 
   const int64_t pitch = c_.aX * c_.strideX;
   bool pitchFits = c_.extentX == 1 || (pitch >= c_.depth && pitch < INT_MAX / 8);
@@ -102,7 +110,7 @@ void MmePlan::planReads() {
     imagePitch_ = c_.aZ;
   } else {
     stripStepY_ = windowRows == 1 ? c_.strideY : 1;
-    stripStepX_ = windowColumns == 1 ? c_.strideX : 1;
+    stripStepX_ = windowColumns == 1 && !splitColumns_ ? c_.strideX : 1;
     stripColumns_ = (blocking_.x - 1) * (c_.strideX / stripStepX_) + windowColumns;
     stripRows_ = (blocking_.y - 1) * (c_.strideY / stripStepY_) + windowRows;
     pixelPitch_ = c_.depth * (c_.strideX / stripStepX_);
@@ -123,7 +131,7 @@ void MmePlan::planReads() {
 void MmePlan::planWrites() {
   cPitch_ = c_.cX * c_.stepX;
   const bool single = c_.phases.size() == 1 && c_.phases[0].taps.size() == 1 && c_.stepY == 1 &&
-                      blocking_.x == c_.extentX && minDy_ >= 0 &&
+                      blocking_.x == c_.extentX && !splitColumns_ && minDy_ >= 0 &&
                       (c_.extentY - 1) * c_.strideY + maxDy_ < c_.inY;
   mergeRows_ = single && continues(c_.extentY, rowPitch_, c_.extentX, pixelPitch_) &&
                continues(c_.extentY, c_.cY, c_.extentX, cPitch_);
@@ -167,42 +175,75 @@ void MmePlan::planWeights(bool prepared) {
   }
 }
 
+/// Does a tap lie inside of A at column x of the grid?
+bool MmePlan::meets(const Tap& tap, int64_t x) const {
+  const int64_t column = x * c_.strideX + tap.dx;
+  return column >= 0 && column < c_.inX;
+}
+
+/// Is multiplying with the zeros beside the image most of the work? (Wide dilations; the usual
+/// padding is cheaper as zeros than as short runs.)
+bool MmePlan::splitsColumns() const {
+  if (blocking_.x != c_.extentX) return false;
+  int64_t all = 0, inside = 0;
+  for (const Phase& phase : c_.phases) {
+    for (const Tap& tap : phase.taps) {
+      all += phase.countX;
+      for (int64_t x = 0; x < phase.countX; ++x) inside += meets(tap, x);
+    }
+  }
+  return 10 * inside < 6 * all;
+}
+
 /// Byte offsets of the taps in A and B, and the steps of the reduction.
 void MmePlan::planTaps() {
+  for (const Phase& phase : c_.phases) {
+    int64_t begin = 0;
+    for (int64_t x = 1; splitColumns_ && x < phase.countX; ++x) {
+      bool same = std::all_of(phase.taps.begin(), phase.taps.end(),
+                              [&](const Tap& tap) { return meets(tap, x - 1) == meets(tap, x); });
+      if (same) continue;
+      planColumns(phase, begin, x);
+      begin = x;
+    }
+    planColumns(phase, begin, phase.countX);
+  }
+  if (stepDepth_ == 0) stepDepth_ = depth_;
+}
+
+void MmePlan::planColumns(const Phase& phase, int64_t beginX, int64_t endX) {
   const int64_t aRow = useStrip_ ? c_.depth * stripColumns_ : c_.aY;
   const int64_t aColumn = useStrip_ ? c_.depth : c_.aX;
   const int64_t matrix = c_.depth * kPackedN;  // Elements of one packed tap of one panel.
   const int64_t packedStride =
       weights_ == Weights::kInPlace ? matrix * c_.packedShape.panels() : matrix;
   const bool strided = weights_ == Weights::kInPlace && !c_.packed;
-  for (const Phase& phase : c_.phases) {
-    PhasePlan plan{phase.py, phase.px, phase.countY, phase.countX, {}, {}, {}, {}, false};
-    for (const Tap& tap : phase.taps) {
-      if (mergeTaps_ && tap.dx != minDx_) continue;
-      int64_t a = (tap.dy - minDy_) * aRow + (tap.dx - minDx_) * aColumn;
-      int64_t b = strided ? tap.bOffset : tap.packedIndex * packedStride;
-      plan.aOffsets.push_back(static_cast<uint64_t>(a) * sizeof(float));
-      plan.bOffsets.push_back(static_cast<uint64_t>(b) * sizeof(float));
-      plan.tapRow.push_back(tap.dy);
-      plan.edges |= tap.dy < 0 || (phase.countY - 1) * c_.strideY + tap.dy >= c_.inY;
-    }
-    const auto taps = static_cast<int64_t>(plan.aOffsets.size());
-    const int64_t tapBytes = depth_ * kPackedN * static_cast<int64_t>(sizeof(float));
-    // Equal parts: a few whole taps, or a part of one tap's depth in multiples of the cache line.
-    if (tapBytes > kStepBytes) {
-      stepDepth_ = ceilDiv(ceilDiv(depth_, ceilDiv(tapBytes, kStepBytes)), 16) * 16;
-      for (int64_t t = 0; t < std::max<int64_t>(taps, 1); ++t)
-        for (int64_t k = 0; k < depth_; k += stepDepth_)
-          plan.steps.push_back({k, std::min(stepDepth_, depth_ - k), t, std::min(t + 1, taps)});
-    } else {
-      int64_t most = std::max<int64_t>(kStepBytes / tapBytes, 1);
-      int64_t each = ceilDiv(std::max<int64_t>(taps, 1), ceilDiv(std::max<int64_t>(taps, 1), most));
-      for (int64_t t = 0; t < std::max<int64_t>(taps, 1); t += each)
-        plan.steps.push_back({0, depth_, t, std::min(t + each, taps)});
-    }
-    phases_.push_back(std::move(plan));
+  PhasePlan plan{phase.py, phase.px, phase.countY, beginX, endX, {}, {}, {}, {}, false};
+  for (const Tap& tap : phase.taps) {
+    if (mergeTaps_ && tap.dx != minDx_) continue;
+    if (splitColumns_ && !meets(tap, beginX)) continue;
+    int64_t a = (tap.dy - minDy_) * aRow + (beginX * c_.strideX + tap.dx - minDx_) * aColumn;
+    int64_t b = strided ? tap.bOffset : tap.packedIndex * packedStride;
+    plan.aOffsets.push_back(static_cast<uint64_t>(a) * sizeof(float));
+    plan.bOffsets.push_back(static_cast<uint64_t>(b) * sizeof(float));
+    plan.tapRow.push_back(tap.dy);
+    plan.edges |= tap.dy < 0 || (phase.countY - 1) * c_.strideY + tap.dy >= c_.inY;
   }
-  if (stepDepth_ == 0) stepDepth_ = depth_;
+  const auto taps = static_cast<int64_t>(plan.aOffsets.size());
+  const int64_t tapBytes = depth_ * kPackedN * static_cast<int64_t>(sizeof(float));
+  // Equal parts: a few whole taps, or a part of one tap's depth in multiples of the cache line.
+  if (tapBytes > kStepBytes) {
+    stepDepth_ = ceilDiv(ceilDiv(depth_, ceilDiv(tapBytes, kStepBytes)), 16) * 16;
+    for (int64_t t = 0; t < std::max<int64_t>(taps, 1); ++t)
+      for (int64_t k = 0; k < depth_; k += stepDepth_)
+        plan.steps.push_back({k, std::min(stepDepth_, depth_ - k), t, std::min(t + 1, taps)});
+  } else {
+    int64_t most = std::max<int64_t>(kStepBytes / tapBytes, 1);
+    int64_t each = ceilDiv(std::max<int64_t>(taps, 1), ceilDiv(std::max<int64_t>(taps, 1), most));
+    for (int64_t t = 0; t < std::max<int64_t>(taps, 1); t += each)
+      plan.steps.push_back({0, depth_, t, std::min(t + each, taps)});
+  }
+  phases_.push_back(std::move(plan));
 }
 
 void MmePlan::maxBox(int64_t* extents) const {
@@ -255,7 +296,7 @@ void MmePlan::planKernels() {
   };
   for (const PhasePlan& phase : phases_) {
     // Phases that end a point earlier than the grid have shorter last blocks.
-    std::vector<int64_t> lengths = parts(phase.countX, blocking_.x);
+    std::vector<int64_t> lengths = parts(phase.endX - phase.beginX, blocking_.x);
     auto widen = [&](const std::vector<int64_t>& sizes) {
       std::vector<int64_t> products;
       for (int64_t length : lengths)

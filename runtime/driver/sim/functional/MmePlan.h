@@ -65,9 +65,10 @@ class MmePlan {
     int64_t depth0 = 0, depth = 0;  ///< Of the effective depth.
     int64_t tap0 = 0, tap1 = 0;
   };
-  /// A phase with what the micro-kernel needs: byte offsets and the taps' rows.
+  /// Columns [beginX, endX) of a phase, with what the micro-kernel needs: byte offsets and the
+  /// taps' rows.
   struct PhasePlan {
-    int64_t py = 0, px = 0, countY = 0, countX = 0;
+    int64_t py = 0, px = 0, countY = 0, beginX = 0, endX = 0;
     std::vector<uint64_t> aOffsets, bOffsets;  ///< By tap.
     std::vector<int64_t> tapRow;               ///< dy by tap, ascending.
     std::vector<Step> steps;
@@ -87,6 +88,9 @@ class MmePlan {
   void planReads();
   void planWeights(bool prepared);
   void planTaps();
+  void planColumns(const Phase& phase, int64_t beginX, int64_t endX);
+  bool meets(const Tap& tap, int64_t x) const;
+  bool splitsColumns() const;
   void planWrites();
   void planKernels();
   void addKernels(int64_t length, int64_t columns, const Step& step, bool first);
@@ -117,11 +121,12 @@ class MmePlan {
 
   // How B is read.
   Weights weights_ = Weights::kInPlace;
-  bool mergeTaps_ = false;  ///< A window row is one tap of depth KW * depth.
-  int64_t depth_ = 0;       ///< Effective depth of a tap.
-  int64_t taps_ = 0;        ///< Matrices of B that the phases take, by packed index.
-  int64_t bPitch_ = 0;      ///< Elements between rows of a panel.
-  int64_t bCount_ = 1;      ///< Different B matrices along the outer dimensions.
+  bool mergeTaps_ = false;     ///< A window row is one tap of depth KW * depth.
+  bool splitColumns_ = false;  ///< Columns with different taps inside of A are different phases.
+  int64_t depth_ = 0;          ///< Effective depth of a tap.
+  int64_t taps_ = 0;           ///< Matrices of B that the phases take, by packed index.
+  int64_t bPitch_ = 0;         ///< Elements between rows of a panel.
+  int64_t bCount_ = 1;         ///< Different B matrices along the outer dimensions.
   int64_t stageItems_ = 0;
   uint64_t sharedBytes_ = 0;
 

@@ -179,7 +179,8 @@ void MmePlan::runPanel(const Block& block, const PhasePlan& phase, const float* 
   const bool tailColumns = columns < std::min(kPackedN, c_.columns);
   const int64_t images = block.z1 - block.z0;
   const int64_t rows = std::min(block.y1, phase.countY) - block.y0;
-  int64_t length = std::min(block.x1, phase.countX) - block.x0;
+  const int64_t beginX = std::max(block.x0, phase.beginX);
+  int64_t length = std::min(block.x1, phase.endX) - beginX;
   if (rows <= 0 || length <= 0) return;
   if (mergeRows_) length *= rows;
   if (mergeImages_) length *= images;
@@ -188,7 +189,7 @@ void MmePlan::runPanel(const Block& block, const PhasePlan& phase, const float* 
 
   int64_t cBase = c_.cBase + panelIndex * kPackedN * c_.cN;
   for (size_t i = 0; i < c_.outer.size(); ++i) cBase += block.outer[i] * c_.outer[i].cStride;
-  cBase += (block.x0 * c_.stepX + phase.px) * c_.cX;
+  cBase += (beginX * c_.stepX + phase.px) * c_.cX;
   auto outAt = [&](int64_t z, int64_t y) {
     return cBase + (block.z0 + z) * c_.cZ + ((block.y0 + y) * c_.stepY + phase.py) * c_.cY;
   };

@@ -2,11 +2,11 @@
 #include "runtime/driver/sim/functional/Pack.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <type_traits>
 
 #include "base/CpuFeatures.h"
+#include "numerics/Convert.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -16,27 +16,39 @@
 namespace hpu::sim {
 namespace {
 
-float widen(uint16_t value) {
-  return std::bit_cast<float>(static_cast<uint32_t>(value) << 16);
-}
-
-uint16_t narrow(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
-  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
+// Elements as they lie in memory, so that overloads tell the formats apart.
+struct Bf16 {
+  uint16_t bits;
+};
+struct F16 {
+  uint16_t bits;
+};
+template <numerics::Fp8Format format>
+struct F8 {
+  uint8_t bits;
+};
 
 float load(float value) {
   return value;
 }
-float load(uint16_t value) {
-  return widen(value);
+float load(Bf16 value) {
+  return numerics::bf16ToF32(value.bits);
+}
+float load(F16 value) {
+  return numerics::f16ToF32(value.bits);
+}
+template <numerics::Fp8Format format>
+float load(F8<format> value) {
+  return numerics::fp8ToF32(format, value.bits);
 }
 void store(float value, float* to) {
   *to = value;
 }
-void store(float value, uint16_t* to) {
-  *to = narrow(value);
+void store(float value, Bf16* to) {
+  to->bits = numerics::f32ToBf16(value);
+}
+void store(float value, F16* to) {
+  to->bits = numerics::f32ToF16(value);
 }
 
 bool hasAvx2() {
@@ -52,34 +64,6 @@ bool hasAvx2() {
 }
 
 #if defined(__x86_64__)
-HPU_AVX2 void widenRun(const uint16_t* src, int64_t n, float* dst) {
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + i));
-    __m256i wide = _mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + i), wide);
-  }
-  for (; i < n; ++i) dst[i] = widen(src[i]);
-}
-
-HPU_AVX2 void narrowRun(const float* src, int64_t n, uint16_t* dst) {
-  const __m256i one = _mm256_set1_epi32(1), bias = _mm256_set1_epi32(0x7fff);
-  const __m256i magnitude = _mm256_set1_epi32(0x7fffffff), infinity = _mm256_set1_epi32(0x7f800000);
-  const __m256i quiet = _mm256_set1_epi32(0x400000);
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src + i));
-    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), one);
-    __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(bias, odd));
-    __m256i nan = _mm256_cmpgt_epi32(_mm256_and_si256(bits, magnitude), infinity);
-    rounded = _mm256_blendv_epi8(rounded, _mm256_or_si256(bits, quiet), nan);
-    rounded = _mm256_srli_epi32(rounded, 16);
-    __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(rounded, rounded), 0x08);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + i), _mm256_castsi256_si128(packed));
-  }
-  for (; i < n; ++i) dst[i] = narrow(src[i]);
-}
-
 /// dst[r][c] = src[c][r] for 8 x 8 f32.
 HPU_AVX2 void transpose8x8(const float* src, int64_t srcStride, float* dst, int64_t dstStride) {
   __m256 r[8], t[8];
@@ -126,17 +110,21 @@ void interleave(const float* src, int64_t srcStride, int64_t rows, int64_t colum
 void copyRun(const float* src, int64_t n, float* dst) {
   std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(float));
 }
-void copyRun(const uint16_t* src, int64_t n, float* dst) {
-#if defined(__x86_64__)
-  if (hasAvx2()) return widenRun(src, n, dst);
-#endif
-  for (int64_t i = 0; i < n; ++i) dst[i] = widen(src[i]);
+void copyRun(const Bf16* src, int64_t n, float* dst) {
+  numerics::bf16ToF32(&src->bits, dst, static_cast<size_t>(n));
 }
-void copyRun(const float* src, int64_t n, uint16_t* dst) {
-#if defined(__x86_64__)
-  if (hasAvx2()) return narrowRun(src, n, dst);
-#endif
-  for (int64_t i = 0; i < n; ++i) dst[i] = narrow(src[i]);
+void copyRun(const F16* src, int64_t n, float* dst) {
+  numerics::f16ToF32(&src->bits, dst, static_cast<size_t>(n));
+}
+template <numerics::Fp8Format format>
+void copyRun(const F8<format>* src, int64_t n, float* dst) {
+  numerics::fp8ToF32(format, &src->bits, dst, static_cast<size_t>(n));
+}
+void copyRun(const float* src, int64_t n, Bf16* dst) {
+  numerics::f32ToBf16(src, &dst->bits, static_cast<size_t>(n));
+}
+void copyRun(const float* src, int64_t n, F16* dst) {
+  numerics::f32ToF16(src, &dst->bits, static_cast<size_t>(n));
 }
 
 /// dst[r * dstStride + c] = src[c * srcStride + r]: 8 x 8 blocks, what is left element by element.
@@ -203,21 +191,48 @@ void unpack(const float* src, int64_t srcStride, int64_t rows, int64_t columns, 
 
 }  // namespace
 
+bool isProductType(ElementType type) {
+  return type == ElementType::kF32 || type == ElementType::kBF16 || type == ElementType::kF16;
+}
+bool isFactorType(ElementType type) {
+  return isProductType(type) || numerics::isFp8(type);
+}
+
 void packMatrix(const void* src, ElementType type, int64_t rows, int64_t columns, int64_t rowStride,
                 int64_t columnStride, float* dst, int64_t dstStride) {
-  if (type == ElementType::kBF16) {
-    pack(static_cast<const uint16_t*>(src), rows, columns, rowStride, columnStride, dst, dstStride);
-  } else {
-    pack(static_cast<const float*>(src), rows, columns, rowStride, columnStride, dst, dstStride);
+  auto packAs = [&](auto element) {
+    pack(static_cast<const decltype(element)*>(src), rows, columns, rowStride, columnStride, dst,
+         dstStride);
+  };
+  switch (type) {
+    case ElementType::kBF16:
+      return packAs(Bf16{});
+    case ElementType::kF16:
+      return packAs(F16{});
+    case ElementType::kF8E4M3:
+      return packAs(F8<numerics::Fp8Format::kE4M3Fn>{});
+    case ElementType::kF8E4M3Ieee:
+      return packAs(F8<numerics::Fp8Format::kE4M3Ieee>{});
+    case ElementType::kF8E5M2:
+      return packAs(F8<numerics::Fp8Format::kE5M2>{});
+    default:
+      return packAs(float{});
   }
 }
 
 void storeMatrix(const float* src, int64_t srcStride, int64_t rows, int64_t columns, void* dst,
                  ElementType type, int64_t rowStride, int64_t columnStride) {
-  if (type == ElementType::kBF16) {
-    unpack(src, srcStride, rows, columns, static_cast<uint16_t*>(dst), rowStride, columnStride);
-  } else {
-    unpack(src, srcStride, rows, columns, static_cast<float*>(dst), rowStride, columnStride);
+  auto unpackAs = [&](auto element) {
+    unpack(src, srcStride, rows, columns, static_cast<decltype(element)*>(dst), rowStride,
+           columnStride);
+  };
+  switch (type) {
+    case ElementType::kBF16:
+      return unpackAs(Bf16{});
+    case ElementType::kF16:
+      return unpackAs(F16{});
+    default:
+      return unpackAs(float{});
   }
 }
 

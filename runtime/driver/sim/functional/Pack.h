@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between strided tensors of any MME type and the dense f32 panels that the micro-kernels
-// read. The one thing to know: plain functions without state; bf16 is widened exactly and rounded
-// to nearest even, with NaN kept quiet.
+// read. The one thing to know: plain functions without state; narrow types are widened exactly and
+// rounded to nearest even, with NaN kept quiet (src/numerics).
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,16 @@
 
 namespace hpu::sim {
 
+/// What the MME multiplies (f32, bf16, f16, the fp8 types), and what it stores (f32, bf16, f16).
+bool isFactorType(ElementType type);
+bool isProductType(ElementType type);
+
 /// dst[r * dstStride + c] = src[r * rowStride + c * columnStride] for rows x columns elements of
-/// f32 or bf16.
+/// a factor type.
 void packMatrix(const void* src, ElementType type, int64_t rows, int64_t columns, int64_t rowStride,
                 int64_t columnStride, float* dst, int64_t dstStride);
 
-/// dst[r * rowStride + c * columnStride] = src[r * srcStride + c], rounded to f32 or bf16.
+/// dst[r * rowStride + c * columnStride] = src[r * srcStride + c], rounded to a product type.
 void storeMatrix(const float* src, int64_t srcStride, int64_t rows, int64_t columns, void* dst,
                  ElementType type, int64_t rowStride, int64_t columnStride);
 

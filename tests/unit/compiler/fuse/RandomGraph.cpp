@@ -190,7 +190,7 @@ class Generator {
   Value randomOp() {
     Value x = pick(), result;
     if (product(sizesOf(x)) > 1500 || sizesOf(x).size() > 4) return {};
-    int64_t kind = between(0, 19);
+    int64_t kind = between(0, 20);
     if (kind < 4) result = unary(x);
     else if (kind < 9) result = binary(x);
     else if (kind < 12) result = matmul(x);
@@ -228,7 +228,10 @@ class AddressExecutor {
   StatusOr<std::vector<interp::Tensor>> run(const std::vector<interp::Tensor>& inputs) {
     Block& block = function_.getBody().front();
     sections_.resize(at_.workspace() + 1);
-    for (size_t i = 0; i < inputs.size(); ++i) write(i, 0, block.getArgument(i).getType(), inputs[i]);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      auto type = cast<RankedTensorType>(block.getArgument(i).getType());
+      write(i, 0, type, denseStrides(type), inputs[i]);
+    }
     auto workspace = function_->getAttrOfType<IntegerAttr>(memory::kWorkspaceAttr).getInt();
     sections_[at_.workspace()].assign(workspace / sizeof(float), -12345.f);
     Operation* end = block.getTerminator();
@@ -246,7 +249,7 @@ class AddressExecutor {
       for (auto [value, tensor] : llvm::zip(op.getResults(), *results)) {
         std::optional<memory::Location> place = memory::locate(value);
         if (!place) return internalError("a unit's result has no address");
-        write(place->section, place->offset, value.getType(), tensor);
+        write(place->section, place->offset, value.getType(), place->view.strides, tensor);
       }
     }
     std::vector<interp::Tensor> outputs;
@@ -257,12 +260,12 @@ class AddressExecutor {
   }
 
  private:
-  void write(unsigned section, int64_t offset, Type type, const interp::Tensor& tensor) {
-    auto dense = cast<RankedTensorType>(type);
+  void write(unsigned section, int64_t offset, Type type, ArrayRef<int64_t> strides, const interp::Tensor& tensor) {
     std::vector<float>& memory = sections_[section];
-    memory.resize(std::max<size_t>(memory.size(), offset / sizeof(float) + dense.getNumElements()));
-    forEachElement(dense.getShape(), denseStrides(dense), [&](int64_t i, int64_t place) {
-      memory[offset / sizeof(float) + place] = tensor.as<float>()[i];
+    forEachElement(cast<RankedTensorType>(type).getShape(), strides, [&](int64_t i, int64_t place) {
+      size_t at = offset / sizeof(float) + place;
+      if (at >= memory.size()) memory.resize(at + 1);
+      memory[at] = tensor.as<float>()[i];
     });
   }
 

@@ -144,6 +144,9 @@ double Tensor::at(const Index& index) const {
     case ElementType::kI64:
       return readAs<int64_t>(at);
     case ElementType::kBool:
+    case ElementType::kF8E4M3:
+    case ElementType::kF8E4M3Ieee:
+    case ElementType::kF8E5M2:  // The codes themselves.
       return readAs<uint8_t>(at);
     default:
       ADD_FAILURE() << "element type";
@@ -173,6 +176,9 @@ void Tensor::set(const Index& index, double value) {
       writeAs<int8_t>(at, value);
       break;
     case ElementType::kU8:
+    case ElementType::kF8E4M3:
+    case ElementType::kF8E4M3Ieee:
+    case ElementType::kF8E5M2:  // The codes themselves.
       writeAs<uint8_t>(at, value);
       break;
     case ElementType::kI16:
@@ -237,6 +243,12 @@ std::string typeText(const Tensor& tensor) {
       return text + "ui8>";
     case ElementType::kU32:
       return text + "ui32>";
+    case ElementType::kF8E4M3:
+      return text + "f8E4M3FN>";
+    case ElementType::kF8E4M3Ieee:
+      return text + "f8E4M3>";
+    case ElementType::kF8E5M2:
+      return text + "f8E5M2>";
     default:
       return text + std::string(elementTypeName(tensor.type)) + ">";
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs over three queues: the waits that the tracker places are compared with a happens-before
-// relation that is worked out by brute force from all commands.
+// Random programs over three queues: the waits that are placed for the conflicts that are found are compared with a
+// happens-before relation that is worked out by brute force from all commands.
 #include "compiler/schedule/Dependencies.h"
 
 #include <gtest/gtest.h>
@@ -14,23 +14,51 @@ namespace {
 
 constexpr unsigned kQueues = 3;
 
+/// Bytes of a section, all of them.
+struct Bytes {
+  uint32_t section = 0;
+  int64_t from = 0, to = 0;
+  bool write = false;
+};
+
+/// Conflicts found and waits placed for commands in program order.
+class Tracker {
+ public:
+  std::vector<recipe::Wait> issue(unsigned queue, const std::vector<Bytes>& bytes) {
+    std::vector<recipe::Access> accesses;
+    for (const Bytes& b : bytes)
+      accesses.push_back({recipe::denseBox(b.section, b.from, b.to - b.from), b.write, false});
+    Clock needed(kQueues, 0);
+    for (uint32_t other : conflicts_.add(static_cast<uint32_t>(places_.size()), accesses))
+      needed[places_[other].first] = std::max(needed[places_[other].first], places_[other].second + 1);
+    places_.push_back({queue, waits_.commands(queue)});
+    return waits_.issue(queue, needed);
+  }
+  uint32_t commands(unsigned queue) const { return waits_.commands(queue); }
+
+ private:
+  ConflictFinder conflicts_;
+  WaitPlacer waits_{kQueues};
+  std::vector<std::pair<unsigned, uint32_t>> places_;  ///< Queue and position of each command.
+};
+
 struct Command {
   unsigned queue = 0;
   uint32_t index = 0;  ///< In its queue.
-  std::vector<Access> accesses;
+  std::vector<Bytes> accesses;
   std::vector<recipe::Wait> waits;
 };
 
 bool conflict(const Command& a, const Command& b) {
-  for (const Access& x : a.accesses)
-    for (const Access& y : b.accesses)
+  for (const Bytes& x : a.accesses)
+    for (const Bytes& y : b.accesses)
       if (x.section == y.section && (x.write || y.write) && x.from < y.to && y.from < x.to) return true;
   return false;
 }
 
-std::vector<Access> randomAccesses(std::mt19937& random) {
+std::vector<Bytes> randomAccesses(std::mt19937& random) {
   auto between = [&](int64_t lo, int64_t hi) { return std::uniform_int_distribution<int64_t>(lo, hi)(random); };
-  std::vector<Access> accesses;
+  std::vector<Bytes> accesses;
   for (int64_t i = between(1, 4); i > 0; --i) {
     // Tiles of a grid meet exactly, the rest overlaps in part.
     int64_t from = between(0, 1) ? between(0, 7) * 16 : between(0, 120), length = between(0, 1) ? 16 : between(1, 60);
@@ -41,7 +69,7 @@ std::vector<Access> randomAccesses(std::mt19937& random) {
 
 std::vector<Command> randomProgram(unsigned seed) {
   std::mt19937 random(seed);
-  DependencyTracker tracker(kQueues);
+  Tracker tracker;
   std::vector<Command> commands;
   int count = std::uniform_int_distribution<int>(2, 50)(random);
   for (int i = 0; i < count; ++i) {
@@ -141,7 +169,7 @@ TEST(Dependencies, WaitOnlyForEarlierCommandsOfOtherQueues) {
 }
 
 TEST(Dependencies, LetReadersOfTheSameBytesRunSideBySide) {
-  DependencyTracker tracker(kQueues);
+  Tracker tracker;
   tracker.issue(0, {{0, 0, 64, true}});
   EXPECT_EQ(tracker.issue(1, {{0, 0, 64, false}}).size(), 1u);
   EXPECT_EQ(tracker.issue(2, {{0, 0, 64, false}}).size(), 1u);
@@ -156,7 +184,7 @@ TEST(Dependencies, LetReadersOfTheSameBytesRunSideBySide) {
 }
 
 TEST(Dependencies, LeaveDisjointBytesAndOtherSectionsAlone) {
-  DependencyTracker tracker(kQueues);
+  Tracker tracker;
   tracker.issue(0, {{1, 0, 64, true}});
   EXPECT_TRUE(tracker.issue(1, {{1, 64, 128, true}}).empty());
   EXPECT_TRUE(tracker.issue(2, {{0, 0, 64, true}}).empty());
@@ -164,7 +192,7 @@ TEST(Dependencies, LeaveDisjointBytesAndOtherSectionsAlone) {
 
 TEST(Dependencies, OverlapTwoStagesOfADoubleBufferedPipeline) {
   // Queue 0 fills slot i % 2, queue 1 empties it: the producer runs at most two slices ahead.
-  DependencyTracker tracker(kQueues);
+  Tracker tracker;
   for (int64_t i = 0; i < 6; ++i) {
     int64_t slot = i % 2 * 64;
     std::vector<recipe::Wait> fill = tracker.issue(0, {{0, slot, slot + 64, true}});

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "Reference.h"
+#include "runtime/driver/sim/functional/Contraction.h"
 
 namespace hpu::sim::testing {
 namespace {
@@ -37,8 +38,12 @@ std::string describe(const MmeDesc& mme) {
 }
 
 void pickTypes(Random& random, MmeDesc& mme) {
-  mme.a.type = mme.b.type = pick(random, 0, 1) ? ElementType::kF32 : ElementType::kBF16;
-  mme.c.type = pick(random, 0, 1) ? ElementType::kF32 : ElementType::kBF16;
+  constexpr ElementType kFactors[] = {ElementType::kF32,    ElementType::kF32,       ElementType::kBF16,
+                                      ElementType::kBF16,   ElementType::kF16,       ElementType::kF8E4M3,
+                                      ElementType::kF8E5M2, ElementType::kF8E4M3Ieee};
+  constexpr ElementType kProducts[] = {ElementType::kF32, ElementType::kBF16, ElementType::kF16};
+  mme.a.type = mme.b.type = kFactors[pick(random, 0, 7)];
+  mme.c.type = kProducts[pick(random, 0, 2)];
   mme.packing = pick(random, 0, 1) ? BPacking::kBlocked : BPacking::kStrided;
 }
 
@@ -150,7 +155,7 @@ TEST(Mme, FoldsTransposesIntoStrides) {
   }
 }
 
-MmeDesc randomConv(Random& random, MmeKind kind) {
+MmeDesc randomConv(Random& random, MmeKind kind, int64_t maxDilation = 3) {
   MmeDesc mme;
   mme.kind = kind;
   pickTypes(random, mme);
@@ -164,7 +169,7 @@ MmeDesc randomConv(Random& random, MmeKind kind) {
   mme.c.sizes = {n, out * mme.groups, 0, 0};
   for (size_t i = 0; i < 2; ++i) {
     mme.strides[i] = pick(random, 0, 1) ? 1 : pick(random, 1, 4);
-    mme.dilations[i] = pick(random, 0, 1) ? 1 : pick(random, 1, 3);
+    mme.dilations[i] = pick(random, 0, 1) ? 1 : pick(random, 1, maxDilation);
     int64_t window = pick(random, 0, 2) ? pick(random, 1, 4) : 1;
     int64_t reach = (window - 1) * mme.dilations[i] + 1;
     mme.padBegin[i] = pick(random, 0, reach);
@@ -203,6 +208,41 @@ TEST(Mme, ConvolvesTransposedWithAnyWindowPaddingGroupsAndLayout) {
   }
 }
 
+TEST(Mme, ConvolvesWithDilationsWiderThanTheImage) {
+  for (uint32_t seed = 2000; seed < 2300 && !::testing::Test::HasFailure(); ++seed) {
+    Random random(seed);
+    MmeDesc mme =
+        randomConv(random, pick(random, 0, 3) ? MmeKind::kConv2d : MmeKind::kConvTranspose2d, 30);
+    check(mme, random, pick(random, 0, 1) == 1);
+  }
+}
+
+TEST(Mme, LeavesOutTapsThatSeeOnlyPadding) {
+  MmeDesc mme;
+  mme.kind = MmeKind::kConv2d;
+  mme.a.type = mme.b.type = mme.c.type = ElementType::kF32;
+  mme.a.sizes = mme.c.sizes = {1, 4, 16, 16};
+  mme.a.strides = mme.c.strides = {1024, 1, 64, 4};
+  mme.b.sizes = {4, 4, 3, 3};
+  mme.b.strides = {36, 9, 3, 1};
+  auto taps = [&](int64_t dilation) {
+    for (int i = 0; i < 2; ++i) mme.dilations[i] = mme.padBegin[i] = mme.padEnd[i] = dilation;
+    auto made = makeContraction(mme, {0, 0, 0, 0}, mme.c.sizes);
+    EXPECT_TRUE(made.ok());
+    return made.ok() ? made->phases[0].taps.size() : 0;
+  };
+  EXPECT_EQ(taps(15), 9u);
+  EXPECT_EQ(taps(16), 1u);
+  // A slice of the lower rows still meets the row above it, but none below.
+  auto slice = makeContraction(mme, {0, 0, 15, 0}, mme.c.sizes);
+  ASSERT_TRUE(slice.ok());
+  EXPECT_EQ(slice->phases[0].taps.size(), 1u);
+  mme.dilations[0] = mme.padBegin[0] = mme.padEnd[0] = 15;
+  slice = makeContraction(mme, {0, 0, 15, 0}, mme.c.sizes);
+  ASSERT_TRUE(slice.ok());
+  EXPECT_EQ(slice->phases[0].taps.size(), 2u);
+}
+
 TEST(Mme, ConvolvesChannelsLastLayersOfResNet) {
   struct Layer {
     int64_t size, in, out, window, stride, pad;
@@ -211,7 +251,8 @@ TEST(Mme, ConvolvesChannelsLastLayersOfResNet) {
   const Layer layers[] = {{37, 3, 64, 7, 2, 3, true},    {14, 64, 64, 3, 1, 1, false},
                           {14, 64, 256, 1, 1, 0, false}, {14, 256, 64, 1, 2, 0, false},
                           {14, 32, 128, 3, 2, 1, false}, {7, 512, 64, 3, 1, 1, false},
-                          {30, 1, 70, 5, 1, 2, true},    {9, 4, 130, 3, 1, 1, false}};
+                          {30, 1, 70, 5, 1, 2, true},    {9, 4, 130, 3, 1, 1, false},
+                          {16, 96, 64, 3, 1, 12, false}, {16, 20, 130, 3, 1, 11, true}};
   for (const Layer& l : layers) {
     for (int weights = 0; weights < 3; ++weights) {
       const bool packed = weights > 0;
@@ -222,7 +263,9 @@ TEST(Mme, ConvolvesChannelsLastLayersOfResNet) {
       mme.kind = MmeKind::kConv2d;
       mme.packing = packed ? BPacking::kBlocked : BPacking::kStrided;
       std::vector<int> last{0, 2, 3, 1};
-      int64_t out = (l.size + 2 * l.pad - l.window) / l.stride + 1;
+      // Atrous layers keep the image's size.
+      const int64_t dilation = l.pad > l.window ? l.pad : 1;
+      int64_t out = (l.size + 2 * l.pad - (l.window - 1) * dilation - 1) / l.stride + 1;
       mme.a = program.tensor(ElementType::kF32, {1, l.in, l.size, l.size},
                              l.planarInput ? std::vector<int>{} : last);
       mme.b = program.tensor(ElementType::kF32, {l.out, l.in, l.window, l.window});
@@ -230,6 +273,7 @@ TEST(Mme, ConvolvesChannelsLastLayersOfResNet) {
       for (int i = 0; i < 2; ++i) {
         mme.strides[i] = l.stride;
         mme.padBegin[i] = mme.padEnd[i] = l.pad;
+        mme.dilations[i] = dilation;
       }
       program.fillRandom(mme.a, random);
       program.fillRandom(mme.b, random);

@@ -15,7 +15,32 @@ using recipe::MmeDesc;
 using recipe::MmeKind;
 using recipe::Operand;
 
+namespace {
+
+/// The value of an fp8 code, by the formula of its format.
+float valueOfFp8(ElementType type, uint8_t code) {
+  const bool e5 = type == ElementType::kF8E5M2;
+  const int mantissaBits = e5 ? 2 : 3, bias = e5 ? 15 : 7;
+  const int exponent = (code & 0x7f) >> mantissaBits, mantissa = code & ((1 << mantissaBits) - 1);
+  const double fraction = mantissa / static_cast<double>(1 << mantissaBits);
+  const double value =
+      exponent ? std::ldexp(1 + fraction, exponent - bias) : std::ldexp(fraction, 1 - bias);
+  return static_cast<float>(code & 0x80 ? -value : value);
+}
+
+bool isFp8(ElementType type) {
+  return type == ElementType::kF8E4M3 || type == ElementType::kF8E4M3Ieee || type == ElementType::kF8E5M2;
+}
+
+}  // namespace
+
 float readElement(const std::byte* data, ElementType type, int64_t index) {
+  if (isFp8(type)) return valueOfFp8(type, static_cast<uint8_t>(data[index]));
+  if (type == ElementType::kF16) {
+    _Float16 half16;
+    std::memcpy(&half16, data + 2 * index, 2);
+    return static_cast<float>(half16);
+  }
   if (type == ElementType::kF32) {
     float value;
     std::memcpy(&value, data + 4 * index, 4);
@@ -34,6 +59,17 @@ void writeElement(std::byte* data, ElementType type, int64_t index, float value)
   std::memcpy(&bits, &value, 4);
   if (type == ElementType::kF32) {
     std::memcpy(data + 4 * index, &bits, 4);
+    return;
+  }
+  if (isFp8(type)) {
+    // Small integers are exact in every format: their code is searched for.
+    for (int code = 0; code < 256; ++code)
+      if (valueOfFp8(type, static_cast<uint8_t>(code)) == value) data[index] = static_cast<std::byte>(code);
+    return;
+  }
+  if (type == ElementType::kF16) {
+    auto half16 = static_cast<_Float16>(value);
+    std::memcpy(data + 2 * index, &half16, 2);
     return;
   }
   // Nearest even by comparing with the two neighbours.

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sharing is decided in two passes over the units: concatenations from the last to the first, so that a concatenation
+// that is itself a part of a later one lies where that one wants it; then results in place of operands, in program
+// order. Legality and rewriting are apart: a window is tried, every reader is asked, and it is taken back if one of
+// them could no longer read.
+#include "compiler/memory/Storage.h"
+
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/layout/Orders.h"
+#include "compiler/layout/Views.h"
+#include "compiler/support/Units.h"
+#include "recipe/Recipe.h"
+
+using namespace mlir;
+using namespace hpu::ir;
+
+namespace hpu::memory {
+namespace {
+
+/// Parts whose contiguous runs are shorter are read much worse than copies of them (a memory access is of this size).
+constexpr int64_t kLeastRunBytes = 64;
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+int64_t elementBytes(Value value) { return elementSize(elementType(typeOf(value).getElementType())); }
+int64_t bytesOf(Value value) { return typeOf(value).getNumElements() * elementBytes(value); }
+
+using Strides = SmallVector<int64_t>;
+
+bool sameStrides(ArrayRef<int64_t> sizes, ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] != 1 && a[d] != b[d]) return false;
+  return true;
+}
+
+/// The strides that the base of `value` needs for `value` to have `strides`: view ops turned round. Only views that
+/// show every element of the base can be.
+std::optional<Strides> stridesOfBase(Value value, Strides strides) {
+  while (Operation* def = value.getDefiningOp()) {
+    auto op = dyn_cast<HpuOp>(def);
+    if (!op || !op.isView()) break;
+    RankedTensorType source = typeOf(def->getOperand(0));
+    if (auto transpose = dyn_cast<TransposeOp>(def)) {
+      Strides in(strides.size());
+      for (auto [d, from] : llvm::enumerate(transpose.getPerm())) in[from] = strides[d];
+      strides = in;
+    } else if (isa<ReshapeOp>(def)) {
+      std::optional<Strides> in = reshapeStrides(typeOf(value).getShape(), strides, source.getShape());
+      if (!in) return std::nullopt;
+      strides = *in;
+    } else {
+      return std::nullopt;
+    }
+    value = def->getOperand(0);
+  }
+  return strides;
+}
+
+Value baseOf(Value value) {
+  while (Operation* def = value.getDefiningOp()) {
+    auto op = dyn_cast<HpuOp>(def);
+    if (!op || !op.isView()) break;
+    value = def->getOperand(0);
+  }
+  return value;
+}
+
+/// Calls visit for each operand of a unit or of the return that reads `value` through any view.
+void forEachRead(Value value, llvm::function_ref<void(OpOperand&)> visit) {
+  for (OpOperand& use : value.getUses()) {
+    auto op = dyn_cast<HpuOp>(use.getOwner());
+    if (op && op.isView() && !isUnit(use.getOwner())) forEachRead(use.getOwner()->getResult(0), visit);
+    else visit(use);
+  }
+}
+
+void setStrides(Value value, ArrayRef<int64_t> strides) {
+  auto result = cast<OpResult>(value);
+  Operation* unit = result.getOwner();
+  Builder builder(unit->getContext());
+  SmallVector<Attribute> all(unit->getNumResults(), builder.getDenseI64ArrayAttr({}));
+  if (auto old = unit->getAttrOfType<ArrayAttr>(kStridesAttr)) all.assign(old.begin(), old.end());
+  all[result.getResultNumber()] = builder.getDenseI64ArrayAttr(strides);
+  bool dense = llvm::all_of(all, [](Attribute own) { return cast<DenseI64ArrayAttr>(own).empty(); });
+  if (dense) unit->removeAttr(kStridesAttr);
+  else unit->setAttr(kStridesAttr, builder.getArrayAttr(all));
+}
+
+/// The op of `unit` that reads `operand` on the MME, if one does.
+bool feedsMme(OpOperand& operand) {
+  Operation* unit = operand.getOwner();
+  if (!isa<BundleOp>(unit)) return false;
+  Value argument = unit->getRegion(0).front().getArgument(operand.getOperandNumber());
+  return llvm::any_of(argument.getUsers(),
+                      [](Operation* user) { return cast<HpuOp>(user).getEngine() == EngineKind::Mme; });
+}
+
+class Sharing {
+ public:
+  Sharing(func::FuncOp function, StoragePlan& plan, const StorageOptions& options)
+      : function_(function), plan_(plan), options_(options), last_(lastReads(function, plan.step)) {}
+
+  void run() {
+    Operation* end = function_.getBody().front().getTerminator();
+    llvm::DenseMap<Value, int64_t> outputs;
+    for (OpOperand& operand : end->getOpOperands()) outputs[baseOf(operand.get())] = operand.getOperandNumber();
+    for (Operation* unit : plan_.units) {
+      unit->removeAttr(kStridesAttr);
+      for (Value value : unit->getResults()) {
+        plan_.windows[value] = {plan_.storages.size(), 0};
+        Storage storage{{bytesOf(value), plan_.step[unit], last_[value]}, -1, {value}};
+        if (auto found = outputs.find(value); found != outputs.end()) storage.output = found->second;
+        plan_.storages.push_back(storage);
+      }
+    }
+    if (!options_.share) return;
+    goal_ = std::max(options_.liveSetGoal, liveSet());
+    std::vector<ConcatOp> concats;  // placeConcat may take the whole plan back.
+    for (Operation* unit : llvm::reverse(plan_.units))
+      if (auto concat = dyn_cast<ConcatOp>(unit)) concats.push_back(concat);
+    for (ConcatOp concat : concats) placeConcat(concat);
+    for (Operation* unit : plan_.units) placeOverOperand(unit);
+    countParts();
+  }
+
+ private:
+  Storage& storageOf(Value value) { return plan_.storages[plan_.windows[value].storage]; }
+
+  /// A result whose storage is its own alone and dense.
+  bool isAlone(Value value) {
+    auto found = plan_.windows.find(value);
+    return found != plan_.windows.end() && plan_.storages[found->second.storage].members.size() == 1;
+  }
+
+  int64_t liveSet() const {
+    std::vector<Buffer> buffers;
+    for (const Storage& storage : plan_.storages)
+      if (!storage.members.empty() && storage.output < 0) buffers.push_back(storage.live);
+    return largestLiveSet(buffers, recipe::kAlignment);
+  }
+
+  // ---- Concatenations --------------------------------------------------------------------------------
+
+  void placeConcat(ConcatOp concat) {
+    Value whole = concat.getResult();
+    if (typeOf(whole).getNumElements() == 0) return;
+    // Should the plan become too large with it, everything is as it was.
+    StoragePlan before = plan_;
+    bool placed = joinParts(concat) || writeParts(concat);
+    if (!placed || liveSet() <= goal_) return;
+    for (auto& [value, window] : plan_.windows) {
+      if (before.windows[value].storage == window.storage && before.windows[value].offset == window.offset) continue;
+      setStrides(value, {});
+    }
+    // Parts were alone before, and dense; whoever moved from one window to another did not exist.
+    std::vector<std::string> notes = std::move(plan_.notes);
+    plan_ = std::move(before);
+    plan_.notes = std::move(notes);
+    plan_.notes.push_back("copied   all parts of " + unitName(concat) + ": in place they would be alive longer and raise "
+                          "the largest live set");
+  }
+
+  /// The parts already lie one behind the other in a larger concatenation (a dense block's): then so does this one.
+  bool joinParts(ConcatOp concat) {
+    Value whole = concat.getResult();
+    if (!isAlone(whole) || storageOf(whole).output >= 0) return false;
+    size_t axis = concat.getAxis();
+    std::optional<Window> first;
+    Strides strides;
+    int64_t next = 0;
+    for (Value part : concat.getInputs()) {
+      std::optional<StridedView> view = resolveView(part);
+      auto window = plan_.windows.find(view->base);
+      if (window == plan_.windows.end() || isAlone(view->base)) return false;
+      int64_t offset = window->second.offset + view->offset;
+      if (!first) {
+        first = Window{window->second.storage, offset};
+        strides = view->strides;
+      } else if (window->second.storage != first->storage || offset != next ||
+                 !sameStrides(view->sizes, view->strides, strides)) {
+        return false;
+      }
+      // A dimension of one element has any stride; another part may know it.
+      for (size_t d = 0; d < strides.size(); ++d)
+        if (view->sizes[d] != 1) strides[d] = view->strides[d];
+      next = offset + view->sizes[axis] * strides[axis];
+    }
+    if (!first || typeOf(whole).getElementType() != typeOf(concat.getInputs()[0]).getElementType()) return false;
+    return move(whole, *first, strides).empty();
+  }
+
+  /// Each part that can be is written where the concatenation lies.
+  bool writeParts(ConcatOp concat) {
+    Value whole = concat.getResult();
+    Strides strides = baseView(whole).strides;
+    Window at = plan_.windows[whole];
+    bool any = false;
+    for (Value part : concat.getInputs()) {
+      std::string why = writePart(concat, part, at, strides);
+      if (why.empty()) any = true;
+      else plan_.notes.push_back("copied   part " + unitName(baseOf(part).getDefiningOp() ? baseOf(part).getDefiningOp() : concat) +
+                                 " of " + unitName(concat) + ": " + why);
+      at.offset += typeOf(part).getDimSize(concat.getAxis()) * strides[concat.getAxis()];
+    }
+    return any;
+  }
+
+  /// "" when it was done, else why not.
+  std::string writePart(ConcatOp concat, Value part, Window at, const Strides& strides) {
+    Value base = baseOf(part);
+    Operation* def = base.getDefiningOp();
+    if (!def || !isUnit(def)) return def ? "it is a constant" : "it is an input of the model";
+    if (typeOf(part).getNumElements() == 0) return "it is empty";
+    if (!isAlone(base)) return "it lies in another buffer already";
+    if (storageOf(base).output >= 0) return "it is an output of the model";
+    std::optional<Strides> own = stridesOfBase(part, strides);
+    if (!own || typeOf(base).getNumElements() != typeOf(part).getNumElements()) return "it is a part of its producer's result";
+    if (llvm::is_contained(*own, 0)) return "it repeats elements";
+    int64_t readers = 0;
+    forEachRead(base, [&](OpOperand& read) { readers += read.getOwner() != concat; });
+    if (readers > 0 && runBytes(base, *own) < kLeastRunBytes)
+      return "its runs of " + std::to_string(runBytes(base, *own)) + " bytes would slow its other readers down";
+    return move(base, at, *own);
+  }
+
+  /// Bytes that lie one behind the other.
+  static int64_t runBytes(Value value, ArrayRef<int64_t> strides) {
+    SmallVector<std::pair<int64_t, int64_t>> dims;
+    for (auto [size, stride] : llvm::zip(typeOf(value).getShape(), strides))
+      if (size != 1) dims.emplace_back(stride, size);
+    llvm::sort(dims);
+    int64_t run = 1;
+    for (auto [stride, size] : dims)
+      if (stride == run) run *= size;
+      else break;
+    return run * elementBytes(value);
+  }
+
+  /// Makes `value` a window, unless one of its readers could no longer read it: then says so and changes nothing.
+  std::string move(Value value, Window window, const Strides& strides) {
+    SmallVector<std::pair<OpOperand*, std::optional<StridedView>>> reads;
+    forEachRead(value, [&](OpOperand& read) { reads.emplace_back(&read, resolveView(read.get())); });
+    setStrides(value, strides);
+    for (auto& [read, before] : reads) {
+      std::optional<StridedView> now = resolveView(read->get());
+      bool holds = now && before && !isa<func::ReturnOp>(read->getOwner());
+      // The MME wants the same dimension contiguous as before.
+      for (size_t d = 0; holds && d < now->sizes.size() && feedsMme(*read); ++d)
+        holds = now->sizes[d] == 1 || before->strides[d] != 1 || now->strides[d] == 1;
+      if (holds) continue;
+      setStrides(value, {});
+      return "strides could not express how " + unitName(read->getOwner()) + " reads it";
+    }
+    Storage& from = storageOf(value);
+    Storage& to = plan_.storages[window.storage];
+    to.live.begin = std::min(to.live.begin, from.live.begin);
+    to.live.end = std::max(to.live.end, from.live.end);
+    to.members.push_back(value);
+    from.members.clear();
+    plan_.windows[value] = window;
+    return "";
+  }
+
+  void countParts() {
+    for (Operation* unit : plan_.units) {
+      auto concat = dyn_cast<ConcatOp>(unit);
+      if (!concat) continue;
+      int64_t copied = 0, parts = concat.getInputs().size();
+      for (Value part : concat.getInputs()) {
+        auto window = plan_.windows.find(baseOf(part));
+        bool inside = window != plan_.windows.end() && window->second.storage == plan_.windows[concat.getResult()].storage;
+        copied += !inside;
+      }
+      plan_.partsCopied += copied;
+      plan_.partsInPlace += parts - copied;
+      plan_.concatsInPlace += copied == 0;
+    }
+  }
+
+  // ---- Results in place of operands -------------------------------------------------------------------
+
+  void placeOverOperand(Operation* unit) {
+    if (unit->getNumResults() != 1 || !isAlone(unit->getResult(0))) return;
+    Value result = unit->getResult(0);
+    StridedView written = baseView(result);
+    for (OpOperand& operand : unit->getOpOperands()) {
+      if (!readsWhereItWrites(unit, operand)) continue;
+      std::optional<StridedView> read = resolveView(operand.get());
+      auto window = plan_.windows.find(read->base);
+      if (window == plan_.windows.end() || read->offset != 0 || read->sizes != written.sizes ||
+          read->strides != written.strides || typeOf(read->base).getElementType() != typeOf(result).getElementType() ||
+          typeOf(read->base).getNumElements() != typeOf(result).getNumElements())
+        continue;
+      size_t from = plan_.windows[result].storage, to = window->second.storage;
+      Storage &own = plan_.storages[from], &other = plan_.storages[to];
+      // Everything in the operand's storage has to be dead after this unit, and be whole (no part of something).
+      if (from == to || other.live.end != plan_.step[unit] || other.output >= 0 || other.live.bytes != own.live.bytes) continue;
+      bool readTwice = llvm::any_of(unit->getOpOperands(), [&](OpOperand& more) {
+        auto found = plan_.windows.find(baseOf(more.get()));
+        return &more != &operand && found != plan_.windows.end() && found->second.storage == to;
+      });
+      if (readTwice) continue;
+      other.live.end = own.live.end;
+      other.output = own.output;
+      other.members.push_back(result);
+      own.members.clear();
+      plan_.windows[result] = {to, 0};
+      ++plan_.resultsInPlace;
+      plan_.notes.push_back("in place " + unitName(unit) + " over the result of " + unitName(read->base.getDefiningOp()));
+      return;
+    }
+  }
+
+  func::FuncOp function_;
+  StoragePlan& plan_;
+  const StorageOptions& options_;
+  llvm::DenseMap<Value, int64_t> last_;
+  int64_t goal_ = 0;
+};
+
+}  // namespace
+
+llvm::DenseMap<Value, int64_t> lastReads(func::FuncOp function, const llvm::DenseMap<Operation*, int64_t>& step) {
+  llvm::DenseMap<Value, int64_t> last;
+  for (Operation& op : function.getBody().front()) {
+    auto found = step.find(&op);
+    if (found == step.end() && !isa<func::ReturnOp>(op)) continue;
+    int64_t now = found == step.end() ? static_cast<int64_t>(step.size()) : found->second;
+    for (Value operand : op.getOperands()) last[baseOf(operand)] = now;
+    for (Value result : op.getResults()) last[result] = now;
+  }
+  return last;
+}
+
+bool readsWhereItWrites(Operation* unit, OpOperand& operand) {
+  if (!isa<BundleOp, ClusterOp>(unit) || unit->getNumResults() != 1) return false;
+  if (typeOf(operand.get()).getShape() != typeOf(unit->getResult(0)).getShape()) return false;
+  auto byRow = [](Operation* op) { return isa<SoftmaxOp, LogSoftmaxOp, LayerNormOp, InstanceNormOp>(op); };
+  Operation* root = layout::rootOf(unit);
+  if (root && !byRow(root) && cast<HpuOp>(root).getEngine() != EngineKind::Mme) return false;
+  Value argument = unit->getRegion(0).front().getArgument(operand.getOperandNumber());
+  for (OpOperand& use : argument.getUses()) {
+    Operation* op = use.getOwner();
+    bool first = use.getOperandNumber() == 0;
+    if (isa<YieldOp>(op)) return false;
+    // A norm's vectors lie along other dims than its data.
+    if (byRow(op) || isa<BatchNormOp>(op)) {
+      if (!first) return false;
+    } else if (!cast<HpuOp>(op).isElementwise()) {
+      return false;
+    }
+    if (typeOf(op->getResult(0)).getShape() != typeOf(argument).getShape()) return false;
+  }
+  return true;
+}
+
+StoragePlan planStorages(func::FuncOp function, const StorageOptions& options) {
+  StoragePlan plan;
+  for (Operation& op : function.getBody().front())
+    if (isUnit(&op)) {
+      plan.step[&op] = plan.units.size();
+      plan.units.push_back(&op);
+    }
+  Sharing(function, plan, options).run();
+  return plan;
+}
+
+}  // namespace hpu::memory

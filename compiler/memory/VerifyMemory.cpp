@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The post-condition of the phase memory. It follows contents instead of live ranges, and knows nothing of storages: from
+// the step that writes a result to the last step that reads those bytes, no other unit may write one of them.
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/memory/Memory.h"
+#include "compiler/memory/Storage.h"
+#include "compiler/support/Units.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+#include "recipe/MemoryBox.h"
+
+using namespace mlir;
+using namespace hpu::ir;
+
+namespace hpu::memory {
+namespace {
+
+recipe::Operand operandOf(Value value, const Location& location) {
+  recipe::Operand operand;
+  operand.section = location.section;
+  operand.offset = location.offset;
+  operand.type = elementType(cast<RankedTensorType>(value.getType()).getElementType());
+  operand.sizes.assign(location.view.sizes.begin(), location.view.sizes.end());
+  operand.strides.assign(location.view.strides.begin(), location.view.strides.end());
+  return operand;
+}
+
+/// What a unit's result occupies.
+struct Placed {
+  Value value;
+  Operation* unit = nullptr;
+  int64_t written = 0, lastRead = 0;
+  recipe::MemoryBox box;
+};
+
+class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyMemoryPass)
+  explicit VerifyMemoryPass(int64_t sramBytes) : sramBytes_(sramBytes) {}
+  StringRef getArgument() const override { return "hpu-verify-memory"; }
+  StringRef getDescription() const override { return "Checks that nothing is written over what is still read"; }
+
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    llvm::DenseMap<Operation*, int64_t> step;
+    for (Operation& op : function.getBody().front())
+      if (isUnit(&op)) step[&op] = step.size();
+    llvm::DenseMap<Value, int64_t> last = lastReads(function, step);
+    std::vector<Placed> placed;
+    Sections sections = sectionsOf(function);
+    auto workspace = function->getAttrOfType<IntegerAttr>(kWorkspaceAttr);
+    for (Operation& op : function.getBody().front()) {
+      if (!step.contains(&op)) continue;
+      for (Value value : op.getResults()) {
+        std::optional<Location> location = locate(value);
+        if (!location) return fail(value, "has no address");
+        if (cast<RankedTensorType>(value.getType()).getNumElements() == 0) continue;
+        Placed now{value, &op, step[&op], last[value], recipe::wholeBox(operandOf(value, *location))};
+        bool inWorkspace = location->section == sections.workspace();
+        if (inWorkspace && workspace && now.box.end > static_cast<uint64_t>(workspace.getInt()))
+          return fail(value, "is beyond the workspace");
+        if (inWorkspace && !op.hasAttr(kStridesAttr) && now.box.begin % recipe::kAlignment)
+          return fail(value, "is not aligned");
+        placed.push_back(now);
+      }
+      if (auto ring = ringOf(&op); ring && (ring->offset < 0 || ring->offset + ring->slots * ring->slotBytes > sramBytes_))
+        return fail(op.getResult(0), "has SRAM tiles beyond the capacity");
+    }
+    // A concatenation that finds a part in place goes on reading what the part's producer wrote.
+    for (size_t i = placed.size(); i-- > 0;)
+      if (auto concat = dyn_cast<ConcatOp>(placed[i].unit))
+        for (Value part : concat.getInputs())
+          if (isInPlace(concat, part))
+            for (Placed& earlier : placed)
+              if (earlier.value == resolveView(part)->base) earlier.lastRead = std::max(earlier.lastRead, placed[i].lastRead);
+    for (const Placed& held : placed)
+      for (const Placed& writer : placed) {
+        if (writer.unit == held.unit && writer.value == held.value) continue;
+        if (writer.written < held.written || writer.written > held.lastRead || recipe::disjoint(held.box, writer.box)) continue;
+        if (auto concat = dyn_cast<ConcatOp>(writer.unit); concat && keeps(concat, held)) continue;
+        if (writer.written == held.lastRead && replaces(writer)) continue;
+        return fail(writer.value, "overlaps a buffer that is alive with it");
+      }
+  }
+
+ private:
+  /// Where part `index` of a concatenation has to be.
+  static recipe::Operand partOf(ConcatOp concat, size_t index) {
+    Location whole = *locate(concat.getResult());
+    size_t axis = concat.getAxis();
+    recipe::Operand operand = operandOf(concat.getResult(), whole);
+    for (size_t i = 0; i < index; ++i)
+      operand.offset += cast<RankedTensorType>(concat.getInputs()[i].getType()).getDimSize(axis) * operand.strides[axis] *
+                        elementSize(operand.type);
+    operand.sizes[axis] = cast<RankedTensorType>(concat.getInputs()[index].getType()).getDimSize(axis);
+    return operand;
+  }
+  static bool isPart(ConcatOp concat, size_t index) {
+    Value part = concat.getInputs()[index];
+    std::optional<Location> location = locate(part);
+    if (!location || isa<BlockArgument>(location->view.base)) return false;
+    recipe::Operand here = operandOf(part, *location), there = partOf(concat, index);
+    if (here.section != there.section || here.offset != there.offset || here.type != there.type) return false;
+    for (size_t d = 0; d < here.sizes.size(); ++d)
+      if (here.sizes[d] != 1 && here.strides[d] != there.strides[d]) return false;
+    return true;
+  }
+  static bool isInPlace(ConcatOp concat, Value part) {
+    for (size_t i = 0; i < concat.getInputs().size(); ++i)
+      if (concat.getInputs()[i] == part && isPart(concat, i)) return true;
+    return false;
+  }
+
+  /// The concatenation copies nothing over `held`: where it would, the part is there already.
+  static bool keeps(ConcatOp concat, const Placed& held) {
+    for (size_t i = 0; i < concat.getInputs().size(); ++i) {
+      if (cast<RankedTensorType>(concat.getInputs()[i].getType()).getNumElements() == 0) continue;
+      if (!isPart(concat, i) && !recipe::disjoint(recipe::wholeBox(partOf(concat, i)), held.box)) return false;
+    }
+    return true;
+  }
+
+  /// Of the bytes that the writer writes it reads just the same view, point by point.
+  static bool replaces(const Placed& writer) {
+    std::optional<Location> result = locate(writer.value);
+    int64_t readers = 0;
+    bool same = false;
+    for (OpOperand& operand : writer.unit->getOpOperands()) {
+      std::optional<Location> location = locate(operand.get());
+      if (!location || location->section != result->section) continue;
+      recipe::MemoryBox box = recipe::wholeBox(operandOf(operand.get(), *location));
+      if (recipe::disjoint(box, recipe::wholeBox(operandOf(writer.value, *result)))) continue;
+      ++readers;
+      same = location->offset == result->offset && location->view.sizes == result->view.sizes &&
+             location->view.strides == result->view.strides && readsWhereItWrites(writer.unit, operand);
+    }
+    return readers == 1 && same;
+  }
+
+  void fail(Value value, const char* what) {
+    value.getDefiningOp()->emitOpError() << "buffer " << what;
+    signalPassFailure();
+  }
+  int64_t sramBytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createVerifyMemoryPass(int64_t sramBytes) { return std::make_unique<VerifyMemoryPass>(sramBytes); }
+
+}  // namespace hpu::memory

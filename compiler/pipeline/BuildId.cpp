@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/pipeline/BuildId.h"
+
+#include "base/CpuFeatures.h"
+#include "base/Format.h"
+#include "hpu/version.h"
+
+namespace hpu::pipeline {
+
+const std::string& buildId() {
+  static const std::string id = base::strCat(HPU_VERSION_STRING, " ",
+#include "SourceId.inc"
+  );
+  return id;
+}
+
+std::string cpuText(const std::string& option) {
+  if (option != "native") return option;
+  return base::strCat("native ", base::cpuLevelName(base::detectCpuLevel()));
+}
+
+}  // namespace hpu::pipeline

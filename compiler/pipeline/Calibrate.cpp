@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// calibrationGraph: the normalised model with the largest magnitude of every activation that a matrix
+// product reads as its outputs. The one thing to know: it runs the passes that a compilation runs ahead of
+// the phase precision, so that the products and their names are the same.
+#include "base/StatusMacros.h"
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/import/GraphImpl.h"
+#include "compiler/pipeline/Pipeline.h"
+#include "compiler/precision/Fp8.h"
+#include "compiler/support/DiagnosticCapture.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace hpu::ir;
+
+namespace hpu {
+namespace {
+
+/// max|value| as an f32 tensor of rank 0: rows first, then what is left of them.
+mlir::Value largestMagnitude(OpBuilder& builder, Location loc, mlir::Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (!type.getElementType().isF32()) value = CastOp::create(builder, loc, value, builder.getF32Type());
+  mlir::Value largest = AbsOp::create(builder, loc, value);
+  const int64_t rank = type.getRank();
+  SmallVector<int64_t> outer;
+  for (int64_t d = 0; d + 1 < rank; ++d) outer.push_back(d);
+  largest = ReduceMaxOp::create(builder, loc, largest, builder.getDenseI64ArrayAttr({rank - 1}),
+                                builder.getBoolAttr(true));
+  if (!outer.empty())
+    largest = ReduceMaxOp::create(builder, loc, largest, builder.getDenseI64ArrayAttr(outer),
+                                  builder.getBoolAttr(true));
+  return ReshapeOp::create(builder, loc, largest, builder.getDenseI64ArrayAttr({}), ArrayAttr());
+}
+
+/// Replaces the outputs of `main` by the ranges of its products.
+void watchProducts(func::FuncOp main) {
+  Block& block = main.getBody().front();
+  Operation* end = block.getTerminator();
+  OpBuilder builder(end);
+  DenseMap<mlir::Value, mlir::Value> watched;
+  SmallVector<mlir::Value> results;
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attributes;
+  for (auto& [product, name] : precision::namedProducts(block)) {
+    for (int i = 0; i < 2; ++i) {
+      mlir::Value operand = product->getOperand(i);
+      if (precision::isConstantLike(operand)) continue;
+      mlir::Value& range = watched[operand];
+      if (!range) range = largestMagnitude(builder, product->getLoc(), operand);
+      results.push_back(range);
+      types.push_back(range.getType());
+      attributes.push_back(builder.getDictionaryAttr(
+          builder.getNamedAttr("hpu.name", builder.getStringAttr(precision::rangeName(name, i)))));
+    }
+  }
+  end->setOperands(results);
+  main.setType(FunctionType::get(main.getContext(), main.getArgumentTypes(), types));
+  main.setAllResultAttrs(attributes);
+  for (Operation& op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op)) op.erase();
+}
+
+}  // namespace
+
+StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& options) {
+  Graph::Impl& impl = GraphAccess::impl(graph);
+  std::lock_guard lock(impl.mutex);
+  importer::OwningModule module(impl.module.get().clone());
+  HPU_RETURN_IF_ERROR(pipeline::makeStatic(graph, module.get(), options));
+  PassManager manager(impl.context.get());
+  pipeline::addNormalize(manager, options, nullptr, nullptr);
+  {
+    ir::DiagnosticCapture diagnostics(impl.context.get());
+    if (failed(manager.run(module.get()))) return diagnostics.status(StatusCode::kInternal, "calibration");
+  }
+  auto main = module.get().lookupSymbol<func::FuncOp>("main");
+  watchProducts(main);
+  if (main.getNumResults() == 0)
+    return invalidArgument("nothing to calibrate: the model has no matrix product of activations");
+  return GraphAccess::make(impl.context, std::move(module));
+}
+
+}  // namespace hpu

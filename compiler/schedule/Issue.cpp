@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/schedule/Issue.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/StatusMacros.h"
+#include "compiler/schedule/Dependencies.h"
+
+namespace hpu::schedule {
+namespace {
+
+using perfmodel::Picoseconds;
+
+constexpr unsigned kQueues = 3;
+/// So many of the commands that could run are looked at.
+constexpr size_t kLookAhead = 64;
+
+/// The order of all commands in which they can be issued one after another, by number.
+using Order = std::vector<uint32_t>;
+
+class Issuer {
+ public:
+  explicit Issuer(const std::vector<const std::vector<SlicedCommand>*>& units) {
+    ConflictFinder conflicts;
+    for (const std::vector<SlicedCommand>* unit : units) {
+      const auto first = static_cast<uint32_t>(commands_.size());
+      for (const SlicedCommand& command : *unit) {
+        const auto index = static_cast<uint32_t>(commands_.size());
+        commands_.push_back(&command);
+        before_.push_back(conflicts.add(index, command.accesses));
+        for (uint32_t other : command.before) before_.back().push_back(first + other);
+      }
+    }
+  }
+
+  Order programOrder() const {
+    Order order(commands_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<uint32_t>(i);
+    return order;
+  }
+
+  /// List scheduling: whichever command can start first, in program order where several can.
+  Order earliestFirst() const {
+    const size_t count = commands_.size();
+    std::vector<std::vector<uint32_t>> after(count);
+    std::vector<size_t> missing(count);
+    std::vector<Picoseconds> ready(count, 0);
+    std::set<uint32_t> open[kQueues];
+    for (uint32_t i = 0; i < count; ++i) {
+      missing[i] = before_[i].size();
+      for (uint32_t other : before_[i]) after[other].push_back(i);
+      if (missing[i] == 0) open[commands_[i]->queue].insert(i);
+    }
+    Order order;
+    order.reserve(count);
+    Picoseconds free[kQueues] = {};
+    while (order.size() < count) {
+      uint32_t best = recipe::kNone;
+      Picoseconds bestStart = std::numeric_limits<Picoseconds>::max();
+      for (unsigned queue = 0; queue < kQueues; ++queue) {
+        size_t seen = 0;
+        for (uint32_t i : open[queue]) {
+          Picoseconds start = std::max(free[queue], ready[i]);
+          if (start < bestStart || (start == bestStart && i < best)) {
+            best = i;
+            bestStart = start;
+          }
+          if (start == free[queue] || ++seen == kLookAhead) break;
+        }
+      }
+      const unsigned queue = commands_[best]->queue;
+      open[queue].erase(best);
+      order.push_back(best);
+      free[queue] = bestStart + commands_[best]->cost.alone;
+      for (uint32_t next : after[best]) {
+        ready[next] = std::max(ready[next], free[queue]);
+        if (--missing[next] == 0) open[commands_[next]->queue].insert(next);
+      }
+    }
+    return order;
+  }
+
+  StatusOr<Issued> issue(const IssueContext& context, const Order& order) const {
+    Issued issued;
+    std::vector<perfmodel::TimedQueue> timed(kQueues);
+    for (unsigned queue = 0; queue < kQueues; ++queue) {
+      issued.queues.push_back({static_cast<Engine>(queue), {}});
+      timed[queue].engine = static_cast<Engine>(queue);
+    }
+    WaitPlacer waits(kQueues);
+    std::vector<uint32_t> position(commands_.size());
+    for (uint32_t index : order) {
+      const SlicedCommand& source = *commands_[index];
+      Clock needed(kQueues, 0);
+      for (uint32_t other : before_[index]) {
+        uint32_t& count = needed[commands_[other]->queue];
+        count = std::max(count, position[other] + 1);
+      }
+      position[index] = waits.commands(source.queue);
+      recipe::Command command = source.command;
+      command.waits = waits.issue(source.queue, needed);
+      command.signal = source.queue;
+      timed[source.queue].commands.push_back({source.cost, command.waits, command.signal});
+      issued.queues[source.queue].commands.push_back(std::move(command));
+    }
+    perfmodel::TimedLaunch launch;
+    launch.queues = &timed;
+    launch.numSignals = kQueues;
+    HPU_ASSIGN(perfmodel::TimelineResult result, perfmodel::simulate(context.target, context.clock, {launch}));
+    issued.time = result.end;
+    return issued;
+  }
+
+ private:
+  std::vector<const SlicedCommand*> commands_;  ///< In program order.
+  std::vector<std::vector<uint32_t>> before_;   ///< By command: what it has to follow.
+};
+
+}  // namespace
+
+int64_t sliceCount(const std::vector<int64_t>& space, const std::vector<int64_t>& tile) {
+  int64_t count = 1;
+  for (size_t d = 0; d < tile.size(); ++d) count *= (space[d] + tile[d] - 1) / std::max<int64_t>(tile[d], 1);
+  return count;
+}
+
+std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUnit& unit) {
+  std::vector<SlicedCommand> commands;
+  const std::vector<int64_t>& space = context.program.ops[unit.ops[0]].space;
+  const std::vector<int64_t>& tile = unit.tile.empty() ? space : unit.tile;
+  const int64_t count = sliceCount(space, tile);
+  for (int64_t slice = 0; slice < count; ++slice) {
+    recipe::Command box;
+    box.bundle = unit.bundle;
+    box.slice = static_cast<uint32_t>(slice);
+    box.lo.resize(space.size());
+    box.hi.resize(space.size());
+    int64_t rest = slice;
+    for (size_t d = space.size(); d-- > 0;) {
+      int64_t parts = (space[d] + tile[d] - 1) / std::max<int64_t>(tile[d], 1);
+      box.lo[d] = rest % parts * tile[d];
+      box.hi[d] = std::min(box.lo[d] + tile[d], space[d]);
+      rest /= parts;
+    }
+    for (size_t i = 0; i < unit.ops.size(); ++i) {
+      const recipe::Op& op = context.program.ops[unit.ops[i]];
+      SlicedCommand& sliced = commands.emplace_back();
+      sliced.command = box;
+      sliced.command.op = unit.ops[i];
+      sliced.queue = static_cast<unsigned>(op.engine);
+      sliced.cost = perfmodel::commandCost(context.program, sliced.command, context.target, context.clock);
+      recipe::appendAccesses(context.program, sliced.command, sliced.accesses, &context.reads);
+      if (i == 0 && unit.slots > 0 && slice >= unit.slots)
+        sliced.before.push_back(static_cast<uint32_t>((slice - unit.slots + 1) * unit.ops.size() - 1));
+    }
+  }
+  return commands;
+}
+
+StatusOr<Issued> issueCommands(const IssueContext& context,
+                               const std::vector<const std::vector<SlicedCommand>*>& units, bool reorder) {
+  Issuer issuer(units);
+  HPU_ASSIGN(Issued best, issuer.issue(context, issuer.programOrder()));
+  if (!reorder) return best;
+  HPU_ASSIGN(Issued other, issuer.issue(context, issuer.earliestFirst()));
+  return other.time < best.time ? std::move(other) : std::move(best);
+}
+
+}  // namespace hpu::schedule

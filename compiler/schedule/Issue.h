@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slices units into commands and fills the engines' queues: a pure library over recipe structs.
+// The one thing to know: program order is always a right order, and every command may move ahead of others as far as
+// the bytes that they touch allow. The search for tiles and the phase schedule both use this, so that what the search
+// prices is what is scheduled.
+#pragma once
+
+#include "arch/TargetDesc.h"
+#include "perfmodel/Timeline.h"
+#include "recipe/CommandAccess.h"
+
+namespace hpu::schedule {
+
+/// What a program's commands are made from.
+struct IssueContext {
+  const recipe::Program& program;  ///< Sections, kernels (with costs) and ops; no queues.
+  const recipe::KernelReads& reads;
+  const arch::TargetDesc& target;
+  const arch::ClockProfile& clock;
+};
+
+/// Ops that run slice by slice, one after another in each slice.
+struct IssueUnit {
+  std::vector<uint32_t> ops;
+  std::vector<int64_t> tile;  ///< Box of a slice in the ops' index space; empty: all of it.
+  uint32_t bundle = recipe::kNone;
+  /// Not 0: what the first op makes is taken to have so many tiles only, though its operand lies as a whole.
+  int64_t slots = 0;
+};
+
+struct SlicedCommand {
+  recipe::Command command;
+  unsigned queue = 0;
+  perfmodel::Cost cost;
+  std::vector<recipe::Access> accesses;
+  std::vector<uint32_t> before;  ///< Commands of the same unit, as positions in it, that no access orders.
+};
+
+/// Number of slices that `tile` cuts `space` into.
+int64_t sliceCount(const std::vector<int64_t>& space, const std::vector<int64_t>& tile);
+
+/// The unit's commands in program order, without waits.
+std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUnit& unit);
+
+struct Issued {
+  std::vector<recipe::Queue> queues;  ///< One an engine: MME, TPC, DMA. Queue q raises signal q.
+  perfmodel::Picoseconds time = 0;    ///< On the modelled device.
+};
+
+/// `units` in program order. `reorder`: an engine takes the earliest command in program order among those that can
+/// start first, otherwise all keep program order; whichever is faster.
+StatusOr<Issued> issueCommands(const IssueContext& context,
+                               const std::vector<const std::vector<SlicedCommand>*>& units, bool reorder);
+
+}  // namespace hpu::schedule

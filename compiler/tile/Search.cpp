@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/tile/Search.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/StatusMacros.h"
+#include "compiler/schedule/Dependencies.h"
+
+namespace hpu::tile {
+namespace {
+
+using perfmodel::Picoseconds;
+using schedule::SlicedCommand;
+
+/// Powers of two and what lies halfway between them.
+constexpr int64_t kCounts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 2048, 4096};
+/// So few slices may have another size than an equal share, one of so many.
+constexpr int64_t kUnevenCounts = 4, kUnevenSizes = 4;
+/// A slice shorter than this (of the unit's slower engine) is mostly launch.
+constexpr Picoseconds kShortestSlice = 600 * 1000;
+/// Units on each side that a choice is judged with.
+constexpr size_t kNeighbours = 3;
+constexpr int kSweeps = 2;
+
+struct Candidate {
+  int dim = -1;  ///< The one that is cut; -1: none.
+  int64_t count = 1;
+  std::vector<int64_t> tile;
+};
+
+struct Unit {
+  const SearchUnit* source = nullptr;
+  std::vector<Candidate> candidates;
+  std::map<size_t, std::vector<SlicedCommand>> sliced;  ///< By candidate, once asked for.
+  Picoseconds whole = 0;                                ///< Time of the slower engine, not cut.
+  std::vector<size_t> producers, consumers;
+  size_t chosen = 0;
+};
+
+class Search {
+ public:
+  Search(const schedule::IssueContext& context, const std::vector<SearchUnit>& units, const SearchOptions& options)
+      : context_(context), options_(options), units_(units.size()) {
+    for (size_t u = 0; u < units.size(); ++u) units_[u].source = &units[u];
+  }
+
+  StatusOr<Tiling> run() {
+    for (Unit& unit : units_) addCandidates(unit);
+    if (options_.slice) {
+      findNeighbours();
+      chooseDims();
+      HPU_RETURN_IF_ERROR(chooseCounts());
+      HPU_RETURN_IF_ERROR(refine());
+    }
+    Tiling tiling;
+    if (units_.empty()) return tiling;
+    for (const Unit& unit : units_)
+      tiling.tiles.push_back(unit.candidates.empty() ? std::vector<int64_t>() : unit.candidates[unit.chosen].tile);
+    HPU_ASSIGN(tiling.time, timeOf(0, units_.size()));
+    return tiling;
+  }
+
+ private:
+  const recipe::Op& opOf(const Unit& unit, size_t i) const { return context_.program.ops[unit.source->ops[i]]; }
+
+  /// Dimensions along which all ops of the unit can be cut: not along the width of the MME (columns, channels), nor
+  /// what a kernel needs whole, nor the elements that lie side by side. The slowest in memory first.
+  std::vector<int> cuttable(const Unit& unit) const {
+    const std::vector<int64_t>& space = opOf(unit, 0).space;
+    std::vector<bool> allowed(space.size(), true);
+    for (size_t i = 0; i < unit.source->ops.size(); ++i) {
+      const recipe::Op& op = opOf(unit, i);
+      if (op.engine == Engine::kDma) return {};
+      if (op.engine == Engine::kMme) {
+        bool gemm = op.mme.kind == recipe::MmeKind::kGemm;
+        for (size_t d = 0; d < allowed.size(); ++d) allowed[d] = allowed[d] && (gemm ? d + 1 < allowed.size() : d == 0 || d == 2);
+        continue;
+      }
+      const recipe::Operand& out = op.tpc.outputs[0];
+      for (size_t d = 0; d < allowed.size(); ++d)
+        if (context_.program.kernels[op.tpc.kernel].wholeDims >> d & 1 || (out.strides[d] == 1 && space[d] > 1)) allowed[d] = false;
+    }
+    std::vector<int> dims;
+    for (size_t d = 0; d < allowed.size(); ++d)
+      if (allowed[d] && space[d] > 1) dims.push_back(static_cast<int>(d));
+    const recipe::Op& last = opOf(unit, unit.source->ops.size() - 1);
+    const recipe::Operand& out = last.engine == Engine::kMme ? last.mme.c : last.tpc.outputs[0];
+    std::stable_sort(dims.begin(), dims.end(), [&](int a, int b) { return out.strides[a] > out.strides[b]; });
+    return dims;
+  }
+
+  /// Sizes of a slice along a dimension, the largest first. Few slices need not be equal: five images and three fill the
+  /// MME better than twice four where five make whole steps of it.
+  static std::vector<int64_t> sizes(int64_t extent) {
+    std::vector<int64_t> all;
+    int64_t before = extent;
+    for (int64_t count : kCounts) {
+      if (count == 1 || count > extent) continue;
+      const int64_t even = (extent + count - 1) / count;
+      if (count <= kUnevenCounts)
+        for (int64_t step = kUnevenSizes; step > 0; --step) {
+          int64_t size = even + (before - even) * step / (kUnevenSizes + 1);
+          if (size < before && size > even && (all.empty() || size < all.back())) all.push_back(size);
+        }
+      if (even < before) all.push_back(even);
+      before = even;
+    }
+    return all;
+  }
+
+  void addCandidates(Unit& unit) {
+    const std::vector<int64_t>& space = opOf(unit, 0).space;
+    const recipe::Op& first = opOf(unit, 0);
+    int64_t bytes = 0;
+    if (unit.source->tileBytes > 0) {
+      bytes = elementSize(first.mme.c.type);
+      for (int64_t size : space) bytes *= size;
+    }
+    Picoseconds engines[kNumEngines] = {};
+    for (const SlicedCommand& command : schedule::sliceUnit(context_, issueUnit(unit, Candidate{-1, 1, space})))
+      engines[command.queue] += command.cost.alone;
+    unit.whole = *std::max_element(engines, engines + kNumEngines);
+    auto fits = [&](const Candidate& c) {
+      return bytes == 0 || (c.dim < 0 ? bytes : bytes / space[c.dim] * c.tile[c.dim]) <= unit.source->tileBytes;
+    };
+    Candidate whole{-1, 1, space};
+    if (fits(whole)) unit.candidates.push_back(whole);
+    for (int dim : cuttable(unit)) {
+      bool any = false;
+      for (int64_t size : sizes(space[dim])) {
+        Candidate c{dim, (space[dim] + size - 1) / size, space};
+        c.tile[dim] = size;
+        if (!fits(c)) continue;
+        // Beyond what SRAM needs, slices must be worth their launch.
+        if ((any || !unit.candidates.empty()) && (!options_.slice || unit.whole / c.count < kShortestSlice)) break;
+        any = true;
+        unit.candidates.push_back(std::move(c));
+      }
+      if (!options_.slice && !unit.candidates.empty()) break;
+      // The tiles of a ring lie best one behind the other: along the slowest dimension that makes them small enough.
+      if (bytes > 0 && any) break;
+    }
+  }
+
+  schedule::IssueUnit issueUnit(const Unit& unit, const Candidate& candidate) const {
+    return {unit.source->ops, candidate.tile, candidate.count > 1 ? 0 : recipe::kNone,
+            unit.source->tileBytes > 0 && candidate.count > 2 ? 2 : 0};
+  }
+
+  const std::vector<SlicedCommand>& commandsOf(Unit& unit, size_t candidate) {
+    auto [it, inserted] = unit.sliced.try_emplace(candidate);
+    if (inserted) {
+      Candidate whole{-1, 1, opOf(unit, 0).space};
+      it->second = schedule::sliceUnit(
+          context_, issueUnit(unit, unit.candidates.empty() ? whole : unit.candidates[candidate]));
+    }
+    return it->second;
+  }
+
+  /// Which units read what others write.
+  void findNeighbours() {
+    schedule::ConflictFinder conflicts;
+    std::vector<size_t> unitOf;
+    for (size_t u = 0; u < units_.size(); ++u) {
+      Candidate whole{-1, 1, opOf(units_[u], 0).space};
+      for (const SlicedCommand& command : schedule::sliceUnit(context_, issueUnit(units_[u], whole))) {
+        for (uint32_t other : conflicts.add(static_cast<uint32_t>(unitOf.size()), command.accesses)) {
+          size_t producer = unitOf[other];
+          if (producer == u || (!units_[u].producers.empty() && units_[u].producers.back() == producer)) continue;
+          units_[u].producers.push_back(producer);
+          units_[producer].consumers.push_back(u);
+        }
+        unitOf.push_back(u);
+      }
+    }
+  }
+
+  /// Whether slices of the consumer can follow those of the producer: none needs slices beyond the next one.
+  bool follow(size_t producer, int producerDim, size_t consumer, int consumerDim) {
+    auto key = std::make_tuple(producer, producerDim, consumer, consumerDim);
+    auto [it, inserted] = follows_.try_emplace(key, false);
+    if (!inserted) return it->second;
+    auto extent = [&](size_t unit, int dim) { return opOf(units_[unit], 0).space[dim]; };
+    int64_t count = std::min<int64_t>({4, extent(producer, producerDim), extent(consumer, consumerDim)});
+    auto accesses = [&](size_t index, int dim) {
+      const Unit& unit = units_[index];
+      Candidate c{dim, count, opOf(unit, 0).space};
+      c.tile[dim] = (c.tile[dim] + count - 1) / count;
+      std::vector<std::vector<recipe::Access>> bySlice(count);
+      for (const SlicedCommand& command : schedule::sliceUnit(context_, issueUnit(unit, c)))
+        for (const recipe::Access& access : command.accesses) bySlice[command.command.slice].push_back(access);
+      return bySlice;
+    };
+    auto from = accesses(producer, producerDim), to = accesses(consumer, consumerDim);
+    const int64_t reach = count > 2 ? 2 : 1;
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t j = i + reach; j < count; ++j)
+        for (const recipe::Access& read : to[i])
+          for (const recipe::Access& written : from[j])
+            if (written.write && !read.write && !disjoint(read.box, written.box)) return false;
+    return it->second = true;
+  }
+
+  /// Cuts neighbours alike, as far as each unit's ops and the order of the data allow.
+  void chooseDims() {
+    dims_.assign(units_.size(), -1);
+    std::vector<std::vector<int>> choices;
+    for (const Unit& unit : units_) {
+      std::vector<int>& dims = choices.emplace_back();
+      for (const Candidate& c : unit.candidates)
+        if (c.dim >= 0 && (dims.empty() || dims.back() != c.dim)) dims.push_back(c.dim);
+    }
+    auto settle = [&](size_t u, bool all) {
+      double best = -1;
+      for (int dim : choices[u]) {
+        double score = 0;
+        auto weight = [&](size_t other) { return static_cast<double>(std::min(units_[u].whole, units_[other].whole)); };
+        for (size_t producer : units_[u].producers)
+          if (dims_[producer] >= 0 && follow(producer, dims_[producer], u, dim)) score += weight(producer);
+        if (all)
+          for (size_t consumer : units_[u].consumers)
+            if (dims_[consumer] >= 0 && follow(u, dim, consumer, dims_[consumer])) score += weight(consumer);
+        if (score > best) {
+          best = score;
+          dims_[u] = dim;
+        }
+      }
+    };
+    for (size_t u = 0; u < units_.size(); ++u) settle(u, false);
+    for (size_t u = units_.size(); u-- > 0;) settle(u, true);
+    for (size_t u = 0; u < units_.size(); ++u) settle(u, true);
+  }
+
+  /// All units in about as many slices: the best of a few numbers.
+  Status chooseCounts() {
+    std::vector<size_t> best;
+    Picoseconds bestTime = 0;
+    for (int64_t count : {1, 2, 3, 4, 8, 16}) {
+      for (size_t u = 0; u < units_.size(); ++u) {
+        Unit& unit = units_[u];
+        int64_t nearest = -1;
+        for (size_t c = 0; c < unit.candidates.size(); ++c) {
+          const Candidate& candidate = unit.candidates[c];
+          if (candidate.dim >= 0 && candidate.dim != dims_[u]) continue;
+          int64_t distance = std::abs(candidate.count - count);
+          if (nearest >= 0 && distance >= nearest) continue;
+          nearest = distance;
+          unit.chosen = c;
+        }
+      }
+      HPU_ASSIGN(Picoseconds time, timeOf(0, units_.size()));
+      if (!best.empty() && time >= bestTime) continue;
+      bestTime = time;
+      best = choices();
+    }
+    restore(best);
+    return okStatus();
+  }
+
+  /// Changes units one by one where it makes their neighbourhood faster.
+  Status refine() {
+    std::vector<size_t> best = choices();
+    HPU_ASSIGN(Picoseconds bestTime, timeOf(0, units_.size()));
+    for (int sweep = 0; sweep < kSweeps; ++sweep) {
+      bool changed = false;
+      for (size_t u = 0; u < units_.size(); ++u) {
+        Unit& unit = units_[u];
+        if (unit.candidates.size() < 2) continue;
+        size_t from = u - std::min(u, kNeighbours), to = std::min(units_.size(), u + kNeighbours + 1);
+        size_t chosen = unit.chosen;
+        HPU_ASSIGN(Picoseconds least, timeOf(from, to));
+        for (size_t c = 0; c < unit.candidates.size(); ++c) {
+          if (c == chosen || priced_ >= options_.windows) continue;
+          const Candidate &now = unit.candidates[chosen], &other = unit.candidates[c];
+          // Another dim only with about the same number of slices.
+          bool near = other.count <= 4 * now.count && now.count <= 4 * other.count;
+          bool sameDim = other.dim == now.dim || other.dim < 0 || now.dim < 0 || other.dim == dims_[u];
+          if (!near || (!sameDim && other.count != now.count)) continue;
+          unit.chosen = c;
+          HPU_ASSIGN(Picoseconds time, timeOf(from, to));
+          if (time < least) {
+            least = time;
+            chosen = c;
+            changed = true;
+          }
+        }
+        unit.chosen = chosen;
+      }
+      HPU_ASSIGN(Picoseconds time, timeOf(0, units_.size()));
+      if (time < bestTime) {
+        bestTime = time;
+        best = choices();
+      }
+      if (!changed || priced_ >= options_.windows) break;
+    }
+    restore(best);
+    return okStatus();
+  }
+
+  StatusOr<Picoseconds> timeOf(size_t from, size_t to) {
+    std::vector<const std::vector<SlicedCommand>*> commands;
+    for (size_t u = from; u < to; ++u) commands.push_back(&commandsOf(units_[u], units_[u].chosen));
+    ++priced_;
+    HPU_ASSIGN(schedule::Issued issued, schedule::issueCommands(context_, commands, options_.slice));
+    return issued.time;
+  }
+
+  std::vector<size_t> choices() const {
+    std::vector<size_t> chosen;
+    for (const Unit& unit : units_) chosen.push_back(unit.chosen);
+    return chosen;
+  }
+  void restore(const std::vector<size_t>& chosen) {
+    for (size_t u = 0; u < units_.size(); ++u) units_[u].chosen = chosen[u];
+  }
+
+  const schedule::IssueContext& context_;
+  const SearchOptions& options_;
+  std::vector<Unit> units_;
+  std::vector<int> dims_;  ///< By unit: along which it is cut at first.
+  std::map<std::tuple<size_t, int, size_t, int>, bool> follows_;
+  int64_t priced_ = 0;
+};
+
+}  // namespace
+
+StatusOr<Tiling> searchTiles(const schedule::IssueContext& context, const std::vector<SearchUnit>& units,
+                             const SearchOptions& options) {
+  return Search(context, units, options).run();
+}
+
+}  // namespace hpu::tile

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs ONNX backend tests through the importer, the compiler and the simulated device.
+//
+//   onnx_device_conformance [--expected FILE] [--update] [--verbose] [--target=gaudi2] [--level=2] FOLDER...
+//
+// FILE lists the tests that import but do not pass; any other outcome than listed fails. --update rewrites it.
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/StatusMacros.h"
+#include "compiler/import/GraphImpl.h"
+#include "hpu/compiler.h"
+#include "tests/conformance/onnx/OnnxTests.h"
+#include "tools/common/Session.h"
+
+using namespace hpu;
+
+namespace {
+
+StatusOr<std::vector<interp::Tensor>> runOnDevice(const CompileOptions& options, std::shared_ptr<mlir::MLIRContext> context,
+                                                  importer::OwningModule module, const std::vector<interp::Tensor>& inputs) {
+  Graph graph = GraphAccess::make(std::move(context), std::move(module));
+  HPU_ASSIGN(CompileResult compiled, compile(graph, options));
+  HPU_ASSIGN(tools::Session session, tools::Session::open(compiled.recipe, {}));
+  std::vector<tools::HostTensor> given;
+  for (const interp::Tensor& input : inputs) given.push_back({input.type(), {input.data(), input.data() + input.bytes()}, ""});
+  HPU_ASSIGN(std::vector<tools::HostTensor> outputs, session.run(given));
+  std::vector<interp::Tensor> results;
+  for (const tools::HostTensor& output : outputs) results.push_back(interp::Tensor::copyOf(output.type, output.bytes.data()));
+  return results;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> flags;
+  onnxtest::Options options = onnxtest::parseOptions(argc, argv, flags);
+  CompileOptions compileOptions;
+  compileOptions.cpu = "native";  // One kernel variant is enough here and takes half the time.
+  for (const std::string& flag : flags) {
+    if (flag.starts_with("--level=")) {
+      compileOptions.optLevel = std::atoi(flag.c_str() + 8);
+    } else if (StatusOr<Target> target = parseTarget(flag.starts_with("--target=") ? flag.substr(9) : flag); target.ok()) {
+      compileOptions.target = *target;
+    } else {
+      return fprintf(stderr, "unknown option '%s'\n", flag.c_str()), 2;
+    }
+  }
+  return onnxtest::runTests(options, [&](auto context, importer::OwningModule module, const auto& inputs) {
+    return runOnDevice(compileOptions, std::move(context), std::move(module), inputs);
+  });
+}

@@ -1,0 +1,17 @@
+// RUN: hpu-opt %s --hpu-precision="to=f16" --hpu-verify-precision="to=f16" | FileCheck %s
+
+// What leaves the range of f16 stays f32: an exponential and what is made of it alone. The mask stays finite.
+// CHECK-LABEL: func.func @range(
+// CHECK: hpu.constant dense<-6.550400e+04> : tensor<f16>
+// CHECK: hpu.add {{.*}} -> tensor<4xf16>
+// CHECK: hpu.exp {{.*}} -> tensor<4xf32>
+// CHECK: hpu.reduce_sum {{.*}} -> tensor<1xf32>
+func.func @range(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %m = hpu.constant dense<-3.40282347E+38> : tensor<f32> : tensor<f32>
+  %0 = hpu.add %x, %m : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = hpu.exp %0 : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = hpu.reduce_sum %1 {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<1xf32>
+  %3 = hpu.div %1, %2 : (tensor<4xf32>, tensor<1xf32>) -> tensor<4xf32>
+  %4 = hpu.relu %3 : (tensor<4xf32>) -> tensor<4xf32>
+  return %4 : tensor<4xf32>
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/common/Calibrate.h"
+
+#include <algorithm>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "tools/common/Inputs.h"
+#include "tools/common/ModelFile.h"
+#include "tools/common/Session.h"
+
+namespace hpu::tools {
+namespace {
+
+bool isMlir(const std::string& path) {
+  return path.ends_with(".mlir") || path.ends_with(".mlirbc");
+}
+
+}  // namespace
+
+Status calibrateIfAsked(Tool& tool, const CompileFlags& flags, const std::string& model,
+                        CompileOptions& options) {
+  if (flags.calibrate.empty()) return okStatus();
+  if (!isFp8(options.precision))
+    return invalidArgument("--calibrate is for --precision=fp8 and fp8_e5m2; " + flags.precision +
+                           " needs no ranges");
+  HPU_ASSIGN(std::vector<DataSet> sets, readDataSets(flags.calibrate));
+  HPU_RETURN_IF_ERROR(takeShapesFrom(model, sets, {}, options));
+  CompileOptions wide = options;
+  wide.precision = Precision::kF32;
+  wide.keepF32.clear();
+  wide.ranges.clear();
+  StatusOr<Graph> graph = isMlir(model) ? importMlir(model) : importOnnx(model, wide);
+  if (!graph.ok()) return graph.status();
+  HPU_ASSIGN(Graph watched, calibrationGraph(*graph, options));
+  HPU_ASSIGN(CompileResult compiled, compile(watched, wide));
+  HPU_ASSIGN(Session session, Session::open(compiled.recipe, {}));
+  for (const DataSet& set : sets) {
+    HPU_ASSIGN(std::vector<HostTensor> inputs,
+               matchInputs(compiled.recipe.inputs(), set.inputs, "'" + set.folder + "'"));
+    HPU_ASSIGN(std::vector<HostTensor> ranges, session.run(inputs));
+    for (const HostTensor& range : ranges) {
+      double& largest = options.ranges[range.name];
+      largest = std::max(largest, range.number(0));
+    }
+  }
+  tool.note(base::strCat("calibrated ", options.ranges.size(), " activations on ", sets.size(),
+                         sets.size() == 1 ? " data set" : " data sets"));
+  return okStatus();
+}
+
+}  // namespace hpu::tools
