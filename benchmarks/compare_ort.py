@@ -26,10 +26,11 @@ class ProgramFailed(Exception):
 
 
 def run_json(command, cpus, timeout):
-    """Runs a command on the given CPUs and returns the JSON object that it prints."""
+    """Runs a command and returns the JSON object that it prints; `cpus` None: on any CPU (threads may call then)."""
+    pin = (lambda: os.sched_setaffinity(0, cpus)) if cpus is not None else None
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=timeout,
-                                check=False, preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+                                check=False, preexec_fn=pin)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ProgramFailed(f"{os.path.basename(command[0])}: {error}") from error
     if result.returncode != 0:

@@ -15,16 +15,13 @@ import json
 import math
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
+from compare_ort import ProgramFailed, run_json
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENGINES = ("mme", "tpc", "dma")
-
-
-class ProgramFailed(Exception):
-    """hpu-compile ended with an error; the text says on what, how and why."""
 
 
 def find_models(paths):
@@ -59,19 +56,7 @@ def compile_model(model, precision, level, args):
         command = [os.path.join(args.build, "bin", "hpu-compile"), model, "-o",
                    os.path.join(folder, "m.recipe"), "--target", args.target, "--precision", precision,
                    f"-O{level}", "--json", *args.compile_option]
-        try:
-            result = subprocess.run(command, capture_output=True, text=True, timeout=args.timeout,
-                                    check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise ProgramFailed(f"hpu-compile: {error}") from error
-        if result.returncode != 0:
-            reason = (result.stderr or result.stdout).strip().splitlines()
-            raise ProgramFailed(f"{' '.join(command)}: exit code {result.returncode}: "
-                                f"{reason[-1] if reason else 'no message'}")
-        try:
-            return json.loads(result.stdout)
-        except json.JSONDecodeError as error:
-            raise ProgramFailed(f"{' '.join(command)}: stdout is not JSON: {error}") from error
+        return run_json(command, None, args.timeout)
 
 
 def path_terms(compiled):
