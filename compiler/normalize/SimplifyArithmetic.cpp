@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Patterns on elementwise arithmetic: neutral operands go, pow and div by constants become
-// multiplications where the result is the same number.
+// multiplications where the result is the same number, or one rounding away.
 #include <cmath>
 
 #include "compiler/normalize/Constants.h"
@@ -66,17 +66,19 @@ struct ExpandPow : OpRewritePattern<PowOp> {
   }
 };
 
-/// x / 2^n is x * 2^-n exactly; other divisors stay divisions.
-struct DivideByPowerOfTwo : OpRewritePattern<DivOp> {
+/// x / c is x * (1 / c): the same number for a power of two, at most one rounding away for others. A division is an
+/// iteration on a TPC, eight times a multiplication.
+struct DivideByConstant : OpRewritePattern<DivOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(DivOp op, PatternRewriter& rewriter) const override {
     std::optional<double> divisor = splatOf(op.getRhs());
     if (!divisor || !isFloat(op.getRhs()))
       return rewriter.notifyMatchFailure(op, "the divisor is not one constant");
     int exponent = 0;
+    double fraction = std::frexp(*divisor, &exponent);
     // The reciprocal must be a normal f32 (and f16) number.
-    if (std::abs(std::frexp(*divisor, &exponent)) != 0.5 || std::abs(exponent) > 14)
-      return rewriter.notifyMatchFailure(op, "the divisor is not a power of two");
+    if (fraction == 0 || !std::isfinite(fraction) || std::abs(exponent) > 14)
+      return rewriter.notifyMatchFailure(op, "the divisor's reciprocal may be out of range");
     Value factor = makeSplat(rewriter, op.getLoc(), tensorOf(op.getRhs()), 1 / *divisor);
     rewriter.replaceOpWithNewOp<MulOp>(op, op.getLhs(), factor);
     return success();
@@ -143,7 +145,7 @@ void populateSimplifyArithmeticPatterns(RewritePatternSet& patterns) {
   patterns.add<DropNeutralOperand<MulOp, true>>(context, 1.0);
   patterns.add<DropNeutralOperand<DivOp, false>>(context, 1.0);
   patterns
-      .add<ExpandPow, DivideByPowerOfTwo, DivideOneBy, ReciprocalOfSqrt, DropRepeated, DecideWhere>(
+      .add<ExpandPow, DivideByConstant, DivideOneBy, ReciprocalOfSqrt, DropRepeated, DecideWhere>(
           context);
 }
 

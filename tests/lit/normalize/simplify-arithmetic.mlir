@@ -43,19 +43,23 @@ func.func @pow(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32
   return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
-// Only a power of two has an exact reciprocal.
+// A division by a constant is a product with its reciprocal, unless that could leave f16's normal numbers.
 // CHECK-LABEL: func.func @div(
 // CHECK-SAME: %[[X:.*]]: tensor<4xf32>
-// CHECK-DAG: %[[THREE:.*]] = hpu.constant dense<3.000000e+00>
+// CHECK-DAG: %[[TINY:.*]] = hpu.constant dense<9.99999997E-7>
+// CHECK-DAG: %[[THIRD:.*]] = hpu.constant dense<0.333333343>
 // CHECK-DAG: %[[EIGHTH:.*]] = hpu.constant dense<1.250000e-01>
 // CHECK-DAG: hpu.mul %[[X]], %[[EIGHTH]]
-// CHECK-DAG: hpu.div %[[X]], %[[THREE]]
-func.func @div(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+// CHECK-DAG: hpu.mul %[[X]], %[[THIRD]]
+// CHECK-DAG: hpu.div %[[X]], %[[TINY]]
+func.func @div(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %eight = hpu.constant dense<8.0> : tensor<f32> : tensor<f32>
   %three = hpu.constant dense<3.0> : tensor<f32> : tensor<f32>
   %0 = hpu.div %x, %eight : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   %1 = hpu.div %x, %three : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+  %tiny = hpu.constant dense<1.0e-6> : tensor<f32> : tensor<f32>
+  %2 = hpu.div %x, %tiny : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
 // Integer division truncates and is left alone.
