@@ -22,6 +22,8 @@ constexpr Picoseconds kShortestSlice = 600 * 1000;
 /// Units on each side that a choice is judged with.
 constexpr size_t kNeighbours = 3;
 constexpr int kSweeps = 2;
+/// Numbers of slices that runs of units are tried with.
+constexpr int64_t kRunCounts[] = {1, 2, 3, 4, 8, 16};
 
 struct Candidate {
   int dim = -1;  ///< The one that is cut; -1: none.
@@ -52,6 +54,7 @@ class Search {
       chooseDims();
       HPU_RETURN_IF_ERROR(chooseCounts());
       HPU_RETURN_IF_ERROR(refine());
+      HPU_RETURN_IF_ERROR(polish());
     }
     Tiling tiling;
     if (units_.empty()) return tiling;
@@ -236,19 +239,8 @@ class Search {
   Status chooseCounts() {
     std::vector<size_t> best;
     Picoseconds bestTime = 0;
-    for (int64_t count : {1, 2, 3, 4, 8, 16}) {
-      for (size_t u = 0; u < units_.size(); ++u) {
-        Unit& unit = units_[u];
-        int64_t nearest = -1;
-        for (size_t c = 0; c < unit.candidates.size(); ++c) {
-          const Candidate& candidate = unit.candidates[c];
-          if (candidate.dim >= 0 && candidate.dim != dims_[u]) continue;
-          int64_t distance = std::abs(candidate.count - count);
-          if (nearest >= 0 && distance >= nearest) continue;
-          nearest = distance;
-          unit.chosen = c;
-        }
-      }
+    for (int64_t count : kRunCounts) {
+      for (size_t u = 0; u < units_.size(); ++u) chooseNearest(u, count);
       HPU_ASSIGN(Picoseconds time, timeOf(0, units_.size()));
       if (!best.empty() && time >= bestTime) continue;
       bestTime = time;
@@ -298,9 +290,71 @@ class Search {
     return okStatus();
   }
 
+  /// Judged by the whole schedule, which a neighbourhood only stands for: runs of units in about as many slices each,
+  /// and single units. As long as something helps and the budget lasts.
+  Status polish() {
+    HPU_ASSIGN(Picoseconds bestTime, timeOf(0, units_.size()));
+    std::vector<size_t> best = choices();
+    auto keepIfBetter = [&]() -> StatusOr<bool> {
+      HPU_ASSIGN(Picoseconds time, timeOf(0, units_.size()));
+      const bool better = time < bestTime;
+      if (better) {
+        bestTime = time;
+        best = choices();
+      } else {
+        restore(best);
+      }
+      return better;
+    };
+    auto affordable = [&] { return pricedCommands_ < options_.polishCommands; };
+    for (bool changed = true; changed && affordable();) {
+      changed = false;
+      for (size_t length = units_.size(); length > 1 && affordable(); length = (length + 1) / 2) {
+        for (size_t from = 0; from < units_.size() && affordable(); from += std::max<size_t>(length / 2, 1)) {
+          for (int64_t count : kRunCounts) {
+            for (size_t u = from; u < std::min(from + length, units_.size()); ++u) chooseNearest(u, count);
+            if (choices() == best || !affordable()) {
+              restore(best);
+              continue;
+            }
+            HPU_ASSIGN(bool better, keepIfBetter());
+            changed = changed || better;
+          }
+        }
+        if (length == 2) break;
+      }
+      for (size_t u = 0; u < units_.size(); ++u)
+        for (size_t c = 0; c < units_[u].candidates.size() && affordable(); ++c) {
+          if (c == units_[u].chosen) continue;
+          units_[u].chosen = c;
+          HPU_ASSIGN(bool better, keepIfBetter());
+          changed = changed || better;
+        }
+    }
+    restore(best);
+    return okStatus();
+  }
+
+  /// The candidate along the unit's first choice of dim, or not cut, with about so many slices.
+  void chooseNearest(size_t u, int64_t count) {
+    Unit& unit = units_[u];
+    int64_t nearest = -1;
+    for (size_t c = 0; c < unit.candidates.size(); ++c) {
+      const Candidate& candidate = unit.candidates[c];
+      if (candidate.dim >= 0 && candidate.dim != dims_[u]) continue;
+      int64_t distance = std::abs(candidate.count - count);
+      if (nearest >= 0 && distance >= nearest) continue;
+      nearest = distance;
+      unit.chosen = c;
+    }
+  }
+
   StatusOr<Picoseconds> timeOf(size_t from, size_t to) {
     std::vector<const std::vector<SlicedCommand>*> commands;
-    for (size_t u = from; u < to; ++u) commands.push_back(&commandsOf(units_[u], units_[u].chosen));
+    for (size_t u = from; u < to; ++u) {
+      commands.push_back(&commandsOf(units_[u], units_[u].chosen));
+      pricedCommands_ += static_cast<int64_t>(commands.back()->size());
+    }
     ++priced_;
     HPU_ASSIGN(schedule::Issued issued, schedule::issueCommands(context_, commands, options_.slice));
     return issued.time;
@@ -320,7 +374,7 @@ class Search {
   std::vector<Unit> units_;
   std::vector<int> dims_;  ///< By unit: along which it is cut at first.
   std::map<std::tuple<size_t, int, size_t, int>, bool> follows_;
-  int64_t priced_ = 0;
+  int64_t priced_ = 0, pricedCommands_ = 0;
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ struct SearchUnit {
 struct SearchOptions {
   bool slice = true;         ///< false: the fewest slices that tileBytes allows.
   int64_t windows = 20000;   ///< So many neighbourhoods are priced at most.
+  int64_t polishCommands = 400000;  ///< Whole schedules are priced as long as they sum up to fewer commands.
 };
 
 struct Tiling {
