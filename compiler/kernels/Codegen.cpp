@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "compiler/kernels/KernelCost.h"
-#include "compiler/kernels/WindowStaging.h"
+#include "compiler/kernels/Staging.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
@@ -126,6 +126,7 @@ recipe::TpcCost Codegen::cost(const PlannedKernel& kernel, double points) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&state_->context));
   VariantTraits traits = traitsOf(recipe::CpuVariant::kX86_64_v4);
   traits.forCost = true;
+  traits.windowOutputs = 8;  // With their inputs and weights, 8 sums fit a TPC's 40 vector registers.
   emitKernel(*module, kEntryName, kernel, traits);
   recipe::TpcCost cost = kernelCost(*module, points), staging = stagingCost(kernel);
   double each = 1.0 / std::max(points, 1.0);

@@ -27,8 +27,16 @@ bool isAddressing(Type type) {
   return isa<LLVM::LLVMPointerType>(type) || type.isInteger(64) || type.isInteger(1);
 }
 
+/// A TPC selects by comparing (v_f32_sel_less_f32_b and its like): such a comparison is no instruction of its own.
+bool onlySelects(Operation& op) {
+  return isa<arith::CmpFOp, arith::CmpIOp>(op) && llvm::all_of(op.getUses(), [](OpOperand& use) {
+           return isa<arith::SelectOp>(use.getOwner()) && use.getOperandNumber() == 0;
+         });
+}
+
 double access(Operation& op) {
-  return op.hasAttr(kLocalAttr) ? kLocalAccess : 1;
+  auto local = op.getAttrOfType<FloatAttr>(kLocalAttr);
+  return local ? kLocalAccess * local.getValueAsDouble() : 1;
 }
 
 struct Walk {
@@ -56,7 +64,8 @@ struct Walk {
     if (isa<arith::ConstantOp, arith::BitcastOp, scf::YieldOp, scf::ConditionOp, LLVM::AllocaOp,
             LLVM::ConstantOp, LLVM::AddressOfOp, LLVM::ReturnOp>(op))
       return;
-    if (op.hasAttr(kPartAttr)) return;
+    // A TPC's vector instructions take scalars as operands.
+    if (op.hasAttr(kPartAttr) || onlySelects(op) || isa<vector::BroadcastOp>(op)) return;
     if (auto load = dyn_cast<LLVM::LoadOp>(op)) {
       bool vector = isa<VectorType>(load.getType());
       if (isa<LLVM::LLVMPointerType>(load.getType())) return;
@@ -80,7 +89,9 @@ struct Walk {
         if (isa<VectorType>(type)) size = std::max(size, registers(type));
       double factor = 1;
       if (isa<arith::DivFOp, math::SqrtOp>(op)) factor = kIterativeOps;
+      if (isa<arith::ExtFOp, arith::TruncFOp>(op)) factor = kNarrowConversion;
       if (isa<arith::DivSIOp, arith::DivUIOp>(op)) factor = kIntegerDivision;
+      if (auto instructions = op.getAttrOfType<FloatAttr>(kInstructionsAttr)) factor = instructions.getValueAsDouble();
       cost.vectorOps += weight * size * factor;
     } else if (op.getNumResults() == 1 && !isAddressing(op.getResult(0).getType())) {
       cost.scalarOps += weight;

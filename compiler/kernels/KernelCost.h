@@ -15,13 +15,13 @@ inline constexpr double kLocalAccess = 0.25;
 
 /// Costs of the only function of `module` (the output of emitKernel), per index-space point:
 /// - loads, stores: accesses of a vector register; 8-byte elements count twice, 2-byte ones half, those marked
-///   kLocalAttr kLocalAccess.
-/// - vectorOps: arithmetic, compares, selects and conversions of vectors, likewise by element size.
-/// Division
-///   and square root count 8 (the TPC iterates on a table look-up), an integer division 32.
-/// - scalarOps: arithmetic, loads and stores of scalars, one for each loop iteration; a vector
-/// whose lanes
-///   are read at a stride is 64 of them. Indices and addresses are not counted.
+///   kLocalAttr so many kLocalAccess.
+/// - vectorOps: arithmetic, compares, selects and conversions of vectors, likewise by element size. What a TPC has one
+///   instruction for counts once (VectorMath::asOneInstruction; a comparison that only selects); scalars are operands
+///   of vector instructions as they are. Division and square root count 8 (the TPC iterates on a table look-up), an
+///   integer division 32.
+/// - scalarOps: arithmetic, loads and stores of scalars, one for each loop iteration; a vector whose lanes are read at a
+///   stride is 64 of them. Indices and addresses are not counted.
 recipe::TpcCost kernelCost(mlir::ModuleOp module, double points);
 
 }  // namespace hpu::kernels

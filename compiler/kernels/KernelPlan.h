@@ -87,6 +87,9 @@ struct Prim {
   int stage = 0;      ///< Number of reductions that must be done before it can be computed.
   int64_t scratch =
       -1;  ///< Slot in local memory where its row is kept after its first stage, or -1.
+  /// A TPC keeps its row in local memory: whatever a later pass would load or compute again. (On a CPU the cache does
+  /// that for loads, and cheap arithmetic is repeated.)
+  bool onTpcKept = false;
 };
 
 struct Store {
@@ -121,7 +124,16 @@ struct KernelPlan {
   uint32_t rowDims = 0;  ///< Mask of dims with `row`.
   int stages = 0;        ///< Passes over a row before the results are computed.
   int64_t scratchSlots = 0, rowElements = 1;  ///< Local memory: slots of rowElements values.
+  int64_t tpcSlots = 0;                       ///< The slots of a TPC, of one row.
 };
+
+/// Iterations over a dim when the whole index space is computed; those of a window's taps are fewer at the edges, so
+/// this is their mean.
+double extent(const KernelPlan& plan, int dim);
+
+/// Whether a reduction sums up products of 16-bit floats that are of no other use: a TPC multiplies a register of 128
+/// such values and adds to f32 sums in one instruction (v_bf16_mac_acc32_b).
+bool sumsNarrowProducts(const KernelPlan& plan, const Prim& reduction);
 
 /// Bytes of a slot of local memory: a row, or a row of vectors when the lanes are not along it.
 inline int64_t slotBytes(const KernelPlan& plan) {

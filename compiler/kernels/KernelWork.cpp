@@ -33,24 +33,10 @@ OperandView denseView(const Node& node) {
   return view;
 }
 
-/// Iterations over a dim; those of a window's taps are fewer at the edges.
-double extent(const KernelPlan& plan, size_t dim) {
-  const IterDim& d = plan.dims[dim];
-  if (d.lowTable >= 0) {
-    const Table &low = plan.tables[d.lowTable], &high = plan.tables[d.highTable];
-    double sum = 0;
-    for (size_t i = 0; i < low.ints.size(); ++i)
-      sum += static_cast<double>(high.ints[i] - low.ints[i]);
-    return sum / static_cast<double>(std::max<size_t>(low.ints.size(), 1));
-  }
-  if (d.row || d.indexDim < 0) return static_cast<double>(d.size);
-  return static_cast<double>(plan.boxHigh[dim] - plan.boxLow[dim]);
-}
-
 double elements(const KernelPlan& plan, uint32_t dims) {
   double count = 1;
   for (size_t d = 0; d < plan.dims.size(); ++d)
-    if (dims >> d & 1) count *= extent(plan, d);
+    if (dims >> d & 1) count *= extent(plan, static_cast<int>(d));
   return count;
 }
 
@@ -112,7 +98,7 @@ double WorkCounter::vectorOps(const PlannedKernel& kernel) {
       free[operand] = prim.reduce == ReduceKind::Sum && uses[operand] == 1 &&
                       source.kind == Prim::Kind::Lane && llvm::StringRef(source.op->name) == "mul";
       total += elements(plan, source.deps | prim.reduceDims) / kTpcLanes *
-               (prim.reduce == ReduceKind::ArgMax ? kArgMaxOps : 1);
+               (prim.reduce == ReduceKind::ArgMax ? kArgMaxOps : sumsNarrowProducts(plan, prim) ? kNarrowProduct : 1);
     }
     for (size_t p = 0; p < plan.prims.size(); ++p) {
       const Prim& prim = plan.prims[p];

@@ -2,6 +2,7 @@
 // Loops and passes; values are evaluated where they are first needed, or hoisted before a loop.
 #include "compiler/kernels/LoopEmitter.h"
 
+#include "compiler/kernels/Staging.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -65,7 +66,7 @@ void LoopEmitter::chooseLanes() {
   int v = plan_->vectorDim;
   lanes_ = 1;
   if (v < 0) return;
-  double length = extent(v) * (plan_->dims[v].row ? 1 : mergedExtent_), best = 0;
+  double length = extent(*plan_, v) * (plan_->dims[v].row ? 1 : mergedExtent_), best = 0;
   int64_t most = traits_.lanes;
   for (int64_t lanes = most; lanes >= 8; lanes /= 2) {
     double cost = std::ceil(length / static_cast<double>(lanes)) * static_cast<double>(lanes + 16);
@@ -142,19 +143,6 @@ Value LoopEmitter::high(int dim) {
   if (d.anchor >= 0) at.coef[d.anchor] = 1;
   return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.highTable), at, 8, false),
                               8);
-}
-
-/// Iterations over a dim when the whole index space is computed.
-double LoopEmitter::extent(int dim) const {
-  const IterDim& d = plan_->dims[dim];
-  if (d.lowTable >= 0) {
-    const Table &low = plan_->tables[d.lowTable], &high = plan_->tables[d.highTable];
-    int64_t sum = 0;
-    for (size_t i = 0; i < low.ints.size(); ++i) sum += high.ints[i] - low.ints[i];
-    return static_cast<double>(sum) / static_cast<double>(std::max<size_t>(low.ints.size(), 1));
-  }
-  if (d.row) return static_cast<double>(d.size);
-  return static_cast<double>(plan_->boxHigh[dim] - plan_->boxLow[dim]);
 }
 
 // ---- Loops
@@ -237,7 +225,7 @@ LoopEmitter::Values LoopEmitter::scalarLoop(int dim, Value low, Value high,
   bool merged = false;
   for (int i = 1; i <= plan_->mergeable; ++i)
     merged |= plan_->parallelOrder[plan_->parallelOrder.size() - 1 - i] == dim;
-  loopOp->setAttr(kTripsAttr, b_.getF64FloatAttr(merged && mergedExtent_ > 1 ? 1.0 : extent(dim)));
+  loopOp->setAttr(kTripsAttr, b_.getF64FloatAttr(merged && mergedExtent_ > 1 ? 1.0 : extent(*plan_, dim)));
   OpBuilder::InsertionGuard guard(b_);
   // With results the terminator is ours to add.
   if (init.empty())
@@ -258,7 +246,7 @@ LoopEmitter::Values LoopEmitter::vectorLoop(int dim, Value low, Value high,
   Scope outer = scope_;
   scope_.available |= 1u << dim;
   Scope inner = scope_;
-  double length = iter.row ? extent(dim) : extent(dim) * mergedExtent_;
+  double length = iter.row ? extent(*plan_, dim) : extent(*plan_, dim) * mergedExtent_;
   double trips = std::max(1.0, std::ceil(length / static_cast<double>(kTpcLanes)));
   bool mainRuns = length >= static_cast<double>(lanes_) || (!iter.row && plan_->mergeable > 0);
   bool tailRuns = !(iter.row && iter.size % lanes_ == 0);
@@ -388,7 +376,7 @@ Value LoopEmitter::compute(int p) {
       operands.push_back(vector ? vectorOf(operand) : eval(operand));
     value = prim.op->emit(m_, operands, {prim.in, prim.type, prim.params});
   }
-  if (prim.scratch >= 0) {
+  if (isKept(p)) {
     keeping_.insert(p);
     local(LLVM::StoreOp::create(b_, loc_, value, scratchAddress(p), 4));
   }
@@ -490,10 +478,13 @@ LoopEmitter::Values LoopEmitter::combine(const Accumulator& acc, llvm::ArrayRef<
   // A product of floats that is only summed needs no register of its own.
   bool product = prim.reduce == ReduceKind::Sum && source.kind == Prim::Kind::Lane &&
                  StringRef(source.op->name) == "mul" && isFloatType(source.type) &&
-                 source.scratch < 0 && !scope_.values.count(operand);
+                 !isKept(operand) && !scope_.values.count(operand);
   if (product) {
     auto factor = [&](int p) { return acc.vector ? vectorOf(p) : eval(p); };
-    updated.push_back(m_.fma(factor(source.operands[0]), factor(source.operands[1]), old[0]));
+    Value sum = m_.fma(factor(source.operands[0]), factor(source.operands[1]), old[0]);
+    if (traits_.forCost && sumsNarrowProducts(*plan_, prim))
+      sum.getDefiningOp()->setAttr(kInstructionsAttr, b_.getF64FloatAttr(kNarrowProduct));
+    updated.push_back(sum);
   } else {
     Values now = {acc.vector ? vectorOf(operand) : eval(operand)};
     if (prim.reduce == ReduceKind::ArgMax) {
@@ -540,7 +531,30 @@ LoopEmitter::Values LoopEmitter::merge(const Prim& prim, llvm::ArrayRef<Value> a
   return {m_.select(take, b[0], a[0]), m_.select(take, b[1], a[1])};
 }
 
+/// Instructions for a row with which a TPC combines the lanes of one accumulator into a value in all lanes. Rows that
+/// fit local memory together are combined in pairs, so that fewer vectors are left at each step.
+static double tpcFoldInstructions(const KernelPlan& plan) {
+  constexpr int kMostRows = 8, kSteps = 6;            // Of 64 lanes; the accumulators stay in registers.
+  constexpr double kPair = 3, kStep = 2, kSpread = 1;  // Two shuffles and the op; a shuffle and the op; a shuffle.
+  int64_t bytes = std::max<int64_t>(plan.tpcSlots * slotBytes(plan), 1);
+  int rows = 1, levels = 0;
+  while (rows < kMostRows && 2 * rows * bytes <= kMaxScratchBytes - kTableBytes) rows *= 2, ++levels;
+  if (rows == 1) return kStep * kSteps;
+  return (kPair * (rows - 1) + kStep * (kSteps - levels) + kSpread * rows) / rows;
+}
+
 LoopEmitter::Values LoopEmitter::acrossLanes(const Prim& prim, Values values) {
+  if (traits_.forCost && values.size() == 1) {
+    Value result = m_.asOneInstruction([&] { return foldLanes(prim, values)[0]; }, tpcFoldInstructions(*plan_));
+    return {vector::ExtractOp::create(b_, loc_, result, 0)};
+  }
+  values = foldLanes(prim, std::move(values));
+  for (Value& value : values) value = vector::ExtractOp::create(b_, loc_, value, 0);
+  return values;
+}
+
+/// Halves the vectors until one lane is left.
+LoopEmitter::Values LoopEmitter::foldLanes(const Prim& prim, Values values) {
   for (int64_t width = lanes_ / 2; width >= 1; width /= 2) {
     llvm::SmallVector<int64_t> lower, upper;
     for (int64_t i = 0; i < width; ++i) {
@@ -554,7 +568,6 @@ LoopEmitter::Values LoopEmitter::acrossLanes(const Prim& prim, Values values) {
     }
     values = merge(prim, a, b);
   }
-  for (Value& value : values) value = vector::ExtractOp::create(b_, loc_, value, 0);
   return values;
 }
 

@@ -20,7 +20,7 @@ struct VariantTraits {
   int64_t lanes = 32;         ///< Values a vector holds at most, whatever their type.
   bool narrowMasks = false;   ///< Masked accesses of 1- and 2-byte elements exist.
   int64_t windowOutputs = 2;  ///< Outputs of a depthwise convolution that are computed together.
-  /// Not code to run but a TPC's, for its cost: window operands come from local memory (WindowStaging.h).
+  /// Not code to run but a TPC's, for its cost: some operands come from local memory (Staging.h).
   bool forCost = false;
 };
 
@@ -29,7 +29,7 @@ struct VariantTraits {
 inline constexpr llvm::StringLiteral kTripsAttr = "hpu.trips";
 /// Of the `else` of an scf.if.
 inline constexpr llvm::StringLiteral kElseTripsAttr = "hpu.else_trips";
-/// Of a load or store: to local memory.
+/// Of a load or store: to local memory, so many of it (f64; below 1 where neighbours have what they need in registers).
 inline constexpr llvm::StringLiteral kLocalAttr = "hpu.local";
 /// Of a TPC vector register: 256 bytes of f32.
 inline constexpr int64_t kTpcLanes = 64;
@@ -83,13 +83,16 @@ class LoopEmitter {
   Values vectorLoop(int dim, Value low, Value high, llvm::ArrayRef<Value> init, const Body& body);
   void hoist(llvm::ArrayRef<int> roots);
   bool hoistOne(int prim, llvm::DenseMap<int, bool>& seen);
-  double extent(int dim) const;
   llvm::SmallVector<int> storeRoots() const;
 
   // Values.
   Value eval(int prim);
   Value vectorOf(int prim);
   Value compute(int prim);
+  /// Its row goes to local memory when it is first computed.
+  bool isKept(int prim) const {
+    return traits_.forCost ? plan_->prims[prim].onTpcKept : plan_->prims[prim].scratch >= 0;
+  }
   bool alongLanes(int prim) const;
   mlir::Type vectorType(mlir::Type element) const;
 
@@ -105,6 +108,7 @@ class LoopEmitter {
   Values combine(const Accumulator& acc, llvm::ArrayRef<Value> old);
   Values merge(const Prim& prim, llvm::ArrayRef<Value> a, llvm::ArrayRef<Value> b);
   Values acrossLanes(const Prim& prim, Values values);
+  Values foldLanes(const Prim& prim, Values values);
 
   // Memory (MemoryAccess.cpp).
   void loadPointers(Value args, int operands, int rank);
@@ -114,8 +118,8 @@ class LoopEmitter {
   Value load(int prim);
   /// Marks an access to local memory for the cost.
   template <typename Access>
-  Access local(Access access) {
-    if (traits_.forCost) access->setAttr(kLocalAttr, b_.getUnitAttr());
+  Access local(Access access, double share = 1) {
+    if (traits_.forCost) access->setAttr(kLocalAttr, b_.getF64FloatAttr(share));
     return access;
   }
   Value loadVector(Value pointer, ElementType type, Value byteOffsets, int64_t laneStride);
@@ -149,6 +153,7 @@ class LoopEmitter {
       keeping_;  ///< Prims in local memory: from earlier passes, from this one.
   double mergedExtent_ = 1;
   bool wholeWindow_ = false;  ///< Windows are whole along windowDim.
+  int64_t together_ = 1;      ///< Outputs along windowDim that are computed together.
   Scope scope_;
 };
 

@@ -2,7 +2,7 @@
 // Addresses, loads and stores: contiguous, strided, looked up, masked; and the conversion between
 // what memory holds and what registers hold.
 #include "compiler/kernels/LoopEmitter.h"
-#include "compiler/kernels/WindowStaging.h"
+#include "compiler/kernels/Staging.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -188,7 +188,8 @@ Value LoopEmitter::load(int p) {
   }
   if (traits_.forCost && isStaged(*plan_, p))
     return local(LLVM::LoadOp::create(b_, loc_, vectorType(computeType(b_.getContext(), prim.type)),
-                                      scratch_, 4))
+                                      scratch_, 4),
+                 differentReads(*plan_, p, together_) * (isStagedNarrow(*plan_, p) ? double(bytes) / 4 : 1))
         .getRes();
   Value offsets = laneOffsets(prim.address, bytes);
   Value pointer = address(p, base, prim.address, bytes, false);
@@ -271,6 +272,7 @@ void LoopEmitter::store(const Store& store, int index) {
 
 /// Where a kept value lies: rows of the slot, then lanes when these are not along the row.
 Value LoopEmitter::scratchAddress(int p) {
+  if (traits_.forCost) return scratch_;
   const KernelPlan& plan = *plan_;
   bool alongRow = plan.vectorDim >= 0 && plan.dims[plan.vectorDim].row;
   int64_t elementBytes = alongRow ? 4 : 4 * kMaxLanes;

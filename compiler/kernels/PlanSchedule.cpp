@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/kernels/PlanBuilder.h"
+#include "compiler/kernels/Staging.h"
 
 namespace hpu::kernels {
 namespace {
@@ -272,16 +273,32 @@ class Scheduler {
     return llvm::any_of(prim.operands, [&](int operand) { return isHeavy(operand); });
   }
 
-  /// Values that several passes over a row need and that cost much are computed once and kept.
   void placeScratch() {
     if (plan_.stages == 0 || plan_.rowDims == 0) return;
     for (const IterDim& dim : plan_.dims)
       if (dim.lowTable >= 0) return;
     plan_.rowElements = 1;
     for (int d : plan_.rowOrder) plan_.rowElements *= plan_.dims[d].size;
-    int64_t bytes = slotBytes(plan_);
-    std::vector<std::vector<bool>> used(plan_.stages + 1,
-                                        std::vector<bool>(plan_.prims.size(), false));
+    // The host keeps what costs much; a TPC, whose accesses to global memory are slow and to local memory are not, all.
+    plan_.scratchSlots = keepRows(kMaxScratchBytes, [&](int p) {
+      if (!isHeavy(p)) return false;
+      plan_.prims[p].scratch = next_;
+      return true;
+    });
+    plan_.tpcSlots = keepRows(kMaxScratchBytes - kTableBytes, [&](int p) {
+      bool vectors = plan_.vectorDim >= 0 && (plan_.prims[p].deps >> plan_.vectorDim & 1);
+      plan_.prims[p].onTpcKept = vectors && plan_.prims[p].kind != Prim::Kind::Constant;
+      return plan_.prims[p].onTpcKept;
+    });
+  }
+
+  /// Rows that several passes need and that `keep` accepts are computed once and kept; returns the slots of local
+  /// memory that they take.
+  template <typename Keep>
+  int64_t keepRows(int64_t most, Keep keep) {
+    next_ = 0;
+    std::vector<bool> kept(plan_.prims.size(), false);
+    std::vector<std::vector<bool>> used(plan_.stages + 1, kept);
     for (int pass = 0; pass <= plan_.stages; ++pass) {
       llvm::SmallVector<int> work = rootsOf(pass);
       while (!work.empty()) {
@@ -289,20 +306,19 @@ class Scheduler {
         const Prim& prim = plan_.prims[p];
         if (used[pass][p] || prim.kind == Prim::Kind::Reduce) continue;
         used[pass][p] = true;
-        bool kept = prim.scratch >= 0;
-        for (int earlier = 0; earlier < pass && !kept; ++earlier) {
-          if (!used[earlier][p]) continue;
-          bool worth =
-              (prim.deps & plan_.rowDims) == plan_.rowDims && isFloatType(prim.type) && isHeavy(p);
-          if (!worth || (plan_.scratchSlots + 1) * bytes > kMaxScratchBytes) break;
-          plan_.prims[p].scratch = plan_.scratchSlots++;
-          kept = true;
+        bool before = false;
+        for (int earlier = 0; earlier < pass; ++earlier) before = before || used[earlier][p];
+        bool wholeRow = (prim.deps & plan_.rowDims) == plan_.rowDims && isFloatType(prim.type);
+        if (before && !kept[p] && wholeRow && (next_ + 1) * slotBytes(plan_) <= most && keep(p)) {
+          kept[p] = true;
+          ++next_;
         }
-        if (kept) continue;  // Loaded: what it is made of is not needed in this pass.
+        if (kept[p]) continue;  // Loaded: what it is made of is not needed in this pass.
         work.append(prim.operands.begin(), prim.operands.end());
         for (const Term& term : prim.address.terms) work.push_back(term.prim);
       }
     }
+    return next_;
   }
 
   llvm::SmallVector<int> rootsOf(int pass) const {
@@ -318,6 +334,7 @@ class Scheduler {
   }
 
   KernelPlan& plan_;
+  int64_t next_ = 0;  ///< Slot of local memory.
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <bit>
 
-#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -21,6 +20,7 @@ Type elementOf(Value x) {
 bool isFloat(Value x) {
   return isa<FloatType>(elementOf(x));
 }
+
 
 }  // namespace
 
@@ -170,12 +170,16 @@ Value VectorMath::isNan(Value a) {
   return arith::CmpFOp::create(b_, loc_, arith::CmpFPredicate::UNO, a, a);
 }
 Value VectorMath::max(Value a, Value b, bool isSigned) {
-  Value larger = select(compare(Cmp::Gt, a, b, isSigned), a, b);
-  return isFloat(a) ? select(isNan(a), a, larger) : larger;
+  return asOneInstruction([&] {
+    Value larger = select(compare(Cmp::Gt, a, b, isSigned), a, b);
+    return isFloat(a) ? select(isNan(a), a, larger) : larger;
+  });
 }
 Value VectorMath::min(Value a, Value b, bool isSigned) {
-  Value smaller = select(compare(Cmp::Lt, a, b, isSigned), a, b);
-  return isFloat(a) ? select(isNan(a), a, smaller) : smaller;
+  return asOneInstruction([&] {
+    Value smaller = select(compare(Cmp::Lt, a, b, isSigned), a, b);
+    return isFloat(a) ? select(isNan(a), a, smaller) : smaller;
+  });
 }
 
 Value VectorMath::divInt(Value a, Value b, bool isSigned) {
@@ -231,8 +235,7 @@ Value VectorMath::truncateF(Value a, Type element) {
   return arith::TruncFOp::create(b_, loc_, shaped(a, element), a);
 }
 
-/// A TPC converts between f32 and a narrow float in one instruction; what `build` emits is how the host does it.
-Value VectorMath::asOneInstruction(llvm::function_ref<Value()> build) {
+Value VectorMath::asOneInstruction(llvm::function_ref<Value()> build, double instructions) {
   Block* block = b_.getInsertionBlock();
   Block::iterator end = b_.getInsertionPoint();
   Operation* before = end == block->begin() ? nullptr : &*std::prev(end);
@@ -243,12 +246,14 @@ Value VectorMath::asOneInstruction(llvm::function_ref<Value()> build) {
     op.setAttr(kPartAttr, b_.getUnitAttr());
     if (!isa<arith::BitcastOp, arith::ConstantOp>(op)) counted = &op;
   }
-  if (counted) counted->removeAttr(kPartAttr);
+  if (!counted) return result;
+  counted->removeAttr(kPartAttr);
+  if (instructions != 1) counted->setAttr(kInstructionsAttr, b_.getF64FloatAttr(instructions));
   return result;
 }
 
 Value VectorMath::bf16Bits(Value a) {
-  return asOneInstruction([&] { return roundToBf16(a); });
+  return asOneInstruction([&] { return roundToBf16(a); }, kNarrowConversion);
 }
 Value VectorMath::roundToBf16(Value a) {
   Value bits = bitcast(a, i32());
@@ -260,7 +265,7 @@ Value VectorMath::roundToBf16(Value a) {
   return truncate(upper, b_.getI16Type());
 }
 Value VectorMath::fromBf16Bits(Value bits) {
-  return asOneInstruction([&] { return bitcast(shl(extend(bits, i32(), false), 16), f32()); });
+  return asOneInstruction([&] { return bitcast(shl(extend(bits, i32(), false), 16), f32()); }, kNarrowConversion);
 }
 
 Value VectorMath::fp8Bits(Value a, numerics::Fp8Format format) {

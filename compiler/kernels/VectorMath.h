@@ -12,6 +12,14 @@ namespace hpu::kernels {
 
 /// Marks ops that are parts of one TPC instruction: the cost walk counts the group once.
 inline constexpr llvm::StringLiteral kPartAttr = "hpu.part_of_instruction";
+/// Of the op that stands for such a group: instructions for each register of 64 lanes (f64), if not 1.
+inline constexpr llvm::StringLiteral kInstructionsAttr = "hpu.instructions";
+
+/// One instruction converts a whole register of 16-bit floats, two of f32 (v_convert_bf16_to_f32_all_b and its like).
+inline constexpr double kNarrowConversion = 0.5;
+
+/// As does the sum of products of 16-bit floats (v_bf16_mac_acc32_b).
+inline constexpr double kNarrowProduct = 0.5;
 
 /// Emits at the builder's insertion point. Constants are made once a function, at `entry`'s start.
 /// Relative errors are stated for finite results that are normal numbers; NaN gives NaN.
@@ -93,6 +101,9 @@ class VectorMath {
   Value fp8Bits(Value a, numerics::Fp8Format format);
   Value fromFp8Bits(Value bits, numerics::Fp8Format format);
 
+  /// What a TPC does in so many instructions for each register of 64 lanes; what `build` emits is how the host does it.
+  Value asOneInstruction(llvm::function_ref<Value()> build, double instructions = 1);
+
   // ---- Functions of f32 ----
   Value exp(Value x);      ///< 2e-7; results below 1.7e-38 are 0.
   Value expm1(Value x);    ///< 3e-7, also near 0; for x <= 88.
@@ -110,7 +121,6 @@ class VectorMath {
   Value fmod(Value x, Value y);  ///< Exact while |x / y| < 2^29.
 
  private:
-  Value asOneInstruction(llvm::function_ref<Value()> build);
   Value roundToBf16(Value a);
   Value horner(Value x, std::initializer_list<double> coefficients);
   /// r and 2^n / 2 with e^x = e^r * 2^n, for -87.3 <= x <= 88.73.

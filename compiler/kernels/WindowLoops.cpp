@@ -14,7 +14,7 @@ using Cmp = VectorMath::Cmp;
 /// Along `dim`: groups of windowOutputs where they fit, single outputs at the edges.
 void LoopEmitter::windowRow(int dim) {
   int64_t group = traits_.windowOutputs;
-  double total = extent(dim);
+  double total = extent(*plan_, dim);
   int64_t whole = plan_->windowHigh - plan_->windowLow;
   double groups = std::floor(static_cast<double>(whole) / static_cast<double>(group));
   if (groups == 0) {
@@ -88,6 +88,7 @@ void LoopEmitter::windowOutputs(Value first, int64_t count) {
   for (int64_t u = 0; u < count; ++u)
     for (const Accumulator& acc : accumulators) init.append(neutral(acc));
   wholeWindow_ = true;
+  together_ = count;
   Values results = rowLoops(0, plan_->rowOrder, roots, init, [&](llvm::ArrayRef<Value> old) {
     hoist(roots);
     Values updated;
@@ -101,6 +102,7 @@ void LoopEmitter::windowOutputs(Value first, int64_t count) {
     return updated;
   });
   wholeWindow_ = false;
+  together_ = 1;
   llvm::SmallVector<int> stored = storeRoots();
   hoist(stored);
   for (int64_t u = 0; u < count; ++u)

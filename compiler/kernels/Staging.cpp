@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/kernels/WindowStaging.h"
+#include "compiler/kernels/Staging.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -11,20 +11,6 @@
 
 namespace hpu::kernels {
 namespace {
-
-/// Iterations over a dim of the plan; those of taps are fewer at the edges.
-double extent(const KernelPlan& plan, int dim) {
-  const IterDim& d = plan.dims[dim];
-  if (d.lowTable >= 0) {
-    const Table &low = plan.tables[d.lowTable], &high = plan.tables[d.highTable];
-    double sum = 0;
-    for (size_t i = 0; i < low.ints.size(); ++i)
-      sum += static_cast<double>(high.ints[i] - low.ints[i]);
-    return sum / static_cast<double>(std::max<size_t>(low.ints.size(), 1));
-  }
-  if (d.row || d.indexDim < 0) return static_cast<double>(d.size);
-  return static_cast<double>(plan.boxHigh[dim] - plan.boxLow[dim]);
-}
 
 /// Elements that a load reads over the whole index space: all reads, and different ones.
 struct Reads {
@@ -70,18 +56,62 @@ Reads readsOf(const KernelPlan& plan, const Prim& load) {
   return reads;
 }
 
+/// Read for so many rows that each TPC (as many as Gaudi 2 has) may as well bring it in first.
+constexpr double kTableReaders = 24;
+
+bool isTable(const KernelPlan& plan, const Prim& load) {
+  double different = 1, repeated = 1;
+  for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
+    (load.deps >> d & 1 ? different : repeated) *= extent(plan, d);
+  return repeated >= 2 * kTableReaders && different * sizeof(float) <= kTableBytes;
+}
+
+bool isWindow(const KernelPlan& plan) {
+  return plan.tapsOf[0] >= 0 || plan.tapsOf[1] >= 0;
+}
+
 }  // namespace
 
 bool isStaged(const KernelPlan& plan, int p) {
   const Prim& prim = plan.prims[p];
-  bool window = plan.tapsOf[0] >= 0 || plan.tapsOf[1] >= 0;
-  if (!window || prim.kind != Prim::Kind::Load || prim.source < 0 || !prim.address.terms.empty())
+  if (prim.kind != Prim::Kind::Load || prim.source < 0 || !prim.address.terms.empty() || !isFloatType(prim.type))
     return false;
   if (plan.vectorDim < 0 || !(prim.deps >> plan.vectorDim & 1)) return false;
+  if (isTable(plan, prim)) return true;
+  if (!isWindow(plan)) return false;
   Reads reads = readsOf(plan, prim);
   constexpr double kVectorBytes = 4.0 * kTpcLanes;
   return reads.window > 1 && reads.all >= 2 * reads.different &&
          reads.window * kVectorBytes <= static_cast<double>(kMaxScratchBytes);
+}
+
+bool isStagedNarrow(const KernelPlan& plan, int p) {
+  // By product, whether a sum of narrow products takes it.
+  std::vector<bool> narrow(plan.prims.size(), false);
+  for (size_t r = 0; r < plan.prims.size(); ++r)
+    if (plan.reachable[r] && sumsNarrowProducts(plan, plan.prims[r])) narrow[plan.prims[r].operands[0]] = true;
+  for (size_t user = 0; user < plan.prims.size(); ++user)
+    if (plan.reachable[user] && llvm::is_contained(plan.prims[user].operands, p) && !narrow[user]) return false;
+  return llvm::none_of(plan.stores, [&](const Store& store) { return store.prim == p; });
+}
+
+double differentReads(const KernelPlan& plan, int p, int64_t outputs) {
+  if (outputs == 1) return 1;
+  const Prim& prim = plan.prims[p];
+  llvm::SmallVector<int64_t> offsets = {0};
+  auto spread = [&](int64_t count, int64_t step) {
+    llvm::SmallVector<int64_t> more;
+    for (int64_t offset : offsets)
+      for (int64_t i = 0; i < count; ++i) more.push_back(offset + i * step);
+    offsets = std::move(more);
+  };
+  spread(outputs, prim.address.coef[plan.windowDim]);
+  for (int d : plan.rowOrder)
+    if (prim.deps >> d & 1) spread(plan.dims[d].size, prim.address.coef[d]);
+  size_t all = offsets.size();
+  llvm::sort(offsets);
+  offsets.erase(llvm::unique(offsets), offsets.end());
+  return static_cast<double>(offsets.size()) / static_cast<double>(all);
 }
 
 recipe::TpcCost stagingCost(const PlannedKernel& kernel) {
@@ -90,11 +120,20 @@ recipe::TpcCost stagingCost(const PlannedKernel& kernel) {
     for (size_t p = 0; p < plan.prims.size(); ++p) {
       if (!plan.reachable[p] || !isStaged(plan, static_cast<int>(p))) continue;
       const Prim& prim = plan.prims[p];
-      double vectors = readsOf(plan, prim).different / static_cast<double>(kTpcLanes);
+      double elements = 1;
+      if (isTable(plan, prim)) {
+        for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
+          if (prim.deps >> d & 1) elements *= extent(plan, d);
+        elements *= kTableReaders;
+      } else {
+        elements = readsOf(plan, prim).different;
+      }
+      double vectors = elements / static_cast<double>(kTpcLanes);
       auto bytes = static_cast<double>(elementSize(prim.type));
       cost.loads += vectors * bytes / 4;
-      cost.stores += vectors * kLocalAccess;
-      if (bytes < 4) cost.vectorOps += vectors;
+      bool narrow = bytes < 4 && isStagedNarrow(plan, static_cast<int>(p));
+      cost.stores += vectors * kLocalAccess * (narrow ? bytes / 4 : 1);
+      if (bytes < 4 && !narrow) cost.vectorOps += vectors * kNarrowConversion;
     }
   return cost;
 }

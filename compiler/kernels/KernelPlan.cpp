@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/kernels/KernelPlan.h"
+
+#include <algorithm>
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace hpu::kernels {
+
+double extent(const KernelPlan& plan, int dim) {
+  const IterDim& d = plan.dims[dim];
+  if (d.lowTable >= 0) {
+    const Table &low = plan.tables[d.lowTable], &high = plan.tables[d.highTable];
+    int64_t sum = 0;
+    for (size_t i = 0; i < low.ints.size(); ++i) sum += high.ints[i] - low.ints[i];
+    return static_cast<double>(sum) / static_cast<double>(std::max<size_t>(low.ints.size(), 1));
+  }
+  if (d.row || d.indexDim < 0) return static_cast<double>(d.size);
+  return static_cast<double>(plan.boxHigh[dim] - plan.boxLow[dim]);
+}
+
+bool sumsNarrowProducts(const KernelPlan& plan, const Prim& reduction) {
+  if (reduction.kind != Prim::Kind::Reduce || reduction.reduce != ReduceKind::Sum) return false;
+  int at = reduction.operands[0];
+  const Prim& product = plan.prims[at];
+  if (product.kind != Prim::Kind::Lane || llvm::StringRef(product.op->name) != "mul") return false;
+  for (int factor : product.operands) {
+    const Prim& load = plan.prims[factor];
+    if (load.kind != Prim::Kind::Load || !isFloatType(load.type) || elementSize(load.type) != 2) return false;
+  }
+  int users = 0;
+  for (size_t p = 0; p < plan.prims.size(); ++p)
+    if (plan.reachable[p]) users += static_cast<int>(llvm::count(plan.prims[p].operands, at));
+  for (const Store& store : plan.stores) users += store.prim == at;
+  return users == 1;
+}
+
+}  // namespace hpu::kernels
