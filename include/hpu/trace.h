@@ -6,6 +6,8 @@
 //   HPU_RETURN_IF_ERROR(hpu::trace::start());
 //   ... launch and synchronize ...
 //   HPU_RETURN_IF_ERROR(hpu::trace::stop("run.hputrace"));
+//
+// Without a change to the program: HPU_TRACE=run.hputrace in its environment, or 'hpu-trace record'.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +26,9 @@ struct Options {
   /// Write the .hputrace file while recording, so that a process that is killed leaves what it had recorded
   /// (all complete chunks are readable). Empty: everything stays in memory until stop.
   std::string streamTo;
+  /// With streamTo: write after every launch too, so that a process that is killed loses little more than what
+  /// it was doing. Costs a write a launch.
+  bool eachLaunch = false;
 };
 
 /// Starts recording in this process (a process forked from it does not record). Errors:

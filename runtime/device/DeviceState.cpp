@@ -12,6 +12,7 @@
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "runtime/stream/StreamState.h"
+#include "runtime/trace/Environment.h"
 
 namespace hpu {
 namespace {
@@ -67,6 +68,7 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& op
         base::strCat("there is no driver '", options.driver, "'; this build has ", driverNames()));
   // Most settings are read where nothing can be returned; here their mistakes can.
   HPU_RETURN_IF_ERROR(settings::checkAll());
+  HPU_RETURN_IF_ERROR(trace::startFromEnvironment());
   OpenDevices& open = openDevices();
   std::lock_guard lock(open.mutex);
   std::weak_ptr<DeviceState>& slot = open.devices[{options.driver, options.index}];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Trace Event Format. Times are printed from integers, so that long traces lose no digits.
 #include <map>
+#include <vector>
 
 #include "base/StatusMacros.h"
 #include "runtime/trace/Export.h"
@@ -10,7 +11,7 @@ namespace hpu::trace {
 namespace {
 
 constexpr size_t kPieceBytes = 1 << 16;
-// Process ids in the viewer: the host, then each device.
+// Process ids in the viewer: the host side of each process, then each device.
 constexpr int64_t kHostPid = 1, kDevicePid = 1000;
 // Thread ids of a device: engines first, then queues.
 constexpr int64_t kQueueTid = 100;
@@ -25,7 +26,12 @@ class ChromeWriter {
     text_ += ",\"dropped_events\":" + std::to_string(trace_.dropped) +
              ",\"clocks\":\"host and device times are different clocks; each starts at its own "
              "0\"},\"traceEvents\":[";
-    if (!trace_.threads.empty()) metadata("process_name", kHostPid, 0, "host (wall clock)");
+    std::vector<bool> named(trace_.processes.size());
+    for (const HostThread& thread : trace_.threads) {
+      if (named[thread.process]) continue;
+      named[thread.process] = true;
+      metadata("process_name", hostPid(thread), 0, hostTitle(trace_, thread.process));
+    }
     for (const HostThread& thread : trace_.threads) HPU_RETURN_IF_ERROR(hostThread(thread));
     for (const TracedDevice& device : trace_.devices) HPU_RETURN_IF_ERROR(deviceTracks(device));
     text_ += "\n]}\n";
@@ -95,11 +101,13 @@ class ChromeWriter {
     appendJsonString(text_, value);
   }
 
+  static int64_t hostPid(const HostThread& thread) { return kHostPid + thread.process; }
   Status hostThread(const HostThread& thread) {
     int64_t tid = static_cast<int64_t>(thread.index) + 1;
-    metadata("thread_name", kHostPid, tid, trace_.text(thread.name));
+    const int64_t pid = hostPid(thread);
+    metadata("thread_name", pid, tid, trace_.text(thread.name));
     for (const HostEvent& e : thread.events) {
-      complete(kHostPid, tid, trace_.text(e.name), trace_.text(e.category), e.start,
+      complete(pid, tid, trace_.text(e.name), trace_.text(e.category), e.start,
                e.end - e.start, 3);
       for (uint32_t i = 0; i < e.numArgs; ++i) {
         const HostArg& arg = thread.args[e.firstArg + i];
@@ -114,12 +122,13 @@ class ChromeWriter {
       text_ += "}}";
       HPU_RETURN_IF_ERROR(flush(kPieceBytes));
     }
-    for (const CounterSample& c : thread.counters) counter(kHostPid, c, 3);
+    for (const CounterSample& c : thread.counters) counter(pid, c, 3);
     return flush(kPieceBytes);
   }
 
   Status deviceTracks(const TracedDevice& device) {
-    int64_t pid = kDevicePid + static_cast<int64_t>(device.index);
+    int64_t first = std::max(kDevicePid, kHostPid + static_cast<int64_t>(trace_.processes.size()));
+    int64_t pid = first + static_cast<int64_t>(device.index);
     metadata("process_name", pid, 0, deviceTitle(trace_, device) + " device clock");
     bool used[kNumTracks] = {};
     Status status;

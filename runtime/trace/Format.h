@@ -24,17 +24,22 @@
 namespace hpu::trace::format {
 
 inline constexpr char kMagic[8] = {'H', 'P', 'U', 'T', 'R', 'A', 'C', 'E'};
-inline constexpr uint16_t kMajor = 1, kMinor = 0;
+inline constexpr uint16_t kMajor = 1, kMinor = 1;
 inline constexpr uint32_t kHeaderBytes = 32, kChunkHeaderBytes = 32;
 inline constexpr uint32_t kChunkMagic = 0x4b4e4348;  // "HCNK"
 /// A domain's records are cut into chunks of about this size: what a killed process loses at most.
 inline constexpr size_t kChunkBytes = 64 << 10;
 
 enum class ChunkType : uint16_t {
-  kSession = 1,  ///< producer, pid, level, maxEvents, start (host ns)
+  kSession = 1,  ///< producer, pid, level, maxEvents, start (host ns); since 1.1 also the host's
+                 ///< boot id, the wall clock at the start (ns since 1970) and the program's name
   kStrings = 2,  ///< { length, bytes }
   kRecords = 3,  ///< { tag, ... }, see Tag
   kEnd = 4,      ///< dropped events, recorded events, end (host ns): the recording was stopped
+  kProcess = 5,  ///< One process of a merged trace (since 1.1): pid, producer, name, boot id, level,
+                 ///< dropped events, 1 when it was stopped, start and end (ns since the session's
+                 ///< start), start on its own host clock and on the wall clock; #threads { thread };
+                 ///< #devices { device, its index in the process }
 };
 
 /// The domain of a chunk: its kind in the upper byte, the thread's or device's index below.
@@ -158,6 +163,22 @@ T getFixed(const uint8_t* data) {
 void appendFileHeader(std::vector<uint8_t>& out);
 void appendChunk(std::vector<uint8_t>& out, ChunkType type, uint32_t domain, uint32_t records,
                  const std::vector<uint8_t>& payload);
+/// Calls visit(type, domain, records, payload, payload bytes) for every complete chunk of a file that
+/// the Reader has read.
+template <typename Visit>
+void forEachChunk(const uint8_t* file, size_t bytes, Visit&& visit) {
+  if (bytes < kHeaderBytes) return;
+  uint64_t at = getFixed<uint32_t>(file + 12);
+  while (at < bytes && bytes - at >= kChunkHeaderBytes) {
+    const uint8_t* h = file + at;
+    uint64_t size = getFixed<uint64_t>(h + 16);
+    if (size > bytes - at - kChunkHeaderBytes) return;
+    visit(static_cast<ChunkType>(getFixed<uint16_t>(h + 4)), getFixed<uint32_t>(h + 8),
+          getFixed<uint32_t>(h + 12), h + kChunkHeaderBytes, static_cast<size_t>(size));
+    at += kChunkHeaderBytes + size;
+  }
+}
+
 /// The checksum of a chunk: of its payload, seeded with the first kCheckedHeaderBytes of its
 /// header.
 inline constexpr size_t kCheckedHeaderBytes = 24;

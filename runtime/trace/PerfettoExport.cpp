@@ -71,15 +71,24 @@ class PerfettoWriter {
   PerfettoWriter(const TraceData& trace, const Output& out) : trace_(trace), out_(out) {}
 
   Status write() {
-    clockSnapshot(kHostSequence, false);
-    if (!trace_.threads.empty()) processTrack(kHostUuid, trace_.pid, "host (wall clock)");
+    clockSnapshot(kHostSequence, false, 0);
+    std::vector<bool> named(trace_.processes.size());
+    for (const HostThread& thread : trace_.threads) {
+      if (named[thread.process]) continue;
+      named[thread.process] = true;
+      processTrack(hostUuid(thread), trace_.processes[thread.process].pid,
+                   hostTitle(trace_, thread.process));
+    }
     for (const HostThread& thread : trace_.threads) HPU_RETURN_IF_ERROR(hostThread(thread));
     for (const TracedDevice& device : trace_.devices) HPU_RETURN_IF_ERROR(deviceTracks(device));
     return flush(0);
   }
 
  private:
-  static constexpr uint64_t kHostUuid = 1;
+  /// Of the host side of the thread's process. Threads have 0x1000 and 24 bits more.
+  static uint64_t hostUuid(const HostThread& thread) {
+    return thread.process == 0 ? 1 : 0x2000000 + uint64_t{thread.process};
+  }
   // Packets of one sequence share interned names: the host is 1, the devices follow.
   static constexpr uint64_t kHostSequence = 1;
 
@@ -102,9 +111,9 @@ class PerfettoWriter {
     text_ += outer.data();
   }
 
-  /// What the sequence's clocks are. Device time 0 is drawn at the recording's start, and this is
+  /// What the sequence's clocks are. Device time 0 is drawn at its process's start, and this is
   /// said once only, since more points would warp device time.
-  void clockSnapshot(uint64_t sequence, bool device) {
+  void clockSnapshot(uint64_t sequence, bool device, int64_t sinceStart) {
     Message snapshot;
     auto add = [&](uint64_t id, uint64_t time) {
       Message clock;
@@ -112,7 +121,7 @@ class PerfettoWriter {
       clock.varint(field::kClockTime, time);
       snapshot.message(field::kClocks, clock);
     };
-    add(kMonotonic, hostTime(0));
+    add(kMonotonic, hostTime(sinceStart));
     if (device) add(kDeviceClock, 0);
     snapshot.varint(field::kPrimaryClock, kMonotonic);
     Message body;
@@ -227,11 +236,11 @@ class PerfettoWriter {
   Status hostThread(const HostThread& thread) {
     uint64_t uuid = 0x1000 + thread.index, counters = 0x100000000 + (uint64_t{thread.index} << 16);
     Message inner, track;
-    inner.varint(field::kPid, trace_.pid & 0x7fffffff);
+    inner.varint(field::kPid, trace_.processes[thread.process].pid & 0x7fffffff);
     inner.varint(field::kTid, static_cast<uint64_t>(thread.tid) & 0x7fffffff);
     inner.bytes(field::kThreadName, toUtf8(trace_.text(thread.name)));
     track.varint(field::kUuid, uuid);
-    track.varint(field::kParent, kHostUuid);
+    track.varint(field::kParent, hostUuid(thread));
     track.message(field::kThread, inner);
     descriptor(track);
 
@@ -269,7 +278,7 @@ class PerfettoWriter {
       HPU_RETURN_IF_ERROR(flush(kPieceBytes));
     }
     closeUntil(INT64_MAX);
-    HPU_RETURN_IF_ERROR(counterTracks(thread.counters, counters, kHostUuid, host_, kHostSequence,
+    HPU_RETURN_IF_ERROR(counterTracks(thread.counters, counters, hostUuid(thread), host_, kHostSequence,
                                       kMonotonic, [&](int64_t time) { return hostTime(time); }));
     return flush(kPieceBytes);
   }
@@ -291,7 +300,7 @@ class PerfettoWriter {
   Status deviceTracks(const TracedDevice& device) {
     uint64_t base = 0x10000000000 + (uint64_t{device.index} << 32);
     uint64_t sequence = 2 + device.index, clock = kDeviceClock;
-    clockSnapshot(sequence, true);
+    clockSnapshot(sequence, true, trace_.processes[device.process].startNs);
     Interning names;
     processTrack(base, 0x40000000 + device.index, deviceTitle(trace_, device) + " device clock");
     bool described[kNumTracks] = {};

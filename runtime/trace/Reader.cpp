@@ -63,6 +63,7 @@ class Reader {
 
   StatusOr<TraceData> read(std::shared_ptr<const void> owner) {
     trace_.owner = std::move(owner);
+    trace_.bytes = data_;
     trace_.fileBytes = bytes_;
     trace_.strings.push_back("");
     HPU_RETURN_IF_ERROR(header());
@@ -89,6 +90,7 @@ class Reader {
       offset_ = at;
       return fail("the file ends before its session chunk");
     }
+    finishProcesses();
     return std::move(trace_);
   }
 
@@ -127,6 +129,8 @@ class Reader {
         return session(in);
       case ChunkType::kEnd:
         return end(in);
+      case ChunkType::kProcess:
+        return process(in);
       case ChunkType::kStrings: {
         HPU_ASSIGN(Domain * domain, domainOf(domainId));
         for (uint32_t i = 0; i < records; ++i) {
@@ -155,7 +159,63 @@ class Reader {
     trace_.level = static_cast<Level>(in.upTo(static_cast<uint64_t>(Level::kSlice)));
     trace_.maxEvents = static_cast<int64_t>(in.upTo(INT64_MAX));
     trace_.startNs = trace_.endNs = in.signedVarint();
+    if (!in.done()) {
+      recorder_.host = in.text();
+      recorder_.wallNs = in.signedVarint();
+      recorder_.name = in.text();
+    }
     return in.ok() ? okStatus() : malformed("session");
+  }
+  Status process(Decoder in) {
+    TracedProcess p;
+    p.pid = in.varint();
+    p.producer = in.text();
+    p.name = in.text();
+    p.host = in.text();
+    p.level = static_cast<Level>(in.upTo(static_cast<uint64_t>(Level::kSlice)));
+    p.dropped = static_cast<int64_t>(in.upTo(kMaxTime));
+    p.stopped = in.upTo(1) != 0;
+    p.startNs = time(in.signedVarint(), in);
+    p.endNs = time(in.signedVarint(), in);
+    p.clockNs = in.signedVarint();
+    p.wallNs = in.signedVarint();
+    auto index = static_cast<uint32_t>(trace_.processes.size());
+    // Each of these takes at least a byte.
+    uint64_t threads = in.upTo(in.left());
+    for (uint64_t i = 0; i < threads && in.ok(); ++i)
+      owners_[format::domainId(DomainKind::kThread, u32(in))] = {index, 0};
+    uint64_t devices = in.upTo(in.left());
+    for (uint64_t i = 0; i < devices && in.ok(); ++i) {
+      uint32_t device = format::domainId(DomainKind::kDevice, u32(in));
+      owners_[device] = {index, u32(in)};
+    }
+    if (!in.ok()) return malformed("process");
+    trace_.processes.push_back(p);
+    return okStatus();
+  }
+  /// A recording of one process has no process chunk: its session chunk says all.
+  void finishProcesses() {
+    if (trace_.processes.empty()) {
+      recorder_.pid = trace_.pid;
+      recorder_.producer = trace_.producer;
+      recorder_.level = trace_.level;
+      recorder_.dropped = trace_.dropped;
+      recorder_.stopped = trace_.stopped;
+      recorder_.clockNs = trace_.startNs;
+      if (__builtin_sub_overflow(trace_.endNs, trace_.startNs, &recorder_.endNs))
+        recorder_.endNs = 0;
+      trace_.processes.push_back(recorder_);
+      for (TracedDevice& d : trace_.devices) d.indexThere = d.index;
+      return;
+    }
+    for (const TracedProcess& p : trace_.processes) trace_.stopped &= p.stopped;
+    for (HostThread& t : trace_.threads)
+      t.process = owners_[format::domainId(DomainKind::kThread, t.index)].process;
+    for (TracedDevice& d : trace_.devices) {
+      const Owner& owner = owners_[format::domainId(DomainKind::kDevice, d.index)];
+      d.process = owner.process;
+      d.indexThere = owner.indexThere;
+    }
   }
   Status end(Decoder in) {
     trace_.dropped = static_cast<int64_t>(in.upTo(INT64_MAX));
@@ -411,6 +471,10 @@ class Reader {
   }
 
   static constexpr size_t kMaxDomains = 65536;
+  /// The process of a thread or device in a merged trace.
+  struct Owner {
+    uint32_t process = 0, indexThere = 0;
+  };
 
   const uint8_t* data_;
   size_t bytes_;
@@ -420,6 +484,8 @@ class Reader {
   int64_t last_[3] = {};
   uint64_t durations_ = 0;
   std::map<uint32_t, Domain> domains_;
+  std::unordered_map<uint32_t, Owner> owners_;
+  TracedProcess recorder_;  ///< What the session chunk says of its process.
   std::unordered_map<std::string_view, StringId> ids_;
   TraceData trace_;
 };

@@ -307,9 +307,11 @@ void recordLaunch(const LaunchRecord& launch) {
     record.signedVarint(launch.start);
     record.varint(nonNegative(launch.end - launch.start));
     stream.endRecord();
-    if (!room) return;
-    if (level == Level::kSlice) return writeCommands(stream, launch);
-    for (size_t s = 0; s < spans.size(); ++s) writeSpan(stream, spans[s], program, ops[s]);
+    if (room && level == Level::kSlice) writeCommands(stream, launch);
+    if (room && level == Level::kNode)
+      for (size_t s = 0; s < spans.size(); ++s) writeSpan(stream, spans[s], program, ops[s]);
+    // Where the chunks end must depend on the work alone, so devices do not go by the clock.
+    if (session.eachLaunch()) stream.flush();
   });
 }
 

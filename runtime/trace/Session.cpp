@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 
 #include "base/File.h"
@@ -15,6 +16,17 @@
 #include "runtime/trace/Reader.h"
 
 namespace hpu::trace {
+
+namespace {
+
+/// What tells that two recordings have the same host clock; empty when the kernel does not say.
+std::string bootId() {
+  StatusOr<std::string> text = base::readTextFile("/proc/sys/kernel/random/boot_id", 256);
+  if (!text.ok()) return "";
+  return text->substr(0, text->find('\n'));
+}
+
+}  // namespace
 
 namespace internal {
 std::atomic<bool> gRecording{false};
@@ -99,6 +111,14 @@ std::shared_ptr<DeviceLog> Session::deviceLog(uint32_t device) {
   return log;
 }
 
+void Session::writeOut(ThreadLog& log) {
+  constexpr int64_t kSeldomNs = 20'000'000;
+  int64_t now = hostNowNs();
+  if (now - log.writtenNs < kSeldomNs) return;
+  log.writtenNs = now;
+  log.stream->flush();
+}
+
 std::vector<uint8_t> Session::sessionChunk() const {
   std::vector<uint8_t> payload, out;
   format::Encoder encoder(payload);
@@ -107,6 +127,9 @@ std::vector<uint8_t> Session::sessionChunk() const {
   encoder.varint(static_cast<uint64_t>(options_.level));
   encoder.varint(static_cast<uint64_t>(options_.maxEvents));
   encoder.signedVarint(startNs());
+  encoder.text(bootId());
+  encoder.signedVarint(wallStartNs_);
+  encoder.text(program_invocation_short_name);
   format::appendFileHeader(out);
   format::appendChunk(out, format::ChunkType::kSession, 0, 1, payload);
   return out;
@@ -126,7 +149,9 @@ Status Session::start(const Options& options) {
   std::lock_guard control(control_);
   if (recording())
     return failedPrecondition(
-        "a trace is already being recorded; stop or cancel it before starting another");
+        "a trace is already being recorded" + (sink_ ? " to '" + sink_->path() + "'" : "") +
+        "; stop or cancel it before starting another (HPU_TRACE, which 'hpu-trace record' sets, "
+        "records by itself)");
   if (options.maxEvents < 1)
     return invalidArgument("a trace needs room for at least one event; maxEvents is " +
                            std::to_string(options.maxEvents));
@@ -137,7 +162,11 @@ Status Session::start(const Options& options) {
   options_ = options;
   sink_ = sink;
   startNs_.store(hostNowNs(), std::memory_order_relaxed);
+  wallStartNs_ = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                     std::chrono::system_clock::now().time_since_epoch())
+                     .count();
   level_.store(options.level, std::memory_order_relaxed);
+  eachLaunch_.store(sink && options.eachLaunch, std::memory_order_relaxed);
   room_.store(options.maxEvents, std::memory_order_relaxed);
   dropped_.store(0, std::memory_order_relaxed);
   if (sink) sink->append(sessionChunk());

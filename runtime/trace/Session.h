@@ -23,6 +23,7 @@ struct ThreadLog {
   std::unique_ptr<EventStream> stream;
   std::string name;
   int64_t tid = 0;
+  int64_t writtenNs = 0;  ///< Host time of the last write, with Options::eachLaunch.
 };
 
 /// A device's stream.
@@ -44,6 +45,8 @@ class Session {
   Status stop(const std::string& path);
   void cancel();
 
+  /// The recording writes out what it has at every launch.
+  bool eachLaunch() const { return eachLaunch_.load(std::memory_order_relaxed); }
   Level level() const { return level_.load(std::memory_order_relaxed); }
   int64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
   int64_t startNs() const { return startNs_.load(std::memory_order_relaxed); }
@@ -59,6 +62,7 @@ class Session {
     if (uint64_t epoch = epoch_.load(std::memory_order_acquire); log.epoch != epoch)
       beginThread(log, epoch);
     write(*log.stream);
+    if (eachLaunch()) writeOut(log);
   }
   /// The same for a device.
   template <typename Write>
@@ -75,16 +79,20 @@ class Session {
   std::shared_ptr<DeviceLog> deviceLog(uint32_t device);
   void beginThread(ThreadLog& log, uint64_t epoch);
   std::vector<uint8_t> collect(int64_t endNs);
+  /// Hands the thread's events to the file when the last time is a while ago.
+  static void writeOut(ThreadLog& log);
   std::vector<uint8_t> sessionChunk() const;
   std::vector<uint8_t> endChunk(int64_t endNs) const;
   void forget();
 
   std::atomic<uint64_t> epoch_{0};
   std::atomic<Level> level_{Level::kSlice};
+  std::atomic<bool> eachLaunch_{false};
   std::atomic<int64_t> startNs_{0}, room_{0}, dropped_{0};
 
-  std::mutex control_;  ///< Serialises start, stop and cancel; guards the three below.
+  std::mutex control_;  ///< Serialises start, stop and cancel; guards the four below.
   Options options_;
+  int64_t wallStartNs_ = 0;
   std::shared_ptr<FileSink> sink_;
   int64_t recorded_ = 0;
 

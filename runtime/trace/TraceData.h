@@ -49,6 +49,7 @@ struct ClockEdgeEvent {
 
 struct HostThread {
   uint32_t index = 0;
+  uint32_t process = 0;  ///< In TraceData::processes.
   int64_t tid = 0;
   StringId name = 0;
   std::vector<HostEvent> events;  ///< In the order in which they ended.
@@ -110,6 +111,8 @@ struct SpanEvent {
 
 struct TracedDevice {
   uint32_t index = 0;
+  uint32_t process = 0;     ///< In TraceData::processes.
+  uint32_t indexThere = 0;  ///< What that process called it; differs in merged traces only.
   Target target = Target::kGaudi2;
   StringId name = 0, clockProfile = 0;
   std::vector<TracedProgram> programs;
@@ -133,6 +136,19 @@ struct TracedDevice {
   Terms termsOf(const CommandEvent& e) const;
 };
 
+/// Who recorded. A merged trace has several; host times of all count from TraceData::startNs.
+struct TracedProcess {
+  uint64_t pid = 0;
+  std::string_view producer, name;
+  std::string_view host;  ///< The boot id: equal ones share the host clock. Empty: not known.
+  Level level = Level::kSlice;
+  int64_t dropped = 0;
+  bool stopped = false;
+  int64_t startNs = 0, endNs = 0;  ///< Since TraceData::startNs.
+  int64_t clockNs = 0;             ///< Its start on its own machine's host clock.
+  int64_t wallNs = 0;              ///< The wall clock at its start, since 1970. 0: not known.
+};
+
 struct TraceData {
   std::vector<std::string_view> strings;  ///< [0] is "".
   std::string_view producer;
@@ -141,14 +157,16 @@ struct TraceData {
   int64_t maxEvents = 0;
   int64_t startNs = 0;  ///< Of the session, on the host clock; host times below count from it.
   int64_t endNs = 0;
-  bool stopped = false;         ///< The recording was ended properly.
+  bool stopped = false;         ///< The recording (each process's) was ended properly.
   int64_t dropped = 0;          ///< Events that found no room; known only when stopped.
   uint64_t truncatedBytes = 0;  ///< At the end of the file: an incomplete chunk.
   uint64_t fileBytes = 0, chunks = 0;
 
+  std::vector<TracedProcess> processes;  ///< At least one.
   std::vector<HostThread> threads;
   std::vector<TracedDevice> devices;
-  std::shared_ptr<const void> owner;  ///< Keeps the strings' bytes alive.
+  const uint8_t* bytes = nullptr;  ///< The whole file.
+  std::shared_ptr<const void> owner;  ///< Keeps the file's bytes alive.
 
   std::string_view text(StringId id) const { return strings[id]; }
   int64_t numEvents() const;

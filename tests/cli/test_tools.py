@@ -205,12 +205,148 @@ class Streams(unittest.TestCase):
         self.assertEqual(result.stderr, "")
 
 
+class Record(unittest.TestCase):
+    """hpu-trace record, and HPU_TRACE, which it sets."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.models = tempfile.TemporaryDirectory(prefix="hpu-cli-")
+        cls.recipe = os.path.join(cls.models.name, "digits.recipe")
+        result = run("hpu-compile", MODEL, "-o", cls.recipe, "--target", "gaudi2", "--quiet")
+        assert result.returncode == 0, result.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.models.cleanup()
+
+    def setUp(self):
+        self.work = tempfile.TemporaryDirectory(prefix="hpu-cli-")
+        self.addCleanup(self.work.cleanup)
+        self.trace = os.path.join(self.work.name, "t.hputrace")
+        self.hpu_run = [os.path.join(BIN, "hpu-run"), self.recipe, "--input", "zeros", "--quiet"]
+
+    def record(self, code, command, *options):
+        result = run("hpu-trace", "record", "-o", self.trace, *options, "--", *command, cwd=self.work.name)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def json(self, *arguments):
+        result = run("hpu-trace", *arguments, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def test_the_trace_agrees_with_what_the_program_says_itself(self):
+        result = self.record(0, [*self.hpu_run, "--json", "--iters", "3"])
+        value = json.loads(result.stdout)
+        self.assertEqual(os.listdir(self.work.name), ["t.hputrace"], "nothing else is left behind")
+        self.assertEqual(run("hpu-trace", "validate", "--strict", self.trace).returncode, 0)
+        summary = self.json("summary", self.trace)
+        self.assertEqual(summary["launches"], 3)
+        timeline = self.json("timeline", "--launch", "1", self.trace)["devices"][0]
+        self.assertAlmostEqual(timeline["to_us"] - timeline["from_us"], value["device_time_us"], delta=0.01)
+        self.assertGreater(timeline["engines"]["mme"]["busy_us"], 0)
+
+    def test_levels_record_less(self):
+        events = {}
+        for level in ("api", "node", "slice"):
+            self.record(0, self.hpu_run, "--level", level)
+            info = self.json("info", self.trace)
+            self.assertEqual(info["level"], level)
+            events[level] = info["events"]
+        self.assertLess(events["api"], events["node"])
+        self.assertLessEqual(events["node"], events["slice"])
+
+    def test_every_process_of_the_command_is_in_one_trace(self):
+        script = " ".join(self.hpu_run) + " && " + " ".join(self.hpu_run) + " --target gaudi2; exit 7"
+        self.record(7, ["sh", "-c", script.replace(" --target gaudi2", "")])
+        info = self.json("info", self.trace)
+        self.assertEqual([process["name"] for process in info["processes"]], ["hpu-run", "hpu-run"])
+        self.assertEqual(sorted(device["index"] for device in info["devices"]), [0, 1])
+        self.assertEqual({device["index_in_process"] for device in info["devices"]}, {0})
+        first, second = sorted(process["start_us"] for process in info["processes"])
+        self.assertGreater(second, first, "one ran after the other, and the clocks say so")
+        self.assertEqual(self.json("summary", self.trace)["launches"], 2)
+
+    def test_the_exit_code_is_the_commands(self):
+        for code in (1, 2, 41):
+            self.record(code, ["sh", "-c", " ".join(self.hpu_run) + f"; exit {code}"])
+        self.record(1, ["true"])  # Nothing was recorded, which must not look like success.
+        self.assertIn("no process of the command opened an OpenHPU device",
+                      run("hpu-trace", "record", "-o", self.trace, "--", "true").stderr)
+        self.record(3, ["sh", "-c", "exit 3"])
+        self.assertIn("no-such-command", self.record(1, ["no-such-command"]).stderr)
+        self.assertIn("'--'", run("hpu-trace", "record", "--help").stdout)
+
+    def test_a_killed_process_leaves_what_it_had_recorded(self):
+        many = [*self.hpu_run, "--iters", "100000000"]
+        result = self.record(124, many, "--timeout", "3")
+        self.assertIn("ended at its deadline", result.stderr)
+        self.assertIn("ended before its recording did", result.stderr)
+        summary = run("hpu-trace", "summary", self.trace, "--json")
+        self.assertEqual(summary.returncode, 0, summary.stderr)
+        value = json.loads(summary.stdout)
+        self.assertGreater(value["launches"], 10)
+        self.assertGreater(value["device_time_us"], 0)
+        self.assertFalse(value["stopped"])
+        self.assertEqual(run("hpu-trace", "validate", self.trace).returncode, 2)
+
+    def test_json_has_the_commands_exit_code_and_keeps_stdout_clean(self):
+        result = self.record(5, ["sh", "-c", " ".join(self.hpu_run) + "; echo noise; exit 5"], "--json")
+        value = json.loads(result.stdout)
+        self.assertEqual((value["exit_code"], value["signal"], value["timed_out"]), (5, 0, False))
+        self.assertEqual((value["path"], value["processes"], value["dropped_events"]), (self.trace, 1, 0))
+        self.assertGreater(value["events"], 0)
+        self.assertIn("noise", result.stderr)
+
+    def test_other_formats_and_too_little_room(self):
+        self.trace = os.path.join(self.work.name, "t.json")
+        self.record(0, self.hpu_run)
+        with open(self.trace, encoding="utf-8") as file:
+            self.assertGreater(len(json.load(file)["traceEvents"]), 5)
+        self.trace = os.path.join(self.work.name, "small.hputrace")
+        self.assertIn("dropped", self.record(0, [*self.hpu_run, "--iters", "9"], "--max-events", "20").stderr)
+        self.assertGreater(self.json("summary", self.trace)["dropped_events"], 0)
+
+    def test_the_setting_alone_records_too(self):
+        environment = {**os.environ, "HPU_TRACE": os.path.join(self.work.name, "own-%p.hputrace")}
+        result = subprocess.run(self.hpu_run, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        name, = os.listdir(self.work.name)
+        self.assertRegex(name, r"\Aown-\d+\.hputrace\Z")
+        self.assertEqual(self.json("summary", os.path.join(self.work.name, name))["launches"], 1)
+        for value, mention in (("/no/such/folder/t.hputrace", "/no/such/folder"), ("t.json", "hpu-trace export")):
+            result = subprocess.run(self.hpu_run, env={**os.environ, "HPU_TRACE": value}, capture_output=True, text=True,
+                                    timeout=120, check=False)
+            self.assertEqual(result.returncode, 1)
+            self.assertRegex(result.stderr, r"\Aerror: HPU_TRACE=" + re.escape(value))
+            self.assertIn(mention, result.stderr)
+
+    def test_a_cut_trace_is_an_error_with_its_offset(self):
+        self.record(0, [*self.hpu_run, "--iters", "5"])
+        with open(self.trace, "rb") as file:
+            whole = file.read()
+        cut = os.path.join(self.work.name, "cut.hputrace")
+        for share in (0.05, 0.2, 0.5, 0.9, 0.999):
+            size = int(len(whole) * share)
+            with open(cut, "wb") as file:
+                file.write(whole[:size])
+            result = run("hpu-trace", "summary", cut)
+            self.assertEqual((result.returncode, result.stdout), (1, ""), share)
+            self.assertRegex(result.stderr, rf"\Aerror: [^\n]*cut.hputrace[^\n]* byte \d+[^\n]*\n\Z")
+
+
 class Documents(unittest.TestCase):
     def test_cli_md_has_every_option_of_the_tools(self):
         with open(os.path.join(ROOT, "docs", "cli.md"), encoding="utf-8") as file:
             text = file.read()
-        for tool in ("hpu-compile", "hpu-run", "hpu-verify"):
-            options = set(re.findall(r"(--[a-z][a-z-]+)", run(tool, "--help").stdout))
+        verbs = "summary top timeline roofline memory overlap critical-path diff merge export info validate record"
+        for tool in ("hpu-compile", "hpu-run", "hpu-verify", "hpu-trace"):
+            helps = [run(tool, "--help").stdout]
+            if tool == "hpu-trace":
+                helps += [run(tool, verb, "--help").stdout for verb in verbs.split()]
+                for verb in verbs.split():
+                    self.assertRegex(helps[0], rf"(?m)^  {verb} ")
+            options = set(re.findall(r"(?m)^ +(?:-\w,)?(--[a-z][a-z-]+)", "".join(helps)))
             section = re.search(rf"^## {tool}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
             self.assertTrue(section, f"docs/cli.md has no section {tool}")
             common = re.search(r"^## All tools$(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL).group(1)

@@ -167,7 +167,9 @@ int Tool::run(int argc, char** argv, Body body) {
   installCrashReport(impl_->name, argc, argv);
   try {
     // Errors of the command line itself must already know of --json.
-    for (int i = 1; i < argc; ++i) impl_->json |= std::string_view(argv[i]) == "--json";
+    // What is behind "--" is another program's.
+    for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i)
+      impl_->json |= std::string_view(argv[i]) == "--json";
     const bool jsonAsked = impl_->json;
     try {
       impl_->app->parse(argc, argv);

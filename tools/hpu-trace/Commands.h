@@ -16,7 +16,8 @@ void addDiffCommand(Tool& tool);
 void addInfoCommand(Tool& tool);
 void addValidateCommand(Tool& tool);
 void addExportCommand(Tool& tool);
-/// The verbs of docs/cli.md that this version lacks: they say so.
-void addMissingCommands(Tool& tool);
+void addTimelineCommand(Tool& tool);
+void addMergeCommand(Tool& tool);
+void addRecordCommand(Tool& tool);
 
 }  // namespace hpu::tools

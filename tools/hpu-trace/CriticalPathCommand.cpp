@@ -8,9 +8,9 @@
 #include "base/StatusMacros.h"
 #include "perfmodel/CriticalPath.h"
 #include "runtime/trace/ExportTracks.h"
-#include "runtime/trace/Reader.h"
 #include "tools/hpu-trace/Commands.h"
 #include "tools/hpu-trace/Report.h"
+#include "tools/hpu-trace/TraceFile.h"
 
 namespace hpu::tools {
 namespace {
@@ -69,13 +69,13 @@ std::vector<PathRow> rowsOf(const TraceData& trace, const Path& path) {
 }
 
 struct Options {
-  std::string path;
+  TraceFile file;
   int64_t device = -1, limit = 20;
   bool chain = false;
 };
 
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
-  HPU_ASSIGN(TraceData trace, trace::readTraceFile(options.path));
+  HPU_ASSIGN(TraceData trace, options.file.read(tool));
   HPU_RETURN_IF_ERROR(checkDevice(trace, options.device));
   // Each device has a path of its own; without --device the longest is shown.
   Path path;
@@ -170,7 +170,7 @@ void addCriticalPathCommand(Tool& tool) {
   auto options = std::make_shared<Options>();
   CommandLine& command = tool.addCommand("critical-path", "The slices that device time consists of, and why they take that long",
                                          [&tool, options] { return run(tool, *options); });
-  command.addPositional("TRACE", options->path, "A .hputrace file");
+  options->file.addTo(command);
   command.addOption("--device", options->device, "This device (-1: the one that took longest)");
   command.addOption("-n,--limit", options->limit, "Operations to list");
   command.addFlag("--chain", options->chain, "List every slice of the path too");

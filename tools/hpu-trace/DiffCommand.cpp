@@ -9,9 +9,9 @@
 
 #include "base/StatusMacros.h"
 #include "runtime/trace/ExportTracks.h"
-#include "runtime/trace/Reader.h"
 #include "tools/hpu-trace/Commands.h"
 #include "tools/hpu-trace/Report.h"
+#include "tools/hpu-trace/TraceFile.h"
 
 namespace hpu::tools {
 namespace {
@@ -91,6 +91,7 @@ StatusOr<double> parsePercent(const std::string& text) {
 struct Options {
   std::string a, b, failAbove;
   int64_t limit = 20;
+  bool partial = false;
 };
 
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
@@ -98,8 +99,8 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   if (!options.failAbove.empty()) {
     HPU_ASSIGN(limit, parsePercent(options.failAbove));
   }
-  HPU_ASSIGN(TraceData a, trace::readTraceFile(options.a));
-  HPU_ASSIGN(TraceData b, trace::readTraceFile(options.b));
+  HPU_ASSIGN(TraceData a, readForFigures(tool, options.a, options.partial));
+  HPU_ASSIGN(TraceData b, readForFigures(tool, options.b, options.partial));
   auto launches = [](const TraceData& trace) {
     size_t n = 0;
     for (const trace::TracedDevice& d : trace.devices) n += d.launches.size();
@@ -178,6 +179,7 @@ void addDiffCommand(Tool& tool) {
   command.addPositional("B", options->b, "The newer .hputrace file");
   command.addOption("-n,--limit", options->limit, "Nodes to list");
   command.addOption("--fail-above", options->failAbove, "Exit code 2 when device time grew by more than this (3%)");
+  command.addFlag("--partial", options->partial, "Work on what is whole of a file that is cut short");
 }
 
 }  // namespace hpu::tools

@@ -12,6 +12,7 @@
 #include "runtime/trace/Reader.h"
 #include "tools/hpu-trace/Commands.h"
 #include "tools/hpu-trace/Report.h"
+#include "tools/hpu-trace/TraceFile.h"
 
 namespace hpu::tools {
 namespace {
@@ -26,7 +27,9 @@ std::vector<std::string> findings(const TraceData& trace, bool strict) {
   if (trace.truncatedBytes > 0)
     out.push_back("the file ends with " + std::to_string(trace.truncatedBytes) +
                   " bytes of an incomplete chunk");
-  if (!trace.stopped) out.push_back("the recording was not stopped: its process ended before");
+  for (const trace::TracedProcess& p : trace.processes)
+    if (!p.stopped)
+      out.push_back("the recording was not stopped: " + trace::processTitle(p) + " ended before");
   if (strict && trace.dropped > 0)
     out.push_back(std::to_string(trace.dropped) + " events were dropped");
   for (const TracedDevice& d : trace.devices) {
@@ -102,8 +105,21 @@ void addInfoCommand(Tool& tool) {
             .set("dropped_events", trace.dropped);
         json.set("stopped", trace.stopped)
             .set("truncated_bytes", static_cast<int64_t>(trace.truncatedBytes));
-        tool.print("producer      " + printable(trace.producer) + ", process " +
-                   std::to_string(trace.pid));
+        Json processes = Json::array();
+        for (const trace::TracedProcess& p : trace.processes) {
+          processes.append(Json::object()
+                               .set("pid", static_cast<int64_t>(p.pid))
+                               .set("name", p.name)
+                               .set("host", p.host)
+                               .set("start_us", static_cast<double>(p.startNs) / 1e3)
+                               .set("stopped", p.stopped)
+                               .set("dropped_events", p.dropped));
+          tool.print("process       " + printable(trace::processTitle(p)) + ", " +
+                     printable(p.producer) +
+                     (trace.processes.size() > 1 ? ", begins at " + formatHostTime(p.startNs)
+                                                 : std::string()));
+        }
+        json.set("processes", std::move(processes));
         tool.print(
             "recorded      level " + std::string(levels[static_cast<size_t>(trace.level)]) +
             ", at most " + std::to_string(trace.maxEvents) + " events, " +
@@ -116,6 +132,8 @@ void addInfoCommand(Tool& tool) {
           size_t samples = d.counters.size();
           devices.append(Json::object()
                              .set("index", static_cast<int64_t>(d.index))
+                             .set("process", static_cast<int64_t>(d.process))
+                             .set("index_in_process", static_cast<int64_t>(d.indexThere))
                              .set("target", targetName(d.target))
                              .set("name", trace.text(d.name))
                              .set("clock_profile", trace.text(d.clockProfile))
@@ -134,6 +152,7 @@ void addInfoCommand(Tool& tool) {
         for (const trace::HostThread& t : trace.threads) {
           threads.append(Json::object()
                              .set("tid", t.tid)
+                             .set("process", static_cast<int64_t>(t.process))
                              .set("name", trace.text(t.name))
                              .set("events", static_cast<int64_t>(t.events.size()))
                              .set("clock_edges", static_cast<int64_t>(t.edges.size()))
@@ -175,19 +194,20 @@ void addValidateCommand(Tool& tool) {
 
 void addExportCommand(Tool& tool) {
   struct Options {
-    std::string path, output, format = "perfetto";
+    TraceFile file;
+    std::string output, format = "perfetto";
   };
   auto options = std::make_shared<Options>();
   CommandLine& command = tool.addCommand(
       "export", "Write the trace for another program", [&tool, options]() -> StatusOr<ExitCode> {
-        HPU_ASSIGN(TraceData trace, trace::readTraceFile(options->path));
+        HPU_ASSIGN(TraceData trace, options->file.read(tool));
         bool chrome = options->format == "chrome", csv = options->format == "csv";
         std::string output = !options->output.empty()
                                  ? options->output
-                                 : withEnding(options->path, chrome ? ".json"
+                                 : withEnding(options->file.path, chrome ? ".json"
                                                              : csv  ? ".csv"
                                                                     : ".pftrace");
-        if (output == options->path)
+        if (output == options->file.path)
           return invalidArgument(
               "the export would replace its own input; give another path with -o");
         HPU_RETURN_IF_ERROR(writeExport(trace,
@@ -202,30 +222,10 @@ void addExportCommand(Tool& tool) {
             .set("events", trace.numEvents());
         return ExitCode::kOk;
       });
-  command.addPositional("TRACE", options->path, "A .hputrace file");
+  options->file.addTo(command);
   command.addOption("-o,--output", options->output, "File to write (default: beside the trace)");
   command.addChoice("--format", options->format, {"perfetto", "chrome", "csv"},
                     "Perfetto protobuf, Chrome JSON, or one line a slice");
-}
-
-void addMissingCommands(Tool& tool) {
-  struct Missing {
-    const char *name, *instead;
-  };
-  constexpr Missing missing[] = {
-      {"timeline", "export with --format perfetto and open the file in ui.perfetto.dev"},
-      {"merge", "look at each process's trace by itself"},
-      {"record", "use hpu-run --trace FILE, or hpu::trace::start and stop"},
-  };
-  for (const Missing& m : missing) {
-    auto ignored = std::make_shared<std::vector<std::string>>();
-    std::string text = std::string("hpu-trace ") + m.name +
-                       " is not part of this version of OpenHPU; " + m.instead;
-    CommandLine& command =
-        tool.addCommand(m.name, "Not part of this version",
-                        [ignored, text]() -> StatusOr<ExitCode> { return unimplemented(text); });
-    command.addPositional("ARGS", *ignored, "Not used", false);
-  }
 }
 
 }  // namespace hpu::tools

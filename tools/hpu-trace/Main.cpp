@@ -5,11 +5,13 @@
 int main(int argc, char** argv) {
   hpu::tools::Tool tool("hpu-trace", "Reads traces of the host and the device (.hputrace files).");
   tool.setFooter(
-      "Record a trace with 'hpu-run MODEL --trace run.hputrace', or with hpu::trace::start and "
+      "Record a trace with 'hpu-trace record -o run.hputrace -- COMMAND', 'hpu-run MODEL --trace "
+      "run.hputrace',\nHPU_TRACE=run.hputrace in a program's environment, or hpu::trace::start and "
       "stop.\n"
       "Host and device time are two clocks and are never mixed.");
   hpu::tools::addSummaryCommand(tool);
   hpu::tools::addTopCommand(tool);
+  hpu::tools::addTimelineCommand(tool);
   hpu::tools::addRooflineCommand(tool);
   hpu::tools::addOverlapCommand(tool);
   hpu::tools::addCriticalPathCommand(tool);
@@ -18,6 +20,7 @@ int main(int argc, char** argv) {
   hpu::tools::addInfoCommand(tool);
   hpu::tools::addValidateCommand(tool);
   hpu::tools::addExportCommand(tool);
-  hpu::tools::addMissingCommands(tool);
+  hpu::tools::addMergeCommand(tool);
+  hpu::tools::addRecordCommand(tool);
   return tool.run(argc, argv);
 }

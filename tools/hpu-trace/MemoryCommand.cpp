@@ -9,9 +9,9 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "runtime/trace/ExportTracks.h"
-#include "runtime/trace/Reader.h"
 #include "tools/hpu-trace/Commands.h"
 #include "tools/hpu-trace/Report.h"
+#include "tools/hpu-trace/TraceFile.h"
 
 namespace hpu::tools {
 namespace {
@@ -20,7 +20,8 @@ using trace::TracedDevice;
 using trace::Track;
 
 struct Options {
-  std::string path, groupBy = "operation";
+  TraceFile file;
+  std::string groupBy = "operation";
   int64_t device = -1, limit = 20, windows = 50;
 };
 
@@ -70,7 +71,7 @@ struct Counter {
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   if (options.windows < 1 || options.windows > 100000)
     return invalidArgument("--windows must be 1 to 100000");
-  HPU_ASSIGN(TraceData trace, trace::readTraceFile(options.path));
+  HPU_ASSIGN(TraceData trace, options.file.read(tool));
   HPU_RETURN_IF_ERROR(checkDevice(trace, options.device));
   Json devices = Json::array();
   for (const TracedDevice& d : trace.devices) {
@@ -165,7 +166,7 @@ void addMemoryCommand(Tool& tool) {
   CommandLine& command =
       tool.addCommand("memory", "Traffic of HBM and SRAM: by operation and over time; recorded counters",
                       [&tool, options] { return run(tool, *options); });
-  command.addPositional("TRACE", options->path, "A .hputrace file");
+  options->file.addTo(command);
   command.addOption("--device", options->device, "Only this device (-1: all)");
   command.addOption("-n,--limit", options->limit, "Operations to list");
   command.addOption("--windows", options->windows, "Parts that device time is cut into for the peak");

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "base/StatusMacros.h"
-#include "runtime/trace/Reader.h"
 #include "tools/hpu-trace/Commands.h"
 #include "tools/hpu-trace/Report.h"
+#include "tools/hpu-trace/TraceFile.h"
 
 namespace hpu::tools {
 namespace {
@@ -22,12 +22,12 @@ std::string setName(size_t mask) {
 }
 
 struct Options {
-  std::string path;
+  TraceFile file;
   int64_t device = -1;
 };
 
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
-  HPU_ASSIGN(TraceData trace, trace::readTraceFile(options.path));
+  HPU_ASSIGN(TraceData trace, options.file.read(tool));
   HPU_RETURN_IF_ERROR(checkDevice(trace, options.device));
   Analysis a = analyse(trace, options.device);
   Picoseconds whole = a.deviceTimeSum;
@@ -102,7 +102,7 @@ void addOverlapCommand(Tool& tool) {
   CommandLine& command =
       tool.addCommand("overlap", "Which engines ran together, and what kept each of them waiting",
                       [&tool, options] { return run(tool, *options); });
-  command.addPositional("TRACE", options->path, "A .hputrace file");
+  options->file.addTo(command);
   command.addOption("--device", options->device, "Only this device (-1: all)");
 }
 

@@ -9,8 +9,9 @@
 
 namespace hpu::tools {
 
-std::string formatTime(Picoseconds time) {
-  double value = static_cast<double>(time);
+namespace {
+
+std::string formatPicoseconds(double value) {
   const char* unit = "ps";
   for (const char* next : {"ns", "us", "ms", "s"}) {
     if (value < 1000 && value > -1000) break;
@@ -20,6 +21,15 @@ std::string formatTime(Picoseconds time) {
   char text[48];
   std::snprintf(text, sizeof text, "%.4g %s", value, unit);
   return text;
+}
+
+}  // namespace
+
+std::string formatTime(Picoseconds time) {
+  return formatPicoseconds(static_cast<double>(time));
+}
+std::string formatHostTime(int64_t nanoseconds) {
+  return formatPicoseconds(static_cast<double>(nanoseconds) * 1e3);
 }
 
 std::string formatShare(Picoseconds part, Picoseconds whole) {

@@ -15,6 +15,8 @@ inline double microseconds(Picoseconds time) {
 }
 /// "1.234 ms": four significant digits.
 std::string formatTime(Picoseconds time);
+/// The same for host times, of which files may hold any.
+std::string formatHostTime(int64_t nanoseconds);
 /// "12.3 %" of whole; "-" when there is none.
 std::string formatShare(Picoseconds part, Picoseconds whole);
 

@@ -7,9 +7,9 @@
 
 #include "arch/TargetDesc.h"
 #include "base/StatusMacros.h"
-#include "runtime/trace/Reader.h"
 #include "tools/hpu-trace/Commands.h"
 #include "tools/hpu-trace/Report.h"
+#include "tools/hpu-trace/TraceFile.h"
 
 namespace hpu::tools {
 namespace {
@@ -58,12 +58,13 @@ std::string losses(const WorkSum& work, size_t most) {
 }
 
 struct Options {
-  std::string path, groupBy = "operation";
+  TraceFile file;
+  std::string groupBy = "operation";
   int64_t device = -1, limit = 20;
 };
 
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
-  HPU_ASSIGN(TraceData trace, trace::readTraceFile(options.path));
+  HPU_ASSIGN(TraceData trace, options.file.read(tool));
   HPU_RETURN_IF_ERROR(checkDevice(trace, options.device));
   const trace::TracedDevice* device = nullptr;
   for (const trace::TracedDevice& d : trace.devices) {
@@ -135,7 +136,7 @@ void addRooflineCommand(Tool& tool) {
   CommandLine& command = tool.addCommand(
       "roofline", "Operations against the ceilings of engines and memories, and why they are below",
       [&tool, options] { return run(tool, *options); });
-  command.addPositional("TRACE", options->path, "A .hputrace file");
+  options->file.addTo(command);
   command.addOption("--device", options->device, "Only this device (-1: all)");
   command.addOption("-n,--limit", options->limit, "Rows to list");
   command.addChoice("--group-by", options->groupBy, groupByNames(), "What makes a row");

@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "base/StatusMacros.h"
-#include "runtime/trace/Reader.h"
 #include "tools/hpu-trace/Commands.h"
 #include "tools/hpu-trace/Report.h"
+#include "tools/hpu-trace/TraceFile.h"
 
 namespace hpu::tools {
 namespace {
@@ -91,7 +91,7 @@ void printSummary(Tool& tool, const TraceData& trace, const Analysis& a,
   constexpr const char* levels[] = {"api", "node", "slice"};
   tool.print(printable(trace.producer) + (target.empty() ? "" : ", " + target) + ", level " +
              levels[static_cast<size_t>(trace.level)] + ", " + count(trace.numEvents(), "event"));
-  tool.print("host    " + formatTime(a.hostNs * 1000) + " on " +
+  tool.print("host    " + formatHostTime(a.hostNs) + " on " +
              count(static_cast<int64_t>(a.hostThreads), "thread") +
              "; the wall clock of the machine that ran it");
   tool.print("device  " + formatTime(a.deviceTime) + " on " +
@@ -142,7 +142,7 @@ void printSummary(Tool& tool, const TraceData& trace, const Analysis& a,
     tool.print("");
     std::vector<std::vector<std::string>> host = {{"host self time", "count", "call"}};
     for (size_t i = 0; i < std::min<size_t>(a.host.size(), 5); ++i)
-      host.push_back({formatTime(a.host[i].selfNs * 1000), std::to_string(a.host[i].count),
+      host.push_back({formatHostTime(a.host[i].selfNs), std::to_string(a.host[i].count),
                       printable(a.host[i].name)});
     tool.print(formatTable(host));
   }
@@ -151,7 +151,8 @@ void printSummary(Tool& tool, const TraceData& trace, const Analysis& a,
 }
 
 struct Options {
-  std::string path, groupBy = "operation";
+  TraceFile file;
+  std::string groupBy = "operation";
   int64_t device = -1, limit = 5;
 };
 
@@ -161,7 +162,7 @@ void addSummaryCommand(Tool& tool) {
   auto options = std::make_shared<Options>();
   CommandLine& command = tool.addCommand(
       "summary", "Where the time went, on one screen", [&tool, options]() -> StatusOr<ExitCode> {
-        HPU_ASSIGN(TraceData trace, trace::readTraceFile(options->path));
+        HPU_ASSIGN(TraceData trace, options->file.read(tool));
         HPU_RETURN_IF_ERROR(checkDevice(trace, options->device));
         Analysis analysis = analyse(trace, options->device);
         std::vector<TopRow> top = topRows(trace, GroupBy::kOperation, options->device);
@@ -173,7 +174,7 @@ void addSummaryCommand(Tool& tool) {
           printSummary(tool, trace, analysis, top, most, advice);
         return ExitCode::kOk;
       });
-  command.addPositional("TRACE", options->path, "A .hputrace file");
+  options->file.addTo(command);
   command.addOption("--device", options->device, "Only this device (-1: all)");
   command.addOption("-n,--top", options->limit, "Operations to list");
 }
@@ -183,7 +184,7 @@ void addTopCommand(Tool& tool) {
   options->limit = 20;
   CommandLine& command = tool.addCommand(
       "top", "What took the most device time", [&tool, options]() -> StatusOr<ExitCode> {
-        HPU_ASSIGN(TraceData trace, trace::readTraceFile(options->path));
+        HPU_ASSIGN(TraceData trace, options->file.read(tool));
         HPU_RETURN_IF_ERROR(checkDevice(trace, options->device));
         std::vector<TopRow> rows = topRows(trace, parseGroupBy(options->groupBy), options->device);
         Picoseconds whole = 0;
@@ -202,7 +203,7 @@ void addTopCommand(Tool& tool) {
         }
         return ExitCode::kOk;
       });
-  command.addPositional("TRACE", options->path, "A .hputrace file");
+  options->file.addTo(command);
   command.addOption("--device", options->device, "Only this device (-1: all)");
   command.addOption("-n,--limit", options->limit, "Rows to list");
   command.addChoice("--group-by", options->groupBy, groupByNames(), "What makes a row");

@@ -9,8 +9,10 @@
 
 #include "runtime/trace/Export.h"
 #include "runtime/trace/Format.h"
+#include "runtime/trace/Merge.h"
 #include "runtime/trace/Reader.h"
 #include "tools/hpu-trace/Analysis.h"
+#include "tools/hpu-trace/Timeline.h"
 
 namespace {
 
@@ -35,6 +37,26 @@ void tryTrace(const std::vector<uint8_t>& bytes) {
     std::abort();
   (void)hpu::tools::topRows(*trace, hpu::tools::GroupBy::kNode);
   (void)hpu::tools::advise(*trace, analysis);
+  for (const TracedDevice& device : trace->devices) {
+    hpu::tools::TimelineWindow window = hpu::tools::wholeDevice(device);
+    if (window.from >= window.to) continue;
+    window.columns = 10;
+    hpu::tools::Timeline timeline = hpu::tools::timelineOf(device, window);
+    for (const hpu::tools::TimelineLane& lane : timeline.lanes) {
+      Picoseconds busy = 0;
+      for (const hpu::tools::TimelineCell& cell : lane.cells) busy += cell.busy;
+      if (busy != lane.busy) std::abort();
+      if (drawLane(timeline, lane, 26).size() > 10) std::abort();
+    }
+  }
+  // Merged with nothing it is refused for a reason, or says the same.
+  hpu::StatusOr<Merged> merged = mergeTraces({{"fuzz.hputrace", &*trace}}, Align::kClock);
+  if (!merged.ok()) return;
+  hpu::StatusOr<TraceData> again =
+      readTrace(merged->bytes.data(), merged->bytes.size(), nullptr, "merged.hputrace");
+  if (!again.ok() || again->devices.size() != trace->devices.size() ||
+      again->threads.size() != trace->threads.size())
+    std::abort();
 }
 
 /// Gives every chunk whose size is plausible the checksum that it should have.

@@ -51,7 +51,7 @@ TEST_F(TraceReader, ReadsUpToTheLastCompleteChunkOfACutFile) {
     StatusOr<TraceData> trace =
         parse({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
     if (!trace.ok()) {
-      ASSERT_LT(size, 32u + 32 + 60)
+      ASSERT_LT(size, 32u + 32 + 160)
           << "only a file without its session chunk is refused: " << trace.status().message();
       continue;
     }

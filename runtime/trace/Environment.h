@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recording without a change to the program: the settings HPU_TRACE, HPU_TRACE_LEVEL and
+// HPU_TRACE_EVENTS. The one thing to know: the first device that opens starts it, the end of the
+// process completes the file; a process that is killed leaves what it had written.
+#pragma once
+
+#include "hpu/status.h"
+
+namespace hpu::trace {
+
+/// Starts what HPU_TRACE asks for, once a process (a forked child is another one); nothing when it
+/// is not set or the program records by itself. Any thread. Errors: kInvalidArgument for a setting,
+/// what opening the file says; both name HPU_TRACE.
+Status startFromEnvironment();
+
+}  // namespace hpu::trace
