@@ -23,22 +23,26 @@ constexpr size_t kGraphInput = SIZE_MAX;
 /// Who defines each name: a node's index, or kGraphInput for inputs and initializers.
 using Producers = std::unordered_map<std::string, size_t>;
 
-Producers findProducers(const GraphDef& graph, std::vector<Issue>& issues) {
+Producers findProducers(const GraphDef& graph, GraphFaults& faults) {
   Producers producers;
+  auto twice = [&](const std::string& name, Issue issue) {
+    faults.lost.insert(name);
+    faults.issues.push_back(std::move(issue));
+  };
   for (const ValueInfo& input : graph.inputs)
     if (!producers.emplace(input.name, kGraphInput).second)
-      issues.push_back(graphIssue(strCat("the graph input '", input.name, "' is defined twice; export the model again")));
+      twice(input.name, graphIssue(strCat("the graph input '", input.name, "' is defined twice; export the model again")));
   std::set<std::string> initializers;
   for (const TensorData& tensor : graph.initializers) {
     if (!initializers.insert(tensor.name).second)
-      issues.push_back(graphIssue(strCat("the initializer '", tensor.name, "' is defined twice; export the model again")));
+      twice(tensor.name, graphIssue(strCat("the initializer '", tensor.name, "' is defined twice; export the model again")));
     producers.emplace(tensor.name, kGraphInput);  // An input of this name is the initializer's older form.
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     for (const std::string& output : graph.nodes[i].outputs)
       if (!output.empty() && !producers.emplace(output, i).second)
-        issues.push_back(nodeIssue(graph.nodes[i], strCat("defines '", output, "', which is defined already; export the "
-                                                          "model again")));
+        twice(output, nodeIssue(graph.nodes[i], strCat("defines '", output, "', which is defined already; export the "
+                                                       "model again")));
   return producers;
 }
 
@@ -66,7 +70,7 @@ std::string describeCycle(const GraphDef& graph, const Producers& producers, con
   return text + graph.nodes[path.back()].name;
 }
 
-void sortNodes(GraphDef& graph, const Producers& producers, std::vector<Issue>& issues) {
+void sortNodes(GraphDef& graph, const Producers& producers, GraphFaults& faults) {
   size_t count = graph.nodes.size();
   std::vector<size_t> waiting(count, 0);
   std::vector<std::vector<size_t>> users(count);
@@ -93,9 +97,13 @@ void sortNodes(GraphDef& graph, const Producers& producers, std::vector<Issue>& 
       if (--waiting[user] == 0) ready.insert(user);
   }
   if (order.size() != count) {
-    issues.push_back(graphIssue("the nodes form a cycle: " + describeCycle(graph, producers, done) +
-                                "; export the model again"));
-    return;
+    faults.issues.push_back(graphIssue("the nodes form a cycle: " + describeCycle(graph, producers, done) +
+                                       "; export the model again"));
+    for (size_t i = 0; i < count; ++i) {
+      if (done[i]) continue;
+      order.push_back(i);
+      faults.lost.insert(graph.nodes[i].outputs.begin(), graph.nodes[i].outputs.end());
+    }
   }
   std::vector<NodeDef> sorted;
   sorted.reserve(count);
@@ -103,49 +111,56 @@ void sortNodes(GraphDef& graph, const Producers& producers, std::vector<Issue>& 
   graph.nodes = std::move(sorted);
 }
 
-void checkInputs(const GraphDef& graph, std::vector<Issue>& issues) {
+void checkInputs(const GraphDef& graph, GraphFaults& faults) {
   constexpr int64_t kLargest = int64_t{1} << 40;
   for (const ValueInfo& input : graph.inputs) {
     int64_t count = 1;
     std::string shape;
+    auto impossible = [&](std::string reason) {
+      faults.lost.insert(input.name);
+      faults.issues.push_back(graphIssue(std::move(reason)));
+    };
     for (const DimSpec& dim : input.shape)
       shape += strCat(shape.empty() ? "" : "x", dim.size == kDynamic ? std::string("?") : std::to_string(dim.size));
     for (const DimSpec& dim : input.shape) {
       if (dim.size == kDynamic) continue;
       if (dim.size < 0)
-        issues.push_back(graphIssue(strCat("the input '", input.name, "' has a dimension of ", dim.size,
-                                           "; export the model again, or name it free with dim_param")));
+        impossible(strCat("the input '", input.name, "' has a dimension of ", dim.size,
+                          "; export the model again, or name it free with dim_param"));
       else if (__builtin_mul_overflow(count, std::max<int64_t>(dim.size, 1), &count) || count > kLargest)
         count = kLargest + 1;
     }
     if (count > kLargest)
-      issues.push_back(graphIssue(strCat("the input '", input.name, "' (", shape, ") has more than 2^40 elements; export the model "
-                                         "with its real sizes")));
+      impossible(strCat("the input '", input.name, "' (", shape, ") has more than 2^40 elements; export the model "
+                        "with its real sizes"));
   }
 }
 
 }  // namespace
 
-std::vector<Issue> checkGraph(OnnxModel& model) {
-  std::vector<Issue> issues;
+GraphFaults checkGraph(OnnxModel& model) {
+  GraphFaults faults;
   GraphDef& graph = model.graph;
-  checkInputs(graph, issues);
-  Producers producers = findProducers(graph, issues);
+  checkInputs(graph, faults);
+  Producers producers = findProducers(graph, faults);
   for (const NodeDef& node : graph.nodes)
-    for (const std::string& input : node.inputs)
-      if (!input.empty() && !producers.count(input))
-        issues.push_back(nodeIssue(node, strCat("reads '", input, "', which nothing defines; export the model again")));
-  if (graph.outputs.empty()) issues.push_back(graphIssue("the graph has no output; export the model again"));
+    for (const std::string& input : node.inputs) {
+      if (input.empty() || producers.count(input)) continue;
+      faults.lost.insert(input);
+      faults.issues.push_back(nodeIssue(node, strCat("reads '", input, "', which nothing defines; export the model again")));
+    }
+  if (graph.outputs.empty()) faults.issues.push_back(graphIssue("the graph has no output; export the model again"));
   std::set<std::string> outputs;
   for (const ValueInfo& output : graph.outputs) {
     if (!producers.count(output.name))
-      issues.push_back(graphIssue(strCat("the graph output '", output.name, "' is not defined by any node; export the "
-                                         "model again")));
+      faults.issues.push_back(graphIssue(strCat("the graph output '", output.name, "' is not defined by any node; export the "
+                                                "model again")));
     if (!outputs.insert(output.name).second)
-      issues.push_back(graphIssue(strCat("the graph output '", output.name, "' is listed twice; export the model again")));
+      faults.issues.push_back(graphIssue(strCat("the graph output '", output.name, "' is listed twice; export the model "
+                                                "again, each output once (two names may stand for one value)")));
   }
-  if (issues.empty()) sortNodes(graph, producers, issues);
-  return issues;
+  sortNodes(graph, producers, faults);
+  return faults;
 }
 
 }  // namespace hpu::importer

@@ -92,7 +92,7 @@ Status OnnxImporter::bindOptions() {
 
 StatusOr<RankedTensorType> OnnxImporter::inputType(const ValueInfo& info) {
   auto problem = [&](const std::string& reason, StatusCode code = StatusCode::kInvalidArgument) {
-    return Status(code, strCat("'", model_.path, "': the input '", info.name, "' ", reason));
+    return Status(code, strCat("the input '", info.name, "' ", reason));
   };
   if (!info.isTensor) return problem("is not a tensor (sequences, maps and optionals are not supported)", StatusCode::kUnimplemented);
   ElementType element = elementOfOnnxType(info.dataType);
@@ -132,7 +132,7 @@ StatusOr<RankedTensorType> OnnxImporter::inputType(const ValueInfo& info) {
   return ir::tensorType(shape, ir::mlirElementType(&context_, element));
 }
 
-Status OnnxImporter::addInputs() {
+void OnnxImporter::addInputs() {
   for (const ValueInfo& info : model_.graph.inputs) {
     auto constant = options_.constants.find(info.name);
     if (constant == options_.constants.end()) continue;
@@ -142,17 +142,24 @@ Status OnnxImporter::addInputs() {
   }
   Block& block = function_.getBody().front();
   SmallVector<Type> types;
-  std::vector<const ValueInfo*> inputs = realInputs();
-  for (const ValueInfo* info : inputs) {
-    HPU_ASSIGN(RankedTensorType type, inputType(*info));
-    types.push_back(type);
+  std::vector<const ValueInfo*> inputs;
+  for (const ValueInfo* info : realInputs()) {
+    if (lost_.count(info->name)) continue;
+    StatusOr<RankedTensorType> type = inputType(*info);
+    if (!type.ok()) {
+      bool unsupported = type.status().code() == StatusCode::kUnimplemented;
+      issues_.push_back({unsupported ? Issue::Kind::kUnsupported : Issue::Kind::kInvalid, "", "", "", type.status().message()});
+      lost_.insert(info->name);
+      continue;
+    }
+    inputs.push_back(info);
+    types.push_back(*type);
     ImportedValue& value = values_[info->name];
     value.name = info->name;
-    value.value = block.addArgument(type, ir::nodeLocation(&context_, info->name, "Input"));
+    value.value = block.addArgument(*type, ir::nodeLocation(&context_, info->name, "Input"));
   }
   function_.setType(builder_.getFunctionType(types, {}));
   for (auto [i, info] : llvm::enumerate(inputs)) function_.setArgAttr(i, "hpu.name", builder_.getStringAttr(info->name));
-  return okStatus();
 }
 
 }  // namespace hpu::importer

@@ -30,7 +30,7 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string&
   StatusOr<OwningModule> module = importer.run();
   if (unsupported) {
     for (const Issue& issue : importer.issues())
-      if (issue.kind == Issue::Kind::kUnsupported)
+      if (issue.kind == Issue::Kind::kUnsupported && !issue.op.empty())
         unsupported->push_back({issue.op, issue.node, issue.reason + (issue.details.empty() ? "" : " (" + issue.details + ")")});
   }
   if (!module.ok()) return module.status();

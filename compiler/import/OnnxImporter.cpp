@@ -39,8 +39,9 @@ StatusOr<OwningModule> OnnxImporter::run() {
   if (opset_ < 1 || opset_ > kNewestOpset)
     return unimplemented(strCat("'", model_.path, "': opset ", opset_, " is not supported (1 to ", kNewestOpset,
                                 " are); export with opset_version=17"));
-  issues_ = checkGraph(model_);
-  if (!issues_.empty()) return failure();
+  GraphFaults faults = checkGraph(model_);
+  issues_ = std::move(faults.issues);
+  lost_ = std::move(faults.lost);
 
   Location location = NameLoc::get(builder_.getStringAttr(model_.graph.name.empty() ? "model" : model_.graph.name));
   module_ = ModuleOp::create(location);
@@ -49,13 +50,17 @@ StatusOr<OwningModule> OnnxImporter::run() {
   function_ = func::FuncOp::create(builder_, location, "main", builder_.getFunctionType({}, {}));
   builder_.setInsertionPointToStart(function_.addEntryBlock());
 
-  HPU_RETURN_IF_ERROR(bindOptions());
-  HPU_RETURN_IF_ERROR(addInputs());
+  if (Status bound = bindOptions(); !bound.ok()) return issues_.empty() ? bound : failure();
+  addInputs();
   addInitializers(model_.graph);
+  for (const std::string& name : lost_) {
+    values_[name] = {};
+    values_[name].poisoned = true;
+  }
   collectUses(model_.graph);
   for (const ValueInfo& output : model_.graph.outputs) usedNames_.insert(output.name);
   convertNodes(model_.graph.nodes);
-  if (issues_.empty()) addOutputs();
+  addOutputs();
   if (!issues_.empty()) return failure();
   removeDeadOps();
   return std::move(module_);
@@ -166,7 +171,7 @@ void OnnxImporter::define(const NodeDef& node, NodeContext& done) {
     return poison(node);
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (!done.wants(i)) continue;
+    if (!done.wants(i) || lost_.count(node.outputs[i])) continue;
     ImportedValue& value = done.outputs_[i];
     if (!value.value && !value.constant && !value.elements) {
       report(node, Issue::Kind::kUnsupported, strCat("output ", i, " is not supported"));
@@ -260,12 +265,14 @@ void OnnxImporter::addOutputs() {
   SmallVector<Value> results;
   std::vector<bool> wanted;
   for (const ValueInfo& output : model_.graph.outputs) {
+    auto found = values_.find(output.name);
+    if (found == values_.end() || found->second.poisoned) continue;  // Reported already.
     // An output is read as a node would read it, so that errors are the same.
     NodeDef reader;
     reader.name = output.name;
     reader.op = "graph output";
     reader.inputs = {output.name};
-    NodeContext context(builder_, reader, opset_, {&values_[output.name]}, {}, /*folding=*/false);
+    NodeContext context(builder_, reader, opset_, {&found->second}, {}, /*folding=*/false);
     Value value = context.input(0);
     if (context.issue_) {
       report(reader, context.issue_->kind, context.issue_->reason);

@@ -22,7 +22,7 @@ class OnnxImporter {
   // ---- inputs ----
   Status bindOptions();
   StatusOr<RankedTensorType> inputType(const ValueInfo& info);
-  Status addInputs();
+  void addInputs();
   std::vector<const ValueInfo*> realInputs() const;
 
   // ---- nodes ----
@@ -49,6 +49,7 @@ class OnnxImporter {
   int64_t opset_ = 0;
   ir::SymbolBindings bindings_;        ///< Sizes of free dimensions from the options.
   std::set<std::string> freeNames_;    ///< Those that stay free.
+  std::set<std::string> lost_;         ///< Names without a value because of a fault of the graph.
   std::set<std::string> usedNames_;    ///< Names that a node or the graph's outputs read.
   llvm::StringMap<ImportedValue> values_;
   std::vector<Issue> issues_;

@@ -193,6 +193,72 @@ TEST_F(Importer, ReportsAllUnsupportedNodesAtOnceAndNothingThatFollowsFromThem) 
   EXPECT_THAT(module.status().message(), Not(HasSubstr("after")));
 }
 
+TEST_F(Importer, UnsupportedNodesHideNoOtherFault) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {2, 3}).input("bad", ElementType::kF32, {-2, 3});
+  builder.node("Fused", "own", {"x"}, {"a"}, {}, "com.example").node("Relu", "after", {"a"}, {"b"});
+  builder.node("MatMul", "product", {"x", "x"}, {"m"}).node("Add", "behind", {"m", "b"}, {"n"});
+  builder.node("Relu", "reader", {"nowhere"}, {"r"}).node("Zork", "odd", {"r", "x"}, {"v"});
+  builder.node("Relu", "one", {"q"}, {"p"}).node("Relu", "two", {"p"}, {"q"}).node("Glorp", "circle", {"q"}, {"g"});
+  builder.node("Relu", "first", {"x"}, {"d"}).node("Exp", "second", {"x"}, {"d"});
+  builder.node("Transpose", "turn", {"x"}, {"t"}, {{"perm", std::vector<int64_t>{0, 0}}});
+  builder.node("Sqrt", "wide", {"bad"}, {"w"}).node("Sqrt", "narrow", {"d"}, {"s"});
+  for (const char* name : {"b", "n", "v", "g", "t", "w", "s", "gone"}) builder.output(name);
+  auto module = import(builder);
+  ASSERT_FALSE(module.ok());
+  EXPECT_EQ(module.status().code(), StatusCode::kUnimplemented);
+  std::string text = module.status().message();
+  for (const char* part : {"'own'", "'product'", "'reader': reads 'nowhere'", "'odd'", "cycle: ", "'circle'",
+                           "'second': defines 'd'", "'turn'", "the input 'bad' has a dimension of -2",
+                           "output 'gone' is not defined"})
+    EXPECT_THAT(text, HasSubstr(part));
+  for (const char* part : {"'after'", "'behind'", "'wide'", "'narrow'", "'first'"}) EXPECT_THAT(text, Not(HasSubstr(part)));
+  EXPECT_THAT(text, HasSubstr("10 problems"));
+  EXPECT_EQ(unsupported_.size(), 3u);
+}
+
+TEST_F(Importer, TwoOutputsMayNameOneValueButOneNameIsThereOnce) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {2, 3}).node("Relu", "act", {"x"}, {"y"}).node("Identity", "also", {"y"}, {"z"});
+  builder.output("y").output("z").output("x");
+  auto module = import(builder);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  mlir::func::FuncOp function = main(*module);
+  mlir::Operation* results = function.getBody().front().getTerminator();
+  ASSERT_EQ(results->getNumOperands(), 3u);
+  EXPECT_EQ(results->getOperand(0), results->getOperand(1));
+  EXPECT_EQ(results->getOperand(2), function.getArgument(0));
+  const std::vector<std::string> names = {"y", "z", "x"};
+  for (auto [i, name] : llvm::enumerate(names))
+    EXPECT_EQ(function.getResultAttrOfType<mlir::StringAttr>(i, "hpu.name").str(), name);
+
+  builder.output("y");
+  auto twice = import(builder);
+  ASSERT_FALSE(twice.ok());
+  EXPECT_EQ(twice.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(twice.status().message(), HasSubstr("the graph output 'y' is listed twice"));
+  EXPECT_THAT(twice.status().message(), Not(HasSubstr("\n"))) << "one line";
+}
+
+/// A shape as a result, a range that is as long as a dimension, and a tensor of a shape that was computed.
+TEST_F(Importer, OutputsWhoseExtentIsASizeGetIt) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {std::string("n"), 3}).ints("zero", {}, {0}).ints("one", {}, {1});
+  builder.node("Shape", "shape", {"x"}, {"s"}).node("Gather", "size", {"s", "zero"}, {"n"});
+  builder.node("Range", "positions", {"zero", "n", "one"}, {"r"}).node("ConstantOfShape", "zeros", {"s"}, {"z"});
+  builder.node("Relu", "act", {"x"}, {"y"});
+  for (const char* name : {"s", "n", "r", "z", "y"}) builder.output(name);
+  auto module = import(builder, {{}, {{"n", 5}}, {}});
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  auto types = main(*module).getResultTypes();
+  std::vector<std::vector<int64_t>> expected = {{2}, {}, {5}, {5, 3}, {5, 3}};
+  for (auto [type, shape] : llvm::zip(types, expected))
+    EXPECT_EQ(mlir::cast<mlir::RankedTensorType>(type).getShape(), llvm::ArrayRef(shape));
+  auto open = import(builder);
+  ASSERT_FALSE(open.ok());
+  EXPECT_THAT(open.status().message(), HasSubstr("--dim NAME=SIZE (free: n)"));
+}
+
 TEST_F(Importer, RefusesIntegerProductsWithAReason) {
   OnnxBuilder builder;
   builder.input("x", ElementType::kI64, {2, 2}).node("MatMul", "product", {"x", "x"}, {"y"}).output("y");
