@@ -339,7 +339,9 @@ StatusOr<KernelPlan> PlanBuilder::build() {
 
 StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<OperandView> inputs,
                                    llvm::ArrayRef<OperandView> outputs) {
-  constexpr int kMaxNodes = 96, kMaxPieces = 16;
+  // A pad of all dimensions that an operand can have: its middle and two edges each. The parts of a
+  // longer concatenation are copied one by one (compiler/schedule).
+  constexpr int kMaxNodes = 96, kMaxRank = 8, kMaxPieces = 1 + 2 * kMaxRank;
   if (graph.nodes.size() > kMaxNodes)
     return unimplemented("a TPC kernel of more than " + std::to_string(kMaxNodes) +
                          " operands and ops");

@@ -100,6 +100,19 @@ TEST(Movement, PadsWithAValue) {
   }
 }
 
+TEST(Movement, PadsAllEightDimensions) {
+  Tensor x = Tensor::dense(F32, {1, 2, 1, 2, 1, 2, 2, 3}).random(10);
+  check(
+      "%r = hpu.pad %0 {low = array<i64: 1, 0, 1, 1, 2, 1, 1, 1>, high = array<i64: 1, 1, 0, 1, 1, 1, 1, 2>, "
+      "value = 0.5 : f64} : ($0) -> $out0\nhpu.yield %r : $out0",
+      {x}, {Tensor::dense(F32, {3, 3, 2, 4, 4, 4, 4, 6})}, [&](int, const Index& i) {
+        Index low = {1, 0, 1, 1, 2, 1, 1, 1}, at(i);
+        for (size_t d = 0; d < 8; ++d)
+          if (at[d] -= low[d]; at[d] < 0 || at[d] >= x.sizes[d]) return 0.5;
+        return x.at(at);
+      });
+}
+
 TEST(Movement, GathersRowsAndClampsIndices) {
   for (ElementType indexType : {I64, I32}) {
     Tensor table = Tensor::dense(F32, {11, 50}).random(10),
