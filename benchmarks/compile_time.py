@@ -9,8 +9,6 @@ session. The process's own start is in neither. Ratio = warm start / session; be
 is faster. Exit codes: 0 ok, 1 user error, 2 beyond a --gate, 3 a program failed.
 """
 
-import argparse
-import json
 import os
 import shutil
 import statistics
@@ -19,9 +17,9 @@ import sys
 import tempfile
 import time
 
-from compare_ort import ORT_BENCH, ProgramFailed, find_models, machine, run_json
+from harness import (ORT_BENCH, ProgramFailed, add_timing_options, chosen_cpus, data_set, in_turn, machine, make_parser,
+                     measure_each, parse_json, reason_of, run_benchmark, run_json)
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 MB = 1e6
 
 
@@ -56,17 +54,13 @@ def run_measured(command, cpus, timeout):
         out.seek(0)
         err.seek(0)
         if process.returncode != 0:
-            reason = (err.read() or out.read()).decode(errors="replace").strip().splitlines()
-            raise ProgramFailed(f"{' '.join(command)}: exit code {process.returncode}: "
-                                f"{reason[-1] if reason else 'no message'}")
-        try:
-            return json.loads(out.read()), usage.ru_maxrss * 1024
-        except json.JSONDecodeError as error:
-            raise ProgramFailed(f"{' '.join(command)}: stdout is not JSON: {error}") from error
+            reason = reason_of(*(stream.read().decode(errors="replace") for stream in (err, out)))
+            raise ProgramFailed(f"{' '.join(command)}: exit code {process.returncode}: {reason}")
+        return parse_json(command, out.read()), usage.ru_maxrss * 1024
 
 
-def measure(model, data, args, cpus, folder):
-    recipe, cache = os.path.join(folder, "cold.recipe"), os.path.join(folder, "cache")
+def measure(model, data, args, cpus, work):
+    recipe, cache = os.path.join(work, "cold.recipe"), os.path.join(work, "cache")
     options = ["--target", args.target, *args.hpu_option]
     cold, peak = run_measured([os.path.join(args.build, "bin", "hpu-compile"), model, "-o", recipe,
                                "--json", *options], cpus, args.timeout)
@@ -83,7 +77,7 @@ def measure(model, data, args, cpus, folder):
     run_json(hpu, cpus, args.timeout)  # fills the cache
     for index in range(args.rounds):
         found = {}
-        for name in (("hpu", "ort") if index % 2 == 0 else ("ort", "hpu")):
+        for name in in_turn(index, "hpu", "ort"):
             found[name] = run_json(hpu if name == "hpu" else ort, cpus, args.timeout)
         if not found["hpu"].get("cache_hit"):
             raise ProgramFailed("hpu-run: the recipe was not found in the cache")
@@ -98,26 +92,15 @@ def measure(model, data, args, cpus, folder):
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", help="model files or folders, or a folder of them")
-    parser.add_argument("--build", default=os.path.join(HERE, "..", "build"), help="build tree")
+    parser = make_parser(__doc__)
+    add_timing_options(parser)
     parser.add_argument("--target", default="gaudi2")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--cpus", help="CPU numbers for both, such as 0,1 (default: the first ones)")
-    parser.add_argument("--hpu-option", action="append", default=[],
-                        help="another argument of hpu-compile and hpu-run, such as "
-                             "--hpu-option=--precision=bf16")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds for one program")
     parser.add_argument("--gate-cold", type=float, metavar="S",
                         help="exit 2 when a cold compilation takes longer")
     parser.add_argument("--gate-memory", action="store_true",
                         help="exit 2 when a compilation's peak is beyond 3 x the model + 500 MB")
     parser.add_argument("--gate", type=float, metavar="RATIO",
                         help="exit 2 when a median ratio is above this")
-    parser.add_argument("--output", metavar="FILE", help="write everything measured as JSON")
-    parser.add_argument("--json", action="store_true", help="print that JSON instead of the table")
     args = parser.parse_args(argv)
     if min(args.rounds, args.threads) < 1:
         parser.error("--rounds and --threads must be at least 1")
@@ -137,7 +120,7 @@ def failures(name, result, args):
     return found
 
 
-def table(report):
+def table(report, _args):
     lines = [f"{report['machine']['cpu']}, {report['threads']} threads on CPUs {report['cpus']}; "
              f"warm and session: medians of {report['rounds']} rounds; ratio = warm / session",
              f"{'model':32} {'cold s':>7} {'peak MB':>8} {'limit':>6} {'lookup ms':>10} {'load ms':>8} "
@@ -156,45 +139,28 @@ def table(report):
     return "\n".join(lines)
 
 
-def main(argv=None):
-    try:
-        args = parse(argv)
-        allowed = sorted(os.sched_getaffinity(0))
-        cpus = {int(cpu) for cpu in args.cpus.split(",")} if args.cpus else set(allowed[:args.threads])
-        models = find_models(args.models)
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except SystemExit as stop:  # argparse exits with 2, which means a regression here
-        return 1 if stop.code else 0
-    if not models:
-        print("error: no folder with model.onnx and test_data_set_0 among the arguments; make some "
-              "with tests/models/export_models.py", file=sys.stderr)
-        return 1
+def make_report(args, models):
+    cpus = chosen_cpus(args)
     report = {"machine": machine(), "threads": args.threads, "cpus": sorted(cpus),
               "rounds": args.rounds, "models": {}}
-    failed = False
-    for name, model, data in models:
-        print(f"{name} ...", file=sys.stderr)
-        folder = tempfile.mkdtemp(prefix="hpu-compile-time-")
+
+    def one(model, folder):
+        work = tempfile.mkdtemp(prefix="hpu-compile-time-")
         try:
-            report["models"][name] = measure(model, data, args, cpus, folder)
-        except ProgramFailed as error:
-            report["models"][name] = {"error": str(error)}
-            failed = True
+            return measure(model, data_set(folder), args, cpus, work)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    text = json.dumps(report, indent=1)
-    if args.output:
-        with open(args.output, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-    print(text if args.json else table(report))
-    if failed:
-        return 3
-    wrong = [line for name, result in report["models"].items() for line in failures(name, result, args)]
-    for line in wrong:
-        print(f"error: {line}", file=sys.stderr)
-    return 2 if wrong else 0
+            shutil.rmtree(work, ignore_errors=True)
+
+    measure_each(models, report, one)
+    return report
+
+
+def beyond(report, args):
+    return [line for name, result in report["models"].items() for line in failures(name, result, args)]
+
+
+def main(argv=None):
+    return run_benchmark(argv, parse, True, make_report, table, beyond)
 
 
 if __name__ == "__main__":

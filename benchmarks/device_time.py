@@ -9,7 +9,6 @@ bound is the most that one of MME, TPC and HBM must do for the unfused graph at 
 failed.
 """
 
-import argparse
 import concurrent.futures
 import json
 import math
@@ -18,23 +17,9 @@ import re
 import sys
 import tempfile
 
-from compare_ort import ProgramFailed, run_json
+from harness import GateError, ProgramFailed, make_parser, run_benchmark, run_json
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 ENGINES = ("mme", "tpc", "dma")
-
-
-def find_models(paths):
-    """(name, model file, batch) of each model file, model folder or folder of those."""
-    found = []
-    for path in paths:
-        if os.path.isfile(path):
-            path = os.path.dirname(os.path.abspath(path))
-        for folder in [path] + sorted(os.path.join(path, name) for name in os.listdir(path)):
-            model = os.path.join(folder, "model.onnx")
-            if os.path.isfile(model):
-                found.append((os.path.basename(os.path.abspath(folder)), model, batch_of(folder)))
-    return found
 
 
 def batch_of(folder):
@@ -121,7 +106,7 @@ def reasons_text(row, most=5):
                      for reason, time in list(row["critical_path_us"].items())[:most])
 
 
-def table(report):
+def table(report, args):
     lines = ["| model | batch | type | -O2 us | bound us | by | -O2/bound | -O0/-O2 | busy % mme/tpc/dma | "
              "critical path |", "|---|---|---|---|---|---|---|---|---|---|"]
     for row in report["rows"]:
@@ -139,12 +124,12 @@ def table(report):
         speedup = f"{mean['o0_over_o2']:.2f}" if mean["o0_over_o2"] else "-"
         lines.append(f"geometric means, batch {mean['batch']}, {mean['precision']}, {mean['models']} models: "
                      f"-O2/bound {mean['over_bound']:.3f}, -O0/-O2 {speedup}")
-    return "\n".join(lines)
+    return "\n".join(lines) + (details(report, args.details) if args.details else "")
 
 
 def details(report, most):
     """The ops that the critical path spends most on, by model."""
-    lines = []
+    lines = [""]
     for row in report["rows"]:
         if "error" in row:
             continue
@@ -167,10 +152,7 @@ def details(report, most):
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", help="model files or folders, or a folder of them")
-    parser.add_argument("--build", default=os.path.join(HERE, "..", "build"), help="build tree")
+    parser = make_parser(__doc__)
     parser.add_argument("--target", default="gaudi2")
     parser.add_argument("--precision", default="f32,bf16", help="one or several, with commas")
     parser.add_argument("--level", type=int, default=2, help="optimisation level that is measured")
@@ -178,7 +160,6 @@ def parse(argv):
     parser.add_argument("--compile-option", action="append", default=[],
                         help="another argument of hpu-compile, such as --compile-option=--dim=seq=128")
     parser.add_argument("--jobs", type=int, default=1, help="models that are compiled at a time")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds for one compilation")
     parser.add_argument("--details", type=int, default=0, metavar="N",
                         help="also list the N ops of each model that the critical path spends most on")
     parser.add_argument("--gate", type=float,
@@ -186,8 +167,6 @@ def parse(argv):
     parser.add_argument("--gate-batch", type=int, help="gate models of this batch only")
     parser.add_argument("--busy-gate", type=float, metavar="PERCENT",
                         help="exit 2 when the engine that bounds a model is busy less than this")
-    parser.add_argument("--output", metavar="FILE", help="write everything measured as JSON")
-    parser.add_argument("--json", action="store_true", help="print that JSON instead of the table")
     args = parser.parse_args(argv)
     args.precision = [p for p in args.precision.split(",") if p]
     if not args.precision or args.jobs < 1:
@@ -195,22 +174,10 @@ def parse(argv):
     return args
 
 
-def main(argv=None):
-    try:
-        args = parse(argv)
-        models = find_models(args.models)
-    except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except SystemExit as stop:  # argparse exits with 2, which means a regression here
-        return 1 if stop.code else 0
-    if not models:
-        print("error: no folder with model.onnx among the arguments; make some with "
-              "tests/models/export_models.py", file=sys.stderr)
-        return 1
-
+def make_report(args, models):
+    entries = [(name, model, batch_of(folder)) for name, model, folder in models]
     work = [(name, model, batch, precision) for precision in args.precision
-            for name, model, batch in sorted(models, key=lambda entry: (entry[2], entry[0]))]
+            for name, model, batch in sorted(entries, key=lambda entry: (entry[2], entry[0]))]
 
     def one(item):
         name, model, batch, precision = item
@@ -224,31 +191,26 @@ def main(argv=None):
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         rows = list(pool.map(one, work))
-    report = {"target": args.target, "level": args.level, "rows": rows, "geomeans": summarise(rows)}
-    text = json.dumps(report, indent=1)
-    if args.output:
-        with open(args.output, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-    print(text if args.json else table(report))
-    if args.details and not args.json:
-        print(details(report, args.details))
-    if any("error" in row for row in rows):
-        return 3
+    return {"target": args.target, "level": args.level, "rows": rows, "geomeans": summarise(rows)}
+
+
+def beyond(report, args):
     gated = [mean for mean in report["geomeans"] if args.gate_batch in (None, mean["batch"])]
     if args.gate and not gated:
-        print(f"error: no model of batch {args.gate_batch} to gate", file=sys.stderr)
-        return 1
-    above = [mean for mean in gated if args.gate and mean["over_bound"] > args.gate]
-    for mean in above:
-        print(f"error: batch {mean['batch']}, {mean['precision']}: geometric mean of -O2/bound "
-              f"{mean['over_bound']:.3f} is above {args.gate}", file=sys.stderr)
-    idle = [row for row in rows
-            if args.busy_gate and args.gate_batch in (None, row["batch"])
-            and row["bounding_busy_percent"] < args.busy_gate]
-    for row in idle:
-        print(f"error: {row['model']}, {row['precision']}: {row['bounded_by']} bounds it and is busy "
-              f"{row['bounding_busy_percent']:.1f} %, below {args.busy_gate} %", file=sys.stderr)
-    return 2 if above or idle else 0
+        raise GateError(f"no model of batch {args.gate_batch} to gate")
+    lines = [f"batch {mean['batch']}, {mean['precision']}: geometric mean of -O2/bound "
+             f"{mean['over_bound']:.3f} is above {args.gate}"
+             for mean in gated if args.gate and mean["over_bound"] > args.gate]
+    lines += [f"{row['model']}, {row['precision']}: {row['bounded_by']} bounds it and is busy "
+              f"{row['bounding_busy_percent']:.1f} %, below {args.busy_gate} %"
+              for row in report["rows"]
+              if args.busy_gate and args.gate_batch in (None, row["batch"])
+              and row["bounding_busy_percent"] < args.busy_gate]
+    return lines
+
+
+def main(argv=None):
+    return run_benchmark(argv, parse, False, make_report, table, beyond)
 
 
 if __name__ == "__main__":
