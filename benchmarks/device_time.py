@@ -31,7 +31,7 @@ def batch_of(folder):
             return export["batch"]
     except (OSError, ValueError, AttributeError):
         pass
-    match = re.search(r"(?:^|[-_])(?:b|batch)(\d+)(?:$|[-_])", os.path.basename(os.path.abspath(folder)))
+    match = re.search(r"-(?:b|batch)(\d+)(?:$|-)", os.path.basename(os.path.abspath(folder)))
     return int(match.group(1)) if match else 1
 
 

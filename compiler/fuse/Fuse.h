@@ -26,6 +26,8 @@ struct FuseOptions {
 };
 
 std::unique_ptr<mlir::Pass> createFusePass(FuseOptions options);
+/// hpu-split-reductions, ahead of it: reductions of much to little in two steps, so that all TPCs take part.
+std::unique_ptr<mlir::Pass> createSplitReductionsPass();
 /// Post-condition: everything at function level is a unit, a view, a constant or the terminator.
 std::unique_ptr<mlir::Pass> createVerifyFusedPass();
 

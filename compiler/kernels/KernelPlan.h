@@ -121,6 +121,7 @@ struct KernelPlan {
                                             ///< neighbours are computed together by a window op.
   int64_t windowLow = 0, windowHigh = 0;    ///< Its range in which windows are whole along it.
   int mergeable = 0;     ///< So many dims before the vector dim continue it in memory.
+  int tpcMergeable = 0;  ///< On a TPC, which repeats small tables so that they continue too.
   uint32_t rowDims = 0;  ///< Mask of dims with `row`.
   int stages = 0;        ///< Passes over a row before the results are computed.
   int64_t scratchSlots = 0, rowElements = 1;  ///< Local memory: slots of rowElements values.

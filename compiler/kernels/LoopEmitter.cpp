@@ -93,7 +93,7 @@ void LoopEmitter::setBounds() {
     if (highOf_[d] != hi_[d] || lowOf_[d] != lo_[d]) highOf_[d] = m_.max(highOf_[d], lowOf_[d]);
   }
   mergedExtent_ = 1;
-  if (plan.mergeable == 0) return;
+  if (mergeable() == 0) return;
   // Where a slice has the inner dims whole, their elements follow one another: the loop over the
   // vector dim then runs over all of them, and the outer loops run once at index 0.
   size_t last = plan.parallelOrder.size() - 1;
@@ -104,7 +104,7 @@ void LoopEmitter::setBounds() {
   Value lowV = lowOf_[v], highV = highOf_[v];
   const llvm::SmallVector<Value> low = lowOf_, high = highOf_;
   bool staticallyWhole = true;
-  for (int i = 1; i <= plan.mergeable; ++i) {
+  for (int i = 1; i <= mergeable(); ++i) {
     int inner = plan.parallelOrder[last - i + 1], outer = plan.parallelOrder[last - i];
     int64_t size = plan.dims[inner].size;
     elements *= size;
@@ -223,7 +223,7 @@ LoopEmitter::Values LoopEmitter::scalarLoop(int dim, Value low, Value high,
       scf::ForOp::create(b_, loc_, low, high, m_.constantInt(m_.i64(), 1), ValueRange(init));
   // Dims that are merged into the vector loop run once.
   bool merged = false;
-  for (int i = 1; i <= plan_->mergeable; ++i)
+  for (int i = 1; i <= mergeable(); ++i)
     merged |= plan_->parallelOrder[plan_->parallelOrder.size() - 1 - i] == dim;
   loopOp->setAttr(kTripsAttr, b_.getF64FloatAttr(merged && mergedExtent_ > 1 ? 1.0 : extent(*plan_, dim)));
   OpBuilder::InsertionGuard guard(b_);
@@ -248,7 +248,7 @@ LoopEmitter::Values LoopEmitter::vectorLoop(int dim, Value low, Value high,
   Scope inner = scope_;
   double length = iter.row ? extent(*plan_, dim) : extent(*plan_, dim) * mergedExtent_;
   double trips = std::max(1.0, std::ceil(length / static_cast<double>(kTpcLanes)));
-  bool mainRuns = length >= static_cast<double>(lanes_) || (!iter.row && plan_->mergeable > 0);
+  bool mainRuns = length >= static_cast<double>(lanes_) || (!iter.row && mergeable() > 0);
   bool tailRuns = !(iter.row && iter.size % lanes_ == 0);
 
   Values results(init.begin(), init.end());

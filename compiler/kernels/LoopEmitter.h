@@ -66,6 +66,7 @@ class LoopEmitter {
   using Body = std::function<Values(llvm::ArrayRef<Value>)>;
 
   // Loops (LoopEmitter.cpp).
+  int mergeable() const { return traits_.forCost ? plan_->tpcMergeable : plan_->mergeable; }
   void chooseLanes();
   Value low(int dim);
   Value high(int dim);
@@ -122,6 +123,7 @@ class LoopEmitter {
     if (traits_.forCost) access->setAttr(kLocalAttr, b_.getF64FloatAttr(share));
     return access;
   }
+  Value turned(Value rows);
   Value loadVector(Value pointer, ElementType type, Value byteOffsets, int64_t laneStride);
   Value fromStorage(Value stored, ElementType type);
   Value toStorage(Value value, ElementType type);

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -191,10 +192,30 @@ Value LoopEmitter::load(int p) {
                                       scratch_, 4),
                  differentReads(*plan_, p, together_) * (isStagedNarrow(*plan_, p) ? double(bytes) / 4 : 1))
         .getRes();
+  if (traits_.forCost && prim.table >= 0)
+    return local(LLVM::LoadOp::create(b_, loc_, vectorType(computeType(b_.getContext(), prim.type)), base, 4)).getRes();
+  if (traits_.forCost && isShuffled(*plan_, p)) {
+    Value stored = local(LLVM::LoadOp::create(b_, loc_, vectorType(m_.f32()), scratch_, 4), 2).getRes();
+    auto sameLanes = llvm::to_vector(llvm::seq<int64_t>(0, lanes_));
+    return m_.asOneInstruction([&] { return vector::ShuffleOp::create(b_, loc_, stored, stored, sameLanes).getResult(); },
+                               kShuffleInstructions);
+  }
+  if (traits_.forCost && prim.address.coef[plan_->vectorDim] != 1 && isTurned(*plan_, prim.address))
+    return fromStorage(turned(LLVM::LoadOp::create(b_, loc_, vectorType(storageType(prim.type)), base, 1).getRes()),
+                       prim.type);
   Value offsets = laneOffsets(prim.address, bytes);
   Value pointer = address(p, base, prim.address, bytes, false);
   return fromStorage(loadVector(pointer, prim.type, offsets, prim.address.coef[plan_->vectorDim]),
                      prim.type);
+}
+
+/// With forCost: into local memory, and out of it as the columns of 64 such vectors.
+Value LoopEmitter::turned(Value rows) {
+  local(LLVM::StoreOp::create(b_, loc_, rows, scratch_, 1));
+  Value columns = local(LLVM::LoadOp::create(b_, loc_, rows.getType(), scratch_, 1)).getRes();
+  auto sameLanes = llvm::to_vector(llvm::seq<int64_t>(0, lanes_));
+  return m_.asOneInstruction([&] { return vector::ShuffleOp::create(b_, loc_, columns, columns, sameLanes).getResult(); },
+                             kTurnInstructions);
 }
 
 Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets,
@@ -248,8 +269,12 @@ void LoopEmitter::store(const Store& store, int index) {
     return;
   }
   Value value = toStorage(vectorOf(store.prim), store.type);
-  Value pointer = address(key, base, store.address, bytes, false);
   int64_t stride = store.address.coef[v];
+  if (traits_.forCost && stride != 1 && isTurned(*plan_, store.address)) {
+    LLVM::StoreOp::create(b_, loc_, turned(value), base, 1);
+    return;
+  }
+  Value pointer = address(key, base, store.address, bytes, false);
   bool wide = bytes >= 4;
   if (stride == 1 && !scope_.mask) {
     LLVM::StoreOp::create(b_, loc_, value, pointer, bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completes a plan: what varies with what, which dim the lanes lie along, loop order, local memory.
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/kernels/PlanBuilder.h"
 #include "compiler/kernels/Staging.h"
@@ -171,8 +172,9 @@ class Scheduler {
       });
   }
 
-  /// Whether dim `a` goes on in memory where dim `b`, of `size` elements, ends, in all operands.
-  bool continues(int a, int b, int64_t size) const {
+  /// Whether dim `a` goes on in memory where dim `b`, of `size` elements, ends, in all operands; but for tables, if any
+  /// number of copies of them is given.
+  bool continues(int a, int b, int64_t size, int64_t tableCopies = 0) const {
     const IterDim &outer = plan_.dims[a], &inner = plan_.dims[b];
     if (outer.lowTable >= 0 || inner.lowTable >= 0) return false;
     for (const IterDim& dim : plan_.dims)
@@ -180,8 +182,10 @@ class Scheduler {
     for (size_t p = 0; p < plan_.prims.size(); ++p) {
       const Prim& prim = plan_.prims[p];
       if (!plan_.reachable[p]) continue;
-      if (prim.kind == Prim::Kind::Load && prim.address.coef[a] != prim.address.coef[b] * size)
-        return false;
+      if (prim.kind == Prim::Kind::Load && prim.address.coef[a] != prim.address.coef[b] * size) {
+        bool repeats = tableCopies > 0 && prim.address.coef[a] == 0 && isTable(plan_, prim, tableCopies);
+        if (!repeats) return false;
+      }
       if (prim.kind == Prim::Kind::Reduce &&
           (prim.reduceDims >> a & 1) != (prim.reduceDims >> b & 1))
         return false;
@@ -246,17 +250,21 @@ class Scheduler {
   }
 
   void countMergeable() {
-    int v = plan_.vectorDim;
-    if (v < 0 || isRow(v) || plan_.windowDim >= 0) return;
-    int64_t size = 1;
-    int inner = v;
-    for (size_t i = plan_.parallelOrder.size() - 1; i-- > 0;) {
+    if (plan_.vectorDim < 0 || isRow(plan_.vectorDim) || plan_.windowDim >= 0) return;
+    plan_.mergeable = mergeableDims(0);
+    // Copies of a table that fill whole vectors.
+    const int64_t size = plan_.dims[plan_.vectorDim].size, lanes = kMaxLanes;
+    plan_.tpcMergeable = plan_.rowDims ? plan_.mergeable : mergeableDims(lanes / std::gcd(size, lanes));
+  }
+
+  int mergeableDims(int64_t tableCopies) const {
+    int count = 0, inner = plan_.vectorDim;
+    for (size_t i = plan_.parallelOrder.size() - 1; i-- > 0; ++count) {
       int outer = plan_.parallelOrder[i];
-      size = plan_.dims[inner].size;
-      if (!continues(outer, inner, size)) return;
-      ++plan_.mergeable;
+      if (!continues(outer, inner, plan_.dims[inner].size, tableCopies)) break;
       inner = outer;
     }
+    return count;
   }
 
   bool isHeavy(int p) const {

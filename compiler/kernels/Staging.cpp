@@ -59,18 +59,20 @@ Reads readsOf(const KernelPlan& plan, const Prim& load) {
 /// Read for so many rows that each TPC (as many as Gaudi 2 has) may as well bring it in first.
 constexpr double kTableReaders = 24;
 
-bool isTable(const KernelPlan& plan, const Prim& load) {
-  double different = 1, repeated = 1;
-  for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
-    (load.deps >> d & 1 ? different : repeated) *= extent(plan, d);
-  return repeated >= 2 * kTableReaders && different * sizeof(float) <= kTableBytes;
-}
-
 bool isWindow(const KernelPlan& plan) {
   return plan.tapsOf[0] >= 0 || plan.tapsOf[1] >= 0;
 }
 
 }  // namespace
+
+bool isTable(const KernelPlan& plan, const Prim& load, int64_t copies) {
+  if (load.kind != Prim::Kind::Load || load.source < 0 || !load.address.terms.empty() || !isFloatType(load.type))
+    return false;
+  double different = 1, repeated = 1;
+  for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
+    (load.deps >> d & 1 ? different : repeated) *= extent(plan, d);
+  return repeated >= 2 * kTableReaders && different * static_cast<double>(copies) * sizeof(float) <= kTableBytes;
+}
 
 bool isStaged(const KernelPlan& plan, int p) {
   const Prim& prim = plan.prims[p];
@@ -83,6 +85,58 @@ bool isStaged(const KernelPlan& plan, int p) {
   constexpr double kVectorBytes = 4.0 * kTpcLanes;
   return reads.window > 1 && reads.all >= 2 * reads.different &&
          reads.window * kVectorBytes <= static_cast<double>(kMaxScratchBytes);
+}
+
+namespace {
+
+/// The table of indices that a load's lanes are looked up by; null if they are not, or by more than that.
+const Table* laneTable(const KernelPlan& plan, const Prim& load) {
+  if (plan.vectorDim < 0 || load.kind != Prim::Kind::Load || load.source < 0 || !isFloatType(load.type)) return nullptr;
+  const Table* found = nullptr;
+  for (const Term& term : load.address.terms) {
+    const Prim& index = plan.prims[term.prim];
+    if (!(index.deps >> plan.vectorDim & 1)) continue;
+    if (found || index.kind != Prim::Kind::Load || index.table < 0) return nullptr;
+    found = &plan.tables[index.table];
+  }
+  return load.address.coef[plan.vectorDim] == 0 ? found : nullptr;
+}
+
+/// Different elements that a looked-up load reads.
+double lookedUpElements(const KernelPlan& plan, const Prim& load) {
+  double elements = 1;
+  for (const Term& term : load.address.terms) {
+    const Prim& index = plan.prims[term.prim];
+    if (index.table < 0) continue;
+    std::vector<int64_t> values = plan.tables[index.table].ints;
+    llvm::sort(values);
+    elements *= static_cast<double>(std::unique(values.begin(), values.end()) - values.begin());
+  }
+  for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
+    if (load.address.coef[d] != 0) elements *= extent(plan, d);
+  return elements;
+}
+
+}  // namespace
+
+bool isShuffled(const KernelPlan& plan, int p) {
+  const Table* table = laneTable(plan, plan.prims[p]);
+  if (!table) return false;
+  for (size_t from = 0; from < table->ints.size(); from += kTpcLanes) {
+    auto lanes = llvm::ArrayRef<int64_t>(table->ints).slice(from).take_front(kTpcLanes);
+    auto [low, high] = std::minmax_element(lanes.begin(), lanes.end());
+    if (*high - *low >= kTpcLanes) return false;
+  }
+  return true;
+}
+
+bool isTurned(const KernelPlan& plan, const Affine& address) {
+  constexpr double kNeighbours = 16;
+  for (const Term& term : address.terms)
+    if (plan.prims[term.prim].deps >> plan.vectorDim & 1) return false;
+  for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)
+    if (d != plan.vectorDim && std::abs(address.coef[d]) == 1 && extent(plan, d) >= kNeighbours) return true;
+  return false;
 }
 
 bool isStagedNarrow(const KernelPlan& plan, int p) {
@@ -118,8 +172,15 @@ recipe::TpcCost stagingCost(const PlannedKernel& kernel) {
   recipe::TpcCost cost;
   for (const KernelPlan& plan : kernel.pieces)
     for (size_t p = 0; p < plan.prims.size(); ++p) {
-      if (!plan.reachable[p] || !isStaged(plan, static_cast<int>(p))) continue;
       const Prim& prim = plan.prims[p];
+      if (plan.reachable[p] && isShuffled(plan, static_cast<int>(p))) {
+        // Brought in, turned so that the lanes' dim is the fastest, and kept.
+        double vectors = lookedUpElements(plan, prim) / static_cast<double>(kTpcLanes);
+        cost.loads += vectors * static_cast<double>(elementSize(prim.type)) / 4;
+        cost.stores += vectors * kLocalAccess;
+        cost.vectorOps += vectors * kTurnInstructions;
+      }
+      if (!plan.reachable[p] || !isStaged(plan, static_cast<int>(p))) continue;
       double elements = 1;
       if (isTable(plan, prim)) {
         for (int d = 0; d < static_cast<int>(plan.dims.size()); ++d)

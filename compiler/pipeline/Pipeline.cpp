@@ -207,6 +207,7 @@ class PhaseRunner {
         fuse.canFormKernel = [](ArrayRef<Operation*> ops, std::string* why) { return kernels::canFormKernel(ops, why); };
         fuse.report = report("fusion");
         fuse.summary = &summary_;
+        if (optimize) functions.addPass(fuse::createSplitReductionsPass());
         functions.addPass(fuse::createFusePass(fuse));
         functions.addPass(fuse::createVerifyFusedPass());
         return;

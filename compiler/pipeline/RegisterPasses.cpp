@@ -67,6 +67,8 @@ void registerPhasePasses() {
     fuse.canFormKernel = [](ArrayRef<Operation*> ops, std::string* why) { return kernels::canFormKernel(ops, why); };
     m.nest<func::FuncOp>().addPass(fuse::createFusePass(fuse));
   });
+  add("hpu-split-reductions", "Reductions of much to little in two steps",
+      [](Manager m, Options, Desc) { m.nest<func::FuncOp>().addPass(fuse::createSplitReductionsPass()); });
   add("hpu-verify-fused", "Post-condition of fuse",
       [](Manager m, Options, Desc) { m.nest<func::FuncOp>().addPass(fuse::createVerifyFusedPass()); });
   add("hpu-layout", "Phase layout: physical orders and the copies that remain", [](Manager m, Options options, Desc) {

@@ -73,5 +73,32 @@ TEST(Cost, NarrowProductsAreSummedTwiceAsFast) {
   EXPECT_LT(wide.loads, 1 + 9 * 0.25);
 }
 
+TEST(Cost, TablesAreRepeatedToFillVectors) {
+  // 96 channels are one vector and a half; two pixels are three whole ones.
+  Tensor x = Tensor::dense(F32, {4096, 96}), bias = Tensor::dense(F32, {96});
+  EXPECT_DOUBLE_EQ(costOf("%r = hpu.add %0, %1 : ($0, $1) -> $out0", {x, bias}, x).vectorOps, 1);
+}
+
+TEST(Cost, StridedVectorsAreTurnedInLocalMemory) {
+  // Lanes along the rows of the result lie at a stride in the operand, whose columns are whole vectors.
+  Tensor x = Tensor::dense(F32, {256, 256}), y = Tensor::dense(F32, {256, 256}, {1, 0});
+  recipe::TpcCost turned = costOf("%r = hpu.neg %0 : ($0) -> $out0", {x}, y);
+  EXPECT_LT(turned.scalarOps, 3);
+  EXPECT_DOUBLE_EQ(turned.vectorOps, 1 + 12);
+  EXPECT_DOUBLE_EQ(turned.loads, 1.25);
+  // One element of each row: nothing to turn.
+  Tensor sparse = Tensor::dense(F32, {256, 1, 256}, {0, 2, 1}, 7);
+  EXPECT_GE(costOf("%r = hpu.neg %0 : ($0) -> $out0", {sparse}, Tensor::dense(F32, {256, 1, 256})).scalarOps, 64);
+}
+
+TEST(Cost, ResizedRowsAreShuffled) {
+  Tensor x = Tensor::dense(F32, {1, 1, 16, 16}), y = Tensor::dense(F32, {1, 1, 128, 128});
+  recipe::TpcCost resize = costOf("%r = hpu.resize %0 {coordinates = 0 : i32, mode = 1 : i32, nearest = 2 : i32, "
+                                  "scales = array<f64: 8.0, 8.0>, sizes = array<i64: 128, 128>} : ($0) -> $out0",
+                                  {x}, y);
+  EXPECT_LT(resize.scalarOps, 8);
+  EXPECT_LT(resize.vectorOps, 4 * 4 + 9 + 1);  // Four shuffled values and three mixtures.
+}
+
 }  // namespace
 }  // namespace hpu::kernels::test
