@@ -195,7 +195,8 @@ class Emitter {
     for (auto run : op.getBody().getOps<sched::RunOp>()) {
       recipe::Command command;
       command.op = ops_[run.getOp()];
-      command.bundle = run.getBundle() < 0 ? recipe::kNone : static_cast<uint32_t>(run.getBundle());
+      const auto bundle = static_cast<int64_t>(run.getBundle());
+      command.bundle = bundle < 0 ? recipe::kNone : static_cast<uint32_t>(bundle);
       command.slice = run.getSlice();
       command.lo.assign(run.getLo().begin(), run.getLo().end());
       command.hi.assign(run.getHi().begin(), run.getHi().end());

@@ -78,6 +78,7 @@ int64_t decodeTyped(const onnx::TensorProto& proto, std::shared_ptr<const void> 
     case ElementType::kI8: narrowInto<int8_t>(proto.int32_data(), tensor); break;
     case ElementType::kU8:
     case ElementType::kF8E4M3:
+    case ElementType::kF8E4M3Ieee:
     case ElementType::kF8E5M2: narrowInto<uint8_t>(proto.int32_data(), tensor); break;
     case ElementType::kI16: narrowInto<int16_t>(proto.int32_data(), tensor); break;
     case ElementType::kU16:

@@ -76,7 +76,8 @@ std::string shapeText(llvm::ArrayRef<int64_t> shape) {
 }  // namespace
 
 int PlanBuilder::fail(const Node& node, const std::string& why) {
-  if (error_.ok()) error_ = unimplemented("hpu." + node.op + " in a TPC kernel: " + why);
+  std::string what = node.op.empty() ? "an operand of a TPC kernel" : "hpu." + node.op + " in a TPC kernel";
+  if (error_.ok()) error_ = unimplemented(what + ": " + why);
   return constant(0, isKernelType(node.type) ? node.type : ElementType::kF32);
 }
 
