@@ -23,15 +23,15 @@ ENGINES = ("mme", "tpc", "dma")
 
 
 def batch_of(folder):
-    """From export.json, or from a name such as resnet50-b8-opset17; otherwise 1."""
+    """From export.json, or from a name such as resnet50-opset17-b8; otherwise 1."""
     try:
         with open(os.path.join(folder, "export.json"), encoding="utf-8") as file:
-            export = json.load(file)
-        if isinstance(export.get("batch"), int):
-            return export["batch"]
-    except (OSError, ValueError, AttributeError):
+            batch = json.load(file)["sizes"]["batch"]
+        if isinstance(batch, int):
+            return batch
+    except (OSError, ValueError, KeyError, TypeError):
         pass
-    match = re.search(r"-(?:b|batch)(\d+)(?:$|-)", os.path.basename(os.path.abspath(folder)))
+    match = re.search(r"-b(\d+)(?:s\d+)?(?:$|-)", os.path.basename(os.path.abspath(folder)))
     return int(match.group(1)) if match else 1
 
 
