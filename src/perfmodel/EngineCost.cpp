@@ -89,9 +89,8 @@ bool gemmPlanFor(const arch::TargetDesc& target, const GemmShape& shape,
   // Walking along the longer side keeps one operand in its buffer, so that both are new only at
   // each turn.
   plan.constrainedSteps = geometry.portConstrained ? batchSteps * std::min(nSteps, mSteps) : 0;
-  plan.idealCycles = static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
-                     static_cast<double>(shape.n) * static_cast<double>(shape.k) *
-                     target.mmeCostPerK(shape.type) / static_cast<double>(target.mmeMacs());
+  plan.idealCycles =
+      gemmWork(shape) * target.mmeCostPerK(shape.type) / static_cast<double>(target.mmeMacs());
   // Of the operands' lines, the part that the GEMM fills.
   double columns = static_cast<double>(std::min(shape.n, geometry.width));
   double rows = static_cast<double>(std::min(shape.m, height));
@@ -117,9 +116,14 @@ GemmPlan gemmPlan(const arch::TargetDesc& target, const GemmShape& shape) {
   return best;
 }
 
-double gemmFlops(const GemmShape& shape) {
-  return 2.0 * static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
+double gemmWork(const GemmShape& shape) {
+  if (shape.work > 0) return shape.work;
+  return static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
          static_cast<double>(shape.n) * static_cast<double>(shape.k);
+}
+
+double gemmFlops(const GemmShape& shape) {
+  return 2.0 * gemmWork(shape);
 }
 
 Bytes gemmBytes(const GemmShape& shape) {

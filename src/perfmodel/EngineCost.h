@@ -18,7 +18,7 @@ using Picoseconds = int64_t;
 /// The "why not peak" terms, in the order in which they are peeled off.
 enum class Term : uint8_t {
   kIdeal = 0,         ///< Work divided by the engine's peak.
-  kEdgeQuantisation,  ///< The array or vector is not filled at the edges.
+  kEdgeQuantisation,  ///< The array or vector is not filled at the edges, or multiplies a packing's zeros.
   kRollUp,            ///< Small K.
   kFillDrain,
   kPorts,     ///< Operand ports, unaligned access.
@@ -59,7 +59,11 @@ struct GemmShape {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   ElementType type = ElementType::kBF16;
   bool transposeA = false, transposeB = false;
+  /// Multiply-accumulates that are work; the others of a packed product are with zeros. 0: all.
+  double work = 0;
 };
+/// Multiply-accumulates that are work.
+double gemmWork(const GemmShape&);
 /// The arrangement of the array that is fastest for the shape, and how its cycles come about.
 struct GemmPlan {
   const arch::MmeGeometry* geometry = nullptr;
@@ -67,7 +71,7 @@ struct GemmPlan {
   double constrainedSteps =
       0;               ///< Of these: passes that read both operands anew through shared buffers.
   double kCycles = 0;  ///< Cycles of one pass at full rate.
-  double idealCycles = 0;    ///< Multiply-accumulates / peak.
+  double idealCycles = 0;    ///< Multiply-accumulates that are work / peak.
   double computeCycles = 0;  ///< All passes, without drain and launch.
   double drainCycles = 0;    ///< The last pass's results leave the array.
   double utilization() const { return computeCycles > 0 ? idealCycles / computeCycles : 0; }
@@ -76,7 +80,7 @@ GemmPlan gemmPlan(const arch::TargetDesc&, const GemmShape&);
 /// The plan for one given arrangement; false when the shape cannot use it.
 bool gemmPlanFor(const arch::TargetDesc&, const GemmShape&, const arch::MmeGeometry&, GemmPlan&);
 
-/// 2 * batch * M * N * K.
+/// 2 * batch * M * N * K, or twice the work of a packed product.
 double gemmFlops(const GemmShape&);
 /// A GEMM by itself: both operands read and the result written once, all in HBM. The result of 8-bit operands
 /// is bf16, as they have no accumulator of their own width.

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "perfmodel/Timeline.h"
+#include "recipe/MmePacking.h"
 #include "recipe/PackedWeights.h"
 
 namespace hpu::perfmodel {
@@ -170,8 +171,28 @@ int64_t blockedBytes(int64_t taps, int64_t k, int64_t columns, ElementType type)
   return mul(mul(mul(taps, k), padded), elementSize(type));
 }
 
-Cost gemmCommand(const Op& op, const Command& command, const arch::TargetDesc& target,
-                 const arch::ClockProfile& clock, Traffic& traffic) {
+/// `shape` with `factor` neighbouring rows as one and `taps` times as long a K: what was all of the product is now its
+/// work.
+GemmShape packed(GemmShape shape, int64_t rows, int64_t factor, int64_t k) {
+  shape.work = gemmWork(shape);
+  shape.m = rows;
+  shape.n = mul(shape.n, factor);
+  shape.k = k;
+  return shape;
+}
+
+bool sharesB(const recipe::MmeDesc& mme) {
+  return constantAlong(mme.b, mme.b.sizes.size() > 2 ? mme.b.sizes.size() - 2 : 0);
+}
+
+/// One matrix for the whole batch is one GEMM: its rows are simply more rows.
+GemmShape joinedBatch(GemmShape shape) {
+  shape.m = mul(shape.m, shape.batch);
+  shape.batch = 1;
+  return shape;
+}
+
+GemmShape gemmShape(const Op& op, const Command& command) {
   const recipe::MmeDesc& mme = op.mme;
   size_t rank = op.space.size(), leading = rank >= 2 ? rank - 2 : 0;
   GemmShape shape;
@@ -186,7 +207,21 @@ Cost gemmCommand(const Op& op, const Command& command, const arch::TargetDesc& t
   };
   shape.transposeA = strided(mme.a, 1);
   shape.transposeB = mme.packing == recipe::BPacking::kStrided && strided(mme.b, 1);
+  return shape;
+}
 
+GemmShape packedGemm(const Op& op, const Command& command) {
+  GemmShape shape = gemmShape(op, command);
+  const int64_t factor = std::max<int64_t>(op.mme.packingFactor, 1);
+  if (factor > 1) shape = packed(shape, ceilDiv(shape.m, factor), factor, mul(shape.k, factor));
+  return sharesB(op.mme) ? joinedBatch(shape) : shape;
+}
+
+Cost gemmCommand(const Op& op, const Command& command, const arch::TargetDesc& target,
+                 const arch::ClockProfile& clock, Traffic& traffic) {
+  const recipe::MmeDesc& mme = op.mme;
+  size_t rank = op.space.size();
+  const GemmShape shape = gemmShape(op, command), product = packedGemm(op, command);
   int64_t line = target.cacheLineBytes;
   auto inputBox = [&](const Operand& operand, bool isA) {
     Box box;
@@ -208,48 +243,64 @@ Cost gemmCommand(const Op& op, const Command& command, const arch::TargetDesc& t
   };
   Box a = inputBox(mme.a, true), b = inputBox(mme.b, false);
   int64_t bBytes;
-  bool sharedB = constantAlong(mme.b, mme.b.sizes.size() > 2 ? mme.b.sizes.size() - 2 : 0);
   if (mme.packing == recipe::BPacking::kBlocked)
-    bBytes = blockedBytes(sharedB ? 1 : shape.batch, shape.k, shape.n, mme.b.type);
+    bBytes = blockedBytes(sharesB(mme) ? 1 : shape.batch, product.k, product.n, mme.b.type);
   else
     bBytes = lineBytes(mme.b, b, line);
   addMmeInputs(traffic, mme.a, a.whole, lineBytes(mme.a, a, line), mme.b, b.whole, bBytes);
   traffic.add(mme.c, lineBytes(mme.c, alongSpace(op, command, mme.c), line));
+  return gemmCost(target, clock, product, traffic.bytes());
+}
 
-  if (sharedB) {  // One matrix for the whole batch: its rows are simply more rows.
-    shape.m = mul(shape.m, shape.batch);
-    shape.batch = 1;
+int64_t sizeOf(const Operand& operand, size_t d) {
+  return d < operand.sizes.size() ? std::max<int64_t>(operand.sizes[d], 1) : 1;
+}
+
+/// Of a convolution's groups, how many a command touches.
+int64_t touchedGroups(const recipe::MmeDesc& mme, const Command& command) {
+  int64_t outPerGroup = std::max<int64_t>(sizeOf(mme.c, 1) / std::max<int64_t>(mme.groups, 1), 1);
+  int64_t first = command.lo.size() > 1 ? command.lo[1] / outPerGroup : 0;
+  int64_t last = command.hi.size() > 1 && command.hi[1] > 0 ? (command.hi[1] - 1) / outPerGroup : 0;
+  return std::max<int64_t>(last - first + 1, 1);
+}
+
+int64_t channelsPerGroup(const recipe::MmeDesc& mme) {
+  return std::max<int64_t>(sizeOf(mme.a, 1) / std::max<int64_t>(mme.groups, 1), 1);
+}
+
+GemmShape convShape(const Op& op, const Command& command) {
+  const recipe::MmeDesc& mme = op.mme;
+  int64_t tapsAlongH = sizeOf(mme.b, 2), tapsAlongW = sizeOf(mme.b, 3);
+  if (mme.kind == MmeKind::kConvTranspose2d) {  // Of the window, the taps that meet one output pixel.
+    tapsAlongH = ceilDiv(tapsAlongH, std::max<int64_t>(mme.strides[0], 1));
+    tapsAlongW = ceilDiv(tapsAlongW, std::max<int64_t>(mme.strides[1], 1));
   }
-  return gemmCost(target, clock, shape, traffic.bytes());
+  int64_t lines = mul(extentOf(command, 0), extentOf(command, 2)), kOfTap = mul(channelsPerGroup(mme), tapsAlongH);
+  GemmShape shape;
+  shape.type = mme.a.type;
+  shape.batch = touchedGroups(mme, command);
+  shape.m = mul(lines, extentOf(command, 3));
+  shape.n = ceilDiv(extentOf(command, 1), shape.batch);
+  shape.k = mul(kOfTap, tapsAlongW);
+  if (mme.packingFactor <= 1) return shape;
+  return packed(shape, mul(lines, ceilDiv(extentOf(command, 3), mme.packingFactor)), mme.packingFactor,
+                mul(kOfTap, recipe::packedTaps(mme)));
 }
 
 Cost convCommand(const Op& op, const Command& command, const arch::TargetDesc& target,
                  const arch::ClockProfile& clock, Traffic& traffic) {
   const recipe::MmeDesc& mme = op.mme;
   int64_t line = target.cacheLineBytes;
-  auto dim = [](const Operand& operand, size_t d) {
-    return d < operand.sizes.size() ? std::max<int64_t>(operand.sizes[d], 1) : 1;
-  };
   bool transposed = mme.kind == MmeKind::kConvTranspose2d;
-  int64_t groups = std::max<int64_t>(mme.groups, 1);
-  int64_t channels = dim(mme.a, 1), inPerGroup = std::max<int64_t>(channels / groups, 1);
-  int64_t outPerGroup = std::max<int64_t>(dim(mme.c, 1) / groups, 1);
-  int64_t images = extentOf(command, 0), outChannels = extentOf(command, 1);
-  int64_t firstGroup = command.lo.size() > 1 ? command.lo[1] / outPerGroup : 0;
-  int64_t lastGroup =
-      command.hi.size() > 1 && command.hi[1] > 0 ? (command.hi[1] - 1) / outPerGroup : 0;
-  int64_t touchedGroups = std::max<int64_t>(lastGroup - firstGroup + 1, 1);
-  int64_t pixels = mul(images, mul(extentOf(command, 2), extentOf(command, 3)));
-  int64_t taps = 1, rows[2];
+  const GemmShape shape = convShape(op, command);
+  int64_t channels = sizeOf(mme.a, 1), inChannels = mul(shape.batch, channelsPerGroup(mme));
+  int64_t outChannels = extentOf(command, 1), rows[2];
   for (size_t i = 0; i < 2; ++i) {
-    int64_t window = dim(mme.b, 2 + i), size = dim(mme.a, 2 + i);
+    int64_t window = sizeOf(mme.b, 2 + i), size = sizeOf(mme.a, 2 + i);
     int64_t stride = std::max<int64_t>(mme.strides[i], 1), extent = extentOf(command, 2 + i);
     if (transposed) {
-      taps = mul(taps,
-                 ceilDiv(window, stride));  // Of the window, the taps that meet one output pixel.
       rows[i] = std::min(size, ceilDiv(extent, stride) + ceilDiv(window, stride));
     } else {
-      taps = mul(taps, window);
       int64_t lo = 2 + i < command.lo.size() ? command.lo[2 + i] : 0;
       int64_t first = mul(lo, stride) - mme.padBegin[i];
       int64_t last =
@@ -257,30 +308,25 @@ Cost convCommand(const Op& op, const Command& command, const arch::TargetDesc& t
       rows[i] = std::max<int64_t>(std::min(last, size - 1) - std::max<int64_t>(first, 0) + 1, 0);
     }
   }
-  GemmShape shape;
-  shape.type = mme.a.type;
-  shape.batch = touchedGroups;
-  shape.m = pixels;
-  shape.n = ceilDiv(outChannels, touchedGroups);
-  shape.k = mul(inPerGroup, taps);
 
   Box a;
-  a.push(images, dim(mme.a, 0));
-  a.push(std::min(channels, mul(touchedGroups, inPerGroup)), channels);
-  a.push(rows[0], dim(mme.a, 2));
-  a.push(rows[1], dim(mme.a, 3));
-  int64_t window = mul(dim(mme.b, 2), dim(mme.b, 3)), bBytes;
+  a.push(extentOf(command, 0), sizeOf(mme.a, 0));
+  a.push(std::min(channels, inChannels), channels);
+  a.push(rows[0], sizeOf(mme.a, 2));
+  a.push(rows[1], sizeOf(mme.a, 3));
+  int64_t bBytes;
   if (mme.packing == recipe::BPacking::kBlocked) {
-    bBytes = blockedBytes(mul(touchedGroups, window), inPerGroup, shape.n, mme.b.type);
+    int64_t window = mul(sizeOf(mme.b, 2), mme.packingFactor > 1 ? recipe::packedTaps(mme) : sizeOf(mme.b, 3));
+    bBytes = blockedBytes(mul(shape.batch, window), channelsPerGroup(mme), shape.n, mme.b.type);
   } else {
     Box b;
-    b.push(transposed ? mul(touchedGroups, inPerGroup) : outChannels, dim(mme.b, 0));
-    b.push(transposed ? shape.n : dim(mme.b, 1), dim(mme.b, 1));
-    b.push(dim(mme.b, 2), dim(mme.b, 2));
-    b.push(dim(mme.b, 3), dim(mme.b, 3));
+    b.push(transposed ? inChannels : outChannels, sizeOf(mme.b, 0));
+    b.push(transposed ? shape.n : sizeOf(mme.b, 1), sizeOf(mme.b, 1));
+    b.push(sizeOf(mme.b, 2), sizeOf(mme.b, 2));
+    b.push(sizeOf(mme.b, 3), sizeOf(mme.b, 3));
     bBytes = lineBytes(mme.b, b, line);
   }
-  bool bWhole = outChannels >= dim(mme.c, 1);
+  bool bWhole = outChannels >= sizeOf(mme.c, 1);
   addMmeInputs(traffic, mme.a, a.whole, lineBytes(mme.a, a, line), mme.b, bWhole, bBytes);
   traffic.add(mme.c, lineBytes(mme.c, alongSpace(op, command, mme.c), line));
   return gemmCost(target, clock, shape, traffic.bytes());
@@ -330,9 +376,17 @@ Cost dmaCommand(const Op& op, const Command& command, const arch::TargetDesc& ta
 
 }  // namespace
 
+GemmShape mmeShape(const Op& op, const Command& command) {
+  return op.mme.kind == MmeKind::kGemm ? packedGemm(op, command) : convShape(op, command);
+}
+
 Cost commandCost(const Program& program, const Command& command, const arch::TargetDesc& target,
                  const arch::ClockProfile& clock) {
-  const Op& op = program.ops[command.op];
+  return commandCost(program, program.ops[command.op], command, target, clock);
+}
+
+Cost commandCost(const Program& program, const Op& op, const Command& command,
+                 const arch::TargetDesc& target, const arch::ClockProfile& clock) {
   Traffic traffic(program, command, target);
   switch (op.engine) {
     case Engine::kMme:

@@ -78,5 +78,11 @@ std::vector<TimedQueue> timedQueues(const recipe::Program& program, const arch::
 /// within a command or across slices. The program must be verified.
 Cost commandCost(const recipe::Program& program, const recipe::Command& command,
                  const arch::TargetDesc&, const arch::ClockProfile&);
+/// The same with `op` in place of the command's op in the program: what would it cost if ...
+Cost commandCost(const recipe::Program& program, const recipe::Op& op,
+                 const recipe::Command& command, const arch::TargetDesc&,
+                 const arch::ClockProfile&);
+/// The GEMM that an MME command is priced as: that of the packed product where `op` is packed.
+GemmShape mmeShape(const recipe::Op& op, const recipe::Command& command);
 
 }  // namespace hpu::perfmodel

@@ -102,6 +102,8 @@ std::string_view sectionIdName(SectionId id) {
       return "estimates";
     case SectionId::kIr:
       return "ir";
+    case SectionId::kPackings:
+      return "packings";
     case SectionId::kConstantData:
       return "constant data";
     case SectionId::kImageData:
@@ -121,9 +123,14 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
     uint64_t at = imageData.add(image.data, image.bytes, kPageBytes);
     tables.images.push_back({image.cpu, image.entries, image.bytes, at});
   }
+  for (size_t op = 0; op < program.ops.size(); ++op) {
+    if (program.ops[op].mme.packingFactor != 1)
+      tables.packings.push_back({static_cast<uint32_t>(op), program.ops[op].mme.packingFactor});
+  }
 
   const bool hasIr = !program.ir.empty();
-  const uint32_t numSections = std::size(kMetadata) + (hasIr ? 1 : 0) + 2;
+  const bool hasPackings = !tables.packings.empty();
+  const uint32_t numSections = std::size(kMetadata) + (hasPackings ? 1 : 0) + (hasIr ? 1 : 0) + 2;
   EncodedRecipe recipe;
   std::vector<uint8_t>& head = recipe.head;
   head.resize(kHeaderBytes + numSections * kEntryBytes);
@@ -134,7 +141,9 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
     entries.push_back({id, flags, offset, bytes, sectionHash(head.data() + offset, bytes)});
     head.resize(alignUp(head.size(), kMetadataAlignment));
   };
-  for (const SectionSpec& spec : kMetadata) {
+  std::vector<SectionSpec> specs(std::begin(kMetadata), std::end(kMetadata));
+  if (hasPackings) specs.push_back({SectionId::kPackings, 0});
+  for (const SectionSpec& spec : specs) {
     uint64_t offset = head.size();
     std::vector<FieldSpan> trace;
     ByteWriter writer(head, wantFields ? &trace : nullptr);

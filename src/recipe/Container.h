@@ -15,7 +15,8 @@
 namespace hpu::recipe {
 
 inline constexpr uint8_t kMagic[8] = {0x89, 'H', 'P', 'U', '\r', '\n', 0x1a, '\n'};
-/// The oldest reader of this major version that understands what encodeProgram writes.
+/// The oldest reader of this major version that understands what encodeProgram writes: one that does not know packings
+/// computes the same.
 inline constexpr uint16_t kReaderMinor = 0;
 inline constexpr uint64_t kHeaderBytes = 64;
 inline constexpr uint64_t kEntryBytes = 32;
@@ -53,6 +54,7 @@ enum class SectionId : uint32_t {
   kSources = 9,
   kEstimates = 10,
   kIr = 11,
+  kPackings = 12,  ///< Since 1.1.
   kConstantData = 32,
   kImageData = 33,
 };

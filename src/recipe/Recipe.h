@@ -18,7 +18,7 @@ namespace hpu::recipe {
 /// The format that this library writes. A reader accepts the same major when the file's least reader
 /// version is not beyond its own minor (docs/recipe-format.md).
 inline constexpr uint16_t kFormatMajor = 1;
-inline constexpr uint16_t kFormatMinor = 0;
+inline constexpr uint16_t kFormatMinor = 1;
 
 inline constexpr int kMaxRank = 8;
 inline constexpr uint32_t kNone = 0xffffffffu;
@@ -104,6 +104,9 @@ struct MmeDesc {
   int64_t padBegin[2] = {0, 0};
   int64_t padEnd[2] = {0, 0};
   int64_t groups = 1;
+  /// So many neighbouring pixels of a row (a gemm: rows) are one row of the array, with as many times the columns and
+  /// zeros where one does not look (MmePacking.h). It changes the time on the device, never a result.
+  int64_t packingFactor = 1;
 };
 
 /// Issue slots of a TPC kernel for one point of its index space, times 256-byte vectors: what the

@@ -44,6 +44,7 @@ class Loader {
     HPU_RETURN_IF_ERROR(checkHashes());
     HPU_RETURN_IF_ERROR(decodeSections());
     HPU_RETURN_IF_ERROR(attachData());
+    HPU_RETURN_IF_ERROR(setPackings());
     if (Status status = verifyProgram(*program_); !status.ok()) return damaged(status.message());
     return std::shared_ptr<const Program>(std::move(program_));
   }
@@ -239,6 +240,21 @@ class Loader {
       program_->images.push_back({stored.cpu, std::move(stored.entries),
                                   data_ + images->offset + stored.dataOffset, stored.bytes,
                                   owner_});
+    }
+    return okStatus();
+  }
+
+  Status setPackings() {
+    uint32_t next = 0;
+    for (size_t i = 0; i < tables_.packings.size(); ++i) {
+      const StoredPacking& stored = tables_.packings[i];
+      if (stored.op < next || stored.op >= program_->ops.size() || program_->ops[stored.op].engine != Engine::kMme ||
+          stored.factor == 1) {
+        return damaged(strCat("packing ", i, " packs op ", stored.op, " by ", stored.factor,
+                              ", which is no MME op behind the one before, or no packing"));
+      }
+      next = stored.op + 1;
+      program_->ops[stored.op].mme.packingFactor = stored.factor;
     }
     return okStatus();
   }

@@ -26,6 +26,12 @@ struct StoredImage {
   uint64_t dataOffset = 0;
 };
 
+/// MmeDesc::packingFactor where it is not 1: the struct itself is that of format 1.0.
+struct StoredPacking {
+  uint32_t op = kNone;
+  int64_t factor = 1;
+};
+
 template <typename Ar>
 void schema(Ar& ar, typename Ar::template Ref<TensorInfo> v) {
   ar(v.name, v.type.element, v.type.shape);
@@ -41,6 +47,10 @@ void schema(Ar& ar, typename Ar::template Ref<StoredConstant> v) {
 template <typename Ar>
 void schema(Ar& ar, typename Ar::template Ref<StoredImage> v) {
   ar(v.cpu, v.entries, v.bytes, v.dataOffset);
+}
+template <typename Ar>
+void schema(Ar& ar, typename Ar::template Ref<StoredPacking> v) {
+  ar(v.op, v.factor);
 }
 template <typename Ar>
 void schema(Ar& ar, typename Ar::template Ref<TpcCost> v) {
@@ -118,10 +128,11 @@ void schema(Ar& ar, typename Ar::template Ref<Estimates> v) {
   ar(v.deviceTimeUs, v.lowerBoundUs, v.largestLiveSetBytes, v.sramPeakBytes);
 }
 
-/// The lists that the container stores in place of Program::constants and Program::images.
+/// The lists that the container stores in place of Program::constants, Program::images and packing factors.
 struct StoredTables {
   std::vector<StoredConstant> constants;
   std::vector<StoredImage> images;
+  std::vector<StoredPacking> packings;  ///< In the order of ops.
 };
 
 /// The contents of one metadata section. False when the id is not one of a metadata section (kIr is
@@ -150,6 +161,8 @@ bool sectionSchema(SectionId id, Ar& ar, typename Ar::template Ref<Program> p,
       return ar(p.sourceNodes), true;
     case SectionId::kEstimates:
       return ar(p.estimates), true;
+    case SectionId::kPackings:
+      return ar(tables.packings), true;
     default:
       return false;
   }

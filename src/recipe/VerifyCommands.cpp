@@ -162,6 +162,12 @@ class CommandVerifier {
                                opText(program_, command.op), ", which its kernel needs whole"));
       }
     }
+    // Elsewhere in a period the pixels of a transposed convolution need other weights.
+    if (op.engine == Engine::kMme && op.mme.packingFactor > 1 && op.mme.kind == MmeKind::kConvTranspose2d &&
+        command.lo[3] % op.mme.strides[1]) {
+      return dataLoss(strCat(where(), " of the packed ", opText(program_, command.op), " starts at column ",
+                             command.lo[3], ", which is no multiple of the stride ", op.mme.strides[1]));
+    }
     return okStatus();
   }
 

@@ -4,6 +4,7 @@
 #include "arch/TargetDesc.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "recipe/MmePacking.h"
 #include "recipe/PackedWeights.h"
 #include "recipe/VerifierParts.h"
 
@@ -108,6 +109,7 @@ class OpVerifier {
     }
     HPU_RETURN_IF_ERROR(spaceEquals(op, mme.c, "operand c"));
     if (packed) HPU_RETURN_IF_ERROR(verifyPacked(mme));
+    if (std::string why = packingObstacle(mme, mme.packingFactor); !why.empty()) return dataLoss(where_ + why);
     return verifyMmeRings(mme);
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "recipe/MmePacking.h"
 #include "recipe/PackedWeights.h"
 #include "recipe/ScheduleChecker.h"
 
@@ -74,6 +75,7 @@ struct Exercise {
     switch (o.engine) {
       case Engine::kMme:
         require(o.mme.groups > 0, "groups");
+        require(packingObstacle(o.mme, o.mme.packingFactor).empty() && packedWeightBytes(o.mme) > 0, "packing");
         if (!error.empty()) return;
         operand(o.mme.a, false);
         operand(o.mme.c, true);

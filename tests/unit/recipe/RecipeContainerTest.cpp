@@ -76,6 +76,7 @@ TEST(RecipeContainer, SamenessOfProgramsSeesEveryPart) {
   Program base = sampleProgram();
   std::vector<void (*)(Program&)> changes = {
       [](Program& p) { p.ops[0].mme.padEnd[1] = 2; },
+      [](Program& p) { p.ops[0].mme.packingFactor = 3; },
       [](Program& p) { p.ops[1].provenance[1] = 0; },
       [](Program& p) { p.ops[2].dma.src.offset = 4; },
       [](Program& p) { p.ops[4].dma.fillPattern = 7; },
@@ -97,14 +98,56 @@ TEST(RecipeContainer, EqualProgramsGiveEqualBytes) {
   EXPECT_EQ(sampleBytes(), sampleBytes());
 }
 
-TEST(RecipeContainer, TheBytesOfFormat1_0StayTheSame) {
+TEST(RecipeContainer, TheBytesOfFormat1_1StayTheSame) {
   // The format is a promise to files that exist: whoever changes these bytes changes the version
   // too (docs/recipe-format.md). The sample has every struct with fields that differ from their
   // defaults.
   EXPECT_EQ(kFormatMajor, 1);
-  EXPECT_EQ(kFormatMinor, 0);
+  EXPECT_EQ(kFormatMinor, 1);
   std::vector<uint8_t> bytes = sampleBytes();
+  EXPECT_EQ(base::hash64(bytes.data(), bytes.size()), 0x9e4cfe46902eb6c5u);
+  // Without what 1.1 adds it is the file of 1.0, but for the writer's version.
+  Program old = sampleProgram();
+  old.ops[0].mme.packingFactor = 1;
+  auto plain = writeRecipe(old);
+  ASSERT_TRUE(plain.ok());
+  bytes = edited(*plain, [](auto& b) { storeLe(b.data() + kAtMinor, uint16_t{0}); });
   EXPECT_EQ(base::hash64(bytes.data(), bytes.size()), 0xd27d36ce1be52aeau);
+}
+
+TEST(RecipeContainer, AReaderOf1_0MayLeaveOutPackings) {
+  // As such a reader sees it: the section is not one of its own.
+  auto bytes = edited(sampleBytes(), [](auto& b) { storeLe(entryOf(b, SectionId::kPackings), uint32_t{77}); });
+  auto program = read(bytes);
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  Program plain = sampleProgram();
+  plain.ops[0].mme.packingFactor = 1;
+  EXPECT_TRUE(samePrograms(plain, **program));
+}
+
+TEST(RecipeContainer, PackingsOfOpsThatCannotBePackedAreRefused) {
+  auto written = [](uint32_t op, int64_t factor) {
+    auto encoded = encodeProgram(sampleProgram(), /*wantFields=*/true);
+    std::vector<uint64_t> at;
+    for (const EncodedField& field : encoded->fields)
+      if (field.section == SectionId::kPackings) at.push_back(field.offset);
+    EXPECT_EQ(at.size(), 3u) << "a count, an op and a factor";
+    return edited(sampleBytes(), [&](auto& b) {
+      storeLe(b.data() + at[1], op);
+      storeLe(b.data() + at[2], static_cast<uint64_t>(factor));
+    });
+  };
+  EXPECT_TRUE(read(written(testing::kConvOp, 3)).ok());
+  for (auto [op, factor, why] : {std::tuple{uint32_t{testing::kConvOp}, int64_t{1}, "no packing"},
+                                 {uint32_t{testing::kReluOp}, int64_t{2}, "no MME op"},
+                                 {uint32_t{99}, int64_t{2}, "no MME op"},
+                                 {uint32_t{testing::kConvOp}, int64_t{7}, "a row has 6 pixels"},
+                                 {uint32_t{testing::kConvOp}, int64_t{-1}, "is not in 1..64"}}) {
+    auto program = read(written(op, factor));
+    ASSERT_FALSE(program.ok()) << why;
+    EXPECT_EQ(program.status().code(), StatusCode::kDataLoss);
+    EXPECT_THAT(program.status().message(), HasSubstr(why));
+  }
 }
 
 TEST(RecipeContainer, AProgramWithoutConstantsKernelsOrIrIsReadBack) {
@@ -200,7 +243,7 @@ TEST(RecipeContainer, ANewerMajorVersionIsRefusedWithBothVersionsAndTheMend) {
   ASSERT_FALSE(program.ok());
   EXPECT_EQ(program.status().code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(program.status().message(),
-              AllOf(HasSubstr("2.3"), HasSubstr("reads format 1.0"), HasSubstr("update OpenHPU"),
+              AllOf(HasSubstr("2.3"), HasSubstr("reads format 1.1"), HasSubstr("update OpenHPU"),
                     HasSubstr("hpu-compile MODEL -o test.recipe")));
 }
 

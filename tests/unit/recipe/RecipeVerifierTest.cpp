@@ -174,6 +174,7 @@ TEST(RecipeVerifier, ComputesTheSizesOfTransposedConvolutions) {
     p.sections[kSramSection].bytes = 8 << 20;
     Op& op = p.ops[kConvOp];
     op.mme.kind = MmeKind::kConvTranspose2d;
+    op.mme.packingFactor = 1;
     op.mme.b.sizes = {8, 16, 3, 3};
     op.space = {4, 16, out, out};
     op.mme.c = denseOperand(kSramSection, 0, ElementType::kF32, op.space);
@@ -192,6 +193,43 @@ TEST(RecipeVerifier, ComputesTheSizesOfTransposedConvolutions) {
   EXPECT_FALSE(make(13, 1).ok());
   EXPECT_FALSE(make(10, 1).ok());
   EXPECT_FALSE(make(14, -2).ok());
+}
+
+TEST(RecipeVerifier, RefusesWrongPackings) {
+  auto conv = [](Program& p) -> MmeDesc& { return p.ops[kConvOp].mme; };
+  expectRefused({
+      {"op 0 'conv' is packed by 7, but a row has 6 pixels", [&](Program& p) { conv(p).packingFactor = 7; }},
+      {"is packed by 0, which is not in 1..64", [&](Program& p) { conv(p).packingFactor = 0; }},
+      {"is packed by 65, which is not in 1..64", [&](Program& p) { conv(p).packingFactor = 65; }},
+      {"is packed, but b is not a packed constant", [&](Program& p) { conv(p).packing = BPacking::kStrided; }},
+      {"the pixels of c do not lie one behind the other", [&](Program& p) { conv(p).c.strides = {1152, 1, 192, 32}; }},
+      {"op 3 'fc' is packed, but b is not a packed constant", [](Program& p) { p.ops[kGemmOp].mme.packingFactor = 4; }},
+  });
+}
+
+TEST(RecipeVerifier, SlicesOfAPackedTransposedConvolutionStartWhereItsWeightsFit) {
+  auto make = [](int64_t cut) {
+    Program p = sampleProgram();
+    p.sections[kSramSection].bytes = 8 << 20;
+    Op& op = p.ops[kConvOp];
+    op.mme.kind = MmeKind::kConvTranspose2d;
+    op.mme.b.sizes = {8, 16, 3, 3};
+    op.space = {4, 16, 12, 12};
+    op.mme.c = denseOperand(kSramSection, 0, ElementType::kF32, op.space);
+    op.mme.c.strides = {16 * 144, 1, 16 * 12, 16};
+    for (int i = 0; i < 2; ++i) op.mme.strides[i] = 2;
+    std::vector<Command>& commands = p.queues[kMmeQueue].commands;
+    for (Command& c : commands)
+      if (c.op == kConvOp) c.hi = {c.lo[0] + 1, 16, 12, 12};
+    Command rest = commands[3];
+    commands[3].hi[3] = rest.lo[3] = cut;
+    commands.insert(commands.begin() + 4, rest);
+    return verifyProgram(p);
+  };
+  EXPECT_TRUE(make(6).ok()) << make(6).message();
+  Status odd = make(5);
+  ASSERT_FALSE(odd.ok());
+  EXPECT_THAT(odd.message(), HasSubstr("starts at column 5, which is no multiple of the stride 2"));
 }
 
 TEST(RecipeVerifier, RefusesWrongTpcAndDmaDescriptors) {
@@ -267,6 +305,7 @@ TEST(RecipeVerifier, RefusesWrongBundlesAndHostOrders) {
 TEST(RecipeVerifier, AcceptsARingWhoseSlotsAreSmallerThanTheWholeAlongAnyDimension) {
   // Row-major slots of an image each: no stride leads from one image to the next.
   Program p = sampleProgram();
+  p.ops[kConvOp].mme.packingFactor = 1;
   Operand& c = p.ops[kConvOp].mme.c;
   ASSERT_EQ(c.ring.dim, 0u);
   for (Operand* o : {&c, &p.ops[kReluOp].tpc.inputs[0]}) o->strides = {1, 36, 6, 1};

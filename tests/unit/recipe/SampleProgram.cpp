@@ -105,6 +105,7 @@ Program sampleProgram() {
   conv.mme.b = denseOperand(kConstSection, 0, ElementType::kF32, {16, 8, 3, 3});
   conv.mme.c = ring;
   for (int i = 0; i < 2; ++i) conv.mme.padBegin[i] = conv.mme.padEnd[i] = 1;
+  conv.mme.packingFactor = 2;
 
   Op relu;
   relu.engine = Engine::kTpc;
@@ -284,7 +285,8 @@ bool samePrograms(const Program& a, const Program& b) {
            sameOperand(x.mme.a, y.mme.a) && sameOperand(x.mme.b, y.mme.b) &&
            sameOperand(x.mme.c, y.mme.c) && pair(x.mme.strides, y.mme.strides) &&
            pair(x.mme.dilations, y.mme.dilations) && pair(x.mme.padBegin, y.mme.padBegin) &&
-           pair(x.mme.padEnd, y.mme.padEnd) && x.mme.groups == y.mme.groups;
+           pair(x.mme.padEnd, y.mme.padEnd) && x.mme.groups == y.mme.groups &&
+           x.mme.packingFactor == y.mme.packingFactor;
   };
   auto sameCommand = [&](const Command& x, const Command& y) {
     return x.op == y.op && x.bundle == y.bundle && x.slice == y.slice && x.lo == y.lo &&
