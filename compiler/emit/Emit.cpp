@@ -5,6 +5,7 @@
 
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/dialect/sched/SchedRecords.h"
 #include "compiler/interp/ConstantData.h"
 #include "hpu/version.h"
 #include "recipe/RecipeVerifier.h"
@@ -15,18 +16,6 @@
 using namespace mlir;
 
 namespace hpu::emit {
-
-recipe::Operand toOperand(sched::OperandAttr operand) {
-  recipe::Operand result;
-  result.section = operand.getSection();
-  result.offset = operand.getOffset();
-  result.type = ir::elementType(operand.getElement());
-  result.sizes.assign(operand.getSizes().begin(), operand.getSizes().end());
-  result.strides.assign(operand.getStrides().begin(), operand.getStrides().end());
-  if (ArrayRef<int64_t> ring = operand.getRing(); ring.size() == 3)
-    result.ring = {static_cast<uint32_t>(ring[0]), static_cast<uint32_t>(ring[1]), static_cast<uint64_t>(ring[2])};
-  return result;
-}
 
 namespace {
 
@@ -151,34 +140,21 @@ class Emitter {
   }
 
   void addMme(sched::MmeOp op) {
-    recipe::MmeDesc& mme = newOp(op, Engine::kMme, op.getC().getSizes()).mme;
-    mme.kind = static_cast<recipe::MmeKind>(op.getKind());
-    mme.packing = op.getPackedB() ? recipe::BPacking::kBlocked : recipe::BPacking::kStrided;
-    mme.a = toOperand(op.getA());
-    mme.b = toOperand(op.getB());
-    mme.c = toOperand(op.getC());
-    mme.groups = op.getGroups();
-    for (int i = 0; i < 2; ++i) {
-      if (op.getStrides()) mme.strides[i] = (*op.getStrides())[i];
-      if (op.getDilations()) mme.dilations[i] = (*op.getDilations())[i];
-      if (!op.getPads()) continue;
-      mme.padBegin[i] = (*op.getPads())[i];
-      mme.padEnd[i] = (*op.getPads())[2 + i];
-    }
+    newOp(op, Engine::kMme, op.getC().getSizes()).mme = sched::toMmeDesc(op);
   }
 
   void addTpc(sched::TpcOp op) {
     auto first = cast<sched::OperandAttr>(op.getOutputs()[0]);
     recipe::TpcDesc& tpc = newOp(op, Engine::kTpc, first.getSizes()).tpc;
     tpc.kernel = kernels_[op.getKernel()];
-    for (Attribute input : op.getInputs()) tpc.inputs.push_back(toOperand(cast<sched::OperandAttr>(input)));
-    for (Attribute output : op.getOutputs()) tpc.outputs.push_back(toOperand(cast<sched::OperandAttr>(output)));
+    for (Attribute input : op.getInputs()) tpc.inputs.push_back(sched::toOperand(cast<sched::OperandAttr>(input)));
+    for (Attribute output : op.getOutputs()) tpc.outputs.push_back(sched::toOperand(cast<sched::OperandAttr>(output)));
   }
 
   void addDma(sched::DmaOp op) {
     recipe::DmaDesc& dma = newOp(op, Engine::kDma, op.getDst().getSizes()).dma;
-    dma.src = toOperand(op.getSrc());
-    dma.dst = toOperand(op.getDst());
+    dma.src = sched::toOperand(op.getSrc());
+    dma.dst = sched::toOperand(op.getDst());
   }
 
   void addBundle(sched::BundleOp op) {

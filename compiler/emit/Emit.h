@@ -28,9 +28,6 @@ StatusOr<std::shared_ptr<recipe::Program>> emitProgram(mlir::ModuleOp module, co
 /// Sections, kernels, ops and bundles only, and nothing is verified: what a schedule is planned with.
 std::shared_ptr<recipe::Program> describeProgram(sched::ProgramOp program, Target target);
 
-// ---- The parts ---------------------------------------------------------------------------------------
-
-recipe::Operand toOperand(sched::OperandAttr operand);
 /// The bytes of a sched.constant: a view into its tensor, or a new block when it has to be reordered.
 StatusOr<recipe::ConstantBlob> toConstant(sched::ConstantOp op, const std::shared_ptr<const void>& owner);
 

@@ -108,6 +108,10 @@ int64_t ProgramBuilder::placeConstant(ElementsAttr value, int64_t start, ArrayRe
   return offset;
 }
 
+void ProgramBuilder::reserveConstants(OperandAttr weights, int64_t bytes) {
+  if (reserved_.insert({weights.getOffset(), bytes}).second) constantBytes_ = alignUp(constantBytes_ + bytes);
+}
+
 FlatSymbolRefAttr ProgramBuilder::kernel(const KernelPart& part, ArrayRef<Attribute> inputs,
                                          ArrayRef<Attribute> outputs, StringRef name) {
   OpBuilder::InsertionGuard guard(builder_);

@@ -2,6 +2,8 @@
 // Collects sections, constants, kernels and descriptors of a program while units are scheduled.
 #pragma once
 
+#include <set>
+
 #include "compiler/dialect/sched/SchedOps.h"
 #include "compiler/layout/Views.h"
 #include "compiler/memory/Memory.h"
@@ -27,6 +29,8 @@ class ProgramBuilder {
   /// A constant weight packed as [taps..., k, n]; `sizes` are the logical ones of the MME operand.
   sched::OperandAttr packedOperand(const ir::StridedView& weights, llvm::ArrayRef<int64_t> viewSizes,
                                    llvm::ArrayRef<int64_t> viewStrides, llvm::ArrayRef<int64_t> sizes);
+  /// Room in the section of `weights` for another form of them, which the device makes at load (zeros between taps).
+  void reserveConstants(sched::OperandAttr weights, int64_t bytes);
   /// An SRAM ring tile of `type`, cut along the ring's dim to `tileSize`.
   sched::OperandAttr ringOperand(const memory::RingInfo& ring, mlir::RankedTensorType type, int64_t tileSize);
 
@@ -54,6 +58,7 @@ class ProgramBuilder {
   int64_t constantBytes_ = 0;
   int counter_ = 0;
   llvm::DenseMap<mlir::Attribute, int64_t> placed_;
+  std::set<std::pair<int64_t, int64_t>> reserved_;  ///< Offset and bytes.
 };
 
 }  // namespace hpu::schedule

@@ -5,7 +5,7 @@
 #include "compiler/schedule/Schedule.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
-#include "compiler/dialect/sched/SchedOps.h"
+#include "compiler/dialect/sched/SchedRecords.h"
 #include "compiler/memory/Memory.h"
 #include "compiler/schedule/Issue.h"
 #include "compiler/schedule/ProgramBuilder.h"
@@ -14,6 +14,7 @@
 #include "base/StatusMacros.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
+#include "recipe/MmePacking.h"
 
 using namespace mlir;
 using namespace hpu::ir;
@@ -218,7 +219,22 @@ class Scheduler {
     auto op = sched::MmeOp::create(at, mme->getLoc(), program_.symbol("mme"), kind, left, right, c, packed, strides,
                                    dilations, pads, groups);
     name(op, bundle);
+    if (auto factor = mme->getAttrOfType<IntegerAttr>(kPackingAttr); factor && factor.getType().isSignlessInteger(64))
+      pack(op, factor.getInt());
     return op;
+  }
+
+  /// Packs a product as the phase tile decided, unless its operands have got places since that do not allow it (a result
+  /// within a concatenation, say).
+  void pack(sched::MmeOp op, int64_t factor) {
+    recipe::MmeDesc mme = sched::toMmeDesc(op);
+    mme.packingFactor = factor;
+    if (std::string why = recipe::packingObstacle(mme, factor); !why.empty()) {
+      if (options_.report) *options_.report += "missed   packing: " + op.getSymName().str() + why + "\n";
+      return;
+    }
+    op.setPackingFactor(factor);
+    program_.reserveConstants(op.getB(), recipe::packedWeightBytes(mme));
   }
 
   OperandAttr packedGemm(const StridedView& w, size_t batchRank) {

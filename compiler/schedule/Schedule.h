@@ -27,6 +27,8 @@ using Drafter = std::function<StatusOr<Draft>(sched::ProgramOp)>;
 
 /// On the descriptors of a draft: the number of the unit.
 inline constexpr const char* kUnitAttr = "unit";
+/// On an MME op: how many neighbouring pixels the phase tile wants computed as one (recipe/MmePacking.h). More than 1.
+inline constexpr const char* kPackingAttr = "hpu.packing";
 
 struct ScheduleOptions {
   const arch::TargetDesc* target = nullptr;

@@ -35,6 +35,7 @@ struct Unit {
   const SearchUnit* source = nullptr;
   std::vector<Candidate> candidates;
   std::map<size_t, std::vector<SlicedCommand>> sliced;  ///< By candidate, once asked for.
+  std::map<size_t, std::vector<Packing>> packings;      ///< Likewise.
   Picoseconds whole = 0;                                ///< Time of the slower engine, not cut.
   std::vector<size_t> producers, consumers;
   size_t chosen = 0;
@@ -61,6 +62,8 @@ class Search {
     for (const Unit& unit : units_)
       tiling.tiles.push_back(unit.candidates.empty() ? std::vector<int64_t>() : unit.candidates[unit.chosen].tile);
     HPU_ASSIGN(tiling.time, timeOf(0, units_.size()));
+    for (Unit& unit : units_)
+      for (const Packing& packing : unit.packings[unit.chosen]) tiling.packings.push_back(packing);
     return tiling;
   }
 
@@ -121,8 +124,9 @@ class Search {
       for (int64_t size : space) bytes *= size;
     }
     Picoseconds engines[kNumEngines] = {};
-    for (const SlicedCommand& command : schedule::sliceUnit(context_, issueUnit(unit, Candidate{-1, 1, space})))
-      engines[command.queue] += command.cost.alone;
+    std::vector<SlicedCommand> commands = schedule::sliceUnit(context_, issueUnit(unit, Candidate{-1, 1, space}));
+    if (options_.slice) packCommands(context_, commands);
+    for (const SlicedCommand& command : commands) engines[command.queue] += command.cost.alone;
     unit.whole = *std::max_element(engines, engines + kNumEngines);
     auto fits = [&](const Candidate& c) {
       return bytes == 0 || (c.dim < 0 ? bytes : bytes / space[c.dim] * c.tile[c.dim]) <= unit.source->tileBytes;
@@ -157,6 +161,7 @@ class Search {
       Candidate whole{-1, 1, opOf(unit, 0).space};
       it->second = schedule::sliceUnit(
           context_, issueUnit(unit, unit.candidates.empty() ? whole : unit.candidates[candidate]));
+      if (options_.slice) unit.packings[candidate] = packCommands(context_, it->second);
     }
     return it->second;
   }

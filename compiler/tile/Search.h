@@ -4,7 +4,7 @@
 // will issue them, so overlap of neighbours counts and launch costs of needless slices do too.
 #pragma once
 
-#include "compiler/schedule/Issue.h"
+#include "compiler/tile/Packing.h"
 
 namespace hpu::tile {
 
@@ -15,7 +15,7 @@ struct SearchUnit {
 };
 
 struct SearchOptions {
-  bool slice = true;         ///< false: the fewest slices that tileBytes allows.
+  bool slice = true;         ///< false: the fewest slices that tileBytes allows, and nothing is packed.
   int64_t windows = 20000;   ///< So many neighbourhoods are priced at most.
   int64_t polishCommands = 400000;  ///< Whole schedules are priced as long as they sum up to fewer commands.
 };
@@ -23,6 +23,7 @@ struct SearchOptions {
 struct Tiling {
   /// By unit: the box of a slice; empty when there is none that fits.
   std::vector<std::vector<int64_t>> tiles;
+  std::vector<Packing> packings;  ///< By op, each MME op once.
   perfmodel::Picoseconds time = 0;
 };
 

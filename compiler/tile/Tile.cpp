@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phase tile. In: units with layouts. Out: `tile` on each unit that is cut and each bundle that has TPC ops, proven by
-// hpu-verify-tile; a bundle whose product cannot be tiled is split into an MME op and a cluster.
+// hpu-verify-tile; a bundle whose product cannot be tiled is split into an MME op and a cluster. `hpu.packing` on each MME
+// op that is packed.
 // Stop after it with --stop-after=tile. How units are cut is decided in Search.cpp.
 #include "compiler/tile/Tile.h"
 
@@ -13,6 +14,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
+#include "recipe/MmePacking.h"
 
 using namespace mlir;
 using namespace hpu::ir;
@@ -26,6 +28,14 @@ HpuOp mmeOp(BundleOp bundle) {
   for (Operation& op : bundle.getBody().front())
     if (auto hpuOp = dyn_cast<HpuOp>(&op); hpuOp && hpuOp.getEngine() == EngineKind::Mme) return hpuOp;
   return {};
+}
+
+SmallVector<Operation*> mmeOps(Operation* unit) {
+  SmallVector<Operation*> ops;
+  if (unit->getNumRegions())
+    for (Operation& op : unit->getRegion(0).front())
+      if (auto hpuOp = dyn_cast<HpuOp>(&op); hpuOp && hpuOp.getEngine() == EngineKind::Mme) ops.push_back(&op);
+  return ops;
 }
 
 /// Two slots of two neighbouring bundles are in SRAM at a time.
@@ -120,14 +130,20 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
       if (dim == static_cast<int64_t>(tile.size())) dim = 0;
       report(llvm::formatv("{0,4} slices of {1} along dim {2}  {3}", count, tile[dim], dim, unitName(unit)).str());
     }
+    for (Operation* unit : units)
+      for (Operation* op : mmeOps(unit))
+        if (auto packed = packed_.find(op); packed != packed_.end()) report(packed->second + "  " + unitName(unit));
     if (options_.summary)
       *options_.summary = llvm::formatv("{0} of {1} units cut, {2} slices, about {3:F1} us", cut, units.size(), slices,
-                                        tiling->time / 1e6).str();
+                                        tiling->time / 1e6).str() +
+                          (packed_.empty() ? "" : llvm::formatv(", {0} products packed", packed_.size()).str());
   }
 
  private:
   /// Prices the units with whole products in SRAM in place of tiles; that tiles are few is a condition of its own.
   StatusOr<Tiling> search(ArrayRef<Operation*> units) {
+    for (Operation* unit : units)
+      for (Operation* op : mmeOps(unit)) op->removeAttr(schedule::kPackingAttr);
     HPU_ASSIGN(schedule::Draft draft, options_.draft(getOperation()));
     auto program = std::make_shared<recipe::Program>(*draft.program);
     for (recipe::Op& op : program->ops) {
@@ -155,7 +171,31 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
     byUnit.time = all.time;
     byUnit.tiles.resize(units.size());
     for (size_t i = 0; i < searched.size(); ++i) byUnit.tiles[unitOf[i]] = std::move(all.tiles[i]);
+    packed_.clear();
+    for (const Packing& packing : all.packings) {
+      size_t nth = 0;  // Among the MME ops of its unit.
+      for (uint32_t op = packing.op; op-- > 0 && draft.unitOf[op] == draft.unitOf[packing.op];)
+        nth += program->ops[op].engine == Engine::kMme;
+      Operation* unit = units[draft.unitOf[packing.op]];
+      mark(mmeOps(unit)[nth], program->ops[packing.op], packing.factor, byUnit.tiles[draft.unitOf[packing.op]]);
+    }
     return byUnit;
+  }
+
+  /// Notes the packing on the op, and what a slice of it gains.
+  void mark(Operation* mme, recipe::Op op, int64_t factor, ArrayRef<int64_t> tile) {
+    mme->setAttr(schedule::kPackingAttr, IntegerAttr::get(IntegerType::get(&getContext(), 64), factor));
+    recipe::Command slice;
+    slice.lo.assign(op.space.size(), 0);
+    slice.hi = tile.empty() ? op.space : tile.vec();
+    op.mme.packingFactor = 1;
+    perfmodel::GemmShape plain = perfmodel::mmeShape(op, slice);
+    op.mme.packingFactor = factor;
+    perfmodel::GemmShape packed = perfmodel::mmeShape(op, slice);
+    int64_t width = perfmodel::gemmPlan(*options_.target, packed).geometry->width;
+    packed_[mme] = llvm::formatv("packed {0} {1}: columns {2} -> {3} of {4}, K {5} -> {6}", factor,
+                                 op.mme.kind == recipe::MmeKind::kGemm ? "rows" : "pixels", plain.n, packed.n,
+                                 (packed.n + width - 1) / width * width, plain.k, packed.k).str();
   }
 
   void report(const std::string& line) {
@@ -163,6 +203,7 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
   }
 
   TileOptions options_;
+  DenseMap<Operation*, std::string> packed_;  ///< By MME op: what to report.
 };
 
 class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::FuncOp>> {
@@ -176,7 +217,17 @@ class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::Fu
       auto bundle = dyn_cast<BundleOp>(&unit);
       bool pipelined = bundle && hasTpcOps(bundle);
       auto tile = unit.getAttrOfType<TileAttr>("tile");
-      if (!isUnit(&unit) || (!tile && !pipelined)) continue;
+      if (!isUnit(&unit)) continue;
+      for (Operation* op : mmeOps(&unit)) {
+        Attribute packing = op->getAttr(schedule::kPackingAttr);
+        auto factor = dyn_cast_or_null<IntegerAttr>(packing);
+        bool number = factor && factor.getType().isSignlessInteger(64);
+        if (!packing || (number && factor.getInt() > 1 && factor.getInt() <= recipe::kMaxPackingFactor)) continue;
+        op->emitOpError() << "'" << unitName(&unit) << "': " << schedule::kPackingAttr << " is not in 2.."
+                          << recipe::kMaxPackingFactor;
+        return signalPassFailure();
+      }
+      if (!tile && !pipelined) continue;
       RankedTensorType type = typeOf(unit.getResult(0));
       if (!tile || static_cast<int64_t>(tile.getSizes().size()) != type.getRank()) {
         unit.emitOpError("has no tile of its rank");

@@ -53,10 +53,13 @@ class Sched_DescriptorOp<string mnemonic> : Sched_Op<mnemonic, [Symbol, HasParen
 
 def Sched_MmeOp : Sched_DescriptorOp<"mme"> {
   let summary = "A matrix operation c = a x b";
+  let description = [{
+    `packing_factor` neighbouring pixels of a row (a gemm: rows) are one row of the array; results are the same.
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, Sched_MmeKind:$kind, Sched_OperandAttr:$a, Sched_OperandAttr:$b,
                        Sched_OperandAttr:$c, UnitAttr:$packed_b, OptionalAttr<DenseI64ArrayAttr>:$strides,
                        OptionalAttr<DenseI64ArrayAttr>:$dilations, OptionalAttr<DenseI64ArrayAttr>:$pads,
-                       DefaultValuedAttr<I64Attr, "1">:$groups);
+                       DefaultValuedAttr<I64Attr, "1">:$groups, DefaultValuedAttr<I64Attr, "1">:$packing_factor);
   let assemblyFormat = "$sym_name $kind `a` $a `b` $b (`packed` $packed_b^)? `c` $c attr-dict";
 }
 def Sched_TpcOp : Sched_DescriptorOp<"tpc"> {

@@ -44,3 +44,14 @@ func.func @mmeAlone(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32>
   }
   return %0 : tensor<4x8xf32>
 }
+
+// -----
+
+func.func @noPacking(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
+  %0 = hpu.bundle (%a = %x, %b = %w) : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32> {
+    // expected-error @+1 {{hpu.packing is not in 2..64}}
+    %1 = hpu.matmul %a, %b {hpu.packing = 1 : i64} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    hpu.yield %1 : tensor<4x8xf32>
+  }
+  return %0 : tensor<4x8xf32>
+}

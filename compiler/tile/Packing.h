@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses how many neighbouring pixels of an MME product are computed as one (recipe/MmePacking.h): a pure library over
+// recipe structs. The one thing to know: the factor with which a unit's slices take the array and memory least time is
+// taken, the smaller one of equals, so a product that is not faster packed stays as it is.
+#pragma once
+
+#include "compiler/schedule/Issue.h"
+
+namespace hpu::tile {
+
+struct Packing {
+  uint32_t op = recipe::kNone;  ///< An MME op.
+  int64_t factor = 1;           ///< More than 1.
+};
+
+/// Packs the MME ops of a unit's commands and prices their commands so. Ops that cannot be packed, or had better not be,
+/// are not in the result.
+std::vector<Packing> packCommands(const schedule::IssueContext& context, std::vector<schedule::SlicedCommand>& commands);
+
+}  // namespace hpu::tile
