@@ -86,6 +86,18 @@ struct CanonicaliseAttentionPass : PassWrapper<CanonicaliseAttentionPass, Operat
   }
 };
 
+struct MoveReshapesPass : PassWrapper<MoveReshapesPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(MoveReshapesPass)
+  StringRef getArgument() const final { return "hpu-move-reshapes"; }
+  StringRef getDescription() const final { return "Sinks merges of dims and raises splits"; }
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    populateMoveReshapePatterns(patterns);
+    populateSimplifyViewPatterns(patterns);
+    if (failed(applyAll(getOperation(), std::move(patterns)))) signalPassFailure();
+  }
+};
+
 struct MergeCommonPass : PassWrapper<MergeCommonPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(MergeCommonPass)
   StringRef getArgument() const final { return "hpu-merge-common"; }
@@ -161,6 +173,9 @@ std::unique_ptr<Pass> createFoldBatchNormPass() {
 std::unique_ptr<Pass> createCanonicaliseAttentionPass() {
   return std::make_unique<CanonicaliseAttentionPass>();
 }
+std::unique_ptr<Pass> createMoveReshapesPass() {
+  return std::make_unique<MoveReshapesPass>();
+}
 std::unique_ptr<Pass> createMergeCommonPass() {
   return std::make_unique<MergeCommonPass>();
 }
@@ -184,6 +199,11 @@ void addNormalizePasses(OpPassManager& pm, const NormalizeOptions& options) {
     pm.addPass(createSimplifyPass(options.maxFoldedBytes));
     pm.addPass(createMergeCommonPass());
   }
+  if (options.moveViews) {
+    // Last: siblings are recognised by their activations, which rising splits would tell apart.
+    pm.addPass(createMoveReshapesPass());
+    pm.addPass(createMergeCommonPass());
+  }
   pm.addPass(createVerifyNormalizedPass());
   if (options.summary) pm.addPass(std::make_unique<SummarisePass>(counts, options.summary));
 }
@@ -194,6 +214,7 @@ void registerNormalizePasses() {
   registerPass([] { return createFoldBatchNormPass(); });
   registerPass([] { return createCanonicaliseAttentionPass(); });
   registerPass([] { return createMergeSiblingsPass(); });
+  registerPass([] { return createMoveReshapesPass(); });
   registerPass([] { return createMergeCommonPass(); });
   registerPass([] { return createVerifyNormalizedPass(); });
   PassPipelineRegistration<> pipeline("hpu-normalize", "The phase normalize",

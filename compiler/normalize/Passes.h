@@ -33,6 +33,7 @@ struct NormalizeOptions {
   int64_t maxFoldedBytes = 64 << 20;
   /// Merge products of the same activations; nullopt: leave them apart.
   std::optional<MergeOptions> merge;
+  bool moveViews = true;  ///< Reshapes and transposes go where they cost least.
   /// "212 -> 140 ops: 20 batch_norm folded, 4 gelu, 9 layer_norm", if wanted; must outlive the
   /// passes.
   std::string* summary = nullptr;
@@ -48,6 +49,8 @@ std::unique_ptr<mlir::Pass> createFoldBatchNormPass();
 std::unique_ptr<mlir::Pass> createCanonicaliseAttentionPass();
 /// hpu-merge-siblings: Q, K and V, gate and up as one product where the performance model says so.
 std::unique_ptr<mlir::Pass> createMergeSiblingsPass(MergeOptions options = {});
+/// hpu-move-reshapes: merges of dims sink and splits rise, away from where they cost a copy or keep ops apart.
+std::unique_ptr<mlir::Pass> createMoveReshapesPass();
 /// hpu-merge-common: equal ops become one, dead ones go.
 std::unique_ptr<mlir::Pass> createMergeCommonPass();
 /// Post-condition: no batch norm, no identity or stacked view, every op has a source location.
@@ -63,6 +66,7 @@ void registerNormalizePasses();
 
 void populateFoldConstantPatterns(mlir::RewritePatternSet& patterns, int64_t maxFoldedBytes);
 void populateSimplifyViewPatterns(mlir::RewritePatternSet& patterns);
+void populateMoveReshapePatterns(mlir::RewritePatternSet& patterns);
 void populateSimplifyArithmeticPatterns(mlir::RewritePatternSet& patterns);
 void populateActivationPatterns(mlir::RewritePatternSet& patterns);
 void populateNormPatterns(mlir::RewritePatternSet& patterns);

@@ -53,6 +53,7 @@ StatusOr<Phase> parsePhase(const std::string& name) {
 void addNormalize(PassManager& manager, const CompileOptions& options, std::string* summary, std::string* report) {
   normalize::NormalizeOptions normalize;
   normalize.summary = summary;
+  normalize.moveViews = options.optLevel >= 1;
   if (options.optLevel >= 2) {
     const arch::TargetDesc& target = arch::targetDesc(options.target);
     ElementType type = options.precision == Precision::kF32   ? ElementType::kF32
