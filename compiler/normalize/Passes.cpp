@@ -202,6 +202,8 @@ void addNormalizePasses(OpPassManager& pm, const NormalizeOptions& options) {
   if (options.moveViews) {
     // Last: siblings are recognised by their activations, which rising splits would tell apart.
     pm.addPass(createMoveReshapesPass());
+    pm.addPass(createOrderDimsPass());
+    pm.addPass(createMoveReshapesPass());  // Where a transpose went, reshapes may meet.
     pm.addPass(createMergeCommonPass());
   }
   pm.addPass(createVerifyNormalizedPass());
@@ -215,6 +217,7 @@ void registerNormalizePasses() {
   registerPass([] { return createCanonicaliseAttentionPass(); });
   registerPass([] { return createMergeSiblingsPass(); });
   registerPass([] { return createMoveReshapesPass(); });
+  registerPass([] { return createOrderDimsPass(); });
   registerPass([] { return createMergeCommonPass(); });
   registerPass([] { return createVerifyNormalizedPass(); });
   PassPipelineRegistration<> pipeline("hpu-normalize", "The phase normalize",

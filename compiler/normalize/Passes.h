@@ -51,6 +51,8 @@ std::unique_ptr<mlir::Pass> createCanonicaliseAttentionPass();
 std::unique_ptr<mlir::Pass> createMergeSiblingsPass(MergeOptions options = {});
 /// hpu-move-reshapes: merges of dims sink and splits rise, away from where they cost a copy or keep ops apart.
 std::unique_ptr<mlir::Pass> createMoveReshapesPass();
+/// hpu-order-dims: regions of ops on rows compute in the order of dims that needs the fewest transposes.
+std::unique_ptr<mlir::Pass> createOrderDimsPass();
 /// hpu-merge-common: equal ops become one, dead ones go.
 std::unique_ptr<mlir::Pass> createMergeCommonPass();
 /// Post-condition: no batch norm, no identity or stacked view, every op has a source location.
