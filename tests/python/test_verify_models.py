@@ -118,17 +118,21 @@ class VerifyModels(unittest.TestCase):
         bad = {"code": 2, "stdout": dict(outputs, passed=False, per_op=[{}, {}],
                                          bisect={"name": "conv_7"})}
         plain = self.plan["hpu-verify"]
-        self.plan["hpu-verify"] = [plain, good, plain, bad]  # two runs of the script
+        # Three runs of the script: f32, its units, the units of bf16.
+        self.plan["hpu-verify"] = [plain, good, good, plain, bad, good, plain, good, bad]
         code, report = self.run_script("--per-op", "--level", "0", "--target", "gaudi3")
         self.assertEqual(code, 0)
-        self.assertEqual(report["models"][0]["units"], 2)
+        self.assertEqual((report["models"][0]["units"], report["models"][0]["bf16_units"]), (2, 2))
+        precisions = [call[call.index("--precision") + 1] for call in self.calls("hpu-verify") if "--per-op" in call]
+        self.assertEqual(precisions, ["f32", "bf16"])
         for tool in verify_models.TOOLS:
             for call in self.calls(tool):
                 self.assertIn("-O0", call)
                 self.assertEqual(call[call.index("--target") + 1], "gaudi3")
-        code, report = self.run_script("--per-op")
-        self.assertEqual(code, 2)
-        self.assertIn("conv_7", report["models"][0]["wrong"][0])
+        for precision in ("f32", "bf16"):
+            code, report = self.run_script("--per-op")
+            self.assertEqual(code, 2)
+            self.assertEqual(report["models"][0]["wrong"], [f"{precision}: unit conv_7 is wrong on its own inputs"])
 
     def test_nan_in_a_bf16_output_is_wrong_and_the_report_is_still_json(self):
         self.add_model()

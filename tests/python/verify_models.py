@@ -5,8 +5,8 @@
 f32: hpu-verify must report `passed` on every data set. bf16: the relative RMS error of
 `hpu-run --precision bf16` on data set 0 must be at most --bf16-factor times PyTorch's (bf16.json);
 a model with labels.pb must also keep its top-1 accuracy within half a percent of the f32 reference.
-Both hold for all outputs together and for each. --per-op also compares every unit of the program
-with the reference interpreter. The compile time is reported; only --timeout limits it.
+Both hold for all outputs together and for each. --per-op also compares every unit of the programs
+with the reference interpreter, in each precision. The compile time is reported; only --timeout limits it.
 
 Exit codes: 0 ok, 1 user error, 2 a result is wrong, 3 a tool failed.
 """
@@ -55,6 +55,7 @@ class Row:
     bf16_passed: bool = None
     top1: float = None
     units: int = None  # compared one by one
+    bf16_units: int = None
     errors: list = dataclasses.field(default_factory=list)  # a tool failed
     wrong: list = dataclasses.field(default_factory=list)  # a result is wrong
 
@@ -137,13 +138,23 @@ def check_f32(args, row, model, data_sets, _work):
     row.f32_passed, row.f32_max_abs, row.f32_rel_rms = all_passed, max_abs, rel_rms
 
 
-def check_units(args, row, model, data_sets, _work):
-    code, report = run_tool(args, "hpu-verify", [model, "--data", data_sets[0], "--per-op"],
-                            accepted=(0, 2))
-    row.units = len(need("hpu-verify", report, "per_op"))
+def units_one_by_one(args, model, data_sets, precision):
+    """How many units were compared, and what is wrong with the first that is wrong (a list)."""
+    code, report = run_tool(args, "hpu-verify", [model, "--data", data_sets[0], "--per-op",
+                                                 "--precision", precision], accepted=(0, 2))
     culprit = need("hpu-verify", report, "bisect")
-    if code != 0 and culprit:
-        row.wrong.append(f"unit {culprit['name']} is wrong on its own inputs")
+    wrong = [f"{precision}: unit {culprit['name']} is wrong on its own inputs"] if code != 0 and culprit else []
+    return len(need("hpu-verify", report, "per_op")), wrong
+
+
+def check_units(args, row, model, data_sets, _work):
+    row.units, wrong = units_one_by_one(args, model, data_sets, "f32")
+    row.wrong += wrong
+
+
+def check_bf16_units(args, row, model, data_sets, _work):
+    row.bf16_units, wrong = units_one_by_one(args, model, data_sets, "bf16")
+    row.wrong += wrong
 
 
 def load_outputs(folder, count):
@@ -208,6 +219,8 @@ def verify(args, name, folder):
             checks.append(check_units)
     if args.precision in ("bf16", "both"):
         checks.append(check_bf16)
+        if args.per_op:
+            checks.append(check_bf16_units)
     for check in checks:
         with tempfile.TemporaryDirectory(prefix="verify-models-") as work:
             try:
@@ -291,7 +304,7 @@ def parse(argv):
     parser.add_argument("--precision", choices=("f32", "bf16", "both"), default="both")
     parser.add_argument("--bf16-factor", type=float, default=1.25)
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one tool")
-    parser.add_argument("--per-op", action="store_true", help="in f32, check every unit as well")
+    parser.add_argument("--per-op", action="store_true", help="check every unit as well")
     parser.add_argument("--level", type=int, choices=range(4), help="optimisation level")
     parser.add_argument("--target", choices=("gaudi1", "gaudi2", "gaudi3"))
     form = parser.add_mutually_exclusive_group()
