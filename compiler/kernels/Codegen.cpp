@@ -126,7 +126,7 @@ recipe::TpcCost Codegen::cost(const PlannedKernel& kernel, double points) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&state_->context));
   VariantTraits traits = traitsOf(recipe::CpuVariant::kX86_64_v4);
   traits.forCost = true;
-  traits.windowOutputs = 8;  // With their inputs and weights, 8 sums fit a TPC's 40 vector registers.
+  traits.windowOutputs = kTpcWindowOutputs;
   emitKernel(*module, kEntryName, kernel, traits);
   recipe::TpcCost cost = kernelCost(*module, points), staging = stagingCost(kernel);
   double each = 1.0 / std::max(points, 1.0);

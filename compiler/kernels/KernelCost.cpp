@@ -53,7 +53,7 @@ struct Walk {
         return attr ? attr.getValueAsDouble() : otherwise;
       };
       double times = trips(kTripsAttr, 1), elseTimes = trips(kElseTripsAttr, 0);
-      if (isa<scf::ForOp>(op)) cost.scalarOps += weight * times;
+      if (isa<scf::ForOp>(op) && !op.hasAttr(kUnrolledAttr)) cost.scalarOps += weight * times;
       for (Region& region : op.getRegions()) {
         if (region.empty()) continue;
         bool isElse = isa<scf::IfOp>(op) && region.getRegionNumber() == 1;

@@ -19,15 +19,18 @@ double extent(const KernelPlan& plan, int dim) {
   return static_cast<double>(plan.boxHigh[dim] - plan.boxLow[dim]);
 }
 
-bool sumsNarrowProducts(const KernelPlan& plan, const Prim& reduction) {
-  if (reduction.kind != Prim::Kind::Reduce || reduction.reduce != ReduceKind::Sum) return false;
+bool reducesNarrow(const KernelPlan& plan, const Prim& reduction) {
+  if (reduction.kind != Prim::Kind::Reduce) return false;
+  auto isNarrowLoad = [&](int p) {
+    const Prim& load = plan.prims[p];
+    return load.kind == Prim::Kind::Load && isFloatType(load.type) && elementSize(load.type) == 2;
+  };
   int at = reduction.operands[0];
+  if (reduction.reduce == ReduceKind::Max || reduction.reduce == ReduceKind::Min) return isNarrowLoad(at);
   const Prim& product = plan.prims[at];
-  if (product.kind != Prim::Kind::Lane || llvm::StringRef(product.op->name) != "mul") return false;
-  for (int factor : product.operands) {
-    const Prim& load = plan.prims[factor];
-    if (load.kind != Prim::Kind::Load || !isFloatType(load.type) || elementSize(load.type) != 2) return false;
-  }
+  if (reduction.reduce != ReduceKind::Sum || product.kind != Prim::Kind::Lane ||
+      llvm::StringRef(product.op->name) != "mul" || !llvm::all_of(product.operands, isNarrowLoad))
+    return false;
   int users = 0;
   for (size_t p = 0; p < plan.prims.size(); ++p)
     if (plan.reachable[p]) users += static_cast<int>(llvm::count(plan.prims[p].operands, at));

@@ -132,9 +132,9 @@ struct KernelPlan {
 /// this is their mean.
 double extent(const KernelPlan& plan, int dim);
 
-/// Whether a reduction sums up products of 16-bit floats that are of no other use: a TPC multiplies a register of 128
-/// such values and adds to f32 sums in one instruction (v_bf16_mac_acc32_b).
-bool sumsNarrowProducts(const KernelPlan& plan, const Prim& reduction);
+/// Whether a reduction works on registers of 128 16-bit floats: it sums up their products, which are of no other use
+/// (v_bf16_mac_acc32_b), or takes their largest or least (v_bf16_max_b).
+bool reducesNarrow(const KernelPlan& plan, const Prim& reduction);
 
 /// Bytes of a slot of local memory: a row, or a row of vectors when the lanes are not along it.
 inline int64_t slotBytes(const KernelPlan& plan) {

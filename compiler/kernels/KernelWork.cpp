@@ -98,7 +98,7 @@ double WorkCounter::vectorOps(const PlannedKernel& kernel) {
       free[operand] = prim.reduce == ReduceKind::Sum && uses[operand] == 1 &&
                       source.kind == Prim::Kind::Lane && llvm::StringRef(source.op->name) == "mul";
       total += elements(plan, source.deps | prim.reduceDims) / kTpcLanes *
-               (prim.reduce == ReduceKind::ArgMax ? kArgMaxOps : sumsNarrowProducts(plan, prim) ? kNarrowProduct : 1);
+               (prim.reduce == ReduceKind::ArgMax ? kArgMaxOps : reducesNarrow(plan, prim) ? kNarrowReduction : 1);
     }
     for (size_t p = 0; p < plan.prims.size(); ++p) {
       const Prim& prim = plan.prims[p];

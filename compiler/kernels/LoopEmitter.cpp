@@ -127,7 +127,7 @@ void LoopEmitter::setBounds() {
 Value LoopEmitter::low(int dim) {
   const IterDim& d = plan_->dims[dim];
   if (!d.row) return lowOf_[dim];
-  if (d.lowTable < 0 || (wholeWindow_ && d.anchor == plan_->windowDim))
+  if (d.lowTable < 0 || traits_.forCost || (wholeWindow_ && d.anchor == plan_->windowDim))
     return m_.constantInt(m_.i64(), 0);
   Affine at;
   if (d.anchor >= 0) at.coef[d.anchor] = 1;
@@ -137,7 +137,8 @@ Value LoopEmitter::low(int dim) {
 Value LoopEmitter::high(int dim) {
   const IterDim& d = plan_->dims[dim];
   if (!d.row) return highOf_[dim];
-  if (d.highTable < 0 || (wholeWindow_ && d.anchor == plan_->windowDim))
+  // A TPC's loads outside of a tensor give a value that changes nothing: no bounds.
+  if (d.highTable < 0 || traits_.forCost || (wholeWindow_ && d.anchor == plan_->windowDim))
     return m_.constantInt(m_.i64(), d.size);
   Affine at;
   if (d.anchor >= 0) at.coef[d.anchor] = 1;
@@ -226,6 +227,7 @@ LoopEmitter::Values LoopEmitter::scalarLoop(int dim, Value low, Value high,
   for (int i = 1; i <= mergeable(); ++i)
     merged |= plan_->parallelOrder[plan_->parallelOrder.size() - 1 - i] == dim;
   loopOp->setAttr(kTripsAttr, b_.getF64FloatAttr(merged && mergedExtent_ > 1 ? 1.0 : extent(*plan_, dim)));
+  if (isTap(dim)) loopOp->setAttr(kUnrolledAttr, b_.getUnitAttr());
   OpBuilder::InsertionGuard guard(b_);
   // With results the terminator is ours to add.
   if (init.empty())
@@ -482,8 +484,8 @@ LoopEmitter::Values LoopEmitter::combine(const Accumulator& acc, llvm::ArrayRef<
   if (product) {
     auto factor = [&](int p) { return acc.vector ? vectorOf(p) : eval(p); };
     Value sum = m_.fma(factor(source.operands[0]), factor(source.operands[1]), old[0]);
-    if (traits_.forCost && sumsNarrowProducts(*plan_, prim))
-      sum.getDefiningOp()->setAttr(kInstructionsAttr, b_.getF64FloatAttr(kNarrowProduct));
+    if (traits_.forCost && reducesNarrow(*plan_, prim))
+      sum.getDefiningOp()->setAttr(kInstructionsAttr, b_.getF64FloatAttr(kNarrowReduction));
     updated.push_back(sum);
   } else {
     Values now = {acc.vector ? vectorOf(operand) : eval(operand)};
@@ -495,7 +497,10 @@ LoopEmitter::Values LoopEmitter::combine(const Accumulator& acc, llvm::ArrayRef<
       if (acc.vector && dim == plan_->vectorDim) at = m_.add(at, m_.iota(vectorType(m_.i32())));
       now.push_back(at);
     }
-    updated = merge(prim, old, now);
+    if (traits_.forCost && reducesNarrow(*plan_, prim))
+      updated = {m_.asOneInstruction([&] { return merge(prim, old, now)[0]; }, kNarrowReduction)};
+    else
+      updated = merge(prim, old, now);
   }
   bool laneRow = plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row;
   if (laneRow && scope_.mask)

@@ -29,6 +29,8 @@ struct VariantTraits {
 inline constexpr llvm::StringLiteral kTripsAttr = "hpu.trips";
 /// Of the `else` of an scf.if.
 inline constexpr llvm::StringLiteral kElseTripsAttr = "hpu.else_trips";
+/// Of a loop that a TPC's code has unrolled: over the taps of a window.
+inline constexpr llvm::StringLiteral kUnrolledAttr = "hpu.unrolled";
 /// Of a load or store: to local memory, so many of it (f64; below 1 where neighbours have what they need in registers).
 inline constexpr llvm::StringLiteral kLocalAttr = "hpu.local";
 /// Of a TPC vector register: 256 bytes of f32.
@@ -68,6 +70,9 @@ class LoopEmitter {
   // Loops (LoopEmitter.cpp).
   int mergeable() const { return traits_.forCost ? plan_->tpcMergeable : plan_->mergeable; }
   void chooseLanes();
+  bool isTap(int dim) const {
+    return plan_->dims[dim].indexDim < 0 && (plan_->tapsOf[0] >= 0 || plan_->tapsOf[1] >= 0);
+  }
   Value low(int dim);
   Value high(int dim);
   void setBounds();

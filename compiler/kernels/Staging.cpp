@@ -140,18 +140,27 @@ bool isTurned(const KernelPlan& plan, const Affine& address) {
 }
 
 bool isStagedNarrow(const KernelPlan& plan, int p) {
-  // By product, whether a sum of narrow products takes it.
+  // What narrow reductions take, by prim: products, and what is not multiplied.
   std::vector<bool> narrow(plan.prims.size(), false);
-  for (size_t r = 0; r < plan.prims.size(); ++r)
-    if (plan.reachable[r] && sumsNarrowProducts(plan, plan.prims[r])) narrow[plan.prims[r].operands[0]] = true;
+  for (size_t r = 0; r < plan.prims.size(); ++r) {
+    if (!plan.reachable[r] || !reducesNarrow(plan, plan.prims[r])) continue;
+    bool isProduct = plan.prims[r].reduce == ReduceKind::Sum;
+    narrow[isProduct ? static_cast<size_t>(plan.prims[r].operands[0]) : r] = true;
+  }
   for (size_t user = 0; user < plan.prims.size(); ++user)
     if (plan.reachable[user] && llvm::is_contained(plan.prims[user].operands, p) && !narrow[user]) return false;
   return llvm::none_of(plan.stores, [&](const Store& store) { return store.prim == p; });
 }
 
 double differentReads(const KernelPlan& plan, int p, int64_t outputs) {
-  if (outputs == 1) return 1;
   const Prim& prim = plan.prims[p];
+  int dim = plan.windowDim;
+  if (dim < 0 && isWindow(plan)) {
+    // Nothing else is shared, so host code has the outputs one by one; a TPC's is unrolled all the same.
+    dim = plan.tapsOf[1] >= 0 ? plan.tapsOf[1] : plan.tapsOf[0];
+    outputs = std::min(kTpcWindowOutputs, static_cast<int64_t>(extent(plan, dim)));
+  }
+  if (outputs <= 1 || dim == plan.vectorDim) return 1;
   llvm::SmallVector<int64_t> offsets = {0};
   auto spread = [&](int64_t count, int64_t step) {
     llvm::SmallVector<int64_t> more;
@@ -159,7 +168,7 @@ double differentReads(const KernelPlan& plan, int p, int64_t outputs) {
       for (int64_t i = 0; i < count; ++i) more.push_back(offset + i * step);
     offsets = std::move(more);
   };
-  spread(outputs, prim.address.coef[plan.windowDim]);
+  spread(outputs, prim.address.coef[dim]);
   for (int d : plan.rowOrder)
     if (prim.deps >> d & 1) spread(plan.dims[d].size, prim.address.coef[d]);
   size_t all = offsets.size();

@@ -34,7 +34,9 @@ bool isTurned(const KernelPlan& plan, const Affine& address);
 /// Whether a staged load stays as narrow as it is: it only feeds sums of narrow products.
 bool isStagedNarrow(const KernelPlan& plan, int prim);
 
-/// Of the reads that `outputs` neighbours along the plan's windowDim make through a staged load, the part that differs:
+/// With their inputs and weights, so many sums of a window op fit a TPC's 40 vector registers.
+inline constexpr int64_t kTpcWindowOutputs = 8;
+/// Of the reads that `outputs` neighbours along the dim of a window make through a staged load, the part that differs:
 /// the rest is still in registers.
 double differentReads(const KernelPlan& plan, int prim, int64_t outputs);
 

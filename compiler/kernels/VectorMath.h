@@ -18,8 +18,8 @@ inline constexpr llvm::StringLiteral kInstructionsAttr = "hpu.instructions";
 /// One instruction converts a whole register of 16-bit floats, two of f32 (v_convert_bf16_to_f32_all_b and its like).
 inline constexpr double kNarrowConversion = 0.5;
 
-/// As does the sum of products of 16-bit floats (v_bf16_mac_acc32_b).
-inline constexpr double kNarrowProduct = 0.5;
+/// As do sums of products of 16-bit floats (v_bf16_mac_acc32_b) and their maximum.
+inline constexpr double kNarrowReduction = 0.5;
 
 /// Emits at the builder's insertion point. Constants are made once a function, at `entry`'s start.
 /// Relative errors are stated for finite results that are normal numbers; NaN gives NaN.

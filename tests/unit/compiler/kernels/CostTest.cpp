@@ -73,6 +73,20 @@ TEST(Cost, NarrowProductsAreSummedTwiceAsFast) {
   EXPECT_LT(wide.loads, 1 + 9 * 0.25);
 }
 
+TEST(Cost, PoolingIsUnrolled) {
+  auto pool = [](ElementType type) {
+    Tensor x = Tensor::dense(type, {1, 64, 64, 64}, {0, 2, 3, 1}), y = Tensor::dense(type, {1, 64, 64, 64}, {0, 2, 3, 1});
+    return costOf("%r = hpu.max_pool2d %0 {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, "
+                  "pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : ($0) -> $out0",
+                  {x}, y);
+  };
+  recipe::TpcCost wide = pool(F32), narrow = pool(BF16);
+  EXPECT_NEAR(wide.vectorOps, 9, 0.5);
+  EXPECT_NEAR(narrow.vectorOps, 4.5 + 0.5, 0.5);
+  EXPECT_LT(wide.scalarOps, 4);
+  EXPECT_LT(wide.loads, 1 + 9 * 0.25 * 0.5);  // Eight outputs read 30 values in place of 72.
+}
+
 TEST(Cost, TablesAreRepeatedToFillVectors) {
   // 96 channels are one vector and a half; two pixels are three whole ones.
   Tensor x = Tensor::dense(F32, {4096, 96}), bias = Tensor::dense(F32, {96});
