@@ -36,7 +36,9 @@ std::string convObstacle(const MmeDesc& mme, int64_t factor) {
       return strCat(" is packed by ", factor, ", but it is transposed with the stride ", mme.strides[1],
                     ", of which that is no multiple");
   }
-  if (!dense(mme.c, 3, 1)) return " is packed, but the pixels of c do not lie one behind the other, channels last";
+  // The pixels of a group may lie apart (within a concatenation): they are a dimension of their own, the fifth that the
+  // array's addresses have.
+  if (mme.c.sizes[1] > 1 && mme.c.strides[1] != 1) return " is packed, but c is not channels last";
   return {};
 }
 

@@ -19,8 +19,8 @@ namespace hpu::recipe {
 inline constexpr int64_t kMaxPackingFactor = 64;
 
 /// Why the product cannot be packed by `factor` (1: never a reason), to follow its name in a message; empty when it can:
-/// the weights are packed constants (that zeros can be put between), shared by the batch, of one group; the pixels (rows)
-/// of A and C lie one behind the other. A transposed convolution takes multiples of its stride, as each group of pixels
+/// the weights are packed constants (that zeros can be put between), shared by the batch, of one group; a convolution's
+/// result is channels last, the rows of a GEMM's A and C lie one behind the other. A transposed convolution takes multiples of its stride, as each group of pixels
 /// needs the same weights, and no dilation. The sizes must fit together (verifyMmeShapes).
 std::string packingObstacle(const MmeDesc& mme, int64_t factor);
 

@@ -159,7 +159,7 @@ TEST(MmePacking, SaysWhyAProductCannotBePacked) {
   EXPECT_EQ(why(conv, [](MmeDesc& m) { m.packing = BPacking::kStrided; }, 1), "");
   EXPECT_THAT(why(conv, [](MmeDesc& m) { m.packing = BPacking::kStrided; }), HasSubstr("not a packed constant"));
   EXPECT_THAT(why(conv, [](MmeDesc& m) { m.groups = 2; }), HasSubstr("has 2 groups"));
-  EXPECT_THAT(why(conv, [](MmeDesc& m) { m.c.strides[3] = 2; }), HasSubstr("pixels of c do not lie"));
+  EXPECT_EQ(why(conv, [](MmeDesc& m) { m.c.strides[3] = 2; }), "");  // Within a concatenation.
   EXPECT_THAT(why(conv, [](MmeDesc& m) {
                 m.c.sizes[1] = 3;  // Channels first: a pixel's channels lie apart.
                 m.c.strides = {3 * 56, 56, 56, 1};

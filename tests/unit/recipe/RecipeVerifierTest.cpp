@@ -202,7 +202,7 @@ TEST(RecipeVerifier, RefusesWrongPackings) {
       {"is packed by 0, which is not in 1..64", [&](Program& p) { conv(p).packingFactor = 0; }},
       {"is packed by 65, which is not in 1..64", [&](Program& p) { conv(p).packingFactor = 65; }},
       {"is packed, but b is not a packed constant", [&](Program& p) { conv(p).packing = BPacking::kStrided; }},
-      {"the pixels of c do not lie one behind the other", [&](Program& p) { conv(p).c.strides = {1152, 1, 192, 32}; }},
+      {"c is not channels last", [&](Program& p) { conv(p).c.strides = {1152, 36, 6, 1}; }},
       {"op 3 'fc' is packed, but b is not a packed constant", [](Program& p) { p.ops[kGemmOp].mme.packingFactor = 4; }},
   });
 }
