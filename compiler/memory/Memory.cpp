@@ -61,7 +61,16 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
     for (auto [index, storage] : llvm::enumerate(storages.storages))
       place[index] = {sections.inputs + std::max<int64_t>(storage.output, 0), 0};
     for (auto [index, offset] : llvm::zip(which, plan.offsets)) place[index] = {sections.workspace(), offset};
+    RingPlan rings = planRings(storages.units, options_.sramBytes);
+    if (!rings.error.empty()) {
+      function.emitError() << rings.error;
+      return signalPassFailure();
+    }
     for (Operation* unit : storages.units) {
+      if (std::optional<RingInfo> chain = chainRingOf(unit)) {
+        unit->setAttr(kBuffersAttr, DenseI64ArrayAttr::get(&getContext(), {static_cast<int64_t>(sections.sram()), chain->offset}));
+        continue;
+      }
       SmallVector<int64_t> attribute;
       for (Value value : unit->getResults()) {
         const Window& window = storages.windows[value];
@@ -70,11 +79,6 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
         attribute.push_back(place[window.storage].second + window.offset * elementSize(elementType(element)));
       }
       unit->setAttr(kBuffersAttr, DenseI64ArrayAttr::get(&getContext(), attribute));
-    }
-    RingPlan rings = planRings(storages.units, options_.sramBytes);
-    if (!rings.error.empty()) {
-      function.emitError() << rings.error;
-      return signalPassFailure();
     }
     Builder builder(&getContext());
     function->setAttr(kWorkspaceAttr, builder.getI64IntegerAttr(plan.bytes));
@@ -90,7 +94,7 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
     using base::formatBytes;
     return base::strCat("workspace ", formatBytes(plan.bytes), ", ", storages.resultsInPlace, " results in place, ",
                         storages.partsInPlace, " of ", storages.partsInPlace + storages.partsCopied,
-                        " parts of concatenations too, SRAM peak ", formatBytes(rings.bytes), " of ",
+                        " parts of concatenations too, ", rings.chained, " results stay in SRAM, peak ", formatBytes(rings.bytes), " of ",
                         formatBytes(options_.sramBytes));
   }
 
@@ -102,7 +106,8 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
                                     formatBytes(needs.outputs), ", workspace ", formatBytes(needs.workspace), "\n");
     text += base::strCat("workspace ", plan.bytes, " bytes for ", which.size(), " buffers; alive together at most ",
                          plan.largestLiveSet, " (plan) and ", options_.largestLiveSetBytes, " (unfused graph)\n");
-    text += base::strCat("SRAM     ", formatBytes(rings.bytes), " of ", formatBytes(options_.sramBytes), " for tiles of bundles\n");
+    text += base::strCat("SRAM     ", formatBytes(rings.bytes), " of ", formatBytes(options_.sramBytes), " for tiles of bundles and ",
+                         rings.chained, " results that their only reader takes from there\n");
     text += base::strCat("shared   ", storages.resultsInPlace, " results take an operand's place; ", storages.partsInPlace,
                          " parts of concatenations written in place, ", storages.partsCopied, " copied\n");
     std::vector<std::string> lines;

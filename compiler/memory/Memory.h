@@ -64,10 +64,13 @@ struct RingInfo {
   int64_t offset = 0, slots = 0, dim = 0, slotBytes = 0;
 };
 std::optional<RingInfo> ringOf(mlir::Operation* bundle);
+/// Those of a chained unit's result, likewise; one slot holds all of it.
+std::optional<RingInfo> chainRingOf(mlir::Operation* unit);
 
 /// Attribute names.
 inline constexpr const char* kBuffersAttr = "hpu.buffers";
 inline constexpr const char* kRingAttr = "hpu.ring";
+inline constexpr const char* kChainRingAttr = "hpu.chain_ring";
 inline constexpr const char* kWorkspaceAttr = "hpu.workspace";
 inline constexpr const char* kSramAttr = "hpu.sram";
 

@@ -31,10 +31,17 @@ std::optional<Location> locate(Value value) {
   return location;
 }
 
-std::optional<RingInfo> ringOf(Operation* bundle) {
-  auto ring = bundle->getAttrOfType<DenseI64ArrayAttr>(kRingAttr);
+namespace {
+
+std::optional<RingInfo> readRing(Operation* unit, const char* name) {
+  auto ring = unit->getAttrOfType<DenseI64ArrayAttr>(name);
   if (!ring || ring.size() != 4) return std::nullopt;
   return RingInfo{ring[0], ring[1], ring[2], ring[3]};
 }
+
+}  // namespace
+
+std::optional<RingInfo> ringOf(Operation* bundle) { return readRing(bundle, kRingAttr); }
+std::optional<RingInfo> chainRingOf(Operation* unit) { return readRing(unit, kChainRingAttr); }
 
 }  // namespace hpu::memory

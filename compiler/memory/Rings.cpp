@@ -2,6 +2,7 @@
 #include "compiler/memory/Rings.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/layout/Chains.h"
 #include "compiler/memory/Planner.h"
 #include "compiler/support/Units.h"
 #include "recipe/Recipe.h"
@@ -32,24 +33,51 @@ RingInfo shapeRing(BundleOp bundle) {
   return ring;
 }
 
+RingInfo shapeChain(Operation* unit, ChainLink link) {
+  RankedTensorType type = typeOf(unit->getResult(0));
+  RingInfo ring{0, link.slots, link.dim, elementSize(elementType(type.getElementType()))};
+  auto tile = unit->getAttrOfType<TileAttr>("tile");
+  for (int64_t d = 0; d < type.getRank(); ++d) ring.slotBytes *= tile && link.interleaved() ? tile.getSizes()[d] : type.getDimSize(d);
+  ring.slotBytes = (ring.slotBytes + recipe::kAlignment - 1) / recipe::kAlignment * recipe::kAlignment;
+  return ring;
+}
+
+/// The tiles of a bundle's product, or of what a chained unit hands on.
+struct Tiles {
+  Operation* unit;
+  const char* attribute;
+  RingInfo ring;
+};
+
 }  // namespace
 
 RingPlan planRings(ArrayRef<Operation*> units, int64_t sramBytes) {
   RingPlan result;
-  SmallVector<Operation*> bundles;
-  SmallVector<RingInfo> rings;
+  SmallVector<Tiles> all;
   std::vector<Buffer> tiles;
+  int64_t order = -1, group = 0;  // Units of a chain have one place in the order.
+  bool fresh = true;
   for (Operation* unit : units) {
+    const size_t before = all.size();
     auto bundle = dyn_cast<BundleOp>(unit);
-    if (!bundle || llvm::hasSingleElement(bundle.getBody().front().without_terminator())) continue;
-    RingInfo ring = shapeRing(bundle);
-    int64_t order = bundles.size();
-    bundles.push_back(unit);
-    rings.push_back(ring);
-    // They live on into the next bundle, which the MME may already work on while the TPC still reads.
-    tiles.push_back({ring.slots * ring.slotBytes, order, order + 1});
-    if (tiles.back().bytes <= sramBytes) continue;
-    result.error = "the SRAM tiles of '" + unitName(unit) + "' need " + std::to_string(tiles.back().bytes) +
+    if (bundle && !llvm::hasSingleElement(bundle.getBody().front().without_terminator()))
+      all.push_back({unit, kRingAttr, shapeRing(bundle)});
+    std::optional<ChainLink> link = chainOf(unit);
+    if (link) all.push_back({unit, kChainRingAttr, shapeChain(unit, *link)});
+    result.chained += link.has_value();
+    if (all.size() > before && fresh) {
+      ++order;
+      group = 0;
+      fresh = false;
+    }
+    for (size_t i = before; i < all.size(); ++i) {
+      // They live on into the next bundle, which the MME may already work on while the TPC still reads.
+      tiles.push_back({all[i].ring.slots * all[i].ring.slotBytes, order, order + 1});
+      group += tiles.back().bytes;
+    }
+    if (!link) fresh = true;
+    if (group <= sramBytes || all.size() == before) continue;
+    result.error = "the SRAM tiles of '" + unitName(unit) + "' need " + std::to_string(group) +
                    " bytes, and the target has " + std::to_string(sramBytes);
     return result;
   }
@@ -59,14 +87,19 @@ RingPlan planRings(ArrayRef<Operation*> units, int64_t sramBytes) {
     size_t largest = tiles.size();
     for (size_t i = 0; i < tiles.size(); ++i)
       if (tiles[i].begin != tiles[i].end && (largest == tiles.size() || tiles[i].bytes > tiles[largest].bytes)) largest = i;
-    if (largest == tiles.size()) break;  // Each alone fits, so the plan does; the verifier has the last word.
+    if (largest == tiles.size()) break;  // The tiles of each bundle alone fit, so the plan does; the verifier has the last word.
     tiles[largest].end = tiles[largest].begin;
-    result.notes.push_back("no overlap of " + unitName(bundles[largest]) + " with the bundle behind it: both tiles together "
+    result.notes.push_back("no overlap of " + unitName(all[largest].unit) + " with the bundle behind it: both tiles together "
                            "are beyond the SRAM");
     plan = planBuffers(tiles, recipe::kAlignment, true, sramBytes);
   }
-  for (auto [bundle, ring, offset] : llvm::zip(bundles, rings, plan.offsets))
-    bundle->setAttr(kRingAttr, DenseI64ArrayAttr::get(bundle->getContext(), {offset, ring.slots, ring.dim, ring.slotBytes}));
+  for (auto [each, offset] : llvm::zip(all, plan.offsets)) {
+    const RingInfo& ring = each.ring;
+    each.unit->setAttr(each.attribute, DenseI64ArrayAttr::get(each.unit->getContext(), {offset, ring.slots, ring.dim, ring.slotBytes}));
+    if (each.attribute == kChainRingAttr && ring.slots > 1)
+      result.notes.push_back("chained  " + unitName(each.unit) + ": " + std::to_string(ring.slots) + " tiles of " +
+                             std::to_string(ring.slotBytes) + " bytes");
+  }
   result.bytes = plan.bytes;
   return result;
 }

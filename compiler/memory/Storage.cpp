@@ -6,6 +6,7 @@
 #include "compiler/memory/Storage.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/layout/Chains.h"
 #include "compiler/layout/Orders.h"
 #include "compiler/layout/Views.h"
 #include "compiler/support/Units.h"
@@ -97,7 +98,7 @@ bool feedsMme(OpOperand& operand) {
 class Sharing {
  public:
   Sharing(func::FuncOp function, StoragePlan& plan, const StorageOptions& options)
-      : function_(function), plan_(plan), options_(options), last_(lastReads(function, plan.step)) {}
+      : function_(function), plan_(plan), options_(options), last_(lastReads(function, plan.step)), turns_(turnsOf(plan.units)) {}
 
   void run() {
     Operation* end = function_.getBody().front().getTerminator();
@@ -105,9 +106,15 @@ class Sharing {
     for (OpOperand& operand : end->getOpOperands()) outputs[baseOf(operand.get())] = operand.getOperandNumber();
     for (Operation* unit : plan_.units) {
       unit->removeAttr(kStridesAttr);
+      if (std::optional<ChainLink> link = chainOf(unit)) {  // SRAM tiles (Rings.cpp).
+        if (link->interleaved()) setStrides(unit->getResult(0), slicedStrides(typeOf(unit->getResult(0)), link->dim));
+        continue;
+      }
       for (Value value : unit->getResults()) {
         plan_.windows[value] = {plan_.storages.size(), 0};
-        Storage storage{{bytesOf(value), plan_.step[unit], last_[value]}, -1, {value}};
+        // What takes turns reads and writes from the first one's first slice to the last one's last.
+        const Turn& turn = turns_[plan_.step[unit]];
+        Storage storage{{bytesOf(value), turn.first, std::max(turn.last, last_[value])}, -1, {value}};
         if (auto found = outputs.find(value); found != outputs.end()) storage.output = found->second;
         plan_.storages.push_back(storage);
       }
@@ -294,10 +301,14 @@ class Sharing {
       Storage &own = plan_.storages[from], &other = plan_.storages[to];
       // Everything in the operand's storage has to be dead after this unit, and be whole (no part of something).
       if (from == to || other.live.end != plan_.step[unit] || other.output >= 0 || other.live.bytes != own.live.bytes) continue;
-      bool readTwice = llvm::any_of(unit->getOpOperands(), [&](OpOperand& more) {
-        auto found = plan_.windows.find(baseOf(more.get()));
-        return &more != &operand && found != plan_.windows.end() && found->second.storage == to;
-      });
+      // By another operand, or by a unit that takes turns with this one.
+      const Turn& turn = turns_[plan_.step[unit]];
+      bool readTwice = false;
+      for (int64_t step = turn.first; step <= turn.last; ++step)
+        for (OpOperand& more : plan_.units[step]->getOpOperands()) {
+          auto found = plan_.windows.find(baseOf(more.get()));
+          readTwice |= &more != &operand && found != plan_.windows.end() && found->second.storage == to;
+        }
       if (readTwice) continue;
       other.live.end = own.live.end;
       other.output = own.output;
@@ -314,6 +325,7 @@ class Sharing {
   StoragePlan& plan_;
   const StorageOptions& options_;
   llvm::DenseMap<Value, int64_t> last_;
+  SmallVector<Turn> turns_;  ///< By step.
   int64_t goal_ = 0;
 };
 
@@ -328,6 +340,12 @@ llvm::DenseMap<Value, int64_t> lastReads(func::FuncOp function, const llvm::Dens
     for (Value operand : op.getOperands()) last[baseOf(operand)] = now;
     for (Value result : op.getResults()) last[result] = now;
   }
+  // Whoever takes turns with the last reader is done when the last of them is.
+  SmallVector<Operation*> units(step.size());
+  for (auto [unit, number] : step) units[number] = unit;
+  SmallVector<Turn> turns = turnsOf(units);
+  for (auto& [value, now] : last)
+    if (now < static_cast<int64_t>(turns.size())) now = turns[now].last;
   return last;
 }
 

@@ -2,6 +2,7 @@
 // The post-condition of the phase memory. It follows contents instead of live ranges, and knows nothing of storages: from
 // the step that writes a result to the last step that reads those bytes, no other unit may write one of them.
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/layout/Chains.h"
 #include "compiler/memory/Memory.h"
 #include "compiler/memory/Storage.h"
 #include "compiler/support/Units.h"
@@ -43,14 +44,22 @@ class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     llvm::DenseMap<Operation*, int64_t> step;
+    SmallVector<Operation*> units;
     for (Operation& op : function.getBody().front())
-      if (isUnit(&op)) step[&op] = step.size();
+      if (isUnit(&op)) units.push_back(&op);
+    for (auto [number, unit] : llvm::enumerate(units)) step[unit] = number;
     llvm::DenseMap<Value, int64_t> last = lastReads(function, step);
+    // Units that take turns run at once.
+    for (auto [turn, unit] : llvm::zip(turnsOf(units), units)) step[unit] = turn.last;
     std::vector<Placed> placed;
     Sections sections = sectionsOf(function);
     auto workspace = function->getAttrOfType<IntegerAttr>(kWorkspaceAttr);
     for (Operation& op : function.getBody().front()) {
       if (!step.contains(&op)) continue;
+      if (chainOf(&op)) {
+        if (const char* why = chainFault(units, &op)) return fail(op.getResult(0), why);
+        continue;
+      }
       for (Value value : op.getResults()) {
         std::optional<Location> location = locate(value);
         if (!location) return fail(value, "has no address");
@@ -78,12 +87,47 @@ class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func
         if (writer.unit == held.unit && writer.value == held.value) continue;
         if (writer.written < held.written || writer.written > held.lastRead || recipe::disjoint(held.box, writer.box)) continue;
         if (auto concat = dyn_cast<ConcatOp>(writer.unit); concat && keeps(concat, held)) continue;
-        if (writer.written == held.lastRead && replaces(writer)) continue;
+        if (writer.written == held.lastRead && replaces(writer) && !readByTurns(units, step, writer)) continue;
         return fail(writer.value, "overlaps a buffer that is alive with it");
       }
   }
 
  private:
+  /// What is wrong with the SRAM tiles of a chained unit; null when nothing is. No tile of the units up to its reader may
+  /// lie where they do.
+  const char* chainFault(ArrayRef<Operation*> units, Operation* unit) const {
+    std::optional<RingInfo> own = chainRingOf(unit);
+    std::optional<ChainLink> link = chainOf(unit);
+    if (!own || own->slots != link->slots || own->dim != link->dim) return "is chained, but has no SRAM tiles for it";
+    auto endOf = [](const RingInfo& ring) { return ring.offset + ring.slots * ring.slotBytes; };
+    if (own->offset < 0 || own->offset % recipe::kAlignment || endOf(*own) > sramBytes_) return "has SRAM tiles beyond the capacity";
+    int64_t elements = cast<RankedTensorType>(unit->getResult(0).getType()).getNumElements(), tile = elements;
+    if (auto cut = unit->getAttrOfType<TileAttr>("tile"); cut && link->interleaved()) {
+      tile = 1;
+      for (int64_t size : cut.getSizes()) tile *= size;
+    }
+    if (tile * elementSize(elementType(cast<RankedTensorType>(unit->getResult(0).getType()).getElementType())) > own->slotBytes)
+      return "has SRAM tiles that are too small";
+    size_t at = llvm::find(units, unit) - units.begin();
+    if (at + 1 >= units.size() || onlyReader(unit) != units[at + 1]) return "is chained, but the next unit is not its only reader";
+    auto meets = [&](const std::optional<RingInfo>& ring) { return ring && ring->offset < endOf(*own) && own->offset < endOf(*ring); };
+    Operation* reader = units[at + 1];
+    if (meets(ringOf(unit)) || meets(ringOf(reader)) || meets(chainRingOf(reader))) return "shares SRAM tiles with its reader";
+    return nullptr;
+  }
+
+  /// A unit that takes turns with the writer reads the bytes that it writes.
+  static bool readByTurns(ArrayRef<Operation*> units, llvm::DenseMap<Operation*, int64_t>& step, const Placed& writer) {
+    for (Operation* unit : units) {
+      if (unit == writer.unit || step[unit] != writer.written) continue;
+      for (Value operand : unit->getOperands()) {
+        std::optional<Location> location = locate(operand);
+        if (location && !recipe::disjoint(recipe::wholeBox(operandOf(operand, *location)), writer.box)) return true;
+      }
+    }
+    return false;
+  }
+
   /// Where part `index` of a concatenation has to be.
   static recipe::Operand partOf(ConcatOp concat, size_t index) {
     Location whole = *locate(concat.getResult());

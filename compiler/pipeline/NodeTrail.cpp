@@ -184,7 +184,8 @@ void NodeTrail::unit(const std::string& phase, Operation* unit, std::vector<std:
       unsigned section = location->section;
       std::string where = section < sections.inputs ? "input " + std::to_string(section)
                           : section < sections.constants() ? "output " + std::to_string(section - sections.inputs)
-                                                           : "workspace";
+                          : section == sections.sram()   ? "SRAM"
+                                                         : "workspace";
       return where + " +" + std::to_string(location->offset) + " strides " + numbers(location->view.strides);
     };
     std::vector<std::string> in, out;

@@ -126,34 +126,54 @@ int64_t sliceCount(const std::vector<int64_t>& space, const std::vector<int64_t>
   return count;
 }
 
+namespace {
+
+recipe::Command sliceBox(const std::vector<int64_t>& space, const std::vector<int64_t>& tile, int64_t slice) {
+  recipe::Command box;
+  box.slice = static_cast<uint32_t>(slice);
+  box.lo.resize(space.size());
+  box.hi.resize(space.size());
+  int64_t rest = slice;
+  for (size_t d = space.size(); d-- > 0;) {
+    int64_t parts = (space[d] + tile[d] - 1) / std::max<int64_t>(tile[d], 1);
+    box.lo[d] = rest % parts * tile[d];
+    box.hi[d] = std::min(box.lo[d] + tile[d], space[d]);
+    rest /= parts;
+  }
+  return box;
+}
+
+}  // namespace
+
 std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUnit& unit) {
+  std::vector<const IssueUnit*> parts = {&unit};
+  for (const IssueUnit& behind : unit.chained) parts.push_back(&behind);
+  int64_t perSlice = 0;
+  for (const IssueUnit* part : parts) perSlice += static_cast<int64_t>(part->ops.size());
+  auto spaceOf = [&](const IssueUnit& part) -> const std::vector<int64_t>& { return context.program.ops[part.ops[0]].space; };
+  auto tileOf = [&](const IssueUnit& part) -> const std::vector<int64_t>& { return part.tile.empty() ? spaceOf(part) : part.tile; };
   std::vector<SlicedCommand> commands;
-  const std::vector<int64_t>& space = context.program.ops[unit.ops[0]].space;
-  const std::vector<int64_t>& tile = unit.tile.empty() ? space : unit.tile;
-  const int64_t count = sliceCount(space, tile);
+  const int64_t count = sliceCount(spaceOf(unit), tileOf(unit));
   for (int64_t slice = 0; slice < count; ++slice) {
-    recipe::Command box;
-    box.bundle = unit.bundle;
-    box.slice = static_cast<uint32_t>(slice);
-    box.lo.resize(space.size());
-    box.hi.resize(space.size());
-    int64_t rest = slice;
-    for (size_t d = space.size(); d-- > 0;) {
-      int64_t parts = (space[d] + tile[d] - 1) / std::max<int64_t>(tile[d], 1);
-      box.lo[d] = rest % parts * tile[d];
-      box.hi[d] = std::min(box.lo[d] + tile[d], space[d]);
-      rest /= parts;
-    }
-    for (size_t i = 0; i < unit.ops.size(); ++i) {
-      const recipe::Op& op = context.program.ops[unit.ops[i]];
-      SlicedCommand& sliced = commands.emplace_back();
-      sliced.command = box;
-      sliced.command.op = unit.ops[i];
-      sliced.queue = static_cast<unsigned>(op.engine);
-      sliced.cost = perfmodel::commandCost(context.program, sliced.command, context.target, context.clock);
-      recipe::appendAccesses(context.program, sliced.command, sliced.accesses, &context.reads);
-      if (i == 0 && unit.slots > 0 && slice >= unit.slots)
-        sliced.before.push_back(static_cast<uint32_t>((slice - unit.slots + 1) * unit.ops.size() - 1));
+    int64_t first = 0;  // Of the part, among the commands of a slice.
+    for (const IssueUnit* part : parts) {
+      const auto size = static_cast<int64_t>(part->ops.size());
+      // Position of op `op` of the part, or beyond it of the next one, so many slices ago.
+      auto ago = [&](int64_t slices, int64_t op) { return static_cast<uint32_t>((slice - slices) * perSlice + first + op); };
+      recipe::Command box = sliceBox(spaceOf(*part), tileOf(*part), slice);
+      box.bundle = unit.bundle;
+      for (int64_t i = 0; i < size; ++i) {
+        const recipe::Op& op = context.program.ops[part->ops[i]];
+        SlicedCommand& sliced = commands.emplace_back();
+        sliced.command = box;
+        sliced.command.op = part->ops[i];
+        sliced.queue = static_cast<unsigned>(op.engine);
+        sliced.cost = perfmodel::commandCost(context.program, sliced.command, context.target, context.clock);
+        recipe::appendAccesses(context.program, sliced.command, sliced.accesses, &context.reads);
+        if (i == 0 && part->slots > 0 && slice >= part->slots) sliced.before.push_back(ago(part->slots, size - 1));
+        if (i == size - 1 && part->kept > 0 && slice >= part->kept) sliced.before.push_back(ago(part->kept, size + part->reader));
+      }
+      first += size;
     }
   }
   return commands;

@@ -26,6 +26,11 @@ struct IssueUnit {
   uint32_t bundle = recipe::kNone;
   /// Not 0: what the first op makes is taken to have so many tiles only, though its operand lies as a whole.
   int64_t slots = 0;
+  /// Units that run behind this one in each slice, in the same bundle; all have as many slices.
+  std::vector<IssueUnit> chained;
+  /// Not 0, in a chain: likewise of what the last op makes, which the unit behind reads with its ops up to `reader`.
+  int64_t kept = 0;
+  uint32_t reader = 0;
 };
 
 struct SlicedCommand {

@@ -2,6 +2,7 @@
 #include "compiler/schedule/ProgramBuilder.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/layout/Chains.h"
 #include "mlir/IR/IRMapping.h"
 #include "recipe/PackedWeights.h"
 #include "recipe/Recipe.h"
@@ -42,6 +43,7 @@ OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<int64_t> batc
   StridedView view = *resolveView(value);
   unsigned section;
   int64_t offset;
+  SmallVector<int64_t> ring;
   if (auto constant = view.base.getDefiningOp<ConstantOp>()) {
     // The whole base, dense in its physical order; the view's strides then apply.
     RankedTensorType type = typeOf(view.base);
@@ -57,8 +59,12 @@ OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<int64_t> batc
     memory::Location location = *memory::locate(value);
     section = location.section;
     offset = location.offset;
+    // A chained result lies in tiles, along whichever dimension of the view is cut.
+    Operation* def = view.base.getDefiningOp();
+    if (std::optional<memory::RingInfo> tiles = def ? memory::chainRingOf(def) : std::nullopt; tiles && tiles->slots > 1)
+      ring = {tiles->slots, *slowestDim(view), tiles->slotBytes};
   }
-  if (batch.empty()) return make(section, offset, element, view.sizes, view.strides);
+  if (batch.empty()) return make(section, offset, element, view.sizes, view.strides, ring);
   SmallVector<int64_t> sizes(batch), strides(batch.size(), 0);
   int64_t own = static_cast<int64_t>(view.sizes.size()) - 2;
   for (int64_t d = 0; d < own; ++d) {
@@ -67,7 +73,8 @@ OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<int64_t> batc
   }
   sizes.append(view.sizes.end() - 2, view.sizes.end());
   strides.append(view.strides.end() - 2, view.strides.end());
-  return make(section, offset, element, sizes, strides);
+  if (!ring.empty()) ring[1] += static_cast<int64_t>(sizes.size() - view.sizes.size());
+  return make(section, offset, element, sizes, strides, ring);
 }
 
 OperandAttr ProgramBuilder::packedOperand(const StridedView& weights, ArrayRef<int64_t> viewSizes,

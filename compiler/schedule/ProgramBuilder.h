@@ -22,7 +22,8 @@ class ProgramBuilder {
   ProgramBuilder(mlir::func::FuncOp function, mlir::OpBuilder& builder);
 
   sched::ProgramOp program() { return program_; }
-  /// The operand for a value at function level: an address, or a constant written densely.
+  /// The operand for a value at function level: an address (tiles in SRAM, where its unit is chained), or a constant
+  /// written densely.
   sched::OperandAttr operand(mlir::Value value);
   /// The same seen with the batch dims broadcast to `batch` (for MME operands).
   sched::OperandAttr broadcastOperand(mlir::Value value, llvm::ArrayRef<int64_t> batch);

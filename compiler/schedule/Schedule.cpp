@@ -6,6 +6,7 @@
 
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/sched/SchedRecords.h"
+#include "compiler/layout/Chains.h"
 #include "compiler/memory/Memory.h"
 #include "compiler/schedule/Issue.h"
 #include "compiler/schedule/ProgramBuilder.h"
@@ -101,11 +102,22 @@ class Scheduler {
       unit.tile.assign(tile.getSizes().begin(), tile.getSizes().end());
       slices = sliceCount({space.begin(), space.end()}, unit.tile);
     }
-    if (slices > 1 || descriptors.size() > 1) {
-      sched::BundleOp::create(builder_, source->getLoc(), unitName(source), builder_.getArrayAttr(members), slices);
-      unit.bundle = bundles_++;
+    std::string label = unitName(source);
+    if (takesTurns_) {
+      chainMembers_.append(members);
+      chainName_ += " > " + label;
+      units_.back().chained.push_back(std::move(unit));
+    } else {
+      chainMembers_ = std::move(members);
+      chainName_ = std::move(label);
+      units_.push_back(std::move(unit));
     }
-    units_.push_back(std::move(unit));
+    // A chain is one bundle, complete with its last unit.
+    std::optional<ChainLink> link = chainOf(source);
+    takesTurns_ = link && link->interleaved();
+    if (takesTurns_ || (slices == 1 && chainMembers_.size() == 1)) return;
+    sched::BundleOp::create(builder_, source->getLoc(), chainName_, builder_.getArrayAttr(chainMembers_), slices);
+    units_.back().bundle = bundles_++;
   }
 
   void scheduleCopy(Operation* copy) {
@@ -339,6 +351,9 @@ class Scheduler {
   std::vector<IssueUnit> units_;
   std::vector<std::string> symbols_;  ///< Of the descriptors, by number.
   uint32_t bundles_ = 0;
+  bool takesTurns_ = false;  ///< The next unit does, with the last one of units_.
+  SmallVector<Attribute> chainMembers_;
+  std::string chainName_;
   int64_t unit_ = 0;  ///< The one that is being described.
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/StatusMacros.h"
 #include "compiler/schedule/Dependencies.h"
+#include "compiler/tile/ChainSearch.h"
 
 namespace hpu::tile {
 namespace {
@@ -43,8 +44,9 @@ struct Unit {
 
 class Search {
  public:
-  Search(const schedule::IssueContext& context, const std::vector<SearchUnit>& units, const SearchOptions& options)
-      : context_(context), options_(options), units_(units.size()) {
+  Search(const schedule::IssueContext& context, const std::vector<SearchUnit>& units,
+         const std::vector<SearchLink>& links, const SearchOptions& options)
+      : context_(context), options_(options), sources_(units), links_(links), units_(units.size()) {
     for (size_t u = 0; u < units.size(); ++u) units_[u].source = &units[u];
   }
 
@@ -61,7 +63,20 @@ class Search {
     if (units_.empty()) return tiling;
     for (const Unit& unit : units_)
       tiling.tiles.push_back(unit.candidates.empty() ? std::vector<int64_t>() : unit.candidates[unit.chosen].tile);
-    HPU_ASSIGN(tiling.time, timeOf(0, units_.size()));
+    if (options_.slice && options_.sramBytes > 0 && !links_.empty()) {
+      HPU_ASSIGN(ChainPlan plan, chains());
+      for (size_t u = 0; u < units_.size(); ++u)
+        if (!plan.tiles[u].empty()) {
+          tiling.tiles[u] = std::move(plan.tiles[u]);
+          units_[u].packings.clear();
+        }
+      tiling.chains = std::move(plan.chains);
+      tiling.packings = std::move(plan.packings);
+      tiling.time = plan.time;
+    } else {
+      tiling.chains.resize(links_.size());
+      HPU_ASSIGN(tiling.time, timeOf(0, units_.size()));
+    }
     for (Unit& unit : units_)
       for (const Packing& packing : unit.packings[unit.chosen]) tiling.packings.push_back(packing);
     return tiling;
@@ -354,6 +369,24 @@ class Search {
     }
   }
 
+  /// Which units take turns, starting from the slices that were chosen.
+  StatusOr<ChainPlan> chains() {
+    UnitsApart apart;
+    apart.commands = [&](size_t u) -> const std::vector<SlicedCommand>& { return commandsOf(units_[u], units_[u].chosen); };
+    apart.cuttable = [&](size_t u) { return cuttable(units_[u]); };
+    apart.sizes = [](int64_t extent) { return sizes(extent); };
+    apart.time = [&](size_t u) { return units_[u].whole; };
+    apart.tileBytes = [&](size_t u) {
+      const Unit& unit = units_[u];
+      if (unit.source->tileBytes == 0 || unit.candidates.empty()) return int64_t{0};
+      const Candidate& chosen = unit.candidates[unit.chosen];
+      int64_t bytes = elementSize(opOf(unit, 0).mme.c.type) * (chosen.count > 1 ? 2 : 1);
+      for (int64_t size : chosen.tile) bytes *= size;
+      return bytes;
+    };
+    return searchChains(context_, sources_, links_, apart, options_.sramBytes, options_.windows);
+  }
+
   StatusOr<Picoseconds> timeOf(size_t from, size_t to) {
     std::vector<const std::vector<SlicedCommand>*> commands;
     for (size_t u = from; u < to; ++u) {
@@ -376,6 +409,8 @@ class Search {
 
   const schedule::IssueContext& context_;
   const SearchOptions& options_;
+  const std::vector<SearchUnit>& sources_;
+  const std::vector<SearchLink>& links_;
   std::vector<Unit> units_;
   std::vector<int> dims_;  ///< By unit: along which it is cut at first.
   std::map<std::tuple<size_t, int, size_t, int>, bool> follows_;
@@ -385,8 +420,8 @@ class Search {
 }  // namespace
 
 StatusOr<Tiling> searchTiles(const schedule::IssueContext& context, const std::vector<SearchUnit>& units,
-                             const SearchOptions& options) {
-  return Search(context, units, options).run();
+                             const std::vector<SearchLink>& links, const SearchOptions& options) {
+  return Search(context, units, links, options).run();
 }
 
 }  // namespace hpu::tile

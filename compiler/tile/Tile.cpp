@@ -6,7 +6,9 @@
 #include "compiler/tile/Tile.h"
 
 #include "base/StatusMacros.h"
+#include "base/Format.h"
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/layout/Chains.h"
 #include "compiler/schedule/Issue.h"
 #include "compiler/support/Units.h"
 #include "compiler/tile/Search.h"
@@ -99,6 +101,7 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
     StatusOr<Tiling> tiling = Tiling();
     for (bool again = true; again;) {
       units.clear();
+      links_.clear();
       for (Operation& op : getOperation().getBody().front())
         if (isUnit(&op)) units.push_back(&op);
       tiling = search(units);
@@ -133,9 +136,10 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
     for (Operation* unit : units)
       for (Operation* op : mmeOps(unit))
         if (auto packed = packed_.find(op); packed != packed_.end()) report(packed->second + "  " + unitName(unit));
+    const int64_t chained = chain(*tiling);
     if (options_.summary)
-      *options_.summary = llvm::formatv("{0} of {1} units cut, {2} slices, about {3:F1} us", cut, units.size(), slices,
-                                        tiling->time / 1e6).str() +
+      *options_.summary = llvm::formatv("{0} of {1} units cut, {2} slices, {3} results stay in SRAM, about {4:F1} us", cut,
+                                        units.size(), slices, chained, tiling->time / 1e6).str() +
                           (packed_.empty() ? "" : llvm::formatv(", {0} products packed", packed_.size()).str());
   }
 
@@ -166,9 +170,12 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
       searched.back().ops.push_back(op);
     }
     schedule::IssueContext context{*program, draft.reads, *options_.target, options_.target->clock()};
-    HPU_ASSIGN(Tiling all, searchTiles(context, searched, {.slice = options_.slice, .windows = options_.windows}));
+    std::vector<SearchLink> links = options_.slice ? findLinks(units, unitOf) : std::vector<SearchLink>();
+    SearchOptions search{.slice = options_.slice, .windows = options_.windows, .sramBytes = options_.target->sramBytes};
+    HPU_ASSIGN(Tiling all, searchTiles(context, searched, links, search));
     Tiling byUnit;
     byUnit.time = all.time;
+    byUnit.chains = std::move(all.chains);
     byUnit.tiles.resize(units.size());
     for (size_t i = 0; i < searched.size(); ++i) byUnit.tiles[unitOf[i]] = std::move(all.tiles[i]);
     packed_.clear();
@@ -198,12 +205,85 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
                                  (packed.n + width - 1) / width * width, plain.k, packed.k).str();
   }
 
+  /// Results that could stay in SRAM until their only reader has used them up, as links of searched units.
+  std::vector<SearchLink> findLinks(ArrayRef<Operation*> units, const std::vector<uint32_t>& unitOf) {
+    llvm::DenseMap<Operation*, size_t> searched;
+    for (auto [index, number] : llvm::enumerate(unitOf)) searched[units[number]] = index;
+    std::vector<SearchLink> links;
+    for (Operation* unit : units) {
+      if (!isa<BundleOp, ClusterOp>(unit) || !searched.contains(unit)) continue;
+      std::string why;
+      Operation* reader = onlyReader(unit, &why);
+      if (!reader || !searched.contains(reader)) continue;
+      SearchLink link{searched[unit], searched[reader], {}};
+      for (int64_t dim = 0; dim < typeOf(unit->getResult(0)).getRank(); ++dim)
+        if (std::optional<int64_t> following = followingDim(unit, dim, reader))
+          link.cuts.push_back({static_cast<int>(dim), static_cast<int>(*following)});
+      links.push_back(std::move(link));
+      links_.emplace_back(unit, reader);
+    }
+    return links;
+  }
+
+  /// Marks the producers of chains and moves each to its reader; returns how many there are.
+  int64_t chain(const Tiling& tiling) {
+    int64_t chained = 0;
+    // From the last to the first, so that a producer finds its reader where it will stand.
+    for (size_t l = std::min(links_.size(), tiling.chains.size()); l-- > 0;) {
+      if (tiling.chains[l].outcome != Chaining::Outcome::kChained) continue;
+      auto [producer, reader] = links_[l];
+      setChain(producer, {tiling.chains[l].dim, tiling.chains[l].slots});
+      ++chained;
+    }
+    SmallVector<Operation*> order;
+    for (Operation& op : getOperation().getBody().front()) order.push_back(&op);
+    for (Operation* op : llvm::reverse(order))
+      if (chainOf(op)) moveTo(op, onlyReader(op));
+    for (size_t l = 0; l < std::min(links_.size(), tiling.chains.size()); ++l) explain(links_[l], tiling.chains[l]);
+    return chained;
+  }
+
+  /// Only views of what the unit makes stand between it and its reader afterwards.
+  static void moveTo(Operation* unit, Operation* reader) {
+    SmallVector<Operation*> moving = {unit};
+    for (size_t i = 0; i < moving.size(); ++i)
+      for (Operation* user : moving[i]->getUsers())
+        if (user != reader && !llvm::is_contained(moving, user)) moving.push_back(user);
+    llvm::sort(moving, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
+    for (Operation* op : moving) op->moveBefore(reader);
+  }
+
+  void explain(std::pair<Operation*, Operation*> link, const Chaining& chain) {
+    if (!options_.report) return;
+    using Outcome = Chaining::Outcome;
+    using base::formatBytes;
+    auto [producer, reader] = link;
+    std::string line = unitName(producer) + " -> " + unitName(reader) + ": ";
+    switch (chain.outcome) {
+      case Outcome::kChained:
+        line += chain.slots == 1 ? formatBytes(chain.bytes) + " in SRAM"
+                                 : base::strCat(chain.slots, " tiles of ", formatBytes(chain.bytes), " in SRAM, along dim ", chain.dim);
+        return report("chained  " + line);
+      case Outcome::kTaken: line += "its reader takes another result from SRAM"; break;
+      case Outcome::kNoCut: line += "as a whole it does not fit into SRAM, and no cut of it suits its reader"; break;
+      case Outcome::kTooLarge:
+        line += base::strCat("its smallest slice, ", formatBytes(chain.bytes), ", does not fit into SRAM twice beside other tiles (",
+                             formatBytes(mostChainBytes(options_.target->sramBytes)), " in all)");
+        break;
+      case Outcome::kSlower:
+        line += llvm::formatv("slower through SRAM ({0:F2} us against {1:F2} us)", chain.chained / 1e6, chain.apart / 1e6).str();
+        break;
+    }
+    report("apart    " + line);
+  }
+
   void report(const std::string& line) {
     if (options_.report) *options_.report += line + "\n";
   }
 
   TileOptions options_;
   DenseMap<Operation*, std::string> packed_;  ///< By MME op: what to report.
+  std::vector<std::pair<Operation*, Operation*>> links_;  ///< Producers and readers, in the order of the search's links.
 };
 
 class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::FuncOp>> {
@@ -213,7 +293,16 @@ class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::Fu
   StringRef getArgument() const override { return "hpu-verify-tile"; }
   StringRef getDescription() const override { return "Checks the tiles of bundles"; }
   void runOnOperation() override {
+    Operation* chained = nullptr;
     for (Operation& unit : getOperation().getBody().front()) {
+      if (isUnit(&unit)) {
+        if (chained && !followsChain(chained, &unit)) {
+          chained->emitOpError() << "'" << unitName(chained) << "' is chained, but the next unit, '" << unitName(&unit)
+                                 << "', is not its only reader or not cut as it is";
+          return signalPassFailure();
+        }
+        chained = chainOf(&unit) ? &unit : nullptr;
+      }
       auto bundle = dyn_cast<BundleOp>(&unit);
       bool pipelined = bundle && hasTpcOps(bundle);
       auto tile = unit.getAttrOfType<TileAttr>("tile");
@@ -244,9 +333,33 @@ class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::Fu
         return signalPassFailure();
       }
     }
+    if (!chained) return;
+    chained->emitOpError() << "'" << unitName(chained) << "' is chained, but no unit follows";
+    signalPassFailure();
   }
 
  private:
+  /// Whether slice i of `reader` reads what slice i of `producer` writes, and nobody else does.
+  static bool followsChain(Operation* producer, Operation* reader) {
+    ChainLink link = *chainOf(producer);
+    if (link.slots < 1 || onlyReader(producer) != reader) return false;
+    auto tiles = [](Operation* unit) {
+      ArrayRef<int64_t> shape = typeOf(unit->getResult(0)).getShape();
+      auto tile = unit->getAttrOfType<TileAttr>("tile");
+      return tile ? SmallVector<int64_t>(tile.getSizes()) : SmallVector<int64_t>(shape);
+    };
+    SmallVector<int64_t> from = tiles(producer), to = tiles(reader);
+    if (!link.interleaved()) return true;
+    std::optional<int64_t> following = followingDim(producer, link.dim, reader);
+    if (!following || from.size() <= static_cast<size_t>(link.dim) || to.size() <= static_cast<size_t>(*following)) return false;
+    ArrayRef<int64_t> fromShape = typeOf(producer->getResult(0)).getShape(), toShape = typeOf(reader->getResult(0)).getShape();
+    for (size_t d = 0; d < from.size(); ++d)
+      if (static_cast<int64_t>(d) != link.dim && from[d] != fromShape[d]) return false;
+    for (size_t d = 0; d < to.size(); ++d)
+      if (static_cast<int64_t>(d) != *following && to[d] != toShape[d]) return false;
+    return from[link.dim] * toShape[*following] == to[*following] * fromShape[link.dim];
+  }
+
   const arch::TargetDesc* target_;
 };
 

@@ -1,6 +1,6 @@
 // Addresses of units' results (section, offset), of SRAM tiles, and how much of both is needed.
-// RUN: hpu-opt %s --hpu-fuse="optimize=false" --hpu-layout --hpu-tile --hpu-memory --hpu-verify-memory | FileCheck %s
-// RUN: hpu-opt %s --hpu-fuse="optimize=false" --hpu-layout --hpu-tile --hpu-memory="optimize=false" --hpu-verify-memory | FileCheck %s --check-prefix=EACH
+// RUN: hpu-opt %s --hpu-fuse="optimize=false" --hpu-layout --hpu-tile="optimize=false" --hpu-memory --hpu-verify-memory | FileCheck %s
+// RUN: hpu-opt %s --hpu-fuse="optimize=false" --hpu-layout --hpu-tile="optimize=false" --hpu-memory="optimize=false" --hpu-verify-memory | FileCheck %s --check-prefix=EACH
 
 // Section 0 is the input, 1 the output, 2 constants, 3 the workspace. Each result takes its operand's place, and the last
 // one is the output, so the whole chain is written there.

@@ -78,6 +78,7 @@ Status ProgramExecutor::prepare() {
   }
   scratchStride_ = (scratchStride_ + 4095) / 4096 * 4096 + kScratchGap;
   HPU_ASSIGN(shared_, HostBuffer::create(shared));
+  HPU_ASSIGN(handedOn_, HostBuffer::create(context.handedOnBytes));
   sram_.resize(program.sections.size());
   for (size_t i = 0; i < program.sections.size(); ++i) {
     if (program.sections[i].kind != SectionKind::kSram) continue;
@@ -107,6 +108,7 @@ Status ProgramExecutor::run(const std::vector<std::byte*>& sectionBases,
     if (!bases[i] && program.sections[i].bytes > 0)
       return invalidArgument("section " + std::to_string(i) + " of the program has no memory");
   }
+  bases.push_back(handedOn_.data());
   std::lock_guard lock(mutex_);
   base::ThreadLimit limit(options_.threads);
   RunContext context;

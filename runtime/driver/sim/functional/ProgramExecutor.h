@@ -57,6 +57,7 @@ class ProgramExecutor {
   UnitList units_;
   std::vector<HostBuffer> sram_;  ///< By section; empty for others.
   HostBuffer shared_;
+  HostBuffer handedOn_;  ///< What stages of chains hand on: the section behind the program's.
   uint64_t scratchStride_ = 0;
 
   std::mutex mutex_;

@@ -77,6 +77,8 @@ struct BuildContext {
   int threads = 1;
   /// Host memory that is left for constant weights packed ahead (f32, huge pages).
   uint64_t preparedBudget = 0;
+  /// Memory behind the program's sections, as one more of them, that units made so far want.
+  uint64_t handedOnBytes = 0;
 };
 
 /// An op on its own. Errors: kUnimplemented (types or engines that the simulator does not execute).

@@ -227,7 +227,7 @@ class AddressExecutor {
 
   StatusOr<std::vector<interp::Tensor>> run(const std::vector<interp::Tensor>& inputs) {
     Block& block = function_.getBody().front();
-    sections_.resize(at_.workspace() + 1);
+    sections_.resize(at_.sram() + 1);
     for (size_t i = 0; i < inputs.size(); ++i) {
       auto type = cast<RankedTensorType>(block.getArgument(i).getType());
       write(i, 0, type, denseStrides(type), inputs[i]);

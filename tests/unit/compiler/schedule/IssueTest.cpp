@@ -136,6 +136,55 @@ StatusOr<Issued> issue(const Sample& sample, bool reorder) {
   return issueCommands(context, pointers, reorder);
 }
 
+/// Units that take turns: gemms and kernels, each on what the one before left in a ring of tiles of some rows.
+Sample chainSample(std::mt19937& random) {
+  auto between = [&](int64_t lo, int64_t hi) { return std::uniform_int_distribution<int64_t>(lo, hi)(random); };
+  constexpr uint32_t kSram = 3;
+  Sample sample;
+  sample.program.sections = {{SectionKind::kInput, 0, kTensorBytes},
+                             {SectionKind::kWorkspace, kNone, kTensorBytes},
+                             {SectionKind::kConst, kNone, kColumns * kColumns * 4},
+                             {SectionKind::kSram, kNone, 0}};
+  recipe::Kernel kernel;
+  kernel.cost = {1.0 / 64, 1.0 / 64, 4.0 / 64, 0};
+  kernel.numInputs = kernel.numOutputs = 1;
+  kernel.rank = 2;
+  sample.program.kernels = {kernel};
+  sample.reads = {{{{0, 1, 0, 0}, {1, 1, 0, 0}}}};
+  const int64_t rows = between(3, 40);
+  recipe::Operand from = tensor(kInput, 0);
+  const int64_t length = between(2, 5);
+  for (int64_t i = 0; i < length; ++i) {
+    recipe::Operand to = tensor(kWorkspace, 0);
+    if (i + 1 < length) {
+      to = tensor(kSram, sample.program.sections[kSram].bytes);
+      to.ring = {static_cast<uint32_t>(between(1, 3)), 0, static_cast<uint64_t>(rows * kColumns * 4)};
+      sample.program.sections[kSram].bytes += to.ring.slots * to.ring.slotBytes;
+    }
+    recipe::Op op;
+    op.space = {kRows, kColumns};
+    if (between(0, 1)) {
+      op.engine = Engine::kMme;
+      op.mme.a = from;
+      op.mme.b = {kWeights, 0, ElementType::kF32, {kColumns, kColumns}, {kColumns, 1}, {}};
+      op.mme.c = to;
+    } else {
+      op.engine = Engine::kTpc;
+      op.tpc = {0, {from}, {to}};
+    }
+    from = to;
+    const auto index = static_cast<uint32_t>(i);
+    op.name = "op" + std::to_string(index);
+    sample.program.ops.push_back(op);
+    sample.program.hostOrder.push_back(index);
+    IssueUnit unit{{index}, {rows, kColumns}, 0};
+    if (i == 0) sample.units.push_back(unit);
+    else sample.units[0].chained.push_back(unit);
+  }
+  sample.program.bundles = {{"chain", sample.program.hostOrder, static_cast<uint32_t>((kRows + rows - 1) / rows)}};
+  return sample;
+}
+
 TEST(Issue, EveryOrderIsProvedByTheChecker) {
   int64_t moved = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
@@ -224,6 +273,56 @@ TEST(Issue, AssumedSlotsHoldTheFirstOpBack) {
         EXPECT_EQ(mme[i].waits[0].value, i - 1);
       }
     }
+  }
+}
+
+TEST(Issue, ChainsTakeTurnsThroughTheirRings) {
+  std::mt19937 random(5);
+  int64_t moved = 0;
+  for (int round = 0; round < 200; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    Sample sample = chainSample(random);
+    perfmodel::Picoseconds inOrder = 0;
+    for (bool reorder : {false, true}) {
+      StatusOr<Issued> issued = issue(sample, reorder);
+      ASSERT_TRUE(issued.ok()) << issued.status().message();
+      recipe::Program program = sample.program;
+      program.queues = issued->queues;
+      program.numSignals = 3;
+      Status status = recipe::checkSchedule(program, &sample.reads);
+      ASSERT_TRUE(status.ok()) << status.message();
+      if (!reorder) inOrder = issued->time;
+      ASSERT_LE(issued->time, inOrder);
+      moved += issued->time < inOrder;
+    }
+  }
+  EXPECT_GT(moved, 20);
+}
+
+TEST(Issue, AChainWithoutRingsKeepsToItsNumberOfTiles) {
+  // What the search prices: results as wholes, of which so many tiles may exist.
+  std::mt19937 random(6);
+  Sample sample = chainSample(random);
+  for (recipe::Op& op : sample.program.ops) {
+    for (recipe::Operand* operand : {&op.mme.a, &op.mme.c}) operand->ring = {};
+    for (auto* list : {&op.tpc.inputs, &op.tpc.outputs})
+      for (recipe::Operand& operand : *list) operand.ring = {};
+  }
+  IssueUnit& unit = sample.units[0];
+  unit.tile = {4, kColumns};
+  for (IssueUnit& behind : unit.chained) behind.tile = unit.tile;
+  unit.kept = 2;
+  const arch::TargetDesc& target = arch::targetDesc(Target::kGaudi2);
+  std::vector<SlicedCommand> commands = sliceUnit({sample.program, sample.reads, target, target.clock()}, unit);
+  const size_t perSlice = 1 + unit.chained.size();
+  ASSERT_EQ(commands.size(), perSlice * kRows / 4);
+  for (size_t slice = 0; slice * perSlice < commands.size(); ++slice) {
+    // Slice i of the first unit is behind slice i - 2 of the second.
+    std::vector<uint32_t> expected;
+    if (slice >= 2) expected.push_back(static_cast<uint32_t>((slice - 2) * perSlice + 1));
+    EXPECT_EQ(commands[slice * perSlice].before, expected);
+    EXPECT_EQ(commands[slice * perSlice].command.slice, slice);
+    EXPECT_EQ(commands[slice * perSlice + 1].command.lo[0], static_cast<int64_t>(slice * 4));
   }
 }
 

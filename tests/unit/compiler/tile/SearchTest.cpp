@@ -16,6 +16,7 @@ struct Chain {
   recipe::Program program;
   recipe::KernelReads reads;
   std::vector<SearchUnit> units;
+  std::vector<SearchLink> links;  ///< Each unit's result is the next one's left operand.
   const arch::TargetDesc& target = arch::targetDesc(Target::kGaudi2);
 
   Chain(int layers, std::vector<int64_t> space, double vectorOps, uint32_t wholeDims = 0) {
@@ -48,6 +49,8 @@ struct Chain {
       after.tpc = {0, {gemm.mme.c}, {from}};
       const auto first = static_cast<uint32_t>(program.ops.size());
       units.push_back({{first, first + 1}, target.sramBytes / 4});
+      const auto unit = static_cast<size_t>(layer);
+      if (layer > 0) links.push_back({unit - 1, unit, {{0, 0}, {1, 1}}});
       program.ops.push_back(gemm);
       program.ops.push_back(after);
     }
@@ -55,7 +58,7 @@ struct Chain {
 
   Tiling search(const SearchOptions& options = {}) const {
     schedule::IssueContext context{program, reads, target, target.clock()};
-    StatusOr<Tiling> tiling = searchTiles(context, units, options);
+    StatusOr<Tiling> tiling = searchTiles(context, units, links, options);
     EXPECT_TRUE(tiling.ok()) << tiling.status().message();
     return tiling.ok() ? *tiling : Tiling();
   }
@@ -113,6 +116,85 @@ TEST(Search, SaysThatNothingFits) {
   Chain chain(1, {1, 64, 1024}, 4);
   chain.units[0].tileBytes = 1024;  // Less than a row.
   EXPECT_TRUE(chain.search().tiles[0].empty());
+}
+
+/// Bytes of a slice of bf16.
+int64_t bytesOf(const std::vector<int64_t>& tile) { return tile[0] * tile[1] * tile[2] * 2; }
+
+TEST(Search, ChainsWhatIsTooLargeForSramAsAWhole) {
+  Chain chain(2, {3, 65536, 256}, 4);  // 96 MiB a result, which HBM takes longer for than the MME.
+  const int64_t sram = chain.target.sramBytes;
+  Tiling apart = chain.search(), tiling = chain.search({.sramBytes = sram});
+  EXPECT_LE(tiling.time, apart.time);
+  ASSERT_EQ(tiling.chains.size(), 1u);
+  int64_t bytes = 0;
+  for (const std::vector<int64_t>& tile : tiling.tiles) bytes += 2 * bytesOf(tile);
+  for (const Chaining& link : tiling.chains) {
+    EXPECT_EQ(link.outcome, Chaining::Outcome::kChained);
+    EXPECT_EQ(link.slots, 2);
+    EXPECT_EQ(link.bytes, bytesOf(tiling.tiles[0]));
+    bytes += link.slots * link.bytes;
+  }
+  EXPECT_LE(bytes, mostChainBytes(sram));
+  EXPECT_EQ(tiling.tiles[1], tiling.tiles[0]);
+}
+
+TEST(Search, ScalesSlicesByTheExtents) {
+  // The reader sees two images as one dimension of twice the extent.
+  Chain chain(2, {8, 8192, 256}, 4);
+  recipe::Op& gemm = chain.program.ops[2];
+  recipe::Op& after = chain.program.ops[3];
+  const std::vector<int64_t> space{16, 4096, 256}, strides{4096 * 256, 256, 1};
+  for (recipe::Operand* operand : {&gemm.mme.a, &gemm.mme.c, &after.tpc.inputs[0], &after.tpc.outputs[0]}) {
+    operand->sizes = space;
+    operand->strides = strides;
+  }
+  gemm.mme.b.sizes[0] = 16;
+  gemm.space = after.space = space;
+  chain.links[0].cuts = {{0, 0}};
+  Tiling tiling = chain.search({.sramBytes = chain.target.sramBytes});
+  ASSERT_EQ(tiling.chains[0].outcome, Chaining::Outcome::kChained)
+      << tiling.chains[0].chained << " against " << tiling.chains[0].apart;
+  EXPECT_EQ(tiling.tiles[1][0], 2 * tiling.tiles[0][0]);
+}
+
+TEST(Search, SaysWhyALinkIsNotChained) {
+  auto outcome = [](const Chain& chain, int64_t bytes, size_t link = 0) {
+    return chain.search({.sramBytes = bytes}).chains[link].outcome;
+  };
+  using Outcome = Chaining::Outcome;
+  Chain chain(2, {3, 65536, 256}, 4);
+  const int64_t limit = chain.target.sramBytes;
+  EXPECT_EQ(outcome(chain, 8192), Outcome::kTooLarge);
+  chain.links[0].cuts.clear();
+  EXPECT_EQ(outcome(chain, limit), Outcome::kNoCut);
+  Chain two(3, {8, 8192, 256}, 4);  // The third unit reads both others' results.
+  two.links = {{1, 2, {{0, 0}}}, {0, 2, {{0, 0}}}};
+  two.program.ops[5].tpc.inputs.push_back(two.program.ops[2].mme.a);
+  two.program.ops[5].tpc.kernel = 1;
+  two.program.kernels.push_back(two.program.kernels[0]);
+  two.reads.push_back({two.reads[0][0], two.reads[0][0]});
+  EXPECT_EQ(outcome(two, limit, 0), Outcome::kChained);
+  EXPECT_EQ(outcome(two, limit, 1), Outcome::kTaken);
+}
+
+TEST(Search, DoesNotChainWhereAKernelReadsMoreThanItsSlice) {
+  Chain chain(1, {3, 65536, 256}, 4);
+  // A kernel by itself that reads rows with their neighbours.
+  recipe::Op window = chain.program.ops[1];
+  window.tpc.inputs = {chain.program.ops[1].tpc.outputs[0]};
+  window.tpc.outputs[0].offset += window.tpc.outputs[0].offset + uint64_t{3} * 65536 * 256 * 2;
+  window.tpc.kernel = 1;
+  chain.program.sections[kWorkspace].bytes *= 2;
+  chain.program.kernels.push_back(chain.program.kernels[0]);
+  chain.reads.push_back({{{0, 1, 0, 0}, {1, 1, -1, 1}, {2, 1, 0, 0}}});
+  chain.program.ops.push_back(window);
+  chain.units.push_back({{2}, 0});
+  chain.links = {{0, 1, {{1, 1}}}};
+  SearchOptions options{.sramBytes = chain.target.sramBytes};
+  EXPECT_EQ(chain.search(options).chains[0].outcome, Chaining::Outcome::kNoCut);
+  chain.reads[1][0][1] = {1, 1, 0, 0};
+  EXPECT_EQ(chain.search(options).chains[0].outcome, Chaining::Outcome::kChained);
 }
 
 TEST(Search, IsDeterministicAndEndsWithinItsBudget) {

@@ -326,5 +326,56 @@ TEST(Bundle, ThatNeedsSlicesNeedsCommands) {
   EXPECT_EQ(executor.status().code(), StatusCode::kInvalidArgument);
 }
 
+/// Two products in a row, as in attention: gemm, kernel over whole rows, gemm, kernel. What passes between lies in rings
+/// of two tiles along `dim`, with the dims in the memory order `order`.
+void expectChain(uint32_t dim, int64_t tile, const std::vector<int>& order, bool bySlices) {
+  Random random(9);
+  TestProgram program;
+  const std::vector<int64_t> scores{4, 50, 70}, sizes{4, 50, 40};
+  MmeDesc first, second;
+  first.a = program.tensor(ElementType::kF32, {4, 50, 24});
+  first.b = program.tensor(ElementType::kF32, {4, 24, 70});
+  first.c = program.ring(ElementType::kF32, scores, dim, tile, 2, order);
+  second.a = program.ring(ElementType::kF32, scores, dim, tile, 2, order);
+  second.b = program.tensor(ElementType::kF32, {4, 70, 40});
+  second.c = program.ring(ElementType::kF32, sizes, dim, tile, 2);
+  Operand out = program.tensor(ElementType::kF32, sizes);
+  for (const Operand* operand : {&first.a, &first.b, &second.b}) program.fillRandom(*operand, random);
+  std::vector<uint32_t> ops = {program.addMme(first), TestKernel<0>::add(program, {first.c, second.a}, twice, /*wholeDims=*/4),
+                               program.addMme(second), TestKernel<1>::add(program, {second.c, out}, twice)};
+  program.addBundle(ops);
+  for (uint32_t op : ops) program.addSlices(0, op, dim, tile);
+  auto executor = program.executor(2);
+  ASSERT_TRUE(executor.ok()) << executor.status().message();
+  const size_t slices = (sizes[dim] + tile - 1) / tile;
+  EXPECT_EQ((*executor)->units().size(), bySlices ? 4 * slices : 2);
+  program.run();
+
+  MmeDesc plain = first;
+  plain.c = program.tensor(ElementType::kF32, scores);
+  std::vector<float> products = referenceMme(program, plain);
+  plain = second;
+  plain.a = program.tensor(ElementType::kF32, scores);
+  plain.c = program.tensor(ElementType::kF32, sizes);
+  size_t i = 0, wrong = 0;
+  forEachPoint(scores, [&](const std::vector<int64_t>& p) {
+    writeElement(program.at(plain.a), ElementType::kF32, elementIndex(plain.a, p), 2 * products[i++]);
+  });
+  std::vector<float> expected = referenceMme(program, plain);
+  i = 0;
+  forEachPoint(sizes, [&](const std::vector<int64_t>& p) { wrong += program.get(out, p) != 2 * expected[i++]; });
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST(Bundle, RunsAChainOfProductsStageByStage) {
+  expectChain(0, 1, {}, false);
+  expectChain(0, 3, {}, false);         // A shorter last slice.
+  expectChain(1, 16, {1, 0, 2}, false);  // Cut along rows, which are the slowest in memory.
+}
+
+TEST(Bundle, RunsAChainSliceBySliceWhereTilesDoNotLieOneBehindTheOther) {
+  expectChain(1, 16, {}, true);
+}
+
 }  // namespace
 }  // namespace hpu::sim::testing
