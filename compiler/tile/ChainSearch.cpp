@@ -201,8 +201,8 @@ class ChainSearch {
       chain.bytes.push_back(bytesOf(resultOf(lastOp(chain.units[i])), chain.tiles[i]));
       chain.total += chain.bytes.back() * chain.slots();
     }
-    if (!fit || chain.total <= sramBytes_ / 2) return fit;
-    return chain.total <= mostChainBytes(sramBytes_) && chain.total + besideBytes(chain) <= sramBytes_;
+    // With the neighbours' tiles: the rest of the SRAM is what all products stage their operands in.
+    return fit && chain.total + besideBytes(chain) <= mostChainBytes(sramBytes_);
   }
 
   /// Tiles of the neighbour, ahead or behind, that has more.

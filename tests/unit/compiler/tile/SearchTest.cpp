@@ -168,7 +168,7 @@ TEST(Search, SaysWhyALinkIsNotChained) {
   EXPECT_EQ(outcome(chain, 8192), Outcome::kTooLarge);
   chain.links[0].cuts.clear();
   EXPECT_EQ(outcome(chain, limit), Outcome::kNoCut);
-  Chain two(3, {8, 8192, 256}, 4);  // The third unit reads both others' results.
+  Chain two(3, {8, 4096, 256}, 4);  // The third unit reads both others' results.
   two.links = {{1, 2, {{0, 0}}}, {0, 2, {{0, 0}}}};
   two.program.ops[5].tpc.inputs.push_back(two.program.ops[2].mme.a);
   two.program.ops[5].tpc.kernel = 1;
