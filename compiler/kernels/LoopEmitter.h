@@ -129,6 +129,7 @@ class LoopEmitter {
     return access;
   }
   Value turned(Value rows);
+  Value rearranged(Value lanes, double instructions);
   Value loadVector(Value pointer, ElementType type, Value byteOffsets, int64_t laneStride);
   Value fromStorage(Value stored, ElementType type);
   Value toStorage(Value value, ElementType type);

@@ -196,9 +196,7 @@ Value LoopEmitter::load(int p) {
     return local(LLVM::LoadOp::create(b_, loc_, vectorType(computeType(b_.getContext(), prim.type)), base, 4)).getRes();
   if (traits_.forCost && isShuffled(*plan_, p)) {
     Value stored = local(LLVM::LoadOp::create(b_, loc_, vectorType(m_.f32()), scratch_, 4), 2).getRes();
-    auto sameLanes = llvm::to_vector(llvm::seq<int64_t>(0, lanes_));
-    return m_.asOneInstruction([&] { return vector::ShuffleOp::create(b_, loc_, stored, stored, sameLanes).getResult(); },
-                               kShuffleInstructions);
+    return rearranged(stored, kShuffleInstructions);
   }
   if (traits_.forCost && prim.address.coef[plan_->vectorDim] != 1 && isTurned(*plan_, prim.address))
     return fromStorage(turned(LLVM::LoadOp::create(b_, loc_, vectorType(storageType(prim.type)), base, 1).getRes()),
@@ -213,9 +211,14 @@ Value LoopEmitter::load(int p) {
 Value LoopEmitter::turned(Value rows) {
   local(LLVM::StoreOp::create(b_, loc_, rows, scratch_, 1));
   Value columns = local(LLVM::LoadOp::create(b_, loc_, rows.getType(), scratch_, 1)).getRes();
+  return rearranged(columns, kTurnInstructions);
+}
+
+/// With forCost: lanes moved by so many instructions; where they go makes no difference to the cost.
+Value LoopEmitter::rearranged(Value lanes, double instructions) {
   auto sameLanes = llvm::to_vector(llvm::seq<int64_t>(0, lanes_));
-  return m_.asOneInstruction([&] { return vector::ShuffleOp::create(b_, loc_, columns, columns, sameLanes).getResult(); },
-                             kTurnInstructions);
+  return m_.asOneInstruction([&] { return vector::ShuffleOp::create(b_, loc_, lanes, lanes, sameLanes).getResult(); },
+                             instructions);
 }
 
 Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets,

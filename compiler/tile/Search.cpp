@@ -341,7 +341,6 @@ class Search {
             changed = changed || better;
           }
         }
-        if (length == 2) break;
       }
       for (size_t u = 0; u < units_.size(); ++u)
         for (size_t c = 0; c < units_[u].candidates.size() && affordable(); ++c) {
