@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Node: the eight devices of this machine's simulated node, who owns each, and how they do. Reading is
+// cheap and needs no device: hpu-smi and HLML live on it.
+// The one thing to know: a node is shared by all processes with the same identity (HPU_NODE) in one network
+// namespace; a device that nobody owns is idle, and its owner's death frees it at once.
+//
+//   for (const hpu::node::DeviceStatus& device : hpu::node::query().value().devices)
+//     printf("%s %s\n", device.pciAddress.c_str(), device.owner.pid ? "in use" : "free");
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hpu/device.h"
+#include "hpu/status.h"
+#include "hpu/target.h"
+
+namespace hpu::node {
+
+inline constexpr int kDevices = 8;
+
+/// A process that holds memory of a device: its owner, or a peer that maps it.
+struct ProcessStatus {
+  int64_t pid = 0;  ///< 0: nobody.
+  std::string name;
+  int64_t usedBytes = 0;  ///< HBM allocated by it, in bytes.
+  int32_t streams = 0;
+};
+
+/// What can be injected, for tests of code that must survive it.
+enum class Fault : uint8_t {
+  kCorrectedEcc,     ///< Counted; nothing else happens.
+  kUncorrectedEcc,   ///< Counted; the next work that reads device memory fails.
+  kNonFatalEvent,    ///< Counted and reported to whoever waits for events.
+  kFatalEvent,       ///< Every stream fails until the device is reset.
+  kEndlessCommand,   ///< The next launch does not end; its waits run into their deadlines until a reset.
+  kLostHeartbeat,    ///< The device is reported lost until a reset.
+  kThermal,          ///< Counted as a throttle reason.
+};
+inline constexpr int kNumFaults = 7;
+
+/// One device as it is now. Times and counters are since it was acquired, and 0 for a free one.
+struct DeviceStatus {
+  int index = 0;             ///< 0..7, the order of PCI addresses.
+  uint32_t moduleId = 0;     ///< The slot on the node's board, 0..7; not the index on purpose.
+  std::string pciAddress;    ///< "0000:19:00.0".
+  std::string uuid, serial;  ///< Fixed by the node's identity and the index.
+  std::string name;          ///< "HL-225".
+  Target target = Target::kGaudi2;
+  ProcessStatus owner;                 ///< pid 0 when the device is free.
+  std::vector<ProcessStatus> peers;    ///< Processes that map its memory.
+  int64_t totalBytes = 0, usedBytes = 0, peakBytes = 0;
+  DeviceCounters counters;             ///< Modelled; see device.h.
+  int64_t acquiredAtNs = 0;            ///< Host CLOCK_REALTIME nanoseconds.
+  int64_t updatedAtNs = 0;             ///< When the owner last published, same clock.
+  int32_t queuedWork = 0;              ///< Work enqueued and not done.
+  uint64_t faults[kNumFaults] = {};    ///< Counts by Fault, since the device was acquired.
+  bool lost = false;                   ///< A fatal fault was injected and the device was not reset.
+  std::string lastError;               ///< The last failure of a stream; empty when none.
+};
+
+struct NodeStatus {
+  std::string identity;  ///< HPU_NODE.
+  std::vector<DeviceStatus> devices;  ///< kDevices, by index.
+};
+
+/// Asks every owner; one that does not answer within 100 ms is reported with what is known of it. Any thread
+/// may call. Errors: kInvalidArgument (a bad setting), kInternal (the system refuses sockets).
+HPU_API StatusOr<NodeStatus> query();
+/// One device of it. Errors: kNotFound.
+HPU_API StatusOr<DeviceStatus> query(int index);
+/// Injects a fault into an owned device of any process of this user. Errors: kNotFound,
+/// kFailedPrecondition (nobody owns it).
+HPU_API Status inject(int index, Fault fault, int count = 1);
+
+}  // namespace hpu::node
