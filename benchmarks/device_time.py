@@ -74,6 +74,9 @@ def measure(model, precision, args):
            "over_bound": best["device_time_us"] / max(best["lower_bound_us"], 1e-9),
            "busy_percent": {e: best["engines"][e]["busy_percent"] for e in ENGINES if best["engines"].get(e)},
            "bounding_busy_percent": bounding_busy(best, bounding),
+           # What a better overlap of the same slices cannot go below.
+           "busiest_over_bound": max(e["busy_percent"] for e in best["engines"].values() if e) / 100
+                                 * best["device_time_us"] / max(best["lower_bound_us"], 1e-9),
            "engines": best["engines"], "critical_path_us": path_terms(best), "slowest_ops": best["slowest_ops"],
            "workspace_bytes": best["workspace_bytes"],
            "largest_live_set_bytes": best["largest_live_set_bytes"]}
@@ -96,6 +99,7 @@ def summarise(rows):
                  if "error" not in r and (r["batch"], r["precision"]) == (batch, precision)]
         means.append({"batch": batch, "precision": precision, "models": len(group),
                       "over_bound": geomean(r["over_bound"] for r in group),
+                      "busiest_over_bound": geomean(r["busiest_over_bound"] for r in group),
                       "o0_over_o2": geomean(r["o0_over_o2"] for r in group if "o0_over_o2" in r)})
     return means
 
@@ -123,7 +127,8 @@ def table(report, args):
     for mean in report["geomeans"]:
         speedup = f"{mean['o0_over_o2']:.2f}" if mean["o0_over_o2"] else "-"
         lines.append(f"geometric means, batch {mean['batch']}, {mean['precision']}, {mean['models']} models: "
-                     f"-O2/bound {mean['over_bound']:.3f}, -O0/-O2 {speedup}")
+                     f"-O2/bound {mean['over_bound']:.3f} (the busiest engine alone "
+                     f"{mean['busiest_over_bound']:.3f}), -O0/-O2 {speedup}")
     return "\n".join(lines) + (details(report, args.details) if args.details else "")
 
 

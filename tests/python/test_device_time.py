@@ -67,6 +67,7 @@ class DeviceTime(unittest.TestCase):
         means = {(m["batch"], m["precision"]): m for m in report["geomeans"]}
         self.assertEqual(set(means), {(1, "f32"), (8, "f32"), (1, "bf16"), (8, "bf16")})
         self.assertAlmostEqual(means[8, "bf16"]["over_bound"], 4)
+        self.assertAlmostEqual(means[8, "bf16"]["busiest_over_bound"], 2)  # Busy half of the time.
         self.assertAlmostEqual(means[8, "bf16"]["o0_over_o2"], 2)
         options = [call[call.index("-o") + 2:] for call in stand_ins.calls(self.bin)]
         self.assertIn("-O2", options[0])
