@@ -48,6 +48,7 @@ struct DeviceStatus {
   std::string uuid, serial;  ///< Fixed by the node's identity and the index.
   std::string name;          ///< "HL-225".
   Target target = Target::kGaudi2;
+  std::string clockProfile;  ///< "sustained"; empty for a free device, which has the target's first one.
   ProcessStatus owner;                 ///< pid 0 when the device is free.
   std::vector<ProcessStatus> peers;    ///< Processes that map its memory.
   int64_t totalBytes = 0, usedBytes = 0, peakBytes = 0;
