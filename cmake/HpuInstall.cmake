@@ -28,6 +28,7 @@ if(_tools)
   install(TARGETS ${_tools} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(DIRECTORY include/hpu DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/habanalabs DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(FILES ${PROJECT_BINARY_DIR}/include/hpu/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hpu)
 configure_package_config_file(cmake/OpenHPUConfig.cmake.in ${PROJECT_BINARY_DIR}/OpenHPUConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/OpenHPU)
