@@ -350,7 +350,7 @@ synStatus SYN_API_CALL synProfilerQueryRequiredMemory(const synDeviceId deviceId
 synStatus SYN_API_CALL synProfilerSetUserBuffer(const synDeviceId deviceId, void* userBuffer);
 synStatus SYN_API_CALL synProfilerStart(const synTraceType type, const synDeviceId deviceId);
 synStatus SYN_API_CALL synProfilerStop(const synTraceType type, const synDeviceId deviceId);
-/* What was recorded between start and stop. `size` null: as a file of Chrome JSON (HABANA_PROF_DIR). `buffer`
+/* What was recorded between start and stop. `size` null: as a file of Chrome JSON (HPU_PROFILE_DIR). `buffer`
  * null: the bytes and entries that a buffer needs. Else `size` is the buffer's, and then what was written:
  * synTraceEvent entries, their texts, the number of entries and the format's version (both uint64_t). */
 synStatus SYN_API_CALL synProfilerGetTrace(

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/Settings.h"
 
+#include <atomic>
 #include <cstdlib>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
@@ -38,18 +42,61 @@ Status wrongGetter(const Info& info, std::string_view getter) {
                                     " setting and was read with ", getter));
 }
 
-Status check(Setting setting) {
-  switch (info(setting).type) {
+StatusOr<int64_t> parseNumber(const Info& entry, const std::string& text) {
+  if (entry.type == Type::kBytes) {
+    auto bytes = base::parseBytes(text);
+    if (!bytes.ok()) return bad(entry, text, "a number of bytes such as 4096, 512M or 2G");
+    return *bytes;
+  }
+  auto value = base::parseInt(text);
+  if (!value.ok() || *value < 0) return bad(entry, text, "a whole number that is not negative");
+  return *value;
+}
+
+StatusOr<bool> parseBool(const Info& entry, const std::string& text) {
+  if (text == "1" || text == "true" || text == "on" || text == "yes") return true;
+  if (text == "0" || text == "false" || text == "off" || text == "no") return false;
+  return bad(entry, text, "1 or 0 (true/false, on/off, yes/no)");
+}
+
+Status checkText(Setting setting, const std::string& text) {
+  const Info& entry = info(setting);
+  switch (entry.type) {
     case Type::kInt:
     case Type::kBytes:
-      return getInt(setting).status();
+      return parseNumber(entry, text).status();
     case Type::kBool:
-      return getBool(setting).status();
-    case Type::kString:
+      return parseBool(entry, text).status();
     case Type::kChoice:
-      return getString(setting).status();
+      return isChoice(entry.choices, text) ? okStatus()
+                                           : bad(entry, text, base::strCat("one of ", entry.choices));
+    case Type::kString:
+      return okStatus();
   }
   return okStatus();
+}
+
+/// What set() gave. The flag keeps programs that never call it off the lock.
+struct Overrides {
+  std::atomic<bool> any{false};
+  std::shared_mutex mutex;  // Guards texts.
+  std::map<Setting, std::string> texts;
+};
+Overrides& overrides() {
+  static auto* instance = new Overrides;
+  return *instance;
+}
+
+/// The text that was given in this process or by the environment; empty when neither.
+std::string givenText(Setting setting) {
+  Overrides& own = overrides();
+  if (own.any.load(std::memory_order_acquire)) {
+    std::shared_lock lock(own.mutex);
+    auto found = own.texts.find(setting);
+    if (found != own.texts.end()) return found->second;
+  }
+  const char* text = std::getenv(info(setting).name.data());
+  return text ? text : "";
 }
 
 std::string shownDefault(const Info& info) {
@@ -89,53 +136,59 @@ std::string_view typeName(Type type) {
   return "unknown";
 }
 
+StatusOr<Setting> find(std::string_view name) {
+  for (size_t i = 0; i < all().size(); ++i)
+    if (all()[i].name == name) return static_cast<Setting>(i);
+  return notFound(base::strCat("there is no setting ", name));
+}
+
+Status set(Setting setting, std::string_view text) {
+  Overrides& own = overrides();
+  std::unique_lock lock(own.mutex);
+  if (text.empty()) {
+    own.texts.erase(setting);
+    return okStatus();
+  }
+  if (Status status = checkText(setting, std::string(text)); !status.ok()) return status;
+  own.texts[setting] = text;
+  own.any.store(true, std::memory_order_release);
+  return okStatus();
+}
+
 bool isSet(Setting setting) {
-  const char* text = std::getenv(info(setting).name.data());
-  return text && *text;
+  return !givenText(setting).empty();
 }
 
 std::string rawText(Setting setting) {
-  const char* text = std::getenv(info(setting).name.data());
-  return text && *text ? std::string(text) : std::string(info(setting).defaultText);
+  std::string text = givenText(setting);
+  return text.empty() ? std::string(info(setting).defaultText) : text;
 }
 
 StatusOr<int64_t> getInt(Setting setting) {
   const Info& entry = info(setting);
-  std::string text = rawText(setting);
-  if (entry.type == Type::kBytes) {
-    auto bytes = base::parseBytes(text);
-    if (!bytes.ok()) return bad(entry, text, "a number of bytes such as 4096, 512M or 2G");
-    return *bytes;
-  }
-  if (entry.type != Type::kInt) return wrongGetter(entry, "getInt");
-  auto value = base::parseInt(text);
-  if (!value.ok() || *value < 0) return bad(entry, text, "a whole number that is not negative");
-  return *value;
+  if (entry.type != Type::kInt && entry.type != Type::kBytes) return wrongGetter(entry, "getInt");
+  return parseNumber(entry, rawText(setting));
 }
 
 StatusOr<bool> getBool(Setting setting) {
   const Info& entry = info(setting);
   if (entry.type != Type::kBool) return wrongGetter(entry, "getBool");
-  std::string text = rawText(setting);
-  if (text == "1" || text == "true" || text == "on" || text == "yes") return true;
-  if (text == "0" || text == "false" || text == "off" || text == "no") return false;
-  return bad(entry, text, "1 or 0 (true/false, on/off, yes/no)");
+  return parseBool(entry, rawText(setting));
 }
 
 StatusOr<std::string> getString(Setting setting) {
   const Info& entry = info(setting);
+  if (entry.type != Type::kString && entry.type != Type::kChoice) return wrongGetter(entry, "getString");
   std::string text = rawText(setting);
-  if (entry.type == Type::kString) return text;
-  if (entry.type != Type::kChoice) return wrongGetter(entry, "getString");
-  if (!isChoice(entry.choices, text))
-    return bad(entry, text, base::strCat("one of ", entry.choices));
+  if (Status status = checkText(setting, text); !status.ok()) return status;
   return text;
 }
 
 Status checkAll() {
   std::string problems;
   for (size_t i = 0; i < all().size(); ++i) {
-    Status status = check(static_cast<Setting>(i));
+    auto setting = static_cast<Setting>(i);
+    Status status = checkText(setting, rawText(setting));
     if (status.ok()) continue;
     if (!problems.empty()) problems += '\n';
     problems += status.message();

@@ -41,9 +41,15 @@ const Info& info(Setting setting);
 /// "int", "bytes", "bool", "string", "choice".
 std::string_view typeName(Type type);
 
-/// The environment's text when set and not empty, else the default.
+/// The setting of that name. Errors: kNotFound.
+StatusOr<Setting> find(std::string_view name);
+/// Gives the setting a value in this process, in place of the environment; an empty text takes it back. Any
+/// thread may call. Errors: kInvalidArgument as the getters have it, and nothing changes.
+Status set(Setting setting, std::string_view text);
+
+/// What set() gave, else the environment's text when set and not empty, else the default.
 std::string rawText(Setting setting);
-/// True when the environment gives a value.
+/// True when set() or the environment gives a value.
 bool isSet(Setting setting);
 
 /// Errors of all: kInvalidArgument naming the variable, its value and the valid ones. Using the

@@ -89,5 +89,21 @@ TEST(Settings, HelpAndTableListEverySetting) {
   EXPECT_THAT(table, Not(HasSubstr("off|error")));
 }
 
+TEST(Settings, AProgramMayGiveAValueInPlaceOfTheEnvironment) {
+  ASSERT_TRUE(settings::find("HPU_CACHE_BYTES").ok());
+  Setting setting = *settings::find("HPU_CACHE_BYTES");
+  EXPECT_EQ(setting, Setting::HPU_CACHE_BYTES);
+  setenv("HPU_CACHE_BYTES", "1K", 1);
+  ASSERT_TRUE(settings::set(setting, "2K").ok());
+  EXPECT_EQ(*settings::getInt(setting), 2048);
+  EXPECT_EQ(settings::set(setting, "much").code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(*settings::getInt(setting), 2048) << "a bad value changed it";
+  ASSERT_TRUE(settings::set(setting, "").ok());
+  EXPECT_EQ(*settings::getInt(setting), 1024);
+  unsetenv("HPU_CACHE_BYTES");
+  EXPECT_FALSE(settings::isSet(setting));
+  EXPECT_EQ(settings::find("HPU_NO_SUCH").status().code(), StatusCode::kNotFound);
+}
+
 }  // namespace
 }  // namespace hpu::settings

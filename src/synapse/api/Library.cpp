@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "synapse/api/Library.h"
+
+#include "base/Format.h"
+#include "base/Settings.h"
+
+namespace hpu::synapse {
+
+// Tables and the library are never destroyed: threads may be in entry points while the process ends.
+Handles<StreamObject, synStreamHandle>& streams() {
+  static auto* table = new Handles<StreamObject, synStreamHandle>(HandleKind::kStream);
+  return *table;
+}
+Handles<EventObject, synEventHandle>& events() {
+  static auto* table = new Handles<EventObject, synEventHandle>(HandleKind::kEvent);
+  return *table;
+}
+Library& Library::get() {
+  static auto* library = new Library;
+  return *library;
+}
+
+Result Library::initialize() {
+  std::lock_guard life(lifeMutex_);
+  synStatus state = state_.load(std::memory_order_acquire);
+  if (state == synSynapseTerminated)
+    return {synSynapseTerminated, "synDumpStateAndTerminate ended all work; call synDestroy first"};
+  if (state == synSuccess) {
+    StatusOr<bool> refuse = settings::getBool(Setting::HABANA_DISABLE_DOUBLE_SYN_INITIALIZE);
+    if (!refuse.ok()) return refuse.status();
+    if (*refuse) return {synAlreadyInitialized, "the library is initialized already"};
+    return {};
+  }
+  if (Status status = settings::checkAll(); !status.ok()) return status;
+  state_.store(synSuccess, std::memory_order_release);
+  return {};
+}
+
+Result Library::destroy() {
+  std::lock_guard life(lifeMutex_);
+  if (state_.load(std::memory_order_acquire) == synUninitialized) {
+    StatusOr<bool> refuse = settings::getBool(Setting::HABANA_DISABLE_DOUBLE_SYN_DESTROY);
+    if (!refuse.ok()) return refuse.status();
+    if (*refuse) return {synUninitialized, "the library is not initialized, or destroyed already"};
+    return {};
+  }
+  // Work that fails now has no one left to tell.
+  for (const std::shared_ptr<DeviceObject>& device : devices()) {
+    hpu::Device handle = device->device();
+    handle.synchronize().ignore();
+  }
+  state_.store(synUninitialized, std::memory_order_release);
+  for (const std::shared_ptr<DeviceObject>& device : devices()) releaseObjects(device);
+  HandleTable::clearAll();
+  return {};
+}
+
+void Library::terminate() {
+  std::lock_guard life(lifeMutex_);
+  state_.store(synSynapseTerminated, std::memory_order_release);
+  for (const std::shared_ptr<DeviceObject>& device : devices()) {
+    hpu::Device handle = device->device();
+    releaseObjects(device);
+  }
+  HandleTable::clearAll();
+}
+
+std::shared_ptr<DeviceObject> Library::findDevice(synDeviceId id) const {
+  std::shared_lock lock(mutex_);
+  return id < devices_.size() ? devices_[id] : nullptr;
+}
+
+Result Library::missingDevice(synDeviceId id) const {
+  std::string valid;
+  for (const std::shared_ptr<DeviceObject>& device : devices())
+    valid += (valid.empty() ? "" : ", ") + std::to_string(device->id());
+  return badArgument(base::strCat("this process has not acquired a device ", id,
+                                  valid.empty() ? "; acquire one first" : "; it has " + valid));
+}
+
+std::vector<std::shared_ptr<DeviceObject>> Library::devices() const {
+  std::shared_lock lock(mutex_);
+  std::vector<std::shared_ptr<DeviceObject>> live;
+  for (const std::shared_ptr<DeviceObject>& device : devices_)
+    if (device) live.push_back(device);
+  return live;
+}
+
+Result Library::acquire(const DeviceOptions& options, synDeviceId* id) {
+  std::lock_guard life(lifeMutex_);
+  if (state() != synSuccess) return {state(), "the library was shut down meanwhile"};
+  StatusOr<Device> device = Device::open(options);
+  if (!device.ok()) {
+    switch (device.status().code()) {
+      case StatusCode::kNotFound:
+      case StatusCode::kResourceExhausted: return {synNoDeviceFound, device.status().message()};
+      case StatusCode::kUnavailable: return {synDeviceAlreadyAcquired, device.status().message()};
+      case StatusCode::kFailedPrecondition: return {synDeviceTypeMismatch, device.status().message()};
+      default: return device.status();
+    }
+  }
+  std::unique_lock lock(mutex_);
+  size_t slot = devices_.size();
+  for (size_t i = devices_.size(); i-- > 0;) {
+    if (!devices_[i])
+      slot = i;
+    else if (devices_[i]->device().info().index == device->info().index)
+      return {synDeviceAlreadyAcquired, base::strCat("this process has acquired the device at ",
+                                                     device->info().name, " already, as device ", i)};
+  }
+  if (slot == devices_.size()) devices_.emplace_back();
+  devices_[slot] = std::make_shared<DeviceObject>(static_cast<synDeviceId>(slot), std::move(*device));
+  *id = static_cast<synDeviceId>(slot);
+  return {};
+}
+
+Result Library::release(synDeviceId id) {
+  std::lock_guard life(lifeMutex_);
+  std::shared_ptr<DeviceObject> device = findDevice(id);
+  if (!device) return missingDevice(id);
+  hpu::Device handle = device->device();
+  Status last = handle.synchronize();
+  releaseObjects(device);
+  return last;
+}
+
+void Library::releaseObjects(const std::shared_ptr<DeviceObject>& device) {
+  std::vector<std::function<void(const DeviceObject&)>> hooks;
+  {
+    std::unique_lock lock(mutex_);
+    devices_[device->id()] = nullptr;
+    hooks = releaseHooks_;
+  }
+  for (const auto& hook : hooks) hook(*device);
+  streams().removeIf([&](const StreamObject& stream) { return stream.device == device; });
+  events().removeIf([&](const EventObject& event) { return event.device == device; });
+  device->freeAll();
+}
+
+void Library::addReleaseHook(std::function<void(const DeviceObject&)> hook) {
+  std::unique_lock lock(mutex_);
+  releaseHooks_.push_back(std::move(hook));
+}
+
+}  // namespace hpu::synapse

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeviceObject: what libSynapse keeps of a device that this process has acquired.
+// The one thing to know: it owns the memory that synDeviceMalloc gave, until synDeviceFree or the release.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "habanalabs/synapse_api.h"
+#include "hpu/device.h"
+#include "hpu/memory.h"
+#include "synapse/api/Result.h"
+
+namespace hpu::synapse {
+
+/// Any thread may call anything.
+class DeviceObject {
+ public:
+  DeviceObject(synDeviceId id, hpu::Device device) : id_(id), device_(std::move(device)) {}
+
+  synDeviceId id() const { return id_; }
+  const hpu::Device& device() const { return device_; }
+
+  /// Keeps `buffer` until free() of its address.
+  void keep(hpu::Buffer buffer);
+  /// Errors: synInvalidArgument, saying what the address is instead of the start of an allocation.
+  Result free(uint64_t address);
+  void freeAll();
+
+ private:
+  const synDeviceId id_;
+  const hpu::Device device_;
+  std::mutex mutex_;                         // Guards buffers_.
+  std::map<uint64_t, hpu::Buffer> buffers_;  ///< By address.
+};
+
+}  // namespace hpu::synapse
