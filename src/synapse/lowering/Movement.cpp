@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes that move, rename or create elements without looking at them.
+#include <algorithm>
+#include <numeric>
+
+#include "habanalabs/synapse_common_types.h"
+#include "synapse/lowering/Axes.h"
+#include "synapse/lowering/Lowering.h"
+
+namespace hpu::synapse {
+
+namespace {
+
+void lowerTranspose(NodeContext& c) {
+  Shape shape = c.inputShape(0);
+  std::vector<int64_t> perm = transposeParams(c, static_cast<int64_t>(shape.size()));
+  if (c.ok()) c.output(0, c.transpose(c.input(0), perm));
+}
+
+/// Elements in memory order under the sizes of the result (or of the shape tensor).
+void lowerReshape(NodeContext& c) {
+  Shape from = c.inputShape(0), to = c.requiredShape(0, 1);
+  if (!c.ok()) return;
+  if (numElements(from) != numElements(to)) return (void)c.fail(strCat("cannot reshape ", sizesText(from), " to ", sizesText(to)));
+  c.output(0, c.reshape(c.input(0), to));
+}
+
+void lowerBroadcast(NodeContext& c) {
+  Shape from = c.inputShape(0), to = c.requiredShape(0, 1);
+  if (!c.ok()) return;
+  bool fits = from.size() <= to.size();
+  for (size_t i = 1; fits && i <= from.size(); ++i) {
+    int64_t size = from[from.size() - i];
+    fits = size == 1 || size == to[to.size() - i];
+  }
+  if (!fits) return (void)c.fail(strCat("cannot broadcast ", sizesText(from), " to ", sizesText(to)));
+  c.output(0, c.expand(c.input(0), to));
+}
+
+void lowerConcat(NodeContext& c) {
+  auto params = c.params<synConcatenateParams>();
+  std::vector<Value> values;
+  size_t count = c.numInputs();
+  if (count > 1 && c.isShapeTensor(count - 1)) --count;
+  Shape first = c.inputShape(0);
+  int64_t axis = c.axis(params.axis, static_cast<int64_t>(first.size()));
+  for (size_t i = 0; i < count && c.ok(); ++i) {
+    Shape shape = c.inputShape(i);
+    bool fits = shape.size() == first.size();
+    for (size_t d = 0; fits && d < shape.size(); ++d) fits = shape[d] == first[d] || static_cast<int64_t>(d) == axis;
+    if (!fits)
+      return (void)c.fail(strCat(c.inputName(i), " of sizes ", sizesText(shape), " cannot be joined to ", sizesText(first),
+                                 " along axis ", params.axis));
+    values.push_back(c.input(i));
+  }
+  c.output(0, c.concat(values, axis));
+}
+
+void lowerSplit(NodeContext& c) {
+  auto params = c.params<synSplitParams>();
+  Shape shape = c.inputShape(0);
+  int64_t axis = c.axis(params.axis, static_cast<int64_t>(shape.size()));
+  if (!c.ok()) return;
+  std::vector<int64_t> parts = splitSizes(c, shape, axis);
+  Value v = c.input(0);
+  int64_t start = 0;
+  for (size_t i = 0; i < parts.size() && c.ok(); ++i) {
+    c.output(i, c.sliceDim(v, axis, start, parts[i]));
+    start += parts[i];
+  }
+}
+
+// Reshapes whose result follows from an axis.
+void lowerExpandDims(NodeContext& c) {
+  Shape shape = expandDimsShape(c, c.inputShape(0));
+  if (c.ok()) c.output(0, c.reshape(c.input(0), shape));
+}
+void lowerSqueeze(NodeContext& c) {
+  Shape shape = squeezeShape(c, c.inputShape(0));
+  if (c.ok()) c.output(0, c.reshape(c.input(0), shape));
+}
+void lowerFlatten(NodeContext& c) {
+  Shape shape = flattenShape(c, c.inputShape(0));
+  if (c.ok()) c.output(0, c.reshape(c.input(0), shape));
+}
+
+void lowerIdentity(NodeContext& c) { c.output(0, c.input(0)); }
+
+void lowerMemset(NodeContext& c) {
+  Shape shape = c.requiredShape(0, 0);
+  ElementType type = c.outputType(0, ElementType::kInvalid);
+  if (!c.ok()) return;
+  if (type == ElementType::kInvalid) return (void)c.fail(strCat(c.outputName(0), " needs an element type"));
+  c.output(0, c.full({type, shape}, 0));
+}
+
+/// The bytes of integers as other integers, arithmetically; floats have no integer view in the dialect.
+void lowerReinterpretCast(NodeContext& c) {
+  Value v = c.input(0);
+  ElementType from = c.element(v), to = c.outputType(0, ElementType::kInvalid);
+  Shape shape = c.inputShape(0);
+  if (!c.ok()) return;
+  if (to == ElementType::kInvalid) return (void)c.fail(strCat(c.outputName(0), " needs an element type"));
+  if (shape.empty()) return (void)c.fail(strCat(c.inputName(0), " has no sizes"));
+  int64_t bytes = shape.back() * elementSize(from);
+  if (bytes % elementSize(to))
+    return (void)c.fail(strCat(bytes, " bytes of size 0 are no whole number of ", elementTypeName(to)));
+  shape.back() = bytes / elementSize(to);
+  if (from == to) return c.output(0, v);
+  if (isInteger(from) && isInteger(to) && elementSize(from) == elementSize(to)) return c.output(0, c.cast(v, to));
+  c.unsupported(strCat("from ", elementTypeName(from), " to ", elementTypeName(to), " (it needs a bit cast, which the hpu dialect lacks)"));
+}
+
+constexpr GuidRow kRows[] = {
+    {"transpose", "X", "Y", "synTransposeParams or synTransposeParamsNDims", "", lowerTranspose, {}, kOneType},
+    {"reshape", "X, [shape]", "Y", "none", "", lowerReshape, {}, kOneType},
+    {"broadcast", "X, [shape]", "Y", "none", "", lowerBroadcast, {}, kOneType},
+    {"concat", "in...", "Y", "synConcatenateParams", "", lowerConcat, {}, kOneType},
+    {"split", "X", "out...", "synSplitParams", "", lowerSplit, {}, kOneType},
+    {"expand_dims", "X", "Y", "synExpandDimsParams", "", lowerExpandDims, {}, kOneType},
+    {"squeeze", "X", "Y", "synSqueezeParams?", "", lowerSqueeze, {}, kOneType},
+    {"flatten", "X", "Y", "synFlattenParams", "", lowerFlatten, {}, kOneType},
+    {"identity", "X, [shape]", "Y", "none", "", lowerIdentity, {}, kOneType},
+    {"memcpy", "X", "Y", "none", "", lowerIdentity, {}, kOneType},
+    {"memset", "[shape]", "Y", "none", "", lowerMemset},
+    {"reinterpret_cast", "X", "Y", "none", "", lowerReinterpretCast},
+};
+
+}  // namespace
+
+std::span<const GuidRow> movementGuids() { return kRows; }
+
+}  // namespace hpu::synapse
