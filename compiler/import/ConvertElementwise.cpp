@@ -181,24 +181,69 @@ void convertTan(NodeContext& node) {
   node.setOutput(0, node.op("div", {node.op("sin", x), node.op("cos", x)}));
 }
 
-/// sinh and cosh: (e^x -+ e^-x) / 2.
-void convertHyperbolic(NodeContext& node) {
+/// asin x = atan(x / sqrt(1 - x^2)).
+void convertAsin(NodeContext& node) {
+  Value x = node.input(0), one = node.scalarLike(x, 1);
+  Value square = node.op("mul", {node.op("sub", {one, x}), node.op("add", {one, x})});
+  node.setOutput(0, node.op("atan", node.op("div", {x, node.op("sqrt", square)})));
+}
+
+/// acos x = 2 atan(sqrt((1 - x) / (1 + x))).
+void convertAcos(NodeContext& node) {
+  Value x = node.input(0), one = node.scalarLike(x, 1);
+  Value ratio = node.op("div", {node.op("sub", {one, x}), node.op("add", {one, x})});
+  node.setOutput(0, node.op("mul", {node.op("atan", node.op("sqrt", ratio)), node.scalarLike(x, 2)}));
+}
+
+void convertCosh(NodeContext& node) {  // (e^x + e^-x) / 2
   Value x = node.input(0);
   Value up = node.op("exp", x), down = node.op("exp", node.op("neg", x));
-  node.setOutput(0, node.op("mul", {node.op(node.mnemonic(), {up, down}), node.scalarLike(x, 0.5)}));
+  node.setOutput(0, node.op("mul", {node.op("add", {up, down}), node.scalarLike(x, 0.5)}));
 }
 
-/// asinh and acosh: log(x + sqrt(x^2 +- 1)).
-void convertAreaHyperbolic(NodeContext& node) {
-  Value x = node.input(0);
-  Value root = node.op("sqrt", node.op(node.mnemonic(), {node.op("mul", {x, x}), node.scalarLike(x, 1)}));
-  node.setOutput(0, node.op("log", node.op("add", {x, root})));
+/// sinh x = (expm1(a) - expm1(-a)) / 2 with a = |x|, and x's sign: no digits are lost near 0.
+void convertSinh(NodeContext& node) {
+  Value x = node.input(0), e = node.op("expm1", node.op("abs", x));
+  Value down = node.op("expm1", node.op("neg", node.op("abs", x)));
+  Value half = node.op("mul", {node.op("sub", {e, down}), node.scalarLike(x, 0.5)});
+  node.setOutput(0, node.op("mul", {half, node.op("sign", x)}));
 }
 
-void convertAtanh(NodeContext& node) {  // log((1 + x) / (1 - x)) / 2
-  Value x = node.input(0), one = node.scalarLike(x, 1);
-  Value ratio = node.op("div", {node.op("add", {one, x}), node.op("sub", {one, x})});
-  node.setOutput(0, node.op("mul", {node.op("log", ratio), node.scalarLike(x, 0.5)}));
+/// asinh x = log1p(a + a^2 / (1 + sqrt(a^2 + 1))) with a = |x|, and x's sign.
+void convertAsinh(NodeContext& node) {
+  Value x = node.input(0), a = node.op("abs", x), one = node.scalarLike(x, 1);
+  Value square = node.op("mul", {a, a});
+  Value root = node.op("sqrt", node.op("add", {square, one}));
+  Value sum = node.op("add", {a, node.op("div", {square, node.op("add", {one, root})})});
+  node.setOutput(0, node.op("mul", {node.op("log1p", sum), node.op("sign", x)}));
+}
+
+/// acosh x = log1p(t + sqrt(t (t + 2))) with t = x - 1.
+void convertAcosh(NodeContext& node) {
+  Value x = node.input(0), t = node.op("sub", {x, node.scalarLike(x, 1)});
+  Value root = node.op("sqrt", node.op("mul", {t, node.op("add", {t, node.scalarLike(x, 2)})}));
+  node.setOutput(0, node.op("log1p", node.op("add", {t, root})));
+}
+
+/// atanh x = log1p(2 a / (1 - a)) / 2 with a = |x|, and x's sign.
+void convertAtanh(NodeContext& node) {
+  Value x = node.input(0), a = node.op("abs", x);
+  Value ratio = node.op("div", {node.op("add", {a, a}), node.op("sub", {node.scalarLike(x, 1), a})});
+  Value half = node.op("mul", {node.op("log1p", ratio), node.scalarLike(x, 0.5)});
+  node.setOutput(0, node.op("mul", {half, node.op("sign", x)}));
+}
+
+void convertBitwise(NodeContext& node) {
+  Value lhs = node.input(0);
+  if (lhs && (node.isFloat(lhs) || node.elementOf(lhs).isInteger(1))) return node.invalid("needs integer elements");
+  if (node.numInputs() == 1) return node.setOutput(0, node.op(node.mnemonic(), lhs));
+  node.setOutput(0, node.op(node.mnemonic(), {lhs, node.input(1)}));
+}
+
+void convertBitShift(NodeContext& node) {
+  std::string direction = node.text("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT") return node.invalid("direction must be LEFT or RIGHT");
+  node.setOutput(0, node.op(direction == "LEFT" ? "shift_left" : "shift_right", {node.input(0), node.input(1)}));
 }
 
 constexpr OpRow kRows[] = {
@@ -216,10 +261,13 @@ constexpr OpRow kRows[] = {
     {"Sin", 7, kNewestOpset, convertFloatUnary, "sin"},
     {"Cos", 7, kNewestOpset, convertFloatUnary, "cos"},
     {"Tan", 7, kNewestOpset, convertTan},
-    {"Sinh", 9, kNewestOpset, convertHyperbolic, "sub"},
-    {"Cosh", 9, kNewestOpset, convertHyperbolic, "add"},
-    {"Asinh", 9, kNewestOpset, convertAreaHyperbolic, "add"},
-    {"Acosh", 9, kNewestOpset, convertAreaHyperbolic, "sub"},
+    {"Asin", 7, kNewestOpset, convertAsin},
+    {"Acos", 7, kNewestOpset, convertAcos},
+    {"Atan", 7, kNewestOpset, convertFloatUnary, "atan"},
+    {"Sinh", 9, kNewestOpset, convertSinh},
+    {"Cosh", 9, kNewestOpset, convertCosh},
+    {"Asinh", 9, kNewestOpset, convertAsinh},
+    {"Acosh", 9, kNewestOpset, convertAcosh},
     {"Atanh", 9, kNewestOpset, convertAtanh},
     {"IsNaN", 9, kNewestOpset, convertFloatUnary, "is_nan"},
     {"IsInf", 10, kNewestOpset, convertIsInf},
@@ -234,6 +282,11 @@ constexpr OpRow kRows[] = {
     {"And", 1, kNewestOpset, convertLogical, "and"},
     {"Or", 1, kNewestOpset, convertLogical, "or"},
     {"Xor", 1, kNewestOpset, convertLogical, "xor"},
+    {"BitwiseAnd", 18, kNewestOpset, convertBitwise, "bit_and"},
+    {"BitwiseOr", 18, kNewestOpset, convertBitwise, "bit_or"},
+    {"BitwiseXor", 18, kNewestOpset, convertBitwise, "bit_xor"},
+    {"BitwiseNot", 18, kNewestOpset, convertBitwise, "bit_not"},
+    {"BitShift", 11, kNewestOpset, convertBitShift},
     {"Equal", 1, kNewestOpset, convertBinary, "equal", "no strings"},
     {"Less", 1, kNewestOpset, convertBinary, "less"},
     {"LessOrEqual", 12, kNewestOpset, convertBinary, "less_equal"},

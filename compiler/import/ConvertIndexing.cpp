@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX ops that index element by element. They have no kernel: they import when all their operands are
-// known at import, as in masks and tables that exporters compute in the graph.
+// ONNX ops that index element by element. Those without a kernel import when all their operands are known
+// at import, as in masks and tables that exporters compute in the graph.
 #include "base/Format.h"
 #include "compiler/import/OpTable.h"
 #include "compiler/interp/Elements.h"
@@ -96,7 +96,7 @@ void convertScatterNd(NodeContext& node) {
     node.setOutput(0, out);
 }
 
-/// Calls fn(position in indices, position in data) for GatherElements and ScatterElements.
+/// Calls fn(position in indices, position in data) for ScatterElements.
 template <typename Fn>
 bool forEachElementIndex(NodeContext& node, const Tensor& data, const Tensor& indices, int64_t axis, Fn fn) {
   if (indices.rank() != data.rank()) return node.invalid("indices and data differ in rank"), false;
@@ -116,16 +116,11 @@ bool forEachElementIndex(NodeContext& node, const Tensor& data, const Tensor& in
 }
 
 void convertGatherElements(NodeContext& node) {
-  auto in = operands(node, 2);
-  if (!in) return;
-  std::optional<int64_t> axis = node.axis(node.integer("axis", 0), (*in)[0].rank());
+  Value x = node.input(0), indices = node.input(1);
+  if (!x || !indices) return;
+  std::optional<int64_t> axis = node.axis(node.integer("axis", 0), node.rank(x));
   if (!axis) return;
-  Tensor out = Tensor::zeros({(*in)[0].element(), (*in)[1].shape()});
-  int64_t unit = elementSize(out.element());
-  if (forEachElementIndex(node, (*in)[0], (*in)[1], *axis, [&](int64_t i, int64_t offset) {
-        std::memcpy(out.writable() + i * unit, (*in)[0].data() + offset * unit, unit);
-      }))
-    node.setOutput(0, out);
+  node.setOutput(0, node.op("gather_elements", {x, indices}, {{"axis", *axis}}));
 }
 
 void convertScatterElements(NodeContext& node) {
@@ -197,7 +192,7 @@ void convertCumSum(NodeContext& node) {
 
 constexpr OpRow kRows[] = {
     {"GatherND", 11, kNewestOpset, convertGatherNd, "", "operands known at import"},
-    {"GatherElements", 11, kNewestOpset, convertGatherElements, "", "operands known at import"},
+    {"GatherElements", 11, kNewestOpset, convertGatherElements, "gather_elements"},
     {"ScatterND", 11, kNewestOpset, convertScatterNd, "", "operands known at import, no reduction"},
     {"ScatterElements", 11, kNewestOpset, convertScatterElements, "", "operands known at import, no reduction"},
     {"Scatter", 9, 10, convertScatterElements, "", "operands known at import"},

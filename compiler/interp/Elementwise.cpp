@@ -84,6 +84,19 @@ double clamp(double x, double low, double high) {
   return x > high ? high : x;
 }
 
+/// Newton's iteration on erf, from an approximation that is good to three digits.
+double erfInv(double x) {
+  if (std::fabs(x) >= 1) return std::fabs(x) == 1 ? x * INFINITY : NAN;
+  double log = std::log1p(-x * x), a = 2 / (M_PI * 0.147) + log / 2;
+  double y = std::copysign(std::sqrt(std::sqrt(a * a - log / 0.147) - a), x);
+  for (int i = 0; i < 4; ++i) y -= (std::erf(y) - x) / (M_2_SQRTPI * std::exp(-y * y));
+  return y;
+}
+double lgamma(double x) {
+  int sign;
+  return ::lgamma_r(x, &sign);
+}
+
 /// The function of an op without attributes on floats; null for other ops.
 double (*floatUnary(llvm::StringRef name))(double) {
   using F = double (*)(double);
@@ -104,6 +117,11 @@ double (*floatUnary(llvm::StringRef name))(double) {
       {"round", +[](double x) { return std::nearbyint(x); }},
       {"sin", +[](double x) { return std::sin(x); }},
       {"cos", +[](double x) { return std::cos(x); }},
+      {"atan", +[](double x) { return std::atan(x); }},
+      {"expm1", +[](double x) { return std::expm1(x); }},
+      {"log1p", +[](double x) { return std::log1p(x); }},
+      {"erf_inv", erfInv},
+      {"lgamma", lgamma},
       {"softplus", +[](double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }},
       {"silu", +[](double x) { return x * sigmoid(x); }},
       {"hard_swish", +[](double x) { return x * clamp(x / 6 + 0.5, 0, 1); }},
@@ -120,6 +138,7 @@ int64_t (*integerUnary(llvm::StringRef name))(int64_t) {
       {"relu", +[](int64_t x) { return x < 0 ? int64_t{0} : x; }},
       {"neg", +[](int64_t x) { return static_cast<int64_t>(0 - static_cast<uint64_t>(x)); }},
       {"abs", +[](int64_t x) { return x < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x; }},
+      {"bit_not", +[](int64_t x) { return ~x; }},
       {"floor", +[](int64_t x) { return x; }},
       {"ceil", +[](int64_t x) { return x; }},
       {"round", +[](int64_t x) { return x; }},
@@ -146,8 +165,8 @@ Evaluated evaluateUnary(Operation* op, Inputs in) {
   bool isFloat = !in.empty() && wideKind(in[0].element()) == Wide::kFloat;
   if (auto fn = floatUnary(name); fn && isFloat) return mapFloat(in[0], fn);
   if (auto fn = integerUnary(name)) {
-    // Of these only neg changes an unsigned number (it wraps), and sign maps it to 0 or 1.
-    if (wideKind(in[0].element()) == Wide::kUnsigned && name != "neg") {
+    // Of these only neg and bit_not change an unsigned number (they wrap), and sign maps it to 0 or 1.
+    if (wideKind(in[0].element()) == Wide::kUnsigned && name != "neg" && name != "bit_not") {
       if (name != "sign") return in[0];
       fn = [](int64_t x) -> int64_t { return x != 0; };
     }
@@ -269,6 +288,18 @@ bool withBinary(llvm::StringRef name, Apply apply) {
   return false;
 }
 
+/// `bits` is the width of the element type, narrower than T.
+template <typename T, typename Apply>
+bool withBitwise(llvm::StringRef name, int64_t bits, Apply apply) {
+  using U = uint64_t;
+  if (name == "bit_and") return apply([](T a, T b) -> T { return a & b; }), true;
+  if (name == "bit_or") return apply([](T a, T b) -> T { return a | b; }), true;
+  if (name == "bit_xor") return apply([](T a, T b) -> T { return a ^ b; }), true;
+  if (name == "shift_left") return apply([=](T a, T b) -> T { return U(b) < U(bits) ? T(U(a) << b) : T{0}; }), true;
+  if (name == "shift_right") return apply([=](T a, T b) -> T { return U(b) < U(bits) ? T(a >> b) : T{0}; }), true;
+  return false;
+}
+
 template <typename T, typename Apply>
 bool withComparison(llvm::StringRef name, Apply apply) {
   if (name == "equal") return apply([](T a, T b) { return a == b; }), true;
@@ -283,11 +314,13 @@ template <typename T>
 Evaluated evaluateBinary(Operation* op, Inputs in) {
   llvm::StringRef name = op->getName().stripDialect();
   Evaluated result;
-  withBinary<T>(name, [&](auto fn) {
+  auto apply = [&](auto fn) {
     result = map<T>(in[0].element(), in, [&](const T* const* args, T* out, int64_t count) {
       for (int64_t i = 0; i < count; ++i) out[i] = fn(args[0][i], args[1][i]);
     });
-  });
+  };
+  withBinary<T>(name, apply);
+  if constexpr (!std::is_same_v<T, double>) withBitwise<T>(name, elementSize(in[0].element()) * 8, apply);
   if (result) return result;
   withComparison<T>(name, [&](auto fn) {
     result = map<T, int64_t>(ElementType::kBool, in, [&](const T* const* args, int64_t* out, int64_t count) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that move elements without looking at them, except the indices of gather.
+// Ops that move elements without looking at them, except the indices of gathers.
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/interp/Elements.h"
@@ -193,6 +193,26 @@ StatusOr<Tensor> gather(const Tensor& x, const Tensor& indices, int64_t axis) {
   return out;
 }
 
+StatusOr<Tensor> gatherElements(const Tensor& x, const Tensor& indices, int64_t axis) {
+  StatusOr<Tensor> out = makeTensor(x.element(), indices.shape());
+  if (!out.ok()) return out;
+  int64_t unit = elementSize(x.element()), extent = x.shape()[axis];
+  std::vector<int64_t> index(indices.count()), strides = rowMajorStrides(x.shape());
+  loadElements(indices.element(), indices.data(), 0, 1, indices.count(), index.data());
+  for (int64_t i = 0; i < indices.count(); ++i) {
+    if (index[i] < -extent || index[i] >= extent)
+      return outOfRange(
+          base::strCat("index ", index[i], " is outside dimension ", axis, " of ", shapeToString(x.shape())));
+    int64_t offset = (index[i] < 0 ? index[i] + extent : index[i]) * strides[axis], rest = i;
+    for (int64_t d = x.rank(); d-- > 0;) {
+      if (d != axis) offset += rest % indices.shape()[d] * strides[d];
+      rest /= indices.shape()[d];
+    }
+    std::memcpy(out->writable() + i * unit, x.data() + offset * unit, unit);
+  }
+  return out;
+}
+
 }  // namespace
 
 Evaluated evaluateMovement(Operation* op, Inputs in, const SymbolBindings& bindings) {
@@ -203,6 +223,7 @@ Evaluated evaluateMovement(Operation* op, Inputs in, const SymbolBindings& bindi
   if (auto o = llvm::dyn_cast<ConcatOp>(op)) return concat(in, o.getAxis());
   if (auto o = llvm::dyn_cast<PadOp>(op)) return pad(o, in[0]);
   if (auto o = llvm::dyn_cast<GatherOp>(op)) return gather(in[0], in[1], o.getAxis());
+  if (auto o = llvm::dyn_cast<GatherElementsOp>(op)) return gatherElements(in[0], in[1], o.getAxis());
   if (llvm::isa<RelayoutOp>(op)) return in[0];
   return std::nullopt;
 }

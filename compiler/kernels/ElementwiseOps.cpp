@@ -95,6 +95,16 @@ Value compare(M& m, Args x, const Context& c) {
   return m.compare(kind, x[0], x[1], isSignedType(c.in));
 }
 
+/// LLVM's shifts are undefined by as many bits as there are, or more.
+Value shift(M& m, Args x, const Context& c, bool left) {
+  int64_t bits = elementSize(c.in) * 8;
+  Value zero = m.integer(x[1], 0);
+  Value inside = m.compare(Cmp::Lt, x[1], m.integer(x[1], bits), false);  // Negative ones are large.
+  Value amount = m.select(inside, x[1], zero);
+  Value shifted = left ? m.shl(x[0], amount) : m.shr(x[0], amount, isSignedType(c.in));
+  return m.select(inside, shifted, zero);
+}
+
 /// The position along an axis that a gather reads: negative ones count from the end, and what is
 /// outside is clamped, so that nothing outside the operand is ever read.
 Value gatherIndex(M& m, Args x, const Context& c) {
@@ -132,6 +142,11 @@ const ElementwiseOp kOps[] = {
     {"round", 1, F, false, EMIT { return m.roundEven(x[0]); }},
     {"sin", 1, F, true, EMIT { return m.sin(x[0]); }},
     {"cos", 1, F, true, EMIT { return m.cos(x[0]); }},
+    {"atan", 1, F, true, EMIT { return m.atan(x[0]); }},
+    {"expm1", 1, F, true, EMIT { return m.expm1(m.fastMin(m.num(x[0], 89.0), x[0])); }},
+    {"log1p", 1, F, true, EMIT { return m.log1p(x[0]); }},
+    {"erf_inv", 1, F, true, EMIT { return m.erfInv(x[0]); }},
+    {"lgamma", 1, F, true, EMIT { return m.lgamma(x[0]); }},
     {"softplus", 1, F, true, EMIT { return m.softplus(x[0]); }},
     {"silu", 1, F, true, EMIT { return m.mul(x[0], m.sigmoid(x[0])); }},
     {"hard_swish", 1, F, false, EMIT {
@@ -140,6 +155,7 @@ const ElementwiseOp kOps[] = {
      }},
     {"sign", 1, N, false, sign},
     {"not", 1, B, false, EMIT { return m.xorI(x[0], m.integer(x[0], 1)); }},
+    {"bit_not", 1, I, false, EMIT { return m.xorI(x[0], m.integer(x[0], -1)); }},
     {"is_nan", 1, F, false, EMIT { return m.isNan(x[0]); }},
     {"leaky_relu", 1, F, false, EMIT {
        Value scaled = m.mul(x[0], m.num(x[0], c.params[0]));
@@ -172,6 +188,11 @@ const ElementwiseOp kOps[] = {
     {"and", 2, B, false, EMIT { return m.andI(x[0], x[1]); }},
     {"or", 2, B, false, EMIT { return m.orI(x[0], x[1]); }},
     {"xor", 2, B, false, EMIT { return m.xorI(x[0], x[1]); }},
+    {"bit_and", 2, I, false, EMIT { return m.andI(x[0], x[1]); }},
+    {"bit_or", 2, I, false, EMIT { return m.orI(x[0], x[1]); }},
+    {"bit_xor", 2, I, false, EMIT { return m.xorI(x[0], x[1]); }},
+    {"shift_left", 2, I, false, EMIT { return shift(m, x, c, true); }},
+    {"shift_right", 2, I, false, EMIT { return shift(m, x, c, false); }},
     {"equal", 2, Domain::Any, false, compare<Cmp::Eq>},
     {"less", 2, N, false, compare<Cmp::Lt>},
     {"less_equal", 2, N, false, compare<Cmp::Le>},

@@ -149,6 +149,20 @@ int lowerGather(PlanBuilder& b, const Node& node, const IndexMap& map) {
   return b.lower(node.operands[0], operandMap);
 }
 
+int lowerGatherElements(PlanBuilder& b, const Node& node, const IndexMap& map) {
+  const Node& x = b.node(node.operands[0]);
+  auto axis = static_cast<size_t>(node.intAttr("axis"));
+  if (x.shape[axis] == 0) return b.constant(0, node.type);
+  int index = b.lane("_gather_index", {b.lower(node.operands[1], map)}, ElementType::kI64,
+                     {static_cast<double>(x.shape[axis])});
+  IndexMap operandMap(map);
+  operandMap[axis] = Affine();
+  operandMap[axis].terms.push_back({index, 1});
+  for (size_t d = 0; d < x.shape.size(); ++d)
+    if (d != axis && x.shape[d] == 1) operandMap[d] = Affine();
+  return b.lower(node.operands[0], operandMap);
+}
+
 double sourceCoordinate(ir::CoordMode mode, int64_t at, double scale, int64_t in, int64_t out) {
   auto x = static_cast<double>(at);
   switch (mode) {
@@ -255,6 +269,7 @@ llvm::ArrayRef<OpLowering> movementLowerings() {
       {"concat", lowerConcat},
       {"pad", lowerPad},
       {"gather", lowerGather},
+      {"gather_elements", lowerGatherElements},
       {"resize", lowerResize},
   };
   return table;

@@ -52,11 +52,12 @@ Value VectorMath::expm1(Value x) {
   // = 0.
   Value clamped = fastMax(num(x, -25.0), x);
   Reduced reduced = reduceExp(clamped);
-  Value scale = add(reduced.halfScale, reduced.halfScale);
   Value p = horner(reduced.r, {0.5000000069711167, 0.16666532835587994, 0.04166625047051639,
                                0.00836792312752875, 0.0013948766042126276});
   Value q = fma(mul(p, reduced.r), reduced.r, reduced.r);
-  return fma(q, scale, sub(scale, num(x, 1.0)));
+  // Half of it, because 2^n may not be a number.
+  Value half = fma(q, reduced.halfScale, sub(reduced.halfScale, num(x, 0.5)));
+  return add(half, half);
 }
 
 Value VectorMath::log(Value x) {
@@ -129,6 +130,72 @@ Value VectorMath::geluTanh(Value x) {
   Value u =
       mul(x, fma(x2, num(x, 2 * 0.7978845608028654 * 0.044715), num(x, 2 * 0.7978845608028654)));
   return mul(x, sigmoid(u));
+}
+
+Value VectorMath::log1p(Value x) {
+  // log(u) + (x - (u - 1)) / u with u = 1 + x rounded: what the sum lost, to first order.
+  Value one = num(x, 1.0), u = add(x, one);
+  Value correction = divF(sub(x, sub(u, one)), u);
+  Value finite = compare(Cmp::Lt, abs(correction), one);  // Not at -1 and infinity.
+  return add(log(u), select(finite, correction, num(x, 0.0)));
+}
+
+Value VectorMath::atan(Value x) {
+  Value one = num(x, 1.0), magnitude = abs(x);
+  Value large = compare(Cmp::Gt, magnitude, one);
+  Value t = select(large, divF(one, magnitude), magnitude);
+  // atan t = t + t^3 P(t^2) on [0, 1].
+  Value z = mul(t, t);
+  Value p = horner(z, {-0.33333299089145985, 0.19998548284250145, -0.1426424167312228,
+                       0.10952185703287122, -0.084034500195477202, 0.057957586647321722,
+                       -0.031177837381798031, 0.010914600385896381, -0.0017936203328264427});
+  Value y = fma(mul(p, z), t, t);
+  y = select(large, sub(num(x, 1.5707963267948966), y), y);
+  Value sign = andI(bitcast(x, i32()), constantInt(shaped(x, i32()), 0x80000000));
+  return bitcast(orI(bitcast(y, i32()), sign), f32());
+}
+
+Value VectorMath::erfInv(Value x) {
+  // x P(w) with w = -log(1 - x^2): polynomials of w, and of its root where w is large.
+  Value one = num(x, 1.0);
+  Value w = neg(log(mul(sub(one, x), add(one, x))));
+  Value low = horner(sub(w, num(w, 2.5)),
+                     {1.5014093592822164, 0.24664028615558459, -0.0041773867800025347,
+                      -0.001252741883364369, 0.00021834443855702802, -4.9633448662403552e-06,
+                      -3.4627045361265707e-06, 4.6616999822834959e-07, 2.3232626711333637e-08,
+                      -8.7910073734431826e-09});
+  Value high = horner(sub(sqrt(w), num(w, 3.0)),
+                      {2.8329769899896626, 1.0016741828040538, 0.0094356224060164751,
+                       -0.0076253040424251878, 0.0057617987483047362, -0.0036601396047034399,
+                       0.0013002272329026843, 8.6110781351927956e-05, -0.00016543110920774762});
+  Value y = mul(x, select(compare(Cmp::Lt, w, num(w, 5.0)), low, high));
+  return select(compare(Cmp::Eq, abs(x), one), mul(x, num(x, INFINITY)), y);
+}
+
+Value VectorMath::lgamma(Value x) {
+  // Lanczos' series (g = 5, six terms) for x >= 1/2; reflection below.
+  Value half = num(x, 0.5), one = num(x, 1.0);
+  Value reflected = compare(Cmp::Lt, x, half);
+  Value t = select(reflected, sub(one, x), x);
+  Value series = num(x, 1.000000000190015);
+  const double terms[] = {76.18009172947146,  -86.50532032941677,    24.01409824083091,
+                          -1.231739572450155, 1.208650973866179e-3, -5.395239384953e-6};
+  Value at = t;
+  for (double term : terms) {
+    series = add(series, divF(num(x, term), at));
+    at = add(at, one);
+  }
+  // log(sqrt(2 pi) series) + (t - 1/2) log(t + 4.5) - (t + 4.5), for gamma(t).
+  Value base = add(t, num(x, 4.5));
+  Value y = add(fma(sub(t, half), log(base), neg(base)), log(mul(series, num(x, 2.5066282746310005))));
+  y = select(compare(Cmp::Eq, t, num(x, INFINITY)), num(x, INFINITY), y);
+  // gamma(x) gamma(1 - x) = pi / sin(pi x); the sine by x's distance from an integer, which is exact.
+  Value distance = sub(x, roundEven(x));
+  Value sine = abs(sin(mul(distance, num(x, 3.14159265358979))));
+  Value below = sub(sub(num(x, 1.1447298858494002), log(sine)), y);
+  below = select(compare(Cmp::Eq, distance, num(x, 0.0)), num(x, INFINITY), below);
+  below = select(compare(Cmp::Eq, x, num(x, -INFINITY)), num(x, INFINITY), below);
+  return select(isNan(x), x, select(reflected, below, y));
 }
 
 Value VectorMath::softplus(Value x) {

@@ -143,12 +143,18 @@ Value VectorMath::orI(Value a, Value b) {
 Value VectorMath::xorI(Value a, Value b) {
   return arith::XOrIOp::create(b_, loc_, a, b);
 }
+Value VectorMath::shl(Value a, Value bits) {
+  return arith::ShLIOp::create(b_, loc_, a, bits);
+}
+Value VectorMath::shr(Value a, Value bits, bool isSigned) {
+  if (isSigned) return arith::ShRSIOp::create(b_, loc_, a, bits);
+  return arith::ShRUIOp::create(b_, loc_, a, bits);
+}
 Value VectorMath::shl(Value a, int64_t bits) {
-  return arith::ShLIOp::create(b_, loc_, a, integer(a, bits));
+  return shl(a, integer(a, bits));
 }
 Value VectorMath::shr(Value a, int64_t bits, bool isSigned) {
-  if (isSigned) return arith::ShRSIOp::create(b_, loc_, a, integer(a, bits));
-  return arith::ShRUIOp::create(b_, loc_, a, integer(a, bits));
+  return shr(a, integer(a, bits), isSigned);
 }
 Value VectorMath::select(Value condition, Value a, Value b) {
   return arith::SelectOp::create(b_, loc_, condition, a, b);

@@ -67,6 +67,9 @@ class VectorMath {
   Value xorI(Value a, Value b);
   Value shl(Value a, int64_t bits);
   Value shr(Value a, int64_t bits, bool isSigned);
+  /// Amounts must be less than the width.
+  Value shl(Value a, Value bits);
+  Value shr(Value a, Value bits, bool isSigned);
   Value select(Value condition, Value a, Value b);
   enum class Cmp { Eq, Ne, Lt, Le, Gt, Ge };
   /// Ordered comparison (false with NaN, except Ne).
@@ -106,7 +109,11 @@ class VectorMath {
 
   // ---- Functions of f32 ----
   Value exp(Value x);      ///< 2e-7; results below 1.7e-38 are 0.
-  Value expm1(Value x);    ///< 3e-7, also near 0; for x <= 88.
+  Value expm1(Value x);    ///< 3e-7, also near 0; for x <= 89.
+  Value log1p(Value x);    ///< 4e-7, also near 0.
+  Value atan(Value x);     ///< 3e-7.
+  Value erfInv(Value x);   ///< 1e-6.
+  Value lgamma(Value x);   ///< 1e-6, or absolute 3e-6 (4e-6 below 1/2) where it is small.
   Value log(Value x);      ///< 2e-7; log(0) = -inf, of negative numbers NaN.
   Value tanh(Value x);     ///< 4e-7.
   Value sigmoid(Value x);  ///< 4e-7.

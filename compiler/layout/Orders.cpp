@@ -94,7 +94,7 @@ Order preferredOrder(Operation* unit, unsigned index) {
       .Case<ResizeOp, InstanceNormOp>(  // of any rank
           [&](Operation*) { return rank == 4 ? channelsLast() : inheritedOrder(unit, result); })
       .Case<MatMulOp>([&](Operation*) { return matmulOrder(result); })
-      .Case<GatherOp>([&](Operation*) { return rowMajor(rank); })
+      .Case<GatherOp, GatherElementsOp>([&](Operation*) { return rowMajor(rank); })
       .Case<RelayoutOp>([&](RelayoutOp op) { return physicalOrder(typeOf(op.getResult())); })
       .Default([&](Operation*) { return inheritedOrder(unit, result); });
 }

@@ -36,8 +36,8 @@ bool isFloatCast(Operation* op) {
 bool passesThrough(Operation* op) {
   auto hpuOp = dyn_cast<HpuOp>(op);
   if (!hpuOp) return false;
-  return hpuOp.isView() || hpuOp.getEngine() == EngineKind::Dma || isa<SliceOp, PadOp, GatherOp, RelayoutOp>(op) ||
-         isFloatCast(op);
+  return hpuOp.isView() || hpuOp.getEngine() == EngineKind::Dma ||
+         isa<SliceOp, PadOp, GatherOp, GatherElementsOp, RelayoutOp>(op) || isFloatCast(op);
 }
 
 bool onTpc(Operation* op) {
@@ -70,7 +70,7 @@ void forEachSource(Value value, llvm::function_ref<void(Value, double)> visit) {
       continue;
     }
     for (OpOperand& operand : op->getOpOperands()) {
-      bool isIndices = isa<GatherOp>(op) && operand.getOperandNumber() != 0;
+      bool isIndices = isa<GatherOp, GatherElementsOp>(op) && operand.getOperandNumber() != 0;
       work.push_back({operand.get(), isIndices ? bytesOf(operand.get()) : bytes});
     }
   }
@@ -133,7 +133,7 @@ double requiredBytes(func::FuncOp function) {
   auto needed = [](Value value) {
     double lookedUp = 0;
     for (OpOperand& use : value.getUses()) {
-      if (!isa<GatherOp>(use.getOwner()) || use.getOperandNumber() != 0) return bytesOf(value);
+      if (!isa<GatherOp, GatherElementsOp>(use.getOwner()) || use.getOperandNumber() != 0) return bytesOf(value);
       lookedUp += bytesOf(use.getOwner()->getResult(0));
     }
     return std::min(lookedUp, bytesOf(value));

@@ -27,11 +27,17 @@ def Hpu_CeilOp : Hpu_UnaryOp<"ceil", "Smallest integer not below x">;
 def Hpu_RoundOp : Hpu_UnaryOp<"round", "Nearest integer, halves to even">;
 def Hpu_SinOp : Hpu_UnaryOp<"sin", "Sine">;
 def Hpu_CosOp : Hpu_UnaryOp<"cos", "Cosine">;
+def Hpu_AtanOp : Hpu_UnaryOp<"atan", "Arc tangent">;
+def Hpu_Expm1Op : Hpu_UnaryOp<"expm1", "exp(x) - 1, also for small x">;
+def Hpu_Log1pOp : Hpu_UnaryOp<"log1p", "log(1 + x), also for small x">;
+def Hpu_ErfInvOp : Hpu_UnaryOp<"erf_inv", "Inverse of the error function">;
+def Hpu_LgammaOp : Hpu_UnaryOp<"lgamma", "Logarithm of the absolute value of the gamma function">;
 def Hpu_SoftplusOp : Hpu_UnaryOp<"softplus", "log(1 + exp(x))">;
 def Hpu_SiluOp : Hpu_UnaryOp<"silu", "x * sigmoid(x)">;
 def Hpu_HardSwishOp : Hpu_UnaryOp<"hard_swish", "x * clip(x / 6 + 0.5, 0, 1)">;
 def Hpu_SignOp : Hpu_UnaryOp<"sign", "-1, 0 or 1">;
 def Hpu_NotOp : Hpu_UnaryOp<"not", "Logical negation of an i1 tensor">;
+def Hpu_BitNotOp : Hpu_UnaryOp<"bit_not", "Every bit of an integer inverted">;
 def Hpu_IsNanOp : Hpu_UnaryOp<"is_nan", "True where x is not a number">;
 
 class Hpu_UnaryAttrOp<string mnemonic, string text, dag attrs> : Hpu_TensorOp<mnemonic, elementwise> {
@@ -62,6 +68,11 @@ def Hpu_PreluOp : Hpu_BinaryOp<"prelu", "lhs, or rhs * lhs where lhs is negative
 def Hpu_AndOp : Hpu_BinaryOp<"and", "Logical and">;
 def Hpu_OrOp : Hpu_BinaryOp<"or", "Logical or">;
 def Hpu_XorOp : Hpu_BinaryOp<"xor", "Logical exclusive or">;
+def Hpu_BitAndOp : Hpu_BinaryOp<"bit_and", "Bitwise and of integers">;
+def Hpu_BitOrOp : Hpu_BinaryOp<"bit_or", "Bitwise or of integers">;
+def Hpu_BitXorOp : Hpu_BinaryOp<"bit_xor", "Bitwise exclusive or of integers">;
+def Hpu_ShiftLeftOp : Hpu_BinaryOp<"shift_left", "lhs shifted left by rhs bits; 0 for rhs outside [0, bits)">;
+def Hpu_ShiftRightOp : Hpu_BinaryOp<"shift_right", "lhs shifted right by rhs bits, arithmetically if signed; 0 for rhs outside [0, bits)">;
 
 class Hpu_CompareOp<string mnemonic, string text> : Hpu_TensorOp<mnemonic, elementwise> {
   let summary = text;

@@ -40,6 +40,11 @@ def Hpu_GatherOp : Hpu_TensorOp<"gather"> {
   let summary = "Slices of x along axis, at indices (negative ones count from the end)";
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$indices, I64Attr:$axis);
 }
+def Hpu_GatherElementsOp : Hpu_TensorOp<"gather_elements"> {
+  let summary = "For each element of indices, x's at its place but with that index (negative: from the end) along axis";
+  let description = "x and indices have one rank; of other dims indices may be the smaller.";
+  let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$indices, I64Attr:$axis);
+}
 def Hpu_RelayoutOp : Hpu_Op<"relayout", [Pure, Hpu_OpInterface]> {
   let summary = "A copy into another physical order (or a dense one)";
   let arguments = (ins AnyRankedTensor:$x);

@@ -167,6 +167,24 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
   return success();
 }
 
+LogicalResult GatherElementsOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                                 SmallVectorImpl<Type>& result) {
+  RankedTensorType x = tensorOf(adaptor.getX()), indices = tensorOf(adaptor.getIndices());
+  int64_t axis = adaptor.getAxis();
+  if (x.getRank() != indices.getRank())
+    return emitOptionalError(loc, "x of rank ", x.getRank(), " and indices of rank ", indices.getRank());
+  if (axis < 0 || axis >= x.getRank())
+    return emitOptionalError(loc, "axis ", axis, " is outside rank ", x.getRank());
+  if (!indices.getElementType().isInteger(64) && !indices.getElementType().isInteger(32))
+    return emitOptionalError(loc, "indices must be i32 or i64, not ", typeToString(indices));
+  for (int64_t d = 0; d < x.getRank(); ++d)
+    if (d != axis && !x.isDynamicDim(d) && !indices.isDynamicDim(d) && indices.getDimSize(d) > x.getDimSize(d))
+      return emitOptionalError(loc, "dimension ", d, " of indices, ", indices.getDimSize(d), ", is larger than x's ",
+                               x.getDimSize(d));
+  result.push_back(tensorType(symShape(indices), x.getElementType()));
+  return success();
+}
+
 LogicalResult RelayoutOp::verify() {
   if (!compatibleTypes(getX().getType(), getResult().getType()))
     return emitOpError("must keep shape and element type");

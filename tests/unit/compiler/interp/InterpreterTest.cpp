@@ -165,6 +165,9 @@ TEST_F(Interpreter, MovesElementsByStrides) {
               ElementsAre(6, 4));
   EXPECT_THAT(one("hpu.pad {low = array<i64: 0, 1>, high = array<i64: 1, 0>, value = 9.0 : f64}", "tensor<2x3xf32>", "tensor<3x4xf32>", {x}),
               ElementsAre(9, 1, 2, 3, 9, 4, 5, 6, 9, 9, 9, 9));
+  EXPECT_THAT(one("hpu.gather_elements {axis = 1 : i64}", "tensor<2x3xf32>;tensor<2x2xi64>", "tensor<2x2xf32>",
+                  {x, i64({2, 2}, {-1, 0, 1, 1})}),
+              ElementsAre(3, 1, 5, 5));
   EXPECT_THAT(one("hpu.gather {axis = 1 : i64}", "tensor<2x3xf32>;tensor<2xi64>", "tensor<2x2xf32>", {x, i64({2}, {-1, 0})}),
               ElementsAre(3, 1, 6, 4));
   EXPECT_THAT(one("hpu.expand {shape = array<i64: 2, 3>}", "tensor<2x1xf32>", "tensor<2x3xf32>", {f32({2, 1}, {7, 8})}),

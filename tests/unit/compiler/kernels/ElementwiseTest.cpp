@@ -25,6 +25,13 @@ double phi(double x) {
   return 0.5 * std::erfc(-x / std::sqrt(2.0));
 }
 
+/// By bisection of erf.
+double inverseErf(double y) {
+  double low = -6, high = 6;
+  for (int i = 0; i < 80; ++i) (std::erf((low + high) / 2) < y ? low : high) = (low + high) / 2;
+  return (low + high) / 2;
+}
+
 // clang-format off
 const Unary kUnaries[] = {
     {"relu", "", [](double x) { return x > 0 ? x : 0; }, -3, 3, {0, 0}},
@@ -43,6 +50,11 @@ const Unary kUnaries[] = {
     {"round", "", [](double x) { return std::nearbyint(x); }, -9, 9, {0, 0}},
     {"sin", "", [](double x) { return std::sin(x); }, -100, 100, {1e-6, 3e-7}},
     {"cos", "", [](double x) { return std::cos(x); }, -100, 100, {1e-6, 3e-7}},
+    {"atan", "", [](double x) { return std::atan(x); }, -20, 20, {1e-6, 1e-30}},
+    {"expm1", "", [](double x) { return std::expm1(x); }, -30, 88, {1e-6, 1e-30}},
+    {"log1p", "", [](double x) { return std::log1p(x); }, -0.999, 1e3, {1e-6, 1e-9}},
+    {"erf_inv", "", inverseErf, -0.9999, 0.9999, {2e-6, 1e-9}},
+    {"lgamma", "", [](double x) { return std::lgamma(x); }, -6, 60, {2e-6, 1e-5}},
     {"softplus", "",
      [](double x) { return std::log1p(std::exp(-std::abs(x))) + std::max(x, 0.0); },
      -60, 60, {1e-6, 1e-12}},
@@ -86,7 +98,7 @@ TEST(Elementwise, SpecialValuesBehaveAsInLibm) {
   Tensor x = Tensor::dense(F32, {count});
   x.fill([&](const Index& i) { return values[i[0]]; });
   for (const char* name :
-       {"relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "abs", "softplus", "sign"}) {
+       {"relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "abs", "softplus", "sign", "atan", "expm1", "log1p"}) {
     const Unary* op = nullptr;
     for (const Unary& candidate : kUnaries)
       if (std::string(candidate.name) == name) op = &candidate;
@@ -168,6 +180,38 @@ TEST(Elementwise, IntegerDivisionAndModNeverTrap) {
           double r = std::fmod(x, y);
           return r != 0 && (r < 0) != (y < 0) ? r + y : r;
         });
+  }
+}
+
+TEST(Elementwise, BitwiseOpsFollowTheWidthOfTheirType) {
+  struct Bitwise {
+    const char* name;
+    std::function<int64_t(int64_t, int64_t, int)> reference;
+  };
+  auto wrap = [](int64_t v, ElementType type) {
+    return type == I8 ? int64_t{static_cast<int8_t>(v)} : type == U8 ? int64_t{static_cast<uint8_t>(v)} : int64_t{static_cast<int32_t>(v)};
+  };
+  const Bitwise ops[] = {
+      {"bit_and", [](int64_t a, int64_t b, int) { return a & b; }},
+      {"bit_or", [](int64_t a, int64_t b, int) { return a | b; }},
+      {"bit_xor", [](int64_t a, int64_t b, int) { return a ^ b; }},
+      {"shift_left", [](int64_t a, int64_t b, int bits) { return b >= 0 && b < bits ? a << b : 0; }},
+      {"shift_right", [](int64_t a, int64_t b, int bits) { return b >= 0 && b < bits ? a >> b : 0; }},
+  };
+  for (ElementType type : {I8, U8, I32}) {
+    int bits = static_cast<int>(elementSize(type)) * 8;
+    Tensor a = Tensor::dense(type, {7, 40}).random(30, type == U8 ? 0 : -120, 120);
+    Tensor b = Tensor::dense(type, {40});
+    b.fill([&](const Index& i) { return static_cast<double>(i[0] % (bits + 4)) - (type == U8 ? 0 : 2); });
+    for (const Bitwise& op : ops)
+      check("%r = hpu." + std::string(op.name) + " %0, %1 : ($0, $1) -> $out0\nhpu.yield %r : $out0", {a, b},
+            {Tensor::dense(type, {7, 40})},
+            [&](int, const Index& i) {
+              auto x = static_cast<int64_t>(a.at(i)), y = static_cast<int64_t>(b.at({i[1]}));
+              return static_cast<double>(wrap(op.reference(x, y, bits), type));
+            });
+    check("%r = hpu.bit_not %0 : ($0) -> $out0\nhpu.yield %r : $out0", {a}, {Tensor::dense(type, {7, 40})},
+          [&](int, const Index& i) { return static_cast<double>(wrap(~static_cast<int64_t>(a.at(i)), type)); });
   }
 }
 

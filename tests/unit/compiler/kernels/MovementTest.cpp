@@ -146,6 +146,29 @@ TEST(Movement, GathersRowsAndClampsIndices) {
         [&](int, const Index& i) { return x.at({i[0], 7, i[1]}); });
 }
 
+TEST(Movement, GathersElementsAlongEachAxis) {
+  for (ElementType indexType : {I64, I32})
+    for (ElementType type : {F32, BF16, I64})
+      for (int axis = 0; axis < 3; ++axis) {
+        Tensor x = Tensor::dense(type, {5, 6, 70}).random(13, -50, 50);
+        Index sizes = {4, 6, 33};  // No larger than x but along the axis.
+        sizes[axis] = 9;
+        int64_t extent = x.sizes[axis];
+        Tensor indices = Tensor::dense(indexType, sizes);
+        indices.fill([&](const Index& i) {
+          return static_cast<double>((i[0] * 3 + i[1] * 5 + i[2] * 7) % (2 * extent + 6) - extent - 3);
+        });
+        check("%g = hpu.gather_elements %0, %1 {axis = " + std::to_string(axis) +
+                  " : i64} : ($0, $1) -> $out0\nhpu.yield %g : $out0",
+              {x, indices}, {Tensor::dense(type, sizes)}, [&](int, const Index& i) {
+                Index at = i;
+                auto index = static_cast<int64_t>(indices.at(i));
+                at[axis] = std::clamp<int64_t>(index < 0 ? index + extent : index, 0, extent - 1);
+                return x.at(at);
+              });
+      }
+}
+
 double coordinate(int mode, int64_t at, double scale, int64_t in, int64_t out) {
   auto x = static_cast<double>(at);
   if (mode == 2)
