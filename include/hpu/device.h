@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device: an open HPU. By default a simulated one that computes real numbers and models device time.
-// The one thing to know: a Device handle is shared; the device closes when its last handle, buffer,
-// stream and executable are gone.
+// Device: an open HPU. By default a simulated one that computes real numbers and models device
+// time. The one thing to know: a Device handle is shared; the device closes when its last handle,
+// buffer, stream and executable are gone.
 //
 //   HPU_ASSIGN(auto device, hpu::Device::open());
 //   HPU_ASSIGN(auto buffer, device.allocate(1 << 20));
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "hpu/host_memory.h"
 #include "hpu/memory.h"
 #include "hpu/status.h"
 #include "hpu/target.h"
@@ -20,11 +21,11 @@
 namespace hpu {
 
 struct DeviceOptions {
-  std::string driver = "sim";        ///< "sim", or "null" (accepts everything, computes nothing).
-  int index = 0;                     ///< Which device of the node, 0..7.
+  std::string driver = "sim";  ///< "sim", or "null" (accepts everything, computes nothing).
+  int index = 0;               ///< Which device of the node, 0..7.
   Target target = Target::kGaudi2;
-  int64_t hbmBytes = 0;              ///< 0: HPU_SIM_HBM_BYTES, else the target's own capacity.
-  int threads = 0;                   ///< Host threads for the functional work; 0: HPU_NUM_THREADS, else all cores.
+  int64_t hbmBytes = 0;  ///< 0: HPU_SIM_HBM_BYTES, else the target's own capacity.
+  int threads = 0;  ///< Host threads for the functional work; 0: HPU_NUM_THREADS, else all cores.
 };
 
 struct DeviceInfo {
@@ -60,13 +61,30 @@ class HPU_API Device {
 
   bool valid() const { return state_ != nullptr; }
   const DeviceInfo& info() const;
-  /// HBM of at least `bytes` (> 0), aligned to 256 bytes. Freed with the last handle, in order with the
-  /// work already enqueued. kResourceExhausted lists the largest holders; `label` names this one there.
+  /// HBM of at least `bytes` (> 0), aligned to 256 bytes. Freed with the last handle, in order with
+  /// the work already enqueued. kResourceExhausted lists the largest holders; `label` names this
+  /// one there.
   StatusOr<Buffer> allocate(int64_t bytes, const std::string& label = {});
+  StatusOr<Buffer> allocate(int64_t bytes, const AllocateOptions& options);
+  /// The live allocation that contains the address. Errors: kNotFound, with the nearest one.
+  StatusOr<Buffer> find(uint64_t address) const;
+
+  /// Host memory, see host_memory.h.
+  StatusOr<HostMemory> allocateHost(int64_t bytes, const std::string& label = {});
+  Status freeHost(const void* data);
+  Status mapHost(void* data, int64_t bytes, const std::string& label = {});
+  Status unmapHost(const void* data);
+  StatusOr<HostMemory> findHost(const void* data) const;
+
   MemoryInfo memoryInfo() const;
   DeviceCounters counters() const;
   /// Waits for all streams. Errors: the first sticky error of a stream; kDeadlineExceeded.
   Status synchronize(int64_t deadlineMs = -1);
+  /// Makes a failed or stuck device usable again: drops all queued work, interrupts what runs, and
+  /// forgets the errors of all streams. Memory, its contents, streams and executables stay valid.
+  /// Errors: kDeadlineExceeded (work that does not end is named; deadlineMs < 0:
+  /// HPU_WAIT_TIMEOUT_MS).
+  Status reset(int64_t deadlineMs = -1);
 
   const std::shared_ptr<DeviceState>& state() const { return state_; }
   explicit Device(std::shared_ptr<DeviceState> state);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hpu/device.h"
+#include "hpu/event.h"
 #include "hpu/memory.h"
 #include "hpu/recipe.h"
 #include "hpu/status.h"
@@ -15,6 +16,27 @@
 namespace hpu {
 
 class ExecutableState;
+
+/// An event that stands for one output instead of a whole stream: recorded by the launch, done when
+/// the output is written.
+struct OutputEvent {
+  int output = 0;  ///< Index in recipe().outputs().
+  Event event;
+};
+
+/// A launch by device addresses.
+struct LaunchArguments {
+  /// In the order of recipe().inputs() and outputs(): multiples of the element size, each in one
+  /// live allocation with room for its tensor (dense, row-major).
+  std::vector<uint64_t> inputs, outputs;
+  uint64_t workspace = 0;  ///< workspaceBytes() bytes of the caller's; 0: the executable's own.
+  std::vector<OutputEvent> events;
+};
+
+struct LoadOptions {
+  bool reserveWorkspace =
+      true;  ///< false: every launch brings its own (LaunchArguments::workspace).
+};
 
 /// A shared handle. Any thread may launch; launches of one executable on several streams share its
 /// workspace and are therefore ordered by the runtime.
@@ -25,13 +47,23 @@ class HPU_API Executable {
   /// Uploads constants, maps the kernel image that fits this CPU and reserves the workspace.
   /// Errors: kFailedPrecondition (other target, no kernel image for this CPU; the message names the
   /// command that mends it), kResourceExhausted.
-  static StatusOr<Executable> load(const Device& device, const Recipe& recipe);
+  static StatusOr<Executable> load(const Device& device, const Recipe& recipe,
+                                   const LoadOptions& options = {});
 
   const Recipe& recipe() const;
-  /// Enqueues one run. Buffers in the order of recipe().inputs() and outputs(), each at least as large as
-  /// its tensor (dense, row-major). They stay alive until the launch is done.
+  /// Bytes that LaunchArguments::workspace must have; 0: the recipe needs none.
+  int64_t workspaceBytes() const;
+  /// Enqueues one run. Buffers in the order of recipe().inputs() and outputs(), each at least as
+  /// large as its tensor (dense, row-major). They stay alive until the launch is done. An output
+  /// may use the memory of an input, wholly or in part (weights updated in place): it is then
+  /// computed in other memory and copied after the run. Errors: kInvalidArgument (sizes, devices,
+  /// outputs that share memory).
   Status launch(const Stream& stream, const std::vector<Buffer>& inputs,
                 const std::vector<Buffer>& outputs);
+  /// The same by addresses. Launches with workspaces of their own run concurrently on several
+  /// streams; the caller orders launches that share one. Errors: also kNotFound, kOutOfRange as
+  /// Stream's copies.
+  Status launch(const Stream& stream, const LaunchArguments& arguments);
 
  private:
   std::shared_ptr<ExecutableState> state_;

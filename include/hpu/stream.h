@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stream: a queue of device work, in order within, concurrent with other streams.
-// The one thing to know: every enqueue returns at once; a failure of the work itself is sticky to the
-// stream and is reported by the next wait on it.
+// The one thing to know: every enqueue returns at once; a failure of the work itself is sticky to
+// the stream and is reported by the next wait on it.
 //
 //   HPU_ASSIGN(auto stream, hpu::Stream::create(device));
 //   HPU_RETURN_IF_ERROR(stream.copyToDevice(buffer, data, bytes));
@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "hpu/device.h"
 #include "hpu/event.h"
@@ -35,13 +36,28 @@ class HPU_API Stream {
   ~Stream();
   static StatusOr<Stream> create(const Device& device, const StreamOptions& options = {});
 
-  /// Copies; `offset` is into the buffer, in bytes. The host memory must stay valid until the copy is
-  /// done (synchronize or an event). Errors: kOutOfRange, kInvalidArgument (another device's buffer).
+  /// Copies; `offset` is into the buffer, in bytes. The host memory must stay valid until the copy
+  /// is done (synchronize or an event). Errors: kOutOfRange, kInvalidArgument (another device's
+  /// buffer).
   Status copyToDevice(const Buffer& dst, const void* src, int64_t bytes, int64_t offset = 0);
   Status copyToHost(void* dst, const Buffer& src, int64_t bytes, int64_t offset = 0);
   Status copyOnDevice(const Buffer& dst, int64_t dstOffset, const Buffer& src, int64_t srcOffset,
                       int64_t bytes);
   Status fill(const Buffer& dst, uint8_t value, int64_t bytes, int64_t offset = 0);
+
+  /// The same by device address. The range must lie in one live allocation, which stays alive until
+  /// the work is done. Errors: kNotFound (no allocation has the address), kOutOfRange (it ends
+  /// before the range does); with HPU_MEMORY_CHECK both are errors of the stream instead, with the
+  /// history of the memory.
+  Status copyToDevice(uint64_t dst, const void* src, int64_t bytes);
+  Status copyToHost(void* dst, uint64_t src, int64_t bytes);
+  Status copyOnDevice(uint64_t dst, uint64_t src, int64_t bytes);
+  /// Writes the low `elementBytes` (1, 2 or 4) bytes of `pattern`, little-endian, `count` times.
+  Status fill(uint64_t dst, uint32_t pattern, int elementBytes, int64_t count);
+  /// All ranges as one piece of work, in no particular order: cheaper to enqueue, and one launch
+  /// overhead in device time. Errors: as the copies, with the index of the range; nothing is
+  /// enqueued then.
+  Status copyMany(CopyDirection direction, const std::vector<CopyRange>& ranges);
 
   Status record(const Event& event);
   Status wait(const Event& event);

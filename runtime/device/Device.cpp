@@ -37,11 +37,53 @@ const DeviceInfo& Device::info() const {
 }
 
 StatusOr<Buffer> Device::allocate(int64_t bytes, const std::string& label) {
+  return allocate(bytes, AllocateOptions{label, 0});
+}
+
+StatusOr<Buffer> Device::allocate(int64_t bytes, const AllocateOptions& options) {
   trace::HostScope scope("Device.allocate");
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();
-  HPU_ASSIGN(std::shared_ptr<BufferState> buffer, BufferState::create(state_, bytes, label));
+  HPU_ASSIGN(std::shared_ptr<BufferState> buffer,
+             BufferState::create(state_, bytes, options, Visibility::kProgram));
   return Buffer(std::move(buffer));
+}
+
+StatusOr<Buffer> Device::find(uint64_t address) const {
+  if (!state_) return emptyHandle();
+  HPU_ASSIGN(std::shared_ptr<BufferState> buffer, state_->memory().find(address));
+  return Buffer(std::move(buffer));
+}
+
+StatusOr<HostMemory> Device::allocateHost(int64_t bytes, const std::string& label) {
+  trace::HostScope scope("Device.allocateHost");
+  scope.arg("bytes", bytes);
+  if (!state_) return emptyHandle();
+  return state_->host().allocate(bytes, label);
+}
+
+Status Device::freeHost(const void* data) {
+  trace::HostScope scope("Device.freeHost");
+  if (!state_) return emptyHandle();
+  return state_->host().free(data);
+}
+
+Status Device::mapHost(void* data, int64_t bytes, const std::string& label) {
+  trace::HostScope scope("Device.mapHost");
+  scope.arg("bytes", bytes);
+  if (!state_) return emptyHandle();
+  return state_->host().map(data, bytes, label);
+}
+
+Status Device::unmapHost(const void* data) {
+  trace::HostScope scope("Device.unmapHost");
+  if (!state_) return emptyHandle();
+  return state_->host().unmap(data);
+}
+
+StatusOr<HostMemory> Device::findHost(const void* data) const {
+  if (!state_) return emptyHandle();
+  return state_->host().find(data);
 }
 
 MemoryInfo Device::memoryInfo() const {
@@ -56,6 +98,12 @@ Status Device::synchronize(int64_t deadlineMs) {
   trace::HostScope scope("Device.synchronize");
   if (!state_) return emptyHandle();
   return state_->synchronize(deadlineMs);
+}
+
+Status Device::reset(int64_t deadlineMs) {
+  trace::HostScope scope("Device.reset");
+  if (!state_) return emptyHandle();
+  return state_->driver()->reset(deadlineMs);
 }
 
 }  // namespace hpu

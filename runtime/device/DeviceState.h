@@ -13,6 +13,7 @@
 #include "hpu/status.h"
 #include "runtime/driver/Driver.h"
 #include "runtime/memory/DeviceMemory.h"
+#include "runtime/memory/HostRegistry.h"
 
 namespace hpu {
 
@@ -30,6 +31,7 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
   const DeviceInfo& info() const { return driver_->info(); }
   const std::shared_ptr<driver::DriverDevice>& driver() const { return driver_; }
   DeviceMemory& memory() { return memory_; }
+  HostRegistry& host() { return host_; }
 
   /// Latest device time in nanoseconds that the calling thread has observed on this device; 0 at
   /// first.
@@ -46,6 +48,7 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
   const std::shared_ptr<driver::DriverDevice> driver_;
   const uint64_t id_;  ///< Unique in the process.
   DeviceMemory memory_;
+  HostRegistry host_;
 
   std::mutex streamsMutex_;  // Guards the two lists.
   std::vector<std::weak_ptr<StreamState>> streams_;

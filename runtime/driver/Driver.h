@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "hpu/device.h"
+#include "hpu/memory.h"
 #include "hpu/status.h"
 #include "recipe/Recipe.h"
 
@@ -39,10 +40,19 @@ struct CopyOnDevice {
   DeviceAddress dst = 0, src = 0;
   int64_t bytes = 0;
 };
+/// Copies between the host and the device, or within the device, as one piece of work; the sides
+/// that are host memory are pointers as numbers, valid until the ticket is done.
+struct CopyMany {
+  CopyDirection direction = CopyDirection::kToDevice;
+  std::vector<CopyRange> ranges;
+};
+/// Repeats the low `elementBytes` (1, 2 or 4) bytes of `value`, the least significant first;
+/// `bytes` is a multiple of them.
 struct Fill {
   DeviceAddress dst = 0;
-  uint8_t value = 0;
+  uint32_t value = 0;
   int64_t bytes = 0;
+  int32_t elementBytes = 1;
 };
 /// Runs a loaded program. `sections[i]` is the device address of program section i (0 for SRAM).
 struct Launch {
@@ -59,8 +69,14 @@ struct WaitFor {
 };
 /// Does nothing, but has a device time: what an event records.
 struct Marker {};
+/// Takes no time and fails with `status`: what was found wrong with work that is not to be refused
+/// at its call.
+struct Fault {
+  Status status;
+};
 
-using Work = std::variant<CopyToDevice, CopyToHost, CopyOnDevice, Fill, Launch, WaitFor, Marker>;
+using Work = std::variant<CopyToDevice, CopyToHost, CopyOnDevice, Fill, Launch, WaitFor, Marker,
+                          CopyMany, Fault>;
 
 struct SubmitOptions {
   int64_t earliestStartNs = 0;  ///< Device time that the submitting host thread has observed.
@@ -107,6 +123,11 @@ class DriverDevice {
   /// The first failure among the queue's work up to `upTo` that was not taken yet; ok when there is
   /// none.
   virtual Status takeError(QueueId queue, Ticket upTo) = 0;
+  /// Makes the device usable again: drops work that is queued (kCancelled for who waits for it),
+  /// interrupts what runs, and forgets the errors of all queues. Memory, programs and queues stay.
+  /// deadlineMs < 0: HPU_WAIT_TIMEOUT_MS. Errors: kDeadlineExceeded (the work that does not end is
+  /// named).
+  virtual Status reset(int64_t deadlineMs) = 0;
   /// Promises that the ticket's failure and device time are not asked for and that no later WaitFor
   /// names it; the driver drops what it keeps about it. The work itself goes on.
   virtual void forget(Ticket ticket) = 0;

@@ -16,14 +16,15 @@ namespace hpu {
 Executable::Executable() = default;
 Executable::~Executable() = default;
 
-StatusOr<Executable> Executable::load(const Device& device, const Recipe& recipe) {
+StatusOr<Executable> Executable::load(const Device& device, const Recipe& recipe,
+                                      const LoadOptions& options) {
   trace::HostScope scope("Executable.load");
   if (!device.valid())
     return failedPrecondition("cannot load a recipe: the Device handle is empty");
   if (!recipe.valid())
     return failedPrecondition("cannot load a recipe: the Recipe handle is empty");
   Executable executable;
-  HPU_ASSIGN(executable.state_, ExecutableState::load(device.state(), recipe));
+  HPU_ASSIGN(executable.state_, ExecutableState::load(device.state(), recipe, options));
   return executable;
 }
 
@@ -39,6 +40,18 @@ Status Executable::launch(const Stream& stream, const std::vector<Buffer>& input
     return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
   if (!stream.state()) return failedPrecondition("cannot launch: the Stream handle is empty");
   return state_->launch(state_, *stream.state(), inputs, outputs);
+}
+
+Status Executable::launch(const Stream& stream, const LaunchArguments& arguments) {
+  trace::HostScope scope("Executable.launch");
+  if (!state_)
+    return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
+  if (!stream.state()) return failedPrecondition("cannot launch: the Stream handle is empty");
+  return state_->launch(state_, stream, arguments);
+}
+
+int64_t Executable::workspaceBytes() const {
+  return state_ ? state_->workspaceBytes() : 0;
 }
 
 }  // namespace hpu

@@ -9,23 +9,35 @@
 
 namespace hpu {
 
-BufferState::BufferState(std::shared_ptr<DeviceState> device, uint64_t address, int64_t bytes)
+Allocation::Allocation(std::shared_ptr<DeviceState> device, uint64_t address, int64_t bytes)
     : device_(std::move(device)), address_(address), bytes_(bytes) {}
 
-BufferState::~BufferState() {
+Allocation::~Allocation() {
   device_->memory().free(address_);
+}
+
+int64_t Allocation::capacity() const {
+  constexpr int64_t kAlignment = HbmAllocator::kAlignment;
+  return (bytes_ + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+BufferState::BufferState(std::shared_ptr<Allocation> allocation, Visibility visibility)
+    : allocation_(std::move(allocation)), visibility_(visibility) {}
+
+BufferState::~BufferState() {
+  if (visibility_ == Visibility::kProgram) device()->memory().hide(address());
 }
 
 StatusOr<std::shared_ptr<BufferState>> BufferState::create(std::shared_ptr<DeviceState> device,
                                                            int64_t bytes,
-                                                           const std::string& label) {
-  HPU_ASSIGN(uint64_t address, device->memory().allocate(bytes, label));
-  return std::make_shared<BufferState>(std::move(device), address, bytes);
-}
-
-int64_t BufferState::capacity() const {
-  constexpr int64_t kAlignment = HbmAllocator::kAlignment;
-  return (bytes_ + kAlignment - 1) / kAlignment * kAlignment;
+                                                           const AllocateOptions& options,
+                                                           Visibility visibility) {
+  DeviceMemory& memory = device->memory();
+  HPU_ASSIGN(uint64_t address, memory.allocate(bytes, options.label, options.requestedAddress));
+  auto buffer = std::make_shared<BufferState>(
+      std::make_shared<Allocation>(std::move(device), address, bytes), visibility);
+  if (visibility == Visibility::kProgram) memory.show(buffer);
+  return buffer;
 }
 
 Buffer::Buffer() = default;

@@ -6,8 +6,11 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "hpu/device.h"
 #include "hpu/status.h"
@@ -16,15 +19,27 @@
 
 namespace hpu {
 
+class BufferState;
+
 /// Any thread may call anything.
 class DeviceMemory {
  public:
   explicit DeviceMemory(driver::DriverDevice& driver);
 
-  /// Errors: as HbmAllocator::allocate.
-  StatusOr<uint64_t> allocate(int64_t bytes, const std::string& label);
+  /// Errors: as HbmAllocator::allocate and, with a requested address, allocateAt.
+  StatusOr<uint64_t> allocate(int64_t bytes, const std::string& label, uint64_t requested = 0);
   void free(uint64_t address);
   MemoryInfo info() const;
+
+  /// From now on the buffer is found by the addresses in it, until hide(), which its end calls.
+  void show(const std::shared_ptr<BufferState>& buffer);
+  void hide(uint64_t address);
+  /// The shown buffer that contains the address. Errors: kNotFound.
+  StatusOr<std::shared_ptr<BufferState>> find(uint64_t address) const;
+  /// The same with room for `bytes` from there. Errors: also kOutOfRange. `what` begins the
+  /// message.
+  StatusOr<std::shared_ptr<BufferState>> find(uint64_t address, int64_t bytes,
+                                              std::string_view what) const;
 
   /// Work was enqueued that may hold buffers, or was done and has released them.
   void workBegins();
@@ -36,10 +51,16 @@ class DeviceMemory {
 
  private:
   void giveBack();
+  bool shownWithin(uint64_t address, int64_t bytes) const;
   driver::DriverDevice& driver_;
   mutable std::mutex mutex_;  // Guards everything below.
   std::condition_variable changed_;
   HbmAllocator allocator_;
+  struct Shown {
+    std::weak_ptr<BufferState> buffer;
+    uint64_t end = 0;  ///< Behind its capacity.
+  };
+  std::map<uint64_t, Shown> shown_;  ///< By address.
   int64_t workInFlight_ = 0;
   uint64_t changes_ = 0;    ///< Counts frees and ended work.
   int64_t freedBytes_ = 0;  ///< Since the last giveBack.

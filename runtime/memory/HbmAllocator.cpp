@@ -16,6 +16,7 @@ HbmAllocator::HbmAllocator(uint64_t base, int64_t bytes) {
   uint64_t first = (base + kMask) & ~kMask;
   uint64_t last = (base + static_cast<uint64_t>(std::max<int64_t>(bytes, 0))) & ~kMask;
   if (last > first) {
+    first_ = first;
     total_ = static_cast<int64_t>(last - first);
     addFree(first, total_);
   }
@@ -41,13 +42,65 @@ StatusOr<uint64_t> HbmAllocator::allocate(int64_t bytes, const std::string& labe
   if (best == freeBySize_.end()) return outOfMemory(bytes, label);
   auto block = freeByAddress_.find(best->second);
   uint64_t address = block->first;
-  int64_t rest = block->second - rounded;
+  take(block, address, rounded, bytes, label);
+  return address;
+}
+
+/// Cuts `rounded` bytes at `address` out of a free block that contains them.
+void HbmAllocator::take(std::map<uint64_t, int64_t>::iterator block, uint64_t address,
+                        int64_t rounded, int64_t bytes, const std::string& label) {
+  const uint64_t begin = block->first, end = begin + static_cast<uint64_t>(block->second);
+  const uint64_t rest = address + static_cast<uint64_t>(rounded);
   removeFree(block);
-  if (rest > 0) addFree(address + static_cast<uint64_t>(rounded), rest);
-  held_.emplace(address, Holding{rounded, label});
+  if (address > begin) addFree(begin, static_cast<int64_t>(address - begin));
+  if (end > rest) addFree(rest, static_cast<int64_t>(end - rest));
+  held_.emplace(address, Holding{rounded, bytes, label});
   used_ += rounded;
   peak_ = std::max(peak_, used_);
-  return address;
+}
+
+StatusOr<uint64_t> HbmAllocator::allocateAt(uint64_t address, int64_t bytes,
+                                            const std::string& label) {
+  if (bytes <= 0)
+    return invalidArgument(
+        base::strCat("cannot allocate ", bytes, " bytes of HBM; the size must be positive"));
+  if (address % kAlignment != 0)
+    return invalidArgument(base::strCat("the requested address ", base::formatHex(address),
+                                        " is no multiple of ", kAlignment));
+  if (address < first_ || bytes > total_ ||
+      address - first_ > static_cast<uint64_t>(total_ - bytes))
+    return outOfRange(
+        base::strCat(bytes, " bytes at the requested address ", base::formatHex(address),
+                     " are outside of the device's memory, ", base::formatHex(first_), " to ",
+                     base::formatHex(first_ + static_cast<uint64_t>(total_))));
+  int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const uint64_t end = address + static_cast<uint64_t>(rounded);
+  auto block = freeByAddress_.upper_bound(address);
+  if (block != freeByAddress_.begin()) {
+    --block;
+    if (block->first + static_cast<uint64_t>(block->second) >= end) {
+      take(block, address, rounded, bytes, label);
+      return address;
+    }
+  }
+  // Where no one free block covers the range, somebody holds a part of it.
+  auto holder = std::prev(held_.lower_bound(end));
+  return alreadyExists(base::strCat("cannot allocate ", bytes, " bytes at the requested address ",
+                                    base::formatHex(address), ": a part of them is held by ",
+                                    describe(holder->first, holder->second)));
+}
+
+std::string HbmAllocator::describe(uint64_t address, const Holding& holding) const {
+  return base::strCat(holding.label.empty() ? "an allocation without a label"
+                                            : base::strCat("'", holding.label, "'"),
+                      ", ", holding.asked, " bytes at ", base::formatHex(address));
+}
+
+std::string HbmAllocator::describeBelow(uint64_t address) const {
+  auto next = held_.upper_bound(address);
+  if (next == held_.begin()) return {};
+  --next;
+  return base::strCat("; the next below is ", describe(next->first, next->second));
 }
 
 int64_t HbmAllocator::free(uint64_t address) {

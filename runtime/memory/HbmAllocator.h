@@ -28,6 +28,9 @@ class HbmAllocator {
   /// The lowest of the smallest free blocks that fit `bytes` (> 0). Errors: kInvalidArgument;
   /// kResourceExhausted, whose message has the sizes and the largest holders by label.
   StatusOr<uint64_t> allocate(int64_t bytes, const std::string& label);
+  /// Exactly at `address`, a multiple of kAlignment. Errors: kInvalidArgument, kOutOfRange (not
+  /// this device's memory), kAlreadyExists (naming who has a part of it).
+  StatusOr<uint64_t> allocateAt(uint64_t address, int64_t bytes, const std::string& label);
   /// Frees what allocate returned and gives the block's bytes; 0 when the address is not allocated.
   int64_t free(uint64_t address);
 
@@ -40,18 +43,24 @@ class HbmAllocator {
   };
   /// In order of address; neighbours are never both in the list.
   std::vector<Block> freeBlocks() const;
+  /// "; the next one below is 'label', ... bytes at ..." or nothing: for errors.
+  std::string describeBelow(uint64_t address) const;
   /// Sums by label, the largest first; at most `count`.
   std::vector<std::pair<std::string, int64_t>> largestHolders(size_t count) const;
 
  private:
   struct Holding {
-    int64_t bytes = 0;
+    int64_t bytes = 0, asked = 0;
     std::string label;
   };
+  void take(std::map<uint64_t, int64_t>::iterator block, uint64_t address, int64_t rounded,
+            int64_t bytes, const std::string& label);
+  std::string describe(uint64_t address, const Holding& holding) const;
   Status outOfMemory(int64_t bytes, const std::string& label) const;
   void addFree(uint64_t address, int64_t bytes);
   void removeFree(std::map<uint64_t, int64_t>::iterator block);
 
+  uint64_t first_ = 0;  ///< Address.
   int64_t total_ = 0, used_ = 0, peak_ = 0;
   std::map<uint64_t, int64_t> freeByAddress_;
   std::set<std::pair<int64_t, uint64_t>> freeBySize_;

@@ -35,12 +35,41 @@ Status checkRange(const StreamState& stream, const Buffer& buffer, int64_t offse
 }
 
 Status checkHost(const void* pointer, int64_t bytes, std::string_view what) {
+  if (bytes < 0) return outOfRange(base::strCat(what, ": ", bytes, " bytes"));
   if (pointer || bytes == 0) return okStatus();
   return invalidArgument(base::strCat(what, ": the host address is null"));
 }
 
 uint64_t at(const Buffer& buffer, int64_t offset) {
   return buffer.address() + static_cast<uint64_t>(offset);
+}
+
+using Owner = std::shared_ptr<const void>;
+
+/// Who keeps the host side of a copy; nobody when the device does not know the memory.
+StatusOr<Owner> hostOwner(const StreamState& stream, const void* pointer, int64_t bytes,
+                          std::string_view what) {
+  HPU_RETURN_IF_ERROR(checkHost(pointer, bytes, what));
+  HPU_ASSIGN(Owner owner, stream.device()->host().use(pointer, bytes, what));
+  return owner;
+}
+
+/// Who keeps a range of device addresses; nobody when it is empty.
+StatusOr<Owner> deviceOwner(const StreamState& stream, uint64_t address, int64_t bytes,
+                            std::string_view what) {
+  if (bytes == 0) return Owner();
+  HPU_ASSIGN(auto buffer, stream.device()->memory().find(address, bytes, what));
+  return Owner(buffer->allocation());
+}
+
+/// Work on a range of addresses; an empty one may be anywhere, and there is nothing to do.
+Status submitRange(StreamState& stream, driver::Work work, int64_t bytes, Owner a, Owner b) {
+  if (bytes == 0) return okStatus();
+  return stream.submit(std::move(work), {}, {std::move(a), std::move(b)}).status();
+}
+
+void* hostPointer(uint64_t address) {
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
 }
 
 }  // namespace
@@ -62,8 +91,10 @@ Status Stream::copyToDevice(const Buffer& dst, const void* src, int64_t bytes, i
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();
   HPU_RETURN_IF_ERROR(checkRange(*state_, dst, offset, bytes, "copyToDevice"));
-  HPU_RETURN_IF_ERROR(checkHost(src, bytes, "copyToDevice"));
-  return state_->submit(driver::CopyToDevice{at(dst, offset), src, bytes}, {}, {dst.state()})
+  HPU_ASSIGN(Owner host, hostOwner(*state_, src, bytes, "copyToDevice"));
+  return state_
+      ->submit(driver::CopyToDevice{at(dst, offset), src, bytes}, {},
+               {dst.state()->allocation(), std::move(host)})
       .status();
 }
 
@@ -72,8 +103,10 @@ Status Stream::copyToHost(void* dst, const Buffer& src, int64_t bytes, int64_t o
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();
   HPU_RETURN_IF_ERROR(checkRange(*state_, src, offset, bytes, "copyToHost"));
-  HPU_RETURN_IF_ERROR(checkHost(dst, bytes, "copyToHost"));
-  return state_->submit(driver::CopyToHost{dst, at(src, offset), bytes}, {}, {src.state()})
+  HPU_ASSIGN(Owner host, hostOwner(*state_, dst, bytes, "copyToHost"));
+  return state_
+      ->submit(driver::CopyToHost{dst, at(src, offset), bytes}, {},
+               {src.state()->allocation(), std::move(host)})
       .status();
 }
 
@@ -86,7 +119,7 @@ Status Stream::copyOnDevice(const Buffer& dst, int64_t dstOffset, const Buffer& 
   HPU_RETURN_IF_ERROR(checkRange(*state_, src, srcOffset, bytes, "copyOnDevice, source"));
   return state_
       ->submit(driver::CopyOnDevice{at(dst, dstOffset), at(src, srcOffset), bytes}, {},
-               {dst.state(), src.state()})
+               {dst.state()->allocation(), src.state()->allocation()})
       .status();
 }
 
@@ -95,7 +128,79 @@ Status Stream::fill(const Buffer& dst, uint8_t value, int64_t bytes, int64_t off
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();
   HPU_RETURN_IF_ERROR(checkRange(*state_, dst, offset, bytes, "fill"));
-  return state_->submit(driver::Fill{at(dst, offset), value, bytes}, {}, {dst.state()}).status();
+  return state_
+      ->submit(driver::Fill{at(dst, offset), value, bytes}, {}, {dst.state()->allocation()})
+      .status();
+}
+
+Status Stream::copyToDevice(uint64_t dst, const void* src, int64_t bytes) {
+  trace::HostScope scope("Stream.copyToDevice");
+  scope.arg("bytes", bytes);
+  if (!state_) return emptyHandle();
+  HPU_ASSIGN(Owner host, hostOwner(*state_, src, bytes, "copyToDevice"));
+  HPU_ASSIGN(Owner device, deviceOwner(*state_, dst, bytes, "copyToDevice"));
+  return submitRange(*state_, driver::CopyToDevice{dst, src, bytes}, bytes, std::move(device),
+                     std::move(host));
+}
+
+Status Stream::copyToHost(void* dst, uint64_t src, int64_t bytes) {
+  trace::HostScope scope("Stream.copyToHost");
+  scope.arg("bytes", bytes);
+  if (!state_) return emptyHandle();
+  HPU_ASSIGN(Owner host, hostOwner(*state_, dst, bytes, "copyToHost"));
+  HPU_ASSIGN(Owner device, deviceOwner(*state_, src, bytes, "copyToHost"));
+  return submitRange(*state_, driver::CopyToHost{dst, src, bytes}, bytes, std::move(device),
+                     std::move(host));
+}
+
+Status Stream::copyOnDevice(uint64_t dst, uint64_t src, int64_t bytes) {
+  trace::HostScope scope("Stream.copyOnDevice");
+  scope.arg("bytes", bytes);
+  if (!state_) return emptyHandle();
+  HPU_ASSIGN(Owner to, deviceOwner(*state_, dst, bytes, "copyOnDevice, destination"));
+  HPU_ASSIGN(Owner from, deviceOwner(*state_, src, bytes, "copyOnDevice, source"));
+  return submitRange(*state_, driver::CopyOnDevice{dst, src, bytes}, bytes, std::move(to),
+                     std::move(from));
+}
+
+Status Stream::fill(uint64_t dst, uint32_t pattern, int elementBytes, int64_t count) {
+  trace::HostScope scope("Stream.fill");
+  scope.arg("elements", count);
+  if (!state_) return emptyHandle();
+  if (elementBytes != 1 && elementBytes != 2 && elementBytes != 4)
+    return invalidArgument(base::strCat("fill: a pattern has 1, 2 or 4 bytes, not ", elementBytes));
+  if (count < 0 || count > INT64_MAX / elementBytes)
+    return outOfRange(base::strCat("fill: ", count, " elements of ", elementBytes, " bytes"));
+  const int64_t bytes = count * elementBytes;
+  HPU_ASSIGN(Owner device, deviceOwner(*state_, dst, bytes, "fill"));
+  return submitRange(*state_, driver::Fill{dst, pattern, bytes, elementBytes}, bytes,
+                     std::move(device), nullptr);
+}
+
+Status Stream::copyMany(CopyDirection direction, const std::vector<CopyRange>& ranges) {
+  trace::HostScope scope("Stream.copyMany");
+  scope.arg("copies", static_cast<int64_t>(ranges.size()));
+  if (!state_) return emptyHandle();
+  std::vector<Owner> owners;
+  owners.reserve(2 * ranges.size());
+  driver::CopyMany work;
+  work.direction = direction;
+  work.ranges.reserve(ranges.size());
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const CopyRange& range = ranges[i];
+    auto side = [&](uint64_t address, bool host) -> Status {
+      auto owner = host ? hostOwner(*state_, hostPointer(address), range.bytes, "copyMany")
+                        : deviceOwner(*state_, address, range.bytes, "copyMany");
+      if (!owner.ok()) return owner.status().withContext(base::strCat("copy ", i));
+      if (*owner && (owners.empty() || owners.back() != *owner))
+        owners.push_back(std::move(*owner));
+      return okStatus();
+    };
+    HPU_RETURN_IF_ERROR(side(range.dst, direction == CopyDirection::kToHost));
+    HPU_RETURN_IF_ERROR(side(range.src, direction == CopyDirection::kToDevice));
+    if (range.bytes > 0) work.ranges.push_back(range);
+  }
+  return state_->submit(std::move(work), {}, std::move(owners)).status();
 }
 
 Status Stream::record(const Event& event) {

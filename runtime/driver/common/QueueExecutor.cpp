@@ -34,8 +34,9 @@ enum class QueueState : uint8_t {
 }  // namespace
 
 std::string_view workName(const Work& work) {
-  static constexpr std::string_view kNames[] = {
-      "copy to device", "copy to host", "copy on device", "fill", "launch", "wait", "marker"};
+  static constexpr std::string_view kNames[] = {"copy to device", "copy to host", "copy on device",
+                                                "fill",           "launch",       "wait",
+                                                "marker",         "copies",       "memory check"};
   return kNames[work.index()];
 }
 
@@ -52,7 +53,9 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     std::string name;
     QueueState state = QueueState::kIdle;
     bool closing = false;
-    int waiters = 0;  ///< Threads in wait() for one of its tickets.
+    int waiters = 0;               ///< Threads in wait() for one of its tickets, or in reset().
+    Ticket running = 0;            ///< What a thread works on, in the state kRunning.
+    std::string_view runningName;  ///< Its workName.
     std::deque<Item> items;
     Status error;  ///< First failure not yet taken.
     Ticket errorTicket = 0;
@@ -92,13 +95,16 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   void workerLoop();
   void runHead(Lock& lock, const std::shared_ptr<Queue>& queue);
   bool holdForWait(Lock& lock, const std::shared_ptr<Queue>& queue);
-  void unpark(const std::shared_ptr<Queue>& queue);
+  void unpark(const std::shared_ptr<Queue>& queue, Ticket head);
+  std::vector<Item> dropQueued(Queue& queue);
   void finish(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket, Status status);
   void settle(const std::shared_ptr<Queue>& queue);
   void addCallback(Ticket ticket, std::function<void()> callback);
   void help(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
             const base::Deadline& deadline);
   void drain();
+  Status reset(const base::Deadline& deadline,
+               base::FunctionRef<void(const std::vector<Ticket>&)> dropping);
 };
 
 namespace {
@@ -165,9 +171,11 @@ void QueueExecutor::Core::workerLoop() {
   }
 }
 
-void QueueExecutor::Core::unpark(const std::shared_ptr<Queue>& queue) {
+void QueueExecutor::Core::unpark(const std::shared_ptr<Queue>& queue, Ticket head) {
   Lock lock(mutex);
-  if (queue->state != QueueState::kParked || stopping) return;
+  // A reset may have dropped that wait, and the queue may be parked at another one.
+  if (queue->state != QueueState::kParked || stopping || queue->items.front().ticket != head)
+    return;
   queue->items.front().released = true;
   makeReady(queue);
 }
@@ -181,18 +189,19 @@ bool QueueExecutor::Core::holdForWait(Lock& lock, const std::shared_ptr<Queue>& 
     auto it = outstanding.find(wait->ticket);
     if (it == outstanding.end()) return false;
     queue->state = QueueState::kParked;
-    it->second.callbacks.push_back([core = weak_from_this(), queue] {
-      if (auto alive = core.lock()) alive->unpark(queue);
+    it->second.callbacks.push_back([core = weak_from_this(), queue, ticket = head.ticket] {
+      if (auto alive = core.lock()) alive->unpark(queue, ticket);
     });
     return true;
   }
   queue->state = QueueState::kParked;
+  Ticket own = head.ticket;
   std::shared_ptr<DriverDevice> other = wait->other;
   Ticket ticket = wait->ticket;
   lock.unlock();
   // The other device calls back without its locks held, perhaps at once.
-  other->whenDone(ticket, [core = weak_from_this(), queue] {
-    if (auto alive = core.lock()) alive->unpark(queue);
+  other->whenDone(ticket, [core = weak_from_this(), queue, own] {
+    if (auto alive = core.lock()) alive->unpark(queue, own);
   });
   other.reset();
   lock.lock();
@@ -205,6 +214,8 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   if (holdForWait(lock, queue)) return;
   Item item = std::move(queue->items.front());
   queue->items.pop_front();
+  queue->running = item.ticket;
+  queue->runningName = workName(item.work);
   lock.unlock();
 
   Status status;
@@ -244,9 +255,9 @@ void QueueExecutor::Core::finish(Lock& lock, const std::shared_ptr<Queue>& queue
     queue->error = std::move(status);
     queue->errorTicket = ticket;
   }
-  if (queue->waiters > 0) queue->progress.notify_all();
   if (draining && outstanding.size() <= drainTarget) drained.notify_all();
   settle(queue);
+  if (queue->waiters > 0) queue->progress.notify_all();
   if (callbacks.empty()) return;
   lock.unlock();
   for (auto& callback : callbacks) callback();
@@ -322,6 +333,64 @@ void QueueExecutor::Core::drain() {
     else
       thread.join();
   }
+}
+
+/// Takes what a queue holds besides the item that runs; its tickets are done then.
+std::vector<QueueExecutor::Core::Item> QueueExecutor::Core::dropQueued(Queue& queue) {
+  std::vector<Item> dropped(std::make_move_iterator(queue.items.begin()),
+                            std::make_move_iterator(queue.items.end()));
+  queue.items.clear();
+  return dropped;
+}
+
+Status QueueExecutor::Core::reset(const base::Deadline& deadline,
+                                  base::FunctionRef<void(const std::vector<Ticket>&)> dropping) {
+  std::vector<Item> dropped;
+  std::vector<std::function<void()>> callbacks;
+  std::vector<std::shared_ptr<Queue>> all;
+  Lock lock(mutex);
+  const Ticket until = nextTicket;  // What is submitted from now on is not part of this.
+  for (auto& entry : queues) all.push_back(entry.second);
+  for (const auto& queue : all) {
+    std::vector<Item> items = dropQueued(*queue);
+    for (Item& item : items) {
+      auto it = outstanding.find(item.ticket);
+      for (auto& callback : it->second.callbacks) callbacks.push_back(std::move(callback));
+      if (!it->second.forgotten)
+        failures.emplace(item.ticket, cancelled(base::strCat(
+                                          workName(item.work), " on queue '", queue->name, "' of ",
+                                          deviceName, " was dropped by a reset of the device")));
+      outstanding.erase(it);
+      dropped.push_back(std::move(item));
+    }
+    if (queue->state == QueueState::kReady)
+      ready.erase(std::find(ready.begin(), ready.end(), queue));
+    if (queue->state != QueueState::kRunning) settle(queue);
+    queue->progress.notify_all();
+  }
+  if (draining && outstanding.size() <= drainTarget) drained.notify_all();
+  lock.unlock();
+  std::vector<Ticket> tickets;
+  tickets.reserve(dropped.size());
+  for (const Item& item : dropped) tickets.push_back(item.ticket);
+  dropping(tickets);
+  dropped.clear();  // Lets go of what the work owned, which may be memory.
+  for (auto& callback : callbacks) callback();
+  lock.lock();
+  Status status;
+  for (const auto& queue : all) {
+    // Its head was taken before the reset, or is newer than it.
+    auto over = [&] { return queue->state != QueueState::kRunning || queue->running >= until; };
+    ++queue->waiters;
+    bool ended = queue->progress.wait_until(lock, deadline.time(), over);
+    --queue->waiters;
+    if (!ended && status.ok())
+      status = deadlineExceeded(base::strCat(deviceName, " cannot be reset: ", queue->runningName,
+                                             " on queue '", queue->name, "' did not end within ",
+                                             deadline.totalMs(), " ms"));
+    if (queue->errorTicket < until) queue->error = Status();
+  }
+  return status;
 }
 
 // ---- The interface
@@ -420,6 +489,12 @@ Status QueueExecutor::takeError(QueueId id, Ticket upTo) {
   Core::Queue& queue = *it->second;
   if (queue.error.ok() || queue.errorTicket > upTo) return okStatus();
   return std::exchange(queue.error, Status());
+}
+
+Status QueueExecutor::reset(int64_t deadlineMs,
+                            base::FunctionRef<void(const std::vector<Ticket>&)> dropping) {
+  HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
+  return core_->reset(deadline, dropping);
 }
 
 void QueueExecutor::forget(Ticket ticket) {

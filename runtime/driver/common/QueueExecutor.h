@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/FunctionRef.h"
 #include "hpu/status.h"
@@ -41,11 +42,14 @@ class QueueExecutor {
   StatusOr<Ticket> submit(QueueId queue, Work work, std::shared_ptr<const void> keepAlive,
                           std::string label, base::FunctionRef<void(Ticket)> accepted);
   bool done(Ticket ticket) const;
-  /// The calling thread itself works on the ticket's queue when no worker does and the deadline is a
-  /// minute away or more.
+  /// The calling thread itself works on the ticket's queue when no worker does and the deadline is
+  /// a minute away or more.
   Status wait(Ticket ticket, int64_t deadlineMs);
   void whenDone(Ticket ticket, std::function<void()> callback);
   Status takeError(QueueId queue, Ticket upTo);
+  /// As DriverDevice::reset; `dropping` is called with the tickets of the work that goes, before
+  /// what it owns is let go.
+  Status reset(int64_t deadlineMs, base::FunctionRef<void(const std::vector<Ticket>&)> dropping);
   void forget(Ticket ticket);
   /// Tickets handed out so far.
   Ticket lastTicket() const;

@@ -27,12 +27,19 @@ constexpr Picoseconds kPsPerNs = 1000;
 // 46 days of device time; beyond it sums of picoseconds could overflow.
 constexpr int64_t kMaxNs = int64_t{4} * 1000 * 1000 * 1000 * 1000 * 1000;
 
+// Of one piece of work: its cost in picoseconds stays far from overflow.
+constexpr int64_t kMaxCopyBytes = int64_t{1} << 48;
+
 std::string deviceName(const DeviceInfo& info) {
   return base::strCat("device ", info.index, " (", info.name, ")");
 }
 
 int64_t nsUp(Picoseconds ps) {
   return (ps + kPsPerNs - 1) / kPsPerNs;
+}
+
+void* hostPointer(uint64_t address) {
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
 }
 
 /// What a launch keeps alive until it is done.
@@ -131,6 +138,25 @@ Status TimedDevice::checkHost(const void* pointer, int64_t bytes) const {
   return invalidArgument("the host address of a copy is null");
 }
 
+Status TimedDevice::checkMany(const CopyMany& copies) const {
+  int64_t total = 0;
+  for (size_t i = 0; i < copies.ranges.size(); ++i) {
+    const CopyRange& range = copies.ranges[i];
+    Status status = copies.direction == CopyDirection::kToHost
+                        ? checkHost(hostPointer(range.dst), range.bytes)
+                        : checkRange(range.dst, range.bytes);
+    if (status.ok())
+      status = copies.direction == CopyDirection::kToDevice
+                   ? checkHost(hostPointer(range.src), range.bytes)
+                   : checkRange(range.src, range.bytes);
+    if (status.ok() && range.bytes > kMaxCopyBytes - total)
+      status = outOfRange("the copies have too many bytes together");
+    if (!status.ok()) return status.withContext(base::strCat("copy ", i));
+    total += range.bytes;
+  }
+  return okStatus();
+}
+
 Status TimedDevice::check(const Work& work, const Loaded* loaded) const {
   if (const auto* copy = std::get_if<CopyToDevice>(&work)) {
     HPU_RETURN_IF_ERROR(checkHost(copy->src, copy->bytes));
@@ -144,7 +170,18 @@ Status TimedDevice::check(const Work& work, const Loaded* loaded) const {
     HPU_RETURN_IF_ERROR(checkRange(copy->dst, copy->bytes));
     return checkRange(copy->src, copy->bytes);
   }
-  if (const auto* fill = std::get_if<Fill>(&work)) return checkRange(fill->dst, fill->bytes);
+  if (const auto* fill = std::get_if<Fill>(&work)) {
+    int32_t element = fill->elementBytes;
+    if (element != 1 && element != 2 && element != 4)
+      return invalidArgument(
+          base::strCat("a fill's pattern has 1, 2 or 4 bytes, not ", fill->elementBytes));
+    HPU_RETURN_IF_ERROR(checkRange(fill->dst, fill->bytes));
+    if (fill->bytes % element != 0)
+      return invalidArgument(base::strCat("a fill of ", fill->bytes,
+                                          " bytes is no multiple of its pattern of ", element));
+    return okStatus();
+  }
+  if (const auto* copies = std::get_if<CopyMany>(&work)) return checkMany(*copies);
   if (const auto* launch = std::get_if<Launch>(&work)) {
     if (!loaded)
       return notFound(base::strCat(deviceName(info_), " has no program ", launch->program));
@@ -183,6 +220,23 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work,
     return TimedTransfer{
         copyEngine, perfmodel::dmaCost(target_, clockProfile_, Bytes{fill->bytes, 0}, fill->bytes),
         fill->bytes, "fill"};
+  if (const auto* copies = std::get_if<CopyMany>(&work)) {
+    int64_t total = 0;
+    for (const CopyRange& range : copies->ranges) total += range.bytes;
+    switch (copies->direction) {
+      case CopyDirection::kToDevice:
+        return TimedTransfer{Resource::kHostToDevice, perfmodel::hostCopyCost(target_, total),
+                             total, "copies to device"};
+      case CopyDirection::kToHost:
+        return TimedTransfer{Resource::kDeviceToHost, perfmodel::hostCopyCost(target_, total),
+                             total, "copies to host"};
+      case CopyDirection::kOnDevice:
+        break;
+    }
+    return TimedTransfer{copyEngine,
+                         perfmodel::dmaCost(target_, clockProfile_, Bytes{2 * total, 0}), total,
+                         "copies on device"};
+  }
   if (std::holds_alternative<Launch>(work)) return TimedProgram{loaded->timeline, loaded->program};
   if (const auto* wait = std::get_if<WaitFor>(&work)) {
     if (!wait->other) {
@@ -238,6 +292,7 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
 
 Status TimedDevice::runWork(const Work& work, const std::string& label) {
   if (std::holds_alternative<Marker>(work)) return okStatus();
+  if (const auto* fault = std::get_if<Fault>(&work)) return fault->status;
   trace::HostScope scope(label.empty() ? workName(work) : std::string_view(label), "functional");
   base::ThreadLimit limit(threads_);
   std::shared_ptr<Loaded> loaded;
@@ -250,6 +305,14 @@ Status TimedDevice::runWork(const Work& work, const std::string& label) {
 
 // ---- Device time
 // -----------------------------------------------------------------------------------
+
+Status TimedDevice::reset(int64_t deadlineMs) {
+  interrupt();
+  Status status = executor_->reset(
+      deadlineMs, [&](const std::vector<Ticket>& dropped) { clock_->drop(dropped); });
+  resume();
+  return status;
+}
 
 void TimedDevice::forget(Ticket ticket) {
   executor_->forget(ticket);

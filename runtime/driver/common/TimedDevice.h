@@ -43,6 +43,7 @@ class TimedDevice : public DriverDevice {
   Status takeError(QueueId queue, Ticket upTo) override {
     return executor_->takeError(queue, upTo);
   }
+  Status reset(int64_t deadlineMs) override;
   void forget(Ticket ticket) override;
   StatusOr<DeviceSpan> deviceSpan(Ticket ticket) override;
   DeviceCounters counters() override;
@@ -61,6 +62,10 @@ class TimedDevice : public DriverDevice {
   /// Does one piece of checked work that is neither a wait nor a marker, on a worker thread.
   /// `program` is what prepare() returned for a launch, else null.
   virtual Status execute(const Work& work, LoadedProgram* program) = 0;
+  /// A reset begins: what runs and may not end by itself must end soon, with an error.
+  virtual void interrupt() {}
+  /// A reset is over, in time or not: what stood for a failed device is forgotten.
+  virtual void resume() {}
   /// Waits for the work that is enqueued and stops the workers.
   void shutDown() { executor_.reset(); }
   int threads() const { return threads_; }
@@ -77,6 +82,7 @@ class TimedDevice : public DriverDevice {
   Status check(const Work& work, const Loaded* loaded) const;
   Status checkRange(DeviceAddress address, int64_t bytes) const;
   Status checkHost(const void* pointer, int64_t bytes) const;
+  Status checkMany(const CopyMany& copies) const;
   StatusOr<TimedWork> timedWork(const Work& work, const std::shared_ptr<Loaded>& loaded) const;
   std::shared_ptr<Loaded> findLoaded(ProgramId id) const;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <unordered_set>
 #include <utility>
 
 #include "base/Format.h"
@@ -64,6 +65,16 @@ std::shared_ptr<const TimeNode> DeviceClock::node(Ticket ticket) {
 void DeviceClock::forget(Ticket ticket) {
   std::lock_guard lock(inboxMutex_);
   nodes_.erase(ticket);
+}
+
+void DeviceClock::drop(const std::vector<Ticket>& tickets) {
+  if (tickets.empty()) return;
+  std::unordered_set<Ticket> gone(tickets.begin(), tickets.end());
+  std::lock_guard lock(domain());
+  takeInbox();
+  for (QueueId id : active_)
+    for (Pending& pending : queues_[id].items)
+      if (gone.count(pending.item.ticket)) pending.item.work = TimedMarker{};
 }
 
 StatusOr<DeviceClock::Span> DeviceClock::span(Ticket ticket) {

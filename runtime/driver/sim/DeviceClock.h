@@ -90,6 +90,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   /// The node of a ticket that was submitted and not forgotten, else null.
   std::shared_ptr<const TimeNode> node(Ticket ticket);
   void forget(Ticket ticket);
+  /// Work that will not be done takes no time, as far as nobody has looked at it yet.
+  void drop(const std::vector<Ticket>& tickets);
 
   struct Span {
     Picoseconds start = 0, end = 0;

@@ -125,14 +125,25 @@ void Hbm::move(DeviceAddress dst, DeviceAddress src, int64_t bytes) {
   }
 }
 
-void Hbm::fill(DeviceAddress dst, uint8_t value, int64_t bytes) {
-  if (value == 0 && bytes > kSmallCopy) {
+void Hbm::fill(DeviceAddress dst, uint32_t value, int64_t bytes, int elementBytes) {
+  // Four bytes that repeat as the pattern does.
+  uint32_t word = elementBytes == 1   ? (value & 0xff) * 0x01010101u
+                  : elementBytes == 2 ? (value & 0xffff) * 0x00010001u
+                                      : value;
+  if (word == 0 && bytes > kSmallCopy) {
     clear(static_cast<int64_t>(dst - kBase), bytes);
     return;
   }
   std::byte* begin = at(dst);
-  base::parallelFor(bytes, kCopyGrain, [&](int64_t from, int64_t to) {
-    std::memset(begin + from, value, static_cast<size_t>(to - from));
+  const bool oneByte = word == (word & 0xff) * 0x01010101u;
+  base::parallelFor((bytes + 3) / 4, kCopyGrain / 4, [&](int64_t firstWord, int64_t lastWord) {
+    int64_t from = firstWord * 4, to = std::min(lastWord * 4, bytes);
+    if (oneByte) {
+      std::memset(begin + from, static_cast<int>(word & 0xff), static_cast<size_t>(to - from));
+      return;
+    }
+    for (; from + 4 <= to; from += 4) std::memcpy(begin + from, &word, 4);
+    if (from < to) std::memcpy(begin + from, &word, static_cast<size_t>(to - from));
   });
 }
 

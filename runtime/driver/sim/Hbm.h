@@ -36,7 +36,8 @@ class Hbm {
   void copyOut(void* dst, DeviceAddress src, int64_t bytes) const;
   /// Overlapping ranges are fine.
   void move(DeviceAddress dst, DeviceAddress src, int64_t bytes);
-  void fill(DeviceAddress dst, uint8_t value, int64_t bytes);
+  /// Repeats the low `elementBytes` (1, 2 or 4) bytes of `value`, little-endian; `bytes` is a multiple of them.
+  void fill(DeviceAddress dst, uint32_t value, int64_t bytes, int elementBytes = 1);
   /// Gives the pages inside of the range back to the host; its bytes read as zero then.
   Status discard(DeviceAddress address, int64_t bytes);
 

@@ -66,6 +66,21 @@ class SimDevice final : public TimedDevice {
         std::make_shared<SimProgram>(program, std::move(executor)));
   }
 
+  Status copyOne(CopyDirection direction, const CopyRange& range) {
+    if (direction == CopyDirection::kToHost) {
+      hbm_->copyOut(reinterpret_cast<void*>(static_cast<uintptr_t>(range.dst)), range.src,
+                    range.bytes);
+      return okStatus();
+    }
+    HPU_RETURN_IF_ERROR(hbm_->checkBudget(range.dst, range.bytes));
+    if (direction == CopyDirection::kToDevice)
+      hbm_->copyIn(range.dst, reinterpret_cast<const void*>(static_cast<uintptr_t>(range.src)),
+                   range.bytes);
+    else
+      hbm_->move(range.dst, range.src, range.bytes);
+    return okStatus();
+  }
+
   Status execute(const Work& work, LoadedProgram* program) override {
     if (const auto* copy = std::get_if<CopyToDevice>(&work)) {
       HPU_RETURN_IF_ERROR(hbm_->checkBudget(copy->dst, copy->bytes));
@@ -77,7 +92,10 @@ class SimDevice final : public TimedDevice {
       hbm_->move(copy->dst, copy->src, copy->bytes);
     } else if (const auto* fill = std::get_if<Fill>(&work)) {
       if (fill->value != 0) HPU_RETURN_IF_ERROR(hbm_->checkBudget(fill->dst, fill->bytes));
-      hbm_->fill(fill->dst, fill->value, fill->bytes);
+      hbm_->fill(fill->dst, fill->value, fill->bytes, fill->elementBytes);
+    } else if (const auto* copies = std::get_if<CopyMany>(&work)) {
+      for (const CopyRange& range : copies->ranges)
+        HPU_RETURN_IF_ERROR(copyOne(copies->direction, range));
     } else if (const auto* launch = std::get_if<Launch>(&work)) {
       return static_cast<SimProgram*>(program)->run(*hbm_, launch->sections);
     }

@@ -39,6 +39,11 @@ class FaultyDevice final : public driver::TimedDevice {
     }
     gate_.notify_all();
   }
+  /// Returns when work blocks.
+  void waitUntilBlocked() {
+    std::unique_lock lock(mutex_);
+    gate_.wait(lock, [&] { return blocked_ > 0; });
+  }
 
  protected:
   StatusOr<std::shared_ptr<driver::LoadedProgram>> prepare(
@@ -50,6 +55,8 @@ class FaultyDevice final : public driver::TimedDevice {
     if (fill && fill->value == kFail) return unavailable("the memory is on fire");
     if (fill && fill->value == kBlock) {
       std::unique_lock lock(mutex_);
+      ++blocked_;
+      gate_.notify_all();
       gate_.wait(lock, [&] { return open_; });
     }
     return okStatus();
@@ -65,6 +72,7 @@ class FaultyDevice final : public driver::TimedDevice {
   std::mutex mutex_;
   std::condition_variable gate_;
   bool open_ = false;
+  int blocked_ = 0;
 };
 
 class StreamErrorTest : public ::testing::Test {
@@ -143,6 +151,29 @@ TEST_F(StreamErrorTest, DeadlinePassesAndTheStreamIsAsBefore) {
   EXPECT_EQ(event.deviceTimeNs().status().code(), StatusCode::kFailedPrecondition);
   driver->release();
   EXPECT_TRUE(stream.synchronize().ok());
+}
+
+TEST_F(StreamErrorTest, ResetDropsWhatIsQueuedAndForgetsErrors) {
+  Stream other = Stream::create(device).value();
+  ASSERT_TRUE(other.fill(buffer, kFail, 10).ok());
+  ASSERT_TRUE(stream.fill(buffer, kBlock, 10).ok());
+  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  Event event;
+  ASSERT_TRUE(stream.record(event).ok());
+  ASSERT_TRUE(other.wait(event).ok());
+  driver->waitUntilBlocked();
+  Status stuck = device.reset(30);
+  EXPECT_EQ(stuck.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(stuck.message(), HasSubstr("fill on queue 'compute'"));
+  EXPECT_TRUE(event.query().value());  // Dropped, and so done.
+  driver->release();
+  ASSERT_TRUE(device.reset().ok());
+  EXPECT_TRUE(stream.synchronize().ok());
+  EXPECT_TRUE(other.synchronize().ok());
+  ASSERT_TRUE(stream.fill(buffer, 0, 10).ok());
+  EXPECT_TRUE(stream.synchronize().ok());
+  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  EXPECT_FALSE(stream.synchronize().ok());
 }
 
 TEST_F(StreamErrorTest, EveryWaitHasTheConfiguredDeadline) {

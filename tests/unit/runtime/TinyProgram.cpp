@@ -162,6 +162,16 @@ std::shared_ptr<const Program> constantProgram(const std::vector<int32_t>& value
   return b.finish();
 }
 
+std::shared_ptr<const Program> swapProgram(int64_t count, Target target) {
+  Builder b("swap", target);
+  uint32_t in0 = b.section(SectionKind::kInput, count), in1 = b.section(SectionKind::kInput, count);
+  uint32_t out0 = b.section(SectionKind::kOutput, count);
+  uint32_t out1 = b.section(SectionKind::kOutput, count);
+  b.queue(b.copy("first", vectorOperand(in1, count), vectorOperand(out0, count)), 1);
+  b.queue(b.copy("second", vectorOperand(in0, count), vectorOperand(out1, count)), 1);
+  return b.finish();
+}
+
 std::shared_ptr<const Program> delayProgram(int64_t count, Target target) {
   Builder b("delay", target);
   uint32_t in = b.section(SectionKind::kInput, count);

@@ -24,6 +24,8 @@ std::shared_ptr<const recipe::Program> fillProgram(int64_t count, uint32_t value
 /// covers.
 std::shared_ptr<const recipe::Program> constantProgram(const std::vector<int32_t>& values,
                                                        Target target = Target::kGaudi2);
+/// Output 0 is input 1 and output 1 is input 0: writing an output over its input would spoil the other.
+std::shared_ptr<const recipe::Program> swapProgram(int64_t count, Target target = Target::kGaudi2);
 /// Adds nothing up yet remembers: output 0 = persistent state of the launch before, then state =
 /// input 0.
 std::shared_ptr<const recipe::Program> delayProgram(int64_t count, Target target = Target::kGaudi2);

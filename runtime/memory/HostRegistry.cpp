@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/memory/HostRegistry.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <iterator>
+#include <utility>
+
+#include "base/File.h"
+#include "base/Format.h"
+
+namespace hpu {
+namespace {
+
+uintptr_t key(const void* data) {
+  return reinterpret_cast<uintptr_t>(data);
+}
+
+std::string name(const HostMemory& memory) {
+  return base::strCat(memory.label.empty() ? "host memory" : base::strCat("'", memory.label, "'"),
+                      " of ", memory.bytes, " bytes at ", base::formatHex(key(memory.data)));
+}
+
+}  // namespace
+
+HostBlock::~HostBlock() {
+  if (memory_.allocated) ::munmap(memory_.data, static_cast<size_t>(memory_.bytes));
+}
+
+StatusOr<HostMemory> HostRegistry::allocate(int64_t bytes, const std::string& label) {
+  if (bytes <= 0)
+    return invalidArgument(base::strCat("cannot allocate ", bytes,
+                                        " bytes of host memory; the size must be positive"));
+  // Pages of its own: nothing else shares them, and a driver that pins memory pins pages.
+  void* data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED)
+    return resourceExhausted(base::strCat("cannot allocate ", base::formatBytes(bytes),
+                                          " of host memory: ", base::errnoText(errno)));
+  auto block = std::make_shared<HostBlock>(HostMemory{data, bytes, true, label});
+  std::lock_guard lock(mutex_);
+  // A range of the program's that was mapped here and given back to the system without unmapping
+  // it.
+  uintptr_t begin = key(data), end = begin + static_cast<uintptr_t>(bytes);
+  for (auto next = blocks_.lower_bound(end); next != blocks_.begin();) {
+    auto stale = std::prev(next);
+    const HostMemory& memory = stale->second->memory();
+    if (stale->first + static_cast<uintptr_t>(memory.bytes) <= begin) break;
+    next = blocks_.erase(stale);
+  }
+  HostMemory result = block->memory();
+  blocks_.emplace(begin, std::move(block));
+  count_.store(blocks_.size());
+  return result;
+}
+
+Status HostRegistry::free(const void* data) {
+  std::shared_ptr<const HostBlock> last;  // Given back after the lock.
+  std::lock_guard lock(mutex_);
+  auto it = blocks_.find(key(data));
+  if (it == blocks_.end() || !it->second->memory().allocated)
+    return notFound(base::strCat("freeHost: ", base::formatHex(key(data)),
+                                 it == blocks_.end()
+                                     ? " is not the start of memory that allocateHost gave"
+                                     : " is mapped memory; unmapHost lets go of it"));
+  last = std::move(it->second);
+  blocks_.erase(it);
+  count_.store(blocks_.size());
+  return okStatus();
+}
+
+Status HostRegistry::map(void* data, int64_t bytes, const std::string& label) {
+  if (!data) return invalidArgument("mapHost: the host address is null");
+  if (bytes <= 0 || static_cast<uintptr_t>(bytes) > UINTPTR_MAX - key(data))
+    return invalidArgument(base::strCat("mapHost: ", bytes, " bytes at ",
+                                        base::formatHex(key(data)), " are no range of memory"));
+  auto block = std::make_shared<HostBlock>(HostMemory{data, bytes, false, label});
+  std::lock_guard lock(mutex_);
+  uintptr_t begin = key(data), end = begin + static_cast<uintptr_t>(bytes);
+  auto next = blocks_.lower_bound(end);
+  if (next != blocks_.begin()) {
+    const HostMemory& below = std::prev(next)->second->memory();
+    if (key(below.data) + static_cast<uintptr_t>(below.bytes) > begin)
+      return alreadyExists(base::strCat("mapHost: ", bytes, " bytes at ", base::formatHex(begin),
+                                        " overlap ", name(below), ", which is ",
+                                        below.allocated ? "allocated" : "mapped", " already"));
+  }
+  blocks_.emplace(begin, std::move(block));
+  count_.store(blocks_.size());
+  return okStatus();
+}
+
+Status HostRegistry::unmap(const void* data) {
+  std::shared_ptr<const HostBlock> last;
+  std::lock_guard lock(mutex_);
+  auto it = blocks_.find(key(data));
+  if (it == blocks_.end() || it->second->memory().allocated)
+    return notFound(base::strCat("unmapHost: ", base::formatHex(key(data)),
+                                 it == blocks_.end()
+                                     ? " is not the start of memory that mapHost was given"
+                                     : " is allocated memory; freeHost lets go of it"));
+  // Nobody gets a further share without the lock, so 1 is certain.
+  if (it->second.use_count() > 1)
+    return failedPrecondition(base::strCat("unmapHost: enqueued copies use ",
+                                           name(it->second->memory()),
+                                           "; synchronize with them first"));
+  last = std::move(it->second);
+  blocks_.erase(it);
+  count_.store(blocks_.size());
+  return okStatus();
+}
+
+HostRegistry::Blocks::const_iterator HostRegistry::containing(uintptr_t address) const {
+  auto next = blocks_.upper_bound(address);
+  if (next == blocks_.begin()) return blocks_.end();
+  auto it = std::prev(next);
+  return address - it->first < static_cast<uintptr_t>(it->second->memory().bytes) ? it
+                                                                                  : blocks_.end();
+}
+
+StatusOr<HostMemory> HostRegistry::find(const void* data) const {
+  std::lock_guard lock(mutex_);
+  auto it = containing(key(data));
+  if (it == blocks_.end())
+    return notFound(
+        base::strCat("no host memory that the device knows contains ", base::formatHex(key(data))));
+  return it->second->memory();
+}
+
+StatusOr<std::shared_ptr<const HostBlock>> HostRegistry::use(const void* data, int64_t bytes,
+                                                             std::string_view what) const {
+  std::shared_ptr<const HostBlock> block;
+  if (count_.load(std::memory_order_relaxed) == 0 || bytes <= 0) return block;
+  std::lock_guard lock(mutex_);
+  auto it = containing(key(data));
+  if (it == blocks_.end()) return block;
+  const HostMemory& memory = it->second->memory();
+  if (memory.allocated && bytes > memory.bytes - static_cast<int64_t>(key(data) - it->first))
+    return outOfRange(base::strCat(what, ": ", bytes, " bytes at ", base::formatHex(key(data)),
+                                   " pass the end of ", name(memory)));
+  block = it->second;
+  return block;
+}
+
+}  // namespace hpu
