@@ -55,9 +55,12 @@ struct Fill {
   int32_t elementBytes = 1;
 };
 /// Runs a loaded program. `sections[i]` is the device address of program section i (0 for SRAM).
+/// signals[i] is an output of the program whose last write has a ticket of its own: the launch's
+/// plus 1 + i. It is done no later than the launch.
 struct Launch {
   ProgramId program = 0;
   std::vector<DeviceAddress> sections;
+  std::vector<uint32_t> signals;
 };
 class DriverDevice;
 /// Holds the queue until `ticket` is done: one of any queue of this device, or of `other`. Device
@@ -86,6 +89,25 @@ struct SubmitOptions {
   std::string label;  ///< For traces and errors.
 };
 
+/// One of several pieces of work that are submitted together.
+struct BatchItem {
+  static constexpr uint32_t kNone = UINT32_MAX;
+  QueueId queue = 0;  ///< 0: BatchOptions::queue, with its priority.
+  int32_t priority = 0;
+  Work work;
+  std::string label;
+  /// Of a WaitFor, instead of its ticket: an item before it in the batch.
+  uint32_t waitItem = kNone;
+  uint32_t waitSignal = kNone;  ///< With waitItem: one of the launch's signals, not its end.
+  bool kept = false;            ///< Its ticket is asked about; else it is forgotten at once.
+};
+struct BatchOptions {
+  QueueId queue = 0;
+  int32_t priority = 0;
+  int64_t earliestStartNs = 0;  ///< Of all items; see SubmitOptions.
+  std::shared_ptr<const void> keepAlive;  ///< Released when the last item is done.
+};
+
 /// An open device. Any thread may call anything.
 class DriverDevice {
  public:
@@ -111,6 +133,11 @@ class DriverDevice {
   /// Errors: kNotFound (no such queue or program), kOutOfRange (an address outside of memory()),
   /// kInvalidArgument. Work that fails later does not stop its queue; see takeError.
   virtual StatusOr<Ticket> submit(QueueId queue, Work work, SubmitOptions options) = 0;
+
+  /// Submits the items in their order as if at one moment: nothing else comes between them on any
+  /// queue. Returns their tickets. Errors: as submit, naming the item; then nothing is submitted.
+  virtual StatusOr<std::vector<Ticket>> submitBatch(const std::vector<BatchItem>& items,
+                                                    BatchOptions options) = 0;
 
   /// True when done (or failed).
   virtual bool done(Ticket ticket) = 0;

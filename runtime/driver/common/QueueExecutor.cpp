@@ -46,6 +46,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     Work work;
     std::shared_ptr<const void> keepAlive;
     std::string label;
+    uint32_t signals = 0;   ///< Of a launch: as many tickets follow its own.
     bool released = false;  ///< Of a WaitFor: what it waited for is done.
   };
   struct Queue {
@@ -97,6 +98,12 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   bool holdForWait(Lock& lock, const std::shared_ptr<Queue>& queue);
   void unpark(const std::shared_ptr<Queue>& queue, Ticket head);
   std::vector<Item> dropQueued(Queue& queue);
+  void completeSignal(const std::shared_ptr<Queue>& queue, Ticket launch, uint32_t signal,
+                      const Status& status);
+  void keepError(Queue& queue, Ticket ticket, const Status& status);
+  Status checkWait(const Work& work) const;
+  Ticket append(const std::shared_ptr<Queue>& queue, Work work,
+                std::shared_ptr<const void> keepAlive, std::string label, bool forgotten);
   void finish(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket, Status status);
   void settle(const std::shared_ptr<Queue>& queue);
   void addCallback(Ticket ticket, std::function<void()> callback);
@@ -222,7 +229,9 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   tlsInside.push_back(this);
   if (!std::holds_alternative<WaitFor>(item.work)) {
     try {
-      status = body(item.work, item.label);
+      status = body(item.work, item.label, [&](uint32_t signal) {
+        if (signal < item.signals) completeSignal(queue, item.ticket, signal, okStatus());
+      });
     } catch (const std::bad_alloc&) {
       status = resourceExhausted("out of host memory");
     } catch (...) {
@@ -233,6 +242,8 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
                                                item.label, item.label.empty() ? "" : "'",
                                                " on queue '", queue->name, "' of ", deviceName));
   }
+  for (uint32_t i = 0; i < item.signals; ++i)
+    completeSignal(queue, item.ticket, i, status);
   // Before anybody can see that the work is done, so that a thread which waited for it finds the
   // memory free. May destroy the device.
   item.keepAlive.reset();
@@ -243,6 +254,32 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   finish(lock, queue, item.ticket, std::move(status));
 }
 
+/// Keeps the first failure of a queue for whoever asks.
+void QueueExecutor::Core::keepError(Queue& queue, Ticket ticket, const Status& status) {
+  if (status.ok() || !queue.error.ok()) return;
+  queue.error = status;
+  queue.errorTicket = ticket;
+}
+
+/// A signal of a launch that still runs is done, or the launch ended without it. At most once each.
+void QueueExecutor::Core::completeSignal(const std::shared_ptr<Queue>& queue, Ticket launch,
+                                         uint32_t signal, const Status& status) {
+  const Ticket ticket = launch + 1 + signal;
+  std::vector<std::function<void()>> callbacks;
+  {
+    Lock lock(mutex);
+    auto it = outstanding.find(ticket);
+    if (it == outstanding.end()) return;
+    callbacks = std::move(it->second.callbacks);
+    if (!status.ok() && !it->second.forgotten) failures.emplace(ticket, status);
+    outstanding.erase(it);
+    keepError(*queue, launch, status);
+    if (queue->waiters > 0) queue->progress.notify_all();
+    if (draining && outstanding.size() <= drainTarget) drained.notify_all();
+  }
+  for (auto& callback : callbacks) callback();
+}
+
 void QueueExecutor::Core::finish(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
                                  Status status) {
   std::vector<std::function<void()>> callbacks;
@@ -251,10 +288,7 @@ void QueueExecutor::Core::finish(Lock& lock, const std::shared_ptr<Queue>& queue
     if (!status.ok() && !it->second.forgotten) failures.emplace(ticket, status);
     outstanding.erase(it);
   }
-  if (!status.ok() && queue->error.ok()) {
-    queue->error = std::move(status);
-    queue->errorTicket = ticket;
-  }
+  keepError(*queue, ticket, status);
   if (draining && outstanding.size() <= drainTarget) drained.notify_all();
   settle(queue);
   if (queue->waiters > 0) queue->progress.notify_all();
@@ -275,6 +309,32 @@ void QueueExecutor::Core::addCallback(Ticket ticket, std::function<void()> callb
     }
   }
   callback();
+}
+
+Status QueueExecutor::Core::checkWait(const Work& work) const {
+  const auto* wait = std::get_if<WaitFor>(&work);
+  if (!wait || wait->other || (wait->ticket > 0 && wait->ticket < nextTicket)) return okStatus();
+  return invalidArgument(base::strCat("cannot wait for ticket ", wait->ticket, " of ", deviceName,
+                                      ": it was never submitted"));
+}
+
+/// Under the lock; returns the new ticket. The queue is not made ready yet.
+Ticket QueueExecutor::Core::append(const std::shared_ptr<Queue>& queue, Work work,
+                                   std::shared_ptr<const void> keepAlive, std::string label,
+                                   bool forgotten) {
+  uint32_t signals = 0;
+  if (const auto* launch = std::get_if<Launch>(&work))
+    signals = static_cast<uint32_t>(launch->signals.size());
+  Ticket ticket = nextTicket;
+  nextTicket += 1 + signals;
+  for (Ticket t = ticket; t < nextTicket; ++t) {
+    Outstanding& entry = outstanding[t];
+    entry.queue = queue;
+    entry.forgotten = forgotten;
+  }
+  queue->items.push_back(
+      {ticket, std::move(work), std::move(keepAlive), std::move(label), signals});
+  return ticket;
 }
 
 /// Does the queue's work up to `ticket` on the calling thread, as long as no worker has taken it:
@@ -354,13 +414,15 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
   for (const auto& queue : all) {
     std::vector<Item> items = dropQueued(*queue);
     for (Item& item : items) {
-      auto it = outstanding.find(item.ticket);
-      for (auto& callback : it->second.callbacks) callbacks.push_back(std::move(callback));
-      if (!it->second.forgotten)
-        failures.emplace(item.ticket, cancelled(base::strCat(
-                                          workName(item.work), " on queue '", queue->name, "' of ",
-                                          deviceName, " was dropped by a reset of the device")));
-      outstanding.erase(it);
+      for (Ticket ticket = item.ticket; ticket <= item.ticket + item.signals; ++ticket) {
+        auto it = outstanding.find(ticket);
+        for (auto& callback : it->second.callbacks) callbacks.push_back(std::move(callback));
+        if (!it->second.forgotten)
+          failures.emplace(ticket, cancelled(base::strCat(
+                                       workName(item.work), " on queue '", queue->name, "' of ",
+                                       deviceName, " was dropped by a reset of the device")));
+        outstanding.erase(it);
+      }
       dropped.push_back(std::move(item));
     }
     if (queue->state == QueueState::kReady)
@@ -432,17 +494,48 @@ StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<co
   auto it = core_->queues.find(id);
   if (it == core_->queues.end() || it->second->closing)
     return notFound(base::strCat(core_->deviceName, " has no queue ", id));
-  if (auto* wait = std::get_if<WaitFor>(&work); wait && !wait->other)
-    if (wait->ticket == 0 || wait->ticket >= core_->nextTicket)
-      return invalidArgument(base::strCat("cannot wait for ticket ", wait->ticket, " of ",
-                                          core_->deviceName, ": it was never submitted"));
+  HPU_RETURN_IF_ERROR(core_->checkWait(work));
   const std::shared_ptr<Core::Queue>& queue = it->second;
-  Ticket ticket = core_->nextTicket++;
-  core_->outstanding[ticket].queue = queue;
-  queue->items.push_back({ticket, std::move(work), std::move(keepAlive), std::move(label)});
+  Ticket ticket =
+      core_->append(queue, std::move(work), std::move(keepAlive), std::move(label), false);
   accepted(ticket);
   if (queue->state == QueueState::kIdle) core_->makeReady(queue);
   return ticket;
+}
+
+StatusOr<std::vector<Ticket>> QueueExecutor::submitBatch(
+    std::vector<Entry> entries, base::FunctionRef<void(const std::vector<Ticket>&)> accepted) {
+  std::vector<Ticket> tickets(entries.size());
+  std::vector<std::shared_ptr<Core::Queue>> queues(entries.size());
+  Core::Lock lock(core_->mutex);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const Entry& entry = entries[i];
+    if (i > 0 && entry.queue == entries[i - 1].queue) {
+      queues[i] = queues[i - 1];
+    } else {
+      auto it = core_->queues.find(entry.queue);
+      if (it == core_->queues.end() || it->second->closing)
+        return notFound(
+            base::strCat("item ", i, ": ", core_->deviceName, " has no queue ", entry.queue));
+      queues[i] = it->second;
+    }
+    Status status;
+    if (entry.waitItem == BatchItem::kNone) status = core_->checkWait(entry.work);
+    if (!status.ok()) return status.withContext(base::strCat("item ", i));
+  }
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Entry& entry = entries[i];
+    if (auto* wait = std::get_if<WaitFor>(&entry.work); wait && entry.waitItem < i) {
+      wait->ticket = tickets[entry.waitItem];
+      if (entry.waitSignal != BatchItem::kNone) wait->ticket += 1 + entry.waitSignal;
+    }
+    tickets[i] = core_->append(queues[i], std::move(entry.work), std::move(entry.keepAlive),
+                               std::move(entry.label), !entry.kept);
+  }
+  accepted(tickets);
+  for (const auto& queue : queues)
+    if (queue->state == QueueState::kIdle) core_->makeReady(queue);
+  return tickets;
 }
 
 bool QueueExecutor::done(Ticket ticket) const {

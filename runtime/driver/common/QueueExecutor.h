@@ -23,8 +23,11 @@ std::string_view workName(const Work& work);
 /// Any thread may call anything. The members mean what they mean in DriverDevice.
 class QueueExecutor {
  public:
+  /// What the body of a launch calls when signal i of it is done; those it does not call for are
+  /// done with the launch.
+  using Signal = base::FunctionRef<void(uint32_t)>;
   /// Does one piece of work (never a WaitFor) on a worker thread.
-  using Body = std::function<Status(const Work& work, const std::string& label)>;
+  using Body = std::function<Status(const Work& work, const std::string& label, Signal signal)>;
 
   /// `deviceName` is for errors; at most `maxWorkers` (>= 1) pieces of work run at a time.
   QueueExecutor(std::string deviceName, int maxWorkers, Body body);
@@ -41,6 +44,18 @@ class QueueExecutor {
   /// tickets; it must not call the executor.
   StatusOr<Ticket> submit(QueueId queue, Work work, std::shared_ptr<const void> keepAlive,
                           std::string label, base::FunctionRef<void(Ticket)> accepted);
+  /// One item of a batch: its queue is resolved, its WaitFor names a ticket or an earlier entry.
+  struct Entry {
+    QueueId queue = 0;
+    Work work;
+    std::shared_ptr<const void> keepAlive;
+    std::string label;
+    uint32_t waitItem = BatchItem::kNone, waitSignal = BatchItem::kNone;
+    bool kept = false;
+  };
+  /// Submits all entries under one lock, or none. `accepted` gets all tickets, as in submit.
+  StatusOr<std::vector<Ticket>> submitBatch(
+      std::vector<Entry> entries, base::FunctionRef<void(const std::vector<Ticket>&)> accepted);
   bool done(Ticket ticket) const;
   /// The calling thread itself works on the ticket's queue when no worker does and the deadline is
   /// a minute away or more.

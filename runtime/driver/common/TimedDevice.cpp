@@ -65,7 +65,9 @@ TimedDevice::TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockP
       threads_(threads),
       executor_(std::make_unique<QueueExecutor>(
           deviceName(info_), kMaxWorkers,
-          [this](const Work& work, const std::string& label) { return runWork(work, label); })) {
+          [this](const Work& work, const std::string& label, QueueExecutor::Signal signal) {
+            return runWork(work, label, signal);
+          })) {
   clock_->setObserver([this](const ResolvedWork& work) { report(work); });
 }
 
@@ -190,6 +192,11 @@ Status TimedDevice::check(const Work& work, const Loaded* loaded) const {
       return invalidArgument(base::strCat("program '", loaded->program->name, "' has ",
                                           sections.size(), " sections, and ",
                                           launch->sections.size(), " addresses were given"));
+    for (uint32_t output : launch->signals)
+      if (output >= loaded->program->outputs.size())
+        return invalidArgument(base::strCat("program '", loaded->program->name, "' has ",
+                                            loaded->program->outputs.size(),
+                                            " outputs, and output ", output, " is to signal"));
     for (size_t i = 0; i < sections.size(); ++i) {
       if (sections[i].kind == recipe::SectionKind::kSram) continue;
       Status status = checkRange(launch->sections[i], static_cast<int64_t>(sections[i].bytes));
@@ -237,7 +244,8 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work,
                          perfmodel::dmaCost(target_, clockProfile_, Bytes{2 * total, 0}), total,
                          "copies on device"};
   }
-  if (std::holds_alternative<Launch>(work)) return TimedProgram{loaded->timeline, loaded->program};
+  if (const auto* launch = std::get_if<Launch>(&work))
+    return TimedProgram{loaded->timeline, loaded->program, launch->signals};
   if (const auto* wait = std::get_if<WaitFor>(&work)) {
     if (!wait->other) {
       auto node = clock_->node(wait->ticket);
@@ -265,9 +273,7 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
   std::shared_ptr<Loaded> loaded;
   if (const auto* launch = std::get_if<Launch>(&work)) loaded = findLoaded(launch->program);
   HPU_RETURN_IF_ERROR(check(work, loaded.get()));
-  if (options.earliestStartNs < 0 || options.earliestStartNs > kMaxNs)
-    return outOfRange(base::strCat("earliest start ", options.earliestStartNs,
-                                   " ns is outside of the device clock's range"));
+  HPU_RETURN_IF_ERROR(checkEarliest(options.earliestStartNs));
   if (auto* wait = std::get_if<WaitFor>(&work); wait && wait->other.get() == this)
     wait->other.reset();
   HPU_ASSIGN(TimedWork timed, timedWork(work, loaded));
@@ -290,7 +296,83 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
       });
 }
 
-Status TimedDevice::runWork(const Work& work, const std::string& label) {
+StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchItem>& items,
+                                                       BatchOptions options) {
+  HPU_RETURN_IF_ERROR(checkEarliest(options.earliestStartNs));
+  std::vector<QueueExecutor::Entry> entries;
+  std::vector<ClockItem> timed;
+  std::vector<DeviceClock::BatchWait> waits(items.size());
+  std::vector<bool> kept(items.size());
+  entries.reserve(items.size());
+  timed.reserve(items.size());
+  const Picoseconds earliest = (options.earliestStartNs + clockProfile_.submitNs) * kPsPerNs;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const BatchItem& item = items[i];
+    const bool own = item.queue == 0;
+    QueueExecutor::Entry entry;
+    entry.queue = own ? options.queue : item.queue;
+    entry.work = item.work;
+    entry.label = item.label;
+    entry.kept = item.kept;
+    std::shared_ptr<Loaded> loaded;
+    if (const auto* launch = std::get_if<Launch>(&item.work)) loaded = findLoaded(launch->program);
+    ClockItem clockItem;
+    Status status = check(item.work, loaded.get());
+    if (item.waitItem != BatchItem::kNone) {
+      const auto* launch =
+          item.waitItem < i ? std::get_if<Launch>(&items[item.waitItem].work) : nullptr;
+      if (!std::holds_alternative<WaitFor>(item.work) || item.waitItem >= i)
+        status = invalidArgument("only a wait may name an item, one before it");
+      else if (item.waitSignal != BatchItem::kNone &&
+               (!launch || item.waitSignal >= launch->signals.size()))
+        status = invalidArgument(base::strCat("there is no signal ", item.waitSignal, " of item ",
+                                              item.waitItem));
+      entry.waitItem = waits[i].item = item.waitItem;
+      entry.waitSignal = waits[i].signal = item.waitSignal;
+      clockItem.work = TimedWait{};
+    } else if (status.ok()) {
+      if (auto* wait = std::get_if<WaitFor>(&entry.work); wait && wait->other.get() == this)
+        wait->other.reset();
+      auto work = timedWork(entry.work, loaded);
+      if (work.ok())
+        clockItem.work = std::move(*work);
+      else
+        status = work.status();
+    }
+    if (!status.ok()) return status.withContext(base::strCat("item ", i));
+    kept[i] = item.kept;
+    clockItem.queue = entry.queue;
+    clockItem.priority = own ? options.priority : item.priority;
+    clockItem.earliest = earliest;
+    clockItem.label = item.label;
+    timed.push_back(std::move(clockItem));
+    if (i + 1 == items.size())
+      entry.keepAlive = loaded ? std::make_shared<LaunchHold>(
+                                     LaunchHold{std::move(options.keepAlive), loaded})
+                               : std::move(options.keepAlive);
+    else
+      entry.keepAlive = std::move(loaded);
+    entries.push_back(std::move(entry));
+  }
+  return executor_->submitBatch(std::move(entries), [&](const std::vector<Ticket>& tickets) {
+    for (size_t i = 0; i < tickets.size(); ++i) {
+      timed[i].ticket = tickets[i];
+      if (trace::recording())
+        trace::recordClockEdge(static_cast<uint32_t>(info_.index), tickets[i],
+                               trace::ClockEdge::kSubmit, trace::hostNowNs(), earliest);
+    }
+    clock_->submitBatch(std::move(timed), waits, kept);
+  });
+}
+
+Status TimedDevice::checkEarliest(int64_t earliestStartNs) const {
+  if (earliestStartNs >= 0 && earliestStartNs <= kMaxNs) return okStatus();
+  return outOfRange(base::strCat("earliest start ", earliestStartNs,
+                                 " ns is outside of the device clock's range"));
+}
+
+Status TimedDevice::runWork(const Work& work, const std::string& label,
+                            QueueExecutor::Signal signal) {
   if (std::holds_alternative<Marker>(work)) return okStatus();
   if (const auto* fault = std::get_if<Fault>(&work)) return fault->status;
   trace::HostScope scope(label.empty() ? workName(work) : std::string_view(label), "functional");
@@ -300,7 +382,7 @@ Status TimedDevice::runWork(const Work& work, const std::string& label) {
     std::lock_guard lock(programsMutex_);
     loaded = everLoaded_[launch->program].lock();
   }
-  return execute(work, loaded ? loaded->functional.get() : nullptr);
+  return execute(work, loaded ? loaded->functional.get() : nullptr, signal);
 }
 
 // ---- Device time

@@ -33,6 +33,8 @@ class TimedDevice : public DriverDevice {
   StatusOr<QueueId> createQueue(const std::string& name) override;
   void destroyQueue(QueueId queue) override;
   StatusOr<Ticket> submit(QueueId queue, Work work, SubmitOptions options) override;
+  StatusOr<std::vector<Ticket>> submitBatch(const std::vector<BatchItem>& items,
+                                            BatchOptions options) override;
   bool done(Ticket ticket) override { return executor_->done(ticket); }
   Status wait(Ticket ticket, int64_t deadlineMs) override {
     return executor_->wait(ticket, deadlineMs);
@@ -60,8 +62,9 @@ class TimedDevice : public DriverDevice {
   virtual StatusOr<std::shared_ptr<LoadedProgram>> prepare(
       const std::shared_ptr<const recipe::Program>& program) = 0;
   /// Does one piece of checked work that is neither a wait nor a marker, on a worker thread.
-  /// `program` is what prepare() returned for a launch, else null.
-  virtual Status execute(const Work& work, LoadedProgram* program) = 0;
+  /// `program` is what prepare() returned for a launch, else null; a launch calls `signal` with i
+  /// when output signals[i] is written.
+  virtual Status execute(const Work& work, LoadedProgram* program, QueueExecutor::Signal signal) = 0;
   /// A reset begins: what runs and may not end by itself must end soon, with an error.
   virtual void interrupt() {}
   /// A reset is over, in time or not: what stood for a failed device is forgotten.
@@ -77,7 +80,8 @@ class TimedDevice : public DriverDevice {
     std::shared_ptr<LoadedProgram> functional;
   };
 
-  Status runWork(const Work& work, const std::string& label);
+  Status runWork(const Work& work, const std::string& label, QueueExecutor::Signal signal);
+  Status checkEarliest(int64_t earliestStartNs) const;
   void report(const ResolvedWork& work) const;
   Status check(const Work& work, const Loaded* loaded) const;
   Status checkRange(DeviceAddress address, int64_t bytes) const;

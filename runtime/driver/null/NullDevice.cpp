@@ -32,7 +32,9 @@ class NullDevice final : public TimedDevice {
       const std::shared_ptr<const recipe::Program>&) override {
     return std::shared_ptr<LoadedProgram>();
   }
-  Status execute(const Work&, LoadedProgram*) override { return okStatus(); }
+  Status execute(const Work&, LoadedProgram*, QueueExecutor::Signal) override {
+    return okStatus();
+  }
 };
 
 }  // namespace

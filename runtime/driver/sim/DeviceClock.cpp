@@ -41,15 +41,52 @@ void DeviceClock::closeQueue(QueueId queue) {
   closed_.push_back(queue);
 }
 
+/// Under inboxMutex_.
+DeviceClock::Pending& DeviceClock::append(ClockItem item, bool kept) {
+  Ticket ticket = item.ticket;
+  Pending& pending = inbox_.emplace_back(
+      Pending{std::move(item), std::make_shared<TimeNode>(), {}});
+  if (kept) nodes_.emplace(ticket, pending.node);
+  if (const auto* launch = std::get_if<TimedProgram>(&pending.item.work)) {
+    for (size_t i = 0; i < launch->signals.size(); ++i) {
+      pending.signals.push_back(std::make_shared<TimeNode>());
+      if (kept) nodes_.emplace(ticket + 1 + i, pending.signals.back());
+    }
+  }
+  return pending;
+}
+
 void DeviceClock::submit(ClockItem item) {
   size_t waiting;
   {
     std::lock_guard lock(inboxMutex_);
-    auto node = std::make_shared<TimeNode>();
-    nodes_.emplace(item.ticket, node);
-    inbox_.push_back({std::move(item), std::move(node)});
+    append(std::move(item), true);
     waiting = inbox_.size();
   }
+  resolveWhenMany(waiting);
+}
+
+void DeviceClock::submitBatch(std::vector<ClockItem> items, const std::vector<BatchWait>& waits,
+                              const std::vector<bool>& kept) {
+  size_t waiting;
+  {
+    std::lock_guard lock(inboxMutex_);
+    const size_t first = inbox_.size();
+    inbox_.reserve(first + items.size());
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (auto* wait = std::get_if<TimedWait>(&items[i].work); wait && waits[i].item < i) {
+        const Pending& source = inbox_[first + waits[i].item];
+        wait->node = waits[i].signal < source.signals.size() ? source.signals[waits[i].signal]
+                                                             : source.node;
+      }
+      append(std::move(items[i]), kept[i]);
+    }
+    waiting = inbox_.size();
+  }
+  resolveWhenMany(waiting);
+}
+
+void DeviceClock::resolveWhenMany(size_t waiting) {
   if (waiting < kMaxUnresolved) return;
   std::lock_guard lock(domain());
   std::vector<DeviceClock*> visiting;
@@ -176,11 +213,15 @@ bool DeviceClock::resolveReady() {
     place(queue, pending, head.ready);
     any = true;
     if (!queue.items.empty()) consider(head.queue);
-    if (auto it = waiting.find(pending.node.get()); it != waiting.end()) {
+    auto release = [&](const TimeNode* node) {
+      auto it = waiting.find(node);
+      if (it == waiting.end()) return;
       std::vector<QueueId> released = std::move(it->second);
       waiting.erase(it);
       for (QueueId id : released) consider(id);
-    }
+    };
+    release(pending.node.get());
+    for (const auto& signal : pending.signals) release(signal.get());
   }
   std::erase_if(active_, [&](QueueId id) { return queues_[id].items.empty(); });
   return any;
@@ -206,9 +247,17 @@ void DeviceClock::place(Queue& queue, Pending& pending, Picoseconds ready) {
     for (int e = 0; e < kNumEngines; ++e) totals_.busy[e] += launch->timeline->busy[e];
     ++totals_.launches;
     totals_.commands += launch->timeline->commands;
+    for (size_t i = 0; i < pending.signals.size(); ++i)
+      pending.signals[i]->start = pending.signals[i]->end =
+          launch->timeline->outputEnd(launch->signals[i], placement);
     isLaunch = visible = true;
   }
   node.resolved = true;
+  for (const auto& signal : pending.signals) {
+    // Work that was dropped is over at once, and so are its signals.
+    if (!isLaunch) signal->start = signal->end = node.end;
+    signal->resolved = true;
+  }
   queue.end = node.end;
   totals_.end = std::max(totals_.end, node.end);
   if (visible && observer_)

@@ -47,6 +47,8 @@ struct TimedTransfer {
 struct TimedProgram {
   std::shared_ptr<const LaunchTimeline> timeline;
   std::shared_ptr<const recipe::Program> program;  ///< For the observer; may be null.
+  /// signals[i]: the output whose last write the item's ticket plus 1 + i stands for.
+  std::vector<uint32_t> signals;
 };
 /// Ends when `node` does; `clock` is the node's own when it is another device's.
 struct TimedWait {
@@ -87,6 +89,14 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   /// Submits an item; tickets rise from call to call. Only appends, except that after every
   /// kMaxUnresolved items without a look the clock looks itself.
   void submit(ClockItem item);
+  /// Which item of a batch, before it, a TimedWait stands for; its `node` is filled in then.
+  struct BatchWait {
+    uint32_t item = BatchItem::kNone, signal = BatchItem::kNone;
+  };
+  /// Submits several items at once. waits[i] belongs to items[i]; tickets of items that are not
+  /// kept[i] have no span() and node().
+  void submitBatch(std::vector<ClockItem> items, const std::vector<BatchWait>& waits,
+                   const std::vector<bool>& kept);
   /// The node of a ticket that was submitted and not forgotten, else null.
   std::shared_ptr<const TimeNode> node(Ticket ticket);
   void forget(Ticket ticket);
@@ -117,6 +127,7 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   struct Pending {
     ClockItem item;
     std::shared_ptr<TimeNode> node;
+    std::vector<std::shared_ptr<TimeNode>> signals;  ///< Of a launch.
   };
   struct Queue {
     std::string name;
@@ -126,6 +137,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   struct Head;
 
   void resolve(std::vector<DeviceClock*>& visiting);
+  Pending& append(ClockItem item, bool kept);
+  void resolveWhenMany(size_t waiting);
   void takeInbox();
   bool resolveReady();
   void place(Queue& queue, Pending& pending, Picoseconds ready);

@@ -128,7 +128,20 @@ class Replay {
 StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(
     const recipe::Program& program, const arch::TargetDesc& target,
     const arch::ClockProfile& clock) {
-  return create(perfmodel::timedQueues(program, target, clock), program.numSignals, target, clock);
+  HPU_ASSIGN(auto shared, create(perfmodel::timedQueues(program, target, clock),
+                                 program.numSignals, target, clock));
+  auto result = std::make_shared<LaunchTimeline>(*shared);
+  result->lastWriters = recipe::lastWriters(program);
+  return std::shared_ptr<const LaunchTimeline>(std::move(result));
+}
+
+Picoseconds LaunchTimeline::outputEnd(size_t output, const LaunchPlacement& placement) const {
+  Picoseconds end = placement.start;
+  if (output >= lastWriters.size()) return end;
+  const QueueIntervals& places = placement.intervals(*this);
+  for (const recipe::CommandRef& ref : lastWriters[output])
+    end = std::max(end, placement.offset + places[ref.queue][ref.command].end);
+  return end;
 }
 
 StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(

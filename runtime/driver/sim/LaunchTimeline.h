@@ -11,6 +11,7 @@
 #include "arch/TargetDesc.h"
 #include "hpu/status.h"
 #include "perfmodel/Timeline.h"
+#include "recipe/OutputWriters.h"
 #include "recipe/Recipe.h"
 #include "runtime/driver/sim/EngineTimeline.h"
 
@@ -18,6 +19,8 @@ namespace hpu::driver {
 
 /// intervals[queue][command].
 using QueueIntervals = std::vector<std::vector<perfmodel::Interval>>;
+
+struct LaunchPlacement;
 
 struct LaunchTimeline {
   std::vector<perfmodel::TimedQueue> queues;
@@ -27,6 +30,11 @@ struct LaunchTimeline {
   std::vector<TimeSpan> taken[kNumEngines];  ///< Merged [start, end) of each engine's commands.
   Picoseconds busy[kNumEngines] = {};        ///< Sum of end - start of its commands.
   int64_t commands = 0;
+  /// By output of the program: the commands that write it last.
+  std::vector<std::vector<recipe::CommandRef>> lastWriters;
+
+  /// When an output is written, absolute; a launch's start for one that nothing writes.
+  Picoseconds outputEnd(size_t output, const LaunchPlacement& placement) const;
 
   /// Errors: as perfmodel::simulate.
   static StatusOr<std::shared_ptr<const LaunchTimeline>> create(const recipe::Program& program,

@@ -20,7 +20,8 @@ class SimProgram final : public LoadedProgram {
              std::unique_ptr<sim::ProgramExecutor> executor)
       : program_(std::move(program)), executor_(std::move(executor)) {}
 
-  Status run(const Hbm& hbm, const std::vector<DeviceAddress>& sections) {
+  Status run(const Hbm& hbm, const Launch& launch, QueueExecutor::Signal signal) {
+    const std::vector<DeviceAddress>& sections = launch.sections;
     std::vector<std::byte*> bases(sections.size(), nullptr);
     for (size_t i = 0; i < sections.size(); ++i)
       if (program_->sections[i].kind != recipe::SectionKind::kSram) bases[i] = hbm.at(sections[i]);
@@ -28,7 +29,11 @@ class SimProgram final : public LoadedProgram {
       if (bases[i] && program_->sections[i].kind != recipe::SectionKind::kInput)
         HPU_RETURN_IF_ERROR(
             hbm.checkBudget(sections[i], static_cast<int64_t>(program_->sections[i].bytes)));
-    return executor_->run(bases);
+    if (launch.signals.empty()) return executor_->run(bases);
+    return executor_->run(bases, [&](uint32_t output) {
+      for (uint32_t i = 0; i < launch.signals.size(); ++i)
+        if (launch.signals[i] == output) signal(i);
+    });
   }
 
  private:
@@ -81,7 +86,7 @@ class SimDevice final : public TimedDevice {
     return okStatus();
   }
 
-  Status execute(const Work& work, LoadedProgram* program) override {
+  Status execute(const Work& work, LoadedProgram* program, QueueExecutor::Signal signal) override {
     if (const auto* copy = std::get_if<CopyToDevice>(&work)) {
       HPU_RETURN_IF_ERROR(hbm_->checkBudget(copy->dst, copy->bytes));
       hbm_->copyIn(copy->dst, copy->src, copy->bytes);
@@ -97,7 +102,7 @@ class SimDevice final : public TimedDevice {
       for (const CopyRange& range : copies->ranges)
         HPU_RETURN_IF_ERROR(copyOne(copies->direction, range));
     } else if (const auto* launch = std::get_if<Launch>(&work)) {
-      return static_cast<SimProgram*>(program)->run(*hbm_, launch->sections);
+      return static_cast<SimProgram*>(program)->run(*hbm_, *launch, signal);
     }
     return okStatus();
   }

@@ -179,6 +179,79 @@ TEST_P(DriverConformance, LaunchRunsAProgramAndCountsItsCommands) {
   EXPECT_GE(counters.deviceNs, time.endNs);
 }
 
+TEST_P(DriverConformance, SignalsOfALaunchComeBeforeItsEndAndAfterTheirOutput) {
+  // Output 1 is written first.
+  ProgramId id = device->loadProgram(testing::fanOutProgram(1 << 18, {1, 0})).value();
+  QueueId q = queue("compute"), reader = queue("reader");
+  std::vector<int32_t> data = ramp(1 << 18), out(1 << 18, -1);
+  upload(q, base, data);
+  Ticket launch = submit(q, Launch{id, {base, base + kMiB, base + 2 * kMiB}, {1, 0}});
+  submit(reader, WaitFor{launch + 1, nullptr});
+  Ticket read = download(reader, out, base + 2 * kMiB);
+  wait(read);
+  if (computes()) {
+    EXPECT_EQ(out, data);
+  }
+  auto whole = span(launch), early = span(launch + 1), last = span(launch + 2);
+  EXPECT_LT(early.endNs, last.endNs);
+  EXPECT_EQ(last.endNs, whole.endNs);
+  // Two equal copies.
+  EXPECT_NEAR(static_cast<double>(early.endNs - whole.startNs),
+              static_cast<double>(whole.endNs - whole.startNs) / 2, 2.0);
+  EXPECT_LE(span(read).startNs, early.endNs);
+  EXPECT_EQ(device->submit(q, Launch{id, {base, base + kMiB, base + 2 * kMiB}, {2}}, {}).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_P(DriverConformance, ABatchTakesTheTimesOfItsItemsSubmittedOneByOne) {
+  ProgramId id = device->loadProgram(testing::copyProgram(10000, 4)).value();
+  std::vector<int32_t> data = ramp(10000), out(10000, -1);
+  auto items = [&](QueueId side) {
+    std::vector<BatchItem> list(6);
+    list[0].work = CopyToDevice{base, data.data(), 40000};
+    list[1].work = Launch{id, {base, base + kMiB, base + 2 * kMiB}, {0}};
+    list[2].work = WaitFor{};
+    list[2].waitItem = 1;
+    list[2].waitSignal = 0;
+    list[3].work = CopyToHost{out.data(), base + 2 * kMiB, 40000};
+    list[2].queue = list[3].queue = side;
+    list[4].work = WaitFor{};
+    list[4].waitItem = 3;
+    list[5].work = Marker{};
+    list[3].kept = list[5].kept = true;
+    return list;
+  };
+  QueueId q = queue("main"), side = queue("side");
+  auto watched = std::make_shared<int>(1);
+  std::weak_ptr<int> watch = watched;
+  BatchOptions options;
+  options.queue = q;
+  options.earliestStartNs = 1000000;
+  options.keepAlive = std::move(watched);
+  auto tickets = device->submitBatch(items(side), std::move(options));
+  ASSERT_TRUE(tickets.ok()) << tickets.status().message();
+  wait(tickets->back());
+  EXPECT_TRUE(watch.expired());
+  if (computes()) {
+    EXPECT_EQ(out, data);
+  }
+  // The same one by one, on engines that are idle again.
+  SubmitOptions later{.earliestStartNs = 2000000};
+  submit(q, CopyToDevice{base, data.data(), 40000}, later);
+  Ticket launch = submit(q, Launch{id, {base, base + kMiB, base + 2 * kMiB}, {0}}, later);
+  submit(side, WaitFor{launch + 1, nullptr}, later);
+  Ticket down = submit(side, CopyToHost{out.data(), base + 2 * kMiB, 40000}, later);
+  submit(q, WaitFor{down, nullptr}, later);
+  Ticket end = submit(q, Marker{}, later);
+  EXPECT_EQ(span(tickets->back()).endNs - 1000000, span(end).endNs - 2000000);
+  EXPECT_EQ(span((*tickets)[3]).startNs - 1000000, span(down).startNs - 2000000);
+  std::vector<BatchItem> bad = items(side);
+  bad[4].waitItem = 5;
+  auto refused = device->submitBatch(bad, {});
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.status().message().find("item 4"), std::string::npos);
+}
+
 TEST_P(DriverConformance, LaunchesOfOneProgramTakeEqualTimeOnIdleEngines) {
   ProgramId id = device->loadProgram(testing::copyProgram(10000, 4)).value();
   QueueId q = queue();

@@ -50,7 +50,8 @@ class FaultyDevice final : public driver::TimedDevice {
       const std::shared_ptr<const recipe::Program>&) override {
     return std::shared_ptr<driver::LoadedProgram>();
   }
-  Status execute(const driver::Work& work, driver::LoadedProgram*) override {
+  Status execute(const driver::Work& work, driver::LoadedProgram*,
+                 driver::QueueExecutor::Signal) override {
     const auto* fill = std::get_if<driver::Fill>(&work);
     if (fill && fill->value == kFail) return unavailable("the memory is on fire");
     if (fill && fill->value == kBlock) {

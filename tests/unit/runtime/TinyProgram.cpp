@@ -184,4 +184,21 @@ std::shared_ptr<const Program> delayProgram(int64_t count, Target target) {
   return b.finish();
 }
 
+std::shared_ptr<const Program> fanOutProgram(int64_t count, const std::vector<int>& order,
+                                             Target target) {
+  Builder b("fan out", target);
+  uint32_t in = b.section(SectionKind::kInput, count);
+  std::vector<uint32_t> outs;
+  for (size_t i = 0; i < order.size(); ++i) outs.push_back(b.section(SectionKind::kOutput, count));
+  uint32_t signal = recipe::kNone;
+  for (int output : order) {
+    uint32_t copy = b.copy("copy " + std::to_string(output), vectorOperand(in, count),
+                           vectorOperand(outs[static_cast<size_t>(output)], count));
+    std::vector<recipe::Wait> waits;
+    if (signal != recipe::kNone) waits.push_back({signal, 1});
+    signal = b.queue(copy, 1, waits);
+  }
+  return b.finish();
+}
+
 }  // namespace hpu::testing

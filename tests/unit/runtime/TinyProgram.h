@@ -30,6 +30,11 @@ std::shared_ptr<const recipe::Program> swapProgram(int64_t count, Target target 
 /// input 0.
 std::shared_ptr<const recipe::Program> delayProgram(int64_t count, Target target = Target::kGaudi2);
 
+/// Copies input 0 to each of `order.size()` outputs, one after another: order[i] is the i-th to be
+/// written, each in its own command. `count` elements of i32.
+std::shared_ptr<const recipe::Program> fanOutProgram(int64_t count, const std::vector<int>& order,
+                                                     Target target = Target::kGaudi2);
+
 inline Recipe toRecipe(std::shared_ptr<const recipe::Program> program) {
   return Recipe(std::move(program));
 }

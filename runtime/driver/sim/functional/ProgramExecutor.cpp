@@ -8,6 +8,7 @@
 
 #include "base/Parallel.h"
 #include "base/StatusMacros.h"
+#include "recipe/OutputWriters.h"
 #include "runtime/driver/sim/functional/WorkSharing.h"
 
 namespace hpu::sim {
@@ -54,15 +55,18 @@ Status ProgramExecutor::prepare() {
     for (uint32_t op : program.bundles[b].ops) bundleOf[op] = b;
   std::vector<bool> emitted(program.bundles.size(), false);
   uint32_t previous = recipe::kNone;
+  unitsUntil_.assign(program.outputs.size(), 0);
   for (uint32_t opIndex : program.hostOrder) {
     uint32_t bundle = bundleOf[opIndex];
     if (bundle == recipe::kNone) {
       const recipe::Op& op = program.ops[opIndex];
       HPU_ASSIGN(auto unit, makeOpUnit(context, op, wholeOp(op)));
       units_.push_back(std::move(unit));
+      noteOutputs(op);
     } else if (!emitted[bundle]) {
       HPU_RETURN_IF_ERROR(appendBundleUnits(context, bundle, units_));
       emitted[bundle] = true;
+      for (uint32_t other : program.bundles[bundle].ops) noteOutputs(program.ops[other]);
     } else if (bundle != previous) {
       return invalidArgument("the ops of bundle '" + program.bundles[bundle].name +
                              "' do not follow each other in the program's host order (op '" +
@@ -87,6 +91,12 @@ Status ProgramExecutor::prepare() {
   return reserveScratch(threads);
 }
 
+/// The units so far do all of `op`.
+void ProgramExecutor::noteOutputs(const recipe::Op& op) {
+  for (uint32_t output : recipe::outputsWritten(*program_, op))
+    unitsUntil_[output] = units_.size();
+}
+
 Status ProgramExecutor::reserveScratch(int threads) {
   int workers = std::clamp(threads, 1, kMaxWorkers);
   if (workers <= scratchWorkers_) return okStatus();
@@ -97,6 +107,27 @@ Status ProgramExecutor::reserveScratch(int threads) {
 
 Status ProgramExecutor::run(const std::vector<std::byte*>& sectionBases,
                             std::vector<double>* unitSeconds) {
+  if (!unitSeconds) return runUnits(sectionBases, [](size_t) {});
+  using Clock = std::chrono::steady_clock;
+  unitSeconds->clear();
+  Clock::time_point last;
+  return runUnits(sectionBases, [&](size_t done) {
+    Clock::time_point now = Clock::now();
+    if (done > 0) unitSeconds->push_back(std::chrono::duration<double>(now - last).count());
+    last = now;
+  });
+}
+
+Status ProgramExecutor::run(const std::vector<std::byte*>& sectionBases,
+                            base::FunctionRef<void(uint32_t)> written) {
+  return runUnits(sectionBases, [&](size_t done) {
+    for (uint32_t output = 0; output < unitsUntil_.size(); ++output)
+      if (unitsUntil_[output] == done) written(output);
+  });
+}
+
+Status ProgramExecutor::runUnits(const std::vector<std::byte*>& sectionBases,
+                                 base::FunctionRef<void(size_t)> unitDone) {
   const recipe::Program& program = *program_;
   if (sectionBases.size() != program.sections.size())
     return invalidArgument("the program has " + std::to_string(program.sections.size()) +
@@ -118,16 +149,10 @@ Status ProgramExecutor::run(const std::vector<std::byte*>& sectionBases,
   context.shared = shared_.data();
   context.scratch = scratch_.data();
   context.scratchStride = scratchStride_;
-  if (!unitSeconds) {
-    for (const auto& unit : units_) unit->run(context);
-    return okStatus();
-  }
-  using Clock = std::chrono::steady_clock;
-  unitSeconds->clear();
-  for (const auto& unit : units_) {
-    Clock::time_point start = Clock::now();
-    unit->run(context);
-    unitSeconds->push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  unitDone(0);
+  for (size_t u = 0; u < units_.size(); ++u) {
+    units_[u]->run(context);
+    unitDone(u + 1);
   }
   return okStatus();
 }

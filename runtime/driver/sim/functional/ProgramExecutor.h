@@ -13,6 +13,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/FunctionRef.h"
 #include "hpu/status.h"
 #include "recipe/Recipe.h"
 #include "runtime/driver/sim/functional/HostBuffer.h"
@@ -43,18 +44,28 @@ class ProgramExecutor {
   Status run(const std::vector<std::byte*>& sectionBases,
              std::vector<double>* unitSeconds = nullptr);
 
+  /// The same; `written` is called with each output of the program as soon as no later unit writes
+  /// it, on the calling thread.
+  Status run(const std::vector<std::byte*>& sectionBases,
+             base::FunctionRef<void(uint32_t)> written);
+
   /// Units that run one after another; what tests and benchmarks look at.
   const UnitList& units() const { return units_; }
 
  private:
   ProgramExecutor() = default;
   Status prepare();
+  /// Calls unitDone with the number of units that are done: 0 at the start, then after each.
+  Status runUnits(const std::vector<std::byte*>& sectionBases,
+                  base::FunctionRef<void(size_t)> unitDone);
+  void noteOutputs(const recipe::Op& op);
   Status reserveScratch(int threads);
 
   std::shared_ptr<const recipe::Program> program_;
   Options options_;
   std::shared_ptr<const KernelCode> code_;
   UnitList units_;
+  std::vector<size_t> unitsUntil_;  ///< By output: units that must be done for it to be written.
   std::vector<HostBuffer> sram_;  ///< By section; empty for others.
   HostBuffer shared_;
   HostBuffer handedOn_;  ///< What stages of chains hand on: the section behind the program's.

@@ -38,6 +38,7 @@ class ClockDriver {
     work.bytes = duration;
     return add(queue, std::move(work), earliest, priority);
   }
+  void skipTickets(Ticket count) { next_ += count; }
   Ticket waitFor(QueueId queue, Ticket ticket) {
     return add(queue, TimedWait{clock->node(ticket), {}});
   }
@@ -137,6 +138,60 @@ TEST(DeviceClock, WaitForAForgottenTicketThatWasSubmittedBeforeStillHolds) {
   c.clock->forget(a);
   Ticket b = c.transfer(2, 10);
   EXPECT_EQ(c.span(b).start, 100);
+}
+
+/// A program of two DMA commands of 100 and 50 ps: output 1 is done after the first, 0 at the end.
+TimedProgram twoOutputs() {
+  const arch::TargetDesc& target = arch::targetDesc(Target::kGaudi2);
+  std::vector<perfmodel::TimedQueue> queues(1);
+  queues[0].engine = Engine::kDma;
+  queues[0].commands.resize(2);
+  queues[0].commands[0].cost.alone = queues[0].commands[0].cost.compute = 100;
+  queues[0].commands[1].cost.alone = queues[0].commands[1].cost.compute = 50;
+  auto shared = LaunchTimeline::create(queues, 0, target, target.clock()).value();
+  auto timeline = std::make_shared<LaunchTimeline>(*shared);
+  timeline->lastWriters = {{{0, 1}}, {{0, 0}}};
+  return {timeline, nullptr, {1, 0}};
+}
+
+TEST(DeviceClock, SignalsOfALaunchHaveTheEndsOfTheirLastWriters) {
+  ClockDriver c;
+  Ticket launch = c.add(1, twoOutputs());
+  c.skipTickets(2);
+  c.waitFor(2, launch + 1);
+  Ticket early = c.transfer(2, 10, 0, 0, Resource::kDeviceToHost);
+  c.waitFor(3, launch + 2);
+  Ticket late = c.transfer(3, 10, 0, 0, Resource::kDeviceToHost);
+  expectSpan(c.span(early), 100, 110);
+  expectSpan(c.span(late), 150, 160);
+  expectSpan(c.span(launch), 0, 150);
+  expectSpan(c.span(launch + 1), 100, 100);
+  // Behind other work of the engine the signal moves with its command.
+  Ticket busy = c.transfer(2, 1000, 200);
+  expectSpan(c.span(busy), 200, 1200);
+  Ticket second = c.add(1, twoOutputs());
+  c.skipTickets(2);
+  expectSpan(c.span(second + 1), 1300, 1300);
+}
+
+TEST(DeviceClock, ABatchWaitsForItsOwnItems) {
+  ClockDriver c;
+  std::vector<ClockItem> items(4);
+  for (size_t i = 0; i < items.size(); ++i) items[i].ticket = i + 1 + (i > 0 ? 2 : 0);
+  items[0].queue = 1;
+  items[0].work = twoOutputs();
+  items[1].queue = items[2].queue = 2;
+  items[1].work = TimedWait{};
+  TimedTransfer transfer;
+  transfer.resource = Resource::kDeviceToHost;
+  transfer.cost.alone = 10;
+  items[2].work = transfer;
+  items[3].queue = 1;
+  items[3].work = TimedMarker{};
+  Ticket kept = items[2].ticket, dropped = items[3].ticket;
+  c.clock->submitBatch(std::move(items), {{}, {0, 0}, {}, {}}, {false, false, true, false});
+  expectSpan(c.span(kept), 100, 110);
+  EXPECT_EQ(c.clock->span(dropped).status().code(), StatusCode::kNotFound);
 }
 
 TEST(DeviceClock, TotalsCountEveryResource) {

@@ -21,12 +21,15 @@ class Bench {
   explicit Bench(int workers = 2)
       : executor(std::make_unique<QueueExecutor>(
             "test device", workers,
-            [this](const Work& work, const std::string& label) { return run(work, label); })) {}
+            [this](const Work& work, const std::string& label, QueueExecutor::Signal signal) {
+              return run(work, label, signal);
+            })) {}
 
-  Status run(const Work&, const std::string& label) {
+  Status run(const Work&, const std::string& label, QueueExecutor::Signal signal) {
+    if (label.starts_with("signal 1")) signal(1);
     if (label == "fail") return internalError("as asked");
     if (label == "throw") throw std::bad_alloc();
-    if (label == "block") {
+    if (label.ends_with("block")) {
       std::unique_lock lock(mutex);
       gate.wait(lock, [&] { return open; });
     }
@@ -203,6 +206,67 @@ TEST(QueueExecutor, CallbackComesOnceNowOrLater) {
   EXPECT_EQ(calls, 2);
 }
 
+TEST(QueueExecutor, SignalsOfALaunchAreDoneWhenItSaysSoOrWithIt) {
+  Bench bench(2);
+  QueueId q = bench.queue("q"), waiter = bench.queue("waiter");
+  // Signal 1 comes before the launch blocks; signal 0 never by itself.
+  Ticket launch = bench.submitWork(q, Launch{0, {}, {0, 1}}, "signal 1, then block");
+  bench.submitWork(waiter, WaitFor{launch + 2, nullptr});
+  Ticket behind = bench.submit(waiter, "behind signal 1");
+  ASSERT_TRUE(bench.executor->wait(behind, 10000).ok());
+  EXPECT_TRUE(bench.executor->done(launch + 2));
+  EXPECT_FALSE(bench.executor->done(launch + 1));
+  EXPECT_FALSE(bench.executor->done(launch));
+  // The next ticket is not one of the signals.
+  EXPECT_EQ(bench.submit(q, "next"), launch + 5);
+  bench.openGate();
+  ASSERT_TRUE(bench.executor->wait(launch + 1, 10000).ok());
+  ASSERT_TRUE(bench.executor->wait(launch, 10000).ok());
+}
+
+TEST(QueueExecutor, SignalsOfAFailedLaunchFailWithIt) {
+  Bench bench(1);
+  QueueId q = bench.queue("q");
+  Ticket launch = bench.submitWork(q, Launch{0, {}, {0}}, "fail");
+  EXPECT_EQ(bench.executor->wait(launch + 1, 10000).code(), StatusCode::kInternal);
+  EXPECT_EQ(bench.executor->takeError(q, launch).code(), StatusCode::kInternal);
+  EXPECT_TRUE(bench.executor->takeError(q, launch + 1).ok());
+}
+
+TEST(QueueExecutor, ABatchIsOrderedByItsOwnWaitsAndKeepsOrderOnEachQueue) {
+  Bench bench(3);
+  QueueId a = bench.queue("a"), b = bench.queue("b");
+  std::vector<QueueExecutor::Entry> entries(6);
+  entries[0] = {a, Fill{}, nullptr, "block"};
+  entries[1] = {a, Fill{}, nullptr, "a1"};
+  entries[2] = {b, WaitFor{}, nullptr, "", 1};
+  entries[3] = {b, Fill{}, nullptr, "b3"};
+  entries[4] = {a, WaitFor{}, nullptr, "", 3};
+  entries[5] = {a, Fill{}, nullptr, "a5"};
+  std::vector<Ticket> seen;
+  auto tickets = bench.executor->submitBatch(
+      std::move(entries), [&](const std::vector<Ticket>& all) { seen = all; });
+  ASSERT_TRUE(tickets.ok()) << tickets.status().message();
+  EXPECT_EQ(*tickets, seen);
+  EXPECT_FALSE(bench.executor->done(tickets->front()));
+  bench.openGate();
+  ASSERT_TRUE(bench.executor->wait(tickets->back(), 10000).ok());
+  EXPECT_EQ(bench.seen(), (std::vector<std::string>{"block", "a1", "b3", "a5"}));
+}
+
+TEST(QueueExecutor, ABadBatchSubmitsNothing) {
+  Bench bench(1);
+  QueueId q = bench.queue("q");
+  std::vector<QueueExecutor::Entry> entries(2);
+  entries[0] = {q, Fill{}, nullptr, "never"};
+  entries[1] = {q, WaitFor{77, nullptr}, nullptr, ""};
+  auto tickets =
+      bench.executor->submitBatch(std::move(entries), [](const std::vector<Ticket>&) { FAIL(); });
+  EXPECT_EQ(tickets.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(tickets.status().message(), HasSubstr("item 1"));
+  EXPECT_EQ(bench.executor->lastTicket(), 0u);
+}
+
 TEST(QueueExecutor, ClosingWaitsForTheWork) {
   Bench bench(2);
   QueueId a = bench.queue("a"), b = bench.queue("b");
@@ -233,7 +297,7 @@ TEST(QueueExecutor, MayBeDestroyedByItsOwnWorker) {
       auto owner = std::make_shared<Owner>();
       owner->destroyed = &destroyed;
       owner->executor = std::make_unique<QueueExecutor>(
-          "self", 1 + round % 2, [&ran](const Work&, const std::string&) {
+          "self", 1 + round % 2, [&ran](const Work&, const std::string&, QueueExecutor::Signal) {
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
             ++ran;
             return okStatus();
