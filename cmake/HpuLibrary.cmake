@@ -92,6 +92,23 @@ function(hpu_tool name)
   set_property(GLOBAL APPEND PROPERTY HPU_TOOLS ${name})
 endfunction()
 
+# hpu_test_nodes(): gives every test of the calling folder a simulated node of its own, so that tests that run at a time never
+# want the same device; a test that starts several programs waits for a free one. hpu_test calls it; a folder that only
+# has add_test calls it once.
+function(hpu_test_nodes)
+  get_property(_called DIRECTORY PROPERTY HPU_TEST_NODES)
+  if(NOT _called)
+    set_property(DIRECTORY PROPERTY HPU_TEST_NODES ON)
+    cmake_language(DEFER CALL hpu_set_test_nodes)
+  endif()
+endfunction()
+function(hpu_set_test_nodes)
+  get_property(_tests DIRECTORY PROPERTY TESTS)
+  foreach(_test IN LISTS _tests)
+    set_property(TEST ${_test} APPEND PROPERTY ENVIRONMENT "HPU_NODE=${_test}" HPU_ACQUIRE_TIMEOUT_MS=60000)
+  endforeach()
+endfunction()
+
 # hpu_test(NAME SOURCES ... DEPS ... [LABELS ...] [MLIR]): a GoogleTest program, one ctest entry.
 function(hpu_test name)
   cmake_parse_arguments(ARG "MLIR" "TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
@@ -118,4 +135,5 @@ function(hpu_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
                        ENVIRONMENT "HPU_SOURCE_DIR=${PROJECT_SOURCE_DIR};HPU_BINARY_DIR=${PROJECT_BINARY_DIR};${HPU_SANITIZER_ENVIRONMENT};${ARG_ENVIRONMENT}")
+  hpu_test_nodes()
 endfunction()

@@ -20,9 +20,14 @@
 
 namespace hpu {
 
+/// DeviceOptions::index: the first device of the node that nobody uses.
+inline constexpr int kAnyDevice = -1;
+
 struct DeviceOptions {
   std::string driver = "sim";  ///< "sim", or "null" (accepts everything, computes nothing).
-  int index = 0;               ///< Which device of the node, 0..7.
+  int index = kAnyDevice;      ///< Which device of the node, 0..7 in the order of PCI addresses.
+  int moduleId = -1;           ///< The same by its slot on the board; -1: not by this.
+  std::string pciAddress;      ///< The same by "0000:19:00.0" or "19:00.0"; empty: not by this.
   Target target = Target::kGaudi2;
   int64_t hbmBytes = 0;  ///< 0: HPU_SIM_HBM_BYTES, else the target's own capacity.
   int threads = 0;  ///< Host threads for the functional work; 0: HPU_NUM_THREADS, else all cores.
@@ -33,6 +38,8 @@ struct DeviceInfo {
   Target target = Target::kGaudi2;
   int index = 0;
   int64_t hbmBytes = 0, sramBytes = 0;
+  uint32_t moduleId = 0;   ///< The slot on the node's board.
+  std::string pciAddress;  ///< "0000:19:00.0".
 };
 
 struct MemoryInfo {
@@ -55,7 +62,11 @@ class HPU_API Device {
  public:
   Device();
   ~Device();
-  /// Errors: kNotFound (no such driver or index), kInvalidArgument, kResourceExhausted.
+  /// A device has one owner process (docs/node.md); opening it again in that process gives the same device.
+  /// With kAnyDevice each call takes another one. HPU_ACQUIRE_TIMEOUT_MS waits for a busy one. Errors:
+  /// kNotFound (no such driver, index, module id or PCI address), kInvalidArgument, kUnavailable (in use by
+  /// another process, which is named), kResourceExhausted (all are, or out of memory), kFailedPrecondition
+  /// (open with other options, or of another type).
   static StatusOr<Device> open(const DeviceOptions& options = {});
   static std::vector<std::string> drivers();
 

@@ -11,6 +11,8 @@
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "runtime/node/Inventory.h"
+#include "runtime/node/Ownership.h"
 #include "runtime/stream/StreamState.h"
 #include "runtime/trace/Environment.h"
 
@@ -20,6 +22,7 @@ namespace {
 struct OpenDevices {
   std::mutex mutex;
   std::map<std::pair<std::string, int>, std::weak_ptr<DeviceState>> devices;
+  uint64_t generation = 0;  ///< Of the process that they belong to.
 };
 OpenDevices& openDevices() {
   static OpenDevices* instance = new OpenDevices;  // Never destroyed: handles may outlive statics.
@@ -41,6 +44,19 @@ std::string driverNames() {
   for (const driver::DriverEntry& entry : driver::registeredDrivers())
     names += (names.empty() ? "" : ", ") + entry.name;
   return names;
+}
+
+/// The driver's index that the options name; kAnyDevice when by none.
+StatusOr<int> wantedIndex(const driver::DriverEntry& entry, const DeviceOptions& options) {
+  HPU_ASSIGN(int index, node::requestedIndex(options));
+  // Nobody owns such a device, so the first is as free as any.
+  return entry.owned ? index : std::max(index, 0);
+}
+
+/// May another attempt to acquire a device succeed, as far as its failure tells?
+bool isBusy(const Status& status) {
+  return status.code() == StatusCode::kUnavailable ||
+         status.code() == StatusCode::kResourceExhausted;
 }
 
 /// What must agree for two open calls to mean the same device.
@@ -69,21 +85,58 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& op
   // Most settings are read where nothing can be returned; here their mistakes can.
   HPU_RETURN_IF_ERROR(settings::checkAll());
   HPU_RETURN_IF_ERROR(trace::startFromEnvironment());
+  HPU_ASSIGN(int index, wantedIndex(*chosen, options));
+  HPU_ASSIGN(int64_t patienceMs, settings::getInt(Setting::HPU_ACQUIRE_TIMEOUT_MS));
+  base::Deadline patience = base::Deadline::afterMs(patienceMs);
+  // Free and taken again before we came: then the failure is not about owners, or we are unlucky.
+  constexpr int kMaxVainTries = 3;
+  for (int vain = 0;;) {
+    StatusOr<std::shared_ptr<DeviceState>> result = tryOpen(*chosen, options, index);
+    if (result.ok() || !chosen->owned || !isBusy(result.status())) return result;
+    base::Deadline deadline = patience;
+    // This process is just closing it, which takes as long as the work that is enqueued.
+    if (index != kAnyDevice && node::ownedHere(index)) {
+      HPU_ASSIGN(deadline, base::Deadline::fromMs(-1));
+    }
+    if (deadline.expired()) return result;
+    auto before = base::Deadline::Clock::now();
+    if (!node::waitUntilFree(options, deadline).ok()) return result;
+    if (base::Deadline::Clock::now() - before < std::chrono::milliseconds(1) &&
+        ++vain == kMaxVainTries)
+      return result;
+  }
+}
+
+StatusOr<std::shared_ptr<DeviceState>> DeviceState::tryOpen(const driver::DriverEntry& entry,
+                                                            const DeviceOptions& options,
+                                                            int index) {
   OpenDevices& open = openDevices();
   std::lock_guard lock(open.mutex);
-  std::weak_ptr<DeviceState>& slot = open.devices[{options.driver, options.index}];
-  if (std::shared_ptr<DeviceState> existing = slot.lock()) {
-    HPU_RETURN_IF_ERROR(compatible(existing->info(), options));
-    return existing;
+  // After a fork these are the parent's; they stay as they are, for nobody here.
+  if (uint64_t now = node::processGeneration(); open.generation != now) {
+    open.devices.clear();
+    open.generation = now;
   }
-  HPU_ASSIGN(std::shared_ptr<driver::DriverDevice> driver, chosen->open(options));
+  if (index != kAnyDevice) {
+    if (std::shared_ptr<DeviceState> existing = open.devices[{entry.name, index}].lock()) {
+      HPU_RETURN_IF_ERROR(compatible(existing->info(), options));
+      return existing;
+    }
+  }
+  HPU_ASSIGN(std::shared_ptr<driver::DriverDevice> driver, entry.open(options));
   auto state = std::make_shared<DeviceState>(std::move(driver));
-  slot = state;
+  open.devices[{entry.name, state->info().index}] = state;
   return state;
 }
 
 DeviceState::DeviceState(std::shared_ptr<driver::DriverDevice> driver)
-    : driver_(std::move(driver)), id_(gNextId.fetch_add(1)), memory_(*driver_) {}
+    : driver_(std::move(driver)), id_(gNextId.fetch_add(1)), memory_(*driver_) {
+  driver_->setMemorySource([this] { return memory_.info(); });
+}
+
+DeviceState::~DeviceState() {
+  driver_->setMemorySource(nullptr);
+}
 
 int64_t DeviceState::observedNs() const {
   for (const Observed& entry : tlsObserved)

@@ -25,6 +25,7 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
   /// The device as it is open in this process, or newly opened. Errors: as Device::open.
   static StatusOr<std::shared_ptr<DeviceState>> open(const DeviceOptions& options);
   explicit DeviceState(std::shared_ptr<driver::DriverDevice> driver);
+  ~DeviceState();
   DeviceState(const DeviceState&) = delete;
   DeviceState& operator=(const DeviceState&) = delete;
 
@@ -45,6 +46,10 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
   Status synchronize(int64_t deadlineMs);
 
  private:
+  /// Without waiting for a device that is in use.
+  static StatusOr<std::shared_ptr<DeviceState>> tryOpen(const driver::DriverEntry& entry,
+                                                        const DeviceOptions& options, int index);
+
   const std::shared_ptr<driver::DriverDevice> driver_;
   const uint64_t id_;  ///< Unique in the process.
   DeviceMemory memory_;

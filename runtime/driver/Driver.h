@@ -167,12 +167,17 @@ class DriverDevice {
   virtual StatusOr<DeviceSpan> deviceSpan(Ticket ticket) = 0;
 
   virtual DeviceCounters counters() = 0;
+  /// Where the device learns what of its memory is allocated, for those who ask about the node; null
+  /// takes it away. No call of the previous source runs on return.
+  virtual void setMemorySource(std::function<MemoryInfo()> source) {}
 };
 
 /// A kind of device, registered by name.
 struct DriverEntry {
   std::string name;
   std::function<StatusOr<std::shared_ptr<DriverDevice>>(const DeviceOptions&)> open;
+  /// Its devices are the node's: each has one owner process (runtime/node/Ownership.h).
+  bool owned = false;
 };
 /// "sim" first, which is the default, then "null".
 const std::vector<DriverEntry>& registeredDrivers();

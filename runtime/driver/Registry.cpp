@@ -7,7 +7,7 @@
 namespace hpu::driver {
 
 const std::vector<DriverEntry>& registeredDrivers() {
-  static const std::vector<DriverEntry> entries = {{"sim", openSimDevice},
+  static const std::vector<DriverEntry> entries = {{"sim", openSimDevice, /*owned=*/true},
                                                    {"null", openNullDevice}};
   return entries;
 }

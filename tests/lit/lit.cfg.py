@@ -14,7 +14,7 @@ config.test_source_root = os.path.dirname(__file__)
 paths = [os.path.join(config.hpu_binary, "bin"), config.hpu_llvm_bin]
 config.environment["PATH"] = os.pathsep.join(paths + [os.environ.get("PATH", "")])
 config.environment["HPU_SOURCE_DIR"] = config.hpu_source
-for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "HPU_NUM_THREADS"):
+for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "HPU_NUM_THREADS", "HPU_NODE", "HPU_ACQUIRE_TIMEOUT_MS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 

@@ -20,7 +20,7 @@ namespace {
 struct Arguments {
   std::string program, data, outputDir, trace, labels, driver = "sim";
   std::vector<std::string> inputs;
-  int iterations = 1, warmup = 0, threads = 0, device = 0;
+  int iterations = 1, warmup = 0, threads = 0, device = kAnyDevice;
   double percentile = 0, rtol = -1, atol = -1;
   ProgramFlags flags;
 };
@@ -213,7 +213,7 @@ int main(int argc, char** argv) {
   tool.addOption("--atol", arguments.atol,
                  "Tolerance relative to the largest expected number; -1: 1e-4, 2e-2");
   tool.addOption("--driver", arguments.driver, "Driver of the device: sim or null");
-  tool.addOption("--device", arguments.device, "Index of the device in the node, 0 to 7");
+  tool.addOption("--device", arguments.device, "Index of the device in the node, 0 to 7; -1: any free one");
   arguments.flags.addTo(tool);
   return tool.run(argc, argv, [&] { return run(tool, arguments); });
 }

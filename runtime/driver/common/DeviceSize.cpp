@@ -5,13 +5,12 @@
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "runtime/node/Inventory.h"
 
 namespace hpu::driver {
 
-StatusOr<DeviceInfo> deviceInfo(const std::string& driver, const DeviceOptions& options) {
-  if (options.index < 0 || options.index >= kDevicesPerNode)
-    return notFound(base::strCat("there is no device ", options.index, ": a node has devices 0 to ",
-                                 kDevicesPerNode - 1));
+StatusOr<DeviceInfo> deviceInfo(const std::string& driver, const DeviceOptions& options,
+                                int index) {
   if (options.hbmBytes < 0)
     return invalidArgument(base::strCat("hbmBytes is ", options.hbmBytes,
                                         "; it is a number of bytes, or 0 for the target's own"));
@@ -25,7 +24,11 @@ StatusOr<DeviceInfo> deviceInfo(const std::string& driver, const DeviceOptions& 
   info.driver = driver;
   info.name = base::strCat(driver, " ", target.name);
   info.target = options.target;
-  info.index = options.index;
+  info.index = index;
+  HPU_ASSIGN(std::string node, node::identity());
+  node::Slot slot = node::slot(node, index);
+  info.moduleId = slot.moduleId;
+  info.pciAddress = slot.pciAddress;
   info.hbmBytes = bytes;
   info.sramBytes = target.sramBytes;
   return info;

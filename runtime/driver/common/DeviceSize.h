@@ -9,12 +9,8 @@
 
 namespace hpu::driver {
 
-/// Devices of one simulated node (a Gaudi server has eight).
-inline constexpr int kDevicesPerNode = 8;
-
-/// Fills in name, sizes and target: HBM is options.hbmBytes, else HPU_SIM_HBM_BYTES, else the
-/// target's. Errors: kNotFound (index outside of the node); kInvalidArgument (sizes, a bad
-/// setting).
-StatusOr<DeviceInfo> deviceInfo(const std::string& driver, const DeviceOptions& options);
+/// Fills in name, slot, sizes and target of device `index`: HBM is options.hbmBytes, else
+/// HPU_SIM_HBM_BYTES, else the target's. Errors: kInvalidArgument (sizes, a bad setting).
+StatusOr<DeviceInfo> deviceInfo(const std::string& driver, const DeviceOptions& options, int index);
 
 }  // namespace hpu::driver

@@ -599,6 +599,12 @@ void QueueExecutor::forget(Ticket ticket) {
     core_->failures.erase(ticket);
 }
 
+QueueExecutor::Load QueueExecutor::load() const {
+  Core::Lock lock(core_->mutex);
+  return {static_cast<int64_t>(core_->outstanding.size()),
+          static_cast<int64_t>(core_->queues.size())};
+}
+
 Ticket QueueExecutor::lastTicket() const {
   Core::Lock lock(core_->mutex);
   return core_->nextTicket - 1;

@@ -66,6 +66,11 @@ class QueueExecutor {
   /// what it owns is let go.
   Status reset(int64_t deadlineMs, base::FunctionRef<void(const std::vector<Ticket>&)> dropping);
   void forget(Ticket ticket);
+  struct Load {
+    int64_t work = 0;  ///< Pieces that are not done.
+    int64_t queues = 0;
+  };
+  Load load() const;
   /// Tickets handed out so far.
   Ticket lastTicket() const;
 

@@ -457,7 +457,10 @@ void TimedDevice::report(const ResolvedWork& work) const {
 }
 
 DeviceCounters TimedDevice::counters() {
-  DeviceClock::Totals totals = clock_->totals();
+  return countersOf(clock_->totals());
+}
+
+DeviceCounters TimedDevice::countersOf(const DeviceClock::Totals& totals) {
   DeviceCounters result;
   for (int e = 0; e < kNumEngines; ++e) result.busyNs[e] = totals.busy[e] / kPsPerNs;
   result.deviceNs = nsUp(totals.end);

@@ -72,6 +72,11 @@ class TimedDevice : public DriverDevice {
   /// Waits for the work that is enqueued and stops the workers.
   void shutDown() { executor_.reset(); }
   int threads() const { return threads_; }
+  /// Only before shutDown().
+  QueueExecutor::Load load() const { return executor_->load(); }
+  /// As counters(), of what has its device time by now: who watches changes no time.
+  DeviceCounters resolvedCounters() const { return countersOf(clock_->resolvedTotals()); }
+  const arch::ClockProfile& profile() const { return clockProfile_; }
 
  private:
   struct Loaded {
@@ -80,6 +85,7 @@ class TimedDevice : public DriverDevice {
     std::shared_ptr<LoadedProgram> functional;
   };
 
+  static DeviceCounters countersOf(const DeviceClock::Totals& totals);
   Status runWork(const Work& work, const std::string& label, QueueExecutor::Signal signal);
   Status checkEarliest(int64_t earliestStartNs) const;
   void report(const ResolvedWork& work) const;

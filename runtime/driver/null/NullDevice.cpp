@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/driver/null/NullDevice.h"
 
+#include <algorithm>
+
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "runtime/driver/common/DeviceSize.h"
 #include "runtime/driver/common/TimedDevice.h"
+#include "runtime/node/Inventory.h"
 
 namespace hpu::driver {
 namespace {
@@ -22,7 +25,9 @@ class NullDevice final : public TimedDevice {
 
   static StatusOr<std::shared_ptr<DriverDevice>> open(const DeviceOptions& options) {
     HPU_ASSIGN(arch::ClockProfile clock, clockProfile(options.target));
-    HPU_ASSIGN(DeviceInfo info, deviceInfo("null", options));
+    HPU_ASSIGN(int index, node::requestedIndex(options));
+    // A null device is nobody's: any number of processes and handles may have the same one.
+    HPU_ASSIGN(DeviceInfo info, deviceInfo("null", options, std::max(index, 0)));
     return std::shared_ptr<DriverDevice>(
         std::make_shared<NullDevice>(std::move(info), clock, options.threads));
   }

@@ -136,6 +136,11 @@ DeviceClock::Totals DeviceClock::totals() {
   return totals_;
 }
 
+DeviceClock::Totals DeviceClock::resolvedTotals() {
+  std::lock_guard lock(domain());
+  return totals_;
+}
+
 void DeviceClock::setObserver(Observer observer) {
   std::lock_guard lock(domain());
   observer_ = std::move(observer);

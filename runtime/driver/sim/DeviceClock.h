@@ -117,6 +117,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   };
   /// Resolves.
   Totals totals();
+  /// Of what is resolved by now: looking would give work its times earlier than the program does.
+  Totals resolvedTotals();
   /// Called under the clocks' lock for each item as it is resolved: it must be short and must not
   /// call a clock. Null removes it.
   void setObserver(Observer observer);

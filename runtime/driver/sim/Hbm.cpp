@@ -53,7 +53,7 @@ StatusOr<std::unique_ptr<Hbm>> Hbm::create(int64_t bytes, int64_t hostBudget) {
   if (bytes <= 0 || bytes > INT64_MAX - pageBytes())
     return invalidArgument(base::strCat("a device with ", bytes, " bytes of HBM is not possible"));
   bytes = (bytes + pageBytes() - 1) / pageBytes() * pageBytes();
-  int fd = ::memfd_create("hpu-hbm", MFD_CLOEXEC);
+  int fd = ::memfd_create("hpu-hbm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return resourceExhausted("cannot create a memory file: " + base::errnoText(errno));
   void* data = MAP_FAILED;
   if (::ftruncate(fd, bytes) == 0)
@@ -66,6 +66,10 @@ StatusOr<std::unique_ptr<Hbm>> Hbm::create(int64_t bytes, int64_t hostBudget) {
         "cannot map ", base::formatBytes(bytes), " of address space for a device's HBM: ",
         base::errnoText(error), ". Set HPU_SIM_HBM_BYTES to a smaller size"));
   }
+  // Peers map the file: none may shrink it under the others. A forked child has no part in it, so
+  // that it does not hold the memory of a parent that is gone.
+  ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  ::madvise(data, static_cast<size_t>(bytes), MADV_DONTFORK);
   return std::unique_ptr<Hbm>(new Hbm(fd, static_cast<std::byte*>(data), bytes, hostBudget));
 }
 

@@ -28,6 +28,8 @@ class Hbm {
   static constexpr DeviceAddress kBase = 0x1000000000;  // 64 GiB
 
   int64_t bytes() const { return bytes_; }
+  /// The file behind it, which other processes may map; it stays the object's.
+  int file() const { return fd_; }
   bool contains(DeviceAddress address, int64_t bytes) const;
   /// Host address of a device address that the memory contains.
   std::byte* at(DeviceAddress address) const { return data_ + (address - kBase); }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/driver/sim/SimDevice.h"
 
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,6 +14,7 @@
 #include "runtime/driver/common/TimedDevice.h"
 #include "runtime/driver/sim/Hbm.h"
 #include "runtime/driver/sim/functional/ProgramExecutor.h"
+#include "runtime/node/Ownership.h"
 
 namespace hpu::driver {
 namespace {
@@ -41,12 +46,17 @@ class SimProgram final : public LoadedProgram {
   const std::unique_ptr<sim::ProgramExecutor> executor_;
 };
 
-class SimDevice final : public TimedDevice {
+class SimDevice final : public TimedDevice, private node::DeviceReporter {
  public:
-  SimDevice(DeviceInfo info, std::unique_ptr<Hbm> hbm, const arch::ClockProfile& clock, int threads)
+  SimDevice(std::unique_ptr<node::OwnedDevice> owned, DeviceInfo info, std::unique_ptr<Hbm> hbm,
+            const arch::ClockProfile& clock, int threads)
       : TimedDevice(std::move(info), {Hbm::kBase, hbm->bytes()}, clock, threads),
+        owned_(std::move(owned)),
         hbm_(std::move(hbm)) {}
-  ~SimDevice() override { shutDown(); }
+  ~SimDevice() override {
+    owned_->stopServing();
+    shutDown();
+  }
 
   Status discard(DeviceAddress address, int64_t bytes) override {
     return hbm_->discard(address, bytes);
@@ -54,12 +64,21 @@ class SimDevice final : public TimedDevice {
 
   static StatusOr<std::shared_ptr<DriverDevice>> open(const DeviceOptions& options) {
     HPU_ASSIGN(arch::ClockProfile clock, clockProfile(options.target));
-    HPU_ASSIGN(DeviceInfo info, deviceInfo("sim", options));
+    HPU_ASSIGN(std::unique_ptr<node::OwnedDevice> owned, node::acquire(options));
+    HPU_ASSIGN(DeviceInfo info, deviceInfo("sim", options, owned->index()));
     HPU_ASSIGN(int64_t budget, hostMemoryBudget());
     HPU_ASSIGN(std::unique_ptr<Hbm> hbm, Hbm::create(info.hbmBytes, budget));
     info.hbmBytes = hbm->bytes();
-    return std::shared_ptr<DriverDevice>(
-        std::make_shared<SimDevice>(std::move(info), std::move(hbm), clock, options.threads));
+    auto device = std::make_shared<SimDevice>(std::move(owned), std::move(info), std::move(hbm),
+                                              clock, options.threads);
+    device->owned_->serve(device.get(),
+                          {device->hbm_->file(), Hbm::kBase, device->hbm_->bytes()});
+    return std::shared_ptr<DriverDevice>(std::move(device));
+  }
+
+  void setMemorySource(std::function<MemoryInfo()> source) override {
+    std::lock_guard lock(statusMutex_);
+    memorySource_ = std::move(source);
   }
 
  protected:
@@ -87,6 +106,15 @@ class SimDevice final : public TimedDevice {
   }
 
   Status execute(const Work& work, LoadedProgram* program, QueueExecutor::Signal signal) override {
+    Status status = perform(work, program, signal);
+    if (!status.ok()) {
+      std::lock_guard lock(statusMutex_);
+      lastError_ = base::strCat(workName(work), ": ", status.message());
+    }
+    return status;
+  }
+
+  Status perform(const Work& work, LoadedProgram* program, const QueueExecutor::Signal& signal) {
     if (const auto* copy = std::get_if<CopyToDevice>(&work)) {
       HPU_RETURN_IF_ERROR(hbm_->checkBudget(copy->dst, copy->bytes));
       hbm_->copyIn(copy->dst, copy->src, copy->bytes);
@@ -108,7 +136,29 @@ class SimDevice final : public TimedDevice {
   }
 
  private:
+  // On the node's service thread.
+  void report(node::DeviceStatus& status) override {
+    QueueExecutor::Load work = load();
+    status.clockProfile = profile().name;
+    status.counters = resolvedCounters();
+    status.queuedWork = static_cast<int32_t>(std::min<int64_t>(work.work, INT32_MAX));
+    status.owner.streams = static_cast<int32_t>(work.queues);
+    std::lock_guard lock(statusMutex_);
+    MemoryInfo memory = memorySource_ ? memorySource_() : MemoryInfo();
+    status.totalBytes = hbm_->bytes();
+    status.usedBytes = status.owner.usedBytes = memory.usedBytes;
+    status.peakBytes = memory.peakBytes;
+    status.lastError = lastError_;
+  }
+  Status inject(node::Fault fault, int count) override {
+    return unimplemented("this device cannot inject faults");
+  }
+
+  const std::unique_ptr<node::OwnedDevice> owned_;  // Last to go: the device is free then.
   const std::unique_ptr<Hbm> hbm_;
+  std::mutex statusMutex_;  // Guards what follows.
+  std::function<MemoryInfo()> memorySource_;
+  std::string lastError_;
 };
 
 }  // namespace

@@ -381,6 +381,7 @@ TEST_P(DriverConformance, PriorityDecidesAmongWhatIsNotObserved) {
 
 TEST_P(DriverConformance, EqualRunsGiveEqualDeviceTimes) {
   auto run = [&] {
+    device.reset();  // A device has one opening at a time.
     device = open(2);
     ProgramId id = device->loadProgram(testing::copyProgram(10000, 4)).value();
     QueueId queues[] = {queue("a"), queue("b"), queue("c")};

@@ -32,7 +32,7 @@ TEST(Device, UnknownDriverErrorListsTheDrivers) {
 
 TEST(Device, NodeHasEightDevices) {
   EXPECT_EQ(Device::open(small(8)).status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(Device::open(small(-1)).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(Device::open(small(-2)).status().code(), StatusCode::kNotFound);
   EXPECT_TRUE(Device::open(small(7)).ok());
 }
 

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/node/Ownership.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "runtime/node/Client.h"
+#include "runtime/node/Inventory.h"
+#include "runtime/node/Protocol.h"
+#include "runtime/node/Service.h"
+
+namespace hpu::node {
+namespace {
+
+// Callers that the kernel keeps until the owner's thread has time for them.
+constexpr int kBacklog = 128;
+
+/// The bound name of a device; not valid when it is taken.
+StatusOr<Fd> tryBind(const std::string& identity, int index) {
+  Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener.valid())
+    return internalError("cannot create a socket to own a device with: " + base::errnoText(errno));
+  sockaddr_un address;
+  uint32_t bytes = socketAddress(socketName(identity, index), address);
+  if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0) {
+    if (errno == EADDRINUSE) return Fd();
+    return internalError(base::strCat("cannot own device ", index, " of node '", identity,
+                                      "': ", base::errnoText(errno)));
+  }
+  if (::listen(listener.get(), kBacklog) != 0)
+    return internalError(base::strCat("cannot listen for device ", index, " of node '", identity,
+                                      "': ", base::errnoText(errno)));
+  return listener;
+}
+
+/// Who holds a device whose name is taken.
+std::string holder(const std::string& identity, int index) {
+  auto owner = contact(identity, index);
+  if (owner.ok()) return describe(owner->owner);
+  if (owner.status().code() == StatusCode::kNotFound) return "a process that has just ended";
+  return owner.status().message();
+}
+
+Status taken(const std::string& identity, int index) {
+  return unavailable(base::strCat(
+      "device ", index, " of node '", identity, "' is in use by ", holder(identity, index),
+      ". Ask for any device, end that process, wait (HPU_ACQUIRE_TIMEOUT_MS) or use another node "
+      "(HPU_NODE)"));
+}
+
+Status allTaken(const std::string& identity) {
+  std::string owners;
+  for (int i = 0; i < kDevices; ++i)
+    owners += base::strCat(i ? ", " : "", i, " by ", holder(identity, i));
+  return resourceExhausted(base::strCat(
+      "all ", kDevices, " devices of node '", identity, "' are in use: ", owners,
+      ". End one of these, wait (HPU_ACQUIRE_TIMEOUT_MS) or use another node (HPU_NODE)"));
+}
+
+StatusOr<std::unique_ptr<OwnedDevice>> own(Fd listener, int index, Target target) {
+  HPU_ASSIGN(uint64_t key, Service::instance().add(std::move(listener), index, target));
+  return std::make_unique<OwnedDevice>(index, key);
+}
+
+}  // namespace
+
+OwnedDevice::~OwnedDevice() {
+  Service::instance().remove(key_);
+}
+
+void OwnedDevice::serve(DeviceReporter* reporter, const SharedMemory& memory) {
+  Service::instance().setReporter(key_, reporter, memory);
+}
+
+void OwnedDevice::stopServing() {
+  Service::instance().setReporter(key_, nullptr, SharedMemory());
+}
+
+StatusOr<std::unique_ptr<OwnedDevice>> acquire(const DeviceOptions& options) {
+  HPU_ASSIGN(std::string name, identity());
+  HPU_ASSIGN(int wanted, requestedIndex(options));
+  HPU_ASSIGN(Target target, targetOf(options.target, /*strict=*/true));
+  if (wanted != kAnyDevice) {
+    HPU_ASSIGN(Fd listener, tryBind(name, wanted));
+    if (!listener.valid()) return taken(name, wanted);
+    return own(std::move(listener), wanted, target);
+  }
+  for (int index = 0; index < kDevices; ++index) {
+    HPU_ASSIGN(Fd listener, tryBind(name, index));
+    if (listener.valid()) return own(std::move(listener), index, target);
+  }
+  return allTaken(name);
+}
+
+Status waitUntilFree(const DeviceOptions& options, const base::Deadline& deadline) {
+  HPU_ASSIGN(std::string name, identity());
+  HPU_ASSIGN(int wanted, requestedIndex(options));
+  return waitUntilFree(name, wanted, deadline);
+}
+
+bool ownedHere(int index) {
+  auto name = identity();
+  if (!name.ok()) return false;
+  auto owner = contact(*name, index);
+  return owner.ok() && owner->owner.pid == ::getpid();
+}
+
+uint64_t processGeneration() {
+  return Service::instance().generation();
+}
+
+}  // namespace hpu::node

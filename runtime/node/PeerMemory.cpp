@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/node/PeerMemory.h"
+
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "hpu/node.h"
+#include "runtime/node/Inventory.h"
+
+namespace hpu::node {
+namespace {
+constexpr int64_t kMapMs = 10000;
+}  // namespace
+
+PeerMemory::PeerMemory(int index, Contact contact, std::byte* data, uint64_t base, int64_t bytes)
+    : index_(index), contact_(std::move(contact)), data_(data), base_(base), bytes_(bytes) {}
+
+PeerMemory::~PeerMemory() {
+  ::munmap(data_, static_cast<size_t>(bytes_));
+}
+
+StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::map(int index) {
+  if (index < 0 || index >= kDevices)
+    return notFound(base::strCat("there is no device ", index, ": a node has devices 0 to ",
+                                 kDevices - 1));
+  HPU_ASSIGN(std::string name, identity());
+  auto owner = contact(name, index);
+  if (owner.status().code() == StatusCode::kNotFound)
+    return failedPrecondition(base::strCat("device ", index, " of node '", name,
+                                           "' is free; it has memory only while a process owns it"));
+  if (!owner.ok()) return owner.status();
+  std::string reply;
+  Fd file;
+  HPU_RETURN_IF_ERROR(ask(*owner, makeRequest(Operation::kMapMemory),
+                          base::Deadline::afterMs(kMapMs), reply, &file));
+  HPU_ASSIGN(MemoryReply memory, decodeMemory(reply));
+  struct stat info {};
+  // Past the end of a file lies a signal, not an error: never map more than there is.
+  if (!file.valid() || ::fstat(file.get(), &info) != 0 || info.st_size < memory.bytes)
+    return dataLoss(base::strCat("the owner of device ", index, " sent no memory to map"));
+  void* data = ::mmap(nullptr, static_cast<size_t>(memory.bytes), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_NORESERVE, file.get(), 0);
+  if (data == MAP_FAILED)
+    return resourceExhausted(base::strCat("cannot map the ", base::formatBytes(memory.bytes),
+                                          " of device ", index, ": ", base::errnoText(errno)));
+  // A forked child is no peer.
+  ::madvise(data, static_cast<size_t>(memory.bytes), MADV_DONTFORK);
+  return std::unique_ptr<PeerMemory>(new PeerMemory(
+      index, std::move(*owner), static_cast<std::byte*>(data), memory.base, memory.bytes));
+}
+
+std::byte* PeerMemory::at(uint64_t address, int64_t bytes) const {
+  if (bytes < 0 || address < base_ || address - base_ > static_cast<uint64_t>(bytes_) ||
+      static_cast<uint64_t>(bytes) > static_cast<uint64_t>(bytes_) - (address - base_))
+    return nullptr;
+  return data_ + (address - base_);
+}
+
+bool PeerMemory::alive() const {
+  pollfd event{contact_.socket.get(), POLLIN | POLLRDHUP, 0};
+  return ::poll(&event, 1, 0) == 0;
+}
+
+}  // namespace hpu::node

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// PeerMemory: the HBM of a device that another process owns (or this one), mapped for reading and
+// writing.
+// The one thing to know: nothing orders its bytes with the owner's streams; who uses it synchronizes by
+// other means. The mapping stays valid when the owner dies, and holds its memory; alive() tells.
+//
+//   HPU_ASSIGN(auto peer, node::PeerMemory::map(3));
+//   std::byte* bytes = peer->at(address, size);   // null: not in that device's memory
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "hpu/status.h"
+#include "runtime/node/Client.h"
+
+namespace hpu::node {
+
+/// Any thread may call anything.
+class PeerMemory {
+ public:
+  /// Errors: kNotFound (no such device), kFailedPrecondition (nobody owns it), kUnavailable (it is
+  /// being opened or closed), kDeadlineExceeded, kResourceExhausted (address space).
+  static StatusOr<std::unique_ptr<PeerMemory>> map(int index);
+  ~PeerMemory();
+  PeerMemory(const PeerMemory&) = delete;
+  PeerMemory& operator=(const PeerMemory&) = delete;
+
+  int index() const { return index_; }
+  /// Device addresses [base, base + bytes) are mapped.
+  uint64_t base() const { return base_; }
+  int64_t bytes() const { return bytes_; }
+  int64_t ownerPid() const { return contact_.owner.pid; }
+  /// Host address of `bytes` bytes at a device address; null when they are not all in the memory.
+  std::byte* at(uint64_t address, int64_t bytes) const;
+  /// The owner still has the device.
+  bool alive() const;
+
+ private:
+  PeerMemory(int index, Contact contact, std::byte* data, uint64_t base, int64_t bytes);
+  const int index_;
+  const Contact contact_;  ///< Stands for the mapping in the owner's list of peers.
+  std::byte* const data_;
+  const uint64_t base_;
+  const int64_t bytes_;
+};
+
+}  // namespace hpu::node

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/node/Protocol.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+#include "base/File.h"
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+
+namespace hpu::node {
+namespace {
+
+constexpr uint32_t kMagic = 0x4e555048;  // "HPUN"
+// Raise it whenever a message changes: both ends may be of different installations.
+constexpr uint32_t kVersion = 1;
+constexpr size_t kMaxText = 4096;
+
+class Writer {
+ public:
+  Writer() {
+    put(kMagic);
+    put(kVersion);
+  }
+  template <typename T>
+  void put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  void text(std::string_view value) {
+    value = value.substr(0, kMaxText);
+    put(static_cast<uint32_t>(value.size()));
+    bytes_.append(value);
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  template <typename T>
+  T get() {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value{};
+    if (bytes_.size() < sizeof value) {
+      good_ = false;
+      return value;
+    }
+    std::memcpy(&value, bytes_.data(), sizeof value);
+    bytes_.remove_prefix(sizeof value);
+    return value;
+  }
+  std::string text() {
+    auto size = get<uint32_t>();
+    if (!good_ || size > kMaxText || size > bytes_.size()) {
+      good_ = false;
+      return {};
+    }
+    std::string value(bytes_.substr(0, size));
+    bytes_.remove_prefix(size);
+    return value;
+  }
+  bool good() const { return good_; }
+
+ private:
+  std::string_view bytes_;
+  bool good_ = true;
+};
+
+/// Reads what every reply begins with; the owner's failure when it is one.
+Status begin(Reader& reader) {
+  auto magic = reader.get<uint32_t>(), version = reader.get<uint32_t>();
+  if (!reader.good() || magic != kMagic)
+    return dataLoss("the device's owner sent something that is no reply");
+  if (version != kVersion)
+    return dataLoss(base::strCat("the device's owner speaks version ", version,
+                                 " of the node's protocol and this process version ", kVersion,
+                                 "; use one version of OpenHPU on a node"));
+  auto code = reader.get<int32_t>();
+  std::string message = reader.text();
+  if (!reader.good()) return dataLoss("the device's owner sent a truncated reply");
+  if (code < 0 || code > static_cast<int32_t>(StatusCode::kDataLoss)) code = 2;
+  return Status(static_cast<StatusCode>(code), std::move(message));
+}
+
+Writer success() {
+  Writer writer;
+  writer.put(int32_t{0});
+  writer.text({});
+  return writer;
+}
+
+Status truncated() {
+  return dataLoss("the device's owner sent a truncated reply");
+}
+
+void putProcess(Writer& writer, const ProcessStatus& process) {
+  writer.put(process.pid);
+  writer.text(process.name);
+  writer.put(process.usedBytes);
+  writer.put(process.streams);
+}
+
+ProcessStatus getProcess(Reader& reader) {
+  ProcessStatus process;
+  process.pid = reader.get<int64_t>();
+  process.name = reader.text();
+  process.usedBytes = reader.get<int64_t>();
+  process.streams = reader.get<int32_t>();
+  return process;
+}
+
+// Enough for every rank of a large machine, and a bound for what a broken peer may claim.
+constexpr uint32_t kMaxPeers = 256;
+
+}  // namespace
+
+void Fd::reset(int fd) {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = fd;
+}
+
+std::string socketName(const std::string& identity, int index) {
+  return base::strCat("openhpu/node/", ::geteuid(), "/", identity, "/", index);
+}
+
+uint32_t socketAddress(const std::string& name, sockaddr_un& address) {
+  std::memset(&address, 0, sizeof address);
+  address.sun_family = AF_UNIX;
+  // A leading zero byte makes it a name of the network namespace instead of a file.
+  size_t bytes = std::min(name.size(), sizeof address.sun_path - 1);
+  std::memcpy(address.sun_path + 1, name.data(), bytes);
+  return static_cast<uint32_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
+}
+
+StatusOr<Peer> peerOf(int socket) {
+  ucred credentials{};
+  socklen_t bytes = sizeof credentials;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0)
+    return unavailable("cannot ask who is at a socket's other end: " + base::errnoText(errno));
+  return Peer{std::max<pid_t>(credentials.pid, 0), credentials.uid};
+}
+
+std::string programName(int64_t pid) {
+  if (pid <= 0) return {};
+  auto text = base::readTextFile(base::strCat("/proc/", pid, "/comm"), 256);
+  if (!text.ok()) return {};
+  return text->substr(0, text->find('\n'));
+}
+
+Request makeRequest(Operation operation) {
+  Request request;
+  request.magic = kMagic;
+  request.version = kVersion;
+  request.operation = operation;
+  return request;
+}
+
+std::string encodeFailure(const Status& status) {
+  Writer writer;
+  writer.put(static_cast<int32_t>(status.code()));
+  writer.text(status.message());
+  return writer.take();
+}
+
+std::string encodeDone() {
+  return success().take();
+}
+
+Status decodeDone(std::string_view reply) {
+  Reader reader(reply);
+  return begin(reader);
+}
+
+std::string encodeStatus(const DeviceStatus& status) {
+  Writer writer = success();
+  writer.put(static_cast<int32_t>(status.index));
+  writer.put(static_cast<uint8_t>(status.target));
+  writer.text(status.clockProfile);
+  putProcess(writer, status.owner);
+  auto peers = static_cast<uint32_t>(std::min<size_t>(status.peers.size(), kMaxPeers));
+  writer.put(peers);
+  for (uint32_t i = 0; i < peers; ++i) putProcess(writer, status.peers[i]);
+  writer.put(status.totalBytes);
+  writer.put(status.usedBytes);
+  writer.put(status.peakBytes);
+  for (int64_t busy : status.counters.busyNs) writer.put(busy);
+  writer.put(status.counters.deviceNs);
+  writer.put(status.counters.launches);
+  writer.put(status.counters.commands);
+  writer.put(status.counters.h2dBytes);
+  writer.put(status.counters.d2hBytes);
+  writer.put(status.acquiredAtNs);
+  writer.put(status.updatedAtNs);
+  writer.put(status.queuedWork);
+  for (uint64_t count : status.faults) writer.put(count);
+  writer.put(static_cast<uint8_t>(status.lost));
+  writer.text(status.lastError);
+  return writer.take();
+}
+
+StatusOr<DeviceStatus> decodeStatus(std::string_view reply) {
+  Reader reader(reply);
+  HPU_RETURN_IF_ERROR(begin(reader));
+  DeviceStatus status;
+  status.index = reader.get<int32_t>();
+  auto target = reader.get<uint8_t>();
+  if (status.index < 0 || status.index >= kDevices || target < 1 || target > 3) return truncated();
+  status.target = static_cast<Target>(target);
+  status.clockProfile = reader.text();
+  status.owner = getProcess(reader);
+  auto peers = reader.get<uint32_t>();
+  if (!reader.good() || peers > kMaxPeers) return truncated();
+  for (uint32_t i = 0; i < peers; ++i) status.peers.push_back(getProcess(reader));
+  status.totalBytes = reader.get<int64_t>();
+  status.usedBytes = reader.get<int64_t>();
+  status.peakBytes = reader.get<int64_t>();
+  for (int64_t& busy : status.counters.busyNs) busy = reader.get<int64_t>();
+  status.counters.deviceNs = reader.get<int64_t>();
+  status.counters.launches = reader.get<int64_t>();
+  status.counters.commands = reader.get<int64_t>();
+  status.counters.h2dBytes = reader.get<int64_t>();
+  status.counters.d2hBytes = reader.get<int64_t>();
+  status.acquiredAtNs = reader.get<int64_t>();
+  status.updatedAtNs = reader.get<int64_t>();
+  status.queuedWork = reader.get<int32_t>();
+  for (uint64_t& count : status.faults) count = reader.get<uint64_t>();
+  status.lost = reader.get<uint8_t>() != 0;
+  status.lastError = reader.text();
+  if (!reader.good()) return truncated();
+  return status;
+}
+
+std::string encodeMemory(const MemoryReply& memory) {
+  Writer writer = success();
+  writer.put(memory.base);
+  writer.put(memory.bytes);
+  return writer.take();
+}
+
+StatusOr<MemoryReply> decodeMemory(std::string_view reply) {
+  Reader reader(reply);
+  HPU_RETURN_IF_ERROR(begin(reader));
+  MemoryReply memory;
+  memory.base = reader.get<uint64_t>();
+  memory.bytes = reader.get<int64_t>();
+  if (!reader.good() || memory.bytes <= 0) return truncated();
+  return memory;
+}
+
+Status sendPacket(int socket, const void* data, size_t bytes, int fd) {
+  iovec part{const_cast<void*>(data), bytes};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  if (fd >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  }
+  ssize_t sent;
+  do {
+    sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  if (sent < 0) return unavailable("cannot send to a process of the node: " + base::errnoText(errno));
+  return okStatus();
+}
+
+StatusOr<bool> receivePacket(int socket, std::string& data, Fd* fd) {
+  // A reply is a few hundred bytes; the buffer is for the longest.
+  static thread_local std::string buffer(kMaxMessage, '\0');
+  iovec part{buffer.data(), buffer.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t received;
+  do {
+    received = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  } while (received < 0 && errno == EINTR);
+  if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+  if (received < 0)
+    return unavailable("cannot read from a process of the node: " + base::errnoText(errno));
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    int count = static_cast<int>((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    for (int i = 0; i < count; ++i) {
+      int passed = -1;
+      std::memcpy(&passed, CMSG_DATA(header) + i * sizeof(int), sizeof passed);
+      Fd owned(passed);
+      if (fd && !fd->valid()) *fd = std::move(owned);
+    }
+  }
+  if (received == 0) return unavailable("the process at the other end of a node's socket is gone");
+  data.assign(buffer.data(), static_cast<size_t>(received));
+  return true;
+}
+
+}  // namespace hpu::node

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Service: the thread on which a process answers for the devices that it owns.
+// The one thing to know: it sleeps until somebody asks; it begins with the first device of the process
+// and ends with the last, and a forked child has neither it nor the devices.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "hpu/node.h"
+#include "hpu/status.h"
+#include "runtime/node/Ownership.h"
+#include "runtime/node/Protocol.h"
+
+namespace hpu::node {
+
+/// Any thread may call anything. Reporters are called under the service's lock.
+class Service {
+ public:
+  /// The process's own; lives for ever.
+  static Service& instance();
+
+  /// A device whose name `listener` has bound; gives its key.
+  StatusOr<uint64_t> add(Fd listener, int index, Target target);
+  /// Closes the name and all connections for the device; it is free on return. A key of before a
+  /// fork does nothing.
+  void remove(uint64_t key);
+  /// What answers for the device and what its memory is; null: nobody, until the next call. No call
+  /// of the previous reporter runs on return.
+  void setReporter(uint64_t key, DeviceReporter* reporter, const SharedMemory& memory);
+  /// How often this process was forked off since its first device; handles of before are dead.
+  uint64_t generation() const;
+
+ private:
+  struct Device {
+    int index = 0;
+    Target target = Target::kGaudi2;
+    Fd listener;
+    DeviceReporter* reporter = nullptr;
+    SharedMemory memory;
+    int64_t acquiredAtNs = 0;
+  };
+  struct Connection {
+    uint64_t device = 0;
+    Fd socket;
+    Peer peer;
+    std::string name;
+    bool mapsMemory = false;
+  };
+
+  Service() = default;
+  Status start();
+  void loop(int epoll, int wake);
+  void accept(uint64_t key);
+  void serve(uint64_t key);
+  std::string answer(Connection& connection, const Request& request, int& fd);
+  DeviceStatus report(uint64_t key, const Device& device) const;
+  static void prepareFork();
+  static void parentAfterFork();
+  static void childAfterFork();
+
+  std::mutex lifecycle_;  // Held while the thread is started or stopped; taken before mutex_.
+  mutable std::mutex mutex_;  // Guards everything below.
+  std::map<uint64_t, Device> devices_;
+  std::map<uint64_t, Connection> connections_;
+  uint64_t nextKey_ = 1;
+  uint64_t generation_ = 0;
+  Fd epoll_, wake_;
+  std::unique_ptr<std::thread> thread_;
+  bool hooked_ = false;
+};
+
+}  // namespace hpu::node
