@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device/DeviceState.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/Deadline.h"
@@ -53,10 +57,33 @@ StatusOr<int> wantedIndex(const driver::DriverEntry& entry, const DeviceOptions&
   return entry.owned ? index : std::max(index, 0);
 }
 
-/// May another attempt to acquire a device succeed, as far as its failure tells?
-bool isBusy(const Status& status) {
-  return status.code() == StatusCode::kUnavailable ||
-         status.code() == StatusCode::kResourceExhausted;
+// Attempts that find a device taken which is free when one looks: its name goes a moment after its
+// owner, or others are faster.
+constexpr int kMaxVainTries = 200;
+
+/// After an attempt that found the device (any: all of them) taken: waits as long as it is worth
+/// trying again; false when it is not.
+bool awaitDevice(const DeviceOptions& options, int index, const base::Deadline& patience,
+                 int& vainTries) {
+  base::Deadline deadline = patience;
+  bool vain = false;
+  if (index != kAnyDevice) {
+    int64_t owner = node::ownerPid(index);
+    vain = owner == 0;
+    // This process is just closing it, which takes as long as the work that is enqueued.
+    if (owner == ::getpid()) {
+      if (auto own = base::Deadline::fromMs(-1); own.ok()) deadline = *own;
+    }
+  }
+  if (!vain) {
+    if (deadline.expired()) return false;
+    auto before = base::Deadline::Clock::now();
+    if (!node::waitUntilFree(options, deadline).ok()) return false;
+    vain = base::Deadline::Clock::now() - before < std::chrono::milliseconds(1);
+  }
+  if (!vain) return true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return ++vainTries < kMaxVainTries;
 }
 
 /// What must agree for two open calls to mean the same device.
@@ -88,22 +115,12 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& op
   HPU_ASSIGN(int index, wantedIndex(*chosen, options));
   HPU_ASSIGN(int64_t patienceMs, settings::getInt(Setting::HPU_ACQUIRE_TIMEOUT_MS));
   base::Deadline patience = base::Deadline::afterMs(patienceMs);
-  // Free and taken again before we came: then the failure is not about owners, or we are unlucky.
-  constexpr int kMaxVainTries = 3;
-  for (int vain = 0;;) {
+  StatusCode busy =
+      index == kAnyDevice ? StatusCode::kResourceExhausted : StatusCode::kUnavailable;
+  for (int vainTries = 0;;) {
     StatusOr<std::shared_ptr<DeviceState>> result = tryOpen(*chosen, options, index);
-    if (result.ok() || !chosen->owned || !isBusy(result.status())) return result;
-    base::Deadline deadline = patience;
-    // This process is just closing it, which takes as long as the work that is enqueued.
-    if (index != kAnyDevice && node::ownedHere(index)) {
-      HPU_ASSIGN(deadline, base::Deadline::fromMs(-1));
-    }
-    if (deadline.expired()) return result;
-    auto before = base::Deadline::Clock::now();
-    if (!node::waitUntilFree(options, deadline).ok()) return result;
-    if (base::Deadline::Clock::now() - before < std::chrono::milliseconds(1) &&
-        ++vain == kMaxVainTries)
-      return result;
+    if (result.ok() || !chosen->owned || result.status().code() != busy) return result;
+    if (!awaitDevice(options, index, patience, vainTries)) return result;
   }
 }
 

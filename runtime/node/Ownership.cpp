@@ -105,11 +105,12 @@ Status waitUntilFree(const DeviceOptions& options, const base::Deadline& deadlin
   return waitUntilFree(name, wanted, deadline);
 }
 
-bool ownedHere(int index) {
+int64_t ownerPid(int index) {
   auto name = identity();
-  if (!name.ok()) return false;
+  if (!name.ok()) return -1;
   auto owner = contact(*name, index);
-  return owner.ok() && owner->owner.pid == ::getpid();
+  if (owner.status().code() == StatusCode::kNotFound) return 0;
+  return owner.ok() && owner->owner.pid > 0 ? owner->owner.pid : -1;
 }
 
 uint64_t processGeneration() {

@@ -63,8 +63,8 @@ StatusOr<std::unique_ptr<OwnedDevice>> acquire(const DeviceOptions& options);
 /// Waits until acquire() may succeed. Errors: kDeadlineExceeded and those of acquire.
 Status waitUntilFree(const DeviceOptions& options, const base::Deadline& deadline);
 
-/// Does this process own the device, perhaps while it is being closed?
-bool ownedHere(int index);
+/// The process that owns the device, perhaps while it is closing it; 0: nobody, -1: not known.
+int64_t ownerPid(int index);
 
 /// Changes when this process was forked off: devices of before belong to the parent.
 uint64_t processGeneration();

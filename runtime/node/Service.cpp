@@ -95,8 +95,12 @@ void Service::remove(uint64_t key) {
   std::unique_ptr<std::thread> ended;
   {
     std::lock_guard lock(mutex_);
-    // Closing takes a descriptor out of the epoll set; nobody else holds it outside of the lock.
-    if (devices_.erase(key) == 0) return;
+    auto it = devices_.find(key);
+    if (it == devices_.end()) return;
+    // While the thread asks it for events, epoll holds the socket, and closing would not free the
+    // name yet; taking it out first waits for that.
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, it->second.listener.get(), nullptr);
+    devices_.erase(it);
     std::erase_if(connections_, [&](const auto& entry) { return entry.second.device == key; });
     if (!devices_.empty()) return;
     ended = std::move(thread_);
