@@ -54,6 +54,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     std::string name;
     QueueState state = QueueState::kIdle;
     bool closing = false;
+    bool held = false;             ///< Parked at a launch that the gate does not let begin.
     int waiters = 0;               ///< Threads in wait() for one of its tickets, or in reset().
     Ticket running = 0;            ///< What a thread works on, in the state kRunning.
     std::string_view runningName;  ///< Its workName.
@@ -68,12 +69,16 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     std::vector<std::function<void()>> callbacks;
   };
 
-  Core(std::string name, int workers, Body work)
-      : deviceName(std::move(name)), maxWorkers(std::max(1, workers)), body(std::move(work)) {}
+  Core(std::string name, int workers, Body work, Gate hold)
+      : deviceName(std::move(name)),
+        maxWorkers(std::max(1, workers)),
+        body(std::move(work)),
+        gate(std::move(hold)) {}
 
   const std::string deviceName;
   const int maxWorkers;
   Body body;
+  Gate gate;
 
   mutable std::mutex mutex;  // Guards everything below.
   std::condition_variable workAvailable, drained;
@@ -95,6 +100,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   void ensureWorker();
   void workerLoop();
   void runHead(Lock& lock, const std::shared_ptr<Queue>& queue);
+  bool holdForGate(const std::shared_ptr<Queue>& queue);
   bool holdForWait(Lock& lock, const std::shared_ptr<Queue>& queue);
   void unpark(const std::shared_ptr<Queue>& queue, Ticket head);
   std::vector<Item> dropQueued(Queue& queue);
@@ -187,6 +193,16 @@ void QueueExecutor::Core::unpark(const std::shared_ptr<Queue>& queue, Ticket hea
   makeReady(queue);
 }
 
+/// True when the queue's head is a launch that does not begin: the queue is parked then.
+bool QueueExecutor::Core::holdForGate(const std::shared_ptr<Queue>& queue) {
+  Item& head = queue->items.front();
+  if (!gate || draining || !std::holds_alternative<Launch>(head.work) || !gate(head.work))
+    return false;
+  queue->state = QueueState::kParked;
+  queue->held = true;
+  return true;
+}
+
 /// True when the queue's head is a WaitFor that must wait: the queue is parked then.
 bool QueueExecutor::Core::holdForWait(Lock& lock, const std::shared_ptr<Queue>& queue) {
   Item& head = queue->items.front();
@@ -218,7 +234,7 @@ bool QueueExecutor::Core::holdForWait(Lock& lock, const std::shared_ptr<Queue>& 
 /// Does the head item of a queue that the caller took from the ready list.
 void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queue) {
   queue->state = QueueState::kRunning;
-  if (holdForWait(lock, queue)) return;
+  if (holdForGate(queue) || holdForWait(lock, queue)) return;
   Item item = std::move(queue->items.front());
   queue->items.pop_front();
   queue->running = item.ticket;
@@ -360,6 +376,8 @@ void QueueExecutor::Core::drain() {
   base::Deadline until = deadline.ok() ? *deadline : base::Deadline::afterMs(600000);
   Lock lock(mutex);
   draining = true;
+  for (auto& [id, queue] : queues)
+    if (std::exchange(queue->held, false)) makeReady(queue);
   drainTarget = static_cast<size_t>(std::count(tlsInside.begin(), tlsInside.end(), this));
   while (outstanding.size() > drainTarget && !until.expired()) {
     // Help: this may be the only worker thread there is.
@@ -427,6 +445,7 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
     }
     if (queue->state == QueueState::kReady)
       ready.erase(std::find(ready.begin(), ready.end(), queue));
+    queue->held = false;
     if (queue->state != QueueState::kRunning) settle(queue);
     queue->progress.notify_all();
   }
@@ -458,8 +477,9 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
 // ---- The interface
 // ---------------------------------------------------------------------------------
 
-QueueExecutor::QueueExecutor(std::string deviceName, int maxWorkers, Body body)
-    : core_(std::make_shared<Core>(std::move(deviceName), maxWorkers, std::move(body))) {}
+QueueExecutor::QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate)
+    : core_(std::make_shared<Core>(std::move(deviceName), maxWorkers, std::move(body),
+                                   std::move(gate))) {}
 
 QueueExecutor::~QueueExecutor() {
   core_->drain();
@@ -556,6 +576,13 @@ Status QueueExecutor::wait(Ticket ticket, int64_t deadlineMs) {
     bool finished = queue->progress.wait_until(
         lock, deadline.time(), [&] { return core_->outstanding.count(ticket) == 0; });
     --queue->waiters;
+    if (!finished && queue->held)
+      return deadlineExceeded(base::strCat(
+          "queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ", ticket,
+          " within ", deadline.totalMs(), " ms: a launch",
+          queue->items.front().label.empty() ? "" : " of '", queue->items.front().label,
+          queue->items.front().label.empty() ? "" : "'",
+          " does not end. Reset the device (Device::reset)"));
     if (!finished)
       return deadlineExceeded(
           base::strCat("queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ",

@@ -28,9 +28,12 @@ class QueueExecutor {
   using Signal = base::FunctionRef<void(uint32_t)>;
   /// Does one piece of work (never a WaitFor) on a worker thread.
   using Body = std::function<Status(const Work& work, const std::string& label, Signal signal)>;
+  /// True for a launch that is not to begin: its queue stands still until a reset drops it. Asked
+  /// once for each launch, under the executor's lock.
+  using Gate = std::function<bool(const Work& work)>;
 
   /// `deviceName` is for errors; at most `maxWorkers` (>= 1) pieces of work run at a time.
-  QueueExecutor(std::string deviceName, int maxWorkers, Body body);
+  QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate = {});
   /// Waits until everything submitted is done (no longer than HPU_WAIT_TIMEOUT_MS, then drops the
   /// rest and logs it). May run on one of its own worker threads: a buffer that is released there
   /// can be the last owner of the device.

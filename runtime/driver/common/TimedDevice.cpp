@@ -67,7 +67,8 @@ TimedDevice::TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockP
           deviceName(info_), kMaxWorkers,
           [this](const Work& work, const std::string& label, QueueExecutor::Signal signal) {
             return runWork(work, label, signal);
-          })) {
+          },
+          [this](const Work& work) { return neverEnds(work); })) {
   clock_->setObserver([this](const ResolvedWork& work) { report(work); });
 }
 
@@ -373,6 +374,14 @@ Status TimedDevice::checkEarliest(int64_t earliestStartNs) const {
 
 Status TimedDevice::runWork(const Work& work, const std::string& label,
                             QueueExecutor::Signal signal) {
+  Status status = deviceFailure(work);
+  if (status.ok()) status = runSound(work, label, signal);
+  if (!status.ok()) workFailed(work, label, status);
+  return status;
+}
+
+Status TimedDevice::runSound(const Work& work, const std::string& label,
+                             QueueExecutor::Signal signal) {
   if (std::holds_alternative<Marker>(work)) return okStatus();
   if (const auto* fault = std::get_if<Fault>(&work)) return fault->status;
   trace::HostScope scope(label.empty() ? workName(work) : std::string_view(label), "functional");

@@ -65,6 +65,12 @@ class TimedDevice : public DriverDevice {
   /// `program` is what prepare() returned for a launch, else null; a launch calls `signal` with i
   /// when output signals[i] is written.
   virtual Status execute(const Work& work, LoadedProgram* program, QueueExecutor::Signal signal) = 0;
+  /// What work fails with, before it does anything, because the device has failed.
+  virtual Status deviceFailure(const Work& work) { return okStatus(); }
+  /// True for a launch that does not end because the device has failed; asked once, before it begins,
+  /// under the executor's lock.
+  virtual bool neverEnds(const Work& work) { return false; }
+  virtual void workFailed(const Work& work, const std::string& label, const Status& status) {}
   /// A reset begins: what runs and may not end by itself must end soon, with an error.
   virtual void interrupt() {}
   /// A reset is over, in time or not: what stood for a failed device is forgotten.
@@ -87,6 +93,7 @@ class TimedDevice : public DriverDevice {
 
   static DeviceCounters countersOf(const DeviceClock::Totals& totals);
   Status runWork(const Work& work, const std::string& label, QueueExecutor::Signal signal);
+  Status runSound(const Work& work, const std::string& label, QueueExecutor::Signal signal);
   Status checkEarliest(int64_t earliestStartNs) const;
   void report(const ResolvedWork& work) const;
   Status check(const Work& work, const Loaded* loaded) const;

@@ -12,6 +12,7 @@
 #include "base/StatusMacros.h"
 #include "runtime/driver/common/DeviceSize.h"
 #include "runtime/driver/common/TimedDevice.h"
+#include "runtime/driver/sim/Faults.h"
 #include "runtime/driver/sim/Hbm.h"
 #include "runtime/driver/sim/functional/ProgramExecutor.h"
 #include "runtime/node/Ownership.h"
@@ -105,16 +106,16 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     return okStatus();
   }
 
-  Status execute(const Work& work, LoadedProgram* program, QueueExecutor::Signal signal) override {
-    Status status = perform(work, program, signal);
-    if (!status.ok()) {
-      std::lock_guard lock(statusMutex_);
-      lastError_ = base::strCat(workName(work), ": ", status.message());
-    }
-    return status;
+  Status deviceFailure(const Work& work) override { return faults_.check(work); }
+  bool neverEnds(const Work& work) override { return faults_.takeEndless(); }
+  void workFailed(const Work& work, const std::string& label, const Status& status) override {
+    std::lock_guard lock(statusMutex_);
+    lastError_ = base::strCat(workName(work), label.empty() ? "" : " '", label,
+                              label.empty() ? "" : "'", ": ", status.message());
   }
+  void resume() override { faults_.reset(); }
 
-  Status perform(const Work& work, LoadedProgram* program, const QueueExecutor::Signal& signal) {
+  Status execute(const Work& work, LoadedProgram* program, QueueExecutor::Signal signal) override {
     if (const auto* copy = std::get_if<CopyToDevice>(&work)) {
       HPU_RETURN_IF_ERROR(hbm_->checkBudget(copy->dst, copy->bytes));
       hbm_->copyIn(copy->dst, copy->src, copy->bytes);
@@ -143,6 +144,7 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     status.counters = resolvedCounters();
     status.queuedWork = static_cast<int32_t>(std::min<int64_t>(work.work, INT32_MAX));
     status.owner.streams = static_cast<int32_t>(work.queues);
+    faults_.report(status);
     std::lock_guard lock(statusMutex_);
     MemoryInfo memory = memorySource_ ? memorySource_() : MemoryInfo();
     status.totalBytes = hbm_->bytes();
@@ -151,11 +153,13 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     status.lastError = lastError_;
   }
   Status inject(node::Fault fault, int count) override {
-    return unimplemented("this device cannot inject faults");
+    faults_.inject(fault, count);
+    return okStatus();
   }
 
   const std::unique_ptr<node::OwnedDevice> owned_;  // Last to go: the device is free then.
   const std::unique_ptr<Hbm> hbm_;
+  Faults faults_;
   std::mutex statusMutex_;  // Guards what follows.
   std::function<MemoryInfo()> memorySource_;
   std::string lastError_;

@@ -60,8 +60,10 @@ struct Worker {
     if (status.ok()) status = stream.copyToHost(result.data(), out, kCount * 4);
     if (status.ok()) status = stream.synchronize();
     ++rounds;
-    if (!status.ok()) failure = status.message();
-    if (!status.ok() || data != result) ++wrong;
+    if (status.ok() && data != result) status = internalError("wrong numbers");
+    if (status.ok()) return;
+    failure = status.message();
+    ++wrong;
   }
 
   std::string fillMarked(int value) {
@@ -118,23 +120,30 @@ bool obey(Worker& worker, const std::string& command) {
     say("bye");
     return false;
   }
-  if (command == "check")
+  if (command == "check") {
     say("rounds " + std::to_string(worker.rounds) + " wrong " + std::to_string(worker.wrong) + " " +
         worker.failure);
-  else if (command == "round")
-    worker.round(), say(worker.failure.empty() ? "right" : worker.failure);
-  else if (command == "close")
-    worker.close(), say("closed");
-  else if (command == "fork")
+  } else if (command == "round") {
+    worker.failure.clear();
+    worker.round();
+    say(worker.failure.empty() ? "right" : worker.failure);
+  } else if (command == "close") {
+    worker.close();
+    say("closed");
+  } else if (command == "reset") {
+    Status status = worker.device.reset();
+    say(status.ok() ? "reset" : status.message());
+  } else if (command == "fork") {
     say(forkChild());
-  else if (command == "descriptors")
+  } else if (command == "descriptors") {
     say(std::to_string(openDescriptors()));
-  else if (command.rfind("mark ", 0) == 0)
+  } else if (command.rfind("mark ", 0) == 0) {
     say(worker.fillMarked(std::atoi(command.c_str() + 5)));
-  else if (command == "read")
+  } else if (command == "read") {
     say(worker.readMarked());
-  else
+  } else {
     say("error unknown command");
+  }
   return true;
 }
 
