@@ -62,5 +62,21 @@ std::span<const GuidRow> stridedGuids();
 std::span<const GuidRow> shapeGuids();
 std::span<const GuidRow> statisticsGuids();
 std::span<const GuidRow> einsumGuids();
+std::span<const GuidRow> elementwiseGuids();
+std::span<const GuidRow> unaryGuids();
+std::span<const GuidRow> activationGuids();
+std::span<const GuidRow> castGuids();
+std::span<const GuidRow> reductionGuids();
+std::span<const GuidRow> normalizationGuids();
+std::span<const GuidRow> softmaxGuids();
+std::span<const GuidRow> attentionGuids();
+std::span<const GuidRow> linearGuids();
+std::span<const GuidRow> poolingGuids();
+std::span<const GuidRow> creationGuids();
+std::span<const GuidRow> indexGuids();
+std::span<const GuidRow> sortGuids();
+std::span<const GuidRow> lossGuids();
+std::span<const GuidRow> optimizerGuids();
+std::span<const GuidRow> randomGuids();
 
 }  // namespace hpu::synapse

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// TPC sorts, top-k and scans. The one thing to know: sorts are stable, NaN counts as the largest number, and a rank is
+// found by counting what comes before: n comparisons an element, in one kernel.
+#include "habanalabs/perf_lib_layer_params.h"
+#include "synapse/lowering/Indexing.h"
+
+namespace hpu::synapse {
+namespace {
+
+struct Sorted {
+  Value values, indices;  ///< Indices are i32.
+};
+
+/// The first `count` elements along `dim`, largest first or smallest first.
+Sorted firstSorted(NodeContext& c, Value x, int64_t dim, int64_t count, bool largest) {
+  int64_t rank = c.rank(x), size = c.dim(x, dim);
+  // mine: [.., size, 1, ..], other: [.., 1, size, ..]
+  Value mine = insertDim(c, x, dim + 1), other = insertDim(c, x, dim);
+  Value before = c.op(largest ? "greater" : "less", {other, mine}), same = c.op("equal", {other, mine});
+  if (isFloat(c.element(x))) {
+    Value mineNan = c.op("is_nan", {mine}), otherNan = c.op("is_nan", {other});
+    Value onlyOther = c.op("and", {otherNan, c.op("not", {mineNan})}), onlyMine = c.op("and", {mineNan, c.op("not", {otherNan})});
+    before = c.op("or", {before, largest ? onlyOther : onlyMine});
+    same = c.op("or", {same, c.op("and", {mineNan, otherNan})});
+  }
+  Value earlier = c.op("less", {counter(c, size, dim + 1, rank + 1), counter(c, size, dim, rank + 1)});
+  before = c.op("or", {before, c.op("and", {same, earlier})});
+  Value place = c.reduceSum(c.cast(before, ElementType::kI32), {dim + 1}, false);  // Of each element.
+  // Which element has place k: [.., count, size, ..].
+  Value hit = c.op("equal", {insertDim(c, place, dim), counter(c, count, dim, rank + 1)});
+  Value number = counter(c, size, dim + 1, rank + 1);
+  Value indices = c.reduceSum(c.where(hit, number, c.scalarLike(number, 0)), {dim + 1}, false);
+  return {c.op("gather_elements", {x, indices}, {{"axis", dim}}), indices};
+}
+
+void outputSorted(NodeContext& c, const Sorted& sorted) {
+  c.output(0, sorted.values);
+  if (c.wantsOutput(1)) c.output(1, c.cast(sorted.indices, c.outputType(1, ElementType::kI32)));
+}
+
+void lowerTopK(NodeContext& c) {
+  // synBeamParams and ns_TopkNode have the layout of ParamsV3.
+  ns_TopkNodeV2::ParamsV5 params{};
+  params = c.versionedParams<ns_TopkNodeV2::ParamsV5, ns_TopkNodeV2::ParamsV4, ns_TopkNodeV2::ParamsV3, ns_TopkNodeV2::ParamsV2,
+                             ns_TopkNodeV2::Params>(params, /*optional=*/false);
+  int64_t count = params.bsw;
+  if (params.isVcData && !c.paramsAre<ns_TopkNodeV2::ParamsV3>()) return (void)c.unsupported("isVcData (a valid count)");
+  if (c.hasInput(1)) return (void)c.unsupported("a valid count (input 1)");
+  Value x = c.input(0);
+  int64_t dim = c.axis(params.axis, c.rank(x));
+  if (!c.ok()) return;
+  if (std::optional<Shape> declared = c.declaredShape(0); c.isShapeTensor(3) && declared)
+    count = (*declared)[static_cast<size_t>(dim)];
+  if (count < 1 || count > c.dim(x, dim)) return (void)c.fail(strCat("k is ", count, " of ", c.dim(x, dim), " elements"));
+  outputSorted(c, firstSorted(c, x, dim, count, !params.bottomK));
+}
+
+void lowerSort(NodeContext& c) {
+  auto params = c.params<ns_Sort::Params>();
+  Value x = c.input(0);
+  int64_t dim = c.axis(params.axis, c.rank(x));
+  if (c.ok()) outputSorted(c, firstSorted(c, x, dim, c.dim(x, dim), params.isDescending));
+}
+
+/// dY goes back to where the sorted elements came from.
+void lowerSortBwd(NodeContext& c) {
+  auto params = c.params<ns_SortBwd::Params>();
+  Value dY = c.toF32(c.input(0)), indices = c.cast(c.input(1), ElementType::kI32);
+  int64_t dim = c.axis(params.axis, c.rank(dY));
+  Shape shape = c.requiredShape(0);
+  if (!c.ok()) return;
+  int64_t rank = c.rank(dY), size = shape[static_cast<size_t>(dim)];
+  Value hit = c.op("equal", {insertDim(c, indices, dim), counter(c, size, dim, rank + 1)});
+  Value part = c.where(hit, insertDim(c, dY, dim), c.scalarLike(dY, 0));
+  c.output(0, c.cast(c.reduceSum(part, {dim + 1}, false), c.inputType(0)));
+}
+
+void lowerScan(NodeContext& c) {
+  auto params = c.params<ns_CumSumKernel::Params>();  // ns_CumProdKernel has the same fields.
+  Value x = c.input(0);
+  int64_t dim = c.axis(params.axis, c.rank(x));
+  if (!c.ok()) return;
+  ElementType type = c.element(x);
+  if (isFloat(type)) x = c.toF32(x);
+  c.output(0, c.cast(scan(c, x, dim, c.row().argument, params.exclusive != 0, params.reverse != 0), type));
+}
+
+/// The number of sorted elements below each value (or not above it).
+void lowerSearchSorted(NodeContext& c) {
+  auto params = c.paramsOr<ns_SearchSorted::Params>({0});
+  Value sorted = c.input(0), values = c.input(1);
+  if (!c.ok()) return;
+  int64_t rank = c.rank(values);
+  if (c.rank(sorted) != 1 && c.rank(sorted) != rank) return (void)c.fail("the sorted tensor must have rank 1 or that of the values");
+  if (rank < 1) return (void)c.fail("the values must have a dim");
+  Shape shape = c.shape(sorted);
+  shape.insert(shape.end() - 1, 1);
+  Value below = c.op(params.right ? "less_equal" : "less", {c.reshape(sorted, shape), insertDim(c, values, rank)});
+  c.output(0, c.cast(c.reduceSum(c.cast(below, ElementType::kI32), {rank}, false), c.outputType(0, ElementType::kI32)));
+}
+
+constexpr std::string_view kNumbers = "f32 bf16 f16 i32 i16 i8 u8", kFloats = "f32 bf16 f16";
+constexpr std::string_view kTopK = "synBeamParams, or ns_TopkNodeV2::Params .. ParamsV5";
+
+// clang-format off
+constexpr GuidRow kRows[] = {
+    {"topk", "x, [valid count], [unused], [k]", "values, [indices]", kTopK, "", lowerTopK},
+    {"sort_fwd", "x", "values, [indices]", "ns_Sort::Params", kNumbers, lowerSort},
+    {"sort_bwd", "dY, indices", "dX", "ns_SortBwd::Params", kFloats, lowerSortBwd},
+    {"cumsum_fwd", "x", "y", "ns_CumSumKernel::Params", "f32 bf16 f16 i32 i64", lowerScan, "add"},
+    {"cumprod_fwd", "x", "y", "ns_CumProdKernel::Params", "f32 bf16 f16 i32 i64", lowerScan, "mul"},
+    {"search_sorted_fwd", "sorted, values", "y", "ns_SearchSorted::Params?", kNumbers, lowerSearchSorted},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const GuidRow> sortGuids() { return kRows; }
+
+}  // namespace hpu::synapse
