@@ -236,4 +236,4 @@ def rand(*shape, dtype=torch.float32, low=-1.0, high=1.0):
 
 
 FLOATS = (torch.float32, torch.bfloat16)
-__all__ = ["Suite", "Case", "rand", "FLOATS", "TYPE_NAMES", "SYN_TYPES", "torch", "numpy", "sys"]
+__all__ = ["Suite", "Case", "rand", "FLOATS", "TYPE_NAMES", "SYN_TYPES", "torch", "numpy", "sys", "from_bytes"]
