@@ -115,6 +115,17 @@ void CommandLine::addChoice(const std::string& name, std::string& target,
       ->type_name(base::join(choices, "|"))
       ->capture_default_str();
 }
+void CommandLine::addOptionalValue(const std::string& name, double& target, double bare,
+                                   const std::string& help) {
+  CLI::callback_t parse = [&target, bare](const std::vector<std::string>& values) {
+    if (values.empty() || values[0].empty()) {
+      target = bare;
+      return true;
+    }
+    return CLI::detail::lexical_cast(values[0], target);
+  };
+  impl_->app->add_option(name, parse, help)->expected(0, 1)->type_name("[FLOAT]");
+}
 void CommandLine::addPositional(const std::string& name, std::string& target,
                                 const std::string& help, bool required) {
   impl_->app->add_option(name, target, help)->required(required);
@@ -130,18 +141,18 @@ bool CommandLine::given(const std::string& name) const {
   return impl_->app->count(name) > 0;
 }
 
-Tool::Tool(const std::string& name, const std::string& description)
+Tool::Tool(const std::string& name, const std::string& description, const CommonNames& names)
     : CommandLine(std::make_unique<Impl>()) {
   impl_->owned = std::make_unique<CLI::App>(description, name);
   impl_->app = impl_->owned.get();
   impl_->name = name;
   CLI::App& app = *impl_->app;
   app.set_help_flag("-h,--help", "Print this help and exit");
-  app.set_version_flag("--version", name + " " HPU_VERSION_STRING " (OpenHPU)",
+  app.set_version_flag(names.version, name + " " HPU_VERSION_STRING " (OpenHPU)",
                        "Print the version and exit");
   app.add_flag("--json", impl_->json, "Print one JSON object on stdout; messages go to stderr");
-  app.add_flag("-q,--quiet", impl_->quiet, "Print results and errors only");
-  app.add_flag("-v,--verbose", impl_->verbose, "Say more on stderr");
+  app.add_flag(names.quiet, impl_->quiet, "Print results and errors only");
+  app.add_flag(names.verbose, impl_->verbose, "Say more on stderr");
   app.footer("Environment:\n" + settings::helpText() +
              "\nExit codes: 0 ok, 1 user error, 2 mismatch or regression, 3 internal error.");
 }

@@ -64,6 +64,9 @@ class CommandLine {
   /// One of `choices`.
   void addChoice(const std::string& name, std::string& target,
                  const std::vector<std::string>& choices, const std::string& help);
+  /// An option whose value may be left out; `bare` is it then.
+  void addOptionalValue(const std::string& name, double& target, double bare,
+                        const std::string& help);
   /// Positional arguments, in the order in which they are added.
   void addPositional(const std::string& name, std::string& target, const std::string& help,
                      bool required = true);
@@ -81,10 +84,15 @@ class CommandLine {
   friend class Tool;
 };
 
+/// Names of the options that every tool has, for one that must leave a letter to another option.
+struct CommonNames {
+  std::string version = "--version", quiet = "-q,--quiet", verbose = "-v,--verbose";
+};
+
 /// One per program, used by the main thread.
 class Tool : public CommandLine {
  public:
-  Tool(const std::string& name, const std::string& description);
+  Tool(const std::string& name, const std::string& description, const CommonNames& names = {});
   ~Tool();
 
   /// Adds a sub-command; exactly one must then be given. It lives as long as the tool.

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "tools/common/Cli.h"
+#include "tools/hpu-smi/Formats.h"
+
+namespace hpu::smi {
+namespace {
+
+/// The ports to show of a device: those named, or all (inside the box only for "link").
+StatusOr<std::vector<int>> portsOf(const DeviceView& device, std::string_view names, bool external) {
+  const telemetry::Board& board = device.board();
+  std::vector<int> ports;
+  if (names.empty()) {
+    for (int port = 0; port < 64; ++port)
+      if (board.hasPort(port) && (external || !board.isExternal(port))) ports.push_back(port);
+    return ports;
+  }
+  while (true) {
+    size_t comma = names.find(',');
+    auto port = base::parseInt(names.substr(0, comma));
+    if (!port.ok() || *port < 0 || *port > 63 || !board.hasPort(static_cast<int>(*port)))
+      return invalidArgument(base::strCat("--ports: device ", device.status.index, " (",
+                                          device.status.name, ") has no port '",
+                                          names.substr(0, comma), "'; it has 0 to ",
+                                          board.ports - 1));
+    ports.push_back(static_cast<int>(*port));
+    if (comma == std::string_view::npos) return ports;
+    names.remove_prefix(comma + 1);
+  }
+}
+
+std::string portLine(int port, std::string_view value) {
+  char number[32];
+  snprintf(number, sizeof number, "port %2d:        ", port);
+  return number + std::string(value) + '\n';
+}
+
+}  // namespace
+
+StatusOr<std::string> formatNic(const NodeView& view, std::string_view kind,
+                                std::string_view ports) {
+  if (kind == "stats")
+    return unimplemented(
+        "--nic stats: the simulated ports carry no counted traffic; 'link' and 'ports' are there");
+  if (kind != "link" && kind != "ports")
+    return invalidArgument(base::strCat("--nic: unknown kind '", kind, "'; give link or ports"));
+  std::string text;
+  for (const DeviceView& device : view.devices) {
+    HPU_ASSIGN(std::vector<int> shown, portsOf(device, ports, kind == "ports"));
+    if (view.devices.size() > 1)
+      text += base::strCat("[", device.status.index, "] AIP (accel", device.status.index, ") ",
+                           device.status.pciAddress, "\n");
+    for (int port : shown)
+      text += portLine(port, kind == "link" ? telemetry::linkUp(device.status, port) ? "UP" : "DOWN"
+                             : device.board().isExternal(port) ? "external"
+                                                               : "internal");
+  }
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+std::string formatTopology(const NodeView& view) {
+  std::vector<std::vector<std::string>> rows(1);
+  rows[0].emplace_back();
+  for (const DeviceView& device : view.devices)
+    rows[0].push_back(base::strCat("AIP", device.status.index));
+  rows[0].emplace_back("Module");
+  rows[0].emplace_back("Bus-Id");
+  for (const DeviceView& device : view.devices) {
+    std::vector<std::string> row = {base::strCat("AIP", device.status.index)};
+    for (const DeviceView& other : view.devices) {
+      if (other.status.index == device.status.index)
+        row.emplace_back("X");
+      else if (other.status.target == device.status.target && !device.status.lost &&
+               !other.status.lost)
+        row.push_back(base::strCat("NIC", device.board().linksPerPeer()));
+      else
+        row.emplace_back("PCI");
+    }
+    row.push_back(std::to_string(device.status.moduleId));
+    row.push_back(device.status.pciAddress);
+    rows.push_back(std::move(row));
+  }
+  std::string text = tools::formatTable(rows);
+  text += "\n\n  X     the device itself\n  NICn  n Ethernet links inside the box";
+  if (!view.devices.empty())
+    text += base::strCat(" of ", view.devices.front().board().portGigabits, " Gbit/s each");
+  text += "\n  PCI   through the host: devices of different kinds, or a lost one";
+  return text;
+}
+
+}  // namespace hpu::smi
