@@ -4,7 +4,8 @@
 // The one thing to know: a node is shared by all processes with the same identity (HPU_NODE) in one network
 // namespace; a device that nobody owns is idle, and its owner's death frees it at once.
 //
-//   for (const hpu::node::DeviceStatus& device : hpu::node::query().value().devices)
+//   hpu::node::NodeStatus node = hpu::node::query().value();
+//   for (const hpu::node::DeviceStatus& device : node.devices)
 //     printf("%s %s\n", device.pciAddress.c_str(), device.owner.pid ? "in use" : "free");
 #pragma once
 

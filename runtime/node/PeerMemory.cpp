@@ -15,10 +15,6 @@
 #include "runtime/node/Inventory.h"
 
 namespace hpu::node {
-namespace {
-constexpr int64_t kMapMs = 10000;
-}  // namespace
-
 PeerMemory::PeerMemory(int index, Contact contact, std::byte* data, uint64_t base, int64_t bytes)
     : index_(index), contact_(std::move(contact)), data_(data), base_(base), bytes_(bytes) {}
 
@@ -26,10 +22,11 @@ PeerMemory::~PeerMemory() {
   ::munmap(data_, static_cast<size_t>(bytes_));
 }
 
-StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::map(int index) {
+StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::map(int index, int64_t deadlineMs) {
   if (index < 0 || index >= kDevices)
     return notFound(base::strCat("there is no device ", index, ": a node has devices 0 to ",
                                  kDevices - 1));
+  HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
   HPU_ASSIGN(std::string name, identity());
   auto owner = contact(name, index);
   if (owner.status().code() == StatusCode::kNotFound)
@@ -39,7 +36,7 @@ StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::map(int index) {
   std::string reply;
   Fd file;
   HPU_RETURN_IF_ERROR(ask(*owner, makeRequest(Operation::kMapMemory),
-                          base::Deadline::afterMs(kMapMs), reply, &file));
+                          deadline, reply, &file));
   HPU_ASSIGN(MemoryReply memory, decodeMemory(reply));
   struct stat info {};
   // Past the end of a file lies a signal, not an error: never map more than there is.

@@ -22,7 +22,7 @@ class PeerMemory {
  public:
   /// Errors: kNotFound (no such device), kFailedPrecondition (nobody owns it), kUnavailable (it is
   /// being opened or closed), kDeadlineExceeded, kResourceExhausted (address space).
-  static StatusOr<std::unique_ptr<PeerMemory>> map(int index);
+  static StatusOr<std::unique_ptr<PeerMemory>> map(int index, int64_t deadlineMs = 10000);
   ~PeerMemory();
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
