@@ -4,8 +4,7 @@
 namespace hpu::synapse {
 namespace {
 
-// Formats that the device holds as f32 (tf32, hb_float) are f32 in memory. The E4M3 of these devices is
-// Gaudi 2's, which has infinity.
+// Formats that the device holds as f32 (tf32, hb_float) are f32 in memory.
 constexpr DataTypeInfo kTypes[] = {
     {1 << 0, 8, "int8", "i8", ElementType::kI8},
     {1 << 1, 16, "bfloat16", "bf16", ElementType::kBF16},
@@ -40,6 +39,13 @@ const DataTypeInfo* findDataTypeBySuffix(std::string_view suffix) {
   for (const DataTypeInfo& info : kTypes)
     if (info.suffix == suffix) return &info;
   return nullptr;
+}
+
+ElementType elementTypeOf(uint32_t type, Target target) {
+  const DataTypeInfo* info = findDataType(type);
+  if (!info) return ElementType::kInvalid;
+  bool ocp = info->element == ElementType::kF8E4M3Ieee && target != Target::kGaudi2;
+  return ocp ? ElementType::kF8E4M3 : info->element;
 }
 
 std::string_view dataTypeName(uint32_t type) {

@@ -55,6 +55,8 @@ struct NodeDescription {
   std::vector<uint64_t> after;           ///< Ids of nodes that must run before it.
   uint32_t roundingMode = 0;             ///< synRoundingMode.
   bool deterministic = false;
+  /// synDataType that the user wants this node's type computed in (synNodeTypeSetPrecision); 0: its own.
+  uint32_t precision = 0;
 };
 
 struct GraphDescription {

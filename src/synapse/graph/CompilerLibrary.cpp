@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "synapse/graph/CompilerLibrary.h"
+
+#include <dlfcn.h>
+
+#include <string>
+#include <utility>
+
+#include "base/Format.h"
+#include "base/Settings.h"
+#include "base/StatusMacros.h"
+
+namespace hpu::synapse {
+namespace {
+
+constexpr const char* kFileName = "libhpu_synapse_compiler.so";
+
+struct Library {
+  decltype(&hpuSynapseCompile) compile = nullptr;
+  decltype(&hpuSynapseInferShapes) infer = nullptr;
+};
+
+/// The folder of the library or program that this code is part of, with its slash.
+std::string ownFolder() {
+  Dl_info info = {};
+  if (!dladdr(reinterpret_cast<const void*>(&ownFolder), &info) || !info.dli_fname) return {};
+  std::string path = info.dli_fname;
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
+}
+
+std::string dlText() {
+  const char* text = dlerror();
+  return text ? text : "unknown reason";
+}
+
+/// Beside this library, or wherever the loader looks.
+StatusOr<std::pair<void*, std::string>> open() {
+  HPU_ASSIGN(std::string given, settings::getString(Setting::HPU_SYNAPSE_COMPILER));
+  if (!given.empty()) {
+    if (void* handle = dlopen(given.c_str(), RTLD_NOW | RTLD_LOCAL)) return std::pair(handle, given);
+    return unavailable(base::strCat("cannot load the graph compiler that HPU_SYNAPSE_COMPILER names: ", dlText()));
+  }
+  std::string beside = ownFolder() + kFileName;
+  if (void* handle = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL)) return std::pair(handle, beside);
+  std::string why = dlText();
+  if (void* handle = dlopen(kFileName, RTLD_NOW | RTLD_LOCAL))
+    return std::pair(handle, std::string(kFileName));
+  return unavailable(base::strCat("cannot load the graph compiler: ", why,
+                                  "; install it beside libSynapse.so or name it by HPU_SYNAPSE_COMPILER"));
+}
+
+template <typename F>
+Status look(void* handle, const std::string& path, const char* name, F& function) {
+  function = reinterpret_cast<F>(dlsym(handle, name));
+  if (function) return okStatus();
+  return unavailable(base::strCat("'", path, "' is no graph compiler: it has no ", name));
+}
+
+StatusOr<Library> load() {
+  HPU_ASSIGN(auto opened, open());
+  auto& [handle, path] = opened;  // Stays open: recipes' logs and statuses have its code in them.
+  decltype(&hpuSynapseCompileVersion) version = nullptr;
+  Library library;
+  HPU_RETURN_IF_ERROR(look(handle, path, "hpuSynapseCompileVersion", version));
+  if (uint32_t v = version(); v != kCompileInterfaceVersion)
+    return unavailable(base::strCat("the graph compiler '", path, "' has interface version ", v, ", and this library needs ",
+                                    kCompileInterfaceVersion, "; install both from one build"));
+  HPU_RETURN_IF_ERROR(look(handle, path, "hpuSynapseCompile", library.compile));
+  HPU_RETURN_IF_ERROR(look(handle, path, "hpuSynapseInferShapes", library.infer));
+  return library;
+}
+
+const StatusOr<Library>& library() {
+  static const StatusOr<Library> loaded = load();
+  return loaded;
+}
+
+}  // namespace
+
+StatusOr<CompiledGraph> compileWithLibrary(const GraphDescription& graph, const CompileRequest& request) {
+  if (!library().ok()) return library().status();
+  CompiledGraph result;
+  Status status;
+  library()->compile(&graph, &request, &result, &status);
+  if (!status.ok()) return status;
+  return result;
+}
+
+Status inferWithLibrary(GraphDescription& graph) {
+  if (!library().ok()) return library().status();
+  Status status;
+  library()->infer(&graph, &status);
+  return status;
+}
+
+}  // namespace hpu::synapse
