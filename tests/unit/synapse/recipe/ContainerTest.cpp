@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recipe files whose checksums are right and whose contents are not.
+#include "synapse/recipe/Container.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "synapse/graph/CompilerLibrary.h"
+
+namespace hpu::synapse {
+namespace {
+
+using ::testing::HasSubstr;
+
+GraphDescription smallGraph() {
+  GraphDescription graph;
+  graph.name = "small";
+  graph.sections = {{4, 0, true, false, false}, {5, 0, true, true, false}};
+  for (const char* name : {"x", "y", "c"}) {
+    TensorDescription tensor;
+    tensor.id = 100 + graph.tensors.size();
+    tensor.name = name;
+    tensor.dataType = 16;
+    tensor.maxSizes = tensor.minSizes = {8};
+    tensor.section = 0;
+    tensor.sectionOffset = 32 * graph.tensors.size();
+    graph.tensors.push_back(tensor);
+  }
+  graph.tensors[2].section = 1;
+  graph.tensors[2].sectionOffset = 0;
+  NodeDescription node;
+  node.id = 1;
+  node.guid = "memcpy";
+  node.name = "copy";
+  node.inputs = {0};
+  node.outputs = {1};
+  node.params.assign(4, std::byte{7});
+  graph.nodes = {node};
+  return graph;
+}
+
+std::shared_ptr<RecipeObject> smallRecipe() {
+  GraphDescription graph = smallGraph();
+  auto compiled = compileWithLibrary(graph, {});
+  EXPECT_TRUE(compiled.ok()) << compiled.status().toString();
+  auto program = Program::create(std::move(*compiled), graph);
+  EXPECT_TRUE(program.ok()) << program.status().toString();
+  auto recipe = RecipeObject::create(graph, {{1, 32, std::vector<std::byte>(32, std::byte{3}), false}}, *program);
+  EXPECT_TRUE(recipe.ok());
+  return *recipe;
+}
+
+TEST(SynapseContainer, ReadsWhatItWrote) {
+  auto bytes = encodeRecipe(*smallRecipe());
+  ASSERT_TRUE(bytes.ok()) << bytes.status().toString();
+  auto read = decodeRecipe(bytes->data(), bytes->size(), "memory");
+  ASSERT_TRUE(read.ok()) << read.status().toString();
+  EXPECT_EQ((*read)->name(), "small");
+  EXPECT_EQ((*read)->graph().nodes[0].params.size(), 4u);
+  EXPECT_EQ((*read)->tensors().size(), 3u);
+  EXPECT_EQ((*read)->sectionBytes(0), 64u);
+  EXPECT_EQ(*encodeRecipe(**read), *bytes);
+}
+
+TEST(SynapseContainer, HostileFilesWithGoodChecksumsDoNoHarm) {
+  auto good = encodeRecipe(*smallRecipe());
+  ASSERT_TRUE(good.ok());
+  std::mt19937 random(11);
+  int accepted = 0, refused = 0;
+  for (int i = 0; i < 4000; ++i) {
+    std::vector<uint8_t> bad = *good;
+    // The metadata follows the header; its fields are where the harm would come from.
+    size_t at = kSynapseHeaderBytes + random() % 1000;
+    if (at >= bad.size()) continue;
+    bad[at] = random() % 3 ? static_cast<uint8_t>(random()) : uint8_t{0xff};
+    resealSynapseRecipe(bad);
+    auto object = decodeRecipe(bad.data(), bad.size(), "mutated");
+    if (!object.ok()) {
+      ++refused;
+      EXPECT_THAT(object.status().message(), HasSubstr("recipe mutated"));
+      continue;
+    }
+    ++accepted;  // A changed name or id is a good recipe too; it must be usable.
+    for (const LaunchTensor& tensor : (*object)->tensors()) EXPECT_LT(tensor.index, (*object)->graph().tensors.size());
+    auto again = encodeRecipe(**object);
+    EXPECT_TRUE(again.ok()) << again.status().toString();
+  }
+  EXPECT_GT(accepted, 0);
+  EXPECT_GT(refused, 100);
+}
+
+TEST(SynapseContainer, DescriptionsAreCheckedFieldByField) {
+  EXPECT_TRUE(checkDescription(smallGraph()).ok());
+  auto refused = [](const char* words, auto&& change) {
+    GraphDescription graph = smallGraph();
+    change(graph);
+    Status status = checkDescription(graph);
+    EXPECT_THAT(status.message(), HasSubstr(words));
+  };
+  refused("its type is none", [](GraphDescription& g) { g.tensors[0].type = 7; });
+  refused("its data type", [](GraphDescription& g) { g.tensors[0].dataType = 3; });
+  refused("25 dimensions", [](GraphDescription& g) { g.tensors[0].maxSizes.assign(26, 1); });
+  refused("differ in rank", [](GraphDescription& g) { g.tensors[0].minSizes.clear(); });
+  refused("above the largest", [](GraphDescription& g) { g.tensors[0].minSizes[0] = 9; });
+  refused("2^63", [](GraphDescription& g) { g.tensors[0].maxSizes[0] = uint64_t{1} << 62; });
+  refused("permutation", [](GraphDescription& g) { g.tensors[0].permutation = {1}; });
+  refused("permutation", [](GraphDescription& g) { g.tensors[0].permutation = {0, 1}; });
+  refused("its section is none", [](GraphDescription& g) { g.tensors[0].section = 2; });
+  refused("no sizes or data type", [](GraphDescription& g) { g.tensors[0].dataType = 0; });
+  refused("name is too long", [](GraphDescription& g) { g.tensors[0].name.assign(2000, 'x'); });
+  refused("uses tensor 3", [](GraphDescription& g) { g.nodes[0].inputs[0] = 3; });
+  refused("uses tensor -5", [](GraphDescription& g) { g.nodes[0].outputs[0] = -5; });
+}
+
+TEST(SynapseProgram, IndicesAndSizesMustFitTheGraph) {
+  GraphDescription graph = smallGraph();
+  auto create = [&](auto&& change) {
+    auto compiled = compileWithLibrary(graph, {});
+    change(*compiled);
+    return Program::create(std::move(*compiled), graph).status();
+  };
+  EXPECT_TRUE(create([](CompiledGraph&) {}).ok());
+  EXPECT_THAT(create([](CompiledGraph& c) { c.inputs.push_back(0); }).message(), HasSubstr("1 inputs, and 2 tensors"));
+  EXPECT_THAT(create([](CompiledGraph& c) { c.inputs[0] = 17; }).message(), HasSubstr("tensor 17"));
+  EXPECT_FALSE(create([](CompiledGraph& c) { c.recipe.resize(100); }).ok());
+  graph.target = Target::kGaudi3;
+  auto compiled = compileWithLibrary(smallGraph(), {});
+  EXPECT_THAT(Program::create(std::move(*compiled), graph).status().message(), HasSubstr("gaudi2"));
+}
+
+}  // namespace
+}  // namespace hpu::synapse
