@@ -44,8 +44,21 @@ struct DeviceInfo {
 
 struct MemoryInfo {
   int64_t totalBytes = 0, usedBytes = 0, peakBytes = 0;
-  int64_t largestFreeBytes = 0;  ///< Fragmentation is 1 - largestFree / (total - used).
-  int64_t allocations = 0;
+  int64_t largestFreeBytes = 0;
+  int64_t allocations = 0, freeBlocks = 0;
+  int64_t quarantinedBytes =
+      0;  ///< Freed and kept from use by the memory checker; part of usedBytes.
+  /// 0: what is free is one block; towards 1: it is scattered.
+  double fragmentation() const {
+    int64_t free = totalBytes - usedBytes;
+    return free > 0 ? 1.0 - static_cast<double>(largestFreeBytes) / static_cast<double>(free) : 0.0;
+  }
+};
+
+/// What the allocations of one label hold together.
+struct MemoryHolder {
+  std::string label;
+  int64_t bytes = 0, peakBytes = 0, allocations = 0;
 };
 
 /// Modelled busy nanoseconds by engine since the device was opened, and the device clock.
@@ -62,11 +75,11 @@ class HPU_API Device {
  public:
   Device();
   ~Device();
-  /// A device has one owner process (docs/node.md); opening it again in that process gives the same device.
-  /// With kAnyDevice each call takes another one. HPU_ACQUIRE_TIMEOUT_MS waits for a busy one. Errors:
-  /// kNotFound (no such driver, index, module id or PCI address), kInvalidArgument, kUnavailable (in use by
-  /// another process, which is named), kResourceExhausted (all are, or out of memory), kFailedPrecondition
-  /// (open with other options, or of another type).
+  /// A device has one owner process (docs/node.md); opening it again in that process gives the same
+  /// device. With kAnyDevice each call takes another one. HPU_ACQUIRE_TIMEOUT_MS waits for a busy
+  /// one. Errors: kNotFound (no such driver, index, module id or PCI address), kInvalidArgument,
+  /// kUnavailable (in use by another process, which is named), kResourceExhausted (all are, or out
+  /// of memory), kFailedPrecondition (open with other options, or of another type).
   static StatusOr<Device> open(const DeviceOptions& options = {});
   static std::vector<std::string> drivers();
 
@@ -88,8 +101,11 @@ class HPU_API Device {
   StatusOr<HostMemory> findHost(const void* data) const;
 
   MemoryInfo memoryInfo() const;
+  /// By label, the largest first; the runtime's own (constants, workspaces) as well.
+  std::vector<MemoryHolder> memoryHolders() const;
   DeviceCounters counters() const;
-  /// Waits for all streams. Errors: the first sticky error of a stream; kDeadlineExceeded.
+  /// Waits for all streams. Errors: the sticky errors of streams, with the code of the first;
+  /// kDeadlineExceeded.
   Status synchronize(int64_t deadlineMs = -1);
   /// Makes a failed or stuck device usable again: drops all queued work, interrupts what runs, and
   /// forgets the errors of all streams. Memory, its contents, streams and executables stay valid.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stream: a queue of device work, in order within, concurrent with other streams.
 // The one thing to know: every enqueue returns at once; a failure of the work itself is sticky to
-// the stream and is reported by the next wait on it.
+// the stream: it is reported once, by the next wait on it, and work enqueued until then is not run.
 //
 //   HPU_ASSIGN(auto stream, hpu::Stream::create(device));
 //   HPU_RETURN_IF_ERROR(stream.copyToDevice(buffer, data, bytes));

@@ -90,6 +90,10 @@ MemoryInfo Device::memoryInfo() const {
   return state_ ? state_->memory().info() : MemoryInfo();
 }
 
+std::vector<MemoryHolder> Device::memoryHolders() const {
+  return state_ ? state_->memory().holders() : std::vector<MemoryHolder>();
+}
+
 DeviceCounters Device::counters() const {
   return state_ ? state_->driver()->counters() : DeviceCounters();
 }

@@ -115,8 +115,7 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& op
   HPU_ASSIGN(int index, wantedIndex(*chosen, options));
   HPU_ASSIGN(int64_t patienceMs, settings::getInt(Setting::HPU_ACQUIRE_TIMEOUT_MS));
   base::Deadline patience = base::Deadline::afterMs(patienceMs);
-  StatusCode busy =
-      index == kAnyDevice ? StatusCode::kResourceExhausted : StatusCode::kUnavailable;
+  StatusCode busy = index == kAnyDevice ? StatusCode::kResourceExhausted : StatusCode::kUnavailable;
   for (int vainTries = 0;;) {
     StatusOr<std::shared_ptr<DeviceState>> result = tryOpen(*chosen, options, index);
     if (result.ok() || !chosen->owned || result.status().code() != busy) return result;
@@ -196,7 +195,10 @@ Status DeviceState::synchronize(int64_t deadlineMs) {
   Status first;
   for (const auto& stream : streams) {
     Status status = stream->synchronize(deadline.remainingMs());
-    if (first.ok()) first = std::move(status);
+    if (first.ok())
+      first = std::move(status);
+    else if (!status.ok())  // Reported now or never.
+      first = Status(first.code(), base::strCat(first.message(), "; also: ", status.message()));
   }
   for (driver::Ticket ticket : orphans) {
     Status status = driver_->wait(ticket, deadline.remainingMs());

@@ -104,7 +104,7 @@ struct BatchItem {
 struct BatchOptions {
   QueueId queue = 0;
   int32_t priority = 0;
-  int64_t earliestStartNs = 0;  ///< Of all items; see SubmitOptions.
+  int64_t earliestStartNs = 0;            ///< Of all items; see SubmitOptions.
   std::shared_ptr<const void> keepAlive;  ///< Released when the last item is done.
 };
 
@@ -122,6 +122,9 @@ class DriverDevice {
   virtual MemoryRange memory() const = 0;
   /// Tells the driver that a range holds nothing of value any more (the simulator punches a hole).
   virtual Status discard(DeviceAddress address, int64_t bytes) = 0;
+  /// Overwrites what was written in a range that nobody uses, with bytes that are NaN to most
+  /// formats: a reader that is late notices (the memory checker).
+  virtual Status poison(DeviceAddress address, int64_t bytes) { return okStatus(); }
 
   /// Prepares a verified program for launches (maps its kernel image, sizes scratch).
   virtual StatusOr<ProgramId> loadProgram(std::shared_ptr<const recipe::Program> program) = 0;
@@ -131,7 +134,7 @@ class DriverDevice {
   /// The queue takes no more work, and is forgotten once what it holds is done. Does not block.
   virtual void destroyQueue(QueueId queue) = 0;
   /// Errors: kNotFound (no such queue or program), kOutOfRange (an address outside of memory()),
-  /// kInvalidArgument. Work that fails later does not stop its queue; see takeError.
+  /// kInvalidArgument. Work that fails later: see takeError.
   virtual StatusOr<Ticket> submit(QueueId queue, Work work, SubmitOptions options) = 0;
 
   /// Submits the items in their order as if at one moment: nothing else comes between them on any
@@ -148,7 +151,8 @@ class DriverDevice {
   /// thread (then it must be short and must not submit to or wait for the device).
   virtual void whenDone(Ticket ticket, std::function<void()> callback) = 0;
   /// The first failure among the queue's work up to `upTo` that was not taken yet; ok when there is
-  /// none.
+  /// none. Copies, fills and launches that are enqueued behind a failure before it is taken are not
+  /// run (kAborted for who waits for their tickets); waits and markers are.
   virtual Status takeError(QueueId queue, Ticket upTo) = 0;
   /// Makes the device usable again: drops work that is queued (kCancelled for who waits for it),
   /// interrupts what runs, and forgets the errors of all queues. Memory, programs and queues stay.
@@ -167,8 +171,8 @@ class DriverDevice {
   virtual StatusOr<DeviceSpan> deviceSpan(Ticket ticket) = 0;
 
   virtual DeviceCounters counters() = 0;
-  /// Where the device learns what of its memory is allocated, for those who ask about the node; null
-  /// takes it away. No call of the previous source runs on return.
+  /// Where the device learns what of its memory is allocated, for those who ask about the node;
+  /// null takes it away. No call of the previous source runs on return.
   virtual void setMemorySource(std::function<MemoryInfo()> source) {}
 };
 

@@ -39,7 +39,7 @@ Status Executable::launch(const Stream& stream, const std::vector<Buffer>& input
   if (!state_)
     return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
   if (!stream.state()) return failedPrecondition("cannot launch: the Stream handle is empty");
-  return state_->launch(state_, *stream.state(), inputs, outputs);
+  return state_->launch(state_, stream.state(), inputs, outputs);
 }
 
 Status Executable::launch(const Stream& stream, const LaunchArguments& arguments) {
@@ -47,7 +47,7 @@ Status Executable::launch(const Stream& stream, const LaunchArguments& arguments
   if (!state_)
     return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
   if (!stream.state()) return failedPrecondition("cannot launch: the Stream handle is empty");
-  return state_->launch(state_, stream, arguments);
+  return state_->launch(state_, stream.state(), arguments);
 }
 
 int64_t Executable::workspaceBytes() const {

@@ -8,7 +8,9 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "recipe/OpText.h"
 #include "recipe/Recipe.h"
+#include "runtime/event/EventState.h"
 #include "runtime/memory/BufferState.h"
 
 namespace hpu {
@@ -37,12 +39,6 @@ bool isBound(SectionKind kind) {
 int64_t aligned(int64_t bytes) {
   constexpr auto kAlignment = static_cast<int64_t>(recipe::kAlignment);
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-/// Of the range that two tensors use.
-bool overlap(uint64_t a, int64_t aBytes, uint64_t b, int64_t bBytes) {
-  return aBytes > 0 && bBytes > 0 && a < b + static_cast<uint64_t>(bBytes) &&
-         b < a + static_cast<uint64_t>(aBytes);
 }
 
 }  // namespace
@@ -144,6 +140,21 @@ int64_t ExecutableState::neededBytes(bool isOutput, size_t index) const {
   return (isOutput ? outputSectionBytes_ : inputSectionBytes_)[index];
 }
 
+/// "input 0: 'x', 1x3xf32".
+std::string ExecutableState::tensorText(bool isOutput, size_t index) const {
+  const recipe::Program& program = *recipe_.program();
+  const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[index];
+  return base::strCat(isOutput ? "output " : "input ", index, ": '", tensor.name, "', ",
+                      tensor.type.toString());
+}
+
+Status ExecutableState::checkStream(const StreamState& stream) const {
+  if (stream.device() == device_) return okStatus();
+  return invalidArgument(base::strCat("recipe '", recipe_.name(), "' is loaded on device ",
+                                      device_->info().index, ", and the stream belongs to device ",
+                                      stream.device()->info().index));
+}
+
 Status ExecutableState::checkCount(size_t given, bool isOutput) const {
   const recipe::Program& program = *recipe_.program();
   size_t wanted = isOutput ? program.outputs.size() : program.inputs.size();
@@ -153,109 +164,172 @@ Status ExecutableState::checkCount(size_t given, bool isOutput) const {
                                       " were given"));
 }
 
-StatusOr<std::vector<ExecutableState::Bound>> ExecutableState::bind(
-    const std::vector<Buffer>& buffers, bool isOutput) const {
+// ---- Binding
+// ---------------------------------------------------------------------------------------
+
+StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<Buffer>& buffers,
+                                                         bool isOutput) const {
   const recipe::Program& program = *recipe_.program();
   HPU_RETURN_IF_ERROR(checkCount(buffers.size(), isOutput));
-  std::vector<Bound> result;
+  std::vector<BoundMemory> result;
   result.reserve(buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {
     const Buffer& buffer = buffers[i];
-    const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[i];
-    auto where = [&] {
-      return base::strCat(isOutput ? "output " : "input ", i, ": '", tensor.name, "'");
-    };
-    if (!buffer.valid()) return invalidArgument(base::strCat(where(), ": the buffer is empty"));
+    if (!buffer.valid())
+      return invalidArgument(base::strCat(tensorText(isOutput, i), ": the buffer is empty"));
     if (buffer.state()->device() != device_)
-      return invalidArgument(base::strCat(
-          where(), ": the buffer belongs to device ", buffer.state()->device()->info().index,
-          ", and the recipe is loaded on device ", device_->info().index));
+      return invalidArgument(
+          base::strCat(tensorText(isOutput, i), ": the buffer belongs to device ",
+                       buffer.state()->device()->info().index,
+                       ", and the recipe is loaded on device ", device_->info().index));
     const int64_t needed = neededBytes(isOutput, i);
     // An open shape's section is rounded up, and so is what belongs to a buffer.
+    const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[i];
     bool open = numElements(tensor.type.shape) == kDynamic;
     if ((open ? buffer.state()->capacity() : buffer.size()) < needed)
-      return invalidArgument(base::strCat(where(), " is ", tensor.type.toString(), " and needs ",
-                                          needed, " bytes; its buffer has ", buffer.size()));
+      return invalidArgument(base::strCat(isOutput ? "output " : "input ", i, ": '", tensor.name,
+                                          "' is ", tensor.type.toString(), " and needs ", needed,
+                                          " bytes; its buffer has ", buffer.size()));
     result.push_back({buffer.address(), needed, buffer.state()->allocation()});
   }
   return result;
 }
 
-StatusOr<std::vector<ExecutableState::Bound>> ExecutableState::bind(
-    const std::vector<uint64_t>& addresses, bool isOutput) const {
+StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<uint64_t>& addresses,
+                                                         bool isOutput) const {
   const recipe::Program& program = *recipe_.program();
   HPU_RETURN_IF_ERROR(checkCount(addresses.size(), isOutput));
-  std::vector<Bound> result;
+  std::vector<BoundMemory> result;
   result.reserve(addresses.size());
   for (size_t i = 0; i < addresses.size(); ++i) {
-    const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[i];
-    auto where = [&] {
-      return base::strCat(isOutput ? "output " : "input ", i, ": '", tensor.name, "', ",
-                          tensor.type.toString());
-    };
-    Bound bound{addresses[i], neededBytes(isOutput, i), nullptr};
+    BoundMemory bound{addresses[i], neededBytes(isOutput, i), nullptr};
     if (bound.bytes == 0) {
       // Nothing is touched there; the driver wants an address of the device all the same.
       bound.address = device_->driver()->memory().base;
       result.push_back(std::move(bound));
       continue;
     }
+    const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[i];
     const auto element =
         static_cast<uint64_t>(std::max<int64_t>(1, elementSize(tensor.type.element)));
     if (addresses[i] % element != 0)
-      return invalidArgument(base::strCat(where(), ": its address ", base::formatHex(addresses[i]),
+      return invalidArgument(base::strCat(tensorText(isOutput, i), ": its address ",
+                                          base::formatHex(addresses[i]),
                                           " is no multiple of the element's ", element, " bytes"));
     auto buffer = device_->memory().find(addresses[i], bound.bytes, "launch");
-    if (!buffer.ok()) return buffer.status().withContext(where());
+    if (!buffer.ok()) {
+      std::string context = tensorText(isOutput, i);
+      SectionKind kind = isOutput ? SectionKind::kOutput : SectionKind::kInput;
+      for (uint32_t s = 0; s < program.sections.size(); ++s)
+        if (program.sections[s].kind == kind && program.sections[s].binding == i)
+          if (const recipe::Op* op = recipe::firstUser(program, s))
+            context += base::strCat(", used by ", recipe::opText(program, *op));
+      return buffer.status().withContext(context);
+    }
     bound.owner = (*buffer)->allocation();
     result.push_back(std::move(bound));
   }
   return result;
 }
 
-StatusOr<ExecutableState::Bound> ExecutableState::bindWorkspace(uint64_t address) const {
+StatusOr<BoundMemory> ExecutableState::bindWorkspace(uint64_t address) const {
   const recipe::Program& program = *recipe_.program();
   if (address == 0) {
     if (!ownsWorkspace_)
       return failedPrecondition(base::strCat(
           "recipe '", program.name, "' was loaded without a workspace and needs one of ",
           workspaceBytes_, " bytes; give its address in LaunchArguments::workspace"));
-    return Bound();
+    return BoundMemory();
   }
-  if (workspaceBytes_ == 0) return Bound();
+  if (workspaceBytes_ == 0) return BoundMemory();
   if (address % recipe::kAlignment != 0)
     return invalidArgument(base::strCat("the workspace's address ", base::formatHex(address),
                                         " is no multiple of ", recipe::kAlignment));
   auto buffer = device_->memory().find(address, workspaceBytes_, "launch");
   if (!buffer.ok()) return buffer.status().withContext("workspace");
-  return Bound{address, workspaceBytes_, (*buffer)->allocation()};
+  return BoundMemory{address, workspaceBytes_, (*buffer)->allocation()};
 }
 
-/// The outputs that share memory with an input: the program may write them before it has read all
-/// inputs.
-StatusOr<std::vector<size_t>> ExecutableState::overwritten(const Bindings& bindings) const {
-  auto shares = [](const Bound& a, const Bound& b) {
-    return overlap(a.address, a.bytes, b.address, b.bytes);
-  };
-  std::vector<size_t> result;
-  for (size_t o = 0; o < bindings.outputs.size(); ++o) {
-    const Bound& output = bindings.outputs[o];
-    for (size_t p = 0; p < o; ++p)
-      if (shares(output, bindings.outputs[p]))
-        return invalidArgument(base::strCat("outputs ", p, " and ", o,
-                                            " use the same memory; give each its own buffer"));
-    if (shares(output, bindings.workspace))
-      return invalidArgument(base::strCat("output ", o, " lies in the workspace"));
-    for (const Bound& input : bindings.inputs) {
-      if (!shares(output, input)) continue;
-      result.push_back(o);
-      break;
+// ---- Launching
+// -------------------------------------------------------------------------------------
+
+StatusOr<ExecutableState::Run> ExecutableState::prepare(LaunchBindings bindings) const {
+  const recipe::Program& program = *recipe_.program();
+  Run run;
+  HPU_ASSIGN(run.inPlace, outputsOverInputs(bindings));
+  const bool ownWorkspace = bindings.workspace.bytes == 0;
+  run.shared = (ownWorkspace && workspaceBytes_ > 0) || keepsState_ || !run.inPlace.empty();
+  run.sections = sections_;
+  int64_t workspaceUsed = 0;
+  for (size_t s = 0; s < program.sections.size(); ++s) {
+    const Section& section = program.sections[s];
+    if (section.kind == SectionKind::kInput) {
+      run.sections[s] = bindings.inputs[section.binding].address;
+    } else if (section.kind == SectionKind::kOutput) {
+      run.sections[s] = bindings.outputs[section.binding].address;
+    } else if (section.kind == SectionKind::kWorkspace && !ownWorkspace) {
+      run.sections[s] = bindings.workspace.address + static_cast<uint64_t>(workspaceUsed);
+      workspaceUsed += aligned(static_cast<int64_t>(section.bytes));
     }
   }
-  for (size_t i = 0; i < bindings.inputs.size(); ++i)
-    if (shares(bindings.inputs[i], bindings.workspace))
-      return invalidArgument(base::strCat("input ", i, " lies in the workspace"));
-  return result;
+  run.owners.reserve(2 + bindings.inputs.size() + bindings.outputs.size());
+  for (auto* list : {&bindings.inputs, &bindings.outputs})
+    for (BoundMemory& memory : *list)
+      if (memory.owner) run.owners.push_back(std::move(memory.owner));
+  if (bindings.workspace.owner) run.owners.push_back(std::move(bindings.workspace.owner));
+  return run;
+}
+
+/// Fills in `run` from a plan for these addresses, when there is one that still holds.
+bool ExecutableState::replan(const LaunchArguments& arguments, uint64_t version, Run& run) {
+  std::shared_ptr<const Plan> plan;
+  {
+    std::lock_guard lock(plansMutex_);
+    for (const auto& known : plans_)
+      if (known->version == version && known->workspace == arguments.workspace &&
+          known->inputs == arguments.inputs && known->outputs == arguments.outputs) {
+        plan = known;
+        break;
+      }
+  }
+  if (!plan) return false;
+  run.owners.reserve(plan->owners.size() + 1);
+  for (const auto& owner : plan->owners) {
+    run.owners.push_back(owner.lock());
+    // Freed by another thread just now.
+    if (!run.owners.back()) {
+      run = Run();
+      return false;
+    }
+  }
+  run.sections = plan->sections;
+  run.inPlace = plan->inPlace;
+  run.shared = plan->shared;
+  return true;
+}
+
+StatusOr<ExecutableState::Run> ExecutableState::prepare(const LaunchArguments& arguments) {
+  const uint64_t version = device_->memory().version();
+  Run run;
+  if (replan(arguments, version, run)) return run;
+  LaunchBindings bindings;
+  HPU_ASSIGN(bindings.inputs, bind(arguments.inputs, false));
+  HPU_ASSIGN(bindings.outputs, bind(arguments.outputs, true));
+  HPU_ASSIGN(bindings.workspace, bindWorkspace(arguments.workspace));
+  HPU_ASSIGN(run, prepare(std::move(bindings)));
+  auto plan = std::make_shared<Plan>();
+  plan->inputs = arguments.inputs;
+  plan->outputs = arguments.outputs;
+  plan->workspace = arguments.workspace;
+  plan->version = version;
+  plan->sections = run.sections;
+  plan->owners.assign(run.owners.begin(), run.owners.end());
+  plan->inPlace = run.inPlace;
+  plan->shared = run.shared;
+  std::lock_guard lock(plansMutex_);
+  if (plans_.size() < kPlans) plans_.resize(plans_.size() + 1);
+  plans_[nextPlan_++ % plans_.size()] = std::move(plan);
+  return run;
 }
 
 /// Memory for an output that overwrites an input. Launches that are in order with each other reuse
@@ -270,91 +344,99 @@ StatusOr<std::shared_ptr<BufferState>> ExecutableState::staging(size_t output, b
   return buffer;
 }
 
-Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self, StreamState& stream,
-                                Bindings bindings) {
+Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
+                                const std::shared_ptr<StreamState>& stream, Run run,
+                                const std::vector<OutputEvent>& events) {
   const recipe::Program& program = *recipe_.program();
-  HPU_ASSIGN(std::vector<size_t> inPlace, overwritten(bindings));
-  const bool shared =
-      (bindings.workspace.address == 0 && workspaceBytes_ > 0) || keepsState_ || !inPlace.empty();
-
   std::shared_ptr<TicketHandle> previous;  // Let go after the lock.
   std::unique_lock lock(mutex_, std::defer_lock);
-  if (shared) lock.lock();
-  std::vector<std::pair<size_t, std::shared_ptr<BufferState>>> staged;
-  for (size_t output : inPlace) {
-    HPU_ASSIGN(auto buffer, staging(output, shared));
-    staged.emplace_back(output, std::move(buffer));
-  }
+  if (run.shared) lock.lock();
 
-  driver::Launch work{program_, sections_};
-  std::vector<Owner> owners;
-  owners.reserve(2 + bindings.inputs.size() + bindings.outputs.size());
-  owners.push_back(self);
-  int64_t workspaceUsed = 0;
-  for (size_t s = 0; s < program.sections.size(); ++s) {
-    const Section& section = program.sections[s];
-    if (section.kind == SectionKind::kInput) {
-      work.sections[s] = bindings.inputs[section.binding].address;
-    } else if (section.kind == SectionKind::kOutput) {
-      work.sections[s] = bindings.outputs[section.binding].address;
-      for (const auto& [output, buffer] : staged)
-        if (output == section.binding) work.sections[s] = buffer->address();
-    } else if (section.kind == SectionKind::kWorkspace && bindings.workspace.address != 0) {
-      work.sections[s] = bindings.workspace.address + static_cast<uint64_t>(workspaceUsed);
-      workspaceUsed += aligned(static_cast<int64_t>(section.bytes));
+  driver::Launch work;
+  work.program = program_;
+  struct Staged {
+    size_t output;
+    uint64_t address;
+    std::shared_ptr<BufferState> buffer;
+  };
+  std::vector<Staged> staged;
+  for (size_t output : run.inPlace) {
+    HPU_ASSIGN(auto buffer, staging(output, run.shared));
+    for (size_t s = 0; s < program.sections.size(); ++s) {
+      if (program.sections[s].kind != SectionKind::kOutput || program.sections[s].binding != output)
+        continue;
+      staged.push_back({output, run.sections[s], buffer});
+      run.sections[s] = buffer->address();
     }
   }
-  for (const auto* bounds : {&bindings.inputs, &bindings.outputs})
-    for (const Bound& bound : *bounds)
-      if (bound.owner) owners.push_back(bound.owner);
-  if (bindings.workspace.owner) owners.push_back(bindings.workspace.owner);
+  auto isStaged = [&](int output) {
+    return std::binary_search(run.inPlace.begin(), run.inPlace.end(), static_cast<size_t>(output));
+  };
+  work.sections = std::move(run.sections);
+  for (const OutputEvent& event : events)
+    if (!isStaged(event.output)) work.signals.push_back(static_cast<uint32_t>(event.output));
+  run.owners.push_back(self);
+  const std::vector<Owner> owners = staged.empty() ? std::vector<Owner>() : run.owners;
 
-  if (shared && last_ && lastQueue_ != stream.queue())
-    HPU_RETURN_IF_ERROR(stream.submit(driver::WaitFor{last_->ticket(), nullptr}, {}, {}).status());
-  HPU_ASSIGN(auto ticket, stream.submit(std::move(work), program.name, std::move(owners)));
-  for (const auto& [output, buffer] : staged) {
-    const Bound& to = bindings.outputs[output];
-    HPU_ASSIGN(ticket, stream.submit(driver::CopyOnDevice{to.address, buffer->address(), to.bytes},
-                                     "in-place output", {to.owner, buffer->allocation()}));
+  if (run.shared && last_ && lastQueue_ != stream->queue())
+    HPU_RETURN_IF_ERROR(
+        stream->submit(driver::WaitFor{last_->ticket(), nullptr}, {}, nullptr, nullptr).status());
+  HPU_ASSIGN(auto ticket, stream->submit(std::move(work), program.name, std::move(run.owners)));
+  driver::Ticket signal = ticket->ticket();
+  for (const OutputEvent& event : events)
+    if (!isStaged(event.output))
+      event.event.state()->set(std::make_shared<TicketHandle>(device_, ++signal), stream);
+  for (Staged& stage : staged) {
+    std::vector<Owner> kept = owners;
+    kept.push_back(stage.buffer->allocation());
+    HPU_ASSIGN(ticket, stream->submit(driver::CopyOnDevice{stage.address, stage.buffer->address(),
+                                                           neededBytes(true, stage.output)},
+                                      "in-place output", std::move(kept)));
   }
-  if (!shared) return okStatus();
+  for (const OutputEvent& event : events) {
+    if (!isStaged(event.output)) continue;
+    HPU_ASSIGN(auto marker, stream->submit(driver::Marker{}, {}, nullptr, nullptr));
+    event.event.state()->set(std::move(marker), stream);
+  }
+  if (!run.shared) return okStatus();
   previous = std::exchange(last_, std::move(ticket));
-  lastQueue_ = stream.queue();
+  lastQueue_ = stream->queue();
   return okStatus();
 }
 
-Status ExecutableState::checkStream(const StreamState& stream) const {
-  if (stream.device() == device_) return okStatus();
-  return invalidArgument(base::strCat("recipe '", recipe_.name(), "' is loaded on device ",
-                                      device_->info().index, ", and the stream belongs to device ",
-                                      stream.device()->info().index));
-}
-
-Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self, StreamState& stream,
+Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self,
+                               const std::shared_ptr<StreamState>& stream,
                                const std::vector<Buffer>& inputs,
                                const std::vector<Buffer>& outputs) {
-  HPU_RETURN_IF_ERROR(checkStream(stream));
-  Bindings bindings;
+  HPU_RETURN_IF_ERROR(checkStream(*stream));
+  LaunchBindings bindings;
   HPU_ASSIGN(bindings.inputs, bind(inputs, false));
   HPU_ASSIGN(bindings.outputs, bind(outputs, true));
   HPU_ASSIGN(bindings.workspace, bindWorkspace(0));
-  return enqueue(self, stream, std::move(bindings));
+  HPU_ASSIGN(Run run, prepare(std::move(bindings)));
+  return enqueue(self, stream, std::move(run), {});
 }
 
-Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self, const Stream& stream,
+Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self,
+                               const std::shared_ptr<StreamState>& stream,
                                const LaunchArguments& arguments) {
-  HPU_RETURN_IF_ERROR(checkStream(*stream.state()));
-  Bindings bindings;
-  HPU_ASSIGN(bindings.inputs, bind(arguments.inputs, false));
-  HPU_ASSIGN(bindings.outputs, bind(arguments.outputs, true));
-  HPU_ASSIGN(bindings.workspace, bindWorkspace(arguments.workspace));
+  HPU_RETURN_IF_ERROR(checkStream(*stream));
+  const size_t outputs = recipe_.program()->outputs.size();
   for (const OutputEvent& event : arguments.events)
-    if (event.output < 0 || static_cast<size_t>(event.output) >= bindings.outputs.size())
+    if (event.output < 0 || static_cast<size_t>(event.output) >= outputs)
       return invalidArgument(
-          base::strCat("an event is for output ", event.output, " of ", bindings.outputs.size()));
-  HPU_RETURN_IF_ERROR(enqueue(self, *stream.state(), std::move(bindings)));
-  Stream handle = stream;
-  for (const OutputEvent& event : arguments.events) HPU_RETURN_IF_ERROR(handle.record(event.event));
+          base::strCat("an event is for output ", event.output, " of ", outputs));
+  auto run = prepare(arguments);
+  if (run.ok()) return enqueue(self, stream, std::move(*run), arguments.events);
+  // Wrong memory may be the stream's error instead; who waits for outputs is let go then.
+  if (run.status().code() != StatusCode::kNotFound &&
+      run.status().code() != StatusCode::kOutOfRange)
+    return run.status();
+  HPU_RETURN_IF_ERROR(stream->refuse(run.status(), recipe_.name()));
+  for (const OutputEvent& event : arguments.events) {
+    HPU_ASSIGN(auto marker, stream->submit(driver::Marker{}, {}, nullptr, nullptr));
+    event.event.state()->set(std::move(marker), stream);
+  }
   return okStatus();
 }
 

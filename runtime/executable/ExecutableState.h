@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "hpu/executable.h"
@@ -14,6 +15,7 @@
 #include "hpu/recipe.h"
 #include "hpu/status.h"
 #include "runtime/device/DeviceState.h"
+#include "runtime/executable/LaunchBindings.h"
 #include "runtime/stream/StreamState.h"
 
 namespace hpu {
@@ -32,38 +34,50 @@ class ExecutableState {
 
   const Recipe& recipe() const { return recipe_; }
   /// As Executable::launch; `self` is this, kept alive by the launch.
-  Status launch(const std::shared_ptr<ExecutableState>& self, StreamState& stream,
-                const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs);
-  Status launch(const std::shared_ptr<ExecutableState>& self, const Stream& stream,
-                const LaunchArguments& arguments);
+  Status launch(const std::shared_ptr<ExecutableState>& self,
+                const std::shared_ptr<StreamState>& stream, const std::vector<Buffer>& inputs,
+                const std::vector<Buffer>& outputs);
+  Status launch(const std::shared_ptr<ExecutableState>& self,
+                const std::shared_ptr<StreamState>& stream, const LaunchArguments& arguments);
   int64_t workspaceBytes() const { return workspaceBytes_; }
 
  private:
   using Owner = std::shared_ptr<const void>;
-  /// Memory of a tensor in one launch.
-  struct Bound {
-    uint64_t address = 0;
-    int64_t bytes = 0;  ///< That the tensor may use.
-    Owner owner;
+  /// How a launch with certain addresses is done, found out once: by addresses and the version of
+  /// the device's memory.
+  struct Plan {
+    std::vector<uint64_t> inputs, outputs;
+    uint64_t workspace = 0, version = 0;
+    std::vector<driver::DeviceAddress> sections;  ///< Without staging.
+    std::vector<std::weak_ptr<const void>> owners;
+    std::vector<size_t> inPlace;  ///< Outputs that lie over inputs.
+    bool shared = true;           ///< Uses memory that other launches use too.
   };
-  /// What a launch uses, checked one by one.
-  struct Bindings {
-    std::vector<Bound> inputs, outputs;
-    Bound workspace;  ///< Address 0: the executable's own.
+  /// One launch.
+  struct Run {
+    std::vector<driver::DeviceAddress> sections;
+    std::vector<Owner> owners;
+    std::vector<size_t> inPlace;
+    bool shared = true;
   };
 
   Status placeSections(const LoadOptions& options);
   Status uploadConstants();
   int64_t neededBytes(bool isOutput, size_t index) const;
+  std::string tensorText(bool isOutput, size_t index) const;
   Status checkStream(const StreamState& stream) const;
-  StatusOr<std::vector<Bound>> bind(const std::vector<Buffer>& buffers, bool isOutput) const;
-  StatusOr<std::vector<Bound>> bind(const std::vector<uint64_t>& addresses, bool isOutput) const;
-  StatusOr<Bound> bindWorkspace(uint64_t address) const;
   Status checkCount(size_t given, bool isOutput) const;
-  StatusOr<std::vector<size_t>> overwritten(const Bindings& bindings) const;
+  StatusOr<std::vector<BoundMemory>> bind(const std::vector<Buffer>& buffers, bool isOutput) const;
+  StatusOr<std::vector<BoundMemory>> bind(const std::vector<uint64_t>& addresses,
+                                          bool isOutput) const;
+  StatusOr<BoundMemory> bindWorkspace(uint64_t address) const;
+  StatusOr<Run> prepare(LaunchBindings bindings) const;
+  StatusOr<Run> prepare(const LaunchArguments& arguments);
+  bool replan(const LaunchArguments& arguments, uint64_t version, Run& run);
   StatusOr<std::shared_ptr<BufferState>> staging(size_t output, bool mayReuse);
-  Status enqueue(const std::shared_ptr<ExecutableState>& self, StreamState& stream,
-                 Bindings bindings);
+  Status enqueue(const std::shared_ptr<ExecutableState>& self,
+                 const std::shared_ptr<StreamState>& stream, Run run,
+                 const std::vector<OutputEvent>& events);
 
   const std::shared_ptr<DeviceState> device_;
   const Recipe recipe_;
@@ -75,6 +89,11 @@ class ExecutableState {
   int64_t workspaceBytes_ = 0;  ///< Of all workspace sections together.
   bool ownsWorkspace_ = false;  ///< It is reserved, or none is needed.
   bool keepsState_ = false;     ///< Launches share memory besides the workspace.
+
+  static constexpr size_t kPlans = 8;  ///< Of the buffers that a program takes in turns.
+  std::mutex plansMutex_;              // Guards the next two.
+  std::vector<std::shared_ptr<const Plan>> plans_;
+  size_t nextPlan_ = 0;
 
   std::mutex mutex_;  // Guards the next, and makes `last_` the last in the order of the queues.
   std::shared_ptr<TicketHandle> last_;

@@ -13,7 +13,7 @@ Allocation::Allocation(std::shared_ptr<DeviceState> device, uint64_t address, in
     : device_(std::move(device)), address_(address), bytes_(bytes) {}
 
 Allocation::~Allocation() {
-  device_->memory().free(address_);
+  device_->memory().free(address_, capacity());
 }
 
 int64_t Allocation::capacity() const {
@@ -36,7 +36,7 @@ StatusOr<std::shared_ptr<BufferState>> BufferState::create(std::shared_ptr<Devic
   HPU_ASSIGN(uint64_t address, memory.allocate(bytes, options.label, options.requestedAddress));
   auto buffer = std::make_shared<BufferState>(
       std::make_shared<Allocation>(std::move(device), address, bytes), visibility);
-  if (visibility == Visibility::kProgram) memory.show(buffer);
+  if (visibility == Visibility::kProgram) memory.show(buffer, options.label);
   return buffer;
 }
 

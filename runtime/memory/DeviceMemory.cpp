@@ -6,35 +6,84 @@
 #include "base/Deadline.h"
 #include "base/Format.h"
 #include "base/Log.h"
+#include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "runtime/memory/BufferState.h"
 
 namespace hpu {
+namespace {
+
+/// Null when HPU_MEMORY_CHECK is off. Bad settings were reported when the device was opened.
+std::unique_ptr<MemoryCheck> memoryCheck() {
+  auto on = settings::getBool(Setting::HPU_MEMORY_CHECK);
+  if (!on.ok() || !*on) return nullptr;
+  auto limit = settings::getInt(Setting::HPU_MEMORY_QUARANTINE);
+  return std::make_unique<MemoryCheck>(limit.ok() ? *limit : 0);
+}
+
+}  // namespace
 
 DeviceMemory::DeviceMemory(driver::DriverDevice& driver)
-    : driver_(driver), allocator_(driver.memory().base, driver.memory().bytes) {}
+    : driver_(driver),
+      allocator_(driver.memory().base, driver.memory().bytes),
+      check_(memoryCheck()) {}
+
+/// Under the lock. Memory that the checker keeps is given up before an allocation fails.
+StatusOr<uint64_t> DeviceMemory::tryAllocate(int64_t bytes, const std::string& label,
+                                             uint64_t requested) {
+  auto attempt = [&] {
+    return requested == 0 ? allocator_.allocate(bytes, label)
+                          : allocator_.allocateAt(requested, bytes, label);
+  };
+  auto address = attempt();
+  if (address.ok() || !check_ || check_->quarantinedBytes() == 0) return address;
+  for (const MemoryCheck::Block& block : check_->release()) freeNow(block.address);
+  return attempt();
+}
 
 StatusOr<uint64_t> DeviceMemory::allocate(int64_t bytes, const std::string& label,
                                           uint64_t requested) {
-  HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(-1));
   std::unique_lock lock(mutex_);
+  auto address = tryAllocate(bytes, label, requested);
+  // Memory that is full or taken may be free when the work that holds it is done.
+  auto mayCome = [&] {
+    if (address.ok() || bytes > allocator_.info().totalBytes) return false;
+    return address.status().code() == StatusCode::kResourceExhausted ||
+           (address.status().code() == StatusCode::kAlreadyExists && !shownWithin(requested, bytes));
+  };
+  if (!mayCome()) return address;
+  HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(-1));
+  ++waiting_;
   while (true) {
-    auto address = requested == 0 ? allocator_.allocate(bytes, label)
-                                  : allocator_.allocateAt(requested, bytes, label);
-    // Memory that is full or taken may be free when the work that holds it is done.
-    if (address.ok() || (address.status().code() != StatusCode::kResourceExhausted &&
-                         address.status().code() != StatusCode::kAlreadyExists))
-      return address;
-    if (requested != 0 && shownWithin(requested, bytes)) return address;
-    if (workInFlight_ == 0 || bytes > allocator_.info().totalBytes) return address;
+    // Once more, now that ends of work are told: some may have passed unnoticed.
+    address = tryAllocate(bytes, label, requested);
+    if (!mayCome() || workInFlight_.load() == 0) break;
     uint64_t seen = changes_;
-    if (!changed_.wait_until(lock, deadline.time(), [&] { return changes_ != seen; }))
-      return address;
+    if (!changed_.wait_until(lock, deadline.time(), [&] { return changes_ != seen; })) break;
   }
+  --waiting_;
+  return address;
 }
 
-void DeviceMemory::free(uint64_t address) {
+void DeviceMemory::free(uint64_t address, int64_t capacity) {
+  if (!check_) {
+    std::lock_guard lock(mutex_);
+    freeNow(address);
+    return;
+  }
+  // Nobody else has the block yet, so no lock is needed.
+  Status status = driver_.poison(address, capacity);
+  if (!status.ok()) HPU_LOG(kWarning, status.message());
   std::lock_guard lock(mutex_);
+  for (const MemoryCheck::Block& block : check_->quarantine({address, capacity}))
+    freeNow(block.address);
+  // What is kept is as good as free for who waits.
+  ++changes_;
+  changed_.notify_all();
+}
+
+/// Under the lock.
+void DeviceMemory::freeNow(uint64_t address) {
   freedBytes_ += allocator_.free(address);
   if (freedBytes_ > kKeptBytes) giveBack();
   ++changes_;
@@ -50,15 +99,19 @@ void DeviceMemory::giveBack() {
   }
 }
 
-void DeviceMemory::show(const std::shared_ptr<BufferState>& buffer) {
-  std::lock_guard lock(mutex_);
+void DeviceMemory::show(const std::shared_ptr<BufferState>& buffer, const std::string& label) {
   uint64_t end = buffer->address() + static_cast<uint64_t>(buffer->capacity());
+  std::lock_guard lock(mutex_);
   shown_.insert_or_assign(buffer->address(), Shown{buffer, end});
+  if (check_) check_->allocated(buffer->address(), buffer->bytes(), label);
+  version_.fetch_add(1, std::memory_order_release);
 }
 
 void DeviceMemory::hide(uint64_t address) {
   std::lock_guard lock(mutex_);
   shown_.erase(address);
+  if (check_) check_->freed(address);
+  version_.fetch_add(1, std::memory_order_release);
 }
 
 /// Does the program hold memory in the range, which no work will free?
@@ -78,30 +131,35 @@ StatusOr<std::shared_ptr<BufferState>> DeviceMemory::find(uint64_t address, int6
   auto next = shown_.upper_bound(address);
   if (next != shown_.begin()) buffer = std::prev(next)->second.buffer.lock();
   const uint64_t offset = buffer ? address - buffer->address() : 0;
-  if (!buffer || offset >= static_cast<uint64_t>(buffer->bytes()))
+  const bool inside = buffer && offset < static_cast<uint64_t>(buffer->bytes());
+  if (inside && bytes >= 0 && bytes <= buffer->bytes() - static_cast<int64_t>(offset))
+    return buffer;
+  if (check_) return check_->explain(address, bytes, what);
+  if (!inside)
     return notFound(base::strCat(what, ": no allocation of device ", driver_.info().index,
                                  " contains ", base::formatHex(address),
                                  allocator_.describeBelow(address)));
-  if (bytes < 0 || bytes > buffer->bytes() - static_cast<int64_t>(offset))
-    return outOfRange(base::strCat(what, ": ", bytes, " bytes at ", base::formatHex(address),
-                                   " do not lie in one allocation",
-                                   allocator_.describeBelow(address)));
-  return buffer;
+  return outOfRange(base::strCat(what, ": ", bytes, " bytes at ", base::formatHex(address),
+                                 " do not lie in one allocation",
+                                 allocator_.describeBelow(address)));
 }
 
 MemoryInfo DeviceMemory::info() const {
   std::lock_guard lock(mutex_);
-  return allocator_.info();
+  MemoryInfo info = allocator_.info();
+  if (check_) info.quarantinedBytes = check_->quarantinedBytes();
+  return info;
 }
 
-void DeviceMemory::workBegins() {
+std::vector<MemoryHolder> DeviceMemory::holders() const {
   std::lock_guard lock(mutex_);
-  ++workInFlight_;
+  return allocator_.holders();
 }
 
 void DeviceMemory::workEnded() {
+  workInFlight_.fetch_sub(1);
+  if (waiting_.load() == 0) return;
   std::lock_guard lock(mutex_);
-  --workInFlight_;
   ++changes_;
   changed_.notify_all();
 }

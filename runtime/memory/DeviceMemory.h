@@ -4,6 +4,7 @@
 // end may free what it needs, before it fails.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -11,11 +12,13 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hpu/device.h"
 #include "hpu/status.h"
 #include "runtime/driver/Driver.h"
 #include "runtime/memory/HbmAllocator.h"
+#include "runtime/memory/MemoryCheck.h"
 
 namespace hpu {
 
@@ -24,25 +27,30 @@ class BufferState;
 /// Any thread may call anything.
 class DeviceMemory {
  public:
+  /// Reads HPU_MEMORY_CHECK and HPU_MEMORY_QUARANTINE.
   explicit DeviceMemory(driver::DriverDevice& driver);
 
   /// Errors: as HbmAllocator::allocate and, with a requested address, allocateAt.
   StatusOr<uint64_t> allocate(int64_t bytes, const std::string& label, uint64_t requested = 0);
-  void free(uint64_t address);
+  void free(uint64_t address, int64_t capacity);
   MemoryInfo info() const;
+  std::vector<MemoryHolder> holders() const;
 
-  /// From now on the buffer is found by the addresses in it, until hide(), which its end calls.
-  void show(const std::shared_ptr<BufferState>& buffer);
+  /// From now on the program's buffer is found by the addresses in it, until hide(), which its end calls.
+  void show(const std::shared_ptr<BufferState>& buffer, const std::string& label);
   void hide(uint64_t address);
   /// The shown buffer that contains the address. Errors: kNotFound.
   StatusOr<std::shared_ptr<BufferState>> find(uint64_t address) const;
-  /// The same with room for `bytes` from there. Errors: also kOutOfRange. `what` begins the
-  /// message.
+  /// The same with room for `bytes` from there. Errors: also kOutOfRange. `what` begins the message.
   StatusOr<std::shared_ptr<BufferState>> find(uint64_t address, int64_t bytes,
                                               std::string_view what) const;
+  /// Counts the calls of show and hide: while it stays, find gives the same answers.
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  /// Wrong accesses are to be errors of the stream (HPU_MEMORY_CHECK).
+  bool checks() const { return check_ != nullptr; }
 
   /// Work was enqueued that may hold buffers, or was done and has released them.
-  void workBegins();
+  void workBegins() { workInFlight_.fetch_add(1); }
   void workEnded();
 
   /// Freed bytes that stay with the host's pages, for reuse without page faults. Beyond it all free
@@ -50,9 +58,16 @@ class DeviceMemory {
   static constexpr int64_t kKeptBytes = 256 << 20;
 
  private:
+  StatusOr<uint64_t> tryAllocate(int64_t bytes, const std::string& label, uint64_t requested);
+  void freeNow(uint64_t address);
   void giveBack();
   bool shownWithin(uint64_t address, int64_t bytes) const;
+
   driver::DriverDevice& driver_;
+  std::atomic<int64_t> workInFlight_{0};
+  std::atomic<int> waiting_{0};  ///< Threads in allocate that wait for work to end.
+  std::atomic<uint64_t> version_{0};
+
   mutable std::mutex mutex_;  // Guards everything below.
   std::condition_variable changed_;
   HbmAllocator allocator_;
@@ -61,8 +76,8 @@ class DeviceMemory {
     uint64_t end = 0;  ///< Behind its capacity.
   };
   std::map<uint64_t, Shown> shown_;  ///< By address.
-  int64_t workInFlight_ = 0;
-  uint64_t changes_ = 0;    ///< Counts frees and ended work.
+  std::unique_ptr<MemoryCheck> check_;  ///< The pointer itself never changes.
+  uint64_t changes_ = 0;    ///< Counts frees, and ends of work that a thread waits for.
   int64_t freedBytes_ = 0;  ///< Since the last giveBack.
 };
 

@@ -54,7 +54,11 @@ void HbmAllocator::take(std::map<uint64_t, int64_t>::iterator block, uint64_t ad
   removeFree(block);
   if (address > begin) addFree(begin, static_cast<int64_t>(address - begin));
   if (end > rest) addFree(rest, static_cast<int64_t>(end - rest));
-  held_.emplace(address, Holding{rounded, bytes, label});
+  Labels::value_type& entry = *labels_.try_emplace(label).first;
+  entry.second.bytes += rounded;
+  entry.second.peak = std::max(entry.second.peak, entry.second.bytes);
+  ++entry.second.allocations;
+  held_.emplace(address, Holding{rounded, bytes, &entry});
   used_ += rounded;
   peak_ = std::max(peak_, used_);
 }
@@ -91,8 +95,9 @@ StatusOr<uint64_t> HbmAllocator::allocateAt(uint64_t address, int64_t bytes,
 }
 
 std::string HbmAllocator::describe(uint64_t address, const Holding& holding) const {
-  return base::strCat(holding.label.empty() ? "an allocation without a label"
-                                            : base::strCat("'", holding.label, "'"),
+  return base::strCat(holding.label->first.empty()
+                          ? "an allocation without a label"
+                          : base::strCat("'", holding.label->first, "'"),
                       ", ", holding.asked, " bytes at ", base::formatHex(address));
 }
 
@@ -107,6 +112,10 @@ int64_t HbmAllocator::free(uint64_t address) {
   auto holding = held_.find(address);
   if (holding == held_.end()) return 0;
   int64_t freed = holding->second.bytes, bytes = freed;
+  Labels::value_type& label = *holding->second.label;
+  label.second.bytes -= freed;
+  if (--label.second.allocations == 0 && labels_.size() > kIdleLabels)
+    labels_.erase(labels_.find(label.first));
   held_.erase(holding);
   used_ -= freed;
   auto next = freeByAddress_.lower_bound(address);
@@ -134,6 +143,7 @@ MemoryInfo HbmAllocator::info() const {
   info.peakBytes = peak_;
   info.largestFreeBytes = freeBySize_.empty() ? 0 : freeBySize_.rbegin()->first;
   info.allocations = static_cast<int64_t>(held_.size());
+  info.freeBlocks = static_cast<int64_t>(freeByAddress_.size());
   return info;
 }
 
@@ -144,15 +154,15 @@ std::vector<HbmAllocator::Block> HbmAllocator::freeBlocks() const {
   return blocks;
 }
 
-std::vector<std::pair<std::string, int64_t>> HbmAllocator::largestHolders(size_t count) const {
-  std::map<std::string, int64_t> sums;
-  for (const auto& [address, holding] : held_)
-    sums[holding.label.empty() ? "(no label)" : holding.label] += holding.bytes;
-  std::vector<std::pair<std::string, int64_t>> holders(sums.begin(), sums.end());
-  std::stable_sort(holders.begin(), holders.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
-  if (holders.size() > count) holders.resize(count);
-  return holders;
+std::vector<MemoryHolder> HbmAllocator::holders() const {
+  std::vector<MemoryHolder> result;
+  result.reserve(labels_.size());
+  for (const auto& [label, use] : labels_)
+    result.push_back({label, use.bytes, use.peak, use.allocations});
+  std::sort(result.begin(), result.end(), [](const MemoryHolder& a, const MemoryHolder& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.label < b.label;
+  });
+  return result;
 }
 
 Status HbmAllocator::outOfMemory(int64_t bytes, const std::string& label) const {
@@ -166,9 +176,13 @@ Status HbmAllocator::outOfMemory(int64_t bytes, const std::string& label) const 
     text += base::strCat(", the largest free block has ", base::formatBytes(now.largestFreeBytes),
                          " (fragmentation)");
   text += "; largest holders: ";
+  std::vector<MemoryHolder> largest = holders();
+  if (largest.size() > kHoldersInErrors) largest.resize(kHoldersInErrors);
   bool first = true;
-  for (const auto& [name, held] : largestHolders(kHoldersInErrors)) {
-    text += base::strCat(first ? "" : ", ", name, " ", base::formatBytes(held));
+  for (const MemoryHolder& holder : largest) {
+    if (holder.bytes == 0) break;
+    text += base::strCat(first ? "" : ", ", holder.label.empty() ? "(no label)" : holder.label, " ",
+                         base::formatBytes(holder.bytes));
     first = false;
   }
   if (first) text += "none";

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -45,13 +46,18 @@ class HbmAllocator {
   std::vector<Block> freeBlocks() const;
   /// "; the next one below is 'label', ... bytes at ..." or nothing: for errors.
   std::string describeBelow(uint64_t address) const;
-  /// Sums by label, the largest first; at most `count`.
-  std::vector<std::pair<std::string, int64_t>> largestHolders(size_t count) const;
+  /// Sums by label, the largest first. Of labels that hold nothing, kIdleLabels are remembered.
+  std::vector<MemoryHolder> holders() const;
+  static constexpr size_t kIdleLabels = 256;
 
  private:
+  struct Use {
+    int64_t bytes = 0, peak = 0, allocations = 0;
+  };
+  using Labels = std::unordered_map<std::string, Use>;
   struct Holding {
     int64_t bytes = 0, asked = 0;
-    std::string label;
+    Labels::value_type* label = nullptr;  ///< Stays where it is as long as it has allocations.
   };
   void take(std::map<uint64_t, int64_t>::iterator block, uint64_t address, int64_t rounded,
             int64_t bytes, const std::string& label);
@@ -65,6 +71,7 @@ class HbmAllocator {
   std::map<uint64_t, int64_t> freeByAddress_;
   std::set<std::pair<int64_t, uint64_t>> freeBySize_;
   std::map<uint64_t, Holding> held_;
+  Labels labels_;
 };
 
 }  // namespace hpu

@@ -54,18 +54,26 @@ StatusOr<Owner> hostOwner(const StreamState& stream, const void* pointer, int64_
   return owner;
 }
 
-/// Who keeps a range of device addresses; nobody when it is empty.
-StatusOr<Owner> deviceOwner(const StreamState& stream, uint64_t address, int64_t bytes,
-                            std::string_view what) {
-  if (bytes == 0) return Owner();
-  HPU_ASSIGN(auto buffer, stream.device()->memory().find(address, bytes, what));
-  return Owner(buffer->allocation());
-}
+/// A range of device addresses that work touches.
+struct Range {
+  uint64_t address = 0;
+  std::string_view what;  ///< Begins an error's message.
+};
 
-/// Work on a range of addresses; an empty one may be anywhere, and there is nothing to do.
-Status submitRange(StreamState& stream, driver::Work work, int64_t bytes, Owner a, Owner b) {
+/// Enqueues work on ranges of `bytes` bytes that must be the program's. Empty ones may be anywhere,
+/// and there is nothing to do.
+Status submitRanges(StreamState& stream, driver::Work work, int64_t bytes, const Range& range,
+                    const Range* other, Owner host) {
   if (bytes == 0) return okStatus();
-  return stream.submit(std::move(work), {}, {std::move(a), std::move(b)}).status();
+  const DeviceMemory& memory = stream.device()->memory();
+  auto buffer = memory.find(range.address, bytes, range.what);
+  if (!buffer.ok()) return stream.refuse(buffer.status(), {});
+  if (other) {
+    auto second = memory.find(other->address, bytes, other->what);
+    if (!second.ok()) return stream.refuse(second.status(), {});
+    host = (*second)->allocation();
+  }
+  return stream.submit(std::move(work), {}, (*buffer)->allocation(), std::move(host)).status();
 }
 
 void* hostPointer(uint64_t address) {
@@ -93,8 +101,8 @@ Status Stream::copyToDevice(const Buffer& dst, const void* src, int64_t bytes, i
   HPU_RETURN_IF_ERROR(checkRange(*state_, dst, offset, bytes, "copyToDevice"));
   HPU_ASSIGN(Owner host, hostOwner(*state_, src, bytes, "copyToDevice"));
   return state_
-      ->submit(driver::CopyToDevice{at(dst, offset), src, bytes}, {},
-               {dst.state()->allocation(), std::move(host)})
+      ->submit(driver::CopyToDevice{at(dst, offset), src, bytes}, {}, dst.state()->allocation(),
+               std::move(host))
       .status();
 }
 
@@ -105,8 +113,8 @@ Status Stream::copyToHost(void* dst, const Buffer& src, int64_t bytes, int64_t o
   HPU_RETURN_IF_ERROR(checkRange(*state_, src, offset, bytes, "copyToHost"));
   HPU_ASSIGN(Owner host, hostOwner(*state_, dst, bytes, "copyToHost"));
   return state_
-      ->submit(driver::CopyToHost{dst, at(src, offset), bytes}, {},
-               {src.state()->allocation(), std::move(host)})
+      ->submit(driver::CopyToHost{dst, at(src, offset), bytes}, {}, src.state()->allocation(),
+               std::move(host))
       .status();
 }
 
@@ -119,7 +127,7 @@ Status Stream::copyOnDevice(const Buffer& dst, int64_t dstOffset, const Buffer& 
   HPU_RETURN_IF_ERROR(checkRange(*state_, src, srcOffset, bytes, "copyOnDevice, source"));
   return state_
       ->submit(driver::CopyOnDevice{at(dst, dstOffset), at(src, srcOffset), bytes}, {},
-               {dst.state()->allocation(), src.state()->allocation()})
+               dst.state()->allocation(), src.state()->allocation())
       .status();
 }
 
@@ -129,7 +137,7 @@ Status Stream::fill(const Buffer& dst, uint8_t value, int64_t bytes, int64_t off
   if (!state_) return emptyHandle();
   HPU_RETURN_IF_ERROR(checkRange(*state_, dst, offset, bytes, "fill"));
   return state_
-      ->submit(driver::Fill{at(dst, offset), value, bytes}, {}, {dst.state()->allocation()})
+      ->submit(driver::Fill{at(dst, offset), value, bytes}, {}, dst.state()->allocation(), nullptr)
       .status();
 }
 
@@ -138,9 +146,8 @@ Status Stream::copyToDevice(uint64_t dst, const void* src, int64_t bytes) {
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();
   HPU_ASSIGN(Owner host, hostOwner(*state_, src, bytes, "copyToDevice"));
-  HPU_ASSIGN(Owner device, deviceOwner(*state_, dst, bytes, "copyToDevice"));
-  return submitRange(*state_, driver::CopyToDevice{dst, src, bytes}, bytes, std::move(device),
-                     std::move(host));
+  return submitRanges(*state_, driver::CopyToDevice{dst, src, bytes}, bytes, {dst, "copyToDevice"},
+                      nullptr, std::move(host));
 }
 
 Status Stream::copyToHost(void* dst, uint64_t src, int64_t bytes) {
@@ -148,19 +155,18 @@ Status Stream::copyToHost(void* dst, uint64_t src, int64_t bytes) {
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();
   HPU_ASSIGN(Owner host, hostOwner(*state_, dst, bytes, "copyToHost"));
-  HPU_ASSIGN(Owner device, deviceOwner(*state_, src, bytes, "copyToHost"));
-  return submitRange(*state_, driver::CopyToHost{dst, src, bytes}, bytes, std::move(device),
-                     std::move(host));
+  return submitRanges(*state_, driver::CopyToHost{dst, src, bytes}, bytes, {src, "copyToHost"},
+                      nullptr, std::move(host));
 }
 
 Status Stream::copyOnDevice(uint64_t dst, uint64_t src, int64_t bytes) {
   trace::HostScope scope("Stream.copyOnDevice");
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();
-  HPU_ASSIGN(Owner to, deviceOwner(*state_, dst, bytes, "copyOnDevice, destination"));
-  HPU_ASSIGN(Owner from, deviceOwner(*state_, src, bytes, "copyOnDevice, source"));
-  return submitRange(*state_, driver::CopyOnDevice{dst, src, bytes}, bytes, std::move(to),
-                     std::move(from));
+  if (bytes < 0) return outOfRange(base::strCat("copyOnDevice: ", bytes, " bytes"));
+  Range from{src, "copyOnDevice, source"};
+  return submitRanges(*state_, driver::CopyOnDevice{dst, src, bytes}, bytes,
+                      {dst, "copyOnDevice, destination"}, &from, nullptr);
 }
 
 Status Stream::fill(uint64_t dst, uint32_t pattern, int elementBytes, int64_t count) {
@@ -172,41 +178,58 @@ Status Stream::fill(uint64_t dst, uint32_t pattern, int elementBytes, int64_t co
   if (count < 0 || count > INT64_MAX / elementBytes)
     return outOfRange(base::strCat("fill: ", count, " elements of ", elementBytes, " bytes"));
   const int64_t bytes = count * elementBytes;
-  HPU_ASSIGN(Owner device, deviceOwner(*state_, dst, bytes, "fill"));
-  return submitRange(*state_, driver::Fill{dst, pattern, bytes, elementBytes}, bytes,
-                     std::move(device), nullptr);
+  return submitRanges(*state_, driver::Fill{dst, pattern, bytes, elementBytes}, bytes,
+                      {dst, "fill"}, nullptr, nullptr);
 }
 
 Status Stream::copyMany(CopyDirection direction, const std::vector<CopyRange>& ranges) {
   trace::HostScope scope("Stream.copyMany");
   scope.arg("copies", static_cast<int64_t>(ranges.size()));
   if (!state_) return emptyHandle();
+  // Neighbouring ranges mostly lie in the same memory.
   std::vector<Owner> owners;
-  owners.reserve(2 * ranges.size());
+  auto own = [&](Owner owner) {
+    auto last = owners.rbegin();
+    bool known =
+        last != owners.rend() && (*last == owner || (++last != owners.rend() && *last == owner));
+    if (owner && !known) owners.push_back(std::move(owner));
+  };
   driver::CopyMany work;
   work.direction = direction;
   work.ranges.reserve(ranges.size());
+  const DeviceMemory& memory = state_->device()->memory();
+  Status wrong;  // The first range that is not the program's.
   for (size_t i = 0; i < ranges.size(); ++i) {
     const CopyRange& range = ranges[i];
-    auto side = [&](uint64_t address, bool host) -> Status {
-      auto owner = host ? hostOwner(*state_, hostPointer(address), range.bytes, "copyMany")
-                        : deviceOwner(*state_, address, range.bytes, "copyMany");
-      if (!owner.ok()) return owner.status().withContext(base::strCat("copy ", i));
-      if (*owner && (owners.empty() || owners.back() != *owner))
-        owners.push_back(std::move(*owner));
-      return okStatus();
+    auto where = [&] { return base::strCat("copy ", i); };
+    auto device = [&](uint64_t address) {
+      auto buffer = memory.find(address, range.bytes, "copyMany");
+      if (buffer.ok()) return own((*buffer)->allocation());
+      if (wrong.ok()) wrong = buffer.status().withContext(where());
     };
-    HPU_RETURN_IF_ERROR(side(range.dst, direction == CopyDirection::kToHost));
-    HPU_RETURN_IF_ERROR(side(range.src, direction == CopyDirection::kToDevice));
-    if (range.bytes > 0) work.ranges.push_back(range);
+    if (range.bytes < 0)
+      return outOfRange(base::strCat(where(), ": copyMany: ", range.bytes, " bytes"));
+    if (range.bytes == 0) continue;
+    if (direction != CopyDirection::kOnDevice) {
+      uint64_t address = direction == CopyDirection::kToHost ? range.dst : range.src;
+      auto host = hostOwner(*state_, hostPointer(address), range.bytes, "copyMany");
+      if (!host.ok()) return host.status().withContext(where());
+      own(std::move(*host));
+    }
+    if (direction != CopyDirection::kToHost) device(range.dst);
+    if (direction != CopyDirection::kToDevice) device(range.src);
+    work.ranges.push_back(range);
   }
+  if (!wrong.ok()) return state_->refuse(std::move(wrong), {});
+  if (work.ranges.empty()) return okStatus();
   return state_->submit(std::move(work), {}, std::move(owners)).status();
 }
 
 Status Stream::record(const Event& event) {
   trace::HostScope scope("Stream.record");
   if (!state_) return emptyHandle();
-  HPU_ASSIGN(std::shared_ptr<TicketHandle> ticket, state_->submit(driver::Marker{}, {}, {}));
+  HPU_ASSIGN(std::shared_ptr<TicketHandle> ticket,
+             state_->submit(driver::Marker{}, {}, nullptr, nullptr));
   event.state()->set(std::move(ticket), state_);
   return okStatus();
 }
@@ -218,7 +241,7 @@ Status Stream::wait(const Event& event) {
   if (!ticket) return okStatus();
   driver::WaitFor work{ticket->ticket(), nullptr};
   if (ticket->device() != state_->device()) work.other = ticket->device()->driver();
-  return state_->submit(std::move(work), {}, {}).status();
+  return state_->submit(std::move(work), {}, nullptr, nullptr).status();
 }
 
 StatusOr<bool> Stream::query() const {

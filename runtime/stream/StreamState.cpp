@@ -8,23 +8,28 @@
 namespace hpu {
 namespace {
 
+using Owner = std::shared_ptr<const void>;
+
 /// Owners of one piece of work; tells the allocator when they are let go.
 class Holding {
  public:
-  Holding(std::shared_ptr<DeviceState> device, std::vector<std::shared_ptr<const void>> owners)
-      : device_(std::move(device)), owners_(std::move(owners)) {
+  explicit Holding(std::shared_ptr<DeviceState> device) : device_(std::move(device)) {
     device_->memory().workBegins();
   }
   ~Holding() {
-    owners_.clear();
+    first.reset();
+    second.reset();
+    more.clear();
     device_->memory().workEnded();
   }
   Holding(const Holding&) = delete;
   Holding& operator=(const Holding&) = delete;
 
+  Owner first, second;  ///< Most work has no more.
+  std::vector<Owner> more;
+
  private:
   const std::shared_ptr<DeviceState> device_;
-  std::vector<std::shared_ptr<const void>> owners_;
 };
 
 }  // namespace
@@ -46,13 +51,40 @@ StreamState::~StreamState() {
   if (last_ && !last_->done()) device_->addOrphan(last_->ticket());
 }
 
-StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(
-    driver::Work work, std::string label, std::vector<std::shared_ptr<const void>> owners) {
+StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, std::string label,
+                                                            std::vector<Owner> owners) {
+  std::shared_ptr<Holding> holding;
+  if (!owners.empty()) {
+    holding = std::make_shared<Holding>(device_);
+    holding->more = std::move(owners);
+  }
+  return submitKeeping(std::move(work), std::move(label), std::move(holding));
+}
+
+StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, std::string label,
+                                                            Owner owner, Owner other) {
+  std::shared_ptr<Holding> holding;
+  if (owner || other) {
+    holding = std::make_shared<Holding>(device_);
+    holding->first = std::move(owner);
+    holding->second = std::move(other);
+  }
+  return submitKeeping(std::move(work), std::move(label), std::move(holding));
+}
+
+Status StreamState::refuse(Status wrong, std::string label) {
+  if (!device_->memory().checks()) return wrong;
+  return submit(driver::Fault{std::move(wrong)}, std::move(label), nullptr, nullptr).status();
+}
+
+StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitKeeping(driver::Work work,
+                                                                   std::string label,
+                                                                   Owner keepAlive) {
   driver::SubmitOptions options;
   options.earliestStartNs = device_->observedNs();
   options.priority = options_.priority;
   options.label = std::move(label);
-  if (!owners.empty()) options.keepAlive = std::make_shared<Holding>(device_, std::move(owners));
+  options.keepAlive = std::move(keepAlive);
   std::shared_ptr<TicketHandle> previous;  // Forgotten after the lock is gone.
   std::lock_guard lock(mutex_);
   HPU_ASSIGN(driver::Ticket ticket,

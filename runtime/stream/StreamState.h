@@ -34,6 +34,13 @@ class StreamState {
   /// released when it is done.
   StatusOr<std::shared_ptr<TicketHandle>> submit(driver::Work work, std::string label,
                                                  std::vector<std::shared_ptr<const void>> owners);
+  /// The same with at most two owners, which may be null, at the cost of one allocation.
+  StatusOr<std::shared_ptr<TicketHandle>> submit(driver::Work work, std::string label,
+                                                 std::shared_ptr<const void> owner,
+                                                 std::shared_ptr<const void> other);
+  /// For work that would touch memory which is not the program's: the error of the call; with the memory
+  /// checker instead one of the stream, in the work's place. `label` as in submit.
+  Status refuse(Status wrong, std::string label);
   /// The last enqueued work; null when there was none.
   std::shared_ptr<TicketHandle> last() const;
   /// As Stream::synchronize.
@@ -42,6 +49,9 @@ class StreamState {
   Status takeError(driver::Ticket upTo);
 
  private:
+  StatusOr<std::shared_ptr<TicketHandle>> submitKeeping(driver::Work work, std::string label,
+                                                        std::shared_ptr<const void> keepAlive);
+
   const std::shared_ptr<DeviceState> device_;
   const driver::QueueId queue_;
   const StreamOptions options_;

@@ -61,6 +61,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     std::deque<Item> items;
     Status error;  ///< First failure not yet taken.
     Ticket errorTicket = 0;
+    Ticket skipBefore = 0;  ///< Work before it was enqueued behind a failure that was taken since.
     std::condition_variable progress;
   };
   struct Outstanding {
@@ -107,6 +108,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   void completeSignal(const std::shared_ptr<Queue>& queue, Ticket launch, uint32_t signal,
                       const Status& status);
   void keepError(Queue& queue, Ticket ticket, const Status& status);
+  Status skipped(const Queue& queue, const Item& item) const;
   Status checkWait(const Work& work) const;
   Ticket append(const std::shared_ptr<Queue>& queue, Work work,
                 std::shared_ptr<const void> keepAlive, std::string label, bool forgotten);
@@ -239,11 +241,11 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   queue->items.pop_front();
   queue->running = item.ticket;
   queue->runningName = workName(item.work);
+  Status status = skipped(*queue, item);
   lock.unlock();
 
-  Status status;
   tlsInside.push_back(this);
-  if (!std::holds_alternative<WaitFor>(item.work)) {
+  if (status.ok() && !std::holds_alternative<WaitFor>(item.work)) {
     try {
       status = body(item.work, item.label, [&](uint32_t signal) {
         if (signal < item.signals) completeSignal(queue, item.ticket, signal, okStatus());
@@ -258,8 +260,7 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
                                                item.label, item.label.empty() ? "" : "'",
                                                " on queue '", queue->name, "' of ", deviceName));
   }
-  for (uint32_t i = 0; i < item.signals; ++i)
-    completeSignal(queue, item.ticket, i, status);
+  for (uint32_t i = 0; i < item.signals; ++i) completeSignal(queue, item.ticket, i, status);
   // Before anybody can see that the work is done, so that a thread which waited for it finds the
   // memory free. May destroy the device.
   item.keepAlive.reset();
@@ -270,9 +271,20 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   finish(lock, queue, item.ticket, std::move(status));
 }
 
+/// Not ok for work that is not to run: what it needs is probably not there, because work before it
+/// failed and nobody had been told when it was enqueued.
+Status QueueExecutor::Core::skipped(const Queue& queue, const Item& item) const {
+  if (queue.error.ok() && item.ticket >= queue.skipBefore) return okStatus();
+  if (std::holds_alternative<WaitFor>(item.work) || std::holds_alternative<Marker>(item.work))
+    return okStatus();
+  return aborted(base::strCat(workName(item.work), item.label.empty() ? "" : " '", item.label,
+                              item.label.empty() ? "" : "'", " on queue '", queue.name, "' of ",
+                              deviceName, " was not run: work before it on the queue failed"));
+}
+
 /// Keeps the first failure of a queue for whoever asks.
 void QueueExecutor::Core::keepError(Queue& queue, Ticket ticket, const Status& status) {
-  if (status.ok() || !queue.error.ok()) return;
+  if (status.ok() || !queue.error.ok() || ticket < queue.skipBefore) return;
   queue.error = status;
   queue.errorTicket = ticket;
 }
@@ -608,6 +620,7 @@ Status QueueExecutor::takeError(QueueId id, Ticket upTo) {
   if (it == core_->queues.end()) return okStatus();
   Core::Queue& queue = *it->second;
   if (queue.error.ok() || queue.errorTicket > upTo) return okStatus();
+  queue.skipBefore = core_->nextTicket;
   return std::exchange(queue.error, Status());
 }
 

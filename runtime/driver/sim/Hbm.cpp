@@ -177,6 +177,19 @@ Status Hbm::discard(DeviceAddress address, int64_t bytes) {
   return okStatus();
 }
 
+Status Hbm::poison(DeviceAddress address, int64_t bytes) {
+  if (!contains(address, bytes))
+    return outOfRange(base::strCat("cannot poison ", bytes, " bytes at ", base::formatHex(address),
+                                   ": outside of the device's memory"));
+  int64_t first = static_cast<int64_t>(address - kBase), end = first + bytes;
+  for (int64_t offset = nextData(first, end); offset < end;) {
+    int64_t hole = nextHole(offset, end);
+    std::memset(data_ + offset, 0xff, static_cast<size_t>(hole - offset));
+    offset = nextData(hole, end);
+  }
+  return okStatus();
+}
+
 int64_t Hbm::residentBytes() const {
   struct stat info;
   return ::fstat(fd_, &info) == 0 ? static_cast<int64_t>(info.st_blocks) * 512 : 0;

@@ -42,6 +42,8 @@ class Hbm {
   void fill(DeviceAddress dst, uint32_t value, int64_t bytes, int elementBytes = 1);
   /// Gives the pages inside of the range back to the host; its bytes read as zero then.
   Status discard(DeviceAddress address, int64_t bytes);
+  /// Fills what was written in the range with 0xff; the rest stays unwritten.
+  Status poison(DeviceAddress address, int64_t bytes);
 
   /// Host memory that the device holds.
   int64_t residentBytes() const;

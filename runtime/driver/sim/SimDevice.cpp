@@ -62,6 +62,9 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
   Status discard(DeviceAddress address, int64_t bytes) override {
     return hbm_->discard(address, bytes);
   }
+  Status poison(DeviceAddress address, int64_t bytes) override {
+    return hbm_->poison(address, bytes);
+  }
 
   static StatusOr<std::shared_ptr<DriverDevice>> open(const DeviceOptions& options) {
     HPU_ASSIGN(arch::ClockProfile clock, clockProfile(options.target));

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <thread>
+#include <vector>
 
 #include "arch/TargetDesc.h"
 #include "hpu/device.h"
@@ -39,6 +42,11 @@ class FaultyDevice final : public driver::TimedDevice {
     }
     gate_.notify_all();
   }
+  /// Copies and fills that were begun.
+  int executed() {
+    std::lock_guard lock(mutex_);
+    return executed_;
+  }
   /// Returns when work blocks.
   void waitUntilBlocked() {
     std::unique_lock lock(mutex_);
@@ -52,6 +60,10 @@ class FaultyDevice final : public driver::TimedDevice {
   }
   Status execute(const driver::Work& work, driver::LoadedProgram*,
                  driver::QueueExecutor::Signal) override {
+    {
+      std::lock_guard lock(mutex_);
+      ++executed_;
+    }
     const auto* fill = std::get_if<driver::Fill>(&work);
     if (fill && fill->value == kFail) return unavailable("the memory is on fire");
     if (fill && fill->value == kBlock) {
@@ -73,7 +85,7 @@ class FaultyDevice final : public driver::TimedDevice {
   std::mutex mutex_;
   std::condition_variable gate_;
   bool open_ = false;
-  int blocked_ = 0;
+  int blocked_ = 0, executed_ = 0;
 };
 
 class StreamErrorTest : public ::testing::Test {
@@ -101,6 +113,91 @@ TEST_F(StreamErrorTest, FailureIsReportedByTheNextWaitOnce) {
   EXPECT_TRUE(stream.synchronize().ok());
   EXPECT_TRUE(stream.fill(buffer, 0, 10).ok());
   EXPECT_TRUE(stream.synchronize().ok());
+}
+
+TEST_F(StreamErrorTest, WorkEnqueuedUntilTheReportIsNotRun) {
+  std::vector<unsigned char> out(10, 7);
+  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  Event event;
+  ASSERT_TRUE(stream.record(event).ok());
+  ASSERT_TRUE(stream.fill(buffer, 1, 10).ok());
+  EXPECT_EQ(event.synchronize().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(stream.synchronize().ok());  // Reported once, by the event.
+  EXPECT_EQ(driver->executed(), 1);
+  ASSERT_TRUE(stream.fill(buffer, 1, 10).ok());
+  EXPECT_TRUE(stream.synchronize().ok());
+  EXPECT_EQ(driver->executed(), 2);
+}
+
+TEST_F(StreamErrorTest, DeviceSynchronizeReportsTheErrorsOfAllStreams) {
+  Stream other = Stream::create(device, {"second", 0}).value();
+  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  ASSERT_TRUE(other.fill(buffer, kFail, 10).ok());
+  Status status = device.synchronize();
+  EXPECT_THAT(status.message(), HasSubstr("queue 'compute'"));
+  EXPECT_THAT(status.message(), HasSubstr("; also: "));
+  EXPECT_THAT(status.message(), HasSubstr("queue 'second'"));
+  EXPECT_TRUE(device.synchronize().ok());
+}
+
+TEST_F(StreamErrorTest, TenThousandCopiesAreEnqueuedBehindWorkThatBlocks) {
+  std::vector<unsigned char> host(10);
+  ASSERT_TRUE(stream.fill(buffer, kBlock, 10).ok());
+  driver->waitUntilBlocked();
+  for (int i = 0; i < 10000; ++i)
+    ASSERT_TRUE((i % 3 == 0   ? stream.copyToDevice(buffer.address(), host.data(), 10)
+                 : i % 3 == 1 ? stream.copyToHost(host.data(), buffer.address(), 10)
+                              : stream.copyOnDevice(buffer.address(), buffer.address() + 500, 10))
+                    .ok());
+  EXPECT_FALSE(stream.query().value());
+  driver->release();
+  EXPECT_TRUE(stream.synchronize().ok());
+  EXPECT_EQ(driver->executed(), 10001);
+}
+
+TEST_F(StreamErrorTest, ResetLetsGoOfMemoryOfDroppedWork) {
+  Stream other = Stream::create(device).value();
+  ASSERT_TRUE(stream.fill(buffer, kBlock, 10).ok());
+  driver->waitUntilBlocked();
+  Event event;
+  ASSERT_TRUE(stream.record(event).ok());
+  ASSERT_TRUE(other.wait(event).ok());
+  Buffer large = device.allocate(900 << 10).value();
+  ASSERT_TRUE(other.fill(large, 0, 10).ok());
+  large = Buffer();
+  EXPECT_GT(device.memoryInfo().usedBytes, 900 << 10);
+  EXPECT_EQ(device.reset(20).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(device.memoryInfo().usedBytes, 1024);
+  // The other stream is usable although the first is stuck.
+  ASSERT_TRUE(other.fill(buffer, 0, 10).ok());
+  EXPECT_TRUE(other.synchronize().ok());
+  driver->release();
+  EXPECT_TRUE(device.reset().ok());
+  EXPECT_TRUE(stream.synchronize().ok());
+}
+
+TEST_F(StreamErrorTest, ResetsWhileOthersEnqueueAndWait) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      Stream mine = Stream::create(device).value();
+      for (int i = 0; !stop; ++i) {
+        Event event;
+        EXPECT_TRUE(mine.fill(buffer, (i + t) % 7 ? 0 : kFail, 10).ok());
+        EXPECT_TRUE(mine.record(event).ok());
+        EXPECT_TRUE(stream.wait(event).ok());
+        if (i % 5 == 0) mine.synchronize().ignore();
+      }
+      mine.synchronize().ignore();
+    });
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(device.reset(10000).ok());
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(device.reset().ok());
+  ASSERT_TRUE(stream.fill(buffer, 0, 10).ok());
+  EXPECT_TRUE(device.synchronize().ok());
 }
 
 TEST_F(StreamErrorTest, QueryDoesNotConsumeTheError) {

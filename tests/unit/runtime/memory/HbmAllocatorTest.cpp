@@ -84,6 +84,50 @@ TEST(HbmAllocator, ImpossibleSizesAndUnknownAddresses) {
   EXPECT_FALSE(none.allocate(1, "").ok());
 }
 
+TEST(HbmAllocator, RequestedAddressesAreCutOutOfFreeBlocks) {
+  HbmAllocator allocator(kBase, 1 << 20);
+  EXPECT_EQ(allocator.allocateAt(kBase + 0x4000, 1000, "mid").value(), kBase + 0x4000);
+  EXPECT_EQ(allocator.freeBlocks(), (std::vector<HbmAllocator::Block>{
+                                        {kBase, 0x4000}, {kBase + 0x4400, (1 << 20) - 0x4400}}));
+  EXPECT_EQ(allocator.allocateAt(kBase, 0x4000, "front").value(), kBase);
+  EXPECT_EQ(allocator.allocateAt(kBase + (1 << 20) - 256, 256, "back").value(),
+            kBase + (1 << 20) - 256);
+  for (uint64_t at : {kBase + 0x3f00, kBase + 0x4000, kBase + 0x4300})
+    EXPECT_EQ(allocator.allocateAt(at, 512, "").status().code(), StatusCode::kAlreadyExists);
+  EXPECT_THAT(allocator.allocateAt(kBase + 0x4300, 512, "").status().message(),
+              HasSubstr("held by 'mid', 1000 bytes at 0x5000"));
+  EXPECT_EQ(allocator.allocateAt(kBase + 1, 1, "").status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(allocator.allocateAt(kBase, 0, "").status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(allocator.allocateAt(0, 256, "").status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(allocator.allocateAt(kBase + (1 << 20), 256, "").status().code(),
+            StatusCode::kOutOfRange);
+  EXPECT_EQ(allocator.allocateAt(kBase + (1 << 20) - 256, 257, "").status().code(),
+            StatusCode::kOutOfRange);
+  EXPECT_EQ(allocator.allocateAt(kBase, INT64_MAX, "").status().code(), StatusCode::kOutOfRange);
+}
+
+TEST(HbmAllocator, HoldersAreByLabelWithTheirPeaks) {
+  HbmAllocator allocator(kBase, 1 << 20);
+  uint64_t a = allocator.allocate(1000, "weights").value();
+  allocator.allocate(500, "weights").value();
+  allocator.allocate(5000, "batch").value();
+  allocator.free(a);
+  std::vector<MemoryHolder> holders = allocator.holders();
+  ASSERT_EQ(holders.size(), 2u);
+  EXPECT_EQ(holders[0].label, "batch");
+  EXPECT_EQ(holders[1].label, "weights");
+  EXPECT_EQ(holders[1].bytes, 512);
+  EXPECT_EQ(holders[1].peakBytes, 1024 + 512);
+  EXPECT_EQ(holders[1].allocations, 1);
+}
+
+TEST(HbmAllocator, LabelsThatHoldNothingDoNotPileUp) {
+  HbmAllocator allocator(kBase, 1 << 20);
+  for (int i = 0; i < 10000; ++i)
+    allocator.free(allocator.allocate(256, "step " + std::to_string(i)).value());
+  EXPECT_LE(allocator.holders().size(), HbmAllocator::kIdleLabels + 1);
+}
+
 /// Random allocations and frees: blocks never overlap, the sums hold, free neighbours are merged,
 /// and an allocation fails only when no hole is large enough.
 TEST(HbmAllocator, HoldsItsInvariantsUnderRandomUse) {
@@ -97,9 +141,25 @@ TEST(HbmAllocator, HoldsItsInvariantsUnderRandomUse) {
       if (live.empty() || random() % 5 < 3) {
         int64_t bytes = 1 + random() % (random() % 10 ? 5000 : 200000);
         int64_t rounded = (bytes + 255) / 256 * 256;
-        int64_t largest = allocator.info().largestFreeBytes;
-        auto address = allocator.allocate(bytes, "x");
-        ASSERT_EQ(address.ok(), rounded <= largest);
+        StatusOr<uint64_t> address = uint64_t{0};
+        if (random() % 8 == 0) {
+          // Where it is asked for, exactly when nobody has a part of it.
+          uint64_t wanted = kBase + random() % 4096 * 256;
+          bool fits = wanted + static_cast<uint64_t>(rounded) <= kBase + total;
+          bool taken = false;
+          for (auto& [other, size] : live)
+            taken |= other < wanted + static_cast<uint64_t>(rounded) &&
+                     wanted < other + static_cast<uint64_t>(size);
+          address = allocator.allocateAt(wanted, bytes, "x");
+          ASSERT_EQ(address.ok(), fits && !taken);
+          if (address.ok()) {
+            ASSERT_EQ(*address, wanted);
+          }
+        } else {
+          int64_t largest = allocator.info().largestFreeBytes;
+          address = allocator.allocate(bytes, step % 3 ? "x" : "y");
+          ASSERT_EQ(address.ok(), rounded <= largest);
+        }
         if (address.ok()) {
           ASSERT_TRUE(live.emplace(*address, rounded).second);
           used += rounded;
@@ -115,7 +175,16 @@ TEST(HbmAllocator, HoldsItsInvariantsUnderRandomUse) {
       ASSERT_EQ(info.usedBytes, used);
       ASSERT_EQ(info.peakBytes, peak);
       ASSERT_EQ(info.allocations, static_cast<int64_t>(live.size()));
+      ASSERT_EQ(info.freeBlocks, static_cast<int64_t>(allocator.freeBlocks().size()));
       if (step % 50) continue;
+      int64_t held = 0, allocations = 0;
+      for (const MemoryHolder& holder : allocator.holders()) {
+        held += holder.bytes;
+        allocations += holder.allocations;
+        ASSERT_LE(holder.bytes, holder.peakBytes);
+      }
+      ASSERT_EQ(held, used);
+      ASSERT_EQ(allocations, info.allocations);
       // Free and held blocks tile the range.
       std::map<uint64_t, std::pair<int64_t, bool>> all;
       for (auto& [address, bytes] : live) all[address] = {bytes, false};
