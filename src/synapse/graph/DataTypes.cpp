@@ -41,7 +41,7 @@ const DataTypeInfo* findDataTypeBySuffix(std::string_view suffix) {
   return nullptr;
 }
 
-ElementType elementTypeOf(uint32_t type, Target target) {
+ElementType deviceElementType(uint32_t type, Target target) {
   const DataTypeInfo* info = findDataType(type);
   if (!info) return ElementType::kInvalid;
   bool ocp = info->element == ElementType::kF8E4M3Ieee && target != Target::kGaudi2;

@@ -16,7 +16,7 @@ struct DataTypeInfo {
   uint32_t bits = 0;         ///< Of one element.
   std::string_view name;     ///< "float32".
   std::string_view suffix;   ///< Of GUIDs: "f32"; empty: none.
-  /// Of Gaudi 2 (elementTypeOf knows the others); kInvalid: the runtime has no such format.
+  /// Of Gaudi 2 (deviceElementType knows the others); kInvalid: the runtime has no such format.
   ElementType element = ElementType::kInvalid;
 };
 
@@ -25,7 +25,7 @@ const DataTypeInfo* findDataType(uint32_t type);
 /// By suffix ("bf16"); null when no type has it.
 const DataTypeInfo* findDataTypeBySuffix(std::string_view suffix);
 /// The format on a target: fp8_143 is Gaudi 2's own there and OCP's on Gaudi 3. kInvalid: it has none.
-ElementType elementTypeOf(uint32_t type, Target target);
+ElementType deviceElementType(uint32_t type, Target target);
 /// The name, or "none" for a value that is no type.
 std::string_view dataTypeName(uint32_t type);
 

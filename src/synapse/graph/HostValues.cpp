@@ -102,7 +102,7 @@ void fromFloats(const std::vector<float>& floats, ElementType type, void* to) {
 StatusOr<std::vector<std::byte>> convertValues(const std::vector<std::byte>& values, uint32_t from, uint32_t to,
                                                Target target) {
   if (from == to) return values;
-  ElementType source = elementTypeOf(from, target), sink = elementTypeOf(to, target);
+  ElementType source = deviceElementType(from, target), sink = deviceElementType(to, target);
   if (source == ElementType::kInvalid || sink == ElementType::kInvalid)
     return unimplemented(base::strCat("values cannot be converted from ", dataTypeName(from), " to ", dataTypeName(to)));
   auto size = static_cast<size_t>(elementSize(source));

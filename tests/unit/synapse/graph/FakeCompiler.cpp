@@ -74,7 +74,7 @@ class FakeCompilation {
   Operand operand(int32_t index, bool isOutput) {
     const TensorDescription& from = tensor(index);
     Operand operand;
-    operand.type = elementTypeOf(from.dataType, graph_.target);
+    operand.type = deviceElementType(from.dataType, graph_.target);
     int64_t count = 1;
     for (uint64_t size : result_.sizes[static_cast<size_t>(index)]) count *= static_cast<int64_t>(size);
     operand.sizes = {count};
