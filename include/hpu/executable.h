@@ -18,7 +18,8 @@ namespace hpu {
 class ExecutableState;
 
 /// An event that stands for one output instead of a whole stream: recorded by the launch, done when
-/// the output is written.
+/// the output is written for the last time, perhaps long before the launch ends. Other streams wait
+/// for it as for any event.
 struct OutputEvent {
   int output = 0;  ///< Index in recipe().outputs().
   Event event;
@@ -38,8 +39,8 @@ struct LoadOptions {
       true;  ///< false: every launch brings its own (LaunchArguments::workspace).
 };
 
-/// A shared handle. Any thread may launch; launches of one executable on several streams share its
-/// workspace and are therefore ordered by the runtime.
+/// A shared handle. Any thread may launch; launches of one executable that share its workspace are
+/// ordered by the runtime, those with workspaces of their own overlap where engines are free.
 class HPU_API Executable {
  public:
   Executable();
@@ -51,6 +52,8 @@ class HPU_API Executable {
                                    const LoadOptions& options = {});
 
   const Recipe& recipe() const;
+  /// All outputs in the order in which a launch on idle engines is done with them. Needs no device.
+  static StatusOr<std::vector<int>> outputOrder(const Recipe& recipe);
   /// Bytes that LaunchArguments::workspace must have; 0: the recipe needs none.
   int64_t workspaceBytes() const;
   /// Enqueues one run. Buffers in the order of recipe().inputs() and outputs(), each at least as

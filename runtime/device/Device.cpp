@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/StatusMacros.h"
+#include "runtime/capture/CaptureState.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/memory/BufferState.h"
 #include "runtime/trace/Recorder.h"
@@ -44,6 +45,9 @@ StatusOr<Buffer> Device::allocate(int64_t bytes, const AllocateOptions& options)
   trace::HostScope scope("Device.allocate");
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(
+      *state_, "Device::allocate",
+      "memory is no work of a stream, and a replay would not allocate it again"));
   HPU_ASSIGN(std::shared_ptr<BufferState> buffer,
              BufferState::create(state_, bytes, options, Visibility::kProgram));
   return Buffer(std::move(buffer));
@@ -101,6 +105,8 @@ DeviceCounters Device::counters() const {
 Status Device::synchronize(int64_t deadlineMs) {
   trace::HostScope scope("Device.synchronize");
   if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(
+      *state_, "Device::synchronize", "captured work is not done, only recorded"));
   return state_->synchronize(deadlineMs);
 }
 

@@ -102,7 +102,7 @@ struct BatchItem {
   bool kept = false;            ///< Its ticket is asked about; else it is forgotten at once.
 };
 struct BatchOptions {
-  QueueId queue = 0;
+  QueueId queue = 0;  ///< Also takes the failures of all items.
   int32_t priority = 0;
   int64_t earliestStartNs = 0;            ///< Of all items; see SubmitOptions.
   std::shared_ptr<const void> keepAlive;  ///< Released when the last item is done.

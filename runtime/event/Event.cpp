@@ -11,6 +11,17 @@
 namespace hpu {
 namespace {
 
+/// The host can ask nothing about an event that was recorded in a capture.
+Status refuseCaptured(const EventState& event, std::string_view call) {
+  CapturedPoint point = event.captured();
+  if (!point.set) return okStatus();
+  if (auto capture = point.capture.lock(); capture && capture->active())
+    return capture->refuse(call, "the event was recorded in the capture and is not done in it");
+  return failedPrecondition(
+      base::strCat(call, ": the event was recorded in a capture, where it only orders the streams; "
+                         "record it outside of one"));
+}
+
 /// The ticket of an event whose device time is asked for.
 StatusOr<std::shared_ptr<TicketHandle>> doneTicket(const EventState& event,
                                                    std::string_view which) {
@@ -32,6 +43,20 @@ void EventState::set(std::shared_ptr<TicketHandle> ticket,
   std::lock_guard lock(mutex_);
   ticket_.swap(ticket);
   stream_ = stream;
+  captured_ = CapturedPoint();
+}
+
+void EventState::setCaptured(CapturedPoint point) {
+  std::shared_ptr<TicketHandle> ticket;  // Let go after the lock.
+  std::lock_guard lock(mutex_);
+  ticket_.swap(ticket);
+  stream_.reset();
+  captured_ = std::move(point);
+}
+
+CapturedPoint EventState::captured() const {
+  std::lock_guard lock(mutex_);
+  return captured_;
 }
 
 std::shared_ptr<TicketHandle> EventState::ticket() const {
@@ -49,6 +74,7 @@ Event::~Event() = default;
 
 StatusOr<bool> Event::query() const {
   trace::HostScope scope("Event.query");
+  HPU_RETURN_IF_ERROR(refuseCaptured(*state_, "Event::query"));
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   if (!ticket) return true;
   if (!ticket->done()) return false;
@@ -58,6 +84,7 @@ StatusOr<bool> Event::query() const {
 
 Status Event::synchronize(int64_t deadlineMs) const {
   trace::HostScope scope("Event.synchronize");
+  HPU_RETURN_IF_ERROR(refuseCaptured(*state_, "Event::synchronize"));
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   if (!ticket) return okStatus();
   HPU_RETURN_IF_ERROR(ticket->wait(deadlineMs));
@@ -69,6 +96,8 @@ Status Event::synchronize(int64_t deadlineMs) const {
 
 StatusOr<int64_t> Event::elapsedNsSince(const Event& start) const {
   trace::HostScope scope("Event.elapsedNsSince");
+  HPU_RETURN_IF_ERROR(refuseCaptured(*state_, "Event::elapsedNsSince"));
+  HPU_RETURN_IF_ERROR(refuseCaptured(*start.state_, "Event::elapsedNsSince"));
   HPU_ASSIGN(auto last, doneTicket(*state_, "end event"));
   HPU_ASSIGN(auto first, doneTicket(*start.state_, "start event"));
   if (last->device() != first->device())
@@ -82,6 +111,7 @@ StatusOr<int64_t> Event::elapsedNsSince(const Event& start) const {
 
 StatusOr<int64_t> Event::deviceTimeNs() const {
   trace::HostScope scope("Event.deviceTimeNs");
+  HPU_RETURN_IF_ERROR(refuseCaptured(*state_, "Event::deviceTimeNs"));
   HPU_ASSIGN(auto ticket, doneTicket(*state_, "event"));
   return ticket->observeEndNs();
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "hpu/event.h"
+#include "runtime/capture/CaptureState.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/stream/StreamState.h"
 
@@ -15,15 +16,20 @@ namespace hpu {
 class EventState {
  public:
   void set(std::shared_ptr<TicketHandle> ticket, const std::shared_ptr<StreamState>& stream);
+  /// It was recorded in a capture, and has no ticket until it is recorded outside of one.
+  void setCaptured(CapturedPoint point);
+  /// `set` is false when the last record was none of a capture.
+  CapturedPoint captured() const;
   /// Null when nothing was recorded.
   std::shared_ptr<TicketHandle> ticket() const;
   /// The stream that it was recorded on; null when that is gone.
   std::shared_ptr<StreamState> stream() const;
 
  private:
-  mutable std::mutex mutex_;  // Guards both.
+  mutable std::mutex mutex_;  // Guards all.
   std::shared_ptr<TicketHandle> ticket_;
   std::weak_ptr<StreamState> stream_;
+  CapturedPoint captured_;
 };
 
 }  // namespace hpu

@@ -5,6 +5,8 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "perfmodel/OutputOrder.h"
+#include "runtime/capture/CaptureState.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/executable/ExecutableState.h"
 #include "runtime/memory/BufferState.h"
@@ -23,6 +25,8 @@ StatusOr<Executable> Executable::load(const Device& device, const Recipe& recipe
     return failedPrecondition("cannot load a recipe: the Device handle is empty");
   if (!recipe.valid())
     return failedPrecondition("cannot load a recipe: the Recipe handle is empty");
+  HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(
+      *device.state(), "Executable::load", "it allocates memory and waits for uploads"));
   Executable executable;
   HPU_ASSIGN(executable.state_, ExecutableState::load(device.state(), recipe, options));
   return executable;
@@ -48,6 +52,12 @@ Status Executable::launch(const Stream& stream, const LaunchArguments& arguments
     return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
   if (!stream.state()) return failedPrecondition("cannot launch: the Stream handle is empty");
   return state_->launch(state_, stream.state(), arguments);
+}
+
+StatusOr<std::vector<int>> Executable::outputOrder(const Recipe& recipe) {
+  if (!recipe.valid()) return failedPrecondition("outputOrder: the Recipe handle is empty");
+  HPU_ASSIGN(std::vector<uint32_t> order, perfmodel::outputOrder(*recipe.program()));
+  return std::vector<int>(order.begin(), order.end());
 }
 
 int64_t Executable::workspaceBytes() const {

@@ -10,6 +10,7 @@
 #include "base/StatusMacros.h"
 #include "recipe/OpText.h"
 #include "recipe/Recipe.h"
+#include "runtime/capture/CaptureState.h"
 #include "runtime/event/EventState.h"
 #include "runtime/memory/BufferState.h"
 
@@ -250,6 +251,43 @@ StatusOr<BoundMemory> ExecutableState::bindWorkspace(uint64_t address) const {
   return BoundMemory{address, workspaceBytes_, (*buffer)->allocation()};
 }
 
+int64_t ExecutableState::boundBytes(size_t index) const {
+  const Section& section = recipe_.program()->sections[index];
+  if (isBound(section.kind))
+    return neededBytes(section.kind == SectionKind::kOutput, section.binding);
+  return section.kind == SectionKind::kWorkspace ? static_cast<int64_t>(section.bytes) : 0;
+}
+
+Status ExecutableState::checkSections(const std::vector<driver::DeviceAddress>& sections) const {
+  const recipe::Program& program = *recipe_.program();
+  auto meet = [&](size_t a, size_t b) {
+    return sections[a] < sections[b] + static_cast<uint64_t>(boundBytes(b)) &&
+           sections[b] < sections[a] + static_cast<uint64_t>(boundBytes(a));
+  };
+  for (size_t s = 0; s < sections.size(); ++s) {
+    const Section& section = program.sections[s];
+    if (boundBytes(s) == 0) continue;
+    uint64_t alignment = recipe::kAlignment;
+    if (isBound(section.kind)) {
+      const auto& tensors = section.kind == SectionKind::kOutput ? program.outputs : program.inputs;
+      alignment = static_cast<uint64_t>(
+          std::max<int64_t>(1, elementSize(tensors[section.binding].type.element)));
+    }
+    if (sections[s] % alignment != 0)
+      return invalidArgument(base::strCat("the address ", base::formatHex(sections[s]),
+                                          " is no multiple of ", alignment));
+    if (section.kind == SectionKind::kInput) continue;
+    for (size_t other = 0; other < sections.size(); ++other)
+      if (other != s && boundBytes(other) > 0 && meet(s, other))
+        return invalidArgument(base::strCat(
+            section.kind == SectionKind::kOutput ? base::strCat("output ", section.binding)
+                                                 : std::string("the workspace"),
+            " of recipe '", program.name,
+            "' would overwrite memory that the same launch uses; give it its own"));
+  }
+  return okStatus();
+}
+
 // ---- Launching
 // -------------------------------------------------------------------------------------
 
@@ -349,7 +387,7 @@ Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
                                 const std::vector<OutputEvent>& events) {
   const recipe::Program& program = *recipe_.program();
   std::shared_ptr<TicketHandle> previous;  // Let go after the lock.
-  std::unique_lock lock(mutex_, std::defer_lock);
+  std::unique_lock lock(order_.mutex, std::defer_lock);
   if (run.shared) lock.lock();
 
   driver::Launch work;
@@ -378,14 +416,29 @@ Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
   run.owners.push_back(self);
   const std::vector<Owner> owners = staged.empty() ? std::vector<Owner>() : run.owners;
 
-  if (run.shared && last_ && lastQueue_ != stream->queue())
-    HPU_RETURN_IF_ERROR(
-        stream->submit(driver::WaitFor{last_->ticket(), nullptr}, {}, nullptr, nullptr).status());
-  HPU_ASSIGN(auto ticket, stream->submit(std::move(work), program.name, std::move(run.owners)));
-  driver::Ticket signal = ticket->ticket();
-  for (const OutputEvent& event : events)
-    if (!isStaged(event.output))
-      event.event.state()->set(std::make_shared<TicketHandle>(device_, ++signal), stream);
+  const auto capture = stream->capture();
+  std::shared_ptr<TicketHandle> ticket;
+  if (capture) {
+    if (run.shared) HPU_RETURN_IF_ERROR(capture->orderBehindLast(*stream, self));
+    HPU_ASSIGN(uint32_t operation,
+               capture->add(*stream, std::move(work), program.name, std::move(run.owners), self));
+    uint32_t signal = 0;
+    for (const OutputEvent& event : events)
+      if (!isStaged(event.output))
+        event.event.state()->setCaptured({capture, operation, signal++, true});
+  } else {
+    if (run.shared && order_.last && order_.lastQueue != stream->queue())
+      HPU_RETURN_IF_ERROR(
+          stream->submit(driver::WaitFor{order_.last->ticket(), nullptr}, {}, nullptr, nullptr)
+              .status());
+    HPU_ASSIGN(ticket, stream->submit(std::move(work), program.name, std::move(run.owners)));
+    if (!ticket)
+      return failedPrecondition("a capture of the stream began while a launch was enqueued");
+    driver::Ticket signal = ticket->ticket();
+    for (const OutputEvent& event : events)
+      if (!isStaged(event.output))
+        event.event.state()->set(std::make_shared<TicketHandle>(device_, ++signal), stream);
+  }
   for (Staged& stage : staged) {
     std::vector<Owner> kept = owners;
     kept.push_back(stage.buffer->allocation());
@@ -395,12 +448,20 @@ Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
   }
   for (const OutputEvent& event : events) {
     if (!isStaged(event.output)) continue;
+    if (capture) {
+      HPU_RETURN_IF_ERROR(capture->record(stream, *event.event.state()));
+      continue;
+    }
     HPU_ASSIGN(auto marker, stream->submit(driver::Marker{}, {}, nullptr, nullptr));
     event.event.state()->set(std::move(marker), stream);
   }
   if (!run.shared) return okStatus();
-  previous = std::exchange(last_, std::move(ticket));
-  lastQueue_ = stream->queue();
+  if (capture) {
+    capture->used(self, *stream);
+    return okStatus();
+  }
+  previous = std::exchange(order_.last, std::move(ticket));
+  order_.lastQueue = stream->queue();
   return okStatus();
 }
 

@@ -41,6 +41,21 @@ class ExecutableState {
                 const std::shared_ptr<StreamState>& stream, const LaunchArguments& arguments);
   int64_t workspaceBytes() const { return workspaceBytes_; }
 
+  /// Bytes of a section that a launch may bind (the tensor's, or workspace); 0 for others.
+  int64_t boundBytes(size_t section) const;
+  /// Whether a launch may use these addresses as they are: aligned, and no output where other
+  /// memory of the launch is.
+  Status checkSections(const std::vector<driver::DeviceAddress>& sections) const;
+
+  /// Orders launches that share the executable's own memory: who enqueues one holds the mutex,
+  /// waits for `last` when it is of another queue, and puts its own there.
+  struct Order {
+    std::mutex mutex;  // Guards the others, and makes `last` the last in the order of the queues.
+    std::shared_ptr<TicketHandle> last;
+    driver::QueueId lastQueue = 0;
+  };
+  Order& order() { return order_; }
+
  private:
   using Owner = std::shared_ptr<const void>;
   /// How a launch with certain addresses is done, found out once: by addresses and the version of
@@ -95,10 +110,8 @@ class ExecutableState {
   std::vector<std::shared_ptr<const Plan>> plans_;
   size_t nextPlan_ = 0;
 
-  std::mutex mutex_;  // Guards the next, and makes `last_` the last in the order of the queues.
-  std::shared_ptr<TicketHandle> last_;
-  driver::QueueId lastQueue_ = 0;
-  /// By output: what stands in for an output that overwrites an input. Guarded by mutex_.
+  Order order_;
+  /// By output: what stands in for an output that overwrites an input. Guarded by order_.mutex.
   std::vector<std::shared_ptr<BufferState>> staging_;
 };
 

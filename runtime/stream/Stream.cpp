@@ -6,6 +6,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "runtime/capture/CaptureState.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/event/EventState.h"
 #include "runtime/memory/BufferState.h"
@@ -228,6 +229,7 @@ Status Stream::copyMany(CopyDirection direction, const std::vector<CopyRange>& r
 Status Stream::record(const Event& event) {
   trace::HostScope scope("Stream.record");
   if (!state_) return emptyHandle();
+  if (auto capture = state_->capture()) return capture->record(state_, *event.state());
   HPU_ASSIGN(std::shared_ptr<TicketHandle> ticket,
              state_->submit(driver::Marker{}, {}, nullptr, nullptr));
   event.state()->set(std::move(ticket), state_);
@@ -237,8 +239,21 @@ Status Stream::record(const Event& event) {
 Status Stream::wait(const Event& event) {
   trace::HostScope scope("Stream.wait");
   if (!state_) return emptyHandle();
+  auto capture = state_->capture();
+  if (CapturedPoint point = event.state()->captured(); point.set) {
+    auto recorded = point.capture.lock();
+    if (!recorded || !recorded->active() || (capture && capture != recorded)) {
+      constexpr std::string_view kWhy =
+          "the event was recorded in another capture, or in one that has ended";
+      if (capture) return capture->refuse("Stream::wait", kWhy);
+      return failedPrecondition(base::strCat("Stream::wait: ", kWhy, "; record it again"));
+    }
+    return recorded->wait(state_, point);
+  }
   std::shared_ptr<TicketHandle> ticket = event.state()->ticket();
   if (!ticket) return okStatus();
+  if (capture)
+    return capture->refuse("Stream::wait", "the event was recorded outside of the capture");
   driver::WaitFor work{ticket->ticket(), nullptr};
   if (ticket->device() != state_->device()) work.other = ticket->device()->driver();
   return state_->submit(std::move(work), {}, nullptr, nullptr).status();
@@ -247,6 +262,8 @@ Status Stream::wait(const Event& event) {
 StatusOr<bool> Stream::query() const {
   trace::HostScope scope("Stream.query");
   if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(
+      state_->refuseInCapture("Stream::query", "captured work is not done, only recorded"));
   std::shared_ptr<TicketHandle> ticket = state_->last();
   if (!ticket) return true;
   if (!ticket->done()) return false;
@@ -257,6 +274,8 @@ StatusOr<bool> Stream::query() const {
 Status Stream::synchronize(int64_t deadlineMs) const {
   trace::HostScope scope("Stream.synchronize");
   if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(
+      state_->refuseInCapture("Stream::synchronize", "captured work is not done, only recorded"));
   return state_->synchronize(deadlineMs);
 }
 

@@ -3,7 +3,9 @@
 
 #include <utility>
 
+#include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "runtime/capture/CaptureState.h"
 
 namespace hpu {
 namespace {
@@ -53,6 +55,11 @@ StreamState::~StreamState() {
 
 StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, std::string label,
                                                             std::vector<Owner> owners) {
+  if (auto capture = this->capture()) {
+    HPU_RETURN_IF_ERROR(
+        capture->add(*this, std::move(work), std::move(label), std::move(owners)).status());
+    return std::shared_ptr<TicketHandle>();
+  }
   std::shared_ptr<Holding> holding;
   if (!owners.empty()) {
     holding = std::make_shared<Holding>(device_);
@@ -63,6 +70,12 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, s
 
 StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, std::string label,
                                                             Owner owner, Owner other) {
+  if (auto capture = this->capture()) {
+    HPU_RETURN_IF_ERROR(
+        capture->add(*this, std::move(work), std::move(label), {std::move(owner), std::move(other)})
+            .status());
+    return std::shared_ptr<TicketHandle>();
+  }
   std::shared_ptr<Holding> holding;
   if (owner || other) {
     holding = std::make_shared<Holding>(device_);
@@ -92,6 +105,50 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitKeeping(driver::Work 
   auto handle = std::make_shared<TicketHandle>(device_, ticket);
   previous = std::exchange(last_, handle);
   return handle;
+}
+
+StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitBatch(
+    const std::vector<driver::BatchItem>& items, Owner owner) {
+  HPU_RETURN_IF_ERROR(refuseInCapture("a batch", "it belongs to another graph"));
+  driver::BatchOptions options;
+  options.queue = queue_;
+  options.priority = options_.priority;
+  options.earliestStartNs = device_->observedNs();
+  auto holding = std::make_shared<Holding>(device_);
+  holding->first = std::move(owner);
+  options.keepAlive = std::move(holding);
+  std::shared_ptr<TicketHandle> previous;  // Forgotten after the lock is gone.
+  std::lock_guard lock(mutex_);
+  HPU_ASSIGN(std::vector<driver::Ticket> tickets,
+             device_->driver()->submitBatch(items, std::move(options)));
+  auto handle = std::make_shared<TicketHandle>(device_, tickets.back());
+  previous = std::exchange(last_, handle);
+  return handle;
+}
+
+Status StreamState::joinCapture(std::shared_ptr<CaptureState> capture) {
+  std::lock_guard lock(mutex_);
+  if (capture_)
+    return failedPrecondition(
+        base::strCat("stream '", options_.name, "' is captured already; end that capture first"));
+  capture_ = std::move(capture);
+  return okStatus();
+}
+
+void StreamState::leaveCapture(const CaptureState* capture) {
+  std::shared_ptr<CaptureState> left;  // Let go after the lock.
+  std::lock_guard lock(mutex_);
+  if (capture_.get() == capture) left.swap(capture_);
+}
+
+std::shared_ptr<CaptureState> StreamState::capture() const {
+  std::lock_guard lock(mutex_);
+  return capture_;
+}
+
+Status StreamState::refuseInCapture(std::string_view call, std::string_view why) const {
+  auto capture = this->capture();
+  return capture ? capture->refuse(call, why) : okStatus();
 }
 
 std::shared_ptr<TicketHandle> StreamState::last() const {

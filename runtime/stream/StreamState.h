@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hpu/status.h"
@@ -15,6 +16,8 @@
 #include "runtime/driver/Driver.h"
 
 namespace hpu {
+
+class CaptureState;
 
 /// Any thread may call anything.
 class StreamState {
@@ -29,18 +32,34 @@ class StreamState {
 
   const std::shared_ptr<DeviceState>& device() const { return device_; }
   driver::QueueId queue() const { return queue_; }
+  const std::string& name() const { return options_.name; }
+  int32_t priority() const { return options_.priority; }
 
   /// Enqueues work that starts no earlier than what the calling thread has observed. `owners` are
-  /// released when it is done.
+  /// released when it is done. Null when the work was captured instead.
   StatusOr<std::shared_ptr<TicketHandle>> submit(driver::Work work, std::string label,
                                                  std::vector<std::shared_ptr<const void>> owners);
   /// The same with at most two owners, which may be null, at the cost of one allocation.
   StatusOr<std::shared_ptr<TicketHandle>> submit(driver::Work work, std::string label,
                                                  std::shared_ptr<const void> owner,
                                                  std::shared_ptr<const void> other);
-  /// For work that would touch memory which is not the program's: the error of the call; with the memory
-  /// checker instead one of the stream, in the work's place. `label` as in submit.
+  /// For work that would touch memory which is not the program's: the error of the call; with the
+  /// memory checker instead one of the stream, in the work's place. `label` as in submit.
   Status refuse(Status wrong, std::string label);
+  /// Enqueues a batch whose items without a queue go to this stream; `owner` is released when the
+  /// last of them is done, whose ticket it returns. Errors: also kFailedPrecondition (a capture).
+  StatusOr<std::shared_ptr<TicketHandle>> submitBatch(const std::vector<driver::BatchItem>& items,
+                                                      std::shared_ptr<const void> owner);
+
+  /// From now on submit hands work over to `capture`. Errors: kFailedPrecondition (it is captured).
+  Status joinCapture(std::shared_ptr<CaptureState> capture);
+  /// Ends what joinCapture began, when it was with this capture.
+  void leaveCapture(const CaptureState* capture);
+  /// Null when the stream is not captured.
+  std::shared_ptr<CaptureState> capture() const;
+  /// Fails, and so does the capture, when the stream is captured: the call cannot be.
+  Status refuseInCapture(std::string_view call, std::string_view why) const;
+
   /// The last enqueued work; null when there was none.
   std::shared_ptr<TicketHandle> last() const;
   /// As Stream::synchronize.
@@ -55,8 +74,9 @@ class StreamState {
   const std::shared_ptr<DeviceState> device_;
   const driver::QueueId queue_;
   const StreamOptions options_;
-  mutable std::mutex mutex_;  // Guards last_, and makes it the last of the queue.
+  mutable std::mutex mutex_;  // Guards both, and makes last_ the last of the queue.
   std::shared_ptr<TicketHandle> last_;
+  std::shared_ptr<CaptureState> capture_;
 };
 
 }  // namespace hpu

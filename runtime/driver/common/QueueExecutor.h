@@ -57,8 +57,10 @@ class QueueExecutor {
     bool kept = false;
   };
   /// Submits all entries under one lock, or none. `accepted` gets all tickets, as in submit.
+  /// Failures of all of them are errors of the queue `reportTo`.
   StatusOr<std::vector<Ticket>> submitBatch(
-      std::vector<Entry> entries, base::FunctionRef<void(const std::vector<Ticket>&)> accepted);
+      std::vector<Entry> entries, QueueId reportTo,
+      base::FunctionRef<void(const std::vector<Ticket>&)> accepted);
   bool done(Ticket ticket) const;
   /// The calling thread itself works on the ticket's queue when no worker does and the deadline is
   /// a minute away or more.

@@ -326,8 +326,8 @@ StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchIt
         status = invalidArgument("only a wait may name an item, one before it");
       else if (item.waitSignal != BatchItem::kNone &&
                (!launch || item.waitSignal >= launch->signals.size()))
-        status = invalidArgument(base::strCat("there is no signal ", item.waitSignal, " of item ",
-                                              item.waitItem));
+        status = invalidArgument(
+            base::strCat("there is no signal ", item.waitSignal, " of item ", item.waitItem));
       entry.waitItem = waits[i].item = item.waitItem;
       entry.waitSignal = waits[i].signal = item.waitSignal;
       clockItem.work = TimedWait{};
@@ -348,14 +348,14 @@ StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchIt
     clockItem.label = item.label;
     timed.push_back(std::move(clockItem));
     if (i + 1 == items.size())
-      entry.keepAlive = loaded ? std::make_shared<LaunchHold>(
-                                     LaunchHold{std::move(options.keepAlive), loaded})
-                               : std::move(options.keepAlive);
+      entry.keepAlive =
+          loaded ? std::make_shared<LaunchHold>(LaunchHold{std::move(options.keepAlive), loaded})
+                 : std::move(options.keepAlive);
     else
       entry.keepAlive = std::move(loaded);
     entries.push_back(std::move(entry));
   }
-  return executor_->submitBatch(std::move(entries), [&](const std::vector<Ticket>& tickets) {
+  auto accepted = [&](const std::vector<Ticket>& tickets) {
     for (size_t i = 0; i < tickets.size(); ++i) {
       timed[i].ticket = tickets[i];
       if (trace::recording())
@@ -363,7 +363,8 @@ StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchIt
                                trace::ClockEdge::kSubmit, trace::hostNowNs(), earliest);
     }
     clock_->submitBatch(std::move(timed), waits, kept);
-  });
+  };
+  return executor_->submitBatch(std::move(entries), options.queue, accepted);
 }
 
 Status TimedDevice::checkEarliest(int64_t earliestStartNs) const {

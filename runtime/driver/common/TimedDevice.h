@@ -64,11 +64,12 @@ class TimedDevice : public DriverDevice {
   /// Does one piece of checked work that is neither a wait nor a marker, on a worker thread.
   /// `program` is what prepare() returned for a launch, else null; a launch calls `signal` with i
   /// when output signals[i] is written.
-  virtual Status execute(const Work& work, LoadedProgram* program, QueueExecutor::Signal signal) = 0;
+  virtual Status execute(const Work& work, LoadedProgram* program,
+                         QueueExecutor::Signal signal) = 0;
   /// What work fails with, before it does anything, because the device has failed.
   virtual Status deviceFailure(const Work& work) { return okStatus(); }
-  /// True for a launch that does not end because the device has failed; asked once, before it begins,
-  /// under the executor's lock.
+  /// True for a launch that does not end because the device has failed; asked once, before it
+  /// begins, under the executor's lock.
   virtual bool neverEnds(const Work& work) { return false; }
   virtual void workFailed(const Work& work, const std::string& label, const Status& status) {}
   /// A reset begins: what runs and may not end by itself must end soon, with an error.

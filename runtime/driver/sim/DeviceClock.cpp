@@ -44,8 +44,8 @@ void DeviceClock::closeQueue(QueueId queue) {
 /// Under inboxMutex_.
 DeviceClock::Pending& DeviceClock::append(ClockItem item, bool kept) {
   Ticket ticket = item.ticket;
-  Pending& pending = inbox_.emplace_back(
-      Pending{std::move(item), std::make_shared<TimeNode>(), {}});
+  Pending& pending =
+      inbox_.emplace_back(Pending{std::move(item), std::make_shared<TimeNode>(), {}});
   if (kept) nodes_.emplace(ticket, pending.node);
   if (const auto* launch = std::get_if<TimedProgram>(&pending.item.work)) {
     for (size_t i = 0; i < launch->signals.size(); ++i) {
@@ -76,8 +76,8 @@ void DeviceClock::submitBatch(std::vector<ClockItem> items, const std::vector<Ba
     for (size_t i = 0; i < items.size(); ++i) {
       if (auto* wait = std::get_if<TimedWait>(&items[i].work); wait && waits[i].item < i) {
         const Pending& source = inbox_[first + waits[i].item];
-        wait->node = waits[i].signal < source.signals.size() ? source.signals[waits[i].signal]
-                                                             : source.node;
+        wait->node =
+            waits[i].signal < source.signals.size() ? source.signals[waits[i].signal] : source.node;
       }
       append(std::move(items[i]), kept[i]);
     }

@@ -88,7 +88,7 @@ struct Builder {
   /// A queue with `slices` commands of one op; each waits for `waits` and counts a new signal up.
   uint32_t queue(uint32_t opIndex, int slices, std::vector<recipe::Wait> waits = {}) {
     Queue queue;
-    queue.engine = Engine::kDma;
+    queue.engine = program.ops[opIndex].engine;
     int64_t extent = program.ops[opIndex].space[0];
     uint32_t signal = program.numSignals++;
     program.bundles[opIndex].slices = static_cast<uint32_t>(slices);
@@ -97,8 +97,10 @@ struct Builder {
       command.op = opIndex;
       command.bundle = opIndex;
       command.slice = static_cast<uint32_t>(s);
-      command.lo = {extent * s / slices};
-      command.hi = {extent * (s + 1) / slices};
+      command.lo.assign(program.ops[opIndex].space.size(), 0);
+      command.hi = program.ops[opIndex].space;
+      command.lo[0] = extent * s / slices;
+      command.hi[0] = extent * (s + 1) / slices;
       command.waits = waits;
       // Slice s of the second op needs slice s of the first.
       for (recipe::Wait& wait : command.waits) wait.value = static_cast<uint32_t>(s) + 1;
@@ -198,6 +200,35 @@ std::shared_ptr<const Program> fanOutProgram(int64_t count, const std::vector<in
     if (signal != recipe::kNone) waits.push_back({signal, 1});
     signal = b.queue(copy, 1, waits);
   }
+  return b.finish();
+}
+
+std::shared_ptr<const Program> copyThenMultiplyProgram(int64_t n, bool throughWorkspace) {
+  Builder b("copy then multiply", Target::kGaudi2);
+  uint32_t in = b.section(SectionKind::kInput, n * n);
+  uint32_t first =
+      b.section(throughWorkspace ? SectionKind::kWorkspace : SectionKind::kOutput, n * n);
+  uint32_t second = b.section(SectionKind::kOutput, n * n);
+  for (auto* tensors : {&b.program.inputs, &b.program.outputs})
+    for (TensorInfo& tensor : *tensors) tensor.type = {ElementType::kF32, {n, n}};
+  auto matrix = [&](uint32_t section) {
+    Operand operand;
+    operand.section = section;
+    operand.type = ElementType::kF32;
+    operand.sizes = {n, n};
+    operand.strides = {n, 1};
+    return operand;
+  };
+  uint32_t signal = b.queue(b.copy("copy", matrix(in), matrix(first)), 1);
+  uint32_t gemm = b.op("multiply", {});
+  Op& op = b.program.ops[gemm];
+  op.engine = Engine::kMme;
+  op.space = {n, n};
+  op.mme.a = matrix(first);
+  op.mme.b = matrix(in);
+  op.mme.c = matrix(second);
+  b.program.sourceNodes.back().op = "MatMul";
+  b.queue(gemm, 1, {{signal, 1}});
   return b.finish();
 }
 

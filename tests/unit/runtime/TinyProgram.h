@@ -24,7 +24,8 @@ std::shared_ptr<const recipe::Program> fillProgram(int64_t count, uint32_t value
 /// covers.
 std::shared_ptr<const recipe::Program> constantProgram(const std::vector<int32_t>& values,
                                                        Target target = Target::kGaudi2);
-/// Output 0 is input 1 and output 1 is input 0: writing an output over its input would spoil the other.
+/// Output 0 is input 1 and output 1 is input 0: writing an output over its input would spoil the
+/// other.
 std::shared_ptr<const recipe::Program> swapProgram(int64_t count, Target target = Target::kGaudi2);
 /// Adds nothing up yet remembers: output 0 = persistent state of the launch before, then state =
 /// input 0.
@@ -34,6 +35,11 @@ std::shared_ptr<const recipe::Program> delayProgram(int64_t count, Target target
 /// written, each in its own command. `count` elements of i32.
 std::shared_ptr<const recipe::Program> fanOutProgram(int64_t count, const std::vector<int>& order,
                                                      Target target = Target::kGaudi2);
+
+/// Output 0 = input 0, on the DMA; then output 1 = output 0 times input 0, on the MME: n x n of
+/// f32. With `throughWorkspace` the copy goes there, and the product is the only output.
+std::shared_ptr<const recipe::Program> copyThenMultiplyProgram(int64_t n,
+                                                               bool throughWorkspace = false);
 
 inline Recipe toRecipe(std::shared_ptr<const recipe::Program> program) {
   return Recipe(std::move(program));

@@ -244,7 +244,7 @@ TEST(QueueExecutor, ABatchIsOrderedByItsOwnWaitsAndKeepsOrderOnEachQueue) {
   entries[4] = {a, WaitFor{}, nullptr, "", 3};
   entries[5] = {a, Fill{}, nullptr, "a5"};
   std::vector<Ticket> seen;
-  auto tickets = bench.executor->submitBatch(std::move(entries),
+  auto tickets = bench.executor->submitBatch(std::move(entries), a,
                                              [&](const std::vector<Ticket>& all) { seen = all; });
   ASSERT_TRUE(tickets.ok()) << tickets.status().message();
   EXPECT_EQ(*tickets, seen);
@@ -254,14 +254,34 @@ TEST(QueueExecutor, ABatchIsOrderedByItsOwnWaitsAndKeepsOrderOnEachQueue) {
   EXPECT_EQ(bench.seen(), (std::vector<std::string>{"block", "a1", "b3", "a5"}));
 }
 
+TEST(QueueExecutor, AFailureInABatchIsAnErrorOfTheQueueThatReportsIt) {
+  Bench bench(2);
+  QueueId a = bench.queue("a"), b = bench.queue("b");
+  std::vector<QueueExecutor::Entry> entries(4);
+  entries[0] = {b, Fill{}, nullptr, "fail"};
+  entries[1] = {b, Fill{}, nullptr, "behind it"};
+  entries[2] = {a, WaitFor{}, nullptr, "", 1};
+  entries[3] = {a, Fill{}, nullptr, "after", BatchItem::kNone, BatchItem::kNone, true};
+  Ticket last =
+      bench.executor->submitBatch(std::move(entries), a, [](const std::vector<Ticket>&) {})
+          .value()
+          .back();
+  bench.executor->wait(last, 10000).ignore();
+  EXPECT_TRUE(bench.executor->takeError(b, last).ok());
+  Status status = bench.executor->takeError(a, last);
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_THAT(status.message(), HasSubstr("on queue 'b'"));
+  EXPECT_TRUE(bench.seen().empty());
+}
+
 TEST(QueueExecutor, ABadBatchSubmitsNothing) {
   Bench bench(1);
   QueueId q = bench.queue("q");
   std::vector<QueueExecutor::Entry> entries(2);
   entries[0] = {q, Fill{}, nullptr, "never"};
   entries[1] = {q, WaitFor{77, nullptr}, nullptr, ""};
-  auto tickets =
-      bench.executor->submitBatch(std::move(entries), [](const std::vector<Ticket>&) { FAIL(); });
+  auto tickets = bench.executor->submitBatch(std::move(entries), q,
+                                             [](const std::vector<Ticket>&) { FAIL(); });
   EXPECT_EQ(tickets.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(tickets.status().message(), HasSubstr("item 1"));
   EXPECT_EQ(bench.executor->lastTicket(), 0u);

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/capture/CaptureState.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "runtime/device/DeviceState.h"
+#include "runtime/event/EventState.h"
+#include "runtime/stream/StreamState.h"
+
+namespace hpu {
+namespace {
+
+constexpr uint32_t kNone = driver::BatchItem::kNone;
+
+/// Captures that this thread began; those that ended are dropped when the next begins.
+thread_local std::vector<std::weak_ptr<CaptureState>> tlsCaptures;
+
+std::string nameOf(const StreamState& stream) {
+  return stream.name().empty() ? base::strCat("a stream without a name")
+                               : base::strCat("stream '", stream.name(), "'");
+}
+
+Status ended() {
+  return failedPrecondition("the capture has ended");
+}
+
+}  // namespace
+
+CaptureState::CaptureState(std::shared_ptr<DeviceState> device)
+    : work_(std::make_shared<CapturedWork>()) {
+  work_->device = std::move(device);
+}
+
+StatusOr<std::shared_ptr<CaptureState>> CaptureState::begin(
+    const std::shared_ptr<StreamState>& origin) {
+  auto capture = std::make_shared<CaptureState>(origin->device());
+  capture->streams_.push_back(origin);
+  capture->last_.push_back(kNone);
+  capture->work_->branches.push_back({origin->name(), origin->priority()});
+  HPU_RETURN_IF_ERROR(origin->joinCapture(capture));
+  std::erase_if(tlsCaptures, [](const auto& entry) { return entry.expired(); });
+  tlsCaptures.push_back(capture);
+  return capture;
+}
+
+StatusOr<uint32_t> CaptureState::branchOf(const StreamState& stream) const {
+  for (size_t b = 0; b < streams_.size(); ++b)
+    if (streams_[b].get() == &stream) return static_cast<uint32_t>(b);
+  return ended();
+}
+
+/// Under the lock.
+StatusOr<uint32_t> CaptureState::append(uint32_t branch, CapturedWork::Operation operation) {
+  if (work_->operations.size() >= kNone)
+    return resourceExhausted("a capture cannot hold more operations");
+  operation.branch = branch;
+  last_[branch] = static_cast<uint32_t>(work_->operations.size());
+  work_->operations.push_back(std::move(operation));
+  return last_[branch];
+}
+
+StatusOr<uint32_t> CaptureState::add(const StreamState& stream, driver::Work work,
+                                     std::string label, Owners owners,
+                                     std::shared_ptr<ExecutableState> executable) {
+  std::lock_guard lock(mutex_);
+  if (ended_) return ended();
+  HPU_ASSIGN(uint32_t branch, branchOf(stream));
+  std::erase(owners, nullptr);
+  CapturedWork::Operation operation;
+  operation.work = std::move(work);
+  operation.label = std::move(label);
+  operation.owners = std::move(owners);
+  operation.executable = std::move(executable);
+  return append(branch, std::move(operation));
+}
+
+Status CaptureState::record(const std::shared_ptr<StreamState>& stream, EventState& event) {
+  std::lock_guard lock(mutex_);
+  if (ended_) return ended();
+  HPU_ASSIGN(uint32_t branch, branchOf(*stream));
+  if (last_[branch] == kNone) {
+    // The begin of the graph is a point as well.
+    CapturedWork::Operation marker;
+    marker.work = driver::Marker{};
+    HPU_RETURN_IF_ERROR(append(branch, std::move(marker)).status());
+  }
+  event.setCaptured({weak_from_this(), last_[branch], kNone, true});
+  return okStatus();
+}
+
+Status CaptureState::wait(const std::shared_ptr<StreamState>& stream, const CapturedPoint& point) {
+  if (stream->device() != work_->device) {
+    return refuse(
+        "Stream::wait",
+        base::strCat(nameOf(*stream), " belongs to device ", stream->device()->info().index,
+                     ", and the capture to device ", work_->device->info().index,
+                     "; capture a graph for each device and order them with events"));
+  }
+  if (!stream->capture()) {
+    HPU_RETURN_IF_ERROR(stream->joinCapture(shared_from_this()));
+    std::lock_guard lock(mutex_);
+    if (!ended_) {
+      streams_.push_back(stream);
+      last_.push_back(kNone);
+      work_->branches.push_back({stream->name(), stream->priority()});
+    }
+  }
+  bool over;
+  {
+    std::lock_guard lock(mutex_);
+    over = ended_;
+    if (!over) {
+      HPU_ASSIGN(uint32_t branch, branchOf(*stream));
+      // What is before it on its own branch is done anyway.
+      if (work_->operations[point.operation].branch == branch) return okStatus();
+      CapturedWork::Operation operation;
+      operation.work = driver::WaitFor{};
+      operation.waitOperation = point.operation;
+      operation.waitSignal = point.signal;
+      return append(branch, std::move(operation)).status();
+    }
+  }
+  stream->leaveCapture(this);
+  return ended();
+}
+
+Status CaptureState::orderBehindLast(const StreamState& stream,
+                                     const std::shared_ptr<ExecutableState>& executable) {
+  std::lock_guard lock(mutex_);
+  if (ended_) return ended();
+  auto it = lastUse_.find(executable.get());
+  if (it == lastUse_.end()) {
+    work_->ordered.push_back(executable);
+    return okStatus();
+  }
+  HPU_ASSIGN(uint32_t branch, branchOf(stream));
+  if (work_->operations[it->second].branch == branch) return okStatus();
+  CapturedWork::Operation operation;
+  operation.work = driver::WaitFor{};
+  operation.waitOperation = it->second;
+  return append(branch, std::move(operation)).status();
+}
+
+void CaptureState::used(const std::shared_ptr<ExecutableState>& executable,
+                        const StreamState& stream) {
+  std::lock_guard lock(mutex_);
+  if (auto branch = branchOf(stream); branch.ok()) lastUse_[executable.get()] = last_[*branch];
+}
+
+bool CaptureState::active() const {
+  std::lock_guard lock(mutex_);
+  return !ended_;
+}
+
+Status CaptureState::refuse(std::string_view call, std::string_view why) {
+  Status status = failedPrecondition(
+      base::strCat(call, " cannot be captured: ", why, "; call it before or after the capture"));
+  std::lock_guard lock(mutex_);
+  if (refused_.ok()) refused_ = status;
+  return status;
+}
+
+Status CaptureState::refuseOnThisThread(const DeviceState& device, std::string_view call,
+                                        std::string_view why) {
+  for (const auto& entry : tlsCaptures) {
+    std::shared_ptr<CaptureState> capture = entry.lock();
+    if (!capture || capture->work_->device.get() != &device) continue;
+    if (!capture->active()) continue;
+    return capture->refuse(call, why);
+  }
+  return okStatus();
+}
+
+/// Everything must come before the last operation of branch 0: what follows a replay on its stream
+/// follows all of it.
+Status CaptureState::checkJoined() const {
+  const auto& operations = work_->operations;
+  std::vector<bool> reached(operations.size(), false);
+  std::vector<uint32_t> before(operations.size(), kNone);
+  std::vector<uint32_t> last(streams_.size(), kNone);
+  for (uint32_t i = 0; i < operations.size(); ++i) {
+    before[i] = last[operations[i].branch];
+    last[operations[i].branch] = i;
+  }
+  if (!last.empty() && last[0] != kNone) reached[last[0]] = true;
+  // Predecessors have lower indices.
+  for (auto i = static_cast<uint32_t>(operations.size()); i-- > 0;) {
+    if (!reached[i]) continue;
+    if (before[i] != kNone) reached[before[i]] = true;
+    if (operations[i].waitOperation != kNone) reached[operations[i].waitOperation] = true;
+  }
+  for (size_t b = 1; b < streams_.size(); ++b) {
+    if (last[b] == kNone || reached[last[b]]) continue;
+    return failedPrecondition(base::strCat(
+        nameOf(*streams_[b]), " joined the capture, and ", nameOf(*streams_[0]),
+        ", on which it began, does not wait for its last work; record an event there and wait for "
+        "it before the end"));
+  }
+  return okStatus();
+}
+
+StatusOr<std::shared_ptr<const CapturedWork>> CaptureState::end() {
+  std::vector<std::shared_ptr<StreamState>> streams;
+  Status status;
+  {
+    std::lock_guard lock(mutex_);
+    if (ended_) return ended();
+    ended_ = true;
+    // Replays lock them in this order.
+    std::sort(work_->ordered.begin(), work_->ordered.end());
+    status = refused_;
+    if (status.ok()) status = checkJoined();
+    streams.swap(streams_);
+  }
+  for (const auto& stream : streams) stream->leaveCapture(this);
+  if (!status.ok()) return status;
+  return std::shared_ptr<const CapturedWork>(work_);
+}
+
+}  // namespace hpu

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/driver/common/QueueCore.h"
+
+#include <iterator>
+#include <new>
+#include <system_error>
+
+#include "base/Format.h"
+#include "base/Log.h"
+
+namespace hpu::driver {
+namespace {
+
+// A thread with less time than this only waits: the work that it would help with might take longer.
+constexpr int64_t kHelpMs = 60000;
+
+/// Work items that the current thread is inside of, by core: a drain on a worker thread must not
+/// wait for the item that it is part of.
+thread_local std::vector<const void*> tlsInside;
+}  // namespace
+
+// ---- Scheduling
+// ------------------------------------------------------------------------------------
+
+/// Makes sure that somebody will look at the ready list.
+void QueueExecutor::Core::ensureWorker() {
+  if (idleWorkers > wakesPending) {
+    ++wakesPending;
+    workAvailable.notify_one();
+    return;
+  }
+  if (static_cast<int>(workers.size()) >= maxWorkers || stopping) return;
+  try {
+    workers.emplace_back([self = shared_from_this()] { self->workerLoop(); });
+  } catch (const std::system_error&) {
+    // With at least one worker the work is done all the same; submit reports the case of none.
+  }
+}
+
+void QueueExecutor::Core::makeReady(const std::shared_ptr<Queue>& queue) {
+  queue->state = QueueState::kReady;
+  ready.push_back(queue);
+  ensureWorker();
+}
+
+/// After the head of a queue was taken off: what is the queue now?
+void QueueExecutor::Core::settle(const std::shared_ptr<Queue>& queue) {
+  if (!queue->items.empty()) {
+    // The calling thread looks at the ready list next, so nobody needs to be woken.
+    queue->state = QueueState::kReady;
+    ready.push_back(queue);
+    return;
+  }
+  queue->state = QueueState::kIdle;
+  if (queue->closing) {
+    if (!queue->error.ok())
+      HPU_LOG(kError, base::strCat("queue '", queue->name, "' of ", deviceName,
+                                   " was closed with an error that nobody asked for: ",
+                                   queue->error.message()));
+    queues.erase(queue->id);
+  }
+}
+
+void QueueExecutor::Core::workerLoop() {
+  Lock lock(mutex);
+  while (true) {
+    while (ready.empty() && !stopping) {
+      ++idleWorkers;
+      workAvailable.wait(lock);
+      --idleWorkers;
+      wakesPending = std::max(wakesPending - 1, 0);
+    }
+    if (stopping) return;
+    std::shared_ptr<Queue> queue = std::move(ready.front());
+    ready.pop_front();
+    runHead(lock, queue);
+  }
+}
+
+void QueueExecutor::Core::unpark(const std::shared_ptr<Queue>& queue, Ticket head) {
+  Lock lock(mutex);
+  // A reset may have dropped that wait, and the queue may be parked at another one.
+  if (queue->state != QueueState::kParked || stopping || queue->items.front().ticket != head)
+    return;
+  queue->items.front().released = true;
+  makeReady(queue);
+}
+
+/// True when the queue's head is a launch that does not begin: the queue is parked then.
+bool QueueExecutor::Core::holdForGate(const std::shared_ptr<Queue>& queue) {
+  Item& head = queue->items.front();
+  if (!gate || draining || !std::holds_alternative<Launch>(head.work) || !gate(head.work))
+    return false;
+  queue->state = QueueState::kParked;
+  queue->held = true;
+  return true;
+}
+
+/// True when the queue's head is a WaitFor that must wait: the queue is parked then.
+bool QueueExecutor::Core::holdForWait(Lock& lock, const std::shared_ptr<Queue>& queue) {
+  Item& head = queue->items.front();
+  auto* wait = std::get_if<WaitFor>(&head.work);
+  if (!wait || head.released) return false;
+  if (!wait->other) {
+    auto it = outstanding.find(wait->ticket);
+    if (it == outstanding.end()) return false;
+    queue->state = QueueState::kParked;
+    it->second.callbacks.push_back([core = weak_from_this(), queue, ticket = head.ticket] {
+      if (auto alive = core.lock()) alive->unpark(queue, ticket);
+    });
+    return true;
+  }
+  queue->state = QueueState::kParked;
+  Ticket own = head.ticket;
+  std::shared_ptr<DriverDevice> other = wait->other;
+  Ticket ticket = wait->ticket;
+  lock.unlock();
+  // The other device calls back without its locks held, perhaps at once.
+  other->whenDone(ticket, [core = weak_from_this(), queue, own] {
+    if (auto alive = core.lock()) alive->unpark(queue, own);
+  });
+  other.reset();
+  lock.lock();
+  return true;
+}
+
+/// Does the head item of a queue that the caller took from the ready list.
+void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queue) {
+  queue->state = QueueState::kRunning;
+  if (holdForGate(queue) || holdForWait(lock, queue)) return;
+  Item item = std::move(queue->items.front());
+  queue->items.pop_front();
+  queue->running = item.ticket;
+  queue->runningName = workName(item.work);
+  Status status = skipped(item.report ? *item.report : *queue, item);
+  lock.unlock();
+
+  tlsInside.push_back(this);
+  if (status.ok() && !std::holds_alternative<WaitFor>(item.work)) {
+    try {
+      status = body(item.work, item.label, [&](uint32_t signal) {
+        if (signal < item.signals) completeSignal(queue, item, signal, okStatus());
+      });
+    } catch (const std::bad_alloc&) {
+      status = resourceExhausted("out of host memory");
+    } catch (...) {
+      status = internalError("an exception reached the queue");
+    }
+    if (!status.ok())
+      status = status.withContext(base::strCat(workName(item.work), item.label.empty() ? "" : " '",
+                                               item.label, item.label.empty() ? "" : "'",
+                                               " on queue '", queue->name, "' of ", deviceName));
+  }
+  for (uint32_t i = 0; i < item.signals; ++i) completeSignal(queue, item, i, status);
+  // Before anybody can see that the work is done, so that a thread which waited for it finds the
+  // memory free. May destroy the device.
+  item.keepAlive.reset();
+  item.work = Marker{};
+  tlsInside.pop_back();
+
+  lock.lock();
+  finish(lock, queue, item, std::move(status));
+}
+
+/// Not ok for work that is not to run: what it needs is probably not there, because work before it
+/// failed and nobody had been told when it was enqueued.
+Status QueueExecutor::Core::skipped(const Queue& queue, const Item& item) const {
+  if (queue.error.ok() && item.ticket >= queue.skipBefore) return okStatus();
+  if (std::holds_alternative<WaitFor>(item.work) || std::holds_alternative<Marker>(item.work))
+    return okStatus();
+  return aborted(base::strCat(workName(item.work), item.label.empty() ? "" : " '", item.label,
+                              item.label.empty() ? "" : "'", " on queue '", queue.name, "' of ",
+                              deviceName, " was not run: work before it on the queue failed"));
+}
+
+/// Keeps the first failure of a queue for whoever asks.
+void QueueExecutor::Core::keepError(Queue& queue, Ticket ticket, const Status& status) {
+  if (status.ok() || !queue.error.ok() || ticket < queue.skipBefore) return;
+  queue.error = status;
+  queue.errorTicket = ticket;
+}
+
+/// A signal of a launch that still runs is done, or the launch ended without it. At most once each.
+void QueueExecutor::Core::completeSignal(const std::shared_ptr<Queue>& queue, const Item& item,
+                                         uint32_t signal, const Status& status) {
+  const Ticket ticket = item.ticket + 1 + signal;
+  std::vector<std::function<void()>> callbacks;
+  {
+    Lock lock(mutex);
+    auto it = outstanding.find(ticket);
+    if (it == outstanding.end()) return;
+    callbacks = std::move(it->second.callbacks);
+    if (!status.ok() && !it->second.forgotten) failures.emplace(ticket, status);
+    outstanding.erase(it);
+    keepError(item.report ? *item.report : *queue, item.ticket, status);
+    if (queue->waiters > 0) queue->progress.notify_all();
+    if (draining && outstanding.size() <= drainTarget) drained.notify_all();
+  }
+  for (auto& callback : callbacks) callback();
+}
+
+void QueueExecutor::Core::finish(Lock& lock, const std::shared_ptr<Queue>& queue, const Item& item,
+                                 Status status) {
+  std::vector<std::function<void()>> callbacks;
+  const Ticket ticket = item.ticket;
+  if (auto it = outstanding.find(ticket); it != outstanding.end()) {
+    callbacks = std::move(it->second.callbacks);
+    if (!status.ok() && !it->second.forgotten) failures.emplace(ticket, status);
+    outstanding.erase(it);
+  }
+  keepError(item.report ? *item.report : *queue, ticket, status);
+  if (draining && outstanding.size() <= drainTarget) drained.notify_all();
+  settle(queue);
+  if (queue->waiters > 0) queue->progress.notify_all();
+  if (callbacks.empty()) return;
+  lock.unlock();
+  for (auto& callback : callbacks) callback();
+  callbacks.clear();
+  lock.lock();
+}
+
+void QueueExecutor::Core::addCallback(Ticket ticket, std::function<void()> callback) {
+  {
+    Lock lock(mutex);
+    auto it = outstanding.find(ticket);
+    if (it != outstanding.end()) {
+      it->second.callbacks.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback();
+}
+
+Status QueueExecutor::Core::checkWait(const Work& work) const {
+  const auto* wait = std::get_if<WaitFor>(&work);
+  if (!wait || wait->other || (wait->ticket > 0 && wait->ticket < nextTicket)) return okStatus();
+  return invalidArgument(base::strCat("cannot wait for ticket ", wait->ticket, " of ", deviceName,
+                                      ": it was never submitted"));
+}
+
+/// Under the lock; returns the new ticket. The queue is not made ready yet.
+Ticket QueueExecutor::Core::append(const std::shared_ptr<Queue>& queue, Work work,
+                                   std::shared_ptr<const void> keepAlive, std::string label,
+                                   bool forgotten) {
+  uint32_t signals = 0;
+  if (const auto* launch = std::get_if<Launch>(&work))
+    signals = static_cast<uint32_t>(launch->signals.size());
+  Ticket ticket = nextTicket;
+  nextTicket += 1 + signals;
+  for (Ticket t = ticket; t < nextTicket; ++t) {
+    Outstanding& entry = outstanding[t];
+    entry.queue = queue;
+    entry.forgotten = forgotten;
+  }
+  queue->items.push_back(
+      {ticket, std::move(work), std::move(keepAlive), std::move(label), signals});
+  return ticket;
+}
+
+/// Does the queue's work up to `ticket` on the calling thread, as long as no worker has taken it:
+/// two switches of threads less for who waits at once.
+void QueueExecutor::Core::help(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
+                               const base::Deadline& deadline) {
+  auto mayHelp = [&] {
+    return queue->state == QueueState::kReady && outstanding.count(ticket) != 0 &&
+           deadline.remainingMs() >= kHelpMs;
+  };
+  if (!mayHelp()) return;
+  while (mayHelp()) {
+    ready.erase(std::find(ready.begin(), ready.end(), queue));
+    runHead(lock, queue);
+  }
+  // What was put back into the ready list meanwhile was left to this thread.
+  if (!ready.empty()) ensureWorker();
+}
+
+/// Runs or waits for what is left, then stops the workers.
+void QueueExecutor::Core::drain() {
+  auto deadline = base::Deadline::fromMs(-1);
+  base::Deadline until = deadline.ok() ? *deadline : base::Deadline::afterMs(600000);
+  Lock lock(mutex);
+  draining = true;
+  for (auto& [id, queue] : queues)
+    if (std::exchange(queue->held, false)) makeReady(queue);
+  drainTarget = static_cast<size_t>(std::count(tlsInside.begin(), tlsInside.end(), this));
+  while (outstanding.size() > drainTarget && !until.expired()) {
+    // Help: this may be the only worker thread there is.
+    if (!ready.empty()) {
+      std::shared_ptr<Queue> queue = std::move(ready.front());
+      ready.pop_front();
+      runHead(lock, queue);
+      continue;
+    }
+    drained.wait_until(
+        lock, std::min(until.time(), base::Deadline::Clock::now() + std::chrono::milliseconds(20)));
+  }
+  size_t dropped = outstanding.size() - std::min(outstanding.size(), drainTarget);
+  stopping = true;
+  ready.clear();
+  std::vector<std::shared_ptr<Queue>> rest;
+  for (auto& entry : queues) rest.push_back(entry.second);
+  queues.clear();
+  std::vector<std::thread> threads = std::move(workers);
+  workers.clear();
+  workAvailable.notify_all();
+  lock.unlock();
+  if (dropped > 0)
+    HPU_LOG(kError,
+            base::strCat(deviceName, " was closed with ", dropped,
+                         " pieces of work that were not done after ", until.totalMs(), " ms"));
+  for (std::thread& thread : threads) {
+    // The thread's own copy of the core keeps it valid until it has left its loop.
+    if (thread.get_id() == std::this_thread::get_id())
+      thread.detach();
+    else
+      thread.join();
+  }
+}
+
+/// Takes what a queue holds besides the item that runs; its tickets are done then.
+std::vector<QueueExecutor::Core::Item> QueueExecutor::Core::dropQueued(Queue& queue) {
+  std::vector<Item> dropped(std::make_move_iterator(queue.items.begin()),
+                            std::make_move_iterator(queue.items.end()));
+  queue.items.clear();
+  return dropped;
+}
+
+Status QueueExecutor::Core::reset(const base::Deadline& deadline,
+                                  base::FunctionRef<void(const std::vector<Ticket>&)> dropping) {
+  std::vector<Item> dropped;
+  std::vector<std::function<void()>> callbacks;
+  std::vector<std::shared_ptr<Queue>> all;
+  Lock lock(mutex);
+  const Ticket until = nextTicket;  // What is submitted from now on is not part of this.
+  for (auto& entry : queues) all.push_back(entry.second);
+  for (const auto& queue : all) {
+    std::vector<Item> items = dropQueued(*queue);
+    for (Item& item : items) {
+      for (Ticket ticket = item.ticket; ticket <= item.ticket + item.signals; ++ticket) {
+        auto it = outstanding.find(ticket);
+        for (auto& callback : it->second.callbacks) callbacks.push_back(std::move(callback));
+        if (!it->second.forgotten)
+          failures.emplace(ticket, cancelled(base::strCat(
+                                       workName(item.work), " on queue '", queue->name, "' of ",
+                                       deviceName, " was dropped by a reset of the device")));
+        outstanding.erase(it);
+      }
+      dropped.push_back(std::move(item));
+    }
+    if (queue->state == QueueState::kReady)
+      ready.erase(std::find(ready.begin(), ready.end(), queue));
+    queue->held = false;
+    if (queue->state != QueueState::kRunning) settle(queue);
+    queue->progress.notify_all();
+  }
+  if (draining && outstanding.size() <= drainTarget) drained.notify_all();
+  lock.unlock();
+  std::vector<Ticket> tickets;
+  tickets.reserve(dropped.size());
+  for (const Item& item : dropped) tickets.push_back(item.ticket);
+  dropping(tickets);
+  dropped.clear();  // Lets go of what the work owned, which may be memory.
+  for (auto& callback : callbacks) callback();
+  lock.lock();
+  Status status;
+  for (const auto& queue : all) {
+    // Its head was taken before the reset, or is newer than it.
+    auto over = [&] { return queue->state != QueueState::kRunning || queue->running >= until; };
+    ++queue->waiters;
+    bool ended = queue->progress.wait_until(lock, deadline.time(), over);
+    --queue->waiters;
+    if (!ended && status.ok())
+      status = deadlineExceeded(base::strCat(deviceName, " cannot be reset: ", queue->runningName,
+                                             " on queue '", queue->name, "' did not end within ",
+                                             deadline.totalMs(), " ms"));
+    if (queue->errorTicket < until) queue->error = Status();
+  }
+  return status;
+}
+
+}  // namespace hpu::driver

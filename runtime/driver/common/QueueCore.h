@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// QueueExecutor::Core: the queues, the ready list and the workers behind QueueExecutor.
+// The one thing to know: workers share it, so that it outlives an executor that is destroyed on one
+// of its own workers.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/Deadline.h"
+#include "runtime/driver/common/QueueExecutor.h"
+
+namespace hpu::driver {
+
+enum class QueueState : uint8_t {
+  kIdle,     ///< Nothing to do.
+  kReady,    ///< In the ready list.
+  kRunning,  ///< A thread works on its head.
+  kParked,   ///< Its head is a WaitFor whose ticket is not done.
+};
+
+struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
+  struct Queue;
+  struct Item {
+    Ticket ticket = 0;
+    Work work;
+    std::shared_ptr<const void> keepAlive;
+    std::string label;
+    uint32_t signals = 0;           ///< Of a launch: as many tickets follow its own.
+    std::shared_ptr<Queue> report;  ///< Has the failure instead of the item's queue; may be null.
+    bool released = false;          ///< Of a WaitFor: what it waited for is done.
+  };
+  struct Queue {
+    QueueId id = 0;
+    std::string name;
+    QueueState state = QueueState::kIdle;
+    bool closing = false;
+    bool held = false;             ///< Parked at a launch that the gate does not let begin.
+    int waiters = 0;               ///< Threads in wait() for one of its tickets, or in reset().
+    Ticket running = 0;            ///< What a thread works on, in the state kRunning.
+    std::string_view runningName;  ///< Its workName.
+    std::deque<Item> items;
+    Status error;  ///< First failure not yet taken.
+    Ticket errorTicket = 0;
+    Ticket skipBefore = 0;  ///< Work before it was enqueued behind a failure that was taken since.
+    std::condition_variable progress;
+  };
+  struct Outstanding {
+    std::shared_ptr<Queue> queue;
+    bool forgotten = false;
+    std::vector<std::function<void()>> callbacks;
+  };
+
+  Core(std::string name, int workers, Body work, Gate hold)
+      : deviceName(std::move(name)),
+        maxWorkers(std::max(1, workers)),
+        body(std::move(work)),
+        gate(std::move(hold)) {}
+
+  const std::string deviceName;
+  const int maxWorkers;
+  Body body;
+  Gate gate;
+
+  mutable std::mutex mutex;  // Guards everything below.
+  std::condition_variable workAvailable, drained;
+  std::unordered_map<QueueId, std::shared_ptr<Queue>> queues;
+  std::unordered_map<Ticket, Outstanding> outstanding;
+  std::unordered_map<Ticket, Status> failures;  ///< Of done tickets that are not forgotten.
+  std::deque<std::shared_ptr<Queue>> ready;
+  std::vector<std::thread> workers;
+  Ticket nextTicket = 1;
+  QueueId nextQueue = 1;
+  int idleWorkers = 0, wakesPending = 0;  // A woken worker stays idle until it has the mutex.
+  size_t drainTarget =
+      0;  ///< With `draining`: outstanding tickets that the drain need not wait for.
+  bool draining = false, stopping = false;
+
+  using Lock = std::unique_lock<std::mutex>;
+
+  void makeReady(const std::shared_ptr<Queue>& queue);
+  void ensureWorker();
+  void workerLoop();
+  void runHead(Lock& lock, const std::shared_ptr<Queue>& queue);
+  bool holdForGate(const std::shared_ptr<Queue>& queue);
+  bool holdForWait(Lock& lock, const std::shared_ptr<Queue>& queue);
+  void unpark(const std::shared_ptr<Queue>& queue, Ticket head);
+  std::vector<Item> dropQueued(Queue& queue);
+  void completeSignal(const std::shared_ptr<Queue>& queue, const Item& item, uint32_t signal,
+                      const Status& status);
+  void keepError(Queue& queue, Ticket ticket, const Status& status);
+  Status skipped(const Queue& queue, const Item& item) const;
+  Status checkWait(const Work& work) const;
+  Ticket append(const std::shared_ptr<Queue>& queue, Work work,
+                std::shared_ptr<const void> keepAlive, std::string label, bool forgotten);
+  void finish(Lock& lock, const std::shared_ptr<Queue>& queue, const Item& item, Status status);
+  void settle(const std::shared_ptr<Queue>& queue);
+  void addCallback(Ticket ticket, std::function<void()> callback);
+  void help(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
+            const base::Deadline& deadline);
+  void drain();
+  Status reset(const base::Deadline& deadline,
+               base::FunctionRef<void(const std::vector<Ticket>&)> dropping);
+};
+
+}  // namespace hpu::driver
