@@ -11,7 +11,8 @@
  *   HLML_ERROR_UNINITIALIZED      outside of hlml_init ... hlml_shutdown,
  *   HLML_ERROR_INVALID_ARGUMENT   for a null pointer, an unknown enumerator or a handle that is not valid,
  *   HLML_ERROR_INSUFFICIENT_SIZE  when the caller's buffer is too small (nothing is written then),
- *   HLML_ERROR_AIP_IS_LOST        for readings of a device that is lost until it is reset.
+ *   HLML_ERROR_AIP_IS_LOST        for readings of a device that is lost until it is reset,
+ *   HLML_ERROR_NO_DATA            for readings of a device whose owner is stopped and has never answered.
  */
 #ifndef HABANALABS_HLML_H
 #define HABANALABS_HLML_H

@@ -144,7 +144,10 @@ hlml_return_t Library::deviceStatus(hlml_device_t device, node::DeviceStatus& st
 
 hlml_return_t Library::aliveStatus(hlml_device_t device, node::DeviceStatus& status) const {
   HLML_RETURN_IF_ERROR(deviceStatus(device, status));
-  return status.lost ? HLML_ERROR_AIP_IS_LOST : HLML_SUCCESS;
+  if (status.lost) return HLML_ERROR_AIP_IS_LOST;
+  // An owner that is stopped and never answered: nothing is known of the device but the owner.
+  if (status.owner.pid != 0 && status.updatedAtNs == 0) return HLML_ERROR_NO_DATA;
+  return HLML_SUCCESS;
 }
 
 hlml_return_t Library::readings(hlml_device_t device, telemetry::Readings& readings) {

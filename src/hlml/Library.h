@@ -58,7 +58,8 @@ class Library {
   hlml_return_t indexOf(hlml_device_t device, int& index) const;
   /// As indexOf, and asks the node.
   hlml_return_t deviceStatus(hlml_device_t device, node::DeviceStatus& status) const;
-  /// As deviceStatus; HLML_ERROR_AIP_IS_LOST for a device that is lost.
+  /// As deviceStatus; HLML_ERROR_AIP_IS_LOST for a device that is lost, HLML_ERROR_NO_DATA when its owner
+  /// has never answered.
   hlml_return_t aliveStatus(hlml_device_t device, node::DeviceStatus& status) const;
   /// A new sample of a device that is not lost, read against an earlier one.
   hlml_return_t readings(hlml_device_t device, telemetry::Readings& readings);

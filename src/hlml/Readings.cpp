@@ -130,7 +130,8 @@ hlml_return_t hlml_device_get_utilization_rates(hlml_device_t device,
 hlml_return_t hlml_device_get_memory_info(hlml_device_t device, hlml_memory_t* memory) {
   return guarded([&] {
     DeviceStatus status;
-    HLML_RETURN_IF_ERROR(Library::get().deviceStatus(device, status));
+    hlml_return_t code = Library::get().aliveStatus(device, status);
+    if (code != HLML_SUCCESS && code != HLML_ERROR_AIP_IS_LOST) return code;
     if (!memory) return HLML_ERROR_INVALID_ARGUMENT;
     memory->total = static_cast<unsigned long long>(status.totalBytes);
     memory->used = static_cast<unsigned long long>(status.usedBytes);

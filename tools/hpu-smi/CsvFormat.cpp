@@ -19,22 +19,29 @@ struct Field {
   std::function<std::string(const NodeView&, const DeviceView&)> value;
 };
 
-std::string text(int64_t number) { return std::to_string(number); }
-std::string text(uint64_t number) { return std::to_string(number); }
-
-/// A reading that a lost device does not give.
-template <typename Get>
-auto reading(Get get) {
-  return [get](const NodeView&, const DeviceView& d) {
-    return d.status.lost ? std::string() : text(static_cast<int64_t>(std::llround(get(d))));
-  };
+template <typename Number>
+std::string text(Number number) {
+  return std::to_string(number);
 }
+
 template <typename Get>
 auto fact(Get get) {
   return [get](const NodeView&, const DeviceView& d) { return get(d); };
 }
+/// A reading that a lost device does not give, nor one whose owner has not answered.
+template <typename Get>
+auto reading(Get get) {
+  return fact([get](const DeviceView& d) {
+    return d.readable() ? text(static_cast<int64_t>(std::llround(get(d)))) : std::string();
+  });
+}
+/// What the owner tells, also of a lost device.
+template <typename Get>
+auto told(Get get) {
+  return fact([get](const DeviceView& d) { return d.known() ? text(get(d)) : std::string(); });
+}
 auto faultCount(Fault fault) {
-  return fact([fault](const DeviceView& d) { return text(d.faults(fault)); });
+  return told([fault](const DeviceView& d) { return d.faults(fault); });
 }
 auto engineShare(Engine engine) {
   return reading([engine](const DeviceView& d) {
@@ -56,17 +63,16 @@ const std::vector<Field>& fields() {
        fact([](const DeviceView& d) { return text(int64_t{d.status.moduleId}); })},
       {"utilization.aip", "%", true,
        reading([](const DeviceView& d) { return 100 * d.readings.utilization; })},
-      {"utilization.memory", "%", false, fact([](const DeviceView& d) {
+      {"utilization.memory", "%", false, told([](const DeviceView& d) {
          double total = static_cast<double>(std::max<int64_t>(d.status.totalBytes, 1));
-         return text(toPercent(static_cast<double>(d.status.usedBytes) / total));
+         return toPercent(static_cast<double>(d.status.usedBytes) / total);
        })},
       {"memory.total", "MiB", false,
        fact([](const DeviceView& d) { return text(toMiB(d.status.totalBytes)); })},
-      {"memory.free", "MiB", false, fact([](const DeviceView& d) {
-         return text(toMiB(d.status.totalBytes) - toMiB(d.status.usedBytes));
+      {"memory.free", "MiB", false, told([](const DeviceView& d) {
+         return toMiB(d.status.totalBytes) - toMiB(d.status.usedBytes);
        })},
-      {"memory.used", "MiB", false,
-       fact([](const DeviceView& d) { return text(toMiB(d.status.usedBytes)); })},
+      {"memory.used", "MiB", false, told([](const DeviceView& d) { return toMiB(d.status.usedBytes); })},
       {"index", "", false, fact([](const DeviceView& d) { return text(int64_t{d.status.index}); })},
       {"serial", "", false, fact([](const DeviceView& d) { return d.status.serial; })},
       {"uuid", "", false, fact([](const DeviceView& d) { return d.status.uuid; })},
@@ -82,7 +88,7 @@ const std::vector<Field>& fields() {
       {"ecc.mode.current", "", false, fact([](const DeviceView&) { return std::string("Enabled"); })},
       {"ecc.mode.pending", "", false, fact([](const DeviceView&) { return std::string("Enabled"); })},
       {"stats.violation.power", "ns", false,
-       fact([](const DeviceView& d) { return text(telemetry::powerViolationNs(d.status)); })},
+       told([](const DeviceView& d) { return telemetry::powerViolationNs(d.status); })},
       {"stats.violation.thermal", "ns", false,
        fact([](const DeviceView&) { return std::string("0"); })},
       {"clocks.current.soc", "MHz", false, reading([](const DeviceView& d) { return d.clocks.mme; })},
@@ -98,9 +104,9 @@ const std::vector<Field>& fields() {
       {"pcie.link.width.current", "", false,
        fact([](const DeviceView& d) { return text(int64_t{d.board().pcieLanes}); })},
       {"pcie.link.speed.max", "GT/s", false,
-       reading([](const DeviceView& d) { return d.board().pcieGigatransfers; })},
+       fact([](const DeviceView& d) { return text(std::llround(d.board().pcieGigatransfers)); })},
       {"pcie.link.speed.current", "GT/s", false,
-       reading([](const DeviceView& d) { return d.board().pcieGigatransfers; })},
+       fact([](const DeviceView& d) { return text(std::llround(d.board().pcieGigatransfers)); })},
       // What hl-smi has not got.
       {"utilization.mme", "%", true, engineShare(Engine::kMme)},
       {"utilization.tpc", "%", true, engineShare(Engine::kTpc)},
@@ -112,7 +118,7 @@ const std::vector<Field>& fields() {
        reading([](const DeviceView& d) { return d.readings.sentPerSecond / 1000; })},
       {"energy", "mJ", false, reading([](const DeviceView& d) { return d.readings.joules * 1000; })},
       {"queue.depth", "", false,
-       fact([](const DeviceView& d) { return text(int64_t{d.status.queuedWork}); })},
+       told([](const DeviceView& d) { return int64_t{d.status.queuedWork}; })},
       {"pid", "", false, fact([](const DeviceView& d) {
          return d.status.owner.pid > 0 ? text(d.status.owner.pid) : std::string();
        })},

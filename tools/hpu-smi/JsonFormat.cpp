@@ -14,14 +14,22 @@ constexpr const char* kFaultNames[node::kNumFaults] = {
 
 double tenths(double value) { return std::round(value * 10) / 10; }
 
+/// Null for a device that gives no readings.
+Json reading(const DeviceView& device, double value) {
+  return device.readable() ? Json(value) : Json();
+}
+/// Null when the owner has not answered.
+Json told(const DeviceView& device, Json value) { return device.known() ? std::move(value) : Json(); }
+
 int64_t count(uint64_t value) { return static_cast<int64_t>(value); }
 
 Json utilizationJson(const DeviceView& device) {
   const telemetry::Readings& r = device.readings;
   Json utilization = Json::object();
-  utilization.set("aip", tenths(r.utilization * 100));
+  utilization.set("aip", reading(device, tenths(r.utilization * 100)));
   constexpr const char* kEngines[kNumEngines] = {"mme", "tpc", "dma", "nic"};
-  for (int e = 0; e < kNumEngines; ++e) utilization.set(kEngines[e], tenths(r.engine[e] * 100));
+  for (int e = 0; e < kNumEngines; ++e)
+    utilization.set(kEngines[e], reading(device, tenths(r.engine[e] * 100)));
   utilization.set("window", Json::object()
                                 .set("device_us", static_cast<double>(r.deviceNs) / 1e3)
                                 .set("host_ms", static_cast<double>(r.hostNs) / 1e6)
@@ -54,18 +62,18 @@ Json deviceJson(const DeviceView& device) {
   json.set("target", targetName(s.target)).set("state", device.state());
   json.set("memory", Json::object()
                          .set("total", s.totalBytes)
-                         .set("used", s.usedBytes)
-                         .set("free", s.totalBytes - s.usedBytes)
-                         .set("peak", s.peakBytes));
+                         .set("used", told(device, s.usedBytes))
+                         .set("free", told(device, s.totalBytes - s.usedBytes))
+                         .set("peak", told(device, s.peakBytes)));
   json.set("utilization", utilizationJson(device));
   json.set("processes", processesJson(device));
   json.set("power", Json::object()
-                        .set("draw_w", tenths(r.watts))
+                        .set("draw_w", reading(device, tenths(r.watts)))
                         .set("cap_w", board.capWatts)
-                        .set("energy_mj", std::round(r.joules * 1000))
+                        .set("energy_mj", told(device, std::round(r.joules * 1000)))
                         .set("modelled", true));
   json.set("temperature",
-           Json::object().set("aip_c", tenths(r.celsius)).set("modelled", true));
+           Json::object().set("aip_c", reading(device, tenths(r.celsius))).set("modelled", true));
   json.set("clocks", Json::object()
                          .set("profile", device.clocks.profile)
                          .set("soc_mhz", device.clocks.mme)

@@ -19,7 +19,11 @@ class Log {
   void heading(int depth, std::string_view name) { line(depth, name); }
   void value(int depth, std::string_view name, const std::string& text) {
     std::string start = std::string(static_cast<size_t>(depth) * 8, ' ') + std::string(name);
-    start.resize(std::max(start.size() + 1, kValueColumn), ' ');
+    if (start.size() >= kValueColumn) {  // A long name has a line of its own.
+      text_ += start + '\n';
+      start.clear();
+    }
+    start.resize(kValueColumn, ' ');
     text_ += start + ": " + (text.empty() ? "N/A" : text) + '\n';
   }
   void number(int depth, std::string_view name, double number, std::string_view unit) {
@@ -36,14 +40,12 @@ class Log {
 
 const char* active(bool is) { return is ? "Active" : "Not Active"; }
 
-std::string shareText(double share) { return base::strCat(toPercent(share), " %"); }
-
 void product(Log& log, const DeviceView& d) {
   const node::DeviceStatus& status = d.status;
   log.value(1, "Product Name", status.name);
   log.value(1, "Model Number", "SIM-" + status.name);
   log.value(1, "Serial Number", status.serial);
-  log.value(1, "Module status", status.lost ? "Lost" : "Operational");
+  log.value(1, "Module status", status.lost ? "Lost" : d.known() ? "Operational" : "No answer");
   log.value(1, "Module ID", std::to_string(status.moduleId));
   for (const char* name : {"PCB Assembly Version", "PCB Version", "HL Revision"}) log.value(1, name, "");
   log.value(1, "AIP UUID", status.uuid);
@@ -109,9 +111,12 @@ void memory(Log& log, const DeviceView& d) {
   log.value(1, "Memory Type", "HBM");
   log.heading(1, "Memory Usage");
   log.number(2, "Total", static_cast<double>(toMiB(status.totalBytes)), "MB");
-  log.number(2, "Used", static_cast<double>(toMiB(status.usedBytes)), "MB");
-  log.number(2, "Free", static_cast<double>(toMiB(status.totalBytes) - toMiB(status.usedBytes)), "MB");
-  log.number(2, "Peak", static_cast<double>(toMiB(status.peakBytes)), "MB");
+  auto told = [&](const char* name, int64_t mebibytes) {
+    log.value(2, name, d.known() ? base::strCat(mebibytes, " MB") : "");
+  };
+  told("Used", toMiB(status.usedBytes));
+  told("Free", toMiB(status.totalBytes) - toMiB(status.usedBytes));
+  told("Peak", toMiB(status.peakBytes));
 }
 
 void ecc(Log& log, const DeviceView& d) {
@@ -124,9 +129,12 @@ void ecc(Log& log, const DeviceView& d) {
 void utilization(Log& log, const DeviceView& d) {
   const telemetry::Readings& r = d.readings;
   log.heading(1, "Utilization (simulated time)");
-  log.value(2, "AIP", shareText(r.utilization));
+  auto share = [&](std::string_view name, double part) {
+    log.value(2, name, d.readable() ? base::strCat(toPercent(part), " %") : "");
+  };
+  share("AIP", r.utilization);
   for (Engine engine : {Engine::kMme, Engine::kTpc, Engine::kDma, Engine::kNic})
-    log.value(2, engineName(engine), shareText(r.engine[static_cast<int>(engine)]));
+    share(engineName(engine), r.engine[static_cast<int>(engine)]);
   log.value(2, "Window", base::formatNs(r.deviceNs) + " simulated, " + base::formatNs(r.hostNs) +
                              " on the host" + (r.sinceAcquired ? ", since acquired" : ""));
   log.value(2, "Queue Depth", std::to_string(d.status.queuedWork));
@@ -135,7 +143,7 @@ void utilization(Log& log, const DeviceView& d) {
 
 void temperature(Log& log, const DeviceView& d) {
   log.heading(1, "Temperature (modelled)");
-  if (d.status.lost)
+  if (!d.readable())
     log.value(2, "[ 1] On Chip", "");
   else
     log.number(2, "[ 1] On Chip", d.readings.celsius, "C");
@@ -145,7 +153,7 @@ void temperature(Log& log, const DeviceView& d) {
 void power(Log& log, const DeviceView& d) {
   log.heading(1, "Power Readings (modelled)");
   log.value(2, "Power Management", "");
-  if (d.status.lost)
+  if (!d.readable())
     log.value(2, "Power Draw", "");
   else
     log.number(2, "Power Draw", d.readings.watts, "W");

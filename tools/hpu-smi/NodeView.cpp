@@ -40,7 +40,7 @@ std::vector<std::string> splitCommas(std::string_view text) {
 }  // namespace
 
 std::string_view DeviceView::state() const {
-  return status.lost ? "lost" : free() ? "free" : "in use";
+  return status.lost ? "lost" : free() ? "free" : known() ? "in use" : "no answer";
 }
 
 std::vector<const node::ProcessStatus*> DeviceView::processes() const {

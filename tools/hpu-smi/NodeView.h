@@ -21,7 +21,11 @@ struct DeviceView {
 
   const telemetry::Board& board() const { return telemetry::board(status.target); }
   bool free() const { return status.owner.pid == 0; }
-  /// "free", "in use" or "lost".
+  /// The owner has answered at some time, so that memory and counts are its own.
+  bool known() const { return free() || status.updatedAtNs != 0; }
+  /// There are readings: neither lost nor unknown.
+  bool readable() const { return known() && !status.lost; }
+  /// "free", "in use", "lost", or "no answer" of an owner that is stopped.
   std::string_view state() const;
   uint64_t faults(node::Fault fault) const { return status.faults[static_cast<int>(fault)]; }
   /// The owner, if any, and the processes that map the device's memory.

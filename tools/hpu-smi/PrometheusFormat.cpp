@@ -49,11 +49,17 @@ class Exposition {
     head(name, help, "gauge");
     for (const DeviceView& device : view_.devices) sample(name, device, "", get(device));
   }
+  /// What an owner that has not answered does not tell.
+  void told(std::string_view name, std::string_view help, const Get& get) {
+    head(name, help, "gauge");
+    for (const DeviceView& device : view_.devices)
+      if (device.known()) sample(name, device, "", get(device));
+  }
   /// A gauge that a lost device does not have.
   void reading(std::string_view name, std::string_view help, const Get& get) {
     head(name, help, "gauge");
     for (const DeviceView& device : view_.devices)
-      if (!device.status.lost) sample(name, device, "", get(device));
+      if (device.readable()) sample(name, device, "", get(device));
   }
   std::string take() {
     text_.pop_back();
@@ -79,12 +85,12 @@ std::string formatPrometheus(const NodeView& view) {
   out.gauge("habanalabs_ecc_feature_mode", "Whether ECC is enabled", [](D) { return 1.0; });
   out.reading("habanalabs_energy", "Energy in mJ of the simulated time since the acquisition (modelled)",
               [](D d) { return std::round(d.readings.joules * 1000); });
-  out.gauge("habanalabs_memory_free_bytes", "Free bytes of HBM", [](D d) {
+  out.told("habanalabs_memory_free_bytes", "Free bytes of HBM", [](D d) {
     return static_cast<double>(d.status.totalBytes - d.status.usedBytes);
   });
   out.gauge("habanalabs_memory_total_bytes", "Bytes of HBM",
             [](D d) { return static_cast<double>(d.status.totalBytes); });
-  out.gauge("habanalabs_memory_used_bytes", "Used bytes of HBM",
+  out.told("habanalabs_memory_used_bytes", "Used bytes of HBM",
             [](D d) { return static_cast<double>(d.status.usedBytes); });
   out.head("habanalabs_nic_port_status", "1 when the port's link is up", "gauge");
   for (D d : view.devices)
@@ -122,11 +128,11 @@ std::string formatPrometheus(const NodeView& view) {
   out.head("hpu_engine_utilization", "Busy share of simulated time in percent, by engine", "gauge");
   for (D d : view.devices)
     for (Engine engine : {Engine::kMme, Engine::kTpc, Engine::kDma, Engine::kNic})
-      if (!d.status.lost)
+      if (d.readable())
         out.sample("hpu_engine_utilization", d,
                    base::strCat(",engine=\"", engineName(engine), "\""),
                    std::round(d.readings.engine[static_cast<int>(engine)] * 100));
-  out.gauge("hpu_queue_depth", "Work enqueued and not done",
+  out.told("hpu_queue_depth", "Work enqueued and not done",
             [](D d) { return static_cast<double>(d.status.queuedWork); });
   out.gauge("hpu_in_use", "1 when a process owns the device", [](D d) { return d.free() ? 0.0 : 1.0; });
   out.gauge("hpu_lost", "1 when the device is lost until it is reset",

@@ -46,17 +46,19 @@ std::string deviceRows(const DeviceView& device) {
   std::string rows = "| " + right(std::to_string(status.index), 3) + "  " + left(status.name, 12) +
                      "        N/A  | " + left(status.pciAddress, 13) + "    N/A | " +
                      right(uncorrected, 19) + "  |\n";
-  // A lost device gives no readings.
-  bool lost = status.lost;
-  std::string celsius = lost ? "N/A" : number(std::lround(device.readings.celsius), "C");
-  std::string watts = lost ? "N/A" : number(std::lround(device.readings.watts), "W");
+  auto reading = [&](int64_t value, const char* unit) {
+    return device.readable() ? number(value, unit) : std::string("N/A");
+  };
+  std::string celsius = reading(std::lround(device.readings.celsius), "C");
+  std::string watts = reading(std::lround(device.readings.watts), "W");
   std::string cap = number(std::lround(device.board().capWatts), "W");
-  std::string memory =
-      right(number(toMiB(status.usedBytes), "MiB"), 8) + " / " + number(toMiB(status.totalBytes), "MiB");
-  std::string busy = lost ? "N/A" : number(toPercent(device.readings.utilization), "%");
-  rows += "| N/A  " + right(celsius, 4) + "   P0  " + right(watts, 6) + " / " + right(cap, 5) +
-          "  | " + right(memory, 20) + " | " + right(busy, 6) + right(lost ? "Lost" : "Default", 14) +
-          " |\n";
+  std::string used = device.known() ? number(toMiB(status.usedBytes), "MiB") : "N/A";
+  std::string memory = right(used, 9) + " / " +
+                       right(number(toMiB(status.totalBytes), "MiB"), 9);
+  std::string busy = reading(toPercent(device.readings.utilization), "%");
+  std::string mode = status.lost ? "Lost" : device.known() ? "Default" : "No answer";
+  rows += "| N/A  " + right(celsius, 4) + "   P0 " + right(watts, 5) + " / " + right(cap, 5) +
+          "  |" + memory + " |" + right(busy, 7) + right(mode, 14) + " |\n";
   return rows;
 }
 
@@ -73,7 +75,7 @@ std::string processRows(const DeviceView& device) {
     std::string pid = process->pid > 0 ? std::to_string(process->pid) : "N/A";
     std::string name = process->name.empty() ? "N/A" : process->name;
     rows += processRow(device.status.index, pid, owns ? "C" : "M", name,
-                       number(toMiB(process->usedBytes), "MiB"));
+                       device.known() ? number(toMiB(process->usedBytes), "MiB") : "N/A");
   }
   if (rows.empty()) rows = processRow(device.status.index, "N/A", "N/A", "N/A", "N/A");
   return rows;

@@ -13,7 +13,8 @@
 
 namespace hpu::hlml {
 
-/// Eight devices; 1 and 2 are in use by process 100 and 101, 3 is lost, the others are free.
+/// Eight devices; 1 and 2 are in use by process 100 and 101, 3 is lost, the owner of 4 has not answered, the others
+/// are free.
 class HlmlTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -29,9 +30,10 @@ class HlmlTest : public ::testing::Test {
       if (i >= 1 && i <= 3) {
         device.owner = {99 + i, "trainer", 1 << 20, 2};
         device.usedBytes = 1 << 20;
-        device.acquiredAtNs = 1000 + i;
+        device.acquiredAtNs = device.updatedAtNs = 1000 + i;
         device.lost = i == 3;
       }
+      if (i == 4) device.owner.pid = -1;
       fake_.devices.push_back(device);
     }
     useFake();

@@ -28,6 +28,7 @@ TEST_F(HlmlTest, ReadingsCheckTheirArgumentsAndTheDevice) {
     EXPECT_EQ(get(handle(1), &value), HLML_SUCCESS);
     EXPECT_EQ(get(handle(1), nullptr), HLML_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(get(handle(3), &value), HLML_ERROR_AIP_IS_LOST);
+    EXPECT_EQ(get(handle(4), &value), HLML_ERROR_NO_DATA);
     expectHandleIsChecked([&](hlml_device_t device) { return get(device, &value); });
   }
   for (auto get : {hlml_device_get_total_energy_consumption,
