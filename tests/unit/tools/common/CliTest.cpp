@@ -50,6 +50,42 @@ TEST(Tool, ListOptionsTakeOneValueEachAndLeaveThePositionalsAlone) {
   EXPECT_TRUE(tool.given("--shape"));
 }
 
+TEST(Tool, AnOptionalValueMayBeLeftOut) {
+  const std::pair<std::vector<std::string>, double> cases[] = {
+      {{}, 0},           {{"--loop"}, 5},          {{"-l"}, 5},          {{"-l", "2"}, 2},
+      {{"-l0.5"}, 0.5},  {{"--loop=3"}, 3},        {{"-l", "--flag"}, 5}};
+  for (const auto& [arguments, expected] : cases) {
+    Tool tool("tool", "Tests.");
+    double seconds = 0;
+    bool flag = false;
+    tool.addOptionalValue("-l,--loop", seconds, 5, "Seconds");
+    tool.addFlag("--flag", flag, "Flag");
+    Outcome outcome = runTool(tool, arguments, kNothing);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(seconds, expected) << arguments.size();
+  }
+  Tool tool("tool", "Tests.");
+  double seconds = 0;
+  tool.addOptionalValue("-l,--loop", seconds, 5, "Seconds");
+  Outcome outcome = runTool(tool, {"-l", "often"}, kNothing);
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("--loop"));
+}
+
+TEST(Tool, TheLettersOfCommonOptionsMayBelongToOthers) {
+  hpu::tools::CommonNames names;
+  names.version = "-v,--version";
+  names.quiet = "--quiet";
+  names.verbose = "--verbose";
+  Tool tool("tool", "Tests.", names);
+  bool query = false;
+  tool.addFlag("-q,--query", query, "Query");
+  EXPECT_EQ(runTool(tool, {"-q"}, kNothing).code, 0);
+  EXPECT_TRUE(query);
+  EXPECT_FALSE(tool.quiet());
+  EXPECT_THAT(runTool(tool, {"-v"}, kNothing).out, HasSubstr("(OpenHPU)"));
+}
+
 TEST(Tool, ReportsAMisspeltOptionInOneLineWithTheNearestOne) {
   Tool tool("tool", "Tests.");
   std::string target;
