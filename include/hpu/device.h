@@ -23,6 +23,9 @@ namespace hpu {
 /// DeviceOptions::index: the first device of the node that nobody uses.
 inline constexpr int kAnyDevice = -1;
 
+/// The device address of the first byte of HBM, on every device.
+inline constexpr uint64_t kHbmBase = 0x1000000000;
+
 struct DeviceOptions {
   std::string driver = "sim";  ///< "sim", or "null" (accepts everything, computes nothing).
   int index = kAnyDevice;      ///< Which device of the node, 0..7 in the order of PCI addresses.

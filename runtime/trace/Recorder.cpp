@@ -187,33 +187,52 @@ void nameThread(std::string_view name) {
   Session::instance().nameThread(name);
 }
 
+namespace {
+
+void writeHostEvent(EventStream& stream, std::string_view name, std::string_view category,
+                    int64_t startNs, int64_t endNs, const Arg* args, size_t numArgs) {
+  uint32_t nameId = stream.intern(name), categoryId = stream.intern(category);
+  uint32_t ids[2 * kMaxRecordedArgs] = {};
+  numArgs = std::min(numArgs, kMaxRecordedArgs);
+  for (size_t i = 0; i < numArgs; ++i) {
+    ids[2 * i] = stream.intern(args[i].key);
+    if (args[i].isText) ids[2 * i + 1] = stream.intern(args[i].text);
+  }
+  Encoder record = stream.beginRecord(Tag::kHostEvent);
+  record.varint(nameId);
+  record.varint(categoryId);
+  writeDelta(stream, record, kTimeSlot, startNs - Session::instance().startNs());
+  record.varint(nonNegative(endNs - startNs));
+  record.varint(numArgs);
+  for (size_t i = 0; i < numArgs; ++i) {
+    record.varint(uint64_t{ids[2 * i]} << 1 | (args[i].isText ? 1 : 0));
+    if (args[i].isText)
+      record.varint(ids[2 * i + 1]);
+    else
+      record.signedVarint(args[i].number);
+  }
+  stream.endRecord();
+}
+
+}  // namespace
+
 void recordHost(std::string_view name, std::string_view category, int64_t startNs, int64_t endNs,
                 const Arg* args, size_t numArgs) {
   if (!recording()) return;
   Session& session = Session::instance();
   if (!session.reserve(1)) return;
-  numArgs = std::min(numArgs, kMaxRecordedArgs);
   session.withThread([&](EventStream& stream) {
-    uint32_t nameId = stream.intern(name), categoryId = stream.intern(category);
-    uint32_t ids[2 * kMaxRecordedArgs] = {};
-    for (size_t i = 0; i < numArgs; ++i) {
-      ids[2 * i] = stream.intern(args[i].key);
-      if (args[i].isText) ids[2 * i + 1] = stream.intern(args[i].text);
-    }
-    Encoder record = stream.beginRecord(Tag::kHostEvent);
-    record.varint(nameId);
-    record.varint(categoryId);
-    writeDelta(stream, record, kTimeSlot, startNs - session.startNs());
-    record.varint(nonNegative(endNs - startNs));
-    record.varint(numArgs);
-    for (size_t i = 0; i < numArgs; ++i) {
-      record.varint(uint64_t{ids[2 * i]} << 1 | (args[i].isText ? 1 : 0));
-      if (args[i].isText)
-        record.varint(ids[2 * i + 1]);
-      else
-        record.signedVarint(args[i].number);
-    }
-    stream.endRecord();
+    writeHostEvent(stream, name, category, startNs, endNs, args, numArgs);
+  });
+}
+
+void recordOnTrack(std::string_view track, std::string_view name, std::string_view category,
+                   int64_t startNs, int64_t endNs, const Arg* args, size_t numArgs) {
+  if (!recording()) return;
+  Session& session = Session::instance();
+  if (!session.reserve(1)) return;
+  session.withTrack(track, [&](EventStream& stream) {
+    writeHostEvent(stream, name, category, startNs, endNs, args, numArgs);
   });
 }
 

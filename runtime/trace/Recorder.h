@@ -61,6 +61,9 @@ void recordHost(std::string_view name, std::string_view category, int64_t startN
                 std::initializer_list<Arg> args = {});
 void recordHost(std::string_view name, std::string_view category, int64_t startNs, int64_t endNs,
                 const Arg* args, size_t numArgs);
+/// The same on a track of the program's own instead of the calling thread's.
+void recordOnTrack(std::string_view track, std::string_view name, std::string_view category,
+                   int64_t startNs, int64_t endNs, const Arg* args, size_t numArgs);
 /// A sample of a host-side quantity ("queue depth"), now.
 void recordHostCounter(std::string_view name, int64_t value);
 /// The calling thread's name in traces; kept for later recordings too.

@@ -99,6 +99,17 @@ void Session::nameThread(std::string_view name) {
   log.stream->endRecord();
 }
 
+std::shared_ptr<ThreadLog> Session::trackLog(std::string_view name) {
+  std::lock_guard lock(registry_);
+  if (!recording()) return nullptr;
+  auto found = tracks_.find(name);
+  if (found != tracks_.end()) return found->second;
+  auto log = std::make_shared<ThreadLog>();
+  log->name = name;
+  threads_.push_back(log);
+  return tracks_.emplace(name, std::move(log)).first->second;
+}
+
 std::shared_ptr<DeviceLog> Session::deviceLog(uint32_t device) {
   std::lock_guard lock(registry_);
   if (!recording()) return nullptr;
@@ -175,6 +186,7 @@ Status Session::start(const Options& options) {
     currentSink_ = sink;
     nextThread_ = 0;
     devices_.clear();
+    tracks_.clear();
     std::erase_if(threads_,
                   [](const std::shared_ptr<ThreadLog>& log) { return log.use_count() == 1; });
   }
@@ -239,6 +251,21 @@ Status Session::stop(const std::string& path) {
     internal::gRecording.store(true, std::memory_order_release);
     return status;
   }
+  forget();
+  return okStatus();
+}
+
+Status Session::stopToMemory(Recording& recording) {
+  std::lock_guard control(control_);
+  if (!trace::recording())
+    return failedPrecondition("no trace is being recorded; call hpu::trace::start first");
+  if (sink_)
+    return failedPrecondition("the trace is recorded to '" + sink_->path() +
+                              "'; stop it with a path or an empty one");
+  internal::gRecording.store(false, std::memory_order_release);
+  recording.startNs = startNs();
+  recording.bytes = collect(hostNowNs());
+  recording.dropped = dropped();
   forget();
   return okStatus();
 }

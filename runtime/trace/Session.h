@@ -43,6 +43,8 @@ class Session {
 
   Status start(const Options& options);
   Status stop(const std::string& path);
+  /// Errors: kFailedPrecondition when not recording, or to a file.
+  Status stopToMemory(Recording& recording);
   void cancel();
 
   /// The recording writes out what it has at every launch.
@@ -64,6 +66,18 @@ class Session {
     write(*log.stream);
     if (eachLaunch()) writeOut(log);
   }
+  /// The same for a track of the program's own, which is no thread's.
+  template <typename Write>
+  void withTrack(std::string_view name, Write&& write) {
+    std::shared_ptr<ThreadLog> log = trackLog(name);
+    if (!log) return;
+    std::lock_guard lock(log->mutex);
+    if (!recording()) return;
+    if (uint64_t epoch = epoch_.load(std::memory_order_acquire); log->epoch != epoch)
+      beginThread(*log, epoch);
+    write(*log->stream);
+    if (eachLaunch()) writeOut(*log);
+  }
   /// The same for a device.
   template <typename Write>
   void withDevice(uint32_t device, Write&& write) {
@@ -76,6 +90,7 @@ class Session {
 
  private:
   ThreadLog& threadLog();
+  std::shared_ptr<ThreadLog> trackLog(std::string_view name);
   std::shared_ptr<DeviceLog> deviceLog(uint32_t device);
   void beginThread(ThreadLog& log, uint64_t epoch);
   std::vector<uint8_t> collect(int64_t endNs);
@@ -101,6 +116,7 @@ class Session {
   std::vector<std::shared_ptr<ThreadLog>> threads_;
   uint32_t nextThread_ = 0;
   std::map<uint32_t, std::shared_ptr<DeviceLog>> devices_;
+  std::map<std::string, std::shared_ptr<ThreadLog>, std::less<>> tracks_;  ///< By name; also in threads_.
   std::shared_ptr<FileSink> currentSink_;
 };
 

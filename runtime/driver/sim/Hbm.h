@@ -25,7 +25,7 @@ class Hbm {
   Hbm& operator=(const Hbm&) = delete;
 
   /// Device addresses start here, so that 0 and small numbers are never valid.
-  static constexpr DeviceAddress kBase = 0x1000000000;  // 64 GiB
+  static constexpr DeviceAddress kBase = kHbmBase;
 
   int64_t bytes() const { return bytes_; }
   /// The file behind it, which other processes may map; it stays the object's.

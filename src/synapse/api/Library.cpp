@@ -3,6 +3,7 @@
 
 #include "base/Format.h"
 #include "base/Settings.h"
+#include "synapse/profiler/Profiler.h"
 
 namespace hpu::synapse {
 
@@ -52,6 +53,7 @@ Result Library::destroy() {
   state_.store(synUninitialized, std::memory_order_release);
   for (const std::shared_ptr<DeviceObject>& device : devices()) releaseObjects(device);
   HandleTable::clearAll();
+  Profiler::get().reset();
   return {};
 }
 
@@ -60,9 +62,11 @@ void Library::terminate() {
   state_.store(synSynapseTerminated, std::memory_order_release);
   for (const std::shared_ptr<DeviceObject>& device : devices()) {
     hpu::Device handle = device->device();
+    handle.reset().ignore();
     releaseObjects(device);
   }
   HandleTable::clearAll();
+  Profiler::get().reset();
 }
 
 std::shared_ptr<DeviceObject> Library::findDevice(synDeviceId id) const {
@@ -87,8 +91,7 @@ std::vector<std::shared_ptr<DeviceObject>> Library::devices() const {
 }
 
 Result Library::acquire(const DeviceOptions& options, synDeviceId* id) {
-  std::lock_guard life(lifeMutex_);
-  if (state() != synSuccess) return {state(), "the library was shut down meanwhile"};
+  // Waiting for a device may take a while: without the lock.
   StatusOr<Device> device = Device::open(options);
   if (!device.ok()) {
     switch (device.status().code()) {
@@ -99,6 +102,8 @@ Result Library::acquire(const DeviceOptions& options, synDeviceId* id) {
       default: return device.status();
     }
   }
+  std::lock_guard life(lifeMutex_);
+  if (state() != synSuccess) return {state(), "the library was shut down meanwhile"};
   std::unique_lock lock(mutex_);
   size_t slot = devices_.size();
   for (size_t i = devices_.size(); i-- > 0;) {
@@ -106,7 +111,7 @@ Result Library::acquire(const DeviceOptions& options, synDeviceId* id) {
       slot = i;
     else if (devices_[i]->device().info().index == device->info().index)
       return {synDeviceAlreadyAcquired, base::strCat("this process has acquired the device at ",
-                                                     device->info().name, " already, as device ", i)};
+                                                     device->info().pciAddress, " already, as device ", i)};
   }
   if (slot == devices_.size()) devices_.emplace_back();
   devices_[slot] = std::make_shared<DeviceObject>(static_cast<synDeviceId>(slot), std::move(*device));
@@ -115,11 +120,12 @@ Result Library::acquire(const DeviceOptions& options, synDeviceId* id) {
 }
 
 Result Library::release(synDeviceId id) {
-  std::lock_guard life(lifeMutex_);
   std::shared_ptr<DeviceObject> device = findDevice(id);
   if (!device) return missingDevice(id);
   hpu::Device handle = device->device();
-  Status last = handle.synchronize();
+  Status last = handle.synchronize();  // Without the lock: it may take long.
+  std::lock_guard life(lifeMutex_);
+  if (findDevice(id) != device) return missingDevice(id);
   releaseObjects(device);
   return last;
 }

@@ -29,10 +29,13 @@ class DeviceObject {
   /// Errors: synInvalidArgument, saying what the address is instead of the start of an allocation.
   Result free(uint64_t address);
   void freeAll();
+  /// Counts up, for those who spread streams over queues.
+  uint64_t nextAffinity() { return affinities_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   const synDeviceId id_;
   const hpu::Device device_;
+  std::atomic<uint64_t> affinities_{0};
   std::mutex mutex_;                         // Guards buffers_.
   std::map<uint64_t, hpu::Buffer> buffers_;  ///< By address.
 };
