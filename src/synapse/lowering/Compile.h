@@ -37,8 +37,8 @@ struct CompiledGraph {
 /// Infers the sizes and element types of tensors that have none. Errors: as compileGraph.
 Status inferShapes(GraphDescription& graph);
 
-/// Any thread may call. Errors: kInvalidArgument and kUnimplemented; every faulty node is named with its GUID
-/// and what is wrong, a line each.
+/// Any thread may call. Errors: kInvalidArgument, kUnimplemented, kResourceExhausted; every faulty node is named with its
+/// GUID and what is wrong, a line each.
 StatusOr<CompiledGraph> compileGraph(const GraphDescription& graph, const CompileRequest& request);
 
 }  // namespace hpu::synapse

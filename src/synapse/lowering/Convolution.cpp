@@ -259,6 +259,13 @@ void lowerWeightGradient(NodeContext& c) {
   Shape w = {conv.kernel[0], conv.kernel[1], conv.kernel[2], xs[4] / groups, y[4]};
   if (!checkShapes(c, conv, xs, w, y)) return;
   int64_t batch = y[0] * y[1];
+  bool isPointwise = groups == 1;
+  for (size_t d = 0; d < 3; ++d) isPointwise &= conv.kernel[d] == 1 && conv.stride[d] == 1 && xs[d + 1] == y[d + 1];
+  if (isPointwise) {  // One matrix product over all points.
+    int64_t points = batch * y[2] * y[3];
+    Value v = c.matmul(c.transpose(c.reshape(x, {points, xs[4]}), {1, 0}), c.reshape(dy, {points, y[4]}));
+    return result(c, c.reshape(v, w), true);
+  }
   // dY as weights: [K, N * D', H', W'].
   Value kernel = c.transpose(c.reshape(dy, {batch, y[2], y[3], y[4]}), {3, 0, 1, 2});
   Value padded = fit(c, x, 1, conv.before[0], conv.after[0]);

@@ -2,6 +2,7 @@
 #include "synapse/lowering/GraphLowering.h"
 
 #include <algorithm>
+#include <new>
 #include <numeric>
 #include <set>
 
@@ -55,7 +56,7 @@ class GraphLowering {
   bool isFree(size_t t) const;
   std::string tensorTitle(size_t t) const { return strCat("tensor '", source_.tensors[t].name, "'"); }
   void report(const Status& status, const std::string& where) {
-    onlyUnimplemented_ &= status.code() == StatusCode::kUnimplemented;
+    code_ = code_ == StatusCode::kOk || code_ == status.code() ? status.code() : StatusCode::kInvalidArgument;
     lines_ += strCat(lines_.empty() ? "" : "\n", where, ": ", status.message());
   }
 
@@ -69,7 +70,7 @@ class GraphLowering {
   std::vector<int32_t> inputs_, outputs_;
   std::set<std::string> inputNames_, outputNames_;
   std::string lines_, log_;
-  bool onlyUnimplemented_ = true;
+  StatusCode code_ = StatusCode::kOk;  ///< Of all reports; kInvalidArgument when they differ.
 };
 
 // ---- tensors -------------------------------------------------------------------------------------
@@ -318,7 +319,7 @@ Status GraphLowering::finish() {
 StatusOr<LoweredGraph> GraphLowering::run() {
   for (size_t t = 0; t < states_.size(); ++t)
     if (Status status = declare(t); !status.ok()) report(status, tensorTitle(t));
-  if (!lines_.empty()) return Status(onlyUnimplemented_ ? StatusCode::kUnimplemented : StatusCode::kInvalidArgument, lines_);
+  if (!lines_.empty()) return Status(code_, lines_);
   HPU_ASSIGN(std::vector<size_t> order, orderNodes(source_));
   for (size_t n : order) {
     const NodeDescription& node = source_.nodes[n];
@@ -326,7 +327,12 @@ StatusOr<LoweredGraph> GraphLowering::run() {
       return t != kNoTensor && states_[static_cast<size_t>(t)].isPoisoned;
     });
     if (!isPoisoned) {
-      Status status = lowerNode(node);
+      Status status;
+      try {
+        status = lowerNode(node);
+      } catch (const std::bad_alloc&) {  // A table that a parameter made huge.
+        status = resourceExhausted("its lowering needs more host memory than there is");
+      }
       if (!status.ok()) report(status, NodeContext::title(node));
       isPoisoned = !status.ok();
     }
@@ -334,7 +340,7 @@ StatusOr<LoweredGraph> GraphLowering::run() {
     for (int32_t t : node.outputs)
       if (t != kNoTensor) states_[static_cast<size_t>(t)].isPoisoned = true;
   }
-  if (!lines_.empty()) return Status(onlyUnimplemented_ ? StatusCode::kUnimplemented : StatusCode::kInvalidArgument, lines_);
+  if (!lines_.empty()) return Status(code_, lines_);
   if (!inferenceOnly_) HPU_RETURN_IF_ERROR(finish());
 
   LoweredGraph result;

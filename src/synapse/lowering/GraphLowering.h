@@ -25,7 +25,7 @@ struct LoweredGraph {
 
 /// `actualSizes` by tensor index, or empty: CompileRequest::actualSizes.
 /// `inferenceOnly`: no outputs are needed, and a tensor without value or section counts as given.
-/// Errors: kInvalidArgument, or kUnimplemented when nothing is invalid.
+/// Errors: the code that all faulty nodes share (kUnimplemented, kResourceExhausted ...), else kInvalidArgument.
 StatusOr<LoweredGraph> lowerGraph(const GraphDescription& graph, const std::vector<std::vector<uint64_t>>& actualSizes,
                                   bool inferenceOnly);
 

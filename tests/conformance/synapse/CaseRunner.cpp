@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowers, compiles and runs SynapseAI graphs that a text file describes, many in one process.
 //
-//   synapse_case_runner FILE [--level=2] [--target=gaudi2] [--infer]
+//   synapse_case_runner FILE [--level=2] [--target=gaudi2] [--infer] [--log]
 //
 // FILE, a word a token (cases.py writes it):
 //   case NAME
@@ -12,7 +12,7 @@
 // Tensor keys: type (synTensorType), dtype (synDataType), sizes=4,3 (fastest first), min=.., section, offset, perm=..,
 // strides=.., host=HEX with hosttype, data=HEX (an input's bytes), actual=.. (sizes of this compilation).
 // Printed, a line each: "result NAME ok", "output TENSOR-NAME SIZES HEX" and "sizes TENSOR-NAME SIZES DTYPE" for each
-// tensor; or "result NAME CODE MESSAGE" with line feeds as " | ".
+// tensor; or "result NAME CODE MESSAGE" with line feeds as " | ". --log adds the modelled device time and the phases.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -132,7 +132,7 @@ void printSizes(const GraphDescription& graph, size_t t, const std::vector<uint6
   printf("sizes %s %s %u\n", graph.tensors[t].name.c_str(), sizesWord(sizes).c_str(), graph.tensors[t].dataType);
 }
 
-Status runCase(Case& c, bool inferOnly) {
+Status runCase(Case& c, bool inferOnly, bool log) {
   GraphDescription inferred = c.graph;
   if (inferOnly || c.request.actualSizes.empty()) HPU_RETURN_IF_ERROR(inferShapes(inferred));
   if (inferOnly) {
@@ -153,6 +153,7 @@ Status runCase(Case& c, bool inferOnly) {
   }
   HPU_ASSIGN(std::vector<tools::HostTensor> outputs, session.run(inputs));
   printf("result %s ok\n", c.name.c_str());
+  if (log) printf("device_us %g\n%s", recipe.estimatedDeviceTimeUs(), compiled.log.c_str());
   for (size_t i = 0; i < outputs.size(); ++i) {
     auto t = static_cast<size_t>(compiled.outputs[i]);
     printf("output %s %s %s\n", c.graph.tensors[t].name.c_str(), sizesWord(compiled.sizes[t]).c_str(), toHex(outputs[i].bytes).c_str());
@@ -167,10 +168,11 @@ int main(int argc, char** argv) {
   std::string file;
   CompileRequest request;
   Target target = Target::kGaudi2;
-  bool inferOnly = false;
+  bool inferOnly = false, log = false;
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
     if (word == "--infer") inferOnly = true;
+    else if (word == "--log") log = true;
     else if (word.starts_with("--level=")) request.optLevel = std::atoi(word.c_str() + 8);
     else if (word.starts_with("--target=")) {
       StatusOr<Target> parsed = parseTarget(word.substr(9));
@@ -198,7 +200,7 @@ int main(int argc, char** argv) {
       readNode(words, c);
     } else if (words[0] == "end") {
       if (!c.request.actualSizes.empty()) c.request.actualSizes.resize(c.graph.tensors.size());
-      if (Status status = runCase(c, inferOnly); !status.ok()) {
+      if (Status status = runCase(c, inferOnly, log); !status.ok()) {
         std::string message = status.message();
         for (size_t at; (at = message.find('\n')) != std::string::npos;) message.replace(at, 1, " | ");
         printf("result %s %s %s\n", c.name.c_str(), std::string(statusCodeName(status.code())).c_str(), message.c_str());
