@@ -107,8 +107,12 @@ void lowerMatrixDiagonal(NodeContext& c) {
   if (!c.ok()) return;
   if (params.kMin != params.kMax) return (void)c.unsupported("more than one diagonal (kMin and kMax differ)");
   int64_t k = params.kMin, length = c.dim(diagonal, -1);
-  int64_t rows = params.rows > 0 ? params.rows : length + std::max<int64_t>(0, -k);
-  int64_t columns = params.cols > 0 ? params.cols : length + std::max<int64_t>(0, k);
+  int64_t side = length + std::abs(k);  // A square, unless sizes are given.
+  int64_t rows = params.rows > 0 ? params.rows : side, columns = params.cols > 0 ? params.cols : side;
+  if (std::optional<Shape> declared = c.declaredShape(0); declared && declared->size() >= 2) {
+    if (params.rows <= 0) rows = (*declared)[declared->size() - 2];
+    if (params.cols <= 0) columns = declared->back();
+  }
   int64_t room = k >= 0 ? std::min(rows, columns - k) : std::min(rows + k, columns);
   if (room != length) return (void)c.fail(strCat("diagonal ", k, " of ", rows, " x ", columns, " has ", room, " elements, not ", length));
   // Element i is in row i (of upper diagonals) or in column i (of lower ones).

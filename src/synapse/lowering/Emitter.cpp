@@ -108,7 +108,8 @@ Value Emitter::concat(const std::vector<Value>& values, int64_t axis) {
 }
 
 Value Emitter::slice(Value v, const Ints& starts, const Ints& sizes, const Ints& steps) {
-  if (!v.handle || sizes == shape(v)) return v;
+  bool isPlain = std::all_of(steps.begin(), steps.end(), [](int64_t s) { return s == 1; });
+  if (!v.handle || (isPlain && sizes == shape(v))) return v;
   return op("slice", {v}, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}});
 }
 
