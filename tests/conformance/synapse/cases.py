@@ -74,7 +74,7 @@ class Case:
 
     def tensor(self, shape, dtype, section=None, name=None, **keys):
         name = name or f"t{self.tensors}"
-        words = [f"tensor {name} dtype={SYN_TYPES[dtype] if dtype is not None else 0}"]
+        words = [f"tensor {name} dtype={SYN_TYPES.get(dtype, dtype or 0)}"]
         if shape is not None:
             words.append(f"sizes={sizes_word(shape)}")
         if section is not None:
@@ -101,11 +101,12 @@ class Case:
     def host(self, data, **keys):
         return self.tensor((len(data) // 4,), torch.int32, None, type=HOST_TENSOR, host=data.hex(), hosttype=16, **keys)
 
-    def output(self, expected, section=None, declare=True, tolerance=None, **keys):
-        """A persistent tensor that must hold `expected` (torch) after the launch."""
+    def output(self, expected, section=None, declare=True, tolerance=None, check=None, **keys):
+        """A persistent tensor that must hold `expected` (torch) after the launch; or, with check(got), something of its
+        sizes and type that the function finds nothing wrong with."""
         section = self.section("persistent") if section is None else section
         t = self.tensor(expected.shape if declare else None, expected.dtype, section, **keys)
-        self.expected[t.name] = (expected, tolerance)
+        self.expected[t.name] = (expected, tolerance, check)
         return t
 
     def node(self, guid, inputs, outputs, params=b"", name=None, after=None, layouts=None, layout=None, rounding=None):
@@ -137,14 +138,15 @@ class Case:
             return f"the error lacks {missing}: {message}" if missing else None
         if status != "ok":
             return f"{status} {message}"
-        for name, (expected, tolerance) in self.expected.items():
+        for name, (expected, tolerance, *more) in self.expected.items():
+            check = more[0] if more else None
             if name not in outputs:
                 return f"there is no output {name}"
             got_sizes, data = outputs[name]
             if got_sizes != (sizes_word(expected.shape) or "-"):
                 return f"{name} has sizes {got_sizes}, must have {sizes_word(expected.shape)}"
             got = from_bytes(data, expected.dtype, expected.shape)
-            wrong = compare(got, expected, tolerance)
+            wrong = check(got) if check else compare(got, expected, tolerance)
             if wrong:
                 return f"{name}: {wrong}"
         return None
