@@ -34,8 +34,8 @@ synStatus SYN_API_CALL synInitialize(void);
 synStatus SYN_API_CALL synDestroy(void);
 /* One line for a status, cut to `len` bytes with its end; works before synInitialize. */
 synStatus SYN_API_CALL synStatusGetBriefDescription(synStatus status, char* statusDescription, uint64_t len);
-/* Values of settings by name: those of OpenHPU (docs/settings.md) and those that SynapseAI programs set.
- * Works before synInitialize. */
+/* Values of settings by name: those of OpenHPU (the end of 'hpu-run --help') and those that SynapseAI
+ * programs set. Works before synInitialize. */
 synStatus SYN_API_CALL synConfigurationSet(const char* configurationName, const char* configurationValue);
 synStatus SYN_API_CALL synConfigurationGet(
     const char* configurationName, char* configurationValue, uint64_t size);

@@ -83,7 +83,7 @@ synStatus synConfigurationSet(const char* configurationName, const char* configu
         if (setting.ok()) return hpu::settings::set(*setting, configurationValue);
         if (std::strncmp(configurationName, "HPU_", 4) == 0)
           return badArgument(hpu::base::strCat("OpenHPU has no setting ", configurationName,
-                                               "; docs/cli.md lists those it has"));
+                                               "; the end of 'hpu-run --help' lists those it has"));
         std::lock_guard lock(otherNames().mutex);
         otherNames().values[configurationName] = configurationValue;
         return {};

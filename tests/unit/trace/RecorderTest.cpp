@@ -323,5 +323,65 @@ TEST_F(Recorder, AnEventIsSmallAndCheap) {
   EXPECT_LE(deviceBytes, 16);
 }
 
+TEST_F(Recorder, StopsIntoMemoryAndIsReadAsPlainEvents) {
+  ASSERT_TRUE(start().ok());
+  Example().record();
+  int64_t now = nowNs();
+  addSpan("mine", now, now + 1500, {{"key", "value"}});
+  addSpan("elsewhere", now, now + 10, {}, "my track");
+  addSpan("again", now + 20, now + 30, {}, "my track");
+  StatusOr<Recording> recording = stop();
+  ASSERT_TRUE(recording.ok()) << recording.status().message();
+  EXPECT_FALSE(active());
+  EXPECT_EQ(stop().status().code(), StatusCode::kFailedPrecondition);
+
+  StatusOr<std::vector<Event>> all = events(*recording);
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  StatusOr<std::vector<TrackName>> names = trackNames(*recording);
+  ASSERT_TRUE(names.ok());
+  auto trackOf = [&](const Event& event) -> std::string {
+    for (const TrackName& name : *names)
+      if (name.device == event.device && name.track == event.track) return name.name;
+    return "";
+  };
+  int own = 0, onTrack = 0, device = 0;
+  for (const Event& event : *all) {
+    if (event.name == "mine") {
+      ++own;
+      EXPECT_EQ(event.durationPs, 1500 * 1000);
+      EXPECT_EQ(event.startPs, (now - recording->startNs) * 1000);
+      ASSERT_EQ(event.arguments.size(), 1u);
+      EXPECT_EQ(event.arguments[0].key + "=" + event.arguments[0].text, "key=value");
+    }
+    if (trackOf(event) == "my track") ++onTrack;
+    if (event.device >= 0) ++device;
+    if (event.kind == Event::Kind::kSpan) {
+      EXPECT_NE(trackOf(event), "") << event.name;
+    }
+  }
+  EXPECT_EQ(own, 1);
+  EXPECT_EQ(onTrack, 2);
+
+  // The same recording as a file has as many device events.
+  ASSERT_TRUE(save(*recording, file("memory.hputrace")).ok());
+  TraceData trace = *readTraceFile(file("memory.hputrace"));
+  size_t inFile = 0;
+  for (const TracedDevice& traced : trace.devices)
+    inFile += traced.launches.size() + traced.commands.size() + traced.spans.size() + traced.counters.size();
+  EXPECT_EQ(static_cast<size_t>(device), inFile);
+  EXPECT_GT(inFile, 3u);
+}
+
+TEST_F(Recorder, OfAFileDoesNotStopIntoMemory) {
+  ASSERT_TRUE(start({.streamTo = file("streamed.hputrace")}).ok());
+  EXPECT_EQ(stop().status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(active());
+  EXPECT_TRUE(stop("").ok());
+  Recording damaged;
+  damaged.bytes = {1, 2, 3};
+  EXPECT_FALSE(events(damaged).ok());
+  EXPECT_FALSE(trackNames(damaged).ok());
+}
+
 }  // namespace
 }  // namespace hpu::trace
