@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "TinyProgram.h"
+#include "hpu/capture.h"
 #include "hpu/device.h"
+#include "hpu/eager.h"
 #include "hpu/event.h"
 #include "hpu/executable.h"
 #include "hpu/stream.h"
@@ -29,6 +31,7 @@ Device openDevice() {
 class CallTimer {
  public:
   explicit CallTimer(benchmark::State& state) : state_(state) {}
+  double perCall = 1;  ///< Operations in one call, which the counters are divided by.
 
   template <typename Call, typename Finish>
   void run(int batch, const Call& call, const Finish& finish) {
@@ -44,8 +47,8 @@ class CallTimer {
       finish();
       state_.SetIterationTime(static_cast<double>(sum) * 1e-9);
     }
-    state_.counters["median_ns"] = percentile(0.5);
-    state_.counters["p99_ns"] = percentile(0.99);
+    state_.counters["median_ns"] = percentile(0.5) / perCall;
+    state_.counters["p99_ns"] = percentile(0.99) / perCall;
   }
 
  private:
@@ -119,6 +122,45 @@ void enqueueLaunch(benchmark::State& state) {
       [&] { (void)stream.synchronize(); });
 }
 BENCHMARK(enqueueLaunch)->HPU_BATCHES;
+
+/// A captured sequence of `range` launches (as above); the counters are per captured launch.
+void replayPerLaunch(benchmark::State& state) {
+  Device device = openDevice();
+  Executable executable =
+      Executable::load(device, testing::toRecipe(testing::copyProgram(1024))).value();
+  Stream stream = Stream::create(device).value();
+  std::vector<Buffer> in{device.allocate(4096).value()}, out{device.allocate(4096).value()};
+  const int64_t launches = state.range(0);
+  CaptureSession session = CaptureSession::begin(stream).value();
+  for (int64_t i = 0; i < launches; ++i) (void)executable.launch(stream, in, out);
+  GraphInstance instance = session.end().value().instantiate().value();
+  CallTimer timer(state);
+  timer.perCall = static_cast<double>(launches);
+  timer.run(
+      1, [&](int) { (void)instance.replay(stream); }, [&] { (void)stream.synchronize(); });
+}
+BENCHMARK(replayPerLaunch)->Arg(1)->Arg(10)->Arg(100)->Arg(1000)->UseManualTime()->MinTime(0.05);
+
+/// A cached op: its key is built, looked up, and it is launched.
+void eagerOp(benchmark::State& state) {
+  Device device = openDevice();
+  Stream stream = Stream::create(device).value();
+  EagerCache cache;
+  Buffer in = device.allocate(4096).value(), out = device.allocate(4096).value();
+  CallTimer(state).run(
+      static_cast<int>(state.range(0)),
+      [&](int i) {
+        // Sixteen ops in turns, as different layers are.
+        int64_t count = 1009 + i % 16;
+        EagerKey key = EagerKey::Builder().add("copy").add("i32").add(count).add(2).build();
+        auto op = cache.executable(device, key, [&]() -> StatusOr<Recipe> {
+          return testing::toRecipe(testing::copyProgram(count));
+        });
+        (void)op->launch(stream, {in}, {out});
+      },
+      [&] { (void)stream.synchronize(); });
+}
+BENCHMARK(eagerOp)->HPU_BATCHES;
 
 /// 10,000 operations of four kinds behind a copy of 256 MiB: the caller is back before it is done.
 void tenThousandBehindACopy(benchmark::State& state) {
