@@ -127,6 +127,9 @@ TEST_F(SynapseRecipe, InfosSayWhatTheGraphSaid) {
   TensorMetadataInfoExt metadataExt = {};
   metadataExt.tensorName = "nobody";
   EXPECT_REFUSED(synTensorRetrieveInfosByNameExt(recipe, 1, &metadataExt), synInvalidArgument, "'nobody'");
+  metadataExt.tensorName = "x";
+  EXPECT_EQ(synTensorRetrieveInfosByNameExt(recipe, 1, &metadataExt), synSuccess);
+  EXPECT_EQ(metadataExt.isInput, 1);
   EXPECT_EQ(synTensorRetrieveInfosByName(recipe, 1, nullptr), synInvalidArgument);
 }
 
