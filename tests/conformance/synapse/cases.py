@@ -73,6 +73,7 @@ class Case:
         return self.sections - 1
 
     def tensor(self, shape, dtype, section=None, name=None, **keys):
+        """dtype: torch's, a synDataType, or None: to be inferred."""
         name = name or f"t{self.tensors}"
         words = [f"tensor {name} dtype={SYN_TYPES.get(dtype, dtype or 0)}"]
         if shape is not None:

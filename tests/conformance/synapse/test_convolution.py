@@ -79,6 +79,7 @@ def add_cases(name, n, c, k, size, kernel, stride=1, pads=0, dilation=1, groups=
 
 add_cases("1x1", 2, 8, 16, (5, 7), (1, 1))
 add_cases("3x3", 2, 8, 16, (9, 7), (3, 3), pads=1)
+add_cases("3x3_f16", 2, 8, 16, (9, 7), (3, 3), pads=1, dtypes=(torch.float16,))
 add_cases("3x3_valid", 1, 3, 4, (6, 6), (3, 3))
 add_cases("7x7_s2", 2, 3, 16, (21, 18), (7, 7), stride=2, pads=3)
 add_cases("s2_leftover", 2, 4, 6, (8, 10), (3, 3), stride=2, pads=1)

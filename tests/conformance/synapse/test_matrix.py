@@ -88,6 +88,26 @@ for dtype in FLOATS:
     c = suite.case(f"frobenius_norm_{t}")
     c.node("frobenius_norm_fwd", [c.input(x)], [c.output(x.double().norm().reshape(1).float())])
 
+# 8-bit operands, by their codes (torch has no such type here): f32 sums, rounded to what the result is declared as.
+FP8 = {
+    "hf8": (8192, lambda sign, code: sign * torch.where(code >> 3 > 0, (8 + (code & 7)) * 2.0 ** ((code >> 3) - 10), (code & 7) * 2.0 ** -9)),
+    "f8": (16384, lambda sign, code: sign * torch.where(code >> 2 > 0, (4 + (code & 3)) * 2.0 ** ((code >> 2) - 17), (code & 3) * 2.0 ** -16)),
+}
+for t, (syn_type, decode) in FP8.items():
+    for result in (torch.float32, torch.bfloat16):
+        c = suite.case(f"gemm_{t}_to_{TYPE_NAMES[result]}")
+        tensors, values = [], []
+        for shape in ((6, 40), (40, 9)):
+            code, sign = rand(*shape, dtype=torch.int64, low=0, high=68), rand(*shape, dtype=torch.bool)
+            data = (code + 128 * sign.long()).to(torch.uint8)
+            tensors.append(c.tensor(shape, syn_type, c.section("persistent"), data=data.numpy().tobytes().hex()))
+            values.append(decode(1.0 - 2.0 * sign.double(), code.double().long()))
+        c.node("gemm", tensors, [c.output((values[0].double() @ values[1].double()).to(result))])
+# f16 as well.
+a, b = rand(6, 40).half(), rand(40, 9).half()
+c = suite.case("gemm_f16")
+c.node("gemm", [c.input(a), c.input(b)], [c.output((a.double() @ b.double()).half())])
+
 # What must be said of wrong graphs.
 x, y = rand(4, 5), rand(6, 3)
 c = suite.case("gemm_common_differs")

@@ -3,6 +3,7 @@
 
 import struct
 
+from api_params import axis_params, transpose_params, transpose_params_ndims
 from cases import *
 
 suite = Suite()
@@ -11,21 +12,6 @@ TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int8, torch.uint8, 
 
 def make(*shape, dtype):
     return rand(*shape, dtype=dtype, low=-1.0 if dtype.is_floating_point else 0, high=1.0 if dtype.is_floating_point else 100)
-
-
-def transpose_params(perm):
-    """From the framework's permutation: result dim d is operand dim perm[d]."""
-    rank = len(perm)
-    return struct.pack("<6I", *([rank - 1 - perm[rank - 1 - i] for i in range(rank)] + [0] * (5 - rank)), rank)
-
-
-def transpose_params_ndims(perm):
-    rank = len(perm)
-    return struct.pack("<26I", rank, *([rank - 1 - perm[rank - 1 - i] for i in range(rank)] + [0] * (25 - rank)))
-
-
-def axis_params(axis):
-    return struct.pack("<I", axis)
 
 
 for dtype in TYPES:

@@ -70,6 +70,32 @@ TEST(GuidTable, OperandListsAreParsed) {
   EXPECT_TRUE(parseOperands("").empty());
 }
 
+constexpr char kHead[] = R"(<!-- Written by synapse_lowering_test with HPU_UPDATE=1; do not edit. -->
+
+# SynapseAI node types
+
+)";
+constexpr char kRules[] = R"( node types compile.
+
+- Operands are in order; `[..]` may be null or left out, `...` repeats. Parameters: `?` may be left out; a structure that grew
+  is told apart by its size. Types: the GUID's suffix (`relu_fwd_f32`); "any" needs none.
+- Everything wrong with a graph is one error of `synGraphCompile`, a line for each faulty node with its name and GUID; nodes
+  that only lack a faulty node's result are not listed. A node type or an element type that is not there is such a line.
+- A tensor without sizes or element type gets those that its node computes; declared ones must be the computed ones. Where
+  sizes follow from nothing else (reshape, broadcast, dedx, split ...) they must be declared or come as a shape tensor.
+- Products multiply floats and sum in f32. An f32 result of narrower operands is computed in f32 throughout.
+- Convolutions, norms and pooling take other layouts than {C, W, H, N} by the node's layout strings ("WHCN", "SRCK").
+- Comparisons and logic give i8, 0 or 1; conditions are true where they are not zero.
+- Nodes run in the order of data, then of control dependencies, then of creation. A tensor without a producer reads what its
+  place in a section holds at that point: what an earlier node wrote there through another tensor, wholly or in part, else
+  the value before the launch. So weights are updated in place by writing a second tensor at the first one's place.
+- A persistent tensor may have a memory order of its own (`synTensorSetPermutation`, or strides without gaps).
+- Free sizes: a launch's sizes of the inputs and shape tensors decide; the other tensors' follow, within their maxima.
+
+| GUID | operands | results | parameters | types | there |
+|---|---|---|---|---|---|
+)";
+
 /// docs/synapse-guids.md.
 std::string document() {
   auto rows = rowsByName();
@@ -89,13 +115,7 @@ std::string document() {
     lines += strCat("| ", code(row.name), " | ", row.operands, " | ", row.results, " | ", row.params, " | ",
                     row.types.empty() ? "any" : row.types, " | ", row.lower ? "yes" : strCat("no: ", row.argument), " |\n");
   }
-  return strCat("<!-- Written by synapse_lowering_test with HPU_UPDATE=1; do not edit. -->\n\n"
-                "# SynapseAI node types\n\n",
-                there, " of ", known, " node types compile. Operands in order; [..] may be null or left out, ... repeats. "
-                "Parameters: `?` may be left out. Types: the GUID's suffix (`relu_fwd_f32`); \"any\" needs none. A node type "
-                "that is not there is an error of `synGraphCompile` that names the node.\n\n"
-                "| GUID | operands | results | parameters | types | there |\n|---|---|---|---|---|---|\n", lines,
-                missing.empty() ? "" : strCat("\nNot there yet: ", missing, ".\n"));
+  return strCat(kHead, there, " of ", known, kRules, lines, missing.empty() ? "" : strCat("\nNot there yet: ", missing, ".\n"));
 }
 
 TEST(GuidTable, DocumentIsUpToDate) {
