@@ -63,6 +63,7 @@ Library::Library() {
   access_.inject = [](int index, node::Fault fault, int count) {
     return node::inject(index, fault, count);
   };
+  access_.nowNs = monotonicNs;
 }
 
 Library& Library::get() {
@@ -92,7 +93,7 @@ hlml_return_t Library::initialize() {
   devices_ = 0;
   for (node::DeviceStatus& device : status->devices) {
     if (devices_ == node::kDevices) break;
-    samples_[devices_++] = {device, std::move(device), monotonicNs()};
+    samples_[devices_++] = {device, std::move(device), access_.nowNs()};
   }
   return HLML_SUCCESS;
 }
@@ -157,7 +158,7 @@ hlml_return_t Library::readings(hlml_device_t device, telemetry::Readings& readi
   HLML_RETURN_IF_ERROR(indexOf(device, index));
   std::lock_guard lock(mutex_);
   Samples& samples = samples_[index];
-  int64_t atNs = monotonicNs();
+  int64_t atNs = access_.nowNs();
   if (atNs - samples.latestAtNs >= kLeastWindowNs) {
     samples.base = std::move(samples.latest);
     samples.latest = now;

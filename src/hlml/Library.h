@@ -21,11 +21,12 @@
 
 namespace hpu::hlml {
 
-/// Where the library looks. Tests give it a node of their own.
+/// Where the library looks. Tests give it a node and a clock of their own.
 struct NodeAccess {
   std::function<StatusOr<node::NodeStatus>()> all;
   std::function<StatusOr<node::DeviceStatus>(int)> one;
   std::function<Status(int, node::Fault, int)> inject;
+  std::function<int64_t()> nowNs;  ///< Monotonic; of the windows of readings.
 };
 
 template <typename Body>
@@ -71,7 +72,7 @@ class Library {
 
   struct Samples {
     node::DeviceStatus base, latest;
-    int64_t latestAtNs = 0;  ///< Host CLOCK_MONOTONIC.
+    int64_t latestAtNs = 0;
   };
 
   mutable std::mutex mutex_;  // Guards everything below; never held while the node is asked.

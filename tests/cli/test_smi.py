@@ -32,6 +32,18 @@ def run(program, *arguments, code=0):
     return result.stdout
 
 
+def eventually(check):
+    """On a loaded machine an owner may not answer in time; then the same question is asked again."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return check()
+        except AssertionError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
 class Worker:
     """A process that owns a device."""
 
@@ -76,12 +88,7 @@ class ParsersOfOthers(unittest.TestCase):
                  "temperature.aip,utilization.aip"
         with worker("--index", "3") as owner:
             self.assertEqual(owner.ask("round"), "right")
-            text = run(HL_SMI, f"--query-aip={fields}", "--format=csv,noheader,nounits")
-        devices = []
-        for line in text.strip().splitlines():
-            parts = line.split(", ")
-            self.assertEqual(len(parts), 12, line)
-            devices.append(parts)
+            devices = eventually(lambda: self.devices(fields))
         self.assertEqual([int(parts[0]) for parts in devices], list(range(8)))
         self.assertEqual(len({parts[1] for parts in devices}), 8)
         for parts in devices:
@@ -91,7 +98,14 @@ class ParsersOfOthers(unittest.TestCase):
             total, used, free, watts, celsius, percent = (int(part) for part in parts[6:])
             self.assertEqual(used + free, total)
             self.assertTrue(50 <= watts <= 1000 and 10 <= celsius <= 120 and 0 <= percent <= 100, parts)
-        self.assertEqual(int(devices[3][7]), 1)  # Of a MiB, rounded.
+
+    def devices(self, fields):
+        text = run(HL_SMI, f"--query-aip={fields}", "--format=csv,noheader,nounits")
+        devices = [line.split(", ") for line in text.strip().splitlines()]
+        for parts in devices:
+            self.assertEqual(len(parts), 12, parts)
+        self.assertEqual(devices[3][7], "1")  # MiB, rounded.
+        return devices
 
     def test_csv_reader_with_a_header_whose_units_are_cut_off(self):
         """As collectors of time series do: the header's names without ' [unit]', rows as dictionaries."""
@@ -150,37 +164,39 @@ class InUse(unittest.TestCase):
     def test_the_owner_is_shown_and_gone_when_it_is_killed(self):
         with worker("--index", "5", "--target", "gaudi1") as owner:
             self.assertEqual(owner.ask("round"), "right")
-            pid = owner.process.pid
-            table = run(HPU_SMI)
-            self.assertRegex(table, rf"\|   5 +{pid}   C      node_worker +1MiB +\|")
-            self.assertRegex(table, r"\|   5  HL-205 ")
-            device = json.loads(run(HPU_SMI, "--json", "-i", "5"))["devices"][0]
-            self.assertEqual(device["state"], "in use")
-            self.assertEqual(device["target"], "gaudi1")
-            self.assertEqual([(p["pid"], p["name"], p["type"], p["streams"]) for p in device["processes"]],
-                             [(pid, "node_worker", "owner", 1)])
-            self.assertGreaterEqual(device["memory"]["used"], BYTES_OF_WORKER)
-            self.assertEqual(device["memory"]["used"] + device["memory"]["free"], device["memory"]["total"])
-            self.assertEqual(device["launches"], 1)
+            eventually(lambda: self.check_owner(owner.process.pid))
             owner.process.kill()
             owner.process.wait()
             device = json.loads(run(HPU_SMI, "--json", "-i", "5"))["devices"][0]
             self.assertEqual((device["state"], device["processes"], device["memory"]["used"]), ("free", [], 0))
 
+    def check_owner(self, pid):
+        table = run(HPU_SMI)
+        self.assertRegex(table, rf"\|   5 +{pid}   C      node_worker +1MiB +\|")
+        self.assertRegex(table, r"\|   5  HL-205 ")
+        device = json.loads(run(HPU_SMI, "--json", "-i", "5"))["devices"][0]
+        self.assertEqual(device["state"], "in use")
+        self.assertEqual(device["target"], "gaudi1")
+        self.assertEqual([(p["pid"], p["name"], p["type"], p["streams"]) for p in device["processes"]],
+                         [(pid, "node_worker", "owner", 1)])
+        self.assertGreaterEqual(device["memory"]["used"], BYTES_OF_WORKER)
+        self.assertEqual(device["memory"]["used"] + device["memory"]["free"], device["memory"]["total"])
+        self.assertEqual(device["launches"], 1)
+
     def test_a_busy_device_shows_its_utilization(self):
         with worker("--index", "1", "--run"):
-            deadline = time.monotonic() + 20
-            while True:
-                text = run(HPU_SMI, "-i", "1", "-Q", "utilization.aip,utilization.dma,power.draw,pcie.rx,energy", "-f",
-                           "csv,noheader,nounits", "--window", "200")
-                percent, dma, watts, received, energy = (int(value) for value in text.split(", "))
-                if percent > 0 or time.monotonic() > deadline:
-                    break
-            self.assertEqual(percent, dma)
-            self.assertGreater(dma, 0)
-            self.assertGreater(watts, int(run(HPU_SMI, "-i", "0", "-Q", "power.draw", "-f", "csv,noheader,nounits")))
-            self.assertGreater(received, 0)
-            self.assertGreater(energy, 0)
+            eventually(self.check_busy)
+
+    def check_busy(self):
+        text = run(HPU_SMI, "-i", "1", "-Q", "utilization.aip,utilization.dma,power.draw,pcie.rx,energy", "-f",
+                   "csv,noheader,nounits", "--window", "200")
+        self.assertNotIn("N/A", text)
+        percent, dma, watts, received, energy = (int(value) for value in text.split(", "))
+        self.assertEqual(percent, dma)
+        self.assertGreater(dma, 0)
+        self.assertGreater(watts, int(run(HPU_SMI, "-i", "0", "-Q", "power.draw", "-f", "csv,noheader,nounits")))
+        self.assertGreater(received, 0)
+        self.assertGreater(energy, 0)
 
     def test_an_owner_that_is_stopped_is_still_named(self):
         with worker("--index", "2") as owner:

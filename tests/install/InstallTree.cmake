@@ -13,3 +13,4 @@ run(${CMAKE_COMMAND} -S ${EXAMPLE} -B ${WORK}/build -G ${GENERATOR} -DCMAKE_PREF
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/build_a_graph)
 run(${WORK}/prefix/bin/hpu-trace --version)
+run(${WORK}/prefix/bin/hl-smi --query-aip=index,name --format=csv)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 cmake_minimum_required(VERSION 3.25)
-# LIBRARY exports what HEADER declares and nothing else, has the name that monitors open, and needs little.
+# LIBRARY exports what HEADER declares and nothing else, has the name that monitors open, and needs little; every function
+# is used in a test below TESTS (HeaderTest.c calls all of them uninitialised, which does not count).
 file(READ ${HEADER} _text)
 string(REGEX MATCHALL "hlml_return_t hlml_[A-Za-z_]+\\(" _matches "${_text}")
 foreach(_match IN LISTS _matches)
@@ -12,6 +13,17 @@ list(LENGTH _declared _count)
 if(NOT _count EQUAL 61)
   message(FATAL_ERROR "${HEADER} declares ${_count} functions instead of 61")
 endif()
+
+file(GLOB _sources ${TESTS}/*.cpp)
+foreach(_source IN LISTS _sources)
+  file(READ ${_source} _text)
+  string(APPEND _used "${_text}")
+endforeach()
+foreach(_name IN LISTS _declared)
+  if(NOT _used MATCHES "[^a-zA-Z_]${_name}[^a-zA-Z_]")
+    message(SEND_ERROR "no test below ${TESTS} uses ${_name}")
+  endif()
+endforeach()
 
 execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE _symbols RESULT_VARIABLE _result)
 if(NOT _result EQUAL 0)

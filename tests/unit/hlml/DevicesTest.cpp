@@ -190,8 +190,8 @@ TEST_F(HlmlTest, NothingThatIsThrownLeavesTheLibrary) {
   unsigned int value = 0;
   NodeAccess access;
   access.one = [](int) -> StatusOr<node::DeviceStatus> { throw std::bad_alloc(); };
-  access.all = [](
-               ) -> StatusOr<node::NodeStatus> { throw std::runtime_error("x"); };
+  access.all = []() -> StatusOr<node::NodeStatus> { throw std::runtime_error("x"); };
+  access.nowNs = [] { return int64_t{0}; };
   Library::get().setNodeAccess(access);
   EXPECT_EQ(hlml_device_get_module_id(device, &value), HLML_ERROR_MEMORY);
   EXPECT_EQ(hlml_device_get_count(&value), HLML_ERROR_UNKNOWN);

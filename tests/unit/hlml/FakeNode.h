@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -60,6 +61,7 @@ class HlmlTest : public ::testing::Test {
       device.faults[static_cast<int>(fault)] += static_cast<uint64_t>(count);
       return okStatus();
     };
+    access.nowNs = [this] { return clockNs_.load(); };
     Library::get().setNodeAccess(access);
   }
 
@@ -102,6 +104,7 @@ class HlmlTest : public ::testing::Test {
     ASSERT_EQ(hlml_init(), HLML_SUCCESS);
   }
 
+  std::atomic<int64_t> clockNs_{1'000'000'000};
   std::mutex mutex_;  // Guards the next two.
   node::NodeStatus fake_;
   Status failure_;

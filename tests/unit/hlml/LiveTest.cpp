@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -49,6 +50,16 @@ class HlmlLive : public ::testing::Test {
     ASSERT_TRUE(stream->synchronize().ok());
   }
 
+  /// On a loaded machine the owner, this very process, may not answer in time; then the question is asked again.
+  template <typename Check>
+  static bool eventually(Check&& check) {
+    for (int i = 0; i < 300; ++i) {
+      if (check()) return true;
+      usleep(50'000);
+    }
+    return false;
+  }
+
   hlml_device_t handle_ = nullptr;
 };
 
@@ -75,10 +86,12 @@ TEST_F(HlmlLive, MemoryIsThatOfTheRuntimeAndFreeWithTheDevice) {
     Device device = open();
     auto buffer = device.allocate(4 << 20);
     ASSERT_TRUE(buffer.ok());
-    ASSERT_EQ(hlml_device_get_memory_info(handle_, &memory), HLML_SUCCESS);
-    EXPECT_EQ(memory.total, 64ull << 20);
-    EXPECT_EQ(memory.used, static_cast<unsigned long long>(device.memoryInfo().usedBytes));
-    EXPECT_GE(memory.used, 4ull << 20);
+    auto used = static_cast<unsigned long long>(device.memoryInfo().usedBytes);
+    EXPECT_GE(used, 4ull << 20);
+    EXPECT_TRUE(eventually([&] {
+      return hlml_device_get_memory_info(handle_, &memory) == HLML_SUCCESS &&
+             memory.total == 64ull << 20 && memory.used == used;
+    })) << memory.total << " " << memory.used << " instead of " << used;
   }
   ASSERT_EQ(hlml_device_get_memory_info(handle_, &memory), HLML_SUCCESS);
   EXPECT_EQ(memory.used, 0u);
@@ -86,31 +99,50 @@ TEST_F(HlmlLive, MemoryIsThatOfTheRuntimeAndFreeWithTheDevice) {
 
 TEST_F(HlmlLive, WorkShowsAsUtilizationPowerEnergyAndTraffic) {
   Device device = open();
-  work(device);
-  DeviceCounters counters = device.counters();
+  // One reading after each initialisation: its window is the work between the two.
+  DeviceCounters before, after;
+  auto workInANewWindow = [&] {
+    ASSERT_EQ(hlml_shutdown(), HLML_SUCCESS);
+    before = device.counters();
+    SetUp();
+    work(device);
+    after = device.counters();
+  };
+  auto ofWindow = [&](int64_t DeviceCounters::*field) {
+    return static_cast<double>(after.*field - before.*field);
+  };
+
   hlml_utilization_t utilization{0};
+  EXPECT_TRUE(eventually([&] {
+    workInANewWindow();
+    if (hlml_device_get_utilization_rates(handle_, &utilization) != HLML_SUCCESS) return false;
+    int64_t most = 0;
+    for (int e = 0; e < kNumEngines; ++e) most = std::max(most, after.busyNs[e] - before.busyNs[e]);
+    double percent = 100 * static_cast<double>(most) / ofWindow(&DeviceCounters::deviceNs);
+    return utilization.aip > 0 && std::abs(utilization.aip - percent) <= 1;
+  })) << utilization.aip;
+
   unsigned int power = 0, idle = 0, limit = 0, received = 0;
-  unsigned long long energy = 0;
-  ASSERT_EQ(hlml_device_get_utilization_rates(handle_, &utilization), HLML_SUCCESS);
-  int64_t most = 0;
-  for (int64_t busy : counters.busyNs) most = std::max(most, busy);
-  EXPECT_NEAR(utilization.aip, 100.0 * static_cast<double>(most) / static_cast<double>(counters.deviceNs),
-              1);
-  EXPECT_GT(utilization.aip, 0u);
   hlml_device_t free = nullptr;
   ASSERT_EQ(hlml_device_get_handle_by_index(0, &free), HLML_SUCCESS);
   ASSERT_EQ(hlml_device_get_power_usage(free, &idle), HLML_SUCCESS);
-  ASSERT_EQ(hlml_device_get_power_usage(handle_, &power), HLML_SUCCESS);
-  ASSERT_EQ(hlml_device_get_power_management_default_limit(handle_, &limit), HLML_SUCCESS);
-  EXPECT_GT(power, idle);
-  EXPECT_LE(power, limit);
-  ASSERT_EQ(hlml_device_get_total_energy_consumption(handle_, &energy), HLML_SUCCESS);
-  EXPECT_GT(energy, 0u);
-  ASSERT_EQ(hlml_device_get_pcie_throughput(handle_, HLML_PCIE_UTIL_RX_BYTES, &received),
-            HLML_SUCCESS);
-  EXPECT_NEAR(received, static_cast<double>(counters.h2dBytes) / 1e3 /
-                            (static_cast<double>(counters.deviceNs) / 1e9),
-              1000);
+  ASSERT_EQ(hlml_device_get_power_management_default_limit(free, &limit), HLML_SUCCESS);
+  EXPECT_TRUE(eventually([&] {
+    workInANewWindow();
+    return hlml_device_get_power_usage(handle_, &power) == HLML_SUCCESS && power > idle && power <= limit;
+  })) << power << " above " << idle;
+
+  EXPECT_TRUE(eventually([&] {
+    workInANewWindow();
+    if (hlml_device_get_pcie_throughput(handle_, HLML_PCIE_UTIL_RX_BYTES, &received) != HLML_SUCCESS)
+      return false;
+    double bytesPerNs = ofWindow(&DeviceCounters::h2dBytes) / ofWindow(&DeviceCounters::deviceNs);
+    return received > 0 && std::abs(received - bytesPerNs * 1e6) <= 1;
+  })) << received;
+  unsigned long long energy = 0;
+  EXPECT_TRUE(eventually([&] {
+    return hlml_device_get_total_energy_consumption(handle_, &energy) == HLML_SUCCESS && energy > 0;
+  }));
 }
 
 TEST_F(HlmlLive, InjectedFaultsAreCountedAndWakeAWait) {
@@ -130,8 +162,10 @@ TEST_F(HlmlLive, InjectedFaultsAreCountedAndWakeAWait) {
   EXPECT_EQ(event.device, handle_);
   EXPECT_EQ(event.event_type, static_cast<unsigned long long>(HLML_EVENT_CLOCK_RATE));
   unsigned long long reasons = 0;
-  EXPECT_EQ(hlml_device_get_current_clocks_throttle_reasons(handle_, &reasons), HLML_SUCCESS);
-  EXPECT_EQ(reasons, static_cast<unsigned long long>(HLML_CLOCKS_THROTTLE_REASON_THERMAL));
+  EXPECT_TRUE(eventually([&] {
+    return hlml_device_get_current_clocks_throttle_reasons(handle_, &reasons) == HLML_SUCCESS &&
+           reasons == HLML_CLOCKS_THROTTLE_REASON_THERMAL;
+  })) << reasons;
   EXPECT_EQ(hlml_event_set_free(set), HLML_SUCCESS);
 }
 
@@ -139,9 +173,12 @@ TEST_F(HlmlLive, ALostDeviceGivesNoReadingsUntilItIsReset) {
   Device device = open();
   hlml_utilization_t utilization;
   ASSERT_EQ(hlml_device_err_inject(handle_, HLML_ERR_INJECT_LOSS_OF_HEARTBEAT), HLML_SUCCESS);
-  EXPECT_EQ(hlml_device_get_utilization_rates(handle_, &utilization), HLML_ERROR_AIP_IS_LOST);
+  auto gives = [&](hlml_return_t code) {
+    return [&, code] { return hlml_device_get_utilization_rates(handle_, &utilization) == code; };
+  };
+  EXPECT_TRUE(eventually(gives(HLML_ERROR_AIP_IS_LOST)));
   ASSERT_TRUE(device.reset().ok());
-  EXPECT_EQ(hlml_device_get_utilization_rates(handle_, &utilization), HLML_SUCCESS);
+  EXPECT_TRUE(eventually(gives(HLML_SUCCESS)));
 }
 
 TEST_F(HlmlLive, AFreeDeviceTakesNoFault) {

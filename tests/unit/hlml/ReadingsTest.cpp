@@ -70,13 +70,12 @@ TEST_F(HlmlTest, ReadingsInQuickSuccessionShareTheirWindow) {
 
 TEST_F(HlmlTest, WindowsFollowEachOther) {
   hlml_utilization_t utilization;
-  timespec pause{0, 110'000'000};
   // The first window ends with this reading, the second begins with it.
-  nanosleep(&pause, nullptr);
+  clockNs_ += 100'000'000;
   change(1, [](node::DeviceStatus& d) { advance(d, 1000, 900); });
   EXPECT_EQ(hlml_device_get_utilization_rates(handle(1), &utilization), HLML_SUCCESS);
   EXPECT_EQ(utilization.aip, 90u);
-  nanosleep(&pause, nullptr);
+  clockNs_ += 100'000'000;
   change(1, [](node::DeviceStatus& d) { advance(d, 1000, 100); });
   EXPECT_EQ(hlml_device_get_utilization_rates(handle(1), &utilization), HLML_SUCCESS);
   EXPECT_EQ(utilization.aip, 10u);
