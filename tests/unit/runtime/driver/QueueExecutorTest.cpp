@@ -84,13 +84,13 @@ TEST(QueueExecutor, SubmitDoesNotBlockBehindWorkAndQueuesHoldThousands) {
   Bench bench(1);
   QueueId q = bench.queue("q");
   Ticket first = bench.submit(q, "block"), last = 0;
-  for (int i = 0; i < 5000; ++i) last = bench.submit(q, "x");
+  for (int i = 0; i < 10000; ++i) last = bench.submit(q, "x");
   EXPECT_FALSE(bench.executor->done(first));
   EXPECT_FALSE(bench.executor->done(last));
   bench.openGate();
   ASSERT_TRUE(bench.executor->wait(last, 10000).ok());
   EXPECT_TRUE(bench.executor->done(first));
-  EXPECT_EQ(bench.seen().size(), 5001u);
+  EXPECT_EQ(bench.seen().size(), 10001u);
 }
 
 TEST(QueueExecutor, WaitingQueuesHoldNoThread) {
