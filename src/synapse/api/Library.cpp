@@ -2,6 +2,7 @@
 #include "synapse/api/Library.h"
 
 #include "base/Format.h"
+#include "base/Log.h"
 #include "base/Settings.h"
 #include "synapse/profiler/Profiler.h"
 
@@ -127,7 +128,8 @@ Result Library::release(synDeviceId id) {
   std::lock_guard life(lifeMutex_);
   if (findDevice(id) != device) return missingDevice(id);
   releaseObjects(device);
-  return last;
+  if (!last.ok()) HPU_LOG(kWarning, base::strCat("work of device ", id, " had failed when it was released: ", last.message()));
+  return {};
 }
 
 void Library::releaseObjects(const std::shared_ptr<DeviceObject>& device) {

@@ -59,6 +59,7 @@ class Library {
   Result missingDevice(synDeviceId id) const;
   std::vector<std::shared_ptr<DeviceObject>> devices() const;
   Result acquire(const DeviceOptions& options, synDeviceId* id);
+  /// Waits for its work first; a failure of the work is logged, and the device released all the same.
   Result release(synDeviceId id);
 
   /// `hook` is called with each device that is released, while its memory is still there: whoever keeps objects of

@@ -44,7 +44,7 @@ const char* describe(synStatus status) {
     case synFailedToAllocateDeviceMemory: return "Device memory could not be allocated";
     case synFailedToFreeDeviceMemory: return "Device memory could not be freed";
     case synFailedNotEnoughDevicesFound: return "There are not enough devices";
-    case synDeviceReset: return "The device was reset";
+    case synDeviceReset: return "The device was reset, or must be";
     case synUnsupported: return "Not supported";
     case synWrongParamsFile: return "The file is not valid, or of another version";
     case synDeviceAlreadyAcquired: return "The device is acquired already";
@@ -77,6 +77,16 @@ const char* describe(synStatus status) {
     case synFailTpcKernels: return "Failure of the TPC kernels";
   }
   return nullptr;
+}
+
+Result ofWork(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kNotFound:  // The device-memory checker's: no allocation, or beyond its end.
+    case StatusCode::kOutOfRange: return {synMappingNotFound, status.message()};
+    case StatusCode::kUnavailable: return {synDeviceReset, status.message()};  // The device has failed.
+    case StatusCode::kDataLoss: return {synFail, status.message()};            // Of its memory.
+    default: return status;
+  }
 }
 
 }  // namespace hpu::synapse

@@ -34,6 +34,9 @@ class [[nodiscard]] Result {
   std::string text_;
 };
 
+/// The failure of a wait for work: what went wrong on the device rather than in the call.
+Result ofWork(const Status& status);
+
 inline Result badArgument(std::string text) { return {synInvalidArgument, std::move(text)}; }
 
 }  // namespace hpu::synapse

@@ -137,7 +137,7 @@ synStatus synDeviceSynchronize(const synDeviceId deviceId) {
   return guarded("synDeviceSynchronize", [&]() -> Result {
     SYN_FIND_DEVICE(device, deviceId);
     hpu::Device handle = device->device();
-    return handle.synchronize();
+    return hpu::synapse::ofWork(handle.synchronize());
   });
 }
 

@@ -81,15 +81,16 @@ synStatus synEventRecord(synEventHandle eventHandle, const synStreamHandle strea
 synStatus synEventQuery(const synEventHandle eventHandle) {
   return guarded("synEventQuery", [&]() -> Result {
     SYN_FIND(event, hpu::synapse::events(), eventHandle);
-    HPU_ASSIGN(bool done, event->event.query());
-    return done ? synSuccess : synBusy;
+    hpu::StatusOr<bool> done = event->event.query();
+    if (!done.ok()) return hpu::synapse::ofWork(done.status());
+    return *done ? synSuccess : synBusy;
   });
 }
 
 synStatus synEventSynchronize(const synEventHandle eventHandle) {
   return guarded("synEventSynchronize", [&]() -> Result {
     SYN_FIND(event, hpu::synapse::events(), eventHandle);
-    return event->event.synchronize();
+    return hpu::synapse::ofWork(event->event.synchronize());
   });
 }
 

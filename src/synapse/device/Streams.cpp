@@ -76,15 +76,16 @@ synStatus synStreamWaitEvent(const synStreamHandle streamHandle, synEventHandle 
 synStatus synStreamSynchronize(const synStreamHandle streamHandle) {
   return guarded("synStreamSynchronize", [&]() -> Result {
     SYN_FIND(stream, hpu::synapse::streams(), streamHandle);
-    return stream->stream.synchronize();
+    return hpu::synapse::ofWork(stream->stream.synchronize());
   });
 }
 
 synStatus synStreamQuery(const synStreamHandle streamHandle) {
   return guarded("synStreamQuery", [&]() -> Result {
     SYN_FIND(stream, hpu::synapse::streams(), streamHandle);
-    HPU_ASSIGN(bool done, stream->stream.query());
-    return done ? synSuccess : synBusy;
+    hpu::StatusOr<bool> done = stream->stream.query();
+    if (!done.ok()) return hpu::synapse::ofWork(done.status());
+    return *done ? synSuccess : synBusy;
   });
 }
 

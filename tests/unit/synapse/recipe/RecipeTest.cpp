@@ -125,6 +125,10 @@ TEST_F(SynapseRecipe, InfosSayWhatTheGraphSaid) {
   EXPECT_EQ(metadata.elementType, static_cast<uint32_t>(syn_type_int32));
   EXPECT_EQ(metadata.offsetInSection, 256u);
   TensorMetadataInfoExt metadataExt = {};
+  metadataExt.tensorName = "y";
+  ASSERT_EQ(synTensorRetrieveInfosByNameExt(recipe, 1, &metadataExt), synSuccess);
+  EXPECT_EQ(metadataExt.roiSizeInBytes, 256u);
+  EXPECT_EQ(metadataExt.offsetInSection, 256u);
   metadataExt.tensorName = "nobody";
   EXPECT_REFUSED(synTensorRetrieveInfosByNameExt(recipe, 1, &metadataExt), synInvalidArgument, "'nobody'");
   metadataExt.tensorName = "x";

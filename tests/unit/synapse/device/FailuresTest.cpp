@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work that fails on the device: what the C API says, and how the device is used again.
+#include "hpu/node.h"
+#include "tests/unit/synapse/SynapseFixture.h"
+
+namespace synapse_test {
+namespace {
+
+using testing::HasSubstr;
+
+class Failures : public SynapseTest {
+ protected:
+  int index() {
+    synDeviceInfoV2 info;
+    EXPECT_SYN(synDeviceGetInfoV2(device, &info));
+    return info.deviceIndex;
+  }
+};
+
+TEST_F(Failures, OfADeviceLeaveTheProcessAndAResetMendsThem) {
+  uint64_t buffer = allocate(4096);
+  upload(buffer, pattern(4096));
+  ASSERT_TRUE(hpu::node::inject(index(), hpu::node::Fault::kFatalEvent).ok());
+  synEventHandle event = nullptr;
+  ASSERT_SYN(synEventCreate(&event, device, 0));
+  ASSERT_SYN(synMemsetD8Async(buffer, 0, 16, stream)) << "it is enqueued, and fails later";
+  ASSERT_SYN(synEventRecord(event, stream));
+  EXPECT_SYN_ERROR(synStreamSynchronize(stream), synDeviceReset, "the device has failed");
+  ASSERT_SYN(synMemsetD8Async(buffer, 0, 16, stream));
+  EXPECT_SYN_ERROR(synDeviceSynchronize(device), synDeviceReset, "the device has failed");
+  ASSERT_SYN(hpuSynDeviceReset(device));
+  EXPECT_EQ(download(buffer, 4096), pattern(4096)) << "the failed work did nothing";
+}
+
+TEST_F(Failures, OfMemoryAreReportedOnce) {
+  uint64_t buffer = allocate(4096);
+  upload(buffer, pattern(4096));
+  ASSERT_TRUE(hpu::node::inject(index(), hpu::node::Fault::kUncorrectedEcc).ok());
+  std::vector<uint8_t> back(4096);
+  ASSERT_SYN(synMemCopyAsync(stream, buffer, 4096, address(back.data()), DRAM_TO_HOST));
+  EXPECT_SYN_ERROR(synStreamSynchronize(stream), synFail, "ECC");
+  EXPECT_SYN(synStreamSynchronize(stream));
+  EXPECT_EQ(download(buffer, 4096), pattern(4096));
+}
+
+TEST_F(Failures, OfADeviceDoNotKeepItFromBeingReleased) {
+  uint64_t buffer = allocate(4096);
+  ASSERT_TRUE(hpu::node::inject(index(), hpu::node::Fault::kFatalEvent).ok());
+  ASSERT_SYN(synMemsetD8Async(buffer, 0, 16, stream));
+  testing::internal::CaptureStderr();
+  EXPECT_SYN(synDeviceRelease(device));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the device has failed"));
+  EXPECT_SYN(synDeviceAcquireByDeviceType(&device, synDeviceGaudi2));
+  ASSERT_SYN(synStreamCreateGeneric(&stream, device, 0));
+  buffer = allocate(4096);
+  upload(buffer, pattern(4096));
+  EXPECT_EQ(download(buffer, 4096), pattern(4096));
+}
+
+TEST_F(Failures, OfAWaitAreTimeouts) {
+  uint64_t buffer = allocate(200 << 20);
+  for (int i = 0; i < 20; ++i) ASSERT_SYN(synMemsetD8Async(buffer, 1, 200 << 20, stream));
+  ASSERT_SYN(synConfigurationSet("HPU_WAIT_TIMEOUT_MS", "1"));
+  EXPECT_EQ(synStreamSynchronize(stream), synTimeout);
+  ASSERT_SYN(synConfigurationSet("HPU_WAIT_TIMEOUT_MS", ""));
+  EXPECT_SYN(synStreamSynchronize(stream)) << "the stream is as it was";
+}
+
+class CheckedMemory : public SynapseTest {
+ protected:
+  void SetUp() override {
+    ASSERT_SYN(synConfigurationSet("HPU_MEMORY_CHECK", "1"));
+    SynapseTest::SetUp();
+  }
+  void TearDown() override {
+    SynapseTest::TearDown();
+    EXPECT_SYN(synConfigurationSet("HPU_MEMORY_CHECK", ""));
+  }
+};
+
+TEST_F(CheckedMemory, UseAfterFreeIsAnErrorOfTheStreamWithTheHistory) {
+  uint64_t buffer = allocate(4096);
+  ASSERT_SYN(synDeviceFree(device, buffer, 0));
+  ASSERT_SYN(synMemsetD8Async(buffer + 100, 1, 16, stream));
+  EXPECT_SYN_ERROR(synStreamSynchronize(stream), synMappingNotFound, "use after free");
+  uint64_t other = allocate(4096);
+  ASSERT_SYN(synMemsetD8Async(other + 4090, 1, 16, stream));
+  EXPECT_SYN_ERROR(synStreamSynchronize(stream), synMappingNotFound, "out of bounds");
+  EXPECT_SYN(synMemsetD8Async(other, 1, 4096, stream));
+  EXPECT_SYN(synStreamSynchronize(stream));
+}
+
+}  // namespace
+}  // namespace synapse_test
