@@ -104,8 +104,11 @@ function(hpu_test_nodes)
 endfunction()
 function(hpu_set_test_nodes)
   get_property(_tests DIRECTORY PROPERTY TESTS)
+  # Other build trees may run the same tests at the same time.
+  string(MD5 _tree "${PROJECT_BINARY_DIR}")
+  string(SUBSTRING ${_tree} 0 6 _tree)
   foreach(_test IN LISTS _tests)
-    set_property(TEST ${_test} APPEND PROPERTY ENVIRONMENT "HPU_NODE=${_test}" HPU_ACQUIRE_TIMEOUT_MS=60000)
+    set_property(TEST ${_test} APPEND PROPERTY ENVIRONMENT "HPU_NODE=${_test}-${_tree}" HPU_ACQUIRE_TIMEOUT_MS=60000)
   endforeach()
 endfunction()
 

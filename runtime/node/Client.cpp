@@ -46,8 +46,8 @@ StatusOr<Contact> contact(const std::string& identity, int index) {
     if (error == EAGAIN)
       return unavailable(base::strCat("the owner of device ", index, " of node '", identity,
                                       "' has too many callers; ask again"));
-    return internalError(base::strCat("cannot connect to the owner of device ", index,
-                                      " of node '", identity, "': ", base::errnoText(error)));
+    return internalError(base::strCat("cannot connect to the owner of device ", index, " of node '",
+                                      identity, "': ", base::errnoText(error)));
   }
   HPU_ASSIGN(result.owner, peerOf(result.socket.get()));
   if (result.owner.uid != ::geteuid() && result.owner.uid != 0)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Client: talks to the owner of a device.
-// The one thing to know: a connection is made without the owner's help, so who owns a device is known
-// even when the owner is stopped or busy; only its answer takes its cooperation, and a deadline.
+// The one thing to know: a connection is made without the owner's help, so who owns a device is
+// known even when the owner is stopped or busy; only its answer takes its cooperation, and a
+// deadline.
 #pragma once
 
 #include <string>
@@ -16,8 +17,8 @@ struct Contact {
   Fd socket;
   Peer owner;
 };
-/// Connects to the owner of a device. Errors: kNotFound (nobody owns it), kUnavailable (its queue of
-/// callers is full), kPermissionDenied (another user has taken the name), kInternal.
+/// Connects to the owner of a device. Errors: kNotFound (nobody owns it), kUnavailable (its queue
+/// of callers is full), kPermissionDenied (another user has taken the name), kInternal.
 StatusOr<Contact> contact(const std::string& identity, int index);
 
 /// Waits for the reply to what was sent. Errors: kDeadlineExceeded, kUnavailable.

@@ -73,9 +73,8 @@ StatusOr<std::string> identity() {
   bool valid = !name.empty() && name.size() <= kMaxIdentity;
   for (char c : name) valid = valid && isNameCharacter(c);
   if (valid) return name;
-  return invalidArgument(base::strCat("HPU_NODE=", name,
-                                      " is not valid: a node's name has 1 to ", kMaxIdentity,
-                                      " letters, digits, '.', '_' and '-'"));
+  return invalidArgument(base::strCat("HPU_NODE=", name, " is not valid: a node's name has 1 to ",
+                                      kMaxIdentity, " letters, digits, '.', '_' and '-'"));
 }
 
 Slot slot(const std::string& identity, int index) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ownership: acquiring a device of the node for this process, and answering for it.
-// The one thing to know: one process owns a device; its death frees it at once, whatever kills it, and
-// nothing is left anywhere that could be stale.
+// The one thing to know: one process owns a device; its death frees it at once, whatever kills it,
+// and nothing is left anywhere that could be stale.
 //
 //   HPU_ASSIGN(auto owned, node::acquire(options));
 //   owned->serve(&reporter, {hbmFile, base, bytes});

@@ -24,19 +24,19 @@ PeerMemory::~PeerMemory() {
 
 StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::map(int index, int64_t deadlineMs) {
   if (index < 0 || index >= kDevices)
-    return notFound(base::strCat("there is no device ", index, ": a node has devices 0 to ",
-                                 kDevices - 1));
+    return notFound(
+        base::strCat("there is no device ", index, ": a node has devices 0 to ", kDevices - 1));
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
   HPU_ASSIGN(std::string name, identity());
   auto owner = contact(name, index);
   if (owner.status().code() == StatusCode::kNotFound)
-    return failedPrecondition(base::strCat("device ", index, " of node '", name,
-                                           "' is free; it has memory only while a process owns it"));
+    return failedPrecondition(
+        base::strCat("device ", index, " of node '", name,
+                     "' is free; it has memory only while a process owns it"));
   if (!owner.ok()) return owner.status();
   std::string reply;
   Fd file;
-  HPU_RETURN_IF_ERROR(ask(*owner, makeRequest(Operation::kMapMemory),
-                          deadline, reply, &file));
+  HPU_RETURN_IF_ERROR(ask(*owner, makeRequest(Operation::kMapMemory), deadline, reply, &file));
   HPU_ASSIGN(MemoryReply memory, decodeMemory(reply));
   struct stat info {};
   // Past the end of a file lies a signal, not an error: never map more than there is.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // PeerMemory: the HBM of a device that another process owns (or this one), mapped for reading and
 // writing.
-// The one thing to know: nothing orders its bytes with the owner's streams; who uses it synchronizes by
-// other means. The mapping stays valid when the owner dies, and holds its memory; alive() tells.
+// The one thing to know: nothing orders its bytes with the owner's streams; who uses it
+// synchronizes by other means. The mapping stays valid when the owner dies, and holds its memory;
+// alive() tells.
 //
 //   HPU_ASSIGN(auto peer, node::PeerMemory::map(3));
 //   std::byte* bytes = peer->at(address, size);   // null: not in that device's memory

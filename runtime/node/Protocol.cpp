@@ -277,7 +277,8 @@ Status sendPacket(int socket, const void* data, size_t bytes, int fd) {
   do {
     sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
-  if (sent < 0) return unavailable("cannot send to a process of the node: " + base::errnoText(errno));
+  if (sent < 0)
+    return unavailable("cannot send to a process of the node: " + base::errnoText(errno));
   return okStatus();
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protocol: what processes of a node say to each other: one request, one reply, on a sequenced-packet
-// socket in the abstract namespace.
-// The one thing to know: the name is the ownership. Who has bound a device's name owns it, and the
-// kernel frees the name with the process; the owner answers on it.
+// Protocol: what processes of a node say to each other: one request, one reply, on a
+// sequenced-packet socket in the abstract namespace. The one thing to know: the name is the
+// ownership. Who has bound a device's name owns it, and the kernel frees the name with the process;
+// the owner answers on it.
 #pragma once
 
 #include <sys/types.h>
@@ -91,8 +91,8 @@ StatusOr<MemoryReply> decodeMemory(std::string_view reply);
 inline constexpr size_t kMaxMessage = 64 << 10;
 /// One packet, without waiting; `fd` >= 0 goes with it. Errors: kUnavailable.
 Status sendPacket(int socket, const void* data, size_t bytes, int fd = -1);
-/// The next packet, without waiting: nothing when there is none yet. Errors: kUnavailable (the other
-/// end is gone).
+/// The next packet, without waiting: nothing when there is none yet. Errors: kUnavailable (the
+/// other end is gone).
 StatusOr<bool> receivePacket(int socket, std::string& data, Fd* fd = nullptr);
 
 }  // namespace hpu::node

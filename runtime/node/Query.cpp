@@ -98,8 +98,8 @@ StatusOr<std::vector<DeviceStatus>> queryRange(const std::string& identity, int 
   }
   base::Deadline deadline = base::Deadline::afterMs(kAnswerMs);
   for (const Question& question : questions)
-    HPU_RETURN_IF_ERROR(fillIn(identity, question, deadline,
-                               devices[static_cast<size_t>(question.index - first)]));
+    HPU_RETURN_IF_ERROR(
+        fillIn(identity, question, deadline, devices[static_cast<size_t>(question.index - first)]));
   return devices;
 }
 
@@ -114,8 +114,8 @@ StatusOr<NodeStatus> query() {
 
 StatusOr<DeviceStatus> query(int index) {
   if (index < 0 || index >= kDevices)
-    return notFound(base::strCat("there is no device ", index, ": a node has devices 0 to ",
-                                 kDevices - 1));
+    return notFound(
+        base::strCat("there is no device ", index, ": a node has devices 0 to ", kDevices - 1));
   HPU_ASSIGN(std::string name, identity());
   HPU_ASSIGN(std::vector<DeviceStatus> devices, queryRange(name, index, index));
   return std::move(devices[0]);
@@ -123,8 +123,8 @@ StatusOr<DeviceStatus> query(int index) {
 
 Status inject(int index, Fault fault, int count) {
   if (index < 0 || index >= kDevices)
-    return notFound(base::strCat("there is no device ", index, ": a node has devices 0 to ",
-                                 kDevices - 1));
+    return notFound(
+        base::strCat("there is no device ", index, ": a node has devices 0 to ", kDevices - 1));
   if (static_cast<int>(fault) >= kNumFaults || count < 1)
     return invalidArgument(base::strCat("cannot inject fault ", static_cast<int>(fault), " ", count,
                                         " times: faults are 0 to ", kNumFaults - 1,

@@ -190,8 +190,8 @@ void Service::loop(int epoll, int wake) {
 
 void Service::accept(uint64_t key) {
   while (true) {
-    Fd socket(::accept4(devices_.at(key).listener.get(), nullptr, nullptr,
-                        SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Fd socket(
+        ::accept4(devices_.at(key).listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
     auto peer = peerOf(socket.get());
     // Only this user, and root, may ask; abstract names have no permissions of their own.

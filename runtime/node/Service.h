@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Service: the thread on which a process answers for the devices that it owns.
-// The one thing to know: it sleeps until somebody asks; it begins with the first device of the process
-// and ends with the last, and a forked child has neither it nor the devices.
+// The one thing to know: it sleeps until somebody asks; it begins with the first device of the
+// process and ends with the last, and a forked child has neither it nor the devices.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ class Service {
   static void parentAfterFork();
   static void childAfterFork();
 
-  std::mutex lifecycle_;  // Held while the thread is started or stopped; taken before mutex_.
+  std::mutex lifecycle_;      // Held while the thread is started or stopped; taken before mutex_.
   mutable std::mutex mutex_;  // Guards everything below.
   std::map<uint64_t, Device> devices_;
   std::map<uint64_t, Connection> connections_;

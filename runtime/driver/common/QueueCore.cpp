@@ -276,6 +276,11 @@ void QueueExecutor::Core::help(Lock& lock, const std::shared_ptr<Queue>& queue, 
 
 /// Runs or waits for what is left, then stops the workers.
 void QueueExecutor::Core::drain() {
+  if (process != ::getpid()) {
+    // A forked child lets go of what is its parent's: neither the threads nor the work are here.
+    (void)new std::vector<std::thread>(std::move(workers));
+    return;
+  }
   auto deadline = base::Deadline::fromMs(-1);
   base::Deadline until = deadline.ok() ? *deadline : base::Deadline::afterMs(600000);
   Lock lock(mutex);

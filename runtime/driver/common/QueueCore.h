@@ -4,6 +4,8 @@
 // of its own workers.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -67,6 +69,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
         body(std::move(work)),
         gate(std::move(hold)) {}
 
+  const pid_t process = ::getpid();  ///< Whose threads the workers are.
   const std::string deviceName;
   const int maxWorkers;
   Body body;

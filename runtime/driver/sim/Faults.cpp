@@ -48,8 +48,7 @@ Status Faults::check(const Work& work) {
         "the device has failed (a fatal event was injected); reset it (Device::reset)");
   if (uncorrected_.load(std::memory_order_relaxed) > 0 && readsMemory(work) &&
       takeOne(uncorrected_))
-    return dataLoss(
-        "an uncorrected ECC error in device memory (injected); what was read is lost");
+    return dataLoss("an uncorrected ECC error in device memory (injected); what was read is lost");
   return okStatus();
 }
 

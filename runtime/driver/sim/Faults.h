@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults: what was injected into a simulated device, and what it does to the work that comes.
-// The one thing to know: an injected fault hits work that begins after it; a reset of the device ends
-// every fault, and the counts stay.
+// The one thing to know: an injected fault hits work that begins after it; a reset of the device
+// ends every fault, and the counts stay.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ namespace hpu::driver {
 class Faults {
  public:
   void inject(node::Fault fault, int count);
-  /// What the work fails with before it does anything. Takes one uncorrected error when the work reads
-  /// device memory.
+  /// What the work fails with before it does anything. Takes one uncorrected error when the work
+  /// reads device memory.
   Status check(const Work& work);
   /// True when the launch is not to end.
   bool takeEndless();

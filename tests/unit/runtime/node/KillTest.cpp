@@ -45,8 +45,8 @@ std::set<std::string> listing(const std::string& folder) {
   return names;
 }
 
-/// What of shared memory and temporary files could be ours. Others use /tmp too: there only names that
-/// say so count.
+/// What of shared memory and temporary files could be ours. Others use /tmp too: there only names
+/// that say so count.
 std::set<std::string> sharedFiles() {
   std::set<std::string> names = listing("/dev/shm");
   for (const std::string& name : listing("/tmp"))
@@ -99,7 +99,7 @@ std::string namedFiles(pid_t pid, const std::set<std::string>& except) {
 /// Names of this node's devices that some process has bound.
 std::vector<std::string> boundNames() {
   std::vector<std::string> names;
-  std::string mine = std::string("/") + std::getenv("HPU_NODE") + "/";
+  std::string mine = "/" + node::query().value().identity + "/";
   std::ifstream sockets("/proc/net/unix");
   for (std::string line; std::getline(sockets, line);)
     if (line.find("@openhpu/node/") != std::string::npos && line.find(mine) != std::string::npos)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that owns a device and does as it is told: one line of a command on stdin, one line of an
-// answer on stdout. In the mode "run" it computes and checks all the time between commands.
-//   node_worker [--index N] [--target NAME] [--run]
+// A process that owns a device and does as it is told: one line of a command on stdin, one line of
+// an answer on stdout. In the mode "run" it computes and checks all the time between commands.
+//   node_worker [--index N] [--target NAME] [--run] [--own-network]
 #include <dirent.h>
 #include <poll.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -154,6 +155,10 @@ int run(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
     if (word == "--run") always = true;
+    if (word == "--own-network" && ::unshare(CLONE_NEWNET) != 0) {
+      say("error no network namespace");
+      return 1;
+    }
     if (word == "--index" && i + 1 < argc) options.index = std::atoi(argv[++i]);
     if (word == "--target" && i + 1 < argc) options.target = parseTarget(argv[++i]).value();
   }

@@ -24,9 +24,9 @@ namespace hpu {
 namespace {
 
 using node::PeerMemory;
-using testing::WorkerProcess;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::WorkerProcess;
 
 constexpr int64_t kMarkedBytes = 50000 * 4;  // As NodeWorker allocates it.
 

@@ -60,8 +60,7 @@ TEST(NodeProtocol, StatusComesBackAsItWasSent) {
   EXPECT_EQ(got.acquiredAtNs, sent.acquiredAtNs);
   EXPECT_EQ(got.updatedAtNs, sent.updatedAtNs);
   EXPECT_EQ(got.queuedWork, 12);
-  for (int f = 0; f < kNumFaults; ++f)
-    EXPECT_EQ(got.faults[f], static_cast<uint64_t>(100 + f));
+  for (int f = 0; f < kNumFaults; ++f) EXPECT_EQ(got.faults[f], static_cast<uint64_t>(100 + f));
   EXPECT_TRUE(got.lost);
   EXPECT_EQ(got.lastError, "launch: it failed");
 }
