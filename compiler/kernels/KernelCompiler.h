@@ -35,9 +35,17 @@ struct KernelRequest {
   llvm::SmallVector<OperandView, 4> inputs, outputs;
 };
 
+/// What recipes carry unless they are made for one CPU. (A function, because GCC 12 loses the list of a member's
+/// braced initializer.)
+inline llvm::SmallVector<recipe::CpuVariant, 2> defaultVariants() {
+  llvm::SmallVector<recipe::CpuVariant, 2> variants;
+  variants.push_back(recipe::CpuVariant::kX86_64_v3);
+  variants.push_back(recipe::CpuVariant::kX86_64_v4);
+  return variants;
+}
+
 struct KernelOptions {
-  llvm::SmallVector<recipe::CpuVariant, 2> variants = {recipe::CpuVariant::kX86_64_v3,
-                                                       recipe::CpuVariant::kX86_64_v4};
+  llvm::SmallVector<recipe::CpuVariant, 2> variants = defaultVariants();
   int optLevel = 2;  ///< LLVM's code generation level, 0 to 3.
   int threads = 0;   ///< 0: as base::numThreads() says.
 };

@@ -171,7 +171,9 @@ TEST(PackedCost, IsNeverBelowTheIdealOfThePlainProductAndAddsUp) {
         ASSERT_EQ(termOf(cost, Term::kIdeal), termOf(before, Term::kIdeal));
         ASSERT_GE(cost.compute, termOf(before, Term::kIdeal));
         // (Transposed, taps that meet no pixel are left out.)
-        if (conv.kind == MmeKind::kConv2d) ASSERT_GE(cost.bytes.hbm, before.bytes.hbm);
+        if (conv.kind == MmeKind::kConv2d) {
+          ASSERT_GE(cost.bytes.hbm, before.bytes.hbm);
+        }
         packed += factor > 1;
         faster += factor > 1 && cost.alone < before.alone;
       }

@@ -189,7 +189,9 @@ int checkGraphs(unsigned count, bool fewerTransposes, const std::function<void(O
     addPasses(manager.nest<func::FuncOp>());
     EXPECT_TRUE(succeeded(manager.run(*module))) << "seed " << seed << "\n" << before;
     changed += textOf(*module) != before;
-    if (fewerTransposes) EXPECT_LE(transposesOf(main()), transposes) << "seed " << seed << "\n" << before;
+    if (fewerTransposes) {
+      EXPECT_LE(transposesOf(main()), transposes) << "seed " << seed << "\n" << before;
+    }
     auto outputs = hpu::interp::evaluateFunction(main(), inputs);
     EXPECT_TRUE(outputs.ok()) << "seed " << seed << ": " << outputs.status().message();
     if (::testing::Test::HasFailure()) return changed;
