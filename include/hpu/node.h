@@ -58,7 +58,7 @@ struct DeviceStatus {
   int64_t updatedAtNs = 0;             ///< When the owner last published, same clock.
   int32_t queuedWork = 0;              ///< Work enqueued and not done.
   uint64_t faults[kNumFaults] = {};    ///< Counts by Fault, since the device was acquired.
-  bool lost = false;                   ///< A fatal fault was injected and the device was not reset.
+  bool lost = false;                   ///< A fatal event or a lost heartbeat was injected, and no reset came since.
   std::string lastError;               ///< The last failure of a stream; empty when none.
 };
 

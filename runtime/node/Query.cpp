@@ -32,6 +32,12 @@ LastAnswers& lastAnswers() {
   return *instance;
 }
 
+void forgetAnswer(const std::string& identity, int index) {
+  LastAnswers& last = lastAnswers();
+  std::lock_guard lock(last.mutex);
+  last.byDevice.erase({identity, index});
+}
+
 struct Question {
   int index = 0;
   Contact contact;
@@ -86,6 +92,7 @@ StatusOr<std::vector<DeviceStatus>> queryRange(const std::string& identity, int 
     }
     switch (owner.status().code()) {
       case StatusCode::kNotFound:
+        forgetAnswer(identity, index);  // A later owner may have the same process id.
         break;
       case StatusCode::kUnavailable:
       case StatusCode::kPermissionDenied:
