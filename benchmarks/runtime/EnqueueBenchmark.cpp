@@ -78,6 +78,55 @@ void enqueueCopyToDevice(benchmark::State& state) {
 }
 BENCHMARK(enqueueCopyToDevice)->HPU_BATCHES;
 
+void enqueueCopyByAddress(benchmark::State& state) {
+  Device device = openDevice();
+  Stream stream = Stream::create(device).value();
+  // Among many: the allocation is looked up by its address.
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 10000; ++i) buffers.push_back(device.allocate(4096).value());
+  HostMemory host = device.allocateHost(4096).value();
+  CallTimer(state).run(
+      static_cast<int>(state.range(0)),
+      [&](int i) {
+        (void)stream.copyToDevice(buffers[(i * 7919) % 10000].address(), host.data, 4096);
+      },
+      [&] { (void)stream.synchronize(); });
+}
+BENCHMARK(enqueueCopyByAddress)->HPU_BATCHES;
+
+/// 64 copies as one piece of work.
+void enqueueCopyMany(benchmark::State& state) {
+  Device device = openDevice();
+  Stream stream = Stream::create(device).value();
+  Buffer buffer = device.allocate(64 * 4096).value();
+  std::vector<uint8_t> host(64 * 4096);
+  std::vector<CopyRange> ranges;
+  for (uint64_t i = 0; i < 64; ++i)
+    ranges.push_back(
+        {buffer.address() + i * 4096, reinterpret_cast<uintptr_t>(host.data()) + i * 4096, 4096});
+  CallTimer(state).run(
+      static_cast<int>(state.range(0)),
+      [&](int) { (void)stream.copyMany(CopyDirection::kToDevice, ranges); },
+      [&] { (void)stream.synchronize(); });
+}
+BENCHMARK(enqueueCopyMany)->HPU_BATCHES;
+
+/// One allocation and one free, among 10,000 others.
+void allocateAndFree(benchmark::State& state) {
+  Device device = openDevice();
+  std::vector<Buffer> buffers(10000);
+  for (Buffer& buffer : buffers) buffer = device.allocate(4096, "held").value();
+  CallTimer(state).run(
+      static_cast<int>(state.range(0)),
+      [&](int i) {
+        Buffer& buffer = buffers[(i * 7919) % 10000];
+        buffer = Buffer();
+        buffer = device.allocate(256 * (1 + i % 31), "held").value();
+      },
+      [] {});
+}
+BENCHMARK(allocateAndFree)->HPU_BATCHES;
+
 void enqueueFill(benchmark::State& state) {
   Device device = openDevice();
   Stream stream = Stream::create(device).value();
@@ -122,6 +171,20 @@ void enqueueLaunch(benchmark::State& state) {
       [&] { (void)stream.synchronize(); });
 }
 BENCHMARK(enqueueLaunch)->HPU_BATCHES;
+
+/// The same by addresses.
+void enqueueLaunchByAddress(benchmark::State& state) {
+  Device device = openDevice();
+  Executable executable =
+      Executable::load(device, testing::toRecipe(testing::copyProgram(1024))).value();
+  Stream stream = Stream::create(device).value();
+  Buffer in = device.allocate(4096).value(), out = device.allocate(4096).value();
+  LaunchArguments arguments{{in.address()}, {out.address()}, 0, {}};
+  CallTimer(state).run(
+      static_cast<int>(state.range(0)), [&](int) { (void)executable.launch(stream, arguments); },
+      [&] { (void)stream.synchronize(); });
+}
+BENCHMARK(enqueueLaunchByAddress)->HPU_BATCHES;
 
 /// A captured sequence of `range` launches (as above); the counters are per captured launch.
 void replayPerLaunch(benchmark::State& state) {

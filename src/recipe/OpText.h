@@ -12,8 +12,8 @@ namespace hpu::recipe {
 /// "node 'conv1' (Conv) on the mme"; of a fused op "... and 2 more". The program must be verified.
 std::string opText(const Program& program, const Op& op);
 
-/// The first op in the host's order that reads or writes the section; null when none does. The program must
-/// be verified.
+/// The first op in the host's order that reads or writes the section; null when none does. The
+/// program must be verified.
 const Op* firstUser(const Program& program, uint32_t section);
 
 }  // namespace hpu::recipe

@@ -9,6 +9,7 @@
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "perfmodel/EngineCost.h"
+#include "recipe/OpText.h"
 #include "runtime/trace/Recorder.h"
 
 namespace hpu::driver {
@@ -376,9 +377,31 @@ Status TimedDevice::checkEarliest(int64_t earliestStartNs) const {
 Status TimedDevice::runWork(const Work& work, const std::string& label,
                             QueueExecutor::Signal signal) {
   Status status = deviceFailure(work);
-  if (status.ok()) status = runSound(work, label, signal);
+  if (status.ok())
+    status = runSound(work, label, signal);
+  else
+    status = Status(status.code(), base::strCat(status.message(), placeText(work)));
   if (!status.ok()) workFailed(work, label, status);
   return status;
+}
+
+/// Where work that fails as a whole does so: " (at node 'conv1' (Conv) on the mme)", " (on the
+/// dma)".
+std::string TimedDevice::placeText(const Work& work) const {
+  if (const auto* launch = std::get_if<Launch>(&work)) {
+    auto loaded = findLoaded(launch->program);
+    if (!loaded || loaded->program->hostOrder.empty()) return {};
+    const recipe::Program& program = *loaded->program;
+    return base::strCat(" (at ", recipe::opText(program, program.ops[program.hostOrder.front()]),
+                        ")");
+  }
+  if (std::holds_alternative<Marker>(work) || std::holds_alternative<WaitFor>(work)) return {};
+  const bool onDevice = std::holds_alternative<CopyOnDevice>(work) ||
+                        std::holds_alternative<Fill>(work) ||
+                        (std::holds_alternative<CopyMany>(work) &&
+                         std::get<CopyMany>(work).direction == CopyDirection::kOnDevice);
+  if (onDevice) return base::strCat(" (on the ", target_.numDmas > 0 ? "dma" : "tpc", ")");
+  return " (on the host link)";
 }
 
 Status TimedDevice::runSound(const Work& work, const std::string& label,

@@ -94,6 +94,7 @@ class TimedDevice : public DriverDevice {
 
   static DeviceCounters countersOf(const DeviceClock::Totals& totals);
   Status runWork(const Work& work, const std::string& label, QueueExecutor::Signal signal);
+  std::string placeText(const Work& work) const;
   Status runSound(const Work& work, const std::string& label, QueueExecutor::Signal signal);
   Status checkEarliest(int64_t earliestStartNs) const;
   void report(const ResolvedWork& work) const;

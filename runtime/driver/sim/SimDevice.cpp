@@ -10,6 +10,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "recipe/OpText.h"
 #include "runtime/driver/common/DeviceSize.h"
 #include "runtime/driver/common/TimedDevice.h"
 #include "runtime/driver/sim/Faults.h"
@@ -31,10 +32,14 @@ class SimProgram final : public LoadedProgram {
     std::vector<std::byte*> bases(sections.size(), nullptr);
     for (size_t i = 0; i < sections.size(); ++i)
       if (program_->sections[i].kind != recipe::SectionKind::kSram) bases[i] = hbm.at(sections[i]);
-    for (size_t i = 0; i < sections.size(); ++i)
-      if (bases[i] && program_->sections[i].kind != recipe::SectionKind::kInput)
-        HPU_RETURN_IF_ERROR(
-            hbm.checkBudget(sections[i], static_cast<int64_t>(program_->sections[i].bytes)));
+    for (uint32_t i = 0; i < sections.size(); ++i) {
+      if (!bases[i] || program_->sections[i].kind == recipe::SectionKind::kInput) continue;
+      Status status =
+          hbm.checkBudget(sections[i], static_cast<int64_t>(program_->sections[i].bytes));
+      if (status.ok()) continue;
+      const recipe::Op* op = recipe::firstUser(*program_, i);
+      return op ? status.withContext(recipe::opText(*program_, *op)) : status;
+    }
     if (launch.signals.empty()) return executor_->run(bases);
     return executor_->run(bases, [&](uint32_t output) {
       for (uint32_t i = 0; i < launch.signals.size(); ++i)
@@ -75,8 +80,7 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     info.hbmBytes = hbm->bytes();
     auto device = std::make_shared<SimDevice>(std::move(owned), std::move(info), std::move(hbm),
                                               clock, options.threads);
-    device->owned_->serve(device.get(),
-                          {device->hbm_->file(), Hbm::kBase, device->hbm_->bytes()});
+    device->owned_->serve(device.get(), {device->hbm_->file(), Hbm::kBase, device->hbm_->bytes()});
     return std::shared_ptr<DriverDevice>(std::move(device));
   }
 

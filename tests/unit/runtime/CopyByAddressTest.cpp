@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
 #include "hpu/device.h"
+#include "hpu/event.h"
 #include "hpu/stream.h"
 
 namespace hpu {
@@ -130,6 +132,44 @@ TEST_F(CopyByAddressTest, ManyCopiesAreOnePieceOfWork) {
   Status status = stream.copyMany(CopyDirection::kOnDevice, {{base, base, 8}, {base, 8, 8}});
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
   EXPECT_THAT(status.message(), HasSubstr("copy 1"));
+}
+
+/// Device time of copies in three directions on three streams is that of the longest, not the sum.
+TEST_F(CopyByAddressTest, DirectionsOverlap) {
+  constexpr int64_t kBytes = 8 * kMiB;
+  std::vector<char> in(kBytes, 1), out(kBytes);
+  Buffer a = device.allocate(kBytes).value(), b = device.allocate(kBytes).value(),
+         c = device.allocate(kBytes).value(), d = device.allocate(kBytes).value();
+  std::vector<Stream> streams;
+  for (int i = 0; i < 3; ++i) streams.push_back(Stream::create(device).value());
+  auto copy = [&](int direction) {
+    switch (direction) {
+      case 0:
+        return streams[0].copyToDevice(a.address(), in.data(), kBytes);
+      case 1:
+        return streams[1].copyToHost(out.data(), b.address(), kBytes);
+      default:
+        return streams[2].copyOnDevice(c.address(), d.address(), kBytes);
+    }
+  };
+  int64_t alone[3], longest = 0, sum = 0;
+  for (int i = 0; i < 3; ++i) {
+    Event start, end;
+    ASSERT_TRUE(streams[i].record(start).ok());
+    ASSERT_TRUE(copy(i).ok());
+    ASSERT_TRUE(streams[i].record(end).ok());
+    ASSERT_TRUE(streams[i].synchronize().ok());
+    alone[i] = end.elapsedNsSince(start).value();
+    ASSERT_GT(alone[i], 0);
+    longest = std::max(longest, alone[i]);
+    sum += alone[i];
+  }
+  int64_t before = device.counters().deviceNs;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(copy(i).ok());
+  ASSERT_TRUE(device.synchronize().ok());
+  int64_t together = device.counters().deviceNs - before;
+  EXPECT_LT(together, longest + longest / 50);
+  EXPECT_GT(sum, longest + longest / 2);
 }
 
 TEST_F(CopyByAddressTest, HostMemoryIsFoundUntilItIsFreed) {

@@ -96,6 +96,7 @@ TEST_F(Fault, UncorrectedErrorFailsTheNextWorkThatReadsAndNoOther) {
   EXPECT_EQ(failure.code(), StatusCode::kDataLoss);
   EXPECT_THAT(failure.message(), HasSubstr("ECC"));
   EXPECT_THAT(failure.message(), HasSubstr("queue 'first'"));
+  EXPECT_THAT(failure.message(), HasSubstr("(at node 'load' (Copy) on the dma)"));
   EXPECT_THAT(status().lastError, HasSubstr("ECC"));
   ASSERT_TRUE(device.reset().ok());
   EXPECT_TRUE(roundTrip(stream).ok());
