@@ -91,6 +91,34 @@ TEST_F(LaunchByAddressTest, WrongAddressesAreRefusedByName) {
   EXPECT_EQ(launch(stale, b.address()).code(), StatusCode::kNotFound);
 }
 
+/// What was found out about addresses is not used for other memory at the same place.
+TEST_F(LaunchByAddressTest, AddressesAreLookedAtAgainWhenMemoryChanged) {
+  Executable copy = Executable::load(device, toRecipe(copyProgram(1000))).value();
+  Buffer in = device.allocate(4000).value(), out = device.allocate(4000).value();
+  uint64_t address = in.address();
+  LaunchArguments arguments{{address}, {out.address()}, 0, {}};
+  for (int i = 0; i < 20; ++i) {
+    upload(address, ramp(1000, i));
+    ASSERT_TRUE(copy.launch(stream, arguments).ok());
+    EXPECT_EQ(download(out.address(), 1000), ramp(1000, i));
+  }
+  in = Buffer();
+  EXPECT_EQ(copy.launch(stream, arguments).code(), StatusCode::kNotFound);
+  in = device.allocate(3999, AllocateOptions{"short", address}).value();
+  EXPECT_EQ(copy.launch(stream, arguments).code(), StatusCode::kOutOfRange);
+  in = Buffer();
+  in = device.allocate(4000, AllocateOptions{"long", address}).value();
+  EXPECT_TRUE(copy.launch(stream, arguments).ok());
+  // More sets of addresses than are kept.
+  Buffer many = device.allocate(20 * 4000).value();
+  for (int round = 0; round < 2; ++round)
+    for (uint64_t i = 0; i < 20; ++i) {
+      arguments.outputs[0] = many.address() + i * 4000;
+      ASSERT_TRUE(copy.launch(stream, arguments).ok());
+    }
+  EXPECT_TRUE(stream.synchronize().ok());
+}
+
 TEST_F(LaunchByAddressTest, FreeIsInOrderWithTheLaunch) {
   Executable copy = Executable::load(device, toRecipe(copyProgram(1000))).value();
   Buffer out = device.allocate(4000).value();

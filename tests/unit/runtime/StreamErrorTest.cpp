@@ -283,6 +283,25 @@ TEST_F(StreamErrorTest, EveryWaitHasTheConfiguredDeadline) {
   EXPECT_TRUE(stream.synchronize().ok());
 }
 
+TEST_F(StreamErrorTest, RequestedAddressWaitsForTheWorkThatHoldsIt) {
+  Buffer held = device.allocate(4096).value();
+  uint64_t address = held.address();
+  // The program's own buffer there is refused at once, and so is one that nobody will free.
+  EXPECT_EQ(device.allocate(512, AllocateOptions{"", address}).status().code(),
+            StatusCode::kAlreadyExists);
+  ASSERT_TRUE(stream.fill(held, kBlock, 10).ok());
+  driver->waitUntilBlocked();
+  held = Buffer();
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    driver->release();
+  });
+  auto again = device.allocate(512, AllocateOptions{"again", address});
+  later.join();
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->address(), address);
+}
+
 TEST_F(StreamErrorTest, AllocationThatWaitsForStuckWorkFailsInTime) {
   setenv("HPU_WAIT_TIMEOUT_MS", "30", 1);
   Buffer large = device.allocate(900 << 10).value();
