@@ -183,6 +183,18 @@ Status HbmAllocator::outOfMemory(int64_t bytes, const std::string& label) const 
     if (holder.bytes == 0) break;
     text += base::strCat(first ? "" : ", ", holder.label.empty() ? "(no label)" : holder.label, " ",
                          base::formatBytes(holder.bytes));
+    // Of a label that many share, the one that matters most.
+    if (holder.allocations > 1) {
+      const auto* largestOne = &*held_.begin();
+      int64_t most = 0;
+      for (const auto& entry : held_) {
+        if (entry.second.label->first != holder.label || entry.second.bytes <= most) continue;
+        largestOne = &entry;
+        most = entry.second.bytes;
+      }
+      text += base::strCat(" in ", holder.allocations, " (the largest ", base::formatBytes(most),
+                           " at ", base::formatHex(largestOne->first), ")");
+    }
     first = false;
   }
   if (first) text += "none";

@@ -49,14 +49,16 @@ TEST(HbmAllocator, NeighboursCoalesceInAnyOrder) {
 
 TEST(HbmAllocator, OutOfMemoryNamesTheFiveLargestHoldersByLabel) {
   HbmAllocator allocator(kBase, 100 << 20);
-  for (int i = 0; i < 4; ++i) allocator.allocate(10 << 20, "weights").value();
+  for (int i = 0; i < 4; ++i)
+    allocator.allocate(i == 2 ? 13 << 20 : 9 << 20, "weights").value();
   for (int i = 1; i <= 6; ++i) allocator.allocate(i << 20, "t" + std::to_string(i)).value();
   Status status = allocator.allocate(64 << 20, "kv cache").status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(status.message(), HasSubstr("64 MiB for 'kv cache'"));
   EXPECT_THAT(status.message(), HasSubstr("39 MiB of 100 MiB free"));
   EXPECT_THAT(status.message(),
-              HasSubstr("largest holders: weights 40 MiB, t6 6 MiB, t5 5 MiB, t4 4 MiB, t3 3 MiB"));
+              HasSubstr("largest holders: weights 40 MiB in 4 (the largest 13 MiB at 0x1201000), "
+                        "t6 6 MiB, t5 5 MiB, t4 4 MiB, t3 3 MiB"));
   EXPECT_THAT(status.message(), ::testing::Not(HasSubstr("t2")));
   EXPECT_THAT(status.message(), ::testing::Not(HasSubstr("fragmentation")));
 }
