@@ -67,7 +67,7 @@ class HPU_API CapturedGraph {
   CapturedGraph();  ///< Empty; only assignable.
   ~CapturedGraph();
   bool valid() const { return work_ != nullptr; }
-  int64_t operations() const;  ///< Copies, fills, launches, and waits between branches.
+  int64_t operations() const;  ///< Copies, fills, launches, records, and waits between branches.
   int64_t launches() const;
   int64_t branches() const;  ///< Streams that took part; 1 without a fork.
   /// One line an operation, "branch 0: launch 'layer1'", in the order of capture.

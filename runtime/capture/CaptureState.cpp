@@ -81,12 +81,11 @@ Status CaptureState::record(const std::shared_ptr<StreamState>& stream, EventSta
   std::lock_guard lock(mutex_);
   if (ended_) return ended();
   HPU_ASSIGN(uint32_t branch, branchOf(*stream));
-  if (last_[branch] == kNone) {
-    // The begin of the graph is a point as well.
-    CapturedWork::Operation marker;
-    marker.work = driver::Marker{};
-    HPU_RETURN_IF_ERROR(append(branch, std::move(marker)).status());
-  }
+  // An operation of its own, though the one before it would do: ties between branches are broken in
+  // device time as they are without the capture.
+  CapturedWork::Operation marker;
+  marker.work = driver::Marker{};
+  HPU_RETURN_IF_ERROR(append(branch, std::move(marker)).status());
   event.setCaptured({weak_from_this(), last_[branch], kNone, true});
   return okStatus();
 }
