@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -224,6 +226,29 @@ TEST_F(Acquire, WaitsForAnyOfEightOfThisProcessToo) {
   });
   EXPECT_EQ(Device::open(any())->info().index, 3);
   closer.join();
+}
+
+TEST_F(Acquire, MoreProcessesThanDevicesTakeTurns) {
+  constexpr int kProcesses = 16, kTurns = 3;
+  std::array<std::atomic<int>, node::kDevices> owners = {};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kProcesses; ++t)
+    threads.emplace_back([&, t] {
+      for (int turn = 0; turn < kTurns; ++turn) {
+        WorkerProcess worker({}, {"HPU_ACQUIRE_TIMEOUT_MS=120000"});
+        ASSERT_GE(worker.index(), 0) << worker.hello();
+        auto index = static_cast<size_t>(worker.index());
+        EXPECT_EQ(owners[index]++, 0) << "two processes have device " << index;
+        EXPECT_EQ(worker.ask("round"), "right");
+        --owners[index];
+        // Some end by themselves, some do not.
+        if ((t + turn) % 2)
+          worker.kill();
+        else
+          EXPECT_EQ(worker.quit(), 0);
+      }
+    });
+  for (auto& thread : threads) thread.join();
 }
 
 TEST_F(Acquire, ClosingAndOpeningAtATimeNeverRefuses) {
