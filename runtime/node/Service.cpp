@@ -28,6 +28,7 @@ namespace {
 constexpr uint64_t kWakeKey = 0;
 // More callers than this at a time are not served: something is wrong, and descriptors are finite.
 constexpr size_t kMaxConnections = 512;
+constexpr useconds_t kStarvedUs = 20000;
 
 int64_t realtimeNs() {
   timespec now{};
@@ -174,25 +175,30 @@ void Service::loop(int epoll, int wake) {
     for (int i = 0; i < count; ++i) {
       uint64_t key = events[static_cast<size_t>(i)].data.u64;
       if (key == kWakeKey) return;
-      std::lock_guard lock(mutex_);
-      // An event may be of a socket that is gone by now; keys are never used again.
-      try {
-        if (devices_.count(key))
-          accept(key);
-        else if (connections_.count(key))
-          serve(key);
-      } catch (const std::bad_alloc&) {
-        connections_.erase(key);
+      bool starved = false;
+      {
+        std::lock_guard lock(mutex_);
+        // An event may be of a socket that is gone by now; keys are never used again.
+        try {
+          if (devices_.count(key))
+            starved = !accept(key);
+          else if (connections_.count(key))
+            serve(key);
+        } catch (const std::bad_alloc&) {
+          connections_.erase(key);
+        }
       }
+      // The caller waits in the kernel until there is a descriptor for him; do not spin on him.
+      if (starved) ::usleep(kStarvedUs);
     }
   }
 }
 
-void Service::accept(uint64_t key) {
+bool Service::accept(uint64_t key) {
   while (true) {
     Fd socket(
         ::accept4(devices_.at(key).listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid()) return;
+    if (!socket.valid()) return errno != EMFILE && errno != ENFILE && errno != ENOMEM;
     auto peer = peerOf(socket.get());
     // Only this user, and root, may ask; abstract names have no permissions of their own.
     if (!peer.ok() || (peer->uid != ::geteuid() && peer->uid != 0)) continue;

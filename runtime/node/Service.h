@@ -55,7 +55,8 @@ class Service {
   Service() = default;
   Status start();
   void loop(int epoll, int wake);
-  void accept(uint64_t key);
+  /// Takes the callers of a device; false when there are no descriptors for more of them.
+  bool accept(uint64_t key);
   void serve(uint64_t key);
   std::string answer(Connection& connection, const Request& request, int& fd);
   DeviceStatus report(uint64_t key, const Device& device) const;

@@ -5,6 +5,8 @@
 #include <dirent.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -136,6 +138,16 @@ bool obey(Worker& worker, const std::string& command) {
     say(status.ok() ? "reset" : status.message());
   } else if (command == "fork") {
     say(forkChild());
+  } else if (command == "starve" || command == "relax") {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = command == "starve" ? 3 : limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    say("done");
+  } else if (command == "processor") {
+    timespec now{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    say(std::to_string(now.tv_sec * 1000 + now.tv_nsec / 1000000));
   } else if (command == "descriptors") {
     say(std::to_string(openDescriptors()));
   } else if (command.rfind("mark ", 0) == 0) {

@@ -220,6 +220,21 @@ TEST(NodeQuery, OnceASecondCostsLessThanAHundredthOfACore) {
   EXPECT_LT(each, 10 * 1000 * 1000);
 }
 
+TEST(NodeQuery, OwnerWithoutDescriptorsDoesNotSpinAndAnswersLater) {
+  WorkerProcess worker({"--index", "0"});
+  ASSERT_EQ(worker.ask("starve"), "done");
+  long before = std::atol(worker.ask("processor").c_str());
+  for (int i = 0; i < 4; ++i) {
+    // 100 ms each: it cannot take the call, but the kernel knows who it is.
+    node::DeviceStatus status = node::query(0).value();
+    EXPECT_EQ(status.owner.pid, worker.pid());
+    EXPECT_EQ(status.updatedAtNs, 0);
+  }
+  EXPECT_LT(std::atol(worker.ask("processor").c_str()) - before, 100) << "milliseconds";
+  ASSERT_EQ(worker.ask("relax"), "done");
+  EXPECT_EQ(answered(0).totalBytes, 64 << 20);
+}
+
 TEST(NodeQuery, ManyThreadsAskWhileTheDeviceOpensAndCloses) {
   std::atomic<bool> done{false};
   std::vector<std::thread> threads;
