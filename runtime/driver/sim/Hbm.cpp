@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/File.h"
 #include "base/Format.h"
@@ -25,6 +26,9 @@ namespace {
 // Below this a range is copied without asking the kernel for its holes: at most 16 pages are
 // allocated.
 constexpr int64_t kSmallCopy = 64 << 10;
+// Bytes that are written between two looks at what the host still has: looking takes as long as
+// writing a hundredth of it.
+constexpr int64_t kLookBytes = 64 << 20;
 // Bytes of one chunk of a parallel copy: past the caches, so that a second core helps.
 constexpr int64_t kCopyGrain = 4 << 20;
 
@@ -41,15 +45,21 @@ void parallelCopy(std::byte* dst, const std::byte* src, int64_t bytes) {
 
 }  // namespace
 
-Hbm::Hbm(int fd, std::byte* data, int64_t bytes, int64_t hostBudget)
-    : fd_(fd), data_(data), bytes_(bytes), hostBudget_(hostBudget) {}
+Hbm::Hbm(int fd, std::byte* data, int64_t bytes, int64_t hostBudget,
+         std::function<int64_t()> available)
+    : fd_(fd),
+      data_(data),
+      bytes_(bytes),
+      hostBudget_(hostBudget),
+      available_(std::move(available)) {}
 
 Hbm::~Hbm() {
   ::munmap(data_, static_cast<size_t>(bytes_));
   ::close(fd_);
 }
 
-StatusOr<std::unique_ptr<Hbm>> Hbm::create(int64_t bytes, int64_t hostBudget) {
+StatusOr<std::unique_ptr<Hbm>> Hbm::create(int64_t bytes, int64_t hostBudget,
+                                           std::function<int64_t()> available) {
   if (bytes <= 0 || bytes > INT64_MAX - pageBytes())
     return invalidArgument(base::strCat("a device with ", bytes, " bytes of HBM is not possible"));
   bytes = (bytes + pageBytes() - 1) / pageBytes() * pageBytes();
@@ -70,7 +80,8 @@ StatusOr<std::unique_ptr<Hbm>> Hbm::create(int64_t bytes, int64_t hostBudget) {
   // that it does not hold the memory of a parent that is gone.
   ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   ::madvise(data, static_cast<size_t>(bytes), MADV_DONTFORK);
-  return std::unique_ptr<Hbm>(new Hbm(fd, static_cast<std::byte*>(data), bytes, hostBudget));
+  return std::unique_ptr<Hbm>(
+      new Hbm(fd, static_cast<std::byte*>(data), bytes, hostBudget, std::move(available)));
 }
 
 bool Hbm::contains(DeviceAddress address, int64_t bytes) const {
@@ -197,8 +208,15 @@ int64_t Hbm::residentBytes() const {
 
 Status Hbm::checkBudget(DeviceAddress address, int64_t bytes) const {
   if (hostBudget_ == 0 || bytes <= kSmallCopy) return okStatus();
-  int64_t resident = residentBytes();
-  if (bytes <= hostBudget_ - resident) return okStatus();
+  int64_t resident = residentBytes(), room = hostBudget_ - resident;
+  bool others = false;  // It is not this device that has taken the host's memory.
+  if (available_ && sinceLook_.fetch_add(bytes) + bytes >= kLookBytes) {
+    sinceLook_ = 0;
+    int64_t now = available_();
+    others = now >= 0 && now < room;
+    if (others) room = now;
+  }
+  if (bytes <= room) return okStatus();
   // Only what was never written takes more memory.
   int64_t first = static_cast<int64_t>(address - kBase), end = first + bytes, holes = 0;
   for (int64_t offset = first; offset < end;) {
@@ -206,7 +224,13 @@ Status Hbm::checkBudget(DeviceAddress address, int64_t bytes) const {
     holes += data - offset;
     offset = data == end ? end : nextHole(data, end);
   }
-  if (holes <= hostBudget_ - resident) return okStatus();
+  if (holes <= room) return okStatus();
+  if (others)
+    return resourceExhausted(base::strCat(
+        "out of host memory for simulated HBM: ", base::formatBytes(holes),
+        " more are needed, and the host has ", base::formatBytes(std::max<int64_t>(room, 0)),
+        " to give; this device has ", base::formatBytes(resident),
+        ". Free buffers of any device, end other programs, or set HPU_SIM_HOST_BYTES"));
   return resourceExhausted(base::strCat(
       "out of host memory for simulated HBM: ", base::formatBytes(holes), " more than the ",
       base::formatBytes(resident), " in use would pass the budget of ",
@@ -238,9 +262,7 @@ int64_t groupNumber(const std::string& path) {
 
 }  // namespace
 
-StatusOr<int64_t> hostMemoryBudget() {
-  HPU_ASSIGN(int64_t budget, settings::getInt(Setting::HPU_SIM_HOST_BYTES));
-  if (budget > 0) return budget;
+int64_t availableHostMemory() {
   int64_t available = memInfo("MemAvailable:");
   int64_t limit = groupNumber("/sys/fs/cgroup/memory.max");
   int64_t used = groupNumber("/sys/fs/cgroup/memory.current");
@@ -248,7 +270,12 @@ StatusOr<int64_t> hostMemoryBudget() {
     int64_t left = std::max<int64_t>(limit - used, 0);
     available = available < 0 ? left : std::min(available, left);
   }
-  return available <= 0 ? 0 : available - available / 8;
+  return available < 0 ? -1 : available - available / 8;
+}
+
+StatusOr<int64_t> hostMemoryBudget() {
+  HPU_ASSIGN(int64_t budget, settings::getInt(Setting::HPU_SIM_HOST_BYTES));
+  return budget > 0 ? budget : std::max<int64_t>(availableHostMemory(), 0);
 }
 
 }  // namespace hpu::driver

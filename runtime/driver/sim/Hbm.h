@@ -4,8 +4,10 @@
 // never written instead of reading it, because reading a hole would allocate it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "hpu/status.h"
@@ -18,8 +20,11 @@ class Hbm {
  public:
   /// Maps `bytes` (> 0, rounded up to a page), all zero. Errors: kInvalidArgument,
   /// kResourceExhausted.
-  /// At most `hostBudget` bytes of it may be written; 0: no limit.
-  static StatusOr<std::unique_ptr<Hbm>> create(int64_t bytes, int64_t hostBudget = 0);
+  /// At most `hostBudget` bytes of it may be written; 0: no limit. `available` says what the host
+  /// can give now (-1: not known), and is asked again as memory is written, because other devices
+  /// and processes take from the same; empty: the budget alone counts.
+  static StatusOr<std::unique_ptr<Hbm>> create(int64_t bytes, int64_t hostBudget = 0,
+                                               std::function<int64_t()> available = {});
   ~Hbm();
   Hbm(const Hbm&) = delete;
   Hbm& operator=(const Hbm&) = delete;
@@ -38,7 +43,8 @@ class Hbm {
   void copyOut(void* dst, DeviceAddress src, int64_t bytes) const;
   /// Overlapping ranges are fine.
   void move(DeviceAddress dst, DeviceAddress src, int64_t bytes);
-  /// Repeats the low `elementBytes` (1, 2 or 4) bytes of `value`, little-endian; `bytes` is a multiple of them.
+  /// Repeats the low `elementBytes` (1, 2 or 4) bytes of `value`, little-endian; `bytes` is a
+  /// multiple of them.
   void fill(DeviceAddress dst, uint32_t value, int64_t bytes, int elementBytes = 1);
   /// Gives the pages inside of the range back to the host; its bytes read as zero then.
   Status discard(DeviceAddress address, int64_t bytes);
@@ -51,18 +57,24 @@ class Hbm {
   Status checkBudget(DeviceAddress address, int64_t bytes) const;
 
  private:
-  Hbm(int fd, std::byte* data, int64_t bytes, int64_t hostBudget);
+  Hbm(int fd, std::byte* data, int64_t bytes, int64_t hostBudget,
+      std::function<int64_t()> available);
   void clear(int64_t offset, int64_t bytes);
   int64_t nextData(int64_t offset, int64_t end) const;
   int64_t nextHole(int64_t offset, int64_t end) const;
   int fd_;
   std::byte* data_;
   int64_t bytes_;
-  int64_t hostBudget_;
+  const int64_t hostBudget_;
+  const std::function<int64_t()> available_;
+  mutable std::atomic<int64_t> sinceLook_{0};  ///< Bytes written since available_ was asked.
 };
 
 /// Host memory that one device may take: HPU_SIM_HOST_BYTES, else what is available now (to the
 /// system and the control group) less an eighth. 0 when that is not known. Errors: a bad setting.
 StatusOr<int64_t> hostMemoryBudget();
+/// What a device may still take of the host now, as above, when HPU_SIM_HOST_BYTES does not say how
+/// much; -1: not known.
+int64_t availableHostMemory();
 
 }  // namespace hpu::driver

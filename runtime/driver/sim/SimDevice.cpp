@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/Format.h"
+#include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "recipe/OpText.h"
 #include "runtime/driver/common/DeviceSize.h"
@@ -76,7 +77,11 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     HPU_ASSIGN(std::unique_ptr<node::OwnedDevice> owned, node::acquire(options));
     HPU_ASSIGN(DeviceInfo info, deviceInfo("sim", options, owned->index()));
     HPU_ASSIGN(int64_t budget, hostMemoryBudget());
-    HPU_ASSIGN(std::unique_ptr<Hbm> hbm, Hbm::create(info.hbmBytes, budget));
+    // A budget that was set is the user's word; else other devices and processes count as well.
+    std::function<int64_t()> available;
+    HPU_ASSIGN(int64_t fixed, settings::getInt(Setting::HPU_SIM_HOST_BYTES));
+    if (fixed == 0) available = availableHostMemory;
+    HPU_ASSIGN(std::unique_ptr<Hbm> hbm, Hbm::create(info.hbmBytes, budget, std::move(available)));
     info.hbmBytes = hbm->bytes();
     auto device = std::make_shared<SimDevice>(std::move(owned), std::move(info), std::move(hbm),
                                               clock, options.threads);

@@ -74,6 +74,30 @@ TEST(Hbm, BudgetCountsOnlyWhatIsNotYetWritten) {
   EXPECT_TRUE(hbm->checkBudget(Hbm::kBase + 20 * kMiB, 8 * kMiB).ok());
 }
 
+TEST(Hbm, OthersThatTakeTheHostsMemoryCountToo) {
+  int64_t left = 1024 * kMiB;
+  auto hbm = Hbm::create(512 * kMiB, 300 * kMiB, [&] { return left; }).value();
+  EXPECT_TRUE(hbm->checkBudget(Hbm::kBase, 200 * kMiB).ok());
+  left = 100 * kMiB;
+  Status status = hbm->checkBudget(Hbm::kBase, 200 * kMiB);
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("has 100 MiB to give"), std::string::npos) << status.message();
+  EXPECT_TRUE(hbm->checkBudget(Hbm::kBase, 90 * kMiB).ok());
+  // What is written already takes nothing more.
+  hbm->fill(Hbm::kBase, 1, 80 * kMiB);
+  left = 0;
+  EXPECT_TRUE(hbm->checkBudget(Hbm::kBase, 80 * kMiB).ok());
+  EXPECT_FALSE(hbm->checkBudget(Hbm::kBase, 81 * kMiB).ok());
+  // Small pieces are looked at together.
+  int refused = 0;
+  for (int i = 0; i < 128; ++i)
+    refused += !hbm->checkBudget(Hbm::kBase + 100 * kMiB + i * kMiB, kMiB).ok();
+  EXPECT_EQ(refused, 2);
+  // Not known is no reason to refuse.
+  left = -1;
+  EXPECT_TRUE(hbm->checkBudget(Hbm::kBase, 200 * kMiB).ok());
+}
+
 TEST(Hbm, DefaultBudgetIsPartOfWhatTheHostHas) {
   int64_t budget = hostMemoryBudget().value();
   EXPECT_GT(budget, 0);
