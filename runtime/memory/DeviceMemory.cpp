@@ -49,7 +49,8 @@ StatusOr<uint64_t> DeviceMemory::allocate(int64_t bytes, const std::string& labe
   auto mayCome = [&] {
     if (address.ok() || bytes > allocator_.info().totalBytes) return false;
     return address.status().code() == StatusCode::kResourceExhausted ||
-           (address.status().code() == StatusCode::kAlreadyExists && !shownWithin(requested, bytes));
+           (address.status().code() == StatusCode::kAlreadyExists &&
+            !shownWithin(requested, bytes));
   };
   if (!mayCome()) return address;
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(-1));
@@ -136,9 +137,12 @@ StatusOr<std::shared_ptr<BufferState>> DeviceMemory::find(uint64_t address, int6
     return buffer;
   if (check_) return check_->explain(address, bytes, what);
   if (!inside)
-    return notFound(base::strCat(what, ": no allocation of device ", driver_.info().index,
-                                 " contains ", base::formatHex(address),
-                                 allocator_.describeBelow(address)));
+    return notFound(base::strCat(
+        what, ": the program has no allocation on device ", driver_.info().index, " that contains ",
+        base::formatHex(address), allocator_.describeBelow(address),
+        allocator_.holds(address)
+            ? ", which it has freed (enqueued work still uses it) or which is the runtime's own"
+            : ""));
   return outOfRange(base::strCat(what, ": ", bytes, " bytes at ", base::formatHex(address),
                                  " do not lie in one allocation",
                                  allocator_.describeBelow(address)));

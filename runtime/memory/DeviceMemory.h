@@ -36,12 +36,14 @@ class DeviceMemory {
   MemoryInfo info() const;
   std::vector<MemoryHolder> holders() const;
 
-  /// From now on the program's buffer is found by the addresses in it, until hide(), which its end calls.
+  /// From now on the program's buffer is found by the addresses in it, until hide(), which its end
+  /// calls.
   void show(const std::shared_ptr<BufferState>& buffer, const std::string& label);
   void hide(uint64_t address);
   /// The shown buffer that contains the address. Errors: kNotFound.
   StatusOr<std::shared_ptr<BufferState>> find(uint64_t address) const;
-  /// The same with room for `bytes` from there. Errors: also kOutOfRange. `what` begins the message.
+  /// The same with room for `bytes` from there. Errors: also kOutOfRange. `what` begins the
+  /// message.
   StatusOr<std::shared_ptr<BufferState>> find(uint64_t address, int64_t bytes,
                                               std::string_view what) const;
   /// Counts the calls of show and hide: while it stays, find gives the same answers.
@@ -75,10 +77,10 @@ class DeviceMemory {
     std::weak_ptr<BufferState> buffer;
     uint64_t end = 0;  ///< Behind its capacity.
   };
-  std::map<uint64_t, Shown> shown_;  ///< By address.
+  std::map<uint64_t, Shown> shown_;     ///< By address.
   std::unique_ptr<MemoryCheck> check_;  ///< The pointer itself never changes.
-  uint64_t changes_ = 0;    ///< Counts frees, and ends of work that a thread waits for.
-  int64_t freedBytes_ = 0;  ///< Since the last giveBack.
+  uint64_t changes_ = 0;                ///< Counts frees, and ends of work that a thread waits for.
+  int64_t freedBytes_ = 0;              ///< Since the last giveBack.
 };
 
 }  // namespace hpu

@@ -95,17 +95,25 @@ StatusOr<uint64_t> HbmAllocator::allocateAt(uint64_t address, int64_t bytes,
 }
 
 std::string HbmAllocator::describe(uint64_t address, const Holding& holding) const {
-  return base::strCat(holding.label->first.empty()
-                          ? "an allocation without a label"
-                          : base::strCat("'", holding.label->first, "'"),
+  return base::strCat(holding.label->first.empty() ? "an allocation without a label"
+                                                   : base::strCat("'", holding.label->first, "'"),
                       ", ", holding.asked, " bytes at ", base::formatHex(address));
+}
+
+bool HbmAllocator::holds(uint64_t address) const {
+  auto next = held_.upper_bound(address);
+  return next != held_.begin() &&
+         address - std::prev(next)->first < static_cast<uint64_t>(std::prev(next)->second.asked);
 }
 
 std::string HbmAllocator::describeBelow(uint64_t address) const {
   auto next = held_.upper_bound(address);
   if (next == held_.begin()) return {};
   --next;
-  return base::strCat("; the next below is ", describe(next->first, next->second));
+  std::string holder = describe(next->first, next->second);
+  if (address - next->first < static_cast<uint64_t>(next->second.asked))
+    return base::strCat("; it lies in ", holder);
+  return base::strCat("; the next below is ", holder);
 }
 
 int64_t HbmAllocator::free(uint64_t address) {

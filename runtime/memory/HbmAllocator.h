@@ -44,8 +44,9 @@ class HbmAllocator {
   };
   /// In order of address; neighbours are never both in the list.
   std::vector<Block> freeBlocks() const;
-  /// "; the next one below is 'label', ... bytes at ..." or nothing: for errors.
+  /// "; it lies in 'label', 40 bytes at 0x1000", "; the next below is ..." or nothing: for errors.
   std::string describeBelow(uint64_t address) const;
+  bool holds(uint64_t address) const;
   /// Sums by label, the largest first. Of labels that hold nothing, kIdleLabels are remembered.
   std::vector<MemoryHolder> holders() const;
   static constexpr size_t kIdleLabels = 256;

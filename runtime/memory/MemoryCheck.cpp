@@ -64,13 +64,13 @@ Status MemoryCheck::explain(uint64_t address, int64_t bytes, std::string_view wh
   }
   auto dead = std::find_if(dead_.rbegin(), dead_.rend(), contains);
   if (dead != dead_.rend())
-    return notFound(base::strCat("use after free: ", access, " lie ", address - dead->address,
-                                 " bytes into ", text(*dead), ", freed at ", text(dead->freed)));
+    return notFound(base::strCat("use after free: ", access, bytes == 0 ? " lies " : " lie ",
+                                 address - dead->address, " bytes into ", text(*dead),
+                                 ", freed at ", text(dead->freed)));
   if (below && address - below->address - static_cast<uint64_t>(below->bytes) < kOverrun)
-    return outOfRange(base::strCat(
-        "out of bounds: ", access, " begin ",
-        address - below->address - static_cast<uint64_t>(below->bytes), " bytes behind the end of ",
-        text(*below)));
+    return outOfRange(base::strCat("out of bounds: ", access, " begin ",
+                                   address - below->address - static_cast<uint64_t>(below->bytes),
+                                   " bytes behind the end of ", text(*below)));
   return notFound(base::strCat("wild address: ", access,
                                " were never allocated, as far as is remembered",
                                below ? "; the next allocation below is " + text(*below) : ""));

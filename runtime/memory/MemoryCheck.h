@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// MemoryCheck: what the device-memory checker (HPU_MEMORY_CHECK) remembers: who had which memory and when, and
-// the freed blocks that it keeps from being used again.
-// The one thing to know: it is plain bookkeeping without a lock; DeviceMemory has the lock, and no MemoryCheck at
-// all when the setting is off.
+// MemoryCheck: what the device-memory checker (HPU_MEMORY_CHECK) remembers: who had which memory
+// and when, and the freed blocks that it keeps from being used again. The one thing to know: it is
+// plain bookkeeping without a lock; DeviceMemory has the lock, and no MemoryCheck at all when the
+// setting is off.
 #pragma once
 
 #include <chrono>
@@ -24,13 +24,14 @@ class MemoryCheck {
 
   explicit MemoryCheck(int64_t quarantineLimit);
 
-  /// The program has, or no longer has, an allocation. Called on its thread, which the history names.
+  /// The program has, or no longer has, an allocation. Called on its thread, which the history
+  /// names.
   void allocated(uint64_t address, int64_t bytes, const std::string& label);
   void freed(uint64_t address);
 
-  /// What is wrong with an access to `bytes` at `address` that do not lie in one live allocation: kNotFound (freed,
-  /// or never allocated) or kOutOfRange, with the history of the allocation that was meant. `what` begins the
-  /// message.
+  /// What is wrong with an access to `bytes` at `address` that do not lie in one live allocation:
+  /// kNotFound (freed, or never allocated) or kOutOfRange, with the history of the allocation that
+  /// was meant. `what` begins the message.
   Status explain(uint64_t address, int64_t bytes, std::string_view what) const;
 
   /// Keeps a freed block; returns the blocks that have waited long enough, oldest first.

@@ -283,6 +283,19 @@ TEST_F(StreamErrorTest, EveryWaitHasTheConfiguredDeadline) {
   EXPECT_TRUE(stream.synchronize().ok());
 }
 
+TEST_F(StreamErrorTest, MemoryThatOnlyWorkStillUsesIsSaidToBeFreed) {
+  Buffer held = device.allocate(4096, "held").value();
+  uint64_t address = held.address();
+  ASSERT_TRUE(stream.fill(held, kBlock, 10).ok());
+  held = Buffer();
+  Status status = stream.fill(address + 8, 0, 1, 1);
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_THAT(status.message(), HasSubstr("it lies in 'held', 4096 bytes"));
+  EXPECT_THAT(status.message(), HasSubstr("has freed (enqueued work still uses it)"));
+  driver->release();
+  EXPECT_TRUE(stream.synchronize().ok());
+}
+
 TEST_F(StreamErrorTest, RequestedAddressWaitsForTheWorkThatHoldsIt) {
   Buffer held = device.allocate(4096).value();
   uint64_t address = held.address();
