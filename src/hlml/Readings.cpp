@@ -2,6 +2,7 @@
 // How a device does: clocks, utilisation, memory, temperature, power, PCIe; errors and their injection.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "hlml/Library.h"
@@ -47,10 +48,19 @@ hlml_return_t numberOf(hlml_device_t device, Number* to, Get&& get) {
   });
 }
 
-/// True when `value` is an enumerator below `count`; a C caller may pass anything.
+/// What the caller passed. A C caller may pass anything, and C++ may not load an enumeration that holds a value
+/// outside of its range.
 template <typename Enum>
-bool isOneOf(Enum value, Enum count) {
-  return static_cast<unsigned int>(value) < static_cast<unsigned int>(count);
+unsigned int rawValue(const Enum& value) {
+  unsigned int number;
+  static_assert(sizeof number == sizeof value);
+  memcpy(&number, &value, sizeof number);
+  return number;
+}
+/// True when `value` is an enumerator below `count`.
+template <typename Enum>
+bool isOneOf(const Enum& value, Enum count) {
+  return rawValue(value) < rawValue(count);
 }
 
 /// The checks of a question that has no answer here.
@@ -143,8 +153,8 @@ hlml_return_t hlml_device_get_memory_info(hlml_device_t device, hlml_memory_t* m
 hlml_return_t hlml_device_get_temperature(hlml_device_t device,
                                           hlml_temperature_sensors_t sensor_type,
                                           unsigned int* temp) {
-  if (sensor_type != HLML_TEMPERATURE_ON_AIP) {
-    bool isSensor = static_cast<unsigned int>(sensor_type) <= HLML_TEMPERATURE_OTHER;
+  if (rawValue(sensor_type) != HLML_TEMPERATURE_ON_AIP) {
+    bool isSensor = rawValue(sensor_type) <= HLML_TEMPERATURE_OTHER;
     return guarded([&] { return notSupported(device, temp && isSensor); });
   }
   return readingOf(device, temp,
@@ -258,7 +268,7 @@ hlml_return_t hlml_device_get_total_ecc_errors(hlml_device_t device,
 hlml_return_t hlml_device_err_inject(hlml_device_t device, hlml_err_inject_t err_type) {
   return guarded([&] {
     Fault fault = Fault::kNonFatalEvent;
-    switch (static_cast<int>(err_type)) {
+    switch (rawValue(err_type)) {
       case HLML_ERR_INJECT_ENDLESS_COMMAND:
         fault = Fault::kEndlessCommand;
         break;

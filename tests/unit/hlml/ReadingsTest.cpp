@@ -124,7 +124,7 @@ TEST_F(HlmlTest, TemperatureRisesWithPower) {
   EXPECT_EQ(busy, 37u);  // 510 W more at 10 / 444 C a watt.
   for (auto sensor : {HLML_TEMPERATURE_ON_BOARD, HLML_TEMPERATURE_OTHER})
     EXPECT_EQ(hlml_device_get_temperature(handle(1), sensor, &idle), HLML_ERROR_NOT_SUPPORTED);
-  EXPECT_EQ(hlml_device_get_temperature(handle(1), static_cast<hlml_temperature_sensors_t>(3), &idle),
+  EXPECT_EQ(hlml_device_get_temperature(handle(1), static_cast<hlml_temperature_sensors_t>(77), &idle),
             HLML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(hlml_device_get_temperature(handle(1), HLML_TEMPERATURE_ON_AIP, nullptr),
             HLML_ERROR_INVALID_ARGUMENT);
@@ -314,7 +314,7 @@ TEST_F(HlmlTest, EveryKindOfFaultIsInjected) {
     EXPECT_EQ(fake_.devices[1].faults[static_cast<int>(fault)], 1u);
   }
   EXPECT_EQ(hlml_device_err_inject(handle(0), HLML_ERR_INJECT_FATAL_EVENT), HLML_ERROR_NO_DATA);
-  EXPECT_EQ(hlml_device_err_inject(handle(1), HLML_ERR_INJECT_COUNT), HLML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(hlml_device_err_inject(handle(1), static_cast<hlml_err_inject_t>(77)), HLML_ERROR_INVALID_ARGUMENT);
   expectHandleIsChecked(
       [](hlml_device_t d) { return hlml_device_err_inject(d, HLML_ERR_INJECT_THERMAL_EVENT); });
 }
