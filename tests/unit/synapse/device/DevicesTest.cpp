@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <set>
+#include <thread>
 
 #include "tests/unit/synapse/SynapseFixture.h"
 
@@ -190,6 +191,31 @@ TEST_F(Devices, DestroyGivesAllBack) {
   ASSERT_SYN(synInitialize());
   ASSERT_SYN(synDeviceAcquire(&device, nullptr));
   EXPECT_EQ(device, 0u);
+}
+
+TEST_F(Devices, AreAcquiredUsedAndReleasedByManyThreadsAtOnce) {
+  ASSERT_SYN(synConfigurationSet("HPU_ACQUIRE_TIMEOUT_MS", "20000"));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([t] {
+      for (int round = 0; round < 6; ++round) {
+        synDeviceId device = SYN_INVALID_DEVICE_ID;
+        synStreamHandle stream = nullptr;
+        uint64_t memory = 0;
+        ASSERT_SYN(synDeviceAcquireByDeviceType(&device, round % 2 ? synDeviceGaudi2 : synDeviceGaudi3));
+        ASSERT_SYN(synStreamCreateGeneric(&stream, device, 0));
+        ASSERT_SYN(synDeviceMalloc(device, 4096, 0, 0, &memory));
+        std::vector<uint8_t> back(4096);
+        auto value = static_cast<uint8_t>(16 * t + round);
+        ASSERT_SYN(synMemsetD8Async(memory, value, 4096, stream));
+        ASSERT_SYN(synMemCopyAsync(stream, memory, 4096, address(back.data()), DRAM_TO_HOST));
+        ASSERT_SYN(synStreamSynchronize(stream));
+        EXPECT_EQ(back, std::vector<uint8_t>(4096, value));
+        ASSERT_SYN(synDeviceRelease(device));
+        EXPECT_EQ(synStreamQuery(stream), synInvalidArgument);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(Devices, SayWhatTheyAre) {
