@@ -153,6 +153,15 @@ std::string summaryOf(const GraphDescription& graph) {
                 graph.tensors.size(), " tensors, ", graph.sections.size(), " sections");
 }
 
+/// What was asked for and is not done, for the build log.
+std::string hintsOf(const GraphDescription& graph) {
+  for (const NodeDescription& node : graph.nodes)
+    if (node.precision)
+      return strCat("note: synNodeTypeSetPrecision is not applied: node '", node.name, "' (", node.guid,
+                    ") computes in the types of its tensors");
+  return {};
+}
+
 std::string summaryOf(const RecipeObject& recipe) {
   const Program& program = *recipe.program();
   return strCat("compiled: ", program.recipeBytes(), " bytes of recipe, ", recipe.workspaceBytes(), " of workspace, ",
@@ -196,6 +205,7 @@ synStatus SYN_API_CALL synGraphCompile(synRecipeHandle* pRecipeHandle, const syn
     SYN_RETURN_IF_ERROR(claim.take(described));
     if (pRecipeName) described.graph.name.assign(pRecipeName, strnlen(pRecipeName, 4096));
     if (pBuildLog) log.line(summaryOf(described.graph));
+    if (pBuildLog) log.line(hintsOf(described.graph));
     std::shared_ptr<RecipeObject> recipe;
     Result result = compile(described, recipe);
     if (!result.ok()) {

@@ -247,7 +247,6 @@ class Launcher {
     scratch_.arguments.workspace = own || program.workspaceBytes() == 0 ? 0 : request_.workspace;
     HPU_ASSIGN(Executable executable, program.load(stream_.device->device(), own));
     Status status = executable.launch(stream_.stream, scratch_.arguments);
-    scratch_.arguments.events.clear();
     if (status.code() == StatusCode::kNotFound) return {synInvalidArgument, status.message()};
     return status;
   }
@@ -262,7 +261,9 @@ class Launcher {
 
 Result launch(StreamObject& stream, RecipeObject& recipe, const LaunchRequest& request) {
   thread_local Scratch scratch;
-  return Launcher(stream, recipe, request, scratch).run();
+  Result result = Launcher(stream, recipe, request, scratch).run();
+  scratch.arguments.events.clear();  // Events keep their device.
+  return result;
 }
 
 int placeOf(const RecipeObject& recipe, const synLaunchTensorInfoExt& info) {

@@ -114,6 +114,12 @@ TEST_F(SynapseGraph, TheBuildLogSaysWhatFailed) {
   EXPECT_REFUSED(synGraphCompile(&recipe, graph, "r", "/nonexistent/folder/log"), synInvalidArgument, "/nonexistent/folder/log");
 }
 
+TEST_F(SynapseGraph, TheBuildLogSaysWhatIsNotApplied) {
+  build(graph);
+  ASSERT_EQ(synNodeTypeSetPrecision(graph, "memcpy", syn_type_bf16), synSuccess);
+  EXPECT_THAT(buildLogOf(graph), HasSubstr("synNodeTypeSetPrecision is not applied: node 'first' (memcpy)"));
+}
+
 TEST_F(SynapseGraph, PersistentTensorsHaveTypesAndNames) {
   synTensor x = nullptr;
   ASSERT_EQ(synTensorHandleCreate(&x, graph, DATA_TENSOR, "untyped"), synSuccess);
