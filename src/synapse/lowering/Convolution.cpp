@@ -120,14 +120,15 @@ void result(NodeContext& c, Value v, bool weights) {
   c.outputIn(0, is3d(c) ? (weights ? kWeight3d : kActivation3d) : (weights ? kWeight2d : kActivation2d), v);
 }
 
-/// Both operands in f32 when the result is to be and they are narrower; otherwise they must agree.
+/// Both operands in the type in which they are multiplied; they must agree.
 bool factors(NodeContext& c, Value& a, Value& b) {
   if (!c.ok()) return false;
   ElementType type = c.element(a);
   if (type != c.element(b))
     return c.fail(strCat(c.inputName(0), " is ", elementTypeName(type), ", ", c.inputName(1), " is ", elementTypeName(c.element(b)))), false;
   if (!isFloat(type)) return c.unsupported(strCat("operands of ", elementTypeName(type), "; the MME multiplies floats")), false;
-  if (c.outputType(0, type) == ElementType::kF32) a = c.toF32(a), b = c.toF32(b);
+  a = c.cast(a, c.productType(type));
+  b = c.cast(b, c.productType(type));
   return c.ok();
 }
 

@@ -151,7 +151,7 @@ void lowerEinsum(NodeContext& c) {
     if (!c.ok()) return;
     if (operands == 2 && !isFloat(c.element(x.value)))
       return (void)c.unsupported(strCat(c.inputName(i), " is ", elementTypeName(c.element(x.value)), "; the MME multiplies floats"));
-    if (c.outputType(0, c.element(x.value)) == ElementType::kF32 && isFloat(c.element(x.value))) x.value = c.toF32(x.value);
+    x.value = c.cast(x.value, c.productType(c.element(x.value)));
     std::string_view side = i == 0 ? left.substr(0, comma) : left.substr(comma + 1);
     if (!parseSide(c, side, c.rank(x.value), 0, x.labels)) return;
     ellipsis = std::max<int64_t>(ellipsis, std::count_if(x.labels.begin(), x.labels.end(), [](int l) { return l < 0; }));

@@ -33,6 +33,7 @@ struct GuidRow {
 enum : unsigned {
   kOneType = 1,     ///< All data operands and results have one element type.
   kShapesOnly = 2,  ///< Operands and results are shape tensors.
+  kMoves = 4,       ///< Elements are copied, never computed with: quantised ones stay what they are.
 };
 
 /// A name in an operand list.

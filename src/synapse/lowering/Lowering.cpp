@@ -11,6 +11,16 @@ namespace {
 bool isShapeType(uint32_t synTensorType) { return synTensorType >= 1 && synTensorType <= 5 && synTensorType != 3; }
 constexpr uint32_t kHostToDevice = 6;
 
+/// Whether 8-bit codes stand for other numbers than themselves.
+bool isQuantised(const TensorDescription& tensor, ElementType type) {
+  if (elementSize(type) != 1) return false;
+  uint32_t ownBias = type == ElementType::kF8E5M2 ? 15 : 7;
+  auto scales = [](double scale) { return scale != 1; };
+  return std::any_of(tensor.scales.begin(), tensor.scales.end(), scales) ||
+         std::any_of(tensor.zeroPoints.begin(), tensor.zeroPoints.end(), [](double zp) { return zp != 0; }) ||
+         (isFloat(type) && std::any_of(tensor.expBiases.begin(), tensor.expBiases.end(), [&](uint32_t bias) { return bias != ownBias; }));
+}
+
 bool isBooleanStorage(ElementType type) { return type == ElementType::kI8 || type == ElementType::kU8; }
 
 }  // namespace
@@ -95,6 +105,14 @@ Shape NodeContext::requiredShape(size_t i, size_t shapeInput) {
 
 ElementType NodeContext::outputType(size_t i, ElementType otherwise) const {
   return wantsOutput(i) && outputs_[i].type != ElementType::kInvalid ? outputs_[i].type : otherwise;
+}
+
+ElementType NodeContext::productType(ElementType type) const {
+  if (node_.precision != 0) {
+    StatusOr<ElementType> asked = elementTypeOf(node_.precision, target_);
+    if (asked.ok() && isFloat(*asked) && elementSize(*asked) == 2 && type == ElementType::kF32) return *asked;
+  }
+  return isFloat(type) && outputType(0, type) == ElementType::kF32 ? ElementType::kF32 : type;
 }
 
 bool NodeContext::fitsDeclared(size_t i, const Shape& shape) const {
@@ -201,6 +219,13 @@ bool NodeContext::checkOperands() {
   };
   check(row().operands, inputs_, "input");
   check(row().results, outputs_, "output");
+  auto checkCodes = [&](const std::vector<OperandSlot>& slots, std::string_view kind) {
+    for (size_t i = 0; i < slots.size(); ++i)
+      if (slots[i].tensor && isQuantised(*slots[i].tensor, slots[i].type))
+        unsupported(strCat(operandName(kind, i), " is quantised (scale, zero point or exponent bias); only numbers that stand for ",
+                           "themselves are computed with"));
+  };
+  if (!(row().flags & kMoves)) checkCodes(inputs_, "input"), checkCodes(outputs_, "output");
   if (!ok() || !(row().flags & kOneType)) return ok();
   ElementType common = ElementType::kInvalid;
   auto sameType = [&](const OperandSlot& slot, std::string name) {

@@ -81,6 +81,9 @@ class NodeContext : public Emitter {
   Shape requiredShape(size_t i, size_t shapeInput = SIZE_MAX);
   /// The declared element type, else `otherwise`.
   ElementType outputType(size_t i, ElementType otherwise) const;
+  /// The element type in which a matrix engine's operands of type `type` are multiplied: the one that the user asked for
+  /// (synNodeTypeSetPrecision) if narrower, else f32 when result 0 is to be, else `type`.
+  ElementType productType(ElementType type) const;
   /// Sets a result; one that nobody wants is dropped. Booleans become i8, floats the declared float type, integers
   /// the declared integer type; sizes must be the declared ones.
   void output(size_t i, Value v);

@@ -15,13 +15,13 @@ Value transposeLast(NodeContext& c, Value v) {
   return c.transpose(v, perm);
 }
 
-/// Operand i, of a type and rank that the MME multiplies; in f32 when the result is to be f32 and it is narrower.
+/// Operand i, of a type and rank that the MME multiplies.
 Value factor(NodeContext& c, size_t i, bool transposed) {
   Value v = c.input(i);
   if (!v.handle) return v;
   if (!isFloat(c.element(v))) return c.unsupported(strCat(c.inputName(i), " is ", elementTypeName(c.element(v)), "; the MME multiplies floats"));
   if (c.rank(v) < 2) return c.fail(strCat(c.inputName(i), " has rank ", c.rank(v), ", must have 2 or more"));
-  if (c.outputType(0, c.element(v)) == ElementType::kF32) v = c.toF32(v);
+  v = c.cast(v, c.productType(c.element(v)));
   return transposed ? transposeLast(c, v) : v;
 }
 

@@ -112,16 +112,16 @@ void lowerReinterpretCast(NodeContext& c) {
 }
 
 constexpr GuidRow kRows[] = {
-    {"transpose", "X", "Y", "synTransposeParams or synTransposeParamsNDims", "", lowerTranspose, {}, kOneType},
-    {"reshape", "X, [shape]", "Y", "none", "", lowerReshape, {}, kOneType},
-    {"broadcast", "X, [shape]", "Y", "none", "", lowerBroadcast, {}, kOneType},
-    {"concat", "in...", "Y", "synConcatenateParams", "", lowerConcat, {}, kOneType},
-    {"split", "X", "out...", "synSplitParams", "", lowerSplit, {}, kOneType},
-    {"expand_dims", "X", "Y", "synExpandDimsParams", "", lowerExpandDims, {}, kOneType},
-    {"squeeze", "X", "Y", "synSqueezeParams?", "", lowerSqueeze, {}, kOneType},
-    {"flatten", "X", "Y", "synFlattenParams", "", lowerFlatten, {}, kOneType},
-    {"identity", "X, [shape]", "Y", "none", "", lowerIdentity, {}, kOneType},
-    {"memcpy", "X", "Y", "none", "", lowerIdentity, {}, kOneType},
+    {"transpose", "X", "Y", "synTransposeParams or synTransposeParamsNDims", "", lowerTranspose, {}, kOneType | kMoves},
+    {"reshape", "X, [shape]", "Y", "none", "", lowerReshape, {}, kOneType | kMoves},
+    {"broadcast", "X, [shape]", "Y", "none", "", lowerBroadcast, {}, kOneType | kMoves},
+    {"concat", "in...", "Y", "synConcatenateParams", "", lowerConcat, {}, kOneType | kMoves},
+    {"split", "X", "out...", "synSplitParams", "", lowerSplit, {}, kOneType | kMoves},
+    {"expand_dims", "X", "Y", "synExpandDimsParams", "", lowerExpandDims, {}, kOneType | kMoves},
+    {"squeeze", "X", "Y", "synSqueezeParams?", "", lowerSqueeze, {}, kOneType | kMoves},
+    {"flatten", "X", "Y", "synFlattenParams", "", lowerFlatten, {}, kOneType | kMoves},
+    {"identity", "X, [shape]", "Y", "none", "", lowerIdentity, {}, kOneType | kMoves},
+    {"memcpy", "X", "Y", "none", "", lowerIdentity, {}, kOneType | kMoves},
     {"memset", "[shape]", "Y", "none", "", lowerMemset},
     {"reinterpret_cast", "X", "Y", "none", "", lowerReinterpretCast},
 };

@@ -128,10 +128,10 @@ void lowerSliceInsert(NodeContext& c) {
 }
 
 constexpr GuidRow kRows[] = {
-    {"slice_axis", "X, [shape]", "Y", "synSliceAxisParams or synSliceAxisParamsV2", "", lowerSliceAxis, {}, kOneType},
-    {"slice", "X, [shape], [host starts and steps]", "Y", "synSliceParams, synSliceParamsNDims or synSliceParamsV2", "", lowerSlice, {}, kOneType},
-    {"strided_slice_grad", "dY, [shape], [host starts and steps]", "dX", "synSliceParams, synSliceParamsNDims or synSliceParamsV2", "", lowerStridedSliceGrad, {}, kOneType},
-    {"slice_insert", "original, piece, [host starts and steps]", "Y", "synSliceParams, synSliceParamsNDims or synSliceParamsV2", "", lowerSliceInsert, {}, kOneType},
+    {"slice_axis", "X, [shape]", "Y", "synSliceAxisParams or synSliceAxisParamsV2", "", lowerSliceAxis, {}, kOneType | kMoves},
+    {"slice", "X, [shape], [host starts and steps]", "Y", "synSliceParams, synSliceParamsNDims or synSliceParamsV2", "", lowerSlice, {}, kOneType | kMoves},
+    {"strided_slice_grad", "dY, [shape], [host starts and steps]", "dX", "synSliceParams, synSliceParamsNDims or synSliceParamsV2", "", lowerStridedSliceGrad, {}, kOneType | kMoves},
+    {"slice_insert", "original, piece, [host starts and steps]", "Y", "synSliceParams, synSliceParamsNDims or synSliceParamsV2", "", lowerSliceInsert, {}, kOneType | kMoves},
 };
 
 }  // namespace

@@ -174,8 +174,8 @@ void lowerStridedInsert(NodeContext& c) {
 }
 
 constexpr GuidRow kRows[] = {
-    {"strided_view", "X, [shape], [host strides and offset]", "Y", "synStridedOpParams", "", lowerStridedView, {}, kOneType},
-    {"strided_insert", "original, piece, [host strides and offset]", "Y", "synStridedOpParams", "", lowerStridedInsert, {}, kOneType},
+    {"strided_view", "X, [shape], [host strides and offset]", "Y", "synStridedOpParams", "", lowerStridedView, {}, kOneType | kMoves},
+    {"strided_insert", "original, piece, [host strides and offset]", "Y", "synStridedOpParams", "", lowerStridedInsert, {}, kOneType | kMoves},
 };
 
 }  // namespace

@@ -7,10 +7,10 @@
 //   case NAME
 //   section persistent|const|workspace            in order: section 0, 1 ...
 //   tensor NAME key=value...                      in order: tensor 0, 1 ...; keys below
-//   node GUID NAME inputs=0,-,1 outputs=2 params=HEX after=NAME,.. layouts=CWHN,KCSR layout=..
+//   node GUID NAME inputs=0,-,1 outputs=2 params=HEX after=NAME,.. layouts=CWHN,KCSR layout=.. precision=2
 //   end
 // Tensor keys: type (synTensorType), dtype (synDataType), sizes=4,3 (fastest first), min=.., section, offset, perm=..,
-// strides=.., host=HEX with hosttype, data=HEX (an input's bytes), actual=.. (sizes of this compilation).
+// strides=.., scale, bias, host=HEX with hosttype, data=HEX (an input's bytes), actual=.. (sizes of this compilation).
 // Printed, a line each: "result NAME ok", "output TENSOR-NAME SIZES HEX" and "sizes TENSOR-NAME SIZES DTYPE" for each
 // tensor; or "result NAME CODE MESSAGE" with line feeds as " | ". --log adds the modelled device time and the phases.
 #include <cstdio>
@@ -91,6 +91,8 @@ void readTensor(const std::vector<std::string>& words, Case& c) {
     if (key == "perm") tensor.permutation = numbers<uint8_t>(value);
     if (key == "strides") tensor.strides = numbers<uint64_t>(value);
     if (key == "host") tensor.hostData = std::make_shared<std::vector<std::byte>>(fromHex<std::byte>(value));
+    if (key == "scale") tensor.scales = {std::atof(value.c_str())};
+    if (key == "bias") tensor.expBiases = numbers<uint32_t>(value);
     if (key == "hosttype") tensor.hostType = number;
     if (key == "data") c.data[index] = fromHex<uint8_t>(value);
     if (key == "actual") {
@@ -120,6 +122,7 @@ void readNode(const std::vector<std::string>& words, Case& c) {
     if (key == "params") node.params = fromHex<std::byte>(value);
     if (key == "layouts") node.inputLayouts = split(value, ',');
     if (key == "layout") node.outputLayouts = split(value, ',');
+    if (key == "precision") node.precision = static_cast<uint32_t>(std::atoi(value.c_str()));
     if (key == "rounding") node.roundingMode = static_cast<uint32_t>(std::atoi(value.c_str()));
     if (key == "after")
       for (const std::string& name : split(value, ',')) node.after.push_back(c.nodeIds[name]);

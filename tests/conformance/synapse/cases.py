@@ -110,7 +110,7 @@ class Case:
         self.expected[t.name] = (expected, tolerance, check)
         return t
 
-    def node(self, guid, inputs, outputs, params=b"", name=None, after=None, layouts=None, layout=None, rounding=None):
+    def node(self, guid, inputs, outputs, params=b"", name=None, after=None, layouts=None, layout=None, rounding=None, precision=None):
         name = name or f"n{self.nodes}"
         self.nodes += 1
         word = lambda ts: ",".join("-" if t is None else str(t.index) for t in ts)
@@ -120,8 +120,9 @@ class Case:
         for key, value in (("after", after), ("layouts", layouts), ("layout", layout)):
             if value:
                 line += f" {key}={','.join(value)}"
-        if rounding is not None:
-            line += f" rounding={rounding}"
+        for key, value in (("rounding", rounding), ("precision", precision)):
+            if value is not None:
+                line += f" {key}={value}"
         self.lines.append(line)
         return self
 

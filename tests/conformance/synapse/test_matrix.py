@@ -108,6 +108,13 @@ a, b = rand(6, 40).half(), rand(40, 9).half()
 c = suite.case("gemm_f16")
 c.node("gemm", [c.input(a), c.input(b)], [c.output((a.double() @ b.double()).half())])
 
+# f32 products in bf16, as synNodeTypeSetPrecision asks for: operands and the result are rounded.
+a, b = rand(6, 40), rand(40, 9)
+c = suite.case("gemm_precision_bf16")
+c.node("gemm", [c.input(a), c.input(b)], [c.output((a.bfloat16().double() @ b.bfloat16().double()).bfloat16().float(), tolerance=8e-3)], precision=2)
+c = suite.case("gemm_precision_bf16_is_narrower")  # Not f32 after all.
+c.node("gemm", [c.input(a), c.const(torch.eye(40))], [c.output(a.bfloat16().float())], precision=2)
+
 # What must be said of wrong graphs.
 x, y = rand(4, 5), rand(6, 3)
 c = suite.case("gemm_common_differs")
@@ -133,6 +140,12 @@ for i, (equation, fragment) in enumerate((("ij,jk", "exactly one"), ("ij,jk->il"
     c.node("einsum", [c.input(rand(4, 5)), c.input(rand(5, 6))], [c.output(rand(4))], equation.encode().ljust(51, b"\0")).fails(fragment)
 c = suite.case("unknown_guid")
 c.node("gemmm", [c.input(x), c.input(rand(5, 3))], [c.output(rand(4, 3))], name="mm").fails("node 'mm' (gemmm)", "gemm")
+c = suite.case("gemm_quantised")
+q = c.tensor((4, 4), 8192, c.section("persistent"), scale=0.5)
+c.node("gemm", [q, q], [c.output(rand(4, 4))]).fails("input 0 (A) is quantised")
+c = suite.case("gemm_exponent_bias")
+q = c.tensor((4, 4), 8192, c.section("persistent"), bias=11)
+c.node("gemm", [q, q], [c.output(rand(4, 4))]).fails("input 0 (A) is quantised")
 # All faulty nodes at once, and not those that only lack their results.
 c = suite.case("all_errors")
 bad1, bad2 = c.temp((4, 3), torch.float32), c.temp((4, 3), torch.float32)

@@ -2,6 +2,9 @@
 // Shape inference and the interface of the library; what graphs compute is in tests/conformance/synapse.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "hpu/recipe.h"
 #include "synapse/lowering/Compile.h"
 
@@ -102,6 +105,24 @@ TEST(CompileGraph, UnimplementedOnlyWhenNothingIsInvalid) {
   EXPECT_EQ(both.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(both.message().find("gemm_1"), std::string::npos);
   EXPECT_NE(both.message().find("\nnode 'identity_2'"), std::string::npos);
+}
+
+TEST(CompileGraph, ThreadsCompileAtATime) {
+  std::vector<std::thread> threads;
+  std::atomic<int> compiled = 0;
+  for (uint64_t i = 0; i < 4; ++i)
+    threads.emplace_back([&compiled, i] {
+      for (uint64_t j = 1; j < 5; ++j) {
+        Builder b;
+        int32_t x = b.tensor({4 * j, 4 * j}, kF32, true), y = b.tensor({}, 0, false), mean = b.tensor({}, 0, true), variance = b.tensor({}, 0, true);
+        b.node("gemm", {x, x}, {y});
+        b.node("moments_fwd", {y}, {mean, variance});
+        StatusOr<CompiledGraph> result = compileGraph(b.graph, {});
+        if (result.ok() && result->sizes[mean] == std::vector<uint64_t>{4 * j, 1}) ++compiled;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(compiled, 16);
 }
 
 TEST(CompileGraph, EveryLevelCompiles) {
