@@ -14,6 +14,7 @@
 #include "synapse/graph/CompilerLibrary.h"
 #include "synapse/graph/DataTypes.h"
 #include "synapse/graph/Describe.h"
+#include "synapse/graph/GuidList.h"
 #include "synapse/graph/HostValues.h"
 #include "synapse/graph/Tables.h"
 #include "synapse/recipe/ProgramCache.h"
@@ -153,10 +154,20 @@ std::string summaryOf(const GraphDescription& graph) {
                 graph.tensors.size(), " tensors, ", graph.sections.size(), " sections");
 }
 
-/// What was asked for and is not done, for the build log.
+/// What was asked for and is not done, for the build log. Matrix products and convolutions do compute in the precision
+/// asked for, when it is a 16-bit float (NodeContext::productType).
 std::string hintsOf(const GraphDescription& graph) {
+  auto isApplied = [](const NodeDescription& node) {
+    const DataTypeInfo* asked = findDataType(node.precision);
+    if (!asked || (asked->element != ElementType::kBF16 && asked->element != ElementType::kF16)) return false;
+    StatusOr<ParsedGuid> guid = parseGuid(node.guid);
+    if (!guid.ok()) return false;
+    std::string_view name = guid->info->name;
+    return name.find("gemm") != name.npos || name.starts_with("spatial_convolution") || name.starts_with("dedx") ||
+           name.starts_with("dedw") || name == "einsum";
+  };
   for (const NodeDescription& node : graph.nodes)
-    if (node.precision)
+    if (node.precision && !isApplied(node))
       return strCat("note: synNodeTypeSetPrecision is not applied: node '", node.name, "' (", node.guid,
                     ") computes in the types of its tensors");
   return {};
