@@ -98,12 +98,12 @@ void lowerSdpa(NodeContext& c) {
   }
   c.output(0, c.matmul(c.cast(used, c.element(h.v)), h.v));
   if (recomputes) {
-    c.output(1, soft.largest);
-    c.output(2, soft.inverseSum);
+    c.outputAs(1, soft.largest, ElementType::kF32);
+    c.outputAs(2, soft.inverseSum, ElementType::kF32);
     if (c.wantsOutput(3)) c.output(3, c.reshape(c.cast(seedOf(c, 4, params.dropout.seed), ElementType::kI32), {1}));
     return;
   }
-  c.output(1, soft.p);
+  c.outputAs(1, soft.p, c.dataType());
   if (c.wantsOutput(2)) {
     if (!kept.handle) return (void)c.fail(strCat(c.outputName(2), " without dropout"));
     c.output(2, kept);

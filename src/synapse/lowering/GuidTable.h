@@ -34,6 +34,8 @@ enum : unsigned {
   kOneType = 1,     ///< All data operands and results have one element type.
   kShapesOnly = 2,  ///< Operands and results are shape tensors.
   kMoves = 4,       ///< Elements are copied, never computed with: quantised ones stay what they are.
+  /// A formula of several ops: 16-bit floats come as f32 and results are rounded once, however the ops are fused.
+  kInF32 = 8,
 };
 
 /// A name in an operand list.
@@ -79,5 +81,6 @@ std::span<const GuidRow> sortGuids();
 std::span<const GuidRow> lossGuids();
 std::span<const GuidRow> optimizerGuids();
 std::span<const GuidRow> randomGuids();
+std::span<const GuidRow> resizeGuids();
 
 }  // namespace hpu::synapse

@@ -51,7 +51,9 @@ Value NodeContext::input(size_t i) {
   if (!hasInput(i)) return fail(strCat(inputName(i), " is missing"));
   if (!inputs_[i].value.handle) return fail(strCat(inputName(i), " must be a data tensor"));
   Value v = inputs_[i].value;
-  return element(v) == ElementType::kBool ? cast(v, inputs_[i].type == ElementType::kU8 ? ElementType::kU8 : ElementType::kI8) : v;
+  if (element(v) == ElementType::kBool) return cast(v, inputs_[i].type == ElementType::kU8 ? ElementType::kU8 : ElementType::kI8);
+  bool isNarrow = isFloat(element(v)) && elementSize(element(v)) == 2;
+  return (row().flags & kInF32) && isNarrow ? toF32(v) : v;
 }
 
 Value NodeContext::condition(size_t i) {
@@ -122,7 +124,18 @@ bool NodeContext::fitsDeclared(size_t i, const Shape& shape) const {
   return std::equal(shape.begin(), shape.end(), declared->begin(), [](int64_t got, int64_t most) { return got <= most; });
 }
 
+void NodeContext::outputAs(size_t i, Value v, ElementType inferred) {
+  if (wantsOutput(i) && outputs_[i].type == ElementType::kInvalid) v = cast(v, inferred);
+  setOutput(i, v);
+}
+
 void NodeContext::output(size_t i, Value v) {
+  bool isWide = (row().flags & kInF32) && isFloat(dataType()) && element(v) == ElementType::kF32;
+  if (isWide) outputAs(i, v, dataType());
+  else setOutput(i, v);
+}
+
+void NodeContext::setOutput(size_t i, Value v) {
   if (!wantsOutput(i) || !v.handle || !ok()) return;
   if (isShapeType(outputs_[i].tensor->type) || outputs_[i].tensor->type == kHostToDevice) {
     fail(strCat(outputName(i), " must be a data tensor"));

@@ -87,6 +87,8 @@ class NodeContext : public Emitter {
   /// Sets a result; one that nobody wants is dropped. Booleans become i8, floats the declared float type, integers
   /// the declared integer type; sizes must be the declared ones.
   void output(size_t i, Value v);
+  /// The same; where no type is declared it becomes `inferred`.
+  void outputAs(size_t i, Value v, ElementType inferred);
   /// output(i), where v's dims are in the order `layout`; as inputIn.
   void outputIn(size_t i, std::string_view layout, Value v);
   /// requiredShape(i, shapeInput) in the order `layout`.
@@ -137,6 +139,7 @@ class NodeContext : public Emitter {
       std::memcpy(static_cast<void*>(&result), node_.params.data(), node_.params.size());
     return result;
   }
+  void setOutput(size_t i, Value v);
   bool checkParamsSize(bool optional, std::initializer_list<size_t> sizes);
   std::string operandName(std::string_view kind, size_t i) const;
   bool checkOperands();

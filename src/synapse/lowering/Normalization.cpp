@@ -49,7 +49,7 @@ Value alongDims(NodeContext& c, Value v, const Shape& like, const Axes& kept, st
 void outputReshaped(NodeContext& c, size_t i, Value v, const Shape& otherwise) {
   if (!c.wantsOutput(i) || !v.handle) return;
   Shape shape = c.declaredShape(i).value_or(otherwise);
-  c.output(i, numElements(shape) == numElements(c.shape(v)) ? c.reshape(v, shape) : v);
+  c.outputAs(i, numElements(shape) == numElements(c.shape(v)) ? c.reshape(v, shape) : v, ElementType::kF32);
 }
 
 struct Moments {
@@ -354,23 +354,23 @@ constexpr std::string_view kBatchOut = "y, [mean], [istd], [running mean], [runn
 
 // clang-format off
 constexpr GuidRow kRows[] = {
-    {"batch_norm_fwd", kBatchIn, kBatchOut, kBatch, kFloats, lowerBatchNorm},
-    {"batch_norm_reshape_fwd", kBatchIn, kBatchOut, kBatch, kFloats, lowerBatchNorm},
-    {"batch_norm_inf", "x, beta, gamma, running mean, running variance", "y", kBatch, kFloats, lowerBatchNormInference},
-    {"batch_norm_inf_reshape", "x, beta, gamma, running mean, running variance", "y", kBatch, kFloats, lowerBatchNormInference},
-    {"batch_norm_bwd", "x, dY, mean, istd, gamma", "dX, [dBeta], [dGamma]", kBatch, kFloats, lowerBatchNormBwd},
-    {"batch_norm_reshape_bwd", "x, dY, mean, istd, gamma", "dX, [dBeta], [dGamma]", kBatch, kFloats, lowerBatchNormBwd},
-    {"instance_norm_fwd", "x, beta, gamma", "y, [mean], [istd]", kInstance, kFloats, lowerInstanceNorm},
-    {"instance_norm_bwd", "x, dY, mean, istd, [gamma]", "dX, [dBeta], [dGamma]", kInstance, kFloats, lowerInstanceNormBwd},
-    {"layer_norm_fwd", "x, [beta], [gamma]", "y, [mean], [istd]", kLayer, kFloats, lowerLayerNorm},
-    {"layer_norm_bwd", "x, dY, mean, istd, [gamma]", "dX, [dBeta], [dGamma]", kLayer, kFloats, lowerLayerNormBwd},
-    {"layer_norm_fwd_pt", "x, [gamma], [beta]", "y, [mean], [istd]", kLayerPt, kFloats, lowerLayerNorm, "pt"},
-    {"layer_norm_bwd_pt", "dY, x, mean, istd, [gamma]", "dX, [dGamma], [dBeta]", kLayerPt, kFloats, lowerLayerNormBwd, "pt"},
-    {"native_group_norm_fwd", "x, [gamma], [beta]", "y, [mean], [istd]", "ns_NativeGroupNorm::Params", kFloats, lowerGroupNorm},
-    {"rms_norm_ex_fwd", "x, [gamma]", "y, [inverse rms]", kRms, kFloats, lowerRmsNorm},
-    {"rms_norm_fast_fwd", "x, [gamma]", "y, [inverse rms]", kRms, kFloats, lowerRmsNorm},
-    {"rms_norm_ex_bwd", "dY, x, gamma, inverse rms", "dX, [dGamma]", kRmsBwd, kFloats, lowerRmsNormBwd},
-    {"rms_norm_fast_bwd", "dY, x, gamma, inverse rms", "dX, [dGamma]", kRmsBwd, kFloats, lowerRmsNormBwd},
+    {"batch_norm_fwd", kBatchIn, kBatchOut, kBatch, kFloats, lowerBatchNorm, {}, kInF32},
+    {"batch_norm_reshape_fwd", kBatchIn, kBatchOut, kBatch, kFloats, lowerBatchNorm, {}, kInF32},
+    {"batch_norm_inf", "x, beta, gamma, running mean, running variance", "y", kBatch, kFloats, lowerBatchNormInference, {}, kInF32},
+    {"batch_norm_inf_reshape", "x, beta, gamma, running mean, running variance", "y", kBatch, kFloats, lowerBatchNormInference, {}, kInF32},
+    {"batch_norm_bwd", "x, dY, mean, istd, gamma", "dX, [dBeta], [dGamma]", kBatch, kFloats, lowerBatchNormBwd, {}, kInF32},
+    {"batch_norm_reshape_bwd", "x, dY, mean, istd, gamma", "dX, [dBeta], [dGamma]", kBatch, kFloats, lowerBatchNormBwd, {}, kInF32},
+    {"instance_norm_fwd", "x, beta, gamma", "y, [mean], [istd]", kInstance, kFloats, lowerInstanceNorm, {}, kInF32},
+    {"instance_norm_bwd", "x, dY, mean, istd, [gamma]", "dX, [dBeta], [dGamma]", kInstance, kFloats, lowerInstanceNormBwd, {}, kInF32},
+    {"layer_norm_fwd", "x, [beta], [gamma]", "y, [mean], [istd]", kLayer, kFloats, lowerLayerNorm, {}, kInF32},
+    {"layer_norm_bwd", "x, dY, mean, istd, [gamma]", "dX, [dBeta], [dGamma]", kLayer, kFloats, lowerLayerNormBwd, {}, kInF32},
+    {"layer_norm_fwd_pt", "x, [gamma], [beta]", "y, [mean], [istd]", kLayerPt, kFloats, lowerLayerNorm, "pt", kInF32},
+    {"layer_norm_bwd_pt", "dY, x, mean, istd, [gamma]", "dX, [dGamma], [dBeta]", kLayerPt, kFloats, lowerLayerNormBwd, "pt", kInF32},
+    {"native_group_norm_fwd", "x, [gamma], [beta]", "y, [mean], [istd]", "ns_NativeGroupNorm::Params", kFloats, lowerGroupNorm, {}, kInF32},
+    {"rms_norm_ex_fwd", "x, [gamma]", "y, [inverse rms]", kRms, kFloats, lowerRmsNorm, {}, kInF32},
+    {"rms_norm_fast_fwd", "x, [gamma]", "y, [inverse rms]", kRms, kFloats, lowerRmsNorm, {}, kInF32},
+    {"rms_norm_ex_bwd", "dY, x, gamma, inverse rms", "dX, [dGamma]", kRmsBwd, kFloats, lowerRmsNormBwd, {}, kInF32},
+    {"rms_norm_fast_bwd", "dY, x, gamma, inverse rms", "dX, [dGamma]", kRmsBwd, kFloats, lowerRmsNormBwd, {}, kInF32},
 };
 // clang-format on
 

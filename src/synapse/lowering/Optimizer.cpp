@@ -65,8 +65,8 @@ constexpr std::string_view kFloats = "f32 bf16";
 // clang-format off
 constexpr GuidRow kRows[] = {
     {"optimizer_sgd_bwd", "gradient, weight, rate or momentum, [step], [rate], [momentum factor]",
-     "weight, [momentum or copy], [momentum]", "ns_OptimizerSGD::Params", kFloats, lowerSgd},
-    {"optimizer_adagrad_bwd", "gradient, weight, sum, epoch, rate", "weight, [sum]", "ns_OptimizerAdagrad::Params", kFloats, lowerAdagrad},
+     "weight, [momentum or copy], [momentum]", "ns_OptimizerSGD::Params", kFloats, lowerSgd, {}, kInF32},
+    {"optimizer_adagrad_bwd", "gradient, weight, sum, epoch, rate", "weight, [sum]", "ns_OptimizerAdagrad::Params", kFloats, lowerAdagrad, {}, kInF32},
 };
 // clang-format on
 

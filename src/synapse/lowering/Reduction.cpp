@@ -177,8 +177,8 @@ void lowerNormMoments(NodeContext& c) {
   std::vector<int64_t> axes = c.axesOfMask(params.NormAxisBmp, c.rank(x));
   if (!c.ok()) return;
   Value mean = c.reduceMean(x, axes, true), centred = c.sub(x, mean);
-  c.output(0, mean);
-  c.output(1, c.reduceMean(c.mul(centred, centred), axes, true));
+  c.outputAs(0, mean, ElementType::kF32);
+  c.outputAs(1, c.reduceMean(c.mul(centred, centred), axes, true), ElementType::kF32);
 }
 
 constexpr std::string_view kFloats = "f32 bf16 f16";
@@ -193,21 +193,21 @@ constexpr GuidRow kRows[] = {
     {"reduce_max_fwd", "x", "y, [indices]", kOne, kNumbers, lowerReduce, "reduce_max"},
     {"reduce_min_fwd", "x", "y, [indices]", kOne, kNumbers, lowerReduce, "reduce_min"},
     {"reduce_prod_fwd", "x", "y", kOne, kNumbers, lowerReduce, "reduce_prod"},
-    {"reduce_sum_square_fwd", "x", "y", kOne, kFloats, lowerSumSquare},
-    {"reduce_l1_fwd", "x", "y", kOne, kFloats, lowerL1},
-    {"reduce_l2_fwd", "x", "y", kOne, kFloats, lowerL2},
-    {"reduce_log_sum_exp_fwd", "x", "y", kOne, kFloats, lowerLogSumExp},
+    {"reduce_sum_square_fwd", "x", "y", kOne, kFloats, lowerSumSquare, {}, kInF32},
+    {"reduce_l1_fwd", "x", "y", kOne, kFloats, lowerL1, {}, kInF32},
+    {"reduce_l2_fwd", "x", "y", kOne, kFloats, lowerL2, {}, kInF32},
+    {"reduce_log_sum_exp_fwd", "x", "y", kOne, kFloats, lowerLogSumExp, {}, kInF32},
     {"reduce_sum_multi_dim_fwd", "x", "y", kMask, kNumbers, lowerReduce, "reduce_sum"},
     {"reduce_mean_multi_dim_fwd", "x", "y", kMask, kFloats, lowerReduce, "reduce_mean"},
     {"reduce_max_multi_dim_fwd", "x", "y, [indices]", kMask, kNumbers, lowerReduce, "reduce_max"},
     {"reduce_min_multi_dim_fwd", "x", "y, [indices]", kMask, kNumbers, lowerReduce, "reduce_min"},
     {"reduce_prod_multi_dim_fwd", "x", "y", kMask, kNumbers, lowerReduce, "reduce_prod"},
-    {"reduce_sum_square_multi_dim_fwd", "x", "y", kMask, kFloats, lowerSumSquare},
-    {"reduce_log_sum_exp_multi_dim_fwd", "x", "y", kMask, kFloats, lowerLogSumExp},
-    {"reduce_lp_fwd", "x", "y", kLp, kFloats, lowerReduceLp},
-    {"reduce_lp_multi_dim_fwd", "x", "y", kLp, kFloats, lowerReduceLp},
-    {"lpnorm_fwd", "x", "y, [norm]", "ns_LpNormKernel::Params or ParamsNorm?", kFloats, lowerLpNorm},
-    {"norm_moments_fwd", "x", "mean, [variance]", "ns_NormMomentsKernel::Params or ParamsV2", kFloats, lowerNormMoments},
+    {"reduce_sum_square_multi_dim_fwd", "x", "y", kMask, kFloats, lowerSumSquare, {}, kInF32},
+    {"reduce_log_sum_exp_multi_dim_fwd", "x", "y", kMask, kFloats, lowerLogSumExp, {}, kInF32},
+    {"reduce_lp_fwd", "x", "y", kLp, kFloats, lowerReduceLp, {}, kInF32},
+    {"reduce_lp_multi_dim_fwd", "x", "y", kLp, kFloats, lowerReduceLp, {}, kInF32},
+    {"lpnorm_fwd", "x", "y, [norm]", "ns_LpNormKernel::Params or ParamsNorm?", kFloats, lowerLpNorm, {}, kInF32},
+    {"norm_moments_fwd", "x", "mean, [variance]", "ns_NormMomentsKernel::Params or ParamsV2", kFloats, lowerNormMoments, {}, kInF32},
     {"argmax_fwd", "x", "y", kOne, kNumbers, lowerArg, "max"},
     {"argmin_fwd", "x", "y", kOne, kNumbers, lowerArg, "min"},
     {"argmax_multi_dim_fwd", "x", "y", kMask, kNumbers, lowerArg, "max"},

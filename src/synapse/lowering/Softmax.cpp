@@ -69,11 +69,11 @@ constexpr std::string_view kScaled = "ns_ScaledMaskedSoftmax::Params .. ParamsV3
 // clang-format off
 constexpr GuidRow kRows[] = {
     {"softmax_fwd", "x, [valid count]", "y", kSoftmax, kFloats, lowerSoftmax, "softmax"},
-    {"softmax_bwd", "y, dY", "dX", kSoftmax, kFloats, lowerSoftmaxBwd},
+    {"softmax_bwd", "y, dY", "dX", kSoftmax, kFloats, lowerSoftmaxBwd, {}, kInF32},
     {"logsoftmax_fwd", "x, [valid count]", "y", kSoftmax, kFloats, lowerSoftmax, "log_softmax"},
-    {"logsoftmax_bwd_data", "dY, y", "dX", kSoftmax, kFloats, lowerLogSoftmaxBwd},
-    {"scaled_masked_softmax_fwd", "x, mask", "y", kScaled, kFloats, lowerScaledMasked},
-    {"scaled_masked_triangular_softmax_fwd", "x", "y", kScaled, kFloats, lowerScaledMasked, "triangular"},
+    {"logsoftmax_bwd_data", "dY, y", "dX", kSoftmax, kFloats, lowerLogSoftmaxBwd, {}, kInF32},
+    {"scaled_masked_softmax_fwd", "x, mask", "y", kScaled, kFloats, lowerScaledMasked, {}, kInF32},
+    {"scaled_masked_triangular_softmax_fwd", "x", "y", kScaled, kFloats, lowerScaledMasked, "triangular", kInF32},
 };
 // clang-format on
 

@@ -47,7 +47,8 @@ for dtype in FLOATS:
          [y.detach().permute(0, 3, 1, 2).to(dtype), *statistics], p, layouts=["WHCN"])
     dy = rand(2, 5, 4, 3, dtype=dtype)
     dx, dg, db = grads(y, dy, x, g, b)
-    case(f"batch_norm_bwd_{t}", f"batch_norm_bwd_{t}", [nhwc, dy, *statistics[:2], gamma], [dx.to(dtype), db.float(), dg.float()], p)
+    for guid in ("batch_norm_bwd", "batch_norm_reshape_bwd"):
+        case(f"{guid}_{t}", f"{guid}_{t}", [nhwc, dy, *statistics[:2], gamma], [dx.to(dtype), db.float(), dg.float()], p)
     x, g, b = leaf(nhwc), leaf(gamma), leaf(beta)
     y = F.batch_norm(x.permute(0, 3, 1, 2), mean.double(), var.double(), g, b, False, 0, 1e-3).permute(0, 2, 3, 1)
     for guid in ("batch_norm_inf", "batch_norm_inf_reshape"):
@@ -142,6 +143,15 @@ for dtype in FLOATS:
     seen = torch.ones(5, 7, dtype=torch.bool).tril()
     case(f"scaled_masked_triangular_{t}", f"scaled_masked_triangular_softmax_fwd_{t}", [value],
          [torch.softmax((value.double() * 0.5).masked_fill(~seen, -1e30), 2).to(dtype)], params("ns_ScaledMaskedSoftmax_ParamsV2", invScaleAttn=0.5))
+
+# Types that are not declared: data as the suffix says, statistics f32. The casts refuse other operands.
+value = rand(3, 5, dtype=torch.bfloat16)
+c = suite.case("layer_norm_inferred")
+y, mean, istd = c.temp(), c.temp(), c.temp()
+c.node("layer_norm_fwd_bf16", [c.input(value)], [y, mean, istd], params("ns_LayerNormKernel_Params", epsValid=True, eps=1e-4))
+c.node("cast_bf16_to_f32", [y], [c.output(F.layer_norm(value.double(), (5,), eps=1e-4).bfloat16().float(), tolerance=8e-3)])
+c.node("cast_f32_to_bf16", [mean], [c.output(value.double().mean(1, keepdim=True).bfloat16())])
+c.node("cast_f32_to_bf16", [istd], [c.output((value.double().var(1, unbiased=False, keepdim=True) + 1e-4).rsqrt().bfloat16())])
 
 # A norm whose mean is large beside its deviation: the statistics must not lose it.
 value = rand(4, 300) + 1000

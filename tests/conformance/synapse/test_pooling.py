@@ -9,10 +9,10 @@ from layer_params import params
 suite = Suite()
 
 
-def case(name, guid, inputs, outputs, p=b"", layouts=None, tolerance=None):
+def case(name, guid, inputs, outputs, p=b"", layouts=None, tolerance=None, layout=None):
     c = suite.case(name)
     c.node(guid, [v if isinstance(v, tuple) else None if v is None else c.input(v) for v in inputs],
-           [None if v is None else c.output(v, tolerance=tolerance) for v in outputs], p, layouts=layouts)
+           [None if v is None else c.output(v, tolerance=tolerance) for v in outputs], p, layouts=layouts, layout=layout)
     return c
 
 
@@ -142,6 +142,23 @@ dy = rand(*y.shape)
 y.backward(dy.double())
 c.node("avg_pool_2d_bwd_f32", [c.input(to_nhwc(dy)), c.shape((1, 7, 7, 2))], [c.output(to_nhwc(leaf.grad.float()), declare=False)],
        window("ns_AveragePooling_Params", (2, 2), (2, 2), (0, 0)))
+
+# Resampling.
+for dtype in FLOATS:
+    t = TYPE_NAMES[dtype]
+    x = rand(2, 3, 5, 7, dtype=dtype)
+    for name, mode, coordinates, nearest, function in (
+            ("nearest", "NEAREST", "ASYMMETRIC_MODE", "FLOOR", dict(mode="nearest")),
+            ("linear", "LINEAR", "PYTORCH_HALF_PIXEL_MODE", "ROUND_DEFAULT", dict(mode="bilinear", align_corners=False)),
+            ("corners", "LINEAR", "ALIGN_CORNERS_MODE", "ROUND_DEFAULT", dict(mode="bilinear", align_corners=True))):
+        y = F.interpolate(x.double(), (8, 13), **function).to(dtype)
+        p = params("ns_ResizeKernel_Params", mode="RESIZE_INTER_" + mode, coordTransMode=coordinates, nearestMode=nearest, size1=13, size2=8)
+        case(f"resize_{t}_{name}", f"resize_fwd_{t}", [to_nhwc(x)], [to_nhwc(y)], p)
+        case(f"resize_{t}_{name}_whcn", f"resize_fwd_{t}", [x], [y], p, layouts=["WHCN"], layout=["WHCN"])
+    y = F.interpolate(x.double(), scale_factor=2, mode="nearest").to(dtype)
+    case(f"resize_{t}_scales", f"resize_fwd_{t}", [to_nhwc(x)], [to_nhwc(y)],
+         params("ns_ResizeKernel_Params", coordTransMode="ASYMMETRIC_MODE", nearestMode="FLOOR", useScales=True, scaleDim1=2.0, scaleDim2=2.0))
+case("bad_resize", "resize_fwd_f32", [rand(1, 4, 4, 1)], [rand(1, 4, 4, 1)], params("ns_ResizeKernel_Params", mode="RESIZE_INTER_CUBIC")).fails("interpolation mode 2")
 
 x = rand(1, 5, 5, 2)
 bad = lambda **more: params("ns_SpatialReduction_Params", **{**dict(kernel_w=2, kernel_h=2, stride_w=1, stride_h=1, dilation_w=1, dilation_h=1), **more})
