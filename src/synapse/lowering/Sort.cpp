@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // TPC sorts, top-k and scans. The one thing to know: sorts are stable, NaN counts as the largest number, and a rank is
 // found by counting what comes before: n comparisons an element, in one kernel.
+#include <cmath>
+
 #include "habanalabs/perf_lib_layer_params.h"
 #include "synapse/lowering/Indexing.h"
 
@@ -33,6 +35,38 @@ Sorted firstSorted(NodeContext& c, Value x, int64_t dim, int64_t count, bool lar
   return {c.op("gather_elements", {x, indices}, {{"axis", dim}}), indices};
 }
 
+/// The same one by one, for few of many: the first largest of those that are left, `count` times.
+Sorted firstPicked(NodeContext& c, Value x, int64_t dim, int64_t count, bool largest) {
+  bool isFloating = isFloat(c.element(x));
+  Value key = isFloating ? c.toF32(x) : x;
+  if (!largest) key = isFloating ? c.neg(key) : c.sub(c.scalarLike(key, -1), key);  // -1 - x cannot overflow.
+  Value none = c.full({ElementType::kBool, c.shape(x)}, 0), nan = isFloating ? c.op("is_nan", {key}) : none;
+  Value left = c.op("not", {none}), positions = counter(c, c.dim(x, dim), dim, c.rank(x));
+  // Below every number: what is taken gets it, and where it is a number as well the flags decide.
+  Value lowest = isFloating ? c.scalarLike(key, -HUGE_VAL) : c.scalarLike(key, -std::ldexp(1.0, static_cast<int>(elementSize(c.element(key))) * 8 - 1));
+  if (c.element(key) == ElementType::kU8) lowest = c.scalarLike(key, 0);
+  auto firstOf = [&](Value v) { return c.cast(c.op("arg_max", {v}, {{"axis", dim}, {"keepdims", int64_t{1}}}), ElementType::kI32); };
+  auto any = [&](Value flags) { return c.toBool(c.reduceMax(c.cast(flags, ElementType::kI32), {dim}, true)); };
+  auto firstFlag = [&](Value flags) { return firstOf(c.cast(flags, ElementType::kI32)); };
+  std::vector<Value> picks;
+  for (int64_t k = 0; k < count && c.ok(); ++k) {
+    Value numbers = c.op("and", {left, c.op("not", {nan})}), strange = c.op("and", {left, nan});
+    Value open = c.where(numbers, key, lowest), best = c.reduceMax(open, {dim}, true);
+    Value pick = c.where(c.op("equal", {best, lowest}), firstFlag(numbers), firstOf(open));
+    if (isFloating) {
+      Value preferred = largest ? strange : numbers, other = firstFlag(strange);
+      pick = largest ? c.where(any(preferred), other, pick) : c.where(any(preferred), pick, other);
+    }
+    picks.push_back(pick);
+    left = c.op("and", {left, c.op("not", {c.op("equal", {positions, pick})})});
+  }
+  Value indices = c.concat(picks, dim);
+  return {c.op("gather_elements", {x, indices}, {{"axis", dim}}), indices};
+}
+
+/// Picking costs a few passes over x for each pick, counting one comparison for each pair.
+bool picksFew(int64_t count, int64_t size) { return size >= 512 && count * 16 <= size; }
+
 void outputSorted(NodeContext& c, const Sorted& sorted) {
   c.output(0, sorted.values);
   if (c.wantsOutput(1)) c.output(1, c.cast(sorted.indices, c.outputType(1, ElementType::kI32)));
@@ -52,7 +86,8 @@ void lowerTopK(NodeContext& c) {
   if (std::optional<Shape> declared = c.declaredShape(0); c.isShapeTensor(3) && declared)
     count = (*declared)[static_cast<size_t>(dim)];
   if (count < 1 || count > c.dim(x, dim)) return (void)c.fail(strCat("k is ", count, " of ", c.dim(x, dim), " elements"));
-  outputSorted(c, firstSorted(c, x, dim, count, !params.bottomK));
+  auto first = picksFew(count, c.dim(x, dim)) ? firstPicked : firstSorted;
+  outputSorted(c, first(c, x, dim, count, !params.bottomK));
 }
 
 void lowerSort(NodeContext& c) {

@@ -138,6 +138,20 @@ for descending in (True, False):
 long = rand(2, 1000)
 values, places = torch.sort(long, 1, descending=True)
 case("topk_long", "topk", [long], [values[:, :10].contiguous(), places[:, :10].to(I32).contiguous()], params("ns_TopkNodeV2_ParamsV2", bsw=10, axis=0))
+# Few of many, with ties, infinities and NaN; more picks than there are numbers.
+few = rand(3, 600, low=-3, high=3).round()
+few[1, 5], few[1, 400], few[1, 7], few[1, 9] = float("nan"), float("nan"), float("inf"), float("-inf")
+few[2] = float("-inf")
+few[2, 17], few[2, 3] = float("nan"), float("inf")
+for dtype, low in ((torch.float32, None), (torch.bfloat16, None), (I32, -2 ** 31), (torch.int8, -128)):
+    x = few.to(dtype) if low is None else torch.nan_to_num(few[:1]).to(dtype).repeat(2, 1)
+    if low is not None:
+        x[1] = low
+        x[1, 40] = 2 ** 31 - 1 if dtype == I32 else 127
+    for descending in (True, False):
+        values, places = torch.sort(x, stable=True, dim=1, descending=descending)
+        case(f"topk_few_{TYPE_NAMES[dtype]}_{int(descending)}", f"topk_{TYPE_NAMES[dtype]}", [x], [values[:, :6].contiguous(), places[:, :6].to(I32).contiguous()],
+             params("ns_TopkNodeV2_ParamsV3", bsw=6, axis=0, bottomK=not descending))
 case("cumsum_long", "cumsum_fwd_f32", [long], [long.double().cumsum(1).float()], params("ns_CumSumKernel_Params", axis=0))
 
 # Embeddings.
