@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/PerThread.h"
 #include "base/StatusMacros.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/event/EventState.h"
@@ -16,7 +17,12 @@ namespace {
 constexpr uint32_t kNone = driver::BatchItem::kNone;
 
 /// Captures that this thread began; those that ended are dropped when the next begins.
-thread_local std::vector<std::weak_ptr<CaptureState>> tlsCaptures;
+struct Captures {
+  std::vector<std::weak_ptr<CaptureState>> list;
+};
+std::vector<std::weak_ptr<CaptureState>>& capturesOfThread() {
+  return base::perThread<Captures>().list;
+}
 
 std::string nameOf(const StreamState& stream) {
   return stream.name().empty() ? base::strCat("a stream without a name")
@@ -41,8 +47,8 @@ StatusOr<std::shared_ptr<CaptureState>> CaptureState::begin(
   capture->last_.push_back(kNone);
   capture->work_->branches.push_back({origin->name(), origin->priority()});
   HPU_RETURN_IF_ERROR(origin->joinCapture(capture));
-  std::erase_if(tlsCaptures, [](const auto& entry) { return entry.expired(); });
-  tlsCaptures.push_back(capture);
+  std::erase_if(capturesOfThread(), [](const auto& entry) { return entry.expired(); });
+  capturesOfThread().push_back(capture);
   return capture;
 }
 
@@ -164,7 +170,7 @@ Status CaptureState::refuse(std::string_view call, std::string_view why) {
 
 Status CaptureState::refuseOnThisThread(const DeviceState& device, std::string_view call,
                                         std::string_view why) {
-  for (const auto& entry : tlsCaptures) {
+  for (const auto& entry : capturesOfThread()) {
     std::shared_ptr<CaptureState> capture = entry.lock();
     if (!capture || capture->work_->device.get() != &device) continue;
     if (!capture->active()) continue;

@@ -33,8 +33,8 @@ std::vector<std::string> Device::drivers() {
 }
 
 const DeviceInfo& Device::info() const {
-  static const DeviceInfo empty;
-  return state_ ? state_->info() : empty;
+  static const auto* empty = new DeviceInfo;  // Never destroyed.
+  return state_ ? state_->info() : *empty;
 }
 
 StatusOr<Buffer> Device::allocate(int64_t bytes, const std::string& label) {

@@ -13,6 +13,7 @@
 
 #include "base/Deadline.h"
 #include "base/Format.h"
+#include "base/PerThread.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "runtime/node/Inventory.h"
@@ -41,7 +42,12 @@ struct Observed {
 };
 // Devices are few; those that were closed are dropped when the list gets long.
 constexpr size_t kMaxObserved = 64;
-thread_local std::vector<Observed> tlsObserved;
+struct ObservedTimes {
+  std::vector<Observed> list;
+};
+std::vector<Observed>& observedTimes() {
+  return base::perThread<ObservedTimes>().list;
+}
 
 std::string driverNames() {
   std::string names;
@@ -155,19 +161,20 @@ DeviceState::~DeviceState() {
 }
 
 int64_t DeviceState::observedNs() const {
-  for (const Observed& entry : tlsObserved)
+  for (const Observed& entry : observedTimes())
     if (entry.device == id_) return entry.ns;
   return 0;
 }
 
 void DeviceState::observe(int64_t ns) const {
-  for (Observed& entry : tlsObserved) {
+  std::vector<Observed>& observed = observedTimes();
+  for (Observed& entry : observed) {
     if (entry.device != id_) continue;
     entry.ns = std::max(entry.ns, ns);
     return;
   }
-  if (tlsObserved.size() >= kMaxObserved) tlsObserved.erase(tlsObserved.begin());
-  tlsObserved.push_back({id_, ns});
+  if (observed.size() >= kMaxObserved) observed.erase(observed.begin());
+  observed.push_back({id_, ns});
 }
 
 void DeviceState::addStream(const std::shared_ptr<StreamState>& stream) {

@@ -7,9 +7,10 @@
 namespace hpu::driver {
 
 const std::vector<DriverEntry>& registeredDrivers() {
-  static const std::vector<DriverEntry> entries = {{"sim", openSimDevice, /*owned=*/true},
-                                                   {"null", openNullDevice}};
-  return entries;
+  // Never destroyed: exit handlers may open devices.
+  static const auto* entries = new std::vector<DriverEntry>{{"sim", openSimDevice, /*owned=*/true},
+                                                            {"null", openNullDevice}};
+  return *entries;
 }
 
 }  // namespace hpu::driver

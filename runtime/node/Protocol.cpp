@@ -13,6 +13,7 @@
 
 #include "base/File.h"
 #include "base/Format.h"
+#include "base/PerThread.h"
 #include "base/StatusMacros.h"
 
 namespace hpu::node {
@@ -282,9 +283,15 @@ Status sendPacket(int socket, const void* data, size_t bytes, int fd) {
   return okStatus();
 }
 
+namespace {
+struct Buffer {
+  std::string bytes = std::string(kMaxMessage, '\0');
+};
+}  // namespace
+
 StatusOr<bool> receivePacket(int socket, std::string& data, Fd* fd) {
   // A reply is a few hundred bytes; the buffer is for the longest.
-  static thread_local std::string buffer(kMaxMessage, '\0');
+  std::string& buffer = base::perThread<Buffer>().bytes;
   iovec part{buffer.data(), buffer.size()};
   msghdr message{};
   message.msg_iov = &part;

@@ -10,6 +10,7 @@
 #include <chrono>
 
 #include "base/File.h"
+#include "base/PerThread.h"
 #include "base/StatusMacros.h"
 #include "hpu/version.h"
 #include "runtime/trace/Export.h"
@@ -57,7 +58,10 @@ bool Session::reserve(int64_t events) {
 }
 
 ThreadLog& Session::threadLog() {
-  thread_local std::shared_ptr<ThreadLog> log;
+  struct Log {
+    std::shared_ptr<ThreadLog> log;
+  };
+  auto& log = base::perThread<Log>().log;
   if (!log) {
     log = std::make_shared<ThreadLog>();
     log->tid = syscall(SYS_gettid);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/PerThread.h"
 #include "base/Settings.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -49,8 +50,11 @@ int defaultThreads() {
 /// One arena per calling thread, so that concurrent callers neither queue for each other's slots
 /// nor pick up each other's chunks.
 tbb::task_arena& arenaOfThisThread(int threads) {
-  thread_local std::unique_ptr<tbb::task_arena> arena;
-  thread_local int size = 0;
+  struct Arena {
+    std::unique_ptr<tbb::task_arena> arena;
+    int size = 0;
+  };
+  auto& [arena, size] = perThread<Arena>();
   if (!arena || size != threads) {
     arena = std::make_unique<tbb::task_arena>(threads);
     size = threads;

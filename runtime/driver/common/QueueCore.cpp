@@ -7,6 +7,7 @@
 
 #include "base/Format.h"
 #include "base/Log.h"
+#include "base/PerThread.h"
 
 namespace hpu::driver {
 namespace {
@@ -16,7 +17,13 @@ constexpr int64_t kHelpMs = 60000;
 
 /// Work items that the current thread is inside of, by core: a drain on a worker thread must not
 /// wait for the item that it is part of.
-thread_local std::vector<const void*> tlsInside;
+struct Inside {
+  std::vector<const void*> cores;
+};
+std::vector<const void*>& inside() {
+  return base::perThread<Inside>().cores;
+}
+
 }  // namespace
 
 // ---- Scheduling
@@ -135,7 +142,7 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   Status status = skipped(item.report ? *item.report : *queue, item);
   lock.unlock();
 
-  tlsInside.push_back(this);
+  inside().push_back(this);
   if (status.ok() && !std::holds_alternative<WaitFor>(item.work)) {
     try {
       status = body(item.work, item.label, [&](uint32_t signal) {
@@ -156,7 +163,7 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   // memory free. May destroy the device.
   item.keepAlive.reset();
   item.work = Marker{};
-  tlsInside.pop_back();
+  inside().pop_back();
 
   lock.lock();
   finish(lock, queue, item, std::move(status));
@@ -287,7 +294,7 @@ void QueueExecutor::Core::drain() {
   draining = true;
   for (auto& [id, queue] : queues)
     if (std::exchange(queue->held, false)) makeReady(queue);
-  drainTarget = static_cast<size_t>(std::count(tlsInside.begin(), tlsInside.end(), this));
+  drainTarget = static_cast<size_t>(std::count(inside().begin(), inside().end(), this));
   while (outstanding.size() > drainTarget && !until.expired()) {
     // Help: this may be the only worker thread there is.
     if (!ready.empty()) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/PerThread.h"
 #include "habanalabs/hpu_synapse_ext.h"
 #include "synapse/api/Library.h"
 
@@ -14,19 +15,21 @@ struct LastError {
   std::string text;
   const char* plain = nullptr;  ///< Instead of text, when there was no memory for it.
 };
-thread_local LastError lastError;
+/// Exit handlers and destructors of statics call the library too.
+LastError& lastError() { return base::perThread<LastError>(); }
 
 }  // namespace
 
 synStatus libraryState() noexcept { return Library::get().state(); }
 
 synStatus reportFailure(const char* function, synStatus status, const char* text) noexcept {
-  lastError.status = status;
-  lastError.plain = nullptr;
+  LastError& last = lastError();
+  last.status = status;
+  last.plain = nullptr;
   try {
-    lastError.text.assign(function).append(": ").append(text);
+    last.text.assign(function).append(": ").append(text);
   } catch (...) {
-    lastError.plain = "out of host memory";
+    last.plain = "out of host memory";
   }
   return status;
 }
@@ -40,8 +43,8 @@ synStatus reportFailure(const char* function, const Result& result) noexcept {
 }  // namespace hpu::synapse
 
 const char* hpuSynLastError(void) {
-  using hpu::synapse::lastError;
-  return lastError.plain ? lastError.plain : lastError.text.c_str();
+  const auto& last = hpu::synapse::lastError();
+  return last.plain ? last.plain : last.text.c_str();
 }
 
-synStatus hpuSynLastStatus(void) { return hpu::synapse::lastError.status; }
+synStatus hpuSynLastStatus(void) { return hpu::synapse::lastError().status; }

@@ -72,8 +72,8 @@ StatusOr<Library> load() {
 }
 
 const StatusOr<Library>& library() {
-  static const StatusOr<Library> loaded = load();
-  return loaded;
+  static const auto* loaded = new StatusOr<Library>(load());  // Never destroyed: exit handlers may compile.
+  return *loaded;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/PerThread.h"
 #include "base/StatusMacros.h"
 #include "synapse/graph/DataTypes.h"
 #include "synapse/graph/GuidList.h"
@@ -198,8 +199,11 @@ class KeyBuffer {
 
  private:
   static std::vector<char>& storage() {
-    thread_local std::vector<char> bytes;  // Kept between keys: an eager graph's costs no allocation.
-    return bytes;
+    // Kept between keys: an eager graph's costs no allocation.
+    struct Bytes {
+      std::vector<char> bytes;
+    };
+    return base::perThread<Bytes>().bytes;
   }
   void raw(const void* data, size_t size) {
     if (size) bytes_.insert(bytes_.end(), static_cast<const char*>(data),

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/Format.h"
+#include "base/PerThread.h"
 #include "base/StatusMacros.h"
 #include "synapse/graph/Describe.h"
 
@@ -260,7 +261,7 @@ class Launcher {
 }  // namespace
 
 Result launch(StreamObject& stream, RecipeObject& recipe, const LaunchRequest& request) {
-  thread_local Scratch scratch;
+  auto& scratch = base::perThread<Scratch>();
   Result result = Launcher(stream, recipe, request, scratch).run();
   scratch.arguments.events.clear();  // Events keep their device.
   return result;
