@@ -16,6 +16,7 @@
 #include "runtime/driver/common/TimedDevice.h"
 #include "runtime/driver/sim/Faults.h"
 #include "runtime/driver/sim/Hbm.h"
+#include "runtime/driver/sim/HostAccess.h"
 #include "runtime/driver/sim/functional/ProgramExecutor.h"
 #include "runtime/node/Ownership.h"
 
@@ -104,17 +105,25 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
   }
 
   Status copyOne(CopyDirection direction, const CopyRange& range) {
-    if (direction == CopyDirection::kToHost) {
-      hbm_->copyOut(reinterpret_cast<void*>(static_cast<uintptr_t>(range.dst)), range.src,
-                    range.bytes);
-      return okStatus();
-    }
-    HPU_RETURN_IF_ERROR(hbm_->checkBudget(range.dst, range.bytes));
+    if (direction == CopyDirection::kToHost)
+      return copyOut(reinterpret_cast<void*>(static_cast<uintptr_t>(range.dst)), range.src,
+                     range.bytes);
     if (direction == CopyDirection::kToDevice)
-      hbm_->copyIn(range.dst, reinterpret_cast<const void*>(static_cast<uintptr_t>(range.src)),
-                   range.bytes);
-    else
-      hbm_->move(range.dst, range.src, range.bytes);
+      return copyIn(range.dst, reinterpret_cast<const void*>(static_cast<uintptr_t>(range.src)),
+                    range.bytes);
+    HPU_RETURN_IF_ERROR(hbm_->checkBudget(range.dst, range.bytes));
+    hbm_->move(range.dst, range.src, range.bytes);
+    return okStatus();
+  }
+  Status copyIn(DeviceAddress dst, const void* src, int64_t bytes) {
+    HPU_RETURN_IF_ERROR(checkHostAccess(src, bytes, HostAccess::kRead));
+    HPU_RETURN_IF_ERROR(hbm_->checkBudget(dst, bytes));
+    hbm_->copyIn(dst, src, bytes);
+    return okStatus();
+  }
+  Status copyOut(void* dst, DeviceAddress src, int64_t bytes) {
+    HPU_RETURN_IF_ERROR(checkHostAccess(dst, bytes, HostAccess::kWrite));
+    hbm_->copyOut(dst, src, bytes);
     return okStatus();
   }
 
@@ -129,10 +138,9 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
 
   Status execute(const Work& work, LoadedProgram* program, QueueExecutor::Signal signal) override {
     if (const auto* copy = std::get_if<CopyToDevice>(&work)) {
-      HPU_RETURN_IF_ERROR(hbm_->checkBudget(copy->dst, copy->bytes));
-      hbm_->copyIn(copy->dst, copy->src, copy->bytes);
+      return copyIn(copy->dst, copy->src, copy->bytes);
     } else if (const auto* copy = std::get_if<CopyToHost>(&work)) {
-      hbm_->copyOut(copy->dst, copy->src, copy->bytes);
+      return copyOut(copy->dst, copy->src, copy->bytes);
     } else if (const auto* copy = std::get_if<CopyOnDevice>(&work)) {
       HPU_RETURN_IF_ERROR(hbm_->checkBudget(copy->dst, copy->bytes));
       hbm_->move(copy->dst, copy->src, copy->bytes);

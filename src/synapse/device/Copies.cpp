@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entry points that enqueue copies and memsets.
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdint>
 #include <vector>
 
 #include "base/Format.h"
 #include "synapse/api/EntryPoint.h"
 #include "synapse/api/Library.h"
+#include "synapse/device/HostRange.h"
 
 using hpu::synapse::badArgument;
 using hpu::synapse::guarded;
@@ -21,21 +18,12 @@ namespace {
 void* hostPointer(uint64_t address) { return reinterpret_cast<void*>(static_cast<uintptr_t>(address)); }
 
 /// That all of the range is memory of this process, so that a wrong address (or a device address in the place of a
-/// host address) is an error here and not a crash of the thread that copies. What the program has mapped with the
-/// device is known to be, and is not asked about.
+/// host address) is an error of the call. What the program has mapped with the device is known to be, and is not asked
+/// about. Whether it may be read or written shows when the copy runs, as an error of the stream.
 Result checkHost(const hpu::Device& device, uint64_t address, int64_t bytes, const char* side) {
   if (address == 0) return badArgument(std::string(side) + " is a null host address");
-  if (address + static_cast<uint64_t>(bytes) < address)
-    return badArgument(std::string(side) + " and size are beyond the address space");
-  hpu::StatusOr<hpu::HostMemory> known = device.findHost(hostPointer(address));
-  if (known.ok()) return {};  // The copy checks the range.
-  static const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  uint64_t begin = address & ~(page - 1);
-  uint64_t length = address + static_cast<uint64_t>(bytes) - begin;
-  // With MS_ASYNC it does nothing but to look whether the pages are there.
-  if (msync(hostPointer(begin), length, MS_ASYNC) == 0 || errno != ENOMEM) return {};
-  return {synMappingNotFound, hpu::base::strCat(side, ": ", bytes, " bytes at ", hpu::base::formatHex(address),
-                                                " are not memory of this process")};
+  if (device.findHost(hostPointer(address)).ok()) return {};  // The copy checks the range.
+  return hpu::synapse::checkMapped(side, address, static_cast<uint64_t>(bytes));
 }
 
 Result checkDirection(synDmaDir direction) {

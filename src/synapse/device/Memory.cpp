@@ -6,6 +6,7 @@
 #include "hpu/host_memory.h"
 #include "synapse/api/EntryPoint.h"
 #include "synapse/api/Library.h"
+#include "synapse/device/HostRange.h"
 
 using hpu::synapse::badArgument;
 using hpu::synapse::guarded;
@@ -94,6 +95,7 @@ synStatus synHostMap(const synDeviceId deviceId, const uint64_t size, const void
     SYN_REQUIRE(buffer);
     SYN_RETURN_IF_ERROR(checkSize(size));
     SYN_FIND_DEVICE(device, deviceId);
+    SYN_RETURN_IF_ERROR(hpu::synapse::checkMapped("buffer", reinterpret_cast<uintptr_t>(buffer), size));
     hpu::Device handle = device->device();
     // SynapseAI takes a pointer to const although the device may write there.
     hpu::Status status = handle.mapHost(const_cast<void*>(buffer), static_cast<int64_t>(size), "synHostMap");

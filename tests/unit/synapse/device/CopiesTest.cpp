@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies and memsets against the same done by the host.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <random>
 
@@ -88,6 +89,38 @@ TEST_F(Copies, HostMemoryThatEndsIsAnErrorAndNoCrash) {
   EXPECT_EQ(synMemCopyAsync(stream, address(pages), page + 1, buffer, HOST_TO_DRAM), synMappingNotFound);
   EXPECT_SYN(synStreamSynchronize(stream));
   munmap(pages, page);
+}
+
+/// Small ranges and large ones are looked at by other means.
+TEST_F(Copies, HostMemoryThatMayNotBeTouchedIsAnErrorOfTheStream) {
+  uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  for (uint64_t bytes : {3 * page, uint64_t{24} << 20}) {
+    uint64_t buffer = allocate(bytes);
+    auto* memory = static_cast<uint8_t*>(
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(memory, MAP_FAILED);
+    ASSERT_EQ(mprotect(memory + page, page, PROT_READ), 0);
+    uint64_t host = address(memory);
+    EXPECT_SYN(synMemCopyAsync(stream, host, bytes, buffer, HOST_TO_DRAM));
+    EXPECT_SYN(synStreamSynchronize(stream));
+    ASSERT_SYN(synMemCopyAsync(stream, buffer, bytes, host, DRAM_TO_HOST));
+    EXPECT_SYN_ERROR(synStreamSynchronize(stream), synMappingNotFound, "not writable");
+    uint64_t size = page;
+    uint64_t inside = host + page;
+    ASSERT_SYN(synMemCopyAsyncMultiple(stream, &buffer, &size, &inside, DRAM_TO_HOST, 1));
+    EXPECT_SYN_ERROR(synStreamSynchronize(stream), synMappingNotFound, "not writable");
+    ASSERT_SYN(synHostMap(device, bytes, memory));
+    ASSERT_SYN(synMemCopyAsync(stream, buffer, bytes, host, DRAM_TO_HOST));
+    EXPECT_SYN_ERROR(synStreamSynchronize(stream), synMappingNotFound, "not writable");
+    ASSERT_SYN(synHostUnmap(device, memory));
+    ASSERT_EQ(mprotect(memory + page, page, PROT_NONE), 0);
+    ASSERT_SYN(synMemCopyAsync(stream, host, bytes, buffer, HOST_TO_DRAM));
+    EXPECT_SYN_ERROR(synStreamSynchronize(stream), synMappingNotFound, "not readable");
+    EXPECT_SYN(synMemCopyAsync(stream, buffer, page, host, DRAM_TO_HOST)) << "the stream is as before";
+    EXPECT_SYN(synStreamSynchronize(stream));
+    munmap(memory, bytes);
+    ASSERT_SYN(synDeviceFree(device, buffer, 0));
+  }
 }
 
 TEST_F(Copies, OfFreedMemoryAreErrors) {

@@ -127,6 +127,13 @@ TEST_F(Memory, WrongHostMemoryIsAnError) {
   EXPECT_SYN(synHostFree(device, host, 0));
 }
 
+TEST_F(Memory, WhatIsNotTheProgramsIsNotMapped) {
+  EXPECT_SYN_ERROR(synHostMap(device, uint64_t{1} << 40, reinterpret_cast<void*>(0x1000)), synMappingNotFound,
+                   "not memory of this process");
+  EXPECT_SYN_ERROR(synHostMap(device, uint64_t{1} << 62, reinterpret_cast<void*>(UINTPTR_MAX - 4096)),
+                   synInvalidArgument, "address space");
+}
+
 TEST_F(Memory, TheProgramsOwnMemoryIsMapped) {
   std::vector<uint8_t> data = pattern(64 << 10);
   ASSERT_SYN(synHostMap(device, data.size(), data.data()));
