@@ -89,4 +89,8 @@ Result ofWork(const Status& status) {
   }
 }
 
+Result ofDoneWork(const Status& status) {
+  return status.code() == StatusCode::kDeadlineExceeded ? Result(synBusy) : ofWork(status);
+}
+
 }  // namespace hpu::synapse

@@ -36,6 +36,9 @@ class [[nodiscard]] Result {
 
 /// The failure of a wait for work: what went wrong on the device rather than in the call.
 Result ofWork(const Status& status);
+/// The same of a wait without patience for work that was done a moment ago: programs that only query must learn of
+/// failures too. Busy when another thread has enqueued more meanwhile.
+Result ofDoneWork(const Status& status);
 
 inline Result badArgument(std::string text) { return {synInvalidArgument, std::move(text)}; }
 

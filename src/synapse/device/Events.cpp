@@ -83,7 +83,7 @@ synStatus synEventQuery(const synEventHandle eventHandle) {
     SYN_FIND(event, hpu::synapse::events(), eventHandle);
     hpu::StatusOr<bool> done = event->event.query();
     if (!done.ok()) return hpu::synapse::ofWork(done.status());
-    return *done ? synSuccess : synBusy;
+    return *done ? hpu::synapse::ofDoneWork(event->event.synchronize(0)) : synBusy;
   });
 }
 

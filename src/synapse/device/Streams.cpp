@@ -85,7 +85,7 @@ synStatus synStreamQuery(const synStreamHandle streamHandle) {
     SYN_FIND(stream, hpu::synapse::streams(), streamHandle);
     hpu::StatusOr<bool> done = stream->stream.query();
     if (!done.ok()) return hpu::synapse::ofWork(done.status());
-    return *done ? synSuccess : synBusy;
+    return *done ? hpu::synapse::ofDoneWork(stream->stream.synchronize(0)) : synBusy;
   });
 }
 

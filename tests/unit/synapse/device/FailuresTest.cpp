@@ -43,6 +43,27 @@ TEST_F(Failures, OfMemoryAreReportedOnce) {
   EXPECT_EQ(download(buffer, 4096), pattern(4096));
 }
 
+/// Frameworks poll, and read the results when the answer is success.
+TEST_F(Failures, AreToldToWhoOnlyQueries) {
+  uint64_t buffer = allocate(4096);
+  upload(buffer, pattern(4096));
+  std::vector<uint8_t> back(4096);
+  synEventHandle event = nullptr;
+  ASSERT_SYN(synEventCreate(&event, device, 0));
+  for (bool byEvent : {false, true}) {
+    ASSERT_TRUE(hpu::node::inject(index(), hpu::node::Fault::kUncorrectedEcc).ok());
+    ASSERT_SYN(synMemCopyAsync(stream, buffer, 4096, address(back.data()), DRAM_TO_HOST));
+    ASSERT_SYN(synEventRecord(event, stream));
+    synStatus status = synBusy;
+    while (status == synBusy) status = byEvent ? synEventQuery(event) : synStreamQuery(stream);
+    EXPECT_EQ(status, synFail);
+    EXPECT_THAT(hpuSynLastError(), HasSubstr("ECC"));
+    EXPECT_SYN(synStreamQuery(stream)) << "once";
+    EXPECT_SYN(synEventQuery(event));
+    EXPECT_SYN(synStreamSynchronize(stream));
+  }
+}
+
 TEST_F(Failures, OfADeviceDoNotKeepItFromBeingReleased) {
   uint64_t buffer = allocate(4096);
   ASSERT_TRUE(hpu::node::inject(index(), hpu::node::Fault::kFatalEvent).ok());
