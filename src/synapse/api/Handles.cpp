@@ -48,6 +48,12 @@ void HandleTable::clearAll() {
   for (HandleTable* table : tables) table->clear();
 }
 
+void HandleTable::abandonAll() noexcept {
+  // The list only grows while the library is loaded or first used.
+  new (&registry().mutex) std::mutex;
+  for (HandleTable* table : registry().tables) table->abandon();
+}
+
 Result HandleTable::missingHandle(uint64_t handle) const {
   std::string name = handleKindName(kind_);
   if (handle == 0) return badArgument("the " + name + " handle is null");

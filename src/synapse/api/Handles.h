@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <shared_mutex>
 #include <string>
 #include <type_traits>
@@ -35,14 +36,21 @@ class HandleTable {
   /// Ends every handle.
   virtual void clear() = 0;
   virtual size_t size() const = 0;
+  /// In a forked child: forgets every handle without ending its object, which is the parent's, and without the lock,
+  /// which a thread of the parent may have held.
+  virtual void abandon() noexcept = 0;
   HandleKind kind() const { return kind_; }
 
   /// clear() of every table.
   static void clearAll();
+  /// abandon() of every table.
+  static void abandonAll() noexcept;
 
  protected:
   static constexpr int kSlotBits = 32;
   static constexpr uint32_t kGenerations = 1u << 24;
+  /// Between a parent and its child, so that the parent's handles are not taken for the child's.
+  static constexpr uint32_t kGenerationsOfProcess = 1u << 12;
   uint64_t encode(uint32_t slot, uint32_t generation) const {
     return static_cast<uint64_t>(kind_) << 56 | static_cast<uint64_t>(generation) << kSlotBits | slot;
   }
@@ -68,7 +76,7 @@ class Handles final : public HandleTable {
     uint32_t slot;
     if (free_.empty()) {
       slot = static_cast<uint32_t>(slots_.size());
-      slots_.emplace_back();
+      slots_.push_back({nullptr, firstGeneration_});
     } else {
       slot = free_.back();
       free_.pop_back();
@@ -113,6 +121,12 @@ class Handles final : public HandleTable {
   void clear() override {
     removeIf([](const T&) { return true; });
   }
+  void abandon() noexcept override {
+    new (&mutex_) std::shared_mutex;
+    new (&slots_) std::vector<Slot>;
+    new (&free_) std::vector<uint32_t>;
+    firstGeneration_ += kGenerationsOfProcess;
+  }
   size_t size() const override {
     std::shared_lock lock(mutex_);
     return slots_.size() - free_.size();
@@ -152,9 +166,10 @@ class Handles final : public HandleTable {
     return std::move(slot.object);
   }
 
-  mutable std::shared_mutex mutex_;  // Guards both.
+  mutable std::shared_mutex mutex_;  // Guards what follows.
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_;
+  uint32_t firstGeneration_ = 1;
 };
 
 }  // namespace hpu::synapse

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "synapse/api/Library.h"
 
+#include <pthread.h>
+
+#include <new>
+
 #include "base/Format.h"
 #include "base/Log.h"
 #include "base/Settings.h"
@@ -34,8 +38,21 @@ Result Library::initialize() {
     return {};
   }
   if (Status status = settings::checkAll(); !status.ok()) return status;
+  if (!hooked_ && pthread_atfork(nullptr, nullptr, childAfterFork) != 0)
+    return {synOutOfHostMemory, "cannot register a fork handler"};
+  hooked_ = true;
   state_.store(synSuccess, std::memory_order_release);
   return {};
+}
+
+/// The child has no devices and no objects. Those that there are belong to the parent: they stay as they are, and so do
+/// locks that threads of the parent may have held.
+void Library::childAfterFork() noexcept {
+  Library& self = get();
+  new (&self.lifeMutex_) std::mutex;
+  new (&self.mutex_) std::shared_mutex;
+  new (&self.devices_) std::vector<std::shared_ptr<DeviceObject>>;
+  HandleTable::abandonAll();
 }
 
 Result Library::destroy() {

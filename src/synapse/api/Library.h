@@ -68,6 +68,7 @@ class Library {
 
  private:
   Library() = default;
+  static void childAfterFork() noexcept;
   void releaseObjects(const std::shared_ptr<DeviceObject>& device);
 
   std::atomic<synStatus> state_{synUninitialized};
@@ -75,6 +76,7 @@ class Library {
   mutable std::shared_mutex mutex_;  // Guards the two below.
   std::vector<std::shared_ptr<DeviceObject>> devices_;  ///< By synDeviceId; null: free.
   std::vector<std::function<void(const DeviceObject&)>> releaseHooks_;
+  bool hooked_ = false;  ///< childAfterFork is registered; guarded by lifeMutex_.
 };
 
 }  // namespace hpu::synapse
