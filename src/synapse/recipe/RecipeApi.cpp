@@ -4,6 +4,7 @@
 
 #include "base/File.h"
 #include "base/Format.h"
+#include "base/MappedFile.h"
 #include "base/StatusMacros.h"
 #include "synapse/api/EntryPoint.h"
 #include "synapse/graph/Describe.h"
@@ -89,8 +90,9 @@ synStatus SYN_API_CALL synRecipeDeSerialize(synRecipeHandle* pRecipeHandle, cons
     SYN_REQUIRE(pRecipeHandle);
     *pRecipeHandle = nullptr;
     SYN_REQUIRE(recipeFileName);
-    HPU_ASSIGN(std::vector<uint8_t> file, hpu::base::readFile(recipeFileName));
-    HPU_ASSIGN(std::shared_ptr<RecipeObject> recipe, decodeRecipe(file.data(), file.size(), recipeFileName));
+    // It refuses what has no size: a device or a pipe would be read for ever.
+    HPU_ASSIGN(std::shared_ptr<const hpu::base::MappedFile> file, hpu::base::MappedFile::open(recipeFileName));
+    HPU_ASSIGN(std::shared_ptr<RecipeObject> recipe, decodeRecipe(file->data(), file->size(), recipeFileName));
     *pRecipeHandle = recipes().insert(std::move(recipe));
     return {};
   });

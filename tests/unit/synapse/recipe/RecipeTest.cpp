@@ -207,6 +207,7 @@ TEST_F(SynapseRecipe, FilesKeepEverything) {
   EXPECT_EQ(synRecipeDeSerialize(&read, nullptr), synInvalidArgument);
   EXPECT_EQ(synRecipeDeSerialize(nullptr, path.c_str()), synInvalidArgument);
   EXPECT_NE(synRecipeDeSerialize(&read, "/nonexistent.recipe"), synSuccess);
+  EXPECT_REFUSED(synRecipeDeSerialize(&read, "/dev/zero"), synInvalidArgument, "not a regular file");
 }
 
 TEST_F(SynapseRecipe, DamagedFilesAreRefused) {
