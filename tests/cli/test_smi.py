@@ -292,6 +292,13 @@ class Surface(unittest.TestCase):
         value = json.loads(run(HPU_SMI, "--json", "-i", "nowhere", code=1))
         self.assertEqual(value["code"], "NOT_FOUND")
 
+    def test_an_output_that_cannot_be_written_is_an_error(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = subprocess.run([HPU_SMI, "-Q", "index", "-f", "csv"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                    timeout=60, check=False)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("No space left", result.stderr)
+
     def test_versions_and_help(self):
         self.assertRegex(run(HL_SMI, "-v"), r"^hl-smi \d+\.\d+\.\d+ \(OpenHPU\)")
         self.assertEqual(run(HPU_SMI, "--version").split()[1:], run(HL_SMI, "-v").split()[1:])

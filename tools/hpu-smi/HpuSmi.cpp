@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hpu-smi, also installed as hl-smi: how the devices of the node do.
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -115,7 +116,10 @@ StatusOr<ExitCode> run(tools::Tool& tool, const Options& options) {
     HPU_ASSIGN(std::string text, render(view, options, csv, sections, first));
     tool.printAlways(text);
     // A reader at the other end of a pipe wants each sample now; when it is gone, so are we.
-    if (fflush(stdout) != 0) break;
+    if (fflush(stdout) != 0) {
+      if (errno == EPIPE) break;
+      return unavailable("cannot write to the standard output: " + base::errnoText(errno));
+    }
     before = std::move(after);
     first = false;
   } while (options.loopSeconds > 0 && !stopped);
