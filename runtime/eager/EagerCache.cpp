@@ -7,6 +7,7 @@
 #include <iterator>
 #include <list>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -123,7 +124,14 @@ void EagerCache::Impl::compileEntry(const EntryPointer& entry, const Compile& co
   StatusOr<Recipe> result = failedPrecondition("eager: there is no compile function");
   {
     trace::HostScope scope("EagerCache.compile");
-    if (compile) result = compile();
+    // The function is the caller's. Who waits for the structure must not wait for ever.
+    try {
+      if (compile) result = compile();
+    } catch (const std::bad_alloc&) {
+      result = resourceExhausted("eager: the host has no memory left for a compilation");
+    } catch (...) {
+      result = internalError("eager: the compile function threw an exception");
+    }
   }
   if (result.ok() && !result->valid())
     result = internalError("eager: the compile function returned an empty recipe");

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <set>
 #include <thread>
 #include <vector>
@@ -166,6 +167,8 @@ TEST(EagerCache, AFailureIsReportedAndNotKept) {
   EXPECT_EQ(cache.statistics().entries, 0);
   EXPECT_FALSE(cache.recipe(key, {}).ok());
   EXPECT_FALSE(cache.recipe(key, [] { return StatusOr<Recipe>(Recipe()); }).ok());
+  EXPECT_EQ(cache.recipe(key, []() -> StatusOr<Recipe> { throw std::bad_alloc(); }).status().code(),
+            StatusCode::kResourceExhausted);
   EXPECT_EQ(cache.executable(Device(), key, fails).status().code(),
             StatusCode::kFailedPrecondition);
   Compiler compiler;
