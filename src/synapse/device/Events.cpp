@@ -8,6 +8,7 @@
 using hpu::synapse::badArgument;
 using hpu::synapse::EventObject;
 using hpu::synapse::guarded;
+using hpu::synapse::Library;
 using hpu::synapse::Result;
 
 namespace {
@@ -53,7 +54,12 @@ synStatus synEventCreate(synEventHandle* pEventHandler, const synDeviceId device
     auto event = std::make_shared<EventObject>();
     event->device = device;
     event->collectsTime = (flags & EVENT_COLLECT_TIME) != 0;
-    *pEventHandler = hpu::synapse::events().insert(std::move(event));
+    synEventHandle created = hpu::synapse::events().insert(std::move(event));
+    if (!Library::get().owns(device)) {
+      (void)hpu::synapse::events().remove(created);
+      return Library::get().missingDevice(deviceId);
+    }
+    *pEventHandler = created;
     return {};
   });
 }

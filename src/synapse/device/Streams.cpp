@@ -12,6 +12,7 @@
 
 using hpu::synapse::badArgument;
 using hpu::synapse::guarded;
+using hpu::synapse::Library;
 using hpu::synapse::Result;
 using hpu::synapse::StreamObject;
 
@@ -29,7 +30,12 @@ Result createStream(synStreamHandle* handle, synDeviceId deviceId, int32_t prior
   object->device = device;
   object->stream = std::move(stream);
   object->affinity = kAffinityRange;
-  *handle = hpu::synapse::streams().insert(std::move(object));
+  synStreamHandle created = hpu::synapse::streams().insert(std::move(object));
+  if (!Library::get().owns(device)) {
+    (void)hpu::synapse::streams().remove(created);
+    return Library::get().missingDevice(deviceId);
+  }
+  *handle = created;
   return {};
 }
 

@@ -20,7 +20,10 @@ Result launchByHandles(synStreamHandle streamHandle, synRecipeHandle recipeHandl
     return true;
   }();
   (void)hooked;
-  return launch(*stream, *recipe, request);
+  Result result = launch(*stream, *recipe, request);
+  // Another thread has released the device meanwhile.
+  if (!Library::get().owns(stream->device)) Program::forget(stream->device->device());
+  return result;
 }
 
 Result mapEvents(synEventHandle* handles, uint64_t count, const synLaunchTensorInfoExt* infos,

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <set>
 #include <thread>
 
@@ -150,6 +151,35 @@ TEST_F(Devices, ANodeOfOneTypeGivesNoOther) {
   char name[16];
   ASSERT_SYN(synDeviceGetName(name, sizeof(name), device));
   EXPECT_STREQ(name, "GAUDI3");
+}
+
+/// What is made for a device while another thread releases it must not keep the device.
+TEST_F(Devices, ReleasedWhileOtherThreadsMakeObjectsAreFree) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> makers;
+  for (int i = 0; i < 2; ++i)
+    makers.emplace_back([&, i] {
+      while (!stop) {
+        synStreamHandle stream = nullptr;
+        synEventHandle event = nullptr;
+        if (i == 0)
+          synStreamCreateGeneric(&stream, 0, 0);
+        else
+          synEventCreate(&event, 0, 0);
+      }
+    });
+  synDeviceId device = 0;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_SYN(synDeviceAcquireByDeviceType(&device, synDeviceGaudi2));
+    EXPECT_EQ(device, 0u);
+    std::this_thread::yield();
+    EXPECT_SYN(synDeviceRelease(device));
+    if (HasFailure()) break;
+  }
+  stop = true;
+  for (std::thread& maker : makers) maker.join();
+  for (int i = 0; i < 8; ++i) ASSERT_SYN(synDeviceAcquireByDeviceType(&device, synDeviceGaudi2)) << i;
+  for (synDeviceId id = 0; id < 8; ++id) EXPECT_SYN(synDeviceRelease(id));
 }
 
 TEST_F(Devices, AnotherProcessCannotHaveAnOwnedOne) {
