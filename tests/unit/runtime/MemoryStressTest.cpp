@@ -22,11 +22,12 @@ namespace {
 constexpr int kThreads = 6;
 constexpr int64_t kCount = 500, kBytes = kCount * 4;
 
-Device open(bool check) {
+Device open(bool check, const char* driver = "sim") {
   if (check) setenv("HPU_MEMORY_CHECK", "1", 1);
   setenv("HPU_MEMORY_QUARANTINE", "1M", 1);
   DeviceOptions options;
   options.hbmBytes = 16 << 20;
+  options.driver = driver;
   Device device = Device::open(options).value();
   unsetenv("HPU_MEMORY_CHECK");
   unsetenv("HPU_MEMORY_QUARANTINE");
@@ -76,7 +77,14 @@ TEST_P(MemoryStress, ThreadsUseMemoryByAddress) {
 
 /// Wrong accesses and resets among good ones: nobody crashes or hangs, and afterwards all is well.
 TEST_P(MemoryStress, WrongAccessesAndResets) {
-  Device device = open(GetParam());
+  // A wrong address is often another thread's memory: the program's race, which TSan would report. A device without
+  // data has none.
+#ifdef __SANITIZE_THREAD__
+  constexpr bool kHasData = false;
+#else
+  constexpr bool kHasData = true;
+#endif
+  Device device = open(GetParam(), kHasData ? "sim" : "null");
   std::vector<std::thread> threads;
   std::atomic<bool> stop{false};
   for (unsigned t = 0; t < kThreads; ++t)
@@ -127,7 +135,7 @@ TEST_P(MemoryStress, WrongAccessesAndResets) {
   ASSERT_TRUE(device.reset().ok());
   Executable swap =
       Executable::load(device, testing::toRecipe(testing::swapProgram(kCount))).value();
-  useByAddress(device, swap, 1, 5);
+  if (kHasData) useByAddress(device, swap, 1, 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Checker, MemoryStress, ::testing::Values(false, true),

@@ -71,10 +71,9 @@ TEST_F(Copies, WrongArgumentsAreErrorsAndNothingIsEnqueued) {
   EXPECT_EQ(synMemCopyAsync(stream, 0, 16, buffer, HOST_TO_DRAM), synInvalidArgument) << "null";
   // The wrong direction: a host address as a device's, and a device address as the host's.
   EXPECT_EQ(synMemCopyAsync(stream, host, 16, buffer, DRAM_TO_DRAM), synMappingNotFound) << hpuSynLastError();
-  EXPECT_SYN_ERROR(synMemCopyAsync(stream, buffer, 16, host, HOST_TO_DRAM), synMappingNotFound,
-                   "are not memory of this process");
-  EXPECT_SYN_ERROR(synMemCopyAsync(stream, host, 16, buffer, DRAM_TO_HOST), synMappingNotFound,
-                   "are not memory of this process");
+  // (Which of the two is said depends on what lies at that address in the process: ASan's memory does.)
+  EXPECT_EQ(synMemCopyAsync(stream, buffer, 16, host, HOST_TO_DRAM), synMappingNotFound) << hpuSynLastError();
+  EXPECT_EQ(synMemCopyAsync(stream, host, 16, buffer, DRAM_TO_HOST), synMappingNotFound) << hpuSynLastError();
   EXPECT_SYN(synStreamSynchronize(stream)) << "no work was enqueued that could fail";
   EXPECT_EQ(download(buffer, 4096), expected);
 }
