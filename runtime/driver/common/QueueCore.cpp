@@ -17,11 +17,17 @@ constexpr int64_t kHelpMs = 60000;
 
 /// Work items that the current thread is inside of, by core: a drain on a worker thread must not
 /// wait for the item that it is part of.
-struct Inside {
-  std::vector<const void*> cores;
+struct InsideItem {
+  const void* core;
+  const void* queue;
+  Ticket ticket;
+  bool bodyDone;  ///< It is only letting go of what it owned.
 };
-std::vector<const void*>& inside() {
-  return base::perThread<Inside>().cores;
+struct Inside {
+  std::vector<InsideItem> items;
+};
+std::vector<InsideItem>& inside() {
+  return base::perThread<Inside>().items;
 }
 
 }  // namespace
@@ -142,7 +148,7 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   Status status = skipped(item.report ? *item.report : *queue, item);
   lock.unlock();
 
-  inside().push_back(this);
+  inside().push_back({this, queue.get(), item.ticket, false});
   if (status.ok() && !std::holds_alternative<WaitFor>(item.work)) {
     try {
       status = body(item.work, item.label, [&](uint32_t signal) {
@@ -159,6 +165,7 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
                                                " on queue '", queue->name, "' of ", deviceName));
   }
   for (uint32_t i = 0; i < item.signals; ++i) completeSignal(queue, item, i, status);
+  inside().back().bodyDone = true;
   // Before anybody can see that the work is done, so that a thread which waited for it finds the
   // memory free. May destroy the device.
   item.keepAlive.reset();
@@ -294,7 +301,31 @@ void QueueExecutor::Core::drain() {
   draining = true;
   for (auto& [id, queue] : queues)
     if (std::exchange(queue->held, false)) makeReady(queue);
-  drainTarget = static_cast<size_t>(std::count(inside().begin(), inside().end(), this));
+  drainTarget = 0;
+  std::vector<std::function<void()>> callbacks;
+  for (const InsideItem& item : inside()) {
+    if (item.core != this) continue;
+    if (!item.bodyDone) {
+      ++drainTarget;
+      continue;
+    }
+    if (auto it = outstanding.find(item.ticket); it != outstanding.end()) {
+      std::move(it->second.callbacks.begin(), it->second.callbacks.end(),
+                std::back_inserter(callbacks));
+      outstanding.erase(it);
+    }
+    // What is queued behind it, which did not hold the device (markers, say), waits for this
+    // thread.
+    for (auto& [id, queue] : queues)
+      if (queue.get() == item.queue && queue->state == QueueState::kRunning &&
+          !queue->items.empty()) {
+        settle(queue);
+        break;
+      }
+  }
+  lock.unlock();
+  for (auto& callback : callbacks) callback();
+  lock.lock();
   while (outstanding.size() > drainTarget && !until.expired()) {
     // Help: this may be the only worker thread there is.
     if (!ready.empty()) {

@@ -330,13 +330,16 @@ TEST(QueueExecutor, MayBeDestroyedByItsOwnWorker) {
       }
       auto ticket = executor->submit(q, Fill{}, owner, "", [](Ticket) {});
       ASSERT_TRUE(ticket.ok());
+      // What is behind it on the queue owns nothing, and is done all the same.
+      ASSERT_TRUE(executor->submit(q, Marker{}, nullptr, "", [](Ticket) {}).ok());
+      ASSERT_TRUE(executor->submit(q, WaitFor{*ticket, nullptr}, nullptr, "", [](Ticket) {}).ok());
       for (int i = 0; i < 3; ++i)
         ASSERT_TRUE(executor->submit(r, Fill{}, nullptr, "", [](Ticket) {}).ok());
     }
     for (int i = 0; i < 5000 && !destroyed; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ASSERT_TRUE(destroyed);
-    EXPECT_EQ(ran, 10);
+    EXPECT_EQ(ran, 11);  // With the marker.
   }
 }
 
