@@ -7,7 +7,7 @@
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
-#include "recipe/Recipe.h"
+#include "hpu/executable.h"
 #include "synapse/graph/CompilerLibrary.h"
 #include "synapse/graph/Describe.h"
 
@@ -21,24 +21,6 @@ uint64_t nextRecipeId() {
 
 bool isPersistent(const GraphDescription& graph, const TensorDescription& tensor) {
   return tensor.section != kNoSection && graph.sections[tensor.section].persistent;
-}
-
-/// For each output of the program, the place in the order of its ops of the last one that writes it.
-std::vector<size_t> lastWrites(const recipe::Program& program) {
-  std::vector<size_t> last(program.outputs.size(), 0);
-  auto note = [&](const recipe::Operand& operand, size_t place) {
-    if (operand.section >= program.sections.size()) return;
-    const recipe::Section& section = program.sections[operand.section];
-    if (section.kind == recipe::SectionKind::kOutput && section.binding < last.size()) last[section.binding] = place;
-  };
-  for (size_t i = 0; i < program.hostOrder.size(); ++i) {
-    const recipe::Op& op = program.ops[program.hostOrder[i]];
-    if (op.engine == Engine::kMme) note(op.mme.c, i);
-    if (op.engine == Engine::kDma) note(op.dma.dst, i);
-    if (op.engine == Engine::kTpc)
-      for (const recipe::Operand& output : op.tpc.outputs) note(output, i);
-  }
-  return last;
 }
 
 }  // namespace
@@ -60,8 +42,10 @@ StatusOr<std::shared_ptr<RecipeObject>> RecipeObject::create(GraphDescription gr
   for (const TensorDescription& tensor : graph.tensors)
     if (isPersistent(graph, tensor) && tensor.sectionOffset > UINT64_MAX - maxBytes(tensor))
       return dataLoss(base::strCat("tensor '", tensor.name, "' ends beyond 2^64 bytes in its section"));
-  return std::shared_ptr<RecipeObject>(
+  std::shared_ptr<RecipeObject> recipe(
       new RecipeObject(std::move(graph), std::move(constants), std::move(program)));
+  HPU_RETURN_IF_ERROR(recipe->orderExternals());
+  return recipe;
 }
 
 RecipeObject::RecipeObject(GraphDescription graph, std::vector<ConstSection> constants,
@@ -71,7 +55,6 @@ RecipeObject::RecipeObject(GraphDescription graph, std::vector<ConstSection> con
       program_(std::move(program)),
       constants_(std::move(constants)) {
   listTensors();
-  orderExternals();
   hints_ = std::make_unique<std::atomic<uint32_t>[]>(tensors_.size() + 1);
 }
 
@@ -114,18 +97,15 @@ void RecipeObject::listTensors() {
   });
 }
 
-void RecipeObject::orderExternals() {
+Status RecipeObject::orderExternals() {
   const std::vector<int32_t>& outputs = program_->outputs();
-  bool any = false;
-  for (int32_t output : outputs) any |= graph_.tensors[static_cast<size_t>(output)].external;
-  if (!any) return;
-  std::vector<size_t> last = lastWrites(*program_->recipe().program());
-  std::vector<std::pair<size_t, uint32_t>> order;
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (graph_.tensors[static_cast<size_t>(outputs[i])].external)
-      order.emplace_back(last[i], static_cast<uint32_t>(place(outputs[i])));
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (const auto& entry : order) externals_.push_back(entry.second);
+  auto isExternal = [&](int32_t output) { return graph_.tensors[static_cast<size_t>(output)].external; };
+  if (std::none_of(outputs.begin(), outputs.end(), isExternal)) return okStatus();
+  HPU_ASSIGN(std::vector<int> order, Executable::outputOrder(program_->recipe()));
+  for (int output : order)
+    if (int32_t tensor = outputs[static_cast<size_t>(output)]; isExternal(tensor))
+      externals_.push_back(static_cast<uint32_t>(place(tensor)));
+  return okStatus();
 }
 
 int RecipeObject::find(std::string_view name) const {

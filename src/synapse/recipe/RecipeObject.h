@@ -104,7 +104,7 @@ class RecipeObject {
  private:
   RecipeObject(GraphDescription graph, std::vector<ConstSection> constants, std::shared_ptr<Program> program);
   void listTensors();
-  void orderExternals();
+  Status orderExternals();
   GraphDescription specialised(const Specialisation& wanted) const;
 
   static constexpr size_t kMaxSpecialisations = 256;
