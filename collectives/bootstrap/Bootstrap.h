@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bootstrap: how ranks that know only an id find each other, over TCP.
+// The one thing to know: every call has a deadline, and its error names the ranks that did not
+// come.
+//
+//   HPU_ASSIGN(UniqueId id, createId());                        // one rank; the id reaches the
+//   others somehow HPU_ASSIGN(auto bootstrap, Bootstrap::join(id, rank, ranks, options));
+//   HPU_ASSIGN(auto cards, bootstrap->allGather("cards", mine, deadline));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/Deadline.h"
+#include "hpu/collectives.h"
+#include "hpu/status.h"
+
+namespace hpu::collectives {
+
+struct BootstrapOptions {
+  int64_t timeoutMs = -1;  ///< Of joining; < 0: HPU_COMM_INIT_TIMEOUT_MS.
+};
+
+/// Any thread may call; calls that concern all ranks come in the same order on each.
+class Bootstrap {
+ public:
+  virtual ~Bootstrap() = default;
+  /// Meets the other ranks at the id's coordinator. Errors: kDeadlineExceeded (names the ranks that
+  /// are missing), kInvalidArgument (two callers with one rank; different numbers of ranks; not an
+  /// id), kUnavailable (no coordinator at the address).
+  static StatusOr<std::shared_ptr<Bootstrap>> join(const UniqueId& id, int rank, int ranks,
+                                                   const BootstrapOptions& options = {});
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+
+  /// A store of small values that all ranks share, for what only some need.
+  virtual Status put(const std::string& key, const std::string& value,
+                     const base::Deadline& deadline) = 0;
+  /// Waits for the key. Errors: kDeadlineExceeded, kUnavailable (the coordinator is gone).
+  virtual StatusOr<std::string> get(const std::string& key, const base::Deadline& deadline) = 0;
+
+  /// Every rank's value, by rank. `phase` is for errors and must be alike. O(N log N) messages.
+  virtual StatusOr<std::vector<std::string>> allGather(const std::string& phase,
+                                                       const std::string& mine,
+                                                       const base::Deadline& deadline) = 0;
+  virtual Status barrier(const std::string& phase, const base::Deadline& deadline) = 0;
+
+  /// The same for some of the ranks, numbered by their place in `members` (ranks of this, which
+  /// contains this rank). `name` tells groups apart. Does not communicate.
+  virtual StatusOr<std::shared_ptr<Bootstrap>> subgroup(const std::string& name,
+                                                        const std::vector<int>& members) = 0;
+};
+
+}  // namespace hpu::collectives

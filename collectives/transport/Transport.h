@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transport: how the ranks of a communicator reach each other's data and calls.
+// The one thing to know: nothing here waits. Operations are offered, looked for and released;
+// `waitForChange` sleeps until anything has changed since. One object belongs to one rank; any
+// thread may call anything, but offers, looks and releases of one lane come from one thread at a
+// time.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "hpu/status.h"
+
+namespace hpu::collectives {
+
+/// Independent sequences of messages from one rank to another.
+enum class Lane : uint8_t {
+  kCollective = 0,
+  kPointToPoint = 1,
+  kReply = 2,  ///< From the receiver of point-to-point messages back to the sender.
+};
+inline constexpr int kNumLanes = 3;
+
+/// What a rank says of a collective that it has begun; the others compare. Plain data: it lies in
+/// shared memory.
+struct CallRecord {
+  uint64_t sequence = 0;   ///< Of the communicator's collectives, from 1.
+  uint64_t tableHash = 0;  ///< Tuner table.
+  int64_t count = 0;
+  int64_t arrivalPs = 0;  ///< Device time.
+  double scale = 1;       ///< Of the rank's contribution.
+  int32_t root = 0, destination = 0;
+  uint8_t collective = 0, type = 0, op = 0;  ///< Collective, ElementType, ReduceOp.
+  uint8_t reserved[5] = {};
+};
+
+/// What comes with a message beside its bytes.
+struct MessageTag {
+  uint64_t sequence = 0;  ///< Of the lane's messages or the operation, as the sender counts.
+  int64_t arrivalPs = 0;
+  int64_t count = 0;
+  uint32_t type = 0;
+  uint32_t flags = 0;
+};
+
+struct Arrived {
+  const std::byte* data = nullptr;  ///< Readable until released.
+  int64_t bytes = 0;
+  MessageTag tag;
+};
+
+enum class Offered : uint8_t {
+  kFull,    ///< Not taken: the lane holds as much as it can; try again after a change.
+  kCopied,  ///< The caller's bytes are free again.
+  kShared,  ///< The peer reads the caller's bytes in place: they stay as they are until released.
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::string_view name() const = 0;  ///< "shm"
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+
+  /// Host address of this rank's device memory; null when it is not all there.
+  virtual std::byte* local(uint64_t deviceAddress, int64_t bytes) const = 0;
+
+  /// Offers bytes of this rank's device memory (or of any memory, as long as smallBytes() suffices)
+  /// to `peer` (not this rank), as the lane's next message. Errors: kInvalidArgument (neither),
+  /// kUnavailable (the peer is gone).
+  virtual StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes,
+                                  const MessageTag& tag) = 0;
+  /// Messages up to this size are copied when they are offered: the low-latency path.
+  virtual int64_t smallBytes() const = 0;
+  /// How many of the messages that were offered to `peer` it has released, from the first one on.
+  virtual uint64_t released(int peer, Lane lane) const = 0;
+  /// Message `index` (from 0) from `peer`; nothing when it has not come yet. Not one that was
+  /// released.
+  virtual std::optional<Arrived> arrived(int peer, Lane lane, uint64_t index) = 0;
+  /// The oldest message from `peer` that is not released is not needed any more.
+  virtual void release(int peer, Lane lane) = 0;
+
+  /// Tells all ranks of a call. False: the others have not retired an earlier one yet (try again
+  /// after a change).
+  virtual bool publish(const CallRecord& record) = 0;
+  /// The record of `peer` (or of this rank) with that sequence; nothing when it has not come.
+  virtual std::optional<CallRecord> record(int peer, uint64_t sequence) const = 0;
+  /// The last sequence that `peer` published, 0 for none: for errors.
+  virtual uint64_t lastSequence(int peer) const = 0;
+  /// This rank needs no records up to `sequence` any more.
+  virtual void retire(uint64_t sequence) = 0;
+
+  /// A number that changes with everything that a peer does to this rank.
+  virtual uint32_t changes() const = 0;
+  /// Sleeps until changes() != seen, wake() or `until`; may return early. It may look around for a
+  /// moment first when the machine has a core to spare; it never keeps one from others.
+  virtual void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until) = 0;
+  /// From any thread of this process: makes waitForChange return.
+  virtual void wake() = 0;
+
+  /// Says whether a peer can still be expected to answer. Errors: kUnavailable (its process is
+  /// gone), kAborted (it gave up, with its reason); the message names the rank and its process.
+  /// Cheap enough for every wake-up.
+  virtual Status peerStatus(int peer) const = 0;
+  /// A number that changes as long as the peer's process lives, is not stopped, and its device or
+  /// communicator advances.
+  virtual uint64_t heartbeat(int peer) const = 0;
+  /// What this rank's device has done so far, asked a few times a second by the heart's thread.
+  virtual void setProgressSource(std::function<uint64_t()> source) = 0;
+  /// "rank 3 (process 123, stopped)": for errors.
+  virtual std::string describe(int peer) const = 0;
+  /// Tells all peers that this rank gives up, and why.
+  virtual void abort(const Status& why) = 0;
+};
+
+}  // namespace hpu::collectives

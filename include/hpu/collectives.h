@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicator: collective operations and point-to-point messages among devices, HCCL's way.
+// The one thing to know: calls only enqueue on the stream; every rank makes the same collective
+// calls in the same order, and a rank that does not gets, like all others, an error that says who
+// differs and in what.
+//
+//   hpu::collectives::UniqueId id = hpu::collectives::createUniqueId().value();   // rank 0; send
+//   it to the others HPU_ASSIGN(auto comm, hpu::collectives::Communicator::create(id, rank, ranks,
+//   device)); HPU_RETURN_IF_ERROR(comm.allReduce(in, out, count, hpu::ElementType::kBF16,
+//   hpu::collectives::ReduceOp::kSum, stream)); HPU_RETURN_IF_ERROR(stream.synchronize());
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hpu/device.h"
+#include "hpu/status.h"
+#include "hpu/stream.h"
+#include "hpu/types.h"
+
+namespace hpu::collectives {
+
+/// The values are hcclRedOp_t's. The average is the sum divided once, at the end.
+enum class ReduceOp : uint8_t { kSum = 0, kProd = 1, kMin = 2, kMax = 3, kAverage = 4 };
+
+/// Names a communicator to be: where its coordinator listens, and a number that tells it from
+/// others. Plain bytes.
+struct UniqueId {
+  uint8_t bytes[128] = {};
+};
+/// Starts a coordinator in this process (its thread ends with the process or when the communicator
+/// is gone everywhere). HCCL_COMM_ID=ip:port, when set, says where; HCCL_SOCKET_IFNAME which
+/// interface. Errors: kUnavailable, kInvalidArgument.
+HPU_API StatusOr<UniqueId> createUniqueId();
+
+struct CommunicatorOptions {
+  std::string name;            ///< For errors and traces; empty: "comm N".
+  int64_t initTimeoutMs = -1;  ///< < 0: HPU_COMM_INIT_TIMEOUT_MS (120,000).
+  int64_t timeoutMs =
+      -1;  ///< Without progress of an awaited rank; < 0: HPU_COMM_TIMEOUT_MS (30,000).
+  std::string tunerTable;  ///< File; empty: HPU_COMM_TUNER_TABLE, else none.
+  bool blocking =
+      true;  ///< False: create returns at once; state() and every call tell how far it is.
+};
+
+/// What is known about one call beforehand.
+struct Prediction {
+  std::string algorithm, reason;
+  int32_t slices = 1;
+  int64_t predictedNs = 0;   ///< Modelled device time when all ranks arrive at once.
+  int64_t lowerBoundNs = 0;  ///< What the links allow at best.
+};
+/// For Communicator::predict; a superset of what has a call of its own.
+enum class Operation : uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kAllToAll,
+  kBroadcast,
+  kReduce,
+  kGather,
+  kScatter,
+  kBarrier,
+  kPointToPoint
+};
+
+class CommunicatorState;
+
+/// A shared handle. Any thread may call anything; calls of one communicator are numbered in the
+/// order in which they are made. Buffers are device addresses of the communicator's device, and
+/// stay allocated until the work is done. Counts are elements, as HCCL has them. All ten HCCL types
+/// and fp8, for movement and reduction; 16- and 8-bit floats accumulate in f32. Results are
+/// bit-identical on every rank and from run to run (docs/collectives.md has the contract). Errors
+/// of the calls: kInvalidArgument (what the rank itself can see: count, root, addresses, type),
+/// kFailedPrecondition (not ready, destroyed), the communicator's failure. What comes later is an
+/// error of the stream, and asyncError().
+class HPU_API Communicator {
+ public:
+  Communicator();
+  ~Communicator();
+  static StatusOr<Communicator> create(const UniqueId& id, int rank, int ranks,
+                                       const Device& device,
+                                       const CommunicatorOptions& options = {});
+  /// All ranks in this process, one for each device. Errors: as create.
+  static StatusOr<std::vector<Communicator>> createAll(const std::vector<Device>& devices,
+                                                       const CommunicatorOptions& options = {});
+  bool valid() const { return state_ != nullptr; }
+  int rank() const;
+  int ranks() const;
+  const Device& device() const;
+  /// Ok when ready; kUnavailable while a non-blocking create goes on; its error after that.
+  Status ready() const;
+  /// The first failure of any operation or of a peer; ok when there was none.
+  Status asyncError() const;
+
+  Status allReduce(uint64_t input, uint64_t output, int64_t count, ElementType type, ReduceOp op,
+                   const Stream& stream);
+  Status reduceScatter(uint64_t input, uint64_t output, int64_t outputCount, ElementType type,
+                       ReduceOp op, const Stream& stream);
+  Status reduce(uint64_t input, uint64_t output, int64_t count, ElementType type, ReduceOp op,
+                int root, const Stream& stream);
+  Status allGather(uint64_t input, uint64_t output, int64_t inputCount, ElementType type,
+                   const Stream& stream);
+  /// `count` elements go to each rank.
+  Status allToAll(uint64_t input, uint64_t output, int64_t count, ElementType type,
+                  const Stream& stream);
+  Status broadcast(uint64_t input, uint64_t output, int64_t count, ElementType type, int root,
+                   const Stream& stream);
+  Status gather(uint64_t input, uint64_t output, int64_t inputCount, ElementType type, int root,
+                const Stream& stream);
+  Status scatter(uint64_t input, uint64_t output, int64_t outputCount, ElementType type, int root,
+                 const Stream& stream);
+  Status barrier(const Stream& stream);
+  /// From one rank to one other, over all links: every rank calls it.
+  Status relay(uint64_t input, uint64_t output, int64_t count, ElementType type, int from, int to,
+               const Stream& stream);
+  Status send(uint64_t input, int64_t count, ElementType type, int peer, const Stream& stream);
+  Status receive(uint64_t output, int64_t count, ElementType type, int peer, const Stream& stream);
+  /// Elements counts[p] at offset displacements[p] for each peer p; both sides agree in count.
+  Status allToAllV(uint64_t input, const std::vector<int64_t>& inputCounts,
+                   const std::vector<int64_t>& inputDisplacements, uint64_t output,
+                   const std::vector<int64_t>& outputCounts,
+                   const std::vector<int64_t>& outputDisplacements, ElementType type,
+                   const Stream& stream);
+  /// Sums (or averages) of contributions that were multiplied by `scale`, each rank by its own.
+  Status allReduceScaled(uint64_t input, uint64_t output, int64_t count, ElementType type,
+                         ReduceOp op, double scale, const Stream& stream);
+  Status reduceScatterScaled(uint64_t input, uint64_t output, int64_t outputCount, ElementType type,
+                             ReduceOp op, double scale, const Stream& stream);
+
+  /// What the call would take. `count` as in the call. Does not communicate.
+  StatusOr<Prediction> predict(Operation operation, int64_t count, ElementType type) const;
+
+  /// A new communicator of the ranks with the same colour, ordered by (key, rank); invalid for
+  /// colour < 0. Every rank calls it.
+  StatusOr<Communicator> split(int color, int key, const CommunicatorOptions& options = {}) const;
+  /// A new communicator without the excluded ranks; only the others call it, also after a failure
+  /// of this one.
+  StatusOr<Communicator> shrink(const std::vector<int>& excluded,
+                                const CommunicatorOptions& options = {}) const;
+
+  /// Waits until everything enqueued is done, on every rank. Errors: kDeadlineExceeded.
+  Status finalize(int64_t deadlineMs = -1);
+  /// Ends everything in progress, here with kAborted and at the peers with this rank's name.
+  /// Returns at once.
+  Status abort(const std::string& why = {});
+
+  const std::shared_ptr<CommunicatorState>& state() const { return state_; }
+  explicit Communicator(std::shared_ptr<CommunicatorState> state);
+
+ private:
+  std::shared_ptr<CommunicatorState> state_;
+};
+
+/// Between these calls of one thread (they nest), calls are kept and enqueued together at the
+/// outermost end: sends and receives of a group wait for nothing but their peers. An error of a
+/// kept call is the group end's, and nothing of the group is enqueued then.
+HPU_API Status groupStart();
+HPU_API Status groupEnd();
+
+}  // namespace hpu::collectives

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// ExternalWork: a piece of a stream's work that something other than the device does: a collective,
+// a transfer over a network, a function of the host. The one thing to know: the stream stands still
+// while it is in progress, but no thread of the runtime does; it may take as long as it likes and
+// ends when `ExternalTurn::complete` is called.
+//
+//   struct Callback : hpu::ExternalWork {
+//     void start(std::shared_ptr<hpu::ExternalTurn> turn) override {
+//       turn->complete(hpu::okStatus(), turn->arrivalPs());
+//     }
+//     ...
+//   };
+//   HPU_RETURN_IF_ERROR(stream.enqueue(std::make_shared<Callback>()));
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hpu/status.h"
+
+namespace hpu {
+
+/// One span of what external work occupied in device time, for counters and traces.
+struct ExternalSpan {
+  std::string name;  ///< "recv from 3".
+  int64_t startPs = 0, endPs = 0;
+};
+
+/// What external work is given when its turn has come. Any thread may call.
+class HPU_API ExternalTurn {
+ public:
+  virtual ~ExternalTurn();
+  /// The device time, in picoseconds, at which the stream reached the work: by everything that was
+  /// enqueued on the device before it, and nothing that came later.
+  virtual int64_t arrivalPs() = 0;
+  /// Ends the work, once; later calls do nothing. It took the device's network from arrivalPs() to
+  /// `endPs` (>= arrivalPs()). A failure becomes the stream's error. `spans`: details for traces.
+  virtual void complete(Status status, int64_t endPs, std::vector<ExternalSpan> spans = {}) = 0;
+};
+
+class HPU_API ExternalWork {
+ public:
+  virtual ~ExternalWork();
+  /// What it is, for errors and traces: "all-reduce".
+  virtual std::string name() const = 0;
+  /// Everything before it on the stream is done. Called once, on a thread of the runtime or one
+  /// that waits for the stream. Must not wait for anything; may call complete().
+  virtual void start(std::shared_ptr<ExternalTurn> turn) = 0;
+  /// Called instead of start() when the work will never have its turn: the stream has failed, or
+  /// the device was reset or closed. `why` is never ok.
+  virtual void skipped(const Status& why) = 0;
+  /// After start(): the device is being reset. complete() must follow soon, with `why` or a better
+  /// reason.
+  virtual void cancel(const Status& why) = 0;
+  /// After start(): a thread of the host waits for this work and lends itself, at the latest until
+  /// `until`. May return early; the runtime then lets the thread sleep until the work is complete.
+  virtual void help(std::chrono::steady_clock::time_point until);
+  /// True when the work advances though it is not complete: a wait for it goes on past its deadline
+  /// as long as this changes. 0 for work that does not tell.
+  virtual uint64_t progress() const;
+};
+
+}  // namespace hpu
