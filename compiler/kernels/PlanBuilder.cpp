@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/kernels/PlanBuilder.h"
 
+#include <optional>
+
 #include "hpu/types.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace hpu::kernels {
 namespace {
@@ -76,7 +79,8 @@ std::string shapeText(llvm::ArrayRef<int64_t> shape) {
 }  // namespace
 
 int PlanBuilder::fail(const Node& node, const std::string& why) {
-  std::string what = node.op.empty() ? "an operand of a TPC kernel" : "hpu." + node.op + " in a TPC kernel";
+  std::string what =
+      node.op.empty() ? "an operand of a TPC kernel" : "hpu." + node.op + " in a TPC kernel";
   if (error_.ok()) error_ = unimplemented(what + ": " + why);
   return constant(0, isKernelType(node.type) ? node.type : ElementType::kF32);
 }
@@ -338,8 +342,37 @@ StatusOr<KernelPlan> PlanBuilder::build() {
   return std::move(plan_);
 }
 
+/// A kernel that only moves f64 does not care what the bits mean: the same kernel over i64, which
+/// TPCs have. Nothing when the f64 of the graph are computed with, or there are none.
+static std::optional<KernelGraph> movedAsBits(const KernelGraph& graph) {
+  static const llvm::StringSet<> kMovements = {
+      "transpose", "relayout", "reshape", "slice", "expand", "concat", "gather", "gather_elements"};
+  auto isF64 = [&](int node) { return graph.nodes[node].type == ElementType::kF64; };
+  KernelGraph bits = graph;
+  bool any = false;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    bool touches = isF64(static_cast<int>(i)) || llvm::any_of(node.operands, isF64);
+    if (!touches) continue;
+    if (node.kind != Node::Kind::Input && !kMovements.contains(node.op)) return std::nullopt;
+    if (node.type == ElementType::kF64) bits.nodes[i].type = ElementType::kI64;
+    any = true;
+  }
+  if (!any) return std::nullopt;
+  return bits;
+}
+
+static llvm::SmallVector<OperandView, 4> viewsAsBits(llvm::ArrayRef<OperandView> views) {
+  llvm::SmallVector<OperandView, 4> bits(views.begin(), views.end());
+  for (OperandView& view : bits)
+    if (view.type == ElementType::kF64) view.type = ElementType::kI64;
+  return bits;
+}
+
 StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<OperandView> inputs,
                                    llvm::ArrayRef<OperandView> outputs) {
+  if (std::optional<KernelGraph> bits = movedAsBits(graph))
+    return planKernel(*bits, viewsAsBits(inputs), viewsAsBits(outputs));
   // A pad of all dimensions that an operand can have: its middle and two edges each. The parts of a
   // longer concatenation are copied one by one (compiler/schedule).
   constexpr int kMaxNodes = 96, kMaxRank = 8, kMaxPieces = 1 + 2 * kMaxRank;

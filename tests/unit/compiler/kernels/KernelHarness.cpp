@@ -143,6 +143,8 @@ double Tensor::at(const Index& index) const {
       return readAs<uint32_t>(at);
     case ElementType::kI64:
       return readAs<int64_t>(at);
+    case ElementType::kF64:
+      return readAs<double>(at);
     case ElementType::kBool:
     case ElementType::kF8E4M3:
     case ElementType::kF8E4M3Ieee:
@@ -192,6 +194,9 @@ void Tensor::set(const Index& index, double value) {
       break;
     case ElementType::kI64:
       writeAs<int64_t>(at, value);
+      break;
+    case ElementType::kF64:
+      writeAs<double>(at, value);
       break;
     case ElementType::kBool:
       writeAs<uint8_t>(at, value);

@@ -12,7 +12,8 @@ constexpr ElementType F32 = ElementType::kF32, BF16 = ElementType::kBF16, I64 = 
                       I32 = ElementType::kI32, I8 = ElementType::kI8;
 
 TEST(Movement, RelayoutsAndTransposes) {
-  for (ElementType type : {F32, BF16, I8, I64}) {
+  // f64 moves as bits: TPCs do not compute with it.
+  for (ElementType type : {F32, BF16, I8, I64, ElementType::kF64}) {
     for (const Index& order : {Index{0, 2, 3, 1}, Index{3, 1, 0, 2}, Index{0, 1, 2, 3}}) {
       Tensor x = Tensor::dense(type, {2, 37, 9, 40}).random(1, -100, 100);
       check("%r = hpu.relayout %0 : ($0) -> $out0\nhpu.yield %r : $out0", {x},
