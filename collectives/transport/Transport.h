@@ -70,22 +70,24 @@ class Transport {
   virtual std::byte* local(uint64_t deviceAddress, int64_t bytes) const = 0;
 
   /// Offers bytes of this rank's device memory (or of any memory, as long as smallBytes() suffices)
-  /// to `peer` (not this rank), as the lane's next message. Errors: kInvalidArgument (neither),
-  /// kUnavailable (the peer is gone).
+  /// to `peer` (not this rank), as the lane's next message. None is fine: then `data` may be null.
+  /// Errors: kInvalidArgument (neither of the two memories), what peerStatus(peer) says when it is
+  /// known already.
   virtual StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes,
                                   const MessageTag& tag) = 0;
   /// Messages up to this size are copied when they are offered: the low-latency path.
   virtual int64_t smallBytes() const = 0;
   /// How many of the messages that were offered to `peer` it has released, from the first one on.
+  /// The release of a copied message changes changes() only when an offer was kFull before it.
   virtual uint64_t released(int peer, Lane lane) const = 0;
-  /// Message `index` (from 0) from `peer`; nothing when it has not come yet. Not one that was
-  /// released.
+  /// Message `index` (from 0) from `peer`; nothing when it has not come yet, or was released. What
+  /// a peer has offered stays readable when it goes.
   virtual std::optional<Arrived> arrived(int peer, Lane lane, uint64_t index) = 0;
   /// The oldest message from `peer` that is not released is not needed any more.
   virtual void release(int peer, Lane lane) = 0;
 
-  /// Tells all ranks of a call. False: the others have not retired an earlier one yet (try again
-  /// after a change).
+  /// Tells all ranks of a call, the sequences one by one from 1. False: some rank (this one too)
+  /// has not retired an earlier one yet (try again after a change).
   virtual bool publish(const CallRecord& record) = 0;
   /// The record of `peer` (or of this rank) with that sequence; nothing when it has not come.
   virtual std::optional<CallRecord> record(int peer, uint64_t sequence) const = 0;
@@ -94,7 +96,8 @@ class Transport {
   /// This rank needs no records up to `sequence` any more.
   virtual void retire(uint64_t sequence) = 0;
 
-  /// A number that changes with everything that a peer does to this rank.
+  /// A number that changes with everything that a peer does to this rank: its offers, its releases
+  /// of shared messages, its records, retiring when a publish was refused, its end.
   virtual uint32_t changes() const = 0;
   /// Sleeps until changes() != seen, wake() or `until`; may return early. It may look around for a
   /// moment first when the machine has a core to spare; it never keeps one from others.
@@ -103,17 +106,19 @@ class Transport {
   virtual void wake() = 0;
 
   /// Says whether a peer can still be expected to answer. Errors: kUnavailable (its process is
-  /// gone), kAborted (it gave up, with its reason); the message names the rank and its process.
-  /// Cheap enough for every wake-up.
+  /// gone, or it has left), kAborted (it gave up, with its reason); the message names the rank and
+  /// its process. What it offered and published before is still there: look for that first. Cheap
+  /// enough for every wake-up.
   virtual Status peerStatus(int peer) const = 0;
   /// A number that changes as long as the peer's process lives, is not stopped, and its device or
-  /// communicator advances.
+  /// communicator advances. It does not for a rank that lives and has nothing to do.
   virtual uint64_t heartbeat(int peer) const = 0;
-  /// What this rank's device has done so far, asked a few times a second by the heart's thread.
+  /// What this rank's device has done so far, asked a few times a second by a thread of the
+  /// process; it must not call the transport. No call of the previous source runs on return.
   virtual void setProgressSource(std::function<uint64_t()> source) = 0;
   /// "rank 3 (process 123, stopped)": for errors.
   virtual std::string describe(int peer) const = 0;
-  /// Tells all peers that this rank gives up, and why.
+  /// Tells all peers that this rank gives up, and why; the first reason counts.
   virtual void abort(const Status& why) = 0;
 };
 
