@@ -35,8 +35,17 @@ struct Reduce {
   /// Of a dst that is not partial: the result is divided by it (kAverage: the number of ranks).
   /// Integers: truncated towards zero.
   int32_t divisor = 1;
+  /// The destination is one of many megabytes that are written before any is read: its stores go
+  /// around the caches.
+  bool stream = false;
 };
-/// NaN: sum and prod as IEEE; min and max give NaN when any source is. -0 < +0 for min and max.
+/// NaN: sum and prod as IEEE; min and max give NaN when any source is; every NaN of a result is the
+/// positive quiet one without payload. -0 < +0 for min and max. Beyond the largest finite value is
+/// infinity (NaN in f8e4m3, which has none). Any thread may call; any number of sources (up to 64
+/// take one pass over the data). A type that canReduce refuses is a bug of the caller.
 void reduce(const Reduce& what, std::span<const Source> sources);
+
+/// A plain move; the ranges are distinct or equal.
+void copyBytes(std::byte* dst, const std::byte* src, int64_t bytes, bool stream = false);
 
 }  // namespace hpu::collectives
