@@ -103,6 +103,12 @@ class HPU_API Device {
   Status unmapHost(const void* data);
   StatusOr<HostMemory> findHost(const void* data) const;
 
+  /// A descriptor of the file that holds the device's memory (the caller's to close), for mapping
+  /// [address, address + bytes), which lies at offset address - kHbmBase. Nothing orders such accesses
+  /// with streams. Errors: kNotFound, kOutOfRange (no live allocation has the range), kUnimplemented
+  /// (a device without memory), kResourceExhausted.
+  StatusOr<int> memoryFile(uint64_t address, int64_t bytes) const;
+
   MemoryInfo memoryInfo() const;
   /// By label, the largest first; the runtime's own (constants, workspaces) as well.
   std::vector<MemoryHolder> memoryHolders() const;

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hpu/device.h"
 
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
+#include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "runtime/capture/CaptureState.h"
 #include "runtime/device/DeviceState.h"
@@ -59,6 +64,23 @@ StatusOr<Buffer> Device::find(uint64_t address) const {
   return Buffer(std::move(buffer));
 }
 
+StatusOr<int> Device::memoryFile(uint64_t address, int64_t bytes) const {
+  if (!state_) return emptyHandle();
+  HPU_ASSIGN(std::shared_ptr<BufferState> buffer, state_->memory().find(address));
+  auto offset = static_cast<int64_t>(address - buffer->address());
+  if (bytes <= 0 || bytes > buffer->bytes() - offset)
+    return outOfRange(base::strCat("the allocation at ", base::formatHex(buffer->address()),
+                                   " has ", buffer->bytes(), " bytes, and ", bytes, " at offset ",
+                                   offset, " are not all in it"));
+  int file = state_->driver()->memoryFile();
+  if (file < 0)
+    return unimplemented("devices of the driver '" + info().driver + "' have no memory to map");
+  int copy = ::fcntl(file, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0)
+    return resourceExhausted(base::strCat("cannot copy a file descriptor: ", std::strerror(errno)));
+  return copy;
+}
+
 StatusOr<HostMemory> Device::allocateHost(int64_t bytes, const std::string& label) {
   trace::HostScope scope("Device.allocateHost");
   scope.arg("bytes", bytes);
@@ -105,8 +127,8 @@ DeviceCounters Device::counters() const {
 Status Device::synchronize(int64_t deadlineMs) {
   trace::HostScope scope("Device.synchronize");
   if (!state_) return emptyHandle();
-  HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(
-      *state_, "Device::synchronize", "captured work is not done, only recorded"));
+  HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(*state_, "Device::synchronize",
+                                                       "captured work is not done, only recorded"));
   return state_->synchronize(deadlineMs);
 }
 

@@ -126,6 +126,9 @@ class DriverDevice {
   /// formats: a reader that is late notices (the memory checker).
   virtual Status poison(DeviceAddress address, int64_t bytes) { return okStatus(); }
 
+  /// The file that holds the memory from memory().base on; it stays the device's. -1: there is none.
+  virtual int memoryFile() const { return -1; }
+
   /// Prepares a verified program for launches (maps its kernel image, sizes scratch).
   virtual StatusOr<ProgramId> loadProgram(std::shared_ptr<const recipe::Program> program) = 0;
   virtual void unloadProgram(ProgramId id) = 0;

@@ -90,6 +90,8 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     return std::shared_ptr<DriverDevice>(std::move(device));
   }
 
+  int memoryFile() const override { return hbm_->file(); }
+
   void setMemorySource(std::function<MemoryInfo()> source) override {
     std::lock_guard lock(statusMutex_);
     memorySource_ = std::move(source);

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <vector>
@@ -147,6 +148,32 @@ TEST(Device, CountersAccountForTransfersAndTime) {
   // PCIe Gen4 x16 moves at most 32 GB/s.
   EXPECT_GT(counters.deviceNs, ((1 << 20) + (1 << 19)) / 32);
   EXPECT_EQ(counters.launches, 0);
+}
+
+TEST(Device, GivesAFileThatHoldsItsMemory) {
+  Device device = Device::open(small()).value();
+  Buffer buffer = device.allocate(8192).value();
+  Stream stream = Stream::create(device).value();
+  std::vector<uint8_t> bytes(8192, 0x5a);
+  ASSERT_TRUE(stream.copyToDevice(buffer, bytes.data(), 8192).ok());
+  ASSERT_TRUE(stream.synchronize().ok());
+  StatusOr<int> file = device.memoryFile(buffer.address() + 100, 8000);
+  ASSERT_TRUE(file.ok()) << file.status().toString();
+  std::vector<uint8_t> seen(8000);
+  EXPECT_EQ(::pread(*file, seen.data(), seen.size(),
+                    static_cast<off_t>(buffer.address() + 100 - kHbmBase)),
+            8000);
+  EXPECT_THAT(seen, ::testing::Each(0x5a));
+  ::close(*file);
+  EXPECT_EQ(device.memoryFile(buffer.address() + 100, 8100).status().code(),
+            StatusCode::kOutOfRange);
+  EXPECT_EQ(device.memoryFile(buffer.address() + (1 << 20), 1).status().code(),
+            StatusCode::kNotFound);
+  DeviceOptions null = small();
+  null.driver = "null";
+  Device empty = Device::open(null).value();
+  Buffer nothing = empty.allocate(256).value();
+  EXPECT_EQ(empty.memoryFile(nothing.address(), 256).status().code(), StatusCode::kUnimplemented);
 }
 
 }  // namespace
