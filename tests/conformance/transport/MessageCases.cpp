@@ -222,6 +222,7 @@ void traffic(Rank& rank) {
   constexpr int64_t kSlot = 16 << 10;
   struct Out {
     uint64_t sent = 0;
+    bool full = false;                                // Since the last look at what has changed.
     std::deque<std::pair<uint64_t, int64_t>> shared;  // Message, offset of its memory.
   };
   std::map<std::pair<int, int>, Out> out;
@@ -235,6 +236,7 @@ void traffic(Rank& rank) {
   const uint64_t flows = static_cast<uint64_t>(rank.ranks() - 1) * kNumLanes;
   uint64_t sent = 0, received = 0;
   rank.await("the end of the traffic", [&] {
+    for (auto& entry : out) entry.second.full = false;
     bool moved = true;
     while (moved) {
       moved = false;
@@ -260,7 +262,8 @@ void traffic(Rank& rank) {
               flow.shared.emplace_back(flow.sent, free.back());
               free.pop_back();
             }
-            if (*offered != Offered::kFull) {
+            flow.full = *offered == Offered::kFull;
+            if (!flow.full) {
               ++flow.sent, ++sent;
               moved = true;
             }
@@ -280,13 +283,13 @@ void traffic(Rank& rank) {
         }
       }
       if (!moved && (sent < flows * kMessages || received < flows * kMessages)) {
-        // Random choices passed something over: only an idle round of all flows is a reason to
-        // sleep.
+        // What random choices passed over is no reason to sleep.
         for (int peer = 0; peer < rank.ranks(); ++peer)
-          for (int l = 0; l < kNumLanes && peer != rank.rank(); ++l)
+          for (int l = 0; l < kNumLanes && peer != rank.rank(); ++l) {
+            const Out& flow = out[{peer, l}];
             moved |= rank.t().arrived(peer, static_cast<Lane>(l), in[{peer, l}]).has_value() ||
-                     (out[{peer, l}].sent < kMessages && !free.empty() &&
-                      out[{peer, l}].sent - rank.t().released(peer, static_cast<Lane>(l)) < 2);
+                     (flow.sent < kMessages && !free.empty() && !flow.full);
+          }
       }
     }
     return sent == flows * kMessages && received == flows * kMessages;
