@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,9 @@ enum class Collective : uint8_t {
 inline constexpr int kNumCollectives = 10;
 /// "all-reduce", "point-to-point" ...
 std::string_view collectiveName(Collective collective);
+std::optional<Collective> parseCollective(std::string_view name);
+/// All-reduce, reduce-scatter and reduce: only they may have kReduce steps.
+bool isReducing(Collective collective);
 
 /// What is to be done, without addresses: equal problems have equal schedules on every rank. In
 /// place is not part of it, because ranks may differ in that: a schedule is right both when input
@@ -54,6 +58,11 @@ struct Problem {
 /// ...).
 int64_t inputElements(const Problem& problem, int rank);
 int64_t outputElements(const Problem& problem, int rank);
+/// What to add to an index into the input to get the same memory's index into the output when the
+/// rank's call is in place; nothing when the operation has no in-place form there.
+std::optional<int64_t> inPlaceOffset(const Problem& problem, int rank);
+/// "all-reduce of 1024 elements of 4 bytes among 8 ranks"
+std::string problemText(const Problem& problem);
 
 enum class BufferKind : uint8_t {
   kInput,    ///< The caller's; read only.
@@ -102,5 +111,11 @@ struct Schedule {
   std::vector<std::vector<int32_t>> ofRank;
   void finish();
 };
+
+std::string_view bufferName(BufferKind buffer);  ///< "input", "output", "scratch", "partial"
+std::string_view stepName(StepKind kind);        ///< "copy", "reduce", "send", "receive"
+std::string rangeText(const Range& range);       ///< "input[0, 128)"
+/// "step 17 (rank 3: receive scratch[0, 128) from rank 2)": for errors.
+std::string stepText(const Schedule& schedule, int32_t index);
 
 }  // namespace hpu::collectives
