@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -57,9 +59,7 @@ Status look(void* handle, const std::string& path, const char* name, F& function
   return unavailable(base::strCat("'", path, "' is no graph compiler: it has no ", name));
 }
 
-StatusOr<Library> load() {
-  HPU_ASSIGN(auto opened, open());
-  auto& [handle, path] = opened;  // Stays open: recipes' logs and statuses have its code in them.
+StatusOr<Library> functionsOf(void* handle, const std::string& path) {
   decltype(&hpuSynapseCompileVersion) version = nullptr;
   Library library;
   HPU_RETURN_IF_ERROR(look(handle, path, "hpuSynapseCompileVersion", version));
@@ -71,26 +71,43 @@ StatusOr<Library> load() {
   return library;
 }
 
-const StatusOr<Library>& library() {
-  static const auto* loaded = new StatusOr<Library>(load());  // Never destroyed: exit handlers may compile.
-  return *loaded;
+StatusOr<Library> load() {
+  HPU_ASSIGN(auto opened, open());
+  StatusOr<Library> library = functionsOf(opened.first, opened.second);
+  // One that serves stays open: recipes' logs and statuses have its code in them. Another is let go, so that the next
+  // attempt reads the file anew.
+  if (!library.ok()) dlclose(opened.first);
+  return library;
+}
+
+/// Loaded once; a failure is not kept, since the next call may find the library installed or named.
+StatusOr<const Library*> library() {
+  // Never destroyed: exit handlers may compile.
+  static std::atomic<const Library*> loaded{nullptr};
+  static auto* mutex = new std::mutex;
+  if (const Library* known = loaded.load(std::memory_order_acquire)) return known;
+  std::lock_guard lock(*mutex);
+  if (const Library* known = loaded.load(std::memory_order_acquire)) return known;
+  HPU_ASSIGN(Library found, load());
+  loaded.store(new Library(found), std::memory_order_release);
+  return loaded.load(std::memory_order_relaxed);
 }
 
 }  // namespace
 
 StatusOr<CompiledGraph> compileWithLibrary(const GraphDescription& graph, const CompileRequest& request) {
-  if (!library().ok()) return library().status();
+  HPU_ASSIGN(const Library* compiler, library());
   CompiledGraph result;
   Status status;
-  library()->compile(&graph, &request, &result, &status);
+  compiler->compile(&graph, &request, &result, &status);
   if (!status.ok()) return status;
   return result;
 }
 
 Status inferWithLibrary(GraphDescription& graph) {
-  if (!library().ok()) return library().status();
+  HPU_ASSIGN(const Library* compiler, library());
   Status status;
-  library()->infer(&graph, &status);
+  compiler->infer(&graph, &status);
   return status;
 }
 

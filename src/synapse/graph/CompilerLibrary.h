@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libhpu_synapse_compiler, which is loaded at the first compilation.
 // The one thing to know: a process that never compiles never loads it, nor LLVM. HPU_SYNAPSE_COMPILER names
-// another file; a failure to load is kept and reported by each compilation.
+// another file; after a failure to load the next compilation tries again.
 #pragma once
 
 #include "hpu/status.h"

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "arch/TargetDesc.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "synapse/api/EntryPoint.h"
@@ -73,22 +74,49 @@ bool isPersistent(const GraphDescription& graph, const TensorDescription& tensor
   return tensor.section != kNoSection && graph.sections[tensor.section].persistent;
 }
 
-/// Takes the values of const sections out of the description: the user uploads them, as ordinary inputs.
-StatusOr<std::vector<ConstSection>> takeConstSections(GraphDescription& graph) {
-  std::vector<ConstSection> constants;
+/// The value of a tensor in a const section, in the device's type.
+struct ConstValue {
+  TensorDescription* tensor = nullptr;
+  std::vector<std::byte> bytes;
+};
+
+StatusOr<std::vector<ConstValue>> constValues(GraphDescription& graph) {
+  std::vector<ConstValue> values;
+  const auto hbm = static_cast<uint64_t>(arch::targetDesc(graph.target).hbmBytes);
   for (TensorDescription& tensor : graph.tensors) {
     if (!tensor.hostData || !isPersistent(graph, tensor) || !graph.sections[tensor.section].isConst) continue;
-    auto values = convertValues(*tensor.hostData, tensor.hostType, tensor.dataType, graph.target);
-    if (!values.ok()) return values.status().withContext(strCat("tensor '", tensor.name, "'"));
-    auto at = std::find_if(constants.begin(), constants.end(),
-                           [&](const ConstSection& entry) { return entry.section == tensor.section; });
-    if (at == constants.end()) at = constants.insert(at, ConstSection{tensor.section, 0, {}, false});
-    uint64_t end = tensor.sectionOffset + values->size();
-    if (end > at->data.size()) at->data.resize(end);
-    std::copy(values->begin(), values->end(), at->data.begin() + static_cast<ptrdiff_t>(tensor.sectionOffset));
-    at->bytes = at->data.size();
-    tensor.hostData = nullptr;
-    tensor.hostType = 0;
+    auto bytes = convertValues(*tensor.hostData, tensor.hostType, tensor.dataType, graph.target);
+    if (!bytes.ok()) return bytes.status().withContext(strCat("tensor '", tensor.name, "'"));
+    if (bytes->size() > hbm || tensor.sectionOffset > hbm - bytes->size())
+      return invalidArgument(strCat("tensor '", tensor.name, "' has ", bytes->size(), " bytes at offset ", tensor.sectionOffset,
+                                    " of const section ", graph.sections[tensor.section].id, ", and ", targetName(graph.target),
+                                    " has ", base::formatBytes(static_cast<int64_t>(hbm)), " of HBM"));
+    values.push_back({&tensor, std::move(*bytes)});
+  }
+  return values;
+}
+
+/// Takes the values of const sections out of the description: the user uploads them, as ordinary inputs.
+StatusOr<std::vector<ConstSection>> takeConstSections(GraphDescription& graph) {
+  HPU_ASSIGN(std::vector<ConstValue> values, constValues(graph));
+  std::vector<ConstSection> constants;
+  auto find = [&](uint32_t section) {
+    return std::find_if(constants.begin(), constants.end(), [&](const ConstSection& entry) { return entry.section == section; });
+  };
+  for (const auto& [tensor, bytes] : values) {
+    auto at = find(tensor->section);
+    if (at == constants.end()) at = constants.insert(at, ConstSection{tensor->section, 0, {}, false});
+    at->bytes = std::max<uint64_t>(at->bytes, tensor->sectionOffset + bytes.size());
+  }
+  for (ConstSection& entry : constants) {
+    StatusOr<HostBytes> data = HostBytes::zeroed(entry.bytes);
+    if (!data.ok()) return data.status().withContext(strCat("const section ", graph.sections[entry.section].id));
+    entry.data = std::move(*data);
+  }
+  for (const auto& [tensor, bytes] : values) {
+    std::copy(bytes.begin(), bytes.end(), find(tensor->section)->data.data() + tensor->sectionOffset);
+    tensor->hostData = nullptr;
+    tensor->hostType = 0;
   }
   return constants;
 }

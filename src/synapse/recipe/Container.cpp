@@ -241,7 +241,8 @@ Status restoreConstants(const Source& source, const Stored& stored, const GraphD
     if (entry.section >= graph.sections.size() || !graph.sections[entry.section].isConst || !blob ||
         blob->bytes != entry.bytes)
       return source.bad(strCat("const section ", entry.section, " does not fit the graph"));
-    constants.push_back({entry.section, entry.bytes, bytesAt(source, *blob), false});
+    HPU_ASSIGN(HostBytes data, HostBytes::copyOf(source.data + blob->offset, blob->bytes));
+    constants.push_back({entry.section, entry.bytes, std::move(data), false});
   }
   return okStatus();
 }

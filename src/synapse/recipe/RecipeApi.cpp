@@ -139,7 +139,7 @@ synStatus SYN_API_CALL synRecipeSectionHostBuffersClear(synRecipeHandle recipeHa
         bool found = index >= 0 && recipe->withConstSection(static_cast<uint32_t>(index), [&](ConstSection& entry) {
           if (pass == 0) return;
           entry.cleared = true;
-          std::vector<std::byte>().swap(entry.data);
+          entry.data = HostBytes();
         });
         if (!found) return badArgument(strCat("entry ", i, ": the recipe has no const section ", sectionIds[i]));
       }

@@ -19,6 +19,7 @@
 #include "hpu/status.h"
 #include "synapse/api/Handles.h"
 #include "synapse/graph/GraphDescription.h"
+#include "synapse/recipe/HostBytes.h"
 #include "synapse/recipe/Program.h"
 
 namespace hpu::synapse {
@@ -37,7 +38,7 @@ struct LaunchTensor {
 struct ConstSection {
   uint32_t section = 0;  ///< Into GraphDescription::sections.
   uint64_t bytes = 0;
-  std::vector<std::byte> data;
+  HostBytes data;
   bool cleared = false;  ///< By synRecipeSectionHostBuffersClear.
 };
 

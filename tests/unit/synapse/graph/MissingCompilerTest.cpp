@@ -1,35 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program sees when the compiler library is not there, or is something else. Each case is a process of its own:
-// the library is looked for once.
+// What a program sees when the compiler library is not there, or is something else, and that it may be put there
+// later. Each case is a process of its own: a library that serves stays loaded.
 #include "SynapseFixture.h"
 
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 
 namespace hpu::testing {
 namespace {
+
+synStatus makeGraph(synGraphHandle* graph) {
+  synTensor tensor = nullptr;
+  synSectionHandle section = nullptr;
+  synTensorGeometry geometry = {};
+  geometry.dims = 1;
+  geometry.sizes[0] = 4;
+  bool made = synGraphCreate(graph, synDeviceGaudi2) == synSuccess &&
+              synTensorHandleCreate(&tensor, *graph, DATA_TENSOR, "y") == synSuccess &&
+              synTensorSetGeometry(tensor, &geometry, synGeometrySizes) == synSuccess &&
+              synTensorSetDeviceDataType(tensor, syn_type_float) == synSuccess &&
+              synSectionCreate(&section, 0, *graph) == synSuccess &&
+              synTensorAssignToSection(tensor, section, 0) == synSuccess &&
+              synNodeCreate(*graph, nullptr, &tensor, 0, 1, nullptr, 0, "memset", "n", nullptr, nullptr) == synSuccess;
+  return made ? synSuccess : hpuSynLastStatus();
+}
+
+/// Whether compilation and inference are refused with these words.
+bool refusedWith(synGraphHandle graph, const char* words) {
+  synRecipeHandle recipe = nullptr;
+  bool refused = synGraphCompile(&recipe, graph, "r", nullptr) == synUnavailable &&
+                 std::string(hpuSynLastError()).find(words) != std::string::npos &&
+                 synGraphInferShapes(graph) == synUnavailable;
+  if (!refused) std::fprintf(stderr, "last error: %s\n", hpuSynLastError());
+  return refused;
+}
 
 /// Compiles a graph in a child; exits with 0 when that is refused with these words.
 void expectUnavailable(const std::string& compiler, const char* words) {
   auto child = [&] {
     setenv("HPU_SYNAPSE_COMPILER", compiler.c_str(), 1);
     synGraphHandle graph = nullptr;
-    synTensor tensor = nullptr;
-    synSectionHandle section = nullptr;
-    synTensorGeometry geometry = {};
-    geometry.dims = 1;
-    geometry.sizes[0] = 4;
-    bool made = synInitialize() == synSuccess && synGraphCreate(&graph, synDeviceGaudi2) == synSuccess &&
-                synTensorHandleCreate(&tensor, graph, DATA_TENSOR, "y") == synSuccess &&
-                synTensorSetGeometry(tensor, &geometry, synGeometrySizes) == synSuccess &&
-                synTensorSetDeviceDataType(tensor, syn_type_float) == synSuccess &&
-                synSectionCreate(&section, 0, graph) == synSuccess &&
-                synTensorAssignToSection(tensor, section, 0) == synSuccess &&
-                synNodeCreate(graph, nullptr, &tensor, 0, 1, nullptr, 0, "memset", "n", nullptr, nullptr) == synSuccess;
-    synRecipeHandle recipe = nullptr;
-    bool refused = made && synGraphCompile(&recipe, graph, "r", nullptr) == synUnavailable;
-    refused = refused && std::string(hpuSynLastError()).find(words) != std::string::npos;
-    refused = refused && synGraphInferShapes(graph) == synUnavailable;
-    if (!refused) std::fprintf(stderr, "last error: %s\n", hpuSynLastError());
+    bool refused = synInitialize() == synSuccess && makeGraph(&graph) == synSuccess && refusedWith(graph, words);
     std::exit(refused ? 0 : 1);
   };
   EXPECT_EXIT(child(), ::testing::ExitedWithCode(0), "");
@@ -41,6 +53,29 @@ TEST(SynapseMissingCompiler, IsNamed) {
 
 TEST(SynapseMissingCompiler, AnotherLibraryIsNoCompiler) {
   expectUnavailable("libm.so.6", "'libm.so.6' is no graph compiler: it has no hpuSynapseCompileVersion");
+}
+
+// As a program does that installs or names the compiler after its first attempt.
+TEST(SynapseMissingCompiler, IsLookedForAgain) {
+  std::string served = std::getenv("HPU_TEST_COMPILER");
+  std::string later = ::testing::TempDir() + "hpu_later_compiler.so";
+  auto child = [&] {
+    std::remove(later.c_str());
+    setenv("HPU_SYNAPSE_COMPILER", later.c_str(), 1);
+    synGraphHandle graph = nullptr;
+    bool good = synInitialize() == synSuccess && makeGraph(&graph) == synSuccess && refusedWith(graph, "hpu_later_compiler.so");
+    // A file that is no library, then the library.
+    std::ofstream(later) << "not a library";
+    good = good && refusedWith(graph, "hpu_later_compiler.so");
+    std::remove(later.c_str());
+    std::ofstream(later, std::ios::binary) << std::ifstream(served, std::ios::binary).rdbuf();
+    synRecipeHandle recipe = nullptr;
+    good = good && synGraphCompile(&recipe, graph, "r", nullptr) == synSuccess;
+    if (!good) std::fprintf(stderr, "last error: %s\n", hpuSynLastError());
+    std::remove(later.c_str());
+    std::exit(good ? 0 : 1);
+  };
+  EXPECT_EXIT(child(), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

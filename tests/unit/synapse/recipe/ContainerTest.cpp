@@ -47,7 +47,10 @@ std::shared_ptr<RecipeObject> smallRecipe() {
   EXPECT_TRUE(compiled.ok()) << compiled.status().toString();
   auto program = Program::create(std::move(*compiled), graph);
   EXPECT_TRUE(program.ok()) << program.status().toString();
-  auto recipe = RecipeObject::create(graph, {{1, 32, std::vector<std::byte>(32, std::byte{3}), false}}, *program);
+  std::vector<std::byte> threes(32, std::byte{3});
+  std::vector<ConstSection> constants;
+  constants.push_back({1, 32, HostBytes::copyOf(threes.data(), threes.size()).value(), false});
+  auto recipe = RecipeObject::create(graph, std::move(constants), *program);
   EXPECT_TRUE(recipe.ok());
   return *recipe;
 }

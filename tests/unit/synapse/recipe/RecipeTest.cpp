@@ -185,6 +185,60 @@ TEST_F(SynapseRecipe, ConstSectionsHaveTheirDataInTheDevicesType) {
   EXPECT_REFUSED(synRecipeSerialize(recipe, path.c_str()), synResourceBadUsage, "cleared");
 }
 
+// A host that zero-filled the gap would take 8 GiB for 4 values.
+TEST_F(SynapseRecipe, AConstSectionTakesMemoryForItsTensorsOnly) {
+  auto residentPages = [] {
+    uint64_t all = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> all >> resident;
+    return resident;
+  };
+  constexpr uint64_t kFar = uint64_t{8} << 30;
+  synGraphHandle far = nullptr;
+  ASSERT_EQ(synGraphCreate(&far, synDeviceGaudi2), synSuccess);
+  synSectionHandle section = nullptr;
+  ASSERT_EQ(synSectionCreate(&section, 0, far), synSuccess);
+  ASSERT_EQ(synSectionSetConst(section, true), synSuccess);
+  int32_t values[] = {5, 6, 7, 8};
+  synTensor first = makeTensor(far, "first", {4}), last = makeTensor(far, "last", {4});
+  for (synTensor tensor : {first, last}) {
+    persist(far, tensor, section, tensor == last ? kFar : 0);
+    ASSERT_EQ(synTensorSetHostPtr(tensor, values, sizeof(values), syn_type_int32, true), synSuccess);
+  }
+  for (auto [from, name] : {std::pair(first, "y1"), std::pair(last, "y2")}) {
+    synTensor to = makeTensor(far, name, {4});
+    persist(far, to);
+    ASSERT_EQ(addNode(far, "memcpy", {from}, {to}), synSuccess);
+  }
+  uint64_t before = residentPages();
+  synRecipeHandle sparse = compile(far);
+  ASSERT_NE(sparse, nullptr);
+  EXPECT_LT(residentPages() - before, (uint64_t{512} << 20) / 4096);
+  uint64_t data = 0;
+  ASSERT_EQ(synRecipeSectionGetProp(sparse, infoOf("last", sparse).tensorSectionId, SECTION_DATA, &data), synSuccess);
+  EXPECT_EQ(std::memcmp(reinterpret_cast<const void*>(data), values, sizeof(values)), 0);
+  EXPECT_EQ(std::memcmp(reinterpret_cast<const void*>(data + kFar), values, sizeof(values)), 0);
+}
+
+TEST_F(SynapseRecipe, AConstSectionThatNoDeviceHoldsIsRefused) {
+  for (uint64_t offset : {(uint64_t{96} << 30) - 8, uint64_t{1} << 50}) {
+    synGraphHandle far = nullptr;
+    ASSERT_EQ(synGraphCreate(&far, synDeviceGaudi2), synSuccess);
+    synSectionHandle section = nullptr;
+    ASSERT_EQ(synSectionCreate(&section, 0, far), synSuccess);
+    ASSERT_EQ(synSectionSetConst(section, true), synSuccess);
+    int32_t values[] = {5, 6, 7, 8};
+    synTensor constant = makeTensor(far, "far weights", {4}), to = makeTensor(far, "y", {4});
+    persist(far, constant, section, offset);
+    persist(far, to);
+    ASSERT_EQ(synTensorSetHostPtr(constant, values, sizeof(values), syn_type_int32, true), synSuccess);
+    ASSERT_EQ(addNode(far, "memcpy", {constant}, {to}), synSuccess);
+    synRecipeHandle none = nullptr;
+    EXPECT_REFUSED(synGraphCompile(&none, far, "far", nullptr), synInvalidArgument,
+                   "tensor 'far weights' has 16 bytes at offset " + std::to_string(offset) + " of const section ");
+    EXPECT_THAT(std::string(hpuSynLastError()), HasSubstr("96 GiB of HBM"));
+  }
+}
+
 TEST_F(SynapseRecipe, FilesKeepEverything) {
   ASSERT_EQ(synRecipeSerialize(recipe, path.c_str()), synSuccess) << hpuSynLastError();
   synRecipeHandle read = nullptr;
