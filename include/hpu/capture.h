@@ -44,7 +44,8 @@ class HPU_API GraphInstance {
 
   /// From the next replay on, everything that used memory in [from, from + bytes) uses the same
   /// offset in [to, to + bytes), which must lie in one live allocation. The new memory stays alive
-  /// as the captured one did. Errors: kNotFound (nothing uses it, or no such allocation),
+  /// as the captured one did, and what nothing uses any more is let go (a CapturedGraph keeps what it
+  /// captured). Errors: kNotFound (nothing uses it, or no such allocation),
   /// kOutOfRange, kInvalidArgument (a launch's output would overwrite its input); nothing is
   /// changed then.
   Status rebind(uint64_t from, uint64_t to, int64_t bytes);

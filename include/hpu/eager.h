@@ -88,7 +88,7 @@ class HPU_API EagerCache {
 
   EagerStatistics statistics() const;
   /// Unloads what is loaded on a device; recipes stay. A device stays open as long as it is loaded
-  /// on.
+  /// on. Calls of executable() that are going on give what they load to their callers alone.
   void forget(const Device& device);
   /// Drops everything that is not being compiled. Executables that were handed out stay valid.
   void clear();

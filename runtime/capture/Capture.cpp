@@ -101,7 +101,7 @@ StatusOr<GraphInstance> CapturedGraph::instantiate() const {
   trace::HostScope scope("CapturedGraph.instantiate");
   if (!work_)
     return failedPrecondition("the CapturedGraph handle is empty; CaptureSession::end gives one");
-  HPU_ASSIGN(auto state, ReplayState::create(work_));
+  HPU_ASSIGN(auto state, ReplayState::create(*work_));
   return GraphInstance(std::move(state));
 }
 
@@ -139,13 +139,13 @@ Status GraphInstance::rebind(const Buffer& from, const Buffer& to) {
 Status GraphInstance::rebindSource(const void* from, const void* to, int64_t bytes) {
   trace::HostScope scope("GraphInstance.rebindSource");
   if (!state_) return emptyInstance();
-  return state_->rebindHost(ReplayState::HostSide::kSource, from, to, bytes);
+  return state_->rebindHost(HostSide::kSource, from, to, bytes);
 }
 
 Status GraphInstance::rebindDestination(void* from, void* to, int64_t bytes) {
   trace::HostScope scope("GraphInstance.rebindDestination");
   if (!state_) return emptyInstance();
-  return state_->rebindHost(ReplayState::HostSide::kDestination, from, to, bytes);
+  return state_->rebindHost(HostSide::kDestination, from, to, bytes);
 }
 
 }  // namespace hpu

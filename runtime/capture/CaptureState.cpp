@@ -74,11 +74,11 @@ StatusOr<uint32_t> CaptureState::add(const StreamState& stream, driver::Work wor
   std::lock_guard lock(mutex_);
   if (ended_) return ended();
   HPU_ASSIGN(uint32_t branch, branchOf(stream));
-  std::erase(owners, nullptr);
   CapturedWork::Operation operation;
   operation.work = std::move(work);
   operation.label = std::move(label);
-  operation.owners = std::move(owners);
+  operation.owners = tellMemory(*work_->device, operation.work, executable.get(),
+                                std::move(owners), memory_);
   operation.executable = std::move(executable);
   return append(branch, std::move(operation));
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "hpu/status.h"
+#include "runtime/capture/WorkRanges.h"
 #include "runtime/driver/Driver.h"
 
 namespace hpu {
@@ -27,12 +28,11 @@ class StreamState;
 /// stream that the capture began on.
 class CapturedWork {
  public:
-  using Owner = std::shared_ptr<const void>;
   struct Operation {
     uint32_t branch = 0;
     driver::Work work;
     std::string label;
-    std::vector<Owner> owners;
+    std::vector<KeptOwner> owners;
     uint32_t waitOperation = driver::BatchItem::kNone;  ///< Of a wait.
     uint32_t waitSignal = driver::BatchItem::kNone;
     std::shared_ptr<ExecutableState> executable;  ///< Of a launch.
@@ -99,6 +99,7 @@ class CaptureState : public std::enable_shared_from_this<CaptureState> {
   std::vector<std::shared_ptr<StreamState>> streams_;  ///< By branch.
   std::vector<uint32_t> last_;                         ///< By branch; kNone: nothing yet.
   std::unordered_map<const ExecutableState*, uint32_t> lastUse_;
+  KnownMemory memory_;
   Status refused_;
   bool ended_ = false;
 };

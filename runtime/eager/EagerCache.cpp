@@ -90,15 +90,36 @@ struct HashOf {
 struct EagerCache::Impl {
   using List = std::list<EntryPointer>;
 
+  /// A call of executable() that is going on; one that `forget` meets keeps nothing in the cache.
+  struct Visit {
+    Impl& impl;
+    const DeviceState* device;
+    bool entered = false, forgotten = false;
+    ~Visit() {
+      if (!entered) return;
+      std::lock_guard lock(impl.mutex);
+      leave();
+    }
+    void enter() {  // Under the lock, as the next.
+      impl.visits.push_back(this);
+      entered = true;
+    }
+    void leave() {
+      std::erase(impl.visits, this);
+      entered = false;
+    }
+  };
+
   explicit Impl(int64_t entries) : maxEntries(static_cast<size_t>(std::max<int64_t>(entries, 1))) {}
 
-  StatusOr<EntryPointer> find(const EagerKey& key, const Compile& compile);
+  StatusOr<EntryPointer> find(const EagerKey& key, const Compile& compile, Visit* visit = nullptr);
   void compileEntry(const EntryPointer& entry, const Compile& compile);
   std::vector<EntryPointer> evict();
 
   const size_t maxEntries;
   mutable std::mutex mutex;  // Guards everything below, and what entries hold besides `loading`.
   std::condition_variable compiled;
+  std::vector<Visit*> visits;
   List recent;  ///< The most recently used first.
   std::unordered_map<EagerKey, List::iterator, HashOf> byKey;
   EagerStatistics statistics;
@@ -155,10 +176,12 @@ void EagerCache::Impl::compileEntry(const EntryPointer& entry, const Compile& co
   compiled.notify_all();
 }
 
-StatusOr<EntryPointer> EagerCache::Impl::find(const EagerKey& key, const Compile& compile) {
+StatusOr<EntryPointer> EagerCache::Impl::find(const EagerKey& key, const Compile& compile,
+                                              Visit* visit) {
   EntryPointer entry;
   {
     std::unique_lock lock(mutex);
+    if (visit) visit->enter();
     if (auto it = byKey.find(key); it != byKey.end()) {
       recent.splice(recent.begin(), recent, it->second);
       entry = *it->second;
@@ -197,7 +220,8 @@ StatusOr<Recipe> EagerCache::recipe(const EagerKey& key, const Compile& compile)
 StatusOr<Executable> EagerCache::executable(const Device& device, const EagerKey& key,
                                             const Compile& compile, const LoadOptions& load) {
   if (!device.valid()) return failedPrecondition("eager: the Device handle is empty");
-  HPU_ASSIGN(EntryPointer entry, impl_->find(key, compile));
+  Impl::Visit visit{*impl_, device.state().get()};
+  HPU_ASSIGN(EntryPointer entry, impl_->find(key, compile, &visit));
   auto known = [&]() -> const Executable* {
     for (const Loaded& loaded : entry->loaded)
       if (loaded.device == device.state()) return &loaded.executable;
@@ -206,7 +230,10 @@ StatusOr<Executable> EagerCache::executable(const Device& device, const EagerKey
   Recipe recipe;
   {
     std::lock_guard lock(impl_->mutex);
-    if (const Executable* executable = known()) return *executable;
+    if (const Executable* executable = known()) {
+      visit.leave();
+      return *executable;
+    }
     recipe = entry->recipe;
   }
   std::lock_guard loading(entry->loading);
@@ -216,7 +243,8 @@ StatusOr<Executable> EagerCache::executable(const Device& device, const EagerKey
   }
   HPU_ASSIGN(Executable executable, Executable::load(device, recipe, load));
   std::lock_guard lock(impl_->mutex);
-  entry->loaded.push_back({device.state(), executable});
+  visit.leave();
+  if (!visit.forgotten) entry->loaded.push_back({device.state(), executable});
   return executable;
 }
 
@@ -230,6 +258,8 @@ EagerStatistics EagerCache::statistics() const {
 void EagerCache::forget(const Device& device) {
   std::vector<Loaded> gone;  // Unloaded without the lock.
   std::lock_guard lock(impl_->mutex);
+  for (Impl::Visit* visit : impl_->visits)
+    visit->forgotten |= visit->device == device.state().get();
   for (const EntryPointer& entry : impl_->recent) {
     auto first = std::stable_partition(
         entry->loaded.begin(), entry->loaded.end(),

@@ -129,6 +129,28 @@ TEST(EagerCache, IsLoadedOncePerDeviceAndForgotten) {
   EXPECT_EQ(cache.statistics().entries, 0);
 }
 
+// As a thread does that closes a device while another one compiles for it.
+TEST(EagerCache, ACallThatMeetsForgetDoesNotKeepTheDevice) {
+  EagerCache cache;
+  Compiler compiler;
+  Device device = openSmall(3);
+  {
+    auto compile = [&]() -> StatusOr<Recipe> {
+      cache.forget(device);
+      return compiler.fill(16, 1)();
+    };
+    auto executable = cache.executable(device, fillKey(16, 1), compile);
+    ASSERT_TRUE(executable.ok()) << executable.status().message();
+  }
+  device = Device();
+  DeviceOptions other;
+  other.index = 3;
+  other.target = Target::kGaudi3;
+  auto reopened = Device::open(other);
+  EXPECT_TRUE(reopened.ok()) << reopened.status().message();
+  EXPECT_EQ(cache.statistics().entries, 1) << "the recipe stays";
+}
+
 TEST(EagerCache, TheLeastRecentlyUsedGo) {
   EagerOptions options;
   options.maxEntries = 3;
