@@ -133,17 +133,18 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::tryOpen(const driver::Driver
                                                             const DeviceOptions& options,
                                                             int index) {
   OpenDevices& open = openDevices();
+  // Goes after the lock: this may have become its last handle, and closing a device waits for its work.
+  std::shared_ptr<DeviceState> existing;
   std::lock_guard lock(open.mutex);
   // After a fork these are the parent's; they stay as they are, for nobody here.
   if (uint64_t now = node::processGeneration(); open.generation != now) {
     open.devices.clear();
     open.generation = now;
   }
-  if (index != kAnyDevice) {
-    if (std::shared_ptr<DeviceState> existing = open.devices[{entry.name, index}].lock()) {
-      HPU_RETURN_IF_ERROR(compatible(existing->info(), options));
-      return existing;
-    }
+  if (index != kAnyDevice) existing = open.devices[{entry.name, index}].lock();
+  if (existing) {
+    HPU_RETURN_IF_ERROR(compatible(existing->info(), options));
+    return existing;
   }
   HPU_ASSIGN(std::shared_ptr<driver::DriverDevice> driver, entry.open(options));
   auto state = std::make_shared<DeviceState>(std::move(driver));

@@ -14,6 +14,9 @@ namespace {
 
 // A thread with less time than this only waits: the work that it would help with might take longer.
 constexpr int64_t kHelpMs = 60000;
+// A queue that has had work which took longer is not helped with: the switch of threads that help saves
+// is nothing to such work, and the next may overrun the helper's deadline.
+constexpr std::chrono::milliseconds kLongWork{100};
 
 /// Work items that the current thread is inside of, by core: a drain on a worker thread must not
 /// wait for the item that it is part of.
@@ -148,6 +151,7 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   Status status = skipped(item.report ? *item.report : *queue, item);
   lock.unlock();
 
+  const auto start = base::Deadline::Clock::now();
   inside().push_back({this, queue.get(), item.ticket, false});
   if (status.ok() && !std::holds_alternative<WaitFor>(item.work)) {
     try {
@@ -172,7 +176,9 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   item.work = Marker{};
   inside().pop_back();
 
+  const bool tookLong = base::Deadline::Clock::now() - start > kLongWork;
   lock.lock();
+  queue->hasLongWork |= tookLong;
   finish(lock, queue, item, std::move(status));
 }
 
@@ -276,8 +282,8 @@ Ticket QueueExecutor::Core::append(const std::shared_ptr<Queue>& queue, Work wor
 void QueueExecutor::Core::help(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
                                const base::Deadline& deadline) {
   auto mayHelp = [&] {
-    return queue->state == QueueState::kReady && outstanding.count(ticket) != 0 &&
-           deadline.remainingMs() >= kHelpMs;
+    return queue->state == QueueState::kReady && !queue->hasLongWork &&
+           outstanding.count(ticket) != 0 && deadline.remainingMs() >= kHelpMs;
   };
   if (!mayHelp()) return;
   while (mayHelp()) {

@@ -47,6 +47,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     std::string name;
     QueueState state = QueueState::kIdle;
     bool closing = false;
+    bool hasLongWork = false;      ///< It has run some: nobody helps with it.
     bool held = false;             ///< Parked at a launch that the gate does not let begin.
     int waiters = 0;               ///< Threads in wait() for one of its tickets, or in reset().
     Ticket running = 0;            ///< What a thread works on, in the state kRunning.

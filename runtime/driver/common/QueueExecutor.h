@@ -62,8 +62,9 @@ class QueueExecutor {
       std::vector<Entry> entries, QueueId reportTo,
       base::FunctionRef<void(const std::vector<Ticket>&)> accepted);
   bool done(Ticket ticket) const;
-  /// The calling thread itself works on the ticket's queue when no worker does and the deadline is
-  /// a minute away or more.
+  /// The calling thread itself works on the ticket's queue when no worker does, the deadline is a
+  /// minute away or more, and no work of the queue has taken more than 100 ms. So a wait overruns its
+  /// deadline only by work that is the first of its queue to take long, and then takes over a minute.
   Status wait(Ticket ticket, int64_t deadlineMs);
   void whenDone(Ticket ticket, std::function<void()> callback);
   Status takeError(QueueId queue, Ticket upTo);

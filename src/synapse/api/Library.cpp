@@ -5,6 +5,7 @@
 
 #include <new>
 
+#include "base/Deadline.h"
 #include "base/Format.h"
 #include "base/Log.h"
 #include "base/Settings.h"
@@ -56,35 +57,47 @@ void Library::childAfterFork() noexcept {
 }
 
 Result Library::destroy() {
-  std::lock_guard life(lifeMutex_);
-  if (state_.load(std::memory_order_acquire) == synUninitialized) {
-    StatusOr<bool> refuse = settings::getBool(Setting::HABANA_DISABLE_DOUBLE_SYN_DESTROY);
-    if (!refuse.ok()) return refuse.status();
-    if (*refuse) return {synUninitialized, "the library is not initialized, or destroyed already"};
-    return {};
+  std::vector<std::shared_ptr<DeviceObject>> gone;
+  {
+    std::lock_guard life(lifeMutex_);
+    if (state_.load(std::memory_order_acquire) == synUninitialized) {
+      StatusOr<bool> refuse = settings::getBool(Setting::HABANA_DISABLE_DOUBLE_SYN_DESTROY);
+      if (!refuse.ok()) return refuse.status();
+      if (*refuse) return {synUninitialized, "the library is not initialized, or destroyed already"};
+      return {};
+    }
+    state_.store(synUninitialized, std::memory_order_release);
+    gone = releaseAll();
   }
-  // Work that fails now has no one left to tell.
-  for (const std::shared_ptr<DeviceObject>& device : devices()) {
+  // Without the lock: the work may take long, and other threads' calls fail meanwhile or begin anew. What fails now is
+  // in the log: there is no one left to tell.
+  StatusOr<base::Deadline> deadline = base::Deadline::fromMs(-1);
+  for (const std::shared_ptr<DeviceObject>& device : gone) {
     hpu::Device handle = device->device();
-    handle.synchronize().ignore();
+    handle.synchronize(deadline.ok() ? deadline->remainingMs() : -1).ignore();
   }
-  state_.store(synUninitialized, std::memory_order_release);
-  for (const std::shared_ptr<DeviceObject>& device : devices()) releaseObjects(device);
-  HandleTable::clearAll();
-  Profiler::get().reset();
   return {};
 }
 
 void Library::terminate() {
-  std::lock_guard life(lifeMutex_);
-  state_.store(synSynapseTerminated, std::memory_order_release);
-  for (const std::shared_ptr<DeviceObject>& device : devices()) {
+  std::vector<std::shared_ptr<DeviceObject>> gone;
+  {
+    std::lock_guard life(lifeMutex_);
+    state_.store(synSynapseTerminated, std::memory_order_release);
+    gone = releaseAll();
+  }
+  for (const std::shared_ptr<DeviceObject>& device : gone) {
     hpu::Device handle = device->device();
     handle.reset().ignore();
-    releaseObjects(device);
   }
+}
+
+std::vector<std::shared_ptr<DeviceObject>> Library::releaseAll() {
+  std::vector<std::shared_ptr<DeviceObject>> gone = devices();
+  for (const std::shared_ptr<DeviceObject>& device : gone) releaseObjects(device);
   HandleTable::clearAll();
   Profiler::get().reset();
+  return gone;
 }
 
 std::shared_ptr<DeviceObject> Library::findDevice(synDeviceId id) const {

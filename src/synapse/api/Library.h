@@ -50,6 +50,8 @@ class Library {
   /// synSuccess between synInitialize and synDestroy; synUninitialized; synSynapseTerminated.
   synStatus state() const noexcept { return state_.load(std::memory_order_acquire); }
   Result initialize();
+  /// Waits for the devices' work, no longer than HPU_WAIT_TIMEOUT_MS for all of them; meanwhile the library counts as
+  /// uninitialized, and may be initialized again.
   Result destroy();
   /// Fails what is queued and releases the devices; state() is synSynapseTerminated then.
   void terminate();
@@ -73,9 +75,11 @@ class Library {
   Library() = default;
   static void childAfterFork() noexcept;
   void releaseObjects(const std::shared_ptr<DeviceObject>& device);
+  /// Under lifeMutex_, without waiting: the devices, of which nobody knows any more.
+  std::vector<std::shared_ptr<DeviceObject>> releaseAll();
 
   std::atomic<synStatus> state_{synUninitialized};
-  std::mutex lifeMutex_;         // Held by initialize, destroy, terminate, acquire and release.
+  std::mutex lifeMutex_;         // Held while objects come and go, never during a wait for work.
   mutable std::shared_mutex mutex_;  // Guards the two below.
   std::vector<std::shared_ptr<DeviceObject>> devices_;  ///< By synDeviceId; null: free.
   std::vector<std::function<void(const DeviceObject&)>> releaseHooks_;

@@ -151,6 +151,42 @@ TEST(QueueExecutor, DeadlineNamesTheQueueAndLeavesItIntact) {
   EXPECT_TRUE(bench.executor->wait(ticket, 10000).ok());
 }
 
+// A thread that helps cannot stop when its deadline comes: it keeps off queues whose work takes long.
+TEST(QueueExecutor, AWaitingThreadDoesNotHelpWithWorkThatTakesLong) {
+  std::mutex mutex;
+  std::vector<std::thread::id> threads;
+  // The one worker is kept busy with the other queue, so that only a waiting thread could do it.
+  std::atomic<bool> open = false;
+  QueueExecutor executor("test device", 1, [&](const Work&, const std::string& label, auto) {
+    if (label == "busy")
+      while (!open) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (label == "long") std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    std::lock_guard lock(mutex);
+    threads.push_back(std::this_thread::get_id());
+    return okStatus();
+  });
+  QueueId busy = executor.createQueue("busy").value(), queue = executor.createQueue("q").value();
+  auto submit = [&](QueueId to, const char* label) {
+    return executor.submit(to, Fill{}, nullptr, label, [](Ticket) {}).value();
+  };
+  Ticket blocking = submit(busy, "busy");
+  while (executor.load().work != 1) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // Until the worker has taken it.
+  ASSERT_TRUE(executor.wait(submit(queue, "short"), 600000).ok());
+  ASSERT_TRUE(executor.wait(submit(queue, "long"), 600000).ok());
+  EXPECT_EQ(threads, std::vector<std::thread::id>(2, std::this_thread::get_id())) << "it helps at first";
+  Ticket last = submit(queue, "long");
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    open = true;
+  });
+  EXPECT_TRUE(executor.wait(last, 600000).ok());
+  opener.join();
+  ASSERT_TRUE(executor.wait(blocking, 600000).ok());
+  ASSERT_EQ(threads.size(), 4u);
+  EXPECT_NE(threads.back(), std::this_thread::get_id());
+}
+
 TEST(QueueExecutor, UnknownQueuesAndTicketsAreErrors) {
   Bench bench;
   QueueId q = bench.queue("q");

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work that fails on the device: what the C API says, and how the device is used again.
+#include <atomic>
+#include <thread>
+
 #include "hpu/node.h"
 #include "tests/unit/synapse/SynapseFixture.h"
 
@@ -85,6 +88,54 @@ TEST_F(Failures, OfAWaitAreTimeouts) {
   EXPECT_EQ(synStreamSynchronize(stream), synTimeout);
   ASSERT_SYN(synConfigurationSet("HPU_WAIT_TIMEOUT_MS", ""));
   EXPECT_SYN(synStreamSynchronize(stream)) << "the stream is as it was";
+}
+
+/// The compiler of the tests makes a fill of it.
+void launchMemset(synStreamHandle stream, uint64_t at) {
+  synGraphHandle graph = nullptr;
+  synTensor tensor = nullptr;
+  synSectionHandle section = nullptr;
+  synRecipeHandle recipe = nullptr;
+  synTensorGeometry geometry = {};
+  geometry.dims = 1;
+  geometry.sizes[0] = 64;
+  ASSERT_SYN(synGraphCreate(&graph, synDeviceGaudi2));
+  ASSERT_SYN(synTensorHandleCreate(&tensor, graph, DATA_TENSOR, "y"));
+  ASSERT_SYN(synTensorSetGeometry(tensor, &geometry, synGeometrySizes));
+  ASSERT_SYN(synTensorSetDeviceDataType(tensor, syn_type_int32));
+  ASSERT_SYN(synSectionCreate(&section, 0, graph));
+  ASSERT_SYN(synTensorAssignToSection(tensor, section, 0));
+  ASSERT_SYN(synNodeCreate(graph, nullptr, &tensor, 0, 1, nullptr, 0, "memset", "n", nullptr, nullptr));
+  ASSERT_SYN(synGraphCompile(&recipe, graph, "r", nullptr));
+  synLaunchTensorInfo info = {};
+  info.tensorName = "y";
+  info.pTensorAddress = at;
+  ASSERT_SYN(synTensorRetrieveIds(recipe, &info.tensorName, &info.tensorId, 1));
+  ASSERT_SYN(synLaunch(stream, &info, 1, 0, recipe, SYN_FLAGS_TENSOR_NAME));
+}
+
+/// Another thread that waits in synDestroy for work that does not end keeps nobody from going on.
+TEST_F(Failures, DoNotMakeOtherThreadsWaitForSynDestroy) {
+  ASSERT_TRUE(hpu::node::inject(index(), hpu::node::Fault::kEndlessCommand).ok());
+  launchMemset(stream, allocate(4096));
+  ASSERT_SYN(synConfigurationSet("HPU_WAIT_TIMEOUT_MS", "3000"));
+  std::atomic<bool> returned = false;
+  std::thread destroying([&] {
+    EXPECT_SYN(synDestroy());
+    returned = true;
+  });
+  uint32_t count = 0;
+  while (synDeviceGetCount(&count) == synSuccess) std::this_thread::yield();
+  EXPECT_SYN_ERROR(synDestroy(), synUninitialized, "destroyed already");
+  EXPECT_SYN(synInitialize());
+  EXPECT_SYN(synDeviceAcquireByDeviceType(&device, synDeviceGaudi2));
+  ASSERT_SYN(synStreamCreateGeneric(&stream, device, 0));
+  uint64_t buffer = allocate(4096);
+  upload(buffer, pattern(4096));
+  EXPECT_FALSE(returned) << "the calls above waited for the work";
+  destroying.join();
+  ASSERT_SYN(synConfigurationSet("HPU_WAIT_TIMEOUT_MS", ""));
+  EXPECT_EQ(download(buffer, 4096), pattern(4096)) << "the new life is not the old one's";
 }
 
 class CheckedMemory : public SynapseTest {
