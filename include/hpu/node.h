@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hpu/device.h"
@@ -67,11 +68,31 @@ struct NodeStatus {
   std::vector<DeviceStatus> devices;  ///< kDevices, by index.
 };
 
+/// A StatusOr whose lists cannot be reached through a temporary: `for (auto& d : query()->devices)` would walk a list
+/// that is gone, and does not compile. Name the answer and look at ok(), or take the value:
+/// `for (auto& d : query().value().devices)` keeps it for the loop.
+template <typename T>
+class Answer : public StatusOr<T> {
+ public:
+  using StatusOr<T>::StatusOr;
+  Answer(StatusOr<T> from) : StatusOr<T>(std::move(from)) {}  // NOLINT: implicit by design
+  T& value() & { return StatusOr<T>::value(); }
+  const T& value() const& { return StatusOr<T>::value(); }
+  T value() && { return std::move(*this).StatusOr<T>::value(); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T operator*() && { return std::move(*this).value(); }
+  T* operator->() & { return &value(); }
+  const T* operator->() const& { return &value(); }
+  T* operator->() && = delete;
+  const T* operator->() const&& = delete;
+};
+
 /// Asks every owner; one that does not answer within 100 ms is reported with what is known of it. Any thread
 /// may call. Errors: kInvalidArgument (a bad setting), kInternal (the system refuses sockets).
-HPU_API StatusOr<NodeStatus> query();
+HPU_API Answer<NodeStatus> query();
 /// One device of it. Errors: kNotFound.
-HPU_API StatusOr<DeviceStatus> query(int index);
+HPU_API Answer<DeviceStatus> query(int index);
 /// Injects a fault into an owned device of any process of this user. Errors: kNotFound,
 /// kFailedPrecondition (nobody owns it).
 HPU_API Status inject(int index, Fault fault, int count = 1);

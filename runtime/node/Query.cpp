@@ -112,14 +112,14 @@ StatusOr<std::vector<DeviceStatus>> queryRange(const std::string& identity, int 
 
 }  // namespace
 
-StatusOr<NodeStatus> query() {
+Answer<NodeStatus> query() {
   NodeStatus node;
   HPU_ASSIGN(node.identity, identity());
   HPU_ASSIGN(node.devices, queryRange(node.identity, 0, kDevices - 1));
   return node;
 }
 
-StatusOr<DeviceStatus> query(int index) {
+Answer<DeviceStatus> query(int index) {
   if (index < 0 || index >= kDevices)
     return notFound(
         base::strCat("there is no device ", index, ": a node has devices 0 to ", kDevices - 1));

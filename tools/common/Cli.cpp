@@ -60,7 +60,7 @@ struct CommandLine::Impl {
   CLI::App* app = nullptr;
   Body body;
   // Of the tool only.
-  std::string name;
+  std::string name, commonFooter;
   bool json = false, quiet = false, verbose = false, showsProgress = false;
   Json document = Json::object();
   std::vector<std::unique_ptr<CommandLine>> commands;
@@ -135,7 +135,7 @@ void CommandLine::addPositional(const std::string& name, std::vector<std::string
   impl_->app->add_option(name, target, help)->required(required);
 }
 void CommandLine::setFooter(const std::string& text) {
-  impl_->app->footer(text);
+  impl_->app->footer(impl_->commonFooter.empty() ? text : text + "\n\n" + impl_->commonFooter);
 }
 bool CommandLine::given(const std::string& name) const {
   return impl_->app->count(name) > 0;
@@ -153,8 +153,9 @@ Tool::Tool(const std::string& name, const std::string& description, const Common
   app.add_flag("--json", impl_->json, "Print one JSON object on stdout; messages go to stderr");
   app.add_flag(names.quiet, impl_->quiet, "Print results and errors only");
   app.add_flag(names.verbose, impl_->verbose, "Say more on stderr");
-  app.footer("Environment:\n" + settings::helpText() +
-             "\nExit codes: 0 ok, 1 user error, 2 mismatch or regression, 3 internal error.");
+  impl_->commonFooter = "Environment:\n" + settings::helpText() +
+                        "\nExit codes: 0 ok, 1 user error, 2 mismatch or regression, 3 internal error.";
+  app.footer(impl_->commonFooter);
 }
 Tool::~Tool() = default;
 

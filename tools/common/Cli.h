@@ -72,7 +72,7 @@ class CommandLine {
                      bool required = true);
   void addPositional(const std::string& name, std::vector<std::string>& target,
                      const std::string& help, bool required = true);
-  /// Text after the options in --help (examples, rules).
+  /// Text after the options in --help (examples, rules); a tool's environment and exit codes follow it.
   void setFooter(const std::string& text);
   /// True when the option or positional was on the command line.
   bool given(const std::string& name) const;

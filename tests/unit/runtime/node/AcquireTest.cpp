@@ -179,7 +179,7 @@ TEST_F(Acquire, ForkedChildIsAProcessOfItsOwn) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_EQ(node::query(0)->owner.pid, ::getpid());
+  EXPECT_EQ(node::query(0).value().owner.pid, ::getpid());
   Buffer buffer = device.allocate(1000).value();
   Stream stream = Stream::create(device).value();
   EXPECT_TRUE(stream.fill(buffer, 1, 1000).ok());
@@ -277,7 +277,7 @@ TEST_F(Acquire, NullDevicesAreNobodys) {
   DeviceOptions options = at(0);
   options.driver = "null";
   Device null = Device::open(options).value();
-  EXPECT_EQ(node::query(0)->owner.pid, 0);
+  EXPECT_EQ(node::query(0).value().owner.pid, 0);
   EXPECT_TRUE(Device::open(at(0)).ok());
   options.index = kAnyDevice;
   EXPECT_EQ(Device::open(options)->info().index, 0);

@@ -117,8 +117,8 @@ TEST(PeerMemory, PeersAreListedWithTheDeviceUntilTheyGo) {
   EXPECT_TRUE(peersOf(4, 0).empty());
   auto peer = PeerMemory::map(4).value();
   EXPECT_THAT(peersOf(4, 1), ElementsAre(::getpid()));
-  EXPECT_EQ(node::query(4)->peers[0].name, "node_test");
-  EXPECT_EQ(node::query(4)->owner.pid, worker.pid());
+  EXPECT_EQ(node::query(4).value().peers[0].name, "node_test");
+  EXPECT_EQ(node::query(4).value().owner.pid, worker.pid());
   peer.reset();
   EXPECT_TRUE(peersOf(4, 0).empty());
 }

@@ -48,6 +48,22 @@ node::DeviceStatus answered(int index) {
   return status;
 }
 
+template <typename T>
+concept HasArrow = requires(T&& value) { std::forward<T>(value).operator->(); };
+static_assert(HasArrow<node::Answer<node::NodeStatus>&> && HasArrow<const node::Answer<node::NodeStatus>&>);
+static_assert(!HasArrow<decltype(node::query())> && !HasArrow<decltype(node::query(0))>,
+              "what an arrow on a temporary gives is gone at the end of the expression");
+
+TEST(NodeQuery, TheValueOfATemporaryLivesAsLongAsALoopOverItsDevices) {
+  std::string addresses;
+  for (const node::DeviceStatus& device : node::query().value().devices) addresses += device.pciAddress + " ";
+  std::string expected;
+  auto named = node::query();
+  for (const node::DeviceStatus& device : named->devices) expected += device.pciAddress + " ";
+  EXPECT_EQ(addresses, expected);
+  EXPECT_EQ((*node::query(2)).index, 2);
+}
+
 TEST(NodeQuery, FreeNodeHasEightIdleDevices) {
   node::NodeStatus node = node::query().value();
   const char* name = std::getenv("HPU_NODE");

@@ -221,6 +221,16 @@ TEST(Tool, HelpAndVersionGoToStdoutWithSuccess) {
   EXPECT_THAT(outcome.out, HasSubstr("(OpenHPU)"));
 }
 
+TEST(Tool, AFooterOfItsOwnDoesNotTakeThePlaceOfTheEnvironment) {
+  Tool tool("tool", "Tests.");
+  tool.setFooter("Rules of this tool.");
+  Outcome outcome = runTool(tool, {"--help"}, kNothing);
+  EXPECT_THAT(outcome.out, HasSubstr("Rules of this tool."));
+  EXPECT_THAT(outcome.out, HasSubstr("Environment:\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("HPU_WAIT_TIMEOUT_MS"));
+  EXPECT_THAT(outcome.out, HasSubstr("Exit codes: 0 ok"));
+}
+
 TEST(ToolDeathTest, AFatalSignalWritesAReproducerAndExitsWithThree) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers keep their own handlers";
