@@ -3,8 +3,8 @@
 // The one thing to know: every call has a deadline, and its error names the ranks that did not
 // come.
 //
-//   HPU_ASSIGN(UniqueId id, createId());                        // one rank; the id reaches the
-//   others somehow HPU_ASSIGN(auto bootstrap, Bootstrap::join(id, rank, ranks, options));
+//   HPU_ASSIGN(UniqueId id, createUniqueId());   // one rank; the id reaches the others somehow
+//   HPU_ASSIGN(auto bootstrap, Bootstrap::join(id, rank, ranks, options));
 //   HPU_ASSIGN(auto cards, bootstrap->allGather("cards", mine, deadline));
 #pragma once
 
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/Deadline.h"
+#include "collectives/bootstrap/Coordinator.h"
 #include "hpu/collectives.h"
 #include "hpu/status.h"
 
@@ -35,13 +36,17 @@ class Bootstrap {
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
 
-  /// A store of small values that all ranks share, for what only some need.
+  /// A store of small values (up to 1 MiB) that all ranks share, for what only some need.
   virtual Status put(const std::string& key, const std::string& value,
                      const base::Deadline& deadline) = 0;
   /// Waits for the key. Errors: kDeadlineExceeded, kUnavailable (the coordinator is gone).
   virtual StatusOr<std::string> get(const std::string& key, const base::Deadline& deadline) = 0;
 
-  /// Every rank's value, by rank. `phase` is for errors and must be alike. O(N log N) messages.
+  /// Every rank's value (up to 1 MiB), by rank. `phase` is for errors and must be alike. 3N
+  /// messages, along a tree of the ranks: none sends more than eight times all values. Errors, on
+  /// every rank that is still there, and for all later phases: kDeadlineExceeded (names those that
+  /// have not got here), kUnavailable (names who died or left; or the coordinator's process did),
+  /// kInvalidArgument (a rank is in another phase).
   virtual StatusOr<std::vector<std::string>> allGather(const std::string& phase,
                                                        const std::string& mine,
                                                        const base::Deadline& deadline) = 0;
@@ -51,6 +56,8 @@ class Bootstrap {
   /// contains this rank). `name` tells groups apart. Does not communicate.
   virtual StatusOr<std::shared_ptr<Bootstrap>> subgroup(const std::string& name,
                                                         const std::vector<int>& members) = 0;
+  /// What this rank has sent, with its subgroups.
+  virtual Traffic traffic() const = 0;
 };
 
 }  // namespace hpu::collectives

@@ -4,10 +4,12 @@
 // calls in the same order, and a rank that does not gets, like all others, an error that says who
 // differs and in what.
 //
-//   hpu::collectives::UniqueId id = hpu::collectives::createUniqueId().value();   // rank 0; send
-//   it to the others HPU_ASSIGN(auto comm, hpu::collectives::Communicator::create(id, rank, ranks,
-//   device)); HPU_RETURN_IF_ERROR(comm.allReduce(in, out, count, hpu::ElementType::kBF16,
-//   hpu::collectives::ReduceOp::kSum, stream)); HPU_RETURN_IF_ERROR(stream.synchronize());
+//   namespace coll = hpu::collectives;
+//   HPU_ASSIGN(coll::UniqueId id, coll::createUniqueId());   // rank 0; it sends it to the others
+//   HPU_ASSIGN(auto comm, coll::Communicator::create(id, rank, ranks, device));
+//   HPU_RETURN_IF_ERROR(comm.allReduce(in, out, count, hpu::ElementType::kBF16,
+//                                      coll::ReduceOp::kSum, stream));
+//   HPU_RETURN_IF_ERROR(stream.synchronize());
 #pragma once
 
 #include <cstddef>
@@ -35,6 +37,19 @@ struct UniqueId {
 /// is gone everywhere). HCCL_COMM_ID=ip:port, when set, says where; HCCL_SOCKET_IFNAME which
 /// interface. Errors: kUnavailable, kInvalidArgument.
 HPU_API StatusOr<UniqueId> createUniqueId();
+
+/// Which rank of how many a launcher made this process: mpirun (Open MPI), PMIx, PMI (MPICH, Intel
+/// MPI), Slurm's srun, torchrun; the innermost one when they are nested.
+struct LauncherEnvironment {
+  std::string source;  ///< "Open MPI"; empty: nobody did, and it is rank 0 of 1.
+  int rank = 0, ranks = 1;
+  int localRank = 0;   ///< Among those of this machine; -1: not told.
+  int localRanks = 0;  ///< 0: not told.
+  std::string masterAddress;  ///< MASTER_ADDR and MASTER_PORT, which torchrun's own store uses.
+  int masterPort = 0;
+};
+/// Errors: kInvalidArgument (variables that are no numbers, or contradict each other; names them).
+HPU_API StatusOr<LauncherEnvironment> launcherEnvironment();
 
 struct CommunicatorOptions {
   std::string name;            ///< For errors and traces; empty: "comm N".

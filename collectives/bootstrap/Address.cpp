@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/bootstrap/Address.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/Format.h"
+#include "base/Hash.h"
+#include "base/Log.h"
+#include "base/Settings.h"
+#include "base/StatusMacros.h"
+#include "collectives/bootstrap/Wire.h"
+
+namespace hpu::collectives {
+namespace {
+
+constexpr std::string_view kIdMagic = "HPUCOMM1";
+
+bool isLinkLocal(const Address& address) {
+  return address.v6 && address.ip[0] == 0xfe && (address.ip[1] & 0xc0) == 0x80;
+}
+
+/// Where an interface's address stands among the interface's others: the lower the better.
+int preference(const Address& address) {
+  return !address.v6 ? 0 : !isLinkLocal(address) ? 1 : 2;
+}
+
+std::vector<std::string> splitList(const std::string& text) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    size_t end = std::min(text.find(',', begin), text.size());
+    std::string part = text.substr(begin, end - begin);
+    part.erase(0, part.find_first_not_of(' '));
+    part.erase(part.find_last_not_of(' ') + 1);
+    if (!part.empty()) parts.push_back(part);
+    begin = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::string Address::text() const {
+  char buffer[INET6_ADDRSTRLEN] = {};
+  inet_ntop(v6 ? AF_INET6 : AF_INET, ip, buffer, sizeof buffer);
+  if (!v6) return base::strCat(buffer, ":", port);
+  std::string zone = scope ? base::strCat("%", scope) : std::string();
+  return base::strCat("[", buffer, zone, "]:", port);
+}
+
+StatusOr<Address> parseAddress(std::string_view text, std::string_view what) {
+  auto wrong = [&](std::string_view why) {
+    return invalidArgument(base::strCat(what, " is '", text, "': ", why,
+                                        "; it has the form 10.0.0.1:4000 or [fd00::1]:4000"));
+  };
+  Address address;
+  std::string host;
+  std::string_view port;
+  if (text.starts_with('[')) {
+    size_t end = text.find("]:");
+    if (end == std::string_view::npos) return wrong("no ']:' after the address");
+    host = text.substr(1, end - 1);
+    port = text.substr(end + 2);
+    address.v6 = true;
+    if (size_t zone = host.find('%'); zone != std::string::npos) {
+      std::string name = host.substr(zone + 1);
+      auto number = base::parseInt(name);
+      address.scope = number.ok() && *number > 0 && *number <= INT32_MAX
+                          ? static_cast<uint32_t>(*number)
+                          : if_nametoindex(name.c_str());
+      if (!address.scope) return wrong("no such interface");
+      host.resize(zone);
+    }
+  } else {
+    size_t colon = text.rfind(':');
+    if (colon == std::string_view::npos) return wrong("it has no port");
+    if (text.find(':') != colon) return wrong("an IPv6 address needs brackets");
+    host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+  }
+  auto number = base::parseInt(port);
+  if (!number.ok() || *number < 1 || *number > 65535) return wrong("not a port (1 to 65535)");
+  address.port = static_cast<uint16_t>(*number);
+  if (inet_pton(address.v6 ? AF_INET6 : AF_INET, host.c_str(), address.ip) != 1)
+    return wrong("not an IP address");
+  return address;
+}
+
+socklen_t toSockaddr(const Address& address, sockaddr_storage& out) {
+  std::memset(&out, 0, sizeof out);
+  if (address.v6) {
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(address.port);
+    std::memcpy(&v6.sin6_addr, address.ip, 16);
+    v6.sin6_scope_id = address.scope;
+    std::memcpy(&out, &v6, sizeof v6);
+    return sizeof v6;
+  }
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(address.port);
+  std::memcpy(&v4.sin_addr, address.ip, 4);
+  std::memcpy(&out, &v4, sizeof v4);
+  return sizeof v4;
+}
+
+StatusOr<Address> fromSockaddr(const sockaddr_storage& in) {
+  Address address;
+  if (in.ss_family == AF_INET) {
+    sockaddr_in v4;
+    std::memcpy(&v4, &in, sizeof v4);
+    std::memcpy(address.ip, &v4.sin_addr, 4);
+    address.port = ntohs(v4.sin_port);
+  } else if (in.ss_family == AF_INET6) {
+    sockaddr_in6 v6;
+    std::memcpy(&v6, &in, sizeof v6);
+    address.v6 = true;
+    std::memcpy(address.ip, &v6.sin6_addr, 16);
+    address.port = ntohs(v6.sin6_port);
+    address.scope = v6.sin6_scope_id;
+  } else {
+    return invalidArgument("not an IP address");
+  }
+  return address;
+}
+
+StatusOr<Address> chooseInterface(const std::string& prefixes) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0)
+    return unavailable("cannot list network interfaces: " + base::errnoText(errno));
+  std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  const std::vector<std::string> wanted = splitList(prefixes);
+  struct Found {
+    int rank = INT32_MAX;
+    Address address;
+    std::string name;
+  } best;
+  std::vector<std::string> names;
+  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
+    if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP)) continue;
+    sockaddr_storage storage{};
+    if (entry->ifa_addr->sa_family == AF_INET)
+      std::memcpy(&storage, entry->ifa_addr, sizeof(sockaddr_in));
+    else if (entry->ifa_addr->sa_family == AF_INET6)
+      std::memcpy(&storage, entry->ifa_addr, sizeof(sockaddr_in6));
+    else
+      continue;
+    auto address = fromSockaddr(storage);
+    if (!address.ok()) continue;
+    std::string name = entry->ifa_name;
+    if (names.empty() || names.back() != name) names.push_back(name);
+    int order = 0;
+    if (wanted.empty()) {
+      order = (entry->ifa_flags & IFF_LOOPBACK) ? 1 : 0;
+    } else {
+      while (order < static_cast<int>(wanted.size()) && !name.starts_with(wanted[order])) ++order;
+      if (order == static_cast<int>(wanted.size())) continue;
+    }
+    int rank = order * 4 + preference(*address);
+    // A link-local address of any interface is worse than a routable one of the next.
+    if (wanted.empty() && isLinkLocal(*address)) rank += 2;
+    if (rank < best.rank) best = {rank, *address, name};
+  }
+  if (best.rank == INT32_MAX)
+    return notFound(base::strCat(
+        "no network interface that is up has an IP address",
+        wanted.empty()
+            ? std::string()
+            : base::strCat(" and a name that begins with HCCL_SOCKET_IFNAME '", prefixes, "'"),
+        "; there are: ", names.empty() ? "none" : base::join(names)));
+  best.address.port = 0;
+  HPU_LOG(kInfo,
+          base::strCat("communicators meet on interface ", best.name, ", ", best.address.text()));
+  return best.address;
+}
+
+// Bytes 0-7 magic, 8-15 nonce, 16 family, 17 from the environment, 18-19 port, 20-35 address,
+// 36-39 scope, 120-127 hash of what precedes.
+UniqueId encodeId(const CoordinatorId& id) {
+  wire::Writer out;
+  out.raw(kIdMagic);
+  out.u64(id.nonce);
+  out.u8(id.address.v6 ? 6 : 4);
+  out.u8(id.fromEnvironment ? 1 : 0);
+  out.u8(static_cast<uint8_t>(id.address.port >> 8));
+  out.u8(static_cast<uint8_t>(id.address.port));
+  out.raw({reinterpret_cast<const char*>(id.address.ip), 16});
+  out.u32(id.address.scope);
+  std::string bytes = out.take();
+  bytes.resize(120);
+  wire::Writer hash;
+  hash.u64(base::hash64(bytes));
+  bytes += hash.take();
+  UniqueId result;
+  std::memcpy(result.bytes, bytes.data(), sizeof result.bytes);
+  return result;
+}
+
+bool isZero(const UniqueId& id) {
+  for (uint8_t byte : id.bytes)
+    if (byte) return false;
+  return true;
+}
+
+StatusOr<CoordinatorId> decodeId(const UniqueId& id) {
+  std::string_view bytes(reinterpret_cast<const char*>(id.bytes), sizeof id.bytes);
+  wire::Reader hash(bytes.substr(120));
+  if (!bytes.starts_with(kIdMagic) || hash.u64() != base::hash64(bytes.substr(0, 120)))
+    return invalidArgument(
+        "the communicator's id is not one that createUniqueId made (or it was changed on its way)");
+  wire::Reader in(bytes.substr(8));
+  CoordinatorId result;
+  result.nonce = in.u64();
+  result.address.v6 = in.u8() == 6;
+  result.fromEnvironment = in.u8() == 1;
+  result.address.port = static_cast<uint16_t>(in.u8() << 8);
+  result.address.port = static_cast<uint16_t>(result.address.port | in.u8());
+  std::memcpy(result.address.ip, in.rest().data(), 16);
+  result.address.scope = wire::Reader(in.rest().substr(16)).u32();
+  return result;
+}
+
+StatusOr<CoordinatorId> environmentId() {
+  HPU_ASSIGN(std::string text, settings::getString(Setting::HCCL_COMM_ID));
+  if (text.empty())
+    return failedPrecondition(
+        "the communicator's id is all zeros and HCCL_COMM_ID is not set: pass the id that "
+        "createUniqueId gave to one rank, or set HCCL_COMM_ID=ip:port on every rank");
+  CoordinatorId id;
+  HPU_ASSIGN(id.address, parseAddress(text, "HCCL_COMM_ID"));
+  // Every rank makes it up alike.
+  id.nonce = base::hash64(id.address.text(), 0x4843434c);
+  id.fromEnvironment = true;
+  return id;
+}
+
+}  // namespace hpu::collectives

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Address: where a coordinator listens (IPv4 or IPv6 and a port), as text and as bytes; which
+// interface it takes; and the UniqueId that carries it.
+// The one thing to know: an id holds a random number that only its communicator's ranks know.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "hpu/collectives.h"
+#include "hpu/status.h"
+
+namespace hpu::collectives {
+
+struct Address {
+  bool v6 = false;
+  uint8_t ip[16] = {};  ///< Network order; four of them for IPv4.
+  uint16_t port = 0;
+  uint32_t scope = 0;  ///< Of a link-local IPv6 address: the interface's index.
+  bool operator==(const Address&) const = default;
+  /// "10.0.0.1:4000", "[fe80::1%2]:4000".
+  std::string text() const;
+};
+
+/// "ip:port" or "[ip]:port". Errors: kInvalidArgument; `what` names the origin in them.
+StatusOr<Address> parseAddress(std::string_view text, std::string_view what);
+socklen_t toSockaddr(const Address& address, sockaddr_storage& out);
+StatusOr<Address> fromSockaddr(const sockaddr_storage& in);
+
+/// An address of this machine for others to reach, port 0: of the first interface that is up and
+/// whose name begins with one of `prefixes` (comma-separated, in that order; empty: any, loopback
+/// last). Errors: kNotFound, with the interfaces that there are.
+StatusOr<Address> chooseInterface(const std::string& prefixes);
+
+/// What a UniqueId says.
+struct CoordinatorId {
+  Address address;
+  uint64_t nonce = 0;
+  bool fromEnvironment = false;  ///< HCCL_COMM_ID: rank 0 starts the coordinator.
+};
+UniqueId encodeId(const CoordinatorId& id);
+bool isZero(const UniqueId& id);
+/// Errors: kInvalidArgument.
+StatusOr<CoordinatorId> decodeId(const UniqueId& id);
+/// That of HCCL_COMM_ID. Errors: kInvalidArgument, kFailedPrecondition (it is not set).
+StatusOr<CoordinatorId> environmentId();
+
+}  // namespace hpu::collectives

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/bootstrap/Bootstrap.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "base/Format.h"
+#include "base/Settings.h"
+#include "base/StatusMacros.h"
+#include "collectives/bootstrap/Address.h"
+#include "collectives/bootstrap/Client.h"
+#include "collectives/bootstrap/Coordinator.h"
+#include "collectives/bootstrap/Group.h"
+
+namespace hpu::collectives {
+namespace {
+
+/// Says good-bye when the last Bootstrap of a rank goes.
+struct Membership {
+  explicit Membership(std::shared_ptr<Client> client) : client(std::move(client)) {}
+  ~Membership() { client->leave(); }
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+  const std::shared_ptr<Client> client;
+};
+
+class TcpBootstrap final : public Bootstrap {
+ public:
+  TcpBootstrap(std::shared_ptr<Membership> membership, std::string name, std::vector<int> members)
+      : membership_(std::move(membership)),
+        group_(std::make_shared<Group>(membership_->client, std::move(name), std::move(members))) {}
+  ~TcpBootstrap() override { group_->close(); }
+
+  int rank() const override { return group_->place(); }
+  int ranks() const override { return static_cast<int>(group_->members().size()); }
+
+  Status put(const std::string& key, const std::string& value,
+             const base::Deadline& deadline) override {
+    return membership_->client->put(keyOf(key), value);
+  }
+  StatusOr<std::string> get(const std::string& key, const base::Deadline& deadline) override {
+    return membership_->client->get(keyOf(key), deadline, nullptr);
+  }
+  StatusOr<std::vector<std::string>> allGather(const std::string& phase, const std::string& mine,
+                                               const base::Deadline& deadline) override {
+    return group_->allGather(phase, mine, deadline);
+  }
+  Status barrier(const std::string& phase, const base::Deadline& deadline) override {
+    return group_->allGather(phase, {}, deadline).status();
+  }
+  StatusOr<std::shared_ptr<Bootstrap>> subgroup(const std::string& name,
+                                                const std::vector<int>& members) override {
+    std::vector<int> global;
+    std::set<int> seen;
+    for (int member : members) {
+      if (member < 0 || member >= ranks() || !seen.insert(member).second)
+        return invalidArgument(base::strCat("group '", name, "' has member ", member,
+                                            " twice or out of ", ranks(), " ranks"));
+      global.push_back(group_->members()[static_cast<size_t>(member)]);
+    }
+    if (!seen.contains(rank()))
+      return invalidArgument(
+          base::strCat("rank ", rank(), " is not a member of the group '", name, "'"));
+    std::string full = base::strCat(group_->name(), "/", name);
+    if (full.size() > wire::kMaxNameBytes / 2)
+      return invalidArgument(base::strCat("the name of a group has ", full.size(), " bytes; ",
+                                          wire::kMaxNameBytes / 2, " are the most"));
+    return std::shared_ptr<Bootstrap>(
+        std::make_shared<TcpBootstrap>(membership_, std::move(full), std::move(global)));
+  }
+  Traffic traffic() const override { return membership_->client->traffic(); }
+
+ private:
+  std::string keyOf(const std::string& key) const {
+    return base::strCat("value ", group_->name(), " ", key);
+  }
+  const std::shared_ptr<Membership> membership_;
+  const std::shared_ptr<Group> group_;
+};
+
+/// What HCCL_COMM_ID was used for by this process: it stands for one communicator.
+struct EnvironmentUse {
+  std::mutex mutex;  // Guards both.
+  std::set<std::string> handedOut;
+  std::set<std::pair<std::string, int>> joined;
+};
+EnvironmentUse& environmentUse() {
+  static auto* use = new EnvironmentUse;
+  return *use;
+}
+
+StatusOr<CoordinatorId> resolve(const UniqueId& id, int rank) {
+  CoordinatorId result;
+  if (isZero(id)) {
+    HPU_ASSIGN(result, environmentId());
+  } else {
+    HPU_ASSIGN(result, decodeId(id));
+  }
+  if (!result.fromEnvironment) return result;
+  {
+    EnvironmentUse& use = environmentUse();
+    std::lock_guard lock(use.mutex);
+    use.handedOut.insert(result.address.text());
+    if (!use.joined.insert({result.address.text(), rank}).second)
+      return failedPrecondition(base::strCat(
+          "HCCL_COMM_ID stands for the first communicator, which rank ", rank,
+          " of this process has used already: pass later ones an id of createUniqueId"));
+  }
+  if (rank == 0) HPU_RETURN_IF_ERROR(Coordinator::instance()->openAt(result));
+  return result;
+}
+
+}  // namespace
+
+StatusOr<UniqueId> createUniqueId() {
+  HPU_ASSIGN(std::string text, settings::getString(Setting::HCCL_COMM_ID));
+  if (!text.empty()) {
+    HPU_ASSIGN(CoordinatorId id, environmentId());
+    EnvironmentUse& use = environmentUse();
+    std::lock_guard lock(use.mutex);
+    if (use.handedOut.insert(id.address.text()).second) return encodeId(id);
+  }
+  HPU_ASSIGN(CoordinatorId id, Coordinator::instance()->open());
+  return encodeId(id);
+}
+
+StatusOr<std::shared_ptr<Bootstrap>> Bootstrap::join(const UniqueId& id, int rank, int ranks,
+                                                     const BootstrapOptions& options) {
+  if (ranks < 1 || ranks > wire::kMaxRanks)
+    return invalidArgument(
+        base::strCat(ranks, " ranks: a communicator has 1 to ", wire::kMaxRanks));
+  if (rank < 0 || rank >= ranks)
+    return invalidArgument(base::strCat("rank ", rank, " of ", ranks, ": ranks count from 0"));
+  int64_t timeoutMs = options.timeoutMs;
+  if (timeoutMs < 0) {
+    HPU_ASSIGN(timeoutMs, settings::getInt(Setting::HPU_COMM_INIT_TIMEOUT_MS));
+  }
+  base::Deadline deadline = base::Deadline::afterMs(timeoutMs);
+  HPU_ASSIGN(CoordinatorId where, resolve(id, rank));
+  auto client = std::make_shared<Client>(where, rank, ranks);
+  auto membership = std::make_shared<Membership>(client);
+  HPU_RETURN_IF_ERROR(client->join(client, deadline));
+  std::vector<int> members(static_cast<size_t>(ranks));
+  for (int i = 0; i < ranks; ++i) members[static_cast<size_t>(i)] = i;
+  return std::shared_ptr<Bootstrap>(
+      std::make_shared<TcpBootstrap>(std::move(membership), "all", std::move(members)));
+}
+
+}  // namespace hpu::collectives

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/bootstrap/Client.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+#include <utility>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+
+namespace hpu::collectives {
+
+using wire::MessageType;
+
+namespace {
+
+constexpr int64_t kAnswerMs = 2000;  ///< The coordinator answers questions at once or never.
+constexpr int64_t kRetryMs = 20, kLongestRetryMs = 500;
+
+std::string hostName() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "?";
+  return name.data();
+}
+
+}  // namespace
+
+Client::Client(const CoordinatorId& id, int rank, int ranks)
+    : id_(id), rank_(rank), ranks_(ranks) {}
+
+Status Client::connect(const std::shared_ptr<Client>& self, const base::Deadline& deadline) {
+  HPU_ASSIGN(reactor_, Reactor::acquire());
+  int64_t pause = kRetryMs;
+  for (;;) {
+    auto fd = connectTo(id_.address, deadline);
+    if (fd.ok()) {
+      auto local = localAddress(*fd);
+      HPU_ASSIGN(connection_, reactor_->adopt(*fd, self));
+      HPU_ASSIGN(local_, std::move(local));
+      return okStatus();
+    }
+    // Of an id that was created, the coordinator was there before the id.
+    bool mayCome = id_.fromEnvironment && fd.status().code() == StatusCode::kUnavailable;
+    if (!mayCome && fd.status().code() == StatusCode::kUnavailable)
+      return unavailable(fd.status().message() +
+                         " (the coordinator: the process that created the communicator's id has "
+                         "ended, or cannot be reached from here)");
+    if (!mayCome || deadline.remainingMs() <= pause)
+      return deadlineExceeded(base::strCat(
+          "rank ", rank_, " of ", ranks_, " found no coordinator within ", deadline.totalMs(),
+          " ms: ", fd.status().message(),
+          id_.fromEnvironment ? " (HCCL_COMM_ID; rank 0 starts it and has not come)" : ""));
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+    pause = std::min(pause * 2, kLongestRetryMs);
+  }
+}
+
+Status Client::join(const std::shared_ptr<Client>& self, const base::Deadline& deadline) {
+  HPU_RETURN_IF_ERROR(connect(self, deadline));
+  connection_->trust();
+  wire::Hello hello{id_.nonce, rank_, ranks_, ::getpid(), hostName()};
+  // When it cannot be sent, the reason comes with the end of the connection.
+  send(*connection_, MessageType::kHello, 0, wire::encodeHello(hello)).ignore();
+  {
+    std::unique_lock lock(mutex);
+    changed.wait_until(lock, deadline.time(), [&] { return welcome_ || !failure.ok(); });
+    if (welcome_) return okStatus();
+    if (!failure.ok()) return failure;
+  }
+  auto missing = who({}, 0, {});
+  {
+    std::unique_lock lock(mutex);
+    if (welcome_) return okStatus();
+    if (!failure.ok()) return failure;
+  }
+  std::string text = missing.ok() ? missingText(*missing) : missing.status().message();
+  size_t absent = missing.ok() ? missing->size() : 0;
+  return deadlineExceeded(base::strCat("rank ", rank_, " of ", ranks_, " waited ",
+                                       deadline.totalMs(), " ms for all ranks to come, and ",
+                                       absent, " did not: ", text));
+}
+
+void Client::leave() {
+  if (!connection_) return;
+  send(*connection_, MessageType::kBye, 0, {}).ignore();
+  connection_->close();
+}
+
+Status Client::send(Connection& connection, MessageType type, uint64_t id,
+                    std::string_view payload) {
+  {
+    std::lock_guard lock(mutex);
+    sent_.messages += 1;
+    sent_.bytes += wire::kHeaderBytes + payload.size();
+  }
+  return connection.send(type, id, payload);
+}
+
+Traffic Client::traffic() const {
+  std::lock_guard lock(mutex);
+  return sent_;
+}
+
+// ---- Requests -----------------------------------------------------------------------------------
+
+Status Client::put(const std::string& key, const std::string& value) {
+  if (value.size() > wire::kMaxValueBytes || key.size() > wire::kMaxNameBytes)
+    return invalidArgument(base::strCat("the value of '", key.substr(0, 64), "' has ", value.size(),
+                                        " bytes; ", wire::kMaxValueBytes, " are the most"));
+  {
+    std::lock_guard lock(mutex);
+    if (!failure.ok()) return failure;
+  }
+  wire::Writer out;
+  out.text(key);
+  out.text(value);
+  return send(*connection_, MessageType::kPut, 0, out.take());
+}
+
+StatusOr<wire::Frame> Client::request(
+    MessageType type, std::string_view payload, const base::Deadline& deadline,
+    const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted) {
+  uint64_t id;
+  {
+    std::lock_guard lock(mutex);
+    if (!failure.ok()) return failure;
+    id = nextRequest_++;
+    replies_[id] = std::nullopt;
+  }
+  send(*connection_, type, id, payload).ignore();
+  Status result;
+  std::unique_lock lock(mutex);
+  for (;;) {
+    if (replies_[id]) break;
+    result = failure;
+    if (result.ok() && interrupted) {
+      result = interrupted(lock);
+      if (replies_[id]) break;
+    }
+    if (result.ok() && deadline.expired()) result = deadlineExceeded("no answer in time");
+    if (!result.ok()) {
+      replies_.erase(id);
+      lock.unlock();
+      send(*connection_, MessageType::kCancel, id, {}).ignore();
+      return result;
+    }
+    changed.wait_until(lock, deadline.time());
+  }
+  wire::Frame frame = std::move(*replies_[id]);
+  replies_.erase(id);
+  return frame;
+}
+
+StatusOr<std::string> Client::get(
+    const std::string& key, const base::Deadline& deadline,
+    const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted) {
+  if (key.size() > wire::kMaxNameBytes)
+    return invalidArgument(
+        base::strCat("a key of ", key.size(), " bytes; ", wire::kMaxNameBytes, " are the most"));
+  wire::Writer out;
+  out.text(key);
+  auto frame = request(MessageType::kGet, out.take(), deadline, interrupted);
+  if (frame.status().code() == StatusCode::kDeadlineExceeded)
+    return deadlineExceeded(base::strCat("rank ", rank_, " waited ", deadline.totalMs(),
+                                         " ms for '", key, "', which no rank has put"));
+  if (!frame.ok()) return frame.status();
+  return std::move(frame->payload);
+}
+
+void Client::enter(const std::string& group, uint64_t phase) {
+  wire::Writer out;
+  out.text(group);
+  out.u64(phase);
+  send(*connection_, MessageType::kEnter, 0, out.take()).ignore();
+}
+
+StatusOr<std::vector<MissingRank>> Client::who(const std::string& group, uint64_t phase,
+                                               const std::vector<int>& members) {
+  wire::Writer out;
+  out.text(group);
+  out.u64(phase);
+  out.u32(static_cast<uint32_t>(members.size()));
+  for (int member : members) out.i32(member);
+  HPU_ASSIGN(wire::Frame frame,
+             request(MessageType::kWho, out.take(), base::Deadline::afterMs(kAnswerMs), nullptr));
+  return decodeMissing(frame.payload);
+}
+
+// ---- On the reactor's thread --------------------------------------------------------------------
+
+void Client::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) {
+  std::lock_guard lock(mutex);
+  switch (frame.type) {
+    case MessageType::kWelcome:
+      welcome_ = true;
+      break;
+    case MessageType::kError: {
+      wire::Reader in(frame.payload);
+      Status status = in.status();
+      if (failure.ok())
+        failure = status.ok() ? internalError("the coordinator refused without a reason") : status;
+      break;
+    }
+    case MessageType::kValue:
+    case MessageType::kMissing:
+      if (auto it = replies_.find(frame.id); it != replies_.end()) it->second = std::move(frame);
+      break;
+    case MessageType::kMemberGone:
+      if (auto missing = decodeMissing(frame.payload); missing.ok())
+        for (MissingRank& one : *missing) gone[one.rank] = std::move(one);
+      break;
+    default:
+      break;  // Of a coordinator that knows more.
+  }
+  changed.notify_all();
+}
+
+void Client::onClosed(const std::shared_ptr<Connection>& connection, const Status& why) {
+  std::lock_guard lock(mutex);
+  if (failure.ok())
+    failure = unavailable(base::strCat("rank ", rank_, " of ", ranks_, " lost the coordinator at ",
+                                       id_.address.text(), ": ", why.message(),
+                                       " (the process that created the communicator's id has "
+                                       "ended)"));
+  changed.notify_all();
+}
+
+}  // namespace hpu::collectives

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Client: a rank's connection to the coordinator.
+// The one thing to know: one mutex and one condition of a rank serve its connection and those of
+// all its groups; frames come in on the reactor's thread, callers wait on the condition.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/Deadline.h"
+#include "collectives/bootstrap/Coordinator.h"
+#include "collectives/bootstrap/Reactor.h"
+
+namespace hpu::collectives {
+
+class Client final : public ConnectionHandler {
+ public:
+  Client(const CoordinatorId& id, int rank, int ranks);
+  const CoordinatorId& id() const { return id_; }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  const std::shared_ptr<Reactor>& reactor() const { return reactor_; }
+  /// Where this machine is reached by those who reach the coordinator; port 0.
+  const Address& local() const { return local_; }
+
+  /// Connects, says who it is, waits for all others. Errors: as Bootstrap::join.
+  Status join(const std::shared_ptr<Client>& self, const base::Deadline& deadline);
+  /// Says good-bye and closes.
+  void leave();
+
+  Status put(const std::string& key, const std::string& value);
+  /// `interrupted` is asked under the mutex whenever something has changed.
+  StatusOr<std::string> get(
+      const std::string& key, const base::Deadline& deadline,
+      const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted);
+  void enter(const std::string& group, uint64_t phase);
+  /// Who of `members` (none: of all) has not got to the phase; phase 0: has not come. Waits for a
+  /// moment only. Errors: kUnavailable.
+  StatusOr<std::vector<MissingRank>> who(const std::string& group, uint64_t phase,
+                                         const std::vector<int>& members);
+  /// Counts what is sent.
+  Status send(Connection& connection, wire::MessageType type, uint64_t id,
+              std::string_view payload);
+  Traffic traffic() const;
+
+  void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) override;
+  void onClosed(const std::shared_ptr<Connection>& connection, const Status& why) override;
+
+  mutable std::mutex mutex;  // Guards all that follows, and the groups' state.
+  std::condition_variable changed;
+  Status failure;                       ///< The coordinator is gone, or refused.
+  std::map<int32_t, MissingRank> gone;  ///< Ranks that left or died since all had come.
+
+ private:
+  Status connect(const std::shared_ptr<Client>& self, const base::Deadline& deadline);
+  StatusOr<wire::Frame> request(
+      wire::MessageType type, std::string_view payload, const base::Deadline& deadline,
+      const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted);
+
+  const CoordinatorId id_;
+  const int rank_, ranks_;
+  std::shared_ptr<Reactor> reactor_;
+  std::shared_ptr<Connection> connection_;
+  Address local_;
+  // Guarded by mutex:
+  bool welcome_ = false;
+  uint64_t nextRequest_ = 1;
+  std::map<uint64_t, std::optional<wire::Frame>> replies_;
+  Traffic sent_;
+};
+
+}  // namespace hpu::collectives

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/bootstrap/Coordinator.h"
+
+#include <pthread.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/Format.h"
+#include "base/Log.h"
+#include "base/Settings.h"
+#include "base/StatusMacros.h"
+
+namespace hpu::collectives {
+
+using wire::MessageType;
+
+namespace {
+
+constexpr size_t kMaxStoreBytes = size_t{256} << 20;
+constexpr size_t kMaxEnded = 16;
+
+StatusOr<uint64_t> randomNonce() {
+  uint64_t nonce = 0;
+  while (nonce == 0) {
+    ssize_t got = ::getrandom(&nonce, sizeof nonce, 0);
+    if (got < 0 && errno != EINTR)
+      return unavailable("no random numbers: " + base::errnoText(errno));
+  }
+  return nonce;
+}
+
+std::string statusPayload(const Status& status) {
+  wire::Writer out;
+  out.status(status);
+  return out.take();
+}
+
+std::string named(int32_t rank, const std::string& description) {
+  std::string text = base::strCat("rank ", rank);
+  return description.empty() ? text : base::strCat(text, " (", description, ")");
+}
+
+}  // namespace
+
+// ---- Who is missing -----------------------------------------------------------------------------
+
+std::string encodeMissing(const std::vector<MissingRank>& missing) {
+  wire::Writer out;
+  out.u32(static_cast<uint32_t>(missing.size()));
+  for (const MissingRank& one : missing) {
+    out.i32(one.rank);
+    out.u8(static_cast<uint8_t>(one.state));
+    out.text(one.description);
+  }
+  return out.take();
+}
+
+StatusOr<std::vector<MissingRank>> decodeMissing(std::string_view payload) {
+  wire::Reader in(payload);
+  uint32_t count = in.u32();
+  std::vector<MissingRank> missing;
+  for (uint32_t i = 0; i < count && in.ok(); ++i) {
+    MissingRank one;
+    one.rank = in.i32();
+    one.state = static_cast<MemberState>(std::min<uint8_t>(in.u8(), 3));
+    one.description = in.text(wire::kMaxNameBytes);
+    missing.push_back(std::move(one));
+  }
+  if (!in.done()) return invalidArgument("a malformed answer of the coordinator");
+  return missing;
+}
+
+std::string missingText(const std::vector<MissingRank>& missing) {
+  constexpr size_t kMost = 8;
+  std::string text;
+  size_t shown = 0;
+  auto add = [&](const std::string& piece) { text += (text.empty() ? "" : "; ") + piece; };
+  // Those that never came have nothing to tell them apart: ranges of them.
+  for (size_t i = 0; i < missing.size() && shown < kMost;) {
+    const MissingRank& one = missing[i];
+    ++shown;
+    if (one.state == MemberState::kAbsent) {
+      size_t end = i + 1;
+      while (end < missing.size() && missing[end].state == MemberState::kAbsent &&
+             missing[end].rank == missing[end - 1].rank + 1)
+        ++end;
+      if (end - i == 1)
+        add(base::strCat("rank ", one.rank, " has not come"));
+      else
+        add(base::strCat("ranks ", one.rank, " to ", missing[end - 1].rank, " have not come"));
+      i = end;
+      continue;
+    }
+    std::string_view what = one.state == MemberState::kPresent ? " has not got there"
+                            : one.state == MemberState::kLeft  ? " has left"
+                                                               : " has died";
+    add(named(one.rank, one.description) + std::string(what));
+    ++i;
+    if (shown == kMost && i < missing.size())
+      add(base::strCat("and ", missing.size() - i, " more"));
+  }
+  return text;
+}
+
+// ---- Rooms --------------------------------------------------------------------------------------
+
+namespace {
+std::shared_ptr<Coordinator>& coordinatorSlot() {
+  static auto* slot = new std::shared_ptr<Coordinator>;  // Its thread may outlive statics.
+  return *slot;
+}
+}  // namespace
+
+const std::shared_ptr<Coordinator>& Coordinator::instance() {
+  static std::mutex mutex;
+  static std::vector<std::shared_ptr<Coordinator>>* parents =
+      new std::vector<std::shared_ptr<Coordinator>>;
+  std::lock_guard lock(mutex);
+  std::shared_ptr<Coordinator>& slot = coordinatorSlot();
+  if (slot && slot->pid_ != ::getpid()) parents->push_back(std::move(slot));
+  if (!slot) {
+    slot.reset(new Coordinator);
+    slot->pid_ = ::getpid();
+  }
+  return slot;
+}
+
+Status Coordinator::openRoom(const Address& address, uint64_t nonce, Address* bound) {
+  HPU_ASSIGN(auto reactor, Reactor::acquire());
+  std::lock_guard lock(mutex_);
+  if (rooms_.contains(nonce)) return okStatus();
+  std::weak_ptr<Listener>& known = listeners_[address.text()];
+  std::shared_ptr<Listener> listener = known.lock();
+  if (!listener) {
+    HPU_ASSIGN(listener, reactor->listen(address, shared_from_this()));
+    known = listener;
+    std::erase_if(listeners_, [](const auto& entry) { return entry.second.expired(); });
+  }
+  if (bound) *bound = listener->address();
+  Room& room = rooms_[nonce];
+  room.nonce = nonce;
+  room.reactor = std::move(reactor);
+  room.listener = std::move(listener);
+  std::erase_if(ended_, [&](const Ended& one) { return one.nonce == nonce; });
+  return okStatus();
+}
+
+StatusOr<CoordinatorId> Coordinator::open() {
+  HPU_ASSIGN(std::string prefixes, settings::getString(Setting::HCCL_SOCKET_IFNAME));
+  HPU_ASSIGN(Address address, chooseInterface(prefixes));
+  CoordinatorId id;
+  HPU_ASSIGN(id.nonce, randomNonce());
+  HPU_RETURN_IF_ERROR(openRoom(address, id.nonce, &id.address));
+  return id;
+}
+
+Status Coordinator::openAt(const CoordinatorId& id) {
+  Status opened = openRoom(id.address, id.nonce, nullptr);
+  if (opened.code() == StatusCode::kAlreadyExists)
+    return alreadyExists(opened.message() +
+                         " (HCCL_COMM_ID: another job uses this port; choose another one)");
+  if (opened.code() == StatusCode::kNotFound)
+    return notFound(opened.message() +
+                    " (HCCL_COMM_ID must be an address of the machine that rank 0 runs on)");
+  return opened;
+}
+
+std::optional<Traffic> Coordinator::traffic(uint64_t nonce) const {
+  std::lock_guard lock(mutex_);
+  auto it = rooms_.find(nonce);
+  if (it == rooms_.end()) return std::nullopt;
+  return it->second.sent;
+}
+
+size_t Coordinator::rooms() const {
+  std::lock_guard lock(mutex_);
+  return rooms_.size();
+}
+
+void Coordinator::send(Room& room, int32_t rank, MessageType type, uint64_t id,
+                       std::string_view payload) {
+  Member& member = room.members[static_cast<size_t>(rank)];
+  if (!member.connection) return;
+  // A failure closes the connection, which is heard of.
+  member.connection->send(type, id, payload).ignore();
+  room.sent.messages += 1;
+  room.sent.bytes += wire::kHeaderBytes + payload.size();
+}
+
+void Coordinator::failRoom(Room& room, const Status& why) {
+  if (!room.failure.ok()) return;
+  room.failure = why;
+  std::string payload = statusPayload(why);
+  for (size_t rank = 0; rank < room.members.size(); ++rank) {
+    Member& member = room.members[rank];
+    if (!member.connection) continue;
+    send(room, static_cast<int32_t>(rank), MessageType::kError, 0, payload);
+    seats_.erase(member.connection->key());
+    member.connection->close();
+    member.connection = nullptr;
+  }
+  room.alive = 0;
+}
+
+std::vector<std::shared_ptr<const void>> Coordinator::sweep(uint64_t nonce) {
+  std::vector<std::shared_ptr<const void>> released;
+  auto it = rooms_.find(nonce);
+  if (it == rooms_.end() || it->second.alive > 0 || it->second.members.empty()) return released;
+  Room& room = it->second;
+  Ended ended{nonce, room.failure, nullptr, nullptr};
+  if (room.failure.ok()) {
+    ended.why = unavailable("the communicator of this id has ended");
+    released = {room.listener, room.reactor};
+  } else {
+    ended.reactor = room.reactor;
+    ended.listener = room.listener;
+  }
+  ended_.push_back(std::move(ended));
+  if (ended_.size() > kMaxEnded) {
+    released.push_back(ended_.front().listener);
+    released.push_back(ended_.front().reactor);
+    ended_.pop_front();
+  }
+  rooms_.erase(it);
+  return released;
+}
+
+// ---- Coming -------------------------------------------------------------------------------------
+
+void Coordinator::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) {
+  std::vector<std::shared_ptr<const void>> released;  // Goes after the lock.
+  std::lock_guard lock(mutex_);
+  auto seat = seats_.find(connection->key());
+  if (seat == seats_.end()) {
+    join(connection, frame);
+    // It may have failed the room.
+    if (auto hello = wire::decodeHello(frame.payload); hello.ok()) released = sweep(hello->nonce);
+    return;
+  }
+  uint64_t nonce = seat->second.nonce;
+  Room& room = rooms_.at(nonce);
+  if (!serve(room, seat->second.rank, frame)) {
+    HPU_LOG(kWarning, base::strCat("rank ", seat->second.rank, " sent a malformed message"));
+    int32_t rank = seat->second.rank;
+    seats_.erase(seat);
+    connection->close();
+    gone(room, rank, MemberState::kDied);
+  }
+  released = sweep(nonce);
+}
+
+void Coordinator::join(const std::shared_ptr<Connection>& connection, const wire::Frame& frame) {
+  auto refuse = [&](const Status& why) {
+    HPU_LOG(kDebug, "a connection to the coordinator was refused: " + why.message());
+    connection->send(MessageType::kError, 0, statusPayload(why)).ignore();
+    connection->close();
+  };
+  if (frame.type != MessageType::kHello) return refuse(invalidArgument("it did not say who it is"));
+  auto hello = wire::decodeHello(frame.payload);
+  if (!hello.ok()) return refuse(hello.status());
+  auto it = rooms_.find(hello->nonce);
+  if (it == rooms_.end()) {
+    auto ended = std::find_if(ended_.begin(), ended_.end(),
+                              [&](const Ended& one) { return one.nonce == hello->nonce; });
+    return refuse(ended != ended_.end()
+                      ? ended->why
+                      : unavailable("nobody here waits for a communicator with this id: it has "
+                                    "ended, or the id is of another run"));
+  }
+  Room& room = it->second;
+  std::string description = base::strCat("process ", hello->pid, " on ", hello->host);
+  if (room.members.empty()) room.members.resize(static_cast<size_t>(hello->ranks));
+  if (room.members.size() != static_cast<size_t>(hello->ranks)) {
+    Status why = invalidArgument(
+        base::strCat(named(hello->rank, description), " says that the communicator has ",
+                     hello->ranks, " ranks, those before it said ", room.members.size()));
+    if (!room.complete) failRoom(room, why);
+    return refuse(why);
+  }
+  Member& member = room.members[static_cast<size_t>(hello->rank)];
+  if (member.state == MemberState::kPresent ||
+      (room.complete && member.state != MemberState::kAbsent)) {
+    Status why = invalidArgument(base::strCat("rank ", hello->rank, " was given twice: to ",
+                                              member.description, " and to ", description));
+    if (!room.complete) failRoom(room, why);
+    return refuse(why);
+  }
+  member.connection = connection;
+  member.state = MemberState::kPresent;
+  member.description = description;
+  seats_[connection->key()] = {hello->nonce, hello->rank};
+  connection->trust();
+  ++room.came;
+  ++room.alive;
+  if (room.came < static_cast<int32_t>(room.members.size())) return;
+  room.complete = true;
+  for (int32_t rank = 0; rank < room.came; ++rank) send(room, rank, MessageType::kWelcome, 0, {});
+}
+
+void Coordinator::onClosed(const std::shared_ptr<Connection>& connection, const Status& why) {
+  std::vector<std::shared_ptr<const void>> released;
+  std::lock_guard lock(mutex_);
+  auto seat = seats_.find(connection->key());
+  if (seat == seats_.end()) {
+    HPU_LOG(kDebug, "a stranger left the coordinator: " + why.message());
+    return;
+  }
+  uint64_t nonce = seat->second.nonce;
+  int32_t rank = seat->second.rank;
+  seats_.erase(seat);
+  gone(rooms_.at(nonce), rank, MemberState::kDied);
+  released = sweep(nonce);
+}
+
+void Coordinator::gone(Room& room, int32_t rank, MemberState how) {
+  Member& member = room.members[static_cast<size_t>(rank)];
+  member.connection = nullptr;
+  member.state = how;
+  --room.alive;
+  for (auto& [key, waiting] : room.waiting)
+    std::erase_if(waiting, [&](const Waiting& one) { return one.rank == rank; });
+  if (!room.complete) {
+    --room.came;
+    // One that gave up in order may be late for nobody; one that died will not come again.
+    if (how == MemberState::kDied)
+      failRoom(room,
+               unavailable(named(rank, member.description) + " died before all ranks had come"));
+    else if (room.alive == 0)
+      room.failure = deadlineExceeded("all ranks that had come gave up waiting for the others");
+    return;
+  }
+  std::string payload = encodeMissing({{rank, how, member.description}});
+  for (size_t other = 0; other < room.members.size(); ++other)
+    if (room.members[other].connection)
+      send(room, static_cast<int32_t>(other), MessageType::kMemberGone, 0, payload);
+}
+
+// ---- Being there --------------------------------------------------------------------------------
+
+bool Coordinator::serve(Room& room, int32_t rank, const wire::Frame& frame) {
+  wire::Reader in(frame.payload);
+  Member& member = room.members[static_cast<size_t>(rank)];
+  switch (frame.type) {
+    case MessageType::kPut:
+      return put(room, frame);
+    case MessageType::kGet: {
+      std::string key = in.text(wire::kMaxNameBytes);
+      if (!in.done()) return false;
+      auto it = room.store.find(key);
+      if (it != room.store.end())
+        send(room, rank, MessageType::kValue, frame.id, it->second);
+      else
+        room.waiting[key].push_back({rank, frame.id});
+      return true;
+    }
+    case MessageType::kCancel:
+      for (auto it = room.waiting.begin(); it != room.waiting.end();) {
+        std::erase_if(it->second,
+                      [&](const Waiting& one) { return one.rank == rank && one.id == frame.id; });
+        it = it->second.empty() ? room.waiting.erase(it) : std::next(it);
+      }
+      return true;
+    case MessageType::kEnter: {
+      std::string group = in.text(wire::kMaxNameBytes);
+      uint64_t phase = in.u64();
+      if (!in.done()) return false;
+      member.reached[group] = phase;
+      return true;
+    }
+    case MessageType::kWho:
+      return who(room, rank, frame);
+    case MessageType::kBye: {
+      auto connection = member.connection;
+      seats_.erase(connection->key());
+      connection->close();
+      gone(room, rank, MemberState::kLeft);
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+bool Coordinator::put(Room& room, const wire::Frame& frame) {
+  wire::Reader in(frame.payload);
+  std::string key = in.text(wire::kMaxNameBytes);
+  std::string value = in.text(wire::kMaxValueBytes);
+  if (!in.done()) return false;
+  room.storeBytes += key.size() + value.size();
+  if (room.storeBytes > kMaxStoreBytes) return false;
+  if (auto it = room.waiting.find(key); it != room.waiting.end()) {
+    for (const Waiting& one : it->second) send(room, one.rank, MessageType::kValue, one.id, value);
+    room.waiting.erase(it);
+  }
+  auto [it, added] = room.store.try_emplace(std::move(key));
+  if (!added) room.storeBytes -= it->first.size() + it->second.size();
+  it->second = std::move(value);
+  return true;
+}
+
+bool Coordinator::who(Room& room, int32_t rank, const wire::Frame& frame) {
+  wire::Reader in(frame.payload);
+  std::string group = in.text(wire::kMaxNameBytes);
+  uint64_t phase = in.u64();
+  uint32_t count = in.u32();
+  if (!in.ok() || in.left() != size_t{count} * 4) return false;
+  std::vector<MissingRank> missing;
+  auto look = [&](int32_t other) {
+    if (other < 0 || other >= static_cast<int32_t>(room.members.size())) return;
+    const Member& member = room.members[static_cast<size_t>(other)];
+    auto reached = member.reached.find(group);
+    bool there = phase == 0 ? member.state == MemberState::kPresent
+                            : reached != member.reached.end() && reached->second >= phase;
+    if (!there) missing.push_back({other, member.state, member.description});
+  };
+  // None: all of them.
+  if (count == 0)
+    for (size_t other = 0; other < room.members.size(); ++other) look(static_cast<int32_t>(other));
+  for (uint32_t i = 0; i < count; ++i) look(in.i32());
+  send(room, rank, MessageType::kMissing, frame.id, encodeMissing(missing));
+  return true;
+}
+
+}  // namespace hpu::collectives

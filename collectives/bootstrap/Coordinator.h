@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Coordinator: where the ranks of a communicator meet, in the process that created its id.
+// The one thing to know: it knows who came, who left, who died and what each has reached, so it can
+// say who is missing; what ranks gather goes from rank to rank and not through it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "collectives/bootstrap/Reactor.h"
+#include "collectives/bootstrap/Wire.h"
+#include "hpu/status.h"
+
+namespace hpu::collectives {
+
+/// What went over sockets.
+struct Traffic {
+  uint64_t messages = 0, bytes = 0;  ///< Sent.
+};
+
+/// What the coordinator knows of a rank that others wait for.
+enum class MemberState : uint8_t {
+  kAbsent,   ///< It has not come.
+  kPresent,  ///< It has come, but not as far as the others.
+  kLeft,     ///< It has left in order.
+  kDied,     ///< Its connection broke: the process ended, or its machine.
+};
+struct MissingRank {
+  int32_t rank = 0;
+  MemberState state = MemberState::kAbsent;
+  std::string description;  ///< "process 123 on host-a"; empty when it never came.
+};
+std::string encodeMissing(const std::vector<MissingRank>& missing);
+StatusOr<std::vector<MissingRank>> decodeMissing(std::string_view payload);
+/// "rank 2 has not come; rank 5 (process 123 on host-a) has died".
+std::string missingText(const std::vector<MissingRank>& missing);
+
+/// All rooms of this process. Any thread may call.
+class Coordinator final : public ConnectionHandler,
+                          public std::enable_shared_from_this<Coordinator> {
+ public:
+  static const std::shared_ptr<Coordinator>& instance();
+
+  /// Opens a room on the interface that HCCL_SOCKET_IFNAME allows; it ends when all its ranks have
+  /// come and gone.
+  StatusOr<CoordinatorId> open();
+  /// The room of HCCL_COMM_ID, at its address. Errors: as Reactor::listen.
+  Status openAt(const CoordinatorId& id);
+  /// What a room has sent; for tests of its budget.
+  std::optional<Traffic> traffic(uint64_t nonce) const;
+  size_t rooms() const;
+
+  void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) override;
+  void onClosed(const std::shared_ptr<Connection>& connection, const Status& why) override;
+
+ private:
+  struct Member {
+    std::shared_ptr<Connection> connection;
+    MemberState state = MemberState::kAbsent;
+    std::string description;
+    std::unordered_map<std::string, uint64_t> reached;  ///< By group: its last phase.
+  };
+  struct Waiting {
+    int32_t rank = 0;
+    uint64_t id = 0;
+  };
+  struct Room {
+    uint64_t nonce = 0;
+    std::shared_ptr<Reactor> reactor;
+    std::shared_ptr<Listener> listener;
+    std::vector<Member> members;  ///< By rank; empty until the first one said how many.
+    int32_t came = 0, alive = 0;
+    bool complete = false;
+    Status failure;
+    std::map<std::string, std::string> store;
+    size_t storeBytes = 0;
+    std::map<std::string, std::vector<Waiting>> waiting;
+    Traffic sent;
+  };
+  struct Seat {
+    uint64_t nonce = 0;
+    int32_t rank = 0;
+  };
+
+  Coordinator() = default;
+  Status openRoom(const Address& address, uint64_t nonce, Address* bound);
+  void join(const std::shared_ptr<Connection>& connection, const wire::Frame& frame);
+  /// False: the message makes no sense.
+  bool serve(Room& room, int32_t rank, const wire::Frame& frame);
+  bool put(Room& room, const wire::Frame& frame);
+  bool who(Room& room, int32_t rank, const wire::Frame& frame);
+  void send(Room& room, int32_t rank, wire::MessageType type, uint64_t id,
+            std::string_view payload);
+  void failRoom(Room& room, const Status& why);
+  void gone(Room& room, int32_t rank, MemberState how);
+  /// Ends a room that nobody is in any more; what is to be released outside of the lock.
+  std::vector<std::shared_ptr<const void>> sweep(uint64_t nonce);
+
+  mutable std::mutex mutex_;  // Guards all. Taken before the reactor's.
+  std::unordered_map<uint64_t, Room> rooms_;
+  std::unordered_map<uint64_t, Seat> seats_;                  ///< By connection.
+  std::map<std::string, std::weak_ptr<Listener>> listeners_;  ///< By address as asked for.
+  /// Rooms that have ended. Of those that failed, the ranks that come late are still told why.
+  struct Ended {
+    uint64_t nonce = 0;
+    Status why;
+    std::shared_ptr<Reactor> reactor;
+    std::shared_ptr<Listener> listener;
+  };
+  std::deque<Ended> ended_;  ///< The latest ones.
+  int64_t pid_ = 0;
+};
+
+}  // namespace hpu::collectives

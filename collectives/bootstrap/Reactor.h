@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reactor: the one thread of a process that reads and writes all sockets of the bootstrap.
+// The one thing to know: handlers are called on that thread and must not wait; everything else may
+// be called by any thread. The thread ends with the last Reactor handle.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "base/Deadline.h"
+#include "collectives/bootstrap/Address.h"
+#include "collectives/bootstrap/Wire.h"
+#include "hpu/status.h"
+
+namespace hpu::collectives {
+
+class Connection;
+class ReactorState;
+
+class ConnectionHandler {
+ public:
+  virtual ~ConnectionHandler() = default;
+  virtual void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) = 0;
+  /// Once, when the other side ended it or spoke nonsense; not after close().
+  virtual void onClosed(const std::shared_ptr<Connection>& connection, const Status& why) = 0;
+};
+
+/// A socket that speaks frames. It lives in the reactor until it is closed.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  uint64_t key() const { return key_; }
+  /// Takes a copy and does not wait; what a slow peer does not take is kept. Errors: kUnavailable.
+  Status send(wire::MessageType type, uint64_t id, std::string_view payload);
+  /// After what was sent (for a few seconds at most); the handler hears nothing any more.
+  void close();
+  /// Known now: larger messages may come, and silence is fine.
+  void trust();
+  bool closed() const;
+
+ private:
+  friend class ReactorState;
+  Connection(std::shared_ptr<ReactorState> reactor, uint64_t key, int fd,
+             std::shared_ptr<ConnectionHandler> handler)
+      : reactor_(std::move(reactor)), key_(key), fd_(fd), handler_(std::move(handler)) {}
+
+  const std::shared_ptr<ReactorState> reactor_;
+  const uint64_t key_;
+  wire::Parser parser_;  // Of the reactor's thread.
+  // Guarded by the reactor's mutex:
+  int fd_;
+  std::shared_ptr<ConnectionHandler> handler_;
+  std::string output_;
+  size_t written_ = 0;  ///< Of output_.
+  bool closing_ = false, wantsOutput_ = false, trusted_ = false;
+  std::chrono::steady_clock::time_point until_{};  ///< A stranger's, or of a close.
+};
+
+/// Accepts connections until it is destroyed.
+class Listener {
+ public:
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  const Address& address() const { return address_; }  ///< With the port.
+
+ private:
+  friend class ReactorState;
+  Listener(std::shared_ptr<ReactorState> reactor, uint64_t key, const Address& address)
+      : reactor_(std::move(reactor)), key_(key), address_(address) {}
+  const std::shared_ptr<ReactorState> reactor_;
+  const uint64_t key_;
+  const Address address_;
+};
+
+class Reactor {
+ public:
+  /// The process's; its thread is started when nobody has one. Errors: kResourceExhausted.
+  static StatusOr<std::shared_ptr<Reactor>> acquire();
+  ~Reactor();
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
+
+  /// Port 0: any. Errors: kAlreadyExists (the port is taken), kNotFound (not an address of this
+  /// machine), kUnavailable.
+  StatusOr<std::shared_ptr<Listener>> listen(const Address& address,
+                                             std::shared_ptr<ConnectionHandler> handler);
+  /// Takes over a connected socket.
+  StatusOr<std::shared_ptr<Connection>> adopt(int fd, std::shared_ptr<ConnectionHandler> handler);
+
+ private:
+  Reactor() = default;
+  std::shared_ptr<ReactorState> state_;
+  std::unique_ptr<std::thread> thread_;
+};
+
+/// A connected socket; waits in the calling thread. Errors: kUnavailable (refused, unreachable),
+/// kDeadlineExceeded.
+StatusOr<int> connectTo(const Address& address, const base::Deadline& deadline);
+/// Where a connected socket is on this machine, port 0.
+StatusOr<Address> localAddress(int fd);
+
+}  // namespace hpu::collectives

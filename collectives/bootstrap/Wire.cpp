@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/bootstrap/Wire.h"
+
+#include <utility>
+
+#include "base/Format.h"
+
+namespace hpu::collectives::wire {
+namespace {
+
+constexpr std::string_view kMagic = "HPUB";
+
+uint64_t littleEndian(std::string_view bytes) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < bytes.size(); ++i)
+    value |= uint64_t{static_cast<uint8_t>(bytes[i])} << (8 * i);
+  return value;
+}
+
+}  // namespace
+
+std::string encodeFrame(MessageType type, uint64_t id, std::string_view payload) {
+  Writer out;
+  out.raw(kMagic);
+  out.u8(kVersion);
+  out.u8(static_cast<uint8_t>(type));
+  out.u8(0);
+  out.u8(0);
+  out.u64(id);
+  out.u32(static_cast<uint32_t>(payload.size()));
+  out.raw(payload);
+  return out.take();
+}
+
+StatusOr<std::optional<Frame>> Parser::next() {
+  std::string_view bytes = std::string_view(pending_).substr(taken_);
+  // Strangers are known by their first bytes, not when a header's worth has come.
+  std::string_view magic = bytes.substr(0, kMagic.size());
+  if (magic != kMagic.substr(0, magic.size()))
+    return invalidArgument("not a message of a communicator's bootstrap");
+  if (bytes.size() < kHeaderBytes) {
+    pending_.erase(0, std::exchange(taken_, 0));
+    return std::optional<Frame>();
+  }
+  auto version = static_cast<uint8_t>(bytes[4]);
+  if (version != kVersion)
+    return unimplemented(base::strCat("the other side speaks version ", version,
+                                      " of the bootstrap and this one version ", kVersion,
+                                      "; use the same release everywhere"));
+  auto type = static_cast<uint8_t>(bytes[5]);
+  if (type == 0 || type >= kNumMessageTypes || bytes[6] != 0 || bytes[7] != 0)
+    return invalidArgument(base::strCat("a message of unknown type ", type));
+  size_t length = littleEndian(bytes.substr(16, 4));
+  if (length > limit_)
+    return invalidArgument(
+        base::strCat("a message of ", length, " bytes where ", limit_, " are the most"));
+  if (bytes.size() < kHeaderBytes + length) {
+    pending_.erase(0, std::exchange(taken_, 0));
+    return std::optional<Frame>();
+  }
+  Frame frame;
+  frame.type = static_cast<MessageType>(type);
+  frame.id = littleEndian(bytes.substr(8, 8));
+  frame.payload = bytes.substr(kHeaderBytes, length);
+  taken_ += kHeaderBytes + length;
+  return std::optional<Frame>(std::move(frame));
+}
+
+uint64_t Reader::number(size_t bytes) {
+  if (!ok_ || bytes_.size() < bytes) {
+    ok_ = false;
+    return 0;
+  }
+  uint64_t value = littleEndian(bytes_.substr(0, bytes));
+  bytes_.remove_prefix(bytes);
+  return value;
+}
+
+std::string Reader::text(size_t limit) {
+  size_t size = u32();
+  if (!ok_ || size > limit || size > bytes_.size()) {
+    ok_ = false;
+    return {};
+  }
+  std::string value(bytes_.substr(0, size));
+  bytes_.remove_prefix(size);
+  return value;
+}
+
+Status Reader::status() {
+  uint8_t code = u8();
+  std::string message = text(8192);
+  if (!ok_) return invalidArgument("a malformed message of the bootstrap");
+  if (code > static_cast<uint8_t>(StatusCode::kDataLoss))
+    code = static_cast<uint8_t>(StatusCode::kUnknown);
+  return {static_cast<StatusCode>(code), std::move(message)};
+}
+
+std::string encodeHello(const Hello& hello) {
+  Writer out;
+  out.u64(hello.nonce);
+  out.i32(hello.rank);
+  out.i32(hello.ranks);
+  out.u64(static_cast<uint64_t>(hello.pid));
+  out.text(std::string_view(hello.host).substr(0, 255));
+  return out.take();
+}
+
+StatusOr<Hello> decodeHello(std::string_view payload) {
+  Reader in(payload);
+  Hello hello;
+  hello.nonce = in.u64();
+  hello.rank = in.i32();
+  hello.ranks = in.i32();
+  hello.pid = static_cast<int64_t>(in.u64());
+  hello.host = in.text(255);
+  if (!in.done()) return invalidArgument("a malformed greeting");
+  // It ends up in errors and logs.
+  for (char& c : hello.host)
+    if (c < ' ' || c > '~') c = '?';
+  if (hello.ranks < 1 || hello.ranks > kMaxRanks)
+    return invalidArgument(
+        base::strCat(hello.ranks, " ranks: a communicator has 1 to ", kMaxRanks));
+  if (hello.rank < 0 || hello.rank >= hello.ranks)
+    return invalidArgument(
+        base::strCat("rank ", hello.rank, " of ", hello.ranks, ": ranks count from 0"));
+  return hello;
+}
+
+std::string encodePeerHello(const PeerHello& hello) {
+  Writer out;
+  out.u64(hello.nonce);
+  out.u64(hello.group);
+  out.i32(hello.place);
+  return out.take();
+}
+
+StatusOr<PeerHello> decodePeerHello(std::string_view payload) {
+  Reader in(payload);
+  PeerHello hello{.nonce = in.u64(), .group = in.u64(), .place = in.i32()};
+  if (!in.done()) return invalidArgument("a malformed greeting");
+  return hello;
+}
+
+}  // namespace hpu::collectives::wire

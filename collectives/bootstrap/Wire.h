@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Wire: the messages of the bootstrap as bytes.
+// The one thing to know: what comes in is from strangers; the parser bounds every size and says
+// what is wrong, and nothing is believed that it did not check.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "hpu/status.h"
+
+namespace hpu::collectives::wire {
+
+inline constexpr uint8_t kVersion = 1;
+inline constexpr size_t kHeaderBytes = 20;
+inline constexpr size_t kMaxValueBytes = size_t{1} << 20;  ///< Of one rank's value.
+inline constexpr size_t kMaxNameBytes = 512;               ///< Of keys, phases, groups, hosts.
+inline constexpr size_t kMaxHelloBytes = 1024;  ///< Of a message of somebody who is not known yet.
+inline constexpr size_t kMaxPayloadBytes = size_t{1} << 30;
+inline constexpr int kMaxRanks = 16384;
+
+enum class MessageType : uint8_t {
+  // From a rank to the coordinator.
+  kHello = 1,  ///< nonce, rank, ranks, process id, host.
+  kPut,        ///< key, value.
+  kGet,        ///< key; answered by kValue with its id when somebody has put it.
+  kCancel,     ///< The kGet of this id is not waited for any more.
+  kEnter,      ///< group, phase number.
+  kWho,        ///< group, phase number, members; answered by kMissing.
+  kBye,        ///< The rank leaves; what follows is the end of the connection.
+  // From the coordinator to a rank.
+  kWelcome,  ///< All ranks are here.
+  kError,    ///< code, message; the communicator will not be.
+  kValue,
+  kMissing,     ///< How many, and of each: rank, state, description.
+  kMemberGone,  ///< rank, state, description.
+  // Between ranks.
+  kPeerHello,  ///< nonce, group, place in the group.
+  kUp,         ///< phase number, phase name, status, values of a subtree.
+  kDown,       ///< phase number, status, values of all.
+};
+inline constexpr int kNumMessageTypes = static_cast<int>(MessageType::kDown) + 1;
+
+struct Frame {
+  MessageType type = MessageType::kHello;
+  uint64_t id = 0;
+  std::string payload;
+};
+
+std::string encodeFrame(MessageType type, uint64_t id, std::string_view payload);
+
+/// Cuts a stream of bytes into frames.
+class Parser {
+ public:
+  /// Payloads above it are refused. It grows with trust.
+  void setLimit(size_t bytes) { limit_ = bytes; }
+  void append(const char* data, size_t bytes) { pending_.append(data, bytes); }
+  /// Nothing when more bytes are needed. Errors (for ever then): kInvalidArgument,
+  /// kUnimplemented (another version).
+  StatusOr<std::optional<Frame>> next();
+
+ private:
+  size_t limit_ = kMaxHelloBytes;
+  std::string pending_;
+  size_t taken_ = 0;  ///< Of pending_.
+};
+
+class Writer {
+ public:
+  void u8(uint8_t value) { bytes_ += static_cast<char>(value); }
+  void u32(uint32_t value) { number(value, 4); }
+  void u64(uint64_t value) { number(value, 8); }
+  void i32(int32_t value) { u32(static_cast<uint32_t>(value)); }
+  void text(std::string_view value) {
+    u32(static_cast<uint32_t>(value.size()));
+    bytes_ += value;
+  }
+  void status(const Status& value) {
+    u8(static_cast<uint8_t>(value.code()));
+    text(value.message().substr(0, 4096));
+  }
+  void raw(std::string_view value) { bytes_ += value; }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  void number(uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) bytes_ += static_cast<char>(value >> (8 * i));
+  }
+  std::string bytes_;
+};
+
+/// Reads what Writer wrote; after a failure all reads give zero and done() says so.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  uint8_t u8() { return static_cast<uint8_t>(number(1)); }
+  uint32_t u32() { return static_cast<uint32_t>(number(4)); }
+  uint64_t u64() { return number(8); }
+  int32_t i32() { return static_cast<int32_t>(u32()); }
+  std::string text(size_t limit);
+  Status status();
+  std::string_view rest() { return bytes_; }
+  size_t left() const { return bytes_.size(); }
+  bool ok() const { return ok_; }
+  /// Nothing is left and nothing was wrong.
+  bool done() const { return ok_ && bytes_.empty(); }
+
+ private:
+  uint64_t number(size_t bytes);
+  std::string_view bytes_;
+  bool ok_ = true;
+};
+
+struct Hello {
+  uint64_t nonce = 0;
+  int32_t rank = 0, ranks = 0;
+  int64_t pid = 0;
+  std::string host;
+};
+std::string encodeHello(const Hello& hello);
+/// Errors: kInvalidArgument.
+StatusOr<Hello> decodeHello(std::string_view payload);
+
+struct PeerHello {
+  uint64_t nonce = 0, group = 0;
+  int32_t place = 0;
+};
+std::string encodePeerHello(const PeerHello& hello);
+StatusOr<PeerHello> decodePeerHello(std::string_view payload);
+
+}  // namespace hpu::collectives::wire

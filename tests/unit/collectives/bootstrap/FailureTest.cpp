@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ranks are told when others do not come, come wrongly, leave or die.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "collectives/bootstrap/Bootstrap.h"
+#include "tests/unit/collectives/bootstrap/Ranks.h"
+
+namespace hpu::collectives {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+TEST(BootstrapFailure, NamesRanksThatDoNotCome) {
+  UniqueId id = createUniqueId().value();
+  auto results = onRanks<Status>(6, [&](int rank) {
+    if (rank == 2 || rank == 3 || rank == 5) return okStatus();
+    return Bootstrap::join(id, rank, 6, {.timeoutMs = 200 + 30 * rank}).status();
+  });
+  for (int rank : {0, 1, 4}) {
+    const Status& status = results[static_cast<size_t>(rank)];
+    EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(status.message(), HasSubstr("ranks 2 to 3 have not come"));
+    EXPECT_THAT(status.message(), HasSubstr("rank 5 has not come"));
+  }
+  // All gave up: one that comes now is told at once.
+  auto late = Bootstrap::join(id, 2, 6, {.timeoutMs = 20000});
+  EXPECT_EQ(late.status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(late.status().message(), HasSubstr("gave up"));
+}
+
+TEST(BootstrapFailure, NamesRanksThatDoNotReachAPhase) {
+  auto all = joinAll(12);
+  auto results = onRanks<Status>(12, [&](int rank) {
+    // One in the middle of the tree and one leaf.
+    if (rank == 1 || rank == 11) return okStatus();
+    return all[static_cast<size_t>(rank)]->barrier("cards", soon(300));
+  });
+  for (int rank : {0, 2, 5, 9, 10}) {
+    const Status& status = results[static_cast<size_t>(rank)];
+    EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.toString();
+    EXPECT_THAT(status.message(), HasSubstr("'cards' of 12 ranks")) << rank;
+    EXPECT_THAT(status.message(), HasSubstr("rank 1 (process")) << rank;
+    EXPECT_THAT(status.message(), HasSubstr("rank 11 (process")) << rank;
+  }
+  // It stays so.
+  EXPECT_EQ(all[0]->barrier("next", soon()).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(all[11]->barrier("cards", soon(200)).ok());
+}
+
+TEST(BootstrapFailure, OneRankTwiceIsAnErrorForAll) {
+  UniqueId id = createUniqueId().value();
+  auto results = onRanks<Status>(3, [&](int rank) {
+    return Bootstrap::join(id, rank == 2 ? 1 : rank, 4, {.timeoutMs = 20000}).status();
+  });
+  for (const Status& status : results) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.toString();
+    EXPECT_THAT(status.message(), HasSubstr("rank 1 was given twice"));
+  }
+  // Also for one that comes later.
+  EXPECT_EQ(Bootstrap::join(id, 3, 4, {.timeoutMs = 20000}).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST(BootstrapFailure, OneRankTwiceAfterAllHaveComeHarmsOnlyItself) {
+  UniqueId id = createUniqueId().value();
+  auto all = onRanks<std::shared_ptr<Bootstrap>>(
+      2, [&](int rank) { return Bootstrap::join(id, rank, 2, {.timeoutMs = 20000}).value(); });
+  EXPECT_EQ(Bootstrap::join(id, 1, 2, {.timeoutMs = 20000}).status().code(),
+            StatusCode::kInvalidArgument);
+  auto results = onRanks<Status>(
+      2, [&](int rank) { return all[static_cast<size_t>(rank)]->barrier("b", soon()); });
+  EXPECT_TRUE(results[0].ok() && results[1].ok());
+}
+
+TEST(BootstrapFailure, DifferentSizesAreAnErrorForAll) {
+  UniqueId id = createUniqueId().value();
+  auto results = onRanks<Status>(2, [&](int rank) {
+    return Bootstrap::join(id, rank, rank == 0 ? 3 : 4, {.timeoutMs = 20000}).status();
+  });
+  for (const Status& status : results) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.toString();
+    EXPECT_THAT(status.message(), HasSubstr("ranks"));
+  }
+}
+
+TEST(BootstrapFailure, DifferentPhasesAreAnErrorForAll) {
+  auto all = joinAll(4);
+  auto results = onRanks<Status>(4, [&](int rank) {
+    return all[static_cast<size_t>(rank)]->barrier(rank == 2 ? "split" : "cards", soon());
+  });
+  for (const Status& status : results) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.toString();
+    EXPECT_THAT(status.message(), HasSubstr("rank 2 to 'split'"));
+  }
+}
+
+TEST(BootstrapFailure, ARankThatLeavesIsNotWaitedFor) {
+  auto all = joinAll(3);
+  auto begin = std::chrono::steady_clock::now();
+  auto results = onRanks<Status>(3, [&](int rank) {
+    if (rank == 1) {
+      all[1] = nullptr;
+      return okStatus();
+    }
+    return all[static_cast<size_t>(rank)]->barrier("cards", soon(60000));
+  });
+  for (int rank : {0, 2}) {
+    EXPECT_EQ(results[static_cast<size_t>(rank)].code(), StatusCode::kUnavailable);
+    EXPECT_THAT(results[static_cast<size_t>(rank)].message(), HasSubstr("has left"));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+TEST(BootstrapFailure, WhatWasDoneIsDoneWhoeverLeaves) {
+  // Rank 0 has the tree's root and leaves as soon as it is done.
+  for (int round = 0; round < 50; ++round) {
+    UniqueId id = createUniqueId().value();
+    auto results = onRanks<Status>(4, [&](int rank) {
+      auto joined = Bootstrap::join(id, rank, 4, {.timeoutMs = 20000});
+      return joined.ok() ? (*joined)->barrier("only", soon()) : joined.status();
+    });
+    for (const Status& status : results) ASSERT_TRUE(status.ok()) << status.toString();
+  }
+}
+
+TEST(BootstrapFailure, AnIdOfAnotherRunIsToldSo) {
+  CoordinatorId id = decodeId(createUniqueId().value()).value();
+  id.nonce ^= 1;
+  auto joined = Bootstrap::join(encodeId(id), 0, 2, {.timeoutMs = 20000});
+  EXPECT_EQ(joined.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(joined.status().message(), HasSubstr("another run"));
+  UniqueId damaged;
+  damaged.bytes[3] = 1;
+  EXPECT_EQ(Bootstrap::join(damaged, 0, 2).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Bootstrap::join(encodeId(id), 2, 2).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Bootstrap::join(encodeId(id), 0, 0).status().code(), StatusCode::kInvalidArgument);
+}
+
+#ifndef __SANITIZE_THREAD__  // A program with threads does not fork under TSan.
+/// A process that is `rank` of `ranks`, does `body` and then sleeps until it is killed.
+pid_t processRank(const std::function<void(int reply)>& body, int& readEnd) {
+  int ends[2];
+  if (::pipe(ends) != 0) abort();
+  pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[0]);
+    body(ends[1]);
+    for (;;) ::pause();
+  }
+  ::close(ends[1]);
+  readEnd = ends[0];
+  return child;
+}
+
+void kill(pid_t child) {
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST(BootstrapFailure, AKilledRankIsNoticed) {
+  UniqueId id = createUniqueId().value();
+  int pipe;
+  pid_t child = processRank(
+      [&](int reply) {
+        auto joined = Bootstrap::join(id, 2, 3, {.timeoutMs = 20000});
+        char ok = joined.ok() && (*joined)->barrier("first", soon()).ok();
+        (void)!::write(reply, &ok, 1);
+        for (;;) ::pause();
+      },
+      pipe);
+  auto results = onRanks<Status>(2, [&](int rank) {
+    auto joined = Bootstrap::join(id, rank, 3, {.timeoutMs = 20000});
+    if (!joined.ok()) return joined.status();
+    Status first = (*joined)->barrier("first", soon());
+    if (!first.ok()) return first;
+    char ok = 0;
+    if (rank == 0) {
+      EXPECT_EQ(::read(pipe, &ok, 1), 1);
+      EXPECT_EQ(ok, 1);
+      kill(child);
+    }
+    return (*joined)->barrier("second", soon(60000));
+  });
+  ::close(pipe);
+  for (const Status& status : results) {
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.toString();
+    EXPECT_THAT(status.message(), HasSubstr("rank 2 (process " + std::to_string(child)));
+    EXPECT_THAT(status.message(), HasSubstr("'second'"));
+  }
+}
+
+TEST(BootstrapFailure, ARankKilledWhileOthersJoinIsNoticed) {
+  UniqueId id = createUniqueId().value();
+  int pipe;
+  pid_t child = processRank(
+      [&](int) { Bootstrap::join(id, 1, 3, {.timeoutMs = 20000}).status().ignore(); }, pipe);
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    kill(child);
+  });
+  auto joined = Bootstrap::join(id, 0, 3, {.timeoutMs = 60000});
+  killer.join();
+  ::close(pipe);
+  EXPECT_EQ(joined.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(joined.status().message(), HasSubstr("rank 1 (process"));
+}
+
+TEST(BootstrapFailure, TheCoordinatorsDeathIsAnError) {
+  int pipe;
+  pid_t child = processRank(
+      [&](int reply) {
+        UniqueId id = createUniqueId().value();
+        (void)!::write(reply, &id, sizeof id);
+        auto joined = Bootstrap::join(id, 0, 2, {.timeoutMs = 20000});
+        for (;;) ::pause();
+      },
+      pipe);
+  UniqueId id;
+  ASSERT_EQ(::read(pipe, &id, sizeof id), static_cast<ssize_t>(sizeof id));
+  ::close(pipe);
+  auto joined = Bootstrap::join(id, 1, 2, {.timeoutMs = 20000});
+  ASSERT_TRUE(joined.ok()) << joined.status().toString();
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    kill(child);
+  });
+  Status status = (*joined)->barrier("cards", soon(60000));
+  killer.join();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.toString();
+  EXPECT_THAT(status.message(), AnyOf(HasSubstr("lost the coordinator"), HasSubstr("rank 0")));
+  EXPECT_EQ((*joined)->get("x", soon(60000)).status().code(), StatusCode::kUnavailable);
+  auto late = Bootstrap::join(id, 0, 2, {.timeoutMs = 20000});
+  EXPECT_EQ(late.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(late.status().message(), HasSubstr("cannot connect"));
+}
+#endif
+
+}  // namespace
+}  // namespace hpu::collectives

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What meeting costs: messages and bytes, by the number of ranks.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "collectives/bootstrap/Bootstrap.h"
+#include "tests/unit/collectives/bootstrap/Ranks.h"
+
+namespace hpu::collectives {
+namespace {
+
+class Scale : public testing::TestWithParam<int> {};
+
+TEST_P(Scale, TrafficIsNLogN) {
+  const int ranks = GetParam();
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < static_cast<rlim_t>(ranks) * 5)
+    GTEST_SKIP() << "the process may have only " << limit.rlim_cur << " descriptors";
+
+  constexpr size_t kValueBytes = 96;  // About what a rank tells of its device.
+  constexpr int kPhases = 3;
+  UniqueId id = createUniqueId().value();
+  uint64_t nonce = decodeId(id).value().nonce;
+  std::vector<Traffic> sent(static_cast<size_t>(ranks));
+  Traffic coordinator;
+  auto results = onRanks<Status>(ranks, [&](int rank) {
+    auto joined = Bootstrap::join(id, rank, ranks, {.timeoutMs = 100000});
+    if (!joined.ok()) return joined.status();
+    auto values = (*joined)->allGather("cards", std::string(kValueBytes, static_cast<char>(rank)),
+                                       soon(100000));
+    if (!values.ok()) return values.status();
+    for (int other = 0; other < ranks; ++other)
+      if ((*values)[static_cast<size_t>(other)] !=
+          std::string(kValueBytes, static_cast<char>(other)))
+        return internalError("wrong value");
+    for (int phase = 1; phase < kPhases; ++phase)
+      if (Status status = (*joined)->barrier("ready", soon(100000)); !status.ok()) return status;
+    sent[static_cast<size_t>(rank)] = (*joined)->traffic();
+    if (rank == 0) coordinator = *Coordinator::instance()->traffic(nonce);
+    return (*joined)->barrier("end", soon(100000));
+  });
+  for (const Status& status : results) ASSERT_TRUE(status.ok()) << status.toString();
+
+  Traffic all = coordinator, most = coordinator;
+  for (const Traffic& one : sent) {
+    all.messages += one.messages;
+    all.bytes += one.bytes;
+    most.messages = std::max(most.messages, one.messages);
+    most.bytes = std::max(most.bytes, one.bytes);
+  }
+  double n = ranks, logN = std::max(1.0, std::log2(n));
+  std::printf(
+      "%d ranks: %llu messages, %llu bytes; the most of one process: %llu and %llu\n", ranks,
+      static_cast<unsigned long long>(all.messages), static_cast<unsigned long long>(all.bytes),
+      static_cast<unsigned long long>(most.messages), static_cast<unsigned long long>(most.bytes));
+  EXPECT_LE(static_cast<double>(all.messages), 5 * n * logN);
+  // The result itself is n values on each of n ranks. Nobody sends more than eight times all
+  // values down the tree and its part up
+  // values, the coordinator no more than a constant for each rank.
+  EXPECT_LE(static_cast<double>(all.bytes), n * n * (kValueBytes + 4) + 1000 * n * logN);
+  EXPECT_LE(static_cast<double>(most.bytes), 8.5 * n * (kValueBytes + 4) + 1000 * logN);
+  EXPECT_LE(static_cast<double>(coordinator.bytes), 400 * n);
+  EXPECT_LE(static_cast<double>(coordinator.messages), 3 * n);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Scale, testing::Values(8, 64, 256, 1024));
+
+}  // namespace
+}  // namespace hpu::collectives
