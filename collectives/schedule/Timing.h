@@ -2,10 +2,17 @@
 // Timing: what a schedule costs on the links and engines of a node, from when each rank arrives to
 // when it is done. The one thing to know: one function serves the tuner, the prediction and the
 // device clock; it is integer picoseconds, and every rank that calls it with the same arrivals gets
-// the same answer.
+// the same answer. A time from here is a time of our model.
+//
+// The model: between each two devices one link each way, which takes a pair's messages in their
+// order, one after another; a message starts when the sender's step is ready, the receiver's is,
+// and the link is free; it takes the link for its packets, and is there one latency later. Each
+// device does one copy or reduction at a time, in the order in which they become ready, at the rate
+// of its memory. What overlaps follows from the schedule's `after` alone.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,6 +21,7 @@
 
 namespace hpu::collectives {
 
+/// Of a message: how long it takes the link and until it is there.
 struct StepTime {
   int64_t startPs = 0, endPs = 0;
 };
@@ -21,17 +29,53 @@ struct StepTime {
 struct ScheduleTiming {
   std::vector<int64_t> endPs;      ///< By rank.
   std::vector<StepTime> steps;     ///< By step, when asked for.
-  std::vector<int64_t> linkBytes;  ///< Sent, by rank.
+  std::vector<int64_t> linkBytes;  ///< Sent, by rank; without headers.
 };
 
-/// `arrivalPs` has one entry a rank. Cost: n log n in steps; results for equal arrivals are worth
-/// caching.
+/// A schedule made ready to be timed often: for one that is kept. Any thread may call; it does not
+/// refer to the schedule.
+class ScheduleTimer {
+ public:
+  /// The schedule has passed its check.
+  ScheduleTimer(const Schedule& schedule, const LinkModel& links);
+  ~ScheduleTimer();
+  ScheduleTimer(const ScheduleTimer&) = delete;
+  ScheduleTimer& operator=(const ScheduleTimer&) = delete;
+
+  /// `arrivalPs` has one entry a rank.
+  ScheduleTiming run(std::span<const int64_t> arrivalPs, bool wantSteps = false) const;
+  /// When each rank is done; remembers the last few patterns of arrival, whatever their absolute
+  /// time, and is then a look-up.
+  std::vector<int64_t> endPs(std::span<const int64_t> arrivalPs) const;
+  /// Of the whole operation when all arrive at once.
+  int64_t predictPs() const;
+
+ private:
+  struct Plan;
+  struct Memory;
+  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<Memory> memory_;
+};
+
+/// The same for once. Cost: n log n in steps, about 0.2 us each.
 ScheduleTiming timeSchedule(const Schedule& schedule, const LinkModel& links,
                             std::span<const int64_t> arrivalPs, bool wantSteps = false);
 /// Of the whole operation when all arrive at once: the prediction.
 int64_t predictPs(const Schedule& schedule, const LinkModel& links);
 /// The least time that the links allow, whatever the algorithm: bytes that must cross the busiest
-/// rank's links over their rate.
+/// rank's links over their rate on the wire, without headers and latency.
 int64_t lowerBoundPs(const Problem& problem, const LinkModel& links);
+
+/// One message of several that a rank begins together (grouped sends and receives).
+struct TransferLeg {
+  int32_t peer = 0;  ///< The rank itself: a copy; counted once, at its send.
+  bool send = false;
+  int64_t peerArrivalPs = 0;
+  int64_t bytes = 0;
+};
+/// When the rank that arrived with these legs is done with all of them: each begins when both ends
+/// have arrived; those to (from) one peer go in their order.
+int64_t transfersEndPs(const LinkModel& links, int32_t rank, int64_t arrivalPs,
+                       std::span<const TransferLeg> legs);
 
 }  // namespace hpu::collectives

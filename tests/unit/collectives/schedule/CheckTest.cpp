@@ -106,7 +106,7 @@ TEST(Check, FindsSwappedMessagesOfAPair) {
   for (size_t i = 0; i < s.steps.size(); ++i)
     if (s.steps[i].kind == StepKind::kSend && s.steps[i].rank == 0) sends.push_back(i);
   ASSERT_EQ(sends.size(), 4u);
-  std::swap(s.steps[sends[0]].sources, s.steps[sends[2]].sources);
+  std::swap(s.steps[sends[0]].sources, s.steps[sends[1]].sources);
   EXPECT_THAT(complaint(s), HasSubstr("combines different elements"));
 }
 

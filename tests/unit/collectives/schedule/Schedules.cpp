@@ -45,13 +45,13 @@ Schedule meshAllReduce(int32_t ranks, int64_t count, int32_t slices) {
     Range chunk = part(buffer, 0, count, owner, ranks);
     return part(buffer, chunk.offset, chunk.count, slice, slices);
   };
-  // Of (rank, peer) the send of the input; of rank the reduction.
-  std::vector<std::vector<int32_t>> sent(ranks, std::vector<int32_t>(ranks, -1));
-  std::vector<int32_t> reduced(ranks);
+  // All slices are scattered before the first result goes out: a pair's messages keep their order,
+  // and so no slice waits behind another one's reduction.
+  std::vector<int32_t> sent, reduced;  // By slice, rank and peer; by slice and rank.
   for (int32_t k = 0; k < slices; ++k) {
     for (int32_t r = 0; r < ranks; ++r)
       for (int32_t p = 0; p < ranks; ++p)
-        if (p != r) sent[r][p] = add(s, sendStep(r, p, piece(BufferKind::kInput, p, k)));
+        sent.push_back(p == r ? -1 : add(s, sendStep(r, p, piece(BufferKind::kInput, p, k))));
     for (int32_t r = 0; r < ranks; ++r) {
       std::vector<Range> sources;
       std::vector<int32_t> received;
@@ -64,15 +64,17 @@ Schedule meshAllReduce(int32_t ranks, int64_t count, int32_t slices) {
         source.contributor = p;
         sources.push_back(source);
       }
-      reduced[r] = add(s, reduceStep(r, sources, mine, received));
+      reduced.push_back(add(s, reduceStep(r, sources, mine, received)));
     }
-    for (int32_t r = 0; r < ranks; ++r)
-      for (int32_t p = 0; p < ranks; ++p)
-        if (p != r) add(s, sendStep(r, p, piece(BufferKind::kOutput, r, k), {reduced[r]}));
-    for (int32_t r = 0; r < ranks; ++r)
-      for (int32_t p = 0; p < ranks; ++p)
-        if (p != r) add(s, recvStep(r, p, piece(BufferKind::kOutput, p, k), {sent[r][p]}));
   }
+  for (int32_t k = 0; k < slices; ++k)
+    for (int32_t r = 0; r < ranks; ++r)
+      for (int32_t p = 0; p < ranks; ++p) {
+        if (p == r) continue;
+        add(s, sendStep(r, p, piece(BufferKind::kOutput, r, k), {reduced[k * ranks + r]}));
+        add(s,
+            recvStep(r, p, piece(BufferKind::kOutput, p, k), {sent[(k * ranks + r) * ranks + p]}));
+      }
   s.finish();
   return s;
 }

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/schedule/Timing.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "collectives/schedule/Messages.h"
+
+namespace hpu::collectives {
+
+// What the simulation needs of a schedule, flat.
+struct ScheduleTimer::Plan {
+  struct Node {
+    StepKind kind;
+    int32_t rank, waits;
+    int32_t partner, next;  // Of messages: the other end; the pair's next one.
+    bool first;             // Of its pair.
+    int64_t costPs;         // Of the link or the engine.
+  };
+  std::vector<Node> nodes;
+  Dependents dependents;
+  std::vector<std::vector<int32_t>> startingOf;  // By rank: steps that wait for nothing.
+  std::vector<int64_t> linkBytes;
+  int64_t startPs = 0, messagePs = 0;
+};
+
+struct ScheduleTimer::Memory {
+  struct Pattern {
+    std::vector<int64_t> arrivals, ends;  // Relative to the first arrival.
+  };
+  static constexpr size_t kPatterns = 8;
+  std::mutex mutex;  // Guards the rest.
+  std::vector<Pattern> patterns;
+  size_t oldest = 0;
+};
+
+namespace {
+
+int64_t bytesOf(const Problem& problem, const Range& range) {
+  return range.count *
+         (range.buffer == BufferKind::kPartial ? problem.partialBytes : problem.elementBytes);
+}
+
+}  // namespace
+
+ScheduleTimer::ScheduleTimer(const Schedule& schedule, const LinkModel& links)
+    : plan_(std::make_unique<Plan>()), memory_(std::make_unique<Memory>()) {
+  Plan& plan = *plan_;
+  plan.startPs = links.startPs;
+  plan.messagePs = links.messagePs;
+  plan.linkBytes.assign(schedule.problem.ranks, 0);
+  plan.startingOf.resize(schedule.problem.ranks);
+  StatusOr<Messages> messages = matchMessages(schedule);
+  if (!messages.ok()) return;  // Not a checked schedule: nothing to time.
+  plan.dependents = dependentsOf(schedule);
+  plan.nodes.resize(schedule.steps.size());
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    Plan::Node& node = plan.nodes[i];
+    node.kind = step.kind;
+    node.rank = step.rank;
+    node.waits = static_cast<int32_t>(step.after.size());
+    node.partner = messages->partner[i];
+    node.next = messages->next[i];
+    node.first = messages->previous[i] < 0;
+    node.costPs = 0;
+    if (node.waits == 0) plan.startingOf[step.rank].push_back(static_cast<int32_t>(i));
+    if (step.kind == StepKind::kRecv) continue;
+    int64_t bytes = 0;
+    for (const Range& source : step.sources) bytes += bytesOf(schedule.problem, source);
+    switch (step.kind) {
+      case StepKind::kSend:
+        node.costPs = links.linkPs(bytes);
+        plan.linkBytes[step.rank] += bytes;
+        break;
+      case StepKind::kReduce:
+        node.costPs = links.reducePs(bytes + bytesOf(schedule.problem, step.dst));
+        break;
+      default:
+        node.costPs = links.copyPs(bytes + bytesOf(schedule.problem, step.dst));
+        break;
+    }
+    if (step.kind != StepKind::kSend && step.dst.count == 0) node.costPs = 0;
+  }
+}
+
+ScheduleTimer::~ScheduleTimer() = default;
+
+namespace {
+
+// Events in the order of their time, then of their number: deterministic.
+class EventQueue {
+ public:
+  explicit EventQueue(size_t room) { heap_.reserve(room); }
+  void push(int64_t timePs, int32_t number) {
+    heap_.emplace_back(timePs, number);
+    std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+  }
+  bool empty() const { return heap_.empty(); }
+  std::pair<int64_t, int32_t> pop() {
+    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+    std::pair<int64_t, int32_t> top = heap_.back();
+    heap_.pop_back();
+    return top;
+  }
+
+ private:
+  std::vector<std::pair<int64_t, int32_t>> heap_;
+};
+
+}  // namespace
+
+ScheduleTiming ScheduleTimer::run(std::span<const int64_t> arrivalPs, bool wantSteps) const {
+  const Plan& plan = *plan_;
+  const int32_t steps = static_cast<int32_t>(plan.nodes.size());
+  const size_t ranks = plan.startingOf.size();
+  ScheduleTiming timing;
+  timing.linkBytes = plan.linkBytes;
+  timing.endPs.assign(arrivalPs.begin(), arrivalPs.end());
+  timing.endPs.resize(ranks, 0);
+  if (wantSteps) timing.steps.resize(steps);
+
+  struct State {
+    int32_t waits;
+    bool ready = false;
+    int64_t readyPs = 0;
+  };
+  std::vector<State> state(steps);
+  for (int32_t i = 0; i < steps; ++i) state[i].waits = plan.nodes[i].waits;
+  std::vector<bool> turn(steps, false);  // Of sends: the pair's earlier ones have left the link.
+  std::vector<int64_t> linkFreePs(steps, 0), engineFreePs(ranks, 0);
+  EventQueue events(steps + ranks);
+
+  // Sends `send`, if both ends are ready and it is its turn, and those behind it.
+  auto advance = [&](int32_t send) {
+    for (; send >= 0; send = plan.nodes[send].next) {
+      const Plan::Node& node = plan.nodes[send];
+      const State &from = state[send], &to = state[node.partner];
+      if (!from.ready || !to.ready || !(node.first || turn[send])) return;
+      int64_t start = std::max({from.readyPs, to.readyPs, linkFreePs[send]});
+      int64_t left = start + node.costPs, there = left + plan.messagePs;
+      events.push(there, send);
+      events.push(there, node.partner);
+      if (wantSteps) timing.steps[send] = timing.steps[node.partner] = {start, there};
+      if (node.next >= 0) {
+        linkFreePs[node.next] = left;
+        turn[node.next] = true;
+      }
+    }
+  };
+  auto becomeReady = [&](int32_t i, int64_t now) {
+    const Plan::Node& node = plan.nodes[i];
+    state[i].ready = true;
+    state[i].readyPs = now;
+    if (node.kind == StepKind::kSend) return advance(i);
+    if (node.kind == StepKind::kRecv) return advance(node.partner);
+    int64_t start = std::max(now, engineFreePs[node.rank]);
+    int64_t end = start + node.costPs;
+    engineFreePs[node.rank] = end;
+    if (wantSteps) timing.steps[i] = {start, end};
+    events.push(end, i);
+  };
+
+  for (size_t r = 0; r < ranks; ++r)
+    if (!plan.startingOf[r].empty())
+      events.push(timing.endPs[r] + plan.startPs, steps + static_cast<int32_t>(r));
+  while (!events.empty()) {
+    auto [now, number] = events.pop();
+    if (number >= steps) {
+      for (int32_t i : plan.startingOf[number - steps]) becomeReady(i, now);
+      continue;
+    }
+    int64_t& end = timing.endPs[plan.nodes[number].rank];
+    end = std::max(end, now);
+    for (int32_t k = plan.dependents.first[number]; k < plan.dependents.first[number + 1]; ++k) {
+      int32_t next = plan.dependents.steps[k];
+      if (--state[next].waits == 0) becomeReady(next, now);
+    }
+  }
+  return timing;
+}
+
+std::vector<int64_t> ScheduleTimer::endPs(std::span<const int64_t> arrivalPs) const {
+  std::vector<int64_t> relative(arrivalPs.begin(), arrivalPs.end());
+  relative.resize(plan_->startingOf.size(), 0);
+  int64_t base = relative.empty() ? 0 : *std::min_element(relative.begin(), relative.end());
+  for (int64_t& arrival : relative) arrival -= base;
+  auto shifted = [&](std::vector<int64_t> ends) {
+    for (int64_t& end : ends) end += base;
+    return ends;
+  };
+  {
+    std::lock_guard lock(memory_->mutex);
+    for (const Memory::Pattern& pattern : memory_->patterns)
+      if (pattern.arrivals == relative) return shifted(pattern.ends);
+  }
+  std::vector<int64_t> ends = run(relative).endPs;
+  std::vector<int64_t> result = shifted(ends);
+  std::lock_guard lock(memory_->mutex);
+  if (memory_->patterns.size() < Memory::kPatterns) {
+    memory_->patterns.push_back({std::move(relative), std::move(ends)});
+  } else {
+    memory_->patterns[memory_->oldest] = {std::move(relative), std::move(ends)};
+    memory_->oldest = (memory_->oldest + 1) % Memory::kPatterns;
+  }
+  return result;
+}
+
+int64_t ScheduleTimer::predictPs() const {
+  std::vector<int64_t> ends = endPs(std::vector<int64_t>(plan_->startingOf.size(), 0));
+  return ends.empty() ? 0 : *std::max_element(ends.begin(), ends.end());
+}
+
+ScheduleTiming timeSchedule(const Schedule& schedule, const LinkModel& links,
+                            std::span<const int64_t> arrivalPs, bool wantSteps) {
+  return ScheduleTimer(schedule, links).run(arrivalPs, wantSteps);
+}
+
+int64_t predictPs(const Schedule& schedule, const LinkModel& links) {
+  return ScheduleTimer(schedule, links).predictPs();
+}
+
+int64_t lowerBoundPs(const Problem& problem, const LinkModel& links) {
+  int64_t n = problem.ranks;
+  if (n < 2) return 0;
+  double bytes = static_cast<double>(problem.count) * problem.elementBytes;
+  double peers = static_cast<double>(n - 1);
+  double perLink = 0;  // Bytes that each link of the busiest rank carries one way, at best.
+  switch (problem.collective) {
+    case Collective::kAllReduce:
+      perLink = 2 * bytes / static_cast<double>(n);
+      break;
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
+      perLink = bytes;
+      break;
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      perLink = bytes / peers;
+      break;
+    case Collective::kPointToPoint:
+      perLink = problem.root == problem.destination ? 0 : bytes / peers;
+      break;
+    case Collective::kBarrier:
+      break;
+  }
+  return static_cast<int64_t>(perLink / links.linkBytesPerNs * 1000);
+}
+
+int64_t transfersEndPs(const LinkModel& links, int32_t rank, int64_t arrivalPs,
+                       std::span<const TransferLeg> legs) {
+  int64_t end = arrivalPs, engineFree = 0;
+  std::map<std::pair<int32_t, bool>, int64_t> linkFree;
+  for (const TransferLeg& leg : legs) {
+    int64_t ready = std::max(arrivalPs, leg.peerArrivalPs) + links.startPs;
+    if (leg.peer == rank) {
+      if (!leg.send) continue;
+      engineFree = std::max(ready, engineFree) + links.copyPs(2 * leg.bytes);
+      end = std::max(end, engineFree);
+      continue;
+    }
+    int64_t& free = linkFree[{leg.peer, leg.send}];
+    free = std::max(ready, free) + links.linkPs(leg.bytes);
+    end = std::max(end, free + links.messagePs);
+  }
+  return end;
+}
+
+}  // namespace hpu::collectives
