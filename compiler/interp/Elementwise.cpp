@@ -227,6 +227,7 @@ Evaluated evaluateWithAttributes(Operation* op, Inputs in) {
       case Wide::kUnsigned: return map<uint64_t>(to, in, copy);
     }
   }
+  if (auto bits = llvm::dyn_cast<BitcastOp>(op)) return in[0].retyped({elementType(bits.getTo()), in[0].shape()});
   if (llvm::isa<NotOp>(op))
     return map<int64_t>(in[0].element(), in, [](const int64_t* const* args, int64_t* out, int64_t count) {
       for (int64_t i = 0; i < count; ++i) out[i] = !args[0][i];

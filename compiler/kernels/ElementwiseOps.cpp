@@ -72,6 +72,23 @@ Value cast(M& m, Args x, const Context& c) {
   return m.resizeInt(v, to, isSignedType(c.in));
 }
 
+/// Of the f32 that stands for a narrower float: its bits once rounded.
+Value bitcast(M& m, Args x, const Context& c) {
+  Value v = x[0];
+  MLIRContext* context = v.getContext();
+  if (isFloatType(c.in)) {
+    if (numerics::isFp8(c.in)) v = m.fp8Bits(v, numerics::fp8Format(c.in));
+    else if (c.in == ElementType::kBF16) v = m.bf16Bits(v);
+    else if (c.in == ElementType::kF16) v = m.bitcast(m.truncateF(v, Float16Type::get(context)), IntegerType::get(context, 16));
+    else v = m.bitcast(v, m.i32());
+  }
+  if (!isFloatType(c.out)) return v;
+  if (numerics::isFp8(c.out)) return m.fromFp8Bits(v, numerics::fp8Format(c.out));
+  if (c.out == ElementType::kBF16) return m.fromBf16Bits(v);
+  if (c.out == ElementType::kF16) return m.extendF(m.bitcast(v, Float16Type::get(context)), m.f32());
+  return m.bitcast(v, m.f32());
+}
+
 Value sign(M& m, Args x, const Context& c) {
   Value v = x[0];
   if (!isFloatType(c.in)) {
@@ -170,6 +187,7 @@ const ElementwiseOp kOps[] = {
     {"gelu", 1, F, true, EMIT { return c.params[0] != 0 ? m.geluTanh(x[0]) : m.gelu(x[0]); },
      {"tanh_approximation"}},
     {"cast", 1, Domain::Any, false, cast},
+    {"bitcast", 1, Domain::Any, false, bitcast},
     {"add", 2, N, false, EMIT { return m.add(x[0], x[1]); }},
     {"sub", 2, N, false, EMIT { return m.sub(x[0], x[1]); }},
     {"mul", 2, N, false, EMIT { return m.mul(x[0], x[1]); }},

@@ -38,6 +38,11 @@ bool inDomain(Domain domain, ElementType type) {
   return false;
 }
 
+bool isBitcast(const Prim& prim) {
+  static const ElementwiseOp* const kOp = findElementwise("bitcast");
+  return prim.kind == Prim::Kind::Lane && prim.op == kOp;
+}
+
 std::vector<int64_t> mapKey(const IndexMap& map) {
   std::vector<int64_t> key;
   for (const Affine& a : map) {
@@ -118,6 +123,19 @@ int PlanBuilder::lane(llvm::StringRef op, llvm::ArrayRef<int> operands, ElementT
   for (double p : params) key.append(reinterpret_cast<const char*>(&p), sizeof p);
   auto [it, inserted] = primKeys_.emplace(key, 0);
   if (inserted) it->second = add(std::move(prim));
+  return it->second;
+}
+
+int PlanBuilder::bitsOf(int prim) {
+  Prim copy = plan_.prims[prim];
+  if (!isFloatType(copy.type)) return prim;
+  if (isBitcast(copy)) return copy.operands[0];
+  int64_t size = elementSize(copy.type);
+  ElementType bits = size == 1 ? ElementType::kI8 : size == 2 ? ElementType::kI16 : ElementType::kI32;
+  if (copy.kind != Prim::Kind::Load || copy.table >= 0) return lane("bitcast", {prim}, bits);
+  auto [it, inserted] = primKeys_.emplace("bits" + std::to_string(prim), 0);
+  copy.type = bits;
+  if (inserted) it->second = add(std::move(copy));
   return it->second;
 }
 
@@ -270,6 +288,8 @@ int PlanBuilder::lower(int index, const IndexMap& map) {
       ElementType in = graph_.nodes[node.operands[node.op == "where" ? 1 : 0]].type;
       if (!inDomain(op->domain, in))
         result = fail(node, "not defined for " + std::string(elementTypeName(in)));
+      else if (node.op == "bitcast")
+        result = lane(node.op, {bitsOf(operands[0])}, node.type);
       else
         result = lane(node.op, operands, node.type, params);
     }
@@ -329,6 +349,16 @@ StatusOr<KernelPlan> PlanBuilder::build() {
       if (view.sizes[d] != 1) store.address.coef[d] = view.strides[d];
     }
     store.prim = lower(graph_.results[k], map);
+    // What is only moved, and bits that were computed with, are stored as they are: storing a narrow float quietens NaNs
+    // and bounds fp8.
+    if (error_.ok() && isFloatType(store.type)) {
+      const Prim& stored = plan_.prims[store.prim];
+      bool isMoved = stored.kind == Prim::Kind::Load && stored.table < 0 && stored.type == store.type && elementSize(store.type) < 4;
+      if (isMoved || isBitcast(stored)) {
+        store.prim = bitsOf(store.prim);
+        store.type = plan_.prims[store.prim].type;
+      }
+    }
     plan_.stores.push_back(store);
   }
   if (!error_.ok()) return error_;
@@ -346,7 +376,7 @@ StatusOr<KernelPlan> PlanBuilder::build() {
 /// TPCs have. Nothing when the f64 of the graph are computed with, or there are none.
 static std::optional<KernelGraph> movedAsBits(const KernelGraph& graph) {
   static const llvm::StringSet<> kMovements = {
-      "transpose", "relayout", "reshape", "slice", "expand", "concat", "gather", "gather_elements"};
+      "transpose", "relayout", "reshape", "slice", "expand", "concat", "gather", "gather_elements", "bitcast"};
   auto isF64 = [&](int node) { return graph.nodes[node].type == ElementType::kF64; };
   KernelGraph bits = graph;
   bool any = false;

@@ -31,6 +31,8 @@ class PlanBuilder {
   int constant(double value, ElementType type);
   int lane(llvm::StringRef op, llvm::ArrayRef<int> operands, ElementType result,
            llvm::ArrayRef<double> params = {});
+  /// The bits of a value as an integer: of what memory holds as they are there, of a computed value once rounded.
+  int bitsOf(int prim);
   int reduce(ReduceKind kind, int operand, uint32_t dims, ElementType type);
   /// A load of graph input `input`, or of a view of it, at `map`.
   int load(int input, const IndexMap& map);

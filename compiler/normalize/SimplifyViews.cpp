@@ -11,14 +11,14 @@ using namespace hpu::ir;
 namespace hpu::normalize {
 
 bool isIdentityView(Operation* op) {
-  if (!isa<ReshapeOp, TransposeOp, SliceOp, ExpandOp, CastOp, PadOp, ConcatOp>(op)) return false;
+  if (!isa<ReshapeOp, TransposeOp, SliceOp, ExpandOp, CastOp, BitcastOp, PadOp, ConcatOp>(op)) return false;
   auto from = cast<RankedTensorType>(op->getOperand(0).getType());
   auto to = cast<RankedTensorType>(op->getResult(0).getType());
   if (from != to) return false;
   if (auto transpose = dyn_cast<TransposeOp>(op))
     return llvm::equal(transpose.getPerm(), llvm::seq<int64_t>(0, from.getRank()));
   if (auto concat = dyn_cast<ConcatOp>(op)) return concat.getInputs().size() == 1;
-  if (isa<CastOp>(op)) return true;
+  if (isa<CastOp, BitcastOp>(op)) return true;
   if (auto slice = dyn_cast<SliceOp>(op))
     if (!llvm::all_of(slice.getStarts(), [](int64_t v) { return v == 0; }) ||
         !llvm::all_of(slice.getSteps(), [](int64_t v) { return v == 1; }))
@@ -60,6 +60,17 @@ struct MergeTransposes : OpRewritePattern<TransposeOp> {
     for (int64_t p : op.getPerm()) perm.push_back(below.getPerm()[p]);
     Location loc = fusedLoc(rewriter, {below, op});
     rewriter.replaceOp(op, TransposeOp::create(rewriter, loc, below.getX(), perm).getResult());
+    return success();
+  }
+};
+
+struct MergeBitcasts : OpRewritePattern<BitcastOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(BitcastOp op, PatternRewriter& rewriter) const override {
+    auto below = op.getX().getDefiningOp<BitcastOp>();
+    if (!below) return rewriter.notifyMatchFailure(op, "no bitcast below");
+    Location loc = fusedLoc(rewriter, {below, op});
+    rewriter.replaceOp(op, BitcastOp::create(rewriter, loc, below.getX(), op.getTo()).getResult());
     return success();
   }
 };
@@ -180,7 +191,7 @@ struct GatherToSlice : OpRewritePattern<GatherOp> {
 }  // namespace
 
 void populateSimplifyViewPatterns(RewritePatternSet& patterns) {
-  patterns.add<DropIdentityView, MergeTransposes, MergeReshapes, MergeExpands, ReshapeConstant,
+  patterns.add<DropIdentityView, MergeTransposes, MergeBitcasts, MergeReshapes, MergeExpands, ReshapeConstant,
                DropExpandBeforeElementwise, MergeSlices, GatherToSlice>(patterns.getContext());
 }
 

@@ -106,6 +106,12 @@ LogicalResult Converter::convert(Operation* op) {
   auto hpuOp = dyn_cast<HpuOp>(op);
   if (!hpuOp) return op->emitOpError("is not an op of the hpu dialect");
   if (auto castOp = dyn_cast<CastOp>(op)) return convertCast(castOp);
+  if (auto bits = dyn_cast<BitcastOp>(op)) {
+    // It reads and makes the bits of the type that the model says.
+    if (original_.contains(bits.getX())) op->setOperand(0, as(bits.getX(), builder_.getF32Type()));
+    if (isF32(bits.getResult())) kept_.insert(bits.getResult());
+    return success();
+  }
   bool anyF32 = llvm::any_of(op->getOperands(), [&](Value v) { return isF32(v) || original_.contains(v); });
   if (!anyF32) {
     // Of other types; a result in f32 (none of today's ops) would be kept.

@@ -50,6 +50,7 @@ def Hpu_HardSigmoidOp : Hpu_UnaryAttrOp<"hard_sigmoid", "clip(alpha * x + beta, 
 def Hpu_ClipOp : Hpu_UnaryAttrOp<"clip", "min(max(x, min), max)", (ins F64Attr:$min, F64Attr:$max)>;
 def Hpu_GeluOp : Hpu_UnaryAttrOp<"gelu", "Gaussian error linear unit: with erf, or its tanh approximation", (ins DefaultValuedAttr<BoolAttr, "false">:$tanh_approximation)>;
 def Hpu_CastOp : Hpu_UnaryAttrOp<"cast", "Converts elements: to nearest even, float to integer towards zero", (ins TypeAttr:$to)>;
+def Hpu_BitcastOp : Hpu_UnaryAttrOp<"bitcast", "The same bits as elements of another type of equal width", (ins TypeAttr:$to)>;
 
 /// Operands broadcast as in NumPy.
 class Hpu_BinaryOp<string mnemonic, string text> : Hpu_TensorOp<mnemonic, elementwise> {

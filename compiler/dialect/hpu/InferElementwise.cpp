@@ -125,6 +125,19 @@ LogicalResult CastOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc
   return success();
 }
 
+LogicalResult BitcastOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
+                                          SmallVectorImpl<Type>& result) {
+  Type from = tensorOf(adaptor.getX()).getElementType(), to = adaptor.getTo();
+  for (Type type : {from, to})
+    if (elementType(type) == hpu::ElementType::kInvalid)
+      return emitOptionalError(loc, "bitcast of an unknown element type ", type);
+  if (from.getIntOrFloatBitWidth() != to.getIntOrFloatBitWidth())
+    return emitOptionalError(loc, "a bitcast keeps the width: ", from, " has ", from.getIntOrFloatBitWidth(), " bits, ", to,
+                             " has ", to.getIntOrFloatBitWidth());
+  result.push_back(tensorType(symShape(tensorOf(adaptor.getX())), to));
+  return success();
+}
+
 LogicalResult WhereOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
                                         SmallVectorImpl<Type>& result) {
   if (!tensorOf(adaptor.getCondition()).getElementType().isInteger(1))

@@ -37,6 +37,24 @@ func.func @condition(%a: tensor<2xf32>) {
 
 // -----
 
+func.func @bitcast(%a: tensor<2xf32>) {
+  // expected-error @+2 {{a bitcast keeps the width: 'f32' has 32 bits, 'bf16' has 16}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = hpu.bitcast %a {to = bf16} : (tensor<2xf32>) -> tensor<2xbf16>
+  return
+}
+
+// -----
+
+func.func @bitcastOfBool(%a: tensor<2xi1>) {
+  // expected-error @+2 {{a bitcast keeps the width: 'i1' has 1 bits, 'i8' has 8}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = hpu.bitcast %a {to = i8} : (tensor<2xi1>) -> tensor<2xi8>
+  return
+}
+
+// -----
+
 func.func @reshape(%a: tensor<2x3xf32>) {
   // expected-error @+2 {{cannot reshape 2x3xf32 to 4x2xf32 (6 against 8 elements)}}
   // expected-error @+1 {{failed to infer returned types}}

@@ -18,6 +18,7 @@ func.func @layouts(%a: tensor<2x3x4x5xf32, #hpu.layout<order = [0, 2, 3, 1]>>, %
 // CHECK: hpu.where %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x4xi1>, tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
 // CHECK: hpu.reduce_mean %{{.*}} {axes = array<i64: 1>, keepdims = false} : (tensor<2x4xf32>) -> tensor<2xf32>
 // CHECK: hpu.resize %{{.*}} {coordinates = 0 : i32, mode = 1 : i32, scales = array<f64: 2.000000e+00, 2.000000e+00>, sizes = array<i64: 4, 8>} : (tensor<1x1x2x4xf32>) -> tensor<1x1x4x8xf32>
+// CHECK: hpu.bitcast %{{.*}} {to = ui32} : (tensor<2x4xf32>) -> tensor<2x4xui32>
 // CHECK: hpu.relayout %{{.*}} : (tensor<2x4xf32>) -> tensor<2x4xf32, #hpu.layout<order = [1, 0]>>
 func.func @ops(%x: tensor<2x4xf32>) -> tensor<2xf32> {
   %c = hpu.constant dense<1.0> : tensor<4xf32> : tensor<4xf32>
@@ -27,7 +28,8 @@ func.func @ops(%x: tensor<2x4xf32>) -> tensor<2xf32> {
   %3 = hpu.reduce_mean %2 {axes = array<i64: 1>, keepdims = false} : (tensor<2x4xf32>) -> tensor<2xf32>
   %4 = hpu.reshape %x {shape = array<i64: 1, 1, 2, 4>} : (tensor<2x4xf32>) -> tensor<1x1x2x4xf32>
   %5 = hpu.resize %4 {coordinates = 0 : i32, mode = 1 : i32, scales = array<f64: 2.0, 2.0>, sizes = array<i64: 4, 8>} : (tensor<1x1x2x4xf32>) -> tensor<1x1x4x8xf32>
-  %6 = hpu.relayout %x : (tensor<2x4xf32>) -> tensor<2x4xf32, #hpu.layout<order = [1, 0]>>
+  %6 = hpu.bitcast %x {to = ui32} : (tensor<2x4xf32>) -> tensor<2x4xui32>
+  %7 = hpu.relayout %x : (tensor<2x4xf32>) -> tensor<2x4xf32, #hpu.layout<order = [1, 0]>>
   return %3 : tensor<2xf32>
 }
 

@@ -76,3 +76,19 @@ func.func @channels_last(%x: tensor<1x64x7x7xf32, #hpu.layout<order = [0, 2, 3, 
   }
   return %0 : tensor<1x64x7x7xf32, #hpu.layout<order = [0, 2, 3, 1]>>
 }
+
+// Bits from memory and to memory need no conversion: fp8 codes are xored as they are.
+// CHECK-LABEL: // kernel bits
+// CHECK: %[[A:.*]] = llvm.load {{.*}} -> vector<64xi8>
+// CHECK: %[[B:.*]] = llvm.load {{.*}} -> vector<64xi8>
+// CHECK: %[[C:.*]] = arith.xori %[[A]], %[[B]] : vector<64xi8>
+// CHECK: llvm.store %[[C]], {{.*}} vector<64xi8>
+func.func @bits(%x: tensor<256xf8E5M2>, %y: tensor<256xi8>) -> tensor<256xf8E5M2> {
+  %0 = hpu.cluster (%a0 = %x, %a1 = %y) : (tensor<256xf8E5M2>, tensor<256xi8>) -> (tensor<256xf8E5M2>) {
+    %b = hpu.bitcast %a0 {to = i8} : (tensor<256xf8E5M2>) -> tensor<256xi8>
+    %c = hpu.bit_xor %b, %a1 : (tensor<256xi8>, tensor<256xi8>) -> tensor<256xi8>
+    %d = hpu.bitcast %c {to = f8E5M2} : (tensor<256xi8>) -> tensor<256xf8E5M2>
+    hpu.yield %d : tensor<256xf8E5M2>
+  }
+  return %0 : tensor<256xf8E5M2>
+}

@@ -46,3 +46,16 @@ func.func @outside() -> tensor<1xf32> {
   %0 = hpu.gather %a, %i {axis = 0 : i64} : (tensor<2xf32>, tensor<1xi64>) -> tensor<1xf32>
   return %0 : tensor<1xf32>
 }
+
+// Bits are bits: a NaN keeps its payload.
+// CHECK-LABEL: func.func @bits
+// CHECK: hpu.constant dense<[1065353216, -2147483648, 2139095040, 2143289345]> : tensor<4xi32>
+// CHECK: hpu.constant dense<[1.000000e+00, 0xFF80]> : tensor<2xbf16>
+// CHECK-NOT: hpu.bitcast
+func.func @bits() -> (tensor<4xi32>, tensor<2xbf16>) {
+  %a = hpu.constant dense<[1.0, -0.0, 0x7F800000, 0x7FC00001]> : tensor<4xf32> : tensor<4xf32>
+  %0 = hpu.bitcast %a {to = i32} : (tensor<4xf32>) -> tensor<4xi32>
+  %b = hpu.constant dense<[16256, -128]> : tensor<2xi16> : tensor<2xi16>
+  %1 = hpu.bitcast %b {to = bf16} : (tensor<2xi16>) -> tensor<2xbf16>
+  return %0, %1 : tensor<4xi32>, tensor<2xbf16>
+}

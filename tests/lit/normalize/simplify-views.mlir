@@ -73,3 +73,15 @@ func.func @gathers(%x: tensor<2x8x4xf32>) -> (tensor<2x4xf32>, tensor<2x3x4xf32>
   %2 = hpu.gather %x, %mixed {axis = 1 : i64} : (tensor<2x8x4xf32>, tensor<3xi64>) -> tensor<2x3x4xf32>
   return %0, %1, %2 : tensor<2x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>
 }
+
+// Bit casts merge; back to where they came from they are nothing.
+// CHECK-LABEL: func.func @bitcasts(
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>)
+// CHECK: %[[B:.*]] = hpu.bitcast %[[X]] {to = ui32}
+// CHECK-NEXT: return %[[X]], %[[B]]
+func.func @bitcasts(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xui32>) {
+  %0 = hpu.bitcast %x {to = i32} : (tensor<4xf32>) -> tensor<4xi32>
+  %1 = hpu.bitcast %0 {to = f32} : (tensor<4xi32>) -> tensor<4xf32>
+  %2 = hpu.bitcast %0 {to = ui32} : (tensor<4xi32>) -> tensor<4xui32>
+  return %1, %2 : tensor<4xf32>, tensor<4xui32>
+}

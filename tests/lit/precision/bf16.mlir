@@ -86,3 +86,19 @@ func.func @embedding(%i: tensor<4xi64>) -> tensor<4x2xf32> {
   %1 = hpu.matmul %0, %w : (tensor<4x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32>
   return %1 : tensor<4x2xf32>
 }
+
+// A bit cast reads and makes the f32 that the model says, and what it makes is kept until something narrow joins.
+// CHECK-LABEL: func.func @bits(
+// CHECK: %[[M:.*]] = hpu.matmul {{.*}} -> tensor<4x4xbf16>
+// CHECK: %[[F:.*]] = hpu.cast %[[M]] {to = f32}
+// CHECK: %[[I:.*]] = hpu.bitcast %[[F]] {to = i32} : (tensor<4x4xf32>) -> tensor<4x4xi32>
+// CHECK: %[[B:.*]] = hpu.bitcast %[[I]] {to = f32} : (tensor<4x4xi32>) -> tensor<4x4xf32>
+// CHECK: hpu.relu %[[B]] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+func.func @bits(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xi32>, tensor<4x4xf32>) {
+  %0 = hpu.matmul %x, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = hpu.bitcast %0 {to = i32} : (tensor<4x4xf32>) -> tensor<4x4xi32>
+  %2 = hpu.bitcast %1 {to = f32} : (tensor<4x4xi32>) -> tensor<4x4xf32>
+  %3 = hpu.relu %2 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %4 = hpu.matmul %3, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %1, %4 : tensor<4x4xi32>, tensor<4x4xf32>
+}

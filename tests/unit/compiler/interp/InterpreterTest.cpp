@@ -151,6 +151,13 @@ TEST_F(Interpreter, WrapsIntegersAndTruncatesCasts) {
   EXPECT_THAT(one("hpu.mod", "tensor<2xi64>;tensor<2xi64>", "tensor<2xi64>", {i64({2}, {-7, 7}), i64({2}, {3, -3})}), ElementsAre(2, -2));
 }
 
+TEST_F(Interpreter, BitcastsKeepEveryBit) {
+  EXPECT_THAT(one("hpu.bitcast {to = i32}", "tensor<3xf32>", "tensor<3xi32>", {f32({3}, {1.0f, -0.0f, 1e-45f})}),
+              ElementsAre(0x3f800000, -2147483648.0, 1));
+  Tensor codes = Tensor::of<int16_t>(ElementType::kI16, {3}, {0x3f80, -0x4000, 0x0001});
+  EXPECT_THAT(one("hpu.bitcast {to = bf16}", "tensor<3xi16>", "tensor<3xbf16>", {codes}), ElementsAre(1.0, -2.0, std::ldexp(1.0, -133)));
+}
+
 TEST_F(Interpreter, PropagatesNotANumberThroughMaximum) {
   float nan = std::nanf("");
   auto result = one("hpu.max", "tensor<2xf32>;tensor<2xf32>", "tensor<2xf32>", {f32({2}, {nan, 1}), f32({2}, {0, nan})});

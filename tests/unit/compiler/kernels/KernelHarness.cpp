@@ -137,6 +137,8 @@ double Tensor::at(const Index& index) const {
       return readAs<uint8_t>(at);
     case ElementType::kI16:
       return readAs<int16_t>(at);
+    case ElementType::kU16:
+      return readAs<uint16_t>(at);
     case ElementType::kI32:
       return readAs<int32_t>(at);
     case ElementType::kU32:
@@ -185,6 +187,9 @@ void Tensor::set(const Index& index, double value) {
       break;
     case ElementType::kI16:
       writeAs<int16_t>(at, value);
+      break;
+    case ElementType::kU16:
+      writeAs<uint16_t>(at, value);
       break;
     case ElementType::kI32:
       writeAs<int32_t>(at, value);
@@ -246,6 +251,8 @@ std::string typeText(const Tensor& tensor) {
       return text + "i1>";
     case ElementType::kU8:
       return text + "ui8>";
+    case ElementType::kU16:
+      return text + "ui16>";
     case ElementType::kU32:
       return text + "ui32>";
     case ElementType::kF8E4M3:

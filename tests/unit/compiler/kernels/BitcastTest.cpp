@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bit casts in kernels: every code of the narrow types and difficult ones of f32 must come through as they are, whether a
+// kernel only moves them or computes with them.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstring>
+
+#include "KernelHarness.h"
+
+namespace hpu::kernels::test {
+namespace {
+
+struct Pair {
+  ElementType number, bits;
+  const char *numberName, *bitsName;
+};
+constexpr Pair kPairs[] = {
+    {ElementType::kF32, ElementType::kI32, "f32", "i32"},
+    {ElementType::kF32, ElementType::kU32, "f32", "ui32"},
+    {ElementType::kBF16, ElementType::kI16, "bf16", "i16"},
+    {ElementType::kF16, ElementType::kU16, "f16", "ui16"},
+    {ElementType::kF8E4M3, ElementType::kI8, "f8E4M3FN", "i8"},
+    {ElementType::kF8E5M2, ElementType::kU8, "f8E5M2", "ui8"},
+    {ElementType::kF8E4M3Ieee, ElementType::kI8, "f8E4M3", "i8"},
+    {ElementType::kF64, ElementType::kI64, "f64", "i64"},
+};
+constexpr int64_t kCount = 65536;
+
+/// All codes of the narrow types; of f32 denormals, signalling NaNs and infinities among numbers from all over.
+uint64_t code(const Pair& pair, int64_t i) {
+  if (elementSize(pair.number) < 4) return static_cast<uint64_t>(i);
+  if (elementSize(pair.number) == 8) return static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15u;
+  constexpr uint32_t kSpecial[] = {0x7f800000, 0xff800000, 0x7f800001, 0xffffffff, 0x00000001, 0x807fffff, 0x80000000, 0x7fc00000};
+  return i < 8 ? kSpecial[i] : static_cast<uint32_t>(i) * 2654435761u;
+}
+
+void write(const Tensor& tensor, int64_t i, uint64_t value) {
+  auto size = static_cast<size_t>(elementSize(tensor.type));
+  std::memcpy(static_cast<uint8_t*>(tensor.origin()) + static_cast<size_t>(i) * size, &value, size);
+}
+uint64_t read(const Tensor& tensor, int64_t i) {
+  auto size = static_cast<size_t>(elementSize(tensor.type));
+  uint64_t value = 0;
+  std::memcpy(&value, static_cast<uint8_t*>(tensor.origin()) + static_cast<size_t>(i) * size, size);
+  return value;
+}
+uint64_t masked(ElementType type, uint64_t value) {
+  return elementSize(type) == 8 ? value : value & ((uint64_t{1} << (8 * elementSize(type))) - 1);
+}
+
+/// Runs `body` on all variants; expected(code) of each element.
+template <typename Expected>
+void expectBits(const Pair& pair, const std::string& body, ElementType from, ElementType to, Expected expected) {
+  Tensor x = Tensor::dense(from, {kCount});
+  for (int64_t i = 0; i < kCount; ++i) write(x, i, code(pair, i));
+  std::vector<Tensor> outputs = {Tensor::dense(to, {kCount})};
+  Kernel kernel(body, {x}, outputs);
+  ASSERT_TRUE(kernel.status().ok()) << kernel.status().message();
+  for (int variant = 0; variant < kernel.variants(); ++variant) {
+    for (int64_t i = 0; i < kCount; ++i) write(outputs[0], i, ~uint64_t{0});
+    kernel.run(variant, {x}, outputs, {0}, {kCount});
+    int64_t wrong = 0, first = 0;
+    for (int64_t i = kCount; i-- > 0;)
+      if (read(outputs[0], i) != expected(masked(from, code(pair, i)))) ++wrong, first = i;
+    EXPECT_EQ(wrong, 0) << pair.numberName << ": first " << std::hex << masked(from, code(pair, first)) << " gives "
+                        << read(outputs[0], first);
+  }
+}
+
+TEST(Bitcast, MovesEveryCode) {
+  for (const Pair& pair : kPairs) {
+    auto same = [](uint64_t bits) { return bits; };
+    expectBits(pair, std::string("%r = hpu.bitcast %0 {to = ") + pair.bitsName + "} : ($0) -> $out0\nhpu.yield %r : $out0", pair.number,
+               pair.bits, same);
+    expectBits(pair, std::string("%r = hpu.bitcast %0 {to = ") + pair.numberName + "} : ($0) -> $out0\nhpu.yield %r : $out0", pair.bits,
+               pair.number, same);
+  }
+}
+
+TEST(Bitcast, ComputesOnTheBitsBetweenTwoCasts) {
+  for (const Pair& pair : kPairs) {
+    std::string bits = "tensor<65536x" + std::string(pair.bitsName) + ">", number = "tensor<65536x" + std::string(pair.numberName) + ">";
+    std::string body = "%a = hpu.bitcast %0 {to = " + std::string(pair.bitsName) + "} : ($0) -> " + bits + "\n%b = hpu.bit_not %a : (" +
+                       bits + ") -> " + bits + "\n%r = hpu.bitcast %b {to = " + pair.numberName + "} : (" + bits + ") -> " + number +
+                       "\nhpu.yield %r : $out0";
+    expectBits(pair, body, pair.number, pair.number, [&](uint64_t code) { return masked(pair.number, ~code); });
+  }
+}
+
+TEST(Bitcast, TakesTheBitsOfTheRoundedValue) {
+  // 1 + i / 256 of bf16: every second one lies between two numbers.
+  Tensor x = Tensor::dense(ElementType::kBF16, {256}), y = Tensor::dense(ElementType::kBF16, {256});
+  for (int64_t i = 0; i < 256; ++i) {
+    x.set({i}, 1 + static_cast<double>(i / 2) / 128);
+    y.set({i}, static_cast<double>(i % 2) / 256);
+  }
+  auto expected = [&](int, const Index& i) {
+    Tensor rounded = Tensor::scalar(ElementType::kBF16, x.at(i) + y.at(i));
+    uint16_t bits;
+    std::memcpy(&bits, rounded.origin(), 2);
+    return static_cast<double>(bits);
+  };
+  check("%s = hpu.add %0, %1 : ($0, $1) -> tensor<256xbf16>\n%r = hpu.bitcast %s {to = ui16} : ($0) -> $out0\nhpu.yield %r : $out0", {x, y},
+        {Tensor::dense(ElementType::kU16, {256})}, expected, {0, 0});
+}
+
+TEST(Bitcast, OfWhatIsComputedAsADoubleIsNoKernel) {
+  Tensor x = Tensor::dense(ElementType::kI64, {8}), y = Tensor::dense(ElementType::kF64, {8});
+  Kernel kernel("%d = hpu.bitcast %0 {to = f64} : ($0) -> $out0\n%r = hpu.neg %d : ($out0) -> $out0\nhpu.yield %r : $out0", {x}, {y});
+  EXPECT_FALSE(kernel.status().ok());
+}
+
+}  // namespace
+}  // namespace hpu::kernels::test
