@@ -94,7 +94,16 @@ void lowerMemset(NodeContext& c) {
   c.output(0, c.full({type, shape}, 0));
 }
 
-/// The bytes of integers as other integers, arithmetically; floats have no integer view in the dialect.
+ElementType unsignedOf(int64_t bytes) {
+  return bytes == 1 ? ElementType::kU8 : bytes == 2 ? ElementType::kU16 : bytes == 4 ? ElementType::kU32 : ElementType::kU64;
+}
+
+Value bitcast(NodeContext& c, Value v, ElementType to) {
+  return c.element(v) == to ? v : c.op("bitcast", {v}, {{"to", std::string(elementTypeName(to))}});
+}
+
+/// The same bytes as elements of the result's type. Of another width, the fastest dim grows or shrinks: elements are cut
+/// into their parts, or parts put together, least significant first (as memory has them).
 void lowerReinterpretCast(NodeContext& c) {
   Value v = c.input(0);
   ElementType from = c.element(v), to = c.outputType(0, ElementType::kInvalid);
@@ -102,13 +111,31 @@ void lowerReinterpretCast(NodeContext& c) {
   if (!c.ok()) return;
   if (to == ElementType::kInvalid) return (void)c.fail(strCat(c.outputName(0), " needs an element type"));
   if (shape.empty()) return (void)c.fail(strCat(c.inputName(0), " has no sizes"));
-  int64_t bytes = shape.back() * elementSize(from);
-  if (bytes % elementSize(to))
-    return (void)c.fail(strCat(bytes, " bytes of size 0 are no whole number of ", elementTypeName(to)));
-  shape.back() = bytes / elementSize(to);
-  if (from == to) return c.output(0, v);
-  if (isInteger(from) && isInteger(to) && elementSize(from) == elementSize(to)) return c.output(0, c.cast(v, to));
-  c.unsupported(strCat("from ", elementTypeName(from), " to ", elementTypeName(to), " (it needs a bit cast, which the hpu dialect lacks)"));
+  int64_t wide = elementSize(from), narrow = elementSize(to), bytes = shape.back() * wide;
+  if (bytes % narrow) return (void)c.fail(strCat(bytes, " bytes of size 0 are no whole number of ", elementTypeName(to)));
+  if (wide == narrow) return c.output(0, bitcast(c, v, to));
+  auto last = static_cast<int64_t>(shape.size()) - 1;
+  int64_t parts = std::max(wide, narrow) / std::min(wide, narrow), partBits = std::min(wide, narrow) * 8;
+  ElementType part = unsignedOf(std::min(wide, narrow)), whole = unsignedOf(std::max(wide, narrow));
+  v = bitcast(c, v, unsignedOf(wide));
+  shape.back() = bytes / narrow;
+  if (wide > narrow) {
+    Shape column = c.shape(v);
+    column.push_back(1);
+    std::vector<int64_t> shifts;
+    for (int64_t k = 0; k < parts; ++k) shifts.push_back(k * partBits);
+    Value shifted = c.op("shift_right", {c.reshape(v, column), c.cast(c.indices({parts}, shifts), whole)});
+    v = c.reshape(c.cast(shifted, part), shape);
+  } else {
+    Value sum;
+    for (int64_t k = 0; k < parts; ++k) {
+      Value piece = c.cast(c.sliceDim(v, last, k, shape.back(), parts), whole);
+      if (k) piece = c.op("shift_left", {piece, c.scalarLike(piece, static_cast<double>(k * partBits))});
+      sum = sum.handle ? c.op("bit_or", {sum, piece}) : piece;
+    }
+    v = sum;
+  }
+  c.output(0, bitcast(c, v, to));
 }
 
 constexpr GuidRow kRows[] = {

@@ -85,10 +85,10 @@ class Case:
         self.tensors += 1
         return Tensor(self.tensors - 1, name)
 
-    def input(self, value, section=None, **keys):
-        """A persistent tensor that holds `value` before the launch."""
+    def input(self, value, section=None, dtype=None, **keys):
+        """A persistent tensor that holds `value` before the launch; `dtype`: a synDataType that its bytes are called instead."""
         section = self.section("persistent") if section is None else section
-        return self.tensor(value.shape, value.dtype, section, data=to_bytes(value).hex(), **keys)
+        return self.tensor(value.shape, dtype or value.dtype, section, data=to_bytes(value).hex(), **keys)
 
     def const(self, value, **keys):
         return self.tensor(value.shape, value.dtype, None, host=to_bytes(value).hex(), hosttype=SYN_TYPES[value.dtype], **keys)
@@ -102,11 +102,11 @@ class Case:
     def host(self, data, **keys):
         return self.tensor((len(data) // 4,), torch.int32, None, type=HOST_TENSOR, host=data.hex(), hosttype=16, **keys)
 
-    def output(self, expected, section=None, declare=True, tolerance=None, check=None, **keys):
+    def output(self, expected, section=None, declare=True, tolerance=None, check=None, dtype=None, **keys):
         """A persistent tensor that must hold `expected` (torch) after the launch; or, with check(got), something of its
         sizes and type that the function finds nothing wrong with."""
         section = self.section("persistent") if section is None else section
-        t = self.tensor(expected.shape if declare else None, expected.dtype, section, **keys)
+        t = self.tensor(expected.shape if declare else None, dtype or expected.dtype, section, **keys)
         self.expected[t.name] = (expected, tolerance, check)
         return t
 
