@@ -25,7 +25,8 @@ struct ConvParams {
   int64_t span(size_t d) const { return dilation[d] * (kernel[d] - 1) + 1; }
 };
 
-bool is3d(NodeContext& c) { return !c.row().argument.empty(); }
+bool is3d(NodeContext& c) { return c.row().argument == "3d"; }
+bool isFp8(NodeContext& c) { return c.row().argument == "fp8"; }
 
 bool readParams(NodeContext& c, ConvParams& conv) {
   if (is3d(c)) {
@@ -178,6 +179,7 @@ Value tapsAsChannels(NodeContext& c, Value v, const ConvParams& conv, const Ints
 void lowerForward(NodeContext& c) {
   ConvParams conv;
   Value x = activation(c, 0), w = weight(c, 1);
+  if (isFp8(c)) x = c.toF32(x), w = c.toF32(w);  // Exact, and the sum is scaled before it is rounded.
   if (!readParams(c, conv) || !factors(c, x, w)) return;
   Shape y;
   if (!checkShapes(c, conv, c.shape(x), c.shape(w), y)) return;
@@ -192,6 +194,15 @@ void lowerForward(NodeContext& c) {
                   {"pads", pads.list}, {"groups", conv.groups}});
   v = c.transpose(v, {0, 2, 3, 1});
   v = c.reshape(v, y);
+  if (isFp8(c)) {
+    if (c.hasInput(5)) return (void)c.unsupported(c.inputName(5));
+    for (size_t i : {3, 4}) {
+      if (!c.hasInput(i)) continue;
+      Value scale = c.toF32(c.input(i));
+      if (c.ok() && numElements(c.shape(scale)) != 1) return (void)c.unsupported(strCat(c.inputName(i), " of more than one element"));
+      v = c.mul(v, c.reshape(scale, {}));
+    }
+  }
   if (c.hasInput(2)) {
     Value bias = c.cast(c.input(2), c.element(v));
     if (c.ok() && numElements(c.shape(bias)) != y[4])
@@ -200,13 +211,13 @@ void lowerForward(NodeContext& c) {
   }
   bool relu = conv.activation.reluEnable;
   if (relu && conv.activation.resAfterPWL) v = c.op("relu", {v});
-  if (c.hasInput(3)) {
+  if (!isFp8(c) && c.hasInput(3)) {
     Value cin = c.cast(activation(c, 3), c.element(v));
     if (c.ok() && c.shape(cin) != y) return (void)c.fail(strCat(c.inputName(3), " has other sizes than the result"));
     v = c.add(v, cin);
   }
   if (relu && !conv.activation.resAfterPWL) v = c.op("relu", {v});
-  result(c, v, false);
+  result(c, isFp8(c) ? c.cast(v, c.dataType()) : v, false);
 }
 
 /// dX: a transposed convolution of dY. Along the depth dY is spread by the stride and its taps become channels.
@@ -294,6 +305,8 @@ void lowerWeightGradient(NodeContext& c) {
 constexpr GuidRow kRows[] = {
     {"spatial_convolution", "X, W, [bias], [cin]", "Y", "synConvolutionParams or synConvolutionParamsV2", "", lowerForward},
     {"spatial_convolution3d", "X, W, [bias], [cin]", "Y", "synConvolution3DParams or synConvolution3DParamsV2", "", lowerForward, "3d"},
+    {"conv2d_fp8", "X, W, [bias], [scale of X], [scale of W], [reserved]", "Y", "synConvolutionParams or synConvolutionParamsV2",
+     "f32 bf16 f16", lowerForward, "fp8"},
     {"dedx", "dY, W, [shape]", "dX", "synConvolutionParams or synConvolutionParamsV2", "", lowerDataGradient},
     {"dedx3d", "dY, W, [shape]", "dX", "synConvolution3DParams or synConvolution3DParamsV2", "", lowerDataGradient, "3d"},
     {"dedw", "dY, X", "dW", "synConvolutionParams or synConvolutionParamsV2", "", lowerWeightGradient},

@@ -80,8 +80,8 @@ Value joinTuples(NodeContext& c, Value indices, const Shape& shape, int64_t& joi
   return sum;
 }
 
-void lowerGatherNd(NodeContext& c) {
-  Value x = c.input(0), indices = c.input(1);
+void gatherNd(NodeContext& c, Value indices) {
+  Value x = c.input(0);
   Shape shape = c.shape(x);
   int64_t joined = 0;
   Value at = joinTuples(c, indices, shape, joined);
@@ -91,6 +91,18 @@ void lowerGatherNd(NodeContext& c) {
   flat.insert(flat.end(), shape.begin() + length, shape.end());
   result.insert(result.end(), shape.begin() + length, shape.end());
   c.output(0, c.reshape(c.gather(c.reshape(x, flat), at, 0), result.empty() ? Shape{1} : result));
+}
+
+void lowerGatherNd(NodeContext& c) { gatherNd(c, c.input(1)); }
+
+/// The tuples' parts lie along the indices' slowest dim instead.
+void lowerGatherNdByParts(NodeContext& c) {
+  Value indices = c.input(1);
+  if (!c.ok()) return;
+  Ints perm;
+  for (int64_t d = 1; d < c.rank(indices); ++d) perm.push_back(d);
+  perm.push_back(0);
+  gatherNd(c, c.transpose(indices, perm));
 }
 
 // ---- scatter along an axis: indices have the updates' shape ---------------------------------------
@@ -278,6 +290,35 @@ void lowerScatterNd(NodeContext& c) {
   c.output(0, c.reshape(c.where(stays, c.reshape(x, {joined, inner}), fresh), shape));
 }
 
+/// Zeros plus, at tuple i, the slice of the updates that position i names. (Tuples come sorted, the updates do not; a sum
+/// needs no order.)
+void lowerScatterNdSum(NodeContext& c) {
+  c.versionedParams<ns_ScatterNDKernel::ParamsV2, ns_ScatterNDKernel::Params>({}, /*optional=*/false);
+  Value indices = c.input(0), positions = c.input(1), updates = c.input(2);
+  Shape shape = c.requiredShape(0, 3);
+  int64_t joined = 0;
+  Value at = joinTuples(c, indices, shape, joined);
+  if (!c.ok()) return;
+  int64_t length = c.dim(indices, -1), count = numElements(c.shape(at));
+  int64_t inner = product(shape, length, static_cast<int64_t>(shape.size()));
+  if (numElements(c.shape(positions)) != count)
+    return (void)c.fail(strCat(c.inputName(1), " has sizes ", sizesText(c.shape(positions)), " for ", count, " tuples"));
+  if (numElements(c.shape(updates)) != count * inner)
+    return (void)c.fail(strCat("updates have sizes ", sizesText(c.shape(updates)), ", the indices need ", count * inner, " elements"));
+  ElementType type = c.element(updates);
+  Value ordered = c.gather(c.reshape(isFloat(type) ? c.toF32(updates) : updates, {count, inner}),
+                           wrapIndices(c, c.reshape(positions, {count}), count), 0);
+  Value hit = c.op("equal", {c.reshape(at, {1, count}), counter(c, joined, 0, 2)});  // [joined, count]
+  Value sum;
+  if (isFloat(type)) {
+    sum = c.matmul(c.cast(hit, ElementType::kF32), ordered);
+  } else {
+    Value chosen = c.where(c.reshape(hit, {joined, count, 1}), c.reshape(ordered, {1, count, inner}), c.scalarLike(ordered, 0));
+    sum = c.reduceSum(chosen, {1}, false);
+  }
+  c.output(0, c.cast(c.reshape(sum, shape), type));
+}
+
 void lowerIndexCopy(NodeContext& c) {
   auto params = c.params<ns_IndexCopy::Params>();
   Value x = c.input(0), indices = c.input(1), updates = c.input(2);
@@ -378,18 +419,25 @@ constexpr GuidRow kRows[] = {
     {"gather_bwd", "buffer, indices, dY", "dX", kGather, kFloats, lowerGatherBwd},
     {"gather_elements_fwd", "x, indices", "y", "ns_GatherElementsKernel::Params or ParamsV2?", kAny, lowerGatherElements},
     {"gather_nd_onnx_fwd", "x, indices", "y", "none", kAny, lowerGatherNd},
+    {"gather_nd_mxnet_fwd", "x, indices", "y", "none", kAny, lowerGatherNdByParts},
     {"scatter_fwd", "x, indices, updates", "y", kScatter, kAny, lowerScatter, "replace"},
     {"scatter_add_fwd", "x, indices, updates", "y", kScatter, kAny, lowerScatter, "add"},
     {"unsorted_scatter_add_fwd", "x, indices, updates", "y", kScatter, kAny, lowerScatter, "add"},
     {"complex_scatter_add", "x, indices, updates", "y", kScatter, kAny, lowerScatter, "add"},
     {"scatter_value_fwd", "x, indices", "y", "ns_ScatterValueKernel::Params", kAny, lowerScatterValue},
     {"scatter_reduce_fwd", "x, indices, updates", "y", "ns_ScatterReduceKernel::Params", kAny, lowerScatterReduce},
+    {"scatter_nd_fwd", "indices, positions, updates, [shape]", "y", "ns_ScatterNDKernel::Params or ParamsV2", kAny, lowerScatterNdSum},
     {"scatter_nd_onnx_fwd", "x, indices, updates, [valid count]", "y", "none", kAny, lowerScatterNd},
     {"scatter_nd_update_fwd", "x, indices, updates, [valid count]", "y", "ns_ScatterNdUpdateKernel::Params?", kAny, lowerScatterNd, "update"},
     {"index_copy_fwd", "x, indices, updates", "y", "ns_IndexCopy::Params", kAny, lowerIndexCopy},
     {"embedding_pt_fwd", "weight, indices", "y", "none", kFloats, lowerEmbedding},
     {"embedding_dense_pt_bwd", "dY, indices", "dW", "ns_EmbeddingDensePtBwdKernel::Params", kFloats, lowerEmbeddingBwd},
     {"embedding_bag_sgd_fwd", "weight, indices, offsets", "y", kBag, kFloats, lowerEmbeddingBag},
+    {"embedding_bag_sgd_bwd", "operands...", "results...", kBag, kFloats, nullptr, "the order of its operands is not documented"},
+    {"index", "x, indices...", "y", "ns_IndexKernel::Params", kAny, nullptr,
+     "the layout of ns_IndexKernel is not documented; use gather_nd_onnx_fwd"},
+    {"index_put_fwd", "x, operands...", "y", "?", kAny, nullptr,
+     "its operands and parameters are not documented; use scatter_nd_onnx_fwd, or scatter_nd_fwd to accumulate"},
     {"one_hot_fwd", "indices", "y", "ns_OneHotKernel::Params or ParamsV2", kAny, lowerOneHot},
 };
 // clang-format on

@@ -124,6 +124,8 @@ constexpr GuidRow kRows[] = {
     {"matmul_bwd", "dY, a, b", "dA, [dB]", "ns_MatmulBwdKernel::Params?", kFloats, lowerMatmulBwd},
     {"addmm", "c, a, b", "y", "ns_AddmmKernel::Params", kFloats, lowerAddmm},
     {"fp8_gemm", "a, b, [scale of a], [scale of b], [bias]", "y", "synGEMMParams?", kFloats, lowerFp8Gemm},
+    {"moe", "x, expert of each choice, weight of each choice, weights...", "y, [amax]", "ns_MoeKernel::Params ..", kFloats, nullptr,
+     "the layout of ns_MoeKernel and the values of its flags are not documented; build it of gather_fwd, gemm and scatter_nd_fwd"},
 };
 // clang-format on
 

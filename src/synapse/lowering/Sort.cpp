@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TPC sorts, top-k and scans. The one thing to know: sorts are stable, NaN counts as the largest number, and a rank is
+// TPC sorts, top-k, scans, and non_zero on them. The one thing to know: sorts are stable, NaN counts as the largest number, and a rank is
 // found by counting what comes before: n comparisons an element, in one kernel.
 #include <cmath>
 
@@ -134,7 +134,55 @@ void lowerSearchSorted(NodeContext& c) {
   c.output(0, c.cast(c.reduceSum(c.cast(below, ElementType::kI32), {rank}, false), c.outputType(0, ElementType::kI32)));
 }
 
+/// Coordinates of the elements that are not zero, in the framework's order, one row each; then the sizes that this result
+/// would have had: {rank, count, 1, 1, 1}. Rows behind the count are zeros.
+void lowerNonZero(NodeContext& c) {
+  if (c.row().argument == "v2") {
+    auto params = c.paramsOr<ns_NonzeroV2::Params>({});
+    bool isPlain = params.max_chunks == 0;
+    for (unsigned pad : params.pads) isPlain &= pad == 0;
+    if (!isPlain) return (void)c.unsupported("pads or max_chunks");
+  }
+  Value x = c.condition(0);
+  Shape shape = c.shape(x);
+  if (!c.ok()) return;
+  int64_t total = numElements(shape), rank = static_cast<int64_t>(shape.size());
+  if (total < 1 || rank < 1) return (void)c.fail(strCat(c.inputName(0), " has no elements"));
+  if (total >= INT32_MAX) return (void)c.unsupported("more than 2^31 elements");
+  int64_t rows = total;
+  if (std::optional<Shape> declared = c.declaredShape(0)) {
+    if (declared->size() != 2 || (*declared)[1] != rank || (*declared)[0] < total)
+      return (void)c.fail(strCat(c.outputName(0), " has sizes ", sizesText(*declared), ", must have {", rank, ", ", total, "} or more rows"));
+    rows = (*declared)[0];
+  }
+  // Of each element, how many up to it are not zero; row r is the first element where that exceeds r.
+  Value upTo = scan(c, c.cast(c.reshape(x, {total}), ElementType::kI32), 0, "add", false, false);
+  Value count = c.sliceDim(upTo, 0, total - 1, 1), row = counter(c, rows, 0, 1);
+  Value found = c.full({ElementType::kI32, {rows}}, 0);  // Elements known not to exceed r: a binary search of all rows at once.
+  int64_t step = 1;
+  while (step * 2 <= total) step *= 2;
+  for (Value one = c.scalar(1, ElementType::kI32); step > 0 && c.ok(); step /= 2) {
+    Value next = c.add(found, c.scalarLike(found, static_cast<double>(step)));
+    Value probe = c.gather(upTo, c.min(c.sub(next, one), c.scalarLike(found, static_cast<double>(total - 1))), 0);
+    Value isBefore = c.op("and", {c.op("less_equal", {probe, row}), c.op("less_equal", {next, c.scalarLike(found, static_cast<double>(total))})});
+    found = c.where(isBefore, next, found);
+  }
+  Value isThere = c.op("less", {row, count}), zero = c.scalar(0, ElementType::kI32);
+  std::vector<Value> columns;
+  int64_t stride = total;
+  for (int64_t size : shape) {
+    stride /= size;
+    Value at = stride == 1 ? found : c.div(found, c.scalarLike(found, static_cast<double>(stride)));
+    if (columns.size()) at = c.op("mod", {at, c.scalarLike(found, static_cast<double>(size))});
+    columns.push_back(c.reshape(c.where(isThere, at, zero), {rows, 1}));
+  }
+  c.outputAs(0, c.concat(columns, 1), ElementType::kI32);
+  Value ones = c.full({ElementType::kI32, {3}}, 1);
+  c.outputAs(1, c.concat({c.indices({1}, {rank}), count, ones}, 0), ElementType::kU32);
+}
+
 constexpr std::string_view kNumbers = "f32 bf16 f16 i32 i16 i8 u8", kFloats = "f32 bf16 f16";
+constexpr std::string_view kAny = "f32 bf16 f16 i32 u32 i16 u16 i8 u8 i64";
 constexpr std::string_view kTopK = "synBeamParams, or ns_TopkNodeV2::Params .. ParamsV5";
 
 // clang-format off
@@ -145,6 +193,8 @@ constexpr GuidRow kRows[] = {
     {"cumsum_fwd", "x", "y", "ns_CumSumKernel::Params", "f32 bf16 f16 i32 i64", lowerScan, "add"},
     {"cumprod_fwd", "x", "y", "ns_CumProdKernel::Params", "f32 bf16 f16 i32 i64", lowerScan, "mul"},
     {"search_sorted_fwd", "sorted, values", "y", "ns_SearchSorted::Params?", kNumbers, lowerSearchSorted},
+    {"non_zero_fwd", "x, [shape]", "coordinates, sizes", "none", kAny, lowerNonZero},
+    {"non_zero_v2_fwd", "x, [shape]", "coordinates, sizes", "ns_NonzeroV2::Params?", kAny, lowerNonZero, "v2"},
 };
 // clang-format on
 

@@ -170,4 +170,38 @@ c.node("dedw", [c.input(dy), c.input(x)], [c.output(rand(3, 2, 4, 5))], params((
 c = bad("layout")
 c.node("spatial_convolution", [c.input(x), c.input(w)], [c.output(dy)], params((3, 3)), layouts=["WHXN"]).fails("layout 'WHXN'", "CWHN")
 
+# fp8 operands by numbers that both formats hold; the scaled sum is rounded once.
+F8 = {"hf8": 1 << 13, "f8": 1 << 14}
+
+
+def fp8_case(name, form, dtype, scales, bias, bias_dtype=None, **options):
+    x, w = (rand(*s, dtype=torch.int8, low=-3, high=4).to(dtype) for s in ((2, 4, 7, 6), (5, 4 // options.get("groups", 1), 3, 3)))
+    b = rand(5 if bias is None else bias, dtype=bias_dtype or dtype)
+    y = F.conv2d(x.double(), w.double(), stride=options.get("stride", 1), padding=options.get("pads", 0), groups=options.get("groups", 1))
+    c = suite.case(name)
+    left, right = channels_last(x), weights_last(w)
+    narrow = [c.temp(v.shape, F8[form]) for v in (left, right)]
+    for v, n in zip((left, right), narrow):
+        c.node(f"convert_to_fp8_{TYPE_NAMES[dtype]}", [c.input(v)], [n])
+    inputs = [*narrow, None if bias is None else c.input(b), *(None if s is None else c.input(torch.tensor([s])) for s in scales)]
+    for s in scales:
+        y = y * (1 if s is None else s)
+    y = y if bias is None else y + b.double()[:, None, None]
+    return c.node(f"conv2d_fp8_{TYPE_NAMES[dtype]}", inputs, [c.output(channels_last(y).to(dtype), declare=False)], params((3, 3), **options))
+
+
+for dtype in FLOATS:
+    t = TYPE_NAMES[dtype]
+    for form in F8:
+        fp8_case(f"fp8_{form}_{t}", form, dtype, (), None)
+        fp8_case(f"fp8_{form}_{t}_scaled", form, dtype, (0.3, 1.7), 5, stride=2, pads=1)
+    fp8_case(f"fp8_{t}_one_scale", "hf8", dtype, (None, 0.7), None, pads=1)
+    fp8_case(f"fp8_{t}_bias", "hf8", dtype, (), 5)
+fp8_case("fp8_wide_bias", "hf8", torch.bfloat16, (2.0, 0.1), 5, bias_dtype=torch.float32)
+c = suite.case("bad_fp8_scale")
+x, w = rand(1, 4, 4, 2), rand(3, 3, 2, 3)
+c.node("conv2d_fp8_f32", [c.input(x), c.input(w), None, c.input(rand(2))], [c.output(rand(1, 2, 2, 3))], params((3, 3))).fails("input 3 (scale of X) of more than one element")
+c = suite.case("bad_fp8_reserved")
+c.node("conv2d_fp8_f32", [c.input(x), c.input(w), None, None, None, c.input(rand(1))], [c.output(rand(1, 2, 2, 3))], params((3, 3))).fails("input 5 (reserved)")
+
 sys.exit(suite.main())

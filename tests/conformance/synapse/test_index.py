@@ -82,6 +82,19 @@ for dtype in (*FLOATS, I32):
     expected = x.clone()
     for place, update in zip(tuples.reshape(-1, 2).tolist(), updates.reshape(-1, 6)):
         expected[tuple(place)] = update
+    by_parts = tuples.movedim(-1, 0).contiguous()
+    case(f"gather_nd_mxnet_{t}", f"gather_nd_mxnet_fwd_{t}", [x, by_parts], [x[by_parts[0].long(), by_parts[1].long()]], declare=False)
+    deep = torch.stack([rand(7, dtype=I32, low=-s, high=s) for s in x.shape])
+    case(f"gather_nd_mxnet_{t}_all", f"gather_nd_mxnet_fwd_{t}", [x, deep], [x[tuple(deep.long())]])
+    # Sorted tuples, where each one's slice of the updates is, and the updates: index_put with accumulate on zeros.
+    for depth in (1, 2, 3):
+        places = torch.stack([rand(9, dtype=I32, low=0, high=min(s, 3)) for s in x.shape[:depth]], -1)
+        order = torch.tensor(sorted(range(9), key=lambda r: places[r].tolist()), dtype=I32)
+        parts = rand(9, *x.shape[depth:], dtype=dtype, low=low, high=high)
+        summed = torch.zeros(x.shape, dtype=wide).index_put(tuple(places.long().T), parts.to(wide), accumulate=True).to(dtype)
+        for version in ("", "V2"):
+            case(f"scatter_nd_sum_{t}_{depth}{version}", f"scatter_nd_fwd_{t}", [places[order.long()], order[:, None], parts], [summed],
+                 params("ns_ScatterNDKernel_Params" + version, origIndicesDims=2, origIndicesShape=[depth, 9]))
     case(f"scatter_nd_{t}", f"scatter_nd_onnx_fwd_{t}", [x, tuples, updates], [expected])
     case(f"scatter_nd_update_{t}", f"scatter_nd_update_fwd_{t}", [x, tuples, updates], [expected],
          params("ns_ScatterNdUpdateKernel_Params", mode="SCATTER_ND_UPDATE_MODE_DETERMINISTIC"))
@@ -173,12 +186,47 @@ for dtype in FLOATS:
         ends = torch.tensor([0, 4, 4, 7, 9], dtype=I32)
         case(f"embedding_bag_{t}_{mode}_ends", f"embedding_bag_sgd_fwd_{t}", [weight, flat, ends], [expected], p)
 
+# Coordinates of what is not zero, padded with rows of zeros; the second result is the first one's true sizes.
+def non_zero(name, x, guid="non_zero_fwd", rows=None, dtype=None, p=b""):
+    found = torch.nonzero(x).to(I32)
+    rows = rows or x.numel()
+    coordinates = torch.cat([found, torch.zeros(rows - len(found), x.dim(), dtype=I32)])
+    c = suite.case(f"non_zero_{name}")
+    c.node(f"{guid}_{TYPE_NAMES[x.dtype]}", [c.input(x)],
+           [c.output(coordinates, declare=rows != x.numel()), c.output(torch.tensor([x.dim(), len(found), 1, 1, 1], dtype=I32), dtype=dtype)], p)
+
+
+for dtype in (*FLOATS, torch.float16, I32, torch.int8, torch.uint8, torch.int64):
+    x = rand(3, 4, 5, dtype=I32, low=0, high=2).to(dtype)
+    non_zero(TYPE_NAMES[dtype], x)
+    non_zero(TYPE_NAMES[dtype] + "_v2", x, "non_zero_v2_fwd", rows=3 * 4 * 64, dtype=1024, p=params("ns_NonzeroV2_Params", group_size=64))
+non_zero("none", torch.zeros(4, 3))
+non_zero("all", torch.ones(17))
+non_zero("one", torch.tensor([[-0.0, float("nan")]]))
+non_zero("single", torch.tensor([5.0]))
+non_zero("bool", rand(6, 7, dtype=torch.bool))
+non_zero("rank_5", rand(2, 3, 2, 3, 2, dtype=I32, low=0, high=2))
+non_zero("sparse", (rand(50, 101) > 0.99).float())
+
 x = rand(4, 5)
 case("bad_axis", "gather_fwd_f32", [x, torch.zeros(3, dtype=I32)], [x], params("ns_GatherKernel_Params", axis=2)).fails("axis 2")
 case("bad_indices", "gather_fwd_f32", [x, x], [x], params("ns_GatherKernel_Params")).fails("integers")
 case("bad_updates", "scatter_fwd_f32", [x, torch.zeros(2, 5, dtype=I32), rand(2, 4)], [x], params("ns_ScatterKernel_Params", axis=1)).fails("updates have sizes")
 case("bad_cover", "scatter_fwd_f32", [x, torch.zeros(5, 5, dtype=I32), rand(5, 5)], [x], params("ns_ScatterKernel_Params", axis=0)).fails("reach beyond x")
 case("bad_tuples", "gather_nd_onnx_fwd_f32", [x, torch.zeros(2, 3, dtype=I32)], [x]).fails("index tuples of 3")
+case("bad_parts", "gather_nd_mxnet_fwd_f32", [x, torch.zeros(3, 2, dtype=I32)], [x]).fails("index tuples of 3")
+p = params("ns_ScatterNDKernel_Params", origIndicesDims=2, origIndicesShape=[1, 3])
+three = torch.zeros(3, 1, dtype=I32)
+case("bad_positions", "scatter_nd_fwd_f32", [three, three[:2], rand(3, 5)], [x], p).fails("input 1 (positions) has sizes {1, 2} for 3 tuples")
+case("bad_parts_of_sum", "scatter_nd_fwd_f32", [three, three, rand(3, 4)], [x], p).fails("updates have sizes {4, 3}", "need 15")
+case("bad_sum_sizes", "scatter_nd_fwd_f32", [three, three, rand(3, 5)], [x], p, declare=False).fails("output 0 (y) needs its sizes")
+case("bad_rows", "non_zero_fwd_f32", [x], [torch.zeros(19, 2, dtype=I32), torch.zeros(5, dtype=I32)]).fails("has sizes {2, 19}", "{2, 20} or more rows")
+case("bad_pads", "non_zero_v2_fwd_f32", [x], [torch.zeros(20, 2, dtype=I32), torch.zeros(5, dtype=I32)],
+     params("ns_NonzeroV2_Params", pads=[1])).fails("pads or max_chunks")
+case("bad_index", "index_f32", [x, three], [x], b"\0" * 8).fails("is not there yet: the layout of ns_IndexKernel is not documented")
+case("bad_index_put", "index_put_fwd_f32", [x, three, x], [x]).fails("is not there yet", "scatter_nd_onnx_fwd")
+case("bad_bag", "embedding_bag_sgd_bwd_f32", [x, x, three], [x], params("ns_EmbeddingBagWithSgdKernel_Params")).fails("the order of its operands")
+case("bad_moe", "moe_bf16", [x, three, x], [x], b"\0" * 16).fails("node 'n0' (moe_bf16)", "ns_MoeKernel")
 case("bad_k", "topk", [x], [x, None], params("ns_TopkNodeV2_ParamsV2", bsw=6, axis=0)).fails("k is 6 of 5")
 case("bad_depth", "one_hot_fwd_f32", [torch.zeros(3, dtype=I32)], [x], params("ns_OneHotKernel_Params")).fails("depth 0")
 case("bad_reduce", "scatter_reduce_fwd_i32", [x.to(I32), torch.zeros(4, 5, dtype=I32), x.to(I32)], [x.to(I32)],
