@@ -17,6 +17,7 @@
 
 #include "hpu/device.h"
 #include "hpu/event.h"
+#include "hpu/external_work.h"
 #include "hpu/memory.h"
 #include "hpu/status.h"
 
@@ -58,6 +59,10 @@ class HPU_API Stream {
   /// overhead in device time. Errors: as the copies, with the index of the range; nothing is
   /// enqueued then.
   Status copyMany(CopyDirection direction, const std::vector<CopyRange>& ranges);
+
+  /// Work that the device does not do itself, at its turn in the stream: see external_work.h.
+  /// Errors: kInvalidArgument (null), kFailedPrecondition (the stream is captured).
+  Status enqueue(std::shared_ptr<ExternalWork> work);
 
   Status record(const Event& event);
   Status wait(const Event& event);

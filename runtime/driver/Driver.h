@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "hpu/device.h"
+#include "hpu/external_work.h"
 #include "hpu/memory.h"
 #include "hpu/status.h"
 #include "recipe/Recipe.h"
@@ -78,8 +79,14 @@ struct Fault {
   Status status;
 };
 
+/// Something that the device does not do itself (hpu/external_work.h). The queue stands still until
+/// it is complete, without a thread. Its device time is the one that it says.
+struct External {
+  std::shared_ptr<ExternalWork> work;
+};
+
 using Work = std::variant<CopyToDevice, CopyToHost, CopyOnDevice, Fill, Launch, WaitFor, Marker,
-                          CopyMany, Fault>;
+                          CopyMany, Fault, External>;
 
 struct SubmitOptions {
   int64_t earliestStartNs = 0;  ///< Device time that the submitting host thread has observed.
@@ -147,20 +154,22 @@ class DriverDevice {
 
   /// True when done (or failed).
   virtual bool done(Ticket ticket) = 0;
-  /// Waits for a ticket; deadlineMs < 0: HPU_WAIT_TIMEOUT_MS. Errors: kDeadlineExceeded; the
-  /// failure of the work (as long as the ticket is not forgotten).
+  /// Waits for a ticket; deadlineMs < 0: HPU_WAIT_TIMEOUT_MS. Meanwhile the thread may do work of
+  /// the device, and helps external work that is in the ticket's way; past its deadline it waits on
+  /// as long as that advances. Errors: kDeadlineExceeded; the failure of the work (as long as the
+  /// ticket is not forgotten).
   virtual Status wait(Ticket ticket, int64_t deadlineMs) = 0;
   /// Calls `callback` once when the ticket is done: now on this thread, or later on a driver's
   /// thread (then it must be short and must not submit to or wait for the device).
   virtual void whenDone(Ticket ticket, std::function<void()> callback) = 0;
   /// The first failure among the queue's work up to `upTo` that was not taken yet; ok when there is
-  /// none. Copies, fills and launches that are enqueued behind a failure before it is taken are not
-  /// run (kAborted for who waits for their tickets); waits and markers are.
+  /// none. Copies, fills, launches and external work that are enqueued behind a failure before it
+  /// is taken are not run (kAborted for who waits for their tickets); waits and markers are.
   virtual Status takeError(QueueId queue, Ticket upTo) = 0;
   /// Makes the device usable again: drops work that is queued (kCancelled for who waits for it),
-  /// interrupts what runs, and forgets the errors of all queues. Memory, programs and queues stay.
-  /// deadlineMs < 0: HPU_WAIT_TIMEOUT_MS. Errors: kDeadlineExceeded (the work that does not end is
-  /// named).
+  /// interrupts what runs, cancels external work, and forgets the errors of all queues. Memory,
+  /// programs and queues stay. deadlineMs < 0: HPU_WAIT_TIMEOUT_MS. Errors: kDeadlineExceeded (the
+  /// work that does not end is named).
   virtual Status reset(int64_t deadlineMs) = 0;
   /// Promises that the ticket's failure and device time are not asked for and that no later WaitFor
   /// names it; the driver drops what it keeps about it. The work itself goes on.

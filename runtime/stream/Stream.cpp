@@ -226,6 +226,17 @@ Status Stream::copyMany(CopyDirection direction, const std::vector<CopyRange>& r
   return state_->submit(std::move(work), {}, std::move(owners)).status();
 }
 
+Status Stream::enqueue(std::shared_ptr<ExternalWork> work) {
+  trace::HostScope scope("Stream.enqueue");
+  if (!state_) return emptyHandle();
+  if (!work) return invalidArgument("Stream::enqueue: the work is null");
+  HPU_RETURN_IF_ERROR(state_->refuseInCapture(
+      "Stream::enqueue", "external work happens once, and a replay would not do it again"));
+  std::string label = work->name();
+  return state_->submit(driver::External{std::move(work)}, std::move(label), nullptr, nullptr)
+      .status();
+}
+
 Status Stream::record(const Event& event) {
   trace::HostScope scope("Stream.record");
   if (!state_) return emptyHandle();

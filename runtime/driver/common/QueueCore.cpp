@@ -12,11 +12,11 @@
 namespace hpu::driver {
 namespace {
 
-// A thread with less time than this only waits: the work that it would help with might take longer.
-constexpr int64_t kHelpMs = 60000;
-// A queue that has had work which took longer is not helped with: the switch of threads that help saves
-// is nothing to such work, and the next may overrun the helper's deadline.
+// A queue that has had work which took longer is not helped with: the switch of threads that help
+// saves is nothing to such work, and the next may overrun the helper's deadline.
 constexpr std::chrono::milliseconds kLongWork{100};
+// How long a device that closes waits for external work that it has cancelled.
+constexpr std::chrono::seconds kCancelPatience(1);
 
 /// Work items that the current thread is inside of, by core: a drain on a worker thread must not
 /// wait for the item that it is part of.
@@ -149,11 +149,15 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   queue->running = item.ticket;
   queue->runningName = workName(item.work);
   Status status = skipped(item.report ? *item.report : *queue, item);
+  const auto* away = std::get_if<External>(&item.work);
+  if (away && status.ok()) return startExternal(lock, queue, std::move(item));
   lock.unlock();
 
   const auto start = base::Deadline::Clock::now();
   inside().push_back({this, queue.get(), item.ticket, false});
-  if (status.ok() && !std::holds_alternative<WaitFor>(item.work)) {
+  if (away) {
+    external.skip(*away, item.ticket, status);
+  } else if (status.ok() && !std::holds_alternative<WaitFor>(item.work)) {
     try {
       status = body(item.work, item.label, [&](uint32_t signal) {
         if (signal < item.signals) completeSignal(queue, item, signal, okStatus());
@@ -163,23 +167,111 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
     } catch (...) {
       status = internalError("an exception reached the queue");
     }
-    if (!status.ok())
-      status = status.withContext(base::strCat(workName(item.work), item.label.empty() ? "" : " '",
-                                               item.label, item.label.empty() ? "" : "'",
-                                               " on queue '", queue->name, "' of ", deviceName));
+    if (!status.ok()) status = inContext(*queue, item, status);
   }
   for (uint32_t i = 0; i < item.signals; ++i) completeSignal(queue, item, i, status);
-  inside().back().bodyDone = true;
+  inside().pop_back();
+  const bool tookLong = base::Deadline::Clock::now() - start > kLongWork;
+  conclude(lock, queue, std::move(item), std::move(status), tookLong);
+}
+
+Status QueueExecutor::Core::inContext(const Queue& queue, const Item& item,
+                                      const Status& status) const {
+  return status.withContext(base::strCat(workName(item.work), item.label.empty() ? "" : " '",
+                                         item.label, item.label.empty() ? "" : "'", " on queue '",
+                                         queue.name, "' of ", deviceName));
+}
+
+/// The work of an item is over: lets go of what it owned, and says so. Takes the lock, which the
+/// caller does not have.
+void QueueExecutor::Core::conclude(Lock& lock, const std::shared_ptr<Queue>& queue, Item item,
+                                   Status status, bool tookLong) {
+  inside().push_back({this, queue.get(), item.ticket, true});
   // Before anybody can see that the work is done, so that a thread which waited for it finds the
   // memory free. May destroy the device.
   item.keepAlive.reset();
   item.work = Marker{};
   inside().pop_back();
-
-  const bool tookLong = base::Deadline::Clock::now() - start > kLongWork;
   lock.lock();
   queue->hasLongWork |= tookLong;
   finish(lock, queue, item, std::move(status));
+}
+
+// ---- External work
+// ------------------------------------------------------------------------------------
+
+/// Gives external work its turn; it may end at once.
+void QueueExecutor::Core::startExternal(Lock& lock, const std::shared_ptr<Queue>& queue,
+                                        Item item) {
+  const Ticket ticket = item.ticket;
+  External away = std::get<External>(item.work);
+  queue->external = std::make_unique<InProgress>();
+  queue->external->item = std::move(item);
+  queue->state = QueueState::kExternal;
+  lock.unlock();
+  const auto start = base::Deadline::Clock::now();
+  inside().push_back({this, queue.get(), ticket, false});
+  Status begun;
+  try {
+    begun = external.begin(away, ticket, [core = weak_from_this(), queue, ticket](Status status) {
+      if (auto alive = core.lock()) alive->completeExternal(queue, ticket, std::move(status));
+    });
+  } catch (const std::bad_alloc&) {
+    begun = resourceExhausted("out of host memory");
+  } catch (...) {
+    begun = internalError("an exception reached the queue");
+  }
+  inside().pop_back();
+  away.work.reset();  // Who sees that the work is done finds it let go.
+  const bool tookLong = base::Deadline::Clock::now() - start > kLongWork;
+  lock.lock();
+  queue->hasLongWork |= tookLong;
+  InProgress* now = queue->external.get();
+  if (!now || now->item.ticket != ticket) return;  // The device was closed meanwhile.
+  now->starting = false;
+  if (!begun.ok() && !now->complete) {
+    now->complete = true;
+    now->status = std::move(begun);
+  }
+  if (now->complete) return finishExternal(lock, queue);
+  if (!now->cancelled.ok()) {
+    const Status why = now->cancelled;
+    away = std::get<External>(now->item.work);
+    lock.unlock();
+    away.work->cancel(why);
+    lock.lock();
+    return;
+  }
+  wakeHelpers();
+}
+
+void QueueExecutor::Core::completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket,
+                                           Status status) {
+  Lock lock(mutex);
+  InProgress* now = queue->external.get();
+  if (!now || now->item.ticket != ticket || now->complete) return;
+  now->complete = true;
+  now->status = std::move(status);
+  if (now->starting) return;
+  finishExternal(lock, queue);
+  // A thread that lends itself looks at the ready list next.
+  if (!ready.empty() && base::perThread<Lending>().to != this) ensureWorker();
+}
+
+void QueueExecutor::Core::finishExternal(Lock& lock, const std::shared_ptr<Queue>& queue) {
+  std::unique_ptr<InProgress> ended = std::move(queue->external);
+  queue->state = QueueState::kRunning;
+  Status status = std::move(ended->status);
+  if (!status.ok()) status = inContext(*queue, ended->item, status);
+  lock.unlock();
+  conclude(lock, queue, std::move(ended->item), std::move(status), false);
+}
+
+/// Threads that wait may find external work to help.
+void QueueExecutor::Core::wakeHelpers() {
+  if (waitingThreads == 0) return;
+  for (const auto& [id, queue] : queues)
+    if (queue->waiters > 0) queue->progress.notify_all();
 }
 
 /// Not ok for work that is not to run: what it needs is probably not there, because work before it
@@ -277,21 +369,27 @@ Ticket QueueExecutor::Core::append(const std::shared_ptr<Queue>& queue, Work wor
   return ticket;
 }
 
-/// Does the queue's work up to `ticket` on the calling thread, as long as no worker has taken it:
-/// two switches of threads less for who waits at once.
-void QueueExecutor::Core::help(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
-                               const base::Deadline& deadline) {
-  auto mayHelp = [&] {
-    return queue->state == QueueState::kReady && !queue->hasLongWork &&
-           outstanding.count(ticket) != 0 && deadline.remainingMs() >= kHelpMs;
-  };
-  if (!mayHelp()) return;
-  while (mayHelp()) {
-    ready.erase(std::find(ready.begin(), ready.end(), queue));
-    runHead(lock, queue);
-  }
-  // What was put back into the ready list meanwhile was left to this thread.
-  if (!ready.empty()) ensureWorker();
+std::string QueueExecutor::Core::closedText() const {
+  return base::strCat(deviceName, " was closed before the work was done");
+}
+
+/// Tells external work that is in progress when the time of a drain is over, and waits a moment
+/// longer for it: it may use the device's memory.
+void QueueExecutor::Core::cancelAtEnd(Lock& lock) {
+  std::vector<std::shared_ptr<ExternalWork>> running;
+  for (const auto& [id, queue] : queues)
+    if (queue->external && !queue->external->starting)
+      running.push_back(std::get<External>(queue->external->item.work).work);
+  if (running.empty()) return;
+  const Status why = cancelled(closedText());
+  lock.unlock();
+  for (const auto& work : running) work->cancel(why);
+  running.clear();
+  lock.lock();
+  drained.wait_for(lock, kCancelPatience, [&] {
+    return std::none_of(queues.begin(), queues.end(),
+                        [](const auto& entry) { return entry.second->external != nullptr; });
+  });
 }
 
 /// Runs or waits for what is left, then stops the workers.
@@ -340,14 +438,29 @@ void QueueExecutor::Core::drain() {
       runHead(lock, queue);
       continue;
     }
-    drained.wait_until(
-        lock, std::min(until.time(), base::Deadline::Clock::now() + std::chrono::milliseconds(20)));
+    auto next =
+        std::min(until.time(), base::Deadline::Clock::now() + std::chrono::milliseconds(20));
+    for (const auto& [id, queue] : queues) {
+      if (!helpable(*queue)) continue;
+      lend(lock, std::shared_ptr<Queue>(queue), next);
+      break;
+    }
+    if (ready.empty() && outstanding.size() > drainTarget) drained.wait_until(lock, next);
   }
+  cancelAtEnd(lock);
   size_t dropped = outstanding.size() - std::min(outstanding.size(), drainTarget);
   stopping = true;
   ready.clear();
   std::vector<std::shared_ptr<Queue>> rest;
-  for (auto& entry : queues) rest.push_back(entry.second);
+  std::vector<Item> unbegun;
+  std::vector<std::unique_ptr<InProgress>> lost;
+  for (auto& entry : queues) {
+    Queue& queue = *entry.second;
+    if (queue.external) lost.push_back(std::move(queue.external));
+    for (Item& item : queue.items)
+      if (std::holds_alternative<External>(item.work)) unbegun.push_back(std::move(item));
+    rest.push_back(entry.second);
+  }
   queues.clear();
   std::vector<std::thread> threads = std::move(workers);
   workers.clear();
@@ -357,6 +470,10 @@ void QueueExecutor::Core::drain() {
     HPU_LOG(kError,
             base::strCat(deviceName, " was closed with ", dropped,
                          " pieces of work that were not done after ", until.totalMs(), " ms"));
+  for (const Item& item : unbegun)
+    external.skip(std::get<External>(item.work), item.ticket, cancelled(closedText()));
+  unbegun.clear();
+  lost.clear();
   for (std::thread& thread : threads) {
     // The thread's own copy of the core keeps it valid until it has left its loop.
     if (thread.get_id() == std::this_thread::get_id())
@@ -364,67 +481,6 @@ void QueueExecutor::Core::drain() {
     else
       thread.join();
   }
-}
-
-/// Takes what a queue holds besides the item that runs; its tickets are done then.
-std::vector<QueueExecutor::Core::Item> QueueExecutor::Core::dropQueued(Queue& queue) {
-  std::vector<Item> dropped(std::make_move_iterator(queue.items.begin()),
-                            std::make_move_iterator(queue.items.end()));
-  queue.items.clear();
-  return dropped;
-}
-
-Status QueueExecutor::Core::reset(const base::Deadline& deadline,
-                                  base::FunctionRef<void(const std::vector<Ticket>&)> dropping) {
-  std::vector<Item> dropped;
-  std::vector<std::function<void()>> callbacks;
-  std::vector<std::shared_ptr<Queue>> all;
-  Lock lock(mutex);
-  const Ticket until = nextTicket;  // What is submitted from now on is not part of this.
-  for (auto& entry : queues) all.push_back(entry.second);
-  for (const auto& queue : all) {
-    std::vector<Item> items = dropQueued(*queue);
-    for (Item& item : items) {
-      for (Ticket ticket = item.ticket; ticket <= item.ticket + item.signals; ++ticket) {
-        auto it = outstanding.find(ticket);
-        for (auto& callback : it->second.callbacks) callbacks.push_back(std::move(callback));
-        if (!it->second.forgotten)
-          failures.emplace(ticket, cancelled(base::strCat(
-                                       workName(item.work), " on queue '", queue->name, "' of ",
-                                       deviceName, " was dropped by a reset of the device")));
-        outstanding.erase(it);
-      }
-      dropped.push_back(std::move(item));
-    }
-    if (queue->state == QueueState::kReady)
-      ready.erase(std::find(ready.begin(), ready.end(), queue));
-    queue->held = false;
-    if (queue->state != QueueState::kRunning) settle(queue);
-    queue->progress.notify_all();
-  }
-  if (draining && outstanding.size() <= drainTarget) drained.notify_all();
-  lock.unlock();
-  std::vector<Ticket> tickets;
-  tickets.reserve(dropped.size());
-  for (const Item& item : dropped) tickets.push_back(item.ticket);
-  dropping(tickets);
-  dropped.clear();  // Lets go of what the work owned, which may be memory.
-  for (auto& callback : callbacks) callback();
-  lock.lock();
-  Status status;
-  for (const auto& queue : all) {
-    // Its head was taken before the reset, or is newer than it.
-    auto over = [&] { return queue->state != QueueState::kRunning || queue->running >= until; };
-    ++queue->waiters;
-    bool ended = queue->progress.wait_until(lock, deadline.time(), over);
-    --queue->waiters;
-    if (!ended && status.ok())
-      status = deadlineExceeded(base::strCat(deviceName, " cannot be reset: ", queue->runningName,
-                                             " on queue '", queue->name, "' did not end within ",
-                                             deadline.totalMs(), " ms"));
-    if (queue->errorTicket < until) queue->error = Status();
-  }
-  return status;
 }
 
 }  // namespace hpu::driver

@@ -25,10 +25,16 @@
 namespace hpu::driver {
 
 enum class QueueState : uint8_t {
-  kIdle,     ///< Nothing to do.
-  kReady,    ///< In the ready list.
-  kRunning,  ///< A thread works on its head.
-  kParked,   ///< Its head is a WaitFor whose ticket is not done.
+  kIdle,      ///< Nothing to do.
+  kReady,     ///< In the ready list.
+  kRunning,   ///< A thread works on its head.
+  kParked,    ///< Its head is a WaitFor whose ticket is not done.
+  kExternal,  ///< Its head was external work, which is in progress somewhere.
+};
+
+/// Whose external work the current thread helps; null: none's.
+struct Lending {
+  const void* to = nullptr;
 };
 
 struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
@@ -42,6 +48,16 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     std::shared_ptr<Queue> report;  ///< Has the failure instead of the item's queue; may be null.
     bool released = false;          ///< Of a WaitFor: what it waited for is done.
   };
+  /// External work whose turn has come and that is not complete.
+  struct InProgress {
+    Item item;
+    bool starting = true;   ///< start() has not returned; who called it goes on.
+    bool complete = false;  ///< With `starting`: it ends with `status` then.
+    Status status;
+    Status cancelled;        ///< With `starting`: not ok when it is to be cancelled then.
+    bool helped = false;     ///< A thread is in help().
+    uint64_t handovers = 0;  ///< Helpers that ran out of time: another thread may help again.
+  };
   struct Queue {
     QueueId id = 0;
     std::string name;
@@ -53,7 +69,8 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     Ticket running = 0;            ///< What a thread works on, in the state kRunning.
     std::string_view runningName;  ///< Its workName.
     std::deque<Item> items;
-    Status error;  ///< First failure not yet taken.
+    std::unique_ptr<InProgress> external;  ///< In the state kExternal.
+    Status error;                          ///< First failure not yet taken.
     Ticket errorTicket = 0;
     Ticket skipBefore = 0;  ///< Work before it was enqueued behind a failure that was taken since.
     std::condition_variable progress;
@@ -64,17 +81,19 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     std::vector<std::function<void()>> callbacks;
   };
 
-  Core(std::string name, int workers, Body work, Gate hold)
+  Core(std::string name, int workers, Body work, Gate hold, ExternalHooks hooks)
       : deviceName(std::move(name)),
         maxWorkers(std::max(1, workers)),
         body(std::move(work)),
-        gate(std::move(hold)) {}
+        gate(std::move(hold)),
+        external(std::move(hooks)) {}
 
   const pid_t process = ::getpid();  ///< Whose threads the workers are.
   const std::string deviceName;
   const int maxWorkers;
   Body body;
   Gate gate;
+  ExternalHooks external;
 
   mutable std::mutex mutex;  // Guards everything below.
   std::condition_variable workAvailable, drained;
@@ -85,6 +104,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   std::vector<std::thread> workers;
   Ticket nextTicket = 1;
   QueueId nextQueue = 1;
+  int waitingThreads = 0;                 ///< In await().
   int idleWorkers = 0, wakesPending = 0;  // A woken worker stays idle until it has the mutex.
   size_t drainTarget =
       0;  ///< With `draining`: outstanding tickets that the drain need not wait for.
@@ -110,8 +130,31 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   void finish(Lock& lock, const std::shared_ptr<Queue>& queue, const Item& item, Status status);
   void settle(const std::shared_ptr<Queue>& queue);
   void addCallback(Ticket ticket, std::function<void()> callback);
-  void help(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
-            const base::Deadline& deadline);
+  Status inContext(const Queue& queue, const Item& item, const Status& status) const;
+  void conclude(Lock& lock, const std::shared_ptr<Queue>& queue, Item item, Status status,
+                bool tookLong);
+
+  void startExternal(Lock& lock, const std::shared_ptr<Queue>& queue, Item item);
+  void completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket, Status status);
+  void finishExternal(Lock& lock, const std::shared_ptr<Queue>& queue);
+  void wakeHelpers();
+  std::string closedText() const;
+  void cancelAtEnd(Lock& lock);
+
+  // QueueWait.cpp.
+  struct Advance {
+    Ticket ticket = 0;  ///< Of the external work; 0 when there is none.
+    uint64_t value = 0;
+    bool known = false;
+  };
+  std::shared_ptr<Queue> inTheWay(const std::shared_ptr<Queue>& queue) const;
+  static bool helpable(const Queue& queue);
+  void lend(Lock& lock, const std::shared_ptr<Queue>& queue,
+            base::Deadline::Clock::time_point until);
+  Advance advance(Lock& lock, const std::shared_ptr<Queue>& queue);
+  bool await(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
+             const base::Deadline& deadline);
+  std::string standing(const std::shared_ptr<Queue>& queue) const;
   void drain();
   Status reset(const base::Deadline& deadline,
                base::FunctionRef<void(const std::vector<Ticket>&)> dropping);

@@ -10,15 +10,16 @@
 namespace hpu::driver {
 
 std::string_view workName(const Work& work) {
-  static constexpr std::string_view kNames[] = {"copy to device", "copy to host", "copy on device",
-                                                "fill",           "launch",       "wait",
-                                                "marker",         "copies",       "memory check"};
+  static constexpr std::string_view kNames[] = {
+      "copy to device", "copy to host", "copy on device", "fill",         "launch",
+      "wait",           "marker",       "copies",         "memory check", "external work"};
   return kNames[work.index()];
 }
 
-QueueExecutor::QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate)
+QueueExecutor::QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate,
+                             ExternalHooks external)
     : core_(std::make_shared<Core>(std::move(deviceName), maxWorkers, std::move(body),
-                                   std::move(gate))) {}
+                                   std::move(gate), std::move(external))) {}
 
 QueueExecutor::~QueueExecutor() {
   core_->drain();
@@ -116,11 +117,7 @@ Status QueueExecutor::wait(Ticket ticket, int64_t deadlineMs) {
                                         core_->deviceName, ": it was never submitted"));
   if (auto it = core_->outstanding.find(ticket); it != core_->outstanding.end()) {
     std::shared_ptr<Core::Queue> queue = it->second.queue;
-    core_->help(lock, queue, ticket, deadline);
-    ++queue->waiters;
-    bool finished = queue->progress.wait_until(
-        lock, deadline.time(), [&] { return core_->outstanding.count(ticket) == 0; });
-    --queue->waiters;
+    const bool finished = core_->await(lock, queue, ticket, deadline);
     if (!finished && queue->held)
       return deadlineExceeded(
           base::strCat("queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ",
@@ -131,9 +128,7 @@ Status QueueExecutor::wait(Ticket ticket, int64_t deadlineMs) {
     if (!finished)
       return deadlineExceeded(
           base::strCat("queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ",
-                       ticket, " within ", deadline.totalMs(), " ms; ",
-                       queue->state == QueueState::kParked ? "it waits for work that is not done"
-                                                           : "it is still working",
+                       ticket, " within ", deadline.totalMs(), " ms; ", core_->standing(queue),
                        ", with ", queue->items.size(),
                        " pieces of work queued. Wait longer (HPU_WAIT_TIMEOUT_MS) or look for a "
                        "wait that is never "

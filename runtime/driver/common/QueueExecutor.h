@@ -26,14 +26,26 @@ class QueueExecutor {
   /// What the body of a launch calls when signal i of it is done; those it does not call for are
   /// done with the launch.
   using Signal = base::FunctionRef<void(uint32_t)>;
-  /// Does one piece of work (never a WaitFor) on a worker thread.
+  /// Does one piece of work (never a WaitFor, nor External) on a worker thread.
   using Body = std::function<Status(const Work& work, const std::string& label, Signal signal)>;
   /// True for a launch that is not to begin: its queue stands still until a reset drops it. Asked
   /// once for each launch, under the executor's lock.
   using Gate = std::function<bool(const Work& work)>;
 
-  /// `deviceName` is for errors; at most `maxWorkers` (>= 1) pieces of work run at a time.
-  QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate = {});
+  /// Ends external work: once, from any thread; later calls do nothing.
+  using Complete = std::function<void(Status)>;
+  /// What happens to external work. Called without locks, by a worker or a thread that waits.
+  struct ExternalHooks {
+    /// Its turn has come; not ok: it was not begun, and `complete` is not called.
+    std::function<Status(const External& work, Ticket ticket, Complete complete)> begin;
+    /// It will not have its turn.
+    std::function<void(const External& work, Ticket ticket, const Status& why)> skip;
+  };
+
+  /// `deviceName` is for errors; at most `maxWorkers` (>= 1) pieces of work run at a time. Without
+  /// `external` there is no external work.
+  QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate = {},
+                ExternalHooks external = {});
   /// Waits until everything submitted is done (no longer than HPU_WAIT_TIMEOUT_MS, then drops the
   /// rest and logs it). May run on one of its own worker threads: a buffer that is released there
   /// can be the last owner of the device.
@@ -63,8 +75,9 @@ class QueueExecutor {
       base::FunctionRef<void(const std::vector<Ticket>&)> accepted);
   bool done(Ticket ticket) const;
   /// The calling thread itself works on the ticket's queue when no worker does, the deadline is a
-  /// minute away or more, and no work of the queue has taken more than 100 ms. So a wait overruns its
-  /// deadline only by work that is the first of its queue to take long, and then takes over a minute.
+  /// minute away or more, and no work of the queue has taken more than 100 ms. So a wait overruns
+  /// its deadline only by work that is the first of its queue to take long, and then takes over a
+  /// minute. One thread at a time lends itself to external work that is in the way.
   Status wait(Ticket ticket, int64_t deadlineMs);
   void whenDone(Ticket ticket, std::function<void()> callback);
   Status takeError(QueueId queue, Ticket upTo);

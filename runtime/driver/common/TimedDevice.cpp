@@ -2,6 +2,7 @@
 #include "runtime/driver/common/TimedDevice.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/Format.h"
@@ -43,6 +44,31 @@ void* hostPointer(uint64_t address) {
   return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
 }
 
+/// The turn of one piece of external work. It may outlive the device.
+class Turn final : public ExternalTurn {
+ public:
+  Turn(std::shared_ptr<DeviceClock> clock, std::shared_ptr<ExternalTime> time,
+       QueueExecutor::Complete complete)
+      : clock_(std::move(clock)), time_(std::move(time)), complete_(std::move(complete)) {}
+  ~Turn() override { end(internalError("the work was let go without having ended"), 0, {}); }
+  int64_t arrivalPs() override { return clock_->arrival(*time_); }
+  void complete(Status status, int64_t endPs, std::vector<ExternalSpan> spans) override {
+    end(std::move(status), endPs, std::move(spans));
+  }
+
+ private:
+  void end(Status status, Picoseconds endPs, std::vector<ExternalSpan> spans) {
+    if (ended_.exchange(true)) return;
+    // Before anybody can see that the work is done.
+    clock_->end(*time_, std::min(endPs, kMaxNs * kPsPerNs), std::move(spans));
+    std::exchange(complete_, nullptr)(std::move(status));
+  }
+  const std::shared_ptr<DeviceClock> clock_;
+  const std::shared_ptr<ExternalTime> time_;
+  QueueExecutor::Complete complete_;
+  std::atomic<bool> ended_{false};
+};
+
 /// What a launch keeps alive until it is done.
 struct LaunchHold {
   std::shared_ptr<const void> user, program;
@@ -69,7 +95,14 @@ TimedDevice::TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockP
           [this](const Work& work, const std::string& label, QueueExecutor::Signal signal) {
             return runWork(work, label, signal);
           },
-          [this](const Work& work) { return neverEnds(work); })) {
+          [this](const Work& work) { return neverEnds(work); },
+          QueueExecutor::ExternalHooks{
+              [this](const External& work, Ticket ticket, QueueExecutor::Complete complete) {
+                return beginExternal(work, ticket, std::move(complete));
+              },
+              [this](const External& work, Ticket ticket, const Status& why) {
+                skipExternal(work, ticket, why);
+              }})) {
   clock_->setObserver([this](const ResolvedWork& work) { report(work); });
 }
 
@@ -186,6 +219,8 @@ Status TimedDevice::check(const Work& work, const Loaded* loaded) const {
     return okStatus();
   }
   if (const auto* copies = std::get_if<CopyMany>(&work)) return checkMany(*copies);
+  if (const auto* external = std::get_if<External>(&work); external && !external->work)
+    return invalidArgument("cannot enqueue external work that is null");
   if (const auto* launch = std::get_if<Launch>(&work)) {
     if (!loaded)
       return notFound(base::strCat(deviceName(info_), " has no program ", launch->program));
@@ -261,13 +296,14 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work,
     // only.
     auto other = std::dynamic_pointer_cast<TimedDevice>(wait->other);
     if (!other) return TimedWait{};
-    auto node = other->clock_->node(wait->ticket);
+    auto node = other->clock_->nodeForOther(wait->ticket);
     if (!node)
       return notFound(base::strCat("cannot wait for ticket ", wait->ticket, " of ",
                                    deviceName(other->info_),
                                    ": it was never submitted or is forgotten"));
     return TimedWait{std::move(node), other->clock_};
   }
+  if (std::holds_alternative<External>(work)) return TimedExternal{};
   return TimedMarker{};
 }
 
@@ -385,6 +421,25 @@ Status TimedDevice::runWork(const Work& work, const std::string& label,
   return status;
 }
 
+Status TimedDevice::beginExternal(const External& work, Ticket ticket,
+                                  QueueExecutor::Complete complete) {
+  if (Status failed = deviceFailure(work); !failed.ok()) {
+    skipExternal(work, ticket, failed);
+    workFailed(work, work.work->name(), failed);
+    return failed;
+  }
+  trace::HostScope scope("external work", "functional");
+  work.work->start(
+      std::make_shared<Turn>(clock_, clock_->takeExternal(ticket), std::move(complete)));
+  return okStatus();
+}
+
+void TimedDevice::skipExternal(const External& work, Ticket ticket, const Status& why) {
+  // Before anybody can see that the work is done.
+  if (auto time = clock_->takeExternal(ticket)) clock_->skip(*time);
+  work.work->skipped(why);
+}
+
 /// Where work that fails as a whole does so: " (at node 'conv1' (Conv) on the mme)", " (on the
 /// dma)".
 std::string TimedDevice::placeText(const Work& work) const {
@@ -395,7 +450,9 @@ std::string TimedDevice::placeText(const Work& work) const {
     return base::strCat(" (at ", recipe::opText(program, program.ops[program.hostOrder.front()]),
                         ")");
   }
-  if (std::holds_alternative<Marker>(work) || std::holds_alternative<WaitFor>(work)) return {};
+  if (std::holds_alternative<Marker>(work) || std::holds_alternative<WaitFor>(work) ||
+      std::holds_alternative<External>(work))
+    return {};
   const bool onDevice = std::holds_alternative<CopyOnDevice>(work) ||
                         std::holds_alternative<Fill>(work) ||
                         (std::holds_alternative<CopyMany>(work) &&
@@ -468,14 +525,23 @@ void TimedDevice::report(const ResolvedWork& work) const {
     trace::recordLaunch(record);
     return;
   }
-  const auto* transfer = std::get_if<TimedTransfer>(&work.item.work);
-  if (!transfer) return;
   trace::SpanRecord record;
   record.device = device;
-  record.track = static_cast<trace::Track>(transfer->resource);
   record.queue = work.item.queue;
   record.queueName = work.queueName;
   record.launch = work.item.ticket;
+  if (work.external) {
+    record.track = trace::Track::kNic;
+    record.name = work.item.label;
+    record.category = "external";
+    record.ready = record.start = work.start;
+    record.end = work.end;
+    trace::recordSpan(record);
+    return;
+  }
+  const auto* transfer = std::get_if<TimedTransfer>(&work.item.work);
+  if (!transfer) return;
+  record.track = static_cast<trace::Track>(transfer->resource);
   record.name = transfer->what;
   record.category = work.item.label.empty()
                         ? std::string_view(transfer->what == "fill" ? "fill" : "copy")

@@ -96,6 +96,8 @@ class TimedDevice : public DriverDevice {
   Status runWork(const Work& work, const std::string& label, QueueExecutor::Signal signal);
   std::string placeText(const Work& work) const;
   Status runSound(const Work& work, const std::string& label, QueueExecutor::Signal signal);
+  Status beginExternal(const External& work, Ticket ticket, QueueExecutor::Complete complete);
+  void skipExternal(const External& work, Ticket ticket, const Status& why);
   Status checkEarliest(int64_t earliestStartNs) const;
   void report(const ResolvedWork& work) const;
   Status check(const Work& work, const Loaded* loaded) const;

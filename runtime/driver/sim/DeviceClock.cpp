@@ -2,6 +2,7 @@
 #include "runtime/driver/sim/DeviceClock.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
 #include <unordered_set>
 #include <utility>
@@ -43,17 +44,31 @@ void DeviceClock::closeQueue(QueueId queue) {
 
 /// Under inboxMutex_.
 DeviceClock::Pending& DeviceClock::append(ClockItem item, bool kept) {
-  Ticket ticket = item.ticket;
-  Pending& pending =
-      inbox_.emplace_back(Pending{std::move(item), std::make_shared<TimeNode>(), {}});
-  if (kept) nodes_.emplace(ticket, pending.node);
-  if (const auto* launch = std::get_if<TimedProgram>(&pending.item.work)) {
-    for (size_t i = 0; i < launch->signals.size(); ++i) {
-      pending.signals.push_back(std::make_shared<TimeNode>());
-      if (kept) nodes_.emplace(ticket + 1 + i, pending.signals.back());
-    }
+  const Ticket ticket = item.ticket;
+  auto newNode = [&] {
+    auto node = std::make_shared<TimeNode>();
+    node->ticket = ticket;
+    node->queue = item.queue;
+    return node;
+  };
+  auto node = newNode();
+  std::vector<std::shared_ptr<TimeNode>> signals;
+  if (const auto* launch = std::get_if<TimedProgram>(&item.work))
+    for (size_t i = 0; i < launch->signals.size(); ++i) signals.push_back(newNode());
+  if (kept) {
+    nodes_.emplace(ticket, node);
+    for (size_t i = 0; i < signals.size(); ++i) nodes_.emplace(ticket + 1 + i, signals[i]);
   }
-  return pending;
+  std::shared_ptr<ExternalTime> external;
+  if (std::holds_alternative<TimedExternal>(item.work)) {
+    external = std::make_shared<ExternalTime>();
+    external->ticket = ticket;
+    external->queue = item.queue;
+    externals_.emplace(ticket, external);
+  }
+  const bool closes = external != nullptr;
+  return inbox_.emplace_back(
+      Pending{std::move(item), std::move(node), std::move(signals), std::move(external), closes});
 }
 
 void DeviceClock::submit(ClockItem item) {
@@ -89,14 +104,62 @@ void DeviceClock::submitBatch(std::vector<ClockItem> items, const std::vector<Ba
 void DeviceClock::resolveWhenMany(size_t waiting) {
   if (waiting < kMaxUnresolved) return;
   std::lock_guard lock(domain());
-  std::vector<DeviceClock*> visiting;
-  resolve(visiting);
+  Clocks visiting{this};
+  advance(UINT64_MAX, visiting);
+  forgetClosed();
 }
 
 std::shared_ptr<const TimeNode> DeviceClock::node(Ticket ticket) {
   std::lock_guard lock(inboxMutex_);
   auto it = nodes_.find(ticket);
   return it == nodes_.end() ? nullptr : it->second;
+}
+
+std::shared_ptr<const TimeNode> DeviceClock::nodeForOther(Ticket ticket) {
+  std::lock_guard lock(inboxMutex_);
+  auto it = nodes_.find(ticket);
+  if (it == nodes_.end()) return nullptr;
+  if (inbox_.empty())
+    closeStaged_ = true;
+  else
+    inbox_.back().closes = true;
+  return it->second;
+}
+
+std::shared_ptr<ExternalTime> DeviceClock::takeExternal(Ticket ticket) {
+  std::lock_guard lock(inboxMutex_);
+  auto it = externals_.find(ticket);
+  if (it == externals_.end()) return nullptr;
+  std::shared_ptr<ExternalTime> time = std::move(it->second);
+  externals_.erase(it);
+  return time;
+}
+
+Picoseconds DeviceClock::arrival(ExternalTime& time) {
+  std::lock_guard lock(domain());
+  Clocks visiting{this};
+  if (!time.arrived) advance(time.ticket, visiting);
+  if (!time.arrived) {
+    allow(time.queue, time.ticket - 1, visiting);
+    settle(visiting);
+  }
+  forgetClosed();
+  if (time.arrived) return time.arrival;
+  // Clocks that wait for each other in a circle: the queue has come this far.
+  auto it = queues_.find(time.queue);
+  return it == queues_.end() ? 0 : it->second.end;
+}
+
+void DeviceClock::end(ExternalTime& time, Picoseconds end, std::vector<ExternalSpan> spans) {
+  std::lock_guard lock(domain());
+  time.ended = true;
+  time.end = end;
+  time.spans = std::move(spans);
+}
+
+void DeviceClock::skip(ExternalTime& time) {
+  std::lock_guard lock(domain());
+  time.ended = time.skipped = true;
 }
 
 void DeviceClock::forget(Ticket ticket) {
@@ -108,10 +171,18 @@ void DeviceClock::drop(const std::vector<Ticket>& tickets) {
   if (tickets.empty()) return;
   std::unordered_set<Ticket> gone(tickets.begin(), tickets.end());
   std::lock_guard lock(domain());
-  takeInbox();
-  for (QueueId id : active_)
-    for (Pending& pending : queues_[id].items)
-      if (gone.count(pending.item.ticket)) pending.item.work = TimedMarker{};
+  stage();
+  auto dropIn = [&](std::deque<Pending>& items) {
+    for (Pending& pending : items) {
+      if (!gone.count(pending.item.ticket)) continue;
+      pending.item.work = TimedMarker{};
+      pending.external.reset();
+    }
+  };
+  dropIn(staged_);
+  for (QueueId id : active_) dropIn(queues_[id].items);
+  std::lock_guard inbox(inboxMutex_);
+  for (Ticket ticket : tickets) externals_.erase(ticket);
 }
 
 StatusOr<DeviceClock::Span> DeviceClock::span(Ticket ticket) {
@@ -121,18 +192,27 @@ StatusOr<DeviceClock::Span> DeviceClock::span(Ticket ticket) {
                                  " has no device time: it was never submitted, or "
                                  "was forgotten"));
   std::lock_guard lock(domain());
-  std::vector<DeviceClock*> visiting;
-  resolve(visiting);
+  Clocks visiting{this};
+  advance(wanted->ticket, visiting);
+  if (!wanted->resolved) allow(wanted->queue, wanted->ticket, visiting);
+  settle(visiting);
+  forgetClosed();
   if (!wanted->resolved)
-    return failedPrecondition(
-        base::strCat("ticket ", ticket, " waits for another device's work that has no time yet"));
+    return failedPrecondition(base::strCat(
+        "ticket ", ticket,
+        " has no time yet: it waits for another device's work, or for external work, without one"));
   return Span{wanted->start, wanted->end};
 }
 
 DeviceClock::Totals DeviceClock::totals() {
   std::lock_guard lock(domain());
-  std::vector<DeviceClock*> visiting;
-  resolve(visiting);
+  Clocks visiting{this};
+  advance(UINT64_MAX, visiting);
+  for (QueueId id : active_)
+    for (Pending& pending : queues_[id].items)
+      if (pending.external) pending.external->allowed = true;
+  settle(visiting);
+  forgetClosed();
   return totals_;
 }
 
@@ -146,13 +226,35 @@ void DeviceClock::setObserver(Observer observer) {
   observer_ = std::move(observer);
 }
 
-void DeviceClock::takeInbox() {
+// ---- Segments
+// -----------------------------------------------------------------------------------------
+
+/// Fetches what was submitted.
+void DeviceClock::stage() {
   std::vector<Pending> arrived;
   {
     std::lock_guard lock(inboxMutex_);
     arrived.swap(inbox_);
+    if (std::exchange(closeStaged_, false)) {
+      if (staged_.empty())
+        segmentClosed_ = true;
+      else
+        staged_.back().closes = true;
+    }
   }
-  for (Pending& pending : arrived) {
+  for (Pending& pending : arrived) staged_.push_back(std::move(pending));
+}
+
+/// The rest of the segment that is not closed, or the next one, takes part from now on.
+void DeviceClock::takeSegment() {
+  boundary_ = nullptr;
+  segmentClosed_ = false;
+  while (!staged_.empty() && !segmentClosed_) {
+    Pending pending = std::move(staged_.front());
+    staged_.pop_front();
+    taken_ = pending.item.ticket;
+    segmentClosed_ = pending.closes;
+    if (pending.closes) boundary_ = pending.external;
     QueueId id = pending.item.queue;
     Queue& queue = queues_[id];
     if (queue.items.empty()) active_.push_back(id);
@@ -160,14 +262,71 @@ void DeviceClock::takeInbox() {
   }
 }
 
-/// Resolves what can be, asking the clocks of other devices for the times that this one waits for.
-/// `visiting`: clocks whose resolve() calls this one; they go on when it returns.
-void DeviceClock::resolve(std::vector<DeviceClock*>& visiting) {
-  takeInbox();
+/// Resolves, segment by segment, up to the one with `upTo`. `visiting`: this clock, and those that
+/// asked it and go on when it returns.
+void DeviceClock::advance(Ticket upTo, Clocks& visiting) {
+  stage();
+  while (!staged_.empty() && (!segmentClosed_ || taken_ < upTo)) {
+    // What the end of the segment before depends on comes before everything that follows.
+    if (boundary_ && !boundary_->arrived) {
+      allow(boundary_->queue, boundary_->ticket - 1, visiting);
+      settle(visiting);
+    }
+    takeSegment();
+    settle(visiting);
+  }
+}
+
+/// Allows the external work that the queue's items up to `upTo` depend on to take its place.
+void DeviceClock::allow(QueueId queue, Ticket upTo, Clocks& visiting) {
+  struct Point {
+    DeviceClock* clock;
+    QueueId queue;
+    Ticket upTo;
+  };
+  std::vector<Point> todo{{this, queue, upTo}};
+  std::map<std::pair<DeviceClock*, QueueId>, Ticket> reached;
+  while (!todo.empty()) {
+    const Point point = todo.back();
+    todo.pop_back();
+    Ticket& seen = reached[{point.clock, point.queue}];
+    auto it = point.clock->queues_.find(point.queue);
+    if (point.upTo <= seen || it == point.clock->queues_.end()) continue;
+    std::vector<std::pair<std::shared_ptr<DeviceClock>, std::shared_ptr<const TimeNode>>> others;
+    for (const Pending& pending : it->second.items) {
+      if (pending.item.ticket > point.upTo) break;
+      if (pending.item.ticket <= seen) continue;
+      if (pending.external) pending.external->allowed = true;
+      const auto* wait = std::get_if<TimedWait>(&pending.item.work);
+      if (!wait || !wait->node || wait->node->resolved) continue;
+      if (wait->clock)
+        others.emplace_back(wait->clock, wait->node);
+      else
+        todo.push_back({point.clock, wait->node->queue, wait->node->ticket});
+    }
+    seen = point.upTo;
+    for (const auto& [clock, node] : others) {
+      clock->visit(visiting, [&] { clock->advance(node->ticket, visiting); });
+      todo.push_back({clock.get(), node->queue, node->ticket});
+    }
+  }
+}
+
+/// Runs `body`, which resolves, unless that goes on already.
+template <typename Body>
+void DeviceClock::visit(Clocks& visiting, const Body& body) {
+  if (std::find(visiting.begin(), visiting.end(), this) != visiting.end()) return;
   visiting.push_back(this);
+  body();
+  visiting.pop_back();
+}
+
+/// Resolves what can be of what takes part, asking the clocks of other devices for the times that
+/// this one waits for.
+void DeviceClock::settle(Clocks& visiting) {
   while (true) {
     resolveReady();
-    // Every queue left is behind a wait for another device.
+    // Every queue left is behind a wait for another device, or external work.
     std::vector<std::pair<std::shared_ptr<DeviceClock>, std::shared_ptr<const TimeNode>>> others;
     for (QueueId id : active_) {
       const auto* wait = std::get_if<TimedWait>(&queues_[id].items.front().item.work);
@@ -175,29 +334,40 @@ void DeviceClock::resolve(std::vector<DeviceClock*>& visiting) {
     }
     bool progress = false;
     for (auto& [clock, node] : others) {
-      bool onTheWay = std::find(visiting.begin(), visiting.end(), clock.get()) != visiting.end();
-      if (!node->resolved && !onTheWay) clock->resolve(visiting);
+      clock->visit(visiting, [&, &clock = clock, &node = node] {
+        if (!node->resolved) clock->advance(node->ticket, visiting);
+        if (!node->resolved) clock->settle(visiting);
+        clock->forgetClosed();
+      });
       progress |= node->resolved;
     }
     if (!progress) break;
   }
-  visiting.pop_back();
+}
+
+void DeviceClock::forgetClosed() {
   std::erase_if(closed_, [&](QueueId id) {
     auto it = queues_.find(id);
     if (it != queues_.end() && !it->second.items.empty()) return false;
+    for (const Pending& pending : staged_)
+      if (pending.item.queue == id) return false;
     if (it != queues_.end()) queues_.erase(it);
     return true;
   });
 }
 
-/// Resolves until the rest waits for other devices. True when something was resolved.
-bool DeviceClock::resolveReady() {
+/// Resolves until the rest waits for other devices or external work.
+void DeviceClock::resolveReady() {
   std::priority_queue<Head> heads;
   std::unordered_map<const TimeNode*, std::vector<QueueId>> waiting;
   auto consider = [&](QueueId id) {
     Queue& queue = queues_[id];
     const ClockItem& item = queue.items.front().item;
     Picoseconds ready = std::max(queue.end, item.earliest);
+    if (ExternalTime* external = queue.items.front().external.get()) {
+      if (!std::exchange(external->arrived, true)) external->arrival = ready;
+      if (!external->allowed || !external->ended) return;
+    }
     if (const auto* wait = std::get_if<TimedWait>(&item.work); wait && wait->node) {
       if (!wait->node->resolved) {
         waiting[wait->node.get()].push_back(id);
@@ -208,7 +378,6 @@ bool DeviceClock::resolveReady() {
     heads.push({ready, item.priority, id, item.ticket});
   };
   for (QueueId id : active_) consider(id);
-  bool any = false;
   while (!heads.empty()) {
     Head head = heads.top();
     heads.pop();
@@ -216,7 +385,6 @@ bool DeviceClock::resolveReady() {
     Pending pending = std::move(queue.items.front());
     queue.items.pop_front();
     place(queue, pending, head.ready);
-    any = true;
     if (!queue.items.empty()) consider(head.queue);
     auto release = [&](const TimeNode* node) {
       auto it = waiting.find(node);
@@ -229,7 +397,6 @@ bool DeviceClock::resolveReady() {
     for (const auto& signal : pending.signals) release(signal.get());
   }
   std::erase_if(active_, [&](QueueId id) { return queues_[id].items.empty(); });
-  return any;
 }
 
 void DeviceClock::place(Queue& queue, Pending& pending, Picoseconds ready) {
@@ -256,6 +423,10 @@ void DeviceClock::place(Queue& queue, Pending& pending, Picoseconds ready) {
       pending.signals[i]->start = pending.signals[i]->end =
           launch->timeline->outputEnd(launch->signals[i], placement);
     isLaunch = visible = true;
+  } else if (const ExternalTime* external = pending.external.get()) {
+    node.end = std::max(ready, external->end);
+    totals_.busy[static_cast<int>(Resource::kNic)] += node.end - node.start;
+    visible = !external->skipped;
   }
   node.resolved = true;
   for (const auto& signal : pending.signals) {
@@ -266,8 +437,8 @@ void DeviceClock::place(Queue& queue, Pending& pending, Picoseconds ready) {
   queue.end = node.end;
   totals_.end = std::max(totals_.end, node.end);
   if (visible && observer_)
-    observer_(
-        {pending.item, queue.name, ready, node.start, node.end, isLaunch ? &placement : nullptr});
+    observer_({pending.item, queue.name, ready, node.start, node.end,
+               isLaunch ? &placement : nullptr, pending.external.get()});
 }
 
 }  // namespace hpu::driver

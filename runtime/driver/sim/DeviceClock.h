@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeviceClock: gives every piece of submitted work its device time, when somebody looks.
-// The one thing to know: looking resolves everything submitted so far, in the order (time at which
-// it can start, priority, queue, ticket), and what was resolved never changes; the host's speed
-// plays no part.
+// The one thing to know: looking resolves what was submitted so far, in the order (time at which it
+// can start, priority, queue, ticket), and what was resolved never changes; the host's speed plays
+// no part. External work cuts the order of submission into segments; docs/launching.md, "External
+// work", has the rules.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,8 @@ inline constexpr int kNumResources = 6;
 
 /// The device time of one piece of work; shared by those who wait for it.
 struct TimeNode {
+  Ticket ticket = 0;  ///< Of the item, which for a signal is the launch.
+  QueueId queue = 0;
   bool resolved = false;
   Picoseconds start = 0, end = 0;
 };
@@ -56,7 +59,20 @@ struct TimedWait {
   std::shared_ptr<DeviceClock> clock;
 };
 struct TimedMarker {};
-using TimedWork = std::variant<TimedTransfer, TimedProgram, TimedWait, TimedMarker>;
+/// Takes from its arrival to the end that it is told (DeviceClock::end).
+struct TimedExternal {};
+using TimedWork = std::variant<TimedTransfer, TimedProgram, TimedWait, TimedMarker, TimedExternal>;
+
+/// What is known about external work's time; its fields belong to the clock.
+struct ExternalTime {
+  Ticket ticket = 0;
+  QueueId queue = 0;
+  bool arrived = false;  ///< `arrival` is known.
+  bool allowed = false;  ///< It is placed as soon as it has ended.
+  bool ended = false, skipped = false;
+  Picoseconds arrival = 0, end = 0;
+  std::vector<ExternalSpan> spans;
+};
 
 struct ClockItem {
   Ticket ticket = 0;
@@ -73,6 +89,7 @@ struct ResolvedWork {
   const std::string& queueName;
   Picoseconds ready = 0, start = 0, end = 0;
   const LaunchPlacement* placement = nullptr;  ///< Of a launch.
+  const ExternalTime* external = nullptr;      ///< Of external work.
 };
 
 /// Any thread may call anything. All clocks of a process share one lock, because they wait for each
@@ -99,6 +116,18 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
                    const std::vector<bool>& kept);
   /// The node of a ticket that was submitted and not forgotten, else null.
   std::shared_ptr<const TimeNode> node(Ticket ticket);
+  /// The same for a TimedWait of another device: what is submitted from now on is another segment.
+  std::shared_ptr<const TimeNode> nodeForOther(Ticket ticket);
+
+  /// The time of external work that was submitted, once; null when it was taken or dropped.
+  std::shared_ptr<ExternalTime> takeExternal(Ticket ticket);
+  /// When the device gets to it; resolves what was submitted before it. All that its queue waits
+  /// for must be done.
+  Picoseconds arrival(ExternalTime& time);
+  /// It ends at `end`, and no earlier than its arrival.
+  void end(ExternalTime& time, Picoseconds end, std::vector<ExternalSpan> spans);
+  /// It is over and took no time.
+  void skip(ExternalTime& time);
   void forget(Ticket ticket);
   /// Work that will not be done takes no time, as far as nobody has looked at it yet.
   void drop(const std::vector<Ticket>& tickets);
@@ -130,6 +159,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
     ClockItem item;
     std::shared_ptr<TimeNode> node;
     std::vector<std::shared_ptr<TimeNode>> signals;  ///< Of a launch.
+    std::shared_ptr<ExternalTime> external;          ///< Of external work.
+    bool closes = false;                             ///< It is the last of its segment.
   };
   struct Queue {
     std::string name;
@@ -138,19 +169,32 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   };
   struct Head;
 
-  void resolve(std::vector<DeviceClock*>& visiting);
+  using Clocks = std::vector<DeviceClock*>;
+  void advance(Ticket upTo, Clocks& visiting);
+  void settle(Clocks& visiting);
+  void allow(QueueId queue, Ticket upTo, Clocks& visiting);
+  void takeSegment();
+  void stage();
+  template <typename Body>
+  void visit(Clocks& visiting, const Body& body);
+  void forgetClosed();
   Pending& append(ClockItem item, bool kept);
   void resolveWhenMany(size_t waiting);
-  void takeInbox();
-  bool resolveReady();
+  void resolveReady();
   void place(Queue& queue, Pending& pending, Picoseconds ready);
   static std::mutex& domain();
 
-  std::mutex inboxMutex_;  // Guards inbox_, nodes_; taken after domain() when both are held.
+  std::mutex inboxMutex_;  // Guards what follows; taken after domain() when both are held.
   std::vector<Pending> inbox_;
+  bool closeStaged_ = false;  ///< What was staged last ends its segment.
+  std::unordered_map<Ticket, std::shared_ptr<ExternalTime>> externals_;  ///< Not taken yet.
   std::unordered_map<Ticket, std::shared_ptr<TimeNode>> nodes_;
 
   // Guarded by domain().
+  std::deque<Pending> staged_;              ///< Submitted, in order; takes no part yet.
+  Ticket taken_ = 0;                        ///< The last item that takes part.
+  bool segmentClosed_ = false;              ///< That item ends its segment, ...
+  std::shared_ptr<ExternalTime> boundary_;  ///< ... and is external work (else null).
   std::unordered_map<QueueId, Queue> queues_;
   std::vector<QueueId> active_;  ///< Queues with items.
   std::vector<QueueId> closed_;  ///< Closed and not yet forgotten.

@@ -6,7 +6,7 @@ if(NOT _result EQUAL 0)
   message(FATAL_ERROR "${NM} failed on ${LIBRARY}")
 endif()
 string(REPLACE "\n" ";" _lines "${_symbols}")
-set(_public "^_ZNK?3hpu(6Buffer|6Device|5Event|6Stream|10Executable|6Recipe|13CapturedGraph|14CaptureSession|13GraphInstance|10EagerCache|8EagerKey|5trace|4node|9telemetry)")
+set(_public "^_Z(NK?|T[VIS]N)3hpu(12ExternalTurn|12ExternalWork|6Buffer|6Device|5Event|6Stream|10Executable|6Recipe|13CapturedGraph|14CaptureSession|13GraphInstance|10EagerCache|8EagerKey|5trace|4node|9telemetry)")
 set(_count 0)
 foreach(_line IN LISTS _lines)
   if(_line STREQUAL "")
@@ -22,7 +22,7 @@ if(_strangers)
   list(JOIN _strangers "\n  " _text)
   message(FATAL_ERROR "${LIBRARY} exports symbols that are not its own:\n  ${_text}")
 endif()
-foreach(_wanted 6Device4open 6Stream12copyToDevice 5Event12deviceTimeNs 10Executable6launch 6Recipe4load
+foreach(_wanted 6Device4open 6Stream12copyToDevice 6Stream7enqueue _ZTIN3hpu12ExternalWorkE 5Event12deviceTimeNs 10Executable6launch 6Recipe4load
                 14CaptureSession5begin 13GraphInstance6replay 10EagerCache10executable
                 5trace5start 9telemetry4read 4node5query 4node6inject hpuRuntimeVersion)
   if(NOT _symbols MATCHES "${_wanted}")

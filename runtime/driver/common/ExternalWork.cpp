@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hpu/external_work.h"
+
+namespace hpu {
+
+ExternalTurn::~ExternalTurn() = default;
+ExternalWork::~ExternalWork() = default;
+
+void ExternalWork::help(std::chrono::steady_clock::time_point) {}
+
+uint64_t ExternalWork::progress() const {
+  return 0;
+}
+
+}  // namespace hpu

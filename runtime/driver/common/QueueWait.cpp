@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of QueueExecutor::Core in which a thread of the host waits: for a ticket, and for a
+// reset.
+#include <algorithm>
+#include <iterator>
+
+#include "base/Format.h"
+#include "base/PerThread.h"
+#include "runtime/driver/common/QueueCore.h"
+
+namespace hpu::driver {
+namespace {
+
+using Clock = base::Deadline::Clock;
+
+// A thread with less time than this does no work of the queue: it might take longer. (External work
+// only begins on it.)
+constexpr int64_t kHelpMs = 60000;
+// How long before its deadline a wait looks whether external work advances, and how often after it.
+constexpr int64_t kProbeMs = 5000;
+
+}  // namespace
+
+/// The queue whose external work is what `queue` stands at, itself or through waits of this device;
+/// null when it is something else.
+std::shared_ptr<QueueExecutor::Core::Queue> QueueExecutor::Core::inTheWay(
+    const std::shared_ptr<Queue>& queue) const {
+  std::shared_ptr<Queue> at = queue;
+  // Tickets that are waited for are earlier ones: this ends.
+  while (at->state == QueueState::kParked && !at->held && !at->items.empty()) {
+    const auto* wait = std::get_if<WaitFor>(&at->items.front().work);
+    if (!wait || wait->other) return nullptr;
+    auto it = outstanding.find(wait->ticket);
+    if (it == outstanding.end()) return nullptr;
+    at = it->second.queue;
+  }
+  return at->external ? at : nullptr;
+}
+
+bool QueueExecutor::Core::helpable(const Queue& queue) {
+  return queue.external && !queue.external->starting && !queue.external->helped;
+}
+
+/// The calling thread helps the queue's external work, which must be helpable.
+void QueueExecutor::Core::lend(Lock& lock, const std::shared_ptr<Queue>& queue,
+                               Clock::time_point until) {
+  const Ticket ticket = queue->external->item.ticket;
+  std::shared_ptr<ExternalWork> work = std::get<External>(queue->external->item.work).work;
+  queue->external->helped = true;
+  lock.unlock();
+  const void*& lending = base::perThread<Lending>().to;
+  const void* outer = std::exchange(lending, this);
+  try {
+    work->help(until);
+  } catch (...) {
+    // The work goes on without.
+  }
+  lending = outer;
+  work.reset();
+  lock.lock();
+  if (!queue->external || queue->external->item.ticket != ticket) return;
+  queue->external->helped = false;
+  if (Clock::now() < until) return;
+  ++queue->external->handovers;
+  wakeHelpers();
+}
+
+/// How far the external work is that `queue` stands at.
+QueueExecutor::Core::Advance QueueExecutor::Core::advance(Lock& lock,
+                                                          const std::shared_ptr<Queue>& queue) {
+  Advance result;
+  result.known = true;
+  std::shared_ptr<Queue> way = inTheWay(queue);
+  if (!way) return result;
+  result.ticket = way->external->item.ticket;
+  std::shared_ptr<ExternalWork> work = std::get<External>(way->external->item.work).work;
+  lock.unlock();
+  result.value = work->progress();
+  work.reset();
+  lock.lock();
+  return result;
+}
+
+/// Waits until `ticket`, one of `queue`, is done. The calling thread does the queue's work as long
+/// as no worker has taken it (two switches of threads less for who waits at once), and helps
+/// external work. False: not done at the deadline, and no external work that it stands at
+/// advances.
+bool QueueExecutor::Core::await(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
+                                const base::Deadline& deadline) {
+  const auto probe = std::chrono::milliseconds(std::min(deadline.totalMs() / 2, kProbeMs));
+  Clock::time_point until = deadline.time() - probe;
+  bool last = probe.count() == 0;  // `until` is the deadline, or after it.
+  Advance before;
+  Ticket lentTo = 0;
+  uint64_t handover = 0;
+  bool worked = false, finished = true;
+  // What this thread put into the ready list was left to it.
+  auto leaveWork = [&] {
+    if (std::exchange(worked, false) && !ready.empty()) ensureWorker();
+  };
+  auto mayRun = [&] {
+    if (queue->state != QueueState::kReady || queue->hasLongWork) return false;
+    const bool begins = std::holds_alternative<External>(queue->items.front().work);
+    return deadline.remainingMs() >= (begins ? 1 : kHelpMs);
+  };
+  ++waitingThreads;
+  ++queue->waiters;
+  while (outstanding.count(ticket) != 0) {
+    if (mayRun()) {
+      ready.erase(std::find(ready.begin(), ready.end(), queue));
+      runHead(lock, queue);
+      worked = true;
+      continue;
+    }
+    leaveWork();
+    std::shared_ptr<Queue> way = inTheWay(queue);
+    if (way && helpable(*way) && Clock::now() < until &&
+        (lentTo != way->external->item.ticket || handover != way->external->handovers)) {
+      lentTo = way->external->item.ticket;
+      handover = way->external->handovers;
+      lend(lock, way, until);
+      worked = true;
+      continue;
+    }
+    way.reset();
+    if (queue->progress.wait_until(lock, until) == std::cv_status::no_timeout) continue;
+    if (outstanding.count(ticket) == 0) break;
+    const Advance now = advance(lock, queue);
+    if (outstanding.count(ticket) == 0) break;
+    const bool advanced = before.known && now.value != 0 &&
+                          (now.ticket != before.ticket || now.value != before.value);
+    if (last && !advanced) {
+      finished = false;
+      break;
+    }
+    before = now;
+    until = last ? Clock::now() + probe : deadline.time();
+    last = true;
+  }
+  --queue->waiters;
+  --waitingThreads;
+  leaveWork();
+  return finished;
+}
+
+/// What the queue is at, for who waited in vain.
+std::string QueueExecutor::Core::standing(const std::shared_ptr<Queue>& queue) const {
+  if (auto way = inTheWay(queue)) {
+    const std::string& label = way->external->item.label;
+    return base::strCat(workName(way->external->item.work), label.empty() ? "" : " '", label,
+                        label.empty() ? "" : "'",
+                        way == queue ? "" : base::strCat(" on queue '", way->name, "'"),
+                        " is in progress");
+  }
+  return queue->state == QueueState::kParked ? "it waits for work that is not done"
+                                             : "it is still working";
+}
+
+/// Takes what a queue holds besides the item that runs; its tickets are done then.
+std::vector<QueueExecutor::Core::Item> QueueExecutor::Core::dropQueued(Queue& queue) {
+  std::vector<Item> dropped(std::make_move_iterator(queue.items.begin()),
+                            std::make_move_iterator(queue.items.end()));
+  queue.items.clear();
+  return dropped;
+}
+
+Status QueueExecutor::Core::reset(const base::Deadline& deadline,
+                                  base::FunctionRef<void(const std::vector<Ticket>&)> dropping) {
+  std::vector<Item> dropped;
+  std::vector<std::function<void()>> callbacks;
+  std::vector<std::shared_ptr<Queue>> all;
+  std::vector<std::shared_ptr<ExternalWork>> inProgress;
+  const Status interrupted =
+      cancelled(base::strCat("it was interrupted by a reset of ", deviceName));
+  Lock lock(mutex);
+  const Ticket until = nextTicket;  // What is submitted from now on is not part of this.
+  for (auto& entry : queues) all.push_back(entry.second);
+  for (const auto& queue : all) {
+    std::vector<Item> items = dropQueued(*queue);
+    for (Item& item : items) {
+      for (Ticket ticket = item.ticket; ticket <= item.ticket + item.signals; ++ticket) {
+        auto it = outstanding.find(ticket);
+        for (auto& callback : it->second.callbacks) callbacks.push_back(std::move(callback));
+        if (!it->second.forgotten)
+          failures.emplace(ticket, cancelled(base::strCat(
+                                       workName(item.work), " on queue '", queue->name, "' of ",
+                                       deviceName, " was dropped by a reset of the device")));
+        outstanding.erase(it);
+      }
+      dropped.push_back(std::move(item));
+    }
+    if (queue->state == QueueState::kReady)
+      ready.erase(std::find(ready.begin(), ready.end(), queue));
+    queue->held = false;
+    if (queue->external) {
+      if (queue->external->starting)
+        queue->external->cancelled = interrupted;
+      else
+        inProgress.push_back(std::get<External>(queue->external->item.work).work);
+    } else if (queue->state != QueueState::kRunning) {
+      settle(queue);
+    }
+    queue->progress.notify_all();
+  }
+  if (draining && outstanding.size() <= drainTarget) drained.notify_all();
+  lock.unlock();
+  std::vector<Ticket> tickets;
+  tickets.reserve(dropped.size());
+  for (const Item& item : dropped) tickets.push_back(item.ticket);
+  dropping(tickets);
+  for (const Item& item : dropped)
+    if (const auto* away = std::get_if<External>(&item.work))
+      external.skip(*away, item.ticket,
+                    cancelled(base::strCat("it was dropped by a reset of ", deviceName)));
+  for (const auto& work : inProgress) work->cancel(interrupted);
+  inProgress.clear();
+  dropped.clear();  // Lets go of what the work owned, which may be memory.
+  for (auto& callback : callbacks) callback();
+  lock.lock();
+  Status status;
+  for (const auto& queue : all) {
+    // Its head was taken before the reset, or is newer than it.
+    auto over = [&] {
+      const bool busy =
+          queue->state == QueueState::kRunning || queue->state == QueueState::kExternal;
+      return !busy || queue->running >= until;
+    };
+    ++queue->waiters;
+    bool ended = queue->progress.wait_until(lock, deadline.time(), over);
+    --queue->waiters;
+    if (!ended && status.ok())
+      status = deadlineExceeded(base::strCat(
+          deviceName, " cannot be reset: ", queue->runningName,
+          queue->external ? base::strCat(" '", queue->external->item.label, "'") : "",
+          " on queue '", queue->name, "' did not end within ", deadline.totalMs(), " ms"));
+    if (queue->errorTicket < until) queue->error = Status();
+  }
+  return status;
+}
+
+}  // namespace hpu::driver
