@@ -31,10 +31,10 @@ void allReduce(B& b, const Problem& p, int32_t slices) {
 
 void reduceScatter(B& b, const Problem& p, int32_t slices) {
   slices = usefulSlices(p.count, slices);
-  RankOrderReducer reducer(b, p.ranks, largestPart(p.count, slices), slices);
+  RankOrderReducer reducer(b, p.ranks, largestTapered(p.count, slices), slices);
   for (int32_t j = 0; j < slices; j++)
     for (int owner = 0; owner < p.ranks; owner++) {
-      const Span piece = part({0, p.count}, slices, j);
+      const Span piece = tapered({0, p.count}, slices, j);
       const Span from{owner * p.count + piece.offset, piece.count};
       reducer.reduce(owner, from, B::output(piece), j);
     }
@@ -42,9 +42,9 @@ void reduceScatter(B& b, const Problem& p, int32_t slices) {
 
 void reduce(B& b, const Problem& p, int32_t slices) {
   slices = usefulSlices(p.count, slices);
-  RankOrderReducer reducer(b, p.ranks, largestPart(p.count, slices), slices);
+  RankOrderReducer reducer(b, p.ranks, largestTapered(p.count, slices), slices);
   for (int32_t j = 0; j < slices; j++) {
-    const Span piece = part({0, p.count}, slices, j);
+    const Span piece = tapered({0, p.count}, slices, j);
     reducer.reduce(p.root, piece, B::output(piece), j);
   }
 }
@@ -111,10 +111,10 @@ std::vector<int32_t> choices(const Problem& p) {
   const int32_t most = std::clamp(512 / p.ranks, 1, 64);
   switch (p.collective) {
     case Collective::kAllReduce:
-      return sliceChoices(bytes / p.ranks, 64 << 10, 2 << 20, most);
+      return sliceChoices(bytes / p.ranks, 64 << 10, 4 << 20, most);
     case Collective::kReduceScatter:
     case Collective::kReduce:
-      return sliceChoices(bytes, 64 << 10, 2 << 20, most);
+      return sliceChoices(bytes, 64 << 10, 4 << 20, most);
     default:
       return {1};
   }

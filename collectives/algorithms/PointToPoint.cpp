@@ -21,31 +21,31 @@ Schedule makeDirect(const Problem& p, const AlgorithmOptions&) {
   return b.finish();
 }
 
-/// A relay passes a slice on while the next one arrives, so that its last slice comes one slice's
-/// time late: of equal units, the direct link gets one more than each relay.
+/// A relay passes a slice on while the next one arrives; what goes directly ends when it does.
 Schedule makeRelays(const Problem& p, const AlgorithmOptions& options) {
   B b(p, "relays", options.slices);
   if (b.trivial()) return b.finish();
-  const int relays = p.ranks - 2;
-  const int32_t slices =
-      usefulSlices(largestPart(p.count, p.ranks - 1), relays > 0 ? options.slices : 1);
-  const Span all{0, p.count};
-  const int64_t units = int64_t{p.ranks - 1} * slices + 1;
+  std::vector<int> relays;
+  for (int rank = 0; rank < p.ranks; rank++)
+    if (rank != p.root && rank != p.destination) relays.push_back(rank);
+  const auto paths = static_cast<int64_t>(relays.size()) + 1;
+  const int32_t cut = usefulSlices(largestPart(p.count, paths), options.slices);
+  const int64_t share =
+      relays.empty() ? 0 : relayedShare(p.count, paths, cut, options.hopBytes / p.elementBytes);
+  const int32_t slices = usefulSlices(share, cut);
   std::vector<Range> room;
-  for (int32_t j = 0; j < slices && j < kSlicesInFlight && relays > 0; j++)
-    room.push_back(b.allocate(BufferKind::kScratch, largestPart(p.count, units)));
-  int64_t unit = 0;
+  for (int32_t j = 0; j < slices && j < kSlicesInFlight; j++)
+    room.push_back(b.allocate(BufferKind::kScratch, largestPart(share, slices)));
   for (int32_t j = 0; j < slices; j++)
-    for (int relay = 0; relay < p.ranks; relay++) {
-      if (relay == p.root || relay == p.destination) continue;
-      const Span piece = part(all, units, unit++);
+    for (size_t i = 0; i < relays.size(); i++) {
+      const Span piece = part({static_cast<int64_t>(i) * share, share}, slices, j);
       const Range there = B::first(room[static_cast<size_t>(j) % room.size()], piece.count);
-      b.move(p.root, B::input(piece), relay, there);
-      b.move(relay, there, p.destination, B::output(piece));
+      b.move(p.root, B::input(piece), relays[i], there);
+      b.move(relays[i], there, p.destination, B::output(piece));
     }
-  const int64_t from = unit < units ? part(all, units, unit).offset : p.count;
-  const Span rest{from, p.count - from};
-  b.move(p.root, B::input(rest), p.destination, B::output(rest));
+  const int64_t relayed = share * (paths - 1);
+  const Span direct{relayed, p.count - relayed};
+  b.move(p.root, B::input(direct), p.destination, B::output(direct));
   return b.finish();
 }
 

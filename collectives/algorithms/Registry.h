@@ -16,6 +16,9 @@ namespace hpu::collectives {
 /// How finely the tuner wants the data cut; algorithms round to what suits them.
 struct AlgorithmOptions {
   int32_t slices = 1;
+  /// What a link carries while a message is on its way (LinkModel::hopBytes). Algorithms of two
+  /// hops send so much more over direct links, which would be idle at the end.
+  int64_t hopBytes = 0;
 };
 
 struct Algorithm {

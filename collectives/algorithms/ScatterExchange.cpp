@@ -16,18 +16,29 @@ bool accepts(const Problem& p) {
 }
 
 struct Shards {
-  Span all;
-  int peers, root, ranks;
+  int ranks, root, peers;
   int32_t slices;
+  int64_t share;  // Elements of a shard.
+  Span direct;    // What follows the shards goes between the root and each peer directly.
   int peer(int shard) const { return (root + 1 + shard) % ranks; }
-  Span piece(int shard, int32_t slice) const {
-    return part(part(all, peers, shard), slices, slice);
-  }
+  Span piece(int shard, int32_t slice) const { return part({shard * share, share}, slices, slice); }
 };
 
-/// The root gives each peer its shard, the peers give theirs to each other.
+Shards cut(const Problem& p, const AlgorithmOptions& options) {
+  const int peers = p.ranks - 1;
+  const int32_t slices = usefulSlices(largestPart(p.count, peers), options.slices);
+  // A single peer has nobody to exchange with.
+  const int64_t share =
+      peers == 1 ? 0 : relayedShare(p.count, peers, slices, options.hopBytes / p.elementBytes);
+  const int64_t exchanged = share * peers;
+  return {
+      p.ranks, p.root, peers, usefulSlices(share, slices), share, {exchanged, p.count - exchanged}};
+}
+
+/// The root gives each peer its shard, the peers give theirs to each other; then the rest.
 void broadcast(B& b, const Shards& s) {
-  b.copy(s.root, B::output(s.all), B::input(s.all));
+  const Span all{0, s.direct.end()};
+  b.copy(s.root, B::output(all), B::input(all));
   for (int32_t j = 0; j < s.slices; j++) {
     for (int shard = 0; shard < s.peers; shard++) {
       const Span piece = s.piece(shard, j);
@@ -39,22 +50,26 @@ void broadcast(B& b, const Shards& s) {
         b.move(s.peer(shard), piece, s.peer((shard + shift) % s.peers), piece);
       }
   }
+  for (int shard = 0; shard < s.peers; shard++)
+    b.move(s.root, B::input(s.direct), s.peer(shard), B::output(s.direct));
 }
 
-/// The mirror image: each peer reduces its shard, of everybody, and gives the result to the root.
-/// The root's contribution goes out over links that are idle otherwise, so that what comes back is
-/// final and has the data's type.
+/// The mirror image: the root reduces the rest while each peer reduces its shard, of everybody, and
+/// gives the result to the root. The root's contribution goes out over links that are idle
+/// otherwise, so that what comes back is final and has the data's type.
 void reduce(B& b, const Shards& s) {
-  const int64_t elements = largestPart(largestPart(s.all.count, s.peers), s.slices);
-  RankOrderReducer reducer(b, s.ranks, elements, s.slices);
+  const int64_t elements = largestPart(s.share, s.slices);
+  RankOrderReducer atRoot(b, s.ranks, s.direct.count, 1);
+  RankOrderReducer atPeers(b, s.ranks, elements, s.slices);
   std::vector<Range> results;
   for (int32_t j = 0; j < s.slices && j < kSlicesInFlight; j++)
     results.push_back(b.allocate(BufferKind::kScratch, elements));
+  atRoot.reduce(s.root, s.direct, B::output(s.direct), 0);
   for (int32_t j = 0; j < s.slices; j++)
     for (int shard = 0; shard < s.peers; shard++) {
       const Span piece = s.piece(shard, j);
       const Range result = B::first(results[static_cast<size_t>(j) % results.size()], piece.count);
-      reducer.reduce(s.peer(shard), piece, result, j);
+      atPeers.reduce(s.peer(shard), piece, result, j);
       b.move(s.peer(shard), result, s.root, B::output(piece));
     }
 }
@@ -62,15 +77,10 @@ void reduce(B& b, const Shards& s) {
 Schedule make(const Problem& p, const AlgorithmOptions& options) {
   B b(p, "scatter-exchange", options.slices);
   if (b.trivial()) return b.finish();
-  const Shards shards{{0, p.count},
-                      p.ranks - 1,
-                      p.root,
-                      p.ranks,
-                      usefulSlices(largestPart(p.count, p.ranks - 1), options.slices)};
   if (p.collective == Collective::kBroadcast)
-    broadcast(b, shards);
+    broadcast(b, cut(p, options));
   else
-    reduce(b, shards);
+    reduce(b, cut(p, options));
   return b.finish();
 }
 

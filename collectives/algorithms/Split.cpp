@@ -24,8 +24,42 @@ int64_t largestPart(int64_t count, int64_t parts) {
   return std::min(count, count / parts + kAlignment);
 }
 
+namespace {
+
+/// Of slices [0, end), in units: the last slice is one, and none more than eight.
+int64_t taperedUnits(int32_t slices, int32_t end) {
+  int64_t units = 0;
+  const int32_t full = std::max(slices - 3, 0);
+  units += int64_t{8} * std::min(end, full);
+  for (int32_t i = full; i < end; i++) units += int64_t{1} << (slices - 1 - i);
+  return units;
+}
+
+}  // namespace
+
+Span tapered(Span whole, int32_t slices, int32_t index) {
+  const int64_t all = taperedUnits(slices, slices);
+  const Span first = part(whole, all, taperedUnits(slices, index));
+  const Span last = part(whole, all, taperedUnits(slices, index + 1) - 1);
+  return {first.offset, last.end() - first.offset};
+}
+
+int64_t largestTapered(int64_t count, int32_t slices) {
+  const int64_t units = std::min<int64_t>(8, int64_t{1} << std::min(slices - 1, 3));
+  return std::min(count, units * largestPart(count, taperedUnits(slices, slices)));
+}
+
+int64_t relayedShare(int64_t count, int64_t paths, int32_t slices, int64_t hop) {
+  if (count <= hop || paths < 1) return 0;
+  // count = paths * share + share / slices + hop.
+  const int64_t units = paths * slices + 1, rest = count - hop;
+  const int64_t share = rest / units * slices + rest % units * slices / units;
+  return share >= 8 * kAlignment ? share / kAlignment * kAlignment : share;
+}
+
 int32_t usefulSlices(int64_t elements, int32_t slices) {
-  return static_cast<int32_t>(std::clamp<int64_t>(slices, 1, std::max<int64_t>(elements, 1)));
+  return static_cast<int32_t>(
+      std::clamp<int64_t>(slices, 1, std::clamp<int64_t>(elements, 1, 4096)));
 }
 
 std::vector<int32_t> sliceChoices(int64_t bytes, int64_t minBytes, int64_t maxBytes, int32_t most) {

@@ -19,10 +19,22 @@ struct Span {
 /// from the start; of a smaller power of two where parts would differ by more than an eighth.
 Span part(Span whole, int64_t parts, int64_t index);
 
+/// Slice `index` of `slices` of which the last three are a half, a quarter, an eighth of the
+/// others: little is left to do when the last one has come.
+Span tapered(Span whole, int32_t slices, int32_t index);
+/// No slice of `count` elements in `slices` tapered ones is larger.
+int64_t largestTapered(int64_t count, int32_t slices);
+
 /// No part of `count` elements in `parts` is larger.
 int64_t largestPart(int64_t count, int64_t parts);
 
-/// `slices`, but no more than elements, and at least one.
+/// Of `count` elements over `paths` paths: how many each path with a relay carries in `slices`
+/// slices when its end comes as late as the end of what goes directly: that is a slice, and `hop`
+/// elements, more. Each relayed share is followed by count - paths * share elements that all go
+/// directly.
+int64_t relayedShare(int64_t count, int64_t paths, int32_t slices, int64_t hop);
+
+/// `slices`, but no more than elements, at least one and at most 4096.
 int32_t usefulSlices(int64_t elements, int32_t slices);
 
 /// Powers of two for cutting `bytes`: slices not below `minBytes`, not above `maxBytes` as far as
