@@ -110,6 +110,8 @@ class Transport {
   /// its process. What it offered and published before is still there: look for that first. Cheap
   /// enough for every wake-up.
   virtual Status peerStatus(int peer) const = 0;
+  /// What a peer that gave up said to abort(), with its code; ok for all others.
+  virtual Status abortReason(int peer) const = 0;
   /// A number that changes as long as the peer's process lives, is not stopped, and its device or
   /// communicator advances. It does not for a rank that lives and has nothing to do.
   virtual uint64_t heartbeat(int peer) const = 0;

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <string>
@@ -16,10 +17,16 @@
 
 namespace hpu::node {
 PeerMemory::PeerMemory(int index, Contact contact, std::byte* data, uint64_t base, int64_t bytes)
-    : index_(index), contact_(std::move(contact)), data_(data), base_(base), bytes_(bytes) {}
+    : index_(index),
+      contact_(std::move(contact)),
+      data_(data),
+      base_(base),
+      bytes_(bytes),
+      pid_(::getpid()) {}
 
 PeerMemory::~PeerMemory() {
-  ::munmap(data_, static_cast<size_t>(bytes_));
+  // In a child something else may be there.
+  if (pid_ == ::getpid()) ::munmap(data_, static_cast<size_t>(bytes_));
 }
 
 StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::map(int index, int64_t deadlineMs) {

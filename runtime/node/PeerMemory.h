@@ -45,6 +45,7 @@ class PeerMemory {
   std::byte* const data_;
   const uint64_t base_;
   const int64_t bytes_;
+  const int pid_;  ///< Of who mapped it.
 };
 
 }  // namespace hpu::node

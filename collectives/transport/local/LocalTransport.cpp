@@ -205,6 +205,10 @@ class LocalTransport : public Transport {
     std::lock_guard lock(state_->mutex);
     return state_->status(peer);
   }
+  Status abortReason(int peer) const override {
+    std::lock_guard lock(state_->mutex);
+    return state_->at(peer).aborted;
+  }
   uint64_t heartbeat(int peer) const override {
     RankState& other = state_->at(peer);
     uint64_t progress = 0;

@@ -2,52 +2,25 @@
 // Runs the suite on every transport. A new one registers at the end of this file.
 #include <gtest/gtest.h>
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "ShmRanks.h"
 #include "Suite.h"
+#include "Threads.h"
 #include "collectives/transport/local/LocalTransport.h"
 
 namespace hpu::testing {
 namespace {
 using namespace collectives;
 
-/// Brings the texts of the ranks together that are threads. One that has died is not waited for.
-class ThreadGather {
- public:
-  explicit ThreadGather(int ranks) : texts_(static_cast<size_t>(ranks)), missing_(ranks) {}
-  std::vector<std::string> operator()(int rank, const std::string& mine) {
-    std::unique_lock lock(mutex_);
-    const uint64_t round = round_;
-    texts_[static_cast<size_t>(rank)] = mine;
-    if (--missing_ == 0) finish();
-    changed_.wait(lock, [&] { return round_ != round; });
-    return result_;
-  }
-
- private:
-  void finish() {
-    // Nobody comes to the next round before he has taken the result of this one.
-    result_ = texts_;
-    missing_ = static_cast<int>(texts_.size());
-    ++round_;
-    changed_.notify_all();
-  }
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::string> texts_, result_;
-  int missing_;
-  uint64_t round_ = 0;
-};
-
 struct Kind {
   std::string name;
   /// Runs the case on its ranks and returns when all are done.
   void (*run)(const Case& which);
+  bool canStop = true;  ///< Has Rank::stop.
 };
 
 void runLocal(const Case& which) {
@@ -73,24 +46,39 @@ void runLocal(const Case& which) {
 }
 
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all = {{"local", runLocal}};
+  static const std::vector<Kind> all = {
+      {"local", runLocal}, {"shmThreads", runShmThreads, false}, {"shmProcesses", runShmProcesses}};
   return all;
 }
 
-class TransportConformance : public ::testing::TestWithParam<std::tuple<size_t, size_t>> {};
-
-TEST_P(TransportConformance, Passes) {
-  auto [kind, which] = GetParam();
-  kinds()[kind].run(allCases()[which]);
+struct Run {
+  Kind kind;
+  Case which;
+};
+std::vector<Run> allRuns() {
+  std::vector<Run> runs;
+  for (const Kind& kind : kinds())
+    for (const Case& which : allCases())
+      if (!which.stopsRanks || kind.canStop) runs.push_back({kind, which});
+  return runs;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TransportConformance,
-                         ::testing::Combine(::testing::Range<size_t>(0, kinds().size()),
-                                            ::testing::Range<size_t>(0, allCases().size())),
+class TransportConformance : public ::testing::TestWithParam<Run> {};
+
+TEST_P(TransportConformance, Passes) {
+  GetParam().kind.run(GetParam().which);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TransportConformance, ::testing::ValuesIn(allRuns()),
                          [](const auto& info) {
-                           return kinds()[std::get<0>(info.param)].name + "_" +
-                                  allCases()[std::get<1>(info.param)].name;
+                           return info.param.kind.name + "_" + info.param.which.name;
                          });
 
 }  // namespace
 }  // namespace hpu::testing
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (int code = hpu::testing::runAsRank(argc, argv); code >= 0) return code;
+  return RUN_ALL_TESTS();
+}

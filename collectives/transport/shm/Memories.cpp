@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/transport/shm/Memories.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/StatusMacros.h"
+#include "runtime/node/Inventory.h"
+
+namespace hpu::collectives::shm {
+
+StatusOr<std::shared_ptr<node::PeerMemory>> deviceMemory(int index, int64_t deadlineMs) {
+  struct Entry {
+    std::mutex mutex;  // Held while the owner is asked: ranks that want the same wait for one.
+    std::weak_ptr<node::PeerMemory> memory;
+  };
+  static std::mutex mutex;  // Guards the map.
+  static auto& entries = *new std::map<std::pair<std::string, int>, std::shared_ptr<Entry>>;
+  HPU_ASSIGN(std::string identity, node::identity());
+  std::shared_ptr<Entry> entry;
+  {
+    std::lock_guard lock(mutex);
+    auto& slot = entries[{identity, index}];
+    if (!slot) slot = std::make_shared<Entry>();
+    entry = slot;
+  }
+  std::lock_guard lock(entry->mutex);
+  if (auto known = entry->memory.lock(); known && known->alive()) return known;
+  HPU_ASSIGN(std::unique_ptr<node::PeerMemory> mapped, node::PeerMemory::map(index, deadlineMs));
+  std::shared_ptr<node::PeerMemory> memory = std::move(mapped);
+  entry->memory = memory;
+  return memory;
+}
+
+}  // namespace hpu::collectives::shm
