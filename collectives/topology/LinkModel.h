@@ -29,6 +29,10 @@ struct LinkModel {
     return linkBytesPerNs * static_cast<double>(packetBytes) /
            static_cast<double>(packetBytes + packetOverheadBytes);
   }
+  /// What a link carries while a message is on its way to the receiver's next step.
+  int64_t hopBytes() const {
+    return static_cast<int64_t>(static_cast<double>(messagePs) / 1000 * payloadBytesPerNs());
+  }
   /// How long a message of so many bytes takes the link; rounded up.
   int64_t linkPs(int64_t bytes) const;
   /// How long the device's memory is busy with a reduction (copy) that moves so many bytes.
