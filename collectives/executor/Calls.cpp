@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/executor/Calls.h"
+
+#include <string_view>
+#include <vector>
+
+#include "base/Format.h"
+
+namespace hpu::collectives {
+namespace {
+
+using base::strCat;
+
+std::string_view opName(uint8_t op) {
+  constexpr std::string_view names[] = {"sum", "prod", "min", "max", "average"};
+  return op < 5 ? names[op] : "unknown";
+}
+
+bool hasRoot(Collective collective) {
+  switch (collective) {
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kPointToPoint:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+CallRecord recordOf(const CollectiveOperation& operation) {
+  const Problem& problem = operation.schedule->problem;
+  CallRecord record;
+  record.sequence = operation.sequence;
+  record.tableHash = operation.tableHash;
+  record.count = problem.count;
+  record.arrivalPs = operation.arrivalPs;
+  record.scale = operation.scale;
+  record.root = hasRoot(problem.collective) ? problem.root : 0;
+  record.destination = problem.collective == Collective::kPointToPoint ? problem.destination : 0;
+  record.collective = static_cast<uint8_t>(problem.collective);
+  record.type = static_cast<uint8_t>(operation.type);
+  record.op = isReducing(problem.collective) ? static_cast<uint8_t>(operation.op) : 0;
+  return record;
+}
+
+std::string callText(const CallRecord& record) {
+  const auto collective = static_cast<Collective>(record.collective);
+  std::string text(collectiveName(collective));
+  if (collective == Collective::kBarrier) return text;
+  if (isReducing(collective)) text += strCat(" (", opName(record.op), ")");
+  text += strCat(" of ", record.count, " ", elementTypeName(static_cast<ElementType>(record.type)));
+  const bool toRoot = collective == Collective::kReduce || collective == Collective::kGather;
+  if (hasRoot(collective)) text += strCat(toRoot ? " to rank " : " from rank ", record.root);
+  if (collective == Collective::kPointToPoint) text += strCat(" to rank ", record.destination);
+  return text;
+}
+
+std::string callName(const CallRecord& record) {
+  return strCat(collectiveName(static_cast<Collective>(record.collective)), " #", record.sequence);
+}
+
+Status compareCalls(const CallRecord& mine, const CallRecord& theirs, int peer) {
+  std::vector<std::string> differences;
+  auto compare = [&](bool same, const char* what) {
+    if (!same) differences.emplace_back(what);
+  };
+  const bool barrier = mine.collective == theirs.collective &&
+                       mine.collective == static_cast<uint8_t>(Collective::kBarrier);
+  compare(mine.collective == theirs.collective, "collective");
+  compare(barrier || mine.count == theirs.count, "count");
+  compare(barrier || mine.type == theirs.type, "type");
+  compare(mine.op == theirs.op, "operation");
+  compare(mine.root == theirs.root, "root");
+  compare(mine.destination == theirs.destination, "destination");
+  if (!differences.empty()) {
+    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), " as operation ",
+                                  mine.sequence, " where this rank called ", callText(mine),
+                                  ": they differ in ", base::join(differences)));
+  }
+  if (mine.tableHash != theirs.tableHash) {
+    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), " as operation ",
+                                  mine.sequence,
+                                  " with another tuner table (HPU_COMM_TUNER_TABLE) than this "
+                                  "rank: all ranks need the same"));
+  }
+  return okStatus();
+}
+
+}  // namespace hpu::collectives

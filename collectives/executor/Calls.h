@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls: what a rank says of a collective, in words, and how two ranks' words differ.
+#pragma once
+
+#include <string>
+
+#include "collectives/executor/Executor.h"
+#include "collectives/transport/Transport.h"
+
+namespace hpu::collectives {
+
+CallRecord recordOf(const CollectiveOperation& operation);
+/// "all-reduce (max) of 4096 f32", "broadcast of 10 i8 from rank 2".
+std::string callText(const CallRecord& record);
+/// "all-reduce #7".
+std::string callName(const CallRecord& record);
+/// Ok when both ranks called the same. Errors: kInvalidArgument, "rank 3 called all-gather of 1024
+/// bf16 as operation 7 where this rank called all-reduce (sum) of 4096 f32: they differ in ...".
+Status compareCalls(const CallRecord& mine, const CallRecord& theirs, int peer);
+
+}  // namespace hpu::collectives

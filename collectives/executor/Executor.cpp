@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who drives: at any time at most one thread *drives*, that is, looks at the state of operations
+// and moves bytes; it holds no lock while it does. A thread that finds another one driving leaves a
+// request (`again_`) and the driver goes round once more. At most one thread *leads*: it sleeps on
+// the transport's changes and drives when there are any; a waiting host thread (help) takes the
+// lead from the progress thread. The number of changes is read before each round, so what happens
+// during a round ends the sleep after it.
+#include "collectives/executor/Executor.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "base/Format.h"
+#include "base/Settings.h"
+#include "base/StatusMacros.h"
+#include "collectives/executor/CollectiveRun.h"
+#include "collectives/executor/Peers.h"
+#include "collectives/executor/PlanCache.h"
+#include "collectives/executor/TransferRun.h"
+
+namespace hpu::collectives {
+namespace {
+
+/// Peers are looked at this often even when nothing changes.
+constexpr auto kCheckPeriod = std::chrono::milliseconds(50);
+/// What begin() may use of its caller's time while more could be done at once.
+constexpr auto kInlineBudget = std::chrono::microseconds(500);
+
+struct Begun {
+  std::variant<CollectiveOperation, TransferOperation> operation;
+  OperationDone done;
+};
+struct Finished {
+  OperationDone done;
+  OperationResult result;
+};
+
+class Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(std::shared_ptr<Transport> transport, std::string label);
+
+  void begin(Begun begun);
+  void help(Clock::time_point until, const std::function<bool()>& stop);
+  void abort(const Status& why);
+  Status health() const;
+  uint64_t progress() const { return peers_.progress(); }
+  /// Ends everything and the progress thread.
+  void shutDown();
+
+ private:
+  enum class Leader : uint8_t { kNone, kThread, kHelper };
+  using Lock = std::unique_lock<std::mutex>;
+
+  /// Limits of one drive.
+  struct Limits : Pace {
+    Limits(const Core& core, const std::function<bool()>* stop) : core(core), stop(stop) {}
+    bool pause() override {
+      return core.interrupt_.load(std::memory_order_relaxed) || (stop && (*stop)()) ||
+             (budgeted && Clock::now() >= budget);
+    }
+    const Core& core;
+    const std::function<bool()>* stop;
+    bool budgeted = false;
+    Clock::time_point budget;
+  };
+
+  /// How a look at everything ended: nothing to do, something was done, or there is more to do.
+  enum class Round : uint8_t { kIdle, kMoved, kPaused };
+
+  bool drive(Lock& lock, Limits& limits, uint32_t& seen);
+  Round round(Limits& limits, std::deque<Begun> begun, const Status& failure);
+  bool pushAll(Limits& limits, bool& moved, Status& failed);
+  void startNext(Status& failed);
+  void failAll(const Status& why);
+  void callFinished(Lock& lock);
+  void passOn(Lock& lock, bool runnable);
+  void lead(Clock::time_point until, const std::function<bool()>* stop);
+  static std::vector<const Core*>& callingBack();
+
+  const std::shared_ptr<Transport> transport_;
+  const std::string label_;
+  Peers peers_;
+
+  mutable std::mutex mutex_;  // Guards what follows.
+  std::condition_variable helpersWake_, threadWake_;
+  std::deque<Begun> begun_;  // Not seen by a driver yet.
+  size_t operations_ = 0;    // Not finished, whether seen or not.
+  Status failure_;           // Why later operations fail.
+  bool driving_ = false, again_ = false, stopping_ = false;
+  Leader leader_ = Leader::kNone;
+  bool leaderSleeps_ = false, threadSleeps_ = false;  // On the transport.
+  int helpers_ = 0;
+  std::thread thread_;  // From when it is first needed.
+
+  std::atomic<bool> interrupt_{false};  // Rounds end soon: there is something new.
+
+  // The driver's.
+  LaneCounts counts_;
+  uint64_t sequence_ = 0;  // Of the last collective that was started.
+  PlanCache plans_;
+  std::deque<std::pair<CollectiveOperation, OperationDone>> waiting_;  // Collectives.
+  std::unique_ptr<CollectiveRun> collective_;
+  OperationDone collectiveDone_;
+  TransferRun transfers_;
+  std::vector<Finished> finished_;
+};
+
+Core::Core(std::shared_ptr<Transport> transport, std::string label)
+    : transport_(std::move(transport)),
+      label_(std::move(label)),
+      peers_(*transport_),
+      plans_(transport_->rank(), transport_->smallBytes()),
+      transfers_(peers_) {
+  counts_.sent.resize(static_cast<size_t>(transport_->ranks()));
+  counts_.received = counts_.sent;
+}
+
+/// The executors whose operations' `done` this thread is in: their loops further up go on with what
+/// is begun from there, so that a long queue of operations needs no deep stack.
+std::vector<const Core*>& Core::callingBack() {
+  thread_local std::vector<const Core*> cores;
+  return cores;
+}
+
+Status Core::health() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Core::begin(Begun begun) {
+  Lock lock(mutex_);
+  if (!failure_.ok()) {
+    OperationResult result;
+    result.status = failure_;
+    lock.unlock();
+    std::visit([](auto& operation) { operation.keepAlive.reset(); }, begun.operation);
+    begun.done(std::move(result));
+    return;
+  }
+  begun_.push_back(std::move(begun));
+  ++operations_;
+  if (driving_) {
+    again_ = true;
+    interrupt_.store(true, std::memory_order_relaxed);
+    return;
+  }
+  const auto& above = callingBack();
+  if (std::find(above.begin(), above.end(), this) != above.end()) return;
+  Limits limits(*this, nullptr);
+  limits.budgeted = true;
+  limits.budget = Clock::now() + kInlineBudget;
+  uint32_t seen;
+  const bool runnable = drive(lock, limits, seen);
+  passOn(lock, runnable);
+}
+
+/// Goes round until nothing moves or the limits say so; true when there is more to do at once.
+/// `seen`: the changes as of the last round's begin.
+bool Core::drive(Lock& lock, Limits& limits, uint32_t& seen) {
+  driving_ = true;
+  for (;;) {
+    again_ = false;
+    interrupt_.store(false, std::memory_order_relaxed);
+    std::deque<Begun> begun = std::exchange(begun_, {});
+    const Status failure = failure_;
+    lock.unlock();
+    seen = transport_->changes();
+    const Round result = round(limits, std::move(begun), failure);
+    lock.lock();
+    if (!finished_.empty()) {
+      callFinished(lock);
+      if (driving_) {  // Another thread took over.
+        again_ = true;
+        seen = transport_->changes();
+        return false;
+      }
+      driving_ = true;
+      if (operations_ == 0 && begun_.empty()) break;
+      if (limits.pause() && !interrupt_.load(std::memory_order_relaxed)) {
+        driving_ = false;
+        return true;
+      }
+      continue;
+    }
+    if (again_ || !begun_.empty()) continue;
+    if (result == Round::kMoved && !limits.pause()) continue;
+    if (result != Round::kIdle) {
+      driving_ = false;
+      return true;
+    }
+    break;
+  }
+  driving_ = false;
+  return false;
+}
+
+/// Calls `done` of what has finished, without the lock and the driver's role.
+void Core::callFinished(Lock& lock) {
+  std::vector<Finished> finished = std::exchange(finished_, {});
+  operations_ -= finished.size();
+  driving_ = false;
+  lock.unlock();
+  auto& above = callingBack();
+  above.push_back(this);
+  for (Finished& one : finished) one.done(std::move(one.result));
+  above.pop_back();
+  finished.clear();
+  lock.lock();
+  // Whoever waits in help() asks whether it was its operation.
+  if (helpers_ > 0) {
+    helpersWake_.notify_all();
+    if (leader_ == Leader::kHelper && leaderSleeps_) transport_->wake();
+  }
+}
+
+/// Leaves the work to whoever leads, or makes somebody lead.
+void Core::passOn(Lock& lock, bool runnable) {
+  if (operations_ == 0) return;
+  if (leader_ != Leader::kNone) {
+    if (runnable && leaderSleeps_) transport_->wake();
+    return;
+  }
+  if (helpers_ > 0) {
+    helpersWake_.notify_one();
+    return;
+  }
+  if (threadSleeps_) {  // A helper took its lead.
+    if (runnable) transport_->wake();
+    return;
+  }
+  if (!thread_.joinable() && !stopping_) {
+    thread_ = std::thread([core = shared_from_this()] { core->lead({}, nullptr); });
+  }
+  threadWake_.notify_one();
+}
+
+/// The loop of the progress thread (stop is null), and of help().
+void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
+  const Leader self = stop ? Leader::kHelper : Leader::kThread;
+  Lock lock(mutex_);
+  if (stop) ++helpers_;
+  for (;;) {
+    if (stop) {
+      lock.unlock();
+      const bool enough = Clock::now() >= until || (*stop)();
+      lock.lock();
+      if (enough) break;
+    } else if (stopping_) {
+      break;
+    }
+    const bool leadable =
+        leader_ == Leader::kNone || (stop && leader_ == Leader::kThread && leaderSleeps_);
+    if (operations_ == 0 || !leadable || (!stop && helpers_ > 0)) {
+      if (stop) {
+        helpersWake_.wait_until(lock, std::min(until, Clock::now() + kCheckPeriod));
+      } else {
+        threadWake_.wait(lock);
+      }
+      continue;
+    }
+    leader_ = self;
+    leaderSleeps_ = false;
+    uint32_t seen;
+    bool runnable = false;
+    if (driving_) {
+      seen = transport_->changes();
+      again_ = true;
+    } else {
+      Limits limits(*this, stop);
+      runnable = drive(lock, limits, seen);
+    }
+    const bool handOver = stopping_ || (!stop && helpers_ > 0);
+    if (!runnable && operations_ > 0 && begun_.empty() && !handOver) {
+      leaderSleeps_ = true;
+      if (!stop) threadSleeps_ = true;
+      const auto wakeUp = Clock::now() + kCheckPeriod;
+      lock.unlock();
+      transport_->waitForChange(seen, stop ? std::min(until, wakeUp) : wakeUp);
+      lock.lock();
+      if (!stop) threadSleeps_ = false;
+    }
+    if (leader_ == self) {  // A helper may have taken it meanwhile.
+      leader_ = Leader::kNone;
+      leaderSleeps_ = false;
+    }
+    if (!stop && helpers_ > 0) helpersWake_.notify_one();
+  }
+  if (stop) --helpers_;
+  passOn(lock, true);
+}
+
+void Core::help(Clock::time_point until, const std::function<bool()>& stop) {
+  lead(until, &stop);
+}
+
+void Core::abort(const Status& why) {
+  const Status reason = why.ok() ? aborted("the communicator was aborted") : why;
+  Lock lock(mutex_);
+  if (!failure_.ok()) return;
+  failure_ = reason.withContext(label_);
+  interrupt_.store(true, std::memory_order_relaxed);
+  lock.unlock();
+  transport_->abort(reason);
+  lock.lock();
+  if (driving_) {
+    again_ = true;
+    interrupt_.store(true, std::memory_order_relaxed);
+    return;
+  }
+  Limits limits(*this, nullptr);
+  uint32_t seen;
+  const bool runnable = drive(lock, limits, seen);
+  passOn(lock, runnable);
+}
+
+void Core::shutDown() {
+  bool busy;
+  {
+    std::lock_guard lock(mutex_);
+    busy = operations_ > 0;
+  }
+  if (busy) abort(aborted("the communicator was destroyed"));
+  std::thread thread;
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    thread = std::move(thread_);
+    threadWake_.notify_all();
+    if (threadSleeps_) transport_->wake();
+  }
+  if (!thread.joinable()) return;
+  if (thread.get_id() == std::this_thread::get_id()) {
+    thread.detach();  // It holds what it uses.
+  } else {
+    thread.join();
+  }
+}
+
+void Core::failAll(const Status& why) {
+  auto finish = [&](OperationDone& done) { finished_.push_back({std::move(done), {why, {}, {}}}); };
+  if (collective_) {
+    collective_.reset();  // Releases what it kept alive.
+    finish(collectiveDone_);
+  }
+  for (auto& [operation, done] : waiting_) {
+    operation.keepAlive.reset();
+    finish(done);
+  }
+  waiting_.clear();
+  for (auto& batch : transfers_.takeAll()) {
+    batch->operation.keepAlive.reset();
+    finish(batch->done);
+  }
+}
+
+/// The next collective becomes the current one.
+void Core::startNext(Status& failed) {
+  auto [operation, done] = std::move(waiting_.front());
+  waiting_.pop_front();
+  if (operation.sequence != ++sequence_) {
+    failed = internalError(
+        base::strCat("collective #", operation.sequence, " was begun as number ", sequence_));
+  }
+  auto plan = plans_.get(operation.schedule);
+  collective_ =
+      std::make_unique<CollectiveRun>(peers_, counts_, std::move(operation), std::move(plan));
+  collectiveDone_ = std::move(done);
+  if (failed.ok()) failed = collective_->start();
+}
+
+/// Pushes everything once; true when it paused.
+bool Core::pushAll(Limits& limits, bool& moved, Status& failed) {
+  bool paused = false;
+  std::vector<std::shared_ptr<TransferBatch>> finished;
+  failed = transfers_.push(limits, moved, paused, finished);
+  for (auto& batch : finished) {
+    OperationResult result;
+    result.peers = std::move(batch->results);
+    batch->operation.keepAlive.reset();
+    finished_.push_back({std::move(batch->done), std::move(result)});
+  }
+  while (failed.ok() && !paused && (collective_ || !waiting_.empty())) {
+    if (!collective_) {
+      startNext(failed);
+      moved = true;
+      if (!failed.ok()) break;
+    }
+    failed = collective_->push(limits, moved, paused);
+    if (!failed.ok() || !collective_->done()) break;
+    collective_->finish();
+    OperationResult result;
+    result.arrivalPs = collective_->takeArrivals();
+    collective_.reset();
+    finished_.push_back({std::move(collectiveDone_), std::move(result)});
+  }
+  return paused;
+}
+
+/// One look at everything.
+Core::Round Core::round(Limits& limits, std::deque<Begun> begun, const Status& failure) {
+  Status failed;
+  for (Begun& one : begun) {
+    if (auto* collective = std::get_if<CollectiveOperation>(&one.operation)) {
+      waiting_.emplace_back(std::move(*collective), std::move(one.done));
+      continue;
+    }
+    auto batch = std::make_shared<TransferBatch>();
+    batch->operation = std::move(std::get<TransferOperation>(one.operation));
+    batch->done = std::move(one.done);
+    batch->begun = Clock::now();
+    if (batch->operation.transfers.empty()) {
+      batch->operation.keepAlive.reset();
+      finished_.push_back({std::move(batch->done), {}});
+      continue;
+    }
+    Status status = failure.ok() && failed.ok() ? transfers_.begin(batch) : okStatus();
+    if (!failure.ok() || !failed.ok() || !status.ok()) {
+      if (failed.ok()) failed = failure.ok() ? status : failure;
+      batch->operation.keepAlive.reset();
+      const Status why = failure.ok() ? failed.withContext(label_) : failure;
+      finished_.push_back({std::move(batch->done), {why, {}, {}}});
+    }
+  }
+  if (!failure.ok()) {
+    failAll(failure);
+    return Round::kIdle;
+  }
+  bool moved = false, paused = false;
+  if (failed.ok()) paused = pushAll(limits, moved, failed);
+  if (failed.ok() && !moved && !paused) {
+    peers_.look();
+    auto check = [&] {
+      Status status = collective_ ? collective_->checkPeers() : okStatus();
+      return status.ok() ? transfers_.checkPeers() : status;
+    };
+    // What a peer did before it went is heard first.
+    if (Status status = check(); !status.ok()) {
+      paused = pushAll(limits, moved, failed);
+      if (failed.ok() && !moved && !paused) failed = check();
+    }
+  }
+  if (failed.ok()) return paused ? Round::kPaused : moved ? Round::kMoved : Round::kIdle;
+  Status reason;
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = failed.withContext(label_);
+    reason = failure_;
+  }
+  transport_->abort(failed);
+  failAll(reason);
+  return Round::kIdle;
+}
+
+class ExecutorHandle : public Executor {
+ public:
+  ExecutorHandle(std::shared_ptr<Transport> transport, std::string label)
+      : core_(std::make_shared<Core>(std::move(transport), std::move(label))) {}
+  ~ExecutorHandle() override { core_->shutDown(); }
+
+  void begin(CollectiveOperation operation, OperationDone done) override {
+    setTimeout(operation);
+    core()->begin({std::move(operation), std::move(done)});
+  }
+  void begin(TransferOperation operation, OperationDone done) override {
+    setTimeout(operation);
+    core()->begin({std::move(operation), std::move(done)});
+  }
+  void help(Clock::time_point until, const std::function<bool()>& stop) override {
+    core()->help(until, stop);
+  }
+  void abort(const Status& why) override { core()->abort(why); }
+  Status health() const override { return core_->health(); }
+  uint64_t progress() const override { return core_->progress(); }
+
+ private:
+  static void setTimeout(OperationCommon& operation) {
+    if (operation.timeoutMs > 0) return;
+    auto configured = settings::getInt(Setting::HPU_COMM_TIMEOUT_MS);
+    operation.timeoutMs = configured.ok() && *configured > 0 ? *configured : 30000;
+  }
+  /// A copy: what is called back may let go of this object.
+  std::shared_ptr<Core> core() const { return core_; }
+  const std::shared_ptr<Core> core_;
+};
+
+}  // namespace
+
+std::shared_ptr<Executor> Executor::create(std::shared_ptr<Transport> transport,
+                                           std::string label) {
+  return std::make_shared<ExecutorHandle>(std::move(transport), std::move(label));
+}
+
+}  // namespace hpu::collectives

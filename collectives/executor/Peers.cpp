@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/executor/Peers.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/reduction/Reduction.h"
+
+namespace hpu::collectives {
+
+Peers::Peers(Transport& transport)
+    : transport_(transport),
+      rank_(transport.rank()),
+      ranks_(transport.ranks()),
+      seen_(static_cast<size_t>(transport.ranks())),
+      now_(Clock::now()),
+      looked_(now_) {
+  for (Seen& seen : seen_) seen.time = now_;
+}
+
+void Peers::look() {
+  constexpr auto kPeriod = std::chrono::milliseconds(5);
+  now_ = Clock::now();
+  if (now_ - looked_ < kPeriod) return;
+  looked_ = now_;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer == rank_) continue;
+    Seen& seen = seen_[static_cast<size_t>(peer)];
+    const uint64_t heartbeat = transport_.heartbeat(peer);
+    if (heartbeat != seen.heartbeat || seen.fresh) seen.time = now_;
+    seen.heartbeat = heartbeat;
+    seen.fresh = false;
+  }
+}
+
+int64_t Peers::stillMs(int peer, Clock::time_point since) const {
+  const Seen& seen = seen_[static_cast<size_t>(peer)];
+  if (seen.fresh) return 0;
+  const auto from = std::max(seen.time, since);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now_ - from).count();
+}
+
+bool copyInBlocks(std::byte* dst, const std::byte* src, int64_t bytes, bool stream, int64_t& at,
+                  Peers& peers, Pace& pace) {
+  // Overlapping ranges (a transfer to oneself) are moved at once.
+  if (dst < src + bytes && src < dst + bytes && dst != src) {
+    std::memmove(dst, src, static_cast<size_t>(bytes));
+    at = bytes;
+  }
+  while (at < bytes) {
+    const int64_t block = std::min(kBlockBytes, bytes - at);
+    copyBytes(dst + at, src + at, block, stream);
+    at += block;
+    peers.advanced();
+    if (at < bytes && pace.pause()) return false;
+  }
+  return true;
+}
+
+}  // namespace hpu::collectives

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Peers: what the parts of an executor share: the transport, how far this rank is, when each peer
+// was last seen to advance, and when work should pause.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collectives/transport/Transport.h"
+#include "hpu/status.h"
+
+namespace hpu::collectives {
+
+using Clock = std::chrono::steady_clock;
+
+/// What one push may do before it looks up again.
+class Pace {
+ public:
+  virtual ~Pace() = default;
+  /// Asked between blocks of work: whether to leave the rest for later.
+  virtual bool pause() = 0;
+};
+
+/// Used by one thread at a time, but for progress().
+class Peers {
+ public:
+  explicit Peers(Transport& transport);
+  Transport& transport() { return transport_; }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+  /// This rank did something.
+  void advanced() { progress_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
+  /// `peer` did something that this rank saw.
+  void sawPeer(int peer) { seen_[static_cast<size_t>(peer)].fresh = true; }
+
+  /// Takes the time; looks at the heartbeats when they were not looked at for some milliseconds.
+  void look();
+  Clock::time_point now() const { return now_; }
+  /// How long `peer` has done nothing, at most since `since`.
+  int64_t stillMs(int peer, Clock::time_point since) const;
+
+ private:
+  struct Seen {
+    uint64_t heartbeat = 0;
+    Clock::time_point time;
+    bool fresh = false;
+  };
+  Transport& transport_;
+  const int rank_, ranks_;
+  std::atomic<uint64_t> progress_{0};
+  std::vector<Seen> seen_;
+  Clock::time_point now_, looked_;
+};
+
+/// Moves bytes in blocks; `at` says how far it is. False: paused.
+bool copyInBlocks(std::byte* dst, const std::byte* src, int64_t bytes, bool stream, int64_t& at,
+                  Peers& peers, Pace& pace);
+
+/// A destination is written around the caches when an operation moves this much on all ranks.
+inline constexpr int64_t kStreamBytes = 64 << 20;
+/// Work between two looks at the pace.
+inline constexpr int64_t kBlockBytes = 1 << 20;
+
+}  // namespace hpu::collectives
