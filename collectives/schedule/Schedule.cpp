@@ -83,6 +83,20 @@ int64_t outputElements(const Problem& problem, int rank) {
   return 0;
 }
 
+int64_t problemBytes(const Problem& problem) {
+  int64_t bytes = problem.count * problem.elementBytes;
+  switch (problem.collective) {
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return bytes * problem.ranks;
+    default:
+      return bytes;
+  }
+}
+
 std::optional<int64_t> inPlaceOffset(const Problem& problem, int rank) {
   bool isRoot = rank == problem.root;
   switch (problem.collective) {

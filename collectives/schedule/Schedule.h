@@ -58,6 +58,9 @@ struct Problem {
 /// ...).
 int64_t inputElements(const Problem& problem, int rank);
 int64_t outputElements(const Problem& problem, int rank);
+/// S of nccl-tests, the size that tables and benchmarks name: the bytes of all ranks' parts
+/// together for gather, scatter, all-gather, reduce-scatter and all-to-all, else of the buffer.
+int64_t problemBytes(const Problem& problem);
 /// What to add to an index into the input to get the same memory's index into the output when the
 /// rank's call is in place; nothing when the operation has no in-place form there.
 std::optional<int64_t> inPlaceOffset(const Problem& problem, int rank);

@@ -6,13 +6,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "collectives/schedule/Schedule.h"
+#include "collectives/schedule/Timing.h"
 #include "collectives/topology/LinkModel.h"
+#include "collectives/tuner/TunerTable.h"
 #include "hpu/status.h"
 
 namespace hpu::collectives {
@@ -24,51 +24,43 @@ struct Candidate {
 };
 
 struct Choice {
-  std::shared_ptr<const Schedule> schedule;  ///< Checked.
+  std::shared_ptr<const Schedule> schedule;    ///< Checked.
+  std::shared_ptr<const ScheduleTimer> timer;  ///< Of the schedule on the tuner's links.
   int64_t predictedPs = 0, lowerBoundPs = 0;
-  std::vector<Candidate>
-      candidates;      ///< Ascending by time; the first is chosen unless a rule overrode it.
-  std::string reason;  ///< "mesh, 8 slices: 12.1 us; next ring, 4 slices: 19.0 us".
+  /// All that were priced, ascending by time; the first is chosen unless a rule overrode it.
+  std::vector<Candidate> candidates;
+  /// "mesh, 8 slices: 12.1 us; next ring, 4 slices: 19 us", "ring, 4 slices: 19 us (rule at F:3)".
+  std::string reason;
 };
 
-/// Lines "collective ranks dtype-bytes min-bytes max-bytes algorithm slices"; '*' for any; '#'
-/// comments. The first match wins.
-class TunerTable {
- public:
-  /// Errors: kInvalidArgument, with the file and the line.
-  static StatusOr<TunerTable> parse(const std::string& text, const std::string& fileName);
-  static StatusOr<TunerTable> load(const std::string& path);
-  uint64_t hash() const { return hash_; }
-  struct Rule {
-    int32_t collective = -1, ranks = -1, elementBytes = -1;  ///< -1: any.
-    int64_t minBytes = 0, maxBytes = INT64_MAX;
-    std::string algorithm;
-    int32_t slices = 0;  ///< 0: the best of the algorithm's.
-    int line = 0;
-  };
-  const Rule* match(const Problem& problem) const;
-
- private:
-  std::vector<Rule> rules_;
-  uint64_t hash_ = 0;
-};
-
-/// Any thread may call. Choices are cached by problem (least recently used go).
+/// Any thread may call. Choices are kept by problem, least recently used go; all tuners of this
+/// process without a table share them, so that ranks that are threads choose once.
 class Tuner {
  public:
-  Tuner(const LinkModel& links, TunerTable table);
-  /// Errors: kUnimplemented (nothing accepts the problem); kInvalidArgument (a rule names an
-  /// algorithm that does not); kInternal (a schedule failed its check).
+  /// `links` lives as long as the tuner.
+  explicit Tuner(const LinkModel& links, TunerTable table = {});
+  ~Tuner();
+  /// The first call for a problem takes about a millisecond (below 64 MB among 8 ranks), the next
+  /// ones a look-up. Errors: kUnimplemented (nothing accepts the problem); kInvalidArgument (a rule
+  /// names an algorithm that does not); kInternal (a schedule failed its check).
   StatusOr<std::shared_ptr<const Choice>> choose(const Problem& problem);
   uint64_t tableHash() const { return table_.hash(); }
   const LinkModel& links() const { return links_; }
 
  private:
+  class Cache;
+  static std::shared_ptr<Cache> sharedCache(const LinkModel& links);
   const LinkModel& links_;
   const TunerTable table_;
-  std::mutex mutex_;  // Guards the cache.
-  struct Cache;
   std::shared_ptr<Cache> cache_;
 };
+
+/// The choice itself, uncached. `rule` may be null.
+StatusOr<Choice> makeChoice(const Problem& problem, const LinkModel& links,
+                            const TunerTable::Rule* rule);
+
+/// Several lines for people: the problem, the choice, every candidate with its time and share of
+/// the links' limit.
+std::string choiceText(const Choice& choice);
 
 }  // namespace hpu::collectives

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/tuner/Tuner.h"
+
+#include <algorithm>
+#include <list>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/Hash.h"
+#include "base/StatusMacros.h"
+
+namespace hpu::collectives {
+namespace {
+
+struct ProblemHash {
+  size_t operator()(const Problem& p) const {
+    int64_t fields[] = {static_cast<int64_t>(p.collective),
+                        p.ranks,
+                        p.count,
+                        p.root,
+                        p.destination,
+                        p.elementBytes,
+                        p.partialBytes};
+    return base::hash64(fields, sizeof fields);
+  }
+};
+
+}  // namespace
+
+// Choices by problem. What is being made for one problem does not hold up another one.
+class Tuner::Cache {
+ public:
+  using Result = StatusOr<std::shared_ptr<const Choice>>;
+
+  template <typename Make>
+  Result get(const Problem& problem, const Make& make) {
+    std::shared_ptr<Entry> entry = find(problem);
+    bool made = false;
+    std::call_once(entry->once, [&] {
+      StatusOr<Choice> choice = make();
+      if (choice.ok())
+        entry->result = std::make_shared<const Choice>(std::move(choice).value());
+      else
+        entry->result = choice.status();
+      made = true;
+    });
+    if (made && entry->result.ok()) {
+      std::lock_guard lock(mutex_);
+      entry->steps = (*entry->result)->schedule->steps.size();
+      // Unless it has gone already.
+      if (entry->listed) steps_ += entry->steps;
+      shrink(entry.get());
+    }
+    return entry->result;
+  }
+
+ private:
+  // Together some 100 MB at most.
+  static constexpr size_t kMostEntries = 4096, kMostSteps = size_t{1} << 19;
+  struct Entry {
+    Problem problem;
+    std::once_flag once;
+    Result result = internalError("a choice that was not made");
+    size_t steps = 0;  // Guarded by mutex_, like `listed`.
+    bool listed = true;
+  };
+
+  std::shared_ptr<Entry> find(const Problem& problem) {
+    std::lock_guard lock(mutex_);
+    if (auto known = byProblem_.find(problem); known != byProblem_.end()) {
+      recent_.splice(recent_.begin(), recent_, known->second);
+      return *known->second;
+    }
+    auto entry = std::make_shared<Entry>();
+    entry->problem = problem;
+    recent_.push_front(entry);
+    byProblem_[problem] = recent_.begin();
+    shrink(entry.get());
+    return entry;
+  }
+
+  void shrink(const Entry* keep) {
+    while (recent_.size() > 1 && (recent_.size() > kMostEntries || steps_ > kMostSteps)) {
+      std::shared_ptr<Entry> last = recent_.back();
+      if (last.get() == keep) return;
+      last->listed = false;
+      steps_ -= last->steps;
+      byProblem_.erase(last->problem);
+      recent_.pop_back();
+    }
+  }
+
+  std::mutex mutex_;  // Guards what follows; not what entries hold.
+  std::list<std::shared_ptr<Entry>> recent_;
+  std::unordered_map<Problem, std::list<std::shared_ptr<Entry>>::iterator, ProblemHash> byProblem_;
+  size_t steps_ = 0;
+};
+
+std::shared_ptr<Tuner::Cache> Tuner::sharedCache(const LinkModel& links) {
+  static std::mutex mutex;
+  static std::map<const LinkModel*, std::weak_ptr<Cache>> caches;  // Of models that live for ever.
+  std::lock_guard lock(mutex);
+  std::shared_ptr<Cache> cache = caches[&links].lock();
+  if (!cache) caches[&links] = cache = std::make_shared<Cache>();
+  return cache;
+}
+
+Tuner::Tuner(const LinkModel& links, TunerTable table) : links_(links), table_(std::move(table)) {
+  bool isPlain = table_.rules().empty() && &links == &linkModel(links.target);
+  cache_ = isPlain ? sharedCache(links) : std::make_shared<Cache>();
+}
+
+Tuner::~Tuner() = default;
+
+StatusOr<std::shared_ptr<const Choice>> Tuner::choose(const Problem& problem) {
+  return cache_->get(problem, [&] { return makeChoice(problem, links_, table_.match(problem)); });
+}
+
+}  // namespace hpu::collectives
