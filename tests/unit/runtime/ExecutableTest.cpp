@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hpu/executable.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstring>
-#include <numeric>
 #include <vector>
 
-#include "TinyProgram.h"
+#include "LaunchFixture.h"
 #include "hpu/event.h"
 
 namespace hpu {
@@ -21,38 +17,7 @@ using testing::fillProgram;
 using ::testing::HasSubstr;
 using testing::toRecipe;
 
-constexpr int64_t kMiB = 1 << 20;
-
-class ExecutableTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    DeviceOptions options;
-    options.hbmBytes = 64 * kMiB;
-    device = Device::open(options).value();
-    stream = Stream::create(device).value();
-  }
-  Buffer vector(int64_t count) { return device.allocate(count * 4, "vector").value(); }
-  Buffer upload(const std::vector<int32_t>& data) {
-    Buffer buffer = vector(static_cast<int64_t>(data.size()));
-    EXPECT_TRUE(stream.copyToDevice(buffer, data.data(), buffer.size()).ok());
-    EXPECT_TRUE(stream.synchronize().ok());
-    return buffer;
-  }
-  std::vector<int32_t> download(const Buffer& buffer) {
-    std::vector<int32_t> data(buffer.size() / 4);
-    EXPECT_TRUE(stream.copyToHost(data.data(), buffer, buffer.size()).ok());
-    EXPECT_TRUE(stream.synchronize().ok());
-    return data;
-  }
-  static std::vector<int32_t> ramp(int64_t count, int32_t first = 0) {
-    std::vector<int32_t> data(count);
-    std::iota(data.begin(), data.end(), first);
-    return data;
-  }
-
-  Device device;
-  Stream stream;
-};
+class ExecutableTest : public testing::LaunchFixture {};
 
 TEST_F(ExecutableTest, RunsAProgram) {
   Executable copy = Executable::load(device, toRecipe(copyProgram(1000, 3))).value();

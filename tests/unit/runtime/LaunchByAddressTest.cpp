@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches by device addresses: sub-ranges of an allocation, a workspace of the caller's, outputs
 // over inputs.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <numeric>
 #include <vector>
 
-#include "TinyProgram.h"
+#include "LaunchFixture.h"
 #include "hpu/event.h"
 #include "hpu/executable.h"
 
@@ -21,36 +17,7 @@ using ::testing::HasSubstr;
 using testing::swapProgram;
 using testing::toRecipe;
 
-constexpr int64_t kMiB = 1 << 20;
-
-class LaunchByAddressTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    DeviceOptions options;
-    options.hbmBytes = 64 * kMiB;
-    device = Device::open(options).value();
-    stream = Stream::create(device).value();
-  }
-  void upload(uint64_t address, const std::vector<int32_t>& data) {
-    auto bytes = static_cast<int64_t>(data.size() * 4);
-    ASSERT_TRUE(stream.copyToDevice(address, data.data(), bytes).ok());
-    ASSERT_TRUE(stream.synchronize().ok());
-  }
-  std::vector<int32_t> download(uint64_t address, int64_t count) {
-    std::vector<int32_t> data(count);
-    EXPECT_TRUE(stream.copyToHost(data.data(), address, count * 4).ok());
-    EXPECT_TRUE(stream.synchronize().ok());
-    return data;
-  }
-  static std::vector<int32_t> ramp(int64_t count, int32_t first = 0) {
-    std::vector<int32_t> data(count);
-    std::iota(data.begin(), data.end(), first);
-    return data;
-  }
-
-  Device device;
-  Stream stream;
-};
+class LaunchByAddressTest : public testing::LaunchFixture {};
 
 TEST_F(LaunchByAddressTest, TensorsMayLieAnywhereInAnAllocation) {
   Executable copy = Executable::load(device, toRecipe(copyProgram(1000, 3))).value();

@@ -31,7 +31,7 @@ def main(listing, folder):
         used = misused = name in CANNOT_BE_MISUSED
         for before, after in calls(name, text):
             used |= bool(re.search(r"(ASSERT_SYN\(|EXPECT_SYN\(|\bOK\(|\breturn)$", before) or re.match(r"(,|==)\s*synSuccess\b", after))
-            misused |= bool(re.search(r"(SYN_ERROR|REFUSED)\($", before)
+            misused |= bool(re.search(r"(SYN_ERROR)\($", before)
                             or re.match(r"(,|==)\s*syn(?!Success)[A-Z]\w+", after)
                             or re.match(r"!=\s*synSuccess\b", after))
         if not used:

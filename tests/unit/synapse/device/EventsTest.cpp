@@ -2,7 +2,7 @@
 // Events: states and device time.
 #include <thread>
 
-#include "tests/unit/synapse/SynapseFixture.h"
+#include "tests/unit/synapse/DeviceFixture.h"
 
 namespace synapse_test {
 namespace {

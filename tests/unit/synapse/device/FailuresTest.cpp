@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "hpu/node.h"
-#include "tests/unit/synapse/SynapseFixture.h"
+#include "tests/unit/synapse/DeviceFixture.h"
 
 namespace synapse_test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "tests/unit/synapse/SynapseFixture.h"
+#include "tests/unit/synapse/DeviceFixture.h"
 
 namespace synapse_test {
 namespace {

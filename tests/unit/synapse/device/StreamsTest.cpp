@@ -3,7 +3,7 @@
 #include <chrono>
 #include <thread>
 
-#include "tests/unit/synapse/SynapseFixture.h"
+#include "tests/unit/synapse/DeviceFixture.h"
 
 namespace synapse_test {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs: life, attributes, duplication, shape inference, compilation with the tests' compiler.
-#include "SynapseFixture.h"
+#include "tests/unit/synapse/graph/GraphFixture.h"
 
 #include <cstdio>
 #include <fstream>
@@ -11,7 +11,7 @@
 namespace hpu::testing {
 namespace {
 
-class SynapseGraph : public SynapseFixture {
+class SynapseGraph : public GraphFixture {
  protected:
   /// in -> memcpy -> middle -> memcpy -> out
   void build(synGraphHandle which, const std::string& prefix = "", uint64_t size = 8) {
@@ -46,13 +46,13 @@ TEST_F(SynapseGraph, IsForADeviceType) {
   EXPECT_EQ(type, synDeviceGaudi2);
   EXPECT_EQ(synGraphGetDeviceType(graph, nullptr), synInvalidArgument);
   synGraphHandle other = nullptr;
-  EXPECT_REFUSED(synGraphCreate(&other, synDeviceGreco), synInvalidArgument, "Greco");
+  EXPECT_SYN_ERROR(synGraphCreate(&other, synDeviceGreco), synInvalidArgument, "Greco");
   EXPECT_EQ(synGraphCreate(nullptr, synDeviceGaudi2), synInvalidArgument);
   EXPECT_EQ(synGraphCreateEager(nullptr, synDeviceGaudi2), synInvalidArgument);
   ASSERT_EQ(synGraphCreateEager(&other, synDeviceGaudi3), synSuccess);
   ASSERT_EQ(synGraphDestroy(other), synSuccess);
-  EXPECT_REFUSED(synGraphDestroy(other), synInvalidArgument, "stale");
-  EXPECT_REFUSED(synGraphGetDeviceType(reinterpret_cast<synGraphHandle>(42), &type), synInvalidArgument, "0x2a");
+  EXPECT_SYN_ERROR(synGraphDestroy(other), synInvalidArgument, "stale");
+  EXPECT_SYN_ERROR(synGraphGetDeviceType(reinterpret_cast<synGraphHandle>(42), &type), synInvalidArgument, "0x2a");
 }
 
 TEST_F(SynapseGraph, AttributesAreReadBack) {
@@ -71,11 +71,11 @@ TEST_F(SynapseGraph, AttributesAreReadBack) {
   ASSERT_EQ(synGraphGetAttribute(graph, &quantization, &got, 1), synSuccess);
   EXPECT_EQ(got, 1u);
   on = 2;
-  EXPECT_REFUSED(synGraphSetAttribute(graph, &quantization, &on, 1), synInvalidArgument, "0 or 1");
-  EXPECT_REFUSED(synGraphSetAttribute(graph, attributes + 1, &on, 1), synInvalidArgument, "synGraphSetAttributes");
+  EXPECT_SYN_ERROR(synGraphSetAttribute(graph, &quantization, &on, 1), synInvalidArgument, "0 or 1");
+  EXPECT_SYN_ERROR(synGraphSetAttribute(graph, attributes + 1, &on, 1), synInvalidArgument, "synGraphSetAttributes");
   EXPECT_EQ(synGraphGetAttribute(graph, attributes + 1, &got, 1), synInvalidArgument);
   attributes[0] = GRAPH_ATTRIBUTE_MAX;
-  EXPECT_REFUSED(synGraphSetAttributes(graph, attributes, values, 1), synInvalidArgument, "entry 0");
+  EXPECT_SYN_ERROR(synGraphSetAttributes(graph, attributes, values, 1), synInvalidArgument, "entry 0");
   EXPECT_EQ(synGraphGetAttributes(graph, nullptr, read, 1), synInvalidArgument);
   EXPECT_EQ(synGraphSetAttributes(nullptr, attributes, values, 1), synInvalidArgument);
 }
@@ -85,9 +85,9 @@ TEST_F(SynapseGraph, CompilesOnce) {
   synRecipeHandle recipe = nullptr;
   EXPECT_EQ(synGraphCompile(nullptr, graph, "r", nullptr), synInvalidArgument);
   ASSERT_EQ(synGraphCompile(&recipe, graph, "r", nullptr), synSuccess) << hpuSynLastError();
-  EXPECT_REFUSED(synGraphCompile(&recipe, graph, "r", nullptr), synResourceBadUsage, "compiled already");
+  EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "r", nullptr), synResourceBadUsage, "compiled already");
   EXPECT_EQ(recipe, nullptr);
-  EXPECT_REFUSED(addNode("memset", {}, {makeTensor("z", {4})}), synResourceBadUsage, "was compiled");
+  EXPECT_SYN_ERROR(addNode("memset", {}, {makeTensor("z", {4})}), synResourceBadUsage, "was compiled");
   synGraphAttribute inference = GRAPH_ATTRIBUTE_INFERENCE;
   uint64_t on = 1;
   EXPECT_EQ(synGraphSetAttribute(graph, &inference, &on, 1), synResourceBadUsage);
@@ -95,7 +95,7 @@ TEST_F(SynapseGraph, CompilesOnce) {
 
 TEST_F(SynapseGraph, EmptyGraphsAreRefused) {
   synRecipeHandle recipe = nullptr;
-  EXPECT_REFUSED(synGraphCompile(&recipe, graph, "r", nullptr), synInvalidArgument, "no nodes");
+  EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "r", nullptr), synInvalidArgument, "no nodes");
   EXPECT_EQ(synGraphCompile(&recipe, nullptr, "r", nullptr), synInvalidArgument);
 }
 
@@ -105,13 +105,13 @@ TEST_F(SynapseGraph, TheBuildLogSaysWhatFailed) {
   synConcatenateParams params = {0};
   ASSERT_EQ(synNodeCreate(graph, &x, &y, 1, 1, &params, sizeof(params), "concat", "joined", nullptr, nullptr), synSuccess);
   synRecipeHandle recipe = nullptr;
-  EXPECT_REFUSED(synGraphCompile(&recipe, graph, "failing", path.c_str()), synUnsupported, "node 'joined' (concat)");
+  EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "failing", path.c_str()), synUnsupported, "node 'joined' (concat)");
   EXPECT_THAT(textOf(path), HasSubstr("graph 'failing' for gaudi2: 1 nodes, 2 tensors"));
   EXPECT_THAT(textOf(path), HasSubstr("failed: node 'joined' (concat): not supported by the tests' compiler"));
   std::remove(path.c_str());
   // A graph that failed may be mended.
   EXPECT_EQ(addNode("memset", {}, {makeTensor("z", {4})}), synSuccess) << hpuSynLastError();
-  EXPECT_REFUSED(synGraphCompile(&recipe, graph, "r", "/nonexistent/folder/log"), synInvalidArgument, "/nonexistent/folder/log");
+  EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "r", "/nonexistent/folder/log"), synInvalidArgument, "/nonexistent/folder/log");
 }
 
 TEST_F(SynapseGraph, TheBuildLogSaysWhatIsNotApplied) {
@@ -127,14 +127,14 @@ TEST_F(SynapseGraph, PersistentTensorsHaveTypesAndNames) {
   setSizes(x, {4}, synGeometryMaxSizes);
   ASSERT_EQ(addNode("memcpy", {x}, {makePersistent("y", {4})}), synSuccess);
   synRecipeHandle recipe = nullptr;
-  EXPECT_REFUSED(synGraphCompile(&recipe, graph, "r", nullptr), synInvalidTensorProperties, "'untyped'");
+  EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "r", nullptr), synInvalidTensorProperties, "'untyped'");
   synGraphHandle other = nullptr;
   ASSERT_EQ(synGraphCreate(&other, synDeviceGaudi2), synSuccess);
   synTensor a = makeTensor(other, "same", {4}), b = makeTensor(other, "same", {4});
   persist(other, a);
   persist(other, b);
   ASSERT_EQ(addNode(other, "memcpy", {a}, {b}), synSuccess);
-  EXPECT_REFUSED(synGraphCompile(&recipe, other, "r", nullptr), synNameIsAlreadyUsed, "'same'");
+  EXPECT_SYN_ERROR(synGraphCompile(&recipe, other, "r", nullptr), synNameIsAlreadyUsed, "'same'");
 }
 
 TEST_F(SynapseGraph, ValuesMustHaveTheSizeOfTheirTensor) {
@@ -143,7 +143,7 @@ TEST_F(SynapseGraph, ValuesMustHaveTheSizeOfTheirTensor) {
   ASSERT_EQ(synTensorSetHostPtr(c, values, sizeof(values), syn_type_int32, true), synSuccess);
   ASSERT_EQ(addNode("memcpy", {c}, {makePersistent("y", {4})}), synSuccess);
   synRecipeHandle recipe = nullptr;
-  EXPECT_REFUSED(synGraphCompile(&recipe, graph, "r", nullptr), synInvalidArgument, "12 bytes, and its sizes need 16");
+  EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "r", nullptr), synInvalidArgument, "12 bytes, and its sizes need 16");
 }
 
 TEST_F(SynapseGraph, EqualEagerStructuresCompileOnce) {
@@ -170,7 +170,7 @@ TEST_F(SynapseGraph, DuplicatesHaveTensorsAndNodesOfTheirOwn) {
   std::vector<synTensorHandleMap> tensors(numTensors);
   std::vector<synNodeHandleMap> nodes(numNodes);
   uint32_t wrong = 2;
-  EXPECT_REFUSED(synGraphDuplicate(graph, &copy, tensors.data(), &wrong, nodes.data(), &numNodes), synInvalidArgument, "3 tensors");
+  EXPECT_SYN_ERROR(synGraphDuplicate(graph, &copy, tensors.data(), &wrong, nodes.data(), &numNodes), synInvalidArgument, "3 tensors");
   ASSERT_EQ(synGraphDuplicate(graph, &copy, tensors.data(), &numTensors, nodes.data(), &numNodes), synSuccess);
   std::set<synTensor> fresh;
   for (const auto& entry : tensors) {
@@ -189,7 +189,7 @@ TEST_F(SynapseGraph, DuplicatesHaveTensorsAndNodesOfTheirOwn) {
   EXPECT_EQ(synNodeGetDeterministic(copy, nodes[0].origHandle, &deterministic), synInvalidArgument);
   EXPECT_NE(compile(copy), nullptr);
   EXPECT_NE(compile(graph), nullptr) << "the original is still its own";
-  EXPECT_REFUSED(synGraphDuplicate(copy, &copy, nullptr, &numTensors, nullptr, &numNodes), synResourceBadUsage, "compiled");
+  EXPECT_SYN_ERROR(synGraphDuplicate(copy, &copy, nullptr, &numTensors, nullptr, &numNodes), synResourceBadUsage, "compiled");
   EXPECT_EQ(synGraphDuplicate(graph, nullptr, nullptr, &numTensors, nullptr, &numNodes), synInvalidArgument);
 }
 
@@ -210,7 +210,7 @@ TEST_F(SynapseGraph, SizesOfADuplicateFollowFromItsInputs) {
   ASSERT_EQ(synTensorGetGeometryExt(newMiddle, &geometry, synGeometryMaxSizes), synSuccess);
   EXPECT_EQ(geometry.sizes[0], 32u);
   EXPECT_NE(compile(copy), nullptr);
-  EXPECT_REFUSED(synGraphInferShapes(copy), synResourceBadUsage, "compiled");
+  EXPECT_SYN_ERROR(synGraphInferShapes(copy), synResourceBadUsage, "compiled");
   EXPECT_EQ(synGraphInferShapes(nullptr), synInvalidArgument);
 }
 

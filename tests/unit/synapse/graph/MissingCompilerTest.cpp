@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program sees when the compiler library is not there, or is something else, and that it may be put there
 // later. Each case is a process of its own: a library that serves stays loaded.
-#include "SynapseFixture.h"
+#include "tests/unit/synapse/graph/GraphFixture.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sections: properties, and that they are fixed once a tensor is assigned.
-#include "SynapseFixture.h"
+#include "tests/unit/synapse/graph/GraphFixture.h"
 
 namespace hpu::testing {
 namespace {
 
-class SynapseSection : public SynapseFixture {
+class SynapseSection : public GraphFixture {
  protected:
   void SetUp() override {
-    SynapseFixture::SetUp();
+    GraphFixture::SetUp();
     ASSERT_EQ(synSectionCreate(&section, 0, graph), synSuccess);
   }
   synSectionHandle section = nullptr;
@@ -18,14 +18,14 @@ TEST_F(SynapseSection, CreationChecksItsArguments) {
   synSectionHandle other = nullptr;
   EXPECT_EQ(synSectionCreate(nullptr, 0, graph), synInvalidArgument);
   EXPECT_EQ(synSectionCreate(&other, 0, nullptr), synInvalidArgument);
-  EXPECT_REFUSED(synSectionCreate(&other, 0x100, graph), synInvalidArgument, "0x100");
+  EXPECT_SYN_ERROR(synSectionCreate(&other, 0x100, graph), synInvalidArgument, "0x100");
   EXPECT_EQ(synSectionCreate(&other, MEMORY_ATTRIBUTE_DEVICE | MEMORY_ATTRIBUTE_PERSISTENT, graph), synSuccess);
 }
 
 TEST_F(SynapseSection, OutlivesItsGraphUntilDestroyed) {
   ASSERT_EQ(synGraphDestroy(graph), synSuccess);
   EXPECT_EQ(synSectionDestroy(section), synSuccess);
-  EXPECT_REFUSED(synSectionDestroy(section), synInvalidArgument, "stale");
+  EXPECT_SYN_ERROR(synSectionDestroy(section), synInvalidArgument, "stale");
 }
 
 TEST_F(SynapseSection, IsPersistentUntilToldOtherwise) {
@@ -46,7 +46,7 @@ TEST_F(SynapseSection, GroupConstAndRmwAreReadBack) {
   ASSERT_EQ(synSectionSetGroup(section, 100), synSuccess);
   ASSERT_EQ(synSectionGetGroup(section, &group), synSuccess);
   EXPECT_EQ(group, 100u);
-  EXPECT_REFUSED(synSectionSetGroup(section, 300), synUnsupported, "255");
+  EXPECT_SYN_ERROR(synSectionSetGroup(section, 300), synUnsupported, "255");
   EXPECT_EQ(synSectionGetGroup(section, nullptr), synInvalidArgument);
 
   bool value = true;
@@ -69,7 +69,7 @@ TEST_F(SynapseSection, GroupConstAndRmwAreReadBack) {
 
 TEST_F(SynapseSection, PropertiesAreFixedOnceATensorIsAssigned) {
   persist(graph, makeTensor("x", {4}), section);
-  EXPECT_REFUSED(synSectionSetPersistent(section, false), synFail, "has tensors");
+  EXPECT_SYN_ERROR(synSectionSetPersistent(section, false), synFail, "has tensors");
   EXPECT_EQ(synSectionSetGroup(section, 1), synFail);
   EXPECT_EQ(synSectionSetConst(section, true), synFail);
   EXPECT_EQ(synSectionSetRMW(section, true), synFail);
@@ -78,7 +78,7 @@ TEST_F(SynapseSection, PropertiesAreFixedOnceATensorIsAssigned) {
 TEST_F(SynapseSection, PersistentReadModifyWriteIsRefused) {
   ASSERT_EQ(synSectionSetRMW(section, true), synSuccess);
   synTensor tensor = makeTensor("x", {4});
-  EXPECT_REFUSED(synTensorAssignToSection(tensor, section, 0), synUnsupported, "read-modify-write");
+  EXPECT_SYN_ERROR(synTensorAssignToSection(tensor, section, 0), synUnsupported, "read-modify-write");
   ASSERT_EQ(synSectionSetPersistent(section, false), synSuccess);
   EXPECT_EQ(synTensorAssignToSection(tensor, section, 0), synSuccess) << hpuSynLastError();
 }
@@ -88,7 +88,7 @@ TEST_F(SynapseSection, ReadModifyWriteSectionsFitTheSram) {
   ASSERT_EQ(synSectionSetPersistent(section, false), synSuccess);
   synTensor tensor = makeTensor("x", {4});
   ASSERT_EQ(synTensorAssignToSection(tensor, section, uint64_t{16} << 20), synSuccess);
-  EXPECT_REFUSED(addNode("memcpy", {tensor}, {makeTensor("y", {4})}), synFail, "read-modify-write");
+  EXPECT_SYN_ERROR(addNode("memcpy", {tensor}, {makeTensor("y", {4})}), synFail, "read-modify-write");
 }
 
 }  // namespace

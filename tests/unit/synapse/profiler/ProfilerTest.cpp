@@ -9,7 +9,7 @@
 #include <memory>
 #include <thread>
 
-#include "tests/unit/synapse/SynapseFixture.h"
+#include "tests/unit/synapse/DeviceFixture.h"
 
 namespace synapse_test {
 namespace {

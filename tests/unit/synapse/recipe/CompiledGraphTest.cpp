@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C API with the real graph compiler: what the two must agree on (actual sizes, host values, const sections, sections
 // that are shared, events, inferred shapes, errors). What nodes compute is the conformance tests' subject.
-#include "../graph/SynapseFixture.h"
+#include "tests/unit/synapse/recipe/LaunchFixture.h"
 
 #include <cstdio>
 #include <cstring>
@@ -11,35 +11,20 @@ namespace {
 
 using Floats = std::vector<float>;
 
-class SynapseCompiled : public SynapseFixture {
+class SynapseCompiled : public LaunchFixture {
  protected:
-  void SetUp() override {
-    SynapseFixture::SetUp();
-    ASSERT_EQ(synDeviceAcquireByDeviceType(&device, synDeviceGaudi2), synSuccess) << hpuSynLastError();
-    ASSERT_EQ(synStreamCreateGeneric(&stream, device, 0), synSuccess) << hpuSynLastError();
-  }
   synTensor makeFloats(const char* name, const std::vector<uint64_t>& sizes, bool persistent = true) {
     synTensor tensor = makeTensor(graph, name, sizes, syn_type_float);
     if (persistent) persist(graph, tensor);
     return tensor;
   }
   uint64_t upload(const Floats& values) {
-    uint64_t address = 0;
-    EXPECT_EQ(synDeviceMalloc(device, values.size() * 4, 0, 0, &address), synSuccess) << hpuSynLastError();
+    uint64_t address = allocate(values.size() * 4);
     write(address, values);
     return address;
   }
-  void write(uint64_t address, const Floats& values) {
-    ASSERT_EQ(synMemCopyAsync(stream, reinterpret_cast<uintptr_t>(values.data()), values.size() * 4, address, HOST_TO_DRAM),
-              synSuccess) << hpuSynLastError();
-    ASSERT_EQ(synStreamSynchronize(stream), synSuccess) << hpuSynLastError();
-  }
   Floats read(uint64_t address, size_t count, synStreamHandle from = nullptr) {
-    Floats values(count, -99);
-    EXPECT_EQ(synMemCopyAsync(from ? from : stream, address, count * 4, reinterpret_cast<uintptr_t>(values.data()), DRAM_TO_HOST),
-              synSuccess) << hpuSynLastError();
-    EXPECT_EQ(synStreamSynchronize(from ? from : stream), synSuccess) << hpuSynLastError();
-    return values;
+    return LaunchFixture::read<float>(address, count, from);
   }
   struct Given {
     const char* name;
@@ -48,14 +33,7 @@ class SynapseCompiled : public SynapseFixture {
   };
   synStatus launch(synRecipeHandle recipe, const std::vector<Given>& given, std::vector<synEventHandle> events = {}) {
     std::vector<synLaunchTensorInfo> infos;
-    for (const Given& one : given) {
-      synLaunchTensorInfo& info = infos.emplace_back();
-      info = {};
-      info.tensorName = one.name;
-      info.pTensorAddress = one.address;
-      info.tensorType = one.sizes.empty() ? DATA_TENSOR : DATA_TENSOR_DYNAMIC;
-      for (size_t i = 0; i < one.sizes.size(); ++i) info.tensorSize[i] = one.sizes[i];
-    }
+    for (const Given& one : given) infos.push_back(info(recipe, one.name, one.address, one.sizes));
     uint64_t bytes = 0;
     EXPECT_EQ(synWorkspaceGetSize(&bytes, recipe), synSuccess);
     if (bytes > workspaceBytes) {
@@ -66,8 +44,6 @@ class SynapseCompiled : public SynapseFixture {
                                        events.data(), static_cast<uint32_t>(events.size()), SYN_FLAGS_TENSOR_NAME);
   }
 
-  synDeviceId device = 0;
-  synStreamHandle stream = nullptr;
   uint64_t workspace = 0, workspaceBytes = 0;
 };
 
@@ -89,8 +65,8 @@ TEST_F(SynapseCompiled, ActualSizesChangeFromLaunchToLaunch) {
     for (size_t i = 0; i < 32; ++i)
       EXPECT_EQ(got[i], i < 4 * rows ? std::max(0.0f, values[i] + bias[i % 4]) : 77) << rows << " rows, element " << i;
   }
-  EXPECT_REFUSED(launch(recipe, {{"x", xs, {4, 9}}, {"b", bs}, {"y", ys}}), synFailedDynamicPatching, "size 1 is 9");
-  EXPECT_REFUSED(launch(recipe, {{"x", xs, {4, 3}}, {"b", bs}, {"y", ys, {4, 5}}}), synFailedDynamicPatching, "output 0 (y)");
+  EXPECT_SYN_ERROR(launch(recipe, {{"x", xs, {4, 9}}, {"b", bs}, {"y", ys}}), synFailedDynamicPatching, "size 1 is 9");
+  EXPECT_SYN_ERROR(launch(recipe, {{"x", xs, {4, 3}}, {"b", bs}, {"y", ys, {4, 5}}}), synFailedDynamicPatching, "output 0 (y)");
 }
 
 TEST_F(SynapseCompiled, ConstSectionsAreInputsOfTheRecipe) {
@@ -103,7 +79,7 @@ TEST_F(SynapseCompiled, ConstSectionsAreInputsOfTheRecipe) {
   ASSERT_EQ(synTensorSetHostPtr(w, weights.data(), 24, syn_type_float, true), synSuccess);
   ASSERT_EQ(addNode("gemm", {x, w}, {y}), synSuccess) << hpuSynLastError();
   synRecipeHandle recipe = compile();
-  EXPECT_REFUSED(launch(recipe, {{"x", upload({1, 10, 100})}, {"y", upload({0, 0})}}), synFailedSectionValidation, "'w'");
+  EXPECT_SYN_ERROR(launch(recipe, {{"x", upload({1, 10, 100})}, {"y", upload({0, 0})}}), synFailedSectionValidation, "'w'");
   uint64_t data = 0, ys = upload({0, 0});
   TensorMetadataInfo info = {};
   info.tensorName = "w";
@@ -246,7 +222,7 @@ TEST_F(SynapseCompiled, ErrorsNameEveryFaultyNode) {
   ASSERT_EQ(addNode("gemm", {a, b}, {c}, "wrong product"), synSuccess) << hpuSynLastError();
   ASSERT_EQ(addNode("relu_fwd_f32", {d}, {e}, "wrong size"), synSuccess) << hpuSynLastError();
   synRecipeHandle recipe = nullptr;
-  EXPECT_REFUSED(synGraphCompile(&recipe, graph, "faulty", nullptr), synInvalidArgument, "wrong product");
+  EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "faulty", nullptr), synInvalidArgument, "wrong product");
   EXPECT_THAT(std::string(hpuSynLastError()), HasSubstr("wrong size"));
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What launches and event mappings refuse before a device is asked.
-#include "../graph/SynapseFixture.h"
+#include "tests/unit/synapse/graph/GraphFixture.h"
 
 namespace hpu::testing {
 namespace {
 
-class SynapseLaunchRefusal : public SynapseFixture {
+class SynapseLaunchRefusal : public GraphFixture {
  protected:
   void SetUp() override {
-    SynapseFixture::SetUp();
+    GraphFixture::SetUp();
     synTensor x = makePersistent("x", {4});
     synTensor y = makeTensor("y", {4});
     persist(graph, y);
@@ -20,9 +20,9 @@ class SynapseLaunchRefusal : public SynapseFixture {
 };
 
 TEST_F(SynapseLaunchRefusal, StreamsAndRecipesMustBeLive) {
-  EXPECT_REFUSED(synLaunch(nullptr, nullptr, 0, 0, recipe, 0), synInvalidArgument, "stream handle is null");
-  EXPECT_REFUSED(synLaunchExt(reinterpret_cast<synStreamHandle>(recipe), nullptr, 0, 0, recipe, 0), synInvalidArgument,
-                 "recipe");
+  EXPECT_SYN_ERROR(synLaunch(nullptr, nullptr, 0, 0, recipe, 0), synInvalidArgument, "stream handle is null");
+  EXPECT_SYN_ERROR(synLaunchExt(reinterpret_cast<synStreamHandle>(recipe), nullptr, 0, 0, recipe, 0), synInvalidArgument,
+                   "recipe");
   EXPECT_EQ(synLaunchWithExternalEvents(nullptr, nullptr, 0, 0, recipe, nullptr, 0, 0), synInvalidArgument);
   EXPECT_EQ(synLaunchWithExternalEventsExt(nullptr, nullptr, 0, 0, recipe, nullptr, 0, 0), synInvalidArgument);
 }
@@ -31,7 +31,7 @@ TEST_F(SynapseLaunchRefusal, EventsMustBeLive) {
   synLaunchTensorInfo info = {};
   info.tensorName = "y";
   synEventHandle event = nullptr;
-  EXPECT_REFUSED(synEventMapTensor(&event, 1, &info, recipe), synInvalidArgument, "event handle is null");
+  EXPECT_SYN_ERROR(synEventMapTensor(&event, 1, &info, recipe), synInvalidArgument, "event handle is null");
   EXPECT_EQ(synEventMapTensor(nullptr, 1, &info, recipe), synInvalidArgument);
   EXPECT_EQ(synEventMapTensorExt(&event, 1, nullptr, recipe), synInvalidArgument);
   EXPECT_EQ(synEventMapTensorExt(&event, 0, reinterpret_cast<synLaunchTensorInfoExt*>(&info), nullptr), synInvalidArgument);
@@ -44,7 +44,7 @@ TEST_F(SynapseLaunchRefusal, ExecutionOrderHasTheExternalTensors) {
   info.tensorId = ids[0];
   ASSERT_EQ(synTensorRetrieveLaunchInfoById(recipe, 1, &info), synSuccess);
   EXPECT_STREQ(info.tensorName, "y");
-  EXPECT_REFUSED(synTensorExtExtractExecutionOrder(recipe, 2, ids), synInvalidArgument, "1 external tensors, and 2");
+  EXPECT_SYN_ERROR(synTensorExtExtractExecutionOrder(recipe, 2, ids), synInvalidArgument, "1 external tensors, and 2");
   EXPECT_EQ(synTensorExtExtractExecutionOrder(recipe, 1, nullptr), synInvalidArgument);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches on a simulated device, with the tests' compiler: addresses and sections, names and ids, actual sizes, host
 // values, events of external tensors, eager graphs.
-#include "../graph/SynapseFixture.h"
+#include "tests/unit/synapse/recipe/LaunchFixture.h"
 
 #include <cstdio>
 #include <numeric>
@@ -12,49 +12,15 @@ namespace {
 
 using Values = std::vector<int32_t>;
 
-class SynapseLaunch : public SynapseFixture {
+class SynapseLaunch : public LaunchFixture {
  protected:
-  void SetUp() override {
-    SynapseFixture::SetUp();
-    ASSERT_EQ(synDeviceAcquireByDeviceType(&device, synDeviceGaudi2), synSuccess) << hpuSynLastError();
-    ASSERT_EQ(synStreamCreateGeneric(&stream, device, 0), synSuccess) << hpuSynLastError();
-  }
-  uint64_t allocate(uint64_t bytes) {
-    uint64_t address = 0;
-    EXPECT_EQ(synDeviceMalloc(device, bytes, 0, 0, &address), synSuccess) << hpuSynLastError();
-    return address;
-  }
   static Values counting(size_t count, int32_t first = 0) {
     Values values(count);
     std::iota(values.begin(), values.end(), first);
     return values;
   }
-  void write(uint64_t address, const Values& values) {
-    ASSERT_EQ(synMemCopyAsync(stream, reinterpret_cast<uintptr_t>(values.data()), values.size() * 4, address, HOST_TO_DRAM),
-              synSuccess) << hpuSynLastError();
-    ASSERT_EQ(synStreamSynchronize(stream), synSuccess) << hpuSynLastError();
-  }
   Values read(uint64_t address, size_t count, synStreamHandle from = nullptr) {
-    Values values(count, -1);
-    EXPECT_EQ(synMemCopyAsync(from ? from : stream, address, count * 4, reinterpret_cast<uintptr_t>(values.data()), DRAM_TO_HOST),
-              synSuccess) << hpuSynLastError();
-    EXPECT_EQ(synStreamSynchronize(from ? from : stream), synSuccess) << hpuSynLastError();
-    return values;
-  }
-  static uint64_t idOf(synRecipeHandle recipe, const char* name) {
-    uint64_t id = 0;
-    EXPECT_EQ(synTensorRetrieveIds(recipe, &name, &id, 1), synSuccess) << hpuSynLastError();
-    return id;
-  }
-  static synLaunchTensorInfo info(synRecipeHandle recipe, const char* name, uint64_t address,
-                                  const std::vector<uint64_t>& sizes = {}) {
-    synLaunchTensorInfo result = {};
-    result.tensorName = name;
-    result.pTensorAddress = address;
-    result.tensorType = sizes.empty() ? DATA_TENSOR : DATA_TENSOR_DYNAMIC;
-    for (size_t i = 0; i < sizes.size(); ++i) result.tensorSize[i] = sizes[i];
-    result.tensorId = idOf(recipe, name);
-    return result;
+    return LaunchFixture::read<int32_t>(address, count, from);
   }
   synStatus launch(synRecipeHandle recipe, const std::vector<synLaunchTensorInfo>& infos, uint64_t workspace = 0,
                    uint32_t flags = 0) {
@@ -68,9 +34,6 @@ class SynapseLaunch : public SynapseFixture {
     EXPECT_EQ(addNode(which, "memcpy", {x}, {y}), synSuccess) << hpuSynLastError();
     return compile(which);
   }
-
-  synDeviceId device = 0;
-  synStreamHandle stream = nullptr;
 };
 
 TEST_F(SynapseLaunch, ByIdAndByName) {
@@ -90,24 +53,24 @@ TEST_F(SynapseLaunch, ByIdAndByName) {
   }
   ASSERT_EQ(synLaunchExt(stream, reinterpret_cast<synLaunchTensorInfoExt*>(infos.data()), 2, 0, recipe, SYN_FLAGS_TENSOR_NAME),
             synSuccess) << hpuSynLastError();
-  EXPECT_REFUSED(launch(recipe, infos, 0, 0), synInvalidArgument, "no tensor 2989");
-  EXPECT_REFUSED(launch(recipe, infos, 0, 8), synInvalidArgument, "unknown bits");
+  EXPECT_SYN_ERROR(launch(recipe, infos, 0, 0), synInvalidArgument, "no tensor 2989");
+  EXPECT_SYN_ERROR(launch(recipe, infos, 0, 8), synInvalidArgument, "unknown bits");
   infos[0].tensorName = nullptr;
-  EXPECT_REFUSED(launch(recipe, infos, 0, SYN_FLAGS_TENSOR_NAME), synInvalidArgument, "tensorName is null");
+  EXPECT_SYN_ERROR(launch(recipe, infos, 0, SYN_FLAGS_TENSOR_NAME), synInvalidArgument, "tensorName is null");
   EXPECT_EQ(synLaunch(stream, nullptr, 2, 0, recipe, 0), synInvalidArgument);
 }
 
 TEST_F(SynapseLaunch, MissingTensorsAreNamed) {
   synRecipeHandle recipe = copyRecipe(graph, 4);
   uint64_t memory = allocate(16);
-  EXPECT_REFUSED(launch(recipe, {}), synFailedSectionValidation, "'x', 'y'");
-  EXPECT_REFUSED(launch(recipe, {info(recipe, "x", memory), info(recipe, "y", 0)}), synFailedSectionValidation,
-                 "'y' (address 0)");
+  EXPECT_SYN_ERROR(launch(recipe, {}), synFailedSectionValidation, "'x', 'y'");
+  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", memory), info(recipe, "y", 0)}), synFailedSectionValidation,
+                   "'y' (address 0)");
   synLaunchTensorInfo typo = info(recipe, "Y", memory);
   EXPECT_EQ(typo.tensorId, TENSOR_INVALID_ID);
-  EXPECT_REFUSED(launch(recipe, {info(recipe, "x", memory), typo}, 0, SYN_FLAGS_TENSOR_NAME), synFailedSectionValidation,
-                 "'Y' was given");
-  EXPECT_REFUSED(launch(recipe, {info(recipe, "x", memory), typo}), synFailedSectionValidation, "'y'");
+  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", memory), typo}, 0, SYN_FLAGS_TENSOR_NAME), synFailedSectionValidation,
+                   "'Y' was given");
+  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", memory), typo}), synFailedSectionValidation, "'y'");
 }
 
 TEST_F(SynapseLaunch, TensorsGivenTwiceMustAgree) {
@@ -115,8 +78,8 @@ TEST_F(SynapseLaunch, TensorsGivenTwiceMustAgree) {
   uint64_t x = allocate(16), y = allocate(16);
   write(x, counting(4));
   EXPECT_EQ(launch(recipe, {info(recipe, "x", x), info(recipe, "y", y), info(recipe, "x", x)}), synSuccess);
-  EXPECT_REFUSED(launch(recipe, {info(recipe, "x", x), info(recipe, "y", y), info(recipe, "x", y)}),
-                 synFailedSectionValidation, "tensor 'x' is given twice, by entries 0 and 2");
+  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", x), info(recipe, "y", y), info(recipe, "x", y)}),
+                   synFailedSectionValidation, "tensor 'x' is given twice, by entries 0 and 2");
 }
 
 TEST_F(SynapseLaunch, AddressesAreThoseOfTensorsNotSections) {
@@ -133,9 +96,9 @@ TEST_F(SynapseLaunch, AddressesAreThoseOfTensorsNotSections) {
   // One tensor of a section may leave its address to another.
   ASSERT_EQ(launch(recipe, {info(recipe, "x", base), info(recipe, "y", 0)}), synSuccess) << hpuSynLastError();
   EXPECT_EQ(read(base + 1024, 64), counting(64, 5));
-  EXPECT_REFUSED(launch(recipe, {info(recipe, "x", base), info(recipe, "y", base + 512)}), synFailedSectionValidation,
-                 "tensors 'x' and 'y' are in one section");
-  EXPECT_REFUSED(launch(recipe, {info(recipe, "y", 16), info(recipe, "x", 0)}), synFailedSectionValidation, "1024 bytes into");
+  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", base), info(recipe, "y", base + 512)}), synFailedSectionValidation,
+                   "tensors 'x' and 'y' are in one section");
+  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "y", 16), info(recipe, "x", 0)}), synFailedSectionValidation, "1024 bytes into");
 }
 
 TEST_F(SynapseLaunch, WorkspacesAreTheCallers) {
@@ -148,7 +111,7 @@ TEST_F(SynapseLaunch, WorkspacesAreTheCallers) {
   ASSERT_EQ(size, 256u);
   write(xs, counting(64));
   std::vector<synLaunchTensorInfo> infos = {info(recipe, "x", xs), info(recipe, "y", ys)};
-  EXPECT_REFUSED(launch(recipe, infos, 0), synInvalidArgument, "needs a workspace of 256 bytes");
+  EXPECT_SYN_ERROR(launch(recipe, infos, 0), synInvalidArgument, "needs a workspace of 256 bytes");
   EXPECT_EQ(launch(recipe, infos, 0x1000), synInvalidArgument) << "no allocation is there";
   uint64_t workspace = allocate(size);
   ASSERT_EQ(launch(recipe, infos, workspace), synSuccess) << hpuSynLastError();
@@ -160,7 +123,7 @@ TEST_F(SynapseLaunch, AddressesMustBeAllocated) {
   synRecipeHandle recipe = copyRecipe(graph, 64);
   uint64_t x = allocate(256), small = allocate(64);
   EXPECT_EQ(launch(recipe, {info(recipe, "x", x), info(recipe, "y", 0x42)}), synInvalidArgument);
-  EXPECT_REFUSED(launch(recipe, {info(recipe, "x", x), info(recipe, "y", small + 4096)}), synInvalidArgument, "'y'");
+  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", x), info(recipe, "y", small + 4096)}), synInvalidArgument, "'y'");
   ASSERT_EQ(synDeviceFree(device, x, 0), synSuccess);
   EXPECT_EQ(launch(recipe, {info(recipe, "x", x), info(recipe, "y", small)}), synInvalidArgument) << "freed";
 }
@@ -224,11 +187,11 @@ TEST_F(SynapseLaunch, ActualSizesAreBetweenLeastAndLargest) {
   EXPECT_EQ(read(ys, 8), (Values{1, 2, 3, 0, 0, 0, 0, 0}));
   ASSERT_EQ(launch(recipe, {info(recipe, "x", xs), info(recipe, "y", ys)}), synSuccess) << hpuSynLastError();
   EXPECT_EQ(read(ys, 8), counting(8, 1));
-  EXPECT_REFUSED(launch(recipe, {info(recipe, "x", xs, {9}), info(recipe, "y", ys)}), synFailedDynamicPatching,
-                 "tensor 'x': size 0 is 9, and the recipe was compiled for 2 to 8");
+  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", xs, {9}), info(recipe, "y", ys)}), synFailedDynamicPatching,
+                   "tensor 'x': size 0 is 9, and the recipe was compiled for 2 to 8");
   EXPECT_EQ(launch(recipe, {info(recipe, "x", xs, {1}), info(recipe, "y", ys)}), synFailedDynamicPatching);
-  EXPECT_REFUSED(launch(recipe, {info(recipe, "x", xs, {4}), info(recipe, "y", ys, {5})}), synFailedDynamicPatching,
-                 "another size");
+  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", xs, {4}), info(recipe, "y", ys, {5})}), synFailedDynamicPatching,
+                   "another size");
 }
 
 TEST_F(SynapseLaunch, HostValuesAreReadAtTheLaunch) {
@@ -253,7 +216,7 @@ TEST_F(SynapseLaunch, HostValuesAreReadAtTheLaunch) {
     values[7] = -1;
     EXPECT_EQ(read(ys, 4), Values(4, wanted));
   }
-  EXPECT_REFUSED(run(reinterpret_cast<uintptr_t>(&first)), synMappingNotFound, "'value'");
+  EXPECT_SYN_ERROR(run(reinterpret_cast<uintptr_t>(&first)), synMappingNotFound, "'value'");
   ASSERT_EQ(synHostFree(device, host, 0), synSuccess);
 }
 
@@ -273,8 +236,8 @@ TEST_F(SynapseLaunch, ExternalTensorsSignal) {
   auto withEvent = [&] {
     return synLaunchWithExternalEvents(stream, infos.data(), 3, 0, recipe, &event, 1, 0);
   };
-  EXPECT_REFUSED(withEvent(), synInvalidEventHandle, "synEventMapTensor");
-  EXPECT_REFUSED(synEventMapTensor(&event, 1, &infos[2], recipe), synInvalidArgument, "'plain' is not external");
+  EXPECT_SYN_ERROR(withEvent(), synInvalidEventHandle, "synEventMapTensor");
+  EXPECT_SYN_ERROR(synEventMapTensor(&event, 1, &infos[2], recipe), synInvalidArgument, "'plain' is not external");
   ASSERT_EQ(synEventMapTensor(&event, 1, &infos[1], recipe), synSuccess) << hpuSynLastError();
   ASSERT_EQ(withEvent(), synSuccess) << hpuSynLastError();
   // Another stream waits for the one tensor only.
@@ -321,7 +284,7 @@ TEST_F(SynapseLaunch, RecipesOfAnotherTargetAreRefused) {
   ASSERT_EQ(synGraphCreate(&other, synDeviceGaudi), synSuccess);
   synRecipeHandle recipe = copyRecipe(other, 16);
   uint64_t x = allocate(64), y = allocate(64);
-  EXPECT_REFUSED(launch(recipe, {info(recipe, "x", x), info(recipe, "y", y)}), synResourceBadUsage, "gaudi1");
+  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", x), info(recipe, "y", y)}), synResourceBadUsage, "gaudi1");
 }
 
 TEST_F(SynapseLaunch, RecipesOutliveDevices) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recipes without a device: what they say of their tensors, sections, files and hostile files.
-#include "../graph/SynapseFixture.h"
+#include "tests/unit/synapse/graph/GraphFixture.h"
 
 #include <cstdio>
 #include <cstring>
@@ -11,10 +11,10 @@
 namespace hpu::testing {
 namespace {
 
-class SynapseRecipe : public SynapseFixture {
+class SynapseRecipe : public GraphFixture {
  protected:
   void SetUp() override {
-    SynapseFixture::SetUp();
+    GraphFixture::SetUp();
     // weights (const section) -> memcpy -> b; x -> memcpy -> scratch -> memcpy -> y at 256 of x's section.
     ASSERT_EQ(synSectionCreate(&constSection, 0, graph), synSuccess);
     ASSERT_EQ(synSectionSetConst(constSection, true), synSuccess);
@@ -38,7 +38,7 @@ class SynapseRecipe : public SynapseFixture {
   }
   void TearDown() override {
     std::remove(path.c_str());
-    SynapseFixture::TearDown();
+    GraphFixture::TearDown();
   }
   uint64_t idOf(const char* name, synRecipeHandle which) {
     uint64_t id = 0;
@@ -73,7 +73,7 @@ TEST_F(SynapseRecipe, CountsTheTensorsThatNodesUse) {
   EXPECT_EQ(persistent, 4u);
   uint64_t ids[4] = {};
   ASSERT_EQ(synTensorRetrieveLaunchIds(recipe, ids, 4), synSuccess);
-  EXPECT_REFUSED(synTensorRetrieveLaunchIds(recipe, ids, 5), synInvalidArgument, "4 launch tensors, and 5");
+  EXPECT_SYN_ERROR(synTensorRetrieveLaunchIds(recipe, ids, 5), synInvalidArgument, "4 launch tensors, and 5");
   EXPECT_EQ(synTensorRetrieveLaunchIds(recipe, nullptr, 4), synInvalidArgument);
   EXPECT_EQ(synTensorRetrieveLaunchAmount(recipe, nullptr), synInvalidArgument);
   EXPECT_EQ(synTensorRetrievePersistentAmount(nullptr, &persistent), synInvalidArgument);
@@ -104,7 +104,7 @@ TEST_F(SynapseRecipe, InfosSayWhatTheGraphSaid) {
   EXPECT_EQ(infoOf("x", recipe).tensorSectionId, info.tensorSectionId);
   synRetrievedLaunchTensorInfoExt ext = {};
   ext.tensorId = 99;
-  EXPECT_REFUSED(synTensorRetrieveLaunchInfoByIdExt(recipe, 1, &ext), synInvalidArgument, "no tensor 99");
+  EXPECT_SYN_ERROR(synTensorRetrieveLaunchInfoByIdExt(recipe, 1, &ext), synInvalidArgument, "no tensor 99");
   ext.tensorId = info.tensorId;
   ASSERT_EQ(synTensorRetrieveLaunchInfoByIdExt(recipe, 1, &ext), synSuccess);
   EXPECT_STREQ(ext.tensorName, "y");
@@ -130,7 +130,7 @@ TEST_F(SynapseRecipe, InfosSayWhatTheGraphSaid) {
   EXPECT_EQ(metadataExt.roiSizeInBytes, 256u);
   EXPECT_EQ(metadataExt.offsetInSection, 256u);
   metadataExt.tensorName = "nobody";
-  EXPECT_REFUSED(synTensorRetrieveInfosByNameExt(recipe, 1, &metadataExt), synInvalidArgument, "'nobody'");
+  EXPECT_SYN_ERROR(synTensorRetrieveInfosByNameExt(recipe, 1, &metadataExt), synInvalidArgument, "'nobody'");
   metadataExt.tensorName = "x";
   EXPECT_EQ(synTensorRetrieveInfosByNameExt(recipe, 1, &metadataExt), synSuccess);
   EXPECT_EQ(metadataExt.isInput, 1);
@@ -173,16 +173,16 @@ TEST_F(SynapseRecipe, ConstSectionsHaveTheirDataInTheDevicesType) {
   synSectionId other = infoOf("x", recipe).tensorSectionId;
   ASSERT_EQ(synRecipeSectionGetProp(recipe, other, SECTION_SIZE, &size), synSuccess);
   EXPECT_EQ(size, 512u);
-  EXPECT_REFUSED(synRecipeSectionGetProp(recipe, other, SECTION_DATA, &data), synInvalidArgument, "no host data");
-  EXPECT_REFUSED(synRecipeSectionGetProp(recipe, 4000, SECTION_SIZE, &size), synInvalidArgument, "no section 4000");
+  EXPECT_SYN_ERROR(synRecipeSectionGetProp(recipe, other, SECTION_DATA, &data), synInvalidArgument, "no host data");
+  EXPECT_SYN_ERROR(synRecipeSectionGetProp(recipe, 4000, SECTION_SIZE, &size), synInvalidArgument, "no section 4000");
   EXPECT_EQ(synRecipeSectionGetProp(recipe, id, SECTION_SIZE, nullptr), synInvalidArgument);
 
-  EXPECT_REFUSED(synRecipeSectionHostBuffersClear(recipe, &other, 1), synInvalidArgument, "entry 0");
+  EXPECT_SYN_ERROR(synRecipeSectionHostBuffersClear(recipe, &other, 1), synInvalidArgument, "entry 0");
   EXPECT_EQ(synRecipeSectionHostBuffersClear(recipe, nullptr, 1), synInvalidArgument);
   ASSERT_EQ(synRecipeSectionHostBuffersClear(recipe, &id, 1), synSuccess);
   ASSERT_EQ(synRecipeSectionGetProp(recipe, id, SECTION_DATA, &data), synSuccess);
   EXPECT_EQ(data, INVALID_CONST_SECTION_DATA);
-  EXPECT_REFUSED(synRecipeSerialize(recipe, path.c_str()), synResourceBadUsage, "cleared");
+  EXPECT_SYN_ERROR(synRecipeSerialize(recipe, path.c_str()), synResourceBadUsage, "cleared");
 }
 
 // A host that zero-filled the gap would take 8 GiB for 4 values.
@@ -233,8 +233,8 @@ TEST_F(SynapseRecipe, AConstSectionThatNoDeviceHoldsIsRefused) {
     ASSERT_EQ(synTensorSetHostPtr(constant, values, sizeof(values), syn_type_int32, true), synSuccess);
     ASSERT_EQ(addNode(far, "memcpy", {constant}, {to}), synSuccess);
     synRecipeHandle none = nullptr;
-    EXPECT_REFUSED(synGraphCompile(&none, far, "far", nullptr), synInvalidArgument,
-                   "tensor 'far weights' has 16 bytes at offset " + std::to_string(offset) + " of const section ");
+    EXPECT_SYN_ERROR(synGraphCompile(&none, far, "far", nullptr), synInvalidArgument,
+                     "tensor 'far weights' has 16 bytes at offset " + std::to_string(offset) + " of const section ");
     EXPECT_THAT(std::string(hpuSynLastError()), HasSubstr("96 GiB of HBM"));
   }
 }
@@ -255,13 +255,13 @@ TEST_F(SynapseRecipe, FilesKeepEverything) {
   ASSERT_EQ(synRecipeSerialize(read, path.c_str()), synSuccess);
   EXPECT_EQ(readFile(), first);
   EXPECT_EQ(synRecipeDestroy(read), synSuccess);
-  EXPECT_REFUSED(synRecipeDestroy(read), synInvalidArgument, "stale");
+  EXPECT_SYN_ERROR(synRecipeDestroy(read), synInvalidArgument, "stale");
   EXPECT_EQ(synRecipeSerialize(recipe, nullptr), synInvalidArgument);
   EXPECT_EQ(synRecipeSerialize(nullptr, path.c_str()), synInvalidArgument);
   EXPECT_EQ(synRecipeDeSerialize(&read, nullptr), synInvalidArgument);
   EXPECT_EQ(synRecipeDeSerialize(nullptr, path.c_str()), synInvalidArgument);
   EXPECT_NE(synRecipeDeSerialize(&read, "/nonexistent.recipe"), synSuccess);
-  EXPECT_REFUSED(synRecipeDeSerialize(&read, "/dev/zero"), synInvalidArgument, "not a regular file");
+  EXPECT_SYN_ERROR(synRecipeDeSerialize(&read, "/dev/zero"), synInvalidArgument, "not a regular file");
 }
 
 TEST_F(SynapseRecipe, DamagedFilesAreRefused) {
@@ -284,7 +284,7 @@ TEST_F(SynapseRecipe, DamagedFilesAreRefused) {
   std::vector<uint8_t> newer = good;
   newer[8] = 9;
   writeFile(newer);
-  EXPECT_REFUSED(synRecipeDeSerialize(&read, path.c_str()), synResourceBadUsage, "version 9");
+  EXPECT_SYN_ERROR(synRecipeDeSerialize(&read, path.c_str()), synResourceBadUsage, "version 9");
 }
 
 }  // namespace

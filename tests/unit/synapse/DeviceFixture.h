@@ -1,32 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of libSynapse.so begin with: the library up and a small Gaudi 2 acquired.
+// What tests of devices, memory and streams begin with: the library up and a small Gaudi 2 acquired.
 // The one thing to know: only the installed headers are used, as a user's program would.
 #pragma once
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "habanalabs/hpu_synapse_ext.h"
-#include "habanalabs/synapse_api.h"
+#include "tests/unit/synapse/Checks.h"
 
 namespace synapse_test {
 
 inline uint64_t address(const void* pointer) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer)); }
-
-/// Success, or the words of the error.
-#define EXPECT_SYN(call) EXPECT_EQ(call, synSuccess) << hpuSynLastError()
-#define ASSERT_SYN(call) ASSERT_EQ(call, synSuccess) << hpuSynLastError()
-/// A failure of the call with a status and words that contain `text`.
-#define EXPECT_SYN_ERROR(call, status, text)                     \
-  do {                                                           \
-    EXPECT_EQ(call, status) << hpuSynLastError();                \
-    EXPECT_THAT(hpuSynLastError(), ::testing::HasSubstr(text));  \
-  } while (false)
 
 class SynapseTest : public testing::Test {
  protected:

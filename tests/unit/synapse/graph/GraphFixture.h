@@ -2,34 +2,30 @@
 // What tests of graphs and recipes share: the library's life and short ways to make tensors and nodes.
 #pragma once
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
 
-#include "habanalabs/hpu_synapse_ext.h"
-#include "habanalabs/synapse_api.h"
+#include "tests/unit/synapse/Checks.h"
 
 namespace hpu::testing {
 
 using ::testing::HasSubstr;
 
-class SynapseFixture : public ::testing::Test {
+class GraphFixture : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(synInitialize(), synSuccess) << hpuSynLastError();
-    ASSERT_EQ(synGraphCreate(&graph, synDeviceGaudi2), synSuccess) << hpuSynLastError();
+    ASSERT_SYN(synInitialize());
+    ASSERT_SYN(synGraphCreate(&graph, synDeviceGaudi2));
   }
-  void TearDown() override { EXPECT_EQ(synDestroy(), synSuccess) << hpuSynLastError(); }
+  void TearDown() override { EXPECT_SYN(synDestroy()); }
 
   /// A tensor of the graph with sizes and a type.
   static synTensor makeTensor(synGraphHandle graph, const char* name, const std::vector<uint64_t>& sizes,
                               synDataType type = syn_type_int32, synTensorType kind = DATA_TENSOR) {
     synTensor tensor = nullptr;
-    EXPECT_EQ(synTensorHandleCreate(&tensor, graph, kind, name), synSuccess) << hpuSynLastError();
+    EXPECT_SYN(synTensorHandleCreate(&tensor, graph, kind, name));
     setSizes(tensor, sizes, synGeometryMaxSizes);
-    EXPECT_EQ(synTensorSetDeviceDataType(tensor, type), synSuccess) << hpuSynLastError();
+    EXPECT_SYN(synTensorSetDeviceDataType(tensor, type));
     return tensor;
   }
   synTensor makeTensor(const char* name, const std::vector<uint64_t>& sizes, synDataType type = syn_type_int32,
@@ -40,15 +36,15 @@ class SynapseFixture : public ::testing::Test {
     synTensorGeometryExt geometry = {};
     geometry.dims = static_cast<uint32_t>(sizes.size());
     for (size_t i = 0; i < sizes.size(); ++i) geometry.sizes[i] = sizes[i];
-    EXPECT_EQ(synTensorSetGeometryExt(tensor, &geometry, type), synSuccess) << hpuSynLastError();
+    EXPECT_SYN(synTensorSetGeometryExt(tensor, &geometry, type));
   }
   /// In a persistent section of its own, or in the given one.
   static synSectionHandle persist(synGraphHandle graph, synTensor tensor, synSectionHandle section = nullptr,
                                   uint64_t offset = 0) {
     if (!section) {
-      EXPECT_EQ(synSectionCreate(&section, 0, graph), synSuccess) << hpuSynLastError();
+      EXPECT_SYN(synSectionCreate(&section, 0, graph));
     }
-    EXPECT_EQ(synTensorAssignToSection(tensor, section, offset), synSuccess) << hpuSynLastError();
+    EXPECT_SYN(synTensorAssignToSection(tensor, section, offset));
     return section;
   }
   synTensor makePersistent(const char* name, const std::vector<uint64_t>& sizes, synDataType type = syn_type_int32) {
@@ -67,19 +63,12 @@ class SynapseFixture : public ::testing::Test {
   }
   synRecipeHandle compile(synGraphHandle which, const char* name = "recipe") {
     synRecipeHandle recipe = nullptr;
-    EXPECT_EQ(synGraphCompile(&recipe, which, name, nullptr), synSuccess) << hpuSynLastError();
+    EXPECT_SYN(synGraphCompile(&recipe, which, name, nullptr));
     return recipe;
   }
   synRecipeHandle compile() { return compile(graph); }
 
   synGraphHandle graph = nullptr;
 };
-
-/// A status and a part of its words.
-#define EXPECT_REFUSED(call, status, words)                            \
-  do {                                                                 \
-    EXPECT_EQ(call, status) << hpuSynLastError();                      \
-    EXPECT_THAT(std::string(hpuSynLastError()), ::testing::HasSubstr(words)); \
-  } while (false)
 
 }  // namespace hpu::testing
