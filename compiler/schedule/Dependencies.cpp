@@ -5,16 +5,21 @@
 
 namespace hpu::schedule {
 
+void ConflictFinder::conflicts(const Records& records, const recipe::MemoryBox& box, std::vector<uint32_t>& before) {
+  for (const Record& record : records) {
+    if (record.box.begin >= box.end || box.begin >= record.box.end) continue;
+    if (!before.empty() && before.back() == record.command) continue;
+    if (!disjoint(record.box, box)) before.push_back(record.command);
+  }
+}
+
 std::vector<uint32_t> ConflictFinder::add(uint32_t command, const std::vector<recipe::Access>& accesses) {
   std::vector<uint32_t> before;
   for (const recipe::Access& access : accesses) {
-    if (access.box.section >= records_.size()) continue;
-    for (const Record& record : records_[access.box.section]) {
-      if (!record.write && !access.write) continue;
-      if (record.box.begin >= access.box.end || access.box.begin >= record.box.end) continue;
-      if (!before.empty() && before.back() == record.command) continue;
-      if (!disjoint(record.box, access.box)) before.push_back(record.command);
-    }
+    if (access.box.section >= touched_.size()) continue;
+    const Touched& touched = touched_[access.box.section];
+    conflicts(touched.writes, access.box, before);
+    if (access.write) conflicts(touched.reads, access.box, before);
   }
   std::sort(before.begin(), before.end());
   before.erase(std::unique(before.begin(), before.end()), before.end());
@@ -22,17 +27,23 @@ std::vector<uint32_t> ConflictFinder::add(uint32_t command, const std::vector<re
   return before;
 }
 
+void ConflictFinder::dropCovered(Records& records, const recipe::MemoryBox& box, uint32_t command) {
+  std::erase_if(records, [&](const Record& r) {
+    if (r.command == command) return false;
+    return box.dense() ? box.begin <= r.box.begin && r.box.end <= box.end : box == r.box;
+  });
+}
+
 void ConflictFinder::remember(uint32_t command, const recipe::Access& access) {
   const recipe::MemoryBox& box = access.box;
-  if (box.section >= records_.size()) records_.resize(box.section + 1);
-  std::vector<Record>& records = records_[box.section];
+  if (box.section >= touched_.size()) touched_.resize(box.section + 1);
+  Touched& touched = touched_[box.section];
   // Whoever conflicts with a record that this write covers also conflicts with this write, which is behind it.
-  if (access.write)
-    std::erase_if(records, [&](const Record& r) {
-      if (r.command == command) return false;
-      return box.dense() ? box.begin <= r.box.begin && r.box.end <= box.end : box == r.box;
-    });
-  records.push_back({box, command, access.write});
+  if (access.write) {
+    dropCovered(touched.reads, box, command);
+    dropCovered(touched.writes, box, command);
+  }
+  (access.write ? touched.writes : touched.reads).push_back({box, command});
 }
 
 std::vector<recipe::Wait> WaitPlacer::issue(unsigned queue, const Clock& needed) {

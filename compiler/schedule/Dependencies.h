@@ -22,11 +22,17 @@ class ConflictFinder {
   struct Record {
     recipe::MemoryBox box;
     uint32_t command;
-    bool write;
   };
+  using Records = std::vector<Record>;
+  /// Apart, since reads never follow reads: there may be thousands of a section with constants.
+  struct Touched {
+    Records reads, writes;
+  };
+  static void conflicts(const Records& records, const recipe::MemoryBox& box, std::vector<uint32_t>& before);
+  static void dropCovered(Records& records, const recipe::MemoryBox& box, uint32_t command);
   void remember(uint32_t command, const recipe::Access& access);
 
-  std::vector<std::vector<Record>> records_;  ///< By section.
+  std::vector<Touched> touched_;  ///< By section.
 };
 
 /// How many commands of each queue are done.

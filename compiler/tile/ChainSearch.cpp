@@ -185,8 +185,8 @@ class ChainSearch {
     return (bytes + recipe::kAlignment - 1) / recipe::kAlignment * recipe::kAlignment;
   }
 
-  /// Whether all tiles of the chain are in SRAM together; sets their bytes.
-  bool fits(Chain& chain) {
+  /// Whether all tiles of the chain are in SRAM together, with those of its neighbours; sets their bytes.
+  bool fits(Chain& chain, int64_t besideBytes) {
     chain.total = 0;
     chain.bytes.clear();
     bool fit = true;
@@ -202,14 +202,14 @@ class ChainSearch {
       chain.total += chain.bytes.back() * chain.slots();
     }
     // With the neighbours' tiles: the rest of the SRAM is what all products stage their operands in.
-    return fit && chain.total + besideBytes(chain) <= mostChainBytes(sramBytes_);
+    return fit && chain.total + besideBytes <= mostChainBytes(sramBytes_);
   }
 
-  /// Tiles of the neighbour, ahead or behind, that has more.
+  /// Tiles of the neighbour, ahead or behind, that has more. The chain is the last one.
   int64_t besideBytes(const Chain& chain) const {
+    const size_t own = chains_.size() - 1;
     auto bytes = [&](size_t u) {
-      bool own = std::find(chain.units.begin(), chain.units.end(), u) != chain.units.end();
-      return own ? 0 : chainOf_[u] == kApart ? apart_.tileBytes(u) : chains_[chainOf_[u]].total;
+      return chainOf_[u] == own ? 0 : chainOf_[u] == kApart ? apart_.tileBytes(u) : chains_[chainOf_[u]].total;
     };
     int64_t ahead = 0, behind = 0;
     for (size_t u = chain.units.back(); u-- > 0 && ahead == 0;) ahead = bytes(u);
@@ -262,13 +262,14 @@ class ChainSearch {
     chains_.emplace_back();
     for (size_t u : chain.units) chainOf_[u] = chains_.size() - 1;
     const size_t position = std::find(chain.links.begin(), chain.links.end(), l) - chain.links.begin();
+    const int64_t beside = besideBytes(chain);
     bool follows = false, any = false;
     Chain best;
     for (auto [dim, size] : choices) {
       if (priced_ >= windows_) break;
       if (!cut(chain, dim, size)) continue;
       follows |= dim >= 0;
-      const bool fit = fits(chain);
+      const bool fit = fits(chain, beside);
       if (!any && (result.bytes == 0 || chain.bytes[position] < result.bytes)) result.bytes = chain.bytes[position];
       if (!fit || (any && longest / chain.count < kShortestSlice)) continue;
       any = true;
