@@ -67,6 +67,7 @@ class Describer {
 
   Status addTensor(TensorObject& object) {
     TensorDescription& out = result_.graph.tensors.emplace_back();
+    std::optional<base::Hash128>& hash = result_.valueHashes.emplace_back();
     std::lock_guard lock(object.mutex);
     const TensorProperties& in = object.properties;
     out.id = object.id;
@@ -86,7 +87,7 @@ class Describer {
     }
     result_.dynamic |= isDynamic(out);
     if (in.quantization) addQuantization(*in.quantization, out);
-    return in.host.pointer ? addValue(in, out) : okStatus();
+    return in.host.pointer ? addValue(in, out, hash) : okStatus();
   }
 
   bool isPersistent(const TensorDescription& tensor) const {
@@ -126,7 +127,7 @@ class Describer {
   }
 
   /// The value; of a host-to-device tensor with free contents the first half, which holds the maxima.
-  static Status addValue(const TensorProperties& in, TensorDescription& out) {
+  static Status addValue(const TensorProperties& in, TensorDescription& out, std::optional<base::Hash128>& hash) {
     uint32_t hostType = in.host.type ? uint32_t{in.host.type} : out.dataType;
     uint64_t wanted = bytesOf(out.maxSizes, hostType);
     bool halves = in.type == HOST_TO_DEVICE_TENSOR && in.host.bytes == 2 * wanted;
@@ -137,6 +138,7 @@ class Describer {
     out.hostType = hostType;
     if (in.host.copy && !halves) {
       out.hostData = in.host.copy;
+      hash = in.host.copyHash;
     } else {
       const auto* bytes = static_cast<const std::byte*>(in.host.pointer);
       out.hostData = std::make_shared<const std::vector<std::byte>>(
@@ -212,7 +214,8 @@ class KeyBuffer {
   std::vector<char>& bytes_;
 };
 
-void addTensor(KeyBuffer& key, const TensorDescription& tensor, bool names) {
+void addTensor(KeyBuffer& key, const TensorDescription& tensor, bool names,
+               const std::optional<base::Hash128>& valueHash) {
   if (names) key.add(tensor.name);
   key.add(tensor.type);
   key.add(tensor.dataType);
@@ -225,7 +228,8 @@ void addTensor(KeyBuffer& key, const TensorDescription& tensor, bool names) {
   key.add(tensor.external);
   key.add(tensor.hostType);
   key.add(tensor.hostData ? uint64_t{tensor.hostData->size()} : UINT64_MAX);
-  if (tensor.hostData) key.add(base::hash128(tensor.hostData->data(), tensor.hostData->size()));
+  if (tensor.hostData)
+    key.add(valueHash ? *valueHash : base::hash128(tensor.hostData->data(), tensor.hostData->size()));
   key.add(tensor.scales);
   key.add(tensor.zeroPoints);
   key.add(tensor.expBiases);
@@ -259,14 +263,16 @@ StatusOr<DescribedGraph> describe(GraphObject& graph) {
   return Describer(graph).run();
 }
 
-base::Hash128 structureKey(const GraphDescription& graph, bool names) {
+base::Hash128 structureKey(const GraphDescription& graph, bool names,
+                           const std::vector<std::optional<base::Hash128>>& valueHashes) {
   KeyBuffer key;
   if (names) key.add(graph.name);
   key.add(static_cast<uint32_t>(graph.target));
   key.add(graph.inference);
   key.add(graph.eager);
   key.add(graph.tensors.size());
-  for (const TensorDescription& tensor : graph.tensors) addTensor(key, tensor, names);
+  for (size_t i = 0; i < graph.tensors.size(); ++i)
+    addTensor(key, graph.tensors[i], names, i < valueHashes.size() ? valueHashes[i] : std::nullopt);
   key.add(graph.sections.size());
   for (const SectionDescription& section : graph.sections) {
     key.add(section.persistent);

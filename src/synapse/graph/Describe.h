@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ namespace hpu::synapse {
 struct DescribedGraph {
   GraphDescription graph;
   std::vector<std::shared_ptr<TensorObject>> tensors;  ///< By index into graph.tensors.
-  bool dynamic = false;                                ///< A tensor has free sizes.
+  std::vector<std::optional<base::Hash128>> valueHashes;  ///< By tensor: of its hostData, where it is known.
+  bool dynamic = false;                                   ///< A tensor has free sizes.
 };
 
 /// The mutex of the graph is held. Values in caller's memory are copied. Errors: kInvalidArgument (a section
@@ -26,8 +28,9 @@ struct DescribedGraph {
 StatusOr<DescribedGraph> describe(GraphObject& graph);
 
 /// Equal for graphs that compile to the same program: names, ids, groups of sections and addresses do not
-/// count. With `names`, those of nodes and tensors do.
-base::Hash128 structureKey(const GraphDescription& graph, bool names);
+/// count. With `names`, those of nodes and tensors do. `valueHashes`: DescribedGraph's; other values are hashed here.
+base::Hash128 structureKey(const GraphDescription& graph, bool names,
+                           const std::vector<std::optional<base::Hash128>>& valueHashes = {});
 
 /// Elements of the largest tensor; the bytes of it, dense. Saturates at UINT64_MAX.
 uint64_t maxElements(const TensorDescription& tensor);

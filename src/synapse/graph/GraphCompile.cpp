@@ -140,8 +140,9 @@ Result checkPersistent(const GraphDescription& graph) {
   return {};
 }
 
-StatusOr<std::shared_ptr<Program>> programFor(const GraphDescription& graph) {
-  base::Hash128 key = structureKey(graph, !graph.eager);
+StatusOr<std::shared_ptr<Program>> programFor(const DescribedGraph& described) {
+  const GraphDescription& graph = described.graph;
+  base::Hash128 key = structureKey(graph, !graph.eager, described.valueHashes);
   if (auto known = ProgramCache::get().find(key)) return known;
   HPU_ASSIGN(CompileRequest request, compileRequest());
   HPU_ASSIGN(CompiledGraph compiled, compileWithLibrary(graph, request));
@@ -170,7 +171,7 @@ Result compile(DescribedGraph& described, std::shared_ptr<RecipeObject>& recipe)
   if (needsInference(graph)) HPU_RETURN_IF_ERROR(inferWithLibrary(graph));
   SYN_RETURN_IF_ERROR(checkPersistent(graph));
   HPU_ASSIGN(std::vector<ConstSection> constants, takeConstSections(graph));
-  HPU_ASSIGN(std::shared_ptr<Program> program, programFor(graph));
+  HPU_ASSIGN(std::shared_ptr<Program> program, programFor(described));
   adoptSizes(*program, graph);
   dropValues(graph, described.dynamic);
   HPU_ASSIGN(recipe, RecipeObject::create(std::move(graph), std::move(constants), std::move(program)));

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/Hash.h"
 #include "habanalabs/synapse_api.h"
 #include "synapse/graph/GraphDescription.h"
 
@@ -35,6 +36,7 @@ struct SectionObject {
 /// the graph is compiled.
 struct HostValue {
   std::shared_ptr<const std::vector<std::byte>> copy;
+  base::Hash128 copyHash;   ///< Of the copy's bytes, which duplicates of the graph share.
   void* pointer = nullptr;  ///< The copy's bytes or the caller's.
   uint64_t bytes = 0;
   synDataType type = syn_type_na;

@@ -128,6 +128,7 @@ Result setHostValue(TensorProperties& tensor, void* pointer, uint64_t size, synD
     const auto* bytes = static_cast<const std::byte*>(pointer);
     auto owned = std::make_shared<std::vector<std::byte>>(bytes, bytes + size);
     tensor.host.pointer = owned->data();
+    tensor.host.copyHash = base::hash128(owned->data(), owned->size());
     tensor.host.copy = std::move(owned);
   }
   tensor.set |= synTensorPropHostPtr;

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "synapse/graph/CompilerLibrary.h"
+#include "synapse/graph/Describe.h"
 
 namespace hpu::synapse {
 namespace {
@@ -53,6 +54,31 @@ std::shared_ptr<RecipeObject> smallRecipe() {
   auto recipe = RecipeObject::create(graph, std::move(constants), *program);
   EXPECT_TRUE(recipe.ok());
   return *recipe;
+}
+
+// A constant is hashed when it is copied, and not again by each compilation of a graph or its duplicates.
+TEST(SynapseContainer, AKeyTakesTheHashOfAConstantThatIsKnown) {
+  GraphObject graph(synDeviceGaudi2, Target::kGaudi2, false);
+  auto tensor = std::make_shared<TensorObject>();
+  auto bytes = std::make_shared<const std::vector<std::byte>>(16, std::byte{5});
+  TensorProperties& properties = tensor->properties;
+  properties.name = "c";
+  properties.dataType = syn_type_int32;
+  properties.dims = 1;
+  properties.maxSizes = {4};
+  properties.host.copy = bytes;
+  properties.host.copyHash = base::hash128(bytes->data(), bytes->size());
+  properties.host.pointer = const_cast<std::byte*>(bytes->data());
+  properties.host.bytes = bytes->size();
+  properties.host.type = syn_type_int32;
+  graph.nodes.emplace_back().outputs = {tensor};
+  auto described = describe(graph);
+  ASSERT_TRUE(described.ok()) << described.status().toString();
+  ASSERT_EQ(described->valueHashes.size(), 1u);
+  EXPECT_EQ(described->valueHashes[0], base::hash128(bytes->data(), bytes->size()));
+  EXPECT_EQ(structureKey(described->graph, true, described->valueHashes), structureKey(described->graph, true));
+  EXPECT_NE(structureKey(described->graph, true, {base::Hash128{1, 2}}), structureKey(described->graph, true))
+      << "the bytes were looked at";
 }
 
 TEST(SynapseContainer, ReadsWhatItWrote) {
