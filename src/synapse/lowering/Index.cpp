@@ -415,11 +415,11 @@ constexpr std::string_view kBag = "ns_EmbeddingBagWithSgdKernel::Params";
 
 // clang-format off
 constexpr GuidRow kRows[] = {
-    {"gather_fwd", "x, indices, [shape]", "y", kGather, kAny, lowerGather},
+    {"gather_fwd", "x, indices, [shape]", "y", kGather, kAny, lowerGather, {}, kMoves},
     {"gather_bwd", "buffer, indices, dY", "dX", kGather, kFloats, lowerGatherBwd},
-    {"gather_elements_fwd", "x, indices", "y", "ns_GatherElementsKernel::Params or ParamsV2?", kAny, lowerGatherElements},
-    {"gather_nd_onnx_fwd", "x, indices", "y", "none", kAny, lowerGatherNd},
-    {"gather_nd_mxnet_fwd", "x, indices", "y", "none", kAny, lowerGatherNdByParts},
+    {"gather_elements_fwd", "x, indices", "y", "ns_GatherElementsKernel::Params or ParamsV2?", kAny, lowerGatherElements, {}, kMoves},
+    {"gather_nd_onnx_fwd", "x, indices", "y", "none", kAny, lowerGatherNd, {}, kMoves},
+    {"gather_nd_mxnet_fwd", "x, indices", "y", "none", kAny, lowerGatherNdByParts, {}, kMoves},
     {"scatter_fwd", "x, indices, updates", "y", kScatter, kAny, lowerScatter, "replace"},
     {"scatter_add_fwd", "x, indices, updates", "y", kScatter, kAny, lowerScatter, "add"},
     {"unsorted_scatter_add_fwd", "x, indices, updates", "y", kScatter, kAny, lowerScatter, "add"},

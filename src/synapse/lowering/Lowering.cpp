@@ -238,7 +238,10 @@ bool NodeContext::checkOperands() {
         unsupported(strCat(operandName(kind, i), " is quantised (scale, zero point or exponent bias); only numbers that stand for ",
                            "themselves are computed with"));
   };
-  if (!(row().flags & kMoves)) checkCodes(inputs_, "input"), checkCodes(outputs_, "output");
+  // Elements that move into a result of another type are converted on the way.
+  bool converts = !inputs_.empty() && !outputs_.empty() && inputs_[0].tensor && outputs_[0].tensor &&
+                  outputs_[0].type != ElementType::kInvalid && inputs_[0].type != outputs_[0].type;
+  if (!(row().flags & kMoves) || converts) checkCodes(inputs_, "input"), checkCodes(outputs_, "output");
   if (!ok() || !(row().flags & kOneType)) return ok();
   ElementType common = ElementType::kInvalid;
   auto sameType = [&](const OperandSlot& slot, std::string name) {

@@ -104,6 +104,15 @@ case("bad_range", "range_f32", [], [x], params("ns_RangeKernel_Params", start=1.
 case("bad_constant", "constant_f32", [], [x]).fails("needs parameters")
 c = suite.case("bad_constant_sizes")
 c.node("constant_f32", [], [c.output(x, declare=False)], params("ns_ConstantKernel_Params", constant=1.0)).fails("needs its sizes")
+# Codes that only move stay what they are; a pad would have to be a code itself.
+codes = torch.randint(-99, 99, (4, 6), dtype=torch.int8)
+for guid, y, p in (("tile_fwd_i8", codes.repeat(2, 1), params("ns_TileKernel_Params", repeat=[1, 2, 1, 1])),
+                   ("flip_fwd_i8", codes.flip(1), params("ns_FlipKernel_Params", axis=0))):
+    c = suite.case(f"{guid}_quantised")
+    c.node(guid, [c.input(codes, scale=0.5)], [c.output(y, scale=0.5)], p)
+c = suite.case("tile_quantised_to_another_type")
+c.node("tile_fwd_i8", [c.input(codes, scale=0.5)], [c.output(codes.to(torch.int32))],
+       params("ns_TileKernel_Params", repeat=[1, 1, 1, 1])).fails("input 0 (x) is quantised")
 case("bad_tile", "tile_fwd_f32", [x], [x], params("ns_TileKernel_Params", repeat=[0, 1, 1, 1])).fails("repeats 0 times")
 case("bad_reflect", "pad_fwd_f32", [x], [x], params("ns_PadKernelEx_Params", pads=pads(2, (0, 3, 0)), mode="PAD_MODE_REFLECT")).fails("mirror more")
 case("bad_pad_mode", "pad_fwd_f32", [x], [x], params("ns_PadKernelEx_Params", mode=9)).fails("unknown pad mode 9")

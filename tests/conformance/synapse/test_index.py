@@ -233,4 +233,11 @@ case("bad_reduce", "scatter_reduce_fwd_i32", [x.to(I32), torch.zeros(4, 5, dtype
      params("ns_ScatterReduceKernel_Params", mode="SCATTER_REDUCE_AMAX", include_self=True)).fails("extremes of integers")
 case("bad_embedding", "embedding_pt_fwd_f32", [rand(2, 3, 4), torch.zeros(3, dtype=I32)], [x]).fails("weight")
 
+# Codes that only move stay what they are.
+codes = torch.randint(-99, 99, (4, 6), dtype=torch.int8)
+picks = torch.tensor([3, 0, 2], dtype=I32)
+c = suite.case("gather_quantised")
+c.node("gather_fwd_i8", [c.input(codes, scale=0.5), c.input(picks)], [c.output(codes.index_select(0, picks), scale=0.5)],
+       params("ns_GatherKernel_Params", axis=1))
+
 sys.exit(suite.main())
