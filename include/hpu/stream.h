@@ -36,6 +36,7 @@ class HPU_API Stream {
   Stream();
   ~Stream();
   static StatusOr<Stream> create(const Device& device, const StreamOptions& options = {});
+  Device device() const;  ///< Empty for an empty handle.
 
   /// Copies; `offset` is into the buffer, in bytes. The host memory must stay valid until the copy
   /// is done (synchronize or an event). Errors: kOutOfRange, kInvalidArgument (another device's

@@ -226,6 +226,10 @@ Status Stream::copyMany(CopyDirection direction, const std::vector<CopyRange>& r
   return state_->submit(std::move(work), {}, std::move(owners)).status();
 }
 
+Device Stream::device() const {
+  return state_ ? Device(state_->device()) : Device();
+}
+
 Status Stream::enqueue(std::shared_ptr<ExternalWork> work) {
   trace::HostScope scope("Stream.enqueue");
   if (!state_) return emptyHandle();

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Call: one call of the API, checked and ready to be enqueued, now or at the end of its group.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator/CommunicatorState.h"
+#include "collectives/communicator/Order.h"
+#include "collectives/executor/Executor.h"
+#include "collectives/schedule/Schedule.h"
+#include "hpu/stream.h"
+
+namespace hpu::collectives {
+
+struct Call {
+  std::shared_ptr<CommunicatorState> state;
+  Stream stream;
+  std::vector<Buffer> buffers;  ///< Kept until it is done.
+  std::vector<Access> accesses;
+  ElementType type = ElementType::kF32;
+
+  std::vector<Transfer> transfers;  ///< Sends and receives; none: a collective.
+  Problem problem;
+  ReduceOp op = ReduceOp::kSum;
+  double scale = 1;
+  uint64_t input = 0, output = 0;
+  bool isTransfer = false;
+};
+
+/// A collective as the API has it; `count` as the call has it. Errors: kInvalidArgument,
+/// kFailedPrecondition, the communicator's failure.
+struct CollectiveArguments {
+  Operation operation = Operation::kBarrier;
+  uint64_t input = 0, output = 0;
+  int64_t count = 0;
+  ElementType type = ElementType::kI8;
+  ReduceOp op = ReduceOp::kSum;
+  double scale = 1;
+  int root = 0, destination = 0;
+};
+StatusOr<Call> makeCollective(const std::shared_ptr<CommunicatorState>& state,
+                              const CollectiveArguments& arguments, const Stream& stream);
+/// Sends and receives that wait for nothing but their peers. `name` is the call's, for errors.
+StatusOr<Call> makeTransfers(const std::shared_ptr<CommunicatorState>& state, std::string_view name,
+                             std::vector<Transfer> transfers, const Stream& stream);
+
+/// Enqueues calls together, or none of them. Transfers of one communicator and stream become one
+/// operation.
+Status enqueueCalls(std::vector<Call> calls);
+
+/// Enqueues, or keeps for the end of the calling thread's group.
+Status enqueueOrKeep(StatusOr<Call> call);
+
+}  // namespace hpu::collectives

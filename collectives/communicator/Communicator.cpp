@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hpu/collectives.h"
+
+#include <thread>
+#include <utility>
+
+#include "base/Format.h"
+#include "base/Hash.h"
+#include "base/StatusMacros.h"
+#include "collectives/bootstrap/Address.h"
+#include "collectives/bootstrap/Bootstrap.h"
+#include "collectives/communicator/Call.h"
+#include "collectives/communicator/CommunicatorState.h"
+#include "collectives/communicator/Problems.h"
+
+namespace hpu::collectives {
+namespace {
+
+Status emptyHandle() {
+  return failedPrecondition("an empty Communicator");
+}
+
+std::string identityOf(const UniqueId& id) {
+  std::string text;
+  for (uint8_t byte : id.bytes) text += static_cast<char>(byte);
+  return base::formatHex(base::hash64(text));
+}
+
+Creation creationOf(const UniqueId& id, int rank, int ranks) {
+  Creation creation;
+  creation.rank = rank;
+  creation.ranks = ranks;
+  creation.identity = identityOf(id);
+  creation.meet = [=](int64_t timeoutMs) {
+    return Bootstrap::join(id, rank, ranks, {.timeoutMs = timeoutMs});
+  };
+  return creation;
+}
+
+Communicator handleOf(std::shared_ptr<CommunicatorState> state) {
+  return state ? Communicator(std::move(state)) : Communicator();
+}
+
+}  // namespace
+
+Communicator::Communicator() = default;
+Communicator::~Communicator() = default;
+Communicator::Communicator(std::shared_ptr<CommunicatorState> state) : state_(std::move(state)) {}
+
+StatusOr<Communicator> Communicator::create(const UniqueId& id, int rank, int ranks,
+                                            const Device& device,
+                                            const CommunicatorOptions& options) {
+  if (ranks < 1 || ranks > wire::kMaxRanks)
+    return invalidArgument(
+        base::strCat(ranks, " ranks: a communicator has 1 to ", wire::kMaxRanks));
+  if (rank < 0 || rank >= ranks)
+    return invalidArgument(base::strCat("rank ", rank, " of ", ranks, ": ranks count from 0"));
+  HPU_ASSIGN(auto state, CommunicatorState::create(creationOf(id, rank, ranks), device, options));
+  return Communicator(std::move(state));
+}
+
+StatusOr<std::vector<Communicator>> Communicator::createAll(const std::vector<Device>& devices,
+                                                            const CommunicatorOptions& options) {
+  if (devices.empty()) return invalidArgument("createAll needs at least one device");
+  // An id of its own, whatever the environment says: all ranks are here.
+  HPU_ASSIGN(CoordinatorId where, Coordinator::instance()->open());
+  UniqueId id = encodeId(where);
+  int ranks = static_cast<int>(devices.size());
+  std::vector<StatusOr<Communicator>> made(devices.size(), Communicator());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      made[static_cast<size_t>(rank)] =
+          create(id, rank, ranks, devices[static_cast<size_t>(rank)], options);
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Communicator> result;
+  for (auto& one : made) {
+    if (!one.ok()) return one.status();
+    result.push_back(std::move(*one));
+  }
+  return result;
+}
+
+int Communicator::rank() const {
+  return state_ ? state_->rank() : -1;
+}
+int Communicator::ranks() const {
+  return state_ ? state_->ranks() : 0;
+}
+const Device& Communicator::device() const {
+  static const Device empty;
+  return state_ ? state_->device() : empty;
+}
+Status Communicator::ready() const {
+  return state_ ? state_->ready() : emptyHandle();
+}
+Status Communicator::asyncError() const {
+  return state_ ? state_->asyncError() : emptyHandle();
+}
+
+// ---- Operations ---------------------------------------------------------------------------------
+
+namespace {
+Status collective(const std::shared_ptr<CommunicatorState>& state,
+                  const CollectiveArguments& arguments, const Stream& stream) {
+  return enqueueOrKeep(makeCollective(state, arguments, stream));
+}
+Status transfers(const std::shared_ptr<CommunicatorState>& state, std::string_view name,
+                 std::vector<Transfer> list, const Stream& stream) {
+  return enqueueOrKeep(makeTransfers(state, name, std::move(list), stream));
+}
+}  // namespace
+
+Status Communicator::allReduce(uint64_t input, uint64_t output, int64_t count, ElementType type,
+                               ReduceOp op, const Stream& stream) {
+  return collective(state_, {Operation::kAllReduce, input, output, count, type, op}, stream);
+}
+Status Communicator::reduceScatter(uint64_t input, uint64_t output, int64_t outputCount,
+                                   ElementType type, ReduceOp op, const Stream& stream) {
+  return collective(state_, {Operation::kReduceScatter, input, output, outputCount, type, op},
+                    stream);
+}
+Status Communicator::reduce(uint64_t input, uint64_t output, int64_t count, ElementType type,
+                            ReduceOp op, int root, const Stream& stream) {
+  return collective(state_, {Operation::kReduce, input, output, count, type, op, 1, root}, stream);
+}
+Status Communicator::allGather(uint64_t input, uint64_t output, int64_t inputCount,
+                               ElementType type, const Stream& stream) {
+  return collective(state_, {Operation::kAllGather, input, output, inputCount, type}, stream);
+}
+Status Communicator::allToAll(uint64_t input, uint64_t output, int64_t count, ElementType type,
+                              const Stream& stream) {
+  return collective(state_, {Operation::kAllToAll, input, output, count, type}, stream);
+}
+Status Communicator::broadcast(uint64_t input, uint64_t output, int64_t count, ElementType type,
+                               int root, const Stream& stream) {
+  return collective(
+      state_, {Operation::kBroadcast, input, output, count, type, ReduceOp::kSum, 1, root}, stream);
+}
+Status Communicator::gather(uint64_t input, uint64_t output, int64_t inputCount, ElementType type,
+                            int root, const Stream& stream) {
+  return collective(state_,
+                    {Operation::kGather, input, output, inputCount, type, ReduceOp::kSum, 1, root},
+                    stream);
+}
+Status Communicator::scatter(uint64_t input, uint64_t output, int64_t outputCount, ElementType type,
+                             int root, const Stream& stream) {
+  return collective(
+      state_, {Operation::kScatter, input, output, outputCount, type, ReduceOp::kSum, 1, root},
+      stream);
+}
+Status Communicator::barrier(const Stream& stream) {
+  return collective(state_, {Operation::kBarrier}, stream);
+}
+Status Communicator::relay(uint64_t input, uint64_t output, int64_t count, ElementType type,
+                           int from, int to, const Stream& stream) {
+  return collective(
+      state_, {Operation::kPointToPoint, input, output, count, type, ReduceOp::kSum, 1, from, to},
+      stream);
+}
+Status Communicator::send(uint64_t input, int64_t count, ElementType type, int peer,
+                          const Stream& stream) {
+  return transfers(state_, "send", {{true, peer, input, count, type}}, stream);
+}
+Status Communicator::receive(uint64_t output, int64_t count, ElementType type, int peer,
+                             const Stream& stream) {
+  return transfers(state_, "receive", {{false, peer, output, count, type}}, stream);
+}
+
+Status Communicator::allToAllV(uint64_t input, const std::vector<int64_t>& inputCounts,
+                               const std::vector<int64_t>& inputDisplacements, uint64_t output,
+                               const std::vector<int64_t>& outputCounts,
+                               const std::vector<int64_t>& outputDisplacements, ElementType type,
+                               const Stream& stream) {
+  if (!state_) return emptyHandle();
+  auto all = static_cast<size_t>(state_->ranks());
+  auto wrong = [&](const std::string& what) {
+    return enqueueOrKeep(
+        invalidArgument(base::strCat("all-to-all-v of ", state_->title(), ": ", what)));
+  };
+  if (inputCounts.size() != all || inputDisplacements.size() != all || outputCounts.size() != all ||
+      outputDisplacements.size() != all)
+    return wrong(base::strCat("counts and displacements are lists of ", all, " numbers"));
+  std::vector<Transfer> list;
+  int64_t size = elementSize(type);
+  constexpr int64_t kMost = int64_t{1} << 52;
+  for (size_t peer = 0; peer < all; ++peer) {
+    if (inputDisplacements[peer] < 0 || outputDisplacements[peer] < 0 ||
+        inputDisplacements[peer] > kMost || outputDisplacements[peer] > kMost)
+      return wrong(base::strCat("a displacement for rank ", peer, " is out of range"));
+    // Empty ones too: the other side may think otherwise, and is told.
+    list.push_back({true, static_cast<int>(peer),
+                    input + static_cast<uint64_t>(inputDisplacements[peer] * size),
+                    inputCounts[peer], type});
+    list.push_back({false, static_cast<int>(peer),
+                    output + static_cast<uint64_t>(outputDisplacements[peer] * size),
+                    outputCounts[peer], type});
+  }
+  return transfers(state_, "all-to-all-v", std::move(list), stream);
+}
+
+Status Communicator::allReduceScaled(uint64_t input, uint64_t output, int64_t count,
+                                     ElementType type, ReduceOp op, double scale,
+                                     const Stream& stream) {
+  return collective(state_, {Operation::kAllReduce, input, output, count, type, op, scale}, stream);
+}
+Status Communicator::reduceScatterScaled(uint64_t input, uint64_t output, int64_t outputCount,
+                                         ElementType type, ReduceOp op, double scale,
+                                         const Stream& stream) {
+  return collective(
+      state_, {Operation::kReduceScatter, input, output, outputCount, type, op, scale}, stream);
+}
+
+StatusOr<Prediction> Communicator::predict(Operation operation, int64_t count,
+                                           ElementType type) const {
+  if (!state_) return emptyHandle();
+  if (static_cast<unsigned>(operation) > static_cast<unsigned>(Operation::kPointToPoint))
+    return invalidArgument(base::strCat(static_cast<int>(operation), " is not an operation"));
+  Problem problem = problemOf(operation, state_->ranks(), count, type, 0, state_->ranks() - 1);
+  HPU_RETURN_IF_ERROR(checkProblem(problem, count, type));
+  HPU_ASSIGN(auto choice, state_->tuner().choose(problem));
+  Prediction prediction;
+  prediction.algorithm = choice->schedule->algorithm;
+  prediction.reason = choice->reason;
+  prediction.slices = choice->schedule->slices;
+  prediction.predictedNs = (choice->predictedPs + 999) / 1000;
+  prediction.lowerBoundNs = (choice->lowerBoundPs + 999) / 1000;
+  return prediction;
+}
+
+// ---- Life ---------------------------------------------------------------------------------------
+
+StatusOr<Communicator> Communicator::split(int color, int key,
+                                           const CommunicatorOptions& options) const {
+  if (!state_) return emptyHandle();
+  HPU_ASSIGN(auto state, state_->split(color, key, options));
+  return handleOf(std::move(state));
+}
+StatusOr<Communicator> Communicator::shrink(const std::vector<int>& excluded,
+                                            const CommunicatorOptions& options) const {
+  if (!state_) return emptyHandle();
+  HPU_ASSIGN(auto state, state_->shrink(excluded, options));
+  return handleOf(std::move(state));
+}
+Status Communicator::finalize(int64_t deadlineMs) {
+  return state_ ? state_->finalize(deadlineMs) : emptyHandle();
+}
+Status Communicator::abort(const std::string& why) {
+  return state_ ? state_->abort(why) : emptyHandle();
+}
+
+}  // namespace hpu::collectives

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/communicator/CommunicatorState.h"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/Format.h"
+#include "base/Log.h"
+#include "base/Settings.h"
+#include "base/StatusMacros.h"
+#include "collectives/transport/shm/ShmTransport.h"
+
+namespace hpu::collectives {
+namespace {
+
+std::string nameOf(const std::string& given) {
+  static std::atomic<uint64_t> count{0};
+  return given.empty() ? base::strCat("comm ", count.fetch_add(1)) : given;
+}
+
+int64_t alignUp(int64_t bytes) {
+  constexpr int64_t kAlignment = 256;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+CommunicatorState::CommunicatorState(Creation creation, const Device& device,
+                                     const CommunicatorOptions& options)
+    : creation_(std::move(creation)),
+      device_(device),
+      options_(options),
+      name_(nameOf(options.name)),
+      addressOrder_(AddressOrder::of(device)) {}
+
+CommunicatorState::~CommunicatorState() {
+  // It asks the executor.
+  if (transport_) transport_->setProgressSource({});
+}
+
+std::string CommunicatorState::title() const {
+  return base::strCat("'", name_, "' (rank ", rank(), " of ", ranks(), ")");
+}
+
+// ---- State --------------------------------------------------------------------------------------
+
+Status CommunicatorState::ready() const {
+  std::lock_guard lock(mutex_);
+  if (ready_) return okStatus();
+  if (!failure_.ok()) return failure_;
+  return unavailable(base::strCat("the communicator ", title(), " is still being created"));
+}
+
+Status CommunicatorState::asyncError() const {
+  std::shared_ptr<Executor> executor;
+  {
+    std::lock_guard lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    if (!ready_) return okStatus();
+    executor = executor_;
+  }
+  return executor->health();
+}
+
+Status CommunicatorState::usable() const {
+  {
+    std::lock_guard lock(mutex_);
+    if (finalized_)
+      return failedPrecondition(base::strCat("the communicator ", title(), " was finalized"));
+    if (!ready_ && failure_.ok())
+      return failedPrecondition(
+          base::strCat("the communicator ", title(), " is still being created"));
+  }
+  return asyncError();
+}
+
+void CommunicatorState::note(const Status& why) {
+  std::lock_guard lock(mutex_);
+  if (failure_.ok()) failure_ = why;
+}
+
+void CommunicatorState::fail(const Status& why) {
+  note(why);
+  if (executor_) executor_->abort(why);
+}
+
+void CommunicatorState::ended() {
+  if (outstanding_.fetch_sub(1) != 1) return;
+  std::lock_guard lock(mutex_);
+  idle_.notify_all();
+}
+
+Status CommunicatorState::finalize(int64_t deadlineMs) {
+  HPU_RETURN_IF_ERROR(usable());
+  HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
+  {
+    std::unique_lock lock(mutex_);
+    if (!idle_.wait_until(lock, deadline.time(), [&] { return outstanding_.load() == 0; }))
+      return deadlineExceeded(base::strCat("finalize of ", title(), " waited ", deadline.totalMs(),
+                                           " ms, and ", outstanding_.load(),
+                                           " operations are not done"));
+  }
+  HPU_RETURN_IF_ERROR(asyncError());
+  Status all = bootstrap_->barrier("finalize", deadline);
+  if (!all.ok()) return all.withContext(base::strCat("finalize of ", title()));
+  std::lock_guard lock(mutex_);
+  finalized_ = true;
+  return okStatus();
+}
+
+Status CommunicatorState::abort(const std::string& why) {
+  std::shared_ptr<Executor> executor;
+  Status status = aborted(base::strCat("the communicator ", title(), " was aborted",
+                                       why.empty() ? std::string() : ": " + why));
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = status;
+    if (ready_) executor = executor_;
+  }
+  if (executor) executor->abort(status);
+  return okStatus();
+}
+
+// ---- Creation -----------------------------------------------------------------------------------
+
+StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::create(
+    Creation creation, const Device& device, const CommunicatorOptions& options) {
+  if (!device.valid()) return invalidArgument("a communicator needs a device; this one is empty");
+  auto state = std::make_shared<CommunicatorState>(std::move(creation), device, options);
+  HPU_RETURN_IF_ERROR(state->readOptions());
+  auto finish = [](CommunicatorState& self) -> Status {
+    Status status = self.connect();
+    std::lock_guard lock(self.mutex_);
+    // Aborted meanwhile.
+    if (status.ok() && !self.failure_.ok()) status = self.failure_;
+    if (status.ok()) self.ready_ = true;
+    if (self.failure_.ok()) self.failure_ = status;
+    return status;
+  };
+  if (options.blocking) {
+    HPU_RETURN_IF_ERROR(finish(*state));
+    return state;
+  }
+  try {
+    // It ends by its deadline, and keeps the state until then.
+    std::thread([state, finish] { finish(*state).ignore(); }).detach();
+  } catch (const std::system_error&) {
+    return resourceExhausted("cannot start a thread for the creation of a communicator");
+  }
+  return state;
+}
+
+Status CommunicatorState::readOptions() {
+  initTimeoutMs_ = options_.initTimeoutMs;
+  timeoutMs_ = options_.timeoutMs;
+  if (initTimeoutMs_ < 0) {
+    HPU_ASSIGN(initTimeoutMs_, settings::getInt(Setting::HPU_COMM_INIT_TIMEOUT_MS));
+  }
+  if (timeoutMs_ < 0) {
+    HPU_ASSIGN(timeoutMs_, settings::getInt(Setting::HPU_COMM_TIMEOUT_MS));
+  }
+  std::string path = options_.tunerTable;
+  if (path.empty()) {
+    HPU_ASSIGN(path, settings::getString(Setting::HPU_COMM_TUNER_TABLE));
+  }
+  TunerTable table;
+  if (!path.empty()) {
+    HPU_ASSIGN(table, TunerTable::load(path));
+  }
+  tuner_ = std::make_shared<Tuner>(linkModel(device_.info().target), std::move(table));
+  if (device_.info().driver == "null")
+    return unimplemented(
+        "the null device computes nothing and has no memory to exchange: a communicator needs a "
+        "simulated device");
+  return okStatus();
+}
+
+Status CommunicatorState::connect() {
+  base::Deadline deadline = base::Deadline::afterMs(initTimeoutMs_);
+  auto met = creation_.meet(initTimeoutMs_);
+  if (!met.ok())
+    return met.status().withContext(base::strCat("creation of the communicator ", title()));
+  bootstrap_ = std::move(*met);
+  auto rest = [&]() -> Status {
+    HPU_RETURN_IF_ERROR(compareCards(deadline));
+    ShmOptions shm;
+    shm.identity = creation_.identity;
+    shm.rank = rank();
+    shm.ranks = ranks();
+    shm.deviceIndex = device_.info().index;
+    shm.timeoutMs = deadline.remainingMs();
+    shm.allGather = [&](const std::string& phase, const std::string& mine) {
+      return bootstrap_->allGather(phase, mine, deadline);
+    };
+    HPU_ASSIGN(transport_, createShmTransport(shm));
+    executor_ = Executor::create(transport_, title());
+    transport_->setProgressSource([executor = executor_] { return executor->progress(); });
+    return bootstrap_->barrier("ready", deadline);
+  };
+  Status status = rest();
+  if (!status.ok())
+    return status.withContext(base::strCat("creation of the communicator ", title()));
+  HPU_LOG(kInfo, base::strCat("communicator ", title(), " on device ", device_.info().pciAddress,
+                              " is ready"));
+  return okStatus();
+}
+
+/// What all ranks must have alike.
+Status CommunicatorState::compareCards(const base::Deadline& deadline) {
+  struct Difference {
+    const char* what;
+    std::string mine;
+  } cards[] = {
+      {"a device of type", std::string(targetName(device_.info().target))},
+      {"the tuner table with hash", base::formatHex(tuner_->tableHash())},
+  };
+  std::string mine;
+  for (const Difference& card : cards) mine += card.mine + "\n";
+  HPU_ASSIGN(auto all, bootstrap_->allGather("compare", mine, deadline));
+  for (size_t other = 1; other < all.size(); ++other) {
+    if (all[other] == all[0]) continue;
+    size_t a = 0, b = 0;
+    for (const Difference& card : cards) {
+      size_t endA = all[0].find('\n', a), endB = all[other].find('\n', b);
+      if (endA == std::string::npos || endB == std::string::npos) break;
+      std::string first = all[0].substr(a, endA - a), second = all[other].substr(b, endB - b);
+      if (first != second)
+        return invalidArgument(base::strCat("rank ", other, " has ", card.what, " ", second,
+                                            ", rank 0 has ", first,
+                                            ": all ranks must have the same"));
+      a = endA + 1;
+      b = endB + 1;
+    }
+    return invalidArgument(base::strCat("rank ", other, " is of another release than rank 0"));
+  }
+  return okStatus();
+}
+
+// ---- Communicators of a communicator's ranks ----------------------------------------------------
+
+StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::derive(
+    const std::string& what, const std::vector<int>& members, const CommunicatorOptions& options) {
+  CommunicatorOptions derived = options;
+  if (derived.name.empty()) derived.name = base::strCat(name_, "/", what);
+  if (derived.initTimeoutMs < 0) derived.initTimeoutMs = initTimeoutMs_;
+  if (derived.timeoutMs < 0) derived.timeoutMs = timeoutMs_;
+  if (derived.tunerTable.empty()) derived.tunerTable = options_.tunerTable;
+  HPU_ASSIGN(std::shared_ptr<Bootstrap> group, bootstrap_->subgroup(what, members));
+  Creation creation;
+  creation.rank = group->rank();
+  creation.ranks = group->ranks();
+  creation.identity = base::strCat(creation_.identity, "/", what, "/", members.front());
+  creation.meet = [group](int64_t) -> StatusOr<std::shared_ptr<Bootstrap>> { return group; };
+  return create(std::move(creation), device_, derived);
+}
+
+StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::split(
+    int color, int key, const CommunicatorOptions& options) {
+  HPU_RETURN_IF_ERROR(usable());
+  std::string what = base::strCat("split ", splits_.fetch_add(1));
+  base::Deadline deadline =
+      base::Deadline::afterMs(options.initTimeoutMs >= 0 ? options.initTimeoutMs : initTimeoutMs_);
+  auto all = bootstrap_->allGather(what, base::strCat(color, " ", key), deadline);
+  if (!all.ok()) return all.status().withContext(base::strCat("split of ", title()));
+  if (color < 0) return std::shared_ptr<CommunicatorState>();
+  std::vector<std::pair<int64_t, int>> mine;  // By key and rank.
+  for (size_t other = 0; other < all->size(); ++other) {
+    const std::string& text = (*all)[other];
+    size_t space = text.find(' ');
+    auto otherColor = base::parseInt(std::string_view(text).substr(0, space));
+    auto otherKey = space == std::string::npos
+                        ? StatusOr<int64_t>(internalError("no key"))
+                        : base::parseInt(std::string_view(text).substr(space + 1));
+    if (!otherColor.ok() || !otherKey.ok())
+      return internalError(
+          base::strCat("split of ", title(), ": rank ", other, " sent a malformed colour"));
+    if (*otherColor == color) mine.emplace_back(*otherKey, static_cast<int>(other));
+  }
+  std::sort(mine.begin(), mine.end());
+  std::vector<int> members;
+  for (const auto& [otherKey, member] : mine) members.push_back(member);
+  return derive(what, members, options);
+}
+
+StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::shrink(
+    const std::vector<int>& excluded, const CommunicatorOptions& options) {
+  {
+    // A failure is no hindrance, but there must have been a communicator.
+    std::lock_guard lock(mutex_);
+    if (!ready_)
+      return failedPrecondition(base::strCat("the communicator ", title(), " was never ready"));
+  }
+  std::vector<bool> out(static_cast<size_t>(ranks()));
+  for (int rank : excluded) {
+    if (rank < 0 || rank >= ranks())
+      return invalidArgument(
+          base::strCat("shrink of ", title(), ": there is no rank ", rank, " to exclude"));
+    out[static_cast<size_t>(rank)] = true;
+  }
+  if (out[static_cast<size_t>(rank())])
+    return invalidArgument(
+        base::strCat("shrink of ", title(), ": a rank that is excluded does not call it"));
+  std::vector<int> members;
+  for (int rank = 0; rank < ranks(); ++rank)
+    if (!out[static_cast<size_t>(rank)]) members.push_back(rank);
+  return derive(base::strCat("shrink ", shrinks_.fetch_add(1)), members, options);
+}
+
+// ---- Memory -------------------------------------------------------------------------------------
+
+StatusOr<Scratch> CommunicatorState::scratchFor(const Schedule& schedule) {
+  constexpr int64_t kUnit = int64_t{1} << 20;
+  int64_t scratchBytes = alignUp(schedule.scratchElements * schedule.problem.elementBytes);
+  int64_t partialBytes = alignUp(schedule.partialElements * schedule.problem.partialBytes);
+  int64_t bytes = scratchBytes + partialBytes;
+  if (bytes == 0) return Scratch();
+  // One serves all: operations of a communicator come one after the other. Those that are enqueued
+  // keep the one that they were given.
+  if (!scratch_.valid() || scratch_.size() < bytes) {
+    scratch_ = Buffer();
+    Device device = device_;
+    HPU_ASSIGN(scratch_, device.allocate((bytes + kUnit - 1) / kUnit * kUnit,
+                                         base::strCat("communicator '", name_, "'")));
+  }
+  Scratch result;
+  result.buffer = scratch_;
+  if (scratchBytes > 0) result.scratch = scratch_.address();
+  if (partialBytes > 0) result.partial = scratch_.address() + static_cast<uint64_t>(scratchBytes);
+  return result;
+}
+
+}  // namespace hpu::collectives

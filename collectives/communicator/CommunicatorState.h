@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// CommunicatorState: what Communicator handles and the enqueued operations of one rank share.
+// The one thing to know: it lives as long as operations are enqueued; dropping the last handle
+// ends nothing.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/Deadline.h"
+#include "collectives/bootstrap/Bootstrap.h"
+#include "collectives/communicator/Gate.h"
+#include "collectives/communicator/Order.h"
+#include "collectives/executor/Executor.h"
+#include "collectives/transport/Transport.h"
+#include "collectives/tuner/Tuner.h"
+#include "hpu/collectives.h"
+
+namespace hpu::collectives {
+
+/// Ranks that are to be a communicator.
+struct Creation {
+  int rank = 0, ranks = 1;
+  std::string identity;  ///< The same on every rank, and of no other communicator.
+  std::function<StatusOr<std::shared_ptr<Bootstrap>>(int64_t timeoutMs)> meet;
+};
+
+/// Memory of a communicator's own, for a schedule.
+struct Scratch {
+  Buffer buffer;
+  uint64_t scratch = 0, partial = 0;  ///< Addresses; 0 when the schedule has none.
+};
+
+/// Any thread may call anything.
+class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
+ public:
+  /// Errors: as Communicator::create.
+  static StatusOr<std::shared_ptr<CommunicatorState>> create(Creation creation,
+                                                             const Device& device,
+                                                             const CommunicatorOptions& options);
+  CommunicatorState(Creation creation, const Device& device, const CommunicatorOptions& options);
+  ~CommunicatorState();
+  CommunicatorState(const CommunicatorState&) = delete;
+  CommunicatorState& operator=(const CommunicatorState&) = delete;
+
+  int rank() const { return creation_.rank; }
+  int ranks() const { return creation_.ranks; }
+  const Device& device() const { return device_; }
+  const std::string& name() const { return name_; }
+  /// "'comm 1' (rank 2 of 8)"
+  std::string title() const;
+  int64_t timeoutMs() const { return timeoutMs_; }
+
+  Status ready() const;
+  Status asyncError() const;
+  /// Whether an operation may be enqueued. Errors: kFailedPrecondition, its failure.
+  Status usable() const;
+
+  // What follows needs usable().
+  Executor& executor() { return *executor_; }
+  Tuner& tuner() { return *tuner_; }
+  const LinkModel& links() const { return tuner_->links(); }
+  Gate& gate() { return gate_; }
+
+  /// Guards the order of enqueuing, and what follows.
+  std::mutex enqueueMutex;
+  uint64_t nextOrder = 0;     ///< Of all operations.
+  uint64_t lastSequence = 0;  ///< Of the collectives.
+  /// The operations that the next one comes after: one, or those of a group.
+  std::vector<std::shared_ptr<Enqueued>> last;
+  std::vector<std::shared_ptr<Enqueued>> beforeLast;  ///< Those that `last` came after.
+  StatusOr<Scratch> scratchFor(const Schedule& schedule);
+  AddressOrder& addressOrder() { return *addressOrder_; }
+
+  void began() { outstanding_.fetch_add(1); }
+  void ended();
+  /// Ends everything; the first reason stays.
+  void fail(const Status& why);
+  /// Remembers a failure for asyncError().
+  void note(const Status& why);
+
+  Status finalize(int64_t deadlineMs);
+  Status abort(const std::string& why);
+  /// Null for a negative colour.
+  StatusOr<std::shared_ptr<CommunicatorState>> split(int color, int key,
+                                                     const CommunicatorOptions& options);
+  StatusOr<std::shared_ptr<CommunicatorState>> shrink(const std::vector<int>& excluded,
+                                                      const CommunicatorOptions& options);
+
+ private:
+  Status readOptions();
+  Status connect();
+  Status compareCards(const base::Deadline& deadline);
+  /// A communicator of `members`, ranks of this one, with the options' defaults from this one.
+  StatusOr<std::shared_ptr<CommunicatorState>> derive(const std::string& what,
+                                                      const std::vector<int>& members,
+                                                      const CommunicatorOptions& options);
+
+  const Creation creation_;
+  const Device device_;
+  const CommunicatorOptions options_;
+  const std::string name_;
+  int64_t initTimeoutMs_ = 0, timeoutMs_ = 0;
+
+  // Written before ready_, and not changed then.
+  std::shared_ptr<Bootstrap> bootstrap_;
+  std::shared_ptr<Tuner> tuner_;
+  std::shared_ptr<Transport> transport_;
+  std::shared_ptr<Executor> executor_;
+  std::shared_ptr<AddressOrder> addressOrder_;
+
+  Gate gate_;
+  Buffer scratch_;  // Guarded by enqueueMutex.
+  std::atomic<int64_t> outstanding_{0};
+  std::atomic<int> splits_{0}, shrinks_{0};
+
+  mutable std::mutex mutex_;  // Guards what follows.
+  std::condition_variable idle_;
+  bool ready_ = false, finalized_ = false;
+  Status failure_;  ///< Of the creation, or the first one since.
+};
+
+}  // namespace hpu::collectives

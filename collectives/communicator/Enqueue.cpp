@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Enqueuing: from checked calls to work of their streams, in the communicators' order.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/Format.h"
+#include "base/Settings.h"
+#include "base/StatusMacros.h"
+#include "collectives/communicator/Call.h"
+#include "collectives/communicator/Work.h"
+
+namespace hpu::collectives {
+namespace {
+
+/// What goes to one stream as one piece.
+struct Piece {
+  std::shared_ptr<CommunicatorState> state;
+  Stream stream;
+  std::vector<Access> accesses;
+  std::shared_ptr<OperationWork> work;
+  std::shared_ptr<CollectiveWork> collective;  ///< The same, or null.
+};
+
+StatusOr<Piece> makePiece(const Call& call) {
+  Piece piece{call.state, call.stream, call.accesses, nullptr, nullptr};
+  HPU_RETURN_IF_ERROR(call.state->usable());
+  if (call.isTransfer) {
+    piece.work = std::make_shared<TransferWork>(call);
+    return piece;
+  }
+  auto choice = call.state->tuner().choose(call.problem);
+  if (!choice.ok())
+    return choice.status().withContext(
+        base::strCat(collectiveName(call.problem.collective), " of ", call.state->title()));
+  std::lock_guard lock(call.state->enqueueMutex);
+  auto scratch = call.state->scratchFor(*(*choice)->schedule);
+  if (!scratch.ok())
+    return scratch.status().withContext(base::strCat(collectiveName(call.problem.collective),
+                                                     " of ", call.state->title(), " needs memory"));
+  piece.collective = std::make_shared<CollectiveWork>(call, std::move(*choice), *scratch);
+  piece.work = piece.collective;
+  return piece;
+}
+
+/// Transfers of one communicator and stream as one call, at the place of the communicator's first
+/// ones; all else as it came. With each, whether it goes beside the one before it.
+std::vector<std::pair<Call, bool>> merged(std::vector<Call> calls) {
+  std::vector<std::pair<Call, bool>> result;
+  std::set<const CommunicatorState*> seen;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (!calls[i].isTransfer) {
+      result.emplace_back(std::move(calls[i]), false);
+      continue;
+    }
+    const CommunicatorState* state = calls[i].state.get();
+    if (!seen.insert(state).second) continue;  // Taken with its first one.
+    size_t first = result.size();
+    for (size_t k = i; k < calls.size(); ++k) {
+      Call& call = calls[k];
+      if (!call.isTransfer || (call.state ? call.state.get() : nullptr) != state) continue;
+      auto same = std::find_if(
+          result.begin() + static_cast<std::ptrdiff_t>(first), result.end(),
+          [&](const auto& one) { return one.first.stream.state() == call.stream.state(); });
+      if (same == result.end()) {
+        result.emplace_back(call, result.size() > first);
+        continue;
+      }
+      Call& into = same->first;
+      into.transfers.insert(into.transfers.end(), call.transfers.begin(), call.transfers.end());
+      into.buffers.insert(into.buffers.end(), call.buffers.begin(), call.buffers.end());
+      into.accesses.insert(into.accesses.end(), call.accesses.begin(), call.accesses.end());
+    }
+  }
+  return result;
+}
+
+Status enqueuePiece(Piece& piece, bool beside, bool weakOrder) {
+  CommunicatorState& state = *piece.state;
+  const StreamState* stream = piece.stream.state().get();
+  // One for all communicators of a device would be simpler; but their operations may come from
+  // different threads in any order, and only those of one communicator are in a sequence.
+  std::lock_guard lock(state.enqueueMutex);
+  std::vector<std::shared_ptr<Enqueued>> before;
+  if (!beside) before = state.last;
+  if (!weakOrder)
+    for (auto& one : state.addressOrder().conflicts(piece.accesses, stream))
+      // Those beside it were asked for together: overlapping is their caller's business.
+      if (!beside || std::find(state.last.begin(), state.last.end(), one) == state.last.end())
+        before.push_back(std::move(one));
+  if (beside) {
+    // What comes before the first of them comes before all of them.
+    for (const auto& one : state.beforeLast) before.push_back(one);
+  }
+  for (const auto& one : before) {
+    if (one->stream() == stream) continue;
+    HPU_RETURN_IF_ERROR(one->mark());
+    HPU_RETURN_IF_ERROR(piece.stream.wait(one->event()));
+  }
+  auto enqueued = std::make_shared<Enqueued>(piece.stream);
+  piece.work->setOrder(state.nextOrder);
+  if (piece.collective) piece.collective->setSequence(state.lastSequence + 1);
+  state.began();
+  Status status = piece.stream.enqueue(piece.work);
+  if (!status.ok()) {
+    state.ended();
+    return status;
+  }
+  ++state.nextOrder;
+  if (piece.collective) ++state.lastSequence;
+  if (!beside) state.beforeLast = std::exchange(state.last, {});
+  state.last.push_back(enqueued);
+  state.addressOrder().add(piece.accesses, enqueued);
+  return state.addressOrder().severalStreams() ? enqueued->mark() : okStatus();
+}
+
+}  // namespace
+
+Status enqueueCalls(std::vector<Call> calls) {
+  HPU_ASSIGN(bool weakOrder, settings::getBool(Setting::HABANA_WEAK_ORDER));
+  std::vector<std::pair<Piece, bool>> pieces;
+  for (auto& [call, beside] : merged(std::move(calls))) {
+    HPU_ASSIGN(Piece piece, makePiece(call));
+    pieces.emplace_back(std::move(piece), beside);
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    auto& [piece, beside] = pieces[i];
+    Status status = enqueuePiece(piece, beside, weakOrder);
+    if (status.ok()) continue;
+    status = status.withContext(base::strCat(piece.work->name(), " of ", piece.state->title()));
+    // A part of a group cannot be taken back, and its peers would wait for the rest.
+    for (size_t k = 0; i > 0 && k < pieces.size(); ++k)
+      pieces[k].first.state->fail(status.withContext("a group could not be enqueued whole"));
+    return status;
+  }
+  return okStatus();
+}
+
+}  // namespace hpu::collectives

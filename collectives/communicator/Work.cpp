@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/communicator/Work.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/Format.h"
+#include "collectives/schedule/Timing.h"
+#include "hpu/trace.h"
+
+namespace hpu::collectives {
+namespace {
+
+std::string spanName(bool send, int peer) {
+  return base::strCat(send ? "send to " : "recv from ", peer);
+}
+
+std::vector<Buffer> withScratch(std::vector<Buffer> buffers, const Scratch& scratch) {
+  if (scratch.buffer.valid()) buffers.push_back(scratch.buffer);
+  return buffers;
+}
+
+std::string transfersName(const std::vector<Transfer>& transfers) {
+  if (transfers.size() != 1) return base::strCat(transfers.size(), " sends and receives");
+  return spanName(transfers[0].send, transfers[0].peer);
+}
+
+}  // namespace
+
+OperationWork::OperationWork(std::shared_ptr<CommunicatorState> state, std::string name,
+                             std::vector<Buffer> buffers)
+    : state_(std::move(state)),
+      name_(std::move(name)),
+      buffers_(std::make_shared<std::vector<Buffer>>(std::move(buffers))) {}
+
+void OperationWork::start(std::shared_ptr<ExternalTurn> turn) {
+  arrivalPs_ = turn->arrivalPs();
+  turn_ = std::move(turn);
+  state_->gate().arrive(order_, [self = shared_from_this()] {
+    if (self->begun_.exchange(true)) return;  // Cancelled.
+    OperationCommon common;
+    common.arrivalPs = self->arrivalPs_;
+    common.timeoutMs = self->state_->timeoutMs();
+    common.keepAlive = std::move(self->buffers_);
+    self->begin(std::move(common));
+  });
+}
+
+void OperationWork::skipped(const Status& why) {
+  // The others wait for this rank's part; it will never come.
+  state_->fail(why.withContext(
+      base::strCat(name_, " of the communicator ", state_->title(), " was not begun")));
+  state_->gate().arrive(order_, [] {});
+  buffers_.reset();
+  finished_ = true;
+  state_->ended();
+}
+
+void OperationWork::cancel(const Status& why) {
+  state_->fail(why.withContext(
+      base::strCat(name_, " of the communicator ", state_->title(), " was cancelled")));
+  // One that has begun ends through the executor.
+  if (!begun_.exchange(true)) complete(why, arrivalPs_, {});
+}
+
+void OperationWork::help(std::chrono::steady_clock::time_point until) {
+  state_->executor().help(until, [this] { return finished_.load(std::memory_order_acquire); });
+}
+
+uint64_t OperationWork::progress() const {
+  return state_->executor().progress() + 1;  // It does tell.
+}
+
+void OperationWork::done(OperationResult result) {
+  if (!result.status.ok()) {
+    state_->note(result.status);
+    complete(result.status, arrivalPs_, {});
+    return;
+  }
+  std::vector<ExternalSpan> spans;
+  int64_t end = endPs(result, trace::active() ? &spans : nullptr);
+  complete(okStatus(), std::max(end, arrivalPs_), std::move(spans));
+}
+
+void OperationWork::complete(const Status& status, int64_t endPs, std::vector<ExternalSpan> spans) {
+  std::shared_ptr<CommunicatorState> state = state_;  // The turn may hold the last of this.
+  std::shared_ptr<ExternalTurn> turn = std::move(turn_);
+  buffers_.reset();
+  finished_.store(true, std::memory_order_release);
+  turn->complete(status, endPs, std::move(spans));
+  state->ended();
+}
+
+// ---- Collectives --------------------------------------------------------------------------------
+
+CollectiveWork::CollectiveWork(const Call& call, std::shared_ptr<const Choice> choice,
+                               const Scratch& scratch)
+    : OperationWork(call.state, std::string(collectiveName(call.problem.collective)),
+                    withScratch(call.buffers, scratch)),
+      choice_(std::move(choice)) {
+  operation_.type = call.type;
+  operation_.schedule = choice_->schedule;
+  operation_.op = call.op;
+  operation_.scale = call.scale;
+  operation_.tableHash = call.state->tuner().tableHash();
+  operation_.input = call.input;
+  operation_.output = call.output;
+  operation_.scratch = scratch.scratch;
+  operation_.partial = scratch.partial;
+}
+
+void CollectiveWork::begin(OperationCommon common) {
+  CollectiveOperation operation = std::move(operation_);
+  common.type = operation.type;
+  static_cast<OperationCommon&>(operation) = std::move(common);
+  state().executor().begin(
+      std::move(operation),
+      [self = shared_from_this(), this](OperationResult result) { done(std::move(result)); });
+}
+
+int64_t CollectiveWork::endPs(const OperationResult& result,
+                              std::vector<ExternalSpan>* spans) const {
+  auto rank = static_cast<size_t>(state().rank());
+  if (!spans) return choice_->timer->endPs(result.arrivalPs)[rank];
+  ScheduleTiming timing = choice_->timer->run(result.arrivalPs, true);
+  const Schedule& schedule = *choice_->schedule;
+  // From the first message to (from) a peer to the last one.
+  std::map<std::pair<bool, int>, StepTime> peers;
+  for (int32_t index : schedule.ofRank[rank]) {
+    const Step& step = schedule.steps[static_cast<size_t>(index)];
+    if (step.kind != StepKind::kSend && step.kind != StepKind::kRecv) continue;
+    const StepTime& time = timing.steps[static_cast<size_t>(index)];
+    auto [it, first] = peers.try_emplace({step.kind == StepKind::kSend, step.peer}, time);
+    it->second.startPs = std::min(it->second.startPs, time.startPs);
+    it->second.endPs = std::max(it->second.endPs, time.endPs);
+  }
+  for (const auto& [key, time] : peers)
+    spans->push_back({spanName(key.first, key.second), time.startPs, time.endPs});
+  return timing.endPs[rank];
+}
+
+// ---- Transfers ----------------------------------------------------------------------------------
+
+TransferWork::TransferWork(const Call& call)
+    : OperationWork(call.state, transfersName(call.transfers), call.buffers),
+      transfers_(call.transfers) {}
+
+void TransferWork::begin(OperationCommon common) {
+  TransferOperation operation;
+  if (!transfers_.empty()) common.type = transfers_.front().type;
+  static_cast<OperationCommon&>(operation) = std::move(common);
+  operation.transfers = std::move(transfers_);
+  state().executor().begin(
+      std::move(operation),
+      [self = shared_from_this(), this](OperationResult result) { done(std::move(result)); });
+}
+
+int64_t TransferWork::endPs(const OperationResult& result, std::vector<ExternalSpan>* spans) const {
+  std::vector<TransferLeg> legs;
+  for (const OperationResult::Peer& peer : result.peers)
+    legs.push_back({peer.peer, peer.send, peer.arrivalPs, peer.bytes});
+  if (spans) {
+    for (const TransferLeg& leg : legs)
+      spans->push_back({spanName(leg.send, leg.peer), std::max(arrivalPs(), leg.peerArrivalPs),
+                        transfersEndPs(state().links(), state().rank(), arrivalPs(), {&leg, 1})});
+  }
+  return transfersEndPs(state().links(), state().rank(), arrivalPs(), legs);
+}
+
+}  // namespace hpu::collectives

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sends and receives, groups, several streams and communicators, deep queues.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/collectives/communicator/World.h"
+
+namespace hpu::collectives {
+namespace {
+
+using testing::HasSubstr;
+using Values = std::vector<int32_t>;
+constexpr auto kI32 = ElementType::kI32;
+
+Status firstError(std::initializer_list<Status> list) {
+  for (const Status& status : list)
+    if (!status.ok()) return status;
+  return okStatus();
+}
+
+TEST(Transfers, AGroupWaitsForNothingButItsPeers) {
+  for (int n : {1, 2, 5}) {
+    World world = World::make(n);
+    for (int64_t count : {0, 1, 300, 100000})
+      world.all([&](int rank) -> Status {
+        auto at = static_cast<size_t>(rank);
+        Communicator comm = world.comms[at];
+        Stream& stream = world.streams[at];
+        auto size = static_cast<size_t>(count);
+        Buffer mine = world.put(rank, Values(size, rank + 1)), got = world.put(rank, Values(size));
+        Buffer self = world.put(rank, Values(size));
+        int next = (rank + 1) % n, previous = (rank + n - 1) % n;
+        // Nested, and in an order that would block one by one.
+        Status status =
+            firstError({groupStart(), comm.send(mine.address(), count, kI32, next, stream),
+                        groupStart(), comm.receive(got.address(), count, kI32, previous, stream),
+                        groupEnd(), comm.send(mine.address(), count, kI32, rank, stream),
+                        comm.receive(self.address(), count, kI32, rank, stream), groupEnd(),
+                        stream.synchronize()});
+        if (!status.ok()) return status;
+        // Among one rank the ring is itself: in order, ring first.
+        if (world.get<int32_t>(rank, got, size) != Values(size, previous + 1))
+          return internalError("ring");
+        if (world.get<int32_t>(rank, self, size) != Values(size, rank + 1))
+          return internalError("self");
+        return okStatus();
+      });
+  }
+}
+
+TEST(Transfers, OneByOneInOrder) {
+  World world = World::make(2);
+  world.all([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    Communicator comm = world.comms[at];
+    Stream& stream = world.streams[at];
+    for (int round = 0; round < 20; ++round) {
+      Buffer data =
+          world.put(rank, Values(50 + static_cast<size_t>(round), rank == 0 ? round : -1));
+      Status status = rank == 0 ? comm.send(data.address(), 50 + round, kI32, 1, stream)
+                                : comm.receive(data.address(), 50 + round, kI32, 0, stream);
+      if (status.ok()) status = stream.synchronize();
+      if (!status.ok()) return status;
+      if (world.get<int32_t>(rank, data, 50)[49] != round) return internalError("order");
+    }
+    return okStatus();
+  });
+}
+
+TEST(Transfers, AllToAllVariable) {
+  const int n = 4;
+  World world = World::make(n);
+  world.all([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    // Rank r sends r + p elements to p.
+    std::vector<int64_t> sendCounts, sendAt, getCounts, getAt;
+    int64_t sent = 0, got = 0;
+    for (int peer = 0; peer < n; ++peer) {
+      sendCounts.push_back((rank * 100 + peer) % 250);
+      getCounts.push_back((peer * 100 + rank) % 250);
+      sendAt.push_back(sent);
+      getAt.push_back(got);
+      sent += sendCounts.back();
+      got += getCounts.back();
+    }
+    Values data(static_cast<size_t>(sent));
+    for (size_t i = 0; i < data.size(); ++i) data[i] = rank * 10000 + static_cast<int32_t>(i);
+    Buffer in = world.put(rank, data), out = world.put(rank, Values(static_cast<size_t>(got)));
+    Stream& stream = world.streams[at];
+    Status status =
+        firstError({world.comms[at].allToAllV(in.address(), sendCounts, sendAt, out.address(),
+                                              getCounts, getAt, kI32, stream),
+                    stream.synchronize()});
+    if (!status.ok()) return status;
+    Values result = world.get<int32_t>(rank, out, static_cast<size_t>(got));
+    for (int peer = 0; peer < n; ++peer) {
+      int64_t offset = 0;
+      for (int before = 0; before < rank; ++before) offset += (peer * 100 + before) % 250;
+      for (int64_t i = 0; i < getCounts[static_cast<size_t>(peer)]; ++i)
+        if (result[static_cast<size_t>(getAt[static_cast<size_t>(peer)] + i)] !=
+            peer * 10000 + offset + i)
+          return internalError("from " + std::to_string(peer));
+    }
+    return okStatus();
+  });
+  EXPECT_EQ(world.comms[0].allToAllV(0, {1}, {0}, 0, {1}, {0}, kI32, world.streams[0]).code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST(Group, AnErrorEnqueuesNothing) {
+  World world = World::make(2);
+  Buffer data = world.put(0, Values(10, 1));
+  ASSERT_TRUE(groupStart().ok());
+  EXPECT_TRUE(world.comms[0].send(data.address(), 10, kI32, 1, world.streams[0]).ok());
+  EXPECT_EQ(world.comms[0].send(data.address(), 10, kI32, 2, world.streams[0]).code(),
+            StatusCode::kInvalidArgument);
+  Status end = groupEnd();
+  EXPECT_EQ(end.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(end.message(), HasSubstr("peer 2"));
+  EXPECT_THAT(end.message(), HasSubstr("nothing of the group"));
+  // Nothing waits for rank 1.
+  EXPECT_TRUE(world.streams[0].synchronize(5000).ok());
+  EXPECT_EQ(groupEnd().code(), StatusCode::kFailedPrecondition);
+  // The next group is a new one.
+  EXPECT_TRUE(groupStart().ok());
+  EXPECT_TRUE(groupEnd().ok());
+}
+
+TEST(Group, SeveralStreamsAndCommunicators) {
+  World world = World::make(3);
+  auto other = Communicator::createAll(world.devices).value();
+  world.all([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    Stream one = world.streams[at], two = Stream::create(world.devices[at]).value();
+    Communicator a = world.comms[at], b = other[at];
+    Buffer x = world.put(rank, Values(1000, 1)), y = world.put(rank, Values(1000, 2));
+    Buffer mine = world.put(rank, Values(7, rank)), got = world.put(rank, Values(7)),
+           last = world.put(rank, Values(7));
+    int next = (rank + 1) % 3, previous = (rank + 2) % 3;
+    Status status = firstError(
+        {groupStart(), a.allReduce(x.address(), x.address(), 1000, kI32, ReduceOp::kSum, one),
+         b.allReduce(y.address(), y.address(), 1000, kI32, ReduceOp::kSum, two),
+         // The receive comes first on one stream, the send on another.
+         a.receive(got.address(), 7, kI32, previous, two),
+         a.send(mine.address(), 7, kI32, next, one), groupEnd(),
+         b.broadcast(got.address(), last.address(), 7, kI32, 0, two), one.synchronize(),
+         two.synchronize()});
+    if (!status.ok()) return status;
+    if (world.get<int32_t>(rank, x, 1000)[999] != 3) return internalError("x");
+    if (world.get<int32_t>(rank, y, 1000)[999] != 6) return internalError("y");
+    if (world.get<int32_t>(rank, got, 7)[6] != previous) return internalError("got");
+    if (world.get<int32_t>(rank, last, 7)[6] != 2) return internalError("last");
+    return okStatus();
+  });
+}
+
+TEST(Streams, OperationsOfOneCommunicatorGoInOneOrder) {
+  World world = World::make(4);
+  world.all([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    std::vector<Stream> streams = {world.streams[at], Stream::create(world.devices[at]).value(),
+                                   Stream::create(world.devices[at]).value()};
+    Buffer x = world.put(rank, Values(5000, 1));
+    // Each reads what the one before wrote, on another stream, with nothing but the order of calls.
+    for (int i = 0; i < 9; ++i) {
+      // Ranks differ in which stream they take.
+      Stream& stream = streams[static_cast<size_t>((i + rank) % 3)];
+      Status status =
+          world.comms[at].allReduce(x.address(), x.address(), 5000, kI32, ReduceOp::kSum, stream);
+      if (!status.ok()) return status;
+    }
+    for (Stream& stream : streams)
+      if (Status status = stream.synchronize(); !status.ok()) return status;
+    int32_t want = 1;
+    for (int i = 0; i < 9; ++i) want *= 4;
+    return world.get<int32_t>(rank, x, 5000) == Values(5000, want) ? okStatus()
+                                                                   : internalError("value");
+  });
+}
+
+TEST(Streams, SharedAddressesOrderTwoCommunicators) {
+  World world = World::make(2);
+  auto other = Communicator::createAll(world.devices).value();
+  world.all([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    Stream two = Stream::create(world.devices[at]).value();
+    Buffer x = world.put(rank, Values(200000, 1));
+    for (int i = 0; i < 6; ++i) {
+      Communicator& comm = i % 2 ? other[at] : world.comms[at];
+      Stream& stream = i % 2 ? two : world.streams[at];
+      Status status =
+          comm.allReduce(x.address(), x.address(), 200000, kI32, ReduceOp::kSum, stream);
+      if (!status.ok()) return status;
+    }
+    if (Status status = firstError({world.streams[at].synchronize(), two.synchronize()});
+        !status.ok())
+      return status;
+    return world.get<int32_t>(rank, x, 200000) == Values(200000, 64) ? okStatus()
+                                                                     : internalError("value");
+  });
+}
+
+TEST(Streams, ThousandsOfOperationsMayBeQueued) {
+  World world = World::make(3);
+  constexpr int kDepth = 3000;
+  world.all([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    Buffer x = world.put(rank, Values(4, 1)), y = world.put(rank, Values(4, rank));
+    Stream& stream = world.streams[at];
+    for (int i = 0; i < kDepth; ++i) {
+      Status status = i % 3 == 0 ? world.comms[at].allReduce(y.address(), y.address(), 4, kI32,
+                                                             ReduceOp::kMax, stream)
+                                 : world.comms[at].allReduce(x.address(), x.address(), 4, kI32,
+                                                             ReduceOp::kSum, stream);
+      if (!status.ok()) return status;
+    }
+    if (Status status = stream.synchronize(); !status.ok()) return status;
+    uint32_t want = 1;
+    for (int i = 0; i < kDepth; ++i)
+      if (i % 3) want *= 3;
+    if (world.get<int32_t>(rank, x, 4) != Values(4, static_cast<int32_t>(want)))
+      return internalError("sum");
+    return world.get<int32_t>(rank, y, 4) == Values(4, 2) ? okStatus() : internalError("max");
+  });
+}
+
+}  // namespace
+}  // namespace hpu::collectives

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// Creation, errors of calls, split, shrink, finalize, abort, and the end of communicators.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "tests/unit/collectives/communicator/World.h"
+
+namespace hpu::collectives {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Values = std::vector<int32_t>;
+constexpr auto kI32 = ElementType::kI32;
+constexpr auto kSum = ReduceOp::kSum;
+
+TEST(Communicator, RefusesWhatTheRankCanSee) {
+  World world = World::make(2);
+  Communicator comm = world.comms[0];
+  Stream& stream = world.streams[0];
+  Buffer data = world.put(0, Values(100)), more = world.put(0, Values(100));
+  uint64_t a = data.address(), b = more.address();
+  struct Case {
+    Status status;
+    const char* text;
+  } cases[] = {
+      {comm.allReduce(a, b, -1, kI32, kSum, stream), "a count of -1"},
+      {comm.allReduce(a, b, INT64_MAX / 2, kI32, kSum, stream), "more than a device's memory"},
+      {comm.allReduce(a, b, 101, kI32, kSum, stream), "its input of 404 bytes"},
+      {comm.allReduce(0, b, 10, kI32, kSum, stream), "its input: "},
+      {comm.allReduce(a, 12345, 10, kI32, kSum, stream), "its output: "},
+      {comm.allReduce(a, b, 10, ElementType::kBool, kSum, stream), "type bool cannot be reduced"},
+      {comm.allReduce(a, b, 10, static_cast<ElementType>(99), kSum, stream), "not an element type"},
+      {comm.allReduce(a, b, 10, kI32, static_cast<ReduceOp>(5), stream), "not a reduction"},
+      {comm.allReduce(a, a + 4, 10, kI32, kSum, stream), "overlap"},
+      {comm.allToAll(a, a, 10, kI32, stream), "no form in place"},
+      {comm.allGather(a + 4, a, 10, kI32, stream), "in place the input is 0 bytes"},
+      {comm.broadcast(a, b, 10, kI32, 2, stream), "root 2"},
+      {comm.reduce(a, b, 10, kI32, kSum, -1, stream), "root -1"},
+      {comm.relay(a, b, 10, kI32, 0, 7, stream), "destination 7"},
+      {comm.send(a, 10, kI32, 2, stream), "peer 2"},
+      {comm.receive(a, 1000, kI32, 1, stream), "memory to receive into"},
+      {comm.allReduceScaled(a, b, 10, kI32, kSum, 0.5, stream), "a scale of 0.5"},
+      {comm.allReduceScaled(a, b, 10, ElementType::kF32, ReduceOp::kMax, 0.5, stream), "only sums"},
+      {comm.barrier(Stream()), "the stream is empty"},
+      {comm.barrier(world.streams[1]), "another device"},
+  };
+  for (const Case& one : cases) {
+    EXPECT_EQ(one.status.code(), StatusCode::kInvalidArgument) << one.text;
+    EXPECT_THAT(one.status.message(), HasSubstr(one.text));
+    EXPECT_THAT(one.status.message(), HasSubstr("rank 0 of 2"));
+  }
+  // None of them is counted: the communicator is as good as new.
+  world.all([&](int rank) {
+    auto at = static_cast<size_t>(rank);
+    Status status = world.comms[at].barrier(world.streams[at]);
+    return status.ok() ? world.streams[at].synchronize() : status;
+  });
+  EXPECT_EQ(Communicator().barrier(stream).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Communicator().ready().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Communicator::createAll({}).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Communicator, KeepsMemoryUntilItIsDone) {
+  World world = World::make(2);
+  Buffer result = world.put(1, Values(10));
+  {
+    Buffer data = world.put(0, Values(10, 5));
+    ASSERT_TRUE(world.comms[0].send(data.address(), 10, kI32, 1, world.streams[0]).ok());
+  }
+  Buffer other =
+      world.put(1, Values(10, 9));  // Would take the memory of rank 0's device if it could.
+  ASSERT_TRUE(world.comms[1].receive(result.address(), 10, kI32, 0, world.streams[1]).ok());
+  EXPECT_EQ(world.get<int32_t>(1, result, 10), Values(10, 5));
+}
+
+TEST(Communicator, DifferentCallsAreAnErrorForAll) {
+  World world = World::make(3, {.timeoutMs = 5000});
+  std::vector<Status> results = world.each([&](int rank) {
+    auto at = static_cast<size_t>(rank);
+    Buffer data = world.put(rank, Values(100));
+    Status status = world.comms[at].allReduce(data.address(), data.address(), rank == 1 ? 50 : 100,
+                                              kI32, kSum, world.streams[at]);
+    if (!status.ok()) return status;
+    return world.streams[at].synchronize();
+  });
+  for (const Status& status : results) {
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(status.message(), HasSubstr("rank 1")) << status.toString();
+    EXPECT_THAT(status.message(), HasSubstr("count")) << status.toString();
+  }
+  for (Communicator& comm : world.comms) EXPECT_FALSE(comm.asyncError().ok());
+  EXPECT_FALSE(world.comms[0].barrier(world.streams[0]).ok());
+}
+
+TEST(Communicator, ARankThatDoesNotCallIsNamed) {
+  World world = World::make(3, {.timeoutMs = 300});
+  std::vector<Status> results = world.each([&](int rank) {
+    auto at = static_cast<size_t>(rank);
+    Status status = world.comms[at].barrier(world.streams[at]);
+    if (rank != 2 && status.ok()) {
+      Buffer data = world.put(rank, Values(100));
+      status = world.comms[at].allReduce(data.address(), data.address(), 100, kI32, kSum,
+                                         world.streams[at]);
+    }
+    return status.ok() ? world.streams[at].synchronize() : status;
+  });
+  EXPECT_TRUE(results[2].ok()) << results[2].toString();
+  for (int rank : {0, 1}) {
+    const Status& status = results[static_cast<size_t>(rank)];
+    EXPECT_THAT(status.message(), HasSubstr("rank 2")) << status.toString();
+    EXPECT_THAT(status.message(), HasSubstr("#2")) << status.toString();
+  }
+}
+
+TEST(Communicator, AbortEndsWhatIsInProgressEverywhere) {
+  World world = World::make(2, {.timeoutMs = 60000});
+  Buffer data = world.put(0, Values(10));
+  ASSERT_TRUE(world.comms[0]
+                  .allReduce(data.address(), data.address(), 10, kI32, kSum, world.streams[0])
+                  .ok());
+  auto begin = std::chrono::steady_clock::now();
+  std::thread aborter([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_TRUE(world.comms[1].abort("enough").ok());
+  });
+  Status status = world.streams[0].synchronize();
+  aborter.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 1"), HasSubstr("enough")));
+  EXPECT_EQ(world.comms[1].asyncError().code(), StatusCode::kAborted);
+  EXPECT_EQ(world.comms[1].barrier(world.streams[1]).code(), StatusCode::kAborted);
+  // The streams are the program's: they go on.
+  EXPECT_EQ(world.get<int32_t>(0, data, 10), Values(10));
+}
+
+TEST(Communicator, AFailedStreamEndsItsCommunicatorForAll) {
+  World world = World::make(2, {.timeoutMs = 60000});
+  // A first communicator fails on the stream that a second one uses too.
+  auto doomed = Communicator::createAll(world.devices, {.timeoutMs = 60000}).value();
+  Buffer data = world.put(0, Values(10)), other = world.put(1, Values(10));
+  ASSERT_TRUE(doomed[0].barrier(world.streams[0]).ok());
+  ASSERT_TRUE(world.comms[0].barrier(world.streams[0]).ok());
+  ASSERT_TRUE(world.comms[1].barrier(world.streams[1]).ok());
+  ASSERT_TRUE(doomed[1].abort("a test").ok());
+  EXPECT_FALSE(world.streams[0].synchronize().ok());
+  // The barrier of rank 0 was never begun; rank 1 is told instead of waiting a minute.
+  Status status = world.streams[1].synchronize();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(status.message(), HasSubstr("rank 0")) << status.toString();
+}
+
+TEST(Communicator, SplitsByColourAndKey) {
+  World world = World::make(5);
+  world.all([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    // 0, 2, 4 in reverse; 1 and 3; in a second split, rank 4 alone has none.
+    auto part = world.comms[at].split(rank % 2, -rank);
+    if (!part.ok()) return part.status();
+    int want = rank % 2 == 0 ? 2 - rank / 2 : 1 - rank / 2;
+    if (part->rank() != want || part->ranks() != (rank % 2 == 0 ? 3 : 2))
+      return internalError("rank " + std::to_string(part->rank()));
+    Buffer data = world.put(rank, Values(1000, rank));
+    Status status =
+        part->allReduce(data.address(), data.address(), 1000, kI32, kSum, world.streams[at]);
+    if (status.ok()) status = world.streams[at].synchronize();
+    if (!status.ok()) return status;
+    if (world.get<int32_t>(rank, data, 1000)[999] != (rank % 2 == 0 ? 6 : 4))
+      return internalError("sum");
+    auto rest = world.comms[at].split(rank == 4 ? -1 : 0, 0);
+    if (!rest.ok()) return rest.status();
+    if (rest->valid() != (rank != 4)) return internalError("valid");
+    if (!rest->valid()) return okStatus();
+    // A communicator of a communicator of a communicator.
+    auto pair = rest->split(rest->rank() / 2, 0);
+    if (!pair.ok()) return pair.status();
+    status = pair->barrier(world.streams[at]);
+    return status.ok() ? world.streams[at].synchronize() : status;
+  });
+}
+
+TEST(Communicator, ShrinksAfterAFailure) {
+  World world = World::make(4, {.timeoutMs = 300});
+  std::vector<Status> results = world.each([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    if (rank == 1) return okStatus();  // It does nothing any more.
+    Buffer data = world.put(rank, Values(100, 1));
+    Status status = world.comms[at].allReduce(data.address(), data.address(), 100, kI32, kSum,
+                                              world.streams[at]);
+    if (status.ok()) status = world.streams[at].synchronize();
+    if (status.ok()) return internalError("it should have failed");
+    auto rest = world.comms[at].shrink({1});
+    if (!rest.ok()) return rest.status();
+    if (rest->ranks() != 3) return internalError("ranks");
+    status = rest->allReduce(data.address(), data.address(), 100, kI32, kSum, world.streams[at]);
+    if (status.ok()) status = world.streams[at].synchronize();
+    if (!status.ok()) return status;
+    return world.get<int32_t>(rank, data, 100) == Values(100, 3) ? okStatus()
+                                                                 : internalError("sum");
+  });
+  for (const Status& status : results) EXPECT_TRUE(status.ok()) << status.toString();
+  EXPECT_EQ(world.comms[1].shrink({1}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(world.comms[1].shrink({9}).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Communicator, FinalizeWaitsForAll) {
+  World world = World::make(3);
+  world.all([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    Buffer data = world.put(rank, Values(10000, 1));
+    for (int i = 0; i < 50; ++i) {
+      Status status = world.comms[at].allReduce(data.address(), data.address(), 10000, kI32,
+                                                ReduceOp::kMax, world.streams[at]);
+      if (!status.ok()) return status;
+    }
+    Status status = world.comms[at].finalize();
+    if (!status.ok()) return status;
+    if (!*world.streams[at].query()) return internalError("not done");
+    return world.comms[at].barrier(world.streams[at]).code() == StatusCode::kFailedPrecondition
+               ? okStatus()
+               : internalError("finalized");
+  });
+  World late = World::make(2);
+  Status status = late.comms[0].finalize(100);
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.toString();
+  EXPECT_THAT(status.message(), HasSubstr("rank 1"));
+}
+
+TEST(Communicator, MayGoWhileOperationsRun) {
+  for (int round = 0; round < 5; ++round) {
+    World world = World::make(3);
+    std::vector<Buffer> data;
+    for (int rank = 0; rank < 3; ++rank) data.push_back(world.put(rank, Values(20000, 1)));
+    world.all([&](int rank) -> Status {
+      auto at = static_cast<size_t>(rank);
+      for (int i = 0; i < 20; ++i) {
+        Status status = world.comms[at].allReduce(data[at].address(), data[at].address(), 20000,
+                                                  kI32, ReduceOp::kMax, world.streams[at]);
+        if (!status.ok()) return status;
+      }
+      world.comms[at] = Communicator();
+      return world.streams[at].synchronize();
+    });
+  }
+}
+
+TEST(Communicator, NonBlockingCreationTellsHowFarItIs) {
+  std::vector<Device> devices = World::openDevices(2);
+  UniqueId id = createUniqueId().value();
+  CommunicatorOptions options;
+  options.blocking = false;
+  Communicator first = Communicator::create(id, 0, 2, devices[0], options).value();
+  EXPECT_EQ(first.ready().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(first.asyncError().ok());
+  Stream stream = Stream::create(devices[0]).value();
+  EXPECT_EQ(first.barrier(stream).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(first.split(0, 0).status().code(), StatusCode::kFailedPrecondition);
+  Communicator second = Communicator::create(id, 1, 2, devices[1]).value();
+  for (int i = 0; i < 2000 && !first.ready().ok(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(first.ready().ok()) << first.ready().toString();
+  // One that will not be says so, and may be aborted.
+  options.initTimeoutMs = 100;
+  UniqueId lonely = createUniqueId().value();
+  Communicator never = Communicator::create(lonely, 0, 2, devices[0], options).value();
+  for (int i = 0; i < 2000 && never.ready().code() == StatusCode::kUnavailable; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(never.ready().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(never.asyncError().message(), HasSubstr("rank 1 has not come"));
+  EXPECT_TRUE(never.abort().ok());
+}
+
+TEST(Communicator, CreationFailsForAllAlike) {
+  std::vector<Device> devices = World::openDevices(2);
+  DeviceOptions null;
+  null.driver = "null";
+  EXPECT_EQ(Communicator::createAll({Device::open(null).value()}).status().code(),
+            StatusCode::kUnimplemented);
+  EXPECT_EQ(Communicator::createAll({Device()}).status().code(), StatusCode::kInvalidArgument);
+  UniqueId id = createUniqueId().value();
+  EXPECT_EQ(Communicator::create(id, 2, 2, devices[0]).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(Communicator::create(id, 0, 0, devices[0]).status().code(),
+            StatusCode::kInvalidArgument);
+  auto alone = Communicator::create(id, 0, 2, devices[0], {.initTimeoutMs = 50});
+  EXPECT_EQ(alone.status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(alone.status().message(), HasSubstr("rank 1 has not come"));
+}
+
+TEST(Communicator, PredictsWithoutCommunicating) {
+  World world = World::make(4);
+  auto prediction = world.comms[2].predict(Operation::kAllReduce, 1 << 20, ElementType::kBF16);
+  ASSERT_TRUE(prediction.ok()) << prediction.status().toString();
+  EXPECT_FALSE(prediction->algorithm.empty());
+  EXPECT_FALSE(prediction->reason.empty());
+  EXPECT_GE(prediction->predictedNs, prediction->lowerBoundNs);
+  EXPECT_GT(prediction->lowerBoundNs, 0);
+  EXPECT_FALSE(world.comms[2].predict(Operation::kAllReduce, -1, ElementType::kBF16).ok());
+  EXPECT_FALSE(world.comms[2].predict(static_cast<Operation>(77), 1, ElementType::kBF16).ok());
+}
+
+}  // namespace
+}  // namespace hpu::collectives
