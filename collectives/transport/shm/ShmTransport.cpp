@@ -177,8 +177,9 @@ class ShmTransport final : public Transport {
     slot.sequence.store(0, std::memory_order_relaxed);
     for (size_t i = 0; i < RecordSlot::kWords; ++i)
       slot.words[i].store(words[i], std::memory_order_release);
-    slot.sequence.store(record.sequence, std::memory_order_release);
+    // Who sees the record also sees that it is the last one.
     own.published.store(record.sequence, std::memory_order_release);
+    slot.sequence.store(record.sequence, std::memory_order_release);
     acted();
     segment_->ringAll(rank_);
     return true;

@@ -55,6 +55,9 @@ struct Run {
   Kind kind;
   Case which;
 };
+void PrintTo(const Run& run, std::ostream* out) {
+  *out << run.which.name << " on " << run.kind.name;
+}
 std::vector<Run> allRuns() {
   std::vector<Run> runs;
   for (const Kind& kind : kinds())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Four processes exchange messages; one is killed or stopped at a random moment, creation included.
 // Each survivor says so, with its number, and holds nothing more than before.
-// SHM_CHAOS_ROUNDS is how often (40), SHM_CHAOS_SEED from where.
+// SHM_CHAOS_ROUNDS is how often (25), SHM_CHAOS_SEED from where.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -157,7 +157,7 @@ void referee(std::vector<Worker>& workers, const std::vector<bool>& expected,
 }
 
 TEST(ShmChaos, SurvivorsNameWhoEnds) {
-  const int rounds = setting("SHM_CHAOS_ROUNDS", 40);
+  const int rounds = setting("SHM_CHAOS_ROUNDS", 25);
   const unsigned seed = static_cast<unsigned>(
       setting("SHM_CHAOS_SEED", static_cast<int>(std::random_device{}() & 0xffffff)));
   RecordProperty("seed", std::to_string(seed));
@@ -177,7 +177,7 @@ TEST(ShmChaos, SurvivorsNameWhoEnds) {
              : random() % 4 == 0 ? kStop
                                  : kKill;
     const size_t victim = random() % kRanks;
-    const auto delay = std::chrono::microseconds(random() % (random() % 2 ? 3000 : 60000));
+    const auto delay = std::chrono::microseconds(random() % (random() % 3 ? 100000 : 3000));
     SCOPED_TRACE("seed " + std::to_string(seed) + " round " + std::to_string(round) + " victim " +
                  std::to_string(victim) + " what " + std::to_string(what) + " after " +
                  std::to_string(delay.count()) + " us");
