@@ -34,7 +34,7 @@ class RankOrderReducer {
   int32_t depth_;
 };
 
-/// How many slices may be on their way before the oldest is reduced.
+/// How many slices may be on their way before the oldest is reduced; at least 2.
 inline constexpr int32_t kSlicesInFlight = 4;
 
 }  // namespace hpu::collectives
