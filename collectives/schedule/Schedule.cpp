@@ -155,7 +155,9 @@ std::string_view stepName(StepKind kind) {
 }
 
 std::string rangeText(const Range& range) {
-  return strCat(bufferName(range.buffer), "[", range.offset, ", ", range.offset + range.count, ")");
+  int64_t end = 0;  // Ranges that are wrong are printed, too.
+  if (__builtin_add_overflow(range.offset, range.count, &end)) end = INT64_MAX;
+  return strCat(bufferName(range.buffer), "[", range.offset, ", ", end, ")");
 }
 
 std::string stepText(const Schedule& schedule, int32_t index) {
