@@ -13,8 +13,9 @@ namespace {
 constexpr size_t kPieceBytes = 1 << 16;
 // Process ids in the viewer: the host side of each process, then each device.
 constexpr int64_t kHostPid = 1, kDevicePid = 1000;
-// Thread ids of a device: engines first, then queues.
-constexpr int64_t kQueueTid = 100;
+// Thread ids of a device: engines first, further rows of the network's tracks, then queues.
+constexpr int64_t kRowTid = 8, kQueueTid = 100;
+static_assert(kRowTid + 2 * TrackRows::kMaxRows <= kQueueTid);
 
 class ChromeWriter {
  public:
@@ -107,8 +108,7 @@ class ChromeWriter {
     const int64_t pid = hostPid(thread);
     metadata("thread_name", pid, tid, trace_.text(thread.name));
     for (const HostEvent& e : thread.events) {
-      complete(pid, tid, trace_.text(e.name), trace_.text(e.category), e.start,
-               e.end - e.start, 3);
+      complete(pid, tid, trace_.text(e.name), trace_.text(e.category), e.start, e.end - e.start, 3);
       for (uint32_t i = 0; i < e.numArgs; ++i) {
         const HostArg& arg = thread.args[e.firstArg + i];
         if (arg.isText) {
@@ -130,12 +130,17 @@ class ChromeWriter {
     int64_t first = std::max(kDevicePid, kHostPid + static_cast<int64_t>(trace_.processes.size()));
     int64_t pid = first + static_cast<int64_t>(device.index);
     metadata("process_name", pid, 0, deviceTitle(trace_, device) + " device clock");
-    bool used[kNumTracks] = {};
+    TrackRows rows;
+    std::map<int64_t, std::string> used;
     Status status;
-    forEachSlice(device, [&](const EngineSlice& s) {
+    auto slice = [&](const EngineSlice& s) {
       if (!status.ok()) return;
-      used[static_cast<size_t>(s.track)] = true;
-      complete(pid, static_cast<int64_t>(s.track) + 1, trace_.text(s.name),
+      const size_t row = rows.rowOf(s);
+      const int64_t tid = row == 0 ? static_cast<int64_t>(s.track) + 1
+                                   : kRowTid + 2 * static_cast<int64_t>(row - 1) +
+                                         (s.track == Track::kNetwork ? 1 : 0);
+      used.try_emplace(tid, rowName(s.track, row));
+      complete(pid, tid, trace_.text(s.name),
                s.category ? trace_.text(s.category) : trackName(s.track), s.start, s.end - s.start,
                6);
       number("launch", static_cast<int64_t>(s.launch));
@@ -151,7 +156,8 @@ class ChromeWriter {
               s.terms[t]);
       text_ += "}}";
       status = flush(kPieceBytes);
-    });
+    };
+    forEachSlice(device, slice, true);
     HPU_RETURN_IF_ERROR(status);
     std::map<uint32_t, StringId> queues;
     for (const LaunchEvent& e : device.launches) {
@@ -163,8 +169,7 @@ class ChromeWriter {
       text_ += "}}";
       HPU_RETURN_IF_ERROR(flush(kPieceBytes));
     }
-    for (int t = 0; t < kNumTracks; ++t)
-      if (used[t]) metadata("thread_name", pid, t + 1, trackName(static_cast<Track>(t)));
+    for (const auto& [tid, name] : used) metadata("thread_name", pid, tid, name);
     for (auto [queue, name] : queues)
       metadata("thread_name", pid, kQueueTid + static_cast<int64_t>(queue),
                trace_.text(name).empty() ? "queue " + std::to_string(queue)

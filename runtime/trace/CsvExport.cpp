@@ -31,24 +31,27 @@ Status writeCsv(const TraceData& trace, const Output& out) {
   text += '\n';
   for (const TracedDevice& device : trace.devices) {
     Status status;
-    forEachSlice(device, [&](const EngineSlice& s) {
-      if (!status.ok()) return;
-      text += std::to_string(device.index) + ',';
-      text += trackName(s.track);
-      text += ',';
-      for (StringId id : {s.name, s.category, s.program, s.bundle}) cell(text, trace.text(id));
-      text += std::to_string(s.slice) + ',' + std::to_string(s.launch) + ',' +
-              std::to_string(s.queue) + ',';
-      cell(text, nodeNames(trace, s.nodes));
-      text += std::to_string(s.ready) + ',' + std::to_string(s.start) + ',' +
-              std::to_string(s.end) + ',' + std::to_string(s.bytes.hbm) + ',' +
-              std::to_string(s.bytes.sram);
-      for (Picoseconds term : s.terms) text += ',' + std::to_string(term);
-      text += '\n';
-      if (text.size() < (1 << 16)) return;
-      status = out(text);
-      text.clear();
-    });
+    forEachSlice(
+        device,
+        [&](const EngineSlice& s) {
+          if (!status.ok()) return;
+          text += std::to_string(device.index) + ',';
+          text += trackName(s.track);
+          text += ',';
+          for (StringId id : {s.name, s.category, s.program, s.bundle}) cell(text, trace.text(id));
+          text += std::to_string(s.slice) + ',' + std::to_string(s.launch) + ',' +
+                  std::to_string(s.queue) + ',';
+          cell(text, nodeNames(trace, s.nodes));
+          text += std::to_string(s.ready) + ',' + std::to_string(s.start) + ',' +
+                  std::to_string(s.end) + ',' + std::to_string(s.bytes.hbm) + ',' +
+                  std::to_string(s.bytes.sram);
+          for (Picoseconds term : s.terms) text += ',' + std::to_string(term);
+          text += '\n';
+          if (text.size() < (1 << 16)) return;
+          status = out(text);
+          text.clear();
+        },
+        true);
     HPU_RETURN_IF_ERROR(status);
   }
   return out(text);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <compare>
 #include <string>
+#include <vector>
 
 #include "runtime/trace/TraceData.h"
 
@@ -59,9 +60,10 @@ inline EngineSlice sliceOf(const TracedDevice& device, const SpanEvent& e) {
   return s;
 }
 
-/// Calls visit(EngineSlice) for all commands and spans of the device, by start and then end.
+/// Calls visit(EngineSlice) for all commands and spans of the device, by start and then end; with
+/// `details` also for what spans consist of.
 template <typename Visit>
-void forEachSlice(const TracedDevice& device, Visit&& visit) {
+void forEachSlice(const TracedDevice& device, Visit&& visit, bool details = false) {
   struct Key {
     Picoseconds start, end;
     uint64_t index;
@@ -71,12 +73,43 @@ void forEachSlice(const TracedDevice& device, Visit&& visit) {
   order.reserve(device.commands.size() + device.spans.size());
   for (const CommandEvent& e : device.commands) order.push_back({e.start, e.end, order.size()});
   for (const SpanEvent& e : device.spans) order.push_back({e.start, e.end, order.size()});
+  if (details)
+    for (const SpanEvent& e : device.details) order.push_back({e.start, e.end, order.size()});
   std::sort(order.begin(), order.end());
+  const size_t commands = device.commands.size(), spans = device.spans.size();
   for (const Key& key : order) {
-    size_t commands = device.commands.size();
-    visit(key.index < commands ? sliceOf(device, device.commands[key.index])
-                               : sliceOf(device, device.spans[key.index - commands]));
+    if (key.index < commands)
+      visit(sliceOf(device, device.commands[key.index]));
+    else if (key.index < commands + spans)
+      visit(sliceOf(device, device.spans[key.index - commands]));
+    else
+      visit(sliceOf(device, device.details[key.index - commands - spans]));
   }
+}
+
+/// Slices of the network may overlap, and viewers nest what overlaps in one row: gives each the
+/// first row of its track that is free. Slices of engines are always in row 0.
+class TrackRows {
+ public:
+  static constexpr size_t kMaxRows = 45;  ///< What finds none is drawn in the last one.
+  /// For slices in the order of forEachSlice.
+  size_t rowOf(const EngineSlice& slice) {
+    if (slice.track != Track::kNic && slice.track != Track::kNetwork) return 0;
+    std::vector<Picoseconds>& ends = ends_[slice.track == Track::kNic ? 0 : 1];
+    size_t row = 0;
+    while (row < ends.size() && ends[row] > slice.start && row + 1 < kMaxRows) ++row;
+    if (row == ends.size()) ends.push_back(slice.end);
+    ends[row] = slice.end;
+    return row;
+  }
+
+ private:
+  std::vector<Picoseconds> ends_[2];
+};
+
+/// "nic", "nic 2".
+inline std::string rowName(Track track, size_t row) {
+  return std::string(trackName(track)) + (row > 0 ? " " + std::to_string(row + 1) : "");
 }
 
 /// "conv1, bn1": the names of the model's nodes that a slice comes from.

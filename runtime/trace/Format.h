@@ -24,7 +24,7 @@
 namespace hpu::trace::format {
 
 inline constexpr char kMagic[8] = {'H', 'P', 'U', 'T', 'R', 'A', 'C', 'E'};
-inline constexpr uint16_t kMajor = 1, kMinor = 1;
+inline constexpr uint16_t kMajor = 1, kMinor = 2;
 inline constexpr uint32_t kHeaderBytes = 32, kChunkHeaderBytes = 32;
 inline constexpr uint32_t kChunkMagic = 0x4b4e4348;  // "HCNK"
 /// A domain's records are cut into chunks of about this size: what a killed process loses at most.
@@ -68,7 +68,7 @@ enum class Tag : uint8_t {
   kLaunch =
       18,  ///< launch, queue, queue name, label, program + 1, start, duration; counted up from 0
   kCommand = 19,  ///< launch index, command delta, ready delta, sync, duration
-  kSpan = 20,  ///< track, queue, queue name, launch, name, category, program + 1, op, ready, sync,
+  kSpan = 20,  ///< track (since 1.2 also the network's), queue, queue name, launch, name, category, program + 1, op, ready, sync,
                ///< duration, bytes, terms
   kDeviceCounter = 21,  ///< name, time delta, value
 };

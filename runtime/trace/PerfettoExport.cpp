@@ -303,14 +303,15 @@ class PerfettoWriter {
     clockSnapshot(sequence, true, trace_.processes[device.process].startNs);
     Interning names;
     processTrack(base, 0x40000000 + device.index, deviceTitle(trace_, device) + " device clock");
-    bool described[kNumTracks] = {};
+    TrackRows rows;
+    std::set<uint64_t> described;
     Status status;
-    forEachSlice(device, [&](const EngineSlice& s) {
+    auto slice = [&](const EngineSlice& s) {
       if (!status.ok()) return;
-      auto track = static_cast<size_t>(s.track);
-      uint64_t uuid = base + 1 + track;
-      if (!described[track]) namedTrack(uuid, base, trackName(s.track));
-      described[track] = true;
+      const size_t row = rows.rowOf(s);
+      // Further rows lie before the counters' tracks.
+      uint64_t uuid = base + 1 + static_cast<uint64_t>(s.track) + (row ? 0x70000000 + row * 16 : 0);
+      if (described.insert(uuid).second) namedTrack(uuid, base, rowName(s.track, row));
       Event e = beginSlice(names, uuid, s.name, s.category);
       annotateNumber(names, e, "launch", static_cast<int64_t>(s.launch));
       if (s.nodes) annotateText(names, e, "nodes", nodeNames(trace_, s.nodes));
@@ -328,7 +329,8 @@ class PerfettoWriter {
       emit(names, sequence, clock, deviceTime(s.start), e);
       emitEnd(names, sequence, clock, deviceTime(s.end), uuid);
       status = flush(kPieceBytes);
-    });
+    };
+    forEachSlice(device, slice, true);
     HPU_RETURN_IF_ERROR(status);
     std::set<uint32_t> queues;
     for (const LaunchEvent& l : device.launches) {

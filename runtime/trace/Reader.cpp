@@ -35,7 +35,8 @@ int64_t TraceData::numEvents() const {
   size_t count = 0;
   for (const HostThread& t : threads) count += t.events.size() + t.counters.size() + t.edges.size();
   for (const TracedDevice& d : devices)
-    count += d.launches.size() + d.commands.size() + d.spans.size() + d.counters.size();
+    count += d.launches.size() + d.commands.size() + d.spans.size() + d.details.size() +
+             d.counters.size();
   return static_cast<int64_t>(count);
 }
 
@@ -382,7 +383,7 @@ class Reader {
       }
       case Tag::kSpan: {
         SpanEvent e;
-        e.track = static_cast<Track>(in.upTo(kNumTracks - 1));
+        e.track = static_cast<Track>(in.upTo(static_cast<uint64_t>(Track::kNetwork)));
         e.queue = u32(in);
         e.queueName = string(domain, in);
         e.launch = in.varint();
@@ -399,7 +400,7 @@ class Reader {
         Picoseconds total;
         e.terms = terms(in, total);
         if (!in.ok() || total != e.end - e.ready || !countDuration(total)) return malformed("span");
-        device.spans.push_back(e);
+        (e.track == Track::kNetwork ? device.details : device.spans).push_back(e);
         return okStatus();
       }
       case Tag::kDeviceCounter: {

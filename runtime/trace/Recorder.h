@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -108,19 +109,20 @@ class HostScope {
 // final, in an order that depends only on the work (under the device's own lock): their bytes in
 // the file are then equal for equal runs.
 
-/// Where device work shows: an engine, or the host link.
+/// Where device work shows: an engine, or the host link. Work of the network may overlap.
 enum class Track : uint8_t {
   kMme = 0,
   kTpc = 1,
   kDma = 2,
   kNic = 3,
   kHostToDevice = 4,
-  kDeviceToHost = 5
+  kDeviceToHost = 5,
+  kNetwork = 6  ///< What spans of the NIC consist of: drawn, but counted nowhere.
 };
-inline constexpr int kNumTracks = 6;
+inline constexpr int kNumTracks = 6;  ///< That are counted.
 constexpr std::string_view trackName(Track track) {
-  constexpr std::string_view names[] = {"mme", "tpc", "dma", "nic", "h2d", "d2h"};
-  return static_cast<unsigned>(track) < 6 ? names[static_cast<unsigned>(track)] : "unknown";
+  constexpr std::string_view names[] = {"mme", "tpc", "dma", "nic", "h2d", "d2h", "network"};
+  return static_cast<unsigned>(track) < std::size(names) ? names[static_cast<unsigned>(track)] : "unknown";
 }
 
 /// What a device is. Once per device and recording, before its other events; later calls are

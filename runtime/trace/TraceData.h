@@ -119,6 +119,7 @@ struct TracedDevice {
   std::vector<LaunchEvent> launches;
   std::vector<CommandEvent> commands;
   std::vector<SpanEvent> spans;
+  std::vector<SpanEvent> details;  ///< Of the network's track.
   std::vector<CounterSample> counters;
 
   const TracedProgram& programOf(const CommandEvent& e) const {

@@ -61,6 +61,10 @@ std::vector<std::string> advise(const TraceData& trace, const Analysis& a) {
       say(share(copies),
           "host copies are exposed " + percent(share(copies)) +
               " of the time: copy on a stream of their own while the device computes");
+    if (double f = share(a.exposed(Track::kNic)); f > 0.10)
+      say(f, "the network is exposed " + percent(f) +
+                 " of the time: enqueue collectives on a stream of their own, each behind the event "
+                 "of the output that it sends (LaunchArguments::events)");
   }
   double all = static_cast<double>(a.all.busy + a.all.sync);
   if (all > 0) {

@@ -39,7 +39,7 @@ std::vector<std::string> findings(const TraceData& trace, bool strict) {
     int64_t overlaps = 0, shorter = 0, outside = 0;
     forEachSlice(d, [&](const trace::EngineSlice& s) {
       auto track = static_cast<size_t>(s.track);
-      if (s.start < last[track]) ++overlaps;
+      if (s.start < last[track] && s.track != trace::Track::kNic) ++overlaps;
       last[track] = std::max(last[track], s.end);
     });
     for (const trace::CommandEvent& e : d.commands) {

@@ -91,6 +91,8 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   overlap.set("mme_tpc_us", microseconds(a.overlap(Track::kMme, Track::kTpc)));
   overlap.set("mme_dma_us", microseconds(a.overlap(Track::kMme, Track::kDma)));
   overlap.set("tpc_dma_us", microseconds(a.overlap(Track::kTpc, Track::kDma)));
+  overlap.set("mme_nic_us", microseconds(a.overlap(Track::kMme, Track::kNic)));
+  overlap.set("tpc_nic_us", microseconds(a.overlap(Track::kTpc, Track::kNic)));
   tool.json().set("overlap", std::move(overlap)).set("dropped_events", trace.dropped);
   return ExitCode::kOk;
 }

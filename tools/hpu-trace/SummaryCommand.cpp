@@ -54,6 +54,8 @@ void summaryJson(Json& json, const TraceData& trace, const Analysis& a,
   overlap.set("mme_tpc_us", microseconds(a.overlap(Track::kMme, Track::kTpc)));
   overlap.set("mme_dma_us", microseconds(a.overlap(Track::kMme, Track::kDma)));
   overlap.set("tpc_dma_us", microseconds(a.overlap(Track::kTpc, Track::kDma)));
+  overlap.set("mme_nic_us", microseconds(a.overlap(Track::kMme, Track::kNic)));
+  overlap.set("tpc_nic_us", microseconds(a.overlap(Track::kTpc, Track::kNic)));
   json.set("overlap", std::move(overlap));
   Json idle = Json::object();
   idle.set("waiting_for_signals_us", microseconds(a.idleInLaunch))
@@ -118,7 +120,13 @@ void printSummary(Tool& tool, const TraceData& trace, const Analysis& a,
   tool.print("overlap  mme||tpc " +
              formatShare(a.overlap(Track::kMme, Track::kTpc), a.deviceTimeSum) + ", mme||dma " +
              formatShare(a.overlap(Track::kMme, Track::kDma), a.deviceTimeSum) + ", tpc||dma " +
-             formatShare(a.overlap(Track::kTpc, Track::kDma), a.deviceTimeSum));
+             formatShare(a.overlap(Track::kTpc, Track::kDma), a.deviceTimeSum) +
+             (a.present[static_cast<size_t>(Track::kNic)]
+                  ? ", mme||nic " +
+                        formatShare(a.overlap(Track::kMme, Track::kNic), a.deviceTimeSum) +
+                        ", tpc||nic " +
+                        formatShare(a.overlap(Track::kTpc, Track::kNic), a.deviceTimeSum)
+                  : ""));
   tool.print("idle     " + formatShare(a.idleInLaunch + a.idleOutside, a.deviceTimeSum) +
              ": waiting for signals " + formatShare(a.idleInLaunch, a.deviceTimeSum) +
              ", nothing launched " + formatShare(a.idleOutside, a.deviceTimeSum));

@@ -537,6 +537,15 @@ void TimedDevice::report(const ResolvedWork& work) const {
     record.ready = record.start = work.start;
     record.end = work.end;
     trace::recordSpan(record);
+    if (trace::recordingLevel() == trace::Level::kApi) return;
+    record.track = trace::Track::kNetwork;
+    for (const ExternalSpan& span : work.external->spans) {
+      record.name = span.name;
+      record.start = std::clamp<Picoseconds>(span.startPs, work.start, work.end);
+      record.end = std::clamp<Picoseconds>(span.endPs, record.start, work.end);
+      record.ready = record.start;
+      trace::recordSpan(record);
+    }
     return;
   }
   const auto* transfer = std::get_if<TimedTransfer>(&work.item.work);

@@ -26,6 +26,31 @@ struct DeviceClock::Head {
   }
 };
 
+namespace {
+
+// Programs without external work pay nothing for it.
+std::atomic<bool> gAnyExternal{false};
+
+/// The program has not seen the end of what the node stands for.
+bool unseen(const TimeNode& node) {
+  return node.dependence && node.ticket > node.dependence->queue->upTo.load();
+}
+
+void see(SeenQueue& queue, Ticket upTo) {
+  Ticket before = queue.upTo.load();
+  while (before < upTo && !queue.upTo.compare_exchange_weak(before, upTo)) {
+  }
+}
+
+/// The program looks at the node's time, so all it depends on is over.
+void see(const TimeNode& node) {
+  if (!node.dependence) return;
+  see(*node.dependence->queue, node.ticket);
+  for (const auto& [queue, upTo] : node.dependence->others) see(*queue, upTo);
+}
+
+}  // namespace
+
 std::mutex& DeviceClock::domain() {
   // Never destroyed: device objects may outlive static destructors.
   static std::mutex* mutex = new std::mutex;
@@ -42,13 +67,51 @@ void DeviceClock::closeQueue(QueueId queue) {
   closed_.push_back(queue);
 }
 
+/// Null when it depends on no external work but what the program has seen the end of. Under
+/// inboxMutex_: so it is a matter of the program's calls alone.
+std::shared_ptr<const Dependence> DeviceClock::dependenceOf(const ClockItem& item) {
+  const bool external = std::holds_alternative<TimedExternal>(item.work);
+  if (external) gAnyExternal.store(true);
+  if (!gAnyExternal.load()) return nullptr;
+  const auto* wait = std::get_if<TimedWait>(&item.work);
+  if (wait && (!wait->node || !unseen(*wait->node))) wait = nullptr;
+  auto last = dependents_.find(item.queue);
+  const bool behind = last != dependents_.end() && last->second.ticket > last->second.seen->upTo;
+  if (!external && !wait && !behind) return nullptr;
+  if (last == dependents_.end()) last = dependents_.try_emplace(item.queue).first;
+  LastDependent& queue = last->second;
+  queue.ticket = item.ticket;
+  if (behind && !wait) return queue.dependence;
+  auto dependence = std::make_shared<Dependence>();
+  dependence->queue = queue.seen;
+  auto add = [&](const std::shared_ptr<SeenQueue>& other, Ticket upTo) {
+    if (other == queue.seen || upTo <= other->upTo.load()) return;
+    for (auto& entry : dependence->others)
+      if (entry.first == other) {
+        entry.second = std::max(entry.second, upTo);
+        return;
+      }
+    dependence->others.emplace_back(other, upTo);
+  };
+  if (behind)
+    for (const auto& [other, upTo] : queue.dependence->others) add(other, upTo);
+  if (wait) {
+    for (const auto& [other, upTo] : wait->node->dependence->others) add(other, upTo);
+    add(wait->node->dependence->queue, wait->node->ticket);
+  }
+  queue.dependence = dependence;
+  return dependence;
+}
+
 /// Under inboxMutex_.
 DeviceClock::Pending& DeviceClock::append(ClockItem item, bool kept) {
   const Ticket ticket = item.ticket;
+  std::shared_ptr<const Dependence> dependence = dependenceOf(item);
   auto newNode = [&] {
     auto node = std::make_shared<TimeNode>();
     node->ticket = ticket;
     node->queue = item.queue;
+    node->dependence = dependence;
     return node;
   };
   auto node = newNode();
@@ -66,9 +129,9 @@ DeviceClock::Pending& DeviceClock::append(ClockItem item, bool kept) {
     external->queue = item.queue;
     externals_.emplace(ticket, external);
   }
-  const bool closes = external != nullptr;
-  return inbox_.emplace_back(
-      Pending{std::move(item), std::move(node), std::move(signals), std::move(external), closes});
+  const bool closes = external != nullptr, held = dependence != nullptr;
+  return inbox_.emplace_back(Pending{std::move(item), std::move(node), std::move(signals),
+                                     std::move(external), closes, held});
 }
 
 void DeviceClock::submit(ClockItem item) {
@@ -192,6 +255,7 @@ StatusOr<DeviceClock::Span> DeviceClock::span(Ticket ticket) {
                                  " has no device time: it was never submitted, or "
                                  "was forgotten"));
   std::lock_guard lock(domain());
+  see(*wanted);
   Clocks visiting{this};
   advance(wanted->ticket, visiting);
   if (!wanted->resolved) allow(wanted->queue, wanted->ticket, visiting);
@@ -209,8 +273,7 @@ DeviceClock::Totals DeviceClock::totals() {
   Clocks visiting{this};
   advance(UINT64_MAX, visiting);
   for (QueueId id : active_)
-    for (Pending& pending : queues_[id].items)
-      if (pending.external) pending.external->allowed = true;
+    for (Pending& pending : queues_[id].items) pending.allowed = true;
   settle(visiting);
   forgetClosed();
   return totals_;
@@ -277,7 +340,7 @@ void DeviceClock::advance(Ticket upTo, Clocks& visiting) {
   }
 }
 
-/// Allows the external work that the queue's items up to `upTo` depend on to take its place.
+/// What the queue's items up to `upTo` are and depend on may take its place.
 void DeviceClock::allow(QueueId queue, Ticket upTo, Clocks& visiting) {
   struct Point {
     DeviceClock* clock;
@@ -293,10 +356,10 @@ void DeviceClock::allow(QueueId queue, Ticket upTo, Clocks& visiting) {
     auto it = point.clock->queues_.find(point.queue);
     if (point.upTo <= seen || it == point.clock->queues_.end()) continue;
     std::vector<std::pair<std::shared_ptr<DeviceClock>, std::shared_ptr<const TimeNode>>> others;
-    for (const Pending& pending : it->second.items) {
+    for (Pending& pending : it->second.items) {
       if (pending.item.ticket > point.upTo) break;
       if (pending.item.ticket <= seen) continue;
-      if (pending.external) pending.external->allowed = true;
+      pending.allowed = true;
       const auto* wait = std::get_if<TimedWait>(&pending.item.work);
       if (!wait || !wait->node || wait->node->resolved) continue;
       if (wait->clock)
@@ -326,10 +389,12 @@ void DeviceClock::visit(Clocks& visiting, const Body& body) {
 void DeviceClock::settle(Clocks& visiting) {
   while (true) {
     resolveReady();
-    // Every queue left is behind a wait for another device, or external work.
+    // Every queue left is behind a wait for another device, external work, or what is held.
     std::vector<std::pair<std::shared_ptr<DeviceClock>, std::shared_ptr<const TimeNode>>> others;
     for (QueueId id : active_) {
-      const auto* wait = std::get_if<TimedWait>(&queues_[id].items.front().item.work);
+      const Pending& head = queues_[id].items.front();
+      if (head.held && !head.allowed) continue;
+      const auto* wait = std::get_if<TimedWait>(&head.item.work);
       if (wait && wait->clock && wait->node) others.emplace_back(wait->clock, wait->node);
     }
     bool progress = false;
@@ -352,6 +417,8 @@ void DeviceClock::forgetClosed() {
     for (const Pending& pending : staged_)
       if (pending.item.queue == id) return false;
     if (it != queues_.end()) queues_.erase(it);
+    std::lock_guard inbox(inboxMutex_);
+    dependents_.erase(id);
     return true;
   });
 }
@@ -362,12 +429,14 @@ void DeviceClock::resolveReady() {
   std::unordered_map<const TimeNode*, std::vector<QueueId>> waiting;
   auto consider = [&](QueueId id) {
     Queue& queue = queues_[id];
-    const ClockItem& item = queue.items.front().item;
+    const Pending& first = queue.items.front();
+    const ClockItem& item = first.item;
     Picoseconds ready = std::max(queue.end, item.earliest);
-    if (ExternalTime* external = queue.items.front().external.get()) {
+    if (ExternalTime* external = first.external.get()) {
       if (!std::exchange(external->arrived, true)) external->arrival = ready;
-      if (!external->allowed || !external->ended) return;
+      if (!external->ended) return;
     }
+    if (first.held && !first.allowed) return;
     if (const auto* wait = std::get_if<TimedWait>(&item.work); wait && wait->node) {
       if (!wait->node->resolved) {
         waiting[wait->node.get()].push_back(id);

@@ -6,6 +6,7 @@
 // work", has the rules.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -30,10 +32,22 @@ namespace hpu::driver {
 enum class Resource : uint8_t { kMme, kTpc, kDma, kNic, kHostToDevice, kDeviceToHost };
 inline constexpr int kNumResources = 6;
 
+/// How far the program has seen a queue get: what it looked at, and what that depended on.
+struct SeenQueue {
+  std::atomic<Ticket> upTo{0};
+};
+/// Of work that depends on external work which the program had not seen the end of when it
+/// submitted the work, or is such work: its own queue, and how far it reaches into others.
+struct Dependence {
+  std::shared_ptr<SeenQueue> queue;
+  std::vector<std::pair<std::shared_ptr<SeenQueue>, Ticket>> others;
+};
+
 /// The device time of one piece of work; shared by those who wait for it.
 struct TimeNode {
   Ticket ticket = 0;  ///< Of the item, which for a signal is the launch.
   QueueId queue = 0;
+  std::shared_ptr<const Dependence> dependence;  ///< Null: none.
   bool resolved = false;
   Picoseconds start = 0, end = 0;
 };
@@ -68,7 +82,6 @@ struct ExternalTime {
   Ticket ticket = 0;
   QueueId queue = 0;
   bool arrived = false;  ///< `arrival` is known.
-  bool allowed = false;  ///< It is placed as soon as it has ended.
   bool ended = false, skipped = false;
   Picoseconds arrival = 0, end = 0;
   std::vector<ExternalSpan> spans;
@@ -161,6 +174,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
     std::vector<std::shared_ptr<TimeNode>> signals;  ///< Of a launch.
     std::shared_ptr<ExternalTime> external;          ///< Of external work.
     bool closes = false;                             ///< It is the last of its segment.
+    bool held = false;     ///< It takes no place before somebody needs it: it has a dependence.
+    bool allowed = false;  ///< Somebody does.
   };
   struct Queue {
     std::string name;
@@ -179,6 +194,7 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   void visit(Clocks& visiting, const Body& body);
   void forgetClosed();
   Pending& append(ClockItem item, bool kept);
+  std::shared_ptr<const Dependence> dependenceOf(const ClockItem& item);
   void resolveWhenMany(size_t waiting);
   void resolveReady();
   void place(Queue& queue, Pending& pending, Picoseconds ready);
@@ -188,6 +204,12 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   std::vector<Pending> inbox_;
   bool closeStaged_ = false;  ///< What was staged last ends its segment.
   std::unordered_map<Ticket, std::shared_ptr<ExternalTime>> externals_;  ///< Not taken yet.
+  struct LastDependent {
+    std::shared_ptr<SeenQueue> seen = std::make_shared<SeenQueue>();
+    Ticket ticket = 0;
+    std::shared_ptr<const Dependence> dependence;
+  };
+  std::unordered_map<QueueId, LastDependent> dependents_;  ///< Of queues that had any.
   std::unordered_map<Ticket, std::shared_ptr<TimeNode>> nodes_;
 
   // Guarded by domain().

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "ExternalProbe.h"
 #include "TinyProgram.h"
 #include "runtime/driver/Driver.h"
 
@@ -199,8 +200,9 @@ TEST_P(DriverConformance, SignalsOfALaunchComeBeforeItsEndAndAfterTheirOutput) {
   EXPECT_NEAR(static_cast<double>(early.endNs - whole.startNs),
               static_cast<double>(whole.endNs - whole.startNs) / 2, 2.0);
   EXPECT_LE(span(read).startNs, early.endNs);
-  EXPECT_EQ(device->submit(q, Launch{id, {base, base + kMiB, base + 2 * kMiB}, {2}}, {}).status().code(),
-            StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      device->submit(q, Launch{id, {base, base + kMiB, base + 2 * kMiB}, {2}}, {}).status().code(),
+      StatusCode::kInvalidArgument);
 }
 
 TEST_P(DriverConformance, ABatchTakesTheTimesOfItsItemsSubmittedOneByOne) {
@@ -468,6 +470,93 @@ TEST_P(DriverConformance, DiscardedMemoryCanBeUsedAgain) {
   if (computes()) {
     EXPECT_EQ(out, data);
   }
+}
+
+TEST_P(DriverConformance, ExternalWorkHoldsItsQueueUntilItIsComplete) {
+  QueueId q = queue(), free = queue("free"), waiting = queue("waiting");
+  Ticket before = submit(q, Fill{base, 1, kMiB});
+  auto work = std::make_shared<testing::ExternalProbe>("sum");
+  Ticket external = submit(q, External{work}, {.label = "sum"});
+  Ticket after = submit(q, Fill{base, 2, 16});
+  submit(waiting, WaitFor{external, nullptr});
+  Ticket behind = submit(waiting, Marker{});
+  ASSERT_TRUE(work->awaitStart());
+  EXPECT_TRUE(device->done(before));
+  wait(submit(free, Fill{base + kMiB, 1, 16}));
+  EXPECT_FALSE(device->done(external));
+  EXPECT_FALSE(device->done(behind));
+  EXPECT_EQ(device->wait(after, 20).code(), StatusCode::kDeadlineExceeded);
+  std::atomic<int> calls{0};
+  device->whenDone(external, [&] { ++calls; });
+  const int64_t arrival = work->turn()->arrivalPs();
+  work->complete(okStatus(), arrival + 5000000);
+  auto network = span(external);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(network.endNs - (arrival + 999) / 1000, 5000);
+  EXPECT_EQ(span(before).endNs, (arrival + 999) / 1000);
+  EXPECT_GE(span(after).startNs + 1, network.endNs);
+  EXPECT_GE(span(behind).endNs, network.endNs);
+  EXPECT_EQ(device->counters().busyNs[static_cast<int>(Engine::kNic)], 5000);
+  EXPECT_EQ(device->submit(q, External{}, {}).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_P(DriverConformance, ExternalWorkEndsOnceOnWhateverThread) {
+  std::vector<QueueId> queues = {queue("a"), queue("b"), queue("c")};
+  std::vector<std::thread> threads;
+  std::vector<Ticket> tickets;
+  std::vector<std::shared_ptr<testing::ExternalProbe>> works;
+  for (int i = 0; i < 60; ++i) {
+    works.push_back(std::make_shared<testing::ExternalProbe>());
+    if (i % 3 == 0)
+      works.back()->onStart = [](ExternalTurn& turn) { turn.complete(okStatus(), 0); };
+    tickets.push_back(
+        submit(queues[static_cast<size_t>(i) % queues.size()], External{works.back()}));
+  }
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      for (const auto& work : works) {
+        ASSERT_TRUE(work->awaitStart());
+        work->complete(okStatus(), 0);
+      }
+    });
+  for (Ticket ticket : tickets) wait(ticket);
+  for (auto& thread : threads) thread.join();
+  for (const auto& work : works) EXPECT_EQ(work->starts, 1);
+}
+
+TEST_P(DriverConformance, ExternalWorkFailsItsQueueAndWhatIsBehindIsSkipped) {
+  QueueId q = queue();
+  auto work = std::make_shared<testing::ExternalProbe>(),
+       behind = std::make_shared<testing::ExternalProbe>();
+  Ticket failing = submit(q, External{work}, {.label = "sum"});
+  Ticket skipped = submit(q, External{behind});
+  ASSERT_TRUE(work->awaitStart());
+  work->complete(unavailable("a rank is gone"), 0);
+  EXPECT_EQ(device->wait(failing, kDeadlineMs).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(device->wait(skipped, kDeadlineMs).code(), StatusCode::kAborted);
+  EXPECT_EQ(behind->starts, 0);
+  EXPECT_EQ(behind->skips, 1);
+  Status error = device->takeError(q, skipped);
+  EXPECT_EQ(error.code(), StatusCode::kUnavailable);
+  EXPECT_NE(error.message().find("'sum'"), std::string::npos);
+  EXPECT_TRUE(device->deviceSpan(skipped).ok());
+}
+
+TEST_P(DriverConformance, AResetCancelsExternalWork) {
+  QueueId q = queue();
+  auto work = std::make_shared<testing::ExternalProbe>(),
+       behind = std::make_shared<testing::ExternalProbe>();
+  work->onCancel = [&](const Status& why) { work->complete(why, 0); };
+  Ticket running = submit(q, External{work});
+  Ticket queued = submit(q, External{behind});
+  ASSERT_TRUE(work->awaitStart());
+  ASSERT_TRUE(device->reset(kDeadlineMs).ok());
+  EXPECT_EQ(work->cancels, 1);
+  EXPECT_EQ(behind->skips, 1);
+  EXPECT_EQ(device->wait(running, 0).code(), StatusCode::kCancelled);
+  EXPECT_EQ(device->wait(queued, 0).code(), StatusCode::kCancelled);
+  EXPECT_TRUE(device->takeError(q, queued).ok());
+  wait(submit(q, Marker{}));
 }
 
 TEST_P(DriverConformance, NoErrorsToTakeAfterGoodWork) {

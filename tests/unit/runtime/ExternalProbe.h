@@ -21,6 +21,7 @@ class ExternalProbe : public ExternalWork {
   explicit ExternalProbe(std::string name = "external") : name_(std::move(name)) {}
 
   std::function<void(ExternalTurn&)> onStart;
+  std::function<void(std::shared_ptr<ExternalTurn>)> onStartShared;  ///< Keeps the turn itself.
   std::function<void(std::chrono::steady_clock::time_point)> onHelp;
   std::function<void(const Status&)> onCancel;
   bool keepTurn = true;
@@ -30,6 +31,7 @@ class ExternalProbe : public ExternalWork {
   std::string name() const override { return name_; }
   void start(std::shared_ptr<ExternalTurn> turn) override {
     ++starts;
+    if (onStartShared) return onStartShared(std::move(turn));
     if (onStart) onStart(*turn);
     std::lock_guard lock(mutex_);
     if (keepTurn) turn_ = std::move(turn);

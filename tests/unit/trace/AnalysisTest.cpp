@@ -146,6 +146,11 @@ TEST_F(AnalysisTest, AdviceSpeaksOfWhatIsWrongAndOnlyThen) {
   EXPECT_TRUE(says(advise(gap, analyse(gap)), "nothing to do 80 %"));
   TraceData full = spans({{Track::kMme, 0, 1000}});
   EXPECT_TRUE(advise(full, analyse(full)).empty());
+  TraceData network = spans({{Track::kMme, 0, 500}, {Track::kNic, 400, 1000}});
+  EXPECT_EQ(analyse(network).overlap(Track::kMme, Track::kNic), 100);
+  EXPECT_TRUE(says(advise(network, analyse(network)), "the network is exposed 50 %"));
+  TraceData hidden = spans({{Track::kMme, 0, 1000}, {Track::kNic, 400, 1000}});
+  EXPECT_FALSE(says(advise(hidden, analyse(hidden)), "network"));
   TraceData serial = spans({{Track::kMme, 0, 500}, {Track::kTpc, 500, 1000}});
   EXPECT_TRUE(says(advise(serial, analyse(serial)), "MME and TPC could run together"));
   TraceData parallel = spans({{Track::kMme, 0, 1000}, {Track::kTpc, 0, 1000}});

@@ -56,6 +56,57 @@ TEST_F(Export, ChromeTimesKeepEveryPicosecond) {
   EXPECT_NE(text.find("\"ts\":123456789012.345678,\"dur\":0.000001,"), std::string::npos);
 }
 
+/// Two collectives that overlap, the second with two transfers at a time; and a third later on.
+void recordNetwork() {
+  recordDevice(0, Target::kGaudi2, "hpu0", "sustained");
+  auto span = [](Track track, const char* name, Picoseconds from, Picoseconds to) {
+    SpanRecord record;
+    record.track = track;
+    record.name = name;
+    record.category = "external";
+    record.ready = record.start = from;
+    record.end = to;
+    recordSpan(record);
+  };
+  span(Track::kNic, "all-reduce", 0, 1000);
+  span(Track::kNic, "all-gather", 500, 2000);
+  span(Track::kNetwork, "receive from 1", 500, 1500);
+  span(Track::kNetwork, "receive from 2", 600, 2000);
+  span(Track::kNic, "barrier", 2000, 2100);
+}
+
+TEST_F(Export, NetworkSpansThatOverlapAreDrawnInRowsOfTheirOwn) {
+  ASSERT_TRUE(start().ok());
+  recordNetwork();
+  ASSERT_TRUE(stop(file("t.hputrace")).ok());
+  TraceData trace = readBack("t.hputrace");
+  ASSERT_EQ(trace.devices.size(), 1u);
+  EXPECT_EQ(trace.devices[0].spans.size(), 3u);
+  EXPECT_EQ(trace.devices[0].details.size(), 2u);
+  EXPECT_EQ(trace.numEvents(), 5);
+  std::string text;
+  auto append = [&](std::string_view piece) { return text += piece, okStatus(); };
+  ASSERT_TRUE(writeChrome(trace, append).ok());
+  std::map<int, std::string> rows;
+  std::map<std::string, std::string> rowOf;
+  nlohmann::json json = nlohmann::json::parse(text);
+  for (const auto& e : json["traceEvents"])
+    if (e["name"] == "thread_name") rows[e["tid"]] = e["args"]["name"];
+  for (const auto& e : json["traceEvents"])
+    if (e["ph"] == "X") rowOf[e["name"]] = rows[e["tid"]];
+  EXPECT_EQ(rowOf, (std::map<std::string, std::string>{{"all-reduce", "nic"},
+                                                       {"all-gather", "nic 2"},
+                                                       {"barrier", "nic"},
+                                                       {"receive from 1", "network"},
+                                                       {"receive from 2", "network 2"}}));
+  text.clear();
+  ASSERT_TRUE(writeCsv(trace, append).ok());
+  EXPECT_NE(text.find("0,network,receive from 2,external"), std::string::npos);
+  text.clear();
+  ASSERT_TRUE(writePerfetto(trace, append).ok());
+  EXPECT_NE(text.find("network 2"), std::string::npos);
+}
+
 // ---- Perfetto
 // -----------------------------------------------------------------------------------------
 

@@ -7,60 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/runtime/driver/ClockDriver.h"
+
 namespace hpu::driver {
 namespace {
-
-using Span = DeviceClock::Span;
-
-/// A clock with a ticket counter.
-class ClockDriver {
- public:
-  explicit ClockDriver(int queues = 3) {
-    for (int q = 1; q <= queues; ++q)
-      clock->addQueue(static_cast<QueueId>(q), "queue " + std::to_string(q));
-  }
-
-  Ticket add(QueueId queue, TimedWork work, Picoseconds earliest = 0, int priority = 0) {
-    ClockItem item;
-    item.ticket = next_++;
-    item.queue = queue;
-    item.priority = priority;
-    item.earliest = earliest;
-    item.work = std::move(work);
-    clock->submit(std::move(item));
-    return next_ - 1;
-  }
-  Ticket transfer(QueueId queue, Picoseconds duration, Picoseconds earliest = 0, int priority = 0,
-                  Resource resource = Resource::kDma) {
-    TimedTransfer work;
-    work.resource = resource;
-    work.cost.alone = work.cost.compute = duration;
-    work.bytes = duration;
-    return add(queue, std::move(work), earliest, priority);
-  }
-  void skipTickets(Ticket count) { next_ += count; }
-  Ticket waitFor(QueueId queue, Ticket ticket) {
-    return add(queue, TimedWait{clock->node(ticket), {}});
-  }
-  Ticket waitFor(QueueId queue, ClockDriver& other, Ticket ticket) {
-    return add(queue, TimedWait{other.clock->node(ticket), other.clock});
-  }
-  Span span(Ticket ticket) {
-    auto result = clock->span(ticket);
-    EXPECT_TRUE(result.ok()) << result.status().message();
-    return result.ok() ? *result : Span{-1, -1};
-  }
-
-  std::shared_ptr<DeviceClock> clock = std::make_shared<DeviceClock>();
-
- private:
-  Ticket next_ = 1;
-};
-
-void expectSpan(Span span, Picoseconds start, Picoseconds end) {
-  EXPECT_EQ(span.start, start);
-  EXPECT_EQ(span.end, end);
-}
 
 TEST(DeviceClock, QueueRunsItsWorkInOrder) {
   ClockDriver c;
