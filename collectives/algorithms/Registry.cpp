@@ -29,7 +29,7 @@ StatusOr<const Algorithm*> findAlgorithm(std::string_view name, const Problem& p
 
 bool wellFormed(const Problem& problem) {
   if (problem.ranks < 1 || problem.count < 0 || problem.elementBytes < 1 ||
-      problem.partialBytes < 1)
+      problem.elementBytes > 64 || problem.partialBytes < 1 || problem.partialBytes > 64)
     return false;
   if (problem.root < 0 || problem.root >= problem.ranks || problem.destination < 0 ||
       problem.destination >= problem.ranks)

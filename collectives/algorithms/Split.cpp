@@ -50,6 +50,7 @@ int64_t largestTapered(int64_t count, int32_t slices) {
 }
 
 int64_t relayedShare(int64_t count, int64_t paths, int32_t slices, int64_t hop) {
+  hop = std::max<int64_t>(hop, 0);
   if (count <= hop || paths < 1) return 0;
   // count = paths * share + share / slices + hop.
   const int64_t units = paths * slices + 1, rest = count - hop;

@@ -128,6 +128,26 @@ TEST(Algorithms, TakeTheLargestCountsAndRefuseLargerOnes) {
         EXPECT_FALSE(algorithm.accepts(p)) << name(algorithm, p, 1);
         p.count = -1;
         EXPECT_FALSE(algorithm.accepts(p)) << name(algorithm, p, 1);
+        p.count = 1;
+        EXPECT_TRUE(algorithm.accepts(p)) << name(algorithm, p, 1);
+        p.root = ranks;
+        EXPECT_FALSE(algorithm.accepts(p)) << name(algorithm, p, 1);
+      }
+}
+
+TEST(Algorithms, OddOptionsGiveRightSchedulesToo) {
+  for (const Algorithm& algorithm : algorithms())
+    for (int c = 0; c < kNumCollectives; c++)
+      for (const AlgorithmOptions& options :
+           {AlgorithmOptions{-3, 0}, AlgorithmOptions{0, -100}, AlgorithmOptions{INT32_MAX, 0},
+            AlgorithmOptions{7, INT64_MAX}}) {
+        const Problem p = problem(static_cast<Collective>(c), 3, 200, 2);
+        if (!algorithm.accepts(p)) continue;
+        const Schedule s = algorithm.make(p, options);
+        const Status status = checkSchedule(s);
+        EXPECT_TRUE(status.ok()) << name(algorithm, p, options.slices) << status.message();
+        EXPECT_GE(s.slices, 1);
+        EXPECT_LE(s.slices, 200);
       }
 }
 
