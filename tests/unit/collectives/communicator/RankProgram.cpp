@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank as a process of its own, started as torchrun starts it: `rank_program SCENARIO [VICTIM]`.
+// It prints "ok" or the code and message of its first failure.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "hpu/collectives.h"
+#include "hpu/device.h"
+#include "hpu/stream.h"
+
+namespace {
+
+using namespace hpu;
+using namespace hpu::collectives;
+
+#define TRY(expr)                                         \
+  do {                                                    \
+    if (Status tried = (expr); !tried.ok()) return tried; \
+  } while (false)
+
+constexpr int64_t kCount = 200000;
+
+struct Rank {
+  LauncherEnvironment launch;
+  Communicator comm;
+  Stream stream;
+  Buffer in, out;
+  int rank = 0, ranks = 0;
+  std::string scenario;
+  int victim = -1;
+
+  bool isVictim(const char* name) const { return scenario == name && rank == victim; }
+  Status run();
+  Status round(int number);
+};
+
+Status Rank::round(int number) {
+  std::vector<int32_t> values(kCount);
+  for (int64_t i = 0; i < kCount; ++i)
+    values[static_cast<size_t>(i)] = static_cast<int32_t>(i % 1000 + rank * 1000 + number);
+  TRY(stream.copyToDevice(in, values.data(), kCount * 4));
+  TRY(comm.allReduce(in.address(), out.address(), kCount, ElementType::kI32, ReduceOp::kSum,
+                     stream));
+  std::vector<int32_t> sums(kCount);
+  TRY(stream.copyToHost(sums.data(), out, kCount * 4));
+  TRY(stream.synchronize());
+  int32_t ofRanks = ranks * (ranks - 1) / 2 * 1000 + ranks * number;
+  for (int64_t i = 0; i < kCount; ++i)
+    if (sums[static_cast<size_t>(i)] != ranks * static_cast<int32_t>(i % 1000) + ofRanks)
+      return internalError("wrong sum in round " + std::to_string(number));
+  // From the left, to the right.
+  TRY(groupStart());
+  TRY(comm.send(in.address(), kCount, ElementType::kI32, (rank + 1) % ranks, stream));
+  TRY(comm.receive(out.address(), kCount, ElementType::kI32, (rank + ranks - 1) % ranks, stream));
+  TRY(groupEnd());
+  TRY(stream.copyToHost(sums.data(), out, kCount * 4));
+  TRY(stream.synchronize());
+  if (sums[0] != (rank + ranks - 1) % ranks * 1000 + number)
+    return internalError("wrong neighbour");
+  return okStatus();
+}
+
+Status Rank::run() {
+  auto found = launcherEnvironment();
+  TRY(found.status());
+  launch = *found;
+  rank = launch.rank;
+  ranks = launch.ranks;
+  DeviceOptions options;
+  options.index = launch.localRank;
+  options.hbmBytes = 64 << 20;
+  options.threads = 1;
+  auto device = Device::open(options);
+  TRY(device.status());
+  if (isVictim("kill-before-create")) raise(SIGKILL);
+  // Zeros: HCCL_COMM_ID says where.
+  auto made = Communicator::create(UniqueId{}, rank, ranks, *device);
+  TRY(made.status());
+  comm = *made;
+  auto opened = Stream::create(*device);
+  TRY(opened.status());
+  stream = *opened;
+  auto first = device->allocate(kCount * 4), second = device->allocate(kCount * 4);
+  TRY(first.status());
+  TRY(second.status());
+  in = *first;
+  out = *second;
+  for (int number = 0; number < 5; ++number) TRY(round(number));
+  if (isVictim("kill")) raise(SIGKILL);
+  if (isVictim("stop")) raise(SIGSTOP);
+  if (isVictim("silent")) {
+    std::printf("silent\n");
+    std::fflush(stdout);
+    for (;;) ::pause();
+  }
+  if (scenario == "kill-in-flight") {
+    // Many operations are queued when it goes.
+    std::thread killer;
+    if (rank == victim)
+      killer = std::thread([] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        raise(SIGKILL);
+      });
+    for (int i = 0; i < 100000; ++i) {
+      TRY(comm.allReduce(in.address(), out.address(), kCount, ElementType::kI32, ReduceOp::kSum,
+                         stream));
+      if (i % 500 == 499) TRY(stream.synchronize());
+    }
+    return internalError("the victim lives");
+  }
+  if (isVictim("mismatch")) {
+    TRY(comm.allGather(in.address(), out.address(), kCount / ranks, ElementType::kI32, stream));
+    TRY(stream.synchronize());
+  }
+  for (int number = 5; number < 8; ++number) TRY(round(number));
+  return comm.finalize(20000);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Rank rank;
+  rank.scenario = argc > 1 ? argv[1] : "work";
+  rank.victim = argc > 2 ? std::atoi(argv[2]) : -1;
+  Status status = rank.run();
+  std::printf("%s\n", status.ok() ? "ok" : status.toString().c_str());
+  return status.ok() ? 0 : 1;
+}
