@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "collectives/transport/Transport.h"
+#include "collectives/transport/shm/Doorbell.h"
 
 namespace hpu::collectives::shm {
 
@@ -45,8 +46,7 @@ inline constexpr size_t kReasonBytes = 1016;
 
 /// What a rank tells all others. Each line has one writer, except the doorbell.
 struct RankBlock {
-  alignas(kLine) std::atomic<uint32_t> changes;   ///< The doorbell, and the futex.
-  std::atomic<uint32_t> sleeping;                 ///< Somebody of the rank may be in the futex.
+  alignas(kLine) Doorbell doorbell;
   alignas(kLine) std::atomic<uint64_t> activity;  ///< Transport calls that did something.
   std::atomic<uint64_t> beats;                    ///< Times that its device was seen to advance.
   alignas(kLine) std::atomic<uint64_t> published;

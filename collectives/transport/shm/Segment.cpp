@@ -2,18 +2,13 @@
 #include "collectives/transport/shm/Segment.h"
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <utility>
 
@@ -46,21 +41,6 @@ StatusOr<std::byte*> mapFile(int file, uint64_t bytes) {
 
 uint32_t forkGeneration() {
   return forks.load(std::memory_order_relaxed);
-}
-
-void futexWait(std::atomic<uint32_t>& word, uint32_t seen,
-               std::chrono::steady_clock::time_point until) {
-  auto left = std::max<int64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count(), 0);
-  timespec at{};
-  at.tv_sec = left / 1000000000;
-  at.tv_nsec = left % 1000000000;
-  // Not private: the waker may be another process. The bitset variant takes a point in time.
-  ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, seen, &at, nullptr, FUTEX_BITSET_MATCH_ANY);
-}
-
-void futexWakeAll(std::atomic<uint32_t>& word) {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 Segment::Segment(std::byte* data, int ranks, const SegmentId& id)
@@ -116,16 +96,6 @@ StatusOr<std::shared_ptr<Segment>> Segment::map(node::Fd file, int ranks, const 
         "rank 0 shares the memory of another communicator or version; use one version of OpenHPU "
         "on a node");
   return segment;
-}
-
-void Segment::ring(int rank) const {
-  RankBlock& to = block(rank);
-  // Whoever goes to sleep says so before he looks at the number a last time: one of both sees the
-  // other.
-  to.changes.fetch_add(1, std::memory_order_seq_cst);
-  if (to.sleeping.load(std::memory_order_seq_cst) != 0 &&
-      to.sleeping.exchange(0, std::memory_order_seq_cst) != 0)
-    futexWakeAll(to.changes);
 }
 
 void Segment::ringAll(int except) const {

@@ -7,7 +7,6 @@
 #include <sys/types.h>
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -46,7 +45,7 @@ class Segment {
   }
 
   /// Tells a rank that something has changed for it.
-  void ring(int rank) const;
+  void ring(int rank) const { block(rank).doorbell.ring(); }
   void ringAll(int except) const;
   /// A rank that is present is now in the state given; false: it has ended before.
   bool end(int rank, RankState state) const;
@@ -62,12 +61,6 @@ class Segment {
   const SegmentId id_;
   const uint32_t generation_;
 };
-
-/// Sleeps until `word` differs from `seen` and was told so, or until `until` (of the monotonic
-/// clock). Returns early now and then.
-void futexWait(std::atomic<uint32_t>& word, uint32_t seen,
-               std::chrono::steady_clock::time_point until);
-void futexWakeAll(std::atomic<uint32_t>& word);
 
 /// Changes in a process that was forked off: what was mapped is not there.
 uint32_t forkGeneration();

@@ -27,21 +27,11 @@ namespace hpu::collectives {
 namespace shm {
 namespace {
 
-// Looking around before sleeping pays when the peer answers within what falling asleep and being
-// woken costs.
-constexpr std::chrono::microseconds kLookAround{30};
-
 int allowedCpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return CPU_COUNT(&set);
-}
-
-void pauseCpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
 }
 
 class ShmTransport final : public Transport {
@@ -53,8 +43,8 @@ class ShmTransport final : public Transport {
         rank_(options.rank),
         ranks_(options.ranks),
         generation_(forkGeneration()),
-        looksAround_(options.ranks < allowedCpus()),
         segment_(std::move(segment)),
+        waiter_(segment_->block(options.rank).doorbell, options.ranks < allowedCpus()),
         processes_(std::move(processes)),
         memories_(std::move(memories)),
         broken_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(options.ranks))) {
@@ -218,28 +208,15 @@ class ShmTransport final : public Transport {
   }
 
   uint32_t changes() const override {
-    return inChild() ? 0 : segment_->block(rank_).changes.load(std::memory_order_seq_cst);
+    return inChild() ? 0 : segment_->block(rank_).doorbell.changes.load(std::memory_order_seq_cst);
   }
 
   void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until) override {
-    using Clock = std::chrono::steady_clock;
     if (inChild()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return;
     }
-    RankBlock& own = segment_->block(rank_);
-    if (looksAround_ && !looking_.exchange(true, std::memory_order_acquire)) {
-      auto end = std::min(until, Clock::now() + kLookAround);
-      do {
-        for (int i = 0; i < 64 && own.changes.load(std::memory_order_acquire) == seen; ++i)
-          pauseCpu();
-      } while (own.changes.load(std::memory_order_acquire) == seen && Clock::now() < end);
-      looking_.store(false, std::memory_order_release);
-    }
-    // Segment::ring has the other half of this.
-    own.sleeping.store(1, std::memory_order_seq_cst);
-    if (own.changes.load(std::memory_order_seq_cst) != seen) return;
-    futexWait(own.changes, seen, until);
+    waiter_.wait(seen, until);
   }
 
   void wake() override {
@@ -381,14 +358,13 @@ class ShmTransport final : public Transport {
   const std::string identity_;
   const int rank_, ranks_;
   const uint32_t generation_;
-  const bool looksAround_;
   const std::shared_ptr<Segment> segment_;
+  Waiter waiter_;
   const std::vector<ProcessCard> processes_;
   const std::vector<std::shared_ptr<node::PeerMemory>> memories_;
   std::vector<std::unique_ptr<SendRing>> send_;
   std::vector<std::unique_ptr<ReceiveRing>> receive_;
   const std::unique_ptr<std::atomic<bool>[]> broken_;  // By peer: it wrote nonsense.
-  std::atomic<bool> looking_{false};                   // A thread looks around.
   std::mutex calls_;  // Held by publish, retire and abort: each has one writer at a time.
   std::shared_ptr<Pulse> pulse_;
 };

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Doorbell: a number in shared memory that others count up, and sleeping until it changes.
+// The one thing to know: whoever goes to sleep says so before he looks at the number a last time;
+// whoever counts it up looks for sleepers after that: one of both sees the other.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace hpu::collectives::shm {
+
+struct Doorbell {
+  std::atomic<uint32_t> changes;   ///< Also the futex.
+  std::atomic<uint32_t> sleeping;  ///< Somebody may be in the futex.
+  /// By anybody who has it mapped.
+  void ring();
+};
+
+/// The side of the owner; any of its threads.
+class Waiter {
+ public:
+  /// `looksAround`: there are more CPUs than ranks, so a moment of it takes nothing from a peer.
+  Waiter(Doorbell& doorbell, bool looksAround) : doorbell_(doorbell), looksAround_(looksAround) {}
+  /// Until the number differs from `seen`, or `until`. Returns early now and then.
+  void wait(uint32_t seen, std::chrono::steady_clock::time_point until);
+
+ private:
+  bool changed(uint32_t seen) const {
+    return doorbell_.changes.load(std::memory_order_acquire) != seen;
+  }
+  bool lookAround(uint32_t seen, std::chrono::steady_clock::time_point until);
+  bool cede(uint32_t seen);
+  Doorbell& doorbell_;
+  const bool looksAround_;
+  std::atomic<bool> looking_{false};  // A thread looks around.
+  // Waits that go to sleep at once, and how many that will be after the next core that was ceded in
+  // vain.
+  std::atomic<uint32_t> skip_{0}, pause_{0};
+};
+
+}  // namespace hpu::collectives::shm
