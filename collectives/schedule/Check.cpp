@@ -97,8 +97,10 @@ Status checkShape(const Schedule& s, int32_t index) {
 Status checkShapes(const Schedule& s) {
   if (s.steps.size() > INT32_MAX / 2)
     return internalError(strCat("it has ", s.steps.size(), " steps"));
-  if (s.scratchElements < 0 || s.partialElements < 0)
-    return internalError("its scratch has a negative size");
+  constexpr int64_t kMostElements = INT64_MAX / 64;  // So that bytes can be counted.
+  for (int64_t elements : {s.scratchElements, s.partialElements})
+    if (elements < 0 || elements > kMostElements)
+      return internalError(strCat("its scratch has ", elements, " elements"));
   for (size_t i = 0; i < s.steps.size(); ++i)
     HPU_RETURN_IF_ERROR(checkShape(s, static_cast<int32_t>(i)));
   std::vector<size_t> seen(s.problem.ranks, 0);
