@@ -113,6 +113,9 @@ class HPU_API Device {
   /// By label, the largest first; the runtime's own (constants, workspaces) as well.
   std::vector<MemoryHolder> memoryHolders() const;
   DeviceCounters counters() const;
+  /// A number that changes when the device finishes work, and with each call while it is inside of
+  /// some. Does not look at the device clock and takes no lock: for who watches whether it goes on.
+  uint64_t workDone() const;
   /// Waits for all streams. Errors: the sticky errors of streams, with the code of the first;
   /// kDeadlineExceeded.
   Status synchronize(int64_t deadlineMs = -1);

@@ -124,6 +124,10 @@ DeviceCounters Device::counters() const {
   return state_ ? state_->driver()->counters() : DeviceCounters();
 }
 
+uint64_t Device::workDone() const {
+  return state_ ? state_->driver()->workDone() : 0;
+}
+
 Status Device::synchronize(int64_t deadlineMs) {
   trace::HostScope scope("Device.synchronize");
   if (!state_) return emptyHandle();

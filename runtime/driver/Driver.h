@@ -183,6 +183,9 @@ class DriverDevice {
   virtual StatusOr<DeviceSpan> deviceSpan(Ticket ticket) = 0;
 
   virtual DeviceCounters counters() = 0;
+  /// Changes when work is finished, and with each call while some runs (external work does not
+  /// count as running). Without locks.
+  virtual uint64_t workDone() = 0;
   /// Where the device learns what of its memory is allocated, for those who ask about the node;
   /// null takes it away. No call of the previous source runs on return.
   virtual void setMemorySource(std::function<MemoryInfo()> source) {}

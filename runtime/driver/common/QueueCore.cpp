@@ -158,6 +158,7 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   if (away) {
     external.skip(*away, item.ticket, status);
   } else if (status.ok() && !std::holds_alternative<WaitFor>(item.work)) {
+    running.fetch_add(1, std::memory_order_relaxed);
     try {
       status = body(item.work, item.label, [&](uint32_t signal) {
         if (signal < item.signals) completeSignal(queue, item, signal, okStatus());
@@ -167,6 +168,7 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
     } catch (...) {
       status = internalError("an exception reached the queue");
     }
+    running.fetch_sub(1, std::memory_order_relaxed);
     if (!status.ok()) status = inContext(*queue, item, status);
   }
   for (uint32_t i = 0; i < item.signals; ++i) completeSignal(queue, item, i, status);
@@ -192,6 +194,7 @@ void QueueExecutor::Core::conclude(Lock& lock, const std::shared_ptr<Queue>& que
   item.keepAlive.reset();
   item.work = Marker{};
   inside().pop_back();
+  advanced.fetch_add(1, std::memory_order_relaxed);
   lock.lock();
   queue->hasLongWork |= tookLong;
   finish(lock, queue, item, std::move(status));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -94,6 +95,9 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   Body body;
   Gate gate;
   ExternalHooks external;
+
+  std::atomic<int> running{0};        ///< Pieces of work that a thread is inside of.
+  std::atomic<uint64_t> advanced{0};  ///< Pieces that are done, and looks at some that ran.
 
   mutable std::mutex mutex;  // Guards everything below.
   std::condition_variable workAvailable, drained;

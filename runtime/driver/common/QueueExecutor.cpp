@@ -173,6 +173,12 @@ QueueExecutor::Load QueueExecutor::load() const {
           static_cast<int64_t>(core_->queues.size())};
 }
 
+uint64_t QueueExecutor::workDone() {
+  if (core_->running.load(std::memory_order_relaxed) > 0)
+    core_->advanced.fetch_add(1, std::memory_order_relaxed);
+  return core_->advanced.load(std::memory_order_relaxed);
+}
+
 Ticket QueueExecutor::lastTicket() const {
   Core::Lock lock(core_->mutex);
   return core_->nextTicket - 1;

@@ -90,6 +90,8 @@ class QueueExecutor {
     int64_t queues = 0;
   };
   Load load() const;
+  /// As DriverDevice::workDone.
+  uint64_t workDone();
   /// Tickets handed out so far.
   Ticket lastTicket() const;
 

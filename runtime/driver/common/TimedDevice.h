@@ -49,6 +49,7 @@ class TimedDevice : public DriverDevice {
   void forget(Ticket ticket) override;
   StatusOr<DeviceSpan> deviceSpan(Ticket ticket) override;
   DeviceCounters counters() override;
+  uint64_t workDone() override { return executor_->workDone(); }
 
   const std::shared_ptr<DeviceClock>& clock() const { return clock_; }
 

@@ -500,6 +500,24 @@ TEST_P(DriverConformance, ExternalWorkHoldsItsQueueUntilItIsComplete) {
   EXPECT_EQ(device->submit(q, External{}, {}).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_P(DriverConformance, WorkDoneRisesWithWorkAndOnlyThen) {
+  QueueId q = queue();
+  const uint64_t before = device->workDone();
+  EXPECT_EQ(device->workDone(), before);
+  for (int i = 0; i < 5; ++i) wait(submit(q, Fill{base, 1, 16}));
+  const uint64_t after = device->workDone();
+  EXPECT_GE(after, before + 5);
+  auto work = std::make_shared<testing::ExternalProbe>();
+  Ticket external = submit(q, External{work});
+  ASSERT_TRUE(work->awaitStart());
+  // Whoever does it must tell whether it advances.
+  EXPECT_EQ(device->workDone(), after);
+  EXPECT_EQ(device->workDone(), after);
+  work->complete(okStatus(), 0);
+  wait(external);
+  EXPECT_GT(device->workDone(), after);
+}
+
 TEST_P(DriverConformance, ExternalWorkEndsOnceOnWhateverThread) {
   std::vector<QueueId> queues = {queue("a"), queue("b"), queue("c")};
   std::vector<std::thread> threads;

@@ -111,6 +111,20 @@ TEST(QueueExecutor, WaitingQueuesHoldNoThread) {
   EXPECT_EQ(seen.front(), "block");
 }
 
+TEST(QueueExecutor, WorkDoneRisesWithEachLookAtWorkThatRuns) {
+  Bench bench(1);
+  EXPECT_EQ(bench.executor->workDone(), bench.executor->workDone());
+  Ticket ticket = bench.submit(bench.queue("q"), "block");
+  uint64_t seen = bench.executor->workDone();
+  for (int i = 0; i < 10000 && bench.executor->workDone() == seen; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  seen = bench.executor->workDone();
+  EXPECT_GT(bench.executor->workDone(), seen);
+  bench.openGate();
+  ASSERT_TRUE(bench.executor->wait(ticket, 10000).ok());
+  EXPECT_EQ(bench.executor->workDone(), bench.executor->workDone());
+}
+
 TEST(QueueExecutor, QueuesRunConcurrently) {
   Bench bench(2);
   QueueId a = bench.queue("a"), b = bench.queue("b");
