@@ -47,9 +47,9 @@ CallRecord recordOf(const CollectiveOperation& operation) {
   return record;
 }
 
-std::string callText(const CallRecord& record) {
+std::string callText(const CallRecord& record, bool numbered) {
   const auto collective = static_cast<Collective>(record.collective);
-  std::string text(collectiveName(collective));
+  std::string text = numbered ? callName(record) : std::string(collectiveName(collective));
   if (collective == Collective::kBarrier) return text;
   if (isReducing(collective)) text += strCat(" (", opName(record.op), ")");
   text += strCat(" of ", record.count, " ", elementTypeName(static_cast<ElementType>(record.type)));
@@ -88,6 +88,15 @@ Status compareCalls(const CallRecord& mine, const CallRecord& theirs, int peer) 
                                   "rank: all ranks need the same"));
   }
   return okStatus();
+}
+
+Status heardFrom(int peer, const Status& reason) {
+  constexpr std::string_view kGaveUp = " gave up: ";
+  const bool relayed = reason.message().find(kGaveUp) != std::string::npos;
+  const bool keep =
+      reason.code() == StatusCode::kUnavailable || reason.code() == StatusCode::kDeadlineExceeded;
+  return {keep ? reason.code() : StatusCode::kAborted,
+          relayed ? reason.message() : strCat("rank ", peer, kGaveUp, reason.message())};
 }
 
 }  // namespace hpu::collectives

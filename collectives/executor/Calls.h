@@ -10,12 +10,17 @@
 namespace hpu::collectives {
 
 CallRecord recordOf(const CollectiveOperation& operation);
-/// "all-reduce (max) of 4096 f32", "broadcast of 10 i8 from rank 2".
-std::string callText(const CallRecord& record);
+/// "all-reduce (max) of 4096 f32", "broadcast of 10 i8 from rank 2"; numbered: "broadcast #7 of
+/// ...".
+std::string callText(const CallRecord& record, bool numbered = false);
 /// "all-reduce #7".
 std::string callName(const CallRecord& record);
 /// Ok when both ranks called the same. Errors: kInvalidArgument, "rank 3 called all-gather of 1024
 /// bf16 as operation 7 where this rank called all-reduce (sum) of 4096 f32: they differ in ...".
 Status compareCalls(const CallRecord& mine, const CallRecord& theirs, int peer);
+
+/// The failure here when `peer` gave up for `reason`: "rank 2 gave up: ...", or what it had heard
+/// itself from the first that did. kUnavailable and kDeadlineExceeded stay, all else is kAborted.
+Status heardFrom(int peer, const Status& reason);
 
 }  // namespace hpu::collectives

@@ -68,8 +68,8 @@ Status CollectiveRun::start() {
     const int64_t bytes = need.elements * elementBytes(need.kind);
     std::byte* data = peers_.transport().local(need.address, bytes);
     if (!data) {
-      return invalidArgument(strCat(callName(mine_), " of ", callText(mine_), ": its ",
-                                    bufferName(need.kind), ", ", bytes, " bytes at device address ",
+      return invalidArgument(strCat(callText(mine_, true), ": its ", bufferName(need.kind), ", ",
+                                    bytes, " bytes at device address ",
                                     base::formatHex(need.address),
                                     ", is not in this device's memory"));
     }
@@ -362,6 +362,59 @@ Status CollectiveRun::push(Pace& pace, bool& moved, bool& paused) {
   }
 }
 
+/// Every message, and every release of a shared one, is a change of its own, and so is a rank's
+/// record, which comes before its first message. What waits for several of them needs them all. A
+/// rank that slept for single ones would be woken many times to find that it must wait on.
+uint32_t CollectiveRun::changesNeeded() {
+  constexpr int64_t kWorthWaking = 16 << 10;  // Bytes to copy, that are better copied at once.
+  if (!published_ || !unscaled_.empty()) return 1;
+  needs_.resize(states_.size());
+  uint32_t all = 0, least = UINT32_MAX;
+  bool blocked = false, worth = false;
+  auto forAwaited = [&](auto&& f) {
+    for (size_t peer = 0; peer < peerStates_.size(); ++peer) {
+      const PeerState& state = peerStates_[peer];
+      const auto& receives = plan_->receives[peer];
+      if (state.arrived < receives.size() &&
+          states_[static_cast<size_t>(receives[state.arrived])].ready) {
+        f(receives[state.arrived], state.known ? 1u : 2u);
+      }
+      const auto& sends = plan_->sends[peer];
+      if (state.offered < sends.size() &&
+          states_[static_cast<size_t>(sends[state.offered])].ready) {
+        blocked = true;  // The lane is full.
+      }
+      for (size_t k = state.unreleased; k < state.offered; ++k) {
+        if (!states_[static_cast<size_t>(sends[k])].copied) f(sends[k], 1u);
+      }
+    }
+  };
+  forAwaited([&](int32_t index, uint32_t weight) {
+    const PlanStep& step = plan_->steps[static_cast<size_t>(index)];
+    all += weight;
+    worth |= step.kind == StepKind::kRecv && !step.alias &&
+             step.count * elementBytes(step.dst.buffer) >= kWorthWaking;
+    for (uint32_t k = 0; k < step.numNext; ++k) {
+      needs_[static_cast<size_t>(plan_->next[step.firstNext + k])] += weight;
+    }
+  });
+  forAwaited([&](int32_t index, uint32_t) {
+    const PlanStep& step = plan_->steps[static_cast<size_t>(index)];
+    for (uint32_t k = 0; k < step.numNext; ++k) {
+      uint32_t& needs = needs_[static_cast<size_t>(plan_->next[step.firstNext + k])];
+      if (needs > 0) least = std::min(least, needs);
+    }
+  });
+  forAwaited([&](int32_t index, uint32_t) {
+    const PlanStep& step = plan_->steps[static_cast<size_t>(index)];
+    for (uint32_t k = 0; k < step.numNext; ++k) {
+      needs_[static_cast<size_t>(plan_->next[step.firstNext + k])] = 0;
+    }
+  });
+  if (blocked || worth || all == 0) return 1;
+  return std::min(std::min(least, all), 1000u);
+}
+
 void CollectiveRun::finish() {
   for (size_t peer = 0; peer < peerStates_.size(); ++peer) {
     counts_.sent[peer] += plan_->sends[peer].size();
@@ -380,15 +433,15 @@ bool CollectiveRun::waitsFor(int peer) const {
                                      counts_.received[p] + plan_->receives[p].size() - 1);
 }
 
-/// "rank 5 (process 123) has not entered all-reduce #1042; its last call was all-gather #1041".
+/// " has not entered all-reduce #1042; its last call was all-gather #1041".
 std::string CollectiveRun::waitText(int peer) const {
   const auto p = static_cast<size_t>(peer);
   const PeerState& state = peerStates_[p];
   Transport& transport = peers_.transport();
-  std::string text = transport.describe(peer);
+  std::string text;
   if (!state.known) {
     const uint64_t last = transport.lastSequence(peer);
-    text += strCat(" has not entered ", callName(mine_));
+    text = strCat(" has not entered ", callName(mine_));
     if (last == 0) return text + "; it has not called a collective yet";
     auto record = transport.record(peer, last);
     return text + strCat("; its last call was ", record ? callName(*record) : strCat("#", last));
@@ -411,10 +464,12 @@ Status CollectiveRun::checkPeers() const {
     Status status = transport.peerStatus(peer);
     if (status.ok() || !waitsFor(peer)) continue;
     if (status.code() == StatusCode::kUnavailable) {
-      return unavailable(strCat(status.message(), ", during ", callName(mine_), " of ",
-                                callText(mine_), ": ", waitText(peer)));
+      return unavailable(
+          strCat(callText(mine_, true), ": ", status.message(), "; it", waitText(peer)));
     }
-    if (aborted.ok()) aborted = status;
+    if (!aborted.ok()) continue;
+    Status reason = transport.abortReason(peer);
+    aborted = reason.ok() ? status : heardFrom(peer, reason);
   }
   if (!aborted.ok()) {
     // Somebody's death is a better reason than what another rank made of it.
@@ -423,16 +478,16 @@ Status CollectiveRun::checkPeers() const {
       Status status = transport.peerStatus(peer);
       if (status.code() == StatusCode::kUnavailable) aborted = status;
     }
-    return aborted.withContext(strCat(callName(mine_), " of ", callText(mine_)));
+    return aborted.withContext(callText(mine_, true));
   }
-  std::string late, idle;
+  std::string late;
   for (int peer = 0; peer < peers_.ranks(); ++peer) {
     if (peer == peers_.rank()) continue;
     const bool missing = !peerStates_[static_cast<size_t>(peer)].known;
     // Who is in it may rightly wait for those who are not.
     if (anyMissing ? !missing : !waitsFor(peer)) continue;
-    std::string& list = peers_.stillMs(peer, begun_) >= operation_.timeoutMs ? late : idle;
-    list += (list.empty() ? "" : "; ") + (&list == &late ? waitText(peer) : std::string());
+    if (peers_.stillMs(peer, begun_) < operation_.timeoutMs) continue;
+    late += strCat(late.empty() ? "" : "; ", transport.describe(peer), waitText(peer));
   }
   if (late.empty()) return okStatus();
   // A rank that is stopped is worth naming even when this one waits for another that waits for it.
@@ -442,8 +497,8 @@ Status CollectiveRun::checkPeers() const {
       late += strCat("; ", text);
     }
   }
-  return deadlineExceeded(strCat("no progress for ", operation_.timeoutMs, " ms in ",
-                                 callName(mine_), " of ", callText(mine_), ": ", late));
+  return deadlineExceeded(
+      strCat(callText(mine_, true), ": no progress for ", operation_.timeoutMs, " ms: ", late));
 }
 
 }  // namespace hpu::collectives

@@ -39,6 +39,10 @@ class CollectiveRun {
   /// kUnavailable, kAborted, kDeadlineExceeded.
   Status checkPeers() const;
 
+  /// After a push that moved nothing: at least so many changes of peers must come before anything
+  /// can go on.
+  uint32_t changesNeeded();
+
   CollectiveOperation& operation() { return operation_; }
   const CallRecord& call() const { return mine_; }
   std::vector<int64_t> takeArrivals() { return std::move(arrivals_); }
@@ -94,6 +98,7 @@ class CollectiveRun {
   int64_t computeAt_ = 0;          ///< Bytes or elements of the head that are done.
   std::vector<int32_t> unscaled_;  ///< Reductions that wait for a contributor's record.
   std::vector<Source> reduceSources_;
+  std::vector<uint32_t> needs_;  ///< By step: changes that it needs; 0 between uses.
 };
 
 }  // namespace hpu::collectives

@@ -72,13 +72,22 @@ class Core : public std::enable_shared_from_this<Core> {
   /// How a look at everything ended: nothing to do, something was done, or there is more to do.
   enum class Round : uint8_t { kIdle, kMoved, kPaused };
 
-  bool drive(Lock& lock, Limits& limits, uint32_t& seen);
+  /// Until when a leader sleeps: `atLeast` changes since `seen`.
+  struct Sleep {
+    uint32_t seen = 0, atLeast = 1;
+    bool before(const Sleep& other) const {
+      return static_cast<int32_t>(seen + atLeast - other.seen - other.atLeast) < 0;
+    }
+  };
+
+  bool drive(Lock& lock, Limits& limits, Sleep& sleep);
   Round round(Limits& limits, std::deque<Begun> begun, const Status& failure);
   bool pushAll(Limits& limits, bool& moved, Status& failed);
   void startNext(Status& failed);
   void failAll(const Status& why);
   void callFinished(Lock& lock);
-  void passOn(Lock& lock, bool runnable);
+  void passOn(Lock& lock, bool runnable, const Sleep& sleep);
+  void waitAsThread(Lock& lock);
   void lead(Clock::time_point until, const std::function<bool()>* stop);
   static std::vector<const Core*>& callingBack();
 
@@ -94,6 +103,11 @@ class Core : public std::enable_shared_from_this<Core> {
   bool driving_ = false, again_ = false, stopping_ = false;
   Leader leader_ = Leader::kNone;
   bool leaderSleeps_ = false, threadSleeps_ = false;  // On the transport.
+  Sleep sleep_, threadSleep_;                         // The leader's, the progress thread's.
+  /// Host threads have led lately, and the progress thread looks now and then whether they still
+  /// do: it need not be woken for each operation.
+  bool helped_ = false, threadLooks_ = false;
+  Clock::time_point lastBegun_;
   int helpers_ = 0;
   std::thread thread_;  // From when it is first needed.
 
@@ -144,6 +158,7 @@ void Core::begin(Begun begun) {
   }
   begun_.push_back(std::move(begun));
   ++operations_;
+  lastBegun_ = Clock::now();
   if (driving_) {
     again_ = true;
     interrupt_.store(true, std::memory_order_relaxed);
@@ -153,15 +168,15 @@ void Core::begin(Begun begun) {
   if (std::find(above.begin(), above.end(), this) != above.end()) return;
   Limits limits(*this, nullptr);
   limits.budgeted = true;
-  limits.budget = Clock::now() + kInlineBudget;
-  uint32_t seen;
-  const bool runnable = drive(lock, limits, seen);
-  passOn(lock, runnable);
+  limits.budget = lastBegun_ + kInlineBudget;
+  Sleep sleep;
+  const bool runnable = drive(lock, limits, sleep);
+  passOn(lock, runnable, sleep);
 }
 
 /// Goes round until nothing moves or the limits say so; true when there is more to do at once.
-/// `seen`: the changes as of the last round's begin.
-bool Core::drive(Lock& lock, Limits& limits, uint32_t& seen) {
+/// `sleep`: what to wait for after that.
+bool Core::drive(Lock& lock, Limits& limits, Sleep& sleep) {
   driving_ = true;
   for (;;) {
     again_ = false;
@@ -169,14 +184,17 @@ bool Core::drive(Lock& lock, Limits& limits, uint32_t& seen) {
     std::deque<Begun> begun = std::exchange(begun_, {});
     const Status failure = failure_;
     lock.unlock();
-    seen = transport_->changes();
+    sleep = {transport_->changes(), 1};
     const Round result = round(limits, std::move(begun), failure);
+    if (result == Round::kIdle && collective_ && transfers_.idle()) {
+      sleep.atLeast = collective_->changesNeeded();
+    }
     lock.lock();
     if (!finished_.empty()) {
       callFinished(lock);
       if (driving_) {  // Another thread took over.
         again_ = true;
-        seen = transport_->changes();
+        sleep = {transport_->changes(), 1};
         return false;
       }
       driving_ = true;
@@ -219,10 +237,10 @@ void Core::callFinished(Lock& lock) {
 }
 
 /// Leaves the work to whoever leads, or makes somebody lead.
-void Core::passOn(Lock& lock, bool runnable) {
+void Core::passOn(Lock& lock, bool runnable, const Sleep& sleep) {
   if (operations_ == 0) return;
   if (leader_ != Leader::kNone) {
-    if (runnable && leaderSleeps_) transport_->wake();
+    if (leaderSleeps_ && (runnable || sleep.before(sleep_))) transport_->wake();
     return;
   }
   if (helpers_ > 0) {
@@ -230,9 +248,10 @@ void Core::passOn(Lock& lock, bool runnable) {
     return;
   }
   if (threadSleeps_) {  // A helper took its lead.
-    if (runnable) transport_->wake();
+    if (runnable || sleep.before(threadSleep_)) transport_->wake();
     return;
   }
+  if (helped_ && threadLooks_ && !runnable) return;
   if (!thread_.joinable() && !stopping_) {
     thread_ = std::thread([core = shared_from_this()] { core->lead({}, nullptr); });
   }
@@ -259,28 +278,33 @@ void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
       if (stop) {
         helpersWake_.wait_until(lock, std::min(until, Clock::now() + kCheckPeriod));
       } else {
-        threadWake_.wait(lock);
+        waitAsThread(lock);
       }
       continue;
     }
     leader_ = self;
     leaderSleeps_ = false;
-    uint32_t seen;
+    Sleep sleep;
     bool runnable = false;
+    helped_ = stop != nullptr;
     if (driving_) {
-      seen = transport_->changes();
+      sleep.seen = transport_->changes();
       again_ = true;
     } else {
       Limits limits(*this, stop);
-      runnable = drive(lock, limits, seen);
+      runnable = drive(lock, limits, sleep);
     }
     const bool handOver = stopping_ || (!stop && helpers_ > 0);
     if (!runnable && operations_ > 0 && begun_.empty() && !handOver) {
       leaderSleeps_ = true;
-      if (!stop) threadSleeps_ = true;
+      sleep_ = sleep;
+      if (!stop) {
+        threadSleeps_ = true;
+        threadSleep_ = sleep;
+      }
       const auto wakeUp = Clock::now() + kCheckPeriod;
       lock.unlock();
-      transport_->waitForChange(seen, stop ? std::min(until, wakeUp) : wakeUp);
+      transport_->waitForChange(sleep.seen, stop ? std::min(until, wakeUp) : wakeUp, sleep.atLeast);
       lock.lock();
       if (!stop) threadSleeps_ = false;
     }
@@ -291,7 +315,22 @@ void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
     if (!stop && helpers_ > 0) helpersWake_.notify_one();
   }
   if (stop) --helpers_;
-  passOn(lock, true);
+  passOn(lock, true, {});
+}
+
+/// Until somebody says that there is something to lead. While host threads do that, and operations
+/// are begun, a look now and then costs less than being told each time.
+void Core::waitAsThread(Lock& lock) {
+  constexpr auto kLookPeriod = std::chrono::milliseconds(2);
+  constexpr auto kLookFor = std::chrono::milliseconds(200);
+  const auto now = Clock::now();
+  if (helped_ && now - lastBegun_ < kLookFor) {
+    threadLooks_ = true;
+    threadWake_.wait_until(lock, now + kLookPeriod);
+    threadLooks_ = false;
+  } else {
+    threadWake_.wait(lock);
+  }
 }
 
 void Core::help(Clock::time_point until, const std::function<bool()>& stop) {
@@ -313,9 +352,9 @@ void Core::abort(const Status& why) {
     return;
   }
   Limits limits(*this, nullptr);
-  uint32_t seen;
-  const bool runnable = drive(lock, limits, seen);
-  passOn(lock, runnable);
+  Sleep sleep;
+  const bool runnable = drive(lock, limits, sleep);
+  passOn(lock, runnable, sleep);
 }
 
 void Core::shutDown() {

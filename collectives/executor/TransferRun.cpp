@@ -5,6 +5,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "collectives/executor/Calls.h"
 
 namespace hpu::collectives {
 namespace {
@@ -235,7 +236,8 @@ Status TransferRun::checkPeers() const {
       return unavailable(strCat(status.message(), ", during a transfer: ", waitText(line, peer)));
     }
     if (!status.ok()) {
-      if (aborted.ok()) aborted = status.withContext("transfer");
+      Status reason = peers_.transport().abortReason(peer);
+      if (aborted.ok()) aborted = reason.ok() ? status : heardFrom(peer, reason);
       continue;
     }
     const Pending& first = line.sends.empty() ? line.receives.front() : line.sends.front();

@@ -99,9 +99,11 @@ class Transport {
   /// A number that changes with everything that a peer does to this rank: its offers, its releases
   /// of shared messages, its records, retiring when a publish was refused, its end.
   virtual uint32_t changes() const = 0;
-  /// Sleeps until changes() != seen, wake() or `until`; may return early. It may look around for a
-  /// moment first when the machine has a core to spare; it never keeps one from others.
-  virtual void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until) = 0;
+  /// Sleeps until changes() has counted `atLeast` (up to 1000) since `seen`, wake() or `until`; may
+  /// return early. The end of a rank, in whatever way, and wake() count as many. It may look around
+  /// for a moment first when the machine has a core to spare; it never keeps one from others.
+  virtual void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until,
+                             uint32_t atLeast = 1) = 0;
   /// From any thread of this process: makes waitForChange return.
   virtual void wake() = 0;
 

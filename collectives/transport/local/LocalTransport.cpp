@@ -29,6 +29,9 @@ struct LaneState {
   bool wasFull = false;
 };
 
+/// More than anybody waits for.
+constexpr uint32_t kUrgent = 1 << 16;
+
 struct RankState {
   LocalMemory memory;
   std::map<std::pair<int, int>, LaneState> from;  // By sender and lane.
@@ -51,12 +54,12 @@ struct State {
   std::vector<RankState> ranks;
 
   RankState& at(int rank) { return ranks[static_cast<size_t>(rank)]; }
-  void tell(int rank) {
-    ++at(rank).changes;
+  void tell(int rank, bool urgent = false) {
+    at(rank).changes += urgent ? kUrgent : 1;
     changed.notify_all();
   }
-  void tellAll() {
-    for (RankState& rank : ranks) ++rank.changes;
+  void tellAll(bool urgent = true) {
+    for (RankState& rank : ranks) rank.changes += urgent ? kUrgent : 1;
     changed.notify_all();
   }
   Status status(int rank) {
@@ -165,7 +168,7 @@ class LocalTransport : public Transport {
     self.records[record.sequence] = record;
     self.published = record.sequence;
     ++self.activity;
-    state_->tellAll();
+    state_->tellAll(/*urgent=*/false);
     return true;
   }
   std::optional<CallRecord> record(int peer, uint64_t sequence) const override {
@@ -185,20 +188,22 @@ class LocalTransport : public Transport {
     if (self.dead) return;
     self.retired = std::max(self.retired, sequence);
     for (int rank = 0; rank < ranks(); ++rank)
-      if (std::exchange(state_->at(rank).wasRefused, false)) state_->tell(rank);
+      if (std::exchange(state_->at(rank).wasRefused, false)) state_->tell(rank, /*urgent=*/true);
   }
 
   uint32_t changes() const override {
     std::lock_guard lock(state_->mutex);
     return state_->at(rank_).changes;
   }
-  void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until) override {
+  void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until,
+                     uint32_t atLeast) override {
     std::unique_lock lock(state_->mutex);
-    state_->changed.wait_until(lock, until, [&] { return state_->at(rank_).changes != seen; });
+    state_->changed.wait_until(lock, until,
+                               [&] { return state_->at(rank_).changes - seen >= atLeast; });
   }
   void wake() override {
     std::lock_guard lock(state_->mutex);
-    state_->tell(rank_);
+    state_->tell(rank_, /*urgent=*/true);
   }
 
   Status peerStatus(int peer) const override {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 
 namespace hpu::collectives::shm {
@@ -32,9 +33,12 @@ void pauseCpu() {
 
 }  // namespace
 
-void Doorbell::ring() {
-  changes.fetch_add(1, std::memory_order_seq_cst);
+void Doorbell::ring(bool urgent) {
+  constexpr uint32_t kUrgent = 1 << 16;
+  const uint32_t step = urgent ? kUrgent : 1;
+  const uint32_t count = changes.fetch_add(step, std::memory_order_seq_cst) + step;
   if (sleeping.load(std::memory_order_seq_cst) == 0 ||
+      static_cast<int32_t>(count - wakeAt.load(std::memory_order_seq_cst)) < 0 ||
       sleeping.exchange(0, std::memory_order_seq_cst) == 0)
     return;
   // Not private: the sleeper may be in another process.
@@ -42,51 +46,61 @@ void Doorbell::ring() {
 }
 
 /// One thread of a rank is enough.
-bool Waiter::lookAround(uint32_t seen, Clock::time_point until) {
-  if (!looksAround_ || looking_.exchange(true, std::memory_order_acquire)) return changed(seen);
+bool Waiter::lookAround(uint32_t target, Clock::time_point until) {
+  if (!looksAround_ || looking_.exchange(true, std::memory_order_acquire)) return reached(target);
   const auto end = std::min(until, Clock::now() + kLookAround);
   do {
-    for (int i = 0; i < 64 && !changed(seen); ++i) pauseCpu();
-  } while (!changed(seen) && Clock::now() < end);
+    for (int i = 0; i < 64 && !reached(target); ++i) pauseCpu();
+  } while (!reached(target) && Clock::now() < end);
   looking_.store(false, std::memory_order_release);
-  return changed(seen);
+  return reached(target);
 }
 
 /// Lets other threads run before sleeping: when all that wait for a core are ranks, passing it on a
 /// few times costs a tenth of being put to sleep and woken for each message. Where others compute,
 /// it would cost their whole time slice, while a sleeper is let in at once when woken: then it is
 /// not done for a while.
-bool Waiter::cede(uint32_t seen) {
+bool Waiter::cede(uint32_t target) {
   if (uint32_t left = skip_.load(std::memory_order_relaxed); left > 0) {
     skip_.store(left - 1, std::memory_order_relaxed);
-    return changed(seen);
+    return reached(target);
   }
   const uint32_t pause = std::max(pause_.load(std::memory_order_relaxed), kMinPause);
-  for (int i = 0; i < kCedes && !changed(seen); ++i) {
+  for (int i = 0; i < kCedes && !reached(target); ++i) {
     auto before = Clock::now();
     ::sched_yield();
     if (Clock::now() - before > kLongCede) {
       skip_.store(pause, std::memory_order_relaxed);
       pause_.store(std::min(2 * pause, kMaxPause), std::memory_order_relaxed);
-      return changed(seen);
+      return reached(target);
     }
-    if (changed(seen)) pause_.store(pause - pause / 8, std::memory_order_relaxed);
+    if (reached(target)) pause_.store(pause - pause / 8, std::memory_order_relaxed);
   }
-  return changed(seen);
+  return reached(target);
 }
 
-void Waiter::wait(uint32_t seen, Clock::time_point until) {
-  if (lookAround(seen, until) || cede(seen)) return;
+void Waiter::wait(uint32_t seen, Clock::time_point until, uint32_t atLeast) {
+  const uint32_t target = seen + atLeast;
+  if (lookAround(target, until) || cede(target)) return;
+  // Of several sleepers the earliest one counts.
+  if (doorbell_.sleeping.load(std::memory_order_relaxed) == 0 ||
+      !isReached(target, doorbell_.wakeAt.load(std::memory_order_relaxed)))
+    doorbell_.wakeAt.store(target, std::memory_order_seq_cst);
   doorbell_.sleeping.store(1, std::memory_order_seq_cst);
-  if (doorbell_.changes.load(std::memory_order_seq_cst) != seen) return;
   auto at = std::max<int64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count(), 0);
   timespec when{};
   when.tv_sec = at / 1000000000;
   when.tv_nsec = at % 1000000000;
-  // The bitset variant takes a point in time of the monotonic clock.
-  ::syscall(SYS_futex, &doorbell_.changes, FUTEX_WAIT_BITSET, seen, &when, nullptr,
-            FUTEX_BITSET_MATCH_ANY);
+  for (;;) {
+    const uint32_t count = doorbell_.changes.load(std::memory_order_seq_cst);
+    if (isReached(count, target)) return;
+    // The bitset variant takes a point in time of the monotonic clock.
+    const long result = ::syscall(SYS_futex, &doorbell_.changes, FUTEX_WAIT_BITSET, count, &when,
+                                  nullptr, FUTEX_BITSET_MATCH_ANY);
+    // Again when the number had changed before the kernel looked at it, and is not enough.
+    if (result == 0 || errno != EAGAIN) return;
+  }
 }
 
 }  // namespace hpu::collectives::shm

@@ -12,9 +12,10 @@ namespace hpu::collectives::shm {
 
 struct Doorbell {
   std::atomic<uint32_t> changes;   ///< Also the futex.
-  std::atomic<uint32_t> sleeping;  ///< Somebody may be in the futex.
-  /// By anybody who has it mapped.
-  void ring();
+  std::atomic<uint32_t> sleeping;  ///< Somebody may be in the futex,
+  std::atomic<uint32_t> wakeAt;    ///< until `changes` has come to this.
+  /// By anybody who has it mapped. Urgent: counts as more changes than anybody waits for.
+  void ring(bool urgent = false);
 };
 
 /// The side of the owner; any of its threads.
@@ -22,15 +23,19 @@ class Waiter {
  public:
   /// `looksAround`: there are more CPUs than ranks, so a moment of it takes nothing from a peer.
   Waiter(Doorbell& doorbell, bool looksAround) : doorbell_(doorbell), looksAround_(looksAround) {}
-  /// Until the number differs from `seen`, or `until`. Returns early now and then.
-  void wait(uint32_t seen, std::chrono::steady_clock::time_point until);
+  /// Until the number is `atLeast` past `seen`, or `until`. Returns early now and then.
+  void wait(uint32_t seen, std::chrono::steady_clock::time_point until, uint32_t atLeast);
 
  private:
-  bool changed(uint32_t seen) const {
-    return doorbell_.changes.load(std::memory_order_acquire) != seen;
+  /// What is waited for: the number, from which on it is enough.
+  bool reached(uint32_t target) const {
+    return isReached(doorbell_.changes.load(std::memory_order_acquire), target);
   }
-  bool lookAround(uint32_t seen, std::chrono::steady_clock::time_point until);
-  bool cede(uint32_t seen);
+  static bool isReached(uint32_t count, uint32_t target) {
+    return static_cast<int32_t>(count - target) >= 0;
+  }
+  bool lookAround(uint32_t target, std::chrono::steady_clock::time_point until);
+  bool cede(uint32_t target);
   Doorbell& doorbell_;
   const bool looksAround_;
   std::atomic<bool> looking_{false};  // A thread looks around.

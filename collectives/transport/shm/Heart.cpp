@@ -29,7 +29,7 @@ constexpr int kLookMs = 50;
 void markDead(const Pulse& pulse, int rank) {
   pulse.segment->end(rank, RankState::kDead);
   // Whoever marked it: each process wakes its own.
-  pulse.segment->ring(pulse.rank);
+  pulse.segment->ring(pulse.rank, /*urgent=*/true);
 }
 
 /// What can be seen without the kernel's help.

@@ -98,9 +98,9 @@ StatusOr<std::shared_ptr<Segment>> Segment::map(node::Fd file, int ranks, const 
   return segment;
 }
 
-void Segment::ringAll(int except) const {
+void Segment::ringAll(int except, bool urgent) const {
   for (int rank = 0; rank < ranks(); ++rank)
-    if (rank != except) ring(rank);
+    if (rank != except) ring(rank, urgent);
 }
 
 bool Segment::end(int rank, RankState state) const {

@@ -44,9 +44,9 @@ class Segment {
                                           static_cast<uint64_t>(lane)));
   }
 
-  /// Tells a rank that something has changed for it.
-  void ring(int rank) const { block(rank).doorbell.ring(); }
-  void ringAll(int except) const;
+  /// Tells a rank that something has changed for it; urgent: however many changes it waits for.
+  void ring(int rank, bool urgent = false) const { block(rank).doorbell.ring(urgent); }
+  void ringAll(int except, bool urgent = false) const;
   /// A rank that is present is now in the state given; false: it has ended before.
   bool end(int rank, RankState state) const;
 

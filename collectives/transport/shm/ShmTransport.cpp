@@ -67,7 +67,7 @@ class ShmTransport final : public Transport {
     }
     if (pulse_) Heart::instance().remove(pulse_);
     segment_->end(rank_, RankState::kLeft);
-    segment_->ringAll(rank_);
+    segment_->ringAll(rank_, /*urgent=*/true);
   }
 
   Status watch() {
@@ -204,23 +204,23 @@ class ShmTransport final : public Transport {
     auto& refused = segment_->header().refused;
     if (refused.load(std::memory_order_seq_cst) != 0 &&
         refused.exchange(0, std::memory_order_seq_cst) != 0)
-      segment_->ringAll(-1);
+      segment_->ringAll(-1, /*urgent=*/true);
   }
 
   uint32_t changes() const override {
     return inChild() ? 0 : segment_->block(rank_).doorbell.changes.load(std::memory_order_seq_cst);
   }
 
-  void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until) override {
+  void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until,
+                     uint32_t atLeast) override {
     if (inChild()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return;
     }
-    waiter_.wait(seen, until);
+    waiter_.wait(seen, until, atLeast);
   }
-
   void wake() override {
-    if (!inChild()) segment_->ring(rank_);
+    if (!inChild()) segment_->ring(rank_, /*urgent=*/true);
   }
 
   Status peerStatus(int peer) const override {
@@ -285,7 +285,7 @@ class ShmTransport final : public Transport {
                            std::memory_order_relaxed);
       if (!segment_->end(rank_, RankState::kAborted)) return;
     }
-    segment_->ringAll(-1);
+    segment_->ringAll(-1, /*urgent=*/true);
   }
 
  private:
