@@ -25,7 +25,7 @@ namespace hpu::collectives {
 /// - in an all-reduce every rank combines the contributions in the same way: equal bits;
 /// - nobody leaves a barrier before everybody has entered it (messages of no elements will do).
 /// Errors: kInternal, naming the steps, ranks and elements and what is wrong. Cost: about linear in
-/// steps: 2 us each.
+/// steps: 0.3 us each.
 Status checkSchedule(const Schedule& schedule);
 
 }  // namespace hpu::collectives
