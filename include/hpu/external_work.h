@@ -37,7 +37,10 @@ class HPU_API ExternalTurn {
   /// enqueued on the device before it, and nothing that came later.
   virtual int64_t arrivalPs() = 0;
   /// Ends the work, once; later calls do nothing. It took the device's network from arrivalPs() to
-  /// `endPs` (>= arrivalPs()). A failure becomes the stream's error. `spans`: details for traces.
+  /// `endPs` (an earlier one counts as the arrival). A failure becomes the stream's error. `spans`:
+  /// details for traces. Call it without locks: it lets go of what the stream kept alive, which may
+  /// be the device, and may start what is next. A turn that is let go without it ends with
+  /// kInternal.
   virtual void complete(Status status, int64_t endPs, std::vector<ExternalSpan> spans = {}) = 0;
 };
 
@@ -47,7 +50,8 @@ class HPU_API ExternalWork {
   /// What it is, for errors and traces: "all-reduce".
   virtual std::string name() const = 0;
   /// Everything before it on the stream is done. Called once, on a thread of the runtime or one
-  /// that waits for the stream. Must not wait for anything; may call complete().
+  /// that waits for the stream. Must not wait for anything; may call complete(), which takes effect
+  /// on return.
   virtual void start(std::shared_ptr<ExternalTurn> turn) = 0;
   /// Called instead of start() when the work will never have its turn: the stream has failed, or
   /// the device was reset or closed. `why` is never ok.
@@ -56,10 +60,11 @@ class HPU_API ExternalWork {
   /// reason.
   virtual void cancel(const Status& why) = 0;
   /// After start(): a thread of the host waits for this work and lends itself, at the latest until
-  /// `until`. May return early; the runtime then lets the thread sleep until the work is complete.
+  /// `until`; one at a time. Returns when the work is complete; may return earlier, and the runtime
+  /// then lets the thread sleep until the work is complete.
   virtual void help(std::chrono::steady_clock::time_point until);
-  /// True when the work advances though it is not complete: a wait for it goes on past its deadline
-  /// as long as this changes. 0 for work that does not tell.
+  /// A number that changes as long as the work advances: a wait for it goes on past its deadline
+  /// then. 0 for work that does not tell. Any thread, also during start().
   virtual uint64_t progress() const;
 };
 
