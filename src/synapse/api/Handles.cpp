@@ -25,6 +25,8 @@ const char* handleKindName(HandleKind kind) {
     case HandleKind::kTensor: return "tensor";
     case HandleKind::kSection: return "section";
     case HandleKind::kRecipe: return "recipe";
+    case HandleKind::kCommunicator: return "communicator";
+    case HandleKind::kRegistration: return "registration";
   }
   return "";
 }

@@ -8,10 +8,18 @@
 #include "base/Deadline.h"
 #include "base/Format.h"
 #include "base/Log.h"
+#include "base/PerThread.h"
 #include "base/Settings.h"
 #include "synapse/profiler/Profiler.h"
 
 namespace hpu::synapse {
+namespace {
+
+struct ThreadsDevice {
+  std::weak_ptr<DeviceObject> object;
+};
+
+}  // namespace
 
 // Tables and the library are never destroyed: threads may be in entry points while the process ends.
 Handles<StreamObject, synStreamHandle>& streams() {
@@ -146,8 +154,14 @@ Result Library::acquire(const DeviceOptions& options, synDeviceId* id) {
   }
   if (slot == devices_.size()) devices_.emplace_back();
   devices_[slot] = std::make_shared<DeviceObject>(static_cast<synDeviceId>(slot), std::move(*device));
+  base::perThread<ThreadsDevice>().object = devices_[slot];
   *id = static_cast<synDeviceId>(slot);
   return {};
+}
+
+std::shared_ptr<DeviceObject> Library::deviceOfThread() const {
+  std::shared_ptr<DeviceObject> device = base::perThread<ThreadsDevice>().object.lock();
+  return device && owns(device) ? device : nullptr;
 }
 
 Result Library::release(synDeviceId id) {

@@ -64,6 +64,8 @@ class Library {
   bool owns(const std::shared_ptr<DeviceObject>& device) const { return findDevice(device->id()) == device; }
   std::vector<std::shared_ptr<DeviceObject>> devices() const;
   Result acquire(const DeviceOptions& options, synDeviceId* id);
+  /// What the calling thread acquired last, as long as it is; else null.
+  std::shared_ptr<DeviceObject> deviceOfThread() const;
   /// Waits for its work first; a failure of the work is logged, and the device released all the same.
   Result release(synDeviceId id);
 
