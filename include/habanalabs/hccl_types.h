@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* A communicator. Never an address: a stale or foreign one is an error, not a crash. */
-#define hcclComm_t void*
+typedef void* hcclComm_t;
 
 /* Where the ranks of a communicator meet. Plain bytes that one rank gets from hcclGetUniqueId and sends to the others by any
  * means. `length` is how many of them count. */

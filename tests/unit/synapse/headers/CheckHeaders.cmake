@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 cmake_minimum_required(VERSION 3.25)
 # Each header compiles alone, in C11 and C++11, without a warning.
-file(GLOB headers RELATIVE ${INCLUDE_DIR} ${INCLUDE_DIR}/habanalabs/synapse_*.h ${INCLUDE_DIR}/habanalabs/hpu_synapse_ext.h)
+file(GLOB headers RELATIVE ${INCLUDE_DIR} ${INCLUDE_DIR}/habanalabs/synapse_*.h ${INCLUDE_DIR}/habanalabs/hccl*.h
+     ${INCLUDE_DIR}/habanalabs/hpu_synapse_ext.h)
 list(REMOVE_ITEM headers habanalabs/synapse_c_params.h)  # Included by synapse_common_types.h in C.
 list(LENGTH headers count)
 if(count LESS 5)

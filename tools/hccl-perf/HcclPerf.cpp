@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// hccl-perf: measures collectives as nccl-tests does, in wall time and in modelled device time.
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "collectives/communicator/Problems.h"
+#include "collectives/tuner/Tuner.h"
+#include "tools/common/Cli.h"
+#include "tools/hccl-perf/LocalRanks.h"
+#include "tools/hccl-perf/Report.h"
+#include "tools/hccl-perf/Workload.h"
+
+namespace hpu::tools {
+namespace {
+
+struct Arguments {
+  std::string op, target = "gaudi2", root = "0", transport = "shm", table;
+  std::vector<std::string> types, redops;
+  int64_t minBytes = 32 << 20, maxBytes = 32 << 20, stepBytes = 0;
+  double factor = 2;
+  int ranks = 2, nodes = 1, iterations = 20, warmup = 5;
+  int64_t timeoutMs = 600000;
+  bool noData = false, noCheck = false, blocking = false, threads = false, explain = false;
+};
+
+StatusOr<std::vector<int64_t>> sizesOf(const Arguments& arguments) {
+  if (arguments.minBytes < 0 || arguments.maxBytes < arguments.minBytes)
+    return invalidArgument("--max-bytes must not be below --min-bytes");
+  if (arguments.stepBytes < 0 || (arguments.stepBytes == 0 && !(arguments.factor > 1)))
+    return invalidArgument("--factor must be above 1 (or give --step-bytes)");
+  std::vector<int64_t> sizes;
+  for (double size = static_cast<double>(arguments.minBytes); size <= static_cast<double>(arguments.maxBytes);) {
+    sizes.push_back(static_cast<int64_t>(size));
+    if (sizes.size() > 4096) return invalidArgument("more than 4096 sizes; raise --factor or --step-bytes");
+    size = arguments.stepBytes > 0 ? size + static_cast<double>(arguments.stepBytes) : std::max(size * arguments.factor, size + 1);
+  }
+  return sizes;
+}
+
+StatusOr<std::vector<Workload>> workloadsOf(const Arguments& arguments, Target target) {
+  HPU_ASSIGN(PerfOp op, parsePerfOp(arguments.op));
+  HPU_ASSIGN(std::vector<int64_t> sizes, sizesOf(arguments));
+  auto expand = [](std::vector<std::string> names, const std::vector<std::string>& all) {
+    return names.size() == 1 && names[0] == "all" ? all : names;
+  };
+  std::vector<int> roots;
+  if (arguments.root == "all") {
+    for (int rank = 0; rank < arguments.ranks; ++rank) roots.push_back(rank);
+  } else {
+    char* end = nullptr;
+    long root = std::strtol(arguments.root.c_str(), &end, 10);
+    if (*end || arguments.root.empty() || root < 0 || root >= arguments.ranks)
+      return invalidArgument(base::strCat("--root must be a rank from 0 to ", arguments.ranks - 1, ", or all"));
+    roots.push_back(static_cast<int>(root));
+  }
+  Workload probe;
+  probe.op = op;
+  std::vector<std::string> redops = expand(arguments.redops, allReduceOpNames());
+  if (!probe.reduces()) redops.resize(1);
+  if (!probe.rooted()) roots.resize(1);
+  std::vector<Workload> works;
+  for (const std::string& typeName : expand(arguments.types, allDataTypeNames())) {
+    HPU_ASSIGN(ElementType type, parseDataType(typeName, target));
+    for (const std::string& redopName : redops) {
+      HPU_ASSIGN(collectives::ReduceOp redop, parseReduceOp(redopName));
+      for (int root : roots)
+        for (int64_t bytes : sizes) works.push_back(workloadOf(op, type, redop, root, arguments.ranks, bytes));
+    }
+  }
+  return works;
+}
+
+/// What the tuner says. Messages have no schedule.
+StatusOr<Expected> expectedOf(collectives::Tuner& tuner, const Workload& work) {
+  Expected expected;
+  if (work.op == PerfOp::kSendRecv) {
+    expected.algorithm = "direct";
+    return expected;
+  }
+  collectives::Problem problem = collectives::problemOf(work.operation(), work.ranks, work.count, work.type, work.root);
+  HPU_ASSIGN(std::shared_ptr<const collectives::Choice> choice, tuner.choose(problem));
+  expected.predictedUs = static_cast<double>(choice->predictedPs) / 1e6;
+  expected.boundUs = static_cast<double>(choice->lowerBoundPs) / 1e6;
+  expected.algorithm = choice->schedule->algorithm;
+  if (choice->schedule->slices > 1) expected.algorithm += base::strCat(" x", choice->schedule->slices);
+  expected.reason = choice->reason;
+  return expected;
+}
+
+StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
+  HPU_ASSIGN(Target target, parseTarget(arguments.target));
+  if (!tool.given("--target")) tool.note("no --target: gaudi2");
+  if (arguments.ranks < 1) return invalidArgument("--ranks must be at least 1");
+  if (arguments.nodes != 1)
+    return unimplemented("--nodes: collectives across nodes are not there; run on one node of up to 8 devices");
+  if (!arguments.noData && arguments.ranks > 8)
+    return invalidArgument("--ranks: a node has 8 devices; with --no-data there may be more");
+  if (arguments.iterations < 1 || arguments.warmup < 0) return invalidArgument("--iters must be at least 1 and --warmup 0");
+  HPU_ASSIGN(std::vector<Workload> works, workloadsOf(arguments, target));
+  collectives::TunerTable table;
+  if (!arguments.table.empty()) {
+    HPU_ASSIGN(table, collectives::TunerTable::load(arguments.table));
+  }
+  collectives::Tuner tuner(collectives::linkModel(target), std::move(table));
+
+  tool.print(base::strCat("# ", arguments.op, ", ", arguments.ranks, arguments.threads ? " ranks as threads" : " ranks", " on ",
+                          arguments.target, "; device times are modelled",
+                          arguments.noData ? "; no data is moved" : base::strCat("; ", arguments.iterations, " iterations, ",
+                                                                                 arguments.blocking ? "one at a time" : "queued")));
+  tool.print(headerText(!arguments.noData));
+  tool.json().set("collective", arguments.op).set("ranks", static_cast<int64_t>(arguments.ranks)).set("target", arguments.target);
+  Json& results = tool.json()["results"] = Json::array();
+  int64_t wrong = 0;
+  auto show = [&](const Workload& work, bool inPlace, const Measurement& result, const Expected& expected, bool measured) {
+    tool.printAlways(lineText(work, inPlace, result, expected, measured));
+    if (arguments.explain) tool.print("    # " + expected.reason);
+    results.append(lineJson(work, inPlace, result, expected, measured));
+    wrong += std::max<int64_t>(result.wrong, 0);
+  };
+
+  if (arguments.noData) {
+    for (const Workload& work : works) {
+      if (work.op == PerfOp::kSendRecv) return unimplemented("--no-data: messages have no schedule to price");
+      HPU_ASSIGN(Expected expected, expectedOf(tuner, work));
+      Measurement result;
+      result.deviceUs = expected.predictedUs;
+      show(work, false, result, expected, false);
+    }
+    return ExitCode::kOk;
+  }
+
+  RankOptions options;
+  options.ranks = arguments.ranks;
+  options.threads = arguments.threads;
+  options.target = target;
+  options.timeoutMs = arguments.timeoutMs;
+  options.tunerTable = arguments.table;
+  options.run = {arguments.iterations, arguments.warmup, !arguments.noCheck, arguments.blocking};
+  Status expectation;
+  HPU_RETURN_IF_ERROR(runLocalRanks(works, options, [&](const Combined& combined) {
+    StatusOr<Expected> expected = expectedOf(tuner, works[combined.work]);
+    if (!expected.ok()) expectation = expected.status();
+    show(works[combined.work], combined.inPlace, combined.result, expected.ok() ? *expected : Expected(), true);
+  }));
+  HPU_RETURN_IF_ERROR(expectation);
+  tool.json().set("wrong", wrong);
+  if (wrong == 0) return ExitCode::kOk;
+  tool.printAlways(base::strCat("# ", wrong, " elements are wrong"));
+  return ExitCode::kMismatch;
+}
+
+}  // namespace
+}  // namespace hpu::tools
+
+int main(int argc, char** argv) {
+  using namespace hpu::tools;
+  Tool tool("hccl-perf", "Measures collectives as nccl-tests does: wall time of the host and modelled time of the devices side by side.");
+  Arguments arguments;
+  arguments.types = {"float"};
+  arguments.redops = {"sum"};
+  tool.addPositional("OP", arguments.op, "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce or send_recv");
+  tool.addOption("-n,--ranks", arguments.ranks, "Ranks on this machine, each a process with a device of its own");
+  tool.addOption("--nodes", arguments.nodes, "Nodes");
+  tool.addFlag("--threads", arguments.threads, "Ranks as threads of one process");
+  tool.addChoice("--target", arguments.target, {"gaudi1", "gaudi2", "gaudi3"}, "Type of the devices");
+  tool.addChoice("--transport", arguments.transport, {"shm"}, "How ranks reach each other");
+  tool.addBytes("-b,--min-bytes", arguments.minBytes, "Smallest size (of the largest buffer of a rank)");
+  tool.addBytes("-e,--max-bytes", arguments.maxBytes, "Largest size");
+  tool.addBytes("-i,--step-bytes", arguments.stepBytes, "Difference of neighbouring sizes, in place of --factor");
+  tool.addOption("-f,--factor", arguments.factor, "Ratio of neighbouring sizes");
+  tool.addOption("-d,--dtype", arguments.types, "Data types, separated by commas, or all", ',');
+  tool.addOption("-o,--op", arguments.redops, "Reductions, separated by commas, or all: sum, prod, min, max, avg", ',');
+  tool.addOption("-r,--root", arguments.root, "Root of broadcast and reduce, or all");
+  tool.addOption("--iters", arguments.iterations, "Timed operations of each size");
+  tool.addOption("-w,--warmup", arguments.warmup, "Operations before them");
+  tool.addFlag("--blocking", arguments.blocking, "Wait for each operation: latency in place of throughput");
+  tool.addFlag("--no-check", arguments.noCheck, "Do not check the results");
+  tool.addFlag("--no-data", arguments.noData, "Price and check the schedules; needs no devices");
+  tool.addFlag("--explain", arguments.explain, "Say why the tuner chose each algorithm");
+  tool.addOption("--tuner-table", arguments.table, "File of rules that choose algorithms");
+  tool.addOption("--timeout-ms", arguments.timeoutMs, "Longest time without a result");
+  tool.setFooter(
+      "algbw is size over time, busbw algbw times 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and all_to_all;\n"
+      "GB/s are 10^9 bytes a second. Times are those of the slowest rank. Device times are figures of our model.");
+  return tool.run(argc, argv, [&] { return body(tool, arguments); });
+}

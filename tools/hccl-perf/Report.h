@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Report: hccl-perf's lines: nccl-tests' columns with device time beside wall time.
+#pragma once
+
+#include <string>
+
+#include "tools/common/Json.h"
+#include "tools/hccl-perf/RankRun.h"
+#include "tools/hccl-perf/Workload.h"
+
+namespace hpu::tools {
+
+/// What the tuner says of a workload; times of 0 mean that there is nothing to say.
+struct Expected {
+  double predictedUs = 0, boundUs = 0;
+  std::string algorithm, reason;
+};
+
+std::string headerText(bool measured);
+/// `measured` has wall times (else only modelled ones).
+std::string lineText(const Workload& work, bool inPlace, const Measurement& result, const Expected& expected, bool measured);
+/// The keys of results[].
+Json lineJson(const Workload& work, bool inPlace, const Measurement& result, const Expected& expected, bool measured);
+
+}  // namespace hpu::tools
