@@ -3,6 +3,7 @@
 # Installs the Debian 12 packages that OpenHPU is built, run and tested with. Does nothing when all are there.
 #   tools/install_deps.sh            everything
 #   tools/install_deps.sh --runtime  only what the runtime and its tools need (no LLVM)
+#   tools/install_deps.sh --benchmarks  also what benchmarks compare with (gloo, Open MPI)
 #   tools/install_deps.sh --print    prints the list and stops
 set -euo pipefail
 
@@ -18,12 +19,15 @@ compiler=(
 )
 tests=(libonnx-testdata python3 python3-numpy python3-torch python3-torchvision python3-sklearn python3-onnx nodejs npm)
 
+benchmarks=(libgloo-dev openmpi-bin libopenmpi-dev iproute2)
+
 packages=("${runtime[@]}" "${compiler[@]}" "${tests[@]}")
 case "${1:-}" in
   "") ;;
   --runtime) packages=("${runtime[@]}") ;;
+  --benchmarks) packages+=("${benchmarks[@]}") ;;
   --print) printf '%s\n' "${packages[@]}"; exit 0 ;;
-  *) echo "usage: tools/install_deps.sh [--runtime|--print]" >&2; exit 1 ;;
+  *) echo "usage: tools/install_deps.sh [--runtime|--benchmarks|--print]" >&2; exit 1 ;;
 esac
 
 missing=()
