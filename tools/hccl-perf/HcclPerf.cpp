@@ -33,10 +33,13 @@ StatusOr<std::vector<int64_t>> sizesOf(const Arguments& arguments) {
   if (arguments.stepBytes < 0 || (arguments.stepBytes == 0 && !(arguments.factor > 1)))
     return invalidArgument("--factor must be above 1 (or give --step-bytes)");
   std::vector<int64_t> sizes;
-  for (double size = static_cast<double>(arguments.minBytes); size <= static_cast<double>(arguments.maxBytes);) {
+  for (double size = static_cast<double>(arguments.minBytes);
+       size <= static_cast<double>(arguments.maxBytes);) {
     sizes.push_back(static_cast<int64_t>(size));
-    if (sizes.size() > 4096) return invalidArgument("more than 4096 sizes; raise --factor or --step-bytes");
-    size = arguments.stepBytes > 0 ? size + static_cast<double>(arguments.stepBytes) : std::max(size * arguments.factor, size + 1);
+    if (sizes.size() > 4096)
+      return invalidArgument("more than 4096 sizes; raise --factor or --step-bytes");
+    size = arguments.stepBytes > 0 ? size + static_cast<double>(arguments.stepBytes)
+                                   : std::max(size * arguments.factor, size + 1);
   }
   return sizes;
 }
@@ -54,7 +57,8 @@ StatusOr<std::vector<Workload>> workloadsOf(const Arguments& arguments, Target t
     char* end = nullptr;
     long root = std::strtol(arguments.root.c_str(), &end, 10);
     if (*end || arguments.root.empty() || root < 0 || root >= arguments.ranks)
-      return invalidArgument(base::strCat("--root must be a rank from 0 to ", arguments.ranks - 1, ", or all"));
+      return invalidArgument(
+          base::strCat("--root must be a rank from 0 to ", arguments.ranks - 1, ", or all"));
     roots.push_back(static_cast<int>(root));
   }
   Workload probe;
@@ -68,7 +72,8 @@ StatusOr<std::vector<Workload>> workloadsOf(const Arguments& arguments, Target t
     for (const std::string& redopName : redops) {
       HPU_ASSIGN(collectives::ReduceOp redop, parseReduceOp(redopName));
       for (int root : roots)
-        for (int64_t bytes : sizes) works.push_back(workloadOf(op, type, redop, root, arguments.ranks, bytes));
+        for (int64_t bytes : sizes)
+          works.push_back(workloadOf(op, type, redop, root, arguments.ranks, bytes));
     }
   }
   return works;
@@ -81,12 +86,14 @@ StatusOr<Expected> expectedOf(collectives::Tuner& tuner, const Workload& work) {
     expected.algorithm = "direct";
     return expected;
   }
-  collectives::Problem problem = collectives::problemOf(work.operation(), work.ranks, work.count, work.type, work.root);
+  collectives::Problem problem =
+      collectives::problemOf(work.operation(), work.ranks, work.count, work.type, work.root);
   HPU_ASSIGN(std::shared_ptr<const collectives::Choice> choice, tuner.choose(problem));
   expected.predictedUs = static_cast<double>(choice->predictedPs) / 1e6;
   expected.boundUs = static_cast<double>(choice->lowerBoundPs) / 1e6;
   expected.algorithm = choice->schedule->algorithm;
-  if (choice->schedule->slices > 1) expected.algorithm += base::strCat(" x", choice->schedule->slices);
+  if (choice->schedule->slices > 1)
+    expected.algorithm += base::strCat(" x", choice->schedule->slices);
   expected.reason = choice->reason;
   return expected;
 }
@@ -96,10 +103,12 @@ StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
   if (!tool.given("--target")) tool.note("no --target: gaudi2");
   if (arguments.ranks < 1) return invalidArgument("--ranks must be at least 1");
   if (arguments.nodes != 1)
-    return unimplemented("--nodes: collectives across nodes are not there; run on one node of up to 8 devices");
+    return unimplemented(
+        "--nodes: collectives across nodes are not there; run on one node of up to 8 devices");
   if (!arguments.noData && arguments.ranks > 8)
     return invalidArgument("--ranks: a node has 8 devices; with --no-data there may be more");
-  if (arguments.iterations < 1 || arguments.warmup < 0) return invalidArgument("--iters must be at least 1 and --warmup 0");
+  if (arguments.iterations < 1 || arguments.warmup < 0)
+    return invalidArgument("--iters must be at least 1 and --warmup 0");
   HPU_ASSIGN(std::vector<Workload> works, workloadsOf(arguments, target));
   collectives::TunerTable table;
   if (!arguments.table.empty()) {
@@ -107,15 +116,21 @@ StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
   }
   collectives::Tuner tuner(collectives::linkModel(target), std::move(table));
 
-  tool.print(base::strCat("# ", arguments.op, ", ", arguments.ranks, arguments.threads ? " ranks as threads" : " ranks", " on ",
-                          arguments.target, "; device times are modelled",
-                          arguments.noData ? "; no data is moved" : base::strCat("; ", arguments.iterations, " iterations, ",
-                                                                                 arguments.blocking ? "one at a time" : "queued")));
+  tool.print(base::strCat(
+      "# ", arguments.op, ", ", arguments.ranks, arguments.threads ? " ranks as threads" : " ranks",
+      " on ", arguments.target, "; device times are modelled",
+      arguments.noData ? "; no data is moved"
+                       : base::strCat("; ", arguments.iterations, " iterations, ",
+                                      arguments.blocking ? "one at a time" : "queued")));
   tool.print(headerText(!arguments.noData));
-  tool.json().set("collective", arguments.op).set("ranks", static_cast<int64_t>(arguments.ranks)).set("target", arguments.target);
+  tool.json()
+      .set("collective", arguments.op)
+      .set("ranks", static_cast<int64_t>(arguments.ranks))
+      .set("target", arguments.target);
   Json& results = tool.json()["results"] = Json::array();
   int64_t wrong = 0;
-  auto show = [&](const Workload& work, bool inPlace, const Measurement& result, const Expected& expected, bool measured) {
+  auto show = [&](const Workload& work, bool inPlace, const Measurement& result,
+                  const Expected& expected, bool measured) {
     tool.printAlways(lineText(work, inPlace, result, expected, measured));
     if (arguments.explain) tool.print("    # " + expected.reason);
     results.append(lineJson(work, inPlace, result, expected, measured));
@@ -124,7 +139,8 @@ StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
 
   if (arguments.noData) {
     for (const Workload& work : works) {
-      if (work.op == PerfOp::kSendRecv) return unimplemented("--no-data: messages have no schedule to price");
+      if (work.op == PerfOp::kSendRecv)
+        return unimplemented("--no-data: messages have no schedule to price");
       HPU_ASSIGN(Expected expected, expectedOf(tuner, work));
       Measurement result;
       result.deviceUs = expected.predictedUs;
@@ -144,7 +160,8 @@ StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
   HPU_RETURN_IF_ERROR(runLocalRanks(works, options, [&](const Combined& combined) {
     StatusOr<Expected> expected = expectedOf(tuner, works[combined.work]);
     if (!expected.ok()) expectation = expected.status();
-    show(works[combined.work], combined.inPlace, combined.result, expected.ok() ? *expected : Expected(), true);
+    show(works[combined.work], combined.inPlace, combined.result,
+         expected.ok() ? *expected : Expected(), true);
   }));
   HPU_RETURN_IF_ERROR(expectation);
   tool.json().set("wrong", wrong);
@@ -158,33 +175,45 @@ StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace hpu::tools;
-  Tool tool("hccl-perf", "Measures collectives as nccl-tests does: wall time of the host and modelled time of the devices side by side.");
+  Tool tool("hccl-perf",
+            "Measures collectives as nccl-tests does: wall time of the host and modelled time of "
+            "the devices side by side.");
   Arguments arguments;
   arguments.types = {"float"};
   arguments.redops = {"sum"};
-  tool.addPositional("OP", arguments.op, "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce or send_recv");
-  tool.addOption("-n,--ranks", arguments.ranks, "Ranks on this machine, each a process with a device of its own");
+  tool.addPositional(
+      "OP", arguments.op,
+      "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce or send_recv");
+  tool.addOption("-n,--ranks", arguments.ranks,
+                 "Ranks on this machine, each a process with a device of its own");
   tool.addOption("--nodes", arguments.nodes, "Nodes");
   tool.addFlag("--threads", arguments.threads, "Ranks as threads of one process");
-  tool.addChoice("--target", arguments.target, {"gaudi1", "gaudi2", "gaudi3"}, "Type of the devices");
+  tool.addChoice("--target", arguments.target, {"gaudi1", "gaudi2", "gaudi3"},
+                 "Type of the devices");
   tool.addChoice("--transport", arguments.transport, {"shm"}, "How ranks reach each other");
-  tool.addBytes("-b,--min-bytes", arguments.minBytes, "Smallest size (of the largest buffer of a rank)");
+  tool.addBytes("-b,--min-bytes", arguments.minBytes,
+                "Smallest size (of the largest buffer of a rank)");
   tool.addBytes("-e,--max-bytes", arguments.maxBytes, "Largest size");
-  tool.addBytes("-i,--step-bytes", arguments.stepBytes, "Difference of neighbouring sizes, in place of --factor");
+  tool.addBytes("-i,--step-bytes", arguments.stepBytes,
+                "Difference of neighbouring sizes, in place of --factor");
   tool.addOption("-f,--factor", arguments.factor, "Ratio of neighbouring sizes");
   tool.addOption("-d,--dtype", arguments.types, "Data types, separated by commas, or all", ',');
-  tool.addOption("-o,--op", arguments.redops, "Reductions, separated by commas, or all: sum, prod, min, max, avg", ',');
+  tool.addOption("-o,--op", arguments.redops,
+                 "Reductions, separated by commas, or all: sum, prod, min, max, avg", ',');
   tool.addOption("-r,--root", arguments.root, "Root of broadcast and reduce, or all");
   tool.addOption("--iters", arguments.iterations, "Timed operations of each size");
   tool.addOption("-w,--warmup", arguments.warmup, "Operations before them");
-  tool.addFlag("--blocking", arguments.blocking, "Wait for each operation: latency in place of throughput");
+  tool.addFlag("--blocking", arguments.blocking,
+               "Wait for each operation: latency in place of throughput");
   tool.addFlag("--no-check", arguments.noCheck, "Do not check the results");
   tool.addFlag("--no-data", arguments.noData, "Price and check the schedules; needs no devices");
   tool.addFlag("--explain", arguments.explain, "Say why the tuner chose each algorithm");
   tool.addOption("--tuner-table", arguments.table, "File of rules that choose algorithms");
   tool.addOption("--timeout-ms", arguments.timeoutMs, "Longest time without a result");
   tool.setFooter(
-      "algbw is size over time, busbw algbw times 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and all_to_all;\n"
-      "GB/s are 10^9 bytes a second. Times are those of the slowest rank. Device times are figures of our model.");
+      "algbw is size over time, busbw algbw times 2(n-1)/n for all_reduce, (n-1)/n for all_gather, "
+      "reduce_scatter and all_to_all;\n"
+      "GB/s are 10^9 bytes a second. Times are those of the slowest rank. Device times are figures "
+      "of our model.");
   return tool.run(argc, argv, [&] { return body(tool, arguments); });
 }

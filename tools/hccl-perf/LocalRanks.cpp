@@ -44,7 +44,9 @@ Status writeAll(int fd, const void* data, size_t bytes) {
   while (bytes > 0) {
     ssize_t written = ::write(fd, from, bytes);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return unavailable(base::strCat("a pipe between hccl-perf's ranks broke: ", std::strerror(errno)));
+    if (written <= 0)
+      return unavailable(
+          base::strCat("a pipe between hccl-perf's ranks broke: ", std::strerror(errno)));
     from += written;
     bytes -= static_cast<size_t>(written);
   }
@@ -72,16 +74,18 @@ Status runOne(int rank, const std::vector<Workload>& works, const RankOptions& o
   HPU_ASSIGN(UniqueId id, meet(rank));
   collectives::CommunicatorOptions comm;
   comm.tunerTable = options.tunerTable;
-  HPU_ASSIGN(Communicator communicator, Communicator::create(id, rank, options.ranks, device, comm));
-  return runRank(device, communicator, works, options.run, [&](size_t work, bool inPlace, const Measurement& result) {
-    Message message;
-    message.kind = Message::kResult;
-    message.rank = static_cast<uint32_t>(rank);
-    message.work = work;
-    message.inPlace = inPlace;
-    message.result = result;
-    return writeAll(results, &message, sizeof(message));
-  });
+  HPU_ASSIGN(Communicator communicator,
+             Communicator::create(id, rank, options.ranks, device, comm));
+  return runRank(device, communicator, works, options.run,
+                 [&](size_t work, bool inPlace, const Measurement& result) {
+                   Message message;
+                   message.kind = Message::kResult;
+                   message.rank = static_cast<uint32_t>(rank);
+                   message.work = work;
+                   message.inPlace = inPlace;
+                   message.result = result;
+                   return writeAll(results, &message, sizeof(message));
+                 });
 }
 
 void sendEnd(int rank, const Status& status, int results) {
@@ -104,7 +108,8 @@ struct Pipe {
   }
   Status open() {
     int fds[2];
-    if (::pipe2(fds, O_CLOEXEC) != 0) return resourceExhausted(base::strCat("cannot make a pipe: ", std::strerror(errno)));
+    if (::pipe2(fds, O_CLOEXEC) != 0)
+      return resourceExhausted(base::strCat("cannot make a pipe: ", std::strerror(errno)));
     read = fds[0];
     write = fds[1];
     return okStatus();
@@ -123,32 +128,47 @@ struct Pipe {
 class Collector {
  public:
   Collector(const RankOptions& options, int results, std::function<void(const Combined&)> report)
-      : options_(options), results_(results), done_(static_cast<size_t>(options.ranks)), report_(std::move(report)) {}
+      : options_(options),
+        results_(results),
+        done_(static_cast<size_t>(options.ranks)),
+        report_(std::move(report)) {}
 
-  /// `relayId` is called with rank 0's id; `ended` says whether a rank has died without a word, and how.
-  Status run(const std::function<Status(const UniqueId&)>& relayId, const std::function<std::string(int)>& ended) {
+  /// `relayId` is called with rank 0's id; `ended` says whether a rank has died without a word, and
+  /// how.
+  Status run(const std::function<Status(const UniqueId&)>& relayId,
+             const std::function<std::string(int)>& ended) {
     base::Deadline deadline = base::Deadline::afterMs(options_.timeoutMs);
     while (std::find(done_.begin(), done_.end(), false) != done_.end()) {
       pollfd wanted{results_, POLLIN, 0};
       int ready = ::poll(&wanted, 1, 100);
-      if (ready < 0 && errno != EINTR) return internalError(base::strCat("poll failed: ", std::strerror(errno)));
+      if (ready < 0 && errno != EINTR)
+        return internalError(base::strCat("poll failed: ", std::strerror(errno)));
       if (ready <= 0) {
         for (int rank = 0; rank < options_.ranks; ++rank) {
           std::string how = done_[static_cast<size_t>(rank)] ? "" : ended(rank);
           if (!how.empty()) return unavailable(base::strCat("rank ", rank, " ", how));
         }
-        if (deadline.expired()) return deadlineExceeded(base::strCat("no result within ", deadline.totalMs(), " ms of the ranks", missing()));
+        if (deadline.expired())
+          return deadlineExceeded(
+              base::strCat("no result within ", deadline.totalMs(), " ms of the ranks", missing()));
         continue;
       }
       Message message;
       HPU_RETURN_IF_ERROR(readAll(results_, &message, sizeof(message)));
       deadline = base::Deadline::afterMs(options_.timeoutMs);
       switch (message.kind) {
-        case Message::kId: HPU_RETURN_IF_ERROR(relayId(message.id)); break;
-        case Message::kResult: add(message); break;
-        case Message::kDone: done_[message.rank] = true; break;
+        case Message::kId:
+          HPU_RETURN_IF_ERROR(relayId(message.id));
+          break;
+        case Message::kResult:
+          add(message);
+          break;
+        case Message::kDone:
+          done_[message.rank] = true;
+          break;
         case Message::kFailed:
-          return Status(static_cast<StatusCode>(message.code), base::strCat("rank ", message.rank, ": ", message.text));
+          return Status(static_cast<StatusCode>(message.code),
+                        base::strCat("rank ", message.rank, ": ", message.text));
       }
     }
     return okStatus();
@@ -168,7 +188,8 @@ class Collector {
     sum.inPlace = message.inPlace != 0;
     sum.result.wallUs = std::max(sum.result.wallUs, message.result.wallUs);
     sum.result.deviceUs = std::max(sum.result.deviceUs, message.result.deviceUs);
-    if (message.result.wrong >= 0) sum.result.wrong = std::max<int64_t>(sum.result.wrong, 0) + message.result.wrong;
+    if (message.result.wrong >= 0)
+      sum.result.wrong = std::max<int64_t>(sum.result.wrong, 0) + message.result.wrong;
     if (++entry.ranks < options_.ranks) return;
     report_(sum);
     entries_.erase({message.work, message.inPlace});
@@ -202,24 +223,26 @@ Status runProcesses(const std::vector<Workload>& works, const RankOptions& optio
     pid_t child = ::fork();
     if (child < 0) {
       endAll();
-      return resourceExhausted(base::strCat("cannot start rank ", rank, ": ", std::strerror(errno)));
+      return resourceExhausted(
+          base::strCat("cannot start rank ", rank, ": ", std::strerror(errno)));
     }
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(1);
       results.closeRead();
-      Status status = runOne(rank, works, options, results.write, [&](int self) -> StatusOr<UniqueId> {
-        if (self == 0) {
-          Message message;
-          message.kind = Message::kId;
-          HPU_ASSIGN(message.id, collectives::createUniqueId());
-          HPU_RETURN_IF_ERROR(writeAll(results.write, &message, sizeof(message)));
-          return message.id;
-        }
-        UniqueId id;
-        HPU_RETURN_IF_ERROR(readAll(ids[static_cast<size_t>(self)].read, &id, sizeof(id)));
-        return id;
-      });
+      Status status =
+          runOne(rank, works, options, results.write, [&](int self) -> StatusOr<UniqueId> {
+            if (self == 0) {
+              Message message;
+              message.kind = Message::kId;
+              HPU_ASSIGN(message.id, collectives::createUniqueId());
+              HPU_RETURN_IF_ERROR(writeAll(results.write, &message, sizeof(message)));
+              return message.id;
+            }
+            UniqueId id;
+            HPU_RETURN_IF_ERROR(readAll(ids[static_cast<size_t>(self)].read, &id, sizeof(id)));
+            return id;
+          });
       sendEnd(rank, status, results.write);
       // The parent's objects are not this process's to end.
       ::_exit(status.ok() ? 0 : 1);
@@ -231,7 +254,8 @@ Status runProcesses(const std::vector<Workload>& works, const RankOptions& optio
   Collector collector(options, results.read, report);
   Status status = collector.run(
       [&](const UniqueId& id) -> Status {
-        for (size_t rank = 1; rank < ids.size(); ++rank) HPU_RETURN_IF_ERROR(writeAll(ids[rank].write, &id, sizeof(id)));
+        for (size_t rank = 1; rank < ids.size(); ++rank)
+          HPU_RETURN_IF_ERROR(writeAll(ids[rank].write, &id, sizeof(id)));
         return okStatus();
       },
       [&](int rank) -> std::string {
@@ -239,7 +263,8 @@ Status runProcesses(const std::vector<Workload>& works, const RankOptions& optio
         pid_t& child = children[static_cast<size_t>(rank)];
         if (child <= 0 || ::waitpid(child, &how, WNOHANG) != child) return "";
         child = 0;
-        return WIFSIGNALED(how) ? base::strCat("was ended by signal ", WTERMSIG(how)) : base::strCat("ended with status ", WEXITSTATUS(how));
+        return WIFSIGNALED(how) ? base::strCat("was ended by signal ", WTERMSIG(how))
+                                : base::strCat("ended with status ", WEXITSTATUS(how));
       });
   if (!status.ok()) {
     endAll();
@@ -250,19 +275,22 @@ Status runProcesses(const std::vector<Workload>& works, const RankOptions& optio
   return okStatus();
 }
 
-Status runThreads(const std::vector<Workload>& works, const RankOptions& options, const std::function<void(const Combined&)>& report) {
+Status runThreads(const std::vector<Workload>& works, const RankOptions& options,
+                  const std::function<void(const Combined&)>& report) {
   Pipe results;
   HPU_RETURN_IF_ERROR(results.open());
   HPU_ASSIGN(UniqueId id, collectives::createUniqueId());
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < options.ranks; ++rank)
     threads.emplace_back([&, rank] {
-      Status status = runOne(rank, works, options, results.write, [&](int) -> StatusOr<UniqueId> { return id; });
+      Status status = runOne(rank, works, options, results.write,
+                             [&](int) -> StatusOr<UniqueId> { return id; });
       sendEnd(rank, status, results.write);
     });
   // A rank that fails makes the others fail: they are never left waiting.
   Collector collector(options, results.read, report);
-  return collector.run([](const UniqueId&) { return okStatus(); }, [](int) { return std::string(); });
+  return collector.run([](const UniqueId&) { return okStatus(); },
+                       [](int) { return std::string(); });
 }
 
 }  // namespace
@@ -270,7 +298,8 @@ Status runThreads(const std::vector<Workload>& works, const RankOptions& options
 Status runLocalRanks(const std::vector<Workload>& works, const RankOptions& options,
                      const std::function<void(const Combined&)>& report) {
   ::signal(SIGPIPE, SIG_IGN);
-  return options.threads ? runThreads(works, options, report) : runProcesses(works, options, report);
+  return options.threads ? runThreads(works, options, report)
+                         : runProcesses(works, options, report);
 }
 
 }  // namespace hpu::tools

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pattern: inputs whose results are exact in any order of reduction, and the check of outputs against them.
-// The one thing to know: everything repeats with a prime period, so that gigabytes are filled and compared at the speed of
-// memory, and a block at a wrong place is still noticed.
+// Pattern: inputs whose results are exact in any order of reduction, and the check of outputs
+// against them. The one thing to know: everything repeats with a prime period, so that gigabytes
+// are filled and compared at the speed of memory, and a block at a wrong place is still noticed.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,17 @@ class Pattern {
 
   /// Fills rank `rank`'s input with its contribution.
   void fillInput(int rank, std::byte* data) const;
-  /// Elements of rank `rank`'s output that are not what the operation gives; 0 when the rank has no output.
+  /// Elements of rank `rank`'s output that are not what the operation gives; 0 when the rank has no
+  /// output.
   int64_t wrong(int rank, const std::byte* data) const;
 
  private:
   static constexpr int64_t kPeriod = 251;
   /// `count` elements of a table from index `start` on are at data.
-  void fill(const std::vector<std::byte>& table, int64_t start, int64_t count, std::byte* data) const;
-  int64_t differing(const std::vector<std::byte>& table, int64_t start, int64_t count, const std::byte* data) const;
+  void fill(const std::vector<std::byte>& table, int64_t start, int64_t count,
+            std::byte* data) const;
+  int64_t differing(const std::vector<std::byte>& table, int64_t start, int64_t count,
+                    const std::byte* data) const;
   const Workload work_;
   const int64_t elementBytes_;
   std::vector<std::vector<std::byte>> contributions_;  ///< By rank: two periods of elements.

@@ -16,8 +16,8 @@ namespace hpu::tools {
 
 struct RunOptions {
   int iterations = 20, warmup = 5;
-  bool check = true;     ///< One run with known data, before the timed ones.
-  bool blocking = false; ///< Wait for each operation instead of for all of them.
+  bool check = true;      ///< One run with known data, before the timed ones.
+  bool blocking = false;  ///< Wait for each operation instead of for all of them.
 };
 
 /// Of one workload, in or out of place, on one rank.
@@ -27,9 +27,10 @@ struct Measurement {
   int64_t wrong = -1;   ///< -1: not checked.
 };
 
-/// Makes the calls of all workloads in their order; `report(index, inPlace, measurement)` after each. Errors of the first call that
-/// fails, with the workload.
-Status runRank(hpu::Device device, collectives::Communicator comm, const std::vector<Workload>& works, const RunOptions& options,
+/// Makes the calls of all workloads in their order; `report(index, inPlace, measurement)` after
+/// each. Errors of the first call that fails, with the workload.
+Status runRank(hpu::Device device, collectives::Communicator comm,
+               const std::vector<Workload>& works, const RunOptions& options,
                const std::function<Status(size_t, bool, const Measurement&)>& report);
 
 }  // namespace hpu::tools

@@ -32,8 +32,8 @@ struct Workload {
   collectives::ReduceOp redop = collectives::ReduceOp::kSum;
   int root = 0;
   int ranks = 1;
-  /// As HCCL's call counts: of the whole buffer; of one rank's part for all-gather and reduce-scatter; of what goes to one
-  /// peer for all-to-all.
+  /// As HCCL's call counts: of the whole buffer; of one rank's part for all-gather and
+  /// reduce-scatter; of what goes to one peer for all-to-all.
   int64_t count = 0;
 
   bool reduces() const;
@@ -49,8 +49,10 @@ struct Workload {
   /// The operation of the tuner; kPointToPoint for messages, which have no schedule.
   collectives::Operation operation() const;
 };
-/// `bytes` is S; rounded down to what all ranks can share. At least one element each unless `bytes` is 0.
-Workload workloadOf(PerfOp op, ElementType type, collectives::ReduceOp redop, int root, int ranks, int64_t bytes);
+/// `bytes` is S; rounded down to what all ranks can share. At least one element each unless `bytes`
+/// is 0.
+Workload workloadOf(PerfOp op, ElementType type, collectives::ReduceOp redop, int root, int ranks,
+                    int64_t bytes);
 
 /// "float32", "f32", "float" ...; Errors: kInvalidArgument, naming all. fp8 is the target's.
 StatusOr<ElementType> parseDataType(const std::string& name, Target target);

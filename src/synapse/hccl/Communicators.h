@@ -22,11 +22,12 @@ struct CommObject {
 
 Handles<CommObject, hcclComm_t>& communicators();
 
-/// The device of a new rank: the one that the calling thread acquired last, else the only one of the process. Errors:
-/// hcclNoDeviceFound, hcclInvalidUsage (several, none of them this thread's).
+/// The device of a new rank: the one that the calling thread acquired last, else the only one of
+/// the process. Errors: hcclNoDeviceFound, hcclInvalidUsage (several, none of them this thread's).
 HcclResult deviceForRank(std::shared_ptr<DeviceObject>& device);
 /// Gives the handle of a communicator that was made; null for one that is not valid.
-HcclResult keepCommunicator(const std::shared_ptr<DeviceObject>& device, collectives::Communicator comm, hcclComm_t* out);
+HcclResult keepCommunicator(const std::shared_ptr<DeviceObject>& device,
+                            collectives::Communicator comm, hcclComm_t* out);
 
 /// The element type of `type` on the communicator's device. Errors: hcclInvalidArgument.
 HcclResult elementType(hcclDataType_t type, const CommObject& object, ElementType& out);
@@ -52,7 +53,9 @@ struct Call {
 };
 HcclResult findCall(hcclComm_t comm, void* stream, uint64_t count, hcclDataType_t type, Call& call);
 
-inline uint64_t address(const void* pointer) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer)); }
+inline uint64_t address(const void* pointer) {
+  return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer));
+}
 
 /// In an init, ranks that did not meet are a matter of sockets.
 HcclResult ofInit(const Status& status);
@@ -60,13 +63,13 @@ HcclResult ofInit(const Status& status);
 }  // namespace hpu::synapse
 
 /// As HPU_RETURN_IF_ERROR for a HcclResult.
-#define HCCL_RETURN_IF_ERROR(expression)                           \
-  do {                                                             \
-    ::hpu::synapse::HcclResult hccl_result = (expression);         \
-    if (!hccl_result.ok()) return hccl_result;                     \
+#define HCCL_RETURN_IF_ERROR(expression)                   \
+  do {                                                     \
+    ::hpu::synapse::HcclResult hccl_result = (expression); \
+    if (!hccl_result.ok()) return hccl_result;             \
   } while (false)
 
 /// `HCCL_FIND(object, comm)`: a std::shared_ptr<CommObject>, or the body's end.
-#define HCCL_FIND(name, comm)                              \
-  auto name = ::hpu::synapse::communicators().find(comm);  \
+#define HCCL_FIND(name, comm)                             \
+  auto name = ::hpu::synapse::communicators().find(comm); \
   if (!name) return ::hpu::synapse::HcclResult(::hpu::synapse::communicators().missing(comm))

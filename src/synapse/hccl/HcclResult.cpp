@@ -12,28 +12,37 @@ struct LastError {
   const char* plain = nullptr;  ///< Instead of text, when there was no memory for it.
   bool any = false;
 };
-LastError& lastError() { return base::perThread<LastError>(); }
+LastError& lastError() {
+  return base::perThread<LastError>();
+}
 
 }  // namespace
 
 hcclResult_t toHcclResult(StatusCode code) {
   switch (code) {
-    case StatusCode::kOk: return hcclSuccess;
+    case StatusCode::kOk:
+      return hcclSuccess;
     case StatusCode::kInvalidArgument:
     case StatusCode::kNotFound:
-    case StatusCode::kOutOfRange: return hcclInvalidArgument;
+    case StatusCode::kOutOfRange:
+      return hcclInvalidArgument;
     case StatusCode::kFailedPrecondition:
     case StatusCode::kAlreadyExists:
-    case StatusCode::kPermissionDenied: return hcclInvalidUsage;
-    case StatusCode::kResourceExhausted: return hcclOutOfMemory;
-    case StatusCode::kUnimplemented: return hcclUnsupported;
+    case StatusCode::kPermissionDenied:
+      return hcclInvalidUsage;
+    case StatusCode::kResourceExhausted:
+      return hcclOutOfMemory;
+    case StatusCode::kUnimplemented:
+      return hcclUnsupported;
     case StatusCode::kUnavailable:
     case StatusCode::kDeadlineExceeded:
     case StatusCode::kAborted:
-    case StatusCode::kCancelled: return hcclSystemError;
+    case StatusCode::kCancelled:
+      return hcclSystemError;
     case StatusCode::kUnknown:
     case StatusCode::kInternal:
-    case StatusCode::kDataLoss: break;
+    case StatusCode::kDataLoss:
+      break;
   }
   return hcclInternalError;
 }
@@ -44,26 +53,44 @@ hcclResult_t toHcclAsyncResult(StatusCode code) {
 
 HcclResult::HcclResult(const Result& result) : text_(result.text()) {
   switch (result.status()) {
-    case synSuccess: result_ = hcclSuccess; break;
-    case synInvalidArgument: result_ = hcclInvalidArgument; break;
-    case synUninitialized: result_ = hcclUninitialized; break;
-    case synNoDeviceFound: result_ = hcclNoDeviceFound; break;
+    case synSuccess:
+      result_ = hcclSuccess;
+      break;
+    case synInvalidArgument:
+      result_ = hcclInvalidArgument;
+      break;
+    case synUninitialized:
+      result_ = hcclUninitialized;
+      break;
+    case synNoDeviceFound:
+      result_ = hcclNoDeviceFound;
+      break;
     case synOutOfHostMemory:
-    case synOutOfDeviceMemory: result_ = hcclOutOfMemory; break;
-    case synUnsupported: result_ = hcclUnsupported; break;
-    default: result_ = hcclUnhandledSynapseError; break;
+    case synOutOfDeviceMemory:
+      result_ = hcclOutOfMemory;
+      break;
+    case synUnsupported:
+      result_ = hcclUnsupported;
+      break;
+    default:
+      result_ = hcclUnhandledSynapseError;
+      break;
   }
 }
 
 hcclResult_t hcclLibraryState() noexcept {
   switch (Library::get().state()) {
-    case synSuccess: return hcclSuccess;
-    case synUninitialized: return hcclUninitialized;
-    default: return hcclSynapseTerminated;
+    case synSuccess:
+      return hcclSuccess;
+    case synUninitialized:
+      return hcclUninitialized;
+    default:
+      return hcclSynapseTerminated;
   }
 }
 
-hcclResult_t reportHcclFailure(const char* function, hcclResult_t result, const char* text) noexcept {
+hcclResult_t reportHcclFailure(const char* function, hcclResult_t result,
+                               const char* text) noexcept {
   LastError& last = lastError();
   last.any = true;
   last.plain = nullptr;

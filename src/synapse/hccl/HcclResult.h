@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HcclResult and guardedHccl(): what every entry point of HCCL's C API runs its body in.
-// The one thing to know: nothing escapes it (exceptions become results), and the words of a failure are kept for
-// hcclGetLastErrorMessage() of the calling thread.
+// The one thing to know: nothing escapes it (exceptions become results), and the words of a failure
+// are kept for hcclGetLastErrorMessage() of the calling thread.
 #pragma once
 
 #include <exception>
@@ -18,7 +18,8 @@ namespace hpu::synapse {
 
 /// The hcclResult_t that a failure of a call is reported as.
 hcclResult_t toHcclResult(StatusCode code);
-/// The same of work that failed later: ranks that called different things used the communicator wrongly.
+/// The same of work that failed later: ranks that called different things used the communicator
+/// wrongly.
 hcclResult_t toHcclAsyncResult(StatusCode code);
 
 class [[nodiscard]] HcclResult {
@@ -41,7 +42,8 @@ class [[nodiscard]] HcclResult {
 /// As the library's state: hcclSuccess, hcclUninitialized or hcclSynapseTerminated.
 hcclResult_t hcclLibraryState() noexcept;
 /// Keeps the words "function: text" for the thread and gives the result.
-hcclResult_t reportHcclFailure(const char* function, hcclResult_t result, const char* text) noexcept;
+hcclResult_t reportHcclFailure(const char* function, hcclResult_t result,
+                               const char* text) noexcept;
 /// The kept words; null when there are none.
 const char* lastHcclError() noexcept;
 /// Keeps a text for the thread until its next call, for functions that return one.
@@ -50,18 +52,22 @@ const char* keepHcclText(std::string text);
 enum class HcclNeeds : uint8_t { kLibrary, kNothing };
 
 template <typename Body>
-hcclResult_t guardedHccl(const char* function, Body&& body, HcclNeeds needs = HcclNeeds::kLibrary) noexcept {
-  static_assert(std::is_same_v<std::invoke_result_t<Body>, HcclResult>, "write the body as [&]() -> HcclResult");
+hcclResult_t guardedHccl(const char* function, Body&& body,
+                         HcclNeeds needs = HcclNeeds::kLibrary) noexcept {
+  static_assert(std::is_same_v<std::invoke_result_t<Body>, HcclResult>,
+                "write the body as [&]() -> HcclResult");
   try {
     if (needs == HcclNeeds::kLibrary) {
       hcclResult_t state = hcclLibraryState();
       if (state != hcclSuccess) [[unlikely]]
         return reportHcclFailure(function, state,
-                                 state == hcclUninitialized ? "call synInitialize and acquire a device first"
-                                                            : "synDumpStateAndTerminate ended all work");
+                                 state == hcclUninitialized
+                                     ? "call synInitialize and acquire a device first"
+                                     : "synDumpStateAndTerminate ended all work");
     }
     HcclResult result = body();
-    if (result.ok()) [[likely]] return hcclSuccess;
+    if (result.ok()) [[likely]]
+      return hcclSuccess;
     return reportHcclFailure(function, result.result(), result.text().c_str());
   } catch (const std::bad_alloc&) {
     return reportHcclFailure(function, hcclOutOfMemory, "the host has no memory left");
@@ -75,7 +81,8 @@ hcclResult_t guardedHccl(const char* function, Body&& body, HcclNeeds needs = Hc
 }  // namespace hpu::synapse
 
 /// Ends the body of an entry point when an argument that must point somewhere is null.
-#define HCCL_REQUIRE(pointer)                                                                              \
-  do {                                                                                                     \
-    if ((pointer) == nullptr) return ::hpu::synapse::HcclResult(hcclInvalidArgument, #pointer " is null"); \
+#define HCCL_REQUIRE(pointer)                                                      \
+  do {                                                                             \
+    if ((pointer) == nullptr)                                                      \
+      return ::hpu::synapse::HcclResult(hcclInvalidArgument, #pointer " is null"); \
   } while (false)

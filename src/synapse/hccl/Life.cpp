@@ -52,13 +52,16 @@ hcclResult_t hcclCommInitRank(hcclComm_t* comm, int nranks, hcclUniqueId commId,
 hcclResult_t hcclCommInitAll(hcclComm_t* comm, int ndev, const int* devlist) {
   return guardedHccl("hcclCommInitAll", [&]() -> HcclResult {
     HCCL_REQUIRE(comm);
-    if (ndev < 1) return {hcclInvalidArgument, hpu::base::strCat("ndev is ", ndev, "; at least 1 is needed")};
+    if (ndev < 1)
+      return {hcclInvalidArgument, hpu::base::strCat("ndev is ", ndev, "; at least 1 is needed")};
     std::vector<std::shared_ptr<DeviceObject>> objects;
     std::vector<hpu::Device> devices;
     for (int i = 0; i < ndev; ++i) {
       int id = devlist ? devlist[i] : i;
       auto device = id < 0 ? nullptr : Library::get().findDevice(static_cast<synDeviceId>(id));
-      if (!device) return HcclResult(hcclNoDeviceFound, Library::get().missingDevice(static_cast<synDeviceId>(id)).text());
+      if (!device)
+        return HcclResult(hcclNoDeviceFound,
+                          Library::get().missingDevice(static_cast<synDeviceId>(id)).text());
       if (std::find(objects.begin(), objects.end(), device) != objects.end())
         return {hcclInvalidArgument, hpu::base::strCat("device ", id, " is listed twice")};
       devices.push_back(device->device());
@@ -103,29 +106,49 @@ hcclResult_t hcclCommAbort(hcclComm_t comm) {
 
 const char* hcclGetErrorString(hcclResult_t result) {
   switch (result) {
-    case hcclUninitialized: return "the library is not initialized";
-    case hcclSuccess: return "success";
-    case hcclNoDeviceFound: return "no device";
-    case hcclUnsupported: return "not supported";
-    case hcclOutOfMemory: return "out of memory";
-    case hcclUnhandledSynapseError: return "a call of the Synapse API failed";
-    case hcclSystemError: return "the system or a peer failed";
-    case hcclInternalError: return "internal error";
-    case hcclInvalidArgument: return "invalid argument";
-    case hcclInvalidUsage: return "invalid usage";
-    case hcclSocketError: return "the ranks could not meet";
-    case hcclLibfabricError: return "libfabric failed";
-    case hcclTryAgainError: return "try again";
-    case hcclBusy: return "not ready yet";
-    case hcclStreamError: return "the work of a stream failed";
-    case hcclSynapseTerminated: return "the library was terminated";
-    case hcclPortDown: return "a network port is down";
-    case hcclNumResults: break;
+    case hcclUninitialized:
+      return "the library is not initialized";
+    case hcclSuccess:
+      return "success";
+    case hcclNoDeviceFound:
+      return "no device";
+    case hcclUnsupported:
+      return "not supported";
+    case hcclOutOfMemory:
+      return "out of memory";
+    case hcclUnhandledSynapseError:
+      return "a call of the Synapse API failed";
+    case hcclSystemError:
+      return "the system or a peer failed";
+    case hcclInternalError:
+      return "internal error";
+    case hcclInvalidArgument:
+      return "invalid argument";
+    case hcclInvalidUsage:
+      return "invalid usage";
+    case hcclSocketError:
+      return "the ranks could not meet";
+    case hcclLibfabricError:
+      return "libfabric failed";
+    case hcclTryAgainError:
+      return "try again";
+    case hcclBusy:
+      return "not ready yet";
+    case hcclStreamError:
+      return "the work of a stream failed";
+    case hcclSynapseTerminated:
+      return "the library was terminated";
+    case hcclPortDown:
+      return "a network port is down";
+    case hcclNumResults:
+      break;
   }
   return "not a result of this library";
 }
 
-const char* hcclGetLastErrorMessage(void) { return lastHcclError(); }
+const char* hcclGetLastErrorMessage(void) {
+  return lastHcclError();
+}
 
 hcclResult_t hcclCommGetAsyncError(hcclComm_t comm, hcclResult_t* asyncError) {
   return guardedHccl("hcclCommGetAsyncError", [&]() -> HcclResult {
@@ -187,7 +210,8 @@ hcclResult_t hcclDeviceInit(void* device, void* context) {
   (void)device;
   (void)context;
   return guardedHccl("hcclDeviceInit", [&]() -> HcclResult {
-    if (Library::get().devices().empty()) return {hcclNoDeviceFound, "this process has no device; call synDeviceAcquire first"};
+    if (Library::get().devices().empty())
+      return {hcclNoDeviceFound, "this process has no device; call synDeviceAcquire first"};
     return {};
   });
 }

@@ -9,7 +9,8 @@
 namespace hpu::synapse {
 
 hcclUniqueId toHcclId(const collectives::UniqueId& id);
-/// A zeroed id stays one: HCCL_COMM_ID may say where to meet. Errors: hcclInvalidArgument (not from hcclGetUniqueId).
+/// A zeroed id stays one: HCCL_COMM_ID may say where to meet. Errors: hcclInvalidArgument (not from
+/// hcclGetUniqueId).
 HcclResult fromHcclId(const hcclUniqueId& id, collectives::UniqueId& out);
 
 }  // namespace hpu::synapse
