@@ -9,6 +9,7 @@
 #include "base/StatusMacros.h"
 #include "collectives/communicator/Problems.h"
 #include "collectives/tuner/Tuner.h"
+#include "collectives/tuner/TunerTable.h"
 #include "tools/common/Cli.h"
 #include "tools/hccl-perf/LocalRanks.h"
 #include "tools/hccl-perf/Report.h"
