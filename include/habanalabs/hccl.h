@@ -19,6 +19,10 @@
 extern "C" {
 #endif
 
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
 /* 2604 for 2.6.4, the level of the interface. */
 #define HCCL_MAJOR 2
 #define HCCL_MINOR 6
@@ -89,6 +93,10 @@ hcclResult_t hcclRecv(void* recvbuff, uint64_t count, hcclDataType_t datatype, i
 /* The calling thread's calls in between are enqueued together at the outermost end, or, if one of them is wrong, not at all. */
 hcclResult_t hcclGroupStart(void);
 hcclResult_t hcclGroupEnd(void);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,10 @@
 extern "C" {
 #endif
 
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
 /* Further hcclDataType_t, for all functions that take one. E4M3 is the device's: Gaudi 2's range (largest 240) or OCP's (448). */
 #define hcclxFloat8E4M3 ((hcclDataType_t)32)
 #define hcclxFloat8E5M2 ((hcclDataType_t)33)
@@ -81,6 +85,10 @@ hcclResult_t hcclx_CommDeregister(hcclComm_t comm, void* handle);
 
 /* Does not communicate. */
 hcclResult_t hcclx_Predict(hcclComm_t comm, hcclx_collective collective, uint64_t count, hcclDataType_t datatype, hcclx_prediction* prediction);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 
 #ifdef __cplusplus
 }

@@ -56,7 +56,7 @@ TEST_F(Hcclx, AMissingRankIsNamedInTime) {
   config.size = sizeof(config);
   config.initTimeoutMs = 300;
   hcclComm_t comm;
-  EXPECT_HCCL_ERROR(hcclx_CommInitRankConfig(&comm, 3, id, 0, &config), hcclSocketError, "1, 2");
+  EXPECT_HCCL_ERROR(hcclx_CommInitRankConfig(&comm, 3, id, 0, &config), hcclSocketError, "ranks 1 to 2");
 }
 
 TEST_F(Hcclx, SplitsAndShrinks) {

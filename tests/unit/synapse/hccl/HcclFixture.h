@@ -12,11 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "../SynapseFixture.h"
+#include "tests/unit/synapse/Checks.h"
 #include "habanalabs/hccl.h"
 #include "habanalabs/hcclx.h"
 
 namespace synapse_test {
+
+inline uint64_t address(const void* pointer) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer)); }
 
 inline std::string hcclWords() {
   const char* text = hcclGetLastErrorMessage();

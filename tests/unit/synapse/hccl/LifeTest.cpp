@@ -55,7 +55,7 @@ TEST_F(HcclLife, RefusesWrongWaysToBegin) {
   acquire(1);
   ASSERT_HCCL(hcclDeviceInit(nullptr, nullptr));
   EXPECT_HCCL_ERROR(hcclCommInitRank(nullptr, 1, id, 0), hcclInvalidArgument, "comm is null");
-  EXPECT_HCCL_ERROR(hcclCommInitRank(&comm, 1, id, 0), hcclInvalidArgument, "HCCL_COMM_ID");
+  EXPECT_HCCL_ERROR(hcclCommInitRank(&comm, 1, id, 0), hcclInvalidUsage, "HCCL_COMM_ID");
   ASSERT_HCCL(hcclGetUniqueId(&id));
   EXPECT_HCCL_ERROR(hcclCommInitRank(&comm, 0, id, 0), hcclInvalidArgument, "");
   EXPECT_HCCL_ERROR(hcclCommInitRank(&comm, 2, id, 2), hcclInvalidArgument, "");

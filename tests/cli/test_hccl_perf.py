@@ -1,0 +1,105 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""hccl-perf as other programs see it: JSON, columns, exit codes, wrong uses. Runs the program of HPU_BINARY_DIR (default: build)."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+ROOT = os.environ.get("HPU_SOURCE_DIR") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PERF = os.path.join(os.environ.get("HPU_BINARY_DIR") or os.path.join(ROOT, "build"), "bin", "hccl-perf")
+ALL = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send_recv"]
+FACTORS = {"all_reduce": 2 * 3 / 4, "all_gather": 3 / 4, "reduce_scatter": 3 / 4, "all_to_all": 3 / 4, "broadcast": 1, "reduce": 1,
+           "send_recv": 1}
+
+
+def run(*arguments, code=0):
+    result = subprocess.run([PERF, *arguments], capture_output=True, text=True, timeout=200, check=False)
+    assert result.returncode == code, f"{arguments}: exit code {result.returncode}\n{result.stdout}{result.stderr}"
+    return result
+
+
+def results(*arguments):
+    return json.loads(run(*arguments, "--json", "--target", "gaudi2").stdout)["results"]
+
+
+class Perf(unittest.TestCase):
+    def check_line(self, line, operation, ranks):
+        for key in ("bytes", "count", "wrong", "root"):
+            self.assertIsInstance(line[key], int, key)
+        for key in ("wall_us", "wall_algbw_GBps", "wall_busbw_GBps", "device_us", "device_algbw_GBps", "device_busbw_GBps"):
+            self.assertIsInstance(line[key], (int, float), key)
+            self.assertGreater(line[key], 0, key)
+        self.assertEqual(line["wrong"], 0)
+        self.assertEqual(line["ranks"], ranks)
+        self.assertAlmostEqual(line["device_algbw_GBps"], line["bytes"] / line["device_us"] / 1e3, delta=1e-6 * line["device_algbw_GBps"])
+        self.assertAlmostEqual(line["device_busbw_GBps"] / line["device_algbw_GBps"], FACTORS[operation], delta=1e-6)
+
+    def test_every_operation_is_right_with_ranks_as_processes(self):
+        for operation in ALL:
+            lines = results(operation, "--ranks", "4", "-b", "24", "-e", "98304", "-f", "64", "--iters", "2", "-w", "1")
+            places = {line["in_place"] for line in lines}
+            self.assertEqual(places, {False} if operation in ("all_to_all", "send_recv") else {False, True})
+            for line in lines:
+                self.check_line(line, operation, 4)
+
+    def test_every_type_and_reduction_is_right_with_ranks_as_threads(self):
+        lines = results("all_reduce", "--ranks", "3", "--threads", "-d", "all", "-o", "all", "-b", "1000", "-e", "1000", "--iters", "1", "-w", "0")
+        self.assertEqual(len(lines), 2 * 12 * 5)
+        self.assertTrue(all(line["wrong"] == 0 for line in lines), [line for line in lines if line["wrong"]])
+
+    def test_device_time_is_what_was_predicted_and_the_same_in_each_run(self):
+        arguments = ("all_reduce", "--ranks", "2", "-b", "1M", "-e", "1M", "--iters", "4", "--no-check")
+        first, second = results(*arguments), results(*arguments)
+        for one, other in zip(first, second):
+            self.assertEqual(one["device_us"], other["device_us"])
+            self.assertIsNone(one["wrong"])
+            self.assertLess(abs(one["device_us"] - one["predicted_us"]), 0.02 * one["predicted_us"])
+            self.assertGreater(one["device_us"], one["lower_bound_us"])
+
+    def test_no_data_prices_schedules_of_any_size(self):
+        lines = results("all_reduce", "--ranks", "8", "-b", "1K", "-e", "16G", "-f", "16384", "--no-data")
+        self.assertEqual([line["bytes"] for line in lines], [1 << 10, 1 << 24])
+        lines = results("all_gather", "--ranks", "8", "-b", "16G", "-e", "16G", "--no-data")
+        self.assertEqual(lines[0]["bytes"], 1 << 34)
+        self.assertIsNone(lines[0]["wall_us"])
+        self.assertGreater(lines[0]["device_us"], lines[0]["lower_bound_us"])
+        self.assertLess(lines[0]["lower_bound_us"] / lines[0]["device_us"], 0.99)
+
+    def test_columns_are_those_of_nccl_tests(self):
+        lines = run("broadcast", "--ranks", "2", "-b", "4K", "-e", "4K", "--iters", "1", "--root", "1", "--explain").stdout.splitlines()
+        header = next(line for line in lines if "#wrong" in line)
+        self.assertRegex(header, r"^# +size +count +type +redop +root +place +wall time +algbw +busbw +#wrong +device time +algbw +busbw +predicted")
+        row = next(line for line in lines if re.match(r" +4096 +1024 +float +none +1 +out ", line)).split()
+        self.assertEqual(row[9], "0")
+        self.assertTrue(any("us" in line for line in lines if line.startswith("    #")), "the reason of the choice")
+
+    def test_wrong_uses_say_what_is_right(self):
+        for arguments, words in (
+                (("all_redcue",), "there is no collective 'all_redcue'; there are all_reduce"),
+                (("all_reduce", "-d", "int4"), "there is no data type 'int4'"),
+                (("all_reduce", "-o", "mean"), "there is no reduction 'mean'"),
+                (("all_reduce", "--ranks", "9"), "8 devices"),
+                (("all_reduce", "--ranks", "0"), "at least 1"),
+                (("broadcast", "--root", "2"), "rank from 0 to 1"),
+                (("all_reduce", "-b", "2M", "-e", "1M"), "--max-bytes"),
+                (("all_reduce", "-f", "1"), "--factor"),
+                (("all_reduce", "--nodes", "2"), "across nodes"),
+                (("all_reduce", "--tuner-table", "/nowhere"), "/nowhere")):
+            error = run(*arguments, code=1).stderr
+            self.assertIn(words, error)
+            self.assertIn("error: ", error)
+
+    def test_its_options_are_documented(self):
+        with open(os.path.join(ROOT, "docs", "cli.md"), encoding="utf-8") as file:
+            page = file.read().split("## hccl-perf")[1].split("\n## ")[0]
+        for option in re.findall(r"(--[a-z-]+)", run("--help").stdout.split("Environment")[0]):
+            if option not in ("--help", "--version", "--json", "--quiet", "--verbose"):
+                self.assertIn(option, page)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
