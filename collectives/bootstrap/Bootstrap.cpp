@@ -95,10 +95,13 @@ EnvironmentUse& environmentUse() {
 
 StatusOr<CoordinatorId> resolve(const UniqueId& id, int rank) {
   CoordinatorId result;
-  if (isZero(id)) {
+  auto given = decodeId(id);
+  HPU_ASSIGN(std::string environment, settings::getString(Setting::HCCL_COMM_ID));
+  // HCCL_COMM_ID stands in for whatever is no id: programs pass zeros, or nothing at all.
+  if (isZero(id) || (!given.ok() && !environment.empty())) {
     HPU_ASSIGN(result, environmentId());
   } else {
-    HPU_ASSIGN(result, decodeId(id));
+    HPU_ASSIGN(result, std::move(given));
   }
   if (!result.fromEnvironment) return result;
   {

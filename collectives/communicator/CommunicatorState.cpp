@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/Hash.h"
 #include "base/Log.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
@@ -34,10 +35,11 @@ CommunicatorState::CommunicatorState(Creation creation, const Device& device,
       device_(device),
       options_(options),
       name_(nameOf(options.name)),
+      number_(base::hash64(creation_.identity)),
       addressOrder_(AddressOrder::of(device)) {}
 
 CommunicatorState::~CommunicatorState() {
-  // It asks the executor.
+  // It asks the executor and the device.
   if (transport_) transport_->setProgressSource({});
 }
 
@@ -197,7 +199,10 @@ Status CommunicatorState::connect() {
     };
     HPU_ASSIGN(transport_, createShmTransport(shm));
     executor_ = Executor::create(transport_, title());
-    transport_->setProgressSource([executor = executor_] { return executor->progress(); });
+    // A rank that computes before its next call is not silent.
+    transport_->setProgressSource([executor = executor_, device = device_] {
+      return executor->progress() + device.workDone();
+    });
     return bootstrap_->barrier("ready", deadline);
   };
   Status status = rest();

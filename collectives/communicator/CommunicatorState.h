@@ -56,6 +56,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   /// "'comm 1' (rank 2 of 8)"
   std::string title() const;
   int64_t timeoutMs() const { return timeoutMs_; }
+  /// The same on every rank of the communicator, and of no other.
+  uint64_t number() const { return number_; }
 
   Status ready() const;
   Status asyncError() const;
@@ -106,6 +108,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   const Device device_;
   const CommunicatorOptions options_;
   const std::string name_;
+  const uint64_t number_;
   int64_t initTimeoutMs_ = 0, timeoutMs_ = 0;
 
   // Written before ready_, and not changed then.

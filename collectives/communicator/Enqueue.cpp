@@ -84,10 +84,8 @@ Status enqueuePiece(Piece& piece, bool beside, bool weakOrder) {
   std::vector<std::shared_ptr<Enqueued>> before;
   if (!beside) before = state.last;
   if (!weakOrder)
-    for (auto& one : state.addressOrder().conflicts(piece.accesses, stream))
-      // Those beside it were asked for together: overlapping is their caller's business.
-      if (!beside || std::find(state.last.begin(), state.last.end(), one) == state.last.end())
-        before.push_back(std::move(one));
+    for (auto& one : state.addressOrder().conflicts(piece.accesses, stream, state.number()))
+      before.push_back(std::move(one));
   if (beside) {
     // What comes before the first of them comes before all of them.
     for (const auto& one : state.beforeLast) before.push_back(one);
@@ -97,7 +95,7 @@ Status enqueuePiece(Piece& piece, bool beside, bool weakOrder) {
     HPU_RETURN_IF_ERROR(one->mark());
     HPU_RETURN_IF_ERROR(piece.stream.wait(one->event()));
   }
-  auto enqueued = std::make_shared<Enqueued>(piece.stream);
+  auto enqueued = std::make_shared<Enqueued>(piece.stream, state.number());
   piece.work->setOrder(state.nextOrder);
   if (piece.collective) piece.collective->setSequence(state.lastSequence + 1);
   state.began();

@@ -26,12 +26,14 @@ std::shared_ptr<AddressOrder> AddressOrder::of(const Device& device) {
 }
 
 std::vector<std::shared_ptr<Enqueued>> AddressOrder::conflicts(const std::vector<Access>& accesses,
-                                                               const StreamState* stream) {
+                                                               const StreamState* stream,
+                                                               uint64_t communicator) {
   std::vector<std::shared_ptr<Enqueued>> found;
   std::lock_guard lock(mutex_);
   for (const auto& [other, entries] : entries_) {
     if (other == stream) continue;
     auto overlaps = [&](const Entry& entry) {
+      if (entry.operation->communicator() == communicator) return false;
       return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
         return (access.write || entry.access.write) && access.begin < entry.access.end &&
                entry.access.begin < access.end;

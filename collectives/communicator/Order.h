@@ -26,7 +26,10 @@ struct Access {
 /// An operation that was enqueued, for others to wait for.
 class Enqueued {
  public:
-  explicit Enqueued(const Stream& stream) : stream_(stream) {}
+  /// `communicator` tells communicators apart; the ranks of one have the same.
+  Enqueued(const Stream& stream, uint64_t communicator)
+      : communicator_(communicator), stream_(stream) {}
+  uint64_t communicator() const { return communicator_; }
   const StreamState* stream() const { return stream_.state().get(); }
   /// Marks the operation's place in its stream: now, which is right after it or, when only now
   /// somebody asks, later: what came in between is waited for too. Once.
@@ -34,6 +37,7 @@ class Enqueued {
   const Event& event() const { return event_; }
 
  private:
+  const uint64_t communicator_;
   const Stream stream_;
   Event event_;
   std::mutex mutex_;
@@ -47,9 +51,12 @@ class AddressOrder {
   /// That of the device; shared by its communicators.
   static std::shared_ptr<AddressOrder> of(const Device& device);
 
-  /// Earlier operations on other streams than `stream` that overlap: the last one of each.
+  /// Earlier operations of other communicators on other streams than `stream` that overlap: the
+  /// last one of each stream. (Those of one communicator have an order already; and of its ranks
+  /// that share a device none can wait for another one.)
   std::vector<std::shared_ptr<Enqueued>> conflicts(const std::vector<Access>& accesses,
-                                                   const StreamState* stream);
+                                                   const StreamState* stream,
+                                                   uint64_t communicator);
   void add(const std::vector<Access>& accesses, const std::shared_ptr<Enqueued>& operation);
   /// More than one stream had operations: marks pay off.
   bool severalStreams();

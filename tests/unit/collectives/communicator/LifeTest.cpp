@@ -115,6 +115,48 @@ TEST(Communicator, ARankThatDoesNotCallIsNamed) {
   }
 }
 
+TEST(Communicator, ARankWhoseDeviceWorksIsWaitedFor) {
+  World world = World::make(2, {.timeoutMs = 300});
+  std::vector<Status> results = world.each([&](int rank) {
+    auto at = static_cast<size_t>(rank);
+    if (rank == 1) {
+      // Three times the deadline of small copies before its call.
+      Buffer data = world.put(rank, Values(1000)), other = world.put(rank, Values(1000));
+      auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(900);
+      while (std::chrono::steady_clock::now() < until) {
+        for (Status status : {world.streams[at].copyOnDevice(data, 0, other, 0, 4000),
+                              world.streams[at].synchronize()})
+          if (!status.ok()) return status;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    }
+    Status status = world.comms[at].barrier(world.streams[at]);
+    return status.ok() ? world.streams[at].synchronize() : status;
+  });
+  for (const Status& status : results) EXPECT_TRUE(status.ok()) << status.toString();
+}
+
+TEST(Communicator, RanksMayShareADevice) {
+  Device device = World::openDevices(1)[0];
+  World world;
+  world.devices = {device, device};
+  world.comms = Communicator::createAll(world.devices).value();
+  world.streams = {Stream::create(device).value(), Stream::create(device).value()};
+  Buffer shared = world.put(0, Values(100, 3));
+  world.all([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    Buffer out = world.put(rank, Values(100));
+    // Both read it, and both write it: neither waits for the other one's stream.
+    for (Status status : {world.comms[at].allReduce(shared.address(), out.address(), 100, kI32,
+                                                    kSum, world.streams[at]),
+                          world.comms[at].broadcast(shared.address(), shared.address(), 100, kI32,
+                                                    0, world.streams[at]),
+                          world.streams[at].synchronize()})
+      if (!status.ok()) return status;
+    return world.get<int32_t>(rank, out, 100) == Values(100, 6) ? okStatus() : internalError("sum");
+  });
+}
+
 TEST(Communicator, AbortEndsWhatIsInProgressEverywhere) {
   World world = World::make(2, {.timeoutMs = 60000});
   Buffer data = world.put(0, Values(10));

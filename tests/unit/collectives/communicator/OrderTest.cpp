@@ -29,13 +29,14 @@ TEST(AddressOrder, FindsTheLastOverlapOfEachOtherStream) {
   for (int i = 0; i < 3; ++i) streams.push_back(Stream::create(device).value());
   AddressOrder order;
   auto add = [&](int stream, uint64_t begin, uint64_t end, bool write) {
-    auto operation = std::make_shared<Enqueued>(streams[static_cast<size_t>(stream)]);
+    auto operation = std::make_shared<Enqueued>(streams[static_cast<size_t>(stream)],
+                                                static_cast<uint64_t>(stream));
     order.add({{begin, end, write}}, operation);
     return operation;
   };
   auto conflicts = [&](int stream, uint64_t begin, uint64_t end, bool write) {
     return order.conflicts({{begin, end, write}},
-                           streams[static_cast<size_t>(stream)].state().get());
+                           streams[static_cast<size_t>(stream)].state().get(), 9);
   };
   using List = std::vector<std::shared_ptr<Enqueued>>;
   add(0, 100, 200, true);
@@ -50,6 +51,7 @@ TEST(AddressOrder, FindsTheLastOverlapOfEachOtherStream) {
   EXPECT_EQ(conflicts(2, 185, 186, false), List{later});  // Two reads are no conflict.
   EXPECT_EQ(conflicts(2, 185, 186, true).size(), 2u);
   EXPECT_EQ(conflicts(0, 185, 186, true), List{reader});
+  EXPECT_TRUE(order.conflicts({{185, 186, false}}, streams[2].state().get(), 0).empty());
   // Of many, the oldest become one that is too large rather than forgotten.
   for (uint64_t i = 0; i < 500; ++i) add(0, 10000 + 10 * i, 10001 + 10 * i, true);
   EXPECT_EQ(conflicts(1, 100, 101, false).size(), 1u);

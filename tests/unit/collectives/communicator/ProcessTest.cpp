@@ -144,7 +144,8 @@ TEST(Processes, AStoppedRankIsNamed) {
 }
 
 TEST(Processes, ASilentRankIsNamed) {
-  expectBlame(runRanks(3, "silent", 2, 1000), 2, "has not entered all-reduce #6; its last call was all-reduce #5");
+  expectBlame(runRanks(3, "silent", 2, 1000), 2,
+              "has not entered all-reduce #6; its last call was all-reduce #5");
 }
 
 TEST(Processes, ADifferentCallIsToldToAll) {
