@@ -2,6 +2,7 @@
 #include "collectives/executor/CollectiveRun.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
@@ -365,12 +366,21 @@ Status CollectiveRun::push(Pace& pace, bool& moved, bool& paused) {
 /// Every message, and every release of a shared one, is a change of its own, and so is a rank's
 /// record, which comes before its first message. What waits for several of them needs them all. A
 /// rank that slept for single ones would be woken many times to find that it must wait on.
-uint32_t CollectiveRun::changesNeeded() {
-  constexpr int64_t kWorthWaking = 16 << 10;  // Bytes to copy, that are better copied at once.
-  if (!published_ || !unscaled_.empty()) return 1;
+///
+/// `least` may count no change that could depend on something that this rank can do before: a
+/// shared message that can be copied is copied at once, because its sender waits for that.
+ChangesNeeded CollectiveRun::changesNeeded() {
+  constexpr int64_t kLarge = 64 << 10;  // Bytes to copy that are not worth putting off.
+  if (!published_ || !unscaled_.empty()) return {};
+  Transport& transport = peers_.transport();
+  const int64_t small = transport.smallBytes();
   needs_.resize(states_.size());
-  uint32_t all = 0, least = UINT32_MAX;
-  bool blocked = false, worth = false;
+  uint32_t all = 0, useful = 0, least = UINT32_MAX;
+  bool blocked = false, large = false;
+  auto bytesOf = [&](const PlanStep& step) { return step.count * elementBytes(step.dst.buffer); };
+  auto stepAt = [&](int32_t index) -> const PlanStep& {
+    return plan_->steps[static_cast<size_t>(index)];
+  };
   auto forAwaited = [&](auto&& f) {
     for (size_t peer = 0; peer < peerStates_.size(); ++peer) {
       const PeerState& state = peerStates_[peer];
@@ -380,39 +390,50 @@ uint32_t CollectiveRun::changesNeeded() {
         f(receives[state.arrived], state.known ? 1u : 2u);
       }
       const auto& sends = plan_->sends[peer];
-      if (state.offered < sends.size() &&
-          states_[static_cast<size_t>(sends[state.offered])].ready) {
-        blocked = true;  // The lane is full.
-      }
+      blocked |=  // The lane is full.
+          state.offered < sends.size() && states_[static_cast<size_t>(sends[state.offered])].ready;
       for (size_t k = state.unreleased; k < state.offered; ++k) {
         if (!states_[static_cast<size_t>(sends[k])].copied) f(sends[k], 1u);
       }
     }
   };
+  auto forNext = [&](const PlanStep& step, auto&& f) {
+    for (uint32_t k = 0; k < step.numNext; ++k) f(plan_->next[step.firstNext + k]);
+  };
   forAwaited([&](int32_t index, uint32_t weight) {
-    const PlanStep& step = plan_->steps[static_cast<size_t>(index)];
+    const PlanStep& step = stepAt(index);
+    const bool receive = step.kind == StepKind::kRecv;
     all += weight;
-    worth |= step.kind == StepKind::kRecv && !step.alias &&
-             step.count * elementBytes(step.dst.buffer) >= kWorthWaking;
-    for (uint32_t k = 0; k < step.numNext; ++k) {
-      needs_[static_cast<size_t>(plan_->next[step.firstNext + k])] += weight;
+    if (receive || step.numNext > 0) useful += weight;
+    if (receive && !step.alias) {
+      if (bytesOf(step) > small) least = 1;
+      large |= bytesOf(step) >= kLarge;
     }
+    forNext(step, [&](int32_t next) { needs_[static_cast<size_t>(next)] += weight; });
   });
   forAwaited([&](int32_t index, uint32_t) {
-    const PlanStep& step = plan_->steps[static_cast<size_t>(index)];
-    for (uint32_t k = 0; k < step.numNext; ++k) {
-      uint32_t& needs = needs_[static_cast<size_t>(plan_->next[step.firstNext + k])];
-      if (needs > 0) least = std::min(least, needs);
-    }
+    forNext(stepAt(index), [&](int32_t next) {
+      uint32_t& needs = needs_[static_cast<size_t>(next)];
+      if (needs == 0) return;  // Counted already.
+      const PlanStep& step = stepAt(next);
+      if (step.kind == StepKind::kRecv) {
+        // To be ready to receive is of no use before the message is there.
+        const auto& list = plan_->receives[static_cast<size_t>(step.peer)];
+        const PeerState& state = peerStates_[static_cast<size_t>(step.peer)];
+        const bool front = state.arrived < list.size() && list[state.arrived] == next;
+        const uint64_t number = counts_.received[static_cast<size_t>(step.peer)] + state.arrived;
+        if (front && !transport.arrived(step.peer, kLane, number)) {
+          ++needs;
+          ++useful;
+        }
+        large |= !step.alias && bytesOf(step) >= kLarge;
+      }
+      least = std::min(least, std::exchange(needs, 0));
+    });
   });
-  forAwaited([&](int32_t index, uint32_t) {
-    const PlanStep& step = plan_->steps[static_cast<size_t>(index)];
-    for (uint32_t k = 0; k < step.numNext; ++k) {
-      needs_[static_cast<size_t>(plan_->next[step.firstNext + k])] = 0;
-    }
-  });
-  if (blocked || worth || all == 0) return 1;
-  return std::min(std::min(least, all), 1000u);
+  if (blocked || all == 0) return {};
+  least = std::min({least, all, kMostChanges});
+  return {least, large ? least : std::clamp(useful, least, kMostChanges)};
 }
 
 void CollectiveRun::finish() {

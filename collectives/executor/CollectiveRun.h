@@ -22,6 +22,13 @@ struct LaneCounts {
   std::vector<uint64_t> sent, received;
 };
 
+/// Changes of peers that must come before anything can go on, and those that had better come
+/// together when there are more ranks than cores.
+struct ChangesNeeded {
+  uint32_t least = 1, together = 1;
+};
+inline constexpr uint32_t kMostChanges = 1000;
+
 class CollectiveRun {
  public:
   CollectiveRun(Peers& peers, LaneCounts& counts, CollectiveOperation operation,
@@ -39,9 +46,8 @@ class CollectiveRun {
   /// kUnavailable, kAborted, kDeadlineExceeded.
   Status checkPeers() const;
 
-  /// After a push that moved nothing: at least so many changes of peers must come before anything
-  /// can go on.
-  uint32_t changesNeeded();
+  /// After a push that moved nothing.
+  ChangesNeeded changesNeeded();
 
   CollectiveOperation& operation() { return operation_; }
   const CallRecord& call() const { return mine_; }

@@ -7,6 +7,8 @@
 // during a round ends the sleep after it.
 #include "collectives/executor/Executor.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -28,8 +30,16 @@ namespace {
 
 /// Peers are looked at this often even when nothing changes.
 constexpr auto kCheckPeriod = std::chrono::milliseconds(50);
+/// How long messages that had better come together are waited for.
+constexpr auto kPatience = std::chrono::microseconds(100);
 /// What begin() may use of its caller's time while more could be done at once.
 constexpr auto kInlineBudget = std::chrono::microseconds(500);
+
+int allowedCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
 
 struct Begun {
   std::variant<CollectiveOperation, TransferOperation> operation;
@@ -72,11 +82,12 @@ class Core : public std::enable_shared_from_this<Core> {
   /// How a look at everything ended: nothing to do, something was done, or there is more to do.
   enum class Round : uint8_t { kIdle, kMoved, kPaused };
 
-  /// Until when a leader sleeps: `atLeast` changes since `seen`.
+  /// Until when a leader sleeps: the changes since `seen`.
   struct Sleep {
-    uint32_t seen = 0, atLeast = 1;
+    uint32_t seen = 0;
+    ChangesNeeded needed;
     bool before(const Sleep& other) const {
-      return static_cast<int32_t>(seen + atLeast - other.seen - other.atLeast) < 0;
+      return static_cast<int32_t>(seen + needed.least - other.seen - other.needed.least) < 0;
     }
   };
 
@@ -88,11 +99,13 @@ class Core : public std::enable_shared_from_this<Core> {
   void callFinished(Lock& lock);
   void passOn(Lock& lock, bool runnable, const Sleep& sleep);
   void waitAsThread(Lock& lock);
+  void sleepUntil(Clock::time_point until, const Sleep& sleep);
   void lead(Clock::time_point until, const std::function<bool()>* stop);
   static std::vector<const Core*>& callingBack();
 
   const std::shared_ptr<Transport> transport_;
   const std::string label_;
+  const bool crowded_;  // More ranks than cores.
   Peers peers_;
 
   mutable std::mutex mutex_;  // Guards what follows.
@@ -127,6 +140,7 @@ class Core : public std::enable_shared_from_this<Core> {
 Core::Core(std::shared_ptr<Transport> transport, std::string label)
     : transport_(std::move(transport)),
       label_(std::move(label)),
+      crowded_(transport_->ranks() > allowedCpus()),
       peers_(*transport_),
       plans_(transport_->rank(), transport_->smallBytes()),
       transfers_(peers_) {
@@ -184,17 +198,17 @@ bool Core::drive(Lock& lock, Limits& limits, Sleep& sleep) {
     std::deque<Begun> begun = std::exchange(begun_, {});
     const Status failure = failure_;
     lock.unlock();
-    sleep = {transport_->changes(), 1};
+    sleep = {transport_->changes(), {}};
     const Round result = round(limits, std::move(begun), failure);
     if (result == Round::kIdle && collective_ && transfers_.idle()) {
-      sleep.atLeast = collective_->changesNeeded();
+      sleep.needed = collective_->changesNeeded();
     }
     lock.lock();
     if (!finished_.empty()) {
       callFinished(lock);
       if (driving_) {  // Another thread took over.
         again_ = true;
-        sleep = {transport_->changes(), 1};
+        sleep = {transport_->changes(), {}};
         return false;
       }
       driving_ = true;
@@ -258,6 +272,17 @@ void Core::passOn(Lock& lock, bool runnable, const Sleep& sleep) {
   threadWake_.notify_one();
 }
 
+/// With more ranks than cores a moment of patience saves being woken for each message of several.
+void Core::sleepUntil(Clock::time_point until, const Sleep& sleep) {
+  const uint32_t least = sleep.needed.least;
+  if (crowded_ && sleep.needed.together > least) {
+    transport_->waitForChange(sleep.seen, std::min(until, Clock::now() + kPatience),
+                              sleep.needed.together);
+    if (transport_->changes() - sleep.seen >= least) return;
+  }
+  transport_->waitForChange(sleep.seen, until, least);
+}
+
 /// The loop of the progress thread (stop is null), and of help().
 void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
   const Leader self = stop ? Leader::kHelper : Leader::kThread;
@@ -304,7 +329,7 @@ void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
       }
       const auto wakeUp = Clock::now() + kCheckPeriod;
       lock.unlock();
-      transport_->waitForChange(sleep.seen, stop ? std::min(until, wakeUp) : wakeUp, sleep.atLeast);
+      sleepUntil(stop ? std::min(until, wakeUp) : wakeUp, sleep);
       lock.lock();
       if (!stop) threadSleeps_ = false;
     }
