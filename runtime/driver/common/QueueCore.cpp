@@ -53,9 +53,17 @@ void QueueExecutor::Core::ensureWorker() {
   }
 }
 
-void QueueExecutor::Core::makeReady(const std::shared_ptr<Queue>& queue) {
+/// External work goes first: it only begins here, and others may wait for it elsewhere.
+void QueueExecutor::Core::putReady(const std::shared_ptr<Queue>& queue) {
   queue->state = QueueState::kReady;
-  ready.push_back(queue);
+  if (std::holds_alternative<External>(queue->items.front().work))
+    ready.push_front(queue);
+  else
+    ready.push_back(queue);
+}
+
+void QueueExecutor::Core::makeReady(const std::shared_ptr<Queue>& queue) {
+  putReady(queue);
   ensureWorker();
 }
 
@@ -63,8 +71,7 @@ void QueueExecutor::Core::makeReady(const std::shared_ptr<Queue>& queue) {
 void QueueExecutor::Core::settle(const std::shared_ptr<Queue>& queue) {
   if (!queue->items.empty()) {
     // The calling thread looks at the ready list next, so nobody needs to be woken.
-    queue->state = QueueState::kReady;
-    ready.push_back(queue);
+    putReady(queue);
     return;
   }
   queue->state = QueueState::kIdle;
@@ -242,6 +249,7 @@ void QueueExecutor::Core::startExternal(Lock& lock, const std::shared_ptr<Queue>
     away = std::get<External>(now->item.work);
     lock.unlock();
     away.work->cancel(why);
+    away.work.reset();
     lock.lock();
     return;
   }

@@ -116,6 +116,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
 
   using Lock = std::unique_lock<std::mutex>;
 
+  void putReady(const std::shared_ptr<Queue>& queue);
   void makeReady(const std::shared_ptr<Queue>& queue);
   void ensureWorker();
   void workerLoop();
