@@ -80,7 +80,7 @@ static void addNode(synGraphHandle graph, const char* guid, synTensor a, synTens
   CHECK(synNodeCreate(graph, inputs, &output.handle, b ? 2 : 1, 1, params, bytes, guid, output.name, NULL, NULL));
 }
 
-/* Forward and backward of kLayers times relu(x w); outputs the last activations and a gradient of each layer's weights. */
+/* Forward and backward of kLayers times tanh(x w); outputs the last activations and a gradient of each layer's weights. */
 static synRecipeHandle compileBackward(const char* folder) {
   synGraphHandle graph;
   CHECK(synGraphCreate(&graph, synDeviceGaudi2));
@@ -96,12 +96,12 @@ static synRecipeHandle compileBackward(const char* folder) {
     before[i] = makeTensor(graph, "product", i, kActivations);
     after[i] = i + 1 < kLayers ? makeTensor(graph, "active", i, kActivations) : makePersistent(graph, "scores", -1, kActivations, NULL);
     addNode(graph, "gemm", i ? after[i - 1].handle : x.handle, weights[i].handle, before[i], &plain, sizeof plain);
-    addNode(graph, "relu_fwd_f32", before[i].handle, NULL, after[i], NULL, 0);
+    addNode(graph, "tanh_fwd_f32", before[i].handle, NULL, after[i], NULL, 0);
   }
   Tensor upper = lossGradient;
   for (int i = kLayers - 1; i >= 0; --i) {
     Tensor inner = makeTensor(graph, "product_gradient", i, kActivations);
-    addNode(graph, "relu_bwd_f32", upper.handle, after[i].handle, inner, NULL, 0);
+    addNode(graph, "tanh_bwd_f32", upper.handle, after[i].handle, inner, NULL, 0);
     addNode(graph, "gemm_dedw", inner.handle, i ? after[i - 1].handle : x.handle, gradients[i], NULL, 0);
     if (i == 0) break;
     upper = makeTensor(graph, "active_gradient", i - 1, kActivations);
