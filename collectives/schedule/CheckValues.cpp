@@ -331,26 +331,24 @@ std::string ValueCheck::wrong(int32_t rank, int64_t begin, int64_t end,
     default:
       break;
   }
+  const bool reducing = isReducing(problem_.collective);
+  const int32_t e = segment.expression;
+  if (segment.shift == shift &&
+      (reducing ? expressions_.isComplete(e) && expressions_.isFinished(e) : e == from))
+    return {};
   std::string place = strCat("rank ", rank, "'s ", rangeText(range));
   std::string written = strCat(", written by ", stepText(schedule_, segment.writer));
   if (segment.shift != shift)
     return strCat(place, " holds element number ", begin + segment.shift, " where number ",
                   begin + shift, " belongs", written);
-  if (!isReducing(problem_.collective))
-    return segment.expression == from
-               ? std::string()
-               : strCat(place, " holds ", expressions_.text(segment.expression), ", not rank ",
-                        from, "'s", written);
-  if (!expressions_.isComplete(segment.expression)) {
-    std::string missing;
-    for (int32_t r = 0; r < problem_.ranks; ++r)
-      if (!expressions_.contains(segment.expression, r))
-        missing += strCat(missing.empty() ? " " : ", ", r);
-    return strCat(place, " lacks the contributions of ranks", missing, written);
-  }
-  if (!expressions_.isFinished(segment.expression))
+  if (!reducing)
+    return strCat(place, " holds ", expressions_.text(e), ", not rank ", from, "'s", written);
+  if (expressions_.isComplete(e))
     return strCat(place, " is no finished reduction (scaled, rounded and averaged)", written);
-  return {};
+  std::string missing;
+  for (int32_t r = 0; r < problem_.ranks; ++r)
+    if (!expressions_.contains(e, r)) missing += strCat(missing.empty() ? " " : ", ", r);
+  return strCat(place, " lacks the contributions of ranks", missing, written);
 }
 
 Status ValueCheck::checkResults() {

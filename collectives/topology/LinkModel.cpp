@@ -23,7 +23,7 @@ constexpr int64_t kStartPs = 500'000;      // The stream's command reaches the N
 constexpr int64_t kMessagePs = 1'500'000;  // One-way write between neighbours and the signal after
                                            // it: 1 to 2 us is usual for RDMA.
 // NICs begin 50 to 200 million messages a second.
-constexpr int64_t kMessageIssuePs = 20'000;
+constexpr int64_t kMessageIssuePs = 10'000;
 
 LinkModel make(Target target) {
   const arch::NetworkDesc& network = arch::networkDesc(target);

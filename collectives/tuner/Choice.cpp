@@ -15,10 +15,10 @@ namespace {
 
 using base::strCat;
 
-// A schedule costs about a microsecond a step to make, to price and to check: finer cuts than these
-// are not tried, below and from kLargeBytes. Up to kManySteps they are tried even when the
-// algorithm would cut more finely.
-constexpr int64_t kManySteps = 4500, kMostSteps = 9000, kLargeBytes = 64 << 20;
+// A schedule costs about 0.7 microseconds a step to make, to price and to check: finer cuts than
+// these are not tried below and from kLargeBytes. Up to the first number they are tried even when
+// the algorithm would cut more finely.
+constexpr int64_t kManySteps = 4500, kMostSteps = 18000, kLargeBytes = 128 << 20;
 // Finer cuts are tried while the last one gained this much, and half as much could still be gained.
 constexpr double kWorthwhileGain = 0.02;
 // Cutting hardly changes what a link carries; by less than this where a part takes other ways.
@@ -62,22 +62,26 @@ int64_t busiestLinkPs(const Schedule& schedule, const LinkModel& links) {
   return bytes.empty() ? 0 : links.linkPs(busiest);
 }
 
+// Ascending; of large problems, where a schedule is dear and issuing messages is not, two.
 std::vector<int32_t> slicesToTry(const Algorithm& algorithm, const Problem& problem,
                                  int64_t stepsUncut) {
   std::vector<int32_t> choices = algorithm.sliceChoices(problem), result;
+  std::erase(choices, 1);
+  if (choices.empty()) return {};
+  const bool isLarge = problemBytes(problem) >= kLargeBytes;
   auto allowed = [&](int64_t steps) {
     return static_cast<int32_t>(std::max<int64_t>(steps / std::max<int64_t>(stepsUncut, 1), 1));
   };
-  int32_t few = 1;  // As fine as is cheap: a power of two.
-  while (2 * few <= allowed(kManySteps)) few *= 2;
-  if (!choices.empty() && choices.front() > few) result.push_back(few);
-  int32_t most = allowed(problemBytes(problem) < kLargeBytes ? kManySteps : kMostSteps);
+  // Choices that are too fine are made coarser.
+  auto coarser = [](int32_t slices, int32_t most) {
+    while (slices > most) slices /= 2;
+    return slices;
+  };
+  const int32_t most = allowed(isLarge ? kMostSteps : kManySteps);
+  result.push_back(coarser(choices.front(), allowed(kManySteps)));
   for (int32_t slices : choices)
-    if (slices <= most) result.push_back(slices);
-  if (!choices.empty() && choices.front() > most) {
-    while (2 * few <= most) few *= 2;
-    result.push_back(few);
-  }
+    if (slices <= most && !isLarge) result.push_back(slices);
+  result.push_back(coarser(choices.back(), most));
   std::erase(result, 1);
   result.erase(std::unique(result.begin(), result.end()), result.end());
   return result;
@@ -86,8 +90,8 @@ std::vector<int32_t> slicesToTry(const Algorithm& algorithm, const Problem& prob
 // Prices what the algorithm can do beyond `best`, which it has uncut.
 void tryFiner(const Algorithm& algorithm, const LinkModel& links, Priced& best,
               std::vector<Candidate>& candidates) {
-  Problem problem = best.schedule.problem;
-  int64_t floor = floorPs(problem, links);
+  const Problem problem = best.schedule.problem;
+  const int64_t floor = floorPs(problem, links);
   double last = static_cast<double>(best.predictedPs);
   bool first = true;
   for (int32_t slices :
@@ -97,7 +101,7 @@ void tryFiner(const Algorithm& algorithm, const LinkModel& links, Priced& best,
     Priced next = price(algorithm, problem, slices, links, candidates);
     double time = static_cast<double>(next.predictedPs);
     if (next.predictedPs < best.predictedPs) best = std::move(next);
-    // The first step of the ladder may be too coarse to gain anything.
+    // The first cut may be too coarse to gain anything.
     if (!first && time > last * (1 - kWorthwhileGain)) return;
     first = false;
     last = time;

@@ -40,7 +40,7 @@ class Tuner {
   /// `links` lives as long as the tuner.
   explicit Tuner(const LinkModel& links, TunerTable table = {});
   ~Tuner();
-  /// The first call for a problem takes about a millisecond (below 64 MB among 8 ranks), the next
+  /// The first call for a problem takes about a millisecond (up to 64 MB among 8 ranks), the next
   /// ones a look-up. Errors: kUnimplemented (nothing accepts the problem); kInvalidArgument (a rule
   /// names an algorithm that does not); kInternal (a schedule failed its check).
   StatusOr<std::shared_ptr<const Choice>> choose(const Problem& problem);
