@@ -24,11 +24,39 @@ constexpr double kWorthwhileGain = 0.02;
 // Cutting hardly changes what a link carries; by less than this where a part takes other ways.
 constexpr double kSpread = 0.5;
 
+// Times that differ by less are alike: then what moves fewer bytes, in fewer steps, is better, for
+// the host that simulates the devices, too.
+constexpr double kAlike = 0.002;
+
 struct Priced {
   Schedule schedule;
   std::shared_ptr<const ScheduleTimer> timer;
   int64_t predictedPs = 0;
+  int64_t movedBytes = 0;  // Over links, and by copies and reductions.
+
+  bool betterThan(const Priced& other) const {
+    auto slower = [](int64_t a, int64_t b) {
+      return static_cast<double>(a) * (1 - kAlike) > static_cast<double>(b);
+    };
+    if (slower(predictedPs, other.predictedPs)) return false;
+    if (slower(other.predictedPs, predictedPs)) return true;
+    if (movedBytes != other.movedBytes) return movedBytes < other.movedBytes;
+    return schedule.steps.size() < other.schedule.steps.size();
+  }
 };
+
+int64_t movedBytes(const Schedule& schedule) {
+  const Problem& p = schedule.problem;
+  int64_t bytes = 0;
+  auto addRange = [&](const Range& range) {
+    bytes += range.count * (range.buffer == BufferKind::kPartial ? p.partialBytes : p.elementBytes);
+  };
+  for (const Step& step : schedule.steps) {
+    for (const Range& source : step.sources) addRange(source);
+    if (step.kind != StepKind::kSend) addRange(step.dst);
+  }
+  return bytes;
+}
 
 Priced price(const Algorithm& algorithm, const Problem& problem, int32_t slices,
              const LinkModel& links, std::vector<Candidate>& candidates) {
@@ -36,6 +64,7 @@ Priced price(const Algorithm& algorithm, const Problem& problem, int32_t slices,
   priced.schedule = algorithm.make(problem, {slices, links.hopBytes()});
   priced.timer = std::make_shared<ScheduleTimer>(priced.schedule, links);
   priced.predictedPs = priced.timer->predictPs();
+  priced.movedBytes = movedBytes(priced.schedule);
   candidates.push_back({std::string(algorithm.name), priced.schedule.slices, priced.predictedPs});
   return priced;
 }
@@ -100,7 +129,7 @@ void tryFiner(const Algorithm& algorithm, const LinkModel& links, Priced& best,
     if (hope < kWorthwhileGain / 2 * static_cast<double>(best.predictedPs)) return;
     Priced next = price(algorithm, problem, slices, links, candidates);
     double time = static_cast<double>(next.predictedPs);
-    if (next.predictedPs < best.predictedPs) best = std::move(next);
+    if (next.betterThan(best)) best = std::move(next);
     // The first cut may be too coarse to gain anything.
     if (!first && time > last * (1 - kWorthwhileGain)) return;
     first = false;
@@ -154,7 +183,7 @@ StatusOr<Choice> makeChoice(const Problem& problem, const LinkModel& links,
       double link = static_cast<double>(c.busiestLinkPs);
       if (kSpread * link >= static_cast<double>(best.predictedPs)) continue;
       tryFiner(*c.algorithm, links, c.priced, choice.candidates);
-      if (c.priced.predictedPs < best.predictedPs) best = std::move(c.priced);
+      if (c.priced.betterThan(best)) best = std::move(c.priced);
     }
   }
   HPU_RETURN_IF_ERROR(checkSchedule(best.schedule));
