@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 
 namespace hpu::collectives::shm {
@@ -37,12 +36,13 @@ void Doorbell::ring(bool urgent) {
   constexpr uint32_t kUrgent = 1 << 16;
   const uint32_t step = urgent ? kUrgent : 1;
   const uint32_t count = changes.fetch_add(step, std::memory_order_seq_cst) + step;
-  if (sleeping.load(std::memory_order_seq_cst) == 0 ||
-      static_cast<int32_t>(count - wakeAt.load(std::memory_order_seq_cst)) < 0 ||
-      sleeping.exchange(0, std::memory_order_seq_cst) == 0)
+  const uint64_t who = sleepers.load(std::memory_order_seq_cst);
+  if (who == 0 || static_cast<int32_t>(count - static_cast<uint32_t>(who)) < 0 ||
+      sleepers.exchange(0, std::memory_order_seq_cst) == 0)
     return;
+  wakes.fetch_add(1, std::memory_order_seq_cst);
   // Not private: the sleeper may be in another process.
-  ::syscall(SYS_futex, &changes, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  ::syscall(SYS_futex, &wakes, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 /// One thread of a rank is enough.
@@ -82,25 +82,22 @@ bool Waiter::cede(uint32_t target) {
 void Waiter::wait(uint32_t seen, Clock::time_point until, uint32_t atLeast) {
   const uint32_t target = seen + atLeast;
   if (lookAround(target, until) || cede(target)) return;
+  const uint32_t wakes = doorbell_.wakes.load(std::memory_order_seq_cst);
   // Of several sleepers the earliest one counts.
-  if (doorbell_.sleeping.load(std::memory_order_relaxed) == 0 ||
-      !isReached(target, doorbell_.wakeAt.load(std::memory_order_relaxed)))
-    doorbell_.wakeAt.store(target, std::memory_order_seq_cst);
-  doorbell_.sleeping.store(1, std::memory_order_seq_cst);
+  uint64_t who = doorbell_.sleepers.load(std::memory_order_seq_cst);
+  while ((who == 0 || !isReached(target, static_cast<uint32_t>(who))) &&
+         !doorbell_.sleepers.compare_exchange_weak(who, Doorbell::kAsleep | target,
+                                                   std::memory_order_seq_cst)) {
+  }
+  if (isReached(doorbell_.changes.load(std::memory_order_seq_cst), target)) return;
   auto at = std::max<int64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count(), 0);
   timespec when{};
   when.tv_sec = at / 1000000000;
   when.tv_nsec = at % 1000000000;
-  for (;;) {
-    const uint32_t count = doorbell_.changes.load(std::memory_order_seq_cst);
-    if (isReached(count, target)) return;
-    // The bitset variant takes a point in time of the monotonic clock.
-    const long result = ::syscall(SYS_futex, &doorbell_.changes, FUTEX_WAIT_BITSET, count, &when,
-                                  nullptr, FUTEX_BITSET_MATCH_ANY);
-    // Again when the number had changed before the kernel looked at it, and is not enough.
-    if (result == 0 || errno != EAGAIN) return;
-  }
+  // The bitset variant takes a point in time of the monotonic clock.
+  ::syscall(SYS_futex, &doorbell_.wakes, FUTEX_WAIT_BITSET, wakes, &when, nullptr,
+            FUTEX_BITSET_MATCH_ANY);
 }
 
 }  // namespace hpu::collectives::shm

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Doorbell: a number in shared memory that others count up, and sleeping until it changes.
+// Doorbell: a number in shared memory that others count up, and sleeping until it has come to
+// something.
 // The one thing to know: whoever goes to sleep says so before he looks at the number a last time;
-// whoever counts it up looks for sleepers after that: one of both sees the other.
+// whoever counts it up looks for sleepers after that: one of both sees the other. Who takes a
+// sleeper's word back changes the futex after that, so a sleeper whose word is gone does not sleep.
 #pragma once
 
 #include <atomic>
@@ -11,9 +13,10 @@
 namespace hpu::collectives::shm {
 
 struct Doorbell {
-  std::atomic<uint32_t> changes;   ///< Also the futex.
-  std::atomic<uint32_t> sleeping;  ///< Somebody may be in the futex,
-  std::atomic<uint32_t> wakeAt;    ///< until `changes` has come to this.
+  std::atomic<uint32_t> changes;
+  std::atomic<uint32_t> wakes;     ///< The futex: how often sleepers were woken.
+  std::atomic<uint64_t> sleepers;  ///< 0, or kAsleep and the number that the first one waits for.
+  static constexpr uint64_t kAsleep = uint64_t{1} << 32;
   /// By anybody who has it mapped. Urgent: counts as more changes than anybody waits for.
   void ring(bool urgent = false);
 };

@@ -79,7 +79,7 @@ void wakes(Rank& rank) {
 
 void pingPong(Rank& rank) {
   // A lost wake-up would take until the end of patience: each message is waited for asleep.
-  constexpr uint64_t kRounds = 3000;
+  constexpr uint64_t kRounds = 1500;
   const int from = (rank.rank() + rank.ranks() - 1) % rank.ranks();
   const int to = (rank.rank() + 1) % rank.ranks();
   const int64_t large = rank.t().smallBytes() + 1;
@@ -110,14 +110,47 @@ void pingPong(Rank& rank) {
   rank.barrier();
 }
 
+/// Threads of one rank that wait for different numbers of changes, and give up waiting now and
+/// then.
+void manyWaits(Rank& rank) {
+  constexpr int kRounds = 150;
+  constexpr uint32_t kRings = 12;
+  for (int round = 0; round < kRounds; ++round) {
+    const uint32_t start = rank.t().changes();
+    rank.barrier();
+    if (rank.rank() == 0) {
+      std::byte byte{};
+      for (uint32_t i = 0; i < kRings; ++i) {
+        EXPECT_TRUE(rank.t().offer(1, Lane::kCollective, &byte, 1, {}).ok());
+        if (i % 4 == static_cast<uint32_t>(round) % 4) std::this_thread::yield();
+      }
+    } else {
+      std::vector<std::thread> threads;
+      for (uint32_t enough : {kRings, kRings / 2, kRings - 1})
+        threads.emplace_back([&rank, start, enough, round] {
+          const auto end = Clock::now() + kPatience;
+          for (uint32_t many; (many = rank.t().changes() - start) < enough;) {
+            // One of them sleeps a little only, for less than it needs.
+            const bool brief = enough == kRings && round % 2 && many < enough / 2;
+            ASSERT_LT(Clock::now(), end) << "a wake-up was lost at " << many << " of " << enough;
+            rank.t().waitForChange(start + many,
+                                   brief ? Clock::now() + std::chrono::microseconds(20) : end,
+                                   brief ? 1 : enough - many);
+          }
+        });
+      for (std::thread& thread : threads) thread.join();
+      for (uint32_t i = 0; i < kRings; ++i) rank.t().release(0, Lane::kCollective);
+    }
+    rank.barrier();
+  }
+}
+
 }  // namespace
 
 const std::vector<Case>& waitCases() {
   static const std::vector<Case> cases = {
-      {"waits", 2, waits},
-      {"wakes", 2, wakes},
-      {"pingPong", 2, pingPong},
-      {"ringOf4", 4, pingPong},
+      {"waits", 2, waits},       {"wakes", 2, wakes},      {"manyWaits", 2, manyWaits},
+      {"pingPong", 2, pingPong}, {"ringOf4", 4, pingPong},
   };
   return cases;
 }

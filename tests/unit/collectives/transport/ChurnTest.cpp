@@ -3,6 +3,7 @@
 // SHM_CHURN is how many (10,000).
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -19,15 +20,10 @@ TEST(ShmChurn, ThousandsOfCommunicatorsLeaveNothing) {
   auto devices = testing::openDevices(2);
   ASSERT_EQ(devices.size(), 2u);
   testing::ThreadGather gather(2);
-  testing::Holdings before, after;
-  auto live = [&](int rank) {
-    for (int round = 0; round < rounds + 20; ++round) {
-      // The first ones make what stays: thread-local buffers, libraries' pools.
-      if (round == 20) {
-        gather(rank, "");
-        if (rank == 0) before = testing::holdings();
-        gather(rank, "");
-      }
+  // A few first: they make what stays, thread-local buffers and libraries' pools.
+  testing::Holdings before;
+  auto live = [&](int rank, int many) {
+    for (int round = 0; round < many; ++round) {
       ShmOptions options;
       options.rank = rank;
       options.ranks = 2;
@@ -52,12 +48,30 @@ TEST(ShmChurn, ThousandsOfCommunicatorsLeaveNothing) {
       transport = internalError("gone");
       gather(rank, "");
     }
-    if (rank == 0) after = testing::holdings();
-    gather(rank, "");
   };
-  std::thread other(live, 1);
-  live(0);
-  other.join();
+  auto both = [&](int many) {
+    std::thread other(live, 1, many);
+    live(0, many);
+    other.join();
+  };
+  // Owners learn a moment later that a peer maps their memory no more.
+  auto settled = [&](const auto& good) {
+    testing::Holdings held = testing::holdings();
+    for (int i = 0; i < 2000 && !good(held); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      held = testing::holdings();
+    }
+    return held;
+  };
+  const testing::Holdings first = testing::holdings();
+  auto asAtFirst = [&](const testing::Holdings& held) {
+    return held.descriptors == first.descriptors && held.threads == first.threads;
+  };
+  both(20);
+  before = settled(asAtFirst);
+  EXPECT_EQ(before.descriptors, first.descriptors);
+  both(rounds);
+  const testing::Holdings after = settled(asAtFirst);
   EXPECT_EQ(after.descriptors, before.descriptors);
   EXPECT_EQ(after.threads, before.threads);
   EXPECT_EQ(after.segments, 0);
