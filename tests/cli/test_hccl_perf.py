@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = os.environ.get("HPU_SOURCE_DIR") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -68,6 +69,17 @@ class Perf(unittest.TestCase):
         self.assertIsNone(lines[0]["wall_us"])
         self.assertGreater(lines[0]["device_us"], lines[0]["lower_bound_us"])
         self.assertLess(lines[0]["lower_bound_us"] / lines[0]["device_us"], 0.99)
+
+    def test_schedules_are_shown_and_written(self):
+        text = run("all_reduce", "--ranks", "3", "--no-data", "-b", "1M", "-e", "1M", "--schedule").stdout
+        self.assertRegex(text, r"reduce .*\n")
+        with tempfile.TemporaryDirectory(prefix="hccl-perf-") as folder:
+            prefix = os.path.join(folder, "ar")
+            run("all_reduce", "--ranks", "3", "--no-data", "-b", "1M", "-e", "1M", "--chakra", prefix)
+            for rank in range(3):
+                with open(f"{prefix}.{rank}.json", encoding="utf-8") as file:
+                    self.assertTrue(json.load(file))
+        self.assertIn("--no-data", run("all_reduce", "--schedule", code=1).stderr)
 
     def test_columns_are_those_of_nccl_tests(self):
         lines = run("broadcast", "--ranks", "2", "-b", "4K", "-e", "4K", "--iters", "1", "--root", "1", "--explain").stdout.splitlines()

@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "base/File.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "collectives/communicator/Problems.h"
+#include "collectives/schedule/Export.h"
 #include "collectives/tuner/Tuner.h"
 #include "collectives/tuner/TunerTable.h"
 #include "tools/common/Cli.h"
@@ -26,6 +28,8 @@ struct Arguments {
   int ranks = 2, nodes = 1, iterations = 20, warmup = 5;
   int64_t timeoutMs = 600000;
   bool noData = false, noCheck = false, blocking = false, threads = false, explain = false;
+  bool schedule = false;
+  std::string chakra;
 };
 
 StatusOr<std::vector<int64_t>> sizesOf(const Arguments& arguments) {
@@ -96,7 +100,24 @@ StatusOr<Expected> expectedOf(collectives::Tuner& tuner, const Workload& work) {
   if (choice->schedule->slices > 1)
     expected.algorithm += base::strCat(" x", choice->schedule->slices);
   expected.reason = choice->reason;
+  expected.schedule = choice->schedule;
   return expected;
+}
+
+/// With --schedule and --chakra: the steps, for people and for other programs.
+Status exportSchedule(Tool& tool, const Arguments& arguments, const Expected& expected,
+                      const collectives::LinkModel& links) {
+  if (arguments.schedule) {
+    collectives::TextOptions options;
+    options.links = &links;
+    tool.print(collectives::exportText(*expected.schedule, options));
+  }
+  if (arguments.chakra.empty()) return okStatus();
+  std::vector<std::string> documents = collectives::exportChakra(*expected.schedule, links);
+  for (size_t rank = 0; rank < documents.size(); ++rank)
+    HPU_RETURN_IF_ERROR(
+        base::writeFileAtomic(base::strCat(arguments.chakra, ".", rank, ".json"), documents[rank]));
+  return okStatus();
 }
 
 StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
@@ -138,6 +159,10 @@ StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
     wrong += std::max<int64_t>(result.wrong, 0);
   };
 
+  if (!arguments.noData && (arguments.schedule || !arguments.chakra.empty()))
+    return invalidArgument("--schedule and --chakra need --no-data");
+  if (!arguments.chakra.empty() && works.size() > 1)
+    return invalidArgument("--chakra writes one schedule: give one size, type and operation");
   if (arguments.noData) {
     for (const Workload& work : works) {
       if (work.op == PerfOp::kSendRecv)
@@ -146,6 +171,7 @@ StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
       Measurement result;
       result.deviceUs = expected.predictedUs;
       show(work, false, result, expected, false);
+      HPU_RETURN_IF_ERROR(exportSchedule(tool, arguments, expected, tuner.links()));
     }
     return ExitCode::kOk;
   }
@@ -208,6 +234,10 @@ int main(int argc, char** argv) {
                "Wait for each operation: latency in place of throughput");
   tool.addFlag("--no-check", arguments.noCheck, "Do not check the results");
   tool.addFlag("--no-data", arguments.noData, "Price and check the schedules; needs no devices");
+  tool.addFlag("--schedule", arguments.schedule,
+               "With --no-data: print the steps of each schedule");
+  tool.addOption("--chakra", arguments.chakra,
+                 "With --no-data and one size: write PREFIX.RANK.json for Chakra's readers");
   tool.addFlag("--explain", arguments.explain, "Say why the tuner chose each algorithm");
   tool.addOption("--tuner-table", arguments.table, "File of rules that choose algorithms");
   tool.addOption("--timeout-ms", arguments.timeoutMs, "Longest time without a result");

@@ -2,8 +2,10 @@
 // Report: hccl-perf's lines: nccl-tests' columns with device time beside wall time.
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "collectives/schedule/Schedule.h"
 #include "tools/common/Json.h"
 #include "tools/hccl-perf/RankRun.h"
 #include "tools/hccl-perf/Workload.h"
@@ -14,6 +16,7 @@ namespace hpu::tools {
 struct Expected {
   double predictedUs = 0, boundUs = 0;
   std::string algorithm, reason;
+  std::shared_ptr<const collectives::Schedule> schedule;  ///< Null for messages.
 };
 
 std::string headerText(bool measured);
