@@ -72,6 +72,7 @@ class TcpBootstrap final : public Bootstrap {
     return std::shared_ptr<Bootstrap>(
         std::make_shared<TcpBootstrap>(membership_, std::move(full), std::move(global)));
   }
+  void abandon(const Status& why) override { group_->abandon(why); }
   Traffic traffic() const override { return membership_->client->traffic(); }
 
  private:

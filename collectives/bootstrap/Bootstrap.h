@@ -56,6 +56,9 @@ class Bootstrap {
   /// contains this rank). `name` tells groups apart. Does not communicate.
   virtual StatusOr<std::shared_ptr<Bootstrap>> subgroup(const std::string& name,
                                                         const std::vector<int>& members) = 0;
+  /// This rank gathers no more with the others: the phase that they are in, or come to next, ends
+  /// with `why` on every rank. Does not wait. Subgroups go on.
+  virtual void abandon(const Status& why) = 0;
   /// What this rank has sent, with its subgroups.
   virtual Traffic traffic() const = 0;
 };

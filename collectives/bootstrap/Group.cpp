@@ -46,6 +46,19 @@ Group::Group(std::shared_ptr<Client> client, std::string name, std::vector<int> 
     children_.push_back(child);
 }
 
+void Group::abandon(const Status& why) {
+  const std::string name = "abandoned";
+  Phase phase;
+  phase.name = &name;
+  {
+    std::lock_guard lock(client_->mutex);
+    phase.number = busy_ ? phase_ : phase_ + 1;
+  }
+  spread(phase, why);
+  std::lock_guard lock(client_->mutex);
+  client_->changed.notify_all();
+}
+
 void Group::close() {
   std::shared_ptr<Listener> listener;
   std::vector<std::shared_ptr<Connection>> links;

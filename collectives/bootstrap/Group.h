@@ -30,6 +30,7 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
 
   StatusOr<std::vector<std::string>> allGather(const std::string& phase, const std::string& mine,
                                                const base::Deadline& deadline);
+  void abandon(const Status& why);
   void close();
 
   void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) override;

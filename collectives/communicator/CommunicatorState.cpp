@@ -105,7 +105,11 @@ Status CommunicatorState::finalize(int64_t deadlineMs) {
                                            " ms, and ", outstanding_.load(),
                                            " operations are not done"));
   }
-  HPU_RETURN_IF_ERROR(asyncError());
+  if (Status failed = asyncError(); !failed.ok()) {
+    // The others may be fine, and wait for this rank.
+    bootstrap_->abandon(failed);
+    return failed;
+  }
   Status all = bootstrap_->barrier("finalize", deadline);
   if (!all.ok()) return all.withContext(base::strCat("finalize of ", title()));
   std::lock_guard lock(mutex_);
@@ -115,14 +119,19 @@ Status CommunicatorState::finalize(int64_t deadlineMs) {
 
 Status CommunicatorState::abort(const std::string& why) {
   std::shared_ptr<Executor> executor;
+  std::shared_ptr<Bootstrap> bootstrap;
   Status status = aborted(base::strCat("the communicator ", title(), " was aborted",
                                        why.empty() ? std::string() : ": " + why));
   {
     std::lock_guard lock(mutex_);
     if (failure_.ok()) failure_ = status;
-    if (ready_) executor = executor_;
+    if (ready_) {
+      executor = executor_;
+      bootstrap = bootstrap_;
+    }
   }
   if (executor) executor->abort(status);
+  if (bootstrap) bootstrap->abandon(status);
   return okStatus();
 }
 

@@ -178,6 +178,28 @@ TEST(Communicator, AbortEndsWhatIsInProgressEverywhere) {
   EXPECT_EQ(world.get<int32_t>(0, data, 10), Values(10));
 }
 
+TEST(Communicator, AbortEndsAFinalizeOfTheOthers) {
+  for (int aborter : {0, 9}) {  // The root of their tree, and a leaf of an inner node.
+    std::vector<Device> devices = World::openDevices(1);
+    World world;
+    world.devices = std::vector<Device>(10, devices[0]);
+    world.comms = Communicator::createAll(world.devices).value();
+    auto begin = std::chrono::steady_clock::now();
+    std::vector<Status> results = world.each([&](int rank) {
+      if (rank != aborter) return world.comms[static_cast<size_t>(rank)].finalize(60000);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      return world.comms[static_cast<size_t>(rank)].abort("enough");
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+    for (int rank = 0; rank < 10; ++rank) {
+      if (rank == aborter) continue;
+      const Status& status = results[static_cast<size_t>(rank)];
+      EXPECT_EQ(status.code(), StatusCode::kAborted) << rank << ": " << status.toString();
+      EXPECT_THAT(status.message(), HasSubstr("enough"));
+    }
+  }
+}
+
 TEST(Communicator, AFailedStreamEndsItsCommunicatorForAll) {
   World world = World::make(2, {.timeoutMs = 60000});
   // A first communicator fails on the stream that a second one uses too.
