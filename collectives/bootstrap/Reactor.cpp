@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <system_error>
 #include <unordered_map>
@@ -577,7 +578,16 @@ StatusOr<int> connectTo(const Address& address, const base::Deadline& deadline) 
       }
     }
   }
-  if (error == 0) return fd;
+  if (error == 0) {
+    // Where nobody listens on a port of its own range, the system may connect a socket with itself.
+    sockaddr_storage own{}, other{};
+    socklen_t ownSize = sizeof own, otherSize = sizeof other;
+    bool itself = ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &ownSize) == 0 &&
+                  ::getpeername(fd, reinterpret_cast<sockaddr*>(&other), &otherSize) == 0 &&
+                  ownSize == otherSize && std::memcmp(&own, &other, ownSize) == 0;
+    if (!itself) return fd;
+    error = ECONNREFUSED;
+  }
   ::close(fd);
   return unavailable(
       base::strCat("cannot connect to ", address.text(), ": ", base::errnoText(error)));

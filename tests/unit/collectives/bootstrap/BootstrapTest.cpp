@@ -131,6 +131,15 @@ TEST(Bootstrap, TheEnvironmentsIdNeedsNoOther) {
   EXPECT_EQ(Bootstrap::join({}, 0, 1).status().code(), StatusCode::kFailedPrecondition);
 }
 
+TEST(Bootstrap, ASocketNeverMeetsItself) {
+  // A port of the system's own range with nobody behind it: enough tries hit it as their own.
+  Address nobody = parseAddress("127.0.0.1:1", "it").value();
+  nobody.port = 0;
+  nobody.port = Reactor::acquire().value()->listen(nobody, nullptr).value()->address().port;
+  for (int i = 0; i < 60000; ++i)
+    ASSERT_EQ(connectTo(nobody, soon(1000)).status().code(), StatusCode::kUnavailable) << i;
+}
+
 TEST(Bootstrap, NothingGrowsWithCommunicators) {
   auto run = [](int times) {
     for (int i = 0; i < times; ++i) {
