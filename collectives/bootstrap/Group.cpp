@@ -88,26 +88,36 @@ Status Group::during(const Phase& phase, const Status& why) const {
 
 Status Group::trouble(std::unique_lock<std::mutex>& lock, Phase& phase) {
   if (!failure_.ok()) return failure_;
-  for (const auto& [rank, who] : client_->gone) {
-    if (phase.asked.contains(rank) ||
-        std::find(members_.begin(), members_.end(), rank) == members_.end())
-      continue;
-    MissingRank gone = who;
-    phase.asked.insert(rank);
-    lock.unlock();
-    auto missing = client_->who(name_, phase.number, {gone.rank});
-    lock.lock();
-    if (missing.ok() && !missing->empty()) return during(phase, unavailable(missingText({gone})));
-    return okStatus();  // It had got here; the map may have changed.
-  }
+  // Who died is the reason why others have left.
+  for (bool died : {true, false})
+    for (const auto& [rank, who] : client_->gone) {
+      if ((who.state == MemberState::kDied) != died || phase.asked.contains(rank) ||
+          std::find(members_.begin(), members_.end(), rank) == members_.end())
+        continue;
+      MissingRank gone = who;
+      phase.asked.insert(rank);
+      lock.unlock();
+      auto missing = client_->who(name_, phase.number, {gone.rank});
+      lock.lock();
+      if (missing.ok() && !missing->empty()) return during(phase, unavailable(missingText({gone})));
+      return okStatus();  // It had got here; the map may have changed.
+    }
   return okStatus();
 }
 
 Status Group::late(Phase& phase) {
   auto missing = client_->who(name_, phase.number, members_);
-  std::string text = !missing.ok()      ? missing.status().message()
-                     : missing->empty() ? "all ranks came, but not all were done in time"
-                                        : missingText(*missing);
+  std::string text;
+  if (!missing.ok()) {
+    text = missing.status().message();
+  } else if (!missing->empty()) {
+    text = missingText(*missing);
+  } else {
+    text = "all ranks came, but not all were done in time";
+    if (phase.awaited >= 0)
+      text +=
+          base::strCat(": rank ", members_[static_cast<size_t>(phase.awaited)], " stands still");
+  }
   return during(phase, deadlineExceeded(base::strCat("rank ", client_->rank(), " waited ",
                                                      phase.deadline->totalMs(), " ms: ", text)));
 }
@@ -115,7 +125,9 @@ Status Group::late(Phase& phase) {
 template <typename Ready>
 Status Group::await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready ready) {
   using Clock = std::chrono::steady_clock;
-  Clock::time_point grace = Clock::time_point::max();
+  Clock::time_point grace = Clock::time_point::max(), end = phase.deadline->time();
+  // The parent's deadline is about the same, and it knows better whom it waits for.
+  if (place_ > 0 && phase.awaited == (place_ - 1) / kFanOut) end += kGrace;
   for (;;) {
     if (ready()) return okStatus();
     HPU_RETURN_IF_ERROR(trouble(lock, phase));
@@ -130,13 +142,13 @@ Status Group::await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready read
                                                       rankText(*lost_.begin()), " has ended")));
       return during(phase, client_->failure);
     }
-    if (phase.deadline->expired()) {
+    if (now >= end) {
       lock.unlock();
       Status status = late(phase);
       lock.lock();
       return ready() ? okStatus() : status;
     }
-    client_->changed.wait_until(lock, std::min(grace, phase.deadline->time()));
+    client_->changed.wait_until(lock, std::min(grace, end));
   }
 }
 
@@ -218,6 +230,13 @@ Status Group::link(Phase& phase) {
     HPU_ASSIGN(CoordinatorId where, decodeId(bytes));
     auto fd = connectTo(where.address, *phase.deadline);
     if (!fd.ok()) {
+      // It may have left because another one died.
+      auto missing = client_->who(name_, phase.number, members_);
+      if (missing.ok()) {
+        std::erase_if(*missing,
+                      [](const MissingRank& one) { return one.state != MemberState::kDied; });
+        if (!missing->empty()) return during(phase, unavailable(missingText(*missing)));
+      }
       std::lock_guard lock(client_->mutex);
       return during(phase, fd.status().withContext(rankText(parentPlace)));
     }
@@ -244,6 +263,7 @@ StatusOr<Group::Part> Group::gather(Phase& phase, const std::string& mine) {
     {
       std::unique_lock lock(client_->mutex);
       std::pair key(phase.number, child);
+      phase.awaited = child;
       HPU_RETURN_IF_ERROR(await(lock, phase, [&] { return up_.contains(key); }));
       payload = std::move(up_[key]);
       up_.erase(key);
@@ -294,6 +314,7 @@ StatusOr<std::vector<std::string>> Group::run(Phase& phase, const std::string& m
     }
     client_->send(*parent, MessageType::kUp, phase.number, out.take()).ignore();
     std::unique_lock lock(client_->mutex);
+    phase.awaited = (place_ - 1) / kFanOut;
     HPU_RETURN_IF_ERROR(await(lock, phase, [&] { return down_.contains(phase.number); }));
     payload = std::move(down_[phase.number]);
     down_.erase(phase.number);

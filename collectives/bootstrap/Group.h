@@ -42,6 +42,7 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
     const std::string* name = nullptr;
     const base::Deadline* deadline = nullptr;
     std::set<int32_t> asked;  ///< Ranks that are gone but had got here.
+    int awaited = -1;         ///< The place that this rank waits for.
   };
   /// A rank's part of an upward message.
   struct Part {

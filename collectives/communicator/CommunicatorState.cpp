@@ -56,7 +56,7 @@ Status CommunicatorState::ready() const {
   return unavailable(base::strCat("the communicator ", title(), " is still being created"));
 }
 
-Status CommunicatorState::asyncError() const {
+Status CommunicatorState::ownFailure() const {
   std::shared_ptr<Executor> executor;
   {
     std::lock_guard lock(mutex_);
@@ -65,6 +65,16 @@ Status CommunicatorState::asyncError() const {
     executor = executor_;
   }
   return executor->health();
+}
+
+Status CommunicatorState::asyncError() const {
+  HPU_RETURN_IF_ERROR(ownFailure());
+  if (!ready().ok()) return okStatus();
+  // A rank that has nothing to do does not hear of it otherwise.
+  for (int peer = 0; peer < ranks(); ++peer)
+    if (peer != rank() && !transport_->abortReason(peer).ok())
+      return transport_->peerStatus(peer).withContext(title());
+  return okStatus();
 }
 
 Status CommunicatorState::usable() const {
@@ -76,7 +86,8 @@ Status CommunicatorState::usable() const {
       return failedPrecondition(
           base::strCat("the communicator ", title(), " is still being created"));
   }
-  return asyncError();
+  // What peers did is found by the operation, which tells it to the others.
+  return ownFailure();
 }
 
 void CommunicatorState::note(const Status& why) {
@@ -144,11 +155,16 @@ StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::create(
   HPU_RETURN_IF_ERROR(state->readOptions());
   auto finish = [](CommunicatorState& self) -> Status {
     Status status = self.connect();
-    std::lock_guard lock(self.mutex_);
-    // Aborted meanwhile.
-    if (status.ok() && !self.failure_.ok()) status = self.failure_;
-    if (status.ok()) self.ready_ = true;
-    if (self.failure_.ok()) self.failure_ = status;
+    bool abortedMeanwhile = false;
+    {
+      std::lock_guard lock(self.mutex_);
+      abortedMeanwhile = status.ok() && !self.failure_.ok();
+      if (abortedMeanwhile) status = self.failure_;
+      if (status.ok()) self.ready_ = true;
+      if (self.failure_.ok()) self.failure_ = status;
+    }
+    // The peers are ready, and wait for this rank otherwise.
+    if (abortedMeanwhile) self.executor_->abort(status);
     return status;
   };
   if (options.blocking) {

@@ -96,6 +96,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
                                                       const CommunicatorOptions& options);
 
  private:
+  /// What this rank itself has found.
+  Status ownFailure() const;
   Status readOptions();
   Status connect();
   Status compareCards(const base::Deadline& deadline);
