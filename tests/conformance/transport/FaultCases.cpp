@@ -126,11 +126,11 @@ void heartbeats(Rank& rank) {
   std::atomic<uint64_t> progress{1};
   rank.t().setProgressSource([&] { return progress.load(); });
   // What it was before was noticed by now, or never will be.
-  std::this_thread::sleep_for(std::chrono::milliseconds(350));
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
   rank.barrier();
   const int peer = 1 - rank.rank();
   // A peer that lives and does nothing has no heartbeat.
-  EXPECT_FALSE(beats(rank, peer, std::chrono::milliseconds(350)));
+  EXPECT_FALSE(beats(rank, peer, std::chrono::milliseconds(250)));
   rank.barrier();
   // One whose device advances has, though it says nothing.
   std::atomic<bool> end{false};
@@ -167,7 +167,7 @@ void stops(Rank& rank) {
     rank.stop(1, true);
     // What was under way when it stopped.
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    EXPECT_FALSE(beats(rank, 1, std::chrono::milliseconds(350)));
+    EXPECT_FALSE(beats(rank, 1, std::chrono::milliseconds(250)));
     expectNames(rank.t().describe(1), "stopped");
     EXPECT_TRUE(rank.t().peerStatus(1).ok());
     rank.stop(1, false);

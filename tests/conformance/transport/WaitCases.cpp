@@ -113,7 +113,7 @@ void pingPong(Rank& rank) {
 /// Threads of one rank that wait for different numbers of changes, and give up waiting now and
 /// then.
 void manyWaits(Rank& rank) {
-  constexpr int kRounds = 150;
+  constexpr int kRounds = 100;
   constexpr uint32_t kRings = 12;
   for (int round = 0; round < kRounds; ++round) {
     const uint32_t start = rank.t().changes();
