@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/AtFork.h"
 #include "base/Deadline.h"
 #include "base/Format.h"
 #include "base/PerThread.h"
@@ -29,8 +30,15 @@ struct OpenDevices {
   std::map<std::pair<std::string, int>, std::weak_ptr<DeviceState>> devices;
   uint64_t generation = 0;  ///< Of the process that they belong to.
 };
+OpenDevices& openDevices();
+std::mutex& openDevicesMutex() {
+  return openDevices().mutex;
+}
 OpenDevices& openDevices() {
-  static OpenDevices* instance = new OpenDevices;  // Never destroyed: handles may outlive statics.
+  static OpenDevices* instance = [] {
+    base::atFork(base::ForkRank::kOpenDevices, base::forkHandlersOf<openDevicesMutex>());
+    return new OpenDevices;  // Never destroyed: handles may outlive statics.
+  }();
   return *instance;
 }
 

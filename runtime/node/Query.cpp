@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/AtFork.h"
 #include "base/Deadline.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
@@ -27,8 +28,15 @@ struct LastAnswers {
   std::mutex mutex;
   std::map<std::pair<std::string, int>, DeviceStatus> byDevice;
 };
+LastAnswers& lastAnswers();
+std::mutex& lastAnswersMutex() {
+  return lastAnswers().mutex;
+}
 LastAnswers& lastAnswers() {
-  static LastAnswers* instance = new LastAnswers;
+  static LastAnswers* instance = [] {
+    base::atFork(base::ForkRank::kNodeAnswers, base::forkHandlersOf<lastAnswersMutex>());
+    return new LastAnswers;
+  }();
   return *instance;
 }
 

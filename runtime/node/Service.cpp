@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/Log.h"
 #include "base/StatusMacros.h"
@@ -58,7 +59,8 @@ Service& Service::instance() {
 Status Service::start() {
   if (thread_) return okStatus();
   if (!hooked_) {
-    if (::pthread_atfork(prepareFork, parentAfterFork, childAfterFork) != 0)
+    static constexpr base::ForkHandlers kHandlers = {prepareFork, parentAfterFork, childAfterFork};
+    if (!base::atFork(base::ForkRank::kDeviceService, kHandlers))
       return resourceExhausted("cannot register a fork handler");
     hooked_ = true;
   }

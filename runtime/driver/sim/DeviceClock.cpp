@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/AtFork.h"
 #include "base/Format.h"
 
 namespace hpu::driver {
@@ -53,7 +54,10 @@ void see(const TimeNode& node) {
 
 std::mutex& DeviceClock::domain() {
   // Never destroyed: device objects may outlive static destructors.
-  static std::mutex* mutex = new std::mutex;
+  static std::mutex* mutex = [] {
+    base::atFork(base::ForkRank::kDeviceClocks, base::forkHandlersOf<domain>());
+    return new std::mutex;
+  }();
   return *mutex;
 }
 

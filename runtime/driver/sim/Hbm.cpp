@@ -50,11 +50,13 @@ Hbm::Hbm(int fd, std::byte* data, int64_t bytes, int64_t hostBudget,
     : fd_(fd),
       data_(data),
       bytes_(bytes),
+      process_(::getpid()),
       hostBudget_(hostBudget),
       available_(std::move(available)) {}
 
 Hbm::~Hbm() {
-  ::munmap(data_, static_cast<size_t>(bytes_));
+  // In a forked child nothing of it is mapped there, and perhaps something else is.
+  if (process_ == ::getpid()) ::munmap(data_, static_cast<size_t>(bytes_));
   ::close(fd_);
 }
 

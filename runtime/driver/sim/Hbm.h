@@ -4,6 +4,8 @@
 // never written instead of reading it, because reading a hole would allocate it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -65,6 +67,7 @@ class Hbm {
   int fd_;
   std::byte* data_;
   int64_t bytes_;
+  const pid_t process_;  ///< In which it is mapped.
   const int64_t hostBudget_;
   const std::function<int64_t()> available_;
   mutable std::atomic<int64_t> sinceLook_{0};  ///< Bytes written since available_ was asked.

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "WorkerProcess.h"
 #include "hpu/device.h"
@@ -173,6 +174,9 @@ TEST_F(Acquire, ForkedChildIsAProcessOfItsOwn) {
     // are not here.
     ::alarm(60);
     device = Device();
+    // The child's own memory is still there, perhaps where the parent's was.
+    if (!stream->fill(*buffer, 4, 1000).ok()) ::_exit(6);
+    if (!stream->synchronize().ok()) ::_exit(7);
     ::_exit(0);
   }
   int status = 0;
@@ -184,6 +188,56 @@ TEST_F(Acquire, ForkedChildIsAProcessOfItsOwn) {
   Stream stream = Stream::create(device).value();
   EXPECT_TRUE(stream.fill(buffer, 1, 1000).ok());
   EXPECT_TRUE(stream.synchronize().ok());
+}
+
+/// In a child: opens a device and uses it. 0: done, or all devices are taken.
+int useAnyDevice() {
+  auto device = Device::open(any());
+  if (!device.ok()) return device.status().code() == StatusCode::kResourceExhausted ? 0 : 1;
+  auto buffer = device->allocate(1000);
+  auto stream = Stream::create(*device);
+  if (!buffer.ok() || !stream.ok() || !stream->fill(*buffer, 3, 1000).ok()) return 2;
+  if (!stream->synchronize().ok() || !node::query().ok()) return 3;
+  return 0;
+}
+
+TEST_F(Acquire, ChildrenOfABusyParentMayOpenDevices) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "TSan does not let a forked child start threads";
+#endif
+  // Whatever the parent's threads hold when it forks, its child does not wait for them.
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {
+    while (!stop) (void)Device::open(at(0));
+  });
+  threads.emplace_back([&] {
+    while (!stop) (void)node::query();
+  });
+  for (int i = 1; i < 3; ++i)
+    threads.emplace_back([&, i] {
+      Device device = Device::open(at(i)).value();
+      Buffer buffer = device.allocate(1000).value();
+      Stream stream = Stream::create(device).value();
+      while (!stop) {
+        EXPECT_TRUE(stream.fill(buffer, 3, 1000).ok());
+        EXPECT_TRUE(stream.synchronize().ok());
+      }
+    });
+  for (int i = 0; i < 100 && !HasFailure(); ++i) {
+    pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::alarm(60);
+      ::_exit(useAnyDevice());
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status)) << "fork " << i << ": signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 0) << "fork " << i;
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(Acquire, NodesAreApart) {

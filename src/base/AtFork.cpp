@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/AtFork.h"
+
+#include <pthread.h>
+
+#include <atomic>
+
+namespace hpu::base {
+namespace {
+
+std::atomic<const ForkHandlers*> slots[kNumForkRanks];
+// What this thread's fork has prepared: others may register meanwhile.
+thread_local const ForkHandlers* prepared[kNumForkRanks];
+
+void prepare() {
+  for (int rank = 0; rank < kNumForkRanks; ++rank) {
+    prepared[rank] = slots[rank].load(std::memory_order_acquire);
+    if (prepared[rank]) prepared[rank]->prepare();
+  }
+}
+
+void parent() {
+  for (int rank = kNumForkRanks; rank-- > 0;)
+    if (prepared[rank]) prepared[rank]->parent();
+}
+
+void child() {
+  for (int rank = kNumForkRanks; rank-- > 0;)
+    if (prepared[rank]) prepared[rank]->child();
+}
+
+}  // namespace
+
+bool atFork(ForkRank rank, const ForkHandlers& handlers) noexcept {
+  static const bool hooked = ::pthread_atfork(prepare, parent, child) == 0;
+  if (hooked) slots[static_cast<int>(rank)].store(&handlers, std::memory_order_release);
+  return hooked;
+}
+
+}  // namespace hpu::base

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// atFork: what the process's own locks do around fork(), so that a child finds them free and what
+// they guard whole, whatever other threads were doing.
+// The one thing to know: handlers run by rank and not by the order of their registration, because a
+// fork has to take the locks in the order in which everybody else does.
+//
+//   base::atFork(ForkRank::kDeviceClocks, base::forkHandlersOf<domain>());
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+namespace hpu::base {
+
+/// Locks of the whole process, the one that is taken before the others first.
+enum class ForkRank : uint8_t { kOpenDevices, kDeviceService, kDeviceClocks, kNodeAnswers };
+inline constexpr int kNumForkRanks = 4;
+
+struct ForkHandlers {
+  void (*prepare)() = nullptr;  ///< Before the fork: takes the locks.
+  void (*parent)() = nullptr;   ///< After it, on the same thread: gives them back.
+  void (*child)() = nullptr;
+};
+
+/// `handlers` stays valid for ever. A rank has one owner; registering again changes nothing. False:
+/// the host has no memory for it. Any thread may call.
+bool atFork(ForkRank rank, const ForkHandlers& handlers) noexcept;
+
+/// Of a mutex that is never destroyed.
+template <std::mutex& (*Get)()>
+const ForkHandlers& forkHandlersOf() {
+  static constexpr ForkHandlers handlers = {[] { Get().lock(); }, [] { Get().unlock(); },
+                                            [] { Get().unlock(); }};
+  return handlers;
+}
+
+}  // namespace hpu::base
