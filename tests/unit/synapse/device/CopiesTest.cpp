@@ -122,6 +122,29 @@ TEST_F(Copies, HostMemoryThatMayNotBeTouchedIsAnErrorOfTheStream) {
   }
 }
 
+TEST_F(Copies, MappedFilesThatWereTruncatedAreErrorsOfTheStream) {
+  int file = memfd_create("copies", MFD_CLOEXEC);
+  ASSERT_GE(file, 0);
+  for (int64_t bytes : {1 << 20, 24 << 20}) {
+    uint64_t buffer = allocate(static_cast<uint64_t>(bytes));
+    ASSERT_EQ(ftruncate(file, bytes), 0);
+    void* memory = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    ASSERT_SYN(synMemCopyAsync(stream, address(memory), static_cast<uint64_t>(bytes), buffer, HOST_TO_DRAM));
+    EXPECT_SYN(synStreamSynchronize(stream));
+    ASSERT_EQ(ftruncate(file, bytes / 2), 0);
+    ASSERT_SYN(synMemCopyAsync(stream, address(memory), static_cast<uint64_t>(bytes), buffer, HOST_TO_DRAM));
+    EXPECT_SYN_ERROR(synStreamSynchronize(stream), synMappingNotFound, "not readable");
+    ASSERT_SYN(synMemCopyAsync(stream, buffer, static_cast<uint64_t>(bytes), address(memory), DRAM_TO_HOST));
+    EXPECT_SYN_ERROR(synStreamSynchronize(stream), synMappingNotFound, "not writable");
+    EXPECT_SYN(synMemCopyAsync(stream, address(memory), static_cast<uint64_t>(bytes) / 2, buffer, HOST_TO_DRAM));
+    EXPECT_SYN(synStreamSynchronize(stream));
+    munmap(memory, static_cast<size_t>(bytes));
+    ASSERT_SYN(synDeviceFree(device, buffer, 0));
+  }
+  close(file);
+}
+
 TEST_F(Copies, OfFreedMemoryAreErrors) {
   uint64_t buffer = allocate(4096);
   std::vector<uint8_t> data(4096);
