@@ -241,17 +241,18 @@ Status Hbm::checkBudget(DeviceAddress address, int64_t bytes) const {
 
 namespace {
 
-/// The number behind `key` in a file of "key: number kB" lines, in bytes; -1 when it is not there.
-int64_t memInfo(std::string_view key) {
-  auto text = base::readTextFile("/proc/meminfo", 1 << 16);
+/// The number behind `key`, which begins a line of the file; -1 when it is not there.
+int64_t numberBehind(const std::string& path, const std::string& key) {
+  auto text = base::readTextFile(path, 1 << 16);
   if (!text.ok()) return -1;
-  size_t at = text->find(key);
+  text->insert(0, "\n");
+  size_t at = text->find("\n" + key);
   if (at == std::string::npos) return -1;
-  at = text->find_first_of("0123456789", at);
+  at = text->find_first_of("0123456789", at + 1 + key.size());
   if (at == std::string::npos) return -1;
-  auto kilobytes = base::parseInt(
+  auto number = base::parseInt(
       std::string_view(*text).substr(at, text->find_first_not_of("0123456789", at) - at));
-  return kilobytes.ok() ? *kilobytes * 1024 : -1;
+  return number.ok() ? *number : -1;
 }
 
 /// A control-group file with one number; -1 when it has none ("max") or is not there.
@@ -264,14 +265,21 @@ int64_t groupNumber(const std::string& path) {
 
 }  // namespace
 
+int64_t groupMemoryLeft(const std::string& folder) {
+  int64_t limit = groupNumber(folder + "/memory.max");
+  int64_t used = groupNumber(folder + "/memory.current");
+  if (limit < 0 || used < 0) return -1;
+  // Files that are only cached give way, as in MemAvailable.
+  for (const char* key : {"active_file ", "inactive_file "})
+    used -= std::max<int64_t>(numberBehind(folder + "/memory.stat", key), 0);
+  return std::clamp<int64_t>(limit - used, 0, limit);
+}
+
 int64_t availableHostMemory() {
-  int64_t available = memInfo("MemAvailable:");
-  int64_t limit = groupNumber("/sys/fs/cgroup/memory.max");
-  int64_t used = groupNumber("/sys/fs/cgroup/memory.current");
-  if (limit >= 0 && used >= 0) {
-    int64_t left = std::max<int64_t>(limit - used, 0);
+  int64_t available = numberBehind("/proc/meminfo", "MemAvailable:");
+  if (available >= 0) available *= 1024;
+  if (int64_t left = groupMemoryLeft("/sys/fs/cgroup"); left >= 0)
     available = available < 0 ? left : std::min(available, left);
-  }
   return available < 0 ? -1 : available - available / 8;
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "hpu/status.h"
 #include "runtime/driver/Driver.h"
@@ -79,5 +80,8 @@ StatusOr<int64_t> hostMemoryBudget();
 /// What a device may still take of the host now, as above, when HPU_SIM_HOST_BYTES does not say how
 /// much; -1: not known.
 int64_t availableHostMemory();
+/// What the processes of a control group (version 2; its folder) may still take together; -1: it
+/// has no limit. Cached files count as free.
+int64_t groupMemoryLeft(const std::string& folder);
 
 }  // namespace hpu::driver

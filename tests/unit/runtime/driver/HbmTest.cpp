@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace hpu::driver {
@@ -105,6 +108,28 @@ TEST(Hbm, DefaultBudgetIsPartOfWhatTheHostHas) {
   setenv("HPU_SIM_HOST_BYTES", "123K", 1);
   EXPECT_EQ(hostMemoryBudget().value(), 123 << 10);
   unsetenv("HPU_SIM_HOST_BYTES");
+}
+
+TEST(Hbm, FilesThatAControlGroupCachesAreNotTaken) {
+  auto folder = std::filesystem::temp_directory_path() / ("hbm_test." + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  auto write = [&](const char* name, const char* text) { std::ofstream(folder / name) << text; };
+  EXPECT_EQ(groupMemoryLeft(folder.string()), -1);
+  write("memory.current", "900\n");
+  write("memory.max", "max\n");
+  EXPECT_EQ(groupMemoryLeft(folder.string()), -1);
+  write("memory.max", "1000\n");
+  EXPECT_EQ(groupMemoryLeft(folder.string()), 100);
+  write("memory.stat",
+        "anon 300\nfile 600\nshmem 70\ninactive_anon 11\nactive_anon 12\n"
+        "inactive_file 500\nactive_file 30\nworkingset_refault_file 7\n");
+  EXPECT_EQ(groupMemoryLeft(folder.string()), 630);
+  write("memory.stat", "inactive_file 5000\n");
+  EXPECT_EQ(groupMemoryLeft(folder.string()), 1000);
+  write("memory.stat", "");
+  write("memory.current", "1200\n");
+  EXPECT_EQ(groupMemoryLeft(folder.string()), 0);
+  std::filesystem::remove_all(folder);
 }
 
 /// Random copies, fills and moves with holes in between, against a plain array.
