@@ -25,6 +25,9 @@
 namespace hpu::base {
 namespace {
 
+// More only cost memory; a thread that the system does not give ends the process inside of oneTBB.
+constexpr int64_t kMaxThreads = 1024;
+
 // What the innermost ThreadLimit of this thread says; 0: no limit.
 thread_local int tlsLimit = 0;
 // > 0 while this thread runs a chunk.
@@ -36,7 +39,9 @@ int defaultThreads() {
     int available = std::max(1, tbb::info::default_concurrency());
     auto wanted = settings::getInt(Setting::HPU_NUM_THREADS);
     // A bad value is reported where it can be returned (Device::open); here the default stands.
-    int threads = wanted.ok() && *wanted > 0 ? static_cast<int>(*wanted) : available;
+    int threads = wanted.ok() && *wanted > 0
+                      ? static_cast<int>(std::min(*wanted, kMaxThreads))
+                      : available;
     if (threads > available) {
       // oneTBB makes no more workers than CPUs unless it is told to.
       static tbb::global_control more(tbb::global_control::max_allowed_parallelism,

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -24,6 +25,16 @@ TEST(Parallel, CoversEveryIterationOnce) {
       for (int64_t i = 0; i < n; ++i) ASSERT_EQ(hits[i], 1) << n << " " << grain << " " << i;
     }
   }
+}
+
+TEST(ParallelDeathTest, MoreThreadsThanASystemHasAreNotAskedFor) {
+  // In a program of its own: the setting is read once.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto ask = [] {
+    setenv("HPU_NUM_THREADS", "5000000000", 1);
+    exit(numThreads() == 1024 ? 0 : 1);
+  };
+  EXPECT_EXIT(ask(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(Parallel, WritesOfTheBodyAreVisibleToTheCaller) {
