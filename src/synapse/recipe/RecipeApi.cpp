@@ -81,7 +81,10 @@ synStatus SYN_API_CALL synRecipeSerialize(const synRecipeHandle recipeHandle, co
     SYN_FIND(recipe, recipes(), recipeHandle);
     SYN_REQUIRE(recipeFileName);
     HPU_ASSIGN(std::vector<uint8_t> file, encodeRecipe(*recipe));
-    return hpu::base::writeFileAtomic(recipeFileName, file.data(), file.size());
+    hpu::Status written = hpu::base::writeFileAtomic(recipeFileName, file.data(), file.size());
+    // A full disk is no matter of the device's memory.
+    if (written.code() == hpu::StatusCode::kResourceExhausted) return {synOutOfResources, written.message()};
+    return written;
   });
 }
 

@@ -260,6 +260,7 @@ TEST_F(SynapseRecipe, FilesKeepEverything) {
   EXPECT_EQ(synRecipeSerialize(nullptr, path.c_str()), synInvalidArgument);
   EXPECT_EQ(synRecipeDeSerialize(&read, nullptr), synInvalidArgument);
   EXPECT_EQ(synRecipeDeSerialize(nullptr, path.c_str()), synInvalidArgument);
+  EXPECT_SYN_ERROR(synRecipeSerialize(recipe, "/dev/full"), synOutOfResources, "No space left");
   EXPECT_NE(synRecipeDeSerialize(&read, "/nonexistent.recipe"), synSuccess);
   EXPECT_SYN_ERROR(synRecipeDeSerialize(&read, "/dev/zero"), synInvalidArgument, "not a regular file");
 }
