@@ -78,8 +78,8 @@ class HPU_API EagerCache {
   EagerCache& operator=(const EagerCache&) = delete;
 
   /// The recipe of a structure; `compile` is called when there is none, on this thread and without
-  /// a lock held. It must not ask this cache for the same key. Errors: what it returns (also for
-  /// the threads that wait for it), kDeadlineExceeded (HPU_WAIT_TIMEOUT_MS).
+  /// a lock held. It must not ask this cache for the same key (kFailedPrecondition). Errors: what it
+  /// returns (also for the threads that wait for it), kDeadlineExceeded (HPU_WAIT_TIMEOUT_MS).
   StatusOr<Recipe> recipe(const EagerKey& key, const Compile& compile);
   /// The same, loaded on a device. `load` counts for the first call of a key and device. Errors:
   /// also those of Executable::load.

@@ -8,6 +8,7 @@
 #include <list>
 #include <mutex>
 #include <new>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -74,6 +75,7 @@ struct Loaded {
 struct Entry {
   EagerKey key;
   bool compiling = true;
+  const std::thread::id compiler = std::this_thread::get_id();  ///< Who made the entry compiles it.
   Status failure;  ///< Of the compilation, for those who waited for it.
   Recipe recipe;
   std::vector<Loaded> loaded;  ///< Few: a process has at most eight devices.
@@ -187,6 +189,9 @@ StatusOr<EntryPointer> EagerCache::Impl::find(const EagerKey& key, const Compile
       entry = *it->second;
       ++statistics.hits;
       if (entry->compiling) {
+        if (entry->compiler == std::this_thread::get_id())
+          return failedPrecondition(
+              "eager: the compile function asks the cache for the structure that it compiles");
         HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(-1));
         if (!compiled.wait_until(lock, deadline.time(), [&] { return !entry->compiling; }))
           return deadlineExceeded(

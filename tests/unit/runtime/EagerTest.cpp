@@ -197,6 +197,22 @@ TEST(EagerCache, AFailureIsReportedAndNotKept) {
   EXPECT_TRUE(cache.recipe(key, compiler.fill(10, 1)).ok());
 }
 
+TEST(EagerCache, ACompilationThatAsksForItselfIsRefusedAtOnce) {
+  EagerCache cache;
+  EagerKey key = fillKey(10, 1);
+  Compiler compiler;
+  auto itself = [&] { return cache.recipe(key, compiler.fill(10, 1)); };
+  Status status = cache.recipe(key, itself).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("the structure that it compiles"));
+  // Another structure is fine, and nothing is left of the refused one.
+  auto other = [&] {
+    EXPECT_TRUE(cache.recipe(fillKey(10, 2), compiler.fill(10, 2)).ok());
+    return compiler.fill(10, 1)();
+  };
+  EXPECT_TRUE(cache.recipe(key, other).ok());
+}
+
 TEST(EagerCache, ThreadsThatMissTheSameKeyCompileItOnce) {
   Device device = openSmall();
   EagerCache cache;
