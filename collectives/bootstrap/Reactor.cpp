@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -13,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <mutex>
 #include <system_error>
 #include <unordered_map>
@@ -551,56 +549,6 @@ void ReactorState::fail(const std::shared_ptr<Connection>& connection, const Sta
     dropLocked(*connection);
   }
   if (handler) handler->onClosed(connection, why);
-}
-
-// ---- In the calling thread ----------------------------------------------------------------------
-
-StatusOr<int> connectTo(const Address& address, const base::Deadline& deadline) {
-  int fd = ::socket(address.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return resourceExhausted("cannot create a socket: " + base::errnoText(errno));
-  sockaddr_storage storage;
-  socklen_t size = toSockaddr(address, storage);
-  int error = 0;
-  if (::connect(fd, reinterpret_cast<sockaddr*>(&storage), size) != 0) {
-    error = errno;
-    while (error == EINPROGRESS || error == EINTR) {
-      pollfd entry{.fd = fd, .events = POLLOUT, .revents = 0};
-      int64_t left = deadline.remainingMs();
-      int ready = ::poll(&entry, 1, static_cast<int>(std::min<int64_t>(left, 1 << 30)));
-      if (ready > 0) {
-        socklen_t length = sizeof error;
-        ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
-        break;
-      }
-      if (ready == 0) {
-        ::close(fd);
-        return deadlineExceeded(base::strCat("no answer from ", address.text()));
-      }
-    }
-  }
-  if (error == 0) {
-    // Where nobody listens on a port of its own range, the system may connect a socket with itself.
-    sockaddr_storage own{}, other{};
-    socklen_t ownSize = sizeof own, otherSize = sizeof other;
-    bool itself = ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &ownSize) == 0 &&
-                  ::getpeername(fd, reinterpret_cast<sockaddr*>(&other), &otherSize) == 0 &&
-                  ownSize == otherSize && std::memcmp(&own, &other, ownSize) == 0;
-    if (!itself) return fd;
-    error = ECONNREFUSED;
-  }
-  ::close(fd);
-  return unavailable(
-      base::strCat("cannot connect to ", address.text(), ": ", base::errnoText(error)));
-}
-
-StatusOr<Address> localAddress(int fd) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof storage;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0)
-    return unavailable("a socket without an address: " + base::errnoText(errno));
-  HPU_ASSIGN(Address address, fromSockaddr(storage));
-  address.port = 0;
-  return address;
 }
 
 }  // namespace hpu::collectives

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/unit/collectives/communicator/World.h"
 
@@ -308,6 +312,49 @@ TEST(Communicator, MayGoWhileOperationsRun) {
       return world.streams[at].synchronize();
     });
   }
+}
+
+/// Descriptors, threads and mappings of this process.
+std::array<int, 3> holdings() {
+  std::array<int, 3> counts{};
+  const char* folders[] = {"/proc/self/fd", "/proc/self/task"};
+  for (size_t i = 0; i < 2; ++i)
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folders[i]))
+      ++counts[i];
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) ++counts[2];
+  return counts;
+}
+
+TEST(Communicator, NothingGrowsWithTheirNumber) {
+  int rounds = 60;
+  if (const char* given = std::getenv("HPU_COMM_ROUNDS")) rounds = std::atoi(given);
+  World world = World::make(2);
+  auto run = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      auto comms = Communicator::createAll(world.devices);
+      ASSERT_TRUE(comms.ok()) << comms.status().toString();
+      world.all([&](int rank) {
+        auto at = static_cast<size_t>(rank);
+        Status status = (*comms)[at].barrier(world.streams[at]);
+        return status.ok() ? world.streams[at].synchronize() : status;
+      });
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  };
+  run(10);
+  std::array<int, 3> before = holdings();
+  run(rounds);
+  // What ends beside the last handles takes a moment; the device starts workers when it needs them.
+  std::array<int, 3> after{};
+  auto few = [&] {
+    after = holdings();
+    return after[0] <= before[0] + 3 && after[1] <= before[1] + 6 && after[2] <= before[2] + 32;
+  };
+  for (int i = 0; i < 200 && !few(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(few()) << "descriptors, threads, mappings: " << testing::PrintToString(before)
+                     << ", now " << testing::PrintToString(after);
 }
 
 TEST(Communicator, NonBlockingCreationTellsHowFarItIs) {
