@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlml/Library.h"
 
+#include <pthread.h>
+
 #include <cstring>
 #include <ctime>
 #include <utility>
@@ -64,6 +66,8 @@ Library::Library() {
     return node::inject(index, fault, count);
   };
   access_.nowNs = monotonicNs;
+  // A forked child finds the lock free, whatever a monitor's thread was doing. Nothing else is locked under it.
+  (void)pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); }, [] { get().mutex_.unlock(); });
 }
 
 Library& Library::get() {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // libhlml.so as a monitor has it, beside a device that this process uses.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include "habanalabs/hlml.h"
 #include "hpu/device.h"
@@ -179,6 +182,30 @@ TEST_F(HlmlLive, ALostDeviceGivesNoReadingsUntilItIsReset) {
   EXPECT_TRUE(eventually(gives(HLML_ERROR_AIP_IS_LOST)));
   ASSERT_TRUE(device.reset().ok());
   EXPECT_TRUE(eventually(gives(HLML_SUCCESS)));
+}
+
+TEST_F(HlmlLive, AForkedChildOfAMonitorMayAskToo) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> monitors;
+  for (int i = 0; i < 3; ++i)
+    monitors.emplace_back([&] {
+      hlml_utilization_t utilization;
+      while (!stop) hlml_device_get_utilization_rates(handle_, &utilization);
+    });
+  for (int i = 0; i < 300 && !HasFailure(); ++i) {
+    pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(60);
+      hlml_utilization_t utilization;
+      _exit(hlml_device_get_utilization_rates(handle_, &utilization) == HLML_SUCCESS ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "fork " << i;
+  }
+  stop = true;
+  for (std::thread& monitor : monitors) monitor.join();
 }
 
 TEST_F(HlmlLive, AFreeDeviceTakesNoFault) {
