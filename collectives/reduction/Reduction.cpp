@@ -108,6 +108,11 @@ void reduceFp8(base::CpuLevel level, const Reduce& what, const Source* sources,
     } else {
       convert.f32ToFp8(format, acc, reinterpret_cast<uint8_t*>(what.dst + at),
                        static_cast<size_t>(count), numerics::Overflow::kIeee);
+      // This format's overflow is a NaN with the sign of what overflowed; results have the positive
+      // one only.
+      if (format == numerics::Fp8Format::kE4M3Fn)
+        for (int64_t i = 0; i < count; ++i)
+          if (what.dst[at + i] == std::byte{0xff}) what.dst[at + i] = std::byte{0x7f};
     }
   }
 }

@@ -84,7 +84,7 @@ inline Bits encodeFloat(ElementType type, double value) {
   const uint32_t code =
       std::isinf(value) ? Oracle::kOverflow : oracles[which].round(std::fabs(value));
   if (code != Oracle::kOverflow) return sign | code;
-  return sign | (f.hasInfinity ? f.infinity : quiet);
+  return f.hasInfinity ? sign | f.infinity : quiet;  // Every NaN is the positive one.
 }
 
 /// The value of a source at an index, before scaling.
