@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <mutex>
 #include <system_error>
 #include <unordered_map>
@@ -163,6 +164,16 @@ void childAfterFork() {
   global().mutex.unlock();
 }
 
+/// No thread outlives the program, or the library when it is unloaded.
+void joinFinished() {
+  std::unique_ptr<std::thread> finished;
+  {
+    std::lock_guard lock(global().mutex);
+    finished = std::move(global().finished);
+  }
+  if (finished) finished->join();
+}
+
 }  // namespace
 
 StatusOr<std::shared_ptr<Reactor>> Reactor::acquire() {
@@ -175,6 +186,8 @@ StatusOr<std::shared_ptr<Reactor>> Reactor::acquire() {
     if (!global().hooked) {
       if (::pthread_atfork(prepareFork, parentAfterFork, childAfterFork) != 0)
         return resourceExhausted("cannot register a fork handler");
+      if (std::atexit(joinFinished) != 0)
+        return resourceExhausted("cannot register an exit handler");
       global().hooked = true;
     }
     auto state = std::make_shared<ReactorState>();
