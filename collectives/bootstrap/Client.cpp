@@ -76,11 +76,11 @@ Status Client::join(const std::shared_ptr<Client>& self, const base::Deadline& d
     if (welcome_) return okStatus();
     if (!failure.ok()) return failure;
   }
-  std::string text = missing.ok() ? missingText(*missing) : missing.status().message();
-  size_t absent = missing.ok() ? missing->size() : 0;
-  return deadlineExceeded(base::strCat("rank ", rank_, " of ", ranks_, " waited ",
-                                       deadline.totalMs(), " ms for all ranks to come, and ",
-                                       absent, " did not: ", text));
+  std::string waited = base::strCat("rank ", rank_, " of ", ranks_, " waited ", deadline.totalMs(),
+                                    " ms for all ranks to come");
+  if (!missing.ok()) return deadlineExceeded(waited + ": " + missing.status().message());
+  return deadlineExceeded(
+      base::strCat(waited, ", and ", missing->size(), " did not: ", missingText(*missing)));
 }
 
 void Client::leave() {
@@ -140,7 +140,10 @@ StatusOr<wire::Frame> Client::request(
       result = interrupted(lock);
       if (replies_[id]) break;
     }
-    if (result.ok() && deadline.expired()) result = deadlineExceeded("no answer in time");
+    if (result.ok() && deadline.expired())
+      result = deadlineExceeded(base::strCat("the coordinator at ", id_.address.text(),
+                                             ", in the process that made the communicator's id "
+                                             "(rank 0's as a rule), does not answer"));
     if (!result.ok()) {
       replies_.erase(id);
       lock.unlock();

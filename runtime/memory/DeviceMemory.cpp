@@ -144,7 +144,7 @@ StatusOr<std::shared_ptr<BufferState>> DeviceMemory::find(uint64_t address, int6
             ? ", which it has freed (enqueued work still uses it) or which is the runtime's own"
             : ""));
   return outOfRange(base::strCat(what, ": ", bytes, " bytes at ", base::formatHex(address),
-                                 " do not lie in one allocation",
+                                 " go past the end of an allocation",
                                  allocator_.describeBelow(address)));
 }
 
