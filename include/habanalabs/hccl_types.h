@@ -10,8 +10,8 @@
 /* A communicator. Never an address: a stale or foreign one is an error, not a crash. */
 typedef void* hcclComm_t;
 
-/* Where the ranks of a communicator meet. Plain bytes that one rank gets from hcclGetUniqueId and sends to the others by any
- * means. `length` is how many of them count. */
+/* Where the ranks of a communicator meet. Plain bytes that one rank gets from hcclGetUniqueId and sends to the others
+ * by any means. `length` is how many of them count. */
 typedef struct hcclUniqueId {
   uint8_t internal[1024];
   size_t length;
