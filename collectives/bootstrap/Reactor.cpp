@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <mutex>
 #include <system_error>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -45,6 +45,10 @@ void setNoDelay(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
+Status ending() {
+  return failedPrecondition("this program is ending: no rank can join any more");
 }
 
 }  // namespace
@@ -101,6 +105,7 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
     return resourceExhausted("cannot watch a socket: " + base::errnoText(errno));
   }
   void wakeLocked() {
+    if (wake_ < 0) return;  // The thread has ended, or is a parent's.
     uint64_t one = 1;
     if (::write(wake_, &one, sizeof one) < 0 && errno != EAGAIN)
       HPU_LOG(kError, "cannot wake the bootstrap's thread: " + base::errnoText(errno));
@@ -128,13 +133,33 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
 
 namespace {
 
+/// A reactor's thread.
+struct Running {
+  std::shared_ptr<ReactorState> state;
+  std::thread thread;
+  std::thread::id id;  ///< Of the thread, for others to read while one joins it.
+  bool left = false;   ///< The last owner was on this very thread, so nobody has joined it.
+  std::mutex joining;  // One joins, others wait for it.
+
+  bool here() const { return id == std::this_thread::get_id(); }
+  void join() {
+    std::lock_guard lock(joining);
+    if (thread.joinable()) thread.join();
+  }
+};
+
 struct Global {
   std::mutex mutex;  // Guards all; taken before a state's.
   std::weak_ptr<Reactor> current;
-  std::weak_ptr<ReactorState> state;
-  std::shared_ptr<ReactorState> locked;   ///< While the process forks.
-  std::unique_ptr<std::thread> finished;  ///< Ended itself; to be joined.
+  std::vector<std::shared_ptr<Running>> threads;  ///< Each from its start until it is joined.
+  std::vector<std::shared_ptr<Running>> parents;  ///< In a child: never to be joined.
   bool hooked = false;
+  bool ending = false;
+
+  void forget(const std::shared_ptr<Running>& one) {
+    std::lock_guard lock(mutex);
+    std::erase(threads, one);
+  }
 };
 Global& global() {
   static Global* instance = new Global;  // Threads may outlive statics.
@@ -143,91 +168,95 @@ Global& global() {
 
 void prepareFork() {
   global().mutex.lock();
-  global().locked = global().state.lock();
-  if (global().locked) global().locked->mutex_.lock();
+  for (auto& one : global().threads) one->state->mutex_.lock();
 }
 void parentAfterFork() {
-  std::shared_ptr<ReactorState> state = std::move(global().locked);
-  if (state) state->mutex_.unlock();
+  for (auto& one : global().threads) one->state->mutex_.unlock();
   global().mutex.unlock();
 }
 /// The child keeps none of its parent's sockets, or their peers would not see the parent's end.
 void childAfterFork() {
-  std::shared_ptr<ReactorState> state = std::move(global().locked);
-  if (state) {
-    state->abandonInChild();
-    state->mutex_.unlock();
+  for (auto& one : global().threads) {
+    one->state->abandonInChild();
+    one->state->mutex_.unlock();
+    global().parents.push_back(std::move(one));
   }
+  global().threads.clear();
   global().current.reset();
-  global().state.reset();
-  (void)global().finished.release();  // The parent's.
   global().mutex.unlock();
 }
 
-/// No thread outlives the program, or the library when it is unloaded.
-void joinFinished() {
-  std::unique_ptr<std::thread> finished;
-  {
-    std::lock_guard lock(global().mutex);
-    finished = std::move(global().finished);
+/// No thread outlives the program, or the library when it is unloaded. A static of the library and
+/// not an exit handler made when the first reactor is: a program's own statics may hold
+/// communicators and still end them in order.
+struct JoinAtExit {
+  ~JoinAtExit() {
+    std::vector<std::shared_ptr<Running>> threads;
+    {
+      std::lock_guard lock(global().mutex);
+      global().ending = true;
+      threads = global().threads;
+    }
+    for (auto& one : threads) one->state->stop();
+    for (auto& one : threads) {
+      if (one->here()) continue;
+      one->join();
+      global().forget(one);
+    }
   }
-  if (finished) finished->join();
-}
+} joinAtExit;
 
 }  // namespace
 
 StatusOr<std::shared_ptr<Reactor>> Reactor::acquire() {
-  std::unique_ptr<std::thread> finished;
+  std::vector<std::shared_ptr<Running>> left;
   std::shared_ptr<Reactor> reactor;
   {
     std::lock_guard lock(global().mutex);
     if (auto current = global().current.lock()) return current;
-    finished = std::move(global().finished);
+    if (global().ending) return ending();
     if (!global().hooked) {
       if (::pthread_atfork(prepareFork, parentAfterFork, childAfterFork) != 0)
         return resourceExhausted("cannot register a fork handler");
-      if (std::atexit(joinFinished) != 0)
-        return resourceExhausted("cannot register an exit handler");
       global().hooked = true;
     }
-    auto state = std::make_shared<ReactorState>();
-    HPU_RETURN_IF_ERROR(state->open());
-    reactor.reset(new Reactor);
-    reactor->state_ = state;
+    for (const auto& one : global().threads)
+      if (one->left && !one->here()) left.push_back(one);
+    auto running = std::make_shared<Running>();
+    running->state = std::make_shared<ReactorState>();
+    HPU_RETURN_IF_ERROR(running->state->open());
     try {
-      reactor->thread_ = std::make_unique<std::thread>([state] { state->run(); });
+      running->thread = std::thread([state = running->state] { state->run(); });
     } catch (const std::system_error&) {
       return resourceExhausted("cannot start the bootstrap's thread");
     }
+    running->id = running->thread.get_id();
+    reactor.reset(new Reactor);
+    reactor->state_ = running->state;
+    global().threads.push_back(std::move(running));
     global().current = reactor;
-    global().state = state;
   }
-  if (finished) finished->join();
+  for (const auto& one : left) {
+    one->join();
+    global().forget(one);
+  }
   return reactor;
 }
 
 Reactor::~Reactor() {
-  if (!thread_) return;
-  bool forked;
-  {
-    std::lock_guard lock(state_->mutex_);
-    forked = state_->forked_;
-  }
-  if (forked) {
-    (void)thread_.release();
-    return;
-  }
-  state_->stop();
-  if (thread_->get_id() != std::this_thread::get_id()) {
-    thread_->join();
-    return;
-  }
-  std::unique_ptr<std::thread> earlier;
+  std::shared_ptr<Running> running;
   {
     std::lock_guard lock(global().mutex);
-    earlier = std::exchange(global().finished, std::move(thread_));
+    // Not there: joined at exit, or a parent's.
+    for (const auto& one : global().threads)
+      if (one->state == state_) running = one;
+    if (!running) return;
+    running->left = running->here();
   }
-  if (earlier) earlier->join();
+  state_->stop();
+  if (running->left) return;
+  running->join();
+  global().forget(running);
 }
 
 StatusOr<std::shared_ptr<Listener>> Reactor::listen(const Address& address,
@@ -260,8 +289,7 @@ void Connection::trust() {
   parser_.setLimit(wire::kMaxPayloadBytes);
 }
 
-// ---- Sockets
-// --------------------------------------------------------------------------------------
+// ---- Sockets ------------------------------------------------------------------------------------
 
 StatusOr<std::shared_ptr<Listener>> ReactorState::listen(
     const Address& address, std::shared_ptr<ConnectionHandler> handler) {
@@ -285,7 +313,7 @@ StatusOr<std::shared_ptr<Listener>> ReactorState::listen(
   auto bound = fromSockaddr(storage);
   std::lock_guard lock(mutex_);
   uint64_t key = nextKey_++;
-  Status watched = !bound.ok() ? bound.status() : watch(fd, key);
+  Status watched = !bound.ok() ? bound.status() : stopping_ ? ending() : watch(fd, key);
   if (!watched.ok()) {
     ::close(fd);
     return watched;
@@ -320,10 +348,10 @@ StatusOr<std::shared_ptr<Connection>> ReactorState::adopt(
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   setNoDelay(fd);
   std::lock_guard lock(mutex_);
-  auto connection = addLocked(fd, std::move(handler));
+  auto connection = stopping_ ? nullptr : addLocked(fd, std::move(handler));
   if (connection) return connection;
   ::close(fd);
-  return resourceExhausted("cannot watch a socket");
+  return stopping_ ? ending() : resourceExhausted("cannot watch a socket");
 }
 
 void ReactorState::dropLocked(Connection& connection) {
@@ -417,11 +445,20 @@ void ReactorState::run() {
     int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout);
     for (int i = 0; i < count; ++i) onEvent(events[i].data.u64, events[i].events);
   }
-  // Nobody has a handle: what is left are strangers.
-  std::vector<std::shared_ptr<Connection>> left;
-  std::lock_guard lock(mutex_);
-  for (auto& [key, connection] : connections_) left.push_back(connection);
-  for (auto& connection : left) dropLocked(*connection);
+  // Nobody has a handle and what is left are strangers, or the program is ending. All connections
+  // end before the first handler hears of it: one that spreads the word would blame the others.
+  std::vector<std::pair<std::shared_ptr<Connection>, std::shared_ptr<ConnectionHandler>>> left;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [key, connection] : connections_)
+      left.emplace_back(connection, std::exchange(connection->handler_, nullptr));
+    for (auto& [connection, handler] : left) dropLocked(*connection);
+    // Now: who joins this thread may come late.
+    ::close(std::exchange(epoll_, -1));
+    ::close(std::exchange(wake_, -1));
+  }
+  for (auto& [connection, handler] : left)
+    if (handler) handler->onClosed(connection, unavailable("this program is ending"));
 }
 
 int ReactorState::expire() {

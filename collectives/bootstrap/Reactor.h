@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reactor: the one thread of a process that reads and writes all sockets of the bootstrap.
 // The one thing to know: handlers are called on that thread and must not wait; everything else may
-// be called by any thread. The thread ends with the last Reactor handle.
+// be called by any thread. The thread ends with the last Reactor handle, at the latest with the
+// program.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "base/Deadline.h"
 #include "collectives/bootstrap/Address.h"
@@ -96,7 +96,6 @@ class Reactor {
  private:
   Reactor() = default;
   std::shared_ptr<ReactorState> state_;
-  std::unique_ptr<std::thread> thread_;
 };
 
 /// A connected socket; waits in the calling thread. Errors: kUnavailable (refused, unreachable),

@@ -88,7 +88,7 @@ int main(void) {
   for (rank = 0; rank < RANKS; ++rank) {
     pid_t child = fork();
     if (child < 0) return 1;
-    if (child == 0) _exit(runRank(rank));
+    if (child == 0) exit(runRank(rank));
   }
   while (wait(&status) > 0) failed |= !WIFEXITED(status) || WEXITSTATUS(status) != 0;
   return failed;
