@@ -5,76 +5,16 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <numeric>
 #include <thread>
 #include <vector>
 
-#include "ExternalProbe.h"
+#include "DriverFixture.h"
 #include "TinyProgram.h"
-#include "runtime/driver/Driver.h"
 
 namespace hpu::driver {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
-constexpr int64_t kDeadlineMs = 60000;
-
-const DriverEntry& entryOf(const std::string& name) {
-  for (const DriverEntry& entry : registeredDrivers())
-    if (entry.name == name) return entry;
-  std::abort();
-}
-
-class DriverConformance : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    device = open(0);
-    base = device->memory().base;
-  }
-  std::shared_ptr<DriverDevice> open(int index, Target target = Target::kGaudi2) {
-    DeviceOptions options;
-    options.driver = GetParam();
-    options.index = index;
-    options.target = target;
-    options.hbmBytes = 64 * kMiB;
-    auto result = entryOf(GetParam()).open(options);
-    EXPECT_TRUE(result.ok()) << result.status().message();
-    return *result;
-  }
-  bool computes() const { return GetParam() != "null"; }
-
-  QueueId queue(const std::string& name = "q") { return device->createQueue(name).value(); }
-  Ticket submit(QueueId q, Work work, SubmitOptions options = {}) {
-    auto ticket = device->submit(q, std::move(work), std::move(options));
-    EXPECT_TRUE(ticket.ok()) << ticket.status().message();
-    return ticket.ok() ? *ticket : 0;
-  }
-  void wait(Ticket ticket) {
-    Status status = device->wait(ticket, kDeadlineMs);
-    EXPECT_TRUE(status.ok()) << status.message();
-  }
-  DriverDevice::DeviceSpan span(Ticket ticket) {
-    wait(ticket);
-    auto result = device->deviceSpan(ticket);
-    EXPECT_TRUE(result.ok()) << result.status().message();
-    return result.ok() ? *result : DriverDevice::DeviceSpan{-1, -1};
-  }
-  Ticket upload(QueueId q, DeviceAddress address, const std::vector<int32_t>& data) {
-    return submit(q, CopyToDevice{address, data.data(), static_cast<int64_t>(data.size() * 4)});
-  }
-  Ticket download(QueueId q, std::vector<int32_t>& data, DeviceAddress address) {
-    return submit(q, CopyToHost{data.data(), address, static_cast<int64_t>(data.size() * 4)});
-  }
-
-  std::shared_ptr<DriverDevice> device;
-  DeviceAddress base = 0;
-};
-
-std::vector<int32_t> ramp(int64_t count, int32_t first = 0) {
-  std::vector<int32_t> data(count);
-  std::iota(data.begin(), data.end(), first);
-  return data;
-}
+class DriverConformance : public DriverFixture {};
 
 TEST_P(DriverConformance, SaysWhatItIs) {
   EXPECT_EQ(device->info().driver, GetParam());
@@ -472,111 +412,6 @@ TEST_P(DriverConformance, DiscardedMemoryCanBeUsedAgain) {
   }
 }
 
-TEST_P(DriverConformance, ExternalWorkHoldsItsQueueUntilItIsComplete) {
-  QueueId q = queue(), free = queue("free"), waiting = queue("waiting");
-  Ticket before = submit(q, Fill{base, 1, kMiB});
-  auto work = std::make_shared<testing::ExternalProbe>("sum");
-  Ticket external = submit(q, External{work}, {.label = "sum"});
-  Ticket after = submit(q, Fill{base, 2, 16});
-  submit(waiting, WaitFor{external, nullptr});
-  Ticket behind = submit(waiting, Marker{});
-  ASSERT_TRUE(work->awaitStart());
-  EXPECT_TRUE(device->done(before));
-  wait(submit(free, Fill{base + kMiB, 1, 16}));
-  EXPECT_FALSE(device->done(external));
-  EXPECT_FALSE(device->done(behind));
-  EXPECT_EQ(device->wait(after, 20).code(), StatusCode::kDeadlineExceeded);
-  std::atomic<int> calls{0};
-  device->whenDone(external, [&] { ++calls; });
-  const int64_t arrival = work->turn()->arrivalPs();
-  work->complete(okStatus(), arrival + 5000000);
-  auto network = span(external);
-  EXPECT_EQ(calls, 1);
-  EXPECT_EQ(network.endNs - (arrival + 999) / 1000, 5000);
-  EXPECT_EQ(span(before).endNs, (arrival + 999) / 1000);
-  EXPECT_GE(span(after).startNs + 1, network.endNs);
-  EXPECT_GE(span(behind).endNs, network.endNs);
-  EXPECT_EQ(device->counters().busyNs[static_cast<int>(Engine::kNic)], 5000);
-  EXPECT_EQ(device->submit(q, External{}, {}).status().code(), StatusCode::kInvalidArgument);
-}
-
-TEST_P(DriverConformance, WorkDoneRisesWithWorkAndOnlyThen) {
-  QueueId q = queue();
-  const uint64_t before = device->workDone();
-  EXPECT_EQ(device->workDone(), before);
-  for (int i = 0; i < 5; ++i) wait(submit(q, Fill{base, 1, 16}));
-  const uint64_t after = device->workDone();
-  EXPECT_GE(after, before + 5);
-  auto work = std::make_shared<testing::ExternalProbe>();
-  Ticket external = submit(q, External{work});
-  ASSERT_TRUE(work->awaitStart());
-  // Whoever does it must tell whether it advances.
-  EXPECT_EQ(device->workDone(), after);
-  EXPECT_EQ(device->workDone(), after);
-  work->complete(okStatus(), 0);
-  wait(external);
-  EXPECT_GT(device->workDone(), after);
-}
-
-TEST_P(DriverConformance, ExternalWorkEndsOnceOnWhateverThread) {
-  std::vector<QueueId> queues = {queue("a"), queue("b"), queue("c")};
-  std::vector<std::thread> threads;
-  std::vector<Ticket> tickets;
-  std::vector<std::shared_ptr<testing::ExternalProbe>> works;
-  for (int i = 0; i < 60; ++i) {
-    works.push_back(std::make_shared<testing::ExternalProbe>());
-    if (i % 3 == 0)
-      works.back()->onStart = [](ExternalTurn& turn) { turn.complete(okStatus(), 0); };
-    tickets.push_back(
-        submit(queues[static_cast<size_t>(i) % queues.size()], External{works.back()}));
-  }
-  for (int t = 0; t < 3; ++t)
-    threads.emplace_back([&] {
-      for (const auto& work : works) {
-        ASSERT_TRUE(work->awaitStart());
-        work->complete(okStatus(), 0);
-      }
-    });
-  for (Ticket ticket : tickets) wait(ticket);
-  for (auto& thread : threads) thread.join();
-  for (const auto& work : works) EXPECT_EQ(work->starts, 1);
-}
-
-TEST_P(DriverConformance, ExternalWorkFailsItsQueueAndWhatIsBehindIsSkipped) {
-  QueueId q = queue();
-  auto work = std::make_shared<testing::ExternalProbe>(),
-       behind = std::make_shared<testing::ExternalProbe>();
-  Ticket failing = submit(q, External{work}, {.label = "sum"});
-  Ticket skipped = submit(q, External{behind});
-  ASSERT_TRUE(work->awaitStart());
-  work->complete(unavailable("a rank is gone"), 0);
-  EXPECT_EQ(device->wait(failing, kDeadlineMs).code(), StatusCode::kUnavailable);
-  EXPECT_EQ(device->wait(skipped, kDeadlineMs).code(), StatusCode::kAborted);
-  EXPECT_EQ(behind->starts, 0);
-  EXPECT_EQ(behind->skips, 1);
-  Status error = device->takeError(q, skipped);
-  EXPECT_EQ(error.code(), StatusCode::kUnavailable);
-  EXPECT_NE(error.message().find("'sum'"), std::string::npos);
-  EXPECT_TRUE(device->deviceSpan(skipped).ok());
-}
-
-TEST_P(DriverConformance, AResetCancelsExternalWork) {
-  QueueId q = queue();
-  auto work = std::make_shared<testing::ExternalProbe>(),
-       behind = std::make_shared<testing::ExternalProbe>();
-  work->onCancel = [&](const Status& why) { work->complete(why, 0); };
-  Ticket running = submit(q, External{work});
-  Ticket queued = submit(q, External{behind});
-  ASSERT_TRUE(work->awaitStart());
-  ASSERT_TRUE(device->reset(kDeadlineMs).ok());
-  EXPECT_EQ(work->cancels, 1);
-  EXPECT_EQ(behind->skips, 1);
-  EXPECT_EQ(device->wait(running, 0).code(), StatusCode::kCancelled);
-  EXPECT_EQ(device->wait(queued, 0).code(), StatusCode::kCancelled);
-  EXPECT_TRUE(device->takeError(q, queued).ok());
-  wait(submit(q, Marker{}));
-}
-
 TEST_P(DriverConformance, NoErrorsToTakeAfterGoodWork) {
   QueueId q = queue();
   Ticket last = submit(q, Fill{base, 1, 16});
@@ -611,14 +446,7 @@ TEST_P(DriverConformance, ManyThreadsMaySubmitAndAsk) {
   EXPECT_EQ(device->counters().h2dBytes, bytes);
 }
 
-std::vector<std::string> driverNames() {
-  std::vector<std::string> names;
-  for (const DriverEntry& entry : registeredDrivers()) names.push_back(entry.name);
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(Drivers, DriverConformance, ::testing::ValuesIn(driverNames()),
-                         [](const auto& info) { return info.param; });
+HPU_FOR_ALL_DRIVERS(DriverConformance);
 
 }  // namespace
 }  // namespace hpu::driver
