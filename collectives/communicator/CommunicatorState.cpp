@@ -189,6 +189,7 @@ Status CommunicatorState::readOptions() {
   if (timeoutMs_ < 0) {
     HPU_ASSIGN(timeoutMs_, settings::getInt(Setting::HPU_COMM_TIMEOUT_MS));
   }
+  HPU_ASSIGN(direct_, settings::getBool(Setting::HPU_COMM_DIRECT));
   std::string path = options_.tunerTable;
   if (path.empty()) {
     HPU_ASSIGN(path, settings::getString(Setting::HPU_COMM_TUNER_TABLE));
@@ -224,6 +225,7 @@ Status CommunicatorState::connect() {
     };
     HPU_ASSIGN(transport_, createShmTransport(shm));
     executor_ = Executor::create(transport_, title());
+    direct_ = direct_ && transport_->sharedWork();
     // A rank that computes before its next call is not silent.
     transport_->setProgressSource([executor = executor_, device = device_] {
       return executor->progress() + device.workDone();

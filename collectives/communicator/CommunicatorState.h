@@ -69,6 +69,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Tuner& tuner() { return *tuner_; }
   const LinkModel& links() const { return tuner_->links(); }
   Gate& gate() { return gate_; }
+  /// Collectives are run by SharedWork (CollectiveOperation::direct).
+  bool direct() const { return direct_; }
 
   /// Guards the order of enqueuing, and what follows.
   std::mutex enqueueMutex;
@@ -119,6 +121,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::shared_ptr<Transport> transport_;
   std::shared_ptr<Executor> executor_;
   std::shared_ptr<AddressOrder> addressOrder_;
+  bool direct_ = false;
 
   Gate gate_;
   Buffer scratch_;  // Guarded by enqueueMutex.

@@ -33,8 +33,11 @@ StatusOr<Piece> makePiece(const Call& call) {
   if (!choice.ok())
     return choice.status().withContext(
         base::strCat(collectiveName(call.problem.collective), " of ", call.state->title()));
-  std::lock_guard lock(call.state->enqueueMutex);
-  auto scratch = call.state->scratchFor(*(*choice)->schedule);
+  StatusOr<Scratch> scratch = Scratch();
+  if (!call.state->direct()) {
+    std::lock_guard lock(call.state->enqueueMutex);
+    scratch = call.state->scratchFor(*(*choice)->schedule);
+  }
   if (!scratch.ok())
     return scratch.status().withContext(base::strCat(collectiveName(call.problem.collective),
                                                      " of ", call.state->title(), " needs memory"));

@@ -100,6 +100,7 @@ CollectiveWork::CollectiveWork(const Call& call, std::shared_ptr<const Choice> c
                     withScratch(call.buffers, scratch)),
       choice_(std::move(choice)) {
   operation_.type = call.type;
+  operation_.direct = call.state->direct();
   operation_.schedule = choice_->schedule;
   operation_.op = call.op;
   operation_.scale = call.scale;

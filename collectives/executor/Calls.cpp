@@ -31,7 +31,7 @@ bool hasRoot(Collective collective) {
 
 }  // namespace
 
-CallRecord recordOf(const CollectiveOperation& operation) {
+CallRecord recordOf(const CollectiveOperation& operation, bool direct) {
   const Problem& problem = operation.schedule->problem;
   CallRecord record;
   record.sequence = operation.sequence;
@@ -39,6 +39,9 @@ CallRecord recordOf(const CollectiveOperation& operation) {
   record.count = problem.count;
   record.arrivalPs = operation.arrivalPs;
   record.scale = operation.scale;
+  record.input = operation.input;
+  record.output = operation.output;
+  record.direct = direct;
   record.root = hasRoot(problem.collective) ? problem.root : 0;
   record.destination = problem.collective == Collective::kPointToPoint ? problem.destination : 0;
   record.collective = static_cast<uint8_t>(problem.collective);
@@ -86,6 +89,12 @@ Status compareCalls(const CallRecord& mine, const CallRecord& theirs, int peer) 
                                   mine.sequence,
                                   " with another tuner table (HPU_COMM_TUNER_TABLE) than this "
                                   "rank: all ranks need the same"));
+  }
+  if (mine.direct != theirs.direct) {
+    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), " as operation ",
+                                  mine.sequence,
+                                  " with another HPU_COMM_DIRECT than this rank: all ranks need "
+                                  "the same"));
   }
   return okStatus();
 }

@@ -9,7 +9,8 @@
 
 namespace hpu::collectives {
 
-CallRecord recordOf(const CollectiveOperation& operation);
+/// `direct`: as SharedWork has it, else as its schedule says.
+CallRecord recordOf(const CollectiveOperation& operation, bool direct);
 /// "all-reduce (max) of 4096 f32", "broadcast of 10 i8 from rank 2"; numbered: "broadcast #7 of
 /// ...".
 std::string callText(const CallRecord& record, bool numbered = false);

@@ -7,8 +7,6 @@
 // during a round ends the sleep after it.
 #include "collectives/executor/Executor.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -17,12 +15,15 @@
 #include <utility>
 #include <variant>
 
+#include "base/Cpus.h"
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
-#include "collectives/executor/CollectiveRun.h"
+#include "collectives/executor/DirectPlan.h"
+#include "collectives/executor/DirectRun.h"
 #include "collectives/executor/Peers.h"
 #include "collectives/executor/PlanCache.h"
+#include "collectives/executor/ScheduleRun.h"
 #include "collectives/executor/TransferRun.h"
 
 namespace hpu::collectives {
@@ -34,12 +35,6 @@ constexpr auto kCheckPeriod = std::chrono::milliseconds(50);
 constexpr auto kPatience = std::chrono::microseconds(100);
 /// What begin() may use of its caller's time while more could be done at once.
 constexpr auto kInlineBudget = std::chrono::microseconds(500);
-
-int allowedCpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-}
 
 struct Begun {
   std::variant<CollectiveOperation, TransferOperation> operation;
@@ -140,7 +135,7 @@ class Core : public std::enable_shared_from_this<Core> {
 Core::Core(std::shared_ptr<Transport> transport, std::string label)
     : transport_(std::move(transport)),
       label_(std::move(label)),
-      crowded_(transport_->ranks() > allowedCpus()),
+      crowded_(transport_->ranks() > base::allowedCpus()),
       peers_(*transport_),
       plans_(transport_->rank(), transport_->smallBytes()),
       transfers_(peers_) {
@@ -275,6 +270,9 @@ void Core::passOn(Lock& lock, bool runnable, const Sleep& sleep) {
 /// With more ranks than cores a moment of patience saves being woken for each message of several.
 void Core::sleepUntil(Clock::time_point until, const Sleep& sleep) {
   const uint32_t least = sleep.needed.least;
+  if (sleep.needed.patience.count() > 0) {
+    until = std::min(until, Clock::now() + sleep.needed.patience);
+  }
   if (crowded_ && sleep.needed.together > least) {
     transport_->waitForChange(sleep.seen, std::min(until, Clock::now() + kPatience),
                               sleep.needed.together);
@@ -408,7 +406,8 @@ void Core::shutDown() {
 void Core::failAll(const Status& why) {
   auto finish = [&](OperationDone& done) { finished_.push_back({std::move(done), {why, {}, {}}}); };
   if (collective_) {
-    collective_.reset();  // Releases what it kept alive.
+    collective_->abandon();
+    collective_.reset();
     finish(collectiveDone_);
   }
   for (auto& [operation, done] : waiting_) {
@@ -430,9 +429,14 @@ void Core::startNext(Status& failed) {
     failed = internalError(
         base::strCat("collective #", operation.sequence, " was begun as number ", sequence_));
   }
-  auto plan = plans_.get(operation.schedule);
-  collective_ =
-      std::make_unique<CollectiveRun>(peers_, counts_, std::move(operation), std::move(plan));
+  if (operation.direct && transport_->sharedWork()) {
+    DirectPlan plan = directPlan(operation.schedule->problem);
+    collective_ = std::make_unique<DirectRun>(peers_, std::move(operation), std::move(plan));
+  } else {
+    auto plan = plans_.get(operation.schedule);
+    collective_ =
+        std::make_unique<ScheduleRun>(peers_, counts_, std::move(operation), std::move(plan));
+  }
   collectiveDone_ = std::move(done);
   if (failed.ok()) failed = collective_->start();
 }

@@ -32,6 +32,9 @@ struct OperationCommon {
 };
 
 struct CollectiveOperation : OperationCommon {
+  /// Where the transport has SharedWork, the ranks compute the result together, in rank order: the
+  /// schedule says what is to be done and is not run, and needs no scratch. The same on all ranks.
+  bool direct = false;
   uint64_t sequence = 0;  ///< Of the communicator's collectives, from 1; begun in this order.
   std::shared_ptr<const Schedule> schedule;
   ReduceOp op = ReduceOp::kSum;

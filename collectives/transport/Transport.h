@@ -17,6 +17,8 @@
 
 namespace hpu::collectives {
 
+class SharedWork;
+
 /// Independent sequences of messages from one rank to another.
 enum class Lane : uint8_t {
   kCollective = 0,
@@ -33,9 +35,12 @@ struct CallRecord {
   int64_t count = 0;
   int64_t arrivalPs = 0;  ///< Device time.
   double scale = 1;       ///< Of the rank's contribution.
+  uint64_t input = 0, output = 0;  ///< Device addresses.
   int32_t root = 0, destination = 0;
   uint8_t collective = 0, type = 0, op = 0;  ///< Collective, ElementType, ReduceOp.
-  uint8_t reserved[5] = {};
+  /// 1: run by SharedWork. The others are not told of the record: who sees all of them is.
+  uint8_t direct = 0;
+  uint8_t reserved[4] = {};
 };
 
 /// What comes with a message beside its bytes.
@@ -95,6 +100,9 @@ class Transport {
   virtual uint64_t lastSequence(int peer) const = 0;
   /// This rank needs no records up to `sequence` any more.
   virtual void retire(uint64_t sequence) = 0;
+
+  /// Null unless all ranks reach each other's device memory. It lives as long as this object.
+  virtual SharedWork* sharedWork() { return nullptr; }
 
   /// A number that changes with everything that a peer does to this rank: its offers, its releases
   /// of shared messages, its records, retiring when a publish was refused, its end.

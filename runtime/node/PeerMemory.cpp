@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -16,13 +17,29 @@
 #include "runtime/node/Inventory.h"
 
 namespace hpu::node {
+namespace {
+
+int64_t pageBytes() {
+  static const int64_t bytes = ::sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
+/// Zeros that take no memory until they are written.
+std::atomic<uint64_t>* makeBits(int64_t count) {
+  return static_cast<std::atomic<uint64_t>*>(
+      std::calloc(static_cast<size_t>(count / 64 + 1), sizeof(std::atomic<uint64_t>)));
+}
+
+}  // namespace
+
 PeerMemory::PeerMemory(int index, Contact contact, std::byte* data, uint64_t base, int64_t bytes)
     : index_(index),
       contact_(std::move(contact)),
       data_(data),
       base_(base),
       bytes_(bytes),
-      pid_(::getpid()) {}
+      pid_(::getpid()),
+      prepared_(makeBits(bytes / pageBytes() + 1)) {}
 
 PeerMemory::~PeerMemory() {
   // In a child something else may be there.
@@ -65,6 +82,35 @@ std::byte* PeerMemory::at(uint64_t address, int64_t bytes) const {
       static_cast<uint64_t>(bytes) > static_cast<uint64_t>(bytes_) - (address - base_))
     return nullptr;
   return data_ + (address - base_);
+}
+
+void PeerMemory::prepare(const std::byte* data, int64_t bytes) const {
+#if defined(MADV_POPULATE_WRITE)
+  if (bytes <= 0 || !prepared_) return;
+  const int64_t page = pageBytes(), begin = (data - data_) / page;
+  const int64_t end = (data - data_ + bytes + page - 1) / page;
+  // Where it fails, page faults do it.
+  auto populate = [&](int64_t first, int64_t last) {
+    if (first < last)
+      ::madvise(data_ + first * page, static_cast<size_t>((last - first) * page),
+                MADV_POPULATE_WRITE);
+  };
+  int64_t missing = begin;  // From here on they are.
+  for (int64_t at = begin; at < end; ++at) {
+    std::atomic<uint64_t>& word = prepared_[static_cast<size_t>(at / 64)];
+    const uint64_t bit = uint64_t{1} << (at % 64);
+    if ((word.load(std::memory_order_relaxed) & bit) == 0) {
+      word.fetch_or(bit, std::memory_order_relaxed);
+    } else {
+      populate(missing, at);
+      missing = at + 1;
+    }
+  }
+  populate(missing, end);
+#else
+  (void)data;
+  (void)bytes;
+#endif
 }
 
 bool PeerMemory::alive() const {

@@ -13,8 +13,8 @@
 namespace hpu::base {
 
 /// Locks of the whole process, the one that is taken before the others first.
-enum class ForkRank : uint8_t { kOpenDevices, kDeviceService, kDeviceClocks, kNodeAnswers };
-inline constexpr int kNumForkRanks = 4;
+enum class ForkRank : uint8_t { kOpenDevices, kDeviceService, kDeviceClocks, kNodeAnswers, kKeptMemory };
+inline constexpr int kNumForkRanks = 5;
 
 struct ForkHandlers {
   void (*prepare)() = nullptr;  ///< Before the fork: takes the locks.

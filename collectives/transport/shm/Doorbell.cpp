@@ -13,12 +13,10 @@
 namespace hpu::collectives::shm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Looking around pays when the peer answers within what falling asleep and being woken costs.
 constexpr std::chrono::microseconds kLookAround{30};
-// Times that a core is passed on before its thread sleeps.
-constexpr int kCedes = 4;
+// How long a core is passed on before its thread sleeps.
+constexpr std::chrono::microseconds kCedeFor{60};
 // A core that was ceded for longer went to somebody who computes.
 constexpr std::chrono::microseconds kLongCede{250};
 // Waits without ceding after that.
@@ -47,7 +45,7 @@ void Doorbell::ring(bool urgent) {
 
 /// One thread of a rank is enough.
 bool Waiter::lookAround(uint32_t target, Clock::time_point until) {
-  if (!looksAround_ || looking_.exchange(true, std::memory_order_acquire)) return reached(target);
+  if (looking_.exchange(true, std::memory_order_acquire)) return reached(target);
   const auto end = std::min(until, Clock::now() + kLookAround);
   do {
     for (int i = 0; i < 64 && !reached(target); ++i) pauseCpu();
@@ -56,32 +54,37 @@ bool Waiter::lookAround(uint32_t target, Clock::time_point until) {
   return reached(target);
 }
 
-/// Lets other threads run before sleeping: when all that wait for a core are ranks, passing it on a
-/// few times costs a tenth of being put to sleep and woken for each message. Where others compute,
-/// it would cost their whole time slice, while a sleeper is let in at once when woken: then it is
-/// not done for a while.
-bool Waiter::cede(uint32_t target) {
+/// Lets other threads run before sleeping: when all that wait for a core are ranks, passing it on
+/// costs a tenth of being put to sleep and woken for each message; and ranks that stay runnable are
+/// spread over the cores, while those that wake each other tend to stay on one. Where others
+/// compute, it would cost their whole time slice, while a sleeper is let in at once when woken: then
+/// it is not done for a while.
+bool Waiter::cede(uint32_t target, Clock::time_point until) {
   if (uint32_t left = skip_.load(std::memory_order_relaxed); left > 0) {
     skip_.store(left - 1, std::memory_order_relaxed);
     return reached(target);
   }
   const uint32_t pause = std::max(pause_.load(std::memory_order_relaxed), kMinPause);
-  for (int i = 0; i < kCedes && !reached(target); ++i) {
-    auto before = Clock::now();
+  auto before = Clock::now();
+  const auto end = std::min(until, before + kCedeFor);
+  while (!reached(target) && before < end) {
     ::sched_yield();
-    if (Clock::now() - before > kLongCede) {
+    const auto after = Clock::now();
+    if (after - before > kLongCede) {
       skip_.store(pause, std::memory_order_relaxed);
       pause_.store(std::min(2 * pause, kMaxPause), std::memory_order_relaxed);
       return reached(target);
     }
     if (reached(target)) pause_.store(pause - pause / 8, std::memory_order_relaxed);
+    before = after;
   }
   return reached(target);
 }
 
-void Waiter::wait(uint32_t seen, Clock::time_point until, uint32_t atLeast) {
+void Waiter::wait(uint32_t seen, Clock::time_point until, uint32_t atLeast, bool mayLook) {
   const uint32_t target = seen + atLeast;
-  if (lookAround(target, until) || cede(target)) return;
+  if (mayLook && lookAround(target, until)) return;
+  if (cede(target, until)) return;
   const uint32_t wakes = doorbell_.wakes.load(std::memory_order_seq_cst);
   // Of several sleepers the earliest one counts.
   uint64_t who = doorbell_.sleepers.load(std::memory_order_seq_cst);

@@ -24,12 +24,14 @@ struct Doorbell {
 /// The side of the owner; any of its threads.
 class Waiter {
  public:
-  /// `looksAround`: there are more CPUs than ranks, so a moment of it takes nothing from a peer.
-  Waiter(Doorbell& doorbell, bool looksAround) : doorbell_(doorbell), looksAround_(looksAround) {}
+  explicit Waiter(Doorbell& doorbell) : doorbell_(doorbell) {}
   /// Until the number is `atLeast` past `seen`, or `until`. Returns early now and then.
-  void wait(uint32_t seen, std::chrono::steady_clock::time_point until, uint32_t atLeast);
+  /// `mayLook`: nobody who is waited for needs the caller's core, so a moment of it takes nothing.
+  void wait(uint32_t seen, std::chrono::steady_clock::time_point until, uint32_t atLeast,
+            bool mayLook);
 
  private:
+  using Clock = std::chrono::steady_clock;
   /// What is waited for: the number, from which on it is enough.
   bool reached(uint32_t target) const {
     return isReached(doorbell_.changes.load(std::memory_order_acquire), target);
@@ -37,10 +39,9 @@ class Waiter {
   static bool isReached(uint32_t count, uint32_t target) {
     return static_cast<int32_t>(count - target) >= 0;
   }
-  bool lookAround(uint32_t target, std::chrono::steady_clock::time_point until);
-  bool cede(uint32_t target);
+  bool lookAround(uint32_t target, Clock::time_point until);
+  bool cede(uint32_t target, Clock::time_point until);
   Doorbell& doorbell_;
-  const bool looksAround_;
   std::atomic<bool> looking_{false};  // A thread looks around.
   // Waits that go to sleep at once, and how many that will be after the next core that was ceded in
   // vain.

@@ -17,6 +17,7 @@
 
 #include "base/Format.h"
 #include "base/Log.h"
+#include "collectives/transport/shm/Work.h"
 
 namespace hpu::collectives::shm {
 namespace {
@@ -188,6 +189,7 @@ struct Heart::State {
         beating = pulses;
       }
       for (const auto& pulse : beating) beat(*pulse);
+      letGoOfKept();
     }
   }
 

@@ -15,7 +15,7 @@ namespace hpu::collectives::shm {
 
 inline constexpr uint64_t kMagic = 0x4d4d4f4355504853;  // "SHPUCOMM"
 // Raise it whenever anything in this file changes.
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr size_t kLine = 64;
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free &&
@@ -34,13 +34,17 @@ struct Header {
   alignas(kLine) std::atomic<uint32_t> refused;  ///< Somebody waits for others to retire records.
 };
 
-struct RecordSlot {
+struct alignas(kLine) RecordSlot {
   static constexpr size_t kWords = sizeof(CallRecord) / 8;
   static_assert(sizeof(CallRecord) % 8 == 0);
   std::atomic<uint64_t> sequence;  ///< Of what is in it; 0 while it is written.
   std::atomic<uint64_t> words[kWords];
 };
-static_assert(sizeof(RecordSlot) == kLine);
+/// The rank's share of an operation that all work on (collectives/transport/SharedWork.h); the owner
+/// clears it before it publishes the record of the same index.
+struct alignas(kLine) WorkSlot {
+  std::atomic<uint32_t> taken, finished;  ///< Parts.
+};
 inline constexpr uint64_t kRecords = 32;
 inline constexpr size_t kReasonBytes = 1016;
 
@@ -49,13 +53,17 @@ struct RankBlock {
   alignas(kLine) Doorbell doorbell;
   alignas(kLine) std::atomic<uint64_t> activity;  ///< Transport calls that did something.
   std::atomic<uint64_t> beats;                    ///< Times that its device was seen to advance.
+  std::atomic<uint32_t> cpu;  ///< 1 more than where it waited last; 0: it never did.
   alignas(kLine) std::atomic<uint64_t> published;
   alignas(kLine) std::atomic<uint64_t> retired;
   alignas(kLine) std::atomic<uint32_t> state;
   std::atomic<uint32_t> reasonBytes;
   std::atomic<uint32_t> reasonCode;
   char reason[kReasonBytes];
+  alignas(kLine) std::atomic<uint64_t> cpus[16];  ///< Where it may run (base::CpuSet).
+  alignas(kLine) std::atomic<uint64_t> working;  ///< The operation that it is within a part of.
   alignas(kLine) RecordSlot records[kRecords];
+  WorkSlot work[kRecords];
 };
 
 /// A message: bytes in the ring or in the sender's device memory.

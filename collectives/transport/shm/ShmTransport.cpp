@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/transport/shm/ShmTransport.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/Cpus.h"
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
@@ -22,17 +22,12 @@
 #include "collectives/transport/shm/Process.h"
 #include "collectives/transport/shm/Rings.h"
 #include "collectives/transport/shm/Segment.h"
+#include "collectives/transport/shm/Spread.h"
+#include "collectives/transport/shm/Work.h"
 
 namespace hpu::collectives {
 namespace shm {
 namespace {
-
-int allowedCpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return CPU_COUNT(&set);
-}
 
 class ShmTransport final : public Transport {
  public:
@@ -44,10 +39,13 @@ class ShmTransport final : public Transport {
         ranks_(options.ranks),
         generation_(forkGeneration()),
         segment_(std::move(segment)),
-        waiter_(segment_->block(options.rank).doorbell, options.ranks < allowedCpus()),
+        waiter_(segment_->block(options.rank).doorbell),
+        spread_(segment_, options.rank),
         processes_(std::move(processes)),
         memories_(std::move(memories)),
         broken_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(options.ranks))) {
+    if (std::find(memories_.begin(), memories_.end(), nullptr) == memories_.end())
+      work_ = std::make_unique<Work>(segment_, rank_, memories_);
     send_.resize(static_cast<size_t>(ranks_ * kNumLanes));
     receive_.resize(send_.size());
     for (int peer = 0; peer < ranks_; ++peer)
@@ -66,6 +64,7 @@ class ShmTransport final : public Transport {
       return;
     }
     if (pulse_) Heart::instance().remove(pulse_);
+    letGoOfKept();
     segment_->end(rank_, RankState::kLeft);
     segment_->ringAll(rank_, /*urgent=*/true);
   }
@@ -160,6 +159,7 @@ class ShmTransport final : public Transport {
       segment_->header().refused.store(1, std::memory_order_seq_cst);
       if (!allRetired(record.sequence)) return false;
     }
+    if (work_) work_->clear(record.sequence);
     RecordSlot& slot = own.records[record.sequence % kRecords];
     uint64_t words[RecordSlot::kWords];
     std::memcpy(words, &record, sizeof words);
@@ -169,16 +169,17 @@ class ShmTransport final : public Transport {
       slot.words[i].store(words[i], std::memory_order_release);
     // Who sees the record also sees that it is the last one.
     own.published.store(record.sequence, std::memory_order_release);
-    slot.sequence.store(record.sequence, std::memory_order_release);
+    // Of several that publish at a time, the last one sees all.
+    slot.sequence.store(record.sequence, std::memory_order_seq_cst);
     acted();
-    segment_->ringAll(rank_);
+    if (record.direct == 0) segment_->ringAll(rank_);
     return true;
   }
 
   std::optional<CallRecord> record(int peer, uint64_t sequence) const override {
     if (peer < 0 || peer >= ranks_ || sequence == 0 || inChild()) return std::nullopt;
     const RecordSlot& slot = segment_->block(peer).records[sequence % kRecords];
-    if (slot.sequence.load(std::memory_order_acquire) != sequence) return std::nullopt;
+    if (slot.sequence.load(std::memory_order_seq_cst) != sequence) return std::nullopt;
     uint64_t words[RecordSlot::kWords];
     for (size_t i = 0; i < RecordSlot::kWords; ++i)
       words[i] = slot.words[i].load(std::memory_order_acquire);
@@ -207,6 +208,8 @@ class ShmTransport final : public Transport {
       segment_->ringAll(-1, /*urgent=*/true);
   }
 
+  SharedWork* sharedWork() override { return work_.get(); }
+
   uint32_t changes() const override {
     return inChild() ? 0 : segment_->block(rank_).doorbell.changes.load(std::memory_order_seq_cst);
   }
@@ -217,7 +220,9 @@ class ShmTransport final : public Transport {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return;
     }
-    waiter_.wait(seen, until, atLeast);
+    // With more ranks than cores there is somebody who needs it.
+    const bool alone = spread_.settle();
+    waiter_.wait(seen, until, atLeast, alone && ranks_ <= base::allowedCpus());
   }
   void wake() override {
     if (!inChild()) segment_->ring(rank_, /*urgent=*/true);
@@ -360,10 +365,12 @@ class ShmTransport final : public Transport {
   const uint32_t generation_;
   const std::shared_ptr<Segment> segment_;
   Waiter waiter_;
+  Spread spread_;
   const std::vector<ProcessCard> processes_;
   const std::vector<std::shared_ptr<node::PeerMemory>> memories_;
   std::vector<std::unique_ptr<SendRing>> send_;
   std::vector<std::unique_ptr<ReceiveRing>> receive_;
+  std::unique_ptr<Work> work_;  // Null when a rank has no memory.
   const std::unique_ptr<std::atomic<bool>[]> broken_;  // By peer: it wrote nonsense.
   std::mutex calls_;  // Held by publish, retire and abort: each has one writer at a time.
   std::shared_ptr<Pulse> pulse_;
@@ -485,6 +492,8 @@ StatusOr<std::shared_ptr<Transport>> createShmTransport(const ShmOptions& option
     HPU_ASSIGN(timeoutMs, settings::getInt(Setting::HPU_COMM_INIT_TIMEOUT_MS));
   }
   const base::Deadline deadline = base::Deadline::afterMs(timeoutMs);
+
+  letGoOfKept();
 
   // A rank that cannot go on says so in place of its card: the others need not wait for it.
   RankCard card;

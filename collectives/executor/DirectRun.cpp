@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/executor/DirectRun.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "collectives/executor/Calls.h"
+
+namespace hpu::collectives {
+namespace {
+
+using base::strCat;
+
+// Of each source; what is written to several memories is still in the cache for the next one.
+constexpr int64_t kBlock = 32 << 10;
+// Beyond so many bytes to move, a rank leaves the others' shares to them for that long.
+constexpr int64_t kOwnTraffic = 4 << 20;
+constexpr std::chrono::microseconds kPatience{200};
+
+}  // namespace
+
+DirectRun::DirectRun(Peers& peers, CollectiveOperation operation, DirectPlan plan)
+    : CollectiveRun(peers, std::move(operation), true),
+      work_(*peers.transport().sharedWork()),
+      plan_(std::move(plan)),
+      memories_(static_cast<size_t>(peers.ranks())) {}
+
+Status DirectRun::start() {
+  HPU_RETURN_IF_ERROR(checkProblem());
+  const int64_t input = inputElements(problem(), peers_.rank());
+  const int64_t output = outputElements(problem(), peers_.rank());
+  HPU_RETURN_IF_ERROR(resolve(BufferKind::kInput, operation_.input, input).status());
+  HPU_RETURN_IF_ERROR(resolve(BufferKind::kOutput, operation_.output, output).status());
+  stream_ = std::max(input, output) * problem().elementBytes >= kStreamBytes / peers_.ranks();
+  return okStatus();
+}
+
+Status DirectRun::open() {
+  for (int rank = 0; rank < peers_.ranks(); ++rank) {
+    const Caller& caller = callers_[static_cast<size_t>(rank)];
+    const int64_t input = inputElements(problem(), rank) * problem().elementBytes;
+    const int64_t output = outputElements(problem(), rank) * problem().elementBytes;
+    Memory& memory = memories_[static_cast<size_t>(rank)];
+    if (input > 0) memory.input = work_.memory(rank, caller.input, input);
+    if (output > 0) memory.output = work_.memory(rank, caller.output, output);
+    if ((input > 0 && !memory.input) || (output > 0 && !memory.output)) {
+      return dataLoss(strCat(callText(mine_, true), ": rank ", rank,
+                             " published operands that are not in its device's memory"));
+    }
+  }
+  opened_ = true;
+  const int ranks = peers_.ranks(), rank = peers_.rank();
+  workers_ = std::min(ranks, work_.cpus());
+  // The same ones each time: their processes have mapped what they need, and it is in their caches.
+  if (rank < workers_) {
+    firstShare_ = ranks * rank / workers_;
+    ownShares_ = ranks * (rank + 1) / workers_ - firstShare_;
+  }
+  return okStatus();
+}
+
+Status DirectRun::push(Pace& pace, bool& moved, bool& paused) {
+  bool last = false;
+  if (!published_) {
+    if (!peers_.transport().publish(mine_)) return okStatus();
+    published_ = moved = last = true;
+  }
+  if (recordsLeft_ > 0) HPU_RETURN_IF_ERROR(readRecords(moved));
+  if (recordsLeft_ > 0) return okStatus();
+  if (!opened_) {
+    HPU_RETURN_IF_ERROR(open());
+    // Nobody has been told yet. One part is done sooner than anybody is woken.
+    if (last && plan_.parts() > 1) work_.ringFirst(workers_);
+    if (plan_.parts() == 0) finished_ = true;
+    if (plan_.parts() == 0 && last) work_.ringFirst(peers_.ranks());
+  }
+  if (!finished_) HPU_RETURN_IF_ERROR(takeParts(pace, moved, paused));
+  return okStatus();
+}
+
+Status DirectRun::takeParts(Pace& pace, bool& moved, bool& paused) {
+  const int ranks = peers_.ranks();
+  while (visited_ < ranks) {
+    if (visited_ >= ownShares_ && leaveToOthers()) return okStatus();
+    const int share = (firstShare_ + visited_) % ranks;
+    const int64_t first = plan_.firstPart(share), parts = plan_.firstPart(share + 1) - first;
+    int64_t taken = parts;
+    if (static_cast<int64_t>(work_.finished(share, mine_.sequence)) < parts) {
+      taken = work_.take(share, mine_.sequence);
+      // Looked at after it was said that this rank works: it sees who gives up, or is seen.
+      const bool present = taken < parts && work_.allPresent();
+      if (present) runPart(plan_.part(first + taken));
+      work_.finish(share, mine_.sequence, present);
+      if (taken < parts && !present) return okStatus();  // checkPeers says who is gone.
+    }
+    if (taken >= parts) {
+      ++visited_;
+      continue;
+    }
+    moved = true;
+    peers_.advanced();
+    if (allFinished()) {
+      finished_ = true;
+      work_.ringFirst(ranks);
+      return okStatus();
+    }
+    if (pace.pause()) {
+      paused = true;
+      return okStatus();
+    }
+  }
+  if (allFinished()) finished_ = moved = true;
+  return okStatus();
+}
+
+/// Large work is left to those whose it is for a while: to map what another process has mapped costs
+/// more than to let that one run.
+bool DirectRun::leaveToOthers() {
+  if (plan_.traffic <= kOwnTraffic) return false;
+  if (allFinished()) {
+    visited_ = peers_.ranks();
+    return false;
+  }
+  const auto now = Clock::now();
+  if (!leftSince_) leftSince_ = now;
+  return now - *leftSince_ < kPatience;
+}
+
+bool DirectRun::allFinished() const {
+  for (int rank = 0; rank < peers_.ranks(); ++rank) {
+    const int64_t parts = plan_.firstPart(rank + 1) - plan_.firstPart(rank);
+    if (static_cast<int64_t>(work_.finished(rank, mine_.sequence)) < parts) return false;
+  }
+  return true;
+}
+
+void DirectRun::runPart(const DirectPlan::Part& part) {
+  const int64_t size = problem().elementBytes;
+  const Flow& flow = part.flow;
+  const int64_t bytes = part.count * size;
+  targets_.clear();
+  sources_.clear();
+  for (int rank = 0; rank < peers_.ranks(); ++rank) {
+    const Memory& memory = memories_[static_cast<size_t>(rank)];
+    if (flow.to == Flow::kAllRanks || flow.to == rank) {
+      targets_.push_back(memory.output + (flow.output + part.offset) * size);
+      work_.prepare(rank, targets_.back(), bytes);
+    }
+    if (flow.from == Flow::kAllRanks || flow.from == rank) {
+      sources_.push_back({memory.input + (flow.input + part.offset) * size, false,
+                          callers_[static_cast<size_t>(rank)].scale});
+      work_.prepare(rank, sources_.back().data, bytes);
+    }
+  }
+  const bool reduces = flow.from == Flow::kAllRanks;
+  // What was read to be reduced is written where it lies in the cache.
+  bool inPlace = false;
+  for (const Source& source : sources_) {
+    inPlace |= reduces && std::find(targets_.begin(), targets_.end(), source.data) != targets_.end();
+  }
+  const bool stream = stream_ && !inPlace;
+  // Results that go around the caches to several memories are not read back from one of them.
+  alignas(64) std::array<std::byte, kBlock> kept;
+  const bool keep = stream && reduces && targets_.size() > 1;
+  Reduce what;
+  what.type = operation_.type;
+  what.op = operation_.op;
+  if (operation_.op == ReduceOp::kAverage) what.divisor = problem().ranks;
+  what.stream = stream && !keep;
+  const int64_t block = kBlock / size;
+  for (int64_t at = 0; at < part.count; at += block) {
+    what.count = std::min(block, part.count - at);
+    const int64_t blockBytes = what.count * size;
+    const std::byte* result = sources_[0].data;
+    size_t next = 0;
+    if (reduces) {
+      what.dst = keep ? kept.data() : targets_[0];
+      reduce(what, sources_);
+      result = what.dst;
+      next = keep ? 0 : 1;
+    }
+    for (; next < targets_.size(); ++next) {
+      if (targets_[next] != result) copyBytes(targets_[next], result, blockBytes, stream);
+    }
+    for (Source& source : sources_) source.data += blockBytes;
+    for (std::byte*& target : targets_) target += blockBytes;
+  }
+}
+
+ChangesNeeded DirectRun::changesNeeded() {
+  ChangesNeeded needed;
+  if (leftSince_) needed.patience = kPatience;
+  return needed;
+}
+
+void DirectRun::finish() {
+  peers_.transport().retire(mine_.sequence);
+}
+
+/// Peers that were stopped within a part may yet write into the output.
+void DirectRun::abandon() {
+  if (opened_) work_.keepWhileWorking(mine_.sequence, std::move(operation_.keepAlive));
+  operation_.keepAlive.reset();
+}
+
+/// Parts are not done for ranks that have gone, so all have to be there to the end. That nobody
+/// works while parts are missing cannot be, and is not waited for without end either.
+bool DirectRun::waitsFor(int peer) const {
+  if (!callers_[static_cast<size_t>(peer)].known || work_.works(peer, mine_.sequence) ||
+      !peers_.transport().peerStatus(peer).ok()) {
+    return true;
+  }
+  for (int rank = 0; rank < peers_.ranks(); ++rank) {
+    if (!callers_[static_cast<size_t>(rank)].known || work_.works(rank, mine_.sequence)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string DirectRun::waitText(int peer) const {
+  return strCat(work_.works(peer, mine_.sequence) ? " has not finished its part of "
+                                                  : " waits too in ",
+                callName(mine_));
+}
+
+}  // namespace hpu::collectives

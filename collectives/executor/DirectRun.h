@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// DirectRun: one collective where ranks reach each other's memory: once all have published the
+// call, those that have time compute its result, from the inputs of all right into the outputs of
+// all. The device clock still times the schedule.
+// The one thing to know: a rank that waits sleeps until the result is there; it is woken once, by
+// whoever does the last part, or earlier to take parts when there are several. Each does its own
+// share first: then it is the same memory that a process has mapped and cached.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/executor/CollectiveRun.h"
+#include "collectives/executor/DirectPlan.h"
+#include "collectives/transport/SharedWork.h"
+
+namespace hpu::collectives {
+
+class DirectRun final : public CollectiveRun {
+ public:
+  DirectRun(Peers& peers, CollectiveOperation operation, DirectPlan plan);
+  Status start() override;
+  Status push(Pace& pace, bool& moved, bool& paused) override;
+  bool done() const override { return finished_; }
+  void finish() override;
+  ChangesNeeded changesNeeded() override;
+  void abandon() override;
+
+ private:
+  /// Finds everybody's memory. Errors: kDataLoss.
+  Status open();
+  Status takeParts(Pace& pace, bool& moved, bool& paused);
+  bool leaveToOthers();
+  void runPart(const DirectPlan::Part& part);
+  bool allFinished() const;
+  bool waitsFor(int peer) const override;
+  std::string waitText(int peer) const override;
+
+  SharedWork& work_;
+  const DirectPlan plan_;
+  bool published_ = false, opened_ = false, finished_ = false, stream_ = false;
+  struct Memory {
+    const std::byte* input = nullptr;
+    std::byte* output = nullptr;
+  };
+  std::vector<Memory> memories_;  ///< By rank.
+  std::vector<Source> sources_;
+  std::vector<std::byte*> targets_;
+  /// With more ranks than CPUs only so many ranks work, unless the others would find nothing to wait
+  /// for; their own shares are these.
+  int workers_ = 1, firstShare_ = 0, ownShares_ = 0;
+  int visited_ = 0;  ///< Shares of which nothing is left to take, beginning with the own ones.
+  /// Since when the shares of others are left to them.
+  std::optional<Clock::time_point> leftSince_;
+};
+
+}  // namespace hpu::collectives
