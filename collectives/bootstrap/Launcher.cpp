@@ -66,13 +66,26 @@ StatusOr<std::optional<LauncherEnvironment>> read(Getter get, const Launcher& la
   return std::optional<LauncherEnvironment>(found);
 }
 
+/// srun tells the step; where nothing tells the job either, the variables were set by hand.
+bool inSlurmStep(Getter get) {
+  constexpr int64_t kSpecialSteps = 0xfffffff0;  // Those of batch scripts, interactive shells, ...
+  const char *job = get("SLURM_JOB_ID"), *step = get("SLURM_STEP_ID");
+  if (!step || !*step) return !job || !*job;
+  auto number = base::parseInt(step);
+  return !number.ok() || *number < kSpecialSteps;
+}
+
 }  // namespace
 
 StatusOr<LauncherEnvironment> readLauncher(Getter get) {
   HPU_ASSIGN(auto torchrun, read(get, kTorchrun));
   HPU_ASSIGN(auto openMpi, read(get, kOpenMpi));
   HPU_ASSIGN(auto pmi, read(get, kPmi));
-  HPU_ASSIGN(auto slurm, read(get, kSlurm));
+  // A batch script and a shell of salloc have the job's variables, but are no task of a step.
+  std::optional<LauncherEnvironment> slurm;
+  if (inSlurmStep(get)) {
+    HPU_ASSIGN(slurm, read(get, kSlurm));
+  }
   HPU_ASSIGN(auto pmixRank, number(get, kPmixRank, 0, wire::kMaxRanks - 1));
 
   // A launcher below another one has other sizes; with the same size it is the same job, and a

@@ -23,6 +23,34 @@ def run(*arguments, code=0):
     return result
 
 
+def job(environments, *arguments):
+    """A rank for each environment, all at once: (exit code, stdout, stderr) of each."""
+    ranks = [subprocess.Popen([PERF, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, **environment})
+             for environment in environments]
+    ends = [rank.communicate(timeout=200) for rank in ranks]
+    return [(rank.returncode, *end) for rank, end in zip(ranks, ends)]
+
+
+def open_mpi(ranks, namespace="1934557185"):
+    return [{"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": str(ranks), "OMPI_COMM_WORLD_LOCAL_RANK": str(rank),
+             "OMPI_COMM_WORLD_LOCAL_SIZE": str(ranks), "PMIX_RANK": str(rank), "PMIX_NAMESPACE": namespace} for rank in range(ranks)]
+
+
+def torchrun(ranks, port=29500):
+    return [{"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks),
+             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)} for rank in range(ranks)]
+
+
+def srun(ranks):
+    return [{"SLURM_PROCID": str(rank), "SLURM_NTASKS": str(ranks), "SLURM_LOCALID": str(rank), "SLURM_JOB_ID": "77",
+             "SLURM_STEP_ID": "0"} for rank in range(ranks)]
+
+
+def hydra(ranks):
+    return [{"PMI_RANK": str(rank), "PMI_SIZE": str(ranks)} for rank in range(ranks)]
+
+
 def results(*arguments):
     return json.loads(run(*arguments, "--json", "--target", "gaudi2").stdout)["results"]
 
@@ -88,6 +116,62 @@ class Perf(unittest.TestCase):
         row = next(line for line in lines if re.match(r" +4096 +1024 +float +none +1 +out ", line)).split()
         self.assertEqual(row[9], "0")
         self.assertTrue(any("us" in line for line in lines if line.startswith("    #")), "the reason of the choice")
+
+    def test_a_rank_of_somebodys_launcher_is_that_rank(self):
+        for launcher, environments in (("Open MPI", open_mpi(4)), ("torchrun", torchrun(3)), ("Slurm", srun(2)), ("PMI", hydra(2)),
+                                       ("Open MPI", open_mpi(1))):
+            ends = job(environments, "all_gather", "-b", "64K", "-e", "64K", "--iters", "2", "--target", "gaudi2", "--json")
+            self.assertEqual([end[0] for end in ends], [0] * len(ends), ends)
+            document = json.loads(ends[0][1])
+            self.assertEqual((document["launcher"], document["ranks"]), (launcher, len(ends)))
+            self.assertEqual([line["in_place"] for line in document["results"]], [False, True])
+            for line in document["results"]:
+                self.assertEqual((line["wrong"], line["ranks"]), (0, len(ends)))
+            self.assertEqual([end[1:] for end in ends[1:]], [("", "")] * (len(ends) - 1), "only rank 0 speaks")
+
+    def test_jobs_side_by_side_do_not_meet(self):
+        ends = job(torchrun(2, 29500) + torchrun(3, 29501), "all_reduce", "-b", "1K", "-e", "1K", "--iters", "2")
+        self.assertEqual([end[0] for end in ends], [0] * 5, ends)
+        self.assertIn("all_reduce, 2 ranks of torchrun on gaudi2", ends[0][1])
+        self.assertIn("all_reduce, 3 ranks of torchrun on gaudi2", ends[2][1])
+
+    def test_ranks_that_are_asked_for_are_started_below_a_launcher_too(self):
+        for option in ("--ranks", "-n"):
+            ends = job(open_mpi(2)[1:], "all_reduce", option, "3", "-b", "1K", "-e", "1K", "--iters", "1")
+            self.assertEqual(ends[0][0], 0, ends)
+            self.assertIn("all_reduce, 3 ranks on gaudi2", ends[0][1])
+
+    def test_only_the_first_rank_prices(self):
+        ends = job(open_mpi(12), "all_reduce", "--no-data", "-b", "1M", "-e", "1M")
+        self.assertEqual([end[0] for end in ends], [0] * 12)
+        self.assertRegex(ends[0][1], r"12 ranks of Open MPI(.|\n)* 1048576 ")
+        self.assertEqual({end[1] for end in ends[1:]}, {""})
+
+    def test_the_first_rank_says_why_a_rank_of_a_launcher_failed(self):
+        environments = torchrun(3)
+        environments[2]["HPU_SIM_HBM_BYTES"] = "4M"
+        ends = job(environments, "all_reduce", "-b", "8M", "-e", "8M")
+        self.assertEqual([end[0] for end in ends], [1] * 3, ends)
+        self.assertRegex(ends[0][2], r"error: .*rank 2: all_reduce .*out of HBM")
+        self.assertEqual([end[1:] for end in ends[1:]], [("", "")] * 2)
+        environments[2] = {**torchrun(3)[2], "HPU_NODE_TARGET": "gaudi3"}
+        ends = job(environments, "all_reduce", "-b", "1K", "-e", "1K", "--target", "gaudi2")
+        self.assertEqual([end[0] for end in ends], [1] * 3, ends)
+        self.assertRegex(ends[0][2], r"error: rank 2: .*gaudi3")
+
+    def test_ranks_that_do_not_come_are_named(self):
+        few = [{**environment, "HPU_COMM_INIT_TIMEOUT_MS": "400"} for environment in open_mpi(4)]
+        ends = job(few[:2], "all_reduce", "-b", "1K", "-e", "1K")
+        self.assertEqual([end[0] for end in ends], [1, 1], ends)
+        self.assertRegex(ends[0][2], r"error: rank 0 of 4 \(Open MPI\) waited 400 ms .* rank 2, 3 on this machine; --ranks N")
+        ends = job(few[3:], "all_reduce", "-b", "1K", "-e", "1K")
+        self.assertEqual(ends[0][0], 1)
+        self.assertRegex(ends[0][2], r"error: rank 3 of 4 \(Open MPI\) found no rank 0 .* within 400 ms")
+        for change, words in (({"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, "2 of Open MPI's 4 ranks are on other machines"),
+                              ({"PMIX_RANK": "3"}, "contradicts itself"), ({}, "--threads")):
+            ends = job([{**few[0], **change}], "all_reduce", *(() if change else ("--threads",)))
+            self.assertEqual(ends[0][0], 1)
+            self.assertIn(words, ends[0][2])
 
     def test_wrong_uses_say_what_is_right(self):
         for arguments, words in (

@@ -61,7 +61,7 @@ struct CommandLine::Impl {
   Body body;
   // Of the tool only.
   std::string name, commonFooter;
-  bool json = false, quiet = false, verbose = false, showsProgress = false;
+  bool json = false, quiet = false, verbose = false, showsProgress = false, silent = false;
   Json document = Json::object();
   std::vector<std::unique_ptr<CommandLine>> commands;
 };
@@ -232,7 +232,7 @@ int Tool::run(int argc, char** argv, Body body) {
 int Tool::finish(const StatusOr<ExitCode>& result) {
   progress("");
   ExitCode code = result.ok() ? *result : report(result.status());
-  if (impl_->json) printf("%s\n", impl_->document.dump().c_str());
+  if (impl_->json && !impl_->silent) printf("%s\n", impl_->document.dump().c_str());
   // A full disk or a closed pipe must not look like success.
   if (fflush(stdout) != 0 && code == ExitCode::kOk) {
     fprintf(stderr, "error: cannot write to stdout\n");
@@ -258,6 +258,11 @@ ExitCode Tool::report(const Status& status) {
   return isInternal ? ExitCode::kInternal : ExitCode::kUserError;
 }
 
+void Tool::silence() {
+  impl_->silent = impl_->quiet = true;
+  impl_->verbose = impl_->showsProgress = false;
+}
+
 bool Tool::jsonMode() const {
   return impl_->json;
 }
@@ -278,7 +283,7 @@ void Tool::print(std::string_view line) {
   if (!impl_->quiet) printAlways(line);
 }
 void Tool::printAlways(std::string_view line) {
-  if (impl_->json) return;
+  if (impl_->json || impl_->silent) return;
   progress("");
   printf("%.*s\n", static_cast<int>(line.size()), line.data());
 }

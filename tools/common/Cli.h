@@ -104,6 +104,9 @@ class Tool : public CommandLine {
   /// As above for a tool without sub-commands.
   int run(int argc, char** argv, Body body);
 
+  /// Nothing but errors from now on, with --json nothing on stdout: another process speaks for this
+  /// one too.
+  void silence();
   bool jsonMode() const;
   bool quiet() const;
   bool verbose() const;

@@ -13,6 +13,7 @@
 #include "collectives/tuner/Tuner.h"
 #include "collectives/tuner/TunerTable.h"
 #include "tools/common/Cli.h"
+#include "tools/hccl-perf/LaunchedRanks.h"
 #include "tools/hccl-perf/LocalRanks.h"
 #include "tools/hccl-perf/Report.h"
 #include "tools/hccl-perf/Workload.h"
@@ -120,7 +121,29 @@ Status exportSchedule(Tool& tool, const Arguments& arguments, const Expected& ex
   return okStatus();
 }
 
-StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
+/// Which rank of how many: a launcher's, unless --ranks says otherwise.
+StatusOr<collectives::LauncherEnvironment> launcherOf(Tool& tool, Arguments& arguments) {
+  if (tool.given("--ranks")) return collectives::LauncherEnvironment();
+  auto launch = collectives::launcherEnvironment();
+  if (!launch.ok())
+    return invalidArgument(launch.status().message() + " (--ranks N starts ranks of its own)");
+  if (launch->source.empty()) return launch;
+  if (launch->rank != 0) tool.silence();
+  if (arguments.threads)
+    return invalidArgument(base::strCat("--threads: this process is rank ", launch->rank, " of ",
+                                        launch->ranks, " of ", launch->source,
+                                        "; give --ranks to have ranks as threads of each"));
+  if (launch->localRanks > 0 && launch->localRanks < launch->ranks && !arguments.noData)
+    return unimplemented(base::strCat(launch->ranks - launch->localRanks, " of ", launch->source,
+                                      "'s ", launch->ranks,
+                                      " ranks are on other machines: collectives across nodes are "
+                                      "not there; run on one node of up to 8 devices"));
+  arguments.ranks = launch->ranks;
+  return launch;
+}
+
+StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
+  HPU_ASSIGN(collectives::LauncherEnvironment launch, launcherOf(tool, arguments));
   HPU_ASSIGN(Target target, parseTarget(arguments.target));
   if (!tool.given("--target")) tool.note("no --target: gaudi2");
   if (arguments.ranks < 1) return invalidArgument("--ranks must be at least 1");
@@ -140,7 +163,8 @@ StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
 
   tool.print(base::strCat(
       "# ", arguments.op, ", ", arguments.ranks, arguments.threads ? " ranks as threads" : " ranks",
-      " on ", arguments.target, "; device times are modelled",
+      launch.source.empty() ? "" : " of " + launch.source, " on ", arguments.target,
+      "; device times are modelled",
       arguments.noData ? "; no data is moved"
                        : base::strCat("; ", arguments.iterations, " iterations, ",
                                       arguments.blocking ? "one at a time" : "queued")));
@@ -149,6 +173,7 @@ StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
       .set("collective", arguments.op)
       .set("ranks", static_cast<int64_t>(arguments.ranks))
       .set("target", arguments.target);
+  if (!launch.source.empty()) tool.json().set("launcher", launch.source);
   Json& results = tool.json()["results"] = Json::array();
   int64_t wrong = 0;
   auto show = [&](const Workload& work, bool inPlace, const Measurement& result,
@@ -164,6 +189,7 @@ StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
   if (!arguments.chakra.empty() && works.size() > 1)
     return invalidArgument("--chakra writes one schedule: give one size, type and operation");
   if (arguments.noData) {
+    if (launch.rank != 0) return ExitCode::kOk;
     for (const Workload& work : works) {
       if (work.op == PerfOp::kSendRecv)
         return unimplemented("--no-data: messages have no schedule to price");
@@ -184,12 +210,18 @@ StatusOr<ExitCode> body(Tool& tool, const Arguments& arguments) {
   options.tunerTable = arguments.table;
   options.run = {arguments.iterations, arguments.warmup, !arguments.noCheck, arguments.blocking};
   Status expectation;
-  HPU_RETURN_IF_ERROR(runLocalRanks(works, options, [&](const Combined& combined) {
+  auto report = [&](const Combined& combined) {
     StatusOr<Expected> expected = expectedOf(tuner, works[combined.work]);
     if (!expected.ok()) expectation = expected.status();
     show(works[combined.work], combined.inPlace, combined.result,
          expected.ok() ? *expected : Expected(), true);
-  }));
+  };
+  if (launch.source.empty()) {
+    HPU_RETURN_IF_ERROR(runLocalRanks(works, options, report));
+  } else {
+    HPU_ASSIGN(ExitCode code, runLaunchedRank(launch, works, options, report));
+    if (launch.rank != 0) return code;
+  }
   HPU_RETURN_IF_ERROR(expectation);
   tool.json().set("wrong", wrong);
   if (wrong == 0) return ExitCode::kOk;
@@ -212,7 +244,8 @@ int main(int argc, char** argv) {
       "OP", arguments.op,
       "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce or send_recv");
   tool.addOption("-n,--ranks", arguments.ranks,
-                 "Ranks on this machine, each a process with a device of its own");
+                 "Ranks on this machine, each a process with a device of its own; when mpirun, "
+                 "torchrun, srun or another launcher made this process a rank, it is that one");
   tool.addOption("--nodes", arguments.nodes, "Nodes");
   tool.addFlag("--threads", arguments.threads, "Ranks as threads of one process");
   tool.addChoice("--target", arguments.target, {"gaudi1", "gaudi2", "gaudi3"},

@@ -68,6 +68,17 @@ TEST(Launcher, KnowsEachOne) {
   EXPECT_EQ(found.masterPort, 29500);
 }
 
+TEST(Launcher, OnlyTasksOfSlurmStepsAreRanks) {
+  const Variables job = {{"SLURM_JOB_ID", "7"}};
+  EXPECT_EQ(with(kSrun + job + Variables{{"SLURM_STEP_ID", "0"}}).value().rank, 5);
+  // A batch script; an interactive step of salloc; a shell of salloc, which has no rank.
+  const Variables script = {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "0"}};
+  EXPECT_EQ(with(script + job).value().source, "");
+  EXPECT_EQ(with(script + job + Variables{{"SLURM_STEP_ID", "4294967290"}}).value().source, "");
+  EXPECT_EQ(with(job + Variables{{"SLURM_NTASKS", "8"}}).value().source, "");
+  EXPECT_EQ(with(job + script + kOpenMpi).value().rank, 3);
+}
+
 TEST(Launcher, TakesTheInnermost) {
   // mpirun inside a batch script: every process sees the script's own Slurm variables.
   EXPECT_EQ(with(kOpenMpi + Variables{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).value().rank,
