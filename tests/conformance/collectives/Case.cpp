@@ -284,6 +284,31 @@ class Pairs {
   std::vector<bool> open_;
 };
 
+/// What lies beyond a type's range is up to type and operation together: each with special values,
+/// on ranks and elements enough to get there.
+void addSpecialCases(uint64_t& state, std::vector<Case>& cases) {
+  constexpr int64_t kElements = 64;
+  auto matches = [](const Case& c, int type, int op) {
+    return c.reduces() && c.ranks() > 1 && c.count() >= kElements && c.choice[kType] == type &&
+           c.choice[kOp] == op && c.values() == Values::kSpecial;
+  };
+  for (int type = 0; type < numValues(kType); ++type)
+    for (int op = 0; op < numValues(kOp); ++op) {
+      auto has = [&](const Case& c) { return matches(c, type, op); };
+      if (std::any_of(cases.begin(), cases.end(), has)) continue;
+      for (int i = 0; i < 600; ++i) {
+        Case c = randomCase(state);
+        c.choice[kType] = static_cast<uint8_t>(type);
+        c.choice[kOp] = static_cast<uint8_t>(op);
+        c.choice[kValues] = static_cast<uint8_t>(Values::kSpecial);
+        normalise(c);
+        if (!isLegal(c) || !has(c)) continue;
+        cases.push_back(c);
+        break;
+      }
+    }
+}
+
 }  // namespace
 
 std::vector<Case> pairwiseCases(uint64_t seed) {
@@ -318,6 +343,7 @@ std::vector<Case> pairwiseCases(uint64_t seed) {
           pairs.take(best);
           cases.push_back(best);
         }
+  addSpecialCases(state, cases);
   return cases;
 }
 

@@ -51,6 +51,12 @@ TEST(MatrixCases, HaveEveryPairThatAnyCaseHas) {
           if (!covered.count(pair)) ++missing;
         });
   EXPECT_EQ(missing, 0u);
+  // Beyond a type's range: type and operation together.
+  std::set<std::pair<int, int>> special;
+  for (const Case& c : cases)
+    if (c.reduces() && c.ranks() > 1 && c.count() >= 64 && c.values() == Values::kSpecial)
+      special.insert({c.choice[kType], c.choice[kOp]});
+  EXPECT_EQ(special.size(), static_cast<size_t>(numValues(kType) * numValues(kOp)));
 }
 
 class MatrixPairwise : public ::testing::TestWithParam<int> {};

@@ -134,6 +134,8 @@ void Oracle::putSpecial(int rank, int64_t index, std::byte* at) const {
   }
   const bool first = rank == static_cast<int>(index / 8) % case_.ranks();
   const bool second = rank == static_cast<int>(index / 8 + 1) % case_.ranks();
+  // Every overflow in both directions: a format without infinities has one NaN for both.
+  const long double beyond = index / 8 % 2 ? -largest : largest;
   if (case_.op() == ReduceOp::kProd) {
     switch (index % 8) {
       case 0:
@@ -149,7 +151,7 @@ void Oracle::putSpecial(int rank, int64_t index, std::byte* at) const {
       case 5:
         return encodeFloat(type, first ? largest : sign, at);
       case 6:
-        return encodeFloat(type, first || second ? largest : 1, at);
+        return encodeFloat(type, first ? beyond : second ? largest : 1, at);
       default:
         return encodeFloat(type, sign, at);
     }
@@ -169,7 +171,7 @@ void Oracle::putSpecial(int rank, int64_t index, std::byte* at) const {
       return encodeFloat(type,
                          sign * 2 * static_cast<long double>(random % 3) * leastDenormal(type), at);
     case 6:
-      return encodeFloat(type, first || second ? largest : 0, at);
+      return encodeFloat(type, first || second ? beyond : 0, at);
     default:
       return encodeFloat(type, first ? -largest : 0, at);
   }
