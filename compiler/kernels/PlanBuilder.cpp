@@ -118,8 +118,8 @@ int PlanBuilder::lane(llvm::StringRef op, llvm::ArrayRef<int> operands, ElementT
   prim.params.assign(params.begin(), params.end());
   // The same op on the same values is computed once.
   std::string key = op.str();
-  for (int operand : operands) key += "," + std::to_string(operand);
-  key += ":" + std::to_string(static_cast<int>(result));
+  for (int operand : operands) key.append(",").append(std::to_string(operand));
+  key.append(":").append(std::to_string(static_cast<int>(result)));
   for (double p : params) key.append(reinterpret_cast<const char*>(&p), sizeof p);
   auto [it, inserted] = primKeys_.emplace(key, 0);
   if (inserted) it->second = add(std::move(prim));

@@ -52,8 +52,8 @@ class Generator {
   int64_t between(int64_t lo, int64_t hi) { return std::uniform_int_distribution<int64_t>(lo, hi)(random_); }
   Location loc() { return NameLoc::get(builder_.getStringAttr("n" + std::to_string(values_.size()))); }
   RankedTensorType type(const Sizes& sizes) { return RankedTensorType::get(sizes, builder_.getF32Type()); }
-  static Sizes sizesOf(Value value) { return Sizes(cast<RankedTensorType>(value.getType()).getShape()); }
-  static int64_t product(const Sizes& sizes) {
+  static ArrayRef<int64_t> sizesOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+  static int64_t product(ArrayRef<int64_t> sizes) {
     return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
   }
   /// Recent values most of the time, so that chains grow; old ones at times, so that they escape and come back.
@@ -87,7 +87,7 @@ class Generator {
     Sizes shape = sizesOf(x);
     std::vector<Value> others;
     for (Value value : values_) {
-      Sizes other = sizesOf(value);
+      ArrayRef<int64_t> other = sizesOf(value);
       bool fits = other.size() <= shape.size();
       for (size_t d = 0; fits && d < other.size(); ++d)
         fits = other[d] == 1 || other[d] == shape[shape.size() - other.size() + d];
@@ -106,7 +106,7 @@ class Generator {
     Sizes shape = sizesOf(x);
     if (shape.size() < 2) return {};
     for (Value value : llvm::reverse(values_)) {
-      Sizes other = sizesOf(value);
+      ArrayRef<int64_t> other = sizesOf(value);
       bool fits = other.size() >= 2 && other[other.size() - 2] == shape.back() && between(0, 1);
       fits &= other.size() == 2 || (other.size() == shape.size() &&
                                     std::equal(other.begin(), other.end() - 2, shape.begin()));
@@ -174,12 +174,12 @@ class Generator {
   }
 
   Value concat(Value x) {
-    Sizes shape = sizesOf(x);
+    ArrayRef<int64_t> shape = sizesOf(x);
     if (shape.empty()) return {};
     int64_t axis = between(0, shape.size() - 1);
     SmallVector<Value> inputs = {x};
     for (Value value : values_) {
-      Sizes other = sizesOf(value);
+      ArrayRef<int64_t> other = sizesOf(value);
       bool fits = other.size() == shape.size() && inputs.size() < 3;
       for (size_t d = 0; fits && d < shape.size(); ++d) fits = static_cast<int64_t>(d) == axis || other[d] == shape[d];
       if (fits) inputs.push_back(value);

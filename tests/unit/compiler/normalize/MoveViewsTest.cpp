@@ -27,7 +27,7 @@ const unsigned kGraphs = getenv("HPU_TEST_GRAPHS") ? std::max(600, atoi(getenv("
 
 using Sizes = std::vector<int64_t>;
 
-int64_t product(const Sizes& sizes) {
+int64_t product(ArrayRef<int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
 }
 
@@ -62,7 +62,7 @@ class Generator {
   int64_t between(int64_t lo, int64_t hi) { return std::uniform_int_distribution<int64_t>(lo, hi)(random_); }
   Location loc() { return NameLoc::get(builder_.getStringAttr("n" + std::to_string(values_.size()))); }
   RankedTensorType type(const Sizes& sizes) { return RankedTensorType::get(sizes, builder_.getF32Type()); }
-  static Sizes sizesOf(Value value) { return Sizes(cast<RankedTensorType>(value.getType()).getShape()); }
+  static ArrayRef<int64_t> sizesOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
   Value constant(const Sizes& sizes) {
     std::vector<float> data(product(sizes));
     for (float& x : data) x = between(-4, 4) * 0.25f;
@@ -100,7 +100,7 @@ class Generator {
     return SliceOp::create(builder_, loc(), x, starts, sizes, steps);
   }
   Value binary(Value x) {
-    const Sizes shape = sizesOf(x);
+    const ArrayRef<int64_t> shape = sizesOf(x);
     std::vector<Value> others;
     for (Value value : values_)
       if (sizesOf(value) == shape) others.push_back(value);
@@ -113,7 +113,7 @@ class Generator {
     return MulOp::create(builder_, loc(), x, other);
   }
   Value multiplied(Value x) {
-    const Sizes shape = sizesOf(x);
+    const ArrayRef<int64_t> shape = sizesOf(x);
     if (shape.size() < 2) return {};
     if (between(0, 1)) return MatMulOp::create(builder_, loc(), x, constant({shape.back(), 2 * between(1, 4)}));
     Sizes order(shape.size());
@@ -126,7 +126,7 @@ class Generator {
   }
 
   Value randomOp(Value x) {
-    const Sizes shape = sizesOf(x);
+    const ArrayRef<int64_t> shape = sizesOf(x);
     const auto rank = static_cast<int64_t>(shape.size());
     if (rank == 0 || product(shape) > 1000) return {};
     switch (between(0, 12)) {
