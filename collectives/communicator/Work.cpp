@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/StatusMacros.h"
 #include "collectives/schedule/Timing.h"
 #include "hpu/trace.h"
 
@@ -28,17 +29,35 @@ std::string transfersName(const std::vector<Transfer>& transfers) {
 
 }  // namespace
 
-OperationWork::OperationWork(std::shared_ptr<CommunicatorState> state, std::string name,
-                             std::vector<Buffer> buffers)
-    : state_(std::move(state)),
+OperationWork::OperationWork(const Call& call, std::string name, std::vector<Buffer> buffers)
+    : state_(call.state),
       name_(std::move(name)),
-      buffers_(std::make_shared<std::vector<Buffer>>(std::move(buffers))) {}
+      buffers_(std::make_shared<std::vector<Buffer>>(std::move(buffers))),
+      accesses_(call.accesses) {}
+
+/// Peers write here too: it is this rank that knows what its host has.
+Status OperationWork::checkWrites() const {
+  for (const Access& access : accesses_) {
+    if (!access.write) continue;
+    HPU_RETURN_IF_ERROR(state_->device().checkWrite(
+        access.begin, static_cast<int64_t>(access.end - access.begin)));
+  }
+  return okStatus();
+}
 
 void OperationWork::start(std::shared_ptr<ExternalTurn> turn) {
   arrivalPs_ = turn->arrivalPs();
   turn_ = std::move(turn);
   state_->gate().arrive(order_, [self = shared_from_this()] {
     if (self->begun_.exchange(true)) return;  // Cancelled.
+    if (Status status = self->checkWrites(); !status.ok()) {
+      // The others wait for this rank's part.
+      status = status.withContext(
+          base::strCat(self->name_, " of the communicator ", self->state_->title()));
+      self->state_->fail(status);
+      self->complete(status, self->arrivalPs_, {});
+      return;
+    }
     OperationCommon common;
     common.arrivalPs = self->arrivalPs_;
     common.timeoutMs = self->state_->timeoutMs();
@@ -96,7 +115,7 @@ void OperationWork::complete(const Status& status, int64_t endPs, std::vector<Ex
 
 CollectiveWork::CollectiveWork(const Call& call, std::shared_ptr<const Choice> choice,
                                const Scratch& scratch)
-    : OperationWork(call.state, std::string(collectiveName(call.problem.collective)),
+    : OperationWork(call, std::string(collectiveName(call.problem.collective)),
                     withScratch(call.buffers, scratch)),
       choice_(std::move(choice)) {
   operation_.type = call.type;
@@ -144,7 +163,7 @@ int64_t CollectiveWork::endPs(const OperationResult& result,
 // ---- Transfers ----------------------------------------------------------------------------------
 
 TransferWork::TransferWork(const Call& call)
-    : OperationWork(call.state, transfersName(call.transfers), call.buffers),
+    : OperationWork(call, transfersName(call.transfers), call.buffers),
       transfers_(call.transfers) {}
 
 void TransferWork::begin(OperationCommon common) {

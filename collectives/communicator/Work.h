@@ -22,8 +22,7 @@ namespace hpu::collectives {
 
 class OperationWork : public ExternalWork, public std::enable_shared_from_this<OperationWork> {
  public:
-  OperationWork(std::shared_ptr<CommunicatorState> state, std::string name,
-                std::vector<Buffer> buffers);
+  OperationWork(const Call& call, std::string name, std::vector<Buffer> buffers);
   /// When it is enqueued: its place among the communicator's operations.
   void setOrder(uint64_t order) { order_ = order; }
 
@@ -46,11 +45,13 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
 
  private:
   void complete(const Status& status, int64_t endPs, std::vector<ExternalSpan> spans);
+  Status checkWrites() const;
 
   const std::shared_ptr<CommunicatorState> state_;
   const std::string name_;
   uint64_t order_ = 0;
   std::shared_ptr<std::vector<Buffer>> buffers_;
+  const std::vector<Access> accesses_;
   std::shared_ptr<ExternalTurn> turn_;
   int64_t arrivalPs_ = 0;
   std::atomic<bool> begun_{false}, finished_{false};

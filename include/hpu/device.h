@@ -108,6 +108,10 @@ class HPU_API Device {
   /// with streams. Errors: kNotFound, kOutOfRange (no live allocation has the range), kUnimplemented
   /// (a device without memory), kResourceExhausted.
   StatusOr<int> memoryFile(uint64_t address, int64_t bytes) const;
+  /// For external work, which writes by itself: whether the host has memory for the range's bytes (a
+  /// simulated device takes it when a page is first written). Errors: kResourceExhausted, naming the
+  /// budget (HPU_SIM_HOST_BYTES); kOutOfRange; kFailedPrecondition (an empty Device).
+  Status checkWrite(uint64_t address, int64_t bytes) const;
 
   MemoryInfo memoryInfo() const;
   /// By label, the largest first; the runtime's own (constants, workspaces) as well.

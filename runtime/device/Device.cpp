@@ -124,6 +124,11 @@ DeviceCounters Device::counters() const {
   return state_ ? state_->driver()->counters() : DeviceCounters();
 }
 
+Status Device::checkWrite(uint64_t address, int64_t bytes) const {
+  if (!state_) return failedPrecondition("an empty Device");
+  return state_->driver()->checkWrite(address, bytes);
+}
+
 uint64_t Device::workDone() const {
   return state_ ? state_->driver()->workDone() : 0;
 }

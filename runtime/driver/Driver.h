@@ -135,6 +135,12 @@ class DriverDevice {
 
   /// The file that holds the memory from memory().base on; it stays the device's. -1: there is none.
   virtual int memoryFile() const { return -1; }
+  /// As Device::checkWrite, of a range of the device's memory.
+  virtual Status checkWrite(DeviceAddress address, int64_t bytes) const {
+    (void)address;
+    (void)bytes;
+    return okStatus();
+  }
 
   /// Prepares a verified program for launches (maps its kernel image, sizes scratch).
   virtual StatusOr<ProgramId> loadProgram(std::shared_ptr<const recipe::Program> program) = 0;

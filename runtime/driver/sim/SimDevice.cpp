@@ -91,6 +91,12 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
   }
 
   int memoryFile() const override { return hbm_->file(); }
+  Status checkWrite(DeviceAddress address, int64_t bytes) const override {
+    if (!hbm_->contains(address, bytes))
+      return outOfRange(base::strCat(bytes, " bytes at ", base::formatHex(address),
+                                     " are not in the device's memory"));
+    return hbm_->checkBudget(address, bytes);
+  }
 
   void setMemorySource(std::function<MemoryInfo()> source) override {
     std::lock_guard lock(statusMutex_);
