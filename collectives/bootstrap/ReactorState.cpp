@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/bootstrap/ReactorState.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+namespace hpu::collectives {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr auto kStrangerPatience = std::chrono::seconds(10);
+constexpr auto kClosePatience = std::chrono::seconds(3);
+constexpr size_t kMaxOutputBytes = size_t{2} << 30;  ///< A peer that takes nothing is given up.
+constexpr int kBacklog = 4096;
+
+void setNoDelay(int fd) {
+  int one = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  // A peer whose machine is gone sends nothing; the system asks after it.
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+  int idle = 15, interval = 5, count = 4;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
+}  // namespace
+
+Status programIsEnding() {
+  return failedPrecondition("this program is ending: no rank can join any more");
+}
+
+// ---- Sockets ------------------------------------------------------------------------------------
+
+StatusOr<std::shared_ptr<Listener>> ReactorState::listen(
+    const Address& address, std::shared_ptr<ConnectionHandler> handler) {
+  int fd = ::socket(address.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return unavailable("cannot create a socket: " + base::errnoText(errno));
+  int one = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  sockaddr_storage storage;
+  socklen_t size = toSockaddr(address, storage);
+  if (::bind(fd, reinterpret_cast<sockaddr*>(&storage), size) != 0 || ::listen(fd, kBacklog) != 0) {
+    int error = errno;
+    ::close(fd);
+    std::string text =
+        base::strCat("cannot listen on ", address.text(), ": ", base::errnoText(error));
+    if (error == EADDRINUSE) return alreadyExists(text);
+    if (error == EADDRNOTAVAIL) return notFound(text);
+    return unavailable(text);
+  }
+  size = sizeof storage;
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size);
+  auto bound = fromSockaddr(storage);
+  std::lock_guard lock(mutex_);
+  uint64_t key = nextKey_++;
+  Status watched = !bound.ok() ? bound.status() : stopping_ ? programIsEnding() : watch(fd, key);
+  if (!watched.ok()) {
+    ::close(fd);
+    return watched;
+  }
+  listeners_[key] = {fd, std::move(handler)};
+  return std::shared_ptr<Listener>(new Listener(shared_from_this(), key, *bound));
+}
+
+void ReactorState::removeListener(uint64_t key) {
+  std::shared_ptr<ConnectionHandler> handler;  // Goes outside of the lock.
+  std::lock_guard lock(mutex_);
+  auto it = listeners_.find(key);
+  if (it == listeners_.end()) return;
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, it->second.fd, nullptr);
+  ::close(it->second.fd);
+  handler = std::move(it->second.handler);
+  listeners_.erase(it);
+}
+
+std::shared_ptr<Connection> ReactorState::addLocked(int fd,
+                                                    std::shared_ptr<ConnectionHandler> handler) {
+  uint64_t key = nextKey_++;
+  if (!watch(fd, key).ok()) return nullptr;
+  std::shared_ptr<Connection> connection(
+      new Connection(shared_from_this(), key, fd, std::move(handler)));
+  connections_[key] = connection;
+  return connection;
+}
+
+StatusOr<std::shared_ptr<Connection>> ReactorState::adopt(
+    int fd, std::shared_ptr<ConnectionHandler> handler) {
+  ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+  setNoDelay(fd);
+  std::lock_guard lock(mutex_);
+  auto connection = stopping_ ? nullptr : addLocked(fd, std::move(handler));
+  if (connection) return connection;
+  ::close(fd);
+  return stopping_ ? programIsEnding() : resourceExhausted("cannot watch a socket");
+}
+
+void ReactorState::dropLocked(Connection& connection) {
+  if (connection.fd_ < 0) return;
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, connection.fd_, nullptr);
+  ::close(std::exchange(connection.fd_, -1));
+  connection.output_.clear();
+  connections_.erase(connection.key_);
+  timed_.erase(connection.key_);
+}
+
+Status ReactorState::flushLocked(Connection& connection) {
+  while (connection.written_ < connection.output_.size()) {
+    ssize_t sent = ::send(connection.fd_, connection.output_.data() + connection.written_,
+                          connection.output_.size() - connection.written_, MSG_NOSIGNAL);
+    if (sent >= 0) {
+      connection.written_ += static_cast<size_t>(sent);
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return unavailable(base::errnoText(errno));
+    break;
+  }
+  bool all = connection.written_ == connection.output_.size();
+  if (all) {
+    connection.output_.clear();
+    connection.written_ = 0;
+  }
+  if (connection.wantsOutput_ == all) {
+    connection.wantsOutput_ = !all;
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLRDHUP | (all ? 0u : static_cast<uint32_t>(EPOLLOUT));
+    event.data.u64 = connection.key_;
+    ::epoll_ctl(epoll_, EPOLL_CTL_MOD, connection.fd_, &event);
+  }
+  return okStatus();
+}
+
+Status ReactorState::send(Connection& connection, wire::MessageType type, uint64_t id,
+                          std::string_view payload) {
+  std::lock_guard lock(mutex_);
+  if (forked_) return failedPrecondition("a communicator does not survive a fork");
+  if (connection.fd_ < 0 || connection.closing_) return unavailable("the connection is closed");
+  if (connection.output_.size() + payload.size() > kMaxOutputBytes)
+    return resourceExhausted("the other side takes no messages");
+  connection.output_ += wire::encodeFrame(type, id, payload);
+  // A failure is found by the reactor's thread too, which tells the handler.
+  return flushLocked(connection);
+}
+
+void ReactorState::close(Connection& connection) {
+  std::shared_ptr<ConnectionHandler> handler;  // Goes outside of the lock.
+  std::lock_guard lock(mutex_);
+  handler = std::move(connection.handler_);
+  connection.handler_ = nullptr;
+  if (connection.fd_ < 0 || connection.closing_) return;
+  connection.closing_ = true;
+  if (forked_ || !flushLocked(connection).ok() || connection.output_.empty()) {
+    dropLocked(connection);
+    return;
+  }
+  connection.until_ = Clock::now() + kClosePatience;
+  timed_[connection.key_] = connection.shared_from_this();
+  wakeLocked();
+}
+
+void ReactorState::abandonInChild() {
+  forked_ = true;
+  for (auto& [key, connection] : connections_) {
+    ::close(std::exchange(connection->fd_, -1));
+    connection->handler_ = nullptr;
+  }
+  connections_.clear();
+  timed_.clear();
+  for (auto& [key, listener] : listeners_) ::close(listener.fd);
+  listeners_.clear();
+  ::close(std::exchange(epoll_, -1));
+  ::close(std::exchange(wake_, -1));
+}
+
+// ---- The thread ---------------------------------------------------------------------------------
+
+void ReactorState::run() {
+  std::array<epoll_event, 64> events;
+  for (;;) {
+    int timeout = expire();
+    {
+      std::lock_guard lock(mutex_);
+      if (stopping_ && timed_.empty()) break;
+    }
+    int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout);
+    for (int i = 0; i < count; ++i) onEvent(events[i].data.u64, events[i].events);
+  }
+  // Nobody has a handle and what is left are strangers, or the program is ending. All connections
+  // end before the first handler hears of it: one that spreads the word would blame the others.
+  std::vector<std::pair<std::shared_ptr<Connection>, std::shared_ptr<ConnectionHandler>>> left;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [key, connection] : connections_)
+      left.emplace_back(connection, std::exchange(connection->handler_, nullptr));
+    for (auto& [connection, handler] : left) dropLocked(*connection);
+    // Now: who joins this thread may come late.
+    ::close(std::exchange(epoll_, -1));
+    ::close(std::exchange(wake_, -1));
+  }
+  for (auto& [connection, handler] : left)
+    if (handler) handler->onClosed(connection, unavailable("this program is ending"));
+}
+
+int ReactorState::expire() {
+  std::vector<std::shared_ptr<Connection>> over;
+  int timeout = -1;
+  {
+    std::lock_guard lock(mutex_);
+    auto now = Clock::now();
+    std::erase_if(timed_, [&](auto& entry) {
+      Connection& connection = *entry.second;
+      if (connection.until_ == Clock::time_point{}) return true;  // It is trusted now.
+      // Nobody is left to wait for a stranger.
+      if (connection.until_ <= now || (stopping_ && !connection.closing_)) {
+        over.push_back(entry.second);
+        return true;
+      }
+      auto left = std::chrono::ceil<milliseconds>(connection.until_ - now).count();
+      timeout = timeout < 0 ? static_cast<int>(left) : std::min(timeout, static_cast<int>(left));
+      return false;
+    });
+  }
+  for (auto& connection : over)
+    fail(connection, deadlineExceeded("the other side did not say who it is"));
+  return timeout;
+}
+
+void ReactorState::onEvent(uint64_t key, uint32_t events) {
+  if (key == kWakeKey) {
+    uint64_t count;
+    while (::read(wake_, &count, sizeof count) > 0) {
+    }
+    return;
+  }
+  std::shared_ptr<Connection> connection;
+  bool broken = false;
+  {
+    std::lock_guard lock(mutex_);
+    auto it = connections_.find(key);
+    if (it != connections_.end()) connection = it->second;
+    if (connection && (events & EPOLLOUT)) {
+      broken = !flushLocked(*connection).ok();
+      if (connection->closing_ && (broken || connection->output_.empty())) {
+        dropLocked(*connection);
+        return;
+      }
+    }
+  }
+  if (!connection) return acceptAll(key);
+  if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) readAll(connection);
+}
+
+void ReactorState::acceptAll(uint64_t key) {
+  for (;;) {
+    std::lock_guard lock(mutex_);
+    auto it = listeners_.find(key);
+    if (it == listeners_.end()) return;
+    int fd = ::accept4(it->second.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      // Without descriptors the socket stays readable: no reason to run in circles.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        HPU_LOG(kWarning, "cannot accept a rank: " + base::errnoText(errno));
+        ::usleep(20000);
+      }
+      return;
+    }
+    setNoDelay(fd);
+    auto connection = addLocked(fd, it->second.handler);
+    if (!connection) {
+      ::close(fd);
+      continue;
+    }
+    connection->until_ = Clock::now() + kStrangerPatience;
+    timed_[connection->key_] = connection;
+  }
+}
+
+void ReactorState::readAll(const std::shared_ptr<Connection>& connection) {
+  thread_local std::array<char, 65536> buffer;
+  // Some at a time: others have something to say too.
+  for (int round = 0; round < 16; ++round) {
+    ssize_t got;
+    bool drain;
+    std::shared_ptr<ConnectionHandler> handler;
+    {
+      std::lock_guard lock(mutex_);
+      if (connection->fd_ < 0) return;
+      got = ::recv(connection->fd_, buffer.data(), buffer.size(), 0);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+      handler = connection->handler_;
+      drain = connection->closing_;
+      if (got <= 0 && drain) {
+        dropLocked(*connection);
+        return;
+      }
+      if (got > 0 && !drain) connection->parser_.append(buffer.data(), static_cast<size_t>(got));
+    }
+    if (got <= 0) {
+      fail(connection, unavailable(got == 0 ? "the connection was closed by the other side"
+                                            : base::errnoText(errno)));
+      return;
+    }
+    if (drain) continue;
+    for (;;) {
+      StatusOr<std::optional<wire::Frame>> frame = [&] {
+        std::lock_guard lock(mutex_);
+        return connection->parser_.next();
+      }();
+      if (!frame.ok()) {
+        // Another release is told; who speaks something else is not answered.
+        if (frame.status().code() == StatusCode::kUnimplemented) {
+          wire::Writer out;
+          out.status(frame.status());
+          connection->send(wire::MessageType::kError, 0, out.take()).ignore();
+        }
+        fail(connection, frame.status());
+        return;
+      }
+      if (!frame->has_value()) break;
+      {
+        std::lock_guard lock(mutex_);
+        handler = connection->handler_;
+      }
+      if (!handler) return;  // Closed by the handler meanwhile.
+      handler->onFrame(connection, std::move(**frame));
+    }
+  }
+}
+
+void ReactorState::fail(const std::shared_ptr<Connection>& connection, const Status& why) {
+  std::shared_ptr<ConnectionHandler> handler;
+  {
+    std::lock_guard lock(mutex_);
+    if (connection->fd_ < 0) return;
+    handler = std::move(connection->handler_);
+    connection->handler_ = nullptr;
+    dropLocked(*connection);
+  }
+  if (handler) handler->onClosed(connection, why);
+}
+
+}  // namespace hpu::collectives

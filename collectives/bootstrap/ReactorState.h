@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// ReactorState: the sockets of a Reactor and what its thread does with them.
+// The one thing to know: connections, listeners and the thread share it; it lives until the last of
+// them is gone.
+#pragma once
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/Format.h"
+#include "base/Log.h"
+#include "collectives/bootstrap/Reactor.h"
+
+namespace hpu::collectives {
+
+/// What those hear who come after the last thread has been stopped.
+Status programIsEnding();
+
+class ReactorState : public std::enable_shared_from_this<ReactorState> {
+ public:
+  ~ReactorState() {
+    for (auto& [key, listener] : listeners_) ::close(listener.fd);
+    if (epoll_ >= 0) ::close(epoll_);
+    if (wake_ >= 0) ::close(wake_);
+  }
+
+  Status open() {
+    epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+    wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (epoll_ < 0 || wake_ < 0)
+      return resourceExhausted("cannot create the bootstrap's descriptors: " +
+                               base::errnoText(errno));
+    return watch(wake_, kWakeKey);
+  }
+
+  void run();
+  void stop() {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    wakeLocked();
+  }
+
+  StatusOr<std::shared_ptr<Listener>> listen(const Address& address,
+                                             std::shared_ptr<ConnectionHandler> handler);
+  StatusOr<std::shared_ptr<Connection>> adopt(int fd, std::shared_ptr<ConnectionHandler> handler);
+  void removeListener(uint64_t key);
+
+  Status send(Connection& connection, wire::MessageType type, uint64_t id,
+              std::string_view payload);
+  void close(Connection& connection);
+
+  mutable std::mutex mutex_;  // Guards everything, and what connections say it does.
+  bool forked_ = false;       ///< This is a child: the thread is its parent's.
+
+  void abandonInChild();
+
+ private:
+  static constexpr uint64_t kWakeKey = 0;  ///< Of no connection.
+  struct Accepting {
+    int fd = -1;
+    std::shared_ptr<ConnectionHandler> handler;
+  };
+
+  Status watch(int fd, uint64_t key) {
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLRDHUP;
+    event.data.u64 = key;
+    if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0) return okStatus();
+    return resourceExhausted("cannot watch a socket: " + base::errnoText(errno));
+  }
+  void wakeLocked() {
+    if (wake_ < 0) return;  // The thread has ended, or is a parent's.
+    uint64_t one = 1;
+    if (::write(wake_, &one, sizeof one) < 0 && errno != EAGAIN)
+      HPU_LOG(kError, "cannot wake the bootstrap's thread: " + base::errnoText(errno));
+  }
+  std::shared_ptr<Connection> addLocked(int fd, std::shared_ptr<ConnectionHandler> handler);
+  void dropLocked(Connection& connection);
+  /// Errors: the peer is gone.
+  Status flushLocked(Connection& connection);
+  void onEvent(uint64_t key, uint32_t events);
+  void acceptAll(uint64_t key);
+  void readAll(const std::shared_ptr<Connection>& connection);
+  void fail(const std::shared_ptr<Connection>& connection, const Status& why);
+  /// Ends what is over; milliseconds until the next look, -1 for none.
+  int expire();
+
+  int epoll_ = -1, wake_ = -1;
+  bool stopping_ = false;
+  uint64_t nextKey_ = 1;
+  std::unordered_map<uint64_t, std::shared_ptr<Connection>> connections_;
+  std::unordered_map<uint64_t, Accepting> listeners_;
+  std::unordered_map<uint64_t, std::shared_ptr<Connection>> timed_;  ///< Those with an `until_`.
+};
+
+}  // namespace hpu::collectives
