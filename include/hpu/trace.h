@@ -34,8 +34,8 @@ struct Options {
 };
 
 /// Starts recording in this process (a process forked from it does not record). Errors:
-/// kFailedPrecondition when already recording; kInvalidArgument for maxEvents < 1; what opening
-/// `streamTo` says.
+/// kFailedPrecondition when already recording; kInvalidArgument for maxEvents < 1; kAlreadyExists
+/// when another process is recording to `streamTo`; what opening it says.
 HPU_API Status start(const Options& options = {});
 /// Stops and writes the file: our own format, or Chrome JSON when the path ends in ".json", or Perfetto
 /// protobuf when it ends in ".pftrace". With Options::streamTo the path may be empty or the same: the file is

@@ -3,8 +3,11 @@
 #include "runtime/trace/EventStream.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 
 #include "base/File.h"
@@ -41,14 +44,43 @@ void appendChunk(std::vector<uint8_t>& out, ChunkType type, uint32_t domain, uin
 
 }  // namespace format
 
+namespace {
+
+// The process has one recording, hence one open file; for leaveToParent.
+std::atomic<int> openFile{-1};
+
+/// Empties a regular file that no other process records to; a pipe or device is taken as it is.
+Status takeFile(int fd, const std::string& path) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return base::errnoStatus(errno, "write trace", path);
+  if (!S_ISREG(info.st_mode)) return okStatus();
+  // Held until the file is closed. A file system without locks lets everybody write.
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return {StatusCode::kAlreadyExists,
+            "cannot write trace '" + path + "': another process is recording to it"};
+  if (ftruncate(fd, 0) != 0) return base::errnoStatus(errno, "write trace", path);
+  return okStatus();
+}
+
+}  // namespace
+
 StatusOr<std::shared_ptr<FileSink>> FileSink::create(const std::string& path) {
-  int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return base::errnoStatus(errno, "write trace", path);
+  if (Status status = takeFile(fd, path); !status.ok()) {
+    ::close(fd);
+    return status;
+  }
+  openFile.store(fd, std::memory_order_relaxed);
   return std::shared_ptr<FileSink>(new FileSink(path, fd));
 }
 
+void FileSink::leaveToParent() noexcept {
+  if (int fd = openFile.exchange(-1, std::memory_order_relaxed); fd >= 0) ::close(fd);
+}
+
 FileSink::~FileSink() {
-  if (fd_ >= 0) ::close(fd_);
+  close().ignore();
 }
 
 void FileSink::append(const std::vector<uint8_t>& bytes) {
@@ -67,6 +99,8 @@ void FileSink::append(const std::vector<uint8_t>& bytes) {
 Status FileSink::close() {
   std::lock_guard lock(mutex_);
   if (fd_ >= 0) {
+    int mine = fd_;
+    openFile.compare_exchange_strong(mine, -1, std::memory_order_relaxed);
     if (::close(fd_) != 0 && error_.ok()) error_ = base::errnoStatus(errno, "write trace", path_);
     fd_ = -1;
   }

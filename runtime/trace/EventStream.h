@@ -22,12 +22,15 @@ namespace hpu::trace {
 /// writing.
 class FileSink {
  public:
+  /// Errors: also kAlreadyExists: another process is recording to the file, which stays as it is.
   static StatusOr<std::shared_ptr<FileSink>> create(const std::string& path);
   ~FileSink();
   void append(const std::vector<uint8_t>& bytes);
   /// Syncs and closes. The first error of the file's life.
   Status close();
   const std::string& path() const { return path_; }
+  /// In a forked child: closes its copy of the parent's file, so that the parent's end frees it.
+  static void leaveToParent() noexcept;
 
  private:
   FileSink(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}

@@ -2,13 +2,14 @@
 // Starting, collecting and ending the process's recording.
 #include "runtime/trace/Session.h"
 
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <new>
 
+#include "base/AtFork.h"
 #include "base/File.h"
 #include "base/PerThread.h"
 #include "base/StatusMacros.h"
@@ -27,6 +28,9 @@ std::string bootId() {
   return text->substr(0, text->find('\n'));
 }
 
+// Never destroyed: threads may record while the process ends.
+std::atomic<Session*> current{nullptr};
+
 }  // namespace
 
 namespace internal {
@@ -40,14 +44,21 @@ int64_t hostNowNs() {
 }
 
 Session& Session::instance() {
-  // Never destroyed: threads may record while the process ends.
-  static Session* session = [] {
-    // A forked child is another process: it must not write to its parent's file.
-    pthread_atfork(nullptr, nullptr,
-                   [] { internal::gRecording.store(false, std::memory_order_relaxed); });
-    return new Session;
+  [[maybe_unused]] static const bool made = [] {
+    static constexpr base::ForkHandlers kHandlers = {nullptr, nullptr, childAfterFork};
+    current.store(new Session, std::memory_order_release);
+    return base::atFork(base::ForkRank::kTraceSession, kHandlers);
   }();
-  return *session;
+  return *current.load(std::memory_order_acquire);
+}
+
+/// A forked child is another process: it does not write to its parent's file, and does not wait for
+/// locks of threads that are not there.
+void Session::childAfterFork() {
+  internal::gRecording.store(false, std::memory_order_relaxed);
+  FileSink::leaveToParent();
+  Session* parents = current.load(std::memory_order_relaxed);
+  if (auto* own = new (std::nothrow) Session(parents)) current.store(own, std::memory_order_release);
 }
 
 bool Session::reserve(int64_t events) {
@@ -58,17 +69,20 @@ bool Session::reserve(int64_t events) {
 }
 
 ThreadLog& Session::threadLog() {
-  struct Log {
+  struct Own {
     std::shared_ptr<ThreadLog> log;
+    const Session* session = nullptr;  ///< Another one: the thread has forked since.
   };
-  auto& log = base::perThread<Log>().log;
-  if (!log) {
-    log = std::make_shared<ThreadLog>();
+  auto& own = base::perThread<Own>();
+  if (own.session != this) {
+    auto log = std::make_shared<ThreadLog>();
     log->tid = syscall(SYS_gettid);
+    if (own.log) log->name = own.log->name;
     std::lock_guard lock(registry_);
     threads_.push_back(log);
+    own = {std::move(log), this};
   }
-  return *log;
+  return *own.log;
 }
 
 void Session::beginThread(ThreadLog& log, uint64_t epoch) {

@@ -39,6 +39,7 @@ struct DeviceLog {
 
 class Session {
  public:
+  /// A forked child has one of its own; its parent's, with whatever threads held there, is left.
   static Session& instance();
 
   Status start(const Options& options);
@@ -89,6 +90,8 @@ class Session {
   void nameThread(std::string_view name);
 
  private:
+  explicit Session(const Session* parents = nullptr) : parents_(parents) {}
+  static void childAfterFork();
   ThreadLog& threadLog();
   std::shared_ptr<ThreadLog> trackLog(std::string_view name);
   std::shared_ptr<DeviceLog> deviceLog(uint32_t device);
@@ -100,6 +103,7 @@ class Session {
   std::vector<uint8_t> endChunk(int64_t endNs) const;
   void forget();
 
+  const Session* const parents_;  ///< Reachable for ever, as what it owns.
   std::atomic<uint64_t> epoch_{0};
   std::atomic<Level> level_{Level::kSlice};
   std::atomic<bool> eachLaunch_{false};

@@ -15,18 +15,18 @@ thread_local const ForkHandlers* prepared[kNumForkRanks];
 void prepare() {
   for (int rank = 0; rank < kNumForkRanks; ++rank) {
     prepared[rank] = slots[rank].load(std::memory_order_acquire);
-    if (prepared[rank]) prepared[rank]->prepare();
+    if (prepared[rank] && prepared[rank]->prepare) prepared[rank]->prepare();
   }
 }
 
 void parent() {
   for (int rank = kNumForkRanks; rank-- > 0;)
-    if (prepared[rank]) prepared[rank]->parent();
+    if (prepared[rank] && prepared[rank]->parent) prepared[rank]->parent();
 }
 
 void child() {
   for (int rank = kNumForkRanks; rank-- > 0;)
-    if (prepared[rank]) prepared[rank]->child();
+    if (prepared[rank] && prepared[rank]->child) prepared[rank]->child();
 }
 
 }  // namespace

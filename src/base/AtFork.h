@@ -13,9 +13,18 @@
 namespace hpu::base {
 
 /// Locks of the whole process, the one that is taken before the others first.
-enum class ForkRank : uint8_t { kOpenDevices, kDeviceService, kDeviceClocks, kNodeAnswers, kKeptMemory };
-inline constexpr int kNumForkRanks = 5;
+enum class ForkRank : uint8_t {
+  kTraceSetting,
+  kTraceSession,
+  kOpenDevices,
+  kDeviceService,
+  kDeviceClocks,
+  kNodeAnswers,
+  kKeptMemory
+};
+inline constexpr int kNumForkRanks = static_cast<int>(ForkRank::kKeptMemory) + 1;
 
+/// Each may be null.
 struct ForkHandlers {
   void (*prepare)() = nullptr;  ///< Before the fork: takes the locks.
   void (*parent)() = nullptr;   ///< After it, on the same thread: gives them back.
