@@ -20,9 +20,11 @@ enum class ForkRank : uint8_t {
   kDeviceService,
   kDeviceClocks,
   kNodeAnswers,
-  kKeptMemory
+  kKeptMemory,
+  kSettings,
+  kLog
 };
-inline constexpr int kNumForkRanks = static_cast<int>(ForkRank::kKeptMemory) + 1;
+inline constexpr int kNumForkRanks = static_cast<int>(ForkRank::kLog) + 1;
 
 /// Each may be null.
 struct ForkHandlers {

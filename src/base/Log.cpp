@@ -7,7 +7,9 @@
 #include <atomic>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 
+#include "base/AtFork.h"
 #include "base/Settings.h"
 
 namespace hpu::base {
@@ -31,10 +33,20 @@ std::atomic<LogLevel>& level() {
   return value;
 }
 
+/// One line at a time. Ours and not the sink's, so that a forked child finds it free.
+std::mutex& lineMutex();
+std::mutex& lineMutex() {
+  static std::mutex* instance = [] {
+    atFork(ForkRank::kLog, forkHandlersOf<lineMutex>());
+    return new std::mutex;
+  }();
+  return *instance;
+}
+
 /// Never destroyed: threads may log while the process exits.
 spdlog::logger& logger() {
   static spdlog::logger* instance = [] {
-    auto* created = new spdlog::logger("hpu", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto* created = new spdlog::logger("hpu", std::make_shared<spdlog::sinks::stderr_sink_st>());
     created->set_pattern("[hpu] [%l] %v");
     created->set_level(spdlog::level::trace);
     created->flush_on(spdlog::level::trace);
@@ -74,6 +86,7 @@ void setLogLevel(LogLevel wanted) {
 void log(LogLevel severity, std::string_view message) {
   if (!logEnabled(severity)) return;
   try {
+    std::lock_guard lock(lineMutex());
     logger().log(spdlogLevel(severity), spdlog::string_view_t(message.data(), message.size()));
   } catch (...) {
     // A message that cannot be written is lost; the work goes on.

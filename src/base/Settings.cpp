@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <new>
 #include <shared_mutex>
 
+#include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 
@@ -82,8 +84,26 @@ struct Overrides {
   std::shared_mutex mutex;  // Guards texts.
   std::map<Setting, std::string> texts;
 };
+Overrides& overrides();
+
+// As a reader, so that a fork waits for writers alone; the child has no other threads, whose reading
+// it forgets.
+void prepareFork() {
+  overrides().mutex.lock_shared();
+}
+void parentAfterFork() {
+  overrides().mutex.unlock_shared();
+}
+void childAfterFork() {
+  new (&overrides().mutex) std::shared_mutex;
+}
+
 Overrides& overrides() {
-  static auto* instance = new Overrides;
+  static auto* instance = [] {
+    static constexpr base::ForkHandlers kHandlers = {prepareFork, parentAfterFork, childAfterFork};
+    base::atFork(base::ForkRank::kSettings, kHandlers);
+    return new Overrides;
+  }();
   return *instance;
 }
 
