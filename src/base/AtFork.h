@@ -14,6 +14,10 @@ namespace hpu::base {
 
 /// Locks of the whole process, the one that is taken before the others first.
 enum class ForkRank : uint8_t {
+  kGraphCompiler,
+  kPrograms,
+  kProgramCache,
+  kProfiler,
   kTraceSetting,
   kTraceSession,
   kOpenDevices,
@@ -21,6 +25,7 @@ enum class ForkRank : uint8_t {
   kDeviceClocks,
   kNodeAnswers,
   kKeptMemory,
+  kOtherSettings,
   kSettings,
   kLog
 };

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "hpu/version.h"
@@ -28,8 +29,15 @@ struct OtherNames {
   std::mutex mutex;
   std::map<std::string, std::string> values;
 };
+OtherNames& otherNames();
+std::mutex& otherNamesMutex() {
+  return otherNames().mutex;
+}
 OtherNames& otherNames() {
-  static auto* instance = new OtherNames;
+  static auto* instance = [] {
+    hpu::base::atFork(hpu::base::ForkRank::kOtherSettings, hpu::base::forkHandlersOf<otherNamesMutex>());
+    return new OtherNames;
+  }();
   return *instance;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
@@ -80,13 +81,21 @@ StatusOr<Library> load() {
   return library;
 }
 
+/// Held while the library is loaded. Never destroyed: exit handlers may compile.
+std::mutex& loading();
+std::mutex& loading() {
+  static auto* mutex = [] {
+    base::atFork(base::ForkRank::kGraphCompiler, base::forkHandlersOf<loading>());
+    return new std::mutex;
+  }();
+  return *mutex;
+}
+
 /// Loaded once; a failure is not kept, since the next call may find the library installed or named.
 StatusOr<const Library*> library() {
-  // Never destroyed: exit handlers may compile.
   static std::atomic<const Library*> loaded{nullptr};
-  static auto* mutex = new std::mutex;
   if (const Library* known = loaded.load(std::memory_order_acquire)) return known;
-  std::lock_guard lock(*mutex);
+  std::lock_guard lock(loading());
   if (const Library* known = loaded.load(std::memory_order_acquire)) return known;
   HPU_ASSIGN(Library found, load());
   loaded.store(new Library(found), std::memory_order_release);

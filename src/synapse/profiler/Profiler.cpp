@@ -1,7 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "synapse/profiler/Profiler.h"
 
+#include "base/AtFork.h"
+
 namespace hpu::synapse {
+
+Profiler::Profiler() {
+  static constexpr base::ForkHandlers kHandlers = {prepareFork, parentAfterFork, childAfterFork};
+  base::atFork(base::ForkRank::kProfiler, kHandlers);
+}
+
+void Profiler::prepareFork() {
+  get().mutex_.lock();
+}
+
+void Profiler::parentAfterFork() {
+  get().mutex_.unlock();
+}
+
+void Profiler::childAfterFork() {
+  get().going_.clear();
+  get().last_ = nullptr;
+  get().mutex_.unlock();
+}
 
 Profiler& Profiler::get() {
   static auto* profiler = new Profiler;

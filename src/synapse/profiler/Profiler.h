@@ -30,7 +30,11 @@ class Profiler {
   void reset();
 
  private:
-  Profiler() = default;
+  Profiler();
+  static void prepareFork();
+  static void parentAfterFork();
+  /// The child has recorded nothing.
+  static void childAfterFork();
   mutable std::mutex mutex_;  // Guards both.
   std::set<std::pair<synTraceType, int32_t>> going_;
   std::shared_ptr<const trace::Recording> last_;

@@ -2,8 +2,10 @@
 #include "synapse/recipe/Program.h"
 
 #include <algorithm>
+#include <new>
 #include <set>
 
+#include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "recipe/Recipe.h"
@@ -18,8 +20,19 @@ struct Registry {
   std::mutex mutex;
   std::set<Program*> programs;
 };
+Registry& registry();
+
+/// A forked child has no devices, so none of its parent's programs is loaded there; nor does it wait for their locks.
+void childAfterFork() {
+  new (&registry()) Registry;
+}
+
 Registry& registry() {
-  static auto* instance = new Registry;
+  static auto* instance = [] {
+    static constexpr base::ForkHandlers kHandlers = {nullptr, nullptr, childAfterFork};
+    base::atFork(base::ForkRank::kPrograms, kHandlers);
+    return new Registry;
+  }();
   return *instance;
 }
 

@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "synapse/recipe/ProgramCache.h"
 
+#include <new>
 #include <utility>
 
+#include "base/AtFork.h"
+
 namespace hpu::synapse {
+
+ProgramCache::ProgramCache() {
+  static constexpr base::ForkHandlers kHandlers = {nullptr, nullptr, childAfterFork};
+  base::atFork(base::ForkRank::kProgramCache, kHandlers);
+}
+
+void ProgramCache::childAfterFork() {
+  ProgramCache& self = get();
+  new (&self.mutex_) std::mutex;
+  new (&self.entries_) decltype(self.entries_);
+  new (&self.kept_) decltype(self.kept_);
+}
 
 ProgramCache& ProgramCache::get() {
   static auto* cache = new ProgramCache;  // Entry points may run while the process ends.

@@ -24,6 +24,9 @@ class ProgramCache {
   void clear();
 
  private:
+  ProgramCache();
+  /// In a forked child, whose parent's threads may be using programs: forgets them all without ending any.
+  static void childAfterFork();
   struct HashOf {
     size_t operator()(const base::Hash128& key) const { return key.low; }
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program sees when the compiler library is not there, or is something else, and that it may be put there
 // later. Each case is a process of its own: a library that serves stays loaded.
+#include "tests/unit/base/ForkOften.h"
 #include "tests/unit/synapse/graph/GraphFixture.h"
 
 #include <cstdio>
@@ -53,6 +54,25 @@ TEST(SynapseMissingCompiler, IsNamed) {
 
 TEST(SynapseMissingCompiler, AnotherLibraryIsNoCompiler) {
   expectUnavailable("libm.so.6", "'libm.so.6' is no graph compiler: it has no hpuSynapseCompileVersion");
+}
+
+TEST(SynapseMissingCompiler, AChildLooksForItToo) {
+  if (!base::kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer";
+  setenv("HPU_SYNAPSE_COMPILER", "/nonexistent/libcompiler.so", 1);
+  ASSERT_SYN(synInitialize());
+  synGraphHandle graph = nullptr;
+  ASSERT_SYN(makeGraph(&graph));
+  {
+    auto look = [&] { EXPECT_EQ(synGraphInferShapes(graph), synUnavailable); };
+    look();
+    base::BusyThreads threads({look, look, look});
+    base::forkOften(200, [] {
+      synGraphHandle own = nullptr;
+      return makeGraph(&own) == synSuccess && refusedWith(own, "/nonexistent/libcompiler.so") ? 0 : 1;
+    });
+  }
+  EXPECT_SYN(synDestroy());
+  unsetenv("HPU_SYNAPSE_COMPILER");
 }
 
 // As a program does that installs or names the compiler after its first attempt.
