@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/AtFork.h"
 #include "hlml/Library.h"
 
 using hpu::hlml::guarded;
@@ -59,8 +60,24 @@ struct Registry {
   std::map<uintptr_t, std::shared_ptr<EventSet>> sets;
 };
 
+Registry& registry();
+
+// A forked child has the sets, too, and finds them whole and free. A fork waits for one that is asking its devices.
+void prepareFork() {
+  registry().mutex.lock();
+  for (auto& [id, set] : registry().sets) set->mutex.lock();
+}
+void afterFork() {
+  for (auto& [id, set] : registry().sets) set->mutex.unlock();
+  registry().mutex.unlock();
+}
+
 Registry& registry() {
-  static Registry* all = new Registry;  // Never destroyed, as the library.
+  static Registry* all = [] {
+    static constexpr hpu::base::ForkHandlers kHandlers = {prepareFork, afterFork, afterFork};
+    hpu::base::atFork(hpu::base::ForkRank::kMonitorEvents, kHandlers);
+    return new Registry;  // Never destroyed, as the library.
+  }();
   return *all;
 }
 

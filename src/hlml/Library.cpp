@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlml/Library.h"
 
-#include <pthread.h>
-
 #include <cstring>
 #include <ctime>
 #include <utility>
+
+#include "base/AtFork.h"
 
 namespace hpu::hlml {
 namespace {
@@ -67,7 +67,9 @@ Library::Library() {
   };
   access_.nowNs = monotonicNs;
   // A forked child finds the lock free, whatever a monitor's thread was doing. Nothing else is locked under it.
-  (void)pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); }, [] { get().mutex_.unlock(); });
+  static constexpr base::ForkHandlers kHandlers = {[] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); },
+                                                   [] { get().mutex_.unlock(); }};
+  base::atFork(base::ForkRank::kMonitor, kHandlers);
 }
 
 Library& Library::get() {

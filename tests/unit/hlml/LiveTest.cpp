@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // libhlml.so as a monitor has it, beside a device that this process uses.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,6 +13,7 @@
 #include "hpu/device.h"
 #include "hpu/executable.h"
 #include "hpu/stream.h"
+#include "tests/unit/base/ForkOften.h"
 #include "tests/unit/runtime/TinyProgram.h"
 
 namespace hpu {
@@ -185,30 +185,37 @@ TEST_F(HlmlLive, ALostDeviceGivesNoReadingsUntilItIsReset) {
 }
 
 TEST_F(HlmlLive, AForkedChildOfAMonitorMayAskToo) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "a sanitizer's own locks may be held for ever in a child of busy threads";
-#endif
-  std::atomic<bool> stop{false};
-  std::vector<std::thread> monitors;
-  for (int i = 0; i < 3; ++i)
-    monitors.emplace_back([&] {
-      hlml_utilization_t utilization;
-      while (!stop) hlml_device_get_utilization_rates(handle_, &utilization);
-    });
-  for (int i = 0; i < 300 && !HasFailure(); ++i) {
-    pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      alarm(60);
-      hlml_utilization_t utilization;
-      _exit(hlml_device_get_utilization_rates(handle_, &utilization) == HLML_SUCCESS ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0) << "fork " << i;
+  if (!base::kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer";
+  auto ask = [&] {
+    hlml_utilization_t utilization;
+    return hlml_device_get_utilization_rates(handle_, &utilization);
+  };
+  auto askOften = [&] { ask(); };
+  base::BusyThreads monitors({askOften, askOften, askOften});
+  base::forkOften(300, [&] { return ask() == HLML_SUCCESS ? 0 : 1; });
+}
+
+TEST_F(HlmlLive, AForkedChildOfAMonitorMayWaitForEventsToo) {
+  if (!base::kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer";
+  hlml_event_set_t set;
+  ASSERT_EQ(hlml_event_set_create(&set), HLML_SUCCESS);
+  ASSERT_EQ(hlml_device_register_events(handle_, HLML_EVENT_CRITICAL_ERR, set), HLML_SUCCESS);
+  auto wait = [](hlml_event_set_t on) {
+    hlml_event_data_t data;
+    return hlml_event_set_wait(on, &data, 0);
+  };
+  auto makeOne = [&] {
+    hlml_event_set_t own;
+    return hlml_event_set_create(&own) == HLML_SUCCESS &&
+           hlml_device_register_events(handle_, HLML_EVENT_CRITICAL_ERR, own) == HLML_SUCCESS &&
+           wait(own) == HLML_ERROR_TIMEOUT && hlml_event_set_free(own) == HLML_SUCCESS;
+  };
+  {
+    auto make = [&] { EXPECT_TRUE(makeOne()); };
+    base::BusyThreads monitors({make, make, [&] { wait(set); }});
+    base::forkOften(300, [&] { return makeOne() && wait(set) == HLML_ERROR_TIMEOUT ? 0 : 1; });
   }
-  stop = true;
-  for (std::thread& monitor : monitors) monitor.join();
+  EXPECT_EQ(hlml_event_set_free(set), HLML_SUCCESS);
 }
 
 TEST_F(HlmlLive, AFreeDeviceTakesNoFault) {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/AtFork.h"
 #include "base/CpuFeatures.h"
 
 namespace hpu::sim {
@@ -41,8 +42,15 @@ struct Registry {
   }
 };
 
+Registry& registry();
+std::mutex& registryMutex() {
+  return registry().mutex;
+}
 Registry& registry() {
-  static Registry* instance = new Registry;  // Kernels live as long as the process.
+  static Registry* instance = [] {
+    base::atFork(base::ForkRank::kMatrixKernels, base::forkHandlersOf<registryMutex>());
+    return new Registry;  // Kernels live as long as the process.
+  }();
   return *instance;
 }
 

@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+
 #include "Reference.h"
 #include "base/CpuFeatures.h"
+#include "tests/unit/base/ForkOften.h"
 
 namespace hpu::sim::testing {
 namespace {
@@ -51,6 +55,31 @@ TEST(Brgemm, IsJittedOnCpusThatAllow) {
   auto cpu = base::usableCpuLevel();
   ASSERT_TRUE(cpu.ok());
   EXPECT_EQ(kernel.isJitted(), *cpu >= base::CpuLevel::kV3);
+}
+
+TEST(Brgemm, AForkedChildOfBusyThreadsMakesKernels) {
+  if (!base::kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer";
+  static std::atomic<int64_t> rows{1000};
+  auto make = [] {
+    BrgemmShape shape;
+    shape.rows = ++rows % 2000 + 1;
+    shape.columns = shape.bStride = shape.cStride = 8;
+    shape.depth = shape.aStride = 3;
+    (void)Brgemm::get(shape);
+  };
+  base::BusyThreads threads({make, make});
+  base::forkOften(100, [] {
+    BrgemmShape shape;
+    shape.rows = 2;
+    shape.columns = shape.bStride = shape.cStride = 3;
+    shape.depth = shape.aStride = 1;
+    const float a[] = {2, 3}, b[] = {5, 7, 11};
+    float c[6];
+    const uint64_t offset = 0;
+    Brgemm::get(shape)(a, b, c, 1, &offset, &offset);
+    const float expected[] = {10, 14, 22, 15, 21, 33};
+    return std::equal(c, c + 6, expected) ? 0 : 1;
+  });
 }
 
 }  // namespace
