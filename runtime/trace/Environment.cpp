@@ -112,8 +112,9 @@ Status startFromEnvironment() {
   if (options.maxEvents < 1)
     return invalidArgument("HPU_TRACE_EVENTS=0 is not valid: a trace needs room for an event");
   options.eachLaunch = true;
+  // Whatever the reason is, it is not one of those that opening a device has.
   if (Status status = startBesideOthers(path, own.setting == path, options); !status.ok())
-    return status.withContext("HPU_TRACE=" + path);
+    return invalidArgument("HPU_TRACE=" + path + ": " + status.message());
   // Once for a process and its forked children.
   static const int registered = std::atexit(finish);
   if (registered != 0) HPU_LOG(kWarning, "HPU_TRACE: the file will lack its end");

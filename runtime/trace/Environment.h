@@ -10,8 +10,8 @@ namespace hpu::trace {
 
 /// Starts what HPU_TRACE asks for, once a process (a forked child is another one); nothing when it
 /// is not set or the program records by itself. A file that is another process's, or of the one that
-/// this was forked from, is left alone: "run.hputrace" becomes "run.PID.hputrace". Any thread. Errors: kInvalidArgument for a setting,
-/// what opening the file says; both name HPU_TRACE.
+/// this was forked from, is left alone: "run.hputrace" becomes "run.PID.hputrace". Any thread.
+/// Errors: kInvalidArgument, naming HPU_TRACE: a bad setting, or a file that cannot be written.
 Status startFromEnvironment();
 
 }  // namespace hpu::trace

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <new>
 
 #include "base/Deadline.h"
@@ -10,6 +11,7 @@
 #include "base/Log.h"
 #include "base/PerThread.h"
 #include "base/Settings.h"
+#include "hpu/node.h"
 #include "synapse/profiler/Profiler.h"
 
 namespace hpu::synapse {
@@ -18,6 +20,15 @@ namespace {
 struct ThreadsDevice {
   std::weak_ptr<DeviceObject> object;
 };
+
+/// Whether there is such a device that nobody owns. Opening one fails with the same code when all are owned and when
+/// the host cannot give it memory.
+bool isFree(const DeviceOptions& options) {
+  if (options.index != kAnyDevice || options.moduleId >= 0 || !options.pciAddress.empty()) return true;
+  node::Answer<node::NodeStatus> node = node::query();
+  return node.ok() && std::any_of(node->devices.begin(), node->devices.end(),
+                                  [](const node::DeviceStatus& device) { return device.owner.pid == 0; });
+}
 
 }  // namespace
 
@@ -134,8 +145,9 @@ Result Library::acquire(const DeviceOptions& options, synDeviceId* id) {
   StatusOr<Device> device = Device::open(options);
   if (!device.ok()) {
     switch (device.status().code()) {
-      case StatusCode::kNotFound:
-      case StatusCode::kResourceExhausted: return {synNoDeviceFound, device.status().message()};
+      case StatusCode::kNotFound: return {synNoDeviceFound, device.status().message()};
+      case StatusCode::kResourceExhausted:
+        return {isFree(options) ? synOutOfHostMemory : synNoDeviceFound, device.status().message()};
       case StatusCode::kUnavailable: return {synDeviceAlreadyAcquired, device.status().message()};
       case StatusCode::kFailedPrecondition: return {synDeviceTypeMismatch, device.status().message()};
       default: return device.status();

@@ -182,6 +182,19 @@ TEST_F(Devices, ReleasedWhileOtherThreadsMakeObjectsAreFree) {
   for (synDeviceId id = 0; id < 8; ++id) EXPECT_SYN(synDeviceRelease(id));
 }
 
+TEST_F(Devices, WhatTheHostCannotGiveIsNotALackOfDevices) {
+  synDeviceId device = 0;
+  ASSERT_SYN(synConfigurationSet("HPU_SIM_HBM_BYTES", "1048576T"));
+  EXPECT_SYN_ERROR(synDeviceAcquire(&device, nullptr), synOutOfHostMemory, "HPU_SIM_HBM_BYTES");
+  EXPECT_SYN_ERROR(synDeviceAcquireByModuleId(&device, 2), synOutOfHostMemory, "HPU_SIM_HBM_BYTES");
+  ASSERT_SYN(synConfigurationSet("HPU_SIM_HBM_BYTES", "64M"));
+  ASSERT_SYN(synConfigurationSet("HPU_TRACE", "/nonexistent/run.hputrace"));
+  EXPECT_SYN_ERROR(synDeviceAcquire(&device, nullptr), synInvalidArgument, "HPU_TRACE=/nonexistent/run.hputrace: cannot");
+  ASSERT_SYN(synConfigurationSet("HPU_TRACE", ""));
+  for (int i = 0; i < 8; ++i) ASSERT_SYN(synDeviceAcquire(&device, nullptr)) << i;
+  EXPECT_SYN_ERROR(synDeviceAcquire(&device, nullptr), synNoDeviceFound, "all 8 devices");
+}
+
 TEST_F(Devices, AnotherProcessCannotHaveAnOwnedOne) {
   synDeviceId device = 0;
   ASSERT_SYN(synDeviceAcquireByModuleId(&device, 0));
