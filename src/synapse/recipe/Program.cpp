@@ -113,8 +113,7 @@ StatusOr<Executable> Program::load(const Device& device, bool ownWorkspace) {
   return executable;
 }
 
-void Program::drop(const DeviceState* device) {
-  std::vector<Executable> dropped;  // They end after the lock.
+void Program::drop(const DeviceState* device, std::vector<Executable>& dropped) {
   std::lock_guard lock(mutex_);
   for (auto& [state, executable] : loaded_)
     if (state == device) dropped.push_back(std::move(executable));
@@ -122,8 +121,9 @@ void Program::drop(const DeviceState* device) {
 }
 
 void Program::forget(const Device& device) {
+  std::vector<Executable> dropped;  // They end after the lock.
   std::lock_guard lock(registry().mutex);
-  for (Program* program : registry().programs) program->drop(device.state().get());
+  for (Program* program : registry().programs) program->drop(device.state().get(), dropped);
 }
 
 }  // namespace hpu::synapse

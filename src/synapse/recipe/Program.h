@@ -50,7 +50,8 @@ class Program {
 
  private:
   Program(Recipe recipe, CompiledGraph&& compiled);
-  void drop(const DeviceState* device);
+  /// Moves what is loaded on the device to `dropped`, to be let go without locks.
+  void drop(const DeviceState* device, std::vector<Executable>& dropped);
 
   const Recipe recipe_;
   const std::vector<int32_t> inputs_, outputs_;
