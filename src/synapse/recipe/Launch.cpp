@@ -17,6 +17,22 @@ using base::strCat;
 
 constexpr uint32_t kNobody = UINT32_MAX;
 
+std::string typeName(uint32_t type) {
+  static constexpr const char* kNames[] = {"DATA_TENSOR",         "SHAPE_TENSOR",      "INPUT_DESCRIBING_SHAPE_TENSOR",
+                                           "DATA_TENSOR_DYNAMIC", "DEVICE_SHAPE_TENSOR", "HOST_SHAPE_TENSOR",
+                                           "HOST_TO_DEVICE_TENSOR"};
+  return type < std::size(kNames) ? kNames[type] : strCat("synTensorType ", static_cast<int32_t>(type), " (there is none)");
+}
+
+/// Whether an entry's type says what the tensor is. DATA_TENSOR is 0, which entries have that say nothing; whether sizes
+/// are fixed is the recipe's matter.
+bool fits(uint32_t given, const TensorDescription& tensor) {
+  if (given == DATA_TENSOR || given == tensor.type) return true;
+  if (tensor.type == DATA_TENSOR) return given == DATA_TENSOR_DYNAMIC;
+  return isShapeTensor(tensor) && (given == SHAPE_TENSOR || given == INPUT_DESCRIBING_SHAPE_TENSOR ||
+                                   given == DEVICE_SHAPE_TENSOR || given == HOST_SHAPE_TENSOR);
+}
+
 /// What the infos of one launch said, by place in RecipeObject::tensors(). Kept by its thread, so that a launch
 /// allocates nothing.
 struct Scratch {
@@ -72,6 +88,10 @@ class Launcher {
                                 "; ids belong to one recipe (synTensorRetrieveIds)"));
     }
     auto place = static_cast<uint32_t>(found);
+    const TensorDescription& tensor = recipe_.description(recipe_.tensors()[place]);
+    if (auto type = static_cast<uint32_t>(info.tensorType); !fits(type, tensor))
+      return badArgument(strCat("entry ", i, ": tensorType is ", typeName(type), ", and tensor '", tensor.name, "' of recipe '",
+                                recipe_.name(), "' is a ", typeName(tensor.type)));
     if (scratch_.entries[place] != kNobody && scratch_.addresses[place] != info.pTensorAddress)
       return {synFailedSectionValidation,
               strCat("tensor '", nameOf(place), "' is given twice, by entries ", scratch_.entries[place], " and ", i,

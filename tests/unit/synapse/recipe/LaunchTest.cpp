@@ -128,6 +128,30 @@ TEST_F(SynapseLaunch, AddressesMustBeAllocated) {
   EXPECT_EQ(launch(recipe, {info(recipe, "x", x), info(recipe, "y", small)}), synInvalidArgument) << "freed";
 }
 
+TEST_F(SynapseLaunch, TypesMustFitTheTensors) {
+  synTensor value = makeTensor("value", {1}, syn_type_int32, HOST_TO_DEVICE_TENSOR);
+  int32_t fill = 5;
+  ASSERT_EQ(synTensorSetHostPtr(value, &fill, 4, syn_type_int32, true), synSuccess);
+  ASSERT_EQ(addNode("identity", {makePersistent("x", {4}), value}, {makePersistent("y", {4})}), synSuccess);
+  synRecipeHandle recipe = compile(graph, "typed");
+  uint64_t xs = allocate(16), ys = allocate(16);
+  auto run = [&](int ofX, int ofValue) {
+    std::vector<synLaunchTensorInfo> infos = {info(recipe, "x", xs), info(recipe, "y", ys), info(recipe, "value", 0)};
+    infos[0].tensorType = static_cast<synTensorType>(ofX);
+    infos[2].tensorType = static_cast<synTensorType>(ofValue);
+    return launch(recipe, infos);
+  };
+  EXPECT_SYN_ERROR(run(HOST_TO_DEVICE_TENSOR, DATA_TENSOR), synInvalidArgument,
+                   "entry 0: tensorType is HOST_TO_DEVICE_TENSOR, and tensor 'x' of recipe 'typed' is a DATA_TENSOR");
+  EXPECT_SYN_ERROR(run(SHAPE_TENSOR, DATA_TENSOR), synInvalidArgument, "tensorType is SHAPE_TENSOR, and tensor 'x'");
+  EXPECT_SYN_ERROR(run(77, DATA_TENSOR), synInvalidArgument, "synTensorType 77 (there is none), and tensor 'x'");
+  EXPECT_SYN_ERROR(run(DATA_TENSOR, SHAPE_TENSOR), synInvalidArgument, "'value' of recipe 'typed' is a HOST_TO_DEVICE_TENSOR");
+  EXPECT_SYN_ERROR(run(DATA_TENSOR, DATA_TENSOR_DYNAMIC), synInvalidArgument, "'value'");
+  EXPECT_SYN(run(DATA_TENSOR, DATA_TENSOR)) << "an entry that says nothing";
+  EXPECT_SYN(run(DATA_TENSOR_DYNAMIC, HOST_TO_DEVICE_TENSOR));
+  EXPECT_EQ(read(ys, 4), Values(4, 5));
+}
+
 TEST_F(SynapseLaunch, ConstSectionsAreUploadedByTheUser) {
   synSectionHandle section = nullptr;
   ASSERT_EQ(synSectionCreate(&section, 0, graph), synSuccess);
