@@ -32,16 +32,18 @@ StatusOr<CompiledGraph> compileGraph(const GraphDescription& graph, const Compil
   options.optLevel = request.optLevel;
   options.cacheDir = request.cacheDir;
   if (graph.eager) options.cpu = "native";  // Its recipe never leaves this process.
-  HPU_ASSIGN(CompileResult compiled, compile(*lowered.graph, options));
+  StatusOr<CompileResult> done = compile(*lowered.graph, options);
+  if (!done.ok()) return Status(done.status().code(), inUsersOrder(done.status().message()));
+  CompileResult compiled = std::move(*done);
   CompiledGraph result;
   HPU_ASSIGN(result.recipe, compiled.recipe.serialize());
   result.inputs = std::move(lowered.inputs);
   result.outputs = std::move(lowered.outputs);
   for (const auto& sizes : lowered.sizes) result.sizes.push_back(sizes.value_or(std::vector<uint64_t>()));
   result.log = std::move(lowered.log);
-  for (const std::string& warning : compiled.warnings) result.log += warning + "\n";
+  for (const std::string& warning : compiled.warnings) result.log += inUsersOrder(warning) + "\n";
   for (const PhaseInfo& phase : compiled.stats.phases)
-    if (!phase.summary.empty()) result.log += strCat(phase.name, ": ", phase.summary, "\n");
+    if (!phase.summary.empty()) result.log += strCat(phase.name, ": ", inUsersOrder(phase.summary), "\n");
   return result;
 }
 

@@ -111,6 +111,53 @@ std::string sizesText(const std::vector<uint64_t>& sizes) {
 }
 std::string sizesText(const Shape& shape) { return sizesText(sizesOf(shape)); }
 
+namespace {
+
+bool isWordCharacter(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+/// Whether the word is the name of an element type, ours or MLIR's: "bf16", "ui8", "f8E4M3FN".
+bool isElementType(std::string_view word) {
+  if (word == "bool") return true;
+  size_t digit = word.find_first_of("0123456789");
+  std::string_view kind = word.substr(0, digit);
+  return digit != word.npos && (kind == "f" || kind == "bf" || kind == "i" || kind == "u" || kind == "ui" || kind == "si");
+}
+
+/// "{3, 2} f32" of a word such as "2x3xf32"; empty when it is none.
+std::string typeInUsersOrder(std::string_view word) {
+  std::string sizes;
+  while (true) {
+    size_t x = word.find('x');
+    if (x == 0 || x == word.npos || word.substr(0, x).find_first_not_of("0123456789?") != word.npos) break;
+    sizes = strCat(word.substr(0, x), sizes.empty() ? "" : ", ", sizes);
+    word.remove_prefix(x + 1);
+  }
+  return !sizes.empty() && isElementType(word) ? strCat("{", sizes, "} ", word) : std::string();
+}
+
+}  // namespace
+
+std::string inUsersOrder(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    size_t end = 0;
+    while (end < text.size() && (isWordCharacter(text[end]) || text[end] == '?')) ++end;
+    std::string_view word = text.substr(0, end);
+    std::string type = typeInUsersOrder(word);
+    constexpr std::string_view kBefore = "tensor<";
+    if (!type.empty() && result.ends_with(kBefore) && text.substr(end).starts_with('>')) {
+      result.resize(result.size() - kBefore.size());
+      ++end;
+    }
+    result += type.empty() ? word : std::string_view(type);
+    if (end < text.size()) result += text[end++];
+    text.remove_prefix(end);
+  }
+  return result;
+}
+
 StatusOr<std::vector<std::byte>> convertElements(const std::vector<std::byte>& data, ElementType from, ElementType to,
                                                  int64_t count) {
   int64_t fromSize = elementSize(from), toSize = elementSize(to);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hpu/status.h"
@@ -35,6 +36,8 @@ std::vector<uint64_t> sizesOf(const Shape& shape);
 /// "{4, 3}": sizes as SynapseAI's users write them.
 std::string sizesText(const std::vector<uint64_t>& sizes);
 std::string sizesText(const Shape& shape);
+/// The compiler's words with its types, "2x3xf32", as "{3, 2} f32".
+std::string inUsersOrder(std::string_view text);
 
 /// `count` elements of one synDataType as another type; floats round to nearest even, integers wrap.
 /// Errors: kUnimplemented for a pair that nothing converts; kInvalidArgument for a wrong number of bytes.

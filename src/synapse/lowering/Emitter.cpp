@@ -33,7 +33,8 @@ int64_t Emitter::dim(Value v, int64_t d) const {
 Value Emitter::op(std::string_view mnemonic, const std::vector<Value>& operands, const Attributes& attributes) {
   if (!ok() || std::any_of(operands.begin(), operands.end(), [](Value v) { return !v.handle; })) return {};
   StatusOr<Value> result = graph_.op(mnemonic, operands, attributes, name_);
-  return result.ok() ? *result : failWith(result.status());
+  if (result.ok()) return *result;
+  return failWith(Status(result.status().code(), inUsersOrder(result.status().message())));
 }
 
 Value Emitter::constant(const TensorType& type, const void* data, size_t bytes) {

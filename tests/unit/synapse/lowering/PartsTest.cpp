@@ -53,6 +53,15 @@ TEST(ElementTypes, SizesAreReversedAndBounded) {
   EXPECT_FALSE(shapeOf({UINT64_MAX}).ok());
 }
 
+TEST(ElementTypes, TheCompilersTypesAreToldInTheUsersOrder) {
+  EXPECT_EQ(inUsersOrder("2x3xf32"), "{3, 2} f32");
+  EXPECT_EQ(inUsersOrder("inner dimensions differ: 1x?x4xbf16 x 5x6xbf16 (4 against 5)"),
+            "inner dimensions differ: {4, ?, 1} bf16 x {6, 5} bf16 (4 against 5)");
+  EXPECT_EQ(inUsersOrder("shapes: tensor<2x3xui8> and tensor<7xi1, #hpu.layout>"), "shapes: {3, 2} ui8 and tensor<{7} i1, #hpu.layout>");
+  for (const char* same : {"", "f32", "4x", "x4xf32", "2x3", "0x10", "max4xf32", "2x3xfoo", "a 3x b", "1 of 2 units cut"})
+    EXPECT_EQ(inUsersOrder(same), same);
+}
+
 /// Nodes that read and write tensors by number.
 GraphDescription graphOf(size_t tensors, std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>> nodes) {
   GraphDescription graph;
@@ -120,6 +129,8 @@ TEST(Emitter, KeepsTheFirstFailureAndEmitsNothingAfterIt) {
   Value x = *graph.input("x", {ElementType::kF32, {2, 3}}), y = *graph.input("y", {ElementType::kF32, {4, 5}});
   EXPECT_FALSE(e.add(x, y).handle);
   std::string first = e.status().message();
+  EXPECT_NE(first.find("{3, 2}"), first.npos) << first;
+  EXPECT_EQ(first.find("2x3"), first.npos) << first;
   EXPECT_FALSE(e.mul(x, x).handle);
   e.fail("later");
   EXPECT_EQ(e.status().message(), first);
