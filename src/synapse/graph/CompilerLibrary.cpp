@@ -42,15 +42,18 @@ StatusOr<std::pair<void*, std::string>> open() {
   HPU_ASSIGN(std::string given, settings::getString(Setting::HPU_SYNAPSE_COMPILER));
   if (!given.empty()) {
     if (void* handle = dlopen(given.c_str(), RTLD_NOW | RTLD_LOCAL)) return std::pair(handle, given);
-    return unavailable(base::strCat("cannot load the graph compiler that HPU_SYNAPSE_COMPILER names: ", dlText()));
+    return unavailable(base::strCat("cannot load the graph compiler '", given, "' that HPU_SYNAPSE_COMPILER names: ", dlText(),
+                                    "; name a file that is there, or unset it to use ", ownFolder(), kFileName));
   }
   std::string beside = ownFolder() + kFileName;
   if (void* handle = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL)) return std::pair(handle, beside);
   std::string why = dlText();
   if (void* handle = dlopen(kFileName, RTLD_NOW | RTLD_LOCAL))
     return std::pair(handle, std::string(kFileName));
-  return unavailable(base::strCat("cannot load the graph compiler: ", why,
-                                  "; install it beside libSynapse.so or name it by HPU_SYNAPSE_COMPILER"));
+  return unavailable(base::strCat("cannot load the graph compiler '", beside, "', nor '", kFileName,
+                                  "' from the loader's folders (LD_LIBRARY_PATH): ", why,
+                                  "; build the target hpu_synapse_compiler and put its library beside libSynapse.so, or set "
+                                  "HPU_SYNAPSE_COMPILER to its path"));
 }
 
 template <typename F>

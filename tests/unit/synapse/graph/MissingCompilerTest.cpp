@@ -49,8 +49,16 @@ void expectUnavailable(const std::string& compiler, const char* words) {
 }
 
 TEST(SynapseMissingCompiler, IsNamed) {
-  expectUnavailable("/nonexistent/libcompiler.so", "/nonexistent/libcompiler.so");
+  expectUnavailable("/nonexistent/libcompiler.so", "cannot load the graph compiler '/nonexistent/libcompiler.so' that HPU_SYNAPSE_COMPILER names: ");
+  expectUnavailable("/nonexistent/libcompiler.so", "or unset it to use ");
 }
+
+#ifdef HPU_TEST_WITHOUT_COMPILER
+TEST(SynapseMissingCompiler, SaysWhereItWasLookedForAndWhatToDo) {
+  expectUnavailable("", "/libhpu_synapse_compiler.so', nor 'libhpu_synapse_compiler.so' from the loader's folders");
+  expectUnavailable("", "put its library beside libSynapse.so, or set HPU_SYNAPSE_COMPILER to its path");
+}
+#endif
 
 TEST(SynapseMissingCompiler, AnotherLibraryIsNoCompiler) {
   expectUnavailable("libm.so.6", "'libm.so.6' is no graph compiler: it has no hpuSynapseCompileVersion");
