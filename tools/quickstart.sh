@@ -37,6 +37,7 @@ cat <<'TEXT'
   build/bin/hpu-run MODEL.recipe --iters 100                                    its latency, here and on the device
   build/bin/hpu-verify MODEL.onnx --data DIR --precision bf16                   its accuracy in bf16
   build/bin/hpu-trace export build/quickstart/digits.hputrace --format perfetto a trace for https://ui.perfetto.dev
+  ninja -C build                                                                hpu-smi, hccl-perf, libSynapse.so and all the rest
   tools/test.sh                                                                 everything that must pass
   docs/architecture.md                                                          how it works
 TEXT
