@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <list>
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
@@ -111,6 +112,30 @@ T get(const uint8_t* data, uint64_t at) {
   return static_cast<T>(value);
 }
 
+/// A part of a const section.
+struct Part {
+  uint64_t begin = 0, end = 0;
+  uint64_t bytes() const { return end - begin; }
+};
+
+/// The parts of a const section of so many bytes that its tensors take, by place; between them it is zero.
+std::vector<Part> partsOf(const GraphDescription& graph, uint32_t section, uint64_t bytes) {
+  std::vector<Part> tensors, parts;
+  for (const TensorDescription& tensor : graph.tensors)
+    if (tensor.section == section && tensor.sectionOffset < bytes)
+      tensors.push_back({tensor.sectionOffset, tensor.sectionOffset + std::min(maxBytes(tensor), bytes - tensor.sectionOffset)});
+  std::sort(tensors.begin(), tensors.end(), [](const Part& a, const Part& b) { return a.begin < b.begin; });
+  for (const Part& part : tensors)
+    if (!parts.empty() && part.begin <= parts.back().end) parts.back().end = std::max(parts.back().end, part.end);
+    else parts.push_back(part);
+  return parts;
+}
+uint64_t bytesOf(const std::vector<Part>& parts) {
+  uint64_t bytes = 0;
+  for (const Part& part : parts) bytes += part.bytes();
+  return bytes;
+}
+
 void seal(std::vector<uint8_t>& file, uint64_t metadataBytes) {
   put<uint64_t>(file, kAtMetadataHash, recipe::sectionHash(file.data() + kSynapseHeaderBytes, metadataBytes));
   put<uint64_t>(file, kAtHeaderHash, recipe::sectionHash(file.data(), kAtHeaderHash));
@@ -121,9 +146,19 @@ void seal(std::vector<uint8_t>& file, uint64_t metadataBytes) {
 /// The pieces that follow the metadata.
 struct Pieces {
   std::vector<std::pair<const uint8_t*, uint64_t>> data;
+  std::list<std::vector<std::byte>> made;  ///< Those that are nobody else's.
   uint32_t add(const void* bytes, uint64_t size) {
     data.emplace_back(static_cast<const uint8_t*>(bytes), size);
     return static_cast<uint32_t>(data.size()) - 1;
+  }
+  /// The parts one after another.
+  uint32_t add(const ConstSection& section, const std::vector<Part>& parts) {
+    if (parts.size() == 1 && parts[0].bytes() == section.bytes) return add(section.data.data(), section.bytes);
+    std::vector<std::byte>& bytes = made.emplace_back();
+    bytes.reserve(bytesOf(parts));
+    for (const Part& part : parts)
+      bytes.insert(bytes.end(), section.data.data() + part.begin, section.data.data() + part.end);
+    return add(bytes.data(), bytes.size());
   }
 };
 
@@ -238,11 +273,20 @@ Status restoreConstants(const Source& source, const Stored& stored, const GraphD
                         std::vector<ConstSection>& constants) {
   for (const StoredConstant& entry : stored.constants) {
     const StoredBlob* blob = blobAt(stored, entry.data);
-    if (entry.section >= graph.sections.size() || !graph.sections[entry.section].isConst || !blob ||
-        blob->bytes != entry.bytes)
-      return source.bad(strCat("const section ", entry.section, " does not fit the graph"));
-    HPU_ASSIGN(HostBytes data, HostBytes::copyOf(source.data + blob->offset, blob->bytes));
-    constants.push_back({entry.section, entry.bytes, std::move(data), false});
+    auto bad = [&] { return source.bad(strCat("const section ", entry.section, " does not fit the graph")); };
+    if (entry.section >= graph.sections.size() || !graph.sections[entry.section].isConst || !blob) return bad();
+    std::vector<Part> parts = partsOf(graph, entry.section, entry.bytes);
+    // Files of version 1.0 have the whole section; else it ends with a tensor, whose bytes are there.
+    if (blob->bytes == entry.bytes) parts = {{0, entry.bytes}};
+    else if (parts.empty() || parts.back().end != entry.bytes || bytesOf(parts) != blob->bytes) return bad();
+    StatusOr<HostBytes> data = HostBytes::zeroed(entry.bytes);
+    if (!data.ok()) return data.status().withContext(strCat("recipe ", source.where, ": const section ", entry.section));
+    const uint8_t* from = source.data + blob->offset;
+    for (const Part& part : parts) {
+      std::copy_n(from, part.bytes(), reinterpret_cast<uint8_t*>(data->data()) + part.begin);
+      from += part.bytes();
+    }
+    constants.push_back({entry.section, entry.bytes, std::move(*data), false});
   }
   return okStatus();
 }
@@ -269,7 +313,7 @@ StatusOr<std::vector<uint8_t>> encodeRecipe(const RecipeObject& recipe) {
                                            " was cleared; serialize the recipe before synRecipeSectionHostBuffersClear"));
         return;
       }
-      stored.constants.push_back({entry.section, entry.bytes, pieces.add(entry.data.data(), entry.bytes)});
+      stored.constants.push_back({entry.section, entry.bytes, pieces.add(entry, partsOf(recipe.graph(), entry.section, entry.bytes))});
     }
     // The table's own size is known before its contents are.
     stored.blobs.resize(pieces.data.size());

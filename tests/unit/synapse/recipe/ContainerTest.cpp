@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 
 #include "synapse/graph/CompilerLibrary.h"
@@ -93,15 +94,52 @@ TEST(SynapseContainer, ReadsWhatItWrote) {
   EXPECT_EQ(*encodeRecipe(**read), *bytes);
 }
 
-TEST(SynapseContainer, HostileFilesWithGoodChecksumsDoNoHarm) {
-  auto good = encodeRecipe(*smallRecipe());
+// Two tensors with room between them, whose bytes are not in the file.
+std::shared_ptr<RecipeObject> sparseRecipe() {
+  GraphDescription graph = smallGraph();
+  TensorDescription far = graph.tensors[2];
+  far.id += 100;
+  far.name = "far";
+  far.sectionOffset = 4096;
+  graph.tensors.push_back(far);
+  std::vector<ConstSection> constants;
+  const uint64_t bytes = 4096 + maxBytes(far);
+  constants.push_back({1, bytes, HostBytes::zeroed(bytes).value(), false});
+  std::memset(constants[0].data.data(), 1, maxBytes(far));
+  std::memset(constants[0].data.data() + 4096, 2, maxBytes(far));
+  auto program = Program::create(compileWithLibrary(graph, {}).value(), graph);
+  return RecipeObject::create(graph, std::move(constants), program.value()).value();
+}
+
+TEST(SynapseContainer, ASparseConstSectionIsReadAsItWas) {
+  auto recipe = sparseRecipe();
+  auto bytes = encodeRecipe(*recipe);
+  ASSERT_TRUE(bytes.ok()) << bytes.status().toString();
+  EXPECT_LT(bytes->size(), encodeRecipe(*smallRecipe())->size() + 1024);
+  auto read = decodeRecipe(bytes->data(), bytes->size(), "memory");
+  ASSERT_TRUE(read.ok()) << read.status().toString();
+  auto dataOf = [](const RecipeObject& object) {
+    std::vector<std::byte> data;
+    object.withConstSection(1, [&](ConstSection& section) {
+      data.assign(section.data.data(), section.data.data() + section.bytes);
+    });
+    return data;
+  };
+  EXPECT_EQ(dataOf(**read), dataOf(*recipe));
+  EXPECT_EQ(*encodeRecipe(**read), *bytes);
+}
+
+class SynapseHostileFile : public ::testing::TestWithParam<std::shared_ptr<RecipeObject> (*)()> {};
+
+TEST_P(SynapseHostileFile, WithGoodChecksumsDoesNoHarm) {
+  auto good = encodeRecipe(*GetParam()());
   ASSERT_TRUE(good.ok());
   std::mt19937 random(11);
   int accepted = 0, refused = 0;
   for (int i = 0; i < 4000; ++i) {
     std::vector<uint8_t> bad = *good;
     // The metadata follows the header; its fields are where the harm would come from.
-    size_t at = kSynapseHeaderBytes + random() % 1000;
+    size_t at = kSynapseHeaderBytes + random() % 1300;
     if (at >= bad.size()) continue;
     bad[at] = random() % 3 ? static_cast<uint8_t>(random()) : uint8_t{0xff};
     resealSynapseRecipe(bad);
@@ -119,6 +157,7 @@ TEST(SynapseContainer, HostileFilesWithGoodChecksumsDoNoHarm) {
   EXPECT_GT(accepted, 0);
   EXPECT_GT(refused, 100);
 }
+INSTANTIATE_TEST_SUITE_P(Recipes, SynapseHostileFile, ::testing::Values(smallRecipe, sparseRecipe));
 
 TEST(SynapseContainer, DescriptionsAreCheckedFieldByField) {
   EXPECT_TRUE(checkDescription(smallGraph()).ok());

@@ -220,6 +220,20 @@ TEST_F(SynapseRecipe, AConstSectionTakesMemoryForItsTensorsOnly) {
   ASSERT_EQ(synRecipeSectionGetProp(sparse, infoOf("last", sparse).tensorSectionId, SECTION_DATA, &data), synSuccess);
   EXPECT_EQ(std::memcmp(reinterpret_cast<const void*>(data), values, sizeof(values)), 0);
   EXPECT_EQ(std::memcmp(reinterpret_cast<const void*>(data + kFar), values, sizeof(values)), 0);
+
+  // Nor does its file have the gap.
+  ASSERT_SYN(synRecipeSerialize(sparse, path.c_str()));
+  EXPECT_LT(readFile().size(), 1u << 20);
+  synRecipeHandle read = nullptr;
+  ASSERT_SYN(synRecipeDeSerialize(&read, path.c_str()));
+  EXPECT_LT(residentPages() - before, (uint64_t{512} << 20) / 4096);
+  uint64_t size = 0;
+  ASSERT_SYN(synRecipeSectionGetProp(read, infoOf("last", read).tensorSectionId, SECTION_SIZE, &size));
+  EXPECT_EQ(size, kFar + sizeof(values));
+  ASSERT_SYN(synRecipeSectionGetProp(read, infoOf("last", read).tensorSectionId, SECTION_DATA, &data));
+  EXPECT_EQ(std::memcmp(reinterpret_cast<const void*>(data), values, sizeof(values)), 0);
+  EXPECT_EQ(std::memcmp(reinterpret_cast<const void*>(data + kFar), values, sizeof(values)), 0);
+  EXPECT_EQ(*reinterpret_cast<const uint32_t*>(data + kFar / 2), 0u);
 }
 
 TEST_F(SynapseRecipe, AConstSectionThatNoDeviceHoldsIsRefused) {
