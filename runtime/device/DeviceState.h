@@ -63,9 +63,14 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
 /// One ticket and the promise to the driver that nobody asks about it once this is gone.
 class TicketHandle {
  public:
+  /// Of no ticket (0) until is() is called, before anybody else has the handle: so that nothing can
+  /// fail once the work is submitted.
   TicketHandle(std::shared_ptr<DeviceState> device, driver::Ticket ticket)
       : device_(std::move(device)), ticket_(ticket) {}
-  ~TicketHandle() { device_->driver()->forget(ticket_); }
+  void is(driver::Ticket ticket) { ticket_ = ticket; }
+  ~TicketHandle() {
+    if (ticket_) device_->driver()->forget(ticket_);
+  }
   TicketHandle(const TicketHandle&) = delete;
   TicketHandle& operator=(const TicketHandle&) = delete;
   const std::shared_ptr<DeviceState>& device() const { return device_; }
@@ -79,7 +84,7 @@ class TicketHandle {
 
  private:
   const std::shared_ptr<DeviceState> device_;
-  const driver::Ticket ticket_;
+  driver::Ticket ticket_;
 };
 
 }  // namespace hpu

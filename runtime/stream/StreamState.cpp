@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/stream/StreamState.h"
 
+#include <new>
 #include <utility>
 
 #include "base/Format.h"
@@ -54,7 +55,7 @@ StreamState::~StreamState() {
 }
 
 StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, std::string label,
-                                                            std::vector<Owner> owners) {
+                                                            std::vector<Owner> owners) try {
   if (auto capture = this->capture()) {
     HPU_RETURN_IF_ERROR(
         capture->add(*this, std::move(work), std::move(label), std::move(owners)).status());
@@ -66,10 +67,12 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, s
     holding->more = std::move(owners);
   }
   return submitKeeping(std::move(work), std::move(label), std::move(holding));
+} catch (const std::bad_alloc&) {
+  return resourceExhausted("out of host memory: the work was not enqueued");
 }
 
 StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, std::string label,
-                                                            Owner owner, Owner other) {
+                                                            Owner owner, Owner other) try {
   if (auto capture = this->capture()) {
     HPU_RETURN_IF_ERROR(
         capture->add(*this, std::move(work), std::move(label), {std::move(owner), std::move(other)})
@@ -83,6 +86,8 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, s
     holding->second = std::move(other);
   }
   return submitKeeping(std::move(work), std::move(label), std::move(holding));
+} catch (const std::bad_alloc&) {
+  return resourceExhausted("out of host memory: the work was not enqueued");
 }
 
 Status StreamState::refuse(Status wrong, std::string label) {
@@ -98,17 +103,18 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitKeeping(driver::Work 
   options.priority = options_.priority;
   options.label = std::move(label);
   options.keepAlive = std::move(keepAlive);
+  auto handle = std::make_shared<TicketHandle>(device_, 0);
   std::shared_ptr<TicketHandle> previous;  // Forgotten after the lock is gone.
   std::lock_guard lock(mutex_);
   HPU_ASSIGN(driver::Ticket ticket,
              device_->driver()->submit(queue_, std::move(work), std::move(options)));
-  auto handle = std::make_shared<TicketHandle>(device_, ticket);
+  handle->is(ticket);
   previous = std::exchange(last_, handle);
   return handle;
 }
 
 StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitBatch(
-    const std::vector<driver::BatchItem>& items, Owner owner) {
+    const std::vector<driver::BatchItem>& items, Owner owner) try {
   HPU_RETURN_IF_ERROR(refuseInCapture("a batch", "it belongs to another graph"));
   driver::BatchOptions options;
   options.queue = queue_;
@@ -117,13 +123,16 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitBatch(
   auto holding = std::make_shared<Holding>(device_);
   holding->first = std::move(owner);
   options.keepAlive = std::move(holding);
+  auto handle = std::make_shared<TicketHandle>(device_, 0);
   std::shared_ptr<TicketHandle> previous;  // Forgotten after the lock is gone.
   std::lock_guard lock(mutex_);
   HPU_ASSIGN(std::vector<driver::Ticket> tickets,
              device_->driver()->submitBatch(items, std::move(options)));
-  auto handle = std::make_shared<TicketHandle>(device_, tickets.back());
+  handle->is(tickets.back());
   previous = std::exchange(last_, handle);
   return handle;
+} catch (const std::bad_alloc&) {
+  return resourceExhausted("out of host memory: the work was not enqueued");
 }
 
 Status StreamState::joinCapture(std::shared_ptr<CaptureState> capture) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/driver/common/QueueCore.h"
 
+#include <exception>
 #include <iterator>
 #include <new>
-#include <system_error>
 
 #include "base/Format.h"
 #include "base/Log.h"
@@ -48,7 +48,7 @@ void QueueExecutor::Core::ensureWorker() {
   if (static_cast<int>(workers.size()) >= maxWorkers || stopping) return;
   try {
     workers.emplace_back([self = shared_from_this()] { self->workerLoop(); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     // With at least one worker the work is done all the same; submit reports the case of none.
   }
 }
@@ -56,10 +56,24 @@ void QueueExecutor::Core::ensureWorker() {
 /// External work goes first: it only begins here, and others may wait for it elsewhere.
 void QueueExecutor::Core::putReady(const std::shared_ptr<Queue>& queue) {
   queue->state = QueueState::kReady;
-  if (std::holds_alternative<External>(queue->items.front().work))
-    ready.push_front(queue);
-  else
-    ready.push_back(queue);
+  queue->place.front() = queue;
+  const bool first = std::holds_alternative<External>(queue->items.front().work);
+  ready.splice(first ? ready.begin() : ready.end(), queue->place);
+}
+
+/// The first of the ready list, which is not empty.
+std::shared_ptr<QueueExecutor::Core::Queue> QueueExecutor::Core::takeReady() {
+  std::shared_ptr<Queue> queue = std::move(ready.front());
+  queue->place.splice(queue->place.begin(), ready, ready.begin());
+  return queue;
+}
+
+/// The same for a queue that somebody else holds, too.
+void QueueExecutor::Core::takeFromReady(Queue& queue) {
+  auto at = std::find_if(ready.begin(), ready.end(),
+                         [&](const auto& entry) { return entry.get() == &queue; });
+  queue.place.splice(queue.place.begin(), ready, at);
+  queue.place.front().reset();
 }
 
 void QueueExecutor::Core::makeReady(const std::shared_ptr<Queue>& queue) {
@@ -94,9 +108,7 @@ void QueueExecutor::Core::workerLoop() {
       wakesPending = std::max(wakesPending - 1, 0);
     }
     if (stopping) return;
-    std::shared_ptr<Queue> queue = std::move(ready.front());
-    ready.pop_front();
-    runHead(lock, queue);
+    runHead(lock, takeReady());
   }
 }
 
@@ -361,23 +373,46 @@ Status QueueExecutor::Core::checkWait(const Work& work) const {
                                       ": it was never submitted"));
 }
 
-/// Under the lock; returns the new ticket. The queue is not made ready yet.
-Ticket QueueExecutor::Core::append(const std::shared_ptr<Queue>& queue, Work work,
-                                   std::shared_ptr<const void> keepAlive, std::string label,
+/// Under the lock; returns the new ticket. The queue is not made ready yet. Throws std::bad_alloc:
+/// nothing has changed then.
+Ticket QueueExecutor::Core::append(const std::shared_ptr<Queue>& queue, Work& work,
+                                   std::shared_ptr<const void>& keepAlive, std::string& label,
                                    bool forgotten) {
   uint32_t signals = 0;
   if (const auto* launch = std::get_if<Launch>(&work))
     signals = static_cast<uint32_t>(launch->signals.size());
-  Ticket ticket = nextTicket;
-  nextTicket += 1 + signals;
-  for (Ticket t = ticket; t < nextTicket; ++t) {
-    Outstanding& entry = outstanding[t];
-    entry.queue = queue;
-    entry.forgotten = forgotten;
+  const Ticket ticket = nextTicket, end = ticket + 1 + signals;
+  Item& item = queue->items.emplace_back();
+  try {
+    for (Ticket t = ticket; t < end; ++t) outstanding.emplace(t, Outstanding{queue, forgotten, {}});
+  } catch (...) {
+    for (Ticket t = ticket; t < end; ++t) outstanding.erase(t);
+    queue->items.pop_back();
+    throw;
   }
-  queue->items.push_back(
-      {ticket, std::move(work), std::move(keepAlive), std::move(label), signals});
+  nextTicket = end;
+  item.ticket = ticket;
+  item.work = std::move(work);
+  item.keepAlive = std::move(keepAlive);
+  item.label = std::move(label);
+  item.signals = signals;
   return ticket;
+}
+
+/// Under the lock: undoes the last append, which was to this queue. What the work owns goes back to
+/// the caller, who lets go of it without the lock.
+void QueueExecutor::Core::takeBack(Queue& queue, Work& work,
+                                   std::shared_ptr<const void>& keepAlive) noexcept {
+  Item& item = queue.items.back();
+  work = std::move(item.work);
+  keepAlive = std::move(item.keepAlive);
+  for (Ticket t = item.ticket; t < nextTicket; ++t) outstanding.erase(t);
+  nextTicket = item.ticket;
+  queue.items.pop_back();
+}
+
+Status QueueExecutor::Core::noMemory() const {
+  return resourceExhausted("out of host memory for the queues of " + deviceName);
 }
 
 std::string QueueExecutor::Core::closedText() const {
@@ -444,9 +479,7 @@ void QueueExecutor::Core::drain() {
   while (outstanding.size() > drainTarget && !until.expired()) {
     // Help: this may be the only worker thread there is.
     if (!ready.empty()) {
-      std::shared_ptr<Queue> queue = std::move(ready.front());
-      ready.pop_front();
-      runHead(lock, queue);
+      runHead(lock, takeReady());
       continue;
     }
     auto next =
@@ -461,7 +494,7 @@ void QueueExecutor::Core::drain() {
   cancelAtEnd(lock);
   size_t dropped = outstanding.size() - std::min(outstanding.size(), drainTarget);
   stopping = true;
-  ready.clear();
+  while (!ready.empty()) takeReady();
   std::vector<std::shared_ptr<Queue>> rest;
   std::vector<Item> unbegun;
   std::vector<std::unique_ptr<InProgress>> lost;

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -70,6 +71,8 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     Ticket running = 0;            ///< What a thread works on, in the state kRunning.
     std::string_view runningName;  ///< Its workName.
     std::deque<Item> items;
+    /// Its place in `ready`, when it is not there: so that it is made ready without an allocation.
+    std::list<std::shared_ptr<Queue>> place{1};
     std::unique_ptr<InProgress> external;  ///< In the state kExternal.
     Status error;                          ///< First failure not yet taken.
     Ticket errorTicket = 0;
@@ -104,7 +107,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   std::unordered_map<QueueId, std::shared_ptr<Queue>> queues;
   std::unordered_map<Ticket, Outstanding> outstanding;
   std::unordered_map<Ticket, Status> failures;  ///< Of done tickets that are not forgotten.
-  std::deque<std::shared_ptr<Queue>> ready;
+  std::list<std::shared_ptr<Queue>> ready;
   std::vector<std::thread> workers;
   Ticket nextTicket = 1;
   QueueId nextQueue = 1;
@@ -117,6 +120,8 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   using Lock = std::unique_lock<std::mutex>;
 
   void putReady(const std::shared_ptr<Queue>& queue);
+  std::shared_ptr<Queue> takeReady();
+  void takeFromReady(Queue& queue);
   void makeReady(const std::shared_ptr<Queue>& queue);
   void ensureWorker();
   void workerLoop();
@@ -130,8 +135,10 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   void keepError(Queue& queue, Ticket ticket, const Status& status);
   Status skipped(const Queue& queue, const Item& item) const;
   Status checkWait(const Work& work) const;
-  Ticket append(const std::shared_ptr<Queue>& queue, Work work,
-                std::shared_ptr<const void> keepAlive, std::string label, bool forgotten);
+  Ticket append(const std::shared_ptr<Queue>& queue, Work& work,
+                std::shared_ptr<const void>& keepAlive, std::string& label, bool forgotten);
+  void takeBack(Queue& queue, Work& work, std::shared_ptr<const void>& keepAlive) noexcept;
+  Status noMemory() const;
   void finish(Lock& lock, const std::shared_ptr<Queue>& queue, const Item& item, Status status);
   void settle(const std::shared_ptr<Queue>& queue);
   void addCallback(Ticket ticket, std::function<void()> callback);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/driver/common/QueueExecutor.h"
 
+#include <new>
 #include <utility>
 
 #include "base/Format.h"
@@ -56,16 +57,21 @@ StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<co
     return notFound(base::strCat(core_->deviceName, " has no queue ", id));
   HPU_RETURN_IF_ERROR(core_->checkWait(work));
   const std::shared_ptr<Core::Queue>& queue = it->second;
-  Ticket ticket =
-      core_->append(queue, std::move(work), std::move(keepAlive), std::move(label), false);
-  accepted(ticket);
+  Ticket ticket = 0;
+  try {
+    ticket = core_->append(queue, work, keepAlive, label, false);
+    accepted(ticket);
+  } catch (const std::bad_alloc&) {
+    if (ticket) core_->takeBack(*queue, work, keepAlive);
+    return core_->noMemory();
+  }
   if (queue->state == QueueState::kIdle) core_->makeReady(queue);
   return ticket;
 }
 
 StatusOr<std::vector<Ticket>> QueueExecutor::submitBatch(
     std::vector<Entry> entries, QueueId reportTo,
-    base::FunctionRef<void(const std::vector<Ticket>&)> accepted) {
+    base::FunctionRef<void(const std::vector<Ticket>&)> accepted) try {
   std::vector<Ticket> tickets(entries.size());
   std::vector<std::shared_ptr<Core::Queue>> queues(entries.size());
   Core::Lock lock(core_->mutex);
@@ -88,20 +94,29 @@ StatusOr<std::vector<Ticket>> QueueExecutor::submitBatch(
   if (reporting == core_->queues.end())
     return notFound(base::strCat(core_->deviceName, " has no queue ", reportTo));
   const std::shared_ptr<Core::Queue>& report = reporting->second;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    Entry& entry = entries[i];
-    if (auto* wait = std::get_if<WaitFor>(&entry.work); wait && entry.waitItem < i) {
-      wait->ticket = tickets[entry.waitItem];
-      if (entry.waitSignal != BatchItem::kNone) wait->ticket += 1 + entry.waitSignal;
+  size_t appended = 0;
+  try {
+    for (; appended < entries.size(); ++appended) {
+      const size_t i = appended;
+      Entry& entry = entries[i];
+      if (auto* wait = std::get_if<WaitFor>(&entry.work); wait && entry.waitItem < i) {
+        wait->ticket = tickets[entry.waitItem];
+        if (entry.waitSignal != BatchItem::kNone) wait->ticket += 1 + entry.waitSignal;
+      }
+      tickets[i] = core_->append(queues[i], entry.work, entry.keepAlive, entry.label, !entry.kept);
+      if (entry.queue != reportTo) queues[i]->items.back().report = report;
     }
-    tickets[i] = core_->append(queues[i], std::move(entry.work), std::move(entry.keepAlive),
-                               std::move(entry.label), !entry.kept);
-    if (entry.queue != reportTo) queues[i]->items.back().report = report;
+    accepted(tickets);
+  } catch (const std::bad_alloc&) {
+    while (appended-- > 0)
+      core_->takeBack(*queues[appended], entries[appended].work, entries[appended].keepAlive);
+    return core_->noMemory();
   }
-  accepted(tickets);
   for (const auto& queue : queues)
     if (queue->state == QueueState::kIdle) core_->makeReady(queue);
   return tickets;
+} catch (const std::bad_alloc&) {
+  return core_->noMemory();
 }
 
 bool QueueExecutor::done(Ticket ticket) const {

@@ -107,7 +107,7 @@ bool QueueExecutor::Core::await(Lock& lock, const std::shared_ptr<Queue>& queue,
   ++queue->waiters;
   while (outstanding.count(ticket) != 0) {
     if (mayRun()) {
-      ready.erase(std::find(ready.begin(), ready.end(), queue));
+      takeFromReady(*queue);
       runHead(lock, queue);
       worked = true;
       continue;
@@ -189,8 +189,7 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
       }
       dropped.push_back(std::move(item));
     }
-    if (queue->state == QueueState::kReady)
-      ready.erase(std::find(ready.begin(), ready.end(), queue));
+    if (queue->state == QueueState::kReady) takeFromReady(*queue);
     queue->held = false;
     if (queue->external) {
       if (queue->external->starting)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 #include <queue>
 #include <unordered_set>
 #include <utility>
@@ -84,8 +85,10 @@ std::shared_ptr<const Dependence> DeviceClock::dependenceOf(const ClockItem& ite
   if (!external && !wait && !behind) return nullptr;
   if (last == dependents_.end()) last = dependents_.try_emplace(item.queue).first;
   LastDependent& queue = last->second;
-  queue.ticket = item.ticket;
-  if (behind && !wait) return queue.dependence;
+  if (behind && !wait) {
+    queue.ticket = item.ticket;
+    return queue.dependence;
+  }
   auto dependence = std::make_shared<Dependence>();
   dependence->queue = queue.seen;
   auto add = [&](const std::shared_ptr<SeenQueue>& other, Ticket upTo) {
@@ -103,12 +106,13 @@ std::shared_ptr<const Dependence> DeviceClock::dependenceOf(const ClockItem& ite
     for (const auto& [other, upTo] : wait->node->dependence->others) add(other, upTo);
     add(wait->node->dependence->queue, wait->node->ticket);
   }
+  queue.ticket = item.ticket;
   queue.dependence = dependence;
   return dependence;
 }
 
-/// Under inboxMutex_.
-DeviceClock::Pending& DeviceClock::append(ClockItem item, bool kept) {
+/// Under inboxMutex_. Throws std::bad_alloc; the item is not there then.
+void DeviceClock::append(ClockItem item, bool kept) {
   const Ticket ticket = item.ticket;
   std::shared_ptr<const Dependence> dependence = dependenceOf(item);
   auto newNode = [&] {
@@ -122,20 +126,34 @@ DeviceClock::Pending& DeviceClock::append(ClockItem item, bool kept) {
   std::vector<std::shared_ptr<TimeNode>> signals;
   if (const auto* launch = std::get_if<TimedProgram>(&item.work))
     for (size_t i = 0; i < launch->signals.size(); ++i) signals.push_back(newNode());
-  if (kept) {
-    nodes_.emplace(ticket, node);
-    for (size_t i = 0; i < signals.size(); ++i) nodes_.emplace(ticket + 1 + i, signals[i]);
-  }
   std::shared_ptr<ExternalTime> external;
   if (std::holds_alternative<TimedExternal>(item.work)) {
     external = std::make_shared<ExternalTime>();
     external->ticket = ticket;
     external->queue = item.queue;
-    externals_.emplace(ticket, external);
   }
   const bool closes = external != nullptr, held = dependence != nullptr;
-  return inbox_.emplace_back(Pending{std::move(item), std::move(node), std::move(signals),
-                                     std::move(external), closes, held});
+  const Pending& pending = inbox_.emplace_back(Pending{
+      std::move(item), std::move(node), std::move(signals), std::move(external), closes, held});
+  try {
+    if (kept) {
+      nodes_.emplace(ticket, pending.node);
+      for (size_t i = 0; i < pending.signals.size(); ++i)
+        nodes_.emplace(ticket + 1 + i, pending.signals[i]);
+    }
+    if (pending.external) externals_.emplace(ticket, pending.external);
+  } catch (...) {
+    takeBack();
+    throw;
+  }
+}
+
+/// Under inboxMutex_: undoes the last append.
+void DeviceClock::takeBack() noexcept {
+  const Pending& last = inbox_.back();
+  for (size_t i = 0; i <= last.signals.size(); ++i) nodes_.erase(last.item.ticket + i);
+  externals_.erase(last.item.ticket);
+  inbox_.pop_back();
 }
 
 void DeviceClock::submit(ClockItem item) {
@@ -161,7 +179,12 @@ void DeviceClock::submitBatch(std::vector<ClockItem> items, const std::vector<Ba
         wait->node =
             waits[i].signal < source.signals.size() ? source.signals[waits[i].signal] : source.node;
       }
-      append(std::move(items[i]), kept[i]);
+      try {
+        append(std::move(items[i]), kept[i]);
+      } catch (...) {
+        while (inbox_.size() > first) takeBack();
+        throw;
+      }
     }
     waiting = inbox_.size();
   }
@@ -171,9 +194,13 @@ void DeviceClock::submitBatch(std::vector<ClockItem> items, const std::vector<Ba
 void DeviceClock::resolveWhenMany(size_t waiting) {
   if (waiting < kMaxUnresolved) return;
   std::lock_guard lock(domain());
-  Clocks visiting{this};
-  advance(UINT64_MAX, visiting);
-  forgetClosed();
+  try {
+    Clocks visiting{this};
+    advance(UINT64_MAX, visiting);
+    forgetClosed();
+  } catch (const std::bad_alloc&) {
+    // What was submitted stays so; the next submission tries again.
+  }
 }
 
 std::shared_ptr<const TimeNode> DeviceClock::node(Ticket ticket) {

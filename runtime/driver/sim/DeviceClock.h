@@ -117,7 +117,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   /// The queue gets no more items; it is forgotten once the ones it has are resolved.
   void closeQueue(QueueId queue);
   /// Submits an item; tickets rise from call to call. Only appends, except that after every
-  /// kMaxUnresolved items without a look the clock looks itself.
+  /// kMaxUnresolved items without a look the clock looks itself. Throws std::bad_alloc: nothing was
+  /// submitted then. So does submitBatch.
   void submit(ClockItem item);
   /// Which item of a batch, before it, a TimedWait stands for; its `node` is filled in then.
   struct BatchWait {
@@ -193,7 +194,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   template <typename Body>
   void visit(Clocks& visiting, const Body& body);
   void forgetClosed();
-  Pending& append(ClockItem item, bool kept);
+  void append(ClockItem item, bool kept);
+  void takeBack() noexcept;
   std::shared_ptr<const Dependence> dependenceOf(const ClockItem& item);
   void resolveWhenMany(size_t waiting);
   void resolveReady();

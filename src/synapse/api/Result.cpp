@@ -79,6 +79,11 @@ const char* describe(synStatus status) {
   return nullptr;
 }
 
+Result ofEnqueue(const Status& status) {
+  if (status.code() == StatusCode::kResourceExhausted) return {synOutOfHostMemory, status.message()};
+  return status;
+}
+
 Result ofWork(const Status& status) {
   switch (status.code()) {
     case StatusCode::kNotFound:  // The device-memory checker's: no allocation, or beyond its end.

@@ -34,6 +34,8 @@ class [[nodiscard]] Result {
   std::string text_;
 };
 
+/// The failure of enqueuing work, which needs no memory but the host's.
+Result ofEnqueue(const Status& status);
 /// The failure of a wait for work: what went wrong on the device rather than in the call.
 Result ofWork(const Status& status);
 /// The same of a wait without patience for work that was done a moment ago: programs that only query must learn of

@@ -34,7 +34,7 @@ Result checkDirection(synDmaDir direction) {
 /// As the words of a copy's error say it: an address in no allocation is one that is not mapped.
 Result ofCopy(const hpu::Status& status) {
   if (status.code() == hpu::StatusCode::kNotFound) return {synMappingNotFound, status.message()};
-  return status;
+  return hpu::synapse::ofEnqueue(status);
 }
 
 Result checkCopy(const StreamObject& stream, uint64_t src, uint64_t size, uint64_t dst, synDmaDir direction) {

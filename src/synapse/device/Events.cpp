@@ -78,7 +78,7 @@ synStatus synEventRecord(synEventHandle eventHandle, const synStreamHandle strea
     if (event->device != stream->device)
       return badArgument(hpu::base::strCat("the event is one of device ", event->device->id(),
                                            ", and the stream of device ", stream->device->id()));
-    HPU_RETURN_IF_ERROR(stream->stream.record(event->event));
+    SYN_RETURN_IF_ERROR(hpu::synapse::ofEnqueue(stream->stream.record(event->event)));
     event->recorded = true;
     return {};
   });

@@ -75,7 +75,7 @@ synStatus synStreamWaitEvent(const synStreamHandle streamHandle, synEventHandle 
     SYN_FIND(stream, hpu::synapse::streams(), streamHandle);
     SYN_FIND(event, hpu::synapse::events(), eventHandle);
     if (flags != 0) return badArgument(hpu::base::strCat("flags is ", flags, "; give 0"));
-    return stream->stream.wait(event->event);
+    return hpu::synapse::ofEnqueue(stream->stream.wait(event->event));
   });
 }
 

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every allocation of an enqueue fails once: the queue stays as it was, and goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hpu/device.h"
+#include "hpu/event.h"
+#include "hpu/stream.h"
+#include "runtime/driver/common/QueueExecutor.h"
+#include "tests/unit/runtime/FailingNew.h"
+
+namespace hpu::driver {
+namespace {
+
+using hpu::testing::allocationFailed;
+using hpu::testing::failAllocation;
+
+class OutOfMemory : public ::testing::Test {
+ protected:
+  std::atomic<int> done{0};
+  QueueExecutor executor{"test device", 1, [this](const Work&, const std::string&, QueueExecutor::Signal) {
+                           ++done;
+                           return okStatus();
+                         }};
+};
+
+TEST_F(OutOfMemory, ASubmissionThatFailsLeavesTheQueueAsItWas) {
+  QueueId queue = executor.createQueue("q").value();
+  constexpr int kRounds = 200;  // So that every table has to grow.
+  int failures = 0;
+  Ticket last = 0;
+  for (int round = 0; round < kRounds; ++round)
+    for (int nth = 0;; ++nth) {
+      ASSERT_LT(nth, 100);
+      auto owner = std::make_shared<int>(1);
+      Launch launch;
+      launch.signals = {0, 1};
+      Work work = launch;
+      std::string label(40, 'x');
+      const Ticket before = executor.lastTicket();
+      failAllocation(nth);
+      auto ticket = executor.submit(queue, std::move(work), owner, std::move(label), [](Ticket) {});
+      const bool failed = allocationFailed();
+      EXPECT_EQ(ticket.ok(), !failed);
+      if (ticket.ok()) {
+        last = *ticket;
+        break;
+      }
+      ++failures;
+      EXPECT_EQ(ticket.status().code(), StatusCode::kResourceExhausted) << ticket.status().message();
+      EXPECT_EQ(executor.lastTicket(), before);
+      EXPECT_EQ(owner.use_count(), 1);
+    }
+  EXPECT_GT(failures, kRounds);
+  EXPECT_TRUE(executor.wait(last, 60000).ok());
+  EXPECT_EQ(done, kRounds);
+  EXPECT_EQ(executor.load().work, 0);
+}
+
+TEST_F(OutOfMemory, ABatchIsSubmittedWholeOrNotAtAll) {
+  const QueueId first = executor.createQueue("a").value(), second = executor.createQueue("b").value();
+  constexpr int kRounds = 100;
+  int failures = 0;
+  Ticket last = 0;
+  for (int round = 0; round < kRounds; ++round)
+    for (int nth = 0;; ++nth) {
+      ASSERT_LT(nth, 200);
+      auto owner = std::make_shared<int>(1);
+      std::vector<QueueExecutor::Entry> entries(3);
+      entries[0].queue = first;
+      entries[1].queue = entries[2].queue = second;
+      entries[0].work = entries[2].work = Fill{};
+      entries[1].work = WaitFor{};
+      entries[1].waitItem = 0;
+      for (auto& entry : entries) entry.keepAlive = owner;
+      const Ticket before = executor.lastTicket();
+      failAllocation(nth);
+      auto tickets = executor.submitBatch(std::move(entries), first, [](const std::vector<Ticket>&) {});
+      const bool failed = allocationFailed();
+      EXPECT_EQ(tickets.ok(), !failed);
+      if (tickets.ok()) {
+        last = tickets->back();
+        break;
+      }
+      ++failures;
+      EXPECT_EQ(tickets.status().code(), StatusCode::kResourceExhausted) << tickets.status().message();
+      EXPECT_EQ(executor.lastTicket(), before);
+      EXPECT_EQ(owner.use_count(), 1);
+    }
+  EXPECT_GT(failures, kRounds);
+  EXPECT_TRUE(executor.wait(last, 60000).ok());
+  EXPECT_EQ(done, 2 * kRounds);
+  EXPECT_EQ(executor.load().work, 0);
+}
+
+TEST_F(OutOfMemory, WhatIsNotAcceptedIsNotSubmitted) {
+  QueueId queue = executor.createQueue("q").value();
+  auto refuse = [](Ticket) { throw std::bad_alloc(); };
+  EXPECT_EQ(executor.submit(queue, Fill{}, nullptr, "", refuse).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(executor.load().work, 0);
+  auto ticket = executor.submit(queue, Fill{}, nullptr, "", [](Ticket) {});
+  EXPECT_EQ(ticket.value(), 1u);
+  EXPECT_TRUE(executor.wait(1, 60000).ok());
+  EXPECT_EQ(done, 1);
+}
+
+TEST(OutOfMemoryDevice, AStreamGoesOn) {
+  DeviceOptions options;
+  options.hbmBytes = 16 << 20;
+  Device device = Device::open(options).value();
+  Stream stream = Stream::create(device).value(), other = Stream::create(device).value();
+  Buffer buffer = device.allocate(64).value(), copy = device.allocate(64).value();
+  std::vector<uint8_t> bytes(64);
+  Event event;
+  const std::vector<std::function<Status()>> calls = {
+      [&] { return stream.fill(buffer, 7, 64); },
+      [&] { return stream.copyOnDevice(copy, 0, buffer, 0, 64); },
+      [&] { return stream.record(event); },
+      [&] { return other.wait(event); },
+      [&] { return other.copyToHost(bytes.data(), copy, 64); },
+  };
+  int failures = 0;
+  for (int round = 0; round < 50; ++round)
+    for (size_t c = 0; c < calls.size(); ++c)
+      for (int nth = 0;; ++nth) {
+        ASSERT_LT(nth, 200);
+        Status status;
+        failAllocation(nth);
+        try {
+          status = calls[c]();
+        } catch (const std::bad_alloc&) {
+          ADD_FAILURE() << "call " << c << " let an exception out at its allocation " << nth;
+        }
+        if (!allocationFailed()) {
+          EXPECT_TRUE(status.ok()) << status.message();
+          break;
+        }
+        if (status.ok()) continue;  // It did without.
+        ++failures;
+        EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << "call " << c << ": " << status.message();
+      }
+  EXPECT_GT(failures, 100);
+  EXPECT_TRUE(device.synchronize().ok());
+  EXPECT_EQ(bytes, std::vector<uint8_t>(64, 7));
+  EXPECT_TRUE(event.elapsedNsSince(event).ok());
+}
+
+}  // namespace
+}  // namespace hpu::driver
