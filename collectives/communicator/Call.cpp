@@ -2,11 +2,13 @@
 #include "collectives/communicator/Call.h"
 
 #include <cmath>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "collectives/communicator/Overlaps.h"
 #include "collectives/communicator/Problems.h"
 
 namespace hpu::collectives {
@@ -112,7 +114,7 @@ Status fillTransfers(Call& call) {
     HPU_RETURN_IF_ERROR(use(call, transfer.send ? "data to send" : "memory to receive into",
                             transfer.address, transfer.count * size, !transfer.send));
   }
-  return okStatus();
+  return checkOverlaps(call.transfers, state.rank());
 }
 
 }  // namespace
@@ -165,6 +167,20 @@ Group& threadGroup() {
   return group;
 }
 
+/// The transfers of one communicator go on together, whatever their streams.
+Status checkTransfers(const std::vector<Call>& calls) {
+  std::map<const CommunicatorState*, std::vector<Transfer>> transfers;
+  for (const Call& call : calls)
+    transfers[call.state.get()].insert(transfers[call.state.get()].end(), call.transfers.begin(),
+                                       call.transfers.end());
+  for (const auto& [state, list] : transfers) {
+    Status status = checkOverlaps(list, state->rank());
+    if (!status.ok())
+      return status.withContext(base::strCat("sends and receives of ", state->title()));
+  }
+  return okStatus();
+}
+
 }  // namespace
 
 Status enqueueOrKeep(StatusOr<Call> call) {
@@ -195,6 +211,7 @@ Status groupEnd() {
   if (--group.depth > 0) return okStatus();
   std::vector<Call> calls = std::exchange(group.calls, {});
   Status error = std::exchange(group.error, okStatus());
+  if (error.ok()) error = checkTransfers(calls);
   if (!error.ok()) return error.withContext("nothing of the group was enqueued");
   return enqueueCalls(std::move(calls));
 }

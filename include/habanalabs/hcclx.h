@@ -71,11 +71,12 @@ hcclResult_t hcclx_Gather(const void* sendbuff, void* recvbuff, uint64_t sendcou
                           hcclComm_t comm, void* stream);
 hcclResult_t hcclx_Scatter(const void* sendbuff, void* recvbuff, uint64_t recvcount, hcclDataType_t datatype, int root,
                            hcclComm_t comm, void* stream);
-/* Arrays of nranks elements; displacements in elements. */
+/* Arrays of nranks elements; displacements in elements. What is received overlaps nothing else. */
 hcclResult_t hcclx_AlltoAllv(const void* sendbuff, const uint64_t* sendcounts, const uint64_t* senddispls,
                              void* recvbuff, const uint64_t* recvcounts, const uint64_t* recvdispls,
                              hcclDataType_t datatype, hcclComm_t comm, void* stream);
-/* recvcounts[r] elements come from rank r (this rank sends recvcounts[rank]); every rank passes the same counts. */
+/* recvcounts[r] elements come from rank r (this rank sends recvcounts[rank]); every rank passes the same counts.
+ * In place: sendbuff is the rank's part of recvbuff. */
 hcclResult_t hcclx_AllGatherv(const void* sendbuff, void* recvbuff, const uint64_t* recvcounts, const uint64_t* displs,
                               hcclDataType_t datatype, hcclComm_t comm, void* stream);
 /* From one rank to another over the links of all: every rank calls it. */

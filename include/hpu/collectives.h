@@ -134,7 +134,8 @@ class HPU_API Communicator {
                const Stream& stream);
   Status send(uint64_t input, int64_t count, ElementType type, int peer, const Stream& stream);
   Status receive(uint64_t output, int64_t count, ElementType type, int peer, const Stream& stream);
-  /// Elements counts[p] at offset displacements[p] for each peer p; both sides agree in count.
+  /// Elements counts[p] at offset displacements[p] for each peer p; both sides agree in count. What
+  /// is received overlaps nothing else, but a rank's part for itself may lie where it comes from.
   Status allToAllV(uint64_t input, const std::vector<int64_t>& inputCounts,
                    const std::vector<int64_t>& inputDisplacements, uint64_t output,
                    const std::vector<int64_t>& outputCounts,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/Format.h"
 #include "tests/unit/collectives/communicator/World.h"
 
 namespace hpu::collectives {
@@ -105,6 +106,90 @@ TEST(Transfers, AllToAllVariable) {
   });
   EXPECT_EQ(world.comms[0].allToAllV(0, {1}, {0}, 0, {1}, {0}, kI32, world.streams[0]).code(),
             StatusCode::kInvalidArgument);
+}
+
+TEST(Transfers, AReceiveOverlapsNothingElse) {
+  World world = World::make(2);
+  Communicator comm = world.comms[0];
+  Stream &stream = world.streams[0], other = Stream::create(world.devices[0]).value();
+  Buffer data = world.put(0, Values(100));
+  uint64_t a = data.address();
+  auto group = [&](std::initializer_list<Status> calls) {
+    for (const Status& status : calls) EXPECT_TRUE(status.ok()) << status.toString();
+    return groupEnd();
+  };
+  auto both = [&](const Status& status, const std::string& first, const std::string& second) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(),
+                testing::AllOf(HasSubstr(first), HasSubstr(second), HasSubstr("rank 0 of 2")));
+  };
+  // All-to-all-v in place: what comes for rank 0 lies where rank 0 sends from.
+  both(comm.allToAllV(a, {40, 40}, {0, 40}, a, {40, 40}, {0, 40}, kI32, stream),
+       "160 bytes at " + base::formatHex(a + 160) + " that it receives from rank 1",
+       "160 bytes at " + base::formatHex(a + 160) + " that it sends to rank 1");
+  // Two receives, partly.
+  both(comm.allToAllV(a, {1, 1}, {90, 91}, a, {10, 10}, {0, 9}, kI32, stream),
+       "40 bytes at " + base::formatHex(a + 36) + " that it receives from rank 1",
+       "40 bytes at " + base::formatHex(a) + " that it receives from rank 0");
+  // One buffer to send from and to receive into, on two streams, a collective in between; a small
+  // range inside of a large one that began before.
+  both(group({groupStart(), comm.send(a, 100, kI32, 1, stream), comm.send(a, 1, kI32, 1, stream),
+              comm.barrier(stream), comm.receive(a + 200, 2, kI32, 1, other)}),
+       "8 bytes at " + base::formatHex(a + 200) + " that it receives from rank 1",
+       "400 bytes at " + base::formatHex(a) + " that it sends to rank 1");
+  // To itself onto the same bytes is one thing, onto others or of another pair another one.
+  both(group({groupStart(), comm.send(a, 10, kI32, 0, stream),
+              comm.receive(a + 4, 10, kI32, 0, stream)}),
+       "receives from rank 0", "sends to rank 0");
+  both(group({groupStart(), comm.send(a, 10, kI32, 0, stream),
+              comm.send(a + 40, 10, kI32, 0, stream), comm.receive(a + 40, 10, kI32, 0, stream),
+              comm.receive(a, 10, kI32, 0, stream)}),
+       "receives from rank 0", "sends to rank 0");
+  // Nothing was enqueued.
+  EXPECT_TRUE(stream.synchronize(5000).ok());
+  // Neighbours, reads of the same bytes, and nothing at all are no overlaps.
+  world.all([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    Communicator mine = world.comms[at];
+    Buffer memory = world.put(rank, Values(30, rank + 1));
+    uint64_t m = memory.address();
+    Status status =
+        mine.allToAllV(m, {10, 10}, {0, 0}, m, {10, 10}, {10, 20}, kI32, world.streams[at]);
+    std::vector<int64_t> own = {rank == 0 ? 5 : 0, rank == 1 ? 5 : 0};
+    if (status.ok())
+      status = mine.allToAllV(m, own, {0, 0}, m, own, {0, 0}, kI32, world.streams[at]);
+    if (status.ok()) status = world.streams[at].synchronize();
+    if (!status.ok()) return status;
+    Values want(10, rank + 1);
+    for (int peer : {1, 2}) want.insert(want.end(), 10, peer);
+    return world.get<int32_t>(rank, memory, 30) == want ? okStatus() : internalError("values");
+  });
+}
+
+TEST(Transfers, AllGatherVariableInPlace) {
+  const int n = 4;
+  World world = World::make(n);
+  world.all([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    // Rank r's part of the output has 1000 (r + 1) elements, and is its input.
+    std::vector<int64_t> counts, offsets;
+    Values want;
+    for (int peer = 0; peer < n; ++peer) {
+      counts.push_back(1000 * (peer + 1));
+      offsets.push_back(static_cast<int64_t>(want.size()));
+      want.insert(want.end(), static_cast<size_t>(counts.back()), 10 + peer);
+    }
+    Values data(want.size(), -1);
+    std::fill_n(data.begin() + offsets[at], counts[at], 10 + rank);
+    Buffer memory = world.put(rank, data);
+    uint64_t mine = memory.address() + static_cast<uint64_t>(offsets[at] * 4);
+    Status status = world.comms[at].allToAllV(mine, std::vector<int64_t>(n, counts[at]),
+                                              std::vector<int64_t>(n, 0), memory.address(), counts,
+                                              offsets, kI32, world.streams[at]);
+    if (!status.ok()) return status;
+    return world.get<int32_t>(rank, memory, want.size()) == want ? okStatus()
+                                                                 : internalError("values");
+  });
 }
 
 TEST(Group, AnErrorEnqueuesNothing) {
