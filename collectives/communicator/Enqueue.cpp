@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Enqueuing: from checked calls to work of their streams, in the communicators' order.
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/Format.h"
@@ -46,34 +45,39 @@ StatusOr<Piece> makePiece(const Call& call) {
   return piece;
 }
 
-/// Transfers of one communicator and stream as one call, at the place of the communicator's first
-/// ones; all else as it came. With each, whether it goes beside the one before it.
+/// Collectives as they came, then the transfers, communicator by communicator, those of one stream
+/// as one call: ranks list the transfers of a group in different places, and all must enqueue them
+/// in the same one. With each, whether it goes beside the one before it.
 std::vector<std::pair<Call, bool>> merged(std::vector<Call> calls) {
   std::vector<std::pair<Call, bool>> result;
-  std::set<const CommunicatorState*> seen;
-  for (size_t i = 0; i < calls.size(); ++i) {
-    if (!calls[i].isTransfer) {
-      result.emplace_back(std::move(calls[i]), false);
+  std::vector<Call> transfers;
+  for (Call& call : calls) {
+    if (call.isTransfer) {
+      transfers.push_back(std::move(call));
+    } else {
+      result.emplace_back(std::move(call), false);
+    }
+  }
+  // Numbers are the same on every rank.
+  std::stable_sort(transfers.begin(), transfers.end(), [](const Call& a, const Call& b) {
+    return std::pair(a.state->number(), a.state->rank()) <
+           std::pair(b.state->number(), b.state->rank());
+  });
+  size_t first = 0;  // Of the communicator's, in `result`.
+  for (size_t i = 0; i < transfers.size(); ++i) {
+    Call& call = transfers[i];
+    if (i == 0 || transfers[i - 1].state != call.state) first = result.size();
+    auto same = std::find_if(
+        result.begin() + static_cast<std::ptrdiff_t>(first), result.end(),
+        [&](const auto& one) { return one.first.stream.state() == call.stream.state(); });
+    if (same == result.end()) {
+      result.emplace_back(call, result.size() > first);
       continue;
     }
-    const CommunicatorState* state = calls[i].state.get();
-    if (!seen.insert(state).second) continue;  // Taken with its first one.
-    size_t first = result.size();
-    for (size_t k = i; k < calls.size(); ++k) {
-      Call& call = calls[k];
-      if (!call.isTransfer || (call.state ? call.state.get() : nullptr) != state) continue;
-      auto same = std::find_if(
-          result.begin() + static_cast<std::ptrdiff_t>(first), result.end(),
-          [&](const auto& one) { return one.first.stream.state() == call.stream.state(); });
-      if (same == result.end()) {
-        result.emplace_back(call, result.size() > first);
-        continue;
-      }
-      Call& into = same->first;
-      into.transfers.insert(into.transfers.end(), call.transfers.begin(), call.transfers.end());
-      into.buffers.insert(into.buffers.end(), call.buffers.begin(), call.buffers.end());
-      into.accesses.insert(into.accesses.end(), call.accesses.begin(), call.accesses.end());
-    }
+    Call& into = same->first;
+    into.transfers.insert(into.transfers.end(), call.transfers.begin(), call.transfers.end());
+    into.buffers.insert(into.buffers.end(), call.buffers.begin(), call.buffers.end());
+    into.accesses.insert(into.accesses.end(), call.accesses.begin(), call.accesses.end());
   }
   return result;
 }

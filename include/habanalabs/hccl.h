@@ -97,8 +97,8 @@ hcclResult_t hcclSend(const void* sendbuff, uint64_t count, hcclDataType_t datat
                       void* stream);
 hcclResult_t hcclRecv(void* recvbuff, uint64_t count, hcclDataType_t datatype, int peer, hcclComm_t comm, void* stream);
 
-/* The calling thread's calls in between are enqueued together at the outermost end, or, if one of them is wrong, not
- * at all. */
+/* The calling thread's calls in between are enqueued together at the outermost end, collectives first, then messages;
+ * or, if one of them is wrong, not at all: hcclGroupEnd then returns the first error. */
 hcclResult_t hcclGroupStart(void);
 hcclResult_t hcclGroupEnd(void);
 

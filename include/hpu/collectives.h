@@ -172,8 +172,8 @@ class HPU_API Communicator {
 };
 
 /// Between these calls of one thread (they nest), calls are kept and enqueued together at the
-/// outermost end: sends and receives of a group wait for nothing but their peers. An error of a
-/// kept call is the group end's, and nothing of the group is enqueued then.
+/// outermost end: sends and receives of a group wait for nothing but their peers, and wherever they
+/// stand among its calls they come after all collectives of the group. An error of a kept call is the group end's, and nothing of the group is enqueued then.
 HPU_API Status groupStart();
 HPU_API Status groupEnd();
 

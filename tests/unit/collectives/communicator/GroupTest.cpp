@@ -239,6 +239,42 @@ TEST(Group, SeveralStreamsAndCommunicators) {
   });
 }
 
+TEST(Group, TransfersMayStandInDifferentPlacesOnEachRank) {
+  CommunicatorOptions options;
+  options.timeoutMs = 5000;
+  World world = World::make(2, options);
+  auto other = Communicator::createAll(world.devices, options).value();
+  constexpr int64_t kCount = 100000;  // More than a message that waits for nobody.
+  world.all([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    Communicator a = world.comms[at], b = other[at];
+    Stream& stream = world.streams[at];
+    Buffer sum = world.put(rank, Values(1000, 1)), most = world.put(rank, Values(1000, rank));
+    Buffer one = world.put(rank, Values(kCount, rank == 0 ? 7 : 0)),
+           two = world.put(rank, Values(kCount, rank == 0 ? 8 : 0));
+    auto reduceA = [&] {
+      return a.allReduce(sum.address(), sum.address(), 1000, kI32, ReduceOp::kSum, stream);
+    };
+    auto reduceB = [&] {
+      return b.allReduce(most.address(), most.address(), 1000, kI32, ReduceOp::kMax, stream);
+    };
+    Status status =
+        rank == 0
+            ? firstError({groupStart(), reduceA(), a.send(one.address(), kCount, kI32, 1, stream),
+                          reduceB(), b.send(two.address(), kCount, kI32, 1, stream), groupEnd()})
+            : firstError({groupStart(), b.receive(two.address(), kCount, kI32, 0, stream),
+                          reduceA(), reduceB(), a.receive(one.address(), kCount, kI32, 0, stream),
+                          groupEnd()});
+    if (status.ok()) status = stream.synchronize();
+    if (!status.ok()) return status;
+    if (world.get<int32_t>(rank, sum, 1000) != Values(1000, 2)) return internalError("sum");
+    if (world.get<int32_t>(rank, most, 1000) != Values(1000, 1)) return internalError("most");
+    if (world.get<int32_t>(rank, one, kCount) != Values(kCount, 7)) return internalError("one");
+    if (world.get<int32_t>(rank, two, kCount) != Values(kCount, 8)) return internalError("two");
+    return okStatus();
+  });
+}
+
 TEST(Streams, OperationsOfOneCommunicatorGoInOneOrder) {
   World world = World::make(4);
   world.all([&](int rank) -> Status {
