@@ -192,7 +192,7 @@ Status enqueueOrKeep(StatusOr<Call> call) {
     return enqueueCalls(std::move(one));
   }
   if (!call.ok()) {
-    if (group.error.ok()) group.error = call.status();
+    groupFail(call.status());
     return call.status();
   }
   group.calls.push_back(std::move(*call));
@@ -202,6 +202,13 @@ Status enqueueOrKeep(StatusOr<Call> call) {
 Status groupStart() {
   ++threadGroup().depth;
   return okStatus();
+}
+
+bool groupFail(const Status& why) {
+  Group& group = threadGroup();
+  if (group.depth == 0) return false;
+  if (group.error.ok()) group.error = why;
+  return true;
 }
 
 Status groupEnd() {

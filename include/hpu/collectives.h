@@ -173,8 +173,12 @@ class HPU_API Communicator {
 
 /// Between these calls of one thread (they nest), calls are kept and enqueued together at the
 /// outermost end: sends and receives of a group wait for nothing but their peers, and wherever they
-/// stand among its calls they come after all collectives of the group. An error of a kept call is the group end's, and nothing of the group is enqueued then.
+/// stand among its calls they come after all collectives of the group. An error of a kept call is
+/// the group end's, and nothing of the group is enqueued then.
 HPU_API Status groupStart();
 HPU_API Status groupEnd();
+/// Of a wrong call that a layer above refused itself: the calling thread's group ends with this
+/// error, unless it has one. False when the thread has no group.
+HPU_API bool groupFail(const Status& why);
 
 }  // namespace hpu::collectives

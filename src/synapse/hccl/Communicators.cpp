@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "synapse/hccl/Communicators.h"
 
+#include <utility>
+
 #include "base/Format.h"
+#include "base/PerThread.h"
 #include "habanalabs/hcclx.h"
 #include "synapse/device/DeviceTypes.h"
 
@@ -110,6 +113,42 @@ HcclResult findCall(hcclComm_t comm, void* stream, uint64_t count, hcclDataType_
                          " and the communicator of device ", call.object->device->id())};
   HCCL_RETURN_IF_ERROR(elementCount(count, call.count));
   return elementType(type, *call.object, call.type);
+}
+
+namespace {
+
+/// The first failed call of the calling thread's group.
+struct FailedCall {
+  hcclResult_t result = hcclSuccess;
+  std::string text;
+};
+
+/// Made beforehand, for when there is none left.
+const hpu::Status* const noMemory = new hpu::Status(resourceExhausted("the host has no memory left"));
+
+}  // namespace
+
+hcclResult_t inGroup(hcclResult_t result) noexcept {
+  if (result == hcclSuccess) [[likely]]
+    return result;
+  try {
+    const char* words = lastHcclError();
+    std::string text = words ? words : hcclGetErrorString(result);
+    if (!collectives::groupFail(internalError(text))) return result;
+    auto& failed = base::perThread<FailedCall>();
+    if (failed.result == hcclSuccess) failed = {result, std::move(text)};
+  } catch (...) {
+    collectives::groupFail(*noMemory);
+  }
+  return result;
+}
+
+HcclResult endGroup() {
+  Status ended = collectives::groupEnd();
+  if (ended.ok()) return {};
+  auto failed = std::exchange(base::perThread<FailedCall>(), {});
+  if (failed.result == hcclSuccess) return ended;
+  return {failed.result, "nothing of the group was enqueued: " + failed.text};
 }
 
 HcclResult ofInit(const Status& status) {

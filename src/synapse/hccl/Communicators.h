@@ -53,6 +53,22 @@ struct Call {
 };
 HcclResult findCall(hcclComm_t comm, void* stream, uint64_t count, hcclDataType_t type, Call& call);
 
+/// When the calling thread has a group: it ends with this failed call, and with nothing enqueued.
+/// `result` is handed on.
+hcclResult_t inGroup(hcclResult_t result) noexcept;
+/// guardedHccl for what enqueues: `body(call)` of what findCall finds.
+template <typename Body>
+hcclResult_t enqueueHccl(const char* function, hcclComm_t comm, void* stream, uint64_t count,
+                         hcclDataType_t type, Body&& body) noexcept {
+  return inGroup(guardedHccl(function, [&]() -> HcclResult {
+    Call call;
+    HcclResult found = findCall(comm, stream, count, type, call);
+    return found.ok() ? body(call) : found;
+  }));
+}
+/// The end of the calling thread's group: the result of its first failed call, when it has one.
+HcclResult endGroup();
+
 inline uint64_t address(const void* pointer) {
   return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer));
 }

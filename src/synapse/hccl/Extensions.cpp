@@ -112,35 +112,31 @@ hcclResult_t hcclx_CommShrink(hcclComm_t comm, const int* excluded, int count, h
 
 hcclResult_t hcclx_Gather(const void* sendbuff, void* recvbuff, uint64_t sendcount,
                           hcclDataType_t datatype, int root, hcclComm_t comm, void* stream) {
-  return guardedHccl("hcclx_Gather", [&]() -> HcclResult {
-    Call call;
-    HCCL_RETURN_IF_ERROR(findCall(comm, stream, sendcount, datatype, call));
-    return call.comm().gather(address(sendbuff), address(recvbuff), call.count, call.type, root,
-                              call.onStream());
-  });
+  return enqueueHccl("hcclx_Gather", comm, stream, sendcount, datatype,
+                     [&](Call& call) -> HcclResult {
+                       return call.comm().gather(address(sendbuff), address(recvbuff), call.count,
+                                                 call.type, root, call.onStream());
+                     });
 }
 
 hcclResult_t hcclx_Scatter(const void* sendbuff, void* recvbuff, uint64_t recvcount,
                            hcclDataType_t datatype, int root, hcclComm_t comm, void* stream) {
-  return guardedHccl("hcclx_Scatter", [&]() -> HcclResult {
-    Call call;
-    HCCL_RETURN_IF_ERROR(findCall(comm, stream, recvcount, datatype, call));
-    return call.comm().scatter(address(sendbuff), address(recvbuff), call.count, call.type, root,
-                               call.onStream());
-  });
+  return enqueueHccl("hcclx_Scatter", comm, stream, recvcount, datatype,
+                     [&](Call& call) -> HcclResult {
+                       return call.comm().scatter(address(sendbuff), address(recvbuff), call.count,
+                                                  call.type, root, call.onStream());
+                     });
 }
 
 hcclResult_t hcclx_AlltoAllv(const void* sendbuff, const uint64_t* sendcounts,
                              const uint64_t* senddispls, void* recvbuff, const uint64_t* recvcounts,
                              const uint64_t* recvdispls, hcclDataType_t datatype, hcclComm_t comm,
                              void* stream) {
-  return guardedHccl("hcclx_AlltoAllv", [&]() -> HcclResult {
+  return enqueueHccl("hcclx_AlltoAllv", comm, stream, 0, datatype, [&](Call& call) -> HcclResult {
     HCCL_REQUIRE(sendcounts);
     HCCL_REQUIRE(senddispls);
     HCCL_REQUIRE(recvcounts);
     HCCL_REQUIRE(recvdispls);
-    Call call;
-    HCCL_RETURN_IF_ERROR(findCall(comm, stream, 0, datatype, call));
     int ranks = call.comm().ranks();
     std::vector<int64_t> sends, sendOffsets, receives, receiveOffsets;
     HCCL_RETURN_IF_ERROR(readCounts(sendcounts, ranks, sends));
@@ -155,11 +151,9 @@ hcclResult_t hcclx_AlltoAllv(const void* sendbuff, const uint64_t* sendcounts,
 hcclResult_t hcclx_AllGatherv(const void* sendbuff, void* recvbuff, const uint64_t* recvcounts,
                               const uint64_t* displs, hcclDataType_t datatype, hcclComm_t comm,
                               void* stream) {
-  return guardedHccl("hcclx_AllGatherv", [&]() -> HcclResult {
+  return enqueueHccl("hcclx_AllGatherv", comm, stream, 0, datatype, [&](Call& call) -> HcclResult {
     HCCL_REQUIRE(recvcounts);
     HCCL_REQUIRE(displs);
-    Call call;
-    HCCL_RETURN_IF_ERROR(findCall(comm, stream, 0, datatype, call));
     int ranks = call.comm().ranks(), rank = call.comm().rank();
     std::vector<int64_t> receives, offsets;
     HCCL_RETURN_IF_ERROR(readCounts(recvcounts, ranks, receives));
@@ -174,9 +168,7 @@ hcclResult_t hcclx_AllGatherv(const void* sendbuff, void* recvbuff, const uint64
 
 hcclResult_t hcclx_Relay(const void* sendbuff, void* recvbuff, uint64_t count,
                          hcclDataType_t datatype, int from, int to, hcclComm_t comm, void* stream) {
-  return guardedHccl("hcclx_Relay", [&]() -> HcclResult {
-    Call call;
-    HCCL_RETURN_IF_ERROR(findCall(comm, stream, count, datatype, call));
+  return enqueueHccl("hcclx_Relay", comm, stream, count, datatype, [&](Call& call) -> HcclResult {
     return call.comm().relay(address(sendbuff), address(recvbuff), call.count, call.type, from, to,
                              call.onStream());
   });
@@ -185,27 +177,26 @@ hcclResult_t hcclx_Relay(const void* sendbuff, void* recvbuff, uint64_t count,
 hcclResult_t hcclx_AllReduceScaled(const void* sendbuff, void* recvbuff, uint64_t count,
                                    hcclDataType_t datatype, hcclRedOp_t reduceOperation,
                                    double scale, hcclComm_t comm, void* stream) {
-  return guardedHccl("hcclx_AllReduceScaled", [&]() -> HcclResult {
-    Call call;
-    collectives::ReduceOp op;
-    HCCL_RETURN_IF_ERROR(findCall(comm, stream, count, datatype, call));
-    HCCL_RETURN_IF_ERROR(reduceOp(reduceOperation, op));
-    return call.comm().allReduceScaled(address(sendbuff), address(recvbuff), call.count, call.type,
-                                       op, scale, call.onStream());
-  });
+  return enqueueHccl(
+      "hcclx_AllReduceScaled", comm, stream, count, datatype, [&](Call& call) -> HcclResult {
+        collectives::ReduceOp op;
+        HCCL_RETURN_IF_ERROR(reduceOp(reduceOperation, op));
+        return call.comm().allReduceScaled(address(sendbuff), address(recvbuff), call.count,
+                                           call.type, op, scale, call.onStream());
+      });
 }
 
 hcclResult_t hcclx_ReduceScatterScaled(const void* sendbuff, void* recvbuff, uint64_t recvcount,
                                        hcclDataType_t datatype, hcclRedOp_t reduceOperation,
                                        double scale, hcclComm_t comm, void* stream) {
-  return guardedHccl("hcclx_ReduceScatterScaled", [&]() -> HcclResult {
-    Call call;
-    collectives::ReduceOp op;
-    HCCL_RETURN_IF_ERROR(findCall(comm, stream, recvcount, datatype, call));
-    HCCL_RETURN_IF_ERROR(reduceOp(reduceOperation, op));
-    return call.comm().reduceScatterScaled(address(sendbuff), address(recvbuff), call.count,
-                                           call.type, op, scale, call.onStream());
-  });
+  return enqueueHccl("hcclx_ReduceScatterScaled", comm, stream, recvcount, datatype,
+                     [&](Call& call) -> HcclResult {
+                       collectives::ReduceOp op;
+                       HCCL_RETURN_IF_ERROR(reduceOp(reduceOperation, op));
+                       return call.comm().reduceScatterScaled(address(sendbuff), address(recvbuff),
+                                                              call.count, call.type, op, scale,
+                                                              call.onStream());
+                     });
 }
 
 hcclResult_t hcclx_CommRegister(hcclComm_t comm, void* buffer, uint64_t bytes, void** handle) {

@@ -13,7 +13,7 @@ function(symbols_of file kind out)
 endfunction()
 
 symbols_of(${LIBRARY} --defined-only _own)
-set(_public "^_ZNK?3hpu11collectives(12Communicator|14createUniqueId|19launcherEnvironment|10groupStart|8groupEnd)")
+set(_public "^_ZNK?3hpu11collectives(12Communicator|14createUniqueId|19launcherEnvironment|10groupStart|8groupEnd|9groupFail)")
 foreach(_name IN LISTS _own)
   if(NOT _name MATCHES "${_public}" AND NOT _name STREQUAL "hpuCollectivesVersion")
     list(APPEND _strangers ${_name})
@@ -25,7 +25,7 @@ if(_strangers)
 endif()
 foreach(_wanted 12Communicator6create 12Communicator9createAll 12Communicator9allReduce 12Communicator9allToAllV
                 12Communicator5split 12Communicator6shrink 12Communicator5abort 14createUniqueId 19launcherEnvironment
-                10groupStart 8groupEnd hpuCollectivesVersion)
+                10groupStart 8groupEnd 9groupFail hpuCollectivesVersion)
   if(NOT "${_own}" MATCHES "${_wanted}")
     message(FATAL_ERROR "${LIBRARY} does not export ${_wanted}")
   endif()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives and messages of HCCL's C API: each for its purpose, and each wrongly.
-#include <numeric>
+#include <functional>
 
 #include "HcclFixture.h"
 
@@ -151,6 +151,50 @@ TEST_F(HcclOperations, AGroupWithAWrongCallEnqueuesNothing) {
   EXPECT_HCCL_ERROR(hcclSend(pointer(in[0]), kCount, hcclFloat32, 9, comms[0], streams[0]), hcclInvalidArgument, "peer");
   EXPECT_NE(hcclGroupEnd(), hcclSuccess);
   for (size_t r = 0; r < kRanks; ++r) ASSERT_HCCL(hcclBarrier(comms[r], streams[r]));
+  wait();
+}
+
+TEST_F(HcclOperations, AGroupEndsWithItsFirstErrorWhoeverFindsIt) {
+  void *send = pointer(in[0]), *receive = pointer(out[0]);
+  hcclComm_t comm = comms[0];
+  synStreamHandle stream = streams[0];
+  uint64_t counts[kRanks] = {1, 1, 1};
+  auto allReduce = [&](hcclDataType_t type, hcclRedOp_t op, hcclComm_t onComm, void* onStream) {
+    return hcclAllReduce(send, receive, kCount, type, op, onComm, onStream);
+  };
+  struct Case {
+    const char* words;
+    std::function<hcclResult_t()> call;
+  } cases[] = {
+      {"no data type 12", [&] { return allReduce(static_cast<hcclDataType_t>(12), hcclSum, comm, stream); }},
+      {"no reduction 5", [&] { return allReduce(hcclFloat32, hcclOpNone, comm, stream); }},
+      {"null", [&] { return allReduce(hcclFloat32, hcclSum, nullptr, stream); }},
+      {"communicator", [&] { return allReduce(hcclFloat32, hcclSum, comm, comm); }},
+      {"device", [&] { return allReduce(hcclFloat32, hcclSum, comm, streams[1]); }},
+      {"cannot be divided", [&] { return hcclAlltoAll(send, receive, kCount - 1, hcclFloat32, comm, stream); }},
+      {"a count of", [&] { return hcclAllGather(send, receive, UINT64_MAX, hcclFloat32, comm, stream); }},
+      {"senddispls is null", [&] { return hcclx_AlltoAllv(send, counts, nullptr, receive, counts, counts, hcclFloat32, comm, stream); }},
+      {"displs is null", [&] { return hcclx_AllGatherv(send, receive, counts, nullptr, hcclFloat32, comm, stream); }},
+      {"peer 9", [&] { return hcclSend(send, kCount, hcclFloat32, 9, comm, stream); }},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.words);
+    ASSERT_HCCL(hcclGroupStart());
+    ASSERT_HCCL(hcclGroupStart());
+    ASSERT_HCCL(hcclAllReduce(send, receive, kCount, hcclFloat32, hcclSum, comm, stream));
+    EXPECT_HCCL_ERROR(one.call(), hcclInvalidArgument, one.words);
+    ASSERT_HCCL(hcclGroupEnd());
+    EXPECT_HCCL_ERROR(hcclReduce(send, receive, kCount, hcclFloat32, hcclSum, 77, comm, stream), hcclInvalidArgument, "77");
+    EXPECT_HCCL_ERROR(hcclGroupEnd(), hcclInvalidArgument, one.words);
+    EXPECT_THAT(hcclWords(), testing::HasSubstr("nothing of the group was enqueued"));
+  }
+  // Outside of a group a wrong call is nobody else's, and nothing of the groups was enqueued.
+  EXPECT_HCCL_ERROR(allReduce(hcclFloat32, hcclOpNone, comm, stream), hcclInvalidArgument, "no reduction 5");
+  for (size_t r = 0; r < kRanks; ++r) {
+    ASSERT_HCCL(hcclGroupStart());
+    ASSERT_HCCL(hcclBarrier(comms[r], streams[r]));
+    ASSERT_HCCL(hcclGroupEnd());
+  }
   wait();
 }
 
