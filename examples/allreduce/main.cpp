@@ -3,7 +3,7 @@
 //
 //   allreduce 4                                     # four ranks as threads of this process
 //   HCCL_COMM_ID=127.0.0.1:5000 mpirun -n 4 allreduce     # four ranks as processes
-//   HCCL_COMM_ID=127.0.0.1:5000 torchrun --no-python --nproc-per-node 4 allreduce
+//   HCCL_COMM_ID=127.0.0.1:5000 torchrun --no_python --nproc_per_node 4 allreduce
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
