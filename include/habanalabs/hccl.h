@@ -56,7 +56,8 @@ hcclResult_t hcclCommAbort(hcclComm_t comm);
 const char* hcclGetErrorString(hcclResult_t result);
 /* Why the calling thread's last failed call failed; null when none has. Valid until the thread's next call. */
 const char* hcclGetLastErrorMessage(void);
-/* The first failure of the communicator's work or of a peer; hcclSuccess when there was none. */
+/* The first failure of the communicator's work or of a peer; hcclSuccess when there was none, hcclBusy
+ * while the communicator is being made. Later calls on a communicator that has failed give the same result. */
 hcclResult_t hcclCommGetAsyncError(hcclComm_t comm, hcclResult_t* asyncError);
 /* Its message, of any communicator for null; null when there is none. Valid until the thread's next call. */
 const char* hcclCommGetAsyncErrorMessage(hcclComm_t comm);

@@ -24,7 +24,7 @@ extern "C" {
 /* Set size to sizeof(hcclx_config); zeros mean defaults. */
 typedef struct hcclx_config {
   size_t size;
-  int nonBlocking;            /* hcclx_CommInitRankConfig returns at once; calls are hcclBusy until it is ready. */
+  int nonBlocking;            /* hcclx_CommInitRankConfig returns at once; what needs its peers is hcclBusy until it is ready. */
   int device;                 /* 1 + the synDeviceId of the rank's device; 0: as hcclCommInitRank. */
   int64_t initTimeoutMs;      /* 0: HPU_COMM_INIT_TIMEOUT_MS. */
   int64_t timeoutMs;          /* Without progress of an awaited rank; 0: HPU_COMM_TIMEOUT_MS. */

@@ -112,7 +112,36 @@ HcclResult findCall(hcclComm_t comm, void* stream, uint64_t count, hcclDataType_
             base::strCat("the stream is of device ", call.stream->device->id(),
                          " and the communicator of device ", call.object->device->id())};
   HCCL_RETURN_IF_ERROR(elementCount(count, call.count));
-  return elementType(type, *call.object, call.type);
+  HCCL_RETURN_IF_ERROR(elementType(type, *call.object, call.type));
+  return notReady(*call.object);
+}
+
+HcclResult failureOf(const CommObject& object) {
+  // In this order: one that becomes ready in between was busy.
+  const Status ready = object.comm.ready();
+  const Status failure = object.comm.asyncError();
+  if (failure.ok()) {
+    if (ready.ok()) return {};
+    return {hcclBusy, ready.message()};
+  }
+  HcclResult ofMeeting = ready.ok() ? HcclResult(failure) : ofInit(failure);
+  // Ranks that differ used the communicator wrongly; no argument of one of them is wrong.
+  if (failure.code() == StatusCode::kInvalidArgument) return {hcclInvalidUsage, failure.message()};
+  return ofMeeting;
+}
+
+HcclResult notReady(const CommObject& object) {
+  if (object.comm.ready().ok()) [[likely]]
+    return {};
+  return failureOf(object);
+}
+
+HcclResult ofCall(const CommObject& object, HcclResult result) {
+  // Nothing but arguments of the call itself and a communicator that has failed give this.
+  if (result.result() == hcclInvalidArgument &&
+      object.comm.asyncError().code() == StatusCode::kInvalidArgument)
+    return {hcclInvalidUsage, result.text()};
+  return result;
 }
 
 namespace {
@@ -124,7 +153,8 @@ struct FailedCall {
 };
 
 /// Made beforehand, for when there is none left.
-const hpu::Status* const noMemory = new hpu::Status(resourceExhausted("the host has no memory left"));
+const hpu::Status* const noMemory =
+    new hpu::Status(resourceExhausted("the host has no memory left"));
 
 }  // namespace
 

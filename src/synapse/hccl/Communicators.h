@@ -42,6 +42,15 @@ struct Registration {
 };
 Handles<Registration, void*>& registrations();
 
+/// Why calls on the communicator fail, whichever call says so: hcclBusy while it is being made,
+/// hcclSocketError when its ranks did not meet, hcclInvalidUsage after ranks called different
+/// things. Success when they need not.
+HcclResult failureOf(const CommObject& object);
+/// The same when it is not ready; else success, whatever has happened since.
+HcclResult notReady(const CommObject& object);
+/// What a call on the communicator gave: its failure has one result, as failureOf says.
+HcclResult ofCall(const CommObject& object, HcclResult result);
+
 /// What all operations on a stream look up.
 struct Call {
   std::shared_ptr<CommObject> object;
@@ -63,7 +72,7 @@ hcclResult_t enqueueHccl(const char* function, hcclComm_t comm, void* stream, ui
   return inGroup(guardedHccl(function, [&]() -> HcclResult {
     Call call;
     HcclResult found = findCall(comm, stream, count, type, call);
-    return found.ok() ? body(call) : found;
+    return found.ok() ? ofCall(*call.object, body(call)) : found;
   }));
 }
 /// The end of the calling thread's group: the result of its first failed call, when it has one.

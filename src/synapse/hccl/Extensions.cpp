@@ -72,9 +72,7 @@ hcclResult_t hcclx_CommInitRankConfig(hcclComm_t* comm, int nranks, hcclUniqueId
 hcclResult_t hcclx_CommReady(hcclComm_t comm) {
   return guardedHccl("hcclx_CommReady", [&]() -> HcclResult {
     HCCL_FIND(object, comm);
-    hpu::Status ready = object->comm.ready();
-    if (ready.code() == hpu::StatusCode::kUnavailable) return {hcclBusy, ready.message()};
-    return ofInit(ready);
+    return notReady(*object);
   });
 }
 
@@ -87,8 +85,9 @@ hcclResult_t hcclx_CommSplit(hcclComm_t comm, int color, int key, hcclComm_t* ne
     hcclx_config fields;
     collectives::CommunicatorOptions options;
     HCCL_RETURN_IF_ERROR(readConfig(config, fields, options));
+    HCCL_RETURN_IF_ERROR(notReady(*object));
     auto made = object->comm.split(color, key, options);
-    if (!made.ok()) return ofInit(made.status());
+    if (!made.ok()) return ofCall(*object, ofInit(made.status()));
     return keepCommunicator(object->device, std::move(*made), newComm);
   });
 }
@@ -104,6 +103,7 @@ hcclResult_t hcclx_CommShrink(hcclComm_t comm, const int* excluded, int count, h
     hcclx_config fields;
     collectives::CommunicatorOptions options;
     HCCL_RETURN_IF_ERROR(readConfig(config, fields, options));
+    HCCL_RETURN_IF_ERROR(notReady(*object));
     auto made = object->comm.shrink(std::vector<int>(excluded, excluded + count), options);
     if (!made.ok()) return ofInit(made.status());
     return keepCommunicator(object->device, std::move(*made), newComm);

@@ -47,10 +47,6 @@ hcclResult_t toHcclResult(StatusCode code) {
   return hcclInternalError;
 }
 
-hcclResult_t toHcclAsyncResult(StatusCode code) {
-  return code == StatusCode::kInvalidArgument ? hcclInvalidUsage : toHcclResult(code);
-}
-
 HcclResult::HcclResult(const Result& result) : text_(result.text()) {
   switch (result.status()) {
     case synSuccess:

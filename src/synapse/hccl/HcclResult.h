@@ -18,9 +18,6 @@ namespace hpu::synapse {
 
 /// The hcclResult_t that a failure of a call is reported as.
 hcclResult_t toHcclResult(StatusCode code);
-/// The same of work that failed later: ranks that called different things used the communicator
-/// wrongly.
-hcclResult_t toHcclAsyncResult(StatusCode code);
 
 class [[nodiscard]] HcclResult {
  public:

@@ -84,7 +84,8 @@ hcclResult_t hcclCommInitAll(hcclComm_t* comm, int ndev, const int* devlist) {
 hcclResult_t hcclCommFinalize(hcclComm_t comm) {
   return guardedHccl("hcclCommFinalize", [&]() -> HcclResult {
     HCCL_FIND(object, comm);
-    return object->comm.finalize();
+    HCCL_RETURN_IF_ERROR(notReady(*object));
+    return ofCall(*object, object->comm.finalize());
   });
 }
 
@@ -154,7 +155,7 @@ hcclResult_t hcclCommGetAsyncError(hcclComm_t comm, hcclResult_t* asyncError) {
   return guardedHccl("hcclCommGetAsyncError", [&]() -> HcclResult {
     HCCL_REQUIRE(asyncError);
     HCCL_FIND(object, comm);
-    *asyncError = toHcclAsyncResult(object->comm.asyncError().code());
+    *asyncError = failureOf(*object).result();
     return {};
   });
 }
@@ -164,8 +165,8 @@ const char* hcclCommGetAsyncErrorMessage(hcclComm_t comm) {
   hcclResult_t result = guardedHccl("hcclCommGetAsyncErrorMessage", [&]() -> HcclResult {
     if (comm) {
       HCCL_FIND(object, comm);
-      hpu::Status status = object->comm.asyncError();
-      if (!status.ok()) text = keepHcclText(status.message());
+      HcclResult failure = failureOf(*object);
+      if (!failure.ok()) text = keepHcclText(failure.text());
       return {};
     }
     for (const auto& object : communicators().all()) {

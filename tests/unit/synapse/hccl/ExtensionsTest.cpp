@@ -48,6 +48,42 @@ TEST_F(Hcclx, ConfiguredAndNonBlockingInitialisation) {
   EXPECT_HCCL_ERROR(hcclx_CommInitRankConfig(&comm, 2, id, 0, &config), hcclInvalidArgument, "sizeof(hcclx_config)");
 }
 
+TEST_F(Hcclx, CallsAreBusyUntilTheRanksHaveMetAndThenSayWhyTheyDidNot) {
+  acquire(1);
+  uint64_t memory = allocate(0, 64);
+  hcclUniqueId id;
+  ASSERT_HCCL(hcclGetUniqueId(&id));
+  hcclx_config config = {};
+  config.size = sizeof(config);
+  config.nonBlocking = 1;
+  config.initTimeoutMs = 1500;
+  hcclComm_t comm, other;
+  ASSERT_HCCL(hcclx_CommInitRankConfig(&comm, 2, id, 0, &config));
+  int excluded = 1;
+  auto everything = [&](hcclResult_t result, const char* text) {
+    EXPECT_HCCL_ERROR(hcclx_CommReady(comm), result, text);
+    EXPECT_HCCL_ERROR(hcclAllReduce(pointer(memory), pointer(memory), 4, hcclFloat32, hcclSum, comm, streams[0]), result, text);
+    EXPECT_HCCL_ERROR(hcclRecv(pointer(memory), 4, hcclFloat32, 1, comm, streams[0]), result, text);
+    EXPECT_HCCL_ERROR(hcclBarrier(comm, streams[0]), result, text);
+    EXPECT_HCCL_ERROR(hcclCommFinalize(comm), result, text);
+    EXPECT_HCCL_ERROR(hcclx_CommSplit(comm, 0, 0, &other, nullptr), result, text);
+    EXPECT_HCCL_ERROR(hcclx_CommShrink(comm, &excluded, 1, &other, nullptr), result, text);
+    hcclResult_t error = hcclSuccess;
+    ASSERT_HCCL(hcclCommGetAsyncError(comm, &error));
+    EXPECT_EQ(error, result);
+    const char* words = hcclCommGetAsyncErrorMessage(comm);
+    EXPECT_THAT(words ? words : "", testing::HasSubstr(text));
+    ASSERT_HCCL(hcclGroupStart());
+    EXPECT_EQ(hcclBarrier(comm, streams[0]), result);
+    EXPECT_HCCL_ERROR(hcclGroupEnd(), result, text);
+  };
+  everything(hcclBusy, "still being created");
+  EXPECT_EQ(hcclCommGetAsyncErrorMessage(nullptr), nullptr) << "none has failed";
+  for (int i = 0; i < 6000 && hcclx_CommReady(comm) == hcclBusy; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  everything(hcclSocketError, "rank 1 has not come");
+  ASSERT_HCCL(hcclCommDestroy(comm));
+}
+
 TEST_F(Hcclx, AMissingRankIsNamedInTime) {
   acquire(1);
   hcclUniqueId id;

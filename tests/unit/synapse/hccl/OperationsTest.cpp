@@ -208,6 +208,15 @@ TEST_F(HcclOperations, RanksThatCallDifferentThingsAllLearnWhoDiffers) {
     hcclResult_t error = hcclSuccess;
     ASSERT_HCCL(hcclCommGetAsyncError(comms[r], &error));
     EXPECT_EQ(error, hcclInvalidUsage);
+    // Whatever is called later says the same.
+    EXPECT_HCCL_ERROR(hcclBarrier(comms[r], streams[r]), hcclInvalidUsage, "112");
+    EXPECT_HCCL_ERROR(hcclSend(pointer(in[r]), 1, hcclFloat32, 0, comms[r], streams[r]), hcclInvalidUsage, "112");
+    EXPECT_HCCL_ERROR(hcclCommFinalize(comms[r]), hcclInvalidUsage, "112");
+    hcclComm_t part;
+    EXPECT_HCCL_ERROR(hcclx_CommSplit(comms[r], 0, 0, &part, nullptr), hcclInvalidUsage, "112");
+    ASSERT_HCCL(hcclGroupStart());
+    EXPECT_EQ(hcclBarrier(comms[r], streams[r]), hcclInvalidUsage);
+    EXPECT_HCCL_ERROR(hcclGroupEnd(), hcclInvalidUsage, "112");
   }
 }
 
