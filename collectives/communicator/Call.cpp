@@ -119,6 +119,11 @@ Status fillTransfers(Call& call) {
 
 }  // namespace
 
+Status inCall(std::string_view name, const CommunicatorState& state, const Status& status) {
+  if (status.message().find(state.title()) != std::string::npos) return status.withContext(name);
+  return status.withContext(base::strCat(name, " of ", state.title()));
+}
+
 StatusOr<Call> makeCollective(const std::shared_ptr<CommunicatorState>& state,
                               const CollectiveArguments& arguments, const Stream& stream) {
   if (!state) return failedPrecondition("an empty Communicator");
@@ -133,9 +138,7 @@ StatusOr<Call> makeCollective(const std::shared_ptr<CommunicatorState>& state,
   call.input = arguments.input;
   call.output = arguments.output;
   Status status = fillCollective(call, arguments);
-  if (!status.ok())
-    return status.withContext(
-        base::strCat(collectiveName(call.problem.collective), " of ", state->title()));
+  if (!status.ok()) return inCall(collectiveName(call.problem.collective), *state, status);
   return call;
 }
 
@@ -149,7 +152,7 @@ StatusOr<Call> makeTransfers(const std::shared_ptr<CommunicatorState>& state, st
   call.isTransfer = true;
   if (!call.transfers.empty()) call.type = call.transfers.front().type;
   Status status = fillTransfers(call);
-  if (!status.ok()) return status.withContext(base::strCat(name, " of ", state->title()));
+  if (!status.ok()) return inCall(name, *state, status);
   return call;
 }
 
@@ -175,8 +178,7 @@ Status checkTransfers(const std::vector<Call>& calls) {
                                        call.transfers.end());
   for (const auto& [state, list] : transfers) {
     Status status = checkOverlaps(list, state->rank());
-    if (!status.ok())
-      return status.withContext(base::strCat("sends and receives of ", state->title()));
+    if (!status.ok()) return inCall("sends and receives", *state, status);
   }
   return okStatus();
 }

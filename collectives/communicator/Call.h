@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/communicator/CommunicatorState.h"
@@ -45,6 +46,9 @@ StatusOr<Call> makeCollective(const std::shared_ptr<CommunicatorState>& state,
 /// Sends and receives that wait for nothing but their peers. `name` is the call's, for errors.
 StatusOr<Call> makeTransfers(const std::shared_ptr<CommunicatorState>& state, std::string_view name,
                              std::vector<Transfer> transfers, const Stream& stream);
+
+/// A failure of a call, with the call's name and its communicator, each once.
+Status inCall(std::string_view name, const CommunicatorState& state, const Status& status);
 
 /// Enqueues calls together, or none of them. Transfers of one communicator and stream become one
 /// operation.

@@ -12,6 +12,7 @@
 #include "collectives/communicator/Call.h"
 #include "collectives/communicator/CommunicatorState.h"
 #include "collectives/communicator/Problems.h"
+#include "collectives/transport/shm/ShmTransport.h"
 
 namespace hpu::collectives {
 namespace {
@@ -50,9 +51,8 @@ Communicator::Communicator(std::shared_ptr<CommunicatorState> state) : state_(st
 StatusOr<Communicator> Communicator::create(const UniqueId& id, int rank, int ranks,
                                             const Device& device,
                                             const CommunicatorOptions& options) {
-  if (ranks < 1 || ranks > wire::kMaxRanks)
-    return invalidArgument(
-        base::strCat(ranks, " ranks: a communicator has 1 to ", wire::kMaxRanks));
+  if (ranks < 1 || ranks > kMaxShmRanks)
+    return invalidArgument(base::strCat(ranks, " ranks: a communicator has 1 to ", kMaxShmRanks));
   if (rank < 0 || rank >= ranks)
     return invalidArgument(base::strCat("rank ", rank, " of ", ranks, ": ranks count from 0"));
   HPU_ASSIGN(auto state, CommunicatorState::create(creationOf(id, rank, ranks), device, options));
@@ -218,7 +218,8 @@ StatusOr<Prediction> Communicator::predict(Operation operation, int64_t count,
   if (static_cast<unsigned>(operation) > static_cast<unsigned>(Operation::kPointToPoint))
     return invalidArgument(base::strCat(static_cast<int>(operation), " is not an operation"));
   Problem problem = problemOf(operation, state_->ranks(), count, type, 0, state_->ranks() - 1);
-  HPU_RETURN_IF_ERROR(checkProblem(problem, count, type));
+  Status wrong = checkProblem(problem, count, type);
+  if (!wrong.ok()) return wrong.withContext(collectiveName(problem.collective));
   HPU_ASSIGN(auto choice, state_->tuner().choose(problem));
   Prediction prediction;
   prediction.algorithm = choice->schedule->algorithm;

@@ -30,8 +30,7 @@ StatusOr<Piece> makePiece(const Call& call) {
   }
   auto choice = call.state->tuner().choose(call.problem);
   if (!choice.ok())
-    return choice.status().withContext(
-        base::strCat(collectiveName(call.problem.collective), " of ", call.state->title()));
+    return inCall(collectiveName(call.problem.collective), *call.state, choice.status());
   StatusOr<Scratch> scratch = Scratch();
   if (!call.state->direct()) {
     std::lock_guard lock(call.state->enqueueMutex);
@@ -132,7 +131,7 @@ Status enqueueCalls(std::vector<Call> calls) {
     auto& [piece, beside] = pieces[i];
     Status status = enqueuePiece(piece, beside, weakOrder);
     if (status.ok()) continue;
-    status = status.withContext(base::strCat(piece.work->name(), " of ", piece.state->title()));
+    status = inCall(piece.work->name(), *piece.state, status);
     // A part of a group cannot be taken back, and its peers would wait for the rest.
     for (size_t k = 0; i > 0 && k < pieces.size(); ++k)
       pieces[k].first.state->fail(status.withContext("a group could not be enqueued whole"));

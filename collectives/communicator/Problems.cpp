@@ -32,23 +32,21 @@ Problem problemOf(Operation operation, int ranks, int64_t count, ElementType typ
 
 Status checkProblem(const Problem& problem, int64_t count, ElementType type) {
   constexpr int64_t kMostBytes = int64_t{1} << 56;
-  std::string_view name = collectiveName(problem.collective);
   if (elementSize(type) == 0)
-    return invalidArgument(
-        base::strCat(name, ": ", static_cast<int>(type), " is not an element type"));
-  if (count < 0) return invalidArgument(base::strCat(name, ": a count of ", count));
+    return invalidArgument(base::strCat(static_cast<int>(type), " is not an element type"));
+  if (count < 0) return invalidArgument(base::strCat("a count of ", count));
   if (count > kMostBytes / elementSize(type) / problem.ranks)
-    return invalidArgument(base::strCat(name, ": ", count, " elements of ", problem.ranks,
+    return invalidArgument(base::strCat(count, " elements of ", problem.ranks,
                                         " ranks are more than a device's memory can be"));
   if (problem.root < 0 || problem.root >= problem.ranks)
     return invalidArgument(
-        base::strCat(name, ": the root ", problem.root, " is not a rank of ", problem.ranks));
+        base::strCat("the root ", problem.root, " is not a rank of ", problem.ranks));
   if (problem.destination < 0 || problem.destination >= problem.ranks)
-    return invalidArgument(base::strCat(name, ": the destination ", problem.destination,
-                                        " is not a rank of ", problem.ranks));
+    return invalidArgument(
+        base::strCat("the destination ", problem.destination, " is not a rank of ", problem.ranks));
   if (isReducing(problem.collective) && !canReduce(type))
     return invalidArgument(
-        base::strCat(name, ": elements of type ", elementTypeName(type), " cannot be reduced"));
+        base::strCat("elements of type ", elementTypeName(type), " cannot be reduced"));
   return okStatus();
 }
 

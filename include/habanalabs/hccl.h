@@ -46,7 +46,8 @@ hcclResult_t hcclCommInitRank(hcclComm_t* comm, int nranks, hcclUniqueId commId,
 hcclResult_t hcclCommInitAll(hcclComm_t* comm, int ndev, const int* devlist);
 /* Waits until what was enqueued is done on all ranks. */
 hcclResult_t hcclCommFinalize(hcclComm_t comm);
-/* Waits for this rank's work, then lets the communicator go. The handle is dead afterwards in any case. */
+/* Lets the communicator go and returns at once; work that is enqueued goes on (hcclCommFinalize waits for it). The
+ * handle is dead afterwards in any case. */
 hcclResult_t hcclCommDestroy(hcclComm_t comm);
 /* Ends everything in progress and lets the communicator go. Returns at once, from any thread; peers get an error that
  * names this rank. */

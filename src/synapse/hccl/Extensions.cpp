@@ -97,9 +97,10 @@ hcclResult_t hcclx_CommShrink(hcclComm_t comm, const int* excluded, int count, h
   return guardedHccl("hcclx_CommShrink", [&]() -> HcclResult {
     HCCL_REQUIRE(newComm);
     *newComm = nullptr;
-    if (count < 0 || (count > 0 && !excluded))
-      return {hcclInvalidArgument, "excluded must name `count` ranks"};
     HCCL_FIND(object, comm);
+    if (count < 0 || count > object->comm.ranks() || (count > 0 && !excluded))
+      return {hcclInvalidArgument, hpu::base::strCat("excluded must name `count` ranks, ", count,
+                                                     ", of ", object->comm.ranks())};
     hcclx_config fields;
     collectives::CommunicatorOptions options;
     HCCL_RETURN_IF_ERROR(readConfig(config, fields, options));

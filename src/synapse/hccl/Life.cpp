@@ -58,7 +58,8 @@ hcclResult_t hcclCommInitAll(hcclComm_t* comm, int ndev, const int* devlist) {
     std::vector<hpu::Device> devices;
     for (int i = 0; i < ndev; ++i) {
       int id = devlist ? devlist[i] : i;
-      auto device = id < 0 ? nullptr : Library::get().findDevice(static_cast<synDeviceId>(id));
+      if (id < 0) return {hcclInvalidArgument, hpu::base::strCat("devlist[", i, "] is ", id)};
+      auto device = Library::get().findDevice(static_cast<synDeviceId>(id));
       if (!device)
         return HcclResult(hcclNoDeviceFound,
                           Library::get().missingDevice(static_cast<synDeviceId>(id)).text());

@@ -20,6 +20,13 @@ using Values = std::vector<int32_t>;
 constexpr auto kI32 = ElementType::kI32;
 constexpr auto kSum = ReduceOp::kSum;
 
+/// Calls and what they call each name what is concerned.
+void saysOnce(const Status& status, const std::string& text) {
+  size_t first = status.message().find(text);
+  if (first == std::string::npos) return;
+  EXPECT_EQ(status.message().find(text, first + 1), std::string::npos) << status.toString();
+}
+
 TEST(Communicator, RefusesWhatTheRankCanSee) {
   World world = World::make(2);
   Communicator comm = world.comms[0];
@@ -55,6 +62,8 @@ TEST(Communicator, RefusesWhatTheRankCanSee) {
     EXPECT_EQ(one.status.code(), StatusCode::kInvalidArgument) << one.text;
     EXPECT_THAT(one.status.message(), HasSubstr(one.text));
     EXPECT_THAT(one.status.message(), HasSubstr("rank 0 of 2"));
+    saysOnce(one.status, "rank 0 of 2");
+    saysOnce(one.status, "all-reduce");
   }
   // None of them is counted: the communicator is as good as new.
   world.all([&](int rank) {
@@ -96,7 +105,10 @@ TEST(Communicator, DifferentCallsAreAnErrorForAll) {
     EXPECT_THAT(status.message(), HasSubstr("count")) << status.toString();
   }
   for (Communicator& comm : world.comms) EXPECT_FALSE(comm.asyncError().ok());
-  EXPECT_FALSE(world.comms[0].barrier(world.streams[0]).ok());
+  Status later = world.comms[0].barrier(world.streams[0]);
+  EXPECT_EQ(later.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(later.message(), HasSubstr("barrier: '"));
+  saysOnce(later, "rank 0 of 3");
 }
 
 TEST(Communicator, ARankThatDoesNotCallIsNamed) {
@@ -395,6 +407,8 @@ TEST(Communicator, CreationFailsForAllAlike) {
             StatusCode::kInvalidArgument);
   EXPECT_EQ(Communicator::create(id, 0, 0, devices[0]).status().code(),
             StatusCode::kInvalidArgument);
+  EXPECT_THAT(Communicator::create(id, 0, 257, devices[0]).status().message(),
+              HasSubstr("1 to 256"));
   auto alone = Communicator::create(id, 0, 2, devices[0], {.initTimeoutMs = 50});
   EXPECT_EQ(alone.status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(alone.status().message(), HasSubstr("rank 1 has not come"));

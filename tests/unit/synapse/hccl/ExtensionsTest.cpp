@@ -118,6 +118,8 @@ TEST_F(Hcclx, SplitsAndShrinks) {
   int none = 9;
   EXPECT_HCCL_ERROR(hcclx_CommSplit(comms[0], 0, 0, nullptr, nullptr), hcclInvalidArgument, "newComm is null");
   EXPECT_HCCL_ERROR(hcclx_CommShrink(comms[0], &none, 1, &rest[0], nullptr), hcclInvalidArgument, "9");
+  // More than the communicator has: the array is not read.
+  EXPECT_HCCL_ERROR(hcclx_CommShrink(comms[0], &none, kRanks + 1, &rest[0], nullptr), hcclInvalidArgument, "`count` ranks, 5, of 4");
 }
 
 TEST_F(Hcclx, GathersAndScatters) {

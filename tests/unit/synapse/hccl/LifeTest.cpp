@@ -76,6 +76,8 @@ TEST_F(HcclLife, InitAllTakesTheDevicesOfTheProcess) {
   EXPECT_HCCL_ERROR(hcclCommInitAll(made, 0, ids), hcclInvalidArgument, "ndev is 0");
   ids[1] = ids[0];
   EXPECT_HCCL_ERROR(hcclCommInitAll(made, 2, ids), hcclInvalidArgument, "listed twice");
+  ids[1] = -1;
+  EXPECT_HCCL_ERROR(hcclCommInitAll(made, 2, ids), hcclInvalidArgument, "devlist[1] is -1");
   ids[1] = 77;
   EXPECT_HCCL_ERROR(hcclCommInitAll(made, 2, ids), hcclNoDeviceFound, "has not acquired a device 77");
 }
@@ -122,6 +124,18 @@ TEST_F(HcclLife, AbortEndsWhatIsInProgressAndNamesItself) {
   EXPECT_EQ(error, hcclSystemError);
   ASSERT_NE(hcclCommGetAsyncErrorMessage(comms[1]), nullptr);
   EXPECT_THAT(hcclCommGetAsyncErrorMessage(nullptr), testing::HasSubstr("rank 0")) << "of any communicator";
+}
+
+TEST_F(HcclLife, DestroyReturnsAtOnceAndWhatIsEnqueuedGoesOn) {
+  ranks(2);
+  uint64_t memory[2] = {upload<float>(0, std::vector<float>(64, 1)), upload<float>(1, std::vector<float>(64, 2))};
+  ASSERT_HCCL(hcclAllReduce(pointer(memory[0]), pointer(memory[0]), 64, hcclFloat32, hcclSum, comms[0], streams[0]));
+  ASSERT_HCCL(hcclCommDestroy(comms[0]));
+  EXPECT_EQ(synStreamQuery(streams[0]), synBusy);
+  ASSERT_HCCL(hcclAllReduce(pointer(memory[1]), pointer(memory[1]), 64, hcclFloat32, hcclSum, comms[1], streams[1]));
+  ASSERT_HCCL(hcclCommDestroy(comms[1]));
+  EXPECT_EQ(download<float>(0, memory[0], 64), std::vector<float>(64, 3));
+  EXPECT_EQ(download<float>(1, memory[1], 64), std::vector<float>(64, 3));
 }
 
 TEST_F(HcclLife, AReleasedDeviceEndsItsCommunicators) {
