@@ -150,10 +150,12 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   if (arguments.nodes != 1)
     return unimplemented(
         "--nodes: collectives across nodes are not there; run on one node of up to 8 devices");
-  if (!arguments.noData && arguments.ranks > 8)
-    return invalidArgument("--ranks: a node has 8 devices; with --no-data there may be more");
+  if (arguments.ranks > 8)
+    return invalidArgument(base::strCat(
+        arguments.ranks, " ranks: a node has 8 devices, and other nodes are not modelled yet"));
   if (arguments.iterations < 1 || arguments.warmup < 0)
     return invalidArgument("--iters must be at least 1 and --warmup 0");
+  if (arguments.timeoutMs < 1) return invalidArgument("--timeout-ms must be at least 1");
   HPU_ASSIGN(std::vector<Workload> works, workloadsOf(arguments, target));
   collectives::TunerTable table;
   if (!arguments.table.empty()) {
@@ -176,12 +178,14 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   if (!launch.source.empty()) tool.json().set("launcher", launch.source);
   Json& results = tool.json()["results"] = Json::array();
   int64_t wrong = 0;
+  Averages averages;
   auto show = [&](const Workload& work, bool inPlace, const Measurement& result,
                   const Expected& expected, bool measured) {
     tool.printAlways(lineText(work, inPlace, result, expected, measured));
     if (arguments.explain) tool.print("    # " + expected.reason);
     results.append(lineJson(work, inPlace, result, expected, measured));
     wrong += std::max<int64_t>(result.wrong, 0);
+    averages.add(work, result);
   };
 
   if (!arguments.noData && (arguments.schedule || !arguments.chakra.empty()))
@@ -199,6 +203,7 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
       show(work, false, result, expected, false);
       HPU_RETURN_IF_ERROR(exportSchedule(tool, arguments, expected, tuner.links()));
     }
+    averages.report(tool, false);
     return ExitCode::kOk;
   }
 
@@ -223,6 +228,7 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
     if (launch.rank != 0) return code;
   }
   HPU_RETURN_IF_ERROR(expectation);
+  averages.report(tool, true);
   tool.json().set("wrong", wrong);
   if (wrong == 0) return ExitCode::kOk;
   tool.printAlways(base::strCat("# ", wrong, " elements are wrong"));

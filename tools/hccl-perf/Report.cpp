@@ -80,4 +80,21 @@ Json lineJson(const Workload& work, bool inPlace, const Measurement& result,
   return line;
 }
 
+void Averages::add(const Workload& work, const Measurement& result) {
+  wall_ += algorithmBandwidth(work, result.wallUs) * work.busFactor();
+  device_ += algorithmBandwidth(work, result.deviceUs) * work.busFactor();
+  ++lines_;
+}
+
+void Averages::report(Tool& tool, bool measured) const {
+  if (lines_ == 0) return;
+  const auto lines = static_cast<double>(lines_);
+  char text[64];
+  snprintf(text, sizeof text, "# Avg bus bandwidth    : %g", (measured ? wall_ : device_) / lines);
+  tool.print(text);
+  tool.json()
+      .set("wall_avg_busbw_GBps", measured ? Json(wall_ / lines) : Json())
+      .set("device_avg_busbw_GBps", device_ / lines);
+}
+
 }  // namespace hpu::tools

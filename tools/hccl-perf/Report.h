@@ -6,6 +6,7 @@
 #include <string>
 
 #include "collectives/schedule/Schedule.h"
+#include "tools/common/Cli.h"
 #include "tools/common/Json.h"
 #include "tools/hccl-perf/RankRun.h"
 #include "tools/hccl-perf/Workload.h"
@@ -26,5 +27,17 @@ std::string lineText(const Workload& work, bool inPlace, const Measurement& resu
 /// The keys of results[].
 Json lineJson(const Workload& work, bool inPlace, const Measurement& result,
               const Expected& expected, bool measured);
+
+/// Of all lines: nccl-tests' closing line.
+class Averages {
+ public:
+  void add(const Workload& work, const Measurement& result);
+  /// The line, of wall times when `measured`, and the keys of both.
+  void report(Tool& tool, bool measured) const;
+
+ private:
+  double wall_ = 0, device_ = 0;  ///< Sums of bus bandwidths.
+  int64_t lines_ = 0;
+};
 
 }  // namespace hpu::tools
