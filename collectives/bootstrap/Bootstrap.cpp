@@ -120,6 +120,30 @@ StatusOr<CoordinatorId> resolve(const UniqueId& id, int rank) {
 
 }  // namespace
 
+void Interrupt::raise(const Status& why) {
+  std::vector<std::function<void(const Status&)>> heard;
+  {
+    std::lock_guard lock(mutex_);
+    if (!why_.ok()) return;
+    why_ = why;
+    heard.swap(heard_);
+  }
+  for (const auto& one : heard) one(why);
+}
+
+void Interrupt::onRaise(std::function<void(const Status&)> heard) {
+  Status why;
+  {
+    std::lock_guard lock(mutex_);
+    if (why_.ok()) {
+      heard_.push_back(std::move(heard));
+      return;
+    }
+    why = why_;
+  }
+  heard(why);
+}
+
 StatusOr<UniqueId> createUniqueId() {
   HPU_ASSIGN(std::string text, settings::getString(Setting::HCCL_COMM_ID));
   if (!text.empty()) {
@@ -147,6 +171,10 @@ StatusOr<std::shared_ptr<Bootstrap>> Bootstrap::join(const UniqueId& id, int ran
   HPU_ASSIGN(CoordinatorId where, resolve(id, rank));
   auto client = std::make_shared<Client>(where, rank, ranks);
   auto membership = std::make_shared<Membership>(client);
+  if (options.interrupt)
+    options.interrupt->onRaise([weak = std::weak_ptr<Client>(client)](const Status& why) {
+      if (auto joining = weak.lock()) joining->interrupt(why);
+    });
   HPU_RETURN_IF_ERROR(client->join(client, deadline));
   std::vector<int> members(static_cast<size_t>(ranks));
   for (int i = 0; i < ranks; ++i) members[static_cast<size_t>(i)] = i;

@@ -9,7 +9,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -20,16 +22,31 @@
 
 namespace hpu::collectives {
 
+/// Ends joins from another thread.
+class Interrupt {
+ public:
+  /// The first reason counts.
+  void raise(const Status& why);
+  /// `heard` is called once: by raise(), or now when it was raised.
+  void onRaise(std::function<void(const Status&)> heard);
+
+ private:
+  std::mutex mutex_;  // Guards both.
+  Status why_;
+  std::vector<std::function<void(const Status&)>> heard_;
+};
+
 struct BootstrapOptions {
-  int64_t timeoutMs = -1;  ///< Of joining; < 0: HPU_COMM_INIT_TIMEOUT_MS.
+  int64_t timeoutMs = -1;                ///< Of joining; < 0: HPU_COMM_INIT_TIMEOUT_MS.
+  std::shared_ptr<Interrupt> interrupt;  ///< What it says is the error of all who wait.
 };
 
 /// Any thread may call; calls that concern all ranks come in the same order on each.
 class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
-  /// Meets the other ranks at the id's coordinator. Errors: kDeadlineExceeded (names the ranks that
-  /// are missing), kInvalidArgument (two callers with one rank; different numbers of ranks; not an
+  /// Meets the other ranks at the id's coordinator. A deadline that expires ends it for all who
+  /// wait. Errors: kDeadlineExceeded (names the ranks that are missing), kInvalidArgument (two callers with one rank; different numbers of ranks; not an
   /// id), kUnavailable (no coordinator at the address).
   static StatusOr<std::shared_ptr<Bootstrap>> join(const UniqueId& id, int rank, int ranks,
                                                    const BootstrapOptions& options = {});

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <thread>
+#include <chrono>
 #include <utility>
 
 #include "base/Format.h"
@@ -35,7 +35,10 @@ Status Client::connect(const std::shared_ptr<Client>& self, const base::Deadline
   HPU_ASSIGN(reactor_, Reactor::acquire());
   int64_t pause = kRetryMs;
   for (;;) {
-    auto fd = connectTo(id_.address, deadline);
+    auto fd = connectTo(id_.address, deadline, [this] {
+      std::lock_guard lock(mutex);
+      return failure;
+    });
     if (fd.ok()) {
       auto local = localAddress(*fd);
       HPU_ASSIGN(connection_, reactor_->adopt(*fd, self));
@@ -48,14 +51,25 @@ Status Client::connect(const std::shared_ptr<Client>& self, const base::Deadline
       return unavailable(fd.status().message() +
                          " (the coordinator: the process that created the communicator's id has "
                          "ended, or cannot be reached from here)");
+    if (!mayCome && fd.status().code() != StatusCode::kDeadlineExceeded) return fd.status();
     if (!mayCome || deadline.remainingMs() <= pause)
       return deadlineExceeded(base::strCat(
           "rank ", rank_, " of ", ranks_, " found no coordinator within ", deadline.totalMs(),
           " ms: ", fd.status().message(),
           id_.fromEnvironment ? " (HCCL_COMM_ID; rank 0 starts it and has not come)" : ""));
-    std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+    {
+      std::unique_lock lock(mutex);
+      if (changed.wait_for(lock, std::chrono::milliseconds(pause), [&] { return !failure.ok(); }))
+        return failure;
+    }
     pause = std::min(pause * 2, kLongestRetryMs);
   }
+}
+
+std::string Client::noAnswer() const {
+  return base::strCat("the coordinator at ", id_.address.text(),
+                      ", in the process that made the communicator's id (rank 0's as a rule), does "
+                      "not answer");
 }
 
 Status Client::join(const std::shared_ptr<Client>& self, const base::Deadline& deadline) {
@@ -64,23 +78,35 @@ Status Client::join(const std::shared_ptr<Client>& self, const base::Deadline& d
   wire::Hello hello{id_.nonce, rank_, ranks_, ::getpid(), hostName()};
   // When it cannot be sent, the reason comes with the end of the connection.
   send(*connection_, MessageType::kHello, 0, wire::encodeHello(hello)).ignore();
+  Status why;
+  bool tell = false;
   {
     std::unique_lock lock(mutex);
-    changed.wait_until(lock, deadline.time(), [&] { return welcome_ || !failure.ok(); });
+    auto decided = [&] { return welcome_ || !failure.ok(); };
+    if (!changed.wait_until(lock, deadline.time(), decided)) {
+      // The coordinator knows who is missing, and tells all who wait.
+      lock.unlock();
+      Status late = deadlineExceeded(base::strCat("rank ", rank_, " of ", ranks_, " waited ",
+                                                  deadline.totalMs(), " ms for all ranks to come"));
+      giveUp({}, late, {});
+      lock.lock();
+      if (!changed.wait_for(lock, std::chrono::milliseconds(kAnswerMs), decided))
+        return deadlineExceeded(base::strCat(late.message(), ": ", noAnswer()));
+    }
     if (welcome_) return okStatus();
-    if (!failure.ok()) return failure;
+    why = failure;
+    tell = interrupted_;
   }
-  auto missing = who({}, 0, {});
-  {
-    std::unique_lock lock(mutex);
-    if (welcome_) return okStatus();
-    if (!failure.ok()) return failure;
-  }
-  std::string waited = base::strCat("rank ", rank_, " of ", ranks_, " waited ", deadline.totalMs(),
-                                    " ms for all ranks to come");
-  if (!missing.ok()) return deadlineExceeded(waited + ": " + missing.status().message());
-  return deadlineExceeded(
-      base::strCat(waited, ", and ", missing->size(), " did not: ", missingText(*missing)));
+  if (tell) giveUp({}, why, {});
+  return why;
+}
+
+void Client::interrupt(const Status& why) {
+  std::lock_guard lock(mutex);
+  if (welcome_ || !failure.ok()) return;
+  failure = why;
+  interrupted_ = true;
+  changed.notify_all();
 }
 
 void Client::leave() {
@@ -141,9 +167,7 @@ StatusOr<wire::Frame> Client::request(
       if (replies_[id]) break;
     }
     if (result.ok() && deadline.expired())
-      result = deadlineExceeded(base::strCat("the coordinator at ", id_.address.text(),
-                                             ", in the process that made the communicator's id "
-                                             "(rank 0's as a rule), does not answer"));
+      result = deadlineExceeded(noAnswer());
     if (!result.ok()) {
       replies_.erase(id);
       lock.unlock();
@@ -171,6 +195,15 @@ StatusOr<std::string> Client::get(
                                          " ms for '", key, "', which no rank has put"));
   if (!frame.ok()) return frame.status();
   return std::move(frame->payload);
+}
+
+void Client::giveUp(const std::string& group, const Status& why, const std::vector<int>& members) {
+  wire::Writer out;
+  out.text(group);
+  out.status(why);
+  out.u32(static_cast<uint32_t>(members.size()));
+  for (int member : members) out.i32(member);
+  send(*connection_, MessageType::kGiveUp, 0, out.take()).ignore();
 }
 
 void Client::enter(const std::string& group, uint64_t phase) {
@@ -211,6 +244,13 @@ void Client::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame 
     case MessageType::kMissing:
       if (auto it = replies_.find(frame.id); it != replies_.end()) it->second = std::move(frame);
       break;
+    case MessageType::kGroupEnded: {
+      wire::Reader in(frame.payload);
+      std::string group = in.text(wire::kMaxNameBytes);
+      Status why = in.status();
+      if (in.done() && !why.ok()) ended.try_emplace(std::move(group), std::move(why));
+      break;
+    }
     case MessageType::kMemberGone:
       if (auto missing = decodeMissing(frame.payload); missing.ok())
         for (MissingRank& one : *missing) gone[one.rank] = std::move(one);

@@ -42,6 +42,11 @@ class Client final : public ConnectionHandler {
       const std::string& key, const base::Deadline& deadline,
       const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted);
   void enter(const std::string& group, uint64_t phase);
+  /// Tells all `members`, through the coordinator, that the group's phases end with `why`; no
+  /// group: those who join, that they wait in vain.
+  void giveUp(const std::string& group, const Status& why, const std::vector<int>& members);
+  /// Ends a join with `why`, here and for the others.
+  void interrupt(const Status& why);
   /// Who of `members` (none: of all) has not got to the phase; phase 0: has not come. Waits for a
   /// moment only. Errors: kUnavailable.
   StatusOr<std::vector<MissingRank>> who(const std::string& group, uint64_t phase,
@@ -58,9 +63,11 @@ class Client final : public ConnectionHandler {
   std::condition_variable changed;
   Status failure;                       ///< The coordinator is gone, or refused.
   std::map<int32_t, MissingRank> gone;  ///< Ranks that left or died since all had come.
+  std::map<std::string, Status> ended;  ///< Groups that a member has given up, by name.
 
  private:
   Status connect(const std::shared_ptr<Client>& self, const base::Deadline& deadline);
+  std::string noAnswer() const;
   StatusOr<wire::Frame> request(
       wire::MessageType type, std::string_view payload, const base::Deadline& deadline,
       const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted);
@@ -71,7 +78,7 @@ class Client final : public ConnectionHandler {
   std::shared_ptr<Connection> connection_;
   Address local_;
   // Guarded by mutex:
-  bool welcome_ = false;
+  bool welcome_ = false, interrupted_ = false;
   uint64_t nextRequest_ = 1;
   std::map<uint64_t, std::optional<wire::Frame>> replies_;
   Traffic sent_;

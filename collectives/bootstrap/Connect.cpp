@@ -13,7 +13,12 @@
 
 namespace hpu::collectives {
 
-StatusOr<int> connectTo(const Address& address, const base::Deadline& deadline) {
+namespace {
+constexpr int64_t kStopMs = 50;  ///< Between two questions whether to go on.
+}  // namespace
+
+StatusOr<int> connectTo(const Address& address, const base::Deadline& deadline,
+                        const std::function<Status()>& stop) {
   int fd = ::socket(address.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return resourceExhausted("cannot create a socket: " + base::errnoText(errno));
   sockaddr_storage storage;
@@ -23,14 +28,18 @@ StatusOr<int> connectTo(const Address& address, const base::Deadline& deadline) 
     error = errno;
     while (error == EINPROGRESS || error == EINTR) {
       pollfd entry{.fd = fd, .events = POLLOUT, .revents = 0};
-      int64_t left = deadline.remainingMs();
-      int ready = ::poll(&entry, 1, static_cast<int>(std::min<int64_t>(left, 1 << 30)));
+      if (Status stopped = stop ? stop() : okStatus(); !stopped.ok()) {
+        ::close(fd);
+        return stopped;
+      }
+      int64_t left = deadline.remainingMs(), most = stop ? kStopMs : int64_t{1} << 30;
+      int ready = ::poll(&entry, 1, static_cast<int>(std::min(left, most)));
       if (ready > 0) {
         socklen_t length = sizeof error;
         ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
         break;
       }
-      if (ready == 0) {
+      if (ready == 0 && deadline.expired()) {
         ::close(fd);
         return deadlineExceeded(base::strCat("no answer from ", address.text()));
       }

@@ -373,6 +373,8 @@ bool Coordinator::serve(Room& room, int32_t rank, const wire::Frame& frame) {
     }
     case MessageType::kWho:
       return who(room, rank, frame);
+    case MessageType::kGiveUp:
+      return giveUp(room, frame);
     case MessageType::kBye: {
       auto connection = member.connection;
       seats_.erase(connection->key());
@@ -399,6 +401,42 @@ bool Coordinator::put(Room& room, const wire::Frame& frame) {
   auto [it, added] = room.store.try_emplace(std::move(key));
   if (!added) room.storeBytes -= it->first.size() + it->second.size();
   it->second = std::move(value);
+  return true;
+}
+
+/// All that wait for the same hear it here: the ways among the ranks may not be there yet, and this
+/// process may end as soon as its own rank is told.
+bool Coordinator::giveUp(Room& room, const wire::Frame& frame) {
+  wire::Reader in(frame.payload);
+  std::string group = in.text(wire::kMaxNameBytes);
+  Status why = in.status();
+  uint32_t count = in.u32();
+  if (!in.ok() || why.ok() || in.left() != size_t{count} * 4) return false;
+  if (group.empty()) {
+    if (room.complete) return true;  // They have come meanwhile.
+    if (why.code() == StatusCode::kDeadlineExceeded) {
+      std::vector<MissingRank> missing;
+      for (size_t rank = 0; rank < room.members.size(); ++rank) {
+        const Member& member = room.members[rank];
+        if (member.state != MemberState::kPresent)
+          missing.push_back({static_cast<int32_t>(rank), member.state, member.description});
+      }
+      why = deadlineExceeded(base::strCat(why.message(), ", and ", missing.size(),
+                                          " did not: ", missingText(missing)));
+    }
+    failRoom(room, why);
+    return true;
+  }
+  if (!room.endedGroups.insert(group).second) return true;
+  wire::Writer out;
+  out.text(group);
+  out.status(why);
+  std::string payload = out.take();
+  for (uint32_t i = 0; i < count; ++i) {
+    int32_t member = in.i32();
+    if (member >= 0 && member < static_cast<int32_t>(room.members.size()))
+      send(room, member, MessageType::kGroupEnded, 0, payload);
+  }
   return true;
 }
 

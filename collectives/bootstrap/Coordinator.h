@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -82,6 +83,7 @@ class Coordinator final : public ConnectionHandler,
     std::map<std::string, std::string> store;
     size_t storeBytes = 0;
     std::map<std::string, std::vector<Waiting>> waiting;
+    std::set<std::string> endedGroups;  ///< Whose members have been told.
     Traffic sent;
   };
   struct Seat {
@@ -96,6 +98,7 @@ class Coordinator final : public ConnectionHandler,
   bool serve(Room& room, int32_t rank, const wire::Frame& frame);
   bool put(Room& room, const wire::Frame& frame);
   bool who(Room& room, int32_t rank, const wire::Frame& frame);
+  bool giveUp(Room& room, const wire::Frame& frame);
   void send(Room& room, int32_t rank, wire::MessageType type, uint64_t id,
             std::string_view payload);
   void failRoom(Room& room, const Status& why);

@@ -69,6 +69,7 @@ void Group::close() {
     for (auto& [place, link] : childLinks_) links.push_back(std::move(link));
     childLinks_.clear();
     parent_ = nullptr;
+    client_->ended.erase(name_);
   }
   for (auto& link : links) link->close();
 }
@@ -88,6 +89,7 @@ Status Group::during(const Phase& phase, const Status& why) const {
 
 Status Group::trouble(std::unique_lock<std::mutex>& lock, Phase& phase) {
   if (!failure_.ok()) return failure_;
+  if (auto end = client_->ended.find(name_); end != client_->ended.end()) return end->second;
   // Who died is the reason why others have left.
   for (bool died : {true, false})
     for (const auto& [rank, who] : client_->gone) {
@@ -155,12 +157,15 @@ Status Group::await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready read
 void Group::spread(const Phase& phase, const Status& why) {
   std::shared_ptr<Connection> parent;
   std::vector<std::shared_ptr<Connection>> children;
+  bool linked;
   {
     std::lock_guard lock(client_->mutex);
     if (failure_.ok()) failure_ = why;
     parent = parent_;
     for (const auto& [place, link] : childLinks_) children.push_back(link);
+    linked = (parent || place_ == 0) && children.size() == children_.size();
   }
+  if (!linked) client_->giveUp(name_, why, members_);
   wire::Writer up, down;
   up.text(*phase.name);
   up.status(why);
@@ -187,6 +192,7 @@ StatusOr<std::vector<std::string>> Group::allGather(const std::string& phaseName
       return deadlineExceeded(base::strCat("'", phaseName, "' waited ", deadline.totalMs(),
                                            " ms for another phase of this rank"));
     if (!failure_.ok()) return failure_;
+    if (auto end = client_->ended.find(name_); end != client_->ended.end()) return end->second;
     if (!client_->failure.ok()) return during(phase, client_->failure);
     busy_ = true;
     phase.number = ++phase_;
@@ -238,6 +244,8 @@ Status Group::link(Phase& phase) {
         if (!missing->empty()) return during(phase, unavailable(missingText(*missing)));
       }
       std::lock_guard lock(client_->mutex);
+      // What the coordinator said before its answer has come.
+      if (auto end = client_->ended.find(name_); end != client_->ended.end()) return end->second;
       return during(phase, fd.status().withContext(rankText(parentPlace)));
     }
     HPU_ASSIGN(auto connection, client_->reactor()->adopt(*fd, shared_from_this()));

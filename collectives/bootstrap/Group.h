@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Group: ranks that gather from each other along a tree of connections among them.
 // The one thing to know: the connections are made at the first gathering; member i's parent is
-// (i-1)/8, values go up and all of them come down. A failure anywhere goes the same ways, so that
-// all have it.
+// (i-1)/8, values go up and all of them come down. A failure anywhere goes the same ways, and
+// through the coordinator as long as they are not there, so that all have it.
 #pragma once
 
 #include <cstdint>

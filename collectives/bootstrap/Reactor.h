@@ -99,8 +99,9 @@ class Reactor {
 };
 
 /// A connected socket; waits in the calling thread. Errors: kUnavailable (refused, unreachable),
-/// kDeadlineExceeded.
-StatusOr<int> connectTo(const Address& address, const base::Deadline& deadline);
+/// kDeadlineExceeded, kResourceExhausted (no descriptors), what `stop` says: it is asked meanwhile.
+StatusOr<int> connectTo(const Address& address, const base::Deadline& deadline,
+                        const std::function<Status()>& stop = nullptr);
 /// Where a connected socket is on this machine, port 0.
 StatusOr<Address> localAddress(int fd);
 

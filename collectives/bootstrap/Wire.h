@@ -41,8 +41,11 @@ enum class MessageType : uint8_t {
   kPeerHello,  ///< nonce, group, place in the group.
   kUp,         ///< phase number, phase name, status, values of a subtree.
   kDown,       ///< phase number, status, values of all.
+  // From a rank to the coordinator, and from there to the members.
+  kGiveUp,      ///< group (empty: who is to come), status, members.
+  kGroupEnded,  ///< group, status.
 };
-inline constexpr int kNumMessageTypes = static_cast<int>(MessageType::kDown) + 1;
+inline constexpr int kNumMessageTypes = static_cast<int>(MessageType::kGroupEnded) + 1;
 
 struct Frame {
   MessageType type = MessageType::kHello;

@@ -33,7 +33,82 @@ TEST(BootstrapFailure, NamesRanksThatDoNotCome) {
   // All gave up: one that comes now is told at once.
   auto late = Bootstrap::join(id, 2, 6, {.timeoutMs = 20000});
   EXPECT_EQ(late.status().code(), StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(late.status().message(), HasSubstr("gave up"));
+  EXPECT_THAT(late.status().message(), HasSubstr("ranks 2 to 3 have not come"));
+}
+
+TEST(BootstrapFailure, TheFirstDeadlineEndsTheWaitOfAll) {
+  // Its process may end then, and be the coordinator's: nobody else could find out who was missing.
+  UniqueId id = createUniqueId().value();
+  auto begin = std::chrono::steady_clock::now();
+  auto results = onRanks<Status>(4, [&](int rank) {
+    if (rank == 2) return okStatus();
+    return Bootstrap::join(id, rank, 4, {.timeoutMs = rank == 0 ? 300 : 60000}).status();
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  for (int rank : {0, 1, 3}) {
+    const Status& status = results[static_cast<size_t>(rank)];
+    EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.toString();
+    EXPECT_THAT(status.message(), HasSubstr("rank 0 of 4 waited 300 ms"));
+    EXPECT_THAT(status.message(), HasSubstr("1 did not: rank 2 has not come"));
+  }
+}
+
+TEST(BootstrapFailure, AnInterruptEndsTheWaitOfAll) {
+  UniqueId id = createUniqueId().value();
+  auto interrupt = std::make_shared<Interrupt>();
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    interrupt->raise(aborted("enough"));
+    interrupt->raise(aborted("again"));
+  });
+  auto begin = std::chrono::steady_clock::now();
+  auto results = onRanks<Status>(2, [&](int rank) {
+    return Bootstrap::join(id, rank, 3,
+                           {.timeoutMs = 60000, .interrupt = rank == 1 ? interrupt : nullptr})
+        .status();
+  });
+  other.join();
+  for (const Status& status : results) {
+    EXPECT_EQ(status.code(), StatusCode::kAborted) << status.toString();
+    EXPECT_THAT(status.message(), HasSubstr("enough"));
+  }
+  // Also of one that comes later, and of one that begins later with it.
+  EXPECT_THAT(Bootstrap::join(id, 2, 3, {.timeoutMs = 60000}).status().message(),
+              HasSubstr("enough"));
+  EXPECT_EQ(Bootstrap::join(createUniqueId().value(), 0, 2,
+                            {.timeoutMs = 60000, .interrupt = interrupt})
+                .status()
+                .code(),
+            StatusCode::kAborted);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+TEST(BootstrapFailure, AGroupThatAMemberGivesUpEndsBeforeItsFirstPhase) {
+  for (int giver : {0, 2, 10}) {  // The tree's root, a leaf, a leaf of an inner node.
+    auto all = joinAll(12);
+    std::vector<int> members(11);
+    for (int i = 0; i < 11; ++i) members[static_cast<size_t>(i)] = i + 1;
+    auto begin = std::chrono::steady_clock::now();
+    auto results = onRanks<Status>(12, [&](int rank) {
+      if (rank == 0) return okStatus();
+      auto group = all[static_cast<size_t>(rank)]->subgroup("part", members);
+      if (!group.ok()) return group.status();
+      if (rank - 1 != giver) return (*group)->barrier("b", soon(60000));
+      (*group)->abandon(invalidArgument("no table"));
+      return okStatus();
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+    for (int rank = 1; rank < 12; ++rank) {
+      if (rank - 1 == giver) continue;
+      const Status& status = results[static_cast<size_t>(rank)];
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << rank << ": " << status.toString();
+      EXPECT_THAT(status.message(), HasSubstr("no table"));
+    }
+    // The ranks have other groups.
+    auto after = onRanks<Status>(
+        12, [&](int rank) { return all[static_cast<size_t>(rank)]->barrier("b", soon()); });
+    for (const Status& status : after) EXPECT_TRUE(status.ok()) << status.toString();
+  }
 }
 
 TEST(BootstrapFailure, NamesRanksThatDoNotReachAPhase) {
