@@ -316,6 +316,21 @@ void Coordinator::onClosed(const std::shared_ptr<Connection>& connection, const 
   released = sweep(nonce);
 }
 
+/// Those who are there need not wait for one that cannot come in.
+void Coordinator::onRefused(const Status& why) {
+  std::vector<std::shared_ptr<const void>> released;
+  std::lock_guard lock(mutex_);
+  std::vector<uint64_t> failed;
+  for (auto& [nonce, room] : rooms_) {
+    if (room.complete || room.alive == 0) continue;
+    failRoom(room, resourceExhausted(base::strCat("the coordinator (process ", ::getpid(), ") ",
+                                                  why.message())));
+    failed.push_back(nonce);
+  }
+  for (uint64_t nonce : failed)
+    for (auto& one : sweep(nonce)) released.push_back(std::move(one));
+}
+
 void Coordinator::gone(Room& room, int32_t rank, MemberState how) {
   Member& member = room.members[static_cast<size_t>(rank)];
   member.connection = nullptr;

@@ -60,6 +60,7 @@ class Coordinator final : public ConnectionHandler,
 
   void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) override;
   void onClosed(const std::shared_ptr<Connection>& connection, const Status& why) override;
+  void onRefused(const Status& why) override;
 
  private:
   struct Member {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/bootstrap/Group.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -246,6 +248,8 @@ Status Group::link(Phase& phase) {
       std::lock_guard lock(client_->mutex);
       // What the coordinator said before its answer has come.
       if (auto end = client_->ended.find(name_); end != client_->ended.end()) return end->second;
+      if (fd.status().code() == StatusCode::kResourceExhausted)
+        return during(phase, fd.status().withContext(base::strCat("rank ", client_->rank())));
       return during(phase, fd.status().withContext(rankText(parentPlace)));
     }
     HPU_ASSIGN(auto connection, client_->reactor()->adopt(*fd, shared_from_this()));
@@ -395,6 +399,15 @@ void Group::onClosed(const std::shared_ptr<Connection>& connection, const Status
   if (connection == parent_) lost_.insert((place_ - 1) / kFanOut);
   for (const auto& [place, link] : childLinks_)
     if (link == connection) lost_.insert(place);
+  client_->changed.notify_all();
+}
+
+/// The phase that waits for it ends, and tells the others.
+void Group::onRefused(const Status& why) {
+  std::lock_guard lock(client_->mutex);
+  if (failure_.ok() && childLinks_.size() < children_.size())
+    failure_ = resourceExhausted(
+        base::strCat("rank ", client_->rank(), " (process ", ::getpid(), ") ", why.message()));
   client_->changed.notify_all();
 }
 

@@ -35,6 +35,7 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
 
   void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) override;
   void onClosed(const std::shared_ptr<Connection>& connection, const Status& why) override;
+  void onRefused(const Status& why) override;
 
  private:
   struct Phase {

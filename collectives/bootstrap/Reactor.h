@@ -29,6 +29,8 @@ class ConnectionHandler {
   virtual void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) = 0;
   /// Once, when the other side ended it or spoke nonsense; not after close().
   virtual void onClosed(const std::shared_ptr<Connection>& connection, const Status& why) = 0;
+  /// Somebody waits to be accepted, and this process has no descriptor for it.
+  virtual void onRefused(const Status& why) {}
 };
 
 /// A socket that speaks frames. It lives in the reactor until it is closed.

@@ -44,7 +44,7 @@ Status programIsEnding() {
 StatusOr<std::shared_ptr<Listener>> ReactorState::listen(
     const Address& address, std::shared_ptr<ConnectionHandler> handler) {
   int fd = ::socket(address.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return unavailable("cannot create a socket: " + base::errnoText(errno));
+  if (fd < 0) return resourceExhausted("cannot create a socket: " + base::errnoText(errno));
   int one = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   sockaddr_storage storage;
@@ -68,7 +68,7 @@ StatusOr<std::shared_ptr<Listener>> ReactorState::listen(
     ::close(fd);
     return watched;
   }
-  listeners_[key] = {fd, std::move(handler)};
+  listeners_[key] = {fd, std::move(handler), false};
   return std::shared_ptr<Listener>(new Listener(shared_from_this(), key, *bound));
 }
 
@@ -262,7 +262,7 @@ void ReactorState::onEvent(uint64_t key, uint32_t events) {
 
 void ReactorState::acceptAll(uint64_t key) {
   for (;;) {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     auto it = listeners_.find(key);
     if (it == listeners_.end()) return;
     int fd = ::accept4(it->second.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -270,7 +270,12 @@ void ReactorState::acceptAll(uint64_t key) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       // Without descriptors the socket stays readable: no reason to run in circles.
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        HPU_LOG(kWarning, "cannot accept a rank: " + base::errnoText(errno));
+        Status why = resourceExhausted("cannot accept a rank: " + base::errnoText(errno));
+        bool first = !std::exchange(it->second.refused, true);
+        auto handler = it->second.handler;
+        lock.unlock();
+        if (first) HPU_LOG(kWarning, why.message());
+        handler->onRefused(why);
         ::usleep(20000);
       }
       return;

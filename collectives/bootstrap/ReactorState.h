@@ -66,6 +66,7 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
   struct Accepting {
     int fd = -1;
     std::shared_ptr<ConnectionHandler> handler;
+    bool refused = false;  ///< It has been told once that there are no descriptors.
   };
 
   Status watch(int fd, uint64_t key) {

@@ -31,8 +31,8 @@ StatusOr<Contact> contact(const std::string& identity, int index) {
   Contact result;
   result.socket = Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!result.socket.valid())
-    return internalError("cannot create a socket to ask a device's owner: " +
-                         base::errnoText(errno));
+    return resourceExhausted("cannot create a socket to ask a device's owner: " +
+                             base::errnoText(errno));
   sockaddr_un address;
   uint32_t bytes = socketAddress(socketName(identity, index), address);
   int status;

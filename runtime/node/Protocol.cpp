@@ -317,6 +317,10 @@ StatusOr<bool> receivePacket(int socket, std::string& data, Fd* fd) {
     }
   }
   if (received == 0) return unavailable("the process at the other end of a node's socket is gone");
+  // The kernel drops what the table of descriptors has no room for.
+  if (fd && !fd->valid() && (message.msg_flags & MSG_CTRUNC))
+    return resourceExhausted("cannot take the file that a process of the node hands over: " +
+                             base::errnoText(EMFILE));
   data.assign(buffer.data(), static_cast<size_t>(received));
   return true;
 }

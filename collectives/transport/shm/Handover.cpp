@@ -117,6 +117,7 @@ StatusOr<std::shared_ptr<Segment>> fetch(const RankCard& giver, const SegmentId&
     std::string packet;
     node::Fd file;
     auto arrived = node::receivePacket(socket.get(), packet, &file);
+    if (arrived.status().code() == StatusCode::kResourceExhausted) return arrived.status();
     if (!arrived.ok())
       return unavailable(who + " has gone before it shared the communicator's memory");
     if (*arrived) return Segment::map(std::move(file), ranks, id);
@@ -193,6 +194,11 @@ Status Giver::give(const std::vector<RankCard>& cards, const base::Deadline& dea
     }
     while (true) {
       node::Fd caller(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      const int error = errno;
+      if (!caller.valid() &&
+          (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM))
+        return resourceExhausted("cannot accept a rank that takes the communicator's memory: " +
+                                 base::errnoText(error));
       if (!caller.valid()) break;
       auto peer = node::peerOf(caller.get());
       if (peer.ok() && (peer->uid == ::geteuid() || peer->uid == 0))

@@ -31,7 +31,7 @@ class Giver {
   ~Giver();
   const std::shared_ptr<Segment>& segment() const { return segment_; }
   /// Gives the file to every other process of the cards. Errors: kDeadlineExceeded and kUnavailable
-  /// (a process has ended), naming the ranks.
+  /// (a process has ended), naming the ranks; kResourceExhausted (no descriptors).
   Status give(const std::vector<RankCard>& cards, const base::Deadline& deadline);
 
  private:
@@ -41,7 +41,7 @@ class Giver {
 };
 
 /// The other ranks' part, with rank 0's card. Errors: kDeadlineExceeded, kUnavailable (rank 0 has
-/// ended), kDataLoss.
+/// ended), kResourceExhausted (no descriptors, no memory), kDataLoss.
 StatusOr<std::shared_ptr<Segment>> takeSegment(const RankCard& giver, int ranks,
                                                const base::Deadline& deadline);
 

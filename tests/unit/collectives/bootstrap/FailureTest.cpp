@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -217,6 +219,76 @@ TEST(BootstrapFailure, AnIdOfAnotherRunIsToldSo) {
   EXPECT_EQ(Bootstrap::join(damaged, 0, 2).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Bootstrap::join(encodeId(id), 2, 2).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Bootstrap::join(encodeId(id), 0, 0).status().code(), StatusCode::kInvalidArgument);
+}
+
+/// The process has no descriptors while it lives.
+class NoDescriptors {
+ public:
+  explicit NoDescriptors(int left = 0) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    int first = ::dup(0);
+    // Above all that are open: none of the program's own is there.
+    rlimit few{static_cast<rlim_t>(first) + 64, before_.rlim_max};
+    taken_.push_back(first);
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken_.push_back(fd);
+    for (; left > 0; --left) drop();
+  }
+  ~NoDescriptors() {
+    while (!taken_.empty()) drop();
+    ::setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  void drop() {
+    ::close(taken_.back());
+    taken_.pop_back();
+  }
+  rlimit before_{};
+  std::vector<int> taken_;
+};
+
+TEST(BootstrapFailure, TheCoordinatorsWantOfDescriptorsIsToldAtOnce) {
+  UniqueId id = createUniqueId().value();
+  CoordinatorId where = decodeId(id).value();
+  // One that is accepted, and a socket of another that is not.
+  auto begin = std::chrono::steady_clock::now();
+  int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  auto joined = onRanks<Status>(2, [&](int rank) {
+    if (rank == 0) return Bootstrap::join(id, 0, 2, {.timeoutMs = 60000}).status();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    NoDescriptors none;
+    sockaddr_storage address{};
+    socklen_t size = toSockaddr(where.address, address);
+    if (::connect(socket, reinterpret_cast<sockaddr*>(&address), size) != 0)
+      return internalError("connect");
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return okStatus();
+  });
+  ::close(socket);
+  EXPECT_TRUE(joined[1].ok()) << joined[1].toString();
+  EXPECT_EQ(joined[0].code(), StatusCode::kResourceExhausted) << joined[0].toString();
+  EXPECT_THAT(joined[0].message(), HasSubstr("cannot accept a rank: Too many open files"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+TEST(BootstrapFailure, AGroupsWantOfDescriptorsIsToldToAllAtOnce) {
+  // Links among the ranks: one is connected and not accepted, or not even connected.
+  for (int left : {0, 1, 2, 3, 5}) {
+    auto all = joinAll(4);
+    auto begin = std::chrono::steady_clock::now();
+    NoDescriptors few(left);
+    auto results = onRanks<Status>(4, [&](int rank) {
+      return all[static_cast<size_t>(rank)]->barrier("cards", soon(60000));
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30)) << left;
+    for (const Status& status : results) {
+      EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << left << status.toString();
+      EXPECT_THAT(status.message(), HasSubstr("Too many open files"));
+    }
+  }
 }
 
 #ifndef __SANITIZE_THREAD__  // A program with threads does not fork under TSan.
