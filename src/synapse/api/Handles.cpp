@@ -56,11 +56,13 @@ void HandleTable::abandonAll() noexcept {
   for (HandleTable* table : registry().tables) table->abandon();
 }
 
-Result HandleTable::missingHandle(uint64_t handle) const {
+Result HandleTable::missingHandle(uint64_t handle, bool parents) const {
   std::string name = handleKindName(kind_);
   if (handle == 0) return badArgument("the " + name + " handle is null");
   std::string text = "the " + name + " handle " + base::formatHex(handle);
   std::string other = handleKindName(static_cast<HandleKind>(handle >> 56));
+  if (mine(handle) && parents)
+    return badArgument(text + " is of the process that made the " + name + ", not of its child");
   if (mine(handle)) return badArgument(text + " is stale: the " + name + " was destroyed");
   if (!other.empty()) return badArgument(text + " is one of " + (other == "event" ? "an " : "a ") + other);
   return badArgument(text + " is not one that this library gave");

@@ -60,8 +60,8 @@ class HandleTable {
   static uint32_t generationOf(uint64_t handle) {
     return static_cast<uint32_t>(handle >> kSlotBits) & (kGenerations - 1);
   }
-  /// The error for a handle that is not live.
-  Result missingHandle(uint64_t handle) const;
+  /// The error for a handle that is not live. `parents`: it looks like one from before a fork.
+  Result missingHandle(uint64_t handle, bool parents) const;
 
  private:
   const HandleKind kind_;
@@ -134,7 +134,10 @@ class Handles final : public HandleTable {
     return slots_.size() - free_.size();
   }
 
-  Result missing(H handle) const { return missingHandle(toNumber(handle)); }
+  Result missing(H handle) const {
+    uint64_t number = toNumber(handle);
+    return missingHandle(number, generationOf(number) < firstGeneration_);
+  }
 
  private:
   struct Slot {
