@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <cstring>
 
 #include "collectives/bootstrap/Bootstrap.h"
+#include "tests/unit/collectives/bootstrap/NoDescriptors.h"
 #include "tests/unit/collectives/bootstrap/Ranks.h"
 
 namespace hpu::collectives {
@@ -220,35 +220,6 @@ TEST(BootstrapFailure, AnIdOfAnotherRunIsToldSo) {
   EXPECT_EQ(Bootstrap::join(encodeId(id), 2, 2).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Bootstrap::join(encodeId(id), 0, 0).status().code(), StatusCode::kInvalidArgument);
 }
-
-/// The process has no descriptors while it lives.
-class NoDescriptors {
- public:
-  explicit NoDescriptors(int left = 0) {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    int first = ::dup(0);
-    // Above all that are open: none of the program's own is there.
-    rlimit few{static_cast<rlim_t>(first) + 64, before_.rlim_max};
-    taken_.push_back(first);
-    ::setrlimit(RLIMIT_NOFILE, &few);
-    for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken_.push_back(fd);
-    for (; left > 0; --left) drop();
-  }
-  ~NoDescriptors() {
-    while (!taken_.empty()) drop();
-    ::setrlimit(RLIMIT_NOFILE, &before_);
-  }
-  NoDescriptors(const NoDescriptors&) = delete;
-  NoDescriptors& operator=(const NoDescriptors&) = delete;
-
- private:
-  void drop() {
-    ::close(taken_.back());
-    taken_.pop_back();
-  }
-  rlimit before_{};
-  std::vector<int> taken_;
-};
 
 TEST(BootstrapFailure, TheCoordinatorsWantOfDescriptorsIsToldAtOnce) {
   UniqueId id = createUniqueId().value();

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The handover of a communicator's memory between processes, one of which has no descriptors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <string>
+
+#include "collectives/transport/shm/Handover.h"
+#include "tests/unit/collectives/bootstrap/NoDescriptors.h"
+
+namespace hpu::collectives::shm {
+namespace {
+
+using testing::HasSubstr;
+
+#ifndef __SANITIZE_THREAD__  // A program with threads does not fork under TSan.
+/// Rank 1: a child that sends its card and takes the segment; it replies with its status.
+struct Child {
+  int link = -1;
+  pid_t pid = -1;
+  RankCard card;
+
+  Child(const RankCard& giver, bool starved) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) abort();
+    pid = ::fork();
+    if (pid == 0) {
+      RankCard mine;
+      mine.process = myProcess();
+      if (::send(ends[1], &mine, sizeof mine, 0) != sizeof mine) ::_exit(1);
+      Status status = take(giver, starved);
+      std::string text = status.toString();
+      ::_exit(::send(ends[1], text.data(), text.size(), 0) > 0 ? 0 : 1);
+    }
+    ::close(ends[1]);
+    link = ends[0];
+    EXPECT_EQ(::recv(link, &card, sizeof card, 0), static_cast<ssize_t>(sizeof card));
+  }
+  static Status take(const RankCard& giver, bool starved) {
+    if (!starved) return takeSegment(giver, 2, base::Deadline::afterMs(60000)).status();
+    NoDescriptors few(1);  // For its socket.
+    return takeSegment(giver, 2, base::Deadline::afterMs(60000)).status();
+  }
+  std::string said() {
+    char text[4096];
+    ssize_t got = ::recv(link, text, sizeof text, 0);
+    return got > 0 ? std::string(text, static_cast<size_t>(got)) : "";
+  }
+  ~Child() {
+    ::close(link);
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+};
+
+RankCard giversCard(const Giver& giver) {
+  RankCard card;
+  card.process = myProcess();
+  std::memcpy(card.segment, giver.segment()->id().data(), sizeof card.segment);
+  return card;
+}
+
+TEST(Handover, AGiverWithoutDescriptorsSaysSoAtOnce) {
+  auto giver = Giver::create(2).value();
+  RankCard mine = giversCard(*giver);
+  Child child(mine, false);
+  auto begin = std::chrono::steady_clock::now();
+  Status status;
+  {
+    NoDescriptors few(1);  // For the watch of the other process.
+    status = giver->give({mine, child.card}, base::Deadline::afterMs(60000));
+  }
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status.toString();
+  EXPECT_THAT(status.message(), HasSubstr("Too many open files"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  // It can be tried again.
+  status = giver->give({mine, child.card}, base::Deadline::afterMs(60000));
+  EXPECT_TRUE(status.ok()) << status.toString();
+  EXPECT_EQ(child.said(), "OK");
+}
+
+TEST(Handover, ATakerWithoutDescriptorsSaysSo) {
+  auto giver = Giver::create(2).value();
+  RankCard mine = giversCard(*giver);
+  Child child(mine, true);
+  EXPECT_TRUE(giver->give({mine, child.card}, base::Deadline::afterMs(60000)).ok());
+  EXPECT_THAT(child.said(), HasSubstr("RESOURCE_EXHAUSTED"));
+}
+#endif
+
+}  // namespace
+}  // namespace hpu::collectives::shm
