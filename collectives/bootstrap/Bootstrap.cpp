@@ -49,8 +49,9 @@ class TcpBootstrap final : public Bootstrap {
                                                const base::Deadline& deadline) override {
     return group_->allGather(phase, mine, deadline);
   }
-  Status barrier(const std::string& phase, const base::Deadline& deadline) override {
-    return group_->allGather(phase, {}, deadline).status();
+  Status barrier(const std::string& phase, const base::Deadline& deadline,
+                 const Patience* patience) override {
+    return group_->allGather(phase, {}, deadline, patience).status();
   }
   StatusOr<std::shared_ptr<Bootstrap>> subgroup(const std::string& name,
                                                 const std::vector<int>& members) override {

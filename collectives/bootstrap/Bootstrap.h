@@ -41,6 +41,13 @@ struct BootstrapOptions {
   std::shared_ptr<Interrupt> interrupt;  ///< What it says is the error of all who wait.
 };
 
+/// How a phase tells a rank that stands still from one that is on its way.
+struct Patience {
+  int64_t timeoutMs = 0;                          ///< Without progress of a rank that has not come.
+  std::function<uint64_t(int rank)> progress;     ///< Changes as long as the rank gets on.
+  std::function<std::string(int rank)> describe;  ///< For errors.
+};
+
 /// Any thread may call; calls that concern all ranks come in the same order on each.
 class Bootstrap {
  public:
@@ -67,7 +74,9 @@ class Bootstrap {
   virtual StatusOr<std::vector<std::string>> allGather(const std::string& phase,
                                                        const std::string& mine,
                                                        const base::Deadline& deadline) = 0;
-  virtual Status barrier(const std::string& phase, const base::Deadline& deadline) = 0;
+  /// Also kDeadlineExceeded when somebody loses patience with a rank that has not come.
+  virtual Status barrier(const std::string& phase, const base::Deadline& deadline,
+                         const Patience* patience = nullptr) = 0;
 
   /// The same for some of the ranks, numbered by their place in `members` (ranks of this, which
   /// contains this rank). `name` tells groups apart. Does not communicate.

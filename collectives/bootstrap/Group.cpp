@@ -9,6 +9,7 @@
 #include "base/Format.h"
 #include "base/Hash.h"
 #include "base/StatusMacros.h"
+#include "collectives/bootstrap/Bootstrap.h"
 
 namespace hpu::collectives {
 
@@ -19,6 +20,8 @@ namespace {
 constexpr int kFanOut = 8;
 /// What is on its way from ranks that have left may still come.
 constexpr auto kGrace = std::chrono::milliseconds(1000);
+
+constexpr std::chrono::milliseconds kShortestLook{10}, kLongestLook{250};
 
 constexpr uint32_t kAllEmpty = UINT32_MAX;
 
@@ -126,9 +129,46 @@ Status Group::late(Phase& phase) {
                                                      phase.deadline->totalMs(), " ms: ", text)));
 }
 
+Status Group::impatient(Phase& phase) {
+  const Patience& patience = *phase.patience;
+  const auto now = Clock::now();
+  const std::chrono::milliseconds timeout(patience.timeoutMs);
+  phase.nextLook = now + std::clamp(timeout / 8, kShortestLook, kLongestLook);
+  std::vector<int> stand;  // Places.
+  const bool first = phase.standing.empty();
+  phase.standing.resize(members_.size());
+  for (int place = 0; place < static_cast<int>(members_.size()); ++place) {
+    if (place == place_) continue;
+    Phase::Standing& standing = phase.standing[static_cast<size_t>(place)];
+    uint64_t progress = patience.progress(place);
+    if (first || progress != standing.progress) standing = {progress, now};
+    if (now - standing.since >= timeout) stand.push_back(place);
+  }
+  // Who has come has nothing to do but wait, too.
+  if (stand.empty() || now < phase.nextQuestion) return okStatus();
+  phase.nextQuestion = now + timeout / 4;
+  auto missing = client_->who(name_, phase.number, members_);
+  if (missing.ok() && missing->empty()) {
+    phase.complete = std::min(phase.complete, now);
+    return now - phase.complete < timeout ? okStatus() : late(phase);
+  }
+  std::string text;
+  for (int place : stand) {
+    int32_t rank = members_[static_cast<size_t>(place)];
+    if (!missing.ok() ||
+        std::any_of(missing->begin(), missing->end(),
+                    [&](const MissingRank& one) { return one.rank == rank; }))
+      text += (text.empty() ? "" : ", ") + patience.describe(place);
+  }
+  if (text.empty()) return okStatus();
+  if (!missing.ok()) text += "; " + missing.status().message();
+  return during(phase, deadlineExceeded(base::strCat("rank ", place_, " waited ",
+                                                     patience.timeoutMs,
+                                                     " ms without progress of ", text)));
+}
+
 template <typename Ready>
 Status Group::await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready ready) {
-  using Clock = std::chrono::steady_clock;
   Clock::time_point grace = Clock::time_point::max(), end = phase.deadline->time();
   // The parent's deadline is about the same, and it knows better whom it waits for.
   if (place_ > 0 && phase.awaited == (place_ - 1) / kFanOut) end += kGrace;
@@ -152,7 +192,14 @@ Status Group::await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready read
       lock.lock();
       return ready() ? okStatus() : status;
     }
-    client_->changed.wait_until(lock, std::min(grace, end));
+    if (phase.patience && now >= phase.nextLook) {
+      lock.unlock();
+      Status status = impatient(phase);
+      lock.lock();
+      if (!status.ok()) return ready() ? okStatus() : status;
+      continue;
+    }
+    client_->changed.wait_until(lock, std::min({grace, end, phase.nextLook}));
   }
 }
 
@@ -182,12 +229,18 @@ void Group::spread(const Phase& phase, const Status& why) {
 
 StatusOr<std::vector<std::string>> Group::allGather(const std::string& phaseName,
                                                     const std::string& mine,
-                                                    const base::Deadline& deadline) {
+                                                    const base::Deadline& deadline,
+                                                    const Patience* patience) {
   if (mine.size() > wire::kMaxValueBytes || phaseName.size() > wire::kMaxNameBytes)
     return invalidArgument(base::strCat("the value for '", phaseName.substr(0, 64), "' has ",
                                         mine.size(), " bytes; ", wire::kMaxValueBytes,
                                         " are the most"));
-  Phase phase{0, &phaseName, &deadline, {}};
+  Phase phase;
+  phase.name = &phaseName;
+  phase.deadline = &deadline;
+  phase.patience = patience;
+  phase.complete = Clock::time_point::max();
+  if (!patience) phase.nextLook = Clock::time_point::max();
   {
     std::unique_lock lock(client_->mutex);
     if (!client_->changed.wait_until(lock, deadline.time(), [&] { return !busy_; }))

@@ -5,6 +5,7 @@
 // through the coordinator as long as they are not there, so that all have it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,6 +20,8 @@
 
 namespace hpu::collectives {
 
+struct Patience;
+
 class Group final : public ConnectionHandler, public std::enable_shared_from_this<Group> {
  public:
   /// `members`: ranks of the client's communicator, with its own.
@@ -29,7 +32,8 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   const std::vector<int>& members() const { return members_; }
 
   StatusOr<std::vector<std::string>> allGather(const std::string& phase, const std::string& mine,
-                                               const base::Deadline& deadline);
+                                               const base::Deadline& deadline,
+                                               const Patience* patience = nullptr);
   void abandon(const Status& why);
   void close();
 
@@ -38,12 +42,20 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   void onRefused(const Status& why) override;
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Phase {
     uint64_t number = 0;
     const std::string* name = nullptr;
     const base::Deadline* deadline = nullptr;
     std::set<int32_t> asked;  ///< Ranks that are gone but had got here.
     int awaited = -1;         ///< The place that this rank waits for.
+    const Patience* patience = nullptr;
+    struct Standing {
+      uint64_t progress = 0;
+      Clock::time_point since;
+    };
+    std::vector<Standing> standing;  ///< By place, when there is patience to lose.
+    Clock::time_point nextLook, nextQuestion, complete;  ///< complete: all have come; or never.
   };
   /// A rank's part of an upward message.
   struct Part {
@@ -60,6 +72,8 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   /// Something has gone wrong that will keep the phase from its end.
   Status trouble(std::unique_lock<std::mutex>& lock, Phase& phase);
   Status late(Phase& phase);
+  /// Whether somebody who has not come stands still for too long. Sets when to look again.
+  Status impatient(Phase& phase);
   Status during(const Phase& phase, const Status& why) const;
   void spread(const Phase& phase, const Status& why);
   std::string rankText(int place) const;

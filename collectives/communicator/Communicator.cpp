@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hpu/collectives.h"
 
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -27,13 +28,16 @@ std::string identityOf(const UniqueId& id) {
   return base::formatHex(base::hash64(text));
 }
 
-Creation creationOf(const UniqueId& id, int rank, int ranks) {
+/// `interrupt`: also ends the wait for the others.
+Creation creationOf(const UniqueId& id, int rank, int ranks,
+                    std::shared_ptr<Interrupt> interrupt = std::make_shared<Interrupt>()) {
   Creation creation;
+  creation.interrupt = interrupt;
   creation.rank = rank;
   creation.ranks = ranks;
   creation.identity = identityOf(id);
   creation.meet = [=](int64_t timeoutMs) {
-    return Bootstrap::join(id, rank, ranks, {.timeoutMs = timeoutMs});
+    return Bootstrap::join(id, rank, ranks, {.timeoutMs = timeoutMs, .interrupt = interrupt});
   };
   return creation;
 }
@@ -62,23 +66,38 @@ StatusOr<Communicator> Communicator::create(const UniqueId& id, int rank, int ra
 StatusOr<std::vector<Communicator>> Communicator::createAll(const std::vector<Device>& devices,
                                                             const CommunicatorOptions& options) {
   if (devices.empty()) return invalidArgument("createAll needs at least one device");
+  for (size_t rank = 0; rank < devices.size(); ++rank)
+    if (!devices[rank].valid())
+      return invalidArgument(base::strCat("createAll: the device of rank ", rank, " is empty"));
   // An id of its own, whatever the environment says: all ranks are here.
   HPU_ASSIGN(CoordinatorId where, Coordinator::instance()->open());
   UniqueId id = encodeId(where);
   int ranks = static_cast<int>(devices.size());
-  std::vector<StatusOr<Communicator>> made(devices.size(), Communicator());
+  std::vector<std::shared_ptr<CommunicatorState>> made(devices.size());
+  auto interrupt = std::make_shared<Interrupt>();
+  std::mutex mutex;  // Guards the failure.
+  Status failure;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      made[static_cast<size_t>(rank)] =
-          create(id, rank, ranks, devices[static_cast<size_t>(rank)], options);
+      auto at = static_cast<size_t>(rank);
+      auto one = CommunicatorState::create(creationOf(id, rank, ranks, interrupt), devices[at],
+                                           options);
+      if (one.ok()) {
+        made[at] = std::move(*one);
+        return;
+      }
+      {
+        std::lock_guard lock(mutex);
+        if (failure.ok()) failure = one.status();
+      }
+      // The others wait for this one.
+      interrupt->raise(one.status());
     });
   for (std::thread& thread : threads) thread.join();
+  HPU_RETURN_IF_ERROR(failure);
   std::vector<Communicator> result;
-  for (auto& one : made) {
-    if (!one.ok()) return one.status();
-    result.push_back(std::move(*one));
-  }
+  for (auto& one : made) result.push_back(Communicator(std::move(one)));
   return result;
 }
 

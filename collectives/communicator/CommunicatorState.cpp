@@ -69,10 +69,14 @@ Status CommunicatorState::ownFailure() const {
 
 Status CommunicatorState::asyncError() const {
   HPU_RETURN_IF_ERROR(ownFailure());
-  if (!ready().ok()) return okStatus();
+  {
+    std::lock_guard lock(mutex_);
+    // After finalize nobody waits for anybody.
+    if (!ready_ || finalized_) return okStatus();
+  }
   // A rank that has nothing to do does not hear of it otherwise.
   for (int peer = 0; peer < ranks(); ++peer)
-    if (peer != rank() && !transport_->abortReason(peer).ok())
+    if (peer != rank() && (transport_->gone(peer) || !transport_->abortReason(peer).ok()))
       return transport_->peerStatus(peer).withContext(title());
   return okStatus();
 }
@@ -121,7 +125,12 @@ Status CommunicatorState::finalize(int64_t deadlineMs) {
     bootstrap_->abandon(failed);
     return failed;
   }
-  Status all = bootstrap_->barrier("finalize", deadline);
+  // As in a collective: who has not come is held to its progress.
+  Patience patience;
+  patience.timeoutMs = timeoutMs_;
+  patience.progress = [this](int peer) { return transport_->heartbeat(peer); };
+  patience.describe = [this](int peer) { return transport_->describe(peer); };
+  Status all = bootstrap_->barrier("finalize", deadline, &patience);
   if (!all.ok()) return all.withContext(base::strCat("finalize of ", title()));
   std::lock_guard lock(mutex_);
   finalized_ = true;
@@ -136,11 +145,11 @@ Status CommunicatorState::abort(const std::string& why) {
   {
     std::lock_guard lock(mutex_);
     if (failure_.ok()) failure_ = status;
-    if (ready_) {
-      executor = executor_;
-      bootstrap = bootstrap_;
-    }
+    bootstrap = bootstrap_;
+    if (ready_) executor = executor_;
   }
+  // A creation that is under way ends at once, here and for the others.
+  creation_.interrupt->raise(status);
   if (executor) executor->abort(status);
   if (bootstrap) bootstrap->abandon(status);
   return okStatus();
@@ -151,17 +160,22 @@ Status CommunicatorState::abort(const std::string& why) {
 StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::create(
     Creation creation, const Device& device, const CommunicatorOptions& options) {
   if (!device.valid()) return invalidArgument("a communicator needs a device; this one is empty");
+  if (!creation.interrupt) creation.interrupt = std::make_shared<Interrupt>();
   auto state = std::make_shared<CommunicatorState>(std::move(creation), device, options);
   HPU_RETURN_IF_ERROR(state->readOptions());
   auto finish = [](CommunicatorState& self) -> Status {
     Status status = self.connect();
     bool abortedMeanwhile = false;
+    std::shared_ptr<Bootstrap> failed;  // Goes outside of the lock.
     {
       std::lock_guard lock(self.mutex_);
       abortedMeanwhile = status.ok() && !self.failure_.ok();
       if (abortedMeanwhile) status = self.failure_;
       if (status.ok()) self.ready_ = true;
       if (self.failure_.ok()) self.failure_ = status;
+      // What was aborted meanwhile failed of that.
+      if (!status.ok()) status = self.failure_;
+      if (!self.ready_) failed.swap(self.bootstrap_);
     }
     // The peers are ready, and wait for this rank otherwise.
     if (abortedMeanwhile) self.executor_->abort(status);
@@ -208,10 +222,20 @@ Status CommunicatorState::readOptions() {
 
 Status CommunicatorState::connect() {
   base::Deadline deadline = base::Deadline::afterMs(initTimeoutMs_);
+  Status aborted;
   auto met = creation_.meet(initTimeoutMs_);
   if (!met.ok())
     return met.status().withContext(base::strCat("creation of the communicator ", title()));
-  bootstrap_ = std::move(*met);
+  {
+    std::lock_guard lock(mutex_);
+    bootstrap_ = std::move(*met);
+    if (!failure_.ok()) aborted = failure_;
+  }
+  // abort() has found either the bootstrap or nothing yet.
+  if (!aborted.ok()) {
+    bootstrap_->abandon(aborted);
+    return aborted;
+  }
   auto rest = [&]() -> Status {
     HPU_RETURN_IF_ERROR(compareCards(deadline));
     ShmOptions shm;
@@ -286,12 +310,22 @@ StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::derive(
   creation.ranks = group->ranks();
   creation.identity = base::strCat(creation_.identity, "/", what, "/", members.front());
   creation.meet = [group](int64_t) -> StatusOr<std::shared_ptr<Bootstrap>> { return group; };
-  return create(std::move(creation), device_, derived);
+  auto made = create(std::move(creation), device_, derived);
+  // A rank that fails alone tells those who wait for it.
+  if (!made.ok()) group->abandon(made.status());
+  return made;
 }
 
 StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::split(
     int color, int key, const CommunicatorOptions& options) {
-  HPU_RETURN_IF_ERROR(usable());
+  if (Status own = usable(); !own.ok()) {
+    std::unique_lock lock(mutex_);
+    const bool alone = ready_ && !finalized_;
+    lock.unlock();
+    // The others may be fine, and wait for this rank.
+    if (alone) bootstrap_->abandon(own);
+    return own;
+  }
   std::string what = base::strCat("split ", splits_.fetch_add(1));
   base::Deadline deadline =
       base::Deadline::afterMs(options.initTimeoutMs >= 0 ? options.initTimeoutMs : initTimeoutMs_);

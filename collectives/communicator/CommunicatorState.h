@@ -29,6 +29,7 @@ struct Creation {
   int rank = 0, ranks = 1;
   std::string identity;  ///< The same on every rank, and of no other communicator.
   std::function<StatusOr<std::shared_ptr<Bootstrap>>(int64_t timeoutMs)> meet;
+  std::shared_ptr<Interrupt> interrupt;  ///< Ends meet(); null: the communicator makes one.
 };
 
 /// Memory of a communicator's own, for a schedule.
@@ -115,7 +116,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   const uint64_t number_;
   int64_t initTimeoutMs_ = 0, timeoutMs_ = 0;
 
-  // Written before ready_, and not changed then.
+  // Written before ready_, and not changed then. The bootstrap is written under the mutex: abort()
+  // may come earlier.
   std::shared_ptr<Bootstrap> bootstrap_;
   std::shared_ptr<Tuner> tuner_;
   std::shared_ptr<Transport> transport_;

@@ -120,6 +120,9 @@ class Transport {
   /// its process. What it offered and published before is still there: look for that first. Cheap
   /// enough for every wake-up.
   virtual Status peerStatus(int peer) const = 0;
+  /// The peer's process ended, or was killed, without leaving: unlike one that has left it had not
+  /// done all that it was to do, as far as anybody knows.
+  virtual bool gone(int peer) const = 0;
   /// What a peer that gave up said to abort(), with its code; ok for all others.
   virtual Status abortReason(int peer) const = 0;
   /// A number that changes as long as the peer's process lives, is not stopped, and its device or

@@ -210,6 +210,10 @@ class LocalTransport : public Transport {
     std::lock_guard lock(state_->mutex);
     return state_->status(peer);
   }
+  bool gone(int peer) const override {
+    std::lock_guard lock(state_->mutex);
+    return state_->at(peer).dead;
+  }
   Status abortReason(int peer) const override {
     std::lock_guard lock(state_->mutex);
     return state_->at(peer).aborted;

@@ -251,6 +251,12 @@ class ShmTransport final : public Transport {
         who, " is gone: its process ended without leaving the communicator", ofCommunicator()));
   }
 
+  bool gone(int peer) const override {
+    return peer >= 0 && peer < ranks_ && !inChild() &&
+           segment_->block(peer).state.load(std::memory_order_acquire) ==
+               static_cast<uint32_t>(RankState::kDead);
+  }
+
   Status abortReason(int peer) const override {
     if (peer < 0 || peer >= ranks_ || inChild() ||
         segment_->block(peer).state.load(std::memory_order_acquire) !=

@@ -94,6 +94,9 @@ hcclResult_t hcclCommDestroy(hcclComm_t comm) {
   return guardedHccl("hcclCommDestroy", [&]() -> HcclResult {
     auto object = communicators().remove(comm);
     if (!object) return HcclResult(communicators().missing(comm));
+    // One that is still being made would go on without a handle, and be a rank to the others.
+    if (object->comm.ready().code() == hpu::StatusCode::kUnavailable)
+      return object->comm.abort("hcclCommDestroy was called before it was ready");
     return {};
   });
 }

@@ -414,6 +414,68 @@ TEST(Communicator, CreationFailsForAllAlike) {
   EXPECT_THAT(alone.status().message(), HasSubstr("rank 1 has not come"));
 }
 
+TEST(Communicator, OneRankThatCannotBeMadeEndsTheCreationOfAll) {
+  std::vector<Device> devices = World::openDevices(2);
+  DeviceOptions null;
+  null.driver = "null";
+  auto begin = std::chrono::steady_clock::now();
+  for (size_t at : {0, 1}) {
+    std::vector<Device> mixed = devices;
+    mixed[at] = Device();
+    auto made = Communicator::createAll(mixed, {.initTimeoutMs = 60000});
+    EXPECT_EQ(made.status().code(), StatusCode::kInvalidArgument) << made.status().toString();
+    EXPECT_THAT(made.status().message(), HasSubstr("rank " + std::to_string(at)));
+    mixed[at] = Device::open(null).value();
+    made = Communicator::createAll(mixed, {.initTimeoutMs = 60000});
+    EXPECT_EQ(made.status().code(), StatusCode::kUnimplemented) << made.status().toString();
+  }
+  // Of a split and of a shrink, too.
+  for (bool shrink : {false, true}) {
+    World world = World::make(4);
+    std::vector<Status> results = world.each([&](int rank) -> Status {
+      const Communicator& comm = world.comms[static_cast<size_t>(rank)];
+      CommunicatorOptions options;
+      options.initTimeoutMs = 60000;
+      if (rank == 2) options.tunerTable = "/nowhere";
+      if (!shrink) return comm.split(0, 0, options).status();
+      return rank == 3 ? notFound("/nowhere") : comm.shrink({3}, options).status();
+    });
+    for (const Status& status : results)
+      EXPECT_THAT(status.message(), HasSubstr("/nowhere")) << status.toString();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+TEST(Communicator, AbortEndsItsCreationAndTheOthers) {
+  std::vector<Device> devices = World::openDevices(2);
+  CommunicatorOptions behind;
+  behind.initTimeoutMs = 60000;
+  behind.blocking = false;
+  auto begin = std::chrono::steady_clock::now();
+  auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  auto before = threads();
+  for (int round = 0; round < 20; ++round) {
+    UniqueId id = createUniqueId().value();
+    auto one = Communicator::create(id, 0, 2, devices[0], behind);
+    ASSERT_TRUE(one.ok()) << one.status().toString();
+    // Somewhere between its begin and its wait for the other.
+    std::this_thread::sleep_for(std::chrono::milliseconds(round % 4 * 5));
+    ASSERT_TRUE(one->abort("enough").ok());
+    EXPECT_EQ(one->ready().code(), StatusCode::kAborted);
+    EXPECT_EQ(one->finalize().code(), StatusCode::kAborted);
+    if (round % 4 == 0) continue;
+    auto other = Communicator::create(id, 1, 2, devices[1], {.initTimeoutMs = 60000});
+    EXPECT_EQ(other.status().code(), StatusCode::kAborted) << other.status().toString();
+    EXPECT_THAT(other.status().message(), HasSubstr("enough"));
+  }
+  while (threads() > before &&
+         std::chrono::steady_clock::now() - begin < std::chrono::seconds(30))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_LE(threads(), before);
+}
+
 TEST(Communicator, PredictsWithoutCommunicating) {
   World world = World::make(4);
   auto prediction = world.comms[2].predict(Operation::kAllReduce, 1 << 20, ElementType::kBF16);

@@ -143,6 +143,25 @@ TEST(Processes, AStoppedRankIsNamed) {
   expectBlame(runRanks(3, "stop", 1, 1000), 1, "stopped) has not entered all-reduce #6");
 }
 
+TEST(Processes, FinalizeWaitsForNoStoppedRank) {
+  for (int victim : {0, 2}) {  // The coordinator's process, and another one.
+    auto begin = std::chrono::steady_clock::now();
+    auto said = runRanks(3, "stop-before-finalize", victim, 1000);
+    expectBlame(said, victim, "waited 1000 ms without progress of");
+    expectBlame(said, victim, "stopped)");
+    expectBlame(said, victim, "DEADLINE_EXCEEDED");
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(40));
+  }
+}
+
+TEST(Processes, AnIdleRankIsToldOfADeadOne) {
+  for (int victim : {0, 1}) {
+    auto said = runRanks(3, "kill-idle", victim, 60000);
+    expectBlame(said, victim, "UNAVAILABLE");
+    expectBlame(said, victim, "ended without leaving");
+  }
+}
+
 TEST(Processes, ASilentRankIsNamed) {
   expectBlame(runRanks(3, "silent", 2, 1000), 2,
               "has not entered all-reduce #6; its last call was all-reduce #5");

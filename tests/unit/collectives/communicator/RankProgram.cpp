@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -118,8 +119,18 @@ Status Rank::run() {
     TRY(comm.allGather(in.address(), out.address(), kCount / ranks, ElementType::kI32, stream));
     TRY(stream.synchronize());
   }
+  if (scenario == "kill-idle") {
+    if (rank == victim) raise(SIGKILL);
+    // Nothing is in progress: who asks is told.
+    for (int i = 0; i < 4000; ++i) {
+      TRY(comm.asyncError());
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return internalError("nothing was told");
+  }
   for (int number = 5; number < 8; ++number) TRY(round(number));
-  return comm.finalize(20000);
+  if (isVictim("stop-before-finalize")) raise(SIGSTOP);
+  return comm.finalize(60000);
 }
 
 }  // namespace
