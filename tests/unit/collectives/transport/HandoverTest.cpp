@@ -19,21 +19,25 @@ namespace {
 using testing::HasSubstr;
 
 #ifndef __SANITIZE_THREAD__  // A program with threads does not fork under TSan.
-/// Rank 1: a child that sends its card and takes the segment; it replies with its status.
+/// Rank 1: a child that sends its card and, with rank 0's, takes the segment; it replies with its
+/// status. It is there before the segment: it must not inherit it.
 struct Child {
   int link = -1;
   pid_t pid = -1;
   RankCard card;
 
-  Child(const RankCard& giver, bool starved) {
+  explicit Child(bool starved) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) abort();
     pid = ::fork();
     if (pid == 0) {
       RankCard mine;
       mine.process = myProcess();
-      if (::send(ends[1], &mine, sizeof mine, 0) != sizeof mine) ::_exit(1);
-      Status status = take(giver, starved);
+      RankCard giver;
+      if (::send(ends[1], &mine, sizeof mine, 0) != sizeof mine ||
+          ::recv(ends[1], &giver, sizeof giver, 0) != sizeof giver)
+        ::_exit(1);
+      Status status = takeAs(giver, starved);
       std::string text = status.toString();
       ::_exit(::send(ends[1], text.data(), text.size(), 0) > 0 ? 0 : 1);
     }
@@ -41,10 +45,13 @@ struct Child {
     link = ends[0];
     EXPECT_EQ(::recv(link, &card, sizeof card, 0), static_cast<ssize_t>(sizeof card));
   }
-  static Status take(const RankCard& giver, bool starved) {
+  static Status takeAs(const RankCard& giver, bool starved) {
     if (!starved) return takeSegment(giver, 2, base::Deadline::afterMs(60000)).status();
     NoDescriptors few(1);  // For its socket.
     return takeSegment(giver, 2, base::Deadline::afterMs(60000)).status();
+  }
+  void take(const RankCard& giver) {
+    EXPECT_EQ(::send(link, &giver, sizeof giver, 0), static_cast<ssize_t>(sizeof giver));
   }
   std::string said() {
     char text[4096];
@@ -66,9 +73,10 @@ RankCard giversCard(const Giver& giver) {
 }
 
 TEST(Handover, AGiverWithoutDescriptorsSaysSoAtOnce) {
+  Child child(false);
   auto giver = Giver::create(2).value();
   RankCard mine = giversCard(*giver);
-  Child child(mine, false);
+  child.take(mine);
   auto begin = std::chrono::steady_clock::now();
   Status status;
   {
@@ -85,9 +93,10 @@ TEST(Handover, AGiverWithoutDescriptorsSaysSoAtOnce) {
 }
 
 TEST(Handover, ATakerWithoutDescriptorsSaysSo) {
+  Child child(true);
   auto giver = Giver::create(2).value();
   RankCard mine = giversCard(*giver);
-  Child child(mine, true);
+  child.take(mine);
   EXPECT_TRUE(giver->give({mine, child.card}, base::Deadline::afterMs(60000)).ok());
   EXPECT_THAT(child.said(), HasSubstr("RESOURCE_EXHAUSTED"));
 }
