@@ -206,6 +206,12 @@ void Client::giveUp(const std::string& group, const Status& why, const std::vect
   send(*connection_, MessageType::kGiveUp, 0, out.take()).ignore();
 }
 
+Status Client::givenUp(const std::string& group) const {
+  for (const std::string& name : {std::string(), group})
+    if (auto end = ended.find(name); end != ended.end()) return end->second;
+  return okStatus();
+}
+
 void Client::enter(const std::string& group, uint64_t phase) {
   wire::Writer out;
   out.text(group);

@@ -45,6 +45,8 @@ class Client final : public ConnectionHandler {
   /// Tells all `members`, through the coordinator, that the group's phases end with `why`; no
   /// group: those who join, that they wait in vain.
   void giveUp(const std::string& group, const Status& why, const std::vector<int>& members);
+  /// Why somebody gave the group up, or all of them; under the mutex.
+  Status givenUp(const std::string& group) const;
   /// Ends a join with `why`, here and for the others.
   void interrupt(const Status& why);
   /// Who of `members` (none: of all) has not got to the phase; phase 0: has not come. Waits for a
@@ -63,7 +65,7 @@ class Client final : public ConnectionHandler {
   std::condition_variable changed;
   Status failure;                       ///< The coordinator is gone, or refused.
   std::map<int32_t, MissingRank> gone;  ///< Ranks that left or died since all had come.
-  std::map<std::string, Status> ended;  ///< Groups that a member has given up, by name.
+  std::map<std::string, Status> ended;  ///< Groups that a member has given up, by name; empty: all.
 
  private:
   Status connect(const std::shared_ptr<Client>& self, const base::Deadline& deadline);

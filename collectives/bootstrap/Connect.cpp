@@ -28,16 +28,17 @@ StatusOr<int> connectTo(const Address& address, const base::Deadline& deadline,
     error = errno;
     while (error == EINPROGRESS || error == EINTR) {
       pollfd entry{.fd = fd, .events = POLLOUT, .revents = 0};
-      if (Status stopped = stop ? stop() : okStatus(); !stopped.ok()) {
-        ::close(fd);
-        return stopped;
-      }
       int64_t left = deadline.remainingMs(), most = stop ? kStopMs : int64_t{1} << 30;
       int ready = ::poll(&entry, 1, static_cast<int>(std::min(left, most)));
       if (ready > 0) {
         socklen_t length = sizeof error;
         ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
         break;
+      }
+      // Where somebody answers he can still be told.
+      if (Status stopped = ready == 0 && stop ? stop() : okStatus(); !stopped.ok()) {
+        ::close(fd);
+        return stopped;
       }
       if (ready == 0 && deadline.expired()) {
         ::close(fd);

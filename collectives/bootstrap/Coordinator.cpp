@@ -427,8 +427,9 @@ bool Coordinator::giveUp(Room& room, const wire::Frame& frame) {
   Status why = in.status();
   uint32_t count = in.u32();
   if (!in.ok() || why.ok() || in.left() != size_t{count} * 4) return false;
-  if (group.empty()) {
-    if (room.complete) return true;  // They have come meanwhile.
+  // They have come meanwhile; one that was only late goes on with them.
+  if (group.empty() && room.complete && why.code() == StatusCode::kDeadlineExceeded) return true;
+  if (group.empty() && !room.complete) {
     if (why.code() == StatusCode::kDeadlineExceeded) {
       std::vector<MissingRank> missing;
       for (size_t rank = 0; rank < room.members.size(); ++rank) {
@@ -447,6 +448,8 @@ bool Coordinator::giveUp(Room& room, const wire::Frame& frame) {
   out.text(group);
   out.status(why);
   std::string payload = out.take();
+  for (size_t rank = 0; rank < room.members.size() && group.empty(); ++rank)
+    send(room, static_cast<int32_t>(rank), MessageType::kGroupEnded, 0, payload);
   for (uint32_t i = 0; i < count; ++i) {
     int32_t member = in.i32();
     if (member >= 0 && member < static_cast<int32_t>(room.members.size()))

@@ -94,7 +94,7 @@ Status Group::during(const Phase& phase, const Status& why) const {
 
 Status Group::trouble(std::unique_lock<std::mutex>& lock, Phase& phase) {
   if (!failure_.ok()) return failure_;
-  if (auto end = client_->ended.find(name_); end != client_->ended.end()) return end->second;
+  if (Status given = client_->givenUp(name_); !given.ok()) return given;
   // Who died is the reason why others have left.
   for (bool died : {true, false})
     for (const auto& [rank, who] : client_->gone) {
@@ -247,7 +247,7 @@ StatusOr<std::vector<std::string>> Group::allGather(const std::string& phaseName
       return deadlineExceeded(base::strCat("'", phaseName, "' waited ", deadline.totalMs(),
                                            " ms for another phase of this rank"));
     if (!failure_.ok()) return failure_;
-    if (auto end = client_->ended.find(name_); end != client_->ended.end()) return end->second;
+    if (Status given = client_->givenUp(name_); !given.ok()) return given;
     if (!client_->failure.ok()) return during(phase, client_->failure);
     busy_ = true;
     phase.number = ++phase_;
@@ -300,7 +300,7 @@ Status Group::link(Phase& phase) {
       }
       std::lock_guard lock(client_->mutex);
       // What the coordinator said before its answer has come.
-      if (auto end = client_->ended.find(name_); end != client_->ended.end()) return end->second;
+      if (Status given = client_->givenUp(name_); !given.ok()) return given;
       if (fd.status().code() == StatusCode::kResourceExhausted)
         return during(phase, fd.status().withContext(base::strCat("rank ", client_->rank())));
       return during(phase, fd.status().withContext(rankText(parentPlace)));

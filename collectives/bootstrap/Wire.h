@@ -43,7 +43,7 @@ enum class MessageType : uint8_t {
   kDown,       ///< phase number, status, values of all.
   // From a rank to the coordinator, and from there to the members.
   kGiveUp,      ///< group (empty: who is to come), status, members.
-  kGroupEnded,  ///< group, status.
+  kGroupEnded,  ///< group (empty: all of them), status.
 };
 inline constexpr int kNumMessageTypes = static_cast<int>(MessageType::kGroupEnded) + 1;
 
