@@ -37,3 +37,18 @@ if(HPU_SANITIZE)
     add_link_options(-fno-sanitize-recover=undefined)
   endif()
 endif()
+
+# Every test gets the sanitizers' options (hpu_test_nodes appends them).
+set(HPU_SANITIZER_ENVIRONMENT "")
+if(HPU_SANITIZE MATCHES "thread")
+  set(HPU_SANITIZER_ENVIRONMENT
+      "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitizers/tsan.supp halt_on_error=1 second_deadlock_stack=1")
+elseif(HPU_SANITIZE MATCHES "address")
+  set(_asan_options "detect_leaks=1 strict_string_checks=1")
+  if(HPU_BUILD_COMPILER)
+    # LLVM's allocators poison from our objects, which are instrumented, and use the same memory in its own, which are not.
+    string(APPEND _asan_options " allow_user_poisoning=0")
+  endif()
+  set(HPU_SANITIZER_ENVIRONMENT
+      "ASAN_OPTIONS=${_asan_options};UBSAN_OPTIONS=print_stacktrace=1")
+endif()

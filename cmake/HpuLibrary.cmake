@@ -108,7 +108,8 @@ function(hpu_set_test_nodes)
   string(MD5 _tree "${PROJECT_BINARY_DIR}")
   string(SUBSTRING ${_tree} 0 6 _tree)
   foreach(_test IN LISTS _tests)
-    set_property(TEST ${_test} APPEND PROPERTY ENVIRONMENT "HPU_NODE=${_test}-${_tree}" HPU_ACQUIRE_TIMEOUT_MS=60000)
+    set_property(TEST ${_test} APPEND PROPERTY ENVIRONMENT "HPU_NODE=${_test}-${_tree}" HPU_ACQUIRE_TIMEOUT_MS=60000
+                 ${HPU_SANITIZER_ENVIRONMENT})
   endforeach()
 endfunction()
 

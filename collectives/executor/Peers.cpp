@@ -42,6 +42,7 @@ int64_t Peers::stillMs(int peer, Clock::time_point since) const {
 
 bool copyInBlocks(std::byte* dst, const std::byte* src, int64_t bytes, bool stream, int64_t& at,
                   Peers& peers, Pace& pace) {
+  if (dst == src) return true;  // In place: others may be reading it.
   // Overlapping ranges (a transfer to oneself) are moved at once.
   if (dst < src + bytes && src < dst + bytes && dst != src) {
     std::memmove(dst, src, static_cast<size_t>(bytes));

@@ -85,7 +85,7 @@ void lowerEluBwd(NodeContext& c) {
   double alpha = params.alpha, scale = params.scale, inputScale = params.input_scale;
   Value dY = c.input(0), saved = c.input(1);
   Value slope;
-  if (params.isInputFeaturemap) slope = c.mul(c.op("exp", {c.mul(saved, inputScale)}), alpha * scale * inputScale);
+  if (isSet(params.isInputFeaturemap)) slope = c.mul(c.op("exp", {c.mul(saved, inputScale)}), alpha * scale * inputScale);
   else slope = c.mul(c.add(saved, alpha * scale), inputScale);  // y + alpha * scale = alpha * scale * exp(..)
   c.output(0, c.where(greater(c, saved, 0), c.mul(dY, scale), c.mul(dY, slope)));
 }
@@ -108,7 +108,7 @@ void lowerSeluBwd(NodeContext& c) {
   auto params = seluParams(c);
   double gamma = params.gamma, full = static_cast<double>(params.gamma) * static_cast<double>(params.alpha);
   Value dY = c.input(0), saved = c.input(1);
-  Value slope = params.isInputFeaturemap ? c.mul(c.op("exp", {saved}), full) : c.add(saved, full);
+  Value slope = isSet(params.isInputFeaturemap) ? c.mul(c.op("exp", {saved}), full) : c.add(saved, full);
   c.output(0, c.where(greater(c, saved, 0), c.mul(dY, gamma), c.mul(dY, slope)));
 }
 
@@ -207,7 +207,7 @@ constexpr double kSqrt2OverPi = 0.79788456080286535588, kCubic = 0.044715;
 
 bool geluIsTanh(NodeContext& c) {
   ns_GeluKernel::ParamsV2 params{};
-  return c.versionedParams<ns_GeluKernel::ParamsV2, ns_GeluKernel::Params>(params).approximation;
+  return isSet(c.versionedParams<ns_GeluKernel::ParamsV2, ns_GeluKernel::Params>(params).approximation);
 }
 
 /// tanh of the approximation, or the normal distribution's cdf.

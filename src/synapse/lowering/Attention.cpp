@@ -55,7 +55,7 @@ Value scoresOf(NodeContext& c, const Heads& h, const ns_Sdpa::ParamsV3& params, 
     if (isFloat(c.inputType(maskInput))) s = c.add(s, c.toF32(c.input(maskInput)));
     else s = c.where(c.condition(maskInput), s, c.scalarLike(s, kMasked));
   }
-  if (params.is_causal) {
+  if (isSet(params.is_causal)) {
     Value seen = c.op("less_equal", {counter(c, c.dim(s, -1), 1, 2), counter(c, c.dim(s, -2), 0, 2)});
     s = c.where(seen, s, c.scalarLike(s, kMasked));
   }

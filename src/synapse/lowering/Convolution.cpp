@@ -209,14 +209,14 @@ void lowerForward(NodeContext& c) {
       return (void)c.fail(strCat(c.inputName(2), " has sizes ", sizesText(c.shape(bias)), ", must have {", y[4], "}"));
     v = c.add(v, c.reshape(bias, {y[4]}));
   }
-  bool relu = conv.activation.reluEnable;
-  if (relu && conv.activation.resAfterPWL) v = c.op("relu", {v});
+  bool relu = isSet(conv.activation.reluEnable);
+  if (relu && isSet(conv.activation.resAfterPWL)) v = c.op("relu", {v});
   if (!isFp8(c) && c.hasInput(3)) {
     Value cin = c.cast(activation(c, 3), c.element(v));
     if (c.ok() && c.shape(cin) != y) return (void)c.fail(strCat(c.inputName(3), " has other sizes than the result"));
     v = c.add(v, cin);
   }
-  if (relu && !conv.activation.resAfterPWL) v = c.op("relu", {v});
+  if (relu && !isSet(conv.activation.resAfterPWL)) v = c.op("relu", {v});
   result(c, isFp8(c) ? c.cast(v, c.dataType()) : v, false);
 }
 

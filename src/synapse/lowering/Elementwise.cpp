@@ -77,7 +77,7 @@ Value floorDivide(NodeContext& c, Value a, Value b) {
 void lowerDivMod(NodeContext& c) {
   ns_DivModKernel::ParamsV2 params{};
   params = c.versionedParams<ns_DivModKernel::ParamsV2, ns_DivModKernel::Params>(params);
-  bool floor = params.isPyCompatible && !params.isTruncRoundingMode;
+  bool floor = isSet(params.isPyCompatible) && !isSet(params.isTruncRoundingMode);
   Value a = c.input(0), b = c.input(1);
   Value rest = remainder(c, a, b, floor);
   Value quotient = floor ? floorDivide(c, a, b) : c.div(a, b);

@@ -244,7 +244,7 @@ void lowerScatterReduce(NodeContext& c) {
   Scatter s = scatterOf(c);
   s.updates = c.input(2);
   s.dim = frameworkDim(c, params.dim, static_cast<int64_t>(s.shape.size()));
-  scatterReduce(c, s, params.mode, params.include_self);
+  scatterReduce(c, s, params.mode, isSet(params.include_self));
 }
 
 /// buffer + what of dY went to each of its elements.
@@ -364,7 +364,7 @@ void lowerEmbeddingBwd(NodeContext& c) {
   }
   Value chosen = c.cast(hit, ElementType::kF32);
   Value sum = c.matmul(chosen, c.reshape(dY, {count, width}));
-  if (params.scaleGradByFreq) sum = c.div(sum, c.max(c.reduceSum(chosen, {1}, true), c.scalarLike(sum, 1)));
+  if (isSet(params.scaleGradByFreq)) sum = c.div(sum, c.max(c.reduceSum(chosen, {1}, true), c.scalarLike(sum, 1)));
   c.output(0, sum);
 }
 

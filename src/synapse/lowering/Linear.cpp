@@ -50,7 +50,7 @@ void lowerLinearBwd(NodeContext& c) {
   c.output(0, c.reshape(c.matmul(rows, w), c.shape(x)));
   if (c.wantsOutput(1)) c.output(1, c.matmul(transposed(c, rows), asRows(c, x)));
   if (c.wantsOutput(2)) {
-    if (!params.gradBias) return (void)c.fail(strCat(c.outputName(2), " without gradBias"));
+    if (!isSet(params.gradBias)) return (void)c.fail(strCat(c.outputName(2), " without gradBias"));
     c.output(2, c.reduceSum(rows, {0}, false));
   }
 }
@@ -99,8 +99,8 @@ void lowerFp8Gemm(NodeContext& c) {
   synGEMMParams params{};
   params = c.paramsOr(params);
   Value a = c.toF32(c.input(0)), b = c.toF32(c.input(1));
-  if (params.transpose_a) a = transposed(c, a);
-  if (params.transpose_b) b = transposed(c, b);
+  if (isSet(params.transpose_a)) a = transposed(c, a);
+  if (isSet(params.transpose_b)) b = transposed(c, b);
   Value y = c.matmul(a, b);
   for (size_t i : {2, 3}) {
     if (!c.hasInput(i)) continue;

@@ -71,7 +71,7 @@ CrossEntropy crossEntropyOf(NodeContext& c, int64_t batch) {
     }
     case sizeof(ns_SoftmaxCrossEntropy::ParamsV3): {
       auto v3 = c.params<ns_SoftmaxCrossEntropy::ParamsV3>();
-      if (v3.isTfMode) c.unsupported("isTfMode");
+      if (isSet(v3.isTfMode)) c.unsupported("isTfMode");
       params = v3;
       break;
     }
@@ -214,10 +214,10 @@ Bce bceOf(NodeContext& c, size_t weightAt, size_t posWeightAt) {
                              ns_BinaryCrossEntropy::ParamsOptionalSigmoid, ns_BinaryCrossEntropy::Params>(params, /*optional=*/false);
   Bce b;
   b.mode = sumFirst(c, params.mode);
-  b.isProbability = params.binaryCrossEntropyWithoutSigmoid;
-  b.hasWeight = params.isWeightsUsed;
+  b.isProbability = isSet(params.binaryCrossEntropyWithoutSigmoid);
+  b.hasWeight = isSet(params.isWeightsUsed);
   b.hasPosWeight = params.posMode == POS_WEIGHT_ENABLE;
-  if (params.isNormalizeWeights) c.unsupported("isNormalizeWeights");
+  if (isSet(params.isNormalizeWeights)) c.unsupported("isNormalizeWeights");
   if (b.hasWeight && !c.hasInput(weightAt)) c.fail("isWeightsUsed without a weight");
   if (b.hasPosWeight && !c.hasInput(posWeightAt)) c.fail("posMode without a weight of positives");
   if (b.hasPosWeight && b.isProbability) c.unsupported("a weight of positives with probabilities");

@@ -22,6 +22,13 @@ namespace hpu::synapse {
 
 using base::strCat;
 
+/// A flag of parameters that a user filled in, or did not: any byte but 0 is true. To load it as a bool is undefined.
+inline bool isSet(const bool& flag) {
+  unsigned char byte = 0;
+  std::memcpy(&byte, &flag, 1);
+  return byte != 0;
+}
+
 /// What a NodeContext asks the graph's lowering for.
 struct OperandSlot {
   const TensorDescription* tensor = nullptr;  ///< Null: the operand is absent.

@@ -66,7 +66,7 @@ void lower(NodeContext& c, Kind kind, bool batched) {
     c.fail(strCat("the operands' ranks differ: ", c.inputShape(0).size(), " and ", c.inputShape(1).size()));
     return;
   }
-  Value first = factor(c, 0, params.transpose_a), second = factor(c, 1, params.transpose_b);
+  Value first = factor(c, 0, isSet(params.transpose_a)), second = factor(c, 1, isSet(params.transpose_b));
   // The gradient of B is (op(dC) x op(A)) transposed.
   Value v = kind == Kind::kDedw ? product(c, transposeLast(c, second), 1, transposeLast(c, first), 0)
                                 : product(c, first, 0, second, 1);
@@ -82,8 +82,8 @@ void lowerBatchGemmDedw(NodeContext& c) { lower(c, Kind::kDedw, true); }
 
 void lowerMaskedBatchGemm(NodeContext& c) {
   auto params = c.paramsOr(synGEMMParams{false, false});
-  Value a = factor(c, 0, params.transpose_a), b = factor(c, 1, params.transpose_b);
-  Value maskA = factor(c, 2, params.transpose_a), maskB = factor(c, 3, params.transpose_b);
+  Value a = factor(c, 0, isSet(params.transpose_a)), b = factor(c, 1, isSet(params.transpose_b));
+  Value maskA = factor(c, 2, isSet(params.transpose_a)), maskB = factor(c, 3, isSet(params.transpose_b));
   if (!c.ok()) return;
   for (size_t i = 0; i < 4; ++i) {
     Shape shape = c.inputShape(i), other = c.inputShape(i == 3 ? 2 : 0);

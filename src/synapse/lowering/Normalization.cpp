@@ -109,7 +109,7 @@ void lowerBatchNorm(NodeContext& c) {
   int64_t channels = countOf(n.shape, n.channels), count = countOf(n.shape, n.reduced);
   Value beta = alongChannels(c, n, 1), gamma = alongChannels(c, n, 2);
   Value runningMean = alongChannels(c, n, 3), runningVariance = alongChannels(c, n, 4);
-  if (!n.params.isTraining) {
+  if (!isSet(n.params.isTraining)) {
     if (!runningMean.handle || !runningVariance.handle) return (void)c.fail("needs the running mean and variance");
     Value istd = c.op("rsqrt", {c.add(runningVariance, n.params.epsilon)});
     c.output(0, normalised(c, n.x, runningMean, istd, gamma, beta));
@@ -146,7 +146,7 @@ void lowerBatchNormBwd(NodeContext& c) {
   Value dY = c.toF32(c.input(1)), mean = alongChannels(c, n, 2), istd = alongChannels(c, n, 3);
   Value gamma = alongChannels(c, n, 4);
   Value xHat = c.mul(c.sub(n.x, mean), istd), g = gamma.handle ? c.mul(dY, gamma) : dY;
-  c.output(0, n.params.isTraining ? normBackward(c, g, xHat, istd, n.reduced) : c.mul(g, istd));
+  c.output(0, isSet(n.params.isTraining) ? normBackward(c, g, xHat, istd, n.reduced) : c.mul(g, istd));
   outputReshaped(c, 1, c.reduceSum(dY, n.reduced, true), {channels});
   outputReshaped(c, 2, c.reduceSum(c.mul(dY, xHat), n.reduced, true), {channels});
 }
@@ -232,7 +232,7 @@ LayerNorm layerNormOf(NodeContext& c, int64_t rank, bool isPt) {
     n.parameters = c.axesOfMask(static_cast<unsigned>(params.ParamAxisBmp), rank);
     if (c.ok() && n.normalised.empty()) c.fail("NormAxisBmp names no dim");
   }
-  if (params.epsValid) n.epsilon = params.eps;
+  if (isSet(params.epsValid)) n.epsilon = params.eps;
   return n;
 }
 
@@ -315,7 +315,7 @@ void lowerRmsNorm(NodeContext& c) {
   ns_LayerNormKernel::ParamsRmsNorm params{};
   params = c.versionedParams<ns_LayerNormKernel::ParamsRmsNorm, ns_LayerNormKernel::ParamsPt, ns_LayerNormKernel::ParamsNorm,
                              ns_LayerNormKernel::Params>(params);
-  double epsilon = params.epsValid ? params.eps : kDefaultEpsilon;
+  double epsilon = isSet(params.epsValid) ? params.eps : kDefaultEpsilon;
   Value x = c.toF32(c.input(0));
   Shape shape = c.shape(x);
   if (c.ok() && shape.empty()) c.fail(strCat(c.inputName(0), " must have a dim"));

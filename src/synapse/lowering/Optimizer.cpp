@@ -39,7 +39,7 @@ void lowerSgd(NodeContext& c) {
   Value later = c.add(c.mul(momentum, factor), c.mul(gradient, 1.0 - static_cast<double>(params.damp)));
   Value isFirst = c.op("equal", {step, c.scalarLike(step, 0)});
   Value next = c.where(isFirst, gradient, later);
-  Value direction = params.nesterov ? c.add(gradient, c.mul(next, factor)) : next;
+  Value direction = isSet(params.nesterov) ? c.add(gradient, c.mul(next, factor)) : next;
   Value updated = c.sub(weight, c.mul(direction, rate));
   c.output(0, updated);
   bool hasCopy = c.numOutputs() > 2;

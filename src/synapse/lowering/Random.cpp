@@ -125,7 +125,7 @@ void lowerDropout(NodeContext& c) {
   Value x = c.input(0);
   if (!c.ok()) return;
   Shape shape = c.shape(x);
-  if (!params.isTraining) ratio = 0;
+  if (!isSet(params.isTraining)) ratio = 0;
   Value kept = keptMask(c, shape, seedOf(c, 1, params.seed), 1 - ratio);
   c.output(0, ratio == 0 ? x : droppedOut(c, x, kept, ratio));
   c.output(1, kept);
@@ -133,7 +133,7 @@ void lowerDropout(NodeContext& c) {
 
 void lowerDropoutBwd(NodeContext& c) {
   auto params = dropoutParams(c);
-  double ratio = params.isTraining ? dropRatio(c, params) : 0;
+  double ratio = isSet(params.isTraining) ? dropRatio(c, params) : 0;
   Value dY = c.input(0), kept = c.condition(1);
   c.output(0, droppedOut(c, dY, kept, ratio));
 }

@@ -22,8 +22,8 @@ std::vector<int64_t> allAxes(int64_t rank) {
 
 Reduced maskOf(NodeContext& c, const ns_Reduction::ParamsV2& params, int64_t rank) {
   // No bit: as all bits, which is what frameworks mean by no dims.
-  if (params.reductionDimensionMask == 0) return {allAxes(rank), params.keepDim};
-  return {c.axesOfMask(params.reductionDimensionMask, rank), params.keepDim};
+  if (params.reductionDimensionMask == 0) return {allAxes(rank), isSet(params.keepDim)};
+  return {c.axesOfMask(params.reductionDimensionMask, rank), isSet(params.keepDim)};
 }
 
 /// Both structures, told apart by size.
@@ -157,7 +157,7 @@ void lowerLpNorm(NodeContext& c) {
   int64_t axis = c.axis(params.dim, c.rank(x));
   if (!c.ok()) return;
   Value norm = lpNorm(c, x, params.p, {axis});
-  Value bound = params.epsMax ? c.max(norm, c.scalarLike(norm, params.eps)) : c.add(norm, params.eps);
+  Value bound = isSet(params.epsMax) ? c.max(norm, c.scalarLike(norm, params.eps)) : c.add(norm, params.eps);
   c.output(0, c.div(x, bound));
   c.output(1, norm);
 }
@@ -172,7 +172,7 @@ void lowerArg(NodeContext& c) {
 void lowerNormMoments(NodeContext& c) {
   ns_NormMomentsKernel::ParamsV2 params{};
   params = c.versionedParams<ns_NormMomentsKernel::ParamsV2, ns_NormMomentsKernel::Params>(params, /*optional=*/false);
-  if (params.useEstMean) return (void)c.unsupported("useEstMean (moments around an estimate)");
+  if (isSet(params.useEstMean)) return (void)c.unsupported("useEstMean (moments around an estimate)");
   Value x = c.toF32(c.input(0));
   std::vector<int64_t> axes = c.axesOfMask(params.NormAxisBmp, c.rank(x));
   if (!c.ok()) return;

@@ -35,13 +35,13 @@ void lowerResize(NodeContext& c) {
   if (c.ok() && c.rank(x) != 4) c.unsupported(strCat("images of rank ", c.rank(x), "; there is rank 4"));
   if (params.mode != RESIZE_INTER_NEAREST && params.mode != RESIZE_INTER_LINEAR)
     c.unsupported(strCat("interpolation mode ", static_cast<int>(params.mode), "; there are nearest and linear"));
-  if (params.excludeOutside) c.unsupported("excludeOutside");
+  if (isSet(params.excludeOutside)) c.unsupported("excludeOutside");
   std::string coordinates(coordinatesOf(c, params.coordTransMode)), nearest(nearestOf(c, params.nearestMode));
   if (!c.ok()) return;
   int64_t height = c.dim(x, 1), width = c.dim(x, 2);
   double scaleH = params.scaleDim2, scaleW = params.scaleDim1;
   int64_t outHeight = params.size2, outWidth = params.size1;
-  if (params.useScales) {
+  if (isSet(params.useScales)) {
     outHeight = static_cast<int64_t>(static_cast<double>(height) * scaleH);
     outWidth = static_cast<int64_t>(static_cast<double>(width) * scaleW);
   } else {

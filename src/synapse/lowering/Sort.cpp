@@ -78,7 +78,7 @@ void lowerTopK(NodeContext& c) {
   params = c.versionedParams<ns_TopkNodeV2::ParamsV5, ns_TopkNodeV2::ParamsV4, ns_TopkNodeV2::ParamsV3, ns_TopkNodeV2::ParamsV2,
                              ns_TopkNodeV2::Params>(params, /*optional=*/false);
   int64_t count = params.bsw;
-  if (params.isVcData && !c.paramsAre<ns_TopkNodeV2::ParamsV3>()) return (void)c.unsupported("isVcData (a valid count)");
+  if (isSet(params.isVcData) && !c.paramsAre<ns_TopkNodeV2::ParamsV3>()) return (void)c.unsupported("isVcData (a valid count)");
   if (c.hasInput(1)) return (void)c.unsupported("a valid count (input 1)");
   Value x = c.input(0);
   int64_t dim = c.axis(params.axis, c.rank(x));
@@ -87,14 +87,14 @@ void lowerTopK(NodeContext& c) {
     count = (*declared)[static_cast<size_t>(dim)];
   if (count < 1 || count > c.dim(x, dim)) return (void)c.fail(strCat("k is ", count, " of ", c.dim(x, dim), " elements"));
   auto first = picksFew(count, c.dim(x, dim)) ? firstPicked : firstSorted;
-  outputSorted(c, first(c, x, dim, count, !params.bottomK));
+  outputSorted(c, first(c, x, dim, count, !isSet(params.bottomK)));
 }
 
 void lowerSort(NodeContext& c) {
   auto params = c.params<ns_Sort::Params>();
   Value x = c.input(0);
   int64_t dim = c.axis(params.axis, c.rank(x));
-  if (c.ok()) outputSorted(c, firstSorted(c, x, dim, c.dim(x, dim), params.isDescending));
+  if (c.ok()) outputSorted(c, firstSorted(c, x, dim, c.dim(x, dim), isSet(params.isDescending)));
 }
 
 /// dY goes back to where the sorted elements came from.
