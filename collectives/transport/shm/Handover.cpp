@@ -151,6 +151,13 @@ StatusOr<std::unique_ptr<Giver>> Giver::create(int ranks) {
 Giver::~Giver() = default;
 
 Status Giver::give(const std::vector<RankCard>& cards, const base::Deadline& deadline) {
+  Status status = giveAll(cards, deadline);
+  // Those who wait in its queue are hung up on: they come to the next exchange, and hear why.
+  if (!status.ok()) listener_.reset();
+  return status;
+}
+
+Status Giver::giveAll(const std::vector<RankCard>& cards, const base::Deadline& deadline) {
   struct Taker {
     ProcessCard process;
     node::Fd end;  // Readable when it has ended.

@@ -36,6 +36,7 @@ class Giver {
 
  private:
   Giver() = default;
+  Status giveAll(const std::vector<RankCard>& cards, const base::Deadline& deadline);
   std::shared_ptr<Segment> segment_;
   node::Fd file_, listener_;
 };
