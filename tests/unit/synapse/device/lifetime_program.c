@@ -67,7 +67,7 @@ static void atExit(void) {
 static int isChild;
 #ifdef __SANITIZE_ADDRESS__
 /* Asked by LeakSanitizer: what was the parent's is abandoned in its child, on purpose. */
-int __lsan_is_turned_off(void) { return isChild; }
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void) { return isChild; }
 #endif
 
 static void inChild(void) {
