@@ -49,8 +49,7 @@ class DirectRun final : public CollectiveRun {
   std::vector<Memory> memories_;  ///< By rank.
   std::vector<Source> sources_;
   std::vector<std::byte*> targets_;
-  /// With more ranks than CPUs only so many ranks work, unless the others would find nothing to wait
-  /// for; their own shares are these.
+  /// With more ranks than CPUs only as many ranks as CPUs have shares of their own to begin with.
   int workers_ = 1, firstShare_ = 0, ownShares_ = 0;
   int visited_ = 0;  ///< Shares of which nothing is left to take, beginning with the own ones.
   /// Since when the shares of others are left to them.
