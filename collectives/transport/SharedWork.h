@@ -20,7 +20,8 @@ class SharedWork {
   virtual std::byte* memory(int rank, uint64_t deviceAddress, int64_t bytes) const = 0;
   /// `data` of `rank`, as memory() gives it, is about to be read or written, all of it.
   virtual void prepare(int rank, const std::byte* data, int64_t bytes) const = 0;
-  /// How many CPUs the ranks have together: so many of them can work at a time.
+  /// How many CPUs the ranks have together: so many of them can work at a time. Once all ranks are
+  /// there.
   virtual int cpus() const = 0;
   /// Takes a part of the share of `rank`: its number, from 0. Beyond the last part: nothing is left
   /// of the share. Until `finish`, this rank is seen to work on the operation.

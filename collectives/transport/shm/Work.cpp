@@ -73,6 +73,8 @@ Work::Work(std::shared_ptr<Segment> segment, int rank,
 }
 
 int Work::cpus() const {
+  // Asked for each operation, and does not change once all ranks are there.
+  if (int known = cpus_.load(std::memory_order_relaxed); known > 0) return known;
   int count = 0;
   for (size_t i = 0; i < base::CpuSet().size(); ++i) {
     uint64_t any = 0;
@@ -80,7 +82,9 @@ int Work::cpus() const {
       any |= segment_->block(rank).cpus[i].load(std::memory_order_relaxed);
     count += std::popcount(any);
   }
-  return std::max(count, 1);
+  count = std::max(count, 1);
+  cpus_.store(count, std::memory_order_relaxed);
+  return count;
 }
 
 void Work::clear(uint64_t sequence) {

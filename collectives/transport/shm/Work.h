@@ -2,6 +2,7 @@
 // Work: SharedWork over the segment's counters and the ranks' mapped memories.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,6 +49,7 @@ class Work final : public SharedWork {
   const int rank_;
   const std::vector<std::shared_ptr<node::PeerMemory>> memories_;
   const uint32_t generation_ = forkGeneration();
+  mutable std::atomic<int> cpus_{0};  // 0: not counted yet.
 };
 
 }  // namespace hpu::collectives::shm
