@@ -334,6 +334,7 @@ void ReactorState::readAll(const std::shared_ptr<Connection>& connection) {
         return;
       }
       if (!frame->has_value()) break;
+      handler.reset();  // It may be the last one and end a reactor: not under the lock.
       {
         std::lock_guard lock(mutex_);
         handler = connection->handler_;

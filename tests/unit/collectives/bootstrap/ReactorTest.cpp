@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/bootstrap/Reactor.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace hpu::collectives {
+namespace {
+
+/// Owns a reactor, as a rank does, and is let go by its connection's first frame.
+class Rank : public ConnectionHandler {
+ public:
+  Rank(std::shared_ptr<Reactor> reactor, std::promise<void>& gone)
+      : reactor_(std::move(reactor)), gone_(gone) {}
+  ~Rank() override {
+    reactor_.reset();
+    gone_.set_value();
+  }
+  void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) override {
+    connection->close();
+  }
+  void onClosed(const std::shared_ptr<Connection>& connection, const Status& why) override {}
+
+ private:
+  std::shared_ptr<Reactor> reactor_;
+  std::promise<void>& gone_;
+};
+
+TEST(Reactor, EndsWithTheHandlerThatWasItsLastOwner) {
+  // Two frames at once: the second finds that the first has closed the connection.
+  const std::string frames = wire::encodeFrame(wire::MessageType::kBye, 0, {}) +
+                             wire::encodeFrame(wire::MessageType::kBye, 0, {});
+  for (int round = 0; round < 20; ++round) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    std::promise<void> gone;
+    auto reactor = Reactor::acquire().value();
+    Reactor& known = *reactor;
+    ASSERT_TRUE(known.adopt(ends[0], std::make_shared<Rank>(std::move(reactor), gone)).ok());
+    // Only the connection owns the rank now.
+    ASSERT_EQ(::write(ends[1], frames.data(), frames.size()), static_cast<ssize_t>(frames.size()));
+    ASSERT_EQ(gone.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    ::close(ends[1]);
+  }
+}
+
+}  // namespace
+}  // namespace hpu::collectives
