@@ -170,13 +170,19 @@ void ReactorState::close(Connection& connection) {
 
 void ReactorState::abandonInChild() {
   forked_ = true;
+  auto& parents = *new std::vector<std::shared_ptr<const void>>;
   for (auto& [key, connection] : connections_) {
     ::close(std::exchange(connection->fd_, -1));
-    connection->handler_ = nullptr;
+    parents.push_back(std::exchange(connection->handler_, nullptr));
+    parents.push_back(std::move(connection));
   }
   connections_.clear();
+  for (auto& [key, connection] : timed_) parents.push_back(std::move(connection));
   timed_.clear();
-  for (auto& [key, listener] : listeners_) ::close(listener.fd);
+  for (auto& [key, listener] : listeners_) {
+    ::close(listener.fd);
+    parents.push_back(std::move(listener.handler));
+  }
   listeners_.clear();
   ::close(std::exchange(epoll_, -1));
   ::close(std::exchange(wake_, -1));

@@ -59,6 +59,8 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
   mutable std::mutex mutex_;  // Guards everything, and what connections say it does.
   bool forked_ = false;       ///< This is a child: the thread is its parent's.
 
+  /// In a forked child, under the locks: closes everything. Handlers are never let go: their
+  /// destructors would take locks that are held, or that threads held which are not here.
   void abandonInChild();
 
  private:

@@ -2,13 +2,17 @@
 #include "collectives/bootstrap/Reactor.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace hpu::collectives {
@@ -49,6 +53,37 @@ TEST(Reactor, EndsWithTheHandlerThatWasItsLastOwner) {
     ASSERT_EQ(gone.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
     ::close(ends[1]);
   }
+}
+
+TEST(Reactor, AForkedChildIsNotHeldUpByAHandlerThatWasItsLastOwner) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer does not support a child of a program with threads";
+#endif
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  std::promise<void> gone;
+  auto reactor = Reactor::acquire().value();
+  Reactor& known = *reactor;
+  ASSERT_TRUE(known.adopt(ends[0], std::make_shared<Rank>(std::move(reactor), gone)).ok());
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(Reactor::acquire().ok() ? 0 : 1);
+  int status = -1;
+  pid_t ended = 0;
+  for (int i = 0; i < 2000 && ended == 0; ++i) {
+    ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  if (ended == 0) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+  EXPECT_EQ(ended, child) << "the child does not return from its fork";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  // The parent goes on.
+  const std::string frame = wire::encodeFrame(wire::MessageType::kBye, 0, {});
+  ASSERT_EQ(::write(ends[1], frame.data(), frame.size()), static_cast<ssize_t>(frame.size()));
+  EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  ::close(ends[1]);
 }
 
 }  // namespace
