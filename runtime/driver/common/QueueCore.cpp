@@ -277,8 +277,9 @@ void QueueExecutor::Core::completeExternal(const std::shared_ptr<Queue>& queue, 
   now->status = std::move(status);
   if (now->starting) return;
   finishExternal(lock, queue);
-  // A thread that lends itself looks at the ready list next.
-  if (!ready.empty() && base::perThread<Lending>().to != this) ensureWorker();
+  // A thread that helped this very work looks at the ready list next. One that helps other work may
+  // do so for long, perhaps until something is done that waits here.
+  if (!ready.empty() && base::perThread<Lending>().queue != queue.get()) ensureWorker();
 }
 
 void QueueExecutor::Core::finishExternal(Lock& lock, const std::shared_ptr<Queue>& queue) {

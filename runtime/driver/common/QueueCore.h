@@ -34,9 +34,9 @@ enum class QueueState : uint8_t {
   kExternal,  ///< Its head was external work, which is in progress somewhere.
 };
 
-/// Whose external work the current thread helps; null: none's.
+/// The queue whose external work the current thread helps; null: it does not.
 struct Lending {
-  const void* to = nullptr;
+  const void* queue = nullptr;
 };
 
 struct QueueExecutor::Core : std::enable_shared_from_this<Core> {

@@ -48,8 +48,8 @@ void QueueExecutor::Core::lend(Lock& lock, const std::shared_ptr<Queue>& queue,
   std::shared_ptr<ExternalWork> work = std::get<External>(queue->external->item.work).work;
   queue->external->helped = true;
   lock.unlock();
-  const void*& lending = base::perThread<Lending>().to;
-  const void* outer = std::exchange(lending, this);
+  const void*& lending = base::perThread<Lending>().queue;
+  const void* outer = std::exchange(lending, queue.get());
   try {
     work->help(until);
   } catch (...) {

@@ -182,6 +182,29 @@ TEST_P(ExternalWorkTest, WhoWaitsHelps) {
   EXPECT_EQ(work->helps, 1);
 }
 
+TEST_P(ExternalWorkTest, WhatIsBehindOtherWorkThatAHelperCompletesGoesOn) {
+  auto helped = probe("helped"), other = probe("other"), behind = probe("behind");
+  bool begun = false;
+  helped->onHelp = [&](std::chrono::steady_clock::time_point) {
+    // As an executor does that drives all operations of a communicator.
+    ASSERT_TRUE(other->awaitStart());
+    // The worker that started it sleeps by then; one that does not would hide the failure.
+    std::this_thread::sleep_for(milliseconds(50));
+    other->complete(okStatus(), 0);
+    // A peer waits for this before it lets the helped work end.
+    begun = behind->awaitStart();
+    helped->complete(okStatus(), 0);
+  };
+  behind->onStart = [](ExternalTurn& turn) { turn.complete(okStatus(), 0); };
+  ASSERT_TRUE(stream.enqueue(helped).ok());
+  ASSERT_TRUE(side.enqueue(other).ok());
+  ASSERT_TRUE(side.enqueue(behind).ok());
+  ASSERT_TRUE(helped->awaitStart());
+  EXPECT_TRUE(stream.synchronize(120000).ok());
+  EXPECT_TRUE(begun);
+  EXPECT_TRUE(side.synchronize().ok());
+}
+
 TEST_P(ExternalWorkTest, AHelperThatRunsOutOfTimeIsReplaced) {
   auto work = probe();
   std::atomic<int> inside{0}, most{0};
