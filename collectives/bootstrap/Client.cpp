@@ -93,11 +93,15 @@ Status Client::join(const std::shared_ptr<Client>& self, const base::Deadline& d
       if (!changed.wait_for(lock, std::chrono::milliseconds(kAnswerMs), decided))
         return deadlineExceeded(base::strCat(late.message(), ": ", noAnswer()));
     }
-    if (welcome_) return okStatus();
+    // One that was interrupted goes, even if all have come meanwhile: they hear why.
+    if (welcome_ && !interrupted_) return okStatus();
     why = failure;
     tell = interrupted_;
   }
-  if (tell) giveUp({}, why, {});
+  if (tell) {
+    giveUp({}, why, {});
+    awaitEnd({});
+  }
   return why;
 }
 
@@ -161,11 +165,11 @@ StatusOr<wire::Frame> Client::request(
   std::unique_lock lock(mutex);
   for (;;) {
     if (replies_[id]) break;
-    result = failure;
-    if (result.ok() && interrupted) {
+    if (interrupted) {
       result = interrupted(lock);
       if (replies_[id]) break;
     }
+    if (result.ok()) result = failure;
     if (result.ok() && deadline.expired())
       result = deadlineExceeded(noAnswer());
     if (!result.ok()) {
@@ -206,6 +210,12 @@ void Client::giveUp(const std::string& group, const Status& why, const std::vect
   send(*connection_, MessageType::kGiveUp, 0, out.take()).ignore();
 }
 
+void Client::awaitEnd(const std::string& group) {
+  std::unique_lock lock(mutex);
+  changed.wait_for(lock, std::chrono::milliseconds(kAnswerMs),
+                   [&] { return over_ || !givenUp(group).ok(); });
+}
+
 Status Client::givenUp(const std::string& group) const {
   for (const std::string& name : {std::string(), group})
     if (auto end = ended.find(name); end != ended.end()) return end->second;
@@ -242,6 +252,7 @@ void Client::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame 
     case MessageType::kError: {
       wire::Reader in(frame.payload);
       Status status = in.status();
+      over_ = true;
       if (failure.ok())
         failure = status.ok() ? internalError("the coordinator refused without a reason") : status;
       break;
@@ -269,6 +280,7 @@ void Client::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame 
 
 void Client::onClosed(const std::shared_ptr<Connection>& connection, const Status& why) {
   std::lock_guard lock(mutex);
+  over_ = true;
   if (failure.ok())
     failure = unavailable(base::strCat("rank ", rank_, " of ", ranks_, " lost the coordinator at ",
                                        id_.address.text(), ": ", why.message(),

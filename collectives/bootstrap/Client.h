@@ -45,6 +45,8 @@ class Client final : public ConnectionHandler {
   /// Tells all `members`, through the coordinator, that the group's phases end with `why`; no
   /// group: those who join, that they wait in vain.
   void giveUp(const std::string& group, const Status& why, const std::vector<int>& members);
+  /// After giveUp: waits, for a moment only, until the coordinator has told all the others.
+  void awaitEnd(const std::string& group);
   /// Why somebody gave the group up, or all of them; under the mutex.
   Status givenUp(const std::string& group) const;
   /// Ends a join with `why`, here and for the others.
@@ -81,6 +83,7 @@ class Client final : public ConnectionHandler {
   Address local_;
   // Guarded by mutex:
   bool welcome_ = false, interrupted_ = false;
+  bool over_ = false;  ///< The coordinator has ended it or is gone, whatever `failure` says.
   uint64_t nextRequest_ = 1;
   std::map<uint64_t, std::optional<wire::Frame>> replies_;
   Traffic sent_;

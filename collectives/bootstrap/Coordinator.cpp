@@ -191,18 +191,21 @@ void Coordinator::send(Room& room, int32_t rank, MessageType type, uint64_t id,
   room.sent.bytes += wire::kHeaderBytes + payload.size();
 }
 
-void Coordinator::failRoom(Room& room, const Status& why) {
+void Coordinator::failRoom(Room& room, const Status& why, int32_t last) {
   if (!room.failure.ok()) return;
   room.failure = why;
   std::string payload = statusPayload(why);
-  for (size_t rank = 0; rank < room.members.size(); ++rank) {
-    Member& member = room.members[rank];
-    if (!member.connection) continue;
-    send(room, static_cast<int32_t>(rank), MessageType::kError, 0, payload);
+  auto tell = [&](int32_t rank) {
+    Member& member = room.members[static_cast<size_t>(rank)];
+    if (!member.connection) return;
+    send(room, rank, MessageType::kError, 0, payload);
     seats_.erase(member.connection->key());
     member.connection->close();
     member.connection = nullptr;
-  }
+  };
+  for (size_t rank = 0; rank < room.members.size(); ++rank)
+    if (static_cast<int32_t>(rank) != last) tell(static_cast<int32_t>(rank));
+  if (last >= 0) tell(last);
   room.alive = 0;
 }
 
@@ -389,7 +392,7 @@ bool Coordinator::serve(Room& room, int32_t rank, const wire::Frame& frame) {
     case MessageType::kWho:
       return who(room, rank, frame);
     case MessageType::kGiveUp:
-      return giveUp(room, frame);
+      return giveUp(room, rank, frame);
     case MessageType::kBye: {
       auto connection = member.connection;
       seats_.erase(connection->key());
@@ -419,9 +422,9 @@ bool Coordinator::put(Room& room, const wire::Frame& frame) {
   return true;
 }
 
-/// All that wait for the same hear it here: the ways among the ranks may not be there yet, and this
-/// process may end as soon as its own rank is told.
-bool Coordinator::giveUp(Room& room, const wire::Frame& frame) {
+/// All that wait for the same hear it here: the ways among the ranks may not be there yet, or end
+/// with the rank. It hears it last: its process, maybe this one, may end as soon as it has.
+bool Coordinator::giveUp(Room& room, int32_t rank, const wire::Frame& frame) {
   wire::Reader in(frame.payload);
   std::string group = in.text(wire::kMaxNameBytes);
   Status why = in.status();
@@ -432,15 +435,15 @@ bool Coordinator::giveUp(Room& room, const wire::Frame& frame) {
   if (group.empty() && !room.complete) {
     if (why.code() == StatusCode::kDeadlineExceeded) {
       std::vector<MissingRank> missing;
-      for (size_t rank = 0; rank < room.members.size(); ++rank) {
-        const Member& member = room.members[rank];
+      for (size_t other = 0; other < room.members.size(); ++other) {
+        const Member& member = room.members[other];
         if (member.state != MemberState::kPresent)
-          missing.push_back({static_cast<int32_t>(rank), member.state, member.description});
+          missing.push_back({static_cast<int32_t>(other), member.state, member.description});
       }
       why = deadlineExceeded(base::strCat(why.message(), ", and ", missing.size(),
                                           " did not: ", missingText(missing)));
     }
-    failRoom(room, why);
+    failRoom(room, why, rank);
     return true;
   }
   if (!room.endedGroups.insert(group).second) return true;
@@ -448,13 +451,14 @@ bool Coordinator::giveUp(Room& room, const wire::Frame& frame) {
   out.text(group);
   out.status(why);
   std::string payload = out.take();
-  for (size_t rank = 0; rank < room.members.size() && group.empty(); ++rank)
-    send(room, static_cast<int32_t>(rank), MessageType::kGroupEnded, 0, payload);
-  for (uint32_t i = 0; i < count; ++i) {
-    int32_t member = in.i32();
-    if (member >= 0 && member < static_cast<int32_t>(room.members.size()))
+  const auto ranks = static_cast<int32_t>(room.members.size());
+  auto tell = [&](int32_t member) {
+    if (member >= 0 && member < ranks && member != rank)
       send(room, member, MessageType::kGroupEnded, 0, payload);
-  }
+  };
+  for (int32_t member = 0; member < ranks && group.empty(); ++member) tell(member);
+  for (uint32_t i = 0; i < count; ++i) tell(in.i32());
+  send(room, rank, MessageType::kGroupEnded, 0, payload);
   return true;
 }
 

@@ -99,10 +99,11 @@ class Coordinator final : public ConnectionHandler,
   bool serve(Room& room, int32_t rank, const wire::Frame& frame);
   bool put(Room& room, const wire::Frame& frame);
   bool who(Room& room, int32_t rank, const wire::Frame& frame);
-  bool giveUp(Room& room, const wire::Frame& frame);
+  bool giveUp(Room& room, int32_t rank, const wire::Frame& frame);
   void send(Room& room, int32_t rank, wire::MessageType type, uint64_t id,
             std::string_view payload);
-  void failRoom(Room& room, const Status& why);
+  /// `last`: who is told when all others have been, or -1.
+  void failRoom(Room& room, const Status& why, int32_t last = -1);
   void gone(Room& room, int32_t rank, MemberState how);
   /// Ends a room that nobody is in any more; what is to be released outside of the lock.
   std::vector<std::shared_ptr<const void>> sweep(uint64_t nonce);

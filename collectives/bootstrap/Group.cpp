@@ -86,6 +86,11 @@ std::string Group::rankText(int place) const {
   return missingText({gone->second});
 }
 
+Status Group::givenUp() const {
+  std::lock_guard lock(client_->mutex);
+  return client_->givenUp(name_);
+}
+
 Status Group::during(const Phase& phase, const Status& why) const {
   return why.withContext(base::strCat("'", *phase.name, "' of ", members_.size(), " ranks"));
 }
@@ -180,6 +185,14 @@ Status Group::await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready read
     bool ends = !client_->failure.ok() || !lost_.empty();
     auto now = Clock::now();
     if (ends && grace == Clock::time_point::max()) grace = now + kGrace;
+    if (ends && now >= grace && !phase.askedLast) {
+      // A rank that gave up told the coordinator before its links ended: that comes first.
+      phase.askedLast = true;
+      lock.unlock();
+      client_->who(name_, phase.number, members_).status().ignore();
+      lock.lock();
+      continue;
+    }
     if (ends && now >= grace) {
       if (!lost_.empty())
         return during(phase, unavailable(base::strCat("the connection to ",
@@ -206,15 +219,16 @@ Status Group::await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready read
 void Group::spread(const Phase& phase, const Status& why) {
   std::shared_ptr<Connection> parent;
   std::vector<std::shared_ptr<Connection>> children;
-  bool linked;
+  bool tell;
   {
     std::lock_guard lock(client_->mutex);
     if (failure_.ok()) failure_ = why;
     parent = parent_;
     for (const auto& [place, link] : childLinks_) children.push_back(link);
-    linked = (parent || place_ == 0) && children.size() == children_.size();
+    tell = client_->failure.ok() && client_->givenUp(name_).ok();
   }
-  if (!linked) client_->giveUp(name_, why, members_);
+  // First of all: whoever sees a link end asks the coordinator before he blames it.
+  if (tell) client_->giveUp(name_, why, members_);
   wire::Writer up, down;
   up.text(*phase.name);
   up.status(why);
@@ -255,7 +269,13 @@ StatusOr<std::vector<std::string>> Group::allGather(const std::string& phaseName
   client_->enter(name_, phase.number);
   StatusOr<std::vector<std::string>> result =
       members_.size() == 1 ? std::vector<std::string>{mine} : run(phase, mine);
-  if (!result.ok()) spread(phase, result.status());
+  if (!result.ok()) {
+    // The first reason is that of all; what else goes wrong then follows from it.
+    if (Status given = givenUp(); !given.ok()) result = given;
+    spread(phase, result.status());
+    // This process may end at once, and be the coordinator's.
+    client_->awaitEnd(name_);
+  }
   std::lock_guard lock(client_->mutex);
   busy_ = false;
   client_->changed.notify_all();
@@ -289,18 +309,18 @@ Status Group::link(Phase& phase) {
       return internalError("the address of a rank is malformed");
     std::copy(text->begin(), text->end(), bytes.bytes);
     HPU_ASSIGN(CoordinatorId where, decodeId(bytes));
-    auto fd = connectTo(where.address, *phase.deadline);
+    auto fd = connectTo(where.address, *phase.deadline, [this] { return givenUp(); });
     if (!fd.ok()) {
-      // It may have left because another one died.
+      // It may have left because it gave up, or another one did or died. What the coordinator said
+      // before its answer has come.
       auto missing = client_->who(name_, phase.number, members_);
+      HPU_RETURN_IF_ERROR(givenUp());
       if (missing.ok()) {
         std::erase_if(*missing,
                       [](const MissingRank& one) { return one.state != MemberState::kDied; });
         if (!missing->empty()) return during(phase, unavailable(missingText(*missing)));
       }
       std::lock_guard lock(client_->mutex);
-      // What the coordinator said before its answer has come.
-      if (Status given = client_->givenUp(name_); !given.ok()) return given;
       if (fd.status().code() == StatusCode::kResourceExhausted)
         return during(phase, fd.status().withContext(base::strCat("rank ", client_->rank())));
       return during(phase, fd.status().withContext(rankText(parentPlace)));

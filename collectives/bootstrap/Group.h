@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Group: ranks that gather from each other along a tree of connections among them.
 // The one thing to know: the connections are made at the first gathering; member i's parent is
-// (i-1)/8, values go up and all of them come down. A failure anywhere goes the same ways, and
-// through the coordinator as long as they are not there, so that all have it.
+// (i-1)/8, values go up and all of them come down. A failure anywhere goes the same ways and through
+// the coordinator, which has it before the links of who failed end: nobody blames those.
 #pragma once
 
 #include <chrono>
@@ -55,6 +55,7 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
       Clock::time_point since;
     };
     std::vector<Standing> standing;  ///< By place, when there is patience to lose.
+    bool askedLast = false;          ///< The coordinator, before a link's end is blamed.
     Clock::time_point nextLook, nextQuestion, complete;  ///< complete: all have come; or never.
   };
   /// A rank's part of an upward message.
@@ -74,6 +75,8 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   Status late(Phase& phase);
   /// Whether somebody who has not come stands still for too long. Sets when to look again.
   Status impatient(Phase& phase);
+  /// The reason of who gave up first, if anybody has.
+  Status givenUp() const;
   Status during(const Phase& phase, const Status& why) const;
   void spread(const Phase& phase, const Status& why);
   std::string rankText(int place) const;

@@ -21,6 +21,7 @@ constexpr auto kStrangerPatience = std::chrono::seconds(10);
 constexpr auto kClosePatience = std::chrono::seconds(3);
 constexpr size_t kMaxOutputBytes = size_t{2} << 30;  ///< A peer that takes nothing is given up.
 constexpr int kBacklog = 4096;
+constexpr int kLastRounds = 64;
 
 void setNoDelay(int fd) {
   int one = 1;
@@ -199,6 +200,13 @@ void ReactorState::run() {
       if (stopping_ && timed_.empty()) break;
     }
     int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout);
+    for (int i = 0; i < count; ++i) onEvent(events[i].data.u64, events[i].events);
+  }
+  // What has come is still served: a rank of this very process may have given up, with a reason
+  // that its coordinator passes on.
+  for (int round = 0; round < kLastRounds; ++round) {
+    int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
+    if (count <= 0) break;
     for (int i = 0; i < count; ++i) onEvent(events[i].data.u64, events[i].events);
   }
   // Nobody has a handle and what is left are strangers, or the program is ending. All connections

@@ -165,20 +165,20 @@ StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::create(
   HPU_RETURN_IF_ERROR(state->readOptions());
   auto finish = [](CommunicatorState& self) -> Status {
     Status status = self.connect();
-    bool abortedMeanwhile = false;
     std::shared_ptr<Bootstrap> failed;  // Goes outside of the lock.
     {
       std::lock_guard lock(self.mutex_);
-      abortedMeanwhile = status.ok() && !self.failure_.ok();
-      if (abortedMeanwhile) status = self.failure_;
+      if (status.ok()) status = self.failure_;  // Aborted meanwhile.
       if (status.ok()) self.ready_ = true;
       if (self.failure_.ok()) self.failure_ = status;
       // What was aborted meanwhile failed of that.
       if (!status.ok()) status = self.failure_;
       if (!self.ready_) failed.swap(self.bootstrap_);
     }
-    // The peers are ready, and wait for this rank otherwise.
-    if (abortedMeanwhile) self.executor_->abort(status);
+    // The peers may be ready, whatever ended the last phase here, and wait for this rank then.
+    if (!status.ok() && self.executor_) self.executor_->abort(status);
+    // Those that are not have heard it, unless what failed was this rank's own.
+    if (!status.ok() && failed) failed->abandon(status);
     return status;
   };
   if (options.blocking) {

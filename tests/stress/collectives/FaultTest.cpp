@@ -193,9 +193,6 @@ class Driver {
       case Mishap::kMissing:
         return {"DEADLINE_EXCEEDED", "ABORTED"};
       case Mishap::kAbort:
-        // An abort ends its creation; the others hear of its reason or of its leaving first.
-        if (s_.moment == Moment::kInit) return {"ABORTED", "UNAVAILABLE"};
-        return {"ABORTED", "RESOURCE_EXHAUSTED"};
       case Mishap::kMemory:
         return {"ABORTED", "RESOURCE_EXHAUSTED"};
       case Mishap::kExtra:

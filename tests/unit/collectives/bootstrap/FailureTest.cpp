@@ -113,6 +113,42 @@ TEST(BootstrapFailure, AGroupThatAMemberGivesUpEndsBeforeItsFirstPhase) {
   }
 }
 
+TEST(BootstrapFailure, AReasonComesBeforeTheLeavingOfWhoGaveIt) {
+  // The giver has all its links, and is gone before the others come to their phase; rank 0 waits
+  // for rank 1 first, for longer than it takes to see a link's end.
+  for (int giver : {1, 3, 10}) {  // An inner node, a leaf, a leaf of the inner node.
+    for (bool beforeIts : {false, true}) {
+      auto all = joinAll(11);
+      auto results = onRanks<Status>(11, [&](int rank) {
+        std::shared_ptr<Bootstrap>& mine = all[static_cast<size_t>(rank)];
+        Status first = mine->barrier("first", soon());
+        if (!first.ok()) return first;
+        if (rank == giver) {
+          std::thread phase;
+          if (beforeIts)  // Its value for the phase is on its way, too.
+            phase = std::thread([&] { mine->barrier("second", soon(60000)).ignore(); });
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          mine->abandon(aborted("enough"));
+          if (phase.joinable()) phase.join();
+          mine = nullptr;
+          return okStatus();
+        }
+        if (rank % 4 == 2) std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+        if (rank % 4 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        Status second = mine->barrier("second", soon(60000));
+        return second.ok() ? mine->barrier("third", soon(60000)) : second;
+      });
+      for (int rank = 0; rank < 11; ++rank) {
+        if (rank == giver) continue;
+        const Status& status = results[static_cast<size_t>(rank)];
+        EXPECT_EQ(status.code(), StatusCode::kAborted)
+            << giver << ", " << rank << ": " << status.toString();
+        EXPECT_THAT(status.message(), HasSubstr("enough"));
+      }
+    }
+  }
+}
+
 TEST(BootstrapFailure, NamesRanksThatDoNotReachAPhase) {
   auto all = joinAll(12);
   auto results = onRanks<Status>(12, [&](int rank) {
@@ -329,6 +365,42 @@ TEST(BootstrapFailure, ARankKilledWhileOthersJoinIsNoticed) {
   ::close(pipe);
   EXPECT_EQ(joined.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(joined.status().message(), HasSubstr("rank 1 (process"));
+}
+
+TEST(BootstrapFailure, TheReasonOfWhoGivesUpAndEndsAtOnceIsHeard) {
+  // The coordinator is in its process, and the others have no links with it yet.
+  for (bool inOrder : {false, true}) {  // exit(), _exit().
+    for (int round = 0; round < 10; ++round) {
+      int pipe;
+      pid_t child = processRank(
+          [&](int reply) {
+            UniqueId id = createUniqueId().value();
+            (void)!::write(reply, &id, sizeof id);
+            auto joined = Bootstrap::join(id, 0, 4, {.timeoutMs = 20000});
+            if (!joined.ok()) ::_exit(1);
+            if (inOrder) {
+              (*joined)->abandon(resourceExhausted("no table"));
+              ::exit(0);
+            }
+            NoDescriptors none;
+            (*joined)->barrier("cards", soon(60000)).ignore();
+            ::_exit(0);
+          },
+          pipe);
+      UniqueId id;
+      ASSERT_EQ(::read(pipe, &id, sizeof id), static_cast<ssize_t>(sizeof id));
+      ::close(pipe);
+      auto results = onRanks<Status>(3, [&](int rank) {
+        auto joined = Bootstrap::join(id, rank + 1, 4, {.timeoutMs = 60000});
+        return joined.ok() ? (*joined)->barrier("cards", soon(60000)) : joined.status();
+      });
+      ::waitpid(child, nullptr, 0);
+      for (const Status& status : results) {
+        EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << inOrder << status.toString();
+        EXPECT_THAT(status.message(), HasSubstr(inOrder ? "no table" : "Too many open files"));
+      }
+    }
+  }
 }
 
 TEST(BootstrapFailure, TheCoordinatorsDeathIsAnError) {

@@ -476,6 +476,44 @@ TEST(Communicator, AbortEndsItsCreationAndTheOthers) {
   EXPECT_LE(threads(), before);
 }
 
+TEST(Communicator, AnAbortAtAnyMomentOfACreationIsHeardAsSuch) {
+  World world = World::make(3);  // Its devices and streams.
+  CommunicatorOptions behind;
+  behind.initTimeoutMs = behind.timeoutMs = 60000;
+  behind.blocking = false;
+  auto begin = std::chrono::steady_clock::now();
+  for (int round = 0; round < 120; ++round) {
+    UniqueId id = createUniqueId().value();
+    const int aborter = round % 3;
+    std::vector<Status> results = world.each([&](int rank) -> Status {
+      const Device& device = world.devices[static_cast<size_t>(rank)];
+      if (rank == aborter) {
+        auto one = Communicator::create(id, rank, 3, device, behind);
+        if (!one.ok()) return one.status();
+        std::this_thread::sleep_for(std::chrono::microseconds(round * 50));
+        return one->abort("enough");
+      }
+      auto one = Communicator::create(id, rank, 3, device,
+                                      {.initTimeoutMs = 60000, .timeoutMs = 60000});
+      if (!one.ok()) return one.status();
+      // It may have been made before the abort.
+      Stream stream = Stream::create(device).value();
+      Status status = one->barrier(stream);
+      return status.ok() ? stream.synchronize() : status;
+    });
+    for (int rank = 0; rank < 3; ++rank) {
+      const Status& status = results[static_cast<size_t>(rank)];
+      if (rank == aborter) {
+        EXPECT_TRUE(status.ok()) << status.toString();
+        continue;
+      }
+      EXPECT_EQ(status.code(), StatusCode::kAborted) << round << ": " << status.toString();
+      EXPECT_THAT(status.message(), HasSubstr("enough"));
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
 TEST(Communicator, PredictsWithoutCommunicating) {
   World world = World::make(4);
   auto prediction = world.comms[2].predict(Operation::kAllReduce, 1 << 20, ElementType::kBF16);
