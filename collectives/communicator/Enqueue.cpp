@@ -130,7 +130,10 @@ Status enqueueCalls(std::vector<Call> calls) {
   for (size_t i = 0; i < pieces.size(); ++i) {
     auto& [piece, beside] = pieces[i];
     Status status = enqueuePiece(piece, beside, weakOrder);
-    if (status.ok()) continue;
+    if (status.ok()) {
+      piece.work->runAhead();
+      continue;
+    }
     status = inCall(piece.work->name(), *piece.state, status);
     // A part of a group cannot be taken back, and its peers would wait for the rest.
     for (size_t k = 0; i > 0 && k < pieces.size(); ++k)

@@ -46,32 +46,40 @@ Status OperationWork::checkWrites() const {
 }
 
 void OperationWork::start(std::shared_ptr<ExternalTurn> turn) {
-  arrivalPs_ = turn->arrivalPs();
+  if (!follows_) arrivalPs_ = turn->arrivalPs();
   turn_ = std::move(turn);
-  state_->gate().arrive(order_, [self = shared_from_this()] {
-    if (self->begun_.exchange(true)) return;  // Cancelled.
-    if (Status status = self->checkWrites(); !status.ok()) {
-      // The others wait for this rank's part.
-      status = status.withContext(
-          base::strCat(self->name_, " of the communicator ", self->state_->title()));
-      self->state_->fail(status);
-      self->complete(status, self->arrivalPs_, {});
-      return;
-    }
-    OperationCommon common;
-    common.arrivalPs = self->arrivalPs_;
-    common.timeoutMs = self->state_->timeoutMs();
-    common.keepAlive = std::move(self->buffers_);
-    self->begin(std::move(common));
-  });
+  arriveAtGate();
+  meet();
+}
+
+void OperationWork::arriveAtGate() {
+  if (atGate_.exchange(true)) return;
+  state_->gate().arrive(order_, [self = shared_from_this()] { self->beginInOrder(); });
+}
+
+void OperationWork::beginInOrder() {
+  if (begun_.exchange(true)) return;  // Cancelled.
+  if (Status status = checkWrites(); !status.ok()) {
+    // The others wait for this rank's part.
+    status = status.withContext(base::strCat(name_, " of the communicator ", state_->title()));
+    state_->fail(status);
+    buffers_.reset();
+    return done({status, {}, {}, {}});
+  }
+  OperationCommon common;
+  common.arrivalPs = arrivalPs_;
+  common.timeoutMs = state_->timeoutMs();
+  common.keepAlive = std::move(buffers_);
+  begin(std::move(common), follows_);
 }
 
 void OperationWork::skipped(const Status& why) {
   // The others wait for this rank's part; it will never come.
   state_->fail(why.withContext(
       base::strCat(name_, " of the communicator ", state_->title(), " was not begun")));
-  state_->gate().arrive(order_, [] {});
-  buffers_.reset();
+  if (!atGate_.exchange(true)) state_->gate().arrive(order_, [] {});
+  // One that has begun ahead ends through the executor.
+  if (!begun_.exchange(true)) buffers_.reset();
   finished_ = true;
   state_->ended();
 }
@@ -80,7 +88,10 @@ void OperationWork::cancel(const Status& why) {
   state_->fail(why.withContext(
       base::strCat(name_, " of the communicator ", state_->title(), " was cancelled")));
   // One that has begun ends through the executor.
-  if (!begun_.exchange(true)) complete(why, arrivalPs_, {});
+  if (!begun_.exchange(true)) {
+    buffers_.reset();
+    done({why, {}, {}, {}});
+  }
 }
 
 void OperationWork::help(std::chrono::steady_clock::time_point until) {
@@ -92,22 +103,24 @@ uint64_t OperationWork::progress() const {
 }
 
 void OperationWork::done(OperationResult result) {
-  if (!result.status.ok()) {
-    state_->note(result.status);
-    complete(result.status, arrivalPs_, {});
-    return;
-  }
-  std::vector<ExternalSpan> spans;
-  int64_t end = endPs(result, trace::active() ? &spans : nullptr);
-  complete(okStatus(), std::max(end, arrivalPs_), std::move(spans));
+  if (!result.status.ok()) state_->note(result.status);
+  result_ = std::move(result);
+  meet();
 }
 
-void OperationWork::complete(const Status& status, int64_t endPs, std::vector<ExternalSpan> spans) {
+void OperationWork::meet() {
+  if (met_.fetch_add(1, std::memory_order_acq_rel) == 1) complete();
+}
+
+void OperationWork::complete() {
   std::shared_ptr<CommunicatorState> state = state_;  // The turn may hold the last of this.
   std::shared_ptr<ExternalTurn> turn = std::move(turn_);
-  buffers_.reset();
+  Status status = std::move(result_.status);
+  std::vector<ExternalSpan> spans;
+  int64_t end = arrivalPs_;
+  if (status.ok()) end = endPs(result_, trace::active() ? &spans : nullptr);
   finished_.store(true, std::memory_order_release);
-  turn->complete(status, endPs, std::move(spans));
+  turn->complete(std::move(status), std::max(end, arrivalPs_), std::move(spans));
   state->ended();
 }
 
@@ -121,6 +134,7 @@ CollectiveWork::CollectiveWork(const Call& call, std::shared_ptr<const Choice> c
   operation_.type = call.type;
   operation_.direct = call.state->direct();
   operation_.schedule = choice_->schedule;
+  operation_.timer = choice_->timer;
   operation_.op = call.op;
   operation_.scale = call.scale;
   operation_.tableHash = call.state->tuner().tableHash();
@@ -130,10 +144,16 @@ CollectiveWork::CollectiveWork(const Call& call, std::shared_ptr<const Choice> c
   operation_.partial = scratch.partial;
 }
 
-void CollectiveWork::begin(OperationCommon common) {
+void CollectiveWork::behind(const ExternalWork& before, int64_t earliestPs) {
+  const auto* other = dynamic_cast<const CollectiveWork*>(&before);
+  if (operation_.direct && other && directlyBehind(*other)) follow(earliestPs);
+}
+
+void CollectiveWork::begin(OperationCommon common, bool follows) {
   CollectiveOperation operation = std::move(operation_);
   common.type = operation.type;
   static_cast<OperationCommon&>(operation) = std::move(common);
+  operation.follows = follows;
   state().executor().begin(
       std::move(operation),
       [self = shared_from_this(), this](OperationResult result) { done(std::move(result)); });
@@ -142,7 +162,7 @@ void CollectiveWork::begin(OperationCommon common) {
 int64_t CollectiveWork::endPs(const OperationResult& result,
                               std::vector<ExternalSpan>* spans) const {
   auto rank = static_cast<size_t>(state().rank());
-  if (!spans) return choice_->timer->endPs(result.arrivalPs)[rank];
+  if (!spans) return result.endPs[rank];
   ScheduleTiming timing = choice_->timer->run(result.arrivalPs, true);
   const Schedule& schedule = *choice_->schedule;
   // From the first message to (from) a peer to the last one.
@@ -166,7 +186,7 @@ TransferWork::TransferWork(const Call& call)
     : OperationWork(call, transfersName(call.transfers), call.buffers),
       transfers_(call.transfers) {}
 
-void TransferWork::begin(OperationCommon common) {
+void TransferWork::begin(OperationCommon common, bool) {
   TransferOperation operation;
   if (!transfers_.empty()) common.type = transfers_.front().type;
   static_cast<OperationCommon&>(operation) = std::move(common);

@@ -2,7 +2,8 @@
 // Work: an operation of a communicator as work of a stream.
 // The one thing to know: its turn may come on any thread; it begins when all earlier operations of
 // the communicator have begun, and is complete when the executor says so, with the device time
-// that follows from when every rank arrived.
+// that follows from when every rank arrived. A collective directly behind another one on its stream
+// is handed to the executor ahead of its turn.
 #pragma once
 
 #include <atomic>
@@ -26,6 +27,11 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   /// When it is enqueued: its place among the communicator's operations.
   void setOrder(uint64_t order) { order_ = order; }
 
+  /// After it was enqueued: begins ahead of its turn when it may.
+  void runAhead() {
+    if (follows_) arriveAtGate();
+  }
+
   std::string name() const override { return name_; }
   void start(std::shared_ptr<ExternalTurn> turn) override;
   void skipped(const Status& why) override;
@@ -34,8 +40,17 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   uint64_t progress() const override;
 
  protected:
-  /// Hands the operation over to the executor.
-  virtual void begin(OperationCommon common) = 0;
+  /// Hands the operation over to the executor, with `arrivalPs` as this rank's arrival; or, when it
+  /// follows another one, as the earliest that it may be.
+  virtual void begin(OperationCommon common, bool follows) = 0;
+  /// From now on: its arrival is the end of `before`, but not before `earliestPs`.
+  void follow(int64_t earliestPs) {
+    follows_ = true;
+    arrivalPs_ = earliestPs;
+  }
+  bool directlyBehind(const OperationWork& before) const {
+    return state_ == before.state_ && order_ == before.order_ + 1;
+  }
   /// What the executor says at the end.
   void done(OperationResult result);
   /// When this rank is done, by the arrivals of all; and what to show in traces.
@@ -44,7 +59,10 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   CommunicatorState& state() const { return *state_; }
 
  private:
-  void complete(const Status& status, int64_t endPs, std::vector<ExternalSpan> spans);
+  void arriveAtGate();
+  void beginInOrder();
+  void meet();
+  void complete();
   Status checkWrites() const;
 
   const std::shared_ptr<CommunicatorState> state_;
@@ -52,18 +70,23 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   uint64_t order_ = 0;
   std::shared_ptr<std::vector<Buffer>> buffers_;
   const std::vector<Access> accesses_;
+  bool follows_ = false;   // From when it is enqueued.
+  int64_t arrivalPs_ = 0;  // See begin().
+  std::atomic<bool> atGate_{false}, begun_{false}, finished_{false};
+  // Its turn and its result come in any order; with the second it is complete.
   std::shared_ptr<ExternalTurn> turn_;
-  int64_t arrivalPs_ = 0;
-  std::atomic<bool> begun_{false}, finished_{false};
+  OperationResult result_;
+  std::atomic<int> met_{0};
 };
 
 class CollectiveWork final : public OperationWork {
  public:
   CollectiveWork(const Call& call, std::shared_ptr<const Choice> choice, const Scratch& scratch);
   void setSequence(uint64_t sequence) { operation_.sequence = sequence; }
+  void behind(const ExternalWork& before, int64_t earliestPs) override;
 
  protected:
-  void begin(OperationCommon common) override;
+  void begin(OperationCommon common, bool follows) override;
   int64_t endPs(const OperationResult& result, std::vector<ExternalSpan>* spans) const override;
 
  private:
@@ -76,7 +99,7 @@ class TransferWork final : public OperationWork {
   explicit TransferWork(const Call& call);
 
  protected:
-  void begin(OperationCommon common) override;
+  void begin(OperationCommon common, bool follows) override;
   int64_t endPs(const OperationResult& result, std::vector<ExternalSpan>* spans) const override;
 
  private:

@@ -42,6 +42,7 @@ CallRecord recordOf(const CollectiveOperation& operation, bool direct) {
   record.input = operation.input;
   record.output = operation.output;
   record.direct = direct;
+  record.follows = operation.follows;
   record.root = hasRoot(problem.collective) ? problem.root : 0;
   record.destination = problem.collective == Collective::kPointToPoint ? problem.destination : 0;
   record.collective = static_cast<uint8_t>(problem.collective);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/executor/CollectiveRun.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/Format.h"
@@ -17,11 +18,19 @@ CollectiveRun::CollectiveRun(Peers& peers, CollectiveOperation operation, bool d
       mine_(recordOf(operation_, direct)),
       begun_(Clock::now()),
       callers_(static_cast<size_t>(peers.ranks())),
-      recordsLeft_(peers.ranks() - 1),
-      arrivals_(static_cast<size_t>(peers.ranks())) {
-  const auto self = static_cast<size_t>(peers_.rank());
-  arrivals_[self] = operation_.arrivalPs;
-  callers_[self] = {true, mine_.scale, mine_.input, mine_.output};
+      recordsLeft_(peers.ranks() - 1) {
+  callers_[static_cast<size_t>(peers_.rank())] = callerOf(mine_);
+}
+
+std::vector<int64_t> CollectiveRun::arrivals(const std::vector<int64_t>& before) const {
+  std::vector<int64_t> result;
+  result.reserve(callers_.size());
+  for (const Caller& caller : callers_) {
+    int64_t arrival = caller.arrivalPs;
+    if (caller.follows && !before.empty()) arrival = std::max(arrival, before[result.size()]);
+    result.push_back(arrival);
+  }
+  return result;
 }
 
 int64_t CollectiveRun::elementBytes(BufferKind buffer) const {
@@ -61,8 +70,7 @@ Status CollectiveRun::readRecords(bool& moved) {
     auto record = peers_.transport().record(peer, mine_.sequence);
     if (!record) continue;
     HPU_RETURN_IF_ERROR(compareCalls(mine_, *record, peer));
-    caller = {true, record->scale, record->input, record->output};
-    arrivals_[static_cast<size_t>(peer)] = record->arrivalPs;
+    caller = callerOf(*record);
     --recordsLeft_;
     peers_.sawPeer(peer);
     moved = true;

@@ -29,10 +29,17 @@ class CollectiveRun {
   virtual ~CollectiveRun() = default;
   /// Checks the operands, and that the call makes sense. Errors: kInvalidArgument.
   virtual Status start() = 0;
+  /// Tells the others of the call before its turn; what it needs of earlier ones is not there yet.
+  /// False: it cannot be told yet, and push() will.
+  virtual bool publish() { return false; }
+  /// The one before it is over, `endedHere` on this rank. push() comes after this.
+  virtual void haveTurn(bool endedHere) { begun_ = Clock::now(); }
   /// Does what can be done. Sets `moved` when anything was done, `paused` when `pace` said so and
   /// there is more to do at once. Errors: the operation's failure.
   virtual Status push(Pace& pace, bool& moved, bool& paused) = 0;
   virtual bool done() const = 0;
+  /// Done, and the others have not been told: this rank did the last of the work.
+  virtual bool endedHere() const { return false; }
   /// Once, when done: retires the record.
   virtual void finish() = 0;
   /// After a push that moved nothing.
@@ -47,7 +54,9 @@ class CollectiveRun {
 
   CollectiveOperation& operation() { return operation_; }
   const CallRecord& call() const { return mine_; }
-  std::vector<int64_t> takeArrivals() { return std::move(arrivals_); }
+  /// When the ranks arrived; `before`: when the collective before it was over, by rank (empty: not
+  /// known).
+  std::vector<int64_t> arrivals(const std::vector<int64_t>& before) const;
 
  protected:
   CollectiveRun(Peers& peers, CollectiveOperation operation, bool direct);
@@ -68,9 +77,10 @@ class CollectiveRun {
   Peers& peers_;
   CollectiveOperation operation_;
   const CallRecord mine_;
-  const Clock::time_point begun_;
+  Clock::time_point begun_;  ///< Its turn, that is.
   struct Caller {
-    bool known = false;
+    bool known = false, follows = false;
+    int64_t arrivalPs = 0;
     double scale = 1;
     uint64_t input = 0, output = 0;  ///< Its device addresses.
   };
@@ -79,7 +89,10 @@ class CollectiveRun {
 
  private:
   std::string missingText(int peer) const;
-  std::vector<int64_t> arrivals_;
+  static Caller callerOf(const CallRecord& record) {
+    return {true,         record.follows != 0, record.arrivalPs,
+            record.scale, record.input,        record.output};
+  }
 };
 
 }  // namespace hpu::collectives

@@ -55,7 +55,9 @@ std::vector<Flow> flowsOf(const Problem& p) {
 
 DirectPlan::Part DirectPlan::part(int64_t index) const {
   Part part;
-  part.flow = flows[static_cast<size_t>(index / partsOfFlow)];
+  const auto first = static_cast<size_t>(index / partsOfFlow * flowsOfPart);
+  part.flows = std::span(flows).subspan(
+      first, std::min(static_cast<size_t>(flowsOfPart), flows.size() - first));
   part.offset = index % partsOfFlow * partElements;
   part.count = std::min(partElements, count - part.offset);
   return part;
@@ -82,6 +84,7 @@ DirectPlan directPlan(const Problem& problem) {
   const int64_t unit = std::max<int64_t>(kPartAlignment / problem.elementBytes, 1);
   plan.partElements = (std::max<int64_t>(wanted, 1) + unit - 1) / unit * unit;
   plan.partsOfFlow = (plan.count + plan.partElements - 1) / plan.partElements;
+  if (plan.partsOfFlow == 1) plan.flowsOfPart = std::max<int64_t>(wanted / plan.count, 1);
   return plan;
 }
 

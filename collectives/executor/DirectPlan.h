@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "collectives/schedule/Schedule.h"
@@ -24,16 +25,20 @@ struct DirectPlan {
   std::vector<Flow> flows;
   int64_t count = 0;         ///< Elements of each flow.
   int64_t partElements = 1;  ///< Of a part; the last one of a flow may have fewer.
-  int64_t partsOfFlow = 0;
+  /// One of both is 1 (0: nothing is to be done): large flows are cut, small ones go together.
+  int64_t partsOfFlow = 0, flowsOfPart = 1;
   int32_t ranks = 1;
   int64_t traffic = 0;  ///< Bytes that are read and written.
 
-  int64_t parts() const { return partsOfFlow * static_cast<int64_t>(flows.size()); }
+  int64_t parts() const {
+    const auto all = static_cast<int64_t>(flows.size());
+    return partsOfFlow * ((all + flowsOfPart - 1) / flowsOfPart);
+  }
   /// The parts of a rank's share: [firstPart(rank), firstPart(rank + 1)).
   int64_t firstPart(int rank) const { return parts() * rank / ranks; }
   struct Part {
-    Flow flow;
-    int64_t offset = 0, count = 0;  ///< Elements of the flow.
+    std::span<const Flow> flows;
+    int64_t offset = 0, count = 0;  ///< Elements of each flow.
   };
   Part part(int64_t index) const;
 };

@@ -22,7 +22,8 @@ constexpr std::chrono::microseconds kPatience{200};
 
 }  // namespace
 
-DirectRun::DirectRun(Peers& peers, CollectiveOperation operation, DirectPlan plan)
+DirectRun::DirectRun(Peers& peers, CollectiveOperation operation,
+                     std::shared_ptr<const DirectPlan> plan)
     : CollectiveRun(peers, std::move(operation), true),
       work_(*peers.transport().sharedWork()),
       plan_(std::move(plan)),
@@ -62,20 +63,32 @@ Status DirectRun::open() {
   return okStatus();
 }
 
+bool DirectRun::publish() {
+  if (!peers_.transport().publish(mine_)) return false;
+  published_ = true;
+  bool moved = false;
+  // What differs is found again when it matters.
+  readRecords(moved).ignore();
+  first_ = recordsLeft_ == 0;
+  return true;
+}
+
+void DirectRun::haveTurn(bool endedHere) {
+  CollectiveRun::haveTurn(endedHere);
+  first_ |= endedHere;
+}
+
 Status DirectRun::push(Pace& pace, bool& moved, bool& paused) {
-  bool last = false;
-  if (!published_) {
-    if (!peers_.transport().publish(mine_)) return okStatus();
-    published_ = moved = last = true;
-  }
+  if (!published_ && publish()) moved = true;
+  if (!published_) return okStatus();
   if (recordsLeft_ > 0) HPU_RETURN_IF_ERROR(readRecords(moved));
   if (recordsLeft_ > 0) return okStatus();
   if (!opened_) {
     HPU_RETURN_IF_ERROR(open());
-    // Nobody has been told yet. One part is done sooner than anybody is woken.
-    if (last && plan_.parts() > 1) work_.ringFirst(workers_);
-    if (plan_.parts() == 0) finished_ = true;
-    if (plan_.parts() == 0 && last) work_.ringFirst(peers_.ranks());
+    // One part is done sooner than anybody is woken.
+    if (first_ && plan_->parts() > 1) work_.ringFirst(workers_);
+    if (plan_->parts() == 0) finished_ = moved = true;
+    endedHere_ = finished_ && first_;
   }
   if (!finished_) HPU_RETURN_IF_ERROR(takeParts(pace, moved, paused));
   return okStatus();
@@ -86,13 +99,17 @@ Status DirectRun::takeParts(Pace& pace, bool& moved, bool& paused) {
   while (visited_ < ranks) {
     if (visited_ >= ownShares_ && leaveToOthers()) return okStatus();
     const int share = (firstShare_ + visited_) % ranks;
-    const int64_t first = plan_.firstPart(share), parts = plan_.firstPart(share + 1) - first;
+    const int64_t first = plan_->firstPart(share), parts = plan_->firstPart(share + 1) - first;
     int64_t taken = parts;
     if (static_cast<int64_t>(work_.finished(share, mine_.sequence)) < parts) {
+      if (pace.pause()) {
+        paused = true;
+        return okStatus();
+      }
       taken = work_.take(share, mine_.sequence);
       // Looked at after it was said that this rank works: it sees who gives up, or is seen.
       const bool present = taken < parts && work_.allPresent();
-      if (present) runPart(plan_.part(first + taken));
+      if (present) runPart(plan_->part(first + taken));
       work_.finish(share, mine_.sequence, present);
       if (taken < parts && !present) return okStatus();  // checkPeers says who is gone.
     }
@@ -103,12 +120,7 @@ Status DirectRun::takeParts(Pace& pace, bool& moved, bool& paused) {
     moved = true;
     peers_.advanced();
     if (allFinished()) {
-      finished_ = true;
-      work_.ringFirst(ranks);
-      return okStatus();
-    }
-    if (pace.pause()) {
-      paused = true;
+      finished_ = endedHere_ = true;
       return okStatus();
     }
   }
@@ -119,7 +131,7 @@ Status DirectRun::takeParts(Pace& pace, bool& moved, bool& paused) {
 /// Large work is left to those whose it is for a while: to map what another process has mapped costs
 /// more than to let that one run.
 bool DirectRun::leaveToOthers() {
-  if (plan_.traffic <= kOwnTraffic) return false;
+  if (plan_->traffic <= kOwnTraffic) return false;
   if (allFinished()) {
     visited_ = peers_.ranks();
     return false;
@@ -131,26 +143,29 @@ bool DirectRun::leaveToOthers() {
 
 bool DirectRun::allFinished() const {
   for (int rank = 0; rank < peers_.ranks(); ++rank) {
-    const int64_t parts = plan_.firstPart(rank + 1) - plan_.firstPart(rank);
+    const int64_t parts = plan_->firstPart(rank + 1) - plan_->firstPart(rank);
     if (static_cast<int64_t>(work_.finished(rank, mine_.sequence)) < parts) return false;
   }
   return true;
 }
 
 void DirectRun::runPart(const DirectPlan::Part& part) {
+  for (const Flow& flow : part.flows) runFlow(flow, part.offset, part.count);
+}
+
+void DirectRun::runFlow(const Flow& flow, int64_t offset, int64_t count) {
   const int64_t size = problem().elementBytes;
-  const Flow& flow = part.flow;
-  const int64_t bytes = part.count * size;
+  const int64_t bytes = count * size;
   targets_.clear();
   sources_.clear();
   for (int rank = 0; rank < peers_.ranks(); ++rank) {
     const Memory& memory = memories_[static_cast<size_t>(rank)];
     if (flow.to == Flow::kAllRanks || flow.to == rank) {
-      targets_.push_back(memory.output + (flow.output + part.offset) * size);
+      targets_.push_back(memory.output + (flow.output + offset) * size);
       work_.prepare(rank, targets_.back(), bytes);
     }
     if (flow.from == Flow::kAllRanks || flow.from == rank) {
-      sources_.push_back({memory.input + (flow.input + part.offset) * size, false,
+      sources_.push_back({memory.input + (flow.input + offset) * size, false,
                           callers_[static_cast<size_t>(rank)].scale});
       work_.prepare(rank, sources_.back().data, bytes);
     }
@@ -171,8 +186,8 @@ void DirectRun::runPart(const DirectPlan::Part& part) {
   if (operation_.op == ReduceOp::kAverage) what.divisor = problem().ranks;
   what.stream = stream && !keep;
   const int64_t block = kBlock / size;
-  for (int64_t at = 0; at < part.count; at += block) {
-    what.count = std::min(block, part.count - at);
+  for (int64_t at = 0; at < count; at += block) {
+    what.count = std::min(block, count - at);
     const int64_t blockBytes = what.count * size;
     const std::byte* result = sources_[0].data;
     size_t next = 0;
@@ -200,9 +215,10 @@ void DirectRun::finish() {
   peers_.transport().retire(mine_.sequence);
 }
 
-/// Peers that were stopped within a part may yet write into the output.
+/// Peers that were stopped within a part may yet write into the output. What is published they may
+/// have begun before this rank knew.
 void DirectRun::abandon() {
-  if (opened_) work_.keepWhileWorking(mine_.sequence, std::move(operation_.keepAlive));
+  if (published_) work_.keepWhileWorking(mine_.sequence, std::move(operation_.keepAlive));
   operation_.keepAlive.reset();
 }
 

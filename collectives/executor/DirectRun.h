@@ -21,10 +21,13 @@ namespace hpu::collectives {
 
 class DirectRun final : public CollectiveRun {
  public:
-  DirectRun(Peers& peers, CollectiveOperation operation, DirectPlan plan);
+  DirectRun(Peers& peers, CollectiveOperation operation, std::shared_ptr<const DirectPlan> plan);
   Status start() override;
+  bool publish() override;
+  void haveTurn(bool endedHere) override;
   Status push(Pace& pace, bool& moved, bool& paused) override;
   bool done() const override { return finished_; }
+  bool endedHere() const override { return endedHere_; }
   void finish() override;
   ChangesNeeded changesNeeded() override;
   void abandon() override;
@@ -35,13 +38,16 @@ class DirectRun final : public CollectiveRun {
   Status takeParts(Pace& pace, bool& moved, bool& paused);
   bool leaveToOthers();
   void runPart(const DirectPlan::Part& part);
+  void runFlow(const Flow& flow, int64_t offset, int64_t count);
   bool allFinished() const;
   bool waitsFor(int peer) const override;
   std::string waitText(int peer) const override;
 
   SharedWork& work_;
-  const DirectPlan plan_;
+  const std::shared_ptr<const DirectPlan> plan_;
   bool published_ = false, opened_ = false, finished_ = false, stream_ = false;
+  bool first_ = false;  ///< The others may sleep and not know that it can be begun.
+  bool endedHere_ = false;
   struct Memory {
     const std::byte* input = nullptr;
     std::byte* output = nullptr;

@@ -19,11 +19,8 @@
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
-#include "collectives/executor/DirectPlan.h"
-#include "collectives/executor/DirectRun.h"
+#include "collectives/executor/CollectiveQueue.h"
 #include "collectives/executor/Peers.h"
-#include "collectives/executor/PlanCache.h"
-#include "collectives/executor/ScheduleRun.h"
 #include "collectives/executor/TransferRun.h"
 
 namespace hpu::collectives {
@@ -39,10 +36,6 @@ constexpr auto kInlineBudget = std::chrono::microseconds(500);
 struct Begun {
   std::variant<CollectiveOperation, TransferOperation> operation;
   OperationDone done;
-};
-struct Finished {
-  OperationDone done;
-  OperationResult result;
 };
 
 class Core : public std::enable_shared_from_this<Core> {
@@ -89,7 +82,6 @@ class Core : public std::enable_shared_from_this<Core> {
   bool drive(Lock& lock, Limits& limits, Sleep& sleep);
   Round round(Limits& limits, std::deque<Begun> begun, const Status& failure);
   bool pushAll(Limits& limits, bool& moved, Status& failed);
-  void startNext(Status& failed);
   void failAll(const Status& why);
   void callFinished(Lock& lock);
   void passOn(Lock& lock, bool runnable, const Sleep& sleep);
@@ -122,14 +114,9 @@ class Core : public std::enable_shared_from_this<Core> {
   std::atomic<bool> interrupt_{false};  // Rounds end soon: there is something new.
 
   // The driver's.
-  LaneCounts counts_;
-  uint64_t sequence_ = 0;  // Of the last collective that was started.
-  PlanCache plans_;
-  std::deque<std::pair<CollectiveOperation, OperationDone>> waiting_;  // Collectives.
-  std::unique_ptr<CollectiveRun> collective_;
-  OperationDone collectiveDone_;
+  CollectiveQueue collectives_;
   TransferRun transfers_;
-  std::vector<Finished> finished_;
+  std::vector<FinishedOperation> finished_;
 };
 
 Core::Core(std::shared_ptr<Transport> transport, std::string label)
@@ -137,11 +124,8 @@ Core::Core(std::shared_ptr<Transport> transport, std::string label)
       label_(std::move(label)),
       crowded_(transport_->ranks() > base::allowedCpus()),
       peers_(*transport_),
-      plans_(transport_->rank(), transport_->smallBytes()),
-      transfers_(peers_) {
-  counts_.sent.resize(static_cast<size_t>(transport_->ranks()));
-  counts_.received = counts_.sent;
-}
+      collectives_(peers_),
+      transfers_(peers_) {}
 
 /// The executors whose operations' `done` this thread is in: their loops further up go on with what
 /// is begun from there, so that a long queue of operations needs no deep stack.
@@ -195,8 +179,8 @@ bool Core::drive(Lock& lock, Limits& limits, Sleep& sleep) {
     lock.unlock();
     sleep = {transport_->changes(), {}};
     const Round result = round(limits, std::move(begun), failure);
-    if (result == Round::kIdle && collective_ && transfers_.idle()) {
-      sleep.needed = collective_->changesNeeded();
+    if (result == Round::kIdle && !collectives_.empty() && transfers_.idle()) {
+      sleep.needed = collectives_.changesNeeded();
     }
     lock.lock();
     if (!finished_.empty()) {
@@ -228,13 +212,13 @@ bool Core::drive(Lock& lock, Limits& limits, Sleep& sleep) {
 
 /// Calls `done` of what has finished, without the lock and the driver's role.
 void Core::callFinished(Lock& lock) {
-  std::vector<Finished> finished = std::exchange(finished_, {});
+  std::vector<FinishedOperation> finished = std::exchange(finished_, {});
   operations_ -= finished.size();
   driving_ = false;
   lock.unlock();
   auto& above = callingBack();
   above.push_back(this);
-  for (Finished& one : finished) one.done(std::move(one.result));
+  for (FinishedOperation& one : finished) one.done(std::move(one.result));
   above.pop_back();
   finished.clear();
   lock.lock();
@@ -404,41 +388,11 @@ void Core::shutDown() {
 }
 
 void Core::failAll(const Status& why) {
-  auto finish = [&](OperationDone& done) { finished_.push_back({std::move(done), {why, {}, {}}}); };
-  if (collective_) {
-    collective_->abandon();
-    collective_.reset();
-    finish(collectiveDone_);
-  }
-  for (auto& [operation, done] : waiting_) {
-    operation.keepAlive.reset();
-    finish(done);
-  }
-  waiting_.clear();
+  collectives_.failAll(why, finished_);
   for (auto& batch : transfers_.takeAll()) {
     batch->operation.keepAlive.reset();
-    finish(batch->done);
+    finished_.push_back({std::move(batch->done), {why, {}, {}, {}}});
   }
-}
-
-/// The next collective becomes the current one.
-void Core::startNext(Status& failed) {
-  auto [operation, done] = std::move(waiting_.front());
-  waiting_.pop_front();
-  if (operation.sequence != ++sequence_) {
-    failed = internalError(
-        base::strCat("collective #", operation.sequence, " was begun as number ", sequence_));
-  }
-  if (operation.direct && transport_->sharedWork()) {
-    DirectPlan plan = directPlan(operation.schedule->problem);
-    collective_ = std::make_unique<DirectRun>(peers_, std::move(operation), std::move(plan));
-  } else {
-    auto plan = plans_.get(operation.schedule);
-    collective_ =
-        std::make_unique<ScheduleRun>(peers_, counts_, std::move(operation), std::move(plan));
-  }
-  collectiveDone_ = std::move(done);
-  if (failed.ok()) failed = collective_->start();
 }
 
 /// Pushes everything once; true when it paused.
@@ -452,20 +406,7 @@ bool Core::pushAll(Limits& limits, bool& moved, Status& failed) {
     batch->operation.keepAlive.reset();
     finished_.push_back({std::move(batch->done), std::move(result)});
   }
-  while (failed.ok() && !paused && (collective_ || !waiting_.empty())) {
-    if (!collective_) {
-      startNext(failed);
-      moved = true;
-      if (!failed.ok()) break;
-    }
-    failed = collective_->push(limits, moved, paused);
-    if (!failed.ok() || !collective_->done()) break;
-    collective_->finish();
-    OperationResult result;
-    result.arrivalPs = collective_->takeArrivals();
-    collective_.reset();
-    finished_.push_back({std::move(collectiveDone_), std::move(result)});
-  }
+  if (failed.ok() && !paused) failed = collectives_.push(limits, moved, paused, finished_);
   return paused;
 }
 
@@ -474,7 +415,7 @@ Core::Round Core::round(Limits& limits, std::deque<Begun> begun, const Status& f
   Status failed;
   for (Begun& one : begun) {
     if (auto* collective = std::get_if<CollectiveOperation>(&one.operation)) {
-      waiting_.emplace_back(std::move(*collective), std::move(one.done));
+      collectives_.add(std::move(*collective), std::move(one.done));
       continue;
     }
     auto batch = std::make_shared<TransferBatch>();
@@ -491,7 +432,7 @@ Core::Round Core::round(Limits& limits, std::deque<Begun> begun, const Status& f
       if (failed.ok()) failed = failure.ok() ? status : failure;
       batch->operation.keepAlive.reset();
       const Status why = failure.ok() ? failed.withContext(label_) : failure;
-      finished_.push_back({std::move(batch->done), {why, {}, {}}});
+      finished_.push_back({std::move(batch->done), {why, {}, {}, {}}});
     }
   }
   if (!failure.ok()) {
@@ -503,7 +444,7 @@ Core::Round Core::round(Limits& limits, std::deque<Begun> begun, const Status& f
   if (failed.ok() && !moved && !paused) {
     peers_.look();
     auto check = [&] {
-      Status status = collective_ ? collective_->checkPeers() : okStatus();
+      Status status = collectives_.checkPeers();
       return status.ok() ? transfers_.checkPeers() : status;
     };
     // What a peer did before it went is heard first.

@@ -21,10 +21,12 @@
 
 namespace hpu::collectives {
 
+class ScheduleTimer;
+
 /// What all operations have.
 struct OperationCommon {
   ElementType type = ElementType::kF32;
-  int64_t arrivalPs = 0;
+  int64_t arrivalPs = 0;  ///< Device time.
   /// Time without progress of an awaited peer after which the operation fails; HPU_COMM_TIMEOUT_MS
   /// by default.
   int64_t timeoutMs = 0;
@@ -35,8 +37,13 @@ struct CollectiveOperation : OperationCommon {
   /// Where the transport has SharedWork, the ranks compute the result together, in rank order: the
   /// schedule says what is to be done and is not run, and needs no scratch. The same on all ranks.
   bool direct = false;
+  /// This rank arrives when its collective before this one is over, but not before arrivalPs. It may
+  /// be begun ahead then. The one before it has a timer.
+  bool follows = false;
   uint64_t sequence = 0;  ///< Of the communicator's collectives, from 1; begun in this order.
   std::shared_ptr<const Schedule> schedule;
+  /// Says when the ranks are done, by their arrivals; null when nobody wants to know.
+  std::shared_ptr<const ScheduleTimer> timer;
   ReduceOp op = ReduceOp::kSum;
   double scale = 1;
   uint64_t tableHash = 0;
@@ -59,7 +66,8 @@ struct TransferOperation : OperationCommon {
 /// What is known at the end: the arrivals of everybody who took part, for the device clock.
 struct OperationResult {
   Status status;
-  std::vector<int64_t> arrivalPs;  ///< Of a collective: by rank.
+  /// Of a collective: by rank. When each is over is known of one that has a timer.
+  std::vector<int64_t> arrivalPs, endPs;
   /// Of transfers: by transfer, the peer's arrival and the bytes.
   struct Peer {
     int peer = 0;

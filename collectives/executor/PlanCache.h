@@ -1,41 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// PlanCache: the plans of the schedules that were run last, so that a repeated call is not lowered
-// again.
+// PlanCache: what was made of the schedules that were run last, so that a repeated call does not
+// make it again.
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "collectives/executor/Lowering.h"
+#include "collectives/schedule/Schedule.h"
 
 namespace hpu::collectives {
 
 /// Used by one thread at a time.
+template <typename Made>
 class PlanCache {
  public:
-  PlanCache(int rank, int64_t smallBytes) : rank_(rank), smallBytes_(smallBytes) {}
-  /// A plan keeps its schedule alive, so a schedule's address names it as long as the plan is here.
-  std::shared_ptr<const Plan> get(const std::shared_ptr<const Schedule>& schedule) {
+  /// `make`: a shared_ptr<const Made> of the schedule.
+  template <typename Make>
+  std::shared_ptr<const Made> get(const std::shared_ptr<const Schedule>& schedule, Make&& make) {
     constexpr size_t kPlans = 64;
-    auto it = std::find_if(plans_.begin(), plans_.end(),
-                           [&](const auto& plan) { return plan->schedule == schedule; });
-    if (it == plans_.end()) {
-      if (plans_.size() == kPlans) plans_.pop_back();
-      it = plans_.insert(plans_.begin(), lowerSchedule(schedule, rank_, smallBytes_));
+    auto it = std::find_if(entries_.begin(), entries_.end(),
+                           [&](const Entry& entry) { return entry.schedule == schedule; });
+    if (it == entries_.end()) {
+      if (entries_.size() == kPlans) entries_.pop_back();
+      it = entries_.insert(entries_.begin(), {schedule, make()});
     } else {
-      std::rotate(plans_.begin(), it, it + 1);
-      it = plans_.begin();
+      std::rotate(entries_.begin(), it, it + 1);
+      it = entries_.begin();
     }
-    return *it;
+    return it->made;
   }
 
  private:
-  const int rank_;
-  const int64_t smallBytes_;
-  std::vector<std::shared_ptr<const Plan>> plans_;  // The last used first.
+  struct Entry {
+    std::shared_ptr<const Schedule> schedule;  ///< Kept, so its address names it.
+    std::shared_ptr<const Made> made;
+  };
+  std::vector<Entry> entries_;  // The last used first.
 };
 
 }  // namespace hpu::collectives

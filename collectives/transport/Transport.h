@@ -33,14 +33,16 @@ struct CallRecord {
   uint64_t sequence = 0;   ///< Of the communicator's collectives, from 1.
   uint64_t tableHash = 0;  ///< Tuner table.
   int64_t count = 0;
-  int64_t arrivalPs = 0;  ///< Device time.
+  int64_t arrivalPs = 0;  ///< Device time; see `follows`.
   double scale = 1;       ///< Of the rank's contribution.
   uint64_t input = 0, output = 0;  ///< Device addresses.
   int32_t root = 0, destination = 0;
   uint8_t collective = 0, type = 0, op = 0;  ///< Collective, ElementType, ReduceOp.
   /// 1: run by SharedWork. The others are not told of the record: who sees all of them is.
   uint8_t direct = 0;
-  uint8_t reserved[4] = {};
+  /// 1: the rank arrives when the collective before this one is over, but not before `arrivalPs`.
+  uint8_t follows = 0;
+  uint8_t reserved[3] = {};
 };
 
 /// What comes with a message beside its bytes.

@@ -49,6 +49,11 @@ class HPU_API ExternalWork {
   virtual ~ExternalWork();
   /// What it is, for errors and traces: "all-reduce".
   virtual std::string name() const = 0;
+  /// Called while it is enqueued, unless nothing is before it: `before` is directly before it on the
+  /// stream, nothing of the program's lies between. When its turn comes, `before` has ended well, and
+  /// its arrival is the later of that end and `earliestPs`: work that belongs to the same thing may
+  /// begin what needs no more than that. Under locks of the runtime: must remember it, and no more.
+  virtual void behind(const ExternalWork& before, int64_t earliestPs);
   /// Everything before it on the stream is done. Called once, on a thread of the runtime or one
   /// that waits for the stream. Must not wait for anything; may call complete(), which takes effect
   /// on return.

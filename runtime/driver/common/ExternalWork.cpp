@@ -6,6 +6,8 @@ namespace hpu {
 ExternalTurn::~ExternalTurn() = default;
 ExternalWork::~ExternalWork() = default;
 
+void ExternalWork::behind(const ExternalWork&, int64_t) {}
+
 void ExternalWork::help(std::chrono::steady_clock::time_point) {}
 
 uint64_t ExternalWork::progress() const {

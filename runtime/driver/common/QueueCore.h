@@ -78,6 +78,14 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     Ticket errorTicket = 0;
     Ticket skipBefore = 0;  ///< Work before it was enqueued behind a failure that was taken since.
     std::condition_variable progress;
+
+    /// What is last on it, when that is external work and not to be skipped.
+    const ExternalWork* lastExternal() const {
+      const Item* last = !items.empty() ? &items.back() : external ? &external->item : nullptr;
+      if (!last || !error.ok() || last->ticket < skipBefore) return nullptr;
+      const auto* away = std::get_if<External>(&last->work);
+      return away ? away->work.get() : nullptr;
+    }
   };
   struct Outstanding {
     std::shared_ptr<Queue> queue;

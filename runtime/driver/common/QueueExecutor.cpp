@@ -49,8 +49,7 @@ void QueueExecutor::destroyQueue(QueueId id) {
 }
 
 StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<const void> keepAlive,
-                                       std::string label,
-                                       base::FunctionRef<void(Ticket)> accepted) {
+                                       std::string label, Accepted accepted) {
   Core::Lock lock(core_->mutex);
   auto it = core_->queues.find(id);
   if (it == core_->queues.end() || it->second->closing)
@@ -59,8 +58,9 @@ StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<co
   const std::shared_ptr<Core::Queue>& queue = it->second;
   Ticket ticket = 0;
   try {
+    const ExternalWork* before = queue->lastExternal();
     ticket = core_->append(queue, work, keepAlive, label, false);
-    accepted(ticket);
+    accepted(ticket, before);
   } catch (const std::bad_alloc&) {
     if (ticket) core_->takeBack(*queue, work, keepAlive);
     return core_->noMemory();

@@ -55,11 +55,14 @@ class QueueExecutor {
 
   StatusOr<QueueId> createQueue(const std::string& name);
   void destroyQueue(QueueId queue);
-  /// `accepted` is called with the new ticket before any worker can see the work, in the order of
-  /// tickets; it must not call the executor. When it throws std::bad_alloc, the work is not
+  /// Is called with the ticket of new work, and with the external work that is directly before it on
+  /// its queue (null: something else is, or nothing that is not done).
+  using Accepted = base::FunctionRef<void(Ticket, const ExternalWork* before)>;
+  /// `accepted` is called before any worker can see the work, in the order of tickets; it must not
+  /// call the executor. When it throws std::bad_alloc, the work is not
   /// submitted. Errors: also kResourceExhausted (host memory).
   StatusOr<Ticket> submit(QueueId queue, Work work, std::shared_ptr<const void> keepAlive,
-                          std::string label, base::FunctionRef<void(Ticket)> accepted);
+                          std::string label, Accepted accepted);
   /// One item of a batch: its queue is resolved, its WaitFor names a ticket or an earlier entry.
   struct Entry {
     QueueId queue = 0;

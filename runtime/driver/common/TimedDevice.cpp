@@ -322,15 +322,20 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
   item.earliest = (options.earliestStartNs + clockProfile_.submitNs) * kPsPerNs;
   item.work = std::move(timed);
   item.label = options.label;
+  std::shared_ptr<ExternalWork> external;
+  if (const auto* away = std::get_if<External>(&work)) external = away->work;
   std::shared_ptr<const void> keepAlive = std::move(options.keepAlive);
   if (loaded) keepAlive = std::make_shared<LaunchHold>(LaunchHold{std::move(keepAlive), loaded});
   return executor_->submit(
-      queue, std::move(work), std::move(keepAlive), std::move(options.label), [&](Ticket ticket) {
+      queue, std::move(work), std::move(keepAlive), std::move(options.label),
+      [&](Ticket ticket, const ExternalWork* before) {
         item.ticket = ticket;
+        const Picoseconds earliest = item.earliest;
         if (trace::recording())
           trace::recordClockEdge(static_cast<uint32_t>(info_.index), ticket,
-                                 trace::ClockEdge::kSubmit, trace::hostNowNs(), item.earliest);
+                                 trace::ClockEdge::kSubmit, trace::hostNowNs(), earliest);
         clock_->submit(std::move(item));
+        if (external && before) external->behind(*before, earliest);
       });
 }
 

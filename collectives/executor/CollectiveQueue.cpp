@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/executor/CollectiveQueue.h"
+
+#include <algorithm>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "collectives/executor/DirectRun.h"
+#include "collectives/schedule/Timing.h"
+#include "collectives/transport/SharedWork.h"
+
+namespace hpu::collectives {
+namespace {
+
+// Published before their turn. With more ranks than CPUs the others are told of what is finished
+// when there is nothing to go on with, or after so many: soon enough to publish more before this
+// rank has done what it has.
+constexpr size_t kAhead = 16;
+constexpr int kMostUntold = 8;
+
+}  // namespace
+
+CollectiveQueue::CollectiveQueue(Peers& peers) : peers_(peers) {
+  counts_.sent.resize(static_cast<size_t>(peers.ranks()));
+  counts_.received = counts_.sent;
+}
+
+bool CollectiveQueue::direct(const CollectiveOperation& operation) const {
+  return operation.direct && peers_.transport().sharedWork();
+}
+
+void CollectiveQueue::beginNext() {
+  auto [operation, done] = std::move(waiting_.front());
+  waiting_.pop_front();
+  Begun next;
+  if (operation.sequence != ++sequence_) {
+    next.started = internalError(
+        base::strCat("collective #", operation.sequence, " was begun as number ", sequence_));
+  }
+  const std::shared_ptr<const Schedule> schedule = operation.schedule;
+  if (direct(operation)) {
+    auto plan = directPlans_.get(
+        schedule, [&] { return std::make_shared<const DirectPlan>(directPlan(schedule->problem)); });
+    next.run = std::make_unique<DirectRun>(peers_, std::move(operation), std::move(plan));
+  } else {
+    auto plan = plans_.get(schedule, [&] {
+      return lowerSchedule(schedule, peers_.rank(), peers_.transport().smallBytes());
+    });
+    next.run = std::make_unique<ScheduleRun>(peers_, counts_, std::move(operation), std::move(plan));
+  }
+  next.done = std::move(done);
+  if (next.started.ok()) next.started = next.run->start();
+  begun_.push_back(std::move(next));
+}
+
+void CollectiveQueue::publishAhead(bool& moved) {
+  while (!waiting_.empty() && begun_.size() < kAhead &&
+         (begun_.empty() ||
+          (direct(waiting_.front().first) && begun_.back().published))) {
+    beginNext();
+    moved = true;
+    Begun& last = begun_.back();
+    last.published = last.started.ok() && last.run->publish();
+  }
+  // One that was refused.
+  if (!begun_.empty() && !begun_.back().published && begun_.back().started.ok()) {
+    begun_.back().published = begun_.back().run->publish();
+    moved |= begun_.back().published;
+  }
+}
+
+Status CollectiveQueue::push(Pace& pace, bool& moved, bool& paused,
+                             std::vector<FinishedOperation>& finished) {
+  Status status;
+  while (!paused) {
+    publishAhead(moved);
+    if (begun_.empty()) break;
+    Begun& first = begun_.front();
+    status = first.started;
+    if (status.ok()) status = first.run->push(pace, moved, paused);
+    if (!status.ok() || !first.run->done()) break;
+    finishFirst(finished);
+  }
+  tell();
+  return status;
+}
+
+void CollectiveQueue::finishFirst(std::vector<FinishedOperation>& finished) {
+  Begun first = std::move(begun_.front());
+  begun_.pop_front();
+  const bool here = first.run->endedHere();
+  // Who has a CPU to itself is awake, or better had be.
+  if (here && (++untold_ >= kMostUntold ||
+               peers_.ranks() <= peers_.transport().sharedWork()->cpus())) {
+    tell();
+  }
+  first.run->finish();
+  OperationResult result;
+  result.arrivalPs = first.run->arrivals(endsPs_);
+  endsPs_.clear();
+  if (const ScheduleTimer* timer = first.run->operation().timer.get()) {
+    endsPs_ = timer->endPs(result.arrivalPs);
+    for (size_t rank = 0; rank < endsPs_.size(); ++rank) {
+      endsPs_[rank] = std::max(endsPs_[rank], result.arrivalPs[rank]);
+    }
+    result.endPs = endsPs_;
+  }
+  first.run->operation().keepAlive.reset();
+  finished.push_back({std::move(first.done), std::move(result)});
+  if (!begun_.empty()) begun_.front().run->haveTurn(here);
+}
+
+void CollectiveQueue::tell() {
+  if (untold_ == 0) return;
+  untold_ = 0;
+  peers_.transport().sharedWork()->ringFirst(peers_.ranks());
+}
+
+void CollectiveQueue::failAll(const Status& why, std::vector<FinishedOperation>& finished) {
+  for (Begun& one : begun_) {
+    one.run->abandon();
+    finished.push_back({std::move(one.done), {why, {}, {}, {}}});
+  }
+  begun_.clear();
+  for (auto& [operation, done] : waiting_) {
+    operation.keepAlive.reset();
+    finished.push_back({std::move(done), {why, {}, {}, {}}});
+  }
+  waiting_.clear();
+}
+
+}  // namespace hpu::collectives
