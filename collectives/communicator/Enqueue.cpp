@@ -131,7 +131,7 @@ Status enqueueCalls(std::vector<Call> calls) {
     auto& [piece, beside] = pieces[i];
     Status status = enqueuePiece(piece, beside, weakOrder);
     if (status.ok()) {
-      piece.work->runAhead();
+      piece.work->enqueued();
       continue;
     }
     status = inCall(piece.work->name(), *piece.state, status);

@@ -48,7 +48,8 @@ Status OperationWork::checkWrites() const {
 void OperationWork::start(std::shared_ptr<ExternalTurn> turn) {
   if (!follows_) arrivalPs_ = turn->arrivalPs();
   turn_ = std::move(turn);
-  arriveAtGate();
+  started_ = true;
+  if (enqueued_) arriveAtGate();
   meet();
 }
 

@@ -27,13 +27,16 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   /// When it is enqueued: its place among the communicator's operations.
   void setOrder(uint64_t order) { order_ = order; }
 
-  /// After it was enqueued: begins ahead of its turn when it may.
-  void runAhead() {
-    if (follows_) arriveAtGate();
+  /// After it was enqueued, without locks: goes to the gate when it has its turn already, or may
+  /// begin ahead of it.
+  void enqueued() {
+    enqueued_ = true;
+    if (follows_ || started_) arriveAtGate();
   }
 
   std::string name() const override { return name_; }
   void start(std::shared_ptr<ExternalTurn> turn) override;
+  bool startsInEnqueue() const override { return true; }
   void skipped(const Status& why) override;
   void cancel(const Status& why) override;
   void help(std::chrono::steady_clock::time_point until) override;
@@ -72,6 +75,8 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   const std::vector<Access> accesses_;
   bool follows_ = false;   // From when it is enqueued.
   int64_t arrivalPs_ = 0;  // See begin().
+  // Of start() and enqueued() the later one goes to the gate.
+  std::atomic<bool> started_{false}, enqueued_{false};
   std::atomic<bool> atGate_{false}, begun_{false}, finished_{false};
   // Its turn and its result come in any order; with the second it is complete.
   std::shared_ptr<ExternalTurn> turn_;

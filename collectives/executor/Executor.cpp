@@ -30,7 +30,8 @@ namespace {
 constexpr auto kCheckPeriod = std::chrono::milliseconds(50);
 /// How long messages that had better come together are waited for.
 constexpr auto kPatience = std::chrono::microseconds(100);
-/// What begin() may use of its caller's time while more could be done at once.
+/// What begin() may use of its caller's time while more could be done at once. Of what SharedWork
+/// runs, nothing: others can do it as well.
 constexpr auto kInlineBudget = std::chrono::microseconds(500);
 
 struct Begun {
@@ -149,6 +150,8 @@ void Core::begin(Begun begun) {
     begun.done(std::move(result));
     return;
   }
+  const auto* collective = std::get_if<CollectiveOperation>(&begun.operation);
+  const bool inLine = !collective || !collective->direct;
   begun_.push_back(std::move(begun));
   ++operations_;
   lastBegun_ = Clock::now();
@@ -161,7 +164,8 @@ void Core::begin(Begun begun) {
   if (std::find(above.begin(), above.end(), this) != above.end()) return;
   Limits limits(*this, nullptr);
   limits.budgeted = true;
-  limits.budget = lastBegun_ + kInlineBudget;
+  limits.budget = lastBegun_;
+  if (inLine) limits.budget += kInlineBudget;
   Sleep sleep;
   const bool runnable = drive(lock, limits, sleep);
   passOn(lock, runnable, sleep);
@@ -244,7 +248,7 @@ void Core::passOn(Lock& lock, bool runnable, const Sleep& sleep) {
     if (runnable || sleep.before(threadSleep_)) transport_->wake();
     return;
   }
-  if (helped_ && threadLooks_ && !runnable) return;
+  if (helped_ && threadLooks_) return;
   if (!thread_.joinable() && !stopping_) {
     thread_ = std::thread([core = shared_from_this()] { core->lead({}, nullptr); });
   }
@@ -328,7 +332,7 @@ void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
 /// Until somebody says that there is something to lead. While host threads do that, and operations
 /// are begun, a look now and then costs less than being told each time.
 void Core::waitAsThread(Lock& lock) {
-  constexpr auto kLookPeriod = std::chrono::milliseconds(2);
+  constexpr auto kLookPeriod = std::chrono::microseconds(200);
   constexpr auto kLookFor = std::chrono::milliseconds(200);
   const auto now = Clock::now();
   if (helped_ && now - lastBegun_ < kLookFor) {

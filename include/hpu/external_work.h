@@ -58,6 +58,10 @@ class HPU_API ExternalWork {
   /// that waits for the stream. Must not wait for anything; may call complete(), which takes effect
   /// on return.
   virtual void start(std::shared_ptr<ExternalTurn> turn) = 0;
+  /// Whether start() may be called by Stream::enqueue itself, when nothing is before the work on the
+  /// stream: saves waking a thread. Under locks of the runtime then, so start() must not complete the
+  /// work, nor call anything but the turn. No other thread calls start() meanwhile.
+  virtual bool startsInEnqueue() const;
   /// Called instead of start() when the work will never have its turn: the stream has failed, or
   /// the device was reset or closed. `why` is never ok.
   virtual void skipped(const Status& why) = 0;

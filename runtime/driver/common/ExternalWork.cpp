@@ -10,6 +10,10 @@ void ExternalWork::behind(const ExternalWork&, int64_t) {}
 
 void ExternalWork::help(std::chrono::steady_clock::time_point) {}
 
+bool ExternalWork::startsInEnqueue() const {
+  return false;
+}
+
 uint64_t ExternalWork::progress() const {
   return 0;
 }

@@ -279,7 +279,18 @@ void QueueExecutor::Core::completeExternal(const std::shared_ptr<Queue>& queue, 
   finishExternal(lock, queue);
   // A thread that helped this very work looks at the ready list next. One that helps other work may
   // do so for long, perhaps until something is done that waits here.
-  if (!ready.empty() && base::perThread<Lending>().queue != queue.get()) ensureWorker();
+  if (base::perThread<Lending>().queue != queue.get()) runExternal(lock, queue);
+}
+
+/// Gives the external work that is next on a queue its turn, as long as that is next; a worker does
+/// what else is ready. It takes no longer than to wake one.
+void QueueExecutor::Core::runExternal(Lock& lock, const std::shared_ptr<Queue>& queue) {
+  while (queue->state == QueueState::kReady && !stopping &&
+         std::holds_alternative<External>(queue->items.front().work)) {
+    takeFromReady(*queue);
+    runHead(lock, queue);
+  }
+  if (!ready.empty()) ensureWorker();
 }
 
 void QueueExecutor::Core::finishExternal(Lock& lock, const std::shared_ptr<Queue>& queue) {

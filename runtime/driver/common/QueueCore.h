@@ -157,6 +157,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   void startExternal(Lock& lock, const std::shared_ptr<Queue>& queue, Item item);
   void completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket, Status status);
   void finishExternal(Lock& lock, const std::shared_ptr<Queue>& queue);
+  void runExternal(Lock& lock, const std::shared_ptr<Queue>& queue);
   void wakeHelpers();
   std::string closedText() const;
   void cancelAtEnd(Lock& lock);

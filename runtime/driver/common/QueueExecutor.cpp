@@ -49,7 +49,7 @@ void QueueExecutor::destroyQueue(QueueId id) {
 }
 
 StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<const void> keepAlive,
-                                       std::string label, Accepted accepted) {
+                                       std::string label, Accepted accepted, bool beginNow) {
   Core::Lock lock(core_->mutex);
   auto it = core_->queues.find(id);
   if (it == core_->queues.end() || it->second->closing)
@@ -65,7 +65,13 @@ StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<co
     if (ticket) core_->takeBack(*queue, work, keepAlive);
     return core_->noMemory();
   }
-  if (queue->state == QueueState::kIdle) core_->makeReady(queue);
+  if (queue->state != QueueState::kIdle) return ticket;
+  if (beginNow) {
+    core_->putReady(queue);
+    core_->runExternal(lock, std::shared_ptr<Core::Queue>(queue));
+  } else {
+    core_->makeReady(queue);
+  }
   return ticket;
 }
 

@@ -59,10 +59,11 @@ class QueueExecutor {
   /// its queue (null: something else is, or nothing that is not done).
   using Accepted = base::FunctionRef<void(Ticket, const ExternalWork* before)>;
   /// `accepted` is called before any worker can see the work, in the order of tickets; it must not
-  /// call the executor. When it throws std::bad_alloc, the work is not
+  /// call the executor. `beginNow`: the calling thread itself begins external work when nothing is
+  /// before it. When `accepted` throws std::bad_alloc, the work is not
   /// submitted. Errors: also kResourceExhausted (host memory).
   StatusOr<Ticket> submit(QueueId queue, Work work, std::shared_ptr<const void> keepAlive,
-                          std::string label, Accepted accepted);
+                          std::string label, Accepted accepted, bool beginNow = false);
   /// One item of a batch: its queue is resolved, its WaitFor names a ticket or an earlier entry.
   struct Entry {
     QueueId queue = 0;

@@ -336,7 +336,8 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
                                  trace::ClockEdge::kSubmit, trace::hostNowNs(), earliest);
         clock_->submit(std::move(item));
         if (external && before) external->behind(*before, earliest);
-      });
+      },
+      external && external->startsInEnqueue() && deviceFailure(External{external}).ok());
 }
 
 StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchItem>& items,

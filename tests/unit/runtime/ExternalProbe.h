@@ -24,11 +24,16 @@ class ExternalProbe : public ExternalWork {
   std::function<void(std::shared_ptr<ExternalTurn>)> onStartShared;  ///< Keeps the turn itself.
   std::function<void(std::chrono::steady_clock::time_point)> onHelp;
   std::function<void(const Status&)> onCancel;
-  bool keepTurn = true;
+  std::function<void(const ExternalWork&, int64_t)> onBehind;
+  bool keepTurn = true, inEnqueue = false;
   std::atomic<int> starts{0}, skips{0}, cancels{0}, helps{0};
   std::atomic<uint64_t> steps{0};
 
   std::string name() const override { return name_; }
+  void behind(const ExternalWork& before, int64_t earliestPs) override {
+    if (onBehind) onBehind(before, earliestPs);
+  }
+  bool startsInEnqueue() const override { return inEnqueue; }
   void start(std::shared_ptr<ExternalTurn> turn) override {
     ++starts;
     if (onStartShared) return onStartShared(std::move(turn));

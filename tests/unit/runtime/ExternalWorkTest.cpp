@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -89,6 +90,89 @@ TEST_P(ExternalWorkTest, CompletesInsideOfStart) {
   EXPECT_GE(end.deviceTimeNs().value(), 1000 * 1000000);
   EXPECT_LT(end.deviceTimeNs().value(), 1001 * 1000000);
   for (const auto& work : works) EXPECT_EQ(work->starts, 1);
+}
+
+TEST_P(ExternalWorkTest, KnowsWhatIsDirectlyBeforeItAndWhenItArrives) {
+  constexpr int kCount = 5;
+  std::vector<std::shared_ptr<ExternalProbe>> works;
+  std::vector<const ExternalWork*> before(kCount, nullptr);
+  std::vector<int64_t> earliest(kCount, -1);
+  Event late;
+  ASSERT_TRUE(side.record(late).ok());
+  for (int i = 0; i < kCount; ++i) {
+    works.push_back(probe());
+    works[i]->onBehind = [&, i](const ExternalWork& work, int64_t earliestPs) {
+      before[i] = &work;
+      earliest[i] = earliestPs;
+      EXPECT_EQ(works[i]->starts, 0);
+    };
+    if (i == 3) {  // Something of the program's lies between.
+      Event event;
+      ASSERT_TRUE(stream.record(event).ok());
+    }
+    if (i == 2) {  // The program sees a later time than what is before it will end at.
+      Buffer buffer = device.allocate(32 * kMiB).value();
+      ASSERT_TRUE(side.fill(buffer, 1, 32 * kMiB).ok());
+      ASSERT_TRUE(side.record(late).ok());
+      ASSERT_TRUE(side.synchronize().ok());
+      ASSERT_TRUE(late.deviceTimeNs().ok());
+    }
+    ASSERT_TRUE(stream.enqueue(works[i]).ok());
+  }
+  EXPECT_THAT(before, ElementsAre(nullptr, works[0].get(), works[1].get(), nullptr, works[3].get()));
+  int64_t end = 0;
+  for (int i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(works[i]->awaitStart());
+    const int64_t arrival = works[i]->turn()->arrivalPs();
+    if (before[i]) EXPECT_EQ(arrival, std::max(end, earliest[i])) << i;
+    if (i == 2) EXPECT_GT(earliest[i], end);
+    end = arrival + 1000;
+    works[i]->complete(okStatus(), end);
+  }
+  ASSERT_TRUE(stream.synchronize().ok());
+}
+
+TEST_P(ExternalWorkTest, BehindWhatIsSkippedThereIsNothingBefore) {
+  auto failing = probe(), skipped = probe(), later = probe();
+  bool told = false;
+  later->onBehind = [&](const ExternalWork&, int64_t) { told = true; };
+  ASSERT_TRUE(stream.enqueue(failing).ok());
+  ASSERT_TRUE(failing->awaitStart());
+  ASSERT_TRUE(stream.enqueue(skipped).ok());
+  failing->complete(internalError("as asked"), 0);
+  EXPECT_FALSE(stream.synchronize().ok());
+  ASSERT_TRUE(stream.enqueue(later).ok());
+  EXPECT_FALSE(told);
+  ASSERT_TRUE(later->awaitStart());
+  EXPECT_EQ(skipped->skips, 1);
+  later->complete(okStatus(), 0);
+  EXPECT_TRUE(stream.synchronize().ok());
+}
+
+TEST_P(ExternalWorkTest, StartsInEnqueueWhenItMayAndNothingIsBefore) {
+  std::vector<std::thread::id> starters(3);
+  std::vector<std::shared_ptr<ExternalProbe>> works;
+  for (int i = 0; i < 3; ++i) {
+    works.push_back(probe());
+    works[i]->inEnqueue = i != 2;
+    works[i]->onStart = [&, i](ExternalTurn& turn) {
+      starters[i] = std::this_thread::get_id();
+      if (i > 0) turn.complete(okStatus(), 0);
+    };
+  }
+  ASSERT_TRUE(stream.enqueue(works[0]).ok());
+  EXPECT_EQ(works[0]->starts, 1);
+  EXPECT_EQ(starters[0], std::this_thread::get_id());
+  ASSERT_TRUE(stream.enqueue(works[1]).ok());
+  ASSERT_TRUE(stream.enqueue(works[2]).ok());
+  EXPECT_EQ(works[1]->starts, 0);
+  // Who ends one starts the next ones.
+  std::thread ender([&] { works[0]->complete(okStatus(), 0); });
+  const std::thread::id id = ender.get_id();
+  ender.join();
+  EXPECT_EQ(starters[1], id);
+  EXPECT_EQ(starters[2], id);
+  ASSERT_TRUE(stream.synchronize().ok());
 }
 
 TEST_P(ExternalWorkTest, ThousandsOfItemsInProgressHoldNoThread) {

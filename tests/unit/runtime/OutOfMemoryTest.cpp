@@ -45,7 +45,7 @@ TEST_F(OutOfMemory, ASubmissionThatFailsLeavesTheQueueAsItWas) {
       std::string label(40, 'x');
       const Ticket before = executor.lastTicket();
       failAllocation(nth);
-      auto ticket = executor.submit(queue, std::move(work), owner, std::move(label), [](Ticket) {});
+      auto ticket = executor.submit(queue, std::move(work), owner, std::move(label), [](Ticket, const ExternalWork*) {});
       const bool failed = allocationFailed();
       EXPECT_EQ(ticket.ok(), !failed);
       if (ticket.ok()) {
@@ -101,10 +101,10 @@ TEST_F(OutOfMemory, ABatchIsSubmittedWholeOrNotAtAll) {
 
 TEST_F(OutOfMemory, WhatIsNotAcceptedIsNotSubmitted) {
   QueueId queue = executor.createQueue("q").value();
-  auto refuse = [](Ticket) { throw std::bad_alloc(); };
+  auto refuse = [](Ticket, const ExternalWork*) { throw std::bad_alloc(); };
   EXPECT_EQ(executor.submit(queue, Fill{}, nullptr, "", refuse).status().code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(executor.load().work, 0);
-  auto ticket = executor.submit(queue, Fill{}, nullptr, "", [](Ticket) {});
+  auto ticket = executor.submit(queue, Fill{}, nullptr, "", [](Ticket, const ExternalWork*) {});
   EXPECT_EQ(ticket.value(), 1u);
   EXPECT_TRUE(executor.wait(1, 60000).ok());
   EXPECT_EQ(done, 1);

@@ -67,19 +67,22 @@ void runAndCheck(const Problem& p) {
   for (int64_t index = 0; index < plan.parts(); ++index) {
     const DirectPlan::Part part = plan.part(index);
     ASSERT_GT(part.count, 0);
-    for (int64_t i = part.offset; i < part.offset + part.count; ++i) {
-      int64_t value = 0;
-      for (int from = 0; from < p.ranks; ++from) {
-        if (part.flow.from != Flow::kAllRanks && part.flow.from != from) continue;
-        ASSERT_LT(part.flow.input + i, inputElements(p, from));
-        value += valueOf(from, part.flow.input + i);
-      }
-      for (int to = 0; to < p.ranks; ++to) {
-        if (part.flow.to != Flow::kAllRanks && part.flow.to != to) continue;
-        const auto at = static_cast<size_t>(part.flow.output + i);
-        ASSERT_LT(at, outputs[static_cast<size_t>(to)].size());
-        outputs[static_cast<size_t>(to)][at] = value;
-        ++writes[static_cast<size_t>(to)][at];
+    ASSERT_FALSE(part.flows.empty());
+    for (const Flow& flow : part.flows) {
+      for (int64_t i = part.offset; i < part.offset + part.count; ++i) {
+        int64_t value = 0;
+        for (int from = 0; from < p.ranks; ++from) {
+          if (flow.from != Flow::kAllRanks && flow.from != from) continue;
+          ASSERT_LT(flow.input + i, inputElements(p, from));
+          value += valueOf(from, flow.input + i);
+        }
+        for (int to = 0; to < p.ranks; ++to) {
+          if (flow.to != Flow::kAllRanks && flow.to != to) continue;
+          const auto at = static_cast<size_t>(flow.output + i);
+          ASSERT_LT(at, outputs[static_cast<size_t>(to)].size());
+          outputs[static_cast<size_t>(to)][at] = value;
+          ++writes[static_cast<size_t>(to)][at];
+        }
       }
     }
   }
@@ -117,6 +120,9 @@ TEST(DirectPlan, SmallWorkIsOnePartAndLargeWorkHasSomeForEveryRank) {
   p.ranks = 8;
   p.count = 256;
   EXPECT_EQ(directPlan(p).parts(), 1);
+  p.collective = Collective::kAllToAll;  // Of 64 flows.
+  EXPECT_EQ(directPlan(p).parts(), 2);
+  p.collective = Collective::kAllReduce;
   p.count = 16 << 20;
   const DirectPlan plan = directPlan(p);
   for (int rank = 0; rank < p.ranks; ++rank)

@@ -50,7 +50,7 @@ class Bench {
   Ticket submitWork(QueueId queue, Work work, std::string label = {},
                     std::shared_ptr<const void> owner = nullptr) {
     auto ticket =
-        executor->submit(queue, std::move(work), std::move(owner), std::move(label), [](Ticket) {});
+        executor->submit(queue, std::move(work), std::move(owner), std::move(label), [](Ticket, const ExternalWork*) {});
     EXPECT_TRUE(ticket.ok()) << ticket.status().message();
     return ticket.ok() ? *ticket : 0;
   }
@@ -181,7 +181,7 @@ TEST(QueueExecutor, AWaitingThreadDoesNotHelpWithWorkThatTakesLong) {
   });
   QueueId busy = executor.createQueue("busy").value(), queue = executor.createQueue("q").value();
   auto submit = [&](QueueId to, const char* label) {
-    return executor.submit(to, Fill{}, nullptr, label, [](Ticket) {}).value();
+    return executor.submit(to, Fill{}, nullptr, label, [](Ticket, const ExternalWork*) {}).value();
   };
   Ticket blocking = submit(busy, "busy");
   while (executor.load().work != 1) std::this_thread::yield();
@@ -205,7 +205,7 @@ TEST(QueueExecutor, UnknownQueuesAndTicketsAreErrors) {
   Bench bench;
   QueueId q = bench.queue("q");
   auto submit = [&](QueueId queue, Work work) {
-    return bench.executor->submit(queue, std::move(work), nullptr, "", [](Ticket) {})
+    return bench.executor->submit(queue, std::move(work), nullptr, "", [](Ticket, const ExternalWork*) {})
         .status()
         .code();
   };
@@ -375,16 +375,16 @@ TEST(QueueExecutor, MayBeDestroyedByItsOwnWorker) {
       QueueExecutor* executor = owner->executor.get();
       QueueId q = executor->createQueue("q").value(), r = executor->createQueue("r").value();
       for (int i = 0; i < 3; ++i) {
-        ASSERT_TRUE(executor->submit(q, Fill{}, nullptr, "", [](Ticket) {}).ok());
-        ASSERT_TRUE(executor->submit(r, Fill{}, nullptr, "", [](Ticket) {}).ok());
+        ASSERT_TRUE(executor->submit(q, Fill{}, nullptr, "", [](Ticket, const ExternalWork*) {}).ok());
+        ASSERT_TRUE(executor->submit(r, Fill{}, nullptr, "", [](Ticket, const ExternalWork*) {}).ok());
       }
-      auto ticket = executor->submit(q, Fill{}, owner, "", [](Ticket) {});
+      auto ticket = executor->submit(q, Fill{}, owner, "", [](Ticket, const ExternalWork*) {});
       ASSERT_TRUE(ticket.ok());
       // What is behind it on the queue owns nothing, and is done all the same.
-      ASSERT_TRUE(executor->submit(q, Marker{}, nullptr, "", [](Ticket) {}).ok());
-      ASSERT_TRUE(executor->submit(q, WaitFor{*ticket, nullptr}, nullptr, "", [](Ticket) {}).ok());
+      ASSERT_TRUE(executor->submit(q, Marker{}, nullptr, "", [](Ticket, const ExternalWork*) {}).ok());
+      ASSERT_TRUE(executor->submit(q, WaitFor{*ticket, nullptr}, nullptr, "", [](Ticket, const ExternalWork*) {}).ok());
       for (int i = 0; i < 3; ++i)
-        ASSERT_TRUE(executor->submit(r, Fill{}, nullptr, "", [](Ticket) {}).ok());
+        ASSERT_TRUE(executor->submit(r, Fill{}, nullptr, "", [](Ticket, const ExternalWork*) {}).ok());
     }
     for (int i = 0; i < 5000 && !destroyed; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
