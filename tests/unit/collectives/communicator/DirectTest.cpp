@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <random>
+#include <thread>
 
 #include "tests/unit/collectives/communicator/World.h"
 
@@ -95,6 +98,81 @@ TEST(Direct, WhatTheHostHasNoMemoryForIsNotWritten) {
       told |= status.code() == StatusCode::kResourceExhausted;
     }
     EXPECT_TRUE(told);
+  }
+}
+
+struct Outcome {
+  std::vector<std::vector<int32_t>> data;   ///< By rank.
+  std::vector<std::vector<int64_t>> times;  ///< By rank: of its events, in device time.
+};
+
+/// A long queue of collectives, each of which needs what the one before it gave, and between some
+/// of them, on some ranks, other work, events or waits. The host's pace differs from run to run.
+Outcome runProgram(uint32_t pace) {
+  constexpr int kRanks = 4;
+  constexpr size_t kCount = 16384;
+  World world = World::make(kRanks, {.timeoutMs = 20000});
+  Outcome outcome;
+  outcome.data.resize(kRanks);
+  outcome.times.resize(kRanks);
+  world.all([&](int rank) -> Status {
+    const auto at = static_cast<size_t>(rank);
+    std::mt19937 all(11), own(100 + static_cast<uint32_t>(rank)),
+        host(pace + static_cast<uint32_t>(rank));
+    Stream& stream = world.streams[at];
+    Communicator& comm = world.comms[at];
+    std::vector<int32_t> values(kCount);
+    for (size_t i = 0; i < kCount; ++i) values[i] = static_cast<int32_t>(i * 7 + at);
+    Buffer data = world.put(rank, values);
+    Buffer aside = world.devices[at].allocate(1 << 20).value();
+    std::vector<Event> events;
+    const uint64_t base = data.address();
+    for (int i = 0; i < 300; ++i) {
+      const int64_t count = int64_t{1} << all() % 13;  // Of a rank.
+      const auto root = static_cast<int>(all() % kRanks);
+      Status status;
+      switch (all() % 4) {
+        case 0:
+          status = comm.allReduce(base, base, 4 * count, ElementType::kI32, ReduceOp::kSum, stream);
+          break;
+        case 1:
+          status = comm.allGather(base + static_cast<uint64_t>(4 * count * rank), base, count,
+                                  ElementType::kI32, stream);
+          break;
+        case 2:
+          status = comm.reduceScatter(base, base + static_cast<uint64_t>(4 * count * rank), count,
+                                      ElementType::kI32, ReduceOp::kMax, stream);
+          break;
+        default:
+          status = comm.broadcast(base, base, count, ElementType::kI32, root, stream);
+      }
+      if (!status.ok()) return status;
+      if (own() % 16 == 0) status = stream.fill(aside, 1, 1 + own() % (1 << 20));
+      if (status.ok() && own() % 16 == 0) status = stream.record(events.emplace_back());
+      if (status.ok() && own() % 64 == 0) status = stream.synchronize();
+      if (!status.ok()) return status;
+      if (host() % 32 == 0) std::this_thread::sleep_for(std::chrono::microseconds(host() % 500));
+    }
+    Status status = stream.record(events.emplace_back());
+    if (status.ok()) status = stream.synchronize();
+    if (!status.ok()) return status;
+    for (const Event& event : events) outcome.times[at].push_back(event.deviceTimeNs().value());
+    outcome.data[at] = world.get<int32_t>(rank, data, kCount);
+    return okStatus();
+  });
+  return outcome;
+}
+
+TEST(Direct, AheadOfItsTurnChangesNeitherResultsNorDeviceTime) {
+  Outcome expected;
+  {
+    Environment off("HPU_COMM_DIRECT", "0");
+    expected = runProgram(0);
+  }
+  for (uint32_t pace = 1; pace <= 4; ++pace) {
+    Outcome other = runProgram(1000 * pace);
+    EXPECT_EQ(other.times, expected.times) << pace;
+    EXPECT_TRUE(other.data == expected.data) << pace;
   }
 }
 
