@@ -2,6 +2,7 @@
 #include "hpu/collectives.h"
 
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -78,22 +79,32 @@ StatusOr<std::vector<Communicator>> Communicator::createAll(const std::vector<De
   std::mutex mutex;  // Guards the failure.
   Status failure;
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
+  threads.reserve(devices.size());
+  auto fail = [&](const Status& why) {
+    {
+      std::lock_guard lock(mutex);
+      if (failure.ok()) failure = why;
+    }
+    // The others wait for this one.
+    interrupt->raise(why);
+  };
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto create = [&, rank] {
       auto at = static_cast<size_t>(rank);
       auto one = CommunicatorState::create(creationOf(id, rank, ranks, interrupt), devices[at],
                                            options);
-      if (one.ok()) {
+      if (one.ok())
         made[at] = std::move(*one);
-        return;
-      }
-      {
-        std::lock_guard lock(mutex);
-        if (failure.ok()) failure = one.status();
-      }
-      // The others wait for this one.
-      interrupt->raise(one.status());
-    });
+      else
+        fail(one.status());
+    };
+    try {
+      threads.emplace_back(create);
+    } catch (const std::system_error&) {
+      fail(resourceExhausted("createAll: cannot start a thread for each rank"));
+      break;
+    }
+  }
   for (std::thread& thread : threads) thread.join();
   HPU_RETURN_IF_ERROR(failure);
   std::vector<Communicator> result;

@@ -2,6 +2,8 @@
 // Creation, errors of calls, split, shrink, finalize, abort, and the end of communicators.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -525,6 +527,25 @@ TEST(Communicator, PredictsWithoutCommunicating) {
   EXPECT_FALSE(world.comms[2].predict(Operation::kAllReduce, -1, ElementType::kBF16).ok());
   EXPECT_FALSE(world.comms[2].predict(static_cast<Operation>(77), 1, ElementType::kBF16).ok());
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(Communicator, CreateAllWithoutThreadsIsAnError) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto tryIt = [] {
+    auto devices = World::openDevices(8);
+    // No address space for eight more stacks.
+    std::ifstream statm("/proc/self/statm");
+    rlim_t pages = 0;
+    statm >> pages;
+    const rlim_t most = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (20 << 20);
+    rlimit limit{most, most};
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(2);
+    auto made = Communicator::createAll(devices);
+    ::_exit(made.status().code() == StatusCode::kResourceExhausted ? 0 : 1);
+  };
+  EXPECT_EXIT(tryIt(), testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace hpu::collectives
