@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/PerThread.h"
 #include "base/StatusMacros.h"
 #include "collectives/communicator/Overlaps.h"
 #include "collectives/communicator/Problems.h"
@@ -166,8 +167,7 @@ struct Group {
   Status error;  ///< Of the first call that was wrong.
 };
 Group& threadGroup() {
-  thread_local Group group;
-  return group;
+  return base::perThread<Group>();  // Statics' destructors have groups, too.
 }
 
 /// The transfers of one communicator go on together, whatever their streams.

@@ -17,6 +17,7 @@
 
 #include "base/Cpus.h"
 #include "base/Format.h"
+#include "base/PerThread.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "collectives/executor/CollectiveQueue.h"
@@ -131,8 +132,10 @@ Core::Core(std::shared_ptr<Transport> transport, std::string label)
 /// The executors whose operations' `done` this thread is in: their loops further up go on with what
 /// is begun from there, so that a long queue of operations needs no deep stack.
 std::vector<const Core*>& Core::callingBack() {
-  thread_local std::vector<const Core*> cores;
-  return cores;
+  struct Above {
+    std::vector<const Core*> cores;
+  };
+  return base::perThread<Above>().cores;  // Statics' destructors end operations, too.
 }
 
 Status Core::health() const {
