@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
@@ -85,8 +86,7 @@ class TcpBootstrap final : public Bootstrap {
 };
 
 /// What HCCL_COMM_ID was used for by this process: it stands for one communicator.
-struct EnvironmentUse {
-  std::mutex mutex;  // Guards both.
+struct EnvironmentUse {  // Guarded by base::processMutex().
   std::set<std::string> handedOut;
   std::set<std::pair<std::string, int>> joined;
 };
@@ -108,7 +108,7 @@ StatusOr<CoordinatorId> resolve(const UniqueId& id, int rank) {
   if (!result.fromEnvironment) return result;
   {
     EnvironmentUse& use = environmentUse();
-    std::lock_guard lock(use.mutex);
+    std::lock_guard lock(base::processMutex());
     use.handedOut.insert(result.address.text());
     if (!use.joined.insert({result.address.text(), rank}).second)
       return failedPrecondition(base::strCat(
@@ -150,7 +150,7 @@ StatusOr<UniqueId> createUniqueId() {
   if (!text.empty()) {
     HPU_ASSIGN(CoordinatorId id, environmentId());
     EnvironmentUse& use = environmentUse();
-    std::lock_guard lock(use.mutex);
+    std::lock_guard lock(base::processMutex());
     if (use.handedOut.insert(id.address.text()).second) return encodeId(id);
   }
   HPU_ASSIGN(CoordinatorId id, Coordinator::instance()->open());

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/Log.h"
 #include "base/Settings.h"
@@ -116,10 +117,9 @@ std::shared_ptr<Coordinator>& coordinatorSlot() {
 }  // namespace
 
 const std::shared_ptr<Coordinator>& Coordinator::instance() {
-  static std::mutex mutex;
   static std::vector<std::shared_ptr<Coordinator>>* parents =
       new std::vector<std::shared_ptr<Coordinator>>;
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(base::processMutex());
   std::shared_ptr<Coordinator>& slot = coordinatorSlot();
   if (slot && slot->pid_ != ::getpid()) parents->push_back(std::move(slot));
   if (!slot) {

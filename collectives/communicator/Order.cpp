@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/AtFork.h"
+
 namespace hpu::collectives {
 
 Status Enqueued::mark() {
@@ -15,9 +17,9 @@ Status Enqueued::mark() {
 }
 
 std::shared_ptr<AddressOrder> AddressOrder::of(const Device& device) {
-  static auto* mutex = new std::mutex;  // Guards the map; communicators may outlive statics.
+  // Never destroyed: communicators may outlive statics.
   static auto* known = new std::map<const DeviceState*, std::weak_ptr<AddressOrder>>;
-  std::lock_guard lock(*mutex);
+  std::lock_guard lock(base::processMutex());
   std::erase_if(*known, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<AddressOrder>& slot = (*known)[device.state().get()];
   std::shared_ptr<AddressOrder> order = slot.lock();

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/tuner/Tuner.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <list>
 #include <map>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
+#include "base/AtFork.h"
 #include "base/Hash.h"
 #include "base/StatusMacros.h"
 
@@ -98,11 +102,13 @@ class Tuner::Cache {
 };
 
 std::shared_ptr<Tuner::Cache> Tuner::sharedCache(const LinkModel& links) {
-  static std::mutex mutex;
-  static std::map<const LinkModel*, std::weak_ptr<Cache>> caches;  // Of models that live for ever.
-  std::lock_guard lock(mutex);
-  std::shared_ptr<Cache> cache = caches[&links].lock();
-  if (!cache) caches[&links] = cache = std::make_shared<Cache>();
+  // Of models that live for ever. Never destroyed: communicators may be made by statics' destructors.
+  // A forked child has its own: of its parent's, choices may be in the middle of being made.
+  static auto& caches = *new std::map<std::pair<const LinkModel*, pid_t>, std::weak_ptr<Cache>>;
+  std::lock_guard lock(base::processMutex());
+  std::weak_ptr<Cache>& slot = caches[{&links, ::getpid()}];
+  std::shared_ptr<Cache> cache = slot.lock();
+  if (!cache) slot = cache = std::make_shared<Cache>();
   return cache;
 }
 

@@ -37,4 +37,12 @@ bool atFork(ForkRank rank, const ForkHandlers& handlers) noexcept {
   return hooked;
 }
 
+std::mutex& processMutex() {
+  static std::mutex* instance = [] {
+    atFork(ForkRank::kProcess, forkHandlersOf<processMutex>());
+    return new std::mutex;  // Never destroyed: what it guards may outlive statics.
+  }();
+  return *instance;
+}
+
 }  // namespace hpu::base

@@ -30,6 +30,7 @@ enum class ForkRank : uint8_t {
   kMatrixKernels,
   kOtherSettings,
   kSettings,
+  kProcess,
   kLog
 };
 inline constexpr int kNumForkRanks = static_cast<int>(ForkRank::kLog) + 1;
@@ -52,5 +53,10 @@ const ForkHandlers& forkHandlersOf() {
                                             [] { Get().unlock(); }};
   return handlers;
 }
+
+/// For maps and the like that a process has once and looks at for a moment: nothing else is locked
+/// and nothing waits while it is held, and a forked child finds it free. What such a map gives may be
+/// in use by a thread of the parent: entries belong to the process that made them.
+std::mutex& processMutex();
 
 }  // namespace hpu::base

@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 
@@ -24,10 +25,9 @@ namespace {
 struct Entry {
   std::mutex mutex;  // Held while it is fetched.
   std::weak_ptr<Segment> segment;
-  int users = 0;  // Under the registry's mutex.
+  int users = 0;  // Guarded by base::processMutex().
 };
-struct Registry {
-  std::mutex mutex;  // Guards the map.
+struct Registry {  // Guarded by base::processMutex().
   std::map<SegmentId, std::shared_ptr<Entry>> entries;
   static Registry& instance() {
     static Registry* registry = new Registry;
@@ -40,7 +40,7 @@ class EntryUse {
  public:
   explicit EntryUse(const SegmentId& id) : id_(id) {
     Registry& registry = Registry::instance();
-    std::lock_guard lock(registry.mutex);
+    std::lock_guard lock(base::processMutex());
     auto& slot = registry.entries[id];
     if (!slot) slot = std::make_shared<Entry>();
     entry_ = slot;
@@ -48,7 +48,7 @@ class EntryUse {
   }
   ~EntryUse() {
     Registry& registry = Registry::instance();
-    std::lock_guard lock(registry.mutex);
+    std::lock_guard lock(base::processMutex());
     if (--entry_->users == 0 && entry_->segment.expired()) registry.entries.erase(id_);
     // Those whose segment has gone since.
     std::erase_if(registry.entries, [](const auto& item) {

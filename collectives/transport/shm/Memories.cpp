@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/transport/shm/Memories.h"
 
+#include <unistd.h>
+
 #include <map>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 
+#include "base/AtFork.h"
 #include "base/StatusMacros.h"
 #include "runtime/node/Inventory.h"
 
@@ -16,13 +20,15 @@ StatusOr<std::shared_ptr<node::PeerMemory>> deviceMemory(int index, int64_t dead
     std::mutex mutex;  // Held while the owner is asked: ranks that want the same wait for one.
     std::weak_ptr<node::PeerMemory> memory;
   };
-  static std::mutex mutex;  // Guards the map.
-  static auto& entries = *new std::map<std::pair<std::string, int>, std::shared_ptr<Entry>>;
+  // By process, too: what a forked child has of its parent's is not mapped, and a thread of the
+  // parent may be asking.
+  using Key = std::tuple<std::string, int, pid_t>;
+  static auto& entries = *new std::map<Key, std::shared_ptr<Entry>>;
   HPU_ASSIGN(std::string identity, node::identity());
   std::shared_ptr<Entry> entry;
   {
-    std::lock_guard lock(mutex);
-    auto& slot = entries[{identity, index}];
+    std::lock_guard lock(base::processMutex());
+    auto& slot = entries[{identity, index, ::getpid()}];
     if (!slot) slot = std::make_shared<Entry>();
     entry = slot;
   }

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/AtFork.h"
 #include "base/File.h"
 #include "base/Format.h"
 
@@ -47,9 +48,8 @@ ProcessCard lookAtMyself() {
 }  // namespace
 
 ProcessCard myProcess() {
-  static std::mutex mutex;  // Guards the card.
   static ProcessCard card;
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(base::processMutex());
   if (card.pid != ::getpid()) card = lookAtMyself();
   return card;
 }

@@ -2,6 +2,7 @@
 // A child of busy threads uses what every part of the library uses: settings and the log.
 #include <cstdio>
 
+#include "base/AtFork.h"
 #include "base/Log.h"
 #include "base/Settings.h"
 #include "tests/unit/base/ForkOften.h"
@@ -42,6 +43,17 @@ TEST(Forks, AChildMayLog) {
   }
   ::dup2(before, STDERR_FILENO);
   ::close(before);
+}
+
+TEST(Forks, TheLockOfSmallThingsIsFreeInAChild) {
+  if (!kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer";
+  auto hold = [] { std::lock_guard lock(processMutex()); };
+  hold();
+  BusyThreads threads({hold, hold, hold});
+  forkOften(300, [&] {
+    hold();
+    return 0;
+  });
 }
 
 }  // namespace

@@ -2,10 +2,19 @@
 // A child that was forked off is no rank: it has nothing mapped, gets errors, and its end is not
 // the rank's.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "ShmRank.h"
+#include "collectives/transport/shm/Memories.h"
+#include "collectives/transport/shm/Process.h"
+#include "runtime/node/Inventory.h"
+#include "tests/unit/base/ForkOften.h"
 
 namespace hpu::collectives {
 namespace {
@@ -78,6 +87,62 @@ TEST(ShmFork, AProgramThatIsStartedInheritsNothing) {
   for (const char* ours :
        {"hpu-communicator", "hpu-hbm", "pidfd", "eventpoll", "eventfd", "socket:"})
     EXPECT_EQ(text.find(ours), std::string::npos) << text;
+}
+
+TEST(ShmFork, AChildMapsDevicesAnew) {
+  if (!kMayFork) GTEST_SKIP() << "no fork under ThreadSanitizer";
+  auto devices = testing::openDevices(1);
+  auto parents = shm::deviceMemory(devices[0].info().index, 20000);
+  ASSERT_TRUE(parents.ok()) << parents.status().message();
+  EXPECT_EQ(inChild([&] {
+              ::alarm(60);
+              auto own = shm::deviceMemory(devices[0].info().index, 20000);
+              if (!own.ok()) return 1;
+              std::byte* at = (*own)->at((*own)->base(), 8);
+              if (!at || *own == *parents) return 2;
+              *at = std::byte{42};  // The parent's is not mapped here.
+              return 0;
+            }),
+            0);
+  EXPECT_EQ(*(*parents)->at((*parents)->base(), 8), std::byte{42});
+}
+
+TEST(ShmFork, AChildDoesNotWaitForWhatItsParentAsks) {
+  if (!base::kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer";
+  // An owner of device 7 that never answers.
+  sockaddr_un address;
+  const uint32_t bytes =
+      node::socketAddress(node::socketName(node::identity().value(), 7), address);
+  node::Fd owner(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(owner.get(), reinterpret_cast<sockaddr*>(&address), bytes), 0);
+  ASSERT_EQ(::listen(owner.get(), 8), 0);
+  Status answer;
+  std::thread asker([&] { answer = shm::deviceMemory(7, 60000).status(); });
+  pollfd caller{owner.get(), POLLIN, 0};
+  ASSERT_EQ(::poll(&caller, 1, 60000), 1);
+  EXPECT_EQ(inChild([] {
+              ::alarm(30);
+              return shm::deviceMemory(7, 100).status().code() == StatusCode::kDeadlineExceeded
+                         ? 0
+                         : 1;
+            }),
+            0);
+  owner.reset();  // Hangs up.
+  asker.join();
+  EXPECT_FALSE(answer.ok());
+}
+
+TEST(ShmFork, AChildOfThreadsThatMakeCommunicatorsMakesItsOwn) {
+  if (!base::kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer";
+  auto one = [] { EXPECT_NE(shm::myProcess().token, 0u); };
+  auto create = [] { EXPECT_TRUE(testing::createRanks(2, {})[0].ok()); };
+  one();
+  create();
+  base::BusyThreads threads({one, one, create});
+  base::forkOften(100, [] {
+    auto own = testing::createRanks(2, {});
+    return own[0].ok() && own[1].ok() ? 0 : 1;
+  });
 }
 
 }  // namespace

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "collectives/algorithms/Registry.h"
 #include "collectives/schedule/Check.h"
+#include "tests/unit/base/ForkOften.h"
 
 namespace hpu::collectives {
 namespace {
@@ -219,6 +221,24 @@ TEST(Tuner, ReachesTheLimitOfTheLinksButForTheHeaders) {
           }
         }
       }
+}
+
+TEST(Tuner, AForkedChildChoosesWhileItsParentDoes) {
+  if (!base::kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer";
+  Tuner parents(linkModel(Target::kGaudi3));
+  std::atomic<int64_t> bytes{1 << 20};
+  auto choose = [&] {
+    EXPECT_TRUE(parents.choose(problemOf(Collective::kAllReduce, 8, bytes += 4096)).ok());
+  };
+  choose();
+  base::BusyThreads threads({choose, choose});
+  base::forkOften(100, [&] {
+    // What the parent's threads are about to choose.
+    Tuner own(linkModel(Target::kGaudi3));
+    for (int64_t i = 0; i < 4; ++i)
+      if (!own.choose(problemOf(Collective::kAllReduce, 8, bytes + i * 4096)).ok()) return 1;
+    return 0;
+  });
 }
 
 }  // namespace
