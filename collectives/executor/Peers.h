@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,9 @@ class Peers {
   /// Takes the time; looks at the heartbeats when they were not looked at for some milliseconds.
   void look();
   Clock::time_point now() const { return now_; }
-  /// How long `peer` has done nothing, at most since `since`.
+  /// How long `peer` has done nothing, at most since `since`. While this rank did not look, it was
+  /// busy, or its process stood still or had no core, and it does not know: of that only a moment
+  /// counts.
   int64_t stillMs(int peer, Clock::time_point since) const;
 
  private:
@@ -55,6 +58,10 @@ class Peers {
   std::atomic<uint64_t> progress_{0};
   std::vector<Seen> seen_;
   Clock::time_point now_, looked_;
+  struct Gap {
+    Clock::time_point begin, end;
+  };
+  std::deque<Gap> gaps_;  ///< The latest long ones between two looks.
 };
 
 /// Moves bytes in blocks; `at` says how far it is. False: paused.
