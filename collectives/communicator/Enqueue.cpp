@@ -115,7 +115,9 @@ Status enqueuePiece(Piece& piece, bool beside, bool weakOrder) {
   if (!beside) state.beforeLast = std::exchange(state.last, {});
   state.last.push_back(enqueued);
   state.addressOrder().add(piece.accesses, enqueued);
-  return state.addressOrder().severalStreams() ? enqueued->mark() : okStatus();
+  // Where that fails it is marked when somebody asks: the operation is enqueued.
+  if (state.addressOrder().severalStreams()) enqueued->mark().ignore();
+  return okStatus();
 }
 
 }  // namespace
