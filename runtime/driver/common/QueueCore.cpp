@@ -169,7 +169,14 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   queue->runningName = workName(item.work);
   Status status = skipped(item.report ? *item.report : *queue, item);
   const auto* away = std::get_if<External>(&item.work);
-  if (away && status.ok()) return startExternal(lock, queue, std::move(item));
+  if (away && status.ok()) {
+    std::unique_ptr<InProgress> progress(new (std::nothrow) InProgress);
+    if (progress) {
+      progress->item = std::move(item);
+      return startExternal(lock, queue, std::move(progress));
+    }
+    status = resourceExhausted("out of host memory");
+  }
   lock.unlock();
 
   const auto start = base::Deadline::Clock::now();
@@ -224,26 +231,34 @@ void QueueExecutor::Core::conclude(Lock& lock, const std::shared_ptr<Queue>& que
 
 /// Gives external work its turn; it may end at once.
 void QueueExecutor::Core::startExternal(Lock& lock, const std::shared_ptr<Queue>& queue,
-                                        Item item) {
-  const Ticket ticket = item.ticket;
-  External away = std::get<External>(item.work);
-  queue->external = std::make_unique<InProgress>();
-  queue->external->item = std::move(item);
+                                        std::unique_ptr<InProgress> progress) {
+  const Ticket ticket = progress->item.ticket;
+  External away = std::get<External>(progress->item.work);
+  queue->external = std::move(progress);
   queue->state = QueueState::kExternal;
   lock.unlock();
   const auto start = base::Deadline::Clock::now();
-  inside().push_back({this, queue.get(), ticket, false});
   Status begun;
+  Complete complete;
+  bool within = false;
   try {
-    begun = external.begin(away, ticket, [core = weak_from_this(), queue, ticket](Status status) {
+    inside().push_back({this, queue.get(), ticket, false});
+    within = true;
+    complete = [core = weak_from_this(), queue, ticket](Status status) {
       if (auto alive = core.lock()) alive->completeExternal(queue, ticket, std::move(status));
-    });
+    };
+  } catch (const std::bad_alloc&) {
+    begun = resourceExhausted("out of host memory");
+    external.skip(away, ticket, begun);
+  }
+  try {
+    if (begun.ok()) begun = external.begin(away, ticket, std::move(complete));
   } catch (const std::bad_alloc&) {
     begun = resourceExhausted("out of host memory");
   } catch (...) {
     begun = internalError("an exception reached the queue");
   }
-  inside().pop_back();
+  if (within) inside().pop_back();
   away.work.reset();  // Who sees that the work is done finds it let go.
   const bool tookLong = base::Deadline::Clock::now() - start > kLongWork;
   lock.lock();

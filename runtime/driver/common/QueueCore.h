@@ -154,7 +154,8 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   void conclude(Lock& lock, const std::shared_ptr<Queue>& queue, Item item, Status status,
                 bool tookLong);
 
-  void startExternal(Lock& lock, const std::shared_ptr<Queue>& queue, Item item);
+  void startExternal(Lock& lock, const std::shared_ptr<Queue>& queue,
+                     std::unique_ptr<InProgress> progress);
   void completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket, Status status);
   void finishExternal(Lock& lock, const std::shared_ptr<Queue>& queue);
   void runExternal(Lock& lock, const std::shared_ptr<Queue>& queue);

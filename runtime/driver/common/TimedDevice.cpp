@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <utility>
 
 #include "base/Format.h"
@@ -435,8 +436,17 @@ Status TimedDevice::beginExternal(const External& work, Ticket ticket,
     return failed;
   }
   trace::HostScope scope("external work", "functional");
-  work.work->start(
-      std::make_shared<Turn>(clock_, clock_->takeExternal(ticket), std::move(complete)));
+  std::shared_ptr<ExternalTime> time = clock_->takeExternal(ticket);
+  std::shared_ptr<Turn> turn;
+  try {
+    turn = std::make_shared<Turn>(clock_, time, std::move(complete));
+  } catch (const std::bad_alloc&) {
+    Status failed = resourceExhausted("out of host memory");
+    clock_->skip(*time);
+    work.work->skipped(failed);
+    return failed;
+  }
+  work.work->start(std::move(turn));
   return okStatus();
 }
 

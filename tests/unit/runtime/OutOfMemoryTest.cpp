@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hpu/device.h"
 #include "hpu/event.h"
+#include "hpu/external_work.h"
 #include "hpu/stream.h"
 #include "runtime/driver/common/QueueExecutor.h"
 #include "tests/unit/runtime/FailingNew.h"
@@ -152,6 +154,50 @@ TEST(OutOfMemoryDevice, AStreamGoesOn) {
   EXPECT_TRUE(device.synchronize().ok());
   EXPECT_EQ(bytes, std::vector<uint8_t>(64, 7));
   EXPECT_TRUE(event.elapsedNsSince(event).ok());
+}
+
+/// Begun by the thread that enqueues it, and ended by the test.
+class Waiting : public ExternalWork {
+ public:
+  std::string name() const override { return "waiting"; }
+  void start(std::shared_ptr<ExternalTurn> turn) override { turn_ = std::move(turn); }
+  bool startsInEnqueue() const override { return true; }
+  void skipped(const Status&) override { ++skips; }
+  void cancel(const Status&) override {}
+  void end() {
+    if (auto turn = std::exchange(turn_, nullptr)) turn->complete(okStatus(), 0);
+  }
+  bool started() const { return turn_ != nullptr; }
+  int skips = 0;
+
+ private:
+  std::shared_ptr<ExternalTurn> turn_;
+};
+
+TEST(OutOfMemoryExternal, WorkThatIsEnqueuedIsStartedOrSkippedAndTheStreamGoesOn) {
+  DeviceOptions options;
+  options.driver = "null";
+  options.index = 0;
+  Device device = Device::open(options).value();
+  Stream stream = Stream::create(device).value();
+  int skipped = 0, nth = 0;
+  for (bool failed = true; failed; ++nth) {
+    ASSERT_LT(nth, 200);
+    auto work = std::make_shared<Waiting>();
+    failAllocation(nth);
+    Status status = stream.enqueue(work);
+    failed = allocationFailed();
+    EXPECT_EQ(work->started() + work->skips, status.ok() ? 1 : 0) << nth;
+    skipped += work->skips;
+    work->end();
+    Status ended = stream.synchronize(20000);
+    EXPECT_EQ(ended.code(),
+              work->skips ? StatusCode::kResourceExhausted : StatusCode::kOk)
+        << nth << ": " << ended.message();
+    EXPECT_TRUE(stream.synchronize(20000).ok()) << nth;
+  }
+  EXPECT_GT(skipped, 0);
+  EXPECT_GT(nth, skipped);
 }
 
 }  // namespace
