@@ -80,6 +80,8 @@ Status CollectiveQueue::push(Pace& pace, bool& moved, bool& paused,
     if (status.ok()) status = first.run->push(pace, moved, paused);
     if (!status.ok() || !first.run->done()) break;
     finishFirst(finished);
+    // In step with the others each does its own share, which is in its caches.
+    if (!crowded()) break;
   }
   tell();
   return status;
@@ -90,10 +92,7 @@ void CollectiveQueue::finishFirst(std::vector<FinishedOperation>& finished) {
   begun_.pop_front();
   const bool here = first.run->endedHere();
   // Who has a CPU to itself is awake, or better had be.
-  if (here && (++untold_ >= kMostUntold ||
-               peers_.ranks() <= peers_.transport().sharedWork()->cpus())) {
-    tell();
-  }
+  if (here && (++untold_ >= kMostUntold || !crowded())) tell();
   first.run->finish();
   OperationResult result;
   result.arrivalPs = first.run->arrivals(endsPs_);
@@ -108,6 +107,12 @@ void CollectiveQueue::finishFirst(std::vector<FinishedOperation>& finished) {
   first.run->operation().keepAlive.reset();
   finished.push_back({std::move(first.done), std::move(result)});
   if (!begun_.empty()) begun_.front().run->haveTurn(here);
+}
+
+/// There are more ranks than CPUs for them.
+bool CollectiveQueue::crowded() const {
+  const SharedWork* work = peers_.transport().sharedWork();
+  return work && peers_.ranks() > work->cpus();
 }
 
 void CollectiveQueue::tell() {

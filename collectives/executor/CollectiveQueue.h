@@ -51,6 +51,7 @@ class CollectiveQueue {
   void beginNext();
   void publishAhead(bool& moved);
   void finishFirst(std::vector<FinishedOperation>& finished);
+  bool crowded() const;
   void tell();
   bool direct(const CollectiveOperation& operation) const;
 

@@ -16,7 +16,7 @@ using base::strCat;
 
 // Of each source; what is written to several memories is still in the cache for the next one.
 constexpr int64_t kBlock = 32 << 10;
-// Beyond so many bytes to move, a rank leaves the others' shares to them for that long.
+// Beyond so many bytes to move, a rank without a share leaves them to the others for that long.
 constexpr int64_t kOwnTraffic = 4 << 20;
 constexpr std::chrono::microseconds kPatience{200};
 
@@ -128,10 +128,10 @@ Status DirectRun::takeParts(Pace& pace, bool& moved, bool& paused) {
   return okStatus();
 }
 
-/// Large work is left to those whose it is for a while: to map what another process has mapped costs
-/// more than to let that one run.
+/// Large work is left to those who have shares for a while: to map what they have mapped costs more
+/// than to let them run.
 bool DirectRun::leaveToOthers() {
-  if (plan_->traffic <= kOwnTraffic) return false;
+  if (plan_->traffic <= kOwnTraffic || peers_.rank() < workers_) return false;
   if (allFinished()) {
     visited_ = peers_.ranks();
     return false;

@@ -335,7 +335,7 @@ void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
 /// Until somebody says that there is something to lead. While host threads do that, and operations
 /// are begun, a look now and then costs less than being told each time.
 void Core::waitAsThread(Lock& lock) {
-  constexpr auto kLookPeriod = std::chrono::microseconds(200);
+  constexpr auto kLookPeriod = std::chrono::microseconds(500);
   constexpr auto kLookFor = std::chrono::milliseconds(200);
   const auto now = Clock::now();
   if (helped_ && now - lastBegun_ < kLookFor) {

@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
     for (size_t i = 0; i < sizes.size(); ++i) {
       auto bytes = static_cast<size_t>(copiedBytes(op, static_cast<double>(sizes[i]), ranks));
       const char* from = all + static_cast<size_t>((rank + 1) % ranks) * largest;
-      double us = wall::timed(shared, rank, ranks, 2, wall::iterationsFor(sizes[i]), [&] {
+      double us = wall::timed(shared, rank, ranks, wall::iterationsFor(sizes[i]), [&] {
         std::memcpy(own.data(), from, bytes);
         asm volatile("" : : "r"(own.data()) : "memory");
       });

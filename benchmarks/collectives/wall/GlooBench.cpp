@@ -96,7 +96,7 @@ int runRank(wall::Shared& shared, int rank, int ranks, const std::string& op, co
         std::fprintf(stderr, "gloo_bench: no collective '%s'\n", op.c_str());
         return 1;
       }
-      double us = wall::timed(shared, rank, ranks, 3, wall::iterationsFor(sizes[i]), call);
+      double us = wall::timed(shared, rank, ranks, wall::iterationsFor(sizes[i]), call);
       if (rank == 0) std::printf("%s{\"bytes\": %zu, \"us\": %.3f}", i ? ", " : "", sizes[i], us);
     }
     if (rank == 0) std::printf("]}\n");

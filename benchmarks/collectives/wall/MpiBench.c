@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As kWarmup of Ranks.h. */
+#define WARMUP 20
+
 static float *in, *out;
 
 static int call(const char* op, int count, int ranks) {
@@ -39,7 +42,7 @@ int main(int argc, char** argv) {
     out = malloc(bytes + 64);
     if (!in || !out) MPI_Abort(MPI_COMM_WORLD, 1);
     for (i = 0; i < count; ++i) in[i] = out[i] = 1;
-    for (k = 0; k < 20; ++k)
+    for (k = 0; k < WARMUP; ++k)
       if (call(argv[1], (int)count, ranks) != MPI_SUCCESS) MPI_Abort(MPI_COMM_WORLD, 1);
     MPI_Barrier(MPI_COMM_WORLD);
     start = MPI_Wtime();

@@ -18,16 +18,18 @@
 namespace wall {
 
 inline constexpr int kMaxRanks = 64;
+/// Calls before the timed ones; the same for all contenders: each maps memory when it first meets it.
+inline constexpr int kWarmup = 20;
 
 struct Shared {
   pthread_barrier_t barrier;
   double us[kMaxRanks];
 };
 
-/// The slowest rank's microseconds for one of `iterations` calls of `body`, after `warmup` of them. On every rank.
+/// The slowest rank's microseconds for one of `iterations` calls of `body`, after kWarmup of them. On every rank.
 template <typename Body>
-double timed(Shared& shared, int rank, int ranks, int warmup, int iterations, Body&& body) {
-  for (int i = 0; i < warmup; ++i) body();
+double timed(Shared& shared, int rank, int ranks, int iterations, Body&& body) {
+  for (int i = 0; i < kWarmup; ++i) body();
   pthread_barrier_wait(&shared.barrier);
   auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < iterations; ++i) body();

@@ -27,6 +27,9 @@ OPS = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", 
 SIZES = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]
 
 
+WARMUP = 20  # As kWarmup of Ranks.h: the same for all contenders.
+
+
 class Failed(Exception):
     """A program ended with an error."""
 
@@ -49,7 +52,7 @@ def ours(bin_dir, op, ranks, sizes, blocking, timeout):
     for size in sizes:
         iterations = 100 if size <= 64 << 10 else 30 if size <= 4 << 20 else 8
         report = run([os.path.join(bin_dir, "hccl-perf"), op, "--ranks", str(ranks), "-b", str(size), "-e", str(size),
-                      "--iters", str(iterations), "-w", "3", "--no-check", "--json", "--target", "gaudi2"] +
+                      "--iters", str(iterations), "-w", str(WARMUP), "--no-check", "--json", "--target", "gaudi2"] +
                      (["--blocking"] if blocking else []), timeout)
         result[size] = next(line["wall_us"] for line in report["results"] if line["in_place"] == (op == "broadcast"))
     return result

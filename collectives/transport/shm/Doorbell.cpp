@@ -14,7 +14,7 @@ namespace hpu::collectives::shm {
 namespace {
 
 // Looking around pays when the peer answers within what falling asleep and being woken costs.
-constexpr std::chrono::microseconds kLookAround{200};
+constexpr std::chrono::microseconds kLookAround{30};
 // How long a core is passed on before its thread sleeps.
 constexpr std::chrono::microseconds kCedeFor{60};
 // A core that was ceded for longer went to somebody who computes.
