@@ -22,6 +22,7 @@ namespace {
 
 using hpu::testing::allocationFailed;
 using hpu::testing::failAllocation;
+using hpu::testing::failEachAllocation;
 
 class OutOfMemory : public ::testing::Test {
  protected:
@@ -36,31 +37,26 @@ TEST_F(OutOfMemory, ASubmissionThatFailsLeavesTheQueueAsItWas) {
   QueueId queue = executor.createQueue("q").value();
   constexpr int kRounds = 200;  // So that every table has to grow.
   int failures = 0;
-  Ticket last = 0;
+  std::shared_ptr<int> owner;
+  Ticket before = 0;
   for (int round = 0; round < kRounds; ++round)
-    for (int nth = 0;; ++nth) {
-      ASSERT_LT(nth, 100);
-      auto owner = std::make_shared<int>(1);
-      Launch launch;
-      launch.signals = {0, 1};
-      Work work = launch;
-      std::string label(40, 'x');
-      const Ticket before = executor.lastTicket();
-      failAllocation(nth);
-      auto ticket = executor.submit(queue, std::move(work), owner, std::move(label), [](Ticket, const ExternalWork*) {});
-      const bool failed = allocationFailed();
-      EXPECT_EQ(ticket.ok(), !failed);
-      if (ticket.ok()) {
-        last = *ticket;
-        break;
-      }
-      ++failures;
-      EXPECT_EQ(ticket.status().code(), StatusCode::kResourceExhausted) << ticket.status().message();
-      EXPECT_EQ(executor.lastTicket(), before);
-      EXPECT_EQ(owner.use_count(), 1);
-    }
+    failures += failEachAllocation(
+        [&] {
+          owner = std::make_shared<int>(1);
+          before = executor.lastTicket();
+          Launch launch;
+          launch.signals = {0, 1};
+          return [&, work = Work(launch), label = std::string(40, 'x')]() mutable {
+            return executor.submit(queue, std::move(work), owner, std::move(label), [](Ticket, const ExternalWork*) {});
+          };
+        },
+        [&](const StatusOr<Ticket>& ticket) {
+          EXPECT_EQ(ticket.status().code(), StatusCode::kResourceExhausted) << ticket.status().message();
+          EXPECT_EQ(executor.lastTicket(), before);
+          EXPECT_EQ(owner.use_count(), 1);
+        });
   EXPECT_GT(failures, kRounds);
-  EXPECT_TRUE(executor.wait(last, 60000).ok());
+  EXPECT_TRUE(executor.wait(executor.lastTicket(), 60000).ok());
   EXPECT_EQ(done, kRounds);
   EXPECT_EQ(executor.load().work, 0);
 }
@@ -69,34 +65,31 @@ TEST_F(OutOfMemory, ABatchIsSubmittedWholeOrNotAtAll) {
   const QueueId first = executor.createQueue("a").value(), second = executor.createQueue("b").value();
   constexpr int kRounds = 100;
   int failures = 0;
-  Ticket last = 0;
+  std::shared_ptr<int> owner;
+  Ticket before = 0;
   for (int round = 0; round < kRounds; ++round)
-    for (int nth = 0;; ++nth) {
-      ASSERT_LT(nth, 200);
-      auto owner = std::make_shared<int>(1);
-      std::vector<QueueExecutor::Entry> entries(3);
-      entries[0].queue = first;
-      entries[1].queue = entries[2].queue = second;
-      entries[0].work = entries[2].work = Fill{};
-      entries[1].work = WaitFor{};
-      entries[1].waitItem = 0;
-      for (auto& entry : entries) entry.keepAlive = owner;
-      const Ticket before = executor.lastTicket();
-      failAllocation(nth);
-      auto tickets = executor.submitBatch(std::move(entries), first, [](const std::vector<Ticket>&) {});
-      const bool failed = allocationFailed();
-      EXPECT_EQ(tickets.ok(), !failed);
-      if (tickets.ok()) {
-        last = tickets->back();
-        break;
-      }
-      ++failures;
-      EXPECT_EQ(tickets.status().code(), StatusCode::kResourceExhausted) << tickets.status().message();
-      EXPECT_EQ(executor.lastTicket(), before);
-      EXPECT_EQ(owner.use_count(), 1);
-    }
+    failures += failEachAllocation(
+        [&] {
+          owner = std::make_shared<int>(1);
+          before = executor.lastTicket();
+          std::vector<QueueExecutor::Entry> entries(3);
+          entries[0].queue = first;
+          entries[1].queue = entries[2].queue = second;
+          entries[0].work = entries[2].work = Fill{};
+          entries[1].work = WaitFor{};
+          entries[1].waitItem = 0;
+          for (auto& entry : entries) entry.keepAlive = owner;
+          return [&, entries = std::move(entries)]() mutable {
+            return executor.submitBatch(std::move(entries), first, [](const std::vector<Ticket>&) {});
+          };
+        },
+        [&](const auto& tickets) {
+          EXPECT_EQ(tickets.status().code(), StatusCode::kResourceExhausted) << tickets.status().message();
+          EXPECT_EQ(executor.lastTicket(), before);
+          EXPECT_EQ(owner.use_count(), 1);
+        });
   EXPECT_GT(failures, kRounds);
-  EXPECT_TRUE(executor.wait(last, 60000).ok());
+  EXPECT_TRUE(executor.wait(executor.lastTicket(), 60000).ok());
   EXPECT_EQ(done, 2 * kRounds);
   EXPECT_EQ(executor.load().work, 0);
 }
@@ -131,24 +124,13 @@ TEST(OutOfMemoryDevice, AStreamGoesOn) {
   for (int round = 0; round < 50; ++round) {
     // The next round writes what this one reads.
     ASSERT_TRUE(other.synchronize().ok());
-    for (size_t c = 0; c < calls.size(); ++c)
-      for (int nth = 0;; ++nth) {
-        ASSERT_LT(nth, 200);
-        Status status;
-        failAllocation(nth);
-        try {
-          status = calls[c]();
-        } catch (const std::bad_alloc&) {
-          ADD_FAILURE() << "call " << c << " let an exception out at its allocation " << nth;
-        }
-        if (!allocationFailed()) {
-          EXPECT_TRUE(status.ok()) << status.message();
-          break;
-        }
-        if (status.ok()) continue;  // It did without.
-        ++failures;
-        EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << "call " << c << ": " << status.message();
-      }
+    for (size_t c = 0; c < calls.size(); ++c) {
+      SCOPED_TRACE(c);
+      failures += failEachAllocation([&] { return [&] { return calls[c](); }; },
+                                     [&](const Status& status) {
+                                       EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status.message();
+                                     });
+    }
   }
   EXPECT_GT(failures, 100);
   EXPECT_TRUE(device.synchronize().ok());
