@@ -40,6 +40,9 @@ struct CoordinatorId {
   Address address;
   uint64_t nonce = 0;
   bool fromEnvironment = false;  ///< HCCL_COMM_ID: rank 0 starts the coordinator.
+  // Of a room of a hall, and not part of a UniqueId:
+  uint64_t hall = 0;    ///< Its number; 0: none.
+  std::string process;  ///< Whose it is, for errors: "the process of rank 1 of 'comm 0'".
 };
 UniqueId encodeId(const CoordinatorId& id);
 bool isZero(const UniqueId& id);

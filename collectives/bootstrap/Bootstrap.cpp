@@ -38,6 +38,7 @@ class TcpBootstrap final : public Bootstrap {
 
   int rank() const override { return group_->place(); }
   int ranks() const override { return static_cast<int>(group_->members().size()); }
+  const Address& local() const override { return membership_->client->local(); }
 
   Status put(const std::string& key, const std::string& value,
              const base::Deadline& deadline) override {
@@ -84,6 +85,18 @@ class TcpBootstrap final : public Bootstrap {
   const std::shared_ptr<Membership> membership_;
   const std::shared_ptr<Group> group_;
 };
+
+/// The others may come later; a program with wrong settings is not to wait long for them.
+constexpr int64_t kDeclineMs = 10000;
+
+Status checkRank(int rank, int ranks) {
+  if (ranks < 1 || ranks > wire::kMaxRanks)
+    return invalidArgument(
+        base::strCat(ranks, " ranks: a communicator has 1 to ", wire::kMaxRanks));
+  if (rank < 0 || rank >= ranks)
+    return invalidArgument(base::strCat("rank ", rank, " of ", ranks, ": ranks count from 0"));
+  return okStatus();
+}
 
 /// What HCCL_COMM_ID was used for by this process: it stands for one communicator.
 struct EnvironmentUse {  // Guarded by base::processMutex().
@@ -159,24 +172,40 @@ StatusOr<UniqueId> createUniqueId() {
 
 StatusOr<std::shared_ptr<Bootstrap>> Bootstrap::join(const UniqueId& id, int rank, int ranks,
                                                      const BootstrapOptions& options) {
-  if (ranks < 1 || ranks > wire::kMaxRanks)
-    return invalidArgument(
-        base::strCat(ranks, " ranks: a communicator has 1 to ", wire::kMaxRanks));
-  if (rank < 0 || rank >= ranks)
-    return invalidArgument(base::strCat("rank ", rank, " of ", ranks, ": ranks count from 0"));
+  HPU_RETURN_IF_ERROR(checkRank(rank, ranks));
+  HPU_ASSIGN(CoordinatorId where, resolve(id, rank));
+  return joinAt(where, rank, ranks, options);
+}
+
+Status Bootstrap::decline(const UniqueId& id, int rank, int ranks, const Status& why) {
+  HPU_RETURN_IF_ERROR(checkRank(rank, ranks));
+  HPU_ASSIGN(CoordinatorId where, resolve(id, rank));
+  return declineAt(where, rank, ranks, why);
+}
+
+Status Bootstrap::declineAt(const CoordinatorId& where, int rank, int ranks, const Status& why) {
+  auto client = std::make_shared<Client>(where, rank, ranks);
+  Membership membership(client);
+  return client->decline(
+      client, why.withContext(base::strCat("rank ", rank, " of ", ranks, " does not take part")),
+      base::Deadline::afterMs(kDeclineMs));
+}
+
+StatusOr<std::shared_ptr<Bootstrap>> Bootstrap::joinAt(const CoordinatorId& where, int rank,
+                                                       int ranks,
+                                                       const BootstrapOptions& options) {
   int64_t timeoutMs = options.timeoutMs;
   if (timeoutMs < 0) {
     HPU_ASSIGN(timeoutMs, settings::getInt(Setting::HPU_COMM_INIT_TIMEOUT_MS));
   }
   base::Deadline deadline = base::Deadline::afterMs(timeoutMs);
-  HPU_ASSIGN(CoordinatorId where, resolve(id, rank));
   auto client = std::make_shared<Client>(where, rank, ranks);
   auto membership = std::make_shared<Membership>(client);
   if (options.interrupt)
     options.interrupt->onRaise([weak = std::weak_ptr<Client>(client)](const Status& why) {
       if (auto joining = weak.lock()) joining->interrupt(why);
     });
-  HPU_RETURN_IF_ERROR(client->join(client, deadline));
+  HPU_RETURN_IF_ERROR(client->join(client, deadline, options.look));
   std::vector<int> members(static_cast<size_t>(ranks));
   for (int i = 0; i < ranks; ++i) members[static_cast<size_t>(i)] = i;
   return std::shared_ptr<Bootstrap>(

@@ -39,6 +39,8 @@ class Interrupt {
 struct BootstrapOptions {
   int64_t timeoutMs = -1;                ///< Of joining; < 0: HPU_COMM_INIT_TIMEOUT_MS.
   std::shared_ptr<Interrupt> interrupt;  ///< What it says is the error of all who wait.
+  /// The same, asked now and then while this rank waits.
+  std::function<Status()> look;
 };
 
 /// How a phase tells a rank that stands still from one that is on its way.
@@ -57,8 +59,17 @@ class Bootstrap {
   /// id), kUnavailable (no coordinator at the address).
   static StatusOr<std::shared_ptr<Bootstrap>> join(const UniqueId& id, int rank, int ranks,
                                                    const BootstrapOptions& options = {});
+  /// The same at a known place.
+  static StatusOr<std::shared_ptr<Bootstrap>> joinAt(const CoordinatorId& where, int rank,
+                                                     int ranks, const BootstrapOptions& options);
+  /// In place of join: tells those who wait, or come, that this rank does not, and why. Waits for
+  /// the coordinator for ten seconds at most. Errors: nobody was told.
+  static Status decline(const UniqueId& id, int rank, int ranks, const Status& why);
+  static Status declineAt(const CoordinatorId& where, int rank, int ranks, const Status& why);
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
+  /// Where this machine is reached by those who reach the coordinator; port 0.
+  virtual const Address& local() const = 0;
 
   /// A store of small values (up to 1 MiB) that all ranks share, for what only some need.
   virtual Status put(const std::string& key, const std::string& value,

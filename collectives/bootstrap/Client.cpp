@@ -18,6 +18,7 @@ using wire::MessageType;
 namespace {
 
 constexpr int64_t kAnswerMs = 2000;  ///< The coordinator answers questions at once or never.
+constexpr int64_t kLookMs = 20;
 constexpr int64_t kRetryMs = 20, kLongestRetryMs = 500;
 
 std::string hostName() {
@@ -49,8 +50,8 @@ Status Client::connect(const std::shared_ptr<Client>& self, const base::Deadline
     bool mayCome = id_.fromEnvironment && fd.status().code() == StatusCode::kUnavailable;
     if (!mayCome && fd.status().code() == StatusCode::kUnavailable)
       return unavailable(fd.status().message() +
-                         " (the coordinator: the process that created the communicator's id has "
-                         "ended, or cannot be reached from here)");
+                         " (the coordinator: " + process() +
+                         " has ended, or cannot be reached from here)");
     if (!mayCome && fd.status().code() != StatusCode::kDeadlineExceeded) return fd.status();
     if (!mayCome || deadline.remainingMs() <= pause)
       return deadlineExceeded(base::strCat(
@@ -66,31 +67,66 @@ Status Client::connect(const std::shared_ptr<Client>& self, const base::Deadline
   }
 }
 
-std::string Client::noAnswer() const {
-  return base::strCat("the coordinator at ", id_.address.text(),
-                      ", in the process that made the communicator's id (rank 0's as a rule), does "
-                      "not answer");
+std::string Client::process() const {
+  return id_.process.empty() ? "the process that created the communicator's id" : id_.process;
 }
 
-Status Client::join(const std::shared_ptr<Client>& self, const base::Deadline& deadline) {
-  HPU_RETURN_IF_ERROR(connect(self, deadline));
+std::string Client::noAnswer() const {
+  return base::strCat("the coordinator at ", id_.address.text(), ", in ", process(),
+                      id_.process.empty() ? " (rank 0's as a rule)" : "", ", does not answer");
+}
+
+void Client::greet() {
   connection_->trust();
-  wire::Hello hello{id_.nonce, rank_, ranks_, ::getpid(), hostName()};
+  wire::Hello hello{id_.nonce, rank_, ranks_, ::getpid(), hostName(), id_.hall};
   // When it cannot be sent, the reason comes with the end of the connection.
   send(*connection_, MessageType::kHello, 0, wire::encodeHello(hello)).ignore();
+}
+
+bool Client::awaitOthers(std::unique_lock<std::mutex>& lock,
+                         std::chrono::steady_clock::time_point until,
+                         const std::function<Status()>& look) {
+  auto decided = [&] { return welcome_ || !failure.ok(); };
+  while (look && !decided() && std::chrono::steady_clock::now() < until) {
+    lock.unlock();
+    Status seen = look();
+    lock.lock();
+    if (!seen.ok() && !decided()) {
+      failure = seen;
+      interrupted_ = true;
+    }
+    auto next = std::chrono::steady_clock::now() + std::chrono::milliseconds(kLookMs);
+    changed.wait_until(lock, std::min(until, next), decided);
+  }
+  return changed.wait_until(lock, until, decided);
+}
+
+Status Client::decline(const std::shared_ptr<Client>& self, const Status& why,
+                       const base::Deadline& deadline) {
+  HPU_RETURN_IF_ERROR(connect(self, deadline));
+  greet();
+  giveUp({}, why, {});
+  awaitEnd({});
+  return okStatus();
+}
+
+Status Client::join(const std::shared_ptr<Client>& self, const base::Deadline& deadline,
+                    const std::function<Status()>& look) {
+  HPU_RETURN_IF_ERROR(connect(self, deadline));
+  greet();
   Status why;
   bool tell = false;
   {
     std::unique_lock lock(mutex);
-    auto decided = [&] { return welcome_ || !failure.ok(); };
-    if (!changed.wait_until(lock, deadline.time(), decided)) {
+    if (!awaitOthers(lock, deadline.time(), look)) {
       // The coordinator knows who is missing, and tells all who wait.
       lock.unlock();
       Status late = deadlineExceeded(base::strCat("rank ", rank_, " of ", ranks_, " waited ",
                                                   deadline.totalMs(), " ms for all ranks to come"));
       giveUp({}, late, {});
       lock.lock();
-      if (!changed.wait_for(lock, std::chrono::milliseconds(kAnswerMs), decided))
+      auto answered = std::chrono::steady_clock::now() + std::chrono::milliseconds(kAnswerMs);
+      if (!awaitOthers(lock, answered, nullptr))
         return deadlineExceeded(base::strCat(late.message(), ": ", noAnswer()));
     }
     // One that was interrupted goes, even if all have come meanwhile: they hear why.
@@ -283,9 +319,8 @@ void Client::onClosed(const std::shared_ptr<Connection>& connection, const Statu
   over_ = true;
   if (failure.ok())
     failure = unavailable(base::strCat("rank ", rank_, " of ", ranks_, " lost the coordinator at ",
-                                       id_.address.text(), ": ", why.message(),
-                                       " (the process that created the communicator's id has "
-                                       "ended)"));
+                                       id_.address.text(), ": ", why.message(), " (", process(),
+                                       " has ended)"));
   changed.notify_all();
 }
 

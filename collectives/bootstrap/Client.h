@@ -4,6 +4,7 @@
 // all its groups; frames come in on the reactor's thread, callers wait on the condition.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -32,7 +33,12 @@ class Client final : public ConnectionHandler {
   const Address& local() const { return local_; }
 
   /// Connects, says who it is, waits for all others. Errors: as Bootstrap::join.
-  Status join(const std::shared_ptr<Client>& self, const base::Deadline& deadline);
+  /// `look` is asked now and then; what it says ends the wait of all.
+  Status join(const std::shared_ptr<Client>& self, const base::Deadline& deadline,
+              const std::function<Status()>& look = nullptr);
+  /// Connects, says who it is, and that it will not come.
+  Status decline(const std::shared_ptr<Client>& self, const Status& why,
+                 const base::Deadline& deadline);
   /// Says good-bye and closes.
   void leave();
 
@@ -71,6 +77,12 @@ class Client final : public ConnectionHandler {
 
  private:
   Status connect(const std::shared_ptr<Client>& self, const base::Deadline& deadline);
+  void greet();
+  /// Whether it is decided before `until` whether all come.
+  bool awaitOthers(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until,
+                   const std::function<Status()>& look);
+  /// Where the coordinator is, for errors.
+  std::string process() const;
   std::string noAnswer() const;
   StatusOr<wire::Frame> request(
       wire::MessageType type, std::string_view payload, const base::Deadline& deadline,

@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "base/AtFork.h"
 #include "base/Format.h"
+#include "base/Hash.h"
 #include "base/Log.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
@@ -23,6 +25,7 @@ namespace {
 
 constexpr size_t kMaxStoreBytes = size_t{256} << 20;
 constexpr size_t kMaxEnded = 16;
+constexpr int64_t kLateMs = 120000;  ///< When the setting makes no sense.
 
 StatusOr<uint64_t> randomNonce() {
   uint64_t nonce = 0;
@@ -133,13 +136,7 @@ Status Coordinator::openRoom(const Address& address, uint64_t nonce, Address* bo
   HPU_ASSIGN(auto reactor, Reactor::acquire());
   std::lock_guard lock(mutex_);
   if (rooms_.contains(nonce)) return okStatus();
-  std::weak_ptr<Listener>& known = listeners_[address.text()];
-  std::shared_ptr<Listener> listener = known.lock();
-  if (!listener) {
-    HPU_ASSIGN(listener, reactor->listen(address, shared_from_this()));
-    known = listener;
-    std::erase_if(listeners_, [](const auto& entry) { return entry.second.expired(); });
-  }
+  HPU_ASSIGN(auto listener, listenAt(*reactor, address));
   if (bound) *bound = listener->address();
   Room& room = rooms_[nonce];
   room.nonce = nonce;
@@ -147,6 +144,17 @@ Status Coordinator::openRoom(const Address& address, uint64_t nonce, Address* bo
   room.listener = std::move(listener);
   std::erase_if(ended_, [&](const Ended& one) { return one.nonce == nonce; });
   return okStatus();
+}
+
+StatusOr<std::shared_ptr<Listener>> Coordinator::listenAt(Reactor& reactor,
+                                                          const Address& address) {
+  std::weak_ptr<Listener>& known = listeners_[address.text()];
+  std::shared_ptr<Listener> listener = known.lock();
+  if (listener) return listener;
+  HPU_ASSIGN(listener, reactor.listen(address, shared_from_this()));
+  known = listener;
+  std::erase_if(listeners_, [](const auto& entry) { return entry.second.expired(); });
+  return listener;
 }
 
 StatusOr<CoordinatorId> Coordinator::open() {
@@ -167,6 +175,66 @@ Status Coordinator::openAt(const CoordinatorId& id) {
     return notFound(opened.message() +
                     " (HCCL_COMM_ID must be an address of the machine that rank 0 runs on)");
   return opened;
+}
+
+// ---- Halls --------------------------------------------------------------------------------------
+
+Hall::~Hall() {
+  Coordinator::instance()->closeHall(id_.nonce);
+}
+
+CoordinatorId Hall::room(const CoordinatorId& hall, uint64_t key) {
+  CoordinatorId room = hall;
+  const uint64_t number[] = {hall.nonce, key};
+  room.hall = hall.nonce;
+  room.nonce = base::hash64(number, sizeof number);
+  return room;
+}
+
+StatusOr<std::shared_ptr<Hall>> Coordinator::openHall(const Address& address) {
+  HPU_ASSIGN(auto reactor, Reactor::acquire());
+  CoordinatorId id;
+  HPU_ASSIGN(id.nonce, randomNonce());
+  {
+    std::lock_guard lock(mutex_);
+    HPU_ASSIGN(auto listener, listenAt(*reactor, address));
+    id.address = listener->address();
+    halls_[id.nonce] = {std::move(reactor), std::move(listener)};
+  }
+  return std::make_shared<Hall>(id);
+}
+
+void Coordinator::closeHall(uint64_t nonce) {
+  OpenHall closed;  // Goes after the lock, as what is released.
+  std::vector<std::shared_ptr<const void>> released;
+  std::lock_guard lock(mutex_);
+  auto it = halls_.find(nonce);
+  if (it == halls_.end()) return;
+  closed = std::move(it->second);
+  halls_.erase(it);
+  std::vector<uint64_t> waiting;
+  for (auto& [number, room] : rooms_) {
+    if (room.hall != nonce || room.complete) continue;
+    failRoom(room, unavailable(base::strCat("the communicator of the process ", ::getpid(),
+                                            ", where the ranks were to meet, has ended")));
+    waiting.push_back(number);
+  }
+  for (uint64_t number : waiting)
+    for (auto& one : sweep(number)) released.push_back(std::move(one));
+}
+
+Coordinator::Room* Coordinator::roomOf(const wire::Hello& hello) {
+  if (auto it = rooms_.find(hello.nonce); it != rooms_.end()) return &it->second;
+  auto hall = halls_.find(hello.hall);
+  bool over = std::any_of(ended_.begin(), ended_.end(),
+                          [&](const Ended& one) { return one.nonce == hello.nonce; });
+  if (hall == halls_.end() || over) return nullptr;
+  Room& room = rooms_[hello.nonce];
+  room.nonce = hello.nonce;
+  room.hall = hello.hall;
+  room.reactor = hall->second.reactor;
+  room.listener = hall->second.listener;
+  return &room;
 }
 
 std::optional<Traffic> Coordinator::traffic(uint64_t nonce) const {
@@ -221,6 +289,9 @@ std::vector<std::shared_ptr<const void>> Coordinator::sweep(uint64_t nonce) {
   } else {
     ended.reactor = room.reactor;
     ended.listener = room.listener;
+    auto patience = settings::getInt(Setting::HPU_COMM_INIT_TIMEOUT_MS);
+    room.reactor->after(std::chrono::milliseconds(patience.ok() ? *patience : kLateMs),
+                        [nonce] { instance()->forget(nonce); });
   }
   ended_.push_back(std::move(ended));
   if (ended_.size() > kMaxEnded) {
@@ -230,6 +301,16 @@ std::vector<std::shared_ptr<const void>> Coordinator::sweep(uint64_t nonce) {
   }
   rooms_.erase(it);
   return released;
+}
+
+void Coordinator::forget(uint64_t nonce) {
+  Ended forgotten;  // Goes after the lock.
+  std::lock_guard lock(mutex_);
+  auto it = std::find_if(ended_.begin(), ended_.end(),
+                         [&](const Ended& one) { return one.nonce == nonce; });
+  if (it == ended_.end()) return;
+  forgotten = std::move(*it);
+  ended_.erase(it);
 }
 
 // ---- Coming -------------------------------------------------------------------------------------
@@ -265,8 +346,8 @@ void Coordinator::join(const std::shared_ptr<Connection>& connection, const wire
   if (frame.type != MessageType::kHello) return refuse(invalidArgument("it did not say who it is"));
   auto hello = wire::decodeHello(frame.payload);
   if (!hello.ok()) return refuse(hello.status());
-  auto it = rooms_.find(hello->nonce);
-  if (it == rooms_.end()) {
+  Room* found = roomOf(*hello);
+  if (!found) {
     auto ended = std::find_if(ended_.begin(), ended_.end(),
                               [&](const Ended& one) { return one.nonce == hello->nonce; });
     return refuse(ended != ended_.end()
@@ -274,7 +355,7 @@ void Coordinator::join(const std::shared_ptr<Connection>& connection, const wire
                       : unavailable("nobody here waits for a communicator with this id: it has "
                                     "ended, or the id is of another run"));
   }
-  Room& room = it->second;
+  Room& room = *found;
   std::string description = base::strCat("process ", hello->pid, " on ", hello->host);
   if (room.members.empty()) room.members.resize(static_cast<size_t>(hello->ranks));
   if (room.members.size() != static_cast<size_t>(hello->ranks)) {

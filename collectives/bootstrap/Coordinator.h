@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collectives/bootstrap/Address.h"
 #include "collectives/bootstrap/Reactor.h"
 #include "collectives/bootstrap/Wire.h"
 #include "hpu/status.h"
@@ -43,6 +44,22 @@ StatusOr<std::vector<MissingRank>> decodeMissing(std::string_view payload);
 /// "rank 2 has not come; rank 5 (process 123 on host-a) has died".
 std::string missingText(const std::vector<MissingRank>& missing);
 
+/// A place of this process where some of a communicator's ranks may meet later, as often as they
+/// like: who comes first opens the room. When it goes, rooms in which all have met stay.
+class Hall {
+ public:
+  explicit Hall(const CoordinatorId& id) : id_(id) {}
+  ~Hall();
+  Hall(const Hall&) = delete;
+  Hall& operator=(const Hall&) = delete;
+  const CoordinatorId& id() const { return id_; }
+  /// One of the hall's rooms, as all who know its id and the key name it.
+  static CoordinatorId room(const CoordinatorId& hall, uint64_t key);
+
+ private:
+  const CoordinatorId id_;
+};
+
 /// All rooms of this process. Any thread may call.
 class Coordinator final : public ConnectionHandler,
                           public std::enable_shared_from_this<Coordinator> {
@@ -54,6 +71,9 @@ class Coordinator final : public ConnectionHandler,
   StatusOr<CoordinatorId> open();
   /// The room of HCCL_COMM_ID, at its address. Errors: as Reactor::listen.
   Status openAt(const CoordinatorId& id);
+  /// At an address of this machine, any port.
+  StatusOr<std::shared_ptr<Hall>> openHall(const Address& address);
+  void closeHall(uint64_t nonce);
   /// What a room has sent; for tests of its budget.
   std::optional<Traffic> traffic(uint64_t nonce) const;
   size_t rooms() const;
@@ -74,7 +94,7 @@ class Coordinator final : public ConnectionHandler,
     uint64_t id = 0;
   };
   struct Room {
-    uint64_t nonce = 0;
+    uint64_t nonce = 0, hall = 0;
     std::shared_ptr<Reactor> reactor;
     std::shared_ptr<Listener> listener;
     std::vector<Member> members;  ///< By rank; empty until the first one said how many.
@@ -94,6 +114,9 @@ class Coordinator final : public ConnectionHandler,
 
   Coordinator() = default;
   Status openRoom(const Address& address, uint64_t nonce, Address* bound);
+  StatusOr<std::shared_ptr<Listener>> listenAt(Reactor& reactor, const Address& address);
+  /// The room of a greeting, which may open it in its hall; null: there is none, or no more.
+  Room* roomOf(const wire::Hello& hello);
   void join(const std::shared_ptr<Connection>& connection, const wire::Frame& frame);
   /// False: the message makes no sense.
   bool serve(Room& room, int32_t rank, const wire::Frame& frame);
@@ -107,12 +130,20 @@ class Coordinator final : public ConnectionHandler,
   void gone(Room& room, int32_t rank, MemberState how);
   /// Ends a room that nobody is in any more; what is to be released outside of the lock.
   std::vector<std::shared_ptr<const void>> sweep(uint64_t nonce);
+  /// Of a room that has failed: no rank can be as late.
+  void forget(uint64_t nonce);
 
   mutable std::mutex mutex_;  // Guards all. Taken before the reactor's.
   std::unordered_map<uint64_t, Room> rooms_;
+  struct OpenHall {
+    std::shared_ptr<Reactor> reactor;
+    std::shared_ptr<Listener> listener;
+  };
+  std::unordered_map<uint64_t, OpenHall> halls_;
   std::unordered_map<uint64_t, Seat> seats_;                  ///< By connection.
   std::map<std::string, std::weak_ptr<Listener>> listeners_;  ///< By address as asked for.
-  /// Rooms that have ended. Of those that failed, the ranks that come late are still told why.
+  /// Rooms that have ended. Of those that failed, the ranks that come late are still told why, for
+  /// as long as a rank may be late.
   struct Ended {
     uint64_t nonce = 0;
     Status why;

@@ -151,6 +151,10 @@ StatusOr<std::shared_ptr<Connection>> Reactor::adopt(int fd,
   return state_->adopt(fd, std::move(handler));
 }
 
+void Reactor::after(std::chrono::milliseconds delay, std::function<void()> what) {
+  state_->after(delay, std::move(what));
+}
+
 Listener::~Listener() {
   reactor_->removeListener(key_);
 }

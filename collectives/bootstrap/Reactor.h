@@ -94,6 +94,8 @@ class Reactor {
                                              std::shared_ptr<ConnectionHandler> handler);
   /// Takes over a connected socket.
   StatusOr<std::shared_ptr<Connection>> adopt(int fd, std::shared_ptr<ConnectionHandler> handler);
+  /// Calls it once on the thread; never, when the thread ends before.
+  void after(std::chrono::milliseconds delay, std::function<void()> what);
 
  private:
   Reactor() = default;

@@ -189,6 +189,12 @@ void ReactorState::abandonInChild() {
   ::close(std::exchange(wake_, -1));
 }
 
+void ReactorState::after(milliseconds delay, std::function<void()> what) {
+  std::lock_guard lock(mutex_);
+  timers_.emplace(Clock::now() + delay, std::move(what));
+  wakeLocked();
+}
+
 // ---- The thread ---------------------------------------------------------------------------------
 
 void ReactorState::run() {
@@ -227,10 +233,18 @@ void ReactorState::run() {
 
 int ReactorState::expire() {
   std::vector<std::shared_ptr<Connection>> over;
+  std::vector<std::function<void()>> due;
   int timeout = -1;
   {
     std::lock_guard lock(mutex_);
     auto now = Clock::now();
+    while (!timers_.empty() && timers_.begin()->first <= now) {
+      due.push_back(std::move(timers_.begin()->second));
+      timers_.erase(timers_.begin());
+    }
+    if (!timers_.empty())
+      timeout = static_cast<int>(std::min<int64_t>(
+          std::chrono::ceil<milliseconds>(timers_.begin()->first - now).count(), INT32_MAX));
     std::erase_if(timed_, [&](auto& entry) {
       Connection& connection = *entry.second;
       if (connection.until_ == Clock::time_point{}) return true;  // It is trusted now.
@@ -246,6 +260,7 @@ int ReactorState::expire() {
   }
   for (auto& connection : over)
     fail(connection, deadlineExceeded("the other side did not say who it is"));
+  for (auto& call : due) call();
   return timeout;
 }
 

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -51,6 +53,7 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
                                              std::shared_ptr<ConnectionHandler> handler);
   StatusOr<std::shared_ptr<Connection>> adopt(int fd, std::shared_ptr<ConnectionHandler> handler);
   void removeListener(uint64_t key);
+  void after(std::chrono::milliseconds delay, std::function<void()> what);
 
   Status send(Connection& connection, wire::MessageType type, uint64_t id,
               std::string_view payload);
@@ -92,7 +95,7 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
   void acceptAll(uint64_t key);
   void readAll(const std::shared_ptr<Connection>& connection);
   void fail(const std::shared_ptr<Connection>& connection, const Status& why);
-  /// Ends what is over; milliseconds until the next look, -1 for none.
+  /// Ends what is over, calls what is due; milliseconds until the next look, -1 for none.
   int expire();
 
   int epoll_ = -1, wake_ = -1;
@@ -101,6 +104,7 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
   std::unordered_map<uint64_t, std::shared_ptr<Connection>> connections_;
   std::unordered_map<uint64_t, Accepting> listeners_;
   std::unordered_map<uint64_t, std::shared_ptr<Connection>> timed_;  ///< Those with an `until_`.
+  std::multimap<std::chrono::steady_clock::time_point, std::function<void()>> timers_;
 };
 
 }  // namespace hpu::collectives

@@ -103,6 +103,7 @@ std::string encodeHello(const Hello& hello) {
   out.i32(hello.ranks);
   out.u64(static_cast<uint64_t>(hello.pid));
   out.text(std::string_view(hello.host).substr(0, 255));
+  out.u64(hello.hall);
   return out.take();
 }
 
@@ -114,6 +115,7 @@ StatusOr<Hello> decodeHello(std::string_view payload) {
   hello.ranks = in.i32();
   hello.pid = static_cast<int64_t>(in.u64());
   hello.host = in.text(255);
+  hello.hall = in.u64();
   if (!in.done()) return invalidArgument("a malformed greeting");
   // It ends up in errors and logs.
   for (char& c : hello.host)

@@ -14,7 +14,7 @@
 
 namespace hpu::collectives::wire {
 
-inline constexpr uint8_t kVersion = 1;
+inline constexpr uint8_t kVersion = 2;
 inline constexpr size_t kHeaderBytes = 20;
 inline constexpr size_t kMaxValueBytes = size_t{1} << 20;  ///< Of one rank's value.
 inline constexpr size_t kMaxNameBytes = 512;               ///< Of keys, phases, groups, hosts.
@@ -24,7 +24,7 @@ inline constexpr int kMaxRanks = 16384;
 
 enum class MessageType : uint8_t {
   // From a rank to the coordinator.
-  kHello = 1,  ///< nonce, rank, ranks, process id, host.
+  kHello = 1,  ///< nonce, rank, ranks, process id, host, hall.
   kPut,        ///< key, value.
   kGet,        ///< key; answered by kValue with its id when somebody has put it.
   kCancel,     ///< The kGet of this id is not waited for any more.
@@ -122,6 +122,7 @@ struct Hello {
   int32_t rank = 0, ranks = 0;
   int64_t pid = 0;
   std::string host;
+  uint64_t hall = 0;  ///< Where the room may be opened if it is not there; 0: nowhere.
 };
 std::string encodeHello(const Hello& hello);
 /// Errors: kInvalidArgument.

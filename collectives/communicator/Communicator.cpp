@@ -40,6 +40,9 @@ Creation creationOf(const UniqueId& id, int rank, int ranks,
   creation.meet = [=](int64_t timeoutMs) {
     return Bootstrap::join(id, rank, ranks, {.timeoutMs = timeoutMs, .interrupt = interrupt});
   };
+  creation.decline = [=](const Status& why) {
+    Bootstrap::decline(id, rank, ranks, why).ignore();
+  };
   return creation;
 }
 
@@ -112,6 +115,11 @@ StatusOr<std::vector<Communicator>> Communicator::createAll(const std::vector<De
   return result;
 }
 
+Status Communicator::decline(const UniqueId& id, int rank, int ranks, const Status& why) {
+  if (why.ok()) return invalidArgument("a rank declines with a reason; this one is ok");
+  return Bootstrap::decline(id, rank, ranks, why);
+}
+
 int Communicator::rank() const {
   return state_ ? state_->rank() : -1;
 }
@@ -124,6 +132,9 @@ const Device& Communicator::device() const {
 }
 Status Communicator::ready() const {
   return state_ ? state_->ready() : emptyHandle();
+}
+bool Communicator::pending() const {
+  return state_ && state_->pending();
 }
 Status Communicator::asyncError() const {
   return state_ ? state_->asyncError() : emptyHandle();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/Log.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "collectives/bootstrap/Address.h"
 #include "collectives/transport/shm/ShmTransport.h"
 
 namespace hpu::collectives {
@@ -54,6 +56,11 @@ Status CommunicatorState::ready() const {
   if (ready_) return okStatus();
   if (!failure_.ok()) return failure_;
   return unavailable(base::strCat("the communicator ", title(), " is still being created"));
+}
+
+bool CommunicatorState::pending() const {
+  std::lock_guard lock(mutex_);
+  return !ready_ && failure_.ok();
 }
 
 Status CommunicatorState::ownFailure() const {
@@ -159,10 +166,21 @@ Status CommunicatorState::abort(const std::string& why) {
 
 StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::create(
     Creation creation, const Device& device, const CommunicatorOptions& options) {
-  if (!device.valid()) return invalidArgument("a communicator needs a device; this one is empty");
   if (!creation.interrupt) creation.interrupt = std::make_shared<Interrupt>();
-  auto state = std::make_shared<CommunicatorState>(std::move(creation), device, options);
-  HPU_RETURN_IF_ERROR(state->readOptions());
+  std::shared_ptr<CommunicatorState> state;
+  Status wrong = invalidArgument("a communicator needs a device; this one is empty");
+  const auto decline = creation.decline;
+  if (device.valid()) {
+    state = std::make_shared<CommunicatorState>(std::move(creation), device, options);
+    wrong = state->readOptions();
+  }
+  if (!wrong.ok()) {
+    HPU_LOG(kDebug, "a rank declines: " + wrong.message());
+    // The others would wait for it.
+    if (decline) decline(wrong);
+    return wrong;
+  }
+  state->creation_.decline = nullptr;
   auto finish = [](CommunicatorState& self) -> Status {
     Status status = self.connect();
     std::shared_ptr<Bootstrap> failed;  // Goes outside of the lock.
@@ -223,7 +241,7 @@ Status CommunicatorState::readOptions() {
 Status CommunicatorState::connect() {
   base::Deadline deadline = base::Deadline::afterMs(initTimeoutMs_);
   Status aborted;
-  auto met = creation_.meet(initTimeoutMs_);
+  auto met = std::exchange(creation_.meet, nullptr)(initTimeoutMs_);
   if (!met.ok())
     return met.status().withContext(base::strCat("creation of the communicator ", title()));
   {
@@ -237,6 +255,7 @@ Status CommunicatorState::connect() {
     return aborted;
   }
   auto rest = [&]() -> Status {
+    HPU_ASSIGN(hall_, Coordinator::instance()->openHall(bootstrap_->local()));
     HPU_RETURN_IF_ERROR(compareCards(deadline));
     ShmOptions shm;
     shm.identity = creation_.identity;
@@ -264,7 +283,14 @@ Status CommunicatorState::connect() {
   return okStatus();
 }
 
-/// What all ranks must have alike.
+bool CommunicatorState::Peer::ended() const {
+  if (process.pidNamespace != shm::myProcess().pidNamespace) return false;
+  char state = 0;
+  const uint64_t start = shm::startTimeOf(process.pid, &state);
+  return start != process.startTime || state == 'Z' || state == 'X';
+}
+
+/// Where each rank is met, and what all must have alike.
 Status CommunicatorState::compareCards(const base::Deadline& deadline) {
   struct Difference {
     const char* what;
@@ -272,10 +298,30 @@ Status CommunicatorState::compareCards(const base::Deadline& deadline) {
   } cards[] = {
       {"a device of type", std::string(targetName(device_.info().target))},
       {"the tuner table with hash", base::formatHex(tuner_->tableHash())},
+      {"the members", creation_.members},
   };
-  std::string mine;
+  const shm::ProcessCard process = shm::myProcess();
+  const UniqueId hall = encodeId(hall_->id());
+  std::string mine(reinterpret_cast<const char*>(&process), sizeof process);
+  mine.append(reinterpret_cast<const char*>(hall.bytes), sizeof hall.bytes);
+  const size_t plain = mine.size();
   for (const Difference& card : cards) mine += card.mine + "\n";
   HPU_ASSIGN(auto all, bootstrap_->allGather("compare", mine, deadline));
+  for (size_t other = 0; other < all.size(); ++other) {
+    Peer peer;
+    UniqueId theirs;
+    if (all[other].size() >= plain) {
+      std::memcpy(&peer.process, all[other].data(), sizeof peer.process);
+      std::memcpy(theirs.bytes, all[other].data() + sizeof peer.process, sizeof theirs.bytes);
+    }
+    auto where = decodeId(theirs);
+    if (!where.ok())
+      return invalidArgument(base::strCat("rank ", other, " is of another release than this one"));
+    peer.hall = *where;
+    peer.hall.process = base::strCat("the process of rank ", other, " of '", name_, "'");
+    peers_.push_back(std::move(peer));
+    all[other].erase(0, plain);
+  }
   for (size_t other = 1; other < all.size(); ++other) {
     if (all[other] == all[0]) continue;
     size_t a = 0, b = 0;
@@ -297,22 +343,27 @@ Status CommunicatorState::compareCards(const base::Deadline& deadline) {
 
 // ---- Communicators of a communicator's ranks ----------------------------------------------------
 
-StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::derive(
-    const std::string& what, const std::vector<int>& members, const CommunicatorOptions& options) {
+CommunicatorOptions CommunicatorState::derivedOptions(const CommunicatorOptions& options,
+                                                      const std::string& what) const {
   CommunicatorOptions derived = options;
   if (derived.name.empty()) derived.name = base::strCat(name_, "/", what);
   if (derived.initTimeoutMs < 0) derived.initTimeoutMs = initTimeoutMs_;
   if (derived.timeoutMs < 0) derived.timeoutMs = timeoutMs_;
   if (derived.tunerTable.empty()) derived.tunerTable = options_.tunerTable;
+  return derived;
+}
+
+StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::derive(
+    const std::string& what, const std::vector<int>& members, const CommunicatorOptions& options) {
   HPU_ASSIGN(std::shared_ptr<Bootstrap> group, bootstrap_->subgroup(what, members));
   Creation creation;
   creation.rank = group->rank();
   creation.ranks = group->ranks();
   creation.identity = base::strCat(creation_.identity, "/", what, "/", members.front());
   creation.meet = [group](int64_t) -> StatusOr<std::shared_ptr<Bootstrap>> { return group; };
-  auto made = create(std::move(creation), device_, derived);
+  auto made = create(std::move(creation), device_, derivedOptions(options, what));
   // A rank that fails alone tells those who wait for it.
-  if (!made.ok()) group->abandon(made.status());
+  if (!made.ok()) group->abandon(made.status().withContext(title()));
   return made;
 }
 
@@ -372,7 +423,48 @@ StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::shrink(
   std::vector<int> members;
   for (int rank = 0; rank < ranks(); ++rank)
     if (!out[static_cast<size_t>(rank)]) members.push_back(rank);
-  return derive(base::strCat("shrink ", shrinks_.fetch_add(1)), members, options);
+  const auto attempt = static_cast<uint64_t>(shrinks_.fetch_add(1));
+  const std::string what = base::strCat("shrink ", attempt);
+
+  // Nothing of the old communicator is needed, not even its coordinator: they meet at the first of
+  // those that are left.
+  Creation creation;
+  creation.rank = static_cast<int>(std::find(members.begin(), members.end(), rank()) -
+                                   members.begin());
+  creation.ranks = static_cast<int>(members.size());
+  creation.identity = base::strCat(creation_.identity, "/", what, "/", members.front());
+  for (int member : members)
+    creation.members += base::strCat(creation.members.empty() ? "" : " ", member);
+  creation.interrupt = std::make_shared<Interrupt>();
+  const CoordinatorId room =
+      Hall::room(peers_[static_cast<size_t>(members.front())].hall, attempt);
+  auto look = [peers = peers_, members, title = title()]() -> Status {
+    for (int member : members) {
+      const Peer& peer = peers[static_cast<size_t>(member)];
+      if (peer.ended())
+        return unavailable(base::strCat("shrink of ", title, ": rank ", member, " (process ",
+                                        peer.process.pid, ") has ended; exclude it too"));
+    }
+    return okStatus();
+  };
+  // The hall stays open until all have come: this communicator may go.
+  creation.meet = [room, look, hall = hall_, at = creation.rank, of = creation.ranks,
+                   interrupt = creation.interrupt](int64_t timeoutMs)
+      -> StatusOr<std::shared_ptr<Bootstrap>> {
+    auto met = Bootstrap::joinAt(
+        room, at, of, {.timeoutMs = timeoutMs, .interrupt = interrupt, .look = look});
+    // It knows better what ended than whoever only lost it. A process that is killed closes its
+    // sockets before it has ended.
+    for (int i = 0; i < 50 && met.status().code() == StatusCode::kUnavailable; ++i) {
+      HPU_RETURN_IF_ERROR(look());
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return met;
+  };
+  creation.decline = [room, at = creation.rank, of = creation.ranks](const Status& why) {
+    Bootstrap::declineAt(room, at, of, why).ignore();
+  };
+  return create(std::move(creation), device_, derivedOptions(options, what));
 }
 
 // ---- Memory -------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@
 #include "collectives/communicator/Gate.h"
 #include "collectives/communicator/Order.h"
 #include "collectives/executor/Executor.h"
+#include "collectives/transport/shm/Process.h"
 #include "collectives/transport/Transport.h"
 #include "collectives/tuner/Tuner.h"
 #include "hpu/collectives.h"
@@ -29,6 +30,9 @@ struct Creation {
   int rank = 0, ranks = 1;
   std::string identity;  ///< The same on every rank, and of no other communicator.
   std::function<StatusOr<std::shared_ptr<Bootstrap>>(int64_t timeoutMs)> meet;
+  /// In place of meet(): this rank cannot take part. Null: who creates it tells the others.
+  std::function<void(const Status& why)> decline;
+  std::string members;  ///< Who they are, where that may differ: the same on every rank.
   std::shared_ptr<Interrupt> interrupt;  ///< Ends meet(); null: the communicator makes one.
 };
 
@@ -61,6 +65,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   uint64_t number() const { return number_; }
 
   Status ready() const;
+  bool pending() const;
   Status asyncError() const;
   /// Whether an operation may be enqueued. Errors: kFailedPrecondition, its failure.
   Status usable() const;
@@ -104,12 +109,22 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Status readOptions();
   Status connect();
   Status compareCards(const base::Deadline& deadline);
+  /// Options of a communicator of this one's ranks.
+  CommunicatorOptions derivedOptions(const CommunicatorOptions& options,
+                                     const std::string& what) const;
   /// A communicator of `members`, ranks of this one, with the options' defaults from this one.
   StatusOr<std::shared_ptr<CommunicatorState>> derive(const std::string& what,
                                                       const std::vector<int>& members,
                                                       const CommunicatorOptions& options);
 
-  const Creation creation_;
+  /// Another rank of this communicator: where it is met when others are gone.
+  struct Peer {
+    CoordinatorId hall;
+    shm::ProcessCard process;
+    bool ended() const;
+  };
+
+  Creation creation_;  ///< What it calls is let go when it has been called.
   const Device device_;
   const CommunicatorOptions options_;
   const std::string name_;
@@ -119,6 +134,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   // Written before ready_, and not changed then. The bootstrap is written under the mutex: abort()
   // may come earlier.
   std::shared_ptr<Bootstrap> bootstrap_;
+  std::shared_ptr<Hall> hall_;
+  std::vector<Peer> peers_;  ///< By rank.
   std::shared_ptr<Tuner> tuner_;
   std::shared_ptr<Transport> transport_;
   std::shared_ptr<Executor> executor_;

@@ -62,7 +62,8 @@ hcclResult_t hcclx_CommReady(hcclComm_t comm);
 /* Every rank calls it; ranks with one colour (>= 0) get a new communicator, ordered by (key, rank). Colour < 0: null.
  * */
 hcclResult_t hcclx_CommSplit(hcclComm_t comm, int color, int key, hcclComm_t* newComm, const hcclx_config* config);
-/* The ranks that are not excluded call it, also after a failure of `comm`. */
+/* The ranks that are not excluded call it, also after a failure of `comm` and the end of any excluded rank's process, rank 0's
+ * too. hcclSocketError: the process of a rank that is not excluded has ended; call it again without that rank. */
 hcclResult_t hcclx_CommShrink(hcclComm_t comm, const int* excluded, int count, hcclComm_t* newComm,
                               const hcclx_config* config);
 

@@ -102,12 +102,18 @@ class HPU_API Communicator {
   /// All ranks in this process, one for each device. Errors: as create.
   static StatusOr<std::vector<Communicator>> createAll(const std::vector<Device>& devices,
                                                        const CommunicatorOptions& options = {});
+  /// In place of create, for a rank that cannot call it: the others' creation ends with `why` at
+  /// once instead of waiting. Waits for the coordinator for 10 s at most. Errors: nobody was told.
+  static Status decline(const UniqueId& id, int rank, int ranks, const Status& why);
   bool valid() const { return state_ != nullptr; }
   int rank() const;
   int ranks() const;
   const Device& device() const;
-  /// Ok when ready; kUnavailable while a non-blocking create goes on; its error after that.
+  /// Ok when ready; kUnavailable while a non-blocking create goes on; its error after that, which
+  /// may be kUnavailable too: pending() tells them apart.
   Status ready() const;
+  /// A non-blocking create goes on: ready() will change.
+  bool pending() const;
   /// The first failure of any operation or of a peer; ok when there was none.
   Status asyncError() const;
 
@@ -154,7 +160,9 @@ class HPU_API Communicator {
   /// colour < 0. Every rank calls it.
   StatusOr<Communicator> split(int color, int key, const CommunicatorOptions& options = {}) const;
   /// A new communicator without the excluded ranks; only the others call it, also after a failure
-  /// of this one.
+  /// of this one and the end of any rank's process. They meet in the process of the first of them.
+  /// Errors: as create; kUnavailable (the process of a rank that is not excluded has ended): call
+  /// it again without that rank.
   StatusOr<Communicator> shrink(const std::vector<int>& excluded,
                                 const CommunicatorOptions& options = {}) const;
 

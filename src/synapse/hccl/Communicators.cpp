@@ -45,6 +45,12 @@ HcclResult deviceForRank(std::shared_ptr<DeviceObject>& device) {
   return {};
 }
 
+HcclResult orDecline(HcclResult own, const collectives::UniqueId& id, int rank, int ranks) {
+  if (!own.ok())
+    collectives::Communicator::decline(id, rank, ranks, failedPrecondition(own.text())).ignore();
+  return own;
+}
+
 HcclResult keepCommunicator(const std::shared_ptr<DeviceObject>& device,
                             collectives::Communicator comm, hcclComm_t* out) {
   *out = nullptr;
@@ -117,13 +123,11 @@ HcclResult findCall(hcclComm_t comm, void* stream, uint64_t count, hcclDataType_
 }
 
 HcclResult failureOf(const CommObject& object) {
-  // In this order: one that becomes ready in between was busy.
-  const Status ready = object.comm.ready();
-  const Status failure = object.comm.asyncError();
-  if (failure.ok()) {
-    if (ready.ok()) return {};
-    return {hcclBusy, ready.message()};
-  }
+  Status ready = object.comm.ready();
+  if (object.comm.pending()) return {hcclBusy, ready.message()};
+  ready = object.comm.ready();  // It does not change any more.
+  const Status failure = ready.ok() ? object.comm.asyncError() : ready;
+  if (failure.ok()) return {};
   HcclResult ofMeeting = ready.ok() ? HcclResult(failure) : ofInit(failure);
   // Ranks that differ used the communicator wrongly; no argument of one of them is wrong.
   if (failure.code() == StatusCode::kInvalidArgument) return {hcclInvalidUsage, failure.message()};

@@ -25,6 +25,8 @@ Handles<CommObject, hcclComm_t>& communicators();
 /// The device of a new rank: the one that the calling thread acquired last, else the only one of
 /// the process. Errors: hcclNoDeviceFound, hcclInvalidUsage (several, none of them this thread's).
 HcclResult deviceForRank(std::shared_ptr<DeviceObject>& device);
+/// A rank that fails on its own before it meets the others tells them why; gives `own` back.
+HcclResult orDecline(HcclResult own, const collectives::UniqueId& id, int rank, int ranks);
 /// Gives the handle of a communicator that was made; null for one that is not valid.
 HcclResult keepCommunicator(const std::shared_ptr<DeviceObject>& device,
                             collectives::Communicator comm, hcclComm_t* out);

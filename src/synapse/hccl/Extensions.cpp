@@ -48,21 +48,21 @@ hcclResult_t hcclx_CommInitRankConfig(hcclComm_t* comm, int nranks, hcclUniqueId
   return guardedHccl("hcclx_CommInitRankConfig", [&]() -> HcclResult {
     HCCL_REQUIRE(comm);
     *comm = nullptr;
-    hcclx_config fields;
-    collectives::CommunicatorOptions options;
-    HCCL_RETURN_IF_ERROR(readConfig(config, fields, options));
     collectives::UniqueId id;
     HCCL_RETURN_IF_ERROR(fromHcclId(commId, id));
+    collectives::CommunicatorOptions options;
     std::shared_ptr<DeviceObject> device;
-    if (fields.device > 0) {
+    auto read = [&]() -> HcclResult {
+      hcclx_config fields;
+      HCCL_RETURN_IF_ERROR(readConfig(config, fields, options));
+      if (fields.device == 0) return deviceForRank(device);
+      if (fields.device < 0) return {hcclInvalidArgument, "config->device is negative"};
       auto wanted = static_cast<synDeviceId>(fields.device - 1);
       device = Library::get().findDevice(wanted);
       if (!device) return {hcclNoDeviceFound, Library::get().missingDevice(wanted).text()};
-    } else if (fields.device < 0) {
-      return {hcclInvalidArgument, "config->device is negative"};
-    } else {
-      HCCL_RETURN_IF_ERROR(deviceForRank(device));
-    }
+      return {};
+    };
+    HCCL_RETURN_IF_ERROR(orDecline(read(), id, rank, nranks));
     auto made = collectives::Communicator::create(id, rank, nranks, device->device(), options);
     if (!made.ok()) return ofInit(made.status());
     return keepCommunicator(device, std::move(*made), comm);

@@ -42,7 +42,7 @@ hcclResult_t hcclCommInitRank(hcclComm_t* comm, int nranks, hcclUniqueId commId,
     collectives::UniqueId id;
     HCCL_RETURN_IF_ERROR(fromHcclId(commId, id));
     std::shared_ptr<DeviceObject> device;
-    HCCL_RETURN_IF_ERROR(deviceForRank(device));
+    HCCL_RETURN_IF_ERROR(orDecline(deviceForRank(device), id, rank, nranks));
     auto made = collectives::Communicator::create(id, rank, nranks, device->device());
     if (!made.ok()) return ofInit(made.status());
     return keepCommunicator(device, std::move(*made), comm);
@@ -95,7 +95,7 @@ hcclResult_t hcclCommDestroy(hcclComm_t comm) {
     auto object = communicators().remove(comm);
     if (!object) return HcclResult(communicators().missing(comm));
     // One that is still being made would go on without a handle, and be a rank to the others.
-    if (object->comm.ready().code() == hpu::StatusCode::kUnavailable)
+    if (object->comm.pending())
       return object->comm.abort("hcclCommDestroy was called before it was ready");
     return {};
   });

@@ -98,7 +98,7 @@ class Rank {
       options.blocking = false;
       HPU_ASSIGN(comm_, Communicator::create(id, rank_, kScenarioRanks, device_, options));
       aborter = abortSoon();
-      while (comm_.ready().code() == StatusCode::kUnavailable)
+      while (comm_.pending())
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       HPU_RETURN_IF_ERROR(comm_.ready());
     } else {

@@ -61,10 +61,11 @@ TEST(Wire, BoundsWhatIsBelieved) {
 }
 
 TEST(Wire, ChecksGreetings) {
-  Hello hello{5, 1, 2, 77, "host\n\x01"};
+  Hello hello{5, 1, 2, 77, "host\n\x01", 99};
   Hello back = decodeHello(encodeHello(hello)).value();
   EXPECT_EQ(back.host, "host??");
   EXPECT_EQ(back.pid, 77);
+  EXPECT_EQ(back.hall, 99u);
   for (auto [rank, ranks] :
        std::vector<std::pair<int, int>>{{-1, 2}, {2, 2}, {0, 0}, {0, -1}, {0, kMaxRanks + 1}}) {
     hello.rank = rank;

@@ -139,6 +139,12 @@ TEST(Processes, ARankKilledBeforeItJoinsIsNamed) {
   EXPECT_THAT(said[0], HasSubstr("rank 1 has not come"));
 }
 
+TEST(Processes, ShrinkAfterTheDeathOfTheFirstRanks) {
+  auto said = runRanks(5, "shrink", 0, 60000);
+  for (size_t rank : {2, 4}) EXPECT_EQ(said[rank], "ok\n") << "rank " << rank;
+  for (size_t rank : {0, 1, 3}) EXPECT_EQ(said[rank], "(nothing)") << "rank " << rank;
+}
+
 TEST(Processes, AStoppedRankIsNamed) {
   expectBlame(runRanks(3, "stop", 1, 1000), 1, "stopped) has not entered all-reduce #6");
 }

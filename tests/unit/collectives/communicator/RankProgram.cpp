@@ -39,7 +39,45 @@ struct Rank {
   bool isVictim(const char* name) const { return scenario == name && rank == victim; }
   Status run();
   Status round(int number);
+  Status shrinks();
 };
+
+/// Ranks that die, the first one among them, and shrinks without them until two are left.
+Status Rank::shrinks() {
+  const int before[] = {1, 3};  // Of the second communicator 0 and 2.
+  auto fails = [&](const std::vector<int>& excluded, const std::string& named) -> Status {
+    auto begin = std::chrono::steady_clock::now();
+    Status status = comm.shrink(excluded).status();
+    if (status.code() != StatusCode::kUnavailable ||
+        status.message().find(named) == std::string::npos)
+      return internalError("not " + named + ": " + status.toString());
+    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(30))
+      return internalError("late: " + status.toString());
+    return okStatus();
+  };
+  auto goOn = [&](const std::vector<int>& excluded) -> Status {
+    if (round(100).ok()) return internalError("a dead rank has taken part");
+    auto smaller = comm.shrink(excluded);
+    TRY(smaller.status());
+    comm = *smaller;
+    rank = comm.rank();
+    ranks = comm.ranks();
+    for (int number = 0; number < 3; ++number) TRY(round(number));
+    return okStatus();
+  };
+  if (launch.rank == victim) raise(SIGKILL);
+  if (round(100).ok()) return internalError("a dead rank has taken part");
+  // Its coordinator is dead, and so is where they would meet.
+  TRY(fails({}, "rank 0 (process"));
+  TRY(goOn({0}));
+  if (launch.rank == before[0] || launch.rank == before[1]) raise(SIGKILL);
+  if (round(100).ok()) return internalError("a dead rank has taken part");
+  TRY(fails({0}, "rank 2 (process"));
+  TRY(fails({2}, "rank 0 (process"));
+  TRY(goOn({0, 2}));
+  if (ranks != 2) return internalError("not two ranks");
+  return comm.finalize(60000);
+}
 
 Status Rank::round(int number) {
   std::vector<int32_t> values(kCount);
@@ -93,6 +131,7 @@ Status Rank::run() {
   in = *first;
   out = *second;
   for (int number = 0; number < 5; ++number) TRY(round(number));
+  if (scenario == "shrink") return shrinks();
   if (isVictim("kill")) raise(SIGKILL);
   if (isVictim("stop")) raise(SIGSTOP);
   if (isVictim("silent")) {

@@ -84,6 +84,37 @@ TEST_F(Hcclx, CallsAreBusyUntilTheRanksHaveMetAndThenSayWhyTheyDidNot) {
   ASSERT_HCCL(hcclCommDestroy(comm));
 }
 
+TEST_F(Hcclx, ARankThatCannotBeginTellsTheOthersAtOnce) {
+  acquire(2);
+  hcclx_config good = {}, table = {}, timeout = {}, device = {};
+  good.size = table.size = timeout.size = device.size = sizeof(hcclx_config);
+  good.nonBlocking = 1;
+  good.initTimeoutMs = 60000;
+  good.device = 1 + static_cast<int>(devices[0]);
+  table.device = timeout.device = 1 + static_cast<int>(devices[1]);
+  table.tunerTable = "/nowhere";
+  timeout.timeoutMs = -1;
+  device.device = 78;
+  const auto begin = std::chrono::steady_clock::now();
+  for (const auto& [wrong, text] : {std::pair{&table, "/nowhere"}, {&timeout, "is negative"}, {&device, "77"}}) {
+    hcclUniqueId id;
+    ASSERT_HCCL(hcclGetUniqueId(&id));
+    hcclComm_t comm, other;
+    ASSERT_HCCL(hcclx_CommInitRankConfig(&comm, 2, id, 0, &good));
+    EXPECT_NE(hcclx_CommInitRankConfig(&other, 2, id, 1, wrong), hcclSuccess);
+    EXPECT_THAT(hcclWords(), testing::HasSubstr(text));
+    hcclResult_t ready = hcclBusy;
+    while (ready == hcclBusy && std::chrono::steady_clock::now() - begin < std::chrono::seconds(30)) {
+      ready = hcclx_CommReady(comm);
+      if (ready == hcclBusy) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_NE(ready, hcclSuccess);
+    EXPECT_NE(ready, hcclBusy);
+    EXPECT_THAT(hcclWords(), testing::AllOf(testing::HasSubstr("rank 1 of 2 does not take part"), testing::HasSubstr(text)));
+    ASSERT_HCCL(hcclCommDestroy(comm));
+  }
+}
+
 TEST_F(Hcclx, AMissingRankIsNamedInTime) {
   acquire(1);
   hcclUniqueId id;
