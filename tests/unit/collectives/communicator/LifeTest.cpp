@@ -483,7 +483,6 @@ TEST(Communicator, AnAbortAtAnyMomentOfACreationIsHeardAsSuch) {
   CommunicatorOptions behind;
   behind.initTimeoutMs = behind.timeoutMs = 60000;
   behind.blocking = false;
-  auto begin = std::chrono::steady_clock::now();
   for (int round = 0; round < 120; ++round) {
     UniqueId id = createUniqueId().value();
     const int aborter = round % 3;
@@ -513,7 +512,6 @@ TEST(Communicator, AnAbortAtAnyMomentOfACreationIsHeardAsSuch) {
       EXPECT_THAT(status.message(), HasSubstr("enough"));
     }
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
 TEST(Communicator, PredictsWithoutCommunicating) {
