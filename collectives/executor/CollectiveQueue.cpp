@@ -15,8 +15,8 @@ namespace {
 // Published before their turn. With more ranks than CPUs the others are told of what is finished
 // when there is nothing to go on with, or after so many: soon enough to publish more before this
 // rank has done what it has.
-constexpr size_t kAhead = 16;
-constexpr int kMostUntold = 8;
+constexpr size_t kAhead = 32;
+constexpr int kMostUntold = 16;
 
 }  // namespace
 

@@ -15,7 +15,7 @@ namespace hpu::collectives::shm {
 
 inline constexpr uint64_t kMagic = 0x4d4d4f4355504853;  // "SHPUCOMM"
 // Raise it whenever anything in this file changes.
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 inline constexpr size_t kLine = 64;
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free &&
@@ -45,7 +45,7 @@ struct alignas(kLine) RecordSlot {
 struct alignas(kLine) WorkSlot {
   std::atomic<uint32_t> taken, finished;  ///< Parts.
 };
-inline constexpr uint64_t kRecords = 32;
+inline constexpr uint64_t kRecords = 64;
 inline constexpr size_t kReasonBytes = 1016;
 
 /// What a rank tells all others. Each line has one writer, except the doorbell.

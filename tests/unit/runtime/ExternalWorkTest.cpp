@@ -124,8 +124,12 @@ TEST_P(ExternalWorkTest, KnowsWhatIsDirectlyBeforeItAndWhenItArrives) {
   for (int i = 0; i < kCount; ++i) {
     ASSERT_TRUE(works[i]->awaitStart());
     const int64_t arrival = works[i]->turn()->arrivalPs();
-    if (before[i]) EXPECT_EQ(arrival, std::max(end, earliest[i])) << i;
-    if (i == 2) EXPECT_GT(earliest[i], end);
+    if (before[i]) {
+      EXPECT_EQ(arrival, std::max(end, earliest[i])) << i;
+    }
+    if (i == 2) {
+      EXPECT_GT(earliest[i], end);
+    }
     end = arrival + 1000;
     works[i]->complete(okStatus(), end);
   }
