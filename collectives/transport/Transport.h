@@ -111,7 +111,7 @@ class Transport {
   virtual uint32_t changes() const = 0;
   /// Sleeps until changes() has counted `atLeast` (up to 1000) since `seen`, wake() or `until`; may
   /// return early. The end of a rank, in whatever way, and wake() count as many. It may look around
-  /// for a moment first when the machine has a core to spare; it never keeps one from others.
+  /// for a moment first when each rank has a core, and pass its core on otherwise.
   virtual void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until,
                              uint32_t atLeast = 1) = 0;
   /// From any thread of this process: makes waitForChange return.

@@ -17,7 +17,7 @@
 
 #include "base/Format.h"
 #include "base/Log.h"
-#include "collectives/transport/shm/Work.h"
+#include "collectives/transport/shm/SegmentWork.h"
 
 namespace hpu::collectives::shm {
 namespace {

@@ -23,7 +23,7 @@
 #include "collectives/transport/shm/Rings.h"
 #include "collectives/transport/shm/Segment.h"
 #include "collectives/transport/shm/Spread.h"
-#include "collectives/transport/shm/Work.h"
+#include "collectives/transport/shm/SegmentWork.h"
 
 namespace hpu::collectives {
 namespace shm {
@@ -45,7 +45,7 @@ class ShmTransport final : public Transport {
         memories_(std::move(memories)),
         broken_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(options.ranks))) {
     if (std::find(memories_.begin(), memories_.end(), nullptr) == memories_.end())
-      work_ = std::make_unique<Work>(segment_, rank_, memories_);
+      work_ = std::make_unique<SegmentWork>(segment_, rank_, memories_);
     send_.resize(static_cast<size_t>(ranks_ * kNumLanes));
     receive_.resize(send_.size());
     for (int peer = 0; peer < ranks_; ++peer)
@@ -376,7 +376,7 @@ class ShmTransport final : public Transport {
   const std::vector<std::shared_ptr<node::PeerMemory>> memories_;
   std::vector<std::unique_ptr<SendRing>> send_;
   std::vector<std::unique_ptr<ReceiveRing>> receive_;
-  std::unique_ptr<Work> work_;  // Null when a rank has no memory.
+  std::unique_ptr<SegmentWork> work_;  // Null when a rank has no memory.
   const std::unique_ptr<std::atomic<bool>[]> broken_;  // By peer: it wrote nonsense.
   std::mutex calls_;  // Held by publish, retire and abort: each has one writer at a time.
   std::shared_ptr<Pulse> pulse_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: SharedWork over the segment's counters and the ranks' mapped memories.
+// SegmentWork: SharedWork over the segment's counters and the ranks' mapped memories.
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,10 @@ namespace hpu::collectives::shm {
 /// Called now and then.
 void letGoOfKept();
 
-class Work final : public SharedWork {
+class SegmentWork final : public SharedWork {
  public:
   /// All ranks have a memory.
-  Work(std::shared_ptr<Segment> segment, int rank,
+  SegmentWork(std::shared_ptr<Segment> segment, int rank,
        std::vector<std::shared_ptr<node::PeerMemory>> memories);
 
   /// Before the record of `sequence` is published.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/transport/shm/Work.h"
+#include "collectives/transport/shm/SegmentWork.h"
 
 #include <algorithm>
 #include <bit>
@@ -64,7 +64,7 @@ void letGoOfKept() {
   list.erase(used, list.end());
 }
 
-Work::Work(std::shared_ptr<Segment> segment, int rank,
+SegmentWork::SegmentWork(std::shared_ptr<Segment> segment, int rank,
            std::vector<std::shared_ptr<node::PeerMemory>> memories)
     : segment_(std::move(segment)), rank_(rank), memories_(std::move(memories)) {
   const base::CpuSet mine = base::cpusOfThread();
@@ -72,7 +72,7 @@ Work::Work(std::shared_ptr<Segment> segment, int rank,
     segment_->block(rank_).cpus[i].store(mine[i], std::memory_order_relaxed);
 }
 
-int Work::cpus() const {
+int SegmentWork::cpus() const {
   // Asked for each operation, and does not change once all ranks are there.
   if (int known = cpus_.load(std::memory_order_relaxed); known > 0) return known;
   int count = 0;
@@ -87,24 +87,24 @@ int Work::cpus() const {
   return count;
 }
 
-void Work::clear(uint64_t sequence) {
+void SegmentWork::clear(uint64_t sequence) {
   WorkSlot& own = slot(rank_, sequence);
   own.taken.store(0, std::memory_order_relaxed);
   own.finished.store(0, std::memory_order_relaxed);
 }
 
-std::byte* Work::memory(int rank, uint64_t deviceAddress, int64_t bytes) const {
+std::byte* SegmentWork::memory(int rank, uint64_t deviceAddress, int64_t bytes) const {
   if (rank < 0 || rank >= segment_->ranks() || inChild()) return nullptr;
   return memories_[static_cast<size_t>(rank)]->at(deviceAddress, bytes);
 }
 
-uint32_t Work::take(int rank, uint64_t sequence) {
+uint32_t SegmentWork::take(int rank, uint64_t sequence) {
   // Said first: who gives up after that knows of it.
   segment_->block(rank_).working.store(sequence, std::memory_order_seq_cst);
   return slot(rank, sequence).taken.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Work::finish(int rank, uint64_t sequence, bool done) {
+void SegmentWork::finish(int rank, uint64_t sequence, bool done) {
   RankBlock& own = segment_->block(rank_);
   if (done) {
     slot(rank, sequence).finished.fetch_add(1, std::memory_order_seq_cst);
@@ -113,15 +113,15 @@ void Work::finish(int rank, uint64_t sequence, bool done) {
   own.working.store(0, std::memory_order_release);
 }
 
-uint32_t Work::finished(int rank, uint64_t sequence) const {
+uint32_t SegmentWork::finished(int rank, uint64_t sequence) const {
   return slot(rank, sequence).finished.load(std::memory_order_seq_cst);
 }
 
-bool Work::works(int rank, uint64_t sequence) const {
+bool SegmentWork::works(int rank, uint64_t sequence) const {
   return segment_->block(rank).working.load(std::memory_order_seq_cst) == sequence;
 }
 
-bool Work::allPresent() const {
+bool SegmentWork::allPresent() const {
   for (int rank = 0; rank < segment_->ranks(); ++rank)
     if (segment_->block(rank).state.load(std::memory_order_seq_cst) !=
         static_cast<uint32_t>(RankState::kPresent))
@@ -129,13 +129,13 @@ bool Work::allPresent() const {
   return true;
 }
 
-void Work::ringFirst(int count) {
+void SegmentWork::ringFirst(int count) {
   if (inChild()) return;
   for (int rank = 0; rank < std::min(count, segment_->ranks()); ++rank)
     if (rank != rank_) segment_->ring(rank);
 }
 
-void Work::keepWhileWorking(uint64_t sequence, std::shared_ptr<const void> memory) {
+void SegmentWork::keepWhileWorking(uint64_t sequence, std::shared_ptr<const void> memory) {
   if (!memory) return;
   Kept kept{segment_, rank_, sequence, std::move(memory)};
   // A part takes a fraction of a millisecond, unless its rank does not run.

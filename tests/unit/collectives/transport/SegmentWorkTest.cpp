@@ -7,22 +7,22 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/transport/shm/Work.h"
+#include "collectives/transport/shm/SegmentWork.h"
 
 namespace hpu::collectives::shm {
 namespace {
 
 struct Ranks {
   std::shared_ptr<Segment> segment;
-  std::vector<std::unique_ptr<Work>> works;
+  std::vector<std::unique_ptr<SegmentWork>> works;
   explicit Ranks(int ranks) {
     node::Fd file;
     segment = Segment::create(ranks, file).value();
     for (int rank = 0; rank < ranks; ++rank)
-      works.push_back(std::make_unique<Work>(
+      works.push_back(std::make_unique<SegmentWork>(
           segment, rank, std::vector<std::shared_ptr<node::PeerMemory>>(static_cast<size_t>(ranks))));
   }
-  Work& operator[](int rank) { return *works[static_cast<size_t>(rank)]; }
+  SegmentWork& operator[](int rank) { return *works[static_cast<size_t>(rank)]; }
 };
 
 TEST(SharedWork, EachPartIsTakenOnceAndAllSeeThatItIsDone) {
