@@ -1,36 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "synapse/api/EntryPoint.h"
 
-#include <string>
-
 #include "base/PerThread.h"
 #include "habanalabs/hpu_synapse_ext.h"
+#include "synapse/api/LastError.h"
 #include "synapse/api/Library.h"
 
 namespace hpu::synapse {
-namespace {
 
-struct LastError {
-  synStatus status = synSuccess;
-  std::string text;
-  const char* plain = nullptr;  ///< Instead of text, when there was no memory for it.
-};
-/// Exit handlers and destructors of statics call the library too.
 LastError& lastError() { return base::perThread<LastError>(); }
 
-}  // namespace
+void FailureText::set(const char* function, const char* text) noexcept {
+  plain_ = nullptr;
+  try {
+    text_.assign(function).append(": ").append(text);
+  } catch (...) {
+    plain_ = "out of host memory";
+  }
+}
 
 synStatus libraryState() noexcept { return Library::get().state(); }
 
 synStatus reportFailure(const char* function, synStatus status, const char* text) noexcept {
   LastError& last = lastError();
   last.status = status;
-  last.plain = nullptr;
-  try {
-    last.text.assign(function).append(": ").append(text);
-  } catch (...) {
-    last.plain = "out of host memory";
-  }
+  last.synapse.set(function, text);
   return status;
 }
 
@@ -43,8 +37,7 @@ synStatus reportFailure(const char* function, const Result& result) noexcept {
 }  // namespace hpu::synapse
 
 const char* hpuSynLastError(void) {
-  const auto& last = hpu::synapse::lastError();
-  return last.plain ? last.plain : last.text.c_str();
+  return hpu::synapse::lastError().synapse.text();
 }
 
 synStatus hpuSynLastStatus(void) { return hpu::synapse::lastError().status; }

@@ -1,22 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "synapse/hccl/HcclResult.h"
 
-#include "base/PerThread.h"
+#include "synapse/api/LastError.h"
 #include "synapse/api/Library.h"
 
 namespace hpu::synapse {
-namespace {
-
-struct LastError {
-  std::string text, kept;
-  const char* plain = nullptr;  ///< Instead of text, when there was no memory for it.
-  bool any = false;
-};
-LastError& lastError() {
-  return base::perThread<LastError>();
-}
-
-}  // namespace
 
 hcclResult_t toHcclResult(StatusCode code) {
   switch (code) {
@@ -87,27 +75,19 @@ hcclResult_t hcclLibraryState() noexcept {
 
 hcclResult_t reportHcclFailure(const char* function, hcclResult_t result,
                                const char* text) noexcept {
-  LastError& last = lastError();
-  last.any = true;
-  last.plain = nullptr;
-  try {
-    last.text.assign(function).append(": ").append(*text ? text : hcclGetErrorString(result));
-  } catch (...) {
-    last.plain = "out of host memory";
-  }
+  lastError().hccl.set(function, *text ? text : hcclGetErrorString(result));
   return result;
 }
 
 const char* lastHcclError() noexcept {
-  const LastError& last = lastError();
-  if (!last.any) return nullptr;
-  return last.plain ? last.plain : last.text.c_str();
+  const FailureText& last = lastError().hccl;
+  return last.any() ? last.text() : nullptr;
 }
 
 const char* keepHcclText(std::string text) {
-  LastError& last = lastError();
-  last.kept = std::move(text);
-  return last.kept.c_str();
+  std::string& kept = lastError().hcclKept;
+  kept = std::move(text);
+  return kept.c_str();
 }
 
 }  // namespace hpu::synapse
