@@ -50,5 +50,5 @@ elseif(HPU_SANITIZE MATCHES "address")
     string(APPEND _asan_options " allow_user_poisoning=0")
   endif()
   set(HPU_SANITIZER_ENVIRONMENT
-      "ASAN_OPTIONS=${_asan_options};UBSAN_OPTIONS=print_stacktrace=1")
+      "ASAN_OPTIONS=${_asan_options};LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitizers/lsan.supp print_suppressions=0;UBSAN_OPTIONS=print_stacktrace=1")
 endif()

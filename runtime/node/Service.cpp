@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/Abandon.h"
 #include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/Log.h"
@@ -156,7 +157,7 @@ void Service::childAfterFork() {
   self.epoll_.reset();
   self.wake_.reset();
   // The thread is not there; joining or destroying its handle would wait for it or abort.
-  (void)self.thread_.release();
+  base::abandon(self.thread_);
   ++self.generation_;
   self.mutex_.unlock();
   self.lifecycle_.unlock();

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <new>
 
+#include "base/Abandon.h"
 #include "base/Format.h"
 #include "base/Log.h"
 #include "base/PerThread.h"
@@ -469,7 +470,7 @@ void QueueExecutor::Core::cancelAtEnd(Lock& lock) {
 void QueueExecutor::Core::drain() {
   if (process != ::getpid()) {
     // A forked child lets go of what is its parent's: neither the threads nor the work are here.
-    (void)new std::vector<std::thread>(std::move(workers));
+    base::abandon(workers);
     return;
   }
   auto deadline = base::Deadline::fromMs(-1);

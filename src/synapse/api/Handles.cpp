@@ -52,7 +52,7 @@ void HandleTable::clearAll() {
 
 void HandleTable::abandonAll() noexcept {
   // The list only grows while the library is loaded or first used.
-  new (&registry().mutex) std::mutex;
+  base::abandon(registry().mutex);
   for (HandleTable* table : registry().tables) table->abandon();
 }
 

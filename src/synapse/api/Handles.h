@@ -11,12 +11,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <shared_mutex>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "base/Abandon.h"
 #include "synapse/api/Result.h"
 
 namespace hpu::synapse {
@@ -124,9 +124,9 @@ class Handles final : public HandleTable {
     removeIf([](const T&) { return true; });
   }
   void abandon() noexcept override {
-    new (&mutex_) std::shared_mutex;
-    new (&slots_) std::vector<Slot>;
-    new (&free_) std::vector<uint32_t>;
+    base::abandon(mutex_);
+    base::abandon(slots_);
+    base::abandon(free_);
     firstGeneration_ += kGenerationsOfProcess;
   }
   size_t size() const override {

@@ -4,8 +4,8 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <new>
 
+#include "base/Abandon.h"
 #include "base/Deadline.h"
 #include "base/Format.h"
 #include "base/Log.h"
@@ -69,9 +69,9 @@ Result Library::initialize() {
 /// locks that threads of the parent may have held.
 void Library::childAfterFork() noexcept {
   Library& self = get();
-  new (&self.lifeMutex_) std::mutex;
-  new (&self.mutex_) std::shared_mutex;
-  new (&self.devices_) std::vector<std::shared_ptr<DeviceObject>>;
+  base::abandon(self.lifeMutex_);
+  base::abandon(self.mutex_);
+  base::abandon(self.devices_);
   HandleTable::abandonAll();
 }
 

@@ -2,9 +2,9 @@
 #include "synapse/recipe/Program.h"
 
 #include <algorithm>
-#include <new>
 #include <set>
 
+#include "base/Abandon.h"
 #include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
@@ -24,7 +24,7 @@ Registry& registry();
 
 /// A forked child has no devices, so none of its parent's programs is loaded there; nor does it wait for their locks.
 void childAfterFork() {
-  new (&registry()) Registry;
+  base::abandon(registry());
 }
 
 Registry& registry() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "synapse/recipe/ProgramCache.h"
 
-#include <new>
 #include <utility>
 
+#include "base/Abandon.h"
 #include "base/AtFork.h"
 
 namespace hpu::synapse {
@@ -15,9 +15,9 @@ ProgramCache::ProgramCache() {
 
 void ProgramCache::childAfterFork() {
   ProgramCache& self = get();
-  new (&self.mutex_) std::mutex;
-  new (&self.entries_) decltype(self.entries_);
-  new (&self.kept_) decltype(self.kept_);
+  base::abandon(self.mutex_);
+  base::abandon(self.entries_);
+  base::abandon(self.kept_);
 }
 
 ProgramCache& ProgramCache::get() {
