@@ -10,6 +10,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/Abandon.h"
 #include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/Hash.h"
@@ -120,11 +121,9 @@ std::shared_ptr<Coordinator>& coordinatorSlot() {
 }  // namespace
 
 const std::shared_ptr<Coordinator>& Coordinator::instance() {
-  static std::vector<std::shared_ptr<Coordinator>>* parents =
-      new std::vector<std::shared_ptr<Coordinator>>;
   std::lock_guard lock(base::processMutex());
   std::shared_ptr<Coordinator>& slot = coordinatorSlot();
-  if (slot && slot->pid_ != ::getpid()) parents->push_back(std::move(slot));
+  if (slot && slot->pid_ != ::getpid()) base::abandon(slot);
   if (!slot) {
     slot.reset(new Coordinator);
     slot->pid_ = ::getpid();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/bootstrap/Reactor.h"
 
-#include <pthread.h>
-
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/Abandon.h"
+#include "base/AtFork.h"
 #include "base/StatusMacros.h"
 #include "collectives/bootstrap/ReactorState.h"
 
@@ -35,7 +35,6 @@ struct Global {
   std::mutex mutex;  // Guards all; taken before a state's.
   std::weak_ptr<Reactor> current;
   std::vector<std::shared_ptr<Running>> threads;  ///< Each from its start until it is joined.
-  std::vector<std::shared_ptr<Running>> parents;  ///< In a child: never to be joined.
   bool hooked = false;
   bool ending = false;
 
@@ -62,9 +61,8 @@ void childAfterFork() {
   for (auto& one : global().threads) {
     one->state->abandonInChild();
     one->state->mutex_.unlock();
-    global().parents.push_back(std::move(one));
   }
-  global().threads.clear();
+  base::abandon(global().threads);
   global().current.reset();
   global().mutex.unlock();
 }
@@ -99,7 +97,9 @@ StatusOr<std::shared_ptr<Reactor>> Reactor::acquire() {
     if (auto current = global().current.lock()) return current;
     if (global().ending) return programIsEnding();
     if (!global().hooked) {
-      if (::pthread_atfork(prepareFork, parentAfterFork, childAfterFork) != 0)
+      static constexpr base::ForkHandlers kHandlers = {prepareFork, parentAfterFork,
+                                                       childAfterFork};
+      if (!base::atFork(base::ForkRank::kBootstrap, kHandlers))
         return resourceExhausted("cannot register a fork handler");
       global().hooked = true;
     }

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/Abandon.h"
+
 namespace hpu::collectives {
 
 using Clock = std::chrono::steady_clock;
@@ -171,20 +173,14 @@ void ReactorState::close(Connection& connection) {
 
 void ReactorState::abandonInChild() {
   forked_ = true;
-  auto& parents = *new std::vector<std::shared_ptr<const void>>;
   for (auto& [key, connection] : connections_) {
     ::close(std::exchange(connection->fd_, -1));
-    parents.push_back(std::exchange(connection->handler_, nullptr));
-    parents.push_back(std::move(connection));
+    base::abandon(connection->handler_);
   }
-  connections_.clear();
-  for (auto& [key, connection] : timed_) parents.push_back(std::move(connection));
-  timed_.clear();
-  for (auto& [key, listener] : listeners_) {
-    ::close(listener.fd);
-    parents.push_back(std::move(listener.handler));
-  }
-  listeners_.clear();
+  base::abandon(connections_);
+  base::abandon(timed_);
+  for (auto& [key, listener] : listeners_) ::close(listener.fd);
+  base::abandon(listeners_);
   ::close(std::exchange(epoll_, -1));
   ::close(std::exchange(wake_, -1));
 }

@@ -18,6 +18,8 @@ enum class ForkRank : uint8_t {
   kPrograms,
   kProgramCache,
   kProfiler,
+  kRankWatch,
+  kBootstrap,
   kTraceSetting,
   kTraceSession,
   kMonitorEvents,

@@ -10,11 +10,12 @@
 #include <array>
 #include <cerrno>
 #include <map>
-#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/Abandon.h"
+#include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/Log.h"
 #include "collectives/transport/shm/SegmentWork.h"
@@ -70,9 +71,12 @@ struct Heart::State {
     if (thread) return okStatus();
     if (!hooked) {
       theOne() = this;
-      ::pthread_atfork([] { theOne()->lifecycle.lock(), theOne()->mutex.lock(); },
-                       [] { theOne()->mutex.unlock(), theOne()->lifecycle.unlock(); },
-                       [] { theOne()->forked(); });
+      static constexpr base::ForkHandlers kHandlers = {
+          [] { theOne()->lifecycle.lock(), theOne()->mutex.lock(); },
+          [] { theOne()->mutex.unlock(), theOne()->lifecycle.unlock(); },
+          [] { theOne()->forked(); }};
+      if (!base::atFork(base::ForkRank::kRankWatch, kHandlers))
+        return resourceExhausted("cannot register a fork handler");
       hooked = true;
     }
     epoll = node::Fd(::epoll_create1(EPOLL_CLOEXEC));
@@ -94,14 +98,13 @@ struct Heart::State {
 
   /// In the child: the thread and what it watches are the parent's.
   void forked() {
-    (void)thread.release();
+    base::abandon(thread);
     epoll.reset();
     wake.reset();
     watches.clear();
     keyOfToken.clear();
     // Their locks may be held by threads that are not here.
-    (void)new std::vector<std::shared_ptr<Pulse>>(std::move(pulses));
-    pulses.clear();
+    base::abandon(pulses);
     sources = 0;
     mutex.unlock();
     lifecycle.unlock();

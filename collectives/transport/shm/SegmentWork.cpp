@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/Abandon.h"
 #include "base/AtFork.h"
 #include "base/Cpus.h"
 
@@ -44,8 +45,7 @@ AllKept& allKept() {
       [] { allKept().mutex.lock(); }, [] { allKept().mutex.unlock(); },
       [] {
         // It is the parent's.
-        (void)new std::vector<Kept>(std::move(allKept().list));
-        allKept().list.clear();
+        base::abandon(allKept().list);
         allKept().mutex.unlock();
       }};
   [[maybe_unused]] static const bool registered =

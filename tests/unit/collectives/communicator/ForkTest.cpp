@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// A child of threads that are busy with what the process has one of finds it free, and uses it.
+#include "collectives/bootstrap/Coordinator.h"
+#include "collectives/bootstrap/Reactor.h"
+#include "collectives/communicator/Order.h"
+#include "collectives/tuner/Tuner.h"
+#include "tests/unit/base/ForkOften.h"
+#include "tests/unit/collectives/communicator/World.h"
+
+namespace hpu::collectives {
+namespace {
+
+class CollectivesForks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!base::kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer";
+  }
+};
+
+TEST_F(CollectivesForks, AChildMayChooseAlgorithms) {
+  // Nobody else has a tuner, so each makes the choice anew: most of the time a thread is within
+  // one.
+  auto choose = [] {
+    Tuner tuner(linkModel(Target::kGaudi2));
+    return tuner.choose({.collective = Collective::kAllReduce, .ranks = 8, .count = 1 << 20}).ok();
+  };
+  auto work = [&] { EXPECT_TRUE(choose()); };
+  work();
+  base::BusyThreads threads({work, work, work});
+  base::forkOften(200, [&] { return choose() ? 0 : 1; });
+}
+
+TEST_F(CollectivesForks, AChildMayMakeIds) {
+  ASSERT_TRUE(createUniqueId().ok());
+  auto ask = [] { Coordinator::instance()->rooms(); };
+  auto connect = [] { EXPECT_TRUE(Reactor::acquire().ok()); };
+  base::BusyThreads threads({ask, ask, connect, connect});
+  base::forkOften(200, [] {
+    // Its own, of which the parent's room is none.
+    if (Coordinator::instance()->rooms() != 0) return 1;
+    if (!createUniqueId().ok()) return 2;
+    return Coordinator::instance()->rooms() == 1 ? 0 : 3;
+  });
+}
+
+TEST_F(CollectivesForks, AChildMayAskForTheOrderOfADevice) {
+  std::vector<Device> devices = World::openDevices(1, 16 << 20);
+  auto ask = [&] { EXPECT_NE(AddressOrder::of(devices[0]), nullptr); };
+  ask();
+  base::BusyThreads threads({ask, ask, ask, ask});
+  base::forkOften(300, [&] { return AddressOrder::of(devices[0]) ? 0 : 1; });
+}
+
+}  // namespace
+}  // namespace hpu::collectives
