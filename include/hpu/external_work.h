@@ -54,13 +54,13 @@ class HPU_API ExternalWork {
   /// its arrival is the later of that end and `earliestPs`: work that belongs to the same thing may
   /// begin what needs no more than that. Under locks of the runtime: must remember it, and no more.
   virtual void behind(const ExternalWork& before, int64_t earliestPs);
-  /// Everything before it on the stream is done. Called once, on a thread of the runtime or one
-  /// that waits for the stream. Must not wait for anything; may call complete(), which takes effect
-  /// on return.
+  /// Everything before it on the stream is done. Called once: on a thread of the runtime, one that
+  /// waits for the stream, or one that completes external work before it. Must not wait for
+  /// anything; may call complete(), which takes effect on return.
   virtual void start(std::shared_ptr<ExternalTurn> turn) = 0;
   /// Whether start() may be called by Stream::enqueue itself, when nothing is before the work on the
-  /// stream: saves waking a thread. Under locks of the runtime then, so start() must not complete the
-  /// work, nor call anything but the turn. No other thread calls start() meanwhile.
+  /// stream: saves waking a thread. Under locks of the runtime then, so start() must keep the turn
+  /// and no more; skipped() and cancel() are never called so.
   virtual bool startsInEnqueue() const;
   /// Called instead of start() when the work will never have its turn: the stream has failed, or
   /// the device was reset or closed. `why` is never ok.

@@ -67,6 +67,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     bool closing = false;
     bool hasLongWork = false;      ///< It has run some: nobody helps with it.
     bool held = false;             ///< Parked at a launch that the gate does not let begin.
+    bool beginsInSubmit = false;   ///< The thread that submits gives its external work its turn.
     int waiters = 0;               ///< Threads in wait() for one of its tickets, or in reset().
     Ticket running = 0;            ///< What a thread works on, in the state kRunning.
     std::string_view runningName;  ///< Its workName.

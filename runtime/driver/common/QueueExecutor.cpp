@@ -66,9 +66,14 @@ StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<co
     return core_->noMemory();
   }
   if (queue->state != QueueState::kIdle) return ticket;
-  if (beginNow) {
-    core_->putReady(queue);
-    core_->runExternal(lock, std::shared_ptr<Core::Queue>(queue));
+  // Nothing is skipped under its caller's locks.
+  if (beginNow && queue->error.ok() && ticket >= queue->skipBefore) {
+    const std::shared_ptr<Core::Queue> held = queue;
+    core_->putReady(held);
+    held->beginsInSubmit = true;
+    core_->runExternal(lock, held);
+    held->beginsInSubmit = false;
+    if (held->waiters > 0) held->progress.notify_all();
   } else {
     core_->makeReady(queue);
   }

@@ -173,6 +173,19 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
   const Status interrupted =
       cancelled(base::strCat("it was interrupted by a reset of ", deviceName));
   Lock lock(mutex);
+  // What begins in its caller's thread, under its caller's locks, is cancelled from here.
+  for (bool begins = true; begins && !deadline.expired();) {
+    begins = false;
+    for (const auto& entry : queues)
+      if (entry.second->beginsInSubmit) {
+        const std::shared_ptr<Queue> queue = entry.second;
+        begins = true;
+        ++queue->waiters;
+        queue->progress.wait_until(lock, deadline.time(), [&] { return !queue->beginsInSubmit; });
+        --queue->waiters;
+        break;
+      }
+  }
   const Ticket until = nextTicket;  // What is submitted from now on is not part of this.
   for (auto& entry : queues) all.push_back(entry.second);
   for (const auto& queue : all) {

@@ -25,6 +25,7 @@ class ExternalProbe : public ExternalWork {
   std::function<void(std::chrono::steady_clock::time_point)> onHelp;
   std::function<void(const Status&)> onCancel;
   std::function<void(const ExternalWork&, int64_t)> onBehind;
+  std::function<void()> onSkipped;
   bool keepTurn = true, inEnqueue = false;
   std::atomic<int> starts{0}, skips{0}, cancels{0}, helps{0};
   std::atomic<uint64_t> steps{0};
@@ -43,6 +44,7 @@ class ExternalProbe : public ExternalWork {
     started_.notify_all();
   }
   void skipped(const Status& why) override {
+    if (onSkipped) onSkipped();
     std::lock_guard lock(mutex_);
     why_ = why;
     ++skips;

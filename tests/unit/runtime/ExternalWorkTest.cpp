@@ -179,6 +179,41 @@ TEST_P(ExternalWorkTest, StartsInEnqueueWhenItMayAndNothingIsBefore) {
   ASSERT_TRUE(stream.synchronize().ok());
 }
 
+TEST_P(ExternalWorkTest, IsNeitherSkippedNorCancelledUnderTheLocksOfEnqueue) {
+  // Asking the stream would wait for the lock that its enqueue holds.
+  auto failing = probe(), next = probe(), slow = probe();
+  ASSERT_TRUE(stream.enqueue(failing).ok());
+  ASSERT_TRUE(failing->awaitStart());
+  failing->complete(internalError("as asked"), 0);
+  std::atomic<int> asked{0};
+  next->inEnqueue = true;
+  next->onSkipped = [&] {
+    stream.query().status().ignore();
+    ++asked;
+  };
+  ASSERT_TRUE(stream.enqueue(next).ok());
+  EXPECT_FALSE(stream.synchronize().ok());
+  EXPECT_EQ(asked, 1);
+  std::atomic<bool> starts{false};
+  slow->inEnqueue = true;
+  slow->onStart = [&](ExternalTurn&) {
+    starts = true;
+    std::this_thread::sleep_for(milliseconds(100));
+  };
+  slow->onCancel = [&](const Status& why) {
+    side.query().status().ignore();
+    ++asked;
+    slow->complete(why, 0);
+  };
+  std::thread reset([&] {
+    while (!starts) std::this_thread::yield();
+    EXPECT_TRUE(device.reset().ok());
+  });
+  EXPECT_TRUE(side.enqueue(slow).ok());
+  reset.join();
+  EXPECT_EQ(asked, 2);
+}
+
 TEST_P(ExternalWorkTest, ThousandsOfItemsInProgressHoldNoThread) {
   std::vector<Stream> streams;
   std::vector<std::shared_ptr<ExternalProbe>> works;
