@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <iterator>
+#include <list>
+#include <memory>
 #include <mutex>
 
 namespace hpu::collectives {
@@ -13,20 +15,30 @@ namespace hpu::collectives {
 /// Any thread may call.
 class Gate {
  public:
-  /// Number `order` (from 0) has its turn: `begin` is called when all earlier ones have begun; by
-  /// this thread or another one that is at it, one at a time, without locks.
-  void arrive(uint64_t order, std::function<void()> begin) {
+  struct Entry {
+    uint64_t order = 0;           ///< From 0, all of them.
+    std::function<void()> begin;  ///< Must not throw.
+    std::shared_ptr<const void> keep;
+  };
+  /// One entry, made when the operation is: to arrive needs no memory.
+  using Place = std::list<Entry>;
+
+  /// The entry has its turn: its `begin` is called when all earlier ones have begun; by this thread
+  /// or another one that is at it, one at a time, without locks.
+  void arrive(Place place) {
     std::unique_lock lock(mutex_);
-    waiting_[order] = std::move(begin);
+    auto at = waiting_.end();
+    while (at != waiting_.begin() && std::prev(at)->order > place.front().order) --at;
+    waiting_.splice(at, place);
     if (open_) return;
     open_ = true;
-    for (auto it = waiting_.find(next_); it != waiting_.end(); it = waiting_.find(next_)) {
-      std::function<void()> now = std::move(it->second);
-      waiting_.erase(it);
+    while (!waiting_.empty() && waiting_.front().order == next_) {
+      Place now;
+      now.splice(now.begin(), waiting_, waiting_.begin());
       ++next_;
       lock.unlock();
-      now();
-      now = nullptr;
+      now.front().begin();
+      now.clear();
       lock.lock();
     }
     open_ = false;
@@ -34,7 +46,7 @@ class Gate {
 
  private:
   std::mutex mutex_;  // Guards all.
-  std::map<uint64_t, std::function<void()>> waiting_;
+  Place waiting_;     // By order.
   uint64_t next_ = 0;
   bool open_ = false;  ///< A thread is beginning operations.
 };

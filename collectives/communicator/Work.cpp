@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 #include <utility>
 
 #include "base/Format.h"
@@ -46,41 +47,58 @@ Status OperationWork::checkWrites() const {
 }
 
 void OperationWork::start(std::shared_ptr<ExternalTurn> turn) {
-  if (!follows_) arrivalPs_ = turn->arrivalPs();
+  arriving_ = turn;
   turn_ = std::move(turn);
   started_ = true;
   if (enqueued_) arriveAtGate();
   meet();
 }
 
-void OperationWork::arriveAtGate() {
+void OperationWork::arriveAtGate() noexcept {
   if (atGate_.exchange(true)) return;
-  state_->gate().arrive(order_, [self = shared_from_this()] { self->beginInOrder(); });
+  // Not in start(): the clock may have much to look at, and that is called under locks.
+  if (arriving_ && !follows_) {
+    try {
+      arrivalPs_.store(arriving_->arrivalPs(), std::memory_order_relaxed);
+    } catch (const std::bad_alloc&) {
+      state_->fail(resourceExhausted("out of host memory: " + name_ + " has no device time"));
+    }
+  }
+  arriving_.reset();
+  place_.front().keep = shared_from_this();
+  state_->gate().arrive(std::move(place_));
 }
 
-void OperationWork::beginInOrder() {
+void OperationWork::beginInOrder() noexcept {
   if (begun_.exchange(true)) return;  // Cancelled.
-  if (Status status = checkWrites(); !status.ok()) {
-    // The others wait for this rank's part.
-    status = status.withContext(base::strCat(name_, " of the communicator ", state_->title()));
-    state_->fail(status);
-    buffers_.reset();
-    return done({status, {}, {}, {}});
+  Status status;
+  try {
+    status = checkWrites();
+    if (status.ok()) {
+      OperationCommon common;
+      common.arrivalPs = arrivalPs();
+      common.timeoutMs = state_->timeoutMs();
+      common.keepAlive = std::move(buffers_);
+      return begin(std::move(common), follows_);
+    }
+  } catch (const std::bad_alloc&) {
+    status = resourceExhausted("out of host memory");
   }
-  OperationCommon common;
-  common.arrivalPs = arrivalPs_;
-  common.timeoutMs = state_->timeoutMs();
-  common.keepAlive = std::move(buffers_);
-  begin(std::move(common), follows_);
+  // The others wait for this rank's part.
+  status = status.withContext(base::strCat(name_, " of the communicator ", state_->title()));
+  state_->fail(status);
+  buffers_.reset();
+  done({status, {}, {}, {}});
 }
 
 void OperationWork::skipped(const Status& why) {
-  // The others wait for this rank's part; it will never come.
-  state_->fail(why.withContext(
-      base::strCat(name_, " of the communicator ", state_->title(), " was not begun")));
-  if (!atGate_.exchange(true)) state_->gate().arrive(order_, [] {});
   // One that has begun ahead ends through the executor.
-  if (!begun_.exchange(true)) buffers_.reset();
+  const bool ahead = begun_.exchange(true);
+  // The others wait for this rank's part; it will never come.
+  state_->fail(why.withContext(base::strCat(name_, " of the communicator ", state_->title(),
+                                            ahead ? " was begun in vain" : " was not begun")));
+  arriveAtGate();
+  if (!ahead) buffers_.reset();
   finished_ = true;
   state_->ended();
 }
@@ -118,10 +136,10 @@ void OperationWork::complete() {
   std::shared_ptr<ExternalTurn> turn = std::move(turn_);
   Status status = std::move(result_.status);
   std::vector<ExternalSpan> spans;
-  int64_t end = arrivalPs_;
+  int64_t end = arrivalPs();
   if (status.ok()) end = endPs(result_, trace::active() ? &spans : nullptr);
   finished_.store(true, std::memory_order_release);
-  turn->complete(std::move(status), std::max(end, arrivalPs_), std::move(spans));
+  turn->complete(std::move(status), std::max(end, arrivalPs()), std::move(spans));
   state->ended();
 }
 

@@ -25,11 +25,14 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
  public:
   OperationWork(const Call& call, std::string name, std::vector<Buffer> buffers);
   /// When it is enqueued: its place among the communicator's operations.
-  void setOrder(uint64_t order) { order_ = order; }
+  void setOrder(uint64_t order) {
+    order_ = order;
+    place_.push_back({order, [this] { beginInOrder(); }, nullptr});
+  }
 
   /// After it was enqueued, without locks: goes to the gate when it has its turn already, or may
   /// begin ahead of it.
-  void enqueued() {
+  void enqueued() noexcept {
     enqueued_ = true;
     if (follows_ || started_) arriveAtGate();
   }
@@ -49,7 +52,7 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   /// From now on: its arrival is the end of `before`, but not before `earliestPs`.
   void follow(int64_t earliestPs) {
     follows_ = true;
-    arrivalPs_ = earliestPs;
+    arrivalPs_.store(earliestPs, std::memory_order_relaxed);
   }
   bool directlyBehind(const OperationWork& before) const {
     return state_ == before.state_ && order_ == before.order_ + 1;
@@ -58,12 +61,12 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   void done(OperationResult result);
   /// When this rank is done, by the arrivals of all; and what to show in traces.
   virtual int64_t endPs(const OperationResult& result, std::vector<ExternalSpan>* spans) const = 0;
-  int64_t arrivalPs() const { return arrivalPs_; }
+  int64_t arrivalPs() const { return arrivalPs_.load(std::memory_order_relaxed); }
   CommunicatorState& state() const { return *state_; }
 
  private:
-  void arriveAtGate();
-  void beginInOrder();
+  void arriveAtGate() noexcept;
+  void beginInOrder() noexcept;
   void meet();
   void complete();
   Status checkWrites() const;
@@ -73,13 +76,15 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   uint64_t order_ = 0;
   std::shared_ptr<std::vector<Buffer>> buffers_;
   const std::vector<Access> accesses_;
-  bool follows_ = false;   // From when it is enqueued.
-  int64_t arrivalPs_ = 0;  // See begin().
+  bool follows_ = false;                // From when it is enqueued.
+  std::atomic<int64_t> arrivalPs_ = 0;  // See begin().
+  Gate::Place place_;                   // Until it arrives there.
   // Of start() and enqueued() the later one goes to the gate.
   std::atomic<bool> started_{false}, enqueued_{false};
   std::atomic<bool> atGate_{false}, begun_{false}, finished_{false};
   // Its turn and its result come in any order; with the second it is complete.
   std::shared_ptr<ExternalTurn> turn_;
+  std::shared_ptr<ExternalTurn> arriving_;  // The same, for who goes to the gate.
   OperationResult result_;
   std::atomic<int> met_{0};
 };

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -77,7 +78,8 @@ class Core : public std::enable_shared_from_this<Core> {
     uint32_t seen = 0;
     ChangesNeeded needed;
     bool before(const Sleep& other) const {
-      return static_cast<int32_t>(seen + needed.least - other.seen - other.needed.least) < 0;
+      return static_cast<int32_t>(seen + needed.least - other.seen - other.needed.least) < 0 ||
+             (needed.patience.count() > 0 && other.needed.patience.count() == 0);
     }
   };
 
@@ -253,7 +255,14 @@ void Core::passOn(Lock& lock, bool runnable, const Sleep& sleep) {
   }
   if (helped_ && threadLooks_) return;
   if (!thread_.joinable() && !stopping_) {
-    thread_ = std::thread([core = shared_from_this()] { core->lead({}, nullptr); });
+    try {
+      thread_ = std::thread([core = shared_from_this()] { core->lead({}, nullptr); });
+    } catch (const std::system_error&) {
+      lock.unlock();
+      abort(resourceExhausted("the system has no thread for the progress of the communicator"));
+      lock.lock();
+      return;
+    }
   }
   threadWake_.notify_one();
 }

@@ -527,6 +527,35 @@ TEST(Communicator, PredictsWithoutCommunicating) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(Communicator, AnOperationWithoutAThreadForItIsATypedErrorOfAll) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto tryIt = [] {
+    World world = World::make(2, {.timeoutMs = 20000});
+    std::vector<Buffer> data;
+    for (int rank = 0; rank < 2; ++rank) data.push_back(world.put(rank, std::vector<int32_t>(16)));
+    auto call = [&](size_t rank) {
+      return world.comms[rank].allReduce(data[rank].address(), data[rank].address(), 16,
+                                         ElementType::kI32, ReduceOp::kSum, world.streams[rank]);
+    };
+    std::ifstream statm("/proc/self/statm");
+    rlim_t pages = 0;
+    statm >> pages;
+    rlimit limit{pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (2 << 20), RLIM_INFINITY};
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(2);
+    const bool enqueued = call(0).ok();
+    limit.rlim_cur = RLIM_INFINITY;
+    ::setrlimit(RLIMIT_AS, &limit);
+    if (!enqueued) ::_exit(3);
+    const Status first = world.streams[0].synchronize();
+    call(1).ignore();
+    const Status second = world.streams[1].synchronize();
+    std::fprintf(stderr, "rank 0: %s; rank 1: %s\n", first.toString().c_str(),
+                 second.toString().c_str());
+    ::_exit(first.ok() || second.ok() ? 1 : 0);
+  };
+  EXPECT_EXIT(tryIt(), testing::ExitedWithCode(0), "rank 0: RESOURCE_EXHAUSTED.*no thread");
+}
+
 TEST(Communicator, CreateAllWithoutThreadsIsAnError) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   auto tryIt = [] {

@@ -12,12 +12,17 @@ namespace {
 TEST(Gate, BeginsInOrderWhicheverComesFirst) {
   Gate gate;
   std::vector<int> begun;
-  gate.arrive(2, [&] { begun.push_back(2); });
-  gate.arrive(1, [&] { begun.push_back(1); });
+  auto arrive = [&](uint64_t order, std::function<void()> begin) {
+    Gate::Place place;
+    place.push_back({order, std::move(begin), nullptr});
+    gate.arrive(std::move(place));
+  };
+  arrive(2, [&] { begun.push_back(2); });
+  arrive(1, [&] { begun.push_back(1); });
   EXPECT_TRUE(begun.empty());
-  gate.arrive(0, [&] {
+  arrive(0, [&] {
     begun.push_back(0);
-    gate.arrive(3, [&] { begun.push_back(3); });  // From within one.
+    arrive(3, [&] { begun.push_back(3); });  // From within one.
     EXPECT_EQ(begun.size(), 1u);
   });
   EXPECT_EQ(begun, (std::vector<int>{0, 1, 2, 3}));
