@@ -28,8 +28,9 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRanks = 4;
 // Of everything a worker is asked; a failure, never a measurement.
 constexpr std::chrono::seconds kPatience{60};
-// What the workers wait for a rank that does not come to the meeting.
-constexpr std::chrono::milliseconds kMeeting{1500};
+// What the workers wait for a rank that does not come to the meeting: longer than that one may wait
+// for a stopped rank's memory, of which it tells the others when it comes.
+constexpr std::chrono::milliseconds kMeeting{4500};
 
 struct Worker {
   pid_t pid = -1;
