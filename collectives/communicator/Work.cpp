@@ -47,7 +47,7 @@ Status OperationWork::checkWrites() const {
 }
 
 void OperationWork::start(std::shared_ptr<ExternalTurn> turn) {
-  arriving_ = turn;
+  if (!follows_) arriving_ = turn;
   turn_ = std::move(turn);
   started_ = true;
   if (enqueued_) arriveAtGate();
@@ -57,14 +57,14 @@ void OperationWork::start(std::shared_ptr<ExternalTurn> turn) {
 void OperationWork::arriveAtGate() noexcept {
   if (atGate_.exchange(true)) return;
   // Not in start(): the clock may have much to look at, and that is called under locks.
-  if (arriving_ && !follows_) {
+  if (!follows_ && arriving_) {
     try {
       arrivalPs_.store(arriving_->arrivalPs(), std::memory_order_relaxed);
     } catch (const std::bad_alloc&) {
       state_->fail(resourceExhausted("out of host memory: " + name_ + " has no device time"));
     }
+    arriving_.reset();
   }
-  arriving_.reset();
   place_.front().keep = shared_from_this();
   state_->gate().arrive(std::move(place_));
 }

@@ -84,7 +84,8 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   std::atomic<bool> atGate_{false}, begun_{false}, finished_{false};
   // Its turn and its result come in any order; with the second it is complete.
   std::shared_ptr<ExternalTurn> turn_;
-  std::shared_ptr<ExternalTurn> arriving_;  // The same, for who goes to the gate.
+  // The same, for who goes to the gate and asks for the arrival; not of one that follows.
+  std::shared_ptr<ExternalTurn> arriving_;
   OperationResult result_;
   std::atomic<int> met_{0};
 };
