@@ -80,13 +80,17 @@ Status Rank::shrinks() {
 }
 
 Status Rank::round(int number) {
-  std::vector<int32_t> values(kCount);
+  std::vector<int32_t> values(kCount), sums(kCount);
+  // Copies that a failure leaves behind use them.
+  struct Rest {
+    Stream& stream;
+    ~Rest() { stream.synchronize().ignore(); }
+  } rest{stream};
   for (int64_t i = 0; i < kCount; ++i)
     values[static_cast<size_t>(i)] = static_cast<int32_t>(i % 1000 + rank * 1000 + number);
   TRY(stream.copyToDevice(in, values.data(), kCount * 4));
   TRY(comm.allReduce(in.address(), out.address(), kCount, ElementType::kI32, ReduceOp::kSum,
                      stream));
-  std::vector<int32_t> sums(kCount);
   TRY(stream.copyToHost(sums.data(), out, kCount * 4));
   TRY(stream.synchronize());
   int32_t ofRanks = ranks * (ranks - 1) / 2 * 1000 + ranks * number;
