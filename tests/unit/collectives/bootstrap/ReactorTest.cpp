@@ -37,21 +37,27 @@ class Rank : public ConnectionHandler {
   std::promise<void>& gone_;
 };
 
+/// The other end of a connection which alone owns a rank, and that a new reactor; -1: it failed.
+int connectedRank(std::promise<void>& gone) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return -1;
+  auto reactor = Reactor::acquire().value();
+  Reactor& known = *reactor;
+  const bool adopted = known.adopt(ends[0], std::make_shared<Rank>(std::move(reactor), gone)).ok();
+  return adopted ? ends[1] : -1;
+}
+
 TEST(Reactor, EndsWithTheHandlerThatWasItsLastOwner) {
   // Two frames at once: the second finds that the first has closed the connection.
   const std::string frames = wire::encodeFrame(wire::MessageType::kBye, 0, {}) +
                              wire::encodeFrame(wire::MessageType::kBye, 0, {});
   for (int round = 0; round < 20; ++round) {
-    std::array<int, 2> ends{};
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
     std::promise<void> gone;
-    auto reactor = Reactor::acquire().value();
-    Reactor& known = *reactor;
-    ASSERT_TRUE(known.adopt(ends[0], std::make_shared<Rank>(std::move(reactor), gone)).ok());
-    // Only the connection owns the rank now.
-    ASSERT_EQ(::write(ends[1], frames.data(), frames.size()), static_cast<ssize_t>(frames.size()));
+    const int end = connectedRank(gone);
+    ASSERT_GE(end, 0);
+    ASSERT_EQ(::write(end, frames.data(), frames.size()), static_cast<ssize_t>(frames.size()));
     ASSERT_EQ(gone.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
-    ::close(ends[1]);
+    ::close(end);
   }
 }
 
@@ -59,12 +65,9 @@ TEST(Reactor, AForkedChildIsNotHeldUpByAHandlerThatWasItsLastOwner) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer does not support a child of a program with threads";
 #endif
-  std::array<int, 2> ends{};
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
   std::promise<void> gone;
-  auto reactor = Reactor::acquire().value();
-  Reactor& known = *reactor;
-  ASSERT_TRUE(known.adopt(ends[0], std::make_shared<Rank>(std::move(reactor), gone)).ok());
+  const int end = connectedRank(gone);
+  ASSERT_GE(end, 0);
   const pid_t child = ::fork();
   if (child == 0) ::_exit(Reactor::acquire().ok() ? 0 : 1);
   int status = -1;
@@ -81,9 +84,9 @@ TEST(Reactor, AForkedChildIsNotHeldUpByAHandlerThatWasItsLastOwner) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   // The parent goes on.
   const std::string frame = wire::encodeFrame(wire::MessageType::kBye, 0, {});
-  ASSERT_EQ(::write(ends[1], frame.data(), frame.size()), static_cast<ssize_t>(frame.size()));
+  ASSERT_EQ(::write(end, frame.data(), frame.size()), static_cast<ssize_t>(frame.size()));
   EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
-  ::close(ends[1]);
+  ::close(end);
 }
 
 }  // namespace
