@@ -10,6 +10,7 @@
 #include "base/Abandon.h"
 #include "base/AtFork.h"
 #include "base/StatusMacros.h"
+#include "base/Thread.h"
 #include "collectives/bootstrap/ReactorState.h"
 
 namespace hpu::collectives {
@@ -109,7 +110,7 @@ StatusOr<std::shared_ptr<Reactor>> Reactor::acquire() {
     running->state = std::make_shared<ReactorState>();
     HPU_RETURN_IF_ERROR(running->state->open());
     try {
-      running->thread = std::thread([state = running->state] { state->run(); });
+      running->thread = base::startThread("hpu-bootstrap", [state = running->state] { state->run(); });
     } catch (const std::system_error&) {
       return resourceExhausted("cannot start the bootstrap's thread");
     }

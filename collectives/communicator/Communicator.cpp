@@ -9,6 +9,7 @@
 #include "base/Format.h"
 #include "base/Hash.h"
 #include "base/StatusMacros.h"
+#include "base/Thread.h"
 #include "collectives/bootstrap/Address.h"
 #include "collectives/bootstrap/Bootstrap.h"
 #include "collectives/communicator/Call.h"
@@ -102,7 +103,7 @@ StatusOr<std::vector<Communicator>> Communicator::createAll(const std::vector<De
         fail(one.status());
     };
     try {
-      threads.emplace_back(create);
+      threads.push_back(base::startThread("hpu-create", create));
     } catch (const std::system_error&) {
       fail(resourceExhausted("createAll: cannot start a thread for each rank"));
       break;

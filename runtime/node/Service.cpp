@@ -2,7 +2,6 @@
 #include "runtime/node/Service.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -21,6 +20,7 @@
 #include "base/Format.h"
 #include "base/Log.h"
 #include "base/StatusMacros.h"
+#include "base/Thread.h"
 #include "runtime/node/Inventory.h"
 
 namespace hpu::node {
@@ -72,8 +72,10 @@ Status Service::start() {
                          base::errnoText(errno));
   HPU_RETURN_IF_ERROR(watch(epoll_.get(), wake_.get(), kWakeKey));
   try {
-    thread_ = std::make_unique<std::thread>(
-        [this, epoll = epoll_.get(), wake = wake_.get()] { loop(epoll, wake); });
+    auto made = std::make_unique<std::thread>();  // A thread that runs has a place to go.
+    *made = base::startThread(
+        "hpu-node", [this, epoll = epoll_.get(), wake = wake_.get()] { loop(epoll, wake); });
+    thread_ = std::move(made);
   } catch (const std::system_error&) {
     return resourceExhausted("cannot start the thread of the device service");
   }
@@ -167,7 +169,6 @@ void Service::childAfterFork() {
 // ------------------------------------------------------------------------------------------
 
 void Service::loop(int epoll, int wake) {
-  ::pthread_setname_np(::pthread_self(), "hpu-node");
   std::array<epoll_event, 32> events;
   while (true) {
     int count = ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), -1);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/transport/shm/Heart.h"
 
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/Log.h"
+#include "base/Thread.h"
 #include "collectives/transport/shm/SegmentWork.h"
 
 namespace hpu::collectives::shm {
@@ -89,7 +89,9 @@ struct Heart::State {
       return resourceExhausted("cannot create the descriptors that watch the ranks: " +
                                base::errnoText(errno));
     try {
-      thread = std::make_unique<std::thread>([this] { loop(); });
+      auto made = std::make_unique<std::thread>();  // A thread that runs has a place to go.
+      *made = base::startThread("hpu-heart", [this] { loop(); });
+      thread = std::move(made);
     } catch (const std::system_error&) {
       return resourceExhausted("cannot start the thread that watches the ranks");
     }
@@ -163,7 +165,6 @@ struct Heart::State {
   }
 
   void loop() {
-    ::pthread_setname_np(::pthread_self(), "hpu-heart");
     std::array<epoll_event, 16> events;
     while (true) {
       int count =

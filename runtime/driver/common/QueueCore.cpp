@@ -9,6 +9,7 @@
 #include "base/Format.h"
 #include "base/Log.h"
 #include "base/PerThread.h"
+#include "base/Thread.h"
 
 namespace hpu::driver {
 namespace {
@@ -48,7 +49,9 @@ void QueueExecutor::Core::ensureWorker() {
   }
   if (static_cast<int>(workers.size()) >= maxWorkers || stopping) return;
   try {
-    workers.emplace_back([self = shared_from_this()] { self->workerLoop(); });
+    workers.reserve(workers.size() + 1);  // A thread that runs has a place to go.
+    workers.push_back(
+        base::startThread("hpu-stream", [self = shared_from_this()] { self->workerLoop(); }));
   } catch (const std::exception&) {
     // With at least one worker the work is done all the same; submit reports the case of none.
   }
