@@ -24,10 +24,10 @@ int64_t pageBytes() {
   return bytes;
 }
 
-/// Zeros that take no memory until they are written.
-std::atomic<uint64_t>* makeBits(int64_t count) {
-  return static_cast<std::atomic<uint64_t>*>(
-      std::calloc(static_cast<size_t>(count / 64 + 1), sizeof(std::atomic<uint64_t>)));
+int64_t pages(int64_t bytes) { return (bytes + pageBytes() - 1) / pageBytes(); }
+/// Bytes of a mapping: the memory, in whole pages, and a bit for each page of it.
+size_t mappedBytes(int64_t bytes) {
+  return static_cast<size_t>(pages(bytes) * pageBytes() + (pages(bytes) / 64 + 1) * 8);
 }
 
 }  // namespace
@@ -39,11 +39,11 @@ PeerMemory::PeerMemory(int index, Contact contact, std::byte* data, uint64_t bas
       base_(base),
       bytes_(bytes),
       pid_(::getpid()),
-      prepared_(makeBits(bytes / pageBytes() + 1)) {}
+      prepared_(reinterpret_cast<std::atomic<uint64_t>*>(data + pages(bytes) * pageBytes())) {}
 
 PeerMemory::~PeerMemory() {
   // In a child something else may be there.
-  if (pid_ == ::getpid()) ::munmap(data_, static_cast<size_t>(bytes_));
+  if (pid_ == ::getpid()) ::munmap(data_, mappedBytes(bytes_));
 }
 
 StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::map(int index, int64_t deadlineMs) {
@@ -66,13 +66,24 @@ StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::map(int index, int64_t deadlin
   // Past the end of a file lies a signal, not an error: never map more than there is.
   if (!file.valid() || ::fstat(file.get(), &info) != 0 || info.st_size < memory.bytes)
     return dataLoss(base::strCat("the owner of device ", index, " sent no memory to map"));
-  void* data = ::mmap(nullptr, static_cast<size_t>(memory.bytes), PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_NORESERVE, file.get(), 0);
-  if (data == MAP_FAILED)
+  // Address space for both, then the memory into its place.
+  const size_t mapped = mappedBytes(memory.bytes), bytes = static_cast<size_t>(memory.bytes);
+  void* data = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED ||
+      ::mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+             file.get(), 0) == MAP_FAILED) {
+    const std::string why = base::errnoText(errno);
+    if (data != MAP_FAILED) ::munmap(data, mapped);
     return resourceExhausted(base::strCat("cannot map the ", base::formatBytes(memory.bytes),
-                                          " of device ", index, ": ", base::errnoText(errno)));
+                                          " of device ", index, ": ", why));
+  }
+  // Small pages for the bits, or the system makes all of them huge ones, and clears them on a core
+  // that the program wants.
+  const size_t bits = static_cast<size_t>(pages(memory.bytes) * pageBytes());
+  ::madvise(static_cast<std::byte*>(data) + bits, mapped - bits, MADV_NOHUGEPAGE);
   // A forked child is no peer.
-  ::madvise(data, static_cast<size_t>(memory.bytes), MADV_DONTFORK);
+  ::madvise(data, mapped, MADV_DONTFORK);
   return std::unique_ptr<PeerMemory>(new PeerMemory(
       index, std::move(*owner), static_cast<std::byte*>(data), memory.base, memory.bytes));
 }
@@ -86,7 +97,7 @@ std::byte* PeerMemory::at(uint64_t address, int64_t bytes) const {
 
 void PeerMemory::prepare(const std::byte* data, int64_t bytes) const {
 #if defined(MADV_POPULATE_WRITE)
-  if (bytes <= 0 || !prepared_) return;
+  if (bytes <= 0) return;
   const int64_t page = pageBytes(), begin = (data - data_) / page;
   const int64_t end = (data - data_ + bytes + page - 1) / page;
   // Where it fails, page faults do it.

@@ -12,7 +12,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 
 #include "hpu/status.h"
@@ -51,11 +50,8 @@ class PeerMemory {
   const uint64_t base_;
   const int64_t bytes_;
   const int pid_;  ///< Of who mapped it.
-  /// A bit for each page that was prepared; null: nothing is. Most of it is never touched.
-  struct Free {
-    void operator()(void* memory) const { std::free(memory); }
-  };
-  const std::unique_ptr<std::atomic<uint64_t>[], Free> prepared_;
+  /// A bit for each page that was prepared; it lies behind the data. Most of it is never touched.
+  std::atomic<uint64_t>* const prepared_;
 };
 
 }  // namespace hpu::node
