@@ -93,6 +93,8 @@ Status fillCollective(Call& call, const CollectiveArguments& arguments) {
       inputElements(call.problem, state.rank()) * int64_t{call.problem.elementBytes};
   int64_t outputBytes =
       outputElements(call.problem, state.rank()) * int64_t{call.problem.elementBytes};
+  call.accesses.reserve(2);
+  call.buffers.reserve(2);
   HPU_RETURN_IF_ERROR(use(call, "input", call.input, inputBytes, false));
   HPU_RETURN_IF_ERROR(use(call, "output", call.output, outputBytes, true));
   return checkOverlap(call, state.rank(), inputBytes, outputBytes);

@@ -13,6 +13,7 @@
 #include "base/Log.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "base/Thread.h"
 #include "collectives/bootstrap/Address.h"
 #include "collectives/transport/shm/ShmTransport.h"
 
@@ -89,6 +90,7 @@ Status CommunicatorState::asyncError() const {
 }
 
 Status CommunicatorState::usable() const {
+  if (open_.load(std::memory_order_acquire)) return executor_->health();
   {
     std::lock_guard lock(mutex_);
     if (finalized_)
@@ -104,6 +106,7 @@ Status CommunicatorState::usable() const {
 void CommunicatorState::note(const Status& why) {
   std::lock_guard lock(mutex_);
   if (failure_.ok()) failure_ = why;
+  open_.store(false, std::memory_order_release);
 }
 
 void CommunicatorState::fail(const Status& why) {
@@ -141,6 +144,7 @@ Status CommunicatorState::finalize(int64_t deadlineMs) {
   if (!all.ok()) return all.withContext(base::strCat("finalize of ", title()));
   std::lock_guard lock(mutex_);
   finalized_ = true;
+  open_.store(false, std::memory_order_release);
   return okStatus();
 }
 
@@ -152,6 +156,7 @@ Status CommunicatorState::abort(const std::string& why) {
   {
     std::lock_guard lock(mutex_);
     if (failure_.ok()) failure_ = status;
+    open_.store(false, std::memory_order_release);
     bootstrap = bootstrap_;
     if (ready_) executor = executor_;
   }
@@ -187,7 +192,10 @@ StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::create(
     {
       std::lock_guard lock(self.mutex_);
       if (status.ok()) status = self.failure_;  // Aborted meanwhile.
-      if (status.ok()) self.ready_ = true;
+      if (status.ok()) {
+        self.ready_ = true;
+        self.open_.store(true, std::memory_order_release);
+      }
       if (self.failure_.ok()) self.failure_ = status;
       // What was aborted meanwhile failed of that.
       if (!status.ok()) status = self.failure_;
@@ -205,7 +213,7 @@ StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::create(
   }
   try {
     // It ends by its deadline, and keeps the state until then.
-    std::thread([state, finish] { finish(*state).ignore(); }).detach();
+    base::startThread("hpu-create", [state, finish] { finish(*state).ignore(); }).detach();
   } catch (const std::system_error&) {
     return resourceExhausted("cannot start a thread for the creation of a communicator");
   }
@@ -222,6 +230,7 @@ Status CommunicatorState::readOptions() {
     HPU_ASSIGN(timeoutMs_, settings::getInt(Setting::HPU_COMM_TIMEOUT_MS));
   }
   HPU_ASSIGN(direct_, settings::getBool(Setting::HPU_COMM_DIRECT));
+  HPU_ASSIGN(weakOrder_, settings::getBool(Setting::HABANA_WEAK_ORDER));
   std::string path = options_.tunerTable;
   if (path.empty()) {
     HPU_ASSIGN(path, settings::getString(Setting::HPU_COMM_TUNER_TABLE));

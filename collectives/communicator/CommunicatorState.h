@@ -77,6 +77,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Gate& gate() { return gate_; }
   /// Collectives are run by SharedWork (CollectiveOperation::direct).
   bool direct() const { return direct_; }
+  /// HABANA_WEAK_ORDER.
+  bool weakOrder() const { return weakOrder_; }
 
   /// Guards the order of enqueuing, and what follows.
   std::mutex enqueueMutex;
@@ -140,7 +142,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::shared_ptr<Transport> transport_;
   std::shared_ptr<Executor> executor_;
   std::shared_ptr<AddressOrder> addressOrder_;
-  bool direct_ = false;
+  bool direct_ = false, weakOrder_ = false;
 
   Gate gate_;
   Buffer scratch_;  // Guarded by enqueueMutex.
@@ -150,6 +152,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   mutable std::mutex mutex_;  // Guards what follows.
   std::condition_variable idle_;
   bool ready_ = false, finalized_ = false;
+  /// Ready, not finalized, no failure: each call asks, without the lock.
+  std::atomic<bool> open_{false};
   Status failure_;  ///< Of the creation, or the first one since.
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Enqueuing: from checked calls to work of their streams, in the communicators' order.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/Format.h"
-#include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "collectives/communicator/Call.h"
 #include "collectives/communicator/Work.h"
@@ -21,11 +21,11 @@ struct Piece {
   std::shared_ptr<CollectiveWork> collective;  ///< The same, or null.
 };
 
-StatusOr<Piece> makePiece(const Call& call) {
+StatusOr<Piece> makePiece(Call call) {
   Piece piece{call.state, call.stream, call.accesses, nullptr, nullptr};
   HPU_RETURN_IF_ERROR(call.state->usable());
   if (call.isTransfer) {
-    piece.work = std::make_shared<TransferWork>(call);
+    piece.work = std::make_shared<TransferWork>(std::move(call));
     return piece;
   }
   auto choice = call.state->tuner().choose(call.problem);
@@ -39,7 +39,7 @@ StatusOr<Piece> makePiece(const Call& call) {
   if (!scratch.ok())
     return scratch.status().withContext(base::strCat(collectiveName(call.problem.collective),
                                                      " of ", call.state->title(), " needs memory"));
-  piece.collective = std::make_shared<CollectiveWork>(call, std::move(*choice), *scratch);
+  piece.collective = std::make_shared<CollectiveWork>(std::move(call), std::move(*choice), *scratch);
   piece.work = piece.collective;
   return piece;
 }
@@ -49,6 +49,11 @@ StatusOr<Piece> makePiece(const Call& call) {
 /// in the same one. With each, whether it goes beside the one before it.
 std::vector<std::pair<Call, bool>> merged(std::vector<Call> calls) {
   std::vector<std::pair<Call, bool>> result;
+  result.reserve(calls.size());
+  if (calls.size() == 1) {
+    result.emplace_back(std::move(calls[0]), false);
+    return result;
+  }
   std::vector<Call> transfers;
   for (Call& call : calls) {
     if (call.isTransfer) {
@@ -81,26 +86,22 @@ std::vector<std::pair<Call, bool>> merged(std::vector<Call> calls) {
   return result;
 }
 
-Status enqueuePiece(Piece& piece, bool beside, bool weakOrder) {
+Status enqueuePiece(Piece& piece, bool beside) {
   CommunicatorState& state = *piece.state;
   const StreamState* stream = piece.stream.state().get();
   // One for all communicators of a device would be simpler; but their operations may come from
   // different threads in any order, and only those of one communicator are in a sequence.
   std::lock_guard lock(state.enqueueMutex);
-  std::vector<std::shared_ptr<Enqueued>> before;
-  if (!beside) before = state.last;
-  if (!weakOrder)
-    for (auto& one : state.addressOrder().conflicts(piece.accesses, stream, state.number()))
-      before.push_back(std::move(one));
-  if (beside) {
-    // What comes before the first of them comes before all of them.
-    for (const auto& one : state.beforeLast) before.push_back(one);
-  }
-  for (const auto& one : before) {
-    if (one->stream() == stream) continue;
-    HPU_RETURN_IF_ERROR(one->mark());
-    HPU_RETURN_IF_ERROR(piece.stream.wait(one->event()));
-  }
+  std::vector<std::shared_ptr<Enqueued>> conflicts;
+  if (!state.weakOrder())
+    conflicts = state.addressOrder().conflicts(piece.accesses, stream, state.number());
+  // What comes before the first of those beside each other comes before all of them.
+  for (const auto& list : {std::span(beside ? state.beforeLast : state.last), std::span(conflicts)})
+    for (const auto& one : list) {
+      if (one->stream() == stream) continue;
+      HPU_RETURN_IF_ERROR(one->mark());
+      HPU_RETURN_IF_ERROR(piece.stream.wait(one->event()));
+    }
   auto enqueued = std::make_shared<Enqueued>(piece.stream, state.number());
   piece.work->setOrder(state.nextOrder);
   if (piece.collective) piece.collective->setSequence(state.lastSequence + 1);
@@ -112,26 +113,29 @@ Status enqueuePiece(Piece& piece, bool beside, bool weakOrder) {
   }
   ++state.nextOrder;
   if (piece.collective) ++state.lastSequence;
-  if (!beside) state.beforeLast = std::exchange(state.last, {});
+  if (!beside) {
+    state.beforeLast.swap(state.last);
+    state.last.clear();
+  }
   state.last.push_back(enqueued);
-  state.addressOrder().add(piece.accesses, enqueued);
+  const bool marksPay = state.addressOrder().add(piece.accesses, enqueued);
   // Where that fails it is marked when somebody asks: the operation is enqueued.
-  if (state.addressOrder().severalStreams()) enqueued->mark().ignore();
+  if (marksPay) enqueued->mark().ignore();
   return okStatus();
 }
 
 }  // namespace
 
 Status enqueueCalls(std::vector<Call> calls) {
-  HPU_ASSIGN(bool weakOrder, settings::getBool(Setting::HABANA_WEAK_ORDER));
   std::vector<std::pair<Piece, bool>> pieces;
+  pieces.reserve(calls.size());
   for (auto& [call, beside] : merged(std::move(calls))) {
-    HPU_ASSIGN(Piece piece, makePiece(call));
+    HPU_ASSIGN(Piece piece, makePiece(std::move(call)));
     pieces.emplace_back(std::move(piece), beside);
   }
   for (size_t i = 0; i < pieces.size(); ++i) {
     auto& [piece, beside] = pieces[i];
-    Status status = enqueuePiece(piece, beside, weakOrder);
+    Status status = enqueuePiece(piece, beside);
     if (status.ok()) {
       piece.work->enqueued();
       continue;

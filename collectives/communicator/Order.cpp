@@ -47,7 +47,7 @@ std::vector<std::shared_ptr<Enqueued>> AddressOrder::conflicts(const std::vector
   return found;
 }
 
-void AddressOrder::add(const std::vector<Access>& accesses,
+bool AddressOrder::add(const std::vector<Access>& accesses,
                        const std::shared_ptr<Enqueued>& operation) {
   std::lock_guard lock(mutex_);
   std::deque<Entry>& entries = entries_[operation->stream()];
@@ -61,10 +61,6 @@ void AddressOrder::add(const std::vector<Access>& accesses,
                    into.access.write || from.write};
     entries.pop_front();
   }
-}
-
-bool AddressOrder::severalStreams() {
-  std::lock_guard lock(mutex_);
   return several_;
 }
 

@@ -57,9 +57,8 @@ class AddressOrder {
   std::vector<std::shared_ptr<Enqueued>> conflicts(const std::vector<Access>& accesses,
                                                    const StreamState* stream,
                                                    uint64_t communicator);
-  void add(const std::vector<Access>& accesses, const std::shared_ptr<Enqueued>& operation);
-  /// More than one stream had operations: marks pay off.
-  bool severalStreams();
+  /// True: more than one stream had operations, so marks pay off.
+  bool add(const std::vector<Access>& accesses, const std::shared_ptr<Enqueued>& operation);
 
  private:
   struct Entry {

@@ -18,9 +18,9 @@ std::string spanName(bool send, int peer) {
   return base::strCat(send ? "send to " : "recv from ", peer);
 }
 
-std::vector<Buffer> withScratch(std::vector<Buffer> buffers, const Scratch& scratch) {
-  if (scratch.buffer.valid()) buffers.push_back(scratch.buffer);
-  return buffers;
+Call& withScratch(Call& call, const Scratch& scratch) {
+  if (scratch.buffer.valid()) call.buffers.push_back(scratch.buffer);
+  return call;
 }
 
 std::string transfersName(const std::vector<Transfer>& transfers) {
@@ -30,11 +30,11 @@ std::string transfersName(const std::vector<Transfer>& transfers) {
 
 }  // namespace
 
-OperationWork::OperationWork(const Call& call, std::string name, std::vector<Buffer> buffers)
+OperationWork::OperationWork(Call& call, std::string name)
     : state_(call.state),
       name_(std::move(name)),
-      buffers_(std::make_shared<std::vector<Buffer>>(std::move(buffers))),
-      accesses_(call.accesses) {}
+      buffers_(std::make_shared<std::vector<Buffer>>(std::move(call.buffers))),
+      accesses_(std::move(call.accesses)) {}
 
 /// Peers write here too: it is this rank that knows what its host has.
 Status OperationWork::checkWrites() const {
@@ -145,10 +145,10 @@ void OperationWork::complete() {
 
 // ---- Collectives --------------------------------------------------------------------------------
 
-CollectiveWork::CollectiveWork(const Call& call, std::shared_ptr<const Choice> choice,
+CollectiveWork::CollectiveWork(Call call, std::shared_ptr<const Choice> choice,
                                const Scratch& scratch)
-    : OperationWork(call, std::string(collectiveName(call.problem.collective)),
-                    withScratch(call.buffers, scratch)),
+    : OperationWork(withScratch(call, scratch),
+                    std::string(collectiveName(call.problem.collective))),
       choice_(std::move(choice)) {
   operation_.type = call.type;
   operation_.direct = call.state->direct();
@@ -201,9 +201,8 @@ int64_t CollectiveWork::endPs(const OperationResult& result,
 
 // ---- Transfers ----------------------------------------------------------------------------------
 
-TransferWork::TransferWork(const Call& call)
-    : OperationWork(call, transfersName(call.transfers), call.buffers),
-      transfers_(call.transfers) {}
+TransferWork::TransferWork(Call call)
+    : OperationWork(call, transfersName(call.transfers)), transfers_(std::move(call.transfers)) {}
 
 void TransferWork::begin(OperationCommon common, bool) {
   TransferOperation operation;

@@ -23,7 +23,8 @@ namespace hpu::collectives {
 
 class OperationWork : public ExternalWork, public std::enable_shared_from_this<OperationWork> {
  public:
-  OperationWork(const Call& call, std::string name, std::vector<Buffer> buffers);
+  /// What the call keeps and accesses is moved.
+  OperationWork(Call& call, std::string name);
   /// When it is enqueued: its place among the communicator's operations.
   void setOrder(uint64_t order) {
     order_ = order;
@@ -92,7 +93,7 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
 
 class CollectiveWork final : public OperationWork {
  public:
-  CollectiveWork(const Call& call, std::shared_ptr<const Choice> choice, const Scratch& scratch);
+  CollectiveWork(Call call, std::shared_ptr<const Choice> choice, const Scratch& scratch);
   void setSequence(uint64_t sequence) { operation_.sequence = sequence; }
   void behind(const ExternalWork& before, int64_t earliestPs) override;
 
@@ -107,7 +108,7 @@ class CollectiveWork final : public OperationWork {
 
 class TransferWork final : public OperationWork {
  public:
-  explicit TransferWork(const Call& call);
+  explicit TransferWork(Call call);
 
  protected:
   void begin(OperationCommon common, bool follows) override;

@@ -141,16 +141,20 @@ Status StreamState::joinCapture(std::shared_ptr<CaptureState> capture) {
     return failedPrecondition(
         base::strCat("stream '", options_.name, "' is captured already; end that capture first"));
   capture_ = std::move(capture);
+  captured_.store(true, std::memory_order_release);
   return okStatus();
 }
 
 void StreamState::leaveCapture(const CaptureState* capture) {
   std::shared_ptr<CaptureState> left;  // Let go after the lock.
   std::lock_guard lock(mutex_);
-  if (capture_.get() == capture) left.swap(capture_);
+  if (capture_.get() != capture) return;
+  left.swap(capture_);
+  captured_.store(false, std::memory_order_release);
 }
 
 std::shared_ptr<CaptureState> StreamState::capture() const {
+  if (!captured_.load(std::memory_order_acquire)) return nullptr;  // Asked for each piece of work.
   std::lock_guard lock(mutex_);
   return capture_;
 }

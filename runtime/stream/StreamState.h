@@ -3,6 +3,7 @@
 // The one thing to know: submit keeps the given owners alive until the work is done.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -77,6 +78,7 @@ class StreamState {
   mutable std::mutex mutex_;  // Guards both, and makes last_ the last of the queue.
   std::shared_ptr<TicketHandle> last_;
   std::shared_ptr<CaptureState> capture_;
+  std::atomic<bool> captured_{false};  // There is one; written under the mutex.
 };
 
 }  // namespace hpu

@@ -51,7 +51,9 @@ class Turn final : public ExternalTurn {
   Turn(std::shared_ptr<DeviceClock> clock, std::shared_ptr<ExternalTime> time,
        QueueExecutor::Complete complete)
       : clock_(std::move(clock)), time_(std::move(time)), complete_(std::move(complete)) {}
-  ~Turn() override { end(internalError("the work was let go without having ended"), 0, {}); }
+  ~Turn() override {
+    if (!ended_.load()) end(internalError("the work was let go without having ended"), 0, {});
+  }
   int64_t arrivalPs() override { return clock_->arrival(*time_); }
   void complete(Status status, int64_t endPs, std::vector<ExternalSpan> spans) override {
     end(std::move(status), endPs, std::move(spans));
