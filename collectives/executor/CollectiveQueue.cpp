@@ -12,11 +12,13 @@
 namespace hpu::collectives {
 namespace {
 
-// Published before their turn. With more ranks than CPUs the others are told of what is finished
-// when there is nothing to go on with, or after so many: soon enough to publish more before this
-// rank has done what it has.
-constexpr size_t kAhead = 32;
-constexpr int kMostUntold = 16;
+// Published before their turn; who only enqueues does not look for more beyond the second number.
+// With more ranks than CPUs the others are told of what is finished when there is nothing to go on
+// with, or after the third number: soon enough to publish more before this rank has done what it has.
+constexpr size_t kAhead = 32, kEnoughAhead = 24;
+constexpr size_t kMostUntold = 16;
+// Nor are they told while others are at the last parts of the next one, for so long.
+constexpr std::chrono::microseconds kHoldBack{2000};
 
 }  // namespace
 
@@ -28,6 +30,8 @@ CollectiveQueue::CollectiveQueue(Peers& peers) : peers_(peers) {
 bool CollectiveQueue::direct(const CollectiveOperation& operation) const {
   return operation.direct && peers_.transport().sharedWork();
 }
+
+bool CollectiveQueue::full() const { return begun_.size() >= kEnoughAhead; }
 
 void CollectiveQueue::beginNext() {
   auto [operation, done] = std::move(waiting_.front());
@@ -80,10 +84,11 @@ Status CollectiveQueue::push(Pace& pace, bool& moved, bool& paused,
     if (status.ok()) status = first.run->push(pace, moved, paused);
     if (!status.ok() || !first.run->done()) break;
     finishFirst(finished);
-    // In step with the others each does its own share, which is in its caches.
-    if (!crowded()) break;
+    // In step with the others each does its own share, which is in its caches. Some are enough:
+    // somebody may wait for the first of them.
+    if (!crowded() || finished.size() >= kMostUntold) break;
   }
-  tell();
+  if (!status.ok() || paused || !holdBack()) tell();
   return status;
 }
 
@@ -91,8 +96,11 @@ void CollectiveQueue::finishFirst(std::vector<FinishedOperation>& finished) {
   Begun first = std::move(begun_.front());
   begun_.pop_front();
   const bool here = first.run->endedHere();
-  // Who has a CPU to itself is awake, or better had be.
-  if (here && (++untold_ >= kMostUntold || !crowded())) tell();
+  if (here) {
+    if (untold_++ == 0) untoldSince_ = Clock::now();
+    // Who has a CPU to itself is awake, or better had be.
+    if (untold_ >= kMostUntold || !crowded()) tell();
+  }
   first.run->finish();
   OperationResult result;
   result.arrivalPs = first.run->arrivals(endsPs_);
@@ -113,6 +121,21 @@ void CollectiveQueue::finishFirst(std::vector<FinishedOperation>& finished) {
 bool CollectiveQueue::crowded() const {
   const SharedWork* work = peers_.transport().sharedWork();
   return work && peers_.ranks() > work->cpus();
+}
+
+/// Whoever does the last of it goes on, or tells.
+bool CollectiveQueue::holdBack() const {
+  return untold_ > 0 && crowded() && !begun_.empty() && begun_.front().run->allTaken() &&
+         Clock::now() - untoldSince_ < kHoldBack;
+}
+
+ChangesNeeded CollectiveQueue::changesNeeded() {
+  if (begun_.empty()) return {};
+  ChangesNeeded needed = begun_.front().run->changesNeeded();
+  if (untold_ > 0 && needed.patience.count() == 0) {
+    needed.patience = restOf(kHoldBack, untoldSince_);
+  }
+  return needed;
 }
 
 void CollectiveQueue::tell() {

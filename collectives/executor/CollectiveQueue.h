@@ -32,13 +32,13 @@ class CollectiveQueue {
     waiting_.emplace_back(std::move(operation), std::move(done));
   }
   bool empty() const { return begun_.empty() && waiting_.empty(); }
+  /// So many are begun ahead that the next one has time.
+  bool full() const;
   /// Does what can be done, as CollectiveRun::push. Errors: the failure of the one whose turn it is.
   Status push(Pace& pace, bool& moved, bool& paused, std::vector<FinishedOperation>& finished);
   /// Of the one whose turn it is; see CollectiveRun.
   Status checkPeers() const { return begun_.empty() ? okStatus() : begun_.front().run->checkPeers(); }
-  ChangesNeeded changesNeeded() {
-    return begun_.empty() ? ChangesNeeded{} : begun_.front().run->changesNeeded();
-  }
+  ChangesNeeded changesNeeded();
   void failAll(const Status& why, std::vector<FinishedOperation>& finished);
 
  private:
@@ -52,6 +52,7 @@ class CollectiveQueue {
   void publishAhead(bool& moved);
   void finishFirst(std::vector<FinishedOperation>& finished);
   bool crowded() const;
+  bool holdBack() const;
   void tell();
   bool direct(const CollectiveOperation& operation) const;
 
@@ -64,7 +65,8 @@ class CollectiveQueue {
   uint64_t sequence_ = 0;  ///< Of the last one that was begun.
   /// When the one before the first was over, by rank; empty when that is not known.
   std::vector<int64_t> endsPs_;
-  int untold_ = 0;  ///< Of those that ended here: the others may sleep and not know.
+  size_t untold_ = 0;  ///< Of those that ended here: the others may sleep and not know.
+  Clock::time_point untoldSince_;  ///< The first of them.
 };
 
 }  // namespace hpu::collectives

@@ -5,6 +5,7 @@
 // time.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -24,6 +25,13 @@ struct ChangesNeeded {
 };
 inline constexpr uint32_t kMostChanges = 1000;
 
+/// What is left of a time that began then; more than 0.
+inline std::chrono::microseconds restOf(std::chrono::microseconds time, Clock::time_point began) {
+  using std::chrono::microseconds;
+  return std::max(std::chrono::duration_cast<microseconds>(began + time - Clock::now()),
+                  microseconds(1));
+}
+
 class CollectiveRun {
  public:
   virtual ~CollectiveRun() = default;
@@ -40,6 +48,8 @@ class CollectiveRun {
   virtual bool done() const = 0;
   /// Done, and the others have not been told: this rank did the last of the work.
   virtual bool endedHere() const { return false; }
+  /// All of the work is taken: others are at the last of it.
+  virtual bool allTaken() const { return false; }
   /// Once, when done: retires the record.
   virtual void finish() = 0;
   /// After a push that moved nothing.
@@ -77,7 +87,7 @@ class CollectiveRun {
   Peers& peers_;
   CollectiveOperation operation_;
   const CallRecord mine_;
-  Clock::time_point begun_;  ///< Its turn, that is.
+  Clock::time_point begun_;  ///< Its turn, or when others were last seen to get on with it.
   struct Caller {
     bool known = false, follows = false;
     int64_t arrivalPs = 0;

@@ -8,7 +8,7 @@ namespace {
 
 // What a part reads and writes: enough that taking it costs little, and no more than what another
 // rank can wait for. Below the first number one rank does all.
-constexpr int64_t kLeastTraffic = 64 << 10, kMostTraffic = 1 << 20;
+constexpr int64_t kLeastTraffic = 128 << 10, kMostTraffic = 1 << 20;
 // Parts for each rank, so that who comes late finds some.
 constexpr int64_t kPartsOfShare = 4;
 // Parts begin at multiples of so many bytes: no line is written by two ranks at a time.

@@ -16,9 +16,10 @@ using base::strCat;
 
 // Of each source; what is written to several memories is still in the cache for the next one.
 constexpr int64_t kBlock = 32 << 10;
-// Beyond so many bytes to move, a rank without a share leaves them to the others for that long.
-constexpr int64_t kOwnTraffic = 4 << 20;
-constexpr std::chrono::microseconds kPatience{200};
+// Beyond so many bytes to move, a rank without a share leaves them to the others, until none has
+// done a part for so long.
+constexpr int64_t kOwnTraffic = 256 << 10;
+constexpr std::chrono::microseconds kPatience{2000};
 
 }  // namespace
 
@@ -128,26 +129,37 @@ Status DirectRun::takeParts(Pace& pace, bool& moved, bool& paused) {
   return okStatus();
 }
 
-/// Large work is left to those who have shares for a while: to map what they have mapped costs more
-/// than to let them run.
+/// Large work is left to those who have shares while they get on with it: to map what they have
+/// mapped, and to run where they run, costs more than it helps.
 bool DirectRun::leaveToOthers() {
   if (plan_->traffic <= kOwnTraffic || peers_.rank() < workers_) return false;
-  if (allFinished()) {
+  const int64_t finished = finishedParts();
+  if (finished >= plan_->parts()) {
     visited_ = peers_.ranks();
     return false;
   }
+  if (outOfPatience_) return false;
   const auto now = Clock::now();
-  if (!leftSince_) leftSince_ = now;
-  return now - *leftSince_ < kPatience;
+  if (!leftSince_ || finished != leftAt_) {
+    if (leftSince_) begun_ = now;  // They get on: nobody is late.
+    leftSince_ = now;
+    leftAt_ = finished;
+  }
+  outOfPatience_ = now - *leftSince_ >= kPatience;
+  return !outOfPatience_;
 }
 
-bool DirectRun::allFinished() const {
+int64_t DirectRun::finishedParts() const {
+  int64_t finished = 0;
   for (int rank = 0; rank < peers_.ranks(); ++rank) {
-    const int64_t parts = plan_->firstPart(rank + 1) - plan_->firstPart(rank);
-    if (static_cast<int64_t>(work_.finished(rank, mine_.sequence)) < parts) return false;
+    // A broken peer's count is worth no more than its share.
+    finished += std::min(static_cast<int64_t>(work_.finished(rank, mine_.sequence)),
+                         plan_->firstPart(rank + 1) - plan_->firstPart(rank));
   }
-  return true;
+  return finished;
 }
+
+bool DirectRun::allFinished() const { return finishedParts() >= plan_->parts(); }
 
 void DirectRun::runPart(const DirectPlan::Part& part) {
   for (const Flow& flow : part.flows) runFlow(flow, part.offset, part.count);
@@ -207,7 +219,7 @@ void DirectRun::runFlow(const Flow& flow, int64_t offset, int64_t count) {
 
 ChangesNeeded DirectRun::changesNeeded() {
   ChangesNeeded needed;
-  if (leftSince_) needed.patience = kPatience;
+  if (leftSince_ && !outOfPatience_) needed.patience = restOf(kPatience, *leftSince_);
   return needed;
 }
 

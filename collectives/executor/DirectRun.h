@@ -28,6 +28,7 @@ class DirectRun final : public CollectiveRun {
   Status push(Pace& pace, bool& moved, bool& paused) override;
   bool done() const override { return finished_; }
   bool endedHere() const override { return endedHere_; }
+  bool allTaken() const override { return opened_ && visited_ == peers_.ranks(); }
   void finish() override;
   ChangesNeeded changesNeeded() override;
   void abandon() override;
@@ -39,6 +40,7 @@ class DirectRun final : public CollectiveRun {
   bool leaveToOthers();
   void runPart(const DirectPlan::Part& part);
   void runFlow(const Flow& flow, int64_t offset, int64_t count);
+  int64_t finishedParts() const;
   bool allFinished() const;
   bool waitsFor(int peer) const override;
   std::string waitText(int peer) const override;
@@ -58,8 +60,10 @@ class DirectRun final : public CollectiveRun {
   /// With more ranks than CPUs only as many ranks as CPUs have shares of their own to begin with.
   int workers_ = 1, firstShare_ = 0, ownShares_ = 0;
   int visited_ = 0;  ///< Shares of which nothing is left to take, beginning with the own ones.
-  /// Since when the shares of others are left to them.
+  /// Since when the shares of others are left to them with so many parts done.
   std::optional<Clock::time_point> leftSince_;
+  int64_t leftAt_ = 0;
+  bool outOfPatience_ = false;  ///< They do not get on: it takes what it can from now on.
 };
 
 }  // namespace hpu::collectives

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who drives: at any time at most one thread *drives*, that is, looks at the state of operations
 // and moves bytes; it holds no lock while it does. A thread that finds another one driving leaves a
-// request (`again_`) and the driver goes round once more. At most one thread *leads*: it sleeps on
-// the transport's changes and drives when there are any; a waiting host thread (help) takes the
-// lead from the progress thread. The number of changes is read before each round, so what happens
-// during a round ends the sleep after it.
+// request (`again_`) and the driver goes round once more; collectives beyond those that are enough
+// ahead just lie there until somebody drives. At most one thread *leads*: it sleeps on the
+// transport's changes and drives when there are any; a waiting host thread (help) takes the lead
+// from the progress thread. The number of changes is read before each round, so what happens during
+// a round ends the sleep after it.
 #include "collectives/executor/Executor.h"
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "base/PerThread.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "base/Thread.h"
 #include "collectives/executor/CollectiveQueue.h"
 #include "collectives/executor/Peers.h"
 #include "collectives/executor/TransferRun.h"
@@ -32,6 +34,10 @@ namespace {
 constexpr auto kCheckPeriod = std::chrono::milliseconds(50);
 /// How long messages that had better come together are waited for.
 constexpr auto kPatience = std::chrono::microseconds(100);
+/// How often the progress thread looks whether host threads still lead: the longer they do, the
+/// more rarely.
+constexpr Clock::duration kLookPeriod = std::chrono::microseconds(500);
+constexpr Clock::duration kLookPeriodMost = std::chrono::milliseconds(4);
 /// What begin() may use of its caller's time while more could be done at once. Of what SharedWork
 /// runs, nothing: others can do it as well.
 constexpr auto kInlineBudget = std::chrono::microseconds(500);
@@ -84,7 +90,7 @@ class Core : public std::enable_shared_from_this<Core> {
   };
 
   bool drive(Lock& lock, Limits& limits, Sleep& sleep);
-  Round round(Limits& limits, std::deque<Begun> begun, const Status& failure);
+  Round round(Limits& limits, std::span<Begun> begun, const Status& failure);
   bool pushAll(Limits& limits, bool& moved, Status& failed);
   void failAll(const Status& why);
   void callFinished(Lock& lock);
@@ -101,16 +107,19 @@ class Core : public std::enable_shared_from_this<Core> {
 
   mutable std::mutex mutex_;  // Guards what follows.
   std::condition_variable helpersWake_, threadWake_;
-  std::deque<Begun> begun_;  // Not seen by a driver yet.
-  size_t operations_ = 0;    // Not finished, whether seen or not.
-  Status failure_;           // Why later operations fail.
+  std::vector<Begun> begun_;         // Not seen by a driver yet.
+  size_t operations_ = 0;            // Not finished, whether seen or not.
+  Status failure_;                   // Why later operations fail.
+  std::atomic<bool> failed_{false};  // The same, without the lock.
   bool driving_ = false, again_ = false, stopping_ = false;
+  bool full_ = false;  // Of the collectives, when somebody drove last: operations_ is not 0.
   Leader leader_ = Leader::kNone;
   bool leaderSleeps_ = false, threadSleeps_ = false;  // On the transport.
   Sleep sleep_, threadSleep_;                         // The leader's, the progress thread's.
   /// Host threads have led lately, and the progress thread looks now and then whether they still
   /// do: it need not be woken for each operation.
   bool helped_ = false, threadLooks_ = false;
+  Clock::duration lookPeriod_{};
   Clock::time_point lastBegun_;
   int helpers_ = 0;
   std::thread thread_;  // From when it is first needed.
@@ -121,6 +130,7 @@ class Core : public std::enable_shared_from_this<Core> {
   CollectiveQueue collectives_;
   TransferRun transfers_;
   std::vector<FinishedOperation> finished_;
+  std::vector<Begun> taken_;  // From begun_; empty but while it looks at them.
 };
 
 Core::Core(std::shared_ptr<Transport> transport, std::string label)
@@ -141,6 +151,7 @@ std::vector<const Core*>& Core::callingBack() {
 }
 
 Status Core::health() const {
+  if (!failed_.load(std::memory_order_acquire)) return okStatus();
   std::lock_guard lock(mutex_);
   return failure_;
 }
@@ -160,6 +171,7 @@ void Core::begin(Begun begun) {
   begun_.push_back(std::move(begun));
   ++operations_;
   lastBegun_ = Clock::now();
+  if (!inLine && full_) return;  // Whoever drives next takes it along.
   if (driving_) {
     again_ = true;
     interrupt_.store(true, std::memory_order_relaxed);
@@ -183,15 +195,20 @@ bool Core::drive(Lock& lock, Limits& limits, Sleep& sleep) {
   for (;;) {
     again_ = false;
     interrupt_.store(false, std::memory_order_relaxed);
-    std::deque<Begun> begun = std::exchange(begun_, {});
+    begun_.swap(taken_);
     const Status failure = failure_;
     lock.unlock();
     sleep = {transport_->changes(), {}};
-    const Round result = round(limits, std::move(begun), failure);
-    if (result == Round::kIdle && !collectives_.empty() && transfers_.idle()) {
-      sleep.needed = collectives_.changesNeeded();
+    const Round result = round(limits, taken_, failure);
+    taken_.clear();
+    if (result == Round::kIdle && !collectives_.empty()) {
+      const ChangesNeeded needed = collectives_.changesNeeded();
+      sleep.needed.patience = needed.patience;
+      // Transfers go on with any change.
+      if (transfers_.idle()) sleep.needed = needed;
     }
     lock.lock();
+    full_ = collectives_.full();
     if (!finished_.empty()) {
       callFinished(lock);
       if (driving_) {  // Another thread took over.
@@ -256,7 +273,8 @@ void Core::passOn(Lock& lock, bool runnable, const Sleep& sleep) {
   if (helped_ && threadLooks_) return;
   if (!thread_.joinable() && !stopping_) {
     try {
-      thread_ = std::thread([core = shared_from_this()] { core->lead({}, nullptr); });
+      thread_ = base::startThread("hpu-collective",
+                                  [core = shared_from_this()] { core->lead({}, nullptr); });
     } catch (const std::system_error&) {
       lock.unlock();
       abort(resourceExhausted("the system has no thread for the progress of the communicator"));
@@ -307,6 +325,7 @@ void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
     }
     leader_ = self;
     leaderSleeps_ = false;
+    if (!stop) lookPeriod_ = {};  // Nobody helped.
     Sleep sleep;
     bool runnable = false;
     helped_ = stop != nullptr;
@@ -344,12 +363,13 @@ void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
 /// Until somebody says that there is something to lead. While host threads do that, and operations
 /// are begun, a look now and then costs less than being told each time.
 void Core::waitAsThread(Lock& lock) {
-  constexpr auto kLookPeriod = std::chrono::microseconds(500);
   constexpr auto kLookFor = std::chrono::milliseconds(200);
   const auto now = Clock::now();
   if (helped_ && now - lastBegun_ < kLookFor) {
     threadLooks_ = true;
-    threadWake_.wait_until(lock, now + kLookPeriod);
+    const auto longer = std::clamp(2 * lookPeriod_, kLookPeriod, kLookPeriodMost);
+    lookPeriod_ = helpers_ > 0 ? longer : kLookPeriod;
+    threadWake_.wait_until(lock, now + lookPeriod_);
     threadLooks_ = false;
   } else {
     threadWake_.wait(lock);
@@ -365,6 +385,7 @@ void Core::abort(const Status& why) {
   Lock lock(mutex_);
   if (!failure_.ok()) return;
   failure_ = reason.withContext(label_);
+  failed_.store(true, std::memory_order_release);
   interrupt_.store(true, std::memory_order_relaxed);
   lock.unlock();
   transport_->abort(reason);
@@ -427,7 +448,7 @@ bool Core::pushAll(Limits& limits, bool& moved, Status& failed) {
 }
 
 /// One look at everything.
-Core::Round Core::round(Limits& limits, std::deque<Begun> begun, const Status& failure) {
+Core::Round Core::round(Limits& limits, std::span<Begun> begun, const Status& failure) {
   Status failed;
   for (Begun& one : begun) {
     if (auto* collective = std::get_if<CollectiveOperation>(&one.operation)) {
@@ -474,6 +495,7 @@ Core::Round Core::round(Limits& limits, std::deque<Begun> begun, const Status& f
   {
     std::lock_guard lock(mutex_);
     if (failure_.ok()) failure_ = failed.withContext(label_);
+    failed_.store(true, std::memory_order_release);
     reason = failure_;
   }
   transport_->abort(failed);

@@ -53,7 +53,7 @@ struct RankBlock {
   alignas(kLine) Doorbell doorbell;
   alignas(kLine) std::atomic<uint64_t> activity;  ///< Transport calls that did something.
   std::atomic<uint64_t> beats;                    ///< Times that its device was seen to advance.
-  std::atomic<uint32_t> cpu;  ///< 1 more than where it waited last; 0: it never did.
+  std::atomic<uint32_t> cpu;  ///< 1 more than where it waited or published last; 0: it never did.
   alignas(kLine) std::atomic<uint64_t> published;
   alignas(kLine) std::atomic<uint64_t> retired;
   alignas(kLine) std::atomic<uint32_t> state;

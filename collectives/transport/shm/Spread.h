@@ -19,7 +19,7 @@ class Spread {
  public:
   Spread(std::shared_ptr<Segment> segment, int rank)
       : segment_(std::move(segment)), rank_(rank) {}
-  /// The calling thread is about to wait for peers: says where, and moves it maybe. True: no peer
+  /// The calling thread works for its rank here: says where, and moves it maybe. True: no peer
   /// was last seen on its core.
   bool settle();
 

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "base/StatusMacros.h"
 #include "tests/unit/collectives/communicator/World.h"
 
 namespace hpu::collectives {
@@ -173,6 +174,53 @@ TEST(Direct, AheadOfItsTurnChangesNeitherResultsNorDeviceTime) {
     Outcome other = runProgram(1000 * pace);
     EXPECT_EQ(other.times, expected.times) << pace;
     EXPECT_TRUE(other.data == expected.data) << pace;
+  }
+}
+
+/// Every rank enqueues so many additions to its value before it waits; rank 1 gives up after
+/// `abortAt` of them (-1: does not). How its stream ended, by rank.
+std::vector<Status> enqueueMany(World& world, int calls, int abortAt,
+                                const std::vector<Buffer>& data) {
+  return world.each([&](int rank) -> Status {
+    const auto at = static_cast<size_t>(rank);
+    const uint64_t address = data[at].address();
+    for (int i = 0; i < calls; ++i) {
+      if (rank == 1 && i == abortAt) HPU_RETURN_IF_ERROR(world.comms[at].abort("enough"));
+      Status status = world.comms[at].allReduce(address, address, 16, ElementType::kI32,
+                                                ReduceOp::kSum, world.streams[at]);
+      // The calls after the end are refused; those before it end on the stream.
+      if (!status.ok()) break;
+    }
+    return world.streams[at].synchronize(60000);
+  });
+}
+
+TEST(Direct, ManyCallsEndOnceEachWhetherTheyAreDoneOrAborted) {
+  constexpr int kCalls = 1000;
+  for (int ranks : {2, 3, 5}) {
+    for (int abortAt : {-1, 1, 200, 900}) {
+      World world = World::make(ranks, {.timeoutMs = 60000});
+      std::vector<Buffer> data;
+      for (int rank = 0; rank < ranks; ++rank)
+        data.push_back(world.put(rank, std::vector<int32_t>(16, 1)));
+      const std::vector<Status> ended = enqueueMany(world, kCalls, abortAt, data);
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Status& status = ended[static_cast<size_t>(rank)];
+        if (abortAt < 0) {
+          EXPECT_TRUE(status.ok()) << status.toString();
+        } else if (rank != 1) {
+          EXPECT_THAT(status.message(), testing::AllOf(HasSubstr("rank 1"), HasSubstr("enough")));
+        }
+        // The streams go on.
+        EXPECT_EQ(world.get<int32_t>(rank, data[static_cast<size_t>(rank)], 16).size(), 16u);
+      }
+      if (abortAt >= 0) continue;
+      uint32_t sum = 1;  // It wraps, as integers do.
+      for (int i = 0; i < kCalls; ++i) sum *= static_cast<uint32_t>(ranks);
+      for (int rank = 0; rank < ranks; ++rank)
+        EXPECT_EQ(world.get<int32_t>(rank, data[static_cast<size_t>(rank)], 16),
+                  std::vector<int32_t>(16, static_cast<int32_t>(sum)));
+    }
   }
 }
 

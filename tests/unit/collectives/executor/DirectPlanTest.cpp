@@ -120,7 +120,8 @@ TEST(DirectPlan, SmallWorkIsOnePartAndLargeWorkHasSomeForEveryRank) {
   p.ranks = 8;
   p.count = 256;
   EXPECT_EQ(directPlan(p).parts(), 1);
-  p.collective = Collective::kAllToAll;  // Of 64 flows.
+  p.collective = Collective::kAllToAll;  // Of 64 flows, which go together.
+  p.count = 512;
   EXPECT_EQ(directPlan(p).parts(), 2);
   p.collective = Collective::kAllReduce;
   p.count = 16 << 20;
