@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   if (rank == 0) printf("{\"library\": \"openmpi\", \"op\": \"%s\", \"ranks\": %d, \"results\": [", argv[1], ranks);
   for (at = argv[2]; *at; first = 0) {
     size_t bytes = strtoull(at, &at, 10), count = bytes / sizeof(float), i;
-    int iterations = bytes <= (64u << 10) ? 100 : bytes <= (4u << 20) ? 30 : 8, k;
+    int iterations = bytes <= (4u << 20) ? 100 : 20, k;
     double start, mine, slowest = 0;
     if (*at == ',') ++at;
     in = malloc(bytes + 64);

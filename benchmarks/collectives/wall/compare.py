@@ -50,7 +50,7 @@ def ours(bin_dir, op, ranks, sizes, blocking, timeout):
     """Microseconds by size. One run a size: the sizes need not be a sequence."""
     result = {}
     for size in sizes:
-        iterations = 100 if size <= 64 << 10 else 30 if size <= 4 << 20 else 8
+        iterations = 100 if size <= 4 << 20 else 20
         report = run([os.path.join(bin_dir, "hccl-perf"), op, "--ranks", str(ranks), "-b", str(size), "-e", str(size),
                       "--iters", str(iterations), "-w", str(WARMUP), "--no-check", "--json", "--target", "gaudi2"] +
                      (["--blocking"] if blocking else []), timeout)
