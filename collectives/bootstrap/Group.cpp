@@ -117,6 +117,12 @@ Status Group::trouble(std::unique_lock<std::mutex>& lock, Phase& phase) {
   return okStatus();
 }
 
+Status Group::goneStatus(const Phase& phase, int place) const {
+  auto gone = client_->gone.find(members_[static_cast<size_t>(place)]);
+  if (gone == client_->gone.end()) return okStatus();
+  return during(phase, unavailable(missingText({gone->second})));
+}
+
 Status Group::late(Phase& phase) {
   auto missing = client_->who(name_, phase.number, members_);
   std::string text;
@@ -181,8 +187,9 @@ Status Group::await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready read
     if (ready()) return okStatus();
     HPU_RETURN_IF_ERROR(trouble(lock, phase));
     if (ready()) return okStatus();
-    // The end of a neighbour or of the coordinator may only be ahead of what it sent to others.
-    bool ends = !client_->failure.ok() || !lost_.empty();
+    // The end of a neighbour or of the coordinator may only be ahead of what it sent.
+    const Status gone = goneStatus(phase, phase.awaited);
+    bool ends = !client_->failure.ok() || !lost_.empty() || !gone.ok();
     auto now = Clock::now();
     if (ends && grace == Clock::time_point::max()) grace = now + kGrace;
     if (ends && now >= grace && !phase.askedLast) {
@@ -194,6 +201,7 @@ Status Group::await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready read
       continue;
     }
     if (ends && now >= grace) {
+      if (!gone.ok()) return gone;
       if (!lost_.empty())
         return during(phase, unavailable(base::strCat("the connection to ",
                                                       rankText(*lost_.begin()), " has ended")));
@@ -299,9 +307,13 @@ Status Group::link(Phase& phase) {
   }
   if (place_ > 0) {
     int parentPlace = (place_ - 1) / kFanOut;
-    auto text =
-        client_->get(base::strCat(prefix, parentPlace), *phase.deadline,
-                     [&](std::unique_lock<std::mutex>& lock) { return trouble(lock, phase); });
+    auto text = client_->get(base::strCat(prefix, parentPlace), *phase.deadline,
+                             [&](std::unique_lock<std::mutex>& lock) {
+                               Status status = trouble(lock, phase);
+                               // Its address would have come before the answer to who().
+                               if (status.ok()) status = goneStatus(phase, parentPlace);
+                               return status;
+                             });
     if (text.status().code() == StatusCode::kDeadlineExceeded) return late(phase);
     if (!text.ok()) return text.status();
     UniqueId bytes;
@@ -325,12 +337,14 @@ Status Group::link(Phase& phase) {
         return during(phase, fd.status().withContext(base::strCat("rank ", client_->rank())));
       return during(phase, fd.status().withContext(rankText(parentPlace)));
     }
-    HPU_ASSIGN(auto connection, client_->reactor()->adopt(*fd, shared_from_this()));
-    connection->trust();
+    std::shared_ptr<Connection> connection;
     {
+      // Its end is heard of when it is known as the parent's.
       std::lock_guard lock(client_->mutex);
+      HPU_ASSIGN(connection, client_->reactor()->adopt(*fd, shared_from_this()));
       parent_ = connection;
     }
+    connection->trust();
     client_
         ->send(*connection, MessageType::kPeerHello, 0,
                wire::encodePeerHello({client_->id().nonce, hash_, place_}))

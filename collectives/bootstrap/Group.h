@@ -72,6 +72,8 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   Status await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready ready);
   /// Something has gone wrong that will keep the phase from its end.
   Status trouble(std::unique_lock<std::mutex>& lock, Phase& phase);
+  /// Not ok when that place's rank has died or left: what it has not sent will not come.
+  Status goneStatus(const Phase& phase, int place) const;
   Status late(Phase& phase);
   /// Whether somebody who has not come stands still for too long. Sets when to look again.
   Status impatient(Phase& phase);

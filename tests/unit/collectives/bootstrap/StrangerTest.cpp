@@ -2,13 +2,21 @@
 // Port scanners, other protocols and ranks that speak nonsense do no harm to those who wait.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <memory>
 #include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "collectives/bootstrap/Bootstrap.h"
+#include "collectives/bootstrap/Client.h"
+#include "collectives/bootstrap/Group.h"
 #include "tests/unit/collectives/bootstrap/Ranks.h"
 
 namespace hpu::collectives {
@@ -36,6 +44,36 @@ class Stranger {
 
  private:
   int fd_;
+};
+
+/// A listening socket that ends the first connection at once, by a reset.
+class Door {
+ public:
+  Door() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&any), sizeof any), 0);
+    EXPECT_EQ(::listen(fd_, 1), 0);
+  }
+  ~Door() { ::close(fd_); }
+  Address address() const {
+    sockaddr_storage bound{};
+    socklen_t size = sizeof bound;
+    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&bound), &size);
+    return fromSockaddr(bound).value();
+  }
+  void slamOnFirst() const {
+    pollfd entry{fd_, POLLIN, 0};
+    if (::poll(&entry, 1, 20000) <= 0) return;
+    const int guest = ::accept(fd_, nullptr, nullptr);
+    const linger now{1, 0};
+    ::setsockopt(guest, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    ::close(guest);
+  }
+
+ private:
+  const int fd_;
 };
 
 TEST(Stranger, DoesNoHarm) {
@@ -82,6 +120,60 @@ TEST(Stranger, ARankThatSpeaksNonsenseCountsAsDead) {
     Status status = (*joined)->barrier("b", soon());
     EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.toString();
     EXPECT_THAT(status.message(), HasSubstr("rank 1 (process 1 on h) has died"));
+  }
+}
+
+/// Rank `rank` of two as bytes on a socket, which says that it comes to the first phase of all.
+std::unique_ptr<Stranger> halfARank(const CoordinatorId& room, int rank, const Group& group) {
+  auto half = std::make_unique<Stranger>(room);
+  half->say(wire::encodeFrame(wire::MessageType::kHello, 0,
+                              wire::encodeHello({room.nonce, rank, 2, 1, "h"})));
+  wire::Writer enter;
+  enter.text(group.name());
+  enter.u64(1);
+  half->say(wire::encodeFrame(wire::MessageType::kEnter, 0, enter.take()));
+  return half;
+}
+
+TEST(Stranger, ARankThatEndsWithinItsFirstPhaseIsNamed) {
+  // The parent before it told its address, the child before it came there.
+  for (int ends : {0, 1}) {
+    UniqueId own = createUniqueId().value();
+    CoordinatorId room = decodeId(own).value();
+    Group group(std::make_shared<Client>(room, ends, 2), "all", {0, 1});
+    auto half = halfARank(room, ends, group);
+    auto joined = Bootstrap::join(own, 1 - ends, 2, {.timeoutMs = 20000});
+    ASSERT_TRUE(joined.ok()) << joined.status().toString();
+    half = nullptr;
+    Status status = (*joined)->barrier("b", soon());
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.toString();
+    EXPECT_THAT(status.message(),
+                HasSubstr("rank " + std::to_string(ends) + " (process 1 on h) has died"));
+  }
+}
+
+TEST(Stranger, AParentThatShutsItsDoorAsItsChildComesIsNamed) {
+  // The child's connection ends before, while and after the child makes it its own.
+  auto ended = onRanks<Status>(32, [](int) -> Status {
+    UniqueId own = createUniqueId().value();
+    CoordinatorId room = decodeId(own).value();
+    Group group(std::make_shared<Client>(room, 0, 2), "all", {0, 1});
+    auto half = halfARank(room, 0, group);
+    Door door;
+    UniqueId where = encodeId({door.address(), 1, false, 0, {}});
+    wire::Writer put;
+    put.text("address " + group.name() + " 0");
+    put.text(std::string(reinterpret_cast<const char*>(where.bytes), sizeof where.bytes));
+    half->say(wire::encodeFrame(wire::MessageType::kPut, 0, put.take()));
+    std::thread parent([&] { door.slamOnFirst(); });
+    auto joined = Bootstrap::join(own, 1, 2, {.timeoutMs = 20000});
+    Status status = joined.ok() ? (*joined)->barrier("b", soon()) : joined.status();
+    parent.join();
+    return status;
+  });
+  for (const Status& status : ended) {
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.toString();
+    EXPECT_THAT(status.message(), HasSubstr("rank 0"));
   }
 }
 
