@@ -166,7 +166,8 @@ class DriverDevice {
   /// ticket is not forgotten).
   virtual Status wait(Ticket ticket, int64_t deadlineMs) = 0;
   /// Calls `callback` once when the ticket is done: now on this thread, or later on a driver's
-  /// thread (then it must be short and must not submit to or wait for the device).
+  /// thread (then it must be short and must not submit to or wait for the device). Others may see
+  /// that the ticket is done before; work behind it in its queue follows the callback.
   virtual void whenDone(Ticket ticket, std::function<void()> callback) = 0;
   /// The first failure among the queue's work up to `upTo` that was not taken yet; ok when there is
   /// none. Copies, fills, launches and external work that are enqueued behind a failure before it

@@ -376,13 +376,15 @@ void QueueExecutor::Core::finish(Lock& lock, const std::shared_ptr<Queue>& queue
   }
   keepError(item.report ? *item.report : *queue, ticket, status);
   if (draining && outstanding.size() <= drainTarget) drained.notify_all();
+  if (!callbacks.empty()) {
+    if (queue->waiters > 0) queue->progress.notify_all();
+    lock.unlock();
+    for (auto& callback : callbacks) callback();
+    callbacks.clear();
+    lock.lock();
+  }
   settle(queue);
   if (queue->waiters > 0) queue->progress.notify_all();
-  if (callbacks.empty()) return;
-  lock.unlock();
-  for (auto& callback : callbacks) callback();
-  callbacks.clear();
-  lock.lock();
 }
 
 void QueueExecutor::Core::addCallback(Ticket ticket, std::function<void()> callback) {

@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -57,6 +60,13 @@ class DriverFixture : public ::testing::TestWithParam<std::string> {
     auto result = device->deviceSpan(ticket);
     EXPECT_TRUE(result.ok()) << result.status().message();
     return result.ok() ? *result : DriverDevice::DeviceSpan{-1, -1};
+  }
+  /// Callbacks come when a ticket is done, which others may see first.
+  void waitForCalls(const std::atomic<int>& calls, int expected) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kDeadlineMs);
+    while (calls < expected && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(calls, expected);
   }
   Ticket upload(QueueId q, DeviceAddress address, const std::vector<int32_t>& data) {
     return submit(q, CopyToDevice{address, data.data(), static_cast<int64_t>(data.size() * 4)});

@@ -34,7 +34,7 @@ TEST_P(DriverExternalWork, ExternalWorkHoldsItsQueueUntilItIsComplete) {
   const int64_t arrival = work->turn()->arrivalPs();
   work->complete(okStatus(), arrival + 5000000);
   auto network = span(external);
-  EXPECT_EQ(calls, 1);
+  waitForCalls(calls, 1);
   EXPECT_EQ(network.endNs - (arrival + 999) / 1000, 5000);
   EXPECT_EQ(span(before).endNs, (arrival + 999) / 1000);
   EXPECT_GE(span(after).startNs + 1, network.endNs);
