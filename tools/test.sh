@@ -32,6 +32,16 @@ build_and_test() {
   ctest --test-dir "$dir" --output-on-failure -j "$jobs" "$@" || failed+=("$preset")
 }
 
+# What failed tests said first, at the end of the output, where it is looked for.
+failures() {
+  local dir=build
+  [ "$1" = release ] || dir=build/$1
+  awk '/^[0-9]+\/[0-9]+ Testing: / { name = $3; text = ""; lines = 0 }
+       /Failure|FAILED|ERROR|WARNING: ThreadSanitizer|runtime error/ { show = 12 }
+       show > 0 && lines < 60 { text = text $0 "\n"; ++lines; --show }
+       /^Test (Failed|Timeout)/ { printf "-- %s\n%s", name, text }' "$dir/Testing/Temporary/LastTest.log"
+}
+
 if [ $full -eq 1 ]; then
   build_and_test release
 else
@@ -43,6 +53,10 @@ build_and_test tsan -LE long
 
 step "done"
 if [ ${#failed[@]} -gt 0 ]; then
+  for preset in "${failed[@]}"; do
+    step "failures of $preset"
+    failures "$preset"
+  done
   echo "FAILED: ${failed[*]}"
   exit 1
 fi

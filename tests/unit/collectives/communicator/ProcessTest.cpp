@@ -22,20 +22,34 @@ extern char** environ;
 namespace hpu::collectives {
 namespace {
 
-using testing::AnyOf;
 using testing::HasSubstr;
 
-int freePort() {
-  int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  socklen_t size = sizeof address;
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  ::close(fd);
-  return ntohs(address.sin_port);
-}
+// How long ranks wait for one that stands still: longer than a busy machine keeps any of them from
+// running.
+constexpr int kPatienceMs = 4000;
+
+/// A port of this machine that no other program is given while this lives. Whoever may share
+/// addresses, as the coordinator's listener does, can take it.
+class ReservedPort {
+ public:
+  ReservedPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int yes = 1;
+    ::setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    socklen_t size = sizeof address;
+    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
+    number_ = ntohs(address.sin_port);
+  }
+  ~ReservedPort() { ::close(fd_); }
+  int number() const { return number_; }
+
+ private:
+  const int fd_;
+  int number_ = 0;
+};
 
 struct Process {
   pid_t pid = -1;
@@ -46,9 +60,10 @@ struct Process {
 /// Runs the scenario; what each rank said, "(nothing)" for one that was killed. The victim is
 /// killed when all others are done.
 std::vector<std::string> runRanks(int ranks, const std::string& scenario, int victim,
-                                  int timeoutMs = 3000) {
+                                  int timeoutMs) {
   std::vector<Process> processes(static_cast<size_t>(ranks));
-  std::string id = "HCCL_COMM_ID=127.0.0.1:" + std::to_string(freePort());
+  const ReservedPort port;
+  std::string id = "HCCL_COMM_ID=127.0.0.1:" + std::to_string(port.number());
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<std::string> variables = {
         id,
@@ -146,14 +161,14 @@ TEST(Processes, ShrinkAfterTheDeathOfTheFirstRanks) {
 }
 
 TEST(Processes, AStoppedRankIsNamed) {
-  expectBlame(runRanks(3, "stop", 1, 1000), 1, "stopped) has not entered all-reduce #6");
+  expectBlame(runRanks(3, "stop", 1, kPatienceMs), 1, "stopped) has not entered all-reduce #6");
 }
 
 TEST(Processes, FinalizeWaitsForNoStoppedRank) {
   for (int victim : {0, 2}) {  // The coordinator's process, and another one.
     auto begin = std::chrono::steady_clock::now();
-    auto said = runRanks(3, "stop-before-finalize", victim, 1000);
-    expectBlame(said, victim, "waited 1000 ms without progress of");
+    auto said = runRanks(3, "stop-before-finalize", victim, kPatienceMs);
+    expectBlame(said, victim, "waited " + std::to_string(kPatienceMs) + " ms without progress of");
     expectBlame(said, victim, "stopped)");
     expectBlame(said, victim, "DEADLINE_EXCEEDED");
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(40));
@@ -169,7 +184,7 @@ TEST(Processes, AnIdleRankIsToldOfADeadOne) {
 }
 
 TEST(Processes, ASilentRankIsNamed) {
-  expectBlame(runRanks(3, "silent", 2, 1000), 2,
+  expectBlame(runRanks(3, "silent", 2, kPatienceMs), 2,
               "has not entered all-reduce #6; its last call was all-reduce #5");
 }
 
