@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/Copy.h"
 #include "collectives/reduction/Kernels.h"
 #include "numerics/ConvertKernels.h"
 
@@ -164,7 +165,7 @@ void reduce(const Reduce& what, std::span<const Source> sources) {
 void copyBytes(std::byte* dst, const std::byte* src, int64_t bytes, bool stream) {
   if (bytes <= 0 || dst == src) return;
   if (stream) return streamCopy(chosenLevel())(dst, src, bytes);
-  std::memcpy(dst, src, static_cast<size_t>(bytes));
+  base::copyMemory(dst, src, bytes);
 }
 
 }  // namespace hpu::collectives

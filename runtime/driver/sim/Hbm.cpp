@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/Copy.h"
 #include "base/File.h"
 #include "base/Format.h"
 #include "base/Parallel.h"
@@ -39,7 +40,7 @@ int64_t pageBytes() {
 
 void parallelCopy(std::byte* dst, const std::byte* src, int64_t bytes) {
   base::parallelFor(bytes, kCopyGrain, [&](int64_t begin, int64_t end) {
-    std::memcpy(dst + begin, src + begin, static_cast<size_t>(end - begin));
+    base::copyMemory(dst + begin, src + begin, end - begin);
   });
 }
 
@@ -111,7 +112,7 @@ void Hbm::copyOut(void* dst, DeviceAddress src, int64_t bytes) const {
   auto* out = static_cast<std::byte*>(dst);
   int64_t first = static_cast<int64_t>(src - kBase), end = first + bytes;
   if (bytes <= kSmallCopy) {
-    std::memcpy(out, data_ + first, static_cast<size_t>(bytes));
+    base::copyMemory(out, data_ + first, bytes);
     return;
   }
   for (int64_t offset = first; offset < end;) {
