@@ -98,29 +98,41 @@ Status Group::during(const Phase& phase, const Status& why) const {
 // ---- Waiting ------------------------------------------------------------------------------------
 
 Status Group::trouble(std::unique_lock<std::mutex>& lock, Phase& phase) {
-  if (!failure_.ok()) return failure_;
-  if (Status given = client_->givenUp(name_); !given.ok()) return given;
-  // Who died is the reason why others have left.
-  for (bool died : {true, false})
+  // What came while this rank asked is looked at, too: nobody says it again.
+  for (;;) {
+    if (!failure_.ok()) return failure_;
+    if (Status given = client_->givenUp(name_); !given.ok()) return given;
+    const MissingRank* next = nullptr;
     for (const auto& [rank, who] : client_->gone) {
-      if ((who.state == MemberState::kDied) != died || phase.asked.contains(rank) ||
+      if (phase.asked.contains(rank) ||
           std::find(members_.begin(), members_.end(), rank) == members_.end())
         continue;
-      MissingRank gone = who;
-      phase.asked.insert(rank);
-      lock.unlock();
-      auto missing = client_->who(name_, phase.number, {gone.rank});
-      lock.lock();
-      if (missing.ok() && !missing->empty()) return during(phase, unavailable(missingText({gone})));
-      return okStatus();  // It had got here; the map may have changed.
+      // Who died is the reason why others have left.
+      if (!next || (who.state == MemberState::kDied && next->state != MemberState::kDied))
+        next = &who;
     }
-  return okStatus();
+    if (!next) return okStatus();
+    const MissingRank gone = *next;
+    phase.asked.insert(gone.rank);
+    lock.unlock();
+    auto missing = client_->who(name_, phase.number, {gone.rank});
+    lock.lock();
+    if (missing.ok() && !missing->empty()) return during(phase, unavailable(missingText({gone})));
+  }
 }
 
 Status Group::goneStatus(const Phase& phase, int place) const {
   auto gone = client_->gone.find(members_[static_cast<size_t>(place)]);
   if (gone == client_->gone.end()) return okStatus();
   return during(phase, unavailable(missingText({gone->second})));
+}
+
+Status Group::goneChild(const Phase& phase) const {
+  for (int child : children_) {
+    if (childLinks_.contains(child)) continue;
+    HPU_RETURN_IF_ERROR(goneStatus(phase, child));
+  }
+  return okStatus();
 }
 
 Status Group::late(Phase& phase) {
@@ -166,16 +178,15 @@ Status Group::impatient(Phase& phase) {
   std::string text;
   for (int place : stand) {
     int32_t rank = members_[static_cast<size_t>(place)];
-    if (!missing.ok() ||
-        std::any_of(missing->begin(), missing->end(),
-                    [&](const MissingRank& one) { return one.rank == rank; }))
+    if (!missing.ok() || std::any_of(missing->begin(), missing->end(),
+                                     [&](const MissingRank& one) { return one.rank == rank; }))
       text += (text.empty() ? "" : ", ") + patience.describe(place);
   }
   if (text.empty()) return okStatus();
   if (!missing.ok()) text += "; " + missing.status().message();
-  return during(phase, deadlineExceeded(base::strCat("rank ", place_, " waited ",
-                                                     patience.timeoutMs,
-                                                     " ms without progress of ", text)));
+  return during(phase,
+                deadlineExceeded(base::strCat("rank ", place_, " waited ", patience.timeoutMs,
+                                              " ms without progress of ", text)));
 }
 
 template <typename Ready>
@@ -188,7 +199,7 @@ Status Group::await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready read
     HPU_RETURN_IF_ERROR(trouble(lock, phase));
     if (ready()) return okStatus();
     // The end of a neighbour or of the coordinator may only be ahead of what it sent.
-    const Status gone = goneStatus(phase, phase.awaited);
+    const Status gone = goneChild(phase);
     bool ends = !client_->failure.ok() || !lost_.empty() || !gone.ok();
     auto now = Clock::now();
     if (ends && grace == Clock::time_point::max()) grace = now + kGrace;

@@ -72,8 +72,11 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   Status await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready ready);
   /// Something has gone wrong that will keep the phase from its end.
   Status trouble(std::unique_lock<std::mutex>& lock, Phase& phase);
-  /// Not ok when that place's rank has died or left: what it has not sent will not come.
+  /// Not ok when that place's rank has died or left.
   Status goneStatus(const Phase& phase, int place) const;
+  /// Of a child that has not come here and will not. The ends of links tell of the others, after
+  /// what they have sent.
+  Status goneChild(const Phase& phase) const;
   Status late(Phase& phase);
   /// Whether somebody who has not come stands still for too long. Sets when to look again.
   Status impatient(Phase& phase);

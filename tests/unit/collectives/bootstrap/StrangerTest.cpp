@@ -123,11 +123,12 @@ TEST(Stranger, ARankThatSpeaksNonsenseCountsAsDead) {
   }
 }
 
-/// Rank `rank` of two as bytes on a socket, which says that it comes to the first phase of all.
+/// A rank as bytes on a socket, which says that it comes to the first phase of all.
 std::unique_ptr<Stranger> halfARank(const CoordinatorId& room, int rank, const Group& group) {
+  const auto ranks = static_cast<int32_t>(group.members().size());
   auto half = std::make_unique<Stranger>(room);
   half->say(wire::encodeFrame(wire::MessageType::kHello, 0,
-                              wire::encodeHello({room.nonce, rank, 2, 1, "h"})));
+                              wire::encodeHello({room.nonce, rank, ranks, 1, "h"})));
   wire::Writer enter;
   enter.text(group.name());
   enter.u64(1);
@@ -150,6 +151,23 @@ TEST(Stranger, ARankThatEndsWithinItsFirstPhaseIsNamed) {
     EXPECT_THAT(status.message(),
                 HasSubstr("rank " + std::to_string(ends) + " (process 1 on h) has died"));
   }
+}
+
+TEST(Stranger, AChildThatEndsIsNamedWhileAnotherOneIsAwaited) {
+  UniqueId own = createUniqueId().value();
+  CoordinatorId room = decodeId(own).value();
+  Group group(std::make_shared<Client>(room, 2, 3), "all", {0, 1, 2});
+  auto half = halfARank(room, 2, group);
+  auto joined = onRanks<std::shared_ptr<Bootstrap>>(2, [&](int rank) {
+    auto one = Bootstrap::join(own, rank, 3, {.timeoutMs = 20000});
+    return one.ok() ? *one : nullptr;
+  });
+  ASSERT_TRUE(joined[0] && joined[1]);
+  half = nullptr;
+  // Rank 1, for which rank 0 waits first, does not come.
+  Status status = joined[0]->barrier("b", soon());
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.toString();
+  EXPECT_THAT(status.message(), HasSubstr("rank 2 (process 1 on h) has died"));
 }
 
 TEST(Stranger, AParentThatShutsItsDoorAsItsChildComesIsNamed) {
