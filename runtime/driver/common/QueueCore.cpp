@@ -379,8 +379,11 @@ void QueueExecutor::Core::finish(Lock& lock, const std::shared_ptr<Queue>& queue
   if (!callbacks.empty()) {
     if (queue->waiters > 0) queue->progress.notify_all();
     lock.unlock();
+    // As in conclude: what the callbacks let go of may destroy the device.
+    inside().push_back({this, queue.get(), ticket, true});
     for (auto& callback : callbacks) callback();
     callbacks.clear();
+    inside().pop_back();
     lock.lock();
   }
   settle(queue);
