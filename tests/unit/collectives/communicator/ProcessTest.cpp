@@ -106,8 +106,12 @@ std::vector<std::string> runRanks(int ranks, const std::string& scenario, int vi
       process.said.append(buffer, static_cast<size_t>(got));
     }
     ::kill(process.pid, SIGKILL);
-    ::waitpid(process.pid, nullptr, 0);
+    int ended = 0;
+    ::waitpid(process.pid, &ended, 0);
     ::close(process.out);
+    // 1 is a rank that has said why; more is what a sanitizer found, for one.
+    if (WIFEXITED(ended) && WEXITSTATUS(ended) > 1)
+      process.said += "(exit code " + std::to_string(WEXITSTATUS(ended)) + ")";
   };
   for (int rank = 0; rank < ranks; ++rank)
     if (rank != victim || scenario == "mismatch") drain(processes[static_cast<size_t>(rank)]);

@@ -184,5 +184,6 @@ int main(int argc, char** argv) {
   rank.victim = argc > 2 ? std::atoi(argv[2]) : -1;
   Status status = rank.run();
   std::printf("%s\n", status.ok() ? "ok" : status.toString().c_str());
+  std::fflush(stdout);  // Whatever the end of the process brings, sanitizers' findings for one.
   return status.ok() ? 0 : 1;
 }
