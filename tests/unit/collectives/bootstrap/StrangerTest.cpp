@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Port scanners, other protocols and ranks that speak nonsense do no harm to those who wait.
+// Port scanners, other protocols and ranks that speak nonsense do no harm to those who wait; ranks
+// that end halfway are named.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
