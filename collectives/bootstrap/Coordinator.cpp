@@ -27,6 +27,8 @@ namespace {
 constexpr size_t kMaxStoreBytes = size_t{256} << 20;
 constexpr size_t kMaxEnded = 16;
 constexpr int64_t kLateMs = 120000;  ///< When the setting makes no sense.
+/// Ranks leave, and die, at about the same time: a message for each one to each other would be N².
+constexpr std::chrono::milliseconds kNoticeDelay{20};
 
 StatusOr<uint64_t> randomNonce() {
   uint64_t nonce = 0;
@@ -44,72 +46,7 @@ std::string statusPayload(const Status& status) {
   return out.take();
 }
 
-std::string named(int32_t rank, const std::string& description) {
-  std::string text = base::strCat("rank ", rank);
-  return description.empty() ? text : base::strCat(text, " (", description, ")");
-}
-
 }  // namespace
-
-// ---- Who is missing -----------------------------------------------------------------------------
-
-std::string encodeMissing(const std::vector<MissingRank>& missing) {
-  wire::Writer out;
-  out.u32(static_cast<uint32_t>(missing.size()));
-  for (const MissingRank& one : missing) {
-    out.i32(one.rank);
-    out.u8(static_cast<uint8_t>(one.state));
-    out.text(one.description);
-  }
-  return out.take();
-}
-
-StatusOr<std::vector<MissingRank>> decodeMissing(std::string_view payload) {
-  wire::Reader in(payload);
-  uint32_t count = in.u32();
-  std::vector<MissingRank> missing;
-  for (uint32_t i = 0; i < count && in.ok(); ++i) {
-    MissingRank one;
-    one.rank = in.i32();
-    one.state = static_cast<MemberState>(std::min<uint8_t>(in.u8(), 3));
-    one.description = in.text(wire::kMaxNameBytes);
-    missing.push_back(std::move(one));
-  }
-  if (!in.done()) return invalidArgument("a malformed answer of the coordinator");
-  return missing;
-}
-
-std::string missingText(const std::vector<MissingRank>& missing) {
-  constexpr size_t kMost = 8;
-  std::string text;
-  size_t shown = 0;
-  auto add = [&](const std::string& piece) { text += (text.empty() ? "" : "; ") + piece; };
-  // Those that never came have nothing to tell them apart: ranges of them.
-  for (size_t i = 0; i < missing.size() && shown < kMost;) {
-    const MissingRank& one = missing[i];
-    ++shown;
-    if (one.state == MemberState::kAbsent) {
-      size_t end = i + 1;
-      while (end < missing.size() && missing[end].state == MemberState::kAbsent &&
-             missing[end].rank == missing[end - 1].rank + 1)
-        ++end;
-      if (end - i == 1)
-        add(base::strCat("rank ", one.rank, " has not come"));
-      else
-        add(base::strCat("ranks ", one.rank, " to ", missing[end - 1].rank, " have not come"));
-      i = end;
-      continue;
-    }
-    std::string_view what = one.state == MemberState::kPresent ? " has not got there"
-                            : one.state == MemberState::kLeft  ? " has left"
-                                                               : " has died";
-    add(named(one.rank, one.description) + std::string(what));
-    ++i;
-    if (shown == kMost && i < missing.size())
-      add(base::strCat("and ", missing.size() - i, " more"));
-  }
-  return text;
-}
 
 // ---- Rooms --------------------------------------------------------------------------------------
 
@@ -359,7 +296,7 @@ void Coordinator::join(const std::shared_ptr<Connection>& connection, const wire
   if (room.members.empty()) room.members.resize(static_cast<size_t>(hello->ranks));
   if (room.members.size() != static_cast<size_t>(hello->ranks)) {
     Status why = invalidArgument(
-        base::strCat(named(hello->rank, description), " says that the communicator has ",
+        base::strCat(rankName(hello->rank, description), " says that the communicator has ",
                      hello->ranks, " ranks, those before it said ", room.members.size()));
     if (!room.complete) failRoom(room, why);
     return refuse(why);
@@ -406,8 +343,8 @@ void Coordinator::onRefused(const Status& why) {
   std::vector<uint64_t> failed;
   for (auto& [nonce, room] : rooms_) {
     if (room.complete || room.alive == 0) continue;
-    failRoom(room, resourceExhausted(base::strCat("the coordinator (process ", ::getpid(), ") ",
-                                                  why.message())));
+    failRoom(room, resourceExhausted(
+                       base::strCat("the coordinator (process ", ::getpid(), ") ", why.message())));
     failed.push_back(nonce);
   }
   for (uint64_t nonce : failed)
@@ -426,15 +363,38 @@ void Coordinator::gone(Room& room, int32_t rank, MemberState how) {
     // One that gave up in order may be late for nobody; one that died will not come again.
     if (how == MemberState::kDied)
       failRoom(room,
-               unavailable(named(rank, member.description) + " died before all ranks had come"));
+               unavailable(rankName(rank, member.description) + " died before all ranks had come"));
     else if (room.alive == 0)
       room.failure = deadlineExceeded("all ranks that had come gave up waiting for the others");
     return;
   }
-  std::string payload = encodeMissing({{rank, how, member.description}});
-  for (size_t other = 0; other < room.members.size(); ++other)
-    if (room.members[other].connection)
-      send(room, static_cast<int32_t>(other), MessageType::kMemberGone, 0, payload);
+  room.gone.push_back({rank, how, member.description});
+  // Of the first one at once: its error may end this process next.
+  if (room.noticeDue || room.alive == 0) return;
+  tellGone(room);
+  room.noticeDue = true;
+  room.reactor->after(kNoticeDelay, [nonce = room.nonce] { instance()->notice(nonce); });
+}
+
+void Coordinator::tellGone(Room& room, int32_t rank) {
+  Member& member = room.members[static_cast<size_t>(rank)];
+  if (!member.connection || member.told == room.gone.size()) return;
+  const auto first = room.gone.begin() + static_cast<std::ptrdiff_t>(member.told);
+  member.told = room.gone.size();
+  send(room, rank, MessageType::kMemberGone, 0, encodeMissing({first, room.gone.end()}));
+}
+
+void Coordinator::tellGone(Room& room) {
+  for (size_t rank = 0; rank < room.members.size(); ++rank)
+    tellGone(room, static_cast<int32_t>(rank));
+}
+
+void Coordinator::notice(uint64_t nonce) {
+  std::lock_guard lock(mutex_);
+  auto it = rooms_.find(nonce);
+  if (it == rooms_.end()) return;
+  it->second.noticeDue = false;
+  tellGone(it->second);
 }
 
 // ---- Being there --------------------------------------------------------------------------------
@@ -561,6 +521,8 @@ bool Coordinator::who(Room& room, int32_t rank, const wire::Frame& frame) {
   if (count == 0)
     for (size_t other = 0; other < room.members.size(); ++other) look(static_cast<int32_t>(other));
   for (uint32_t i = 0; i < count; ++i) look(in.i32());
+  // Whoever asks has heard of all who had gone when he has the answer.
+  tellGone(room, rank);
   send(room, rank, MessageType::kMissing, frame.id, encodeMissing(missing));
   return true;
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "collectives/bootstrap/Address.h"
+#include "collectives/bootstrap/Missing.h"
 #include "collectives/bootstrap/Reactor.h"
 #include "collectives/bootstrap/Wire.h"
 #include "hpu/status.h"
@@ -26,23 +27,6 @@ namespace hpu::collectives {
 struct Traffic {
   uint64_t messages = 0, bytes = 0;  ///< Sent.
 };
-
-/// What the coordinator knows of a rank that others wait for.
-enum class MemberState : uint8_t {
-  kAbsent,   ///< It has not come.
-  kPresent,  ///< It has come, but not as far as the others.
-  kLeft,     ///< It has left in order.
-  kDied,     ///< Its connection broke: the process ended, or its machine.
-};
-struct MissingRank {
-  int32_t rank = 0;
-  MemberState state = MemberState::kAbsent;
-  std::string description;  ///< "process 123 on host-a"; empty when it never came.
-};
-std::string encodeMissing(const std::vector<MissingRank>& missing);
-StatusOr<std::vector<MissingRank>> decodeMissing(std::string_view payload);
-/// "rank 2 has not come; rank 5 (process 123 on host-a) has died".
-std::string missingText(const std::vector<MissingRank>& missing);
 
 /// A place of this process where some of a communicator's ranks may meet later, as often as they
 /// like: who comes first opens the room. When it goes, rooms in which all have met stay.
@@ -88,6 +72,7 @@ class Coordinator final : public ConnectionHandler,
     MemberState state = MemberState::kAbsent;
     std::string description;
     std::unordered_map<std::string, uint64_t> reached;  ///< By group: its last phase.
+    size_t told = 0;                                    ///< Of the room's gone ranks.
   };
   struct Waiting {
     int32_t rank = 0;
@@ -101,6 +86,8 @@ class Coordinator final : public ConnectionHandler,
     int32_t came = 0, alive = 0;
     bool complete = false;
     Status failure;
+    std::vector<MissingRank> gone;  ///< Since all had come, in the order they went.
+    bool noticeDue = false;         ///< A timer will tell of them.
     std::map<std::string, std::string> store;
     size_t storeBytes = 0;
     std::map<std::string, std::vector<Waiting>> waiting;
@@ -128,6 +115,12 @@ class Coordinator final : public ConnectionHandler,
   /// `last`: who is told when all others have been, or -1.
   void failRoom(Room& room, const Status& why, int32_t last = -1);
   void gone(Room& room, int32_t rank, MemberState how);
+  /// Tells one who is there of the ranks that have gone since it was told last.
+  void tellGone(Room& room, int32_t rank);
+  /// The same to all.
+  void tellGone(Room& room);
+  /// A moment after somebody has gone, of those that have gone since.
+  void notice(uint64_t nonce);
   /// Ends a room that nobody is in any more; what is to be released outside of the lock.
   std::vector<std::shared_ptr<const void>> sweep(uint64_t nonce);
   /// Of a room that has failed: no rank can be as late.

@@ -102,22 +102,26 @@ Status Group::trouble(std::unique_lock<std::mutex>& lock, Phase& phase) {
   for (;;) {
     if (!failure_.ok()) return failure_;
     if (Status given = client_->givenUp(name_); !given.ok()) return given;
-    const MissingRank* next = nullptr;
-    for (const auto& [rank, who] : client_->gone) {
-      if (phase.asked.contains(rank) ||
-          std::find(members_.begin(), members_.end(), rank) == members_.end())
-        continue;
-      // Who died is the reason why others have left.
-      if (!next || (who.state == MemberState::kDied && next->state != MemberState::kDied))
-        next = &who;
-    }
-    if (!next) return okStatus();
-    const MissingRank gone = *next;
-    phase.asked.insert(gone.rank);
+    if (phase.heard == client_->gone.size()) return okStatus();
+    phase.heard = client_->gone.size();
+    std::vector<int> fresh;
+    for (const auto& [rank, who] : client_->gone)
+      if (!phase.asked.contains(rank) &&
+          std::find(members_.begin(), members_.end(), rank) != members_.end())
+        fresh.push_back(rank);
+    if (fresh.empty()) return okStatus();
     lock.unlock();
-    auto missing = client_->who(name_, phase.number, {gone.rank});
+    auto missing = client_->who(name_, phase.number, fresh);
     lock.lock();
-    if (missing.ok() && !missing->empty()) return during(phase, unavailable(missingText({gone})));
+    if (!missing.ok()) continue;  // Asked again when more are gone.
+    phase.asked.insert(fresh.begin(), fresh.end());
+    if (missing->empty()) continue;
+    // Who died is the reason why others have left.
+    auto died = std::find_if(missing->begin(), missing->end(), [](const MissingRank& one) {
+      return one.state == MemberState::kDied;
+    });
+    return during(phase,
+                  unavailable(missingText({died != missing->end() ? *died : missing->front()})));
   }
 }
 

@@ -47,6 +47,7 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
     uint64_t number = 0;
     const std::string* name = nullptr;
     const base::Deadline* deadline = nullptr;
+    size_t heard = 0;         ///< Of those that are gone.
     std::set<int32_t> asked;  ///< Ranks that are gone but had got here.
     int awaited = -1;         ///< The place that this rank waits for.
     const Patience* patience = nullptr;

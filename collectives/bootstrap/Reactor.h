@@ -94,7 +94,7 @@ class Reactor {
                                              std::shared_ptr<ConnectionHandler> handler);
   /// Takes over a connected socket.
   StatusOr<std::shared_ptr<Connection>> adopt(int fd, std::shared_ptr<ConnectionHandler> handler);
-  /// Calls it once on the thread; never, when the thread ends before.
+  /// Calls it once on the thread, at the thread's end at the latest.
   void after(std::chrono::milliseconds delay, std::function<void()> what);
 
  private:

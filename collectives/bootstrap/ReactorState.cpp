@@ -211,6 +211,13 @@ void ReactorState::run() {
     if (count <= 0) break;
     for (int i = 0; i < count; ++i) onEvent(events[i].data.u64, events[i].events);
   }
+  // What was to be done later is done now: others wait for what the coordinator would say.
+  std::multimap<Clock::time_point, std::function<void()>> timers;
+  {
+    std::lock_guard lock(mutex_);
+    timers.swap(timers_);
+  }
+  for (auto& [when, call] : timers) call();
   // Nobody has a handle and what is left are strangers, or the program is ending. All connections
   // end before the first handler hears of it: one that spreads the word would blame the others.
   std::vector<std::pair<std::shared_ptr<Connection>, std::shared_ptr<ConnectionHandler>>> left;

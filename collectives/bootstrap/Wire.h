@@ -36,7 +36,7 @@ enum class MessageType : uint8_t {
   kError,    ///< code, message; the communicator will not be.
   kValue,
   kMissing,     ///< How many, and of each: rank, state, description.
-  kMemberGone,  ///< rank, state, description.
+  kMemberGone,  ///< The same.
   // Between ranks.
   kPeerHello,  ///< nonce, group, place in the group.
   kUp,         ///< phase number, phase name, status, values of a subtree.

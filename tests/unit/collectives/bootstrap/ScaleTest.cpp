@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What meeting costs: messages and bytes, by the number of ranks.
+// What meeting and leaving cost: messages and bytes, by the number of ranks.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <thread>
 
 #include "collectives/bootstrap/Bootstrap.h"
 #include "tests/unit/collectives/bootstrap/Ranks.h"
@@ -70,6 +72,35 @@ TEST_P(Scale, TrafficIsNLogN) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Scale, testing::Values(8, 64, 256, 1024));
+
+// Those who are there are told of the first one at once and of the others every 20 ms: at most two
+// messages for each 20 ms.
+TEST(Leaving, IsNotToldByAMessageForEachToEach) {
+  constexpr int kRanks = 256;
+  UniqueId id = createUniqueId().value();
+  const uint64_t nonce = decodeId(id).value().nonce;
+  auto joined = onRanks<std::shared_ptr<Bootstrap>>(kRanks, [&](int rank) {
+    auto one = Bootstrap::join(id, rank, kRanks, {.timeoutMs = 100000});
+    return one.ok() ? *one : nullptr;
+  });
+  for (const auto& one : joined) ASSERT_NE(one, nullptr);
+  auto messages = [&] { return Coordinator::instance()->traffic(nonce)->messages; };
+  const uint64_t before = messages();
+  const auto start = std::chrono::steady_clock::now();
+  for (int rank = 1; rank < kRanks; ++rank) joined[static_cast<size_t>(rank)].reset();
+  Status status = joined[0]->barrier("alone", soon(100000));
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.toString();
+  EXPECT_NE(status.message().find("has left"), std::string::npos) << status.toString();
+  uint64_t after;
+  do {
+    after = messages();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  } while (after != messages());
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                      std::chrono::steady_clock::now() - start)
+                      .count();
+  EXPECT_LE(after - before, static_cast<uint64_t>(kRanks) * static_cast<uint64_t>(ms / 10 + 4));
+}
 
 }  // namespace
 }  // namespace hpu::collectives
