@@ -103,17 +103,16 @@ class Session {
   std::vector<uint8_t> endChunk(int64_t endNs) const;
   void forget();
 
-  const Session* const parents_;  ///< Reachable for ever, as what it owns.
+  [[maybe_unused]] const Session* const parents_;  ///< Reachable for ever, as what it owns.
   std::atomic<uint64_t> epoch_{0};
   std::atomic<Level> level_{Level::kSlice};
   std::atomic<bool> eachLaunch_{false};
   std::atomic<int64_t> startNs_{0}, room_{0}, dropped_{0};
 
-  std::mutex control_;  ///< Serialises start, stop and cancel; guards the four below.
+  std::mutex control_;  ///< Serialises start, stop and cancel; guards the three below.
   Options options_;
   int64_t wallStartNs_ = 0;
   std::shared_ptr<FileSink> sink_;
-  int64_t recorded_ = 0;
 
   std::mutex registry_;  ///< Guards the lists (not what they point to). Held while no log's mutex
                          ///< is taken.

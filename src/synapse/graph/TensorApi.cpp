@@ -2,6 +2,7 @@
 // Entry points: creating tensors and giving them their properties.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "synapse/graph/DataTypes.h"
 #include "synapse/graph/Describe.h"
@@ -328,7 +329,7 @@ synStatus SYN_API_CALL synTensorSetDeviceLayout(synTensor tensor, const synTenso
     SYN_REQUIRE(layout);
     SYN_RETURN_IF_ERROR(checkDataType(layout->deviceDataType));
     return changeTensor(tensor, [&](TensorProperties& p) -> Result {
-      const uint32_t* end = layout->strides + HABANA_DIM_MAX - 1;
+      const uint32_t* end = std::end(layout->strides);
       while (end != layout->strides && end[-1] == 0) --end;
       p.strides.clear();
       if (end != layout->strides) {

@@ -158,7 +158,6 @@ void heartbeats(Rank& rank) {
 }
 
 void stops(Rank& rank) {
-  std::atomic<bool> end{false};
   std::atomic<uint64_t> progress{0};
   rank.t().setProgressSource([&] { return ++progress; });
   rank.barrier();
