@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # Helpers that every folder uses, so that a target's CMakeLists.txt is a list of files and names.
+#
+# A precompiled header is of one set of compile options, so there is one for each kind of target: hpu_library_pch,
+# hpu_tool_pch, hpu_test_pch, and hpu_mlir_pch, hpu_mlir_test_pch for files that include MLIR.
 
 # hpu_library(NAME SOURCES ... DEPS ...): a static, position-independent part of a shipped library.
 function(hpu_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_PCH" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                                             ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include)
   target_compile_options(${name} PRIVATE ${HPU_WARNINGS})
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  if(NOT ARG_NO_PCH)
+    target_precompile_headers(${name} REUSE_FROM hpu_library_pch)
+  endif()
 endfunction()
 
 # MLIR tells traits and interfaces apart by the address of a static variable in an inline function, which must
@@ -32,9 +38,9 @@ endfunction()
 # hpu_mlir_library(NAME SOURCES ... DEPS ... [TABLEGEN targets]): a part of the compiler.
 function(hpu_mlir_library name)
   cmake_parse_arguments(ARG "NO_PCH" "" "SOURCES;DEPS;PRIVATE_DEPS;TABLEGEN" ${ARGN})
-  hpu_library(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} PRIVATE_DEPS ${ARG_PRIVATE_DEPS})
+  hpu_library(${name} NO_PCH SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} PRIVATE_DEPS ${ARG_PRIVATE_DEPS})
   hpu_uses_mlir(${name})
-  if(TARGET hpu_mlir_pch AND NOT ARG_NO_PCH)
+  if(NOT ARG_NO_PCH)
     target_precompile_headers(${name} REUSE_FROM hpu_mlir_pch)
   endif()
   if(TARGET hpu_dialects_gen)
@@ -88,6 +94,8 @@ function(hpu_tool name)
     if(TARGET hpu_dialects_gen)
       add_dependencies(${name} hpu_dialects_gen)
     endif()
+  else()
+    target_precompile_headers(${name} REUSE_FROM hpu_tool_pch)
   endif()
   set_property(GLOBAL APPEND PROPERTY HPU_TOOLS ${name})
 endfunction()
@@ -113,14 +121,17 @@ function(hpu_set_test_nodes)
   endforeach()
 endfunction()
 
-# hpu_test(NAME SOURCES ... DEPS ... [LABELS ...] [MLIR]): a GoogleTest program, one ctest entry.
-function(hpu_test name)
-  cmake_parse_arguments(ARG "MLIR" "TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
+# hpu_test_program(NAME SOURCES ... DEPS ... [MLIR] [COMPUTES]): a program in build/tests, with its own main: tests start it.
+function(hpu_test_program name)
+  cmake_parse_arguments(ARG "MLIR;COMPUTES" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                                              ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include)
   target_compile_options(${name} PRIVATE ${HPU_WARNINGS})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  if(NOT ARG_COMPUTES)
+    target_compile_options(${name} PRIVATE ${HPU_TEST_OPTIONS})
+  endif()
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(ARG_MLIR)
     target_include_directories(${name} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
@@ -129,6 +140,25 @@ function(hpu_test name)
     hpu_shares_mlir_type_ids(${name})
     target_link_libraries(${name} PRIVATE MLIR LLVM)
     add_dependencies(${name} hpu_dialects_gen)
+  endif()
+endfunction()
+
+# hpu_test(NAME SOURCES ... DEPS ... [LABELS ...] [MLIR] [COMPUTES]): a GoogleTest program, one ctest entry. COMPUTES: its
+# own code, such as a reference of all elements, is what takes the time, so it is optimised like the rest.
+function(hpu_test name)
+  cmake_parse_arguments(ARG "MLIR;COMPUTES" "TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
+  set(_deps ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  set(_kind)
+  foreach(_one MLIR COMPUTES)
+    if(ARG_${_one})
+      list(APPEND _kind ${_one})
+    endif()
+  endforeach()
+  hpu_test_program(${name} ${_kind} SOURCES ${ARG_SOURCES} DEPS ${_deps})
+  if(ARG_MLIR AND NOT ARG_COMPUTES)
+    target_precompile_headers(${name} REUSE_FROM hpu_mlir_test_pch)
+  elseif(NOT ARG_COMPUTES)
+    target_precompile_headers(${name} REUSE_FROM hpu_test_pch)
   endif()
   if(NOT ARG_LABELS)
     set(ARG_LABELS quick)

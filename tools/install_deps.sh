@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian 12 packages that OpenHPU is built, run and tested with. Does nothing when all are there.
 #   tools/install_deps.sh            everything
-#   tools/install_deps.sh --runtime  only what the runtime and its tools need (no LLVM)
+#   tools/install_deps.sh --runtime  only what the runtime, its tools and their sanitizer builds need (no MLIR)
 #   tools/install_deps.sh --benchmarks  also what benchmarks compare with (gloo, Open MPI)
 #   tools/install_deps.sh --print    prints the list and stops
 set -euo pipefail
@@ -13,6 +13,8 @@ runtime=(
   libxsmm-dev libonnx-dev libprotobuf-dev protobuf-compiler
   libgtest-dev libgmock-dev libbenchmark-dev
 )
+# The build with ASan and UBSan, which takes g++ twice as long; so the code is seen by both.
+sanitizers=(clang-22 libclang-rt-22-dev llvm-22)
 compiler=(
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools liblld-22-dev
   libxml2-dev libedit-dev libcurl4-openssl-dev
@@ -21,10 +23,10 @@ tests=(libonnx-testdata python3 python3-numpy python3-torch python3-torchvision 
 
 benchmarks=(libgloo-dev openmpi-bin libopenmpi-dev iproute2)
 
-packages=("${runtime[@]}" "${compiler[@]}" "${tests[@]}")
+packages=("${runtime[@]}" "${sanitizers[@]}" "${compiler[@]}" "${tests[@]}")
 case "${1:-}" in
   "") ;;
-  --runtime) packages=("${runtime[@]}") ;;
+  --runtime) packages=("${runtime[@]}" "${sanitizers[@]}") ;;
   --benchmarks) packages+=("${benchmarks[@]}") ;;
   --print) printf '%s\n' "${packages[@]}"; exit 0 ;;
   *) echo "usage: tools/install_deps.sh [--runtime|--benchmarks|--print]" >&2; exit 1 ;;

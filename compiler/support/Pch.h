@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Precompiled for every file of the compiler: headers of MLIR that nearly all of them need.
+// Precompiled for every file of the compiler: headers of MLIR that nearly all of them need, and the hpu dialect's.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "compiler/dialect/hpu/HpuOps.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"

@@ -13,13 +13,19 @@
 namespace hpu::base {
 namespace internal {
 void enterThread(const char* name) noexcept;
+/// Leak checkers know it by its name (tests/sanitizers/lsan.supp), which no function of the thread
+/// itself has.
+template <typename Body>
+[[gnu::noinline]] std::thread handToThread(Body body) {
+  return std::thread(std::move(body));
+}
 }  // namespace internal
 
 /// `name` (a literal of up to 15 characters) is what debuggers and top(1) show.
 /// Throws std::system_error as std::thread does.
 template <typename Function>
 std::thread startThread(const char* name, Function function) {
-  return std::thread([name, function = std::move(function)]() mutable {
+  return internal::handToThread([name, function = std::move(function)]() mutable {
     internal::enterThread(name);
     function();
   });

@@ -20,7 +20,7 @@ std::string rule(char left, char fill, char middle, char right, bool columns) {
   } else {
     line.append(kWide, fill);
   }
-  return line + right + '\n';
+  return line.append(1, right).append(1, '\n');
 }
 
 std::string right(const std::string& text, size_t width) {
