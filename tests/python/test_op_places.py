@@ -14,7 +14,7 @@ PLACES = {
     "compiler/kernels/ElementwiseOps.cpp": r'\{{"{op}", \d,',
 }
 # The last place: who makes the op, an ONNX converter, a pattern of normalize or the lowering of SynapseAI's nodes.
-MAKERS = "compiler/import/Convert*.cpp", "compiler/normalize/*.cpp", "src/synapse/lowering/*.cpp"
+MAKERS = "compiler/import/Convert*.cpp", "compiler/normalize/*.cpp", "src/bindings/synapse/lowering/*.cpp"
 MADE = r'"{op}"|\b{cls}::create'
 # No exporter has a node for these: users of hpu::Graph add them by name.
 BY_NAME = "erf_inv", "lgamma"

@@ -21,7 +21,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
-#include "synapse/lowering/Compile.h"
+#include "bindings/synapse/lowering/Compile.h"
 #include "tools/common/Session.h"
 
 using namespace hpu;

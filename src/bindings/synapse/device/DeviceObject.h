@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeviceObject: what libSynapse keeps of a device that this process has acquired.
+// The one thing to know: it owns the memory that synDeviceMalloc gave, until synDeviceFree or the release.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "habanalabs/synapse_api.h"
+#include "hpu/device.h"
+#include "hpu/memory.h"
+#include "bindings/synapse/api/Result.h"
+
+namespace hpu::synapse {
+
+/// Any thread may call anything.
+class DeviceObject {
+ public:
+  DeviceObject(synDeviceId id, hpu::Device device) : id_(id), device_(std::move(device)) {}
+
+  synDeviceId id() const { return id_; }
+  const hpu::Device& device() const { return device_; }
+
+  /// Keeps `buffer` until free() of its address.
+  void keep(hpu::Buffer buffer);
+  /// Errors: synInvalidArgument, saying what the address is instead of the start of an allocation.
+  Result free(uint64_t address);
+  void freeAll();
+  /// Counts up, for those who spread streams over queues.
+  uint64_t nextAffinity() { return affinities_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  const synDeviceId id_;
+  const hpu::Device device_;
+  std::atomic<uint64_t> affinities_{0};
+  std::mutex mutex_;                         // Guards buffers_.
+  std::map<uint64_t, hpu::Buffer> buffers_;  ///< By address.
+};
+
+}  // namespace hpu::synapse

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// GraphLowering: a GraphDescription as an hpu::Graph, with the sizes and types of every tensor.
+// The one thing to know: every faulty node is reported, a line each; nodes that only lack a faulty one's result are not.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hpu/graph.h"
+#include "hpu/status.h"
+#include "bindings/synapse/graph/GraphDescription.h"
+
+namespace hpu::synapse {
+
+struct LoweredGraph {
+  std::unique_ptr<Graph> graph;
+  std::vector<int32_t> inputs, outputs;  ///< Tensor indices in the order of the graph's inputs and outputs.
+  /// By tensor index: sizes in SynapseAI's order and synDataType, inferred or declared. No sizes: nothing says.
+  std::vector<std::optional<std::vector<uint64_t>>> sizes;
+  std::vector<uint32_t> types;
+  std::string log;
+};
+
+/// `actualSizes` by tensor index, or empty: CompileRequest::actualSizes.
+/// `inferenceOnly`: no outputs are needed, and a tensor without value or section counts as given.
+/// Errors: the code that all faulty nodes share (kUnimplemented, kResourceExhausted ...), else kInvalidArgument.
+StatusOr<LoweredGraph> lowerGraph(const GraphDescription& graph, const std::vector<std::vector<uint64_t>>& actualSizes,
+                                  bool inferenceOnly);
+
+}  // namespace hpu::synapse

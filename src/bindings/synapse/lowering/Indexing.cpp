@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/synapse/lowering/Indexing.h"
+
+#include <numeric>
+
+namespace hpu::synapse {
+
+Value counter(NodeContext& c, int64_t size, int64_t dim, int64_t rank) {
+  std::vector<int64_t> values(static_cast<size_t>(size));
+  std::iota(values.begin(), values.end(), 0);
+  Shape shape(static_cast<size_t>(rank), 1);
+  shape[static_cast<size_t>(dim)] = size;
+  return c.indices(shape, values);
+}
+
+Value insertDim(NodeContext& c, Value v, int64_t dim) {
+  if (!v.handle) return v;
+  Shape shape = c.shape(v);
+  shape.insert(shape.begin() + dim, 1);
+  return c.reshape(v, shape);
+}
+
+Value removeDim(NodeContext& c, Value v, int64_t dim) {
+  if (!v.handle) return v;
+  Shape shape = c.shape(v);
+  shape.erase(shape.begin() + dim);
+  return c.reshape(v, shape);
+}
+
+Value wrapIndices(NodeContext& c, Value indices, int64_t size) {
+  if (!indices.handle) return indices;
+  if (isFloat(c.element(indices))) return c.fail("indices must be integers");
+  if (size > INT32_MAX) return c.unsupported(strCat("an indexed dim of ", size, " elements"));
+  Value narrow = c.cast(indices, ElementType::kI32);
+  Value isNegative = c.op("less", {narrow, c.scalarLike(narrow, 0)});
+  return c.where(isNegative, c.add(narrow, c.scalarLike(narrow, static_cast<double>(size))), narrow);
+}
+
+Value lastWriter(NodeContext& c, Value indices, int64_t dim, int64_t size) {
+  if (!indices.handle) return indices;
+  int64_t rank = c.rank(indices), updates = c.dim(indices, dim);
+  // [.., 1, updates, ..] against [.., size, 1, ..].
+  Value at = insertDim(c, indices, dim), wanted = counter(c, size, dim, rank + 1);
+  Value number = counter(c, updates, dim + 1, rank + 1);
+  Value found = c.where(c.op("equal", {at, wanted}), number, c.scalarLike(number, -1));
+  return c.reduce("reduce_max", found, {dim + 1}, false);
+}
+
+Value scan(NodeContext& c, Value x, int64_t dim, std::string_view op, bool exclusive, bool reverse) {
+  if (!x.handle) return x;
+  int64_t size = c.dim(x, dim);
+  double neutral = op == "mul" ? 1 : 0;
+  // v moved by `by` towards the end (or the beginning), the neutral element behind it.
+  auto moved = [&](Value v, int64_t by) {
+    std::vector<int64_t> low(c.shape(v).size(), 0), high(low);
+    (reverse ? high : low)[static_cast<size_t>(dim)] = by;
+    return c.pad(c.sliceDim(v, dim, reverse ? by : 0, size - by), low, high, neutral);
+  };
+  if (exclusive) x = size > 1 ? moved(x, 1) : c.full(c.type(x), neutral);
+  for (int64_t by = 1; by < size && c.ok(); by *= 2) x = c.op(op, {x, moved(x, by)});
+  return x;
+}
+
+}  // namespace hpu::synapse

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Program: what a graph was compiled to for one set of sizes, and where it is loaded.
+// The one thing to know: recipes of equal structure share one, so that an eager op that was compiled and
+// loaded once is neither again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hpu/device.h"
+#include "hpu/executable.h"
+#include "hpu/recipe.h"
+#include "hpu/status.h"
+#include "bindings/synapse/graph/GraphDescription.h"
+#include "bindings/synapse/lowering/Compile.h"
+
+namespace hpu::synapse {
+
+/// Immutable but for the devices it is loaded on. Any thread may call.
+class Program {
+ public:
+  /// Errors: kInternal or kDataLoss when the indices or tensors do not fit the graph.
+  static StatusOr<std::shared_ptr<Program>> create(CompiledGraph compiled, const GraphDescription& graph);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  const Recipe& recipe() const { return recipe_; }
+  /// For each input and output of the recipe, the index of its tensor.
+  const std::vector<int32_t>& inputs() const { return inputs_; }
+  const std::vector<int32_t>& outputs() const { return outputs_; }
+  /// By tensor index; empty lists where nothing is known.
+  const std::vector<std::vector<uint64_t>>& sizes() const { return sizes_; }
+  const std::string& log() const { return log_; }
+  uint64_t recipeBytes() const { return recipeBytes_; }
+  /// That a launch with a workspace of the caller's needs.
+  uint64_t workspaceBytes() const { return workspaceBytes_; }
+  /// By tensor index: the place among the outputs, -1 for none.
+  int outputOf(int32_t tensor) const;
+
+  /// Loads it on the device at the first call. `ownWorkspace`: launches will bring none; one program is always asked
+  /// in the same way.
+  StatusOr<Executable> load(const Device& device, bool ownWorkspace);
+  /// Lets go what programs hold of a device that is released or was reset.
+  static void forget(const Device& device);
+
+ private:
+  Program(Recipe recipe, CompiledGraph&& compiled);
+  /// Moves what is loaded on the device to `dropped`, to be let go without locks.
+  void drop(const DeviceState* device, std::vector<Executable>& dropped);
+
+  const Recipe recipe_;
+  const std::vector<int32_t> inputs_, outputs_;
+  const std::vector<std::vector<uint64_t>> sizes_;
+  const std::string log_;
+  const uint64_t recipeBytes_, workspaceBytes_;
+
+  std::mutex mutex_;  // Guards what follows.
+  std::vector<std::pair<const DeviceState*, Executable>> loaded_;
+};
+
+}  // namespace hpu::synapse

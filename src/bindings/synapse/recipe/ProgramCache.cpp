@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/synapse/recipe/ProgramCache.h"
+
+#include <utility>
+
+#include "base/Abandon.h"
+#include "base/AtFork.h"
+
+namespace hpu::synapse {
+
+ProgramCache::ProgramCache() {
+  static constexpr base::ForkHandlers kHandlers = {nullptr, nullptr, childAfterFork};
+  base::atFork(base::ForkRank::kProgramCache, kHandlers);
+}
+
+void ProgramCache::childAfterFork() {
+  ProgramCache& self = get();
+  base::abandon(self.mutex_);
+  base::abandon(self.entries_);
+  base::abandon(self.kept_);
+}
+
+ProgramCache& ProgramCache::get() {
+  static auto* cache = new ProgramCache;  // Entry points may run while the process ends.
+  return *cache;
+}
+
+std::shared_ptr<Program> ProgramCache::find(const base::Hash128& key) {
+  std::lock_guard lock(mutex_);
+  auto at = entries_.find(key);
+  if (at == entries_.end()) return nullptr;
+  if (at->second.isKept) kept_.splice(kept_.begin(), kept_, at->second.kept);
+  return at->second.program.lock();
+}
+
+void ProgramCache::insert(const base::Hash128& key, const std::shared_ptr<Program>& program, bool keep) {
+  std::shared_ptr<Program> dropped;  // Ends after the lock.
+  std::lock_guard lock(mutex_);
+  if (entries_.size() >= kSweepAt)
+    std::erase_if(entries_, [](const auto& entry) { return entry.second.program.expired(); });
+  Entry& entry = entries_[key];
+  entry.program = program;
+  if (!keep) return;
+  if (entry.isKept) {
+    dropped = std::exchange(entry.kept->second, program);
+    return;
+  }
+  kept_.emplace_front(key, program);
+  entry.kept = kept_.begin();
+  entry.isKept = true;
+  if (kept_.size() > kMaxKept) {
+    dropped = std::move(kept_.back().second);
+    entries_.erase(kept_.back().first);
+    kept_.pop_back();
+  }
+}
+
+void ProgramCache::clear() {
+  std::list<std::pair<base::Hash128, std::shared_ptr<Program>>> dropped;
+  std::lock_guard lock(mutex_);
+  entries_.clear();
+  dropped.swap(kept_);
+}
+
+}  // namespace hpu::synapse
