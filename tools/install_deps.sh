@@ -19,14 +19,14 @@ compiler=(
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools liblld-22-dev
   libxml2-dev libedit-dev libcurl4-openssl-dev
 )
-tests=(libonnx-testdata python3 python3-numpy python3-torch python3-torchvision python3-sklearn python3-onnx nodejs npm)
+tests=(clang-format-22 libonnx-testdata python3 python3-numpy python3-torch python3-torchvision python3-sklearn python3-onnx nodejs npm)
 
 benchmarks=(libgloo-dev openmpi-bin libopenmpi-dev iproute2)
 
 packages=("${runtime[@]}" "${sanitizers[@]}" "${compiler[@]}" "${tests[@]}")
 case "${1:-}" in
   "") ;;
-  --runtime) packages=("${runtime[@]}" "${sanitizers[@]}") ;;
+  --runtime) packages=("${runtime[@]}" "${sanitizers[@]}" clang-format-22) ;;
   --benchmarks) packages+=("${benchmarks[@]}") ;;
   --print) printf '%s\n' "${packages[@]}"; exit 0 ;;
   *) echo "usage: tools/install_deps.sh [--runtime|--benchmarks|--print]" >&2; exit 1 ;;

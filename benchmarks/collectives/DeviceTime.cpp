@@ -22,9 +22,8 @@ using tools::ExitCode;
 using tools::Json;
 using tools::Tool;
 
-constexpr Collective kCollectives[] = {Collective::kAllReduce,     Collective::kAllGather,
-                                       Collective::kReduceScatter, Collective::kAllToAll,
-                                       Collective::kBroadcast,     Collective::kReduce,
+constexpr Collective kCollectives[] = {Collective::kAllReduce,   Collective::kAllGather, Collective::kReduceScatter,
+                                       Collective::kAllToAll,    Collective::kBroadcast, Collective::kReduce,
                                        Collective::kPointToPoint};
 constexpr int64_t kMiB = int64_t{1} << 20;
 
@@ -96,17 +95,15 @@ class DeviceTime {
 
   StatusOr<ExitCode> run() {
     if (options_.elementBytes < 1 || options_.elementBytes > 8 || options_.least < 1 ||
-        options_.most < options_.least || options_.most > (int64_t{1} << 40) ||
-        options_.step > 1024 || options_.step < 2)
+        options_.most < options_.least || options_.most > (int64_t{1} << 40) || options_.step > 1024 ||
+        options_.step < 2)
       return invalidArgument(
           "sizes must ascend from --min to --max (up to 1024 G) by a --factor of 2 to 1024, and "
           "elements have 1 to 8 bytes");
     if (options_.devices < 0 || options_.devices == 1 || options_.devices > 8)
-      return invalidArgument(
-          strCat("a node has no ", options_.devices, " devices to talk: 2 to 8"));
+      return invalidArgument(strCat("a node has no ", options_.devices, " devices to talk: 2 to 8"));
     for (const Target target : {Target::kGaudi1, Target::kGaudi2, Target::kGaudi3})
-      if (options_.target == "all" || options_.target == targetName(target))
-        HPU_RETURN_IF_ERROR(measure(target));
+      if (options_.target == "all" || options_.target == targetName(target)) HPU_RETURN_IF_ERROR(measure(target));
     tool_.print(tools::formatTable(table_));
     if (options_.candidates) tool_.print(reasons_);
     tool_.json().set("rows", rows_).set("missed", static_cast<int64_t>(missed_.size()));
@@ -117,20 +114,17 @@ class DeviceTime {
  private:
   Tool& tool_;
   const Options& options_;
-  std::vector<std::vector<std::string>> table_ = {{"target", "devices", "collective", "size",
-                                                   "time us", "algbw GB/s", "busbw GB/s",
-                                                   "of the links", "algorithm", "slices"}};
+  std::vector<std::vector<std::string>> table_ = {{"target", "devices", "collective", "size", "time us", "algbw GB/s",
+                                                   "busbw GB/s", "of the links", "algorithm", "slices"}};
   Json rows_ = Json::array();
   std::string reasons_;
   std::vector<std::string> missed_;
 
   Status measure(Target target) {
     collectives::Tuner tuner(collectives::linkModel(target), {});
-    for (const int devices :
-         options_.devices == 0 ? std::vector<int>{2, 4, 8} : std::vector<int>{options_.devices}) {
+    for (const int devices : options_.devices == 0 ? std::vector<int>{2, 4, 8} : std::vector<int>{options_.devices}) {
       for (const Collective collective : kCollectives) {
-        if (options_.collective != "all" && options_.collective != collectiveName(collective))
-          continue;
+        if (options_.collective != "all" && options_.collective != collectiveName(collective)) continue;
         for (int64_t bytes = options_.least; bytes <= options_.most; bytes *= options_.step)
           HPU_RETURN_IF_ERROR(row(tuner, target, devices, collective, bytes));
       }
@@ -139,20 +133,17 @@ class DeviceTime {
     for (const Published& published : kGaudi3) {
       const Problem p = problemOf(published.collective, 8, published.bytes, 4);
       HPU_ASSIGN(const std::shared_ptr<const Choice> choice, tuner.choose(p));
-      const double busbw = busFactor(p) * static_cast<double>(published.bytes) * 1000 /
-                           static_cast<double>(choice->predictedPs);
-      tool_.print(strCat("gaudi3, 8 devices, ", collectiveName(p.collective), " of ",
-                         sizeText(published.bytes), ": ", fixed(busbw, 2), " GB/s, published ",
-                         fixed(published.busbw, 2)));
-      if (busbw < published.busbw * (1 - kPublishedWithin) ||
-          busbw > published.busbw * (1 + kPublishedWithin))
+      const double busbw =
+          busFactor(p) * static_cast<double>(published.bytes) * 1000 / static_cast<double>(choice->predictedPs);
+      tool_.print(strCat("gaudi3, 8 devices, ", collectiveName(p.collective), " of ", sizeText(published.bytes), ": ",
+                         fixed(busbw, 2), " GB/s, published ", fixed(published.busbw, 2)));
+      if (busbw < published.busbw * (1 - kPublishedWithin) || busbw > published.busbw * (1 + kPublishedWithin))
         missed_.push_back(strCat(collectiveName(p.collective), " is not what was published"));
     }
     return {};
   }
 
-  Status row(collectives::Tuner& tuner, Target target, int devices, Collective collective,
-             int64_t bytes) {
+  Status row(collectives::Tuner& tuner, Target target, int devices, Collective collective, int64_t bytes) {
     const Problem p = problemOf(collective, devices, bytes, options_.elementBytes);
     if (p.count == 0) return {};
     bytes = collectives::problemBytes(p);  // Of whole elements.
@@ -161,10 +152,9 @@ class DeviceTime {
     const double share = static_cast<double>(choice->lowerBoundPs) / ps;
     const double algbw = static_cast<double>(bytes) * 1000 / ps;
     const std::string name(collectiveName(collective));
-    table_.push_back({std::string(targetName(target)), strCat(devices), name, sizeText(bytes),
-                      fixed(ps / 1e6, 2), fixed(algbw, 2), fixed(algbw * busFactor(p), 2),
-                      fixed(share * 100, 1) + " %", choice->schedule->algorithm,
-                      strCat(choice->schedule->slices)});
+    table_.push_back({std::string(targetName(target)), strCat(devices), name, sizeText(bytes), fixed(ps / 1e6, 2),
+                      fixed(algbw, 2), fixed(algbw * busFactor(p), 2), fixed(share * 100, 1) + " %",
+                      choice->schedule->algorithm, strCat(choice->schedule->slices)});
     rows_.append(Json::object()
                      .set("target", std::string(targetName(target)))
                      .set("devices", devices)
@@ -177,17 +167,14 @@ class DeviceTime {
                      .set("algorithm", choice->schedule->algorithm)
                      .set("slices", choice->schedule->slices));
     if (options_.candidates)
-      reasons_ += strCat(targetName(target), " ", devices, " ", name, " ", sizeText(bytes), ": ",
-                         choice->reason, "\n");
-    const bool twoHops = collective == Collective::kBroadcast ||
-                         collective == Collective::kReduce ||
+      reasons_ += strCat(targetName(target), " ", devices, " ", name, " ", sizeText(bytes), ": ", choice->reason, "\n");
+    const bool twoHops = collective == Collective::kBroadcast || collective == Collective::kReduce ||
                          collective == Collective::kPointToPoint;
     const double least = bytes != 256 * kMiB ? 0 : twoHops ? kLeastTwoHops : kLeast;
     if (share < least || share > kMost)
-      missed_.push_back(strCat(targetName(target), ", ", devices, " devices, ", name, " of ",
-                               sizeText(bytes), ": ", fixed(share * 100, 2),
-                               " % of what the links allow; the bars are ", fixed(least * 100, 0),
-                               " and ", fixed(kMost * 100, 0)));
+      missed_.push_back(strCat(targetName(target), ", ", devices, " devices, ", name, " of ", sizeText(bytes), ": ",
+                               fixed(share * 100, 2), " % of what the links allow; the bars are ",
+                               fixed(least * 100, 0), " and ", fixed(kMost * 100, 0)));
     return {};
   }
 };
@@ -212,6 +199,5 @@ int main(int argc, char** argv) {
   tool.addOption("--factor", options.step, "From one size to the next");
   tool.addFlag("--reasons", options.candidates, "What the tuner chose from, for each row");
   tool.addFlag("--gate", options.gate, "Exit code 2 when a bar is missed");
-  return tool.run(argc, argv,
-                  [&]() -> hpu::StatusOr<ExitCode> { return DeviceTime(tool, options).run(); });
+  return tool.run(argc, argv, [&]() -> hpu::StatusOr<ExitCode> { return DeviceTime(tool, options).run(); });
 }

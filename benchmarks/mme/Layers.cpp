@@ -5,16 +5,15 @@ namespace hpu::bench {
 
 double Layer::flops() const {
   if (gemm)
-    return 2.0 * static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) *
-           static_cast<double>(k);
+    return 2.0 * static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   double points = static_cast<double>(batch * outSize() * outSize());
   return 2.0 * points * static_cast<double>(in * out * window * window);
 }
 
 std::vector<Layer> resnet50(int64_t batch) {
   std::vector<Layer> layers;
-  auto conv = [&](std::string name, int64_t size, int64_t in, int64_t out, int64_t window,
-                  int64_t stride, Epilogue epilogue) {
+  auto conv = [&](std::string name, int64_t size, int64_t in, int64_t out, int64_t window, int64_t stride,
+                  Epilogue epilogue) {
     Layer layer;
     layer.name = std::move(name);
     layer.batch = batch;
@@ -56,8 +55,7 @@ std::vector<Layer> resnet50(int64_t batch) {
 
 std::vector<Layer> gemms(int64_t sequence) {
   std::vector<Layer> layers;
-  auto gemm = [&](std::string name, int64_t batch, int64_t m, int64_t k, int64_t n,
-                  bool constantB) {
+  auto gemm = [&](std::string name, int64_t batch, int64_t m, int64_t k, int64_t n, bool constantB) {
     Layer layer;
     layer.name = std::move(name);
     layer.gemm = true;

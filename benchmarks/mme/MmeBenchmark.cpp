@@ -35,9 +35,9 @@ struct Geometry {
 constexpr int kMaxLayers = 64;
 Geometry geometries[kMaxLayers];
 
-__attribute__((target_clones("avx512f", "avx2", "default"))) void epilogueRow(
-    Epilogue epilogue, int64_t n, const float* sums, const float* bias, const float* residual,
-    float* out) {
+__attribute__((target_clones("avx512f", "avx2", "default"))) void epilogueRow(Epilogue epilogue, int64_t n,
+                                                                              const float* sums, const float* bias,
+                                                                              const float* residual, float* out) {
   if (epilogue == Epilogue::kBias) {
     for (int64_t i = 0; i < n; ++i) out[i] = sums[i] + bias[i];
   } else if (epilogue == Epilogue::kBiasRelu) {
@@ -65,8 +65,7 @@ void epilogueKernel(const HpuKernelArgs* args) {
   for (int64_t y = args->lo[g.rowDim]; y < args->hi[g.rowDim]; ++y)
     for (int64_t x = args->lo[g.pixelDim]; x < args->hi[g.pixelDim]; ++x) {
       int64_t at = y * g.rowStride + x * g.pixelStride + first;
-      epilogueRow(g.epilogue, n, sums + at, bias + first, residual ? other + at : nullptr,
-                  out + at);
+      epilogueRow(g.epilogue, n, sums + at, bias + first, residual ? other + at : nullptr, out + at);
     }
 }
 
@@ -86,8 +85,7 @@ struct Prepared {
 std::byte* allocate(uint64_t bytes) {
   void* memory = std::aligned_alloc(4096, (bytes + 8191) / 4096 * 4096);
   auto* floats = static_cast<float*>(memory);
-  for (uint64_t i = 0; i < bytes / 4; ++i)
-    floats[i] = static_cast<float>((i * 2654435761u >> 16) % 15) / 64;
+  for (uint64_t i = 0; i < bytes / 4; ++i) floats[i] = static_cast<float>((i * 2654435761u >> 16) % 15) / 64;
   return static_cast<std::byte*>(memory);
 }
 
@@ -137,13 +135,12 @@ class Builder {
     mme.a.section = section(activation(next_ + 3), elements * 4);
     if (layer.constantB || !layer.gemm) {
       mme.packing = recipe::BPacking::kBlocked;
-      recipe::PackedShape shape{layer.gemm ? layer.batch : layer.window * layer.window,
-                                layer.gemm ? layer.k : layer.in, layer.gemm ? layer.n : layer.out};
+      recipe::PackedShape shape{layer.gemm ? layer.batch : layer.window * layer.window, layer.gemm ? layer.k : layer.in,
+                                layer.gemm ? layer.n : layer.out};
       auto bytes = static_cast<uint64_t>(shape.elements() * 4);
       std::byte* weights = allocate(bytes);
       mme.b.section = section(weights, bytes);
-      program->constants.push_back(
-          {mme.b.section, 0, reinterpret_cast<const uint8_t*>(weights), bytes, nullptr});
+      program->constants.push_back({mme.b.section, 0, reinterpret_cast<const uint8_t*>(weights), bytes, nullptr});
     } else {
       auto bytes = static_cast<uint64_t>(numElements(mme.b.sizes) * 4);
       mme.b.section = section(allocate(bytes), bytes);
@@ -183,8 +180,7 @@ class Builder {
     program->hostOrder = {0, 1};
     program->bundles.push_back({layer.name, {0, 1}, 1});
     auto made = sim::ProgramExecutor::create(
-        program, {threads_},
-        sim::KernelCode::fromFunctions(allKernels(std::make_integer_sequence<int, kMaxLayers>{})));
+        program, {threads_}, sim::KernelCode::fromFunctions(allKernels(std::make_integer_sequence<int, kMaxLayers>{})));
     if (!made.ok()) {
       std::fprintf(stderr, "%s: %s\n", layer.name.c_str(), made.status().message().c_str());
       std::exit(3);
@@ -239,8 +235,7 @@ int main(int argc, char** argv) {
     if (name == "--filter") filter = value;
     if (name == "--precision" && value == "bf16") type = ElementType::kBF16;
   }
-  std::vector<bench::Layer> layers =
-      set == "gemm" ? bench::gemms(128 * batch) : bench::resnet50(batch);
+  std::vector<bench::Layer> layers = set == "gemm" ? bench::gemms(128 * batch) : bench::resnet50(batch);
   bench::Builder builder(type, threads);
   std::vector<bench::Prepared> prepared;
   double before = bench::now();
@@ -264,26 +259,24 @@ int main(int argc, char** argv) {
   double minimum = 0, flops = 0;
   if (csv) std::printf("layer,gflop,min_us,median_us,gflops_best,gflops_median\n");
   if (!csv)
-    std::printf("%s, %d thread(s), %s, batch %lld, %d iterations; prepared in %.0f ms\n",
-                base::cpuModelName().c_str(), threads, std::string(elementTypeName(type)).c_str(),
-                static_cast<long long>(batch), iterations, prepareSeconds * 1e3);
+    std::printf("%s, %d thread(s), %s, batch %lld, %d iterations; prepared in %.0f ms\n", base::cpuModelName().c_str(),
+                threads, std::string(elementTypeName(type)).c_str(), static_cast<long long>(batch), iterations,
+                prepareSeconds * 1e3);
   for (bench::Prepared& p : prepared) {
     std::sort(p.seconds.begin(), p.seconds.end());
     double best = p.seconds.front(), median = p.seconds[p.seconds.size() / 2];
     minimum += best;
     flops += p.layer.flops();
-    std::printf(
-        csv ? "%s,%.6f,%.2f,%.2f,%.2f,%.2f\n"
-            : "%-20s %8.4f GFLOP  min %9.1f us  median %9.1f us  %7.1f GFLOP/s (median %.1f)\n",
-        p.layer.name.c_str(), p.layer.flops() / 1e9, best * 1e6, median * 1e6,
-        p.layer.flops() / best / 1e9, p.layer.flops() / median / 1e9);
+    std::printf(csv ? "%s,%.6f,%.2f,%.2f,%.2f,%.2f\n"
+                    : "%-20s %8.4f GFLOP  min %9.1f us  median %9.1f us  %7.1f GFLOP/s (median %.1f)\n",
+                p.layer.name.c_str(), p.layer.flops() / 1e9, best * 1e6, median * 1e6, p.layer.flops() / best / 1e9,
+                p.layer.flops() / median / 1e9);
   }
   std::sort(totals.begin(), totals.end());
   if (!csv)
     std::printf(
         "total %.3f GFLOP: best run %.3f ms, median %.3f ms, sum of the layers' best %.3f ms "
         "(%.1f GFLOP/s)\n",
-        flops / 1e9, totals.front() * 1e3, totals[totals.size() / 2] * 1e3, minimum * 1e3,
-        flops / minimum / 1e9);
+        flops / 1e9, totals.front() * 1e3, totals[totals.size() / 2] * 1e3, minimum * 1e3, flops / minimum / 1e9);
   return 0;
 }

@@ -29,8 +29,7 @@ struct Memory {
 StatusOr<Memory> allocate(const recipe::Program& program) {
   Memory memory;
   for (const recipe::Section& section : program.sections) {
-    auto buffer =
-        sim::HostBuffer::create(section.kind == recipe::SectionKind::kSram ? 0 : section.bytes);
+    auto buffer = sim::HostBuffer::create(section.kind == recipe::SectionKind::kSram ? 0 : section.bytes);
     if (!buffer.ok()) return buffer.status();
     memory.buffers.push_back(std::move(buffer).value());
     std::byte* base = memory.buffers.back().data();
@@ -70,8 +69,7 @@ int main(int argc, char** argv) {
     }
   }
   if (path.empty()) {
-    std::fprintf(stderr,
-                 "usage: hpu-bench-recipe MODEL.recipe [--threads N] [--iterations N] [--top N]\n");
+    std::fprintf(stderr, "usage: hpu-bench-recipe MODEL.recipe [--threads N] [--iterations N] [--top N]\n");
     return 1;
   }
   auto program = recipe::readRecipeFile(path);
@@ -113,13 +111,11 @@ int main(int argc, char** argv) {
       "%s: %zu units, prepared in %.1f ms; best run %.3f ms, median %.3f ms, sum of the units' "
       "best "
       "%.3f ms\n",
-      (*program)->name.c_str(), units.size(), prepare * 1e3, totals.front() * 1e3,
-      totals[totals.size() / 2] * 1e3, sum * 1e3);
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const Row& a, const Row& b) { return a.best > b.best; });
+      (*program)->name.c_str(), units.size(), prepare * 1e3, totals.front() * 1e3, totals[totals.size() / 2] * 1e3,
+      sum * 1e3);
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.best > b.best; });
   for (size_t i = 0; i < std::min(top, rows.size()); ++i)
-    std::printf("%9.1f us (median %9.1f) %5.1f%%  #%-4zu %s\n", rows[i].best * 1e6,
-                rows[i].median * 1e6, 100 * rows[i].best / sum, rows[i].unit,
-                units[rows[i].unit]->name().c_str());
+    std::printf("%9.1f us (median %9.1f) %5.1f%%  #%-4zu %s\n", rows[i].best * 1e6, rows[i].median * 1e6,
+                100 * rows[i].best / sum, rows[i].unit, units[rows[i].unit]->name().c_str());
   return 0;
 }

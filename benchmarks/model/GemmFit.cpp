@@ -69,8 +69,7 @@ StatusOr<std::vector<GemmRow>> readGemmRows(const std::string& path) {
     }
     bool knownType = cell.size() == 7 && (cell[3] == "float" || cell[3] == "bf16");
     if (!knownType || row.shape.m < 1 || row.shape.k < 1 || row.shape.n < 1 || !(row.tflops > 0))
-      return invalidArgument(path + ":" + std::to_string(number) +
-                             ": not M,K,N,dtype,transpose_a,transpose_b,TFLOP/s");
+      return invalidArgument(path + ":" + std::to_string(number) + ": not M,K,N,dtype,transpose_a,transpose_b,TFLOP/s");
     rows.push_back(row);
   }
   if (rows.empty()) return invalidArgument(path + " has no rows");
@@ -127,13 +126,12 @@ arch::TargetDesc fitGemmLaw(const arch::TargetDesc& target, const std::vector<Ge
   return with(target, best);
 }
 
-std::vector<double> crossValidate(const arch::TargetDesc& target, const std::vector<GemmRow>& rows,
-                                  int folds, uint32_t seed) {
+std::vector<double> crossValidate(const arch::TargetDesc& target, const std::vector<GemmRow>& rows, int folds,
+                                  uint32_t seed) {
   std::vector<size_t> order(rows.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return mix(uint64_t{seed} << 32 | a) < mix(uint64_t{seed} << 32 | b);
-  });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return mix(uint64_t{seed} << 32 | a) < mix(uint64_t{seed} << 32 | b); });
   std::vector<double> predicted(rows.size());
   for (int fold = 0; fold < folds; ++fold) {
     std::vector<GemmRow> training;

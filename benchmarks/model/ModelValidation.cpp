@@ -75,12 +75,12 @@ StatusOr<bool> gemmReference(Tool& tool, const std::string& path) {
   Json list = Json::array();
   for (size_t i = 0; i < rows.size(); ++i) {
     const GemmRow& row = rows[i];
-    std::string shape = std::to_string(row.shape.m) + " x " + std::to_string(row.shape.k) + " x " +
-                        std::to_string(row.shape.n);
+    std::string shape =
+        std::to_string(row.shape.m) + " x " + std::to_string(row.shape.k) + " x " + std::to_string(row.shape.n);
     std::string type(elementTypeName(row.shape.type));
     double error = folds[0][i] / row.tflops - 1, plain = roofline[i] / row.tflops - 1;
-    table.push_back({shape, type, number(row.tflops), number(folds[0][i]), percent(error), number(roofline[i]),
-                     percent(plain)});
+    table.push_back(
+        {shape, type, number(row.tflops), number(folds[0][i]), percent(error), number(roofline[i]), percent(plain)});
     list.append(Json::object()
                     .set("m", row.shape.m)
                     .set("k", row.shape.k)
@@ -137,9 +137,8 @@ bool published(Tool& tool, const char* key, const char* title, const std::vector
   for (const PublishedRow& row : rows) {
     bool plain = row.roofline > 0;
     table.push_back({row.what, number(row.published), number(row.model), percent(row.error()),
-                     plain ? number(row.roofline) : "-",
-                     plain ? percent(row.roofline / row.published - 1) : "-", row.unit,
-                     row.gated ? row.fails() ? "FAILS" : "yes" : "no", row.source});
+                     plain ? number(row.roofline) : "-", plain ? percent(row.roofline / row.published - 1) : "-",
+                     row.unit, row.gated ? row.fails() ? "FAILS" : "yes" : "no", row.source});
     list.append(Json::object()
                     .set("what", row.what)
                     .set("unit", row.unit)

@@ -14,9 +14,15 @@ using perfmodel::GemmShape;
 constexpr ElementType kBf16 = ElementType::kBF16, kF16 = ElementType::kF16, kF32 = ElementType::kF32,
                       kFp8 = ElementType::kF8E4M3;
 
-const TargetDesc& g1() { return arch::targetDesc(Target::kGaudi1); }
-const TargetDesc& g2() { return arch::targetDesc(Target::kGaudi2); }
-const TargetDesc& g3() { return arch::targetDesc(Target::kGaudi3); }
+const TargetDesc& g1() {
+  return arch::targetDesc(Target::kGaudi1);
+}
+const TargetDesc& g2() {
+  return arch::targetDesc(Target::kGaudi2);
+}
+const TargetDesc& g3() {
+  return arch::targetDesc(Target::kGaudi3);
+}
 
 GemmShape gemm(int64_t m, int64_t k, int64_t n, ElementType type) {
   GemmShape shape;
@@ -43,8 +49,7 @@ perfmodel::TpcWork streamWork(const StreamKernel& kernel, int64_t elements, bool
 double streamGflops(const TargetDesc& target, const StreamKernel& kernel, bool fromMemory) {
   constexpr int64_t elements = int64_t{1} << 28;
   perfmodel::Bytes bytes{fromMemory ? elements * 2 * (kernel.loads + 1) : 0, 0};
-  perfmodel::Cost cost =
-      tpcCost(target, target.clock(), streamWork(kernel, elements, fromMemory), bytes);
+  perfmodel::Cost cost = tpcCost(target, target.clock(), streamWork(kernel, elements, fromMemory), bytes);
   return static_cast<double>(elements) * kernel.flops / static_cast<double>(cost.alone) * 1e3;
 }
 
@@ -70,12 +75,9 @@ std::vector<PublishedRow> measuredGemms() {
   };
   const char *mamf = "stas00/ml-engineering", *paper = "arXiv 2501.00210 (abstract)";
   const Measured list[] = {
-      {g2(), 14336, 15360, 2048, kBf16, 418.7, true, mamf},
-      {g2(), 6144, 11264, 5120, kFp8, 826.5, true, mamf},
-      {g2(), 20224, 11520, 19968, kBf16, 429.3, true, mamf},
-      {g2(), 8192, 8192, 8192, kBf16, 429.0, false, paper},
-      {g3(), 16384, 4096, 768, kBf16, 1243.0, true, mamf},
-      {g3(), 16640, 1536, 3072, kFp8, 1289.5, true, mamf},
+      {g2(), 14336, 15360, 2048, kBf16, 418.7, true, mamf},  {g2(), 6144, 11264, 5120, kFp8, 826.5, true, mamf},
+      {g2(), 20224, 11520, 19968, kBf16, 429.3, true, mamf}, {g2(), 8192, 8192, 8192, kBf16, 429.0, false, paper},
+      {g3(), 16384, 4096, 768, kBf16, 1243.0, true, mamf},   {g3(), 16640, 1536, 3072, kFp8, 1289.5, true, mamf},
   };
   std::vector<PublishedRow> rows;
   for (const Measured& x : list) {
@@ -113,8 +115,8 @@ std::vector<PublishedRow> measuredVectors() {
   stream(triad, 670);
   for (const StreamKernel& kernel : {add, scale, triad})
     rows.push_back({std::string("gaudi2 ") + kernel.name + " in registers, of vector peak", "%",
-                    kernel.flops == 2 ? 99.0 : 50.0, 100 * streamGflops(target, kernel, false) / vectorPeak,
-                    100, 0.03, true, summary});
+                    kernel.flops == 2 ? 99.0 : 50.0, 100 * streamGflops(target, kernel, false) / vectorPeak, 100, 0.03,
+                    true, summary});
   rows.push_back({"gaudi2 TPCs that saturate HBM (ADD), middle of 11 to 15", "TPCs", 13,
                   static_cast<double>(saturatingTpcs(add)), 0, 0.20, false, memory});
   auto gemv = [&](const char* what, int64_t k, int64_t n, double tbps, bool gated, const char* source) {
@@ -132,12 +134,10 @@ std::vector<PublishedRow> measuredVectors() {
     work.points = rowsRead;
     work.loads = work.stores = work.vectorOps = 1;
     double moved = static_cast<double>(rowsRead) * static_cast<double>(target.tpcVectorBytes);
-    perfmodel::Cost cost =
-        tpcCost(target, target.clock(), work, {static_cast<int64_t>(moved), 0});
+    perfmodel::Cost cost = tpcCost(target, target.clock(), work, {static_cast<int64_t>(moved), 0});
     double wanted = static_cast<double>(rowsRead * vectorBytes);
-    rows.push_back({what, "%", percent,
-                    100 * wanted / static_cast<double>(cost.alone) * 1e3 / target.hbmBytesPerNs, 100, 0.5, false,
-                    summary});
+    rows.push_back({what, "%", percent, 100 * wanted / static_cast<double>(cost.alone) * 1e3 / target.hbmBytesPerNs,
+                    100, 0.5, false, summary});
   };
   gather("gaudi2 gather of 256-byte vectors, of HBM rate", 256, 64);
   gather("gaudi2 gather of 64-byte vectors, of HBM rate", 64, 15);
@@ -147,9 +147,7 @@ std::vector<PublishedRow> measuredVectors() {
 std::vector<PublishedRow> specifications() {
   std::vector<PublishedRow> rows;
   auto spec = [&](const char* what, const char* unit, double published, double model, double tolerance,
-                  const char* source) {
-    rows.push_back({what, unit, published, model, 0, tolerance, true, source});
-  };
+                  const char* source) { rows.push_back({what, unit, published, model, 0, tolerance, true, source}); };
   const char *wp1 = "Hot Chips 2024 table", *wp2 = "Gaudi 2 white paper", *wp3 = "Gaudi 3 white paper",
              *hal = "vendor's open planner (HAL)", *lib = "vendor's open MME library";
   auto peak = [](const TargetDesc& t, const char* clock, ElementType type) {

@@ -54,8 +54,7 @@ class CallTimer {
  private:
   double percentile(double fraction) {
     if (samples_.empty()) return 0;
-    auto at = samples_.begin() +
-              static_cast<std::ptrdiff_t>(fraction * static_cast<double>(samples_.size() - 1));
+    auto at = samples_.begin() + static_cast<std::ptrdiff_t>(fraction * static_cast<double>(samples_.size() - 1));
     std::nth_element(samples_.begin(), at, samples_.end());
     return static_cast<double>(*at);
   }
@@ -72,8 +71,7 @@ void enqueueCopyToDevice(benchmark::State& state) {
   Buffer buffer = device.allocate(4096).value();
   std::vector<uint8_t> host(4096);
   CallTimer(state).run(
-      static_cast<int>(state.range(0)),
-      [&](int) { (void)stream.copyToDevice(buffer, host.data(), 4096); },
+      static_cast<int>(state.range(0)), [&](int) { (void)stream.copyToDevice(buffer, host.data(), 4096); },
       [&] { (void)stream.synchronize(); });
 }
 BENCHMARK(enqueueCopyToDevice)->HPU_BATCHES;
@@ -87,9 +85,7 @@ void enqueueCopyByAddress(benchmark::State& state) {
   HostMemory host = device.allocateHost(4096).value();
   CallTimer(state).run(
       static_cast<int>(state.range(0)),
-      [&](int i) {
-        (void)stream.copyToDevice(buffers[(i * 7919) % 10000].address(), host.data, 4096);
-      },
+      [&](int i) { (void)stream.copyToDevice(buffers[(i * 7919) % 10000].address(), host.data, 4096); },
       [&] { (void)stream.synchronize(); });
 }
 BENCHMARK(enqueueCopyByAddress)->HPU_BATCHES;
@@ -102,11 +98,9 @@ void enqueueCopyMany(benchmark::State& state) {
   std::vector<uint8_t> host(64 * 4096);
   std::vector<CopyRange> ranges;
   for (uint64_t i = 0; i < 64; ++i)
-    ranges.push_back(
-        {buffer.address() + i * 4096, reinterpret_cast<uintptr_t>(host.data()) + i * 4096, 4096});
+    ranges.push_back({buffer.address() + i * 4096, reinterpret_cast<uintptr_t>(host.data()) + i * 4096, 4096});
   CallTimer(state).run(
-      static_cast<int>(state.range(0)),
-      [&](int) { (void)stream.copyMany(CopyDirection::kToDevice, ranges); },
+      static_cast<int>(state.range(0)), [&](int) { (void)stream.copyMany(CopyDirection::kToDevice, ranges); },
       [&] { (void)stream.synchronize(); });
 }
 BENCHMARK(enqueueCopyMany)->HPU_BATCHES;
@@ -142,8 +136,7 @@ void enqueueRecord(benchmark::State& state) {
   Stream stream = Stream::create(device).value();
   Event event;
   CallTimer(state).run(
-      static_cast<int>(state.range(0)), [&](int) { (void)stream.record(event); },
-      [&] { (void)stream.synchronize(); });
+      static_cast<int>(state.range(0)), [&](int) { (void)stream.record(event); }, [&] { (void)stream.synchronize(); });
 }
 BENCHMARK(enqueueRecord)->HPU_BATCHES;
 
@@ -154,16 +147,14 @@ void enqueueWait(benchmark::State& state) {
   (void)source.record(event);
   (void)source.synchronize();
   CallTimer(state).run(
-      static_cast<int>(state.range(0)), [&](int) { (void)stream.wait(event); },
-      [&] { (void)stream.synchronize(); });
+      static_cast<int>(state.range(0)), [&](int) { (void)stream.wait(event); }, [&] { (void)stream.synchronize(); });
 }
 BENCHMARK(enqueueWait)->HPU_BATCHES;
 
 /// A program of a few kilobytes that is launched with the same buffers.
 void enqueueLaunch(benchmark::State& state) {
   Device device = openDevice();
-  Executable executable =
-      Executable::load(device, testing::toRecipe(testing::copyProgram(1024))).value();
+  Executable executable = Executable::load(device, testing::toRecipe(testing::copyProgram(1024))).value();
   Stream stream = Stream::create(device).value();
   std::vector<Buffer> in{device.allocate(4096).value()}, out{device.allocate(4096).value()};
   CallTimer(state).run(
@@ -175,8 +166,7 @@ BENCHMARK(enqueueLaunch)->HPU_BATCHES;
 /// The same by addresses.
 void enqueueLaunchByAddress(benchmark::State& state) {
   Device device = openDevice();
-  Executable executable =
-      Executable::load(device, testing::toRecipe(testing::copyProgram(1024))).value();
+  Executable executable = Executable::load(device, testing::toRecipe(testing::copyProgram(1024))).value();
   Stream stream = Stream::create(device).value();
   Buffer in = device.allocate(4096).value(), out = device.allocate(4096).value();
   LaunchArguments arguments{{in.address()}, {out.address()}, 0, {}};
@@ -189,8 +179,7 @@ BENCHMARK(enqueueLaunchByAddress)->HPU_BATCHES;
 /// A captured sequence of `range` launches (as above); the counters are per captured launch.
 void replayPerLaunch(benchmark::State& state) {
   Device device = openDevice();
-  Executable executable =
-      Executable::load(device, testing::toRecipe(testing::copyProgram(1024))).value();
+  Executable executable = Executable::load(device, testing::toRecipe(testing::copyProgram(1024))).value();
   Stream stream = Stream::create(device).value();
   std::vector<Buffer> in{device.allocate(4096).value()}, out{device.allocate(4096).value()};
   const int64_t launches = state.range(0);
@@ -199,8 +188,7 @@ void replayPerLaunch(benchmark::State& state) {
   GraphInstance instance = session.end().value().instantiate().value();
   CallTimer timer(state);
   timer.perCall = static_cast<double>(launches);
-  timer.run(
-      1, [&](int) { (void)instance.replay(stream); }, [&] { (void)stream.synchronize(); });
+  timer.run(1, [&](int) { (void)instance.replay(stream); }, [&] { (void)stream.synchronize(); });
 }
 BENCHMARK(replayPerLaunch)->Arg(1)->Arg(10)->Arg(100)->Arg(1000)->UseManualTime()->MinTime(0.05);
 
@@ -216,9 +204,8 @@ void eagerOp(benchmark::State& state) {
         // Sixteen ops in turns, as different layers are.
         int64_t count = 1009 + i % 16;
         EagerKey key = EagerKey::Builder().add("copy").add("i32").add(count).add(2).build();
-        auto op = cache.executable(device, key, [&]() -> StatusOr<Recipe> {
-          return testing::toRecipe(testing::copyProgram(count));
-        });
+        auto op = cache.executable(
+            device, key, [&]() -> StatusOr<Recipe> { return testing::toRecipe(testing::copyProgram(count)); });
         (void)op->launch(stream, {in}, {out});
       },
       [&] { (void)stream.synchronize(); });

@@ -26,8 +26,7 @@ Device openDevice(const char* driver) {
 /// Launch of a program that does nothing to speak of, and the wait for it.
 void launchAndWait(benchmark::State& state, const char* driver) {
   Device device = openDevice(driver);
-  Executable executable =
-      Executable::load(device, testing::toRecipe(testing::fillProgram(16, 1))).value();
+  Executable executable = Executable::load(device, testing::toRecipe(testing::fillProgram(16, 1))).value();
   Stream stream = Stream::create(device).value();
   Buffer out = device.allocate(64).value();
   for (auto _ : state) {
@@ -41,8 +40,7 @@ BENCHMARK_CAPTURE(launchAndWait, null, "null")->UseRealTime();
 /// Many launches, one wait.
 void launches(benchmark::State& state, const char* driver) {
   Device device = openDevice(driver);
-  Executable executable =
-      Executable::load(device, testing::toRecipe(testing::fillProgram(16, 1))).value();
+  Executable executable = Executable::load(device, testing::toRecipe(testing::fillProgram(16, 1))).value();
   Stream stream = Stream::create(device).value();
   Buffer out = device.allocate(64).value();
   constexpr int kLaunches = 1000;
@@ -59,8 +57,7 @@ BENCHMARK_CAPTURE(launches, null, "null")->UseRealTime();
 void inference(benchmark::State& state) {
   Device device = openDevice("sim");
   int64_t count = state.range(0);
-  Executable executable =
-      Executable::load(device, testing::toRecipe(testing::copyProgram(count))).value();
+  Executable executable = Executable::load(device, testing::toRecipe(testing::copyProgram(count))).value();
   Stream stream = Stream::create(device).value();
   Buffer in = device.allocate(count * 4).value(), out = device.allocate(count * 4).value();
   std::vector<int32_t> data(count);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the caller of the SynapseAI C API pays: a launch by id and by name, and an eager op from synGraphCreateEager to the
-// end of its recipe, whose structure was compiled before. Each call is timed by itself; the counters are the median and
-// the 99th percentile in nanoseconds. The stream is emptied between batches, untimed.
+// What the caller of the SynapseAI C API pays: a launch by id and by name, and an eager op from synGraphCreateEager to
+// the end of its recipe, whose structure was compiled before. Each call is timed by itself; the counters are the median
+// and the 99th percentile in nanoseconds. The stream is emptied between batches, untimed.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -123,9 +123,13 @@ void launchRecipe(benchmark::State& state, uint32_t flags) {
   for (const synLaunchTensorInfo& info : infos) check(synDeviceFree(session().device, info.pTensorAddress, 0));
 }
 
-void BM_LaunchById(benchmark::State& state) { launchRecipe(state, 0); }
+void BM_LaunchById(benchmark::State& state) {
+  launchRecipe(state, 0);
+}
 BENCHMARK(BM_LaunchById)->Arg(1)->Arg(8)->Arg(64)->UseManualTime();
-void BM_LaunchByName(benchmark::State& state) { launchRecipe(state, SYN_FLAGS_TENSOR_NAME); }
+void BM_LaunchByName(benchmark::State& state) {
+  launchRecipe(state, SYN_FLAGS_TENSOR_NAME);
+}
 BENCHMARK(BM_LaunchByName)->Arg(1)->Arg(8)->Arg(64)->UseManualTime();
 
 /// Graph, tensors, node, compilation, ids, workspace, launch, and the end of graph and recipe.

@@ -12,8 +12,7 @@
 
 namespace hpu::collectives {
 
-extern const Algorithm kMesh, kMeshOneShot, kRing, kHalvingDoubling, kTree, kScatterExchange,
-    kDirect, kRelays;
+extern const Algorithm kMesh, kMeshOneShot, kRing, kHalvingDoubling, kTree, kScatterExchange, kDirect, kRelays;
 
 /// Ranks, roots and counts make sense, and no size of the problem overflows.
 bool wellFormed(const Problem& problem);

@@ -16,9 +16,7 @@ class HalvingDoubling {
   /// `bound(r)`: where rank r's block of the whole begins; of `ranks` where the last one ends.
   template <typename Bound>
   HalvingDoubling(B& b, int ranks, Bound bound)
-      : b_(b),
-        parts_(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))),
-        folded_(ranks - parts_) {
+      : b_(b), parts_(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))), folded_(ranks - parts_) {
     for (int v = 0; v <= parts_; v++) bounds_.push_back(bound(v == parts_ ? ranks : rankOf(v)));
     all_ = {bounds_.front(), bounds_.back() - bounds_.front()};
   }
@@ -41,8 +39,7 @@ class HalvingDoubling {
     int64_t largest = 0;
     for (int distance = parts_ / 2; distance >= 1; distance /= 2) {
       largest = 0;
-      for (int v = 0; v < parts_; v += distance)
-        largest = std::max(largest, blocks(v, distance).count);
+      for (int v = 0; v < parts_; v += distance) largest = std::max(largest, blocks(v, distance).count);
       const Range raw = b_.allocate(BufferKind::kScratch, largest);
       const Range came = b_.allocate(BufferKind::kPartial, largest);
       const Range sum = b_.allocate(BufferKind::kPartial, distance > 1 ? largest : 0);
@@ -72,8 +69,7 @@ class HalvingDoubling {
       arrived_.clear();
       if (distance > 1)
         for (int v = 0; v < parts_; v++)
-          values[static_cast<size_t>(v)] =
-              B::first(sum, blocks(v / distance * distance, distance).count);
+          values[static_cast<size_t>(v)] = B::first(sum, blocks(v / distance * distance, distance).count);
     }
   }
 
@@ -129,8 +125,7 @@ void allReduce(B& b, const Problem& p) {
     b.reduce(h.rankOf(v), B::output(mine), sources(mine));
   });
   h.doubleUp();
-  for (int v = 0; v < folded; v++)
-    b.move(h.rankOf(v), B::output(all), h.rankOf(v) + 1, B::output(all));
+  for (int v = 0; v < folded; v++) b.move(h.rankOf(v), B::output(all), h.rankOf(v) + 1, B::output(all));
 }
 
 void reduceScatter(B& b, const Problem& p) {
@@ -148,11 +143,9 @@ void reduceScatter(B& b, const Problem& p) {
 void allGather(B& b, const Problem& p) {
   HalvingDoubling h(b, p.ranks, [&](int rank) { return rank * p.count; });
   const Range mine = B::input({0, p.count});
-  for (int rank = 0; rank < p.ranks; rank++)
-    b.copy(rank, B::output({rank * p.count, p.count}), mine);
+  for (int rank = 0; rank < p.ranks; rank++) b.copy(rank, B::output({rank * p.count, p.count}), mine);
   for (int v = 0; v < h.parts(); v++)
-    if (h.isFolded(v))
-      b.move(h.rankOf(v) + 1, mine, h.rankOf(v), B::output({(h.rankOf(v) + 1) * p.count, p.count}));
+    if (h.isFolded(v)) b.move(h.rankOf(v) + 1, mine, h.rankOf(v), B::output({(h.rankOf(v) + 1) * p.count, p.count}));
   h.doubleUp();
   for (int v = 0; v < h.parts(); v++) {
     if (!h.isFolded(v)) continue;
@@ -165,9 +158,8 @@ void allGather(B& b, const Problem& p) {
 }
 
 bool accepts(const Problem& p) {
-  return wellFormed(p) &&
-         (p.collective == Collective::kAllReduce || p.collective == Collective::kReduceScatter ||
-          p.collective == Collective::kAllGather);
+  return wellFormed(p) && (p.collective == Collective::kAllReduce || p.collective == Collective::kReduceScatter ||
+                           p.collective == Collective::kAllGather);
 }
 
 Schedule make(const Problem& p, const AlgorithmOptions&) {

@@ -30,8 +30,7 @@ Schedule makeRelays(const Problem& p, const AlgorithmOptions& options) {
     if (rank != p.root && rank != p.destination) relays.push_back(rank);
   const auto paths = static_cast<int64_t>(relays.size()) + 1;
   const int32_t cut = usefulSlices(largestPart(p.count, paths), options.slices);
-  const int64_t share =
-      relays.empty() ? 0 : relayedShare(p.count, paths, cut, options.hopBytes / p.elementBytes);
+  const int64_t share = relays.empty() ? 0 : relayedShare(p.count, paths, cut, options.hopBytes / p.elementBytes);
   const int32_t slices = usefulSlices(share, cut);
   std::vector<Range> room;
   for (int32_t j = 0; j < slices && j < kSlicesInFlight; j++)
@@ -61,13 +60,11 @@ std::vector<int32_t> choices(const Problem& p) {
 
 }  // namespace
 
-const Algorithm kDirect{"direct", "One message over the link between the two ranks.", accepts,
-                        makeDirect, oneSlice};
+const Algorithm kDirect{"direct", "One message over the link between the two ranks.", accepts, makeDirect, oneSlice};
 
-const Algorithm kRelays{
-    "relays",
-    "A share over the link between the two ranks, and one through each other rank, which passes it "
-    "on slice by slice: all links of both ends are full. The best for large data on an idle node.",
-    accepts, makeRelays, choices};
+const Algorithm kRelays{"relays",
+                        "A share over the link between the two ranks, and one through each other rank, which passes it "
+                        "on slice by slice: all links of both ends are full. The best for large data on an idle node.",
+                        accepts, makeRelays, choices};
 
 }  // namespace hpu::collectives

@@ -5,11 +5,9 @@
 
 namespace hpu::collectives {
 
-RankOrderReducer::RankOrderReducer(ScheduleBuilder& builder, int ranks, int64_t elements,
-                                   int32_t slices)
+RankOrderReducer::RankOrderReducer(ScheduleBuilder& builder, int ranks, int64_t elements, int32_t slices)
     : builder_(builder), ranks_(ranks), depth_(std::min(slices, kSlicesInFlight)) {
-  for (int i = 0; i < depth_ * (ranks - 1); i++)
-    room_.push_back(builder.allocate(BufferKind::kScratch, elements));
+  for (int i = 0; i < depth_ * (ranks - 1); i++) room_.push_back(builder.allocate(BufferKind::kScratch, elements));
 }
 
 void RankOrderReducer::reduce(int owner, Span from, const Range& dst, int32_t slice) {

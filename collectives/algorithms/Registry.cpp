@@ -20,16 +20,15 @@ StatusOr<const Algorithm*> findAlgorithm(std::string_view name, const Problem& p
     if (algorithm.name == name) return &algorithm;
     others += (others.empty() ? "" : ", ") + std::string(algorithm.name);
   }
-  return Status(StatusCode::kNotFound,
-                "no algorithm '" + std::string(name) + "' for " +
-                    std::string(collectiveName(problem.collective)) + " on " +
-                    std::to_string(problem.ranks) +
-                    " ranks; there are: " + (others.empty() ? "none" : others));
+  return Status(StatusCode::kNotFound, "no algorithm '" + std::string(name) + "' for " +
+                                           std::string(collectiveName(problem.collective)) + " on " +
+                                           std::to_string(problem.ranks) +
+                                           " ranks; there are: " + (others.empty() ? "none" : others));
 }
 
 bool wellFormed(const Problem& problem) {
-  if (problem.ranks < 1 || problem.count < 0 || problem.elementBytes < 1 ||
-      problem.elementBytes > 64 || problem.partialBytes < 1 || problem.partialBytes > 64)
+  if (problem.ranks < 1 || problem.count < 0 || problem.elementBytes < 1 || problem.elementBytes > 64 ||
+      problem.partialBytes < 1 || problem.partialBytes > 64)
     return false;
   if (problem.root < 0 || problem.root >= problem.ranks || problem.destination < 0 ||
       problem.destination >= problem.ranks)

@@ -26,11 +26,8 @@ class Sums {
   void hop(int owner, int h, Span from, const Range& dst, int32_t slice) {
     const size_t j = static_cast<size_t>(slice) % raw_.size();
     const int sender = (owner + 1 + h) % ranks_, receiver = (sender + 1) % ranks_;
-    auto sum = [&](int at) {
-      return B::first(sum_[2 * j + static_cast<size_t>(at % 2)], from.count);
-    };
-    const Range came =
-        h == 0 ? B::first(raw_[j], from.count, sender) : B::first(came_[j], from.count);
+    auto sum = [&](int at) { return B::first(sum_[2 * j + static_cast<size_t>(at % 2)], from.count); };
+    const Range came = h == 0 ? B::first(raw_[j], from.count, sender) : B::first(came_[j], from.count);
     b_.move(sender, h == 0 ? B::input(from) : sum(h - 1), receiver, came);
     b_.reduce(receiver, h == ranks_ - 2 ? dst : sum(h), {came, B::contribution(from, receiver)});
   }
@@ -47,8 +44,7 @@ void reduceScatter(B& b, const Problem& p, int64_t largest, int32_t slices, From
   Sums sums(b, p.ranks, largest, slices);
   for (int h = 0; h < p.ranks - 1; h++)
     for (int32_t j = 0; j < slices; j++)
-      for (int owner = 0; owner < p.ranks; owner++)
-        sums.hop(owner, h, from(owner, j), dst(owner, j), j);
+      for (int owner = 0; owner < p.ranks; owner++) sums.hop(owner, h, from(owner, j), dst(owner, j), j);
 }
 
 /// Blocks that lie at their owners go around.
@@ -67,8 +63,8 @@ void broadcast(B& b, const Problem& p, int32_t slices) {
   for (int32_t j = 0; j < slices; j++)
     for (int h = 0; h < p.ranks - 1; h++) {
       const Span piece = part({0, p.count}, slices, j);
-      b.move((p.root + h) % p.ranks, h == 0 ? B::input(piece) : B::output(piece),
-             (p.root + h + 1) % p.ranks, B::output(piece));
+      b.move((p.root + h) % p.ranks, h == 0 ? B::input(piece) : B::output(piece), (p.root + h + 1) % p.ranks,
+             B::output(piece));
     }
 }
 
@@ -99,21 +95,16 @@ Schedule make(const Problem& p, const AlgorithmOptions& options) {
   if (b.trivial()) return b.finish();
   const int32_t slices = usefulSlices(p.count, options.slices);
   const int64_t largest = largestPart(p.count, slices);
-  auto shard = [&](int owner, int32_t j) {
-    return part(part({0, p.count}, p.ranks, owner), slices, j);
-  };
+  auto shard = [&](int owner, int32_t j) { return part(part({0, p.count}, p.ranks, owner), slices, j); };
   auto slice = [&](int, int32_t j) { return part({0, p.count}, slices, j); };
   auto block = [&](int owner, int32_t j) {
     const Span piece = slice(owner, j);
     return Span{owner * p.count + piece.offset, piece.count};
   };
-  auto out = [](auto span) {
-    return [span](int owner, int32_t j) { return B::output(span(owner, j)); };
-  };
+  auto out = [](auto span) { return [span](int owner, int32_t j) { return B::output(span(owner, j)); }; };
   switch (p.collective) {
     case Collective::kAllReduce:
-      reduceScatter(b, p, largestPart(largestPart(p.count, p.ranks), slices), slices, shard,
-                    out(shard));
+      reduceScatter(b, p, largestPart(largestPart(p.count, p.ranks), slices), slices, shard, out(shard));
       allGather(b, p, slices, shard);
       break;
     case Collective::kReduceScatter:
@@ -144,12 +135,11 @@ std::vector<int32_t> choices(const Problem& p) {
 
 }  // namespace
 
-const Algorithm kRing{
-    "ring",
-    "Data goes round the ring of ranks over one link of each. The sum of a block starts at the "
-    "rank "
-    "after its owner and is added up in ring order, in the accumulator's type. For nodes whose "
-    "ranks have one link to the next.",
-    accepts, make, choices};
+const Algorithm kRing{"ring",
+                      "Data goes round the ring of ranks over one link of each. The sum of a block starts at the "
+                      "rank "
+                      "after its owner and is added up in ring order, in the accumulator's type. For nodes whose "
+                      "ranks have one link to the next.",
+                      accepts, make, choices};
 
 }  // namespace hpu::collectives

@@ -11,8 +11,7 @@ namespace {
 using B = ScheduleBuilder;
 
 bool accepts(const Problem& p) {
-  return wellFormed(p) &&
-         (p.collective == Collective::kBroadcast || p.collective == Collective::kReduce);
+  return wellFormed(p) && (p.collective == Collective::kBroadcast || p.collective == Collective::kReduce);
 }
 
 struct Shards {
@@ -28,11 +27,9 @@ Shards cut(const Problem& p, const AlgorithmOptions& options) {
   const int peers = p.ranks - 1;
   const int32_t slices = usefulSlices(largestPart(p.count, peers), options.slices);
   // A single peer has nobody to exchange with.
-  const int64_t share =
-      peers == 1 ? 0 : relayedShare(p.count, peers, slices, options.hopBytes / p.elementBytes);
+  const int64_t share = peers == 1 ? 0 : relayedShare(p.count, peers, slices, options.hopBytes / p.elementBytes);
   const int64_t exchanged = share * peers;
-  return {
-      p.ranks, p.root, peers, usefulSlices(share, slices), share, {exchanged, p.count - exchanged}};
+  return {p.ranks, p.root, peers, usefulSlices(share, slices), share, {exchanged, p.count - exchanged}};
 }
 
 /// The root gives each peer its shard, the peers give theirs to each other; then the rest.
@@ -50,8 +47,7 @@ void broadcast(B& b, const Shards& s) {
         b.move(s.peer(shard), piece, s.peer((shard + shift) % s.peers), piece);
       }
   }
-  for (int shard = 0; shard < s.peers; shard++)
-    b.move(s.root, B::input(s.direct), s.peer(shard), B::output(s.direct));
+  for (int shard = 0; shard < s.peers; shard++) b.move(s.root, B::input(s.direct), s.peer(shard), B::output(s.direct));
 }
 
 /// The mirror image: the root reduces the rest while each peer reduces its shard, of everybody, and

@@ -79,8 +79,7 @@ bool ScheduleBuilder::trivial() {
 }
 
 Range ScheduleBuilder::allocate(BufferKind buffer, int64_t elements) {
-  int64_t& used =
-      buffer == BufferKind::kPartial ? schedule_.partialElements : schedule_.scratchElements;
+  int64_t& used = buffer == BufferKind::kPartial ? schedule_.partialElements : schedule_.scratchElements;
   const Range range{buffer, used, elements, -1};
   used += (elements + 63) / 64 * 64;
   return range;
@@ -163,8 +162,7 @@ void ScheduleBuilder::order(Step& step, int32_t index) {
   const bool writes = step.kind != StepKind::kSend;
   // A copy onto itself is not run.
   int64_t from = 0, to = 0;
-  const bool nothingInPlace = step.kind == StepKind::kCopy &&
-                              inPlace(step.rank, step.sources.front(), from) &&
+  const bool nothingInPlace = step.kind == StepKind::kCopy && inPlace(step.rank, step.sources.front(), from) &&
                               inPlace(step.rank, step.dst, to) && from == to;
   auto access = [&](const Range& range, auto how) {
     AccessMap& own = accesses_[base + static_cast<size_t>(range.buffer)];

@@ -47,9 +47,7 @@ class ScheduleBuilder {
   static Range input(Span span) { return {BufferKind::kInput, span.offset, span.count, -1}; }
   static Range output(Span span) { return {BufferKind::kOutput, span.offset, span.count, -1}; }
   /// Input as the contribution of the rank whose it is.
-  static Range contribution(Span span, int rank) {
-    return {BufferKind::kInput, span.offset, span.count, rank};
-  }
+  static Range contribution(Span span, int rank) { return {BufferKind::kInput, span.offset, span.count, rank}; }
   /// The first `count` elements of an allocated range.
   static Range first(Range range, int64_t count, int contributor = -1) {
     return {range.buffer, range.offset, count, contributor};

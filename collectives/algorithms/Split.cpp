@@ -14,9 +14,7 @@ Span part(Span whole, int64_t parts, int64_t index) {
   int64_t align = kAlignment;
   while (align > 1 && whole.count / parts < 8 * align) align /= 2;
   const int64_t units = whole.count / align, each = units / parts, more = units % parts;
-  auto boundary = [&](int64_t i) {
-    return i == parts ? whole.count : (each * i + std::min(i, more)) * align;
-  };
+  auto boundary = [&](int64_t i) { return i == parts ? whole.count : (each * i + std::min(i, more)) * align; };
   return {whole.offset + boundary(index), boundary(index + 1) - boundary(index)};
 }
 
@@ -59,8 +57,7 @@ int64_t relayedShare(int64_t count, int64_t paths, int32_t slices, int64_t hop) 
 }
 
 int32_t usefulSlices(int64_t elements, int32_t slices) {
-  return static_cast<int32_t>(
-      std::clamp<int64_t>(slices, 1, std::clamp<int64_t>(elements, 1, 4096)));
+  return static_cast<int32_t>(std::clamp<int64_t>(slices, 1, std::clamp<int64_t>(elements, 1, 4096)));
 }
 
 std::vector<int32_t> sliceChoices(int64_t bytes, int64_t minBytes, int64_t maxBytes, int32_t most) {

@@ -11,9 +11,8 @@ namespace {
 using B = ScheduleBuilder;
 
 bool accepts(const Problem& p) {
-  return wellFormed(p) &&
-         (p.collective == Collective::kBroadcast || p.collective == Collective::kReduce ||
-          p.collective == Collective::kBarrier);
+  return wellFormed(p) && (p.collective == Collective::kBroadcast || p.collective == Collective::kReduce ||
+                           p.collective == Collective::kBarrier);
 }
 
 struct Tree {
@@ -33,8 +32,7 @@ void broadcast(B& b, const Problem& p, const Tree& tree, int32_t slices) {
     const Span piece = part({0, p.count}, slices, j);
     for (int v = 1; v < p.ranks; v++) {  // A parent comes before its children.
       const int parent = Tree::parent(v);
-      b.move(tree.rank(parent), parent == 0 ? B::input(piece) : B::output(piece), tree.rank(v),
-             B::output(piece));
+      b.move(tree.rank(parent), parent == 0 ? B::input(piece) : B::output(piece), tree.rank(v), B::output(piece));
     }
   }
 }
@@ -63,8 +61,7 @@ void reduce(B& b, const Problem& p, const Tree& tree, int32_t slices) {
       for (const int child : tree.children(v)) {
         const bool leaf = tree.children(child).empty();
         const int from = tree.rank(child);
-        const Range there =
-            leaf ? B::first(raw[slot], piece.count, from) : B::first(partial[slot], piece.count);
+        const Range there = leaf ? B::first(raw[slot], piece.count, from) : B::first(partial[slot], piece.count);
         b.move(from, leaf ? B::input(piece) : B::first(own[turn], piece.count), rank, there);
         sources.push_back(there);
         slot++;
@@ -82,13 +79,11 @@ void barrier(B& b, const Problem& p, const Tree& tree) {
   std::vector<std::vector<int32_t>> heard(static_cast<size_t>(p.ranks));
   for (int v = p.ranks - 1; v > 0; v--) {
     const auto parent = static_cast<size_t>(Tree::parent(v));
-    heard[parent].push_back(
-        b.signal(tree.rank(v), tree.rank(Tree::parent(v)), heard[static_cast<size_t>(v)]));
+    heard[parent].push_back(b.signal(tree.rank(v), tree.rank(Tree::parent(v)), heard[static_cast<size_t>(v)]));
   }
   for (int v = 1; v < p.ranks; v++) {
     const auto parent = static_cast<size_t>(Tree::parent(v));
-    heard[static_cast<size_t>(v)] = {
-        b.signal(tree.rank(Tree::parent(v)), tree.rank(v), heard[parent])};
+    heard[static_cast<size_t>(v)] = {b.signal(tree.rank(Tree::parent(v)), tree.rank(v), heard[parent])};
   }
 }
 
@@ -113,11 +108,10 @@ std::vector<int32_t> choices(const Problem& p) {
 
 }  // namespace
 
-const Algorithm kTree{
-    "tree",
-    "A binomial tree from the root. A reduction adds up subtrees in the order of ranks counted "
-    "from "
-    "the root, in the accumulator's type. Few messages a rank; good where sending one costs much.",
-    accepts, make, choices};
+const Algorithm kTree{"tree",
+                      "A binomial tree from the root. A reduction adds up subtrees in the order of ranks counted "
+                      "from "
+                      "the root, in the accumulator's type. Few messages a rank; good where sending one costs much.",
+                      accepts, make, choices};
 
 }  // namespace hpu::collectives

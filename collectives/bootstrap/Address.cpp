@@ -58,8 +58,8 @@ std::string Address::text() const {
 
 StatusOr<Address> parseAddress(std::string_view text, std::string_view what) {
   auto wrong = [&](std::string_view why) {
-    return invalidArgument(base::strCat(what, " is '", text, "': ", why,
-                                        "; it has the form 10.0.0.1:4000 or [fd00::1]:4000"));
+    return invalidArgument(
+        base::strCat(what, " is '", text, "': ", why, "; it has the form 10.0.0.1:4000 or [fd00::1]:4000"));
   };
   Address address;
   std::string host;
@@ -73,9 +73,8 @@ StatusOr<Address> parseAddress(std::string_view text, std::string_view what) {
     if (size_t zone = host.find('%'); zone != std::string::npos) {
       std::string name = host.substr(zone + 1);
       auto number = base::parseInt(name);
-      address.scope = number.ok() && *number > 0 && *number <= INT32_MAX
-                          ? static_cast<uint32_t>(*number)
-                          : if_nametoindex(name.c_str());
+      address.scope = number.ok() && *number > 0 && *number <= INT32_MAX ? static_cast<uint32_t>(*number)
+                                                                         : if_nametoindex(name.c_str());
       if (!address.scope) return wrong("no such interface");
       host.resize(zone);
     }
@@ -89,8 +88,7 @@ StatusOr<Address> parseAddress(std::string_view text, std::string_view what) {
   auto number = base::parseInt(port);
   if (!number.ok() || *number < 1 || *number > 65535) return wrong("not a port (1 to 65535)");
   address.port = static_cast<uint16_t>(*number);
-  if (inet_pton(address.v6 ? AF_INET6 : AF_INET, host.c_str(), address.ip) != 1)
-    return wrong("not an IP address");
+  if (inet_pton(address.v6 ? AF_INET6 : AF_INET, host.c_str(), address.ip) != 1) return wrong("not an IP address");
   return address;
 }
 
@@ -135,8 +133,7 @@ StatusOr<Address> fromSockaddr(const sockaddr_storage& in) {
 
 StatusOr<Address> chooseInterface(const std::string& prefixes) {
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0)
-    return unavailable("cannot list network interfaces: " + base::errnoText(errno));
+  if (getifaddrs(&list) != 0) return unavailable("cannot list network interfaces: " + base::errnoText(errno));
   std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
   const std::vector<std::string> wanted = splitList(prefixes);
   struct Found {
@@ -171,15 +168,13 @@ StatusOr<Address> chooseInterface(const std::string& prefixes) {
     if (rank < best.rank) best = {rank, *address, name};
   }
   if (best.rank == INT32_MAX)
-    return notFound(base::strCat(
-        "no network interface that is up has an IP address",
-        wanted.empty()
-            ? std::string()
-            : base::strCat(" and a name that begins with HCCL_SOCKET_IFNAME '", prefixes, "'"),
-        "; there are: ", names.empty() ? "none" : base::join(names)));
+    return notFound(base::strCat("no network interface that is up has an IP address",
+                                 wanted.empty()
+                                     ? std::string()
+                                     : base::strCat(" and a name that begins with HCCL_SOCKET_IFNAME '", prefixes, "'"),
+                                 "; there are: ", names.empty() ? "none" : base::join(names)));
   best.address.port = 0;
-  HPU_LOG(kInfo,
-          base::strCat("communicators meet on interface ", best.name, ", ", best.address.text()));
+  HPU_LOG(kInfo, base::strCat("communicators meet on interface ", best.name, ", ", best.address.text()));
   return best.address;
 }
 
@@ -215,8 +210,7 @@ StatusOr<CoordinatorId> decodeId(const UniqueId& id) {
   std::string_view bytes(reinterpret_cast<const char*>(id.bytes), sizeof id.bytes);
   wire::Reader hash(bytes.substr(120));
   if (!bytes.starts_with(kIdMagic) || hash.u64() != base::hash64(bytes.substr(0, 120)))
-    return invalidArgument(
-        "the communicator's id is not one that createUniqueId made (or it was changed on its way)");
+    return invalidArgument("the communicator's id is not one that createUniqueId made (or it was changed on its way)");
   wire::Reader in(bytes.substr(8));
   CoordinatorId result;
   result.nonce = in.u64();

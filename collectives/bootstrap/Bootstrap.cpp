@@ -40,8 +40,7 @@ class TcpBootstrap final : public Bootstrap {
   int ranks() const override { return static_cast<int>(group_->members().size()); }
   const Address& local() const override { return membership_->client->local(); }
 
-  Status put(const std::string& key, const std::string& value,
-             const base::Deadline& deadline) override {
+  Status put(const std::string& key, const std::string& value, const base::Deadline& deadline) override {
     return membership_->client->put(keyOf(key), value);
   }
   StatusOr<std::string> get(const std::string& key, const base::Deadline& deadline) override {
@@ -51,37 +50,31 @@ class TcpBootstrap final : public Bootstrap {
                                                const base::Deadline& deadline) override {
     return group_->allGather(phase, mine, deadline);
   }
-  Status barrier(const std::string& phase, const base::Deadline& deadline,
-                 const Patience* patience) override {
+  Status barrier(const std::string& phase, const base::Deadline& deadline, const Patience* patience) override {
     return group_->allGather(phase, {}, deadline, patience).status();
   }
-  StatusOr<std::shared_ptr<Bootstrap>> subgroup(const std::string& name,
-                                                const std::vector<int>& members) override {
+  StatusOr<std::shared_ptr<Bootstrap>> subgroup(const std::string& name, const std::vector<int>& members) override {
     std::vector<int> global;
     std::set<int> seen;
     for (int member : members) {
       if (member < 0 || member >= ranks() || !seen.insert(member).second)
-        return invalidArgument(base::strCat("group '", name, "' has member ", member,
-                                            " twice or out of ", ranks(), " ranks"));
+        return invalidArgument(
+            base::strCat("group '", name, "' has member ", member, " twice or out of ", ranks(), " ranks"));
       global.push_back(group_->members()[static_cast<size_t>(member)]);
     }
     if (!seen.contains(rank()))
-      return invalidArgument(
-          base::strCat("rank ", rank(), " is not a member of the group '", name, "'"));
+      return invalidArgument(base::strCat("rank ", rank(), " is not a member of the group '", name, "'"));
     std::string full = base::strCat(group_->name(), "/", name);
     if (full.size() > wire::kMaxNameBytes / 2)
-      return invalidArgument(base::strCat("the name of a group has ", full.size(), " bytes; ",
-                                          wire::kMaxNameBytes / 2, " are the most"));
-    return std::shared_ptr<Bootstrap>(
-        std::make_shared<TcpBootstrap>(membership_, std::move(full), std::move(global)));
+      return invalidArgument(
+          base::strCat("the name of a group has ", full.size(), " bytes; ", wire::kMaxNameBytes / 2, " are the most"));
+    return std::shared_ptr<Bootstrap>(std::make_shared<TcpBootstrap>(membership_, std::move(full), std::move(global)));
   }
   void abandon(const Status& why) override { group_->abandon(why); }
   Traffic traffic() const override { return membership_->client->traffic(); }
 
  private:
-  std::string keyOf(const std::string& key) const {
-    return base::strCat("value ", group_->name(), " ", key);
-  }
+  std::string keyOf(const std::string& key) const { return base::strCat("value ", group_->name(), " ", key); }
   const std::shared_ptr<Membership> membership_;
   const std::shared_ptr<Group> group_;
 };
@@ -91,8 +84,7 @@ constexpr int64_t kDeclineMs = 10000;
 
 Status checkRank(int rank, int ranks) {
   if (ranks < 1 || ranks > wire::kMaxRanks)
-    return invalidArgument(
-        base::strCat(ranks, " ranks: a communicator has 1 to ", wire::kMaxRanks));
+    return invalidArgument(base::strCat(ranks, " ranks: a communicator has 1 to ", wire::kMaxRanks));
   if (rank < 0 || rank >= ranks)
     return invalidArgument(base::strCat("rank ", rank, " of ", ranks, ": ranks count from 0"));
   return okStatus();
@@ -124,9 +116,9 @@ StatusOr<CoordinatorId> resolve(const UniqueId& id, int rank) {
     std::lock_guard lock(base::processMutex());
     use.handedOut.insert(result.address.text());
     if (!use.joined.insert({result.address.text(), rank}).second)
-      return failedPrecondition(base::strCat(
-          "HCCL_COMM_ID stands for the first communicator, which rank ", rank,
-          " of this process has used already: pass later ones an id of createUniqueId"));
+      return failedPrecondition(
+          base::strCat("HCCL_COMM_ID stands for the first communicator, which rank ", rank,
+                       " of this process has used already: pass later ones an id of createUniqueId"));
   }
   if (rank == 0) HPU_RETURN_IF_ERROR(Coordinator::instance()->openAt(result));
   return result;
@@ -186,13 +178,11 @@ Status Bootstrap::decline(const UniqueId& id, int rank, int ranks, const Status&
 Status Bootstrap::declineAt(const CoordinatorId& where, int rank, int ranks, const Status& why) {
   auto client = std::make_shared<Client>(where, rank, ranks);
   Membership membership(client);
-  return client->decline(
-      client, why.withContext(base::strCat("rank ", rank, " of ", ranks, " does not take part")),
-      base::Deadline::afterMs(kDeclineMs));
+  return client->decline(client, why.withContext(base::strCat("rank ", rank, " of ", ranks, " does not take part")),
+                         base::Deadline::afterMs(kDeclineMs));
 }
 
-StatusOr<std::shared_ptr<Bootstrap>> Bootstrap::joinAt(const CoordinatorId& where, int rank,
-                                                       int ranks,
+StatusOr<std::shared_ptr<Bootstrap>> Bootstrap::joinAt(const CoordinatorId& where, int rank, int ranks,
                                                        const BootstrapOptions& options) {
   int64_t timeoutMs = options.timeoutMs;
   if (timeoutMs < 0) {
@@ -208,8 +198,7 @@ StatusOr<std::shared_ptr<Bootstrap>> Bootstrap::joinAt(const CoordinatorId& wher
   HPU_RETURN_IF_ERROR(client->join(client, deadline, options.look));
   std::vector<int> members(static_cast<size_t>(ranks));
   for (int i = 0; i < ranks; ++i) members[static_cast<size_t>(i)] = i;
-  return std::shared_ptr<Bootstrap>(
-      std::make_shared<TcpBootstrap>(std::move(membership), "all", std::move(members)));
+  return std::shared_ptr<Bootstrap>(std::make_shared<TcpBootstrap>(std::move(membership), "all", std::move(members)));
 }
 
 }  // namespace hpu::collectives

@@ -55,13 +55,13 @@ class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
   /// Meets the other ranks at the id's coordinator. A deadline that expires ends it for all who
-  /// wait. Errors: kDeadlineExceeded (names the ranks that are missing), kInvalidArgument (two callers with one rank; different numbers of ranks; not an
-  /// id), kUnavailable (no coordinator at the address).
+  /// wait. Errors: kDeadlineExceeded (names the ranks that are missing), kInvalidArgument (two callers with one rank;
+  /// different numbers of ranks; not an id), kUnavailable (no coordinator at the address).
   static StatusOr<std::shared_ptr<Bootstrap>> join(const UniqueId& id, int rank, int ranks,
                                                    const BootstrapOptions& options = {});
   /// The same at a known place.
-  static StatusOr<std::shared_ptr<Bootstrap>> joinAt(const CoordinatorId& where, int rank,
-                                                     int ranks, const BootstrapOptions& options);
+  static StatusOr<std::shared_ptr<Bootstrap>> joinAt(const CoordinatorId& where, int rank, int ranks,
+                                                     const BootstrapOptions& options);
   /// In place of join: tells those who wait, or come, that this rank does not, and why. Waits for
   /// the coordinator for ten seconds at most. Errors: nobody was told.
   static Status decline(const UniqueId& id, int rank, int ranks, const Status& why);
@@ -72,8 +72,7 @@ class Bootstrap {
   virtual const Address& local() const = 0;
 
   /// A store of small values (up to 1 MiB) that all ranks share, for what only some need.
-  virtual Status put(const std::string& key, const std::string& value,
-                     const base::Deadline& deadline) = 0;
+  virtual Status put(const std::string& key, const std::string& value, const base::Deadline& deadline) = 0;
   /// Waits for the key. Errors: kDeadlineExceeded, kUnavailable (the coordinator is gone).
   virtual StatusOr<std::string> get(const std::string& key, const base::Deadline& deadline) = 0;
 
@@ -82,8 +81,7 @@ class Bootstrap {
   /// every rank that is still there, and for all later phases: kDeadlineExceeded (names those that
   /// have not got here), kUnavailable (names who died or left; or the coordinator's process did),
   /// kInvalidArgument (a rank is in another phase).
-  virtual StatusOr<std::vector<std::string>> allGather(const std::string& phase,
-                                                       const std::string& mine,
+  virtual StatusOr<std::vector<std::string>> allGather(const std::string& phase, const std::string& mine,
                                                        const base::Deadline& deadline) = 0;
   /// Also kDeadlineExceeded when somebody loses patience with a rank that has not come.
   virtual Status barrier(const std::string& phase, const base::Deadline& deadline,
@@ -91,8 +89,7 @@ class Bootstrap {
 
   /// The same for some of the ranks, numbered by their place in `members` (ranks of this, which
   /// contains this rank). `name` tells groups apart. Does not communicate.
-  virtual StatusOr<std::shared_ptr<Bootstrap>> subgroup(const std::string& name,
-                                                        const std::vector<int>& members) = 0;
+  virtual StatusOr<std::shared_ptr<Bootstrap>> subgroup(const std::string& name, const std::vector<int>& members) = 0;
   /// This rank gathers no more with the others: the phase that they are in, or come to next, ends
   /// with `why` on every rank. Does not wait. Subgroups go on.
   virtual void abandon(const Status& why) = 0;

@@ -29,8 +29,7 @@ std::string hostName() {
 
 }  // namespace
 
-Client::Client(const CoordinatorId& id, int rank, int ranks)
-    : id_(id), rank_(rank), ranks_(ranks) {}
+Client::Client(const CoordinatorId& id, int rank, int ranks) : id_(id), rank_(rank), ranks_(ranks) {}
 
 Status Client::connect(const std::shared_ptr<Client>& self, const base::Deadline& deadline) {
   HPU_ASSIGN(reactor_, Reactor::acquire());
@@ -49,19 +48,16 @@ Status Client::connect(const std::shared_ptr<Client>& self, const base::Deadline
     // Of an id that was created, the coordinator was there before the id.
     bool mayCome = id_.fromEnvironment && fd.status().code() == StatusCode::kUnavailable;
     if (!mayCome && fd.status().code() == StatusCode::kUnavailable)
-      return unavailable(fd.status().message() +
-                         " (the coordinator: " + process() +
+      return unavailable(fd.status().message() + " (the coordinator: " + process() +
                          " has ended, or cannot be reached from here)");
     if (!mayCome && fd.status().code() != StatusCode::kDeadlineExceeded) return fd.status();
     if (!mayCome || deadline.remainingMs() <= pause)
       return deadlineExceeded(base::strCat(
-          "rank ", rank_, " of ", ranks_, " found no coordinator within ", deadline.totalMs(),
-          " ms: ", fd.status().message(),
-          id_.fromEnvironment ? " (HCCL_COMM_ID; rank 0 starts it and has not come)" : ""));
+          "rank ", rank_, " of ", ranks_, " found no coordinator within ", deadline.totalMs(), " ms: ",
+          fd.status().message(), id_.fromEnvironment ? " (HCCL_COMM_ID; rank 0 starts it and has not come)" : ""));
     {
       std::unique_lock lock(mutex);
-      if (changed.wait_for(lock, std::chrono::milliseconds(pause), [&] { return !failure.ok(); }))
-        return failure;
+      if (changed.wait_for(lock, std::chrono::milliseconds(pause), [&] { return !failure.ok(); })) return failure;
     }
     pause = std::min(pause * 2, kLongestRetryMs);
   }
@@ -83,8 +79,7 @@ void Client::greet() {
   send(*connection_, MessageType::kHello, 0, wire::encodeHello(hello)).ignore();
 }
 
-bool Client::awaitOthers(std::unique_lock<std::mutex>& lock,
-                         std::chrono::steady_clock::time_point until,
+bool Client::awaitOthers(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until,
                          const std::function<Status()>& look) {
   auto decided = [&] { return welcome_ || !failure.ok(); };
   while (look && !decided() && std::chrono::steady_clock::now() < until) {
@@ -101,8 +96,7 @@ bool Client::awaitOthers(std::unique_lock<std::mutex>& lock,
   return changed.wait_until(lock, until, decided);
 }
 
-Status Client::decline(const std::shared_ptr<Client>& self, const Status& why,
-                       const base::Deadline& deadline) {
+Status Client::decline(const std::shared_ptr<Client>& self, const Status& why, const base::Deadline& deadline) {
   HPU_RETURN_IF_ERROR(connect(self, deadline));
   greet();
   giveUp({}, why, {});
@@ -121,8 +115,8 @@ Status Client::join(const std::shared_ptr<Client>& self, const base::Deadline& d
     if (!awaitOthers(lock, deadline.time(), look)) {
       // The coordinator knows who is missing, and tells all who wait.
       lock.unlock();
-      Status late = deadlineExceeded(base::strCat("rank ", rank_, " of ", ranks_, " waited ",
-                                                  deadline.totalMs(), " ms for all ranks to come"));
+      Status late = deadlineExceeded(
+          base::strCat("rank ", rank_, " of ", ranks_, " waited ", deadline.totalMs(), " ms for all ranks to come"));
       giveUp({}, late, {});
       lock.lock();
       auto answered = std::chrono::steady_clock::now() + std::chrono::milliseconds(kAnswerMs);
@@ -155,8 +149,7 @@ void Client::leave() {
   connection_->close();
 }
 
-Status Client::send(Connection& connection, MessageType type, uint64_t id,
-                    std::string_view payload) {
+Status Client::send(Connection& connection, MessageType type, uint64_t id, std::string_view payload) {
   {
     std::lock_guard lock(mutex);
     sent_.messages += 1;
@@ -174,8 +167,8 @@ Traffic Client::traffic() const {
 
 Status Client::put(const std::string& key, const std::string& value) {
   if (value.size() > wire::kMaxValueBytes || key.size() > wire::kMaxNameBytes)
-    return invalidArgument(base::strCat("the value of '", key.substr(0, 64), "' has ", value.size(),
-                                        " bytes; ", wire::kMaxValueBytes, " are the most"));
+    return invalidArgument(base::strCat("the value of '", key.substr(0, 64), "' has ", value.size(), " bytes; ",
+                                        wire::kMaxValueBytes, " are the most"));
   {
     std::lock_guard lock(mutex);
     if (!failure.ok()) return failure;
@@ -186,9 +179,8 @@ Status Client::put(const std::string& key, const std::string& value) {
   return send(*connection_, MessageType::kPut, 0, out.take());
 }
 
-StatusOr<wire::Frame> Client::request(
-    MessageType type, std::string_view payload, const base::Deadline& deadline,
-    const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted) {
+StatusOr<wire::Frame> Client::request(MessageType type, std::string_view payload, const base::Deadline& deadline,
+                                      const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted) {
   uint64_t id;
   {
     std::lock_guard lock(mutex);
@@ -206,8 +198,7 @@ StatusOr<wire::Frame> Client::request(
       if (replies_[id]) break;
     }
     if (result.ok()) result = failure;
-    if (result.ok() && deadline.expired())
-      result = deadlineExceeded(noAnswer());
+    if (result.ok() && deadline.expired()) result = deadlineExceeded(noAnswer());
     if (!result.ok()) {
       replies_.erase(id);
       lock.unlock();
@@ -221,18 +212,16 @@ StatusOr<wire::Frame> Client::request(
   return frame;
 }
 
-StatusOr<std::string> Client::get(
-    const std::string& key, const base::Deadline& deadline,
-    const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted) {
+StatusOr<std::string> Client::get(const std::string& key, const base::Deadline& deadline,
+                                  const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted) {
   if (key.size() > wire::kMaxNameBytes)
-    return invalidArgument(
-        base::strCat("a key of ", key.size(), " bytes; ", wire::kMaxNameBytes, " are the most"));
+    return invalidArgument(base::strCat("a key of ", key.size(), " bytes; ", wire::kMaxNameBytes, " are the most"));
   wire::Writer out;
   out.text(key);
   auto frame = request(MessageType::kGet, out.take(), deadline, interrupted);
   if (frame.status().code() == StatusCode::kDeadlineExceeded)
-    return deadlineExceeded(base::strCat("rank ", rank_, " waited ", deadline.totalMs(),
-                                         " ms for '", key, "', which no rank has put"));
+    return deadlineExceeded(
+        base::strCat("rank ", rank_, " waited ", deadline.totalMs(), " ms for '", key, "', which no rank has put"));
   if (!frame.ok()) return frame.status();
   return std::move(frame->payload);
 }
@@ -248,8 +237,7 @@ void Client::giveUp(const std::string& group, const Status& why, const std::vect
 
 void Client::awaitEnd(const std::string& group) {
   std::unique_lock lock(mutex);
-  changed.wait_for(lock, std::chrono::milliseconds(kAnswerMs),
-                   [&] { return over_ || !givenUp(group).ok(); });
+  changed.wait_for(lock, std::chrono::milliseconds(kAnswerMs), [&] { return over_ || !givenUp(group).ok(); });
 }
 
 Status Client::givenUp(const std::string& group) const {
@@ -272,8 +260,7 @@ StatusOr<std::vector<MissingRank>> Client::who(const std::string& group, uint64_
   out.u64(phase);
   out.u32(static_cast<uint32_t>(members.size()));
   for (int member : members) out.i32(member);
-  HPU_ASSIGN(wire::Frame frame,
-             request(MessageType::kWho, out.take(), base::Deadline::afterMs(kAnswerMs), nullptr));
+  HPU_ASSIGN(wire::Frame frame, request(MessageType::kWho, out.take(), base::Deadline::afterMs(kAnswerMs), nullptr));
   return decodeMissing(frame.payload);
 }
 
@@ -289,8 +276,7 @@ void Client::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame 
       wire::Reader in(frame.payload);
       Status status = in.status();
       over_ = true;
-      if (failure.ok())
-        failure = status.ok() ? internalError("the coordinator refused without a reason") : status;
+      if (failure.ok()) failure = status.ok() ? internalError("the coordinator refused without a reason") : status;
       break;
     }
     case MessageType::kValue:
@@ -318,9 +304,8 @@ void Client::onClosed(const std::shared_ptr<Connection>& connection, const Statu
   std::lock_guard lock(mutex);
   over_ = true;
   if (failure.ok())
-    failure = unavailable(base::strCat("rank ", rank_, " of ", ranks_, " lost the coordinator at ",
-                                       id_.address.text(), ": ", why.message(), " (", process(),
-                                       " has ended)"));
+    failure = unavailable(base::strCat("rank ", rank_, " of ", ranks_, " lost the coordinator at ", id_.address.text(),
+                                       ": ", why.message(), " (", process(), " has ended)"));
   changed.notify_all();
 }
 

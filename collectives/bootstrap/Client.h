@@ -37,16 +37,14 @@ class Client final : public ConnectionHandler {
   Status join(const std::shared_ptr<Client>& self, const base::Deadline& deadline,
               const std::function<Status()>& look = nullptr);
   /// Connects, says who it is, and that it will not come.
-  Status decline(const std::shared_ptr<Client>& self, const Status& why,
-                 const base::Deadline& deadline);
+  Status decline(const std::shared_ptr<Client>& self, const Status& why, const base::Deadline& deadline);
   /// Says good-bye and closes.
   void leave();
 
   Status put(const std::string& key, const std::string& value);
   /// `interrupted` is asked under the mutex whenever something has changed.
-  StatusOr<std::string> get(
-      const std::string& key, const base::Deadline& deadline,
-      const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted);
+  StatusOr<std::string> get(const std::string& key, const base::Deadline& deadline,
+                            const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted);
   void enter(const std::string& group, uint64_t phase);
   /// Tells all `members`, through the coordinator, that the group's phases end with `why`; no
   /// group: those who join, that they wait in vain.
@@ -59,11 +57,9 @@ class Client final : public ConnectionHandler {
   void interrupt(const Status& why);
   /// Who of `members` (none: of all) has not got to the phase; phase 0: has not come. Waits for a
   /// moment only. Errors: kUnavailable.
-  StatusOr<std::vector<MissingRank>> who(const std::string& group, uint64_t phase,
-                                         const std::vector<int>& members);
+  StatusOr<std::vector<MissingRank>> who(const std::string& group, uint64_t phase, const std::vector<int>& members);
   /// Counts what is sent.
-  Status send(Connection& connection, wire::MessageType type, uint64_t id,
-              std::string_view payload);
+  Status send(Connection& connection, wire::MessageType type, uint64_t id, std::string_view payload);
   Traffic traffic() const;
 
   void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) override;
@@ -84,9 +80,8 @@ class Client final : public ConnectionHandler {
   /// Where the coordinator is, for errors.
   std::string process() const;
   std::string noAnswer() const;
-  StatusOr<wire::Frame> request(
-      wire::MessageType type, std::string_view payload, const base::Deadline& deadline,
-      const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted);
+  StatusOr<wire::Frame> request(wire::MessageType type, std::string_view payload, const base::Deadline& deadline,
+                                const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted);
 
   const CoordinatorId id_;
   const int rank_, ranks_;

@@ -17,8 +17,7 @@ namespace {
 constexpr int64_t kStopMs = 50;  ///< Between two questions whether to go on.
 }  // namespace
 
-StatusOr<int> connectTo(const Address& address, const base::Deadline& deadline,
-                        const std::function<Status()>& stop) {
+StatusOr<int> connectTo(const Address& address, const base::Deadline& deadline, const std::function<Status()>& stop) {
   int fd = ::socket(address.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return resourceExhausted("cannot create a socket: " + base::errnoText(errno));
   sockaddr_storage storage;
@@ -51,14 +50,13 @@ StatusOr<int> connectTo(const Address& address, const base::Deadline& deadline,
     sockaddr_storage own{}, other{};
     socklen_t ownSize = sizeof own, otherSize = sizeof other;
     bool itself = ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &ownSize) == 0 &&
-                  ::getpeername(fd, reinterpret_cast<sockaddr*>(&other), &otherSize) == 0 &&
-                  ownSize == otherSize && std::memcmp(&own, &other, ownSize) == 0;
+                  ::getpeername(fd, reinterpret_cast<sockaddr*>(&other), &otherSize) == 0 && ownSize == otherSize &&
+                  std::memcmp(&own, &other, ownSize) == 0;
     if (!itself) return fd;
     error = ECONNREFUSED;
   }
   ::close(fd);
-  return unavailable(
-      base::strCat("cannot connect to ", address.text(), ": ", base::errnoText(error)));
+  return unavailable(base::strCat("cannot connect to ", address.text(), ": ", base::errnoText(error)));
 }
 
 StatusOr<Address> localAddress(int fd) {

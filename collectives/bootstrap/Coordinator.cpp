@@ -34,8 +34,7 @@ StatusOr<uint64_t> randomNonce() {
   uint64_t nonce = 0;
   while (nonce == 0) {
     ssize_t got = ::getrandom(&nonce, sizeof nonce, 0);
-    if (got < 0 && errno != EINTR)
-      return unavailable("no random numbers: " + base::errnoText(errno));
+    if (got < 0 && errno != EINTR) return unavailable("no random numbers: " + base::errnoText(errno));
   }
   return nonce;
 }
@@ -82,8 +81,7 @@ Status Coordinator::openRoom(const Address& address, uint64_t nonce, Address* bo
   return okStatus();
 }
 
-StatusOr<std::shared_ptr<Listener>> Coordinator::listenAt(Reactor& reactor,
-                                                          const Address& address) {
+StatusOr<std::shared_ptr<Listener>> Coordinator::listenAt(Reactor& reactor, const Address& address) {
   std::weak_ptr<Listener>& known = listeners_[address.text()];
   std::shared_ptr<Listener> listener = known.lock();
   if (listener) return listener;
@@ -105,11 +103,9 @@ StatusOr<CoordinatorId> Coordinator::open() {
 Status Coordinator::openAt(const CoordinatorId& id) {
   Status opened = openRoom(id.address, id.nonce, nullptr);
   if (opened.code() == StatusCode::kAlreadyExists)
-    return alreadyExists(opened.message() +
-                         " (HCCL_COMM_ID: another job uses this port; choose another one)");
+    return alreadyExists(opened.message() + " (HCCL_COMM_ID: another job uses this port; choose another one)");
   if (opened.code() == StatusCode::kNotFound)
-    return notFound(opened.message() +
-                    " (HCCL_COMM_ID must be an address of the machine that rank 0 runs on)");
+    return notFound(opened.message() + " (HCCL_COMM_ID must be an address of the machine that rank 0 runs on)");
   return opened;
 }
 
@@ -162,8 +158,7 @@ void Coordinator::closeHall(uint64_t nonce) {
 Coordinator::Room* Coordinator::roomOf(const wire::Hello& hello) {
   if (auto it = rooms_.find(hello.nonce); it != rooms_.end()) return &it->second;
   auto hall = halls_.find(hello.hall);
-  bool over = std::any_of(ended_.begin(), ended_.end(),
-                          [&](const Ended& one) { return one.nonce == hello.nonce; });
+  bool over = std::any_of(ended_.begin(), ended_.end(), [&](const Ended& one) { return one.nonce == hello.nonce; });
   if (hall == halls_.end() || over) return nullptr;
   Room& room = rooms_[hello.nonce];
   room.nonce = hello.nonce;
@@ -185,8 +180,7 @@ size_t Coordinator::rooms() const {
   return rooms_.size();
 }
 
-void Coordinator::send(Room& room, int32_t rank, MessageType type, uint64_t id,
-                       std::string_view payload) {
+void Coordinator::send(Room& room, int32_t rank, MessageType type, uint64_t id, std::string_view payload) {
   Member& member = room.members[static_cast<size_t>(rank)];
   if (!member.connection) return;
   // A failure closes the connection, which is heard of.
@@ -242,8 +236,7 @@ std::vector<std::shared_ptr<const void>> Coordinator::sweep(uint64_t nonce) {
 void Coordinator::forget(uint64_t nonce) {
   Ended forgotten;  // Goes after the lock.
   std::lock_guard lock(mutex_);
-  auto it = std::find_if(ended_.begin(), ended_.end(),
-                         [&](const Ended& one) { return one.nonce == nonce; });
+  auto it = std::find_if(ended_.begin(), ended_.end(), [&](const Ended& one) { return one.nonce == nonce; });
   if (it == ended_.end()) return;
   forgotten = std::move(*it);
   ended_.erase(it);
@@ -284,28 +277,25 @@ void Coordinator::join(const std::shared_ptr<Connection>& connection, const wire
   if (!hello.ok()) return refuse(hello.status());
   Room* found = roomOf(*hello);
   if (!found) {
-    auto ended = std::find_if(ended_.begin(), ended_.end(),
-                              [&](const Ended& one) { return one.nonce == hello->nonce; });
-    return refuse(ended != ended_.end()
-                      ? ended->why
-                      : unavailable("nobody here waits for a communicator with this id: it has "
-                                    "ended, or the id is of another run"));
+    auto ended =
+        std::find_if(ended_.begin(), ended_.end(), [&](const Ended& one) { return one.nonce == hello->nonce; });
+    return refuse(ended != ended_.end() ? ended->why
+                                        : unavailable("nobody here waits for a communicator with this id: it has "
+                                                      "ended, or the id is of another run"));
   }
   Room& room = *found;
   std::string description = base::strCat("process ", hello->pid, " on ", hello->host);
   if (room.members.empty()) room.members.resize(static_cast<size_t>(hello->ranks));
   if (room.members.size() != static_cast<size_t>(hello->ranks)) {
-    Status why = invalidArgument(
-        base::strCat(rankName(hello->rank, description), " says that the communicator has ",
-                     hello->ranks, " ranks, those before it said ", room.members.size()));
+    Status why = invalidArgument(base::strCat(rankName(hello->rank, description), " says that the communicator has ",
+                                              hello->ranks, " ranks, those before it said ", room.members.size()));
     if (!room.complete) failRoom(room, why);
     return refuse(why);
   }
   Member& member = room.members[static_cast<size_t>(hello->rank)];
-  if (member.state == MemberState::kPresent ||
-      (room.complete && member.state != MemberState::kAbsent)) {
-    Status why = invalidArgument(base::strCat("rank ", hello->rank, " was given twice: to ",
-                                              member.description, " and to ", description));
+  if (member.state == MemberState::kPresent || (room.complete && member.state != MemberState::kAbsent)) {
+    Status why = invalidArgument(
+        base::strCat("rank ", hello->rank, " was given twice: to ", member.description, " and to ", description));
     if (!room.complete) failRoom(room, why);
     return refuse(why);
   }
@@ -343,8 +333,7 @@ void Coordinator::onRefused(const Status& why) {
   std::vector<uint64_t> failed;
   for (auto& [nonce, room] : rooms_) {
     if (room.complete || room.alive == 0) continue;
-    failRoom(room, resourceExhausted(
-                       base::strCat("the coordinator (process ", ::getpid(), ") ", why.message())));
+    failRoom(room, resourceExhausted(base::strCat("the coordinator (process ", ::getpid(), ") ", why.message())));
     failed.push_back(nonce);
   }
   for (uint64_t nonce : failed)
@@ -362,8 +351,7 @@ void Coordinator::gone(Room& room, int32_t rank, MemberState how) {
     --room.came;
     // One that gave up in order may be late for nobody; one that died will not come again.
     if (how == MemberState::kDied)
-      failRoom(room,
-               unavailable(rankName(rank, member.description) + " died before all ranks had come"));
+      failRoom(room, unavailable(rankName(rank, member.description) + " died before all ranks had come"));
     else if (room.alive == 0)
       room.failure = deadlineExceeded("all ranks that had come gave up waiting for the others");
     return;
@@ -385,8 +373,7 @@ void Coordinator::tellGone(Room& room, int32_t rank) {
 }
 
 void Coordinator::tellGone(Room& room) {
-  for (size_t rank = 0; rank < room.members.size(); ++rank)
-    tellGone(room, static_cast<int32_t>(rank));
+  for (size_t rank = 0; rank < room.members.size(); ++rank) tellGone(room, static_cast<int32_t>(rank));
 }
 
 void Coordinator::notice(uint64_t nonce) {
@@ -417,8 +404,7 @@ bool Coordinator::serve(Room& room, int32_t rank, const wire::Frame& frame) {
     }
     case MessageType::kCancel:
       for (auto it = room.waiting.begin(); it != room.waiting.end();) {
-        std::erase_if(it->second,
-                      [&](const Waiting& one) { return one.rank == rank && one.id == frame.id; });
+        std::erase_if(it->second, [&](const Waiting& one) { return one.rank == rank && one.id == frame.id; });
         it = it->second.empty() ? room.waiting.erase(it) : std::next(it);
       }
       return true;
@@ -480,8 +466,7 @@ bool Coordinator::giveUp(Room& room, int32_t rank, const wire::Frame& frame) {
         if (member.state != MemberState::kPresent)
           missing.push_back({static_cast<int32_t>(other), member.state, member.description});
       }
-      why = deadlineExceeded(base::strCat(why.message(), ", and ", missing.size(),
-                                          " did not: ", missingText(missing)));
+      why = deadlineExceeded(base::strCat(why.message(), ", and ", missing.size(), " did not: ", missingText(missing)));
     }
     failRoom(room, why, rank);
     return true;
@@ -493,8 +478,7 @@ bool Coordinator::giveUp(Room& room, int32_t rank, const wire::Frame& frame) {
   std::string payload = out.take();
   const auto ranks = static_cast<int32_t>(room.members.size());
   auto tell = [&](int32_t member) {
-    if (member >= 0 && member < ranks && member != rank)
-      send(room, member, MessageType::kGroupEnded, 0, payload);
+    if (member >= 0 && member < ranks && member != rank) send(room, member, MessageType::kGroupEnded, 0, payload);
   };
   for (int32_t member = 0; member < ranks && group.empty(); ++member) tell(member);
   for (uint32_t i = 0; i < count; ++i) tell(in.i32());

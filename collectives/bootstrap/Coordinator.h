@@ -45,8 +45,7 @@ class Hall {
 };
 
 /// All rooms of this process. Any thread may call.
-class Coordinator final : public ConnectionHandler,
-                          public std::enable_shared_from_this<Coordinator> {
+class Coordinator final : public ConnectionHandler, public std::enable_shared_from_this<Coordinator> {
  public:
   static const std::shared_ptr<Coordinator>& instance();
 
@@ -110,8 +109,7 @@ class Coordinator final : public ConnectionHandler,
   bool put(Room& room, const wire::Frame& frame);
   bool who(Room& room, int32_t rank, const wire::Frame& frame);
   bool giveUp(Room& room, int32_t rank, const wire::Frame& frame);
-  void send(Room& room, int32_t rank, wire::MessageType type, uint64_t id,
-            std::string_view payload);
+  void send(Room& room, int32_t rank, wire::MessageType type, uint64_t id, std::string_view payload);
   /// `last`: who is told when all others have been, or -1.
   void failRoom(Room& room, const Status& why, int32_t last = -1);
   void gone(Room& room, int32_t rank, MemberState how);

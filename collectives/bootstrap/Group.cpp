@@ -106,8 +106,7 @@ Status Group::trouble(std::unique_lock<std::mutex>& lock, Phase& phase) {
     phase.heard = client_->gone.size();
     std::vector<int> fresh;
     for (const auto& [rank, who] : client_->gone)
-      if (!phase.asked.contains(rank) &&
-          std::find(members_.begin(), members_.end(), rank) != members_.end())
+      if (!phase.asked.contains(rank) && std::find(members_.begin(), members_.end(), rank) != members_.end())
         fresh.push_back(rank);
     if (fresh.empty()) return okStatus();
     lock.unlock();
@@ -117,11 +116,9 @@ Status Group::trouble(std::unique_lock<std::mutex>& lock, Phase& phase) {
     phase.asked.insert(fresh.begin(), fresh.end());
     if (missing->empty()) continue;
     // Who died is the reason why others have left.
-    auto died = std::find_if(missing->begin(), missing->end(), [](const MissingRank& one) {
-      return one.state == MemberState::kDied;
-    });
-    return during(phase,
-                  unavailable(missingText({died != missing->end() ? *died : missing->front()})));
+    auto died = std::find_if(missing->begin(), missing->end(),
+                             [](const MissingRank& one) { return one.state == MemberState::kDied; });
+    return during(phase, unavailable(missingText({died != missing->end() ? *died : missing->front()})));
   }
 }
 
@@ -149,11 +146,10 @@ Status Group::late(Phase& phase) {
   } else {
     text = "all ranks came, but not all were done in time";
     if (phase.awaited >= 0)
-      text +=
-          base::strCat(": rank ", members_[static_cast<size_t>(phase.awaited)], " stands still");
+      text += base::strCat(": rank ", members_[static_cast<size_t>(phase.awaited)], " stands still");
   }
-  return during(phase, deadlineExceeded(base::strCat("rank ", client_->rank(), " waited ",
-                                                     phase.deadline->totalMs(), " ms: ", text)));
+  return during(phase, deadlineExceeded(base::strCat("rank ", client_->rank(), " waited ", phase.deadline->totalMs(),
+                                                     " ms: ", text)));
 }
 
 Status Group::impatient(Phase& phase) {
@@ -182,15 +178,14 @@ Status Group::impatient(Phase& phase) {
   std::string text;
   for (int place : stand) {
     int32_t rank = members_[static_cast<size_t>(place)];
-    if (!missing.ok() || std::any_of(missing->begin(), missing->end(),
-                                     [&](const MissingRank& one) { return one.rank == rank; }))
+    if (!missing.ok() ||
+        std::any_of(missing->begin(), missing->end(), [&](const MissingRank& one) { return one.rank == rank; }))
       text += (text.empty() ? "" : ", ") + patience.describe(place);
   }
   if (text.empty()) return okStatus();
   if (!missing.ok()) text += "; " + missing.status().message();
-  return during(phase,
-                deadlineExceeded(base::strCat("rank ", place_, " waited ", patience.timeoutMs,
-                                              " ms without progress of ", text)));
+  return during(phase, deadlineExceeded(base::strCat("rank ", place_, " waited ", patience.timeoutMs,
+                                                     " ms without progress of ", text)));
 }
 
 template <typename Ready>
@@ -218,8 +213,7 @@ Status Group::await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready read
     if (ends && now >= grace) {
       if (!gone.ok()) return gone;
       if (!lost_.empty())
-        return during(phase, unavailable(base::strCat("the connection to ",
-                                                      rankText(*lost_.begin()), " has ended")));
+        return during(phase, unavailable(base::strCat("the connection to ", rankText(*lost_.begin()), " has ended")));
       return during(phase, client_->failure);
     }
     if (now >= end) {
@@ -258,20 +252,16 @@ void Group::spread(const Phase& phase, const Status& why) {
   down.status(why);
   std::string upward = up.take(), downward = down.take();
   if (parent) client_->send(*parent, MessageType::kUp, phase.number, upward).ignore();
-  for (auto& child : children)
-    client_->send(*child, MessageType::kDown, phase.number, downward).ignore();
+  for (auto& child : children) client_->send(*child, MessageType::kDown, phase.number, downward).ignore();
 }
 
 // ---- A phase ------------------------------------------------------------------------------------
 
-StatusOr<std::vector<std::string>> Group::allGather(const std::string& phaseName,
-                                                    const std::string& mine,
-                                                    const base::Deadline& deadline,
-                                                    const Patience* patience) {
+StatusOr<std::vector<std::string>> Group::allGather(const std::string& phaseName, const std::string& mine,
+                                                    const base::Deadline& deadline, const Patience* patience) {
   if (mine.size() > wire::kMaxValueBytes || phaseName.size() > wire::kMaxNameBytes)
-    return invalidArgument(base::strCat("the value for '", phaseName.substr(0, 64), "' has ",
-                                        mine.size(), " bytes; ", wire::kMaxValueBytes,
-                                        " are the most"));
+    return invalidArgument(base::strCat("the value for '", phaseName.substr(0, 64), "' has ", mine.size(), " bytes; ",
+                                        wire::kMaxValueBytes, " are the most"));
   Phase phase;
   phase.name = &phaseName;
   phase.deadline = &deadline;
@@ -281,8 +271,8 @@ StatusOr<std::vector<std::string>> Group::allGather(const std::string& phaseName
   {
     std::unique_lock lock(client_->mutex);
     if (!client_->changed.wait_until(lock, deadline.time(), [&] { return !busy_; }))
-      return deadlineExceeded(base::strCat("'", phaseName, "' waited ", deadline.totalMs(),
-                                           " ms for another phase of this rank"));
+      return deadlineExceeded(
+          base::strCat("'", phaseName, "' waited ", deadline.totalMs(), " ms for another phase of this rank"));
     if (!failure_.ok()) return failure_;
     if (Status given = client_->givenUp(name_); !given.ok()) return given;
     if (!client_->failure.ok()) return during(phase, client_->failure);
@@ -290,8 +280,7 @@ StatusOr<std::vector<std::string>> Group::allGather(const std::string& phaseName
     phase.number = ++phase_;
   }
   client_->enter(name_, phase.number);
-  StatusOr<std::vector<std::string>> result =
-      members_.size() == 1 ? std::vector<std::string>{mine} : run(phase, mine);
+  StatusOr<std::vector<std::string>> result = members_.size() == 1 ? std::vector<std::string>{mine} : run(phase, mine);
   if (!result.ok()) {
     // The first reason is that of all; what else goes wrong then follows from it.
     if (Status given = givenUp(); !given.ok()) result = given;
@@ -316,24 +305,22 @@ Status Group::link(Phase& phase) {
     }
     wire::Writer out;
     UniqueId id = encodeId({listener->address(), 1, false});
-    HPU_RETURN_IF_ERROR(
-        client_->put(base::strCat(prefix, place_),
-                     std::string(reinterpret_cast<const char*>(id.bytes), sizeof id.bytes)));
+    HPU_RETURN_IF_ERROR(client_->put(base::strCat(prefix, place_),
+                                     std::string(reinterpret_cast<const char*>(id.bytes), sizeof id.bytes)));
   }
   if (place_ > 0) {
     int parentPlace = (place_ - 1) / kFanOut;
-    auto text = client_->get(base::strCat(prefix, parentPlace), *phase.deadline,
-                             [&](std::unique_lock<std::mutex>& lock) {
-                               Status status = trouble(lock, phase);
-                               // Its address would have come before the answer to who().
-                               if (status.ok()) status = goneStatus(phase, parentPlace);
-                               return status;
-                             });
+    auto text =
+        client_->get(base::strCat(prefix, parentPlace), *phase.deadline, [&](std::unique_lock<std::mutex>& lock) {
+          Status status = trouble(lock, phase);
+          // Its address would have come before the answer to who().
+          if (status.ok()) status = goneStatus(phase, parentPlace);
+          return status;
+        });
     if (text.status().code() == StatusCode::kDeadlineExceeded) return late(phase);
     if (!text.ok()) return text.status();
     UniqueId bytes;
-    if (text->size() != sizeof bytes.bytes)
-      return internalError("the address of a rank is malformed");
+    if (text->size() != sizeof bytes.bytes) return internalError("the address of a rank is malformed");
     std::copy(text->begin(), text->end(), bytes.bytes);
     HPU_ASSIGN(CoordinatorId where, decodeId(bytes));
     auto fd = connectTo(where.address, *phase.deadline, [this] { return givenUp(); });
@@ -343,8 +330,7 @@ Status Group::link(Phase& phase) {
       auto missing = client_->who(name_, phase.number, members_);
       HPU_RETURN_IF_ERROR(givenUp());
       if (missing.ok()) {
-        std::erase_if(*missing,
-                      [](const MissingRank& one) { return one.state != MemberState::kDied; });
+        std::erase_if(*missing, [](const MissingRank& one) { return one.state != MemberState::kDied; });
         if (!missing->empty()) return during(phase, unavailable(missingText(*missing)));
       }
       std::lock_guard lock(client_->mutex);
@@ -360,9 +346,7 @@ Status Group::link(Phase& phase) {
       parent_ = connection;
     }
     connection->trust();
-    client_
-        ->send(*connection, MessageType::kPeerHello, 0,
-               wire::encodePeerHello({client_->id().nonce, hash_, place_}))
+    client_->send(*connection, MessageType::kPeerHello, 0, wire::encodePeerHello({client_->id().nonce, hash_, place_}))
         .ignore();
   }
   linked_ = true;
@@ -387,9 +371,9 @@ StatusOr<Group::Part> Group::gather(Phase& phase, const std::string& mine) {
     Status status = in.status();
     if (in.ok() && !status.ok()) return status;
     if (in.ok() && name != *phase.name)
-      return invalidArgument(base::strCat(
-          "the ranks have come to different phases: rank ", members_[static_cast<size_t>(child)],
-          " to '", name, "' and rank ", client_->rank(), " to '", *phase.name, "'"));
+      return invalidArgument(base::strCat("the ranks have come to different phases: rank ",
+                                          members_[static_cast<size_t>(child)], " to '", name, "' and rank ",
+                                          client_->rank(), " to '", *phase.name, "'"));
     uint32_t count = in.u32();
     for (uint32_t i = 0; i < count && in.ok(); ++i) {
       int place = in.i32();
@@ -448,8 +432,7 @@ StatusOr<std::vector<std::string>> Group::run(Phase& phase, const std::string& m
     std::lock_guard lock(client_->mutex);
     for (const auto& [place, link] : childLinks_) children.push_back(link);
   }
-  for (auto& child : children)
-    client_->send(*child, MessageType::kDown, phase.number, payload).ignore();
+  for (auto& child : children) client_->send(*child, MessageType::kDown, phase.number, payload).ignore();
   return values;
 }
 
@@ -469,8 +452,8 @@ void Group::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame f
     }
     if (child < 0) {
       auto hello = wire::decodePeerHello(frame.payload);
-      bool known = frame.type == MessageType::kPeerHello && hello.ok() &&
-                   hello->nonce == client_->id().nonce && hello->group == hash_ &&
+      bool known = frame.type == MessageType::kPeerHello && hello.ok() && hello->nonce == client_->id().nonce &&
+                   hello->group == hash_ &&
                    std::find(children_.begin(), children_.end(), hello->place) != children_.end() &&
                    !childLinks_.contains(hello->place);
       if (known) {
@@ -508,8 +491,7 @@ void Group::onClosed(const std::shared_ptr<Connection>& connection, const Status
 void Group::onRefused(const Status& why) {
   std::lock_guard lock(client_->mutex);
   if (failure_.ok() && childLinks_.size() < children_.size())
-    failure_ = resourceExhausted(
-        base::strCat("rank ", client_->rank(), " (process ", ::getpid(), ") ", why.message()));
+    failure_ = resourceExhausted(base::strCat("rank ", client_->rank(), " (process ", ::getpid(), ") ", why.message()));
   client_->changed.notify_all();
 }
 

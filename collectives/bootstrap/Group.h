@@ -32,8 +32,7 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   const std::vector<int>& members() const { return members_; }
 
   StatusOr<std::vector<std::string>> allGather(const std::string& phase, const std::string& mine,
-                                               const base::Deadline& deadline,
-                                               const Patience* patience = nullptr);
+                                               const base::Deadline& deadline, const Patience* patience = nullptr);
   void abandon(const Status& why);
   void close();
 
@@ -55,8 +54,8 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
       uint64_t progress = 0;
       Clock::time_point since;
     };
-    std::vector<Standing> standing;  ///< By place, when there is patience to lose.
-    bool askedLast = false;          ///< The coordinator, before a link's end is blamed.
+    std::vector<Standing> standing;                      ///< By place, when there is patience to lose.
+    bool askedLast = false;                              ///< The coordinator, before a link's end is blamed.
     Clock::time_point nextLook, nextQuestion, complete;  ///< complete: all have come; or never.
   };
   /// A rank's part of an upward message.

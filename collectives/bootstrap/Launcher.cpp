@@ -21,8 +21,8 @@ struct Launcher {
 };
 // The innermost first: torchrun may run below mpirun, and mpirun below Slurm.
 constexpr Launcher kTorchrun = {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
-constexpr Launcher kOpenMpi = {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                               "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr Launcher kOpenMpi = {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                               "OMPI_COMM_WORLD_LOCAL_SIZE"};
 constexpr Launcher kPmi = {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 constexpr Launcher kSlurm = {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr};
 constexpr const char* kPmixRank = "PMIX_RANK";
@@ -32,8 +32,7 @@ StatusOr<std::optional<int>> number(Getter get, const char* name, int least, int
   if (!text || !*text) return std::optional<int>();
   auto value = base::parseInt(text);
   if (!value.ok() || *value < least || *value > most)
-    return invalidArgument(
-        base::strCat(name, " is '", text, "', which is not a number from ", least, " to ", most));
+    return invalidArgument(base::strCat(name, " is '", text, "', which is not a number from ", least, " to ", most));
   return std::optional<int>(static_cast<int>(*value));
 }
 
@@ -46,8 +45,7 @@ StatusOr<std::optional<LauncherEnvironment>> read(Getter get, const Launcher& la
   if (!rank && !ranks) return std::optional<LauncherEnvironment>();
   if (!rank || !ranks)
     return invalidArgument(base::strCat(rank ? launcher.rank : launcher.ranks, " is set but ",
-                                        rank ? launcher.ranks : launcher.rank,
-                                        " is not: a rank needs both"));
+                                        rank ? launcher.ranks : launcher.rank, " is not: a rank needs both"));
   HPU_ASSIGN(auto localRank, number(get, launcher.localRank, 0, wire::kMaxRanks - 1));
   HPU_ASSIGN(auto localRanks, number(get, launcher.localRanks, 1, wire::kMaxRanks));
   found.rank = *rank;
@@ -57,12 +55,10 @@ StatusOr<std::optional<LauncherEnvironment>> read(Getter get, const Launcher& la
   auto below = [](const char* name, int value, const char* limitName, int limit) {
     return invalidArgument(base::strCat(name, " is ", value, ", but ", limitName, " is ", limit));
   };
-  if (found.rank >= found.ranks)
-    return below(launcher.rank, found.rank, launcher.ranks, found.ranks);
+  if (found.rank >= found.ranks) return below(launcher.rank, found.rank, launcher.ranks, found.ranks);
   if (found.localRanks > 0 && found.localRank >= found.localRanks)
     return below(launcher.localRank, found.localRank, launcher.localRanks, found.localRanks);
-  if (found.localRanks > found.ranks)
-    return below(launcher.localRanks, found.localRanks, launcher.ranks, found.ranks);
+  if (found.localRanks > found.ranks) return below(launcher.localRanks, found.localRanks, launcher.ranks, found.ranks);
   return std::optional<LauncherEnvironment>(found);
 }
 
@@ -90,19 +86,18 @@ StatusOr<LauncherEnvironment> readLauncher(Getter get) {
 
   // A launcher below another one has other sizes; with the same size it is the same job, and a
   // rank that differs was set by hand for all processes. (Slurm's is its batch step's then.)
-  auto compare = [](const auto& one, const auto& other, const Launcher& first,
-                    const Launcher& second) -> Status {
+  auto compare = [](const auto& one, const auto& other, const Launcher& first, const Launcher& second) -> Status {
     if (!one || !other || one->ranks != other->ranks || one->rank == other->rank) return okStatus();
-    return invalidArgument(base::strCat(
-        "the environment contradicts itself: ", first.rank, " is ", one->rank, " and ", second.rank,
-        " is ", other->rank, " of ", one->ranks, " ranks both; unset one launcher's variables"));
+    return invalidArgument(base::strCat("the environment contradicts itself: ", first.rank, " is ", one->rank, " and ",
+                                        second.rank, " is ", other->rank, " of ", one->ranks,
+                                        " ranks both; unset one launcher's variables"));
   };
   HPU_RETURN_IF_ERROR(compare(torchrun, openMpi, kTorchrun, kOpenMpi));
   HPU_RETURN_IF_ERROR(compare(torchrun, pmi, kTorchrun, kPmi));
   HPU_RETURN_IF_ERROR(compare(openMpi, pmi, kOpenMpi, kPmi));
   if (pmixRank && openMpi && *pmixRank != openMpi->rank)
-    return invalidArgument(base::strCat("the environment contradicts itself: ", kPmixRank, " is ",
-                                        *pmixRank, " and ", kOpenMpi.rank, " is ", openMpi->rank));
+    return invalidArgument(base::strCat("the environment contradicts itself: ", kPmixRank, " is ", *pmixRank, " and ",
+                                        kOpenMpi.rank, " is ", openMpi->rank));
 
   LauncherEnvironment found;
   if (torchrun) {
@@ -114,9 +109,8 @@ StatusOr<LauncherEnvironment> readLauncher(Getter get) {
   } else if (pmixRank) {
     // PMIx has no variable for the size; Slurm's is right when it started this very process.
     if (!slurm || slurm->rank != *pmixRank)
-      return invalidArgument(
-          base::strCat(kPmixRank, " is set, but no variable says how many ranks there are: set ",
-                       kTorchrun.rank, " and ", kTorchrun.ranks, ", or start with srun or mpirun"));
+      return invalidArgument(base::strCat(kPmixRank, " is set, but no variable says how many ranks there are: set ",
+                                          kTorchrun.rank, " and ", kTorchrun.ranks, ", or start with srun or mpirun"));
     found = *slurm;
     found.source = "PMIx";
   } else if (slurm) {

@@ -65,8 +65,7 @@ std::string missingText(const std::vector<MissingRank>& missing) {
                                                                : " has died";
     add(rankName(one.rank, one.description) + std::string(what));
     ++i;
-    if (shown == kMost && i < missing.size())
-      add(base::strCat("and ", missing.size() - i, " more"));
+    if (shown == kMost && i < missing.size()) add(base::strCat("and ", missing.size() - i, " more"));
   }
   return text;
 }

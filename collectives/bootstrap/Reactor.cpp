@@ -98,8 +98,7 @@ StatusOr<std::shared_ptr<Reactor>> Reactor::acquire() {
     if (auto current = global().current.lock()) return current;
     if (global().ending) return programIsEnding();
     if (!global().hooked) {
-      static constexpr base::ForkHandlers kHandlers = {prepareFork, parentAfterFork,
-                                                       childAfterFork};
+      static constexpr base::ForkHandlers kHandlers = {prepareFork, parentAfterFork, childAfterFork};
       if (!base::atFork(base::ForkRank::kBootstrap, kHandlers))
         return resourceExhausted("cannot register a fork handler");
       global().hooked = true;
@@ -147,8 +146,7 @@ StatusOr<std::shared_ptr<Listener>> Reactor::listen(const Address& address,
                                                     std::shared_ptr<ConnectionHandler> handler) {
   return state_->listen(address, std::move(handler));
 }
-StatusOr<std::shared_ptr<Connection>> Reactor::adopt(int fd,
-                                                     std::shared_ptr<ConnectionHandler> handler) {
+StatusOr<std::shared_ptr<Connection>> Reactor::adopt(int fd, std::shared_ptr<ConnectionHandler> handler) {
   return state_->adopt(fd, std::move(handler));
 }
 

@@ -47,8 +47,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   friend class ReactorState;
-  Connection(std::shared_ptr<ReactorState> reactor, uint64_t key, int fd,
-             std::shared_ptr<ConnectionHandler> handler)
+  Connection(std::shared_ptr<ReactorState> reactor, uint64_t key, int fd, std::shared_ptr<ConnectionHandler> handler)
       : reactor_(std::move(reactor)), key_(key), fd_(fd), handler_(std::move(handler)) {}
 
   const std::shared_ptr<ReactorState> reactor_;
@@ -90,8 +89,7 @@ class Reactor {
 
   /// Port 0: any. Errors: kAlreadyExists (the port is taken), kNotFound (not an address of this
   /// machine), kUnavailable.
-  StatusOr<std::shared_ptr<Listener>> listen(const Address& address,
-                                             std::shared_ptr<ConnectionHandler> handler);
+  StatusOr<std::shared_ptr<Listener>> listen(const Address& address, std::shared_ptr<ConnectionHandler> handler);
   /// Takes over a connected socket.
   StatusOr<std::shared_ptr<Connection>> adopt(int fd, std::shared_ptr<ConnectionHandler> handler);
   /// Calls it once on the thread, at the thread's end at the latest.

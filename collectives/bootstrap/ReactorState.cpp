@@ -44,8 +44,8 @@ Status programIsEnding() {
 
 // ---- Sockets ------------------------------------------------------------------------------------
 
-StatusOr<std::shared_ptr<Listener>> ReactorState::listen(
-    const Address& address, std::shared_ptr<ConnectionHandler> handler) {
+StatusOr<std::shared_ptr<Listener>> ReactorState::listen(const Address& address,
+                                                         std::shared_ptr<ConnectionHandler> handler) {
   int fd = ::socket(address.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return resourceExhausted("cannot create a socket: " + base::errnoText(errno));
   int one = 1;
@@ -55,8 +55,7 @@ StatusOr<std::shared_ptr<Listener>> ReactorState::listen(
   if (::bind(fd, reinterpret_cast<sockaddr*>(&storage), size) != 0 || ::listen(fd, kBacklog) != 0) {
     int error = errno;
     ::close(fd);
-    std::string text =
-        base::strCat("cannot listen on ", address.text(), ": ", base::errnoText(error));
+    std::string text = base::strCat("cannot listen on ", address.text(), ": ", base::errnoText(error));
     if (error == EADDRINUSE) return alreadyExists(text);
     if (error == EADDRNOTAVAIL) return notFound(text);
     return unavailable(text);
@@ -86,18 +85,15 @@ void ReactorState::removeListener(uint64_t key) {
   listeners_.erase(it);
 }
 
-std::shared_ptr<Connection> ReactorState::addLocked(int fd,
-                                                    std::shared_ptr<ConnectionHandler> handler) {
+std::shared_ptr<Connection> ReactorState::addLocked(int fd, std::shared_ptr<ConnectionHandler> handler) {
   uint64_t key = nextKey_++;
   if (!watch(fd, key).ok()) return nullptr;
-  std::shared_ptr<Connection> connection(
-      new Connection(shared_from_this(), key, fd, std::move(handler)));
+  std::shared_ptr<Connection> connection(new Connection(shared_from_this(), key, fd, std::move(handler)));
   connections_[key] = connection;
   return connection;
 }
 
-StatusOr<std::shared_ptr<Connection>> ReactorState::adopt(
-    int fd, std::shared_ptr<ConnectionHandler> handler) {
+StatusOr<std::shared_ptr<Connection>> ReactorState::adopt(int fd, std::shared_ptr<ConnectionHandler> handler) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   setNoDelay(fd);
   std::lock_guard lock(mutex_);
@@ -143,8 +139,7 @@ Status ReactorState::flushLocked(Connection& connection) {
   return okStatus();
 }
 
-Status ReactorState::send(Connection& connection, wire::MessageType type, uint64_t id,
-                          std::string_view payload) {
+Status ReactorState::send(Connection& connection, wire::MessageType type, uint64_t id, std::string_view payload) {
   std::lock_guard lock(mutex_);
   if (forked_) return failedPrecondition("a communicator does not survive a fork");
   if (connection.fd_ < 0 || connection.closing_) return unavailable("the connection is closed");
@@ -246,8 +241,8 @@ int ReactorState::expire() {
       timers_.erase(timers_.begin());
     }
     if (!timers_.empty())
-      timeout = static_cast<int>(std::min<int64_t>(
-          std::chrono::ceil<milliseconds>(timers_.begin()->first - now).count(), INT32_MAX));
+      timeout = static_cast<int>(
+          std::min<int64_t>(std::chrono::ceil<milliseconds>(timers_.begin()->first - now).count(), INT32_MAX));
     std::erase_if(timed_, [&](auto& entry) {
       Connection& connection = *entry.second;
       if (connection.until_ == Clock::time_point{}) return true;  // It is trusted now.
@@ -261,8 +256,7 @@ int ReactorState::expire() {
       return false;
     });
   }
-  for (auto& connection : over)
-    fail(connection, deadlineExceeded("the other side did not say who it is"));
+  for (auto& connection : over) fail(connection, deadlineExceeded("the other side did not say who it is"));
   for (auto& call : due) call();
   return timeout;
 }
@@ -345,8 +339,7 @@ void ReactorState::readAll(const std::shared_ptr<Connection>& connection) {
       if (got > 0 && !drain) connection->parser_.append(buffer.data(), static_cast<size_t>(got));
     }
     if (got <= 0) {
-      fail(connection, unavailable(got == 0 ? "the connection was closed by the other side"
-                                            : base::errnoText(errno)));
+      fail(connection, unavailable(got == 0 ? "the connection was closed by the other side" : base::errnoText(errno)));
       return;
     }
     if (drain) continue;

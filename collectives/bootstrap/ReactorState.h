@@ -37,8 +37,7 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
     epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
     wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (epoll_ < 0 || wake_ < 0)
-      return resourceExhausted("cannot create the bootstrap's descriptors: " +
-                               base::errnoText(errno));
+      return resourceExhausted("cannot create the bootstrap's descriptors: " + base::errnoText(errno));
     return watch(wake_, kWakeKey);
   }
 
@@ -49,14 +48,12 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
     wakeLocked();
   }
 
-  StatusOr<std::shared_ptr<Listener>> listen(const Address& address,
-                                             std::shared_ptr<ConnectionHandler> handler);
+  StatusOr<std::shared_ptr<Listener>> listen(const Address& address, std::shared_ptr<ConnectionHandler> handler);
   StatusOr<std::shared_ptr<Connection>> adopt(int fd, std::shared_ptr<ConnectionHandler> handler);
   void removeListener(uint64_t key);
   void after(std::chrono::milliseconds delay, std::function<void()> what);
 
-  Status send(Connection& connection, wire::MessageType type, uint64_t id,
-              std::string_view payload);
+  Status send(Connection& connection, wire::MessageType type, uint64_t id, std::string_view payload);
   void close(Connection& connection);
 
   mutable std::mutex mutex_;  // Guards everything, and what connections say it does.

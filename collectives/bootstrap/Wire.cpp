@@ -12,8 +12,7 @@ constexpr std::string_view kMagic = "HPUB";
 
 uint64_t littleEndian(std::string_view bytes) {
   uint64_t value = 0;
-  for (size_t i = 0; i < bytes.size(); ++i)
-    value |= uint64_t{static_cast<uint8_t>(bytes[i])} << (8 * i);
+  for (size_t i = 0; i < bytes.size(); ++i) value |= uint64_t{static_cast<uint8_t>(bytes[i])} << (8 * i);
   return value;
 }
 
@@ -36,8 +35,7 @@ StatusOr<std::optional<Frame>> Parser::next() {
   std::string_view bytes = std::string_view(pending_).substr(taken_);
   // Strangers are known by their first bytes, not when a header's worth has come.
   std::string_view magic = bytes.substr(0, kMagic.size());
-  if (magic != kMagic.substr(0, magic.size()))
-    return invalidArgument("not a message of a communicator's bootstrap");
+  if (magic != kMagic.substr(0, magic.size())) return invalidArgument("not a message of a communicator's bootstrap");
   if (bytes.size() < kHeaderBytes) {
     pending_.erase(0, std::exchange(taken_, 0));
     return std::optional<Frame>();
@@ -52,8 +50,7 @@ StatusOr<std::optional<Frame>> Parser::next() {
     return invalidArgument(base::strCat("a message of unknown type ", type));
   size_t length = littleEndian(bytes.substr(16, 4));
   if (length > limit_)
-    return invalidArgument(
-        base::strCat("a message of ", length, " bytes where ", limit_, " are the most"));
+    return invalidArgument(base::strCat("a message of ", length, " bytes where ", limit_, " are the most"));
   if (bytes.size() < kHeaderBytes + length) {
     pending_.erase(0, std::exchange(taken_, 0));
     return std::optional<Frame>();
@@ -91,8 +88,7 @@ Status Reader::status() {
   uint8_t code = u8();
   std::string message = text(8192);
   if (!ok_) return invalidArgument("a malformed message of the bootstrap");
-  if (code > static_cast<uint8_t>(StatusCode::kDataLoss))
-    code = static_cast<uint8_t>(StatusCode::kUnknown);
+  if (code > static_cast<uint8_t>(StatusCode::kDataLoss)) code = static_cast<uint8_t>(StatusCode::kUnknown);
   return {static_cast<StatusCode>(code), std::move(message)};
 }
 
@@ -121,11 +117,9 @@ StatusOr<Hello> decodeHello(std::string_view payload) {
   for (char& c : hello.host)
     if (c < ' ' || c > '~') c = '?';
   if (hello.ranks < 1 || hello.ranks > kMaxRanks)
-    return invalidArgument(
-        base::strCat(hello.ranks, " ranks: a communicator has 1 to ", kMaxRanks));
+    return invalidArgument(base::strCat(hello.ranks, " ranks: a communicator has 1 to ", kMaxRanks));
   if (hello.rank < 0 || hello.rank >= hello.ranks)
-    return invalidArgument(
-        base::strCat("rank ", hello.rank, " of ", hello.ranks, ": ranks count from 0"));
+    return invalidArgument(base::strCat("rank ", hello.rank, " of ", hello.ranks, ": ranks count from 0"));
   return hello;
 }
 

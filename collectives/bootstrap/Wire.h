@@ -18,7 +18,7 @@ inline constexpr uint8_t kVersion = 2;
 inline constexpr size_t kHeaderBytes = 20;
 inline constexpr size_t kMaxValueBytes = size_t{1} << 20;  ///< Of one rank's value.
 inline constexpr size_t kMaxNameBytes = 512;               ///< Of keys, phases, groups, hosts.
-inline constexpr size_t kMaxHelloBytes = 1024;  ///< Of a message of somebody who is not known yet.
+inline constexpr size_t kMaxHelloBytes = 1024;             ///< Of a message of somebody who is not known yet.
 inline constexpr size_t kMaxPayloadBytes = size_t{1} << 30;
 inline constexpr int kMaxRanks = 16384;
 

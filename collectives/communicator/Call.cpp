@@ -33,8 +33,7 @@ bool isFloat(ElementType type) {
 Status checkStream(const CommunicatorState& state, const Stream& stream) {
   if (!stream.state()) return invalidArgument("the stream is empty");
   if (stream.device().state() != state.device().state())
-    return invalidArgument("the stream is of another device than the communicator " +
-                           state.title());
+    return invalidArgument("the stream is of another device than the communicator " + state.title());
   return okStatus();
 }
 
@@ -42,14 +41,13 @@ Status checkStream(const CommunicatorState& state, const Stream& stream) {
 Status use(Call& call, const char* what, uint64_t address, int64_t bytes, bool write) {
   if (bytes == 0) return okStatus();
   auto buffer = call.state->device().find(address);
-  if (!buffer.ok())
-    return invalidArgument(base::strCat("its ", what, ": ", buffer.status().message()));
+  if (!buffer.ok()) return invalidArgument(base::strCat("its ", what, ": ", buffer.status().message()));
   uint64_t end = buffer->address() + static_cast<uint64_t>(buffer->size());
   if (static_cast<uint64_t>(bytes) > end - address)
-    return invalidArgument(base::strCat(
-        "its ", what, " of ", bytes, " bytes at ", base::formatHex(address), " ends ",
-        static_cast<uint64_t>(bytes) - (end - address), " bytes behind its allocation at ",
-        base::formatHex(buffer->address()), " of ", buffer->size(), " bytes"));
+    return invalidArgument(base::strCat("its ", what, " of ", bytes, " bytes at ", base::formatHex(address), " ends ",
+                                        static_cast<uint64_t>(bytes) - (end - address),
+                                        " bytes behind its allocation at ", base::formatHex(buffer->address()), " of ",
+                                        buffer->size(), " bytes"));
   call.accesses.push_back({address, address + static_cast<uint64_t>(bytes), write});
   call.buffers.push_back(std::move(*buffer));
   return okStatus();
@@ -61,14 +59,12 @@ Status checkOverlap(const Call& call, int rank, int64_t inputBytes, int64_t outp
   uint64_t outputEnd = call.output + static_cast<uint64_t>(outputBytes);
   if (inputEnd <= call.output || outputEnd <= call.input) return okStatus();
   std::optional<int64_t> offset = inPlaceOffset(call.problem, rank);
-  if (!offset)
-    return invalidArgument("its input and output overlap, and it has no form in place here");
+  if (!offset) return invalidArgument("its input and output overlap, and it has no form in place here");
   // Element i of the input is element i + offset of the output.
   int64_t wanted = *offset * call.problem.elementBytes;
   if (call.output + static_cast<uint64_t>(wanted) != call.input)
-    return invalidArgument(base::strCat("its input at ", base::formatHex(call.input),
-                                        " and output at ", base::formatHex(call.output),
-                                        " overlap, but in place the input is ", wanted,
+    return invalidArgument(base::strCat("its input at ", base::formatHex(call.input), " and output at ",
+                                        base::formatHex(call.output), " overlap, but in place the input is ", wanted,
                                         " bytes from the output"));
   return okStatus();
 }
@@ -83,16 +79,14 @@ Status fillCollective(Call& call, const CollectiveArguments& arguments) {
       return invalidArgument(base::strCat(static_cast<int>(arguments.op), " is not a reduction"));
     bool scaled = arguments.scale != 1;
     if (scaled && !(std::isfinite(arguments.scale) && isFloat(arguments.type)))
-      return invalidArgument(base::strCat(
-          "a scale of ", arguments.scale, " for elements of type ", elementTypeName(arguments.type),
-          ": only floating-point ones are scaled, by a finite one"));
+      return invalidArgument(base::strCat("a scale of ", arguments.scale, " for elements of type ",
+                                          elementTypeName(arguments.type),
+                                          ": only floating-point ones are scaled, by a finite one"));
     if (scaled && arguments.op != ReduceOp::kSum && arguments.op != ReduceOp::kAverage)
       return invalidArgument("only sums and averages are scaled");
   }
-  int64_t inputBytes =
-      inputElements(call.problem, state.rank()) * int64_t{call.problem.elementBytes};
-  int64_t outputBytes =
-      outputElements(call.problem, state.rank()) * int64_t{call.problem.elementBytes};
+  int64_t inputBytes = inputElements(call.problem, state.rank()) * int64_t{call.problem.elementBytes};
+  int64_t outputBytes = outputElements(call.problem, state.rank()) * int64_t{call.problem.elementBytes};
   call.accesses.reserve(2);
   call.buffers.reserve(2);
   HPU_RETURN_IF_ERROR(use(call, "input", call.input, inputBytes, false));
@@ -106,16 +100,13 @@ Status fillTransfers(Call& call) {
   HPU_RETURN_IF_ERROR(checkStream(state, call.stream));
   for (const Transfer& transfer : call.transfers) {
     int64_t size = elementSize(transfer.type);
-    if (size == 0)
-      return invalidArgument(
-          base::strCat(static_cast<int>(transfer.type), " is not an element type"));
+    if (size == 0) return invalidArgument(base::strCat(static_cast<int>(transfer.type), " is not an element type"));
     if (transfer.count < 0 || transfer.count > (int64_t{1} << 56) / size)
       return invalidArgument(base::strCat("a count of ", transfer.count));
     if (transfer.peer < 0 || transfer.peer >= state.ranks())
-      return invalidArgument(
-          base::strCat("the peer ", transfer.peer, " is not a rank of ", state.ranks()));
-    HPU_RETURN_IF_ERROR(use(call, transfer.send ? "data to send" : "memory to receive into",
-                            transfer.address, transfer.count * size, !transfer.send));
+      return invalidArgument(base::strCat("the peer ", transfer.peer, " is not a rank of ", state.ranks()));
+    HPU_RETURN_IF_ERROR(use(call, transfer.send ? "data to send" : "memory to receive into", transfer.address,
+                            transfer.count * size, !transfer.send));
   }
   return checkOverlaps(call.transfers, state.rank());
 }
@@ -127,15 +118,15 @@ Status inCall(std::string_view name, const CommunicatorState& state, const Statu
   return status.withContext(base::strCat(name, " of ", state.title()));
 }
 
-StatusOr<Call> makeCollective(const std::shared_ptr<CommunicatorState>& state,
-                              const CollectiveArguments& arguments, const Stream& stream) {
+StatusOr<Call> makeCollective(const std::shared_ptr<CommunicatorState>& state, const CollectiveArguments& arguments,
+                              const Stream& stream) {
   if (!state) return failedPrecondition("an empty Communicator");
   Call call;
   call.state = state;
   call.stream = stream;
   call.type = arguments.type;
-  call.problem = problemOf(arguments.operation, state->ranks(), arguments.count, arguments.type,
-                           arguments.root, arguments.destination);
+  call.problem = problemOf(arguments.operation, state->ranks(), arguments.count, arguments.type, arguments.root,
+                           arguments.destination);
   call.op = arguments.op;
   call.scale = arguments.scale;
   call.input = arguments.input;
@@ -176,8 +167,7 @@ Group& threadGroup() {
 Status checkTransfers(const std::vector<Call>& calls) {
   std::map<const CommunicatorState*, std::vector<Transfer>> transfers;
   for (const Call& call : calls)
-    transfers[call.state.get()].insert(transfers[call.state.get()].end(), call.transfers.begin(),
-                                       call.transfers.end());
+    transfers[call.state.get()].insert(transfers[call.state.get()].end(), call.transfers.begin(), call.transfers.end());
   for (const auto& [state, list] : transfers) {
     Status status = checkOverlaps(list, state->rank());
     if (!status.ok()) return inCall("sends and receives", *state, status);
@@ -217,8 +207,7 @@ bool groupFail(const Status& why) {
 
 Status groupEnd() {
   Group& group = threadGroup();
-  if (group.depth == 0)
-    return failedPrecondition("groupEnd without a groupStart of the same thread");
+  if (group.depth == 0) return failedPrecondition("groupEnd without a groupStart of the same thread");
   if (--group.depth > 0) return okStatus();
   std::vector<Call> calls = std::exchange(group.calls, {});
   Status error = std::exchange(group.error, okStatus());

@@ -41,8 +41,8 @@ struct CollectiveArguments {
   double scale = 1;
   int root = 0, destination = 0;
 };
-StatusOr<Call> makeCollective(const std::shared_ptr<CommunicatorState>& state,
-                              const CollectiveArguments& arguments, const Stream& stream);
+StatusOr<Call> makeCollective(const std::shared_ptr<CommunicatorState>& state, const CollectiveArguments& arguments,
+                              const Stream& stream);
 /// Sends and receives that wait for nothing but their peers. `name` is the call's, for errors.
 StatusOr<Call> makeTransfers(const std::shared_ptr<CommunicatorState>& state, std::string_view name,
                              std::vector<Transfer> transfers, const Stream& stream);

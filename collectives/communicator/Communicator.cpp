@@ -41,9 +41,7 @@ Creation creationOf(const UniqueId& id, int rank, int ranks,
   creation.meet = [=](int64_t timeoutMs) {
     return Bootstrap::join(id, rank, ranks, {.timeoutMs = timeoutMs, .interrupt = interrupt});
   };
-  creation.decline = [=](const Status& why) {
-    Bootstrap::decline(id, rank, ranks, why).ignore();
-  };
+  creation.decline = [=](const Status& why) { Bootstrap::decline(id, rank, ranks, why).ignore(); };
   return creation;
 }
 
@@ -57,8 +55,7 @@ Communicator::Communicator() = default;
 Communicator::~Communicator() = default;
 Communicator::Communicator(std::shared_ptr<CommunicatorState> state) : state_(std::move(state)) {}
 
-StatusOr<Communicator> Communicator::create(const UniqueId& id, int rank, int ranks,
-                                            const Device& device,
+StatusOr<Communicator> Communicator::create(const UniqueId& id, int rank, int ranks, const Device& device,
                                             const CommunicatorOptions& options) {
   if (ranks < 1 || ranks > kMaxShmRanks)
     return invalidArgument(base::strCat(ranks, " ranks: a communicator has 1 to ", kMaxShmRanks));
@@ -95,8 +92,7 @@ StatusOr<std::vector<Communicator>> Communicator::createAll(const std::vector<De
   for (int rank = 0; rank < ranks; ++rank) {
     auto create = [&, rank] {
       auto at = static_cast<size_t>(rank);
-      auto one = CommunicatorState::create(creationOf(id, rank, ranks, interrupt), devices[at],
-                                           options);
+      auto one = CommunicatorState::create(creationOf(id, rank, ranks, interrupt), devices[at], options);
       if (one.ok())
         made[at] = std::move(*one);
       else
@@ -144,69 +140,59 @@ Status Communicator::asyncError() const {
 // ---- Operations ---------------------------------------------------------------------------------
 
 namespace {
-Status collective(const std::shared_ptr<CommunicatorState>& state,
-                  const CollectiveArguments& arguments, const Stream& stream) {
+Status collective(const std::shared_ptr<CommunicatorState>& state, const CollectiveArguments& arguments,
+                  const Stream& stream) {
   return enqueueOrKeep(makeCollective(state, arguments, stream));
 }
-Status transfers(const std::shared_ptr<CommunicatorState>& state, std::string_view name,
-                 std::vector<Transfer> list, const Stream& stream) {
+Status transfers(const std::shared_ptr<CommunicatorState>& state, std::string_view name, std::vector<Transfer> list,
+                 const Stream& stream) {
   return enqueueOrKeep(makeTransfers(state, name, std::move(list), stream));
 }
 }  // namespace
 
-Status Communicator::allReduce(uint64_t input, uint64_t output, int64_t count, ElementType type,
-                               ReduceOp op, const Stream& stream) {
+Status Communicator::allReduce(uint64_t input, uint64_t output, int64_t count, ElementType type, ReduceOp op,
+                               const Stream& stream) {
   return collective(state_, {Operation::kAllReduce, input, output, count, type, op}, stream);
 }
-Status Communicator::reduceScatter(uint64_t input, uint64_t output, int64_t outputCount,
-                                   ElementType type, ReduceOp op, const Stream& stream) {
-  return collective(state_, {Operation::kReduceScatter, input, output, outputCount, type, op},
-                    stream);
+Status Communicator::reduceScatter(uint64_t input, uint64_t output, int64_t outputCount, ElementType type, ReduceOp op,
+                                   const Stream& stream) {
+  return collective(state_, {Operation::kReduceScatter, input, output, outputCount, type, op}, stream);
 }
-Status Communicator::reduce(uint64_t input, uint64_t output, int64_t count, ElementType type,
-                            ReduceOp op, int root, const Stream& stream) {
+Status Communicator::reduce(uint64_t input, uint64_t output, int64_t count, ElementType type, ReduceOp op, int root,
+                            const Stream& stream) {
   return collective(state_, {Operation::kReduce, input, output, count, type, op, 1, root}, stream);
 }
-Status Communicator::allGather(uint64_t input, uint64_t output, int64_t inputCount,
-                               ElementType type, const Stream& stream) {
+Status Communicator::allGather(uint64_t input, uint64_t output, int64_t inputCount, ElementType type,
+                               const Stream& stream) {
   return collective(state_, {Operation::kAllGather, input, output, inputCount, type}, stream);
 }
-Status Communicator::allToAll(uint64_t input, uint64_t output, int64_t count, ElementType type,
-                              const Stream& stream) {
+Status Communicator::allToAll(uint64_t input, uint64_t output, int64_t count, ElementType type, const Stream& stream) {
   return collective(state_, {Operation::kAllToAll, input, output, count, type}, stream);
 }
-Status Communicator::broadcast(uint64_t input, uint64_t output, int64_t count, ElementType type,
-                               int root, const Stream& stream) {
-  return collective(
-      state_, {Operation::kBroadcast, input, output, count, type, ReduceOp::kSum, 1, root}, stream);
+Status Communicator::broadcast(uint64_t input, uint64_t output, int64_t count, ElementType type, int root,
+                               const Stream& stream) {
+  return collective(state_, {Operation::kBroadcast, input, output, count, type, ReduceOp::kSum, 1, root}, stream);
 }
-Status Communicator::gather(uint64_t input, uint64_t output, int64_t inputCount, ElementType type,
-                            int root, const Stream& stream) {
-  return collective(state_,
-                    {Operation::kGather, input, output, inputCount, type, ReduceOp::kSum, 1, root},
-                    stream);
+Status Communicator::gather(uint64_t input, uint64_t output, int64_t inputCount, ElementType type, int root,
+                            const Stream& stream) {
+  return collective(state_, {Operation::kGather, input, output, inputCount, type, ReduceOp::kSum, 1, root}, stream);
 }
-Status Communicator::scatter(uint64_t input, uint64_t output, int64_t outputCount, ElementType type,
-                             int root, const Stream& stream) {
-  return collective(
-      state_, {Operation::kScatter, input, output, outputCount, type, ReduceOp::kSum, 1, root},
-      stream);
+Status Communicator::scatter(uint64_t input, uint64_t output, int64_t outputCount, ElementType type, int root,
+                             const Stream& stream) {
+  return collective(state_, {Operation::kScatter, input, output, outputCount, type, ReduceOp::kSum, 1, root}, stream);
 }
 Status Communicator::barrier(const Stream& stream) {
   return collective(state_, {Operation::kBarrier}, stream);
 }
-Status Communicator::relay(uint64_t input, uint64_t output, int64_t count, ElementType type,
-                           int from, int to, const Stream& stream) {
-  return collective(
-      state_, {Operation::kPointToPoint, input, output, count, type, ReduceOp::kSum, 1, from, to},
-      stream);
+Status Communicator::relay(uint64_t input, uint64_t output, int64_t count, ElementType type, int from, int to,
+                           const Stream& stream) {
+  return collective(state_, {Operation::kPointToPoint, input, output, count, type, ReduceOp::kSum, 1, from, to},
+                    stream);
 }
-Status Communicator::send(uint64_t input, int64_t count, ElementType type, int peer,
-                          const Stream& stream) {
+Status Communicator::send(uint64_t input, int64_t count, ElementType type, int peer, const Stream& stream) {
   return transfers(state_, "send", {{true, peer, input, count, type}}, stream);
 }
-Status Communicator::receive(uint64_t output, int64_t count, ElementType type, int peer,
-                             const Stream& stream) {
+Status Communicator::receive(uint64_t output, int64_t count, ElementType type, int peer, const Stream& stream) {
   return transfers(state_, "receive", {{false, peer, output, count, type}}, stream);
 }
 
@@ -218,8 +204,7 @@ Status Communicator::allToAllV(uint64_t input, const std::vector<int64_t>& input
   if (!state_) return emptyHandle();
   auto all = static_cast<size_t>(state_->ranks());
   auto wrong = [&](const std::string& what) {
-    return enqueueOrKeep(
-        invalidArgument(base::strCat("all-to-all-v of ", state_->title(), ": ", what)));
+    return enqueueOrKeep(invalidArgument(base::strCat("all-to-all-v of ", state_->title(), ": ", what)));
   };
   if (inputCounts.size() != all || inputDisplacements.size() != all || outputCounts.size() != all ||
       outputDisplacements.size() != all)
@@ -228,34 +213,28 @@ Status Communicator::allToAllV(uint64_t input, const std::vector<int64_t>& input
   int64_t size = elementSize(type);
   constexpr int64_t kMost = int64_t{1} << 52;
   for (size_t peer = 0; peer < all; ++peer) {
-    if (inputDisplacements[peer] < 0 || outputDisplacements[peer] < 0 ||
-        inputDisplacements[peer] > kMost || outputDisplacements[peer] > kMost)
+    if (inputDisplacements[peer] < 0 || outputDisplacements[peer] < 0 || inputDisplacements[peer] > kMost ||
+        outputDisplacements[peer] > kMost)
       return wrong(base::strCat("a displacement for rank ", peer, " is out of range"));
     // Empty ones too: the other side may think otherwise, and is told.
-    list.push_back({true, static_cast<int>(peer),
-                    input + static_cast<uint64_t>(inputDisplacements[peer] * size),
+    list.push_back({true, static_cast<int>(peer), input + static_cast<uint64_t>(inputDisplacements[peer] * size),
                     inputCounts[peer], type});
-    list.push_back({false, static_cast<int>(peer),
-                    output + static_cast<uint64_t>(outputDisplacements[peer] * size),
+    list.push_back({false, static_cast<int>(peer), output + static_cast<uint64_t>(outputDisplacements[peer] * size),
                     outputCounts[peer], type});
   }
   return transfers(state_, "all-to-all-v", std::move(list), stream);
 }
 
-Status Communicator::allReduceScaled(uint64_t input, uint64_t output, int64_t count,
-                                     ElementType type, ReduceOp op, double scale,
-                                     const Stream& stream) {
+Status Communicator::allReduceScaled(uint64_t input, uint64_t output, int64_t count, ElementType type, ReduceOp op,
+                                     double scale, const Stream& stream) {
   return collective(state_, {Operation::kAllReduce, input, output, count, type, op, scale}, stream);
 }
-Status Communicator::reduceScatterScaled(uint64_t input, uint64_t output, int64_t outputCount,
-                                         ElementType type, ReduceOp op, double scale,
-                                         const Stream& stream) {
-  return collective(
-      state_, {Operation::kReduceScatter, input, output, outputCount, type, op, scale}, stream);
+Status Communicator::reduceScatterScaled(uint64_t input, uint64_t output, int64_t outputCount, ElementType type,
+                                         ReduceOp op, double scale, const Stream& stream) {
+  return collective(state_, {Operation::kReduceScatter, input, output, outputCount, type, op, scale}, stream);
 }
 
-StatusOr<Prediction> Communicator::predict(Operation operation, int64_t count,
-                                           ElementType type) const {
+StatusOr<Prediction> Communicator::predict(Operation operation, int64_t count, ElementType type) const {
   if (!state_) return emptyHandle();
   if (static_cast<unsigned>(operation) > static_cast<unsigned>(Operation::kPointToPoint))
     return invalidArgument(base::strCat(static_cast<int>(operation), " is not an operation"));
@@ -274,8 +253,7 @@ StatusOr<Prediction> Communicator::predict(Operation operation, int64_t count,
 
 // ---- Life ---------------------------------------------------------------------------------------
 
-StatusOr<Communicator> Communicator::split(int color, int key,
-                                           const CommunicatorOptions& options) const {
+StatusOr<Communicator> Communicator::split(int color, int key, const CommunicatorOptions& options) const {
   if (!state_) return emptyHandle();
   HPU_ASSIGN(auto state, state_->split(color, key, options));
   return handleOf(std::move(state));

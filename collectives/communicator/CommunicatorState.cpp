@@ -32,8 +32,7 @@ int64_t alignUp(int64_t bytes) {
 
 }  // namespace
 
-CommunicatorState::CommunicatorState(Creation creation, const Device& device,
-                                     const CommunicatorOptions& options)
+CommunicatorState::CommunicatorState(Creation creation, const Device& device, const CommunicatorOptions& options)
     : creation_(std::move(creation)),
       device_(device),
       options_(options),
@@ -93,11 +92,9 @@ Status CommunicatorState::usable() const {
   if (open_.load(std::memory_order_acquire)) return executor_->health();
   {
     std::lock_guard lock(mutex_);
-    if (finalized_)
-      return failedPrecondition(base::strCat("the communicator ", title(), " was finalized"));
+    if (finalized_) return failedPrecondition(base::strCat("the communicator ", title(), " was finalized"));
     if (!ready_ && failure_.ok())
-      return failedPrecondition(
-          base::strCat("the communicator ", title(), " is still being created"));
+      return failedPrecondition(base::strCat("the communicator ", title(), " is still being created"));
   }
   // What peers did is found by the operation, which tells it to the others.
   return ownFailure();
@@ -126,9 +123,8 @@ Status CommunicatorState::finalize(int64_t deadlineMs) {
   {
     std::unique_lock lock(mutex_);
     if (!idle_.wait_until(lock, deadline.time(), [&] { return outstanding_.load() == 0; }))
-      return deadlineExceeded(base::strCat("finalize of ", title(), " waited ", deadline.totalMs(),
-                                           " ms, and ", outstanding_.load(),
-                                           " operations are not done"));
+      return deadlineExceeded(base::strCat("finalize of ", title(), " waited ", deadline.totalMs(), " ms, and ",
+                                           outstanding_.load(), " operations are not done"));
   }
   if (Status failed = asyncError(); !failed.ok()) {
     // The others may be fine, and wait for this rank.
@@ -151,8 +147,8 @@ Status CommunicatorState::finalize(int64_t deadlineMs) {
 Status CommunicatorState::abort(const std::string& why) {
   std::shared_ptr<Executor> executor;
   std::shared_ptr<Bootstrap> bootstrap;
-  Status status = aborted(base::strCat("the communicator ", title(), " was aborted",
-                                       why.empty() ? std::string() : ": " + why));
+  Status status =
+      aborted(base::strCat("the communicator ", title(), " was aborted", why.empty() ? std::string() : ": " + why));
   {
     std::lock_guard lock(mutex_);
     if (failure_.ok()) failure_ = status;
@@ -169,8 +165,8 @@ Status CommunicatorState::abort(const std::string& why) {
 
 // ---- Creation -----------------------------------------------------------------------------------
 
-StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::create(
-    Creation creation, const Device& device, const CommunicatorOptions& options) {
+StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::create(Creation creation, const Device& device,
+                                                                       const CommunicatorOptions& options) {
   if (!creation.interrupt) creation.interrupt = std::make_shared<Interrupt>();
   std::shared_ptr<CommunicatorState> state;
   Status wrong = invalidArgument("a communicator needs a device; this one is empty");
@@ -251,8 +247,7 @@ Status CommunicatorState::connect() {
   base::Deadline deadline = base::Deadline::afterMs(initTimeoutMs_);
   Status aborted;
   auto met = std::exchange(creation_.meet, nullptr)(initTimeoutMs_);
-  if (!met.ok())
-    return met.status().withContext(base::strCat("creation of the communicator ", title()));
+  if (!met.ok()) return met.status().withContext(base::strCat("creation of the communicator ", title()));
   {
     std::lock_guard lock(mutex_);
     bootstrap_ = std::move(*met);
@@ -279,16 +274,13 @@ Status CommunicatorState::connect() {
     executor_ = Executor::create(transport_, title());
     direct_ = direct_ && transport_->sharedWork();
     // A rank that computes before its next call is not silent.
-    transport_->setProgressSource([executor = executor_, device = device_] {
-      return executor->progress() + device.workDone();
-    });
+    transport_->setProgressSource(
+        [executor = executor_, device = device_] { return executor->progress() + device.workDone(); });
     return bootstrap_->barrier("ready", deadline);
   };
   Status status = rest();
-  if (!status.ok())
-    return status.withContext(base::strCat("creation of the communicator ", title()));
-  HPU_LOG(kInfo, base::strCat("communicator ", title(), " on device ", device_.info().pciAddress,
-                              " is ready"));
+  if (!status.ok()) return status.withContext(base::strCat("creation of the communicator ", title()));
+  HPU_LOG(kInfo, base::strCat("communicator ", title(), " on device ", device_.info().pciAddress, " is ready"));
   return okStatus();
 }
 
@@ -324,8 +316,7 @@ Status CommunicatorState::compareCards(const base::Deadline& deadline) {
       std::memcpy(theirs.bytes, all[other].data() + sizeof peer.process, sizeof theirs.bytes);
     }
     auto where = decodeId(theirs);
-    if (!where.ok())
-      return invalidArgument(base::strCat("rank ", other, " is of another release than this one"));
+    if (!where.ok()) return invalidArgument(base::strCat("rank ", other, " is of another release than this one"));
     peer.hall = *where;
     peer.hall.process = base::strCat("the process of rank ", other, " of '", name_, "'");
     peers_.push_back(std::move(peer));
@@ -339,8 +330,7 @@ Status CommunicatorState::compareCards(const base::Deadline& deadline) {
       if (endA == std::string::npos || endB == std::string::npos) break;
       std::string first = all[0].substr(a, endA - a), second = all[other].substr(b, endB - b);
       if (first != second)
-        return invalidArgument(base::strCat("rank ", other, " has ", card.what, " ", second,
-                                            ", rank 0 has ", first,
+        return invalidArgument(base::strCat("rank ", other, " has ", card.what, " ", second, ", rank 0 has ", first,
                                             ": all ranks must have the same"));
       a = endA + 1;
       b = endB + 1;
@@ -362,8 +352,9 @@ CommunicatorOptions CommunicatorState::derivedOptions(const CommunicatorOptions&
   return derived;
 }
 
-StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::derive(
-    const std::string& what, const std::vector<int>& members, const CommunicatorOptions& options) {
+StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::derive(const std::string& what,
+                                                                       const std::vector<int>& members,
+                                                                       const CommunicatorOptions& options) {
   HPU_ASSIGN(std::shared_ptr<Bootstrap> group, bootstrap_->subgroup(what, members));
   Creation creation;
   creation.rank = group->rank();
@@ -376,8 +367,8 @@ StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::derive(
   return made;
 }
 
-StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::split(
-    int color, int key, const CommunicatorOptions& options) {
+StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::split(int color, int key,
+                                                                      const CommunicatorOptions& options) {
   if (Status own = usable(); !own.ok()) {
     std::unique_lock lock(mutex_);
     const bool alone = ready_ && !finalized_;
@@ -397,12 +388,10 @@ StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::split(
     const std::string& text = (*all)[other];
     size_t space = text.find(' ');
     auto otherColor = base::parseInt(std::string_view(text).substr(0, space));
-    auto otherKey = space == std::string::npos
-                        ? StatusOr<int64_t>(internalError("no key"))
-                        : base::parseInt(std::string_view(text).substr(space + 1));
+    auto otherKey = space == std::string::npos ? StatusOr<int64_t>(internalError("no key"))
+                                               : base::parseInt(std::string_view(text).substr(space + 1));
     if (!otherColor.ok() || !otherKey.ok())
-      return internalError(
-          base::strCat("split of ", title(), ": rank ", other, " sent a malformed colour"));
+      return internalError(base::strCat("split of ", title(), ": rank ", other, " sent a malformed colour"));
     if (*otherColor == color) mine.emplace_back(*otherKey, static_cast<int>(other));
   }
   std::sort(mine.begin(), mine.end());
@@ -411,24 +400,21 @@ StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::split(
   return derive(what, members, options);
 }
 
-StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::shrink(
-    const std::vector<int>& excluded, const CommunicatorOptions& options) {
+StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::shrink(const std::vector<int>& excluded,
+                                                                       const CommunicatorOptions& options) {
   {
     // A failure is no hindrance, but there must have been a communicator.
     std::lock_guard lock(mutex_);
-    if (!ready_)
-      return failedPrecondition(base::strCat("the communicator ", title(), " was never ready"));
+    if (!ready_) return failedPrecondition(base::strCat("the communicator ", title(), " was never ready"));
   }
   std::vector<bool> out(static_cast<size_t>(ranks()));
   for (int rank : excluded) {
     if (rank < 0 || rank >= ranks())
-      return invalidArgument(
-          base::strCat("shrink of ", title(), ": there is no rank ", rank, " to exclude"));
+      return invalidArgument(base::strCat("shrink of ", title(), ": there is no rank ", rank, " to exclude"));
     out[static_cast<size_t>(rank)] = true;
   }
   if (out[static_cast<size_t>(rank())])
-    return invalidArgument(
-        base::strCat("shrink of ", title(), ": a rank that is excluded does not call it"));
+    return invalidArgument(base::strCat("shrink of ", title(), ": a rank that is excluded does not call it"));
   std::vector<int> members;
   for (int rank = 0; rank < ranks(); ++rank)
     if (!out[static_cast<size_t>(rank)]) members.push_back(rank);
@@ -438,30 +424,25 @@ StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::shrink(
   // Nothing of the old communicator is needed, not even its coordinator: they meet at the first of
   // those that are left.
   Creation creation;
-  creation.rank = static_cast<int>(std::find(members.begin(), members.end(), rank()) -
-                                   members.begin());
+  creation.rank = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
   creation.ranks = static_cast<int>(members.size());
   creation.identity = base::strCat(creation_.identity, "/", what, "/", members.front());
-  for (int member : members)
-    creation.members += base::strCat(creation.members.empty() ? "" : " ", member);
+  for (int member : members) creation.members += base::strCat(creation.members.empty() ? "" : " ", member);
   creation.interrupt = std::make_shared<Interrupt>();
-  const CoordinatorId room =
-      Hall::room(peers_[static_cast<size_t>(members.front())].hall, attempt);
+  const CoordinatorId room = Hall::room(peers_[static_cast<size_t>(members.front())].hall, attempt);
   auto look = [peers = peers_, members, title = title()]() -> Status {
     for (int member : members) {
       const Peer& peer = peers[static_cast<size_t>(member)];
       if (peer.ended())
-        return unavailable(base::strCat("shrink of ", title, ": rank ", member, " (process ",
-                                        peer.process.pid, ") has ended; exclude it too"));
+        return unavailable(base::strCat("shrink of ", title, ": rank ", member, " (process ", peer.process.pid,
+                                        ") has ended; exclude it too"));
     }
     return okStatus();
   };
   // The hall stays open until all have come: this communicator may go.
   creation.meet = [room, look, hall = hall_, at = creation.rank, of = creation.ranks,
-                   interrupt = creation.interrupt](int64_t timeoutMs)
-      -> StatusOr<std::shared_ptr<Bootstrap>> {
-    auto met = Bootstrap::joinAt(
-        room, at, of, {.timeoutMs = timeoutMs, .interrupt = interrupt, .look = look});
+                   interrupt = creation.interrupt](int64_t timeoutMs) -> StatusOr<std::shared_ptr<Bootstrap>> {
+    auto met = Bootstrap::joinAt(room, at, of, {.timeoutMs = timeoutMs, .interrupt = interrupt, .look = look});
     // It knows better what ended than whoever only lost it. A process that is killed closes its
     // sockets before it has ended.
     for (int i = 0; i < 50 && met.status().code() == StatusCode::kUnavailable; ++i) {
@@ -489,8 +470,8 @@ StatusOr<Scratch> CommunicatorState::scratchFor(const Schedule& schedule) {
   if (!scratch_.valid() || scratch_.size() < bytes) {
     scratch_ = Buffer();
     Device device = device_;
-    HPU_ASSIGN(scratch_, device.allocate((bytes + kUnit - 1) / kUnit * kUnit,
-                                         base::strCat("communicator '", name_, "'")));
+    HPU_ASSIGN(scratch_,
+               device.allocate((bytes + kUnit - 1) / kUnit * kUnit, base::strCat("communicator '", name_, "'")));
   }
   Scratch result;
   result.buffer = scratch_;

@@ -18,8 +18,8 @@
 #include "collectives/communicator/Gate.h"
 #include "collectives/communicator/Order.h"
 #include "collectives/executor/Executor.h"
-#include "collectives/transport/shm/Process.h"
 #include "collectives/transport/Transport.h"
+#include "collectives/transport/shm/Process.h"
 #include "collectives/tuner/Tuner.h"
 #include "hpu/collectives.h"
 
@@ -32,7 +32,7 @@ struct Creation {
   std::function<StatusOr<std::shared_ptr<Bootstrap>>(int64_t timeoutMs)> meet;
   /// In place of meet(): this rank cannot take part. Null: who creates it tells the others.
   std::function<void(const Status& why)> decline;
-  std::string members;  ///< Who they are, where that may differ: the same on every rank.
+  std::string members;                   ///< Who they are, where that may differ: the same on every rank.
   std::shared_ptr<Interrupt> interrupt;  ///< Ends meet(); null: the communicator makes one.
 };
 
@@ -46,8 +46,7 @@ struct Scratch {
 class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
  public:
   /// Errors: as Communicator::create.
-  static StatusOr<std::shared_ptr<CommunicatorState>> create(Creation creation,
-                                                             const Device& device,
+  static StatusOr<std::shared_ptr<CommunicatorState>> create(Creation creation, const Device& device,
                                                              const CommunicatorOptions& options);
   CommunicatorState(Creation creation, const Device& device, const CommunicatorOptions& options);
   ~CommunicatorState();
@@ -100,8 +99,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Status finalize(int64_t deadlineMs);
   Status abort(const std::string& why);
   /// Null for a negative colour.
-  StatusOr<std::shared_ptr<CommunicatorState>> split(int color, int key,
-                                                     const CommunicatorOptions& options);
+  StatusOr<std::shared_ptr<CommunicatorState>> split(int color, int key, const CommunicatorOptions& options);
   StatusOr<std::shared_ptr<CommunicatorState>> shrink(const std::vector<int>& excluded,
                                                       const CommunicatorOptions& options);
 
@@ -112,11 +110,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Status connect();
   Status compareCards(const base::Deadline& deadline);
   /// Options of a communicator of this one's ranks.
-  CommunicatorOptions derivedOptions(const CommunicatorOptions& options,
-                                     const std::string& what) const;
+  CommunicatorOptions derivedOptions(const CommunicatorOptions& options, const std::string& what) const;
   /// A communicator of `members`, ranks of this one, with the options' defaults from this one.
-  StatusOr<std::shared_ptr<CommunicatorState>> derive(const std::string& what,
-                                                      const std::vector<int>& members,
+  StatusOr<std::shared_ptr<CommunicatorState>> derive(const std::string& what, const std::vector<int>& members,
                                                       const CommunicatorOptions& options);
 
   /// Another rank of this communicator: where it is met when others are gone.

@@ -29,16 +29,15 @@ StatusOr<Piece> makePiece(Call call) {
     return piece;
   }
   auto choice = call.state->tuner().choose(call.problem);
-  if (!choice.ok())
-    return inCall(collectiveName(call.problem.collective), *call.state, choice.status());
+  if (!choice.ok()) return inCall(collectiveName(call.problem.collective), *call.state, choice.status());
   StatusOr<Scratch> scratch = Scratch();
   if (!call.state->direct()) {
     std::lock_guard lock(call.state->enqueueMutex);
     scratch = call.state->scratchFor(*(*choice)->schedule);
   }
   if (!scratch.ok())
-    return scratch.status().withContext(base::strCat(collectiveName(call.problem.collective),
-                                                     " of ", call.state->title(), " needs memory"));
+    return scratch.status().withContext(
+        base::strCat(collectiveName(call.problem.collective), " of ", call.state->title(), " needs memory"));
   piece.collective = std::make_shared<CollectiveWork>(std::move(call), std::move(*choice), *scratch);
   piece.work = piece.collective;
   return piece;
@@ -64,16 +63,14 @@ std::vector<std::pair<Call, bool>> merged(std::vector<Call> calls) {
   }
   // Numbers are the same on every rank.
   std::stable_sort(transfers.begin(), transfers.end(), [](const Call& a, const Call& b) {
-    return std::pair(a.state->number(), a.state->rank()) <
-           std::pair(b.state->number(), b.state->rank());
+    return std::pair(a.state->number(), a.state->rank()) < std::pair(b.state->number(), b.state->rank());
   });
   size_t first = 0;  // Of the communicator's, in `result`.
   for (size_t i = 0; i < transfers.size(); ++i) {
     Call& call = transfers[i];
     if (i == 0 || transfers[i - 1].state != call.state) first = result.size();
-    auto same = std::find_if(
-        result.begin() + static_cast<std::ptrdiff_t>(first), result.end(),
-        [&](const auto& one) { return one.first.stream.state() == call.stream.state(); });
+    auto same = std::find_if(result.begin() + static_cast<std::ptrdiff_t>(first), result.end(),
+                             [&](const auto& one) { return one.first.stream.state() == call.stream.state(); });
     if (same == result.end()) {
       result.emplace_back(call, result.size() > first);
       continue;
@@ -93,8 +90,7 @@ Status enqueuePiece(Piece& piece, bool beside) {
   // different threads in any order, and only those of one communicator are in a sequence.
   std::lock_guard lock(state.enqueueMutex);
   std::vector<std::shared_ptr<Enqueued>> conflicts;
-  if (!state.weakOrder())
-    conflicts = state.addressOrder().conflicts(piece.accesses, stream, state.number());
+  if (!state.weakOrder()) conflicts = state.addressOrder().conflicts(piece.accesses, stream, state.number());
   // What comes before the first of those beside each other comes before all of them.
   for (const auto& list : {std::span(beside ? state.beforeLast : state.last), std::span(conflicts)})
     for (const auto& one : list) {

@@ -28,8 +28,7 @@ std::shared_ptr<AddressOrder> AddressOrder::of(const Device& device) {
 }
 
 std::vector<std::shared_ptr<Enqueued>> AddressOrder::conflicts(const std::vector<Access>& accesses,
-                                                               const StreamState* stream,
-                                                               uint64_t communicator) {
+                                                               const StreamState* stream, uint64_t communicator) {
   std::vector<std::shared_ptr<Enqueued>> found;
   std::lock_guard lock(mutex_);
   for (const auto& [other, entries] : entries_) {
@@ -47,8 +46,7 @@ std::vector<std::shared_ptr<Enqueued>> AddressOrder::conflicts(const std::vector
   return found;
 }
 
-bool AddressOrder::add(const std::vector<Access>& accesses,
-                       const std::shared_ptr<Enqueued>& operation) {
+bool AddressOrder::add(const std::vector<Access>& accesses, const std::shared_ptr<Enqueued>& operation) {
   std::lock_guard lock(mutex_);
   std::deque<Entry>& entries = entries_[operation->stream()];
   several_ = several_ || entries_.size() > 1;

@@ -27,8 +27,7 @@ struct Access {
 class Enqueued {
  public:
   /// `communicator` tells communicators apart; the ranks of one have the same.
-  Enqueued(const Stream& stream, uint64_t communicator)
-      : communicator_(communicator), stream_(stream) {}
+  Enqueued(const Stream& stream, uint64_t communicator) : communicator_(communicator), stream_(stream) {}
   uint64_t communicator() const { return communicator_; }
   const StreamState* stream() const { return stream_.state().get(); }
   /// Marks the operation's place in its stream: now, which is right after it or, when only now
@@ -54,8 +53,7 @@ class AddressOrder {
   /// Earlier operations of other communicators on other streams than `stream` that overlap: the
   /// last one of each stream. (Those of one communicator have an order already; and of its ranks
   /// that share a device none can wait for another one.)
-  std::vector<std::shared_ptr<Enqueued>> conflicts(const std::vector<Access>& accesses,
-                                                   const StreamState* stream,
+  std::vector<std::shared_ptr<Enqueued>> conflicts(const std::vector<Access>& accesses, const StreamState* stream,
                                                    uint64_t communicator);
   /// True: more than one stream had operations, so marks pay off.
   bool add(const std::vector<Access>& accesses, const std::shared_ptr<Enqueued>& operation);

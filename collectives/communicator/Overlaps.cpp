@@ -20,10 +20,9 @@ struct Bytes {
 };
 
 std::string describe(const Bytes& range) {
-  return base::strCat(
-      "the ", range.end - range.begin, " bytes at ", base::formatHex(range.begin),
-      range.transfer->send ? " that it sends to rank " : " that it receives from rank ",
-      range.transfer->peer);
+  return base::strCat("the ", range.end - range.begin, " bytes at ", base::formatHex(range.begin),
+                      range.transfer->send ? " that it sends to rank " : " that it receives from rank ",
+                      range.transfer->peer);
 }
 
 }  // namespace
@@ -44,8 +43,7 @@ Status checkOverlaps(const std::vector<Transfer>& transfers, int rank) {
     if (transfer.count > 0 && !stays)
       ranges.push_back({transfer.address, transfer.address + bytesOf(transfer), &transfer});
   }
-  std::sort(ranges.begin(), ranges.end(),
-            [](const Bytes& a, const Bytes& b) { return a.begin < b.begin; });
+  std::sort(ranges.begin(), ranges.end(), [](const Bytes& a, const Bytes& b) { return a.begin < b.begin; });
   // Of all before, and of those that are received into, the one that reaches furthest.
   const Bytes *furthest = nullptr, *furthestWrite = nullptr;
   for (const Bytes& range : ranges) {

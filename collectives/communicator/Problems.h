@@ -11,8 +11,7 @@
 namespace hpu::collectives {
 
 /// `count` as the call has it. Of point-to-point `root` is the sender.
-Problem problemOf(Operation operation, int ranks, int64_t count, ElementType type, int root = 0,
-                  int destination = 0);
+Problem problemOf(Operation operation, int ranks, int64_t count, ElementType type, int root = 0, int destination = 0);
 
 /// Errors: kInvalidArgument (a negative count, one that no address space holds, a root that is no
 /// rank, an element type that cannot be reduced).

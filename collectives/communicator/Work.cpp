@@ -40,8 +40,7 @@ OperationWork::OperationWork(Call& call, std::string name)
 Status OperationWork::checkWrites() const {
   for (const Access& access : accesses_) {
     if (!access.write) continue;
-    HPU_RETURN_IF_ERROR(state_->device().checkWrite(
-        access.begin, static_cast<int64_t>(access.end - access.begin)));
+    HPU_RETURN_IF_ERROR(state_->device().checkWrite(access.begin, static_cast<int64_t>(access.end - access.begin)));
   }
   return okStatus();
 }
@@ -95,8 +94,8 @@ void OperationWork::skipped(const Status& why) {
   // One that has begun ahead ends through the executor.
   const bool ahead = begun_.exchange(true);
   // The others wait for this rank's part; it will never come.
-  state_->fail(why.withContext(base::strCat(name_, " of the communicator ", state_->title(),
-                                            ahead ? " was begun in vain" : " was not begun")));
+  state_->fail(why.withContext(
+      base::strCat(name_, " of the communicator ", state_->title(), ahead ? " was begun in vain" : " was not begun")));
   arriveAtGate();
   if (!ahead) buffers_.reset();
   finished_ = true;
@@ -104,8 +103,7 @@ void OperationWork::skipped(const Status& why) {
 }
 
 void OperationWork::cancel(const Status& why) {
-  state_->fail(why.withContext(
-      base::strCat(name_, " of the communicator ", state_->title(), " was cancelled")));
+  state_->fail(why.withContext(base::strCat(name_, " of the communicator ", state_->title(), " was cancelled")));
   // One that has begun ends through the executor.
   if (!begun_.exchange(true)) {
     buffers_.reset();
@@ -145,10 +143,8 @@ void OperationWork::complete() {
 
 // ---- Collectives --------------------------------------------------------------------------------
 
-CollectiveWork::CollectiveWork(Call call, std::shared_ptr<const Choice> choice,
-                               const Scratch& scratch)
-    : OperationWork(withScratch(call, scratch),
-                    std::string(collectiveName(call.problem.collective))),
+CollectiveWork::CollectiveWork(Call call, std::shared_ptr<const Choice> choice, const Scratch& scratch)
+    : OperationWork(withScratch(call, scratch), std::string(collectiveName(call.problem.collective))),
       choice_(std::move(choice)) {
   operation_.type = call.type;
   operation_.direct = call.state->direct();
@@ -173,13 +169,11 @@ void CollectiveWork::begin(OperationCommon common, bool follows) {
   common.type = operation.type;
   static_cast<OperationCommon&>(operation) = std::move(common);
   operation.follows = follows;
-  state().executor().begin(
-      std::move(operation),
-      [self = shared_from_this(), this](OperationResult result) { done(std::move(result)); });
+  state().executor().begin(std::move(operation),
+                           [self = shared_from_this(), this](OperationResult result) { done(std::move(result)); });
 }
 
-int64_t CollectiveWork::endPs(const OperationResult& result,
-                              std::vector<ExternalSpan>* spans) const {
+int64_t CollectiveWork::endPs(const OperationResult& result, std::vector<ExternalSpan>* spans) const {
   auto rank = static_cast<size_t>(state().rank());
   if (!spans) return result.endPs[rank];
   ScheduleTiming timing = choice_->timer->run(result.arrivalPs, true);
@@ -194,8 +188,7 @@ int64_t CollectiveWork::endPs(const OperationResult& result,
     it->second.startPs = std::min(it->second.startPs, time.startPs);
     it->second.endPs = std::max(it->second.endPs, time.endPs);
   }
-  for (const auto& [key, time] : peers)
-    spans->push_back({spanName(key.first, key.second), time.startPs, time.endPs});
+  for (const auto& [key, time] : peers) spans->push_back({spanName(key.first, key.second), time.startPs, time.endPs});
   return timing.endPs[rank];
 }
 
@@ -209,9 +202,8 @@ void TransferWork::begin(OperationCommon common, bool) {
   if (!transfers_.empty()) common.type = transfers_.front().type;
   static_cast<OperationCommon&>(operation) = std::move(common);
   operation.transfers = std::move(transfers_);
-  state().executor().begin(
-      std::move(operation),
-      [self = shared_from_this(), this](OperationResult result) { done(std::move(result)); });
+  state().executor().begin(std::move(operation),
+                           [self = shared_from_this(), this](OperationResult result) { done(std::move(result)); });
 }
 
 int64_t TransferWork::endPs(const OperationResult& result, std::vector<ExternalSpan>* spans) const {

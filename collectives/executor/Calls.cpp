@@ -72,8 +72,8 @@ Status compareCalls(const CallRecord& mine, const CallRecord& theirs, int peer) 
   auto compare = [&](bool same, const char* what) {
     if (!same) differences.emplace_back(what);
   };
-  const bool barrier = mine.collective == theirs.collective &&
-                       mine.collective == static_cast<uint8_t>(Collective::kBarrier);
+  const bool barrier =
+      mine.collective == theirs.collective && mine.collective == static_cast<uint8_t>(Collective::kBarrier);
   compare(mine.collective == theirs.collective, "collective");
   compare(barrier || mine.count == theirs.count, "count");
   compare(barrier || mine.type == theirs.type, "type");
@@ -81,19 +81,17 @@ Status compareCalls(const CallRecord& mine, const CallRecord& theirs, int peer) 
   compare(mine.root == theirs.root, "root");
   compare(mine.destination == theirs.destination, "destination");
   if (!differences.empty()) {
-    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), " as operation ",
-                                  mine.sequence, " where this rank called ", callText(mine),
-                                  ": they differ in ", base::join(differences)));
+    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), " as operation ", mine.sequence,
+                                  " where this rank called ", callText(mine), ": they differ in ",
+                                  base::join(differences)));
   }
   if (mine.tableHash != theirs.tableHash) {
-    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), " as operation ",
-                                  mine.sequence,
+    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), " as operation ", mine.sequence,
                                   " with another tuner table (HPU_COMM_TUNER_TABLE) than this "
                                   "rank: all ranks need the same"));
   }
   if (mine.direct != theirs.direct) {
-    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), " as operation ",
-                                  mine.sequence,
+    return invalidArgument(strCat("rank ", peer, " called ", callText(theirs), " as operation ", mine.sequence,
                                   " with another HPU_COMM_DIRECT than this rank: all ranks need "
                                   "the same"));
   }
@@ -103,8 +101,7 @@ Status compareCalls(const CallRecord& mine, const CallRecord& theirs, int peer) 
 Status heardFrom(int peer, const Status& reason) {
   constexpr std::string_view kGaveUp = " gave up: ";
   const bool relayed = reason.message().find(kGaveUp) != std::string::npos;
-  const bool keep =
-      reason.code() == StatusCode::kUnavailable || reason.code() == StatusCode::kDeadlineExceeded;
+  const bool keep = reason.code() == StatusCode::kUnavailable || reason.code() == StatusCode::kDeadlineExceeded;
   return {keep ? reason.code() : StatusCode::kAborted,
           relayed ? reason.message() : strCat("rank ", peer, kGaveUp, reason.message())};
 }

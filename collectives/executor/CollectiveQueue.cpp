@@ -31,25 +31,25 @@ bool CollectiveQueue::direct(const CollectiveOperation& operation) const {
   return operation.direct && peers_.transport().sharedWork();
 }
 
-bool CollectiveQueue::full() const { return begun_.size() >= kEnoughAhead; }
+bool CollectiveQueue::full() const {
+  return begun_.size() >= kEnoughAhead;
+}
 
 void CollectiveQueue::beginNext() {
   auto [operation, done] = std::move(waiting_.front());
   waiting_.pop_front();
   Begun next;
   if (operation.sequence != ++sequence_) {
-    next.started = internalError(
-        base::strCat("collective #", operation.sequence, " was begun as number ", sequence_));
+    next.started = internalError(base::strCat("collective #", operation.sequence, " was begun as number ", sequence_));
   }
   const std::shared_ptr<const Schedule> schedule = operation.schedule;
   if (direct(operation)) {
-    auto plan = directPlans_.get(
-        schedule, [&] { return std::make_shared<const DirectPlan>(directPlan(schedule->problem)); });
+    auto plan =
+        directPlans_.get(schedule, [&] { return std::make_shared<const DirectPlan>(directPlan(schedule->problem)); });
     next.run = std::make_unique<DirectRun>(peers_, std::move(operation), std::move(plan));
   } else {
-    auto plan = plans_.get(schedule, [&] {
-      return lowerSchedule(schedule, peers_.rank(), peers_.transport().smallBytes());
-    });
+    auto plan =
+        plans_.get(schedule, [&] { return lowerSchedule(schedule, peers_.rank(), peers_.transport().smallBytes()); });
     next.run = std::make_unique<ScheduleRun>(peers_, counts_, std::move(operation), std::move(plan));
   }
   next.done = std::move(done);
@@ -59,8 +59,7 @@ void CollectiveQueue::beginNext() {
 
 void CollectiveQueue::publishAhead(bool& moved) {
   while (!waiting_.empty() && begun_.size() < kAhead &&
-         (begun_.empty() ||
-          (direct(waiting_.front().first) && begun_.back().published))) {
+         (begun_.empty() || (direct(waiting_.front().first) && begun_.back().published))) {
     beginNext();
     moved = true;
     Begun& last = begun_.back();
@@ -73,8 +72,7 @@ void CollectiveQueue::publishAhead(bool& moved) {
   }
 }
 
-Status CollectiveQueue::push(Pace& pace, bool& moved, bool& paused,
-                             std::vector<FinishedOperation>& finished) {
+Status CollectiveQueue::push(Pace& pace, bool& moved, bool& paused, std::vector<FinishedOperation>& finished) {
   Status status;
   while (!paused) {
     publishAhead(moved);

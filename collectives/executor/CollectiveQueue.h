@@ -65,7 +65,7 @@ class CollectiveQueue {
   uint64_t sequence_ = 0;  ///< Of the last one that was begun.
   /// When the one before the first was over, by rank; empty when that is not known.
   std::vector<int64_t> endsPs_;
-  size_t untold_ = 0;  ///< Of those that ended here: the others may sleep and not know.
+  size_t untold_ = 0;              ///< Of those that ended here: the others may sleep and not know.
   Clock::time_point untoldSince_;  ///< The first of them.
 };
 

@@ -39,21 +39,18 @@ int64_t CollectiveRun::elementBytes(BufferKind buffer) const {
 
 Status CollectiveRun::checkProblem() const {
   if (problem().ranks != peers_.ranks()) {
-    return internalError(
-        strCat("a schedule for ", problem().ranks, " ranks among ", peers_.ranks()));
+    return internalError(strCat("a schedule for ", problem().ranks, " ranks among ", peers_.ranks()));
   }
   const ElementType type = operation_.type;
   if (problem().elementBytes != elementSize(type) ||
       (isReducing(problem().collective) &&
        (!canReduce(type) || problem().partialBytes != elementSize(accumulatorType(type))))) {
-    return invalidArgument(strCat(callText(mine_), ": the type ", elementTypeName(type),
-                                  " does not fit the schedule"));
+    return invalidArgument(strCat(callText(mine_), ": the type ", elementTypeName(type), " does not fit the schedule"));
   }
   return okStatus();
 }
 
-StatusOr<std::byte*> CollectiveRun::resolve(BufferKind kind, uint64_t address,
-                                            int64_t elements) const {
+StatusOr<std::byte*> CollectiveRun::resolve(BufferKind kind, uint64_t address, int64_t elements) const {
   if (elements <= 0) return static_cast<std::byte*>(nullptr);
   const int64_t bytes = elements * elementBytes(kind);
   std::byte* data = peers_.transport().local(address, bytes);
@@ -99,8 +96,7 @@ Status CollectiveRun::checkPeers() const {
     Status status = transport.peerStatus(peer);
     if (status.ok() || !waitsFor(peer)) continue;
     if (status.code() == StatusCode::kUnavailable) {
-      return unavailable(
-          strCat(callText(mine_, true), ": ", status.message(), "; it", missingText(peer)));
+      return unavailable(strCat(callText(mine_, true), ": ", status.message(), "; it", missingText(peer)));
     }
     if (!aborted.ok()) continue;
     Status reason = transport.abortReason(peer);
@@ -132,8 +128,7 @@ Status CollectiveRun::checkPeers() const {
       late += strCat("; ", text);
     }
   }
-  return deadlineExceeded(
-      strCat(callText(mine_, true), ": no progress for ", operation_.timeoutMs, " ms: ", late));
+  return deadlineExceeded(strCat(callText(mine_, true), ": no progress for ", operation_.timeoutMs, " ms: ", late));
 }
 
 }  // namespace hpu::collectives

@@ -28,8 +28,7 @@ inline constexpr uint32_t kMostChanges = 1000;
 /// What is left of a time that began then; more than 0.
 inline std::chrono::microseconds restOf(std::chrono::microseconds time, Clock::time_point began) {
   using std::chrono::microseconds;
-  return std::max(std::chrono::duration_cast<microseconds>(began + time - Clock::now()),
-                  microseconds(1));
+  return std::max(std::chrono::duration_cast<microseconds>(began + time - Clock::now()), microseconds(1));
 }
 
 class CollectiveRun {
@@ -100,8 +99,7 @@ class CollectiveRun {
  private:
   std::string missingText(int peer) const;
   static Caller callerOf(const CallRecord& record) {
-    return {true,         record.follows != 0, record.arrivalPs,
-            record.scale, record.input,        record.output};
+    return {true, record.follows != 0, record.arrivalPs, record.scale, record.input, record.output};
   }
 };
 

@@ -56,8 +56,7 @@ std::vector<Flow> flowsOf(const Problem& p) {
 DirectPlan::Part DirectPlan::part(int64_t index) const {
   Part part;
   const auto first = static_cast<size_t>(index / partsOfFlow * flowsOfPart);
-  part.flows = std::span(flows).subspan(
-      first, std::min(static_cast<size_t>(flowsOfPart), flows.size() - first));
+  part.flows = std::span(flows).subspan(first, std::min(static_cast<size_t>(flowsOfPart), flows.size() - first));
   part.offset = index % partsOfFlow * partElements;
   part.count = std::min(partElements, count - part.offset);
   return part;
@@ -70,17 +69,14 @@ DirectPlan directPlan(const Problem& problem) {
   plan.flows = flowsOf(problem);
   if (plan.flows.empty()) return plan;
   plan.count = problem.count;
-  auto memories = [&](int32_t rank) {
-    return int64_t{rank == Flow::kAllRanks ? problem.ranks : 1};
-  };
+  auto memories = [&](int32_t rank) { return int64_t{rank == Flow::kAllRanks ? problem.ranks : 1}; };
   const Flow& flow = plan.flows[0];
   // Bytes that are moved for an element.
   const int64_t moved = (memories(flow.from) + memories(flow.to)) * problem.elementBytes;
   const auto flows = static_cast<int64_t>(plan.flows.size());
   plan.traffic = moved * plan.count * flows;
   const int64_t wanted =
-      std::clamp(plan.count / (kPartsOfShare * problem.ranks) * flows, kLeastTraffic / moved,
-                 kMostTraffic / moved);
+      std::clamp(plan.count / (kPartsOfShare * problem.ranks) * flows, kLeastTraffic / moved, kMostTraffic / moved);
   const int64_t unit = std::max<int64_t>(kPartAlignment / problem.elementBytes, 1);
   plan.partElements = (std::max<int64_t>(wanted, 1) + unit - 1) / unit * unit;
   plan.partsOfFlow = (plan.count + plan.partElements - 1) / plan.partElements;

@@ -23,8 +23,7 @@ constexpr std::chrono::microseconds kPatience{2000};
 
 }  // namespace
 
-DirectRun::DirectRun(Peers& peers, CollectiveOperation operation,
-                     std::shared_ptr<const DirectPlan> plan)
+DirectRun::DirectRun(Peers& peers, CollectiveOperation operation, std::shared_ptr<const DirectPlan> plan)
     : CollectiveRun(peers, std::move(operation), true),
       work_(*peers.transport().sharedWork()),
       plan_(std::move(plan)),
@@ -49,8 +48,8 @@ Status DirectRun::open() {
     if (input > 0) memory.input = work_.memory(rank, caller.input, input);
     if (output > 0) memory.output = work_.memory(rank, caller.output, output);
     if ((input > 0 && !memory.input) || (output > 0 && !memory.output)) {
-      return dataLoss(strCat(callText(mine_, true), ": rank ", rank,
-                             " published operands that are not in its device's memory"));
+      return dataLoss(
+          strCat(callText(mine_, true), ": rank ", rank, " published operands that are not in its device's memory"));
     }
   }
   opened_ = true;
@@ -159,7 +158,9 @@ int64_t DirectRun::finishedParts() const {
   return finished;
 }
 
-bool DirectRun::allFinished() const { return finishedParts() >= plan_->parts(); }
+bool DirectRun::allFinished() const {
+  return finishedParts() >= plan_->parts();
+}
 
 void DirectRun::runPart(const DirectPlan::Part& part) {
   for (const Flow& flow : part.flows) runFlow(flow, part.offset, part.count);
@@ -177,8 +178,8 @@ void DirectRun::runFlow(const Flow& flow, int64_t offset, int64_t count) {
       work_.prepare(rank, targets_.back(), bytes);
     }
     if (flow.from == Flow::kAllRanks || flow.from == rank) {
-      sources_.push_back({memory.input + (flow.input + offset) * size, false,
-                          callers_[static_cast<size_t>(rank)].scale});
+      sources_.push_back(
+          {memory.input + (flow.input + offset) * size, false, callers_[static_cast<size_t>(rank)].scale});
       work_.prepare(rank, sources_.back().data, bytes);
     }
   }
@@ -250,8 +251,7 @@ bool DirectRun::waitsFor(int peer) const {
 }
 
 std::string DirectRun::waitText(int peer) const {
-  return strCat(work_.works(peer, mine_.sequence) ? " has not finished its part of "
-                                                  : " waits too in ",
+  return strCat(work_.works(peer, mine_.sequence) ? " has not finished its part of " : " waits too in ",
                 callName(mine_));
 }
 

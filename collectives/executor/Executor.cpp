@@ -273,8 +273,7 @@ void Core::passOn(Lock& lock, bool runnable, const Sleep& sleep) {
   if (helped_ && threadLooks_) return;
   if (!thread_.joinable() && !stopping_) {
     try {
-      thread_ = base::startThread("hpu-collective",
-                                  [core = shared_from_this()] { core->lead({}, nullptr); });
+      thread_ = base::startThread("hpu-collective", [core = shared_from_this()] { core->lead({}, nullptr); });
     } catch (const std::system_error&) {
       lock.unlock();
       abort(resourceExhausted("the system has no thread for the progress of the communicator"));
@@ -292,8 +291,7 @@ void Core::sleepUntil(Clock::time_point until, const Sleep& sleep) {
     until = std::min(until, Clock::now() + sleep.needed.patience);
   }
   if (crowded_ && sleep.needed.together > least) {
-    transport_->waitForChange(sleep.seen, std::min(until, Clock::now() + kPatience),
-                              sleep.needed.together);
+    transport_->waitForChange(sleep.seen, std::min(until, Clock::now() + kPatience), sleep.needed.together);
     if (transport_->changes() - sleep.seen >= least) return;
   }
   transport_->waitForChange(sleep.seen, until, least);
@@ -313,8 +311,7 @@ void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
     } else if (stopping_) {
       break;
     }
-    const bool leadable =
-        leader_ == Leader::kNone || (stop && leader_ == Leader::kThread && leaderSleeps_);
+    const bool leadable = leader_ == Leader::kNone || (stop && leader_ == Leader::kThread && leaderSleeps_);
     if (operations_ == 0 || !leadable || (!stop && helpers_ > 0)) {
       if (stop) {
         helpersWake_.wait_until(lock, std::min(until, Clock::now() + kCheckPeriod));
@@ -517,9 +514,7 @@ class ExecutorHandle : public Executor {
     setTimeout(operation);
     core()->begin({std::move(operation), std::move(done)});
   }
-  void help(Clock::time_point until, const std::function<bool()>& stop) override {
-    core()->help(until, stop);
-  }
+  void help(Clock::time_point until, const std::function<bool()>& stop) override { core()->help(until, stop); }
   void abort(const Status& why) override { core()->abort(why); }
   Status health() const override { return core_->health(); }
   uint64_t progress() const override { return core_->progress(); }
@@ -537,8 +532,7 @@ class ExecutorHandle : public Executor {
 
 }  // namespace
 
-std::shared_ptr<Executor> Executor::create(std::shared_ptr<Transport> transport,
-                                           std::string label) {
+std::shared_ptr<Executor> Executor::create(std::shared_ptr<Transport> transport, std::string label) {
   return std::make_shared<ExecutorHandle>(std::move(transport), std::move(label));
 }
 

@@ -94,8 +94,7 @@ class Executor {
   virtual void begin(TransferOperation operation, OperationDone done) = 0;
   /// The calling thread works on whatever can go on, until `stop` says so (asked after each step)
   /// or `until`.
-  virtual void help(std::chrono::steady_clock::time_point until,
-                    const std::function<bool()>& stop) = 0;
+  virtual void help(std::chrono::steady_clock::time_point until, const std::function<bool()>& stop) = 0;
   /// Ends everything that is in progress with `why` (kAborted when ok), tells the peers, and fails
   /// what comes later. Returns without waiting for peers.
   virtual void abort(const Status& why) = 0;

@@ -62,9 +62,7 @@ class Lowering {
   }
 
  private:
-  const Step& source(size_t local) const {
-    return schedule_.steps[static_cast<size_t>(of_[local])];
-  }
+  const Step& source(size_t local) const { return schedule_.steps[static_cast<size_t>(of_[local])]; }
 
   void addStep(int32_t index) {
     const Step& step = schedule_.steps[static_cast<size_t>(index)];
@@ -90,13 +88,10 @@ class Lowering {
     }
   }
 
-  bool isStaging(BufferKind buffer) const {
-    return buffer == BufferKind::kScratch || buffer == BufferKind::kPartial;
-  }
+  bool isStaging(BufferKind buffer) const { return buffer == BufferKind::kScratch || buffer == BufferKind::kPartial; }
   int64_t bytesOf(const Range& range) const {
     const bool partial = range.buffer == BufferKind::kPartial;
-    return range.count *
-           (partial ? schedule_.problem.partialBytes : schedule_.problem.elementBytes);
+    return range.count * (partial ? schedule_.problem.partialBytes : schedule_.problem.elementBytes);
   }
 
   /// A receive into scratch or partial memory is an alias unless a reader needs the bytes there.
@@ -109,8 +104,8 @@ class Lowering {
       if (step.kind == StepKind::kRecv) steps[i].alias = isStaging(step.dst.buffer);
       for (uint32_t k = 0; k < steps[i].numSources; ++k) readRange(i, k, writers);
       if (step.kind != StepKind::kSend && isStaging(step.dst.buffer)) {
-        writers[step.dst.buffer == BufferKind::kPartial].write(
-            step.dst.offset, step.dst.offset + step.dst.count, static_cast<int32_t>(i));
+        writers[step.dst.buffer == BufferKind::kPartial].write(step.dst.offset, step.dst.offset + step.dst.count,
+                                                               static_cast<int32_t>(i));
       }
     }
   }
@@ -122,16 +117,13 @@ class Lowering {
     int32_t only = -1;
     int found = 0;
     const auto& lookIn = writers[range.buffer == BufferKind::kPartial];
-    auto forWriters = [&](auto&& f) {
-      lookIn.forWriters(range.offset, range.offset + range.count, f);
-    };
+    auto forWriters = [&](auto&& f) { lookIn.forWriters(range.offset, range.offset + range.count, f); };
     forWriters([&](int32_t writer) {
       only = writer;
       ++found;
     });
     // Sends need device memory, unless they are small and copied.
-    const bool inPlace =
-        found == 1 && (step.kind != StepKind::kSend || bytesOf(range) <= smallBytes_);
+    const bool inPlace = found == 1 && (step.kind != StepKind::kSend || bytesOf(range) <= smallBytes_);
     if (inPlace) {
       sourceWriter_[plan_->steps[i].firstSource + k] = only;
     } else {
@@ -171,9 +163,9 @@ class Lowering {
     }
     for (PlanStep& step : plan_->steps) {
       if (step.kind == StepKind::kSend || step.dst.buffer != BufferKind::kOutput) continue;
-      auto it = std::lower_bound(
-          merged.begin(), merged.end(), step.dst.offset,
-          [](const std::pair<int64_t, int64_t>& piece, int64_t at) { return piece.second <= at; });
+      auto it =
+          std::lower_bound(merged.begin(), merged.end(), step.dst.offset,
+                           [](const std::pair<int64_t, int64_t>& piece, int64_t at) { return piece.second <= at; });
       step.reread = it != merged.end() && it->first < step.dst.offset + step.count;
     }
   }
@@ -198,9 +190,7 @@ class Lowering {
       }
     }
   }
-  size_t localOf(int32_t index) const {
-    return static_cast<size_t>(local_[static_cast<size_t>(index)]);
-  }
+  size_t localOf(int32_t index) const { return static_cast<size_t>(local_[static_cast<size_t>(index)]); }
 
   const Schedule& schedule_;
   const int64_t smallBytes_;
@@ -211,8 +201,7 @@ class Lowering {
 
 }  // namespace
 
-std::shared_ptr<const Plan> lowerSchedule(std::shared_ptr<const Schedule> schedule, int rank,
-                                          int64_t smallBytes) {
+std::shared_ptr<const Plan> lowerSchedule(std::shared_ptr<const Schedule> schedule, int rank, int64_t smallBytes) {
   return Lowering(std::move(schedule), rank, smallBytes).run();
 }
 

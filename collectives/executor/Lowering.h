@@ -52,7 +52,6 @@ struct Plan {
 
 /// The schedule must have passed checkSchedule: in particular it cannot deadlock when sends wait
 /// for readers of aliases. Messages of up to `smallBytes` can be sent on from anywhere.
-std::shared_ptr<const Plan> lowerSchedule(std::shared_ptr<const Schedule> schedule, int rank,
-                                          int64_t smallBytes);
+std::shared_ptr<const Plan> lowerSchedule(std::shared_ptr<const Schedule> schedule, int rank, int64_t smallBytes);
 
 }  // namespace hpu::collectives

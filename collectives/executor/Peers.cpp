@@ -56,8 +56,8 @@ int64_t Peers::stillMs(int peer, Clock::time_point since) const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(still).count();
 }
 
-bool copyInBlocks(std::byte* dst, const std::byte* src, int64_t bytes, bool stream, int64_t& at,
-                  Peers& peers, Pace& pace) {
+bool copyInBlocks(std::byte* dst, const std::byte* src, int64_t bytes, bool stream, int64_t& at, Peers& peers,
+                  Pace& pace) {
   if (dst == src) return true;  // In place: others may be reading it.
   // Overlapping ranges (a transfer to oneself) are moved at once.
   if (dst < src + bytes && src < dst + bytes && dst != src) {

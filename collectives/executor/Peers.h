@@ -65,8 +65,8 @@ class Peers {
 };
 
 /// Moves bytes in blocks; `at` says how far it is. False: paused.
-bool copyInBlocks(std::byte* dst, const std::byte* src, int64_t bytes, bool stream, int64_t& at,
-                  Peers& peers, Pace& pace);
+bool copyInBlocks(std::byte* dst, const std::byte* src, int64_t bytes, bool stream, int64_t& at, Peers& peers,
+                  Pace& pace);
 
 /// A destination is written around the caches when an operation moves this much on all ranks.
 inline constexpr int64_t kStreamBytes = 64 << 20;

@@ -20,8 +20,8 @@ class PlanCache {
   template <typename Make>
   std::shared_ptr<const Made> get(const std::shared_ptr<const Schedule>& schedule, Make&& make) {
     constexpr size_t kPlans = 64;
-    auto it = std::find_if(entries_.begin(), entries_.end(),
-                           [&](const Entry& entry) { return entry.schedule == schedule; });
+    auto it =
+        std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.schedule == schedule; });
     if (it == entries_.end()) {
       if (entries_.size() == kPlans) entries_.pop_back();
       it = entries_.insert(entries_.begin(), {schedule, make()});

@@ -41,8 +41,7 @@ Status ScheduleRun::start() {
       {BufferKind::kPartial, operation_.partial, schedule.partialElements},
   };
   for (const auto& need : needs) {
-    HPU_ASSIGN(buffers_[static_cast<size_t>(need.kind)],
-               resolve(need.kind, need.address, need.elements));
+    HPU_ASSIGN(buffers_[static_cast<size_t>(need.kind)], resolve(need.kind, need.address, need.elements));
   }
   const int64_t most = std::max(needs[0].elements, needs[1].elements) * problem.elementBytes;
   stream_ = most >= kStreamBytes / problem.ranks;
@@ -80,8 +79,7 @@ void ScheduleRun::messageDone(int32_t receive) {
   const int peer = plan_->steps[static_cast<size_t>(receive)].peer;
   PeerState& state = peerStates_[static_cast<size_t>(peer)];
   const auto& list = plan_->receives[static_cast<size_t>(peer)];
-  while (state.releasing < state.arrived &&
-         states_[static_cast<size_t>(list[state.releasing])].finished) {
+  while (state.releasing < state.arrived && states_[static_cast<size_t>(list[state.releasing])].finished) {
     peers_.transport().release(peer, kLane);
     ++state.releasing;
   }
@@ -115,8 +113,7 @@ Status ScheduleRun::offerSends(int peer, bool& moved) {
     tag.sequence = mine_.sequence;
     tag.count = step.count;
     const int64_t bytes = step.count * elementBytes(source.buffer);
-    auto offered =
-        peers_.transport().offer(peer, kLane, bytes ? sourceData(source) : nullptr, bytes, tag);
+    auto offered = peers_.transport().offer(peer, kLane, bytes ? sourceData(source) : nullptr, bytes, tag);
     if (!offered.ok()) {
       // What the peer said before it went is heard first: checkPeers decides.
       if (offered.status().code() != StatusCode::kInvalidArgument) return okStatus();
@@ -139,8 +136,7 @@ Status ScheduleRun::offerSends(int peer, bool& moved) {
     const int32_t index = list[state.unreleased];
     if (!states_[static_cast<size_t>(index)].copied) {
       if (!asked) {
-        released =
-            peers_.transport().released(peer, kLane) - counts_.sent[static_cast<size_t>(peer)];
+        released = peers_.transport().released(peer, kLane) - counts_.sent[static_cast<size_t>(peer)];
         asked = true;
       }
       // Messages of earlier operations may be unreleased too: the difference is negative then.
@@ -161,15 +157,13 @@ Status ScheduleRun::takeArrived(int peer, bool& moved) {
     const int32_t index = list[state.arrived];
     StepState& mine = states_[static_cast<size_t>(index)];
     if (!mine.ready) break;
-    auto message = peers_.transport().arrived(
-        peer, kLane, counts_.received[static_cast<size_t>(peer)] + state.arrived);
+    auto message = peers_.transport().arrived(peer, kLane, counts_.received[static_cast<size_t>(peer)] + state.arrived);
     if (!message) break;
     const PlanStep& step = plan_->steps[static_cast<size_t>(index)];
     const int64_t bytes = step.count * elementBytes(step.dst.buffer);
     if (message->bytes != bytes || message->tag.sequence != mine_.sequence) {
-      return internalError(strCat(callName(mine_), ": rank ", peer, " sent ", message->bytes,
-                                  " bytes of operation ", message->tag.sequence, " as message ",
-                                  state.arrived, ", and not ", bytes));
+      return internalError(strCat(callName(mine_), ": rank ", peer, " sent ", message->bytes, " bytes of operation ",
+                                  message->tag.sequence, " as message ", state.arrived, ", and not ", bytes));
     }
     moved = true;
     peers_.sawPeer(peer);
@@ -206,9 +200,8 @@ bool ScheduleRun::runReduce(const PlanStep& step, Pace& pace) {
   reduceSources_.clear();
   for (const Operand& source : plan_->sourcesOf(step)) {
     const bool partial = source.buffer == BufferKind::kPartial;
-    const double scale = !partial && source.contributor >= 0
-                             ? callers_[static_cast<size_t>(source.contributor)].scale
-                             : 1;
+    const double scale =
+        !partial && source.contributor >= 0 ? callers_[static_cast<size_t>(source.contributor)].scale : 1;
     reduceSources_.push_back({sourceData(source), partial, scale});
   }
   Reduce what;
@@ -223,8 +216,7 @@ bool ScheduleRun::runReduce(const PlanStep& step, Pace& pace) {
   int64_t from = 0;
   while (computeAt_ < step.count) {
     for (Source& source : reduceSources_) {
-      source.data +=
-          (computeAt_ - from) * (source.partial ? problem.partialBytes : problem.elementBytes);
+      source.data += (computeAt_ - from) * (source.partial ? problem.partialBytes : problem.elementBytes);
     }
     from = computeAt_;
     what.count = std::min(block, step.count - computeAt_);
@@ -245,14 +237,12 @@ bool ScheduleRun::runCompute(int32_t index, Pace& pace) {
     if (step.kind == StepKind::kReduce) {
       complete = runReduce(step, pace);
     } else {
-      const std::byte* src = step.kind == StepKind::kRecv
-                                 ? states_[static_cast<size_t>(index)].message
-                                 : sourceData(plan_->sources[step.firstSource]);
+      const std::byte* src = step.kind == StepKind::kRecv ? states_[static_cast<size_t>(index)].message
+                                                          : sourceData(plan_->sources[step.firstSource]);
       std::byte* dst = dstData(step.dst);
       const bool stream = stream_ && step.dst.buffer == BufferKind::kOutput && !step.reread;
       if (dst != src) {
-        complete = copyInBlocks(dst, src, step.count * elementBytes(step.dst.buffer), stream,
-                                computeAt_, peers_, pace);
+        complete = copyInBlocks(dst, src, step.count * elementBytes(step.dst.buffer), stream, computeAt_, peers_, pace);
       }
     }
   }
@@ -331,15 +321,12 @@ ChangesNeeded ScheduleRun::changesNeeded() {
   uint32_t all = 0, useful = 0, least = UINT32_MAX;
   bool blocked = false, large = false;
   auto bytesOf = [&](const PlanStep& step) { return step.count * elementBytes(step.dst.buffer); };
-  auto stepAt = [&](int32_t index) -> const PlanStep& {
-    return plan_->steps[static_cast<size_t>(index)];
-  };
+  auto stepAt = [&](int32_t index) -> const PlanStep& { return plan_->steps[static_cast<size_t>(index)]; };
   auto forAwaited = [&](auto&& f) {
     for (size_t peer = 0; peer < peerStates_.size(); ++peer) {
       const PeerState& state = peerStates_[peer];
       const auto& receives = plan_->receives[peer];
-      if (state.arrived < receives.size() &&
-          states_[static_cast<size_t>(receives[state.arrived])].ready) {
+      if (state.arrived < receives.size() && states_[static_cast<size_t>(receives[state.arrived])].ready) {
         f(receives[state.arrived], callers_[peer].known ? 1u : 2u);
       }
       const auto& sends = plan_->sends[peer];
@@ -403,19 +390,17 @@ bool ScheduleRun::waitsFor(int peer) const {
   if (!callers_[p].known || state.unreleased < plan_->sends[p].size()) return true;
   if (state.arrived == plan_->receives[p].size()) return false;
   // All that it has to send may lie there already, while the steps here wait for others.
-  return !peers_.transport().arrived(peer, kLane,
-                                     counts_.received[p] + plan_->receives[p].size() - 1);
+  return !peers_.transport().arrived(peer, kLane, counts_.received[p] + plan_->receives[p].size() - 1);
 }
 
 std::string ScheduleRun::waitText(int peer) const {
   const auto p = static_cast<size_t>(peer);
   const PeerState& state = peerStates_[p];
   if (state.arrived < plan_->receives[p].size()) {
-    return strCat(" has sent ", state.arrived, " of its ", plan_->receives[p].size(),
-                  " messages in ", callName(mine_));
+    return strCat(" has sent ", state.arrived, " of its ", plan_->receives[p].size(), " messages in ", callName(mine_));
   }
-  return strCat(" has taken ", state.unreleased, " of the ", plan_->sends[p].size(),
-                " messages for it in ", callName(mine_));
+  return strCat(" has taken ", state.unreleased, " of the ", plan_->sends[p].size(), " messages for it in ",
+                callName(mine_));
 }
 
 }  // namespace hpu::collectives

@@ -20,8 +20,7 @@ struct LaneCounts {
 
 class ScheduleRun final : public CollectiveRun {
  public:
-  ScheduleRun(Peers& peers, LaneCounts& counts, CollectiveOperation operation,
-              std::shared_ptr<const Plan> plan);
+  ScheduleRun(Peers& peers, LaneCounts& counts, CollectiveOperation operation, std::shared_ptr<const Plan> plan);
   Status start() override;
   Status push(Pace& pace, bool& moved, bool& paused) override;
   bool done() const override { return stepsLeft_ == 0 && recordsLeft_ == 0; }
@@ -58,10 +57,10 @@ class ScheduleRun final : public CollectiveRun {
   // By step of the plan.
   struct StepState {
     int32_t waits = 0;
-    int32_t readers = 0;    ///< Of an alias: not done yet.
-    bool ready = false;     ///< Of sends and receives: nothing but their turn is missing.
-    bool finished = false;  ///< Of receives: the message is not needed any more.
-    bool copied = false;    ///< Of sends.
+    int32_t readers = 0;                 ///< Of an alias: not done yet.
+    bool ready = false;                  ///< Of sends and receives: nothing but their turn is missing.
+    bool finished = false;               ///< Of receives: the message is not needed any more.
+    bool copied = false;                 ///< Of sends.
     const std::byte* message = nullptr;  ///< Of receives that have arrived.
   };
   std::vector<StepState> states_;

@@ -18,8 +18,7 @@ std::string contents(int64_t count, uint32_t type) {
 
 }  // namespace
 
-TransferRun::TransferRun(Peers& peers)
-    : peers_(peers), lines_(static_cast<size_t>(peers.ranks())) {}
+TransferRun::TransferRun(Peers& peers) : peers_(peers), lines_(static_cast<size_t>(peers.ranks())) {}
 
 MessageTag TransferRun::tagOf(const Pending& pending, uint64_t number) {
   MessageTag tag;
@@ -45,9 +44,8 @@ Status TransferRun::begin(std::shared_ptr<TransferBatch> batch) {
     const int64_t bytes = transfer.count * size;
     data.push_back(bytes ? peers_.transport().local(transfer.address, bytes) : nullptr);
     if (bytes && !data.back()) {
-      return invalidArgument(strCat(what, " rank ", transfer.peer, ": ", bytes,
-                                    " bytes at device address ", base::formatHex(transfer.address),
-                                    " are not in this device's memory"));
+      return invalidArgument(strCat(what, " rank ", transfer.peer, ": ", bytes, " bytes at device address ",
+                                    base::formatHex(transfer.address), " are not in this device's memory"));
     }
     batch->results.push_back({transfer.peer, transfer.send, 0, bytes});
   }
@@ -75,14 +73,13 @@ Status TransferRun::pushSelf(Pace& pace, bool& moved, bool& paused, Finished& fi
     Pending& receive = line.receives.front();
     const Transfer &from = send.transfer(), &to = receive.transfer();
     if (from.count != to.count || from.type != to.type) {
-      return invalidArgument(strCat("this rank sends ",
-                                    contents(from.count, static_cast<uint32_t>(from.type)),
+      return invalidArgument(strCat("this rank sends ", contents(from.count, static_cast<uint32_t>(from.type)),
                                     " to itself as transfer ", line.firstSend, " and receives ",
                                     contents(to.count, static_cast<uint32_t>(to.type))));
     }
     moved = true;
-    if (!copyInBlocks(receive.data, send.data, send.bytes(), send.bytes() >= kStreamBytes / 2,
-                      line.copied, peers_, pace)) {
+    if (!copyInBlocks(receive.data, send.data, send.bytes(), send.bytes() >= kStreamBytes / 2, line.copied, peers_,
+                      pace)) {
       paused = true;
       return okStatus();
     }
@@ -102,8 +99,8 @@ Status TransferRun::pushSends(int peer, bool& moved, Finished& finished) {
   Transport& transport = peers_.transport();
   while (line.offered < line.sends.size()) {
     Pending& send = line.sends[line.offered];
-    auto offered = transport.offer(peer, Lane::kPointToPoint, send.data, send.bytes(),
-                                   tagOf(send, line.firstSend + line.offered));
+    auto offered =
+        transport.offer(peer, Lane::kPointToPoint, send.data, send.bytes(), tagOf(send, line.firstSend + line.offered));
     if (!offered.ok()) {
       // What the peer said before it went is heard first: checkPeers decides.
       if (offered.status().code() != StatusCode::kInvalidArgument) break;
@@ -124,10 +121,9 @@ Status TransferRun::pushSends(int peer, bool& moved, Finished& finished) {
       if (!reply) break;
       const Transfer& mine = send.transfer();
       if (reply->tag.count != mine.count || reply->tag.type != static_cast<uint32_t>(mine.type)) {
-        return invalidArgument(
-            strCat("this rank sends ", contents(mine.count, static_cast<uint32_t>(mine.type)),
-                   " as message ", line.firstSend, " to rank ", peer, ", which receives ",
-                   contents(reply->tag.count, reply->tag.type)));
+        return invalidArgument(strCat("this rank sends ", contents(mine.count, static_cast<uint32_t>(mine.type)),
+                                      " as message ", line.firstSend, " to rank ", peer, ", which receives ",
+                                      contents(reply->tag.count, reply->tag.type)));
       }
       send.replied = true;
       send.batch->results[send.index].arrivalPs = reply->tag.arrivalPs;
@@ -146,14 +142,12 @@ Status TransferRun::pushSends(int peer, bool& moved, Finished& finished) {
   return okStatus();
 }
 
-Status TransferRun::pushReceives(int peer, Pace& pace, bool& moved, bool& paused,
-                                 Finished& finished) {
+Status TransferRun::pushReceives(int peer, Pace& pace, bool& moved, bool& paused, Finished& finished) {
   Line& line = lines_[static_cast<size_t>(peer)];
   Transport& transport = peers_.transport();
   while (line.replied < line.receives.size()) {
-    auto offered =
-        transport.offer(peer, Lane::kReply, nullptr, 0,
-                        tagOf(line.receives[line.replied], line.firstReceive + line.replied));
+    auto offered = transport.offer(peer, Lane::kReply, nullptr, 0,
+                                   tagOf(line.receives[line.replied], line.firstReceive + line.replied));
     if (offered.ok() && *offered == Offered::kFull) break;
     ++line.replied;  // A peer that is gone needs no answer, but may have sent before.
     moved = true;
@@ -166,15 +160,14 @@ Status TransferRun::pushReceives(int peer, Pace& pace, bool& moved, bool& paused
     Pending& receive = line.receives.front();
     const Transfer& mine = receive.transfer();
     if (message->tag.count != mine.count || message->tag.type != static_cast<uint32_t>(mine.type)) {
-      return invalidArgument(strCat("rank ", peer, " sends ",
-                                    contents(message->tag.count, message->tag.type), " as message ",
-                                    line.firstReceive, " to this rank, which receives ",
+      return invalidArgument(strCat("rank ", peer, " sends ", contents(message->tag.count, message->tag.type),
+                                    " as message ", line.firstReceive, " to this rank, which receives ",
                                     contents(mine.count, static_cast<uint32_t>(mine.type))));
     }
     moved = true;
     peers_.sawPeer(peer);
-    if (!copyInBlocks(receive.data, message->data, receive.bytes(),
-                      receive.bytes() >= kStreamBytes / 2, line.copied, peers_, pace)) {
+    if (!copyInBlocks(receive.data, message->data, receive.bytes(), receive.bytes() >= kStreamBytes / 2, line.copied,
+                      peers_, pace)) {
       paused = true;
       return okStatus();
     }
@@ -217,11 +210,10 @@ std::string TransferRun::waitText(const Line& line, int peer) const {
   const bool sends = !line.sends.empty();
   if (peer == peers_.rank()) text = "this rank";
   const Pending& first = sends ? line.sends.front() : line.receives.front();
-  const std::string what =
-      contents(first.transfer().count, static_cast<uint32_t>(first.transfer().type));
+  const std::string what = contents(first.transfer().count, static_cast<uint32_t>(first.transfer().type));
   if (!sends) return text + strCat(" has not sent message ", line.firstReceive, ", ", what);
-  return text + strCat(first.replied ? " has not taken" : " has not begun to receive", " message ",
-                       line.firstSend, ", ", what);
+  return text + strCat(first.replied ? " has not taken" : " has not begun to receive", " message ", line.firstSend,
+                       ", ", what);
 }
 
 Status TransferRun::checkPeers() const {

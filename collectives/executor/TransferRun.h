@@ -32,8 +32,7 @@ class TransferRun {
   /// Errors: kInvalidArgument (addresses, peers).
   Status begin(std::shared_ptr<TransferBatch> batch);
   /// As CollectiveRun::push; what is done is appended to `finished`.
-  Status push(Pace& pace, bool& moved, bool& paused,
-              std::vector<std::shared_ptr<TransferBatch>>& finished);
+  Status push(Pace& pace, bool& moved, bool& paused, std::vector<std::shared_ptr<TransferBatch>>& finished);
   /// As CollectiveRun::checkPeers.
   Status checkPeers() const;
   bool idle() const { return active_.empty(); }

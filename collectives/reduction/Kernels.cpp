@@ -74,8 +74,7 @@ static inline Lanes expand16(const std::byte* src) {
 }
 /// The low halves of the lanes; they fit, so saturation changes nothing.
 static inline __m128i narrow16(Lanes lanes) {
-  return _mm_packus_epi32(_mm256_castsi256_si128((__m256i)lanes),
-                          _mm256_extracti128_si256((__m256i)lanes, 1));
+  return _mm_packus_epi32(_mm256_castsi256_si128((__m256i)lanes), _mm256_extracti128_si256((__m256i)lanes, 1));
 }
 static inline Floats expandHalf(const std::byte* src) {
   return (Floats)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(src)));
@@ -99,8 +98,7 @@ static inline void fence() {
 }  // namespace v3
 #if defined(__clang__)
 #pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))), \
-                             apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))), apply_to = function)
 #else
 #pragma GCC pop_options
 #pragma GCC push_options

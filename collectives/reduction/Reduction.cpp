@@ -15,8 +15,7 @@
 namespace hpu::collectives {
 
 ElementType accumulatorType(ElementType type) {
-  const bool narrow =
-      type == ElementType::kF16 || type == ElementType::kBF16 || numerics::isFp8(type);
+  const bool narrow = type == ElementType::kF16 || type == ElementType::kBF16 || numerics::isFp8(type);
   return narrow ? ElementType::kF32 : type;
 }
 
@@ -47,9 +46,7 @@ class DefaultRounding {
   DefaultRounding() : saved_(_mm_getcsr()) {
     if ((saved_ & ~0x3fu) != 0x1f80) _mm_setcsr(0x1f80);
   }
-  ~DefaultRounding() {
-    _mm_setcsr(saved_);
-  }
+  ~DefaultRounding() { _mm_setcsr(saved_); }
 
  private:
   const unsigned saved_;
@@ -70,8 +67,7 @@ constexpr int64_t kBlock = 512;
 constexpr int kStaged = 8;
 
 bool isPlain(const Source* sources, int64_t numSources) {
-  return std::none_of(sources, sources + numSources,
-                      [](const Source& s) { return s.partial || s.scale != 1; });
+  return std::none_of(sources, sources + numSources, [](const Source& s) { return s.partial || s.scale != 1; });
 }
 
 void callKernel(base::CpuLevel level, ElementType type, ReduceOp op, const KernelCall& call) {
@@ -79,8 +75,7 @@ void callKernel(base::CpuLevel level, ElementType type, ReduceOp op, const Kerne
 }
 
 /// fp8: each block becomes f32 and is combined as f32.
-void reduceFp8(base::CpuLevel level, const Reduce& what, const Source* sources,
-               int64_t numSources) {
+void reduceFp8(base::CpuLevel level, const Reduce& what, const Source* sources, int64_t numSources) {
   const numerics::ConvertKernels& convert = numerics::convertKernels(level);
   const numerics::Fp8Format format = numerics::fp8Format(what.type);
   alignas(64) float staged[kStaged][kBlock], acc[kBlock];
@@ -107,8 +102,8 @@ void reduceFp8(base::CpuLevel level, const Reduce& what, const Source* sources,
     if (what.dstPartial) {
       std::memcpy(what.dst + at * 4, acc, static_cast<size_t>(count * 4));
     } else {
-      convert.f32ToFp8(format, acc, reinterpret_cast<uint8_t*>(what.dst + at),
-                       static_cast<size_t>(count), numerics::Overflow::kIeee);
+      convert.f32ToFp8(format, acc, reinterpret_cast<uint8_t*>(what.dst + at), static_cast<size_t>(count),
+                       numerics::Overflow::kIeee);
       // This format's overflow is a NaN with the sign of what overflowed; results have the positive
       // one only.
       if (format == numerics::Fp8Format::kE4M3Fn)
@@ -119,8 +114,7 @@ void reduceFp8(base::CpuLevel level, const Reduce& what, const Source* sources,
 }
 
 /// More sources than a kernel takes: block by block, the first ones become a partial result.
-void reduceMany(base::CpuLevel level, const Reduce& what, const Source* sources,
-                int64_t numSources) {
+void reduceMany(base::CpuLevel level, const Reduce& what, const Source* sources, int64_t numSources) {
   const int64_t dataBytes = elementSize(what.type);
   const int64_t accBytes = elementSize(accumulatorType(what.type));
   alignas(64) std::byte acc[kBlock * 8];

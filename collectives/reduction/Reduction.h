@@ -23,14 +23,13 @@ bool canReduce(ElementType type);
 struct Source {
   const std::byte* data = nullptr;  ///< Any alignment.
   bool partial = false;             ///< Of the accumulator's type, else the data's.
-  double scale = 1;  ///< A contribution is multiplied by it first (not a partial); of integers 1.
+  double scale = 1;                 ///< A contribution is multiplied by it first (not a partial); of integers 1.
 };
 struct Reduce {
   ElementType type = ElementType::kF32;
   ReduceOp op = ReduceOp::kSum;
   int64_t count = 0;
-  std::byte* dst =
-      nullptr;  ///< Any alignment; may be one of the sources, of the same element size.
+  std::byte* dst = nullptr;  ///< Any alignment; may be one of the sources, of the same element size.
   bool dstPartial = false;
   /// Of a dst that is not partial: the result is divided by it (kAverage: the number of ranks).
   /// Integers: truncated towards zero.

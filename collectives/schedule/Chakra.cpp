@@ -85,15 +85,13 @@ std::vector<std::string> exportChakra(const Schedule& schedule, const LinkModel&
   std::vector<std::string> documents;
   StatusOr<Messages> messages = matchMessages(schedule);
   if (!messages.ok()) return documents;
-  ScheduleTiming timing =
-      timeSchedule(schedule, links, std::vector<int64_t>(p.ranks, 0), /*wantSteps=*/true);
+  ScheduleTiming timing = timeSchedule(schedule, links, std::vector<int64_t>(p.ranks, 0), /*wantSteps=*/true);
   for (int rank = 0; rank < p.ranks; ++rank) {
     json graph = json::array();
     for (int32_t i : schedule.ofRank[rank]) {
       const Step& step = schedule.steps[i];
       const Range& size = step.kind == StepKind::kSend ? step.sources[0] : step.dst;
-      int64_t bytes =
-          size.count * (size.buffer == BufferKind::kPartial ? p.partialBytes : p.elementBytes);
+      int64_t bytes = size.count * (size.buffer == BufferKind::kPartial ? p.partialBytes : p.elementBytes);
       bool isSend = step.kind == StepKind::kSend, isRecv = step.kind == StepKind::kRecv;
       json node = {{"Id", i},
                    {"Name", stepText(schedule, i)},
@@ -145,8 +143,7 @@ class Reader {
     return value ? asNumber(*value, name, least, most) : least;
   }
   int64_t asNumber(const json& value, std::string_view name, int64_t least, int64_t most) {
-    if (!value.is_number_integer() ||
-        (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX})) {
+    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX})) {
       note(strCat("'", name, "' is not a whole number"));
       return least;
     }
@@ -184,14 +181,12 @@ class Reader {
     }
     std::string buffer = value[0].get<std::string>();
     bool known = false;
-    for (BufferKind kind :
-         {BufferKind::kInput, BufferKind::kOutput, BufferKind::kScratch, BufferKind::kPartial})
+    for (BufferKind kind : {BufferKind::kInput, BufferKind::kOutput, BufferKind::kScratch, BufferKind::kPartial})
       if (buffer == bufferName(kind)) range.buffer = kind, known = true;
     if (!known) note(strCat("there is no buffer '", buffer, "'"));
     range.offset = asNumber(value[1], "offset", 0, INT64_MAX / 2);
     range.count = asNumber(value[2], "count", 0, INT64_MAX / 2);
-    if (value.size() == 4)
-      range.contributor = static_cast<int32_t>(asNumber(value[3], "contributor", 0, INT32_MAX));
+    if (value.size() == 4) range.contributor = static_cast<int32_t>(asNumber(value[3], "contributor", 0, INT32_MAX));
     return range;
   }
 
@@ -202,8 +197,7 @@ class Reader {
 
 constexpr int64_t kMaxRanks = 1 << 16, kMaxSteps = int64_t{1} << 24;
 
-Status readHead(const json& head, const std::string& place, Schedule& schedule, int64_t& rank,
-                int64_t& steps) {
+Status readHead(const json& head, const std::string& place, Schedule& schedule, int64_t& rank, int64_t& steps) {
   Reader r(place);
   if (std::string schema = r.text(head, "schema"); r.status().ok() && schema != kSchema)
     return r.fail(strCat("its schema is '", schema, "', not '", kSchema, "'"));
@@ -228,8 +222,7 @@ Status readHead(const json& head, const std::string& place, Schedule& schedule, 
   return r.status();
 }
 
-Status readNode(const json& node, const std::string& place, int32_t rank, int64_t steps,
-                int64_t& id, Step& step) {
+Status readNode(const json& node, const std::string& place, int32_t rank, int64_t steps, int64_t& id, Step& step) {
   Reader r(place);
   id = r.number(node, "Id", 0, steps - 1);
   const json* own = r.field(node, "openhpu");
@@ -245,8 +238,7 @@ Status readNode(const json& node, const std::string& place, int32_t rank, int64_
   if (r.number(node, "NodeType", 0, 100) != expected)
     r.note(strCat("its NodeType is not ", expected, ", which a ", kind, " has"));
   if (isSend || isRecv)
-    step.peer =
-        static_cast<int32_t>(r.number(node, isSend ? "comm_dst" : "comm_src", 0, kMaxRanks));
+    step.peer = static_cast<int32_t>(r.number(node, isSend ? "comm_dst" : "comm_src", 0, kMaxRanks));
   if (!isSend)
     if (const json* dst = r.field(*own, "dst")) step.dst = r.range(*dst);
   if (!isRecv)
@@ -265,8 +257,7 @@ StatusOr<Schedule> importChakra(std::span<const std::string> documents) {
   if (documents.empty()) return invalidArgument("there are no documents");
   Schedule schedule;
   int64_t mostSteps = 0;  // A step takes more than 16 characters.
-  for (const std::string& document : documents)
-    mostSteps += static_cast<int64_t>(document.size()) / 16;
+  for (const std::string& document : documents) mostSteps += static_cast<int64_t>(document.size()) / 16;
   std::vector<bool> haveRank, haveStep;
   json firstHead;
   for (size_t d = 0; d < documents.size(); ++d) {
@@ -286,10 +277,9 @@ StatusOr<Schedule> importChakra(std::span<const std::string> documents) {
       firstHead = common;
       schedule = std::move(seen);
       if (static_cast<size_t>(schedule.problem.ranks) != documents.size())
-        return r.fail(strCat("it is one of ", schedule.problem.ranks, " ranks; there are ",
-                             documents.size(), " documents"));
-      if (steps > mostSteps)
-        return r.fail(strCat("'steps' is ", steps, ", which the documents have no room for"));
+        return r.fail(
+            strCat("it is one of ", schedule.problem.ranks, " ranks; there are ", documents.size(), " documents"));
+      if (steps > mostSteps) return r.fail(strCat("'steps' is ", steps, ", which the documents have no room for"));
       haveRank.resize(documents.size());
       haveStep.resize(steps);
       schedule.steps.resize(steps);
@@ -302,8 +292,7 @@ StatusOr<Schedule> importChakra(std::span<const std::string> documents) {
       int64_t id = 0;
       Step step;
       std::string nodePlace = strCat(place, ", node ", n);
-      HPU_RETURN_IF_ERROR(
-          readNode((*graph)[n], nodePlace, static_cast<int32_t>(rank), steps, id, step));
+      HPU_RETURN_IF_ERROR(readNode((*graph)[n], nodePlace, static_cast<int32_t>(rank), steps, id, step));
       if (haveStep[id]) return invalidArgument(strCat(nodePlace, ": Id ", id, " comes twice"));
       haveStep[id] = true;
       schedule.steps[id] = std::move(step);

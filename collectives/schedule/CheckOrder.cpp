@@ -64,8 +64,7 @@ class OrderGraph {
       if (kind == StepKind::kSend) f(2 * messages_.partner[i] + 1);
       return;
     }
-    for (int32_t k = dependents_.first[i]; k < dependents_.first[i + 1]; ++k)
-      f(2 * dependents_.steps[k]);
+    for (int32_t k = dependents_.first[i]; k < dependents_.first[i + 1]; ++k) f(2 * dependents_.steps[k]);
     if (kind == StepKind::kRecv) f(2 * messages_.partner[i] + 1);
     if (kind == StepKind::kSend && messages_.next[i] >= 0) f(2 * messages_.next[i]);
     for (int32_t k = firstReader_[i]; k < firstReader_[i + 1]; ++k) f(2 * readerOf_[k] + 1);
@@ -96,8 +95,7 @@ class OrderGraph {
     if (cycle.size() > 1 && cycle.front() == cycle.back()) cycle.pop_back();
     std::string text = "deadlock: ";
     constexpr size_t kShown = 8;
-    for (size_t k = 0; k < cycle.size() && k < kShown; ++k)
-      text += stepText(schedule_, cycle[k]) + " waits for ";
+    for (size_t k = 0; k < cycle.size() && k < kShown; ++k) text += stepText(schedule_, cycle[k]) + " waits for ";
     if (cycle.size() > kShown) text += strCat(cycle.size() - kShown, " more that wait for ");
     return text + "the first";
   }
@@ -112,8 +110,7 @@ class OrderGraph {
 }  // namespace
 
 StatusOr<std::vector<int32_t>> orderSteps(const Schedule& schedule, const Messages& messages,
-                                          const Dependents& dependents,
-                                          std::span<const InPlaceReader> readers) {
+                                          const Dependents& dependents, std::span<const InPlaceReader> readers) {
   return OrderGraph(schedule, messages, dependents, readers).order();
 }
 
@@ -141,8 +138,7 @@ bool Ancestry::isBefore(int32_t early, int32_t late) {
   return false;
 }
 
-Status checkBarrier(const Schedule& schedule, const Messages& messages,
-                    std::span<const int32_t> order) {
+Status checkBarrier(const Schedule& schedule, const Messages& messages, std::span<const int32_t> order) {
   int32_t ranks = schedule.problem.ranks;
   size_t words = (ranks + 63) / 64;
   // The ranks that have begun before a step (a send: is offered; others: is done).
@@ -162,8 +158,7 @@ Status checkBarrier(const Schedule& schedule, const Messages& messages,
   for (int32_t rank = 0; rank < ranks; ++rank)
     for (int32_t other = 0; other < ranks; ++other)
       if (other != rank && !(ends[rank * words + other / 64] >> (other % 64) & 1))
-        return internalError(
-            strCat("rank ", rank, " can leave the barrier before rank ", other, " has entered it"));
+        return internalError(strCat("rank ", rank, " can leave the barrier before rank ", other, " has entered it"));
   return {};
 }
 

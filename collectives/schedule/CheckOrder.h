@@ -21,8 +21,7 @@ struct InPlaceReader {
 /// receive and the receive's readers in place, and a pair's next send begins only after that.
 /// Errors: kInternal, naming the steps that wait for each other.
 StatusOr<std::vector<int32_t>> orderSteps(const Schedule& schedule, const Messages& messages,
-                                          const Dependents& dependents,
-                                          std::span<const InPlaceReader> readers);
+                                          const Dependents& dependents, std::span<const InPlaceReader> readers);
 
 /// Answers whether a step waits for another one of its rank, directly or not.
 class Ancestry {
@@ -39,7 +38,6 @@ class Ancestry {
 
 /// By step: whether every rank's beginning comes before the last steps of each rank, through
 /// messages; what a barrier must do. Errors: kInternal, naming two ranks.
-Status checkBarrier(const Schedule& schedule, const Messages& messages,
-                    std::span<const int32_t> order);
+Status checkBarrier(const Schedule& schedule, const Messages& messages, std::span<const int32_t> order);
 
 }  // namespace hpu::collectives

@@ -120,8 +120,7 @@ Status ValueCheck::checkOverlap(int32_t index) const {
     } else if (source.buffer != step.dst.buffer) {
       continue;
     }
-    bool overlaps =
-        begin < step.dst.offset + step.dst.count && step.dst.offset < begin + source.count;
+    bool overlaps = begin < step.dst.offset + step.dst.count && step.dst.offset < begin + source.count;
     bool same = begin == step.dst.offset && (inPlace || step.kind == StepKind::kReduce);
     if (overlaps && !same)
       return internalError(strCat(stepText(schedule_, index), " overwrites part of its own source",
@@ -143,9 +142,8 @@ Status ValueCheck::readInput(int32_t index, const Range& range) {
   for (size_t i = first; i < last; ++i) {
     Segment& s = output.segments[i];
     if (s.writer >= 0 && !s.ontoItself)
-      return internalError(strCat(stepText(schedule_, index), " reads what, when the call is in ",
-                                  "place, ", stepText(schedule_, s.writer),
-                                  " overwrites, and does not come before it"));
+      return internalError(strCat(stepText(schedule_, index), " reads what, when the call is in ", "place, ",
+                                  stepText(schedule_, s.writer), " overwrites, and does not come before it"));
     addReader(s.inputReaders, index);
   }
   return {};
@@ -160,8 +158,7 @@ Status ValueCheck::read(int32_t index, const Range& range, std::vector<Piece>& p
     int64_t shift = 0;
     if (problem_.collective == Collective::kAllGather || problem_.collective == Collective::kGather)
       shift = step.rank * problem_.count;
-    if (problem_.collective == Collective::kAllToAll)
-      shift = step.rank * problem_.count * problem_.ranks;
+    if (problem_.collective == Collective::kAllToAll) shift = step.rank * problem_.count * problem_.ranks;
     pieces.push_back({0, range.count, range.offset + shift, Expressions::leaf(step.rank)});
     return readInput(index, range);
   }
@@ -171,17 +168,15 @@ Status ValueCheck::read(int32_t index, const Range& range, std::vector<Piece>& p
     Segment& s = m.segments[i];
     Range part{range.buffer, s.begin, m.endOf(i) - s.begin};
     if (s.writer < 0)
-      return internalError(strCat(stepText(schedule_, index), " reads ", rangeText(part),
-                                  " that nothing it waits for has written"));
+      return internalError(
+          strCat(stepText(schedule_, index), " reads ", rangeText(part), " that nothing it waits for has written"));
     if (!ancestry_.isBefore(s.writer, index))
       return internalError(strCat(stepText(schedule_, index), " reads ", rangeText(part), " that ",
-                                  stepText(schedule_, s.writer),
-                                  " writes, and does not wait for it"));
+                                  stepText(schedule_, s.writer), " writes, and does not wait for it"));
     addReader(s.readers, index);
     if (range.buffer != BufferKind::kOutput && schedule_.steps[s.writer].kind == StepKind::kRecv)
       inPlaceReaders_.push_back({index, s.writer});
-    pieces.push_back(
-        {s.begin - range.offset, m.endOf(i) - range.offset, s.shift + range.offset, s.expression});
+    pieces.push_back({s.begin - range.offset, m.endOf(i) - range.offset, s.shift + range.offset, s.expression});
   }
   return {};
 }
@@ -196,20 +191,17 @@ Status ValueCheck::write(int32_t index, const Range& range, const std::vector<Pi
     const Segment& s = m.segments[i];
     Range part{range.buffer, s.begin, m.endOf(i) - s.begin};
     if (s.writer >= 0 && !ancestry_.isBefore(s.writer, index))
-      return internalError(strCat(stepText(schedule_, s.writer), " and ",
-                                  stepText(schedule_, index), " both write ", rangeText(part),
-                                  ", and neither waits for the other"));
+      return internalError(strCat(stepText(schedule_, s.writer), " and ", stepText(schedule_, index), " both write ",
+                                  rangeText(part), ", and neither waits for the other"));
     for (int32_t r = s.readers; r >= 0; r = pool_[r].next)
       if (pool_[r].step != index && !ancestry_.isBefore(pool_[r].step, index))
-        return internalError(strCat(stepText(schedule_, index), " overwrites ", rangeText(part),
-                                    " that ", stepText(schedule_, pool_[r].step),
-                                    " reads, and does not wait for it"));
+        return internalError(strCat(stepText(schedule_, index), " overwrites ", rangeText(part), " that ",
+                                    stepText(schedule_, pool_[r].step), " reads, and does not wait for it"));
     if (ontoItself) continue;
     for (int32_t r = s.inputReaders; r >= 0; r = pool_[r].next)
       if (pool_[r].step != index && !ancestry_.isBefore(pool_[r].step, index))
-        return internalError(strCat(stepText(schedule_, index), " overwrites, when the call is in ",
-                                    "place, what ", stepText(schedule_, pool_[r].step),
-                                    " reads, and does not wait for it"));
+        return internalError(strCat(stepText(schedule_, index), " overwrites, when the call is in ", "place, what ",
+                                    stepText(schedule_, pool_[r].step), " reads, and does not wait for it"));
   }
   // The new values, with the input's readers kept where nothing is overwritten in place.
   std::vector<Segment> fresh;
@@ -240,8 +232,7 @@ Status ValueCheck::write(int32_t index, const Range& range, const std::vector<Pi
 Status ValueCheck::reduce(int32_t index, std::vector<Piece>& result) {
   const Step& step = schedule_.steps[index];
   std::vector<std::vector<Piece>> sources(step.sources.size());
-  for (size_t k = 0; k < sources.size(); ++k)
-    HPU_RETURN_IF_ERROR(read(index, step.sources[k], sources[k]));
+  for (size_t k = 0; k < sources.size(); ++k) HPU_RETURN_IF_ERROR(read(index, step.sources[k], sources[k]));
   result.clear();
   bool finished = step.dst.buffer != BufferKind::kPartial;
   std::vector<size_t> at(sources.size(), 0);
@@ -254,24 +245,21 @@ Status ValueCheck::reduce(int32_t index, std::vector<Piece>& result) {
       end = std::min(end, piece.end);
       operands[k] = piece.expression;
       if (piece.shift != sources[0][at[0]].shift)
-        return internalError(
-            strCat(stepText(schedule_, index), " combines different elements: ", "number ",
-                   begin + sources[0][at[0]].shift, " with number ", begin + piece.shift));
+        return internalError(strCat(stepText(schedule_, index), " combines different elements: ", "number ",
+                                    begin + sources[0][at[0]].shift, " with number ", begin + piece.shift));
       if (step.sources[k].buffer == BufferKind::kPartial) continue;
       if (!expressions_.isLeaf(piece.expression))
-        return internalError(strCat(stepText(schedule_, index), " reduces ",
-                                    expressions_.text(piece.expression),
+        return internalError(strCat(stepText(schedule_, index), " reduces ", expressions_.text(piece.expression),
                                     " again; partial results belong into partial buffers"));
       if (step.sources[k].contributor != piece.expression)
-        return internalError(strCat(stepText(schedule_, index), " says that its source ", k,
-                                    " is rank ", step.sources[k].contributor,
-                                    "'s contribution; it is rank ", piece.expression, "'s"));
+        return internalError(strCat(stepText(schedule_, index), " says that its source ", k, " is rank ",
+                                    step.sources[k].contributor, "'s contribution; it is rank ", piece.expression,
+                                    "'s"));
     }
     int32_t twice = -1;
     int32_t expression = expressions_.reduce(operands, finished, twice);
     if (expression < 0)
-      return internalError(
-          strCat(stepText(schedule_, index), " adds rank ", twice, "'s contribution twice"));
+      return internalError(strCat(stepText(schedule_, index), " adds rank ", twice, "'s contribution twice"));
     result.push_back({begin, end, sources[0][at[0]].shift, expression});
     begin = end;
   }
@@ -308,8 +296,7 @@ Status ValueCheck::run(std::span<const int32_t> order) {
 }
 
 // Says what is wrong with elements of an output, or nothing.
-std::string ValueCheck::wrong(int32_t rank, int64_t begin, int64_t end,
-                              const Segment& segment) const {
+std::string ValueCheck::wrong(int32_t rank, int64_t begin, int64_t end, const Segment& segment) const {
   Range range{BufferKind::kOutput, begin, end - begin};
   if (segment.writer < 0) return strCat("rank ", rank, " never writes ", rangeText(range));
   int64_t shift = 0;  // That belongs there.
@@ -333,16 +320,14 @@ std::string ValueCheck::wrong(int32_t rank, int64_t begin, int64_t end,
   }
   const bool reducing = isReducing(problem_.collective);
   const int32_t e = segment.expression;
-  if (segment.shift == shift &&
-      (reducing ? expressions_.isComplete(e) && expressions_.isFinished(e) : e == from))
+  if (segment.shift == shift && (reducing ? expressions_.isComplete(e) && expressions_.isFinished(e) : e == from))
     return {};
   std::string place = strCat("rank ", rank, "'s ", rangeText(range));
   std::string written = strCat(", written by ", stepText(schedule_, segment.writer));
   if (segment.shift != shift)
-    return strCat(place, " holds element number ", begin + segment.shift, " where number ",
-                  begin + shift, " belongs", written);
-  if (!reducing)
-    return strCat(place, " holds ", expressions_.text(e), ", not rank ", from, "'s", written);
+    return strCat(place, " holds element number ", begin + segment.shift, " where number ", begin + shift, " belongs",
+                  written);
+  if (!reducing) return strCat(place, " holds ", expressions_.text(e), ", not rank ", from, "'s", written);
   if (expressions_.isComplete(e))
     return strCat(place, " is no finished reduction (scaled, rounded and averaged)", written);
   std::string missing;
@@ -354,8 +339,7 @@ std::string ValueCheck::wrong(int32_t rank, int64_t begin, int64_t end,
 Status ValueCheck::checkResults() {
   for (int32_t rank = 0; rank < problem_.ranks; ++rank) {
     const Memory& output = memory(rank, BufferKind::kOutput);
-    bool byRank = problem_.collective == Collective::kAllGather ||
-                  problem_.collective == Collective::kGather ||
+    bool byRank = problem_.collective == Collective::kAllGather || problem_.collective == Collective::kGather ||
                   problem_.collective == Collective::kAllToAll;
     for (size_t i = 0; i < output.segments.size(); ++i) {
       // In pieces of one origin.
@@ -376,9 +360,8 @@ Status ValueCheck::checkResults() {
       if (first.segments[i].expression != other.segments[j].expression) {
         int64_t begin = std::max(first.segments[i].begin, other.segments[j].begin);
         int64_t end = std::min(first.endOf(i), other.endOf(j));
-        return internalError(strCat("ranks 0 and ", rank, " combine the contributions to elements ",
-                                    begin, " to ", end - 1,
-                                    " in different ways: their results can differ in bits (",
+        return internalError(strCat("ranks 0 and ", rank, " combine the contributions to elements ", begin, " to ",
+                                    end - 1, " in different ways: their results can differ in bits (",
                                     stepText(schedule_, first.segments[i].writer), "; ",
                                     stepText(schedule_, other.segments[j].writer), ")"));
       }

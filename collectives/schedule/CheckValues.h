@@ -26,9 +26,7 @@ class Expressions {
   bool isLeaf(int32_t e) const { return e < ranks_; }
   bool isFinished(int32_t e) const { return list_[e].finished; }
   bool isComplete(int32_t e) const { return list_[e].contributors == ranks_; }
-  bool contains(int32_t e, int32_t rank) const {
-    return list_[e].set[rank / 64] >> (rank % 64) & 1;
-  }
+  bool contains(int32_t e, int32_t rank) const { return list_[e].set[rank / 64] >> (rank % 64) & 1; }
   /// The reduction of `sources`; -1 when two of them have a rank's contribution, which is in
   /// `twice`.
   int32_t reduce(std::span<const int32_t> sources, bool finished, int32_t& twice);
@@ -53,8 +51,7 @@ class Expressions {
 /// Elements of a message or a step's source with one kind of value.
 struct Piece {
   int64_t begin = 0, end = 0;  ///< Within the step's range.
-  int64_t shift =
-      0;  ///< What to add to get the number of the problem's element that it belongs to.
+  int64_t shift = 0;           ///< What to add to get the number of the problem's element that it belongs to.
   int32_t expression = -1;
 };
 
@@ -88,9 +85,7 @@ class ValueCheck {
     std::vector<Segment> segments;
     int64_t endOf(size_t i) const { return i + 1 < segments.size() ? segments[i + 1].begin : size; }
   };
-  Memory& memory(int32_t rank, BufferKind kind) {
-    return memories_[rank * 3 + static_cast<int>(kind) - 1];
-  }
+  Memory& memory(int32_t rank, BufferKind kind) { return memories_[rank * 3 + static_cast<int>(kind) - 1]; }
   static size_t splitAt(Memory& memory, int64_t position);
   void addReader(int32_t& list, int32_t step);
 

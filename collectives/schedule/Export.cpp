@@ -36,8 +36,7 @@ std::string table(const std::vector<Row>& rows) {
   std::string text;
   for (const Row& row : rows) {
     std::string line;
-    for (size_t c = 0; c < row.size(); ++c)
-      line += row[c] + std::string(widths[c] - row[c].size() + 2, ' ');
+    for (size_t c = 0; c < row.size(); ++c) line += row[c] + std::string(widths[c] - row[c].size() + 2, ' ');
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
@@ -48,9 +47,8 @@ std::string table(const std::vector<Row>& rows) {
 
 std::string exportText(const Schedule& schedule, const TextOptions& options) {
   const Problem& p = schedule.problem;
-  std::string text =
-      strCat(problemText(p), "\nalgorithm ", schedule.algorithm, ", ", schedule.slices,
-             schedule.slices == 1 ? " slice, " : " slices, ", schedule.steps.size(), " steps");
+  std::string text = strCat(problemText(p), "\nalgorithm ", schedule.algorithm, ", ", schedule.slices,
+                            schedule.slices == 1 ? " slice, " : " slices, ", schedule.steps.size(), " steps");
   if (schedule.scratchElements > 0)
     text += strCat(", scratch ", base::formatBytes(schedule.scratchElements * p.elementBytes));
   if (schedule.partialElements > 0)
@@ -61,9 +59,8 @@ std::string exportText(const Schedule& schedule, const TextOptions& options) {
     timing = timeSchedule(schedule, *options.links, std::vector<int64_t>(p.ranks, 0), true);
     int64_t end = 0;
     for (int64_t rankEnd : timing.endPs) end = std::max(end, rankEnd);
-    text +=
-        strCat("modelled on ", targetName(options.links->target), ": ", microseconds(end),
-               " us; limit of the links ", microseconds(lowerBoundPs(p, *options.links)), " us\n");
+    text += strCat("modelled on ", targetName(options.links->target), ": ", microseconds(end),
+                   " us; limit of the links ", microseconds(lowerBoundPs(p, *options.links)), " us\n");
   }
   text += "\n";
   std::vector<Row> rows;
@@ -74,20 +71,13 @@ std::string exportText(const Schedule& schedule, const TextOptions& options) {
     const Step& step = schedule.steps[i];
     if (options.rank >= 0 && step.rank != options.rank) continue;
     std::string from, to = rangeText(step.dst);
-    for (const Range& source : step.sources)
-      from += (from.empty() ? "" : " + ") + rangeText(source);
+    for (const Range& source : step.sources) from += (from.empty() ? "" : " + ") + rangeText(source);
     const Range& size = step.kind == StepKind::kSend ? step.sources[0] : step.dst;
     if (step.kind == StepKind::kSend) to = strCat("rank ", step.peer);
     if (step.kind == StepKind::kRecv) from = strCat("rank ", step.peer);
-    int64_t bytes =
-        size.count * (size.buffer == BufferKind::kPartial ? p.partialBytes : p.elementBytes);
-    Row row{std::to_string(i),
-            std::to_string(step.rank),
-            std::string(stepName(step.kind)),
-            from,
-            to,
-            std::to_string(bytes),
-            stepsText(step.after)};
+    int64_t bytes = size.count * (size.buffer == BufferKind::kPartial ? p.partialBytes : p.elementBytes);
+    Row row{std::to_string(i),     std::to_string(step.rank), std::string(stepName(step.kind)), from, to,
+            std::to_string(bytes), stepsText(step.after)};
     if (options.links) {
       row.push_back(microseconds(timing.steps[i].startPs));
       row.push_back(microseconds(timing.steps[i].endPs));

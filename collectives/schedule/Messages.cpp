@@ -47,15 +47,11 @@ StatusOr<Messages> matchMessages(const Schedule& schedule) {
     if (r < receives.size()) ofReceive = {steps[receives[r]].peer, steps[receives[r]].rank};
     std::pair<int32_t, int32_t> pair = std::min(ofSend, ofReceive);
     size_t sEnd = s, rEnd = r;
-    while (sEnd < sends.size() &&
-           std::pair(steps[sends[sEnd]].rank, steps[sends[sEnd]].peer) == pair)
-      ++sEnd;
-    while (rEnd < receives.size() &&
-           std::pair(steps[receives[rEnd]].peer, steps[receives[rEnd]].rank) == pair)
-      ++rEnd;
+    while (sEnd < sends.size() && std::pair(steps[sends[sEnd]].rank, steps[sends[sEnd]].peer) == pair) ++sEnd;
+    while (rEnd < receives.size() && std::pair(steps[receives[rEnd]].peer, steps[receives[rEnd]].rank) == pair) ++rEnd;
     if (sEnd - s != rEnd - r)
-      return internalError(strCat("rank ", pair.first, " sends ", sEnd - s, " messages to rank ",
-                                  pair.second, ", which receives ", rEnd - r, " from it"));
+      return internalError(strCat("rank ", pair.first, " sends ", sEnd - s, " messages to rank ", pair.second,
+                                  ", which receives ", rEnd - r, " from it"));
     for (int32_t number = 0; s < sEnd; ++s, ++r, ++number) {
       int32_t send = sends[s], receive = receives[r];
       messages.partner[send] = receive;
@@ -71,8 +67,7 @@ StatusOr<Messages> matchMessages(const Schedule& schedule) {
       const Range& to = steps[receive].dst;
       if (from.count != to.count)
         return internalError(strCat(stepText(schedule, send), " and ", stepText(schedule, receive),
-                                    " are one message (number ", number,
-                                    " of the pair) and differ in size"));
+                                    " are one message (number ", number, " of the pair) and differ in size"));
       if ((from.buffer == BufferKind::kPartial) != (to.buffer == BufferKind::kPartial))
         return internalError(strCat(stepText(schedule, send), " and ", stepText(schedule, receive),
                                     " are one message (number ", number,
@@ -91,8 +86,7 @@ Dependents dependentsOf(const Schedule& schedule) {
   result.steps.resize(result.first.back());
   std::vector<int32_t> at(result.first.begin(), result.first.end() - 1);
   for (size_t i = 0; i < schedule.steps.size(); ++i)
-    for (int32_t before : schedule.steps[i].after)
-      result.steps[at[before]++] = static_cast<int32_t>(i);
+    for (int32_t before : schedule.steps[i].after) result.steps[at[before]++] = static_cast<int32_t>(i);
   return result;
 }
 

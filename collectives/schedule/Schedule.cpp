@@ -164,8 +164,7 @@ std::string stepText(const Schedule& schedule, int32_t index) {
   const Step& step = schedule.steps[index];
   std::string text = strCat("step ", index, " (rank ", step.rank, ": ", stepName(step.kind));
   auto sources = [&] {
-    for (size_t i = 0; i < step.sources.size(); ++i)
-      text += (i ? ", " : " ") + rangeText(step.sources[i]);
+    for (size_t i = 0; i < step.sources.size(); ++i) text += (i ? ", " : " ") + rangeText(step.sources[i]);
   };
   switch (step.kind) {
     case StepKind::kCopy:
@@ -185,9 +184,8 @@ std::string stepText(const Schedule& schedule, int32_t index) {
 }
 
 std::string problemText(const Problem& problem) {
-  std::string text =
-      strCat(collectiveName(problem.collective), " of ", problem.count, " elements of ",
-             problem.elementBytes, " bytes among ", problem.ranks, " ranks");
+  std::string text = strCat(collectiveName(problem.collective), " of ", problem.count, " elements of ",
+                            problem.elementBytes, " bytes among ", problem.ranks, " ranks");
   switch (problem.collective) {
     case Collective::kBroadcast:
     case Collective::kReduce:
@@ -207,9 +205,7 @@ std::string problemText(const Problem& problem) {
 void Schedule::finish() {
   ofRank.assign(problem.ranks > 0 ? problem.ranks : 0, {});
   std::vector<int32_t> counts(ofRank.size(), 0);
-  auto valid = [&](const Step& step) {
-    return step.rank >= 0 && static_cast<size_t>(step.rank) < ofRank.size();
-  };
+  auto valid = [&](const Step& step) { return step.rank >= 0 && static_cast<size_t>(step.rank) < ofRank.size(); };
   for (const Step& step : steps)
     if (valid(step)) ++counts[step.rank];
   for (size_t r = 0; r < ofRank.size(); ++r) ofRank[r].reserve(counts[r]);

@@ -89,9 +89,9 @@ enum class StepKind : uint8_t {
   kCopy,    ///< dst = source, same rank, same type.
   kReduce,  ///< dst = op over the sources in their order, in the accumulator's type; rounded once,
             ///< and averaged, when dst is not kPartial.
-  kSend,  ///< Offers the source to `peer`; done when the peer's receive, and what reads it there in
-          ///< place, are done.
-  kRecv,  ///< Fills dst with the peer's message, which has as many elements of the same form.
+  kSend,    ///< Offers the source to `peer`; done when the peer's receive, and what reads it there in
+            ///< place, are done.
+  kRecv,    ///< Fills dst with the peer's message, which has as many elements of the same form.
 };
 
 struct Step {
@@ -100,15 +100,14 @@ struct Step {
   int32_t peer = -1;           ///< Of sends and receives.
   Range dst;                   ///< Of copies, reductions and receives.
   std::vector<Range> sources;  ///< One; of a reduction one or more.
-  std::vector<int32_t>
-      after;  ///< Earlier steps of the same rank that must be done before it begins.
+  std::vector<int32_t> after;  ///< Earlier steps of the same rank that must be done before it begins.
 };
 
 struct Schedule {
   Problem problem;
-  std::string algorithm;    ///< "mesh", "ring" ...: a name of algorithms/Registry.h.
-  int32_t slices = 1;       ///< Into how many pieces the data was cut, for people.
-  std::vector<Step> steps;  ///< Of all ranks; `after` points backwards.
+  std::string algorithm;                             ///< "mesh", "ring" ...: a name of algorithms/Registry.h.
+  int32_t slices = 1;                                ///< Into how many pieces the data was cut, for people.
+  std::vector<Step> steps;                           ///< Of all ranks; `after` points backwards.
   int64_t scratchElements = 0, partialElements = 0;  ///< Of each rank.
   /// Indices into steps by rank, ascending; filled in by finish().
   std::vector<std::vector<int32_t>> ofRank;

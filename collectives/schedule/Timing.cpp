@@ -40,8 +40,7 @@ struct ScheduleTimer::Memory {
 namespace {
 
 int64_t bytesOf(const Problem& problem, const Range& range) {
-  return range.count *
-         (range.buffer == BufferKind::kPartial ? problem.partialBytes : problem.elementBytes);
+  return range.count * (range.buffer == BufferKind::kPartial ? problem.partialBytes : problem.elementBytes);
 }
 
 }  // namespace
@@ -165,8 +164,7 @@ ScheduleTiming ScheduleTimer::run(std::span<const int64_t> arrivalPs, bool wantS
   };
 
   for (size_t r = 0; r < ranks; ++r)
-    if (!plan.startingOf[r].empty())
-      events.push(timing.endPs[r] + plan.startPs, steps + static_cast<int32_t>(r));
+    if (!plan.startingOf[r].empty()) events.push(timing.endPs[r] + plan.startPs, steps + static_cast<int32_t>(r));
   while (!events.empty()) {
     auto [now, number] = events.pop();
     if (number >= steps) {
@@ -214,8 +212,8 @@ int64_t ScheduleTimer::predictPs() const {
   return ends.empty() ? 0 : *std::max_element(ends.begin(), ends.end());
 }
 
-ScheduleTiming timeSchedule(const Schedule& schedule, const LinkModel& links,
-                            std::span<const int64_t> arrivalPs, bool wantSteps) {
+ScheduleTiming timeSchedule(const Schedule& schedule, const LinkModel& links, std::span<const int64_t> arrivalPs,
+                            bool wantSteps) {
   return ScheduleTimer(schedule, links).run(arrivalPs, wantSteps);
 }
 
@@ -253,8 +251,7 @@ int64_t lowerBoundPs(const Problem& problem, const LinkModel& links) {
   return static_cast<int64_t>(perLink / links.linkBytesPerNs * 1000);
 }
 
-int64_t transfersEndPs(const LinkModel& links, int32_t rank, int64_t arrivalPs,
-                       std::span<const TransferLeg> legs) {
+int64_t transfersEndPs(const LinkModel& links, int32_t rank, int64_t arrivalPs, std::span<const TransferLeg> legs) {
   int64_t end = arrivalPs, engineFree = 0;
   std::map<std::pair<int32_t, bool>, int64_t> linkFree;
   for (const TransferLeg& leg : legs) {

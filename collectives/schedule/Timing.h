@@ -58,8 +58,8 @@ class ScheduleTimer {
 };
 
 /// The same for once. Cost: n log n in steps, about 0.2 us each.
-ScheduleTiming timeSchedule(const Schedule& schedule, const LinkModel& links,
-                            std::span<const int64_t> arrivalPs, bool wantSteps = false);
+ScheduleTiming timeSchedule(const Schedule& schedule, const LinkModel& links, std::span<const int64_t> arrivalPs,
+                            bool wantSteps = false);
 /// Of the whole operation when all arrive at once: the prediction.
 int64_t predictPs(const Schedule& schedule, const LinkModel& links);
 /// The least time that the links allow, whatever the algorithm: bytes that must cross the busiest
@@ -75,7 +75,6 @@ struct TransferLeg {
 };
 /// When the rank that arrived with these legs is done with all of them: each begins when both ends
 /// have arrived; those to (from) one peer go in their order.
-int64_t transfersEndPs(const LinkModel& links, int32_t rank, int64_t arrivalPs,
-                       std::span<const TransferLeg> legs);
+int64_t transfersEndPs(const LinkModel& links, int32_t rank, int64_t arrivalPs, std::span<const TransferLeg> legs);
 
 }  // namespace hpu::collectives

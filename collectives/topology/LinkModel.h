@@ -18,21 +18,18 @@ struct LinkModel {
   int64_t packetOverheadBytes = 0;   ///< Headers, and the acknowledgements' share.
   int64_t messageOverheadBytes = 0;  ///< Once a message.
   int64_t startPs = 0;               ///< From a rank's arrival to its first step.
-  int64_t messagePs = 0;        ///< From a message's last byte sent to the receiver's next step.
-  int64_t messageIssuePs = 0;   ///< The link is taken this long beside the bytes.
-  double reduceBytesPerNs = 0;  ///< Of all bytes that a reduction reads and writes.
-  double copyBytesPerNs = 0;    ///< Of all bytes that a copy on the device reads and writes.
-  int64_t stepPs = 0;           ///< Start of a copy or reduction.
+  int64_t messagePs = 0;             ///< From a message's last byte sent to the receiver's next step.
+  int64_t messageIssuePs = 0;        ///< The link is taken this long beside the bytes.
+  double reduceBytesPerNs = 0;       ///< Of all bytes that a reduction reads and writes.
+  double copyBytesPerNs = 0;         ///< Of all bytes that a copy on the device reads and writes.
+  int64_t stepPs = 0;                ///< Start of a copy or reduction.
 
   /// What large messages get of the link.
   double payloadBytesPerNs() const {
-    return linkBytesPerNs * static_cast<double>(packetBytes) /
-           static_cast<double>(packetBytes + packetOverheadBytes);
+    return linkBytesPerNs * static_cast<double>(packetBytes) / static_cast<double>(packetBytes + packetOverheadBytes);
   }
   /// What a link carries while a message is on its way to the receiver's next step.
-  int64_t hopBytes() const {
-    return static_cast<int64_t>(static_cast<double>(messagePs) / 1000 * payloadBytesPerNs());
-  }
+  int64_t hopBytes() const { return static_cast<int64_t>(static_cast<double>(messagePs) / 1000 * payloadBytesPerNs()); }
   /// How long a message of so many bytes takes the link; rounded up.
   int64_t linkPs(int64_t bytes) const;
   /// How long the device's memory is busy with a reduction (copy) that moves so many bytes.

@@ -33,8 +33,8 @@ struct CallRecord {
   uint64_t sequence = 0;   ///< Of the communicator's collectives, from 1.
   uint64_t tableHash = 0;  ///< Tuner table.
   int64_t count = 0;
-  int64_t arrivalPs = 0;  ///< Device time; see `follows`.
-  double scale = 1;       ///< Of the rank's contribution.
+  int64_t arrivalPs = 0;           ///< Device time; see `follows`.
+  double scale = 1;                ///< Of the rank's contribution.
   uint64_t input = 0, output = 0;  ///< Device addresses.
   int32_t root = 0, destination = 0;
   uint8_t collective = 0, type = 0, op = 0;  ///< Collective, ElementType, ReduceOp.
@@ -80,8 +80,7 @@ class Transport {
   /// to `peer` (not this rank), as the lane's next message. None is fine: then `data` may be null.
   /// Errors: kInvalidArgument (neither of the two memories), what peerStatus(peer) says when it is
   /// known already.
-  virtual StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes,
-                                  const MessageTag& tag) = 0;
+  virtual StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes, const MessageTag& tag) = 0;
   /// Messages up to this size are copied when they are offered: the low-latency path.
   virtual int64_t smallBytes() const = 0;
   /// How many of the messages that were offered to `peer` it has released, from the first one on.
@@ -112,8 +111,7 @@ class Transport {
   /// Sleeps until changes() has counted `atLeast` (up to 1000) since `seen`, wake() or `until`; may
   /// return early. The end of a rank, in whatever way, and wake() count as many. It may look around
   /// for a moment first when each rank has a core, and pass its core on otherwise.
-  virtual void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until,
-                             uint32_t atLeast = 1) = 0;
+  virtual void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until, uint32_t atLeast = 1) = 0;
   /// From any thread of this process: makes waitForChange return.
   virtual void wake() = 0;
 

@@ -35,9 +35,7 @@ struct Priced {
   int64_t movedBytes = 0;  // Over links, and by copies and reductions.
 
   bool betterThan(const Priced& other) const {
-    auto slower = [](int64_t a, int64_t b) {
-      return static_cast<double>(a) * (1 - kAlike) > static_cast<double>(b);
-    };
+    auto slower = [](int64_t a, int64_t b) { return static_cast<double>(a) * (1 - kAlike) > static_cast<double>(b); };
     if (slower(predictedPs, other.predictedPs)) return false;
     if (slower(other.predictedPs, predictedPs)) return true;
     if (movedBytes != other.movedBytes) return movedBytes < other.movedBytes;
@@ -58,8 +56,8 @@ int64_t movedBytes(const Schedule& schedule) {
   return bytes;
 }
 
-Priced price(const Algorithm& algorithm, const Problem& problem, int32_t slices,
-             const LinkModel& links, std::vector<Candidate>& candidates) {
+Priced price(const Algorithm& algorithm, const Problem& problem, int32_t slices, const LinkModel& links,
+             std::vector<Candidate>& candidates) {
   Priced priced;
   priced.schedule = algorithm.make(problem, {slices, links.hopBytes()});
   priced.timer = std::make_shared<ScheduleTimer>(priced.schedule, links);
@@ -71,8 +69,7 @@ Priced price(const Algorithm& algorithm, const Problem& problem, int32_t slices,
 
 // What nothing can be faster than: the limit of the links with headers and one latency.
 int64_t floorPs(const Problem& problem, const LinkModel& links) {
-  double payload = static_cast<double>(lowerBoundPs(problem, links)) * links.linkBytesPerNs /
-                   links.payloadBytesPerNs();
+  double payload = static_cast<double>(lowerBoundPs(problem, links)) * links.linkBytesPerNs / links.payloadBytesPerNs();
   return links.startPs + static_cast<int64_t>(payload) + links.messagePs;
 }
 
@@ -92,8 +89,7 @@ int64_t busiestLinkPs(const Schedule& schedule, const LinkModel& links) {
 }
 
 // Ascending; of large problems, where a schedule is dear and issuing messages is not, two.
-std::vector<int32_t> slicesToTry(const Algorithm& algorithm, const Problem& problem,
-                                 int64_t stepsUncut) {
+std::vector<int32_t> slicesToTry(const Algorithm& algorithm, const Problem& problem, int64_t stepsUncut) {
   std::vector<int32_t> choices = algorithm.sliceChoices(problem), result;
   std::erase(choices, 1);
   if (choices.empty()) return {};
@@ -117,14 +113,12 @@ std::vector<int32_t> slicesToTry(const Algorithm& algorithm, const Problem& prob
 }
 
 // Prices what the algorithm can do beyond `best`, which it has uncut.
-void tryFiner(const Algorithm& algorithm, const LinkModel& links, Priced& best,
-              std::vector<Candidate>& candidates) {
+void tryFiner(const Algorithm& algorithm, const LinkModel& links, Priced& best, std::vector<Candidate>& candidates) {
   const Problem problem = best.schedule.problem;
   const int64_t floor = floorPs(problem, links);
   double last = static_cast<double>(best.predictedPs);
   bool first = true;
-  for (int32_t slices :
-       slicesToTry(algorithm, problem, static_cast<int64_t>(best.schedule.steps.size()))) {
+  for (int32_t slices : slicesToTry(algorithm, problem, static_cast<int64_t>(best.schedule.steps.size()))) {
     double hope = static_cast<double>(best.predictedPs - floor);
     if (hope < kWorthwhileGain / 2 * static_cast<double>(best.predictedPs)) return;
     Priced next = price(algorithm, problem, slices, links, candidates);
@@ -138,22 +132,21 @@ void tryFiner(const Algorithm& algorithm, const LinkModel& links, Priced& best,
 }
 
 std::string candidateText(const Candidate& c) {
-  return strCat(c.algorithm, ", ", c.slices, c.slices == 1 ? " slice: " : " slices: ",
-                base::formatNs((c.predictedPs + 500) / 1000));
+  return strCat(c.algorithm, ", ", c.slices,
+                c.slices == 1 ? " slice: " : " slices: ", base::formatNs((c.predictedPs + 500) / 1000));
 }
 
 }  // namespace
 
-StatusOr<Choice> makeChoice(const Problem& problem, const LinkModel& links,
-                            const TunerTable::Rule* rule) {
+StatusOr<Choice> makeChoice(const Problem& problem, const LinkModel& links, const TunerTable::Rule* rule) {
   Choice choice;
   std::vector<const Algorithm*> accepting;
   std::string place = rule ? strCat(rule->file, ":", rule->line) : std::string();
   if (rule) {
     StatusOr<const Algorithm*> algorithm = findAlgorithm(rule->algorithm, problem);
     if (!algorithm.ok())
-      return invalidArgument(strCat(place, ": ", algorithm.status().message(),
-                                    "; narrow the rule to what the algorithm can do"));
+      return invalidArgument(
+          strCat(place, ": ", algorithm.status().message(), "; narrow the rule to what the algorithm can do"));
     accepting.push_back(*algorithm);
   } else {
     for (const Algorithm& algorithm : algorithms())
@@ -172,9 +165,8 @@ StatusOr<Choice> makeChoice(const Problem& problem, const LinkModel& links,
     Priced priced = price(*algorithm, problem, slices, links, choice.candidates);
     contenders.push_back({algorithm, busiestLinkPs(priced.schedule, links), std::move(priced)});
   }
-  std::stable_sort(contenders.begin(), contenders.end(), [](const auto& a, const auto& b) {
-    return a.priced.predictedPs < b.priced.predictedPs;
-  });
+  std::stable_sort(contenders.begin(), contenders.end(),
+                   [](const auto& a, const auto& b) { return a.priced.predictedPs < b.priced.predictedPs; });
   Priced best = std::move(contenders[0].priced);
   if (!rule || rule->slices == 0) {
     tryFiner(*contenders[0].algorithm, links, best, choice.candidates);
@@ -188,9 +180,8 @@ StatusOr<Choice> makeChoice(const Problem& problem, const LinkModel& links,
   }
   HPU_RETURN_IF_ERROR(checkSchedule(best.schedule));
 
-  std::stable_sort(
-      choice.candidates.begin(), choice.candidates.end(),
-      [](const Candidate& a, const Candidate& b) { return a.predictedPs < b.predictedPs; });
+  std::stable_sort(choice.candidates.begin(), choice.candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.predictedPs < b.predictedPs; });
   choice.predictedPs = best.predictedPs;
   choice.lowerBoundPs = lowerBoundPs(problem, links);
   choice.reason = candidateText({best.schedule.algorithm, best.schedule.slices, best.predictedPs});
@@ -211,8 +202,7 @@ std::string choiceText(const Choice& choice) {
                             base::formatNs(choice.lowerBoundPs / 1000), "\n");
   for (const Candidate& c : choice.candidates) {
     int64_t permille = c.predictedPs > 0 ? choice.lowerBoundPs * 1000 / c.predictedPs : 0;
-    text += strCat("  ", candidateText(c), ", ", permille / 10, ".", permille % 10,
-                   " % of the limit\n");
+    text += strCat("  ", candidateText(c), ", ", permille / 10, ".", permille % 10, " % of the limit\n");
   }
   return text;
 }

@@ -19,13 +19,8 @@ namespace {
 
 struct ProblemHash {
   size_t operator()(const Problem& p) const {
-    int64_t fields[] = {static_cast<int64_t>(p.collective),
-                        p.ranks,
-                        p.count,
-                        p.root,
-                        p.destination,
-                        p.elementBytes,
-                        p.partialBytes};
+    int64_t fields[] = {
+        static_cast<int64_t>(p.collective), p.ranks, p.count, p.root, p.destination, p.elementBytes, p.partialBytes};
     return base::hash64(fields, sizeof fields);
   }
 };

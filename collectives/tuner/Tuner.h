@@ -57,8 +57,7 @@ class Tuner {
 };
 
 /// The choice itself, uncached. `rule` may be null.
-StatusOr<Choice> makeChoice(const Problem& problem, const LinkModel& links,
-                            const TunerTable::Rule* rule);
+StatusOr<Choice> makeChoice(const Problem& problem, const LinkModel& links, const TunerTable::Rule* rule);
 
 /// Several lines for people: the problem, the choice, every candidate with its time and share of
 /// the links' limit.

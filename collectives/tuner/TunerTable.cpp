@@ -42,8 +42,7 @@ StatusOr<int64_t> size(std::string_view word, std::string_view what, int64_t any
   if (word == "*") return any;
   StatusOr<int64_t> value = base::parseBytes(word);
   if (!value.ok() || *value < 0)
-    return invalidArgument(
-        strCat(what, " '", word, "' is neither '*' nor a number of bytes (64K, 2M ...)"));
+    return invalidArgument(strCat(what, " '", word, "' is neither '*' nor a number of bytes (64K, 2M ...)"));
   return *value;
 }
 
@@ -73,8 +72,7 @@ StatusOr<TunerTable::Rule> parseRule(const std::vector<std::string_view>& w) {
     if (algorithm.name == w[5]) rule.algorithm = algorithm.name;
     names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
   }
-  if (rule.algorithm.empty())
-    return invalidArgument(strCat("unknown algorithm '", w[5], "'; there are ", names));
+  if (rule.algorithm.empty()) return invalidArgument(strCat("unknown algorithm '", w[5], "'; there are ", names));
   HPU_ASSIGN(rule.slices, number(w[6], "slices", 0, kMaxSlices));
   return rule;
 }
@@ -94,9 +92,8 @@ StatusOr<TunerTable> TunerTable::parse(const std::string& text, const std::strin
     if (!rule.ok()) return rule.status().withContext(strCat(fileName, ":", line));
     rule->line = line;
     rule->file = fileName;
-    for (int64_t value :
-         {int64_t{rule->collective}, int64_t{rule->ranks}, int64_t{rule->elementBytes},
-          rule->minBytes, rule->maxBytes, int64_t{rule->slices}})
+    for (int64_t value : {int64_t{rule->collective}, int64_t{rule->ranks}, int64_t{rule->elementBytes}, rule->minBytes,
+                          rule->maxBytes, int64_t{rule->slices}})
       hasher.update(&value, sizeof value);
     hasher.updateSized(rule->algorithm);
     table.rules_.push_back(std::move(rule).value());
@@ -113,8 +110,7 @@ StatusOr<TunerTable> TunerTable::load(const std::string& path) {
 const TunerTable::Rule* TunerTable::match(const Problem& problem) const {
   int64_t bytes = problemBytes(problem);
   for (const Rule& rule : rules_) {
-    if (rule.collective >= 0 && rule.collective != static_cast<int32_t>(problem.collective))
-      continue;
+    if (rule.collective >= 0 && rule.collective != static_cast<int32_t>(problem.collective)) continue;
     if (rule.ranks >= 0 && rule.ranks != problem.ranks) continue;
     if (rule.elementBytes >= 0 && rule.elementBytes != problem.elementBytes) continue;
     if (bytes < rule.minBytes || bytes > rule.maxBytes) continue;

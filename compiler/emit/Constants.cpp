@@ -28,23 +28,30 @@ void copyStrided(const T* src, ArrayRef<int64_t> sizes, ArrayRef<int64_t> stride
   int64_t inner = 1;
   for (int64_t size : sizes.drop_front()) inner *= size;
   for (int64_t i = 0; i < sizes[0]; ++i) {
-    if (sizes.size() == 1) dst[i] = src[i * strides[0]];
-    else copyStrided(src + i * strides[0], sizes.drop_front(), strides.drop_front(), dst + i * inner);
+    if (sizes.size() == 1)
+      dst[i] = src[i * strides[0]];
+    else
+      copyStrided(src + i * strides[0], sizes.drop_front(), strides.drop_front(), dst + i * inner);
   }
 }
 
 void copyElements(const uint8_t* src, int64_t elementBytes, ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,
                   uint8_t* dst) {
   switch (elementBytes) {
-    case 1: return copyStrided(src, sizes, strides, dst);
-    case 2: return copyStrided(reinterpret_cast<const uint16_t*>(src), sizes, strides, reinterpret_cast<uint16_t*>(dst));
-    case 4: return copyStrided(reinterpret_cast<const uint32_t*>(src), sizes, strides, reinterpret_cast<uint32_t*>(dst));
-    default: return copyStrided(reinterpret_cast<const uint64_t*>(src), sizes, strides, reinterpret_cast<uint64_t*>(dst));
+    case 1:
+      return copyStrided(src, sizes, strides, dst);
+    case 2:
+      return copyStrided(reinterpret_cast<const uint16_t*>(src), sizes, strides, reinterpret_cast<uint16_t*>(dst));
+    case 4:
+      return copyStrided(reinterpret_cast<const uint32_t*>(src), sizes, strides, reinterpret_cast<uint32_t*>(dst));
+    default:
+      return copyStrided(reinterpret_cast<const uint64_t*>(src), sizes, strides, reinterpret_cast<uint64_t*>(dst));
   }
 }
 
 /// One packWeights a tap: the leading dims of the view walk over the taps.
-Status packTaps(const uint8_t* src, ElementType type, ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides, uint8_t* dst) {
+Status packTaps(const uint8_t* src, ElementType type, ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,
+                uint8_t* dst) {
   size_t rank = sizes.size();
   recipe::PackedShape tap{1, sizes[rank - 2], sizes[rank - 1]};
   int64_t taps = 1, bytes = elementSize(type);
@@ -88,8 +95,10 @@ StatusOr<recipe::ConstantBlob> toConstant(sched::ConstantOp op, const std::share
     elements = shape.elements();
   }
   auto data = std::make_shared<std::vector<uint8_t>>(elements * bytes);
-  if (op.getPacked()) HPU_RETURN_IF_ERROR(packTaps(src, tensor.element(), sizes, strides, data->data()));
-  else copyElements(src, bytes, sizes, strides, data->data());
+  if (op.getPacked())
+    HPU_RETURN_IF_ERROR(packTaps(src, tensor.element(), sizes, strides, data->data()));
+  else
+    copyElements(src, bytes, sizes, strides, data->data());
   blob.data = data->data();
   blob.bytes = data->size();
   blob.owner = data;

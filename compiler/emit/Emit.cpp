@@ -139,9 +139,7 @@ class Emitter {
     return found->second;
   }
 
-  void addMme(sched::MmeOp op) {
-    newOp(op, Engine::kMme, op.getC().getSizes()).mme = sched::toMmeDesc(op);
-  }
+  void addMme(sched::MmeOp op) { newOp(op, Engine::kMme, op.getC().getSizes()).mme = sched::toMmeDesc(op); }
 
   void addTpc(sched::TpcOp op) {
     auto first = cast<sched::OperandAttr>(op.getOutputs()[0]);

@@ -14,8 +14,8 @@ namespace hpu::emit {
 
 struct EmitOptions {
   Target target = Target::kGaudi2;
-  std::string name;            ///< Of the program.
-  bool checkSchedule = true;   ///< Prove every hazard ordered.
+  std::string name;                            ///< Of the program.
+  bool checkSchedule = true;                   ///< Prove every hazard ordered.
   const recipe::KernelReads* reads = nullptr;  ///< For that proof: what the kernels read.
 };
 

@@ -147,8 +147,8 @@ class Fuser {
     for (Operation* member : llvm::reverse(group.ops)) member->erase();
     (bundle && group.ops.size() > 1 ? bundles_ : bundle ? mmeOnly_ : clusters_) += 1;
     if (options_.report)
-      *options_.report += (bundle ? "bundle   " : "cluster  ") + unitName(unit) + "  " +
-                          std::to_string(group.ops.size()) + " ops\n";
+      *options_.report +=
+          (bundle ? "bundle   " : "cluster  ") + unitName(unit) + "  " + std::to_string(group.ops.size()) + " ops\n";
   }
 
   void missed(const Group& group, Operation* op, const std::string& why) {
@@ -207,7 +207,11 @@ class VerifyFusedPass : public PassWrapper<VerifyFusedPass, OperationPass<func::
 
 }  // namespace
 
-std::unique_ptr<Pass> createFusePass(FuseOptions options) { return std::make_unique<FusePass>(std::move(options)); }
-std::unique_ptr<Pass> createVerifyFusedPass() { return std::make_unique<VerifyFusedPass>(); }
+std::unique_ptr<Pass> createFusePass(FuseOptions options) {
+  return std::make_unique<FusePass>(std::move(options));
+}
+std::unique_ptr<Pass> createVerifyFusedPass() {
+  return std::make_unique<VerifyFusedPass>();
+}
 
 }  // namespace hpu::fuse

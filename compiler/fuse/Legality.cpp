@@ -20,7 +20,8 @@ bool dependsOn(Value value, const Group& group, const Membership& units) {
     if (group.contains(def)) return true;
     if (def->isBeforeInBlock(group.horizon)) continue;
     const Group* unit = units.lookup(def);
-    if (!unit) llvm::append_range(open, def->getOperands());
+    if (!unit)
+      llvm::append_range(open, def->getOperands());
     else
       for (Operation* member : unit->ops) llvm::append_range(open, member->getOperands());
   }
@@ -32,10 +33,12 @@ bool refuse(std::string* why, const char* text) {
   return false;
 }
 
-ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 
-/// Whether a row op (softmax, a norm) can follow the MME op of a group slice by slice: its rows lie along dimensions that
-/// are never cut. The kernel compiler says whether two of them go together.
+/// Whether a row op (softmax, a norm) can follow the MME op of a group slice by slice: its rows lie along dimensions
+/// that are never cut. The kernel compiler says whether two of them go together.
 bool keepsSlices(const Group& group, HpuOp op) {
   if (!isa<SoftmaxOp, LogSoftmaxOp, LayerNormOp>(op.getOperation())) return false;
   uint32_t rank = shapeOf(group.root->getResult(0)).size();

@@ -24,9 +24,8 @@ bool worthJoining(const Group& group, Operation* op, std::string* why) {
     if (why) *why = "a TPC kernel has at most 16 tensors";
     return false;
   }
-  bool connected = llvm::any_of(op->getOperands(), [&](Value v) {
-    return v.getDefiningOp() && group.contains(v.getDefiningOp());
-  });
+  bool connected =
+      llvm::any_of(op->getOperands(), [&](Value v) { return v.getDefiningOp() && group.contains(v.getDefiningOp()); });
   if (!connected && why) *why = "nothing flows between them";
   return connected;
 }

@@ -55,13 +55,15 @@ struct SplitReductionsPass : PassWrapper<SplitReductionsPass, OperationPass<func
   StringRef getDescription() const final { return "Reductions of much to little in two steps"; }
   void runOnOperation() override {
     for (Operation& op : llvm::make_early_inc_range(getOperation().getBody().front()))
-      TypeSwitch<Operation*>(&op)
-          .Case<ReduceMeanOp, ReduceSumOp, ReduceMaxOp, ReduceMinOp, ReduceProdOp>([](auto reduction) { split(reduction); });
+      TypeSwitch<Operation*>(&op).Case<ReduceMeanOp, ReduceSumOp, ReduceMaxOp, ReduceMinOp, ReduceProdOp>(
+          [](auto reduction) { split(reduction); });
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createSplitReductionsPass() { return std::make_unique<SplitReductionsPass>(); }
+std::unique_ptr<Pass> createSplitReductionsPass() {
+  return std::make_unique<SplitReductionsPass>();
+}
 
 }  // namespace hpu::fuse

@@ -7,7 +7,9 @@
 namespace hpu::importer {
 namespace {
 
-void convertActivation(NodeContext& node) { node.setOutput(0, node.op(node.mnemonic(), node.input(0))); }
+void convertActivation(NodeContext& node) {
+  node.setOutput(0, node.op(node.mnemonic(), node.input(0)));
+}
 
 void convertLeakyRelu(NodeContext& node) {
   node.setOutput(0, node.op("leaky_relu", node.input(0), {{"alpha", node.number("alpha", 0.01)}}));
@@ -24,7 +26,8 @@ void convertHardSigmoid(NodeContext& node) {
 
 void convertSelu(NodeContext& node) {
   // The defaults are those of the operator's definition, as floats.
-  double alpha = node.number("alpha", 1.67326319217681884765625), gamma = node.number("gamma", 1.05070102214813232421875);
+  double alpha = node.number("alpha", 1.67326319217681884765625),
+         gamma = node.number("gamma", 1.05070102214813232421875);
   Value x = node.input(0);
   node.setOutput(0, node.op("mul", {node.op("elu", x, {{"alpha", alpha}}), node.scalarLike(x, gamma)}));
 }
@@ -47,7 +50,8 @@ void convertThresholdedRelu(NodeContext& node) {
 void convertShrink(NodeContext& node) {
   double lambda = node.number("lambd", 0.5), bias = node.number("bias", 0.0);
   Value x = node.input(0);
-  Value below = node.op("less", {x, node.scalarLike(x, -lambda)}), above = node.op("greater", {x, node.scalarLike(x, lambda)});
+  Value below = node.op("less", {x, node.scalarLike(x, -lambda)}),
+        above = node.op("greater", {x, node.scalarLike(x, lambda)});
   Value low = node.op("add", {x, node.scalarLike(x, bias)}), high = node.op("sub", {x, node.scalarLike(x, bias)});
   Value otherwise = node.op("where", {above, high, node.scalarLike(x, 0)});
   node.setOutput(0, node.op("where", {below, low, otherwise}));
@@ -77,7 +81,9 @@ void convertGelu(NodeContext& node) {
   node.setOutput(0, node.op("gelu", node.input(0), {{"tanh_approximation", approximate == "tanh"}}));
 }
 
-void convertIdentity(NodeContext& node) { node.forward(0); }
+void convertIdentity(NodeContext& node) {
+  node.forward(0);
+}
 
 void convertDropout(NodeContext& node) {
   if (node.opset() >= 12 && node.has(2)) {
@@ -118,6 +124,8 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-llvm::ArrayRef<OpRow> activationRows() { return kRows; }
+llvm::ArrayRef<OpRow> activationRows() {
+  return kRows;
+}
 
 }  // namespace hpu::importer

@@ -41,7 +41,8 @@ Value fromImage(NodeContext& node, Value image, int64_t rank) {
 }
 
 /// An attribute with one entry a spatial dimension (or two: pads), made two-dimensional.
-std::optional<Ints> spatial(NodeContext& node, llvm::StringRef name, int64_t dims, int64_t otherwise, bool isPads = false) {
+std::optional<Ints> spatial(NodeContext& node, llvm::StringRef name, int64_t dims, int64_t otherwise,
+                            bool isPads = false) {
   Ints values = node.integers(name);
   size_t wanted = dims * (isPads ? 2 : 1);
   if (values.empty()) values.assign(wanted, otherwise);
@@ -71,7 +72,8 @@ std::optional<Window> readWindow(NodeContext& node, Value x, int64_t rank, Ints 
   std::string mode = node.text("auto_pad", "NOTSET");
   bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
   if (mode == "VALID") w.pads.assign(4, 0);
-  if (!same && mode != "VALID" && mode != "NOTSET" && !mode.empty()) return node.invalid("auto_pad '" + mode + "'"), std::nullopt;
+  if (!same && mode != "VALID" && mode != "NOTSET" && !mode.empty())
+    return node.invalid("auto_pad '" + mode + "'"), std::nullopt;
   Ints outputShape = node.integers("output_shape");
   // Some exporters give the batch and channels as well.
   if (static_cast<int64_t>(outputShape.size()) == rank) outputShape.erase(outputShape.begin(), outputShape.begin() + 2);
@@ -82,7 +84,8 @@ std::optional<Window> readWindow(NodeContext& node, Value x, int64_t rank, Ints 
     int64_t in = node.typeOf(x).getDimSize(2 + i), extent = (w.kernel[i] - 1) * w.dilations[i] + 1, total;
     if (w.strides[i] < 1) return node.invalid("strides must be positive"), std::nullopt;
     if (ShapedType::isDynamic(in)) {
-      if (transposed || w.strides[i] != 1) return node.needsSize(strCat("dimension ", 2 + i, ", whose padding depends on it")), std::nullopt;
+      if (transposed || w.strides[i] != 1)
+        return node.needsSize(strCat("dimension ", 2 + i, ", whose padding depends on it")), std::nullopt;
       total = extent - 1;
     } else if (transposed) {
       int64_t out = outputShape.empty() ? in * w.strides[i] : outputShape[i];
@@ -129,10 +132,15 @@ Value convolveImage(NodeContext& node, Value input, Value weights) {
   if (!window) return {};
   int64_t groups = node.integer("group", 1);
   return transposed ? node.op("conv_transpose2d", {x, w},
-                                      {{"strides", window->strides}, {"dilations", window->dilations}, {"pads", window->pads},
-                                       {"output_padding", window->outputPadding}, {"groups", groups}})
+                              {{"strides", window->strides},
+                               {"dilations", window->dilations},
+                               {"pads", window->pads},
+                               {"output_padding", window->outputPadding},
+                               {"groups", groups}})
                     : node.op("conv2d", {x, w},
-                              {{"strides", window->strides}, {"dilations", window->dilations}, {"pads", window->pads},
+                              {{"strides", window->strides},
+                               {"dilations", window->dilations},
+                               {"pads", window->pads},
                                {"groups", groups}});
 }
 
@@ -157,13 +165,25 @@ void convertPool(NodeContext& node) {
   if (!w) return;
   bool ceilMode = node.integer("ceil_mode", 0);
   if (node.def().op == "MaxPool")
-    return node.setOutput(0, fromImage(node, node.op("max_pool2d", x,
-        {{"kernel", w->kernel}, {"strides", w->strides}, {"dilations", w->dilations}, {"pads", w->pads}, {"ceil_mode", ceilMode}}), rank));
+    return node.setOutput(0, fromImage(node,
+                                       node.op("max_pool2d", x,
+                                               {{"kernel", w->kernel},
+                                                {"strides", w->strides},
+                                                {"dilations", w->dilations},
+                                                {"pads", w->pads},
+                                                {"ceil_mode", ceilMode}}),
+                                       rank));
   if (!node.isFloat(x)) return node.unsupported("integer elements");
   bool countPadding = node.integer("count_include_pad", 0);
-  node.setOutput(0, fromImage(node, node.op("avg_pool2d", x,
-      {{"kernel", w->kernel}, {"strides", w->strides}, {"dilations", w->dilations}, {"pads", w->pads}, {"ceil_mode", ceilMode},
-       {"count_include_pad", countPadding}}), rank));
+  node.setOutput(0, fromImage(node,
+                              node.op("avg_pool2d", x,
+                                      {{"kernel", w->kernel},
+                                       {"strides", w->strides},
+                                       {"dilations", w->dilations},
+                                       {"pads", w->pads},
+                                       {"ceil_mode", ceilMode},
+                                       {"count_include_pad", countPadding}}),
+                              rank));
 }
 
 void convertGlobalPool(NodeContext& node) {
@@ -205,7 +225,8 @@ std::optional<ResizeSpec> readResize(NodeContext& node, Value x, size_t scalesIn
       int64_t d = (*normal)[i];
       spec.scales[d] = scales[i];
       if (scales[i] == 1.0) continue;
-      if (ShapedType::isDynamic(shape[d])) return node.needsSize(strCat("dimension ", d, ", which it scales")), std::nullopt;
+      if (ShapedType::isDynamic(shape[d]))
+        return node.needsSize(strCat("dimension ", d, ", which it scales")), std::nullopt;
       spec.sizes[d] = static_cast<int64_t>(std::floor(shape[d] * scales[i]));
     }
     return spec;
@@ -223,7 +244,8 @@ std::optional<ResizeSpec> readResize(NodeContext& node, Value x, size_t scalesIn
     const std::optional<DimExpr>& size = sizes->values[i];
     if (size && own[d] && *size == *own[d]) continue;
     std::optional<int64_t> constant = size ? size->constant() : std::nullopt;
-    if (!constant || ShapedType::isDynamic(shape[d])) return node.needsSize(strCat("dimension ", d, ", which it resizes")), std::nullopt;
+    if (!constant || ShapedType::isDynamic(shape[d]))
+      return node.needsSize(strCat("dimension ", d, ", which it resizes")), std::nullopt;
     spec.sizes[d] = *constant;
     spec.scales[d] = static_cast<double>(*constant) / shape[d];
   }
@@ -245,7 +267,9 @@ void resize(NodeContext& node, Value x, const ResizeSpec& spec, ir::ResizeMode m
   double scales[2] = {spec.scales[rank - 2], spec.scales[rank - 1]};
   auto* context = node.context();
   Value result = node.op("resize", node.reshape(x, image),
-                         {{"sizes", sizes}, {"scales", llvm::ArrayRef<double>(scales)}, {"mode", ir::ResizeModeAttr::get(context, mode)},
+                         {{"sizes", sizes},
+                          {"scales", llvm::ArrayRef<double>(scales)},
+                          {"mode", ir::ResizeModeAttr::get(context, mode)},
                           {"coordinates", ir::CoordModeAttr::get(context, coordinates)},
                           {"nearest", ir::NearestModeAttr::get(context, nearest)}});
   SymShape out = ir::symShape(node.typeOf(x));
@@ -259,7 +283,8 @@ void convertResize(NodeContext& node) {
   if (!x) return;
   bool upsample = node.def().op == "Upsample", old = upsample || node.opset() < 11;
   std::string modeName = node.text("mode", "nearest");
-  if (modeName != "nearest" && modeName != "linear" && modeName != "bilinear") return node.unsupported("mode '" + modeName + "'");
+  if (modeName != "nearest" && modeName != "linear" && modeName != "bilinear")
+    return node.unsupported("mode '" + modeName + "'");
   ir::ResizeMode mode = modeName == "nearest" ? ir::ResizeMode::nearest : ir::ResizeMode::linear;
   if (node.integer("antialias", 0)) return node.unsupported("antialiasing");
   std::string coordinateName = old ? "asymmetric" : node.text("coordinate_transformation_mode", "half_pixel");
@@ -290,6 +315,8 @@ Value convolve(NodeContext& node, Value input, Value weights) {
   return image ? fromImage(node, image, node.rank(input)) : Value();
 }
 
-llvm::ArrayRef<OpRow> convolutionRows() { return kRows; }
+llvm::ArrayRef<OpRow> convolutionRows() {
+  return kRows;
+}
 
 }  // namespace hpu::importer

@@ -26,7 +26,9 @@ Value legacyRhs(NodeContext& node, Value lhs, Value rhs) {
   return node.reshape(rhs, shape);
 }
 
-void convertUnary(NodeContext& node) { node.setOutput(0, node.op(node.mnemonic(), node.input(0))); }
+void convertUnary(NodeContext& node) {
+  node.setOutput(0, node.op(node.mnemonic(), node.input(0)));
+}
 
 void convertFloatUnary(NodeContext& node) {
   Value x = node.input(0);
@@ -113,12 +115,16 @@ void convertClip(NodeContext& node) {
   } else {
     // A limit that is computed at run time is an op of its own.
     if (node.has(1)) {
-      if (std::optional<double> limit = node.constantNumber(1)) low = *limit;
-      else x = node.op("max", {x, node.input(1)});
+      if (std::optional<double> limit = node.constantNumber(1))
+        low = *limit;
+      else
+        x = node.op("max", {x, node.input(1)});
     }
     if (node.has(2)) {
-      if (std::optional<double> limit = node.constantNumber(2)) high = *limit;
-      else x = node.op("min", {x, node.input(2)});
+      if (std::optional<double> limit = node.constantNumber(2))
+        high = *limit;
+      else
+        x = node.op("min", {x, node.input(2)});
     }
   }
   // Defaults of older exporters: the least and largest float.
@@ -304,6 +310,8 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-llvm::ArrayRef<OpRow> elementwiseRows() { return kRows; }
+llvm::ArrayRef<OpRow> elementwiseRows() {
+  return kRows;
+}
 
 }  // namespace hpu::importer

@@ -31,7 +31,8 @@ std::vector<int64_t> integersOf(const Tensor& tensor) {
 
 /// `index` made non-negative; nullopt and a failure when it is outside of [-size, size).
 std::optional<int64_t> wrap(NodeContext& node, int64_t index, int64_t size) {
-  if (index < -size || index >= size) return node.invalid(strCat("index ", index, " is outside of a dimension of ", size)), std::nullopt;
+  if (index < -size || index >= size)
+    return node.invalid(strCat("index ", index, " is outside of a dimension of ", size)), std::nullopt;
   return index < 0 ? index + size : index;
 }
 
@@ -39,7 +40,8 @@ std::optional<int64_t> wrap(NodeContext& node, int64_t index, int64_t size) {
 template <typename Fn>
 bool forEachIndexRow(NodeContext& node, const Tensor& indices, const Shape& shape, int64_t batchDims, Fn fn) {
   int64_t depth = indices.rank() ? indices.shape().back() : 0, rank = shape.size();
-  if (indices.rank() < 1 || depth + batchDims > rank) return node.invalid("its indices are deeper than the data"), false;
+  if (indices.rank() < 1 || depth + batchDims > rank)
+    return node.invalid("its indices are deeper than the data"), false;
   std::vector<int64_t> values = integersOf(indices), strides = interp::rowMajorStrides(shape);
   int64_t rows = depth ? indices.count() / depth : 0, batches = 1, batchStride = 1;
   for (int64_t d = 0; d < batchDims; ++d) batches *= shape[d];
@@ -82,7 +84,8 @@ void convertGatherNd(NodeContext& node) {
 void convertScatterNd(NodeContext& node) {
   auto in = operands(node, 3);
   if (!in) return;
-  if (node.text("reduction", "none") != "none") return node.unsupported("reduction '" + node.text("reduction", "") + "'");
+  if (node.text("reduction", "none") != "none")
+    return node.unsupported("reduction '" + node.text("reduction", "") + "'");
   const Tensor &data = (*in)[0], &indices = (*in)[1], &updates = (*in)[2];
   Tensor out = Tensor::copyOf(data.type(), data.data());
   int64_t depth = indices.rank() ? indices.shape().back() : 0;
@@ -126,7 +129,8 @@ void convertGatherElements(NodeContext& node) {
 void convertScatterElements(NodeContext& node) {
   auto in = operands(node, 3);
   if (!in) return;
-  if (node.text("reduction", "none") != "none") return node.unsupported("reduction '" + node.text("reduction", "") + "'");
+  if (node.text("reduction", "none") != "none")
+    return node.unsupported("reduction '" + node.text("reduction", "") + "'");
   std::optional<int64_t> axis = node.axis(node.integer("axis", 0), (*in)[0].rank());
   if (!axis) return;
   if ((*in)[2].shape() != (*in)[1].shape() || (*in)[2].element() != (*in)[0].element())
@@ -202,6 +206,8 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-llvm::ArrayRef<OpRow> indexingRows() { return kRows; }
+llvm::ArrayRef<OpRow> indexingRows() {
+  return kRows;
+}
 
 }  // namespace hpu::importer

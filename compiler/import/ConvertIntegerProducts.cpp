@@ -24,10 +24,14 @@ Value parameter(NodeContext& node, size_t index, int64_t rank, Along along) {
   const int64_t count = node.typeOf(v).getNumElements();
   if (count == 1) return node.reshape(v, Ints());
   switch (along) {
-    case Along::kRows: return node.reshape(v, Ints{count, 1});
-    case Along::kColumns: return v;
-    case Along::kChannels: break;
-    case Along::kFilters: break;
+    case Along::kRows:
+      return node.reshape(v, Ints{count, 1});
+    case Along::kColumns:
+      return v;
+    case Along::kChannels:
+      break;
+    case Along::kFilters:
+      break;
   }
   Ints shape(along == Along::kFilters ? rank : rank - 1, 1);
   shape[0] = count;
@@ -44,8 +48,8 @@ Value centred(NodeContext& node, size_t index, size_t zeroPoint, Along along) {
   Value v = node.input(index);
   if (!v) return {};
   if (!isInteger8(node, v))
-    return node.unsupported(strCat("operands of type ", elementTypeName(ir::elementType(node.elementOf(v))),
-                                   " (i8 and u8 are)")),
+    return node.unsupported(
+               strCat("operands of type ", elementTypeName(ir::elementType(node.elementOf(v))), " (i8 and u8 are)")),
            Value();
   Value real = node.cast(v, node.builder().getF32Type());
   Value zero = parameter(node, zeroPoint, node.rank(v), along);
@@ -95,7 +99,8 @@ void convertQLinearConv(NodeContext& node) {
   int64_t rank = node.rank(sum);
   // The bias is in units of both scales.
   if (node.has(8)) sum = node.op("add", {sum, parameter(node, 8, rank, Along::kChannels)});
-  Value scale = node.op("mul", {parameter(node, 1, rank, Along::kChannels), parameter(node, 4, rank, Along::kChannels)});
+  Value scale =
+      node.op("mul", {parameter(node, 1, rank, Along::kChannels), parameter(node, 4, rank, Along::kChannels)});
   requantise(node, sum, node.op("div", {scale, parameter(node, 6, rank, Along::kChannels)}), 7);
 }
 
@@ -109,6 +114,8 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-llvm::ArrayRef<OpRow> integerProductRows() { return kRows; }
+llvm::ArrayRef<OpRow> integerProductRows() {
+  return kRows;
+}
 
 }  // namespace hpu::importer

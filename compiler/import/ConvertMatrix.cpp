@@ -107,8 +107,10 @@ Value sumOut(NodeContext& node, Value x, std::string& letters, const std::string
   Ints axes;
   std::string kept;
   for (size_t i = 0; i < letters.size(); ++i) {
-    if (needed.find(letters[i]) == std::string::npos) axes.push_back(i);
-    else kept += letters[i];
+    if (needed.find(letters[i]) == std::string::npos)
+      axes.push_back(i);
+    else
+      kept += letters[i];
   }
   letters = kept;
   return axes.empty() ? x : node.op("reduce_sum", x, {{"axes", axes}, {"keepdims", false}});
@@ -163,7 +165,8 @@ void convertEinsum(NodeContext& node) {
   Value x = node.input(0);
   if (!x) return;
   std::string letters = equation->inputs[0];
-  if (node.rank(x) != static_cast<int64_t>(letters.size())) return node.invalid("the equation does not fit the operand's rank");
+  if (node.rank(x) != static_cast<int64_t>(letters.size()))
+    return node.invalid("the equation does not fit the operand's rank");
   if (node.numInputs() == 2)
     return node.setOutput(0, contract(node, x, letters, node.input(1), equation->inputs[1], equation->output));
   x = sumOut(node, x, letters, equation->output);
@@ -180,6 +183,8 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-llvm::ArrayRef<OpRow> matrixRows() { return kRows; }
+llvm::ArrayRef<OpRow> matrixRows() {
+  return kRows;
+}
 
 }  // namespace hpu::importer

@@ -71,9 +71,12 @@ void convertSplit(NodeContext& node) {
 }
 
 /// Start, number of elements and step of one dimension of Slice; false when it cannot be told.
-bool sliceRange(NodeContext& node, int64_t dim, const std::optional<DimExpr>& extent, const std::optional<DimExpr>& start,
-                const std::optional<DimExpr>& end, int64_t step, int64_t& outStart, int64_t& outSize) {
-  auto free = [&] { return node.needsSize(strCat("what it takes of dimension ", dim, " depends on a free dimension")), false; };
+bool sliceRange(NodeContext& node, int64_t dim, const std::optional<DimExpr>& extent,
+                const std::optional<DimExpr>& start, const std::optional<DimExpr>& end, int64_t step, int64_t& outStart,
+                int64_t& outSize) {
+  auto free = [&] {
+    return node.needsSize(strCat("what it takes of dimension ", dim, " depends on a free dimension")), false;
+  };
   if (step == 0) return node.invalid("a step of zero"), false;
   if (!start || !end) return free();
   std::optional<int64_t> first = start->constant(), last = end->constant();
@@ -126,17 +129,22 @@ void convertSlice(NodeContext& node) {
   Ints outStarts(rank, 0), outSizes(node.typeOf(x).getShape()), outSteps(rank, 1);
   auto sizes = NodeContext::dims(node.typeOf(x));
   for (size_t i = 0; i < starts->size(); ++i) {
-    std::optional<int64_t> named = axes->empty() ? static_cast<int64_t>(i) : (*axes)[i] ? (*axes)[i]->constant() : std::nullopt;
+    std::optional<int64_t> named = axes->empty() ? static_cast<int64_t>(i)
+                                   : (*axes)[i]  ? (*axes)[i]->constant()
+                                                 : std::nullopt;
     std::optional<int64_t> step;
-    if (steps->empty()) step = 1;
-    else if ((*steps)[i]) step = (*steps)[i]->constant();
+    if (steps->empty())
+      step = 1;
+    else if ((*steps)[i])
+      step = (*steps)[i]->constant();
     if (!named || !step) return node.needsSize("its axes or steps depend on a free dimension");
     std::optional<int64_t> dim = node.axis(*named, rank);
     if (!dim) return;
     outSteps[*dim] = *step;
     if (!sliceRange(node, *dim, sizes[*dim], (*starts)[i], (*ends)[i], *step, outStarts[*dim], outSizes[*dim])) return;
   }
-  bool whole = llvm::all_of(outSteps, [](int64_t s) { return s == 1; }) && llvm::all_of(outStarts, [](int64_t s) { return s == 0; }) &&
+  bool whole = llvm::all_of(outSteps, [](int64_t s) { return s == 1; }) &&
+               llvm::all_of(outStarts, [](int64_t s) { return s == 0; }) &&
                llvm::ArrayRef(outSizes) == node.typeOf(x).getShape();
   if (whole) return node.forward(0);
   node.setOutput(0, node.op("slice", x, {{"starts", outStarts}, {"sizes", outSizes}, {"steps", outSteps}}));
@@ -158,10 +166,13 @@ Value sliceStep(NodeContext& node, Value x, int64_t dim, int64_t start, int64_t 
 Value padFromSelf(NodeContext& node, Value x, int64_t dim, int64_t low, int64_t high, llvm::StringRef mode) {
   if (!x || (low == 0 && high == 0)) return x;
   int64_t size = node.typeOf(x).getDimSize(dim);
-  if (ShapedType::isDynamic(size)) return node.needsSize(strCat("dimension ", dim, ", which it pads by '", mode.str(), "'")), Value();
+  if (ShapedType::isDynamic(size))
+    return node.needsSize(strCat("dimension ", dim, ", which it pads by '", mode.str(), "'")), Value();
   int64_t most = mode == "reflect" ? size - 1 : mode == "wrap" ? size : INT64_MAX;
   if (low > most || high > most || size == 0)
-    return node.invalid(strCat("pads dimension ", dim, " of ", size, " by ", std::max(low, high), " with mode '", mode.str(), "'")), Value();
+    return node.invalid(strCat("pads dimension ", dim, " of ", size, " by ", std::max(low, high), " with mode '",
+                               mode.str(), "'")),
+           Value();
   llvm::SmallVector<Value> pieces;
   auto edge = [&](int64_t at, int64_t times) {
     SymShape shape = ir::symShape(node.typeOf(x));
@@ -169,15 +180,21 @@ Value padFromSelf(NodeContext& node, Value x, int64_t dim, int64_t low, int64_t 
     return node.expand(sliceStep(node, x, dim, at, 1, 1), shape);
   };
   if (low) {
-    if (mode == "edge") pieces.push_back(edge(0, low));
-    else if (mode == "reflect") pieces.push_back(sliceStep(node, x, dim, low, low, -1));
-    else pieces.push_back(sliceStep(node, x, dim, size - low, low, 1));
+    if (mode == "edge")
+      pieces.push_back(edge(0, low));
+    else if (mode == "reflect")
+      pieces.push_back(sliceStep(node, x, dim, low, low, -1));
+    else
+      pieces.push_back(sliceStep(node, x, dim, size - low, low, 1));
   }
   pieces.push_back(x);
   if (high) {
-    if (mode == "edge") pieces.push_back(edge(size - 1, high));
-    else if (mode == "reflect") pieces.push_back(sliceStep(node, x, dim, size - 2, high, -1));
-    else pieces.push_back(sliceStep(node, x, dim, 0, high, 1));
+    if (mode == "edge")
+      pieces.push_back(edge(size - 1, high));
+    else if (mode == "reflect")
+      pieces.push_back(sliceStep(node, x, dim, size - 2, high, -1));
+    else
+      pieces.push_back(sliceStep(node, x, dim, 0, high, 1));
   }
   return node.op("concat", pieces, {{"axis", dim}});
 }
@@ -190,8 +207,10 @@ void convertPad(NodeContext& node) {
   double value = node.number("value", 0.0);
   std::optional<Ints> pads;
   bool ok = true;
-  if (node.opset() < 2) pads = node.integers("paddings");
-  else pads = node.attributeOrInput("pads", 1, ok);
+  if (node.opset() < 2)
+    pads = node.integers("paddings");
+  else
+    pads = node.attributeOrInput("pads", 1, ok);
   if (!ok) return;
   if (!pads) return node.invalid("the pads are missing");
   if (node.opset() >= 11 && node.has(2)) {
@@ -208,7 +227,8 @@ void convertPad(NodeContext& node) {
     if (!given) return;
     axes = *given;
   }
-  if (pads->size() != 2 * axes.size()) return node.invalid(strCat("has ", pads->size(), " pads for ", axes.size(), " dimensions"));
+  if (pads->size() != 2 * axes.size())
+    return node.invalid(strCat("has ", pads->size(), " pads for ", axes.size(), " dimensions"));
   Ints low(rank, 0), high(rank, 0);
   for (size_t i = 0; i < axes.size(); ++i) {
     low[axes[i]] = (*pads)[i];
@@ -216,7 +236,8 @@ void convertPad(NodeContext& node) {
   }
   // Negative pads cut.
   for (int64_t d = 0; d < rank; ++d) {
-    int64_t begin = std::max<int64_t>(0, -low[d]), cut = std::max<int64_t>(0, -high[d]), size = node.typeOf(x).getDimSize(d);
+    int64_t begin = std::max<int64_t>(0, -low[d]), cut = std::max<int64_t>(0, -high[d]),
+            size = node.typeOf(x).getDimSize(d);
     low[d] = std::max<int64_t>(0, low[d]);
     high[d] = std::max<int64_t>(0, high[d]);
     if (begin == 0 && cut == 0) continue;
@@ -226,7 +247,8 @@ void convertPad(NodeContext& node) {
     if (!x) return;
   }
   if (mode == "constant") {
-    bool nothing = llvm::all_of(low, [](int64_t v) { return v == 0; }) && llvm::all_of(high, [](int64_t v) { return v == 0; });
+    bool nothing =
+        llvm::all_of(low, [](int64_t v) { return v == 0; }) && llvm::all_of(high, [](int64_t v) { return v == 0; });
     return node.setOutput(0, nothing ? x : node.op("pad", x, {{"low", low}, {"high", high}, {"value", value}}));
   }
   if (mode != "reflect" && mode != "edge" && mode != "wrap") return node.unsupported("mode '" + mode + "'");
@@ -248,7 +270,8 @@ void convertGather(NodeContext& node) {
     // One constant index is a slice, which moves nothing.
     int64_t at = (*index)[0] < 0 ? (*index)[0] + extent : (*index)[0];
     if (at < 0 || (!ShapedType::isDynamic(extent) && at >= extent))
-      return node.invalid(strCat("index ", (*index)[0], " is outside of dimension ", *axis, " of ", ir::typeToString(node.typeOf(x))));
+      return node.invalid(
+          strCat("index ", (*index)[0], " is outside of dimension ", *axis, " of ", ir::typeToString(node.typeOf(x))));
     SymShape shape = ir::symShape(node.typeOf(x));
     shape.erase(shape.begin() + *axis);
     shape.insert(shape.begin() + *axis, indexType.getRank(), SymDim{1});
@@ -270,13 +293,16 @@ void convertDepthSpace(NodeContext& node) {
     if (!sizes[d]) return node.needsSize(strCat("dimension ", d));
   DimExpr b(block), c = *sizes[1], h = *sizes[2], w = *sizes[3];
   auto dim = [&](const std::optional<DimExpr>& size) { return node.symDim(size); };
-  auto refuse = [&] { node.invalid(strCat(ir::typeToString(node.typeOf(x)), " does not divide into blocks of ", block)); };
+  auto refuse = [&] {
+    node.invalid(strCat(ir::typeToString(node.typeOf(x)), " does not divide into blocks of ", block));
+  };
   if (node.def().op == "SpaceToDepth") {
     std::optional<DimExpr> rows = h.dividedBy(b), columns = w.dividedBy(b);
     if (!rows || !columns) return refuse();
     Value split = node.reshape(x, llvm::ArrayRef<SymDim>{in[0], in[1], dim(rows), {block}, dim(columns), {block}});
     Value turned = node.transpose(split, {0, 3, 5, 1, 2, 4});
-    return node.setOutput(0, node.reshape(turned, llvm::ArrayRef<SymDim>{in[0], dim(c.times(DimExpr(block * block))), dim(rows), dim(columns)}));
+    return node.setOutput(0, node.reshape(turned, llvm::ArrayRef<SymDim>{in[0], dim(c.times(DimExpr(block * block))),
+                                                                         dim(rows), dim(columns)}));
   }
   std::optional<DimExpr> depth = c.dividedBy(DimExpr(block * block));
   if (!depth) return refuse();
@@ -301,6 +327,8 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-llvm::ArrayRef<OpRow> movementRows() { return kRows; }
+llvm::ArrayRef<OpRow> movementRows() {
+  return kRows;
+}
 
 }  // namespace hpu::importer

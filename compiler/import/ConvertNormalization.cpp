@@ -43,7 +43,8 @@ void convertInstanceNorm(NodeContext& node) {
   Value x = node.input(0);
   if (!x) return;
   if (node.rank(x) < 3) return node.invalid("needs a spatial dimension");
-  node.setOutput(0, node.op("instance_norm", {x, node.input(1), node.input(2)}, {{"epsilon", node.number("epsilon", 1e-5)}}));
+  node.setOutput(
+      0, node.op("instance_norm", {x, node.input(1), node.input(2)}, {{"epsilon", node.number("epsilon", 1e-5)}}));
 }
 
 void convertLayerNorm(NodeContext& node) {
@@ -91,7 +92,8 @@ void convertGroupNorm(NodeContext& node) {
   Value ones = node.expand(node.scalar(element, 1), llvm::ArrayRef<SymDim>{{groups}});
   Value zeros = node.expand(node.scalar(element, 0), llvm::ArrayRef<SymDim>{{groups}});
   Value grouped = node.reshape(x, llvm::ArrayRef<SymDim>{shape[0], {groups}, node.symDim(length)});
-  Value normal = node.reshape(node.op("instance_norm", {grouped, ones, zeros}, {{"epsilon", node.number("epsilon", 1e-5)}}), shape);
+  Value normal = node.reshape(
+      node.op("instance_norm", {grouped, ones, zeros}, {{"epsilon", node.number("epsilon", 1e-5)}}), shape);
   // Scale and bias: one a group before opset 21, one a channel since.
   auto channelwise = [&](Value v) {
     if (v && node.opset() < 21 && node.typeOf(v).getDimSize(0) == groups)
@@ -135,10 +137,15 @@ void convertLrn(NodeContext& node) {
   std::optional<DimExpr> plane = NodeContext::product({sizes[2], sizes[3]});
   if (!plane) return node.needsSize("the spatial dimensions");
   // The mean of squares over `size` channels is a pooling with the channels as height.
-  Value squares = node.reshape(node.op("mul", {x, x}), llvm::ArrayRef<SymDim>{shape[0], {1}, shape[1], node.symDim(plane)});
+  Value squares =
+      node.reshape(node.op("mul", {x, x}), llvm::ArrayRef<SymDim>{shape[0], {1}, shape[1], node.symDim(plane)});
   Ints pads = {(size - 1) / 2, 0, size / 2, 0};
   Value mean = node.op("avg_pool2d", squares,
-                       {{"kernel", Ints{size, 1}}, {"strides", Ints{1, 1}}, {"dilations", Ints{1, 1}}, {"pads", pads}, {"count_include_pad", true}});
+                       {{"kernel", Ints{size, 1}},
+                        {"strides", Ints{1, 1}},
+                        {"dilations", Ints{1, 1}},
+                        {"pads", pads},
+                        {"count_include_pad", true}});
   Value scaled = node.op("mul", {node.reshape(mean, shape), node.scalarLike(x, node.number("alpha", 1e-4))});
   Value base = node.op("add", {scaled, node.scalarLike(x, node.number("bias", 1.0))});
   node.setOutput(0, node.op("div", {x, node.op("pow", {base, node.scalarLike(x, node.number("beta", 0.75))})}));
@@ -157,6 +164,8 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-llvm::ArrayRef<OpRow> normalizationRows() { return kRows; }
+llvm::ArrayRef<OpRow> normalizationRows() {
+  return kRows;
+}
 
 }  // namespace hpu::importer

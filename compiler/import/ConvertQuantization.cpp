@@ -15,11 +15,16 @@ struct Limits {
 
 std::optional<Limits> limitsOf(ElementType element) {
   switch (element) {
-    case ElementType::kI8: return Limits{-128, 127};
-    case ElementType::kU8: return Limits{0, 255};
-    case ElementType::kI16: return Limits{-32768, 32767};
-    case ElementType::kU16: return Limits{0, 65535};
-    default: return std::nullopt;
+    case ElementType::kI8:
+      return Limits{-128, 127};
+    case ElementType::kU8:
+      return Limits{0, 255};
+    case ElementType::kI16:
+      return Limits{-32768, 32767};
+    case ElementType::kU16:
+      return Limits{0, 65535};
+    default:
+      return std::nullopt;
   }
 }
 
@@ -84,7 +89,8 @@ void convertDynamicQuantize(NodeContext& node) {
   Value zero = node.scalarLike(x, 0);
   Value high = node.op("max", {extreme("reduce_max"), zero}), low = node.op("min", {extreme("reduce_min"), zero});
   Value scale = node.op("div", {node.op("sub", {high, low}), node.scalarLike(x, 255)});
-  Value start = node.op("clip", node.op("round", node.op("div", {node.op("neg", low), scale})), {{"min", 0.0}, {"max", 255.0}});
+  Value start =
+      node.op("clip", node.op("round", node.op("div", {node.op("neg", low), scale})), {{"min", 0.0}, {"max", 255.0}});
   Value steps = node.op("add", {node.op("round", node.op("div", {x, scale})), start});
   mlir::Type u8 = ir::mlirElementType(node.context(), ElementType::kU8);
   node.setOutput(0, node.cast(node.op("clip", steps, {{"min", 0.0}, {"max", 255.0}}), u8));
@@ -100,6 +106,8 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-llvm::ArrayRef<OpRow> quantizationRows() { return kRows; }
+llvm::ArrayRef<OpRow> quantizationRows() {
+  return kRows;
+}
 
 }  // namespace hpu::importer

@@ -167,6 +167,8 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-llvm::ArrayRef<OpRow> reductionRows() { return kRows; }
+llvm::ArrayRef<OpRow> reductionRows() {
+  return kRows;
+}
 
 }  // namespace hpu::importer

@@ -27,15 +27,18 @@ void convertConstant(NodeContext& node) {
   switch (value.kind) {
     case NodeAttribute::Kind::kTensor:
       return node.setOutput(0, Tensor::borrow(value.tensor.type, value.tensor.data, value.tensor.owner));
-    case NodeAttribute::Kind::kInt: return node.setOutput(0, Tensor::of<int64_t>(ElementType::kI64, {}, {value.i}));
+    case NodeAttribute::Kind::kInt:
+      return node.setOutput(0, Tensor::of<int64_t>(ElementType::kI64, {}, {value.i}));
     case NodeAttribute::Kind::kFloat:
       return node.setOutput(0, Tensor::of<float>(ElementType::kF32, {}, {static_cast<float>(value.f)}));
-    case NodeAttribute::Kind::kInts: return node.setOutput(0, Tensor::of<int64_t>(ElementType::kI64, vector, value.ints));
+    case NodeAttribute::Kind::kInts:
+      return node.setOutput(0, Tensor::of<int64_t>(ElementType::kI64, vector, value.ints));
     case NodeAttribute::Kind::kFloats: {
       std::vector<float> floats(value.floats.begin(), value.floats.end());
       return node.setOutput(0, Tensor::of<float>(ElementType::kF32, vector, floats));
     }
-    default: return node.unsupported(strCat("the attribute '", value.name, "' (strings and sparse tensors)"));
+    default:
+      return node.unsupported(strCat("the attribute '", value.name, "' (strings and sparse tensors)"));
   }
 }
 
@@ -156,14 +159,16 @@ void convertOneHot(NodeContext& node) {
   Value classes = node.constantTensor(Tensor::of<int64_t>(ElementType::kI64, countShape, count), "classes");
   Value hit = node.op("equal", {node.reshape(indices, shape), classes});
   Ints scalar;
-  Value off = node.reshape(node.sliceDim(values, 0, 0, 1), scalar), on = node.reshape(node.sliceDim(values, 0, 1, 2), scalar);
+  Value off = node.reshape(node.sliceDim(values, 0, 0, 1), scalar),
+        on = node.reshape(node.sliceDim(values, 0, 1, 2), scalar);
   node.setOutput(0, node.op("where", {hit, on, off}));
 }
 
 // ---- shape changes -----------------------------------------------------------------------------
 
 /// The sizes that Reshape asks for. `target` may hold one -1 and, unless allowZero, zeros that copy.
-std::optional<SymShape> reshapeTarget(NodeContext& node, RankedTensorType type, const ShapeElements& target, bool allowZero) {
+std::optional<SymShape> reshapeTarget(NodeContext& node, RankedTensorType type, const ShapeElements& target,
+                                      bool allowZero) {
   std::vector<std::optional<DimExpr>> in = NodeContext::dims(type), rest = in, fixed;
   SymShape inShape = ir::symShape(type), out;
   int64_t inferred = -1;
@@ -172,7 +177,8 @@ std::optional<SymShape> reshapeTarget(NodeContext& node, RankedTensorType type, 
     if (!size) return node.needsSize(strCat("size ", i, " of the new shape depends on a free dimension")), std::nullopt;
     std::optional<int64_t> constant = size->constant();
     if (constant == 0 && !allowZero) {
-      if (i >= in.size()) return node.invalid(strCat("size 0 at ", i, " copies a dimension that is not there")), std::nullopt;
+      if (i >= in.size())
+        return node.invalid(strCat("size 0 at ", i, " copies a dimension that is not there")), std::nullopt;
       out.push_back(inShape[i]);
       rest[i] = DimExpr(1);  // Cancels, also when anonymous.
       continue;
@@ -195,9 +201,12 @@ std::optional<SymShape> reshapeTarget(NodeContext& node, RankedTensorType type, 
   }
   std::optional<DimExpr> size = *known == DimExpr(0) ? std::nullopt : all->dividedBy(*known);
   if (!size && all->isConstant() && known->isConstant())
-    return node.invalid(strCat("cannot reshape ", ir::typeToString(type), ": ", all->text(), " elements do not divide by ",
-                               known->text())), std::nullopt;
-  if (!size) return node.needsSize(strCat("the -1 in the new shape is (", all->text(), ") / (", known->text(), ")")), std::nullopt;
+    return node.invalid(strCat("cannot reshape ", ir::typeToString(type), ": ", all->text(),
+                               " elements do not divide by ", known->text())),
+           std::nullopt;
+  if (!size)
+    return node.needsSize(strCat("the -1 in the new shape is (", all->text(), ") / (", known->text(), ")")),
+           std::nullopt;
   out[inferred] = node.symDim(size);
   return out;
 }
@@ -246,7 +255,8 @@ void convertSqueeze(NodeContext& node) {
     bool isOne = !shape[d].isFree() && shape[d].size == 1;
     bool drop = axes ? llvm::is_contained(*axes, static_cast<int64_t>(d)) : isOne;
     if (!axes && shape[d].isFree()) return node.needsSize(strCat("dimension ", d, " may or may not be 1"));
-    if (drop && !isOne && !shape[d].isFree()) return node.invalid(strCat("dimension ", d, " of ", ir::typeToString(node.typeOf(x)), " is not 1"));
+    if (drop && !isOne && !shape[d].isFree())
+      return node.invalid(strCat("dimension ", d, " of ", ir::typeToString(node.typeOf(x)), " is not 1"));
     if (!drop) out.push_back(shape[d]);
   }
   node.setOutput(0, node.reshape(x, out));
@@ -279,15 +289,17 @@ void convertExpand(NodeContext& node) {
     shape.push_back(node.symDim(size));
   }
   std::optional<SymShape> joined = ir::broadcastShapes(ir::symShape(node.typeOf(x)), shape);
-  if (!joined) return node.invalid(strCat("cannot expand ", ir::typeToString(node.typeOf(x)), " to the shape of input 1"));
+  if (!joined)
+    return node.invalid(strCat("cannot expand ", ir::typeToString(node.typeOf(x)), " to the shape of input 1"));
   node.setOutput(0, node.expand(x, *joined));
 }
 
 void convertTile(NodeContext& node) {
   Value x = node.input(0);
   std::optional<Ints> repeats = node.constantInts(1);
-  if (!repeats) return node.isSymbolic(1) ? node.needsSize("its repeats depend on a free dimension")
-                                          : node.unsupported("repeats that are not known at import");
+  if (!repeats)
+    return node.isSymbolic(1) ? node.needsSize("its repeats depend on a free dimension")
+                              : node.unsupported("repeats that are not known at import");
   if (!x) return;
   if (node.opset() < 6) return node.unsupported("the form of before opset 6");
   SymShape shape = ir::symShape(node.typeOf(x)), split, repeated, out;
@@ -295,7 +307,8 @@ void convertTile(NodeContext& node) {
   auto sizes = NodeContext::dims(node.typeOf(x));
   for (size_t d = 0; d < shape.size(); ++d) {
     int64_t times = (*repeats)[d];
-    if (times < 0 || times > (int64_t{1} << 40)) return node.invalid(strCat("repeats dimension ", d, " ", times, " times"));
+    if (times < 0 || times > (int64_t{1} << 40))
+      return node.invalid(strCat("repeats dimension ", d, " ", times, " times"));
     if (times != 1) {
       split.push_back({1});
       repeated.push_back({times});
@@ -309,7 +322,9 @@ void convertTile(NodeContext& node) {
       split.push_back(shape[d]);
       repeated.push_back(shape[d]);
     }
-    out.push_back(times == 1 ? shape[d] : sizes[d] ? node.symDim(sizes[d]->times(DimExpr(times))) : SymDim{ShapedType::kDynamic});
+    out.push_back(times == 1 ? shape[d]
+                  : sizes[d] ? node.symDim(sizes[d]->times(DimExpr(times)))
+                             : SymDim{ShapedType::kDynamic});
   }
   node.setOutput(0, node.reshape(node.expand(node.reshape(x, split), repeated), out));
 }
@@ -333,6 +348,8 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-llvm::ArrayRef<OpRow> shapeRows() { return kRows; }
+llvm::ArrayRef<OpRow> shapeRows() {
+  return kRows;
+}
 
 }  // namespace hpu::importer

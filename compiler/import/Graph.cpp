@@ -20,7 +20,9 @@ using namespace mlir;
 namespace func = mlir::func;
 using MlirValue = mlir::Value;
 
-MlirValue unwrap(Value value) { return MlirValue::getFromOpaquePointer(value.handle); }
+MlirValue unwrap(Value value) {
+  return MlirValue::getFromOpaquePointer(value.handle);
+}
 
 TensorType tensorType(RankedTensorType type) {
   return {ir::elementType(type.getElementType()), Shape(type.getShape().begin(), type.getShape().end())};
@@ -110,7 +112,8 @@ Graph GraphAccess::make(std::shared_ptr<MLIRContext> context, importer::OwningMo
 
 StatusOr<Value> Graph::input(std::string_view name, const TensorType& type) {
   HPU_RETURN_IF_ERROR(checkName(name, inputs(), "input"));
-  if (Status status = checkType(type, /*mayBeFree=*/true); !status.ok()) return status.withContext(strCat("input '", name, "'"));
+  if (Status status = checkType(type, /*mayBeFree=*/true); !status.ok())
+    return status.withContext(strCat("input '", name, "'"));
   MLIRContext* context = impl_->context.get();
   Builder builder(context);
   ir::SymShape shape;
@@ -133,7 +136,8 @@ StatusOr<Value> Graph::input(std::string_view name, const TensorType& type) {
 StatusOr<Value> Graph::constant(const TensorType& type, const void* data, size_t bytes) {
   HPU_RETURN_IF_ERROR(checkType(type, /*mayBeFree=*/false));
   if (static_cast<int64_t>(bytes) != type.bytes())
-    return invalidArgument(strCat("a constant of type ", type.toString(), " has ", type.bytes(), " bytes, got ", bytes));
+    return invalidArgument(
+        strCat("a constant of type ", type.toString(), " has ", type.bytes(), " bytes, got ", bytes));
   MLIRContext* context = impl_->context.get();
   std::string name = strCat("constant_", impl_->handles.size());
   ElementsAttr value = interp::attributeOf(context, interp::Tensor::copyOf(type, data), name);
@@ -166,7 +170,8 @@ StatusOr<Value> Graph::op(std::string_view mnemonic, const std::vector<Value>& o
     list.push_back(builder.getNamedAttr(key, chosen));
   }
   ir::DiagnosticCapture capture(context);
-  FailureOr<Operation*> made = ir::createCheckedOp(builder, ir::nodeLocation(context, node, mnemonic), mnemonic, values, list);
+  FailureOr<Operation*> made =
+      ir::createCheckedOp(builder, ir::nodeLocation(context, node, mnemonic), mnemonic, values, list);
   if (failed(made)) return capture.status(StatusCode::kInvalidArgument, strCat("graph op '", mnemonic, "'"));
   MlirValue result = (*made)->getResult(0);
   impl_->handles.insert(result.getAsOpaquePointer());
@@ -175,7 +180,8 @@ StatusOr<Value> Graph::op(std::string_view mnemonic, const std::vector<Value>& o
 
 Status Graph::output(std::string_view name, Value value) {
   HPU_RETURN_IF_ERROR(checkName(name, outputs(), "output"));
-  if (!impl_->handles.contains(value.handle)) return invalidArgument(strCat("output '", name, "' is not a value of this graph"));
+  if (!impl_->handles.contains(value.handle))
+    return invalidArgument(strCat("output '", name, "' is not a value of this graph"));
   func::FuncOp function = impl_->main();
   Operation* terminator = function.getBody().front().getTerminator();
   terminator->insertOperands(terminator->getNumOperands(), unwrap(value));
@@ -221,7 +227,8 @@ std::string Graph::toString() const {
 
 // ---- importers that return graphs --------------------------------------------------------------
 
-StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions& options, std::vector<UnsupportedNode>* unsupported) {
+StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions& options,
+                           std::vector<UnsupportedNode>* unsupported) {
   std::shared_ptr<MLIRContext> context = importer::makeContext();
   HPU_ASSIGN(importer::OwningModule module,
              importer::importOnnxModule(*context, path, {options.shapes, options.dims, {}}, unsupported));

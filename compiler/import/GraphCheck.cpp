@@ -12,7 +12,9 @@ namespace {
 
 using base::strCat;
 
-Issue graphIssue(std::string reason) { return {Issue::Kind::kInvalid, "", "", "", std::move(reason)}; }
+Issue graphIssue(std::string reason) {
+  return {Issue::Kind::kInvalid, "", "", "", std::move(reason)};
+}
 
 Issue nodeIssue(const NodeDef& node, std::string reason) {
   return {Issue::Kind::kInvalid, node.name, node.op, "", std::move(reason)};
@@ -31,17 +33,20 @@ Producers findProducers(const GraphDef& graph, GraphFaults& faults) {
   };
   for (const ValueInfo& input : graph.inputs)
     if (!producers.emplace(input.name, kGraphInput).second)
-      twice(input.name, graphIssue(strCat("the graph input '", input.name, "' is defined twice; export the model again")));
+      twice(input.name,
+            graphIssue(strCat("the graph input '", input.name, "' is defined twice; export the model again")));
   std::set<std::string> initializers;
   for (const TensorData& tensor : graph.initializers) {
     if (!initializers.insert(tensor.name).second)
-      twice(tensor.name, graphIssue(strCat("the initializer '", tensor.name, "' is defined twice; export the model again")));
+      twice(tensor.name,
+            graphIssue(strCat("the initializer '", tensor.name, "' is defined twice; export the model again")));
     producers.emplace(tensor.name, kGraphInput);  // An input of this name is the initializer's older form.
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     for (const std::string& output : graph.nodes[i].outputs)
       if (!output.empty() && !producers.emplace(output, i).second)
-        twice(output, nodeIssue(graph.nodes[i], strCat("defines '", output, "', which is defined already; export the "
+        twice(output, nodeIssue(graph.nodes[i], strCat("defines '", output,
+                                                       "', which is defined already; export the "
                                                        "model again")));
   return producers;
 }
@@ -97,8 +102,8 @@ void sortNodes(GraphDef& graph, const Producers& producers, GraphFaults& faults)
       if (--waiting[user] == 0) ready.insert(user);
   }
   if (order.size() != count) {
-    faults.issues.push_back(graphIssue("the nodes form a cycle: " + describeCycle(graph, producers, done) +
-                                       "; export the model again"));
+    faults.issues.push_back(
+        graphIssue("the nodes form a cycle: " + describeCycle(graph, producers, done) + "; export the model again"));
     for (size_t i = 0; i < count; ++i) {
       if (done[i]) continue;
       order.push_back(i);
@@ -131,7 +136,8 @@ void checkInputs(const GraphDef& graph, GraphFaults& faults) {
         count = kLargest + 1;
     }
     if (count > kLargest)
-      impossible(strCat("the input '", input.name, "' (", shape, ") has more than 2^40 elements; export the model "
+      impossible(strCat("the input '", input.name, "' (", shape,
+                        ") has more than 2^40 elements; export the model "
                         "with its real sizes"));
   }
 }
@@ -147,16 +153,19 @@ GraphFaults checkGraph(OnnxModel& model) {
     for (const std::string& input : node.inputs) {
       if (input.empty() || producers.count(input)) continue;
       faults.lost.insert(input);
-      faults.issues.push_back(nodeIssue(node, strCat("reads '", input, "', which nothing defines; export the model again")));
+      faults.issues.push_back(
+          nodeIssue(node, strCat("reads '", input, "', which nothing defines; export the model again")));
     }
   if (graph.outputs.empty()) faults.issues.push_back(graphIssue("the graph has no output; export the model again"));
   std::set<std::string> outputs;
   for (const ValueInfo& output : graph.outputs) {
     if (!producers.count(output.name))
-      faults.issues.push_back(graphIssue(strCat("the graph output '", output.name, "' is not defined by any node; export the "
+      faults.issues.push_back(graphIssue(strCat("the graph output '", output.name,
+                                                "' is not defined by any node; export the "
                                                 "model again")));
     if (!outputs.insert(output.name).second)
-      faults.issues.push_back(graphIssue(strCat("the graph output '", output.name, "' is listed twice; export the model "
+      faults.issues.push_back(graphIssue(strCat("the graph output '", output.name,
+                                                "' is listed twice; export the model "
                                                 "again, each output once (two names may stand for one value)")));
   }
   sortNodes(graph, producers, faults);

@@ -22,7 +22,8 @@ std::string freeName(const ValueInfo& info, size_t dim) {
 std::string describe(const ValueInfo& info) {
   std::string text;
   for (size_t i = 0; i < info.shape.size(); ++i)
-    text += strCat(i ? "x" : "", info.shape[i].size != kDynamic ? std::to_string(info.shape[i].size) : freeName(info, i));
+    text +=
+        strCat(i ? "x" : "", info.shape[i].size != kDynamic ? std::to_string(info.shape[i].size) : freeName(info, i));
   return text.empty() ? "scalar" : text;
 }
 
@@ -58,13 +59,14 @@ Status OnnxImporter::bindOptions() {
     if (size < 1) return invalidArgument(strCat("'", model_.path, "': ", from, " gives '", name, "' the size ", size));
     auto [slot, isNew] = bindings_.try_emplace(name, size);
     if (!isNew && slot->second != size)
-      return invalidArgument(strCat("'", model_.path, "': ", from, " gives the free dimension '", name, "' the size ", size,
-                                    ", another option ", slot->second));
+      return invalidArgument(strCat("'", model_.path, "': ", from, " gives the free dimension '", name, "' the size ",
+                                    size, ", another option ", slot->second));
     return okStatus();
   };
   for (const auto& [name, size] : options_.dims) {
     if (!declared.count(name))
-      return invalidArgument(strCat("'", model_.path, "': --dim ", name, "=", size, ": no free dimension has this name (there ",
+      return invalidArgument(strCat("'", model_.path, "': --dim ", name, "=", size,
+                                    ": no free dimension has this name (there ",
                                     "are: ", listNames(declared, [](const std::string& n) { return n; }), ")"));
     HPU_RETURN_IF_ERROR(bind(name, size, strCat("--dim ", name)));
   }
@@ -94,15 +96,18 @@ StatusOr<RankedTensorType> OnnxImporter::inputType(const ValueInfo& info) {
   auto problem = [&](const std::string& reason, StatusCode code = StatusCode::kInvalidArgument) {
     return Status(code, strCat("the input '", info.name, "' ", reason));
   };
-  if (!info.isTensor) return problem("is not a tensor (sequences, maps and optionals are not supported)", StatusCode::kUnimplemented);
+  if (!info.isTensor)
+    return problem("is not a tensor (sequences, maps and optionals are not supported)", StatusCode::kUnimplemented);
   ElementType element = elementOfOnnxType(info.dataType);
   if (info.dataType == 0) return problem("has no data type; export the model again");
   if (element == ElementType::kInvalid)
-    return problem("has data type " + onnxTypeName(info.dataType) + ", which is not supported", StatusCode::kUnimplemented);
+    return problem("has data type " + onnxTypeName(info.dataType) + ", which is not supported",
+                   StatusCode::kUnimplemented);
   ir::SymShape shape;
   if (!info.hasShape) {
     auto given = options_.shapes.find(info.name);
-    if (given == options_.shapes.end()) return problem(strCat("has no shape; give it with --shape ", info.name, "=SIZES"));
+    if (given == options_.shapes.end())
+      return problem(strCat("has no shape; give it with --shape ", info.name, "=SIZES"));
     for (int64_t size : given->second) {
       if (size < 1) return problem("needs definite sizes in --shape");
       shape.push_back({size});
@@ -148,7 +153,8 @@ void OnnxImporter::addInputs() {
     StatusOr<RankedTensorType> type = inputType(*info);
     if (!type.ok()) {
       bool unsupported = type.status().code() == StatusCode::kUnimplemented;
-      issues_.push_back({unsupported ? Issue::Kind::kUnsupported : Issue::Kind::kInvalid, "", "", "", type.status().message()});
+      issues_.push_back(
+          {unsupported ? Issue::Kind::kUnsupported : Issue::Kind::kInvalid, "", "", "", type.status().message()});
       lost_.insert(info->name);
       continue;
     }
@@ -159,7 +165,8 @@ void OnnxImporter::addInputs() {
     value.value = block.addArgument(*type, ir::nodeLocation(&context_, info->name, "Input"));
   }
   function_.setType(builder_.getFunctionType(types, {}));
-  for (auto [i, info] : llvm::enumerate(inputs)) function_.setArgAttr(i, "hpu.name", builder_.getStringAttr(info->name));
+  for (auto [i, info] : llvm::enumerate(inputs))
+    function_.setArgAttr(i, "hpu.name", builder_.getStringAttr(info->name));
 }
 
 }  // namespace hpu::importer

@@ -24,19 +24,19 @@ struct ShapeElements {
 };
 
 struct ImportedValue {
-  mlir::Value value;                     ///< Null until the value is needed in the module.
+  mlir::Value value;  ///< Null until the value is needed in the module.
   std::optional<interp::Tensor> constant;
   std::optional<ShapeElements> elements;  ///< Only when `constant` is not known.
-  std::string name;                      ///< In the model; names the constant op.
-  bool poisoned = false;                 ///< Comes from a node that could not be imported.
+  std::string name;                       ///< In the model; names the constant op.
+  bool poisoned = false;                  ///< Comes from a node that could not be imported.
 };
 
 /// A node that could not be imported, or another fault of the graph.
 struct Issue {
   enum class Kind { kUnsupported, kInvalid, kFreeDimension };
   Kind kind = Kind::kInvalid;
-  std::string node, op;   ///< Empty for faults of the whole graph.
-  std::string details;    ///< "opset 13, f32".
+  std::string node, op;  ///< Empty for faults of the whole graph.
+  std::string details;   ///< "opset 13, f32".
   std::string reason;
 };
 

@@ -31,7 +31,8 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string&
   if (unsupported) {
     for (const Issue& issue : importer.issues())
       if (issue.kind == Issue::Kind::kUnsupported && !issue.op.empty())
-        unsupported->push_back({issue.op, issue.node, issue.reason + (issue.details.empty() ? "" : " (" + issue.details + ")")});
+        unsupported->push_back(
+            {issue.op, issue.node, issue.reason + (issue.details.empty() ? "" : " (" + issue.details + ")")});
   }
   if (!module.ok()) return module.status();
   ir::DiagnosticCapture capture(&context);
@@ -70,7 +71,9 @@ Status checkModule(ModuleOp module, const std::string& path) {
     // A dump of a late phase, to continue from, is a program instead of a function.
     if (isa<sched::ProgramOp>(op)) return okStatus();
     auto function = dyn_cast<func::FuncOp>(op);
-    if (!function) return invalidArgument(strCat("'", path, "': only functions may be at the top level, not '", op.getName().getStringRef().str(), "'"));
+    if (!function)
+      return invalidArgument(strCat("'", path, "': only functions may be at the top level, not '",
+                                    op.getName().getStringRef().str(), "'"));
     if (function.getName() == "main") main = function;
   }
   if (!main || main.isExternal() || !main.getBody().hasOneBlock())
@@ -78,11 +81,13 @@ Status checkModule(ModuleOp module, const std::string& path) {
   Builder builder(module.getContext());
   auto name = [&](llvm::StringRef prefix, unsigned i) { return builder.getStringAttr(prefix + llvm::Twine(i)); };
   for (auto [i, type] : llvm::enumerate(main.getArgumentTypes())) {
-    if (!isa<RankedTensorType>(type)) return invalidArgument(strCat("'", path, "': argument ", i, " of @main is no ranked tensor"));
+    if (!isa<RankedTensorType>(type))
+      return invalidArgument(strCat("'", path, "': argument ", i, " of @main is no ranked tensor"));
     if (!main.getArgAttr(i, "hpu.name")) main.setArgAttr(i, "hpu.name", name("input", i));
   }
   for (auto [i, type] : llvm::enumerate(main.getResultTypes())) {
-    if (!isa<RankedTensorType>(type)) return invalidArgument(strCat("'", path, "': result ", i, " of @main is no ranked tensor"));
+    if (!isa<RankedTensorType>(type))
+      return invalidArgument(strCat("'", path, "': result ", i, " of @main is no ranked tensor"));
     if (!main.getResultAttr(i, "hpu.name")) main.setResultAttr(i, "hpu.name", name("output", i));
   }
   return okStatus();
@@ -98,7 +103,8 @@ StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string&
   if (!module) {
     std::string message = capture.message(), dialect = foreignDialect(message);
     if (!dialect.empty())
-      return unimplemented(strCat("'", path, "': uses the '", dialect, "' dialect; OpenHPU reads MLIR in the hpu dialect only: "
+      return unimplemented(strCat("'", path, "': uses the '", dialect,
+                                  "' dialect; OpenHPU reads MLIR in the hpu dialect only: "
                                   "export the model to ONNX instead"));
     return invalidArgument(strCat("'", path, "': not a valid module: ", message));
   }
@@ -109,13 +115,16 @@ StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string&
 std::string coverageDocument() {
   std::string text =
       "# ONNX operators\n\n"
-      "Generated from the importer's table (`compiler/import/OpTable.h`); `hpu-compile --list-ops` prints the same list.\n"
-      "Nodes whose operands are known at import are evaluated there, so shape arithmetic costs nothing at run time.\n\n";
+      "Generated from the importer's table (`compiler/import/OpTable.h`); `hpu-compile --list-ops` prints the same "
+      "list.\n"
+      "Nodes whose operands are known at import are evaluated there, so shape arithmetic costs nothing at run "
+      "time.\n\n";
   std::vector<const OpRow*> rows = allRows();
   text += strCat(rows.size(), " operators of the default domain import, up to opset ", kNewestOpset,
                  "; every other one is reported by name before compilation starts.\n\n"
                  "| operator | opsets | limits |\n|---|---|---|\n");
-  for (const OpRow* row : rows) text += strCat("| ", row->op, " | ", row->minOpset, "–", row->maxOpset, " | ", row->limits, " |\n");
+  for (const OpRow* row : rows)
+    text += strCat("| ", row->op, " | ", row->minOpset, "–", row->maxOpset, " | ", row->limits, " |\n");
   text += "\n`If` imports when its condition is known at import: the branch that is taken is inlined.\n";
   return text;
 }

@@ -19,8 +19,8 @@
 namespace hpu::importer {
 
 struct ImportOptions {
-  std::map<std::string, Shape> shapes;   ///< Sizes by input name; kDynamic keeps a dimension as it is.
-  std::map<std::string, int64_t> dims;   ///< Sizes by the name of a free dimension.
+  std::map<std::string, Shape> shapes;  ///< Sizes by input name; kDynamic keeps a dimension as it is.
+  std::map<std::string, int64_t> dims;  ///< Sizes by the name of a free dimension.
   /// Inputs that become constants of the module, by name: for values that shapes depend on.
   std::map<std::string, interp::Tensor> constants;
 };
@@ -34,7 +34,8 @@ void registerDialects(mlir::MLIRContext& context);
 /// and op of its node as location: `loc(fused<"Conv">["conv1"])`. Errors: kUnimplemented (unsupported nodes,
 /// also listed in `unsupported`), kInvalidArgument (a broken graph, options that do not fit), and those
 /// of readOnnxModel.
-StatusOr<OwningModule> importOnnxModule(mlir::MLIRContext& context, const std::string& path, const ImportOptions& options,
+StatusOr<OwningModule> importOnnxModule(mlir::MLIRContext& context, const std::string& path,
+                                        const ImportOptions& options,
                                         std::vector<UnsupportedNode>* unsupported = nullptr);
 
 /// Text or bytecode in the hpu dialect.

@@ -17,12 +17,18 @@ using ir::SymDim;
 
 Attribute AttributeValue::build(Builder& builder) const {
   switch (kind_) {
-    case Kind::kBool: return builder.getBoolAttr(integer_);
-    case Kind::kInt: return builder.getI64IntegerAttr(integer_);
-    case Kind::kFloat: return builder.getF64FloatAttr(number_);
-    case Kind::kInts: return builder.getDenseI64ArrayAttr(integers_);
-    case Kind::kFloats: return builder.getDenseF64ArrayAttr(numbers_);
-    case Kind::kAttribute: return attribute_;
+    case Kind::kBool:
+      return builder.getBoolAttr(integer_);
+    case Kind::kInt:
+      return builder.getI64IntegerAttr(integer_);
+    case Kind::kFloat:
+      return builder.getF64FloatAttr(number_);
+    case Kind::kInts:
+      return builder.getDenseI64ArrayAttr(integers_);
+    case Kind::kFloats:
+      return builder.getDenseF64ArrayAttr(numbers_);
+    case Kind::kAttribute:
+      return attribute_;
   }
   return {};
 }
@@ -292,7 +298,9 @@ Value NodeContext::scalar(Type element, double value) {
   return constantTensor(tensor);
 }
 
-Value NodeContext::scalarLike(Value like, double value) { return like ? scalar(elementOf(like), value) : Value(); }
+Value NodeContext::scalarLike(Value like, double value) {
+  return like ? scalar(elementOf(like), value) : Value();
+}
 
 namespace {
 

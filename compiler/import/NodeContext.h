@@ -31,12 +31,14 @@ class AttributeValue {
   AttributeValue(T value) : kind_(Kind::kBool), integer_(value) {}  // NOLINT: implicit by design
   template <typename T>
     requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-  AttributeValue(T value) : kind_(Kind::kInt), integer_(value) {}  // NOLINT
+  AttributeValue(T value) : kind_(Kind::kInt), integer_(value) {}        // NOLINT
   AttributeValue(double value) : kind_(Kind::kFloat), number_(value) {}  // NOLINT
-  AttributeValue(llvm::ArrayRef<int64_t> value) : kind_(Kind::kInts), integers_(value.begin(), value.end()) {}  // NOLINT
+  AttributeValue(llvm::ArrayRef<int64_t> value)
+      : kind_(Kind::kInts), integers_(value.begin(), value.end()) {}           // NOLINT
   AttributeValue(const Ints& value) : kind_(Kind::kInts), integers_(value) {}  // NOLINT
-  AttributeValue(llvm::ArrayRef<double> value) : kind_(Kind::kFloats), numbers_(value.begin(), value.end()) {}  // NOLINT
-  AttributeValue(mlir::Attribute value) : kind_(Kind::kAttribute), attribute_(value) {}  // NOLINT
+  AttributeValue(llvm::ArrayRef<double> value)
+      : kind_(Kind::kFloats), numbers_(value.begin(), value.end()) {}                                // NOLINT
+  AttributeValue(mlir::Attribute value) : kind_(Kind::kAttribute), attribute_(value) {}              // NOLINT
   AttributeValue(mlir::Type value) : AttributeValue(mlir::Attribute(mlir::TypeAttr::get(value))) {}  // NOLINT
   mlir::Attribute build(mlir::Builder& builder) const;
 

@@ -23,9 +23,13 @@ constexpr int64_t kFoldElements = 1 << 20;         // Of all inputs, and of each
 constexpr int64_t kFoldScratchElements = 4 << 20;  // Of each tensor between them.
 
 /// Work of these grows faster than their elements, and no exporter computes with them on constants.
-bool isCheap(StringRef op) { return op != "Conv" && op != "ConvTranspose" && op != "MaxPool" && op != "AveragePool"; }
+bool isCheap(StringRef op) {
+  return op != "Conv" && op != "ConvTranspose" && op != "MaxPool" && op != "AveragePool";
+}
 
-Tensor tensorOfData(const TensorData& data) { return Tensor::borrow(data.type, data.data, data.owner); }
+Tensor tensorOfData(const TensorData& data) {
+  return Tensor::borrow(data.type, data.data, data.owner);
+}
 
 }  // namespace
 
@@ -125,7 +129,8 @@ void OnnxImporter::convertNode(const NodeDef& node) {
     if (name.empty() || found == values_.end()) {
       // Undefined names are possible in subgraphs only; checkGraph has seen the others.
       if (!name.empty()) {
-        report(node, Issue::Kind::kInvalid, strCat("reads '", name, "', which nothing defines; export the model again"));
+        report(node, Issue::Kind::kInvalid,
+               strCat("reads '", name, "', which nothing defines; export the model again"));
         return poison(node);
       }
       inputs.push_back(nullptr);
@@ -233,7 +238,8 @@ void OnnxImporter::convertIf(const NodeDef& node, const ImportedValue& condition
     if (node.outputs[i].empty()) continue;
     auto found = values_.find(branch->outputs[i].name);
     if (found == values_.end()) {
-      report(node, Issue::Kind::kInvalid, strCat("its branch does not define '", branch->outputs[i].name, "'; export the model again"));
+      report(node, Issue::Kind::kInvalid,
+             strCat("its branch does not define '", branch->outputs[i].name, "'; export the model again"));
       return poison(node);
     }
     ImportedValue copy = found->second;
@@ -254,11 +260,12 @@ void OnnxImporter::checkDeclared(const ValueInfo& output, RankedTensorType type)
   }
   if (fits) return;
   std::string declared;
-  for (const DimSpec& dim : output.shape) declared += (dim.size == kDynamic ? std::string("?") : std::to_string(dim.size)) + "x";
+  for (const DimSpec& dim : output.shape)
+    declared += (dim.size == kDynamic ? std::string("?") : std::to_string(dim.size)) + "x";
   issues_.push_back({Issue::Kind::kInvalid, "", "", "",
-                     strCat("the graph output '", output.name, "' is declared as ", output.hasShape ? declared : std::string(),
-                            onnxTypeName(output.dataType), ", but computed as ", ir::typeToString(type),
-                            "; export the model again")});
+                     strCat("the graph output '", output.name, "' is declared as ",
+                            output.hasShape ? declared : std::string(), onnxTypeName(output.dataType),
+                            ", but computed as ", ir::typeToString(type), "; export the model again")});
 }
 
 void OnnxImporter::addOutputs() {
@@ -307,8 +314,8 @@ Status OnnxImporter::failure() const {
     }
     text += issue.reason;
     if (issue.kind == Issue::Kind::kFreeDimension)
-      text += strCat("; give sizes with --shape INPUT=1x3x224x224 or --dim NAME=SIZE", symbols.empty() ? "" : " (free: ", symbols,
-                     symbols.empty() ? "" : ")");
+      text += strCat("; give sizes with --shape INPUT=1x3x224x224 or --dim NAME=SIZE",
+                     symbols.empty() ? "" : " (free: ", symbols, symbols.empty() ? "" : ")");
     return text;
   };
   bool unsupported = false;

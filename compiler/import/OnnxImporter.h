@@ -47,10 +47,10 @@ class OnnxImporter {
   OnnxModel model_;
   const ImportOptions& options_;
   int64_t opset_ = 0;
-  ir::SymbolBindings bindings_;        ///< Sizes of free dimensions from the options.
-  std::set<std::string> freeNames_;    ///< Those that stay free.
-  std::set<std::string> lost_;         ///< Names without a value because of a fault of the graph.
-  std::set<std::string> usedNames_;    ///< Names that a node or the graph's outputs read.
+  ir::SymbolBindings bindings_;      ///< Sizes of free dimensions from the options.
+  std::set<std::string> freeNames_;  ///< Those that stay free.
+  std::set<std::string> lost_;       ///< Names without a value because of a fault of the graph.
+  std::set<std::string> usedNames_;  ///< Names that a node or the graph's outputs read.
   llvm::StringMap<ImportedValue> values_;
   std::vector<Issue> issues_;
   OwningModule module_;

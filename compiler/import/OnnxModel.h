@@ -36,8 +36,8 @@ struct DimSpec {
 /// A graph input, output or intermediate as declared.
 struct ValueInfo {
   std::string name;
-  bool isTensor = true;   ///< Else a sequence, map or optional.
-  int32_t dataType = 0;   ///< ONNX's number.
+  bool isTensor = true;  ///< Else a sequence, map or optional.
+  int32_t dataType = 0;  ///< ONNX's number.
   bool hasShape = false;
   std::vector<DimSpec> shape;
 };

@@ -32,9 +32,12 @@ class Message {
     field.wire = static_cast<uint32_t>(tag & 7);
     field.bytes = {};
     switch (field.wire) {
-      case 0: return varint(field.value);
-      case 1: return skip(8);
-      case 5: return skip(4);
+      case 0:
+        return varint(field.value);
+      case 1:
+        return skip(8);
+      case 5:
+        return skip(4);
       case 2: {
         uint64_t size = 0;
         if (!varint(size)) return false;
@@ -43,7 +46,9 @@ class Message {
         field.bytes = {begin, static_cast<size_t>(size)};
         return true;
       }
-      default: bad_ = true; return false;
+      default:
+        bad_ = true;
+        return false;
     }
   }
   bool bad() const { return bad_; }
@@ -80,7 +85,7 @@ class Walker {
     Message message(model);
     Field field;
     while (message.next(field)) {
-      if (field.number == 7) graph(field.bytes, 0);       // ModelProto.graph
+      if (field.number == 7) graph(field.bytes, 0);        // ModelProto.graph
       if (field.number == 25) nodesOf(field.bytes, 7, 0);  // ModelProto.functions: FunctionProto.node
     }
     outline_.complete = !message.bad() && !bad_;
@@ -157,7 +162,8 @@ class Walker {
           each(part.bytes, [&](const Field& dim) {
             if (dim.number != 1) return;
             bool sized = false;
-            each(dim.bytes, [&](const Field& size) { sized |= size.number == 1 && static_cast<int64_t>(size.value) > 0; });
+            each(dim.bytes,
+                 [&](const Field& size) { sized |= size.number == 1 && static_cast<int64_t>(size.value) > 0; });
             free |= !sized;
           });
         });

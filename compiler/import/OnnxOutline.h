@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be told of an ONNX file without reading its weights: the files with external data, and whether the inputs have
-// free dimensions. It walks the protobuf's wire format and skips what it does not need, so a model of gigabytes costs
-// microseconds.
-// The one thing to know: it judges nothing. What is malformed ends the walk, and importing the model says what is wrong.
+// What can be told of an ONNX file without reading its weights: the files with external data, and whether the inputs
+// have free dimensions. It walks the protobuf's wire format and skips what it does not need, so a model of gigabytes
+// costs microseconds. The one thing to know: it judges nothing. What is malformed ends the walk, and importing the
+// model says what is wrong.
 #pragma once
 
 #include <cstdint>

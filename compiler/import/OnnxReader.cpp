@@ -56,26 +56,42 @@ ValueInfo readValueInfo(const onnx::ValueInfoProto& proto) {
 
 StatusOr<GraphDef> readGraph(const onnx::GraphProto& proto, ReadContext& context, int depth);
 
-StatusOr<NodeAttribute> readAttribute(const onnx::AttributeProto& proto, ReadContext& context,
-                                      const std::string& node, int depth) {
+StatusOr<NodeAttribute> readAttribute(const onnx::AttributeProto& proto, ReadContext& context, const std::string& node,
+                                      int depth) {
   NodeAttribute attribute;
   attribute.name = proto.name();
   using Kind = NodeAttribute::Kind;
   auto type = proto.type();
   // Files of IR version 1 carry no type: the field that is there tells it.
   if (type == onnx::AttributeProto::UNDEFINED) {
-    if (proto.has_i()) type = onnx::AttributeProto::INT;
-    else if (proto.has_f()) type = onnx::AttributeProto::FLOAT;
-    else if (proto.has_s()) type = onnx::AttributeProto::STRING;
-    else if (proto.has_t()) type = onnx::AttributeProto::TENSOR;
-    else if (proto.ints_size()) type = onnx::AttributeProto::INTS;
-    else if (proto.floats_size()) type = onnx::AttributeProto::FLOATS;
-    else if (proto.strings_size()) type = onnx::AttributeProto::STRINGS;
+    if (proto.has_i())
+      type = onnx::AttributeProto::INT;
+    else if (proto.has_f())
+      type = onnx::AttributeProto::FLOAT;
+    else if (proto.has_s())
+      type = onnx::AttributeProto::STRING;
+    else if (proto.has_t())
+      type = onnx::AttributeProto::TENSOR;
+    else if (proto.ints_size())
+      type = onnx::AttributeProto::INTS;
+    else if (proto.floats_size())
+      type = onnx::AttributeProto::FLOATS;
+    else if (proto.strings_size())
+      type = onnx::AttributeProto::STRINGS;
   }
   switch (type) {
-    case onnx::AttributeProto::INT: attribute.kind = Kind::kInt; attribute.i = proto.i(); break;
-    case onnx::AttributeProto::FLOAT: attribute.kind = Kind::kFloat; attribute.f = proto.f(); break;
-    case onnx::AttributeProto::STRING: attribute.kind = Kind::kString; attribute.s = proto.s(); break;
+    case onnx::AttributeProto::INT:
+      attribute.kind = Kind::kInt;
+      attribute.i = proto.i();
+      break;
+    case onnx::AttributeProto::FLOAT:
+      attribute.kind = Kind::kFloat;
+      attribute.f = proto.f();
+      break;
+    case onnx::AttributeProto::STRING:
+      attribute.kind = Kind::kString;
+      attribute.s = proto.s();
+      break;
     case onnx::AttributeProto::INTS:
       attribute.kind = Kind::kInts;
       attribute.ints.assign(proto.ints().begin(), proto.ints().end());
@@ -106,7 +122,8 @@ StatusOr<NodeAttribute> readAttribute(const onnx::AttributeProto& proto, ReadCon
       attribute.graph = std::make_shared<const GraphDef>(std::move(graph));
       break;
     }
-    default: attribute.kind = Kind::kOther;
+    default:
+      attribute.kind = Kind::kOther;
   }
   return attribute;
 }
@@ -158,7 +175,8 @@ StatusOr<OnnxModel> readModelFile(const std::string& path) {
   HPU_ASSIGN(std::shared_ptr<const base::MappedFile> file, base::MappedFile::open(path));
   if (file->size() == 0) return dataLoss("the file is empty; export the model again");
   if (file->size() > INT_MAX)
-    return unimplemented(strCat("the file has ", base::formatBytes(file->size()), "; protobuf allows 2 GiB: save the "
+    return unimplemented(strCat("the file has ", base::formatBytes(file->size()),
+                                "; protobuf allows 2 GiB: save the "
                                 "weights as external data (onnx.save_model(..., save_as_external_data=True))"));
   auto proto = std::make_shared<onnx::ModelProto>();
   bool parsed = proto->ParseFromArray(file->data(), static_cast<int>(file->size()));
@@ -166,9 +184,9 @@ StatusOr<OnnxModel> readModelFile(const std::string& path) {
     if (std::string text = describeText(file->bytes()); !text.empty()) return dataLoss("not an ONNX model: " + text);
     if (!parsed) {
       std::string damage = describeProtobufDamage(file->bytes());
-      return dataLoss(strCat("not a whole ONNX model: ",
-                             damage.empty() ? std::string("a message inside of it is broken") : damage,
-                             "; the file is truncated or damaged: copy or export it again"));
+      return dataLoss(
+          strCat("not a whole ONNX model: ", damage.empty() ? std::string("a message inside of it is broken") : damage,
+                 "; the file is truncated or damaged: copy or export it again"));
     }
   }
   HPU_RETURN_IF_ERROR(checkHeader(*proto));
@@ -208,12 +226,17 @@ std::string describeProtobufDamage(std::span<const uint8_t> bytes) {
       case 0:
         if (!varint(length)) return strCat("field ", field, " at byte ", begin, " does not end");
         continue;
-      case 1: length = 8; break;
-      case 5: length = 4; break;
+      case 1:
+        length = 8;
+        break;
+      case 5:
+        length = 4;
+        break;
       case 2:
         if (!varint(length)) return strCat("field ", field, " at byte ", begin, " does not end");
         break;
-      default: return strCat("byte ", begin, " starts no protobuf field");
+      default:
+        return strCat("byte ", begin, " starts no protobuf field");
     }
     if (field == 0) return strCat("byte ", begin, " starts no protobuf field");
     if (length > bytes.size() - at)

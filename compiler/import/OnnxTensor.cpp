@@ -13,33 +13,49 @@ namespace hpu::importer {
 using base::strCat;
 
 std::string onnxTypeName(int32_t dataType) {
-  static constexpr const char* names[] = {
-      "UNDEFINED", "FLOAT",   "UINT8",      "INT8",     "UINT16",       "INT16",          "INT32",      "INT64",
-      "STRING",    "BOOL",    "FLOAT16",    "DOUBLE",   "UINT32",       "UINT64",         "COMPLEX64",  "COMPLEX128",
-      "BFLOAT16",  "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "UINT4", "INT4", "FLOAT4E2M1",
-      "FLOAT8E8M0"};
+  static constexpr const char* names[] = {"UNDEFINED",      "FLOAT",    "UINT8",        "INT8",           "UINT16",
+                                          "INT16",          "INT32",    "INT64",        "STRING",         "BOOL",
+                                          "FLOAT16",        "DOUBLE",   "UINT32",       "UINT64",         "COMPLEX64",
+                                          "COMPLEX128",     "BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2",
+                                          "FLOAT8E5M2FNUZ", "UINT4",    "INT4",         "FLOAT4E2M1",     "FLOAT8E8M0"};
   if (dataType < 0 || dataType >= static_cast<int32_t>(std::size(names))) return strCat("type ", dataType);
   return names[dataType];
 }
 
 ElementType elementOfOnnxType(int32_t dataType) {
   switch (dataType) {
-    case 1: return ElementType::kF32;
-    case 2: return ElementType::kU8;
-    case 3: return ElementType::kI8;
-    case 4: return ElementType::kU16;
-    case 5: return ElementType::kI16;
-    case 6: return ElementType::kI32;
-    case 7: return ElementType::kI64;
-    case 9: return ElementType::kBool;
-    case 10: return ElementType::kF16;
-    case 11: return ElementType::kF64;
-    case 12: return ElementType::kU32;
-    case 13: return ElementType::kU64;
-    case 16: return ElementType::kBF16;
-    case 17: return ElementType::kF8E4M3;
-    case 19: return ElementType::kF8E5M2;
-    default: return ElementType::kInvalid;
+    case 1:
+      return ElementType::kF32;
+    case 2:
+      return ElementType::kU8;
+    case 3:
+      return ElementType::kI8;
+    case 4:
+      return ElementType::kU16;
+    case 5:
+      return ElementType::kI16;
+    case 6:
+      return ElementType::kI32;
+    case 7:
+      return ElementType::kI64;
+    case 9:
+      return ElementType::kBool;
+    case 10:
+      return ElementType::kF16;
+    case 11:
+      return ElementType::kF64;
+    case 12:
+      return ElementType::kU32;
+    case 13:
+      return ElementType::kU64;
+    case 16:
+      return ElementType::kBF16;
+    case 17:
+      return ElementType::kF8E4M3;
+    case 19:
+      return ElementType::kF8E5M2;
+    default:
+      return ElementType::kInvalid;
   }
 }
 
@@ -69,25 +85,46 @@ void pointTo(const Field& field, std::shared_ptr<const void> owner, TensorData& 
 /// Takes the elements from the typed field of the tensor's type; the number of them.
 int64_t decodeTyped(const onnx::TensorProto& proto, std::shared_ptr<const void> owner, TensorData& tensor) {
   switch (tensor.type.element) {
-    case ElementType::kF32: pointTo(proto.float_data(), owner, tensor); return proto.float_data_size();
-    case ElementType::kF64: pointTo(proto.double_data(), owner, tensor); return proto.double_data_size();
-    case ElementType::kI32: pointTo(proto.int32_data(), owner, tensor); return proto.int32_data_size();
-    case ElementType::kI64: pointTo(proto.int64_data(), owner, tensor); return proto.int64_data_size();
-    case ElementType::kU64: pointTo(proto.uint64_data(), owner, tensor); return proto.uint64_data_size();
-    case ElementType::kU32: narrowInto<uint32_t>(proto.uint64_data(), tensor); return proto.uint64_data_size();
-    case ElementType::kI8: narrowInto<int8_t>(proto.int32_data(), tensor); break;
+    case ElementType::kF32:
+      pointTo(proto.float_data(), owner, tensor);
+      return proto.float_data_size();
+    case ElementType::kF64:
+      pointTo(proto.double_data(), owner, tensor);
+      return proto.double_data_size();
+    case ElementType::kI32:
+      pointTo(proto.int32_data(), owner, tensor);
+      return proto.int32_data_size();
+    case ElementType::kI64:
+      pointTo(proto.int64_data(), owner, tensor);
+      return proto.int64_data_size();
+    case ElementType::kU64:
+      pointTo(proto.uint64_data(), owner, tensor);
+      return proto.uint64_data_size();
+    case ElementType::kU32:
+      narrowInto<uint32_t>(proto.uint64_data(), tensor);
+      return proto.uint64_data_size();
+    case ElementType::kI8:
+      narrowInto<int8_t>(proto.int32_data(), tensor);
+      break;
     case ElementType::kU8:
     case ElementType::kF8E4M3:
     case ElementType::kF8E4M3Ieee:
-    case ElementType::kF8E5M2: narrowInto<uint8_t>(proto.int32_data(), tensor); break;
-    case ElementType::kI16: narrowInto<int16_t>(proto.int32_data(), tensor); break;
+    case ElementType::kF8E5M2:
+      narrowInto<uint8_t>(proto.int32_data(), tensor);
+      break;
+    case ElementType::kI16:
+      narrowInto<int16_t>(proto.int32_data(), tensor);
+      break;
     case ElementType::kU16:
     case ElementType::kF16:
-    case ElementType::kBF16: narrowInto<uint16_t>(proto.int32_data(), tensor); break;
+    case ElementType::kBF16:
+      narrowInto<uint16_t>(proto.int32_data(), tensor);
+      break;
     case ElementType::kBool:
       narrowInto<bool>(proto.int32_data(), tensor);
       break;
-    case ElementType::kInvalid: return 0;
+    case ElementType::kInvalid:
+      return 0;
   }
   return proto.int32_data_size();
 }
@@ -96,7 +133,8 @@ StatusOr<int64_t> offsetOrLength(const std::string& text, const std::string& key
                                  const std::string& what) {
   StatusOr<int64_t> value = base::parseInt(text);
   if (!value.ok() || *value < 0)
-    return dataLoss(strCat(what, ": external data in '", location, "' has ", key, " '", text, "'; it must be a whole number; export the "
+    return dataLoss(strCat(what, ": external data in '", location, "' has ", key, " '", text,
+                           "'; it must be a whole number; export the "
                            "model again"));
   return value;
 }
@@ -189,10 +227,10 @@ StatusOr<TensorData> decodeTensor(const onnx::TensorProto& proto, std::shared_pt
   }
   for (int64_t dim : proto.dims())
     if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > (int64_t{1} << 46))
-      return dataLoss(strCat(what, " declares ", tensor.type.toString(), ", more than memory can hold; export the "
+      return dataLoss(strCat(what, " declares ", tensor.type.toString(),
+                             ", more than memory can hold; export the "
                              "model again"));
-  if (proto.has_segment())
-    return unimplemented(what + " is stored in segments; export the model again in one piece");
+  if (proto.has_segment()) return unimplemented(what + " is stored in segments; export the model again in one piece");
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
     HPU_RETURN_IF_ERROR(decodeExternal(proto, files, what, tensor));
   } else if (proto.has_raw_data()) {

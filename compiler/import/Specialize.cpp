@@ -46,7 +46,8 @@ class Specializer {
     for (Operation& op : main_.getBody().front().without_terminator())
       if (failed(update(&op))) return capture.status(StatusCode::kInvalidArgument, "");
     Operation* terminator = main_.getBody().front().getTerminator();
-    main_.setType(FunctionType::get(main_.getContext(), TypeRange(main_.getArguments()), terminator->getOperandTypes()));
+    main_.setType(
+        FunctionType::get(main_.getContext(), TypeRange(main_.getArguments()), terminator->getOperandTypes()));
     if (failed(verify(main_))) return capture.status(StatusCode::kInvalidArgument, "");
     return okStatus();
   }
@@ -66,7 +67,8 @@ class Specializer {
     if (size < 1) return invalidArgument(strCat("the free dimension '", name, "' cannot have the size ", size));
     auto [slot, isNew] = bindings_.try_emplace(name, size);
     if (!isNew && slot->second != size)
-      return invalidArgument(strCat("the free dimension '", name, "' is given the sizes ", slot->second, " and ", size));
+      return invalidArgument(
+          strCat("the free dimension '", name, "' is given the sizes ", slot->second, " and ", size));
     return okStatus();
   }
 
@@ -78,7 +80,8 @@ class Specializer {
       inputs.insert(inputName(index));
       const Shape* shape = shapeOption(index);
       if (shape && static_cast<int64_t>(shape->size()) != type.getRank())
-        return invalidArgument(strCat("the input '", inputName(index), "' is ", ir::typeToString(type), ", not ", shapeToString(*shape)));
+        return invalidArgument(
+            strCat("the input '", inputName(index), "' is ", ir::typeToString(type), ", not ", shapeToString(*shape)));
       for (auto [d, dim] : llvm::enumerate(ir::symShape(type))) {
         if (dim.isFree() && dim.symbol) {
           symbols.insert(dim.symbol.str());
@@ -86,7 +89,8 @@ class Specializer {
         }
         if (!shape || (*shape)[d] == kDynamic) continue;
         if (!dim.isFree() && dim.size != (*shape)[d])
-          return invalidArgument(strCat("the input '", inputName(index), "' is ", ir::typeToString(type), ", not ", shapeToString(*shape)));
+          return invalidArgument(strCat("the input '", inputName(index), "' is ", ir::typeToString(type), ", not ",
+                                        shapeToString(*shape)));
         if (dim.isFree() && dim.symbol) HPU_RETURN_IF_ERROR(bindOne(dim.symbol.str(), (*shape)[d]));
       }
     }
@@ -128,7 +132,8 @@ class Specializer {
       if (symbols && d < symbols.size())
         if (auto name = dyn_cast<StringAttr>(symbols[d]); name && !name.empty()) dim.symbol = name;
       if (isSlice && dim.isFree() && !x.isDynamicDim(d)) {
-        int64_t start = op->getAttrOfType<DenseI64ArrayAttr>("starts")[d], step = op->getAttrOfType<DenseI64ArrayAttr>("steps")[d];
+        int64_t start = op->getAttrOfType<DenseI64ArrayAttr>("starts")[d],
+                step = op->getAttrOfType<DenseI64ArrayAttr>("steps")[d];
         dim = {step > 0 ? std::max<int64_t>(0, (x.getDimSize(d) - start + step - 1) / step) : start / -step + 1};
       }
       dim = resolve(dim, bindings_);
@@ -136,8 +141,10 @@ class Specializer {
       StringAttr name = dim.isFree() && dim.symbol ? dim.symbol : builder.getStringAttr("");
       anyNamed |= !name.empty();
       names.push_back(name);
-      if (dim.isFree()) anonymous = d, ++anonymousCount;
-      else known *= std::max<int64_t>(dim.size, 1);
+      if (dim.isFree())
+        anonymous = d, ++anonymousCount;
+      else
+        known *= std::max<int64_t>(dim.size, 1);
     }
     // One size that has no name follows from the number of elements.
     if (kind == "reshape" && anonymousCount == 1 && x.hasStaticShape() && x.getNumElements() % known == 0) {
@@ -147,12 +154,15 @@ class Specializer {
     if (kind == "expand")
       for (size_t d = 0; d < out.size(); ++d) {
         int64_t own = static_cast<int64_t>(d) - (static_cast<int64_t>(out.size()) - x.getRank());
-        if (ShapedType::isDynamic(out[d]) && names[d] == builder.getStringAttr("") && own >= 0) out[d] = x.getDimSize(own);
+        if (ShapedType::isDynamic(out[d]) && names[d] == builder.getStringAttr("") && own >= 0)
+          out[d] = x.getDimSize(own);
       }
     op->setAttr(sizesName, builder.getDenseI64ArrayAttr(out));
     if (symbols) {
-      if (anyNamed) op->setAttr("symbols", builder.getArrayAttr(names));
-      else op->removeAttr("symbols");
+      if (anyNamed)
+        op->setAttr("symbols", builder.getArrayAttr(names));
+      else
+        op->removeAttr("symbols");
     }
   }
 

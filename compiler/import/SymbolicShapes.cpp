@@ -9,7 +9,9 @@ namespace {
 using ir::DimExpr;
 using Element = std::optional<DimExpr>;
 
-bool isInteger(ElementType element) { return element == ElementType::kI64 || element == ElementType::kI32; }
+bool isInteger(ElementType element) {
+  return element == ElementType::kI64 || element == ElementType::kI32;
+}
 
 /// lhs op rhs for one element; nullopt when the result is no polynomial.
 Element combine(llvm::StringRef op, const Element& lhs, const Element& rhs) {
@@ -146,7 +148,8 @@ bool reshape(NodeContext& node) {
   std::optional<Ints> target = node.constantInts(1);
   if (!data || !target || target->size() > 1) return false;
   int64_t size = data->values.size();
-  if (target->size() == 1 && (*target)[0] != -1 && (*target)[0] != size && !((*target)[0] == 0 && !data->isScalar)) return false;
+  if (target->size() == 1 && (*target)[0] != -1 && (*target)[0] != size && !((*target)[0] == 0 && !data->isScalar))
+    return false;
   return reshaped(node, target->empty());
 }
 

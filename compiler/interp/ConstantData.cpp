@@ -13,7 +13,8 @@ using namespace mlir;
 StatusOr<TensorType> concreteType(Type type) {
   auto ranked = dyn_cast<RankedTensorType>(type);
   if (!ranked || !ranked.hasStaticShape()) return invalidArgument("a tensor type with free dimensions has no data");
-  TensorType result{ir::elementType(ranked.getElementType()), Shape(ranked.getShape().begin(), ranked.getShape().end())};
+  TensorType result{ir::elementType(ranked.getElementType()),
+                    Shape(ranked.getShape().begin(), ranked.getShape().end())};
   if (result.element == ElementType::kInvalid) return invalidArgument("a tensor with an unknown element type");
   return result;
 }
@@ -63,7 +64,8 @@ ElementsAttr attributeOf(MLIRContext* context, const Tensor& tensor, StringRef n
     return DenseElementsAttr::getFromRawBuffer(type, data);
   }
   // The deleter's copy of the tensor is what keeps the memory alive.
-  AsmResourceBlob blob(data, elementSize(tensor.element()), [tensor](void*, size_t, size_t) {}, /*dataIsMutable=*/false);
+  AsmResourceBlob blob(
+      data, elementSize(tensor.element()), [tensor](void*, size_t, size_t) {}, /*dataIsMutable=*/false);
   return DenseResourceElementsAttr::get(type, name, std::move(blob));
 }
 

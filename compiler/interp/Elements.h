@@ -22,20 +22,22 @@ constexpr Wide wideKind(ElementType element) {
     case ElementType::kF64:
     case ElementType::kF8E4M3:
     case ElementType::kF8E4M3Ieee:
-    case ElementType::kF8E5M2: return Wide::kFloat;
+    case ElementType::kF8E5M2:
+      return Wide::kFloat;
     case ElementType::kU8:
     case ElementType::kU16:
     case ElementType::kU32:
-    case ElementType::kU64: return Wide::kUnsigned;
-    default: return Wide::kSigned;
+    case ElementType::kU64:
+      return Wide::kUnsigned;
+    default:
+      return Wide::kSigned;
   }
 }
 
 /// out[i] = the element at index begin + i * stride, for i < count. W is double, int64_t or uint64_t; a
 /// float element read as an integer truncates towards zero.
 template <typename W>
-void loadElements(ElementType element, const uint8_t* data, int64_t begin, int64_t stride, int64_t count,
-                  W* out);
+void loadElements(ElementType element, const uint8_t* data, int64_t begin, int64_t stride, int64_t count, W* out);
 /// element[begin + i] = values[i] for i < count.
 template <typename W>
 void storeElements(ElementType element, uint8_t* data, int64_t begin, const W* values, int64_t count);

@@ -78,7 +78,9 @@ StatusOr<Tensor> map(ElementType element, Inputs inputs, const Fn& fn) {
 
 // ---- one operand -------------------------------------------------------------------------------
 
-double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
+double sigmoid(double x) {
+  return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
+}
 double clamp(double x, double low, double high) {
   if (x < low) x = low;
   return x > high ? high : x;
@@ -125,7 +127,9 @@ double (*floatUnary(llvm::StringRef name))(double) {
       {"softplus", +[](double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }},
       {"silu", +[](double x) { return x * sigmoid(x); }},
       {"hard_swish", +[](double x) { return x * clamp(x / 6 + 0.5, 0, 1); }},
-      {"sign", +[](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }},
+      {"sign", +[](double x) { return x > 0   ? 1.0
+                                      : x < 0 ? -1.0
+                                              : x; }},
   };
   auto found = table.find(name);
   return found == table.end() ? nullptr : found->second;
@@ -156,8 +160,8 @@ StatusOr<Tensor> mapFloat(const Tensor& x, Fn fn) {
 }
 
 Status needsFloat(llvm::StringRef name, const Tensor& x) {
-  return unimplemented(base::strCat("hpu.", std::string(name), " is defined for float elements, not ",
-                                    elementTypeName(x.element())));
+  return unimplemented(
+      base::strCat("hpu.", std::string(name), " is defined for float elements, not ", elementTypeName(x.element())));
 }
 
 Evaluated evaluateUnary(Operation* op, Inputs in) {
@@ -222,9 +226,12 @@ Evaluated evaluateWithAttributes(Operation* op, Inputs in) {
     ElementType to = elementType(cast.getTo());
     auto copy = [](const auto* const* args, auto* out, int64_t count) { std::copy_n(args[0], count, out); };
     switch (wideKind(in[0].element())) {
-      case Wide::kFloat: return map<double>(to, in, copy);
-      case Wide::kSigned: return map<int64_t>(to, in, copy);
-      case Wide::kUnsigned: return map<uint64_t>(to, in, copy);
+      case Wide::kFloat:
+        return map<double>(to, in, copy);
+      case Wide::kSigned:
+        return map<int64_t>(to, in, copy);
+      case Wide::kUnsigned:
+        return map<uint64_t>(to, in, copy);
     }
   }
   if (auto bits = llvm::dyn_cast<BitcastOp>(op)) return in[0].retyped({elementType(bits.getTo()), in[0].shape()});
@@ -243,7 +250,8 @@ Evaluated evaluateWithAttributes(Operation* op, Inputs in) {
 
 template <typename T>
 T integerPower(T base, T exponent) {
-  if (exponent < T{0}) return base == T{1} ? T{1} : base == static_cast<T>(-1) ? (exponent % 2 == 0 ? T{1} : base) : T{0};
+  if (exponent < T{0})
+    return base == T{1} ? T{1} : base == static_cast<T>(-1) ? (exponent % 2 == 0 ? T{1} : base) : T{0};
   uint64_t result = 1, factor = static_cast<uint64_t>(base);
   for (uint64_t n = exponent; n; n >>= 1) {
     if (n & 1) result *= factor;
@@ -261,27 +269,35 @@ bool withBinary(llvm::StringRef name, Apply apply) {
   if (name == "add") return apply([](T a, T b) -> T { return U(a) + U(b); }), true;
   if (name == "sub") return apply([](T a, T b) -> T { return U(a) - U(b); }), true;
   if (name == "mul") return apply([](T a, T b) -> T { return U(a) * U(b); }), true;
-  if (name == "div") return apply([](T a, T b) -> T {
-    if constexpr (isFloat) return a / b;
-    if (b == T{0}) return T{0};
-    if (isSigned && b == static_cast<T>(-1)) return U{0} - U(a);
-    return a / b;
-  }), true;
-  if (name == "pow") return apply([](T a, T b) -> T {
-    if constexpr (isFloat) return std::pow(a, b);
-    else return integerPower<T>(a, b);
-  }), true;
+  if (name == "div")
+    return apply([](T a, T b) -> T {
+             if constexpr (isFloat) return a / b;
+             if (b == T{0}) return T{0};
+             if (isSigned && b == static_cast<T>(-1)) return U{0} - U(a);
+             return a / b;
+           }),
+           true;
+  if (name == "pow")
+    return apply([](T a, T b) -> T {
+             if constexpr (isFloat)
+               return std::pow(a, b);
+             else
+               return integerPower<T>(a, b);
+           }),
+           true;
   if (name == "max") return apply([](T a, T b) -> T { return a != a ? a : b != b ? b : a > b ? a : b; }), true;
   if (name == "min") return apply([](T a, T b) -> T { return a != a ? a : b != b ? b : a < b ? a : b; }), true;
-  if (name == "mod") return apply([](T a, T b) -> T {
-    if constexpr (isFloat) {
-      return std::fmod(a, b);
-    } else {
-      if (b == T{0} || (isSigned && b == static_cast<T>(-1))) return T{0};
-      T rest = a % b;
-      return rest != T{0} && (rest < T{0}) != (b < T{0}) ? rest + b : rest;
-    }
-  }), true;
+  if (name == "mod")
+    return apply([](T a, T b) -> T {
+             if constexpr (isFloat) {
+               return std::fmod(a, b);
+             } else {
+               if (b == T{0} || (isSigned && b == static_cast<T>(-1))) return T{0};
+               T rest = a % b;
+               return rest != T{0} && (rest < T{0}) != (b < T{0}) ? rest + b : rest;
+             }
+           }),
+           true;
   if (name == "prelu") return apply([](T a, T b) -> T { return a < T{0} ? T(U(a) * U(b)) : a; }), true;
   if (name == "and") return apply([](T a, T b) -> T { return a != T{0} && b != T{0}; }), true;
   if (name == "or") return apply([](T a, T b) -> T { return a != T{0} || b != T{0}; }), true;
@@ -349,8 +365,7 @@ StatusOr<Tensor> batchNorm(Inputs in, double epsilon) {
     args.push_back(statistic.retyped({statistic.element(), shape}));
   }
   return map<double>(in[0].element(), args, [&](const double* const* a, double* out, int64_t count) {
-    for (int64_t i = 0; i < count; ++i)
-      out[i] = (a[0][i] - a[3][i]) / std::sqrt(a[4][i] + epsilon) * a[1][i] + a[2][i];
+    for (int64_t i = 0; i < count; ++i) out[i] = (a[0][i] - a[3][i]) / std::sqrt(a[4][i] + epsilon) * a[1][i] + a[2][i];
   });
 }
 
@@ -362,16 +377,22 @@ Evaluated evaluateElementwise(Operation* op, Inputs in) {
   if (Evaluated result = evaluateWithAttributes(op, in)) return result;
   if (in.size() == 2) {
     switch (wideKind(in[0].element())) {
-      case Wide::kFloat: return evaluateBinary<double>(op, in);
-      case Wide::kSigned: return evaluateBinary<int64_t>(op, in);
-      case Wide::kUnsigned: return evaluateBinary<uint64_t>(op, in);
+      case Wide::kFloat:
+        return evaluateBinary<double>(op, in);
+      case Wide::kSigned:
+        return evaluateBinary<int64_t>(op, in);
+      case Wide::kUnsigned:
+        return evaluateBinary<uint64_t>(op, in);
     }
   }
   if (llvm::isa<WhereOp>(op)) {
     switch (wideKind(in[1].element())) {
-      case Wide::kFloat: return where<double>(in);
-      case Wide::kSigned: return where<int64_t>(in);
-      case Wide::kUnsigned: return where<uint64_t>(in);
+      case Wide::kFloat:
+        return where<double>(in);
+      case Wide::kSigned:
+        return where<int64_t>(in);
+      case Wide::kUnsigned:
+        return where<uint64_t>(in);
     }
   }
   if (auto norm = llvm::dyn_cast<BatchNormOp>(op)) return batchNorm(in, norm.getEpsilon().convertToDouble());

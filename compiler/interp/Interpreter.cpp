@@ -91,8 +91,8 @@ class BlockEvaluator {
   DenseMap<Value, Tensor> values_;
 };
 
-FailureOr<SmallVector<Tensor>> evaluateUnit(Operation* op, ArrayRef<Tensor> inputs,
-                                            const ir::SymbolBindings& bindings, const Observer& observer) {
+FailureOr<SmallVector<Tensor>> evaluateUnit(Operation* op, ArrayRef<Tensor> inputs, const ir::SymbolBindings& bindings,
+                                            const Observer& observer) {
   return BlockEvaluator(op->getRegion(0).front(), bindings, observer).run(inputs);
 }
 
@@ -113,8 +113,8 @@ Status bind(RankedTensorType declared, const TensorType& type, ir::SymbolBinding
     if (!name) continue;
     auto [slot, isNew] = bindings.try_emplace(*name, size);
     if (!isNew && slot->second != size)
-      return invalidArgument(base::strCat("the free dimension '", *name, "' is ", slot->second, " and ", size,
-                                          " in the same call"));
+      return invalidArgument(
+          base::strCat("the free dimension '", *name, "' is ", slot->second, " and ", size, " in the same call"));
   }
   return okStatus();
 }
@@ -153,7 +153,8 @@ StatusOr<std::vector<Tensor>> evaluateFunction(func::FuncOp function, const std:
   if (!function.getBody().hasOneBlock()) return invalidArgument("the function has no single block");
   Block& block = function.getBody().front();
   if (inputs.size() != block.getNumArguments())
-    return invalidArgument(base::strCat("the function takes ", block.getNumArguments(), " inputs, got ", inputs.size()));
+    return invalidArgument(
+        base::strCat("the function takes ", block.getNumArguments(), " inputs, got ", inputs.size()));
   ir::SymbolBindings bindings;
   for (auto [i, argument] : llvm::enumerate(block.getArguments())) {
     auto declared = dyn_cast<RankedTensorType>(argument.getType());

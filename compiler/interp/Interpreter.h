@@ -33,7 +33,6 @@ StatusOr<std::vector<Tensor>> evaluateFunction(mlir::func::FuncOp function, cons
 /// Evaluates the ops of a straight-line range whose operands are all in `values` or made by the range;
 /// adds every result to `values`. What folding uses.
 mlir::LogicalResult evaluateRange(mlir::Block::iterator begin, mlir::Block::iterator end,
-                                  llvm::DenseMap<mlir::Value, Tensor>& values,
-                                  const ir::SymbolBindings& bindings = {});
+                                  llvm::DenseMap<mlir::Value, Tensor>& values, const ir::SymbolBindings& bindings = {});
 
 }  // namespace hpu::interp

@@ -24,8 +24,7 @@ Evaluated evaluateWindow(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs);
 /// matmul, conv2d, conv_transpose2d.
 Evaluated evaluateMme(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs);
 /// reshape, transpose, slice, expand, concat, pad, gather, relayout. `bindings` size the free dims.
-Evaluated evaluateMovement(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs,
-                           const ir::SymbolBindings& bindings);
+Evaluated evaluateMovement(mlir::Operation* op, llvm::ArrayRef<Tensor> inputs, const ir::SymbolBindings& bindings);
 
 /// A tensor of zeros after checkSize.
 StatusOr<Tensor> makeTensor(ElementType element, const Shape& shape);

@@ -66,7 +66,8 @@ ElementType productElement(ElementType operand) {
 StatusOr<Tensor> matmul(const Tensor& lhs, const Tensor& rhs) {
   int64_t M = lhs.shape()[lhs.rank() - 2], K = lhs.shape().back(), N = rhs.shape().back();
   Shape lhsBatch(lhs.shape().begin(), lhs.shape().end() - 2), rhsBatch(rhs.shape().begin(), rhs.shape().end() - 2);
-  std::optional<Shape> batch = broadcast({lhs.retyped({lhs.element(), lhsBatch}), rhs.retyped({rhs.element(), rhsBatch})});
+  std::optional<Shape> batch =
+      broadcast({lhs.retyped({lhs.element(), lhsBatch}), rhs.retyped({rhs.element(), rhsBatch})});
   if (!batch || rhs.shape()[rhs.rank() - 2] != K) return invalidArgument("matmul operands do not fit");
   Shape shape = *batch;
   shape.push_back(M);
@@ -85,10 +86,13 @@ StatusOr<Tensor> matmul(const Tensor& lhs, const Tensor& rhs) {
       rest /= (*batch)[d];
     }
     const double* matrix = b.data() + rhsIndex * K * N;
-    multiply(M, N, K, a.data() + lhsIndex * M * K, [&](int64_t n, int64_t columns, double* strip) {
-      for (int64_t k = 0; k < K; ++k)
-        for (int64_t j = 0; j < kStrip; ++j) strip[k * kStrip + j] = j < columns ? matrix[k * N + n + j] : 0;
-    }, out->element(), result, i * M * N);
+    multiply(
+        M, N, K, a.data() + lhsIndex * M * K,
+        [&](int64_t n, int64_t columns, double* strip) {
+          for (int64_t k = 0; k < K; ++k)
+            for (int64_t j = 0; j < kStrip; ++j) strip[k * kStrip + j] = j < columns ? matrix[k * N + n + j] : 0;
+        },
+        out->element(), result, i * M * N);
   }
   return out;
 }
@@ -114,7 +118,8 @@ int64_t transposedSource(const ConvGeometry& g, int dim, int64_t o, int64_t k) {
 /// As a product per group: weights [outChannels, K] times patches [K, out positions], K = (channel, tap).
 template <typename Source>
 StatusOr<Tensor> convolve(const ConvGeometry& g, const Tensor& x, const std::vector<double>& weights, Source source) {
-  StatusOr<Tensor> out = makeTensor(productElement(x.element()), {g.batch, g.groups * g.outChannels, g.out[0], g.out[1]});
+  StatusOr<Tensor> out =
+      makeTensor(productElement(x.element()), {g.batch, g.groups * g.outChannels, g.out[0], g.out[1]});
   if (!out.ok()) return out;
   std::vector<double> values = toDoubles(x);
   uint8_t* result = out->writable();
@@ -169,7 +174,8 @@ StatusOr<Tensor> conv2d(Conv2dOp op, const Tensor& x, const Tensor& w) {
   g.inChannels = w.shape()[1];
   g.outChannels = w.shape()[0] / g.groups;
   for (int i = 0; i < 2; ++i)
-    g.out[i] = (g.in[i] + op.getPads()[i] + op.getPads()[2 + i] - (g.dilation[i] * (g.kernel[i] - 1) + 1)) / g.stride[i] + 1;
+    g.out[i] =
+        (g.in[i] + op.getPads()[i] + op.getPads()[2 + i] - (g.dilation[i] * (g.kernel[i] - 1) + 1)) / g.stride[i] + 1;
   return convolve(g, x, toDoubles(w), convSource);
 }
 

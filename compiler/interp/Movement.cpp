@@ -60,8 +60,7 @@ std::string symbolName(std::optional<mlir::ArrayAttr> symbols, size_t dim) {
 }
 
 /// Sizes of the named free dims from the bindings; what remains free is ShapedType::kDynamic.
-Shape bindShape(llvm::ArrayRef<int64_t> sizes, std::optional<mlir::ArrayAttr> symbols,
-                const SymbolBindings& bindings) {
+Shape bindShape(llvm::ArrayRef<int64_t> sizes, std::optional<mlir::ArrayAttr> symbols, const SymbolBindings& bindings) {
   Shape shape(sizes.begin(), sizes.end());
   for (size_t i = 0; i < shape.size(); ++i) {
     if (!ShapedType::isDynamic(shape[i])) continue;
@@ -148,7 +147,8 @@ StatusOr<Tensor> concat(Inputs in, int64_t axis) {
   std::vector<int64_t> strides = rowMajorStrides(shape);
   for (const Tensor& input : in) {
     if (input.count())
-      copyBox(unit, input.shape(), input.data(), rowMajorStrides(input.shape()), out->writable() + offset * unit, strides);
+      copyBox(unit, input.shape(), input.data(), rowMajorStrides(input.shape()), out->writable() + offset * unit,
+              strides);
     offset += input.shape()[axis] * strides[axis];
   }
   return out;
@@ -167,7 +167,8 @@ StatusOr<Tensor> pad(PadOp op, const Tensor& x) {
   for (int64_t i = 0; i < count; i += run.size())
     storeElements(x.element(), out->writable(), i, run.data(), std::min<int64_t>(run.size(), count - i));
   for (int64_t d = 0; d < x.rank(); ++d) offset += op.getLow()[d] * strides[d];
-  if (x.count()) copyBox(unit, x.shape(), x.data(), rowMajorStrides(x.shape()), out->writable() + offset * unit, strides);
+  if (x.count())
+    copyBox(unit, x.shape(), x.data(), rowMajorStrides(x.shape()), out->writable() + offset * unit, strides);
   return out;
 }
 

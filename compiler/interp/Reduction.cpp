@@ -111,9 +111,12 @@ Evaluated evaluateReduce(Operation* op, const Tensor& x) {
   ReductionPlan plan = planReduction(x.shape(), reduction.getAxes(), reduction.getKeepdims());
   llvm::StringRef kind = op->getName().stripDialect();
   switch (wideKind(x.element())) {
-    case Wide::kFloat: return reduce<double>(kind, x, plan);
-    case Wide::kSigned: return reduce<int64_t>(kind, x, plan);
-    case Wide::kUnsigned: return reduce<uint64_t>(kind, x, plan);
+    case Wide::kFloat:
+      return reduce<double>(kind, x, plan);
+    case Wide::kSigned:
+      return reduce<int64_t>(kind, x, plan);
+    case Wide::kUnsigned:
+      return reduce<uint64_t>(kind, x, plan);
   }
   return std::nullopt;
 }
@@ -128,9 +131,12 @@ StatusOr<Tensor> argMax(const Tensor& x, int64_t axis, bool keepdims) {
     return static_cast<std::remove_cvref_t<decltype(*v)>>(best);
   };
   switch (wideKind(x.element())) {
-    case Wide::kFloat: return reduceWith<double>(x, ElementType::kI64, plan, indexOfBest);
-    case Wide::kSigned: return reduceWith<int64_t>(x, ElementType::kI64, plan, indexOfBest);
-    case Wide::kUnsigned: return reduceWith<uint64_t>(x, ElementType::kI64, plan, indexOfBest);
+    case Wide::kFloat:
+      return reduceWith<double>(x, ElementType::kI64, plan, indexOfBest);
+    case Wide::kSigned:
+      return reduceWith<int64_t>(x, ElementType::kI64, plan, indexOfBest);
+    case Wide::kUnsigned:
+      return reduceWith<uint64_t>(x, ElementType::kI64, plan, indexOfBest);
   }
   return internalError("an element type without a wide type");
 }
@@ -145,10 +151,11 @@ StatusOr<Tensor> mapLanes(const Tensor& x, int64_t axis, Fn fn) {
   for (int64_t d = axis + 1; d < x.rank(); ++d) inner *= x.shape()[d];
   for (int64_t d = 0; d < x.rank(); ++d)
     if (d != axis) lanes *= x.shape()[d];
-  base::parallelFor(lanes, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, length)), [&](int64_t begin, int64_t end) {
-    for (int64_t lane = begin; lane < end; ++lane)
-      fn(values.data() + lane / inner * length * inner + lane % inner, inner, length);
-  });
+  base::parallelFor(lanes, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, length)),
+                    [&](int64_t begin, int64_t end) {
+                      for (int64_t lane = begin; lane < end; ++lane)
+                        fn(values.data() + lane / inner * length * inner + lane % inner, inner, length);
+                    });
   storeElements(x.element(), out->writable(), 0, values.data(), x.count());
   return out;
 }
@@ -218,9 +225,8 @@ StatusOr<Tensor> instanceNorm(InstanceNormOp op, Inputs in) {
   int64_t channels = x.shape()[1], length = 1;
   for (int64_t d = 2; d < x.rank(); ++d) length *= x.shape()[d];
   std::vector<double> scale = toDoubles(in[1]), bias = toDoubles(in[2]);
-  return normalise(x, length, op.getEpsilon().convertToDouble(), [&](int64_t lane, int64_t) {
-    return std::pair(scale[lane % channels], bias[lane % channels]);
-  });
+  return normalise(x, length, op.getEpsilon().convertToDouble(),
+                   [&](int64_t lane, int64_t) { return std::pair(scale[lane % channels], bias[lane % channels]); });
 }
 
 }  // namespace

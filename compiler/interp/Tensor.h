@@ -22,8 +22,7 @@ class Tensor {
   /// A new tensor of zeros. The type must have passed checkSize().
   static Tensor zeros(const TensorType& type);
   /// Points at memory of somebody else, kept alive by `owner` (which may be null: the caller's care).
-  static Tensor borrow(const TensorType& type, const void* data,
-                       std::shared_ptr<const void> owner = nullptr);
+  static Tensor borrow(const TensorType& type, const void* data, std::shared_ptr<const void> owner = nullptr);
   /// A copy of `type.bytes()` bytes.
   static Tensor copyOf(const TensorType& type, const void* data);
   /// From values of the element type's C++ type (float for kF32, int64_t for kI64, uint8_t for kBool).

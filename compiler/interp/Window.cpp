@@ -22,7 +22,7 @@ struct WindowDim {
 
 template <typename Op>
 WindowDim windowDim(Op op, const Tensor& x, int i) {
-  WindowDim d{x.shape()[2 + i], 0, op.getKernel()[i], op.getStrides()[i], op.getDilations()[i], op.getPads()[i],
+  WindowDim d{x.shape()[2 + i],   0, op.getKernel()[i], op.getStrides()[i], op.getDilations()[i], op.getPads()[i],
               op.getPads()[2 + i]};
   int64_t span = d.in + d.padBegin + d.padEnd - (d.dilation * (d.kernel - 1) + 1);
   d.out = (span + (op.getCeilMode() ? d.stride - 1 : 0)) / d.stride + 1;
@@ -55,8 +55,8 @@ StatusOr<Tensor> mapWindows(const Tensor& x, const WindowDim& h, const WindowDim
 template <typename W>
 StatusOr<Tensor> maxPool(const Tensor& x, const WindowDim& h, const WindowDim& w) {
   return mapWindows<W>(x, h, w, [&](const W* plane, int64_t top, int64_t left) {
-    W best = std::numeric_limits<W>::has_infinity ? -std::numeric_limits<W>::infinity()
-                                                  : std::numeric_limits<W>::lowest();
+    W best =
+        std::numeric_limits<W>::has_infinity ? -std::numeric_limits<W>::infinity() : std::numeric_limits<W>::lowest();
     for (int64_t ky = 0; ky < h.kernel; ++ky) {
       for (int64_t kx = 0; kx < w.kernel; ++kx) {
         int64_t y = top + ky * h.dilation, c = left + kx * w.dilation;
@@ -89,10 +89,14 @@ StatusOr<Tensor> avgPool(const Tensor& x, const WindowDim& h, const WindowDim& w
 /// Where output index i of a resized dimension lies in the input.
 double sourceCoordinate(CoordMode mode, int64_t i, int64_t in, int64_t out, double scale) {
   switch (mode) {
-    case CoordMode::half_pixel: return (i + 0.5) / scale - 0.5;
-    case CoordMode::pytorch_half_pixel: return out > 1 ? (i + 0.5) / scale - 0.5 : 0;
-    case CoordMode::align_corners: return out > 1 ? static_cast<double>(i) * (in - 1) / (out - 1) : 0;
-    case CoordMode::asymmetric: return i / scale;
+    case CoordMode::half_pixel:
+      return (i + 0.5) / scale - 0.5;
+    case CoordMode::pytorch_half_pixel:
+      return out > 1 ? (i + 0.5) / scale - 0.5 : 0;
+    case CoordMode::align_corners:
+      return out > 1 ? static_cast<double>(i) * (in - 1) / (out - 1) : 0;
+    case CoordMode::asymmetric:
+      return i / scale;
   }
   return 0;
 }
@@ -100,10 +104,18 @@ double sourceCoordinate(CoordMode mode, int64_t i, int64_t in, int64_t out, doub
 int64_t nearestIndex(NearestMode mode, double x, int64_t in) {
   double index = 0;
   switch (mode) {
-    case NearestMode::round_prefer_floor: index = std::ceil(x - 0.5); break;
-    case NearestMode::round_prefer_ceil: index = std::floor(x + 0.5); break;
-    case NearestMode::floor: index = std::floor(x); break;
-    case NearestMode::ceil: index = std::ceil(x); break;
+    case NearestMode::round_prefer_floor:
+      index = std::ceil(x - 0.5);
+      break;
+    case NearestMode::round_prefer_ceil:
+      index = std::floor(x + 0.5);
+      break;
+    case NearestMode::floor:
+      index = std::floor(x);
+      break;
+    case NearestMode::ceil:
+      index = std::ceil(x);
+      break;
   }
   return std::clamp<int64_t>(static_cast<int64_t>(index), 0, in - 1);
 }

@@ -41,8 +41,8 @@ constexpr const char* kTriple = "x86_64-unknown-linux-gnu";
 
 DialectRegistry dialects() {
   DialectRegistry registry;
-  registry.insert<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, math::MathDialect,
-                  scf::SCFDialect, vector::VectorDialect>();
+  registry.insert<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect,
+                  vector::VectorDialect>();
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
   return registry;
@@ -108,8 +108,8 @@ struct Codegen::State {
     llvm::TargetOptions options;
     options.FunctionSections = false;
     auto level = static_cast<llvm::CodeGenOptLevel>(std::clamp(optLevel, 0, 3));
-    slot.reset(target->createTargetMachine(triple, traits.cpu, tuningOf(traits), options,
-                                           llvm::Reloc::PIC_, llvm::CodeModel::Small, level));
+    slot.reset(target->createTargetMachine(triple, traits.cpu, tuningOf(traits), options, llvm::Reloc::PIC_,
+                                           llvm::CodeModel::Small, level));
     return slot.get();
   }
 
@@ -136,8 +136,7 @@ recipe::TpcCost Codegen::cost(const PlannedKernel& kernel, double points) {
   return cost;
 }
 
-StatusOr<KernelObject> Codegen::compile(const PlannedKernel& kernel, const VariantTraits& traits,
-                                        int optLevel) {
+StatusOr<KernelObject> Codegen::compile(const PlannedKernel& kernel, const VariantTraits& traits, int optLevel) {
   if (Status status = initialiseTarget(); !status.ok()) return status;
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&state_->context));
   emitKernel(*module, kEntryName, kernel, traits);
@@ -149,8 +148,7 @@ StatusOr<KernelObject> Codegen::compile(const PlannedKernel& kernel, const Varia
   if (!ir) return internalError("translating a TPC kernel to LLVM IR failed");
   std::string error;
   llvm::TargetMachine* machine = state_->machine(traits, optLevel, error);
-  if (!machine)
-    return internalError("no code generator for " + std::string(traits.cpu) + ": " + error);
+  if (!machine) return internalError("no code generator for " + std::string(traits.cpu) + ": " + error);
   ir->setTargetTriple(llvm::Triple(kTriple));
   ir->setDataLayout(machine->createDataLayout());
   for (llvm::Function& function : *ir) {

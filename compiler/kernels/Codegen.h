@@ -32,8 +32,7 @@ class Codegen {
   Codegen& operator=(const Codegen&) = delete;
 
   /// `optLevel` 0..3 is LLVM's. Errors: kInternal.
-  StatusOr<KernelObject> compile(const PlannedKernel& kernel, const VariantTraits& traits,
-                                 int optLevel);
+  StatusOr<KernelObject> compile(const PlannedKernel& kernel, const VariantTraits& traits, int optLevel);
   /// The cost a point; `points`: number of index-space points. The same whatever variants are
   /// compiled.
   recipe::TpcCost cost(const PlannedKernel& kernel, double points);

@@ -56,8 +56,7 @@ Value cast(M& m, Args x, const Context& c) {
     return m.extendF(m.truncateF(v, Float16Type::get(context)), m.f32());
   }
   Type to = computeType(context, c.out);
-  if (c.out == ElementType::kBool)
-    return m.compare(Cmp::Ne, v, fromFloat ? m.num(v, 0.0) : m.integer(v, 0));
+  if (c.out == ElementType::kBool) return m.compare(Cmp::Ne, v, fromFloat ? m.num(v, 0.0) : m.integer(v, 0));
   if (fromFloat) {
     // Through a wide integer and modulo the narrow one, as C compilers do it.
     bool wide = elementSize(c.out) == 8 || c.out == ElementType::kU32;
@@ -77,10 +76,14 @@ Value bitcast(M& m, Args x, const Context& c) {
   Value v = x[0];
   MLIRContext* context = v.getContext();
   if (isFloatType(c.in)) {
-    if (numerics::isFp8(c.in)) v = m.fp8Bits(v, numerics::fp8Format(c.in));
-    else if (c.in == ElementType::kBF16) v = m.bf16Bits(v);
-    else if (c.in == ElementType::kF16) v = m.bitcast(m.truncateF(v, Float16Type::get(context)), IntegerType::get(context, 16));
-    else v = m.bitcast(v, m.i32());
+    if (numerics::isFp8(c.in))
+      v = m.fp8Bits(v, numerics::fp8Format(c.in));
+    else if (c.in == ElementType::kBF16)
+      v = m.bf16Bits(v);
+    else if (c.in == ElementType::kF16)
+      v = m.bitcast(m.truncateF(v, Float16Type::get(context)), IntegerType::get(context, 16));
+    else
+      v = m.bitcast(v, m.i32());
   }
   if (!isFloatType(c.out)) return v;
   if (numerics::isFp8(c.out)) return m.fromFp8Bits(v, numerics::fp8Format(c.out));
@@ -127,8 +130,7 @@ Value shift(M& m, Args x, const Context& c, bool left) {
 Value gatherIndex(M& m, Args x, const Context& c) {
   Value index = m.extend(x[0], m.i64(), true);
   auto size = static_cast<int64_t>(c.params[0]);
-  Value wrapped = m.select(m.compare(Cmp::Lt, index, m.integer(index, 0)),
-                           m.add(index, m.integer(index, size)), index);
+  Value wrapped = m.select(m.compare(Cmp::Lt, index, m.integer(index, 0)), m.add(index, m.integer(index, size)), index);
   Value low = m.max(wrapped, m.integer(wrapped, 0));
   return m.min(low, m.integer(low, size - 1));
 }
@@ -240,8 +242,7 @@ Type computeType(MLIRContext* context, ElementType type) {
 }
 
 bool isFloatType(ElementType type) {
-  return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16 ||
-         numerics::isFp8(type);
+  return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16 || numerics::isFp8(type);
 }
 bool isSignedType(ElementType type) {
   return type == ElementType::kI8 || type == ElementType::kI16 || type == ElementType::kI32 ||

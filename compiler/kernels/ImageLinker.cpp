@@ -44,16 +44,14 @@ class Linker {
       }
       if (*target == elf.section_end() || !placed.count((*target)->getIndex())) continue;
       for (const RelocationRef& relocation : section.relocations())
-        if (Status status = relocate(elf, relocation, placed[(*target)->getIndex()], placed);
-            !status.ok())
+        if (Status status = relocate(elf, relocation, placed[(*target)->getIndex()], placed); !status.ok())
           return status;
     }
     for (const SymbolRef& symbol : elf.symbols()) {
       if (valueOr(symbol.getName(), llvm::StringRef()) != entryName) continue;
       auto section = valueOr(symbol.getSection(), section_iterator(elf.section_end()));
       if (section == elf.section_end() || !placed.count(section->getIndex())) break;
-      image_.entries.push_back(placed[section->getIndex()] +
-                               valueOr(symbol.getValue(), uint64_t{0}));
+      image_.entries.push_back(placed[section->getIndex()] + valueOr(symbol.getValue(), uint64_t{0}));
       return okStatus();
     }
     return internalError("a kernel's object file has no function " + entryName.str());
@@ -69,13 +67,10 @@ class Linker {
     if ((elf.getFlags() & (llvm::ELF::SHF_WRITE | llvm::ELF::SHF_TLS)) || section.isBSS())
       return internalError("a kernel has writable data (section " + nameOf(section) + ")");
     if (section.getAlignment().value() > kSectionAlignment)
-      return internalError("section " + nameOf(section) +
-                           " of a kernel needs too large an alignment");
+      return internalError("section " + nameOf(section) + " of a kernel needs too large an alignment");
     auto contents = section.getContents();
-    if (!contents)
-      return internalError("a kernel's object file: " + llvm::toString(contents.takeError()));
-    uint64_t offset =
-        (image_.bytes.size() + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment;
+    if (!contents) return internalError("a kernel's object file: " + llvm::toString(contents.takeError()));
+    uint64_t offset = (image_.bytes.size() + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment;
     image_.bytes.resize(offset + contents->size());
     std::memcpy(image_.bytes.data() + offset, contents->data(), contents->size());
     placed[section.getIndex()] = offset;
@@ -85,20 +80,17 @@ class Linker {
   Status relocate(const ELF64LEObjectFile& elf, const RelocationRef& relocation, uint64_t base,
                   const std::map<uint64_t, uint64_t>& placed) {
     symbol_iterator symbol = relocation.getSymbol();
-    if (symbol == elf.symbol_end())
-      return internalError("a kernel has a relocation without a symbol");
+    if (symbol == elf.symbol_end()) return internalError("a kernel has a relocation without a symbol");
     std::string name = valueOr(symbol->getName(), llvm::StringRef("?")).str();
     auto section = valueOr(symbol->getSection(), section_iterator(elf.section_end()));
     if (section == elf.section_end() || !placed.count(section->getIndex()))
       return internalError("a kernel refers to the symbol '" + name + "', which it does not hold");
-    if (relocation.getType() != llvm::ELF::R_X86_64_PC32 &&
-        relocation.getType() != llvm::ELF::R_X86_64_PLT32)
+    if (relocation.getType() != llvm::ELF::R_X86_64_PC32 && relocation.getType() != llvm::ELF::R_X86_64_PLT32)
       return internalError("a kernel refers to '" + name + "' by its address (relocation type " +
                            std::to_string(relocation.getType()) + ")");
     int64_t addend = valueOr(ELFRelocationRef(relocation).getAddend(), int64_t{0});
     uint64_t place = base + relocation.getOffset();
-    int64_t value = static_cast<int64_t>(placed.at(section->getIndex()) +
-                                         valueOr(symbol->getValue(), uint64_t{0})) +
+    int64_t value = static_cast<int64_t>(placed.at(section->getIndex()) + valueOr(symbol->getValue(), uint64_t{0})) +
                     addend - static_cast<int64_t>(place);
     if (value != static_cast<int32_t>(value) || place + 4 > image_.bytes.size())
       return internalError("a kernel's reference to '" + name + "' is out of range");
@@ -112,8 +104,7 @@ class Linker {
 
 }  // namespace
 
-StatusOr<LinkedImage> linkImage(llvm::ArrayRef<llvm::ArrayRef<char>> objects,
-                                llvm::StringRef entryName) {
+StatusOr<LinkedImage> linkImage(llvm::ArrayRef<llvm::ArrayRef<char>> objects, llvm::StringRef entryName) {
   Linker linker;
   for (llvm::ArrayRef<char> object : objects)
     if (Status status = linker.add(object, entryName); !status.ok()) return status;

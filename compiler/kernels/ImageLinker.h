@@ -20,7 +20,6 @@ struct LinkedImage {
 
 /// Code and read-only data of each object, in order; sections at multiples of 64 bytes. Pure; any
 /// thread. Errors: kInternal naming the section, symbol or relocation that does not fit.
-StatusOr<LinkedImage> linkImage(llvm::ArrayRef<llvm::ArrayRef<char>> objects,
-                                llvm::StringRef entryName);
+StatusOr<LinkedImage> linkImage(llvm::ArrayRef<llvm::ArrayRef<char>> objects, llvm::StringRef entryName);
 
 }  // namespace hpu::kernels

@@ -24,9 +24,7 @@ struct Distinct {
 
 std::string requestKey(const KernelGraph& graph, const KernelRequest& request) {
   std::string key = graphKey(graph);
-  auto number = [&](int64_t value) {
-    key.append(reinterpret_cast<const char*>(&value), sizeof value);
-  };
+  auto number = [&](int64_t value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const auto* views : {&request.inputs, &request.outputs}) {
     number(static_cast<int64_t>(views->size()));
     for (const OperandView& view : *views) {
@@ -41,8 +39,7 @@ std::string requestKey(const KernelGraph& graph, const KernelRequest& request) {
 
 uint64_t scratchBytes(const PlannedKernel& kernel) {
   int64_t most = 0;
-  for (const KernelPlan& plan : kernel.pieces)
-    most = std::max(most, plan.scratchSlots * slotBytes(plan));
+  for (const KernelPlan& plan : kernel.pieces) most = std::max(most, plan.scratchSlots * slotBytes(plan));
   return static_cast<uint64_t>(most);
 }
 
@@ -78,8 +75,7 @@ StatusOr<PlannedKernel> plan(const KernelGraph& graph, const KernelRequest& requ
 
 }  // namespace
 
-StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests,
-                                   const KernelOptions& options) {
+StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const KernelOptions& options) {
   KernelSet set;
   std::vector<Distinct> distinct;
   std::vector<size_t> of;
@@ -106,27 +102,26 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests,
   Status error;  // Guarded by mutex.
   {
     base::ThreadLimit limit(options.threads);
-    base::parallelFor(
-        static_cast<int64_t>(distinct.size() * tasks), 1, [&](int64_t begin, int64_t end) {
-          std::unique_ptr<Codegen> codegen = pool.take();
-          for (int64_t i = begin; i < end; ++i) {
-            Distinct& kernel = distinct[i / tasks];
-            size_t task = i % tasks;
-            if (task == variants) {
-              kernel.cost = codegen->cost(kernel.plan, kernel.points);
-              continue;
-            }
-            StatusOr<KernelObject> object =
-                codegen->compile(kernel.plan, traitsOf(options.variants[task]), options.optLevel);
-            if (object.ok()) {
-              objects[(i / tasks) * variants + task] = *std::move(object);
-              continue;
-            }
-            std::lock_guard lock(mutex);
-            if (error.ok()) error = object.status().withContext("kernel " + kernel.name);
-          }
-          pool.give(std::move(codegen));
-        });
+    base::parallelFor(static_cast<int64_t>(distinct.size() * tasks), 1, [&](int64_t begin, int64_t end) {
+      std::unique_ptr<Codegen> codegen = pool.take();
+      for (int64_t i = begin; i < end; ++i) {
+        Distinct& kernel = distinct[i / tasks];
+        size_t task = i % tasks;
+        if (task == variants) {
+          kernel.cost = codegen->cost(kernel.plan, kernel.points);
+          continue;
+        }
+        StatusOr<KernelObject> object =
+            codegen->compile(kernel.plan, traitsOf(options.variants[task]), options.optLevel);
+        if (object.ok()) {
+          objects[(i / tasks) * variants + task] = *std::move(object);
+          continue;
+        }
+        std::lock_guard lock(mutex);
+        if (error.ok()) error = object.status().withContext("kernel " + kernel.name);
+      }
+      pool.give(std::move(codegen));
+    });
   }
   if (!error.ok()) return error;
 
@@ -175,8 +170,7 @@ StatusOr<KernelFacts> KernelPricer::facts(const KernelRequest& request) {
   double points = 1;
   for (int64_t size : request.outputs[0].sizes) points *= static_cast<double>(size);
   if (!state_->codegen) state_->codegen = std::make_unique<Codegen>();
-  it->second = {state_->codegen->cost(*planned, points), planned->rank, planned->wholeDims,
-                std::move(planned->reads)};
+  it->second = {state_->codegen->cost(*planned, points), planned->rank, planned->wholeDims, std::move(planned->reads)};
   return it->second;
 }
 

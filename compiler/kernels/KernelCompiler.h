@@ -58,17 +58,15 @@ struct CompiledKernel {
 };
 
 struct KernelSet {
-  std::vector<CompiledKernel> kernels;  ///< By request.
-  std::vector<recipe::KernelImage>
-      images;           ///< By variant; `entries` by request. Equal requests share code.
-  size_t distinct = 0;  ///< Kernels that were compiled.
+  std::vector<CompiledKernel> kernels;      ///< By request.
+  std::vector<recipe::KernelImage> images;  ///< By variant; `entries` by request. Equal requests share code.
+  size_t distinct = 0;                      ///< Kernels that were compiled.
 };
 
 /// The images are the same for the same requests, whatever the number of threads. Any thread may
 /// call. Errors: kUnimplemented (an op, element type or combination that kernels cannot do, with
 /// its name), kInvalidArgument (operands that do not fit the body), kInternal.
-StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests,
-                                   const KernelOptions& options);
+StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const KernelOptions& options);
 
 /// What the phases ahead of code generation have to know about a kernel.
 struct KernelFacts {

@@ -61,16 +61,15 @@ struct Walk {
       }
       return;
     }
-    if (isa<arith::ConstantOp, arith::BitcastOp, scf::YieldOp, scf::ConditionOp, LLVM::AllocaOp,
-            LLVM::ConstantOp, LLVM::AddressOfOp, LLVM::ReturnOp>(op))
+    if (isa<arith::ConstantOp, arith::BitcastOp, scf::YieldOp, scf::ConditionOp, LLVM::AllocaOp, LLVM::ConstantOp,
+            LLVM::AddressOfOp, LLVM::ReturnOp>(op))
       return;
     // A TPC's vector instructions take scalars as operands.
     if (op.hasAttr(kPartAttr) || onlySelects(op) || isa<vector::BroadcastOp>(op)) return;
     if (auto load = dyn_cast<LLVM::LoadOp>(op)) {
       bool vector = isa<VectorType>(load.getType());
       if (isa<LLVM::LLVMPointerType>(load.getType())) return;
-      (vector ? cost.loads : cost.scalarOps) +=
-          weight * (vector ? registers(load.getType()) * access(op) : 1);
+      (vector ? cost.loads : cost.scalarOps) += weight * (vector ? registers(load.getType()) * access(op) : 1);
     } else if (auto masked = dyn_cast<LLVM::MaskedLoadOp>(op)) {
       cost.loads += weight * registers(masked.getType());
     } else if (isa<LLVM::masked_gather>(op)) {
@@ -78,8 +77,7 @@ struct Walk {
     } else if (auto store = dyn_cast<LLVM::StoreOp>(op)) {
       Type type = store.getValue().getType();
       bool vector = isa<VectorType>(type);
-      (vector ? cost.stores : cost.scalarOps) +=
-          weight * (vector ? registers(type) * access(op) : 1);
+      (vector ? cost.stores : cost.scalarOps) += weight * (vector ? registers(type) * access(op) : 1);
     } else if (auto masked = dyn_cast<LLVM::MaskedStoreOp>(op)) {
       cost.stores += weight * registers(masked.getValue().getType());
     } else if (op.getNumResults() == 1 && isa<VectorType>(op.getResult(0).getType())) {

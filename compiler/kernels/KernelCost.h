@@ -20,7 +20,8 @@ inline constexpr double kLocalAccess = 0.25;
 ///   instruction for counts once (VectorMath::asOneInstruction; a comparison that only selects); scalars are operands
 ///   of vector instructions as they are. Division and square root count 8 (the TPC iterates on a table look-up), an
 ///   integer division 32.
-/// - scalarOps: arithmetic, loads and stores of scalars, one for each loop iteration; a vector whose lanes are read at a
+/// - scalarOps: arithmetic, loads and stores of scalars, one for each loop iteration; a vector whose lanes are read at
+/// a
 ///   stride is 64 of them. Indices and addresses are not counted.
 recipe::TpcCost kernelCost(mlir::ModuleOp module, double points);
 

@@ -64,12 +64,10 @@ struct Importer {
     node.op = op->getName().stripDialect().str();
     if (op->getName().getDialectNamespace() != "hpu" || op->getNumResults() != 1)
       return unimplemented(describe(op) + " cannot be part of a TPC kernel");
-    if (Status status = addType(op->getResult(0), node); !status.ok())
-      return status.withContext(describe(op));
+    if (Status status = addType(op->getResult(0), node); !status.ok()) return status.withContext(describe(op));
     for (Value operand : op->getOperands()) {
       auto it = nodeOf.find(operand);
-      if (it == nodeOf.end())
-        return internalError(describe(op) + " uses a value from outside its kernel");
+      if (it == nodeOf.end()) return internalError(describe(op) + " uses a value from outside its kernel");
       node.operands.push_back(it->second);
     }
     if (node.op == "constant") {
@@ -88,8 +86,7 @@ struct Importer {
     } else {
       for (NamedAttribute named : op->getAttrDictionary()) {
         Attr value;
-        if (readAttr(named.getValue(), value))
-          node.attrs.emplace_back(named.getName().str(), value);
+        if (readAttr(named.getValue(), value)) node.attrs.emplace_back(named.getName().str(), value);
       }
     }
     nodeOf[op->getResult(0)] = static_cast<int>(graph.nodes.size());
@@ -125,8 +122,7 @@ StatusOr<KernelGraph> importBlock(Block& block) {
     if (Status status = importer.addInput(argument); !status.ok()) return status;
   for (Operation& op : block) {
     if (op.getName().getStringRef() == "hpu.yield") {
-      for (Value value : op.getOperands())
-        importer.graph.results.push_back(importer.nodeOf.lookup(value));
+      for (Value value : op.getOperands()) importer.graph.results.push_back(importer.nodeOf.lookup(value));
       return std::move(importer.graph);
     }
     if (Status status = importer.addOp(&op); !status.ok()) return status;
@@ -147,9 +143,8 @@ StatusOr<KernelGraph> importOps(ArrayRef<Operation*> ops) {
   for (Operation* op : ops)
     if (Status status = importer.addOp(op); !status.ok()) return status;
   for (Operation* op : ops) {
-    bool outside = op->use_empty() || llvm::any_of(op->getUsers(), [&](Operation* user) {
-                     return !members.contains(user);
-                   });
+    bool outside =
+        op->use_empty() || llvm::any_of(op->getUsers(), [&](Operation* user) { return !members.contains(user); });
     if (outside) importer.graph.results.push_back(importer.nodeOf.lookup(op->getResult(0)));
   }
   return std::move(importer.graph);
@@ -157,9 +152,7 @@ StatusOr<KernelGraph> importOps(ArrayRef<Operation*> ops) {
 
 std::string graphKey(const KernelGraph& graph) {
   std::string key;
-  auto number = [&](auto value) {
-    key.append(reinterpret_cast<const char*>(&value), sizeof(value));
-  };
+  auto number = [&](auto value) { key.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
   for (const Node& node : graph.nodes) {
     number(node.kind);
     number(node.type);

@@ -53,8 +53,7 @@ class KernelIrPass : public PassWrapper<KernelIrPass, OperationPass<ModuleOp>> {
     if (failed) signalPassFailure();
   }
 
-  Option<std::string> cpu{*this, "cpu", llvm::cl::desc("x86-64-v3 or x86-64-v4"),
-                          llvm::cl::init("x86-64-v4")};
+  Option<std::string> cpu{*this, "cpu", llvm::cl::desc("x86-64-v3 or x86-64-v4"), llvm::cl::init("x86-64-v4")};
 };
 
 }  // namespace

@@ -44,9 +44,8 @@ using IndexMap = llvm::SmallVector<Affine, 6>;
 
 struct IterDim {
   int64_t size = 1;
-  int indexDim =
-      -1;            ///< The index-space dim that it is, or -1 for a dim that is only reduced over.
-  bool row = false;  ///< Always iterated whole: reduced over, or along a row that is.
+  int indexDim = -1;  ///< The index-space dim that it is, or -1 for a dim that is only reduced over.
+  bool row = false;   ///< Always iterated whole: reduced over, or along a row that is.
   /// For a window's taps: tables (of i64, by the index of dim `anchor`) of the first and one past
   /// the last tap inside the operand. -1: 0 and size.
   int anchor = -1, lowTable = -1, highTable = -1;
@@ -83,10 +82,9 @@ struct Prim {
   uint32_t reduceDims = 0;
 
   // Filled in by finishPlan.
-  uint32_t deps = 0;  ///< Iteration dims that the value varies with.
-  int stage = 0;      ///< Number of reductions that must be done before it can be computed.
-  int64_t scratch =
-      -1;  ///< Slot in local memory where its row is kept after its first stage, or -1.
+  uint32_t deps = 0;     ///< Iteration dims that the value varies with.
+  int stage = 0;         ///< Number of reductions that must be done before it can be computed.
+  int64_t scratch = -1;  ///< Slot in local memory where its row is kept after its first stage, or -1.
   /// A TPC keeps its row in local memory: whatever a later pass would load or compute again. (On a CPU the cache does
   /// that for loads, and cheap arithmetic is repeated.)
   bool onTpcKept = false;
@@ -113,17 +111,17 @@ struct KernelPlan {
   recipe::InputReads reads;  ///< Of the inputs; an input without entries is not read.
 
   // Filled in by finishPlan.
-  std::vector<bool> reachable;              ///< Prims that a store needs.
-  int vectorDim = -1;                       ///< Along which lanes lie; -1: scalar code.
-  llvm::SmallVector<int, 8> parallelOrder;  ///< Outermost first; the vector dim last if it is one.
-  llvm::SmallVector<int, 8> rowOrder;       ///< Row dims, outermost first.
-  int windowDim = -1;                       ///< Parallel dim, inside the vector dim's loop, whose
-                                            ///< neighbours are computed together by a window op.
-  int64_t windowLow = 0, windowHigh = 0;    ///< Its range in which windows are whole along it.
-  int mergeable = 0;     ///< So many dims before the vector dim continue it in memory.
-  int tpcMergeable = 0;  ///< On a TPC, which repeats small tables so that they continue too.
-  uint32_t rowDims = 0;  ///< Mask of dims with `row`.
-  int stages = 0;        ///< Passes over a row before the results are computed.
+  std::vector<bool> reachable;                ///< Prims that a store needs.
+  int vectorDim = -1;                         ///< Along which lanes lie; -1: scalar code.
+  llvm::SmallVector<int, 8> parallelOrder;    ///< Outermost first; the vector dim last if it is one.
+  llvm::SmallVector<int, 8> rowOrder;         ///< Row dims, outermost first.
+  int windowDim = -1;                         ///< Parallel dim, inside the vector dim's loop, whose
+                                              ///< neighbours are computed together by a window op.
+  int64_t windowLow = 0, windowHigh = 0;      ///< Its range in which windows are whole along it.
+  int mergeable = 0;                          ///< So many dims before the vector dim continue it in memory.
+  int tpcMergeable = 0;                       ///< On a TPC, which repeats small tables so that they continue too.
+  uint32_t rowDims = 0;                       ///< Mask of dims with `row`.
+  int stages = 0;                             ///< Passes over a row before the results are computed.
   int64_t scratchSlots = 0, rowElements = 1;  ///< Local memory: slots of rowElements values.
   int64_t tpcSlots = 0;                       ///< The slots of a TPC, of one row.
 };

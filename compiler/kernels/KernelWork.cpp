@@ -28,8 +28,7 @@ OperandView denseView(const Node& node) {
   view.type = node.type;
   view.sizes.assign(node.shape.begin(), node.shape.end());
   view.strides.assign(view.sizes.size(), 1);
-  for (size_t d = view.sizes.size(); d-- > 1;)
-    view.strides[d - 1] = view.strides[d] * view.sizes[d];
+  for (size_t d = view.sizes.size(); d-- > 1;) view.strides[d - 1] = view.strides[d] * view.sizes[d];
   return view;
 }
 
@@ -95,10 +94,12 @@ double WorkCounter::vectorOps(const PlannedKernel& kernel) {
       if (!plan.reachable[p] || prim.kind != Prim::Kind::Reduce) continue;
       int operand = prim.operands[0];
       const Prim& source = plan.prims[operand];
-      free[operand] = prim.reduce == ReduceKind::Sum && uses[operand] == 1 &&
-                      source.kind == Prim::Kind::Lane && llvm::StringRef(source.op->name) == "mul";
+      free[operand] = prim.reduce == ReduceKind::Sum && uses[operand] == 1 && source.kind == Prim::Kind::Lane &&
+                      llvm::StringRef(source.op->name) == "mul";
       total += elements(plan, source.deps | prim.reduceDims) / kTpcLanes *
-               (prim.reduce == ReduceKind::ArgMax ? kArgMaxOps : reducesNarrow(plan, prim) ? kNarrowReduction : 1);
+               (prim.reduce == ReduceKind::ArgMax ? kArgMaxOps
+                : reducesNarrow(plan, prim)       ? kNarrowReduction
+                                                  : 1);
     }
     for (size_t p = 0; p < plan.prims.size(); ++p) {
       const Prim& prim = plan.prims[p];

@@ -61,10 +61,9 @@ class KernelsPass : public PassWrapper<KernelsPass, OperationPass<ModuleOp>> {
       bytes += image.bytes;
     }
     if (options_.summary)
-      *options_.summary =
-          llvm::formatv("{0} kernels, {1} distinct, {2} images of {3} KB in all", kernels.size(),
-                        set->distinct, set->images.size(), bytes / 1024)
-              .str();
+      *options_.summary = llvm::formatv("{0} kernels, {1} distinct, {2} images of {3} KB in all", kernels.size(),
+                                        set->distinct, set->images.size(), bytes / 1024)
+                              .str();
   }
 
  private:
@@ -78,23 +77,20 @@ class KernelsPass : public PassWrapper<KernelsPass, OperationPass<ModuleOp>> {
     for (auto [op, compiled] : llvm::zip(kernels, set.kernels)) {
       sched::KernelOp kernel = op;
       const recipe::TpcCost& cost = compiled.cost;
-      kernel->setAttr("cost", builder.getDenseF64ArrayAttr(
-                                  {cost.loads, cost.stores, cost.vectorOps, cost.scalarOps}));
+      kernel->setAttr("cost", builder.getDenseF64ArrayAttr({cost.loads, cost.stores, cost.vectorOps, cost.scalarOps}));
       kernel->setAttr("rank", builder.getI64IntegerAttr(compiled.rank));
       kernel->setAttr("whole_dims", builder.getI64IntegerAttr(compiled.wholeDims));
       kernel->setAttr("scratch_bytes", builder.getI64IntegerAttr(compiled.scratchBytes));
     }
   }
 
-  static void addImage(OpBuilder& builder, sched::ProgramOp program,
-                       const recipe::KernelImage& image) {
+  static void addImage(OpBuilder& builder, sched::ProgramOp program, const recipe::KernelImage& image) {
     auto type = RankedTensorType::get({static_cast<int64_t>(image.bytes)}, builder.getI8Type());
     AsmResourceBlob blob = HeapAsmResourceBlob::allocateAndCopyWithAlign(
         ArrayRef<char>(reinterpret_cast<const char*>(image.data), image.bytes), /*align=*/64);
     auto value = DenseResourceElementsAttr::get(type, "code", std::move(blob));
     SmallVector<int64_t> entries(image.entries.begin(), image.entries.end());
-    sched::CodeOp::create(builder, program.getLoc(), static_cast<int32_t>(image.cpu), entries,
-                          value);
+    sched::CodeOp::create(builder, program.getLoc(), static_cast<int32_t>(image.cpu), entries, value);
   }
 
   KernelsPassOptions options_;

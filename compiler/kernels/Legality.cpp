@@ -16,8 +16,7 @@ OperandView denseView(Node& node) {
     if (mlir::ShapedType::isDynamic(size)) size = kAnySize;
   view.sizes.assign(node.shape.begin(), node.shape.end());
   view.strides.assign(view.sizes.size(), 1);
-  for (size_t d = view.sizes.size(); d-- > 1;)
-    view.strides[d - 1] = view.strides[d] * view.sizes[d];
+  for (size_t d = view.sizes.size(); d-- > 1;) view.strides[d - 1] = view.strides[d] * view.sizes[d];
   return view;
 }
 

@@ -14,8 +14,7 @@ namespace hpu::kernels {
 
 using Cmp = VectorMath::Cmp;
 
-void emitKernel(ModuleOp module, StringRef name, const PlannedKernel& kernel,
-                const VariantTraits& traits) {
+void emitKernel(ModuleOp module, StringRef name, const PlannedKernel& kernel, const VariantTraits& traits) {
   OpBuilder b(module.getBodyRegion());
   Location loc = b.getUnknownLoc();
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
@@ -27,20 +26,14 @@ void emitKernel(ModuleOp module, StringRef name, const PlannedKernel& kernel,
   VectorMath math(b, loc, entry);
   LLVM::ReturnOp ret = LLVM::ReturnOp::create(b, loc, ValueRange());
   b.setInsertionPoint(ret);
-  LoopEmitter emitter(math, module, traits, entry->getArgument(0),
-                      kernel.numInputs + kernel.numOutputs, static_cast<int>(kernel.rank), entry);
-  for (auto [i, piece] : llvm::enumerate(kernel.pieces))
-    emitter.emit(piece, kernel.numInputs, static_cast<int>(i));
+  LoopEmitter emitter(math, module, traits, entry->getArgument(0), kernel.numInputs + kernel.numOutputs,
+                      static_cast<int>(kernel.rank), entry);
+  for (auto [i, piece] : llvm::enumerate(kernel.pieces)) emitter.emit(piece, kernel.numInputs, static_cast<int>(i));
 }
 
-LoopEmitter::LoopEmitter(VectorMath& math, ModuleOp module, const VariantTraits& traits, Value args,
-                         int operands, int rank, Block* entry)
-    : m_(math),
-      b_(math.builder()),
-      loc_(math.loc()),
-      module_(module),
-      traits_(traits),
-      entry_(entry) {
+LoopEmitter::LoopEmitter(VectorMath& math, ModuleOp module, const VariantTraits& traits, Value args, int operands,
+                         int rank, Block* entry)
+    : m_(math), b_(math.builder()), loc_(math.loc()), module_(module), traits_(traits), entry_(entry) {
   loadPointers(args, operands, rank);
 }
 
@@ -87,8 +80,7 @@ void LoopEmitter::setBounds() {
     lowOf_[d] = lo_[d];
     highOf_[d] = hi_[d];
     if (plan.boxLow[d] != 0) lowOf_[d] = m_.max(lo_[d], m_.integer(lo_[d], plan.boxLow[d]));
-    if (plan.boxHigh[d] != plan.dims[d].size)
-      highOf_[d] = m_.min(hi_[d], m_.integer(hi_[d], plan.boxHigh[d]));
+    if (plan.boxHigh[d] != plan.dims[d].size) highOf_[d] = m_.min(hi_[d], m_.integer(hi_[d], plan.boxHigh[d]));
     // A slice may lie outside of the piece.
     if (highOf_[d] != hi_[d] || lowOf_[d] != lo_[d]) highOf_[d] = m_.max(highOf_[d], lowOf_[d]);
   }
@@ -108,8 +100,8 @@ void LoopEmitter::setBounds() {
     int inner = plan.parallelOrder[last - i + 1], outer = plan.parallelOrder[last - i];
     int64_t size = plan.dims[inner].size;
     elements *= size;
-    Value innerWhole = m_.andI(m_.compare(Cmp::Eq, low[inner], zero),
-                               m_.compare(Cmp::Eq, high[inner], m_.integer(zero, size)));
+    Value innerWhole =
+        m_.andI(m_.compare(Cmp::Eq, low[inner], zero), m_.compare(Cmp::Eq, high[inner], m_.integer(zero, size)));
     whole = whole ? m_.andI(whole, innerWhole) : innerWhole;
     lowV = m_.select(whole, m_.mul(low[outer], m_.integer(zero, elements)), lowV);
     highV = m_.select(whole, m_.mul(high[outer], m_.integer(zero, elements)), highV);
@@ -117,8 +109,7 @@ void LoopEmitter::setBounds() {
     lowOf_[outer] = m_.select(whole, zero, low[outer]);
     highOf_[outer] = m_.select(whole, one, high[outer]);
     staticallyWhole &= plan.boxLow[inner] == 0 && plan.boxHigh[inner] == size;
-    if (staticallyWhole)
-      mergedExtent_ *= static_cast<double>(plan.boxHigh[outer] - plan.boxLow[outer]);
+    if (staticallyWhole) mergedExtent_ *= static_cast<double>(plan.boxHigh[outer] - plan.boxLow[outer]);
   }
   lowOf_[v] = lowV;
   highOf_[v] = highV;
@@ -131,8 +122,7 @@ Value LoopEmitter::low(int dim) {
     return m_.constantInt(m_.i64(), 0);
   Affine at;
   if (d.anchor >= 0) at.coef[d.anchor] = 1;
-  return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.lowTable), at, 8, false),
-                              8);
+  return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.lowTable), at, 8, false), 8);
 }
 Value LoopEmitter::high(int dim) {
   const IterDim& d = plan_->dims[dim];
@@ -142,8 +132,7 @@ Value LoopEmitter::high(int dim) {
     return m_.constantInt(m_.i64(), d.size);
   Affine at;
   if (d.anchor >= 0) at.coef[d.anchor] = 1;
-  return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.highTable), at, 8, false),
-                              8);
+  return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.highTable), at, 8, false), 8);
 }
 
 // ---- Loops
@@ -196,9 +185,8 @@ void LoopEmitter::storeAll(llvm::ArrayRef<int> indices) {
   for (int i : indices) store(plan_->stores[i], i);
 }
 
-LoopEmitter::Values LoopEmitter::rowLoops(size_t level, llvm::ArrayRef<int> order,
-                                          llvm::ArrayRef<int> roots, llvm::ArrayRef<Value> init,
-                                          const Body& body) {
+LoopEmitter::Values LoopEmitter::rowLoops(size_t level, llvm::ArrayRef<int> order, llvm::ArrayRef<int> roots,
+                                          llvm::ArrayRef<Value> init, const Body& body) {
   if (level == order.size()) return body(init);
   hoist(roots);
   int dim = order[level];
@@ -207,25 +195,22 @@ LoopEmitter::Values LoopEmitter::rowLoops(size_t level, llvm::ArrayRef<int> orde
   });
 }
 
-LoopEmitter::Values LoopEmitter::loop(int dim, Value low, Value high, llvm::ArrayRef<Value> init,
-                                      const Body& body) {
+LoopEmitter::Values LoopEmitter::loop(int dim, Value low, Value high, llvm::ArrayRef<Value> init, const Body& body) {
   Scope saved = scope_;
   Value savedIndex = index_[dim];
-  Values results = dim == plan_->vectorDim ? vectorLoop(dim, low, high, init, body)
-                                           : scalarLoop(dim, low, high, init, body);
+  Values results =
+      dim == plan_->vectorDim ? vectorLoop(dim, low, high, init, body) : scalarLoop(dim, low, high, init, body);
   scope_ = std::move(saved);
   index_[dim] = savedIndex;
   return results;
 }
 
-LoopEmitter::Values LoopEmitter::scalarLoop(int dim, Value low, Value high,
-                                            llvm::ArrayRef<Value> init, const Body& body) {
-  auto loopOp =
-      scf::ForOp::create(b_, loc_, low, high, m_.constantInt(m_.i64(), 1), ValueRange(init));
+LoopEmitter::Values LoopEmitter::scalarLoop(int dim, Value low, Value high, llvm::ArrayRef<Value> init,
+                                            const Body& body) {
+  auto loopOp = scf::ForOp::create(b_, loc_, low, high, m_.constantInt(m_.i64(), 1), ValueRange(init));
   // Dims that are merged into the vector loop run once.
   bool merged = false;
-  for (int i = 1; i <= mergeable(); ++i)
-    merged |= plan_->parallelOrder[plan_->parallelOrder.size() - 1 - i] == dim;
+  for (int i = 1; i <= mergeable(); ++i) merged |= plan_->parallelOrder[plan_->parallelOrder.size() - 1 - i] == dim;
   loopOp->setAttr(kTripsAttr, b_.getF64FloatAttr(merged && mergedExtent_ > 1 ? 1.0 : extent(*plan_, dim)));
   if (isTap(dim)) loopOp->setAttr(kUnrolledAttr, b_.getUnitAttr());
   OpBuilder::InsertionGuard guard(b_);
@@ -242,8 +227,8 @@ LoopEmitter::Values LoopEmitter::scalarLoop(int dim, Value low, Value high,
   return Values(loopOp.getResults().begin(), loopOp.getResults().end());
 }
 
-LoopEmitter::Values LoopEmitter::vectorLoop(int dim, Value low, Value high,
-                                            llvm::ArrayRef<Value> init, const Body& body) {
+LoopEmitter::Values LoopEmitter::vectorLoop(int dim, Value low, Value high, llvm::ArrayRef<Value> init,
+                                            const Body& body) {
   const IterDim& iter = plan_->dims[dim];
   Scope outer = scope_;
   scope_.available |= 1u << dim;
@@ -258,8 +243,7 @@ LoopEmitter::Values LoopEmitter::vectorLoop(int dim, Value low, Value high,
   if (mainRuns) {
     Value span = m_.andI(m_.sub(high, low), m_.constantInt(m_.i64(), -lanes_));
     tailStart = m_.add(low, span);
-    auto loopOp = scf::ForOp::create(b_, loc_, low, tailStart, m_.constantInt(m_.i64(), lanes_),
-                                     ValueRange(init));
+    auto loopOp = scf::ForOp::create(b_, loc_, low, tailStart, m_.constantInt(m_.i64(), lanes_), ValueRange(init));
     loopOp->setAttr(kTripsAttr, b_.getF64FloatAttr(trips));
     OpBuilder::InsertionGuard guard(b_);
     if (init.empty())
@@ -329,8 +313,7 @@ bool LoopEmitter::hoistOne(int p, llvm::DenseMap<int, bool>& seen) {
   if (ready && prim.kind != Prim::Kind::Constant) eval(p);
   if (!ready && prim.kind == Prim::Kind::Load && !kept_.contains(p))
     address(p, prim.table >= 0 ? tableBase(prim.table) : operands_[prim.source], prim.address,
-            prim.table >= 0 ? elementSize(plan_->tables[prim.table].type) : elementSize(prim.type),
-            true);
+            prim.table >= 0 ? elementSize(plan_->tables[prim.table].type) : elementSize(prim.type), true);
   return ready;
 }
 
@@ -355,8 +338,7 @@ Value LoopEmitter::compute(int p) {
   Type type = computeType(b_.getContext(), prim.type);
   switch (prim.kind) {
     case Prim::Kind::Constant:
-      return isFloatType(prim.type) ? m_.constant(type, prim.number)
-                                    : m_.constantInt(type, prim.integer);
+      return isFloatType(prim.type) ? m_.constant(type, prim.number) : m_.constantInt(type, prim.integer);
     case Prim::Kind::Load:
       break;
     case Prim::Kind::Reduce:
@@ -374,8 +356,7 @@ Value LoopEmitter::compute(int p) {
   } else {
     bool vector = alongLanes(p);
     llvm::SmallVector<Value, 3> operands;
-    for (int operand : prim.operands)
-      operands.push_back(vector ? vectorOf(operand) : eval(operand));
+    for (int operand : prim.operands) operands.push_back(vector ? vectorOf(operand) : eval(operand));
     value = prim.op->emit(m_, operands, {prim.in, prim.type, prim.params});
   }
   if (isKept(p)) {
@@ -388,16 +369,14 @@ Value LoopEmitter::compute(int p) {
 // ---- Reductions
 // ---------------------------------------------------------------------------------------
 
-llvm::SmallVector<LoopEmitter::Accumulator, 4> LoopEmitter::accumulatorsOf(
-    int pass, llvm::SmallVector<int>& roots) {
+llvm::SmallVector<LoopEmitter::Accumulator, 4> LoopEmitter::accumulatorsOf(int pass, llvm::SmallVector<int>& roots) {
   llvm::SmallVector<Accumulator, 4> accumulators;
   bool laneRow = plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row;
   for (size_t p = 0; p < plan_->prims.size(); ++p) {
     const Prim& prim = plan_->prims[p];
     if (!plan_->reachable[p] || prim.kind != Prim::Kind::Reduce || prim.stage != pass + 1) continue;
     bool vector = laneRow || alongLanes(prim.operands[0]);
-    accumulators.push_back(
-        {static_cast<int>(p), vector, prim.reduce == ReduceKind::ArgMax ? 2 : 1});
+    accumulators.push_back({static_cast<int>(p), vector, prim.reduce == ReduceKind::ArgMax ? 2 : 1});
     roots.push_back(prim.operands[0]);
   }
   return accumulators;
@@ -428,13 +407,11 @@ void LoopEmitter::reducePass(int pass) {
 /// What a loop has accumulated becomes the value of the reduction.
 void LoopEmitter::finish(const Accumulator& acc, Values values) {
   const Prim& prim = plan_->prims[acc.prim];
-  if (plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row)
-    values = acrossLanes(prim, values);
+  if (plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row) values = acrossLanes(prim, values);
   Value result = values.back();
-  scope_.values[acc.prim] =
-      m_.shaped(result, computeType(b_.getContext(), prim.type)) == result.getType()
-          ? result
-          : m_.extend(result, m_.i64(), true);
+  scope_.values[acc.prim] = m_.shaped(result, computeType(b_.getContext(), prim.type)) == result.getType()
+                                ? result
+                                : m_.extend(result, m_.i64(), true);
 }
 
 LoopEmitter::Values LoopEmitter::neutral(const Accumulator& acc) {
@@ -454,17 +431,13 @@ LoopEmitter::Values LoopEmitter::neutral(const Accumulator& acc) {
       break;
     case ReduceKind::Max:
     case ReduceKind::ArgMax:
-      result.push_back(
-          isFloat ? m_.constant(type, -INFINITY)
-                  : m_.constantInt(type,
-                                   isSigned ? static_cast<int64_t>(uint64_t{1} << (bits - 1)) : 0));
+      result.push_back(isFloat ? m_.constant(type, -INFINITY)
+                               : m_.constantInt(type, isSigned ? static_cast<int64_t>(uint64_t{1} << (bits - 1)) : 0));
       break;
     case ReduceKind::Min:
       result.push_back(
-          isFloat
-              ? m_.constant(type, INFINITY)
-              : m_.constantInt(
-                    type, isSigned ? static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1) : -1));
+          isFloat ? m_.constant(type, INFINITY)
+                  : m_.constantInt(type, isSigned ? static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1) : -1));
       break;
   }
   if (prim.reduce == ReduceKind::ArgMax)
@@ -479,8 +452,8 @@ LoopEmitter::Values LoopEmitter::combine(const Accumulator& acc, llvm::ArrayRef<
   Values updated;
   // A product of floats that is only summed needs no register of its own.
   bool product = prim.reduce == ReduceKind::Sum && source.kind == Prim::Kind::Lane &&
-                 StringRef(source.op->name) == "mul" && isFloatType(source.type) &&
-                 !isKept(operand) && !scope_.values.count(operand);
+                 StringRef(source.op->name) == "mul" && isFloatType(source.type) && !isKept(operand) &&
+                 !scope_.values.count(operand);
   if (product) {
     auto factor = [&](int p) { return acc.vector ? vectorOf(p) : eval(p); };
     Value sum = m_.fma(factor(source.operands[0]), factor(source.operands[1]), old[0]);
@@ -504,13 +477,11 @@ LoopEmitter::Values LoopEmitter::combine(const Accumulator& acc, llvm::ArrayRef<
   }
   bool laneRow = plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row;
   if (laneRow && scope_.mask)
-    for (auto [value, before] : llvm::zip(updated, old))
-      value = m_.select(scope_.mask, value, before);
+    for (auto [value, before] : llvm::zip(updated, old)) value = m_.select(scope_.mask, value, before);
   return updated;
 }
 
-LoopEmitter::Values LoopEmitter::merge(const Prim& prim, llvm::ArrayRef<Value> a,
-                                       llvm::ArrayRef<Value> b) {
+LoopEmitter::Values LoopEmitter::merge(const Prim& prim, llvm::ArrayRef<Value> a, llvm::ArrayRef<Value> b) {
   ElementType element = plan_->prims[prim.operands[0]].type;
   bool isSigned = isSignedType(element);
   switch (prim.reduce) {
@@ -539,7 +510,7 @@ LoopEmitter::Values LoopEmitter::merge(const Prim& prim, llvm::ArrayRef<Value> a
 /// Instructions for a row with which a TPC combines the lanes of one accumulator into a value in all lanes. Rows that
 /// fit local memory together are combined in pairs, so that fewer vectors are left at each step.
 static double tpcFoldInstructions(const KernelPlan& plan) {
-  constexpr int kMostRows = 8, kSteps = 6;            // Of 64 lanes; the accumulators stay in registers.
+  constexpr int kMostRows = 8, kSteps = 6;             // Of 64 lanes; the accumulators stay in registers.
   constexpr double kPair = 3, kStep = 2, kSpread = 1;  // Two shuffles and the op; a shuffle and the op; a shuffle.
   int64_t bytes = std::max<int64_t>(plan.tpcSlots * slotBytes(plan), 1);
   int rows = 1, levels = 0;

@@ -37,30 +37,27 @@ inline constexpr llvm::StringLiteral kLocalAttr = "hpu.local";
 inline constexpr int64_t kTpcLanes = 64;
 
 /// Adds `llvm.func @name(args)` with the kernel's code to the module.
-void emitKernel(mlir::ModuleOp module, llvm::StringRef name, const PlannedKernel& kernel,
-                const VariantTraits& traits);
+void emitKernel(mlir::ModuleOp module, llvm::StringRef name, const PlannedKernel& kernel, const VariantTraits& traits);
 
 class LoopEmitter {
  public:
   using Value = mlir::Value;
-  LoopEmitter(VectorMath& math, mlir::ModuleOp module, const VariantTraits& traits, Value args,
-              int operands, int rank, mlir::Block* entry);
+  LoopEmitter(VectorMath& math, mlir::ModuleOp module, const VariantTraits& traits, Value args, int operands, int rank,
+              mlir::Block* entry);
   /// Emits one loop nest.
   void emit(const KernelPlan& plan, int numInputs, int piece);
 
  private:
   struct Scope {
-    llvm::DenseMap<int, Value>
-        values;  ///< By prim: scalar, or vector where it varies along the lanes.
+    llvm::DenseMap<int, Value> values;     ///< By prim: scalar, or vector where it varies along the lanes.
     llvm::DenseMap<int, Value> broadcast;  ///< Scalars spread over the lanes.
     struct Partial {
       Value pointer;
       uint32_t dims = 0;
       bool terms = false;
     };
-    llvm::DenseMap<int, Partial>
-        addresses;           ///< What is already added to the address of a load or store.
-    uint32_t available = 0;  ///< Dims whose index is known.
+    llvm::DenseMap<int, Partial> addresses;  ///< What is already added to the address of a load or store.
+    uint32_t available = 0;                  ///< Dims whose index is known.
     Value mask,
         active;  ///< In the tail of a vector loop: the lanes that exist, as a mask and as i64.
   };
@@ -82,8 +79,8 @@ class LoopEmitter {
   void windowRow(int dim);
   void windowOutputs(Value first, int64_t count);
   void reducePass(int pass);
-  Values rowLoops(size_t level, llvm::ArrayRef<int> order, llvm::ArrayRef<int> roots,
-                  llvm::ArrayRef<Value> init, const Body& body);
+  Values rowLoops(size_t level, llvm::ArrayRef<int> order, llvm::ArrayRef<int> roots, llvm::ArrayRef<Value> init,
+                  const Body& body);
   Values loop(int dim, Value low, Value high, llvm::ArrayRef<Value> init, const Body& body);
   Values scalarLoop(int dim, Value low, Value high, llvm::ArrayRef<Value> init, const Body& body);
   Values vectorLoop(int dim, Value low, Value high, llvm::ArrayRef<Value> init, const Body& body);

@@ -36,20 +36,17 @@ void LoopEmitter::loadPointers(Value args, int operands, int rank) {
 
 Value LoopEmitter::gep(Value pointer, Value byteOffset) {
   Type result = pointer.getType();
-  if (auto vector = dyn_cast<VectorType>(byteOffset.getType()))
-    result = VectorType::get(vector.getShape(), result);
+  if (auto vector = dyn_cast<VectorType>(byteOffset.getType())) result = VectorType::get(vector.getShape(), result);
   return LLVM::GEPOp::create(b_, loc_, result, b_.getI8Type(), pointer, ValueRange(byteOffset));
 }
 
 /// base + affine, as far as its dims are known here (all of them unless `partial`); `key` names
 /// whose address it is, so that inner scopes go on from it. Terms along the lanes are left to
 /// laneOffsets.
-Value LoopEmitter::address(int key, Value base, const Affine& affine, int64_t elementBytes,
-                           bool partial) {
+Value LoopEmitter::address(int key, Value base, const Affine& affine, int64_t elementBytes, bool partial) {
   constexpr int kAnonymous = -1;
-  Scope::Partial known = key != kAnonymous && scope_.addresses.count(key)
-                             ? scope_.addresses.lookup(key)
-                             : Scope::Partial();
+  Scope::Partial known =
+      key != kAnonymous && scope_.addresses.count(key) ? scope_.addresses.lookup(key) : Scope::Partial();
   Value offset;
   auto addTo = [&](Value value) { offset = offset ? m_.add(offset, value) : value; };
   if (!known.pointer) {
@@ -99,15 +96,13 @@ Value LoopEmitter::tableBase(int table) {
   Type element = isFloat ? m_.f32() : m_.i64();
   auto count = static_cast<int64_t>(isFloat ? data.floats.size() : data.ints.size());
   auto tensor = RankedTensorType::get({count}, element);
-  Attribute value =
-      isFloat ? Attribute(DenseElementsAttr::get(tensor, llvm::ArrayRef<float>(data.floats)))
-              : Attribute(DenseElementsAttr::get(tensor, llvm::ArrayRef<int64_t>(data.ints)));
+  Attribute value = isFloat ? Attribute(DenseElementsAttr::get(tensor, llvm::ArrayRef<float>(data.floats)))
+                            : Attribute(DenseElementsAttr::get(tensor, llvm::ArrayRef<int64_t>(data.ints)));
   std::string name = "table" + std::to_string(piece_) + "_" + std::to_string(table);
   OpBuilder::InsertionGuard guard(b_);
   b_.setInsertionPointToStart(module_.getBody());
-  auto global = LLVM::GlobalOp::create(
-      b_, loc_, LLVM::LLVMArrayType::get(element, static_cast<unsigned>(count)),
-      /*isConstant=*/true, LLVM::Linkage::Internal, name, value, 64);
+  auto global = LLVM::GlobalOp::create(b_, loc_, LLVM::LLVMArrayType::get(element, static_cast<unsigned>(count)),
+                                       /*isConstant=*/true, LLVM::Linkage::Internal, name, value, 64);
   b_.setInsertionPointToStart(entry_);
   base = LLVM::AddressOfOp::create(b_, loc_, global);
   return base;
@@ -163,14 +158,13 @@ Value LoopEmitter::stackBuffer(int which) {
   b_.setInsertionPointToStart(entry_);
   Value size = LLVM::ConstantOp::create(b_, loc_, m_.i64(), b_.getI64IntegerAttr(1));
   auto type = LLVM::LLVMArrayType::get(b_.getI8Type(), kMaxLanes * 8);
-  stack_[which] = LLVM::AllocaOp::create(
-      b_, loc_, operands_.empty() ? scratch_.getType() : operands_[0].getType(), type, size, 64);
+  stack_[which] =
+      LLVM::AllocaOp::create(b_, loc_, operands_.empty() ? scratch_.getType() : operands_[0].getType(), type, size, 64);
   return stack_[which];
 }
 
 void LoopEmitter::laneLoop(const std::function<void(Value)>& body) {
-  auto loopOp = scf::ForOp::create(b_, loc_, m_.constantInt(m_.i64(), 0), laneCount(),
-                                   m_.constantInt(m_.i64(), 1));
+  auto loopOp = scf::ForOp::create(b_, loc_, m_.constantInt(m_.i64(), 0), laneCount(), m_.constantInt(m_.i64(), 1));
   loopOp->setAttr(kTripsAttr, b_.getF64FloatAttr(kTpcLanes));
   OpBuilder::InsertionGuard guard(b_);
   b_.setInsertionPoint(loopOp.getBody()->getTerminator());
@@ -183,13 +177,11 @@ Value LoopEmitter::load(int p) {
   Value base = prim.table >= 0 ? tableBase(prim.table) : operands_[prim.source];
   if (!alongLanes(p)) {
     Value pointer = address(p, base, prim.address, bytes, false);
-    Value stored = LLVM::LoadOp::create(b_, loc_, storageType(prim.type), pointer,
-                                        static_cast<unsigned>(bytes));
+    Value stored = LLVM::LoadOp::create(b_, loc_, storageType(prim.type), pointer, static_cast<unsigned>(bytes));
     return fromStorage(stored, prim.type);
   }
   if (traits_.forCost && isStaged(*plan_, p))
-    return local(LLVM::LoadOp::create(b_, loc_, vectorType(computeType(b_.getContext(), prim.type)),
-                                      scratch_, 4),
+    return local(LLVM::LoadOp::create(b_, loc_, vectorType(computeType(b_.getContext(), prim.type)), scratch_, 4),
                  differentReads(*plan_, p, together_) * (isStagedNarrow(*plan_, p) ? double(bytes) / 4 : 1))
         .getRes();
   if (traits_.forCost && prim.table >= 0)
@@ -203,8 +195,7 @@ Value LoopEmitter::load(int p) {
                        prim.type);
   Value offsets = laneOffsets(prim.address, bytes);
   Value pointer = address(p, base, prim.address, bytes, false);
-  return fromStorage(loadVector(pointer, prim.type, offsets, prim.address.coef[plan_->vectorDim]),
-                     prim.type);
+  return fromStorage(loadVector(pointer, prim.type, offsets, prim.address.coef[plan_->vectorDim]), prim.type);
 }
 
 /// With forCost: into local memory, and out of it as the columns of 64 such vectors.
@@ -221,8 +212,7 @@ Value LoopEmitter::rearranged(Value lanes, double instructions) {
                              instructions);
 }
 
-Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets,
-                              int64_t laneStride) {
+Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets, int64_t laneStride) {
   Type element = storageType(type);
   Type vector = vectorType(element);
   auto bytes = static_cast<unsigned>(elementSize(type));
@@ -230,8 +220,7 @@ Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets
   bool contiguous = !byteOffsets && laneStride == 1;
   if (contiguous && !scope_.mask) return LLVM::LoadOp::create(b_, loc_, vector, pointer, bytes);
   if (contiguous && (wide || traits_.narrowMasks))
-    return LLVM::MaskedLoadOp::create(b_, loc_, vector, pointer, scope_.mask,
-                                      m_.constant(vector, 0), bytes);
+    return LLVM::MaskedLoadOp::create(b_, loc_, vector, pointer, scope_.mask, m_.constant(vector, 0), bytes);
   if (!contiguous && wide) {
     Value offsets = byteOffsets ? byteOffsets : m_.iota(vectorType(m_.i64()), laneStride * bytes);
     Value mask = scope_.mask ? scope_.mask : m_.constantInt(vectorType(b_.getI1Type()), 1);

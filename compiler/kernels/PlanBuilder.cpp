@@ -13,8 +13,7 @@ namespace {
 const OpLowering* findLowering(llvm::StringRef name) {
   static const llvm::StringMap<const OpLowering*> table = [] {
     llvm::StringMap<const OpLowering*> map;
-    for (llvm::ArrayRef<OpLowering> family :
-         {rowLowerings(), windowLowerings(), movementLowerings()})
+    for (llvm::ArrayRef<OpLowering> family : {rowLowerings(), windowLowerings(), movementLowerings()})
       for (const OpLowering& entry : family) map[entry.name] = &entry;
     return map;
   }();
@@ -84,8 +83,7 @@ std::string shapeText(llvm::ArrayRef<int64_t> shape) {
 }  // namespace
 
 int PlanBuilder::fail(const Node& node, const std::string& why) {
-  std::string what =
-      node.op.empty() ? "an operand of a TPC kernel" : "hpu." + node.op + " in a TPC kernel";
+  std::string what = node.op.empty() ? "an operand of a TPC kernel" : "hpu." + node.op + " in a TPC kernel";
   if (error_.ok()) error_ = unimplemented(what + ": " + why);
   return constant(0, isKernelType(node.type) ? node.type : ElementType::kF32);
 }
@@ -143,9 +141,8 @@ int PlanBuilder::reduce(ReduceKind kind, int operand, uint32_t dims, ElementType
   for (size_t d = 0; d < plan_.dims.size(); ++d)
     if (!plan_.dims[d].runs()) dims &= ~(1u << d);
   if (dims == 0) return kind == ReduceKind::ArgMax ? constant(0, type) : operand;
-  std::string key = "reduce" + std::to_string(static_cast<int>(kind)) + "," +
-                    std::to_string(operand) + "," + std::to_string(dims) + "," +
-                    std::to_string(static_cast<int>(type));
+  std::string key = "reduce" + std::to_string(static_cast<int>(kind)) + "," + std::to_string(operand) + "," +
+                    std::to_string(dims) + "," + std::to_string(static_cast<int>(type));
   auto [it, inserted] = primKeys_.emplace(key, 0);
   if (!inserted) return it->second;
   Prim prim;
@@ -193,8 +190,7 @@ int PlanBuilder::load(int input, const IndexMap& map) {
     if (view.sizes[d] == 1) continue;
     for (int i = 0; i < kMaxIterDims; ++i) prim.address.coef[i] += view.strides[d] * map[d].coef[i];
     prim.address.constant += view.strides[d] * map[d].constant;
-    for (const Term& term : map[d].terms)
-      prim.address.terms.push_back({term.prim, term.factor * view.strides[d]});
+    for (const Term& term : map[d].terms) prim.address.terms.push_back({term.prim, term.factor * view.strides[d]});
   }
   return add(std::move(prim));
 }
@@ -239,8 +235,7 @@ int PlanBuilder::pureDim(const Affine& affine) const {
 }
 
 int PlanBuilder::choosePiece(int count) {
-  if (pieceChosen_ && error_.ok())
-    error_ = unimplemented("a TPC kernel can hold one hpu.concat or hpu.pad only");
+  if (pieceChosen_ && error_.ok()) error_ = unimplemented("a TPC kernel can hold one hpu.concat or hpu.pad only");
   pieceChosen_ = true;
   numPieces_ = count;
   return piece_;
@@ -250,8 +245,7 @@ void PlanBuilder::restrictBox(int dim, int64_t low, int64_t high) {
   plan_.boxHigh[dim] = std::min(plan_.boxHigh[dim], high);
 }
 
-IndexMap PlanBuilder::broadcastMap(const IndexMap& map,
-                                   llvm::ArrayRef<int64_t> operandShape) const {
+IndexMap PlanBuilder::broadcastMap(const IndexMap& map, llvm::ArrayRef<int64_t> operandShape) const {
   IndexMap result(operandShape.size());
   size_t offset = map.size() - operandShape.size();
   for (size_t d = 0; d < operandShape.size(); ++d)
@@ -304,14 +298,12 @@ int PlanBuilder::lower(int index, const IndexMap& map) {
 
 StatusOr<KernelPlan> PlanBuilder::build() {
   if (graph_.results.empty()) return invalidArgument("a kernel needs an output");
-  if (static_cast<int>(inputs_.size()) != graph_.numInputs ||
-      outputs_.size() != graph_.results.size())
+  if (static_cast<int>(inputs_.size()) != graph_.numInputs || outputs_.size() != graph_.results.size())
     return invalidArgument("a kernel's operands do not match its body");
   for (const Node& node : graph_.nodes) {
     if (node.kind != Node::Kind::Input) continue;
     const OperandView& view = inputs_[node.input];
-    if (view.type != node.type || view.sizes.size() != node.shape.size() ||
-        view.strides.size() != view.sizes.size())
+    if (view.type != node.type || view.sizes.size() != node.shape.size() || view.strides.size() != view.sizes.size())
       return invalidArgument("input " + std::to_string(node.input) + " of a kernel has the view " +
                              shapeText(view.sizes) + " for the shape " + shapeText(node.shape));
   }
@@ -342,18 +334,19 @@ StatusOr<KernelPlan> PlanBuilder::build() {
     for (int d = 0; d < plan_.rank; ++d) {
       if (view.sizes[d] == 1 && plan_.dims[d].size != 1) continue;
       if (view.sizes[d] != plan_.dims[d].size)
-        return unimplemented("outputs of a TPC kernel must have one shape; got " +
-                             shapeText(view.sizes) + " beside " + shapeText(first.sizes));
+        return unimplemented("outputs of a TPC kernel must have one shape; got " + shapeText(view.sizes) + " beside " +
+                             shapeText(first.sizes));
       map[d].coef[d] = 1;
       store.dims |= 1u << d;
       if (view.sizes[d] != 1) store.address.coef[d] = view.strides[d];
     }
     store.prim = lower(graph_.results[k], map);
-    // What is only moved, and bits that were computed with, are stored as they are: storing a narrow float quietens NaNs
-    // and bounds fp8.
+    // What is only moved, and bits that were computed with, are stored as they are: storing a narrow float quietens
+    // NaNs and bounds fp8.
     if (error_.ok() && isFloatType(store.type)) {
       const Prim& stored = plan_.prims[store.prim];
-      bool isMoved = stored.kind == Prim::Kind::Load && stored.table < 0 && stored.type == store.type && elementSize(store.type) < 4;
+      bool isMoved = stored.kind == Prim::Kind::Load && stored.table < 0 && stored.type == store.type &&
+                     elementSize(store.type) < 4;
       if (isMoved || isBitcast(stored)) {
         store.prim = bitsOf(store.prim);
         store.type = plan_.prims[store.prim].type;
@@ -367,16 +360,15 @@ StatusOr<KernelPlan> PlanBuilder::build() {
   for (const Store& store : plan_.stores)
     for (int d = 0; d < plan_.rank; ++d)
       if (!(store.dims >> d & 1) && !plan_.dims[d].row)
-        return unimplemented(
-            "outputs of a TPC kernel must have one shape, unless a reduction made them smaller");
+        return unimplemented("outputs of a TPC kernel must have one shape, unless a reduction made them smaller");
   return std::move(plan_);
 }
 
 /// A kernel that only moves f64 does not care what the bits mean: the same kernel over i64, which
 /// TPCs have. Nothing when the f64 of the graph are computed with, or there are none.
 static std::optional<KernelGraph> movedAsBits(const KernelGraph& graph) {
-  static const llvm::StringSet<> kMovements = {
-      "transpose", "relayout", "reshape", "slice", "expand", "concat", "gather", "gather_elements", "bitcast"};
+  static const llvm::StringSet<> kMovements = {"transpose", "relayout", "reshape",         "slice",  "expand",
+                                               "concat",    "gather",   "gather_elements", "bitcast"};
   auto isF64 = [&](int node) { return graph.nodes[node].type == ElementType::kF64; };
   KernelGraph bits = graph;
   bool any = false;
@@ -407,13 +399,11 @@ StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<Oper
   // longer concatenation are copied one by one (compiler/schedule).
   constexpr int kMaxNodes = 96, kMaxRank = 8, kMaxPieces = 1 + 2 * kMaxRank;
   if (graph.nodes.size() > kMaxNodes)
-    return unimplemented("a TPC kernel of more than " + std::to_string(kMaxNodes) +
-                         " operands and ops");
+    return unimplemented("a TPC kernel of more than " + std::to_string(kMaxNodes) + " operands and ops");
   for (const OperandView& view : outputs)
     if (!isKernelType(view.type))
-      return unimplemented(
-          "element type " + std::string(elementTypeName(view.type)) +
-          " is not supported by TPC kernels; compile the model with another precision");
+      return unimplemented("element type " + std::string(elementTypeName(view.type)) +
+                           " is not supported by TPC kernels; compile the model with another precision");
   PlannedKernel result;
   result.numInputs = static_cast<int>(inputs.size());
   result.numOutputs = static_cast<int>(outputs.size());
@@ -423,8 +413,7 @@ StatusOr<PlannedKernel> planKernel(const KernelGraph& graph, llvm::ArrayRef<Oper
     if (!plan.ok()) return plan.status();
     pieces = builder.pieces();
     if (pieces > kMaxPieces)
-      return unimplemented("a concat or pad of more than " + std::to_string(kMaxPieces) +
-                           " pieces");
+      return unimplemented("a concat or pad of more than " + std::to_string(kMaxPieces) + " pieces");
     if (Status status = finishPlan(*plan); !status.ok()) return status;
     result.rank = static_cast<uint32_t>(plan->rank);
     for (int d = 0; d < plan->rank; ++d)

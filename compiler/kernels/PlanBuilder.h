@@ -14,8 +14,8 @@ namespace hpu::kernels {
 class PlanBuilder {
  public:
   /// `piece` selects the part of a concat or pad that this plan computes.
-  PlanBuilder(const KernelGraph& graph, llvm::ArrayRef<OperandView> inputs,
-              llvm::ArrayRef<OperandView> outputs, int piece)
+  PlanBuilder(const KernelGraph& graph, llvm::ArrayRef<OperandView> inputs, llvm::ArrayRef<OperandView> outputs,
+              int piece)
       : graph_(graph), inputs_(inputs), outputs_(outputs), piece_(piece) {}
 
   /// Lowers the whole graph; finishPlan completes the result.
@@ -29,8 +29,7 @@ class PlanBuilder {
   /// The map of an operand that broadcasts against a node's result (NumPy's alignment).
   IndexMap broadcastMap(const IndexMap& map, llvm::ArrayRef<int64_t> operandShape) const;
   int constant(double value, ElementType type);
-  int lane(llvm::StringRef op, llvm::ArrayRef<int> operands, ElementType result,
-           llvm::ArrayRef<double> params = {});
+  int lane(llvm::StringRef op, llvm::ArrayRef<int> operands, ElementType result, llvm::ArrayRef<double> params = {});
   /// The bits of a value as an integer: of what memory holds as they are there, of a computed value once rounded.
   int bitsOf(int prim);
   int reduce(ReduceKind kind, int operand, uint32_t dims, ElementType type);

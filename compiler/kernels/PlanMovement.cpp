@@ -68,8 +68,7 @@ int lowerReshape(PlanBuilder& b, const Node& node, const IndexMap& map) {
     int wide = -1;
     for (size_t d = i; d < i2; ++d) {
       if (from[d] == 1) continue;
-      if (wide >= 0)
-        return b.fail(node, "it joins dimensions of a value, which is a copy of its own");
+      if (wide >= 0) return b.fail(node, "it joins dimensions of a value, which is a copy of its own");
       wide = static_cast<int>(d);
     }
     Affine sum;
@@ -199,16 +198,14 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   auto coordinates = static_cast<ir::CoordMode>(node.intAttr("coordinates"));
   auto rounding = static_cast<ir::NearestMode>(node.intAttr("nearest"));
   if (linear && !isFloatType(node.type))
-    return b.fail(
-        node, "linear interpolation is not defined for " + std::string(elementTypeName(node.type)));
+    return b.fail(node, "linear interpolation is not defined for " + std::string(elementTypeName(node.type)));
   Affine first[2], second[2];
   int weight[2] = {-1, -1};
   for (int i = 0; i < 2; ++i) {
     int64_t in = x.shape[2 + i], out = node.shape[2 + i];
     first[i] = second[i] = map[2 + i];
     int dim = b.pureDim(map[2 + i]);
-    if (out != 1 && dim < 0)
-      return b.fail(node, "its dims are not those of the kernel's index space");
+    if (out != 1 && dim < 0) return b.fail(node, "its dims are not those of the kernel's index space");
     auto clampIndex = [&](int64_t v) { return std::clamp<int64_t>(v, 0, in - 1); };
     Table low, high, fraction;
     fraction.type = ElementType::kF32;

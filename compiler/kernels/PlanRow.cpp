@@ -7,8 +7,8 @@ namespace {
 
 /// The iteration dims that `axes` of a value under `map` are, as a mask; false when one is not a
 /// dim.
-bool dimsOfAxes(PlanBuilder& b, const IndexMap& map, llvm::ArrayRef<int64_t> shape,
-                llvm::ArrayRef<int64_t> axes, uint32_t& mask) {
+bool dimsOfAxes(PlanBuilder& b, const IndexMap& map, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> axes,
+                uint32_t& mask) {
   mask = 0;
   for (int64_t axis : axes) {
     if (shape[axis] == 1) continue;
@@ -62,8 +62,7 @@ int lowerSoftmax(PlanBuilder& b, const Node& node, const IndexMap& map) {
 /// (x - mean) / sqrt(variance + epsilon) over the dims of `row`.
 int normalised(PlanBuilder& b, const Node& node, int x, Row row, int64_t count) {
   constexpr ElementType f32 = ElementType::kF32;
-  int mean =
-      scaled(b, b.reduce(ReduceKind::Sum, x, row.dims, f32), 1.0 / static_cast<double>(count));
+  int mean = scaled(b, b.reduce(ReduceKind::Sum, x, row.dims, f32), 1.0 / static_cast<double>(count));
   int centred = b.lane("sub", {x, mean}, f32);
   int squares = b.reduce(ReduceKind::Sum, b.lane("mul", {centred, centred}, f32), row.dims, f32);
   int variance = scaled(b, squares, 1.0 / static_cast<double>(count));
@@ -73,8 +72,7 @@ int normalised(PlanBuilder& b, const Node& node, int x, Row row, int64_t count) 
 
 int lowerLayerNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
   llvm::SmallVector<int64_t, 4> axes;
-  for (int64_t d = node.intAttr("axis"); d < static_cast<int64_t>(node.shape.size()); ++d)
-    axes.push_back(d);
+  for (int64_t d = node.intAttr("axis"); d < static_cast<int64_t>(node.shape.size()); ++d) axes.push_back(d);
   Row row = rowOf(b, node, map, axes);
   int x = b.lower(node.operands[0], map);
   if (!row.ok) return x;
@@ -102,8 +100,7 @@ int lowerInstanceNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
 
 int lowerBatchNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
   constexpr ElementType f32 = ElementType::kF32;
-  if (!isFloatType(node.type))
-    return b.fail(node, "not defined for " + std::string(elementTypeName(node.type)));
+  if (!isFloatType(node.type)) return b.fail(node, "not defined for " + std::string(elementTypeName(node.type)));
   IndexMap channel = {map[1]};
   int values[4];
   for (int i = 0; i < 4; ++i) values[i] = b.lower(node.operands[1 + i], channel);
@@ -137,8 +134,7 @@ int lowerReduce(PlanBuilder& b, const Node& node, const IndexMap& map) {
     for (const Affine& a : operandMap) share &= !share || a.coef[aligned] == 0;
     // ... otherwise a dim of its own.
     int dim = share ? static_cast<int>(aligned)
-                    : b.reductionDim("axis" + std::to_string(rank - axis) + "of" +
-                                         std::to_string(x.shape[axis]),
+                    : b.reductionDim("axis" + std::to_string(rank - axis) + "of" + std::to_string(x.shape[axis]),
                                      x.shape[axis]);
     operandMap[axis].coef[dim] = 1;
     mask |= 1u << dim;

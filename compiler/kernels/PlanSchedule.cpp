@@ -82,12 +82,10 @@ class Scheduler {
     }
     for (size_t d = 0; d < plan_.dims.size(); ++d) {
       IterDim& dim = plan_.dims[d];
-      if (dim.row && !(reduceDims >> d & 1))
-        dim.row = dim.indexDim < 0;  // Only dead code reduced over it.
+      if (dim.row && !(reduceDims >> d & 1)) dim.row = dim.indexDim < 0;  // Only dead code reduced over it.
       if (!dim.row || !isBig(static_cast<int>(d))) continue;
       plan_.rowDims |= 1u << d;
-      if (dim.indexDim >= 0 &&
-          (plan_.boxLow[dim.indexDim] != 0 || plan_.boxHigh[dim.indexDim] != dim.size))
+      if (dim.indexDim >= 0 && (plan_.boxLow[dim.indexDim] != 0 || plan_.boxHigh[dim.indexDim] != dim.size))
         return unimplemented("a concat or pad along the dimension that is reduced over");
     }
     return okStatus();
@@ -108,8 +106,7 @@ class Scheduler {
       if (a != v && isBig(a) && isRow(a) == isRow(v) && continues(a, v, plan_.dims[v].size))
         length *= plan_.dims[a].size;
     double filled =
-        static_cast<double>(length) /
-        static_cast<double>((length + kTypicalLanes - 1) / kTypicalLanes * kTypicalLanes);
+        static_cast<double>(length) / static_cast<double>((length + kTypicalLanes - 1) / kTypicalLanes * kTypicalLanes);
     double lanes = kTypicalLanes * filled, cost = 0;
     uint32_t bit = 1u << v;
     for (size_t p = 0; p < plan_.prims.size(); ++p) {
@@ -153,8 +150,7 @@ class Scheduler {
   void orderLoops() {
     auto distance = [&](int d) {
       int64_t coef = 0;
-      for (const Store& store : plan_.stores)
-        coef = std::max(coef, std::abs(store.address.coef[d]));
+      for (const Store& store : plan_.stores) coef = std::max(coef, std::abs(store.address.coef[d]));
       if (coef) return coef;
       for (size_t p = 0; p < plan_.prims.size(); ++p)
         if (plan_.reachable[p] && plan_.prims[p].kind == Prim::Kind::Load)
@@ -186,9 +182,7 @@ class Scheduler {
         bool repeats = tableCopies > 0 && prim.address.coef[a] == 0 && isTable(plan_, prim, tableCopies);
         if (!repeats) return false;
       }
-      if (prim.kind == Prim::Kind::Reduce &&
-          (prim.reduceDims >> a & 1) != (prim.reduceDims >> b & 1))
-        return false;
+      if (prim.kind == Prim::Kind::Reduce && (prim.reduceDims >> a & 1) != (prim.reduceDims >> b & 1)) return false;
     }
     for (const Store& store : plan_.stores) {
       if ((store.dims >> a & 1) != (store.dims >> b & 1)) return false;
@@ -225,8 +219,7 @@ class Scheduler {
     if (v < 0 || isRow(v) || plan_.parallelOrder.size() < 2) return;
     int candidate = plan_.parallelOrder[plan_.parallelOrder.size() - 2];
     if (plan_.tapsOf[0] != candidate && plan_.tapsOf[1] != candidate) return;
-    if (plan_.boxLow[candidate] != 0 || plan_.boxHigh[candidate] != plan_.dims[candidate].size)
-      return;
+    if (plan_.boxLow[candidate] != 0 || plan_.boxHigh[candidate] != plan_.dims[candidate].size) return;
     // Only vectors that the outputs share (weights) are worth the other order; pooling has none.
     bool shares = false;
     for (size_t p = 0; p < plan_.prims.size(); ++p) {

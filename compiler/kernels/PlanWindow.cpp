@@ -34,12 +34,10 @@ Window windowOf(const Node& node, const Node& x, llvm::ArrayRef<int64_t> kernel,
 }
 
 /// The reduction dim over the taps along spatial dim i, and where they read the operand.
-int tapDim(PlanBuilder& b, const Node& node, const Window& w, const Affine& position, int i,
-           Affine& operand) {
+int tapDim(PlanBuilder& b, const Node& node, const Window& w, const Affine& position, int i, Affine& operand) {
   int anchor = b.pureDim(position);
   b.setTaps(i, anchor);
-  std::string key =
-      "taps" + std::to_string(i) + "of" + std::to_string(reinterpret_cast<uintptr_t>(&node));
+  std::string key = "taps" + std::to_string(i) + "of" + std::to_string(reinterpret_cast<uintptr_t>(&node));
   int dim = b.reductionDim(key, w.kernel);
   Table low, high;
   bool bounded = false;
@@ -65,8 +63,7 @@ int tapDim(PlanBuilder& b, const Node& node, const Window& w, const Affine& posi
 bool ready(PlanBuilder& b, const Node& node, const IndexMap& map) {
   const Node& x = b.node(node.operands[0]);
   if (x.kind != Node::Kind::Input) {
-    b.fail(node,
-           "its input must be an operand of the kernel, since each element is read several times");
+    b.fail(node, "its input must be an operand of the kernel, since each element is read several times");
     return false;
   }
   for (int i = 2; i < 4; ++i)
@@ -107,8 +104,7 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
     counts.type = ElementType::kF32;
     bool uniform = true;
     for (int64_t p = 0; p < w.out; ++p) {
-      auto [first, last] =
-          includePad ? taps(w, p, -w.padBegin, w.in + w.padEnd) : taps(w, p, 0, w.in);
+      auto [first, last] = includePad ? taps(w, p, -w.padBegin, w.in + w.padEnd) : taps(w, p, 0, w.in);
       counts.floats.push_back(1.0f / static_cast<float>(std::max<int64_t>(last - first, 1)));
       uniform &= counts.floats.back() == counts.floats.front();
     }
@@ -130,8 +126,7 @@ int lowerDepthwise(PlanBuilder& b, const Node& node, const IndexMap& map) {
   int64_t groups = node.intAttr("groups", 1);
   if (groups != x.shape[1] || w.shape[0] != x.shape[1] || w.shape[1] != 1)
     return b.fail(node, "only depthwise convolutions (groups = channels) run on the TPC");
-  if (!isFloatType(node.type))
-    return b.fail(node, "not defined for " + std::string(elementTypeName(node.type)));
+  if (!isFloatType(node.type)) return b.fail(node, "not defined for " + std::string(elementTypeName(node.type)));
   if (!ready(b, node, map)) return b.constant(0, node.type);
   IndexMap operandMap(map), weightMap(4);
   weightMap[0] = map[1];
@@ -144,16 +139,14 @@ int lowerDepthwise(PlanBuilder& b, const Node& node, const IndexMap& map) {
     mask |= 1u << dim;
   }
   int product =
-      b.lane("mul", {b.lower(node.operands[0], operandMap), b.lower(node.operands[1], weightMap)},
-             ElementType::kF32);
+      b.lane("mul", {b.lower(node.operands[0], operandMap), b.lower(node.operands[1], weightMap)}, ElementType::kF32);
   return b.reduce(ReduceKind::Sum, product, mask, ElementType::kF32);
 }
 
 }  // namespace
 
 llvm::ArrayRef<OpLowering> windowLowerings() {
-  static const OpLowering table[] = {
-      {"max_pool2d", lowerPool}, {"avg_pool2d", lowerPool}, {"conv2d", lowerDepthwise}};
+  static const OpLowering table[] = {{"max_pool2d", lowerPool}, {"avg_pool2d", lowerPool}, {"conv2d", lowerDepthwise}};
   return table;
 }
 

@@ -44,8 +44,8 @@ Reads readsOf(const KernelPlan& plan, const Prim& load) {
     if (i < taps.size() && i < outputs.size()) {
       int64_t step = std::abs(load.address.coef[outputs[i]]), tap = std::abs(load.address.coef[taps[i]]);
       auto unit = static_cast<double>(std::max<int64_t>(std::gcd(step, tap), 1));
-      double span = (positions - 1) * static_cast<double>(step) / unit +
-                    (window - 1) * static_cast<double>(tap) / unit + 1;
+      double span =
+          (positions - 1) * static_cast<double>(step) / unit + (window - 1) * static_cast<double>(tap) / unit + 1;
       together = std::min(together, span);
     }
     reads.different *= together;

@@ -33,8 +33,8 @@ VectorMath::Reduced VectorMath::reduceExp(Value x) {
 
 // e^r = 1 + r + r^2 P(r) for |r| <= ln2 / 2.
 Value VectorMath::expPolynomial(Value r) {
-  Value p = horner(r, {0.49999992629312895, 0.16666508714586897, 0.041668528324418946,
-                       0.00837013502481725, 0.0013811660057736468});
+  Value p = horner(
+      r, {0.49999992629312895, 0.16666508714586897, 0.041668528324418946, 0.00837013502481725, 0.0013811660057736468});
   return fma(fma(p, r, num(r, 1.0)), r, num(r, 1.0));
 }
 
@@ -52,8 +52,8 @@ Value VectorMath::expm1(Value x) {
   // = 0.
   Value clamped = fastMax(num(x, -25.0), x);
   Reduced reduced = reduceExp(clamped);
-  Value p = horner(reduced.r, {0.5000000069711167, 0.16666532835587994, 0.04166625047051639,
-                               0.00836792312752875, 0.0013948766042126276});
+  Value p = horner(reduced.r, {0.5000000069711167, 0.16666532835587994, 0.04166625047051639, 0.00836792312752875,
+                               0.0013948766042126276});
   Value q = fma(mul(p, reduced.r), reduced.r, reduced.r);
   // Half of it, because 2^n may not be a number.
   Value half = fma(q, reduced.halfScale, sub(reduced.halfScale, num(x, 0.5)));
@@ -72,9 +72,9 @@ Value VectorMath::log(Value x) {
   Value mantissa = add(andI(shifted, integer(bits, 0x007fffff)), integer(bits, 0x3f3504f3));
   Value f = sub(bitcast(mantissa, f32()), num(x, 1.0));
   // log(1 + f) = f - f^2 / 2 + f^3 P(f).
-  Value p = horner(f, {0.33333309374626363, -0.24999985940681707, 0.20002306372866357,
-                       -0.16669340348227946, 0.14216972264146957, -0.12381705629654578,
-                       0.11883732317016357, -0.11810678523589861, 0.0691533284549352});
+  Value p = horner(
+      f, {0.33333309374626363, -0.24999985940681707, 0.20002306372866357, -0.16669340348227946, 0.14216972264146957,
+          -0.12381705629654578, 0.11883732317016357, -0.11810678523589861, 0.0691533284549352});
   Value f2 = mul(f, f);
   Value y = mul(mul(f2, f), p);
   y = fma(e, num(x, kLn2Low), y);
@@ -101,10 +101,9 @@ Value VectorMath::sigmoid(Value x) {
 }
 
 Value VectorMath::erfcExponent(Value t) {
-  Value q =
-      horner(t, {1.128379225730896, 0.6366168260574341, 0.10280562937259674, -0.019261660054326057,
-                 3.386680327821523e-05, 0.0014942637644708157, -0.0005592784145846963,
-                 0.000107354368083179, -1.1005181477230508e-05, 4.741690418086364e-07});
+  Value q = horner(t, {1.128379225730896, 0.6366168260574341, 0.10280562937259674, -0.019261660054326057,
+                       3.386680327821523e-05, 0.0014942637644708157, -0.0005592784145846963, 0.000107354368083179,
+                       -1.1005181477230508e-05, 4.741690418086364e-07});
   return neg(mul(t, q));
 }
 
@@ -127,8 +126,7 @@ Value VectorMath::gelu(Value x) {
 Value VectorMath::geluTanh(Value x) {
   // x * sigmoid(2 u) equals x / 2 * (1 + tanh u).
   Value x2 = mul(x, x);
-  Value u =
-      mul(x, fma(x2, num(x, 2 * 0.7978845608028654 * 0.044715), num(x, 2 * 0.7978845608028654)));
+  Value u = mul(x, fma(x2, num(x, 2 * 0.7978845608028654 * 0.044715), num(x, 2 * 0.7978845608028654)));
   return mul(x, sigmoid(u));
 }
 
@@ -146,9 +144,9 @@ Value VectorMath::atan(Value x) {
   Value t = select(large, divF(one, magnitude), magnitude);
   // atan t = t + t^3 P(t^2) on [0, 1].
   Value z = mul(t, t);
-  Value p = horner(z, {-0.33333299089145985, 0.19998548284250145, -0.1426424167312228,
-                       0.10952185703287122, -0.084034500195477202, 0.057957586647321722,
-                       -0.031177837381798031, 0.010914600385896381, -0.0017936203328264427});
+  Value p = horner(
+      z, {-0.33333299089145985, 0.19998548284250145, -0.1426424167312228, 0.10952185703287122, -0.084034500195477202,
+          0.057957586647321722, -0.031177837381798031, 0.010914600385896381, -0.0017936203328264427});
   Value y = fma(mul(p, z), t, t);
   y = select(large, sub(num(x, 1.5707963267948966), y), y);
   Value sign = andI(bitcast(x, i32()), constantInt(shaped(x, i32()), 0x80000000));
@@ -160,14 +158,13 @@ Value VectorMath::erfInv(Value x) {
   Value one = num(x, 1.0);
   Value w = neg(log(mul(sub(one, x), add(one, x))));
   Value low = horner(sub(w, num(w, 2.5)),
-                     {1.5014093592822164, 0.24664028615558459, -0.0041773867800025347,
-                      -0.001252741883364369, 0.00021834443855702802, -4.9633448662403552e-06,
-                      -3.4627045361265707e-06, 4.6616999822834959e-07, 2.3232626711333637e-08,
-                      -8.7910073734431826e-09});
-  Value high = horner(sub(sqrt(w), num(w, 3.0)),
-                      {2.8329769899896626, 1.0016741828040538, 0.0094356224060164751,
-                       -0.0076253040424251878, 0.0057617987483047362, -0.0036601396047034399,
-                       0.0013002272329026843, 8.6110781351927956e-05, -0.00016543110920774762});
+                     {1.5014093592822164, 0.24664028615558459, -0.0041773867800025347, -0.001252741883364369,
+                      0.00021834443855702802, -4.9633448662403552e-06, -3.4627045361265707e-06, 4.6616999822834959e-07,
+                      2.3232626711333637e-08, -8.7910073734431826e-09});
+  Value high =
+      horner(sub(sqrt(w), num(w, 3.0)), {2.8329769899896626, 1.0016741828040538, 0.0094356224060164751,
+                                         -0.0076253040424251878, 0.0057617987483047362, -0.0036601396047034399,
+                                         0.0013002272329026843, 8.6110781351927956e-05, -0.00016543110920774762});
   Value y = mul(x, select(compare(Cmp::Lt, w, num(w, 5.0)), low, high));
   return select(compare(Cmp::Eq, abs(x), one), mul(x, num(x, INFINITY)), y);
 }
@@ -178,7 +175,7 @@ Value VectorMath::lgamma(Value x) {
   Value reflected = compare(Cmp::Lt, x, half);
   Value t = select(reflected, sub(one, x), x);
   Value series = num(x, 1.000000000190015);
-  const double terms[] = {76.18009172947146,  -86.50532032941677,    24.01409824083091,
+  const double terms[] = {76.18009172947146,  -86.50532032941677,   24.01409824083091,
                           -1.231739572450155, 1.208650973866179e-3, -5.395239384953e-6};
   Value at = t;
   for (double term : terms) {
@@ -221,14 +218,13 @@ Value VectorMath::sinOrCos(Value x, bool cosine) {
   Value quadrant = toInt(truncateF(quarter, f32()), i32());
   if (cosine) quadrant = add(quadrant, integer(quadrant, 1));
   Value s = mul(r, r);
-  Value sine = fma(mul(r, s),
-                   horner(s, {-0.16666666639557662, 0.008333329143898175, -0.0001983925662956943,
-                              2.7175644215183745e-06}),
-                   r);
-  Value cosinePoly = fma(mul(s, s),
-                         horner(s, {0.04166666661920421, -0.001388888343842526,
-                                    2.4799436408499877e-05, -2.720330377572089e-07}),
-                         fma(s, num(s, -0.5), num(s, 1.0)));
+  Value sine =
+      fma(mul(r, s),
+          horner(s, {-0.16666666639557662, 0.008333329143898175, -0.0001983925662956943, 2.7175644215183745e-06}), r);
+  Value cosinePoly =
+      fma(mul(s, s),
+          horner(s, {0.04166666661920421, -0.001388888343842526, 2.4799436408499877e-05, -2.720330377572089e-07}),
+          fma(s, num(s, -0.5), num(s, 1.0)));
   Value odd = compare(Cmp::Ne, andI(quadrant, integer(quadrant, 1)), integer(quadrant, 0));
   Value magnitude = select(odd, cosinePoly, sine);
   Value flip = shl(andI(quadrant, integer(quadrant, 2)), 30);
@@ -256,9 +252,8 @@ Value VectorMath::pow(Value x, Value y) {
   Value s = divF(sub(m, num(m, 1.0)), add(m, num(m, 1.0)));
   Value s2 = mul(s, s);
   // 2 / ln 2 / (2k + 1), k = 0 .. 6.
-  Value series =
-      horner(s2, {2.8853900817779268, 0.96179669392597560, 0.57707801635558535, 0.41219858311113239,
-                  0.32059889797532520, 0.26230818925253880, 0.22195308321368668});
+  Value series = horner(s2, {2.8853900817779268, 0.96179669392597560, 0.57707801635558535, 0.41219858311113239,
+                             0.32059889797532520, 0.26230818925253880, 0.22195308321368668});
   Value log2 = fma(s, series, extendF(e, f64));
   log2 = select(compare(Cmp::Eq, magnitude, zero), num(log2, -INFINITY), log2);
   log2 = select(compare(Cmp::Eq, magnitude, num(x, INFINITY)), num(log2, INFINITY), log2);
@@ -266,9 +261,8 @@ Value VectorMath::pow(Value x, Value y) {
   t = fastMin(num(t, 200.0), fastMax(num(t, -200.0), t));
   Value n = roundEven(t);
   Value fraction = truncateF(sub(t, n), f32());
-  Value p = horner(fraction,
-                   {1.000000000554186, 0.6931472057371925, 0.24022646890473098, 0.05550328777087365,
-                    0.009618488974591721, 0.0013399931179590187, 0.00015345807288260488});
+  Value p = horner(fraction, {1.000000000554186, 0.6931472057371925, 0.24022646890473098, 0.05550328777087365,
+                              0.009618488974591721, 0.0013399931179590187, 0.00015345807288260488});
   // 2^n in two factors, each a normal number.
   Value exponent = toInt(truncateF(n, f32()), i32());
   Value half = shr(exponent, 1, true);
@@ -286,8 +280,7 @@ Value VectorMath::pow(Value x, Value y) {
   result = select(orI(isNan(x), isNan(y)), num(x, NAN), result);
   Value isOne = orI(compare(Cmp::Eq, x, one), compare(Cmp::Eq, y, zero));
   // (-1)^+-inf is 1 as well.
-  Value unitAtInfinity =
-      andI(compare(Cmp::Eq, magnitude, one), compare(Cmp::Eq, abs(y), num(y, INFINITY)));
+  Value unitAtInfinity = andI(compare(Cmp::Eq, magnitude, one), compare(Cmp::Eq, abs(y), num(y, INFINITY)));
   return select(orI(isOne, unitAtInfinity), one, result);
 }
 

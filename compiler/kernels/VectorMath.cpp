@@ -21,7 +21,6 @@ bool isFloat(Value x) {
   return isa<FloatType>(elementOf(x));
 }
 
-
 }  // namespace
 
 Type VectorMath::shaped(Value like, Type element) {
@@ -37,8 +36,7 @@ Value VectorMath::constant(Type type, double value) {
   else
     return constantInt(type, static_cast<int64_t>(value));
   TypedAttr attr = scalar;
-  if (auto vector = dyn_cast<VectorType>(type))
-    attr = DenseElementsAttr::get(vector, Attribute(scalar));
+  if (auto vector = dyn_cast<VectorType>(type)) attr = DenseElementsAttr::get(vector, Attribute(scalar));
   Value& slot = constants_[attr];
   if (!slot) {
     OpBuilder::InsertionGuard guard(b_);
@@ -51,10 +49,8 @@ Value VectorMath::constant(Type type, double value) {
 Value VectorMath::constantInt(Type type, int64_t value) {
   auto integerType = cast<IntegerType>(getElementTypeOrSelf(type));
   unsigned width = integerType.getWidth();
-  TypedAttr attr =
-      IntegerAttr::get(integerType, APInt(width, static_cast<uint64_t>(value), false, true));
-  if (auto vector = dyn_cast<VectorType>(type))
-    attr = DenseElementsAttr::get(vector, Attribute(attr));
+  TypedAttr attr = IntegerAttr::get(integerType, APInt(width, static_cast<uint64_t>(value), false, true));
+  if (auto vector = dyn_cast<VectorType>(type)) attr = DenseElementsAttr::get(vector, Attribute(attr));
   Value& slot = constants_[attr];
   if (!slot) {
     OpBuilder::InsertionGuard guard(b_);
@@ -169,8 +165,7 @@ Value VectorMath::compare(Cmp kind, Value a, Value b, bool isSigned) {
   using P = arith::CmpIPredicate;
   constexpr P signedKinds[] = {P::eq, P::ne, P::slt, P::sle, P::sgt, P::sge};
   constexpr P unsignedKinds[] = {P::eq, P::ne, P::ult, P::ule, P::ugt, P::uge};
-  return arith::CmpIOp::create(
-      b_, loc_, (isSigned ? signedKinds : unsignedKinds)[static_cast<int>(kind)], a, b);
+  return arith::CmpIOp::create(b_, loc_, (isSigned ? signedKinds : unsignedKinds)[static_cast<int>(kind)], a, b);
 }
 Value VectorMath::isNan(Value a) {
   return arith::CmpFOp::create(b_, loc_, arith::CmpFPredicate::UNO, a, a);
@@ -247,8 +242,7 @@ Value VectorMath::asOneInstruction(llvm::function_ref<Value()> build, double ins
   Operation* before = end == block->begin() ? nullptr : &*std::prev(end);
   Value result = build();
   Operation* counted = nullptr;
-  for (Operation& op : llvm::make_range(
-           before ? std::next(before->getIterator()) : block->begin(), end)) {
+  for (Operation& op : llvm::make_range(before ? std::next(before->getIterator()) : block->begin(), end)) {
     op.setAttr(kPartAttr, b_.getUnitAttr());
     if (!isa<arith::BitcastOp, arith::ConstantOp>(op)) counted = &op;
   }

@@ -29,8 +29,8 @@ void LoopEmitter::windowRow(int dim) {
   Value start = low(dim), end = high(dim);
   // Groups may start in [windowLow, lastGroup).
   Value first = m_.constantInt(m_.i64(), plan_->windowLow);
-  Value lastGroup = m_.sub(m_.min(end, m_.constantInt(m_.i64(), plan_->windowHigh)),
-                           m_.constantInt(m_.i64(), group - 1));
+  Value lastGroup =
+      m_.sub(m_.min(end, m_.constantInt(m_.i64(), plan_->windowHigh)), m_.constantInt(m_.i64(), group - 1));
   auto whileOp = scf::WhileOp::create(b_, loc_, TypeRange{m_.i64()}, ValueRange{start});
   OpBuilder::InsertionGuard guard(b_);
   Block* before = b_.createBlock(&whileOp.getBefore(), {}, {m_.i64()}, {loc_});
@@ -68,8 +68,7 @@ void LoopEmitter::windowRow(int dim) {
 void LoopEmitter::windowOutputs(Value first, int64_t count) {
   int dim = plan_->windowDim;
   llvm::SmallVector<Value, 8> at;
-  for (int64_t u = 0; u < count; ++u)
-    at.push_back(u == 0 ? first : m_.add(first, m_.constantInt(m_.i64(), u)));
+  for (int64_t u = 0; u < count; ++u) at.push_back(u == 0 ? first : m_.add(first, m_.constantInt(m_.i64(), u)));
   // What varies with the output is known in a scope of its own.
   auto inOutput = [&](int64_t u, auto&& body) {
     Scope shared = scope_;

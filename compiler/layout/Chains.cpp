@@ -10,14 +10,18 @@ using namespace mlir;
 namespace hpu::ir {
 namespace {
 
-ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
 
 /// Calls visit for each operand that reads `value` through any view; views themselves are not readers.
 void forEachRead(Value value, llvm::function_ref<void(OpOperand&)> visit) {
   for (OpOperand& use : value.getUses()) {
     auto op = dyn_cast<HpuOp>(use.getOwner());
-    if (op && op.isView() && !isUnit(use.getOwner())) forEachRead(use.getOwner()->getResult(0), visit);
-    else visit(use);
+    if (op && op.isView() && !isUnit(use.getOwner()))
+      forEachRead(use.getOwner()->getResult(0), visit);
+    else
+      visit(use);
   }
 }
 
@@ -71,7 +75,8 @@ std::optional<StridedView> resolveOver(Value value, Value base, ArrayRef<int64_t
     if (!op || !op.isView()) return std::nullopt;
     views.push_back(op);
   }
-  std::optional<StridedView> view = StridedView{base, 0, SmallVector<int64_t>(shapeOf(base)), SmallVector<int64_t>(strides)};
+  std::optional<StridedView> view =
+      StridedView{base, 0, SmallVector<int64_t>(shapeOf(base)), SmallVector<int64_t>(strides)};
   for (Operation* op : llvm::reverse(views))
     if (!(view = applyView(op, *view))) return std::nullopt;
   return view;

@@ -25,8 +25,8 @@ struct ChainLink {
 std::optional<ChainLink> chainOf(mlir::Operation* unit);
 void setChain(mlir::Operation* unit, ChainLink link);
 
-/// Element strides of a tensor of which only slices along `dim` exist: dense, with `dim` the slowest. They do not depend
-/// on how large a slice is.
+/// Element strides of a tensor of which only slices along `dim` exist: dense, with `dim` the slowest. They do not
+/// depend on how large a slice is.
 llvm::SmallVector<int64_t> slicedStrides(mlir::RankedTensorType type, int64_t dim);
 
 /// The view `value` of `base` (a result that is not dense, but has these strides); nullopt when strides cannot say it.

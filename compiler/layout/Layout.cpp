@@ -16,7 +16,9 @@ using namespace hpu::ir;
 namespace hpu::layout {
 namespace {
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 /// Gives a value another order, inside its unit and in the units that use it.
 void setOrder(Value value, ArrayRef<int64_t> order) {
@@ -96,8 +98,8 @@ class LayoutAssigner {
       operand.getOwner()->getRegion(0).front().getArgument(operand.getOperandNumber()).setType(type);
     ++kept_;
     if (options_.report)
-      *options_.report += "kept     relayout of " + typeToString(type) + " for " + unitName(operand.getOwner()) +
-                          ": " + why + "\n";
+      *options_.report +=
+          "kept     relayout of " + typeToString(type) + " for " + unitName(operand.getOwner()) + ": " + why + "\n";
   }
 
   /// A constant that a TPC kernel reads gets the order in which the kernel walks; each user its own copy.
@@ -110,10 +112,11 @@ class LayoutAssigner {
       Value argument = unit->getRegion(0).front().getArgument(operand.getOperandNumber());
       int64_t rank = typeOf(argument).getRank();
       Order order;
-      if (auto conv = dyn_cast_or_null<Conv2dOp>(root); conv && conv.getEngine() == EngineKind::Tpc &&
-                                                        argument == conv.getW())
+      if (auto conv = dyn_cast_or_null<Conv2dOp>(root);
+          conv && conv.getEngine() == EngineKind::Tpc && argument == conv.getW())
         order = {2, 3, 1, 0};  // depthwise: all channels of a tap beside each other
-      else if (root && cast<HpuOp>(root).getEngine() == EngineKind::Mme && llvm::is_contained(root->getOperands(), argument))
+      else if (root && cast<HpuOp>(root).getEngine() == EngineKind::Mme &&
+               llvm::is_contained(root->getOperands(), argument))
         continue;  // packed when the recipe is written
       else if (rank == typeOf(unit->getResult(0)).getRank())
         order = physicalOrder(typeOf(unit->getResult(0)));
@@ -140,8 +143,8 @@ class LayoutAssigner {
                  typeOf(view->base).getNumElements() == typeOf(operand.get()).getNumElements() &&
                  (def->getNumResults() > 1 || taken.insert(def).second) && !returnedBefore(view->base);
       returned_.push_back(own ? view->base : Value());
-      // The same bytes may carry another order (one pixel, channels-last); the signature says row-major. (Behind a view,
-      // the view's own type says it.)
+      // The same bytes may carry another order (one pixel, channels-last); the signature says row-major. (Behind a
+      // view, the view's own type says it.)
       if (own && view->base == operand.get()) setOrder(view->base, rowMajor(typeOf(view->base).getRank()));
       if (!own)
         replaceByRelayout(operand, rowMajor(typeOf(operand.get()).getRank()),
@@ -206,7 +209,11 @@ class VerifyLayoutPass : public PassWrapper<VerifyLayoutPass, OperationPass<func
 
 }  // namespace
 
-std::unique_ptr<Pass> createLayoutPass(LayoutOptions options) { return std::make_unique<LayoutPass>(options); }
-std::unique_ptr<Pass> createVerifyLayoutPass() { return std::make_unique<VerifyLayoutPass>(); }
+std::unique_ptr<Pass> createLayoutPass(LayoutOptions options) {
+  return std::make_unique<LayoutPass>(options);
+}
+std::unique_ptr<Pass> createVerifyLayoutPass() {
+  return std::make_unique<VerifyLayoutPass>();
+}
 
 }  // namespace hpu::layout

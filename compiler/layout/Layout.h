@@ -12,7 +12,7 @@ class Pass;
 namespace hpu::layout {
 
 struct LayoutOptions {
-  bool optimize = true;  ///< false: everything row-major (-O0).
+  bool optimize = true;            ///< false: everything row-major (-O0).
   std::string* report = nullptr;   ///< A line for each copy kept and why.
   std::string* summary = nullptr;  ///< "3 relayouts kept, 31 transposes folded".
 };

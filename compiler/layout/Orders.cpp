@@ -70,8 +70,7 @@ Order inheritedOrder(Operation* unit, Value result) {
     if (typeOf(operand).getRank() != typeOf(result).getRank()) continue;
     std::optional<StridedView> view = resolveView(operand);
     if (!view || llvm::is_contained(view->strides, 0)) continue;
-    if (typeOf(operand).getShape() == typeOf(result).getShape())
-      return orderOfStrides(view->sizes, view->strides);
+    if (typeOf(operand).getShape() == typeOf(result).getShape()) return orderOfStrides(view->sizes, view->strides);
     const int64_t elements = typeOf(operand).getNumElements();
     if (!joins || elements <= largest) continue;
     largest = elements;
@@ -89,8 +88,7 @@ Order preferredOrder(Operation* unit, unsigned index) {
   Operation* root = rootOf(unit);
   if (!root) return inheritedOrder(unit, result);
   return TypeSwitch<Operation*, Order>(root)
-      .Case<Conv2dOp, ConvTranspose2dOp, MaxPool2dOp, AvgPool2dOp>(
-          [](Operation*) { return channelsLast(); })
+      .Case<Conv2dOp, ConvTranspose2dOp, MaxPool2dOp, AvgPool2dOp>([](Operation*) { return channelsLast(); })
       .Case<ResizeOp, InstanceNormOp>(  // of any rank
           [&](Operation*) { return rank == 4 ? channelsLast() : inheritedOrder(unit, result); })
       .Case<MatMulOp>([&](Operation*) { return matmulOrder(result); })

@@ -15,8 +15,8 @@ struct HbmNeeds {
   int64_t total() const { return weights + workspace + inputs + outputs; }
 };
 
-/// kResourceExhausted with all the numbers and what to do, when the needs are beyond the capacity. Nothing is ever moved
-/// to the host's memory instead: a device cannot read it while a program runs.
+/// kResourceExhausted with all the numbers and what to do, when the needs are beyond the capacity. Nothing is ever
+/// moved to the host's memory instead: a device cannot read it while a program runs.
 Status checkCapacity(const HbmNeeds& needs, int64_t hbmBytes, std::string_view target);
 
 }  // namespace hpu::memory

@@ -68,7 +68,8 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
     }
     for (Operation* unit : storages.units) {
       if (std::optional<RingInfo> chain = chainRingOf(unit)) {
-        unit->setAttr(kBuffersAttr, DenseI64ArrayAttr::get(&getContext(), {static_cast<int64_t>(sections.sram()), chain->offset}));
+        unit->setAttr(kBuffersAttr,
+                      DenseI64ArrayAttr::get(&getContext(), {static_cast<int64_t>(sections.sram()), chain->offset}));
         continue;
       }
       SmallVector<int64_t> attribute;
@@ -94,22 +95,25 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
     using base::formatBytes;
     return base::strCat("workspace ", formatBytes(plan.bytes), ", ", storages.resultsInPlace, " results in place, ",
                         storages.partsInPlace, " of ", storages.partsInPlace + storages.partsCopied,
-                        " parts of concatenations too, ", rings.chained, " results stay in SRAM, peak ", formatBytes(rings.bytes), " of ",
-                        formatBytes(options_.sramBytes));
+                        " parts of concatenations too, ", rings.chained, " results stay in SRAM, peak ",
+                        formatBytes(rings.bytes), " of ", formatBytes(options_.sramBytes));
   }
 
   std::string report(const StoragePlan& storages, const Plan& plan, const std::vector<size_t>& which,
                      const RingPlan& rings, const HbmNeeds& needs) const {
     using base::formatBytes;
-    std::string text = base::strCat("HBM      ", formatBytes(needs.total()), " of ", formatBytes(options_.hbmBytes), ": weights ",
-                                    formatBytes(needs.weights), ", inputs ", formatBytes(needs.inputs), ", outputs ",
-                                    formatBytes(needs.outputs), ", workspace ", formatBytes(needs.workspace), "\n");
+    std::string text =
+        base::strCat("HBM      ", formatBytes(needs.total()), " of ", formatBytes(options_.hbmBytes), ": weights ",
+                     formatBytes(needs.weights), ", inputs ", formatBytes(needs.inputs), ", outputs ",
+                     formatBytes(needs.outputs), ", workspace ", formatBytes(needs.workspace), "\n");
     text += base::strCat("workspace ", plan.bytes, " bytes for ", which.size(), " buffers; alive together at most ",
                          plan.largestLiveSet, " (plan) and ", options_.largestLiveSetBytes, " (unfused graph)\n");
-    text += base::strCat("SRAM     ", formatBytes(rings.bytes), " of ", formatBytes(options_.sramBytes), " for tiles of bundles and ",
-                         rings.chained, " results that their only reader takes from there\n");
-    text += base::strCat("shared   ", storages.resultsInPlace, " results take an operand's place; ", storages.partsInPlace,
-                         " parts of concatenations written in place, ", storages.partsCopied, " copied\n");
+    text +=
+        base::strCat("SRAM     ", formatBytes(rings.bytes), " of ", formatBytes(options_.sramBytes),
+                     " for tiles of bundles and ", rings.chained, " results that their only reader takes from there\n");
+    text +=
+        base::strCat("shared   ", storages.resultsInPlace, " results take an operand's place; ", storages.partsInPlace,
+                     " parts of concatenations written in place, ", storages.partsCopied, " copied\n");
     std::vector<std::string> lines;
     int64_t peak = peakStep(storages, which), shown = 0;
     std::vector<size_t> order(which.size());
@@ -121,15 +125,17 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
       const Storage& storage = storages.storages[which[i]];
       if (storage.live.begin > peak || storage.live.end < peak) continue;
       shown += storage.live.bytes;
-      lines.push_back(llvm::formatv("  {0,10}  at {1,-11} steps {2,4}..{3,-4}  {4}{5}", formatBytes(storage.live.bytes),
-                                    plan.offsets[i], storage.live.begin, storage.live.end,
-                                    unitName(storage.members.front().getDefiningOp()),
-                                    storage.members.size() > 1 ? llvm::formatv(" and {0} more", storage.members.size() - 1).str()
-                                                               : "").str());
+      lines.push_back(
+          llvm::formatv(
+              "  {0,10}  at {1,-11} steps {2,4}..{3,-4}  {4}{5}", formatBytes(storage.live.bytes), plan.offsets[i],
+              storage.live.begin, storage.live.end, unitName(storage.members.front().getDefiningOp()),
+              storage.members.size() > 1 ? llvm::formatv(" and {0} more", storage.members.size() - 1).str() : "")
+              .str());
     }
     if (!lines.empty()) {
       std::string at = unitName(storages.units[peak]);
-      text += base::strCat("most at  step ", peak, " of ", storages.units.size(), ", ", at, ": ", formatBytes(shown), " in\n");
+      text += base::strCat("most at  step ", peak, " of ", storages.units.size(), ", ", at, ": ", formatBytes(shown),
+                           " in\n");
       append(text, lines);
     }
     lines.assign(rings.notes.begin(), rings.notes.end());
@@ -166,6 +172,8 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
 
 }  // namespace
 
-std::unique_ptr<Pass> createMemoryPass(MemoryOptions options) { return std::make_unique<MemoryPass>(options); }
+std::unique_ptr<Pass> createMemoryPass(MemoryOptions options) {
+  return std::make_unique<MemoryPass>(options);
+}
 
 }  // namespace hpu::memory

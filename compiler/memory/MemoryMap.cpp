@@ -41,7 +41,11 @@ std::optional<RingInfo> readRing(Operation* unit, const char* name) {
 
 }  // namespace
 
-std::optional<RingInfo> ringOf(Operation* bundle) { return readRing(bundle, kRingAttr); }
-std::optional<RingInfo> chainRingOf(Operation* unit) { return readRing(unit, kChainRingAttr); }
+std::optional<RingInfo> ringOf(Operation* bundle) {
+  return readRing(bundle, kRingAttr);
+}
+std::optional<RingInfo> chainRingOf(Operation* unit) {
+  return readRing(unit, kChainRingAttr);
+}
 
 }  // namespace hpu::memory

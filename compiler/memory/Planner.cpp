@@ -8,7 +8,9 @@
 namespace hpu::memory {
 namespace {
 
-int64_t alignUp(int64_t value, int64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+int64_t alignUp(int64_t value, int64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
 
 /// Pairs of buffers that one try may compare; tries are so many that all of them together stay at some 0.1 s.
 constexpr int64_t kMostWork = 20'000'000;
@@ -72,8 +74,10 @@ class Search {
     }
     return {sortedBy([&](size_t i) { return sizes_[i]; }),
             sortedBy([&](size_t i) { return static_cast<double>(sizes_[i]) * static_cast<double>(life(i)); }),
-            sortedBy([&](size_t i) { return -buffers_[i].begin; }), sortedBy([&](size_t i) { return -buffers_[i].end; }),
-            sortedBy([&](size_t i) { return crowd[i]; }), sortedBy([&](size_t i) { return life(i); })};
+            sortedBy([&](size_t i) { return -buffers_[i].begin; }),
+            sortedBy([&](size_t i) { return -buffers_[i].end; }),
+            sortedBy([&](size_t i) { return crowd[i]; }),
+            sortedBy([&](size_t i) { return life(i); })};
   }
 
   /// Moves what sticks out ahead of what it meets; how far ahead alternates, so that the search does not circle.
@@ -122,9 +126,9 @@ class Search {
   }
 
   const std::vector<Buffer>& buffers_;
-  std::vector<int64_t> sizes_;               ///< Aligned.
-  std::vector<std::vector<size_t>> meets_;   ///< By buffer: who is alive with it.
-  std::vector<int64_t> offsets_;             ///< Of the last try; -1: not placed yet.
+  std::vector<int64_t> sizes_;              ///< Aligned.
+  std::vector<std::vector<size_t>> meets_;  ///< By buffer: who is alive with it.
+  std::vector<int64_t> offsets_;            ///< Of the last try; -1: not placed yet.
   std::vector<std::pair<int64_t, int64_t>> taken_;
   std::vector<size_t> bestOrder_;
   int64_t enough_;

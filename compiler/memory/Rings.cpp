@@ -13,12 +13,15 @@ using namespace hpu::ir;
 namespace hpu::memory {
 namespace {
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 RingInfo shapeRing(BundleOp bundle) {
   RankedTensorType type;
   for (Operation& op : bundle.getBody().front())
-    if (auto hpuOp = dyn_cast<HpuOp>(&op); hpuOp && hpuOp.getEngine() == EngineKind::Mme) type = typeOf(op.getResult(0));
+    if (auto hpuOp = dyn_cast<HpuOp>(&op); hpuOp && hpuOp.getEngine() == EngineKind::Mme)
+      type = typeOf(op.getResult(0));
   RingInfo ring{0, 1, 0, elementSize(elementType(type.getElementType()))};
   TileAttr tile = bundle.getTileAttr();
   for (int64_t d = 0; d < type.getRank(); ++d) {
@@ -37,7 +40,8 @@ RingInfo shapeChain(Operation* unit, ChainLink link) {
   RankedTensorType type = typeOf(unit->getResult(0));
   RingInfo ring{0, link.slots, link.dim, elementSize(elementType(type.getElementType()))};
   auto tile = unit->getAttrOfType<TileAttr>("tile");
-  for (int64_t d = 0; d < type.getRank(); ++d) ring.slotBytes *= tile && link.interleaved() ? tile.getSizes()[d] : type.getDimSize(d);
+  for (int64_t d = 0; d < type.getRank(); ++d)
+    ring.slotBytes *= tile && link.interleaved() ? tile.getSizes()[d] : type.getDimSize(d);
   ring.slotBytes = (ring.slotBytes + recipe::kAlignment - 1) / recipe::kAlignment * recipe::kAlignment;
   return ring;
 }
@@ -86,16 +90,20 @@ RingPlan planRings(ArrayRef<Operation*> units, int64_t sramBytes) {
     // The largest tiles among those that stay for their neighbour give way first.
     size_t largest = tiles.size();
     for (size_t i = 0; i < tiles.size(); ++i)
-      if (tiles[i].begin != tiles[i].end && (largest == tiles.size() || tiles[i].bytes > tiles[largest].bytes)) largest = i;
-    if (largest == tiles.size()) break;  // The tiles of each bundle alone fit, so the plan does; the verifier has the last word.
+      if (tiles[i].begin != tiles[i].end && (largest == tiles.size() || tiles[i].bytes > tiles[largest].bytes))
+        largest = i;
+    if (largest == tiles.size())
+      break;  // The tiles of each bundle alone fit, so the plan does; the verifier has the last word.
     tiles[largest].end = tiles[largest].begin;
-    result.notes.push_back("no overlap of " + unitName(all[largest].unit) + " with the bundle behind it: both tiles together "
+    result.notes.push_back("no overlap of " + unitName(all[largest].unit) +
+                           " with the bundle behind it: both tiles together "
                            "are beyond the SRAM");
     plan = planBuffers(tiles, recipe::kAlignment, true, sramBytes);
   }
   for (auto [each, offset] : llvm::zip(all, plan.offsets)) {
     const RingInfo& ring = each.ring;
-    each.unit->setAttr(each.attribute, DenseI64ArrayAttr::get(each.unit->getContext(), {offset, ring.slots, ring.dim, ring.slotBytes}));
+    each.unit->setAttr(each.attribute,
+                       DenseI64ArrayAttr::get(each.unit->getContext(), {offset, ring.slots, ring.dim, ring.slotBytes}));
     if (each.attribute == kChainRingAttr && ring.slots > 1)
       result.notes.push_back("chained  " + unitName(each.unit) + ": " + std::to_string(ring.slots) + " tiles of " +
                              std::to_string(ring.slotBytes) + " bytes");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Places the SRAM tiles of bundles and of chains.
 // The one thing to know: tiles that do not fit beside those of the next bundle share bytes with them. That is safe (the
-// waits come from the bytes), it only costs the overlap of the two bundles, and it is said. Tiles of one chain never do.
+// waits come from the bytes), it only costs the overlap of the two bundles, and it is said. Tiles of one chain never
+// do.
 #pragma once
 
 #include <string>

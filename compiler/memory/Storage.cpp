@@ -21,9 +21,15 @@ namespace {
 /// Parts whose contiguous runs are shorter are read much worse than copies of them (a memory access is of this size).
 constexpr int64_t kLeastRunBytes = 64;
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-int64_t elementBytes(Value value) { return elementSize(elementType(typeOf(value).getElementType())); }
-int64_t bytesOf(Value value) { return typeOf(value).getNumElements() * elementBytes(value); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+int64_t elementBytes(Value value) {
+  return elementSize(elementType(typeOf(value).getElementType()));
+}
+int64_t bytesOf(Value value) {
+  return typeOf(value).getNumElements() * elementBytes(value);
+}
 
 using Strides = SmallVector<int64_t>;
 
@@ -69,8 +75,10 @@ Value baseOf(Value value) {
 void forEachRead(Value value, llvm::function_ref<void(OpOperand&)> visit) {
   for (OpOperand& use : value.getUses()) {
     auto op = dyn_cast<HpuOp>(use.getOwner());
-    if (op && op.isView() && !isUnit(use.getOwner())) forEachRead(use.getOwner()->getResult(0), visit);
-    else visit(use);
+    if (op && op.isView() && !isUnit(use.getOwner()))
+      forEachRead(use.getOwner()->getResult(0), visit);
+    else
+      visit(use);
   }
 }
 
@@ -82,8 +90,10 @@ void setStrides(Value value, ArrayRef<int64_t> strides) {
   if (auto old = unit->getAttrOfType<ArrayAttr>(kStridesAttr)) all.assign(old.begin(), old.end());
   all[result.getResultNumber()] = builder.getDenseI64ArrayAttr(strides);
   bool dense = llvm::all_of(all, [](Attribute own) { return cast<DenseI64ArrayAttr>(own).empty(); });
-  if (dense) unit->removeAttr(kStridesAttr);
-  else unit->setAttr(kStridesAttr, builder.getArrayAttr(all));
+  if (dense)
+    unit->removeAttr(kStridesAttr);
+  else
+    unit->setAttr(kStridesAttr, builder.getArrayAttr(all));
 }
 
 /// The op of `unit` that reads `operand` on the MME, if one does.
@@ -98,7 +108,11 @@ bool feedsMme(OpOperand& operand) {
 class Sharing {
  public:
   Sharing(func::FuncOp function, StoragePlan& plan, const StorageOptions& options)
-      : function_(function), plan_(plan), options_(options), last_(lastReads(function, plan.step)), turns_(turnsOf(plan.units)) {}
+      : function_(function),
+        plan_(plan),
+        options_(options),
+        last_(lastReads(function, plan.step)),
+        turns_(turnsOf(plan.units)) {}
 
   void run() {
     Operation* end = function_.getBody().front().getTerminator();
@@ -162,7 +176,8 @@ class Sharing {
     std::vector<std::string> notes = std::move(plan_.notes);
     plan_ = std::move(before);
     plan_.notes = std::move(notes);
-    plan_.notes.push_back("copied   all parts of " + unitName(concat) + ": in place they would be alive longer and raise "
+    plan_.notes.push_back("copied   all parts of " + unitName(concat) +
+                          ": in place they would be alive longer and raise "
                           "the largest live set");
   }
 
@@ -203,9 +218,12 @@ class Sharing {
     bool any = false;
     for (Value part : concat.getInputs()) {
       std::string why = writePart(concat, part, at, strides);
-      if (why.empty()) any = true;
-      else plan_.notes.push_back("copied   part " + unitName(baseOf(part).getDefiningOp() ? baseOf(part).getDefiningOp() : concat) +
-                                 " of " + unitName(concat) + ": " + why);
+      if (why.empty())
+        any = true;
+      else
+        plan_.notes.push_back("copied   part " +
+                              unitName(baseOf(part).getDefiningOp() ? baseOf(part).getDefiningOp() : concat) + " of " +
+                              unitName(concat) + ": " + why);
       at.offset += typeOf(part).getDimSize(concat.getAxis()) * strides[concat.getAxis()];
     }
     return any;
@@ -220,7 +238,8 @@ class Sharing {
     if (!isAlone(base)) return "it lies in another buffer already";
     if (storageOf(base).output >= 0) return "it is an output of the model";
     std::optional<Strides> own = stridesOfBase(part, strides);
-    if (!own || typeOf(base).getNumElements() != typeOf(part).getNumElements()) return "it is a part of its producer's result";
+    if (!own || typeOf(base).getNumElements() != typeOf(part).getNumElements())
+      return "it is a part of its producer's result";
     if (llvm::is_contained(*own, 0)) return "it repeats elements";
     int64_t readers = 0;
     forEachRead(base, [&](OpOperand& read) { readers += read.getOwner() != concat; });
@@ -237,8 +256,10 @@ class Sharing {
     llvm::sort(dims);
     int64_t run = 1;
     for (auto [stride, size] : dims)
-      if (stride == run) run *= size;
-      else break;
+      if (stride == run)
+        run *= size;
+      else
+        break;
     return run * elementBytes(value);
   }
 
@@ -274,7 +295,8 @@ class Sharing {
       int64_t copied = 0, parts = concat.getInputs().size();
       for (Value part : concat.getInputs()) {
         auto window = plan_.windows.find(baseOf(part));
-        bool inside = window != plan_.windows.end() && window->second.storage == plan_.windows[concat.getResult()].storage;
+        bool inside =
+            window != plan_.windows.end() && window->second.storage == plan_.windows[concat.getResult()].storage;
         copied += !inside;
       }
       plan_.partsCopied += copied;
@@ -300,7 +322,8 @@ class Sharing {
       size_t from = plan_.windows[result].storage, to = window->second.storage;
       Storage &own = plan_.storages[from], &other = plan_.storages[to];
       // Everything in the operand's storage has to be dead after this unit, and be whole (no part of something).
-      if (from == to || other.live.end != plan_.step[unit] || other.output >= 0 || other.live.bytes != own.live.bytes) continue;
+      if (from == to || other.live.end != plan_.step[unit] || other.output >= 0 || other.live.bytes != own.live.bytes)
+        continue;
       // By another operand, or by a unit that takes turns with this one.
       const Turn& turn = turns_[plan_.step[unit]];
       bool readTwice = false;
@@ -316,7 +339,8 @@ class Sharing {
       own.members.clear();
       plan_.windows[result] = {to, 0};
       ++plan_.resultsInPlace;
-      plan_.notes.push_back("in place " + unitName(unit) + " over the result of " + unitName(read->base.getDefiningOp()));
+      plan_.notes.push_back("in place " + unitName(unit) + " over the result of " +
+                            unitName(read->base.getDefiningOp()));
       return;
     }
   }

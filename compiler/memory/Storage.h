@@ -35,9 +35,9 @@ struct StoragePlan {
   llvm::DenseMap<mlir::Operation*, int64_t> step;
   llvm::MapVector<mlir::Value, Window> windows;  ///< By result of a unit.
   std::vector<Storage> storages;
-  int64_t concatsInPlace = 0;   ///< Concatenations of which nothing is copied.
+  int64_t concatsInPlace = 0;  ///< Concatenations of which nothing is copied.
   int64_t partsInPlace = 0, partsCopied = 0;
-  int64_t resultsInPlace = 0;   ///< Results that take the place of an operand.
+  int64_t resultsInPlace = 0;      ///< Results that take the place of an operand.
   std::vector<std::string> notes;  ///< A line for each part that is copied and why, and each result in place.
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The post-condition of the phase memory. It follows contents instead of live ranges, and knows nothing of storages: from
-// the step that writes a result to the last step that reads those bytes, no other unit may write one of them.
+// The post-condition of the phase memory. It follows contents instead of live ranges, and knows nothing of storages:
+// from the step that writes a result to the last step that reads those bytes, no other unit may write one of them.
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/layout/Chains.h"
 #include "compiler/memory/Memory.h"
@@ -72,7 +72,8 @@ class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func
           return fail(value, "is not aligned");
         placed.push_back(now);
       }
-      if (auto ring = ringOf(&op); ring && (ring->offset < 0 || ring->offset + ring->slots * ring->slotBytes > sramBytes_))
+      if (auto ring = ringOf(&op);
+          ring && (ring->offset < 0 || ring->offset + ring->slots * ring->slotBytes > sramBytes_))
         return fail(op.getResult(0), "has SRAM tiles beyond the capacity");
     }
     // A concatenation that finds a part in place goes on reading what the part's producer wrote.
@@ -81,11 +82,13 @@ class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func
         for (Value part : concat.getInputs())
           if (isInPlace(concat, part))
             for (Placed& earlier : placed)
-              if (earlier.value == resolveView(part)->base) earlier.lastRead = std::max(earlier.lastRead, placed[i].lastRead);
+              if (earlier.value == resolveView(part)->base)
+                earlier.lastRead = std::max(earlier.lastRead, placed[i].lastRead);
     for (const Placed& held : placed)
       for (const Placed& writer : placed) {
         if (writer.unit == held.unit && writer.value == held.value) continue;
-        if (writer.written < held.written || writer.written > held.lastRead || recipe::disjoint(held.box, writer.box)) continue;
+        if (writer.written < held.written || writer.written > held.lastRead || recipe::disjoint(held.box, writer.box))
+          continue;
         if (auto concat = dyn_cast<ConcatOp>(writer.unit); concat && keeps(concat, held)) continue;
         if (writer.written == held.lastRead && replaces(writer) && !readByTurns(units, step, writer)) continue;
         return fail(writer.value, "overlaps a buffer that is alive with it");
@@ -93,26 +96,32 @@ class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func
   }
 
  private:
-  /// What is wrong with the SRAM tiles of a chained unit; null when nothing is. No tile of the units up to its reader may
-  /// lie where they do.
+  /// What is wrong with the SRAM tiles of a chained unit; null when nothing is. No tile of the units up to its reader
+  /// may lie where they do.
   const char* chainFault(ArrayRef<Operation*> units, Operation* unit) const {
     std::optional<RingInfo> own = chainRingOf(unit);
     std::optional<ChainLink> link = chainOf(unit);
     if (!own || own->slots != link->slots || own->dim != link->dim) return "is chained, but has no SRAM tiles for it";
     auto endOf = [](const RingInfo& ring) { return ring.offset + ring.slots * ring.slotBytes; };
-    if (own->offset < 0 || own->offset % recipe::kAlignment || endOf(*own) > sramBytes_) return "has SRAM tiles beyond the capacity";
+    if (own->offset < 0 || own->offset % recipe::kAlignment || endOf(*own) > sramBytes_)
+      return "has SRAM tiles beyond the capacity";
     int64_t elements = cast<RankedTensorType>(unit->getResult(0).getType()).getNumElements(), tile = elements;
     if (auto cut = unit->getAttrOfType<TileAttr>("tile"); cut && link->interleaved()) {
       tile = 1;
       for (int64_t size : cut.getSizes()) tile *= size;
     }
-    if (tile * elementSize(elementType(cast<RankedTensorType>(unit->getResult(0).getType()).getElementType())) > own->slotBytes)
+    if (tile * elementSize(elementType(cast<RankedTensorType>(unit->getResult(0).getType()).getElementType())) >
+        own->slotBytes)
       return "has SRAM tiles that are too small";
     size_t at = llvm::find(units, unit) - units.begin();
-    if (at + 1 >= units.size() || onlyReader(unit) != units[at + 1]) return "is chained, but the next unit is not its only reader";
-    auto meets = [&](const std::optional<RingInfo>& ring) { return ring && ring->offset < endOf(*own) && own->offset < endOf(*ring); };
+    if (at + 1 >= units.size() || onlyReader(unit) != units[at + 1])
+      return "is chained, but the next unit is not its only reader";
+    auto meets = [&](const std::optional<RingInfo>& ring) {
+      return ring && ring->offset < endOf(*own) && own->offset < endOf(*ring);
+    };
     Operation* reader = units[at + 1];
-    if (meets(ringOf(unit)) || meets(ringOf(reader)) || meets(chainRingOf(reader))) return "shares SRAM tiles with its reader";
+    if (meets(ringOf(unit)) || meets(ringOf(reader)) || meets(chainRingOf(reader)))
+      return "shares SRAM tiles with its reader";
     return nullptr;
   }
 
@@ -134,8 +143,8 @@ class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func
     size_t axis = concat.getAxis();
     recipe::Operand operand = operandOf(concat.getResult(), whole);
     for (size_t i = 0; i < index; ++i)
-      operand.offset += cast<RankedTensorType>(concat.getInputs()[i].getType()).getDimSize(axis) * operand.strides[axis] *
-                        elementSize(operand.type);
+      operand.offset += cast<RankedTensorType>(concat.getInputs()[i].getType()).getDimSize(axis) *
+                        operand.strides[axis] * elementSize(operand.type);
     operand.sizes[axis] = cast<RankedTensorType>(concat.getInputs()[index].getType()).getDimSize(axis);
     return operand;
   }
@@ -190,6 +199,8 @@ class VerifyMemoryPass : public PassWrapper<VerifyMemoryPass, OperationPass<func
 
 }  // namespace
 
-std::unique_ptr<Pass> createVerifyMemoryPass(int64_t sramBytes) { return std::make_unique<VerifyMemoryPass>(sramBytes); }
+std::unique_ptr<Pass> createVerifyMemoryPass(int64_t sramBytes) {
+  return std::make_unique<VerifyMemoryPass>(sramBytes);
+}
 
 }  // namespace hpu::memory

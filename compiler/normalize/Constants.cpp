@@ -59,8 +59,8 @@ std::optional<std::vector<float>> floatsOf(Value value) {
 
 std::optional<SmallVector<int64_t>> integersOf(Value value) {
   ConstantOp constant = constantOf(value);
-  if (!constant || !isa<IntegerType>(tensorOf(value).getElementType()) ||
-      !tensorOf(value).hasStaticShape() || tensorOf(value).getNumElements() > kSearchedElements)
+  if (!constant || !isa<IntegerType>(tensorOf(value).getElementType()) || !tensorOf(value).hasStaticShape() ||
+      tensorOf(value).getNumElements() > kSearchedElements)
     return std::nullopt;
   StatusOr<interp::Tensor> tensor = interp::tensorOf(constant.getValue());
   if (!tensor.ok()) return std::nullopt;
@@ -69,16 +69,14 @@ std::optional<SmallVector<int64_t>> integersOf(Value value) {
   return out;
 }
 
-Value makeFloats(OpBuilder& builder, Location loc, ArrayRef<int64_t> shape,
-                 ArrayRef<float> values) {
+Value makeFloats(OpBuilder& builder, Location loc, ArrayRef<int64_t> shape, ArrayRef<float> values) {
   TensorType type{ElementType::kF32, Shape(shape.begin(), shape.end())};
   return makeConstant(builder, loc, interp::Tensor::copyOf(type, values.data()), "folded");
 }
 
 Value makeConstant(OpBuilder& builder, Location loc, const interp::Tensor& tensor, StringRef name) {
   ElementsAttr value = interp::attributeOf(builder.getContext(), tensor, name);
-  return ConstantOp::create(builder, loc, interp::mlirType(builder.getContext(), tensor.type()),
-                            value);
+  return ConstantOp::create(builder, loc, interp::mlirType(builder.getContext(), tensor.type()), value);
 }
 
 Value makeSplat(OpBuilder& builder, Location loc, RankedTensorType type, double number) {
@@ -87,8 +85,7 @@ Value makeSplat(OpBuilder& builder, Location loc, RankedTensorType type, double 
   return ConstantOp::create(builder, loc, type, value);
 }
 
-std::optional<std::vector<float>> perChannel(Value value, int64_t rank, int64_t channel,
-                                             int64_t channels) {
+std::optional<std::vector<float>> perChannel(Value value, int64_t rank, int64_t channel, int64_t channels) {
   RankedTensorType type = tensorOf(value);
   if (!type.hasStaticShape() || type.getRank() > rank) return std::nullopt;
   if (type.getNumElements() == 1) {

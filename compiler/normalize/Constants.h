@@ -34,14 +34,12 @@ mlir::Value makeConstant(mlir::OpBuilder& builder, mlir::Location loc, const int
 mlir::Value makeFloats(mlir::OpBuilder& builder, mlir::Location loc, llvm::ArrayRef<int64_t> shape,
                        llvm::ArrayRef<float> values);
 /// A constant of `type` with all elements `number`.
-mlir::Value makeSplat(mlir::OpBuilder& builder, mlir::Location loc, mlir::RankedTensorType type,
-                      double number);
+mlir::Value makeSplat(mlir::OpBuilder& builder, mlir::Location loc, mlir::RankedTensorType type, double number);
 
 /// The elements of a constant along one channel dim: `value` broadcasts against a result of `rank`
 /// dims with `channels` elements at dim `channel` and is 1 elsewhere. nullopt when it is not such a
 /// constant.
-std::optional<std::vector<float>> perChannel(mlir::Value value, int64_t rank, int64_t channel,
-                                             int64_t channels);
+std::optional<std::vector<float>> perChannel(mlir::Value value, int64_t rank, int64_t channel, int64_t channels);
 
 /// [1, C, 1, 1]-like shape.
 llvm::SmallVector<int64_t> channelShape(int64_t rank, int64_t channel, int64_t channels);

@@ -28,8 +28,7 @@ const char* objection(Operation* op, int64_t maxFoldedBytes) {
   for (Type type : op->getOperandTypes()) operands += bytesOf(type);
   if (result > maxFoldedBytes && result >= operands) return "the constant would be too large";
   if (isa<TransposeOp>(op) && result > kSmallViewBytes) return "a transposed weight stays a view";
-  if (isa<ExpandOp>(op) && result > operands && result > kSmallViewBytes)
-    return "an expanded constant stays a view";
+  if (isa<ExpandOp>(op) && result > operands && result > kSmallViewBytes) return "an expanded constant stays a view";
   return nullptr;
 }
 
@@ -38,17 +37,13 @@ struct FoldConstantOp : OpInterfaceRewritePattern<HpuOp> {
       : OpInterfaceRewritePattern(context), maxFoldedBytes_(maxFoldedBytes) {}
 
   LogicalResult matchAndRewrite(HpuOp op, PatternRewriter& rewriter) const override {
-    if (op->getNumResults() != 1 || op->getNumOperands() == 0 || op->getNumRegions() != 0 ||
-        isa<ReshapeOp>(op))
+    if (op->getNumResults() != 1 || op->getNumOperands() == 0 || op->getNumRegions() != 0 || isa<ReshapeOp>(op))
       return rewriter.notifyMatchFailure(op, "not a folded kind of op");
     auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-    if (!type || !type.hasStaticShape())
-      return rewriter.notifyMatchFailure(op, "the result has free dims");
+    if (!type || !type.hasStaticShape()) return rewriter.notifyMatchFailure(op, "the result has free dims");
     for (Value operand : op->getOperands())
-      if (!constantOf(operand))
-        return rewriter.notifyMatchFailure(op, "an operand is not constant");
-    if (const char* why = objection(op, maxFoldedBytes_))
-      return rewriter.notifyMatchFailure(op, why);
+      if (!constantOf(operand)) return rewriter.notifyMatchFailure(op, "an operand is not constant");
+    if (const char* why = objection(op, maxFoldedBytes_)) return rewriter.notifyMatchFailure(op, why);
     SmallVector<interp::Tensor> inputs;
     for (Value operand : op->getOperands()) {
       StatusOr<interp::Tensor> tensor = interp::tensorOf(constantOf(operand).getValue());

@@ -61,14 +61,12 @@ struct MergeSiblingsPass : PassWrapper<MergeSiblingsPass, OperationPass<func::Fu
   void report(Siblings& siblings, int64_t saved) {
     if (!options_.report) return;
     std::string names;
-    for (Sibling& sibling : siblings)
-      names += (names.empty() ? "" : " + ") + locationText(sibling.product.getLoc());
-    *options_.report =
-        llvm::formatv("{0} {1}: products of the same activations; one product {2} {3:F2} us\n",
-            saved > 0 ? "merged  " : "apart   ", names, saved > 0 ? "saves" : "costs",
-                                      static_cast<double>(std::abs(saved)) / 1e6)
-            .str() +
-        *options_.report;
+    for (Sibling& sibling : siblings) names += (names.empty() ? "" : " + ") + locationText(sibling.product.getLoc());
+    *options_.report = llvm::formatv("{0} {1}: products of the same activations; one product {2} {3:F2} us\n",
+                                     saved > 0 ? "merged  " : "apart   ", names, saved > 0 ? "saves" : "costs",
+                                     static_cast<double>(std::abs(saved)) / 1e6)
+                           .str() +
+                       *options_.report;
   }
 
   LogicalResult merge(Siblings& siblings) {

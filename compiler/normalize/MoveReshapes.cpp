@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pass hpu-move-reshapes: reshapes that merge dims sink, reshapes that split leading dims rise. They meet and vanish,
-// or end where they cost nothing.
+// The pass hpu-move-reshapes: reshapes that merge dims sink, reshapes that split leading dims rise. They meet and
+// vanish, or end where they cost nothing.
 //
 // A merge sinks for one of two reasons: strides cannot express it where it stands, so it would be a copy; or it stands
 // between an op and one that could run in the same unit with it. Only for the second reason does a split rise (strides
@@ -86,8 +86,9 @@ struct SinkMerge : RewritePattern {
       if (llvm::any_of(op->getOperands(), [&](Value other) { return other != operand.get() && followsProduct(other); }))
         continue;
       Value result = splitOp(rewriter, op, *groups, reshape.getLoc());
-      rewriter.replaceOp(op, ReshapeOp::create(rewriter, reshape.getLoc(), result, shapeOf(op->getResult(0)), ArrayAttr())
-                                 .getResult());
+      rewriter.replaceOp(
+          op,
+          ReshapeOp::create(rewriter, reshape.getLoc(), result, shapeOf(op->getResult(0)), ArrayAttr()).getResult());
       return success();
     }
     return rewriter.notifyMatchFailure(op, "no operand is a merge with a reason to sink");
@@ -133,8 +134,8 @@ struct SinkMergeBelowTranspose : OpRewritePattern<TransposeOp> {
     if (shapeOf(x) != ArrayRef(groups->shape))
       x = ReshapeOp::create(rewriter, reshape.getLoc(), x, groups->shape, ArrayAttr());
     Value transposed = TransposeOp::create(rewriter, op.getLoc(), x, perm);
-    rewriter.replaceOp(
-        op, ReshapeOp::create(rewriter, reshape.getLoc(), transposed, shapeOf(op), ArrayAttr()).getResult());
+    rewriter.replaceOp(op,
+                       ReshapeOp::create(rewriter, reshape.getLoc(), transposed, shapeOf(op), ArrayAttr()).getResult());
     return success();
   }
 };

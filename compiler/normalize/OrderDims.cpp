@@ -2,8 +2,8 @@
 // The pass hpu-order-dims: ops that treat their leading dims alike (elementwise, norms of rows, products with a matrix)
 // compute in the order of dims that needs the fewest transposes around them.
 //
-// Such ops form regions, and a region can be relabelled as a whole: the transposes on its border take the permutation in,
-// and those that become identities go. Everything else on the border (arguments, reshapes, other ops) needs a new
+// Such ops form regions, and a region can be relabelled as a whole: the transposes on its border take the permutation
+// in, and those that become identities go. Everything else on the border (arguments, reshapes, other ops) needs a new
 // transpose, so a region moves only when more go than come. Each step leaves fewer transposes, so the pass ends.
 #include "compiler/normalize/Constants.h"
 #include "compiler/normalize/Passes.h"
@@ -291,9 +291,7 @@ class Relabelling {
 struct OrderDimsPass : PassWrapper<OrderDimsPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OrderDimsPass)
   StringRef getArgument() const final { return "hpu-order-dims"; }
-  StringRef getDescription() const final {
-    return "Orders the leading dims of regions for the fewest transposes";
-  }
+  StringRef getDescription() const final { return "Orders the leading dims of regions for the fewest transposes"; }
   void runOnOperation() override {
     OpBuilder builder(&getContext());
     while (step(builder)) simplify();

@@ -34,9 +34,7 @@ struct SimplifyPass : PassWrapper<SimplifyPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SimplifyPass)
   explicit SimplifyPass(int64_t maxFoldedBytes) : maxFoldedBytes_(maxFoldedBytes) {}
   StringRef getArgument() const final { return "hpu-simplify"; }
-  StringRef getDescription() const final {
-    return "Folds constants, views of views and neutral operands";
-  }
+  StringRef getDescription() const final { return "Folds constants, views of views and neutral operands"; }
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     populateFoldConstantPatterns(patterns, maxFoldedBytes_);
@@ -50,9 +48,7 @@ struct SimplifyPass : PassWrapper<SimplifyPass, OperationPass<func::FuncOp>> {
 struct RecogniseCompositesPass : PassWrapper<RecogniseCompositesPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RecogniseCompositesPass)
   StringRef getArgument() const final { return "hpu-recognise-composites"; }
-  StringRef getDescription() const final {
-    return "Finds gelu, silu, layer_norm, softmax in primitive ops";
-  }
+  StringRef getDescription() const final { return "Finds gelu, silu, layer_norm, softmax in primitive ops"; }
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     populateActivationPatterns(patterns);
@@ -64,9 +60,7 @@ struct RecogniseCompositesPass : PassWrapper<RecogniseCompositesPass, OperationP
 struct FoldBatchNormPass : PassWrapper<FoldBatchNormPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FoldBatchNormPass)
   StringRef getArgument() const final { return "hpu-fold-batch-norm"; }
-  StringRef getDescription() const final {
-    return "Folds batch norms and channel scales into weights and a bias";
-  }
+  StringRef getDescription() const final { return "Folds batch norms and channel scales into weights and a bias"; }
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     populateBatchNormPatterns(patterns);
@@ -106,8 +100,7 @@ struct MergeCommonPass : PassWrapper<MergeCommonPass, OperationPass<func::FuncOp
     IRRewriter rewriter(&getContext());
     DominanceInfo dominance(getOperation());
     eliminateCommonSubExpressions(rewriter, dominance, getOperation());
-    for (Operation& op :
-         llvm::make_early_inc_range(llvm::reverse(getOperation().getBody().front())))
+    for (Operation& op : llvm::make_early_inc_range(llvm::reverse(getOperation().getBody().front())))
       if (isOpTriviallyDead(&op)) rewriter.eraseOp(&op);
   }
 };
@@ -136,13 +129,11 @@ struct CountPass : PassWrapper<CountPass, OperationPass<func::FuncOp>> {
 
 struct SummarisePass : PassWrapper<SummarisePass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SummarisePass)
-  SummarisePass(SharedCounts before, std::string* summary)
-      : before_(std::move(before)), summary_(summary) {}
+  SummarisePass(SharedCounts before, std::string* summary) : before_(std::move(before)), summary_(summary) {}
   StringRef getArgument() const final { return "hpu-summarise-normalize"; }
   void runOnOperation() override {
     Counts after(getOperation());
-    std::string text =
-        std::to_string((*before_)->ops) + " -> " + std::to_string(after.ops) + " ops";
+    std::string text = std::to_string((*before_)->ops) + " -> " + std::to_string(after.ops) + " ops";
     std::string separator = ": ";
     auto add = [&](const char* name, int64_t count, const char* verb) {
       if (count <= 0) return;

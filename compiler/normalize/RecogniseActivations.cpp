@@ -50,8 +50,7 @@ void multiplyOut(Value value, ArrayRef<Value> leaves, Product& product, int dept
     if (auto pow = value.getDefiningOp<PowOp>())
       if (std::optional<double> number = splatOf(pow.getRhs()); number == 2.0 || number == 3.0) {
         product.ops.push_back(pow);
-        for (int i = 0; i < static_cast<int>(*number); ++i)
-          multiplyOut(pow.getLhs(), leaves, product, depth + 1);
+        for (int i = 0; i < static_cast<int>(*number); ++i) multiplyOut(pow.getLhs(), leaves, product, depth + 1);
         return;
       }
   }
@@ -106,13 +105,11 @@ Value scaled(Value value, double constant) {
 
 /// Is `add` x + 0.044715 x^3?
 bool isCubicSum(AddOp add, Value x) {
-  for (auto [linear, cubic] :
-       {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())}) {
+  for (auto [linear, cubic] : {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())}) {
     if (linear != x) continue;
     Product product;
     multiplyOut(cubic, {x}, product);
-    if (product.factors.size() == 3 && product.count(x) == 3 && near(product.constant, 0.044715))
-      return true;
+    if (product.factors.size() == 3 && product.count(x) == 3 && near(product.constant, 0.044715)) return true;
   }
   return false;
 }
@@ -134,8 +131,7 @@ Value geluTanhArgument(Value value) {
     if (!square) continue;
     Product inner;
     multiplyOut(square, {x}, inner);
-    if (inner.factors.size() == 2 && inner.count(x) == 2 && near(inner.constant, 0.044715))
-      return x;
+    if (inner.factors.size() == 2 && inner.count(x) == 2 && near(inner.constant, 0.044715)) return x;
   }
   return {};
 }
@@ -168,8 +164,7 @@ struct RecogniseGelu : OpRewritePattern<Root> {
 struct RecogniseSilu : OpRewritePattern<MulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(MulOp op, PatternRewriter& rewriter) const override {
-    for (auto [x, other] :
-         {std::pair(op.getLhs(), op.getRhs()), std::pair(op.getRhs(), op.getLhs())}) {
+    for (auto [x, other] : {std::pair(op.getLhs(), op.getRhs()), std::pair(op.getRhs(), op.getLhs())}) {
       auto sigmoid = other.getDefiningOp<SigmoidOp>();
       if (!sigmoid || sigmoid.getX() != x) continue;
       Location loc = fusedLoc(rewriter, {sigmoid, op});
@@ -190,8 +185,7 @@ struct RecogniseHardSwish : OpRewritePattern<Root> {
       double constant = 1;
       Operation* inner = nullptr;
       if (auto hard = factor.template getDefiningOp<HardSigmoidOp>()) {
-        if (near(hard.getAlpha().convertToDouble(), 1.0 / 6) &&
-            near(hard.getBeta().convertToDouble(), 0.5))
+        if (near(hard.getAlpha().convertToDouble(), 1.0 / 6) && near(hard.getBeta().convertToDouble(), 0.5))
           x = hard.getX();
       } else if (auto clip = factor.template getDefiningOp<ClipOp>()) {
         auto add = clip.getX().template getDefiningOp<AddOp>();

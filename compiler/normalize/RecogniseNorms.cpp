@@ -20,8 +20,7 @@ std::optional<int64_t> trailingAxis(ArrayRef<int64_t> axes, int64_t rank) {
   SmallVector<int64_t> sorted(axes);
   llvm::sort(sorted);
   for (auto [i, axis] : llvm::enumerate(sorted))
-    if (axis != rank - static_cast<int64_t>(sorted.size()) + static_cast<int64_t>(i))
-      return std::nullopt;
+    if (axis != rank - static_cast<int64_t>(sorted.size()) + static_cast<int64_t>(i)) return std::nullopt;
   return sorted.front();
 }
 
@@ -33,10 +32,8 @@ ReduceMeanOp keptMean(Value value) {
 
 /// d when `value` is d * d or pow(d, 2).
 Value squareRoot(Value value) {
-  if (auto mul = value.getDefiningOp<MulOp>(); mul && mul.getLhs() == mul.getRhs())
-    return mul.getLhs();
-  if (auto pow = value.getDefiningOp<PowOp>(); pow && splatOf(pow.getRhs()) == 2.0)
-    return pow.getLhs();
+  if (auto mul = value.getDefiningOp<MulOp>(); mul && mul.getLhs() == mul.getRhs()) return mul.getLhs();
+  if (auto pow = value.getDefiningOp<PowOp>(); pow && splatOf(pow.getRhs()) == 2.0) return pow.getLhs();
   return {};
 }
 
@@ -54,12 +51,10 @@ std::optional<Quotient> matchQuotient(Operation* op) {
   }
   auto mul = dyn_cast<MulOp>(op);
   if (!mul) return std::nullopt;
-  for (auto [d, inverse] :
-       {std::pair(mul.getLhs(), mul.getRhs()), std::pair(mul.getRhs(), mul.getLhs())}) {
+  for (auto [d, inverse] : {std::pair(mul.getLhs(), mul.getRhs()), std::pair(mul.getRhs(), mul.getLhs())}) {
     if (auto rsqrt = inverse.getDefiningOp<RsqrtOp>()) return Quotient{d, rsqrt.getX(), {rsqrt}};
     if (auto reciprocal = inverse.getDefiningOp<ReciprocalOp>())
-      if (auto root = reciprocal.getX().getDefiningOp<SqrtOp>())
-        return Quotient{d, root.getX(), {root, reciprocal}};
+      if (auto root = reciprocal.getX().getDefiningOp<SqrtOp>()) return Quotient{d, root.getX(), {root, reciprocal}};
   }
   return std::nullopt;
 }
@@ -73,8 +68,7 @@ struct RecogniseLayerNorm : OpRewritePattern<Root> {
     if (!quotient) return rewriter.notifyMatchFailure(op, "no division by a square root");
     auto centred = quotient->numerator.template getDefiningOp<SubOp>();
     auto addEpsilon = quotient->radicand.template getDefiningOp<AddOp>();
-    if (!centred || !addEpsilon)
-      return rewriter.notifyMatchFailure(op, "not (x - mean) over sqrt(v + epsilon)");
+    if (!centred || !addEpsilon) return rewriter.notifyMatchFailure(op, "not (x - mean) over sqrt(v + epsilon)");
     Value variance = addEpsilon.getLhs();
     std::optional<double> epsilon = splatOf(addEpsilon.getRhs());
     if (!epsilon) {
@@ -82,27 +76,23 @@ struct RecogniseLayerNorm : OpRewritePattern<Root> {
       epsilon = splatOf(addEpsilon.getLhs());
     }
     ReduceMeanOp mean = keptMean(centred.getRhs()), spread = keptMean(variance);
-    if (!epsilon || !mean || !spread)
-      return rewriter.notifyMatchFailure(op, "no mean or no epsilon");
+    if (!epsilon || !mean || !spread) return rewriter.notifyMatchFailure(op, "no mean or no epsilon");
     Value x = centred.getLhs(), squared = squareRoot(spread.getX());
     auto other = squared ? squared.template getDefiningOp<SubOp>() : SubOp();
-    bool sameCentre = squared == centred.getResult() ||
-                      (other && other.getLhs() == x && other.getRhs() == mean.getResult());
+    bool sameCentre =
+        squared == centred.getResult() || (other && other.getLhs() == x && other.getRhs() == mean.getResult());
     if (mean.getX() != x || !sameCentre || mean.getAxes() != spread.getAxes())
       return rewriter.notifyMatchFailure(op, "the variance is of something else");
     RankedTensorType type = tensorOf(x);
     std::optional<int64_t> axis = trailingAxis(mean.getAxes(), type.getRank());
     ArrayRef<int64_t> normalised = axis ? type.getShape().drop_front(*axis) : ArrayRef<int64_t>();
     if (!axis || llvm::any_of(normalised, ShapedType::isDynamic) || op.getType() != x.getType())
-      return rewriter.notifyMatchFailure(op,
-                                         "the normalised dims are not the last ones or are free");
-    SmallVector<Operation*> ops = {mean, centred, spread.getX().getDefiningOp(), spread,
-                                   addEpsilon};
+      return rewriter.notifyMatchFailure(op, "the normalised dims are not the last ones or are free");
+    SmallVector<Operation*> ops = {mean, centred, spread.getX().getDefiningOp(), spread, addEpsilon};
     llvm::append_range(ops, quotient->ops);
     ops.push_back(op);
     Location loc = fusedLoc(rewriter, ops);
-    Value scale =
-        makeSplat(rewriter, loc, RankedTensorType::get(normalised, type.getElementType()), 1);
+    Value scale = makeSplat(rewriter, loc, RankedTensorType::get(normalised, type.getElementType()), 1);
     Value norm = LayerNormOp::create(rewriter, loc, x, scale, Value(), *axis, APFloat(*epsilon));
     rewriter.replaceOp(op, norm);
     return success();
@@ -119,18 +109,14 @@ std::optional<NormAndConstant> normAndConstant(Operation* op) {
   for (int i = 0; i < 2; ++i) {
     auto norm = op->getOperand(i).getDefiningOp<LayerNormOp>();
     Value constant = op->getOperand(1 - i);
-    if (!norm || !norm->hasOneUse() || !constantOf(constant) ||
-        op->getResult(0).getType() != norm.getType())
-      continue;
+    if (!norm || !norm->hasOneUse() || !constantOf(constant) || op->getResult(0).getType() != norm.getType()) continue;
     RankedTensorType type = tensorOf(constant);
     // Leading ones, as in [1, 1, C], are not dims of the normalised part; partly broadcast shapes
     // stay outside.
     ArrayRef<int64_t> sizes = type.getShape();
     int64_t wanted = tensorOf(norm).getRank() - static_cast<int64_t>(norm.getAxis());
-    while (static_cast<int64_t>(sizes.size()) > wanted && sizes.front() == 1)
-      sizes = sizes.drop_front();
-    if (sizes == tensorOf(norm).getShape().drop_front(norm.getAxis()))
-      return NormAndConstant{norm, constant};
+    while (static_cast<int64_t>(sizes.size()) > wanted && sizes.front() == 1) sizes = sizes.drop_front();
+    if (sizes == tensorOf(norm).getShape().drop_front(norm.getAxis())) return NormAndConstant{norm, constant};
   }
   return std::nullopt;
 }
@@ -138,8 +124,7 @@ std::optional<NormAndConstant> normAndConstant(Operation* op) {
 Value withShape(OpBuilder& builder, Location loc, Value constant, ArrayRef<int64_t> shape) {
   auto type = RankedTensorType::get(shape, tensorOf(constant).getElementType());
   if (constant.getType() == type) return constant;
-  return ConstantOp::create(builder, loc, type,
-                            reshapeConstant(constantOf(constant).getValue(), type));
+  return ConstantOp::create(builder, loc, type, reshapeConstant(constantOf(constant).getValue(), type));
 }
 
 struct TakeScaleIn : OpRewritePattern<MulOp> {
@@ -150,10 +135,8 @@ struct TakeScaleIn : OpRewritePattern<MulOp> {
       return rewriter.notifyMatchFailure(op, "not the scale of a layer norm");
     LayerNormOp norm = match->norm;
     Location loc = fusedLoc(rewriter, {norm, op});
-    Value scale = withShape(rewriter, loc, match->constant,
-                            tensorOf(norm).getShape().drop_front(norm.getAxis()));
-    Value whole = LayerNormOp::create(rewriter, loc, norm.getX(), scale, Value(), norm.getAxis(),
-                                      norm.getEpsilon());
+    Value scale = withShape(rewriter, loc, match->constant, tensorOf(norm).getShape().drop_front(norm.getAxis()));
+    Value whole = LayerNormOp::create(rewriter, loc, norm.getX(), scale, Value(), norm.getAxis(), norm.getEpsilon());
     rewriter.replaceOp(op, whole);
     return success();
   }
@@ -163,14 +146,12 @@ struct TakeBiasIn : OpRewritePattern<AddOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AddOp op, PatternRewriter& rewriter) const override {
     std::optional<NormAndConstant> match = normAndConstant(op);
-    if (!match || match->norm.getBias())
-      return rewriter.notifyMatchFailure(op, "not the bias of a layer norm");
+    if (!match || match->norm.getBias()) return rewriter.notifyMatchFailure(op, "not the bias of a layer norm");
     LayerNormOp norm = match->norm;
     Location loc = fusedLoc(rewriter, {norm, op});
-    Value bias = withShape(rewriter, loc, match->constant,
-                           tensorOf(norm).getShape().drop_front(norm.getAxis()));
-    Value whole = LayerNormOp::create(rewriter, loc, norm.getX(), norm.getScale(), bias,
-                                      norm.getAxis(), norm.getEpsilon());
+    Value bias = withShape(rewriter, loc, match->constant, tensorOf(norm).getShape().drop_front(norm.getAxis()));
+    Value whole =
+        LayerNormOp::create(rewriter, loc, norm.getX(), norm.getScale(), bias, norm.getAxis(), norm.getEpsilon());
     rewriter.replaceOp(op, whole);
     return success();
   }
@@ -184,15 +165,13 @@ struct Shifted {
 };
 std::optional<Shifted> matchShifted(SubOp sub) {
   auto max = sub ? sub.getRhs().getDefiningOp<ReduceMaxOp>() : ReduceMaxOp();
-  if (!max || max.getX() != sub.getLhs() || !max.getKeepdims() || max.getAxes().size() != 1)
-    return std::nullopt;
+  if (!max || max.getX() != sub.getLhs() || !max.getKeepdims() || max.getAxes().size() != 1) return std::nullopt;
   return Shifted{sub.getLhs(), max.getAxes()[0], max};
 }
 /// The sum of `value` along the axis, kept.
 ReduceSumOp sumAlong(Value sum, Value value, int64_t axis) {
   auto reduce = sum.getDefiningOp<ReduceSumOp>();
-  bool matches = reduce && reduce.getX() == value && reduce.getKeepdims() &&
-                 reduce.getAxes() == ArrayRef(axis);
+  bool matches = reduce && reduce.getX() == value && reduce.getKeepdims() && reduce.getAxes() == ArrayRef(axis);
   return matches ? reduce : ReduceSumOp();
 }
 
@@ -225,8 +204,7 @@ struct RecogniseLogSoftmax : OpRewritePattern<SubOp> {
     if (!exp || exp.getX() != sub.getResult() || !sumAlong(reduce, exp, shifted->axis))
       return rewriter.notifyMatchFailure(op, "not the logarithm of the sum of exp(x - max)");
     Location loc = fusedLoc(rewriter, {shifted->max, sub, exp, reduce, log, op});
-    rewriter.replaceOp(op,
-                       LogSoftmaxOp::create(rewriter, loc, shifted->x, shifted->axis).getResult());
+    rewriter.replaceOp(op, LogSoftmaxOp::create(rewriter, loc, shifted->x, shifted->axis).getResult());
     return success();
   }
 };
@@ -234,8 +212,8 @@ struct RecogniseLogSoftmax : OpRewritePattern<SubOp> {
 }  // namespace
 
 void populateNormPatterns(RewritePatternSet& patterns) {
-  patterns.add<RecogniseLayerNorm<DivOp>, RecogniseLayerNorm<MulOp>, TakeScaleIn, TakeBiasIn,
-               RecogniseSoftmax, RecogniseLogSoftmax>(patterns.getContext());
+  patterns.add<RecogniseLayerNorm<DivOp>, RecogniseLayerNorm<MulOp>, TakeScaleIn, TakeBiasIn, RecogniseSoftmax,
+               RecogniseLogSoftmax>(patterns.getContext());
 }
 
 }  // namespace hpu::normalize

@@ -34,8 +34,7 @@ std::optional<Weighted> weighted(Operation* op) {
 
 /// The weights with channel c of the result multiplied by scale[c]; null when they are not
 /// constant.
-Value scaleWeights(OpBuilder& builder, Location loc, const Weighted& target,
-                   ArrayRef<float> scale) {
+Value scaleWeights(OpBuilder& builder, Location loc, const Weighted& target, ArrayRef<float> scale) {
   Value weights = target.weights->get();
   auto transpose = weights.getDefiningOp<TransposeOp>();
   Value stored = transpose ? transpose.getX() : weights;
@@ -87,15 +86,12 @@ struct ScaleIntoWeights : OpRewritePattern<Root> {
     std::optional<Split> split = splitConstant(op);
     if (!split || (kDivides && split->constant != op.getRhs()))
       return rewriter.notifyMatchFailure(op, "no constant factor");
-    if (op.getType() != split->variable.getType())
-      return rewriter.notifyMatchFailure(op, "the factor broadcasts");
+    if (op.getType() != split->variable.getType()) return rewriter.notifyMatchFailure(op, "the factor broadcasts");
     auto add = split->variable.template getDefiningOp<AddOp>();
     std::optional<Split> bias = add && add->hasOneUse() ? splitConstant(add) : std::nullopt;
     if (bias && add.getType() != bias->variable.getType()) bias.reset();
-    std::optional<Weighted> target =
-        weighted((bias ? bias->variable : split->variable).getDefiningOp());
-    if (!target)
-      return rewriter.notifyMatchFailure(op, "no convolution or matmul that only this scales");
+    std::optional<Weighted> target = weighted((bias ? bias->variable : split->variable).getDefiningOp());
+    if (!target) return rewriter.notifyMatchFailure(op, "no convolution or matmul that only this scales");
     int64_t rank = tensorOf(op.getResult()).getRank();
     auto scale = perChannel(split->constant, rank, target->channel, target->channels);
     if (!scale) return rewriter.notifyMatchFailure(op, "the factor is not one number a channel");
@@ -135,8 +131,7 @@ struct MergeBiases : OpRewritePattern<AddOp> {
     std::optional<Split> outer = splitConstant(op);
     auto below = outer ? outer->variable.getDefiningOp<AddOp>() : AddOp();
     std::optional<Split> inner = below && below->hasOneUse() ? splitConstant(below) : std::nullopt;
-    std::optional<Weighted> target =
-        inner ? weighted(inner->variable.getDefiningOp()) : std::nullopt;
+    std::optional<Weighted> target = inner ? weighted(inner->variable.getDefiningOp()) : std::nullopt;
     if (!target || op.getType() != inner->variable.getType())
       return rewriter.notifyMatchFailure(op, "not a second bias behind a convolution or matmul");
     int64_t rank = tensorOf(op).getRank();
@@ -171,8 +166,7 @@ struct SubtractToAdd : OpRewritePattern<SubOp> {
 }  // namespace
 
 void populateScaleIntoWeightsPatterns(RewritePatternSet& patterns) {
-  patterns.add<ScaleIntoWeights<MulOp>, ScaleIntoWeights<DivOp>, MergeBiases, SubtractToAdd>(
-      patterns.getContext());
+  patterns.add<ScaleIntoWeights<MulOp>, ScaleIntoWeights<DivOp>, MergeBiases, SubtractToAdd>(patterns.getContext());
 }
 
 }  // namespace hpu::normalize

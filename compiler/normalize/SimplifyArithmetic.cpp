@@ -22,8 +22,7 @@ bool isFloat(Value value) {
 /// Replaces `op` by `kept` when their types are the same (a broadcast constant may have shaped the
 /// result).
 LogicalResult replaceByOperand(Operation* op, Value kept, PatternRewriter& rewriter) {
-  if (op->getResult(0).getType() != kept.getType())
-    return rewriter.notifyMatchFailure(op, "the operand is broadcast");
+  if (op->getResult(0).getType() != kept.getType()) return rewriter.notifyMatchFailure(op, "the operand is broadcast");
   rewriter.replaceOp(op, kept);
   return success();
 }
@@ -31,12 +30,10 @@ LogicalResult replaceByOperand(Operation* op, Value kept, PatternRewriter& rewri
 /// x + 0, x - 0, x * 1, x / 1.
 template <typename Op, bool kCommutes>
 struct DropNeutralOperand : OpRewritePattern<Op> {
-  DropNeutralOperand(MLIRContext* context, double neutral)
-      : OpRewritePattern<Op>(context), neutral_(neutral) {}
+  DropNeutralOperand(MLIRContext* context, double neutral) : OpRewritePattern<Op>(context), neutral_(neutral) {}
   LogicalResult matchAndRewrite(Op op, PatternRewriter& rewriter) const override {
     if (splatOf(op.getRhs()) == neutral_) return replaceByOperand(op, op.getLhs(), rewriter);
-    if (kCommutes && splatOf(op.getLhs()) == neutral_)
-      return replaceByOperand(op, op.getRhs(), rewriter);
+    if (kCommutes && splatOf(op.getLhs()) == neutral_) return replaceByOperand(op, op.getRhs(), rewriter);
     return rewriter.notifyMatchFailure(op, "no neutral operand");
   }
   double neutral_;
@@ -72,8 +69,7 @@ struct DivideByConstant : OpRewritePattern<DivOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(DivOp op, PatternRewriter& rewriter) const override {
     std::optional<double> divisor = splatOf(op.getRhs());
-    if (!divisor || !isFloat(op.getRhs()))
-      return rewriter.notifyMatchFailure(op, "the divisor is not one constant");
+    if (!divisor || !isFloat(op.getRhs())) return rewriter.notifyMatchFailure(op, "the divisor is not one constant");
     int exponent = 0;
     double fraction = std::frexp(*divisor, &exponent);
     // The reciprocal must be a normal f32 (and f16) number.
@@ -89,8 +85,7 @@ struct DivideByConstant : OpRewritePattern<DivOp> {
 struct DivideOneBy : OpRewritePattern<DivOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(DivOp op, PatternRewriter& rewriter) const override {
-    if (splatOf(op.getLhs()) != 1.0 || !isFloat(op.getRhs()) ||
-        op.getType() != op.getRhs().getType())
+    if (splatOf(op.getLhs()) != 1.0 || !isFloat(op.getRhs()) || op.getType() != op.getRhs().getType())
       return rewriter.notifyMatchFailure(op, "the dividend is not one");
     rewriter.replaceOpWithNewOp<ReciprocalOp>(op, op.getRhs());
     return success();
@@ -114,8 +109,7 @@ struct DropRepeated : RewritePattern {
   explicit DropRepeated(MLIRContext* context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
   LogicalResult matchAndRewrite(Operation* op, PatternRewriter& rewriter) const override {
     Operation* below = op->getNumOperands() == 1 ? op->getOperand(0).getDefiningOp() : nullptr;
-    if (!below || below->getName() != op->getName())
-      return rewriter.notifyMatchFailure(op, "not repeated");
+    if (!below || below->getName() != op->getName()) return rewriter.notifyMatchFailure(op, "not repeated");
     if (isa<ReluOp, AbsOp, FloorOp, CeilOp, RoundOp, SignOp>(op))
       rewriter.replaceOp(op, op->getOperand(0));
     else if (isa<NegOp, NotOp>(op))
@@ -144,9 +138,7 @@ void populateSimplifyArithmeticPatterns(RewritePatternSet& patterns) {
   patterns.add<DropNeutralOperand<SubOp, false>>(context, 0.0);
   patterns.add<DropNeutralOperand<MulOp, true>>(context, 1.0);
   patterns.add<DropNeutralOperand<DivOp, false>>(context, 1.0);
-  patterns
-      .add<ExpandPow, DivideByConstant, DivideOneBy, ReciprocalOfSqrt, DropRepeated, DecideWhere>(
-          context);
+  patterns.add<ExpandPow, DivideByConstant, DivideOneBy, ReciprocalOfSqrt, DropRepeated, DecideWhere>(context);
 }
 
 }  // namespace hpu::normalize

@@ -24,14 +24,12 @@ bool isIdentityView(Operation* op) {
         !llvm::all_of(slice.getSteps(), [](int64_t v) { return v == 1; }))
       return false;
   // Equal types with free dims: the sizes are the same only when each free dim has a name.
-  return llvm::all_of(symShape(from),
-                      [](const SymDim& dim) { return !dim.isFree() || dim.symbol; });
+  return llvm::all_of(symShape(from), [](const SymDim& dim) { return !dim.isFree() || dim.symbol; });
 }
 
 bool isStackedView(Operation* op) {
   Operation* below = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr;
-  return below && ((isa<TransposeOp>(op) && isa<TransposeOp>(below)) ||
-                   (isa<ReshapeOp>(op) && isa<ReshapeOp>(below)) ||
+  return below && ((isa<TransposeOp>(op) && isa<TransposeOp>(below)) || (isa<ReshapeOp>(op) && isa<ReshapeOp>(below)) ||
                    (isa<ExpandOp>(op) && isa<ExpandOp>(below)));
 }
 
@@ -42,8 +40,7 @@ RankedTensorType tensorOf(Value value) {
 }
 
 struct DropIdentityView : RewritePattern {
-  explicit DropIdentityView(MLIRContext* context)
-      : RewritePattern(MatchAnyOpTypeTag(), 2, context) {}
+  explicit DropIdentityView(MLIRContext* context) : RewritePattern(MatchAnyOpTypeTag(), 2, context) {}
   LogicalResult matchAndRewrite(Operation* op, PatternRewriter& rewriter) const override {
     if (!isIdentityView(op)) return rewriter.notifyMatchFailure(op, "changes its operand");
     rewriter.replaceOp(op, op->getOperand(0));
@@ -81,8 +78,7 @@ struct MergeReshapes : OpRewritePattern<ReshapeOp> {
     auto below = op.getX().getDefiningOp<ReshapeOp>();
     if (!below) return rewriter.notifyMatchFailure(op, "no reshape below");
     Location loc = fusedLoc(rewriter, {below, op});
-    auto merged =
-        ReshapeOp::create(rewriter, loc, below.getX(), op.getShape(), op.getSymbolsAttr());
+    auto merged = ReshapeOp::create(rewriter, loc, below.getX(), op.getShape(), op.getSymbolsAttr());
     rewriter.replaceOp(op, merged.getResult());
     return success();
   }
@@ -105,8 +101,7 @@ struct ReshapeConstant : OpRewritePattern<ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ReshapeOp op, PatternRewriter& rewriter) const override {
     ConstantOp constant = constantOf(op.getX());
-    if (!constant || !op.getType().hasStaticShape())
-      return rewriter.notifyMatchFailure(op, "not a constant");
+    if (!constant || !op.getType().hasStaticShape()) return rewriter.notifyMatchFailure(op, "not a constant");
     ElementsAttr value = reshapeConstant(constant.getValue(), op.getType());
     if (!value) return rewriter.notifyMatchFailure(op, "unknown kind of constant");
     rewriter.replaceOpWithNewOp<ConstantOp>(op, op.getType(), value);
@@ -117,8 +112,7 @@ struct ReshapeConstant : OpRewritePattern<ReshapeOp> {
 /// Elementwise ops broadcast by themselves; an expand that does not shape their result is not
 /// needed.
 struct DropExpandBeforeElementwise : RewritePattern {
-  explicit DropExpandBeforeElementwise(MLIRContext* context)
-      : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+  explicit DropExpandBeforeElementwise(MLIRContext* context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
   LogicalResult matchAndRewrite(Operation* op, PatternRewriter& rewriter) const override {
     auto hpuOp = dyn_cast<HpuOp>(op);
     if (!hpuOp || !hpuOp.isElementwise() || isa<BatchNormOp>(op) || op->getNumOperands() < 2)
@@ -129,8 +123,7 @@ struct DropExpandBeforeElementwise : RewritePattern {
       if (!expand) continue;
       std::optional<SymShape> shape = symShape(tensorOf(expand.getX()));
       for (OpOperand& other : op->getOpOperands())
-        if (shape && &other != &operand)
-          shape = broadcastShapes(*shape, symShape(tensorOf(other.get())));
+        if (shape && &other != &operand) shape = broadcastShapes(*shape, symShape(tensorOf(other.get())));
       if (!shape || shape->size() != result.size() || !llvm::equal(*shape, result)) continue;
       rewriter.modifyOpInPlace(op, [&] { operand.set(expand.getX()); });
       return success();
@@ -143,16 +136,14 @@ struct MergeSlices : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SliceOp op, PatternRewriter& rewriter) const override {
     auto below = op.getX().getDefiningOp<SliceOp>();
-    if (!below || !tensorOf(op).hasStaticShape())
-      return rewriter.notifyMatchFailure(op, "no slice below");
+    if (!below || !tensorOf(op).hasStaticShape()) return rewriter.notifyMatchFailure(op, "no slice below");
     SmallVector<int64_t> starts, steps;
     for (auto [d, start] : llvm::enumerate(op.getStarts())) {
       starts.push_back(below.getStarts()[d] + start * below.getSteps()[d]);
       steps.push_back(op.getSteps()[d] * below.getSteps()[d]);
     }
     Location loc = fusedLoc(rewriter, {below, op});
-    rewriter.replaceOp(
-        op, SliceOp::create(rewriter, loc, below.getX(), starts, op.getSizes(), steps).getResult());
+    rewriter.replaceOp(op, SliceOp::create(rewriter, loc, below.getX(), starts, op.getSizes(), steps).getResult());
     return success();
   }
 };
@@ -168,13 +159,11 @@ struct GatherToSlice : OpRewritePattern<GatherOp> {
     int64_t extent = x.getDimSize(axis);
     for (int64_t& index : *indices) {
       if (index < 0) index += extent;
-      if (index < 0 || index >= extent)
-        return rewriter.notifyMatchFailure(op, "an index is outside the tensor");
+      if (index < 0 || index >= extent) return rewriter.notifyMatchFailure(op, "an index is outside the tensor");
     }
     int64_t step = indices->size() > 1 ? (*indices)[1] - (*indices)[0] : 1;
     for (size_t i = 1; i < indices->size(); ++i)
-      if ((*indices)[i] - (*indices)[i - 1] != step)
-        return rewriter.notifyMatchFailure(op, "indices have no step");
+      if ((*indices)[i] - (*indices)[i - 1] != step) return rewriter.notifyMatchFailure(op, "indices have no step");
     if (step <= 0) return rewriter.notifyMatchFailure(op, "indices do not ascend");
     SmallVector<int64_t> starts(x.getRank(), 0), sizes(x.getShape()), steps(x.getRank(), 1);
     starts[axis] = indices->front();

@@ -19,8 +19,8 @@ bool isPointwise(mlir::Operation* op);
 /// A softmax or a layer norm.
 bool isRowOp(mlir::Operation* op);
 
-/// Whether `op` can be computed with its result's dims split as `groups` says: its shapes are static, and what it sums or
-/// normalises over, or multiplies by a matrix, stays in one dim each.
+/// Whether `op` can be computed with its result's dims split as `groups` says: its shapes are static, and what it sums
+/// or normalises over, or multiplies by a matrix, stays in one dim each.
 bool canSplit(mlir::Operation* op, const DimGroups& groups);
 
 /// The same op on the finer shape, ahead of `op`; operands become reshapes at `loc` where they need it. `op` remains.

@@ -22,9 +22,8 @@ std::string objection(Operation* op) {
   if (isIdentityView(op)) return "changes nothing and should have been removed";
   if (isStackedView(op)) return "should have been merged with the same op below it";
   if (auto norm = dyn_cast<BatchNormOp>(op)) {
-    bool constant = llvm::all_of(
-        ValueRange{norm.getScale(), norm.getBias(), norm.getMean(), norm.getVariance()},
-        [](Value v) { return floatsOf(v).has_value(); });
+    bool constant = llvm::all_of(ValueRange{norm.getScale(), norm.getBias(), norm.getMean(), norm.getVariance()},
+                                 [](Value v) { return floatsOf(v).has_value(); });
     if (constant) return "has constant statistics and should have been folded";
   }
   if (!hasKnownLoc(op->getLoc())) return "has an unknown location";
@@ -34,9 +33,7 @@ std::string objection(Operation* op) {
 struct VerifyNormalizedPass : PassWrapper<VerifyNormalizedPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyNormalizedPass)
   StringRef getArgument() const final { return "hpu-verify-normalized"; }
-  StringRef getDescription() const final {
-    return "Proves the post-condition of the phase normalize";
-  }
+  StringRef getDescription() const final { return "Proves the post-condition of the phase normalize"; }
   void runOnOperation() override {
     bool failed = false;
     for (Operation& op : getOperation().getBody().front().without_terminator()) {

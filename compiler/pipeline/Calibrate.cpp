@@ -24,11 +24,11 @@ mlir::Value largestMagnitude(OpBuilder& builder, Location loc, mlir::Value value
   const int64_t rank = type.getRank();
   SmallVector<int64_t> outer;
   for (int64_t d = 0; d + 1 < rank; ++d) outer.push_back(d);
-  largest = ReduceMaxOp::create(builder, loc, largest, builder.getDenseI64ArrayAttr({rank - 1}),
-                                builder.getBoolAttr(true));
+  largest =
+      ReduceMaxOp::create(builder, loc, largest, builder.getDenseI64ArrayAttr({rank - 1}), builder.getBoolAttr(true));
   if (!outer.empty())
-    largest = ReduceMaxOp::create(builder, loc, largest, builder.getDenseI64ArrayAttr(outer),
-                                  builder.getBoolAttr(true));
+    largest =
+        ReduceMaxOp::create(builder, loc, largest, builder.getDenseI64ArrayAttr(outer), builder.getBoolAttr(true));
   return ReshapeOp::create(builder, loc, largest, builder.getDenseI64ArrayAttr({}), ArrayAttr());
 }
 

@@ -102,7 +102,8 @@ StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& o
   auto start = Clock::now();
   HPU_RETURN_IF_ERROR(checkOptions(options));
   bool importOnly = options.stopAfter == "import";
-  // A graph's context is single-threaded: compilations of one graph run one after another, of different ones in parallel.
+  // A graph's context is single-threaded: compilations of one graph run one after another, of different ones in
+  // parallel.
   std::lock_guard lock(graph.impl().mutex);
   mlir::OwningOpRef<mlir::ModuleOp> module = graph.impl().module->clone();
   if (!importOnly && options.startFrom.empty()) HPU_RETURN_IF_ERROR(pipeline::makeStatic(graph, *module, options));
@@ -122,8 +123,9 @@ StatusOr<CompileResult> compileFile(const std::string& path, const CompileOption
   auto start = Clock::now();
   HPU_RETURN_IF_ERROR(checkOptions(options));
   if (!options.startFrom.empty() && options.startFrom != "import" && !isMlir(path))
-    return invalidArgument("--start-from " + options.startFrom + " continues from the IR of a phase (.mlir, .mlirbc), but '" +
-                           path + "' is another kind of file; write such IR with --stop-after or --dump-phases");
+    return invalidArgument("--start-from " + options.startFrom +
+                           " continues from the IR of a phase (.mlir, .mlirbc), but '" + path +
+                           "' is another kind of file; write such IR with --stop-after or --dump-phases");
   // Reports, dumps and partial runs need the compilation itself.
   bool cached = !options.cacheDir.empty() && options.stopAfter.empty() && options.startFrom.empty() &&
                 options.reports.empty() && options.dumpDir.empty() && options.explain.empty();
@@ -148,7 +150,8 @@ StatusOr<CompileResult> compileFile(const std::string& path, const CompileOption
   StatusOr<Graph> graph = isMlir(path) ? importMlir(path) : importOnnx(path, options, unsupported);
   if (!graph.ok()) return graph.status();
   PhaseInfo import{"import", msSince(start), ""};
-  import.summary = std::to_string(graph->inputs().size()) + " inputs, " + std::to_string(graph->outputs().size()) + " outputs";
+  import.summary =
+      std::to_string(graph->inputs().size()) + " inputs, " + std::to_string(graph->outputs().size()) + " outputs";
   if (options.onPhase) options.onPhase(import);
   std::vector<UnsupportedNode> beyondEngines;
   StatusOr<CompileResult> compiled = compileGraph(*graph, options, &beyondEngines);

@@ -36,7 +36,8 @@ StatusOr<schedule::Draft> Drafting::price(sched::ProgramOp source) {
     draft.reads.push_back(std::move(facts.reads));
   }
   for (Operation& op : source.getBody().front())
-    if (auto unit = op.getAttrOfType<IntegerAttr>(schedule::kUnitAttr)) draft.unitOf.push_back(static_cast<uint32_t>(unit.getInt()));
+    if (auto unit = op.getAttrOfType<IntegerAttr>(schedule::kUnitAttr))
+      draft.unitOf.push_back(static_cast<uint32_t>(unit.getInt()));
   draft.program = std::move(program);
   return draft;
 }

@@ -11,7 +11,9 @@ using namespace hpu::ir;
 namespace hpu::pipeline {
 namespace {
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 int64_t alignedBytes(Value value) {
   int64_t bytes = typeOf(value).getNumElements() * elementSize(elementType(typeOf(value).getElementType()));
@@ -19,7 +21,8 @@ int64_t alignedBytes(Value value) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// A reshape that joins a repeated dimension with another one: no layout lets strides show that, so it has bytes of its own.
+/// A reshape that joins a repeated dimension with another one: no layout lets strides show that, so it has bytes of its
+/// own.
 bool repeats(Operation* op) {
   if (!isa<ReshapeOp>(op)) return false;
   std::optional<StridedView> in = resolveView(op->getOperand(0));

@@ -17,9 +17,15 @@ using namespace hpu::ir;
 namespace hpu::pipeline {
 namespace {
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-ElementType elementOf(Value value) { return elementType(typeOf(value).getElementType()); }
-double bytesOf(Value value) { return double(typeOf(value).getNumElements()) * elementSize(elementOf(value)); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+ElementType elementOf(Value value) {
+  return elementType(typeOf(value).getElementType());
+}
+double bytesOf(Value value) {
+  return double(typeOf(value).getNumElements()) * elementSize(elementOf(value));
+}
 
 bool onMme(Operation* op) {
   auto hpuOp = dyn_cast_or_null<HpuOp>(op);
@@ -153,9 +159,13 @@ double requiredBytes(func::FuncOp function) {
 
 }  // namespace
 
-double LowerBound::us() const { return std::max({mmeUs, tpcUs, hbmUs}); }
+double LowerBound::us() const {
+  return std::max({mmeUs, tpcUs, hbmUs});
+}
 
-const char* LowerBound::boundBy() const { return mmeUs >= us() ? "mme" : tpcUs >= us() ? "tpc" : "hbm"; }
+const char* LowerBound::boundBy() const {
+  return mmeUs >= us() ? "mme" : tpcUs >= us() ? "tpc" : "hbm";
+}
 
 LowerBound lowerBound(func::FuncOp function, const arch::TargetDesc& target) {
   LowerBound bound;

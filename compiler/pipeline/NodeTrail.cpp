@@ -24,7 +24,9 @@ namespace {
 
 constexpr size_t kMostLines = 6;  // Of one list.
 
-RankedTensorType typeOf(mlir::Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType typeOf(mlir::Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 std::string joined(ArrayRef<std::string> items, size_t most = kMostLines) {
   std::string text;
@@ -47,14 +49,17 @@ std::string opText(Operation* op) {
   return text;
 }
 
-bool isNamePart(char c) { return llvm::isAlnum(c) || c == '_' || c == '/' || c == '.' || c == ':'; }
+bool isNamePart(char c) {
+  return llvm::isAlnum(c) || c == '_' || c == '/' || c == '.' || c == ':';
+}
 
 /// The line speaks of the node, and not of one whose name only begins or ends like it.
 bool mentions(StringRef line, StringRef node) {
   for (size_t at = line.find(node); at != StringRef::npos; at = line.find(node, at + 1)) {
     size_t end = at + node.size();
-    bool whole = (at == 0 || !isNamePart(line[at - 1])) &&
-                 (end == line.size() || !isNamePart(line[end]) || (line[end] == ':' && end + 1 < line.size() && line[end + 1] == ' '));
+    bool whole =
+        (at == 0 || !isNamePart(line[at - 1])) && (end == line.size() || !isNamePart(line[end]) ||
+                                                   (line[end] == ':' && end + 1 < line.size() && line[end + 1] == ' '));
     if (whole) return true;
   }
   return false;
@@ -65,7 +70,8 @@ std::vector<std::string> similarNames(const std::set<std::string>& names, String
   std::string lower = node.lower();
   for (const std::string& name : names) {
     bool inside = StringRef(name).lower().find(lower) != std::string::npos;
-    unsigned distance = inside ? 0 : StringRef(name).edit_distance(node, true, static_cast<unsigned>(node.size() / 2 + 1));
+    unsigned distance =
+        inside ? 0 : StringRef(name).edit_distance(node, true, static_cast<unsigned>(node.size() / 2 + 1));
     if (distance <= node.size() / 2) ranked.emplace_back(distance, name);
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -86,8 +92,10 @@ std::string producerName(mlir::Value value) {
 void readersOf(mlir::Value value, std::vector<std::string>& names) {
   for (Operation* user : value.getUsers()) {
     auto op = dyn_cast<HpuOp>(user);
-    if (op && op.isView() && !isUnit(user)) readersOf(user->getResult(0), names);
-    else names.push_back(isa<func::ReturnOp>(user) ? "the model's output" : unitName(user));
+    if (op && op.isView() && !isUnit(user))
+      readersOf(user->getResult(0), names);
+    else
+      names.push_back(isa<func::ReturnOp>(user) ? "the model's output" : unitName(user));
   }
 }
 
@@ -120,8 +128,10 @@ Status NodeTrail::begin(ModuleOp module) {
 void NodeTrail::record(const std::string& phase, ModuleOp module, const std::string& report) {
   if (gone_) return;
   std::vector<std::string> lines;
-  if (module.lookupSymbol<func::FuncOp>("main")) graph(phase, module, lines);
-  else program(phase, module, lines);
+  if (module.lookupSymbol<func::FuncOp>("main"))
+    graph(phase, module, lines);
+  else
+    program(phase, module, lines);
   SmallVector<StringRef> said;
   StringRef(report).split(said, '\n', -1, false);
   size_t kept = 0;
@@ -136,8 +146,10 @@ void NodeTrail::graph(const std::string& phase, ModuleOp module, std::vector<std
   llvm::SetVector<Operation*> units;
   function.walk([&](Operation* op) {
     if (op == function.getOperation() || isa<func::ReturnOp, YieldOp, BundleOp, ClusterOp>(op) || !isMine(op)) return;
-    if (!isa<ConstantOp>(op)) ops.push_back(opText(op));
-    else others.push_back("a constant of " + typeToString(typeOf(op->getResult(0))));
+    if (!isa<ConstantOp>(op))
+      ops.push_back(opText(op));
+    else
+      others.push_back("a constant of " + typeToString(typeOf(op->getResult(0))));
     for (const SourceName& source : sourceNames(op->getLoc()))
       if (source.node != node_ && ops.size() == 1) others.push_back(source.node);
     Operation* outer = op->getBlock() == &function.getBody().front() ? op : op->getParentOp();
@@ -149,13 +161,14 @@ void NodeTrail::graph(const std::string& phase, ModuleOp module, std::vector<std
     return;
   }
   std::vector<std::string> now;
-  if (!ops.empty()) now.push_back(joined(ops) + (others.empty() ? "" : "  (one with " + joined(others) + ")"));
-  else now.push_back("only " + joined(others) + " is left of it");
+  if (!ops.empty())
+    now.push_back(joined(ops) + (others.empty() ? "" : "  (one with " + joined(others) + ")"));
+  else
+    now.push_back("only " + joined(others) + " is left of it");
   if (now != before_) lines.insert(lines.end(), now.begin(), now.end());
   before_ = now;
   for (Operation* op : units) unit(phase, op, lines);
-  if (phase == "fuse" && units.empty())
-    lines.push_back("a view: no unit, it is read through strides");
+  if (phase == "fuse" && units.empty()) lines.push_back("a view: no unit, it is read through strides");
 }
 
 void NodeTrail::unit(const std::string& phase, Operation* unit, std::vector<std::string>& lines) const {
@@ -171,7 +184,8 @@ void NodeTrail::unit(const std::string& phase, Operation* unit, std::vector<std:
     lines.push_back("reads " + joined(from) + "; read by " + joined(to));
   } else if (phase == "layout") {
     for (mlir::Value result : unit->getResults())
-      lines.push_back("result " + typeToString(typeOf(result)) + " in the order " + numbers(physicalOrder(typeOf(result))));
+      lines.push_back("result " + typeToString(typeOf(result)) + " in the order " +
+                      numbers(physicalOrder(typeOf(result))));
   } else if (phase == "tile") {
     if (auto tile = unit->getAttrOfType<TileAttr>("tile"))
       lines.push_back("slices of " + numbers(tile.getSizes()) +
@@ -182,10 +196,10 @@ void NodeTrail::unit(const std::string& phase, Operation* unit, std::vector<std:
       std::optional<memory::Location> location = memory::locate(value);
       if (!location) return "a constant";
       unsigned section = location->section;
-      std::string where = section < sections.inputs ? "input " + std::to_string(section)
+      std::string where = section < sections.inputs        ? "input " + std::to_string(section)
                           : section < sections.constants() ? "output " + std::to_string(section - sections.inputs)
-                          : section == sections.sram()   ? "SRAM"
-                                                         : "workspace";
+                          : section == sections.sram()     ? "SRAM"
+                                                           : "workspace";
       return where + " +" + std::to_string(location->offset) + " strides " + numbers(location->view.strides);
     };
     std::vector<std::string> in, out;
@@ -218,7 +232,8 @@ void NodeTrail::program(const std::string& phase, ModuleOp module, std::vector<s
       auto cost = kernel ? kernel->getAttrOfType<DenseF64ArrayAttr>("cost") : DenseF64ArrayAttr();
       if (!cost || cost.size() != 4) continue;
       char text[160];
-      snprintf(text, sizeof text, "%s runs @%s: per point %.3g loads, %.3g stores, %.3g vector and %.3g scalar instructions",
+      snprintf(text, sizeof text,
+               "%s runs @%s: per point %.3g loads, %.3g stores, %.3g vector and %.3g scalar instructions",
                symbol.str().c_str(), tpc.getKernel().str().c_str(), cost[0], cost[1], cost[2], cost[3]);
       lines.push_back(text);
       continue;

@@ -16,8 +16,8 @@ class NodeTrail {
  public:
   explicit NodeTrail(std::string node) : node_(std::move(node)) {}
 
-  /// kNotFound with similar names when no op of `module`, as it is before the first phase, comes from the node. A part of
-  /// a name that no other node has stands for it.
+  /// kNotFound with similar names when no op of `module`, as it is before the first phase, comes from the node. A part
+  /// of a name that no other node has stands for it.
   Status begin(mlir::ModuleOp module);
   const std::string& node() const { return node_; }
   /// What there is after `phase`; `report` is the text of that phase's report, of which lines about the node are kept.

@@ -20,8 +20,8 @@
 #include "compiler/pipeline/LiveSet.h"
 #include "compiler/pipeline/LowerBound.h"
 #include "compiler/pipeline/NodeTrail.h"
-#include "compiler/precision/Precision.h"
 #include "compiler/pipeline/Supported.h"
+#include "compiler/precision/Precision.h"
 #include "compiler/schedule/Schedule.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/tile/Tile.h"
@@ -77,8 +77,13 @@ class PhaseRunner {
  public:
   PhaseRunner(ModuleOp module, const CompileOptions& options, std::shared_ptr<const void> owner,
               std::vector<UnsupportedNode>* unsupported)
-      : module_(module), options_(options), owner_(std::move(owner)), unsupported_(unsupported),
-        target_(arch::targetDesc(options.target)), drafting_(options.target, target_), trail_(options.explain) {}
+      : module_(module),
+        options_(options),
+        owner_(std::move(owner)),
+        unsupported_(unsupported),
+        target_(arch::targetDesc(options.target)),
+        drafting_(options.target, target_),
+        trail_(options.explain) {}
 
   StatusOr<CompileResult> run() {
     Phase first = Phase::k_normalize, last = Phase::k_emit;
@@ -131,11 +136,11 @@ class PhaseRunner {
     return explains() ? &unasked_[name] : nullptr;
   }
   std::string reportOf(Phase phase) {
-    const char* name = phase == Phase::k_fuse       ? "fusion"
-                       : phase == Phase::k_layout   ? "layout"
-                       : phase == Phase::k_tile     ? "tile"
-                       : phase == Phase::k_memory   ? "memory"
-                                                    : nullptr;
+    const char* name = phase == Phase::k_fuse     ? "fusion"
+                       : phase == Phase::k_layout ? "layout"
+                       : phase == Phase::k_tile   ? "tile"
+                       : phase == Phase::k_memory ? "memory"
+                                                  : nullptr;
     std::string* text = name ? report(name) : nullptr;
     return text ? *text : "";
   }
@@ -205,7 +210,9 @@ class PhaseRunner {
       case Phase::k_fuse: {
         fuse::FuseOptions fuse;
         fuse.group = optimize;
-        fuse.canFormKernel = [](ArrayRef<Operation*> ops, std::string* why) { return kernels::canFormKernel(ops, why); };
+        fuse.canFormKernel = [](ArrayRef<Operation*> ops, std::string* why) {
+          return kernels::canFormKernel(ops, why);
+        };
         fuse.report = report("fusion");
         fuse.summary = &summary_;
         if (optimize) functions.addPass(fuse::createSplitReductionsPass());
@@ -218,18 +225,18 @@ class PhaseRunner {
         functions.addPass(layout::createVerifyLayoutPass());
         return;
       case Phase::k_tile:
-        functions.addPass(tile::createTilePass(
-            {.slice = options_.optLevel >= 2,
-             .target = &target_,
-             .draft = [this](func::FuncOp function) { return drafting_.draft(function); },
-             .report = report("tile"),
-             .summary = &summary_}));
+        functions.addPass(
+            tile::createTilePass({.slice = options_.optLevel >= 2,
+                                  .target = &target_,
+                                  .draft = [this](func::FuncOp function) { return drafting_.draft(function); },
+                                  .report = report("tile"),
+                                  .summary = &summary_}));
         functions.addPass(tile::createVerifyTilePass(&target_));
         return;
       case Phase::k_memory:
-        functions.addPass(memory::createMemoryPass(
-            {optimize, target_.sramBytes, target_.hbmBytes, result_.stats.largestLiveSetBytes, &memory_, report("memory"),
-             &summary_}));
+        functions.addPass(
+            memory::createMemoryPass({optimize, target_.sramBytes, target_.hbmBytes, result_.stats.largestLiveSetBytes,
+                                      &memory_, report("memory"), &summary_}));
         functions.addPass(memory::createVerifyMemoryPass(target_.sramBytes));
         return;
       case Phase::k_schedule:
@@ -245,7 +252,8 @@ class PhaseRunner {
         manager.addPass(kernels::createKernelsPass({options_.cpu, options_.optLevel, &summary_}));
         return;
       case Phase::k_import:
-      case Phase::k_emit: return;
+      case Phase::k_emit:
+        return;
     }
   }
 
@@ -362,8 +370,8 @@ class PhaseRunner {
 
 }  // namespace
 
-StatusOr<CompileResult> runPipeline(ModuleOp module, const CompileOptions& options,
-                                    std::shared_ptr<const void> owner, std::vector<UnsupportedNode>* unsupported) {
+StatusOr<CompileResult> runPipeline(ModuleOp module, const CompileOptions& options, std::shared_ptr<const void> owner,
+                                    std::vector<UnsupportedNode>* unsupported) {
   return PhaseRunner(module, options, std::move(owner), unsupported).run();
 }
 

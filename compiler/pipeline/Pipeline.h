@@ -30,15 +30,14 @@ const std::vector<PhaseEntry>& phases();
 StatusOr<Phase> parsePhase(const std::string& name);
 
 /// Runs from options.startFrom (default: after import) to options.stopAfter (default: the end) on `module`, which is
-/// changed. `owner` keeps the memory of constants alive. Diagnostics become the Status' message. Nodes that no engine can
-/// do are appended to `unsupported`, if that is not null.
+/// changed. `owner` keeps the memory of constants alive. Diagnostics become the Status' message. Nodes that no engine
+/// can do are appended to `unsupported`, if that is not null.
 StatusOr<CompileResult> runPipeline(mlir::ModuleOp module, const CompileOptions& options,
                                     std::shared_ptr<const void> owner,
                                     std::vector<UnsupportedNode>* unsupported = nullptr);
 
 /// The phase normalize as runPipeline runs it; `summary` and `report` may be null.
-void addNormalize(mlir::PassManager& manager, const CompileOptions& options, std::string* summary,
-                  std::string* report);
+void addNormalize(mlir::PassManager& manager, const CompileOptions& options, std::string* summary, std::string* report);
 /// Free dimensions must have a size before code for them is made: gives them those of the options.
 Status makeStatic(const Graph& graph, mlir::ModuleOp module, const CompileOptions& options);
 

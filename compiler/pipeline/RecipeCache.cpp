@@ -98,8 +98,8 @@ Status RecipeCache::store(const std::string& key, const Recipe& recipe) const {
   return okStatus();
 }
 
-/// Another process may evict at the same time: a file that is gone already is none to count. Whoever has mapped a recipe
-/// keeps it.
+/// Another process may evict at the same time: a file that is gone already is none to count. Whoever has mapped a
+/// recipe keeps it.
 void RecipeCache::evict(const std::string& keep) const {
   struct Entry {
     fs::file_time_type used;

@@ -10,8 +10,8 @@
 #include "compiler/pipeline/Drafting.h"
 #include "compiler/schedule/Schedule.h"
 #include "compiler/tile/Tile.h"
-#include "mlir/Pass/Pass.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -49,8 +49,10 @@ using Build = void (*)(OpPassManager&, const PhaseOptions&, const arch::TargetDe
 void add(const char* name, const char* text, Build build) {
   // The registry keeps pipelines for the life of the process.
   PassPipelineRegistration<PhaseOptions>(name, text, [build](OpPassManager& manager, const PhaseOptions& options) {
-    if (const arch::TargetDesc* target = options.desc()) build(manager, options, *target);
-    else manager.addPass(std::make_unique<WrongTargetPass>());
+    if (const arch::TargetDesc* target = options.desc())
+      build(manager, options, *target);
+    else
+      manager.addPass(std::make_unique<WrongTargetPass>());
   });
 }
 
@@ -101,16 +103,17 @@ void registerPhasePasses() {
   add("hpu-verify-memory", "Post-condition of memory", [](Manager m, Options, Desc target) {
     m.nest<func::FuncOp>().addPass(memory::createVerifyMemoryPass(target.sramBytes));
   });
-  add("hpu-schedule", "Phase schedule: engine queues with signals and waits", [](Manager m, Options options, Desc target) {
-    schedule::ScheduleOptions schedule;
-    schedule.target = &target;
-    schedule.reorder = options.optimize;
-    schedule.draft = [drafting = options.drafting()](sched::ProgramOp program) { return drafting->draft(program); };
-    m.nest<func::FuncOp>().addPass(fuse::createVerifyFusedPass());
-    m.nest<func::FuncOp>().addPass(layout::createVerifyLayoutPass());
-    m.nest<func::FuncOp>().addPass(memory::createVerifyMemoryPass(target.sramBytes));
-    m.addPass(schedule::createSchedulePass(schedule));
-  });
+  add("hpu-schedule", "Phase schedule: engine queues with signals and waits",
+      [](Manager m, Options options, Desc target) {
+        schedule::ScheduleOptions schedule;
+        schedule.target = &target;
+        schedule.reorder = options.optimize;
+        schedule.draft = [drafting = options.drafting()](sched::ProgramOp program) { return drafting->draft(program); };
+        m.nest<func::FuncOp>().addPass(fuse::createVerifyFusedPass());
+        m.nest<func::FuncOp>().addPass(layout::createVerifyLayoutPass());
+        m.nest<func::FuncOp>().addPass(memory::createVerifyMemoryPass(target.sramBytes));
+        m.addPass(schedule::createSchedulePass(schedule));
+      });
   add("hpu-verify-schedule", "Post-condition of schedule",
       [](Manager m, Options, Desc) { m.addPass(schedule::createVerifySchedulePass()); });
   registerPass([] { return kernels::createKernelIrPass(); });

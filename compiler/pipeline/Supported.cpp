@@ -28,8 +28,7 @@ std::string obstacle(Operation* op, const arch::TargetDesc& target) {
   llvm::append_range(values, op->getResults());
   for (mlir::Value value : values) {
     auto type = cast<RankedTensorType>(value.getType());
-    if (type.getRank() > kMaxRank)
-      return strCat("a ", describe(value), " has more than ", kMaxRank, " dimensions");
+    if (type.getRank() > kMaxRank) return strCat("a ", describe(value), " has more than ", kMaxRank, " dimensions");
     if (type.hasStaticShape() && type.getNumElements() == 0)
       return strCat("a ", describe(value), " has no elements, and engines take none without");
   }
@@ -39,8 +38,8 @@ std::string obstacle(Operation* op, const arch::TargetDesc& target) {
     for (mlir::Value operand : {op->getOperand(0), op->getOperand(1)}) {
       ElementType type = ir::elementType(cast<RankedTensorType>(operand.getType()).getElementType());
       if (!target.hasMmeType(type))
-        return strCat("a ", describe(operand), " on the MME of ", target.name, ", which multiplies ", target.mmeTypeNames(),
-                      "; export the model in f32");
+        return strCat("a ", describe(operand), " on the MME of ", target.name, ", which multiplies ",
+                      target.mmeTypeNames(), "; export the model in f32");
     }
     return {};
   }
@@ -54,7 +53,8 @@ std::string obstacle(Operation* op, const arch::TargetDesc& target) {
 
 }  // namespace
 
-Status checkSupported(func::FuncOp function, const arch::TargetDesc& target, std::vector<UnsupportedNode>* unsupported) {
+Status checkSupported(func::FuncOp function, const arch::TargetDesc& target,
+                      std::vector<UnsupportedNode>* unsupported) {
   std::vector<UnsupportedNode> found;
   auto add = [&](Operation* op, const std::string& why) {
     std::vector<ir::SourceName> names = ir::sourceNames(op->getLoc());

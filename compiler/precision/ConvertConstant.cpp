@@ -20,8 +20,10 @@ uint16_t infinityOf(ElementType type) {
 }
 
 void narrow16(ElementType type, const float* from, uint16_t* to, int64_t count) {
-  if (type == ElementType::kBF16) numerics::f32ToBf16(from, to, static_cast<size_t>(count));
-  else numerics::f32ToF16(from, to, static_cast<size_t>(count));
+  if (type == ElementType::kBF16)
+    numerics::f32ToBf16(from, to, static_cast<size_t>(count));
+  else
+    numerics::f32ToF16(from, to, static_cast<size_t>(count));
   constexpr uint16_t kSign = 0x8000;
   const uint16_t infinity = infinityOf(type);
   for (int64_t i = 0; i < count; ++i)
@@ -37,8 +39,8 @@ void narrowTo(ElementType type, const float* from, void* to, int64_t count, doub
     from = scaled.data();
   }
   if (!numerics::isFp8(type)) return narrow16(type, from, static_cast<uint16_t*>(to), count);
-  numerics::f32ToFp8(numerics::fp8Format(type), from, static_cast<uint8_t*>(to),
-                     static_cast<size_t>(count), numerics::Overflow::kSaturate);
+  numerics::f32ToFp8(numerics::fp8Format(type), from, static_cast<uint8_t*>(to), static_cast<size_t>(count),
+                     numerics::Overflow::kSaturate);
 }
 
 }  // namespace
@@ -51,8 +53,7 @@ ElementsAttr narrowConstant(ElementsAttr value, Type element, double scale) {
     uint16_t code = 0;
     narrowTo(to, &from, &code, 1, scale);
     auto floatType = cast<FloatType>(element);
-    return DenseElementsAttr::get(
-        type, APFloat(floatType.getFloatSemantics(), APInt(floatType.getWidth(), code)));
+    return DenseElementsAttr::get(type, APFloat(floatType.getFloatSemantics(), APInt(floatType.getWidth(), code)));
   }
   // Only f32 constants of the module come here; reading one fails only if its resource has no data.
   StatusOr<interp::Tensor> from = interp::tensorOf(value);

@@ -91,8 +91,8 @@ Converter::Quantised Converter::quantiseDynamically(Operation* op, Value root) {
   largest = ReduceMaxOp::create(builder_, loc, largest, builder_.getDenseI64ArrayAttr({rank - 1}),
                                 builder_.getBoolAttr(true));
   if (!outer.empty())
-    largest = ReduceMaxOp::create(builder_, loc, largest, builder_.getDenseI64ArrayAttr(outer),
-                                  builder_.getBoolAttr(true));
+    largest =
+        ReduceMaxOp::create(builder_, loc, largest, builder_.getDenseI64ArrayAttr(outer), builder_.getBoolAttr(true));
   largest = ReshapeOp::create(builder_, loc, largest, builder_.getDenseI64ArrayAttr({}), ArrayAttr());
   Type f32 = builder_.getF32Type();
   if (tensorOf(largest).getElementType() != f32) largest = CastOp::create(builder_, loc, largest, f32);
@@ -120,7 +120,7 @@ FailureOr<Converter::Quantised> Converter::quantise(Operation* op, int index, st
     if (range == options_.ranges.end()) {
       failed_ = true;
       op->emitError() << "there is no calibrated range '" << name
-                             << "'; calibrate this model with the same shapes and options";
+                      << "'; calibrate this model with the same shapes and options";
       return failure();
     }
     scale = chooseScale(fp8_, range->second * kActivationHeadroom);
@@ -128,8 +128,10 @@ FailureOr<Converter::Quantised> Converter::quantise(Operation* op, int index, st
   }
   Quantised& made = quantised_[{source.getAsOpaquePointer(), scale}];
   if (!made.codes) {
-    if (auto argument = dyn_cast<BlockArgument>(root)) builder_.setInsertionPointToStart(argument.getOwner());
-    else builder_.setInsertionPointAfterValue(root);
+    if (auto argument = dyn_cast<BlockArgument>(root))
+      builder_.setInsertionPointToStart(argument.getOwner());
+    else
+      builder_.setInsertionPointAfterValue(root);
     if (scale == 0) {
       made = quantiseDynamically(op, source);
     } else {

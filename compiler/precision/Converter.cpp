@@ -30,8 +30,8 @@ bool isFloat(Value value) {
 
 Converter::Converter(func::FuncOp func, const PrecisionOptions& options)
     : func_(func), builder_(func.getContext()), options_(options), keep_(options.precision, options.keepF32) {
-  narrowType_ = options.precision == Precision::kF16 ? FloatType(builder_.getF16Type())
-                                                     : FloatType(builder_.getBF16Type());
+  narrowType_ =
+      options.precision == Precision::kF16 ? FloatType(builder_.getF16Type()) : FloatType(builder_.getBF16Type());
   if (isFp8(options.precision)) fp8_ = fp8FormatOf(options.precision, *options.target);
 }
 
@@ -45,14 +45,15 @@ LogicalResult Converter::run() {
     if (!isa<ConstantOp>(op) && failed(convert(op))) return failure();
   Operation* end = block.getTerminator();
   for (OpOperand& operand : end->getOpOperands())
-    operand.set(as(operand.get(),
-                   cast<RankedTensorType>(func_.getResultTypes()[operand.getOperandNumber()]).getElementType()));
+    operand.set(
+        as(operand.get(), cast<RankedTensorType>(func_.getResultTypes()[operand.getOperandNumber()]).getElementType()));
   // Also casts that only a view read whose codes are read now.
   // (Of the block itself: reversed, without_terminator() has iterators that an erased op takes along.)
   for (Operation& op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op)) op.erase();
   for (const std::string& name : keep_.unknown(func_.getContext()))
-    return func_.emitError() << "'" << name << "' of the keep-f32 list is neither an op of the hpu dialect nor a node "
+    return func_.emitError() << "'" << name
+                             << "' of the keep-f32 list is neither an op of the hpu dialect nor a node "
                                 "of the model; --report=fusion names the nodes";
   return success(!failed_);
 }
@@ -122,8 +123,7 @@ LogicalResult Converter::convert(Operation* op) {
   bool product = hpuOp.getEngine() == EngineKind::Mme;
   const char* reason = reasonToKeep(op);
   if (reason && !hpuOp.isView()) line(op, "f32", reason);
-  if (product && !reason && fp8_.element != ElementType::kInvalid && !isAttentionProduct(op))
-    return convertToFp8(op);
+  if (product && !reason && fp8_.element != ElementType::kInvalid && !isAttentionProduct(op)) return convertToFp8(op);
   if (product && !reason)
     line(op, elementTypeName(elementType(narrowType_)),
          fp8_.element != ElementType::kInvalid ? "a product of an attention" : "");

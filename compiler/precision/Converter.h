@@ -60,10 +60,10 @@ class Converter {
   Fp8Format fp8_;
   llvm::DenseMap<Operation*, std::string> productNames_;
   llvm::DenseSet<Operation*> last_, computedWide_;
-  llvm::DenseSet<Value> kept_;          ///< f32 on purpose.
-  llvm::DenseSet<Value> original_;      ///< Narrow now, f32 in the model.
-  llvm::DenseMap<Value, Value> other_;  ///< The same value with the other element type.
-  llvm::DenseMap<std::pair<void*, void*>, Value> views_;  ///< By view and codes of its root.
+  llvm::DenseSet<Value> kept_;                               ///< f32 on purpose.
+  llvm::DenseSet<Value> original_;                           ///< Narrow now, f32 in the model.
+  llvm::DenseMap<Value, Value> other_;                       ///< The same value with the other element type.
+  llvm::DenseMap<std::pair<void*, void*>, Value> views_;     ///< By view and codes of its root.
   std::map<std::pair<void*, double>, Quantised> quantised_;  ///< By root and scale; 0: dynamic.
   int64_t narrow_ = 0, wide_ = 0, eight_ = 0, constantBytes_ = 0;
   std::string report_;

@@ -25,15 +25,14 @@ std::string reportHead(const PrecisionOptions& options) {
   std::string text = "precision " + std::string(precisionName(options.precision));
   if (isFp8(options.precision)) {
     Fp8Format format = fp8FormatOf(options.precision, *options.target);
-    text += base::strCat(": ", elementTypeName(format.element), " on ", options.target->name, ", largest ", format.largest,
-                         ", ", format.scales.size(), " scales from ", format.scales.front(), " to ",
-                         format.scales.back(), "; activations: ",
-                         options.ranges.empty() ? "scales computed at run time" : "calibrated scales");
+    text +=
+        base::strCat(": ", elementTypeName(format.element), " on ", options.target->name, ", largest ", format.largest,
+                     ", ", format.scales.size(), " scales from ", format.scales.front(), " to ", format.scales.back(),
+                     "; activations: ", options.ranges.empty() ? "scales computed at run time" : "calibrated scales");
   }
   text += "\nkept in f32 by default:";
   for (const std::string& name : defaultKeepF32(options.precision)) text += " " + name;
-  for (size_t i = 0; i < options.keepF32.size(); ++i)
-    text += (i ? " " : "; as asked: ") + options.keepF32[i];
+  for (size_t i = 0; i < options.keepF32.size(); ++i) text += (i ? " " : "; as asked: ") + options.keepF32[i];
   return text + "\n";
 }
 
@@ -79,8 +78,8 @@ struct VerifyPrecisionPass : PassWrapper<VerifyPrecisionPass, OperationPass<func
       ElementType type = elementType(elementOf(operand));
       if (!options_.target || options_.target->hasMmeType(type)) continue;
       return "multiplies " + std::string(elementTypeName(type)) + ", which the MME of " +
-             std::string(options_.target->name) + " does not have (it has " +
-             options_.target->mmeTypeNames() + "); cast the operands in the model, or choose another --target";
+             std::string(options_.target->name) + " does not have (it has " + options_.target->mmeTypeNames() +
+             "); cast the operands in the model, or choose another --target";
     }
     return {};
   }
@@ -140,8 +139,10 @@ struct WrongArgumentsPass : PassWrapper<WrongArgumentsPass, OperationPass<>> {
 
 void addOne(OpPassManager& pm, const Arguments& arguments, std::unique_ptr<Pass> (*create)(PrecisionOptions)) {
   StatusOr<PrecisionOptions> options = arguments.options();
-  if (options.ok()) pm.addNestedPass<func::FuncOp>(create(*options));
-  else pm.addPass(std::make_unique<WrongArgumentsPass>(options.status().message()));
+  if (options.ok())
+    pm.addNestedPass<func::FuncOp>(create(*options));
+  else
+    pm.addPass(std::make_unique<WrongArgumentsPass>(options.status().message()));
 }
 
 }  // namespace

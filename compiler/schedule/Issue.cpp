@@ -150,8 +150,12 @@ std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUni
   for (const IssueUnit& behind : unit.chained) parts.push_back(&behind);
   int64_t perSlice = 0;
   for (const IssueUnit* part : parts) perSlice += static_cast<int64_t>(part->ops.size());
-  auto spaceOf = [&](const IssueUnit& part) -> const std::vector<int64_t>& { return context.program.ops[part.ops[0]].space; };
-  auto tileOf = [&](const IssueUnit& part) -> const std::vector<int64_t>& { return part.tile.empty() ? spaceOf(part) : part.tile; };
+  auto spaceOf = [&](const IssueUnit& part) -> const std::vector<int64_t>& {
+    return context.program.ops[part.ops[0]].space;
+  };
+  auto tileOf = [&](const IssueUnit& part) -> const std::vector<int64_t>& {
+    return part.tile.empty() ? spaceOf(part) : part.tile;
+  };
   std::vector<SlicedCommand> commands;
   const int64_t count = sliceCount(spaceOf(unit), tileOf(unit));
   for (int64_t slice = 0; slice < count; ++slice) {
@@ -159,7 +163,9 @@ std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUni
     for (const IssueUnit* part : parts) {
       const auto size = static_cast<int64_t>(part->ops.size());
       // Position of op `op` of the part, or beyond it of the next one, so many slices ago.
-      auto ago = [&](int64_t slices, int64_t op) { return static_cast<uint32_t>((slice - slices) * perSlice + first + op); };
+      auto ago = [&](int64_t slices, int64_t op) {
+        return static_cast<uint32_t>((slice - slices) * perSlice + first + op);
+      };
       recipe::Command box = sliceBox(spaceOf(*part), tileOf(*part), slice);
       box.bundle = unit.bundle;
       for (int64_t i = 0; i < size; ++i) {
@@ -171,7 +177,8 @@ std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUni
         sliced.cost = perfmodel::commandCost(context.program, sliced.command, context.target, context.clock);
         recipe::appendAccesses(context.program, sliced.command, sliced.accesses, &context.reads);
         if (i == 0 && part->slots > 0 && slice >= part->slots) sliced.before.push_back(ago(part->slots, size - 1));
-        if (i == size - 1 && part->kept > 0 && slice >= part->kept) sliced.before.push_back(ago(part->kept, size + part->reader));
+        if (i == size - 1 && part->kept > 0 && slice >= part->kept)
+          sliced.before.push_back(ago(part->kept, size + part->reader));
       }
       first += size;
     }
@@ -179,8 +186,8 @@ std::vector<SlicedCommand> sliceUnit(const IssueContext& context, const IssueUni
   return commands;
 }
 
-StatusOr<Issued> issueCommands(const IssueContext& context,
-                               const std::vector<const std::vector<SlicedCommand>*>& units, bool reorder) {
+StatusOr<Issued> issueCommands(const IssueContext& context, const std::vector<const std::vector<SlicedCommand>*>& units,
+                               bool reorder) {
   Issuer issuer(units);
   HPU_ASSIGN(Issued best, issuer.issue(context, issuer.programOrder()));
   if (!reorder) return best;

@@ -54,7 +54,7 @@ struct Issued {
 
 /// `units` in program order. `reorder`: an engine takes the earliest command in program order among those that can
 /// start first, otherwise all keep program order; whichever is faster.
-StatusOr<Issued> issueCommands(const IssueContext& context,
-                               const std::vector<const std::vector<SlicedCommand>*>& units, bool reorder);
+StatusOr<Issued> issueCommands(const IssueContext& context, const std::vector<const std::vector<SlicedCommand>*>& units,
+                               bool reorder);
 
 }  // namespace hpu::schedule

@@ -17,8 +17,12 @@ namespace {
 int64_t alignUp(int64_t bytes) {
   return (bytes + recipe::kAlignment - 1) / recipe::kAlignment * recipe::kAlignment;
 }
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-int64_t bytesOf(Type element) { return elementSize(elementType(element)); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+int64_t bytesOf(Type element) {
+  return elementSize(elementType(element));
+}
 
 }  // namespace
 
@@ -61,7 +65,8 @@ OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<int64_t> batc
     offset = location.offset;
     // A chained result lies in tiles, along whichever dimension of the view is cut.
     Operation* def = view.base.getDefiningOp();
-    if (std::optional<memory::RingInfo> tiles = def ? memory::chainRingOf(def) : std::nullopt; tiles && tiles->slots > 1)
+    if (std::optional<memory::RingInfo> tiles = def ? memory::chainRingOf(def) : std::nullopt;
+        tiles && tiles->slots > 1)
       ring = {tiles->slots, *slowestDim(view), tiles->slotBytes};
   }
   if (batch.empty()) return make(section, offset, element, view.sizes, view.strides, ring);

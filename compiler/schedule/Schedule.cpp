@@ -4,6 +4,7 @@
 // Units become descriptors in program order; Issue.cpp slices them and decides the order of the commands.
 #include "compiler/schedule/Schedule.h"
 
+#include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/sched/SchedRecords.h"
 #include "compiler/layout/Chains.h"
@@ -12,7 +13,6 @@
 #include "compiler/schedule/ProgramBuilder.h"
 #include "compiler/support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "base/StatusMacros.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 #include "recipe/MmePacking.h"
@@ -24,7 +24,9 @@ using hpu::sched::OperandAttr;
 namespace hpu::schedule {
 namespace {
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 constexpr unsigned kQueues = 3;  // one an engine: MME, TPC, DMA
 /// A kernel joins at most so many parts (compiler/kernels); more are copied by a kernel each.
@@ -66,8 +68,10 @@ class Scheduler {
     Operation* mme = nullptr;
     KernelPart part;
     for (Operation& op : body.without_terminator()) {
-      if (cast<HpuOp>(op).getEngine() == EngineKind::Mme) mme = &op;
-      else part.ops.push_back(&op);
+      if (cast<HpuOp>(op).getEngine() == EngineKind::Mme)
+        mme = &op;
+      else
+        part.ops.push_back(&op);
     }
     Value product = mme->getResult(0);
     // A tile lies as the bundle's result does, so that both sides walk it alike.
@@ -131,8 +135,7 @@ class Scheduler {
     SmallVector<Part> parts;
     for (Value input : copy->getOperands()) {
       OperandAttr src = program_.operand(input);
-      OperandAttr dst = OperandAttr::get(builder_.getContext(), whole.getSection(),
-                                         whole.getOffset() + offset,
+      OperandAttr dst = OperandAttr::get(builder_.getContext(), whole.getSection(), whole.getOffset() + offset,
                                          whole.getElement(), src.getSizes(), whole.getStrides(), {});
       if (concat) offset += src.getSizes()[concat.getAxis()] * whole.getStrides()[concat.getAxis()] * elementBytes;
       // Nothing, or written in place by its producer.
@@ -161,7 +164,8 @@ class Scheduler {
   }
 
   static bool samePlace(OperandAttr a, OperandAttr b) {
-    if (a.getSection() != b.getSection() || a.getOffset() != b.getOffset() || a.getElement() != b.getElement()) return false;
+    if (a.getSection() != b.getSection() || a.getOffset() != b.getOffset() || a.getElement() != b.getElement())
+      return false;
     for (size_t d = 0; d < a.getSizes().size(); ++d)
       if (a.getSizes()[d] != 1 && a.getStrides()[d] != b.getStrides()[d]) return false;
     return true;
@@ -206,7 +210,9 @@ class Scheduler {
       ArrayRef<int64_t> batch = typeOf(matmul.getResult()).getShape().drop_back(2);
       left = program_.broadcastOperand(a, batch);
       if (batch.empty()) left = program_.operand(a);
-      right = packed ? packedGemm(weights, batch.size()) : batch.empty() ? program_.operand(b) : program_.broadcastOperand(b, batch);
+      right = packed          ? packedGemm(weights, batch.size())
+              : batch.empty() ? program_.operand(b)
+                              : program_.broadcastOperand(b, batch);
     } else if (auto conv = dyn_cast<Conv2dOp>(mme)) {
       kind = sched::MmeKind::conv2d;
       groups = conv.getGroups();
@@ -236,8 +242,8 @@ class Scheduler {
     return op;
   }
 
-  /// Packs a product as the phase tile decided, unless its operands have got places since that do not allow it (a result
-  /// within a concatenation, say).
+  /// Packs a product as the phase tile decided, unless its operands have got places since that do not allow it (a
+  /// result within a concatenation, say).
   void pack(sched::MmeOp op, int64_t factor) {
     recipe::MmeDesc mme = sched::toMmeDesc(op);
     mme.packingFactor = factor;
@@ -294,8 +300,8 @@ class Scheduler {
 
   sched::TpcOp describeTpc(Operation* unit, const KernelPart& part, ArrayRef<Attribute> in, ArrayRef<Attribute> out) {
     FlatSymbolRefAttr kernel = program_.kernel(part, in, out, program_.symbol("kernel"));
-    auto op = sched::TpcOp::create(builder_, unit->getLoc(), program_.symbol("tpc"), kernel.getValue(), builder_.getArrayAttr(in),
-                                   builder_.getArrayAttr(out));
+    auto op = sched::TpcOp::create(builder_, unit->getLoc(), program_.symbol("tpc"), kernel.getValue(),
+                                   builder_.getArrayAttr(in), builder_.getArrayAttr(out));
     name(op, unit);
     return op;
   }
@@ -331,7 +337,8 @@ class Scheduler {
     for (const recipe::Queue& queue : queues)
       for (const recipe::Command& c : queue.commands) waits += c.waits.size();
     std::string text = llvm::formatv("{0} MME, {1} TPC, {2} DMA commands, {3} waits", queues[0].commands.size(),
-                                     queues[1].commands.size(), queues[2].commands.size(), waits).str();
+                                     queues[1].commands.size(), queues[2].commands.size(), waits)
+                           .str();
     if (options_.summary) *options_.summary = text;
     if (!options_.report) return;
     *options_.report += text + "\n";
@@ -339,7 +346,8 @@ class Scheduler {
       for (const recipe::Command& c : queue.commands) {
         *options_.report += llvm::formatv("{0} {1} slice {2}", engineName(queue.engine), symbols_[c.op], c.slice).str();
         for (const recipe::Wait& wait : c.waits)
-          *options_.report += llvm::formatv(" after {0}:{1}", engineName(static_cast<Engine>(wait.signal)), wait.value).str();
+          *options_.report +=
+              llvm::formatv(" after {0}:{1}", engineName(static_cast<Engine>(wait.signal)), wait.value).str();
         *options_.report += "\n";
       }
   }
@@ -410,7 +418,11 @@ class VerifySchedulePass : public PassWrapper<VerifySchedulePass, OperationPass<
 
 }  // namespace
 
-std::unique_ptr<Pass> createSchedulePass(ScheduleOptions options) { return std::make_unique<SchedulePass>(options); }
-std::unique_ptr<Pass> createVerifySchedulePass() { return std::make_unique<VerifySchedulePass>(); }
+std::unique_ptr<Pass> createSchedulePass(ScheduleOptions options) {
+  return std::make_unique<SchedulePass>(options);
+}
+std::unique_ptr<Pass> createVerifySchedulePass() {
+  return std::make_unique<VerifySchedulePass>();
+}
 
 }  // namespace hpu::schedule

@@ -32,9 +32,9 @@ inline constexpr const char* kPackingAttr = "hpu.packing";
 
 struct ScheduleOptions {
   const arch::TargetDesc* target = nullptr;
-  Drafter draft;                  ///< Prices the commands.
-  bool reorder = true;            ///< false: commands keep program order (-O0, -O1).
-  bool descriptorsOnly = false;   ///< Leaves the queues empty.
+  Drafter draft;                 ///< Prices the commands.
+  bool reorder = true;           ///< false: commands keep program order (-O0, -O1).
+  bool descriptorsOnly = false;  ///< Leaves the queues empty.
   std::string* report = nullptr;
   std::string* summary = nullptr;
 };

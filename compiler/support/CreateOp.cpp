@@ -23,14 +23,11 @@ class DetachedProperties {
     if (get()) name_.destroyOpProperties(get());
   }
   /// Null for an op without attributes, which has no properties.
-  OpaqueProperties get() {
-    return OpaqueProperties(name_.getOpPropertyByteSize() ? storage_.data() : nullptr);
-  }
+  OpaqueProperties get() { return OpaqueProperties(name_.getOpPropertyByteSize() ? storage_.data() : nullptr); }
 
   LogicalResult set(DictionaryAttr attributes, Location loc) {
     if (!get()) return success();
-    if (failed(name_.setOpPropertiesFromAttribute(name_, get(), attributes,
-                                                  [&] { return emitError(loc); })))
+    if (failed(name_.setOpPropertiesFromAttribute(name_, get(), attributes, [&] { return emitError(loc); })))
       return failure();
     name_.populateDefaultProperties(get());
     return success();
@@ -55,8 +52,8 @@ std::string missingParts(OperationName name, Location loc, ValueRange operands, 
   DiagnosticCapture capture(loc.getContext());
   OperationState state(loc, name);
   state.addOperands(operands);
-  Type guess = operands.empty() ? Type(RankedTensorType::get({}, Float32Type::get(loc.getContext())))
-                                : operands[0].getType();
+  Type guess =
+      operands.empty() ? Type(RankedTensorType::get({}, Float32Type::get(loc.getContext()))) : operands[0].getType();
   state.addTypes(guess);
   state.addAttributes(attributes.getValue());
   Operation* op = Operation::create(state);
@@ -98,8 +95,8 @@ FailureOr<Operation*> createOp(OpBuilder& builder, Location loc, StringRef mnemo
   {
     DetachedProperties properties(*name);
     if (failed(properties.set(dictionary, loc))) return failure();
-    if (failed(name->getInterface<InferTypeOpInterface>()->inferReturnTypes(
-            context, loc, operands, dictionary, properties.get(), RegionRange(), types)))
+    if (failed(name->getInterface<InferTypeOpInterface>()->inferReturnTypes(context, loc, operands, dictionary,
+                                                                            properties.get(), RegionRange(), types)))
       return failure();
   }
   for (Type type : types)

@@ -21,8 +21,7 @@ namespace hpu::ir {
 inline std::string locationText(mlir::Location loc) {
   if (auto name = mlir::dyn_cast<mlir::NameLoc>(loc)) return name.getName().str();
   if (auto file = mlir::dyn_cast<mlir::FileLineColLoc>(loc))
-    return file.getFilename().str() + ":" + std::to_string(file.getLine()) + ":" +
-           std::to_string(file.getColumn());
+    return file.getFilename().str() + ":" + std::to_string(file.getLine()) + ":" + std::to_string(file.getColumn());
   if (auto call = mlir::dyn_cast<mlir::CallSiteLoc>(loc)) return locationText(call.getCallee());
   if (auto fused = mlir::dyn_cast<mlir::FusedLoc>(loc)) {
     std::string text;

@@ -9,8 +9,12 @@
 namespace hpu::ir {
 namespace {
 
-bool add(int64_t a, int64_t b, int64_t& out) { return !__builtin_add_overflow(a, b, &out); }
-bool mul(int64_t a, int64_t b, int64_t& out) { return !__builtin_mul_overflow(a, b, &out); }
+bool add(int64_t a, int64_t b, int64_t& out) {
+  return !__builtin_add_overflow(a, b, &out);
+}
+bool mul(int64_t a, int64_t b, int64_t& out) {
+  return !__builtin_mul_overflow(a, b, &out);
+}
 
 /// Recursive descent over "term (+|- term)*", term "factor (* factor)*". Fails on anything else.
 class Parser {
@@ -120,8 +124,7 @@ std::string DimExpr::text() const {
   // Higher degrees first, the constant last.
   std::vector<const std::pair<const Monomial, int64_t>*> order;
   for (const auto& term : terms_) order.push_back(&term);
-  std::stable_sort(order.begin(), order.end(),
-                   [](auto* a, auto* b) { return a->first.size() > b->first.size(); });
+  std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->first.size() > b->first.size(); });
   std::string out;
   for (const auto* term : order) {
     int64_t factor = term->second;
@@ -149,8 +152,7 @@ std::optional<DimExpr> DimExpr::substitute(const SymbolBindings& bindings) const
     DimExpr term(factor);
     for (const std::string& name : names) {
       auto bound = bindings.find(name);
-      std::optional<DimExpr> next =
-          term.times(bound == bindings.end() ? symbol(name) : DimExpr(bound->second));
+      std::optional<DimExpr> next = term.times(bound == bindings.end() ? symbol(name) : DimExpr(bound->second));
       if (!next) return std::nullopt;
       term = *next;
     }
@@ -221,8 +223,7 @@ std::optional<DimExpr> DimExpr::dividedBy(const DimExpr& divisor) const {
     if (factor == -1 && coefficient == std::numeric_limits<int64_t>::min()) return std::nullopt;
     if (coefficient % factor != 0) return std::nullopt;
     Monomial rest;
-    std::set_difference(monomial.begin(), monomial.end(), names.begin(), names.end(),
-                        std::back_inserter(rest));
+    std::set_difference(monomial.begin(), monomial.end(), names.begin(), names.end(), std::back_inserter(rest));
     result.terms_[rest] = coefficient / factor;
   }
   return result;

@@ -8,7 +8,9 @@ using namespace mlir;
 
 namespace hpu::ir {
 
-bool isUnit(Operation* op) { return isa<BundleOp, ClusterOp, ConcatOp, RelayoutOp>(op); }
+bool isUnit(Operation* op) {
+  return isa<BundleOp, ClusterOp, ConcatOp, RelayoutOp>(op);
+}
 
 namespace {
 

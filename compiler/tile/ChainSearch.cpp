@@ -78,7 +78,8 @@ class ChainSearch {
       const Chain& chain = chains_[chainOf_[u]];
       for (size_t i = 0; i < chain.units.size(); ++i)
         if (chain.units[i] == u) plan_.tiles[u] = chain.tiles[i];
-      if (chain.units[0] == u) plan_.packings.insert(plan_.packings.end(), chain.packings.begin(), chain.packings.end());
+      if (chain.units[0] == u)
+        plan_.packings.insert(plan_.packings.end(), chain.packings.begin(), chain.packings.end());
     }
     return std::move(plan_);
   }
@@ -96,7 +97,8 @@ class ChainSearch {
     for (size_t i = 0; i < units_[link.reader].ops.size(); ++i) {
       recipe::Op& op = program_.ops[units_[link.reader].ops[i]];
       auto offer = [&](Operand& operand, size_t input) {
-        if (operand.section == result.section && operand.offset >= result.offset && operand.offset < end) visit(i, op, operand, input);
+        if (operand.section == result.section && operand.offset >= result.offset && operand.offset < end)
+          visit(i, op, operand, input);
       };
       if (op.engine == Engine::kMme) {
         offer(op.mme.a, 0);
@@ -107,8 +109,8 @@ class ChainSearch {
     }
   }
 
-  /// Whether kernels of the reader read the result along the cut dim just at their own points, and along the others as well
-  /// or whole: that is what ops of one bundle may do (the executor merges them block by block). A window may not.
+  /// Whether kernels of the reader read the result along the cut dim just at their own points, and along the others as
+  /// well or whole: that is what ops of one bundle may do (the executor merges them block by block). A window may not.
   bool readsPointwise(const SearchLink& link, int cutDim) {
     bool pointwise = true;
     forEachRead(link, [&](size_t, const recipe::Op& op, const Operand& operand, size_t input) {
@@ -117,7 +119,8 @@ class ChainSearch {
       for (int d = 0; d < static_cast<int>(operand.sizes.size()); ++d) {
         const bool whole = d != cutDim && (program_.kernels[op.tpc.kernel].wholeDims >> d & 1);
         const auto at = static_cast<size_t>(d);
-        const bool own = input < reads.size() && at < reads[input].size() && reads[input][at] == recipe::DimRead{d, 1, 0, 0};
+        const bool own =
+            input < reads.size() && at < reads[input].size() && reads[input][at] == recipe::DimRead{d, 1, 0, 0};
         pointwise &= whole || own || operand.sizes[at] == 1;
       }
     });
@@ -140,7 +143,8 @@ class ChainSearch {
     if (behind != kApart && chains_[behind].units.front() != link.reader) return {};
     if (ahead != kApart) chain.links = chains_[ahead].links;
     chain.links.push_back(l);
-    if (behind != kApart) chain.links.insert(chain.links.end(), chains_[behind].links.begin(), chains_[behind].links.end());
+    if (behind != kApart)
+      chain.links.insert(chain.links.end(), chains_[behind].links.begin(), chains_[behind].links.end());
     chain.units.push_back(links_[chain.links[0]].producer);
     for (size_t each : chain.links) chain.units.push_back(links_[each].reader);
     return chain;
@@ -170,7 +174,8 @@ class ChainSearch {
       const int64_t from = opOf(link.producer, 0).space[chain.dims.back()], to = opOf(link.reader, 0).space[next];
       const int64_t scaled = chain.tiles.back()[chain.dims.back()] * to;
       std::vector<int> allowed = apart_.cuttable(link.reader);
-      if (scaled % from != 0 || std::find(allowed.begin(), allowed.end(), next) == allowed.end() || !readsPointwise(link, next))
+      if (scaled % from != 0 || std::find(allowed.begin(), allowed.end(), next) == allowed.end() ||
+          !readsPointwise(link, next))
         return false;
       chain.tiles.push_back(opOf(link.reader, 0).space);
       chain.tiles.back()[next] = scaled / from;
@@ -288,7 +293,9 @@ class ChainSearch {
     chains_.pop_back();
     chainOf_ = chainsBefore;
     move(link, before);
-    result.outcome = any ? Chaining::Outcome::kSlower : follows ? Chaining::Outcome::kTooLarge : Chaining::Outcome::kNoCut;
+    result.outcome = any       ? Chaining::Outcome::kSlower
+                     : follows ? Chaining::Outcome::kTooLarge
+                               : Chaining::Outcome::kNoCut;
     return okStatus();
   }
 
@@ -306,8 +313,10 @@ class ChainSearch {
   StatusOr<Picoseconds> timeOf(size_t from, size_t to) {
     std::vector<const std::vector<SlicedCommand>*> commands;
     for (size_t u = from; u < to; ++u) {
-      if (chainOf_[u] == kApart) commands.push_back(&apart_.commands(u));
-      else if (chains_[chainOf_[u]].units.back() == u) commands.push_back(&chains_[chainOf_[u]].commands);
+      if (chainOf_[u] == kApart)
+        commands.push_back(&apart_.commands(u));
+      else if (chains_[chainOf_[u]].units.back() == u)
+        commands.push_back(&chains_[chainOf_[u]].commands);
     }
     ++priced_;
     HPU_ASSIGN(schedule::Issued issued, schedule::issueCommands(context_, commands, true));
@@ -321,8 +330,8 @@ class ChainSearch {
   recipe::Program program_;  ///< With results of chains in SRAM.
   schedule::IssueContext context_;
   uint32_t sram_ = 0;
-  std::deque<Chain> chains_;      ///< Those that a longer one took up too.
-  std::vector<size_t> chainOf_;   ///< By unit: index of its chain.
+  std::deque<Chain> chains_;     ///< Those that a longer one took up too.
+  std::vector<size_t> chainOf_;  ///< By unit: index of its chain.
   ChainPlan plan_;
   int64_t priced_ = 0;
 };

@@ -13,17 +13,17 @@ namespace hpu::tile {
 /// What is known of the units apart, by index.
 struct UnitsApart {
   std::function<const std::vector<schedule::SlicedCommand>&(size_t)> commands;  ///< In the slices that were chosen.
-  std::function<std::vector<int>(size_t)> cuttable;  ///< Dims along which all ops of the unit can be cut.
+  std::function<std::vector<int>(size_t)> cuttable;    ///< Dims along which all ops of the unit can be cut.
   std::function<std::vector<int64_t>(int64_t)> sizes;  ///< Of slices of an extent, the largest first.
   std::function<perfmodel::Picoseconds(size_t)> time;  ///< Of the slower engine, not cut.
   std::function<int64_t(size_t)> tileBytes;            ///< In SRAM, in the slices that were chosen.
 };
 
 struct ChainPlan {
-  std::vector<Chaining> chains;              ///< By link.
-  std::vector<std::vector<int64_t>> tiles;   ///< By unit; empty where it is in no chain.
-  std::vector<Packing> packings;             ///< Of MME ops in chains.
-  perfmodel::Picoseconds time = 0;           ///< Of the program.
+  std::vector<Chaining> chains;             ///< By link.
+  std::vector<std::vector<int64_t>> tiles;  ///< By unit; empty where it is in no chain.
+  std::vector<Packing> packings;            ///< Of MME ops in chains.
+  perfmodel::Picoseconds time = 0;          ///< Of the program.
 };
 
 /// `windows`: how many neighbourhoods may be priced.

@@ -13,8 +13,9 @@ struct Packing {
   int64_t factor = 1;           ///< More than 1.
 };
 
-/// Packs the MME ops of a unit's commands and prices their commands so. Ops that cannot be packed, or had better not be,
-/// are not in the result.
-std::vector<Packing> packCommands(const schedule::IssueContext& context, std::vector<schedule::SlicedCommand>& commands);
+/// Packs the MME ops of a unit's commands and prices their commands so. Ops that cannot be packed, or had better not
+/// be, are not in the result.
+std::vector<Packing> packCommands(const schedule::IssueContext& context,
+                                  std::vector<schedule::SlicedCommand>& commands);
 
 }  // namespace hpu::tile

@@ -95,12 +95,14 @@ class Search {
       if (op.engine == Engine::kDma) return {};
       if (op.engine == Engine::kMme) {
         bool gemm = op.mme.kind == recipe::MmeKind::kGemm;
-        for (size_t d = 0; d < allowed.size(); ++d) allowed[d] = allowed[d] && (gemm ? d + 1 < allowed.size() : d == 0 || d == 2);
+        for (size_t d = 0; d < allowed.size(); ++d)
+          allowed[d] = allowed[d] && (gemm ? d + 1 < allowed.size() : d == 0 || d == 2);
         continue;
       }
       const recipe::Operand& out = op.tpc.outputs[0];
       for (size_t d = 0; d < allowed.size(); ++d)
-        if (context_.program.kernels[op.tpc.kernel].wholeDims >> d & 1 || (out.strides[d] == 1 && space[d] > 1)) allowed[d] = false;
+        if (context_.program.kernels[op.tpc.kernel].wholeDims >> d & 1 || (out.strides[d] == 1 && space[d] > 1))
+          allowed[d] = false;
     }
     std::vector<int> dims;
     for (size_t d = 0; d < allowed.size(); ++d)
@@ -111,8 +113,8 @@ class Search {
     return dims;
   }
 
-  /// Sizes of a slice along a dimension, the largest first. Few slices need not be equal: five images and three fill the
-  /// MME better than twice four where five make whole steps of it.
+  /// Sizes of a slice along a dimension, the largest first. Few slices need not be equal: five images and three fill
+  /// the MME better than twice four where five make whole steps of it.
   static std::vector<int64_t> sizes(int64_t extent) {
     std::vector<int64_t> all;
     int64_t before = extent;
@@ -174,8 +176,8 @@ class Search {
     auto [it, inserted] = unit.sliced.try_emplace(candidate);
     if (inserted) {
       Candidate whole{-1, 1, opOf(unit, 0).space};
-      it->second = schedule::sliceUnit(
-          context_, issueUnit(unit, unit.candidates.empty() ? whole : unit.candidates[candidate]));
+      it->second =
+          schedule::sliceUnit(context_, issueUnit(unit, unit.candidates.empty() ? whole : unit.candidates[candidate]));
       if (options_.slice) unit.packings[candidate] = packCommands(context_, it->second);
     }
     return it->second;
@@ -371,7 +373,9 @@ class Search {
   /// Which units take turns, starting from the slices that were chosen.
   StatusOr<ChainPlan> chains() {
     UnitsApart apart;
-    apart.commands = [&](size_t u) -> const std::vector<SlicedCommand>& { return commandsOf(units_[u], units_[u].chosen); };
+    apart.commands = [&](size_t u) -> const std::vector<SlicedCommand>& {
+      return commandsOf(units_[u], units_[u].chosen);
+    };
     apart.cuttable = [&](size_t u) { return cuttable(units_[u]); };
     apart.sizes = [](int64_t extent) { return sizes(extent); };
     apart.time = [&](size_t u) { return units_[u].whole; };

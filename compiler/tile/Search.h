@@ -14,7 +14,8 @@ struct SearchUnit {
   int64_t tileBytes = 0;
 };
 
-/// A unit whose one result (of its last op) only one other unit reads: it may stay in SRAM, where the two are cut alike.
+/// A unit whose one result (of its last op) only one other unit reads: it may stay in SRAM, where the two are cut
+/// alike.
 struct SearchLink {
   struct Cut {
     int producerDim = 0, readerDim = 0;  ///< Dims of the two index spaces that may be cut in the same proportion.
@@ -33,28 +34,30 @@ struct Chaining {
     kSlower,
   };
   Outcome outcome = Outcome::kSlower;
-  int dim = 0;         ///< Of the producer: along which it is cut.
-  int64_t slots = 1;   ///< Tiles in SRAM; one is all of it.
-  int64_t bytes = 0;   ///< Of a tile; of the smallest one when that is too large.
+  int dim = 0;                                    ///< Of the producer: along which it is cut.
+  int64_t slots = 1;                              ///< Tiles in SRAM; one is all of it.
+  int64_t bytes = 0;                              ///< Of a tile; of the smallest one when that is too large.
   perfmodel::Picoseconds apart = 0, chained = 0;  ///< Times of the neighbourhood.
 };
 
 struct SearchOptions {
-  bool slice = true;         ///< false: the fewest slices that tileBytes allows, nothing is packed and no chains.
-  int64_t windows = 20000;   ///< So many neighbourhoods are priced at most.
+  bool slice = true;        ///< false: the fewest slices that tileBytes allows, nothing is packed and no chains.
+  int64_t windows = 20000;  ///< So many neighbourhoods are priced at most.
   int64_t polishCommands = 400000;  ///< Whole schedules are priced as long as they sum up to fewer commands.
-  int64_t sramBytes = 0;     ///< For tiles of all kinds; 0: no chains.
+  int64_t sramBytes = 0;            ///< For tiles of all kinds; 0: no chains.
 };
 
 /// The most that the tiles of a chain and of its larger neighbour may take together: the rest of the SRAM is for the
 /// operands that products stage there; what the tiles take at their peak is lost to every product of the program.
-constexpr int64_t mostChainBytes(int64_t sramBytes) { return sramBytes / 4 * 3; }
+constexpr int64_t mostChainBytes(int64_t sramBytes) {
+  return sramBytes / 4 * 3;
+}
 
 struct Tiling {
   /// By unit: the box of a slice; empty when there is none that fits.
   std::vector<std::vector<int64_t>> tiles;
   std::vector<Packing> packings;  ///< By op, each MME op once.
-  std::vector<Chaining> chains;  ///< By link.
+  std::vector<Chaining> chains;   ///< By link.
   perfmodel::Picoseconds time = 0;
 };
 

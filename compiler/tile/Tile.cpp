@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phase tile. In: units with layouts. Out: `tile` on each unit that is cut and each bundle that has TPC ops, proven by
-// hpu-verify-tile; a bundle whose product cannot be tiled is split into an MME op and a cluster. `hpu.packing` on each MME
-// op that is packed.
-// Stop after it with --stop-after=tile. How units are cut is decided in Search.cpp.
+// hpu-verify-tile; a bundle whose product cannot be tiled is split into an MME op and a cluster. `hpu.packing` on each
+// MME op that is packed. Stop after it with --stop-after=tile. How units are cut is decided in Search.cpp.
 #include "compiler/tile/Tile.h"
 
-#include "base/StatusMacros.h"
 #include "base/Format.h"
+#include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/layout/Chains.h"
 #include "compiler/schedule/Issue.h"
 #include "compiler/support/Units.h"
 #include "compiler/tile/Search.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
 #include "recipe/MmePacking.h"
 
@@ -24,7 +23,9 @@ using namespace hpu::ir;
 namespace hpu::tile {
 namespace {
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 HpuOp mmeOp(BundleOp bundle) {
   for (Operation& op : bundle.getBody().front())
@@ -41,9 +42,13 @@ SmallVector<Operation*> mmeOps(Operation* unit) {
 }
 
 /// Two slots of two neighbouring bundles are in SRAM at a time.
-int64_t tileLimit(const arch::TargetDesc& target) { return target.sramBytes / 4; }
+int64_t tileLimit(const arch::TargetDesc& target) {
+  return target.sramBytes / 4;
+}
 
-bool hasTpcOps(BundleOp bundle) { return !llvm::hasSingleElement(bundle.getBody().front().without_terminator()); }
+bool hasTpcOps(BundleOp bundle) {
+  return !llvm::hasSingleElement(bundle.getBody().front().without_terminator());
+}
 
 /// A unit of some ops of a bundle; `outer` maps values of the bundle's body to values at function level.
 Operation* makeUnit(OpBuilder& builder, Location loc, StringRef kind, ArrayRef<Operation*> ops, ArrayRef<Value> yielded,
@@ -138,8 +143,9 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
         if (auto packed = packed_.find(op); packed != packed_.end()) report(packed->second + "  " + unitName(unit));
     const int64_t chained = chain(*tiling);
     if (options_.summary)
-      *options_.summary = llvm::formatv("{0} of {1} units cut, {2} slices, {3} results stay in SRAM, about {4:F1} us", cut,
-                                        units.size(), slices, chained, tiling->time / 1e6).str() +
+      *options_.summary = llvm::formatv("{0} of {1} units cut, {2} slices, {3} results stay in SRAM, about {4:F1} us",
+                                        cut, units.size(), slices, chained, tiling->time / 1e6)
+                              .str() +
                           (packed_.empty() ? "" : llvm::formatv(", {0} products packed", packed_.size()).str());
   }
 
@@ -202,7 +208,8 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
     int64_t width = perfmodel::gemmPlan(*options_.target, packed).geometry->width;
     packed_[mme] = llvm::formatv("packed {0} {1}: columns {2} -> {3} of {4}, K {5} -> {6}", factor,
                                  op.mme.kind == recipe::MmeKind::kGemm ? "rows" : "pixels", plain.n, packed.n,
-                                 (packed.n + width - 1) / width * width, plain.k, packed.k).str();
+                                 (packed.n + width - 1) / width * width, plain.k, packed.k)
+                       .str();
   }
 
   /// Results that could stay in SRAM until their only reader has used them up, as links of searched units.
@@ -262,16 +269,24 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
     switch (chain.outcome) {
       case Outcome::kChained:
         line += chain.slots == 1 ? formatBytes(chain.bytes) + " in SRAM"
-                                 : base::strCat(chain.slots, " tiles of ", formatBytes(chain.bytes), " in SRAM, along dim ", chain.dim);
+                                 : base::strCat(chain.slots, " tiles of ", formatBytes(chain.bytes),
+                                                " in SRAM, along dim ", chain.dim);
         return report("chained  " + line);
-      case Outcome::kTaken: line += "its reader takes another result from SRAM"; break;
-      case Outcome::kNoCut: line += "as a whole it does not fit into SRAM, and no cut of it suits its reader"; break;
+      case Outcome::kTaken:
+        line += "its reader takes another result from SRAM";
+        break;
+      case Outcome::kNoCut:
+        line += "as a whole it does not fit into SRAM, and no cut of it suits its reader";
+        break;
       case Outcome::kTooLarge:
-        line += base::strCat("its smallest slice, ", formatBytes(chain.bytes), ", does not fit into SRAM twice beside other tiles (",
+        line += base::strCat("its smallest slice, ", formatBytes(chain.bytes),
+                             ", does not fit into SRAM twice beside other tiles (",
                              formatBytes(mostChainBytes(options_.target->sramBytes)), " in all)");
         break;
       case Outcome::kSlower:
-        line += llvm::formatv("slower through SRAM ({0:F2} us against {1:F2} us)", chain.chained / 1e6, chain.apart / 1e6).str();
+        line +=
+            llvm::formatv("slower through SRAM ({0:F2} us against {1:F2} us)", chain.chained / 1e6, chain.apart / 1e6)
+                .str();
         break;
     }
     report("apart    " + line);
@@ -283,7 +298,8 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
 
   TileOptions options_;
   DenseMap<Operation*, std::string> packed_;  ///< By MME op: what to report.
-  std::vector<std::pair<Operation*, Operation*>> links_;  ///< Producers and readers, in the order of the search's links.
+  std::vector<std::pair<Operation*, Operation*>>
+      links_;  ///< Producers and readers, in the order of the search's links.
 };
 
 class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::FuncOp>> {
@@ -351,8 +367,10 @@ class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::Fu
     SmallVector<int64_t> from = tiles(producer), to = tiles(reader);
     if (!link.interleaved()) return true;
     std::optional<int64_t> following = followingDim(producer, link.dim, reader);
-    if (!following || from.size() <= static_cast<size_t>(link.dim) || to.size() <= static_cast<size_t>(*following)) return false;
-    ArrayRef<int64_t> fromShape = typeOf(producer->getResult(0)).getShape(), toShape = typeOf(reader->getResult(0)).getShape();
+    if (!following || from.size() <= static_cast<size_t>(link.dim) || to.size() <= static_cast<size_t>(*following))
+      return false;
+    ArrayRef<int64_t> fromShape = typeOf(producer->getResult(0)).getShape(),
+                      toShape = typeOf(reader->getResult(0)).getShape();
     for (size_t d = 0; d < from.size(); ++d)
       if (static_cast<int64_t>(d) != link.dim && from[d] != fromShape[d]) return false;
     for (size_t d = 0; d < to.size(); ++d)

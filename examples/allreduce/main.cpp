@@ -28,16 +28,15 @@ hpu::StatusOr<bool> run(coll::Communicator comm) {
   auto data = device.allocate(kCount * 4, "gradients");
   if (!data.ok()) return data.status();
   std::vector<float> values(kCount);
-  for (int64_t i = 0; i < kCount; ++i)
-    values[static_cast<size_t>(i)] = static_cast<float>(comm.rank() + i % 10);
+  for (int64_t i = 0; i < kCount; ++i) values[static_cast<size_t>(i)] = static_cast<float>(comm.rank() + i % 10);
 
   // Everything is enqueued; the host waits once, at the end.
   hpu::Event begin, end;
   for (hpu::Status status : {
            stream->copyToDevice(*data, values.data(), kCount * 4),
            stream->record(begin),
-           comm.allReduce(data->address(), data->address(), kCount, hpu::ElementType::kF32,
-                          coll::ReduceOp::kSum, *stream),
+           comm.allReduce(data->address(), data->address(), kCount, hpu::ElementType::kF32, coll::ReduceOp::kSum,
+                          *stream),
            stream->record(end),
            stream->copyToHost(values.data(), *data, kCount * 4),
            stream->synchronize(),
@@ -54,10 +53,9 @@ hpu::StatusOr<bool> run(coll::Communicator comm) {
   auto predicted = comm.predict(coll::Operation::kAllReduce, kCount, hpu::ElementType::kF32);
   if (!ns.ok()) return ns.status();
   if (!predicted.ok()) return predicted.status();
-  std::printf("rank %d of %d on %s: %s; 4 MiB in %.1f us of device time (%s, predicted %.1f us)\n",
-              comm.rank(), n, device.info().pciAddress.c_str(), right ? "right" : "WRONG",
-              static_cast<double>(*ns) / 1e3, predicted->algorithm.c_str(),
-              static_cast<double>(predicted->predictedNs) / 1e3);
+  std::printf("rank %d of %d on %s: %s; 4 MiB in %.1f us of device time (%s, predicted %.1f us)\n", comm.rank(), n,
+              device.info().pciAddress.c_str(), right ? "right" : "WRONG", static_cast<double>(*ns) / 1e3,
+              predicted->algorithm.c_str(), static_cast<double>(predicted->predictedNs) / 1e3);
   hpu::Status done = comm.finalize();
   if (!done.ok()) return done;
   return right;

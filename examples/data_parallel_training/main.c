@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data-parallel training in C11 against the SynapseAI and HCCL headers alone: every device runs the same step on images of its own, and the
-// gradients of the weights are averaged among the devices, layer by layer, while the backward pass of the layers below still runs.
+// Data-parallel training in C11 against the SynapseAI and HCCL headers alone: every device runs the same step on images
+// of its own, and the gradients of the weights are averaged among the devices, layer by layer, while the backward pass
+// of the layers below still runs.
 //
 //   data_parallel_training FOLDER [DEVICES]   8 simulated Gaudi 2; what went in and came out is written into FOLDER
 //   check.py FOLDER                           computes the same with PyTorch on the whole batch, and compares
 //   HPU_TRACE=run.hputrace ... ; hpu-trace export run.hputrace   the overlap to look at
 //
-// The gradients are *external* tensors of the recipe: an event is signalled when each is written, in the middle of the launch. The collectives'
-// stream waits for these events, not for the launch. For comparison each step is also timed with a stream that waits for the whole launch.
+// The gradients are *external* tensors of the recipe: an event is signalled when each is written, in the middle of the
+// launch. The collectives' stream waits for these events, not for the launch. For comparison each step is also timed
+// with a stream that waits for the whole launch.
 #include <habanalabs/hccl.h>
 #include <habanalabs/hpu_synapse_ext.h>
 #include <habanalabs/synapse_api.h>
@@ -21,21 +23,21 @@ static const float kLearningRate = 0.05f;
 
 /* ---- Failures ---- */
 
-#define CHECK(call)                                                                                          \
-  do {                                                                                                       \
-    synStatus status_ = (call);                                                                              \
-    if (status_ != synSuccess) {                                                                             \
-      fprintf(stderr, "%s:%d: synStatus %d: %s\n", __FILE__, __LINE__, (int)status_, hpuSynLastError());     \
-      exit(1);                                                                                               \
-    }                                                                                                        \
+#define CHECK(call)                                                                                      \
+  do {                                                                                                   \
+    synStatus status_ = (call);                                                                          \
+    if (status_ != synSuccess) {                                                                         \
+      fprintf(stderr, "%s:%d: synStatus %d: %s\n", __FILE__, __LINE__, (int)status_, hpuSynLastError()); \
+      exit(1);                                                                                           \
+    }                                                                                                    \
   } while (0)
-#define CHECK_HCCL(call)                                                                                     \
-  do {                                                                                                       \
-    hcclResult_t result_ = (call);                                                                           \
-    if (result_ != hcclSuccess) {                                                                            \
+#define CHECK_HCCL(call)                                                                                              \
+  do {                                                                                                                \
+    hcclResult_t result_ = (call);                                                                                    \
+    if (result_ != hcclSuccess) {                                                                                     \
       fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, hcclGetErrorString(result_), hcclGetLastErrorMessage()); \
-      exit(1);                                                                                               \
-    }                                                                                                        \
+      exit(1);                                                                                                        \
+    }                                                                                                                 \
   } while (0)
 
 static void fail(const char* what, const char* name) {
@@ -52,7 +54,8 @@ typedef struct Tensor {
 } Tensor;
 
 static const uint64_t kActivations[2] = {kWidth, kBatch}, kWeights[2] = {kWidth, kWidth};
-static const uint64_t kActivationBytes = sizeof(float) * kWidth * kBatch, kWeightBytes = sizeof(float) * kWidth * kWidth;
+static const uint64_t kActivationBytes = sizeof(float) * kWidth * kBatch,
+                      kWeightBytes = sizeof(float) * kWidth * kWidth;
 
 static Tensor makeTensor(synGraphHandle graph, const char* name, int layer, const uint64_t* sizes) {
   Tensor tensor = {.section = NULL};
@@ -65,7 +68,8 @@ static Tensor makeTensor(synGraphHandle graph, const char* name, int layer, cons
   return tensor;
 }
 
-static Tensor makePersistent(synGraphHandle graph, const char* name, int layer, const uint64_t* sizes, const Tensor* inPlaceOf) {
+static Tensor makePersistent(synGraphHandle graph, const char* name, int layer, const uint64_t* sizes,
+                             const Tensor* inPlaceOf) {
   Tensor tensor = makeTensor(graph, name, layer, sizes);
   if (inPlaceOf)
     tensor.section = inPlaceOf->section;
@@ -75,12 +79,14 @@ static Tensor makePersistent(synGraphHandle graph, const char* name, int layer, 
   return tensor;
 }
 
-static void addNode(synGraphHandle graph, const char* guid, synTensor a, synTensor b, Tensor output, const void* params, unsigned bytes) {
+static void addNode(synGraphHandle graph, const char* guid, synTensor a, synTensor b, Tensor output, const void* params,
+                    unsigned bytes) {
   synTensor inputs[2] = {a, b};
   CHECK(synNodeCreate(graph, inputs, &output.handle, b ? 2 : 1, 1, params, bytes, guid, output.name, NULL, NULL));
 }
 
-/* Forward and backward of kLayers times tanh(x w); outputs the last activations and a gradient of each layer's weights. */
+/* Forward and backward of kLayers times tanh(x w); outputs the last activations and a gradient of each layer's weights.
+ */
 static synRecipeHandle compileBackward(const char* folder) {
   synGraphHandle graph;
   CHECK(synGraphCreate(&graph, synDeviceGaudi2));
@@ -94,7 +100,8 @@ static synRecipeHandle compileBackward(const char* folder) {
     /* An event is signalled when it is written. */
     CHECK(synTensorSetExternal(gradients[i].handle, true));
     before[i] = makeTensor(graph, "product", i, kActivations);
-    after[i] = i + 1 < kLayers ? makeTensor(graph, "active", i, kActivations) : makePersistent(graph, "scores", -1, kActivations, NULL);
+    after[i] = i + 1 < kLayers ? makeTensor(graph, "active", i, kActivations)
+                               : makePersistent(graph, "scores", -1, kActivations, NULL);
     addNode(graph, "gemm", i ? after[i - 1].handle : x.handle, weights[i].handle, before[i], &plain, sizeof plain);
     addNode(graph, "tanh_fwd_f32", before[i].handle, NULL, after[i], NULL, 0);
   }
@@ -224,16 +231,18 @@ static void makeWorker(Worker* w, synRecipeHandle backward, synRecipeHandle upda
   w->update.workspace = allocateWorkspace(w->device, update);
 }
 
-/* Everything of one step, enqueued: nothing waits on the host. With `overlap` a layer's gradients are averaged as soon as they are written. */
+/* Everything of one step, enqueued: nothing waits on the host. With `overlap` a layer's gradients are averaged as soon
+ * as they are written. */
 static void enqueueStep(Worker* w, synRecipeHandle backward, synRecipeHandle update, int overlap) {
   CHECK(synEventRecord(w->begin, w->compute));
-  CHECK(synLaunchWithExternalEvents(w->compute, w->backward.infos, w->backward.count, w->backward.workspace, backward, w->written, kLayers,
-                                    0));
+  CHECK(synLaunchWithExternalEvents(w->compute, w->backward.infos, w->backward.count, w->backward.workspace, backward,
+                                    w->written, kLayers, 0));
   CHECK(synEventRecord(w->launched, w->compute));
   for (int i = kLayers - 1; i >= 0; --i) {
     CHECK(synStreamWaitEvent(w->collectives, overlap ? w->written[i] : w->launched, 0));
     void* gradient = (void*)(uintptr_t)w->gradients[i];
-    CHECK_HCCL(hcclAllReduce(gradient, gradient, kWeightBytes / sizeof(float), hcclFloat32, hcclAvg, w->comm, w->collectives));
+    CHECK_HCCL(
+        hcclAllReduce(gradient, gradient, kWeightBytes / sizeof(float), hcclFloat32, hcclAvg, w->comm, w->collectives));
   }
   CHECK(synEventRecord(w->averaged, w->collectives));
   CHECK(synStreamWaitEvent(w->compute, w->averaged, 0));
@@ -306,7 +315,8 @@ int main(int argc, char** argv) {
   CHECK_HCCL(hcclCommInitAll(comms, devices, ids));
   for (int d = 0; d < devices; ++d) workers[d].comm = comms[d];
 
-  float *weights = malloc(kLayers * kWeightBytes), *data = malloc(kActivationBytes), *seen = malloc(kWeightBytes), *first = malloc(kWeightBytes);
+  float *weights = malloc(kLayers * kWeightBytes), *data = malloc(kActivationBytes), *seen = malloc(kWeightBytes),
+        *first = malloc(kWeightBytes);
   if (!weights || !data || !seen || !first) fail("no memory for", "the host's copies");
   fill(weights, kLayers * kWeightBytes / sizeof(float), 0.06f);
   writeFile(folder, "weights", weights, kLayers * kWeightBytes);
@@ -315,7 +325,8 @@ int main(int argc, char** argv) {
   /* First as it should be, then with waits for whole launches; both from the same weights. */
   for (int overlap = 1; overlap >= 0; --overlap) {
     for (int d = 0; d < devices; ++d)
-      for (int i = 0; i < kLayers; ++i) upload(&workers[d], weights + i * kWeightBytes / sizeof(float), kWeightBytes, workers[d].weights[i]);
+      for (int i = 0; i < kLayers; ++i)
+        upload(&workers[d], weights + i * kWeightBytes / sizeof(float), kWeightBytes, workers[d].weights[i]);
     for (int step = 0; step < kSteps; ++step) {
       for (int d = 0; d < devices && overlap; ++d) {
         char name[64];
@@ -341,8 +352,8 @@ int main(int argc, char** argv) {
       }
     }
   }
-  printf("%d devices: a step takes %" PRIu64 " ns with overlap and %" PRIu64 " ns without, in modelled device time\n", devices, times[1],
-         times[0]);
+  printf("%d devices: a step takes %" PRIu64 " ns with overlap and %" PRIu64 " ns without, in modelled device time\n",
+         devices, times[1], times[0]);
   if (devices > 1 && times[1] >= times[0]) fail("nothing was gained by", "overlap");
 
   for (int d = 0; d < devices; ++d) CHECK_HCCL(hcclCommDestroy(comms[d]));

@@ -15,11 +15,19 @@
 #include <string.h>
 
 enum {
-  kImages = 4, kChannels = 3, kWidth = 9, kHeight = 8,
-  kFilters = 8, kKernel = 3, kStrideX = 2, kStrideY = 1, kPad = 1,
+  kImages = 4,
+  kChannels = 3,
+  kWidth = 9,
+  kHeight = 8,
+  kFilters = 8,
+  kKernel = 3,
+  kStrideX = 2,
+  kStrideY = 1,
+  kPad = 1,
   kOutWidth = (kWidth + 2 * kPad - kKernel) / kStrideX + 1,
   kOutHeight = (kHeight + 2 * kPad - kKernel) / kStrideY + 1,
-  kFeatures = kFilters * kOutWidth * kOutHeight, kClasses = 10,
+  kFeatures = kFilters * kOutWidth * kOutHeight,
+  kClasses = 10,
   kSteps = 3
 };
 static const float kLearningRate = 0.05f;
@@ -27,13 +35,13 @@ static const float kLearningRate = 0.05f;
 /* ---- Failures ---- */
 
 /* Every call gives a status; the words are an extension that SynapseAI's own library lacks. */
-#define CHECK(call)                                                                        \
-  do {                                                                                     \
-    synStatus status_ = (call);                                                            \
-    if (status_ != synSuccess) {                                                           \
+#define CHECK(call)                                                                                      \
+  do {                                                                                                   \
+    synStatus status_ = (call);                                                                          \
+    if (status_ != synSuccess) {                                                                         \
       fprintf(stderr, "%s:%d: synStatus %d: %s\n", __FILE__, __LINE__, (int)status_, hpuSynLastError()); \
-      exit(1);                                                                             \
-    }                                                                                      \
+      exit(1);                                                                                           \
+    }                                                                                                    \
   } while (0)
 
 static void fail(const char* what, const char* name) {
@@ -89,8 +97,17 @@ static void addNode(synGraphHandle graph, const char* guid, const char* name, co
 
 /* ---- The graph ---- */
 
-enum { kX, kConvWeights, kGemmWeights, kLossGradient, kScores, kInputGradient, kNewConvWeights, kNewGemmWeights,
-       kNumPersistent };
+enum {
+  kX,
+  kConvWeights,
+  kGemmWeights,
+  kLossGradient,
+  kScores,
+  kInputGradient,
+  kNewConvWeights,
+  kNewGemmWeights,
+  kNumPersistent
+};
 
 #define SIZES(...) (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)
 #define OPERANDS(...) (const synTensor[]){__VA_ARGS__}, sizeof((const synTensor[]){__VA_ARGS__}) / sizeof(synTensor)
@@ -115,18 +132,27 @@ static synGraphHandle buildGraph(Tensor* t) {
   t[kLossGradient] = makePersistent(graph, "loss_gradient", SIZES(kClasses, kImages), NULL);
   t[kScores] = makePersistent(graph, "scores", SIZES(kClasses, kImages), NULL);
   t[kInputGradient] = makePersistent(graph, "input_gradient", SIZES(kChannels, kWidth, kHeight, kImages), NULL);
-  t[kNewConvWeights] = makePersistent(graph, "new_conv_weights", SIZES(kFilters, kChannels, kKernel, kKernel),
-                                      &t[kConvWeights]);
+  t[kNewConvWeights] =
+      makePersistent(graph, "new_conv_weights", SIZES(kFilters, kChannels, kKernel, kKernel), &t[kConvWeights]);
   t[kNewGemmWeights] = makePersistent(graph, "new_gemm_weights", SIZES(kClasses, kFeatures), &t[kGemmWeights]);
 
   /* Forward. */
-  synConvolutionParams conv = {.kW = kKernel, .kH = kKernel, .dW = kStrideX, .dH = kStrideY,
-                               .padL = kPad, .padR = kPad, .padT = kPad, .padB = kPad,
-                               .dilW = 1, .dilH = 1, .nGroups = 1};
+  synConvolutionParams conv = {.kW = kKernel,
+                               .kH = kKernel,
+                               .dW = kStrideX,
+                               .dH = kStrideY,
+                               .padL = kPad,
+                               .padR = kPad,
+                               .padT = kPad,
+                               .padB = kPad,
+                               .dilW = 1,
+                               .dilH = 1,
+                               .nGroups = 1};
   Tensor image = makeTensor(graph, "image", SIZES(kFilters, kOutWidth, kOutHeight, kImages));
   Tensor active = makeTensor(graph, "active", SIZES(kFilters, kOutWidth, kOutHeight, kImages));
   Tensor features = makeTensor(graph, "features", SIZES(kFeatures, kImages));
-  addNode(graph, "spatial_convolution", "conv", OPERANDS(t[kX].handle, t[kConvWeights].handle), image, &conv, sizeof conv);
+  addNode(graph, "spatial_convolution", "conv", OPERANDS(t[kX].handle, t[kConvWeights].handle), image, &conv,
+          sizeof conv);
   addNode(graph, "relu_fwd_f32", "relu", OPERANDS(image.handle), active, NULL, 0);
   addNode(graph, "reshape", "flatten", OPERANDS(active.handle), features, NULL, 0);
   synGEMMParams plain = {false, false};

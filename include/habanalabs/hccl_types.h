@@ -20,20 +20,20 @@ typedef struct hcclUniqueId {
 typedef enum hcclResult_t {
   hcclUninitialized = -1,
   hcclSuccess = 0,
-  hcclNoDeviceFound = 1,       /* The process has acquired no device. */
-  hcclUnsupported = 2,         /* Something that OpenHPU does not have; the message says what. */
+  hcclNoDeviceFound = 1, /* The process has acquired no device. */
+  hcclUnsupported = 2,   /* Something that OpenHPU does not have; the message says what. */
   hcclOutOfMemory = 3,
   hcclUnhandledSynapseError = 4,
-  hcclSystemError = 5,         /* The operating system refused something; also a peer whose process is gone. */
-  hcclInternalError = 6,       /* A bug of OpenHPU. */
+  hcclSystemError = 5,   /* The operating system refused something; also a peer whose process is gone. */
+  hcclInternalError = 6, /* A bug of OpenHPU. */
   hcclInvalidArgument = 7,
-  hcclInvalidUsage = 8,        /* Calls in a wrong order, or ranks that call different things. */
-  hcclSocketError = 9,         /* The ranks could not meet. */
+  hcclInvalidUsage = 8, /* Calls in a wrong order, or ranks that call different things. */
+  hcclSocketError = 9,  /* The ranks could not meet. */
   hcclLibfabricError = 10,
   hcclTryAgainError = 11,
-  hcclBusy = 12,               /* A communicator that is not ready yet. */
+  hcclBusy = 12, /* A communicator that is not ready yet. */
   hcclNumResults = 13,
-  hcclStreamError = 14,        /* The stream's work failed. */
+  hcclStreamError = 14, /* The stream's work failed. */
   hcclSynapseTerminated = 15,
   hcclPortDown = 16
 } hcclResult_t;

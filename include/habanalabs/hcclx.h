@@ -24,18 +24,18 @@ extern "C" {
 /* Set size to sizeof(hcclx_config); zeros mean defaults. */
 typedef struct hcclx_config {
   size_t size;
-  int nonBlocking;            /* hcclx_CommInitRankConfig returns at once; what needs its peers is hcclBusy until it is ready. */
-  int device;                 /* 1 + the synDeviceId of the rank's device; 0: as hcclCommInitRank. */
-  int64_t initTimeoutMs;      /* 0: HPU_COMM_INIT_TIMEOUT_MS. */
-  int64_t timeoutMs;          /* Without progress of an awaited rank; 0: HPU_COMM_TIMEOUT_MS. */
-  const char* name;           /* For errors and traces. */
-  const char* tunerTable;     /* File of rules that choose algorithms. */
+  int nonBlocking; /* hcclx_CommInitRankConfig returns at once; what needs its peers is hcclBusy until it is ready. */
+  int device;      /* 1 + the synDeviceId of the rank's device; 0: as hcclCommInitRank. */
+  int64_t initTimeoutMs;  /* 0: HPU_COMM_INIT_TIMEOUT_MS. */
+  int64_t timeoutMs;      /* Without progress of an awaited rank; 0: HPU_COMM_TIMEOUT_MS. */
+  const char* name;       /* For errors and traces. */
+  const char* tunerTable; /* File of rules that choose algorithms. */
 } hcclx_config;
 
 /* What is known about a call beforehand; texts are valid until the thread's next call. */
 typedef struct hcclx_prediction {
-  int64_t predictedNs;        /* Modelled device time when all ranks arrive at once. */
-  int64_t lowerBoundNs;       /* What the links allow at best. */
+  int64_t predictedNs;  /* Modelled device time when all ranks arrive at once. */
+  int64_t lowerBoundNs; /* What the links allow at best. */
   const char* algorithm;
   const char* reason;
   int slices;
@@ -62,8 +62,9 @@ hcclResult_t hcclx_CommReady(hcclComm_t comm);
 /* Every rank calls it; ranks with one colour (>= 0) get a new communicator, ordered by (key, rank). Colour < 0: null.
  * */
 hcclResult_t hcclx_CommSplit(hcclComm_t comm, int color, int key, hcclComm_t* newComm, const hcclx_config* config);
-/* The ranks that are not excluded call it, also after a failure of `comm` and the end of any excluded rank's process, rank 0's
- * too. hcclSocketError: the process of a rank that is not excluded has ended; call it again without that rank. */
+/* The ranks that are not excluded call it, also after a failure of `comm` and the end of any excluded rank's process,
+ * rank 0's too. hcclSocketError: the process of a rank that is not excluded has ended; call it again without that rank.
+ */
 hcclResult_t hcclx_CommShrink(hcclComm_t comm, const int* excluded, int count, hcclComm_t* newComm,
                               const hcclx_config* config);
 

@@ -257,8 +257,7 @@ hlml_return_t hlml_device_get_memory_info(hlml_device_t device, hlml_memory_t* m
 /* Degrees Celsius, modelled. Only HLML_TEMPERATURE_ON_AIP; thresholds are not supported. */
 hlml_return_t hlml_device_get_temperature(hlml_device_t device, hlml_temperature_sensors_t sensor_type,
                                           unsigned int* temp);
-hlml_return_t hlml_device_get_temperature_threshold(hlml_device_t device,
-                                                    hlml_temperature_thresholds_t threshold_type,
+hlml_return_t hlml_device_get_temperature_threshold(hlml_device_t device, hlml_temperature_thresholds_t threshold_type,
                                                     unsigned int* temp);
 /* Not supported: there is no driver that could be unloaded. */
 hlml_return_t hlml_device_get_persistence_mode(hlml_device_t device, hlml_enable_state_t* mode);
@@ -289,8 +288,7 @@ hlml_return_t hlml_device_get_ecc_mode(hlml_device_t device, hlml_enable_state_t
 /* Errors that were injected since the device was acquired. A simulated memory lives no longer than that, so
  * aggregate counts equal volatile ones. All are of the HBM. */
 hlml_return_t hlml_device_get_total_ecc_errors(hlml_device_t device, hlml_memory_error_type_t error_type,
-                                               hlml_ecc_counter_type_t counter_type,
-                                               unsigned long long* ecc_counts);
+                                               hlml_ecc_counter_type_t counter_type, unsigned long long* ecc_counts);
 hlml_return_t hlml_device_get_memory_error_counter(hlml_device_t device, hlml_memory_error_type_t error_type,
                                                    hlml_ecc_counter_type_t counter_type,
                                                    hlml_memory_location_type_t location,
@@ -306,8 +304,7 @@ hlml_return_t hlml_device_get_replaced_rows_pending_status(hlml_device_t device,
 hlml_return_t hlml_event_set_create(hlml_event_set_t* set);
 hlml_return_t hlml_event_set_free(hlml_event_set_t set);
 /* The set reports what happens from now on. Registering a device again replaces its types. */
-hlml_return_t hlml_device_register_events(hlml_device_t device, unsigned long long event_types,
-                                          hlml_event_set_t set);
+hlml_return_t hlml_device_register_events(hlml_device_t device, unsigned long long event_types, hlml_event_set_t set);
 /* Waits for one event of one device, 0: looks once. HLML_ERROR_TIMEOUT: there was none. */
 hlml_return_t hlml_event_set_wait(hlml_event_set_t set, hlml_event_data_t* data, unsigned int timeoutms);
 
@@ -328,8 +325,8 @@ hlml_return_t hlml_nic_get_statistics(hlml_device_t device, hlml_nic_stats_info_
 hlml_return_t hlml_device_get_cpu_affinity(hlml_device_t device, unsigned int cpu_set_size, unsigned long* cpu_set);
 hlml_return_t hlml_device_get_cpu_affinity_within_scope(hlml_device_t device, unsigned int cpu_set_size,
                                                         unsigned long* cpu_set, hlml_affinity_scope_t scope);
-hlml_return_t hlml_device_get_memory_affinity(hlml_device_t device, unsigned int node_set_size,
-                                              unsigned long* node_set, hlml_affinity_scope_t scope);
+hlml_return_t hlml_device_get_memory_affinity(hlml_device_t device, unsigned int node_set_size, unsigned long* node_set,
+                                              hlml_affinity_scope_t scope);
 hlml_return_t hlml_device_set_cpu_affinity(hlml_device_t device);
 hlml_return_t hlml_device_clear_cpu_affinity(hlml_device_t device);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameter structures of the TPC nodes, as synNodeCreate takes them (docs/synapse-guids.md lists which node takes which).
-// The one thing to know: a newer form of a structure derives from the older one, and the receiver tells them apart
-// by paramsSize. From C the same names come as plain structures: ns_ReluKernel::Params is ns_ReluKernel_Params.
+// Parameter structures of the TPC nodes, as synNodeCreate takes them (docs/synapse-guids.md lists which node takes
+// which). The one thing to know: a newer form of a structure derives from the older one, and the receiver tells them
+// apart by paramsSize. From C the same names come as plain structures: ns_ReluKernel::Params is ns_ReluKernel_Params.
 #ifndef HPU_PERF_LIB_LAYER_PARAMS_H
 #define HPU_PERF_LIB_LAYER_PARAMS_H
 

@@ -20,7 +20,7 @@ typedef uint64_t synNodeId;
 typedef uint32_t synSectionId;
 typedef uint64_t tensor_size_t;
 
-static const uint32_t MAX_TENSOR_NR = 16;          /* Operands of a TPC kernel. */
+static const uint32_t MAX_TENSOR_NR = 16; /* Operands of a TPC kernel. */
 static const unsigned MAX_USER_PARAMS_SIZE = 128;
 static const uint32_t INVALID_MODULE_ID = 0xFFFFFFFF;
 static const synDeviceId SYN_INVALID_DEVICE_ID = 0xFFFFFFFF;
@@ -38,8 +38,8 @@ typedef enum synDeviceAttribute {
   DEVICE_ATTRIBUTE_TPC_ENABLED_MASK = 5,
   DEVICE_ATTRIBUTE_DRAM_ENABLED = 6,
   DEVICE_ATTRIBUTE_DEVICE_TYPE = 7,
-  DEVICE_ATTRIBUTE_CLK_RATE = 8,              /* MHz. */
-  DEVICE_ATTRIBUTE_MAX_RMW_SIZE = 9,          /* Bytes of a read-modify-write section. */
+  DEVICE_ATTRIBUTE_CLK_RATE = 8,     /* MHz. */
+  DEVICE_ATTRIBUTE_MAX_RMW_SIZE = 9, /* Bytes of a read-modify-write section. */
   DEVICE_ATTRIBUTE_STREAMS_TOTAL_MEM_SIZE = 10,
   DEVICE_ATTRIBUTE_ADDRESS_ALIGNMENT_SIZE = 11,
   DEVICE_ATTRIBUTE_MAX_DIMS = 12
@@ -68,7 +68,7 @@ typedef enum synSectionProp { SECTION_SIZE = 0, SECTION_DATA = 1, IS_CONST = 2 }
 typedef enum synGraphAttribute {
   GRAPH_ATTRIBUTE_INFERENCE = 0,
   GRAPH_ATTRIBUTE_QUANTIZATION = 1,
-  GRAPH_ATTRIBUTE_BACKOFF_FACTOR = 2,         /* The only one whose value is a double. */
+  GRAPH_ATTRIBUTE_BACKOFF_FACTOR = 2, /* The only one whose value is a double. */
   GRAPH_ATTRIBUTE_MAX = 3
 } synGraphAttribute;
 
@@ -83,7 +83,7 @@ typedef struct synLaunchTensorInfo {
   const char* tensorName;
   uint64_t pTensorAddress;
   synTensorType tensorType;
-  TSize tensorSize[HABANA_DIM_MAX];           /* Actual sizes; all 0: those of the graph. */
+  TSize tensorSize[HABANA_DIM_MAX]; /* Actual sizes; all 0: those of the graph. */
   uint64_t tensorId;
 } synLaunchTensorInfo;
 
@@ -97,7 +97,7 @@ typedef struct synLaunchTensorInfoExt {
 
 typedef struct synRetrievedLaunchTensorInfo {
   char tensorName[ENQUEUE_TENSOR_NAME_MAX_SIZE];
-  uint64_t tensorId;                          /* Of the retrieval by id: the caller's question. */
+  uint64_t tensorId; /* Of the retrieval by id: the caller's question. */
   synTensorType tensorType;
   synDataType tensorDataType;
   uint32_t tensorDims;

@@ -12,7 +12,7 @@
 
 /* ---- Limits ---- */
 
-#define HABANA_DIM_MAX 25          /* Entries of an array of sizes. */
+#define HABANA_DIM_MAX 25 /* Entries of an array of sizes. */
 #define SYN_GAUDI_MAX_TENSOR_DIM 8
 #define SYN_MAX_TENSOR_DIM 5
 #define MAX_DIMENSIONS_NUM 5
@@ -24,7 +24,7 @@
 #define MAX_EINSUM_EQUATION_LENGTH 50
 #define EXP_BIAS_143_DEFAULT 7
 
-#define SYN_FLAGS_TENSOR_NAME 0x1  /* synLaunch: match tensors by name. */
+#define SYN_FLAGS_TENSOR_NAME 0x1 /* synLaunch: match tensors by name. */
 #define TENSOR_INVALID_ID (0xFFFFFFFFFFFFFFFF)
 
 static const uint32_t INVALID_BATCH_POS = 0xFFFFFFFF;
@@ -103,12 +103,7 @@ typedef enum synStatus {
   synFailTpcKernels = 47
 } synStatus;
 
-typedef enum synDmaDir {
-  HOST_TO_DRAM = 0,
-  DRAM_TO_HOST = 1,
-  DRAM_TO_DRAM = 2,
-  DIRECTION_ENUM_MAX = 3
-} synDmaDir;
+typedef enum synDmaDir { HOST_TO_DRAM = 0, DRAM_TO_HOST = 1, DRAM_TO_DRAM = 2, DIRECTION_ENUM_MAX = 3 } synDmaDir;
 
 typedef enum synMemFlags { synMemHost = 1, synMemDevice = 2 } synMemFlags;
 
@@ -246,12 +241,7 @@ typedef enum synRoundingMode {
   synStochasticRoundingAndNearest = 6
 } synRoundingMode;
 
-typedef enum synTraceType {
-  synTraceAll = 1,
-  synTraceHost = 2,
-  synTraceDevice = 3,
-  synTraceTypeSize = 4
-} synTraceType;
+typedef enum synTraceType { synTraceAll = 1, synTraceHost = 2, synTraceDevice = 3, synTraceTypeSize = 4 } synTraceType;
 
 typedef enum synTraceFormat { synTraceFormatTEF = 1, synTraceFormatSize = 2 } synTraceFormat;
 

@@ -39,9 +39,16 @@ struct synConvolutionParams {
   synConvolutionParams() = default;
   synConvolutionParams(unsigned kernelW, unsigned kernelH, unsigned strideW, unsigned strideH, unsigned left,
                        unsigned right, unsigned top, unsigned bottom, unsigned dilationW, unsigned dilationH)
-      : kW(kernelW), kH(kernelH), dW(strideW), dH(strideH), padL(static_cast<int>(left)),
-        padR(static_cast<int>(right)), padT(static_cast<int>(top)), padB(static_cast<int>(bottom)),
-        dilW(dilationW), dilH(dilationH) {}
+      : kW(kernelW),
+        kH(kernelH),
+        dW(strideW),
+        dH(strideH),
+        padL(static_cast<int>(left)),
+        padR(static_cast<int>(right)),
+        padT(static_cast<int>(top)),
+        padB(static_cast<int>(bottom)),
+        dilW(dilationW),
+        dilH(dilationH) {}
 
   int getPadL() const { return padL; }
   int getPadR() const { return padR; }
@@ -72,8 +79,8 @@ struct synDeformableConvParams : public synConvolutionParams {
 
   synDeformableConvParams() = default;
   synDeformableConvParams(unsigned kernelW, unsigned kernelH, unsigned strideW, unsigned strideH, unsigned left,
-                          unsigned right, unsigned top, unsigned bottom, unsigned dilationW,
-                          unsigned dilationH, unsigned deformableGroups)
+                          unsigned right, unsigned top, unsigned bottom, unsigned dilationW, unsigned dilationH,
+                          unsigned deformableGroups)
       : synConvolutionParams(kernelW, kernelH, strideW, strideH, left, right, top, bottom, dilationW, dilationH),
         nDeformableGroups(deformableGroups) {}
 };
@@ -84,11 +91,11 @@ struct synDeformableConvParamsV2 : public synDeformableConvParams {
 
   synDeformableConvParamsV2() = default;
   synDeformableConvParamsV2(const synDeformableConvParams& base) : synDeformableConvParams(base) {}
-  synDeformableConvParamsV2(unsigned kernelW, unsigned kernelH, unsigned strideW, unsigned strideH,
-                            unsigned left, unsigned right, unsigned top, unsigned bottom, unsigned dilationW,
-                            unsigned dilationH, unsigned deformableGroups, synConvolutionPaddingType padding)
-      : synDeformableConvParams(kernelW, kernelH, strideW, strideH, left, right, top, bottom, dilationW,
-                                dilationH, deformableGroups),
+  synDeformableConvParamsV2(unsigned kernelW, unsigned kernelH, unsigned strideW, unsigned strideH, unsigned left,
+                            unsigned right, unsigned top, unsigned bottom, unsigned dilationW, unsigned dilationH,
+                            unsigned deformableGroups, synConvolutionPaddingType padding)
+      : synDeformableConvParams(kernelW, kernelH, strideW, strideH, left, right, top, bottom, dilationW, dilationH,
+                                deformableGroups),
         paddingType(padding) {}
 };
 
@@ -103,16 +110,21 @@ struct synConvolution3DParams {
   uint32_t structPadding2 = 0;
 
   synConvolution3DParams() = default;
-  synConvolution3DParams(unsigned kernelW, unsigned kernelH, unsigned kernelD, unsigned strideW,
-                         unsigned strideH, unsigned strideD, int left, int right, int top, int bottom,
-                         int front, int back, unsigned dilationW, unsigned dilationH, unsigned dilationD)
-      : kernel{kernelW, kernelH, kernelD}, stride{strideW, strideH, strideD},
-        padding{left, right, top, bottom, front, back}, dilation{dilationW, dilationH, dilationD} {}
+  synConvolution3DParams(unsigned kernelW, unsigned kernelH, unsigned kernelD, unsigned strideW, unsigned strideH,
+                         unsigned strideD, int left, int right, int top, int bottom, int front, int back,
+                         unsigned dilationW, unsigned dilationH, unsigned dilationD)
+      : kernel{kernelW, kernelH, kernelD},
+        stride{strideW, strideH, strideD},
+        padding{left, right, top, bottom, front, back},
+        dilation{dilationW, dilationH, dilationD} {}
   // Of depth 1.
   synConvolution3DParams(const synConvolutionParams& flat)
-      : kernel{flat.kW, flat.kH, 1}, stride{flat.dW, flat.dH, 1},
-        padding{flat.padL, flat.padR, flat.padT, flat.padB, 0, 0}, dilation{flat.dilW, flat.dilH, 1},
-        activation(flat.activation), nGroups(flat.nGroups) {}
+      : kernel{flat.kW, flat.kH, 1},
+        stride{flat.dW, flat.dH, 1},
+        padding{flat.padL, flat.padR, flat.padT, flat.padB, 0, 0},
+        dilation{flat.dilW, flat.dilH, 1},
+        activation(flat.activation),
+        nGroups(flat.nGroups) {}
 };
 
 struct synConvolution3DParamsV2 : synConvolution3DParams {
@@ -125,12 +137,12 @@ struct synConvolution3DParamsV2 : synConvolution3DParams {
       : synConvolution3DParams(flat), paddingType(padding) {}
   synConvolution3DParamsV2(const synConvolutionParamsV2& flat)
       : synConvolution3DParams(flat), paddingType(flat.paddingType) {}
-  synConvolution3DParamsV2(unsigned kernelW, unsigned kernelH, unsigned kernelD, unsigned strideW,
-                           unsigned strideH, unsigned strideD, int left, int right, int top, int bottom,
-                           int front, int back, unsigned dilationW, unsigned dilationH, unsigned dilationD,
+  synConvolution3DParamsV2(unsigned kernelW, unsigned kernelH, unsigned kernelD, unsigned strideW, unsigned strideH,
+                           unsigned strideD, int left, int right, int top, int bottom, int front, int back,
+                           unsigned dilationW, unsigned dilationH, unsigned dilationD,
                            synConvolutionPaddingType paddingKind)
-      : synConvolution3DParams(kernelW, kernelH, kernelD, strideW, strideH, strideD, left, right, top, bottom,
-                               front, back, dilationW, dilationH, dilationD),
+      : synConvolution3DParams(kernelW, kernelH, kernelD, strideW, strideH, strideD, left, right, top, bottom, front,
+                               back, dilationW, dilationH, dilationD),
         paddingType(paddingKind) {}
 };
 
@@ -148,8 +160,12 @@ struct synRotateParams {
   synRotateParams() = default;
   synRotateParams(float angle, uint32_t inputCenterX, uint32_t inputCenterY, uint32_t outputCenterX,
                   uint32_t outputCenterY, uint8_t background)
-      : m_angle(angle), m_inputCenterX(inputCenterX), m_inputCenterY(inputCenterY),
-        m_outputCenterX(outputCenterX), m_outputCenterY(outputCenterY), m_background(background) {}
+      : m_angle(angle),
+        m_inputCenterX(inputCenterX),
+        m_inputCenterY(inputCenterY),
+        m_outputCenterX(outputCenterX),
+        m_outputCenterY(outputCenterY),
+        m_background(background) {}
 };
 
 struct synWaitParams {
@@ -249,12 +265,17 @@ struct synTensorDescriptor {
 
   synTensorDescriptor() = default;
   synTensorDescriptor(synDataType dataType, unsigned dims, unsigned sizes[SYN_MAX_TENSOR_DIM], void* data,
-                      bool isWeights = false, const char* name = nullptr,
-                      unsigned batchPos = INVALID_BATCH_POS, bool isQuantized = false,
-                      bool enablePerChannelQuant = false, bool setDynamicRange = false,
+                      bool isWeights = false, const char* name = nullptr, unsigned batchPos = INVALID_BATCH_POS,
+                      bool isQuantized = false, bool enablePerChannelQuant = false, bool setDynamicRange = false,
                       double dynamicRangeMin = 2, double dynamicRangeMax = 1, bool isSparsityWeights = false)
-      : m_batchPos(batchPos), m_dataType(dataType), m_dims(dims), m_ptr(data), m_isWeights(isWeights),
-        m_isQuantized(isQuantized), m_name(name), m_enablePerChannelQuant(enablePerChannelQuant),
+      : m_batchPos(batchPos),
+        m_dataType(dataType),
+        m_dims(dims),
+        m_ptr(data),
+        m_isWeights(isWeights),
+        m_isQuantized(isQuantized),
+        m_name(name),
+        m_enablePerChannelQuant(enablePerChannelQuant),
         m_isSparsityWeights(isSparsityWeights) {
     std::copy(sizes, sizes + (dims < SYN_MAX_TENSOR_DIM ? dims : SYN_MAX_TENSOR_DIM), m_sizes);
     m_dynamicRange.min = dynamicRangeMin;

@@ -43,8 +43,8 @@ HPU_API StatusOr<UniqueId> createUniqueId();
 struct LauncherEnvironment {
   std::string source;  ///< "Open MPI"; empty: nobody did, and it is rank 0 of 1.
   int rank = 0, ranks = 1;
-  int localRank = 0;   ///< Among those of this machine; -1: not told.
-  int localRanks = 0;  ///< 0: not told.
+  int localRank = 0;          ///< Among those of this machine; -1: not told.
+  int localRanks = 0;         ///< 0: not told.
   std::string masterAddress;  ///< MASTER_ADDR and MASTER_PORT, which torchrun's own store uses.
   int masterPort = 0;
 };
@@ -54,11 +54,9 @@ HPU_API StatusOr<LauncherEnvironment> launcherEnvironment();
 struct CommunicatorOptions {
   std::string name;            ///< For errors and traces; empty: "comm N".
   int64_t initTimeoutMs = -1;  ///< < 0: HPU_COMM_INIT_TIMEOUT_MS (120,000).
-  int64_t timeoutMs =
-      -1;  ///< Without progress of an awaited rank; < 0: HPU_COMM_TIMEOUT_MS (30,000).
-  std::string tunerTable;  ///< File; empty: HPU_COMM_TUNER_TABLE, else none.
-  bool blocking =
-      true;  ///< False: create returns at once; state() and every call tell how far it is.
+  int64_t timeoutMs = -1;      ///< Without progress of an awaited rank; < 0: HPU_COMM_TIMEOUT_MS (30,000).
+  std::string tunerTable;      ///< File; empty: HPU_COMM_TUNER_TABLE, else none.
+  bool blocking = true;        ///< False: create returns at once; state() and every call tell how far it is.
 };
 
 /// What is known about one call beforehand.
@@ -96,8 +94,7 @@ class HPU_API Communicator {
  public:
   Communicator();
   ~Communicator();
-  static StatusOr<Communicator> create(const UniqueId& id, int rank, int ranks,
-                                       const Device& device,
+  static StatusOr<Communicator> create(const UniqueId& id, int rank, int ranks, const Device& device,
                                        const CommunicatorOptions& options = {});
   /// All ranks in this process, one for each device. Errors: as create.
   static StatusOr<std::vector<Communicator>> createAll(const std::vector<Device>& devices,
@@ -117,21 +114,16 @@ class HPU_API Communicator {
   /// The first failure of any operation or of a peer; ok when there was none.
   Status asyncError() const;
 
-  Status allReduce(uint64_t input, uint64_t output, int64_t count, ElementType type, ReduceOp op,
-                   const Stream& stream);
-  Status reduceScatter(uint64_t input, uint64_t output, int64_t outputCount, ElementType type,
-                       ReduceOp op, const Stream& stream);
-  Status reduce(uint64_t input, uint64_t output, int64_t count, ElementType type, ReduceOp op,
-                int root, const Stream& stream);
-  Status allGather(uint64_t input, uint64_t output, int64_t inputCount, ElementType type,
-                   const Stream& stream);
-  /// `count` elements go to each rank.
-  Status allToAll(uint64_t input, uint64_t output, int64_t count, ElementType type,
-                  const Stream& stream);
-  Status broadcast(uint64_t input, uint64_t output, int64_t count, ElementType type, int root,
-                   const Stream& stream);
-  Status gather(uint64_t input, uint64_t output, int64_t inputCount, ElementType type, int root,
+  Status allReduce(uint64_t input, uint64_t output, int64_t count, ElementType type, ReduceOp op, const Stream& stream);
+  Status reduceScatter(uint64_t input, uint64_t output, int64_t outputCount, ElementType type, ReduceOp op,
+                       const Stream& stream);
+  Status reduce(uint64_t input, uint64_t output, int64_t count, ElementType type, ReduceOp op, int root,
                 const Stream& stream);
+  Status allGather(uint64_t input, uint64_t output, int64_t inputCount, ElementType type, const Stream& stream);
+  /// `count` elements go to each rank.
+  Status allToAll(uint64_t input, uint64_t output, int64_t count, ElementType type, const Stream& stream);
+  Status broadcast(uint64_t input, uint64_t output, int64_t count, ElementType type, int root, const Stream& stream);
+  Status gather(uint64_t input, uint64_t output, int64_t inputCount, ElementType type, int root, const Stream& stream);
   Status scatter(uint64_t input, uint64_t output, int64_t outputCount, ElementType type, int root,
                  const Stream& stream);
   Status barrier(const Stream& stream);
@@ -144,14 +136,13 @@ class HPU_API Communicator {
   /// is received overlaps nothing else, but a rank's part for itself may lie where it comes from.
   Status allToAllV(uint64_t input, const std::vector<int64_t>& inputCounts,
                    const std::vector<int64_t>& inputDisplacements, uint64_t output,
-                   const std::vector<int64_t>& outputCounts,
-                   const std::vector<int64_t>& outputDisplacements, ElementType type,
-                   const Stream& stream);
+                   const std::vector<int64_t>& outputCounts, const std::vector<int64_t>& outputDisplacements,
+                   ElementType type, const Stream& stream);
   /// Sums (or averages) of contributions that were multiplied by `scale`, each rank by its own.
-  Status allReduceScaled(uint64_t input, uint64_t output, int64_t count, ElementType type,
-                         ReduceOp op, double scale, const Stream& stream);
-  Status reduceScatterScaled(uint64_t input, uint64_t output, int64_t outputCount, ElementType type,
-                             ReduceOp op, double scale, const Stream& stream);
+  Status allReduceScaled(uint64_t input, uint64_t output, int64_t count, ElementType type, ReduceOp op, double scale,
+                         const Stream& stream);
+  Status reduceScatterScaled(uint64_t input, uint64_t output, int64_t outputCount, ElementType type, ReduceOp op,
+                             double scale, const Stream& stream);
 
   /// What the call would take. `count` as in the call. Does not communicate.
   StatusOr<Prediction> predict(Operation operation, int64_t count, ElementType type) const;
@@ -163,8 +154,7 @@ class HPU_API Communicator {
   /// of this one and the end of any rank's process. They meet in the process of the first of them.
   /// Errors: as create; kUnavailable (the process of a rank that is not excluded has ended): call
   /// it again without that rank.
-  StatusOr<Communicator> shrink(const std::vector<int>& excluded,
-                                const CommunicatorOptions& options = {}) const;
+  StatusOr<Communicator> shrink(const std::vector<int>& excluded, const CommunicatorOptions& options = {}) const;
 
   /// Waits until everything enqueued is done, on every rank. Errors: kDeadlineExceeded.
   Status finalize(int64_t deadlineMs = -1);

@@ -36,12 +36,12 @@ struct CompileOptions {
   std::map<std::string, Shape> shapes;
   /// Values for named symbolic dimensions (ONNX dim_param), an alternative to `shapes`.
   std::map<std::string, int64_t> dims;
-  std::string stopAfter;   ///< Stop after this phase; the result has no recipe but `ir`.
-  std::string startFrom;   ///< The input is IR of an earlier dump; start with this phase.
-  std::string dumpDir;     ///< Write NN-phase.mlir after each phase into this folder.
+  std::string stopAfter;             ///< Stop after this phase; the result has no recipe but `ir`.
+  std::string startFrom;             ///< The input is IR of an earlier dump; start with this phase.
+  std::string dumpDir;               ///< Write NN-phase.mlir after each phase into this folder.
   std::vector<std::string> reports;  ///< Any of precision, fusion, layout, tile, memory, schedule, time.
-  std::string cacheDir;    ///< Reuse recipes keyed by model content, options and shapes; empty: off.
-  std::string cpu;         ///< "": images for x86-64-v3 and x86-64-v4; "native": only what this CPU runs best.
+  std::string cacheDir;              ///< Reuse recipes keyed by model content, options and shapes; empty: off.
+  std::string cpu;  ///< "": images for x86-64-v3 and x86-64-v4; "native": only what this CPU runs best.
   /// Follow this node of the source model through the phases (CompileResult::explanation); a part of its name will do
   /// when no other has it. kNotFound with similar names when there is none.
   std::string explain;
@@ -79,7 +79,7 @@ struct NodeNote {
 struct CompileResult {
   Recipe recipe;  ///< Not valid() when `stopAfter` was given.
   CompileStats stats;
-  std::string ir;                            ///< With stopAfter: the IR as MLIR text.
+  std::string ir;                              ///< With stopAfter: the IR as MLIR text.
   std::map<std::string, std::string> reports;  ///< By report name.
   std::string explainedNode;                   ///< With `explain`: the node's full name.
   std::vector<NodeNote> explanation;           ///< With `explain`: what each phase made of the node.

@@ -33,7 +33,7 @@ struct DeviceOptions {
   std::string pciAddress;      ///< The same by "0000:19:00.0" or "19:00.0"; empty: not by this.
   Target target = Target::kGaudi2;
   int64_t hbmBytes = 0;  ///< 0: HPU_SIM_HBM_BYTES, else the target's own capacity.
-  int threads = 0;  ///< Host threads for the functional work; 0: HPU_NUM_THREADS, else all cores.
+  int threads = 0;       ///< Host threads for the functional work; 0: HPU_NUM_THREADS, else all cores.
 };
 
 struct DeviceInfo {
@@ -49,8 +49,7 @@ struct MemoryInfo {
   int64_t totalBytes = 0, usedBytes = 0, peakBytes = 0;
   int64_t largestFreeBytes = 0;
   int64_t allocations = 0, freeBlocks = 0;
-  int64_t quarantinedBytes =
-      0;  ///< Freed and kept from use by the memory checker; part of usedBytes.
+  int64_t quarantinedBytes = 0;  ///< Freed and kept from use by the memory checker; part of usedBytes.
   /// 0: what is free is one block; towards 1: it is scattered.
   double fragmentation() const {
     int64_t free = totalBytes - usedBytes;

@@ -47,9 +47,7 @@ class HPU_API EagerKey {
 
   EagerKey() = default;  ///< The structure without anything.
   uint64_t hash() const { return hash_; }
-  bool operator==(const EagerKey& other) const {
-    return hash_ == other.hash_ && bytes_ == other.bytes_;
-  }
+  bool operator==(const EagerKey& other) const { return hash_ == other.hash_ && bytes_ == other.bytes_; }
 
  private:
   std::string bytes_;

@@ -35,8 +35,7 @@ struct LaunchArguments {
 };
 
 struct LoadOptions {
-  bool reserveWorkspace =
-      true;  ///< false: every launch brings its own (LaunchArguments::workspace).
+  bool reserveWorkspace = true;  ///< false: every launch brings its own (LaunchArguments::workspace).
 };
 
 /// A shared handle. Any thread may launch; launches of one executable that share its workspace are
@@ -48,8 +47,7 @@ class HPU_API Executable {
   /// Uploads constants, maps the kernel image that fits this CPU and reserves the workspace.
   /// Errors: kFailedPrecondition (other target, no kernel image for this CPU; the message names the
   /// command that mends it), kResourceExhausted.
-  static StatusOr<Executable> load(const Device& device, const Recipe& recipe,
-                                   const LoadOptions& options = {});
+  static StatusOr<Executable> load(const Device& device, const Recipe& recipe, const LoadOptions& options = {});
 
   const Recipe& recipe() const;
   /// All outputs in the order in which a launch on idle engines is done with them. Needs no device.
@@ -61,8 +59,7 @@ class HPU_API Executable {
   /// may use the memory of an input, wholly or in part (weights updated in place): it is then
   /// computed in other memory and copied after the run. Errors: kInvalidArgument (sizes, devices,
   /// outputs that share memory).
-  Status launch(const Stream& stream, const std::vector<Buffer>& inputs,
-                const std::vector<Buffer>& outputs);
+  Status launch(const Stream& stream, const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs);
   /// The same by addresses. Launches with workspaces of their own run concurrently on several
   /// streams; the caller orders launches that share one. Errors: also kNotFound, kOutOfRange as
   /// Stream's copies.

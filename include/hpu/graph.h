@@ -45,8 +45,8 @@ class HPU_API Graph {
   StatusOr<Value> constant(const TensorType& type, const void* data, size_t bytes);
   /// Adds an op of the hpu dialect ("matmul", "conv2d", "gelu" ...) with one result. `name` is what
   /// reports and traces call it; generated when empty.
-  StatusOr<Value> op(std::string_view mnemonic, const std::vector<Value>& operands,
-                     const Attributes& attributes = {}, std::string_view name = {});
+  StatusOr<Value> op(std::string_view mnemonic, const std::vector<Value>& operands, const Attributes& attributes = {},
+                     std::string_view name = {});
   /// Names a value as an output of the graph.
   Status output(std::string_view name, Value value);
 

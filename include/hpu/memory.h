@@ -15,9 +15,8 @@ namespace hpu {
 class BufferState;
 
 struct AllocateOptions {
-  std::string label;  ///< Names the holder in statistics and errors.
-  uint64_t requestedAddress =
-      0;  ///< 0: any. Else this address (a multiple of 256), or kAlreadyExists.
+  std::string label;              ///< Names the holder in statistics and errors.
+  uint64_t requestedAddress = 0;  ///< 0: any. Else this address (a multiple of 256), or kAlreadyExists.
 };
 
 enum class CopyDirection : uint8_t { kToDevice, kToHost, kOnDevice };

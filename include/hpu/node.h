@@ -32,13 +32,13 @@ struct ProcessStatus {
 
 /// What can be injected, for tests of code that must survive it.
 enum class Fault : uint8_t {
-  kCorrectedEcc,     ///< Counted; nothing else happens.
-  kUncorrectedEcc,   ///< Counted; the next work that reads device memory fails.
-  kNonFatalEvent,    ///< Counted and reported to whoever waits for events.
-  kFatalEvent,       ///< Every stream fails until the device is reset.
-  kEndlessCommand,   ///< The next launch does not end; its waits run into their deadlines until a reset.
-  kLostHeartbeat,    ///< The device is reported lost until a reset.
-  kThermal,          ///< Counted as a throttle reason.
+  kCorrectedEcc,    ///< Counted; nothing else happens.
+  kUncorrectedEcc,  ///< Counted; the next work that reads device memory fails.
+  kNonFatalEvent,   ///< Counted and reported to whoever waits for events.
+  kFatalEvent,      ///< Every stream fails until the device is reset.
+  kEndlessCommand,  ///< The next launch does not end; its waits run into their deadlines until a reset.
+  kLostHeartbeat,   ///< The device is reported lost until a reset.
+  kThermal,         ///< Counted as a throttle reason.
 };
 inline constexpr int kNumFaults = 7;
 
@@ -50,21 +50,21 @@ struct DeviceStatus {
   std::string uuid, serial;  ///< Fixed by the node's identity and the index.
   std::string name;          ///< "HL-225".
   Target target = Target::kGaudi2;
-  std::string clockProfile;  ///< "sustained"; empty for a free device, which has the target's first one.
-  ProcessStatus owner;                 ///< pid 0 when the device is free.
-  std::vector<ProcessStatus> peers;    ///< Processes that map its memory.
+  std::string clockProfile;          ///< "sustained"; empty for a free device, which has the target's first one.
+  ProcessStatus owner;               ///< pid 0 when the device is free.
+  std::vector<ProcessStatus> peers;  ///< Processes that map its memory.
   int64_t totalBytes = 0, usedBytes = 0, peakBytes = 0;
-  DeviceCounters counters;             ///< Modelled; see device.h.
-  int64_t acquiredAtNs = 0;            ///< Host CLOCK_REALTIME nanoseconds.
-  int64_t updatedAtNs = 0;             ///< When the owner last published, same clock.
-  int32_t queuedWork = 0;              ///< Work enqueued and not done.
-  uint64_t faults[kNumFaults] = {};    ///< Counts by Fault, since the device was acquired.
-  bool lost = false;                   ///< A fatal event or a lost heartbeat was injected, and no reset came since.
-  std::string lastError;               ///< The last failure of a stream; empty when none.
+  DeviceCounters counters;           ///< Modelled; see device.h.
+  int64_t acquiredAtNs = 0;          ///< Host CLOCK_REALTIME nanoseconds.
+  int64_t updatedAtNs = 0;           ///< When the owner last published, same clock.
+  int32_t queuedWork = 0;            ///< Work enqueued and not done.
+  uint64_t faults[kNumFaults] = {};  ///< Counts by Fault, since the device was acquired.
+  bool lost = false;                 ///< A fatal event or a lost heartbeat was injected, and no reset came since.
+  std::string lastError;             ///< The last failure of a stream; empty when none.
 };
 
 struct NodeStatus {
-  std::string identity;  ///< HPU_NODE.
+  std::string identity;               ///< HPU_NODE.
   std::vector<DeviceStatus> devices;  ///< kDevices, by index.
 };
 

@@ -44,8 +44,8 @@ class HPU_API Recipe {
   const std::string& name() const;
   const std::vector<TensorInfo>& inputs() const;
   const std::vector<TensorInfo>& outputs() const;
-  int64_t workspaceBytes() const;  ///< HBM scratch of one launch.
-  int64_t constantBytes() const;   ///< HBM held by weights while loaded.
+  int64_t workspaceBytes() const;        ///< HBM scratch of one launch.
+  int64_t constantBytes() const;         ///< HBM held by weights while loaded.
   double estimatedDeviceTimeUs() const;  ///< The compiler's estimate from the performance model.
 
   /// The program inside, for OpenHPU's own libraries (`src/recipe/Recipe.h`).

@@ -24,8 +24,8 @@ enum class StatusCode : int {
   kOk = 0,
   kCancelled = 1,
   kUnknown = 2,
-  kInvalidArgument = 3,     ///< The caller's input is wrong; the message says how to mend it.
-  kDeadlineExceeded = 4,    ///< A wait reached its deadline; the object is still valid.
+  kInvalidArgument = 3,   ///< The caller's input is wrong; the message says how to mend it.
+  kDeadlineExceeded = 4,  ///< A wait reached its deadline; the object is still valid.
   kNotFound = 5,
   kAlreadyExists = 6,
   kPermissionDenied = 7,
@@ -33,19 +33,19 @@ enum class StatusCode : int {
   kFailedPrecondition = 9,  ///< The object is not in the state that the call needs.
   kAborted = 10,
   kOutOfRange = 11,
-  kUnimplemented = 12,      ///< A feature or op that OpenHPU does not have; the message says which.
-  kInternal = 13,           ///< A bug of OpenHPU.
+  kUnimplemented = 12,  ///< A feature or op that OpenHPU does not have; the message says which.
+  kInternal = 13,       ///< A bug of OpenHPU.
   kUnavailable = 14,
-  kDataLoss = 15,           ///< A file is truncated or corrupt.
+  kDataLoss = 15,  ///< A file is truncated or corrupt.
 };
 
 /// The name of a code, for example "INVALID_ARGUMENT".
 constexpr std::string_view statusCodeName(StatusCode code) {
   constexpr std::string_view names[] = {
-      "OK",           "CANCELLED",       "UNKNOWN",           "INVALID_ARGUMENT",
-      "DEADLINE_EXCEEDED", "NOT_FOUND",  "ALREADY_EXISTS",    "PERMISSION_DENIED",
-      "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
-      "UNIMPLEMENTED", "INTERNAL",       "UNAVAILABLE",       "DATA_LOSS"};
+      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+      "DATA_LOSS"};
   auto index = static_cast<unsigned>(code);
   return index < 16 ? names[index] : "INVALID_CODE";
 }
@@ -68,9 +68,7 @@ class [[nodiscard]] Status {
     return rep_ ? rep_->message : empty;
   }
   /// "OK" or "CODE: message".
-  std::string toString() const {
-    return ok() ? "OK" : std::string(statusCodeName(code())) + ": " + message();
-  }
+  std::string toString() const { return ok() ? "OK" : std::string(statusCodeName(code())) + ": " + message(); }
   /// The same failure with `context` put before its message ("loading a.recipe: ...").
   Status withContext(std::string_view context) const {
     return ok() ? *this : Status(code(), std::string(context) + ": " + message());
@@ -86,27 +84,55 @@ class [[nodiscard]] Status {
   std::shared_ptr<const Rep> rep_;
 };
 
-inline Status okStatus() { return {}; }
-inline Status invalidArgument(std::string m) { return {StatusCode::kInvalidArgument, std::move(m)}; }
-inline Status notFound(std::string m) { return {StatusCode::kNotFound, std::move(m)}; }
-inline Status alreadyExists(std::string m) { return {StatusCode::kAlreadyExists, std::move(m)}; }
-inline Status resourceExhausted(std::string m) { return {StatusCode::kResourceExhausted, std::move(m)}; }
-inline Status failedPrecondition(std::string m) { return {StatusCode::kFailedPrecondition, std::move(m)}; }
-inline Status outOfRange(std::string m) { return {StatusCode::kOutOfRange, std::move(m)}; }
-inline Status unimplemented(std::string m) { return {StatusCode::kUnimplemented, std::move(m)}; }
-inline Status internalError(std::string m) { return {StatusCode::kInternal, std::move(m)}; }
-inline Status unavailable(std::string m) { return {StatusCode::kUnavailable, std::move(m)}; }
-inline Status dataLoss(std::string m) { return {StatusCode::kDataLoss, std::move(m)}; }
-inline Status deadlineExceeded(std::string m) { return {StatusCode::kDeadlineExceeded, std::move(m)}; }
-inline Status cancelled(std::string m) { return {StatusCode::kCancelled, std::move(m)}; }
-inline Status aborted(std::string m) { return {StatusCode::kAborted, std::move(m)}; }
+inline Status okStatus() {
+  return {};
+}
+inline Status invalidArgument(std::string m) {
+  return {StatusCode::kInvalidArgument, std::move(m)};
+}
+inline Status notFound(std::string m) {
+  return {StatusCode::kNotFound, std::move(m)};
+}
+inline Status alreadyExists(std::string m) {
+  return {StatusCode::kAlreadyExists, std::move(m)};
+}
+inline Status resourceExhausted(std::string m) {
+  return {StatusCode::kResourceExhausted, std::move(m)};
+}
+inline Status failedPrecondition(std::string m) {
+  return {StatusCode::kFailedPrecondition, std::move(m)};
+}
+inline Status outOfRange(std::string m) {
+  return {StatusCode::kOutOfRange, std::move(m)};
+}
+inline Status unimplemented(std::string m) {
+  return {StatusCode::kUnimplemented, std::move(m)};
+}
+inline Status internalError(std::string m) {
+  return {StatusCode::kInternal, std::move(m)};
+}
+inline Status unavailable(std::string m) {
+  return {StatusCode::kUnavailable, std::move(m)};
+}
+inline Status dataLoss(std::string m) {
+  return {StatusCode::kDataLoss, std::move(m)};
+}
+inline Status deadlineExceeded(std::string m) {
+  return {StatusCode::kDeadlineExceeded, std::move(m)};
+}
+inline Status cancelled(std::string m) {
+  return {StatusCode::kCancelled, std::move(m)};
+}
+inline Status aborted(std::string m) {
+  return {StatusCode::kAborted, std::move(m)};
+}
 
 /// A value or the Status that says why there is none. Accessing the value of a failed one terminates
 /// the program: test `ok()` first.
 template <typename T>
 class [[nodiscard]] StatusOr {
  public:
-  StatusOr(T value) : value_(std::move(value)) {}  // NOLINT: implicit by design
+  StatusOr(T value) : value_(std::move(value)) {}         // NOLINT: implicit by design
   StatusOr(Status status) : status_(std::move(status)) {  // NOLINT
     if (status_.ok()) status_ = internalError("StatusOr built from an ok Status without a value");
   }

@@ -43,8 +43,7 @@ class HPU_API Stream {
   /// buffer).
   Status copyToDevice(const Buffer& dst, const void* src, int64_t bytes, int64_t offset = 0);
   Status copyToHost(void* dst, const Buffer& src, int64_t bytes, int64_t offset = 0);
-  Status copyOnDevice(const Buffer& dst, int64_t dstOffset, const Buffer& src, int64_t srcOffset,
-                      int64_t bytes);
+  Status copyOnDevice(const Buffer& dst, int64_t dstOffset, const Buffer& src, int64_t srcOffset, int64_t bytes);
   Status fill(const Buffer& dst, uint8_t value, int64_t bytes, int64_t offset = 0);
 
   /// The same by device address. The range must lie in one live allocation, which stays alive until

@@ -22,8 +22,8 @@ namespace hpu::telemetry {
 
 /// What does not change about the boards of a target. Sources are in runtime/telemetry/Board.cpp.
 struct Board {
-  std::string_view name;      ///< "HL-225".
-  uint32_t pciDeviceId = 0;   ///< Vendor in the upper half, device in the lower: 0x1da31020.
+  std::string_view name;     ///< "HL-225".
+  uint32_t pciDeviceId = 0;  ///< Vendor in the upper half, device in the lower: 0x1da31020.
   int pcieGeneration = 0, pcieLanes = 0;
   double pcieGigatransfers = 0;  ///< A lane, in GT/s.
   int ports = 0;                 ///< Ethernet ports, numbered from 0.
@@ -59,13 +59,13 @@ struct Readings {
   /// then begins with the acquisition.
   int64_t deviceNs = 0, hostNs = 0;
   bool sinceAcquired = false;
-  double engine[kNumEngines] = {};  ///< Busy share of the window, 0..1.
-  double utilization = 0;           ///< That of the busiest engine.
-  double watts = 0, celsius = 0;    ///< Modelled.
-  double joules = 0;                ///< Modelled, since the acquisition, over simulated time.
+  double engine[kNumEngines] = {};                  ///< Busy share of the window, 0..1.
+  double utilization = 0;                           ///< That of the busiest engine.
+  double watts = 0, celsius = 0;                    ///< Modelled.
+  double joules = 0;                                ///< Modelled, since the acquisition, over simulated time.
   double receivedPerSecond = 0, sentPerSecond = 0;  ///< Bytes to and from the device a simulated second.
-  bool powerThrottled = false;    ///< The clock profile has a derate, and the MME was busy.
-  bool thermalThrottled = false;  ///< A thermal fault was injected since the acquisition.
+  bool powerThrottled = false;                      ///< The clock profile has a derate, and the MME was busy.
+  bool thermalThrottled = false;                    ///< A thermal fault was injected since the acquisition.
 };
 
 /// Any thread. The samples are of the same device, `before` the older one.

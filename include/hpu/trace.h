@@ -51,8 +51,8 @@ struct Argument {
 };
 /// A span of the program's own, [startNs, endNs] on nowNs(): on the calling thread's track, or on one of the
 /// program's own with that name. Nothing happens when not recording. Any thread.
-HPU_API void addSpan(std::string_view name, int64_t startNs, int64_t endNs,
-                     const std::vector<Argument>& arguments = {}, std::string_view track = {});
+HPU_API void addSpan(std::string_view name, int64_t startNs, int64_t endNs, const std::vector<Argument>& arguments = {},
+                     std::string_view track = {});
 
 /// One event of a recording, as plain data.
 struct Event {

@@ -42,9 +42,8 @@ constexpr int64_t elementSize(ElementType type) {
 
 /// The lower-case name: "f32", "bf16", "i64", "bool" ...
 constexpr std::string_view elementTypeName(ElementType type) {
-  constexpr std::string_view names[] = {"invalid", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "u8",
-                                        "i16", "u16", "i32", "u32", "i64", "u64", "bool", "f64",
-                                        "f8e4m3ieee"};
+  constexpr std::string_view names[] = {"invalid", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8",  "u8",        "i16",
+                                        "u16",     "i32", "u32", "i64",  "u64",    "bool",   "f64", "f8e4m3ieee"};
   auto index = static_cast<unsigned>(type);
   return index < 17 ? names[index] : "invalid";
 }
@@ -84,8 +83,7 @@ struct TensorType {
   int64_t bytes() const { return numElements(shape) * elementSize(element); }
   /// "1x3x224x224xf32".
   std::string toString() const {
-    return (shape.empty() ? std::string() : shapeToString(shape) + "x") +
-           std::string(elementTypeName(element));
+    return (shape.empty() ? std::string() : shapeToString(shape) + "x") + std::string(elementTypeName(element));
   }
 };
 

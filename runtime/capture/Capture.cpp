@@ -17,8 +17,7 @@ namespace hpu {
 namespace {
 
 Status emptyInstance() {
-  return failedPrecondition(
-      "the GraphInstance handle is empty; CapturedGraph::instantiate gives a valid one");
+  return failedPrecondition("the GraphInstance handle is empty; CapturedGraph::instantiate gives a valid one");
 }
 
 }  // namespace
@@ -69,9 +68,8 @@ int64_t CapturedGraph::operations() const {
 
 int64_t CapturedGraph::launches() const {
   if (!work_) return 0;
-  return std::count_if(
-      work_->operations.begin(), work_->operations.end(),
-      [](const auto& operation) { return std::holds_alternative<driver::Launch>(operation.work); });
+  return std::count_if(work_->operations.begin(), work_->operations.end(),
+                       [](const auto& operation) { return std::holds_alternative<driver::Launch>(operation.work); });
 }
 
 int64_t CapturedGraph::branches() const {
@@ -82,8 +80,7 @@ std::vector<std::string> CapturedGraph::describe() const {
   std::vector<std::string> lines;
   if (!work_) return lines;
   for (const CapturedWork::Operation& operation : work_->operations) {
-    std::string line =
-        base::strCat("branch ", operation.branch, ": ", driver::workName(operation.work));
+    std::string line = base::strCat("branch ", operation.branch, ": ", driver::workName(operation.work));
     if (!operation.label.empty()) line += base::strCat(" '", operation.label, "'");
     if (operation.waitOperation != driver::BatchItem::kNone) {
       line += base::strCat(" for operation ", operation.waitOperation);
@@ -99,8 +96,7 @@ std::vector<std::string> CapturedGraph::describe() const {
 
 StatusOr<GraphInstance> CapturedGraph::instantiate() const {
   trace::HostScope scope("CapturedGraph.instantiate");
-  if (!work_)
-    return failedPrecondition("the CapturedGraph handle is empty; CaptureSession::end gives one");
+  if (!work_) return failedPrecondition("the CapturedGraph handle is empty; CaptureSession::end gives one");
   HPU_ASSIGN(auto state, ReplayState::create(*work_));
   return GraphInstance(std::move(state));
 }
@@ -130,8 +126,7 @@ Status GraphInstance::rebind(const Buffer& from, const Buffer& to) {
   if (!state_) return emptyInstance();
   if (!from.valid() || !to.valid()) return invalidArgument("rebind: a buffer is empty");
   if (from.state()->device() != state_->device() || to.state()->device() != state_->device())
-    return invalidArgument(base::strCat("rebind: a buffer does not belong to device ",
-                                        state_->device()->info().index,
+    return invalidArgument(base::strCat("rebind: a buffer does not belong to device ", state_->device()->info().index,
                                         ", on which the graph was captured"));
   return state_->rebindDevice(from.address(), to.address(), from.state()->capacity(), to.size());
 }

@@ -25,8 +25,7 @@ std::vector<std::weak_ptr<CaptureState>>& capturesOfThread() {
 }
 
 std::string nameOf(const StreamState& stream) {
-  return stream.name().empty() ? base::strCat("a stream without a name")
-                               : base::strCat("stream '", stream.name(), "'");
+  return stream.name().empty() ? base::strCat("a stream without a name") : base::strCat("stream '", stream.name(), "'");
 }
 
 Status ended() {
@@ -35,13 +34,11 @@ Status ended() {
 
 }  // namespace
 
-CaptureState::CaptureState(std::shared_ptr<DeviceState> device)
-    : work_(std::make_shared<CapturedWork>()) {
+CaptureState::CaptureState(std::shared_ptr<DeviceState> device) : work_(std::make_shared<CapturedWork>()) {
   work_->device = std::move(device);
 }
 
-StatusOr<std::shared_ptr<CaptureState>> CaptureState::begin(
-    const std::shared_ptr<StreamState>& origin) {
+StatusOr<std::shared_ptr<CaptureState>> CaptureState::begin(const std::shared_ptr<StreamState>& origin) {
   auto capture = std::make_shared<CaptureState>(origin->device());
   capture->streams_.push_back(origin);
   capture->last_.push_back(kNone);
@@ -60,16 +57,14 @@ StatusOr<uint32_t> CaptureState::branchOf(const StreamState& stream) const {
 
 /// Under the lock.
 StatusOr<uint32_t> CaptureState::append(uint32_t branch, CapturedWork::Operation operation) {
-  if (work_->operations.size() >= kNone)
-    return resourceExhausted("a capture cannot hold more operations");
+  if (work_->operations.size() >= kNone) return resourceExhausted("a capture cannot hold more operations");
   operation.branch = branch;
   last_[branch] = static_cast<uint32_t>(work_->operations.size());
   work_->operations.push_back(std::move(operation));
   return last_[branch];
 }
 
-StatusOr<uint32_t> CaptureState::add(const StreamState& stream, driver::Work work,
-                                     std::string label, Owners owners,
+StatusOr<uint32_t> CaptureState::add(const StreamState& stream, driver::Work work, std::string label, Owners owners,
                                      std::shared_ptr<ExecutableState> executable) {
   std::lock_guard lock(mutex_);
   if (ended_) return ended();
@@ -77,8 +72,7 @@ StatusOr<uint32_t> CaptureState::add(const StreamState& stream, driver::Work wor
   CapturedWork::Operation operation;
   operation.work = std::move(work);
   operation.label = std::move(label);
-  operation.owners = tellMemory(*work_->device, operation.work, executable.get(),
-                                std::move(owners), memory_);
+  operation.owners = tellMemory(*work_->device, operation.work, executable.get(), std::move(owners), memory_);
   operation.executable = std::move(executable);
   return append(branch, std::move(operation));
 }
@@ -98,11 +92,9 @@ Status CaptureState::record(const std::shared_ptr<StreamState>& stream, EventSta
 
 Status CaptureState::wait(const std::shared_ptr<StreamState>& stream, const CapturedPoint& point) {
   if (stream->device() != work_->device) {
-    return refuse(
-        "Stream::wait",
-        base::strCat(nameOf(*stream), " belongs to device ", stream->device()->info().index,
-                     ", and the capture to device ", work_->device->info().index,
-                     "; capture a graph for each device and order them with events"));
+    return refuse("Stream::wait", base::strCat(nameOf(*stream), " belongs to device ", stream->device()->info().index,
+                                               ", and the capture to device ", work_->device->info().index,
+                                               "; capture a graph for each device and order them with events"));
   }
   if (!stream->capture()) {
     HPU_RETURN_IF_ERROR(stream->joinCapture(shared_from_this()));
@@ -132,8 +124,7 @@ Status CaptureState::wait(const std::shared_ptr<StreamState>& stream, const Capt
   return ended();
 }
 
-Status CaptureState::orderBehindLast(const StreamState& stream,
-                                     const std::shared_ptr<ExecutableState>& executable) {
+Status CaptureState::orderBehindLast(const StreamState& stream, const std::shared_ptr<ExecutableState>& executable) {
   std::lock_guard lock(mutex_);
   if (ended_) return ended();
   auto it = lastUse_.find(executable.get());
@@ -149,8 +140,7 @@ Status CaptureState::orderBehindLast(const StreamState& stream,
   return append(branch, std::move(operation)).status();
 }
 
-void CaptureState::used(const std::shared_ptr<ExecutableState>& executable,
-                        const StreamState& stream) {
+void CaptureState::used(const std::shared_ptr<ExecutableState>& executable, const StreamState& stream) {
   std::lock_guard lock(mutex_);
   if (auto branch = branchOf(stream); branch.ok()) lastUse_[executable.get()] = last_[*branch];
 }
@@ -161,15 +151,14 @@ bool CaptureState::active() const {
 }
 
 Status CaptureState::refuse(std::string_view call, std::string_view why) {
-  Status status = failedPrecondition(
-      base::strCat(call, " cannot be captured: ", why, "; call it before or after the capture"));
+  Status status =
+      failedPrecondition(base::strCat(call, " cannot be captured: ", why, "; call it before or after the capture"));
   std::lock_guard lock(mutex_);
   if (refused_.ok()) refused_ = status;
   return status;
 }
 
-Status CaptureState::refuseOnThisThread(const DeviceState& device, std::string_view call,
-                                        std::string_view why) {
+Status CaptureState::refuseOnThisThread(const DeviceState& device, std::string_view call, std::string_view why) {
   for (const auto& entry : capturesOfThread()) {
     std::shared_ptr<CaptureState> capture = entry.lock();
     if (!capture || capture->work_->device.get() != &device) continue;
@@ -199,10 +188,10 @@ Status CaptureState::checkJoined() const {
   }
   for (size_t b = 1; b < streams_.size(); ++b) {
     if (last[b] == kNone || reached[last[b]]) continue;
-    return failedPrecondition(base::strCat(
-        nameOf(*streams_[b]), " joined the capture, and ", nameOf(*streams_[0]),
-        ", on which it began, does not wait for its last work; record an event there and wait for "
-        "it before the end"));
+    return failedPrecondition(
+        base::strCat(nameOf(*streams_[b]), " joined the capture, and ", nameOf(*streams_[0]),
+                     ", on which it began, does not wait for its last work; record an event there and wait for "
+                     "it before the end"));
   }
   return okStatus();
 }

@@ -66,15 +66,14 @@ class CaptureState : public std::enable_shared_from_this<CaptureState> {
 
   using Owners = std::vector<std::shared_ptr<const void>>;
   /// Records work of a stream of the capture; the index of the operation.
-  StatusOr<uint32_t> add(const StreamState& stream, driver::Work work, std::string label,
-                         Owners owners, std::shared_ptr<ExecutableState> executable = nullptr);
+  StatusOr<uint32_t> add(const StreamState& stream, driver::Work work, std::string label, Owners owners,
+                         std::shared_ptr<ExecutableState> executable = nullptr);
   /// Stream::record.
   Status record(const std::shared_ptr<StreamState>& stream, EventState& event);
   /// Stream::wait for a point of this capture, by a stream that is in it or joins it.
   Status wait(const std::shared_ptr<StreamState>& stream, const CapturedPoint& point);
   /// Before a launch that uses its executable's own memory: behind the one before it.
-  Status orderBehindLast(const StreamState& stream,
-                         const std::shared_ptr<ExecutableState>& executable);
+  Status orderBehindLast(const StreamState& stream, const std::shared_ptr<ExecutableState>& executable);
   /// The last work of `stream` was the last of such a launch.
   void used(const std::shared_ptr<ExecutableState>& executable, const StreamState& stream);
 
@@ -82,8 +81,7 @@ class CaptureState : public std::enable_shared_from_this<CaptureState> {
   Status refuse(std::string_view call, std::string_view why);
   /// The same for a call that belongs to no stream, when the calling thread has begun a capture of
   /// the device that goes on; ok when it has not.
-  static Status refuseOnThisThread(const DeviceState& device, std::string_view call,
-                                   std::string_view why);
+  static Status refuseOnThisThread(const DeviceState& device, std::string_view call, std::string_view why);
 
   bool active() const;
   /// Ends it. Errors: as CaptureSession::end.

@@ -15,8 +15,7 @@ namespace hpu {
 namespace {
 
 bool within(uint64_t a, int64_t aBytes, uint64_t outer, int64_t outerBytes) {
-  return a >= outer && aBytes <= outerBytes &&
-         a - outer <= static_cast<uint64_t>(outerBytes - aBytes);
+  return a >= outer && aBytes <= outerBytes && a - outer <= static_cast<uint64_t>(outerBytes - aBytes);
 }
 
 uint64_t number(const void* pointer) {
@@ -38,9 +37,9 @@ StatusOr<std::shared_ptr<ReplayState>> ReplayState::create(const CapturedWork& w
     driver::QueueId queue = 0;
     if (b > 0) {
       const std::string& name = work.branches[b].name;
-      HPU_ASSIGN(queue, work.device->driver()->createQueue(
-                            name.empty() ? base::strCat("graph branch ", b)
-                                         : base::strCat("graph branch ", b, " (", name, ")")));
+      HPU_ASSIGN(queue,
+                 work.device->driver()->createQueue(name.empty() ? base::strCat("graph branch ", b)
+                                                                 : base::strCat("graph branch ", b, " (", name, ")")));
     }
     state->queues_.push_back(queue);
   }
@@ -64,8 +63,7 @@ StatusOr<std::shared_ptr<ReplayState>> ReplayState::create(const CapturedWork& w
 
 Status ReplayState::replay(StreamState& stream) {
   if (stream.device() != device_)
-    return invalidArgument(base::strCat("the graph was captured on device ",
-                                        device_->info().index,
+    return invalidArgument(base::strCat("the graph was captured on device ", device_->info().index,
                                         ", and the stream belongs to "
                                         "device ",
                                         stream.device()->info().index));
@@ -97,9 +95,8 @@ Status ReplayState::replay(StreamState& stream) {
   return okStatus();
 }
 
-StatusOr<int> ReplayState::move(Plan& plan, uint64_t from, uint64_t to, int64_t fromBytes,
-                                int64_t toBytes, const HostSide* side,
-                                const KeptOwner& newOwner) const {
+StatusOr<int> ReplayState::move(Plan& plan, uint64_t from, uint64_t to, int64_t fromBytes, int64_t toBytes,
+                                const HostSide* side, const KeptOwner& newOwner) const {
   int moved = 0;
   for (size_t i = 0; i < plan.items.size(); ++i) {
     bool changed = false;
@@ -111,8 +108,8 @@ StatusOr<int> ReplayState::move(Plan& plan, uint64_t from, uint64_t to, int64_t 
         status = outOfRange(base::strCat("uses ", bytes, " bytes at ", base::formatHex(address),
                                          ", of which only a part is to be bound to other memory"));
       } else if (!within(offset, bytes, 0, toBytes)) {
-        status = outOfRange(base::strCat("uses ", bytes, " bytes at offset ", offset,
-                                         ", and the new memory has ", toBytes));
+        status =
+            outOfRange(base::strCat("uses ", bytes, " bytes at offset ", offset, ", and the new memory has ", toBytes));
       } else {
         address = to + offset;
         changed = true;
@@ -135,8 +132,7 @@ StatusOr<int> ReplayState::move(Plan& plan, uint64_t from, uint64_t to, int64_t 
 }
 
 Status ReplayState::rebindDevice(uint64_t from, uint64_t to, int64_t fromBytes, int64_t toBytes) {
-  if (fromBytes <= 0)
-    return outOfRange(base::strCat("rebind: ", fromBytes, " bytes; give the size of the range"));
+  if (fromBytes <= 0) return outOfRange(base::strCat("rebind: ", fromBytes, " bytes; give the size of the range"));
   HPU_ASSIGN(auto target, device_->memory().find(to, toBytes, "rebind"));
   const auto& allocation = target->allocation();
   KeptOwner owner{allocation, allocation->address(), allocation->bytes(), false};
@@ -145,8 +141,8 @@ Status ReplayState::rebindDevice(uint64_t from, uint64_t to, int64_t fromBytes, 
   auto plan = std::make_shared<Plan>(*plan_);
   HPU_ASSIGN(int moved, move(*plan, from, to, fromBytes, toBytes, nullptr, owner));
   if (moved == 0)
-    return notFound(base::strCat("rebind: no operation of the graph uses ", fromBytes, " bytes at ",
-                                 base::formatHex(from)));
+    return notFound(
+        base::strCat("rebind: no operation of the graph uses ", fromBytes, " bytes at ", base::formatHex(from)));
   previous = std::exchange(plan_, std::move(plan));
   return okStatus();
 }
@@ -154,8 +150,7 @@ Status ReplayState::rebindDevice(uint64_t from, uint64_t to, int64_t fromBytes, 
 Status ReplayState::rebindHost(HostSide side, const void* from, const void* to, int64_t bytes) {
   std::string_view what = side == HostSide::kSource ? "rebindSource" : "rebindDestination";
   if (!from || !to) return invalidArgument(base::strCat(what, ": a host address is null"));
-  if (bytes <= 0)
-    return outOfRange(base::strCat(what, ": ", bytes, " bytes; give the size of the range"));
+  if (bytes <= 0) return outOfRange(base::strCat(what, ": ", bytes, " bytes; give the size of the range"));
   HPU_ASSIGN(auto block, device_->host().use(to, bytes, what));
   KeptOwner owner;
   if (block) owner = {block, number(block->memory().data), block->memory().bytes, true};
@@ -164,8 +159,7 @@ Status ReplayState::rebindHost(HostSide side, const void* from, const void* to, 
   std::lock_guard lock(mutex_);
   auto plan = std::make_shared<Plan>(*plan_);
   HPU_ASSIGN(int moved, move(*plan, number(from), number(to), bytes, bytes, &side, owner));
-  if (moved == 0)
-    return notFound(base::strCat(what, ": no copy of the graph uses these ", bytes, " bytes"));
+  if (moved == 0) return notFound(base::strCat(what, ": no copy of the graph uses these ", bytes, " bytes"));
   previous = std::exchange(plan_, std::move(plan));
   return okStatus();
 }

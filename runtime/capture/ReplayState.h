@@ -42,14 +42,14 @@ class ReplayState {
 
   /// Moves what lies in [from, from + fromBytes), on the device or on one side of the host's; the
   /// number of ranges that moved.
-  StatusOr<int> move(Plan& plan, uint64_t from, uint64_t to, int64_t fromBytes, int64_t toBytes,
-                     const HostSide* side, const KeptOwner& newOwner) const;
+  StatusOr<int> move(Plan& plan, uint64_t from, uint64_t to, int64_t fromBytes, int64_t toBytes, const HostSide* side,
+                     const KeptOwner& newOwner) const;
 
   // Not the captured work: it keeps the memory that a rebind lets go.
   const std::shared_ptr<DeviceState> device_;
   const std::vector<std::shared_ptr<ExecutableState>> ordered_;  ///< As CapturedWork's.
   std::vector<std::shared_ptr<ExecutableState>> executables_;    ///< By item; null: no launch.
-  std::vector<driver::QueueId> queues_;  ///< By branch; 0: the stream of the replay.
+  std::vector<driver::QueueId> queues_;                          ///< By branch; 0: the stream of the replay.
 
   std::mutex mutex_;  // Guards the rest. Taken before a stream's.
   std::shared_ptr<const Plan> plan_;

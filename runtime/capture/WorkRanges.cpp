@@ -21,8 +21,7 @@ void* pointer(uint64_t address) {
 }  // namespace
 
 bool rangesMeet(uint64_t a, int64_t aBytes, uint64_t b, int64_t bBytes) {
-  return aBytes > 0 && bBytes > 0 && a < b + static_cast<uint64_t>(bBytes) &&
-         b < a + static_cast<uint64_t>(aBytes);
+  return aBytes > 0 && bBytes > 0 && a < b + static_cast<uint64_t>(bBytes) && b < a + static_cast<uint64_t>(aBytes);
 }
 
 void forEachDeviceRange(driver::Work& work, const ExecutableState* executable, WorkRange range) {
@@ -64,10 +63,8 @@ void forEachHostRange(driver::Work& work, HostSide side, WorkRange range) {
   }
 }
 
-std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work,
-                                  const ExecutableState* executable,
-                                  std::vector<std::shared_ptr<const void>> owners,
-                                  KnownMemory& known) {
+std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work, const ExecutableState* executable,
+                                  std::vector<std::shared_ptr<const void>> owners, KnownMemory& known) {
   auto isOwner = [&](const void* found) {
     for (const auto& owner : owners)
       if (owner.get() == found) return true;
@@ -98,8 +95,7 @@ std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work,
   return kept;
 }
 
-void dropUnused(driver::Work& work, const ExecutableState* executable,
-                std::vector<KeptOwner>& owners) {
+void dropUnused(driver::Work& work, const ExecutableState* executable, std::vector<KeptOwner>& owners) {
   std::erase_if(owners, [&](const KeptOwner& kept) {
     if (kept.bytes == 0) return false;
     bool used = false;

@@ -39,12 +39,9 @@ bool rangesMeet(uint64_t a, int64_t aBytes, uint64_t b, int64_t bBytes);
 using KnownMemory = std::unordered_map<const void*, KeptOwner>;
 /// Finds out which of `owners` are memory that `work` uses, for itself and for later work of the same
 /// capture. Takes the locks of the device's memory and of its host memory.
-std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work,
-                                  const ExecutableState* executable,
-                                  std::vector<std::shared_ptr<const void>> owners,
-                                  KnownMemory& known);
+std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work, const ExecutableState* executable,
+                                  std::vector<std::shared_ptr<const void>> owners, KnownMemory& known);
 /// Drops the memory that `work` does not use.
-void dropUnused(driver::Work& work, const ExecutableState* executable,
-                std::vector<KeptOwner>& owners);
+void dropUnused(driver::Work& work, const ExecutableState* executable, std::vector<KeptOwner>& owners);
 
 }  // namespace hpu

@@ -51,10 +51,8 @@ StatusOr<Buffer> Device::allocate(int64_t bytes, const AllocateOptions& options)
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();
   HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(
-      *state_, "Device::allocate",
-      "memory is no work of a stream, and a replay would not allocate it again"));
-  HPU_ASSIGN(std::shared_ptr<BufferState> buffer,
-             BufferState::create(state_, bytes, options, Visibility::kProgram));
+      *state_, "Device::allocate", "memory is no work of a stream, and a replay would not allocate it again"));
+  HPU_ASSIGN(std::shared_ptr<BufferState> buffer, BufferState::create(state_, bytes, options, Visibility::kProgram));
   return Buffer(std::move(buffer));
 }
 
@@ -69,15 +67,12 @@ StatusOr<int> Device::memoryFile(uint64_t address, int64_t bytes) const {
   HPU_ASSIGN(std::shared_ptr<BufferState> buffer, state_->memory().find(address));
   auto offset = static_cast<int64_t>(address - buffer->address());
   if (bytes <= 0 || bytes > buffer->bytes() - offset)
-    return outOfRange(base::strCat("the allocation at ", base::formatHex(buffer->address()),
-                                   " has ", buffer->bytes(), " bytes, and ", bytes, " at offset ",
-                                   offset, " are not all in it"));
+    return outOfRange(base::strCat("the allocation at ", base::formatHex(buffer->address()), " has ", buffer->bytes(),
+                                   " bytes, and ", bytes, " at offset ", offset, " are not all in it"));
   int file = state_->driver()->memoryFile();
-  if (file < 0)
-    return unimplemented("devices of the driver '" + info().driver + "' have no memory to map");
+  if (file < 0) return unimplemented("devices of the driver '" + info().driver + "' have no memory to map");
   int copy = ::fcntl(file, F_DUPFD_CLOEXEC, 0);
-  if (copy < 0)
-    return resourceExhausted(base::strCat("cannot copy a file descriptor: ", std::strerror(errno)));
+  if (copy < 0) return resourceExhausted(base::strCat("cannot copy a file descriptor: ", std::strerror(errno)));
   return copy;
 }
 
@@ -136,8 +131,8 @@ uint64_t Device::workDone() const {
 Status Device::synchronize(int64_t deadlineMs) {
   trace::HostScope scope("Device.synchronize");
   if (!state_) return emptyHandle();
-  HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(*state_, "Device::synchronize",
-                                                       "captured work is not done, only recorded"));
+  HPU_RETURN_IF_ERROR(
+      CaptureState::refuseOnThisThread(*state_, "Device::synchronize", "captured work is not done, only recorded"));
   return state_->synchronize(deadlineMs);
 }
 

@@ -77,8 +77,7 @@ constexpr int kMaxVainTries = 200;
 
 /// After an attempt that found the device (any: all of them) taken: waits as long as it is worth
 /// trying again; false when it is not.
-bool awaitDevice(const DeviceOptions& options, int index, const base::Deadline& patience,
-                 int& vainTries) {
+bool awaitDevice(const DeviceOptions& options, int index, const base::Deadline& patience, int& vainTries) {
   base::Deadline deadline = patience;
   bool vain = false;
   if (index != kAnyDevice) {
@@ -103,14 +102,14 @@ bool awaitDevice(const DeviceOptions& options, int index, const base::Deadline& 
 /// What must agree for two open calls to mean the same device.
 Status compatible(const DeviceInfo& open, const DeviceOptions& wanted) {
   if (open.target != wanted.target)
-    return failedPrecondition(base::strCat(
-        "device ", open.index, " is open in this process as ", targetName(open.target), ", not ",
-        targetName(wanted.target), "; close its handles first or use another index"));
+    return failedPrecondition(base::strCat("device ", open.index, " is open in this process as ",
+                                           targetName(open.target), ", not ", targetName(wanted.target),
+                                           "; close its handles first or use another index"));
   if (wanted.hbmBytes != 0 && wanted.hbmBytes > open.hbmBytes)
-    return failedPrecondition(base::strCat(
-        "device ", open.index, " is open in this process with ", base::formatBytes(open.hbmBytes),
-        " of HBM, less than the ", base::formatBytes(wanted.hbmBytes),
-        " asked for; close its handles first or use another index"));
+    return failedPrecondition(base::strCat("device ", open.index, " is open in this process with ",
+                                           base::formatBytes(open.hbmBytes), " of HBM, less than the ",
+                                           base::formatBytes(wanted.hbmBytes),
+                                           " asked for; close its handles first or use another index"));
   return okStatus();
 }
 
@@ -121,8 +120,7 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& op
   for (const driver::DriverEntry& entry : driver::registeredDrivers())
     if (entry.name == options.driver) chosen = &entry;
   if (!chosen)
-    return notFound(
-        base::strCat("there is no driver '", options.driver, "'; this build has ", driverNames()));
+    return notFound(base::strCat("there is no driver '", options.driver, "'; this build has ", driverNames()));
   // Most settings are read where nothing can be returned; here their mistakes can.
   HPU_RETURN_IF_ERROR(settings::checkAll());
   HPU_RETURN_IF_ERROR(trace::startFromEnvironment());
@@ -138,8 +136,7 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& op
 }
 
 StatusOr<std::shared_ptr<DeviceState>> DeviceState::tryOpen(const driver::DriverEntry& entry,
-                                                            const DeviceOptions& options,
-                                                            int index) {
+                                                            const DeviceOptions& options, int index) {
   OpenDevices& open = openDevices();
   // Goes after the lock: this may have become its last handle, and closing a device waits for its work.
   std::shared_ptr<DeviceState> existing;

@@ -47,8 +47,8 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
 
  private:
   /// Without waiting for a device that is in use.
-  static StatusOr<std::shared_ptr<DeviceState>> tryOpen(const driver::DriverEntry& entry,
-                                                        const DeviceOptions& options, int index);
+  static StatusOr<std::shared_ptr<DeviceState>> tryOpen(const driver::DriverEntry& entry, const DeviceOptions& options,
+                                                        int index);
 
   const std::shared_ptr<driver::DriverDevice> driver_;
   const uint64_t id_;  ///< Unique in the process.

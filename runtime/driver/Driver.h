@@ -85,15 +85,14 @@ struct External {
   std::shared_ptr<ExternalWork> work;
 };
 
-using Work = std::variant<CopyToDevice, CopyToHost, CopyOnDevice, Fill, Launch, WaitFor, Marker,
-                          CopyMany, Fault, External>;
+using Work =
+    std::variant<CopyToDevice, CopyToHost, CopyOnDevice, Fill, Launch, WaitFor, Marker, CopyMany, Fault, External>;
 
 struct SubmitOptions {
   int64_t earliestStartNs = 0;  ///< Device time that the submitting host thread has observed.
   int32_t priority = 0;
-  std::shared_ptr<const void>
-      keepAlive;      ///< Released when the work is done, just before `done` says so.
-  std::string label;  ///< For traces and errors.
+  std::shared_ptr<const void> keepAlive;  ///< Released when the work is done, just before `done` says so.
+  std::string label;                      ///< For traces and errors.
 };
 
 /// One of several pieces of work that are submitted together.
@@ -155,8 +154,7 @@ class DriverDevice {
 
   /// Submits the items in their order as if at one moment: nothing else comes between them on any
   /// queue. Returns their tickets. Errors: as submit, naming the item; then nothing is submitted.
-  virtual StatusOr<std::vector<Ticket>> submitBatch(const std::vector<BatchItem>& items,
-                                                    BatchOptions options) = 0;
+  virtual StatusOr<std::vector<Ticket>> submitBatch(const std::vector<BatchItem>& items, BatchOptions options) = 0;
 
   /// True when done (or failed).
   virtual bool done(Ticket ticket) = 0;

@@ -8,8 +8,8 @@ namespace hpu::driver {
 
 const std::vector<DriverEntry>& registeredDrivers() {
   // Never destroyed: exit handlers may open devices.
-  static const auto* entries = new std::vector<DriverEntry>{{"sim", openSimDevice, /*owned=*/true},
-                                                            {"null", openNullDevice}};
+  static const auto* entries =
+      new std::vector<DriverEntry>{{"sim", openSimDevice, /*owned=*/true}, {"null", openNullDevice}};
   return *entries;
 }
 

@@ -76,7 +76,7 @@ struct Entry {
   EagerKey key;
   bool compiling = true;
   const std::thread::id compiler = std::this_thread::get_id();  ///< Who made the entry compiles it.
-  Status failure;  ///< Of the compilation, for those who waited for it.
+  Status failure;                                               ///< Of the compilation, for those who waited for it.
   Recipe recipe;
   std::vector<Loaded> loaded;  ///< Few: a process has at most eight devices.
   std::mutex loading;          ///< Held by who loads it; taken without the cache's lock.
@@ -156,10 +156,8 @@ void EagerCache::Impl::compileEntry(const EntryPointer& entry, const Compile& co
       result = internalError("eager: the compile function threw an exception");
     }
   }
-  if (result.ok() && !result->valid())
-    result = internalError("eager: the compile function returned an empty recipe");
-  auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() -
-                                                                 start);
+  if (result.ok() && !result->valid()) result = internalError("eager: the compile function returned an empty recipe");
+  auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start);
   std::vector<EntryPointer> gone;
   std::lock_guard lock(mutex);
   statistics.compileNs += ns.count();
@@ -178,8 +176,7 @@ void EagerCache::Impl::compileEntry(const EntryPointer& entry, const Compile& co
   compiled.notify_all();
 }
 
-StatusOr<EntryPointer> EagerCache::Impl::find(const EagerKey& key, const Compile& compile,
-                                              Visit* visit) {
+StatusOr<EntryPointer> EagerCache::Impl::find(const EagerKey& key, const Compile& compile, Visit* visit) {
   EntryPointer entry;
   {
     std::unique_lock lock(mutex);
@@ -190,8 +187,7 @@ StatusOr<EntryPointer> EagerCache::Impl::find(const EagerKey& key, const Compile
       ++statistics.hits;
       if (entry->compiling) {
         if (entry->compiler == std::this_thread::get_id())
-          return failedPrecondition(
-              "eager: the compile function asks the cache for the structure that it compiles");
+          return failedPrecondition("eager: the compile function asks the cache for the structure that it compiles");
         HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(-1));
         if (!compiled.wait_until(lock, deadline.time(), [&] { return !entry->compiling; }))
           return deadlineExceeded(
@@ -212,8 +208,7 @@ StatusOr<EntryPointer> EagerCache::Impl::find(const EagerKey& key, const Compile
   return entry;
 }
 
-EagerCache::EagerCache(const EagerOptions& options)
-    : impl_(std::make_unique<Impl>(options.maxEntries)) {}
+EagerCache::EagerCache(const EagerOptions& options) : impl_(std::make_unique<Impl>(options.maxEntries)) {}
 EagerCache::~EagerCache() = default;
 
 StatusOr<Recipe> EagerCache::recipe(const EagerKey& key, const Compile& compile) {
@@ -222,8 +217,8 @@ StatusOr<Recipe> EagerCache::recipe(const EagerKey& key, const Compile& compile)
   return entry->recipe;
 }
 
-StatusOr<Executable> EagerCache::executable(const Device& device, const EagerKey& key,
-                                            const Compile& compile, const LoadOptions& load) {
+StatusOr<Executable> EagerCache::executable(const Device& device, const EagerKey& key, const Compile& compile,
+                                            const LoadOptions& load) {
   if (!device.valid()) return failedPrecondition("eager: the Device handle is empty");
   Impl::Visit visit{*impl_, device.state().get()};
   HPU_ASSIGN(EntryPointer entry, impl_->find(key, compile, &visit));
@@ -263,12 +258,10 @@ EagerStatistics EagerCache::statistics() const {
 void EagerCache::forget(const Device& device) {
   std::vector<Loaded> gone;  // Unloaded without the lock.
   std::lock_guard lock(impl_->mutex);
-  for (Impl::Visit* visit : impl_->visits)
-    visit->forgotten |= visit->device == device.state().get();
+  for (Impl::Visit* visit : impl_->visits) visit->forgotten |= visit->device == device.state().get();
   for (const EntryPointer& entry : impl_->recent) {
-    auto first = std::stable_partition(
-        entry->loaded.begin(), entry->loaded.end(),
-        [&](const Loaded& loaded) { return loaded.device != device.state(); });
+    auto first = std::stable_partition(entry->loaded.begin(), entry->loaded.end(),
+                                       [&](const Loaded& loaded) { return loaded.device != device.state(); });
     std::move(first, entry->loaded.end(), std::back_inserter(gone));
     entry->loaded.erase(first, entry->loaded.end());
   }

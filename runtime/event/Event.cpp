@@ -17,28 +17,24 @@ Status refuseCaptured(const EventState& event, std::string_view call) {
   if (!point.set) return okStatus();
   if (auto capture = point.capture.lock(); capture && capture->active())
     return capture->refuse(call, "the event was recorded in the capture and is not done in it");
-  return failedPrecondition(
-      base::strCat(call, ": the event was recorded in a capture, where it only orders the streams; "
-                         "record it outside of one"));
+  return failedPrecondition(base::strCat(call,
+                                         ": the event was recorded in a capture, where it only orders the streams; "
+                                         "record it outside of one"));
 }
 
 /// The ticket of an event whose device time is asked for.
-StatusOr<std::shared_ptr<TicketHandle>> doneTicket(const EventState& event,
-                                                   std::string_view which) {
+StatusOr<std::shared_ptr<TicketHandle>> doneTicket(const EventState& event, std::string_view which) {
   std::shared_ptr<TicketHandle> ticket = event.ticket();
   if (!ticket)
-    return failedPrecondition(
-        base::strCat("the ", which, " was never recorded; Stream::record gives it a time"));
+    return failedPrecondition(base::strCat("the ", which, " was never recorded; Stream::record gives it a time"));
   if (!ticket->done())
-    return failedPrecondition(
-        base::strCat("the ", which, " is not done; synchronize before asking for its time"));
+    return failedPrecondition(base::strCat("the ", which, " is not done; synchronize before asking for its time"));
   return ticket;
 }
 
 }  // namespace
 
-void EventState::set(std::shared_ptr<TicketHandle> ticket,
-                     const std::shared_ptr<StreamState>& stream) {
+void EventState::set(std::shared_ptr<TicketHandle> ticket, const std::shared_ptr<StreamState>& stream) {
   // The replaced ticket is let go after the lock.
   std::lock_guard lock(mutex_);
   ticket_.swap(ticket);
@@ -101,9 +97,9 @@ StatusOr<int64_t> Event::elapsedNsSince(const Event& start) const {
   HPU_ASSIGN(auto last, doneTicket(*state_, "end event"));
   HPU_ASSIGN(auto first, doneTicket(*start.state_, "start event"));
   if (last->device() != first->device())
-    return invalidArgument(base::strCat(
-        "the events were recorded on device ", first->device()->info().index, " and device ",
-        last->device()->info().index, "; elapsed time needs one device"));
+    return invalidArgument(base::strCat("the events were recorded on device ", first->device()->info().index,
+                                        " and device ", last->device()->info().index,
+                                        "; elapsed time needs one device"));
   HPU_ASSIGN(int64_t from, first->observeEndNs());
   HPU_ASSIGN(int64_t to, last->observeEndNs());
   return to - from;

@@ -18,15 +18,12 @@ namespace hpu {
 Executable::Executable() = default;
 Executable::~Executable() = default;
 
-StatusOr<Executable> Executable::load(const Device& device, const Recipe& recipe,
-                                      const LoadOptions& options) {
+StatusOr<Executable> Executable::load(const Device& device, const Recipe& recipe, const LoadOptions& options) {
   trace::HostScope scope("Executable.load");
-  if (!device.valid())
-    return failedPrecondition("cannot load a recipe: the Device handle is empty");
-  if (!recipe.valid())
-    return failedPrecondition("cannot load a recipe: the Recipe handle is empty");
-  HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(
-      *device.state(), "Executable::load", "it allocates memory and waits for uploads"));
+  if (!device.valid()) return failedPrecondition("cannot load a recipe: the Device handle is empty");
+  if (!recipe.valid()) return failedPrecondition("cannot load a recipe: the Recipe handle is empty");
+  HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(*device.state(), "Executable::load",
+                                                       "it allocates memory and waits for uploads"));
   Executable executable;
   HPU_ASSIGN(executable.state_, ExecutableState::load(device.state(), recipe, options));
   return executable;
@@ -37,19 +34,16 @@ const Recipe& Executable::recipe() const {
   return state_ ? state_->recipe() : empty;
 }
 
-Status Executable::launch(const Stream& stream, const std::vector<Buffer>& inputs,
-                          const std::vector<Buffer>& outputs) {
+Status Executable::launch(const Stream& stream, const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs) {
   trace::HostScope scope("Executable.launch");
-  if (!state_)
-    return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
+  if (!state_) return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
   if (!stream.state()) return failedPrecondition("cannot launch: the Stream handle is empty");
   return state_->launch(state_, stream.state(), inputs, outputs);
 }
 
 Status Executable::launch(const Stream& stream, const LaunchArguments& arguments) {
   trace::HostScope scope("Executable.launch");
-  if (!state_)
-    return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
+  if (!state_) return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
   if (!stream.state()) return failedPrecondition("cannot launch: the Stream handle is empty");
   return state_->launch(state_, stream.state(), arguments);
 }

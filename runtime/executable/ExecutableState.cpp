@@ -44,13 +44,13 @@ int64_t aligned(int64_t bytes) {
 
 }  // namespace
 
-StatusOr<std::shared_ptr<ExecutableState>> ExecutableState::load(
-    const std::shared_ptr<DeviceState>& device, const Recipe& recipe, const LoadOptions& options) {
+StatusOr<std::shared_ptr<ExecutableState>> ExecutableState::load(const std::shared_ptr<DeviceState>& device,
+                                                                 const Recipe& recipe, const LoadOptions& options) {
   if (recipe.target() != device->info().target)
-    return failedPrecondition(base::strCat(
-        "recipe '", recipe.name(), "' was compiled for ", targetName(recipe.target()),
-        ", and device ", device->info().index, " is a ", targetName(device->info().target),
-        "; compile it with hpu-compile --target ", targetName(device->info().target)));
+    return failedPrecondition(base::strCat("recipe '", recipe.name(), "' was compiled for ",
+                                           targetName(recipe.target()), ", and device ", device->info().index, " is a ",
+                                           targetName(device->info().target), "; compile it with hpu-compile --target ",
+                                           targetName(device->info().target)));
   HPU_ASSIGN(driver::ProgramId program, device->driver()->loadProgram(recipe.program()));
   auto state = std::make_shared<ExecutableState>(device, recipe, program);
   Status status = state->placeSections(options);
@@ -59,8 +59,7 @@ StatusOr<std::shared_ptr<ExecutableState>> ExecutableState::load(
   return state;
 }
 
-ExecutableState::ExecutableState(std::shared_ptr<DeviceState> device, Recipe recipe,
-                                 driver::ProgramId program)
+ExecutableState::ExecutableState(std::shared_ptr<DeviceState> device, Recipe recipe, driver::ProgramId program)
     : device_(std::move(device)), recipe_(std::move(recipe)), program_(program) {}
 
 ExecutableState::~ExecutableState() {
@@ -81,8 +80,7 @@ Status ExecutableState::placeSections(const LoadOptions& options) {
       return resourceExhausted(base::strCat("section ", i, " has ", section.bytes, " bytes"));
     const auto bytes = static_cast<int64_t>(section.bytes);
     if (isBound(section.kind)) {
-      (section.kind == SectionKind::kInput ? inputSectionBytes_
-                                           : outputSectionBytes_)[section.binding] = bytes;
+      (section.kind == SectionKind::kInput ? inputSectionBytes_ : outputSectionBytes_)[section.binding] = bytes;
       continue;
     }
     sections_[i] = device_->driver()->memory().base;
@@ -95,10 +93,9 @@ Status ExecutableState::placeSections(const LoadOptions& options) {
     }
     if (section.kind == SectionKind::kPersistent) keepsState_ = true;
     HPU_ASSIGN(auto buffer,
-               BufferState::create(
-                   device_, bytes,
-                   {base::strCat(sectionLabel(section.kind), program.name), /*requestedAddress=*/0},
-                   Visibility::kInternal));
+               BufferState::create(device_, bytes,
+                                   {base::strCat(sectionLabel(section.kind), program.name), /*requestedAddress=*/0},
+                                   Visibility::kInternal));
     sections_[i] = buffer->address();
     buffers_.push_back(std::move(buffer));
   }
@@ -109,26 +106,21 @@ Status ExecutableState::placeSections(const LoadOptions& options) {
 /// Blocks until the constants are on the device: the copies read the recipe's own memory.
 Status ExecutableState::uploadConstants() {
   const recipe::Program& program = *recipe_.program();
-  HPU_ASSIGN(auto stream, StreamState::create(device_, {.name = base::strCat("load ", program.name),
-                                                        .priority = 0}));
+  HPU_ASSIGN(auto stream, StreamState::create(device_, {.name = base::strCat("load ", program.name), .priority = 0}));
   // What no constant covers of a const section is never read (the verifier sees to it).
   for (size_t i = 0; i < program.sections.size(); ++i) {
     const Section& section = program.sections[i];
     if (section.bytes == 0 || section.kind != SectionKind::kPersistent) continue;
     HPU_RETURN_IF_ERROR(
-        stream
-            ->submit(driver::Fill{sections_[i], 0, static_cast<int64_t>(section.bytes)}, "clear",
-                     {})
-            .status());
+        stream->submit(driver::Fill{sections_[i], 0, static_cast<int64_t>(section.bytes)}, "clear", {}).status());
   }
   for (const recipe::ConstantBlob& blob : program.constants) {
     if (blob.bytes == 0) continue;
-    HPU_RETURN_IF_ERROR(
-        stream
-            ->submit(driver::CopyToDevice{sections_[blob.section] + blob.offset, blob.data,
-                                          static_cast<int64_t>(blob.bytes)},
-                     "constants", {})
-            .status());
+    HPU_RETURN_IF_ERROR(stream
+                            ->submit(driver::CopyToDevice{sections_[blob.section] + blob.offset, blob.data,
+                                                          static_cast<int64_t>(blob.bytes)},
+                                     "constants", {})
+                            .status());
   }
   return stream->synchronize(-1);
 }
@@ -145,15 +137,13 @@ int64_t ExecutableState::neededBytes(bool isOutput, size_t index) const {
 std::string ExecutableState::tensorText(bool isOutput, size_t index) const {
   const recipe::Program& program = *recipe_.program();
   const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[index];
-  return base::strCat(isOutput ? "output " : "input ", index, ": '", tensor.name, "', ",
-                      tensor.type.toString());
+  return base::strCat(isOutput ? "output " : "input ", index, ": '", tensor.name, "', ", tensor.type.toString());
 }
 
 Status ExecutableState::checkStream(const StreamState& stream) const {
   if (stream.device() == device_) return okStatus();
-  return invalidArgument(base::strCat("recipe '", recipe_.name(), "' is loaded on device ",
-                                      device_->info().index, ", and the stream belongs to device ",
-                                      stream.device()->info().index));
+  return invalidArgument(base::strCat("recipe '", recipe_.name(), "' is loaded on device ", device_->info().index,
+                                      ", and the stream belongs to device ", stream.device()->info().index));
 }
 
 Status ExecutableState::checkCount(size_t given, bool isOutput) const {
@@ -161,43 +151,38 @@ Status ExecutableState::checkCount(size_t given, bool isOutput) const {
   size_t wanted = isOutput ? program.outputs.size() : program.inputs.size();
   if (given == wanted) return okStatus();
   return invalidArgument(base::strCat("recipe '", program.name, "' has ", wanted,
-                                      isOutput ? " outputs, and " : " inputs, and ", given,
-                                      " were given"));
+                                      isOutput ? " outputs, and " : " inputs, and ", given, " were given"));
 }
 
 // ---- Binding
 // ---------------------------------------------------------------------------------------
 
-StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<Buffer>& buffers,
-                                                         bool isOutput) const {
+StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<Buffer>& buffers, bool isOutput) const {
   const recipe::Program& program = *recipe_.program();
   HPU_RETURN_IF_ERROR(checkCount(buffers.size(), isOutput));
   std::vector<BoundMemory> result;
   result.reserve(buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {
     const Buffer& buffer = buffers[i];
-    if (!buffer.valid())
-      return invalidArgument(base::strCat(tensorText(isOutput, i), ": the buffer is empty"));
+    if (!buffer.valid()) return invalidArgument(base::strCat(tensorText(isOutput, i), ": the buffer is empty"));
     if (buffer.state()->device() != device_)
-      return invalidArgument(
-          base::strCat(tensorText(isOutput, i), ": the buffer belongs to device ",
-                       buffer.state()->device()->info().index,
-                       ", and the recipe is loaded on device ", device_->info().index));
+      return invalidArgument(base::strCat(tensorText(isOutput, i), ": the buffer belongs to device ",
+                                          buffer.state()->device()->info().index,
+                                          ", and the recipe is loaded on device ", device_->info().index));
     const int64_t needed = neededBytes(isOutput, i);
     // An open shape's section is rounded up, and so is what belongs to a buffer.
     const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[i];
     bool open = numElements(tensor.type.shape) == kDynamic;
     if ((open ? buffer.state()->capacity() : buffer.size()) < needed)
-      return invalidArgument(base::strCat(isOutput ? "output " : "input ", i, ": '", tensor.name,
-                                          "' is ", tensor.type.toString(), " and needs ", needed,
-                                          " bytes; its buffer has ", buffer.size()));
+      return invalidArgument(base::strCat(isOutput ? "output " : "input ", i, ": '", tensor.name, "' is ",
+                                          tensor.type.toString(), " and needs ", needed, " bytes; its buffer has ",
+                                          buffer.size()));
     result.push_back({buffer.address(), needed, buffer.state()->allocation()});
   }
   return result;
 }
 
-StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<uint64_t>& addresses,
-                                                         bool isOutput) const {
+StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<uint64_t>& addresses, bool isOutput) const {
   const recipe::Program& program = *recipe_.program();
   HPU_RETURN_IF_ERROR(checkCount(addresses.size(), isOutput));
   std::vector<BoundMemory> result;
@@ -211,11 +196,9 @@ StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<uint6
       continue;
     }
     const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[i];
-    const auto element =
-        static_cast<uint64_t>(std::max<int64_t>(1, elementSize(tensor.type.element)));
+    const auto element = static_cast<uint64_t>(std::max<int64_t>(1, elementSize(tensor.type.element)));
     if (addresses[i] % element != 0)
-      return invalidArgument(base::strCat(tensorText(isOutput, i), ": its address ",
-                                          base::formatHex(addresses[i]),
+      return invalidArgument(base::strCat(tensorText(isOutput, i), ": its address ", base::formatHex(addresses[i]),
                                           " is no multiple of the element's ", element, " bytes"));
     auto buffer = device_->memory().find(addresses[i], bound.bytes, "launch");
     if (!buffer.ok()) {
@@ -237,15 +220,15 @@ StatusOr<BoundMemory> ExecutableState::bindWorkspace(uint64_t address) const {
   const recipe::Program& program = *recipe_.program();
   if (address == 0) {
     if (!ownsWorkspace_)
-      return failedPrecondition(base::strCat(
-          "recipe '", program.name, "' was loaded without a workspace and needs one of ",
-          workspaceBytes_, " bytes; give its address in LaunchArguments::workspace"));
+      return failedPrecondition(base::strCat("recipe '", program.name,
+                                             "' was loaded without a workspace and needs one of ", workspaceBytes_,
+                                             " bytes; give its address in LaunchArguments::workspace"));
     return BoundMemory();
   }
   if (workspaceBytes_ == 0) return BoundMemory();
   if (address % recipe::kAlignment != 0)
-    return invalidArgument(base::strCat("the workspace's address ", base::formatHex(address),
-                                        " is no multiple of ", recipe::kAlignment));
+    return invalidArgument(
+        base::strCat("the workspace's address ", base::formatHex(address), " is no multiple of ", recipe::kAlignment));
   auto buffer = device_->memory().find(address, workspaceBytes_, "launch");
   if (!buffer.ok()) return buffer.status().withContext("workspace");
   return BoundMemory{address, workspaceBytes_, (*buffer)->allocation()};
@@ -253,8 +236,7 @@ StatusOr<BoundMemory> ExecutableState::bindWorkspace(uint64_t address) const {
 
 int64_t ExecutableState::boundBytes(size_t index) const {
   const Section& section = recipe_.program()->sections[index];
-  if (isBound(section.kind))
-    return neededBytes(section.kind == SectionKind::kOutput, section.binding);
+  if (isBound(section.kind)) return neededBytes(section.kind == SectionKind::kOutput, section.binding);
   return section.kind == SectionKind::kWorkspace ? static_cast<int64_t>(section.bytes) : 0;
 }
 
@@ -270,20 +252,18 @@ Status ExecutableState::checkSections(const std::vector<driver::DeviceAddress>& 
     uint64_t alignment = recipe::kAlignment;
     if (isBound(section.kind)) {
       const auto& tensors = section.kind == SectionKind::kOutput ? program.outputs : program.inputs;
-      alignment = static_cast<uint64_t>(
-          std::max<int64_t>(1, elementSize(tensors[section.binding].type.element)));
+      alignment = static_cast<uint64_t>(std::max<int64_t>(1, elementSize(tensors[section.binding].type.element)));
     }
     if (sections[s] % alignment != 0)
-      return invalidArgument(base::strCat("the address ", base::formatHex(sections[s]),
-                                          " is no multiple of ", alignment));
+      return invalidArgument(
+          base::strCat("the address ", base::formatHex(sections[s]), " is no multiple of ", alignment));
     if (section.kind == SectionKind::kInput) continue;
     for (size_t other = 0; other < sections.size(); ++other)
       if (other != s && boundBytes(other) > 0 && meet(s, other))
         return invalidArgument(base::strCat(
             section.kind == SectionKind::kOutput ? base::strCat("output ", section.binding)
                                                  : std::string("the workspace"),
-            " of recipe '", program.name,
-            "' would overwrite memory that the same launch uses; give it its own"));
+            " of recipe '", program.name, "' would overwrite memory that the same launch uses; give it its own"));
   }
   return okStatus();
 }
@@ -324,8 +304,8 @@ bool ExecutableState::replan(const LaunchArguments& arguments, uint64_t version,
   {
     std::lock_guard lock(plansMutex_);
     for (const auto& known : plans_)
-      if (known->version == version && known->workspace == arguments.workspace &&
-          known->inputs == arguments.inputs && known->outputs == arguments.outputs) {
+      if (known->version == version && known->workspace == arguments.workspace && known->inputs == arguments.inputs &&
+          known->outputs == arguments.outputs) {
         plan = known;
         break;
       }
@@ -376,8 +356,7 @@ StatusOr<std::shared_ptr<BufferState>> ExecutableState::staging(size_t output, b
   if (mayReuse && staging_[output]) return staging_[output];
   HPU_ASSIGN(auto buffer,
              BufferState::create(device_, std::max<int64_t>(neededBytes(true, output), 1),
-                                 {base::strCat("in-place outputs of ", recipe_.name()), 0},
-                                 Visibility::kInternal));
+                                 {base::strCat("in-place outputs of ", recipe_.name()), 0}, Visibility::kInternal));
   if (mayReuse) staging_[output] = buffer;
   return buffer;
 }
@@ -401,8 +380,7 @@ Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
   for (size_t output : run.inPlace) {
     HPU_ASSIGN(auto buffer, staging(output, run.shared));
     for (size_t s = 0; s < program.sections.size(); ++s) {
-      if (program.sections[s].kind != SectionKind::kOutput || program.sections[s].binding != output)
-        continue;
+      if (program.sections[s].kind != SectionKind::kOutput || program.sections[s].binding != output) continue;
       staged.push_back({output, run.sections[s], buffer});
       run.sections[s] = buffer->address();
     }
@@ -420,24 +398,19 @@ Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
   std::shared_ptr<TicketHandle> ticket;
   if (capture) {
     if (run.shared) HPU_RETURN_IF_ERROR(capture->orderBehindLast(*stream, self));
-    HPU_ASSIGN(uint32_t operation,
-               capture->add(*stream, std::move(work), program.name, std::move(run.owners), self));
+    HPU_ASSIGN(uint32_t operation, capture->add(*stream, std::move(work), program.name, std::move(run.owners), self));
     uint32_t signal = 0;
     for (const OutputEvent& event : events)
-      if (!isStaged(event.output))
-        event.event.state()->setCaptured({capture, operation, signal++, true});
+      if (!isStaged(event.output)) event.event.state()->setCaptured({capture, operation, signal++, true});
   } else {
     if (run.shared && order_.last && order_.lastQueue != stream->queue())
       HPU_RETURN_IF_ERROR(
-          stream->submit(driver::WaitFor{order_.last->ticket(), nullptr}, {}, nullptr, nullptr)
-              .status());
+          stream->submit(driver::WaitFor{order_.last->ticket(), nullptr}, {}, nullptr, nullptr).status());
     HPU_ASSIGN(ticket, stream->submit(std::move(work), program.name, std::move(run.owners)));
-    if (!ticket)
-      return failedPrecondition("a capture of the stream began while a launch was enqueued");
+    if (!ticket) return failedPrecondition("a capture of the stream began while a launch was enqueued");
     driver::Ticket signal = ticket->ticket();
     for (const OutputEvent& event : events)
-      if (!isStaged(event.output))
-        event.event.state()->set(std::make_shared<TicketHandle>(device_, ++signal), stream);
+      if (!isStaged(event.output)) event.event.state()->set(std::make_shared<TicketHandle>(device_, ++signal), stream);
   }
   for (Staged& stage : staged) {
     std::vector<Owner> kept = owners;
@@ -465,10 +438,8 @@ Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
   return okStatus();
 }
 
-Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self,
-                               const std::shared_ptr<StreamState>& stream,
-                               const std::vector<Buffer>& inputs,
-                               const std::vector<Buffer>& outputs) {
+Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<StreamState>& stream,
+                               const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs) {
   HPU_RETURN_IF_ERROR(checkStream(*stream));
   LaunchBindings bindings;
   HPU_ASSIGN(bindings.inputs, bind(inputs, false));
@@ -478,20 +449,17 @@ Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self,
   return enqueue(self, stream, std::move(run), {});
 }
 
-Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self,
-                               const std::shared_ptr<StreamState>& stream,
+Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<StreamState>& stream,
                                const LaunchArguments& arguments) {
   HPU_RETURN_IF_ERROR(checkStream(*stream));
   const size_t outputs = recipe_.program()->outputs.size();
   for (const OutputEvent& event : arguments.events)
     if (event.output < 0 || static_cast<size_t>(event.output) >= outputs)
-      return invalidArgument(
-          base::strCat("an event is for output ", event.output, " of ", outputs));
+      return invalidArgument(base::strCat("an event is for output ", event.output, " of ", outputs));
   auto run = prepare(arguments);
   if (run.ok()) return enqueue(self, stream, std::move(*run), arguments.events);
   // Wrong memory may be the stream's error instead; who waits for outputs is let go then.
-  if (run.status().code() != StatusCode::kNotFound &&
-      run.status().code() != StatusCode::kOutOfRange)
+  if (run.status().code() != StatusCode::kNotFound && run.status().code() != StatusCode::kOutOfRange)
     return run.status();
   HPU_RETURN_IF_ERROR(stream->refuse(run.status(), recipe_.name()));
   for (const OutputEvent& event : arguments.events) {

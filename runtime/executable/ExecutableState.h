@@ -25,8 +25,7 @@ class ExecutableState {
  public:
   /// Errors: as Executable::load.
   static StatusOr<std::shared_ptr<ExecutableState>> load(const std::shared_ptr<DeviceState>& device,
-                                                         const Recipe& recipe,
-                                                         const LoadOptions& options);
+                                                         const Recipe& recipe, const LoadOptions& options);
   ExecutableState(std::shared_ptr<DeviceState> device, Recipe recipe, driver::ProgramId program);
   ~ExecutableState();
   ExecutableState(const ExecutableState&) = delete;
@@ -34,11 +33,10 @@ class ExecutableState {
 
   const Recipe& recipe() const { return recipe_; }
   /// As Executable::launch; `self` is this, kept alive by the launch.
-  Status launch(const std::shared_ptr<ExecutableState>& self,
-                const std::shared_ptr<StreamState>& stream, const std::vector<Buffer>& inputs,
-                const std::vector<Buffer>& outputs);
-  Status launch(const std::shared_ptr<ExecutableState>& self,
-                const std::shared_ptr<StreamState>& stream, const LaunchArguments& arguments);
+  Status launch(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<StreamState>& stream,
+                const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs);
+  Status launch(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<StreamState>& stream,
+                const LaunchArguments& arguments);
   int64_t workspaceBytes() const { return workspaceBytes_; }
 
   /// Bytes of a section that a launch may bind (the tensor's, or workspace); 0 for others.
@@ -83,15 +81,13 @@ class ExecutableState {
   Status checkStream(const StreamState& stream) const;
   Status checkCount(size_t given, bool isOutput) const;
   StatusOr<std::vector<BoundMemory>> bind(const std::vector<Buffer>& buffers, bool isOutput) const;
-  StatusOr<std::vector<BoundMemory>> bind(const std::vector<uint64_t>& addresses,
-                                          bool isOutput) const;
+  StatusOr<std::vector<BoundMemory>> bind(const std::vector<uint64_t>& addresses, bool isOutput) const;
   StatusOr<BoundMemory> bindWorkspace(uint64_t address) const;
   StatusOr<Run> prepare(LaunchBindings bindings) const;
   StatusOr<Run> prepare(const LaunchArguments& arguments);
   bool replan(const LaunchArguments& arguments, uint64_t version, Run& run);
   StatusOr<std::shared_ptr<BufferState>> staging(size_t output, bool mayReuse);
-  Status enqueue(const std::shared_ptr<ExecutableState>& self,
-                 const std::shared_ptr<StreamState>& stream, Run run,
+  Status enqueue(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<StreamState>& stream, Run run,
                  const std::vector<OutputEvent>& events);
 
   const std::shared_ptr<DeviceState> device_;

@@ -28,14 +28,12 @@ BufferState::~BufferState() {
   if (visibility_ == Visibility::kProgram) device()->memory().hide(address());
 }
 
-StatusOr<std::shared_ptr<BufferState>> BufferState::create(std::shared_ptr<DeviceState> device,
-                                                           int64_t bytes,
-                                                           const AllocateOptions& options,
-                                                           Visibility visibility) {
+StatusOr<std::shared_ptr<BufferState>> BufferState::create(std::shared_ptr<DeviceState> device, int64_t bytes,
+                                                           const AllocateOptions& options, Visibility visibility) {
   DeviceMemory& memory = device->memory();
   HPU_ASSIGN(uint64_t address, memory.allocate(bytes, options.label, options.requestedAddress));
-  auto buffer = std::make_shared<BufferState>(
-      std::make_shared<Allocation>(std::move(device), address, bytes), visibility);
+  auto buffer =
+      std::make_shared<BufferState>(std::make_shared<Allocation>(std::move(device), address, bytes), visibility);
   if (visibility == Visibility::kProgram) memory.show(buffer, options.label);
   return buffer;
 }

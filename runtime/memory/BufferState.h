@@ -45,10 +45,8 @@ enum class Visibility : uint8_t {
 class BufferState : public std::enable_shared_from_this<BufferState> {
  public:
   /// Errors: as Device::allocate.
-  static StatusOr<std::shared_ptr<BufferState>> create(std::shared_ptr<DeviceState> device,
-                                                       int64_t bytes,
-                                                       const AllocateOptions& options,
-                                                       Visibility visibility);
+  static StatusOr<std::shared_ptr<BufferState>> create(std::shared_ptr<DeviceState> device, int64_t bytes,
+                                                       const AllocateOptions& options, Visibility visibility);
   BufferState(std::shared_ptr<Allocation> allocation, Visibility visibility);
   ~BufferState();
   BufferState(const BufferState&) = delete;

@@ -24,16 +24,12 @@ std::unique_ptr<MemoryCheck> memoryCheck() {
 }  // namespace
 
 DeviceMemory::DeviceMemory(driver::DriverDevice& driver)
-    : driver_(driver),
-      allocator_(driver.memory().base, driver.memory().bytes),
-      check_(memoryCheck()) {}
+    : driver_(driver), allocator_(driver.memory().base, driver.memory().bytes), check_(memoryCheck()) {}
 
 /// Under the lock. Memory that the checker keeps is given up before an allocation fails.
-StatusOr<uint64_t> DeviceMemory::tryAllocate(int64_t bytes, const std::string& label,
-                                             uint64_t requested) {
+StatusOr<uint64_t> DeviceMemory::tryAllocate(int64_t bytes, const std::string& label, uint64_t requested) {
   auto attempt = [&] {
-    return requested == 0 ? allocator_.allocate(bytes, label)
-                          : allocator_.allocateAt(requested, bytes, label);
+    return requested == 0 ? allocator_.allocate(bytes, label) : allocator_.allocateAt(requested, bytes, label);
   };
   auto address = attempt();
   if (address.ok() || !check_ || check_->quarantinedBytes() == 0) return address;
@@ -41,16 +37,14 @@ StatusOr<uint64_t> DeviceMemory::tryAllocate(int64_t bytes, const std::string& l
   return attempt();
 }
 
-StatusOr<uint64_t> DeviceMemory::allocate(int64_t bytes, const std::string& label,
-                                          uint64_t requested) {
+StatusOr<uint64_t> DeviceMemory::allocate(int64_t bytes, const std::string& label, uint64_t requested) {
   std::unique_lock lock(mutex_);
   auto address = tryAllocate(bytes, label, requested);
   // Memory that is full or taken may be free when the work that holds it is done.
   auto mayCome = [&] {
     if (address.ok() || bytes > allocator_.info().totalBytes) return false;
     return address.status().code() == StatusCode::kResourceExhausted ||
-           (address.status().code() == StatusCode::kAlreadyExists &&
-            !shownWithin(requested, bytes));
+           (address.status().code() == StatusCode::kAlreadyExists && !shownWithin(requested, bytes));
   };
   if (!mayCome()) return address;
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(-1));
@@ -76,8 +70,7 @@ void DeviceMemory::free(uint64_t address, int64_t capacity) {
   Status status = driver_.poison(address, capacity);
   if (!status.ok()) HPU_LOG(kWarning, status.message());
   std::lock_guard lock(mutex_);
-  for (const MemoryCheck::Block& block : check_->quarantine({address, capacity}))
-    freeNow(block.address);
+  for (const MemoryCheck::Block& block : check_->quarantine({address, capacity})) freeNow(block.address);
   // What is kept is as good as free for who waits.
   ++changes_;
   changed_.notify_all();
@@ -133,19 +126,16 @@ StatusOr<std::shared_ptr<BufferState>> DeviceMemory::find(uint64_t address, int6
   if (next != shown_.begin()) buffer = std::prev(next)->second.buffer.lock();
   const uint64_t offset = buffer ? address - buffer->address() : 0;
   const bool inside = buffer && offset < static_cast<uint64_t>(buffer->bytes());
-  if (inside && bytes >= 0 && bytes <= buffer->bytes() - static_cast<int64_t>(offset))
-    return buffer;
+  if (inside && bytes >= 0 && bytes <= buffer->bytes() - static_cast<int64_t>(offset)) return buffer;
   if (check_) return check_->explain(address, bytes, what);
   if (!inside)
     return notFound(base::strCat(
         what, ": the program has no allocation on device ", driver_.info().index, " that contains ",
         base::formatHex(address), allocator_.describeBelow(address),
-        allocator_.holds(address)
-            ? ", which it has freed (enqueued work still uses it) or which is the runtime's own"
-            : ""));
+        allocator_.holds(address) ? ", which it has freed (enqueued work still uses it) or which is the runtime's own"
+                                  : ""));
   return outOfRange(base::strCat(what, ": ", bytes, " bytes at ", base::formatHex(address),
-                                 " go past the end of an allocation",
-                                 allocator_.describeBelow(address)));
+                                 " go past the end of an allocation", allocator_.describeBelow(address)));
 }
 
 MemoryInfo DeviceMemory::info() const {

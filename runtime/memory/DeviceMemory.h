@@ -44,8 +44,7 @@ class DeviceMemory {
   StatusOr<std::shared_ptr<BufferState>> find(uint64_t address) const;
   /// The same with room for `bytes` from there. Errors: also kOutOfRange. `what` begins the
   /// message.
-  StatusOr<std::shared_ptr<BufferState>> find(uint64_t address, int64_t bytes,
-                                              std::string_view what) const;
+  StatusOr<std::shared_ptr<BufferState>> find(uint64_t address, int64_t bytes, std::string_view what) const;
   /// Counts the calls of show and hide: while it stays, find gives the same answers.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   /// Wrong accesses are to be errors of the stream (HPU_MEMORY_CHECK).

@@ -34,8 +34,7 @@ void HbmAllocator::removeFree(std::map<uint64_t, int64_t>::iterator block) {
 
 StatusOr<uint64_t> HbmAllocator::allocate(int64_t bytes, const std::string& label) {
   if (bytes <= 0)
-    return invalidArgument(
-        base::strCat("cannot allocate ", bytes, " bytes of HBM; the size must be positive"));
+    return invalidArgument(base::strCat("cannot allocate ", bytes, " bytes of HBM; the size must be positive"));
   if (bytes > total_) return outOfMemory(bytes, label);
   int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   auto best = freeBySize_.lower_bound({rounded, 0});
@@ -47,8 +46,8 @@ StatusOr<uint64_t> HbmAllocator::allocate(int64_t bytes, const std::string& labe
 }
 
 /// Cuts `rounded` bytes at `address` out of a free block that contains them.
-void HbmAllocator::take(std::map<uint64_t, int64_t>::iterator block, uint64_t address,
-                        int64_t rounded, int64_t bytes, const std::string& label) {
+void HbmAllocator::take(std::map<uint64_t, int64_t>::iterator block, uint64_t address, int64_t rounded, int64_t bytes,
+                        const std::string& label) {
   const uint64_t begin = block->first, end = begin + static_cast<uint64_t>(block->second);
   const uint64_t rest = address + static_cast<uint64_t>(rounded);
   removeFree(block);
@@ -63,20 +62,16 @@ void HbmAllocator::take(std::map<uint64_t, int64_t>::iterator block, uint64_t ad
   peak_ = std::max(peak_, used_);
 }
 
-StatusOr<uint64_t> HbmAllocator::allocateAt(uint64_t address, int64_t bytes,
-                                            const std::string& label) {
+StatusOr<uint64_t> HbmAllocator::allocateAt(uint64_t address, int64_t bytes, const std::string& label) {
   if (bytes <= 0)
-    return invalidArgument(
-        base::strCat("cannot allocate ", bytes, " bytes of HBM; the size must be positive"));
+    return invalidArgument(base::strCat("cannot allocate ", bytes, " bytes of HBM; the size must be positive"));
   if (address % kAlignment != 0)
-    return invalidArgument(base::strCat("the requested address ", base::formatHex(address),
-                                        " is no multiple of ", kAlignment));
-  if (address < first_ || bytes > total_ ||
-      address - first_ > static_cast<uint64_t>(total_ - bytes))
-    return outOfRange(
-        base::strCat(bytes, " bytes at the requested address ", base::formatHex(address),
-                     " are outside of the device's memory, ", base::formatHex(first_), " to ",
-                     base::formatHex(first_ + static_cast<uint64_t>(total_))));
+    return invalidArgument(
+        base::strCat("the requested address ", base::formatHex(address), " is no multiple of ", kAlignment));
+  if (address < first_ || bytes > total_ || address - first_ > static_cast<uint64_t>(total_ - bytes))
+    return outOfRange(base::strCat(bytes, " bytes at the requested address ", base::formatHex(address),
+                                   " are outside of the device's memory, ", base::formatHex(first_), " to ",
+                                   base::formatHex(first_ + static_cast<uint64_t>(total_))));
   int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   const uint64_t end = address + static_cast<uint64_t>(rounded);
   auto block = freeByAddress_.upper_bound(address);
@@ -95,9 +90,9 @@ StatusOr<uint64_t> HbmAllocator::allocateAt(uint64_t address, int64_t bytes,
 }
 
 std::string HbmAllocator::describe(uint64_t address, const Holding& holding) const {
-  return base::strCat(holding.label->first.empty() ? "an allocation without a label"
-                                                   : base::strCat("'", holding.label->first, "'"),
-                      ", ", holding.asked, " bytes at ", base::formatHex(address));
+  return base::strCat(
+      holding.label->first.empty() ? "an allocation without a label" : base::strCat("'", holding.label->first, "'"),
+      ", ", holding.asked, " bytes at ", base::formatHex(address));
 }
 
 bool HbmAllocator::holds(uint64_t address) const {
@@ -111,8 +106,7 @@ std::string HbmAllocator::describeBelow(uint64_t address) const {
   if (next == held_.begin()) return {};
   --next;
   std::string holder = describe(next->first, next->second);
-  if (address - next->first < static_cast<uint64_t>(next->second.asked))
-    return base::strCat("; it lies in ", holder);
+  if (address - next->first < static_cast<uint64_t>(next->second.asked)) return base::strCat("; it lies in ", holder);
   return base::strCat("; the next below is ", holder);
 }
 
@@ -122,8 +116,7 @@ int64_t HbmAllocator::free(uint64_t address) {
   int64_t freed = holding->second.bytes, bytes = freed;
   Labels::value_type& label = *holding->second.label;
   label.second.bytes -= freed;
-  if (--label.second.allocations == 0 && labels_.size() > kIdleLabels)
-    labels_.erase(labels_.find(label.first));
+  if (--label.second.allocations == 0 && labels_.size() > kIdleLabels) labels_.erase(labels_.find(label.first));
   held_.erase(holding);
   used_ -= freed;
   auto next = freeByAddress_.lower_bound(address);
@@ -165,8 +158,7 @@ std::vector<HbmAllocator::Block> HbmAllocator::freeBlocks() const {
 std::vector<MemoryHolder> HbmAllocator::holders() const {
   std::vector<MemoryHolder> result;
   result.reserve(labels_.size());
-  for (const auto& [label, use] : labels_)
-    result.push_back({label, use.bytes, use.peak, use.allocations});
+  for (const auto& [label, use] : labels_) result.push_back({label, use.bytes, use.peak, use.allocations});
   std::sort(result.begin(), result.end(), [](const MemoryHolder& a, const MemoryHolder& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.label < b.label;
   });
@@ -176,13 +168,11 @@ std::vector<MemoryHolder> HbmAllocator::holders() const {
 Status HbmAllocator::outOfMemory(int64_t bytes, const std::string& label) const {
   MemoryInfo now = info();
   int64_t free = now.totalBytes - now.usedBytes;
-  std::string text =
-      base::strCat("out of HBM: ", base::formatBytes(bytes), " for ",
-                   label.empty() ? "a buffer" : base::strCat("'", label, "'"), " asked, ",
-                   base::formatBytes(free), " of ", base::formatBytes(now.totalBytes), " free");
+  std::string text = base::strCat("out of HBM: ", base::formatBytes(bytes), " for ",
+                                  label.empty() ? "a buffer" : base::strCat("'", label, "'"), " asked, ",
+                                  base::formatBytes(free), " of ", base::formatBytes(now.totalBytes), " free");
   if (bytes <= free)
-    text += base::strCat(", the largest free block has ", base::formatBytes(now.largestFreeBytes),
-                         " (fragmentation)");
+    text += base::strCat(", the largest free block has ", base::formatBytes(now.largestFreeBytes), " (fragmentation)");
   text += "; largest holders: ";
   std::vector<MemoryHolder> largest = holders();
   if (largest.size() > kHoldersInErrors) largest.resize(kHoldersInErrors);
@@ -200,8 +190,8 @@ Status HbmAllocator::outOfMemory(int64_t bytes, const std::string& label) const 
         largestOne = &entry;
         most = entry.second.bytes;
       }
-      text += base::strCat(" in ", holder.allocations, " (the largest ", base::formatBytes(most),
-                           " at ", base::formatHex(largestOne->first), ")");
+      text += base::strCat(" in ", holder.allocations, " (the largest ", base::formatBytes(most), " at ",
+                           base::formatHex(largestOne->first), ")");
     }
     first = false;
   }

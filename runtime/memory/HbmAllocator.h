@@ -60,8 +60,8 @@ class HbmAllocator {
     int64_t bytes = 0, asked = 0;
     Labels::value_type* label = nullptr;  ///< Stays where it is as long as it has allocations.
   };
-  void take(std::map<uint64_t, int64_t>::iterator block, uint64_t address, int64_t rounded,
-            int64_t bytes, const std::string& label);
+  void take(std::map<uint64_t, int64_t>::iterator block, uint64_t address, int64_t rounded, int64_t bytes,
+            const std::string& label);
   std::string describe(uint64_t address, const Holding& holding) const;
   Status outOfMemory(int64_t bytes, const std::string& label) const;
   void addFree(uint64_t address, int64_t bytes);

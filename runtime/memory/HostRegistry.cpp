@@ -18,8 +18,8 @@ uintptr_t key(const void* data) {
 }
 
 std::string name(const HostMemory& memory) {
-  return base::strCat(memory.label.empty() ? "host memory" : base::strCat("'", memory.label, "'"),
-                      " of ", memory.bytes, " bytes at ", base::formatHex(key(memory.data)));
+  return base::strCat(memory.label.empty() ? "host memory" : base::strCat("'", memory.label, "'"), " of ", memory.bytes,
+                      " bytes at ", base::formatHex(key(memory.data)));
 }
 
 }  // namespace
@@ -30,14 +30,12 @@ HostBlock::~HostBlock() {
 
 StatusOr<HostMemory> HostRegistry::allocate(int64_t bytes, const std::string& label) {
   if (bytes <= 0)
-    return invalidArgument(base::strCat("cannot allocate ", bytes,
-                                        " bytes of host memory; the size must be positive"));
+    return invalidArgument(base::strCat("cannot allocate ", bytes, " bytes of host memory; the size must be positive"));
   // Pages of its own: nothing else shares them, and a driver that pins memory pins pages.
-  void* data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED)
-    return resourceExhausted(base::strCat("cannot allocate ", base::formatBytes(bytes),
-                                          " of host memory: ", base::errnoText(errno)));
+    return resourceExhausted(
+        base::strCat("cannot allocate ", base::formatBytes(bytes), " of host memory: ", base::errnoText(errno)));
   auto block = std::make_shared<HostBlock>(HostMemory{data, bytes, true, label});
   std::lock_guard lock(mutex_);
   // A range of the program's that was mapped here and given back to the system without unmapping
@@ -61,9 +59,8 @@ Status HostRegistry::free(const void* data) {
   auto it = blocks_.find(key(data));
   if (it == blocks_.end() || !it->second->memory().allocated)
     return notFound(base::strCat("freeHost: ", base::formatHex(key(data)),
-                                 it == blocks_.end()
-                                     ? " is not the start of memory that allocateHost gave"
-                                     : " is mapped memory; unmapHost lets go of it"));
+                                 it == blocks_.end() ? " is not the start of memory that allocateHost gave"
+                                                     : " is mapped memory; unmapHost lets go of it"));
   last = std::move(it->second);
   blocks_.erase(it);
   count_.store(blocks_.size());
@@ -73,8 +70,8 @@ Status HostRegistry::free(const void* data) {
 Status HostRegistry::map(void* data, int64_t bytes, const std::string& label) {
   if (!data) return invalidArgument("mapHost: the host address is null");
   if (bytes <= 0 || static_cast<uintptr_t>(bytes) > UINTPTR_MAX - key(data))
-    return invalidArgument(base::strCat("mapHost: ", bytes, " bytes at ",
-                                        base::formatHex(key(data)), " are no range of memory"));
+    return invalidArgument(
+        base::strCat("mapHost: ", bytes, " bytes at ", base::formatHex(key(data)), " are no range of memory"));
   auto block = std::make_shared<HostBlock>(HostMemory{data, bytes, false, label});
   std::lock_guard lock(mutex_);
   uintptr_t begin = key(data), end = begin + static_cast<uintptr_t>(bytes);
@@ -82,9 +79,9 @@ Status HostRegistry::map(void* data, int64_t bytes, const std::string& label) {
   if (next != blocks_.begin()) {
     const HostMemory& below = std::prev(next)->second->memory();
     if (key(below.data) + static_cast<uintptr_t>(below.bytes) > begin)
-      return alreadyExists(base::strCat("mapHost: ", bytes, " bytes at ", base::formatHex(begin),
-                                        " overlap ", name(below), ", which is ",
-                                        below.allocated ? "allocated" : "mapped", " already"));
+      return alreadyExists(base::strCat("mapHost: ", bytes, " bytes at ", base::formatHex(begin), " overlap ",
+                                        name(below), ", which is ", below.allocated ? "allocated" : "mapped",
+                                        " already"));
   }
   blocks_.emplace(begin, std::move(block));
   count_.store(blocks_.size());
@@ -97,14 +94,12 @@ Status HostRegistry::unmap(const void* data) {
   auto it = blocks_.find(key(data));
   if (it == blocks_.end() || it->second->memory().allocated)
     return notFound(base::strCat("unmapHost: ", base::formatHex(key(data)),
-                                 it == blocks_.end()
-                                     ? " is not the start of memory that mapHost was given"
-                                     : " is allocated memory; freeHost lets go of it"));
+                                 it == blocks_.end() ? " is not the start of memory that mapHost was given"
+                                                     : " is allocated memory; freeHost lets go of it"));
   // Nobody gets a further share without the lock, so 1 is certain.
   if (it->second.use_count() > 1)
-    return failedPrecondition(base::strCat("unmapHost: enqueued copies use ",
-                                           name(it->second->memory()),
-                                           "; synchronize with them first"));
+    return failedPrecondition(
+        base::strCat("unmapHost: enqueued copies use ", name(it->second->memory()), "; synchronize with them first"));
   last = std::move(it->second);
   blocks_.erase(it);
   count_.store(blocks_.size());
@@ -115,16 +110,14 @@ HostRegistry::Blocks::const_iterator HostRegistry::containing(uintptr_t address)
   auto next = blocks_.upper_bound(address);
   if (next == blocks_.begin()) return blocks_.end();
   auto it = std::prev(next);
-  return address - it->first < static_cast<uintptr_t>(it->second->memory().bytes) ? it
-                                                                                  : blocks_.end();
+  return address - it->first < static_cast<uintptr_t>(it->second->memory().bytes) ? it : blocks_.end();
 }
 
 StatusOr<HostMemory> HostRegistry::find(const void* data) const {
   std::lock_guard lock(mutex_);
   auto it = containing(key(data));
   if (it == blocks_.end())
-    return notFound(
-        base::strCat("no host memory that the device knows contains ", base::formatHex(key(data))));
+    return notFound(base::strCat("no host memory that the device knows contains ", base::formatHex(key(data))));
   return it->second->memory();
 }
 
@@ -137,8 +130,8 @@ StatusOr<std::shared_ptr<const HostBlock>> HostRegistry::use(const void* data, i
   if (it == blocks_.end()) return block;
   const HostMemory& memory = it->second->memory();
   if (memory.allocated && bytes > memory.bytes - static_cast<int64_t>(key(data) - it->first))
-    return outOfRange(base::strCat(what, ": ", bytes, " bytes at ", base::formatHex(key(data)),
-                                   " pass the end of ", name(memory)));
+    return outOfRange(
+        base::strCat(what, ": ", bytes, " bytes at ", base::formatHex(key(data)), " pass the end of ", name(memory)));
   block = it->second;
   return block;
 }

@@ -47,8 +47,7 @@ class HostRegistry {
 
   /// The block that a copy touches; null when the range is not known here. Errors: kOutOfRange (it
   /// passes the end of allocated memory).
-  StatusOr<std::shared_ptr<const HostBlock>> use(const void* data, int64_t bytes,
-                                                 std::string_view what) const;
+  StatusOr<std::shared_ptr<const HostBlock>> use(const void* data, int64_t bytes, std::string_view what) const;
 
  private:
   using Blocks = std::map<uintptr_t, std::shared_ptr<const HostBlock>>;

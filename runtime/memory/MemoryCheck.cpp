@@ -35,44 +35,38 @@ void MemoryCheck::freed(uint64_t address) {
 std::string MemoryCheck::text(const Moment& moment) const {
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, "%.6f s by thread %lld",
-                std::chrono::duration<double>(moment.time - opened_).count(),
-                static_cast<long long>(moment.thread));
+                std::chrono::duration<double>(moment.time - opened_).count(), static_cast<long long>(moment.thread));
   return buffer;
 }
 
 std::string MemoryCheck::text(const Record& record) const {
   return base::strCat("allocation ", record.number, " ",
-                      record.label.empty() ? "(no label)" : base::strCat("'", record.label, "'"),
-                      " of ", record.bytes, " bytes at ", base::formatHex(record.address),
-                      ", allocated at ", text(record.allocated));
+                      record.label.empty() ? "(no label)" : base::strCat("'", record.label, "'"), " of ", record.bytes,
+                      " bytes at ", base::formatHex(record.address), ", allocated at ", text(record.allocated));
 }
 
 Status MemoryCheck::explain(uint64_t address, int64_t bytes, std::string_view what) const {
   std::string access = base::strCat(what, ": ", base::formatHex(address));
   if (bytes != 0) access = base::strCat(what, ": ", bytes, " bytes at ", base::formatHex(address));
   const Record* below = nullptr;
-  if (auto next = live_.upper_bound(address); next != live_.begin())
-    below = &std::prev(next)->second;
+  if (auto next = live_.upper_bound(address); next != live_.begin()) below = &std::prev(next)->second;
   auto contains = [&](const Record& record) {
-    return address >= record.address &&
-           address - record.address < static_cast<uint64_t>(record.bytes);
+    return address >= record.address && address - record.address < static_cast<uint64_t>(record.bytes);
   };
   if (below && contains(*below)) {
     int64_t left = below->bytes - static_cast<int64_t>(address - below->address);
-    return outOfRange(base::strCat("out of bounds: ", access, " pass the end of ", text(*below),
-                                   " by ", bytes - left, " bytes"));
+    return outOfRange(
+        base::strCat("out of bounds: ", access, " pass the end of ", text(*below), " by ", bytes - left, " bytes"));
   }
   auto dead = std::find_if(dead_.rbegin(), dead_.rend(), contains);
   if (dead != dead_.rend())
-    return notFound(base::strCat("use after free: ", access, bytes == 0 ? " lies " : " lie ",
-                                 address - dead->address, " bytes into ", text(*dead),
-                                 ", freed at ", text(dead->freed)));
+    return notFound(base::strCat("use after free: ", access, bytes == 0 ? " lies " : " lie ", address - dead->address,
+                                 " bytes into ", text(*dead), ", freed at ", text(dead->freed)));
   if (below && address - below->address - static_cast<uint64_t>(below->bytes) < kOverrun)
     return outOfRange(base::strCat("out of bounds: ", access, " begin ",
                                    address - below->address - static_cast<uint64_t>(below->bytes),
                                    " bytes behind the end of ", text(*below)));
-  return notFound(base::strCat("wild address: ", access,
-                               " were never allocated, as far as is remembered",
+  return notFound(base::strCat("wild address: ", access, " were never allocated, as far as is remembered",
                                below ? "; the next allocation below is " + text(*below) : ""));
 }
 

@@ -31,8 +31,7 @@ StatusOr<Contact> contact(const std::string& identity, int index) {
   Contact result;
   result.socket = Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!result.socket.valid())
-    return resourceExhausted("cannot create a socket to ask a device's owner: " +
-                             base::errnoText(errno));
+    return resourceExhausted("cannot create a socket to ask a device's owner: " + base::errnoText(errno));
   sockaddr_un address;
   uint32_t bytes = socketAddress(socketName(identity, index), address);
   int status;
@@ -44,22 +43,20 @@ StatusOr<Contact> contact(const std::string& identity, int index) {
     if (error == ECONNREFUSED || error == ENOENT)
       return notFound(base::strCat("nobody owns device ", index, " of node '", identity, "'"));
     if (error == EAGAIN)
-      return unavailable(base::strCat("the owner of device ", index, " of node '", identity,
-                                      "' has too many callers; ask again"));
-    return internalError(base::strCat("cannot connect to the owner of device ", index, " of node '",
-                                      identity, "': ", base::errnoText(error)));
+      return unavailable(
+          base::strCat("the owner of device ", index, " of node '", identity, "' has too many callers; ask again"));
+    return internalError(base::strCat("cannot connect to the owner of device ", index, " of node '", identity,
+                                      "': ", base::errnoText(error)));
   }
   HPU_ASSIGN(result.owner, peerOf(result.socket.get()));
   if (result.owner.uid != ::geteuid() && result.owner.uid != 0)
     return Status(StatusCode::kPermissionDenied,
-                  base::strCat("device ", index, " of node '", identity, "' is held by ",
-                               describe(result.owner), " of user ", result.owner.uid,
-                               "; use another node (HPU_NODE)"));
+                  base::strCat("device ", index, " of node '", identity, "' is held by ", describe(result.owner),
+                               " of user ", result.owner.uid, "; use another node (HPU_NODE)"));
   return result;
 }
 
-Status awaitReply(const Contact& contact, const base::Deadline& deadline, std::string& reply,
-                  Fd* fd) {
+Status awaitReply(const Contact& contact, const base::Deadline& deadline, std::string& reply, Fd* fd) {
   while (true) {
     HPU_ASSIGN(bool arrived, receivePacket(contact.socket.get(), reply, fd));
     if (arrived) return okStatus();
@@ -68,14 +65,12 @@ Status awaitReply(const Contact& contact, const base::Deadline& deadline, std::s
     if (ready < 0 && errno != EINTR)
       return internalError("cannot wait for a device's owner: " + base::errnoText(errno));
     if (ready == 0 && deadline.expired())
-      return deadlineExceeded(base::strCat(describe(contact.owner),
-                                           ", the owner of the device, did not answer within ",
+      return deadlineExceeded(base::strCat(describe(contact.owner), ", the owner of the device, did not answer within ",
                                            deadline.totalMs(), " ms; it is stopped or very busy"));
   }
 }
 
-Status ask(const Contact& contact, const Request& request, const base::Deadline& deadline,
-           std::string& reply, Fd* fd) {
+Status ask(const Contact& contact, const Request& request, const base::Deadline& deadline, std::string& reply, Fd* fd) {
   HPU_RETURN_IF_ERROR(sendPacket(contact.socket.get(), &request, sizeof request));
   return awaitReply(contact, deadline, reply, fd);
 }
@@ -111,8 +106,7 @@ Status waitUntilFree(const std::string& identity, int index, const base::Deadlin
     if (ready < 0 && errno != EINTR)
       return internalError("cannot wait for a device's owner: " + base::errnoText(errno));
     if (deadline.expired())
-      return deadlineExceeded(
-          base::strCat("no device became free within ", deadline.totalMs(), " ms"));
+      return deadlineExceeded(base::strCat("no device became free within ", deadline.totalMs(), " ms"));
   }
 }
 

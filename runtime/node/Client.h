@@ -22,12 +22,11 @@ struct Contact {
 StatusOr<Contact> contact(const std::string& identity, int index);
 
 /// Waits for the reply to what was sent. Errors: kDeadlineExceeded, kUnavailable.
-Status awaitReply(const Contact& contact, const base::Deadline& deadline, std::string& reply,
-                  Fd* fd = nullptr);
+Status awaitReply(const Contact& contact, const base::Deadline& deadline, std::string& reply, Fd* fd = nullptr);
 
 /// Sends and waits.
-Status ask(const Contact& contact, const Request& request, const base::Deadline& deadline,
-           std::string& reply, Fd* fd = nullptr);
+Status ask(const Contact& contact, const Request& request, const base::Deadline& deadline, std::string& reply,
+           Fd* fd = nullptr);
 
 /// "process 4711 (python3)", "this process".
 std::string describe(const Peer& owner);

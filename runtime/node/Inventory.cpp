@@ -17,23 +17,21 @@ namespace {
 
 // Two devices behind each of four PCIe switches. Which slot of the board a bus leads to is the
 // board's own affair: programs that take one for the other are wrong on real nodes too.
-constexpr std::array<std::string_view, kDevices> kPciAddresses = {
-    "0000:19:00.0", "0000:1a:00.0", "0000:33:00.0", "0000:34:00.0",
-    "0000:9a:00.0", "0000:9b:00.0", "0000:b3:00.0", "0000:b4:00.0"};
+constexpr std::array<std::string_view, kDevices> kPciAddresses = {"0000:19:00.0", "0000:1a:00.0", "0000:33:00.0",
+                                                                  "0000:34:00.0", "0000:9a:00.0", "0000:9b:00.0",
+                                                                  "0000:b3:00.0", "0000:b4:00.0"};
 constexpr std::array<uint32_t, kDevices> kModuleIds = {6, 7, 4, 5, 3, 2, 1, 0};
 
 // A socket's name has 107 bytes; this leaves room for the rest of it.
 constexpr size_t kMaxIdentity = 64;
 
 bool isNameCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-         c == '_' || c == '-';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
 }
 
 std::string moduleList() {
   std::string text;
-  for (int i = 0; i < kDevices; ++i)
-    text += base::strCat(i ? ", " : "", kModuleIds[i], " (device ", i, ")");
+  for (int i = 0; i < kDevices; ++i) text += base::strCat(i ? ", " : "", kModuleIds[i], " (device ", i, ")");
   return text;
 }
 
@@ -53,8 +51,8 @@ std::string lower(std::string_view text) {
 StatusOr<int> indexOfModule(int moduleId) {
   for (int i = 0; i < kDevices; ++i)
     if (static_cast<int>(kModuleIds[i]) == moduleId) return i;
-  return notFound(base::strCat("there is no device with module id ", moduleId,
-                               "; the node's modules are ", moduleList()));
+  return notFound(
+      base::strCat("there is no device with module id ", moduleId, "; the node's modules are ", moduleList()));
 }
 
 StatusOr<int> indexOfAddress(const std::string& address) {
@@ -62,8 +60,8 @@ StatusOr<int> indexOfAddress(const std::string& address) {
   for (int i = 0; i < kDevices; ++i)
     // The domain may be left out, as in lspci.
     if (wanted == kPciAddresses[i] || wanted == kPciAddresses[i].substr(5)) return i;
-  return notFound(base::strCat("there is no device at PCI address '", address,
-                               "'; the node's devices are at ", addressList()));
+  return notFound(
+      base::strCat("there is no device at PCI address '", address, "'; the node's devices are at ", addressList()));
 }
 
 }  // namespace
@@ -73,8 +71,8 @@ StatusOr<std::string> identity() {
   bool valid = !name.empty() && name.size() <= kMaxIdentity;
   for (char c : name) valid = valid && isNameCharacter(c);
   if (valid) return name;
-  return invalidArgument(base::strCat("HPU_NODE=", name, " is not valid: a node's name has 1 to ",
-                                      kMaxIdentity, " letters, digits, '.', '_' and '-'"));
+  return invalidArgument(base::strCat("HPU_NODE=", name, " is not valid: a node's name has 1 to ", kMaxIdentity,
+                                      " letters, digits, '.', '_' and '-'"));
 }
 
 Slot slot(const std::string& identity, int index) {
@@ -95,14 +93,13 @@ Slot slot(const std::string& identity, int index) {
 StatusOr<int> requestedIndex(const DeviceOptions& options) {
   int index = options.index;
   if (index != kAnyDevice && (index < 0 || index >= kDevices))
-    return notFound(base::strCat("there is no device ", index, ": a node has devices 0 to ",
-                                 kDevices - 1, ", and ", kAnyDevice, " takes any free one"));
+    return notFound(base::strCat("there is no device ", index, ": a node has devices 0 to ", kDevices - 1, ", and ",
+                                 kAnyDevice, " takes any free one"));
   std::string_view first = "index";
   auto merge = [&](int found, std::string_view what) -> Status {
     if (index != kAnyDevice && index != found)
-      return invalidArgument(base::strCat("the device options name two devices: ", index, " by ",
-                                          first, " and ", found, " by ", what,
-                                          "; give one of them"));
+      return invalidArgument(base::strCat("the device options name two devices: ", index, " by ", first, " and ", found,
+                                          " by ", what, "; give one of them"));
     index = found;
     first = what;
     return okStatus();
@@ -123,9 +120,9 @@ StatusOr<Target> targetOf(Target wanted, bool strict) {
   if (name == "any") return wanted;
   HPU_ASSIGN(Target fixed, parseTarget(name));
   if (strict && fixed != wanted)
-    return failedPrecondition(base::strCat(
-        "the devices of this node are ", targetName(fixed), " (HPU_NODE_TARGET), and a ",
-        targetName(wanted), " was asked for; ask for the node's type, or change the setting"));
+    return failedPrecondition(base::strCat("the devices of this node are ", targetName(fixed),
+                                           " (HPU_NODE_TARGET), and a ", targetName(wanted),
+                                           " was asked for; ask for the node's type, or change the setting"));
   return fixed;
 }
 

@@ -25,18 +25,17 @@ constexpr int kBacklog = 128;
 /// The bound name of a device; not valid when it is taken.
 StatusOr<Fd> tryBind(const std::string& identity, int index) {
   Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener.valid())
-    return internalError("cannot create a socket to own a device with: " + base::errnoText(errno));
+  if (!listener.valid()) return internalError("cannot create a socket to own a device with: " + base::errnoText(errno));
   sockaddr_un address;
   uint32_t bytes = socketAddress(socketName(identity, index), address);
   if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0) {
     if (errno == EADDRINUSE) return Fd();
-    return internalError(base::strCat("cannot own device ", index, " of node '", identity,
-                                      "': ", base::errnoText(errno)));
+    return internalError(
+        base::strCat("cannot own device ", index, " of node '", identity, "': ", base::errnoText(errno)));
   }
   if (::listen(listener.get(), kBacklog) != 0)
-    return internalError(base::strCat("cannot listen for device ", index, " of node '", identity,
-                                      "': ", base::errnoText(errno)));
+    return internalError(
+        base::strCat("cannot listen for device ", index, " of node '", identity, "': ", base::errnoText(errno)));
   return listener;
 }
 
@@ -49,19 +48,18 @@ std::string holder(const std::string& identity, int index) {
 }
 
 Status taken(const std::string& identity, int index) {
-  return unavailable(base::strCat(
-      "device ", index, " of node '", identity, "' is in use by ", holder(identity, index),
-      ". Ask for any device, end that process, wait (HPU_ACQUIRE_TIMEOUT_MS) or use another node "
-      "(HPU_NODE)"));
+  return unavailable(
+      base::strCat("device ", index, " of node '", identity, "' is in use by ", holder(identity, index),
+                   ". Ask for any device, end that process, wait (HPU_ACQUIRE_TIMEOUT_MS) or use another node "
+                   "(HPU_NODE)"));
 }
 
 Status allTaken(const std::string& identity) {
   std::string owners;
-  for (int i = 0; i < kDevices; ++i)
-    owners += base::strCat(i ? ", " : "", i, " by ", holder(identity, i));
-  return resourceExhausted(base::strCat(
-      "all ", kDevices, " devices of node '", identity, "' are in use: ", owners,
-      ". End one of these, wait (HPU_ACQUIRE_TIMEOUT_MS) or use another node (HPU_NODE)"));
+  for (int i = 0; i < kDevices; ++i) owners += base::strCat(i ? ", " : "", i, " by ", holder(identity, i));
+  return resourceExhausted(
+      base::strCat("all ", kDevices, " devices of node '", identity, "' are in use: ", owners,
+                   ". End one of these, wait (HPU_ACQUIRE_TIMEOUT_MS) or use another node (HPU_NODE)"));
 }
 
 StatusOr<std::unique_ptr<OwnedDevice>> own(Fd listener, int index, Target target) {

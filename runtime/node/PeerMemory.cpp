@@ -24,7 +24,9 @@ int64_t pageBytes() {
   return bytes;
 }
 
-int64_t pages(int64_t bytes) { return (bytes + pageBytes() - 1) / pageBytes(); }
+int64_t pages(int64_t bytes) {
+  return (bytes + pageBytes() - 1) / pageBytes();
+}
 /// Bytes of a mapping: the memory, in whole pages, and a bit for each page of it.
 size_t mappedBytes(int64_t bytes) {
   return static_cast<size_t>(pages(bytes) * pageBytes() + (pages(bytes) / 64 + 1) * 8);
@@ -48,35 +50,31 @@ PeerMemory::~PeerMemory() {
 
 StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::map(int index, int64_t deadlineMs) {
   if (index < 0 || index >= kDevices)
-    return notFound(
-        base::strCat("there is no device ", index, ": a node has devices 0 to ", kDevices - 1));
+    return notFound(base::strCat("there is no device ", index, ": a node has devices 0 to ", kDevices - 1));
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
   HPU_ASSIGN(std::string name, identity());
   auto owner = contact(name, index);
   if (owner.status().code() == StatusCode::kNotFound)
     return failedPrecondition(
-        base::strCat("device ", index, " of node '", name,
-                     "' is free; it has memory only while a process owns it"));
+        base::strCat("device ", index, " of node '", name, "' is free; it has memory only while a process owns it"));
   if (!owner.ok()) return owner.status();
   std::string reply;
   Fd file;
   HPU_RETURN_IF_ERROR(ask(*owner, makeRequest(Operation::kMapMemory), deadline, reply, &file));
   HPU_ASSIGN(MemoryReply memory, decodeMemory(reply));
-  struct stat info {};
+  struct stat info{};
   // Past the end of a file lies a signal, not an error: never map more than there is.
   if (!file.valid() || ::fstat(file.get(), &info) != 0 || info.st_size < memory.bytes)
     return dataLoss(base::strCat("the owner of device ", index, " sent no memory to map"));
   // Address space for both, then the memory into its place.
   const size_t mapped = mappedBytes(memory.bytes), bytes = static_cast<size_t>(memory.bytes);
-  void* data = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data == MAP_FAILED ||
-      ::mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-             file.get(), 0) == MAP_FAILED) {
+  void* data = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED || ::mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+                                   file.get(), 0) == MAP_FAILED) {
     const std::string why = base::errnoText(errno);
     if (data != MAP_FAILED) ::munmap(data, mapped);
-    return resourceExhausted(base::strCat("cannot map the ", base::formatBytes(memory.bytes),
-                                          " of device ", index, ": ", why));
+    return resourceExhausted(
+        base::strCat("cannot map the ", base::formatBytes(memory.bytes), " of device ", index, ": ", why));
   }
   // Small pages for the bits, or the system makes all of them huge ones, and clears them on a core
   // that the program wants.
@@ -84,8 +82,8 @@ StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::map(int index, int64_t deadlin
   ::madvise(static_cast<std::byte*>(data) + bits, mapped - bits, MADV_NOHUGEPAGE);
   // A forked child is no peer.
   ::madvise(data, mapped, MADV_DONTFORK);
-  return std::unique_ptr<PeerMemory>(new PeerMemory(
-      index, std::move(*owner), static_cast<std::byte*>(data), memory.base, memory.bytes));
+  return std::unique_ptr<PeerMemory>(
+      new PeerMemory(index, std::move(*owner), static_cast<std::byte*>(data), memory.base, memory.bytes));
 }
 
 std::byte* PeerMemory::at(uint64_t address, int64_t bytes) const {
@@ -102,9 +100,7 @@ void PeerMemory::prepare(const std::byte* data, int64_t bytes) const {
   const int64_t end = (data - data_ + bytes + page - 1) / page;
   // Where it fails, page faults do it.
   auto populate = [&](int64_t first, int64_t last) {
-    if (first < last)
-      ::madvise(data_ + first * page, static_cast<size_t>((last - first) * page),
-                MADV_POPULATE_WRITE);
+    if (first < last) ::madvise(data_ + first * page, static_cast<size_t>((last - first) * page), MADV_POPULATE_WRITE);
   };
   int64_t missing = begin;  // From here on they are.
   for (int64_t at = begin; at < end; ++at) {

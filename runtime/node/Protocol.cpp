@@ -81,8 +81,7 @@ class Reader {
 /// Reads what every reply begins with; the owner's failure when it is one.
 Status begin(Reader& reader) {
   auto magic = reader.get<uint32_t>(), version = reader.get<uint32_t>();
-  if (!reader.good() || magic != kMagic)
-    return dataLoss("the device's owner sent something that is no reply");
+  if (!reader.good() || magic != kMagic) return dataLoss("the device's owner sent something that is no reply");
   if (version != kVersion)
     return dataLoss(base::strCat("the device's owner speaks version ", version,
                                  " of the node's protocol and this process version ", kVersion,
@@ -278,8 +277,7 @@ Status sendPacket(int socket, const void* data, size_t bytes, int fd) {
   do {
     sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
-  if (sent < 0)
-    return unavailable("cannot send to a process of the node: " + base::errnoText(errno));
+  if (sent < 0) return unavailable("cannot send to a process of the node: " + base::errnoText(errno));
   return okStatus();
 }
 
@@ -304,8 +302,7 @@ StatusOr<bool> receivePacket(int socket, std::string& data, Fd* fd) {
     received = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   } while (received < 0 && errno == EINTR);
   if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-  if (received < 0)
-    return unavailable("cannot read from a process of the node: " + base::errnoText(errno));
+  if (received < 0) return unavailable("cannot read from a process of the node: " + base::errnoText(errno));
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     int count = static_cast<int>((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
@@ -319,8 +316,7 @@ StatusOr<bool> receivePacket(int socket, std::string& data, Fd* fd) {
   if (received == 0) return unavailable("the process at the other end of a node's socket is gone");
   // The kernel drops what the table of descriptors has no room for.
   if (fd && !fd->valid() && (message.msg_flags & MSG_CTRUNC))
-    return resourceExhausted("cannot take the file that a process of the node hands over: " +
-                             base::errnoText(EMFILE));
+    return resourceExhausted("cannot take the file that a process of the node hands over: " + base::errnoText(EMFILE));
   data.assign(buffer.data(), static_cast<size_t>(received));
   return true;
 }

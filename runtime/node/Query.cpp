@@ -113,8 +113,7 @@ StatusOr<std::vector<DeviceStatus>> queryRange(const std::string& identity, int 
   }
   base::Deadline deadline = base::Deadline::afterMs(kAnswerMs);
   for (const Question& question : questions)
-    HPU_RETURN_IF_ERROR(
-        fillIn(identity, question, deadline, devices[static_cast<size_t>(question.index - first)]));
+    HPU_RETURN_IF_ERROR(fillIn(identity, question, deadline, devices[static_cast<size_t>(question.index - first)]));
   return devices;
 }
 
@@ -129,8 +128,7 @@ Answer<NodeStatus> query() {
 
 Answer<DeviceStatus> query(int index) {
   if (index < 0 || index >= kDevices)
-    return notFound(
-        base::strCat("there is no device ", index, ": a node has devices 0 to ", kDevices - 1));
+    return notFound(base::strCat("there is no device ", index, ": a node has devices 0 to ", kDevices - 1));
   HPU_ASSIGN(std::string name, identity());
   HPU_ASSIGN(std::vector<DeviceStatus> devices, queryRange(name, index, index));
   return std::move(devices[0]);
@@ -138,17 +136,15 @@ Answer<DeviceStatus> query(int index) {
 
 Status inject(int index, Fault fault, int count) {
   if (index < 0 || index >= kDevices)
-    return notFound(
-        base::strCat("there is no device ", index, ": a node has devices 0 to ", kDevices - 1));
+    return notFound(base::strCat("there is no device ", index, ": a node has devices 0 to ", kDevices - 1));
   if (static_cast<int>(fault) >= kNumFaults || count < 1)
     return invalidArgument(base::strCat("cannot inject fault ", static_cast<int>(fault), " ", count,
-                                        " times: faults are 0 to ", kNumFaults - 1,
-                                        " and the count is at least 1"));
+                                        " times: faults are 0 to ", kNumFaults - 1, " and the count is at least 1"));
   HPU_ASSIGN(std::string name, identity());
   auto owner = contact(name, index);
   if (owner.status().code() == StatusCode::kNotFound)
-    return failedPrecondition(base::strCat("device ", index, " of node '", name,
-                                           "' is free; a fault needs a device that is in use"));
+    return failedPrecondition(
+        base::strCat("device ", index, " of node '", name, "' is free; a fault needs a device that is in use"));
   if (!owner.ok()) return owner.status();
   Request request = makeRequest(Operation::kInject);
   request.fault = static_cast<uint32_t>(fault);

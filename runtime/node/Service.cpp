@@ -68,13 +68,11 @@ Status Service::start() {
   epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   wake_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll_.valid() || !wake_.valid())
-    return internalError("cannot create the descriptors of the device service: " +
-                         base::errnoText(errno));
+    return internalError("cannot create the descriptors of the device service: " + base::errnoText(errno));
   HPU_RETURN_IF_ERROR(watch(epoll_.get(), wake_.get(), kWakeKey));
   try {
     auto made = std::make_unique<std::thread>();  // A thread that runs has a place to go.
-    *made = base::startThread(
-        "hpu-node", [this, epoll = epoll_.get(), wake = wake_.get()] { loop(epoll, wake); });
+    *made = base::startThread("hpu-node", [this, epoll = epoll_.get(), wake = wake_.get()] { loop(epoll, wake); });
     thread_ = std::move(made);
   } catch (const std::system_error&) {
     return resourceExhausted("cannot start the thread of the device service");
@@ -153,8 +151,7 @@ void Service::childAfterFork() {
   // The memory's file is its object's; its number stays taken, by something that holds nothing.
   Fd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const auto& [key, device] : self.devices_)
-    if (device.memory.fd >= 0 && nothing.valid())
-      ::dup3(nothing.get(), device.memory.fd, O_CLOEXEC);
+    if (device.memory.fd >= 0 && nothing.valid()) ::dup3(nothing.get(), device.memory.fd, O_CLOEXEC);
   self.devices_.clear();
   self.epoll_.reset();
   self.wake_.reset();
@@ -200,8 +197,7 @@ void Service::loop(int epoll, int wake) {
 
 bool Service::accept(uint64_t key) {
   while (true) {
-    Fd socket(
-        ::accept4(devices_.at(key).listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Fd socket(::accept4(devices_.at(key).listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return errno != EMFILE && errno != ENFILE && errno != ENOMEM;
     auto peer = peerOf(socket.get());
     // Only this user, and root, may ask; abstract names have no permissions of their own.
@@ -227,8 +223,7 @@ void Service::serve(uint64_t key) {
   std::memcpy(&request, packet.data(), sizeof request);
   int fd = -1;
   std::string reply = answer(connection, request, fd);
-  if (!sendPacket(connection.socket.get(), reply.data(), reply.size(), fd).ok())
-    connections_.erase(key);
+  if (!sendPacket(connection.socket.get(), reply.data(), reply.size(), fd).ok()) connections_.erase(key);
 }
 
 std::string Service::answer(Connection& connection, const Request& request, int& fd) {
@@ -245,15 +240,15 @@ std::string Service::answer(Connection& connection, const Request& request, int&
       if (request.fault >= static_cast<uint32_t>(kNumFaults) || request.count < 1)
         return encodeFailure(invalidArgument("there is no such fault"));
       if (!device.reporter)
-        return encodeFailure(unavailable(base::strCat(
-            "device ", device.index, " is being opened or closed; inject the fault again")));
+        return encodeFailure(
+            unavailable(base::strCat("device ", device.index, " is being opened or closed; inject the fault again")));
       Status status = device.reporter->inject(static_cast<Fault>(request.fault), request.count);
       return status.ok() ? encodeDone() : encodeFailure(status);
     }
     case Operation::kMapMemory:
       if (!device.reporter || device.memory.fd < 0)
-        return encodeFailure(unavailable(base::strCat(
-            "device ", device.index, " is being opened or closed and has no memory to map")));
+        return encodeFailure(
+            unavailable(base::strCat("device ", device.index, " is being opened or closed and has no memory to map")));
       connection.mapsMemory = true;
       connection.name = programName(connection.peer.pid);
       fd = device.memory.fd;

@@ -25,13 +25,12 @@ Status checkRange(const StreamState& stream, const Buffer& buffer, int64_t offse
                   std::string_view what) {
   if (!buffer.valid()) return invalidArgument(base::strCat(what, ": the buffer is empty"));
   if (buffer.state()->device() != stream.device())
-    return invalidArgument(base::strCat(
-        what, ": the buffer belongs to device ", buffer.state()->device()->info().index,
-        ", and the stream to device ", stream.device()->info().index));
+    return invalidArgument(base::strCat(what, ": the buffer belongs to device ", buffer.state()->device()->info().index,
+                                        ", and the stream to device ", stream.device()->info().index));
   int64_t size = buffer.size();
   if (offset < 0 || bytes < 0 || offset > size || bytes > size - offset)
-    return outOfRange(base::strCat(what, ": ", bytes, " bytes at offset ", offset,
-                                   " do not lie in the buffer of ", size, " bytes"));
+    return outOfRange(
+        base::strCat(what, ": ", bytes, " bytes at offset ", offset, " do not lie in the buffer of ", size, " bytes"));
   return okStatus();
 }
 
@@ -48,8 +47,7 @@ uint64_t at(const Buffer& buffer, int64_t offset) {
 using Owner = std::shared_ptr<const void>;
 
 /// Who keeps the host side of a copy; nobody when the device does not know the memory.
-StatusOr<Owner> hostOwner(const StreamState& stream, const void* pointer, int64_t bytes,
-                          std::string_view what) {
+StatusOr<Owner> hostOwner(const StreamState& stream, const void* pointer, int64_t bytes, std::string_view what) {
   HPU_RETURN_IF_ERROR(checkHost(pointer, bytes, what));
   HPU_ASSIGN(Owner owner, stream.device()->host().use(pointer, bytes, what));
   return owner;
@@ -63,8 +61,8 @@ struct Range {
 
 /// Enqueues work on ranges of `bytes` bytes that must be the program's. Empty ones may be anywhere,
 /// and there is nothing to do.
-Status submitRanges(StreamState& stream, driver::Work work, int64_t bytes, const Range& range,
-                    const Range* other, Owner host) {
+Status submitRanges(StreamState& stream, driver::Work work, int64_t bytes, const Range& range, const Range* other,
+                    Owner host) {
   if (bytes == 0) return okStatus();
   const DeviceMemory& memory = stream.device()->memory();
   auto buffer = memory.find(range.address, bytes, range.what);
@@ -88,8 +86,7 @@ Stream::~Stream() = default;
 
 StatusOr<Stream> Stream::create(const Device& device, const StreamOptions& options) {
   trace::HostScope scope("Stream.create");
-  if (!device.valid())
-    return failedPrecondition("cannot create a stream: the Device handle is empty");
+  if (!device.valid()) return failedPrecondition("cannot create a stream: the Device handle is empty");
   Stream stream;
   HPU_ASSIGN(stream.state_, StreamState::create(device.state(), options));
   return stream;
@@ -102,8 +99,7 @@ Status Stream::copyToDevice(const Buffer& dst, const void* src, int64_t bytes, i
   HPU_RETURN_IF_ERROR(checkRange(*state_, dst, offset, bytes, "copyToDevice"));
   HPU_ASSIGN(Owner host, hostOwner(*state_, src, bytes, "copyToDevice"));
   return state_
-      ->submit(driver::CopyToDevice{at(dst, offset), src, bytes}, {}, dst.state()->allocation(),
-               std::move(host))
+      ->submit(driver::CopyToDevice{at(dst, offset), src, bytes}, {}, dst.state()->allocation(), std::move(host))
       .status();
 }
 
@@ -113,22 +109,19 @@ Status Stream::copyToHost(void* dst, const Buffer& src, int64_t bytes, int64_t o
   if (!state_) return emptyHandle();
   HPU_RETURN_IF_ERROR(checkRange(*state_, src, offset, bytes, "copyToHost"));
   HPU_ASSIGN(Owner host, hostOwner(*state_, dst, bytes, "copyToHost"));
-  return state_
-      ->submit(driver::CopyToHost{dst, at(src, offset), bytes}, {}, src.state()->allocation(),
-               std::move(host))
+  return state_->submit(driver::CopyToHost{dst, at(src, offset), bytes}, {}, src.state()->allocation(), std::move(host))
       .status();
 }
 
-Status Stream::copyOnDevice(const Buffer& dst, int64_t dstOffset, const Buffer& src,
-                            int64_t srcOffset, int64_t bytes) {
+Status Stream::copyOnDevice(const Buffer& dst, int64_t dstOffset, const Buffer& src, int64_t srcOffset, int64_t bytes) {
   trace::HostScope scope("Stream.copyOnDevice");
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();
   HPU_RETURN_IF_ERROR(checkRange(*state_, dst, dstOffset, bytes, "copyOnDevice, destination"));
   HPU_RETURN_IF_ERROR(checkRange(*state_, src, srcOffset, bytes, "copyOnDevice, source"));
   return state_
-      ->submit(driver::CopyOnDevice{at(dst, dstOffset), at(src, srcOffset), bytes}, {},
-               dst.state()->allocation(), src.state()->allocation())
+      ->submit(driver::CopyOnDevice{at(dst, dstOffset), at(src, srcOffset), bytes}, {}, dst.state()->allocation(),
+               src.state()->allocation())
       .status();
 }
 
@@ -137,9 +130,7 @@ Status Stream::fill(const Buffer& dst, uint8_t value, int64_t bytes, int64_t off
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();
   HPU_RETURN_IF_ERROR(checkRange(*state_, dst, offset, bytes, "fill"));
-  return state_
-      ->submit(driver::Fill{at(dst, offset), value, bytes}, {}, dst.state()->allocation(), nullptr)
-      .status();
+  return state_->submit(driver::Fill{at(dst, offset), value, bytes}, {}, dst.state()->allocation(), nullptr).status();
 }
 
 Status Stream::copyToDevice(uint64_t dst, const void* src, int64_t bytes) {
@@ -147,8 +138,8 @@ Status Stream::copyToDevice(uint64_t dst, const void* src, int64_t bytes) {
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();
   HPU_ASSIGN(Owner host, hostOwner(*state_, src, bytes, "copyToDevice"));
-  return submitRanges(*state_, driver::CopyToDevice{dst, src, bytes}, bytes, {dst, "copyToDevice"},
-                      nullptr, std::move(host));
+  return submitRanges(*state_, driver::CopyToDevice{dst, src, bytes}, bytes, {dst, "copyToDevice"}, nullptr,
+                      std::move(host));
 }
 
 Status Stream::copyToHost(void* dst, uint64_t src, int64_t bytes) {
@@ -156,8 +147,8 @@ Status Stream::copyToHost(void* dst, uint64_t src, int64_t bytes) {
   scope.arg("bytes", bytes);
   if (!state_) return emptyHandle();
   HPU_ASSIGN(Owner host, hostOwner(*state_, dst, bytes, "copyToHost"));
-  return submitRanges(*state_, driver::CopyToHost{dst, src, bytes}, bytes, {src, "copyToHost"},
-                      nullptr, std::move(host));
+  return submitRanges(*state_, driver::CopyToHost{dst, src, bytes}, bytes, {src, "copyToHost"}, nullptr,
+                      std::move(host));
 }
 
 Status Stream::copyOnDevice(uint64_t dst, uint64_t src, int64_t bytes) {
@@ -166,8 +157,8 @@ Status Stream::copyOnDevice(uint64_t dst, uint64_t src, int64_t bytes) {
   if (!state_) return emptyHandle();
   if (bytes < 0) return outOfRange(base::strCat("copyOnDevice: ", bytes, " bytes"));
   Range from{src, "copyOnDevice, source"};
-  return submitRanges(*state_, driver::CopyOnDevice{dst, src, bytes}, bytes,
-                      {dst, "copyOnDevice, destination"}, &from, nullptr);
+  return submitRanges(*state_, driver::CopyOnDevice{dst, src, bytes}, bytes, {dst, "copyOnDevice, destination"}, &from,
+                      nullptr);
 }
 
 Status Stream::fill(uint64_t dst, uint32_t pattern, int elementBytes, int64_t count) {
@@ -179,8 +170,7 @@ Status Stream::fill(uint64_t dst, uint32_t pattern, int elementBytes, int64_t co
   if (count < 0 || count > INT64_MAX / elementBytes)
     return outOfRange(base::strCat("fill: ", count, " elements of ", elementBytes, " bytes"));
   const int64_t bytes = count * elementBytes;
-  return submitRanges(*state_, driver::Fill{dst, pattern, bytes, elementBytes}, bytes,
-                      {dst, "fill"}, nullptr, nullptr);
+  return submitRanges(*state_, driver::Fill{dst, pattern, bytes, elementBytes}, bytes, {dst, "fill"}, nullptr, nullptr);
 }
 
 Status Stream::copyMany(CopyDirection direction, const std::vector<CopyRange>& ranges) {
@@ -191,8 +181,7 @@ Status Stream::copyMany(CopyDirection direction, const std::vector<CopyRange>& r
   std::vector<Owner> owners;
   auto own = [&](Owner owner) {
     auto last = owners.rbegin();
-    bool known =
-        last != owners.rend() && (*last == owner || (++last != owners.rend() && *last == owner));
+    bool known = last != owners.rend() && (*last == owner || (++last != owners.rend() && *last == owner));
     if (owner && !known) owners.push_back(std::move(owner));
   };
   driver::CopyMany work;
@@ -208,8 +197,7 @@ Status Stream::copyMany(CopyDirection direction, const std::vector<CopyRange>& r
       if (buffer.ok()) return own((*buffer)->allocation());
       if (wrong.ok()) wrong = buffer.status().withContext(where());
     };
-    if (range.bytes < 0)
-      return outOfRange(base::strCat(where(), ": copyMany: ", range.bytes, " bytes"));
+    if (range.bytes < 0) return outOfRange(base::strCat(where(), ": copyMany: ", range.bytes, " bytes"));
     if (range.bytes == 0) continue;
     if (direction != CopyDirection::kOnDevice) {
       uint64_t address = direction == CopyDirection::kToHost ? range.dst : range.src;
@@ -234,19 +222,17 @@ Status Stream::enqueue(std::shared_ptr<ExternalWork> work) {
   trace::HostScope scope("Stream.enqueue");
   if (!state_) return emptyHandle();
   if (!work) return invalidArgument("Stream::enqueue: the work is null");
-  HPU_RETURN_IF_ERROR(state_->refuseInCapture(
-      "Stream::enqueue", "external work happens once, and a replay would not do it again"));
+  HPU_RETURN_IF_ERROR(
+      state_->refuseInCapture("Stream::enqueue", "external work happens once, and a replay would not do it again"));
   std::string label = work->name();
-  return state_->submit(driver::External{std::move(work)}, std::move(label), nullptr, nullptr)
-      .status();
+  return state_->submit(driver::External{std::move(work)}, std::move(label), nullptr, nullptr).status();
 }
 
 Status Stream::record(const Event& event) {
   trace::HostScope scope("Stream.record");
   if (!state_) return emptyHandle();
   if (auto capture = state_->capture()) return capture->record(state_, *event.state());
-  HPU_ASSIGN(std::shared_ptr<TicketHandle> ticket,
-             state_->submit(driver::Marker{}, {}, nullptr, nullptr));
+  HPU_ASSIGN(std::shared_ptr<TicketHandle> ticket, state_->submit(driver::Marker{}, {}, nullptr, nullptr));
   event.state()->set(std::move(ticket), state_);
   return okStatus();
 }
@@ -258,8 +244,7 @@ Status Stream::wait(const Event& event) {
   if (CapturedPoint point = event.state()->captured(); point.set) {
     auto recorded = point.capture.lock();
     if (!recorded || !recorded->active() || (capture && capture != recorded)) {
-      constexpr std::string_view kWhy =
-          "the event was recorded in another capture, or in one that has ended";
+      constexpr std::string_view kWhy = "the event was recorded in another capture, or in one that has ended";
       if (capture) return capture->refuse("Stream::wait", kWhy);
       return failedPrecondition(base::strCat("Stream::wait: ", kWhy, "; record it again"));
     }
@@ -267,8 +252,7 @@ Status Stream::wait(const Event& event) {
   }
   std::shared_ptr<TicketHandle> ticket = event.state()->ticket();
   if (!ticket) return okStatus();
-  if (capture)
-    return capture->refuse("Stream::wait", "the event was recorded outside of the capture");
+  if (capture) return capture->refuse("Stream::wait", "the event was recorded outside of the capture");
   driver::WaitFor work{ticket->ticket(), nullptr};
   if (ticket->device() != state_->device()) work.other = ticket->device()->driver();
   return state_->submit(std::move(work), {}, nullptr, nullptr).status();
@@ -277,8 +261,7 @@ Status Stream::wait(const Event& event) {
 StatusOr<bool> Stream::query() const {
   trace::HostScope scope("Stream.query");
   if (!state_) return emptyHandle();
-  HPU_RETURN_IF_ERROR(
-      state_->refuseInCapture("Stream::query", "captured work is not done, only recorded"));
+  HPU_RETURN_IF_ERROR(state_->refuseInCapture("Stream::query", "captured work is not done, only recorded"));
   std::shared_ptr<TicketHandle> ticket = state_->last();
   if (!ticket) return true;
   if (!ticket->done()) return false;
@@ -289,8 +272,7 @@ StatusOr<bool> Stream::query() const {
 Status Stream::synchronize(int64_t deadlineMs) const {
   trace::HostScope scope("Stream.synchronize");
   if (!state_) return emptyHandle();
-  HPU_RETURN_IF_ERROR(
-      state_->refuseInCapture("Stream::synchronize", "captured work is not done, only recorded"));
+  HPU_RETURN_IF_ERROR(state_->refuseInCapture("Stream::synchronize", "captured work is not done, only recorded"));
   return state_->synchronize(deadlineMs);
 }
 

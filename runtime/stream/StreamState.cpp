@@ -16,9 +16,7 @@ using Owner = std::shared_ptr<const void>;
 /// Owners of one piece of work; tells the allocator when they are let go.
 class Holding {
  public:
-  explicit Holding(std::shared_ptr<DeviceState> device) : device_(std::move(device)) {
-    device_->memory().workBegins();
-  }
+  explicit Holding(std::shared_ptr<DeviceState> device) : device_(std::move(device)) { device_->memory().workBegins(); }
   ~Holding() {
     first.reset();
     second.reset();
@@ -45,8 +43,7 @@ StatusOr<std::shared_ptr<StreamState>> StreamState::create(std::shared_ptr<Devic
   return stream;
 }
 
-StreamState::StreamState(std::shared_ptr<DeviceState> device, driver::QueueId queue,
-                         const StreamOptions& options)
+StreamState::StreamState(std::shared_ptr<DeviceState> device, driver::QueueId queue, const StreamOptions& options)
     : device_(std::move(device)), queue_(queue), options_(options) {}
 
 StreamState::~StreamState() {
@@ -57,8 +54,7 @@ StreamState::~StreamState() {
 StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, std::string label,
                                                             std::vector<Owner> owners) try {
   if (auto capture = this->capture()) {
-    HPU_RETURN_IF_ERROR(
-        capture->add(*this, std::move(work), std::move(label), std::move(owners)).status());
+    HPU_RETURN_IF_ERROR(capture->add(*this, std::move(work), std::move(label), std::move(owners)).status());
     return std::shared_ptr<TicketHandle>();
   }
   std::shared_ptr<Holding> holding;
@@ -71,12 +67,11 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, s
   return resourceExhausted("out of host memory: the work was not enqueued");
 }
 
-StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, std::string label,
-                                                            Owner owner, Owner other) try {
+StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, std::string label, Owner owner,
+                                                            Owner other) try {
   if (auto capture = this->capture()) {
     HPU_RETURN_IF_ERROR(
-        capture->add(*this, std::move(work), std::move(label), {std::move(owner), std::move(other)})
-            .status());
+        capture->add(*this, std::move(work), std::move(label), {std::move(owner), std::move(other)}).status());
     return std::shared_ptr<TicketHandle>();
   }
   std::shared_ptr<Holding> holding;
@@ -95,8 +90,7 @@ Status StreamState::refuse(Status wrong, std::string label) {
   return submit(driver::Fault{std::move(wrong)}, std::move(label), nullptr, nullptr).status();
 }
 
-StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitKeeping(driver::Work work,
-                                                                   std::string label,
+StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitKeeping(driver::Work work, std::string label,
                                                                    Owner keepAlive) {
   driver::SubmitOptions options;
   options.earliestStartNs = device_->observedNs();
@@ -106,15 +100,14 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitKeeping(driver::Work 
   auto handle = std::make_shared<TicketHandle>(device_, 0);
   std::shared_ptr<TicketHandle> previous;  // Forgotten after the lock is gone.
   std::lock_guard lock(mutex_);
-  HPU_ASSIGN(driver::Ticket ticket,
-             device_->driver()->submit(queue_, std::move(work), std::move(options)));
+  HPU_ASSIGN(driver::Ticket ticket, device_->driver()->submit(queue_, std::move(work), std::move(options)));
   handle->is(ticket);
   previous = std::exchange(last_, handle);
   return handle;
 }
 
-StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitBatch(
-    const std::vector<driver::BatchItem>& items, Owner owner) try {
+StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitBatch(const std::vector<driver::BatchItem>& items,
+                                                                 Owner owner) try {
   HPU_RETURN_IF_ERROR(refuseInCapture("a batch", "it belongs to another graph"));
   driver::BatchOptions options;
   options.queue = queue_;
@@ -126,8 +119,7 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitBatch(
   auto handle = std::make_shared<TicketHandle>(device_, 0);
   std::shared_ptr<TicketHandle> previous;  // Forgotten after the lock is gone.
   std::lock_guard lock(mutex_);
-  HPU_ASSIGN(std::vector<driver::Ticket> tickets,
-             device_->driver()->submitBatch(items, std::move(options)));
+  HPU_ASSIGN(std::vector<driver::Ticket> tickets, device_->driver()->submitBatch(items, std::move(options)));
   handle->is(tickets.back());
   previous = std::exchange(last_, handle);
   return handle;
@@ -138,8 +130,7 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitBatch(
 Status StreamState::joinCapture(std::shared_ptr<CaptureState> capture) {
   std::lock_guard lock(mutex_);
   if (capture_)
-    return failedPrecondition(
-        base::strCat("stream '", options_.name, "' is captured already; end that capture first"));
+    return failedPrecondition(base::strCat("stream '", options_.name, "' is captured already; end that capture first"));
   capture_ = std::move(capture);
   captured_.store(true, std::memory_order_release);
   return okStatus();

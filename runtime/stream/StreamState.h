@@ -25,8 +25,7 @@ class StreamState {
  public:
   static StatusOr<std::shared_ptr<StreamState>> create(std::shared_ptr<DeviceState> device,
                                                        const StreamOptions& options);
-  StreamState(std::shared_ptr<DeviceState> device, driver::QueueId queue,
-              const StreamOptions& options);
+  StreamState(std::shared_ptr<DeviceState> device, driver::QueueId queue, const StreamOptions& options);
   ~StreamState();
   StreamState(const StreamState&) = delete;
   StreamState& operator=(const StreamState&) = delete;
@@ -42,8 +41,7 @@ class StreamState {
                                                  std::vector<std::shared_ptr<const void>> owners);
   /// The same with at most two owners, which may be null, at the cost of one allocation.
   StatusOr<std::shared_ptr<TicketHandle>> submit(driver::Work work, std::string label,
-                                                 std::shared_ptr<const void> owner,
-                                                 std::shared_ptr<const void> other);
+                                                 std::shared_ptr<const void> owner, std::shared_ptr<const void> other);
   /// For work that would touch memory which is not the program's: the error of the call; with the
   /// memory checker instead one of the stream, in the work's place. `label` as in submit.
   Status refuse(Status wrong, std::string label);

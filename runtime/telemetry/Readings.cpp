@@ -46,8 +46,7 @@ Readings between(const node::DeviceStatus& before, const node::DeviceStatus& aft
   const DeviceCounters &a = before.counters, &b = after.counters;
   readings.deviceNs = b.deviceNs - a.deviceNs;
   readings.hostNs = std::max<int64_t>(0, after.updatedAtNs - before.updatedAtNs);
-  for (int e = 0; e < kNumEngines; ++e)
-    readings.engine[e] = share(b.busyNs[e] - a.busyNs[e], readings.deviceNs);
+  for (int e = 0; e < kNumEngines; ++e) readings.engine[e] = share(b.busyNs[e] - a.busyNs[e], readings.deviceNs);
   readings.utilization = busiest(readings.engine);
   readings.receivedPerSecond = perSecond(b.h2dBytes - a.h2dBytes, readings.deviceNs);
   readings.sentPerSecond = perSecond(b.d2hBytes - a.d2hBytes, readings.deviceNs);
@@ -61,8 +60,7 @@ Readings between(const node::DeviceStatus& before, const node::DeviceStatus& aft
 Readings read(const node::DeviceStatus& before, const node::DeviceStatus& after) {
   bool owned = after.owner.pid != 0;
   bool joined = continues(before, after);
-  bool waiting = joined && owned && after.queuedWork > 0 &&
-                 after.counters.deviceNs == before.counters.deviceNs;
+  bool waiting = joined && owned && after.queuedWork > 0 && after.counters.deviceNs == before.counters.deviceNs;
   bool whole = owned && (!joined || waiting);
   Readings readings = between(whole || !joined ? atAcquisition(after) : before, after);
   readings.sinceAcquired = whole;
@@ -70,13 +68,12 @@ Readings read(const node::DeviceStatus& before, const node::DeviceStatus& after)
   // The energy of the whole acquisition follows its mean utilisation.
   const DeviceCounters& total = after.counters;
   int64_t mostBusy = *std::max_element(std::begin(total.busyNs), std::end(total.busyNs));
-  readings.joules = modelledWatts(board(after.target), share(mostBusy, total.deviceNs)) *
-                    static_cast<double>(total.deviceNs) / 1e9;
+  readings.joules =
+      modelledWatts(board(after.target), share(mostBusy, total.deviceNs)) * static_cast<double>(total.deviceNs) / 1e9;
 
   readings.thermalThrottled = after.faults[static_cast<int>(node::Fault::kThermal)] > 0;
   StatusOr<Clocks> clock = clocks(after.target, after.clockProfile);
-  readings.powerThrottled =
-      clock.ok() && clock->derated() && readings.engine[static_cast<int>(Engine::kMme)] > 0;
+  readings.powerThrottled = clock.ok() && clock->derated() && readings.engine[static_cast<int>(Engine::kMme)] > 0;
   return readings;
 }
 

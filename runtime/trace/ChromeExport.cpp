@@ -53,8 +53,7 @@ class ChromeWriter {
   /// A number of 10^-digits microseconds.
   void microseconds(int64_t value, int digits) {
     if (value < 0) text_ += '-';
-    uint64_t magnitude =
-        value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+    uint64_t magnitude = value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
     std::string number = std::to_string(magnitude);
     auto fraction = static_cast<size_t>(digits);
     if (number.size() <= fraction) number.insert(0, fraction + 1 - number.size(), '0');
@@ -69,11 +68,10 @@ class ChromeWriter {
     appendJsonString(text_, name);
     text_ += "}}";
   }
-  void complete(int64_t pid, int64_t tid, std::string_view name, std::string_view category,
-                int64_t start, int64_t duration, int digits) {
+  void complete(int64_t pid, int64_t tid, std::string_view name, std::string_view category, int64_t start,
+                int64_t duration, int digits) {
     begin();
-    text_ += "{\"ph\":\"X\",\"pid\":" + std::to_string(pid) + ",\"tid\":" + std::to_string(tid) +
-             ",\"name\":";
+    text_ += "{\"ph\":\"X\",\"pid\":" + std::to_string(pid) + ",\"tid\":" + std::to_string(tid) + ",\"name\":";
     appendJsonString(text_, name.empty() ? "(no name)" : name);
     text_ += ",\"cat\":";
     appendJsonString(text_, category);
@@ -137,12 +135,10 @@ class ChromeWriter {
       if (!status.ok()) return;
       const size_t row = rows.rowOf(s);
       const int64_t tid = row == 0 ? static_cast<int64_t>(s.track) + 1
-                                   : kRowTid + 2 * static_cast<int64_t>(row - 1) +
-                                         (s.track == Track::kNetwork ? 1 : 0);
+                                   : kRowTid + 2 * static_cast<int64_t>(row - 1) + (s.track == Track::kNetwork ? 1 : 0);
       used.try_emplace(tid, rowName(s.track, row));
-      complete(pid, tid, trace_.text(s.name),
-               s.category ? trace_.text(s.category) : trackName(s.track), s.start, s.end - s.start,
-               6);
+      complete(pid, tid, trace_.text(s.name), s.category ? trace_.text(s.category) : trackName(s.track), s.start,
+               s.end - s.start, 6);
       number("launch", static_cast<int64_t>(s.launch));
       if (s.nodes) string("nodes", nodeNames(trace_, s.nodes));
       if (s.program) string("program", trace_.text(s.program));
@@ -151,9 +147,7 @@ class ChromeWriter {
       if (s.bytes.sram) number("sram_bytes", s.bytes.sram);
       for (size_t t = 0; t < s.terms.size(); ++t)
         if (s.terms[t])
-          number(
-              (std::string(perfmodel::termName(static_cast<perfmodel::Term>(t))) + "_ps").c_str(),
-              s.terms[t]);
+          number((std::string(perfmodel::termName(static_cast<perfmodel::Term>(t))) + "_ps").c_str(), s.terms[t]);
       text_ += "}}";
       status = flush(kPieceBytes);
     };
@@ -162,8 +156,8 @@ class ChromeWriter {
     std::map<uint32_t, StringId> queues;
     for (const LaunchEvent& e : device.launches) {
       queues.emplace(e.queue, e.queueName);
-      complete(pid, kQueueTid + static_cast<int64_t>(e.queue), trace_.text(e.label), "launch",
-               e.start, e.end - e.start, 6);
+      complete(pid, kQueueTid + static_cast<int64_t>(e.queue), trace_.text(e.label), "launch", e.start, e.end - e.start,
+               6);
       number("launch", static_cast<int64_t>(e.launch));
       if (e.program) string("program", trace_.text(device.programs[e.program - 1].name));
       text_ += "}}";
@@ -172,8 +166,7 @@ class ChromeWriter {
     for (const auto& [tid, name] : used) metadata("thread_name", pid, tid, name);
     for (auto [queue, name] : queues)
       metadata("thread_name", pid, kQueueTid + static_cast<int64_t>(queue),
-               trace_.text(name).empty() ? "queue " + std::to_string(queue)
-                                         : std::string(trace_.text(name)));
+               trace_.text(name).empty() ? "queue " + std::to_string(queue) : std::string(trace_.text(name)));
     for (const CounterSample& c : device.counters) counter(pid, c, 6);
     return flush(kPieceBytes);
   }

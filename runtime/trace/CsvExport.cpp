@@ -39,12 +39,10 @@ Status writeCsv(const TraceData& trace, const Output& out) {
           text += trackName(s.track);
           text += ',';
           for (StringId id : {s.name, s.category, s.program, s.bundle}) cell(text, trace.text(id));
-          text += std::to_string(s.slice) + ',' + std::to_string(s.launch) + ',' +
-                  std::to_string(s.queue) + ',';
+          text += std::to_string(s.slice) + ',' + std::to_string(s.launch) + ',' + std::to_string(s.queue) + ',';
           cell(text, nodeNames(trace, s.nodes));
-          text += std::to_string(s.ready) + ',' + std::to_string(s.start) + ',' +
-                  std::to_string(s.end) + ',' + std::to_string(s.bytes.hbm) + ',' +
-                  std::to_string(s.bytes.sram);
+          text += std::to_string(s.ready) + ',' + std::to_string(s.start) + ',' + std::to_string(s.end) + ',' +
+                  std::to_string(s.bytes.hbm) + ',' + std::to_string(s.bytes.sram);
           for (Picoseconds term : s.terms) text += ',' + std::to_string(term);
           text += '\n';
           if (text.size() < (1 << 16)) return;

@@ -18,7 +18,7 @@ namespace hpu::trace {
 namespace {
 
 struct State {
-  std::mutex mutex;  ///< Guards the others.
+  std::mutex mutex;      ///< Guards the others.
   bool started = false;  ///< This process has a recording, or had one.
   std::string setting;   ///< That it was started with, here or in the process that this was forked from.
 };
@@ -45,15 +45,13 @@ State& state() {
 }
 
 bool endsWith(const std::string& text, std::string_view ending) {
-  return text.size() >= ending.size() &&
-         std::string_view(text).substr(text.size() - ending.size()) == ending;
+  return text.size() >= ending.size() && std::string_view(text).substr(text.size() - ending.size()) == ending;
 }
 
 /// `text` with "%p" replaced by the process's id.
 std::string withPid(std::string text) {
   const std::string pid = std::to_string(getpid());
-  for (size_t at = 0; (at = text.find("%p", at)) != std::string::npos; at += pid.size())
-    text.replace(at, 2, pid);
+  for (size_t at = 0; (at = text.find("%p", at)) != std::string::npos; at += pid.size()) text.replace(at, 2, pid);
   return text;
 }
 
@@ -69,8 +67,7 @@ std::string besideOf(const std::string& path) {
 void finish() {
   std::lock_guard lock(state().mutex);
   if (!state().started || !recording()) return;
-  if (Status status = stop(""); !status.ok())
-    HPU_LOG(kError, "HPU_TRACE: " + status.message());
+  if (Status status = stop(""); !status.ok()) HPU_LOG(kError, "HPU_TRACE: " + status.message());
 }
 
 /// Without "%p" all processes mean one file, which is the first one's.
@@ -109,8 +106,7 @@ Status startFromEnvironment() {
   HPU_ASSIGN(std::string level, settings::getString(Setting::HPU_TRACE_LEVEL));
   options.level = level == "api" ? Level::kApi : level == "node" ? Level::kNode : Level::kSlice;
   HPU_ASSIGN(options.maxEvents, settings::getInt(Setting::HPU_TRACE_EVENTS));
-  if (options.maxEvents < 1)
-    return invalidArgument("HPU_TRACE_EVENTS=0 is not valid: a trace needs room for an event");
+  if (options.maxEvents < 1) return invalidArgument("HPU_TRACE_EVENTS=0 is not valid: a trace needs room for an event");
   options.eachLaunch = true;
   // Whatever the reason is, it is not one of those that opening a device has.
   if (Status status = startBesideOthers(path, own.setting == path, options); !status.ok())

@@ -56,8 +56,7 @@ Status takeFile(int fd, const std::string& path) {
   if (!S_ISREG(info.st_mode)) return okStatus();
   // Held until the file is closed. A file system without locks lets everybody write.
   if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    return {StatusCode::kAlreadyExists,
-            "cannot write trace '" + path + "': another process is recording to it"};
+    return {StatusCode::kAlreadyExists, "cannot write trace '" + path + "': another process is recording to it"};
   if (ftruncate(fd, 0) != 0) return base::errnoStatus(errno, "write trace", path);
   return okStatus();
 }
@@ -107,14 +106,12 @@ Status FileSink::close() {
   return error_;
 }
 
-EventStream::EventStream(uint32_t domain, std::shared_ptr<FileSink> sink)
-    : domain_(domain), sink_(std::move(sink)) {}
+EventStream::EventStream(uint32_t domain, std::shared_ptr<FileSink> sink) : domain_(domain), sink_(std::move(sink)) {}
 
 uint32_t EventStream::intern(std::string_view text) {
   if (text.empty()) return 0;
   CacheEntry& entry = cache_[(reinterpret_cast<uintptr_t>(text.data()) >> 3) % kCacheEntries];
-  if (entry.data == text.data() && entry.size == text.size() && *texts_[entry.id - 1] == text)
-    return entry.id;
+  if (entry.data == text.data() && entry.size == text.size() && *texts_[entry.id - 1] == text) return entry.id;
   auto found = ids_.find(text);
   uint32_t id;
   if (found != ids_.end()) {
@@ -134,10 +131,8 @@ void EventStream::flush() {
   std::vector<uint8_t> bytes;
   std::vector<uint8_t>& out = sink_ ? bytes : finished_;
   // Strings first, so that a file that ends between the two has no dangling id.
-  if (numNewStrings_)
-    format::appendChunk(out, format::ChunkType::kStrings, domain_, numNewStrings_, strings_);
-  if (numRecords_)
-    format::appendChunk(out, format::ChunkType::kRecords, domain_, numRecords_, records_);
+  if (numNewStrings_) format::appendChunk(out, format::ChunkType::kStrings, domain_, numNewStrings_, strings_);
+  if (numRecords_) format::appendChunk(out, format::ChunkType::kRecords, domain_, numRecords_, records_);
   if (sink_ && !bytes.empty()) sink_->append(bytes);
   strings_.clear();
   records_.clear();

@@ -36,9 +36,9 @@ void addHost(const TraceData& trace, const HostThread& thread, std::vector<Event
     event.durationPs = (e.end - e.start) * 1000;
     for (uint32_t i = 0; i < e.numArgs; ++i) {
       const HostArg& arg = thread.args[e.firstArg + i];
-      event.arguments.push_back({std::string(trace.text(arg.key)),
-                                 arg.isText ? std::string(trace.text(static_cast<StringId>(arg.value)))
-                                            : std::to_string(arg.value)});
+      event.arguments.push_back(
+          {std::string(trace.text(arg.key)),
+           arg.isText ? std::string(trace.text(static_cast<StringId>(arg.value))) : std::to_string(arg.value)});
     }
     events.push_back(std::move(event));
   }
@@ -114,20 +114,17 @@ StatusOr<std::vector<TrackName>> trackNames(const Recording& recording) {
   HPU_ASSIGN(TraceData trace, parse(recording));
   std::vector<TrackName> result;
   for (const HostThread& thread : trace.threads)
-    result.push_back({-1, trackOf(thread), hostTitle(trace, thread.process),
-                      std::string(trace.text(thread.name))});
+    result.push_back({-1, trackOf(thread), hostTitle(trace, thread.process), std::string(trace.text(thread.name))});
   for (const TracedDevice& device : trace.devices) {
     auto index = static_cast<int32_t>(device.index);
     std::string title = deviceTitle(trace, device);
     for (int t = 0; t < kNumTracks; ++t)
-      result.push_back({index, static_cast<uint32_t>(t) + 1, title,
-                        std::string(trackName(static_cast<Track>(t)))});
+      result.push_back({index, static_cast<uint32_t>(t) + 1, title, std::string(trackName(static_cast<Track>(t)))});
     std::map<uint32_t, StringId> queues;
     for (const LaunchEvent& e : device.launches) queues.emplace(e.queue, e.queueName);
     for (auto [queue, name] : queues)
       result.push_back({index, kQueueTrack + queue, title,
-                        trace.text(name).empty() ? "queue " + std::to_string(queue)
-                                                 : std::string(trace.text(name))});
+                        trace.text(name).empty() ? "queue " + std::to_string(queue) : std::string(trace.text(name))});
   }
   return result;
 }

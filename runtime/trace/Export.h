@@ -27,8 +27,7 @@ Status writePerfetto(const TraceData& trace, const Output& out);
 Status writeCsv(const TraceData& trace, const Output& out);
 
 /// Replaces the file at `path` with what `write` gives.
-Status writeExport(const TraceData& trace, Status (*write)(const TraceData&, const Output&),
-                   const std::string& path);
+Status writeExport(const TraceData& trace, Status (*write)(const TraceData&, const Output&), const std::string& path);
 /// The bytes of an .hputrace file to `path` in the format of its ending: ".json", ".pftrace",
 /// ".csv", else unchanged.
 Status exportBytes(std::vector<uint8_t> bytes, const std::string& path);

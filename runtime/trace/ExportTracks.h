@@ -124,27 +124,22 @@ inline std::string nodeNames(const TraceData& trace, const std::vector<TracedNod
 
 /// "hpu-run 1234": a process of a merged trace.
 inline std::string processTitle(const TracedProcess& process) {
-  return (process.name.empty() ? "process" : std::string(process.name)) + " " +
-         std::to_string(process.pid);
+  return (process.name.empty() ? "process" : std::string(process.name)) + " " + std::to_string(process.pid);
 }
 
 /// "host (wall clock)"; of a merged trace with its process before it.
 inline std::string hostTitle(const TraceData& trace, size_t process) {
-  std::string owner =
-      trace.processes.size() > 1 ? processTitle(trace.processes[process]) + ", " : std::string();
+  std::string owner = trace.processes.size() > 1 ? processTitle(trace.processes[process]) + ", " : std::string();
   return owner + "host (wall clock)";
 }
 
 /// "device 0 (gaudi2)"; of a merged trace also whose it is: ", device 0 of hpu-run 1234".
 inline std::string deviceTitle(const TraceData& trace, const TracedDevice& device) {
   return "device " + std::to_string(device.index) + " (" + std::string(targetName(device.target)) +
-         (trace.text(device.clockProfile).empty()
-              ? ""
-              : ", " + std::string(trace.text(device.clockProfile))) +
-         ")" +
-         (trace.processes.size() > 1 ? ", device " + std::to_string(device.indexThere) + " of " +
-                                           processTitle(trace.processes[device.process])
-                                     : "");
+         (trace.text(device.clockProfile).empty() ? "" : ", " + std::string(trace.text(device.clockProfile))) + ")" +
+         (trace.processes.size() > 1
+              ? ", device " + std::to_string(device.indexThere) + " of " + processTitle(trace.processes[device.process])
+              : "");
 }
 
 }  // namespace hpu::trace

@@ -65,11 +65,11 @@ enum class Tag : uint8_t {
   // Devices. Times in picoseconds of the device clock.
   kDevice = 16,   ///< target, name, clock profile
   kProgram = 17,  ///< name, ops, bundles, queues with their commands; counted up from 0
-  kLaunch =
-      18,  ///< launch, queue, queue name, label, program + 1, start, duration; counted up from 0
+  kLaunch = 18,   ///< launch, queue, queue name, label, program + 1, start, duration; counted up from 0
   kCommand = 19,  ///< launch index, command delta, ready delta, sync, duration
-  kSpan = 20,  ///< track (since 1.2 also the network's), queue, queue name, launch, name, category, program + 1, op, ready, sync,
-               ///< duration, bytes, terms
+  kSpan = 20,     ///< track (since 1.2 also the network's), queue, queue name, launch, name, category, program + 1, op,
+                  ///< ready, sync,
+                  ///< duration, bytes, terms
   kDeviceCounter = 21,  ///< name, time delta, value
 };
 
@@ -84,9 +84,7 @@ class Encoder {
     }
     out_.push_back(static_cast<uint8_t>(value));
   }
-  void signedVarint(int64_t value) {
-    varint(static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63));
-  }
+  void signedVarint(int64_t value) { varint(static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63)); }
   void tag(Tag tag) { out_.push_back(static_cast<uint8_t>(tag)); }
   void text(std::string_view text) {
     varint(text.size());
@@ -173,8 +171,8 @@ void forEachChunk(const uint8_t* file, size_t bytes, Visit&& visit) {
     const uint8_t* h = file + at;
     uint64_t size = getFixed<uint64_t>(h + 16);
     if (size > bytes - at - kChunkHeaderBytes) return;
-    visit(static_cast<ChunkType>(getFixed<uint16_t>(h + 4)), getFixed<uint32_t>(h + 8),
-          getFixed<uint32_t>(h + 12), h + kChunkHeaderBytes, static_cast<size_t>(size));
+    visit(static_cast<ChunkType>(getFixed<uint16_t>(h + 4)), getFixed<uint32_t>(h + 8), getFixed<uint32_t>(h + 12),
+          h + kChunkHeaderBytes, static_cast<size_t>(size));
     at += kChunkHeaderBytes + size;
   }
 }

@@ -43,8 +43,7 @@ class Merger {
     for (const Source& s : sources_) writeProcess(s);
     writeEnd();
     // What is written must be readable: sums of times of crafted files may not be.
-    HPU_RETURN_IF_ERROR(
-        readTrace(out_.bytes.data(), out_.bytes.size(), nullptr, "the merged trace").status());
+    HPU_RETURN_IF_ERROR(readTrace(out_.bytes.data(), out_.bytes.size(), nullptr, "the merged trace").status());
     return std::move(out_);
   }
 
@@ -57,11 +56,9 @@ class Merger {
     for (size_t a = 0; a < sources_.size(); ++a)
       for (size_t b = a + 1; b < sources_.size(); ++b) {
         const TracedProcess &x = process(sources_[a]), &y = process(sources_[b]);
-        if (x.pid == y.pid && x.host == y.host && x.wallNs == y.wallNs &&
-            x.clockNs == y.clockNs)
+        if (x.pid == y.pid && x.host == y.host && x.wallNs == y.wallNs && x.clockNs == y.clockNs)
           return invalidArgument("'" + path(sources_[a]) + "' and '" + path(sources_[b]) +
-                                 "' hold the same recording (process " + std::to_string(x.pid) +
-                                 "); give each once");
+                                 "' hold the same recording (process " + std::to_string(x.pid) + "); give each once");
       }
     return okStatus();
   }
@@ -79,8 +76,7 @@ class Merger {
       }
       // The same machine's clock; else what the file that both are in says.
       const Source *sameHost = nullptr, *sameFile = nullptr;
-      if (auto found = known.find(p.host); !p.host.empty() && found != known.end())
-        sameHost = found->second;
+      if (auto found = known.find(p.host); !p.host.empty() && found != known.end()) sameHost = found->second;
       for (const Source& other : sources_)
         if (!sameFile && &other < &s && other.input == s.input) sameFile = &other;
       if (const Source* mate = sameHost ? sameHost : sameFile) {
@@ -106,8 +102,7 @@ class Merger {
     if (align_ != Align::kWall)
       return failedPrecondition(
           "'" + path(first) + "' and '" + path(s) + "' " +
-          (unknown ? "do not both say which machine recorded them"
-                   : "were recorded on different machines or boots") +
+          (unknown ? "do not both say which machine recorded them" : "were recorded on different machines or boots") +
           ", so how their host clocks lie to each other is not known; --align wall goes by the "
           "machines' wall clocks, --align start lets all begin at 0");
     if (!p.wallNs || !q.wallNs)
@@ -118,8 +113,7 @@ class Merger {
     return __builtin_sub_overflow(p.wallNs, q.wallNs, &s.offset) ? tooFar(s) : okStatus();
   }
   Status tooFar(const Source& s) const {
-    return outOfRange("'" + path(s) + "' lies too far from '" + path(sources_[0]) +
-                      "' in time for one trace");
+    return outOfRange("'" + path(s) + "' lies too far from '" + path(sources_[0]) + "' in time for one trace");
   }
 
   /// A device keeps its index when no earlier recording has it; others get the smallest free one.
@@ -157,8 +151,7 @@ class Merger {
     int64_t maxEvents = 0;
     for (const MergeInput& input : inputs_) {
       level = std::min(level, input.trace->level);
-      if (__builtin_add_overflow(maxEvents, input.trace->maxEvents, &maxEvents))
-        maxEvents = INT64_MAX;
+      if (__builtin_add_overflow(maxEvents, input.trace->maxEvents, &maxEvents)) maxEvents = INT64_MAX;
     }
     std::vector<uint8_t> payload;
     Encoder e(payload);
@@ -175,15 +168,14 @@ class Merger {
   }
 
   void writeDevices(size_t input) {
-    format::forEachChunk(
-        trace(input).bytes, trace(input).fileBytes,
-        [&](ChunkType type, uint32_t domain, uint32_t records, const uint8_t* data, size_t bytes) {
-          if (type != ChunkType::kStrings && type != ChunkType::kRecords) return;
-          if (format::domainKind(domain) != DomainKind::kDevice) return;
-          uint32_t index = devices_[input][format::domainIndex(domain)];
-          format::appendChunk(out_.bytes, type, format::domainId(DomainKind::kDevice, index),
-                              records, std::vector<uint8_t>(data, data + bytes));
-        });
+    format::forEachChunk(trace(input).bytes, trace(input).fileBytes,
+                         [&](ChunkType type, uint32_t domain, uint32_t records, const uint8_t* data, size_t bytes) {
+                           if (type != ChunkType::kStrings && type != ChunkType::kRecords) return;
+                           if (format::domainKind(domain) != DomainKind::kDevice) return;
+                           uint32_t index = devices_[input][format::domainIndex(domain)];
+                           format::appendChunk(out_.bytes, type, format::domainId(DomainKind::kDevice, index), records,
+                                               std::vector<uint8_t>(data, data + bytes));
+                         });
   }
 
   Status writeThreads(size_t input) {
@@ -206,8 +198,8 @@ class Merger {
     bool fits = true;
     auto time = [&](Encoder& record, int64_t value) {
       int64_t shifted = 0, delta = 0;
-      fits &= !__builtin_add_overflow(value, shift, &shifted) &&
-              !__builtin_sub_overflow(shifted, stream.last(0), &delta);
+      fits &=
+          !__builtin_add_overflow(value, shift, &shifted) && !__builtin_sub_overflow(shifted, stream.last(0), &delta);
       record.signedVarint(delta);
       stream.last(0) = shifted;
     };
@@ -310,7 +302,7 @@ class Merger {
   const std::vector<MergeInput>& inputs_;
   Align align_;
   std::vector<Source> sources_;
-  std::vector<std::map<uint32_t, uint32_t>> devices_;  ///< By input: old index to new.
+  std::vector<std::map<uint32_t, uint32_t>> devices_;                   ///< By input: old index to new.
   std::map<std::pair<size_t, size_t>, std::vector<uint32_t>> threads_;  ///< By input and process.
   uint32_t nextThread_ = 0;
   Merged out_;

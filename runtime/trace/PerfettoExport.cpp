@@ -43,17 +43,15 @@ class Message {
 namespace field {
 constexpr uint32_t kTracePacket = 1;
 // TracePacket
-constexpr uint32_t kClockSnapshot = 6, kTimestamp = 8, kSequence = 10, kTrackEvent = 11,
-                   kInternedData = 12, kSequenceFlags = 13, kTimestampClock = 58,
-                   kTrackDescriptor = 60;
+constexpr uint32_t kClockSnapshot = 6, kTimestamp = 8, kSequence = 10, kTrackEvent = 11, kInternedData = 12,
+                   kSequenceFlags = 13, kTimestampClock = 58, kTrackDescriptor = 60;
 // ClockSnapshot, Clock
 constexpr uint32_t kClocks = 1, kPrimaryClock = 2, kClockId = 1, kClockTime = 2;
 // TrackDescriptor
 constexpr uint32_t kUuid = 1, kTrackName = 2, kProcess = 3, kThread = 4, kParent = 5, kCounter = 8;
 constexpr uint32_t kPid = 1, kTid = 2, kThreadName = 5, kProcessName = 6;
 // TrackEvent
-constexpr uint32_t kCategoryIids = 3, kAnnotations = 4, kType = 9, kNameIid = 10, kTrackUuid = 11,
-                   kCounterValue = 30;
+constexpr uint32_t kCategoryIids = 3, kAnnotations = 4, kType = 9, kNameIid = 10, kTrackUuid = 11, kCounterValue = 30;
 // DebugAnnotation
 constexpr uint32_t kAnnotationNameIid = 1, kAnnotationInt = 4, kAnnotationString = 6;
 // InternedData
@@ -76,8 +74,7 @@ class PerfettoWriter {
     for (const HostThread& thread : trace_.threads) {
       if (named[thread.process]) continue;
       named[thread.process] = true;
-      processTrack(hostUuid(thread), trace_.processes[thread.process].pid,
-                   hostTitle(trace_, thread.process));
+      processTrack(hostUuid(thread), trace_.processes[thread.process].pid, hostTitle(trace_, thread.process));
     }
     for (const HostThread& thread : trace_.threads) HPU_RETURN_IF_ERROR(hostThread(thread));
     for (const TracedDevice& device : trace_.devices) HPU_RETURN_IF_ERROR(deviceTracks(device));
@@ -134,9 +131,7 @@ class PerfettoWriter {
     if (__builtin_add_overflow(trace_.startNs, sinceStart, &time) || time < 0) return 0;
     return static_cast<uint64_t>(time);
   }
-  static uint64_t deviceTime(Picoseconds time) {
-    return time < 0 ? 0 : static_cast<uint64_t>(time / 1000);
-  }
+  static uint64_t deviceTime(Picoseconds time) { return time < 0 ? 0 : static_cast<uint64_t>(time / 1000); }
 
   void descriptor(const Message& track) {
     Message body;
@@ -161,12 +156,9 @@ class PerfettoWriter {
     descriptor(track);
   }
 
-  uint64_t intern(std::unordered_map<StringId, uint64_t>& table, uint32_t kind, StringId id,
-                  Message& interned) {
+  uint64_t intern(std::unordered_map<StringId, uint64_t>& table, uint32_t kind, StringId id, Message& interned) {
     auto [entry, isNew] = table.try_emplace(id, table.size() + 1);
-    if (isNew)
-      addInterned(kind, entry->second, trace_.text(id).empty() ? "(no name)" : trace_.text(id),
-                  interned);
+    if (isNew) addInterned(kind, entry->second, trace_.text(id).empty() ? "(no name)" : trace_.text(id), interned);
     return entry->second;
   }
   static void addInterned(uint32_t kind, uint64_t iid, std::string_view name, Message& interned) {
@@ -203,8 +195,7 @@ class PerfettoWriter {
     e.body.varint(field::kTrackUuid, track);
     e.body.varint(field::kNameIid, intern(names.names, field::kNames, name, e.interned));
     if (category)
-      e.body.varint(field::kCategoryIids,
-                    intern(names.categories, field::kCategories, category, e.interned));
+      e.body.varint(field::kCategoryIids, intern(names.categories, field::kCategories, category, e.interned));
     return e;
   }
   void emit(Interning& names, uint64_t sequence, uint64_t clock, uint64_t time, const Event& e) {
@@ -224,8 +215,7 @@ class PerfettoWriter {
     e.body.varint(field::kTrackUuid, track);
     emit(names, sequence, clock, time, e);
   }
-  void emitCounter(Interning& names, uint64_t sequence, uint64_t clock, uint64_t time,
-                   uint64_t track, int64_t value) {
+  void emitCounter(Interning& names, uint64_t sequence, uint64_t clock, uint64_t time, uint64_t track, int64_t value) {
     Event e;
     e.body.varint(field::kType, kCounterSample);
     e.body.varint(field::kTrackUuid, track);
@@ -278,15 +268,14 @@ class PerfettoWriter {
       HPU_RETURN_IF_ERROR(flush(kPieceBytes));
     }
     closeUntil(INT64_MAX);
-    HPU_RETURN_IF_ERROR(counterTracks(thread.counters, counters, hostUuid(thread), host_, kHostSequence,
-                                      kMonotonic, [&](int64_t time) { return hostTime(time); }));
+    HPU_RETURN_IF_ERROR(counterTracks(thread.counters, counters, hostUuid(thread), host_, kHostSequence, kMonotonic,
+                                      [&](int64_t time) { return hostTime(time); }));
     return flush(kPieceBytes);
   }
 
   template <typename Time>
-  Status counterTracks(const std::vector<CounterSample>& samples, uint64_t firstUuid,
-                       uint64_t parent, Interning& names, uint64_t sequence, uint64_t clock,
-                       Time&& time) {
+  Status counterTracks(const std::vector<CounterSample>& samples, uint64_t firstUuid, uint64_t parent, Interning& names,
+                       uint64_t sequence, uint64_t clock, Time&& time) {
     std::map<StringId, uint64_t> tracks;
     for (const CounterSample& c : samples) {
       auto [entry, isNew] = tracks.try_emplace(c.name, firstUuid + tracks.size());
@@ -323,8 +312,7 @@ class PerfettoWriter {
       if (s.bytes.sram) annotateNumber(names, e, "sram_bytes", s.bytes.sram);
       for (size_t t = 0; t < s.terms.size(); ++t)
         if (s.terms[t])
-          annotateNumber(names, e,
-                         std::string(perfmodel::termName(static_cast<perfmodel::Term>(t))) + "_ps",
+          annotateNumber(names, e, std::string(perfmodel::termName(static_cast<perfmodel::Term>(t))) + "_ps",
                          s.terms[t]);
       emit(names, sequence, clock, deviceTime(s.start), e);
       emitEnd(names, sequence, clock, deviceTime(s.end), uuid);
@@ -337,19 +325,16 @@ class PerfettoWriter {
       uint64_t uuid = base + 0x100 + l.queue;
       if (queues.insert(l.queue).second) {
         std::string_view name = trace_.text(l.queueName);
-        namedTrack(uuid, base,
-                   name.empty() ? "queue " + std::to_string(l.queue) : std::string(name));
+        namedTrack(uuid, base, name.empty() ? "queue " + std::to_string(l.queue) : std::string(name));
       }
       Event e = beginSlice(names, uuid, l.label, 0);
       annotateNumber(names, e, "launch", static_cast<int64_t>(l.launch));
-      if (l.program)
-        annotateText(names, e, "program", trace_.text(device.programs[l.program - 1].name));
+      if (l.program) annotateText(names, e, "program", trace_.text(device.programs[l.program - 1].name));
       emit(names, sequence, clock, deviceTime(l.start), e);
       emitEnd(names, sequence, clock, deviceTime(l.end), uuid);
       HPU_RETURN_IF_ERROR(flush(kPieceBytes));
     }
-    return counterTracks(device.counters, base + 0x80000000, base, names, sequence, clock,
-                         deviceTime);
+    return counterTracks(device.counters, base + 0x80000000, base, names, sequence, clock, deviceTime);
   }
 
   static constexpr size_t kPieceBytes = 1 << 16;

@@ -17,8 +17,7 @@ namespace hpu::trace {
 Terms TracedDevice::termsOf(const CommandEvent& e) const {
   const TracedCommand& command = commandOf(e);
   Terms terms = command.terms;
-  terms[static_cast<size_t>(perfmodel::Term::kMemory)] +=
-      std::max<Picoseconds>(e.end - e.start - command.alone, 0);
+  terms[static_cast<size_t>(perfmodel::Term::kMemory)] += std::max<Picoseconds>(e.end - e.start - command.alone, 0);
   // A command cannot be shorter than its cost alone; should a file say so, the sum still is its
   // duration.
   Picoseconds excess = std::max<Picoseconds>(command.alone - (e.end - e.start), 0);
@@ -35,8 +34,7 @@ int64_t TraceData::numEvents() const {
   size_t count = 0;
   for (const HostThread& t : threads) count += t.events.size() + t.counters.size() + t.edges.size();
   for (const TracedDevice& d : devices)
-    count += d.launches.size() + d.commands.size() + d.spans.size() + d.details.size() +
-             d.counters.size();
+    count += d.launches.size() + d.commands.size() + d.spans.size() + d.details.size() + d.counters.size();
   return static_cast<int64_t>(count);
 }
 
@@ -59,8 +57,7 @@ struct Domain {
 
 class Reader {
  public:
-  Reader(const uint8_t* data, size_t bytes, const std::string& where)
-      : data_(data), bytes_(bytes), where_(where) {}
+  Reader(const uint8_t* data, size_t bytes, const std::string& where) : data_(data), bytes_(bytes), where_(where) {}
 
   StatusOr<TraceData> read(std::shared_ptr<const void> owner) {
     trace_.owner = std::move(owner);
@@ -77,8 +74,7 @@ class Reader {
       if (format::getFixed<uint32_t>(h) != format::kChunkMagic) return fail("no chunk begins here");
       if (payload > bytes_ - at - format::kChunkHeaderBytes) break;
       auto type = static_cast<ChunkType>(format::getFixed<uint16_t>(h + 4));
-      uint32_t domain = format::getFixed<uint32_t>(h + 8),
-               records = format::getFixed<uint32_t>(h + 12);
+      uint32_t domain = format::getFixed<uint32_t>(h + 8), records = format::getFixed<uint32_t>(h + 12);
       const uint8_t* body = h + format::kChunkHeaderBytes;
       if (format::getFixed<uint64_t>(h + 24) != format::chunkChecksum(h, body, payload))
         return fail("the checksum does not match: the file was changed or damaged");
@@ -97,18 +93,16 @@ class Reader {
 
  private:
   Status fail(const std::string& what) const {
-    return dataLoss(where_ + ": chunk " + std::to_string(trace_.chunks) + " at byte " +
-                    std::to_string(offset_) + ": " + what);
+    return dataLoss(where_ + ": chunk " + std::to_string(trace_.chunks) + " at byte " + std::to_string(offset_) + ": " +
+                    what);
   }
   Status malformed(const char* record) const {
     return fail(std::string("a ") + record + " record is cut short or has a value out of range");
   }
 
   Status header() {
-    if (bytes_ < format::kHeaderBytes ||
-        std::memcmp(data_, format::kMagic, sizeof format::kMagic) != 0)
-      return invalidArgument(where_ +
-                             " is not an .hputrace file (it does not begin with HPUTRACE)");
+    if (bytes_ < format::kHeaderBytes || std::memcmp(data_, format::kMagic, sizeof format::kMagic) != 0)
+      return invalidArgument(where_ + " is not an .hputrace file (it does not begin with HPUTRACE)");
     uint16_t major = format::getFixed<uint16_t>(data_ + 8);
     if (major != format::kMajor)
       return failedPrecondition(where_ + " has trace format " + std::to_string(major) +
@@ -123,8 +117,7 @@ class Reader {
   }
 
   Status chunk(ChunkType type, uint32_t domainId, uint32_t records, Decoder in) {
-    if (!sawSession_ && type != ChunkType::kSession)
-      return fail("the session chunk must be the first");
+    if (!sawSession_ && type != ChunkType::kSession) return fail("the session chunk must be the first");
     switch (type) {
       case ChunkType::kSession:
         return session(in);
@@ -203,15 +196,13 @@ class Reader {
       recorder_.dropped = trace_.dropped;
       recorder_.stopped = trace_.stopped;
       recorder_.clockNs = trace_.startNs;
-      if (__builtin_sub_overflow(trace_.endNs, trace_.startNs, &recorder_.endNs))
-        recorder_.endNs = 0;
+      if (__builtin_sub_overflow(trace_.endNs, trace_.startNs, &recorder_.endNs)) recorder_.endNs = 0;
       trace_.processes.push_back(recorder_);
       for (TracedDevice& d : trace_.devices) d.indexThere = d.index;
       return;
     }
     for (const TracedProcess& p : trace_.processes) trace_.stopped &= p.stopped;
-    for (HostThread& t : trace_.threads)
-      t.process = owners_[format::domainId(DomainKind::kThread, t.index)].process;
+    for (HostThread& t : trace_.threads) t.process = owners_[format::domainId(DomainKind::kThread, t.index)].process;
     for (TracedDevice& d : trace_.devices) {
       const Owner& owner = owners_[format::domainId(DomainKind::kDevice, d.index)];
       d.process = owner.process;
@@ -370,8 +361,8 @@ class Reader {
         const TracedProgram& program = device.programs[device.launches.back().program - 1];
         int64_t command = delta(in, 1);
         if (command < 0 || static_cast<uint64_t>(command) >= program.commands.size())
-          return fail("a command event names command " + std::to_string(command) +
-                      " of a program with " + std::to_string(program.commands.size()));
+          return fail("a command event names command " + std::to_string(command) + " of a program with " +
+                      std::to_string(program.commands.size()));
         e.command = static_cast<uint32_t>(command);
         e.ready = delta(in, 0);
         e.start = e.ready + amount(in);

@@ -42,8 +42,8 @@ void writeTerms(Encoder& record, const std::array<Picoseconds, perfmodel::kNumTe
 /// The program's index in the device's stream; written when it is new there.
 uint32_t programIndex(DeviceLog& log, const std::shared_ptr<const recipe::Program>& program,
                       const std::vector<perfmodel::TimedQueue>* queues) {
-  auto [entry, isNew] = log.programs.try_emplace({program.get(), queues != nullptr},
-                                                 static_cast<uint32_t>(log.programs.size()));
+  auto [entry, isNew] =
+      log.programs.try_emplace({program.get(), queues != nullptr}, static_cast<uint32_t>(log.programs.size()));
   if (!isNew) return entry->second;
   log.keep.push_back(program);
   EventStream& stream = *log.stream;
@@ -110,8 +110,7 @@ void writeSpan(EventStream& stream, const SpanRecord& span, uint32_t programPlus
   bool negative = std::any_of(terms.begin(), terms.end(), [](Picoseconds t) { return t < 0; });
   if (negative || std::accumulate(terms.begin(), terms.end(), Picoseconds{0}) != span.end - ready) {
     terms = {};
-    terms[static_cast<size_t>(perfmodel::Term::kIdeal)] =
-        std::max<Picoseconds>(span.end - span.start, 0);
+    terms[static_cast<size_t>(perfmodel::Term::kIdeal)] = std::max<Picoseconds>(span.end - span.start, 0);
     terms[static_cast<size_t>(perfmodel::Term::kSync)] = span.start - ready;
   }
   writeTerms(record, terms);
@@ -189,8 +188,8 @@ void nameThread(std::string_view name) {
 
 namespace {
 
-void writeHostEvent(EventStream& stream, std::string_view name, std::string_view category,
-                    int64_t startNs, int64_t endNs, const Arg* args, size_t numArgs) {
+void writeHostEvent(EventStream& stream, std::string_view name, std::string_view category, int64_t startNs,
+                    int64_t endNs, const Arg* args, size_t numArgs) {
   uint32_t nameId = stream.intern(name), categoryId = stream.intern(category);
   uint32_t ids[2 * kMaxRecordedArgs] = {};
   numArgs = std::min(numArgs, kMaxRecordedArgs);
@@ -216,24 +215,22 @@ void writeHostEvent(EventStream& stream, std::string_view name, std::string_view
 
 }  // namespace
 
-void recordHost(std::string_view name, std::string_view category, int64_t startNs, int64_t endNs,
-                const Arg* args, size_t numArgs) {
+void recordHost(std::string_view name, std::string_view category, int64_t startNs, int64_t endNs, const Arg* args,
+                size_t numArgs) {
   if (!recording()) return;
   Session& session = Session::instance();
   if (!session.reserve(1)) return;
-  session.withThread([&](EventStream& stream) {
-    writeHostEvent(stream, name, category, startNs, endNs, args, numArgs);
-  });
+  session.withThread(
+      [&](EventStream& stream) { writeHostEvent(stream, name, category, startNs, endNs, args, numArgs); });
 }
 
-void recordOnTrack(std::string_view track, std::string_view name, std::string_view category,
-                   int64_t startNs, int64_t endNs, const Arg* args, size_t numArgs) {
+void recordOnTrack(std::string_view track, std::string_view name, std::string_view category, int64_t startNs,
+                   int64_t endNs, const Arg* args, size_t numArgs) {
   if (!recording()) return;
   Session& session = Session::instance();
   if (!session.reserve(1)) return;
-  session.withTrack(track, [&](EventStream& stream) {
-    writeHostEvent(stream, name, category, startNs, endNs, args, numArgs);
-  });
+  session.withTrack(
+      track, [&](EventStream& stream) { writeHostEvent(stream, name, category, startNs, endNs, args, numArgs); });
 }
 
 void recordHost(std::string_view name, std::string_view category, int64_t startNs, int64_t endNs,
@@ -264,8 +261,7 @@ void recordHostCounter(std::string_view name, int64_t value) {
   });
 }
 
-void recordClockEdge(uint32_t device, uint64_t launch, ClockEdge edge, int64_t hostNs,
-                     Picoseconds deviceTime) {
+void recordClockEdge(uint32_t device, uint64_t launch, ClockEdge edge, int64_t hostNs, Picoseconds deviceTime) {
   if (!recording()) return;
   Session& session = Session::instance();
   if (!session.reserve(1)) return;
@@ -280,8 +276,7 @@ void recordClockEdge(uint32_t device, uint64_t launch, ClockEdge edge, int64_t h
   });
 }
 
-void recordDevice(uint32_t device, Target target, std::string_view name,
-                  std::string_view clockProfile) {
+void recordDevice(uint32_t device, Target target, std::string_view name, std::string_view clockProfile) {
   if (!recording()) return;
   Session::instance().withDevice(device, [&](DeviceLog& log) {
     if (log.described) return;
@@ -304,9 +299,7 @@ void recordLaunch(const LaunchRecord& launch) {
     std::vector<SpanRecord> spans;
     std::vector<uint32_t> ops;
     if (detailed && level == Level::kNode) spans = operationSpans(launch, ops);
-    int64_t events = !detailed               ? 0
-                     : level == Level::kNode ? static_cast<int64_t>(spans.size())
-                                             : countCommands(launch);
+    int64_t events = !detailed ? 0 : level == Level::kNode ? static_cast<int64_t>(spans.size()) : countCommands(launch);
     // The launch itself, then its commands all or none: a partial launch must not look like a whole
     // one.
     bool roomForLaunch = session.reserve(1), room = events > 0 && session.reserve(events);
@@ -314,8 +307,7 @@ void recordLaunch(const LaunchRecord& launch) {
     EventStream& stream = *log.stream;
     uint32_t program = 0;
     if (launch.program)
-      program = 1 + programIndex(log, launch.program,
-                                 room && level == Level::kSlice ? launch.queues : nullptr);
+      program = 1 + programIndex(log, launch.program, room && level == Level::kSlice ? launch.queues : nullptr);
     uint32_t queueName = stream.intern(launch.queueName), label = stream.intern(launch.label);
     Encoder record = stream.beginRecord(Tag::kLaunch);
     record.varint(launch.launch);

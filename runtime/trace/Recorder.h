@@ -60,11 +60,11 @@ struct Arg {
 /// content.
 void recordHost(std::string_view name, std::string_view category, int64_t startNs, int64_t endNs,
                 std::initializer_list<Arg> args = {});
-void recordHost(std::string_view name, std::string_view category, int64_t startNs, int64_t endNs,
-                const Arg* args, size_t numArgs);
+void recordHost(std::string_view name, std::string_view category, int64_t startNs, int64_t endNs, const Arg* args,
+                size_t numArgs);
 /// The same on a track of the program's own instead of the calling thread's.
-void recordOnTrack(std::string_view track, std::string_view name, std::string_view category,
-                   int64_t startNs, int64_t endNs, const Arg* args, size_t numArgs);
+void recordOnTrack(std::string_view track, std::string_view name, std::string_view category, int64_t startNs,
+                   int64_t endNs, const Arg* args, size_t numArgs);
 /// A sample of a host-side quantity ("queue depth"), now.
 void recordHostCounter(std::string_view name, int64_t value);
 /// The calling thread's name in traces; kept for later recordings too.
@@ -127,8 +127,7 @@ constexpr std::string_view trackName(Track track) {
 
 /// What a device is. Once per device and recording, before its other events; later calls are
 /// ignored.
-void recordDevice(uint32_t device, Target target, std::string_view name,
-                  std::string_view clockProfile);
+void recordDevice(uint32_t device, Target target, std::string_view name, std::string_view clockProfile);
 
 /// One launch of a program, resolved. Pointers need only live during the call; `program` is kept.
 struct LaunchRecord {
@@ -153,10 +152,9 @@ struct SpanRecord {
   Track track = Track::kDma;
   uint32_t queue = 0;
   std::string_view queueName;
-  uint64_t launch = 0;    ///< The driver's ticket.
-  std::string_view name;  ///< "copy to device"
-  std::string_view
-      category;  ///< A named runtime cause: "copy", "fill", "sync", "collective", "constants".
+  uint64_t launch = 0;        ///< The driver's ticket.
+  std::string_view name;      ///< "copy to device"
+  std::string_view category;  ///< A named runtime cause: "copy", "fill", "sync", "collective", "constants".
   perfmodel::Picoseconds ready = 0, start = 0, end = 0;
   perfmodel::Bytes bytes;  ///< Moved in HBM and SRAM.
   /// Sum = end - ready; else (all zero, say) the whole span counts as ideal, start - ready as sync.
@@ -165,8 +163,7 @@ struct SpanRecord {
 void recordSpan(const SpanRecord& span);
 
 /// A sample of a device quantity ("hbm used") at a device time.
-void recordDeviceCounter(uint32_t device, std::string_view name, perfmodel::Picoseconds time,
-                         int64_t value);
+void recordDeviceCounter(uint32_t device, std::string_view name, perfmodel::Picoseconds time, int64_t value);
 
 /// The host saw the device clock: what is known about how the two clocks lie to each other. Edges
 /// are host data (they differ from run to run) and are never used to convert times silently.

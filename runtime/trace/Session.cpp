@@ -38,8 +38,7 @@ std::atomic<bool> gRecording{false};
 }
 
 int64_t hostNowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
@@ -94,10 +93,8 @@ void Session::beginThread(ThreadLog& log, uint64_t epoch) {
     sink = currentSink_;
   }
   log.epoch = epoch;
-  log.stream =
-      std::make_unique<EventStream>(format::domainId(format::DomainKind::kThread, index), sink);
-  uint32_t name =
-      log.stream->intern(log.name.empty() ? "thread " + std::to_string(log.tid) : log.name);
+  log.stream = std::make_unique<EventStream>(format::domainId(format::DomainKind::kThread, index), sink);
+  uint32_t name = log.stream->intern(log.name.empty() ? "thread " + std::to_string(log.tid) : log.name);
   format::Encoder record = log.stream->beginRecord(format::Tag::kThread);
   record.varint(static_cast<uint64_t>(log.tid));
   record.varint(name);
@@ -134,8 +131,7 @@ std::shared_ptr<DeviceLog> Session::deviceLog(uint32_t device) {
   std::shared_ptr<DeviceLog>& log = devices_[device];
   if (!log) {
     log = std::make_shared<DeviceLog>();
-    log->stream = std::make_unique<EventStream>(
-        format::domainId(format::DomainKind::kDevice, device), currentSink_);
+    log->stream = std::make_unique<EventStream>(format::domainId(format::DomainKind::kDevice, device), currentSink_);
   }
   return log;
 }
@@ -177,10 +173,9 @@ std::vector<uint8_t> Session::endChunk(int64_t endNs) const {
 Status Session::start(const Options& options) {
   std::lock_guard control(control_);
   if (recording())
-    return failedPrecondition(
-        "a trace is already being recorded" + (sink_ ? " to '" + sink_->path() + "'" : "") +
-        "; stop or cancel it before starting another (HPU_TRACE, which 'hpu-trace record' sets, "
-        "records by itself)");
+    return failedPrecondition("a trace is already being recorded" + (sink_ ? " to '" + sink_->path() + "'" : "") +
+                              "; stop or cancel it before starting another (HPU_TRACE, which 'hpu-trace record' sets, "
+                              "records by itself)");
   if (options.maxEvents < 1)
     return invalidArgument("a trace needs room for at least one event; maxEvents is " +
                            std::to_string(options.maxEvents));
@@ -191,9 +186,8 @@ Status Session::start(const Options& options) {
   options_ = options;
   sink_ = sink;
   startNs_.store(hostNowNs(), std::memory_order_relaxed);
-  wallStartNs_ = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                     std::chrono::system_clock::now().time_since_epoch())
-                     .count();
+  wallStartNs_ =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   level_.store(options.level, std::memory_order_relaxed);
   eachLaunch_.store(sink && options.eachLaunch, std::memory_order_relaxed);
   room_.store(options.maxEvents, std::memory_order_relaxed);
@@ -205,8 +199,7 @@ Status Session::start(const Options& options) {
     nextThread_ = 0;
     devices_.clear();
     tracks_.clear();
-    std::erase_if(threads_,
-                  [](const std::shared_ptr<ThreadLog>& log) { return log.use_count() == 1; });
+    std::erase_if(threads_, [](const std::shared_ptr<ThreadLog>& log) { return log.use_count() == 1; });
   }
   epoch_.fetch_add(1, std::memory_order_release);
   internal::gRecording.store(true, std::memory_order_release);
@@ -244,11 +237,9 @@ std::vector<uint8_t> Session::collect(int64_t endNs) {
 
 Status Session::stop(const std::string& path) {
   std::lock_guard control(control_);
-  if (!recording())
-    return failedPrecondition("no trace is being recorded; call hpu::trace::start first");
+  if (!recording()) return failedPrecondition("no trace is being recorded; call hpu::trace::start first");
   bool inPlace = sink_ && (path.empty() || path == sink_->path());
-  if (path.empty() && !sink_)
-    return invalidArgument("the trace needs the path of the file to write");
+  if (path.empty() && !sink_) return invalidArgument("the trace needs the path of the file to write");
   internal::gRecording.store(false, std::memory_order_release);
   int64_t endNs = hostNowNs();
   std::vector<uint8_t> bytes = collect(endNs);
@@ -275,11 +266,9 @@ Status Session::stop(const std::string& path) {
 
 Status Session::stopToMemory(Recording& recording) {
   std::lock_guard control(control_);
-  if (!trace::recording())
-    return failedPrecondition("no trace is being recorded; call hpu::trace::start first");
+  if (!trace::recording()) return failedPrecondition("no trace is being recorded; call hpu::trace::start first");
   if (sink_)
-    return failedPrecondition("the trace is recorded to '" + sink_->path() +
-                              "'; stop it with a path or an empty one");
+    return failedPrecondition("the trace is recorded to '" + sink_->path() + "'; stop it with a path or an empty one");
   internal::gRecording.store(false, std::memory_order_release);
   recording.startNs = startNs();
   recording.bytes = collect(hostNowNs());

@@ -62,8 +62,7 @@ class Session {
     ThreadLog& log = threadLog();
     std::lock_guard lock(log.mutex);
     if (!recording()) return;
-    if (uint64_t epoch = epoch_.load(std::memory_order_acquire); log.epoch != epoch)
-      beginThread(log, epoch);
+    if (uint64_t epoch = epoch_.load(std::memory_order_acquire); log.epoch != epoch) beginThread(log, epoch);
     write(*log.stream);
     if (eachLaunch()) writeOut(log);
   }
@@ -74,8 +73,7 @@ class Session {
     if (!log) return;
     std::lock_guard lock(log->mutex);
     if (!recording()) return;
-    if (uint64_t epoch = epoch_.load(std::memory_order_acquire); log->epoch != epoch)
-      beginThread(*log, epoch);
+    if (uint64_t epoch = epoch_.load(std::memory_order_acquire); log->epoch != epoch) beginThread(*log, epoch);
     write(*log->stream);
     if (eachLaunch()) writeOut(*log);
   }

@@ -28,8 +28,7 @@ size_t sequenceLength(std::string_view text) {
 }
 
 bool endsWith(const std::string& path, std::string_view ending) {
-  return path.size() >= ending.size() &&
-         std::string_view(path).substr(path.size() - ending.size()) == ending;
+  return path.size() >= ending.size() && std::string_view(path).substr(path.size() - ending.size()) == ending;
 }
 
 }  // namespace
@@ -65,11 +64,9 @@ void appendJsonString(std::string& out, std::string_view text) {
   out += '"';
 }
 
-Status writeExport(const TraceData& trace, Status (*write)(const TraceData&, const Output&),
-                   const std::string& path) {
+Status writeExport(const TraceData& trace, Status (*write)(const TraceData&, const Output&), const std::string& path) {
   HPU_ASSIGN(base::AtomicFile file, base::AtomicFile::create(path));
-  HPU_RETURN_IF_ERROR(write(
-      trace, [&](std::string_view bytes) { return file.append(bytes.data(), bytes.size()); }));
+  HPU_RETURN_IF_ERROR(write(trace, [&](std::string_view bytes) { return file.append(bytes.data(), bytes.size()); }));
   return file.commit();
 }
 

@@ -25,8 +25,8 @@ Status save(const Recording& recording, const std::string& path) {
 int64_t nowNs() {
   return hostNowNs();
 }
-void addSpan(std::string_view name, int64_t startNs, int64_t endNs,
-             const std::vector<Argument>& arguments, std::string_view track) {
+void addSpan(std::string_view name, int64_t startNs, int64_t endNs, const std::vector<Argument>& arguments,
+             std::string_view track) {
   if (!recording()) return;
   std::vector<Arg> args;
   args.reserve(arguments.size());

@@ -122,12 +122,8 @@ struct TracedDevice {
   std::vector<SpanEvent> details;  ///< Of the network's track.
   std::vector<CounterSample> counters;
 
-  const TracedProgram& programOf(const CommandEvent& e) const {
-    return programs[launches[e.launch].program - 1];
-  }
-  const TracedCommand& commandOf(const CommandEvent& e) const {
-    return programOf(e).commands[e.command];
-  }
+  const TracedProgram& programOf(const CommandEvent& e) const { return programs[launches[e.launch].program - 1]; }
+  const TracedCommand& commandOf(const CommandEvent& e) const { return programOf(e).commands[e.command]; }
   const TracedOp& opOf(const CommandEvent& e) const { return programOf(e).ops[commandOf(e).op]; }
   Track trackOf(const CommandEvent& e) const {
     return static_cast<Track>(programOf(e).queueEngines[commandOf(e).queue]);
@@ -166,7 +162,7 @@ struct TraceData {
   std::vector<TracedProcess> processes;  ///< At least one.
   std::vector<HostThread> threads;
   std::vector<TracedDevice> devices;
-  const uint8_t* bytes = nullptr;  ///< The whole file.
+  const uint8_t* bytes = nullptr;     ///< The whole file.
   std::shared_ptr<const void> owner;  ///< Keeps the file's bytes alive.
 
   std::string_view text(StringId id) const { return strings[id]; }

@@ -25,11 +25,8 @@ TargetDesc makeGaudi1() {
   d.target = Target::kGaudi1;
   d.name = "gaudi1";
   // MME: four 64 x 64 cores; the batch arrangements give each of the two engines a GEMM of its own.
-  d.mmeGeometries = {{"2wx2h", 128, 128},
-                     {"4wx1h", 256, 64},
-                     {"1wx4h", 64, 256},
-                     {"2wx1h.b2", 128, 64, 2},
-                     {"1wx2h.b2", 64, 128, 2}};
+  d.mmeGeometries = {
+      {"2wx2h", 128, 128}, {"4wx1h", 256, 64}, {"1wx4h", 64, 256}, {"2wx1h.b2", 128, 64, 2}, {"1wx2h.b2", 64, 128, 2}};
   // Quarter rate for f32 (MME: cores of 32 x 32); that it is half the rows at two cycles a K is
   // FIT.
   d.mmeTypes = {{ElementType::kBF16, 1, 1}, {ElementType::kF32, 2, 2}};
@@ -39,7 +36,7 @@ TargetDesc makeGaudi1() {
   d.mmeLaunchCycles = 395;   // FIT
   d.mmeStreamStall = 0.038;  // FIT; 922 GB/s of operands against the 894 GB/s of the HAL's DMA rate: 0.031.
 
-  d.numTpcs = 8;  // HAL
+  d.numTpcs = 8;            // HAL
   d.tpcLaunchCycles = 700;  // HAL: planner's 1500 cycles a slice of both engines, less the MME's.
 
   d.hbmBytes = int64_t{32} << 30;           // HAL
@@ -55,10 +52,8 @@ TargetDesc makeGaudi1() {
   d.hostLinkBytesPerNs = pcieBytesPerNs(16);  // WP: Gen4 x16
 
   // 1.8 GHz: MME. No TPC clock is published; 1.9 is the generic clock of the HAL.
-  d.clocks = {{"sustained", 1.8, 1.9},
-              {"shipping", 1.8, 1.9},
-              {"datasheet", 1.8, 1.9},
-              {"measured", 1.8, 1.9, 1, 20900}};
+  d.clocks = {
+      {"sustained", 1.8, 1.9}, {"shipping", 1.8, 1.9}, {"datasheet", 1.8, 1.9}, {"measured", 1.8, 1.9, 1, 20900}};
   return d;
 }
 
@@ -84,12 +79,9 @@ TargetDesc makeGaudi2() {
                      {"core.k4", 128, 128, 1, 4},
                      {"corner.k8", 64, 64, 1, 8, false, true}};
   // fp8 twice and f32 a quarter of bf16 (WP: 865; HAL: least common dimension 64 against 256).
-  d.mmeTypes = {{ElementType::kBF16, 1, 1},
-                {ElementType::kF16, 1, 1},
-                {ElementType::kF8E4M3Ieee, 0.5, 1},
+  d.mmeTypes = {{ElementType::kBF16, 1, 1},     {ElementType::kF16, 1, 1}, {ElementType::kF8E4M3Ieee, 0.5, 1},
                 {ElementType::kF8E4M3, 0.5, 1},  // Priced alike; the array has the former.
-                {ElementType::kF8E5M2, 0.5, 1},
-                {ElementType::kF32, 4, 1}};
+                {ElementType::kF8E5M2, 0.5, 1}, {ElementType::kF32, 4, 1}};
   d.e4m3Type = ElementType::kF8E4M3Ieee;
   // HAL: exponent biases 15, 11, 7, 3.
   d.e4m3Scales = {0x1p-8, 0x1p-4, 1, 0x1p4};
@@ -115,10 +107,8 @@ TargetDesc makeGaudi2() {
 
   // 1.65 GHz: MME; 1.8: WP (11 TFLOP/s of vector bf16). 20.9 us a submission: community
   // measurement.
-  d.clocks = {{"sustained", 1.65, 1.8},
-              {"shipping", 1.65, 1.8},
-              {"datasheet", 1.65, 1.8},
-              {"measured", 1.65, 1.8, 1, 20900}};
+  d.clocks = {
+      {"sustained", 1.65, 1.8}, {"shipping", 1.65, 1.8}, {"datasheet", 1.65, 1.8}, {"measured", 1.65, 1.8, 1, 20900}};
   return d;
 }
 
@@ -127,13 +117,12 @@ TargetDesc makeGaudi3() {
   d.target = Target::kGaudi3;
   d.name = "gaudi3";
   // MME: eight engines of 256 x 256; a port feeds a whole engine, so no arrangement is port-bound.
-  d.mmeGeometries = {
-      {"2xh", 512, 1024},           {"2xw", 1024, 512},           {"4xh", 256, 2048},
-      {"4xw", 2048, 256},           {"b2.square", 512, 512, 2},   {"b2.tall", 256, 1024, 2},
-      {"b2.wide", 1024, 256, 2},    {"b4.tall", 256, 512, 4},     {"b4.wide", 512, 256, 4},
-      {"b8", 256, 256, 8},          {"b16", 128, 128, 16},        {"k2.square", 512, 512, 1, 2},
-      {"k2.tall", 256, 1024, 1, 2}, {"k2.wide", 1024, 256, 1, 2}, {"k4.tall", 256, 512, 1, 4},
-      {"k4.wide", 512, 256, 1, 4},  {"k8", 256, 256, 1, 8},       {"k32", 128, 128, 1, 32}};
+  d.mmeGeometries = {{"2xh", 512, 1024},           {"2xw", 1024, 512},           {"4xh", 256, 2048},
+                     {"4xw", 2048, 256},           {"b2.square", 512, 512, 2},   {"b2.tall", 256, 1024, 2},
+                     {"b2.wide", 1024, 256, 2},    {"b4.tall", 256, 512, 4},     {"b4.wide", 512, 256, 4},
+                     {"b8", 256, 256, 8},          {"b16", 128, 128, 16},        {"k2.square", 512, 512, 1, 2},
+                     {"k2.tall", 256, 1024, 1, 2}, {"k2.wide", 1024, 256, 1, 2}, {"k4.tall", 256, 512, 1, 4},
+                     {"k4.wide", 512, 256, 1, 4},  {"k8", 256, 256, 1, 8},       {"k32", 128, 128, 1, 32}};
   // WP: fp8 as bf16; fp16 459 and fp32 229 of 1835 (HAL: least common dimension 64 and 32 against
   // 256).
   d.mmeTypes = {{ElementType::kBF16, 1, 1},
@@ -191,8 +180,7 @@ bool TargetDesc::hasMmeType(ElementType type) const {
 std::string TargetDesc::mmeTypeNames() const {
   std::string names;
   for (const MmeTypeRate& rate : mmeTypes)
-    if (hasMmeType(rate.type))
-      names += (names.empty() ? "" : ", ") + std::string(elementTypeName(rate.type));
+    if (hasMmeType(rate.type)) names += (names.empty() ? "" : ", ") + std::string(elementTypeName(rate.type));
   return names;
 }
 
@@ -203,8 +191,7 @@ double TargetDesc::mmeCostPerK(ElementType type) const {
 
 int64_t TargetDesc::mmeMacs() const {
   int64_t macs = 0;
-  for (const MmeGeometry& g : mmeGeometries)
-    macs = std::max(macs, g.width * g.height * g.batch * g.kSplit);
+  for (const MmeGeometry& g : mmeGeometries) macs = std::max(macs, g.width * g.height * g.batch * g.kSplit);
   return macs;
 }
 
@@ -230,8 +217,8 @@ StatusOr<ClockProfile> TargetDesc::findClock(std::string_view profile) const {
     if (c.name == profile) return c;
     names += (names.empty() ? "" : ", ") + std::string(c.name);
   }
-  return invalidArgument("unknown clock profile '" + std::string(profile) + "' of " +
-                         std::string(name) + "; valid profiles are " + names);
+  return invalidArgument("unknown clock profile '" + std::string(profile) + "' of " + std::string(name) +
+                         "; valid profiles are " + names);
 }
 
 const TargetDesc& targetDesc(Target target) {

@@ -50,13 +50,11 @@ struct TargetDesc {
 
   // MME
   std::vector<MmeGeometry> mmeGeometries;  ///< In the order in which ties are resolved.
-  std::vector<MmeTypeRate>
-      mmeTypes;  ///< Types that the array multiplies natively; f32 is always there.
-  int64_t mmeRollupCycles =
-      0;  ///< Least K cycles of one step, whatever K is: the accumulators' roll-up.
-  int64_t mmeFillCycles = 0;    ///< Fill of one step.
-  int64_t mmeDrainCycles = 0;   ///< The last step's full tile leaves the array: once a command.
-  int64_t mmeLaunchCycles = 0;  ///< Start of one MME command.
+  std::vector<MmeTypeRate> mmeTypes;       ///< Types that the array multiplies natively; f32 is always there.
+  int64_t mmeRollupCycles = 0;             ///< Least K cycles of one step, whatever K is: the accumulators' roll-up.
+  int64_t mmeFillCycles = 0;               ///< Fill of one step.
+  int64_t mmeDrainCycles = 0;              ///< The last step's full tile leaves the array: once a command.
+  int64_t mmeLaunchCycles = 0;             ///< Start of one MME command.
   /// Part of the K cycles that is lost when both operands stream at the array's full width.
   double mmeStreamStall = 0;
   /// The type's rate; a type that the array does not have is priced as f32, into which it is
@@ -77,8 +75,7 @@ struct TargetDesc {
   int64_t numTpcs = 0;
   int64_t tpcVectorBytes = 256;
   int64_t tpcInstructionLatency = 4;
-  int64_t tpcCyclesPerAccess =
-      4;  ///< One 256-byte global load, and one store beside it, per this many cycles.
+  int64_t tpcCyclesPerAccess = 4;  ///< One 256-byte global load, and one store beside it, per this many cycles.
   int64_t tpcLocalMemoryBytes = 80 * 1024;
   int64_t tpcLaunchCycles = 0;
   /// Peak vector FLOP/s / 1e12 at a clock (one multiply-add a lane and cycle).

@@ -21,8 +21,7 @@ void keepCopy(const void* bytes, size_t size) noexcept {
   if (!kept) return;
   std::memcpy(kept->bytes, bytes, size);
   kept->next = all.load(std::memory_order_relaxed);
-  while (!all.compare_exchange_weak(kept->next, kept, std::memory_order_release,
-                                    std::memory_order_relaxed)) {
+  while (!all.compare_exchange_weak(kept->next, kept, std::memory_order_release, std::memory_order_relaxed)) {
   }
 }
 

@@ -51,8 +51,7 @@ bool atFork(ForkRank rank, const ForkHandlers& handlers) noexcept;
 /// Of a mutex that is never destroyed.
 template <std::mutex& (*Get)()>
 const ForkHandlers& forkHandlersOf() {
-  static constexpr ForkHandlers handlers = {[] { Get().lock(); }, [] { Get().unlock(); },
-                                            [] { Get().unlock(); }};
+  static constexpr ForkHandlers handlers = {[] { Get().lock(); }, [] { Get().unlock(); }, [] { Get().unlock(); }};
   return handlers;
 }
 

@@ -37,19 +37,17 @@ constexpr bool hasAll(uint64_t value, uint64_t mask) {
 
 // Bits of Intel's Software Developer's Manual, volume 2A, CPUID, and of the x86-64 psABI's level
 // table.
-constexpr unsigned kLeaf1Ecx = bit_FMA | bit_MOVBE | bit_OSXSAVE | bit_AVX | bit_F16C | bit_SSE4_2 |
-                               bit_SSE4_1 | bit_SSSE3 | bit_POPCNT;
+constexpr unsigned kLeaf1Ecx =
+    bit_FMA | bit_MOVBE | bit_OSXSAVE | bit_AVX | bit_F16C | bit_SSE4_2 | bit_SSE4_1 | bit_SSSE3 | bit_POPCNT;
 constexpr unsigned kLeaf7V3 = bit_BMI | bit_AVX2 | bit_BMI2;
-constexpr unsigned kLeaf7V4 =
-    bit_AVX512F | bit_AVX512DQ | bit_AVX512CD | bit_AVX512BW | bit_AVX512VL;
+constexpr unsigned kLeaf7V4 = bit_AVX512F | bit_AVX512DQ | bit_AVX512CD | bit_AVX512BW | bit_AVX512VL;
 constexpr unsigned kExtendedLzcnt = 1u << 5;  // CPUID 0x80000001 ECX.
 constexpr uint64_t kXcr0Avx = 0x6;            // XMM and YMM.
 constexpr uint64_t kXcr0Avx512 = 0xe6;        // ... and opmask, ZMM_Hi256, Hi16_ZMM.
 
 CpuLevel detect() {
   Registers leaf1 = cpuid(1), leaf7 = cpuid(7), extended = cpuid(0x80000001u);
-  if (!hasAll(leaf1.ecx, kLeaf1Ecx) || !hasAll(leaf7.ebx, kLeaf7V3) ||
-      !hasAll(extended.ecx, kExtendedLzcnt))
+  if (!hasAll(leaf1.ecx, kLeaf1Ecx) || !hasAll(leaf7.ebx, kLeaf7V3) || !hasAll(extended.ecx, kExtendedLzcnt))
     return CpuLevel::kBaseline;
   uint64_t states = enabledStates();
   if (!hasAll(states, kXcr0Avx)) return CpuLevel::kBaseline;
@@ -83,9 +81,7 @@ CpuLevel detectCpuLevel() {
 
 StatusOr<CpuLevel> usableCpuLevel() {
   HPU_ASSIGN(std::string most, settings::getString(Setting::HPU_MAX_CPU));
-  CpuLevel limit = most == "baseline"    ? CpuLevel::kBaseline
-                   : most == "x86-64-v3" ? CpuLevel::kV3
-                                         : CpuLevel::kV4;
+  CpuLevel limit = most == "baseline" ? CpuLevel::kBaseline : most == "x86-64-v3" ? CpuLevel::kV3 : CpuLevel::kV4;
   return std::min(limit, detectCpuLevel());
 }
 
@@ -99,8 +95,7 @@ std::string cpuModelName() {
     }
     std::string name(text);
     size_t first = name.find_first_not_of(' ');
-    if (first != std::string::npos)
-      return name.substr(first, name.find_last_not_of(' ') - first + 1);
+    if (first != std::string::npos) return name.substr(first, name.find_last_not_of(' ') - first + 1);
   }
 #endif
   return "unknown CPU";

@@ -19,8 +19,7 @@ class Deadline {
 
   /// `ms` from now; 0 polls.
   static Deadline afterMs(int64_t ms) {
-    constexpr int64_t kLongestMs = int64_t{1}
-                                   << 40;  // 35 years; time_point arithmetic stays in range.
+    constexpr int64_t kLongestMs = int64_t{1} << 40;  // 35 years; time_point arithmetic stays in range.
     ms = std::clamp<int64_t>(ms, 0, kLongestMs);
     return Deadline(Clock::now() + std::chrono::milliseconds(ms), ms);
   }

@@ -32,8 +32,7 @@ StatusOr<Container> readAll(const std::string& path, int64_t maxBytes) {
   FdCloser closer{fd};
   struct stat info;
   if (::fstat(fd, &info) != 0) return errnoStatus(errno, "stat", path);
-  if (S_ISDIR(info.st_mode))
-    return invalidArgument(strCat("cannot read '", path, "': it is a directory"));
+  if (S_ISDIR(info.st_mode)) return invalidArgument(strCat("cannot read '", path, "': it is a directory"));
   Container data;
   try {
     // The size is a hint only: pipes and /proc files say 0.
@@ -48,8 +47,7 @@ StatusOr<Container> readAll(const std::string& path, int64_t maxBytes) {
           if (more == 0) break;
           if (more < 0 && errno == EINTR) continue;
           if (more < 0) return errnoStatus(errno, "read", path);
-          return resourceExhausted(
-              strCat("'", path, "' is larger than the limit of ", formatBytes(maxBytes)));
+          return resourceExhausted(strCat("'", path, "' is larger than the limit of ", formatBytes(maxBytes)));
         }
         data.resize(std::min<int64_t>(static_cast<int64_t>(used) * 2 + kChunk, maxBytes));
       }
@@ -112,9 +110,7 @@ StatusOr<std::string> readTextFile(const std::string& path, int64_t maxBytes) {
 AtomicFile::AtomicFile(std::string path, std::string temporary, int fd)
     : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      temporary_(std::move(other.temporary_)),
-      fd_(std::exchange(other.fd_, -1)) {}
+    : path_(std::move(other.path_)), temporary_(std::move(other.temporary_)), fd_(std::exchange(other.fd_, -1)) {}
 AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
   if (this != &other) {
     discard();
@@ -139,8 +135,7 @@ StatusOr<AtomicFile> AtomicFile::create(const std::string& name) {
   std::string path = name;
   struct stat info;
   if (::stat(path.c_str(), &info) == 0) {
-    if (S_ISDIR(info.st_mode))
-      return invalidArgument(strCat("cannot write '", path, "': it is a directory"));
+    if (S_ISDIR(info.st_mode)) return invalidArgument(strCat("cannot write '", path, "': it is a directory"));
     if (!S_ISREG(info.st_mode)) {
       // /dev/null, /dev/stdout, a named pipe: a rename would replace the node itself.
       int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);

@@ -13,8 +13,8 @@ namespace {
 std::string threeDigits(double value) {
   int decimals = value < 10 ? 2 : value < 100 ? 1 : 0;
   std::array<char, 64> buffer;
-  auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                    std::chars_format::fixed, decimals);
+  auto [end, error] =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, decimals);
   std::string text(buffer.data(), end);
   if (text.find('.') != std::string::npos) {
     while (text.back() == '0') text.pop_back();
@@ -86,8 +86,7 @@ StatusOr<int64_t> parseInt(std::string_view text) {
 StatusOr<int64_t> parseBytes(std::string_view text) {
   uint64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::result_out_of_range)
-    return outOfRange(strCat("'", text, "' is more than 2^63-1 bytes"));
+  if (error == std::errc::result_out_of_range) return outOfRange(strCat("'", text, "' is more than 2^63-1 bytes"));
   std::string suffix;
   for (const char* p = end; p != text.data() + text.size(); ++p) suffix += lower(*p);
   int shift = 0;
@@ -102,8 +101,7 @@ StatusOr<int64_t> parseBytes(std::string_view text) {
     if (suffix == "b") suffix.clear();
   }
   if (error != std::errc() || !suffix.empty())
-    return invalidArgument(
-        strCat("'", text, "' is not a number of bytes; examples are 4096, 512M and 2G"));
+    return invalidArgument(strCat("'", text, "' is not a number of bytes; examples are 4096, 512M and 2G"));
   if (value > (static_cast<uint64_t>(INT64_MAX) >> shift))
     return outOfRange(strCat("'", text, "' is more than 2^63-1 bytes"));
   return static_cast<int64_t>(value << shift);

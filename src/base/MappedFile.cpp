@@ -36,8 +36,8 @@ StatusOr<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& 
   }
   if (!S_ISREG(info.st_mode)) {
     ::close(fd);
-    return invalidArgument(strCat("cannot map '", path, "': it is ",
-                                  S_ISDIR(info.st_mode) ? "a directory" : "not a regular file"));
+    return invalidArgument(
+        strCat("cannot map '", path, "': it is ", S_ISDIR(info.st_mode) ? "a directory" : "not a regular file"));
   }
   const uint8_t* data = kEmpty;
   size_t size = static_cast<size_t>(info.st_size);

@@ -39,13 +39,10 @@ int defaultThreads() {
     int available = std::max(1, tbb::info::default_concurrency());
     auto wanted = settings::getInt(Setting::HPU_NUM_THREADS);
     // A bad value is reported where it can be returned (Device::open); here the default stands.
-    int threads = wanted.ok() && *wanted > 0
-                      ? static_cast<int>(std::min(*wanted, kMaxThreads))
-                      : available;
+    int threads = wanted.ok() && *wanted > 0 ? static_cast<int>(std::min(*wanted, kMaxThreads)) : available;
     if (threads > available) {
       // oneTBB makes no more workers than CPUs unless it is told to.
-      static tbb::global_control more(tbb::global_control::max_allowed_parallelism,
-                                      static_cast<size_t>(threads));
+      static tbb::global_control more(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
     }
     return threads;
   }();

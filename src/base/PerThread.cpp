@@ -24,8 +24,7 @@ std::atomic<void*>* listPerThread(void* object) noexcept {
   }
   auto* place = new (std::nothrow) Place{object, all.load(std::memory_order_relaxed)};
   if (!place) return nullptr;
-  while (!all.compare_exchange_weak(place->next, place, std::memory_order_acq_rel,
-                                    std::memory_order_relaxed)) {
+  while (!all.compare_exchange_weak(place->next, place, std::memory_order_acq_rel, std::memory_order_relaxed)) {
   }
   return &place->object;
 }

@@ -15,8 +15,8 @@
 namespace hpu::settings {
 namespace {
 
-constexpr Info make(std::string_view name, Type type, std::string_view value,
-                    std::string_view scope, std::string_view sentence) {
+constexpr Info make(std::string_view name, Type type, std::string_view value, std::string_view scope,
+                    std::string_view sentence) {
   Info result{name, type, value, {}, scope, sentence};
   if (type == Type::kChoice) {
     result.choices = value;
@@ -35,13 +35,12 @@ bool isChoice(std::string_view choices, std::string_view value) {
 }
 
 Status bad(const Info& info, std::string_view text, std::string_view expected) {
-  return invalidArgument(base::strCat(info.name, "=", text, " is not valid: expected ", expected,
-                                      " (", info.sentence, ")"));
+  return invalidArgument(
+      base::strCat(info.name, "=", text, " is not valid: expected ", expected, " (", info.sentence, ")"));
 }
 
 Status wrongGetter(const Info& info, std::string_view getter) {
-  return internalError(base::strCat(info.name, " is a ", typeName(info.type),
-                                    " setting and was read with ", getter));
+  return internalError(base::strCat(info.name, " is a ", typeName(info.type), " setting and was read with ", getter));
 }
 
 StatusOr<int64_t> parseNumber(const Info& entry, const std::string& text) {
@@ -70,8 +69,7 @@ Status checkText(Setting setting, const std::string& text) {
     case Type::kBool:
       return parseBool(entry, text).status();
     case Type::kChoice:
-      return isChoice(entry.choices, text) ? okStatus()
-                                           : bad(entry, text, base::strCat("one of ", entry.choices));
+      return isChoice(entry.choices, text) ? okStatus() : bad(entry, text, base::strCat("one of ", entry.choices));
     case Type::kString:
       return okStatus();
   }
@@ -128,8 +126,7 @@ std::string shownDefault(const Info& info) {
 const std::vector<Info>& all() {
   // Never destroyed: worker threads read settings while the process ends.
   static const auto* list = new std::vector<Info>{
-#define HPU_SETTING(name, type, value, scope, sentence) \
-  make(#name, Type::type, value, scope, sentence),
+#define HPU_SETTING(name, type, value, scope, sentence) make(#name, Type::type, value, scope, sentence),
 #include "base/Settings.def"
 #undef HPU_SETTING
   };
@@ -219,11 +216,10 @@ Status checkAll() {
 std::string helpText() {
   std::string text;
   for (const Info& entry : all()) {
-    std::string left = base::strCat("  ", entry.name, " (", typeName(entry.type), ", default ",
-                                    shownDefault(entry), ")");
-    text +=
-        base::strCat(left, "\n      ", entry.sentence,
-                     entry.choices.empty() ? "" : base::strCat("; one of ", entry.choices), ".\n");
+    std::string left =
+        base::strCat("  ", entry.name, " (", typeName(entry.type), ", default ", shownDefault(entry), ")");
+    text += base::strCat(left, "\n      ", entry.sentence,
+                         entry.choices.empty() ? "" : base::strCat("; one of ", entry.choices), ".\n");
   }
   return text;
 }
@@ -233,9 +229,9 @@ std::string markdownTable() {
   for (const Info& entry : all()) {
     std::string choices;
     for (char c : entry.choices) choices += c == '|' ? std::string(", ") : std::string(1, c);
-    text += base::strCat("| `", entry.name, "` | ", typeName(entry.type), " | ",
-                         shownDefault(entry), " | ", entry.scope, " | ", entry.sentence,
-                         choices.empty() ? "" : base::strCat("; one of ", choices), " |\n");
+    text +=
+        base::strCat("| `", entry.name, "` | ", typeName(entry.type), " | ", shownDefault(entry), " | ", entry.scope,
+                     " | ", entry.sentence, choices.empty() ? "" : base::strCat("; one of ", choices), " |\n");
   }
   return text;
 }

@@ -56,8 +56,7 @@ bool isSet(Setting setting);
 /// getter of another type is kInternal.
 StatusOr<int64_t> getInt(Setting setting);  ///< >= 0; also for kBytes.
 StatusOr<bool> getBool(Setting setting);
-StatusOr<std::string> getString(
-    Setting setting);  ///< Also for kChoice, checked against the choices.
+StatusOr<std::string> getString(Setting setting);  ///< Also for kChoice, checked against the choices.
 
 /// Checks every setting that is set, so that a program can report all bad ones at its start; the
 /// message has a line for each.

@@ -26,8 +26,7 @@ static void f32ToF16(const float* src, uint16_t* dst, size_t count) {
 static void fp8ToF32(Fp8Format format, const uint8_t* src, float* dst, size_t count) {
   for (size_t i = 0; i < count; ++i) dst[i] = numerics::fp8ToF32(format, src[i]);
 }
-static void f32ToFp8(Fp8Format format, const float* src, uint8_t* dst, size_t count,
-                     Overflow overflow) {
+static void f32ToFp8(Fp8Format format, const float* src, uint8_t* dst, size_t count, Overflow overflow) {
   for (size_t i = 0; i < count; ++i) dst[i] = numerics::f32ToFp8(format, src[i], overflow);
 }
 
@@ -68,16 +67,14 @@ static inline void expandHalves(const uint16_t* src, float* dst) {
   _mm256_storeu_ps(dst, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(src))));
 }
 static inline void roundToHalves(const float* src, uint16_t* dst) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(dst),
-                   _mm256_cvtps_ph(_mm256_loadu_ps(src), _MM_FROUND_TO_NEAREST_INT));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(dst), _mm256_cvtps_ph(_mm256_loadu_ps(src), _MM_FROUND_TO_NEAREST_INT));
 }
 #include "numerics/ConvertSimd.inc"
 
 }  // namespace v3
 #if defined(__clang__)
 #pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))), \
-                             apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))), apply_to = function)
 #else
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -118,9 +115,8 @@ static inline void roundToHalves(const float* src, uint16_t* dst) {
 #endif  // __x86_64__
 
 const ConvertKernels& convertKernels(base::CpuLevel level) {
-  static constexpr ConvertKernels kScalar = {scalar::bf16ToF32, scalar::f32ToBf16,
-                                             scalar::f16ToF32,  scalar::f32ToF16,
-                                             scalar::fp8ToF32,  scalar::f32ToFp8};
+  static constexpr ConvertKernels kScalar = {scalar::bf16ToF32, scalar::f32ToBf16, scalar::f16ToF32,
+                                             scalar::f32ToF16,  scalar::fp8ToF32,  scalar::f32ToFp8};
 #if defined(__x86_64__)
   static constexpr ConvertKernels kV3 = {v3::bf16ToF32, v3::f32ToBf16, v3::f16ToF32,
                                          v3::f32ToF16,  v3::fp8ToF32,  v3::f32ToFp8};

@@ -41,8 +41,7 @@ constexpr Fp8Format fp8Format(ElementType type) {
                                             : Fp8Format::kE4M3Fn;
 }
 constexpr bool isFp8(ElementType type) {
-  return type == ElementType::kF8E4M3 || type == ElementType::kF8E4M3Ieee ||
-         type == ElementType::kF8E5M2;
+  return type == ElementType::kF8E4M3 || type == ElementType::kF8E4M3Ieee || type == ElementType::kF8E5M2;
 }
 /// The largest finite value: 448, 240, 57344.
 constexpr float largestFinite(Fp8Format format) {
@@ -80,8 +79,7 @@ constexpr uint32_t roundMagnitude(uint32_t magnitude, const Layout& layout) {
   // f32 denormals get an implicit bit that they lack, but are far below half of any least denormal
   // here.
   const uint32_t mantissa = (magnitude & 0x7fffff) | 0x800000;
-  const uint32_t below =
-      exponent > rebias ? 0 : rebias + 1 - exponent;  // Of the least normal's exponent.
+  const uint32_t below = exponent > rebias ? 0 : rebias + 1 - exponent;  // Of the least normal's exponent.
   uint32_t shift = 23 - layout.mantissaBits + below;
   if (shift > 31) shift = 31;
   const uint32_t half = 1u << (shift - 1);
@@ -148,8 +146,7 @@ constexpr float f16ToF32(uint16_t code) {
 /// Beyond the largest fp16 (65504 and half a step) is infinity. A NaN becomes quiet and keeps its
 /// sign and upper payload bits, as in VCVTPS2PH.
 constexpr uint16_t f32ToF16(float value) {
-  return static_cast<uint16_t>(
-      detail::encode(value, detail::kF16Layout, Overflow::kIeee, /*keepPayload=*/true));
+  return static_cast<uint16_t>(detail::encode(value, detail::kF16Layout, Overflow::kIeee, /*keepPayload=*/true));
 }
 
 /// Exact; NaN is a quiet NaN of the code's sign.
@@ -160,8 +157,8 @@ constexpr float fp8ToF32(Fp8Format format, uint8_t code) {
 /// NaN is 0x7f with the value's sign, in every format. Rounding comes first: a value that rounds to
 /// the largest finite one has not overflowed.
 constexpr uint8_t f32ToFp8(Fp8Format format, float value, Overflow overflow) {
-  return static_cast<uint8_t>(detail::encode(value, detail::kFp8Layouts[static_cast<int>(format)],
-                                             overflow, /*keepPayload=*/false));
+  return static_cast<uint8_t>(
+      detail::encode(value, detail::kFp8Layouts[static_cast<int>(format)], overflow, /*keepPayload=*/false));
 }
 
 }  // namespace hpu::numerics

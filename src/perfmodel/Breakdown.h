@@ -15,9 +15,9 @@ using Terms = std::array<Picoseconds, kNumTerms>;
 
 struct EngineBreakdown {
   int64_t commands = 0;
-  Picoseconds busy = 0;   ///< Sum of end - start.
-  Terms terms{};          ///< kSync: waiting with work in the queue.
-  Picoseconds idle = 0;   ///< No work left in (or yet come to) the queues: device time less all terms.
+  Picoseconds busy = 0;  ///< Sum of end - start.
+  Terms terms{};         ///< kSync: waiting with work in the queue.
+  Picoseconds idle = 0;  ///< No work left in (or yet come to) the queues: device time less all terms.
   Bytes bytes;
 };
 struct OpBreakdown {

@@ -10,9 +10,7 @@ std::vector<uint32_t> criticalPath(const std::vector<PathSlice>& slices) {
   byEnd.reserve(slices.size());
   for (uint32_t i = 0; i < slices.size(); ++i)
     if (slices[i].end > slices[i].start) byEnd.push_back(i);
-  std::stable_sort(byEnd.begin(), byEnd.end(), [&](uint32_t a, uint32_t b) {
-    return slices[a].end < slices[b].end;
-  });
+  std::stable_sort(byEnd.begin(), byEnd.end(), [&](uint32_t a, uint32_t b) { return slices[a].end < slices[b].end; });
   std::vector<uint32_t> path;
   // `last` is one past the slices that end early enough.
   for (size_t last = byEnd.size(); last > 0;) {
@@ -29,9 +27,7 @@ std::vector<uint32_t> criticalPath(const std::vector<PathSlice>& slices) {
     path.push_back(best);
     Picoseconds start = slices[best].start;
     last = static_cast<size_t>(std::upper_bound(byEnd.begin(), byEnd.begin() + static_cast<ptrdiff_t>(first), start,
-                                                [&](Picoseconds time, uint32_t i) {
-                                                  return time < slices[i].end;
-                                                }) -
+                                                [&](Picoseconds time, uint32_t i) { return time < slices[i].end; }) -
                                byEnd.begin());
   }
   std::reverse(path.begin(), path.end());

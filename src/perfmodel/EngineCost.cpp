@@ -17,8 +17,7 @@ Picoseconds roundPs(double ps) {
 
 Picoseconds transferTime(int64_t bytes, double bytesPerNs) {
   if (bytes <= 0) return 0;
-  return static_cast<Picoseconds>(
-      std::min(std::ceil(static_cast<double>(bytes) * 1000.0 / bytesPerNs), kMaxPs));
+  return static_cast<Picoseconds>(std::min(std::ceil(static_cast<double>(bytes) * 1000.0 / bytesPerNs), kMaxPs));
 }
 
 int64_t ceilDiv(int64_t a, int64_t b) {
@@ -45,8 +44,7 @@ class TermBuilder {
 };
 
 /// Sets compute, alone, bound and the memory term, once the engine's own terms are there.
-void finish(const arch::TargetDesc& target, Cost& cost, TermBuilder& terms, Bytes bytes,
-            std::string_view engine) {
+void finish(const arch::TargetDesc& target, Cost& cost, TermBuilder& terms, Bytes bytes, std::string_view engine) {
   cost.bytes = {std::max<int64_t>(bytes.hbm, 0), std::max<int64_t>(bytes.sram, 0)};
   cost.compute = terms.sum();
   Picoseconds hbm = hbmTime(target, cost.bytes.hbm), sram = sramTime(target, cost.bytes.sram);
@@ -57,8 +55,7 @@ void finish(const arch::TargetDesc& target, Cost& cost, TermBuilder& terms, Byte
 }
 
 double stepCycles(const arch::TargetDesc& target, double kCycles) {
-  return std::max(kCycles, static_cast<double>(target.mmeRollupCycles)) +
-         static_cast<double>(target.mmeFillCycles);
+  return std::max(kCycles, static_cast<double>(target.mmeRollupCycles)) + static_cast<double>(target.mmeFillCycles);
 }
 
 }  // namespace
@@ -71,8 +68,8 @@ Picoseconds sramTime(const arch::TargetDesc& target, int64_t bytes) {
   return transferTime(bytes, target.sramBytesPerNs);
 }
 
-bool gemmPlanFor(const arch::TargetDesc& target, const GemmShape& shape,
-                 const arch::MmeGeometry& geometry, GemmPlan& plan) {
+bool gemmPlanFor(const arch::TargetDesc& target, const GemmShape& shape, const arch::MmeGeometry& geometry,
+                 GemmPlan& plan) {
   if (geometry.wideTypesOnly && elementSize(shape.type) < 2) return false;
   const arch::MmeTypeRate& rate = target.mmeRate(shape.type);
   int64_t height = std::max<int64_t>(geometry.height / rate.heightDivisor, 1);
@@ -89,8 +86,7 @@ bool gemmPlanFor(const arch::TargetDesc& target, const GemmShape& shape,
   // Walking along the longer side keeps one operand in its buffer, so that both are new only at
   // each turn.
   plan.constrainedSteps = geometry.portConstrained ? batchSteps * std::min(nSteps, mSteps) : 0;
-  plan.idealCycles =
-      gemmWork(shape) * target.mmeCostPerK(shape.type) / static_cast<double>(target.mmeMacs());
+  plan.idealCycles = gemmWork(shape) * target.mmeCostPerK(shape.type) / static_cast<double>(target.mmeMacs());
   // Of the operands' lines, the part that the GEMM fills.
   double columns = static_cast<double>(std::min(shape.n, geometry.width));
   double rows = static_cast<double>(std::min(shape.m, height));
@@ -99,10 +95,8 @@ bool gemmPlanFor(const arch::TargetDesc& target, const GemmShape& shape,
   plan.computeCycles = (plan.steps - plan.constrainedSteps) * stepCycles(target, streamed) +
                        plan.constrainedSteps * stepCycles(target, 2 * streamed);
   // The same for every arrangement, as the array has as many results whatever its shape is.
-  auto tall = static_cast<double>(
-      std::max<int64_t>(target.mmeGeometries.front().height / rate.heightDivisor, 1));
-  plan.drainCycles = static_cast<double>(target.mmeDrainCycles) *
-                     std::min(static_cast<double>(shape.m), tall) / tall;
+  auto tall = static_cast<double>(std::max<int64_t>(target.mmeGeometries.front().height / rate.heightDivisor, 1));
+  plan.drainCycles = static_cast<double>(target.mmeDrainCycles) * std::min(static_cast<double>(shape.m), tall) / tall;
   return true;
 }
 
@@ -118,8 +112,8 @@ GemmPlan gemmPlan(const arch::TargetDesc& target, const GemmShape& shape) {
 
 double gemmWork(const GemmShape& shape) {
   if (shape.work > 0) return shape.work;
-  return static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
-         static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  return static_cast<double>(shape.batch) * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
+         static_cast<double>(shape.k);
 }
 
 double gemmFlops(const GemmShape& shape) {
@@ -130,13 +124,12 @@ Bytes gemmBytes(const GemmShape& shape) {
   int64_t size = elementSize(shape.type), resultSize = std::max<int64_t>(size, 2);
   double elements = static_cast<double>(shape.k) * static_cast<double>(shape.m + shape.n);
   double results = static_cast<double>(shape.m) * static_cast<double>(shape.n);
-  double bytes = static_cast<double>(shape.batch) * (elements * static_cast<double>(size) +
-                                                     results * static_cast<double>(resultSize));
+  double bytes = static_cast<double>(shape.batch) *
+                 (elements * static_cast<double>(size) + results * static_cast<double>(resultSize));
   return {static_cast<int64_t>(std::min(bytes, 1e18)), 0};
 }
 
-Cost gemmCost(const arch::TargetDesc& target, const arch::ClockProfile& clock,
-              const GemmShape& shape, Bytes bytes) {
+Cost gemmCost(const arch::TargetDesc& target, const arch::ClockProfile& clock, const GemmShape& shape, Bytes bytes) {
   Cost cost;
   TermBuilder terms(cost, clock.mmeGhz);
   double cycles = 0;
@@ -158,16 +151,14 @@ Cost gemmCost(const arch::TargetDesc& target, const arch::ClockProfile& clock,
   return cost;
 }
 
-Cost tpcCost(const arch::TargetDesc& target, const arch::ClockProfile& clock, const TpcWork& work,
-             Bytes bytes) {
+Cost tpcCost(const arch::TargetDesc& target, const arch::ClockProfile& clock, const TpcWork& work, Bytes bytes) {
   Cost cost;
   TermBuilder terms(cost, clock.tpcGhz);
   double tpcs = static_cast<double>(target.numTpcs);
   double points = static_cast<double>(std::max<int64_t>(work.points, 0));
   // The four slots issue side by side; a global access holds its slot for several cycles.
   double issue = std::max({work.vectorOps, work.scalarOps, work.loads, work.stores, 0.0});
-  double access =
-      std::max({work.loads, work.stores, 0.0}) * static_cast<double>(target.tpcCyclesPerAccess);
+  double access = std::max({work.loads, work.stores, 0.0}) * static_cast<double>(target.tpcCyclesPerAccess);
   // Work is dealt out in vectors of the result, whole ones.
   double units = std::ceil(points * work.stores);
   double dealt = units > 0 && units < kMaxPs ? std::ceil(units / tpcs) * tpcs / units : 1;
@@ -184,8 +175,7 @@ Cost tpcCost(const arch::TargetDesc& target, const arch::ClockProfile& clock, co
   return cost;
 }
 
-Cost dmaCost(const arch::TargetDesc& target, const arch::ClockProfile& clock, Bytes bytes,
-             int64_t engineBytes) {
+Cost dmaCost(const arch::TargetDesc& target, const arch::ClockProfile& clock, Bytes bytes, int64_t engineBytes) {
   int64_t traffic = std::max<int64_t>(bytes.hbm, 0) + std::max<int64_t>(bytes.sram, 0);
   if (engineBytes < 0) engineBytes = (traffic + 1) / 2;
   if (target.numDmas == 0) {

@@ -29,9 +29,8 @@ enum class Term : uint8_t {
 };
 inline constexpr int kNumTerms = 9;
 constexpr std::string_view termName(Term term) {
-  constexpr std::string_view names[] = {
-      "ideal",  "edge_quantisation", "roll_up", "fill_drain", "ports",
-      "memory", "overhead",          "sync",    "clock"};
+  constexpr std::string_view names[] = {"ideal",  "edge_quantisation", "roll_up", "fill_drain", "ports",
+                                        "memory", "overhead",          "sync",    "clock"};
   return names[static_cast<unsigned>(term)];
 }
 
@@ -67,13 +66,12 @@ double gemmWork(const GemmShape&);
 /// The arrangement of the array that is fastest for the shape, and how its cycles come about.
 struct GemmPlan {
   const arch::MmeGeometry* geometry = nullptr;
-  double steps = 0;  ///< Passes over the array, all batches.
-  double constrainedSteps =
-      0;               ///< Of these: passes that read both operands anew through shared buffers.
-  double kCycles = 0;  ///< Cycles of one pass at full rate.
-  double idealCycles = 0;    ///< Multiply-accumulates that are work / peak.
-  double computeCycles = 0;  ///< All passes, without drain and launch.
-  double drainCycles = 0;    ///< The last pass's results leave the array.
+  double steps = 0;             ///< Passes over the array, all batches.
+  double constrainedSteps = 0;  ///< Of these: passes that read both operands anew through shared buffers.
+  double kCycles = 0;           ///< Cycles of one pass at full rate.
+  double idealCycles = 0;       ///< Multiply-accumulates that are work / peak.
+  double computeCycles = 0;     ///< All passes, without drain and launch.
+  double drainCycles = 0;       ///< The last pass's results leave the array.
   double utilization() const { return computeCycles > 0 ? idealCycles / computeCycles : 0; }
 };
 GemmPlan gemmPlan(const arch::TargetDesc&, const GemmShape&);

@@ -26,8 +26,7 @@ StatusOr<std::vector<uint32_t>> outputOrder(const recipe::Program& program) {
   }
   std::vector<uint32_t> order(program.outputs.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return ends[a] < ends[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return ends[a] < ends[b]; });
   return order;
 }
 

@@ -69,9 +69,7 @@ int64_t lineBytes(const Operand& operand, const Box& box, int64_t line) {
 }
 
 int64_t extentOf(const Command& command, size_t d) {
-  return d < command.lo.size() && d < command.hi.size()
-             ? std::max<int64_t>(command.hi[d] - command.lo[d], 0)
-             : 1;
+  return d < command.lo.size() && d < command.hi.size() ? std::max<int64_t>(command.hi[d] - command.lo[d], 0) : 1;
 }
 
 /// An operand that lies along the index space: sliced where it has the space's extent, whole where
@@ -100,14 +98,12 @@ class Traffic {
       : program_(program), inLaterSlice_(command.bundle != recipe::kNone && command.slice > 0) {
     int64_t planned = 0;
     for (const recipe::Section& section : program.sections)
-      if (section.kind == SectionKind::kSram)
-        planned += static_cast<int64_t>(std::min<uint64_t>(section.bytes, kMany));
+      if (section.kind == SectionKind::kSram) planned += static_cast<int64_t>(std::min<uint64_t>(section.bytes, kMany));
     stage_ = std::max<int64_t>(target.sramBytes - std::min(planned, kMany), 0);
   }
 
   bool inSram(const Operand& operand) const {
-    return operand.section < program_.sections.size() &&
-           program_.sections[operand.section].kind == SectionKind::kSram;
+    return operand.section < program_.sections.size() && program_.sections[operand.section].kind == SectionKind::kSram;
   }
   /// True when an earlier slice of the bundle left this input on the chip: it is the same for all
   /// slices and fits beside the planned buffers.
@@ -116,9 +112,7 @@ class Traffic {
     stage_ -= bytes;
     return true;
   }
-  void add(const Operand& operand, int64_t bytes) {
-    (inSram(operand) ? bytes_.sram : bytes_.hbm) += bytes;
-  }
+  void add(const Operand& operand, int64_t bytes) { (inSram(operand) ? bytes_.sram : bytes_.hbm) += bytes; }
   void addSram(int64_t bytes) { bytes_.sram += bytes; }
   void addHbm(int64_t bytes) { bytes_.hbm += bytes; }
   void addInput(const Operand& operand, bool whole, int64_t bytes) {
@@ -140,8 +134,8 @@ class Traffic {
 /// Inputs of one MME command. Both are fetched once when what comes from HBM fits on the chip;
 /// otherwise one is walked over in parts that fill half of it, and the other is fetched again for
 /// each part.
-void addMmeInputs(Traffic& traffic, const Operand& a, bool aWhole, int64_t aBytes, const Operand& b,
-                  bool bWhole, int64_t bBytes) {
+void addMmeInputs(Traffic& traffic, const Operand& a, bool aWhole, int64_t aBytes, const Operand& b, bool bWhole,
+                  int64_t bBytes) {
   bool aOnChip = traffic.inSram(a) || traffic.resident(a, aWhole, aBytes);
   bool bOnChip = traffic.inSram(b) || traffic.resident(b, bWhole, bBytes);
   if (aOnChip) traffic.addSram(aBytes);
@@ -154,8 +148,7 @@ void addMmeInputs(Traffic& traffic, const Operand& a, bool aWhole, int64_t aByte
   int64_t half = std::max<int64_t>(traffic.stage() / 2, 1);
   int64_t once = std::min(kMany, aBytes + bBytes);
   if (once > traffic.stage() && aBytes > half && bBytes > half)
-    once = std::min(mul(ceilDiv(aBytes, half), bBytes) + aBytes,
-                    mul(ceilDiv(bBytes, half), aBytes) + bBytes);
+    once = std::min(mul(ceilDiv(aBytes, half), bBytes) + aBytes, mul(ceilDiv(bBytes, half), aBytes) + bBytes);
   traffic.addHbm(once);
 }
 
@@ -202,8 +195,7 @@ GemmShape gemmShape(const Op& op, const Command& command) {
   shape.k = mme.a.sizes.empty() ? 1 : mme.a.sizes.back();
   for (size_t d = 0; d < leading; ++d) shape.batch = mul(shape.batch, extentOf(command, d));
   auto strided = [](const Operand& operand, size_t fromEnd) {
-    return operand.strides.size() >= fromEnd &&
-           operand.strides[operand.strides.size() - fromEnd] > 1;
+    return operand.strides.size() >= fromEnd && operand.strides[operand.strides.size() - fromEnd] > 1;
   };
   shape.transposeA = strided(mme.a, 1);
   shape.transposeB = mme.packing == recipe::BPacking::kStrided && strided(mme.b, 1);
@@ -217,8 +209,8 @@ GemmShape packedGemm(const Op& op, const Command& command) {
   return sharesB(op.mme) ? joinedBatch(shape) : shape;
 }
 
-Cost gemmCommand(const Op& op, const Command& command, const arch::TargetDesc& target,
-                 const arch::ClockProfile& clock, Traffic& traffic) {
+Cost gemmCommand(const Op& op, const Command& command, const arch::TargetDesc& target, const arch::ClockProfile& clock,
+                 Traffic& traffic) {
   const recipe::MmeDesc& mme = op.mme;
   size_t rank = op.space.size();
   const GemmShape shape = gemmShape(op, command), product = packedGemm(op, command);
@@ -287,8 +279,8 @@ GemmShape convShape(const Op& op, const Command& command) {
                 mul(kOfTap, recipe::packedTaps(mme)));
 }
 
-Cost convCommand(const Op& op, const Command& command, const arch::TargetDesc& target,
-                 const arch::ClockProfile& clock, Traffic& traffic) {
+Cost convCommand(const Op& op, const Command& command, const arch::TargetDesc& target, const arch::ClockProfile& clock,
+                 Traffic& traffic) {
   const recipe::MmeDesc& mme = op.mme;
   int64_t line = target.cacheLineBytes;
   bool transposed = mme.kind == MmeKind::kConvTranspose2d;
@@ -303,8 +295,7 @@ Cost convCommand(const Op& op, const Command& command, const arch::TargetDesc& t
     } else {
       int64_t lo = 2 + i < command.lo.size() ? command.lo[2 + i] : 0;
       int64_t first = mul(lo, stride) - mme.padBegin[i];
-      int64_t last =
-          first + mul(extent - 1, stride) + mul(window - 1, std::max<int64_t>(mme.dilations[i], 1));
+      int64_t last = first + mul(extent - 1, stride) + mul(window - 1, std::max<int64_t>(mme.dilations[i], 1));
       rows[i] = std::max<int64_t>(std::min(last, size - 1) - std::max<int64_t>(first, 0) + 1, 0);
     }
   }
@@ -332,8 +323,8 @@ Cost convCommand(const Op& op, const Command& command, const arch::TargetDesc& t
   return gemmCost(target, clock, shape, traffic.bytes());
 }
 
-Cost tpcCommand(const Program& program, const Op& op, const Command& command,
-                const arch::TargetDesc& target, const arch::ClockProfile& clock, Traffic& traffic) {
+Cost tpcCommand(const Program& program, const Op& op, const Command& command, const arch::TargetDesc& target,
+                const arch::ClockProfile& clock, Traffic& traffic) {
   TpcWork work;
   work.points = 1;
   for (size_t d = 0; d < op.space.size(); ++d) work.points = mul(work.points, extentOf(command, d));
@@ -361,8 +352,8 @@ Cost tpcCommand(const Program& program, const Op& op, const Command& command,
   return tpcCost(target, clock, work, traffic.bytes());
 }
 
-Cost dmaCommand(const Op& op, const Command& command, const arch::TargetDesc& target,
-                const arch::ClockProfile& clock, Traffic& traffic) {
+Cost dmaCommand(const Op& op, const Command& command, const arch::TargetDesc& target, const arch::ClockProfile& clock,
+                Traffic& traffic) {
   int64_t line = target.cacheLineBytes;
   int64_t out = lineBytes(op.dma.dst, alongSpace(op, command, op.dma.dst), line), in = 0;
   traffic.add(op.dma.dst, out);
@@ -385,8 +376,8 @@ Cost commandCost(const Program& program, const Command& command, const arch::Tar
   return commandCost(program, program.ops[command.op], command, target, clock);
 }
 
-Cost commandCost(const Program& program, const Op& op, const Command& command,
-                 const arch::TargetDesc& target, const arch::ClockProfile& clock) {
+Cost commandCost(const Program& program, const Op& op, const Command& command, const arch::TargetDesc& target,
+                 const arch::ClockProfile& clock) {
   Traffic traffic(program, command, target);
   switch (op.engine) {
     case Engine::kMme:

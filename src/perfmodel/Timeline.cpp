@@ -24,7 +24,7 @@ constexpr int64_t kShare = 1 << 12;
 /// One memory as the running commands share it: max-min fair, nobody gets more than it can use.
 struct Flow {
   int64_t remaining = 0;  ///< Picoseconds alone x kShare.
-  int64_t cap = 0;  ///< Share at which the transfer just keeps up with the command's compute time.
+  int64_t cap = 0;        ///< Share at which the transfer just keeps up with the command's compute time.
   int64_t share = 0;
   void begin(Picoseconds alone, Picoseconds compute) {
     remaining = alone * kShare;
@@ -97,9 +97,8 @@ class Simulation {
   TimelineResult result_;
   std::vector<QueueState> queues_;
   std::vector<Signals> signals_;
-  std::vector<uint32_t> arrivals_;  ///< Launches by earliest start.
-  std::vector<std::pair<uint32_t, uint32_t>>
-      queuesOf_;  ///< First and one past last QueueState of a launch.
+  std::vector<uint32_t> arrivals_;                       ///< Launches by earliest start.
+  std::vector<std::pair<uint32_t, uint32_t>> queuesOf_;  ///< First and one past last QueueState of a launch.
   EngineState engines_[kNumEngines];
   uint64_t unfinished_ = 0;
 };
@@ -116,8 +115,8 @@ Status Simulation::prepare(const Picoseconds* engineFree) {
   for (uint32_t l = 0; l < launches_.size(); ++l) {
     const TimedLaunch& launch = launches_[l];
     if (launch.earliestStart < 0 || launch.earliestStart > kMaxTime)
-      return outOfRange("launch " + std::to_string(l) + " starts at " +
-                        std::to_string(launch.earliestStart) + " ps, outside of the device clock");
+      return outOfRange("launch " + std::to_string(l) + " starts at " + std::to_string(launch.earliestStart) +
+                        " ps, outside of the device clock");
     signals_[l].counts.assign(launch.numSignals, 0);
     signals_[l].waiters.resize(launch.numSignals);
     uint32_t first = static_cast<uint32_t>(queues_.size());
@@ -139,12 +138,10 @@ Status Simulation::prepare(const Picoseconds* engineFree) {
     queuesOf_[l] = {first, static_cast<uint32_t>(queues_.size())};
     arrivals_.push_back(l);
   }
-  std::stable_sort(arrivals_.begin(), arrivals_.end(), [&](uint32_t a, uint32_t b) {
-    return launches_[a].earliestStart < launches_[b].earliestStart;
-  });
+  std::stable_sort(arrivals_.begin(), arrivals_.end(),
+                   [&](uint32_t a, uint32_t b) { return launches_[a].earliestStart < launches_[b].earliestStart; });
   if (engineFree)
-    for (int e = 0; e < kNumEngines; ++e)
-      engines_[e].freeFrom = std::max<Picoseconds>(engineFree[e], 0);
+    for (int e = 0; e < kNumEngines; ++e) engines_[e].freeFrom = std::max<Picoseconds>(engineFree[e], 0);
   return okStatus();
 }
 
@@ -157,17 +154,15 @@ Status Simulation::arm(uint32_t index, Picoseconds now) {
   for (; queue.nextWait < command.waits.size(); ++queue.nextWait) {
     const recipe::Wait& wait = command.waits[queue.nextWait];
     if (wait.signal >= signals.counts.size())
-      return internalError("launch " + std::to_string(queue.launch) + ", queue " +
-                           std::to_string(queue.queue) + ", command " + std::to_string(queue.next) +
-                           " waits for signal " + std::to_string(wait.signal) + " of " +
-                           std::to_string(signals.counts.size()));
+      return internalError("launch " + std::to_string(queue.launch) + ", queue " + std::to_string(queue.queue) +
+                           ", command " + std::to_string(queue.next) + " waits for signal " +
+                           std::to_string(wait.signal) + " of " + std::to_string(signals.counts.size()));
     if (signals.counts[wait.signal] < wait.value) {
       signals.waiters[wait.signal].push_back(index);
       return okStatus();
     }
   }
-  engines_[queue.engine].runnable.push(
-      {now, launches_[queue.launch].priority, queue.launch, queue.queue, index});
+  engines_[queue.engine].runnable.push({now, launches_[queue.launch].priority, queue.launch, queue.queue, index});
   return okStatus();
 }
 
@@ -215,8 +210,7 @@ Status Simulation::finish(uint8_t index, Picoseconds now) {
   Signals& signals = signals_[queue.launch];
   if (command.signal >= signals.counts.size())
     return internalError("launch " + std::to_string(queue.launch) + " counts up signal " +
-                         std::to_string(command.signal) + " of " +
-                         std::to_string(signals.counts.size()));
+                         std::to_string(command.signal) + " of " + std::to_string(signals.counts.size()));
   ++signals.counts[command.signal];
   if (signals.waiters[command.signal].empty()) return okStatus();
   std::vector<uint32_t> woken;
@@ -252,13 +246,11 @@ Status Simulation::deadlock() const {
     const TimedCommand& command = (*queue.commands)[queue.next];
     if (queue.nextWait >= command.waits.size()) continue;
     const recipe::Wait& wait = command.waits[queue.nextWait];
-    return internalError("the queues deadlock: command " + std::to_string(queue.next) +
-                         " of queue " + std::to_string(queue.queue) + " (" +
-                         std::string(engineName(static_cast<Engine>(queue.engine))) +
-                         ") of launch " + std::to_string(queue.launch) + " waits for signal " +
-                         std::to_string(wait.signal) + " to reach " + std::to_string(wait.value) +
-                         ", which stays at " +
-                         std::to_string(signals_[queue.launch].counts[wait.signal]));
+    return internalError(
+        "the queues deadlock: command " + std::to_string(queue.next) + " of queue " + std::to_string(queue.queue) +
+        " (" + std::string(engineName(static_cast<Engine>(queue.engine))) + ") of launch " +
+        std::to_string(queue.launch) + " waits for signal " + std::to_string(wait.signal) + " to reach " +
+        std::to_string(wait.value) + ", which stays at " + std::to_string(signals_[queue.launch].counts[wait.signal]));
   }
   return internalError("the queues stopped without a waiting command");
 }
@@ -269,8 +261,7 @@ StatusOr<TimelineResult> Simulation::run(const Picoseconds* engineFree) {
   size_t arrived = 0;
   while (true) {
     // Everything that may start now, engine by engine.
-    for (; arrived < arrivals_.size() && launches_[arrivals_[arrived]].earliestStart <= now;
-         ++arrived) {
+    for (; arrived < arrivals_.size() && launches_[arrivals_[arrived]].earliestStart <= now; ++arrived) {
       auto [first, last] = queuesOf_[arrivals_[arrived]];
       for (uint32_t q = first; q < last; ++q)
         if (!queues_[q].commands->empty()) HPU_RETURN_IF_ERROR(arm(q, now));
@@ -298,8 +289,7 @@ StatusOr<TimelineResult> Simulation::run(const Picoseconds* engineFree) {
     }
     if (dt == kNever) break;
     now += dt;
-    if (now > kMaxTime)
-      return outOfRange("the device clock overflows: more than 46 days of device time");
+    if (now > kMaxTime) return outOfRange("the device clock overflows: more than 46 days of device time");
     for (uint8_t e = 0; e < kNumEngines; ++e) {
       EngineState& engine = engines_[e];
       if (!engine.active) continue;
@@ -308,8 +298,7 @@ StatusOr<TimelineResult> Simulation::run(const Picoseconds* engineFree) {
     }
     for (uint8_t e = 0; e < kNumEngines; ++e) {
       EngineState& engine = engines_[e];
-      if (engine.active && engine.computeEnd <= now && engine.hbm.remaining == 0 &&
-          engine.sram.remaining == 0)
+      if (engine.active && engine.computeEnd <= now && engine.hbm.remaining == 0 && engine.sram.remaining == 0)
         HPU_RETURN_IF_ERROR(finish(e, now));
     }
   }
@@ -326,8 +315,7 @@ StatusOr<TimelineResult> Simulation::run(const Picoseconds* engineFree) {
 }  // namespace
 
 StatusOr<TimelineResult> simulate(const arch::TargetDesc& target, const arch::ClockProfile&,
-                                  const std::vector<TimedLaunch>& launches,
-                                  const Picoseconds* engineFree) {
+                                  const std::vector<TimedLaunch>& launches, const Picoseconds* engineFree) {
   return Simulation(target, launches).run(engineFree);
 }
 

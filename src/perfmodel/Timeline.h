@@ -62,26 +62,23 @@ struct TimelineResult {
 /// (verified recipes cannot) or a wait names a signal that the launch does not have; kOutOfRange
 /// when time overflows.
 StatusOr<TimelineResult> simulate(const arch::TargetDesc&, const arch::ClockProfile&,
-                                  const std::vector<TimedLaunch>& launches,
-                                  const Picoseconds* engineFree = nullptr);
+                                  const std::vector<TimedLaunch>& launches, const Picoseconds* engineFree = nullptr);
 
 /// No schedule of these queues can be shorter: the busiest engine's compute time, or all HBM or
 /// SRAM traffic at full bandwidth, whichever is most.
 Picoseconds lowerBound(const arch::TargetDesc&, const std::vector<TimedQueue>& queues);
 
 /// The queues of a program with the cost of each command.
-std::vector<TimedQueue> timedQueues(const recipe::Program& program, const arch::TargetDesc&,
-                                    const arch::ClockProfile&);
+std::vector<TimedQueue> timedQueues(const recipe::Program& program, const arch::TargetDesc&, const arch::ClockProfile&);
 /// The cost of one command, with its bytes split between HBM and SRAM by its operands' sections.
 /// Counted are the unique bytes of the slice's box of each operand, in whole cache lines (256-byte
 /// accesses on the TPC); docs/performance-model.md has the rules for operands that are reused
 /// within a command or across slices. The program must be verified.
-Cost commandCost(const recipe::Program& program, const recipe::Command& command,
-                 const arch::TargetDesc&, const arch::ClockProfile&);
-/// The same with `op` in place of the command's op in the program: what would it cost if ...
-Cost commandCost(const recipe::Program& program, const recipe::Op& op,
-                 const recipe::Command& command, const arch::TargetDesc&,
+Cost commandCost(const recipe::Program& program, const recipe::Command& command, const arch::TargetDesc&,
                  const arch::ClockProfile&);
+/// The same with `op` in place of the command's op in the program: what would it cost if ...
+Cost commandCost(const recipe::Program& program, const recipe::Op& op, const recipe::Command& command,
+                 const arch::TargetDesc&, const arch::ClockProfile&);
 /// The GEMM that an MME command is priced as: that of the packed product where `op` is packed.
 GemmShape mmeShape(const recipe::Op& op, const recipe::Command& command);
 

@@ -31,15 +31,16 @@ Range inputRange(const MmeDesc& mme, size_t i, Range out) {
 
 class Collector {
  public:
-  Collector(const Program& program, const Command& command, std::vector<Access>& accesses,
-            const KernelReads* reads)
+  Collector(const Program& program, const Command& command, std::vector<Access>& accesses, const KernelReads* reads)
       : program_(program), command_(command), accesses_(accesses), reads_(reads) {}
 
   void collect() {
     const Op& op = program_.ops[command_.op];
     switch (op.engine) {
-      case Engine::kMme: return mme(op.mme);
-      case Engine::kTpc: return tpc(op);
+      case Engine::kMme:
+        return mme(op.mme);
+      case Engine::kTpc:
+        return tpc(op);
       default:
         if (!op.dma.fill) sliced(op.dma.src, false);
         sliced(op.dma.dst, true);
@@ -120,8 +121,7 @@ class Collector {
       const int64_t size = operand.sizes[d];
       const auto dim = static_cast<size_t>(read.dim);
       lo_[d] = std::clamp<int64_t>(read.scale * command_.lo[dim] + read.low, 0, size - 1);
-      hi_[d] = std::clamp<int64_t>(read.scale * (command_.hi[dim] - 1) + read.high + 1, lo_[d] + 1,
-                                   size);
+      hi_[d] = std::clamp<int64_t>(read.scale * (command_.hi[dim] - 1) + read.high + 1, lo_[d] + 1, size);
     }
   }
   /// An operand whose dimensions are those of the index space.
@@ -136,8 +136,7 @@ class Collector {
     if (kind == SectionKind::kConst || kind == SectionKind::kInput) return;
     const size_t rank = operand.sizes.size();
     accesses_.push_back(
-        {memoryBox(operand, {lo_.data(), rank}, {hi_.data(), rank}, command_.slice), write,
-         operand.ring.slots != 0});
+        {memoryBox(operand, {lo_.data(), rank}, {hi_.data(), rank}, command_.slice), write, operand.ring.slots != 0});
   }
 
   const Program& program_;
@@ -154,8 +153,7 @@ void appendAccesses(const Program& program, const Command& command, std::vector<
   Collector(program, command, accesses, reads).collect();
 }
 
-void appendOperands(const Op& op, std::vector<const Operand*>& reads,
-                    std::vector<const Operand*>& writes) {
+void appendOperands(const Op& op, std::vector<const Operand*>& reads, std::vector<const Operand*>& writes) {
   switch (op.engine) {
     case Engine::kMme:
       reads.insert(reads.end(), {&op.mme.a, &op.mme.b});

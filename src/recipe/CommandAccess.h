@@ -36,7 +36,6 @@ void appendAccesses(const Program& program, const Command& command, std::vector<
                     const KernelReads* reads = nullptr);
 
 /// All operands of an op: those that it reads, then those that it writes.
-void appendOperands(const Op& op, std::vector<const Operand*>& reads,
-                    std::vector<const Operand*>& writes);
+void appendOperands(const Op& op, std::vector<const Operand*>& reads, std::vector<const Operand*>& writes);
 
 }  // namespace hpu::recipe

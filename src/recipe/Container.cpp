@@ -17,11 +17,10 @@ struct SectionSpec {
   uint32_t flags;
 };
 constexpr SectionSpec kMetadata[] = {
-    {SectionId::kProgram, kRequired},   {SectionId::kMemory, kRequired},
-    {SectionId::kConstants, kRequired}, {SectionId::kKernels, kRequired},
-    {SectionId::kImages, kRequired},    {SectionId::kOps, kRequired},
-    {SectionId::kBundles, kRequired},   {SectionId::kQueues, kRequired},
-    {SectionId::kSources, kRequired},   {SectionId::kEstimates, 0},
+    {SectionId::kProgram, kRequired}, {SectionId::kMemory, kRequired}, {SectionId::kConstants, kRequired},
+    {SectionId::kKernels, kRequired}, {SectionId::kImages, kRequired}, {SectionId::kOps, kRequired},
+    {SectionId::kBundles, kRequired}, {SectionId::kQueues, kRequired}, {SectionId::kSources, kRequired},
+    {SectionId::kEstimates, 0},
 };
 
 uint64_t alignUp(uint64_t value, uint64_t alignment) {
@@ -54,8 +53,7 @@ struct DataSection {
   }
 };
 
-void writeHeader(uint8_t* header, Target target, uint32_t numSections, uint64_t fileBytes,
-                 uint64_t tableHash) {
+void writeHeader(uint8_t* header, Target target, uint32_t numSections, uint64_t fileBytes, uint64_t tableHash) {
   for (uint64_t i = 0; i < sizeof(kMagic); ++i) header[kAtMagic + i] = kMagic[i];
   storeLe(header + kAtMajor, kFormatMajor);
   storeLe(header + kAtMinor, kFormatMinor);
@@ -149,8 +147,8 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
     ByteWriter writer(head, wantFields ? &trace : nullptr);
     sectionSchema(spec.id, writer, program, tables);
     if (!writer.ok()) {
-      return invalidArgument(base::strCat("the recipe's ", sectionIdName(spec.id),
-                                          " section has a list of more than 2^32-1 elements"));
+      return invalidArgument(
+          base::strCat("the recipe's ", sectionIdName(spec.id), " section has a list of more than 2^32-1 elements"));
     }
     for (const FieldSpan& span : trace) recipe.fields.push_back({spec.id, span.offset, span.bytes});
     finish(spec.id, spec.flags, offset);
@@ -166,8 +164,7 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
   auto place = [&](SectionId id, DataSection& data) {
     uint64_t offset = alignUp(end, kPageBytes);
     entries.push_back({id, kRequired, offset, data.bytes, data.hash()});
-    if (data.bytes ==
-        0) {  // No padding before nothing: the file ends with its last byte of content.
+    if (data.bytes == 0) {  // No padding before nothing: the file ends with its last byte of content.
       entries.back().offset = end;
       return;
     }
@@ -220,8 +217,7 @@ Status resealRecipe(std::vector<uint8_t>& file) {
     entry.hash = sectionHash(file.data() + entry.offset, entry.bytes);
     writeEntry(at, entry);
   }
-  storeLe(file.data() + kAtTableHash,
-          base::hash64(file.data() + kHeaderBytes, numSections * kEntryBytes));
+  storeLe(file.data() + kAtTableHash, base::hash64(file.data() + kHeaderBytes, numSections * kEntryBytes));
   storeLe(file.data() + kAtHeaderHash, base::hash64(file.data(), kAtHeaderHash));
   return okStatus();
 }

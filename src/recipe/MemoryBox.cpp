@@ -68,8 +68,7 @@ MemoryBox denseBox(uint32_t section, uint64_t offset, uint64_t bytes) {
   return box;
 }
 
-MemoryBox memoryBox(const Operand& operand, std::span<const int64_t> lo,
-                    std::span<const int64_t> hi, uint32_t slice) {
+MemoryBox memoryBox(const Operand& operand, std::span<const int64_t> lo, std::span<const int64_t> hi, uint32_t slice) {
   const auto element = static_cast<uint64_t>(elementSize(operand.type));
   MemoryBox box = denseBox(operand.section, operand.offset, element);
   const Ring& ring = operand.ring;

@@ -32,8 +32,7 @@ struct MemoryBox {
 };
 
 /// The part lo..hi of a verified operand, in its own dimensions. For a ring: in the slot of `slice`.
-MemoryBox memoryBox(const Operand& operand, std::span<const int64_t> lo,
-                    std::span<const int64_t> hi, uint32_t slice);
+MemoryBox memoryBox(const Operand& operand, std::span<const int64_t> lo, std::span<const int64_t> hi, uint32_t slice);
 /// The whole operand, all slots of a ring.
 MemoryBox wholeBox(const Operand& operand);
 /// `bytes` from `offset` on.

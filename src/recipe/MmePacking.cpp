@@ -15,8 +15,7 @@ namespace {
 
 /// Dimension `inner` lies densely, and `outer` behind it. A dimension of one point may have any stride.
 bool dense(const Operand& operand, size_t outer, size_t inner) {
-  return (operand.sizes[inner] == 1 || operand.strides[inner] == 1) &&
-         operand.strides[outer] == operand.sizes[inner];
+  return (operand.sizes[inner] == 1 || operand.strides[inner] == 1) && operand.strides[outer] == operand.sizes[inner];
 }
 
 std::string gemmObstacle(const MmeDesc& mme) {
@@ -45,8 +44,12 @@ std::string convObstacle(const MmeDesc& mme, int64_t factor) {
 /// More than any memory, and little enough to compute with.
 constexpr int64_t kMostWeightBytes = int64_t{1} << 44;
 
-int64_t floorDiv(int64_t a, int64_t b) { return a / b - (a % b < 0); }
-int64_t ceilDiv(int64_t a, int64_t b) { return -floorDiv(-a, b); }
+int64_t floorDiv(int64_t a, int64_t b) {
+  return a / b - (a % b < 0);
+}
+int64_t ceilDiv(int64_t a, int64_t b) {
+  return -floorDiv(-a, b);
+}
 
 int64_t tapsOf(const MmeDesc& mme, int64_t factor) {
   if (mme.kind == MmeKind::kGemm) return factor;
@@ -105,8 +108,12 @@ std::string packingObstacle(const MmeDesc& mme, int64_t factor) {
   return why;
 }
 
-int64_t packedTaps(const MmeDesc& mme) { return tapsOf(mme, mme.packingFactor); }
+int64_t packedTaps(const MmeDesc& mme) {
+  return tapsOf(mme, mme.packingFactor);
+}
 
-int64_t packedWeightBytes(const MmeDesc& mme) { return weightBytes(mme, mme.packingFactor); }
+int64_t packedWeightBytes(const MmeDesc& mme) {
+  return weightBytes(mme, mme.packingFactor);
+}
 
 }  // namespace hpu::recipe

@@ -18,10 +18,11 @@ namespace hpu::recipe {
 /// More pixels than any array needs; keeps the packed sizes in range.
 inline constexpr int64_t kMaxPackingFactor = 64;
 
-/// Why the product cannot be packed by `factor` (1: never a reason), to follow its name in a message; empty when it can:
-/// the weights are packed constants (that zeros can be put between), shared by the batch, of one group; a convolution's
-/// result is channels last, the rows of a GEMM's A and C lie one behind the other. A transposed convolution takes multiples of its stride, as each group of pixels
-/// needs the same weights, and no dilation. The sizes must fit together (verifyMmeShapes).
+/// Why the product cannot be packed by `factor` (1: never a reason), to follow its name in a message; empty when it
+/// can: the weights are packed constants (that zeros can be put between), shared by the batch, of one group; a
+/// convolution's result is channels last, the rows of a GEMM's A and C lie one behind the other. A transposed
+/// convolution takes multiples of its stride, as each group of pixels needs the same weights, and no dilation. The
+/// sizes must fit together (verifyMmeShapes).
 std::string packingObstacle(const MmeDesc& mme, int64_t factor);
 
 /// Taps along W of one column of the packed convolution: what `packingFactor` neighbouring pixels look at together, at

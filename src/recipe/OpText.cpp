@@ -12,8 +12,7 @@ std::string opText(const Program& program, const Op& op) {
   } else {
     const SourceNode& node = program.sourceNodes[op.provenance.front()];
     text = "node '" + (node.name.empty() ? op.name : node.name) + "' (" + node.op + ")";
-    if (op.provenance.size() > 1)
-      text += " and " + std::to_string(op.provenance.size() - 1) + " more";
+    if (op.provenance.size() > 1) text += " and " + std::to_string(op.provenance.size() - 1) + " more";
   }
   return text + " on the " + std::string(engineName(op.engine));
 }

@@ -10,8 +10,7 @@ std::vector<uint32_t> outputsWritten(const Program& program, const Op& op) {
   auto add = [&](const Operand& operand) {
     const Section& section = program.sections[operand.section];
     if (section.kind != SectionKind::kOutput) return;
-    if (std::find(outputs.begin(), outputs.end(), section.binding) == outputs.end())
-      outputs.push_back(section.binding);
+    if (std::find(outputs.begin(), outputs.end(), section.binding) == outputs.end()) outputs.push_back(section.binding);
   };
   switch (op.engine) {
     case Engine::kMme:

@@ -34,8 +34,7 @@ void packPanel(int64_t k, int64_t columns, const T* src, int64_t kStride, int64_
 }
 
 template <typename T>
-void pack(const PackedShape& shape, const T* src, int64_t tapStride, int64_t kStride, int64_t nStride,
-          T* dst) {
+void pack(const PackedShape& shape, const T* src, int64_t tapStride, int64_t kStride, int64_t nStride, T* dst) {
   for (int64_t tap = 0; tap < shape.taps; ++tap)
     for (int64_t block = 0; block < shape.panels(); ++block)
       packPanel(shape.k, std::min(kPackedN, shape.n - block * kPackedN),
@@ -45,20 +44,17 @@ void pack(const PackedShape& shape, const T* src, int64_t tapStride, int64_t kSt
 
 }  // namespace
 
-Status packWeights(const PackedShape& shape, ElementType type, const void* src, int64_t tapStride,
-                   int64_t kStride, int64_t nStride, void* dst) {
+Status packWeights(const PackedShape& shape, ElementType type, const void* src, int64_t tapStride, int64_t kStride,
+                   int64_t nStride, void* dst) {
   switch (elementSize(type)) {
     case 1:
-      pack(shape, static_cast<const uint8_t*>(src), tapStride, kStride, nStride,
-           static_cast<uint8_t*>(dst));
+      pack(shape, static_cast<const uint8_t*>(src), tapStride, kStride, nStride, static_cast<uint8_t*>(dst));
       return okStatus();
     case 2:
-      pack(shape, static_cast<const uint16_t*>(src), tapStride, kStride, nStride,
-           static_cast<uint16_t*>(dst));
+      pack(shape, static_cast<const uint16_t*>(src), tapStride, kStride, nStride, static_cast<uint16_t*>(dst));
       return okStatus();
     case 4:
-      pack(shape, static_cast<const uint32_t*>(src), tapStride, kStride, nStride,
-           static_cast<uint32_t*>(dst));
+      pack(shape, static_cast<const uint32_t*>(src), tapStride, kStride, nStride, static_cast<uint32_t*>(dst));
       return okStatus();
     default:
       return invalidArgument("weights of type " + std::string(elementTypeName(type)) +

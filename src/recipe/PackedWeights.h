@@ -26,9 +26,7 @@ struct PackedShape {
   int64_t panelElements() const { return k * kPackedN; }
   int64_t elements() const { return taps * panels() * panelElements(); }
   /// Element offset of panel (tap, nBlock).
-  int64_t panelOffset(int64_t tap, int64_t nBlock) const {
-    return (tap * panels() + nBlock) * panelElements();
-  }
+  int64_t panelOffset(int64_t tap, int64_t nBlock) const { return (tap * panels() + nBlock) * panelElements(); }
 };
 
 /// Packs from a strided source (element strides of tap, k, n) of 1-, 2- or 4-byte elements into `dst`
@@ -36,7 +34,7 @@ struct PackedShape {
 /// (taps = KH * KW, tap stride 1, k stride KH * KW, n stride C/groups * KH * KW), each after the last;
 /// transposed ones [C, OC/groups, KH, KW] likewise with the strides of k and n exchanged.
 /// Errors: kInvalidArgument for another element size.
-Status packWeights(const PackedShape& shape, ElementType type, const void* src, int64_t tapStride,
-                   int64_t kStride, int64_t nStride, void* dst);
+Status packWeights(const PackedShape& shape, ElementType type, const void* src, int64_t tapStride, int64_t kStride,
+                   int64_t nStride, void* dst);
 
 }  // namespace hpu::recipe

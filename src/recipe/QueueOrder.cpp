@@ -52,8 +52,7 @@ StatusOr<std::vector<CommandRef>> completionOrder(const Program& program) {
       if (command.signal == kNone) continue;
       uint32_t count = ++counts[command.signal];
       WaiterHeap& heap = waiters[command.signal];
-      for (; !heap.empty() && heap.top().value <= count; heap.pop())
-        ready.push_back(heap.top().queue);
+      for (; !heap.empty() && heap.top().value <= count; heap.pop()) ready.push_back(heap.top().queue);
     }
   }
   if (order.size() == total) return order;
@@ -62,10 +61,9 @@ StatusOr<std::vector<CommandRef>> completionOrder(const Program& program) {
     const Command& command = program.queues[q].commands[heads[q]];
     for (const Wait& wait : command.waits) {
       if (counts[wait.signal] >= wait.value) continue;
-      return dataLoss(base::strCat("the queues deadlock: ", commandText(program, q, heads[q]),
-                                   ", of ", opText(program, command.op), ", waits for signal ",
-                                   wait.signal, " to reach ", wait.value, ", which stops at ",
-                                   counts[wait.signal]));
+      return dataLoss(base::strCat("the queues deadlock: ", commandText(program, q, heads[q]), ", of ",
+                                   opText(program, command.op), ", waits for signal ", wait.signal, " to reach ",
+                                   wait.value, ", which stops at ", counts[wait.signal]));
     }
   }
   return internalError("a queue stopped without a wait that holds it");

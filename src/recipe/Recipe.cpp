@@ -20,8 +20,7 @@ uint64_t operandSpanBytes(const Operand& operand) {
     overflow |= __builtin_add_overflow(last, step, &last);
   }
   overflow |= __builtin_add_overflow(last, uint64_t{1}, &last);
-  overflow |=
-      __builtin_mul_overflow(last, static_cast<uint64_t>(elementSize(operand.type)), &bytes);
+  overflow |= __builtin_mul_overflow(last, static_cast<uint64_t>(elementSize(operand.type)), &bytes);
   return overflow ? UINT64_MAX : bytes;
 }
 

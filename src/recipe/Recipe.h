@@ -92,9 +92,8 @@ enum class BPacking : uint8_t {
 /// any of them may have any strides (that is how transposes are folded).
 /// Conv2d: A = input [N, C, H, W], B = weights [OC, C/groups, KH, KW], C = output [N, OC, OH, OW].
 /// ConvTranspose2d: B = weights [C, OC/groups, KH, KW] (as ONNX); output padding is a negative padEnd.
-/// A gemm's window fields are the neutral ones below. A and B have one type that the target's MME multiplies; C is f32, bf16
-/// or f16.
-/// Products are accumulated in f32 and rounded once, to nearest even, into C's type.
+/// A gemm's window fields are the neutral ones below. A and B have one type that the target's MME multiplies; C is f32,
+/// bf16 or f16. Products are accumulated in f32 and rounded once, to nearest even, into C's type.
 struct MmeDesc {
   MmeKind kind = MmeKind::kGemm;
   BPacking packing = BPacking::kStrided;
@@ -133,19 +132,19 @@ struct DmaDesc {
 /// One device operation with all its operands; commands run slices of it.
 struct Op {
   Engine engine = Engine::kTpc;
-  std::string name;                ///< "conv1+bn1+relu"
+  std::string name;                  ///< "conv1+bn1+relu"
   std::vector<uint32_t> provenance;  ///< Indices into Program::sourceNodes.
-  std::vector<int64_t> space;      ///< Extents of the index space: the output's logical sizes.
-  MmeDesc mme;                     ///< Valid when engine == kMme ...
-  TpcDesc tpc;                     ///< ... kTpc ...
-  DmaDesc dma;                     ///< ... kDma.
+  std::vector<int64_t> space;        ///< Extents of the index space: the output's logical sizes.
+  MmeDesc mme;                       ///< Valid when engine == kMme ...
+  TpcDesc tpc;                       ///< ... kTpc ...
+  DmaDesc dma;                       ///< ... kDma.
 };
 
 struct Kernel {
   std::string name;
   TpcCost cost;
   uint32_t numInputs = 0, numOutputs = 0;
-  uint32_t rank = 0;          ///< Of the index space.
+  uint32_t rank = 0;  ///< Of the index space.
   /// Bit d: dimension d must be whole in every slice and call (a softmax's row, say). The verifier and
   /// the executor keep to it.
   uint32_t wholeDims = 0;
@@ -174,10 +173,10 @@ struct Wait {
 struct Command {
   uint32_t op = kNone;
   uint32_t bundle = kNone;
-  uint32_t slice = 0;            ///< Which slice of the bundle: selects ring slots.
-  std::vector<int64_t> lo, hi;   ///< Box in the op's index space.
+  uint32_t slice = 0;           ///< Which slice of the bundle: selects ring slots.
+  std::vector<int64_t> lo, hi;  ///< Box in the op's index space.
   std::vector<Wait> waits;
-  uint32_t signal = kNone;       ///< Counted up by one when done.
+  uint32_t signal = kNone;  ///< Counted up by one when done.
 };
 
 struct Queue {

@@ -50,8 +50,7 @@ StatusOr<Recipe> Recipe::deserialize(const void* bytes, size_t size) {
   std::shared_ptr<uint8_t[]> copy(new (std::align_val_t{4096}, std::nothrow) uint8_t[size + 1],
                                   [](uint8_t* p) { operator delete[](p, std::align_val_t{4096}); });
   if (!copy) {
-    return resourceExhausted("out of host memory for a recipe of " + std::to_string(size) +
-                             " bytes");
+    return resourceExhausted("out of host memory for a recipe of " + std::to_string(size) + " bytes");
   }
   if (size) std::memcpy(copy.get(), bytes, size);
   HPU_ASSIGN(auto program, recipe::readRecipe(copy.get(), size, copy, "in memory"));

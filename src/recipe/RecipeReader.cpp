@@ -22,10 +22,10 @@ namespace {
 
 using base::strCat;
 
-constexpr SectionId kNeeded[] = {
-    SectionId::kProgram, SectionId::kMemory,       SectionId::kConstants, SectionId::kKernels,
-    SectionId::kImages,  SectionId::kOps,          SectionId::kBundles,   SectionId::kQueues,
-    SectionId::kSources, SectionId::kConstantData, SectionId::kImageData};
+constexpr SectionId kNeeded[] = {SectionId::kProgram,      SectionId::kMemory,   SectionId::kConstants,
+                                 SectionId::kKernels,      SectionId::kImages,   SectionId::kOps,
+                                 SectionId::kBundles,      SectionId::kQueues,   SectionId::kSources,
+                                 SectionId::kConstantData, SectionId::kImageData};
 
 bool isData(SectionId id) {
   return id == SectionId::kConstantData || id == SectionId::kImageData;
@@ -34,8 +34,7 @@ bool isData(SectionId id) {
 /// One file on its way to a Program.
 class Loader {
  public:
-  Loader(const uint8_t* data, uint64_t bytes, std::shared_ptr<const void> owner,
-         const std::string& where)
+  Loader(const uint8_t* data, uint64_t bytes, std::shared_ptr<const void> owner, const std::string& where)
       : data_(data), bytes_(bytes), owner_(std::move(owner)), where_(where) {}
 
   StatusOr<std::shared_ptr<const Program>> load() {
@@ -67,33 +66,28 @@ class Loader {
       return damaged("byte 0 does not begin a recipe (another kind of file, or its start is lost)");
     }
     if (bytes_ < kHeaderBytes) {
-      return damaged(strCat("it is truncated at byte ", bytes_, ", within the header of ",
-                            kHeaderBytes, " bytes"));
+      return damaged(strCat("it is truncated at byte ", bytes_, ", within the header of ", kHeaderBytes, " bytes"));
     }
     HPU_RETURN_IF_ERROR(checkVersion());
     auto target = static_cast<Target>(loadLe<uint32_t>(data_ + kAtTarget));
-    bool knownTarget =
-        loadLe<uint32_t>(data_ + kAtTarget) <= 0xff && targetName(target) != "unknown";
+    bool knownTarget = loadLe<uint32_t>(data_ + kAtTarget) <= 0xff && targetName(target) != "unknown";
     if (knownTarget) targetText_ = targetName(target);
     if (loadLe<uint64_t>(data_ + kAtHeaderHash) != base::hash64(data_, kAtHeaderHash)) {
       return damaged("the checksum of the header (bytes 0 to 63) does not match");
     }
     if (!knownTarget) {
-      return damaged(strCat("the header names target ", loadLe<uint32_t>(data_ + kAtTarget),
-                            " at byte ", uint64_t{kAtTarget},
-                            ", which this OpenHPU does not know"));
+      return damaged(strCat("the header names target ", loadLe<uint32_t>(data_ + kAtTarget), " at byte ",
+                            uint64_t{kAtTarget}, ", which this OpenHPU does not know"));
     }
     if (loadLe<uint64_t>(data_ + kAtReserved) || loadLe<uint64_t>(data_ + kAtReserved + 8)) {
-      return damaged(
-          strCat("reserved bytes of the header at byte ", uint64_t{kAtReserved}, " are not 0"));
+      return damaged(strCat("reserved bytes of the header at byte ", uint64_t{kAtReserved}, " are not 0"));
     }
     uint64_t fileBytes = loadLe<uint64_t>(data_ + kAtFileBytes);
     if (bytes_ < fileBytes) {
       return damaged(strCat("it is truncated: it has ", bytes_, " of its ", fileBytes, " bytes"));
     }
     if (bytes_ > fileBytes) {
-      return damaged(
-          strCat("it has ", bytes_ - fileBytes, " bytes after its end at byte ", fileBytes));
+      return damaged(strCat("it has ", bytes_ - fileBytes, " bytes after its end at byte ", fileBytes));
     }
     program_->target = target;
     return okStatus();
@@ -103,17 +97,15 @@ class Loader {
     uint16_t major = loadLe<uint16_t>(data_ + kAtMajor), minor = loadLe<uint16_t>(data_ + kAtMinor);
     uint16_t readerMajor = loadLe<uint16_t>(data_ + kAtReaderMajor);
     uint16_t readerMinor = loadLe<uint16_t>(data_ + kAtReaderMinor);
-    std::string own = strCat("this OpenHPU ", HPU_VERSION_STRING, " reads format ", kFormatMajor,
-                             ".", kFormatMinor);
+    std::string own = strCat("this OpenHPU ", HPU_VERSION_STRING, " reads format ", kFormatMajor, ".", kFormatMinor);
     if (major > kFormatMajor || readerMajor > kFormatMajor ||
         (readerMajor == kFormatMajor && readerMinor > kFormatMinor)) {
       return otherVersion(strCat("was written by a newer OpenHPU in format ", major, ".", minor,
-                                 ", which needs a reader of format ", readerMajor, ".", readerMinor,
-                                 " or later; ", own, "; update OpenHPU, or with this one"));
+                                 ", which needs a reader of format ", readerMajor, ".", readerMinor, " or later; ", own,
+                                 "; update OpenHPU, or with this one"));
     }
     if (major < kFormatMajor) {
-      return otherVersion(
-          strCat("was written by an older OpenHPU in format ", major, ".", minor, "; ", own));
+      return otherVersion(strCat("was written by an older OpenHPU in format ", major, ".", minor, "; ", own));
     }
     return okStatus();
   }
@@ -121,8 +113,8 @@ class Loader {
   Status readTable() {
     uint64_t count = loadLe<uint32_t>(data_ + kAtNumSections);
     if (count > kMaxSections || count > (bytes_ - kHeaderBytes) / kEntryBytes) {
-      return damaged(strCat("the header counts ", count, " sections at byte ",
-                            uint64_t{kAtNumSections}, ", whose table does not fit"));
+      return damaged(strCat("the header counts ", count, " sections at byte ", uint64_t{kAtNumSections},
+                            ", whose table does not fit"));
     }
     uint64_t tableBytes = count * kEntryBytes;
     if (loadLe<uint64_t>(data_ + kAtTableHash) != base::hash64(data_ + kHeaderBytes, tableBytes)) {
@@ -137,8 +129,7 @@ class Loader {
       entries_.push_back(entry);
     }
     if (end != bytes_) {
-      return damaged(
-          strCat("its last section ends at byte ", end, " but the file at byte ", bytes_));
+      return damaged(strCat("its last section ends at byte ", end, " but the file at byte ", bytes_));
     }
     for (SectionId id : kNeeded) {
       if (!find(id)) return damaged(strCat("it has no section '", sectionIdName(id), "'"));
@@ -147,8 +138,8 @@ class Loader {
   }
 
   std::string nameOf(const SectionEntry& entry) const {
-    return strCat("section ", static_cast<uint32_t>(entry.id), " (", sectionIdName(entry.id),
-                  ", at byte ", entry.offset, ")");
+    return strCat("section ", static_cast<uint32_t>(entry.id), " (", sectionIdName(entry.id), ", at byte ",
+                  entry.offset, ")");
   }
 
   /// `end` is where the section before it ends: sections follow one another, padded with zeros.
@@ -158,23 +149,21 @@ class Loader {
       return damaged(strCat(nameOf(entry), " has unknown flags ", entry.flags));
     }
     if (name == "unknown" && (entry.flags & kRequired)) {
-      return otherVersion(strCat("needs ", nameOf(entry), ", which format ", kFormatMajor, ".",
-                                 kFormatMinor, " of this OpenHPU ", HPU_VERSION_STRING,
+      return otherVersion(strCat("needs ", nameOf(entry), ", which format ", kFormatMajor, ".", kFormatMinor,
+                                 " of this OpenHPU ", HPU_VERSION_STRING,
                                  " does not know; update OpenHPU, or with this one"));
     }
     if (entry.offset < end || entry.offset - end >= kPageBytes || entry.offset > bytes_ ||
         entry.bytes > bytes_ - entry.offset) {
       return damaged(strCat(nameOf(entry), " with ", entry.bytes, " bytes (entry ", index,
-                            " of the table) does not follow byte ", end, " or leaves the file of ",
-                            bytes_, " bytes"));
+                            " of the table) does not follow byte ", end, " or leaves the file of ", bytes_, " bytes"));
     }
     uint64_t alignment = isData(entry.id) && entry.bytes ? kPageBytes : 1;
     if (entry.offset % alignment) {
       return damaged(strCat(nameOf(entry), " does not start at a multiple of ", alignment));
     }
     for (uint64_t at = end; at < entry.offset; ++at) {
-      if (data_[at])
-        return damaged(strCat("padding at byte ", at, " before ", nameOf(entry), " is not 0"));
+      if (data_[at]) return damaged(strCat("padding at byte ", at, " before ", nameOf(entry), " is not 0"));
     }
     if (name != "unknown" && find(entry.id)) {
       return damaged(strCat(nameOf(entry), " is there twice"));
@@ -192,8 +181,7 @@ class Loader {
   Status checkHashes() {
     for (const SectionEntry& entry : entries_) {
       if (sectionHash(data_ + entry.offset, entry.bytes) != entry.hash) {
-        return damaged(strCat("the checksum of ", nameOf(entry), " with ", entry.bytes,
-                              " bytes does not match"));
+        return damaged(strCat("the checksum of ", nameOf(entry), " with ", entry.bytes, " bytes does not match"));
       }
     }
     return okStatus();
@@ -210,8 +198,7 @@ class Loader {
       if (!reader.ok()) return damaged(strCat(nameOf(entry), " ", reader.error()));
       if (reader.remaining()) {
         return damaged(strCat(nameOf(entry), " has ", reader.remaining(),
-                              " bytes after its content, which ends at its byte ",
-                              reader.position()));
+                              " bytes after its content, which ends at its byte ", reader.position()));
       }
     }
     return okStatus();
@@ -222,24 +209,20 @@ class Loader {
     const SectionEntry* constants = find(SectionId::kConstantData);
     for (size_t i = 0; i < tables_.constants.size(); ++i) {
       const StoredConstant& stored = tables_.constants[i];
-      HPU_RETURN_IF_ERROR(
-          checkData(*constants, strCat("constant ", i), stored.dataOffset, stored.bytes));
-      program_->constants.push_back({stored.section, stored.offset,
-                                     data_ + constants->offset + stored.dataOffset, stored.bytes,
-                                     owner_});
+      HPU_RETURN_IF_ERROR(checkData(*constants, strCat("constant ", i), stored.dataOffset, stored.bytes));
+      program_->constants.push_back(
+          {stored.section, stored.offset, data_ + constants->offset + stored.dataOffset, stored.bytes, owner_});
     }
     const SectionEntry* images = find(SectionId::kImageData);
     for (size_t i = 0; i < tables_.images.size(); ++i) {
       StoredImage& stored = tables_.images[i];
-      HPU_RETURN_IF_ERROR(
-          checkData(*images, strCat("kernel image ", i), stored.dataOffset, stored.bytes));
+      HPU_RETURN_IF_ERROR(checkData(*images, strCat("kernel image ", i), stored.dataOffset, stored.bytes));
       if (stored.dataOffset % kPageBytes) {
-        return damaged(strCat("kernel image ", i, " at byte ", stored.dataOffset, " of ",
-                              nameOf(*images), " does not start at a multiple of ", kPageBytes));
+        return damaged(strCat("kernel image ", i, " at byte ", stored.dataOffset, " of ", nameOf(*images),
+                              " does not start at a multiple of ", kPageBytes));
       }
-      program_->images.push_back({stored.cpu, std::move(stored.entries),
-                                  data_ + images->offset + stored.dataOffset, stored.bytes,
-                                  owner_});
+      program_->images.push_back(
+          {stored.cpu, std::move(stored.entries), data_ + images->offset + stored.dataOffset, stored.bytes, owner_});
     }
     return okStatus();
   }
@@ -259,11 +242,10 @@ class Loader {
     return okStatus();
   }
 
-  Status checkData(const SectionEntry& section, const std::string& what, uint64_t offset,
-                   uint64_t bytes) const {
+  Status checkData(const SectionEntry& section, const std::string& what, uint64_t offset, uint64_t bytes) const {
     if (offset <= section.bytes && bytes <= section.bytes - offset) return okStatus();
-    return damaged(strCat(what, " with ", bytes, " bytes at byte ", offset, " leaves ",
-                          nameOf(section), ", which has ", section.bytes));
+    return damaged(strCat(what, " with ", bytes, " bytes at byte ", offset, " leaves ", nameOf(section), ", which has ",
+                          section.bytes));
   }
 
   const uint8_t* data_;
@@ -279,8 +261,7 @@ class Loader {
 }  // namespace
 
 StatusOr<std::shared_ptr<const Program>> readRecipe(const uint8_t* data, uint64_t bytes,
-                                                    std::shared_ptr<const void> owner,
-                                                    const std::string& where) {
+                                                    std::shared_ptr<const void> owner, const std::string& where) {
   try {
     return Loader(data, bytes, std::move(owner), where).load();
   } catch (const std::bad_alloc&) {

@@ -16,6 +16,5 @@ namespace hpu::recipe {
 StatusOr<std::shared_ptr<const Program>> readRecipeFile(const std::string& path);
 /// `owner` keeps the bytes alive as long as the program. `where` names the source in errors.
 StatusOr<std::shared_ptr<const Program>> readRecipe(const uint8_t* data, uint64_t bytes,
-                                                    std::shared_ptr<const void> owner,
-                                                    const std::string& where);
+                                                    std::shared_ptr<const void> owner, const std::string& where);
 }  // namespace hpu::recipe

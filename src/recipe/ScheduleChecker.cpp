@@ -75,12 +75,8 @@ class HappensBefore {
     }
   }
 
-  uint32_t* clock(CommandRef ref) {
-    return clocks_.data() + (first_[ref.queue] + ref.command) * queues_;
-  }
-  const uint32_t* clock(CommandRef ref) const {
-    return clocks_.data() + (first_[ref.queue] + ref.command) * queues_;
-  }
+  uint32_t* clock(CommandRef ref) { return clocks_.data() + (first_[ref.queue] + ref.command) * queues_; }
+  const uint32_t* clock(CommandRef ref) const { return clocks_.data() + (first_[ref.queue] + ref.command) * queues_; }
 
   const Program& program_;
   size_t queues_;
@@ -144,14 +140,13 @@ class Checker {
         MemoryBox source = wholeBox(*read);
         bool inPlace = op.engine == Engine::kTpc && source == written && read->ring == writes_[w]->ring;
         if (inPlace || disjoint(source, written)) continue;
-        return dataLoss(strCat(opText(program_, opIndex), " reads and writes ",
-                               overlapText(source, written), " through different views"));
+        return dataLoss(strCat(opText(program_, opIndex), " reads and writes ", overlapText(source, written),
+                               " through different views"));
       }
       for (size_t v = 0; v < w; ++v) {
         MemoryBox other = wholeBox(*writes_[v]);
         if (disjoint(other, written)) continue;
-        return dataLoss(strCat(opText(program_, opIndex), " writes ", overlapText(other, written),
-                               " as two outputs"));
+        return dataLoss(strCat(opText(program_, opIndex), " writes ", overlapText(other, written), " as two outputs"));
       }
     }
     return okStatus();
@@ -228,11 +223,10 @@ class Checker {
     const bool ordered = before_.ordered(a.command, b.command);
     if (ordered && hostAgrees(a, b)) return okStatus();
     if (disjoint(a.access.box, b.access.box)) return okStatus();
-    return dataLoss(strCat(text(a.command), a.access.write ? " writes and " : " reads and ",
-                           text(b.command), b.access.write ? " writes " : " reads ",
-                           overlapText(a.access.box, b.access.box),
-                           ordered ? ", in this order, but hostOrder says the reverse"
-                                   : ", but neither is ordered before the other"));
+    return dataLoss(strCat(
+        text(a.command), a.access.write ? " writes and " : " reads and ", text(b.command),
+        b.access.write ? " writes " : " reads ", overlapText(a.access.box, b.access.box),
+        ordered ? ", in this order, but hostOrder says the reverse" : ", but neither is ordered before the other"));
   }
 
   /// hostOrder runs whole ops; a bundle's rings it runs slice by slice.
@@ -245,20 +239,16 @@ class Checker {
   }
 
   Status unwritten(CommandRef ref, const MemoryBox& box, uint64_t at) const {
-    return dataLoss(strCat(text(ref), " reads byte ", at, " of section ", box.section,
-                           ", which no command before it has written"));
+    return dataLoss(
+        strCat(text(ref), " reads byte ", at, " of section ", box.section, ", which no command before it has written"));
   }
   std::string text(CommandRef ref) const {
-    return strCat(commandText(program_, ref.queue, ref.command), ", of ",
-                  opText(program_, at(ref).op), ",");
+    return strCat(commandText(program_, ref.queue, ref.command), ", of ", opText(program_, at(ref).op), ",");
   }
   static std::string overlapText(const MemoryBox& a, const MemoryBox& b) {
-    return strCat("bytes ", std::max(a.begin, b.begin), " to ", std::min(a.end, b.end) - 1,
-                  " of section ", a.section);
+    return strCat("bytes ", std::max(a.begin, b.begin), " to ", std::min(a.end, b.end) - 1, " of section ", a.section);
   }
-  const Command& at(CommandRef ref) const {
-    return program_.queues[ref.queue].commands[ref.command];
-  }
+  const Command& at(CommandRef ref) const { return program_.queues[ref.queue].commands[ref.command]; }
 
   const Program& program_;
   const std::vector<CommandRef>& order_;
@@ -277,8 +267,8 @@ Status checkSchedule(const Program& program, const KernelReads* reads) {
   for (const Queue& queue : program.queues) commands += queue.commands.size();
   // Clocks take a count for each pair; real programs have a few queues.
   if (commands * program.queues.size() > uint64_t{1} << 28) {
-    return unimplemented(strCat("checking a schedule of ", commands, " commands on ",
-                                program.queues.size(), " queues"));
+    return unimplemented(
+        strCat("checking a schedule of ", commands, " commands on ", program.queues.size(), " queues"));
   }
   HPU_ASSIGN(std::vector<CommandRef> order, completionOrder(program));
   return Checker(program, order, reads).run();

@@ -56,8 +56,7 @@ class ByteWriter {
   using Ref = const T&;
   static constexpr bool kReading = false;
 
-  explicit ByteWriter(std::vector<uint8_t>& out, std::vector<FieldSpan>* trace = nullptr)
-      : out_(out), trace_(trace) {}
+  explicit ByteWriter(std::vector<uint8_t>& out, std::vector<FieldSpan>* trace = nullptr) : out_(out), trace_(trace) {}
 
   template <typename... Ts>
   void operator()(const Ts&... values) {

@@ -44,17 +44,14 @@ class CommandVerifier {
     for (uint32_t i = 0; i < program_.bundles.size(); ++i) {
       const Bundle& bundle = program_.bundles[i];
       if (bundle.ops.empty() || bundle.slices == 0) {
-        return dataLoss(strCat(bundleText(i), " has ", bundle.ops.size(), " ops and ",
-                               bundle.slices, " slices"));
+        return dataLoss(strCat(bundleText(i), " has ", bundle.ops.size(), " ops and ", bundle.slices, " slices"));
       }
       for (uint32_t op : bundle.ops) {
         if (op >= program_.ops.size()) {
-          return dataLoss(strCat(bundleText(i), " holds op ", op, ", but the program has ",
-                                 program_.ops.size()));
+          return dataLoss(strCat(bundleText(i), " holds op ", op, ", but the program has ", program_.ops.size()));
         }
         if (bundleOf_[op] != kNone) {
-          return dataLoss(
-              strCat(opText(program_, op), " is twice in bundles: in ", bundleOf_[op], " and ", i));
+          return dataLoss(strCat(opText(program_, op), " is twice in bundles: in ", bundleOf_[op], " and ", i));
         }
         bundleOf_[op] = i;
       }
@@ -69,14 +66,12 @@ class CommandVerifier {
     for (size_t i = 0; i < order.size(); ++i) {
       if (order[i] >= program_.ops.size() || seen[order[i]]) {
         return dataLoss(strCat("hostOrder[", i, "] is op ", order[i],
-                               ", which is there twice or not one of the program's ",
-                               program_.ops.size()));
+                               ", which is there twice or not one of the program's ", program_.ops.size()));
       }
       seen[order[i]] = true;
     }
     if (order.size() != program_.ops.size()) {
-      return dataLoss(strCat("hostOrder lists ", order.size(), " of the program's ",
-                             program_.ops.size(), " ops"));
+      return dataLoss(strCat("hostOrder lists ", order.size(), " of the program's ", program_.ops.size(), " ops"));
     }
     for (size_t i = 0; i < order.size();) {
       uint32_t bundle = bundleOf_[order[i]];
@@ -86,8 +81,7 @@ class CommandVerifier {
       }
       for (uint32_t op : program_.bundles[bundle].ops) {
         if (i == order.size() || order[i] != op) {
-          return dataLoss(strCat("hostOrder[", i, "] should be op ", op, ": the ops of ",
-                                 bundleText(bundle),
+          return dataLoss(strCat("hostOrder[", i, "] should be op ", op, ": the ops of ", bundleText(bundle),
                                  " must stand together, in the bundle's order"));
         }
         ++i;
@@ -100,8 +94,7 @@ class CommandVerifier {
     for (uint32_t q = 0; q < program_.queues.size(); ++q) {
       const Queue& queue = program_.queues[q];
       if (queue.engine >= Engine::kNic) {
-        return dataLoss(
-            strCat("queue ", q, " is of engine ", queue.engine, ", which runs no recipe commands"));
+        return dataLoss(strCat("queue ", q, " is of engine ", queue.engine, ", which runs no recipe commands"));
       }
       for (uint32_t c = 0; c < queue.commands.size(); ++c) {
         HPU_RETURN_IF_ERROR(verifyCommand(q, c));
@@ -114,8 +107,8 @@ class CommandVerifier {
       size_t commands = 0;
       for (uint32_t op : program_.bundles[i].ops) commands += commandsOf_[op].size();
       if (program_.bundles[i].slices > commands) {
-        return dataLoss(strCat(bundleText(i), " has ", program_.bundles[i].slices,
-                               " slices, but only ", commands, " commands"));
+        return dataLoss(
+            strCat(bundleText(i), " has ", program_.bundles[i].slices, " slices, but only ", commands, " commands"));
       }
     }
     return okStatus();
@@ -125,41 +118,36 @@ class CommandVerifier {
     const Command& command = program_.queues[q].commands[c];
     auto where = [&] { return commandText(program_, q, c); };
     if (command.op >= program_.ops.size()) {
-      return dataLoss(
-          strCat(where(), " runs op ", command.op, ", but the program has ", program_.ops.size()));
+      return dataLoss(strCat(where(), " runs op ", command.op, ", but the program has ", program_.ops.size()));
     }
     const Op& op = program_.ops[command.op];
     if (op.engine != program_.queues[q].engine) {
-      return dataLoss(strCat(where(), " runs ", opText(program_, command.op), " of engine ",
-                             engineName(op.engine)));
+      return dataLoss(strCat(where(), " runs ", opText(program_, command.op), " of engine ", engineName(op.engine)));
     }
     if (command.bundle != bundleOf_[command.op]) {
-      return dataLoss(strCat(where(), " names bundle ", idText(command.bundle), ", but ",
-                             opText(program_, command.op), " is in bundle ",
-                             idText(bundleOf_[command.op])));
+      return dataLoss(strCat(where(), " names bundle ", idText(command.bundle), ", but ", opText(program_, command.op),
+                             " is in bundle ", idText(bundleOf_[command.op])));
     }
     if (command.bundle != kNone && command.slice >= program_.bundles[command.bundle].slices) {
-      return dataLoss(strCat(where(), " is slice ", command.slice, " of ",
-                             bundleText(command.bundle), ", which has ",
+      return dataLoss(strCat(where(), " is slice ", command.slice, " of ", bundleText(command.bundle), ", which has ",
                              program_.bundles[command.bundle].slices));
     }
     const size_t rank = op.space.size();
     if (command.lo.size() != rank || command.hi.size() != rank) {
-      return dataLoss(strCat(where(), " has a box of rank ", command.lo.size(), " to ",
-                             command.hi.size(), ", but ", opText(program_, command.op),
-                             " has an index space of rank ", rank));
+      return dataLoss(strCat(where(), " has a box of rank ", command.lo.size(), " to ", command.hi.size(), ", but ",
+                             opText(program_, command.op), " has an index space of rank ", rank));
     }
     uint32_t whole = op.engine == Engine::kTpc ? program_.kernels[op.tpc.kernel].wholeDims : 0;
     for (size_t d = 0; d < rank; ++d) {
       if (command.lo[d] < 0 || command.lo[d] >= command.hi[d] || command.hi[d] > op.space[d]) {
-        return dataLoss(strCat(where(), " has the box ", pointText(command.lo), " to ",
-                               pointText(command.hi), ", which is empty or leaves the index space ",
-                               shapeToString(op.space), " of ", opText(program_, command.op)));
+        return dataLoss(strCat(where(), " has the box ", pointText(command.lo), " to ", pointText(command.hi),
+                               ", which is empty or leaves the index space ", shapeToString(op.space), " of ",
+                               opText(program_, command.op)));
       }
       bool split = command.lo[d] != 0 || command.hi[d] != op.space[d];
       if (split && (whole >> d & 1)) {
-        return dataLoss(strCat(where(), " splits dimension ", d, " of ",
-                               opText(program_, command.op), ", which its kernel needs whole"));
+        return dataLoss(strCat(where(), " splits dimension ", d, " of ", opText(program_, command.op),
+                               ", which its kernel needs whole"));
       }
     }
     // Elsewhere in a period the pixels of a transposed convolution need other weights.
@@ -187,8 +175,8 @@ class CommandVerifier {
         return dataLoss(strCat("the ", numBoxes, " commands of ", opText(program_, i),
                                " split its index space too irregularly to be checked"));
       }
-      return dataLoss(strCat("the ", numBoxes, " commands of ", opText(program_, i),
-                             " compute point ", pointText({result.point.data(), space.size()}),
+      return dataLoss(strCat("the ", numBoxes, " commands of ", opText(program_, i), " compute point ",
+                             pointText({result.point.data(), space.size()}),
                              result.cover == Cover::kGap ? " not at all" : " more than once"));
     }
     return okStatus();
@@ -215,16 +203,15 @@ class CommandVerifier {
         const Operand* operand = operands[o];
         if (operand->ring.slots == 0) continue;
         if (bundleOf_[i] == kNone) {
-          return dataLoss(strCat(opText(program_, i), " uses the ring at byte ", operand->offset,
-                                 " of section ", operand->section, ", but is in no bundle"));
+          return dataLoss(strCat(opText(program_, i), " uses the ring at byte ", operand->offset, " of section ",
+                                 operand->section, ", but is in no bundle"));
         }
         HPU_RETURN_IF_ERROR(verifyRingFits(i, *operand, o >= reads));
         uses.push_back({bundleOf_[i], operand->section, operand->offset, i, operand});
       }
     }
     std::sort(uses.begin(), uses.end(), [](const RingUse& a, const RingUse& b) {
-      return std::tie(a.bundle, a.section, a.offset, a.op) <
-             std::tie(b.bundle, b.section, b.offset, b.op);
+      return std::tie(a.bundle, a.section, a.offset, a.op) < std::tie(b.bundle, b.section, b.offset, b.op);
     });
     for (size_t i = 1; i < uses.size(); ++i) {
       const RingUse &a = uses[i - 1], &b = uses[i];
@@ -251,21 +238,20 @@ class CommandVerifier {
     if (bytes <= ring.slotBytes) return okStatus();
     return dataLoss(strCat(opText(program_, opIndex), " puts slices of ",
                            bytes == UINT64_MAX ? "2^64 or more" : std::to_string(bytes),
-                           " bytes into the ring at byte ", operand.offset, " of section ",
-                           operand.section, ", whose slots have ", ring.slotBytes));
+                           " bytes into the ring at byte ", operand.offset, " of section ", operand.section,
+                           ", whose slots have ", ring.slotBytes));
   }
 
   /// Who shares a ring sees the same slots, and through equal views the same part in each slice.
   Status verifyRingsAgree(const RingUse& a, const RingUse& b) {
     const Ring &x = a.operand->ring, &y = b.operand->ring;
     auto refuse = [&](const std::string& what) {
-      return dataLoss(strCat(opText(program_, a.op), " and ", opText(program_, b.op),
-                             " share the ring at byte ", a.offset, " of section ", a.section,
-                             " but ", what));
+      return dataLoss(strCat(opText(program_, a.op), " and ", opText(program_, b.op), " share the ring at byte ",
+                             a.offset, " of section ", a.section, " but ", what));
     };
     if (x.slots != y.slots || x.slotBytes != y.slotBytes) {
-      return refuse(strCat("see ", x.slots, " slots of ", x.slotBytes, " and ", y.slots, " of ",
-                           y.slotBytes, " bytes"));
+      return refuse(
+          strCat("see ", x.slots, " slots of ", x.slotBytes, " and ", y.slots, " of ", y.slotBytes, " bytes"));
     }
     if (a.operand->sizes != b.operand->sizes) return okStatus();
     if (x.dim != y.dim) return refuse(strCat("follow dimensions ", x.dim, " and ", y.dim));
@@ -277,8 +263,8 @@ class CommandVerifier {
         auto& known = sliceRange_[command.slice];
         if (known.second == 0) known = range;
         if (known == range) continue;
-        return refuse(strCat("in slice ", command.slice, " use ", known.first, " to ", known.second,
-                             " and ", range.first, " to ", range.second, " of dimension ", x.dim));
+        return refuse(strCat("in slice ", command.slice, " use ", known.first, " to ", known.second, " and ",
+                             range.first, " to ", range.second, " of dimension ", x.dim));
       }
     }
     return okStatus();
@@ -287,8 +273,8 @@ class CommandVerifier {
   Status verifySignals() {
     // Signals that no command raises are harmless, but a huge number of them would cost memory.
     if (program_.numSignals > numCommands_ + kSpareSignals) {
-      return dataLoss(strCat("the program has ", program_.numSignals, " signals, but only ",
-                             numCommands_, " commands to raise them"));
+      return dataLoss(strCat("the program has ", program_.numSignals, " signals, but only ", numCommands_,
+                             " commands to raise them"));
     }
     std::vector<uint32_t> raises(program_.numSignals, 0);
     for (uint32_t q = 0; q < program_.queues.size(); ++q) {
@@ -311,9 +297,8 @@ class CommandVerifier {
                                    ", but the program has ", program_.numSignals));
           }
           if (wait.value > raises[wait.signal]) {
-            return dataLoss(strCat(commandText(program_, q, c), " waits for signal ", wait.signal,
-                                   " to reach ", wait.value, ", but it is raised only ",
-                                   raises[wait.signal], " times"));
+            return dataLoss(strCat(commandText(program_, q, c), " waits for signal ", wait.signal, " to reach ",
+                                   wait.value, ", but it is raised only ", raises[wait.signal], " times"));
           }
         }
       }
@@ -321,9 +306,7 @@ class CommandVerifier {
     return okStatus();
   }
 
-  const Command& at(CommandRef ref) const {
-    return program_.queues[ref.queue].commands[ref.command];
-  }
+  const Command& at(CommandRef ref) const { return program_.queues[ref.queue].commands[ref.command]; }
   std::string bundleText(uint32_t bundle) const {
     return strCat("bundle ", bundle, " '", program_.bundles[bundle].name, "'");
   }

@@ -26,8 +26,7 @@ std::string opText(const Program& program, uint32_t op) {
 }
 
 std::string commandText(const Program& program, uint32_t queue, uint32_t command) {
-  return strCat("command ", command, " of queue ", queue, " (",
-                engineName(program.queues[queue].engine), ")");
+  return strCat("command ", command, " of queue ", queue, " (", engineName(program.queues[queue].engine), ")");
 }
 
 uint64_t usableBytes(const Program& program, const Section& section) {
@@ -76,16 +75,14 @@ Status verifySections(const Program& program) {
       return dataLoss(strCat("section ", i, " has the unknown kind ", section.kind));
     }
     if (section.bytes > kMaxSectionBytes || (total += section.bytes) > kMaxSectionBytes) {
-      return dataLoss(strCat("section ", i, " with ", section.bytes,
-                             " bytes takes the program's memory beyond 2^50 bytes"));
+      return dataLoss(
+          strCat("section ", i, " with ", section.bytes, " bytes takes the program's memory beyond 2^50 bytes"));
     }
     if (section.kind == SectionKind::kSram) sram += section.bytes;
     bool input = section.kind == SectionKind::kInput;
     if (!input && section.kind != SectionKind::kOutput) {
       if (section.binding != kNone) {
-        return dataLoss(strCat("section ", i,
-                               " is neither input nor output but is bound to tensor ",
-                               section.binding));
+        return dataLoss(strCat("section ", i, " is neither input nor output but is bound to tensor ", section.binding));
       }
       continue;
     }
@@ -93,19 +90,18 @@ Status verifySections(const Program& program) {
     auto& use = input ? inputUse : outputUse;
     std::string_view what = input ? "input" : "output";
     if (section.binding >= tensors.size()) {
-      return dataLoss(strCat("section ", i, " is bound to ", what, " ", section.binding,
-                             ", but the program has ", tensors.size()));
+      return dataLoss(
+          strCat("section ", i, " is bound to ", what, " ", section.binding, ", but the program has ", tensors.size()));
     }
     if (use[section.binding] != kNone) {
-      return dataLoss(strCat("sections ", use[section.binding], " and ", i, " are both bound to ",
-                             what, " ", section.binding));
+      return dataLoss(
+          strCat("sections ", use[section.binding], " and ", i, " are both bound to ", what, " ", section.binding));
     }
     use[section.binding] = i;
     auto needed = static_cast<uint64_t>(tensors[section.binding].type.bytes());
     if (section.bytes < needed) {
-      return dataLoss(strCat("section ", i, " has ", section.bytes, " bytes, but its ", what, " ",
-                             section.binding, " '", tensors[section.binding].name, "' needs ",
-                             needed));
+      return dataLoss(strCat("section ", i, " has ", section.bytes, " bytes, but its ", what, " ", section.binding,
+                             " '", tensors[section.binding].name, "' needs ", needed));
     }
   }
   for (size_t i = 0; i < outputUse.size(); ++i) {
@@ -115,8 +111,8 @@ Status verifySections(const Program& program) {
   }
   auto sramBytes = static_cast<uint64_t>(arch::targetDesc(program.target).sramBytes);
   if (sram > sramBytes) {
-    return dataLoss(strCat("the SRAM sections have ", sram, " bytes, but ",
-                           targetName(program.target), " has ", sramBytes));
+    return dataLoss(
+        strCat("the SRAM sections have ", sram, " bytes, but ", targetName(program.target), " has ", sramBytes));
   }
   return okStatus();
 }
@@ -126,14 +122,12 @@ Status verifyConstants(const Program& program) {
   for (uint32_t i = 0; i < order.size(); ++i) {
     const ConstantBlob& blob = program.constants[i];
     order[i] = i;
-    if (blob.section >= program.sections.size() ||
-        program.sections[blob.section].kind != SectionKind::kConst) {
-      return dataLoss(strCat("constant ", i, " fills section ", blob.section,
-                             ", which is not a constant section of the program"));
+    if (blob.section >= program.sections.size() || program.sections[blob.section].kind != SectionKind::kConst) {
+      return dataLoss(
+          strCat("constant ", i, " fills section ", blob.section, ", which is not a constant section of the program"));
     }
     uint64_t size = program.sections[blob.section].bytes;
-    if (blob.bytes == 0 || blob.data == nullptr || blob.offset > size ||
-        blob.bytes > size - blob.offset) {
+    if (blob.bytes == 0 || blob.data == nullptr || blob.offset > size || blob.bytes > size - blob.offset) {
       return dataLoss(strCat("constant ", i, " with ", blob.bytes, " bytes at byte ", blob.offset,
                              " is empty or leaves section ", blob.section, ", which has ", size));
     }
@@ -145,8 +139,8 @@ Status verifyConstants(const Program& program) {
   for (size_t i = 1; i < order.size(); ++i) {
     const ConstantBlob &a = program.constants[order[i - 1]], &b = program.constants[order[i]];
     if (a.section == b.section && b.offset < a.offset + a.bytes) {
-      return dataLoss(strCat("constants ", order[i - 1], " and ", order[i], " both fill byte ",
-                             b.offset, " of section ", b.section));
+      return dataLoss(strCat("constants ", order[i - 1], " and ", order[i], " both fill byte ", b.offset,
+                             " of section ", b.section));
     }
   }
   return okStatus();
@@ -175,28 +169,24 @@ Status verifyKernels(const Program& program) {
   for (size_t i = 0; i < program.kernels.size(); ++i) {
     const Kernel& kernel = program.kernels[i];
     std::string where = strCat("kernel ", i, " '", kernel.name, "'");
-    for (double cost :
-         {kernel.cost.loads, kernel.cost.stores, kernel.cost.vectorOps, kernel.cost.scalarOps}) {
+    for (double cost : {kernel.cost.loads, kernel.cost.stores, kernel.cost.vectorOps, kernel.cost.scalarOps}) {
       if (!std::isfinite(cost) || cost < 0) {
         return dataLoss(where + " has a cost that is negative or not a finite number");
       }
     }
     if (kernel.rank > kMaxRank) {
-      return dataLoss(
-          strCat(where, " has an index space of rank ", kernel.rank, ", beyond ", kMaxRank));
+      return dataLoss(strCat(where, " has an index space of rank ", kernel.rank, ", beyond ", kMaxRank));
     }
     if (kernel.wholeDims >> kernel.rank) {
       return dataLoss(strCat(where, " keeps dimensions whole (mask ", kernel.wholeDims,
                              ") that its index space of rank ", kernel.rank, " lacks"));
     }
     if (kernel.scratchBytes > kMaxScratchBytes) {
-      return dataLoss(strCat(where, " wants ", kernel.scratchBytes, " bytes of scratch, beyond ",
-                             kMaxScratchBytes));
+      return dataLoss(strCat(where, " wants ", kernel.scratchBytes, " bytes of scratch, beyond ", kMaxScratchBytes));
     }
   }
   if (!program.kernels.empty() && program.images.empty()) {
-    return dataLoss(
-        strCat("the program has ", program.kernels.size(), " kernels but no kernel image"));
+    return dataLoss(strCat("the program has ", program.kernels.size(), " kernels but no kernel image"));
   }
   uint32_t seen = 0;
   for (size_t i = 0; i < program.images.size(); ++i) {
@@ -211,14 +201,13 @@ Status verifyKernels(const Program& program) {
       return dataLoss(strCat("kernel image ", i, " (x86-64-v", cpu, ") is empty"));
     }
     if (image.entries.size() != program.kernels.size()) {
-      return dataLoss(strCat("kernel image ", i, " (x86-64-v", cpu, ") has ", image.entries.size(),
-                             " entries for ", program.kernels.size(), " kernels"));
+      return dataLoss(strCat("kernel image ", i, " (x86-64-v", cpu, ") has ", image.entries.size(), " entries for ",
+                             program.kernels.size(), " kernels"));
     }
     for (size_t k = 0; k < image.entries.size(); ++k) {
       if (image.entries[k] >= image.bytes) {
-        return dataLoss(strCat("kernel ", k, " '", program.kernels[k].name, "' starts at byte ",
-                               image.entries[k], " of kernel image ", i, " (x86-64-v", cpu,
-                               "), which has ", image.bytes));
+        return dataLoss(strCat("kernel ", k, " '", program.kernels[k].name, "' starts at byte ", image.entries[k],
+                               " of kernel image ", i, " (x86-64-v", cpu, "), which has ", image.bytes));
       }
     }
   }

@@ -41,8 +41,7 @@ class OpVerifier {
       filled_[blob.section].push_back({blob.offset, blob.offset + blob.bytes});
     }
     for (std::vector<Range>& ranges : filled_) {
-      std::sort(ranges.begin(), ranges.end(),
-                [](const Range& a, const Range& b) { return a.begin < b.begin; });
+      std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
       size_t kept = 0;
       for (size_t i = 1; i < ranges.size(); ++i) {
         if (ranges[i].begin - ranges[kept].end < kAlignment) {
@@ -58,13 +57,12 @@ class OpVerifier {
   Status verifyOp(const Op& op) {
     for (uint32_t node : op.provenance) {
       if (node >= program_.sourceNodes.size()) {
-        return dataLoss(strCat(where_, " comes from source node ", node, ", but the program has ",
-                               program_.sourceNodes.size()));
+        return dataLoss(
+            strCat(where_, " comes from source node ", node, ", but the program has ", program_.sourceNodes.size()));
       }
     }
     if (op.space.size() > kMaxRank) {
-      return dataLoss(
-          strCat(where_, " has an index space of rank ", op.space.size(), ", beyond ", kMaxRank));
+      return dataLoss(strCat(where_, " has an index space of rank ", op.space.size(), ", beyond ", kMaxRank));
     }
     if (boundedProduct(op.space, kMaxPoints) < 0) {
       return dataLoss(strCat(where_, " has the index space ", shapeToString(op.space),
@@ -78,8 +76,7 @@ class OpVerifier {
       case Engine::kDma:
         return verifyDma(op);
       default:
-        return dataLoss(
-            strCat(where_, " runs on engine ", op.engine, ", which takes no recipe ops"));
+        return dataLoss(strCat(where_, " runs on engine ", op.engine, ", which takes no recipe ops"));
     }
   }
 
@@ -102,10 +99,9 @@ class OpVerifier {
     };
     const arch::TargetDesc& target = arch::targetDesc(program_.target);
     if (!target.hasMmeType(mme.a.type) || mme.b.type != mme.a.type || !stores(mme.c.type)) {
-      return dataLoss(strCat(where_, " multiplies ", elementTypeName(mme.a.type), " by ",
-                             elementTypeName(mme.b.type), " into ", elementTypeName(mme.c.type),
-                             "; the MME of ", target.name, " takes two of one type (",
-                             target.mmeTypeNames(), ") and gives f32, bf16 or f16"));
+      return dataLoss(strCat(where_, " multiplies ", elementTypeName(mme.a.type), " by ", elementTypeName(mme.b.type),
+                             " into ", elementTypeName(mme.c.type), "; the MME of ", target.name,
+                             " takes two of one type (", target.mmeTypeNames(), ") and gives f32, bf16 or f16"));
     }
     HPU_RETURN_IF_ERROR(spaceEquals(op, mme.c, "operand c"));
     if (packed) HPU_RETURN_IF_ERROR(verifyPacked(mme));
@@ -144,33 +140,29 @@ class OpVerifier {
     };
     if (mme.a.ring.slots) {
       uint32_t dim = mme.a.ring.dim;
-      bool pointwise = !gemm && dim >= 2 && mme.strides[dim - 2] == 1 &&
-                       mme.padBegin[dim - 2] == 0 && mme.padEnd[dim - 2] == 0 &&
-                       mme.b.sizes[dim] == 1;
+      bool pointwise = !gemm && dim >= 2 && mme.strides[dim - 2] == 1 && mme.padBegin[dim - 2] == 0 &&
+                       mme.padEnd[dim - 2] == 0 && mme.b.sizes[dim] == 1;
       if (gemm ? dim == rank - 1 : dim != 0 && !pointwise) return refuse("a", dim);
     }
-    if (mme.b.ring.slots && (!gemm || mme.b.ring.dim == rank - 2))
-      return refuse("b", mme.b.ring.dim);
+    if (mme.b.ring.slots && (!gemm || mme.b.ring.dim == rank - 2)) return refuse("b", mme.b.ring.dim);
     return okStatus();
   }
 
   Status verifyTpc(const Op& op) {
     const TpcDesc& tpc = op.tpc;
     if (tpc.kernel >= program_.kernels.size()) {
-      return dataLoss(strCat(where_, " calls kernel ", tpc.kernel, ", but the program has ",
-                             program_.kernels.size()));
+      return dataLoss(strCat(where_, " calls kernel ", tpc.kernel, ", but the program has ", program_.kernels.size()));
     }
     const Kernel& kernel = program_.kernels[tpc.kernel];
     if (tpc.inputs.size() != kernel.numInputs || tpc.outputs.size() != kernel.numOutputs) {
       return dataLoss(strCat(where_, " has ", tpc.inputs.size(), " inputs and ", tpc.outputs.size(),
-                             " outputs, but its kernel ", tpc.kernel, " '", kernel.name, "' takes ",
-                             kernel.numInputs, " and ", kernel.numOutputs));
+                             " outputs, but its kernel ", tpc.kernel, " '", kernel.name, "' takes ", kernel.numInputs,
+                             " and ", kernel.numOutputs));
     }
     if (tpc.outputs.empty()) return dataLoss(where_ + " has no output");
     if (kernel.rank != op.space.size()) {
-      return dataLoss(strCat(where_, " has an index space of rank ", op.space.size(),
-                             ", but its kernel ", tpc.kernel, " '", kernel.name,
-                             "' has one of rank ", kernel.rank));
+      return dataLoss(strCat(where_, " has an index space of rank ", op.space.size(), ", but its kernel ", tpc.kernel,
+                             " '", kernel.name, "' has one of rank ", kernel.rank));
     }
     for (size_t i = 0; i < tpc.inputs.size(); ++i) {
       std::string name = strCat("input ", i);
@@ -188,8 +180,7 @@ class OpVerifier {
   Status verifyTpcRing(const Op& op, const Operand& operand, std::string_view name) {
     if (!operand.ring.slots) return okStatus();
     uint32_t dim = operand.ring.dim;
-    if (operand.sizes.size() == op.space.size() && operand.sizes[dim] == op.space[dim])
-      return okStatus();
+    if (operand.sizes.size() == op.space.size() && operand.sizes[dim] == op.space[dim]) return okStatus();
     return dataLoss(strCat(where_, " operand ", name, " is a ring along dimension ", dim,
                            ", which is not a dimension of the op's index space"));
   }
@@ -212,47 +203,43 @@ class OpVerifier {
     }
     HPU_RETURN_IF_ERROR(verifyOperand(dma.src, "src", Access::kRead));
     if (dma.src.sizes != dma.dst.sizes || dma.src.type != dma.dst.type) {
-      return dataLoss(strCat(where_, " copies ", shapeToString(dma.src.sizes), "x",
-                             elementTypeName(dma.src.type), " to ", shapeToString(dma.dst.sizes),
-                             "x", elementTypeName(dma.dst.type)));
+      return dataLoss(strCat(where_, " copies ", shapeToString(dma.src.sizes), "x", elementTypeName(dma.src.type),
+                             " to ", shapeToString(dma.dst.sizes), "x", elementTypeName(dma.dst.type)));
     }
     return okStatus();
   }
 
   Status spaceEquals(const Op& op, const Operand& operand, std::string_view name) {
     if (operand.sizes == op.space) return okStatus();
-    return dataLoss(strCat(where_, " has the index space ", shapeToString(op.space), ", but its ",
-                           name, " has the sizes ", shapeToString(operand.sizes)));
+    return dataLoss(strCat(where_, " has the index space ", shapeToString(op.space), ", but its ", name,
+                           " has the sizes ", shapeToString(operand.sizes)));
   }
 
   Status verifyShape(const Operand& operand, std::string_view name, bool needStrides) {
     if (operand.section >= program_.sections.size()) {
-      return dataLoss(strCat(where_, " operand ", name, " is in section ", operand.section,
-                             ", but the program has ", program_.sections.size()));
+      return dataLoss(strCat(where_, " operand ", name, " is in section ", operand.section, ", but the program has ",
+                             program_.sections.size()));
     }
     if (elementSize(operand.type) == 0) {
-      return dataLoss(
-          strCat(where_, " operand ", name, " has the invalid element type ", operand.type));
+      return dataLoss(strCat(where_, " operand ", name, " has the invalid element type ", operand.type));
     }
     if (operand.sizes.size() > kMaxRank || boundedProduct(operand.sizes, kMaxPoints) < 0) {
-      return dataLoss(strCat(where_, " operand ", name, " has the sizes ",
-                             shapeToString(operand.sizes), ", of rank beyond ", kMaxRank,
-                             ", with a size < 1 or more than 2^48 elements"));
+      return dataLoss(strCat(where_, " operand ", name, " has the sizes ", shapeToString(operand.sizes),
+                             ", of rank beyond ", kMaxRank, ", with a size < 1 or more than 2^48 elements"));
     }
     if (needStrides && operand.strides.size() != operand.sizes.size()) {
-      return dataLoss(strCat(where_, " operand ", name, " has ", operand.sizes.size(),
-                             " sizes but ", operand.strides.size(), " strides"));
+      return dataLoss(strCat(where_, " operand ", name, " has ", operand.sizes.size(), " sizes but ",
+                             operand.strides.size(), " strides"));
     }
     for (size_t d = 0; d < operand.strides.size(); ++d) {
       if (operand.strides[d] < 0 && needStrides) {
-        return dataLoss(strCat(where_, " operand ", name, " has the negative stride ",
-                               operand.strides[d], " in dimension ", d));
+        return dataLoss(
+            strCat(where_, " operand ", name, " has the negative stride ", operand.strides[d], " in dimension ", d));
       }
     }
     if (operand.offset % static_cast<uint64_t>(elementSize(operand.type))) {
-      return dataLoss(strCat(where_, " operand ", name, " at byte ", operand.offset,
-                             " is not aligned to its ", elementTypeName(operand.type),
-                             " elements"));
+      return dataLoss(strCat(where_, " operand ", name, " at byte ", operand.offset, " is not aligned to its ",
+                             elementTypeName(operand.type), " elements"));
     }
     return okStatus();
   }
@@ -261,8 +248,7 @@ class OpVerifier {
     HPU_RETURN_IF_ERROR(verifyShape(operand, name, /*needStrides=*/true));
     SectionKind kind = program_.sections[operand.section].kind;
     if (access == Access::kWrite && (kind == SectionKind::kConst || kind == SectionKind::kInput)) {
-      return dataLoss(strCat(where_, " operand ", name, " is written, but section ",
-                             operand.section, " is ",
+      return dataLoss(strCat(where_, " operand ", name, " is written, but section ", operand.section, " is ",
                              kind == SectionKind::kConst ? "constant" : "an input"));
     }
     if (access == Access::kWrite) HPU_RETURN_IF_ERROR(verifyInjective(operand, name));
@@ -277,13 +263,12 @@ class OpVerifier {
       return dataLoss(strCat(where_, " operand ", name, " has a ring without slots"));
     }
     if (program_.sections[operand.section].kind != SectionKind::kSram) {
-      return dataLoss(strCat(where_, " operand ", name, " is a ring, but section ", operand.section,
-                             " is not SRAM"));
+      return dataLoss(strCat(where_, " operand ", name, " is a ring, but section ", operand.section, " is not SRAM"));
     }
     if (ring.dim >= operand.sizes.size() || ring.slotBytes == 0 ||
         ring.slotBytes % static_cast<uint64_t>(elementSize(operand.type))) {
-      return dataLoss(strCat(where_, " operand ", name, " is a ring along dimension ", ring.dim,
-                             " of ", operand.sizes.size(), " with slots of ", ring.slotBytes,
+      return dataLoss(strCat(where_, " operand ", name, " is a ring along dimension ", ring.dim, " of ",
+                             operand.sizes.size(), " with slots of ", ring.slotBytes,
                              " bytes, which do not hold whole elements"));
     }
     return okStatus();
@@ -299,19 +284,17 @@ class OpVerifier {
     uint64_t usable = usableBytes(program_, section), end = 0;
     bool overflow = __builtin_add_overflow(operand.offset, bytes, &end);
     if (overflow || end > usable) {
-      return dataLoss(
-          strCat(where_, " operand ", name, " ends at byte ",
-                 overflow || bytes == UINT64_MAX ? "2^64 or later" : std::to_string(end),
-                 " of section ", operand.section, ", which has ", usable));
+      return dataLoss(strCat(where_, " operand ", name, " ends at byte ",
+                             overflow || bytes == UINT64_MAX ? "2^64 or later" : std::to_string(end), " of section ",
+                             operand.section, ", which has ", usable));
     }
     if (section.kind != SectionKind::kConst) return okStatus();
     const std::vector<Range>& ranges = filled_[operand.section];
     auto after = std::upper_bound(ranges.begin(), ranges.end(), operand.offset,
                                   [](uint64_t offset, const Range& r) { return offset < r.begin; });
     if (after == ranges.begin() || end > std::prev(after)->end) {
-      return dataLoss(strCat(where_, " operand ", name, " reads bytes ", operand.offset, " to ",
-                             end - 1, " of section ", operand.section,
-                             ", which no constant fills"));
+      return dataLoss(strCat(where_, " operand ", name, " reads bytes ", operand.offset, " to ", end - 1,
+                             " of section ", operand.section, ", which no constant fills"));
     }
     return okStatus();
   }
@@ -339,10 +322,8 @@ std::string selfOverlap(const Operand& operand) {
   int64_t reach = 0;  // Of the smaller dimensions, in elements.
   for (size_t d = 0; d < rank; ++d) {
     int64_t step = 0;
-    if (dims[d].stride <= reach)
-      return strCat(" is written, but its stride ", dims[d].stride, " makes points overlap");
-    if (__builtin_mul_overflow(dims[d].stride, dims[d].size - 1, &step) ||
-        __builtin_add_overflow(reach, step, &reach))
+    if (dims[d].stride <= reach) return strCat(" is written, but its stride ", dims[d].stride, " makes points overlap");
+    if (__builtin_mul_overflow(dims[d].stride, dims[d].size - 1, &step) || __builtin_add_overflow(reach, step, &reach))
       return " reaches beyond 2^63 elements";
   }
   return {};

@@ -91,15 +91,13 @@ inline void repeatPiece(Input& input, Random& random) {
 /// Another number in a text.
 inline void anotherNumber(Input& input, Random& random) {
   constexpr std::string_view kDigits = "0123456789";
-  static const char* const kHard[] = {
-      "-1",    "9223372036854775807", "4611686018427387903", "18446744073709551616",
-      "1e300", "2147483648"};
+  static const char* const kHard[] = {"-1",    "9223372036854775807", "4611686018427387903", "18446744073709551616",
+                                      "1e300", "2147483648"};
   size_t begin = input.bytes.find_first_of(kDigits, random() % input.bytes.size());
   if (begin == std::string::npos) return;
   size_t end = std::min(input.bytes.find_first_not_of(kDigits, begin), input.bytes.size());
-  input.bytes.replace(
-      begin, end - begin,
-      random() % 16 ? std::to_string(random() % 8) : kHard[random() % std::size(kHard)]);
+  input.bytes.replace(begin, end - begin,
+                      random() % 16 ? std::to_string(random() % 8) : kHard[random() % std::size(kHard)]);
 }
 
 /// A value near a limit in one of the known fields; of a file, which has none, another byte.
@@ -216,8 +214,7 @@ inline bool addPath(const std::string& path, std::vector<Input>& inputs) {
 inline bool writeSamples(const Target& target, const std::string& folder) {
   for (size_t i = 0; i < target.samples.size(); ++i) {
     const std::string& bytes = target.samples[i].bytes;
-    Status written = base::writeFileAtomic(folder + "/sample" + std::to_string(i) + ".bin",
-                                           bytes.data(), bytes.size());
+    Status written = base::writeFileAtomic(folder + "/sample" + std::to_string(i) + ".bin", bytes.data(), bytes.size());
     if (!written.ok()) return std::fprintf(stderr, "%s\n", written.message().c_str()), false;
   }
   return true;
@@ -264,9 +261,9 @@ inline int replay(int argc, char** argv, const Target& target) {
   uint64_t mutations = 0;
   for (; std::chrono::steady_clock::now() < end; ++mutations)
     run(mutated(inputs[random() % inputs.size()], target, random).bytes);
-  std::printf("%zu samples, %zu files and %llu mutations (seed %llu): no failure\n",
-              target.samples.size(), inputs.size() - target.samples.size(),
-              static_cast<unsigned long long>(mutations), static_cast<unsigned long long>(seed));
+  std::printf("%zu samples, %zu files and %llu mutations (seed %llu): no failure\n", target.samples.size(),
+              inputs.size() - target.samples.size(), static_cast<unsigned long long>(mutations),
+              static_cast<unsigned long long>(seed));
   return 0;
 }
 

@@ -18,12 +18,10 @@ bool isMlir(const std::string& path) {
 
 }  // namespace
 
-Status calibrateIfAsked(Tool& tool, const CompileFlags& flags, const std::string& model,
-                        CompileOptions& options) {
+Status calibrateIfAsked(Tool& tool, const CompileFlags& flags, const std::string& model, CompileOptions& options) {
   if (flags.calibrate.empty()) return okStatus();
   if (!isFp8(options.precision))
-    return invalidArgument("--calibrate is for --precision=fp8 and fp8_e5m2; " + flags.precision +
-                           " needs no ranges");
+    return invalidArgument("--calibrate is for --precision=fp8 and fp8_e5m2; " + flags.precision + " needs no ranges");
   HPU_ASSIGN(std::vector<DataSet> sets, readDataSets(flags.calibrate));
   HPU_RETURN_IF_ERROR(takeShapesFrom(model, sets, {}, options));
   CompileOptions wide = options;

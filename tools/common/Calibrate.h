@@ -11,7 +11,6 @@ namespace hpu::tools {
 /// With --calibrate DIR: runs `model` in f32 on a simulated device over every data set of the folder and puts
 /// the largest magnitudes into options.ranges; else does nothing. Free dimensions take the sizes of the first
 /// data set. Errors: kInvalidArgument when the precision is not fp8, those of reading and running.
-Status calibrateIfAsked(Tool& tool, const CompileFlags& flags, const std::string& model,
-                        CompileOptions& options);
+Status calibrateIfAsked(Tool& tool, const CompileFlags& flags, const std::string& model, CompileOptions& options);
 
 }  // namespace hpu::tools

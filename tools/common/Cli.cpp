@@ -42,8 +42,7 @@ std::string nearestOption(const CLI::App* app, const std::string& word) {
   for (; app; app = app->get_parent())
     for (const CLI::Option* option : app->get_options())
       for (const std::string& name : option->get_lnames())
-        if (size_t distance = editDistance(typed, "--" + name); distance < least)
-          best = "--" + name, least = distance;
+        if (size_t distance = editDistance(typed, "--" + name); distance < least) best = "--" + name, least = distance;
   return best;
 }
 
@@ -84,8 +83,8 @@ void CommandLine::addOption(const std::string& name, int& target, const std::str
 void CommandLine::addOption(const std::string& name, double& target, const std::string& help) {
   impl_->app->add_option(name, target, help)->capture_default_str();
 }
-void CommandLine::addOption(const std::string& name, std::vector<std::string>& target,
-                            const std::string& help, char separator) {
+void CommandLine::addOption(const std::string& name, std::vector<std::string>& target, const std::string& help,
+                            char separator) {
   // Without this a list option would swallow the positional arguments behind it.
   auto* option = impl_->app->add_option(name, target, help)->allow_extra_args(false);
   if (separator) option->delimiter(separator);
@@ -104,8 +103,8 @@ void CommandLine::addBytes(const std::string& name, int64_t& target, const std::
       ->type_name("BYTES")
       ->default_str(base::formatBytes(target));
 }
-void CommandLine::addChoice(const std::string& name, std::string& target,
-                            const std::vector<std::string>& choices, const std::string& help) {
+void CommandLine::addChoice(const std::string& name, std::string& target, const std::vector<std::string>& choices,
+                            const std::string& help) {
   auto check = [choices](const std::string& text) -> std::string {
     if (std::find(choices.begin(), choices.end(), text) != choices.end()) return {};
     return "'" + text + "' is not one of " + base::join(choices);
@@ -115,8 +114,7 @@ void CommandLine::addChoice(const std::string& name, std::string& target,
       ->type_name(base::join(choices, "|"))
       ->capture_default_str();
 }
-void CommandLine::addOptionalValue(const std::string& name, double& target, double bare,
-                                   const std::string& help) {
+void CommandLine::addOptionalValue(const std::string& name, double& target, double bare, const std::string& help) {
   CLI::callback_t parse = [&target, bare](const std::vector<std::string>& values) {
     if (values.empty() || values[0].empty()) {
       target = bare;
@@ -126,12 +124,11 @@ void CommandLine::addOptionalValue(const std::string& name, double& target, doub
   };
   impl_->app->add_option(name, parse, help)->expected(0, 1)->type_name("[FLOAT]");
 }
-void CommandLine::addPositional(const std::string& name, std::string& target,
-                                const std::string& help, bool required) {
+void CommandLine::addPositional(const std::string& name, std::string& target, const std::string& help, bool required) {
   impl_->app->add_option(name, target, help)->required(required);
 }
-void CommandLine::addPositional(const std::string& name, std::vector<std::string>& target,
-                                const std::string& help, bool required) {
+void CommandLine::addPositional(const std::string& name, std::vector<std::string>& target, const std::string& help,
+                                bool required) {
   impl_->app->add_option(name, target, help)->required(required);
 }
 void CommandLine::setFooter(const std::string& text) {
@@ -148,8 +145,7 @@ Tool::Tool(const std::string& name, const std::string& description, const Common
   impl_->name = name;
   CLI::App& app = *impl_->app;
   app.set_help_flag("-h,--help", "Print this help and exit");
-  app.set_version_flag(names.version, name + " " HPU_VERSION_STRING " (OpenHPU)",
-                       "Print the version and exit");
+  app.set_version_flag(names.version, name + " " HPU_VERSION_STRING " (OpenHPU)", "Print the version and exit");
   app.add_flag("--json", impl_->json, "Print one JSON object on stdout; messages go to stderr");
   app.add_flag(names.quiet, impl_->quiet, "Print results and errors only");
   app.add_flag(names.verbose, impl_->verbose, "Say more on stderr");
@@ -204,8 +200,7 @@ int Tool::run(int argc, char** argv, Body body) {
       for (auto& command : impl_->commands)
         if (command->impl_->app->parsed()) app = command->impl_->app;
       if (std::vector<std::string> extras = impl_->app->remaining(true);
-          error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) &&
-          !extras.empty()) {
+          error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) && !extras.empty()) {
         bool isOption = extras[0].size() > 1 && extras[0][0] == '-';
         message = (isOption ? "unknown option '" : "unexpected argument '") + extras[0] + "'";
         std::string nearest = isOption ? nearestOption(app, extras[0]) : "";
@@ -213,8 +208,7 @@ int Tool::run(int argc, char** argv, Body body) {
       }
       return finish(invalidArgument(message + " (see '" + impl_->name + " --help')"));
     }
-    if (impl_->quiet && impl_->verbose)
-      return finish(invalidArgument("--quiet and --verbose exclude each other"));
+    if (impl_->quiet && impl_->verbose) return finish(invalidArgument("--quiet and --verbose exclude each other"));
     if (impl_->quiet) base::setLogLevel(base::LogLevel::kError);
     if (impl_->verbose) base::setLogLevel(base::LogLevel::kInfo);
     impl_->showsProgress = !impl_->quiet && !impl_->json && isatty(STDERR_FILENO);
@@ -247,9 +241,8 @@ ExitCode Tool::report(const Status& status) {
   std::string message = status.message();
   if (isInternal) {
     std::string path = writeReproducer(message);
-    message += path.empty()
-                   ? "; this is a bug of OpenHPU, please report it"
-                   : "; this is a bug of OpenHPU, please report it with the reproducer " + path;
+    message += path.empty() ? "; this is a bug of OpenHPU, please report it"
+                            : "; this is a bug of OpenHPU, please report it with the reproducer " + path;
     if (!path.empty()) impl_->document.set("reproducer", path);
   }
   fprintf(stderr, "error: %s\n", message.c_str());

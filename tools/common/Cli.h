@@ -57,21 +57,18 @@ class CommandLine {
   void addOption(const std::string& name, std::vector<std::string>& target, const std::string& help,
                  char separator = '\0');
   /// One option that takes exactly `count` values ("--npz IN OUT").
-  void addTuple(const std::string& name, std::vector<std::string>& target, int count,
-                const std::string& help);
+  void addTuple(const std::string& name, std::vector<std::string>& target, int count, const std::string& help);
   /// A number of bytes with an optional K, M or G (powers of 1024).
   void addBytes(const std::string& name, int64_t& target, const std::string& help);
   /// One of `choices`.
-  void addChoice(const std::string& name, std::string& target,
-                 const std::vector<std::string>& choices, const std::string& help);
+  void addChoice(const std::string& name, std::string& target, const std::vector<std::string>& choices,
+                 const std::string& help);
   /// An option whose value may be left out; `bare` is it then.
-  void addOptionalValue(const std::string& name, double& target, double bare,
-                        const std::string& help);
+  void addOptionalValue(const std::string& name, double& target, double bare, const std::string& help);
   /// Positional arguments, in the order in which they are added.
-  void addPositional(const std::string& name, std::string& target, const std::string& help,
+  void addPositional(const std::string& name, std::string& target, const std::string& help, bool required = true);
+  void addPositional(const std::string& name, std::vector<std::string>& target, const std::string& help,
                      bool required = true);
-  void addPositional(const std::string& name, std::vector<std::string>& target,
-                     const std::string& help, bool required = true);
   /// Text after the options in --help (examples, rules); a tool's environment and exit codes follow it.
   void setFooter(const std::string& text);
   /// True when the option or positional was on the command line.

@@ -57,8 +57,8 @@ Tolerance defaultTolerance(Precision precision) {
 
 StatusOr<Tolerance> toleranceFrom(double rtol, double atol, Precision precision) {
   Tolerance tolerance = defaultTolerance(precision);
-  for (auto [name, given, target] : {std::tuple("--rtol", rtol, &tolerance.rtol),
-                                     std::tuple("--atol", atol, &tolerance.atol)}) {
+  for (auto [name, given, target] :
+       {std::tuple("--rtol", rtol, &tolerance.rtol), std::tuple("--atol", atol, &tolerance.atol)}) {
     if (given == -1) continue;
     if (!std::isfinite(given) || given < 0)
       return invalidArgument(base::strCat(name, " ", given, " is not a tolerance; give a number of 0 or more"));
@@ -67,13 +67,11 @@ StatusOr<Tolerance> toleranceFrom(double rtol, double atol, Precision precision)
   return tolerance;
 }
 
-Comparison compare(const HostTensor& actual, const HostTensor& expected,
-                   const Tolerance& tolerance) {
+Comparison compare(const HostTensor& actual, const HostTensor& expected, const Tolerance& tolerance) {
   Comparison result;
   result.count = expected.count();
   if (actual.type.shape != expected.type.shape) {
-    result.note = "shape is " + shapeToString(actual.type.shape) + ", expected " +
-                  shapeToString(expected.type.shape);
+    result.note = "shape is " + shapeToString(actual.type.shape) + ", expected " + shapeToString(expected.type.shape);
     result.wrong = result.count;
     return result;
   }
@@ -91,8 +89,7 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected,
     // Bytes, so that i64 values beyond 2^53 are compared whole.
     int64_t size = elementSize(actual.type.element);
     for (int64_t i = 0; i < result.count; ++i) {
-      if (memcmp(actual.bytes.data() + i * size, expected.bytes.data() + i * size, size) == 0)
-        continue;
+      if (memcmp(actual.bytes.data() + i * size, expected.bytes.data() + i * size, size) == 0) continue;
       wrongAt(i);
       double a = actual.number(i), b = expected.number(i);
       result.maxAbs = std::max(result.maxAbs, std::abs(a - b));
@@ -131,9 +128,8 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected,
 std::string toText(const Comparison& result) {
   if (!result.note.empty()) return result.note;
   char text[200];
-  snprintf(text, sizeof text, "max_abs %.3g, max_rel %.3g, %lld of %lld wrong, pcc %.8f",
-           result.maxAbs, result.maxRel, static_cast<long long>(result.wrong),
-           static_cast<long long>(result.count), result.pcc);
+  snprintf(text, sizeof text, "max_abs %.3g, max_rel %.3g, %lld of %lld wrong, pcc %.8f", result.maxAbs, result.maxRel,
+           static_cast<long long>(result.wrong), static_cast<long long>(result.count), result.pcc);
   return text;
 }
 
@@ -150,8 +146,7 @@ Json toJson(const std::string& name, const Comparison& result) {
 std::string indexText(const Shape& shape, int64_t index) {
   std::string text;
   for (size_t d = shape.size(); d-- > 0;) {
-    text =
-        std::to_string(index % std::max<int64_t>(shape[d], 1)) + (text.empty() ? "" : ", ") + text;
+    text = std::to_string(index % std::max<int64_t>(shape[d], 1)) + (text.empty() ? "" : ", ") + text;
     index /= std::max<int64_t>(shape[d], 1);
   }
   return "[" + text + "]";
@@ -161,12 +156,11 @@ StatusOr<Accuracy> accuracy(const HostTensor& scores, const HostTensor& labels) 
   int64_t classes = scores.type.shape.empty() ? 1 : scores.type.shape.back();
   int64_t rows = classes > 0 ? scores.count() / classes : 0;
   if (rows != labels.count())
-    return invalidArgument("there are " + std::to_string(labels.count()) + " labels for " +
-                           std::to_string(rows) + " rows of an output " + scores.type.toString());
+    return invalidArgument("there are " + std::to_string(labels.count()) + " labels for " + std::to_string(rows) +
+                           " rows of an output " + scores.type.toString());
   Accuracy result{rows, 0};
   for (int64_t row = 0; row < rows; ++row)
-    result.right +=
-        argMax(scores, row * classes, classes) == static_cast<int64_t>(labels.number(row));
+    result.right += argMax(scores, row * classes, classes) == static_cast<int64_t>(labels.number(row));
   return result;
 }
 
@@ -177,8 +171,7 @@ StatusOr<Accuracy> sameArgMax(const HostTensor& actual, const HostTensor& expect
   int64_t classes = actual.type.shape.empty() ? 1 : actual.type.shape.back();
   Accuracy result{classes > 0 ? actual.count() / classes : 0, 0};
   for (int64_t row = 0; row < result.rows; ++row)
-    result.right +=
-        argMax(actual, row * classes, classes) == argMax(expected, row * classes, classes);
+    result.right += argMax(actual, row * classes, classes) == argMax(expected, row * classes, classes);
   return result;
 }
 

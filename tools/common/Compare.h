@@ -31,8 +31,7 @@ struct Comparison {
   std::string note;               ///< Why nothing was compared: another shape or type.
 };
 
-Comparison compare(const HostTensor& actual, const HostTensor& expected,
-                   const Tolerance& tolerance);
+Comparison compare(const HostTensor& actual, const HostTensor& expected, const Tolerance& tolerance);
 /// "max_abs 1.2e-06, max_rel 3e-05, 0 of 1000 wrong, pcc 1.000000".
 std::string toText(const Comparison& result);
 /// The keys of hpu-verify's outputs[]: name, passed, max_abs, max_rel, wrong, pcc and more.

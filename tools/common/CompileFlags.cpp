@@ -22,8 +22,7 @@ void CompileFlags::addTo(CommandLine& line) {
                  "computed at run time)");
   line.addOption("--shape", shapes, "Size of an input: NAME=1x3x224x224; may be repeated");
   line.addOption("--dim", dims, "Size of a named free dimension: NAME=8; may be repeated");
-  line.addOption("-O", optLevel,
-                 "Optimisation: 0 one op a unit, 1 fusion, 2 layouts and slices, 3 wider search");
+  line.addOption("-O", optLevel, "Optimisation: 0 one op a unit, 1 fusion, 2 layouts and slices, 3 wider search");
   line.addOption("--cache", cacheDir,
                  "Folder in which recipes are kept and found again by content and options (default: HPU_CACHE)");
   line.addOption("--cpu", cpu, "'native': kernel images for this CPU only (smaller recipes)");
@@ -45,18 +44,15 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
   options.optLevel = optLevel;
   for (const std::string& text : shapes) {
     HPU_ASSIGN(auto pair, splitAssignment(text, "--shape"));
-    if (options.shapes.count(pair.first))
-      return invalidArgument("--shape " + pair.first + " is given twice");
+    if (options.shapes.count(pair.first)) return invalidArgument("--shape " + pair.first + " is given twice");
     HPU_ASSIGN(options.shapes[pair.first], parseShape(pair.second));
   }
   for (const std::string& text : dims) {
     HPU_ASSIGN(auto pair, splitAssignment(text, "--dim"));
     if (pair.second.find(':') != std::string::npos)
-      return unimplemented("--dim " + text +
-                           ": a recipe serves one size; give a number instead of a range");
+      return unimplemented("--dim " + text + ": a recipe serves one size; give a number instead of a range");
     StatusOr<int64_t> size = base::parseInt(pair.second);
-    if (!size.ok() || *size < 1)
-      return invalidArgument("--dim " + text + ": '" + pair.second + "' is not a size");
+    if (!size.ok() || *size < 1) return invalidArgument("--dim " + text + ": '" + pair.second + "' is not a size");
     if (!options.dims.emplace(pair.first, *size).second)
       return invalidArgument("--dim " + pair.first + " is given twice");
   }
@@ -68,8 +64,7 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
   return options;
 }
 
-StatusOr<std::pair<std::string, std::string>> splitAssignment(const std::string& text,
-                                                              const std::string& option) {
+StatusOr<std::pair<std::string, std::string>> splitAssignment(const std::string& text, const std::string& option) {
   size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
     return invalidArgument(option + " " + text + " is not NAME=VALUE");

@@ -26,8 +26,7 @@ struct CompileFlags {
 };
 
 /// "NAME=VALUE" at the last '=' (names of ONNX inputs may hold anything else).
-StatusOr<std::pair<std::string, std::string>> splitAssignment(const std::string& text,
-                                                              const std::string& option);
+StatusOr<std::pair<std::string, std::string>> splitAssignment(const std::string& text, const std::string& option);
 
 /// A table of unsupported nodes for people, and the JSON list of them.
 std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes);

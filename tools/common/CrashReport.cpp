@@ -83,14 +83,12 @@ const char* writeScript() {
 }  // namespace
 
 void installCrashReport(const std::string& tool, int argc, char** argv) {
-  gScript = "#!/bin/sh\n# Repeats a run of " + tool +
-            " " HPU_VERSION_STRING " that met an internal error.\n";
+  gScript = "#!/bin/sh\n# Repeats a run of " + tool + " " HPU_VERSION_STRING " that met an internal error.\n";
   char folder[4096];
   if (getcwd(folder, sizeof folder)) gScript += "cd " + shellQuote(folder) + "\n";
   for (const settings::Info& info : settings::all()) {
     std::string name(info.name);
-    if (const char* value = getenv(name.c_str()))
-      gScript += "export " + name + "=" + shellQuote(value) + "\n";
+    if (const char* value = getenv(name.c_str())) gScript += "export " + name + "=" + shellQuote(value) + "\n";
   }
   gScript += "exec";
   for (int i = 0; i < argc; ++i) gScript += " " + shellQuote(argv[i]);

@@ -67,12 +67,10 @@ StatusOr<int64_t> checkedBytes(const TensorType& type) {
   int64_t bytes = elementSize(type.element);
   if (bytes == 0) return invalidArgument("the element type is unknown");
   for (int64_t dim : type.shape) {
-    if (dim == kDynamic)
-      return invalidArgument("the shape " + shapeToString(type.shape) + " has a free dimension");
+    if (dim == kDynamic) return invalidArgument("the shape " + shapeToString(type.shape) + " has a free dimension");
     if (dim < 0) return invalidArgument("a dimension is negative: " + std::to_string(dim));
     if (dim != 0 && bytes > kMaxBytes / dim)
-      return invalidArgument("a tensor of shape " + shapeToString(type.shape) +
-                             " is larger than 1 TiB");
+      return invalidArgument("a tensor of shape " + shapeToString(type.shape) + " is larger than 1 TiB");
     bytes *= dim;
   }
   return bytes;
@@ -121,10 +119,8 @@ StatusOr<Shape> parseShape(std::string_view text) {
   size_t begin = 0;
   while (true) {
     size_t end = text.find_first_of("x,", begin);
-    StatusOr<int64_t> dim =
-        base::parseInt(text.substr(begin, end == text.npos ? end : end - begin));
-    if (!dim.ok() || *dim < 0)
-      return invalidArgument("'" + std::string(text) + "' is not a shape such as 1x3x224x224");
+    StatusOr<int64_t> dim = base::parseInt(text.substr(begin, end == text.npos ? end : end - begin));
+    if (!dim.ok() || *dim < 0) return invalidArgument("'" + std::string(text) + "' is not a shape such as 1x3x224x224");
     shape.push_back(*dim);
     if (end == text.npos) return shape;
     begin = end + 1;

@@ -14,9 +14,8 @@ namespace hpu::tools {
 
 struct HostTensor {
   TensorType type;
-  std::vector<uint8_t>
-      bytes;         ///< type.bytes() long; bool is one byte, bf16/f16/f8 are bit patterns.
-  std::string name;  ///< From the file, may be empty.
+  std::vector<uint8_t> bytes;  ///< type.bytes() long; bool is one byte, bf16/f16/f8 are bit patterns.
+  std::string name;            ///< From the file, may be empty.
 
   int64_t count() const { return numElements(type.shape); }
   /// One element as a number (i64 beyond 2^53 is rounded).

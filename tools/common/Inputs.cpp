@@ -35,9 +35,7 @@ class SplitMix {
 };
 
 void storeNumber(HostTensor& tensor, int64_t index, double value) {
-  auto put = [&](auto number) {
-    memcpy(tensor.bytes.data() + index * sizeof number, &number, sizeof number);
-  };
+  auto put = [&](auto number) { memcpy(tensor.bytes.data() + index * sizeof number, &number, sizeof number); };
   switch (tensor.type.element) {
     case ElementType::kF32:
       return put(static_cast<float>(value));
@@ -50,8 +48,8 @@ void storeNumber(HostTensor& tensor, int64_t index, double value) {
     case ElementType::kF8E4M3:
     case ElementType::kF8E4M3Ieee:
     case ElementType::kF8E5M2:
-      return put(numerics::f32ToFp8(numerics::fp8Format(tensor.type.element),
-                                    static_cast<float>(value), numerics::Overflow::kSaturate));
+      return put(numerics::f32ToFp8(numerics::fp8Format(tensor.type.element), static_cast<float>(value),
+                                    numerics::Overflow::kSaturate));
     case ElementType::kBool:
       return put(static_cast<uint8_t>(value != 0));
     case ElementType::kI8:
@@ -74,8 +72,7 @@ void storeNumber(HostTensor& tensor, int64_t index, double value) {
 StatusOr<double> parseNumber(const std::string& text) {
   char* end = nullptr;
   double value = strtod(text.c_str(), &end);
-  if (text.empty() || *end || !std::isfinite(value))
-    return invalidArgument("'" + text + "' is not a number");
+  if (text.empty() || *end || !std::isfinite(value)) return invalidArgument("'" + text + "' is not a number");
   return value;
 }
 
@@ -116,8 +113,8 @@ StatusOr<InputSpec> parseInputSpec(const std::string& text) {
   InputSpec spec;
   spec.source = equals == std::string::npos ? text : text.substr(equals + 1);
   if (equals != std::string::npos) spec.name = text.substr(0, equals);
-  bool known = spec.source.rfind("@", 0) == 0 || spec.source.rfind("rand:", 0) == 0 ||
-               spec.source == "zeros" || spec.source == "ones";
+  bool known = spec.source.rfind("@", 0) == 0 || spec.source.rfind("rand:", 0) == 0 || spec.source == "zeros" ||
+               spec.source == "ones";
   if (!known || (equals == 0))
     return invalidArgument("'" + text +
                            "' is not an input; write NAME=@FILE.npy, NAME=rand:SEED[:LOW:HIGH], "
@@ -152,8 +149,8 @@ StatusOr<HostTensor> tensorFrom(const InputSpec& spec, const TensorInfo& input) 
     StatusOr<HostTensor> tensor = readTensorFile(spec.source.substr(1));
     if (!tensor.ok()) return tensor.status().withContext(where);
     if (!fits(tensor->type, input.type))
-      return invalidArgument(where + " is " + input.type.toString() + ", but '" +
-                             spec.source.substr(1) + "' holds " + tensor->type.toString());
+      return invalidArgument(where + " is " + input.type.toString() + ", but '" + spec.source.substr(1) + "' holds " +
+                             tensor->type.toString());
     tensor->name = input.name;
     return tensor;
   }
@@ -162,9 +159,8 @@ StatusOr<HostTensor> tensorFrom(const InputSpec& spec, const TensorInfo& input) 
                            " with free dimensions; give their sizes with "
                            "--shape " +
                            input.name + "=...");
-  StatusOr<HostTensor> tensor = spec.source.rfind("rand:", 0) == 0
-                                    ? fromRandomSource(spec.source, input.type)
-                                    : makeTensor(input.type);
+  StatusOr<HostTensor> tensor =
+      spec.source.rfind("rand:", 0) == 0 ? fromRandomSource(spec.source, input.type) : makeTensor(input.type);
   if (!tensor.ok()) return tensor.status().withContext(where);
   if (spec.source == "ones")
     for (int64_t i = 0; i < tensor->count(); ++i) storeNumber(*tensor, i, 1);
@@ -184,13 +180,11 @@ StatusOr<std::vector<DataSet>> readDataSets(const std::string& dir) {
     folders.push_back(dir);
   } else {
     for (const fs::directory_entry& entry : fs::directory_iterator(dir, error))
-      if (entry.path().filename().string().rfind("test_data_set_", 0) == 0 &&
-          isSet(entry.path()))
+      if (entry.path().filename().string().rfind("test_data_set_", 0) == 0 && isSet(entry.path()))
         folders.push_back(entry.path().string());
     std::sort(folders.begin(), folders.end());
   }
-  if (folders.empty())
-    return notFound("no input_0.pb in '" + dir + "' nor in a folder test_data_set_* below it");
+  if (folders.empty()) return notFound("no input_0.pb in '" + dir + "' nor in a folder test_data_set_* below it");
   std::vector<DataSet> sets;
   for (const std::string& folder : folders) {
     DataSet set;
@@ -214,8 +208,8 @@ StatusOr<HostTensor> readLabels(const std::string& path) {
     if (word.empty()) continue;
     StatusOr<int64_t> label = base::parseInt(word);
     if (!label.ok())
-      return invalidArgument("'" + path + "' line " + std::to_string(line) + ": '" +
-                             std::string(word) + "' is not a class number");
+      return invalidArgument("'" + path + "' line " + std::to_string(line) + ": '" + std::string(word) +
+                             "' is not a class number");
     const auto* bytes = reinterpret_cast<const uint8_t*>(&*label);
     labels.bytes.insert(labels.bytes.end(), bytes, bytes + sizeof(int64_t));
   }
@@ -224,28 +218,25 @@ StatusOr<HostTensor> readLabels(const std::string& path) {
 }
 
 StatusOr<std::vector<HostTensor>> matchInputs(const std::vector<TensorInfo>& inputs,
-                                              const std::vector<HostTensor>& given,
-                                              const std::string& where, bool byName) {
+                                              const std::vector<HostTensor>& given, const std::string& where,
+                                              bool byName) {
   if (given.size() != inputs.size())
-    return invalidArgument("the model has " + std::to_string(inputs.size()) + " inputs, " + where +
-                           " has " + std::to_string(given.size()));
+    return invalidArgument("the model has " + std::to_string(inputs.size()) + " inputs, " + where + " has " +
+                           std::to_string(given.size()));
   auto named = [&](const std::string& name) {
-    return std::find_if(given.begin(), given.end(),
-                        [&](const HostTensor& t) { return t.name == name; });
+    return std::find_if(given.begin(), given.end(), [&](const HostTensor& t) { return t.name == name; });
   };
   for (const TensorInfo& input : inputs)
     if (byName && named(input.name) == given.end())
       return invalidArgument(where + " has no tensor '" + input.name + "', an input of the model");
-  byName = std::all_of(inputs.begin(), inputs.end(), [&](const TensorInfo& input) {
-    return named(input.name) != given.end();
-  });
+  byName = std::all_of(inputs.begin(), inputs.end(),
+                       [&](const TensorInfo& input) { return named(input.name) != given.end(); });
   std::vector<HostTensor> tensors;
   for (size_t k = 0; k < inputs.size(); ++k) {
     const HostTensor& tensor = byName ? *named(inputs[k].name) : given[k];
     if (!fits(tensor.type, inputs[k].type))
       return invalidArgument("input " + std::to_string(k) + " '" + inputs[k].name + "' is " +
-                             inputs[k].type.toString() + ", but " + where + " has " +
-                             tensor.type.toString());
+                             inputs[k].type.toString() + ", but " + where + " has " + tensor.type.toString());
     tensors.push_back(tensor);
     tensors.back().name = inputs[k].name;
   }

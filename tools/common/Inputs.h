@@ -40,8 +40,8 @@ StatusOr<std::vector<DataSet>> readDataSets(const std::string& dir);
 /// One tensor for each input in order. Files come by name when their names are those of the inputs,
 /// else by position, unless `byName`. Errors: kInvalidArgument naming the input, its type and what was given.
 StatusOr<std::vector<HostTensor>> matchInputs(const std::vector<TensorInfo>& inputs,
-                                              const std::vector<HostTensor>& given,
-                                              const std::string& where, bool byName = false);
+                                              const std::vector<HostTensor>& given, const std::string& where,
+                                              bool byName = false);
 /// Class numbers: .npy, .pb, or a text file with one whole number a line.
 StatusOr<HostTensor> readLabels(const std::string& path);
 /// True when a tensor of type `given` fits `wanted`, where free dimensions take any size.

@@ -11,11 +11,7 @@ namespace {
 size_t utf8Length(std::string_view text) {
   auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned char first = at(0);
-  size_t length = first < 0x80         ? 1
-                  : (first >> 5) == 6  ? 2
-                  : (first >> 4) == 14 ? 3
-                  : (first >> 3) == 30 ? 4
-                                       : 0;
+  size_t length = first < 0x80 ? 1 : (first >> 5) == 6 ? 2 : (first >> 4) == 14 ? 3 : (first >> 3) == 30 ? 4 : 0;
   if (length == 0 || length > text.size()) return 0;
   uint32_t code = length == 1 ? first : first & (0xFF >> (length + 1));
   for (size_t i = 1; i < length; ++i) {

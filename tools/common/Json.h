@@ -20,10 +20,10 @@ class Json {
   enum class Kind : uint8_t { kNull, kBool, kInteger, kNumber, kString, kArray, kObject };
 
   Json() = default;  ///< null; becomes an object or array with the first set or append.
-  Json(bool value) : kind_(Kind::kBool), integer_(value) {}        // NOLINT: implicit by design
-  Json(int value) : kind_(Kind::kInteger), integer_(value) {}      // NOLINT
-  Json(int64_t value) : kind_(Kind::kInteger), integer_(value) {}  // NOLINT
-  Json(double value) : kind_(Kind::kNumber), number_(value) {}     // NOLINT
+  Json(bool value) : kind_(Kind::kBool), integer_(value) {}                   // NOLINT: implicit by design
+  Json(int value) : kind_(Kind::kInteger), integer_(value) {}                 // NOLINT
+  Json(int64_t value) : kind_(Kind::kInteger), integer_(value) {}             // NOLINT
+  Json(double value) : kind_(Kind::kNumber), number_(value) {}                // NOLINT
   Json(std::string value) : kind_(Kind::kString), text_(std::move(value)) {}  // NOLINT
   Json(std::string_view value) : kind_(Kind::kString), text_(value) {}        // NOLINT
   Json(const char* value) : kind_(Kind::kString), text_(value) {}             // NOLINT

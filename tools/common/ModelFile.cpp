@@ -19,8 +19,7 @@ bool isFree(const TensorInfo& input) {
 }
 
 /// Several unsupported nodes as one table, when the failure is nothing else.
-Status withTable(const Status& status, const std::string& model,
-                 const std::vector<UnsupportedNode>& nodes) {
+Status withTable(const Status& status, const std::string& model, const std::vector<UnsupportedNode>& nodes) {
   size_t lines = std::count(status.message().begin(), status.message().end(), '\n');
   if (nodes.size() < 2 || lines != nodes.size()) return status;
   return Status(status.code(), base::strCat("'", model, "': ", nodes.size(),
@@ -34,8 +33,7 @@ Status withTable(const Status& status, const std::string& model,
 Status takeShapesFrom(const std::string& model, const std::vector<DataSet>& data,
                       const std::vector<std::string>& inputs, CompileOptions& options) {
   bool known = !options.shapes.empty() || !options.dims.empty();
-  if (known || (data.empty() && inputs.empty()) || model.ends_with(".mlir") ||
-      model.ends_with(".mlirbc"))
+  if (known || (data.empty() && inputs.empty()) || model.ends_with(".mlir") || model.ends_with(".mlirbc"))
     return okStatus();
   // Most models have no free dimension; that is seen without reading their weights.
   if (auto file = base::MappedFile::open(model); file.ok()) {
@@ -62,13 +60,10 @@ Status takeShapesFrom(const std::string& model, const std::vector<DataSet>& data
   return okStatus();
 }
 
-StatusOr<CompileResult> compileWithProgress(Tool& tool, const std::string& model,
-                                            CompileOptions options) {
+StatusOr<CompileResult> compileWithProgress(Tool& tool, const std::string& model, CompileOptions options) {
   bool showsPhases = tool.showsProgress() || tool.verbose();
   options.onPhase = [&](const PhaseInfo& phase) {
-    if (showsPhases)
-      fprintf(stderr, "  %-10s %8.1f ms  %s\n", phase.name.c_str(), phase.ms,
-              phase.summary.c_str());
+    if (showsPhases) fprintf(stderr, "  %-10s %8.1f ms  %s\n", phase.name.c_str(), phase.ms, phase.summary.c_str());
   };
   std::vector<UnsupportedNode> unsupported;
   StatusOr<CompileResult> result = compileFile(model, options, &unsupported);

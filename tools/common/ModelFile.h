@@ -20,7 +20,6 @@ Status takeShapesFrom(const std::string& model, const std::vector<DataSet>& data
 
 /// compileFile with a line a phase on a terminal or with --verbose; unsupported nodes as one table
 /// in the error's message and in json()["unsupported"].
-StatusOr<CompileResult> compileWithProgress(Tool& tool, const std::string& model,
-                                            CompileOptions options);
+StatusOr<CompileResult> compileWithProgress(Tool& tool, const std::string& model, CompileOptions options);
 
 }  // namespace hpu::tools

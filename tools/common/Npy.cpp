@@ -17,12 +17,11 @@ struct Dtype {
   const char* text;
   ElementType element;
 };
-constexpr Dtype kDtypes[] = {
-    {"<f4", ElementType::kF32},  {"<f8", ElementType::kF64}, {"<f2", ElementType::kF16},
-    {"<i8", ElementType::kI64},  {"<i4", ElementType::kI32}, {"<i2", ElementType::kI16},
-    {"|i1", ElementType::kI8},   {"|u1", ElementType::kU8},  {"<u2", ElementType::kU16},
-    {"<u4", ElementType::kU32},  {"<u8", ElementType::kU64}, {"|b1", ElementType::kBool},
-    {"|V2", ElementType::kBF16}, {"<V2", ElementType::kBF16}};
+constexpr Dtype kDtypes[] = {{"<f4", ElementType::kF32},  {"<f8", ElementType::kF64}, {"<f2", ElementType::kF16},
+                             {"<i8", ElementType::kI64},  {"<i4", ElementType::kI32}, {"<i2", ElementType::kI16},
+                             {"|i1", ElementType::kI8},   {"|u1", ElementType::kU8},  {"<u2", ElementType::kU16},
+                             {"<u4", ElementType::kU32},  {"<u8", ElementType::kU64}, {"|b1", ElementType::kBool},
+                             {"|V2", ElementType::kBF16}, {"<V2", ElementType::kBF16}};
 
 /// The text behind 'key': in the header's Python dictionary.
 StatusOr<std::string_view> dictionaryValue(std::string_view header, std::string_view key) {
@@ -38,8 +37,7 @@ StatusOr<std::string_view> dictionaryValue(std::string_view header, std::string_
 
 StatusOr<Shape> parseTuple(std::string_view text) {
   size_t end = text.find(')');
-  if (text.empty() || text[0] != '(' || end == text.npos)
-    return dataLoss("the header's shape is not a tuple");
+  if (text.empty() || text[0] != '(' || end == text.npos) return dataLoss("the header's shape is not a tuple");
   Shape shape;
   std::string_view inside = text.substr(1, end - 1);
   while (!inside.empty()) {
@@ -85,8 +83,7 @@ StatusOr<HostTensor> parseNpy(const uint8_t* data, size_t size) {
   size_t prefix = major == 1 ? 10 : 12;
   if (size < prefix) return dataLoss("the file ends in its header");
   size_t length = data[8] | data[9] << 8;
-  if (major > 1)
-    length |= static_cast<size_t>(data[10]) << 16 | static_cast<size_t>(data[11]) << 24;
+  if (major > 1) length |= static_cast<size_t>(data[10]) << 16 | static_cast<size_t>(data[11]) << 24;
   if (length > size - prefix) return dataLoss("the file ends in its header");
   std::string_view header(reinterpret_cast<const char*>(data) + prefix, length);
   HPU_ASSIGN(std::string_view descr, dictionaryValue(header, "descr"));
@@ -97,14 +94,13 @@ StatusOr<HostTensor> parseNpy(const uint8_t* data, size_t size) {
     if (descr.size() > 5 && descr.substr(1, 3) == dtype.text && descr[4] == descr[0])
       tensor.type.element = dtype.element;
   if (tensor.type.element == ElementType::kInvalid)
-    return unimplemented("dtype " + std::string(descr.substr(0, descr.find(','))) +
-                         " is not supported");
+    return unimplemented("dtype " + std::string(descr.substr(0, descr.find(','))) + " is not supported");
   HPU_ASSIGN(tensor.type.shape, parseTuple(shapeText));
   HPU_ASSIGN(int64_t bytes, checkedBytes(tensor.type));
   size_t left = size - prefix - length;
   if (static_cast<size_t>(bytes) > left)
-    return dataLoss("an array " + tensor.type.toString() + " needs " + std::to_string(bytes) +
-                    " bytes, the file has " + std::to_string(left));
+    return dataLoss("an array " + tensor.type.toString() + " needs " + std::to_string(bytes) + " bytes, the file has " +
+                    std::to_string(left));
   tensor.bytes.assign(data + prefix + length, data + prefix + length + bytes);
   if (order.substr(0, 4) == "True") toRowMajor(tensor);
   return tensor;
@@ -134,8 +130,7 @@ std::vector<uint8_t> serializeNpy(const HostTensor& narrow) {
                       static_cast<char>(header.size() >> 8) + header;
   std::vector<uint8_t> out(start.size() + tensor.bytes.size());
   memcpy(out.data(), start.data(), start.size());
-  if (!tensor.bytes.empty())
-    memcpy(out.data() + start.size(), tensor.bytes.data(), tensor.bytes.size());
+  if (!tensor.bytes.empty()) memcpy(out.data() + start.size(), tensor.bytes.data(), tensor.bytes.size());
   return out;
 }
 
@@ -157,8 +152,7 @@ StatusOr<HostTensor> readTensorFile(const std::string& path) {
     }
     return notFound("'" + archive + "' has no array '" + name + "'; it has " + names);
   }
-  return invalidArgument("'" + path +
-                         "' is not a tensor file; give a .npy or .pb file, or FILE.npz:NAME");
+  return invalidArgument("'" + path + "' is not a tensor file; give a .npy or .pb file, or FILE.npz:NAME");
 }
 
 }  // namespace hpu::tools

@@ -87,8 +87,7 @@ StatusOr<std::vector<Entry>> readDirectory(Bytes& file, size_t size) {
     entry.packed = file.get(at + 20, 4);
     entry.unpacked = file.get(at + 24, 4);
     entry.offset = file.get(at + 42, 4);
-    uint64_t nameSize = file.get(at + 28, 2), extraSize = file.get(at + 30, 2),
-             comment = file.get(at + 32, 2);
+    uint64_t nameSize = file.get(at + 28, 2), extraSize = file.get(at + 30, 2), comment = file.get(at + 32, 2);
     if (const uint8_t* name = file.at(at + kCentralSize, nameSize))
       entry.name.assign(reinterpret_cast<const char*>(name), nameSize);
     readZip64(file, at + kCentralSize + nameSize, extraSize, entry);
@@ -101,8 +100,7 @@ StatusOr<std::vector<Entry>> readDirectory(Bytes& file, size_t size) {
 
 StatusOr<std::vector<uint8_t>> unpack(Bytes& file, const Entry& entry) {
   if (file.get(entry.offset, 4) != kLocalHeader) return dataLoss("has no local header");
-  uint64_t data =
-      entry.offset + kLocalSize + file.get(entry.offset + 26, 2) + file.get(entry.offset + 28, 2);
+  uint64_t data = entry.offset + kLocalSize + file.get(entry.offset + 26, 2) + file.get(entry.offset + 28, 2);
   const uint8_t* packed = file.at(data, entry.packed);
   if (!packed || file.failed()) return dataLoss("lies outside of the file");
   std::vector<uint8_t> out;
@@ -126,12 +124,10 @@ StatusOr<std::vector<uint8_t>> unpack(Bytes& file, const Entry& entry) {
       result = inflate(&stream, Z_NO_FLUSH);
       in += before - stream.avail_in;
       written += space - stream.avail_out;
-      if (before == stream.avail_in && space == stream.avail_out && result == Z_OK)
-        result = Z_BUF_ERROR;
+      if (before == stream.avail_in && space == stream.avail_out && result == Z_OK) result = Z_BUF_ERROR;
     }
     inflateEnd(&stream);
-    if (result != Z_STREAM_END || written != entry.unpacked)
-      return dataLoss("cannot be decompressed");
+    if (result != Z_STREAM_END || written != entry.unpacked) return dataLoss("cannot be decompressed");
   } else {
     return unimplemented("is packed with method " + std::to_string(entry.method) +
                          "; only stored and deflate are read");
@@ -184,8 +180,7 @@ Status writeNpz(const std::string& path, const std::vector<HostTensor>& tensors)
   std::vector<uint8_t> out, directory;
   for (const HostTensor& tensor : tensors) {
     std::vector<uint8_t> bytes = serializeNpy(tensor);
-    if (out.size() + bytes.size() > 0xFFF00000u)
-      return invalidArgument("'" + path + "' would exceed 4 GiB");
+    if (out.size() + bytes.size() > 0xFFF00000u) return invalidArgument("'" + path + "' would exceed 4 GiB");
     std::string name = tensor.name + ".npy";
     uint64_t crc = crc32_z(0, bytes.data(), bytes.size()), offset = out.size();
     put(out, kLocalHeader, 4);

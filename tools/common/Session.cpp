@@ -74,9 +74,8 @@ Status Session::checkInputs(const std::vector<HostTensor>& inputs) const {
                            std::to_string(inputs.size()) + " were given");
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].type != wanted[i].type)
-      return invalidArgument("input '" + wanted[i].name + "' is compiled for " +
-                             wanted[i].type.toString() + ", but " + inputs[i].type.toString() +
-                             " was given");
+      return invalidArgument("input '" + wanted[i].name + "' is compiled for " + wanted[i].type.toString() + ", but " +
+                             inputs[i].type.toString() + " was given");
   return okStatus();
 }
 
@@ -85,8 +84,8 @@ Status Session::runOnce(const std::vector<HostTensor>& inputs, const Event* mark
   HPU_RETURN_IF_ERROR(mark(kStart));
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!inputs[i].bytes.empty())
-      HPU_RETURN_IF_ERROR(stream_.copyToDevice(inputBuffers_[i], inputs[i].bytes.data(),
-                                               static_cast<int64_t>(inputs[i].bytes.size())));
+      HPU_RETURN_IF_ERROR(
+          stream_.copyToDevice(inputBuffers_[i], inputs[i].bytes.data(), static_cast<int64_t>(inputs[i].bytes.size())));
   HPU_RETURN_IF_ERROR(mark(kUploaded));
   HPU_RETURN_IF_ERROR(executable_.launch(stream_, inputBuffers_, outputBuffers_));
   HPU_RETURN_IF_ERROR(mark(kLaunched));
@@ -104,8 +103,7 @@ StatusOr<std::vector<HostTensor>> Session::run(const std::vector<HostTensor>& in
   return outputs_;
 }
 
-StatusOr<RunTimes> Session::runTimed(const std::vector<HostTensor>& inputs, int warmup,
-                                     int iterations) {
+StatusOr<RunTimes> Session::runTimed(const std::vector<HostTensor>& inputs, int warmup, int iterations) {
   HPU_RETURN_IF_ERROR(checkInputs(inputs));
   for (int i = 0; i < warmup; ++i) HPU_RETURN_IF_ERROR(runOnce(inputs, nullptr));
   RunTimes times;
@@ -132,8 +130,7 @@ StatusOr<RunTimes> Session::runTimed(const std::vector<HostTensor>& inputs, int 
   times.h2dBytes = (after.h2dBytes - before.h2dBytes) / static_cast<int64_t>(count);
   times.d2hBytes = (after.d2hBytes - before.d2hBytes) / static_cast<int64_t>(count);
   for (int e = 0; e < kNumEngines; ++e)
-    if (launches > 0)
-      times.busy[e] = static_cast<double>(after.busyNs[e] - before.busyNs[e]) / launches;
+    if (launches > 0) times.busy[e] = static_cast<double>(after.busyNs[e] - before.busyNs[e]) / launches;
   return times;
 }
 

@@ -21,11 +21,10 @@ namespace hpu::tools {
 
 /// Figures of the timed runs.
 struct RunTimes {
-  std::vector<double> hostMs;   ///< Copies, launch and wait, one entry a run.
-  double deviceUs = 0;          ///< Of one launch, mean.
-  double h2dUs = 0, d2hUs = 0;  ///< Device time of the copies of one run, mean.
-  double busy[kNumEngines] =
-      {};  ///< Fraction of the launches' device time in which the engine works.
+  std::vector<double> hostMs;          ///< Copies, launch and wait, one entry a run.
+  double deviceUs = 0;                 ///< Of one launch, mean.
+  double h2dUs = 0, d2hUs = 0;         ///< Device time of the copies of one run, mean.
+  double busy[kNumEngines] = {};       ///< Fraction of the launches' device time in which the engine works.
   int64_t h2dBytes = 0, d2hBytes = 0;  ///< Of one run.
 
   double hostPercentile(double percent) const;

@@ -32,12 +32,11 @@ struct OnnxType {
   ElementType element;
 };
 // TensorProto.DataType.
-constexpr OnnxType kTypes[] = {
-    {1, ElementType::kF32},   {2, ElementType::kU8},      {3, ElementType::kI8},
-    {4, ElementType::kU16},   {5, ElementType::kI16},     {6, ElementType::kI32},
-    {7, ElementType::kI64},   {9, ElementType::kBool},    {10, ElementType::kF16},
-    {11, ElementType::kF64},  {12, ElementType::kU32},    {13, ElementType::kU64},
-    {16, ElementType::kBF16}, {17, ElementType::kF8E4M3}, {19, ElementType::kF8E5M2}};
+constexpr OnnxType kTypes[] = {{1, ElementType::kF32},   {2, ElementType::kU8},      {3, ElementType::kI8},
+                               {4, ElementType::kU16},   {5, ElementType::kI16},     {6, ElementType::kI32},
+                               {7, ElementType::kI64},   {9, ElementType::kBool},    {10, ElementType::kF16},
+                               {11, ElementType::kF64},  {12, ElementType::kU32},    {13, ElementType::kU64},
+                               {16, ElementType::kBF16}, {17, ElementType::kF8E4M3}, {19, ElementType::kF8E5M2}};
 
 /// Protobuf's wire format over a range of bytes.
 class Wire {
@@ -167,11 +166,9 @@ template <typename T>
 Status store(const std::vector<T>& values, HostTensor& tensor) {
   int64_t size = elementSize(tensor.type.element);
   if (static_cast<int64_t>(values.size()) != tensor.count())
-    return dataLoss("the dims " + shapeToString(tensor.type.shape) + " need " +
-                    std::to_string(tensor.count()) + " elements, the data has " +
-                    std::to_string(values.size()));
-  for (size_t i = 0; i < values.size(); ++i)
-    memcpy(tensor.bytes.data() + i * size, &values[i], size);
+    return dataLoss("the dims " + shapeToString(tensor.type.shape) + " need " + std::to_string(tensor.count()) +
+                    " elements, the data has " + std::to_string(values.size()));
+  for (size_t i = 0; i < values.size(); ++i) memcpy(tensor.bytes.data() + i * size, &values[i], size);
   return okStatus();
 }
 
@@ -199,8 +196,7 @@ StatusOr<HostTensor> parseTensorProto(const uint8_t* data, size_t size) {
       return dataLoss("not an ONNX tensor: bad field at byte " + std::to_string(offset));
   }
   if (parsed.strings) return unimplemented("string tensors are not supported");
-  if (parsed.external)
-    return unimplemented("the tensor's data is in an external file; store it inside");
+  if (parsed.external) return unimplemented("the tensor's data is in an external file; store it inside");
   HostTensor tensor;
   tensor.name = parsed.name;
   for (const OnnxType& type : kTypes)
@@ -208,8 +204,7 @@ StatusOr<HostTensor> parseTensorProto(const uint8_t* data, size_t size) {
   if (tensor.type.element == ElementType::kInvalid)
     return parsed.dataType == 0
                ? dataLoss("not an ONNX tensor: it has no element type")
-               : unimplemented("ONNX element type " + std::to_string(parsed.dataType) +
-                               " is not supported");
+               : unimplemented("ONNX element type " + std::to_string(parsed.dataType) + " is not supported");
   tensor.type.shape = parsed.dims;
   HPU_ASSIGN(int64_t bytes, checkedBytes(tensor.type));
   if (parsed.raw) {
@@ -220,12 +215,11 @@ StatusOr<HostTensor> parseTensorProto(const uint8_t* data, size_t size) {
     return tensor;
   }
   // A size that no field backs must not be allocated.
-  size_t elements = parsed.floats.size() + parsed.int32s.size() + parsed.int64s.size() +
-                    parsed.doubles.size() + parsed.uint64s.size();
+  size_t elements = parsed.floats.size() + parsed.int32s.size() + parsed.int64s.size() + parsed.doubles.size() +
+                    parsed.uint64s.size();
   if (static_cast<int64_t>(elements) != tensor.count())
-    return dataLoss("a tensor " + tensor.type.toString() + " needs " +
-                    std::to_string(tensor.count()) + " elements, its data has " +
-                    std::to_string(elements));
+    return dataLoss("a tensor " + tensor.type.toString() + " needs " + std::to_string(tensor.count()) +
+                    " elements, its data has " + std::to_string(elements));
   tensor.bytes.resize(bytes);
   switch (tensor.type.element) {
     case ElementType::kF32:

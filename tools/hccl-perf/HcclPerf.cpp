@@ -39,11 +39,9 @@ StatusOr<std::vector<int64_t>> sizesOf(const Arguments& arguments) {
   if (arguments.stepBytes < 0 || (arguments.stepBytes == 0 && !(arguments.factor > 1)))
     return invalidArgument("--factor must be above 1 (or give --step-bytes)");
   std::vector<int64_t> sizes;
-  for (double size = static_cast<double>(arguments.minBytes);
-       size <= static_cast<double>(arguments.maxBytes);) {
+  for (double size = static_cast<double>(arguments.minBytes); size <= static_cast<double>(arguments.maxBytes);) {
     sizes.push_back(static_cast<int64_t>(size));
-    if (sizes.size() > 4096)
-      return invalidArgument("more than 4096 sizes; raise --factor or --step-bytes");
+    if (sizes.size() > 4096) return invalidArgument("more than 4096 sizes; raise --factor or --step-bytes");
     size = arguments.stepBytes > 0 ? size + static_cast<double>(arguments.stepBytes)
                                    : std::max(size * arguments.factor, size + 1);
   }
@@ -63,8 +61,7 @@ StatusOr<std::vector<Workload>> workloadsOf(const Arguments& arguments, Target t
     char* end = nullptr;
     long root = std::strtol(arguments.root.c_str(), &end, 10);
     if (*end || arguments.root.empty() || root < 0 || root >= arguments.ranks)
-      return invalidArgument(
-          base::strCat("--root must be a rank from 0 to ", arguments.ranks - 1, ", or all"));
+      return invalidArgument(base::strCat("--root must be a rank from 0 to ", arguments.ranks - 1, ", or all"));
     roots.push_back(static_cast<int>(root));
   }
   Workload probe;
@@ -78,8 +75,7 @@ StatusOr<std::vector<Workload>> workloadsOf(const Arguments& arguments, Target t
     for (const std::string& redopName : redops) {
       HPU_ASSIGN(collectives::ReduceOp redop, parseReduceOp(redopName));
       for (int root : roots)
-        for (int64_t bytes : sizes)
-          works.push_back(workloadOf(op, type, redop, root, arguments.ranks, bytes));
+        for (int64_t bytes : sizes) works.push_back(workloadOf(op, type, redop, root, arguments.ranks, bytes));
     }
   }
   return works;
@@ -92,14 +88,12 @@ StatusOr<Expected> expectedOf(collectives::Tuner& tuner, const Workload& work) {
     expected.algorithm = "direct";
     return expected;
   }
-  collectives::Problem problem =
-      collectives::problemOf(work.operation(), work.ranks, work.count, work.type, work.root);
+  collectives::Problem problem = collectives::problemOf(work.operation(), work.ranks, work.count, work.type, work.root);
   HPU_ASSIGN(std::shared_ptr<const collectives::Choice> choice, tuner.choose(problem));
   expected.predictedUs = static_cast<double>(choice->predictedPs) / 1e6;
   expected.boundUs = static_cast<double>(choice->lowerBoundPs) / 1e6;
   expected.algorithm = choice->schedule->algorithm;
-  if (choice->schedule->slices > 1)
-    expected.algorithm += base::strCat(" x", choice->schedule->slices);
+  if (choice->schedule->slices > 1) expected.algorithm += base::strCat(" x", choice->schedule->slices);
   expected.reason = choice->reason;
   expected.schedule = choice->schedule;
   return expected;
@@ -116,8 +110,7 @@ Status exportSchedule(Tool& tool, const Arguments& arguments, const Expected& ex
   if (arguments.chakra.empty()) return okStatus();
   std::vector<std::string> documents = collectives::exportChakra(*expected.schedule, links);
   for (size_t rank = 0; rank < documents.size(); ++rank)
-    HPU_RETURN_IF_ERROR(
-        base::writeFileAtomic(base::strCat(arguments.chakra, ".", rank, ".json"), documents[rank]));
+    HPU_RETURN_IF_ERROR(base::writeFileAtomic(base::strCat(arguments.chakra, ".", rank, ".json"), documents[rank]));
   return okStatus();
 }
 
@@ -125,17 +118,14 @@ Status exportSchedule(Tool& tool, const Arguments& arguments, const Expected& ex
 StatusOr<collectives::LauncherEnvironment> launcherOf(Tool& tool, Arguments& arguments) {
   if (tool.given("--ranks")) return collectives::LauncherEnvironment();
   auto launch = collectives::launcherEnvironment();
-  if (!launch.ok())
-    return invalidArgument(launch.status().message() + " (--ranks N starts ranks of its own)");
+  if (!launch.ok()) return invalidArgument(launch.status().message() + " (--ranks N starts ranks of its own)");
   if (launch->source.empty()) return launch;
   if (launch->rank != 0) tool.silence();
   if (arguments.threads)
-    return invalidArgument(base::strCat("--threads: this process is rank ", launch->rank, " of ",
-                                        launch->ranks, " of ", launch->source,
-                                        "; give --ranks to have ranks as threads of each"));
+    return invalidArgument(base::strCat("--threads: this process is rank ", launch->rank, " of ", launch->ranks, " of ",
+                                        launch->source, "; give --ranks to have ranks as threads of each"));
   if (launch->localRanks > 0 && launch->localRanks < launch->ranks && !arguments.noData)
-    return unimplemented(base::strCat(launch->ranks - launch->localRanks, " of ", launch->source,
-                                      "'s ", launch->ranks,
+    return unimplemented(base::strCat(launch->ranks - launch->localRanks, " of ", launch->source, "'s ", launch->ranks,
                                       " ranks are on other machines: collectives across nodes are "
                                       "not there; run on one node of up to 8 devices"));
   arguments.ranks = launch->ranks;
@@ -148,11 +138,10 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   if (!tool.given("--target")) tool.note("no --target: gaudi2");
   if (arguments.ranks < 1) return invalidArgument("--ranks must be at least 1");
   if (arguments.nodes != 1)
-    return unimplemented(
-        "--nodes: collectives across nodes are not there; run on one node of up to 8 devices");
+    return unimplemented("--nodes: collectives across nodes are not there; run on one node of up to 8 devices");
   if (arguments.ranks > 8)
-    return invalidArgument(base::strCat(
-        arguments.ranks, " ranks: a node has 8 devices, and other nodes are not modelled yet"));
+    return invalidArgument(
+        base::strCat(arguments.ranks, " ranks: a node has 8 devices, and other nodes are not modelled yet"));
   if (arguments.iterations < 1 || arguments.warmup < 0)
     return invalidArgument("--iters must be at least 1 and --warmup 0");
   if (arguments.timeoutMs < 1) return invalidArgument("--timeout-ms must be at least 1");
@@ -163,13 +152,12 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   }
   collectives::Tuner tuner(collectives::linkModel(target), std::move(table));
 
-  tool.print(base::strCat(
-      "# ", arguments.op, ", ", arguments.ranks, arguments.threads ? " ranks as threads" : " ranks",
-      launch.source.empty() ? "" : " of " + launch.source, " on ", arguments.target,
-      "; device times are modelled",
-      arguments.noData ? "; no data is moved"
-                       : base::strCat("; ", arguments.iterations, " iterations, ",
-                                      arguments.blocking ? "one at a time" : "queued")));
+  tool.print(base::strCat("# ", arguments.op, ", ", arguments.ranks, arguments.threads ? " ranks as threads" : " ranks",
+                          launch.source.empty() ? "" : " of " + launch.source, " on ", arguments.target,
+                          "; device times are modelled",
+                          arguments.noData ? "; no data is moved"
+                                           : base::strCat("; ", arguments.iterations, " iterations, ",
+                                                          arguments.blocking ? "one at a time" : "queued")));
   tool.print(headerText(!arguments.noData));
   tool.json()
       .set("collective", arguments.op)
@@ -179,8 +167,8 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   Json& results = tool.json()["results"] = Json::array();
   int64_t wrong = 0;
   Averages averages;
-  auto show = [&](const Workload& work, bool inPlace, const Measurement& result,
-                  const Expected& expected, bool measured) {
+  auto show = [&](const Workload& work, bool inPlace, const Measurement& result, const Expected& expected,
+                  bool measured) {
     tool.printAlways(lineText(work, inPlace, result, expected, measured));
     if (arguments.explain) tool.print("    # " + expected.reason);
     results.append(lineJson(work, inPlace, result, expected, measured));
@@ -195,8 +183,7 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   if (arguments.noData) {
     if (launch.rank != 0) return ExitCode::kOk;
     for (const Workload& work : works) {
-      if (work.op == PerfOp::kSendRecv)
-        return unimplemented("--no-data: messages have no schedule to price");
+      if (work.op == PerfOp::kSendRecv) return unimplemented("--no-data: messages have no schedule to price");
       HPU_ASSIGN(Expected expected, expectedOf(tuner, work));
       Measurement result;
       result.deviceUs = expected.predictedUs;
@@ -218,8 +205,7 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   auto report = [&](const Combined& combined) {
     StatusOr<Expected> expected = expectedOf(tuner, works[combined.work]);
     if (!expected.ok()) expectation = expected.status();
-    show(works[combined.work], combined.inPlace, combined.result,
-         expected.ok() ? *expected : Expected(), true);
+    show(works[combined.work], combined.inPlace, combined.result, expected.ok() ? *expected : Expected(), true);
   };
   if (launch.source.empty()) {
     HPU_RETURN_IF_ERROR(runLocalRanks(works, options, report));
@@ -246,35 +232,28 @@ int main(int argc, char** argv) {
   Arguments arguments;
   arguments.types = {"float"};
   arguments.redops = {"sum"};
-  tool.addPositional(
-      "OP", arguments.op,
-      "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce or send_recv");
+  tool.addPositional("OP", arguments.op,
+                     "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce or send_recv");
   tool.addOption("-n,--ranks", arguments.ranks,
                  "Ranks on this machine, each a process with a device of its own; when mpirun, "
                  "torchrun, srun or another launcher made this process a rank, it is that one");
   tool.addOption("--nodes", arguments.nodes, "Nodes");
   tool.addFlag("--threads", arguments.threads, "Ranks as threads of one process");
-  tool.addChoice("--target", arguments.target, {"gaudi1", "gaudi2", "gaudi3"},
-                 "Type of the devices");
+  tool.addChoice("--target", arguments.target, {"gaudi1", "gaudi2", "gaudi3"}, "Type of the devices");
   tool.addChoice("--transport", arguments.transport, {"shm"}, "How ranks reach each other");
-  tool.addBytes("-b,--min-bytes", arguments.minBytes,
-                "Smallest size (of the largest buffer of a rank)");
+  tool.addBytes("-b,--min-bytes", arguments.minBytes, "Smallest size (of the largest buffer of a rank)");
   tool.addBytes("-e,--max-bytes", arguments.maxBytes, "Largest size");
-  tool.addBytes("-i,--step-bytes", arguments.stepBytes,
-                "Difference of neighbouring sizes, in place of --factor");
+  tool.addBytes("-i,--step-bytes", arguments.stepBytes, "Difference of neighbouring sizes, in place of --factor");
   tool.addOption("-f,--factor", arguments.factor, "Ratio of neighbouring sizes");
   tool.addOption("-d,--dtype", arguments.types, "Data types, separated by commas, or all", ',');
-  tool.addOption("-o,--op", arguments.redops,
-                 "Reductions, separated by commas, or all: sum, prod, min, max, avg", ',');
+  tool.addOption("-o,--op", arguments.redops, "Reductions, separated by commas, or all: sum, prod, min, max, avg", ',');
   tool.addOption("-r,--root", arguments.root, "Root of broadcast and reduce, or all");
   tool.addOption("--iters", arguments.iterations, "Timed operations of each size");
   tool.addOption("-w,--warmup", arguments.warmup, "Operations before them");
-  tool.addFlag("--blocking", arguments.blocking,
-               "Wait for each operation: latency in place of throughput");
+  tool.addFlag("--blocking", arguments.blocking, "Wait for each operation: latency in place of throughput");
   tool.addFlag("--no-check", arguments.noCheck, "Do not check the results");
   tool.addFlag("--no-data", arguments.noData, "Price and check the schedules; needs no devices");
-  tool.addFlag("--schedule", arguments.schedule,
-               "With --no-data: print the steps of each schedule");
+  tool.addFlag("--schedule", arguments.schedule, "With --no-data: print the steps of each schedule");
   tool.addOption("--chakra", arguments.chakra,
                  "With --no-data and one size: write PREFIX.RANK.json for Chakra's readers");
   tool.addFlag("--explain", arguments.explain, "Say why the tuner chose each algorithm");

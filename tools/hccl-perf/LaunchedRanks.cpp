@@ -65,8 +65,7 @@ StatusOr<bool> receive(int socket, Packet& packet, Fd* fd = nullptr) {
 
 StatusOr<Fd> newSocket() {
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.valid())
-    return resourceExhausted(strCat("cannot create a socket: ", std::strerror(errno)));
+  if (!socket.valid()) return resourceExhausted(strCat("cannot create a socket: ", std::strerror(errno)));
   return socket;
 }
 
@@ -98,8 +97,7 @@ class Meeting {
     uint32_t bytes = node::socketAddress(name, address);
     // An earlier run of the same job may just be ending.
     while (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0) {
-      if (errno != EADDRINUSE)
-        return unavailable(strCat("cannot meet the other ranks: ", std::strerror(errno)));
+      if (errno != EADDRINUSE) return unavailable(strCat("cannot meet the other ranks: ", std::strerror(errno)));
       if (deadline_.expired())
         return alreadyExists(strCat("another hccl-perf is rank 0 of this ", launch_.source,
                                     " job; set HCCL_COMM_ID differently for each to tell them "
@@ -183,23 +181,20 @@ class Meeting {
  private:
   Status seat(const Hello& hello, Fd socket) {
     if (hello.ranks != launch_.ranks || hello.rank < 1 || hello.rank >= launch_.ranks)
-      return invalidArgument(strCat("a process came as rank ", hello.rank, " of ", hello.ranks,
-                                    ", but ", launch_.source, " made this one rank 0 of ",
-                                    launch_.ranks));
+      return invalidArgument(strCat("a process came as rank ", hello.rank, " of ", hello.ranks, ", but ",
+                                    launch_.source, " made this one rank 0 of ", launch_.ranks));
     Fd& place = ranks_[static_cast<size_t>(hello.rank)];
     if (place.valid()) return invalidArgument(strCat("two processes are rank ", hello.rank));
     place = std::move(socket);
     if (hello.code == 0) return okStatus();
     return Status(static_cast<StatusCode>(hello.code),
-                  strCat("rank ", hello.rank, ": ",
-                         std::string(hello.text, ::strnlen(hello.text, sizeof hello.text))));
+                  strCat("rank ", hello.rank, ": ", std::string(hello.text, ::strnlen(hello.text, sizeof hello.text))));
   }
   Status missing() const {
     std::string text;
     for (size_t rank = 1; rank < ranks_.size(); ++rank)
       if (!ranks_[rank].valid()) text += strCat(text.empty() ? "" : ", ", rank);
-    return deadlineExceeded(strCat("rank 0 of ", launch_.ranks, " (", launch_.source, ") waited ",
-                                   deadline_.totalMs(),
+    return deadlineExceeded(strCat("rank 0 of ", launch_.ranks, " (", launch_.source, ") waited ", deadline_.totalMs(),
                                    " ms (HPU_COMM_INIT_TIMEOUT_MS) for hccl-perf as rank ", text,
                                    " on this machine; --ranks N starts ranks of its own"));
   }
@@ -213,8 +208,7 @@ class Meeting {
 
 StatusOr<ExitCode> runFirst(const LauncherEnvironment& launch, const std::string& name,
                             const std::vector<Workload>& works, const RankOptions& options,
-                            const StatusOr<hpu::Device>& device, const Deadline& deadline,
-                            const Report& report) {
+                            const StatusOr<hpu::Device>& device, const Deadline& deadline, const Report& report) {
   Pipe results;
   HPU_RETURN_IF_ERROR(results.open());
   // Until the process ends: who has failed ends no sooner than this one, because launchers end the
@@ -228,16 +222,13 @@ StatusOr<ExitCode> runFirst(const LauncherEnvironment& launch, const std::string
   HPU_RETURN_IF_ERROR(meeting->answer(id, results.write));
   std::atomic<bool> over{false};
   std::jthread own([&] {
-    Status status = runOneRank(0, works, options, results.write, *device, *id, [&] {
-      return over ? unavailable("another rank failed") : okStatus();
-    });
+    Status status = runOneRank(0, works, options, results.write, *device, *id,
+                               [&] { return over ? unavailable("another rank failed") : okStatus(); });
     sendEnd(0, status, results.write).ignore();
   });
   // A rank that fails makes the others fail: they are never left waiting.
   ResultCollector collector(options, results.read, report);
-  auto ended = [](int rank) {
-    return std::string(meeting->ended(rank) ? "ended without a word" : "");
-  };
+  auto ended = [](int rank) { return std::string(meeting->ended(rank) ? "ended without a word" : ""); };
   Status status = collector.run([](const UniqueId&) { return okStatus(); }, ended);
   if (!status.ok()) {
     over = true;
@@ -250,8 +241,7 @@ StatusOr<ExitCode> runFirst(const LauncherEnvironment& launch, const std::string
 
 // ---- The others ---------------------------------------------------------------------------------
 
-StatusOr<Fd> findFirst(const LauncherEnvironment& launch, const std::string& name,
-                       const Deadline& deadline) {
+StatusOr<Fd> findFirst(const LauncherEnvironment& launch, const std::string& name, const Deadline& deadline) {
   sockaddr_un address;
   uint32_t bytes = node::socketAddress(name, address);
   for (;;) {
@@ -263,10 +253,9 @@ StatusOr<Fd> findFirst(const LauncherEnvironment& launch, const std::string& nam
     if (errno != ECONNREFUSED && errno != ENOENT && errno != EAGAIN && errno != EINTR)
       return unavailable(strCat("cannot reach rank 0: ", std::strerror(errno)));
     if (deadline.expired())
-      return deadlineExceeded(
-          strCat("rank ", launch.rank, " of ", launch.ranks, " (", launch.source,
-                 ") found no rank 0 of ", "its job on this machine within ", deadline.totalMs(),
-                 " ms (HPU_COMM_INIT_TIMEOUT_MS); --ranks N starts ranks of its own"));
+      return deadlineExceeded(strCat("rank ", launch.rank, " of ", launch.ranks, " (", launch.source,
+                                     ") found no rank 0 of ", "its job on this machine within ", deadline.totalMs(),
+                                     " ms (HPU_COMM_INIT_TIMEOUT_MS); --ranks N starts ranks of its own"));
     std::this_thread::sleep_for(kPause);
   }
 }
@@ -293,11 +282,9 @@ StatusOr<ExitCode> runOther(const LauncherEnvironment& launch, const std::string
   // Rank 0 waits for all until its own deadline, which may have begun later.
   for (Deadline patience = Deadline::afterMs(2 * deadline.totalMs());;) {
     auto came = receive(first.get(), answer, &results);
-    if (!came.ok())
-      return came.status().withContext(strCat("rank ", launch.rank, " waited for rank 0"));
+    if (!came.ok()) return came.status().withContext(strCat("rank ", launch.rank, " waited for rank 0"));
     if (*came) break;
-    if (patience.expired())
-      return deadlineExceeded(strCat("rank ", launch.rank, ": rank 0 does not answer"));
+    if (patience.expired()) return deadlineExceeded(strCat("rank ", launch.rank, ": rank 0 does not answer"));
     pollfd event{first.get(), POLLIN, 0};
     ::poll(&event, 1, pollMs(patience));
   }
@@ -305,11 +292,10 @@ StatusOr<ExitCode> runOther(const LauncherEnvironment& launch, const std::string
     awaitFirst(kHeardMs);
     return ExitCode::kUserError;
   }
-  Status status =
-      runOneRank(launch.rank, works, options, results.get(), *device, answer.id, [&first] {
-        pollfd end{first.get(), POLLIN | POLLRDHUP, 0};
-        return ::poll(&end, 1, 0) == 1 ? unavailable("rank 0 gave up") : okStatus();
-      });
+  Status status = runOneRank(launch.rank, works, options, results.get(), *device, answer.id, [&first] {
+    pollfd end{first.get(), POLLIN | POLLRDHUP, 0};
+    return ::poll(&end, 1, 0) == 1 ? unavailable("rank 0 gave up") : okStatus();
+  });
   Status told = sendEnd(launch.rank, status, results.get());
   if (!told.ok()) return (status.ok() ? told : status).withContext(strCat("rank ", launch.rank));
   if (status.ok()) return ExitCode::kOk;
@@ -319,8 +305,7 @@ StatusOr<ExitCode> runOther(const LauncherEnvironment& launch, const std::string
 
 }  // namespace
 
-std::string jobName(const LauncherEnvironment& launch,
-                    base::FunctionRef<const char*(const char*)> get) {
+std::string jobName(const LauncherEnvironment& launch, base::FunctionRef<const char*(const char*)> get) {
   struct Job {
     const char* source;
     std::array<const char*, 4> variables;
@@ -329,8 +314,7 @@ std::string jobName(const LauncherEnvironment& launch,
       {"Open MPI", {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
       {"PMIx", {"PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID"}},
       {"Slurm", {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
-      {"torchrun",
-       {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"}}};
+      {"torchrun", {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"}}};
   std::string name = strCat(launch.source, " ", launch.ranks);
   bool known = false;
   auto add = [&](const char* variable) {
@@ -348,15 +332,13 @@ std::string jobName(const LauncherEnvironment& launch,
   return name;
 }
 
-StatusOr<ExitCode> runLaunchedRank(const LauncherEnvironment& launch,
-                                   const std::vector<Workload>& works, const RankOptions& options,
-                                   const Report& report) {
+StatusOr<ExitCode> runLaunchedRank(const LauncherEnvironment& launch, const std::vector<Workload>& works,
+                                   const RankOptions& options, const Report& report) {
   ::signal(SIGPIPE, SIG_IGN);
   HPU_ASSIGN(int64_t timeoutMs, settings::getInt(Setting::HPU_COMM_INIT_TIMEOUT_MS));
   Deadline deadline = Deadline::afterMs(timeoutMs);
   HPU_ASSIGN(std::string identity, node::identity());
-  std::string job =
-      jobName(launch, [](const char* variable) -> const char* { return std::getenv(variable); });
+  std::string job = jobName(launch, [](const char* variable) -> const char* { return std::getenv(variable); });
   std::string name = strCat("openhpu/perf/", ::geteuid(), "/", base::hash64(identity + "\n" + job));
   // A rank without a device tells so when they meet, or the others would wait for it.
   DeviceOptions wanted;

@@ -18,14 +18,12 @@ namespace hpu::tools {
 
 /// Where the ranks of a job meet: the same text for all of them and no other job. `get` gives a
 /// variable's text or null.
-std::string jobName(const collectives::LauncherEnvironment& launch,
-                    base::FunctionRef<const char*(const char*)> get);
+std::string jobName(const collectives::LauncherEnvironment& launch, base::FunctionRef<const char*(const char*)> get);
 
 /// Runs this rank of options.ranks; on rank 0 `report` is called as with runLocalRanks. Other ranks
 /// give kUserError when they failed and rank 0 knows. Errors: on rank 0 those of all; elsewhere
 /// what rank 0 could not be told.
-StatusOr<ExitCode> runLaunchedRank(const collectives::LauncherEnvironment& launch,
-                                   const std::vector<Workload>& works, const RankOptions& options,
-                                   const Report& report);
+StatusOr<ExitCode> runLaunchedRank(const collectives::LauncherEnvironment& launch, const std::vector<Workload>& works,
+                                   const RankOptions& options, const Report& report);
 
 }  // namespace hpu::tools

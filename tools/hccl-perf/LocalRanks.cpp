@@ -20,8 +20,7 @@ namespace {
 
 using collectives::UniqueId;
 
-Status runProcesses(const std::vector<Workload>& works, const RankOptions& options,
-                    const Report& report) {
+Status runProcesses(const std::vector<Workload>& works, const RankOptions& options, const Report& report) {
   Pipe results;
   HPU_RETURN_IF_ERROR(results.open());
   std::vector<Pipe> ids(static_cast<size_t>(options.ranks));
@@ -38,8 +37,7 @@ Status runProcesses(const std::vector<Workload>& works, const RankOptions& optio
     pid_t child = ::fork();
     if (child < 0) {
       endAll();
-      return resourceExhausted(
-          base::strCat("cannot start rank ", rank, ": ", std::strerror(errno)));
+      return resourceExhausted(base::strCat("cannot start rank ", rank, ": ", std::strerror(errno)));
     }
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -89,31 +87,26 @@ Status runProcesses(const std::vector<Workload>& works, const RankOptions& optio
   return okStatus();
 }
 
-Status runThreads(const std::vector<Workload>& works, const RankOptions& options,
-                  const Report& report) {
+Status runThreads(const std::vector<Workload>& works, const RankOptions& options, const Report& report) {
   Pipe results;
   HPU_RETURN_IF_ERROR(results.open());
   HPU_ASSIGN(UniqueId id, collectives::createUniqueId());
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < options.ranks; ++rank)
     threads.emplace_back([&, rank] {
-      Status status = runOneRank(rank, works, options, results.write,
-                                 [&]() -> StatusOr<UniqueId> { return id; });
+      Status status = runOneRank(rank, works, options, results.write, [&]() -> StatusOr<UniqueId> { return id; });
       sendEnd(rank, status, results.write).ignore();
     });
   // A rank that fails makes the others fail: they are never left waiting.
   ResultCollector collector(options, results.read, report);
-  return collector.run([](const UniqueId&) { return okStatus(); },
-                       [](int) { return std::string(); });
+  return collector.run([](const UniqueId&) { return okStatus(); }, [](int) { return std::string(); });
 }
 
 }  // namespace
 
-Status runLocalRanks(const std::vector<Workload>& works, const RankOptions& options,
-                     const Report& report) {
+Status runLocalRanks(const std::vector<Workload>& works, const RankOptions& options, const Report& report) {
   ::signal(SIGPIPE, SIG_IGN);
-  return options.threads ? runThreads(works, options, report)
-                         : runProcesses(works, options, report);
+  return options.threads ? runThreads(works, options, report) : runProcesses(works, options, report);
 }
 
 }  // namespace hpu::tools

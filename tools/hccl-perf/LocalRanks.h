@@ -14,7 +14,6 @@ namespace hpu::tools {
 /// Runs all ranks; `report` is called on the calling thread as soon as all have measured a
 /// workload, in order. Errors: the first rank's that failed, with its number (the others are
 /// ended); kDeadlineExceeded, naming the ranks that gave nothing.
-Status runLocalRanks(const std::vector<Workload>& works, const RankOptions& options,
-                     const Report& report);
+Status runLocalRanks(const std::vector<Workload>& works, const RankOptions& options, const Report& report);
 
 }  // namespace hpu::tools

@@ -30,8 +30,8 @@ void encode(ElementType type, double value, std::byte* at) {
     case ElementType::kF8E4M3:
     case ElementType::kF8E4M3Ieee:
     case ElementType::kF8E5M2:
-      return put(at, numerics::f32ToFp8(numerics::fp8Format(type), static_cast<float>(value),
-                                        numerics::Overflow::kIeee));
+      return put(at,
+                 numerics::f32ToFp8(numerics::fp8Format(type), static_cast<float>(value), numerics::Overflow::kIeee));
     default:
       break;
   }
@@ -51,10 +51,9 @@ double contribution(const Workload& work, int rank, int64_t index) {
   auto mixed = static_cast<uint64_t>(index) * 2654435761u + static_cast<uint64_t>(rank) * 40503u;
   mixed ^= mixed >> 15;
   if (!work.reduces()) return static_cast<double>((mixed + static_cast<uint64_t>(rank)) % 13);
-  if (work.redop == ReduceOp::kProd)
-    return (index + rank) % std::max(work.ranks / 2, 1) == 0 ? 2 : 1;
-  bool narrow = elementSize(work.type) == 1 && isFloat(work.type) && work.redop != ReduceOp::kMin &&
-                work.redop != ReduceOp::kMax;
+  if (work.redop == ReduceOp::kProd) return (index + rank) % std::max(work.ranks / 2, 1) == 0 ? 2 : 1;
+  bool narrow =
+      elementSize(work.type) == 1 && isFloat(work.type) && work.redop != ReduceOp::kMin && work.redop != ReduceOp::kMax;
   return static_cast<double>(mixed % (narrow ? 2 : 3));
 }
 
@@ -81,15 +80,13 @@ double combine(const Workload& work, int64_t index) {
   if (work.redop != ReduceOp::kAverage) return result;
   // Divided once in the accumulator's type: f32 for the narrow floats.
   if (work.type == ElementType::kF64) return result / work.ranks;
-  if (isFloat(work.type))
-    return static_cast<double>(static_cast<float>(result) / static_cast<float>(work.ranks));
+  if (isFloat(work.type)) return static_cast<double>(static_cast<float>(result) / static_cast<float>(work.ranks));
   return static_cast<double>(static_cast<int64_t>(result) / work.ranks);
 }
 
 }  // namespace
 
-Pattern::Pattern(const Workload& work, int seed)
-    : work_(work), elementBytes_(elementSize(work.type)) {
+Pattern::Pattern(const Workload& work, int seed) : work_(work), elementBytes_(elementSize(work.type)) {
   auto table = [&](auto&& valueAt) {
     std::vector<std::byte> bytes(static_cast<size_t>(2 * kPeriod * elementBytes_));
     for (int64_t i = 0; i < 2 * kPeriod; ++i)
@@ -97,16 +94,13 @@ Pattern::Pattern(const Workload& work, int seed)
     return bytes;
   };
   for (int rank = 0; rank < work_.ranks; ++rank)
-    contributions_.push_back(
-        table([&](int64_t index) { return contribution(work_, rank, index); }));
+    contributions_.push_back(table([&](int64_t index) { return contribution(work_, rank, index); }));
   if (work_.reduces()) reduced_ = table([&](int64_t index) { return combine(work_, index); });
 }
 
-void Pattern::fill(const std::vector<std::byte>& table, int64_t start, int64_t count,
-                   std::byte* data) const {
+void Pattern::fill(const std::vector<std::byte>& table, int64_t start, int64_t count, std::byte* data) const {
   int64_t first = std::min(count, kPeriod), bytes = count * elementBytes_;
-  std::memcpy(data, table.data() + start % kPeriod * elementBytes_,
-              static_cast<size_t>(first * elementBytes_));
+  std::memcpy(data, table.data() + start % kPeriod * elementBytes_, static_cast<size_t>(first * elementBytes_));
   for (int64_t done = first * elementBytes_; done < bytes;) {
     // Whole periods repeat themselves.
     int64_t piece = std::min(done, bytes - done);
@@ -132,15 +126,12 @@ int64_t Pattern::differing(const std::vector<std::byte>& table, int64_t start, i
 }
 
 void Pattern::fillInput(int rank, std::byte* data) const {
-  if (work_.inputElements() > 0)
-    fill(contributions_[static_cast<size_t>(rank)], 0, work_.inputElements(), data);
+  if (work_.inputElements() > 0) fill(contributions_[static_cast<size_t>(rank)], 0, work_.inputElements(), data);
 }
 
 int64_t Pattern::wrong(int rank, const std::byte* data) const {
   const int64_t count = work_.count;
-  auto of = [&](int other) -> const std::vector<std::byte>& {
-    return contributions_[static_cast<size_t>(other)];
-  };
+  auto of = [&](int other) -> const std::vector<std::byte>& { return contributions_[static_cast<size_t>(other)]; };
   int64_t wrong = 0;
   switch (work_.op) {
     case PerfOp::kAllReduce:

@@ -27,10 +27,8 @@ class Pattern {
  private:
   static constexpr int64_t kPeriod = 251;
   /// `count` elements of a table from index `start` on are at data.
-  void fill(const std::vector<std::byte>& table, int64_t start, int64_t count,
-            std::byte* data) const;
-  int64_t differing(const std::vector<std::byte>& table, int64_t start, int64_t count,
-                    const std::byte* data) const;
+  void fill(const std::vector<std::byte>& table, int64_t start, int64_t count, std::byte* data) const;
+  int64_t differing(const std::vector<std::byte>& table, int64_t start, int64_t count, const std::byte* data) const;
   const Workload work_;
   const int64_t elementBytes_;
   std::vector<std::vector<std::byte>> contributions_;  ///< By rank: two periods of elements.

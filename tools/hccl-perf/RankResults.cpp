@@ -26,8 +26,7 @@ Status writeAll(int fd, const void* data, size_t bytes) {
     ssize_t written = ::write(fd, from, bytes);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0)
-      return unavailable(
-          base::strCat("a pipe between hccl-perf's ranks broke: ", std::strerror(errno)));
+      return unavailable(base::strCat("a pipe between hccl-perf's ranks broke: ", std::strerror(errno)));
     from += written;
     bytes -= static_cast<size_t>(written);
   }
@@ -65,14 +64,12 @@ void Pipe::closeWrite() {
 
 // ---- A rank -------------------------------------------------------------------------------------
 
-Status runOneRank(int rank, const std::vector<Workload>& works, const RankOptions& options,
-                  int results, const hpu::Device& device, const UniqueId& id,
-                  const std::function<Status()>& interrupted) {
+Status runOneRank(int rank, const std::vector<Workload>& works, const RankOptions& options, int results,
+                  const hpu::Device& device, const UniqueId& id, const std::function<Status()>& interrupted) {
   collectives::CommunicatorOptions comm;
   comm.tunerTable = options.tunerTable;
   comm.blocking = !interrupted;
-  HPU_ASSIGN(Communicator communicator,
-             Communicator::create(id, rank, options.ranks, device, comm));
+  HPU_ASSIGN(Communicator communicator, Communicator::create(id, rank, options.ranks, device, comm));
   while (!communicator.ready().ok()) {
     HPU_RETURN_IF_ERROR(communicator.asyncError());
     if (Status over = interrupted(); !over.ok()) {
@@ -81,20 +78,19 @@ Status runOneRank(int rank, const std::vector<Workload>& works, const RankOption
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  return runRank(device, communicator, works, options.run,
-                 [&](size_t work, bool inPlace, const Measurement& result) {
-                   RankMessage message;
-                   message.kind = RankMessage::kResult;
-                   message.rank = static_cast<uint32_t>(rank);
-                   message.work = work;
-                   message.inPlace = inPlace;
-                   message.result = result;
-                   return writeAll(results, &message, sizeof(message));
-                 });
+  return runRank(device, communicator, works, options.run, [&](size_t work, bool inPlace, const Measurement& result) {
+    RankMessage message;
+    message.kind = RankMessage::kResult;
+    message.rank = static_cast<uint32_t>(rank);
+    message.work = work;
+    message.inPlace = inPlace;
+    message.result = result;
+    return writeAll(results, &message, sizeof(message));
+  });
 }
 
-Status runOneRank(int rank, const std::vector<Workload>& works, const RankOptions& options,
-                  int results, const std::function<StatusOr<UniqueId>()>& meet) {
+Status runOneRank(int rank, const std::vector<Workload>& works, const RankOptions& options, int results,
+                  const std::function<StatusOr<UniqueId>()>& meet) {
   DeviceOptions wanted;
   wanted.target = options.target;
   HPU_ASSIGN(hpu::Device device, hpu::Device::open(wanted));
@@ -114,10 +110,7 @@ Status sendEnd(int rank, const Status& status, int results) {
 // ---- All ranks ----------------------------------------------------------------------------------
 
 ResultCollector::ResultCollector(const RankOptions& options, int results, Report report)
-    : options_(options),
-      results_(results),
-      done_(static_cast<size_t>(options.ranks)),
-      report_(std::move(report)) {}
+    : options_(options), results_(results), done_(static_cast<size_t>(options.ranks)), report_(std::move(report)) {}
 
 Status ResultCollector::run(const std::function<Status(const UniqueId&)>& relayId,
                             const std::function<std::string(int)>& ended) {
@@ -125,8 +118,7 @@ Status ResultCollector::run(const std::function<Status(const UniqueId&)>& relayI
   while (std::find(done_.begin(), done_.end(), false) != done_.end()) {
     pollfd wanted{results_, POLLIN, 0};
     int ready = ::poll(&wanted, 1, 100);
-    if (ready < 0 && errno != EINTR)
-      return internalError(base::strCat("poll failed: ", std::strerror(errno)));
+    if (ready < 0 && errno != EINTR) return internalError(base::strCat("poll failed: ", std::strerror(errno)));
     if (ready <= 0) {
       for (int rank = 0; rank < options_.ranks; ++rank) {
         std::string how = done_[static_cast<size_t>(rank)] ? "" : ended(rank);
@@ -135,8 +127,7 @@ Status ResultCollector::run(const std::function<Status(const UniqueId&)>& relayI
         return unavailable(base::strCat("rank ", rank, " ", how));
       }
       if (deadline.expired())
-        return deadlineExceeded(
-            base::strCat("no result within ", deadline.totalMs(), " ms of the ranks", missing()));
+        return deadlineExceeded(base::strCat("no result within ", deadline.totalMs(), " ms of the ranks", missing()));
       continue;
     }
     RankMessage message;
@@ -154,8 +145,7 @@ Status ResultCollector::run(const std::function<Status(const UniqueId&)>& relayI
         break;
       case RankMessage::kFailed:
         done_[message.rank] = true;
-        return Status(static_cast<StatusCode>(message.code),
-                      base::strCat("rank ", message.rank, ": ", message.text));
+        return Status(static_cast<StatusCode>(message.code), base::strCat("rank ", message.rank, ": ", message.text));
     }
   }
   return okStatus();
@@ -168,13 +158,11 @@ void ResultCollector::awaitEnds(const std::function<std::string(int)>& ended, in
     if (::poll(&wanted, 1, 20) > 0) {
       RankMessage message;
       if (!readAll(results_, &message, sizeof(message)).ok()) return;
-      if (message.kind == RankMessage::kDone || message.kind == RankMessage::kFailed)
-        done_[message.rank] = true;
+      if (message.kind == RankMessage::kDone || message.kind == RankMessage::kFailed) done_[message.rank] = true;
       continue;
     }
     for (int rank = 0; rank < options_.ranks; ++rank)
-      if (!done_[static_cast<size_t>(rank)] && !ended(rank).empty())
-        done_[static_cast<size_t>(rank)] = true;
+      if (!done_[static_cast<size_t>(rank)] && !ended(rank).empty()) done_[static_cast<size_t>(rank)] = true;
   }
 }
 
@@ -192,8 +180,7 @@ void ResultCollector::add(const RankMessage& message) {
   sum.inPlace = message.inPlace != 0;
   sum.result.wallUs = std::max(sum.result.wallUs, message.result.wallUs);
   sum.result.deviceUs = std::max(sum.result.deviceUs, message.result.deviceUs);
-  if (message.result.wrong >= 0)
-    sum.result.wrong = std::max<int64_t>(sum.result.wrong, 0) + message.result.wrong;
+  if (message.result.wrong >= 0) sum.result.wrong = std::max<int64_t>(sum.result.wrong, 0) + message.result.wrong;
   if (++entry.ranks < options_.ranks) return;
   report_(sum);
   entries_.erase({message.work, message.inPlace});

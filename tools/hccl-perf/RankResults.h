@@ -68,12 +68,12 @@ Status readAll(int fd, void* data, size_t bytes);
 
 /// Everything a rank does; its results go to the pipe `results`. `meet` gives rank 0's id, when the
 /// device is there.
-Status runOneRank(int rank, const std::vector<Workload>& works, const RankOptions& options,
-                  int results, const std::function<StatusOr<collectives::UniqueId>()>& meet);
+Status runOneRank(int rank, const std::vector<Workload>& works, const RankOptions& options, int results,
+                  const std::function<StatusOr<collectives::UniqueId>()>& meet);
 /// The same on a device that is open already. While ranks meet, `interrupted` is asked now and then
 /// whether it is all over; none: never.
-Status runOneRank(int rank, const std::vector<Workload>& works, const RankOptions& options,
-                  int results, const hpu::Device& device, const collectives::UniqueId& id,
+Status runOneRank(int rank, const std::vector<Workload>& works, const RankOptions& options, int results,
+                  const hpu::Device& device, const collectives::UniqueId& id,
                   const std::function<Status()>& interrupted);
 /// A rank's last message. Errors: nobody reads the pipe any more.
 Status sendEnd(int rank, const Status& status, int results);

@@ -36,8 +36,7 @@ StatusOr<Buffers> allocate(hpu::Device& device, const Workload& work, int rank, 
     return buffers;
   }
   HPU_ASSIGN(buffers.input,
-             device.allocate(bytes(std::max(work.inputElements(), work.outputElements())),
-                             "hccl-perf buffer"));
+             device.allocate(bytes(std::max(work.inputElements(), work.outputElements())), "hccl-perf buffer"));
   buffers.in = buffers.out = buffers.input.address();
   auto part = static_cast<uint64_t>(rank * work.count * element);
   if (work.op == PerfOp::kAllGather) buffers.in += part;
@@ -45,8 +44,7 @@ StatusOr<Buffers> allocate(hpu::Device& device, const Workload& work, int rank, 
   return buffers;
 }
 
-Status enqueue(Communicator& comm, const Workload& work, const Buffers& buffers,
-               const Stream& stream) {
+Status enqueue(Communicator& comm, const Workload& work, const Buffers& buffers, const Stream& stream) {
   switch (work.op) {
     case PerfOp::kAllReduce:
       return comm.allReduce(buffers.in, buffers.out, work.count, work.type, work.redop, stream);
@@ -59,35 +57,31 @@ Status enqueue(Communicator& comm, const Workload& work, const Buffers& buffers,
     case PerfOp::kBroadcast:
       return comm.broadcast(buffers.in, buffers.out, work.count, work.type, work.root, stream);
     case PerfOp::kReduce:
-      return comm.reduce(buffers.in, buffers.out, work.count, work.type, work.redop, work.root,
-                         stream);
+      return comm.reduce(buffers.in, buffers.out, work.count, work.type, work.redop, work.root, stream);
     case PerfOp::kSendRecv:
       break;
   }
   HPU_RETURN_IF_ERROR(collectives::groupStart());
-  Status sent =
-      comm.send(buffers.in, work.count, work.type, (comm.rank() + 1) % comm.ranks(), stream);
-  Status received = comm.receive(buffers.out, work.count, work.type,
-                                 (comm.rank() + comm.ranks() - 1) % comm.ranks(), stream);
+  Status sent = comm.send(buffers.in, work.count, work.type, (comm.rank() + 1) % comm.ranks(), stream);
+  Status received =
+      comm.receive(buffers.out, work.count, work.type, (comm.rank() + comm.ranks() - 1) % comm.ranks(), stream);
   Status ended = collectives::groupEnd();
   if (!sent.ok()) return sent;
   return received.ok() ? ended : received;
 }
 
 /// One run with known data.
-StatusOr<int64_t> checkOnce(Communicator& comm, const Workload& work, const Buffers& buffers,
-                            const Stream& stream, int seed) {
+StatusOr<int64_t> checkOnce(Communicator& comm, const Workload& work, const Buffers& buffers, const Stream& stream,
+                            int seed) {
   const int64_t element = elementSize(work.type);
   Pattern pattern(work, seed);
-  std::vector<std::byte> host(
-      static_cast<size_t>(std::max(work.inputElements(), work.outputElements()) * element));
+  std::vector<std::byte> host(static_cast<size_t>(std::max(work.inputElements(), work.outputElements()) * element));
   Stream copies = stream;
   if (work.outputElements() > 0)
     HPU_RETURN_IF_ERROR(copies.fill(buffers.out, 0xee, 1, work.outputElements() * element));
   if (work.inputElements() > 0) {
     pattern.fillInput(comm.rank(), host.data());
-    HPU_RETURN_IF_ERROR(
-        copies.copyToDevice(buffers.in, host.data(), work.inputElements() * element));
+    HPU_RETURN_IF_ERROR(copies.copyToDevice(buffers.in, host.data(), work.inputElements() * element));
   }
   HPU_RETURN_IF_ERROR(enqueue(comm, work, buffers, stream));
   HPU_RETURN_IF_ERROR(stream.synchronize());
@@ -97,14 +91,13 @@ StatusOr<int64_t> checkOnce(Communicator& comm, const Workload& work, const Buff
   return pattern.wrong(comm.rank(), host.data());
 }
 
-StatusOr<Measurement> measure(Communicator& comm, const Workload& work, const Buffers& buffers,
-                              const Stream& stream, const RunOptions& options, int seed) {
+StatusOr<Measurement> measure(Communicator& comm, const Workload& work, const Buffers& buffers, const Stream& stream,
+                              const RunOptions& options, int seed) {
   Measurement result;
   if (options.check) {
     HPU_ASSIGN(result.wrong, checkOnce(comm, work, buffers, stream, seed));
   }
-  for (int i = 0; i < options.warmup; ++i)
-    HPU_RETURN_IF_ERROR(enqueue(comm, work, buffers, stream));
+  for (int i = 0; i < options.warmup; ++i) HPU_RETURN_IF_ERROR(enqueue(comm, work, buffers, stream));
   Stream timed = stream;
   Event begin, end;
   // So that nobody's first operation waits for another rank's check.
@@ -127,16 +120,15 @@ StatusOr<Measurement> measure(Communicator& comm, const Workload& work, const Bu
 
 }  // namespace
 
-Status runRank(hpu::Device device, Communicator comm, const std::vector<Workload>& works,
-               const RunOptions& options,
+Status runRank(hpu::Device device, Communicator comm, const std::vector<Workload>& works, const RunOptions& options,
                const std::function<Status(size_t, bool, const Measurement&)>& report) {
   HPU_ASSIGN(Stream stream, Stream::create(device, {"hccl-perf", 0}));
   for (size_t i = 0; i < works.size(); ++i) {
     for (bool inPlace : {false, true}) {
       if (inPlace && !works[i].hasInPlace()) continue;
-      std::string what = base::strCat(perfOpNames()[static_cast<size_t>(works[i].op)], " of ",
-                                      works[i].count, " ", dataTypeName(works[i].type),
-                                      inPlace ? " in place" : "", " on rank ", comm.rank());
+      std::string what =
+          base::strCat(perfOpNames()[static_cast<size_t>(works[i].op)], " of ", works[i].count, " ",
+                       dataTypeName(works[i].type), inPlace ? " in place" : "", " on rank ", comm.rank());
       StatusOr<Buffers> buffers = allocate(device, works[i], comm.rank(), inPlace);
       if (!buffers.ok()) return buffers.status().withContext(what);
       StatusOr<Measurement> result =

@@ -29,8 +29,7 @@ struct Measurement {
 
 /// Makes the calls of all workloads in their order; `report(index, inPlace, measurement)` after
 /// each. Errors of the first call that fails, with the workload.
-Status runRank(hpu::Device device, collectives::Communicator comm,
-               const std::vector<Workload>& works, const RunOptions& options,
-               const std::function<Status(size_t, bool, const Measurement&)>& report);
+Status runRank(hpu::Device device, collectives::Communicator comm, const std::vector<Workload>& works,
+               const RunOptions& options, const std::function<Status(size_t, bool, const Measurement&)>& report);
 
 }  // namespace hpu::tools

@@ -22,11 +22,10 @@ struct Expected {
 
 std::string headerText(bool measured);
 /// `measured` has wall times (else only modelled ones).
-std::string lineText(const Workload& work, bool inPlace, const Measurement& result,
-                     const Expected& expected, bool measured);
+std::string lineText(const Workload& work, bool inPlace, const Measurement& result, const Expected& expected,
+                     bool measured);
 /// The keys of results[].
-Json lineJson(const Workload& work, bool inPlace, const Measurement& result,
-              const Expected& expected, bool measured);
+Json lineJson(const Workload& work, bool inPlace, const Measurement& result, const Expected& expected, bool measured);
 
 /// Of all lines: nccl-tests' closing line.
 class Averages {

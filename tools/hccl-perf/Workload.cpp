@@ -14,13 +14,12 @@ struct TypeName {
   const char* alias;  ///< Ours; may be null.
   ElementType type;
 };
-constexpr TypeName kTypes[] = {
-    {"int8", "i8", ElementType::kI8},          {"uint8", "u8", ElementType::kU8},
-    {"int32", "i32", ElementType::kI32},       {"uint32", "u32", ElementType::kU32},
-    {"int64", "i64", ElementType::kI64},       {"uint64", "u64", ElementType::kU64},
-    {"half", "f16", ElementType::kF16},        {"float", "f32", ElementType::kF32},
-    {"double", "f64", ElementType::kF64},      {"bfloat16", "bf16", ElementType::kBF16},
-    {"f8e4m3", nullptr, ElementType::kF8E4M3}, {"f8e5m2", nullptr, ElementType::kF8E5M2}};
+constexpr TypeName kTypes[] = {{"int8", "i8", ElementType::kI8},          {"uint8", "u8", ElementType::kU8},
+                               {"int32", "i32", ElementType::kI32},       {"uint32", "u32", ElementType::kU32},
+                               {"int64", "i64", ElementType::kI64},       {"uint64", "u64", ElementType::kU64},
+                               {"half", "f16", ElementType::kF16},        {"float", "f32", ElementType::kF32},
+                               {"double", "f64", ElementType::kF64},      {"bfloat16", "bf16", ElementType::kBF16},
+                               {"f8e4m3", nullptr, ElementType::kF8E4M3}, {"f8e5m2", nullptr, ElementType::kF8E5M2}};
 constexpr const char* kOps[] = {"sum", "prod", "min", "max", "avg"};
 
 std::string joined(const std::vector<std::string>& names) {
@@ -32,9 +31,8 @@ std::string joined(const std::vector<std::string>& names) {
 }  // namespace
 
 const std::vector<std::string>& perfOpNames() {
-  static const std::vector<std::string> names = {"all_reduce", "all_gather", "reduce_scatter",
-                                                 "all_to_all", "broadcast",  "reduce",
-                                                 "send_recv"};
+  static const std::vector<std::string> names = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+                                                 "broadcast",  "reduce",     "send_recv"};
   return names;
 }
 
@@ -42,8 +40,7 @@ StatusOr<PerfOp> parsePerfOp(const std::string& name) {
   const auto& names = perfOpNames();
   auto it = std::find(names.begin(), names.end(), name);
   if (it == names.end())
-    return invalidArgument(
-        base::strCat("there is no collective '", name, "'; there are ", joined(names)));
+    return invalidArgument(base::strCat("there is no collective '", name, "'; there are ", joined(names)));
   return static_cast<PerfOp>(it - names.begin());
 }
 
@@ -98,8 +95,7 @@ collectives::Operation Workload::operation() const {
   return Operation::kPointToPoint;
 }
 
-Workload workloadOf(PerfOp op, ElementType type, collectives::ReduceOp redop, int root, int ranks,
-                    int64_t bytes) {
+Workload workloadOf(PerfOp op, ElementType type, collectives::ReduceOp redop, int root, int ranks, int64_t bytes) {
   Workload work{op, type, redop, root, ranks, 0};
   int64_t elements = bytes / elementSize(type);
   bool shared = op == PerfOp::kAllGather || op == PerfOp::kReduceScatter || op == PerfOp::kAllToAll;
@@ -110,16 +106,12 @@ Workload workloadOf(PerfOp op, ElementType type, collectives::ReduceOp redop, in
 
 StatusOr<ElementType> parseDataType(const std::string& name, Target target) {
   for (const TypeName& entry : kTypes)
-    if (name == entry.name || (entry.alias && name == entry.alias) ||
-        name == elementTypeName(entry.type) ||
+    if (name == entry.name || (entry.alias && name == entry.alias) || name == elementTypeName(entry.type) ||
         (name == "float32" && entry.type == ElementType::kF32) ||
         (name == "float16" && entry.type == ElementType::kF16) ||
         (name == "float64" && entry.type == ElementType::kF64))
-      return entry.type == ElementType::kF8E4M3
-                 ? numerics::elementTypeOf(numerics::e4m3Format(target))
-                 : entry.type;
-  return invalidArgument(
-      base::strCat("there is no data type '", name, "'; there are ", joined(allDataTypeNames())));
+      return entry.type == ElementType::kF8E4M3 ? numerics::elementTypeOf(numerics::e4m3Format(target)) : entry.type;
+  return invalidArgument(base::strCat("there is no data type '", name, "'; there are ", joined(allDataTypeNames())));
 }
 
 std::string dataTypeName(ElementType type) {
@@ -132,8 +124,7 @@ std::string dataTypeName(ElementType type) {
 StatusOr<collectives::ReduceOp> parseReduceOp(const std::string& name) {
   for (size_t i = 0; i < std::size(kOps); ++i)
     if (name == kOps[i]) return static_cast<collectives::ReduceOp>(i);
-  return invalidArgument(
-      base::strCat("there is no reduction '", name, "'; there are ", joined(allReduceOpNames())));
+  return invalidArgument(base::strCat("there is no reduction '", name, "'; there are ", joined(allReduceOpNames())));
 }
 
 std::string reduceOpName(collectives::ReduceOp op) {

@@ -51,8 +51,7 @@ struct Workload {
 };
 /// `bytes` is S; rounded down to what all ranks can share. At least one element each unless `bytes`
 /// is 0.
-Workload workloadOf(PerfOp op, ElementType type, collectives::ReduceOp redop, int root, int ranks,
-                    int64_t bytes);
+Workload workloadOf(PerfOp op, ElementType type, collectives::ReduceOp redop, int root, int ranks, int64_t bytes);
 
 /// "float32", "f32", "float" ...; Errors: kInvalidArgument, naming all. fp8 is the target's.
 StatusOr<ElementType> parseDataType(const std::string& name, Target target);

@@ -42,13 +42,11 @@ Json opJson(const recipe::Program& program, const perfmodel::OpBreakdown& work) 
 Status addDeviceTime(Json& json, const Recipe& recipe) {
   const recipe::Program& program = *recipe.program();
   const arch::TargetDesc& target = arch::targetDesc(program.target);
-  std::vector<perfmodel::TimedQueue> queues =
-      perfmodel::timedQueues(program, target, target.clock());
+  std::vector<perfmodel::TimedQueue> queues = perfmodel::timedQueues(program, target, target.clock());
   perfmodel::TimedLaunch launch;
   launch.queues = &queues;
   launch.numSignals = program.numSignals;
-  HPU_ASSIGN(perfmodel::TimelineResult timeline,
-             perfmodel::simulate(target, target.clock(), {launch}));
+  HPU_ASSIGN(perfmodel::TimelineResult timeline, perfmodel::simulate(target, target.clock(), {launch}));
   perfmodel::Breakdown work = perfmodel::breakDown(program, queues, timeline);
 
   Json engines = Json::object(), critical = Json::object();
@@ -60,21 +58,19 @@ Status addDeviceTime(Json& json, const Recipe& recipe) {
       engines.set(engineName(engine), Json());  // The target has none.
       continue;
     }
-    engines.set(engineName(engine),
-                Json::object()
-                    .set("commands", part.commands)
-                    .set("busy_us", us(part.busy))
-                    .set("busy_percent", whole > 0 ? 100 * us(part.busy) / whole : 0.0)
-                    .set("terms_us", termsJson(part.terms))
-                    .set("idle_us", us(part.idle))
-                    .set("hbm_bytes", part.bytes.hbm)
-                    .set("sram_bytes", part.bytes.sram));
+    engines.set(engineName(engine), Json::object()
+                                        .set("commands", part.commands)
+                                        .set("busy_us", us(part.busy))
+                                        .set("busy_percent", whole > 0 ? 100 * us(part.busy) / whole : 0.0)
+                                        .set("terms_us", termsJson(part.terms))
+                                        .set("idle_us", us(part.idle))
+                                        .set("hbm_bytes", part.bytes.hbm)
+                                        .set("sram_bytes", part.bytes.sram));
     critical.set(engineName(engine), termsJson(work.critical[e]));
   }
   critical.set("gaps", us(work.criticalGaps));
   Json slowest = Json::array();
-  for (size_t i = 0; i < std::min(kSlowestOps, work.ops.size()); ++i)
-    slowest.append(opJson(program, work.ops[i]));
+  for (size_t i = 0; i < std::min(kSlowestOps, work.ops.size()); ++i) slowest.append(opJson(program, work.ops[i]));
   json.set("engines", std::move(engines));
   json.set("critical_path_us", std::move(critical));
   json.set("slowest_ops", std::move(slowest));

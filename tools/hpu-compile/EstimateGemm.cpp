@@ -30,29 +30,25 @@ StatusOr<ElementType> elementFor(const arch::TargetDesc& target, const std::stri
   if (target.hasMmeType(element)) return element;
   std::string list = target.mmeTypeNames();
   if (element == ElementType::kInvalid)
-    return invalidArgument("'" + name + "' is not an element type; the MME of " +
-                           std::string(target.name) + " multiplies " + list);
-  return unimplemented("the MME of " + std::string(target.name) + " does not multiply " + name +
-                       "; it multiplies " + list);
+    return invalidArgument("'" + name + "' is not an element type; the MME of " + std::string(target.name) +
+                           " multiplies " + list);
+  return unimplemented("the MME of " + std::string(target.name) + " does not multiply " + name + "; it multiplies " +
+                       list);
 }
 
 }  // namespace
 
-StatusOr<ExitCode> estimateGemm(Tool& tool, const std::string& text, Target target,
-                                const std::string& clockName) {
+StatusOr<ExitCode> estimateGemm(Tool& tool, const std::string& text, Target target, const std::string& clockName) {
   size_t colon = text.find(':');
-  std::string dims = text.substr(0, colon),
-              dtype = colon == std::string::npos ? "bf16" : text.substr(colon + 1);
+  std::string dims = text.substr(0, colon), dtype = colon == std::string::npos ? "bf16" : text.substr(colon + 1);
   StatusOr<Shape> shape = parseShape(dims);
   if (!shape.ok() || (shape->size() != 3 && shape->size() != 4))
-    return invalidArgument("--estimate-gemm " + text +
-                           " is not [BATCHx]MxKxN:dtype, for example 4096x4096x4096:bf16");
+    return invalidArgument("--estimate-gemm " + text + " is not [BATCHx]MxKxN:dtype, for example 4096x4096x4096:bf16");
   const arch::TargetDesc& desc = arch::targetDesc(target);
   perfmodel::GemmShape gemm;
   HPU_ASSIGN(gemm.type, elementFor(desc, dtype));
   for (int64_t dim : *shape)
-    if (dim < 1 || dim > (1 << 24))
-      return invalidArgument("--estimate-gemm " + text + ": sizes are 1 to 16777216");
+    if (dim < 1 || dim > (1 << 24)) return invalidArgument("--estimate-gemm " + text + ": sizes are 1 to 16777216");
   if (shape->size() == 4) {
     gemm.batch = shape->front();
     shape->erase(shape->begin());
@@ -73,9 +69,9 @@ StatusOr<ExitCode> estimateGemm(Tool& tool, const std::string& text, Target targ
   double tflops = flops / static_cast<double>(cost.alone);
   double peak = desc.mmePeakTflops(clock, gemm.type);
   char line[200];
-  snprintf(line, sizeof line, "%s %s (%s): %.2f us, %.1f TFLOPS of %.1f (%.1f %%), bound by %s",
-           text.c_str(), std::string(targetName(target)).c_str(), std::string(clock.name).c_str(), us,
-           tflops, peak, 100 * tflops / peak, std::string(cost.bound).c_str());
+  snprintf(line, sizeof line, "%s %s (%s): %.2f us, %.1f TFLOPS of %.1f (%.1f %%), bound by %s", text.c_str(),
+           std::string(targetName(target)).c_str(), std::string(clock.name).c_str(), us, tflops, peak,
+           100 * tflops / peak, std::string(cost.bound).c_str());
   tool.printAlways(line);
   Json& json = tool.json();
   json.set("target", targetName(target)).set("clock", clock.name);
@@ -88,8 +84,7 @@ StatusOr<ExitCode> estimateGemm(Tool& tool, const std::string& text, Target targ
     json["terms"].set(name, term);
     json["terms_ps"].set(name, cost.terms[i]);
     if (cost.terms[i] == 0) continue;
-    snprintf(line, sizeof line, "  %-18s %10.3f us  %5.1f %%", std::string(name).c_str(), term,
-             100 * term / us);
+    snprintf(line, sizeof line, "  %-18s %10.3f us  %5.1f %%", std::string(name).c_str(), term, 100 * term / us);
     tool.print(line);
   }
   return ExitCode::kOk;

@@ -13,7 +13,6 @@ namespace hpu::tools {
 /// profile of the target (empty: HPU_SIM_CLOCK, or the target's first). Prints time, TFLOPS and the terms that
 /// keep it from the peak. Errors: kInvalidArgument for another text, kUnimplemented for an element type that the
 /// target's MME does not multiply, kOutOfRange beyond 1000 s.
-StatusOr<ExitCode> estimateGemm(Tool& tool, const std::string& text, Target target,
-                                const std::string& clock);
+StatusOr<ExitCode> estimateGemm(Tool& tool, const std::string& text, Target target, const std::string& clock);
 
 }  // namespace hpu::tools

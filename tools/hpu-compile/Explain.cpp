@@ -48,7 +48,8 @@ std::string termsText(const OpCost& cost) {
   std::string text;
   for (const auto& [percent, name] : parts) {
     char item[64];
-    snprintf(item, sizeof item, "%s%.0f %% %.*s", text.empty() ? "" : ", ", percent, static_cast<int>(name.size()), name.data());
+    snprintf(item, sizeof item, "%s%.0f %% %.*s", text.empty() ? "" : ", ", percent, static_cast<int>(name.size()),
+             name.data());
     text += item;
   }
   return text;
@@ -99,11 +100,12 @@ void explainNode(Tool& tool, const CompileResult& result) {
     double us = static_cast<double>(cost.time) / 1e6;
     char text[32];
     snprintf(text, sizeof text, "%.2f", us);
-    rows.push_back({shortened(op.name), std::string(engineName(op.engine)), bundleOf(program, i), shapeToString(op.space),
-                    std::to_string(cost.commands), text, cost.bound, termsText(cost)});
+    rows.push_back({shortened(op.name), std::string(engineName(op.engine)), bundleOf(program, i),
+                    shapeToString(op.space), std::to_string(cost.commands), text, cost.bound, termsText(cost)});
     Json terms;
     for (int t = 0; t < perfmodel::kNumTerms; ++t)
-      terms.set(std::string(perfmodel::termName(static_cast<perfmodel::Term>(t))), static_cast<double>(cost.terms[t]) / 1e6);
+      terms.set(std::string(perfmodel::termName(static_cast<perfmodel::Term>(t))),
+                static_cast<double>(cost.terms[t]) / 1e6);
     list.append(Json()
                     .set("op", op.name)
                     .set("engine", engineName(op.engine))
@@ -116,8 +118,10 @@ void explainNode(Tool& tool, const CompileResult& result) {
                     .set("terms_us", terms)
                     .set("nodes", nodes));
   }
-  if (rows.size() == 1) tool.printAlways("  device     no operation of its own: see the last phase above");
-  else tool.printAlways("\n" + formatTable(rows));
+  if (rows.size() == 1)
+    tool.printAlways("  device     no operation of its own: see the last phase above");
+  else
+    tool.printAlways("\n" + formatTable(rows));
 }
 
 }  // namespace hpu::tools

@@ -8,8 +8,8 @@
 namespace hpu::tools {
 
 /// Prints `result.explanation` (compiled with CompileOptions::explain) and a table of the device operations that the
-/// node went into: engine, slices, modelled time and why it is not at the engine's peak. In JSON: `explain_phases[]` and
-/// `explain[]`.
+/// node went into: engine, slices, modelled time and why it is not at the engine's peak. In JSON: `explain_phases[]`
+/// and `explain[]`.
 void explainNode(Tool& tool, const CompileResult& result);
 
 }  // namespace hpu::tools

@@ -66,9 +66,8 @@ ExitCode listTargets(Tool& tool) {
       clockList.append(clock.name);
     }
     rows.push_back({std::string(targetName(target)), format("%.1f", bf16), format("%.1f", f32),
-                    std::to_string(desc.numTpcs), base::formatBytes(desc.sramBytes),
-                    base::formatBytes(desc.hbmBytes), format("%.0f", desc.hbmBytesPerNs),
-                    base::join(clocks)});
+                    std::to_string(desc.numTpcs), base::formatBytes(desc.sramBytes), base::formatBytes(desc.hbmBytes),
+                    format("%.0f", desc.hbmBytesPerNs), base::join(clocks)});
     list.append(Json()
                     .set("name", targetName(target))
                     .set("bf16_tflops", bf16)
@@ -117,22 +116,20 @@ Status writeResult(Tool& tool, const Arguments& arguments, CompileResult& result
     tool.json().set("ir", arguments.output);
     return base::writeFileAtomic(arguments.output, result.ir);
   }
-  std::string path =
-      arguments.output.empty() ? stemOf(arguments.model) + ".recipe" : arguments.output;
+  std::string path = arguments.output.empty() ? stemOf(arguments.model) + ".recipe" : arguments.output;
   HPU_RETURN_IF_ERROR(result.recipe.save(path));
   std::error_code error;
   uintmax_t bytes = std::filesystem::file_size(path, error);
   result.stats.recipeBytes = error ? 0 : static_cast<int64_t>(bytes);  // A device has no size.
   tool.json().set("recipe", path);
   const CompileStats& stats = result.stats;
-  tool.print(base::strCat(path, ": ", targetName(result.recipe.target()), ", ",
-                          arguments.flags.precision, ", ", base::formatBytes(stats.recipeBytes),
-                          stats.cacheHit ? ", from the cache" : ""));
-  tool.print(base::strCat("  device time ", format("%.1f", stats.deviceTimeUs),
-                          " us (modelled; lower bound ", format("%.1f", stats.lowerBoundUs),
-                          " us), workspace ", base::formatBytes(stats.workspaceBytes),
-                          " (largest live set ", base::formatBytes(stats.largestLiveSetBytes),
-                          "), SRAM peak ", base::formatBytes(stats.sramPeakBytes)));
+  tool.print(base::strCat(path, ": ", targetName(result.recipe.target()), ", ", arguments.flags.precision, ", ",
+                          base::formatBytes(stats.recipeBytes), stats.cacheHit ? ", from the cache" : ""));
+  tool.print(base::strCat("  device time ", format("%.1f", stats.deviceTimeUs), " us (modelled; lower bound ",
+                          format("%.1f", stats.lowerBoundUs), " us), workspace ",
+                          base::formatBytes(stats.workspaceBytes), " (largest live set ",
+                          base::formatBytes(stats.largestLiveSetBytes), "), SRAM peak ",
+                          base::formatBytes(stats.sramPeakBytes)));
   tool.print(base::strCat("  compiled in ", format("%.0f", stats.compileMs), " ms"));
   return okStatus();
 }
@@ -147,17 +144,14 @@ StatusOr<ExitCode> compileModel(Tool& tool, const Arguments& arguments) {
   if (!options.dumpDir.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options.dumpDir, error);
-    if (error)
-      return invalidArgument("--dump-phases: cannot make '" + options.dumpDir +
-                             "': " + error.message());
+    if (error) return invalidArgument("--dump-phases: cannot make '" + options.dumpDir + "': " + error.message());
   }
   HPU_RETURN_IF_ERROR(calibrateIfAsked(tool, arguments.flags, arguments.model, options));
   StatusOr<CompileResult> result = compileWithProgress(tool, arguments.model, options);
   if (!result.ok()) return result.status();
   HPU_RETURN_IF_ERROR(writeResult(tool, arguments, *result));
   addStats(tool.json(), *result);
-  if (tool.jsonMode() && result->recipe.valid())
-    HPU_RETURN_IF_ERROR(addDeviceTime(tool.json(), result->recipe));
+  if (tool.jsonMode() && result->recipe.valid()) HPU_RETURN_IF_ERROR(addDeviceTime(tool.json(), result->recipe));
   for (const std::string& name : arguments.reports) {
     const std::string& text = result->reports[name];
     tool.printAlways(base::strCat("\n== ", name, " ==\n", tool.verbose() ? text : condensed(text)));
@@ -176,8 +170,7 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
     return estimateGemm(tool, arguments.estimateGemm, target, arguments.clock);
   }
   if (!arguments.clock.empty()) return invalidArgument("--clock is for --estimate-gemm");
-  if (arguments.model.empty())
-    return invalidArgument("no model was given (see 'hpu-compile --help')");
+  if (arguments.model.empty()) return invalidArgument("no model was given (see 'hpu-compile --help')");
   return compileModel(tool, arguments);
 }
 
@@ -188,17 +181,12 @@ int main(int argc, char** argv) {
   using namespace hpu::tools;
   Tool tool("hpu-compile", "Compiles a model (ONNX, or MLIR in the hpu dialect) to a recipe.");
   Arguments arguments;
-  tool.addPositional("MODEL", arguments.model,
-                     "The model: .onnx, or .mlir/.mlirbc in the hpu dialect", false);
-  tool.addOption("-o,--output", arguments.output,
-                 "The recipe to write (default: the model's name with .recipe)");
+  tool.addPositional("MODEL", arguments.model, "The model: .onnx, or .mlir/.mlirbc in the hpu dialect", false);
+  tool.addOption("-o,--output", arguments.output, "The recipe to write (default: the model's name with .recipe)");
   arguments.flags.addTo(tool);
-  tool.addOption("--stop-after", arguments.stopAfter,
-                 "Stop after this phase and write the IR (see --list-phases)");
-  tool.addOption("--start-from", arguments.startFrom,
-                 "MODEL is the IR of an earlier phase; start with this one");
-  tool.addOption("--dump-phases", arguments.dumpDir,
-                 "Write the IR after every phase into this folder");
+  tool.addOption("--stop-after", arguments.stopAfter, "Stop after this phase and write the IR (see --list-phases)");
+  tool.addOption("--start-from", arguments.startFrom, "MODEL is the IR of an earlier phase; start with this one");
+  tool.addOption("--dump-phases", arguments.dumpDir, "Write the IR after every phase into this folder");
   tool.addOption("--report", arguments.reports,
                  "Reports to print: precision, fusion, layout, tile, memory, schedule, time", ',');
   tool.addOption("--explain", arguments.explain,

@@ -50,7 +50,8 @@ std::string condensed(const std::string& report, size_t mostLines) {
   for (const std::string& line : lines) {
     const std::string kind = kindOf(line);
     size_t place = shown[kind]++;
-    if (place < quota[kind]) text += line + "\n";
+    if (place < quota[kind])
+      text += line + "\n";
     else if (place == quota[kind])
       text += base::strCat("  ... ", count[kind] - quota[kind], " more like the line above (--verbose shows them)\n");
   }

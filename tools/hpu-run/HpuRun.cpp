@@ -32,11 +32,9 @@ std::string format(const char* pattern, double value) {
 }
 
 /// Inputs in the program's order from --data, --input or, when neither is given, random numbers.
-StatusOr<std::vector<HostTensor>> makeInputs(Tool& tool, const Arguments& arguments,
-                                             const Recipe& recipe,
+StatusOr<std::vector<HostTensor>> makeInputs(Tool& tool, const Arguments& arguments, const Recipe& recipe,
                                              const std::vector<DataSet>& data) {
-  if (!data.empty())
-    return matchInputs(recipe.inputs(), data.front().inputs, "'" + data.front().folder + "'");
+  if (!data.empty()) return matchInputs(recipe.inputs(), data.front().inputs, "'" + data.front().folder + "'");
   InputSpec all{"", "rand:0"};
   std::map<std::string, InputSpec> byName;
   for (const std::string& text : arguments.inputs) {
@@ -61,13 +59,11 @@ StatusOr<std::vector<HostTensor>> makeInputs(Tool& tool, const Arguments& argume
   return notFound("there is no input '" + byName.begin()->first + "'; the inputs are " + names);
 }
 
-void printTimes(Tool& tool, const Arguments& arguments, const Session& session,
-                const RunTimes& times) {
+void printTimes(Tool& tool, const Arguments& arguments, const Session& session, const RunTimes& times) {
   tool.print(base::strCat("host    p50 ", format("%.3f", times.hostPercentile(50)), " ms, p90 ",
                           format("%.3f", times.hostPercentile(90)), " ms, p99 ",
-                          format("%.3f", times.hostPercentile(99)), " ms, min ",
-                          format("%.3f", times.hostMin()), " ms; ",
-                          format("%.1f", times.runsPerSecond()), " runs/s (", times.hostMs.size(),
+                          format("%.3f", times.hostPercentile(99)), " ms, min ", format("%.3f", times.hostMin()),
+                          " ms; ", format("%.1f", times.runsPerSecond()), " runs/s (", times.hostMs.size(),
                           times.hostMs.size() == 1 ? " run" : " runs", ", copies included)"));
   if (arguments.percentile > 0) {
     double value = times.hostPercentile(arguments.percentile);
@@ -75,8 +71,7 @@ void printTimes(Tool& tool, const Arguments& arguments, const Session& session,
     tool.json()["host_latency_ms"].set(base::strCat("p", arguments.percentile), value);
   }
   tool.print(base::strCat("device  ", format("%.1f", times.deviceUs), " us (modelled), copy in ",
-                          format("%.1f", times.h2dUs), " us, copy out ",
-                          format("%.1f", times.d2hUs), " us"));
+                          format("%.1f", times.h2dUs), " us, copy out ", format("%.1f", times.d2hUs), " us"));
   std::string busy;
   for (Engine engine : {Engine::kMme, Engine::kTpc, Engine::kDma})
     busy += base::strCat(busy.empty() ? "" : ", ", engineName(engine), " ",
@@ -89,16 +84,16 @@ StatusOr<ExitCode> compareOutputs(Tool& tool, const Arguments& arguments, const 
                                   const std::vector<HostTensor>& expected, Precision precision) {
   const std::vector<HostTensor>& outputs = session.outputs();
   if (expected.size() != outputs.size())
-    return invalidArgument("the program has " + std::to_string(outputs.size()) +
-                           " outputs, the data folder " + std::to_string(expected.size()));
+    return invalidArgument("the program has " + std::to_string(outputs.size()) + " outputs, the data folder " +
+                           std::to_string(expected.size()));
   HPU_ASSIGN(Tolerance tolerance, toleranceFrom(arguments.rtol, arguments.atol, precision));
   bool passed = true;
   Json& list = tool.json()["outputs"] = Json::array();
   for (size_t k = 0; k < outputs.size(); ++k) {
     Comparison result = compare(outputs[k], expected[k], tolerance);
     passed &= result.passed;
-    tool.printAlways(base::strCat("output  ", outputs[k].name, ": ",
-                                  result.passed ? "passed" : "DIFFERS", ", ", toText(result)));
+    tool.printAlways(
+        base::strCat("output  ", outputs[k].name, ": ", result.passed ? "passed" : "DIFFERS", ", ", toText(result)));
     list.append(toJson(outputs[k].name, result));
   }
   tool.json().set("passed", passed);
@@ -112,11 +107,10 @@ Status checkLabels(Tool& tool, const Arguments& arguments, const Session& sessio
   const HostTensor& scores = session.outputs().front();
   HPU_ASSIGN(HostTensor labels, readLabels(arguments.labels));
   HPU_ASSIGN(Accuracy right, accuracy(scores, labels));
-  double fraction =
-      static_cast<double>(right.right) / static_cast<double>(std::max<int64_t>(right.rows, 1));
+  double fraction = static_cast<double>(right.right) / static_cast<double>(std::max<int64_t>(right.rows, 1));
   tool.json().set("accuracy", fraction);
-  std::string text = base::strCat("answers ", right.right, " of ", right.rows, " right (",
-                                  format("%.2f", 100 * fraction), " %)");
+  std::string text =
+      base::strCat("answers ", right.right, " of ", right.rows, " right (", format("%.2f", 100 * fraction), " %)");
   if (!expected.empty()) {
     HPU_ASSIGN(Accuracy same, sameArgMax(scores, expected.front()));
     tool.json().set("same_answers", same.right);
@@ -129,9 +123,7 @@ Status checkLabels(Tool& tool, const Arguments& arguments, const Session& sessio
 Status writeOutputs(Tool& tool, const Arguments& arguments, const Session& session) {
   std::error_code error;
   std::filesystem::create_directories(arguments.outputDir, error);
-  if (error)
-    return invalidArgument("--output: cannot make '" + arguments.outputDir +
-                           "': " + error.message());
+  if (error) return invalidArgument("--output: cannot make '" + arguments.outputDir + "': " + error.message());
   for (size_t k = 0; k < session.outputs().size(); ++k) {
     std::string path = arguments.outputDir + "/output_" + std::to_string(k) + ".npy";
     HPU_RETURN_IF_ERROR(writeNpy(path, session.outputs()[k]));
@@ -153,8 +145,7 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
     if (!arguments.inputs.empty()) return invalidArgument("--data and --input exclude each other");
     HPU_ASSIGN(data, readDataSets(arguments.data));
   }
-  HPU_ASSIGN(LoadedProgram program,
-             loadProgram(tool, arguments.program, arguments.flags, data, arguments.inputs));
+  HPU_ASSIGN(LoadedProgram program, loadProgram(tool, arguments.program, arguments.flags, data, arguments.inputs));
   HPU_ASSIGN(std::vector<HostTensor> inputs, makeInputs(tool, arguments, program.recipe, data));
   DeviceOptions deviceOptions;
   deviceOptions.driver = arguments.driver;
@@ -174,14 +165,12 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
     tool.print("trace   " + arguments.trace + " (hpu-trace summary " + arguments.trace + ")");
   }
   if (!arguments.outputDir.empty()) HPU_RETURN_IF_ERROR(writeOutputs(tool, arguments, session));
-  std::vector<HostTensor> expected =
-      data.empty() ? std::vector<HostTensor>() : data.front().outputs;
+  std::vector<HostTensor> expected = data.empty() ? std::vector<HostTensor>() : data.front().outputs;
   ExitCode code = ExitCode::kOk;
   if (!expected.empty()) {
     HPU_ASSIGN(code, compareOutputs(tool, arguments, session, expected, program.precision));
   }
-  if (!arguments.labels.empty())
-    HPU_RETURN_IF_ERROR(checkLabels(tool, arguments, session, expected));
+  if (!arguments.labels.empty()) HPU_RETURN_IF_ERROR(checkLabels(tool, arguments, session, expected));
   return code;
 }
 
@@ -193,25 +182,20 @@ int main(int argc, char** argv) {
   Tool tool("hpu-run", programHelp());
   Arguments arguments;
   tool.addPositional("PROGRAM", arguments.program, programArgumentHelp());
-  tool.addOption("--data", arguments.data,
-                 "Folder with input_k.pb; outputs are compared with its output_k.pb");
+  tool.addOption("--data", arguments.data, "Folder with input_k.pb; outputs are compared with its output_k.pb");
   tool.addOption("--input", arguments.inputs,
                  "NAME=@FILE.npy, NAME=rand:SEED[:LOW:HIGH], NAME=zeros, NAME=ones; without NAME= "
                  "for all inputs");
   tool.addOption("--output", arguments.outputDir, "Folder to write output_k.npy to");
-  tool.addOption("--labels", arguments.labels,
-                 "Expected classes (.txt, .npy, .pb): prints the accuracy of output 0");
+  tool.addOption("--labels", arguments.labels, "Expected classes (.txt, .npy, .pb): prints the accuracy of output 0");
   tool.addOption("--iters", arguments.iterations, "Timed runs");
   tool.addOption("--warmup", arguments.warmup, "Runs before them");
-  tool.addOption("--threads", arguments.threads,
-                 "Host threads of the simulated device; 0: all CPUs");
-  tool.addOption("--percentile", arguments.percentile,
-                 "One more percentile of the host latency to print");
-  tool.addOption("--trace", arguments.trace,
-                 "Record all runs to this file (.json: Chrome, .pftrace: Perfetto)");
-  tool.addOption("--rtol", arguments.rtol, "Relative tolerance; -1: 1e-3 for f32, 2e-2 for bf16, 5e-3 for f16, 1e-1 for fp8");
-  tool.addOption("--atol", arguments.atol,
-                 "Tolerance relative to the largest expected number; -1: 1e-4, 2e-2");
+  tool.addOption("--threads", arguments.threads, "Host threads of the simulated device; 0: all CPUs");
+  tool.addOption("--percentile", arguments.percentile, "One more percentile of the host latency to print");
+  tool.addOption("--trace", arguments.trace, "Record all runs to this file (.json: Chrome, .pftrace: Perfetto)");
+  tool.addOption("--rtol", arguments.rtol,
+                 "Relative tolerance; -1: 1e-3 for f32, 2e-2 for bf16, 5e-3 for f16, 1e-1 for fp8");
+  tool.addOption("--atol", arguments.atol, "Tolerance relative to the largest expected number; -1: 1e-4, 2e-2");
   tool.addOption("--driver", arguments.driver, "Driver of the device: sim or null");
   tool.addOption("--device", arguments.device, "Index of the device in the node, 0 to 7; -1: any free one");
   arguments.flags.addTo(tool);

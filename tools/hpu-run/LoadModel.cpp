@@ -19,16 +19,14 @@ std::string programArgumentHelp() {
 }
 
 StatusOr<LoadedProgram> loadProgram(Tool& tool, const std::string& path, const ProgramFlags& flags,
-                                    const std::vector<DataSet>& data,
-                                    const std::vector<std::string>& inputs) {
+                                    const std::vector<DataSet>& data, const std::vector<std::string>& inputs) {
   LoadedProgram program;
   HPU_ASSIGN(bool isRecipe, isRecipeFile(path));
   if (isRecipe) {
     for (const char* option :
          {"--target", "--precision", "--keep-f32", "--calibrate", "--shape", "--dim", "-O", "--cache", "--cpu"})
       if (tool.given(option))
-        return invalidArgument(std::string(option) + " is for models; '" + path +
-                               "' is compiled already");
+        return invalidArgument(std::string(option) + " is for models; '" + path + "' is compiled already");
     HPU_ASSIGN(program.recipe, Recipe::load(path));
     program.precision = precisionOf(program.recipe);
     return program;

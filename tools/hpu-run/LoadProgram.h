@@ -27,8 +27,7 @@ struct LoadedProgram {
 
 /// Free dimensions of a model take the sizes of `data` or of the files in `inputs`.
 StatusOr<LoadedProgram> loadProgram(Tool& tool, const std::string& path, const ProgramFlags& flags,
-                                    const std::vector<DataSet>& data,
-                                    const std::vector<std::string>& inputs);
+                                    const std::vector<DataSet>& data, const std::vector<std::string>& inputs);
 
 std::string programHelp();
 std::string programArgumentHelp();

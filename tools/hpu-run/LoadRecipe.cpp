@@ -14,14 +14,13 @@ std::string programArgumentHelp() {
   return "A .recipe made by hpu-compile";
 }
 
-StatusOr<LoadedProgram> loadProgram(Tool&, const std::string& path, const ProgramFlags&,
-                                    const std::vector<DataSet>&, const std::vector<std::string>&) {
+StatusOr<LoadedProgram> loadProgram(Tool&, const std::string& path, const ProgramFlags&, const std::vector<DataSet>&,
+                                    const std::vector<std::string>&) {
   HPU_ASSIGN(bool isRecipe, isRecipeFile(path));
   if (!isRecipe)
-    return failedPrecondition(
-        "'" + path +
-        "' is not a recipe, and this hpu-run was built without the compiler; make a "
-        "recipe with hpu-compile, or build with -DHPU_BUILD_COMPILER=ON");
+    return failedPrecondition("'" + path +
+                              "' is not a recipe, and this hpu-run was built without the compiler; make a "
+                              "recipe with hpu-compile, or build with -DHPU_BUILD_COMPILER=ON");
   LoadedProgram program;
   HPU_ASSIGN(program.recipe, Recipe::load(path));
   program.precision = precisionOf(program.recipe);

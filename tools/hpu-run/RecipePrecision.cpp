@@ -11,8 +11,8 @@ Precision precisionOf(const Recipe& recipe) {
   for (const recipe::Op& op : recipe.program()->ops) {
     if (op.engine != Engine::kMme) continue;
     ElementType type = op.mme.a.type;
-    Precision precision = type == ElementType::kBF16    ? Precision::kBF16
-                          : type == ElementType::kF16   ? Precision::kF16
+    Precision precision = type == ElementType::kBF16     ? Precision::kBF16
+                          : type == ElementType::kF16    ? Precision::kF16
                           : type == ElementType::kF8E5M2 ? Precision::kFp8E5M2
                           : elementSize(type) == 1       ? Precision::kFp8
                                                          : Precision::kF32;

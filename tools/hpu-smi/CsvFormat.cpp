@@ -44,34 +44,29 @@ auto faultCount(Fault fault) {
   return told([fault](const DeviceView& d) { return d.faults(fault); });
 }
 auto engineShare(Engine engine) {
-  return reading([engine](const DeviceView& d) {
-    return 100 * d.readings.engine[static_cast<int>(engine)];
-  });
+  return reading([engine](const DeviceView& d) { return 100 * d.readings.engine[static_cast<int>(engine)]; });
 }
-std::string notThere(const NodeView&, const DeviceView&) { return {}; }
+std::string notThere(const NodeView&, const DeviceView&) {
+  return {};
+}
 
 const std::vector<Field>& fields() {
   static const std::vector<Field> all = {
       {"timestamp", "", false, [](const NodeView& v, const DeviceView&) { return v.timestamp; }},
       {"name", "", false, fact([](const DeviceView& d) { return d.status.name; })},
       {"bus_id", "", false, fact([](const DeviceView& d) { return d.status.pciAddress; })},
-      {"driver_version", "", false,
-       [](const NodeView& v, const DeviceView&) { return v.driverVersion; }},
+      {"driver_version", "", false, [](const NodeView& v, const DeviceView&) { return v.driverVersion; }},
       {"nic_driver_version", "", false, notThere},
       {"temperature.aip", "C", true, reading([](const DeviceView& d) { return d.readings.celsius; })},
-      {"module_id", "", false,
-       fact([](const DeviceView& d) { return text(int64_t{d.status.moduleId}); })},
-      {"utilization.aip", "%", true,
-       reading([](const DeviceView& d) { return 100 * d.readings.utilization; })},
+      {"module_id", "", false, fact([](const DeviceView& d) { return text(int64_t{d.status.moduleId}); })},
+      {"utilization.aip", "%", true, reading([](const DeviceView& d) { return 100 * d.readings.utilization; })},
       {"utilization.memory", "%", false, told([](const DeviceView& d) {
          double total = static_cast<double>(std::max<int64_t>(d.status.totalBytes, 1));
          return toPercent(static_cast<double>(d.status.usedBytes) / total);
        })},
-      {"memory.total", "MiB", false,
-       fact([](const DeviceView& d) { return text(toMiB(d.status.totalBytes)); })},
-      {"memory.free", "MiB", false, told([](const DeviceView& d) {
-         return toMiB(d.status.totalBytes) - toMiB(d.status.usedBytes);
-       })},
+      {"memory.total", "MiB", false, fact([](const DeviceView& d) { return text(toMiB(d.status.totalBytes)); })},
+      {"memory.free", "MiB", false,
+       told([](const DeviceView& d) { return toMiB(d.status.totalBytes) - toMiB(d.status.usedBytes); })},
       {"memory.used", "MiB", false, told([](const DeviceView& d) { return toMiB(d.status.usedBytes); })},
       {"index", "", false, fact([](const DeviceView& d) { return text(int64_t{d.status.index}); })},
       {"serial", "", false, fact([](const DeviceView& d) { return d.status.serial; })},
@@ -89,8 +84,7 @@ const std::vector<Field>& fields() {
       {"ecc.mode.pending", "", false, fact([](const DeviceView&) { return std::string("Enabled"); })},
       {"stats.violation.power", "ns", false,
        told([](const DeviceView& d) { return telemetry::powerViolationNs(d.status); })},
-      {"stats.violation.thermal", "ns", false,
-       fact([](const DeviceView&) { return std::string("0"); })},
+      {"stats.violation.thermal", "ns", false, fact([](const DeviceView&) { return std::string("0"); })},
       {"clocks.current.soc", "MHz", false, reading([](const DeviceView& d) { return d.clocks.mme; })},
       {"clocks.max.soc", "MHz", false, reading([](const DeviceView& d) { return d.clocks.mmeMax; })},
       {"clocks.limit.soc", "MHz", false, reading([](const DeviceView& d) { return d.clocks.mmeMax; })},
@@ -99,8 +93,7 @@ const std::vector<Field>& fields() {
        fact([](const DeviceView& d) { return text(int64_t{d.board().pcieGeneration}); })},
       {"pcie.link.gen.current", "", false,
        fact([](const DeviceView& d) { return text(int64_t{d.board().pcieGeneration}); })},
-      {"pcie.link.width.max", "", false,
-       fact([](const DeviceView& d) { return text(int64_t{d.board().pcieLanes}); })},
+      {"pcie.link.width.max", "", false, fact([](const DeviceView& d) { return text(int64_t{d.board().pcieLanes}); })},
       {"pcie.link.width.current", "", false,
        fact([](const DeviceView& d) { return text(int64_t{d.board().pcieLanes}); })},
       {"pcie.link.speed.max", "GT/s", false,
@@ -112,16 +105,12 @@ const std::vector<Field>& fields() {
       {"utilization.tpc", "%", true, engineShare(Engine::kTpc)},
       {"utilization.dma", "%", true, engineShare(Engine::kDma)},
       {"utilization.nic", "%", true, engineShare(Engine::kNic)},
-      {"pcie.rx", "KB/s", true,
-       reading([](const DeviceView& d) { return d.readings.receivedPerSecond / 1000; })},
-      {"pcie.tx", "KB/s", true,
-       reading([](const DeviceView& d) { return d.readings.sentPerSecond / 1000; })},
+      {"pcie.rx", "KB/s", true, reading([](const DeviceView& d) { return d.readings.receivedPerSecond / 1000; })},
+      {"pcie.tx", "KB/s", true, reading([](const DeviceView& d) { return d.readings.sentPerSecond / 1000; })},
       {"energy", "mJ", false, reading([](const DeviceView& d) { return d.readings.joules * 1000; })},
-      {"queue.depth", "", false,
-       told([](const DeviceView& d) { return int64_t{d.status.queuedWork}; })},
-      {"pid", "", false, fact([](const DeviceView& d) {
-         return d.status.owner.pid > 0 ? text(d.status.owner.pid) : std::string();
-       })},
+      {"queue.depth", "", false, told([](const DeviceView& d) { return int64_t{d.status.queuedWork}; })},
+      {"pid", "", false,
+       fact([](const DeviceView& d) { return d.status.owner.pid > 0 ? text(d.status.owner.pid) : std::string(); })},
       {"state", "", false, fact([](const DeviceView& d) { return std::string(d.state()); })},
   };
   return all;
@@ -160,16 +149,15 @@ StatusOr<CsvRequest> parseCsvRequest(std::string_view fieldText, std::string_vie
     else if (word == "nounits")
       request.units = false;
     else
-      return invalidArgument(base::strCat(
-          "--format: unknown word '", word, "'; give csv, with noheader and nounits if you like"));
+      return invalidArgument(
+          base::strCat("--format: unknown word '", word, "'; give csv, with noheader and nounits if you like"));
   }
   if (!isCsv) return invalidArgument("--format: 'csv' is missing; it is the only format there is");
   for (const std::string& word : words(fieldText)) {
-    auto it = std::find_if(fields().begin(), fields().end(),
-                           [&](const Field& field) { return field.name == word; });
+    auto it = std::find_if(fields().begin(), fields().end(), [&](const Field& field) { return field.name == word; });
     if (it == fields().end())
-      return invalidArgument(base::strCat("--query-aip: unknown field '", word,
-                                          "'; valid fields are ", base::join(csvFieldNames())));
+      return invalidArgument(
+          base::strCat("--query-aip: unknown field '", word, "'; valid fields are ", base::join(csvFieldNames())));
     request.fields.push_back(static_cast<size_t>(it - fields().begin()));
     request.needsWindow |= it->needsWindow;
   }
@@ -198,8 +186,7 @@ std::string formatCsvRows(const NodeView& view, const CsvRequest& request) {
       if (!first) lines += ", ";
       first = false;
       lines += value.empty() ? "N/A" : value;
-      if (!value.empty() && request.units && !field.unit.empty())
-        lines += base::strCat(" ", field.unit);
+      if (!value.empty() && request.units && !field.unit.empty()) lines += base::strCat(" ", field.unit);
     }
   }
   return lines;

@@ -47,8 +47,7 @@ bool anyInUse(const node::NodeStatus& status) {
 
 Status checkOptions(const Options& options, bool json) {
   if (options.reset)
-    return unimplemented(
-        "--reset-aip: a simulated device is reset by its owner (hpu::Device::reset), or by ending it");
+    return unimplemented("--reset-aip: a simulated device is reset by its owner (hpu::Device::reset), or by ending it");
   if (!options.powerLimit.empty())
     return unimplemented("--power-max: simulated power is a model without a limit to set");
   if (options.windowMs < 0 || options.windowMs > 60000)
@@ -57,16 +56,14 @@ Status checkOptions(const Options& options, bool json) {
     return invalidArgument("--loop: give seconds between 0 and 86400");
   if (json && options.loopSeconds > 0)
     return invalidArgument("--json prints one object; call it in a loop instead of --loop");
-  int formats = options.list + options.query + options.firmware + options.topology +
-                options.prometheus + !options.fields.empty() + !options.nic.empty();
+  int formats = options.list + options.query + options.firmware + options.topology + options.prometheus +
+                !options.fields.empty() + !options.nic.empty();
   if (formats > 1)
     return invalidArgument(
         "give one of --list-aips, --query, --query-aip, --fw-versions, --nic, --topology and "
         "--prometheus");
-  if (!options.sections.empty() && !options.query && !options.list)
-    return invalidArgument("--display needs --query");
-  if (!options.format.empty() && options.fields.empty())
-    return invalidArgument("--format needs --query-aip");
+  if (!options.sections.empty() && !options.query && !options.list) return invalidArgument("--display needs --query");
+  if (!options.format.empty() && options.fields.empty()) return invalidArgument("--format needs --query-aip");
   if (!options.ports.empty() && options.nic.empty()) return invalidArgument("--ports needs --nic");
   return okStatus();
 }
@@ -95,8 +92,7 @@ StatusOr<ExitCode> run(tools::Tool& tool, const Options& options) {
   HPU_RETURN_IF_ERROR(checkOptions(options, tool.jsonMode()));
   CsvRequest csv;
   if (!options.fields.empty()) {
-    HPU_ASSIGN(csv,
-               parseCsvRequest(options.fields, options.format.empty() ? "csv" : options.format));
+    HPU_ASSIGN(csv, parseCsvRequest(options.fields, options.format.empty() ? "csv" : options.format));
   }
   HPU_ASSIGN(std::vector<std::string> sections, parseSections(options.sections));
   for (int signal : {SIGINT, SIGTERM}) ::signal(signal, [](int) { stopped = 1; });
@@ -143,8 +139,7 @@ int main(int argc, char** argv) {
   names.quiet = "--quiet";
   names.verbose = "--verbose";
   tools::Tool tool(smi::programName(argc > 0 ? argv[0] : nullptr),
-                   "How the devices of this machine's simulated node do. Without options: a summary.",
-                   names);
+                   "How the devices of this machine's simulated node do. Without options: a summary.", names);
   smi::Options options;
   tool.addFlag("-L,--list-aips", options.list, "List the devices with all that is known of them");
   tool.addOption("-i,--device", options.devices,
@@ -160,8 +155,7 @@ int main(int argc, char** argv) {
   tool.addFlag("--topology", options.topology, "How the devices are connected");
   tool.addFlag("--prometheus", options.prometheus, "Metrics in Prometheus' text format");
   tool.addFlag("--fw-versions", options.firmware, "Versions of firmware: a simulated device has none");
-  tool.addOption("--window", options.windowMs,
-                 "Milliseconds between the two samples of the first readings");
+  tool.addOption("--window", options.windowMs, "Milliseconds between the two samples of the first readings");
   tool.addFlag("-r,--reset-aip", options.reset, "Not there: says why");
   tool.addOption("-p,--power-max", options.powerLimit, "Not there: says why");
   tool.addFlag("-D", options.debug, "Accepted for hl-smi's sake; same as --verbose");

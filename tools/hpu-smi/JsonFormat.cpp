@@ -8,28 +8,33 @@ namespace {
 
 using tools::Json;
 
-constexpr const char* kFaultNames[node::kNumFaults] = {
-    "corrected_ecc",   "uncorrected_ecc", "non_fatal_event", "fatal_event",
-    "endless_command", "lost_heartbeat",  "thermal"};
+constexpr const char* kFaultNames[node::kNumFaults] = {"corrected_ecc", "uncorrected_ecc", "non_fatal_event",
+                                                       "fatal_event",   "endless_command", "lost_heartbeat",
+                                                       "thermal"};
 
-double tenths(double value) { return std::round(value * 10) / 10; }
+double tenths(double value) {
+  return std::round(value * 10) / 10;
+}
 
 /// Null for a device that gives no readings.
 Json reading(const DeviceView& device, double value) {
   return device.readable() ? Json(value) : Json();
 }
 /// Null when the owner has not answered.
-Json told(const DeviceView& device, Json value) { return device.known() ? std::move(value) : Json(); }
+Json told(const DeviceView& device, Json value) {
+  return device.known() ? std::move(value) : Json();
+}
 
-int64_t count(uint64_t value) { return static_cast<int64_t>(value); }
+int64_t count(uint64_t value) {
+  return static_cast<int64_t>(value);
+}
 
 Json utilizationJson(const DeviceView& device) {
   const telemetry::Readings& r = device.readings;
   Json utilization = Json::object();
   utilization.set("aip", reading(device, tenths(r.utilization * 100)));
   constexpr const char* kEngines[kNumEngines] = {"mme", "tpc", "dma", "nic"};
-  for (int e = 0; e < kNumEngines; ++e)
-    utilization.set(kEngines[e], reading(device, tenths(r.engine[e] * 100)));
+  for (int e = 0; e < kNumEngines; ++e) utilization.set(kEngines[e], reading(device, tenths(r.engine[e] * 100)));
   utilization.set("window", Json::object()
                                 .set("device_us", static_cast<double>(r.deviceNs) / 1e3)
                                 .set("host_ms", static_cast<double>(r.hostNs) / 1e6)
@@ -72,8 +77,7 @@ Json deviceJson(const DeviceView& device) {
                         .set("cap_w", board.capWatts)
                         .set("energy_mj", told(device, std::round(r.joules * 1000)))
                         .set("modelled", true));
-  json.set("temperature",
-           Json::object().set("aip_c", reading(device, tenths(r.celsius))).set("modelled", true));
+  json.set("temperature", Json::object().set("aip_c", reading(device, tenths(r.celsius))).set("modelled", true));
   json.set("clocks", Json::object()
                          .set("profile", device.clocks.profile)
                          .set("soc_mhz", device.clocks.mme)
@@ -81,8 +85,7 @@ Json deviceJson(const DeviceView& device) {
                          .set("tpc_mhz", device.clocks.tpc)
                          .set("mme_max_mhz", device.clocks.mmeMax)
                          .set("tpc_max_mhz", device.clocks.tpcMax));
-  json.set("throttled",
-           Json::object().set("power", r.powerThrottled).set("thermal", r.thermalThrottled));
+  json.set("throttled", Json::object().set("power", r.powerThrottled).set("thermal", r.thermalThrottled));
   json.set("pcie", Json::object()
                        .set("generation", board.pcieGeneration)
                        .set("lanes", board.pcieLanes)

@@ -38,7 +38,9 @@ class Log {
   std::string text_;
 };
 
-const char* active(bool is) { return is ? "Active" : "Not Active"; }
+const char* active(bool is) {
+  return is ? "Active" : "Not Active";
+}
 
 void product(Log& log, const DeviceView& d) {
   const node::DeviceStatus& status = d.status;
@@ -50,8 +52,8 @@ void product(Log& log, const DeviceView& d) {
   for (const char* name : {"PCB Assembly Version", "PCB Version", "HL Revision"}) log.value(1, name, "");
   log.value(1, "AIP UUID", status.uuid);
   log.value(1, "AIP Status", "Simulated");
-  for (const char* name : {"Firmware [FIT] Version", "Firmware [SPI] Version",
-                           "Firmware [UBOOT] Version", "Firmware [OS] Version", "CPLD Version"})
+  for (const char* name : {"Firmware [FIT] Version", "Firmware [SPI] Version", "Firmware [UBOOT] Version",
+                           "Firmware [OS] Version", "CPLD Version"})
     log.value(1, name, "");
 }
 
@@ -135,8 +137,9 @@ void utilization(Log& log, const DeviceView& d) {
   share("AIP", r.utilization);
   for (Engine engine : {Engine::kMme, Engine::kTpc, Engine::kDma, Engine::kNic})
     share(engineName(engine), r.engine[static_cast<int>(engine)]);
-  log.value(2, "Window", base::formatNs(r.deviceNs) + " simulated, " + base::formatNs(r.hostNs) +
-                             " on the host" + (r.sinceAcquired ? ", since acquired" : ""));
+  log.value(2, "Window",
+            base::formatNs(r.deviceNs) + " simulated, " + base::formatNs(r.hostNs) + " on the host" +
+                (r.sinceAcquired ? ", since acquired" : ""));
   log.value(2, "Queue Depth", std::to_string(d.status.queuedWork));
   log.value(2, "Last Error", d.status.lastError.empty() ? "none" : d.status.lastError);
 }
@@ -168,8 +171,7 @@ void net(Log& log, const DeviceView& d) {
     std::array<uint8_t, 6> mac = telemetry::macAddress(d.status, port);
     char name[24], address[32];
     snprintf(name, sizeof name, "[%2d] MAC", port + 1);
-    snprintf(address, sizeof address, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2],
-             mac[3], mac[4], mac[5]);
+    snprintf(address, sizeof address, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
     log.value(2, name, address);
   }
 }
@@ -198,11 +200,18 @@ struct Section {
   void (*print)(Log&, const DeviceView&);
 };
 // hl-smi's order; ECC, UTILIZATION and PROCESS are ours.
-constexpr Section kSections[] = {
-    {"PRODUCT", product}, {"BUS", bus},          {"FAN", fan},
-    {"MEMORY", memory},   {"ECC", ecc},          {"UTILIZATION", utilization},
-    {"TEMPERATURE", temperature}, {"POWER", power}, {"CLOCK", clock},
-    {"NET", net},         {"ROW_REPLACEMENT", rowReplacement}, {"PROCESS", process}};
+constexpr Section kSections[] = {{"PRODUCT", product},
+                                 {"BUS", bus},
+                                 {"FAN", fan},
+                                 {"MEMORY", memory},
+                                 {"ECC", ecc},
+                                 {"UTILIZATION", utilization},
+                                 {"TEMPERATURE", temperature},
+                                 {"POWER", power},
+                                 {"CLOCK", clock},
+                                 {"NET", net},
+                                 {"ROW_REPLACEMENT", rowReplacement},
+                                 {"PROCESS", process}};
 
 void logHead(Log& log, const NodeView& view) {
   log.line(0, "");
@@ -218,8 +227,8 @@ void logHead(Log& log, const NodeView& view) {
 
 void deviceHead(Log& log, const DeviceView& device) {
   log.line(0, "");
-  log.line(0, base::strCat("[", device.status.index, "] AIP (accel", device.status.index, ") ",
-                           device.status.pciAddress));
+  log.line(0,
+           base::strCat("[", device.status.index, "] AIP (accel", device.status.index, ") ", device.status.pciAddress));
 }
 
 std::string withoutLastNewline(std::string text) {
@@ -257,8 +266,7 @@ std::string formatLog(const NodeView& view, const std::vector<std::string>& sect
   for (const DeviceView& device : view.devices) {
     deviceHead(log, device);
     for (const Section& section : kSections)
-      if (std::find(sections.begin(), sections.end(), section.name) != sections.end())
-        section.print(log, device);
+      if (std::find(sections.begin(), sections.end(), section.name) != sections.end()) section.print(log, device);
   }
   return withoutLastNewline(log.take());
 }

@@ -23,9 +23,8 @@ StatusOr<std::vector<int>> portsOf(const DeviceView& device, std::string_view na
     size_t comma = names.find(',');
     auto port = base::parseInt(names.substr(0, comma));
     if (!port.ok() || *port < 0 || *port > 63 || !board.hasPort(static_cast<int>(*port)))
-      return invalidArgument(base::strCat("--ports: device ", device.status.index, " (",
-                                          device.status.name, ") has no port '",
-                                          names.substr(0, comma), "'; it has 0 to ",
+      return invalidArgument(base::strCat("--ports: device ", device.status.index, " (", device.status.name,
+                                          ") has no port '", names.substr(0, comma), "'; it has 0 to ",
                                           board.ports - 1));
     ports.push_back(static_cast<int>(*port));
     if (comma == std::string_view::npos) return ports;
@@ -41,11 +40,9 @@ std::string portLine(int port, std::string_view value) {
 
 }  // namespace
 
-StatusOr<std::string> formatNic(const NodeView& view, std::string_view kind,
-                                std::string_view ports) {
+StatusOr<std::string> formatNic(const NodeView& view, std::string_view kind, std::string_view ports) {
   if (kind == "stats")
-    return unimplemented(
-        "--nic stats: the simulated ports carry no counted traffic; 'link' and 'ports' are there");
+    return unimplemented("--nic stats: the simulated ports carry no counted traffic; 'link' and 'ports' are there");
   if (kind != "link" && kind != "ports")
     return invalidArgument(base::strCat("--nic: unknown kind '", kind, "'; give link or ports"));
   std::string text;
@@ -55,7 +52,7 @@ StatusOr<std::string> formatNic(const NodeView& view, std::string_view kind,
       text += base::strCat("[", device.status.index, "] AIP (accel", device.status.index, ") ",
                            device.status.pciAddress, "\n");
     for (int port : shown)
-      text += portLine(port, kind == "link" ? telemetry::linkUp(device.status, port) ? "UP" : "DOWN"
+      text += portLine(port, kind == "link"                    ? telemetry::linkUp(device.status, port) ? "UP" : "DOWN"
                              : device.board().isExternal(port) ? "external"
                                                                : "internal");
   }
@@ -66,8 +63,7 @@ StatusOr<std::string> formatNic(const NodeView& view, std::string_view kind,
 std::string formatTopology(const NodeView& view) {
   std::vector<std::vector<std::string>> rows(1);
   rows[0].emplace_back();
-  for (const DeviceView& device : view.devices)
-    rows[0].push_back(base::strCat("AIP", device.status.index));
+  for (const DeviceView& device : view.devices) rows[0].push_back(base::strCat("AIP", device.status.index));
   rows[0].emplace_back("Module");
   rows[0].emplace_back("Bus-Id");
   for (const DeviceView& device : view.devices) {
@@ -75,8 +71,7 @@ std::string formatTopology(const NodeView& view) {
     for (const DeviceView& other : view.devices) {
       if (other.status.index == device.status.index)
         row.emplace_back("X");
-      else if (other.status.target == device.status.target && !device.status.lost &&
-               !other.status.lost)
+      else if (other.status.target == device.status.target && !device.status.lost && !other.status.lost)
         row.push_back(base::strCat("NIC", device.board().linksPerPeer()));
       else
         row.emplace_back("PCI");
@@ -87,8 +82,7 @@ std::string formatTopology(const NodeView& view) {
   }
   std::string text = tools::formatTable(rows);
   text += "\n\n  X     the device itself\n  NICn  n Ethernet links inside the box";
-  if (!view.devices.empty())
-    text += base::strCat(" of ", view.devices.front().board().portGigabits, " Gbit/s each");
+  if (!view.devices.empty()) text += base::strCat(" of ", view.devices.front().board().portGigabits, " Gbit/s each");
   text += "\n  PCI   through the host: devices of different kinds, or a lost one";
   return text;
 }

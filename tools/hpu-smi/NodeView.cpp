@@ -23,8 +23,8 @@ std::string lower(std::string_view text) {
 bool isNamed(const node::DeviceStatus& device, const std::string& word) {
   std::string address = lower(device.pciAddress), wanted = lower(word);
   bool withoutDomain = address.substr(0, 5) == "0000:" && address.substr(5) == wanted;
-  return address == wanted || withoutDomain || word == std::to_string(device.index) ||
-         wanted == lower(device.uuid) || wanted == lower(device.serial);
+  return address == wanted || withoutDomain || word == std::to_string(device.index) || wanted == lower(device.uuid) ||
+         wanted == lower(device.serial);
 }
 
 std::vector<std::string> splitCommas(std::string_view text) {
@@ -50,9 +50,13 @@ std::vector<const node::ProcessStatus*> DeviceView::processes() const {
   return all;
 }
 
-int64_t toMiB(int64_t bytes) { return (bytes + (1 << 19)) >> 20; }
+int64_t toMiB(int64_t bytes) {
+  return (bytes + (1 << 19)) >> 20;
+}
 
-int64_t toPercent(double share) { return std::llround(share * 100); }
+int64_t toPercent(double share) {
+  return std::llround(share * 100);
+}
 
 std::string timestampText(int64_t realtimeNs) {
   // English names whatever the locale is, as hl-smi prints them.
@@ -63,14 +67,12 @@ std::string timestampText(int64_t realtimeNs) {
   tm utc{};
   gmtime_r(&seconds, &utc);
   char text[64];
-  snprintf(text, sizeof text, "%s %s %2d %02d:%02d:%02d UTC %d", kDays[utc.tm_wday],
-           kMonths[utc.tm_mon], utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-           utc.tm_year + 1900);
+  snprintf(text, sizeof text, "%s %s %2d %02d:%02d:%02d UTC %d", kDays[utc.tm_wday], kMonths[utc.tm_mon], utc.tm_mday,
+           utc.tm_hour, utc.tm_min, utc.tm_sec, utc.tm_year + 1900);
   return text;
 }
 
-StatusOr<NodeView> makeView(const node::NodeStatus& before, const node::NodeStatus& after,
-                            int64_t realtimeNs) {
+StatusOr<NodeView> makeView(const node::NodeStatus& before, const node::NodeStatus& after, int64_t realtimeNs) {
   NodeView view;
   view.identity = after.identity;
   view.version = "hl-" HPU_VERSION_STRING "-openhpu";
@@ -78,15 +80,13 @@ StatusOr<NodeView> makeView(const node::NodeStatus& before, const node::NodeStat
   view.timestamp = timestampText(realtimeNs);
   view.attached = after.devices.size();
   for (const node::DeviceStatus& status : after.devices) {
-    auto earlier = std::find_if(
-        before.devices.begin(), before.devices.end(),
-        [&](const node::DeviceStatus& other) { return other.index == status.index; });
+    auto earlier = std::find_if(before.devices.begin(), before.devices.end(),
+                                [&](const node::DeviceStatus& other) { return other.index == status.index; });
     DeviceView device;
     device.status = status;
     device.readings = telemetry::read(earlier == before.devices.end() ? status : *earlier, status);
     auto clocks = telemetry::clocks(status.target, status.clockProfile);
-    if (!clocks.ok())
-      return clocks.status().withContext(base::strCat("device ", status.index));
+    if (!clocks.ok()) return clocks.status().withContext(base::strCat("device ", status.index));
     device.clocks = *std::move(clocks);
     view.devices.push_back(std::move(device));
   }
@@ -101,18 +101,14 @@ Status selectDevices(NodeView& view, std::string_view selector) {
     if (it == view.devices.end()) {
       std::vector<std::string> names;
       for (const DeviceView& device : view.devices) names.push_back(device.status.pciAddress);
-      return notFound(base::strCat("the node has no device '", word, "'; its devices are ",
-                                   base::join(names)));
+      return notFound(base::strCat("the node has no device '", word, "'; its devices are ", base::join(names)));
     }
     chosen.push_back(*it);
   }
-  std::sort(chosen.begin(), chosen.end(), [](const DeviceView& a, const DeviceView& b) {
-    return a.status.index < b.status.index;
-  });
+  std::sort(chosen.begin(), chosen.end(),
+            [](const DeviceView& a, const DeviceView& b) { return a.status.index < b.status.index; });
   chosen.erase(std::unique(chosen.begin(), chosen.end(),
-                           [](const DeviceView& a, const DeviceView& b) {
-                             return a.status.index == b.status.index;
-                           }),
+                           [](const DeviceView& a, const DeviceView& b) { return a.status.index == b.status.index; }),
                chosen.end());
   view.devices = std::move(chosen);
   return okStatus();

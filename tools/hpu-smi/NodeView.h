@@ -34,15 +34,14 @@ struct DeviceView {
 
 struct NodeView {
   std::string identity, version, driverVersion;
-  std::string timestamp;     ///< "Sat Nov 21 22:23:45 UTC 2026".
-  size_t attached = 0;       ///< Devices of the node, shown or not.
+  std::string timestamp;  ///< "Sat Nov 21 22:23:45 UTC 2026".
+  size_t attached = 0;    ///< Devices of the node, shown or not.
   std::vector<DeviceView> devices;
 };
 
 /// `before` may be the same as `after`; readings then show what a window without simulated time shows.
 /// Errors: kInvalidArgument (a clock profile that this version does not know).
-StatusOr<NodeView> makeView(const node::NodeStatus& before, const node::NodeStatus& after,
-                            int64_t realtimeNs);
+StatusOr<NodeView> makeView(const node::NodeStatus& before, const node::NodeStatus& after, int64_t realtimeNs);
 
 /// Keeps the devices that `selector` names: PCI addresses (the domain may be left out), indices, UUIDs or
 /// serial numbers, separated by commas. Errors: kNotFound, listing the node's devices.

@@ -23,14 +23,13 @@ std::string quoted(std::string_view text) {
 
 std::string labels(const NodeView& view, const DeviceView& d) {
   return base::strCat("device=\"accel", d.status.index, "\",Serial=", quoted(d.status.serial),
-                      ",UUID=", quoted(d.status.uuid), ",bus_id=", quoted(d.status.pciAddress),
-                      ",module_id=\"", d.status.moduleId, "\",node=", quoted(view.identity));
+                      ",UUID=", quoted(d.status.uuid), ",bus_id=", quoted(d.status.pciAddress), ",module_id=\"",
+                      d.status.moduleId, "\",node=", quoted(view.identity));
 }
 
 /// Whole numbers as such, others in the shortest form.
 std::string numberText(double value) {
-  if (value == std::floor(value) && std::fabs(value) < 1e15)
-    return std::to_string(static_cast<int64_t>(value));
+  if (value == std::floor(value) && std::fabs(value) < 1e15) return std::to_string(static_cast<int64_t>(value));
   return base::strCat(value);
 }
 
@@ -77,28 +76,25 @@ std::string formatPrometheus(const NodeView& view) {
   using D = const DeviceView&;
   Exposition out(view);
   // Names of Habana's exporter.
-  out.reading("habanalabs_clock_soc_mhz", "Clock of the SoC, in MHz",
-              [](D d) { return d.clocks.mme; });
-  out.reading("habanalabs_clock_soc_max_mhz", "Maximum clock of the SoC, in MHz",
-              [](D d) { return d.clocks.mmeMax; });
+  out.reading("habanalabs_clock_soc_mhz", "Clock of the SoC, in MHz", [](D d) { return d.clocks.mme; });
+  out.reading("habanalabs_clock_soc_max_mhz", "Maximum clock of the SoC, in MHz", [](D d) { return d.clocks.mmeMax; });
   out.gauge("habanalabs_device_config", "1 for each device", [](D) { return 1.0; });
   out.gauge("habanalabs_ecc_feature_mode", "Whether ECC is enabled", [](D) { return 1.0; });
   out.reading("habanalabs_energy", "Energy in mJ of the simulated time since the acquisition (modelled)",
               [](D d) { return std::round(d.readings.joules * 1000); });
-  out.told("habanalabs_memory_free_bytes", "Free bytes of HBM", [](D d) {
-    return static_cast<double>(d.status.totalBytes - d.status.usedBytes);
-  });
+  out.told("habanalabs_memory_free_bytes", "Free bytes of HBM",
+           [](D d) { return static_cast<double>(d.status.totalBytes - d.status.usedBytes); });
   out.gauge("habanalabs_memory_total_bytes", "Bytes of HBM",
             [](D d) { return static_cast<double>(d.status.totalBytes); });
   out.told("habanalabs_memory_used_bytes", "Used bytes of HBM",
-            [](D d) { return static_cast<double>(d.status.usedBytes); });
+           [](D d) { return static_cast<double>(d.status.usedBytes); });
   out.head("habanalabs_nic_port_status", "1 when the port's link is up", "gauge");
   for (D d : view.devices)
     for (int port = 0; port < d.board().ports; ++port)
-      out.sample("habanalabs_nic_port_status", d,
-                 base::strCat(",port=\"", port, "\",port_type=\"",
-                              d.board().isExternal(port) ? "external" : "internal", "\""),
-                 telemetry::linkUp(d.status, port) ? 1 : 0);
+      out.sample(
+          "habanalabs_nic_port_status", d,
+          base::strCat(",port=\"", port, "\",port_type=\"", d.board().isExternal(port) ? "external" : "internal", "\""),
+          telemetry::linkUp(d.status, port) ? 1 : 0);
   out.gauge("habanalabs_pci_link_speed", "Generation of the PCIe link",
             [](D d) { return static_cast<double>(d.board().pcieGeneration); });
   out.gauge("habanalabs_pci_link_width", "Lanes of the PCIe link",
@@ -110,16 +106,11 @@ std::string formatPrometheus(const NodeView& view) {
   for (const char* name : {"habanalabs_pcie_transmit_throughput", "habanalabs_pcie_tx"})
     out.reading(name, "Data that the device sends, in KB a simulated second",
                 [](D d) { return std::round(d.readings.sentPerSecond / 1000); });
-  out.gauge("habanalabs_pending_rows_state", "Whether rows wait for replacement",
-            [](D) { return 0.0; });
-  out.gauge("habanalabs_pending_rows_with_double_bit_ecc_errors", "Rows with double-bit errors",
-            [](D) { return 0.0; });
-  out.gauge("habanalabs_pending_rows_with_single_bit_ecc_errors", "Rows with single-bit errors",
-            [](D) { return 0.0; });
-  out.gauge("habanalabs_power_default_limit_mW", "Power limit in mW",
-            [](D d) { return d.board().capWatts * 1000; });
-  out.reading("habanalabs_power_mW", "Power in mW (modelled)",
-              [](D d) { return std::round(d.readings.watts * 1000); });
+  out.gauge("habanalabs_pending_rows_state", "Whether rows wait for replacement", [](D) { return 0.0; });
+  out.gauge("habanalabs_pending_rows_with_double_bit_ecc_errors", "Rows with double-bit errors", [](D) { return 0.0; });
+  out.gauge("habanalabs_pending_rows_with_single_bit_ecc_errors", "Rows with single-bit errors", [](D) { return 0.0; });
+  out.gauge("habanalabs_power_default_limit_mW", "Power limit in mW", [](D d) { return d.board().capWatts * 1000; });
+  out.reading("habanalabs_power_mW", "Power in mW (modelled)", [](D d) { return std::round(d.readings.watts * 1000); });
   out.reading("habanalabs_temperature_onchip", "Temperature of the chip in degrees Celsius (modelled)",
               [](D d) { return std::round(d.readings.celsius); });
   out.reading("habanalabs_utilization", "Busy share of simulated time in percent",
@@ -129,22 +120,19 @@ std::string formatPrometheus(const NodeView& view) {
   for (D d : view.devices)
     for (Engine engine : {Engine::kMme, Engine::kTpc, Engine::kDma, Engine::kNic})
       if (d.readable())
-        out.sample("hpu_engine_utilization", d,
-                   base::strCat(",engine=\"", engineName(engine), "\""),
+        out.sample("hpu_engine_utilization", d, base::strCat(",engine=\"", engineName(engine), "\""),
                    std::round(d.readings.engine[static_cast<int>(engine)] * 100));
   out.told("hpu_queue_depth", "Work enqueued and not done",
-            [](D d) { return static_cast<double>(d.status.queuedWork); });
+           [](D d) { return static_cast<double>(d.status.queuedWork); });
   out.gauge("hpu_in_use", "1 when a process owns the device", [](D d) { return d.free() ? 0.0 : 1.0; });
-  out.gauge("hpu_lost", "1 when the device is lost until it is reset",
-            [](D d) { return d.status.lost ? 1.0 : 0.0; });
+  out.gauge("hpu_lost", "1 when the device is lost until it is reset", [](D d) { return d.status.lost ? 1.0 : 0.0; });
   out.head("hpu_faults", "Injected faults since the acquisition", "gauge");
-  constexpr const char* kFaults[node::kNumFaults] = {
-      "corrected_ecc",   "uncorrected_ecc", "non_fatal_event", "fatal_event",
-      "endless_command", "lost_heartbeat",  "thermal"};
+  constexpr const char* kFaults[node::kNumFaults] = {"corrected_ecc", "uncorrected_ecc", "non_fatal_event",
+                                                     "fatal_event",   "endless_command", "lost_heartbeat",
+                                                     "thermal"};
   for (D d : view.devices)
     for (int f = 0; f < node::kNumFaults; ++f)
-      out.sample("hpu_faults", d, base::strCat(",fault=\"", kFaults[f], "\""),
-                 static_cast<double>(d.status.faults[f]));
+      out.sample("hpu_faults", d, base::strCat(",fault=\"", kFaults[f], "\""), static_cast<double>(d.status.faults[f]));
   return out.take();
 }
 

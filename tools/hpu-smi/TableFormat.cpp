@@ -38,14 +38,15 @@ std::string headLine(const std::string& name, const std::string& value) {
   return "| " + name + right(shown, 66 - name.size()) + "          |\n";
 }
 
-std::string number(int64_t value, const char* unit) { return std::to_string(value) + unit; }
+std::string number(int64_t value, const char* unit) {
+  return std::to_string(value) + unit;
+}
 
 std::string deviceRows(const DeviceView& device) {
   const node::DeviceStatus& status = device.status;
   std::string uncorrected = std::to_string(device.faults(node::Fault::kUncorrectedEcc));
-  std::string rows = "| " + right(std::to_string(status.index), 3) + "  " + left(status.name, 12) +
-                     "        N/A  | " + left(status.pciAddress, 13) + "    N/A | " +
-                     right(uncorrected, 19) + "  |\n";
+  std::string rows = "| " + right(std::to_string(status.index), 3) + "  " + left(status.name, 12) + "        N/A  | " +
+                     left(status.pciAddress, 13) + "    N/A | " + right(uncorrected, 19) + "  |\n";
   auto reading = [&](int64_t value, const char* unit) {
     return device.readable() ? number(value, unit) : std::string("N/A");
   };
@@ -53,19 +54,18 @@ std::string deviceRows(const DeviceView& device) {
   std::string watts = reading(std::lround(device.readings.watts), "W");
   std::string cap = number(std::lround(device.board().capWatts), "W");
   std::string used = device.known() ? number(toMiB(status.usedBytes), "MiB") : "N/A";
-  std::string memory = right(used, 9) + " / " +
-                       right(number(toMiB(status.totalBytes), "MiB"), 9);
+  std::string memory = right(used, 9) + " / " + right(number(toMiB(status.totalBytes), "MiB"), 9);
   std::string busy = reading(toPercent(device.readings.utilization), "%");
   std::string mode = status.lost ? "Lost" : device.known() ? "Default" : "No answer";
-  rows += "| N/A  " + right(celsius, 4) + "   P0 " + right(watts, 5) + " / " + right(cap, 5) +
-          "  |" + memory + " |" + right(busy, 7) + right(mode, 14) + " |\n";
+  rows += "| N/A  " + right(celsius, 4) + "   P0 " + right(watts, 5) + " / " + right(cap, 5) + "  |" + memory + " |" +
+          right(busy, 7) + right(mode, 14) + " |\n";
   return rows;
 }
 
-std::string processRow(int index, const std::string& pid, const std::string& type,
-                       const std::string& name, const std::string& memory) {
-  return "| " + right(std::to_string(index), 3) + right(pid, 11) + "   " + left(type, 3) + "    " +
-         left(name, 38) + "   " + left(memory, 10) + " |\n";
+std::string processRow(int index, const std::string& pid, const std::string& type, const std::string& name,
+                       const std::string& memory) {
+  return "| " + right(std::to_string(index), 3) + right(pid, 11) + "   " + left(type, 3) + "    " + left(name, 38) +
+         "   " + left(memory, 10) + " |\n";
 }
 
 std::string processRows(const DeviceView& device) {

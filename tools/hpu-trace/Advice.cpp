@@ -58,9 +58,8 @@ std::vector<std::string> advise(const TraceData& trace, const Analysis& a) {
               " of the time: fuse elementwise operations, or use bf16 to halve their vectors");
     Picoseconds copies = a.exposed(Track::kHostToDevice) + a.exposed(Track::kDeviceToHost);
     if (share(copies) > 0.10)
-      say(share(copies),
-          "host copies are exposed " + percent(share(copies)) +
-              " of the time: copy on a stream of their own while the device computes");
+      say(share(copies), "host copies are exposed " + percent(share(copies)) +
+                             " of the time: copy on a stream of their own while the device computes");
     if (double f = share(a.exposed(Track::kNic)); f > 0.10)
       say(f, "the network is exposed " + percent(f) +
                  " of the time: enqueue collectives on a stream of their own, each behind the event "
@@ -68,9 +67,7 @@ std::vector<std::string> advise(const TraceData& trace, const Analysis& a) {
   }
   double all = static_cast<double>(a.all.busy + a.all.sync);
   if (all > 0) {
-    auto loss = [&](Term t) {
-      return static_cast<double>(a.all.terms[static_cast<size_t>(t)]) / all;
-    };
+    auto loss = [&](Term t) { return static_cast<double>(a.all.terms[static_cast<size_t>(t)]) / all; };
     if (double f = loss(Term::kMemory); f > 0.20)
       say(f, percent(f) +
                  " of engine time waits for memory: keep intermediates in SRAM (larger bundles), "
@@ -92,8 +89,7 @@ std::vector<std::string> advise(const TraceData& trace, const Analysis& a) {
                  " of engine time is operand access: kernels load more than they compute; fuse "
                  "them with their neighbours");
   }
-  std::stable_sort(rules.begin(), rules.end(),
-                   [](const Rule& x, const Rule& y) { return x.weight > y.weight; });
+  std::stable_sort(rules.begin(), rules.end(), [](const Rule& x, const Rule& y) { return x.weight > y.weight; });
   std::vector<std::string> out;
   for (Rule& rule : rules) out.push_back(std::move(rule.text));
   return out;

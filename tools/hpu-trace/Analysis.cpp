@@ -38,8 +38,7 @@ Picoseconds busyOf(const Terms& terms) {
 bool isAttributed(const std::vector<TracedNode>* nodes, StringId category) {
   if (category) return true;
   if (!nodes) return false;
-  return std::any_of(nodes->begin(), nodes->end(),
-                     [](const TracedNode& n) { return n.name || n.op; });
+  return std::any_of(nodes->begin(), nodes->end(), [](const TracedNode& n) { return n.name || n.op; });
 }
 
 /// Calls visit(track, start, end, terms, bytes, op or null, category, name, bundle name).
@@ -48,8 +47,8 @@ void forEachWork(const TracedDevice& device, Visit&& visit) {
   for (const CommandEvent& e : device.commands) {
     const trace::TracedCommand& c = device.commandOf(e);
     StringId bundle = c.bundle ? device.programOf(e).bundles[c.bundle - 1] : 0;
-    visit(device.trackOf(e), e.start, e.end, device.termsOf(e), c.bytes, &device.opOf(e),
-          StringId{0}, device.opOf(e).name, bundle);
+    visit(device.trackOf(e), e.start, e.end, device.termsOf(e), c.bytes, &device.opOf(e), StringId{0},
+          device.opOf(e).name, bundle);
   }
   for (const SpanEvent& e : device.spans) {
     const TracedOp* op = e.program ? &device.programs[e.program - 1].ops[e.op] : nullptr;
@@ -73,8 +72,7 @@ void sweep(const TracedDevice& device, Analysis& out) {
     edges.push_back({start, 1, bit});
     edges.push_back({end, -1, bit});
   };
-  for (const CommandEvent& e : device.commands)
-    add(static_cast<uint8_t>(device.trackOf(e)), e.start, e.end);
+  for (const CommandEvent& e : device.commands) add(static_cast<uint8_t>(device.trackOf(e)), e.start, e.end);
   for (const SpanEvent& e : device.spans) add(static_cast<uint8_t>(e.track), e.start, e.end);
   for (const LaunchEvent& e : device.launches) add(kLaunchBit, e.start, e.end);
   if (edges.empty()) return;
@@ -220,13 +218,10 @@ Analysis analyse(const TraceData& trace, int64_t device) {
     if (device >= 0 && d.index != static_cast<uint64_t>(device)) continue;
     ++out.devices;
     out.launches += static_cast<int64_t>(d.launches.size());
-    out.present[static_cast<size_t>(Track::kMme)] = out.present[static_cast<size_t>(Track::kTpc)] =
-        true;
-    if (arch::targetDesc(d.target).numDmas > 0)
-      out.present[static_cast<size_t>(Track::kDma)] = true;
-    forEachWork(d, [&](Track track, Picoseconds, Picoseconds, const Terms& terms,
-                       const perfmodel::Bytes& bytes, const TracedOp* op, StringId category,
-                       StringId, StringId) {
+    out.present[static_cast<size_t>(Track::kMme)] = out.present[static_cast<size_t>(Track::kTpc)] = true;
+    if (arch::targetDesc(d.target).numDmas > 0) out.present[static_cast<size_t>(Track::kDma)] = true;
+    forEachWork(d, [&](Track track, Picoseconds, Picoseconds, const Terms& terms, const perfmodel::Bytes& bytes,
+                       const TracedOp* op, StringId category, StringId, StringId) {
       Picoseconds busy = busyOf(terms);
       out.present[static_cast<size_t>(track)] = true;
       out.engines[static_cast<size_t>(track)].add(busy, terms, bytes);
@@ -246,8 +241,7 @@ std::vector<TopRow> topRows(const TraceData& trace, GroupBy groupBy, int64_t dev
   };
   struct Hash {
     size_t operator()(const Key& k) const {
-      return (uint64_t{k.name} << 32 ^ uint64_t{k.second} << 8 ^ k.track) * 0x9e3779b97f4a7c15ull >>
-             7;
+      return (uint64_t{k.name} << 32 ^ uint64_t{k.second} << 8 ^ k.track) * 0x9e3779b97f4a7c15ull >> 7;
     }
   };
   struct Group {
@@ -259,9 +253,8 @@ std::vector<TopRow> topRows(const TraceData& trace, GroupBy groupBy, int64_t dev
   std::unordered_map<Key, Group, Hash> groups;
   for (const TracedDevice& d : trace.devices) {
     if (device >= 0 && d.index != static_cast<uint64_t>(device)) continue;
-    forEachWork(d, [&](Track track, Picoseconds, Picoseconds, const Terms& terms,
-                       const perfmodel::Bytes& bytes, const TracedOp* op, StringId category,
-                       StringId name, StringId bundle) {
+    forEachWork(d, [&](Track track, Picoseconds, Picoseconds, const Terms& terms, const perfmodel::Bytes& bytes,
+                       const TracedOp* op, StringId category, StringId name, StringId bundle) {
       Key key{name, category, static_cast<uint8_t>(track)};
       std::string_view title = trace.text(name);
       const TracedNode* node = op && !op->nodes.empty() ? &op->nodes.front() : nullptr;

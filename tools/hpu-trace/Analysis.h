@@ -68,9 +68,7 @@ struct Analysis {
   Picoseconds attributed = 0;  ///< Busy time with a source node or a named runtime cause.
 
   Picoseconds overlap(trace::Track a, trace::Track b) const;
-  Picoseconds exposed(trace::Track a) const {
-    return together[size_t{1} << static_cast<size_t>(a)];
-  }
+  Picoseconds exposed(trace::Track a) const { return together[size_t{1} << static_cast<size_t>(a)]; }
   double attributedFraction() const;
 };
 

@@ -168,8 +168,9 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
 
 void addCriticalPathCommand(Tool& tool) {
   auto options = std::make_shared<Options>();
-  CommandLine& command = tool.addCommand("critical-path", "The slices that device time consists of, and why they take that long",
-                                         [&tool, options] { return run(tool, *options); });
+  CommandLine& command =
+      tool.addCommand("critical-path", "The slices that device time consists of, and why they take that long",
+                      [&tool, options] { return run(tool, *options); });
   options->file.addTo(command);
   command.addOption("--device", options->device, "This device (-1: the one that took longest)");
   command.addOption("-n,--limit", options->limit, "Operations to list");

@@ -57,8 +57,7 @@ void addRows(const TraceData& trace, double per, bool isB, std::map<std::string,
   for (const trace::TracedDevice& d : trace.devices)
     forEachSlice(d, [&](const trace::EngineSlice& s) {
       double us = microseconds(s.end - s.start);
-      if (!s.nodes || s.nodes->empty())
-        return add(std::string(trace.text(s.name)), trace.text(s.category), us);
+      if (!s.nodes || s.nodes->empty()) return add(std::string(trace.text(s.name)), trace.text(s.category), us);
       for (const trace::TracedNode& node : *s.nodes)
         add(std::string(trace.text(node.name ? node.name : s.name)), trace.text(node.op),
             us / static_cast<double>(s.nodes->size()));
@@ -113,9 +112,8 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   addRows(b, perB, true, byName);
   std::vector<Row> rows;
   for (auto& [name, row] : byName) rows.push_back(std::move(row));
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& x, const Row& y) {
-    return std::abs(x.change()) > std::abs(y.change());
-  });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& x, const Row& y) { return std::abs(x.change()) > std::abs(y.change()); });
 
   auto pair = [](double x, double y) {
     return Json::object().set("a_us", x).set("b_us", y).set("change", x > 0 ? Json(y / x - 1) : Json());
@@ -128,13 +126,15 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   for (int t = 0; t < kNumTracks; ++t) {
     if (before.busyUs[t] == 0 && after.busyUs[t] == 0) continue;
     std::string name(trackName(static_cast<trace::Track>(t)));
-    table.push_back({name + " busy", us(before.busyUs[t]), us(after.busyUs[t]), change(before.busyUs[t], after.busyUs[t])});
+    table.push_back(
+        {name + " busy", us(before.busyUs[t]), us(after.busyUs[t]), change(before.busyUs[t], after.busyUs[t])});
     engines.set(name, pair(before.busyUs[t], after.busyUs[t]));
   }
   for (int t = 0; t < perfmodel::kNumTerms; ++t) {
     if (before.termsUs[t] == 0 && after.termsUs[t] == 0) continue;
     std::string name(perfmodel::termName(static_cast<perfmodel::Term>(t)));
-    table.push_back({"term " + name, us(before.termsUs[t]), us(after.termsUs[t]), change(before.termsUs[t], after.termsUs[t])});
+    table.push_back(
+        {"term " + name, us(before.termsUs[t]), us(after.termsUs[t]), change(before.termsUs[t], after.termsUs[t])});
     terms.set(name, pair(before.termsUs[t], after.termsUs[t]));
   }
   tool.print(formatTable(table));
@@ -149,8 +149,8 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
     if (changed++ >= most) continue;
     char text[32];
     std::snprintf(text, sizeof text, "%+.3f", row.change());
-    table.push_back({text, change(row.inA ? row.a : 0, row.inB ? row.b : 0), us(row.a), us(row.b),
-                     printable(row.name), printable(row.kind)});
+    table.push_back({text, change(row.inA ? row.a : 0, row.inB ? row.b : 0), us(row.a), us(row.b), printable(row.name),
+                     printable(row.kind)});
     list.append(Json::object()
                     .set("name", row.name)
                     .set("op", row.kind)
@@ -165,7 +165,8 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   bool slower = limit >= 0 && after.deviceUs > before.deviceUs * (1 + limit);
   tool.json().set("passed", !slower);
   if (slower)
-    tool.printAlways("device time is " + change(before.deviceUs, after.deviceUs) + " of A's, above " + options.failAbove);
+    tool.printAlways("device time is " + change(before.deviceUs, after.deviceUs) + " of A's, above " +
+                     options.failAbove);
   return slower ? ExitCode::kMismatch : ExitCode::kOk;
 }
 

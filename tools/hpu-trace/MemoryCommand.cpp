@@ -69,8 +69,7 @@ struct Counter {
 };
 
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
-  if (options.windows < 1 || options.windows > 100000)
-    return invalidArgument("--windows must be 1 to 100000");
+  if (options.windows < 1 || options.windows > 100000) return invalidArgument("--windows must be 1 to 100000");
   HPU_ASSIGN(TraceData trace, options.file.read(tool));
   HPU_RETURN_IF_ERROR(checkDevice(trace, options.device));
   Json devices = Json::array();

@@ -47,8 +47,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
                          .set("offset_us", static_cast<double>(p.offsetNs) / 1e3)
                          .set("exact", p.exact));
     table.push_back({formatHostTime(p.offsetNs) + (p.exact ? "" : " (not exact)"),
-                     printable((p.name.empty() ? "process" : p.name) + " " + std::to_string(p.pid)),
-                     path});
+                     printable((p.name.empty() ? "process" : p.name) + " " + std::to_string(p.pid)), path});
   }
   tool.print(formatTable(table));
   for (const trace::Merged::Renumbered& r : merged.renumbered) {
@@ -57,8 +56,8 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
                           .set("path", path)
                           .set("device", static_cast<int64_t>(r.before))
                           .set("becomes", static_cast<int64_t>(r.after)));
-    tool.note("device " + std::to_string(r.before) + " of '" + path + "' becomes device " +
-              std::to_string(r.after) + ": another trace has a device " + std::to_string(r.before));
+    tool.note("device " + std::to_string(r.before) + " of '" + path + "' becomes device " + std::to_string(r.after) +
+              ": another trace has a device " + std::to_string(r.before));
   }
   auto bytes = static_cast<int64_t>(merged.bytes.size());
   HPU_RETURN_IF_ERROR(trace::exportBytes(std::move(merged.bytes), options.output));
@@ -72,12 +71,10 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
 
 void addMergeCommand(Tool& tool) {
   auto options = std::make_shared<Options>();
-  CommandLine& command =
-      tool.addCommand("merge", "Make one trace of several processes' traces",
-                      [&tool, options] { return run(tool, *options); });
+  CommandLine& command = tool.addCommand("merge", "Make one trace of several processes' traces",
+                                         [&tool, options] { return run(tool, *options); });
   command.addPositional("TRACES", options->paths, "The .hputrace files");
-  command.addOption("-o,--output", options->output,
-                    "File to write (.json: Chrome, .pftrace: Perfetto, .csv: slices)");
+  command.addOption("-o,--output", options->output, "File to write (.json: Chrome, .pftrace: Perfetto, .csv: slices)");
   command.addChoice("--align", options->align, {"clock", "wall", "start"},
                     "Host clocks: the one that processes of a machine share (others are refused), "
                     "machines' wall clocks, or all begin at 0");

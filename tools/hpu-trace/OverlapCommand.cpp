@@ -37,9 +37,8 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   std::vector<size_t> sets;
   for (size_t mask = 0; mask < a.together.size(); ++mask)
     if (a.together[mask] > 0) sets.push_back(mask);
-  std::sort(sets.begin(), sets.end(), [&](size_t x, size_t y) {
-    return a.together[x] != a.together[y] ? a.together[x] > a.together[y] : x < y;
-  });
+  std::sort(sets.begin(), sets.end(),
+            [&](size_t x, size_t y) { return a.together[x] != a.together[y] ? a.together[x] > a.together[y] : x < y; });
   std::vector<std::vector<std::string>> table = {{"running", "time", ""}};
   Json running = Json::object();
   for (size_t mask : sets) {
@@ -69,21 +68,22 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
     }
     meanwhile.set("waiting_for_signals", microseconds(a.idleInLaunch));
     meanwhile.set("nothing_launched", microseconds(a.idleOutside));
-    if (a.idleInLaunch > 0) text += (text.empty() ? "" : ", ") + ("all wait for signals " + formatShare(a.idleInLaunch, whole));
-    if (a.idleOutside > 0) text += (text.empty() ? "" : ", ") + ("nothing launched " + formatShare(a.idleOutside, whole));
+    if (a.idleInLaunch > 0)
+      text += (text.empty() ? "" : ", ") + ("all wait for signals " + formatShare(a.idleInLaunch, whole));
+    if (a.idleOutside > 0)
+      text += (text.empty() ? "" : ", ") + ("nothing launched " + formatShare(a.idleOutside, whole));
     auto track = static_cast<Track>(t);
-    table.push_back({std::string(trackName(track)),
-                     formatTime(busy) + " " + formatShare(busy, whole),
+    table.push_back({std::string(trackName(track)), formatTime(busy) + " " + formatShare(busy, whole),
                      formatShare(a.exposed(track), whole), formatShare(notBusy, whole), text.empty() ? "-" : text});
-    engines.set(trackName(track), Json::object()
-                                      .set("busy_us", microseconds(busy))
-                                      .set("busy_percent", whole > 0 ? 100.0 * static_cast<double>(busy) /
-                                                                           static_cast<double>(whole)
-                                                                     : 0.0)
-                                      .set("exposed_us", microseconds(a.exposed(track)))
-                                      .set("not_busy_us", microseconds(notBusy))
-                                      .set("meanwhile_us", std::move(meanwhile))
-                                      .set("waiting_us", microseconds(a.engines[i].sync)));
+    engines.set(
+        trackName(track),
+        Json::object()
+            .set("busy_us", microseconds(busy))
+            .set("busy_percent", whole > 0 ? 100.0 * static_cast<double>(busy) / static_cast<double>(whole) : 0.0)
+            .set("exposed_us", microseconds(a.exposed(track)))
+            .set("not_busy_us", microseconds(notBusy))
+            .set("meanwhile_us", std::move(meanwhile))
+            .set("waiting_us", microseconds(a.engines[i].sync)));
   }
   tool.print(formatTable(table));
   tool.json().set("engines", std::move(engines));
@@ -101,9 +101,8 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
 
 void addOverlapCommand(Tool& tool) {
   auto options = std::make_shared<Options>();
-  CommandLine& command =
-      tool.addCommand("overlap", "Which engines ran together, and what kept each of them waiting",
-                      [&tool, options] { return run(tool, *options); });
+  CommandLine& command = tool.addCommand("overlap", "Which engines ran together, and what kept each of them waiting",
+                                         [&tool, options] { return run(tool, *options); });
   options->file.addTo(command);
   command.addOption("--device", options->device, "Only this device (-1: all)");
 }

@@ -80,8 +80,7 @@ StatusOr<int64_t> collect(Tool& tool, const Options& options, const PartsFolder&
     paths.push_back(path);
     traces.push_back(std::move(*trace));
   }
-  if (traces.empty())
-    return notFound("nothing was recorded: no process of the command opened an OpenHPU device");
+  if (traces.empty()) return notFound("nothing was recorded: no process of the command opened an OpenHPU device");
   int64_t events = 0, dropped = 0;
   bool whole = true;
   for (const TraceData& trace : traces) {
@@ -92,8 +91,7 @@ StatusOr<int64_t> collect(Tool& tool, const Options& options, const PartsFolder&
       tool.note("process " + std::to_string(trace.pid) +
                 " ended before its recording did; the trace has what it had written");
   }
-  if (dropped > 0)
-    tool.note(std::to_string(dropped) + " events found no room and were dropped (--max-events)");
+  if (dropped > 0) tool.note(std::to_string(dropped) + " events found no room and were dropped (--max-events)");
   std::vector<uint8_t> bytes;
   if (traces.size() == 1 && whole) {
     bytes.assign(traces[0].bytes, traces[0].bytes + traces[0].fileBytes);
@@ -136,8 +134,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   if (end.timedOut) {
     tool.note("the command was ended at its deadline");
   } else if (end.signal) {
-    tool.note("the command was ended by signal " + std::to_string(end.signal) + " (" +
-              strsignal(end.signal) + ")");
+    tool.note("the command was ended by signal " + std::to_string(end.signal) + " (" + strsignal(end.signal) + ")");
   }
   StatusOr<int64_t> events = collect(tool, options, folder);
   if (!events.ok()) {
@@ -146,8 +143,8 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
     tool.note(events.status().message());
     return static_cast<ExitCode>(code);
   }
-  tool.note("recorded " + std::to_string(*events) + " events to " + options.output +
-            " (hpu-trace summary " + options.output + ")");
+  tool.note("recorded " + std::to_string(*events) + " events to " + options.output + " (hpu-trace summary " +
+            options.output + ")");
   return static_cast<ExitCode>(code);
 }
 
@@ -155,16 +152,13 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
 
 void addRecordCommand(Tool& tool) {
   auto options = std::make_shared<Options>();
-  CommandLine& command =
-      tool.addCommand("record", "Run a command and record what it does on OpenHPU devices",
-                      [&tool, options] { return run(tool, *options); });
+  CommandLine& command = tool.addCommand("record", "Run a command and record what it does on OpenHPU devices",
+                                         [&tool, options] { return run(tool, *options); });
   command.addPositional("COMMAND", options->command, "Behind '--': the program and its arguments");
-  command.addOption("-o,--output", options->output,
-                    "Trace to write (.json: Chrome, .pftrace: Perfetto, .csv: slices)");
+  command.addOption("-o,--output", options->output, "Trace to write (.json: Chrome, .pftrace: Perfetto, .csv: slices)");
   command.addChoice("--level", options->level, {"slice", "node", "api"},
                     "Device work to record: slices of operations, operations, or launches");
-  command.addOption("--max-events", options->maxEvents,
-                    "Events a process may record; more are dropped and counted");
+  command.addOption("--max-events", options->maxEvents, "Events a process may record; more are dropped and counted");
   command.addOption("--timeout", options->timeout,
                     "Seconds until the command and what it started are ended (exit code 124); 0: never");
   command.setFooter(

@@ -35,8 +35,7 @@ std::string formatHostTime(int64_t nanoseconds) {
 std::string formatShare(Picoseconds part, Picoseconds whole) {
   if (whole <= 0) return "-";
   char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%",
-                100.0 * static_cast<double>(part) / static_cast<double>(whole));
+  std::snprintf(text, sizeof text, "%.1f %%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
   return text;
 }
 
@@ -59,18 +58,12 @@ Json topJson(const std::vector<TopRow>& rows, size_t most, Picoseconds whole) {
   for (size_t i = 0; i < std::min(most, rows.size()); ++i) {
     const TopRow& row = rows[i];
     Json entry = Json::object();
-    entry.set("name", row.name)
-        .set("engine", row.engine)
-        .set("nodes", row.node)
-        .set("node_ops", row.nodeOp);
+    entry.set("name", row.name).set("engine", row.engine).set("nodes", row.node).set("node_ops", row.nodeOp);
     entry.set("count", row.work.count).set("total_us", microseconds(row.work.busy));
-    entry.set("share",
-              whole > 0 ? static_cast<double>(row.work.busy) / static_cast<double>(whole) : 0.0);
-    entry.set("min_us", microseconds(row.work.shortest))
-        .set("max_us", microseconds(row.work.longest));
+    entry.set("share", whole > 0 ? static_cast<double>(row.work.busy) / static_cast<double>(whole) : 0.0);
+    entry.set("min_us", microseconds(row.work.shortest)).set("max_us", microseconds(row.work.longest));
     entry.set("sync_us", microseconds(row.work.sync));
-    entry.set("bound_by", row.work.boundBy())
-        .set("main_loss", perfmodel::termName(row.work.mainLoss()));
+    entry.set("bound_by", row.work.boundBy()).set("main_loss", perfmodel::termName(row.work.mainLoss()));
     entry.set("hbm_bytes", static_cast<int64_t>(row.work.hbmBytes))
         .set("sram_bytes", static_cast<int64_t>(row.work.sramBytes));
     entry.set("terms_us", termsJson(row.work.terms));
@@ -79,8 +72,7 @@ Json topJson(const std::vector<TopRow>& rows, size_t most, Picoseconds whole) {
   return json;
 }
 
-std::vector<std::vector<std::string>> topTable(const std::vector<TopRow>& rows, size_t most,
-                                               Picoseconds whole) {
+std::vector<std::vector<std::string>> topTable(const std::vector<TopRow>& rows, size_t most, Picoseconds whole) {
   std::vector<std::vector<std::string>> table = {
       {"share", "time", "count", "engine", "bound by", "main loss", "name", "nodes"}};
   for (size_t i = 0; i < std::min(most, rows.size()); ++i) {
@@ -89,12 +81,10 @@ std::vector<std::vector<std::string>> topTable(const std::vector<TopRow>& rows, 
     std::string lost = loss == perfmodel::Term::kIdeal
                            ? "-"
                            : std::string(perfmodel::termName(loss)) + " " +
-                                 formatShare(row.work.terms[static_cast<size_t>(loss)],
-                                             row.work.busy + row.work.sync);
+                                 formatShare(row.work.terms[static_cast<size_t>(loss)], row.work.busy + row.work.sync);
     std::string nodes = printable(row.node.size() > 48 ? row.node.substr(0, 45) + "..." : row.node);
-    table.push_back({formatShare(row.work.busy, whole), formatTime(row.work.busy),
-                     std::to_string(row.work.count), row.engine, std::string(row.work.boundBy()),
-                     lost, printable(row.name), nodes});
+    table.push_back({formatShare(row.work.busy, whole), formatTime(row.work.busy), std::to_string(row.work.count),
+                     row.engine, std::string(row.work.boundBy()), lost, printable(row.name), nodes});
   }
   return table;
 }

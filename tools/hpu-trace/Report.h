@@ -26,7 +26,6 @@ std::string printable(std::string_view text);
 Json termsJson(const Terms& terms);
 Json topJson(const std::vector<TopRow>& rows, size_t most, Picoseconds whole);
 /// The table of `hpu-trace top` and of the summary.
-std::vector<std::vector<std::string>> topTable(const std::vector<TopRow>& rows, size_t most,
-                                               Picoseconds whole);
+std::vector<std::vector<std::string>> topTable(const std::vector<TopRow>& rows, size_t most, Picoseconds whole);
 
 }  // namespace hpu::tools

@@ -81,8 +81,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   double hbmRate = target.hbmBytesPerNs * target.hbmEfficiency;
   Json ceilings = Json::object();
   for (const arch::MmeTypeRate& type : target.mmeTypes)
-    ceilings.set("mme_" + std::string(elementTypeName(type.type)) + "_tflops",
-                 target.mmePeakTflops(clock, type.type));
+    ceilings.set("mme_" + std::string(elementTypeName(type.type)) + "_tflops", target.mmePeakTflops(clock, type.type));
   ceilings.set("tpc_f32_tflops", target.tpcPeakTflops(clock, ElementType::kF32))
       .set("hbm_GBps", hbmRate)
       .set("sram_GBps", target.sramBytesPerNs);
@@ -101,11 +100,10 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
     const TopRow& row = rows[i];
     Roof roof = roofOf(target, row.work);
     std::string_view name = roof.name(row.engine);
-    table.push_back({formatTime(row.work.busy), formatTime(row.work.sync), row.engine,
-                     formatShare(roof.most(), row.work.busy), std::string(name),
-                     number(rate(row.work.hbmBytes, row.work.busy), "%.0f"),
-                     number(rate(row.work.sramBytes, row.work.busy), "%.0f"), losses(row.work, 3),
-                     printable(row.name)});
+    table.push_back(
+        {formatTime(row.work.busy), formatTime(row.work.sync), row.engine, formatShare(roof.most(), row.work.busy),
+         std::string(name), number(rate(row.work.hbmBytes, row.work.busy), "%.0f"),
+         number(rate(row.work.sramBytes, row.work.busy), "%.0f"), losses(row.work, 3), printable(row.name)});
     list.append(Json::object()
                     .set("name", row.name)
                     .set("engine", row.engine)
@@ -116,9 +114,9 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
                     .set("hbm_us", microseconds(roof.hbm))
                     .set("sram_us", microseconds(roof.sram))
                     .set("roof", name)
-                    .set("roof_fraction", row.work.busy > 0 ? static_cast<double>(roof.most()) /
-                                                                  static_cast<double>(row.work.busy)
-                                                            : 0.0)
+                    .set("roof_fraction", row.work.busy > 0
+                                              ? static_cast<double>(roof.most()) / static_cast<double>(row.work.busy)
+                                              : 0.0)
                     .set("hbm_GBps", rate(row.work.hbmBytes, row.work.busy))
                     .set("sram_GBps", rate(row.work.sramBytes, row.work.busy))
                     .set("terms_us", termsJson(row.work.terms)));
@@ -133,9 +131,9 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
 
 void addRooflineCommand(Tool& tool) {
   auto options = std::make_shared<Options>();
-  CommandLine& command = tool.addCommand(
-      "roofline", "Operations against the ceilings of engines and memories, and why they are below",
-      [&tool, options] { return run(tool, *options); });
+  CommandLine& command =
+      tool.addCommand("roofline", "Operations against the ceilings of engines and memories, and why they are below",
+                      [&tool, options] { return run(tool, *options); });
   options->file.addTo(command);
   command.addOption("--device", options->device, "Only this device (-1: all)");
   command.addOption("-n,--limit", options->limit, "Rows to list");

@@ -45,8 +45,8 @@ StatusOr<CommandEnd> wait(const Waiting& child, const sigset_t& signals, double 
   CommandEnd end;
   std::optional<Clock::time_point> deadline;
   if (timeoutSeconds > 0)
-    deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                  std::chrono::duration<double>(timeoutSeconds));
+    deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeoutSeconds));
   while (true) {
     int status = 0;
     pid_t done = waitpid(child.child, &status, WNOHANG);

@@ -12,7 +12,7 @@
 namespace hpu::tools {
 
 struct CommandRun {
-  std::vector<std::string> command;  ///< Program (searched in PATH) and arguments.
+  std::vector<std::string> command;                              ///< Program (searched in PATH) and arguments.
   std::vector<std::pair<std::string, std::string>> environment;  ///< Added to the own one.
   double timeoutSeconds = 0;    ///< Then SIGTERM, and SIGKILL 5 s later; 0: no deadline.
   bool outputToStderr = false;  ///< The command's stdout goes to stderr.

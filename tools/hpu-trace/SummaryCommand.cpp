@@ -20,8 +20,7 @@ std::string count(int64_t n, const char* one) {
   return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
 }
 
-void summaryJson(Json& json, const TraceData& trace, const Analysis& a,
-                 const std::vector<TopRow>& top, size_t most,
+void summaryJson(Json& json, const TraceData& trace, const Analysis& a, const std::vector<TopRow>& top, size_t most,
                  const std::vector<std::string>& advice) {
   json.set("device_time_us", microseconds(a.deviceTime));
   json.set("host_time_us", static_cast<double>(a.hostNs) / 1e3);
@@ -38,14 +37,11 @@ void summaryJson(Json& json, const TraceData& trace, const Analysis& a,
     }
     Json entry = Json::object();
     entry.set("device_time_us", microseconds(e.busy)).set("busy_us", microseconds(e.busy));
-    entry.set("busy_percent", a.deviceTimeSum > 0 ? 100.0 * static_cast<double>(e.busy) /
-                                                        static_cast<double>(a.deviceTimeSum)
-                                                  : 0.0);
-    entry.set("sync_us", microseconds(e.sync))
-        .set("exposed_us", microseconds(a.exposed(static_cast<Track>(t))));
+    entry.set("busy_percent",
+              a.deviceTimeSum > 0 ? 100.0 * static_cast<double>(e.busy) / static_cast<double>(a.deviceTimeSum) : 0.0);
+    entry.set("sync_us", microseconds(e.sync)).set("exposed_us", microseconds(a.exposed(static_cast<Track>(t))));
     entry.set("slices", e.count).set("bound_by", e.boundBy());
-    entry.set("hbm_bytes", static_cast<int64_t>(e.hbmBytes))
-        .set("sram_bytes", static_cast<int64_t>(e.sramBytes));
+    entry.set("hbm_bytes", static_cast<int64_t>(e.hbmBytes)).set("sram_bytes", static_cast<int64_t>(e.sramBytes));
     entry.set("terms_us", termsJson(e.terms));
     engines.set(name, std::move(entry));
   }
@@ -81,24 +77,21 @@ void summaryJson(Json& json, const TraceData& trace, const Analysis& a,
   json.set("advice", std::move(sentences));
 }
 
-void printSummary(Tool& tool, const TraceData& trace, const Analysis& a,
-                  const std::vector<TopRow>& top, size_t most,
+void printSummary(Tool& tool, const TraceData& trace, const Analysis& a, const std::vector<TopRow>& top, size_t most,
                   const std::vector<std::string>& advice) {
   std::string target;
   for (const TracedDevice& d : trace.devices) {
-    std::string one = std::string(targetName(d.target)) +
-                      (d.clockProfile ? " (" + printable(trace.text(d.clockProfile)) + ")" : "");
+    std::string one =
+        std::string(targetName(d.target)) + (d.clockProfile ? " (" + printable(trace.text(d.clockProfile)) + ")" : "");
     if (target.find(one) == std::string::npos) target += (target.empty() ? "" : ", ") + one;
   }
   constexpr const char* levels[] = {"api", "node", "slice"};
   tool.print(printable(trace.producer) + (target.empty() ? "" : ", " + target) + ", level " +
              levels[static_cast<size_t>(trace.level)] + ", " + count(trace.numEvents(), "event"));
-  tool.print("host    " + formatHostTime(a.hostNs) + " on " +
-             count(static_cast<int64_t>(a.hostThreads), "thread") +
+  tool.print("host    " + formatHostTime(a.hostNs) + " on " + count(static_cast<int64_t>(a.hostThreads), "thread") +
              "; the wall clock of the machine that ran it");
-  tool.print("device  " + formatTime(a.deviceTime) + " on " +
-             count(static_cast<int64_t>(a.devices), "device") + ", " + std::to_string(a.launches) +
-             (a.launches == 1 ? " launch" : " launches") + "; the device clock");
+  tool.print("device  " + formatTime(a.deviceTime) + " on " + count(static_cast<int64_t>(a.devices), "device") + ", " +
+             std::to_string(a.launches) + (a.launches == 1 ? " launch" : " launches") + "; the device clock");
   tool.print("");
   std::vector<std::vector<std::string>> table = {
       {"engine", "busy", "", "waiting", "alone", "slices", "bound by", "main loss"}};
@@ -107,40 +100,34 @@ void printSummary(Tool& tool, const TraceData& trace, const Analysis& a,
     if (!a.present[i]) continue;
     const WorkSum& e = a.engines[i];
     perfmodel::Term loss = e.mainLoss();
-    table.push_back({std::string(trackName(static_cast<Track>(t))), formatTime(e.busy),
-                     formatShare(e.busy, a.deviceTimeSum), formatTime(e.sync),
-                     formatShare(a.exposed(static_cast<Track>(t)), a.deviceTimeSum),
-                     std::to_string(e.count), e.count ? std::string(e.boundBy()) : "-",
-                     loss == perfmodel::Term::kIdeal
-                         ? "-"
-                         : std::string(perfmodel::termName(loss)) + " " +
-                               formatShare(e.terms[static_cast<size_t>(loss)], e.busy + e.sync)});
+    table.push_back(
+        {std::string(trackName(static_cast<Track>(t))), formatTime(e.busy), formatShare(e.busy, a.deviceTimeSum),
+         formatTime(e.sync), formatShare(a.exposed(static_cast<Track>(t)), a.deviceTimeSum), std::to_string(e.count),
+         e.count ? std::string(e.boundBy()) : "-",
+         loss == perfmodel::Term::kIdeal ? "-"
+                                         : std::string(perfmodel::termName(loss)) + " " +
+                                               formatShare(e.terms[static_cast<size_t>(loss)], e.busy + e.sync)});
   }
   tool.print(formatTable(table));
-  tool.print("overlap  mme||tpc " +
-             formatShare(a.overlap(Track::kMme, Track::kTpc), a.deviceTimeSum) + ", mme||dma " +
+  tool.print("overlap  mme||tpc " + formatShare(a.overlap(Track::kMme, Track::kTpc), a.deviceTimeSum) + ", mme||dma " +
              formatShare(a.overlap(Track::kMme, Track::kDma), a.deviceTimeSum) + ", tpc||dma " +
              formatShare(a.overlap(Track::kTpc, Track::kDma), a.deviceTimeSum) +
              (a.present[static_cast<size_t>(Track::kNic)]
-                  ? ", mme||nic " +
-                        formatShare(a.overlap(Track::kMme, Track::kNic), a.deviceTimeSum) +
-                        ", tpc||nic " +
+                  ? ", mme||nic " + formatShare(a.overlap(Track::kMme, Track::kNic), a.deviceTimeSum) + ", tpc||nic " +
                         formatShare(a.overlap(Track::kTpc, Track::kNic), a.deviceTimeSum)
                   : ""));
-  tool.print("idle     " + formatShare(a.idleInLaunch + a.idleOutside, a.deviceTimeSum) +
-             ": waiting for signals " + formatShare(a.idleInLaunch, a.deviceTimeSum) +
-             ", nothing launched " + formatShare(a.idleOutside, a.deviceTimeSum));
+  tool.print("idle     " + formatShare(a.idleInLaunch + a.idleOutside, a.deviceTimeSum) + ": waiting for signals " +
+             formatShare(a.idleInLaunch, a.deviceTimeSum) + ", nothing launched " +
+             formatShare(a.idleOutside, a.deviceTimeSum));
   std::string why;
   for (int t = 0; t < perfmodel::kNumTerms; ++t)
     if (Picoseconds value = a.all.terms[static_cast<size_t>(t)])
-      why += (why.empty() ? "" : ", ") +
-             std::string(perfmodel::termName(static_cast<perfmodel::Term>(t))) + " " +
+      why += (why.empty() ? "" : ", ") + std::string(perfmodel::termName(static_cast<perfmodel::Term>(t))) + " " +
              formatShare(value, a.all.busy + a.all.sync);
   tool.print("where engine time goes: " + (why.empty() ? "-" : why));
   char attributed[64];
   std::snprintf(attributed, sizeof attributed, "%.2f %%", 100 * a.attributedFraction());
-  tool.print(std::string(attributed) +
-             " of busy time is attributed to the model's nodes or a named cause; " +
+  tool.print(std::string(attributed) + " of busy time is attributed to the model's nodes or a named cause; " +
              count(trace.dropped, "event") + " dropped");
   if (!top.empty()) {
     tool.print("");
@@ -150,8 +137,7 @@ void printSummary(Tool& tool, const TraceData& trace, const Analysis& a,
     tool.print("");
     std::vector<std::vector<std::string>> host = {{"host self time", "count", "call"}};
     for (size_t i = 0; i < std::min<size_t>(a.host.size(), 5); ++i)
-      host.push_back({formatHostTime(a.host[i].selfNs), std::to_string(a.host[i].count),
-                      printable(a.host[i].name)});
+      host.push_back({formatHostTime(a.host[i].selfNs), std::to_string(a.host[i].count), printable(a.host[i].name)});
     tool.print(formatTable(host));
   }
   if (!advice.empty()) tool.print("");
@@ -168,8 +154,8 @@ struct Options {
 
 void addSummaryCommand(Tool& tool) {
   auto options = std::make_shared<Options>();
-  CommandLine& command = tool.addCommand(
-      "summary", "Where the time went, on one screen", [&tool, options]() -> StatusOr<ExitCode> {
+  CommandLine& command =
+      tool.addCommand("summary", "Where the time went, on one screen", [&tool, options]() -> StatusOr<ExitCode> {
         HPU_ASSIGN(TraceData trace, options->file.read(tool));
         HPU_RETURN_IF_ERROR(checkDevice(trace, options->device));
         Analysis analysis = analyse(trace, options->device);
@@ -190,8 +176,8 @@ void addSummaryCommand(Tool& tool) {
 void addTopCommand(Tool& tool) {
   auto options = std::make_shared<Options>();
   options->limit = 20;
-  CommandLine& command = tool.addCommand(
-      "top", "What took the most device time", [&tool, options]() -> StatusOr<ExitCode> {
+  CommandLine& command =
+      tool.addCommand("top", "What took the most device time", [&tool, options]() -> StatusOr<ExitCode> {
         HPU_ASSIGN(TraceData trace, options->file.read(tool));
         HPU_RETURN_IF_ERROR(checkDevice(trace, options->device));
         std::vector<TopRow> rows = topRows(trace, parseGroupBy(options->groupBy), options->device);
@@ -199,15 +185,12 @@ void addTopCommand(Tool& tool) {
         for (const TopRow& row : rows) whole += row.work.busy;
         auto most = static_cast<size_t>(std::max<int64_t>(options->limit, 0));
         if (tool.jsonMode()) {
-          tool.json()
-              .set("group_by", options->groupBy)
-              .set("rows", static_cast<int64_t>(rows.size()));
+          tool.json().set("group_by", options->groupBy).set("rows", static_cast<int64_t>(rows.size()));
           tool.json().set("busy_us", microseconds(whole)).set("dropped_events", trace.dropped);
           tool.json().set("top", topJson(rows, most, whole));
         } else {
           tool.print(formatTable(topTable(rows, most, whole)));
-          if (rows.size() > most)
-            tool.print("... and " + std::to_string(rows.size() - most) + " more (-n)");
+          if (rows.size() > most) tool.print("... and " + std::to_string(rows.size() - most) + " more (-n)");
         }
         return ExitCode::kOk;
       });

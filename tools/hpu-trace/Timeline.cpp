@@ -101,8 +101,7 @@ Timeline timelineOf(const trace::TracedDevice& device, const TimelineWindow& win
   });
   std::vector<size_t> order(t.ops.size()), place(t.ops.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return t.ops[a].busy > t.ops[b].busy; });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return t.ops[a].busy > t.ops[b].busy; });
   for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
   for (size_t i = 0; i < parts.size();) {
     const Share& first = parts[i];
@@ -112,8 +111,8 @@ Timeline timelineOf(const trace::TracedDevice& device, const TimelineWindow& win
     while (end < parts.size() && parts[end].lane == first.lane && parts[end].column == first.column) {
       size_t op = parts[end].op;
       Picoseconds time = 0;
-      for (; end < parts.size() && parts[end].lane == first.lane &&
-             parts[end].column == first.column && parts[end].op == op;
+      for (; end < parts.size() && parts[end].lane == first.lane && parts[end].column == first.column &&
+             parts[end].op == op;
            ++end)
         time += parts[end].time;
       if (time > bestTime) best = op, bestTime = time;

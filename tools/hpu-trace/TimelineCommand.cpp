@@ -54,8 +54,7 @@ StatusOr<TimelineWindow> windowOf(const TracedDevice& device, const Options& opt
     auto index = static_cast<size_t>(options.launch);
     if (index >= device.launches.size())
       return invalidArgument("--launch " + std::to_string(index) + ": " + name + " has " +
-                             std::to_string(device.launches.size()) +
-                             " launches, counted from 0");
+                             std::to_string(device.launches.size()) + " launches, counted from 0");
     window.from = device.launches[index].start;
     window.to = device.launches[index].end;
   }
@@ -68,8 +67,8 @@ StatusOr<TimelineWindow> windowOf(const TracedDevice& device, const Options& opt
   }
   bool cut = !options.from.empty() || !options.to.empty();
   if (cut && first < last && (window.from >= window.to || window.from >= last || window.to <= first))
-    return invalidArgument("nothing of " + name + " lies between --from and --to: it worked from " +
-                           formatTime(first) + " to " + formatTime(last));
+    return invalidArgument("nothing of " + name + " lies between --from and --to: it worked from " + formatTime(first) +
+                           " to " + formatTime(last));
   return window;
 }
 
@@ -89,8 +88,7 @@ std::string axis(const Timeline& t) {
   size_t parts = columns >= 80 ? 4 : columns >= 40 ? 2 : 1;
   for (size_t i = 0; i < parts; ++i) {
     size_t at = columns * i / parts, room = columns * (i + 1) / parts - at;
-    std::string label =
-        "|" + axisTime(t.window.from + static_cast<Picoseconds>(at) * t.column, t.column);
+    std::string label = "|" + axisTime(t.window.from + static_cast<Picoseconds>(at) * t.column, t.column);
     if (label.size() < room) out.replace(at, label.size(), label);
   }
   return out;
@@ -98,13 +96,11 @@ std::string axis(const Timeline& t) {
 
 struct SliceList {
   Json json = Json::array();
-  std::vector<std::vector<std::string>> table = {
-      {"start", "time", "waited", "engine", "slice", "operation", "nodes"}};
+  std::vector<std::vector<std::string>> table = {{"start", "time", "waited", "engine", "slice", "operation", "nodes"}};
   int64_t count = 0;
 };
 
-SliceList slicesOf(const TraceData& trace, const TracedDevice& device, const Timeline& t,
-                   int64_t most) {
+SliceList slicesOf(const TraceData& trace, const TracedDevice& device, const Timeline& t, int64_t most) {
   SliceList list;
   forEachSlice(device, [&](const EngineSlice& s) {
     if (s.start >= t.window.to || s.end <= t.window.from) return;
@@ -120,22 +116,19 @@ SliceList slicesOf(const TraceData& trace, const TracedDevice& device, const Tim
                          .set("ready_us", microseconds(s.ready))
                          .set("start_us", microseconds(s.start))
                          .set("end_us", microseconds(s.end)));
-    list.table.push_back({axisTime(s.start, 1000), formatTime(s.end - s.start),
-                          formatTime(s.start - s.ready), std::string(trackName(s.track)),
-                          std::to_string(s.slice), printable(shortened(std::string(trace.text(s.name)))),
-                          printable(shortened(nodes))});
+    list.table.push_back({axisTime(s.start, 1000), formatTime(s.end - s.start), formatTime(s.start - s.ready),
+                          std::string(trackName(s.track)), std::to_string(s.slice),
+                          printable(shortened(std::string(trace.text(s.name)))), printable(shortened(nodes))});
   });
   return list;
 }
 
 std::string letterOf(size_t op, int64_t letters) {
-  return op < static_cast<size_t>(std::clamp<int64_t>(letters, 0, 26))
-             ? std::string(1, static_cast<char>('A' + op))
-             : std::string("#");
+  return op < static_cast<size_t>(std::clamp<int64_t>(letters, 0, 26)) ? std::string(1, static_cast<char>('A' + op))
+                                                                       : std::string("#");
 }
 
-Json toJson(const TraceData& trace, const TracedDevice& device, const Timeline& t,
-            const Options& options) {
+Json toJson(const TraceData& trace, const TracedDevice& device, const Timeline& t, const Options& options) {
   Json json = Json::object();
   json.set("index", static_cast<int64_t>(device.index))
       .set("target", targetName(device.target))
@@ -184,34 +177,30 @@ Json toJson(const TraceData& trace, const TracedDevice& device, const Timeline& 
   return json;
 }
 
-void print(Tool& tool, const TraceData& trace, const TracedDevice& device, const Timeline& t,
-           const Options& options) {
+void print(Tool& tool, const TraceData& trace, const TracedDevice& device, const Timeline& t, const Options& options) {
   Picoseconds span = t.window.to - t.window.from;
   auto letters = static_cast<int>(std::clamp<int64_t>(options.limit, 0, 26));
-  tool.print(printable(trace::deviceTitle(trace, device)) + ": " +
-             axisTime(t.window.from, t.column) + " to " + axisTime(t.window.to, t.column) +
-             " of the device clock, " + formatTime(t.column) + " a column");
+  tool.print(printable(trace::deviceTitle(trace, device)) + ": " + axisTime(t.window.from, t.column) + " to " +
+             axisTime(t.window.to, t.column) + " of the device clock, " + formatTime(t.column) + " a column");
   tool.print("        " + axis(t));
   if (!device.launches.empty()) tool.print("launch  " + drawLaunches(t));
   for (const TimelineLane& lane : t.lanes) {
     std::string name(trackName(lane.track));
     name.resize(8, ' ');
-    tool.print(name + drawLane(t, lane, letters) + "  busy " + formatShare(lane.busy, span) +
-               ", waiting " + formatShare(lane.waiting, span));
+    tool.print(name + drawLane(t, lane, letters) + "  busy " + formatShare(lane.busy, span) + ", waiting " +
+               formatShare(lane.waiting, span));
   }
   if (!t.ops.empty() && options.limit > 0) {
-    std::vector<std::vector<std::string>> table = {
-        {"", "busy", "slices", "engine", "operation", "nodes"}};
+    std::vector<std::vector<std::string>> table = {{"", "busy", "slices", "engine", "operation", "nodes"}};
     auto most = static_cast<size_t>(options.limit);
     for (size_t i = 0; i < std::min(most, t.ops.size()); ++i)
-      table.push_back({letterOf(i, options.limit), formatTime(t.ops[i].busy),
-                       std::to_string(t.ops[i].slices), std::string(trackName(t.ops[i].track)),
+      table.push_back({letterOf(i, options.limit), formatTime(t.ops[i].busy), std::to_string(t.ops[i].slices),
+                       std::string(trackName(t.ops[i].track)),
                        printable(shortened(std::string(trace.text(t.ops[i].name)))),
                        printable(shortened(nodeNames(trace, t.ops[i].nodes)))});
     tool.print("");
     tool.print(formatTable(table));
-    if (t.ops.size() > most)
-      tool.print("... and " + std::to_string(t.ops.size() - most) + " more, drawn as # (-n)");
+    if (t.ops.size() > most) tool.print("... and " + std::to_string(t.ops.size() - most) + " more, drawn as # (-n)");
   }
   if (options.slices > 0) {
     SliceList slices = slicesOf(trace, device, t, options.slices);
@@ -223,8 +212,7 @@ void print(Tool& tool, const TraceData& trace, const TracedDevice& device, const
 }
 
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
-  if (options.width < 10 || options.width > 10000)
-    return invalidArgument("--width must be 10 to 10000");
+  if (options.width < 10 || options.width > 10000) return invalidArgument("--width must be 10 to 10000");
   if (options.launch >= 0 && !(options.from.empty() && options.to.empty()))
     return invalidArgument("--launch and --from/--to exclude each other");
   HPU_ASSIGN(TraceData trace, options.file.read(tool));
@@ -249,8 +237,9 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   }
   if (trace.devices.empty()) tool.print("no device work was recorded");
   if (!first)
-    tool.print("A-Z at least half of the column busy, a-z less; # and + other operations; - waiting "
-               "for a signal or memory; . nothing to do");
+    tool.print(
+        "A-Z at least half of the column busy, a-z less; # and + other operations; - waiting "
+        "for a signal or memory; . nothing to do");
   tool.json().set("devices", std::move(devices)).set("dropped_events", trace.dropped);
   return ExitCode::kOk;
 }
@@ -259,9 +248,8 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
 
 void addTimelineCommand(Tool& tool) {
   auto options = std::make_shared<Options>();
-  CommandLine& command =
-      tool.addCommand("timeline", "What each engine did when, drawn as text",
-                      [&tool, options] { return run(tool, *options); });
+  CommandLine& command = tool.addCommand("timeline", "What each engine did when, drawn as text",
+                                         [&tool, options] { return run(tool, *options); });
   options->file.addTo(command);
   command.addOption("--from", options->from, "Start on the device clock (250us, 1.5ms; plain: us)");
   command.addOption("--to", options->to, "End on the device clock");

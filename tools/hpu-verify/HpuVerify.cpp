@@ -67,8 +67,8 @@ StatusOr<DataSet> makeSet(const Arguments& arguments, const Recipe& recipe) {
 StatusOr<std::vector<HostTensor>> matchOutputs(const Recipe& recipe, const DataSet& set) {
   const std::vector<TensorInfo>& outputs = recipe.outputs();
   if (set.outputs.size() != outputs.size())
-    return invalidArgument("the model has " + std::to_string(outputs.size()) + " outputs, '" +
-                           set.folder + "' has " + std::to_string(set.outputs.size()));
+    return invalidArgument("the model has " + std::to_string(outputs.size()) + " outputs, '" + set.folder + "' has " +
+                           std::to_string(set.outputs.size()));
   std::vector<HostTensor> matched;
   for (const TensorInfo& output : outputs)
     for (const HostTensor& tensor : set.outputs)
@@ -86,8 +86,8 @@ StatusOr<std::vector<HostTensor>> matchOutputs(const Recipe& recipe, const DataS
 }
 
 /// Compares the outputs of one set; true when all pass.
-StatusOr<bool> verifySet(Tool& tool, const Arguments& arguments, Session& session,
-                         const CompileOptions& options, const DataSet& set) {
+StatusOr<bool> verifySet(Tool& tool, const Arguments& arguments, Session& session, const CompileOptions& options,
+                         const DataSet& set) {
   HPU_ASSIGN(std::vector<HostTensor> inputs,
              matchInputs(session.recipe().inputs(), set.inputs, "'" + set.folder + "'", set.byName));
   HPU_ASSIGN(std::vector<HostTensor> outputs, session.run(inputs));
@@ -104,8 +104,7 @@ StatusOr<bool> verifySet(Tool& tool, const Arguments& arguments, Session& sessio
     tool.printAlways(base::strCat(result.passed ? "passed   " : "DIFFERS  ", outputs[k].name, " ",
                                   outputs[k].type.toString(), ": ", toText(result)));
     if (result.firstWrong >= 0)
-      tool.print(base::strCat("         first at ",
-                              indexText(outputs[k].type.shape, result.firstWrong), ": ",
+      tool.print(base::strCat("         first at ", indexText(outputs[k].type.shape, result.firstWrong), ": ",
                               outputs[k].number(result.firstWrong), ", expected ",
                               expected[k].number(result.firstWrong)));
     tool.json()["outputs"].append(toJson(outputs[k].name, result).set("data", set.folder));
@@ -114,11 +113,11 @@ StatusOr<bool> verifySet(Tool& tool, const Arguments& arguments, Session& sessio
     HPU_ASSIGN(HostTensor labels, readLabels(arguments.labels));
     HPU_ASSIGN(Accuracy right, accuracy(outputs.front(), labels));
     HPU_ASSIGN(Accuracy same, sameArgMax(outputs.front(), expected.front()));
-    tool.json().set("accuracy", static_cast<double>(right.right) /
-                                    static_cast<double>(std::max<int64_t>(right.rows, 1)));
+    tool.json().set("accuracy",
+                    static_cast<double>(right.right) / static_cast<double>(std::max<int64_t>(right.rows, 1)));
     tool.json().set("same_answers", same.right);
-    tool.printAlways(base::strCat("answers ", right.right, " of ", right.rows, " right, ",
-                                  same.right, " of ", same.rows, " the same as the reference's"));
+    tool.printAlways(base::strCat("answers ", right.right, " of ", right.rows, " right, ", same.right, " of ",
+                                  same.rows, " the same as the reference's"));
   }
   return passed;
 }
@@ -135,33 +134,29 @@ Json unitJson(const UnitResult& unit) {
 /// Every unit in a table, or the first one that is wrong by itself.
 StatusOr<bool> verifyAllUnits(Tool& tool, const Arguments& arguments, const Recipe& recipe,
                               const CompileOptions& options, const DataSet& set) {
-  HPU_ASSIGN(std::vector<HostTensor> inputs,
-             matchInputs(recipe.inputs(), set.inputs, "'" + set.folder + "'"));
-  HPU_ASSIGN(std::vector<UnitResult> units, verifyUnits(arguments.model, options, inputs,
-                                                        arguments.tolerance));
+  HPU_ASSIGN(std::vector<HostTensor> inputs, matchInputs(recipe.inputs(), set.inputs, "'" + set.folder + "'"));
+  HPU_ASSIGN(std::vector<UnitResult> units, verifyUnits(arguments.model, options, inputs, arguments.tolerance));
   const UnitResult* culprit = nullptr;
   std::vector<std::vector<std::string>> rows = {
       {"unit", "engine", "type", "max_abs", "wrong", "pcc", "own max_abs", "own wrong"}};
   Json& list = tool.json()["per_op"] = Json::array();
   for (const UnitResult& unit : units) {
     if (!culprit && !unit.local.passed) culprit = &unit;
-    rows.push_back({shortened(unit.name), unit.engine, unit.type.toString(),
-                    format("%.3g", unit.whole.maxAbs), std::to_string(unit.whole.wrong),
-                    format("%.6f", unit.whole.pcc), format("%.3g", unit.local.maxAbs),
+    rows.push_back({shortened(unit.name), unit.engine, unit.type.toString(), format("%.3g", unit.whole.maxAbs),
+                    std::to_string(unit.whole.wrong), format("%.6f", unit.whole.pcc), format("%.3g", unit.local.maxAbs),
                     std::to_string(unit.local.wrong)});
     list.append(unitJson(unit));
   }
   if (arguments.perOp) tool.printAlways(formatTable(rows));
   if (!culprit) {
-    tool.printAlways(
-        base::strCat("all ", units.size(), " unit results are right on their own inputs"));
+    tool.printAlways(base::strCat("all ", units.size(), " unit results are right on their own inputs"));
     tool.json().set("bisect", Json());
     return true;
   }
   tool.json().set("bisect", unitJson(*culprit));
   tool.printAlways(base::strCat("first wrong unit: ", culprit->name, " (", culprit->engine, ", ",
-                                culprit->type.toString(), "): ", toText(culprit->local),
-                                "; it computes ", base::join(culprit->nodes)));
+                                culprit->type.toString(), "): ", toText(culprit->local), "; it computes ",
+                                base::join(culprit->nodes)));
   return false;
 }
 
@@ -173,8 +168,7 @@ StatusOr<ExitCode> run(Tool& tool, Arguments arguments) {
                            "compares a recipe's outputs)");
   HPU_ASSIGN(std::vector<DataSet> sets, readSets(arguments));
   HPU_ASSIGN(CompileOptions options, arguments.flags.options(tool));
-  HPU_ASSIGN(arguments.tolerance,
-             toleranceFrom(arguments.rtol, arguments.atol, options.precision));
+  HPU_ASSIGN(arguments.tolerance, toleranceFrom(arguments.rtol, arguments.atol, options.precision));
   HPU_RETURN_IF_ERROR(takeShapesFrom(arguments.model, sets, arguments.inputs, options));
   HPU_RETURN_IF_ERROR(calibrateIfAsked(tool, arguments.flags, arguments.model, options));
   HPU_ASSIGN(CompileResult compiled, compileWithProgress(tool, arguments.model, options));
@@ -185,8 +179,7 @@ StatusOr<ExitCode> run(Tool& tool, Arguments arguments) {
   bool units = arguments.perOp || arguments.bisect;
   bool outputs = arguments.reference == "interp" || !sets.front().outputs.empty();
   if (!units && !outputs)
-    return invalidArgument(
-        "nothing to compare with: give --data or --npz with outputs, or --ref interp");
+    return invalidArgument("nothing to compare with: give --data or --npz with outputs, or --ref interp");
   tool.json()["outputs"] = Json::array();
   bool passed = true;
   if (outputs) {
@@ -197,8 +190,7 @@ StatusOr<ExitCode> run(Tool& tool, Arguments arguments) {
     }
   }
   if (units) {
-    HPU_ASSIGN(bool unitsPassed,
-               verifyAllUnits(tool, arguments, compiled.recipe, options, sets.front()));
+    HPU_ASSIGN(bool unitsPassed, verifyAllUnits(tool, arguments, compiled.recipe, options, sets.front()));
     passed &= unitsPassed;
   }
   tool.json().set("passed", passed);
@@ -210,26 +202,21 @@ StatusOr<ExitCode> run(Tool& tool, Arguments arguments) {
 
 int main(int argc, char** argv) {
   using namespace hpu::tools;
-  Tool tool("hpu-verify",
-            "Runs a model on the simulated device and compares its results with a reference.");
+  Tool tool("hpu-verify", "Runs a model on the simulated device and compares its results with a reference.");
   Arguments arguments;
   tool.addPositional("MODEL", arguments.model, "The model (.onnx, .mlir)");
   tool.addOption("--data", arguments.data,
                  "Folder with input_k.pb and output_k.pb, or test_data_set_* folders of them");
-  tool.addTuple("--npz", arguments.npz, 2,
-                "Inputs and expected outputs as .npz archives, by name: IN OUT");
-  tool.addOption("--input", arguments.inputs,
-                 "NAME=@FILE.npy, NAME=rand:SEED[:LOW:HIGH], ... (with --ref interp)");
+  tool.addTuple("--npz", arguments.npz, 2, "Inputs and expected outputs as .npz archives, by name: IN OUT");
+  tool.addOption("--input", arguments.inputs, "NAME=@FILE.npy, NAME=rand:SEED[:LOW:HIGH], ... (with --ref interp)");
   tool.addChoice("--ref", arguments.reference, {"files", "interp"},
                  "What to compare with: the expected outputs, or the reference interpreter");
-  tool.addFlag("--per-op", arguments.perOp,
-               "Compare the result of every unit with the reference interpreter");
+  tool.addFlag("--per-op", arguments.perOp, "Compare the result of every unit with the reference interpreter");
   tool.addFlag("--bisect", arguments.bisect, "Name the first unit that is wrong on its own inputs");
-  tool.addOption("--labels", arguments.labels,
-                 "Expected classes (.txt, .npy, .pb): prints the accuracy of output 0");
-  tool.addOption("--rtol", arguments.rtol, "Relative tolerance; -1: 1e-3 for f32, 2e-2 for bf16, 5e-3 for f16, 1e-1 for fp8");
-  tool.addOption("--atol", arguments.atol,
-                 "Tolerance relative to the largest expected number; -1: 1e-4, 2e-2");
+  tool.addOption("--labels", arguments.labels, "Expected classes (.txt, .npy, .pb): prints the accuracy of output 0");
+  tool.addOption("--rtol", arguments.rtol,
+                 "Relative tolerance; -1: 1e-3 for f32, 2e-2 for bf16, 5e-3 for f16, 1e-1 for fp8");
+  tool.addOption("--atol", arguments.atol, "Tolerance relative to the largest expected number; -1: 1e-4, 2e-2");
   arguments.flags.addTo(tool);
   return tool.run(argc, argv, [&] { return run(tool, arguments); });
 }

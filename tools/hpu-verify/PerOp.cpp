@@ -27,8 +27,7 @@ HostTensor toHost(const interp::Tensor& tensor, const std::string& name) {
 
 std::vector<interp::Tensor> toInterp(const std::vector<HostTensor>& tensors) {
   std::vector<interp::Tensor> out;
-  for (const HostTensor& tensor : tensors)
-    out.push_back(interp::Tensor::copyOf(tensor.type, tensor.bytes.data()));
+  for (const HostTensor& tensor : tensors) out.push_back(interp::Tensor::copyOf(tensor.type, tensor.bytes.data()));
   return out;
 }
 
@@ -48,10 +47,9 @@ SmallVector<mlir::Value> exposeUnits(func::FuncOp main) {
       units.push_back(result);
       if (llvm::is_contained(returned, result)) continue;
       returned.push_back(result);
-      NamedAttribute name = builder.getNamedAttr(
-          "hpu.name", builder.getStringAttr("unit_" + std::to_string(units.size() - 1)));
-      (void)main.insertResult(main.getNumResults(), result.getType(),
-                              builder.getDictionaryAttr(name));
+      NamedAttribute name =
+          builder.getNamedAttr("hpu.name", builder.getStringAttr("unit_" + std::to_string(units.size() - 1)));
+      (void)main.insertResult(main.getNumResults(), result.getType(), builder.getDictionaryAttr(name));
     }
   }
   end->setOperands(returned);
@@ -61,8 +59,7 @@ SmallVector<mlir::Value> exposeUnits(func::FuncOp main) {
 /// The device's values in the module, and the interpreter's result of each unit on them.
 class LocalReference {
  public:
-  LocalReference(func::FuncOp main, const std::vector<HostTensor>& inputs,
-                 const std::vector<HostTensor>& outputs) {
+  LocalReference(func::FuncOp main, const std::vector<HostTensor>& inputs, const std::vector<HostTensor>& outputs) {
     for (auto [argument, input] : llvm::zip(main.getArguments(), inputs))
       values_[argument] = interp::Tensor::copyOf(input.type, input.bytes.data());
     Operation* end = main.getBody().front().getTerminator();
@@ -102,22 +99,18 @@ const char* engineOf(Operation* unit) {
 
 }  // namespace
 
-StatusOr<std::vector<HostTensor>> interpretModel(const std::string& model,
-                                                 const CompileOptions& options,
+StatusOr<std::vector<HostTensor>> interpretModel(const std::string& model, const CompileOptions& options,
                                                  const std::vector<HostTensor>& inputs) {
   HPU_ASSIGN(Graph graph, importModel(model, options));
-  HPU_ASSIGN(std::vector<interp::Tensor> outputs,
-             interp::evaluateFunction(graph.impl().main(), toInterp(inputs)));
+  HPU_ASSIGN(std::vector<interp::Tensor> outputs, interp::evaluateFunction(graph.impl().main(), toInterp(inputs)));
   std::vector<HostTensor> host;
   std::vector<TensorInfo> infos = graph.outputs();
   for (size_t k = 0; k < outputs.size(); ++k) host.push_back(toHost(outputs[k], infos[k].name));
   return host;
 }
 
-StatusOr<std::vector<UnitResult>> verifyUnits(const std::string& model,
-                                              const CompileOptions& options,
-                                              const std::vector<HostTensor>& inputs,
-                                              const Tolerance& tolerance) {
+StatusOr<std::vector<UnitResult>> verifyUnits(const std::string& model, const CompileOptions& options,
+                                              const std::vector<HostTensor>& inputs, const Tolerance& tolerance) {
   HPU_ASSIGN(Graph graph, importModel(model, options));
   OwningOpRef<ModuleOp> module = graph.impl().module->clone();
   CompileOptions first = options;
@@ -135,8 +128,7 @@ StatusOr<std::vector<UnitResult>> verifyUnits(const std::string& model,
   HPU_ASSIGN(Session session, Session::open(compiled.recipe, {}));
   HPU_ASSIGN(std::vector<HostTensor> outputs, session.run(inputs));
 
-  HPU_ASSIGN(std::vector<interp::Tensor> expected,
-             interp::evaluateFunction(main, toInterp(inputs)));
+  HPU_ASSIGN(std::vector<interp::Tensor> expected, interp::evaluateFunction(main, toInterp(inputs)));
   Operation* end = main.getBody().front().getTerminator();
   DenseMap<mlir::Value, size_t> index;
   for (auto [k, value] : llvm::enumerate(end->getOperands())) index.try_emplace(value, k);
@@ -154,8 +146,7 @@ StatusOr<std::vector<UnitResult>> verifyUnits(const std::string& model,
       unit.name = ir::unitName(&op);
       unit.engine = engineOf(&op);
       unit.type = outputs[k].type;
-      for (const ir::SourceName& source : ir::unitSources(&op))
-        unit.nodes.push_back(source.op + " " + source.node);
+      for (const ir::SourceName& source : ir::unitSources(&op)) unit.nodes.push_back(source.op + " " + source.node);
       unit.whole = compare(outputs[k], toHost(expected[k], {}), tolerance);
       unit.local = compare(outputs[k], toHost(tensor, {}), tolerance);
       units.push_back(std::move(unit));

@@ -16,8 +16,7 @@ namespace hpu::tools {
 
 /// The outputs of a model as the interpreter computes them on the imported ops, before any
 /// rewriting.
-StatusOr<std::vector<HostTensor>> interpretModel(const std::string& model,
-                                                 const CompileOptions& options,
+StatusOr<std::vector<HostTensor>> interpretModel(const std::string& model, const CompileOptions& options,
                                                  const std::vector<HostTensor>& inputs);
 
 /// One result of a unit: a bundle, a cluster or a copy.
@@ -26,15 +25,13 @@ struct UnitResult {
   std::string engine;  ///< "mme", "tpc", "dma"
   TensorType type;
   std::vector<std::string> nodes;  ///< "Conv conv1": the source nodes.
-  Comparison whole;  ///< Against the interpreter's value: with the errors of all units before.
-  Comparison local;  ///< Against the interpreter's value of this unit on the device's own inputs.
+  Comparison whole;                ///< Against the interpreter's value: with the errors of all units before.
+  Comparison local;                ///< Against the interpreter's value of this unit on the device's own inputs.
 };
 
 /// Compiles the model with all results of units as outputs, runs it once and compares, in program
 /// order.
-StatusOr<std::vector<UnitResult>> verifyUnits(const std::string& model,
-                                              const CompileOptions& options,
-                                              const std::vector<HostTensor>& inputs,
-                                              const Tolerance& tolerance);
+StatusOr<std::vector<UnitResult>> verifyUnits(const std::string& model, const CompileOptions& options,
+                                              const std::vector<HostTensor>& inputs, const Tolerance& tolerance);
 
 }  // namespace hpu::tools

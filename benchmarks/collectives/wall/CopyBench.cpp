@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// copy_bench OP RANKS SIZES: how long plain memcpy takes for the bytes that an operation must at least read and write, on as many
-// processes: the bound that memory sets to a shared-memory collective. One JSON object.
+// copy_bench OP RANKS SIZES: how long plain memcpy takes for the bytes that an operation must at least read and write,
+// on as many processes: the bound that memory sets to a shared-memory collective. One JSON object.
 #include <cstring>
 
 #include "Ranks.h"
 
 namespace {
 
-/// Bytes that one rank copies, (read + written) / 2, when every input is read where it lies and every output written once: S is the largest
-/// buffer. Reductions of n inputs read n and write one.
+/// Bytes that one rank copies, (read + written) / 2, when every input is read where it lies and every output written
+/// once: S is the largest buffer. Reductions of n inputs read n and write one.
 double copiedBytes(const std::string& op, double size, double n) {
   double reads = 0, writes = 0;
   if (op == "all_reduce") {  // A part of each input, then the others' parts of the result.
@@ -39,7 +39,8 @@ int main(int argc, char** argv) {
   if (sizes.empty() || ranks < 1) return 1;
   size_t largest = 2 * *std::max_element(sizes.begin(), sizes.end());
   // Shared, as the devices' memory is.
-  void* memory = mmap(nullptr, largest * static_cast<size_t>(ranks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, largest * static_cast<size_t>(ranks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return 1;
   auto* all = static_cast<char*>(memory);
   return wall::forkRanks(ranks, [&](wall::Shared& shared, int rank) {
@@ -50,7 +51,8 @@ int main(int argc, char** argv) {
     std::memset(own, 1, largest);
     std::memset(all + static_cast<size_t>(rank) * largest, rank + 1, largest);
     pthread_barrier_wait(&shared.barrier);
-    if (rank == 0) std::printf("{\"library\": \"memcpy\", \"op\": \"%s\", \"ranks\": %d, \"results\": [", op.c_str(), ranks);
+    if (rank == 0)
+      std::printf("{\"library\": \"memcpy\", \"op\": \"%s\", \"ranks\": %d, \"results\": [", op.c_str(), ranks);
     for (size_t i = 0; i < sizes.size(); ++i) {
       auto bytes = static_cast<size_t>(copiedBytes(op, static_cast<double>(sizes[i]), ranks));
       const char* from = all + static_cast<size_t>((rank + 1) % ranks) * largest;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gloo_bench OP RANKS SIZES [INTERFACE]: gloo's collectives over TCP among local ranks; one JSON object. f32 sums; sizes are those of the
-// largest buffer, as hccl-perf has them.
+// gloo_bench OP RANKS SIZES [INTERFACE]: gloo's collectives over TCP among local ranks; one JSON object. f32 sums;
+// sizes are those of the largest buffer, as hccl-perf has them.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
@@ -71,7 +71,8 @@ Call makeCall(const std::string& op, const std::shared_ptr<gloo::Context>& conte
   if (op == "reduce_scatter") {
     std::vector<int> parts(ranks, static_cast<int>(count / ranks));
     auto algorithm = std::make_shared<gloo::ReduceScatterHalvingDoubling<float>>(
-        context, std::vector<float*>{in->data()}, static_cast<int>(count / ranks * ranks), parts, gloo::ReductionFunction<float>::sum);
+        context, std::vector<float*>{in->data()}, static_cast<int>(count / ranks * ranks), parts,
+        gloo::ReductionFunction<float>::sum);
     return [=] {
       (void)in;
       algorithm->run();
@@ -80,8 +81,8 @@ Call makeCall(const std::string& op, const std::shared_ptr<gloo::Context>& conte
   return {};
 }
 
-int runRank(wall::Shared& shared, int rank, int ranks, const std::string& op, const std::vector<size_t>& sizes, const std::string& folder,
-            const std::string& interface) {
+int runRank(wall::Shared& shared, int rank, int ranks, const std::string& op, const std::vector<size_t>& sizes,
+            const std::string& folder, const std::string& interface) {
   try {
     gloo::transport::tcp::attr attributes;
     attributes.iface = interface;
@@ -89,7 +90,8 @@ int runRank(wall::Shared& shared, int rank, int ranks, const std::string& op, co
     gloo::rendezvous::FileStore store(folder);
     auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
     context->connectFullMesh(store, device);
-    if (rank == 0) std::printf("{\"library\": \"gloo\", \"op\": \"%s\", \"ranks\": %d, \"results\": [", op.c_str(), ranks);
+    if (rank == 0)
+      std::printf("{\"library\": \"gloo\", \"op\": \"%s\", \"ranks\": %d, \"results\": [", op.c_str(), ranks);
     for (size_t i = 0; i < sizes.size(); ++i) {
       Call call = makeCall(op, context, sizes[i]);
       if (!call) {
@@ -119,8 +121,9 @@ int main(int argc, char** argv) {
   int ranks = std::atoi(argv[2]);
   std::vector<size_t> sizes = wall::sizesOf(argv[3]);
   std::string interface = argc > 4 ? argv[4] : "lo";
-  int failed = wall::forkRanks(
-      ranks, [&](wall::Shared& shared, int rank) { return runRank(shared, rank, ranks, argv[1], sizes, folder, interface); });
+  int failed = wall::forkRanks(ranks, [&](wall::Shared& shared, int rank) {
+    return runRank(shared, rank, ranks, argv[1], sizes, folder, interface);
+  });
   std::string remove = std::string("rm -rf ") + folder;
   if (std::system(remove.c_str()) != 0) std::fprintf(stderr, "gloo_bench: cannot remove %s\n", folder);
   return failed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mpi_bench OP SIZES: MPI's collectives; started by mpirun. Rank 0 prints one JSON object. f32 sums; sizes are those of the largest
- * buffer, as hccl-perf has them. */
+/* mpi_bench OP SIZES: MPI's collectives; started by mpirun. Rank 0 prints one JSON object. f32 sums; sizes are those of
+ * the largest buffer, as hccl-perf has them. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

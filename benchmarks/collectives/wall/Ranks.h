@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks: local ranks as forked processes that meet at barriers in shared memory, for the programs that hccl-perf is compared with.
+// Ranks: local ranks as forked processes that meet at barriers in shared memory, for the programs that hccl-perf is
+// compared with.
 #pragma once
 
 #include <pthread.h>
@@ -75,6 +76,8 @@ inline std::vector<size_t> sizesOf(const char* text) {
 }
 
 /// So many that the beginning and the end do not show. As ours() of compare.py and MpiBench.c.
-inline int iterationsFor(size_t bytes) { return bytes <= (4u << 20) ? 100 : 20; }
+inline int iterationsFor(size_t bytes) {
+  return bytes <= (4u << 20) ? 100 : 20;
+}
 
 }  // namespace wall

@@ -64,12 +64,9 @@ struct State {
   }
   Status status(int rank) {
     RankState& state = at(rank);
-    if (!state.aborted.ok())
-      return hpu::aborted(base::strCat("rank ", rank, " gave up: ", state.aborted.message()));
-    if (state.dead)
-      return unavailable(base::strCat("rank ", rank, " (this process, killed) is gone"));
-    if (state.left)
-      return unavailable(base::strCat("rank ", rank, " (this process) has left the communicator"));
+    if (!state.aborted.ok()) return hpu::aborted(base::strCat("rank ", rank, " gave up: ", state.aborted.message()));
+    if (state.dead) return unavailable(base::strCat("rank ", rank, " (this process, killed) is gone"));
+    if (state.left) return unavailable(base::strCat("rank ", rank, " (this process) has left the communicator"));
     return okStatus();
   }
 };
@@ -96,11 +93,10 @@ class LocalTransport : public Transport {
     return memory.data + (address - memory.base);
   }
 
-  StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes,
-                          const MessageTag& tag) override {
+  StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes, const MessageTag& tag) override {
     if (peer < 0 || peer >= ranks() || peer == rank_ || bytes < 0 || (bytes > 0 && !data))
-      return invalidArgument(base::strCat("rank ", rank_, " cannot offer ", bytes,
-                                          " bytes to rank ", peer, " of ", ranks()));
+      return invalidArgument(
+          base::strCat("rank ", rank_, " cannot offer ", bytes, " bytes to rank ", peer, " of ", ranks()));
     bool small = bytes <= state_->options.smallBytes;
     std::lock_guard lock(state_->mutex);
     RankState& self = state_->at(rank_);
@@ -108,8 +104,8 @@ class LocalTransport : public Transport {
     auto offset = reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(memory.data);
     if (!small && (!memory.data || offset > static_cast<uint64_t>(memory.bytes) ||
                    static_cast<uint64_t>(bytes) > static_cast<uint64_t>(memory.bytes) - offset))
-      return invalidArgument(base::strCat("the ", bytes, " bytes that rank ", rank_,
-                                          " offers are not in its device's memory"));
+      return invalidArgument(
+          base::strCat("the ", bytes, " bytes that rank ", rank_, " offers are not in its device's memory"));
     if (Status status = state_->status(peer); !status.ok()) return status;
     LaneState& queue = state_->at(peer).from[{rank_, static_cast<int>(lane)}];
     if (queue.messages.size() >= state_->options.laneMessages) {
@@ -136,8 +132,7 @@ class LocalTransport : public Transport {
   std::optional<Arrived> arrived(int peer, Lane lane, uint64_t index) override {
     std::lock_guard lock(state_->mutex);
     LaneState& queue = state_->at(rank_).from[{peer, static_cast<int>(lane)}];
-    if (index < queue.released || index - queue.released >= queue.messages.size())
-      return std::nullopt;
+    if (index < queue.released || index - queue.released >= queue.messages.size()) return std::nullopt;
     const Message& message = queue.messages[index - queue.released];
     return Arrived{message.data, message.bytes, message.tag};
   }
@@ -195,11 +190,9 @@ class LocalTransport : public Transport {
     std::lock_guard lock(state_->mutex);
     return state_->at(rank_).changes;
   }
-  void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until,
-                     uint32_t atLeast) override {
+  void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until, uint32_t atLeast) override {
     std::unique_lock lock(state_->mutex);
-    state_->changed.wait_until(lock, until,
-                               [&] { return state_->at(rank_).changes - seen >= atLeast; });
+    state_->changed.wait_until(lock, until, [&] { return state_->at(rank_).changes - seen >= atLeast; });
   }
   void wake() override {
     std::lock_guard lock(state_->mutex);
@@ -259,9 +252,7 @@ class LocalTransport : public Transport {
 class Group : public LocalGroup {
  public:
   explicit Group(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<Transport> transport(int rank) override {
-    return std::make_shared<LocalTransport>(state_, rank);
-  }
+  std::shared_ptr<Transport> transport(int rank) override { return std::make_shared<LocalTransport>(state_, rank); }
   void kill(int rank) override {
     std::lock_guard lock(state_->mutex);
     state_->at(rank).dead = true;
@@ -278,8 +269,7 @@ class Group : public LocalGroup {
 
 }  // namespace
 
-std::shared_ptr<LocalGroup> LocalGroup::create(std::vector<LocalMemory> memories,
-                                               LocalOptions options) {
+std::shared_ptr<LocalGroup> LocalGroup::create(std::vector<LocalMemory> memories, LocalOptions options) {
   auto state = std::make_shared<State>(memories.size());
   state->options = options;
   for (size_t i = 0; i < memories.size(); ++i) state->ranks[i].memory = memories[i];

@@ -32,8 +32,7 @@ struct LocalOptions {
 /// Any thread may call anything.
 class LocalGroup {
  public:
-  static std::shared_ptr<LocalGroup> create(std::vector<LocalMemory> memories,
-                                            LocalOptions options = {});
+  static std::shared_ptr<LocalGroup> create(std::vector<LocalMemory> memories, LocalOptions options = {});
   virtual ~LocalGroup() = default;
   /// One for each rank, once; it lives on without the group, and is a rank that has left when it is
   /// destroyed.

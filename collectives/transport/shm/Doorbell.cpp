@@ -89,18 +89,16 @@ void Waiter::wait(uint32_t seen, Clock::time_point until, uint32_t atLeast, bool
   // Of several sleepers the earliest one counts.
   uint64_t who = doorbell_.sleepers.load(std::memory_order_seq_cst);
   while ((who == 0 || !isReached(target, static_cast<uint32_t>(who))) &&
-         !doorbell_.sleepers.compare_exchange_weak(who, Doorbell::kAsleep | target,
-                                                   std::memory_order_seq_cst)) {
+         !doorbell_.sleepers.compare_exchange_weak(who, Doorbell::kAsleep | target, std::memory_order_seq_cst)) {
   }
   if (isReached(doorbell_.changes.load(std::memory_order_seq_cst), target)) return;
-  auto at = std::max<int64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count(), 0);
+  auto at =
+      std::max<int64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count(), 0);
   timespec when{};
   when.tv_sec = at / 1000000000;
   when.tv_nsec = at % 1000000000;
   // The bitset variant takes a point in time of the monotonic clock.
-  ::syscall(SYS_futex, &doorbell_.wakes, FUTEX_WAIT_BITSET, wakes, &when, nullptr,
-            FUTEX_BITSET_MATCH_ANY);
+  ::syscall(SYS_futex, &doorbell_.wakes, FUTEX_WAIT_BITSET, wakes, &when, nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
 }  // namespace hpu::collectives::shm

@@ -27,18 +27,13 @@ class Waiter {
   explicit Waiter(Doorbell& doorbell) : doorbell_(doorbell) {}
   /// Until the number is `atLeast` past `seen`, or `until`. Returns early now and then.
   /// `mayLook`: nobody who is waited for needs the caller's core, so a moment of it takes nothing.
-  void wait(uint32_t seen, std::chrono::steady_clock::time_point until, uint32_t atLeast,
-            bool mayLook);
+  void wait(uint32_t seen, std::chrono::steady_clock::time_point until, uint32_t atLeast, bool mayLook);
 
  private:
   using Clock = std::chrono::steady_clock;
   /// What is waited for: the number, from which on it is enough.
-  bool reached(uint32_t target) const {
-    return isReached(doorbell_.changes.load(std::memory_order_acquire), target);
-  }
-  static bool isReached(uint32_t count, uint32_t target) {
-    return static_cast<int32_t>(count - target) >= 0;
-  }
+  bool reached(uint32_t target) const { return isReached(doorbell_.changes.load(std::memory_order_acquire), target); }
+  static bool isReached(uint32_t count, uint32_t target) { return static_cast<int32_t>(count - target) >= 0; }
   bool lookAround(uint32_t target, Clock::time_point until);
   bool cede(uint32_t target, Clock::time_point until);
   Doorbell& doorbell_;

@@ -51,9 +51,8 @@ class EntryUse {
     std::lock_guard lock(base::processMutex());
     if (--entry_->users == 0 && entry_->segment.expired()) registry.entries.erase(id_);
     // Those whose segment has gone since.
-    std::erase_if(registry.entries, [](const auto& item) {
-      return item.second->users == 0 && item.second->segment.expired();
-    });
+    std::erase_if(registry.entries,
+                  [](const auto& item) { return item.second->users == 0 && item.second->segment.expired(); });
   }
   EntryUse(const EntryUse&) = delete;
   EntryUse& operator=(const EntryUse&) = delete;
@@ -94,8 +93,7 @@ StatusOr<std::shared_ptr<Segment>> fetch(const RankCard& giver, const SegmentId&
                                          const base::Deadline& deadline) {
   node::Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid())
-    return resourceExhausted("cannot create a socket to reach rank 0 with: " +
-                             base::errnoText(errno));
+    return resourceExhausted("cannot create a socket to reach rank 0 with: " + base::errnoText(errno));
   sockaddr_un address;
   uint32_t bytes = handoverAddress(id, giver.process.user, address);
   const std::string who = base::strCat("rank 0 (process ", giver.process.pid, ")");
@@ -104,12 +102,11 @@ StatusOr<std::shared_ptr<Segment>> fetch(const RankCard& giver, const SegmentId&
     status = ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), bytes);
   } while (status != 0 && errno == EINTR);
   if (status != 0)
-    return unavailable(base::strCat(
-        who, " has gone before it shared the communicator's memory: ", base::errnoText(errno)));
+    return unavailable(
+        base::strCat(who, " has gone before it shared the communicator's memory: ", base::errnoText(errno)));
   HPU_ASSIGN(node::Peer peer, node::peerOf(socket.get()));
   if (peer.uid != ::geteuid() && peer.uid != 0)
-    return Status(StatusCode::kPermissionDenied,
-                  base::strCat(who, " is of another user: ", peer.uid));
+    return Status(StatusCode::kPermissionDenied, base::strCat(who, " is of another user: ", peer.uid));
   // Rank 0 must know whom it serves.
   ProcessCard mine = myProcess();
   HPU_RETURN_IF_ERROR(node::sendPacket(socket.get(), &mine.token, sizeof mine.token));
@@ -118,13 +115,12 @@ StatusOr<std::shared_ptr<Segment>> fetch(const RankCard& giver, const SegmentId&
     node::Fd file;
     auto arrived = node::receivePacket(socket.get(), packet, &file);
     if (arrived.status().code() == StatusCode::kResourceExhausted) return arrived.status();
-    if (!arrived.ok())
-      return unavailable(who + " has gone before it shared the communicator's memory");
+    if (!arrived.ok()) return unavailable(who + " has gone before it shared the communicator's memory");
     if (*arrived) return Segment::map(std::move(file), ranks, id);
     pollfd event{socket.get(), POLLIN, 0};
     if (::poll(&event, 1, pollMs(deadline)) == 0 && deadline.expired())
-      return deadlineExceeded(base::strCat(who, " did not share the communicator's memory within ",
-                                           deadline.totalMs(), " ms"));
+      return deadlineExceeded(
+          base::strCat(who, " did not share the communicator's memory within ", deadline.totalMs(), " ms"));
   }
 }
 
@@ -137,11 +133,9 @@ StatusOr<std::unique_ptr<Giver>> Giver::create(int ranks) {
   giver->listener_ = node::Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address;
   uint32_t bytes = handoverAddress(id, ::geteuid(), address);
-  if (!giver->listener_.valid() ||
-      ::bind(giver->listener_.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0 ||
+  if (!giver->listener_.valid() || ::bind(giver->listener_.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0 ||
       ::listen(giver->listener_.get(), std::max(ranks, 16)) != 0)
-    return resourceExhausted("cannot create the socket that shares a communicator's memory: " +
-                             base::errnoText(errno));
+    return resourceExhausted("cannot create the socket that shares a communicator's memory: " + base::errnoText(errno));
   EntryUse entry(id);
   std::lock_guard lock(entry->mutex);
   entry->segment = giver->segment_;
@@ -170,9 +164,7 @@ Status Giver::giveAll(const std::vector<RankCard>& cards, const base::Deadline& 
       taker.process = card.process;
       bool gone = false;
       taker.end = openProcess(card.process, gone);
-      if (gone)
-        return unavailable(ranksOf(cards, card.process.token) +
-                           " ended while the communicator was made");
+      if (gone) return unavailable(ranksOf(cards, card.process.token) + " ended while the communicator was made");
     }
   std::vector<node::Fd> callers;  // Connected; not yet said who they are.
   while (!missing.empty()) {
@@ -193,8 +185,7 @@ Status Giver::giveAll(const std::vector<RankCard>& cards, const base::Deadline& 
       if (arrived.ok() && packet.size() == sizeof token) {
         std::memcpy(&token, packet.data(), sizeof token);
         const SegmentId& id = segment_->id();
-        if (missing.count(token) &&
-            node::sendPacket(callers[i].get(), id.data(), id.size(), file_.get()).ok())
+        if (missing.count(token) && node::sendPacket(callers[i].get(), id.data(), id.size(), file_.get()).ok())
           missing.erase(token);
       }
       callers.erase(callers.begin() + static_cast<std::ptrdiff_t>(i));
@@ -202,14 +193,12 @@ Status Giver::giveAll(const std::vector<RankCard>& cards, const base::Deadline& 
     while (true) {
       node::Fd caller(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       const int error = errno;
-      if (!caller.valid() &&
-          (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM))
+      if (!caller.valid() && (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM))
         return resourceExhausted("cannot accept a rank that takes the communicator's memory: " +
                                  base::errnoText(error));
       if (!caller.valid()) break;
       auto peer = node::peerOf(caller.get());
-      if (peer.ok() && (peer->uid == ::geteuid() || peer->uid == 0))
-        callers.push_back(std::move(caller));
+      if (peer.ok() && (peer->uid == ::geteuid() || peer->uid == 0)) callers.push_back(std::move(caller));
     }
     for (const auto& [token, taker] : missing) {
       pollfd event{taker.end.get(), POLLIN, 0};
@@ -218,25 +207,23 @@ Status Giver::giveAll(const std::vector<RankCard>& cards, const base::Deadline& 
     }
     if (deadline.expired() && !missing.empty()) {
       std::string who;
-      for (const auto& [token, taker] : missing)
-        who += base::strCat(who.empty() ? "" : ", ", ranksOf(cards, token));
-      return deadlineExceeded(base::strCat(who, " did not take the communicator's memory within ",
-                                           deadline.totalMs(), " ms"));
+      for (const auto& [token, taker] : missing) who += base::strCat(who.empty() ? "" : ", ", ranksOf(cards, token));
+      return deadlineExceeded(
+          base::strCat(who, " did not take the communicator's memory within ", deadline.totalMs(), " ms"));
     }
   }
   return okStatus();
 }
 
-StatusOr<std::shared_ptr<Segment>> takeSegment(const RankCard& giver, int ranks,
-                                               const base::Deadline& deadline) {
+StatusOr<std::shared_ptr<Segment>> takeSegment(const RankCard& giver, int ranks, const base::Deadline& deadline) {
   SegmentId id;
   std::memcpy(id.data(), giver.segment, id.size());
   EntryUse entry(id);
   std::lock_guard lock(entry->mutex);
   if (auto known = entry->segment.lock()) {
     if (known->ranks() == ranks) return known;
-    return invalidArgument(base::strCat("rank 0 made a communicator of ", known->ranks(),
-                                        " ranks, and this rank wants ", ranks));
+    return invalidArgument(
+        base::strCat("rank 0 made a communicator of ", known->ranks(), " ranks, and this rank wants ", ranks));
   }
   if (giver.process.token == myProcess().token)
     return unavailable("rank 0 (this process) has given up before the communicator was made");

@@ -43,7 +43,6 @@ class Giver {
 
 /// The other ranks' part, with rank 0's card. Errors: kDeadlineExceeded, kUnavailable (rank 0 has
 /// ended), kResourceExhausted (no descriptors, no memory), kDataLoss.
-StatusOr<std::shared_ptr<Segment>> takeSegment(const RankCard& giver, int ranks,
-                                               const base::Deadline& deadline);
+StatusOr<std::shared_ptr<Segment>> takeSegment(const RankCard& giver, int ranks, const base::Deadline& deadline);
 
 }  // namespace hpu::collectives::shm

@@ -71,10 +71,9 @@ struct Heart::State {
     if (thread) return okStatus();
     if (!hooked) {
       theOne() = this;
-      static constexpr base::ForkHandlers kHandlers = {
-          [] { theOne()->lifecycle.lock(), theOne()->mutex.lock(); },
-          [] { theOne()->mutex.unlock(), theOne()->lifecycle.unlock(); },
-          [] { theOne()->forked(); }};
+      static constexpr base::ForkHandlers kHandlers = {[] { theOne()->lifecycle.lock(), theOne()->mutex.lock(); },
+                                                       [] { theOne()->mutex.unlock(), theOne()->lifecycle.unlock(); },
+                                                       [] { theOne()->forked(); }};
       if (!base::atFork(base::ForkRank::kRankWatch, kHandlers))
         return resourceExhausted("cannot register a fork handler");
       hooked = true;
@@ -84,10 +83,8 @@ struct Heart::State {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = kWakeKey;
-    if (!epoll.valid() || !wake.valid() ||
-        ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0)
-      return resourceExhausted("cannot create the descriptors that watch the ranks: " +
-                               base::errnoText(errno));
+    if (!epoll.valid() || !wake.valid() || ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0)
+      return resourceExhausted("cannot create the descriptors that watch the ranks: " + base::errnoText(errno));
     try {
       auto made = std::make_unique<std::thread>();  // A thread that runs has a place to go.
       *made = base::startThread("hpu-heart", [this] { loop(); });
@@ -128,8 +125,7 @@ struct Heart::State {
       epoll_event event{};
       event.events = EPOLLIN;
       event.data.u64 = nextKey;
-      if (made.fd.valid() && ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, made.fd.get(), &event) != 0)
-        made.fd.reset();
+      if (made.fd.valid() && ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, made.fd.get(), &event) != 0) made.fd.reset();
       ++nextKey;
     }
     Watch& watch = watches[it->second];
@@ -167,8 +163,7 @@ struct Heart::State {
   void loop() {
     std::array<epoll_event, 16> events;
     while (true) {
-      int count =
-          ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), patience());
+      int count = ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), patience());
       std::vector<std::shared_ptr<Pulse>> beating;
       {
         std::lock_guard lock(mutex);
@@ -187,8 +182,7 @@ struct Heart::State {
           if (!mustLook(watch)) continue;
           for (const auto& pulse : pulses)
             for (const Pulse::Peer& peer : pulse->others)
-              if (!watch.gone && sameProcess(peer.process, watch.process) && looksDead(peer))
-                end(watch);
+              if (!watch.gone && sameProcess(peer.process, watch.process) && looksDead(peer)) end(watch);
         }
         beating = pulses;
       }
@@ -201,8 +195,7 @@ struct Heart::State {
     std::lock_guard lock(pulse.mutex);
     if (!pulse.source) return;
     uint64_t now = pulse.source();
-    if (now != pulse.last)
-      pulse.segment->block(pulse.rank).beats.fetch_add(1, std::memory_order_relaxed);
+    if (now != pulse.last) pulse.segment->block(pulse.rank).beats.fetch_add(1, std::memory_order_relaxed);
     pulse.last = now;
   }
 };

@@ -18,8 +18,7 @@ inline constexpr uint64_t kMagic = 0x4d4d4f4355504853;  // "SHPUCOMM"
 inline constexpr uint32_t kVersion = 3;
 inline constexpr size_t kLine = 64;
 
-static_assert(std::atomic<uint32_t>::is_always_lock_free &&
-              std::atomic<uint64_t>::is_always_lock_free);
+static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
 
 enum class RankState : uint32_t {
   kPresent = 0,
@@ -53,7 +52,7 @@ struct RankBlock {
   alignas(kLine) Doorbell doorbell;
   alignas(kLine) std::atomic<uint64_t> activity;  ///< Transport calls that did something.
   std::atomic<uint64_t> beats;                    ///< Times that its device was seen to advance.
-  std::atomic<uint32_t> cpu;  ///< 1 more than where it waited or published last; 0: it never did.
+  std::atomic<uint32_t> cpu;                      ///< 1 more than where it waited or published last; 0: it never did.
   alignas(kLine) std::atomic<uint64_t> published;
   alignas(kLine) std::atomic<uint64_t> retired;
   alignas(kLine) std::atomic<uint32_t> state;
@@ -61,7 +60,7 @@ struct RankBlock {
   std::atomic<uint32_t> reasonCode;
   char reason[kReasonBytes];
   alignas(kLine) std::atomic<uint64_t> cpus[16];  ///< Where it may run (base::CpuSet).
-  alignas(kLine) std::atomic<uint64_t> working;  ///< The operation that it is within a part of.
+  alignas(kLine) std::atomic<uint64_t> working;   ///< The operation that it is within a part of.
   alignas(kLine) RecordSlot records[kRecords];
   WorkSlot work[kRecords];
 };
@@ -77,8 +76,8 @@ static_assert(sizeof(Descriptor) <= kLine);
 
 /// Messages of one lane from one rank to one other.
 struct RingHeader {
-  alignas(kLine) std::atomic<uint64_t> offered;  ///< Written by the sender.
-  std::atomic<uint32_t> full;  ///< The sender waits for room; the receiver takes it back.
+  alignas(kLine) std::atomic<uint64_t> offered;   ///< Written by the sender.
+  std::atomic<uint32_t> full;                     ///< The sender waits for room; the receiver takes it back.
   alignas(kLine) std::atomic<uint64_t> released;  ///< Written by the receiver.
 };
 
@@ -100,9 +99,7 @@ struct Geometry {
   uint64_t descriptorsAt() const { return sizeof(RingHeader); }
   uint64_t bytesAt() const { return descriptorsAt() + messages * kLine; }
   uint64_t ringStride() const { return aligned(bytesAt() + static_cast<uint64_t>(ringBytes)); }
-  uint64_t blockAt(uint64_t rank) const {
-    return aligned(sizeof(Header)) + rank * aligned(sizeof(RankBlock));
-  }
+  uint64_t blockAt(uint64_t rank) const { return aligned(sizeof(Header)) + rank * aligned(sizeof(RankBlock)); }
   uint64_t ringAt(uint64_t from, uint64_t to, uint64_t lane) const {
     return blockAt(ranks) + ((from * ranks + to) * kNumLanes + lane) * ringStride();
   }

@@ -21,7 +21,7 @@ namespace hpu::collectives::shm {
 namespace {
 
 uint64_t inodeOf(const char* path) {
-  struct stat info {};
+  struct stat info{};
   return ::stat(path, &info) == 0 ? static_cast<uint64_t>(info.st_ino) : 0;
 }
 
@@ -32,8 +32,7 @@ ProcessCard lookAtMyself() {
     std::string digits = *text;
     std::erase_if(digits, [](char c) { return !std::isxdigit(static_cast<unsigned char>(c)); });
     for (size_t i = 0; i < sizeof card.bootId && 2 * i + 2 <= digits.size(); ++i)
-      card.bootId[i] =
-          static_cast<uint8_t>(std::strtoul(digits.substr(2 * i, 2).c_str(), nullptr, 16));
+      card.bootId[i] = static_cast<uint8_t>(std::strtoul(digits.substr(2 * i, 2).c_str(), nullptr, 16));
   }
   card.networkNamespace = inodeOf("/proc/self/ns/net");
   card.pidNamespace = inodeOf("/proc/self/ns/pid");
@@ -55,8 +54,7 @@ ProcessCard myProcess() {
 }
 
 bool sameMachine(const ProcessCard& a, const ProcessCard& b) {
-  return std::memcmp(a.bootId, b.bootId, sizeof a.bootId) == 0 &&
-         a.networkNamespace == b.networkNamespace;
+  return std::memcmp(a.bootId, b.bootId, sizeof a.bootId) == 0 && a.networkNamespace == b.networkNamespace;
 }
 
 uint64_t startTimeOf(int64_t pid, char* state) {

@@ -28,9 +28,8 @@ void countForks() {
 StatusOr<std::byte*> mapFile(int file, uint64_t bytes) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
   if (data == MAP_FAILED)
-    return resourceExhausted(
-        base::strCat("cannot map the ", base::formatBytes(static_cast<int64_t>(bytes)),
-                     " that the ranks of a communicator share: ", base::errnoText(errno)));
+    return resourceExhausted(base::strCat("cannot map the ", base::formatBytes(static_cast<int64_t>(bytes)),
+                                          " that the ranks of a communicator share: ", base::errnoText(errno)));
   // A forked child is no rank, and must not hold the memory of a parent that is gone.
   ::madvise(data, bytes, MADV_DONTFORK);
   countForks();
@@ -79,19 +78,17 @@ StatusOr<std::shared_ptr<Segment>> Segment::create(int ranks, node::Fd& file) {
 
 StatusOr<std::shared_ptr<Segment>> Segment::map(node::Fd file, int ranks, const SegmentId& id) {
   const uint64_t bytes = Geometry(ranks).total();
-  struct stat info {};
+  struct stat info{};
   // Past the end of a file lies a signal, not an error.
-  if (!file.valid() || ::fstat(file.get(), &info) != 0 ||
-      static_cast<uint64_t>(info.st_size) != bytes)
+  if (!file.valid() || ::fstat(file.get(), &info) != 0 || static_cast<uint64_t>(info.st_size) != bytes)
     return dataLoss(base::strCat("rank 0 shares memory of another size than ", ranks,
                                  " ranks need; use one version of OpenHPU on a node"));
   auto data = mapFile(file.get(), bytes);
   if (!data.ok()) return data.status();
   std::shared_ptr<Segment> segment(new Segment(*data, ranks, id));
   const Header& header = segment->header();
-  if (header.magic != kMagic || header.version != kVersion ||
-      header.ranks != static_cast<uint64_t>(ranks) || header.bytes != bytes ||
-      std::memcmp(header.id, id.data(), id.size()) != 0)
+  if (header.magic != kMagic || header.version != kVersion || header.ranks != static_cast<uint64_t>(ranks) ||
+      header.bytes != bytes || std::memcmp(header.id, id.data(), id.size()) != 0)
     return dataLoss(
         "rank 0 shares the memory of another communicator or version; use one version of OpenHPU "
         "on a node");
@@ -105,8 +102,7 @@ void Segment::ringAll(int except, bool urgent) const {
 
 bool Segment::end(int rank, RankState state) const {
   auto expected = static_cast<uint32_t>(RankState::kPresent);
-  return block(rank).state.compare_exchange_strong(expected, static_cast<uint32_t>(state),
-                                                   std::memory_order_acq_rel);
+  return block(rank).state.compare_exchange_strong(expected, static_cast<uint32_t>(state), std::memory_order_acq_rel);
 }
 
 }  // namespace hpu::collectives::shm

@@ -36,12 +36,10 @@ class Segment {
   const Geometry& geometry() const { return geometry_; }
   int ranks() const { return static_cast<int>(geometry_.ranks); }
   Header& header() const { return *at<Header>(0); }
-  RankBlock& block(int rank) const {
-    return *at<RankBlock>(geometry_.blockAt(static_cast<uint64_t>(rank)));
-  }
+  RankBlock& block(int rank) const { return *at<RankBlock>(geometry_.blockAt(static_cast<uint64_t>(rank))); }
   std::byte* ring(int from, int to, Lane lane) const {
-    return at<std::byte>(geometry_.ringAt(static_cast<uint64_t>(from), static_cast<uint64_t>(to),
-                                          static_cast<uint64_t>(lane)));
+    return at<std::byte>(
+        geometry_.ringAt(static_cast<uint64_t>(from), static_cast<uint64_t>(to), static_cast<uint64_t>(lane)));
   }
 
   /// Tells a rank that something has changed for it; urgent: however many changes it waits for.

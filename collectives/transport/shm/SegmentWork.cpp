@@ -41,15 +41,13 @@ struct AllKept {
 };
 AllKept& allKept() {
   static auto& kept = *new AllKept;  // Threads may end after statics.
-  static constexpr base::ForkHandlers handlers = {
-      [] { allKept().mutex.lock(); }, [] { allKept().mutex.unlock(); },
-      [] {
-        // It is the parent's.
-        base::abandon(allKept().list);
-        allKept().mutex.unlock();
-      }};
-  [[maybe_unused]] static const bool registered =
-      base::atFork(base::ForkRank::kKeptMemory, handlers);
+  static constexpr base::ForkHandlers handlers = {[] { allKept().mutex.lock(); }, [] { allKept().mutex.unlock(); },
+                                                  [] {
+                                                    // It is the parent's.
+                                                    base::abandon(allKept().list);
+                                                    allKept().mutex.unlock();
+                                                  }};
+  [[maybe_unused]] static const bool registered = base::atFork(base::ForkRank::kKeptMemory, handlers);
   return kept;
 }
 
@@ -65,11 +63,10 @@ void letGoOfKept() {
 }
 
 SegmentWork::SegmentWork(std::shared_ptr<Segment> segment, int rank,
-           std::vector<std::shared_ptr<node::PeerMemory>> memories)
+                         std::vector<std::shared_ptr<node::PeerMemory>> memories)
     : segment_(std::move(segment)), rank_(rank), memories_(std::move(memories)) {
   const base::CpuSet mine = base::cpusOfThread();
-  for (size_t i = 0; i < mine.size(); ++i)
-    segment_->block(rank_).cpus[i].store(mine[i], std::memory_order_relaxed);
+  for (size_t i = 0; i < mine.size(); ++i) segment_->block(rank_).cpus[i].store(mine[i], std::memory_order_relaxed);
 }
 
 int SegmentWork::cpus() const {
@@ -123,8 +120,7 @@ bool SegmentWork::works(int rank, uint64_t sequence) const {
 
 bool SegmentWork::allPresent() const {
   for (int rank = 0; rank < segment_->ranks(); ++rank)
-    if (segment_->block(rank).state.load(std::memory_order_seq_cst) !=
-        static_cast<uint32_t>(RankState::kPresent))
+    if (segment_->block(rank).state.load(std::memory_order_seq_cst) != static_cast<uint32_t>(RankState::kPresent))
       return false;
   return true;
 }
@@ -139,8 +135,7 @@ void SegmentWork::keepWhileWorking(uint64_t sequence, std::shared_ptr<const void
   if (!memory) return;
   Kept kept{segment_, rank_, sequence, std::move(memory)};
   // A part takes a fraction of a millisecond, unless its rank does not run.
-  for (int i = 0; i < 20 && kept.inUse(); ++i)
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  for (int i = 0; i < 20 && kept.inUse(); ++i) std::this_thread::sleep_for(std::chrono::microseconds(100));
   if (!kept.inUse()) return;
   std::lock_guard lock(allKept().mutex);
   allKept().list.push_back(std::move(kept));

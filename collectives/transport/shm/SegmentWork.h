@@ -21,8 +21,7 @@ void letGoOfKept();
 class SegmentWork final : public SharedWork {
  public:
   /// All ranks have a memory.
-  SegmentWork(std::shared_ptr<Segment> segment, int rank,
-       std::vector<std::shared_ptr<node::PeerMemory>> memories);
+  SegmentWork(std::shared_ptr<Segment> segment, int rank, std::vector<std::shared_ptr<node::PeerMemory>> memories);
 
   /// Before the record of `sequence` is published.
   void clear(uint64_t sequence);
@@ -41,9 +40,7 @@ class SegmentWork final : public SharedWork {
   void keepWhileWorking(uint64_t sequence, std::shared_ptr<const void> memory) override;
 
  private:
-  WorkSlot& slot(int rank, uint64_t sequence) const {
-    return segment_->block(rank).work[sequence % kRecords];
-  }
+  WorkSlot& slot(int rank, uint64_t sequence) const { return segment_->block(rank).work[sequence % kRecords]; }
   bool inChild() const { return generation_ != forkGeneration(); }
   const std::shared_ptr<Segment> segment_;
   const int rank_;

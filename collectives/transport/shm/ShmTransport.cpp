@@ -22,8 +22,8 @@
 #include "collectives/transport/shm/Process.h"
 #include "collectives/transport/shm/Rings.h"
 #include "collectives/transport/shm/Segment.h"
-#include "collectives/transport/shm/Spread.h"
 #include "collectives/transport/shm/SegmentWork.h"
+#include "collectives/transport/shm/Spread.h"
 
 namespace hpu::collectives {
 namespace shm {
@@ -31,8 +31,7 @@ namespace {
 
 class ShmTransport final : public Transport {
  public:
-  ShmTransport(const ShmOptions& options, std::shared_ptr<Segment> segment,
-               std::vector<ProcessCard> processes,
+  ShmTransport(const ShmOptions& options, std::shared_ptr<Segment> segment, std::vector<ProcessCard> processes,
                std::vector<std::shared_ptr<node::PeerMemory>> memories)
       : identity_(options.identity),
         rank_(options.rank),
@@ -91,16 +90,15 @@ class ShmTransport final : public Transport {
     return memory && !inChild() ? memory->at(address, bytes) : nullptr;
   }
 
-  StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes,
-                          const MessageTag& tag) override {
+  StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes, const MessageTag& tag) override {
     if (peer < 0 || peer >= ranks_ || peer == rank_ || bytes < 0 || (bytes > 0 && !data))
-      return invalidArgument(base::strCat("rank ", rank_, " cannot offer ", bytes,
-                                          " bytes to rank ", peer, " of ", ranks_));
+      return invalidArgument(
+          base::strCat("rank ", rank_, " cannot offer ", bytes, " bytes to rank ", peer, " of ", ranks_));
     const bool small = bytes <= smallBytes();
     uint64_t offset = 0;
     if (!small && !ownOffset(data, bytes, offset))
-      return invalidArgument(base::strCat("the ", bytes, " bytes that rank ", rank_,
-                                          " offers are not in its device's memory"));
+      return invalidArgument(
+          base::strCat("the ", bytes, " bytes that rank ", rank_, " offers are not in its device's memory"));
     HPU_RETURN_IF_ERROR(peerStatus(peer));
     SendRing& ring = *send_[at(peer, lane)];
     if (!ring.hasRoom(small ? bytes : 0)) {
@@ -131,8 +129,7 @@ class ShmTransport final : public Transport {
     auto message = ring.look(index);
     if (message && message->shared) {
       const auto& memory = memories_[static_cast<size_t>(peer)];
-      message->data =
-          memory ? memory->at(memory->base() + message->offset, message->bytes) : nullptr;
+      message->data = memory ? memory->at(memory->base() + message->offset, message->bytes) : nullptr;
       if (!message->data) {
         ring.fail();
         message.reset();
@@ -167,8 +164,7 @@ class ShmTransport final : public Transport {
     std::memcpy(words, &record, sizeof words);
     // A reader that gets any of the new words sees that the old sequence is gone.
     slot.sequence.store(0, std::memory_order_relaxed);
-    for (size_t i = 0; i < RecordSlot::kWords; ++i)
-      slot.words[i].store(words[i], std::memory_order_release);
+    for (size_t i = 0; i < RecordSlot::kWords; ++i) slot.words[i].store(words[i], std::memory_order_release);
     // Who sees the record also sees that it is the last one.
     own.published.store(record.sequence, std::memory_order_release);
     // Of several that publish at a time, the last one sees all.
@@ -183,8 +179,7 @@ class ShmTransport final : public Transport {
     const RecordSlot& slot = segment_->block(peer).records[sequence % kRecords];
     if (slot.sequence.load(std::memory_order_seq_cst) != sequence) return std::nullopt;
     uint64_t words[RecordSlot::kWords];
-    for (size_t i = 0; i < RecordSlot::kWords; ++i)
-      words[i] = slot.words[i].load(std::memory_order_acquire);
+    for (size_t i = 0; i < RecordSlot::kWords; ++i) words[i] = slot.words[i].load(std::memory_order_acquire);
     if (slot.sequence.load(std::memory_order_relaxed) != sequence) return std::nullopt;
     CallRecord record;
     std::memcpy(&record, words, sizeof words);
@@ -205,8 +200,7 @@ class ShmTransport final : public Transport {
       retired.store(sequence, std::memory_order_seq_cst);
     }
     auto& refused = segment_->header().refused;
-    if (refused.load(std::memory_order_seq_cst) != 0 &&
-        refused.exchange(0, std::memory_order_seq_cst) != 0)
+    if (refused.load(std::memory_order_seq_cst) != 0 && refused.exchange(0, std::memory_order_seq_cst) != 0)
       segment_->ringAll(-1, /*urgent=*/true);
   }
 
@@ -216,8 +210,7 @@ class ShmTransport final : public Transport {
     return inChild() ? 0 : segment_->block(rank_).doorbell.changes.load(std::memory_order_seq_cst);
   }
 
-  void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until,
-                     uint32_t atLeast) override {
+  void waitForChange(uint32_t seen, std::chrono::steady_clock::time_point until, uint32_t atLeast) override {
     if (inChild()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return;
@@ -231,10 +224,8 @@ class ShmTransport final : public Transport {
   }
 
   Status peerStatus(int peer) const override {
-    if (peer < 0 || peer >= ranks_)
-      return invalidArgument(base::strCat("there is no rank ", peer, " of ", ranks_));
-    if (inChild())
-      return failedPrecondition("a communicator is of the process that made it, not of its child");
+    if (peer < 0 || peer >= ranks_) return invalidArgument(base::strCat("there is no rank ", peer, " of ", ranks_));
+    if (inChild()) return failedPrecondition("a communicator is of the process that made it, not of its child");
     const RankBlock& block = segment_->block(peer);
     auto state = static_cast<RankState>(block.state.load(std::memory_order_acquire));
     if (state == RankState::kPresent && !broken(peer)) return okStatus();
@@ -249,20 +240,18 @@ class ShmTransport final : public Transport {
       case RankState::kDead:
         break;
     }
-    return unavailable(base::strCat(
-        who, " is gone: its process ended without leaving the communicator", ofCommunicator()));
+    return unavailable(
+        base::strCat(who, " is gone: its process ended without leaving the communicator", ofCommunicator()));
   }
 
   bool gone(int peer) const override {
     return peer >= 0 && peer < ranks_ && !inChild() &&
-           segment_->block(peer).state.load(std::memory_order_acquire) ==
-               static_cast<uint32_t>(RankState::kDead);
+           segment_->block(peer).state.load(std::memory_order_acquire) == static_cast<uint32_t>(RankState::kDead);
   }
 
   Status abortReason(int peer) const override {
     if (peer < 0 || peer >= ranks_ || inChild() ||
-        segment_->block(peer).state.load(std::memory_order_acquire) !=
-            static_cast<uint32_t>(RankState::kAborted))
+        segment_->block(peer).state.load(std::memory_order_acquire) != static_cast<uint32_t>(RankState::kAborted))
       return okStatus();
     return reasonOf(peer);
   }
@@ -270,8 +259,7 @@ class ShmTransport final : public Transport {
   uint64_t heartbeat(int peer) const override {
     if (peer < 0 || peer >= ranks_ || inChild()) return 0;
     const RankBlock& block = segment_->block(peer);
-    return block.activity.load(std::memory_order_relaxed) +
-           block.beats.load(std::memory_order_relaxed);
+    return block.activity.load(std::memory_order_relaxed) + block.beats.load(std::memory_order_relaxed);
   }
 
   void setProgressSource(std::function<uint64_t()> source) override {
@@ -288,8 +276,7 @@ class ShmTransport final : public Transport {
     {
       std::lock_guard lock(calls_);
       RankBlock& own = segment_->block(rank_);
-      if (own.state.load(std::memory_order_relaxed) != static_cast<uint32_t>(RankState::kPresent))
-        return;
+      if (own.state.load(std::memory_order_relaxed) != static_cast<uint32_t>(RankState::kPresent)) return;
       const std::string text = why.ok() ? "the communicator was aborted" : why.message();
       const size_t bytes = std::min(text.size(), kReasonBytes);
       std::memcpy(own.reason, text.data(), bytes);
@@ -302,15 +289,11 @@ class ShmTransport final : public Transport {
   }
 
  private:
-  static size_t at(int peer, Lane lane) {
-    return static_cast<size_t>(peer * kNumLanes + static_cast<int>(lane));
-  }
+  static size_t at(int peer, Lane lane) { return static_cast<size_t>(peer * kNumLanes + static_cast<int>(lane)); }
   bool isPeer(int peer) const { return peer >= 0 && peer < ranks_ && peer != rank_ && !inChild(); }
   bool inChild() const { return generation_ != forkGeneration(); }
   const ProcessCard& process(int peer) const { return processes_[static_cast<size_t>(peer)]; }
-  bool broken(int peer) const {
-    return broken_[static_cast<size_t>(peer)].load(std::memory_order_relaxed);
-  }
+  bool broken(int peer) const { return broken_[static_cast<size_t>(peer)].load(std::memory_order_relaxed); }
   void fail(int peer) { broken_[static_cast<size_t>(peer)].store(true, std::memory_order_relaxed); }
   void acted() { segment_->block(rank_).activity.fetch_add(1, std::memory_order_relaxed); }
 
@@ -326,18 +309,14 @@ class ShmTransport final : public Transport {
   bool allRetired(uint64_t sequence) const {
     if (sequence <= kRecords) return true;
     for (int rank = 0; rank < ranks_; ++rank)
-      if (segment_->block(rank).retired.load(std::memory_order_seq_cst) + kRecords < sequence)
-        return false;
+      if (segment_->block(rank).retired.load(std::memory_order_seq_cst) + kRecords < sequence) return false;
     return true;
   }
 
-  std::string ofCommunicator() const {
-    return identity_.empty() ? "" : base::strCat(" '", identity_, "'");
-  }
+  std::string ofCommunicator() const { return identity_.empty() ? "" : base::strCat(" '", identity_, "'"); }
   std::string nameOf(int peer, const std::string& state = {}) const {
     const bool here = sameProcess(process(peer), process(rank_));
-    return base::strCat("rank ", peer, " (",
-                        here ? "this process" : base::strCat("process ", process(peer).pid),
+    return base::strCat("rank ", peer, " (", here ? "this process" : base::strCat("process ", process(peer).pid),
                         state.empty() ? "" : ", ", state, ")");
   }
   std::string stateText(int peer) const {
@@ -360,8 +339,7 @@ class ShmTransport final : public Transport {
   }
   Status reasonOf(int peer) const {
     const RankBlock& block = segment_->block(peer);
-    size_t bytes =
-        std::min<size_t>(block.reasonBytes.load(std::memory_order_relaxed), kReasonBytes);
+    size_t bytes = std::min<size_t>(block.reasonBytes.load(std::memory_order_relaxed), kReasonBytes);
     uint32_t code = block.reasonCode.load(std::memory_order_relaxed);
     if (code == 0 || code > static_cast<uint32_t>(StatusCode::kDataLoss))
       code = static_cast<uint32_t>(StatusCode::kAborted);
@@ -378,7 +356,7 @@ class ShmTransport final : public Transport {
   const std::vector<std::shared_ptr<node::PeerMemory>> memories_;
   std::vector<std::unique_ptr<SendRing>> send_;
   std::vector<std::unique_ptr<ReceiveRing>> receive_;
-  std::unique_ptr<SegmentWork> work_;  // Null when a rank has no memory.
+  std::unique_ptr<SegmentWork> work_;                  // Null when a rank has no memory.
   const std::unique_ptr<std::atomic<bool>[]> broken_;  // By peer: it wrote nonsense.
   std::mutex calls_;  // Held by publish, retire and abort: each has one writer at a time.
   std::shared_ptr<Pulse> pulse_;
@@ -402,19 +380,17 @@ Status firstFailure(const std::vector<std::string>& texts, int own) {
     auto code = base::parseInt(text.substr(1, space == std::string::npos ? space : space - 1));
     bool known = code.ok() && *code > 0 && *code <= static_cast<int>(StatusCode::kDataLoss);
     std::string message = space == std::string::npos ? std::string() : text.substr(space + 1);
-    return Status(
-        known ? static_cast<StatusCode>(*code) : StatusCode::kUnknown,
-        static_cast<int>(rank) == own ? message : base::strCat("rank ", rank, ": ", message));
+    return Status(known ? static_cast<StatusCode>(*code) : StatusCode::kUnknown,
+                  static_cast<int>(rank) == own ? message : base::strCat("rank ", rank, ": ", message));
   }
   return okStatus();
 }
 
 Status checkOptions(const ShmOptions& options) {
-  if (options.ranks < 1 || options.ranks > kMaxShmRanks || options.rank < 0 ||
-      options.rank >= options.ranks || !options.allGather)
-    return invalidArgument(base::strCat("rank ", options.rank, " of ", options.ranks,
-                                        " is not possible: up to ", kMaxShmRanks,
-                                        " ranks share a machine"));
+  if (options.ranks < 1 || options.ranks > kMaxShmRanks || options.rank < 0 || options.rank >= options.ranks ||
+      !options.allGather)
+    return invalidArgument(base::strCat("rank ", options.rank, " of ", options.ranks, " is not possible: up to ",
+                                        kMaxShmRanks, " ranks share a machine"));
   return okStatus();
 }
 
@@ -423,13 +399,11 @@ Status checkCards(const std::vector<RankCard>& cards, int own) {
   for (size_t rank = 0; rank < cards.size(); ++rank) {
     const ProcessCard& theirs = cards[rank].process;
     if (!sameMachine(theirs, mine.process))
-      return failedPrecondition(
-          base::strCat("rank ", rank, " is of another machine or network namespace than rank ", own,
-                       ": the ranks of a communicator must be of one"));
+      return failedPrecondition(base::strCat("rank ", rank, " is of another machine or network namespace than rank ",
+                                             own, ": the ranks of a communicator must be of one"));
     if (theirs.user != mine.process.user)
-      return failedPrecondition(base::strCat("rank ", rank, " is of user ", theirs.user,
-                                             " and rank ", own, " of user ", mine.process.user,
-                                             ": a node's devices are one user's"));
+      return failedPrecondition(base::strCat("rank ", rank, " is of user ", theirs.user, " and rank ", own, " of user ",
+                                             mine.process.user, ": a node's devices are one user's"));
   }
   return okStatus();
 }
@@ -437,10 +411,8 @@ Status checkCards(const std::vector<RankCard>& cards, int own) {
 StatusOr<std::vector<RankCard>> decodeCards(const std::vector<std::string>& texts) {
   std::vector<RankCard> cards(texts.size());
   for (size_t rank = 0; rank < texts.size(); ++rank) {
-    if (texts[rank].size() == sizeof(RankCard))
-      std::memcpy(&cards[rank], texts[rank].data(), sizeof(RankCard));
-    if (texts[rank].size() != sizeof(RankCard) || cards[rank].magic != kMagic ||
-        cards[rank].version != kVersion)
+    if (texts[rank].size() == sizeof(RankCard)) std::memcpy(&cards[rank], texts[rank].data(), sizeof(RankCard));
+    if (texts[rank].size() != sizeof(RankCard) || cards[rank].magic != kMagic || cards[rank].version != kVersion)
       return dataLoss(base::strCat("rank ", rank,
                                    " speaks another version of the shared-memory transport; use "
                                    "one version of OpenHPU on a node"));
@@ -449,8 +421,8 @@ StatusOr<std::vector<RankCard>> decodeCards(const std::vector<std::string>& text
 }
 
 /// The memory of every rank that has one; null for the others.
-StatusOr<std::vector<std::shared_ptr<node::PeerMemory>>> mapMemories(
-    const std::vector<RankCard>& cards, const base::Deadline& deadline) {
+StatusOr<std::vector<std::shared_ptr<node::PeerMemory>>> mapMemories(const std::vector<RankCard>& cards,
+                                                                     const base::Deadline& deadline) {
   std::vector<std::shared_ptr<node::PeerMemory>> memories(cards.size());
   for (size_t rank = 0; rank < cards.size(); ++rank) {
     const RankCard& card = cards[rank];
@@ -459,19 +431,17 @@ StatusOr<std::vector<std::shared_ptr<node::PeerMemory>>> mapMemories(
     if (!memory.ok()) return memory.status().withContext(base::strCat("the device of rank ", rank));
     int64_t owner = (*memory)->ownerPid();
     if ((*memory)->bytes() != card.memoryBytes ||
-        (owner > 0 && card.process.pidNamespace == myProcess().pidNamespace &&
-         owner != card.process.pid))
-      return failedPrecondition(base::strCat(
-          "device ", card.deviceIndex, ", which rank ", rank, " (process ", card.process.pid,
-          ") says is its own, is of process ", owner, ": all ranks must use one node (HPU_NODE)"));
+        (owner > 0 && card.process.pidNamespace == myProcess().pidNamespace && owner != card.process.pid))
+      return failedPrecondition(base::strCat("device ", card.deviceIndex, ", which rank ", rank, " (process ",
+                                             card.process.pid, ") says is its own, is of process ", owner,
+                                             ": all ranks must use one node (HPU_NODE)"));
     memories[rank] = std::move(*memory);
   }
   return memories;
 }
 
-StatusOr<std::shared_ptr<ShmTransport>> build(const ShmOptions& options,
-                                              const std::vector<RankCard>& cards, Giver* giver,
-                                              const base::Deadline& deadline) {
+StatusOr<std::shared_ptr<ShmTransport>> build(const ShmOptions& options, const std::vector<RankCard>& cards,
+                                              Giver* giver, const base::Deadline& deadline) {
   HPU_RETURN_IF_ERROR(checkCards(cards, options.rank));
   std::shared_ptr<Segment> segment;
   if (giver) {
@@ -483,8 +453,8 @@ StatusOr<std::shared_ptr<ShmTransport>> build(const ShmOptions& options,
   HPU_ASSIGN(auto memories, mapMemories(cards, deadline));
   std::vector<ProcessCard> processes;
   for (const RankCard& card : cards) processes.push_back(card.process);
-  auto transport = std::make_shared<ShmTransport>(options, std::move(segment), std::move(processes),
-                                                  std::move(memories));
+  auto transport =
+      std::make_shared<ShmTransport>(options, std::move(segment), std::move(processes), std::move(memories));
   HPU_RETURN_IF_ERROR(transport->watch());
   return transport;
 }
@@ -516,8 +486,8 @@ StatusOr<std::shared_ptr<Transport>> createShmTransport(const ShmOptions& option
       own = std::move(*memory);
       card.memoryBytes = own->bytes();
       if (own->ownerPid() > 0 && own->ownerPid() != card.process.pid)
-        status = failedPrecondition(base::strCat("device ", options.deviceIndex, " is of process ",
-                                                 own->ownerPid(), ", not of this rank's"));
+        status = failedPrecondition(
+            base::strCat("device ", options.deviceIndex, " is of process ", own->ownerPid(), ", not of this rank's"));
     }
   }
   std::unique_ptr<Giver> giver;
@@ -530,11 +500,9 @@ StatusOr<std::shared_ptr<Transport>> createShmTransport(const ShmOptions& option
     }
   }
   std::string text(reinterpret_cast<const char*>(&card), sizeof card);
-  HPU_ASSIGN(std::vector<std::string> texts,
-             options.allGather("shm cards", status.ok() ? text : failureText(status)));
+  HPU_ASSIGN(std::vector<std::string> texts, options.allGather("shm cards", status.ok() ? text : failureText(status)));
   if (static_cast<int>(texts.size()) != options.ranks)
-    return internalError(
-        base::strCat("the exchange of ", options.ranks, " ranks brought ", texts.size(), " texts"));
+    return internalError(base::strCat("the exchange of ", options.ranks, " ranks brought ", texts.size(), " texts"));
   HPU_RETURN_IF_ERROR(firstFailure(texts, options.rank));
 
   // From here on all come to the second exchange, whatever happens to one of them.

@@ -29,9 +29,7 @@ struct ShmOptions {
   int deviceIndex = -1;
   int64_t timeoutMs = -1;  ///< Of the creation; < 0: HPU_COMM_INIT_TIMEOUT_MS.
   /// Every rank's text, by rank; called twice, with the same phases on every rank.
-  std::function<StatusOr<std::vector<std::string>>(const std::string& phase,
-                                                   const std::string& mine)>
-      allGather;
+  std::function<StatusOr<std::vector<std::string>>(const std::string& phase, const std::string& mine)> allGather;
 };
 
 inline constexpr int kMaxShmRanks = 256;

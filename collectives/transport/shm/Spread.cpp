@@ -43,11 +43,9 @@ bool Spread::settle() {
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
   int best = cpu;
   for (int other = 0; other < kMostCpus; ++other)
-    if (CPU_ISSET(other, &allowed) && peers[static_cast<size_t>(other)] <
-                                          peers[static_cast<size_t>(best)])
+    if (CPU_ISSET(other, &allowed) && peers[static_cast<size_t>(other)] < peers[static_cast<size_t>(best)])
       best = other;
-  pause_ = std::clamp<Clock::duration>(now - next_ < pause_ ? 2 * pause_ : pause_ / 2, kLeastPause,
-                                       kMostPause);
+  pause_ = std::clamp<Clock::duration>(now - next_ < pause_ ? 2 * pause_ : pause_ / 2, kLeastPause, kMostPause);
   next_ = now + pause_;
   if (best == cpu) return false;
   cpu_set_t one;

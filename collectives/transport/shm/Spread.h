@@ -17,8 +17,7 @@ namespace hpu::collectives::shm {
 /// Of one rank. Any thread may call.
 class Spread {
  public:
-  Spread(std::shared_ptr<Segment> segment, int rank)
-      : segment_(std::move(segment)), rank_(rank) {}
+  Spread(std::shared_ptr<Segment> segment, int rank) : segment_(std::move(segment)), rank_(rank) {}
   /// The calling thread works for its rank here: says where, and moves it maybe. True: no peer
   /// was last seen on its core.
   bool settle();

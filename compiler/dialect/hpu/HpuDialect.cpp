@@ -45,9 +45,8 @@ Attribute LayoutAttr::parse(AsmParser& parser, Type) {
       if (parser.parseKeyword(&key) || parser.parseEqual()) return {};
       ParseResult parsed = success();
       if (key == "order") {
-        parsed = parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
-          return parser.parseInteger(order.emplace_back());
-        });
+        parsed = parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                                [&] { return parser.parseInteger(order.emplace_back()); });
       } else if (key == "symbols") {
         parsed = parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() -> ParseResult {
           std::string name;

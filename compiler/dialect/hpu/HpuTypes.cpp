@@ -9,18 +9,18 @@ using namespace mlir;
 namespace hpu::ir {
 namespace {
 
-LayoutAttr layoutOf(RankedTensorType type) { return dyn_cast_or_null<LayoutAttr>(type.getEncoding()); }
+LayoutAttr layoutOf(RankedTensorType type) {
+  return dyn_cast_or_null<LayoutAttr>(type.getEncoding());
+}
 
-RankedTensorType build(ArrayRef<int64_t> sizes, Type element, ArrayRef<int64_t> order,
-                       ArrayRef<StringAttr> symbols) {
+RankedTensorType build(ArrayRef<int64_t> sizes, Type element, ArrayRef<int64_t> order, ArrayRef<StringAttr> symbols) {
   bool rowMajor = true;
   for (auto [i, dim] : llvm::enumerate(order)) rowMajor &= dim == static_cast<int64_t>(i);
   bool named = llvm::any_of(symbols, [](StringAttr s) { return s && !s.empty(); });
   if (rowMajor && !named) return RankedTensorType::get(sizes, element);
-  return RankedTensorType::get(
-      sizes, element,
-      LayoutAttr::get(element.getContext(), rowMajor ? ArrayRef<int64_t>() : order,
-                      named ? symbols : ArrayRef<StringAttr>()));
+  return RankedTensorType::get(sizes, element,
+                               LayoutAttr::get(element.getContext(), rowMajor ? ArrayRef<int64_t>() : order,
+                                               named ? symbols : ArrayRef<StringAttr>()));
 }
 
 SmallVector<StringAttr> symbolsOf(RankedTensorType type) {
@@ -39,8 +39,7 @@ bool compatibleTypes(TypeRange a, TypeRange b) {
   if (a.size() != b.size()) return false;
   for (auto [x, y] : llvm::zip(a, b)) {
     auto tx = dyn_cast<RankedTensorType>(x), ty = dyn_cast<RankedTensorType>(y);
-    if (!tx || !ty || tx.getElementType() != ty.getElementType() || tx.getRank() != ty.getRank())
-      return false;
+    if (!tx || !ty || tx.getElementType() != ty.getElementType() || tx.getRank() != ty.getRank()) return false;
     for (auto [dx, dy] : llvm::zip(tx.getShape(), ty.getShape()))
       if (!ShapedType::isDynamic(dx) && !ShapedType::isDynamic(dy) && dx != dy) return false;
   }
@@ -126,12 +125,18 @@ ElementType elementType(Type type) {
   if (auto integer = dyn_cast<IntegerType>(type)) {
     bool isUnsigned = integer.isUnsigned();
     switch (integer.getWidth()) {
-      case 1: return ElementType::kBool;
-      case 8: return isUnsigned ? ElementType::kU8 : ElementType::kI8;
-      case 16: return isUnsigned ? ElementType::kU16 : ElementType::kI16;
-      case 32: return isUnsigned ? ElementType::kU32 : ElementType::kI32;
-      case 64: return isUnsigned ? ElementType::kU64 : ElementType::kI64;
-      default: return ElementType::kInvalid;
+      case 1:
+        return ElementType::kBool;
+      case 8:
+        return isUnsigned ? ElementType::kU8 : ElementType::kI8;
+      case 16:
+        return isUnsigned ? ElementType::kU16 : ElementType::kI16;
+      case 32:
+        return isUnsigned ? ElementType::kU32 : ElementType::kI32;
+      case 64:
+        return isUnsigned ? ElementType::kU64 : ElementType::kI64;
+      default:
+        return ElementType::kInvalid;
     }
   }
   return ElementType::kInvalid;
@@ -142,23 +147,40 @@ Type mlirElementType(MLIRContext* context, ElementType type) {
     return IntegerType::get(context, width, isUnsigned ? IntegerType::Unsigned : IntegerType::Signless);
   };
   switch (type) {
-    case ElementType::kF32: return Float32Type::get(context);
-    case ElementType::kF16: return Float16Type::get(context);
-    case ElementType::kBF16: return BFloat16Type::get(context);
-    case ElementType::kF64: return Float64Type::get(context);
-    case ElementType::kF8E4M3: return Float8E4M3FNType::get(context);
-    case ElementType::kF8E4M3Ieee: return Float8E4M3Type::get(context);
-    case ElementType::kF8E5M2: return Float8E5M2Type::get(context);
-    case ElementType::kI8: return integer(8, false);
-    case ElementType::kU8: return integer(8, true);
-    case ElementType::kI16: return integer(16, false);
-    case ElementType::kU16: return integer(16, true);
-    case ElementType::kI32: return integer(32, false);
-    case ElementType::kU32: return integer(32, true);
-    case ElementType::kI64: return integer(64, false);
-    case ElementType::kU64: return integer(64, true);
-    case ElementType::kBool: return integer(1, false);
-    case ElementType::kInvalid: return {};
+    case ElementType::kF32:
+      return Float32Type::get(context);
+    case ElementType::kF16:
+      return Float16Type::get(context);
+    case ElementType::kBF16:
+      return BFloat16Type::get(context);
+    case ElementType::kF64:
+      return Float64Type::get(context);
+    case ElementType::kF8E4M3:
+      return Float8E4M3FNType::get(context);
+    case ElementType::kF8E4M3Ieee:
+      return Float8E4M3Type::get(context);
+    case ElementType::kF8E5M2:
+      return Float8E5M2Type::get(context);
+    case ElementType::kI8:
+      return integer(8, false);
+    case ElementType::kU8:
+      return integer(8, true);
+    case ElementType::kI16:
+      return integer(16, false);
+    case ElementType::kU16:
+      return integer(16, true);
+    case ElementType::kI32:
+      return integer(32, false);
+    case ElementType::kU32:
+      return integer(32, true);
+    case ElementType::kI64:
+      return integer(64, false);
+    case ElementType::kU64:
+      return integer(64, true);
+    case ElementType::kBool:
+      return integer(1, false);
+    case ElementType::kInvalid:
+      return {};
   }
   return {};
 }

@@ -15,7 +15,7 @@ namespace hpu::ir {
 
 /// A dimension in shape inference: a size, or a free one with or without a name.
 struct SymDim {
-  int64_t size = 0;             ///< mlir::ShapedType::kDynamic when free.
+  int64_t size = 0;              ///< mlir::ShapedType::kDynamic when free.
   mlir::StringAttr symbol = {};  ///< Null or empty: anonymous.
   bool isFree() const { return mlir::ShapedType::isDynamic(size); }
   bool operator==(const SymDim& other) const {

@@ -10,7 +10,9 @@ using namespace hpu::ir;
 #define GET_OP_CLASSES
 #include "compiler/dialect/hpu/HpuOps.cpp.inc"
 
-OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+OpFoldResult ConstantOp::fold(FoldAdaptor) {
+  return getValue();
+}
 
 LogicalResult ConstantOp::verify() {
   if (!compatibleTypes(TypeRange(getValue().getType()), TypeRange(getResult().getType())))
@@ -45,9 +47,8 @@ ParseResult parseUnit(OpAsmParser& parser, OperationState& result) {
 void printUnit(OpAsmPrinter& printer, Operation* op) {
   Region& body = op->getRegion(0);
   printer << " (";
-  llvm::interleaveComma(llvm::zip(body.getArguments(), op->getOperands()), printer, [&](auto pair) {
-    printer << std::get<0>(pair) << " = " << std::get<1>(pair);
-  });
+  llvm::interleaveComma(llvm::zip(body.getArguments(), op->getOperands()), printer,
+                        [&](auto pair) { printer << std::get<0>(pair) << " = " << std::get<1>(pair); });
   printer << ")";
   printer.printOptionalAttrDict(op->getAttrs());
   printer << " : ";
@@ -61,8 +62,7 @@ LogicalResult verifyUnit(Operation* op, int64_t mmeOps) {
   if (body.getNumArguments() != op->getNumOperands())
     return op->emitOpError("needs one block argument for each operand");
   for (auto [argument, operand] : llvm::zip(body.getArguments(), op->getOperands()))
-    if (argument.getType() != operand.getType())
-      return op->emitOpError("block argument and operand types differ");
+    if (argument.getType() != operand.getType()) return op->emitOpError("block argument and operand types differ");
   auto yield = dyn_cast<YieldOp>(body.getTerminator());
   if (!yield || yield.getValues().getTypes() != op->getResultTypes())
     return op->emitOpError("must yield its results' types");
@@ -78,9 +78,21 @@ LogicalResult verifyUnit(Operation* op, int64_t mmeOps) {
 
 }  // namespace
 
-ParseResult BundleOp::parse(OpAsmParser& parser, OperationState& result) { return parseUnit(parser, result); }
-void BundleOp::print(OpAsmPrinter& printer) { printUnit(printer, *this); }
-LogicalResult BundleOp::verify() { return verifyUnit(*this, 1); }
-ParseResult ClusterOp::parse(OpAsmParser& parser, OperationState& result) { return parseUnit(parser, result); }
-void ClusterOp::print(OpAsmPrinter& printer) { printUnit(printer, *this); }
-LogicalResult ClusterOp::verify() { return verifyUnit(*this, 0); }
+ParseResult BundleOp::parse(OpAsmParser& parser, OperationState& result) {
+  return parseUnit(parser, result);
+}
+void BundleOp::print(OpAsmPrinter& printer) {
+  printUnit(printer, *this);
+}
+LogicalResult BundleOp::verify() {
+  return verifyUnit(*this, 1);
+}
+ParseResult ClusterOp::parse(OpAsmParser& parser, OperationState& result) {
+  return parseUnit(parser, result);
+}
+void ClusterOp::print(OpAsmPrinter& printer) {
+  printUnit(printer, *this);
+}
+LogicalResult ClusterOp::verify() {
+  return verifyUnit(*this, 0);
+}

@@ -8,7 +8,9 @@ using namespace hpu::ir;
 
 namespace {
 
-RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 LogicalResult sameType(Value x, SmallVectorImpl<Type>& result) {
   RankedTensorType type = tensorOf(x);
@@ -48,13 +50,14 @@ LogicalResult checkAxes(Operation* op, ArrayRef<int64_t> axes, int64_t rank) {
 }
 
 LogicalResult pool(std::optional<Location> loc, Value x, ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
-                   ArrayRef<int64_t> dilations, ArrayRef<int64_t> pads, bool ceilMode,
-                   SmallVectorImpl<Type>& result) {
+                   ArrayRef<int64_t> dilations, ArrayRef<int64_t> pads, bool ceilMode, SmallVectorImpl<Type>& result) {
   RankedTensorType type = tensorOf(x);
   if (type.getRank() != 4 || kernel.size() != 2 || strides.size() != 2 || dilations.size() != 2 || pads.size() != 4 ||
       llvm::any_of(strides, [](int64_t s) { return s < 1; }))
-    return emitOptionalError(loc, "2-D pooling needs a rank-4 input, kernel, positive strides and dilations of 2, "
-                                  "pads of 4; got ", typeToString(type));
+    return emitOptionalError(loc,
+                             "2-D pooling needs a rank-4 input, kernel, positive strides and dilations of 2, "
+                             "pads of 4; got ",
+                             typeToString(type));
   SymShape in = symShape(type), shape = {in[0], in[1]};
   for (int i = 0; i < 2; ++i) {
     if (in[2 + i].isFree()) {
@@ -86,18 +89,22 @@ LogicalResult checkPool(Op op) {
 
 }  // namespace
 
-#define HPU_SAME_TYPE(Op)                                                                              \
-  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location>, Op::Adaptor adaptor,       \
-                                     SmallVectorImpl<Type>& result) {                                  \
-    return sameType(adaptor.getX(), result);                                                           \
+#define HPU_SAME_TYPE(Op)                                                                        \
+  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location>, Op::Adaptor adaptor, \
+                                     SmallVectorImpl<Type>& result) {                            \
+    return sameType(adaptor.getX(), result);                                                     \
   }
 HPU_SAME_TYPE(SoftmaxOp)
 HPU_SAME_TYPE(LogSoftmaxOp)
 HPU_SAME_TYPE(LayerNormOp)
 HPU_SAME_TYPE(InstanceNormOp)
 
-LogicalResult SoftmaxOp::verify() { return checkAxis(*this, getAxis(), tensorOf(getX()).getRank()); }
-LogicalResult LogSoftmaxOp::verify() { return checkAxis(*this, getAxis(), tensorOf(getX()).getRank()); }
+LogicalResult SoftmaxOp::verify() {
+  return checkAxis(*this, getAxis(), tensorOf(getX()).getRank());
+}
+LogicalResult LogSoftmaxOp::verify() {
+  return checkAxis(*this, getAxis(), tensorOf(getX()).getRank());
+}
 
 uint32_t LayerNormOp::getWholeDims() {
   uint32_t dims = 0;
@@ -135,13 +142,15 @@ uint32_t InstanceNormOp::getWholeDims() {
   return dims;
 }
 
-#define HPU_REDUCE(Op)                                                                                   \
-  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Op::Adaptor adaptor,     \
-                                     SmallVectorImpl<Type>& result) {                                    \
-    return reduce(loc, adaptor.getX(), adaptor.getAxes(), adaptor.getKeepdims(),                         \
-                  tensorOf(adaptor.getX()).getElementType(), result);                                    \
-  }                                                                                                      \
-  LogicalResult Op::verify() { return checkAxes(*this, getAxes(), tensorOf(getX()).getRank()); }
+#define HPU_REDUCE(Op)                                                                               \
+  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Op::Adaptor adaptor, \
+                                     SmallVectorImpl<Type>& result) {                                \
+    return reduce(loc, adaptor.getX(), adaptor.getAxes(), adaptor.getKeepdims(),                     \
+                  tensorOf(adaptor.getX()).getElementType(), result);                                \
+  }                                                                                                  \
+  LogicalResult Op::verify() {                                                                       \
+    return checkAxes(*this, getAxes(), tensorOf(getX()).getRank());                                  \
+  }
 HPU_REDUCE(ReduceSumOp)
 HPU_REDUCE(ReduceMeanOp)
 HPU_REDUCE(ReduceMaxOp)
@@ -154,13 +163,15 @@ LogicalResult ArgMaxOp::inferReturnTypes(MLIRContext* context, std::optional<Loc
                 IntegerType::get(context, 64), result);
 }
 
-#define HPU_POOL(Op)                                                                                     \
-  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Op::Adaptor adaptor,     \
-                                     SmallVectorImpl<Type>& result) {                                    \
-    return pool(loc, adaptor.getX(), adaptor.getKernel(), adaptor.getStrides(), adaptor.getDilations(),  \
-                adaptor.getPads(), adaptor.getCeilMode(), result);                                       \
-  }                                                                                                      \
-  LogicalResult Op::verify() { return checkPool(*this); }
+#define HPU_POOL(Op)                                                                                    \
+  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Op::Adaptor adaptor,    \
+                                     SmallVectorImpl<Type>& result) {                                   \
+    return pool(loc, adaptor.getX(), adaptor.getKernel(), adaptor.getStrides(), adaptor.getDilations(), \
+                adaptor.getPads(), adaptor.getCeilMode(), result);                                      \
+  }                                                                                                     \
+  LogicalResult Op::verify() {                                                                          \
+    return checkPool(*this);                                                                            \
+  }
 HPU_POOL(MaxPool2dOp)
 HPU_POOL(AvgPool2dOp)
 

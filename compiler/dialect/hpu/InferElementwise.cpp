@@ -8,7 +8,9 @@ using namespace hpu::ir;
 
 namespace {
 
-RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 LogicalResult sameType(Value x, SmallVectorImpl<Type>& result) {
   RankedTensorType type = tensorOf(x);
@@ -30,8 +32,7 @@ LogicalResult broadcast(std::optional<Location> loc, ArrayRef<Value> operands, T
   return success();
 }
 
-LogicalResult binary(std::optional<Location> loc, Value lhs, Value rhs, Type element,
-                     SmallVectorImpl<Type>& result) {
+LogicalResult binary(std::optional<Location> loc, Value lhs, Value rhs, Type element, SmallVectorImpl<Type>& result) {
   if (tensorOf(lhs).getElementType() != tensorOf(rhs).getElementType())
     return emitOptionalError(loc, "element types differ: ", lhs.getType(), " and ", rhs.getType());
   return broadcast(loc, {lhs, rhs}, element, result);
@@ -39,21 +40,20 @@ LogicalResult binary(std::optional<Location> loc, Value lhs, Value rhs, Type ele
 
 }  // namespace
 
-#define HPU_INFER_SAME(Op)                                                                            \
-  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location>, Op::Adaptor adaptor,      \
-                                     SmallVectorImpl<Type>& result) {                                 \
-    return sameType(adaptor.getX(), result);                                                          \
+#define HPU_INFER_SAME(Op)                                                                       \
+  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location>, Op::Adaptor adaptor, \
+                                     SmallVectorImpl<Type>& result) {                            \
+    return sameType(adaptor.getX(), result);                                                     \
   }
-#define HPU_INFER_BINARY(Op)                                                                          \
-  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Op::Adaptor adaptor,  \
-                                     SmallVectorImpl<Type>& result) {                                 \
-    return binary(loc, adaptor.getLhs(), adaptor.getRhs(), tensorOf(adaptor.getLhs()).getElementType(), \
-                  result);                                                                            \
+#define HPU_INFER_BINARY(Op)                                                                                     \
+  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Op::Adaptor adaptor,             \
+                                     SmallVectorImpl<Type>& result) {                                            \
+    return binary(loc, adaptor.getLhs(), adaptor.getRhs(), tensorOf(adaptor.getLhs()).getElementType(), result); \
   }
-#define HPU_INFER_COMPARE(Op)                                                                         \
-  LogicalResult Op::inferReturnTypes(MLIRContext* context, std::optional<Location> loc,               \
-                                     Op::Adaptor adaptor, SmallVectorImpl<Type>& result) {            \
-    return binary(loc, adaptor.getLhs(), adaptor.getRhs(), IntegerType::get(context, 1), result);     \
+#define HPU_INFER_COMPARE(Op)                                                                                \
+  LogicalResult Op::inferReturnTypes(MLIRContext* context, std::optional<Location> loc, Op::Adaptor adaptor, \
+                                     SmallVectorImpl<Type>& result) {                                        \
+    return binary(loc, adaptor.getLhs(), adaptor.getRhs(), IntegerType::get(context, 1), result);            \
   }
 
 HPU_INFER_SAME(ReluOp)
@@ -132,8 +132,8 @@ LogicalResult BitcastOp::inferReturnTypes(MLIRContext*, std::optional<Location> 
     if (elementType(type) == hpu::ElementType::kInvalid)
       return emitOptionalError(loc, "bitcast of an unknown element type ", type);
   if (from.getIntOrFloatBitWidth() != to.getIntOrFloatBitWidth())
-    return emitOptionalError(loc, "a bitcast keeps the width: ", from, " has ", from.getIntOrFloatBitWidth(), " bits, ", to,
-                             " has ", to.getIntOrFloatBitWidth());
+    return emitOptionalError(loc, "a bitcast keeps the width: ", from, " has ", from.getIntOrFloatBitWidth(), " bits, ",
+                             to, " has ", to.getIntOrFloatBitWidth());
   result.push_back(tensorType(symShape(tensorOf(adaptor.getX())), to));
   return success();
 }
@@ -141,8 +141,7 @@ LogicalResult BitcastOp::inferReturnTypes(MLIRContext*, std::optional<Location> 
 LogicalResult WhereOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
                                         SmallVectorImpl<Type>& result) {
   if (!tensorOf(adaptor.getCondition()).getElementType().isInteger(1))
-    return emitOptionalError(loc, "the condition must have element type i1, not ",
-                             adaptor.getCondition().getType());
+    return emitOptionalError(loc, "the condition must have element type i1, not ", adaptor.getCondition().getType());
   Type element = tensorOf(adaptor.getA()).getElementType();
   if (element != tensorOf(adaptor.getB()).getElementType())
     return emitOptionalError(loc, "element types differ: ", adaptor.getA().getType(), " and ",

@@ -8,31 +8,31 @@ using namespace hpu::ir;
 
 namespace {
 
-RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 /// 8-bit operands give bf16: the accumulators are f32, and bf16 is the cast that rides on the MME.
 Type productElement(Type operand) {
-  return operand.getIntOrFloatBitWidth() == 8 && isa<FloatType>(operand)
-             ? BFloat16Type::get(operand.getContext())
-             : operand;
+  return operand.getIntOrFloatBitWidth() == 8 && isa<FloatType>(operand) ? BFloat16Type::get(operand.getContext())
+                                                                         : operand;
 }
 
 /// Output extent of a window op; free stays free.
-FailureOr<SymDim> windowExtent(std::optional<Location> loc, SymDim in, int64_t kernel, int64_t stride,
-                               int64_t dilation, int64_t padBegin, int64_t padEnd) {
+FailureOr<SymDim> windowExtent(std::optional<Location> loc, SymDim in, int64_t kernel, int64_t stride, int64_t dilation,
+                               int64_t padBegin, int64_t padEnd) {
   if (in.isFree()) return SymDim{ShapedType::kDynamic};
   int64_t span = in.size + padBegin + padEnd - (dilation * (kernel - 1) + 1);
   if (span < 0) {
-    (void)emitOptionalError(loc, "the window (", kernel, ", dilation ", dilation,
-                            ") is larger than the padded input (", in.size + padBegin + padEnd, ")");
+    (void)emitOptionalError(loc, "the window (", kernel, ", dilation ", dilation, ") is larger than the padded input (",
+                            in.size + padBegin + padEnd, ")");
     return failure();
   }
   return SymDim{span / stride + 1};
 }
 
 LogicalResult checkConv(Operation* op, RankedTensorType x, RankedTensorType w, ArrayRef<int64_t> strides,
-                        ArrayRef<int64_t> dilations, ArrayRef<int64_t> pads, int64_t groups,
-                        int64_t channelsOfW) {
+                        ArrayRef<int64_t> dilations, ArrayRef<int64_t> pads, int64_t groups, int64_t channelsOfW) {
   if (x.getRank() != 4 || w.getRank() != 4) return op->emitOpError("needs rank-4 input and weights");
   if (strides.size() != 2 || dilations.size() != 2 || pads.size() != 4)
     return op->emitOpError("needs 2 strides, 2 dilations and 4 pads");
@@ -47,8 +47,8 @@ LogicalResult checkConv(Operation* op, RankedTensorType x, RankedTensorType w, A
     return op->emitOpError("input and weights have different element types");
   int64_t channels = x.getDimSize(1);
   if (!ShapedType::isDynamic(channels) && channelsOfW != channels)
-    return op->emitOpError() << "input has " << channels << " channels, the weights (groups " << groups
-                             << ") need " << channelsOfW;
+    return op->emitOpError() << "input has " << channels << " channels, the weights (groups " << groups << ") need "
+                             << channelsOfW;
   return success();
 }
 
@@ -64,12 +64,11 @@ LogicalResult MatMulOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
   SymShape a = symShape(lhs), b = symShape(rhs);
   SymDim ka = a.back(), kb = b[b.size() - 2];
   if (!ka.isFree() && !kb.isFree() && ka.size != kb.size)
-    return emitOptionalError(loc, "inner dimensions differ: ", typeToString(lhs), " x ", typeToString(rhs),
-                             " (", ka.size, " against ", kb.size, ")");
+    return emitOptionalError(loc, "inner dimensions differ: ", typeToString(lhs), " x ", typeToString(rhs), " (",
+                             ka.size, " against ", kb.size, ")");
   std::optional<SymShape> shape = broadcastShapes(ArrayRef(a).drop_back(2), ArrayRef(b).drop_back(2));
   if (!shape)
-    return emitOptionalError(loc, "batch dimensions do not broadcast: ", typeToString(lhs), " x ",
-                             typeToString(rhs));
+    return emitOptionalError(loc, "batch dimensions do not broadcast: ", typeToString(lhs), " x ", typeToString(rhs));
   shape->push_back(a[a.size() - 2]);
   shape->push_back(b.back());
   result.push_back(tensorType(*shape, productElement(lhs.getElementType())));
@@ -93,8 +92,8 @@ LogicalResult Conv2dOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
                              typeToString(x), " and ", typeToString(w));
   SymShape in = symShape(x), shape = {in[0], symShape(w)[0]};
   for (int i = 0; i < 2; ++i) {
-    FailureOr<SymDim> extent = windowExtent(loc, in[2 + i], w.getDimSize(2 + i), strides[i], dilations[i],
-                                            pads[i], pads[2 + i]);
+    FailureOr<SymDim> extent =
+        windowExtent(loc, in[2 + i], w.getDimSize(2 + i), strides[i], dilations[i], pads[i], pads[2 + i]);
     if (failed(extent)) return failure();
     shape.push_back(*extent);
   }
@@ -117,8 +116,10 @@ LogicalResult ConvTranspose2dOp::inferReturnTypes(MLIRContext*, std::optional<Lo
   ArrayRef<int64_t> strides = adaptor.getStrides(), dilations = adaptor.getDilations(), pads = adaptor.getPads();
   if (x.getRank() != 4 || w.getRank() != 4 || strides.size() != 2 || dilations.size() != 2 || pads.size() != 4 ||
       adaptor.getOutputPadding().size() != 2)
-    return emitOptionalError(loc, "conv_transpose2d needs rank-4 operands, 2 strides, 2 dilations, 4 pads and 2 "
-                                  "output paddings; got ", typeToString(x), " and ", typeToString(w));
+    return emitOptionalError(loc,
+                             "conv_transpose2d needs rank-4 operands, 2 strides, 2 dilations, 4 pads and 2 "
+                             "output paddings; got ",
+                             typeToString(x), " and ", typeToString(w));
   SymShape in = symShape(x);
   int64_t outputs = w.getDimSize(1) * static_cast<int64_t>(adaptor.getGroups());
   SymShape shape = {in[0], SymDim{outputs}};

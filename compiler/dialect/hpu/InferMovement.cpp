@@ -8,15 +8,16 @@ using namespace hpu::ir;
 
 namespace {
 
-RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 /// Sizes with the names that `symbols` (an optional array of strings) gives to the free ones.
 SymShape namedShape(ArrayRef<int64_t> sizes, std::optional<ArrayAttr> symbols) {
   SymShape shape;
   for (auto [i, size] : llvm::enumerate(sizes)) {
     StringAttr symbol;
-    if (ShapedType::isDynamic(size) && symbols && i < symbols->size())
-      symbol = dyn_cast<StringAttr>((*symbols)[i]);
+    if (ShapedType::isDynamic(size) && symbols && i < symbols->size()) symbol = dyn_cast<StringAttr>((*symbols)[i]);
     shape.push_back({size, symbol && !symbol.empty() ? symbol : StringAttr()});
   }
   return shape;
@@ -129,7 +130,9 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
   result.push_back(tensorType(shape, first.getElementType()));
   return success();
 }
-LogicalResult ConcatOp::verify() { return success(); }
+LogicalResult ConcatOp::verify() {
+  return success();
+}
 
 LogicalResult PadOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
                                       SmallVectorImpl<Type>& result) {
@@ -156,8 +159,7 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
                                          SmallVectorImpl<Type>& result) {
   RankedTensorType x = tensorOf(adaptor.getX()), indices = tensorOf(adaptor.getIndices());
   int64_t axis = adaptor.getAxis();
-  if (axis < 0 || axis >= x.getRank())
-    return emitOptionalError(loc, "axis ", axis, " is outside rank ", x.getRank());
+  if (axis < 0 || axis >= x.getRank()) return emitOptionalError(loc, "axis ", axis, " is outside rank ", x.getRank());
   if (!indices.getElementType().isInteger(64) && !indices.getElementType().isInteger(32))
     return emitOptionalError(loc, "indices must be i32 or i64, not ", typeToString(indices));
   SymShape in = symShape(x), shape(in.begin(), in.begin() + axis);
@@ -173,8 +175,7 @@ LogicalResult GatherElementsOp::inferReturnTypes(MLIRContext*, std::optional<Loc
   int64_t axis = adaptor.getAxis();
   if (x.getRank() != indices.getRank())
     return emitOptionalError(loc, "x of rank ", x.getRank(), " and indices of rank ", indices.getRank());
-  if (axis < 0 || axis >= x.getRank())
-    return emitOptionalError(loc, "axis ", axis, " is outside rank ", x.getRank());
+  if (axis < 0 || axis >= x.getRank()) return emitOptionalError(loc, "axis ", axis, " is outside rank ", x.getRank());
   if (!indices.getElementType().isInteger(64) && !indices.getElementType().isInteger(32))
     return emitOptionalError(loc, "indices must be i32 or i64, not ", typeToString(indices));
   for (int64_t d = 0; d < x.getRank(); ++d)
@@ -186,7 +187,6 @@ LogicalResult GatherElementsOp::inferReturnTypes(MLIRContext*, std::optional<Loc
 }
 
 LogicalResult RelayoutOp::verify() {
-  if (!compatibleTypes(getX().getType(), getResult().getType()))
-    return emitOpError("must keep shape and element type");
+  if (!compatibleTypes(getX().getType(), getResult().getType())) return emitOpError("must keep shape and element type");
   return success();
 }

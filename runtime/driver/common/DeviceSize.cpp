@@ -9,11 +9,10 @@
 
 namespace hpu::driver {
 
-StatusOr<DeviceInfo> deviceInfo(const std::string& driver, const DeviceOptions& options,
-                                int index) {
+StatusOr<DeviceInfo> deviceInfo(const std::string& driver, const DeviceOptions& options, int index) {
   if (options.hbmBytes < 0)
-    return invalidArgument(base::strCat("hbmBytes is ", options.hbmBytes,
-                                        "; it is a number of bytes, or 0 for the target's own"));
+    return invalidArgument(
+        base::strCat("hbmBytes is ", options.hbmBytes, "; it is a number of bytes, or 0 for the target's own"));
   const arch::TargetDesc& target = arch::targetDesc(options.target);
   int64_t bytes = options.hbmBytes;
   if (bytes == 0) {

@@ -50,8 +50,7 @@ void QueueExecutor::Core::ensureWorker() {
   if (static_cast<int>(workers.size()) >= maxWorkers || stopping) return;
   try {
     workers.reserve(workers.size() + 1);  // A thread that runs has a place to go.
-    workers.push_back(
-        base::startThread("hpu-stream", [self = shared_from_this()] { self->workerLoop(); }));
+    workers.push_back(base::startThread("hpu-stream", [self = shared_from_this()] { self->workerLoop(); }));
   } catch (const std::exception&) {
     // With at least one worker the work is done all the same; submit reports the case of none.
   }
@@ -74,8 +73,7 @@ std::shared_ptr<QueueExecutor::Core::Queue> QueueExecutor::Core::takeReady() {
 
 /// The same for a queue that somebody else holds, too.
 void QueueExecutor::Core::takeFromReady(Queue& queue) {
-  auto at = std::find_if(ready.begin(), ready.end(),
-                         [&](const auto& entry) { return entry.get() == &queue; });
+  auto at = std::find_if(ready.begin(), ready.end(), [&](const auto& entry) { return entry.get() == &queue; });
   queue.place.splice(queue.place.begin(), ready, at);
   queue.place.front().reset();
 }
@@ -96,8 +94,7 @@ void QueueExecutor::Core::settle(const std::shared_ptr<Queue>& queue) {
   if (queue->closing) {
     if (!queue->error.ok())
       HPU_LOG(kError, base::strCat("queue '", queue->name, "' of ", deviceName,
-                                   " was closed with an error that nobody asked for: ",
-                                   queue->error.message()));
+                                   " was closed with an error that nobody asked for: ", queue->error.message()));
     queues.erase(queue->id);
   }
 }
@@ -119,8 +116,7 @@ void QueueExecutor::Core::workerLoop() {
 void QueueExecutor::Core::unpark(const std::shared_ptr<Queue>& queue, Ticket head) {
   Lock lock(mutex);
   // A reset may have dropped that wait, and the queue may be parked at another one.
-  if (queue->state != QueueState::kParked || stopping || queue->items.front().ticket != head)
-    return;
+  if (queue->state != QueueState::kParked || stopping || queue->items.front().ticket != head) return;
   queue->items.front().released = true;
   makeReady(queue);
 }
@@ -128,8 +124,7 @@ void QueueExecutor::Core::unpark(const std::shared_ptr<Queue>& queue, Ticket hea
 /// True when the queue's head is a launch that does not begin: the queue is parked then.
 bool QueueExecutor::Core::holdForGate(const std::shared_ptr<Queue>& queue) {
   Item& head = queue->items.front();
-  if (!gate || draining || !std::holds_alternative<Launch>(head.work) || !gate(head.work))
-    return false;
+  if (!gate || draining || !std::holds_alternative<Launch>(head.work) || !gate(head.work)) return false;
   queue->state = QueueState::kParked;
   queue->held = true;
   return true;
@@ -207,17 +202,16 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   conclude(lock, queue, std::move(item), std::move(status), tookLong);
 }
 
-Status QueueExecutor::Core::inContext(const Queue& queue, const Item& item,
-                                      const Status& status) const {
-  return status.withContext(base::strCat(workName(item.work), item.label.empty() ? "" : " '",
-                                         item.label, item.label.empty() ? "" : "'", " on queue '",
-                                         queue.name, "' of ", deviceName));
+Status QueueExecutor::Core::inContext(const Queue& queue, const Item& item, const Status& status) const {
+  return status.withContext(base::strCat(workName(item.work), item.label.empty() ? "" : " '", item.label,
+                                         item.label.empty() ? "" : "'", " on queue '", queue.name, "' of ",
+                                         deviceName));
 }
 
 /// The work of an item is over: lets go of what it owned, and says so. Takes the lock, which the
 /// caller does not have.
-void QueueExecutor::Core::conclude(Lock& lock, const std::shared_ptr<Queue>& queue, Item item,
-                                   Status status, bool tookLong) {
+void QueueExecutor::Core::conclude(Lock& lock, const std::shared_ptr<Queue>& queue, Item item, Status status,
+                                   bool tookLong) {
   inside().push_back({this, queue.get(), item.ticket, true});
   // Before anybody can see that the work is done, so that a thread which waited for it finds the
   // memory free. May destroy the device.
@@ -287,8 +281,7 @@ void QueueExecutor::Core::startExternal(Lock& lock, const std::shared_ptr<Queue>
   wakeHelpers();
 }
 
-void QueueExecutor::Core::completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket,
-                                           Status status) {
+void QueueExecutor::Core::completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket, Status status) {
   Lock lock(mutex);
   InProgress* now = queue->external.get();
   if (!now || now->item.ticket != ticket || now->complete) return;
@@ -332,11 +325,10 @@ void QueueExecutor::Core::wakeHelpers() {
 /// failed and nobody had been told when it was enqueued.
 Status QueueExecutor::Core::skipped(const Queue& queue, const Item& item) const {
   if (queue.error.ok() && item.ticket >= queue.skipBefore) return okStatus();
-  if (std::holds_alternative<WaitFor>(item.work) || std::holds_alternative<Marker>(item.work))
-    return okStatus();
+  if (std::holds_alternative<WaitFor>(item.work) || std::holds_alternative<Marker>(item.work)) return okStatus();
   return aborted(base::strCat(workName(item.work), item.label.empty() ? "" : " '", item.label,
-                              item.label.empty() ? "" : "'", " on queue '", queue.name, "' of ",
-                              deviceName, " was not run: work before it on the queue failed"));
+                              item.label.empty() ? "" : "'", " on queue '", queue.name, "' of ", deviceName,
+                              " was not run: work before it on the queue failed"));
 }
 
 /// Keeps the first failure of a queue for whoever asks.
@@ -347,8 +339,8 @@ void QueueExecutor::Core::keepError(Queue& queue, Ticket ticket, const Status& s
 }
 
 /// A signal of a launch that still runs is done, or the launch ended without it. At most once each.
-void QueueExecutor::Core::completeSignal(const std::shared_ptr<Queue>& queue, const Item& item,
-                                         uint32_t signal, const Status& status) {
+void QueueExecutor::Core::completeSignal(const std::shared_ptr<Queue>& queue, const Item& item, uint32_t signal,
+                                         const Status& status) {
   const Ticket ticket = item.ticket + 1 + signal;
   std::vector<std::function<void()>> callbacks;
   {
@@ -365,8 +357,7 @@ void QueueExecutor::Core::completeSignal(const std::shared_ptr<Queue>& queue, co
   for (auto& callback : callbacks) callback();
 }
 
-void QueueExecutor::Core::finish(Lock& lock, const std::shared_ptr<Queue>& queue, const Item& item,
-                                 Status status) {
+void QueueExecutor::Core::finish(Lock& lock, const std::shared_ptr<Queue>& queue, const Item& item, Status status) {
   std::vector<std::function<void()>> callbacks;
   const Ticket ticket = item.ticket;
   if (auto it = outstanding.find(ticket); it != outstanding.end()) {
@@ -405,18 +396,16 @@ void QueueExecutor::Core::addCallback(Ticket ticket, std::function<void()> callb
 Status QueueExecutor::Core::checkWait(const Work& work) const {
   const auto* wait = std::get_if<WaitFor>(&work);
   if (!wait || wait->other || (wait->ticket > 0 && wait->ticket < nextTicket)) return okStatus();
-  return invalidArgument(base::strCat("cannot wait for ticket ", wait->ticket, " of ", deviceName,
-                                      ": it was never submitted"));
+  return invalidArgument(
+      base::strCat("cannot wait for ticket ", wait->ticket, " of ", deviceName, ": it was never submitted"));
 }
 
 /// Under the lock; returns the new ticket. The queue is not made ready yet. Throws std::bad_alloc:
 /// nothing has changed then.
 Ticket QueueExecutor::Core::append(const std::shared_ptr<Queue>& queue, Work& work,
-                                   std::shared_ptr<const void>& keepAlive, std::string& label,
-                                   bool forgotten) {
+                                   std::shared_ptr<const void>& keepAlive, std::string& label, bool forgotten) {
   uint32_t signals = 0;
-  if (const auto* launch = std::get_if<Launch>(&work))
-    signals = static_cast<uint32_t>(launch->signals.size());
+  if (const auto* launch = std::get_if<Launch>(&work)) signals = static_cast<uint32_t>(launch->signals.size());
   const Ticket ticket = nextTicket, end = ticket + 1 + signals;
   Item& item = queue->items.emplace_back();
   try {
@@ -437,8 +426,7 @@ Ticket QueueExecutor::Core::append(const std::shared_ptr<Queue>& queue, Work& wo
 
 /// Under the lock: undoes the last append, which was to this queue. What the work owns goes back to
 /// the caller, who lets go of it without the lock.
-void QueueExecutor::Core::takeBack(Queue& queue, Work& work,
-                                   std::shared_ptr<const void>& keepAlive) noexcept {
+void QueueExecutor::Core::takeBack(Queue& queue, Work& work, std::shared_ptr<const void>& keepAlive) noexcept {
   Item& item = queue.items.back();
   work = std::move(item.work);
   keepAlive = std::move(item.keepAlive);
@@ -496,15 +484,13 @@ void QueueExecutor::Core::drain() {
       continue;
     }
     if (auto it = outstanding.find(item.ticket); it != outstanding.end()) {
-      std::move(it->second.callbacks.begin(), it->second.callbacks.end(),
-                std::back_inserter(callbacks));
+      std::move(it->second.callbacks.begin(), it->second.callbacks.end(), std::back_inserter(callbacks));
       outstanding.erase(it);
     }
     // What is queued behind it, which did not hold the device (markers, say), waits for this
     // thread.
     for (auto& [id, queue] : queues)
-      if (queue.get() == item.queue && queue->state == QueueState::kRunning &&
-          !queue->items.empty()) {
+      if (queue.get() == item.queue && queue->state == QueueState::kRunning && !queue->items.empty()) {
         settle(queue);
         break;
       }
@@ -518,8 +504,7 @@ void QueueExecutor::Core::drain() {
       runHead(lock, takeReady());
       continue;
     }
-    auto next =
-        std::min(until.time(), base::Deadline::Clock::now() + std::chrono::milliseconds(20));
+    auto next = std::min(until.time(), base::Deadline::Clock::now() + std::chrono::milliseconds(20));
     for (const auto& [id, queue] : queues) {
       if (!helpable(*queue)) continue;
       lend(lock, std::shared_ptr<Queue>(queue), next);
@@ -547,11 +532,9 @@ void QueueExecutor::Core::drain() {
   workAvailable.notify_all();
   lock.unlock();
   if (dropped > 0)
-    HPU_LOG(kError,
-            base::strCat(deviceName, " was closed with ", dropped,
-                         " pieces of work that were not done after ", until.totalMs(), " ms"));
-  for (const Item& item : unbegun)
-    external.skip(std::get<External>(item.work), item.ticket, cancelled(closedText()));
+    HPU_LOG(kError, base::strCat(deviceName, " was closed with ", dropped, " pieces of work that were not done after ",
+                                 until.totalMs(), " ms"));
+  for (const Item& item : unbegun) external.skip(std::get<External>(item.work), item.ticket, cancelled(closedText()));
   unbegun.clear();
   lost.clear();
   for (std::thread& thread : threads) {

@@ -122,8 +122,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   QueueId nextQueue = 1;
   int waitingThreads = 0;                 ///< In await().
   int idleWorkers = 0, wakesPending = 0;  // A woken worker stays idle until it has the mutex.
-  size_t drainTarget =
-      0;  ///< With `draining`: outstanding tickets that the drain need not wait for.
+  size_t drainTarget = 0;                 ///< With `draining`: outstanding tickets that the drain need not wait for.
   bool draining = false, stopping = false;
 
   using Lock = std::unique_lock<std::mutex>;
@@ -139,24 +138,21 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   bool holdForWait(Lock& lock, const std::shared_ptr<Queue>& queue);
   void unpark(const std::shared_ptr<Queue>& queue, Ticket head);
   std::vector<Item> dropQueued(Queue& queue);
-  void completeSignal(const std::shared_ptr<Queue>& queue, const Item& item, uint32_t signal,
-                      const Status& status);
+  void completeSignal(const std::shared_ptr<Queue>& queue, const Item& item, uint32_t signal, const Status& status);
   void keepError(Queue& queue, Ticket ticket, const Status& status);
   Status skipped(const Queue& queue, const Item& item) const;
   Status checkWait(const Work& work) const;
-  Ticket append(const std::shared_ptr<Queue>& queue, Work& work,
-                std::shared_ptr<const void>& keepAlive, std::string& label, bool forgotten);
+  Ticket append(const std::shared_ptr<Queue>& queue, Work& work, std::shared_ptr<const void>& keepAlive,
+                std::string& label, bool forgotten);
   void takeBack(Queue& queue, Work& work, std::shared_ptr<const void>& keepAlive) noexcept;
   Status noMemory() const;
   void finish(Lock& lock, const std::shared_ptr<Queue>& queue, const Item& item, Status status);
   void settle(const std::shared_ptr<Queue>& queue);
   void addCallback(Ticket ticket, std::function<void()> callback);
   Status inContext(const Queue& queue, const Item& item, const Status& status) const;
-  void conclude(Lock& lock, const std::shared_ptr<Queue>& queue, Item item, Status status,
-                bool tookLong);
+  void conclude(Lock& lock, const std::shared_ptr<Queue>& queue, Item item, Status status, bool tookLong);
 
-  void startExternal(Lock& lock, const std::shared_ptr<Queue>& queue,
-                     std::unique_ptr<InProgress> progress);
+  void startExternal(Lock& lock, const std::shared_ptr<Queue>& queue, std::unique_ptr<InProgress> progress);
   void completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket, Status status);
   void finishExternal(Lock& lock, const std::shared_ptr<Queue>& queue);
   void runExternal(Lock& lock, const std::shared_ptr<Queue>& queue);
@@ -172,15 +168,12 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   };
   std::shared_ptr<Queue> inTheWay(const std::shared_ptr<Queue>& queue) const;
   static bool helpable(const Queue& queue);
-  void lend(Lock& lock, const std::shared_ptr<Queue>& queue,
-            base::Deadline::Clock::time_point until);
+  void lend(Lock& lock, const std::shared_ptr<Queue>& queue, base::Deadline::Clock::time_point until);
   Advance advance(Lock& lock, const std::shared_ptr<Queue>& queue);
-  bool await(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
-             const base::Deadline& deadline);
+  bool await(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket, const base::Deadline& deadline);
   std::string standing(const std::shared_ptr<Queue>& queue) const;
   void drain();
-  Status reset(const base::Deadline& deadline,
-               base::FunctionRef<void(const std::vector<Ticket>&)> dropping);
+  Status reset(const base::Deadline& deadline, base::FunctionRef<void(const std::vector<Ticket>&)> dropping);
 };
 
 }  // namespace hpu::driver

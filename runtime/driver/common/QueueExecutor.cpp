@@ -11,16 +11,15 @@
 namespace hpu::driver {
 
 std::string_view workName(const Work& work) {
-  static constexpr std::string_view kNames[] = {
-      "copy to device", "copy to host", "copy on device", "fill",         "launch",
-      "wait",           "marker",       "copies",         "memory check", "external work"};
+  static constexpr std::string_view kNames[] = {"copy to device", "copy to host", "copy on device", "fill",
+                                                "launch",         "wait",         "marker",         "copies",
+                                                "memory check",   "external work"};
   return kNames[work.index()];
 }
 
-QueueExecutor::QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate,
-                             ExternalHooks external)
-    : core_(std::make_shared<Core>(std::move(deviceName), maxWorkers, std::move(body),
-                                   std::move(gate), std::move(external))) {}
+QueueExecutor::QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate, ExternalHooks external)
+    : core_(std::make_shared<Core>(std::move(deviceName), maxWorkers, std::move(body), std::move(gate),
+                                   std::move(external))) {}
 
 QueueExecutor::~QueueExecutor() {
   core_->drain();
@@ -48,8 +47,8 @@ void QueueExecutor::destroyQueue(QueueId id) {
   if (queue->state == QueueState::kIdle) core_->settle(queue);
 }
 
-StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<const void> keepAlive,
-                                       std::string label, Accepted accepted, bool beginNow) {
+StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<const void> keepAlive, std::string label,
+                                       Accepted accepted, bool beginNow) {
   Core::Lock lock(core_->mutex);
   auto it = core_->queues.find(id);
   if (it == core_->queues.end() || it->second->closing)
@@ -81,8 +80,7 @@ StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<co
 }
 
 StatusOr<std::vector<Ticket>> QueueExecutor::submitBatch(
-    std::vector<Entry> entries, QueueId reportTo,
-    base::FunctionRef<void(const std::vector<Ticket>&)> accepted) try {
+    std::vector<Entry> entries, QueueId reportTo, base::FunctionRef<void(const std::vector<Ticket>&)> accepted) try {
   std::vector<Ticket> tickets(entries.size());
   std::vector<std::shared_ptr<Core::Queue>> queues(entries.size());
   Core::Lock lock(core_->mutex);
@@ -93,8 +91,7 @@ StatusOr<std::vector<Ticket>> QueueExecutor::submitBatch(
     } else {
       auto it = core_->queues.find(entry.queue);
       if (it == core_->queues.end() || it->second->closing)
-        return notFound(
-            base::strCat("item ", i, ": ", core_->deviceName, " has no queue ", entry.queue));
+        return notFound(base::strCat("item ", i, ": ", core_->deviceName, " has no queue ", entry.queue));
       queues[i] = it->second;
     }
     Status status;
@@ -102,8 +99,7 @@ StatusOr<std::vector<Ticket>> QueueExecutor::submitBatch(
     if (!status.ok()) return status.withContext(base::strCat("item ", i));
   }
   auto reporting = core_->queues.find(reportTo);
-  if (reporting == core_->queues.end())
-    return notFound(base::strCat(core_->deviceName, " has no queue ", reportTo));
+  if (reporting == core_->queues.end()) return notFound(base::strCat(core_->deviceName, " has no queue ", reportTo));
   const std::shared_ptr<Core::Queue>& report = reporting->second;
   size_t appended = 0;
   try {
@@ -119,8 +115,7 @@ StatusOr<std::vector<Ticket>> QueueExecutor::submitBatch(
     }
     accepted(tickets);
   } catch (const std::bad_alloc&) {
-    while (appended-- > 0)
-      core_->takeBack(*queues[appended], entries[appended].work, entries[appended].keepAlive);
+    while (appended-- > 0) core_->takeBack(*queues[appended], entries[appended].work, entries[appended].keepAlive);
     return core_->noMemory();
   }
   for (const auto& queue : queues)
@@ -139,26 +134,24 @@ Status QueueExecutor::wait(Ticket ticket, int64_t deadlineMs) {
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
   Core::Lock lock(core_->mutex);
   if (ticket == 0 || ticket >= core_->nextTicket)
-    return invalidArgument(base::strCat("cannot wait for ticket ", ticket, " of ",
-                                        core_->deviceName, ": it was never submitted"));
+    return invalidArgument(
+        base::strCat("cannot wait for ticket ", ticket, " of ", core_->deviceName, ": it was never submitted"));
   if (auto it = core_->outstanding.find(ticket); it != core_->outstanding.end()) {
     std::shared_ptr<Core::Queue> queue = it->second.queue;
     const bool finished = core_->await(lock, queue, ticket, deadline);
     if (!finished && queue->held)
-      return deadlineExceeded(
-          base::strCat("queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ",
-                       ticket, " within ", deadline.totalMs(), " ms: a launch",
-                       queue->items.front().label.empty() ? "" : " of '",
-                       queue->items.front().label, queue->items.front().label.empty() ? "" : "'",
-                       " does not end. Reset the device (Device::reset)"));
+      return deadlineExceeded(base::strCat("queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ",
+                                           ticket, " within ", deadline.totalMs(), " ms: a launch",
+                                           queue->items.front().label.empty() ? "" : " of '",
+                                           queue->items.front().label, queue->items.front().label.empty() ? "" : "'",
+                                           " does not end. Reset the device (Device::reset)"));
     if (!finished)
-      return deadlineExceeded(
-          base::strCat("queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ",
-                       ticket, " within ", deadline.totalMs(), " ms; ", core_->standing(queue),
-                       ", with ", queue->items.size(),
-                       " pieces of work queued. Wait longer (HPU_WAIT_TIMEOUT_MS) or look for a "
-                       "wait that is never "
-                       "satisfied"));
+      return deadlineExceeded(base::strCat("queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ",
+                                           ticket, " within ", deadline.totalMs(), " ms; ", core_->standing(queue),
+                                           ", with ", queue->items.size(),
+                                           " pieces of work queued. Wait longer (HPU_WAIT_TIMEOUT_MS) or look for a "
+                                           "wait that is never "
+                                           "satisfied"));
   }
   auto failure = core_->failures.find(ticket);
   return failure == core_->failures.end() ? okStatus() : failure->second;
@@ -178,8 +171,7 @@ Status QueueExecutor::takeError(QueueId id, Ticket upTo) {
   return std::exchange(queue.error, Status());
 }
 
-Status QueueExecutor::reset(int64_t deadlineMs,
-                            base::FunctionRef<void(const std::vector<Ticket>&)> dropping) {
+Status QueueExecutor::reset(int64_t deadlineMs, base::FunctionRef<void(const std::vector<Ticket>&)> dropping) {
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
   return core_->reset(deadline, dropping);
 }
@@ -195,13 +187,11 @@ void QueueExecutor::forget(Ticket ticket) {
 
 QueueExecutor::Load QueueExecutor::load() const {
   Core::Lock lock(core_->mutex);
-  return {static_cast<int64_t>(core_->outstanding.size()),
-          static_cast<int64_t>(core_->queues.size())};
+  return {static_cast<int64_t>(core_->outstanding.size()), static_cast<int64_t>(core_->queues.size())};
 }
 
 uint64_t QueueExecutor::workDone() {
-  if (core_->running.load(std::memory_order_relaxed) > 0)
-    core_->advanced.fetch_add(1, std::memory_order_relaxed);
+  if (core_->running.load(std::memory_order_relaxed) > 0) core_->advanced.fetch_add(1, std::memory_order_relaxed);
   return core_->advanced.load(std::memory_order_relaxed);
 }
 

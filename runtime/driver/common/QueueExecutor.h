@@ -44,8 +44,7 @@ class QueueExecutor {
 
   /// `deviceName` is for errors; at most `maxWorkers` (>= 1) pieces of work run at a time. Without
   /// `external` there is no external work.
-  QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate = {},
-                ExternalHooks external = {});
+  QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate = {}, ExternalHooks external = {});
   /// Waits until everything submitted is done (no longer than HPU_WAIT_TIMEOUT_MS, then drops the
   /// rest and logs it). May run on one of its own worker threads: a buffer that is released there
   /// can be the last owner of the device.
@@ -62,8 +61,8 @@ class QueueExecutor {
   /// call the executor. `beginNow`: the calling thread itself begins external work when nothing is
   /// before it. When `accepted` throws std::bad_alloc, the work is not
   /// submitted. Errors: also kResourceExhausted (host memory).
-  StatusOr<Ticket> submit(QueueId queue, Work work, std::shared_ptr<const void> keepAlive,
-                          std::string label, Accepted accepted, bool beginNow = false);
+  StatusOr<Ticket> submit(QueueId queue, Work work, std::shared_ptr<const void> keepAlive, std::string label,
+                          Accepted accepted, bool beginNow = false);
   /// One item of a batch: its queue is resolved, its WaitFor names a ticket or an earlier entry.
   struct Entry {
     QueueId queue = 0;
@@ -75,9 +74,8 @@ class QueueExecutor {
   };
   /// Submits all entries under one lock, or none. `accepted` gets all tickets, as in submit.
   /// Failures of all of them are errors of the queue `reportTo`.
-  StatusOr<std::vector<Ticket>> submitBatch(
-      std::vector<Entry> entries, QueueId reportTo,
-      base::FunctionRef<void(const std::vector<Ticket>&)> accepted);
+  StatusOr<std::vector<Ticket>> submitBatch(std::vector<Entry> entries, QueueId reportTo,
+                                            base::FunctionRef<void(const std::vector<Ticket>&)> accepted);
   bool done(Ticket ticket) const;
   /// The calling thread itself works on the ticket's queue when no worker does, the deadline is a
   /// minute away or more, and no work of the queue has taken more than 100 ms. So a wait overruns

@@ -23,8 +23,7 @@ constexpr int64_t kProbeMs = 5000;
 
 /// The queue whose external work is what `queue` stands at, itself or through waits of this device;
 /// null when it is something else.
-std::shared_ptr<QueueExecutor::Core::Queue> QueueExecutor::Core::inTheWay(
-    const std::shared_ptr<Queue>& queue) const {
+std::shared_ptr<QueueExecutor::Core::Queue> QueueExecutor::Core::inTheWay(const std::shared_ptr<Queue>& queue) const {
   std::shared_ptr<Queue> at = queue;
   // Tickets that are waited for are earlier ones: this ends.
   while (at->state == QueueState::kParked && !at->held && !at->items.empty()) {
@@ -42,8 +41,7 @@ bool QueueExecutor::Core::helpable(const Queue& queue) {
 }
 
 /// The calling thread helps the queue's external work, which must be helpable.
-void QueueExecutor::Core::lend(Lock& lock, const std::shared_ptr<Queue>& queue,
-                               Clock::time_point until) {
+void QueueExecutor::Core::lend(Lock& lock, const std::shared_ptr<Queue>& queue, Clock::time_point until) {
   const Ticket ticket = queue->external->item.ticket;
   std::shared_ptr<ExternalWork> work = std::get<External>(queue->external->item.work).work;
   queue->external->helped = true;
@@ -66,8 +64,7 @@ void QueueExecutor::Core::lend(Lock& lock, const std::shared_ptr<Queue>& queue,
 }
 
 /// How far the external work is that `queue` stands at.
-QueueExecutor::Core::Advance QueueExecutor::Core::advance(Lock& lock,
-                                                          const std::shared_ptr<Queue>& queue) {
+QueueExecutor::Core::Advance QueueExecutor::Core::advance(Lock& lock, const std::shared_ptr<Queue>& queue) {
   Advance result;
   result.known = true;
   std::shared_ptr<Queue> way = inTheWay(queue);
@@ -127,8 +124,7 @@ bool QueueExecutor::Core::await(Lock& lock, const std::shared_ptr<Queue>& queue,
     if (outstanding.count(ticket) == 0) break;
     const Advance now = advance(lock, queue);
     if (outstanding.count(ticket) == 0) break;
-    const bool advanced = before.known && now.value != 0 &&
-                          (now.ticket != before.ticket || now.value != before.value);
+    const bool advanced = before.known && now.value != 0 && (now.ticket != before.ticket || now.value != before.value);
     if (last && !advanced) {
       finished = false;
       break;
@@ -147,19 +143,15 @@ bool QueueExecutor::Core::await(Lock& lock, const std::shared_ptr<Queue>& queue,
 std::string QueueExecutor::Core::standing(const std::shared_ptr<Queue>& queue) const {
   if (auto way = inTheWay(queue)) {
     const std::string& label = way->external->item.label;
-    return base::strCat(workName(way->external->item.work), label.empty() ? "" : " '", label,
-                        label.empty() ? "" : "'",
-                        way == queue ? "" : base::strCat(" on queue '", way->name, "'"),
-                        " is in progress");
+    return base::strCat(workName(way->external->item.work), label.empty() ? "" : " '", label, label.empty() ? "" : "'",
+                        way == queue ? "" : base::strCat(" on queue '", way->name, "'"), " is in progress");
   }
-  return queue->state == QueueState::kParked ? "it waits for work that is not done"
-                                             : "it is still working";
+  return queue->state == QueueState::kParked ? "it waits for work that is not done" : "it is still working";
 }
 
 /// Takes what a queue holds besides the item that runs; its tickets are done then.
 std::vector<QueueExecutor::Core::Item> QueueExecutor::Core::dropQueued(Queue& queue) {
-  std::vector<Item> dropped(std::make_move_iterator(queue.items.begin()),
-                            std::make_move_iterator(queue.items.end()));
+  std::vector<Item> dropped(std::make_move_iterator(queue.items.begin()), std::make_move_iterator(queue.items.end()));
   queue.items.clear();
   return dropped;
 }
@@ -170,8 +162,7 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
   std::vector<std::function<void()>> callbacks;
   std::vector<std::shared_ptr<Queue>> all;
   std::vector<std::shared_ptr<ExternalWork>> inProgress;
-  const Status interrupted =
-      cancelled(base::strCat("it was interrupted by a reset of ", deviceName));
+  const Status interrupted = cancelled(base::strCat("it was interrupted by a reset of ", deviceName));
   Lock lock(mutex);
   // What begins in its caller's thread, under its caller's locks, is cancelled from here.
   for (bool begins = true; begins && !deadline.expired();) {
@@ -195,9 +186,8 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
         auto it = outstanding.find(ticket);
         for (auto& callback : it->second.callbacks) callbacks.push_back(std::move(callback));
         if (!it->second.forgotten)
-          failures.emplace(ticket, cancelled(base::strCat(
-                                       workName(item.work), " on queue '", queue->name, "' of ",
-                                       deviceName, " was dropped by a reset of the device")));
+          failures.emplace(ticket, cancelled(base::strCat(workName(item.work), " on queue '", queue->name, "' of ",
+                                                          deviceName, " was dropped by a reset of the device")));
         outstanding.erase(it);
       }
       dropped.push_back(std::move(item));
@@ -222,8 +212,7 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
   dropping(tickets);
   for (const Item& item : dropped)
     if (const auto* away = std::get_if<External>(&item.work))
-      external.skip(*away, item.ticket,
-                    cancelled(base::strCat("it was dropped by a reset of ", deviceName)));
+      external.skip(*away, item.ticket, cancelled(base::strCat("it was dropped by a reset of ", deviceName)));
   for (const auto& work : inProgress) work->cancel(interrupted);
   inProgress.clear();
   dropped.clear();  // Lets go of what the work owned, which may be memory.
@@ -233,18 +222,17 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
   for (const auto& queue : all) {
     // Its head was taken before the reset, or is newer than it.
     auto over = [&] {
-      const bool busy =
-          queue->state == QueueState::kRunning || queue->state == QueueState::kExternal;
+      const bool busy = queue->state == QueueState::kRunning || queue->state == QueueState::kExternal;
       return !busy || queue->running >= until;
     };
     ++queue->waiters;
     bool ended = queue->progress.wait_until(lock, deadline.time(), over);
     --queue->waiters;
     if (!ended && status.ok())
-      status = deadlineExceeded(base::strCat(
-          deviceName, " cannot be reset: ", queue->runningName,
-          queue->external ? base::strCat(" '", queue->external->item.label, "'") : "",
-          " on queue '", queue->name, "' did not end within ", deadline.totalMs(), " ms"));
+      status = deadlineExceeded(
+          base::strCat(deviceName, " cannot be reset: ", queue->runningName,
+                       queue->external ? base::strCat(" '", queue->external->item.label, "'") : "", " on queue '",
+                       queue->name, "' did not end within ", deadline.totalMs(), " ms"));
     if (queue->errorTicket < until) queue->error = Status();
   }
   return status;

@@ -18,8 +18,7 @@ namespace hpu::driver {
 namespace {
 
 // The trace names the same resources in the same order.
-static_assert(static_cast<int>(trace::Track::kDeviceToHost) ==
-                  static_cast<int>(Resource::kDeviceToHost) &&
+static_assert(static_cast<int>(trace::Track::kDeviceToHost) == static_cast<int>(Resource::kDeviceToHost) &&
               static_cast<int>(trace::Track::kMme) == static_cast<int>(Resource::kMme) &&
               trace::kNumTracks == kNumResources);
 
@@ -48,8 +47,7 @@ void* hostPointer(uint64_t address) {
 /// The turn of one piece of external work. It may outlive the device.
 class Turn final : public ExternalTurn {
  public:
-  Turn(std::shared_ptr<DeviceClock> clock, std::shared_ptr<ExternalTime> time,
-       QueueExecutor::Complete complete)
+  Turn(std::shared_ptr<DeviceClock> clock, std::shared_ptr<ExternalTime> time, QueueExecutor::Complete complete)
       : clock_(std::move(clock)), time_(std::move(time)), complete_(std::move(complete)) {}
   ~Turn() override {
     if (!ended_.load()) end(internalError("the work was let go without having ended"), 0, {});
@@ -86,8 +84,7 @@ StatusOr<arch::ClockProfile> TimedDevice::clockProfile(Target target) {
   return *profile;
 }
 
-TimedDevice::TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockProfile& clock,
-                         int threads)
+TimedDevice::TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockProfile& clock, int threads)
     : info_(std::move(info)),
       memory_(memory),
       target_(arch::targetDesc(info_.target)),
@@ -103,9 +100,7 @@ TimedDevice::TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockP
               [this](const External& work, Ticket ticket, QueueExecutor::Complete complete) {
                 return beginExternal(work, ticket, std::move(complete));
               },
-              [this](const External& work, Ticket ticket, const Status& why) {
-                skipExternal(work, ticket, why);
-              }})) {
+              [this](const External& work, Ticket ticket, const Status& why) { skipExternal(work, ticket, why); }})) {
   clock_->setObserver([this](const ResolvedWork& work) { report(work); });
 }
 
@@ -120,8 +115,8 @@ StatusOr<ProgramId> TimedDevice::loadProgram(std::shared_ptr<const recipe::Progr
   if (!program) return invalidArgument("cannot load a program that is null");
   if (program->target != info_.target)
     return failedPrecondition(base::strCat("program '", program->name, "' was compiled for ",
-                                           targetName(program->target), ", and ", deviceName(info_),
-                                           " is a ", targetName(info_.target)));
+                                           targetName(program->target), ", and ", deviceName(info_), " is a ",
+                                           targetName(info_.target)));
   auto loaded = std::make_shared<Loaded>();
   HPU_ASSIGN(loaded->timeline, LaunchTimeline::create(*program, target_, clockProfile_));
   HPU_ASSIGN(loaded->functional, prepare(program));
@@ -167,9 +162,8 @@ Status TimedDevice::checkRange(DeviceAddress address, int64_t bytes) const {
   if (bytes >= 0 && address >= memory_.base && bytes <= memory_.bytes &&
       address - memory_.base <= static_cast<uint64_t>(memory_.bytes - bytes))
     return okStatus();
-  return outOfRange(base::strCat(bytes, " bytes at ", base::formatHex(address),
-                                 " are outside of the memory of ", deviceName(info_), ", ",
-                                 base::formatHex(memory_.base), " to ",
+  return outOfRange(base::strCat(bytes, " bytes at ", base::formatHex(address), " are outside of the memory of ",
+                                 deviceName(info_), ", ", base::formatHex(memory_.base), " to ",
                                  base::formatHex(memory_.base + memory_.bytes)));
 }
 
@@ -182,13 +176,11 @@ Status TimedDevice::checkMany(const CopyMany& copies) const {
   int64_t total = 0;
   for (size_t i = 0; i < copies.ranges.size(); ++i) {
     const CopyRange& range = copies.ranges[i];
-    Status status = copies.direction == CopyDirection::kToHost
-                        ? checkHost(hostPointer(range.dst), range.bytes)
-                        : checkRange(range.dst, range.bytes);
+    Status status = copies.direction == CopyDirection::kToHost ? checkHost(hostPointer(range.dst), range.bytes)
+                                                               : checkRange(range.dst, range.bytes);
     if (status.ok())
-      status = copies.direction == CopyDirection::kToDevice
-                   ? checkHost(hostPointer(range.src), range.bytes)
-                   : checkRange(range.src, range.bytes);
+      status = copies.direction == CopyDirection::kToDevice ? checkHost(hostPointer(range.src), range.bytes)
+                                                            : checkRange(range.src, range.bytes);
     if (status.ok() && range.bytes > kMaxCopyBytes - total)
       status = outOfRange("the copies have too many bytes together");
     if (!status.ok()) return status.withContext(base::strCat("copy ", i));
@@ -213,75 +205,66 @@ Status TimedDevice::check(const Work& work, const Loaded* loaded) const {
   if (const auto* fill = std::get_if<Fill>(&work)) {
     int32_t element = fill->elementBytes;
     if (element != 1 && element != 2 && element != 4)
-      return invalidArgument(
-          base::strCat("a fill's pattern has 1, 2 or 4 bytes, not ", fill->elementBytes));
+      return invalidArgument(base::strCat("a fill's pattern has 1, 2 or 4 bytes, not ", fill->elementBytes));
     HPU_RETURN_IF_ERROR(checkRange(fill->dst, fill->bytes));
     if (fill->bytes % element != 0)
-      return invalidArgument(base::strCat("a fill of ", fill->bytes,
-                                          " bytes is no multiple of its pattern of ", element));
+      return invalidArgument(
+          base::strCat("a fill of ", fill->bytes, " bytes is no multiple of its pattern of ", element));
     return okStatus();
   }
   if (const auto* copies = std::get_if<CopyMany>(&work)) return checkMany(*copies);
   if (const auto* external = std::get_if<External>(&work); external && !external->work)
     return invalidArgument("cannot enqueue external work that is null");
   if (const auto* launch = std::get_if<Launch>(&work)) {
-    if (!loaded)
-      return notFound(base::strCat(deviceName(info_), " has no program ", launch->program));
+    if (!loaded) return notFound(base::strCat(deviceName(info_), " has no program ", launch->program));
     const auto& sections = loaded->program->sections;
     if (launch->sections.size() != sections.size())
-      return invalidArgument(base::strCat("program '", loaded->program->name, "' has ",
-                                          sections.size(), " sections, and ",
-                                          launch->sections.size(), " addresses were given"));
+      return invalidArgument(base::strCat("program '", loaded->program->name, "' has ", sections.size(),
+                                          " sections, and ", launch->sections.size(), " addresses were given"));
     for (uint32_t output : launch->signals)
       if (output >= loaded->program->outputs.size())
         return invalidArgument(base::strCat("program '", loaded->program->name, "' has ",
-                                            loaded->program->outputs.size(),
-                                            " outputs, and output ", output, " is to signal"));
+                                            loaded->program->outputs.size(), " outputs, and output ", output,
+                                            " is to signal"));
     for (size_t i = 0; i < sections.size(); ++i) {
       if (sections[i].kind == recipe::SectionKind::kSram) continue;
       Status status = checkRange(launch->sections[i], static_cast<int64_t>(sections[i].bytes));
       if (!status.ok())
-        return status.withContext(
-            base::strCat("section ", i, " of program '", loaded->program->name, "'"));
+        return status.withContext(base::strCat("section ", i, " of program '", loaded->program->name, "'"));
     }
   }
   return okStatus();
 }
 
-StatusOr<TimedWork> TimedDevice::timedWork(const Work& work,
-                                           const std::shared_ptr<Loaded>& loaded) const {
+StatusOr<TimedWork> TimedDevice::timedWork(const Work& work, const std::shared_ptr<Loaded>& loaded) const {
   using perfmodel::Bytes;
   // A target without DMA engines copies on its TPCs.
   Resource copyEngine = target_.numDmas > 0 ? Resource::kDma : Resource::kTpc;
   if (const auto* copy = std::get_if<CopyToDevice>(&work))
-    return TimedTransfer{Resource::kHostToDevice, perfmodel::hostCopyCost(target_, copy->bytes),
-                         copy->bytes, "copy to device"};
+    return TimedTransfer{Resource::kHostToDevice, perfmodel::hostCopyCost(target_, copy->bytes), copy->bytes,
+                         "copy to device"};
   if (const auto* copy = std::get_if<CopyToHost>(&work))
-    return TimedTransfer{Resource::kDeviceToHost, perfmodel::hostCopyCost(target_, copy->bytes),
-                         copy->bytes, "copy to host"};
+    return TimedTransfer{Resource::kDeviceToHost, perfmodel::hostCopyCost(target_, copy->bytes), copy->bytes,
+                         "copy to host"};
   if (const auto* copy = std::get_if<CopyOnDevice>(&work))
-    return TimedTransfer{copyEngine,
-                         perfmodel::dmaCost(target_, clockProfile_, Bytes{2 * copy->bytes, 0}),
-                         copy->bytes, "copy on device"};
+    return TimedTransfer{copyEngine, perfmodel::dmaCost(target_, clockProfile_, Bytes{2 * copy->bytes, 0}), copy->bytes,
+                         "copy on device"};
   if (const auto* fill = std::get_if<Fill>(&work))
-    return TimedTransfer{
-        copyEngine, perfmodel::dmaCost(target_, clockProfile_, Bytes{fill->bytes, 0}, fill->bytes),
-        fill->bytes, "fill"};
+    return TimedTransfer{copyEngine, perfmodel::dmaCost(target_, clockProfile_, Bytes{fill->bytes, 0}, fill->bytes),
+                         fill->bytes, "fill"};
   if (const auto* copies = std::get_if<CopyMany>(&work)) {
     int64_t total = 0;
     for (const CopyRange& range : copies->ranges) total += range.bytes;
     switch (copies->direction) {
       case CopyDirection::kToDevice:
-        return TimedTransfer{Resource::kHostToDevice, perfmodel::hostCopyCost(target_, total),
-                             total, "copies to device"};
+        return TimedTransfer{Resource::kHostToDevice, perfmodel::hostCopyCost(target_, total), total,
+                             "copies to device"};
       case CopyDirection::kToHost:
-        return TimedTransfer{Resource::kDeviceToHost, perfmodel::hostCopyCost(target_, total),
-                             total, "copies to host"};
+        return TimedTransfer{Resource::kDeviceToHost, perfmodel::hostCopyCost(target_, total), total, "copies to host"};
       case CopyDirection::kOnDevice:
         break;
     }
-    return TimedTransfer{copyEngine,
-                         perfmodel::dmaCost(target_, clockProfile_, Bytes{2 * total, 0}), total,
+    return TimedTransfer{copyEngine, perfmodel::dmaCost(target_, clockProfile_, Bytes{2 * total, 0}), total,
                          "copies on device"};
   }
   if (const auto* launch = std::get_if<Launch>(&work))
@@ -290,8 +273,7 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work,
     if (!wait->other) {
       auto node = clock_->node(wait->ticket);
       if (!node)
-        return notFound(base::strCat("cannot wait for ticket ", wait->ticket, " of ",
-                                     deviceName(info_),
+        return notFound(base::strCat("cannot wait for ticket ", wait->ticket, " of ", deviceName(info_),
                                      ": it was never submitted or is forgotten"));
       return TimedWait{std::move(node), nullptr};
     }
@@ -301,8 +283,7 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work,
     if (!other) return TimedWait{};
     auto node = other->clock_->nodeForOther(wait->ticket);
     if (!node)
-      return notFound(base::strCat("cannot wait for ticket ", wait->ticket, " of ",
-                                   deviceName(other->info_),
+      return notFound(base::strCat("cannot wait for ticket ", wait->ticket, " of ", deviceName(other->info_),
                                    ": it was never submitted or is forgotten"));
     return TimedWait{std::move(node), other->clock_};
   }
@@ -315,8 +296,7 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
   if (const auto* launch = std::get_if<Launch>(&work)) loaded = findLoaded(launch->program);
   HPU_RETURN_IF_ERROR(check(work, loaded.get()));
   HPU_RETURN_IF_ERROR(checkEarliest(options.earliestStartNs));
-  if (auto* wait = std::get_if<WaitFor>(&work); wait && wait->other.get() == this)
-    wait->other.reset();
+  if (auto* wait = std::get_if<WaitFor>(&work); wait && wait->other.get() == this) wait->other.reset();
   HPU_ASSIGN(TimedWork timed, timedWork(work, loaded));
 
   ClockItem item;
@@ -335,16 +315,15 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
         item.ticket = ticket;
         const Picoseconds earliest = item.earliest;
         if (trace::recording())
-          trace::recordClockEdge(static_cast<uint32_t>(info_.index), ticket,
-                                 trace::ClockEdge::kSubmit, trace::hostNowNs(), earliest);
+          trace::recordClockEdge(static_cast<uint32_t>(info_.index), ticket, trace::ClockEdge::kSubmit,
+                                 trace::hostNowNs(), earliest);
         clock_->submit(std::move(item));
         if (external && before) external->behind(*before, earliest);
       },
       external && external->startsInEnqueue() && deviceFailure(External{external}).ok());
 }
 
-StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchItem>& items,
-                                                       BatchOptions options) {
+StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchItem>& items, BatchOptions options) {
   HPU_RETURN_IF_ERROR(checkEarliest(options.earliestStartNs));
   std::vector<QueueExecutor::Entry> entries;
   std::vector<ClockItem> timed;
@@ -366,20 +345,16 @@ StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchIt
     ClockItem clockItem;
     Status status = check(item.work, loaded.get());
     if (item.waitItem != BatchItem::kNone) {
-      const auto* launch =
-          item.waitItem < i ? std::get_if<Launch>(&items[item.waitItem].work) : nullptr;
+      const auto* launch = item.waitItem < i ? std::get_if<Launch>(&items[item.waitItem].work) : nullptr;
       if (!std::holds_alternative<WaitFor>(item.work) || item.waitItem >= i)
         status = invalidArgument("only a wait may name an item, one before it");
-      else if (item.waitSignal != BatchItem::kNone &&
-               (!launch || item.waitSignal >= launch->signals.size()))
-        status = invalidArgument(
-            base::strCat("there is no signal ", item.waitSignal, " of item ", item.waitItem));
+      else if (item.waitSignal != BatchItem::kNone && (!launch || item.waitSignal >= launch->signals.size()))
+        status = invalidArgument(base::strCat("there is no signal ", item.waitSignal, " of item ", item.waitItem));
       entry.waitItem = waits[i].item = item.waitItem;
       entry.waitSignal = waits[i].signal = item.waitSignal;
       clockItem.work = TimedWait{};
     } else if (status.ok()) {
-      if (auto* wait = std::get_if<WaitFor>(&entry.work); wait && wait->other.get() == this)
-        wait->other.reset();
+      if (auto* wait = std::get_if<WaitFor>(&entry.work); wait && wait->other.get() == this) wait->other.reset();
       auto work = timedWork(entry.work, loaded);
       if (work.ok())
         clockItem.work = std::move(*work);
@@ -394,9 +369,8 @@ StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchIt
     clockItem.label = item.label;
     timed.push_back(std::move(clockItem));
     if (i + 1 == items.size())
-      entry.keepAlive =
-          loaded ? std::make_shared<LaunchHold>(LaunchHold{std::move(options.keepAlive), loaded})
-                 : std::move(options.keepAlive);
+      entry.keepAlive = loaded ? std::make_shared<LaunchHold>(LaunchHold{std::move(options.keepAlive), loaded})
+                               : std::move(options.keepAlive);
     else
       entry.keepAlive = std::move(loaded);
     entries.push_back(std::move(entry));
@@ -405,8 +379,8 @@ StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchIt
     for (size_t i = 0; i < tickets.size(); ++i) {
       timed[i].ticket = tickets[i];
       if (trace::recording())
-        trace::recordClockEdge(static_cast<uint32_t>(info_.index), tickets[i],
-                               trace::ClockEdge::kSubmit, trace::hostNowNs(), earliest);
+        trace::recordClockEdge(static_cast<uint32_t>(info_.index), tickets[i], trace::ClockEdge::kSubmit,
+                               trace::hostNowNs(), earliest);
     }
     clock_->submitBatch(std::move(timed), waits, kept);
   };
@@ -415,12 +389,10 @@ StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchIt
 
 Status TimedDevice::checkEarliest(int64_t earliestStartNs) const {
   if (earliestStartNs >= 0 && earliestStartNs <= kMaxNs) return okStatus();
-  return outOfRange(base::strCat("earliest start ", earliestStartNs,
-                                 " ns is outside of the device clock's range"));
+  return outOfRange(base::strCat("earliest start ", earliestStartNs, " ns is outside of the device clock's range"));
 }
 
-Status TimedDevice::runWork(const Work& work, const std::string& label,
-                            QueueExecutor::Signal signal) {
+Status TimedDevice::runWork(const Work& work, const std::string& label, QueueExecutor::Signal signal) {
   Status status = deviceFailure(work);
   if (status.ok())
     status = runSound(work, label, signal);
@@ -430,8 +402,7 @@ Status TimedDevice::runWork(const Work& work, const std::string& label,
   return status;
 }
 
-Status TimedDevice::beginExternal(const External& work, Ticket ticket,
-                                  QueueExecutor::Complete complete) {
+Status TimedDevice::beginExternal(const External& work, Ticket ticket, QueueExecutor::Complete complete) {
   if (Status failed = deviceFailure(work); !failed.ok()) {
     skipExternal(work, ticket, failed);
     workFailed(work, work.work->name(), failed);
@@ -465,22 +436,19 @@ std::string TimedDevice::placeText(const Work& work) const {
     auto loaded = findLoaded(launch->program);
     if (!loaded || loaded->program->hostOrder.empty()) return {};
     const recipe::Program& program = *loaded->program;
-    return base::strCat(" (at ", recipe::opText(program, program.ops[program.hostOrder.front()]),
-                        ")");
+    return base::strCat(" (at ", recipe::opText(program, program.ops[program.hostOrder.front()]), ")");
   }
   if (std::holds_alternative<Marker>(work) || std::holds_alternative<WaitFor>(work) ||
       std::holds_alternative<External>(work))
     return {};
-  const bool onDevice = std::holds_alternative<CopyOnDevice>(work) ||
-                        std::holds_alternative<Fill>(work) ||
-                        (std::holds_alternative<CopyMany>(work) &&
-                         std::get<CopyMany>(work).direction == CopyDirection::kOnDevice);
+  const bool onDevice =
+      std::holds_alternative<CopyOnDevice>(work) || std::holds_alternative<Fill>(work) ||
+      (std::holds_alternative<CopyMany>(work) && std::get<CopyMany>(work).direction == CopyDirection::kOnDevice);
   if (onDevice) return base::strCat(" (on the ", target_.numDmas > 0 ? "dma" : "tpc", ")");
   return " (on the host link)";
 }
 
-Status TimedDevice::runSound(const Work& work, const std::string& label,
-                             QueueExecutor::Signal signal) {
+Status TimedDevice::runSound(const Work& work, const std::string& label, QueueExecutor::Signal signal) {
   if (std::holds_alternative<Marker>(work)) return okStatus();
   if (const auto* fault = std::get_if<Fault>(&work)) return fault->status;
   trace::HostScope scope(label.empty() ? workName(work) : std::string_view(label), "functional");
@@ -498,8 +466,7 @@ Status TimedDevice::runSound(const Work& work, const std::string& label,
 
 Status TimedDevice::reset(int64_t deadlineMs) {
   interrupt();
-  Status status = executor_->reset(
-      deadlineMs, [&](const std::vector<Ticket>& dropped) { clock_->drop(dropped); });
+  Status status = executor_->reset(deadlineMs, [&](const std::vector<Ticket>& dropped) { clock_->drop(dropped); });
   resume();
   return status;
 }
@@ -515,8 +482,8 @@ StatusOr<DriverDevice::DeviceSpan> TimedDevice::deviceSpan(Ticket ticket) {
                                            " is not done; wait for it before asking for its time"));
   HPU_ASSIGN(DeviceClock::Span span, clock_->span(ticket));
   if (trace::recording())
-    trace::recordClockEdge(static_cast<uint32_t>(info_.index), ticket, trace::ClockEdge::kComplete,
-                           trace::hostNowNs(), span.end);
+    trace::recordClockEdge(static_cast<uint32_t>(info_.index), ticket, trace::ClockEdge::kComplete, trace::hostNowNs(),
+                           span.end);
   // Rounded up: a time that was observed is never before what it stands for.
   return DeviceSpan{span.start / kPsPerNs, nsUp(span.end)};
 }
@@ -570,9 +537,8 @@ void TimedDevice::report(const ResolvedWork& work) const {
   if (!transfer) return;
   record.track = static_cast<trace::Track>(transfer->resource);
   record.name = transfer->what;
-  record.category = work.item.label.empty()
-                        ? std::string_view(transfer->what == "fill" ? "fill" : "copy")
-                        : std::string_view(work.item.label);
+  record.category = work.item.label.empty() ? std::string_view(transfer->what == "fill" ? "fill" : "copy")
+                                            : std::string_view(work.item.label);
   record.ready = work.ready;
   record.start = work.start;
   record.end = work.end;

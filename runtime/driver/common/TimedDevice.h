@@ -33,18 +33,13 @@ class TimedDevice : public DriverDevice {
   StatusOr<QueueId> createQueue(const std::string& name) override;
   void destroyQueue(QueueId queue) override;
   StatusOr<Ticket> submit(QueueId queue, Work work, SubmitOptions options) override;
-  StatusOr<std::vector<Ticket>> submitBatch(const std::vector<BatchItem>& items,
-                                            BatchOptions options) override;
+  StatusOr<std::vector<Ticket>> submitBatch(const std::vector<BatchItem>& items, BatchOptions options) override;
   bool done(Ticket ticket) override { return executor_->done(ticket); }
-  Status wait(Ticket ticket, int64_t deadlineMs) override {
-    return executor_->wait(ticket, deadlineMs);
-  }
+  Status wait(Ticket ticket, int64_t deadlineMs) override { return executor_->wait(ticket, deadlineMs); }
   void whenDone(Ticket ticket, std::function<void()> callback) override {
     executor_->whenDone(ticket, std::move(callback));
   }
-  Status takeError(QueueId queue, Ticket upTo) override {
-    return executor_->takeError(queue, upTo);
-  }
+  Status takeError(QueueId queue, Ticket upTo) override { return executor_->takeError(queue, upTo); }
   Status reset(int64_t deadlineMs) override;
   void forget(Ticket ticket) override;
   StatusOr<DeviceSpan> deviceSpan(Ticket ticket) override;
@@ -60,13 +55,11 @@ class TimedDevice : public DriverDevice {
   TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockProfile& clock, int threads);
 
   /// Prepares the program's functional side; null when there is none.
-  virtual StatusOr<std::shared_ptr<LoadedProgram>> prepare(
-      const std::shared_ptr<const recipe::Program>& program) = 0;
+  virtual StatusOr<std::shared_ptr<LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>& program) = 0;
   /// Does one piece of checked work that is neither a wait nor a marker, on a worker thread.
   /// `program` is what prepare() returned for a launch, else null; a launch calls `signal` with i
   /// when output signals[i] is written.
-  virtual Status execute(const Work& work, LoadedProgram* program,
-                         QueueExecutor::Signal signal) = 0;
+  virtual Status execute(const Work& work, LoadedProgram* program, QueueExecutor::Signal signal) = 0;
   /// What work fails with, before it does anything, because the device has failed.
   virtual Status deviceFailure(const Work& work) { return okStatus(); }
   /// True for a launch that does not end because the device has failed; asked once, before it

@@ -28,18 +28,14 @@ class NullDevice final : public TimedDevice {
     HPU_ASSIGN(int index, node::requestedIndex(options));
     // A null device is nobody's: any number of processes and handles may have the same one.
     HPU_ASSIGN(DeviceInfo info, deviceInfo("null", options, std::max(index, 0)));
-    return std::shared_ptr<DriverDevice>(
-        std::make_shared<NullDevice>(std::move(info), clock, options.threads));
+    return std::shared_ptr<DriverDevice>(std::make_shared<NullDevice>(std::move(info), clock, options.threads));
   }
 
  protected:
-  StatusOr<std::shared_ptr<LoadedProgram>> prepare(
-      const std::shared_ptr<const recipe::Program>&) override {
+  StatusOr<std::shared_ptr<LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>&) override {
     return std::shared_ptr<LoadedProgram>();
   }
-  Status execute(const Work&, LoadedProgram*, QueueExecutor::Signal) override {
-    return okStatus();
-  }
+  Status execute(const Work&, LoadedProgram*, QueueExecutor::Signal) override { return okStatus(); }
 };
 
 }  // namespace

@@ -133,13 +133,12 @@ void DeviceClock::append(ClockItem item, bool kept) {
     external->queue = item.queue;
   }
   const bool closes = external != nullptr, held = dependence != nullptr;
-  const Pending& pending = inbox_.emplace_back(Pending{
-      std::move(item), std::move(node), std::move(signals), std::move(external), closes, held});
+  const Pending& pending = inbox_.emplace_back(
+      Pending{std::move(item), std::move(node), std::move(signals), std::move(external), closes, held});
   try {
     if (kept) {
       nodes_.emplace(ticket, pending.node);
-      for (size_t i = 0; i < pending.signals.size(); ++i)
-        nodes_.emplace(ticket + 1 + i, pending.signals[i]);
+      for (size_t i = 0; i < pending.signals.size(); ++i) nodes_.emplace(ticket + 1 + i, pending.signals[i]);
     }
     if (pending.external) externals_.emplace(ticket, pending.external);
   } catch (...) {
@@ -176,8 +175,7 @@ void DeviceClock::submitBatch(std::vector<ClockItem> items, const std::vector<Ba
     for (size_t i = 0; i < items.size(); ++i) {
       if (auto* wait = std::get_if<TimedWait>(&items[i].work); wait && waits[i].item < i) {
         const Pending& source = inbox_[first + waits[i].item];
-        wait->node =
-            waits[i].signal < source.signals.size() ? source.signals[waits[i].signal] : source.node;
+        wait->node = waits[i].signal < source.signals.size() ? source.signals[waits[i].signal] : source.node;
       }
       try {
         append(std::move(items[i]), kept[i]);
@@ -294,8 +292,7 @@ StatusOr<DeviceClock::Span> DeviceClock::span(Ticket ticket) {
   forgetClosed();
   if (!wanted->resolved)
     return failedPrecondition(base::strCat(
-        "ticket ", ticket,
-        " has no time yet: it waits for another device's work, or for external work, without one"));
+        "ticket ", ticket, " has no time yet: it waits for another device's work, or for external work, without one"));
   return Span{wanted->start, wanted->end};
 }
 
@@ -520,8 +517,7 @@ void DeviceClock::place(Queue& queue, Pending& pending, Picoseconds ready) {
     ++totals_.launches;
     totals_.commands += launch->timeline->commands;
     for (size_t i = 0; i < pending.signals.size(); ++i)
-      pending.signals[i]->start = pending.signals[i]->end =
-          launch->timeline->outputEnd(launch->signals[i], placement);
+      pending.signals[i]->start = pending.signals[i]->end = launch->timeline->outputEnd(launch->signals[i], placement);
     isLaunch = visible = true;
   } else if (const ExternalTime* external = pending.external.get()) {
     node.end = std::max(ready, external->end);
@@ -537,8 +533,8 @@ void DeviceClock::place(Queue& queue, Pending& pending, Picoseconds ready) {
   queue.end = node.end;
   totals_.end = std::max(totals_.end, node.end);
   if (visible && observer_)
-    observer_({pending.item, queue.name, ready, node.start, node.end,
-               isLaunch ? &placement : nullptr, pending.external.get()});
+    observer_({pending.item, queue.name, ready, node.start, node.end, isLaunch ? &placement : nullptr,
+               pending.external.get()});
 }
 
 }  // namespace hpu::driver

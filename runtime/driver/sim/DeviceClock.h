@@ -126,8 +126,7 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   };
   /// Submits several items at once. waits[i] belongs to items[i]; tickets of items that are not
   /// kept[i] have no span() and node().
-  void submitBatch(std::vector<ClockItem> items, const std::vector<BatchWait>& waits,
-                   const std::vector<bool>& kept);
+  void submitBatch(std::vector<ClockItem> items, const std::vector<BatchWait>& waits, const std::vector<bool>& kept);
   /// The node of a ticket that was submitted and not forgotten, else null.
   std::shared_ptr<const TimeNode> node(Ticket ticket);
   /// The same for a TimedWait of another device: what is submitted from now on is another segment.
@@ -204,7 +203,7 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
 
   std::mutex inboxMutex_;  // Guards what follows; taken after domain() when both are held.
   std::vector<Pending> inbox_;
-  bool closeStaged_ = false;  ///< What was staged last ends its segment.
+  bool closeStaged_ = false;                                             ///< What was staged last ends its segment.
   std::unordered_map<Ticket, std::shared_ptr<ExternalTime>> externals_;  ///< Not taken yet.
   struct LastDependent {
     std::shared_ptr<SeenQueue> seen = std::make_shared<SeenQueue>();

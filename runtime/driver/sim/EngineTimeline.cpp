@@ -8,9 +8,8 @@ namespace hpu::driver {
 Picoseconds EngineTimeline::reserve(Picoseconds ready, Picoseconds duration) {
   Picoseconds start = std::max(ready, floor_);
   // The first span that ends after `start` is the first that can be in the way.
-  auto next =
-      std::upper_bound(spans_.begin(), spans_.end(), start,
-                       [](Picoseconds time, const TimeSpan& span) { return time < span.end; });
+  auto next = std::upper_bound(spans_.begin(), spans_.end(), start,
+                               [](Picoseconds time, const TimeSpan& span) { return time < span.end; });
   while (next != spans_.end() && next->start < start + std::max<Picoseconds>(duration, 1)) {
     if (duration == 0 && next->start >= start) break;
     start = next->end;

@@ -5,8 +5,7 @@ namespace hpu::driver {
 namespace {
 
 bool readsMemory(const Work& work) {
-  if (const auto* copies = std::get_if<CopyMany>(&work))
-    return copies->direction != CopyDirection::kToDevice;
+  if (const auto* copies = std::get_if<CopyMany>(&work)) return copies->direction != CopyDirection::kToDevice;
   return std::holds_alternative<CopyToHost>(work) || std::holds_alternative<CopyOnDevice>(work) ||
          std::holds_alternative<Launch>(work);
 }
@@ -44,10 +43,8 @@ bool Faults::takeOne(std::atomic<int64_t>& pending) {
 
 Status Faults::check(const Work& work) {
   if (fatal_.load(std::memory_order_relaxed))
-    return unavailable(
-        "the device has failed (a fatal event was injected); reset it (Device::reset)");
-  if (uncorrected_.load(std::memory_order_relaxed) > 0 && readsMemory(work) &&
-      takeOne(uncorrected_))
+    return unavailable("the device has failed (a fatal event was injected); reset it (Device::reset)");
+  if (uncorrected_.load(std::memory_order_relaxed) > 0 && readsMemory(work) && takeOne(uncorrected_))
     return dataLoss("an uncorrected ECC error in device memory (injected); what was read is lost");
   return okStatus();
 }

@@ -39,15 +39,13 @@ int64_t pageBytes() {
 }
 
 void parallelCopy(std::byte* dst, const std::byte* src, int64_t bytes) {
-  base::parallelFor(bytes, kCopyGrain, [&](int64_t begin, int64_t end) {
-    base::copyMemory(dst + begin, src + begin, end - begin);
-  });
+  base::parallelFor(bytes, kCopyGrain,
+                    [&](int64_t begin, int64_t end) { base::copyMemory(dst + begin, src + begin, end - begin); });
 }
 
 }  // namespace
 
-Hbm::Hbm(int fd, std::byte* data, int64_t bytes, int64_t hostBudget,
-         std::function<int64_t()> available)
+Hbm::Hbm(int fd, std::byte* data, int64_t bytes, int64_t hostBudget, std::function<int64_t()> available)
     : fd_(fd),
       data_(data),
       bytes_(bytes),
@@ -61,8 +59,7 @@ Hbm::~Hbm() {
   ::close(fd_);
 }
 
-StatusOr<std::unique_ptr<Hbm>> Hbm::create(int64_t bytes, int64_t hostBudget,
-                                           std::function<int64_t()> available) {
+StatusOr<std::unique_ptr<Hbm>> Hbm::create(int64_t bytes, int64_t hostBudget, std::function<int64_t()> available) {
   if (bytes <= 0 || bytes > INT64_MAX - pageBytes())
     return invalidArgument(base::strCat("a device with ", bytes, " bytes of HBM is not possible"));
   bytes = (bytes + pageBytes() - 1) / pageBytes() * pageBytes();
@@ -70,21 +67,19 @@ StatusOr<std::unique_ptr<Hbm>> Hbm::create(int64_t bytes, int64_t hostBudget,
   if (fd < 0) return resourceExhausted("cannot create a memory file: " + base::errnoText(errno));
   void* data = MAP_FAILED;
   if (::ftruncate(fd, bytes) == 0)
-    data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
-                  MAP_SHARED | MAP_NORESERVE, fd, 0);
+    data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (data == MAP_FAILED) {
     int error = errno;
     ::close(fd);
-    return resourceExhausted(base::strCat(
-        "cannot map ", base::formatBytes(bytes), " of address space for a device's HBM: ",
-        base::errnoText(error), ". Set HPU_SIM_HBM_BYTES to a smaller size"));
+    return resourceExhausted(base::strCat("cannot map ", base::formatBytes(bytes),
+                                          " of address space for a device's HBM: ", base::errnoText(error),
+                                          ". Set HPU_SIM_HBM_BYTES to a smaller size"));
   }
   // Peers map the file: none may shrink it under the others. A forked child has no part in it, so
   // that it does not hold the memory of a parent that is gone.
   ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   ::madvise(data, static_cast<size_t>(bytes), MADV_DONTFORK);
-  return std::unique_ptr<Hbm>(
-      new Hbm(fd, static_cast<std::byte*>(data), bytes, hostBudget, std::move(available)));
+  return std::unique_ptr<Hbm>(new Hbm(fd, static_cast<std::byte*>(data), bytes, hostBudget, std::move(available)));
 }
 
 bool Hbm::contains(DeviceAddress address, int64_t bytes) const {
@@ -169,8 +164,7 @@ void Hbm::fill(DeviceAddress dst, uint32_t value, int64_t bytes, int elementByte
 void Hbm::clear(int64_t offset, int64_t bytes) {
   int64_t end = offset + bytes, page = pageBytes();
   int64_t first = (offset + page - 1) / page * page, last = end / page * page;
-  if (first >= last ||
-      ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, last - first) != 0) {
+  if (first >= last || ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, last - first) != 0) {
     std::memset(data_ + offset, 0, static_cast<size_t>(bytes));
     return;
   }
@@ -185,8 +179,7 @@ Status Hbm::discard(DeviceAddress address, int64_t bytes) {
   // Only whole pages inside of the range: a neighbour may share the pages at its edges.
   int64_t page = pageBytes(), offset = static_cast<int64_t>(address - kBase);
   int64_t first = (offset + page - 1) / page * page, last = (offset + bytes) / page * page;
-  if (first < last &&
-      ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, last - first) != 0)
+  if (first < last && ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, last - first) != 0)
     return unavailable("cannot give HBM pages back: " + base::errnoText(errno));
   return okStatus();
 }
@@ -230,14 +223,13 @@ Status Hbm::checkBudget(DeviceAddress address, int64_t bytes) const {
   if (holes <= room) return okStatus();
   if (others)
     return resourceExhausted(base::strCat(
-        "out of host memory for simulated HBM: ", base::formatBytes(holes),
-        " more are needed, and the host has ", base::formatBytes(std::max<int64_t>(room, 0)),
-        " to give; this device has ", base::formatBytes(resident),
+        "out of host memory for simulated HBM: ", base::formatBytes(holes), " more are needed, and the host has ",
+        base::formatBytes(std::max<int64_t>(room, 0)), " to give; this device has ", base::formatBytes(resident),
         ". Free buffers of any device, end other programs, or set HPU_SIM_HOST_BYTES"));
-  return resourceExhausted(base::strCat(
-      "out of host memory for simulated HBM: ", base::formatBytes(holes), " more than the ",
-      base::formatBytes(resident), " in use would pass the budget of ",
-      base::formatBytes(hostBudget_), "; free buffers or set HPU_SIM_HOST_BYTES"));
+  return resourceExhausted(base::strCat("out of host memory for simulated HBM: ", base::formatBytes(holes),
+                                        " more than the ", base::formatBytes(resident),
+                                        " in use would pass the budget of ", base::formatBytes(hostBudget_),
+                                        "; free buffers or set HPU_SIM_HOST_BYTES"));
 }
 
 namespace {
@@ -251,8 +243,7 @@ int64_t numberBehind(const std::string& path, const std::string& key) {
   if (at == std::string::npos) return -1;
   at = text->find_first_of("0123456789", at + 1 + key.size());
   if (at == std::string::npos) return -1;
-  auto number = base::parseInt(
-      std::string_view(*text).substr(at, text->find_first_not_of("0123456789", at) - at));
+  auto number = base::parseInt(std::string_view(*text).substr(at, text->find_first_not_of("0123456789", at) - at));
   return number.ok() ? *number : -1;
 }
 

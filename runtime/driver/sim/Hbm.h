@@ -60,8 +60,7 @@ class Hbm {
   Status checkBudget(DeviceAddress address, int64_t bytes) const;
 
  private:
-  Hbm(int fd, std::byte* data, int64_t bytes, int64_t hostBudget,
-      std::function<int64_t()> available);
+  Hbm(int fd, std::byte* data, int64_t bytes, int64_t hostBudget, std::function<int64_t()> available);
   void clear(int64_t offset, int64_t bytes);
   int64_t nextData(int64_t offset, int64_t end) const;
   int64_t nextHole(int64_t offset, int64_t end) const;

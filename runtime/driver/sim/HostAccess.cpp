@@ -25,8 +25,7 @@ constexpr uint64_t kPopulateBytes = 16 << 20;
 /// Faults the pages in; 0, or errno.
 int populate(uint64_t begin, uint64_t end, HostAccess access) {
   const int advice = access == HostAccess::kWrite ? kPopulateWrite : kPopulateRead;
-  while (::madvise(reinterpret_cast<void*>(static_cast<uintptr_t>(begin)), end - begin, advice) !=
-         0)
+  while (::madvise(reinterpret_cast<void*>(static_cast<uintptr_t>(begin)), end - begin, advice) != 0)
     if (errno != EINTR) return errno;
   return 0;
 }
@@ -38,8 +37,7 @@ uint64_t pageBytes() {
 
 /// As the process's list of mappings has it. True when there is no list.
 bool mapped(uint64_t begin, uint64_t end, HostAccess access) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps(std::fopen("/proc/self/maps", "re"),
-                                                       &std::fclose);
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps(std::fopen("/proc/self/maps", "re"), &std::fclose);
   if (!maps) return true;
   char line[512];
   bool whole = true;  // The buffer holds a line's begin.
@@ -48,8 +46,8 @@ bool mapped(uint64_t begin, uint64_t end, HostAccess access) {
     whole = std::string_view(line).ends_with('\n');
     uint64_t first = 0, behind = 0, inode = 0;
     char read = '-', write = '-';
-    if (!starts || std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %c%c%*2c %*x %*x:%*x %" SCNu64,
-                               &first, &behind, &read, &write, &inode) != 5)
+    if (!starts || std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %c%c%*2c %*x %*x:%*x %" SCNu64, &first, &behind, &read,
+                               &write, &inode) != 5)
       continue;
     if (behind <= begin) continue;
     if (first > begin) return false;

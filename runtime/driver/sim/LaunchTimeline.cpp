@@ -15,8 +15,7 @@ using perfmodel::TimedLaunch;
 using perfmodel::TimedQueue;
 
 std::vector<TimeSpan> mergedSpans(std::vector<TimeSpan> spans) {
-  std::sort(spans.begin(), spans.end(),
-            [](const TimeSpan& a, const TimeSpan& b) { return a.start < b.start; });
+  std::sort(spans.begin(), spans.end(), [](const TimeSpan& a, const TimeSpan& b) { return a.start < b.start; });
   std::vector<TimeSpan> merged;
   for (const TimeSpan& span : spans) {
     if (!merged.empty() && span.start <= merged.back().end)
@@ -27,12 +26,9 @@ std::vector<TimeSpan> mergedSpans(std::vector<TimeSpan> spans) {
   return merged;
 }
 
-bool enginesAreIdle(const LaunchTimeline& timeline, Picoseconds ready,
-                    const EngineTimeline* engines) {
+bool enginesAreIdle(const LaunchTimeline& timeline, Picoseconds ready, const EngineTimeline* engines) {
   for (int e = 0; e < kNumEngines; ++e)
-    if (!timeline.taken[e].empty() &&
-        engines[e].lastEnd() > ready + timeline.taken[e].front().start)
-      return false;
+    if (!timeline.taken[e].empty() && engines[e].lastEnd() > ready + timeline.taken[e].front().start) return false;
   return true;
 }
 
@@ -104,8 +100,7 @@ class Replay {
     interval.terms = alone.terms;
     // Everything but the waiting is as in the undisturbed launch; the engine's other work is
     // waiting too.
-    interval.terms[static_cast<size_t>(perfmodel::Term::kSync)] +=
-        (start - queueEnd_[q]) - (alone.start - alone.ready);
+    interval.terms[static_cast<size_t>(perfmodel::Term::kSync)] += (start - queueEnd_[q]) - (alone.start - alone.ready);
     queueEnd_[q] = end;
     if (command.signal != recipe::kNone) {
       auto& times = signals_[command.signal];
@@ -117,19 +112,17 @@ class Replay {
   const LaunchTimeline& timeline_;
   Picoseconds ready_;
   EngineTimeline* engines_;
-  std::vector<std::vector<Picoseconds>>
-      signals_;  ///< Sorted times at which each signal counted up.
+  std::vector<std::vector<Picoseconds>> signals_;  ///< Sorted times at which each signal counted up.
   std::vector<size_t> heads_;
   std::vector<Picoseconds> queueEnd_;
 };
 
 }  // namespace
 
-StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(
-    const recipe::Program& program, const arch::TargetDesc& target,
-    const arch::ClockProfile& clock) {
-  HPU_ASSIGN(auto shared, create(perfmodel::timedQueues(program, target, clock),
-                                 program.numSignals, target, clock));
+StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(const recipe::Program& program,
+                                                                       const arch::TargetDesc& target,
+                                                                       const arch::ClockProfile& clock) {
+  HPU_ASSIGN(auto shared, create(perfmodel::timedQueues(program, target, clock), program.numSignals, target, clock));
   auto result = std::make_shared<LaunchTimeline>(*shared);
   result->lastWriters = recipe::lastWriters(program);
   return std::shared_ptr<const LaunchTimeline>(std::move(result));
@@ -144,9 +137,10 @@ Picoseconds LaunchTimeline::outputEnd(size_t output, const LaunchPlacement& plac
   return end;
 }
 
-StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(
-    std::vector<TimedQueue> queues, uint32_t numSignals, const arch::TargetDesc& target,
-    const arch::ClockProfile& clock) {
+StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(std::vector<TimedQueue> queues,
+                                                                       uint32_t numSignals,
+                                                                       const arch::TargetDesc& target,
+                                                                       const arch::ClockProfile& clock) {
   auto result = std::make_shared<LaunchTimeline>();
   result->queues = std::move(queues);
   result->numSignals = numSignals;
@@ -162,16 +156,14 @@ StatusOr<std::shared_ptr<const LaunchTimeline>> LaunchTimeline::create(
     for (const Interval& interval : result->intervals[q]) {
       ++result->commands;
       result->busy[engine] += interval.end - interval.start;
-      if (interval.end > interval.start)
-        result->taken[engine].push_back({interval.start, interval.end});
+      if (interval.end > interval.start) result->taken[engine].push_back({interval.start, interval.end});
     }
   }
   for (auto& spans : result->taken) spans = mergedSpans(std::move(spans));
   return std::shared_ptr<const LaunchTimeline>(std::move(result));
 }
 
-LaunchPlacement placeLaunch(const LaunchTimeline& timeline, Picoseconds ready,
-                            EngineTimeline* engines) {
+LaunchPlacement placeLaunch(const LaunchTimeline& timeline, Picoseconds ready, EngineTimeline* engines) {
   if (!enginesAreIdle(timeline, ready, engines)) return Replay(timeline, ready, engines).run();
   for (int e = 0; e < kNumEngines; ++e) engines[e].append(timeline.taken[e], ready);
   return {ready, ready + timeline.start, ready + timeline.end, nullptr};

@@ -41,9 +41,9 @@ struct LaunchTimeline {
                                                                 const arch::TargetDesc& target,
                                                                 const arch::ClockProfile& clock);
   /// From queues made by hand (tests).
-  static StatusOr<std::shared_ptr<const LaunchTimeline>> create(
-      std::vector<perfmodel::TimedQueue> queues, uint32_t numSignals,
-      const arch::TargetDesc& target, const arch::ClockProfile& clock);
+  static StatusOr<std::shared_ptr<const LaunchTimeline>> create(std::vector<perfmodel::TimedQueue> queues,
+                                                                uint32_t numSignals, const arch::TargetDesc& target,
+                                                                const arch::ClockProfile& clock);
 };
 
 /// Where one launch went. `intervals` are relative to `offset`: the timeline's own when the engines
@@ -52,14 +52,11 @@ struct LaunchPlacement {
   Picoseconds offset = 0;
   Picoseconds start = 0, end = 0;  ///< First command's start, last one's end; absolute.
   std::shared_ptr<const QueueIntervals> moved;
-  const QueueIntervals& intervals(const LaunchTimeline& timeline) const {
-    return moved ? *moved : timeline.intervals;
-  }
+  const QueueIntervals& intervals(const LaunchTimeline& timeline) const { return moved ? *moved : timeline.intervals; }
 };
 
 /// Places a launch that may start at `ready` on `engines` (kNumEngines of them) and reserves its
 /// times.
-LaunchPlacement placeLaunch(const LaunchTimeline& timeline, Picoseconds ready,
-                            EngineTimeline* engines);
+LaunchPlacement placeLaunch(const LaunchTimeline& timeline, Picoseconds ready, EngineTimeline* engines);
 
 }  // namespace hpu::driver

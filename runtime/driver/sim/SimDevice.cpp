@@ -25,8 +25,7 @@ namespace {
 
 class SimProgram final : public LoadedProgram {
  public:
-  SimProgram(std::shared_ptr<const recipe::Program> program,
-             std::unique_ptr<sim::ProgramExecutor> executor)
+  SimProgram(std::shared_ptr<const recipe::Program> program, std::unique_ptr<sim::ProgramExecutor> executor)
       : program_(std::move(program)), executor_(std::move(executor)) {}
 
   Status run(const Hbm& hbm, const Launch& launch, QueueExecutor::Signal signal) {
@@ -36,8 +35,7 @@ class SimProgram final : public LoadedProgram {
       if (program_->sections[i].kind != recipe::SectionKind::kSram) bases[i] = hbm.at(sections[i]);
     for (uint32_t i = 0; i < sections.size(); ++i) {
       if (!bases[i] || program_->sections[i].kind == recipe::SectionKind::kInput) continue;
-      Status status =
-          hbm.checkBudget(sections[i], static_cast<int64_t>(program_->sections[i].bytes));
+      Status status = hbm.checkBudget(sections[i], static_cast<int64_t>(program_->sections[i].bytes));
       if (status.ok()) continue;
       const recipe::Op* op = recipe::firstUser(*program_, i);
       return op ? status.withContext(recipe::opText(*program_, *op)) : status;
@@ -66,12 +64,8 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     shutDown();
   }
 
-  Status discard(DeviceAddress address, int64_t bytes) override {
-    return hbm_->discard(address, bytes);
-  }
-  Status poison(DeviceAddress address, int64_t bytes) override {
-    return hbm_->poison(address, bytes);
-  }
+  Status discard(DeviceAddress address, int64_t bytes) override { return hbm_->discard(address, bytes); }
+  Status poison(DeviceAddress address, int64_t bytes) override { return hbm_->poison(address, bytes); }
 
   static StatusOr<std::shared_ptr<DriverDevice>> open(const DeviceOptions& options) {
     HPU_ASSIGN(arch::ClockProfile clock, clockProfile(options.target));
@@ -84,8 +78,8 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     if (fixed == 0) available = availableHostMemory;
     HPU_ASSIGN(std::unique_ptr<Hbm> hbm, Hbm::create(info.hbmBytes, budget, std::move(available)));
     info.hbmBytes = hbm->bytes();
-    auto device = std::make_shared<SimDevice>(std::move(owned), std::move(info), std::move(hbm),
-                                              clock, options.threads);
+    auto device =
+        std::make_shared<SimDevice>(std::move(owned), std::move(info), std::move(hbm), clock, options.threads);
     device->owned_->serve(device.get(), {device->hbm_->file(), Hbm::kBase, device->hbm_->bytes()});
     return std::shared_ptr<DriverDevice>(std::move(device));
   }
@@ -93,8 +87,7 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
   int memoryFile() const override { return hbm_->file(); }
   Status checkWrite(DeviceAddress address, int64_t bytes) const override {
     if (!hbm_->contains(address, bytes))
-      return outOfRange(base::strCat(bytes, " bytes at ", base::formatHex(address),
-                                     " are not in the device's memory"));
+      return outOfRange(base::strCat(bytes, " bytes at ", base::formatHex(address), " are not in the device's memory"));
     return hbm_->checkBudget(address, bytes);
   }
 
@@ -104,21 +97,17 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
   }
 
  protected:
-  StatusOr<std::shared_ptr<LoadedProgram>> prepare(
-      const std::shared_ptr<const recipe::Program>& program) override {
+  StatusOr<std::shared_ptr<LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>& program) override {
     sim::ProgramExecutor::Options options;
     HPU_ASSIGN(auto executor, sim::ProgramExecutor::create(program, options));
-    return std::shared_ptr<LoadedProgram>(
-        std::make_shared<SimProgram>(program, std::move(executor)));
+    return std::shared_ptr<LoadedProgram>(std::make_shared<SimProgram>(program, std::move(executor)));
   }
 
   Status copyOne(CopyDirection direction, const CopyRange& range) {
     if (direction == CopyDirection::kToHost)
-      return copyOut(reinterpret_cast<void*>(static_cast<uintptr_t>(range.dst)), range.src,
-                     range.bytes);
+      return copyOut(reinterpret_cast<void*>(static_cast<uintptr_t>(range.dst)), range.src, range.bytes);
     if (direction == CopyDirection::kToDevice)
-      return copyIn(range.dst, reinterpret_cast<const void*>(static_cast<uintptr_t>(range.src)),
-                    range.bytes);
+      return copyIn(range.dst, reinterpret_cast<const void*>(static_cast<uintptr_t>(range.src)), range.bytes);
     HPU_RETURN_IF_ERROR(hbm_->checkBudget(range.dst, range.bytes));
     hbm_->move(range.dst, range.src, range.bytes);
     return okStatus();
@@ -139,8 +128,8 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
   bool neverEnds(const Work& work) override { return faults_.takeEndless(); }
   void workFailed(const Work& work, const std::string& label, const Status& status) override {
     std::lock_guard lock(statusMutex_);
-    lastError_ = base::strCat(workName(work), label.empty() ? "" : " '", label,
-                              label.empty() ? "" : "'", ": ", status.message());
+    lastError_ = base::strCat(workName(work), label.empty() ? "" : " '", label, label.empty() ? "" : "'", ": ",
+                              status.message());
   }
   void resume() override { faults_.reset(); }
 
@@ -156,8 +145,7 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
       if (fill->value != 0) HPU_RETURN_IF_ERROR(hbm_->checkBudget(fill->dst, fill->bytes));
       hbm_->fill(fill->dst, fill->value, fill->bytes, fill->elementBytes);
     } else if (const auto* copies = std::get_if<CopyMany>(&work)) {
-      for (const CopyRange& range : copies->ranges)
-        HPU_RETURN_IF_ERROR(copyOne(copies->direction, range));
+      for (const CopyRange& range : copies->ranges) HPU_RETURN_IF_ERROR(copyOne(copies->direction, range));
     } else if (const auto* launch = std::get_if<Launch>(&work)) {
       return static_cast<SimProgram*>(program)->run(*hbm_, *launch, signal);
     }

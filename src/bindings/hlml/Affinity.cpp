@@ -41,8 +41,7 @@ std::vector<int> readList(const char* path) {
 std::vector<int> onlineCpus() {
   std::vector<int> cpus = readList("/sys/devices/system/cpu/online");
   if (cpus.empty())
-    for (long n = 0; n < std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)); ++n)
-      cpus.push_back(static_cast<int>(n));
+    for (long n = 0; n < std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)); ++n) cpus.push_back(static_cast<int>(n));
   return cpus;
 }
 
@@ -52,8 +51,8 @@ std::vector<int> onlineNodes() {
   return nodes.empty() ? std::vector<int>{0} : nodes;
 }
 
-hlml_return_t fill(hlml_device_t device, unsigned int words, unsigned long* set,
-                   std::vector<int> (*members)(), hlml_affinity_scope_t scope) {
+hlml_return_t fill(hlml_device_t device, unsigned int words, unsigned long* set, std::vector<int> (*members)(),
+                   hlml_affinity_scope_t scope) {
   return guarded([&] {
     int index = 0;
     HLML_RETURN_IF_ERROR(Library::get().indexOf(device, index));
@@ -84,24 +83,24 @@ hlml_return_t useAllCpus(hlml_device_t device) {
 
 }  // namespace
 
-hlml_return_t hlml_device_get_cpu_affinity(hlml_device_t device, unsigned int cpu_set_size,
-                                           unsigned long* cpu_set) {
+hlml_return_t hlml_device_get_cpu_affinity(hlml_device_t device, unsigned int cpu_set_size, unsigned long* cpu_set) {
   return fill(device, cpu_set_size, cpu_set, onlineCpus, HLML_AFFINITY_SCOPE_NODE);
 }
 
-hlml_return_t hlml_device_get_cpu_affinity_within_scope(hlml_device_t device,
-                                                        unsigned int cpu_set_size,
-                                                        unsigned long* cpu_set,
-                                                        hlml_affinity_scope_t scope) {
+hlml_return_t hlml_device_get_cpu_affinity_within_scope(hlml_device_t device, unsigned int cpu_set_size,
+                                                        unsigned long* cpu_set, hlml_affinity_scope_t scope) {
   return fill(device, cpu_set_size, cpu_set, onlineCpus, scope);
 }
 
-hlml_return_t hlml_device_get_memory_affinity(hlml_device_t device, unsigned int node_set_size,
-                                              unsigned long* node_set,
+hlml_return_t hlml_device_get_memory_affinity(hlml_device_t device, unsigned int node_set_size, unsigned long* node_set,
                                               hlml_affinity_scope_t scope) {
   return fill(device, node_set_size, node_set, onlineNodes, scope);
 }
 
-hlml_return_t hlml_device_set_cpu_affinity(hlml_device_t device) { return useAllCpus(device); }
+hlml_return_t hlml_device_set_cpu_affinity(hlml_device_t device) {
+  return useAllCpus(device);
+}
 
-hlml_return_t hlml_device_clear_cpu_affinity(hlml_device_t device) { return useAllCpus(device); }
+hlml_return_t hlml_device_clear_cpu_affinity(hlml_device_t device) {
+  return useAllCpus(device);
+}

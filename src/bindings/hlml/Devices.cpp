@@ -20,8 +20,7 @@ constexpr unsigned int kKnownFlags = 1 | 2 | 4;
 bool sameText(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i)
-    if (tolower(static_cast<unsigned char>(a[i])) != tolower(static_cast<unsigned char>(b[i])))
-      return false;
+    if (tolower(static_cast<unsigned char>(a[i])) != tolower(static_cast<unsigned char>(b[i]))) return false;
   return true;
 }
 
@@ -82,9 +81,7 @@ hlml_return_t hlml_init(void) {
 }
 
 hlml_return_t hlml_init_with_flags(unsigned int flags) {
-  return guarded([&] {
-    return flags & ~kKnownFlags ? HLML_ERROR_INVALID_ARGUMENT : Library::get().initialize();
-  });
+  return guarded([&] { return flags & ~kKnownFlags ? HLML_ERROR_INVALID_ARGUMENT : Library::get().initialize(); });
 }
 
 hlml_return_t hlml_shutdown(void) {
@@ -121,9 +118,7 @@ hlml_return_t hlml_device_get_handle_by_index(unsigned int index, hlml_device_t*
   return guarded([&] {
     HLML_RETURN_IF_ERROR(hpu::hlml::checkInitialized());
     if (!device) return HLML_ERROR_INVALID_ARGUMENT;
-    return findDevice(device, [&](const DeviceStatus& each) {
-      return static_cast<unsigned int>(each.index) == index;
-    });
+    return findDevice(device, [&](const DeviceStatus& each) { return static_cast<unsigned int>(each.index) == index; });
   });
 }
 
@@ -131,8 +126,7 @@ hlml_return_t hlml_device_get_handle_by_pci_bus_id(const char* pci_addr, hlml_de
   return guarded([&] {
     HLML_RETURN_IF_ERROR(hpu::hlml::checkInitialized());
     if (!pci_addr || !device) return HLML_ERROR_INVALID_ARGUMENT;
-    return findDevice(
-        device, [&](const DeviceStatus& each) { return sameAddress(pci_addr, each.pciAddress); });
+    return findDevice(device, [&](const DeviceStatus& each) { return sameAddress(pci_addr, each.pciAddress); });
   });
 }
 
@@ -158,14 +152,12 @@ hlml_return_t hlml_device_get_serial(hlml_device_t device, char* serial, unsigne
   return textOf(device, serial, length, [](const DeviceStatus& s) { return s.serial; });
 }
 
-hlml_return_t hlml_get_serial_number(hlml_device_t device, char* serial_number,
-                                     unsigned int length) {
+hlml_return_t hlml_get_serial_number(hlml_device_t device, char* serial_number, unsigned int length) {
   return hlml_device_get_serial(device, serial_number, length);
 }
 
 hlml_return_t hlml_get_model_number(hlml_device_t device, char* model_number, unsigned int length) {
-  return textOf(device, model_number, length,
-                [](const DeviceStatus& s) { return "SIM-" + s.name; });
+  return textOf(device, model_number, length, [](const DeviceStatus& s) { return "SIM-" + s.name; });
 }
 
 hlml_return_t hlml_device_get_minor_number(hlml_device_t device, unsigned int* minor_number) {
@@ -195,8 +187,7 @@ hlml_return_t hlml_device_get_pci_info(hlml_device_t device, hlml_pci_info_t* pc
     info.device = slot;
     const hpu::telemetry::Board& board = hpu::telemetry::board(status.target);
     info.pci_device_id = board.pciDeviceId;
-    snprintf(info.caps.link_speed, sizeof info.caps.link_speed, "0x%x",
-             static_cast<unsigned>(board.pcieGeneration));
+    snprintf(info.caps.link_speed, sizeof info.caps.link_speed, "0x%x", static_cast<unsigned>(board.pcieGeneration));
     snprintf(info.caps.link_width, sizeof info.caps.link_width, "%d", board.pcieLanes);
     *pci = info;
     return HLML_SUCCESS;
@@ -211,13 +202,11 @@ hlml_return_t hlml_device_get_pcb_info(hlml_device_t device, hlml_pcb_info_t* pc
   return notSupported(device, pcb);
 }
 
-hlml_return_t hlml_get_firmware_fit_version(hlml_device_t device, char* firmware_fit,
-                                            unsigned int) {
+hlml_return_t hlml_get_firmware_fit_version(hlml_device_t device, char* firmware_fit, unsigned int) {
   return notSupported(device, firmware_fit);
 }
 
-hlml_return_t hlml_get_firmware_spi_version(hlml_device_t device, char* firmware_spi,
-                                            unsigned int) {
+hlml_return_t hlml_get_firmware_spi_version(hlml_device_t device, char* firmware_spi, unsigned int) {
   return notSupported(device, firmware_spi);
 }
 

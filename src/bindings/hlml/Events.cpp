@@ -113,8 +113,7 @@ void look(EventSet& set) {
   for (auto& [device, watch] : set.watches) {
     DeviceStatus status;
     if (Library::get().deviceStatus(device, status) != HLML_SUCCESS) continue;
-    if (unsigned long long happened = update(watch, status))
-      set.pending.push_back({device, happened});
+    if (unsigned long long happened = update(watch, status)) set.pending.push_back({device, happened});
   }
 }
 
@@ -151,8 +150,7 @@ hlml_return_t hlml_event_set_free(hlml_event_set_t set) {
   });
 }
 
-hlml_return_t hlml_device_register_events(hlml_device_t device, unsigned long long event_types,
-                                          hlml_event_set_t set) {
+hlml_return_t hlml_device_register_events(hlml_device_t device, unsigned long long event_types, hlml_event_set_t set) {
   return guarded([&] {
     DeviceStatus status;
     HLML_RETURN_IF_ERROR(Library::get().deviceStatus(device, status));
@@ -167,8 +165,7 @@ hlml_return_t hlml_device_register_events(hlml_device_t device, unsigned long lo
   });
 }
 
-hlml_return_t hlml_event_set_wait(hlml_event_set_t set, hlml_event_data_t* data,
-                                  unsigned int timeoutms) {
+hlml_return_t hlml_event_set_wait(hlml_event_set_t set, hlml_event_data_t* data, unsigned int timeoutms) {
   return guarded([&] {
     HLML_RETURN_IF_ERROR(hpu::hlml::checkInitialized());
     std::shared_ptr<EventSet> found = find(set);

@@ -62,9 +62,7 @@ hlml_return_t copyText(std::string_view text, char* to, unsigned int length) {
 Library::Library() {
   access_.all = [] { return node::query(); };
   access_.one = [](int index) { return node::query(index); };
-  access_.inject = [](int index, node::Fault fault, int count) {
-    return node::inject(index, fault, count);
-  };
+  access_.inject = [](int index, node::Fault fault, int count) { return node::inject(index, fault, count); };
   access_.nowNs = monotonicNs;
   // A forked child finds the lock free, whatever a monitor's thread was doing. Nothing else is locked under it.
   static constexpr base::ForkHandlers kHandlers = {[] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); },

@@ -94,5 +94,5 @@ int64_t monotonicNs();
 }  // namespace hpu::hlml
 
 /// Leaves the function with the code of `expression` unless it is HLML_SUCCESS.
-#define HLML_RETURN_IF_ERROR(expression)                                              \
+#define HLML_RETURN_IF_ERROR(expression) \
   if (hlml_return_t hlmlCode_ = (expression); hlmlCode_ != HLML_SUCCESS) return hlmlCode_

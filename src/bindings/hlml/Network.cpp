@@ -9,9 +9,8 @@ using hpu::hlml::guarded;
 using hpu::hlml::Library;
 using hpu::node::DeviceStatus;
 
-hlml_return_t hlml_device_get_mac_info(hlml_device_t device, hlml_mac_info_t* mac_info,
-                                       unsigned int mac_info_size, unsigned int start_mac_id,
-                                       unsigned int* actual_mac_count) {
+hlml_return_t hlml_device_get_mac_info(hlml_device_t device, hlml_mac_info_t* mac_info, unsigned int mac_info_size,
+                                       unsigned int start_mac_id, unsigned int* actual_mac_count) {
   return guarded([&] {
     DeviceStatus status;
     HLML_RETURN_IF_ERROR(Library::get().deviceStatus(device, status));
@@ -59,9 +58,8 @@ hlml_return_t hlml_nic_get_statistics(hlml_device_t device, hlml_nic_stats_info_
     DeviceStatus status;
     HLML_RETURN_IF_ERROR(Library::get().deviceStatus(device, status));
     const hpu::telemetry::Board& board = hpu::telemetry::board(status.target);
-    if (!stats_info || stats_info->port >= 64 ||
-        !board.hasPort(static_cast<int>(stats_info->port)) || !stats_info->str_buf ||
-        !stats_info->val_buf || !stats_info->num_of_counters_out)
+    if (!stats_info || stats_info->port >= 64 || !board.hasPort(static_cast<int>(stats_info->port)) ||
+        !stats_info->str_buf || !stats_info->val_buf || !stats_info->num_of_counters_out)
       return HLML_ERROR_INVALID_ARGUMENT;
     return HLML_ERROR_NOT_SUPPORTED;
   });

@@ -92,13 +92,11 @@ hlml_return_t clockOf(hlml_device_t device, hlml_clock_type_t type, unsigned int
 
 // ---- Clocks -------------------------------------------------------------------------------------------
 
-hlml_return_t hlml_device_get_clock_info(hlml_device_t device, hlml_clock_type_t type,
-                                         unsigned int* clock) {
+hlml_return_t hlml_device_get_clock_info(hlml_device_t device, hlml_clock_type_t type, unsigned int* clock) {
   return clockOf(device, type, clock, false);
 }
 
-hlml_return_t hlml_device_get_max_clock_info(hlml_device_t device, hlml_clock_type_t type,
-                                             unsigned int* clock) {
+hlml_return_t hlml_device_get_max_clock_info(hlml_device_t device, hlml_clock_type_t type, unsigned int* clock) {
   return clockOf(device, type, clock, true);
 }
 
@@ -106,8 +104,8 @@ hlml_return_t hlml_device_get_performance_state(hlml_device_t device, hlml_p_sta
   return numberOf(device, p_state, [](const DeviceStatus&) { return HLML_PSTATE_0; });
 }
 
-hlml_return_t hlml_device_get_current_clocks_throttle_reasons(
-    hlml_device_t device, unsigned long long* clocks_throttle_reasons) {
+hlml_return_t hlml_device_get_current_clocks_throttle_reasons(hlml_device_t device,
+                                                              unsigned long long* clocks_throttle_reasons) {
   return readingOf(device, clocks_throttle_reasons, [](const Readings& readings) {
     unsigned long long reasons = 0;
     if (readings.powerThrottled) reasons |= HLML_CLOCKS_THROTTLE_REASON_POWER;
@@ -116,13 +114,11 @@ hlml_return_t hlml_device_get_current_clocks_throttle_reasons(
   });
 }
 
-hlml_return_t hlml_device_get_violation_status(hlml_device_t device,
-                                               hlml_perf_policy_type_t perf_policy_type,
+hlml_return_t hlml_device_get_violation_status(hlml_device_t device, hlml_perf_policy_type_t perf_policy_type,
                                                hlml_violation_time_t* viol_time) {
   if (!isOneOf(perf_policy_type, HLML_PERF_POLICY_COUNT)) viol_time = nullptr;
   return numberOf(device, viol_time, [&](const DeviceStatus& status) {
-    int64_t slow =
-        perf_policy_type == HLML_PERF_POLICY_POWER ? hpu::telemetry::powerViolationNs(status) : 0;
+    int64_t slow = perf_policy_type == HLML_PERF_POLICY_POWER ? hpu::telemetry::powerViolationNs(status) : 0;
     return hlml_violation_time_t{static_cast<unsigned long long>(status.counters.deviceNs),
                                  static_cast<unsigned long long>(slow)};
   });
@@ -130,11 +126,9 @@ hlml_return_t hlml_device_get_violation_status(hlml_device_t device,
 
 // ---- Load ---------------------------------------------------------------------------------------------
 
-hlml_return_t hlml_device_get_utilization_rates(hlml_device_t device,
-                                                hlml_utilization_t* utilization) {
-  return readingOf(device, utilization, [](const Readings& readings) {
-    return hlml_utilization_t{toUnsigned(readings.utilization * 100)};
-  });
+hlml_return_t hlml_device_get_utilization_rates(hlml_device_t device, hlml_utilization_t* utilization) {
+  return readingOf(device, utilization,
+                   [](const Readings& readings) { return hlml_utilization_t{toUnsigned(readings.utilization * 100)}; });
 }
 
 hlml_return_t hlml_device_get_memory_info(hlml_device_t device, hlml_memory_t* memory) {
@@ -150,23 +144,19 @@ hlml_return_t hlml_device_get_memory_info(hlml_device_t device, hlml_memory_t* m
   });
 }
 
-hlml_return_t hlml_device_get_temperature(hlml_device_t device,
-                                          hlml_temperature_sensors_t sensor_type,
+hlml_return_t hlml_device_get_temperature(hlml_device_t device, hlml_temperature_sensors_t sensor_type,
                                           unsigned int* temp) {
   if (rawValue(sensor_type) != HLML_TEMPERATURE_ON_AIP) {
     bool isSensor = rawValue(sensor_type) <= HLML_TEMPERATURE_OTHER;
     return guarded([&] { return notSupported(device, temp && isSensor); });
   }
-  return readingOf(device, temp,
-                   [](const Readings& readings) { return toUnsigned(readings.celsius); });
+  return readingOf(device, temp, [](const Readings& readings) { return toUnsigned(readings.celsius); });
 }
 
-hlml_return_t hlml_device_get_temperature_threshold(hlml_device_t device,
-                                                    hlml_temperature_thresholds_t threshold_type,
+hlml_return_t hlml_device_get_temperature_threshold(hlml_device_t device, hlml_temperature_thresholds_t threshold_type,
                                                     unsigned int* temp) {
-  return guarded([&] {
-    return notSupported(device, temp && isOneOf(threshold_type, HLML_TEMPERATURE_THRESHOLD_COUNT));
-  });
+  return guarded(
+      [&] { return notSupported(device, temp && isOneOf(threshold_type, HLML_TEMPERATURE_THRESHOLD_COUNT)); });
 }
 
 hlml_return_t hlml_device_get_persistence_mode(hlml_device_t device, hlml_enable_state_t* mode) {
@@ -174,19 +164,16 @@ hlml_return_t hlml_device_get_persistence_mode(hlml_device_t device, hlml_enable
 }
 
 hlml_return_t hlml_device_get_power_usage(hlml_device_t device, unsigned int* power) {
-  return readingOf(device, power,
-                   [](const Readings& readings) { return toUnsigned(readings.watts * 1000); });
+  return readingOf(device, power, [](const Readings& readings) { return toUnsigned(readings.watts * 1000); });
 }
 
-hlml_return_t hlml_device_get_power_management_default_limit(hlml_device_t device,
-                                                             unsigned int* default_limit) {
+hlml_return_t hlml_device_get_power_management_default_limit(hlml_device_t device, unsigned int* default_limit) {
   return numberOf(device, default_limit, [](const DeviceStatus& status) {
     return toUnsigned(hpu::telemetry::board(status.target).capWatts * 1000);
   });
 }
 
-hlml_return_t hlml_device_get_total_energy_consumption(hlml_device_t device,
-                                                       unsigned long long* energy) {
+hlml_return_t hlml_device_get_total_energy_consumption(hlml_device_t device, unsigned long long* energy) {
   return readingOf(device, energy, [](const Readings& readings) {
     return static_cast<unsigned long long>(std::llround(readings.joules * 1000));
   });
@@ -194,8 +181,7 @@ hlml_return_t hlml_device_get_total_energy_consumption(hlml_device_t device,
 
 // ---- PCIe ---------------------------------------------------------------------------------------------
 
-hlml_return_t hlml_device_get_pcie_throughput(hlml_device_t device,
-                                              hlml_pcie_util_counter_t counter,
+hlml_return_t hlml_device_get_pcie_throughput(hlml_device_t device, hlml_pcie_util_counter_t counter,
                                               unsigned int* value) {
   if (!isOneOf(counter, HLML_PCIE_UTIL_COUNT)) value = nullptr;
   return readingOf(device, value, [&](const Readings& readings) {
@@ -208,15 +194,13 @@ hlml_return_t hlml_device_get_pcie_replay_counter(hlml_device_t device, unsigned
   return numberOf(device, value, [](const DeviceStatus&) { return 0u; });
 }
 
-hlml_return_t hlml_device_get_curr_pcie_link_generation(hlml_device_t device,
-                                                        unsigned int* curr_link_gen) {
+hlml_return_t hlml_device_get_curr_pcie_link_generation(hlml_device_t device, unsigned int* curr_link_gen) {
   return numberOf(device, curr_link_gen, [](const DeviceStatus& status) {
     return static_cast<unsigned int>(hpu::telemetry::board(status.target).pcieGeneration);
   });
 }
 
-hlml_return_t hlml_device_get_curr_pcie_link_width(hlml_device_t device,
-                                                   unsigned int* curr_link_width) {
+hlml_return_t hlml_device_get_curr_pcie_link_width(hlml_device_t device, unsigned int* curr_link_width) {
   return numberOf(device, curr_link_width, [](const DeviceStatus& status) {
     return static_cast<unsigned int>(hpu::telemetry::board(status.target).pcieLanes);
   });
@@ -236,8 +220,7 @@ hlml_return_t hlml_device_get_ecc_mode(hlml_device_t device, hlml_enable_state_t
   });
 }
 
-hlml_return_t hlml_device_get_memory_error_counter(hlml_device_t device,
-                                                   hlml_memory_error_type_t error_type,
+hlml_return_t hlml_device_get_memory_error_counter(hlml_device_t device, hlml_memory_error_type_t error_type,
                                                    hlml_ecc_counter_type_t counter_type,
                                                    hlml_memory_location_type_t location,
                                                    unsigned long long* ecc_counts) {
@@ -245,24 +228,19 @@ hlml_return_t hlml_device_get_memory_error_counter(hlml_device_t device,
     DeviceStatus status;
     HLML_RETURN_IF_ERROR(Library::get().deviceStatus(device, status));
     if (!ecc_counts || !isOneOf(error_type, HLML_MEMORY_ERROR_TYPE_COUNT) ||
-        !isOneOf(counter_type, HLML_ECC_COUNTER_TYPE_COUNT) ||
-        !isOneOf(location, HLML_MEMORY_LOCATION_COUNT))
+        !isOneOf(counter_type, HLML_ECC_COUNTER_TYPE_COUNT) || !isOneOf(location, HLML_MEMORY_LOCATION_COUNT))
       return HLML_ERROR_INVALID_ARGUMENT;
-    Fault fault = error_type == HLML_MEMORY_ERROR_TYPE_CORRECTED ? Fault::kCorrectedEcc
-                                                                 : Fault::kUncorrectedEcc;
+    Fault fault = error_type == HLML_MEMORY_ERROR_TYPE_CORRECTED ? Fault::kCorrectedEcc : Fault::kUncorrectedEcc;
     bool isHbm = location == HLML_MEMORY_LOCATION_DRAM;
     *ecc_counts = isHbm ? status.faults[static_cast<int>(fault)] : 0;
     return HLML_SUCCESS;
   });
 }
 
-hlml_return_t hlml_device_get_total_ecc_errors(hlml_device_t device,
-                                               hlml_memory_error_type_t error_type,
-                                               hlml_ecc_counter_type_t counter_type,
-                                               unsigned long long* ecc_counts) {
+hlml_return_t hlml_device_get_total_ecc_errors(hlml_device_t device, hlml_memory_error_type_t error_type,
+                                               hlml_ecc_counter_type_t counter_type, unsigned long long* ecc_counts) {
   // The HBM's are all there are.
-  return hlml_device_get_memory_error_counter(device, error_type, counter_type,
-                                              HLML_MEMORY_LOCATION_DRAM, ecc_counts);
+  return hlml_device_get_memory_error_counter(device, error_type, counter_type, HLML_MEMORY_LOCATION_DRAM, ecc_counts);
 }
 
 hlml_return_t hlml_device_err_inject(hlml_device_t device, hlml_err_inject_t err_type) {
@@ -292,21 +270,18 @@ hlml_return_t hlml_device_err_inject(hlml_device_t device, hlml_err_inject_t err
   });
 }
 
-hlml_return_t hlml_device_get_replaced_rows(hlml_device_t device,
-                                            hlml_row_replacement_cause_t cause,
+hlml_return_t hlml_device_get_replaced_rows(hlml_device_t device, hlml_row_replacement_cause_t cause,
                                             unsigned int* row_count, hlml_row_address_t*) {
   return guarded([&] {
     int index = 0;
     HLML_RETURN_IF_ERROR(Library::get().indexOf(device, index));
-    if (!row_count || !isOneOf(cause, HLML_ROW_REPLACEMENT_CAUSE_COUNT))
-      return HLML_ERROR_INVALID_ARGUMENT;
+    if (!row_count || !isOneOf(cause, HLML_ROW_REPLACEMENT_CAUSE_COUNT)) return HLML_ERROR_INVALID_ARGUMENT;
     *row_count = 0;
     return HLML_SUCCESS;
   });
 }
 
-hlml_return_t hlml_device_get_replaced_rows_pending_status(hlml_device_t device,
-                                                           hlml_enable_state_t* is_pending) {
+hlml_return_t hlml_device_get_replaced_rows_pending_status(hlml_device_t device, hlml_enable_state_t* is_pending) {
   return guarded([&] {
     int index = 0;
     HLML_RETURN_IF_ERROR(Library::get().indexOf(device, index));

@@ -11,14 +11,13 @@ namespace hpu::collectives::testing {
 namespace {
 
 constexpr ElementType kTypes[] = {
-    ElementType::kI8,        ElementType::kU8,   ElementType::kI32,    ElementType::kU32,
-    ElementType::kI64,       ElementType::kU64,  ElementType::kF16,    ElementType::kF32,
-    ElementType::kF64,       ElementType::kBF16, ElementType::kF8E4M3, ElementType::kF8E5M2,
-    ElementType::kF8E4M3Ieee};
-constexpr const char* kKindNames[] = {
-    "allReduce", "reduceScatter", "reduce",      "allReduceScaled", "reduceScatterScaled",
-    "allGather", "allToAll",      "allToAllV",   "broadcast",       "gather",
-    "scatter",   "relay",         "sendReceive", "barrier"};
+    ElementType::kI8,     ElementType::kU8,     ElementType::kI32,       ElementType::kU32, ElementType::kI64,
+    ElementType::kU64,    ElementType::kF16,    ElementType::kF32,       ElementType::kF64, ElementType::kBF16,
+    ElementType::kF8E4M3, ElementType::kF8E5M2, ElementType::kF8E4M3Ieee};
+constexpr const char* kKindNames[] = {"allReduce",           "reduceScatter", "reduce",   "allReduceScaled",
+                                      "reduceScatterScaled", "allGather",     "allToAll", "allToAllV",
+                                      "broadcast",           "gather",        "scatter",  "relay",
+                                      "sendReceive",         "barrier"};
 constexpr const char* kOpNames[] = {"sum", "prod", "min", "max", "average"};
 
 /// A message that is small enough to be copied (4096 bytes), one slice and several, and their
@@ -27,8 +26,8 @@ constexpr int64_t kSmallBytes = 4096, kSlice = 32 * 1024, kSeveralSlices = 9 * 3
 constexpr int kNumCounts = 15;
 
 bool isRooted(Kind kind) {
-  return kind == Kind::kReduce || kind == Kind::kBroadcast || kind == Kind::kGather ||
-         kind == Kind::kScatter || kind == Kind::kRelay;
+  return kind == Kind::kReduce || kind == Kind::kBroadcast || kind == Kind::kGather || kind == Kind::kScatter ||
+         kind == Kind::kRelay;
 }
 /// Its larger side has `count` elements of each rank.
 bool isPerRank(Kind kind) {
@@ -74,9 +73,8 @@ ElementType Case::type() const {
 
 int64_t Case::count() const {
   const int64_t n = ranks(), small = kSmallBytes / elementSize(type());
-  const int64_t counts[kNumCounts] = {0,         1,          2,      n - 1,      n,
-                                      n + 1,     1023,       1024,   small - 1,  small,
-                                      small + 1, kSlice - 1, kSlice, kSlice + 1, kSeveralSlices};
+  const int64_t counts[kNumCounts] = {0,         1,     2,         n - 1,      n,      n + 1,      1023,          1024,
+                                      small - 1, small, small + 1, kSlice - 1, kSlice, kSlice + 1, kSeveralSlices};
   int64_t count = counts[choice[kCount]];
   // The larger side of the longest calls is as long as that of the others.
   return isPerRank(kind()) && count == kSeveralSlices ? count / n : count;
@@ -96,10 +94,9 @@ std::string Case::name() const {
   constexpr const char* kAlignments[] = {"aligned", "byte", "element"};
   constexpr const char* kValueNames[] = {"exact", "random", "special"};
   std::string text = kindName(kind());
-  text += "-" + std::string(elementTypeName(type())) + "-" + kOpNames[choice[kOp]] + "-r" +
-          std::to_string(ranks()) + "-c" + std::to_string(choice[kCount]) +
-          (inPlace() ? "-inPlace" : "-out") + "-root" + std::to_string(root()) + "-" +
-          kAlignments[choice[kAlignment]] + "-s" + std::to_string(streams()) +
+  text += "-" + std::string(elementTypeName(type())) + "-" + kOpNames[choice[kOp]] + "-r" + std::to_string(ranks()) +
+          "-c" + std::to_string(choice[kCount]) + (inPlace() ? "-inPlace" : "-out") + "-root" + std::to_string(root()) +
+          "-" + kAlignments[choice[kAlignment]] + "-s" + std::to_string(streams()) +
           (grouped() ? "-grouped-" : "-single-") + kValueNames[choice[kValues]];
   return text;
 }
@@ -194,8 +191,7 @@ bool matters(Kind kind, int parameter) {
 
 bool isLegal(const Case& c) {
   for (int parameter = 0; parameter < kNumParameters; ++parameter)
-    if (!matters(c.kind(), parameter) && c.choice[static_cast<size_t>(parameter)] != 0)
-      return false;
+    if (!matters(c.kind(), parameter) && c.choice[static_cast<size_t>(parameter)] != 0) return false;
   // Of one rank the first is the last.
   if (c.ranks() == 1 && c.choice[kRoot]) return false;
   if (c.scaled() && c.op() != ReduceOp::kSum && c.op() != ReduceOp::kAverage) return false;
@@ -227,8 +223,8 @@ std::vector<Case> allCases(Kind kind, int ranks) {
 }
 
 bool hasPair(const Case& c, int a, int valueA, int b, int valueB) {
-  return matters(c.kind(), a) && matters(c.kind(), b) &&
-         c.choice[static_cast<size_t>(a)] == valueA && c.choice[static_cast<size_t>(b)] == valueB;
+  return matters(c.kind(), a) && matters(c.kind(), b) && c.choice[static_cast<size_t>(a)] == valueA &&
+         c.choice[static_cast<size_t>(b)] == valueB;
 }
 
 namespace {
@@ -265,9 +261,7 @@ class Pairs {
     visit(c, [&](size_t index) { open_[index] = false; });
   }
   void drop(int a, int valueA, int b, int valueB) { open_[index(a, valueA, b, valueB)] = false; }
-  bool isOpen(int a, int valueA, int b, int valueB) const {
-    return open_[index(a, valueA, b, valueB)];
-  }
+  bool isOpen(int a, int valueA, int b, int valueB) const { return open_[index(a, valueA, b, valueB)]; }
 
  private:
   size_t index(int a, int valueA, int b, int valueB) const {
@@ -289,8 +283,8 @@ class Pairs {
 void addSpecialCases(uint64_t& state, std::vector<Case>& cases) {
   constexpr int64_t kElements = 64;
   auto matches = [](const Case& c, int type, int op) {
-    return c.reduces() && c.ranks() > 1 && c.count() >= kElements && c.choice[kType] == type &&
-           c.choice[kOp] == op && c.values() == Values::kSpecial;
+    return c.reduces() && c.ranks() > 1 && c.count() >= kElements && c.choice[kType] == type && c.choice[kOp] == op &&
+           c.values() == Values::kSpecial;
   };
   for (int type = 0; type < numValues(kType); ++type)
     for (int op = 0; op < numValues(kOp); ++op) {

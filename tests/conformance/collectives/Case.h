@@ -38,19 +38,7 @@ enum class Values : uint8_t {
 };
 
 /// Indices into the lists of values below, one a parameter.
-enum Parameter {
-  kKind,
-  kType,
-  kOp,
-  kRanks,
-  kCount,
-  kInPlace,
-  kRoot,
-  kAlignment,
-  kStreams,
-  kGrouped,
-  kValues
-};
+enum Parameter { kKind, kType, kOp, kRanks, kCount, kInPlace, kRoot, kAlignment, kStreams, kGrouped, kValues };
 inline constexpr int kNumParameters = 11;
 using Choice = std::array<uint8_t, kNumParameters>;
 /// How many values a parameter has.
@@ -74,9 +62,7 @@ struct Case {
   Values values() const { return static_cast<Values>(choice[kValues]); }
 
   bool reduces() const { return kind() <= Kind::kReduceScatterScaled; }
-  bool scaled() const {
-    return kind() == Kind::kAllReduceScaled || kind() == Kind::kReduceScatterScaled;
-  }
+  bool scaled() const { return kind() == Kind::kAllReduceScaled || kind() == Kind::kReduceScatterScaled; }
   /// The factor of a rank's contributions.
   double scale(int rank) const;
 
@@ -89,8 +75,7 @@ struct Case {
   int64_t outputElements(int rank) const;
   /// In place: where the input lies in the output, or the output in the input.
   bool inputInOutput() const {
-    return kind() != Kind::kReduceScatter && kind() != Kind::kScatter &&
-           kind() != Kind::kReduceScatterScaled;
+    return kind() != Kind::kReduceScatter && kind() != Kind::kScatter && kind() != Kind::kReduceScatterScaled;
   }
   int64_t inPlaceElement(int rank) const;
   /// Whether this rank's operands share memory: of rooted calls those of the root.

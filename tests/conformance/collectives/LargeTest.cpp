@@ -40,9 +40,7 @@ TEST(CollectiveLarge, MoreThanFourGigabytesInPlace) {
   }
   auto comms = Communicator::createAll(devices);
   ASSERT_TRUE(comms.ok()) << comms.status().toString();
-  auto value = [](int rank, int64_t index) {
-    return static_cast<int8_t>((index % kPeriod) * (rank + 1) + 7 * rank);
-  };
+  auto value = [](int rank, int64_t index) { return static_cast<int8_t>((index % kPeriod) * (rank + 1) + 7 * rank); };
   auto check = [](const Status& status) { ASSERT_TRUE(status.ok()) << status.toString(); };
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < 2; ++rank)
@@ -55,22 +53,18 @@ TEST(CollectiveLarge, MoreThanFourGigabytesInPlace) {
       std::vector<int8_t> piece(static_cast<size_t>(kPiece + kPeriod));
       for (size_t i = 0; i < piece.size(); ++i) piece[i] = value(rank, static_cast<int64_t>(i));
       for (int64_t at = 0; at < kCount; at += kPiece)
-        check(stream.copyToDevice(*buffer, piece.data() + at % kPeriod,
-                                  std::min(kPiece, kCount - at), at));
-      check((*comms)[r].allReduce(buffer->address(), buffer->address(), kCount, ElementType::kI8,
-                                  ReduceOp::kSum, stream));
+        check(stream.copyToDevice(*buffer, piece.data() + at % kPeriod, std::min(kPiece, kCount - at), at));
+      check((*comms)[r].allReduce(buffer->address(), buffer->address(), kCount, ElementType::kI8, ReduceOp::kSum,
+                                  stream));
       check(stream.synchronize());
       std::vector<int8_t> expected(piece.size()), actual(static_cast<size_t>(kPiece));
       for (size_t i = 0; i < expected.size(); ++i)
-        expected[i] = static_cast<int8_t>(value(0, static_cast<int64_t>(i)) +
-                                          value(1, static_cast<int64_t>(i)));
+        expected[i] = static_cast<int8_t>(value(0, static_cast<int64_t>(i)) + value(1, static_cast<int64_t>(i)));
       for (int64_t at = 0; at < kCount; at += kPiece) {
         const int64_t bytes = std::min(kPiece, kCount - at);
         check(stream.copyToHost(actual.data(), *buffer, bytes, at));
         check(stream.synchronize());
-        ASSERT_EQ(
-            std::memcmp(actual.data(), expected.data() + at % kPeriod, static_cast<size_t>(bytes)),
-            0)
+        ASSERT_EQ(std::memcmp(actual.data(), expected.data() + at % kPeriod, static_cast<size_t>(bytes)), 0)
             << "rank " << rank << ", the piece from byte " << at << " on";
       }
     });

@@ -24,13 +24,12 @@ TEST_P(MatrixProcesses, GiveTheSame) {
   std::vector<std::unique_ptr<ChildProcess>> children;
   for (int rank = 0; rank < ranks; ++rank)
     children.push_back(std::make_unique<ChildProcess>(
-        HPU_MATRIX_RANK, std::vector<std::string>{std::to_string(rank), std::to_string(ranks),
-                                                  std::to_string(kFirst), std::to_string(kStep)}));
+        HPU_MATRIX_RANK, std::vector<std::string>{std::to_string(rank), std::to_string(ranks), std::to_string(kFirst),
+                                                  std::to_string(kStep)}));
   auto first = children[0]->line(deadline);
   ASSERT_TRUE(first && first->rfind("id ", 0) == 0) << first.value_or("rank 0 says nothing");
   for (size_t rank = 1; rank < children.size(); ++rank) children[rank]->tell(first->substr(3));
-  std::vector<std::vector<RankReport>> reports(cases.size(),
-                                               std::vector<RankReport>(static_cast<size_t>(ranks)));
+  std::vector<std::vector<RankReport>> reports(cases.size(), std::vector<RankReport>(static_cast<size_t>(ranks)));
   size_t seen = 0;
   for (size_t rank = 0; rank < children.size(); ++rank) {
     std::string last;
@@ -42,8 +41,7 @@ TEST_P(MatrixProcesses, GiveTheSame) {
       if (std::sscanf(line->c_str(), "case %zu %llu %n", &index, &hash, &textAt) < 2) continue;
       ASSERT_LT(index, cases.size());
       reports[index][rank].hash = hash;
-      reports[index][rank].wrong =
-          line->substr(std::min(line->size(), static_cast<size_t>(textAt)));
+      reports[index][rank].wrong = line->substr(std::min(line->size(), static_cast<size_t>(textAt)));
       ++seen;
     }
     EXPECT_EQ(last, "done") << "rank " << rank;

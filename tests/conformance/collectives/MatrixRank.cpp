@@ -51,8 +51,7 @@ int main(int argc, char** argv) {
   if (!runner.ok()) return fail(runner.status());
   for (size_t i = first; i < cases.size(); i += step) {
     testing::RankReport report = runner->run(cases[i]);
-    std::printf("case %zu %llu %s\n", i, static_cast<unsigned long long>(report.hash),
-                report.wrong.c_str());
+    std::printf("case %zu %llu %s\n", i, static_cast<unsigned long long>(report.hash), report.wrong.c_str());
     if (report.broken) return 1;
   }
   if (hpu::Status status = comm->finalize(60000); !status.ok()) return fail(status);

@@ -73,16 +73,13 @@ TEST_P(MatrixFull, RanksAsThreads) {
   auto [kind, ranks] = GetParam();
   expectAllWell(allCases(static_cast<Kind>(kind), ranks));
 }
-INSTANTIATE_TEST_SUITE_P(Kinds, MatrixFull,
-                         ::testing::Combine(::testing::Range(0, kNumKinds),
-                                            ::testing::Range(1, 9)));
+INSTANTIATE_TEST_SUITE_P(Kinds, MatrixFull, ::testing::Combine(::testing::Range(0, kNumKinds), ::testing::Range(1, 9)));
 
 TEST(MatrixOne, RanksAsThreads) {
   const char* name = std::getenv("HPU_MATRIX_CASE");
   if (!name) GTEST_SKIP() << "set HPU_MATRIX_CASE to a case's name";
   for (int kind = 0; kind < kNumKinds; ++kind) {
-    if (std::string(name).rfind(std::string(kindName(static_cast<Kind>(kind))) + "-", 0) != 0)
-      continue;
+    if (std::string(name).rfind(std::string(kindName(static_cast<Kind>(kind))) + "-", 0) != 0) continue;
     for (int ranks = 1; ranks <= 8; ++ranks)
       for (const Case& c : allCases(static_cast<Kind>(kind), ranks))
         if (c.name() == name) return expectAllWell({c});

@@ -36,8 +36,7 @@ bool isFloat(ElementType type) {
 }
 
 bool isSigned(ElementType type) {
-  return isFloat(type) || type == ElementType::kI8 || type == ElementType::kI32 ||
-         type == ElementType::kI64;
+  return isFloat(type) || type == ElementType::kI8 || type == ElementType::kI32 || type == ElementType::kI64;
 }
 
 FloatFormat floatFormat(ElementType type) {
@@ -75,13 +74,11 @@ long double decodeFloat(ElementType type, const std::byte* at) {
   const bool negative = (bits >> (format.bits() - 1) & 1) != 0;
   long double value;
   if (format.infinity && exponent == exponentMask)
-    value = mantissa ? std::numeric_limits<long double>::quiet_NaN()
-                     : std::numeric_limits<long double>::infinity();
+    value = mantissa ? std::numeric_limits<long double>::quiet_NaN() : std::numeric_limits<long double>::infinity();
   else if (!format.infinity && exponent == exponentMask && mantissa == mantissaMask)
     value = std::numeric_limits<long double>::quiet_NaN();
   else if (exponent == 0)
-    value =
-        std::ldexp(static_cast<long double>(mantissa), format.minExponent() - format.mantissaBits);
+    value = std::ldexp(static_cast<long double>(mantissa), format.minExponent() - format.mantissaBits);
   else
     value = std::ldexp(static_cast<long double>(mantissa | (mantissaMask + 1)),
                        static_cast<int>(exponent) - format.bias() - format.mantissaBits);
@@ -99,22 +96,20 @@ void encodeFloat(ElementType type, long double value, std::byte* at) {
   const FloatFormat format = floatFormat(type);
   const uint64_t exponentMask = (uint64_t{1} << format.exponentBits) - 1;
   const uint64_t mantissaMask = (uint64_t{1} << format.mantissaBits) - 1;
-  const uint64_t sign =
-      std::signbit(value) && !std::isnan(value) ? uint64_t{1} << (format.bits() - 1) : 0;
-  const uint64_t quiet = format.infinity ? exponentMask << format.mantissaBits |
-                                               uint64_t{1} << (format.mantissaBits - 1)
-                                         : exponentMask << format.mantissaBits | mantissaMask;
+  const uint64_t sign = std::signbit(value) && !std::isnan(value) ? uint64_t{1} << (format.bits() - 1) : 0;
+  const uint64_t quiet = format.infinity
+                             ? exponentMask << format.mantissaBits | uint64_t{1} << (format.mantissaBits - 1)
+                             : exponentMask << format.mantissaBits | mantissaMask;
   if (std::isnan(value)) return storeBits(type, quiet, at);
   const long double magnitude = std::fabs(value);
   // In units of the last place, as if the exponent had no upper bound: rintl rounds ties to even.
   long double unit =
-      magnitude == 0 ? unitInLastPlace(format, 0)
-                     : std::ldexp(1.0L, std::max(std::isfinite(magnitude) ? std::ilogb(magnitude)
-                                                                          : format.maxExponent(),
-                                                 format.minExponent()) -
-                                            format.mantissaBits);
-  const long double rounded =
-      std::isfinite(magnitude) ? std::rint(magnitude / unit) * unit : magnitude;
+      magnitude == 0
+          ? unitInLastPlace(format, 0)
+          : std::ldexp(1.0L, std::max(std::isfinite(magnitude) ? std::ilogb(magnitude) : format.maxExponent(),
+                                      format.minExponent()) -
+                                 format.mantissaBits);
+  const long double rounded = std::isfinite(magnitude) ? std::rint(magnitude / unit) * unit : magnitude;
   if (rounded > format.largest()) {
     // Its NaN keeps no sign.
     if (!format.infinity) return storeBits(type, quiet, at);
@@ -127,8 +122,7 @@ void encodeFloat(ElementType type, long double value, std::byte* at) {
     bits = static_cast<uint64_t>(std::ldexp(rounded, format.mantissaBits - format.minExponent()));
   } else {
     auto mantissa = static_cast<uint64_t>(std::ldexp(rounded, format.mantissaBits - exponent));
-    bits = static_cast<uint64_t>(exponent + format.bias()) << format.mantissaBits |
-           (mantissa & mantissaMask);
+    bits = static_cast<uint64_t>(exponent + format.bias()) << format.mantissaBits | (mantissa & mantissaMask);
   }
   storeBits(type, sign | bits, at);
 }

@@ -37,8 +37,7 @@ std::string elementText(ElementType type, const std::byte* at) {
   } else if (isSigned(type)) {
     std::snprintf(text, sizeof(text), "%lld", static_cast<long long>(decodeInteger(type, at)));
   } else {
-    std::snprintf(text, sizeof(text), "%llu",
-                  static_cast<unsigned long long>(decodeInteger(type, at)));
+    std::snprintf(text, sizeof(text), "%llu", static_cast<unsigned long long>(decodeInteger(type, at)));
   }
   return text;
 }
@@ -47,8 +46,7 @@ bool sameElement(ElementType type, const std::byte* expected, const std::byte* a
   const auto size = static_cast<size_t>(elementSize(type));
   if (std::memcmp(expected, actual, size) == 0) return true;
   if (!isFloat(type) || !std::isnan(decodeFloat(type, expected))) return false;
-  return std::isnan(decodeFloat(type, actual)) &&
-         (actual[size - 1] & std::byte{0x80}) == std::byte{};
+  return std::isnan(decodeFloat(type, actual)) && (actual[size - 1] & std::byte{0x80}) == std::byte{};
 }
 
 Oracle::Oracle(const Case& c, int stream)
@@ -109,9 +107,8 @@ void Oracle::putRandom(int rank, int64_t index, std::byte* at) const {
   if (!isFloat(case_.type())) return encodeInteger(case_.type(), random, at);
   const long double fraction = std::ldexp(static_cast<long double>(random >> 12), -52);
   // Products of eight stay within every type.
-  long double value = case_.op() == ReduceOp::kProd
-                          ? std::ldexp(1 + 0.4L * fraction, -static_cast<int>(random & 1))
-                          : std::ldexp(1 + fraction, static_cast<int>(random % 7) - 3);
+  long double value = case_.op() == ReduceOp::kProd ? std::ldexp(1 + 0.4L * fraction, -static_cast<int>(random & 1))
+                                                    : std::ldexp(1 + fraction, static_cast<int>(random % 7) - 3);
   encodeFloat(case_.type(), random & 0x800 ? -value : value, at);
 }
 
@@ -168,8 +165,7 @@ void Oracle::putSpecial(int rank, int64_t index, std::byte* at) const {
     case 4:
       return encodeFloat(type, sign * 0.0L, at);
     case 5:
-      return encodeFloat(type,
-                         sign * 2 * static_cast<long double>(random % 3) * leastDenormal(type), at);
+      return encodeFloat(type, sign * 2 * static_cast<long double>(random % 3) * leastDenormal(type), at);
     case 6:
       return encodeFloat(type, first || second ? beyond : 0, at);
     default:
@@ -185,10 +181,8 @@ void Oracle::reduceIntegers() {
   for (int64_t index = 0; index < kPeriod; ++index) {
     uint64_t result = 0;
     for (int rank = 0; rank < case_.ranks(); ++rank) {
-      uint64_t value =
-          decodeInteger(type, inputs_[static_cast<size_t>(rank)].data() + index * size_);
-      const bool less = isSigned(type) ? static_cast<int64_t>(value) < static_cast<int64_t>(result)
-                                       : value < result;
+      uint64_t value = decodeInteger(type, inputs_[static_cast<size_t>(rank)].data() + index * size_);
+      const bool less = isSigned(type) ? static_cast<int64_t>(value) < static_cast<int64_t>(result) : value < result;
       if (rank == 0)
         result = value;
       else if (case_.op() == ReduceOp::kProd)
@@ -207,9 +201,7 @@ void Oracle::reduceIntegers() {
     uint64_t sum = decodeInteger(type, at);
     auto n = static_cast<uint64_t>(case_.ranks());
     encodeInteger(type,
-                  isSigned(type)
-                      ? static_cast<uint64_t>(static_cast<int64_t>(sum) / static_cast<int64_t>(n))
-                      : sum / n,
+                  isSigned(type) ? static_cast<uint64_t>(static_cast<int64_t>(sum) / static_cast<int64_t>(n)) : sum / n,
                   at);
   }
 }
@@ -225,16 +217,14 @@ void Oracle::reduceFloats() {
   for (int64_t index = 0; index < kPeriod; ++index) {
     long double result = 0;
     for (int rank = 0; rank < case_.ranks(); ++rank) {
-      long double value =
-          decodeFloat(type, inputs_[static_cast<size_t>(rank)].data() + index * size_);
+      long double value = decodeFloat(type, inputs_[static_cast<size_t>(rank)].data() + index * size_);
       value = rounded(value * static_cast<long double>(case_.scale(rank)));
       if (rank == 0) {
         result = value;
         continue;
       }
       const bool either = std::isnan(value) || std::isnan(result);
-      const bool less = value < result ||
-                        (value == 0 && result == 0 && std::signbit(value) > std::signbit(result));
+      const bool less = value < result || (value == 0 && result == 0 && std::signbit(value) > std::signbit(result));
       switch (case_.op()) {
         case ReduceOp::kProd:
           result = rounded(result * value);
@@ -263,9 +253,8 @@ void Oracle::boundFloats() {
   for (int64_t index = 0; index < kPeriod; ++index) {
     long double result = case_.op() == ReduceOp::kProd ? 1 : 0, magnitude = 0;
     for (int rank = 0; rank < n; ++rank) {
-      long double value =
-          decodeFloat(type, inputs_[static_cast<size_t>(rank)].data() + index * size_) *
-          static_cast<long double>(case_.scale(rank));
+      long double value = decodeFloat(type, inputs_[static_cast<size_t>(rank)].data() + index * size_) *
+                          static_cast<long double>(case_.scale(rank));
       if (case_.op() == ReduceOp::kProd) {
         result *= value;
         magnitude = std::fabs(result);
@@ -293,12 +282,10 @@ void Oracle::fillInput(int rank, std::byte* data) const {
   const Table& table = inputs_[static_cast<size_t>(rank)];
   const int64_t bytes = case_.inputElements(rank) * size_;
   for (int64_t at = 0; at < bytes; at += kPeriod * size_)
-    std::memcpy(data + at, table.data(),
-                static_cast<size_t>(std::min(kPeriod * size_, bytes - at)));
+    std::memcpy(data + at, table.data(), static_cast<size_t>(std::min(kPeriod * size_, bytes - at)));
 }
 
-std::string Oracle::compare(const Table& table, int64_t from, int64_t count, const std::byte* data,
-                            int64_t at) const {
+std::string Oracle::compare(const Table& table, int64_t from, int64_t count, const std::byte* data, int64_t at) const {
   for (int64_t done = 0; done < count;) {
     const int64_t start = (from + done) % kPeriod;
     const int64_t piece = std::min(count - done, kPeriod - start);
@@ -306,12 +293,10 @@ std::string Oracle::compare(const Table& table, int64_t from, int64_t count, con
     const std::byte* actual = data + (at + done) * size_;
     if (std::memcmp(expected, actual, static_cast<size_t>(piece * size_)) != 0)
       for (int64_t i = 0; i < piece; ++i)
-        if (case_.reduces()
-                ? !sameElement(case_.type(), expected + i * size_, actual + i * size_)
-                : std::memcmp(expected + i * size_, actual + i * size_, static_cast<size_t>(size_)))
-          return "element " + std::to_string(at + done + i) + " is " +
-                 elementText(case_.type(), actual + i * size_) + ", not " +
-                 elementText(case_.type(), expected + i * size_);
+        if (case_.reduces() ? !sameElement(case_.type(), expected + i * size_, actual + i * size_)
+                            : std::memcmp(expected + i * size_, actual + i * size_, static_cast<size_t>(size_)))
+          return "element " + std::to_string(at + done + i) + " is " + elementText(case_.type(), actual + i * size_) +
+                 ", not " + elementText(case_.type(), expected + i * size_);
     done += piece;
   }
   return "";
@@ -322,8 +307,7 @@ std::string Oracle::compareReduced(int64_t from, int64_t count, const std::byte*
   for (int64_t i = 0; i < count; ++i) {
     // What was good a period ago is good.
     const std::byte* at = data + i * size_;
-    if (i >= kPeriod && std::memcmp(at, at - kPeriod * size_, static_cast<size_t>(size_)) == 0)
-      continue;
+    if (i >= kPeriod && std::memcmp(at, at - kPeriod * size_, static_cast<size_t>(size_)) == 0) continue;
     const auto index = static_cast<size_t>((from + i) % kPeriod);
     const long double actual = decodeFloat(case_.type(), at);
     if (!(std::fabs(actual - result_[index]) <= bound_[index])) {
@@ -367,8 +351,7 @@ std::string Oracle::check(int rank, const std::byte* data) const {
     case Kind::kAllToAllV:
       for (int from = 0; from < case_.ranks() && wrong.empty(); ++from)
         wrong = compare(input(from), inputDisplacements(from)[static_cast<size_t>(rank)],
-                        case_.pieceElements(from, rank), data,
-                        outputDisplacements(rank)[static_cast<size_t>(from)]);
+                        case_.pieceElements(from, rank), data, outputDisplacements(rank)[static_cast<size_t>(from)]);
       return wrong;
     case Kind::kBarrier:
       return "";
@@ -392,8 +375,7 @@ std::vector<int64_t> Oracle::inputDisplacements(int rank) const {
 }
 std::vector<int64_t> Oracle::outputCounts(int rank) const {
   std::vector<int64_t> counts;
-  for (int from = 0; from < case_.ranks(); ++from)
-    counts.push_back(case_.pieceElements(from, rank));
+  for (int from = 0; from < case_.ranks(); ++from) counts.push_back(case_.pieceElements(from, rank));
   return counts;
 }
 std::vector<int64_t> Oracle::outputDisplacements(int rank) const {

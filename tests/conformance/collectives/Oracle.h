@@ -40,8 +40,7 @@ class Oracle {
   void reduceFloats();
   void boundFloats();
   /// From index `from` of the table (modulo the period) `count` elements must be at `data`.
-  std::string compare(const Table& table, int64_t from, int64_t count, const std::byte* data,
-                      int64_t at) const;
+  std::string compare(const Table& table, int64_t from, int64_t count, const std::byte* data, int64_t at) const;
   std::string compareReduced(int64_t from, int64_t count, const std::byte* data) const;
 
   const Case case_;

@@ -63,9 +63,7 @@ RankRunner::Operands RankRunner::place(const Case& c) const {
   const int rank = communicator_.rank();
   const int64_t size = elementSize(c.type());
   const int64_t input = c.inputElements(rank) * size, output = c.outputElements(rank) * size;
-  const int64_t odd = c.alignment() == Alignment::kByte      ? 1
-                      : c.alignment() == Alignment::kElement ? size
-                                                             : 0;
+  const int64_t odd = c.alignment() == Alignment::kByte ? 1 : c.alignment() == Alignment::kElement ? size : 0;
   Operands at;
   if (c.inPlaceAt(rank)) {
     const int64_t inside = c.inPlaceElement(rank) * size;
@@ -81,8 +79,7 @@ RankRunner::Operands RankRunner::place(const Case& c) const {
   return at;
 }
 
-Status RankRunner::call(const Case& c, const Oracle& oracle, uint64_t input, uint64_t output,
-                        const Stream& stream) {
+Status RankRunner::call(const Case& c, const Oracle& oracle, uint64_t input, uint64_t output, const Stream& stream) {
   const int rank = communicator_.rank();
   Communicator& comm = communicator_;
   const ElementType type = c.type();
@@ -103,9 +100,8 @@ Status RankRunner::call(const Case& c, const Oracle& oracle, uint64_t input, uin
     case Kind::kAllToAll:
       return comm.allToAll(input, output, count, type, stream);
     case Kind::kAllToAllV:
-      return comm.allToAllV(input, oracle.inputCounts(rank), oracle.inputDisplacements(rank),
-                            output, oracle.outputCounts(rank), oracle.outputDisplacements(rank),
-                            type, stream);
+      return comm.allToAllV(input, oracle.inputCounts(rank), oracle.inputDisplacements(rank), output,
+                            oracle.outputCounts(rank), oracle.outputDisplacements(rank), type, stream);
     case Kind::kBroadcast:
       return comm.broadcast(input, output, count, type, c.root(), stream);
     case Kind::kGather:
@@ -141,8 +137,7 @@ Status RankRunner::once(const Case& c, std::vector<std::vector<std::byte>>& imag
     auto& image = images[static_cast<size_t>(s)];
     image.assign(static_cast<size_t>(at.bytes), std::byte{0xa5});
     oracles.back().fillInput(rank, image.data() + at.input);
-    HPU_RETURN_IF_ERROR(streams_[static_cast<size_t>(s)].copyToDevice(arena_, image.data(),
-                                                                      at.bytes, s * at.bytes));
+    HPU_RETURN_IF_ERROR(streams_[static_cast<size_t>(s)].copyToDevice(arena_, image.data(), at.bytes, s * at.bytes));
   }
   // What is not there has no address.
   auto address = [&](int s, int64_t offset, int64_t elements) -> uint64_t {
@@ -159,8 +154,8 @@ Status RankRunner::once(const Case& c, std::vector<std::vector<std::byte>>& imag
   }
   HPU_RETURN_IF_ERROR(issued);
   for (int s = 0; s < c.streams(); ++s)
-    HPU_RETURN_IF_ERROR(streams_[static_cast<size_t>(s)].copyToHost(
-        images[static_cast<size_t>(s)].data(), arena_, at.bytes, s * at.bytes));
+    HPU_RETURN_IF_ERROR(streams_[static_cast<size_t>(s)].copyToHost(images[static_cast<size_t>(s)].data(), arena_,
+                                                                    at.bytes, s * at.bytes));
   for (int s = 0; s < c.streams(); ++s)
     HPU_RETURN_IF_ERROR(streams_[static_cast<size_t>(s)].synchronize(4 * kTimeoutMs));
   return okStatus();
@@ -191,18 +186,15 @@ RankReport RankRunner::run(const Case& c) {
     const std::vector<std::byte>& image = images[0][static_cast<size_t>(s)];
     const std::string where = " (stream " + std::to_string(s) + ")";
     if (image != images[1][static_cast<size_t>(s)]) wrong("two runs differ" + where);
-    if (std::string what = Oracle(c, s).check(rank, image.data() + at.output); !what.empty())
-      wrong(what + where);
+    if (std::string what = Oracle(c, s).check(rank, image.data() + at.output); !what.empty()) wrong(what + where);
     report.hash = hashOf(report.hash, image.data() + at.output, outputBytes);
     // All but the output is what it was; in place, the part of the input that is not output may be
     // anything.
     std::vector<std::byte> before(image.size(), std::byte{0xa5});
     Oracle(c, s).fillInput(rank, before.data() + at.input);
     std::copy_n(image.data() + at.output, outputBytes, before.data() + at.output);
-    if (c.inPlaceAt(rank))
-      std::copy_n(image.data() + at.input, c.inputElements(rank) * size, before.data() + at.input);
-    if (auto differ = std::mismatch(image.begin(), image.end(), before.begin());
-        differ.first != image.end())
+    if (c.inPlaceAt(rank)) std::copy_n(image.data() + at.input, c.inputElements(rank) * size, before.data() + at.input);
+    if (auto differ = std::mismatch(image.begin(), image.end(), before.begin()); differ.first != image.end())
       wrong("byte " + std::to_string(differ.first - image.begin() - at.output) +
             " from the output's start on was written, or the input" + where);
   }
@@ -213,8 +205,7 @@ std::string combine(const Case& c, const std::vector<RankReport>& reports) {
   std::string text;
   for (const RankReport& report : reports)
     if (!report.wrong.empty()) text += (text.empty() ? "" : "; ") + report.wrong;
-  const bool alike = c.kind() == Kind::kAllReduce || c.kind() == Kind::kAllReduceScaled ||
-                     c.kind() == Kind::kAllGather;
+  const bool alike = c.kind() == Kind::kAllReduce || c.kind() == Kind::kAllReduceScaled || c.kind() == Kind::kAllGather;
   if (text.empty() && alike)
     for (const RankReport& report : reports)
       if (report.hash != reports[0].hash) text = "the ranks' results differ in their bits";
@@ -224,8 +215,7 @@ std::string combine(const Case& c, const std::vector<RankReport>& reports) {
 std::vector<std::string> runAsThreads(const std::vector<Case>& cases) {
   const int ranks = cases.empty() ? 0 : cases[0].ranks();
   std::vector<std::string> wrong(cases.size());
-  std::vector<std::vector<RankReport>> reports(cases.size(),
-                                               std::vector<RankReport>(static_cast<size_t>(ranks)));
+  std::vector<std::vector<RankReport>> reports(cases.size(), std::vector<RankReport>(static_cast<size_t>(ranks)));
   for (size_t next = 0; next < cases.size();) {
     auto id = createUniqueId();
     if (!id.ok()) {

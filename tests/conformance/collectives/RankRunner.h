@@ -31,16 +31,14 @@ class RankRunner {
   RankReport run(const Case& c);
 
  private:
-  RankRunner(const Communicator& communicator, const Device& device)
-      : communicator_(communicator), device_(device) {}
+  RankRunner(const Communicator& communicator, const Device& device) : communicator_(communicator), device_(device) {}
   struct Operands {
     int64_t input = 0, output = 0;  ///< Bytes into the region.
     int64_t bytes = 0;              ///< Of the region.
   };
   Operands place(const Case& c) const;
   /// The calls of one stream; addresses of operands that this rank does not have are 0.
-  Status call(const Case& c, const Oracle& oracle, uint64_t input, uint64_t output,
-              const Stream& stream);
+  Status call(const Case& c, const Oracle& oracle, uint64_t input, uint64_t output, const Stream& stream);
   Status once(const Case& c, std::vector<std::vector<std::byte>>& images);
 
   Communicator communicator_;

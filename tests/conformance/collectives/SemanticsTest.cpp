@@ -37,8 +37,7 @@ void onRanks(int ranks, const std::function<void(Rank&)>& what) {
   std::vector<std::jthread> threads;
   for (size_t r = 0; r < devices.size(); ++r)
     threads.emplace_back([&, r] {
-      Rank rank{(*comms)[r], devices[r], Stream::create(devices[r]).value(),
-                devices[r].allocate(4 << 20).value()};
+      Rank rank{(*comms)[r], devices[r], Stream::create(devices[r]).value(), devices[r].allocate(4 << 20).value()};
       what(rank);
     });
 }
@@ -55,8 +54,7 @@ std::vector<long double> allReduced(ElementType type, ReduceOp op, int64_t count
       if (isFloat(type))
         encodeFloat(type, values[r], data.data() + i * size);
       else
-        encodeInteger(type, static_cast<uint64_t>(static_cast<int64_t>(values[r])),
-                      data.data() + i * size);
+        encodeInteger(type, static_cast<uint64_t>(static_cast<int64_t>(values[r])), data.data() + i * size);
     HPU_OK(rank.stream.copyToDevice(rank.buffer, data.data(), count * size));
     HPU_OK(rank.comm.allReduce(rank.at(), rank.at(), count, type, op, rank.stream));
     HPU_OK(rank.stream.copyToHost(data.data(), rank.buffer, count * size));
@@ -64,10 +62,8 @@ std::vector<long double> allReduced(ElementType type, ReduceOp op, int64_t count
     for (int64_t i = 1; i < count; ++i)
       ASSERT_EQ(std::memcmp(data.data(), data.data() + i * size, static_cast<size_t>(size)), 0)
           << "element " << i << " is another one";
-    results[r] =
-        isFloat(type)
-            ? decodeFloat(type, data.data())
-            : static_cast<long double>(static_cast<int64_t>(decodeInteger(type, data.data())));
+    results[r] = isFloat(type) ? decodeFloat(type, data.data())
+                               : static_cast<long double>(static_cast<int64_t>(decodeInteger(type, data.data())));
   });
   return results;
 }
@@ -80,14 +76,12 @@ TEST(CollectiveSemantics, Bf16SumsRoundOnceWhateverTheAlgorithm) {
   std::vector<long double> values(8, 1);
   values[3] = 256;
   for (int64_t count : {1, 100, 5000, 300000})
-    EXPECT_EQ(allReduced(ElementType::kBF16, ReduceOp::kSum, count, values), alike(8, 264))
-        << count;
+    EXPECT_EQ(allReduced(ElementType::kBF16, ReduceOp::kSum, count, values), alike(8, 264)) << count;
 }
 
 TEST(CollectiveSemantics, AveragesDivideOnceAtTheEnd) {
   // Divided before, 65504 / 4 and the like would do; summed in f16 first it would be infinite.
-  EXPECT_EQ(allReduced(ElementType::kF16, ReduceOp::kAverage, 33, {65504, 65504, 65504, 65504}),
-            alike(4, 65504));
+  EXPECT_EQ(allReduced(ElementType::kF16, ReduceOp::kAverage, 33, {65504, 65504, 65504, 65504}), alike(4, 65504));
   // Towards zero.
   EXPECT_EQ(allReduced(ElementType::kI32, ReduceOp::kAverage, 33, {-3, -2, -2}), alike(3, -2));
   EXPECT_EQ(allReduced(ElementType::kI64, ReduceOp::kAverage, 33, {3, 2, 3}), alike(3, 2));
@@ -95,14 +89,11 @@ TEST(CollectiveSemantics, AveragesDivideOnceAtTheEnd) {
 
 TEST(CollectiveSemantics, Fp8OverflowIsInfinityOrTheOneNan) {
   for (long double sign : {1.0L, -1.0L}) {
-    for (long double value :
-         allReduced(ElementType::kF8E5M2, ReduceOp::kSum, 40, {sign * 57344, sign * 57344}))
+    for (long double value : allReduced(ElementType::kF8E5M2, ReduceOp::kSum, 40, {sign * 57344, sign * 57344}))
       EXPECT_EQ(value, sign * HUGE_VALL);
-    for (long double value :
-         allReduced(ElementType::kF8E4M3Ieee, ReduceOp::kSum, 40, {sign * 240, sign * 240}))
+    for (long double value : allReduced(ElementType::kF8E4M3Ieee, ReduceOp::kSum, 40, {sign * 240, sign * 240}))
       EXPECT_EQ(value, sign * HUGE_VALL);
-    for (long double value :
-         allReduced(ElementType::kF8E4M3, ReduceOp::kSum, 40, {sign * 448, sign * 448})) {
+    for (long double value : allReduced(ElementType::kF8E4M3, ReduceOp::kSum, 40, {sign * 448, sign * 448})) {
       EXPECT_TRUE(std::isnan(value));
       EXPECT_FALSE(std::signbit(value)) << "every NaN of a result is the positive one";
     }
@@ -139,8 +130,7 @@ TEST(CollectiveSemantics, WrongCallsAreRefusedAndChangeNothing) {
     std::vector<float> host(64);
     const auto hostAddress = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(host.data()));
     auto refused = [](const Status& status, const char* what) {
-      EXPECT_TRUE(status.code() == StatusCode::kInvalidArgument ||
-                  status.code() == StatusCode::kNotFound ||
+      EXPECT_TRUE(status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kNotFound ||
                   status.code() == StatusCode::kOutOfRange)
           << what << ": " << status.toString();
     };
@@ -161,8 +151,7 @@ TEST(CollectiveSemantics, WrongCallsAreRefusedAndChangeNothing) {
     refused(comm.relay(in, out, 10, kF32, 0, 3, stream), "relay to rank 3 of 3");
     refused(comm.send(in, 10, kF32, 3, stream), "a send to rank 3 of 3");
     refused(comm.allReduceScaled(in, out, 10, kF32, ReduceOp::kMax, 2, stream), "a scaled maximum");
-    refused(comm.allReduceScaled(in, out, 10, ElementType::kI32, kSum, 0.5, stream),
-            "scaled integers");
+    refused(comm.allReduceScaled(in, out, 10, ElementType::kI32, kSum, 0.5, stream), "scaled integers");
     refused(comm.allToAllV(in, {1, 2}, {0, 1}, out, {1, 2}, {0, 1}, kF32, stream), "two of three");
     EXPECT_FALSE(comm.allReduce(in, out, 10, kF32, kSum, Stream()).ok()) << "no stream";
     EXPECT_FALSE(groupEnd().ok()) << "a group that was not begun";
@@ -184,8 +173,7 @@ TEST(CollectiveSemantics, WrongCallsAreRefusedAndChangeNothing) {
     HPU_OK(stream.synchronize());
     EXPECT_EQ(sum, std::vector<float>(10, 3.0f));
     HPU_OK(comm.finalize(60000));
-    EXPECT_EQ(comm.allReduce(in, out, 10, kF32, kSum, stream).code(),
-              StatusCode::kFailedPrecondition);
+    EXPECT_EQ(comm.allReduce(in, out, 10, kF32, kSum, stream).code(), StatusCode::kFailedPrecondition);
   });
 }
 
@@ -197,8 +185,8 @@ TEST(CollectiveSemantics, AThousandCallsAreQueuedBeforeOneIsWaitedFor) {
     // 4^k modulo 2^32 after k calls: a call that is lost or doubled shows up to 16 calls; then by a
     // maximum with a counter.
     for (int i = 0; i < kCalls; ++i)
-      HPU_OK(rank.comm.allReduce(rank.at(), rank.at(), 256, ElementType::kI32,
-                                 i < 10 ? ReduceOp::kSum : ReduceOp::kMax, rank.stream));
+      HPU_OK(rank.comm.allReduce(rank.at(), rank.at(), 256, ElementType::kI32, i < 10 ? ReduceOp::kSum : ReduceOp::kMax,
+                                 rank.stream));
     HPU_OK(rank.stream.copyToHost(data.data(), rank.buffer, 1024));
     HPU_OK(rank.stream.synchronize());
     EXPECT_EQ(data, std::vector<int32_t>(256, 1 << 20));

@@ -82,10 +82,8 @@ TEST_P(DriverConformance, WaitForWorkOfAnotherDevice) {
   QueueId mine = queue("mine"), theirs = other->createQueue("theirs").value();
   std::vector<int32_t> data = ramp(1 << 20, 5), through(1 << 20, -1), out(1 << 20, -1);
   int64_t bytes = 4 << 20;
-  ASSERT_TRUE(
-      other->submit(theirs, CopyToDevice{other->memory().base, data.data(), bytes}, {}).ok());
-  Ticket there =
-      other->submit(theirs, CopyToHost{through.data(), other->memory().base, bytes}, {}).value();
+  ASSERT_TRUE(other->submit(theirs, CopyToDevice{other->memory().base, data.data(), bytes}, {}).ok());
+  Ticket there = other->submit(theirs, CopyToHost{through.data(), other->memory().base, bytes}, {}).value();
   submit(mine, WaitFor{there, other});
   upload(mine, base, through);
   Ticket end = download(mine, out, base);
@@ -137,12 +135,11 @@ TEST_P(DriverConformance, SignalsOfALaunchComeBeforeItsEndAndAfterTheirOutput) {
   EXPECT_LT(early.endNs, last.endNs);
   EXPECT_EQ(last.endNs, whole.endNs);
   // Two equal copies.
-  EXPECT_NEAR(static_cast<double>(early.endNs - whole.startNs),
-              static_cast<double>(whole.endNs - whole.startNs) / 2, 2.0);
+  EXPECT_NEAR(static_cast<double>(early.endNs - whole.startNs), static_cast<double>(whole.endNs - whole.startNs) / 2,
+              2.0);
   EXPECT_LE(span(read).startNs, early.endNs);
-  EXPECT_EQ(
-      device->submit(q, Launch{id, {base, base + kMiB, base + 2 * kMiB}, {2}}, {}).status().code(),
-      StatusCode::kInvalidArgument);
+  EXPECT_EQ(device->submit(q, Launch{id, {base, base + kMiB, base + 2 * kMiB}, {2}}, {}).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 TEST_P(DriverConformance, ABatchTakesTheTimesOfItsItemsSubmittedOneByOne) {
@@ -199,8 +196,7 @@ TEST_P(DriverConformance, LaunchesOfOneProgramTakeEqualTimeOnIdleEngines) {
   QueueId q = queue();
   std::vector<int64_t> durations;
   for (int i = 0; i < 5; ++i) {
-    auto time = span(submit(q, Launch{id, {base, base + kMiB, base + 2 * kMiB}},
-                            {.earliestStartNs = i * 1000000}));
+    auto time = span(submit(q, Launch{id, {base, base + kMiB, base + 2 * kMiB}}, {.earliestStartNs = i * 1000000}));
     EXPECT_EQ(time.startNs, i * 1000000);
     durations.push_back(time.endNs - time.startNs);
   }
@@ -242,8 +238,7 @@ TEST_P(DriverConformance, AddressesOutsideOfTheMemoryAreRefused) {
   EXPECT_EQ(code(Launch{id, {base + 64 * kMiB - 256}}), StatusCode::kOutOfRange);
   EXPECT_EQ(code(WaitFor{999999, nullptr}), StatusCode::kNotFound);
   EXPECT_EQ(device->submit(q + 77, Marker{}, {}).status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(device->submit(q, Marker{}, {.earliestStartNs = -1}).status().code(),
-            StatusCode::kOutOfRange);
+  EXPECT_EQ(device->submit(q, Marker{}, {.earliestStartNs = -1}).status().code(), StatusCode::kOutOfRange);
   // The queue is as before.
   wait(submit(q, Marker{}));
 }
@@ -255,8 +250,7 @@ TEST_P(DriverConformance, SubmitReturnsWhileTheQueueIsBlocked) {
   std::vector<int32_t> data = ramp(4 << 20);
   Ticket gate = 0;
   for (int i = 0; i < 8; ++i)
-    gate = other->submit(gateQueue, CopyToDevice{other->memory().base, data.data(), 16 * kMiB}, {})
-               .value();
+    gate = other->submit(gateQueue, CopyToDevice{other->memory().base, data.data(), 16 * kMiB}, {}).value();
   QueueId q = queue();
   submit(q, WaitFor{gate, other});
   Ticket last = 0;

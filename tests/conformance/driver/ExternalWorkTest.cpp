@@ -68,10 +68,8 @@ TEST_P(DriverExternalWork, ExternalWorkEndsOnceOnWhateverThread) {
   std::vector<std::shared_ptr<testing::ExternalProbe>> works;
   for (int i = 0; i < 60; ++i) {
     works.push_back(std::make_shared<testing::ExternalProbe>());
-    if (i % 3 == 0)
-      works.back()->onStart = [](ExternalTurn& turn) { turn.complete(okStatus(), 0); };
-    tickets.push_back(
-        submit(queues[static_cast<size_t>(i) % queues.size()], External{works.back()}));
+    if (i % 3 == 0) works.back()->onStart = [](ExternalTurn& turn) { turn.complete(okStatus(), 0); };
+    tickets.push_back(submit(queues[static_cast<size_t>(i) % queues.size()], External{works.back()}));
   }
   for (int t = 0; t < 3; ++t)
     threads.emplace_back([&] {
@@ -87,8 +85,7 @@ TEST_P(DriverExternalWork, ExternalWorkEndsOnceOnWhateverThread) {
 
 TEST_P(DriverExternalWork, ExternalWorkFailsItsQueueAndWhatIsBehindIsSkipped) {
   QueueId q = queue();
-  auto work = std::make_shared<testing::ExternalProbe>(),
-       behind = std::make_shared<testing::ExternalProbe>();
+  auto work = std::make_shared<testing::ExternalProbe>(), behind = std::make_shared<testing::ExternalProbe>();
   Ticket failing = submit(q, External{work}, {.label = "sum"});
   Ticket skipped = submit(q, External{behind});
   ASSERT_TRUE(work->awaitStart());
@@ -105,8 +102,7 @@ TEST_P(DriverExternalWork, ExternalWorkFailsItsQueueAndWhatIsBehindIsSkipped) {
 
 TEST_P(DriverExternalWork, AResetCancelsExternalWork) {
   QueueId q = queue();
-  auto work = std::make_shared<testing::ExternalProbe>(),
-       behind = std::make_shared<testing::ExternalProbe>();
+  auto work = std::make_shared<testing::ExternalProbe>(), behind = std::make_shared<testing::ExternalProbe>();
   work->onCancel = [&](const Status& why) { work->complete(why, 0); };
   Ticket running = submit(q, External{work});
   Ticket queued = submit(q, External{behind});

@@ -17,16 +17,20 @@ using namespace hpu;
 
 namespace {
 
-StatusOr<std::vector<interp::Tensor>> runOnDevice(const CompileOptions& options, std::shared_ptr<mlir::MLIRContext> context,
-                                                  importer::OwningModule module, const std::vector<interp::Tensor>& inputs) {
+StatusOr<std::vector<interp::Tensor>> runOnDevice(const CompileOptions& options,
+                                                  std::shared_ptr<mlir::MLIRContext> context,
+                                                  importer::OwningModule module,
+                                                  const std::vector<interp::Tensor>& inputs) {
   Graph graph = GraphAccess::make(std::move(context), std::move(module));
   HPU_ASSIGN(CompileResult compiled, compile(graph, options));
   HPU_ASSIGN(tools::Session session, tools::Session::open(compiled.recipe, {}));
   std::vector<tools::HostTensor> given;
-  for (const interp::Tensor& input : inputs) given.push_back({input.type(), {input.data(), input.data() + input.bytes()}, ""});
+  for (const interp::Tensor& input : inputs)
+    given.push_back({input.type(), {input.data(), input.data() + input.bytes()}, ""});
   HPU_ASSIGN(std::vector<tools::HostTensor> outputs, session.run(given));
   std::vector<interp::Tensor> results;
-  for (const tools::HostTensor& output : outputs) results.push_back(interp::Tensor::copyOf(output.type, output.bytes.data()));
+  for (const tools::HostTensor& output : outputs)
+    results.push_back(interp::Tensor::copyOf(output.type, output.bytes.data()));
   return results;
 }
 
@@ -40,7 +44,8 @@ int main(int argc, char** argv) {
   for (const std::string& flag : flags) {
     if (flag.starts_with("--level=")) {
       compileOptions.optLevel = std::atoi(flag.c_str() + 8);
-    } else if (StatusOr<Target> target = parseTarget(flag.starts_with("--target=") ? flag.substr(9) : flag); target.ok()) {
+    } else if (StatusOr<Target> target = parseTarget(flag.starts_with("--target=") ? flag.substr(9) : flag);
+               target.ok()) {
       compileOptions.target = *target;
     } else {
       return fprintf(stderr, "unknown option '%s'\n", flag.c_str()), 2;

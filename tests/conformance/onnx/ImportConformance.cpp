@@ -3,8 +3,8 @@
 //
 //   onnx_conformance [--expected FILE] [--update] [--verbose] [--free] FOLDER...
 //
-// --free imports models with free dimensions as they are, else they get the sizes of the data. FILE lists the tests that
-// do not pass; any other outcome than listed fails. --update rewrites it.
+// --free imports models with free dimensions as they are, else they get the sizes of the data. FILE lists the tests
+// that do not pass; any other outcome than listed fails. --update rewrites it.
 #include <cstdio>
 
 #include "compiler/interp/Interpreter.h"
@@ -21,7 +21,8 @@ int main(int argc, char** argv) {
     options.keepFree |= flag == "--free";
     if (flag != "--free") return fprintf(stderr, "unknown option '%s'\n", flag.c_str()), 2;
   }
-  return onnxtest::runTests(options, [](auto, importer::OwningModule module, const std::vector<interp::Tensor>& inputs) {
-    return interp::evaluateFunction(module->lookupSymbol<mlir::func::FuncOp>("main"), inputs);
-  });
+  return onnxtest::runTests(options,
+                            [](auto, importer::OwningModule module, const std::vector<interp::Tensor>& inputs) {
+                              return interp::evaluateFunction(module->lookupSymbol<mlir::func::FuncOp>("main"), inputs);
+                            });
 }

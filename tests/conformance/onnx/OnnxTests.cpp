@@ -37,11 +37,19 @@ std::string compare(const Tensor& actual, const Tensor& expected) {
     return strCat("is ", actual.type().toString(), ", expected ", expected.type().toString());
   double rtol = 1e-4, atol = 1e-4, largest = 0;
   switch (actual.element()) {
-    case hpu::ElementType::kF32: break;
-    case hpu::ElementType::kF64: rtol = 1e-7, atol = 1e-9; break;
-    case hpu::ElementType::kF16: rtol = 2e-3, atol = 1e-3; break;
-    case hpu::ElementType::kBF16: rtol = 1e-2, atol = 1e-2; break;
-    default: rtol = atol = 0;
+    case hpu::ElementType::kF32:
+      break;
+    case hpu::ElementType::kF64:
+      rtol = 1e-7, atol = 1e-9;
+      break;
+    case hpu::ElementType::kF16:
+      rtol = 2e-3, atol = 1e-3;
+      break;
+    case hpu::ElementType::kBF16:
+      rtol = 1e-2, atol = 1e-2;
+      break;
+    default:
+      rtol = atol = 0;
   }
   bool isFloat = rtol > 0;
   int64_t wrong = 0;
@@ -99,8 +107,8 @@ StatusOr<Binding> bind(const importer::GraphDef& graph, const std::vector<Tensor
   return binding;
 }
 
-Result runDataSet(const importer::OnnxModel& parsed, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected,
-                  size_t runtimeInputs, bool keepFree, const Runner& runner) {
+Result runDataSet(const importer::OnnxModel& parsed, const std::vector<Tensor>& inputs,
+                  const std::vector<Tensor>& expected, size_t runtimeInputs, bool keepFree, const Runner& runner) {
   StatusOr<Binding> binding = bind(parsed.graph, inputs, runtimeInputs, keepFree);
   if (!binding.ok()) return {Outcome::kNotImported, binding.status().message()};
   auto context = importer::makeContext();
@@ -125,7 +133,9 @@ Result runDataSet(const importer::OnnxModel& parsed, const std::vector<Tensor>& 
   return {runtimeInputs == inputs.size() ? Outcome::kPassed : Outcome::kPassedWithConstants, ""};
 }
 
-std::string testName(const fs::path& folder) { return (folder.parent_path().filename() / folder.filename()).string(); }
+std::string testName(const fs::path& folder) {
+  return (folder.parent_path().filename() / folder.filename()).string();
+}
 
 std::string firstLine(std::string text, const fs::path& folder) {
   std::string path = strCat("'", (folder / "model.onnx").string(), "': ");
@@ -150,15 +160,21 @@ std::map<std::string, std::string> readExpected(const std::string& file) {
   return expected;
 }
 
-std::string verdictOf(const std::string& line) { return line.substr(0, line.find(':')); }
+std::string verdictOf(const std::string& line) {
+  return line.substr(0, line.find(':'));
+}
 
 const char* verdict(Outcome outcome) {
   switch (outcome) {
     case Outcome::kPassed:
-    case Outcome::kPassedWithConstants: return "passes";
-    case Outcome::kNotImported: return "does not import";
-    case Outcome::kUnsupported: return "unsupported";
-    case Outcome::kFailed: return "fails";
+    case Outcome::kPassedWithConstants:
+      return "passes";
+    case Outcome::kNotImported:
+      return "does not import";
+    case Outcome::kUnsupported:
+      return "unsupported";
+    case Outcome::kFailed:
+      return "fails";
   }
   return "";
 }
@@ -218,8 +234,10 @@ int runTests(const Options& options, const Runner& runner) {
     if (auto line = expected.find(name); line != expected.end()) was = verdictOf(line->second);
     // Written by hand: a result that is another one on purpose.
     bool differs = was == "differs" && result.outcome == Outcome::kFailed;
-    if (differs) found[name] = expected[name];
-    else if (listed) found[name] = strCat(is, ": ", reason);
+    if (differs)
+      found[name] = expected[name];
+    else if (listed)
+      found[name] = strCat(is, ": ", reason);
     if (!differs && is != was && !options.update) {
       ++surprises;
       std::printf("UNEXPECTED %s %s, listed as '%s': %s\n", name.c_str(), is.c_str(), was.c_str(), reason.c_str());
@@ -231,11 +249,13 @@ int runTests(const Options& options, const Runner& runner) {
     out << "# ONNX backend tests that do not pass, with the reason; written by --update ('differs' lines by hand).\n";
     for (const auto& [name, reason] : found) out << name << '\t' << reason << '\n';
   }
-  std::printf("%zu tests: %d passed (%d of them with inputs bound at import), %d do not import, %d unsupported, %d with another "
-              "result or an error\n",
-              folders.size(), counts[Outcome::kPassed] + counts[Outcome::kPassedWithConstants],
-              counts[Outcome::kPassedWithConstants], counts[Outcome::kNotImported], counts[Outcome::kUnsupported],
-              counts[Outcome::kFailed]);
+  std::printf(
+      "%zu tests: %d passed (%d of them with inputs bound at import), %d do not import, %d unsupported, %d with "
+      "another "
+      "result or an error\n",
+      folders.size(), counts[Outcome::kPassed] + counts[Outcome::kPassedWithConstants],
+      counts[Outcome::kPassedWithConstants], counts[Outcome::kNotImported], counts[Outcome::kUnsupported],
+      counts[Outcome::kFailed]);
   return surprises ? 1 : 0;
 }
 
@@ -243,11 +263,16 @@ Options parseOptions(int argc, char** argv, std::vector<std::string>& rest) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
-    if (argument == "--expected" && i + 1 < argc) options.expectedFile = argv[++i];
-    else if (argument == "--update") options.update = true;
-    else if (argument == "--verbose") options.verbose = true;
-    else if (argument.starts_with("--")) rest.push_back(argument);
-    else options.roots.push_back(argument);
+    if (argument == "--expected" && i + 1 < argc)
+      options.expectedFile = argv[++i];
+    else if (argument == "--update")
+      options.update = true;
+    else if (argument == "--verbose")
+      options.verbose = true;
+    else if (argument.starts_with("--"))
+      rest.push_back(argument);
+    else
+      options.roots.push_back(argument);
   }
   return options;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX's backend tests (a folder with model.onnx and test_data_set_k/{input,output}_i.pb each): found, imported, given to
-// a runner and judged. The one thing to know: node tests feed shapes, axes and the like at run time; when a node does not
-// import so, its last inputs are bound as constants until it does.
+// ONNX's backend tests (a folder with model.onnx and test_data_set_k/{input,output}_i.pb each): found, imported, given
+// to a runner and judged. The one thing to know: node tests feed shapes, axes and the like at run time; when a node
+// does not import so, its last inputs are bound as constants until it does.
 #pragma once
 
 #include <filesystem>
@@ -25,8 +25,9 @@ struct Result {
 };
 
 /// What is done with an imported model: gives its outputs for `inputs`. kUnimplemented is an honest refusal.
-using Runner = std::function<StatusOr<std::vector<interp::Tensor>>(
-    std::shared_ptr<mlir::MLIRContext> context, importer::OwningModule module, const std::vector<interp::Tensor>& inputs)>;
+using Runner = std::function<StatusOr<std::vector<interp::Tensor>>(std::shared_ptr<mlir::MLIRContext> context,
+                                                                   importer::OwningModule module,
+                                                                   const std::vector<interp::Tensor>& inputs)>;
 
 /// All data sets of one test. `keepFree` imports free dimensions as such; else they get the sizes of the data.
 Result runTest(const std::filesystem::path& folder, bool keepFree, const Runner& runner);

@@ -48,7 +48,8 @@ std::vector<std::string> split(const std::string& text, char separator) {
 template <typename T>
 std::vector<T> numbers(const std::string& text) {
   std::vector<T> list;
-  for (const std::string& part : split(text, ',')) list.push_back(static_cast<T>(std::strtoull(part.c_str(), nullptr, 10)));
+  for (const std::string& part : split(text, ','))
+    list.push_back(static_cast<T>(std::strtoull(part.c_str(), nullptr, 10)));
   return list;
 }
 
@@ -56,7 +57,8 @@ template <typename Byte>
 std::vector<Byte> fromHex(const std::string& text) {
   std::vector<Byte> bytes;
   auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  for (size_t i = 0; i + 1 < text.size(); i += 2) bytes.push_back(static_cast<Byte>(digit(text[i]) * 16 + digit(text[i + 1])));
+  for (size_t i = 0; i + 1 < text.size(); i += 2)
+    bytes.push_back(static_cast<Byte>(digit(text[i]) * 16 + digit(text[i + 1])));
   return bytes;
 }
 
@@ -151,7 +153,8 @@ Status runCase(Case& c, bool inferOnly, bool log) {
     const TensorType& type = recipe.inputs()[i].type;
     const std::vector<uint8_t>& data = c.data[compiled.inputs[i]];
     if (static_cast<int64_t>(data.size()) != type.bytes())
-      return invalidArgument(strCat("the case gives ", data.size(), " bytes for input '", recipe.inputs()[i].name, "' of ", type.toString()));
+      return invalidArgument(strCat("the case gives ", data.size(), " bytes for input '", recipe.inputs()[i].name,
+                                    "' of ", type.toString()));
     inputs.push_back({type, data, recipe.inputs()[i].name});
   }
   HPU_ASSIGN(std::vector<tools::HostTensor> outputs, session.run(inputs));
@@ -159,7 +162,8 @@ Status runCase(Case& c, bool inferOnly, bool log) {
   if (log) printf("device_us %g\n%s", recipe.estimatedDeviceTimeUs(), compiled.log.c_str());
   for (size_t i = 0; i < outputs.size(); ++i) {
     auto t = static_cast<size_t>(compiled.outputs[i]);
-    printf("output %s %s %s\n", c.graph.tensors[t].name.c_str(), sizesWord(compiled.sizes[t]).c_str(), toHex(outputs[i].bytes).c_str());
+    printf("output %s %s %s\n", c.graph.tensors[t].name.c_str(), sizesWord(compiled.sizes[t]).c_str(),
+           toHex(outputs[i].bytes).c_str());
   }
   for (size_t t = 0; t < compiled.sizes.size(); ++t) printSizes(inferred, t, compiled.sizes[t]);
   return okStatus();
@@ -174,14 +178,18 @@ int main(int argc, char** argv) {
   bool inferOnly = false, log = false;
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
-    if (word == "--infer") inferOnly = true;
-    else if (word == "--log") log = true;
-    else if (word.starts_with("--level=")) request.optLevel = std::atoi(word.c_str() + 8);
+    if (word == "--infer")
+      inferOnly = true;
+    else if (word == "--log")
+      log = true;
+    else if (word.starts_with("--level="))
+      request.optLevel = std::atoi(word.c_str() + 8);
     else if (word.starts_with("--target=")) {
       StatusOr<Target> parsed = parseTarget(word.substr(9));
       if (!parsed.ok()) return fprintf(stderr, "%s\n", parsed.status().message().c_str()), 2;
       target = *parsed;
-    } else file = word;
+    } else
+      file = word;
   }
   std::ifstream stream(file);
   if (!stream) return fprintf(stderr, "cannot read '%s'\n", file.c_str()), 2;
@@ -196,7 +204,8 @@ int main(int argc, char** argv) {
       c.graph.target = target;
       c.graph.eager = true;  // One kernel variant is enough here.
     } else if (words[0] == "section") {
-      c.graph.sections.push_back({static_cast<uint32_t>(c.graph.sections.size()), 0, words[1] != "workspace", words[1] == "const", false});
+      c.graph.sections.push_back(
+          {static_cast<uint32_t>(c.graph.sections.size()), 0, words[1] != "workspace", words[1] == "const", false});
     } else if (words[0] == "tensor") {
       readTensor(words, c);
     } else if (words[0] == "node") {
@@ -206,7 +215,8 @@ int main(int argc, char** argv) {
       if (Status status = runCase(c, inferOnly, log); !status.ok()) {
         std::string message = status.message();
         for (size_t at; (at = message.find('\n')) != std::string::npos;) message.replace(at, 1, " | ");
-        printf("result %s %s %s\n", c.name.c_str(), std::string(statusCodeName(status.code())).c_str(), message.c_str());
+        printf("result %s %s %s\n", c.name.c_str(), std::string(statusCodeName(status.code())).c_str(),
+               message.c_str());
       }
       fflush(stdout);
     }

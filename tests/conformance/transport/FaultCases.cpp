@@ -21,8 +21,7 @@ Status awaitEnd(const Rank& rank, int peer) {
   return status;
 }
 void expectNames(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos)
-      << "'" << text << "' does not have '" << part << "'";
+  EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' does not have '" << part << "'";
 }
 
 void aborts(Rank& rank) {
@@ -38,8 +37,7 @@ void aborts(Rank& rank) {
     expectNames(status.message(), "rank 1");
     expectNames(status.message(), "the disk is on fire");
     std::byte byte{};
-    EXPECT_EQ(rank.t().offer(1, Lane::kCollective, &byte, 1, {}).status().code(),
-              StatusCode::kAborted);
+    EXPECT_EQ(rank.t().offer(1, Lane::kCollective, &byte, 1, {}).status().code(), StatusCode::kAborted);
     EXPECT_TRUE(rank.t().peerStatus(0).ok());
     EXPECT_TRUE(rank.t().peerStatus(2).ok());
   }
@@ -81,8 +79,7 @@ void leaves(Rank& rank) {
     rank.t().release(1, Lane::kCollective);
     EXPECT_EQ(rank.t().record(1, 1).value_or(CallRecord{}).count, 77);
     std::byte byte{};
-    EXPECT_EQ(rank.t().offer(1, Lane::kCollective, &byte, 1, {}).status().code(),
-              StatusCode::kUnavailable);
+    EXPECT_EQ(rank.t().offer(1, Lane::kCollective, &byte, 1, {}).status().code(), StatusCode::kUnavailable);
   }
   rank.barrier();
 }
@@ -99,14 +96,12 @@ void dies(Rank& rank) {
   expectNames(status.message(), "rank 1");
   expectNames(rank.t().describe(1), "rank 1");
   std::byte byte{};
-  EXPECT_EQ(rank.t().offer(1, Lane::kCollective, &byte, 1, {}).status().code(),
-            StatusCode::kUnavailable);
+  EXPECT_EQ(rank.t().offer(1, Lane::kCollective, &byte, 1, {}).status().code(), StatusCode::kUnavailable);
   // The survivors still reach each other.
   if (rank.ranks() < 3) return;
   const int other = 2 - rank.rank();
   EXPECT_TRUE(rank.t().offer(other, Lane::kPointToPoint, &byte, 1, {}).ok());
-  rank.await("a survivor's message",
-             [&] { return rank.t().arrived(other, Lane::kPointToPoint, 0).has_value(); });
+  rank.await("a survivor's message", [&] { return rank.t().arrived(other, Lane::kPointToPoint, 0).has_value(); });
   rank.t().abort(internalError("enough"));
   expectNames(awaitEnd(rank, other).message(), "enough");
 }

@@ -30,8 +30,7 @@ void expectTag(const MessageTag& tag, uint64_t n) {
 }
 
 /// Offers as soon as there is room.
-Offered send(const Rank& rank, int peer, Lane lane, const std::byte* data, int64_t bytes,
-             const MessageTag& tag) {
+Offered send(const Rank& rank, int peer, Lane lane, const std::byte* data, int64_t bytes, const MessageTag& tag) {
   Offered offered = Offered::kFull;
   rank.await("room in a lane", [&] {
     auto result = rank.t().offer(peer, lane, data, bytes, tag);
@@ -80,8 +79,7 @@ void order(Rank& rank) {
     while (auto arrived = rank.t().arrived(peer, Lane::kCollective, received)) {
       EXPECT_EQ(arrived->bytes, sizeOf(received, peer));
       expectTag(arrived->tag, received);
-      EXPECT_TRUE(
-          hasPattern(arrived->data, arrived->bytes, received * 2 + static_cast<uint64_t>(peer)))
+      EXPECT_TRUE(hasPattern(arrived->data, arrived->bytes, received * 2 + static_cast<uint64_t>(peer)))
           << "message " << received << " of " << arrived->bytes << " bytes";
       rank.t().release(peer, Lane::kCollective);
       EXPECT_FALSE(rank.t().arrived(peer, Lane::kCollective, received).has_value());
@@ -245,8 +243,7 @@ void traffic(Rank& rank) {
         for (int l = 0; l < kNumLanes; ++l) {
           auto lane = static_cast<Lane>(l);
           Out& flow = out[{peer, l}];
-          while (!flow.shared.empty() &&
-                 flow.shared.front().first < rank.t().released(peer, lane)) {
+          while (!flow.shared.empty() && flow.shared.front().first < rank.t().released(peer, lane)) {
             free.push_back(flow.shared.front().second);
             flow.shared.pop_front();
           }
@@ -273,8 +270,7 @@ void traffic(Rank& rank) {
             auto arrived = rank.t().arrived(peer, lane, next);
             if (!arrived) break;
             expectTag(arrived->tag, next);
-            EXPECT_TRUE(
-                hasPattern(arrived->data, arrived->bytes, seedOf(peer, rank.rank(), l, next)))
+            EXPECT_TRUE(hasPattern(arrived->data, arrived->bytes, seedOf(peer, rank.rank(), l, next)))
                 << "message " << next << " from " << peer << " lane " << l;
             rank.t().release(peer, lane);
             ++next, ++received;

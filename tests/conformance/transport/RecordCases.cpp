@@ -36,8 +36,7 @@ void expectRecord(const CallRecord& record, int rank, uint64_t sequence) {
 }
 
 void publish(const Rank& rank, uint64_t sequence) {
-  rank.await("room for a record",
-             [&] { return rank.t().publish(recordOf(rank.rank(), sequence)); });
+  rank.await("room for a record", [&] { return rank.t().publish(recordOf(rank.rank(), sequence)); });
 }
 
 void records(Rank& rank) {
@@ -59,8 +58,7 @@ void records(Rank& rank) {
       EXPECT_GE(rank.t().lastSequence(peer), sequence);
     }
     // Now and then several at once.
-    if (sequence % 3 == static_cast<uint64_t>(rank.rank()) % 3 || sequence == 500)
-      rank.t().retire(sequence);
+    if (sequence % 3 == static_cast<uint64_t>(rank.rank()) % 3 || sequence == 500) rank.t().retire(sequence);
   }
   rank.barrier();
   EXPECT_FALSE(rank.t().record(0, 501).has_value());
@@ -70,8 +68,7 @@ void refused(Rank& rank) {
   // Who does not retire holds the others up, and lets them go on.
   uint64_t published = 0;
   if (rank.rank() == 0) {
-    while (published < 100000 && rank.t().publish(recordOf(0, published + 1)))
-      rank.t().retire(++published);
+    while (published < 100000 && rank.t().publish(recordOf(0, published + 1))) rank.t().retire(++published);
     EXPECT_GE(published, 2u);
     EXPECT_LT(published, 100000u);
     rank.gather(std::to_string(published));

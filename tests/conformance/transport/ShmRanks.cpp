@@ -48,9 +48,7 @@ void runRank(const Case& which, int rank, Device device,
   options.ranks = which.ranks;
   options.deviceIndex = device.info().index;
   options.timeoutMs = std::chrono::milliseconds(kPatience).count();
-  options.allGather = [&](const std::string& phase, const std::string& mine) {
-    return gather(mine);
-  };
+  options.allGather = [&](const std::string& phase, const std::string& mine) { return gather(mine); };
   auto transport = createShmTransport(options);
   ASSERT_TRUE(transport.ok()) << transport.status().message();
   Rank mine;
@@ -67,8 +65,7 @@ void runRank(const Case& which, int rank, Device device,
 }
 
 bool writeAll(int socket, const std::string& text) {
-  return ::send(socket, text.data(), text.size(), MSG_NOSIGNAL) ==
-         static_cast<ssize_t>(text.size());
+  return ::send(socket, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
 }
 /// A packet; false when the other end is gone.
 bool readOne(int socket, std::string& text) {
@@ -105,14 +102,12 @@ Child start(const Case& which, int rank) {
   // dup2 of a number onto itself would leave it close-on-exec.
   int safe = ::fcntl(ends[1], F_DUPFD_CLOEXEC, kRankSocket + 1);
   posix_spawn_file_actions_adddup2(&actions, safe, kRankSocket);
-  std::vector<std::string> words = {"/proc/self/exe", "--rank-of", which.name,
-                                    std::to_string(rank)};
+  std::vector<std::string> words = {"/proc/self/exe", "--rank-of", which.name, std::to_string(rank)};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   Child child;
-  if (::posix_spawn(&child.pid, "/proc/self/exe", &actions, nullptr, argv.data(), environ) != 0)
-    child.pid = -1;
+  if (::posix_spawn(&child.pid, "/proc/self/exe", &actions, nullptr, argv.data(), environ) != 0) child.pid = -1;
   posix_spawn_file_actions_destroy(&actions);
   ::close(safe);
   ::close(ends[1]);
@@ -135,9 +130,7 @@ void runShmThreads(const Case& which) {
     threads.emplace_back([&, r] {
       runRank(
           which, r, devices[static_cast<size_t>(r)],
-          [&, r](const std::string& mine) -> StatusOr<std::vector<std::string>> {
-            return gather(r, mine);
-          },
+          [&, r](const std::string& mine) -> StatusOr<std::vector<std::string>> { return gather(r, mine); },
           [](Rank& rank) { rank.die = [&rank] { rank.transport.reset(); }; });
     });
   for (std::thread& thread : threads) thread.join();
@@ -154,8 +147,7 @@ void runShmProcesses(const Case& which) {
   size_t alive = children.size();
   while (alive > 0) {
     std::vector<pollfd> events;
-    for (const Child& child : children)
-      events.push_back({child.said ? -1 : child.socket, POLLIN, 0});
+    for (const Child& child : children) events.push_back({child.said ? -1 : child.socket, POLLIN, 0});
     int ready = ::poll(events.data(), events.size(), 1000);
     if (std::chrono::steady_clock::now() > until) {
       ADD_FAILURE() << "the ranks do not end";
@@ -208,9 +200,7 @@ int runAsRank(int argc, char** argv) {
       for (const std::string& text : mine.gather(std::to_string(::getpid())))
         pids.push_back(static_cast<pid_t>(std::atoi(text.c_str())));
       mine.die = [] { ::kill(::getpid(), SIGKILL); };
-      mine.stop = [&](int peer, bool stopped) {
-        ::kill(pids[static_cast<size_t>(peer)], stopped ? SIGSTOP : SIGCONT);
-      };
+      mine.stop = [&](int peer, bool stopped) { ::kill(pids[static_cast<size_t>(peer)], stopped ? SIGSTOP : SIGCONT); };
     });
     return ::testing::UnitTest::GetInstance()->ad_hoc_test_result().Failed() ? 1 : 0;
   }

@@ -24,8 +24,7 @@ struct Kind {
 };
 
 void runLocal(const Case& which) {
-  std::vector<std::vector<std::byte>> bytes(static_cast<size_t>(which.ranks),
-                                            std::vector<std::byte>(kMemoryBytes));
+  std::vector<std::vector<std::byte>> bytes(static_cast<size_t>(which.ranks), std::vector<std::byte>(kMemoryBytes));
   std::vector<LocalMemory> memories;
   for (auto& memory : bytes) memories.push_back({memory.data(), 0x1000, kMemoryBytes});
   auto group = LocalGroup::create(memories);
@@ -73,9 +72,7 @@ TEST_P(TransportConformance, Passes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TransportConformance, ::testing::ValuesIn(allRuns()),
-                         [](const auto& info) {
-                           return info.param.kind.name + "_" + info.param.which.name;
-                         });
+                         [](const auto& info) { return info.param.kind.name + "_" + info.param.which.name; });
 
 }  // namespace
 }  // namespace hpu::testing

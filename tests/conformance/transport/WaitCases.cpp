@@ -88,16 +88,13 @@ void pingPong(Rank& rank) {
       MessageTag tag;
       tag.sequence = i;
       bool shared = i % 16 == 0;
-      auto offered =
-          rank.t().offer(to, Lane::kCollective, rank.memory(0, large), shared ? large : 8, tag);
+      auto offered = rank.t().offer(to, Lane::kCollective, rank.memory(0, large), shared ? large : 8, tag);
       ASSERT_TRUE(offered.ok());
       ASSERT_EQ(*offered, shared ? Offered::kShared : Offered::kCopied);
-      if (shared)
-        rank.await("a release", [&] { return rank.t().released(to, Lane::kCollective) == i + 1; });
+      if (shared) rank.await("a release", [&] { return rank.t().released(to, Lane::kCollective) == i + 1; });
     };
     auto take = [&] {
-      rank.await("the ball",
-                 [&] { return rank.t().arrived(from, Lane::kCollective, i).has_value(); });
+      rank.await("the ball", [&] { return rank.t().arrived(from, Lane::kCollective, i).has_value(); });
       auto arrived = rank.t().arrived(from, Lane::kCollective, i);
       ASSERT_TRUE(arrived.has_value());
       EXPECT_EQ(arrived->tag.sequence, i);
@@ -133,8 +130,7 @@ void manyWaits(Rank& rank) {
             // One of them sleeps a little only, for less than it needs.
             const bool brief = enough == kRings && round % 2 && many < enough / 2;
             ASSERT_LT(Clock::now(), end) << "a wake-up was lost at " << many << " of " << enough;
-            rank.t().waitForChange(start + many,
-                                   brief ? Clock::now() + std::chrono::microseconds(20) : end,
+            rank.t().waitForChange(start + many, brief ? Clock::now() + std::chrono::microseconds(20) : end,
                                    brief ? 1 : enough - many);
           }
         });

@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   return replay(argc, argv,
                 {.name = "recipe",
                  .samples = {recipeOf(sampleProgram()), recipeOf(largeProgram(3, 4))},
-                 .edits = {hostileField, hostileField, hostileField, hostileField, hostileField,
-                           anotherBit, anotherHeaderByte, cutOffSeldom},
+                 .edits = {hostileField, hostileField, hostileField, hostileField, hostileField, anotherBit,
+                           anotherHeaderByte, cutOffSeldom},
                  .mostEdits = 5});
 }

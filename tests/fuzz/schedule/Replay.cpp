@@ -11,8 +11,7 @@ using namespace hpu::collectives;
 
 /// A small schedule of every algorithm and operation, and a table.
 std::vector<std::string> texts() {
-  std::vector<std::string> all{
-      "Tall-reduce 8 * 0 64K mesh-one-shot 1 # x\nbroadcast * 4 16M * scatter-exchange *\n"};
+  std::vector<std::string> all{"Tall-reduce 8 * 0 64K mesh-one-shot 1 # x\nbroadcast * 4 16M * scatter-exchange *\n"};
   for (const Algorithm& algorithm : algorithms())
     for (int c = 0; c < kNumCollectives; ++c)
       for (int32_t ranks : {1, 2, 3}) {
@@ -20,8 +19,7 @@ std::vector<std::string> texts() {
         problem.destination = ranks - 1;
         if (!algorithm.accepts(problem)) continue;
         std::string text;
-        for (const std::string& document :
-             exportChakra(algorithm.make(problem, {2}), linkModel(hpu::Target::kGaudi2)))
+        for (const std::string& document : exportChakra(algorithm.make(problem, {2}), linkModel(hpu::Target::kGaudi2)))
           text += (text.empty() ? std::string() : std::string(1, '\0')) + document;
         all.push_back(text);
       }
@@ -35,7 +33,7 @@ int main(int argc, char** argv) {
   return replay(argc, argv,
                 {.name = "schedule",
                  .samples = inputsOf(texts()),
-                 .edits = {anotherByte, cutOff, repeatPiece, eraseSome, anotherNumber,
-                           anotherNumber, anotherNumber, anotherNumber},
+                 .edits = {anotherByte, cutOff, repeatPiece, eraseSome, anotherNumber, anotherNumber, anotherNumber,
+                           anotherNumber},
                  .mostEdits = 3});
 }

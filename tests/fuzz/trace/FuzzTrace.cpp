@@ -26,15 +26,13 @@ void tryTrace(const std::vector<uint8_t>& bytes) {
     return;
   }
   Output nowhere = [](std::string_view) { return hpu::okStatus(); };
-  if (!writeChrome(*trace, nowhere).ok() || !writePerfetto(*trace, nowhere).ok() ||
-      !writeCsv(*trace, nowhere).ok())
+  if (!writeChrome(*trace, nowhere).ok() || !writePerfetto(*trace, nowhere).ok() || !writeCsv(*trace, nowhere).ok())
     std::abort();
   hpu::tools::Analysis analysis = hpu::tools::analyse(*trace);
   Picoseconds terms = 0, together = 0;
   for (Picoseconds time : analysis.all.terms) terms += time;
   for (Picoseconds time : analysis.together) together += time;
-  if (terms != analysis.all.busy + analysis.all.sync || together != analysis.deviceTimeSum)
-    std::abort();
+  if (terms != analysis.all.busy + analysis.all.sync || together != analysis.deviceTimeSum) std::abort();
   (void)hpu::tools::topRows(*trace, hpu::tools::GroupBy::kNode);
   (void)hpu::tools::advise(*trace, analysis);
   for (const TracedDevice& device : trace->devices) {
@@ -52,10 +50,8 @@ void tryTrace(const std::vector<uint8_t>& bytes) {
   // Merged with nothing it is refused for a reason, or says the same.
   hpu::StatusOr<Merged> merged = mergeTraces({{"fuzz.hputrace", &*trace}}, Align::kClock);
   if (!merged.ok()) return;
-  hpu::StatusOr<TraceData> again =
-      readTrace(merged->bytes.data(), merged->bytes.size(), nullptr, "merged.hputrace");
-  if (!again.ok() || again->devices.size() != trace->devices.size() ||
-      again->threads.size() != trace->threads.size())
+  hpu::StatusOr<TraceData> again = readTrace(merged->bytes.data(), merged->bytes.size(), nullptr, "merged.hputrace");
+  if (!again.ok() || again->devices.size() != trace->devices.size() || again->threads.size() != trace->threads.size())
     std::abort();
 }
 
@@ -64,8 +60,7 @@ void seal(std::vector<uint8_t>& bytes) {
   for (size_t at = format::kHeaderBytes; at + format::kChunkHeaderBytes <= bytes.size();) {
     uint64_t size = format::getFixed<uint64_t>(&bytes[at + 16]);
     if (size > bytes.size() - at - format::kChunkHeaderBytes) return;
-    uint64_t sum =
-        format::chunkChecksum(&bytes[at], bytes.data() + at + format::kChunkHeaderBytes, size);
+    uint64_t sum = format::chunkChecksum(&bytes[at], bytes.data() + at + format::kChunkHeaderBytes, size);
     std::memcpy(&bytes[at + format::kCheckedHeaderBytes], &sum, sizeof sum);
     at += format::kChunkHeaderBytes + size;
   }

@@ -37,8 +37,7 @@ TEST(CommunicatorChurn, TheProcessDoesNotGrow) {
         auto comm = Communicator::create(id, rank, 2, devices[r]);
         ASSERT_TRUE(comm.ok()) << "round " << number << ": " << comm.status().message();
         const uint64_t address = buffers[r].address();
-        Status status =
-            comm->allReduce(address, address, 1000, ElementType::kF32, ReduceOp::kSum, streams[r]);
+        Status status = comm->allReduce(address, address, 1000, ElementType::kF32, ReduceOp::kSum, streams[r]);
         ASSERT_TRUE(status.ok()) << status.message();
         status = streams[r].synchronize(60000);
         ASSERT_TRUE(status.ok()) << status.message();

@@ -23,14 +23,12 @@
 namespace hpu::collectives::testing {
 namespace {
 
-constexpr int64_t kHbmBytes = int64_t{64} << 20,
-                  kOperandBytes = int64_t{262144} * 4 * kScenarioRanks;
+constexpr int64_t kHbmBytes = int64_t{64} << 20, kOperandBytes = int64_t{262144} * 4 * kScenarioRanks;
 
 void say(const std::string& what, const Status& status = {}) {
   // One write a line; the message is one line.
-  std::string text = status.ok() ? what
-                                 : what + " " + std::string(statusCodeName(status.code())) + " " +
-                                       status.message();
+  std::string text =
+      status.ok() ? what : what + " " + std::string(statusCodeName(status.code())) + " " + status.message();
   for (char& c : text)
     if (c == '\n') c = ' ';
   std::printf("%s\n", text.c_str());
@@ -73,8 +71,8 @@ class Rank {
   Status warmUp() {
     HPU_ASSIGN(UniqueId own, createUniqueId());
     HPU_ASSIGN(Communicator alone, Communicator::create(own, 0, 1, device_));
-    HPU_RETURN_IF_ERROR(alone.allReduce(input_.address(), output_.address(), 262144,
-                                        ElementType::kI32, ReduceOp::kSum, stream_));
+    HPU_RETURN_IF_ERROR(
+        alone.allReduce(input_.address(), output_.address(), 262144, ElementType::kI32, ReduceOp::kSum, stream_));
     HPU_RETURN_IF_ERROR(stream_.synchronize());
     return alone.finalize();
   }
@@ -98,8 +96,7 @@ class Rank {
       options.blocking = false;
       HPU_ASSIGN(comm_, Communicator::create(id, rank_, kScenarioRanks, device_, options));
       aborter = abortSoon();
-      while (comm_.pending())
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      while (comm_.pending()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       HPU_RETURN_IF_ERROR(comm_.ready());
     } else {
       HPU_ASSIGN(comm_, Communicator::create(id, rank_, kScenarioRanks, device_, options));
@@ -108,8 +105,8 @@ class Rank {
     size_t waited = 0;
     for (size_t i = 0; i < scenario_.calls.size(); ++i) {
       say("at call " + std::to_string(i));
-      const bool mine = scenario_.moment == Moment::kOperation && rank_ == scenario_.victim &&
-                        i == static_cast<size_t>(scenario_.at);
+      const bool mine =
+          scenario_.moment == Moment::kOperation && rank_ == scenario_.victim && i == static_cast<size_t>(scenario_.at);
       if (mine && scenario_.mishap == Mishap::kAbort) aborter = abortSoon();
       if (mine && scenario_.mishap == Mishap::kLeave) {
         comm_ = Communicator();
@@ -122,8 +119,7 @@ class Rank {
         return error.ok() ? internalError("the others have failed, and asyncError() is ok") : error;
       }
       HPU_RETURN_IF_ERROR(enqueue(i, mine));
-      if ((i + 1) % static_cast<size_t>(scenario_.waitEvery) != 0 && i + 1 < scenario_.calls.size())
-        continue;
+      if ((i + 1) % static_cast<size_t>(scenario_.waitEvery) != 0 && i + 1 < scenario_.calls.size()) continue;
       HPU_RETURN_IF_ERROR(stream_.synchronize(kHangMs));
       for (; waited <= i; ++waited) HPU_RETURN_IF_ERROR(check(waited));
     }
@@ -140,8 +136,8 @@ class Rank {
     HPU_ASSIGN(Communicator smaller, comm_.shrink(excluded, options));
     HPU_ASSIGN(Stream stream, Stream::create(device_, {"after"}));
     HPU_RETURN_IF_ERROR(stream.fill(input_.address(), static_cast<uint32_t>(1 + rank_), 4, 1000));
-    HPU_RETURN_IF_ERROR(smaller.allReduce(input_.address(), output_.address(), 1000,
-                                          ElementType::kI32, ReduceOp::kSum, stream));
+    HPU_RETURN_IF_ERROR(
+        smaller.allReduce(input_.address(), output_.address(), 1000, ElementType::kI32, ReduceOp::kSum, stream));
     std::vector<int32_t> result(1000);
     HPU_RETURN_IF_ERROR(stream.copyToHost(result.data(), output_, 4000));
     HPU_RETURN_IF_ERROR(stream.synchronize(kHangMs));
@@ -164,9 +160,7 @@ class Rank {
  private:
   static constexpr int64_t kHangMs = 100000;  ///< The driver gives up later.
 
-  bool isVictim(Mishap mishap) const {
-    return scenario_.mishap == mishap && rank_ == scenario_.victim;
-  }
+  bool isVictim(Mishap mishap) const { return scenario_.mishap == mishap && rank_ == scenario_.victim; }
   std::jthread abortSoon() {
     return std::jthread([comm = comm_, delay = scenario_.delayUs]() mutable {
       std::this_thread::sleep_for(std::chrono::microseconds(delay));
@@ -208,8 +202,7 @@ class Rank {
           call.root = (call.root + 1) % kScenarioRanks;
           break;
         case Mishap::kCollective:
-          call.kind = call.kind == ScenarioCall::kAllReduce ? ScenarioCall::kAllGather
-                                                            : ScenarioCall::kAllReduce;
+          call.kind = call.kind == ScenarioCall::kAllReduce ? ScenarioCall::kAllGather : ScenarioCall::kAllReduce;
           break;
         case Mishap::kPointer: {
           int32_t host[4] = {};
@@ -231,8 +224,8 @@ class Rank {
           break;
       }
     }
-    HPU_RETURN_IF_ERROR(stream_.fill(
-        input_.address(), bitsOf(right.type, contribution(rank_, index)), 4, kOperandBytes / 4));
+    HPU_RETURN_IF_ERROR(
+        stream_.fill(input_.address(), bitsOf(right.type, contribution(rank_, index)), 4, kOperandBytes / 4));
     if (mine && scenario_.mishap == Mishap::kExtra) {
       ScenarioCall extra;
       extra.count = 7777;
@@ -310,6 +303,5 @@ int rankMain(uint64_t seed, int index) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  return hpu::collectives::testing::rankMain(std::strtoull(argv[1], nullptr, 10),
-                                             std::atoi(argv[2]));
+  return hpu::collectives::testing::rankMain(std::strtoull(argv[1], nullptr, 10), std::atoi(argv[2]));
 }

@@ -89,8 +89,7 @@ class Driver {
     // To everybody's result, but that of a victim that cannot give one.
     listenUntil([&] {
       for (int rank = 0; rank < kScenarioRanks; ++rank)
-        if (!ranks_[rank].result && !ranks_[rank].gone && !(rank == s_.victim && waitsForOthers()))
-          return false;
+        if (!ranks_[rank].result && !ranks_[rank].gone && !(rank == s_.victim && waitsForOthers())) return false;
       return true;
     });
     bool victimIsBack = s_.mishap == Mishap::kStop && ranks_[s_.victim].signalled && !s_.endsByKill;
@@ -140,8 +139,7 @@ class Driver {
     take("result ", state.result);
     take("shrink ", state.shrunk);
     take("leaks ", state.leaks);
-    if (line.rfind("unprepared", 0) == 0)
-      ADD_FAILURE() << "rank " << rank << " could not begin: " << line;
+    if (line.rfind("unprepared", 0) == 0) ADD_FAILURE() << "rank " << rank << " could not begin: " << line;
     if (rank == s_.victim && bySignal() && line == moment()) strike();
   }
   std::string moment() const {
@@ -167,8 +165,7 @@ class Driver {
       std::string line, path = "/proc/" + std::to_string(ranks_[rank].process->pid()) + "/status";
       std::ifstream status(path);
       while (std::getline(status, line))
-        if (line.rfind("State", 0) == 0)
-          text += "    rank " + std::to_string(rank) + " " + line + "\n";
+        if (line.rfind("State", 0) == 0) text += "    rank " + std::to_string(rank) + " " + line + "\n";
     }
     FAIL() << "a hang: " << s_.text() << "\n" << text;
   }
@@ -204,18 +201,17 @@ class Driver {
   }
 
   void checkResults() {
-    const bool harmless =
-        s_.mishap == Mishap::kNone || s_.mishap == Mishap::kPause || s_.mishap == Mishap::kPointer;
+    const bool harmless = s_.mishap == Mishap::kNone || s_.mishap == Mishap::kPause || s_.mishap == Mishap::kPointer;
     // Who has come as far may have done its part.
     const bool pastAll = victim().said.count("at finalize") > 0;
     for (int rank = 0; rank < kScenarioRanks; ++rank) {
       RankState& state = ranks_[rank];
       const bool isVictim = rank == s_.victim;
       if (!state.result) {
-        const bool killed =
-            isVictim && state.signalled && (s_.mishap == Mishap::kKill || s_.endsByKill);
-        EXPECT_TRUE(killed) << "rank " << rank << " has ended without a word: "
-                            << state.process->wait(Clock::now() + milliseconds(500)) << "\n"
+        const bool killed = isVictim && state.signalled && (s_.mishap == Mishap::kKill || s_.endsByKill);
+        EXPECT_TRUE(killed) << "rank " << rank
+                            << " has ended without a word: " << state.process->wait(Clock::now() + milliseconds(500))
+                            << "\n"
                             << logs();
         continue;
       }
@@ -226,25 +222,22 @@ class Driver {
         EXPECT_TRUE(harmless || pastAll) << "rank " << rank << " succeeded\n" << logs();
         continue;
       }
-      ++outcomes()[std::string(mishapName(s_.mishap)) + (isVictim ? ", the victim: " : ": ") +
-                   code];
+      ++outcomes()[std::string(mishapName(s_.mishap)) + (isVictim ? ", the victim: " : ": ") + code];
       EXPECT_FALSE(harmless) << "rank " << rank << ": " << result << "\n" << logs();
       if (harmless) continue;
       if (isVictim) {
         if (s_.mishap == Mishap::kLeave) continue;
-        const std::set<std::string> typed{"INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "ABORTED",
-                                          "UNAVAILABLE", "RESOURCE_EXHAUSTED"};
+        const std::set<std::string> typed{"INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "ABORTED", "UNAVAILABLE",
+                                          "RESOURCE_EXHAUSTED"};
         EXPECT_TRUE(typed.count(code)) << "the victim: " << result << "\n" << logs();
         continue;
       }
       // Who waits in finalize hears of its end only.
-      const bool inFinalize =
-          result.find(" finalize of ") != std::string::npos && code == "DEADLINE_EXCEEDED";
-      EXPECT_TRUE(codes().count(code) || inFinalize) << "rank " << rank << ": " << result << "\n"
-                                                     << logs();
+      const bool inFinalize = result.find(" finalize of ") != std::string::npos && code == "DEADLINE_EXCEEDED";
+      EXPECT_TRUE(codes().count(code) || inFinalize) << "rank " << rank << ": " << result << "\n" << logs();
       // Without its coordinator nobody knows more than that.
-      const bool blind = s_.moment == Moment::kInit && s_.host == s_.victim &&
-                         result.find("coordinator") != std::string::npos;
+      const bool blind =
+          s_.moment == Moment::kInit && s_.host == s_.victim && result.find("coordinator") != std::string::npos;
       EXPECT_TRUE(namesRank(result, s_.victim) || blind)
           << "rank " << rank << " does not name rank " << s_.victim << ": " << result << "\n"
           << logs();
@@ -271,8 +264,7 @@ class Driver {
   void end() {
     for (RankState& rank : ranks_) rank.process->tell("quit");
     listenUntil([&] {
-      return std::all_of(std::begin(ranks_), std::end(ranks_),
-                         [](const RankState& rank) { return rank.gone; });
+      return std::all_of(std::begin(ranks_), std::end(ranks_), [](const RankState& rank) { return rank.gone; });
     });
     if (::testing::Test::HasFatalFailure()) return;
     for (int rank = 0; rank < kScenarioRanks; ++rank) {
@@ -281,9 +273,8 @@ class Driver {
       // Killed, maybe after all was done.
       if (!state.result || (rank == s_.victim && state.signalled && how == "signal 9")) continue;
       EXPECT_EQ(how, "exit 0") << "rank " << rank << "\n" << logs();
-      EXPECT_TRUE(state.leaks && state.leaks->empty())
-          << state.leaks.value_or("nothing") << "rank " << rank << "\n"
-          << logs();
+      EXPECT_TRUE(state.leaks && state.leaks->empty()) << state.leaks.value_or("nothing") << "rank " << rank << "\n"
+                                                       << logs();
     }
     // The kernel closes a dead process's descriptors in its own time.
     std::string owned;
@@ -292,8 +283,7 @@ class Driver {
       auto node = node::query();
       ASSERT_TRUE(node.ok()) << node.status().message();
       for (const node::DeviceStatus& device : node->devices)
-        if (device.owner.pid)
-          owned += " " + std::to_string(device.index) + " by " + std::to_string(device.owner.pid);
+        if (device.owner.pid) owned += " " + std::to_string(device.index) + " by " + std::to_string(device.owner.pid);
       if (owned.empty()) break;
       std::this_thread::sleep_for(milliseconds(10));
     }
@@ -319,8 +309,7 @@ TEST(CollectiveFaults, EverySurvivorSaysWhoAndNothingIsLeft) {
   const bool one = std::getenv("HPU_FAULT_ONLY") != nullptr;
   const auto first = static_cast<uint64_t>(setting(one ? "HPU_FAULT_ONLY" : "HPU_FAULT_SEED", 1));
   const auto count = static_cast<uint64_t>(one ? 1 : setting("HPU_FAULT_SCENARIOS", 50));
-  std::printf("seeds %llu .. %llu; HPU_FAULT_ONLY=SEED runs one again\n",
-              static_cast<unsigned long long>(first),
+  std::printf("seeds %llu .. %llu; HPU_FAULT_ONLY=SEED runs one again\n", static_cast<unsigned long long>(first),
               static_cast<unsigned long long>(first + count - 1));
   std::optional<Resources> before;
   int failed = 0;
@@ -337,8 +326,7 @@ TEST(CollectiveFaults, EverySurvivorSaysWhoAndNothingIsLeft) {
     if (!before) before = settledResources(std::nullopt);
   }
   EXPECT_EQ(difference(*before, settledResources(before)), "") << "of the driver itself";
-  for (const auto& [what, times] : Driver::outcomes())
-    std::printf("  %5d  %s\n", times, what.c_str());
+  for (const auto& [what, times] : Driver::outcomes()) std::printf("  %5d  %s\n", times, what.c_str());
 }
 
 TEST(CollectiveFaults, TheChecksOfTheErrorsCanFail) {

@@ -16,9 +16,7 @@ namespace {
 std::string kindOf(std::string name) {
   for (char& c : name)
     if (c >= '0' && c <= '9') c = '#';
-  name.erase(
-      std::unique(name.begin(), name.end(), [](char a, char b) { return a == '#' && b == '#'; }),
-      name.end());
+  name.erase(std::unique(name.begin(), name.end(), [](char a, char b) { return a == '#' && b == '#'; }), name.end());
   return name;
 }
 
@@ -66,8 +64,7 @@ Resources settledResources(const std::optional<Resources>& before) {
       break;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     Resources next = currentResources();
-    const bool same =
-        next.threads == now.threads && next.files == now.files && next.mappings == now.mappings;
+    const bool same = next.threads == now.threads && next.files == now.files && next.mappings == now.mappings;
     now = std::move(next);
     if (!before && same && i >= 5) break;
   }
@@ -77,12 +74,9 @@ Resources settledResources(const std::optional<Resources>& before) {
 std::string difference(const Resources& before, const Resources& after) {
   std::string text;
   auto note = [&](const std::string& what, int was, int is) {
-    if (is > was)
-      text += (text.empty() ? "" : "; ") + what + " " + std::to_string(was) + " -> " +
-              std::to_string(is);
+    if (is > was) text += (text.empty() ? "" : "; ") + what + " " + std::to_string(was) + " -> " + std::to_string(is);
   };
-  auto each = [&](const char* what, const std::map<std::string, int>& was,
-                  const std::map<std::string, int>& is) {
+  auto each = [&](const char* what, const std::map<std::string, int>& was, const std::map<std::string, int>& is) {
     for (const auto& [name, count] : is) {
       auto found = was.find(name);
       note(what + name, found == was.end() ? 0 : found->second, count);

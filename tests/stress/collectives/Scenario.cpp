@@ -17,10 +17,9 @@ std::string Scenario::text() const {
                      : moment == Moment::kFinalize
                          ? "finalize"
                          : "call " + std::to_string(at) + " of " + std::to_string(calls.size());
-  return "seed " + std::to_string(seed) + ": " + mishapName(mishap) + " of rank " +
-         std::to_string(victim) + " at " + when + " + " + std::to_string(delayUs) +
-         " us, coordinator in " + (host < 0 ? "the driver" : "rank " + std::to_string(host)) +
-         (endsByKill ? ", then killed" : "");
+  return "seed " + std::to_string(seed) + ": " + mishapName(mishap) + " of rank " + std::to_string(victim) + " at " +
+         when + " + " + std::to_string(delayUs) + " us, coordinator in " +
+         (host < 0 ? "the driver" : "rank " + std::to_string(host)) + (endsByKill ? ", then killed" : "");
 }
 
 Scenario makeScenario(uint64_t seed) {
@@ -30,11 +29,10 @@ Scenario makeScenario(uint64_t seed) {
   Scenario s;
   s.seed = seed;
   // Signals are the most, then what a program does wrong.
-  constexpr Mishap kMishaps[] = {
-      Mishap::kKill,  Mishap::kKill,       Mishap::kKill,    Mishap::kKill,  Mishap::kStop,
-      Mishap::kStop,  Mishap::kPause,      Mishap::kCount,   Mishap::kType,  Mishap::kOp,
-      Mishap::kRoot,  Mishap::kCollective, Mishap::kMissing, Mishap::kExtra, Mishap::kAbort,
-      Mishap::kAbort, Mishap::kPointer,    Mishap::kMemory,  Mishap::kLeave, Mishap::kNone};
+  constexpr Mishap kMishaps[] = {Mishap::kKill,  Mishap::kKill,       Mishap::kKill,    Mishap::kKill,  Mishap::kStop,
+                                 Mishap::kStop,  Mishap::kPause,      Mishap::kCount,   Mishap::kType,  Mishap::kOp,
+                                 Mishap::kRoot,  Mishap::kCollective, Mishap::kMissing, Mishap::kExtra, Mishap::kAbort,
+                                 Mishap::kAbort, Mishap::kPointer,    Mishap::kMemory,  Mishap::kLeave, Mishap::kNone};
   s.mishap = kMishaps[pick(std::size(kMishaps))];
   s.victim = pick(kScenarioRanks);
   s.host = pick(2) ? 0 : -1;
@@ -54,16 +52,14 @@ Scenario makeScenario(uint64_t seed) {
   s.waitEvery = 1 + pick(static_cast<uint64_t>(calls));
   const int place = pick(3);
   s.at = place == 0 ? 0 : place == 1 ? calls - 1 : pick(static_cast<uint64_t>(calls));
-  const bool bySignal =
-      s.mishap == Mishap::kKill || s.mishap == Mishap::kStop || s.mishap == Mishap::kPause;
+  const bool bySignal = s.mishap == Mishap::kKill || s.mishap == Mishap::kStop || s.mishap == Mishap::kPause;
   const int moment = pick(6);
   if (bySignal || s.mishap == Mishap::kAbort)
     s.moment = moment == 0 ? Moment::kInit : moment == 1 ? Moment::kFinalize : Moment::kOperation;
   // The creation takes some milliseconds, and what follows less.
   s.delayUs = pick(s.moment == Moment::kInit ? 20000 : 3000);
   ScenarioCall& call = s.calls[static_cast<size_t>(s.at)];
-  if (s.mishap == Mishap::kRoot)
-    call.kind = pick(2) ? ScenarioCall::kBroadcast : ScenarioCall::kReduce;
+  if (s.mishap == Mishap::kRoot) call.kind = pick(2) ? ScenarioCall::kBroadcast : ScenarioCall::kReduce;
   if (s.mishap == Mishap::kOp || s.mishap == Mishap::kPointer) call.kind = ScenarioCall::kAllReduce;
   if (s.mishap == Mishap::kMemory) {
     call.kind = ScenarioCall::kAllReduce;

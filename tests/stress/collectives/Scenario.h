@@ -37,13 +37,7 @@ const char* mishapName(Mishap mishap);
 enum class Moment : uint8_t { kInit, kOperation, kFinalize };
 
 struct ScenarioCall {
-  enum Kind : uint8_t {
-    kAllReduce,
-    kBroadcast,
-    kAllGather,
-    kReduceScatter,
-    kReduce
-  } kind = kAllReduce;
+  enum Kind : uint8_t { kAllReduce, kBroadcast, kAllGather, kReduceScatter, kReduce } kind = kAllReduce;
   int64_t count = 0;
   ElementType type = ElementType::kI32;
   ReduceOp op = ReduceOp::kSum;

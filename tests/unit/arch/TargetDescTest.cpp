@@ -81,8 +81,7 @@ TEST(TargetDesc, AnUnknownClockProfileIsAnErrorThatListsTheValidOnes) {
   ASSERT_FALSE(clock.ok());
   EXPECT_EQ(clock.status().code(), StatusCode::kInvalidArgument);
   EXPECT_NE(clock.status().message().find("turbo"), std::string::npos);
-  EXPECT_NE(clock.status().message().find("sustained, shipping, datasheet, measured"),
-            std::string::npos);
+  EXPECT_NE(clock.status().message().find("sustained, shipping, datasheet, measured"), std::string::npos);
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ inline constexpr bool kMayForkWhenBusy = false;
 inline constexpr bool kMayForkWhenBusy = true;
 #endif
 
-/// Threads that do something again and again as long as this lives. What is made at its first use is made before: a child
-/// of a process that is in the middle of that waits for it in vain.
+/// Threads that do something again and again as long as this lives. What is made at its first use is made before: a
+/// child of a process that is in the middle of that waits for it in vain.
 class BusyThreads {
  public:
   explicit BusyThreads(const std::vector<std::function<void()>>& works) {

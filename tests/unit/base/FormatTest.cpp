@@ -28,9 +28,8 @@ TEST(Format, NanosecondsPickTheirUnit) {
 }
 
 TEST(Format, StrCatTakesStringsNumbersAndBools) {
-  EXPECT_EQ(
-      strCat("a", std::string("b"), std::string_view("c"), 'd', 5, -6LL, 0.5, true, uint8_t{7}),
-      "abcd5-60.5true7");
+  EXPECT_EQ(strCat("a", std::string("b"), std::string_view("c"), 'd', 5, -6LL, 0.5, true, uint8_t{7}),
+            "abcd5-60.5true7");
 }
 
 TEST(Format, ParsesBytesWithSuffixes) {

@@ -95,8 +95,7 @@ TEST(Parallel, WaitingForAnInnerLoopRunsNoOuterIteration) {
   parallelFor(40, 1, [&](int64_t begin, int64_t end) {
     if (inside) ++reentered;
     inside = true;
-    parallelFor(50, 1,
-                [&](int64_t b, int64_t e) { total += static_cast<int>((e - b) * (end - begin)); });
+    parallelFor(50, 1, [&](int64_t b, int64_t e) { total += static_cast<int>((e - b) * (end - begin)); });
     inside = false;
   });
   EXPECT_EQ(reentered, 0);

@@ -8,8 +8,8 @@
 
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"  // Derived structures; the ABI fixes their layout.
 
-#define HPU_FIELD(ns, S, f)                                                                                  \
-  static_assert(offsetof(ns::S, f) == offsetof(ns##_##S, f), #ns "::" #S "::" #f " is elsewhere in C");      \
+#define HPU_FIELD(ns, S, f)                                                                             \
+  static_assert(offsetof(ns::S, f) == offsetof(ns##_##S, f), #ns "::" #S "::" #f " is elsewhere in C"); \
   static_assert(sizeof(((ns::S*)nullptr)->f) == sizeof(((ns##_##S*)nullptr)->f), #f " has another size in C");
 #define HPU_F1(n, s, f) HPU_FIELD(n, s, f)
 #define HPU_F2(n, s, f, ...) HPU_FIELD(n, s, f) HPU_F1(n, s, __VA_ARGS__)
@@ -30,11 +30,11 @@
 #define HPU_F17(n, s, f, ...) HPU_FIELD(n, s, f) HPU_F16(n, s, __VA_ARGS__)
 #define HPU_F18(n, s, f, ...) HPU_FIELD(n, s, f) HPU_F17(n, s, __VA_ARGS__)
 #define HPU_PICK(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, _18, macro, ...) macro
-#define HPU_SAME(ns, S, ...)                                                                                 \
-  static_assert(sizeof(ns::S) == sizeof(ns##_##S), #ns "::" #S " has another size in C");                    \
-  static_assert(alignof(ns::S) == alignof(ns##_##S), #ns "::" #S " has another alignment in C");             \
-  HPU_PICK(__VA_ARGS__, HPU_F18, HPU_F17, HPU_F16, HPU_F15, HPU_F14, HPU_F13, HPU_F12, HPU_F11, HPU_F10,     \
-           HPU_F9, HPU_F8, HPU_F7, HPU_F6, HPU_F5, HPU_F4, HPU_F3, HPU_F2, HPU_F1, )(ns, S, __VA_ARGS__)
+#define HPU_SAME(ns, S, ...)                                                                                     \
+  static_assert(sizeof(ns::S) == sizeof(ns##_##S), #ns "::" #S " has another size in C");                        \
+  static_assert(alignof(ns::S) == alignof(ns##_##S), #ns "::" #S " has another alignment in C");                 \
+  HPU_PICK(__VA_ARGS__, HPU_F18, HPU_F17, HPU_F16, HPU_F15, HPU_F14, HPU_F13, HPU_F12, HPU_F11, HPU_F10, HPU_F9, \
+           HPU_F8, HPU_F7, HPU_F6, HPU_F5, HPU_F4, HPU_F3, HPU_F2, HPU_F1, )(ns, S, __VA_ARGS__)
 
 // Sizes that a caller's paramsSize must have, counted by hand.
 static_assert(sizeof(ns_LayerNormKernel::ParamsPt) == 20, "");

@@ -70,8 +70,7 @@ void expectAllSame(const ConvertKernels& k, const std::vector<float>& values) {
         [&](uint8_t c) { return fp8ToF32(format, c); });
     for (Overflow overflow : kOverflows) {
       expectSame<float, uint8_t>(
-          values,
-          [&](const float* s, uint8_t* d, size_t n) { k.f32ToFp8(format, s, d, n, overflow); },
+          values, [&](const float* s, uint8_t* d, size_t n) { k.f32ToFp8(format, s, d, n, overflow); },
           [&](float v) { return f32ToFp8(format, v, overflow); });
     }
   }
@@ -105,8 +104,7 @@ TEST(Convert, EveryLengthAndAlignmentConvertsExactlyItsElements) {
       std::vector<float> src(count + 1);
       for (size_t i = 0; i <= count; ++i) src[i] = static_cast<float>(i) * 0.37f - 9;
       std::vector<uint8_t> raw(2 * count + 3, 0xab);
-      auto* halves =
-          reinterpret_cast<uint16_t*>(raw.data());  // A vector's memory is aligned for it.
+      auto* halves = reinterpret_cast<uint16_t*>(raw.data());  // A vector's memory is aligned for it.
       k.f32ToBf16(src.data() + 1, halves, count);
       std::vector<float> back(count + 1, -1.0f);
       k.bf16ToF32(halves, back.data() + 1, count);

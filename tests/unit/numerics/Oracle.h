@@ -27,17 +27,14 @@ inline constexpr Format kE5M2{5, 2, 15, 0x7b, true, 0x7c};
 /// The value of a finite code without sign, also of codes beyond maxFinite as if exponents went on.
 inline double valueOf(const Format& f, uint32_t code) {
   int exponent = static_cast<int>(code >> f.mantissaBits);
-  double fraction =
-      static_cast<double>(code & ((1u << f.mantissaBits) - 1)) / (1 << f.mantissaBits);
-  return exponent == 0 ? std::ldexp(fraction, 1 - f.bias)
-                       : std::ldexp(1 + fraction, exponent - f.bias);
+  double fraction = static_cast<double>(code & ((1u << f.mantissaBits) - 1)) / (1 << f.mantissaBits);
+  return exponent == 0 ? std::ldexp(fraction, 1 - f.bias) : std::ldexp(1 + fraction, exponent - f.bias);
 }
 
 class Oracle {
  public:
   explicit Oracle(const Format& format) : format_(format) {
-    for (uint32_t code = 0; code <= format.maxFinite + 1; ++code)
-      values_.push_back(valueOf(format, code));
+    for (uint32_t code = 0; code <= format.maxFinite + 1; ++code) values_.push_back(valueOf(format, code));
   }
 
   static constexpr uint32_t kOverflow = 0xffffffff;

@@ -50,8 +50,7 @@ void checkEncode(const Format& f, auto encode, bool saturate) {
       ASSERT_GT(code, f.hasInfinity ? f.infinity : f.maxFinite) << std::hex << bitsOf(value);
       continue;
     }
-    uint32_t expected =
-        std::isinf(value) ? Oracle::kOverflow : oracle.round(std::fabs(double{value}));
+    uint32_t expected = std::isinf(value) ? Oracle::kOverflow : oracle.round(std::fabs(double{value}));
     if (expected == Oracle::kOverflow) {
       expected = saturate ? f.maxFinite : f.hasInfinity ? f.infinity : f.maxFinite + 1;
     }
@@ -77,8 +76,7 @@ TEST(Fp16, EncodesToTheNearestTiesToEven) {
 }
 TEST(Fp8, EveryCodeDecodesToItsValue) {
   for (auto [format, parameters] : kFp8) {
-    checkDecode(parameters,
-                [f = format](uint32_t c) { return fp8ToF32(f, static_cast<uint8_t>(c)); });
+    checkDecode(parameters, [f = format](uint32_t c) { return fp8ToF32(f, static_cast<uint8_t>(c)); });
   }
 }
 TEST(Fp8, EncodesToTheNearestTiesToEven) {

@@ -104,8 +104,8 @@ TEST(Calibration, GemmLawMatchesMeasuredGaudi2AndGaudi3Rates) {
     shape.m = x.m, shape.n = x.n, shape.k = x.k, shape.type = x.type;
     double predicted = tflops(shape, gemmCost(target, target.clock(), shape, {}).alone);
     std::printf("%s %lldx%lldx%lld: %.1f TFLOP/s, measured %.1f (%+.1f %%)\n", target.name.data(),
-                static_cast<long long>(x.m), static_cast<long long>(x.n),
-                static_cast<long long>(x.k), predicted, x.tflops, 100 * (predicted / x.tflops - 1));
+                static_cast<long long>(x.m), static_cast<long long>(x.n), static_cast<long long>(x.k), predicted,
+                x.tflops, 100 * (predicted / x.tflops - 1));
     EXPECT_NEAR(predicted / x.tflops, 1, x.tolerance);
   }
 }

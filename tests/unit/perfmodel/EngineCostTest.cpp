@@ -20,9 +20,7 @@ Picoseconds term(const Cost& cost, Term t) {
 
 TEST(EngineCost, TermsAddUpExactly) {
   std::mt19937_64 random(1);
-  auto upTo = [&](int64_t n) {
-    return static_cast<int64_t>(random() % static_cast<uint64_t>(n + 1));
-  };
+  auto upTo = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n + 1)); };
   for (int i = 0; i < 20000; ++i) {
     const arch::TargetDesc& target = arch::targetDesc(kTargets[i % 3]);
     const arch::ClockProfile& clock = target.clocks[static_cast<size_t>(upTo(3))];
@@ -30,12 +28,10 @@ TEST(EngineCost, TermsAddUpExactly) {
     GemmShape shape;
     shape.batch = upTo(8), shape.m = upTo(5000), shape.n = upTo(3000), shape.k = upTo(6000);
     shape.type = i % 2 ? ElementType::kBF16 : ElementType::kF32;
-    TpcWork work{upTo(1 << 22), 0.01 * static_cast<double>(upTo(9)),
-                 0.01 * static_cast<double>(upTo(9)), 0.3 * static_cast<double>(upTo(9)),
-                 0.1 * static_cast<double>(upTo(5))};
-    for (const Cost& cost :
-         {gemmCost(target, clock, shape, bytes), tpcCost(target, clock, work, bytes),
-          dmaCost(target, clock, bytes), hostCopyCost(target, bytes.hbm)}) {
+    TpcWork work{upTo(1 << 22), 0.01 * static_cast<double>(upTo(9)), 0.01 * static_cast<double>(upTo(9)),
+                 0.3 * static_cast<double>(upTo(9)), 0.1 * static_cast<double>(upTo(5))};
+    for (const Cost& cost : {gemmCost(target, clock, shape, bytes), tpcCost(target, clock, work, bytes),
+                             dmaCost(target, clock, bytes), hostCopyCost(target, bytes.hbm)}) {
       ASSERT_EQ(sum(cost), cost.alone);
       ASSERT_GE(cost.alone, cost.compute);
       ASSERT_EQ(cost.alone - cost.compute, term(cost, Term::kMemory));
@@ -63,8 +59,7 @@ TEST(EngineCost, AMatrixVectorProductRunsAtMemorySpeed) {
   GemmShape s;
   s.m = 1, s.n = 16384, s.k = 4096;
   Cost cost = gemmCost(target, target.clock(), s, {2 * 4096 * 16384, 0});
-  EXPECT_NEAR(static_cast<double>(cost.alone) / 1e6, 2.0 * 4096 * 16384 / (2457.6 * 0.85) / 1e3,
-              0.01);
+  EXPECT_NEAR(static_cast<double>(cost.alone) / 1e6, 2.0 * 4096 * 16384 / (2457.6 * 0.85) / 1e3, 0.01);
 }
 
 TEST(EngineCost, TheClockDerateIsItsOwnTerm) {
@@ -124,8 +119,7 @@ TEST(EngineCost, EmptyWorkCostsOnlyItsLaunch) {
   const arch::TargetDesc& target = arch::targetDesc(Target::kGaudi2);
   Cost gemm = gemmCost(target, target.clock(), {}, {});
   EXPECT_EQ(gemm.alone, term(gemm, Term::kOverhead));
-  EXPECT_NEAR(static_cast<double>(gemm.alone),
-              static_cast<double>(target.mmeLaunchCycles) / 1.65 * 1000, 1);
+  EXPECT_NEAR(static_cast<double>(gemm.alone), static_cast<double>(target.mmeLaunchCycles) / 1.65 * 1000, 1);
   Cost tpc = tpcCost(target, target.clock(), {}, {});
   EXPECT_EQ(tpc.alone, term(tpc, Term::kOverhead));
 }

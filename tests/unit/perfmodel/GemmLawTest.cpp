@@ -54,8 +54,7 @@ TEST(GemmLaw, IsNeverAboveThePeakNorBelowTheRoofline) {
     double flops = gemmFlops(shape), ps = static_cast<double>(cost.alone);
     double peak = target.mmePeakTflops(target.clock(), shape.type);
     ASSERT_LE(flops / ps, peak) << text(target, shape);
-    ASSERT_GE(ps, static_cast<double>(gemmBytes(shape).hbm) / target.hbmBytesPerNs * 1e3)
-        << text(target, shape);
+    ASSERT_GE(ps, static_cast<double>(gemmBytes(shape).hbm) / target.hbmBytesPerNs * 1e3) << text(target, shape);
     Picoseconds sum = 0;
     for (Picoseconds term : cost.terms) {
       ASSERT_GE(term, 0) << text(target, shape);
@@ -68,7 +67,7 @@ TEST(GemmLaw, IsNeverAboveThePeakNorBelowTheRoofline) {
 TEST(GemmLaw, TimeGrowsWithEverySize) {
   forShapes(2000, [](const arch::TargetDesc& target, const GemmShape& shape) {
     Picoseconds time = estimate(target, shape).alone;
-    for (int64_t GemmShape::*size : {&GemmShape::m, &GemmShape::n, &GemmShape::k, &GemmShape::batch})
+    for (int64_t GemmShape::* size : {&GemmShape::m, &GemmShape::n, &GemmShape::k, &GemmShape::batch})
       for (int64_t more : {int64_t{1}, int64_t{63}, shape.*size}) {
         GemmShape larger = shape;
         larger.*size += more;
@@ -81,7 +80,7 @@ TEST(GemmLaw, TimeGrowsWithEverySize) {
 TEST(GemmLaw, DoublingASizeCostsAtMostTwiceTheTime) {
   forShapes(1000, [](const arch::TargetDesc& target, const GemmShape& shape) {
     Picoseconds time = estimate(target, shape).alone;
-    for (int64_t GemmShape::*size : {&GemmShape::m, &GemmShape::n, &GemmShape::k, &GemmShape::batch}) {
+    for (int64_t GemmShape::* size : {&GemmShape::m, &GemmShape::n, &GemmShape::k, &GemmShape::batch}) {
       GemmShape twice = shape;
       twice.*size *= 2;
       // A result that grows beyond a part of the array loses K splits: at most four of them at a step.

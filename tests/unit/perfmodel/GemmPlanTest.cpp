@@ -8,8 +8,7 @@
 namespace hpu::perfmodel {
 namespace {
 
-GemmShape gemm(int64_t m, int64_t n, int64_t k, ElementType type = ElementType::kBF16,
-               int64_t batch = 1) {
+GemmShape gemm(int64_t m, int64_t n, int64_t k, ElementType type = ElementType::kBF16, int64_t batch = 1) {
   GemmShape s;
   s.batch = batch, s.m = m, s.n = n, s.k = k, s.type = type;
   return s;
@@ -28,8 +27,7 @@ std::string_view chosen(Target target, const GemmShape& shape) {
 
 /// Multiply-accumulates over what the steps could do, without fill: as the vendor's tests define
 /// it.
-double stepUtilization(const arch::TargetDesc& target, const GemmShape& shape,
-                       std::string_view name) {
+double stepUtilization(const arch::TargetDesc& target, const GemmShape& shape, std::string_view name) {
   GemmPlan plan;
   EXPECT_TRUE(gemmPlanFor(target, shape, geometry(target, name), plan));
   return plan.idealCycles / ((plan.steps + plan.constrainedSteps) * plan.kCycles);
@@ -55,15 +53,13 @@ TEST(GemmPlan, Gaudi2AsymmetricArrangementsPayForSharedPorts) {
 TEST(GemmPlan, Gaudi3EdgesCostTheUnusedPart) {
   const arch::TargetDesc& target = arch::targetDesc(Target::kGaudi3);
   EXPECT_DOUBLE_EQ(stepUtilization(target, gemm(1024, 1024, 4096), "2xw"), 1.0);
-  EXPECT_DOUBLE_EQ(stepUtilization(target, gemm(1000, 1000, 4096), "2xw"),
-                   125.0 * 125.0 / (128.0 * 128.0));
+  EXPECT_DOUBLE_EQ(stepUtilization(target, gemm(1000, 1000, 4096), "2xw"), 125.0 * 125.0 / (128.0 * 128.0));
   EXPECT_DOUBLE_EQ(stepUtilization(target, gemm(1024, 1025, 4096), "2xw"), 1025.0 / 2048.0);
 }
 
 TEST(GemmPlan, SmallKCostsTheRollUp) {
   const arch::TargetDesc& target = arch::targetDesc(Target::kGaudi1);
-  GemmPlan k32 = gemmPlan(target, gemm(8192, 1024, 32)),
-           k64 = gemmPlan(target, gemm(8192, 1024, 64));
+  GemmPlan k32 = gemmPlan(target, gemm(8192, 1024, 32)), k64 = gemmPlan(target, gemm(8192, 1024, 64));
   EXPECT_DOUBLE_EQ(k32.computeCycles, k64.computeCycles);
   EXPECT_NEAR(k64.utilization(), 64.0 / 170.0, 1e-9);  // Of a step: roll-up and fill.
 }
@@ -89,8 +85,7 @@ TEST(GemmPlan, ASmallOutputWithALongKSplitsK) {
 }
 
 TEST(GemmPlan, EightBitOperandsDoNotUseTheCorners) {
-  GemmPlan plan =
-      gemmPlan(arch::targetDesc(Target::kGaudi2), gemm(64, 64, 4096, ElementType::kF8E4M3, 64));
+  GemmPlan plan = gemmPlan(arch::targetDesc(Target::kGaudi2), gemm(64, 64, 4096, ElementType::kF8E4M3, 64));
   EXPECT_FALSE(plan.geometry->wideTypesOnly);
 }
 
@@ -106,8 +101,7 @@ TEST(GemmPlan, IdealCyclesAreALowerBoundForEveryArrangement) {
                 GemmPlan plan;
                 if (!gemmPlanFor(target, gemm(m, n, k, type, batch), g, plan)) continue;
                 ASSERT_GE(plan.steps * plan.kCycles, plan.idealCycles - 1e-6)
-                    << target.name << " " << g.name << " " << m << "x" << n << "x" << k << " x"
-                    << batch;
+                    << target.name << " " << g.name << " " << m << "x" << n << "x" << k << " x" << batch;
               }
   }
 }

@@ -38,8 +38,7 @@ struct Conv {
 
 Program programOf(const Conv& c, int64_t factor) {
   Program p;
-  p.sections = {{SectionKind::kConst, recipe::kNone, uint64_t{1} << 32},
-                {SectionKind::kSram, recipe::kNone, 1 << 20}};
+  p.sections = {{SectionKind::kConst, recipe::kNone, uint64_t{1} << 32}, {SectionKind::kSram, recipe::kNone, 1 << 20}};
   Op& op = p.ops.emplace_back();
   op.engine = Engine::kMme;
   op.mme.kind = c.kind;
@@ -52,9 +51,8 @@ Program programOf(const Conv& c, int64_t factor) {
   op.space = {c.images, c.outputs, out(c.rows), out(c.columns)};
   op.mme.a = operand(kConst, c.type, {c.images, c.channels, c.rows, c.columns}, true);
   op.mme.b = operand(kConst, c.type,
-                     c.kind == MmeKind::kConv2d
-                         ? std::vector<int64_t>{c.outputs, c.channels, c.window, c.window}
-                         : std::vector<int64_t>{c.channels, c.outputs, c.window, c.window},
+                     c.kind == MmeKind::kConv2d ? std::vector<int64_t>{c.outputs, c.channels, c.window, c.window}
+                                                : std::vector<int64_t>{c.channels, c.outputs, c.window, c.window},
                      false);
   op.mme.c = operand(kSram, c.type, op.space, true);
   for (int i = 0; i < 2; ++i) {
@@ -76,7 +74,9 @@ Cost costOf(const Program& p, Target t = Target::kGaudi2) {
   return commandCost(p, whole(p.ops[0]), arch::targetDesc(t), arch::targetDesc(t).clock());
 }
 
-Picoseconds termOf(const Cost& cost, Term term) { return cost.terms[static_cast<size_t>(term)]; }
+Picoseconds termOf(const Cost& cost, Term term) {
+  return cost.terms[static_cast<size_t>(term)];
+}
 
 TEST(PackedCost, TwoPixelsOf64ChannelsFillTheArray) {
   // 3 x 3, 64 to 64 channels, 8 images of 56 x 56 in f32: m = 25088, k = 576, 4 cycles a K. The 128 columns of the

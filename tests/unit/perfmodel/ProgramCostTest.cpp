@@ -88,8 +88,7 @@ TEST(ProgramCost, LaterSlicesOfABundleFindTheSharedOperandOnTheChip) {
   EXPECT_EQ(cost.bytes.hbm, 2 * 128 * 1024);
   EXPECT_EQ(cost.bytes.sram, 2 * (128 * 256 + 1024 * 256));
   c.slice = 0;
-  EXPECT_EQ(Priced(p, c).cost.bytes.hbm, 2 * (128 * 1024 + 1024 * 256))
-      << "the first slice fetches it";
+  EXPECT_EQ(Priced(p, c).cost.bytes.hbm, 2 * (128 * 1024 + 1024 * 256)) << "the first slice fetches it";
 }
 
 TEST(ProgramCost, AnOperandThatDoesNotFitBesideThePlannedBuffersIsFetchedAgain) {

@@ -18,17 +18,14 @@ const arch::TargetDesc& gaudi2() {
 }
 
 /// A command that computes for `compute` and moves what takes `hbm` and `sram` picoseconds alone.
-TimedCommand command(const arch::TargetDesc& target, Picoseconds compute, Picoseconds hbm = 0,
-                     Picoseconds sram = 0, std::vector<recipe::Wait> waits = {},
-                     uint32_t signal = recipe::kNone) {
+TimedCommand command(const arch::TargetDesc& target, Picoseconds compute, Picoseconds hbm = 0, Picoseconds sram = 0,
+                     std::vector<recipe::Wait> waits = {}, uint32_t signal = recipe::kNone) {
   TimedCommand c;
   c.cost.compute = compute;
-  c.cost.bytes.hbm = static_cast<int64_t>(static_cast<double>(hbm) / 1000 * target.hbmBytesPerNs *
-                                          target.hbmEfficiency);
-  c.cost.bytes.sram =
-      static_cast<int64_t>(static_cast<double>(sram) / 1000 * target.sramBytesPerNs);
-  c.cost.alone =
-      std::max({compute, hbmTime(target, c.cost.bytes.hbm), sramTime(target, c.cost.bytes.sram)});
+  c.cost.bytes.hbm =
+      static_cast<int64_t>(static_cast<double>(hbm) / 1000 * target.hbmBytesPerNs * target.hbmEfficiency);
+  c.cost.bytes.sram = static_cast<int64_t>(static_cast<double>(sram) / 1000 * target.sramBytesPerNs);
+  c.cost.alone = std::max({compute, hbmTime(target, c.cost.bytes.hbm), sramTime(target, c.cost.bytes.sram)});
   c.cost.terms[static_cast<size_t>(Term::kIdeal)] = compute;
   c.cost.terms[static_cast<size_t>(Term::kMemory)] = c.cost.alone - compute;
   c.waits = std::move(waits);
@@ -51,8 +48,7 @@ TimelineResult run(const std::vector<TimedQueue>& queues, uint32_t signals = 0) 
 }
 
 TEST(Timeline, CommandsOfOneQueueFollowEachOther) {
-  std::vector<TimedQueue> queues = {
-      {Engine::kMme, {command(100), command(50), command(0), command(7)}}};
+  std::vector<TimedQueue> queues = {{Engine::kMme, {command(100), command(50), command(0), command(7)}}};
   TimelineResult r = run(queues);
   EXPECT_EQ(r.intervals[0][0][1].start, 100);
   EXPECT_EQ(r.intervals[0][0][3].end, 157);
@@ -62,10 +58,8 @@ TEST(Timeline, CommandsOfOneQueueFollowEachOther) {
 
 TEST(Timeline, AWaitIsCountedAsSyncOfTheWaitingCommand) {
   std::vector<TimedQueue> queues(2);
-  queues[0] = {Engine::kMme,
-               {command(gaudi2(), 100, 0, 0, {}, 0), command(gaudi2(), 100, 0, 0, {}, 0)}};
-  queues[1] = {Engine::kTpc,
-               {command(gaudi2(), 30, 0, 0, {{0, 1}}), command(gaudi2(), 30, 0, 0, {{0, 2}})}};
+  queues[0] = {Engine::kMme, {command(gaudi2(), 100, 0, 0, {}, 0), command(gaudi2(), 100, 0, 0, {}, 0)}};
+  queues[1] = {Engine::kTpc, {command(gaudi2(), 30, 0, 0, {{0, 1}}), command(gaudi2(), 30, 0, 0, {{0, 2}})}};
   TimelineResult r = run(queues, 1);
   const Interval& first = r.intervals[0][1][0];
   const Interval& second = r.intervals[0][1][1];
@@ -78,12 +72,10 @@ TEST(Timeline, AWaitIsCountedAsSyncOfTheWaitingCommand) {
 }
 
 TEST(Timeline, TwoMemoryBoundCommandsHalveTheBandwidth) {
-  std::vector<TimedQueue> queues = {{Engine::kTpc, {command(1000, 1000000)}},
-                                    {Engine::kDma, {command(1000, 1000000)}}};
+  std::vector<TimedQueue> queues = {{Engine::kTpc, {command(1000, 1000000)}}, {Engine::kDma, {command(1000, 1000000)}}};
   TimelineResult r = run(queues);
   EXPECT_NEAR(static_cast<double>(r.intervals[0][0][0].end), 2e6, 2e6 * 0.001);
-  EXPECT_NEAR(static_cast<double>(term(r.intervals[0][0][0], Term::kMemory)), 2e6 - 1000,
-              2e6 * 0.001);
+  EXPECT_NEAR(static_cast<double>(term(r.intervals[0][0][0], Term::kMemory)), 2e6 - 1000, 2e6 * 0.001);
 }
 
 TEST(Timeline, AModestCommandLeavesItsRestToTheOthers) {
@@ -111,16 +103,14 @@ TEST(Timeline, AnEngineTakesTheQueueThatWasReadyFirstThenThePriority) {
   ASSERT_TRUE(r.ok());
   EXPECT_EQ(r->intervals[1][0][0].start, 0) << "both ready at 0: the higher priority first";
   EXPECT_EQ(r->intervals[0][0][0].start, 10);
-  EXPECT_EQ(r->intervals[2][0][0].start, 110)
-      << "ready at 50, before the low queue's second command at 110";
+  EXPECT_EQ(r->intervals[2][0][0].start, 110) << "ready at 50, before the low queue's second command at 110";
   EXPECT_EQ(r->intervals[0][0][1].start, 120);
 }
 
 TEST(Timeline, ALaunchStartsNoEarlierThanItIsAllowed) {
   std::vector<TimedQueue> queues = {{Engine::kMme, {command(100)}}};
   std::vector<TimedQueue> none;
-  StatusOr<TimelineResult> r =
-      simulate(gaudi2(), gaudi2().clock(), {{&queues, 0, 777}, {&none, 0, 888}});
+  StatusOr<TimelineResult> r = simulate(gaudi2(), gaudi2().clock(), {{&queues, 0, 777}, {&none, 0, 888}});
   ASSERT_TRUE(r.ok());
   EXPECT_EQ(r->launchStart[0], 777);
   EXPECT_EQ(r->launchEnd[0], 877);
@@ -145,19 +135,16 @@ TEST(Timeline, ADeadlockNamesQueueCommandAndSignal) {
   StatusOr<TimelineResult> r = simulate(gaudi2(), gaudi2().clock(), {{&queues, 4}});
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.status().code(), StatusCode::kInternal);
-  EXPECT_EQ(
-      r.status().message(),
-      "the queues deadlock: command 1 of queue 0 (mme) of launch 0 waits for signal 3 to reach 2, "
-      "which stays at 1");
+  EXPECT_EQ(r.status().message(),
+            "the queues deadlock: command 1 of queue 0 (mme) of launch 0 waits for signal 3 to reach 2, "
+            "which stays at 1");
 }
 
 TEST(Timeline, AnUnknownSignalIsAnErrorAndNotAWildAccess) {
   std::vector<TimedQueue> waits = {{Engine::kMme, {command(gaudi2(), 10, 0, 0, {{9, 1}})}}};
   std::vector<TimedQueue> signals = {{Engine::kMme, {command(gaudi2(), 10, 0, 0, {}, 9)}}};
-  EXPECT_EQ(simulate(gaudi2(), gaudi2().clock(), {{&waits, 9}}).status().code(),
-            StatusCode::kInternal);
-  EXPECT_EQ(simulate(gaudi2(), gaudi2().clock(), {{&signals, 9}}).status().code(),
-            StatusCode::kInternal);
+  EXPECT_EQ(simulate(gaudi2(), gaudi2().clock(), {{&waits, 9}}).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(simulate(gaudi2(), gaudi2().clock(), {{&signals, 9}}).status().code(), StatusCode::kInternal);
 }
 
 // ---- Properties over random programs
@@ -171,22 +158,17 @@ struct RandomProgram {
 /// Commands in a random total order, each waiting only for earlier ones: cannot deadlock.
 RandomProgram randomProgram(const arch::TargetDesc& target, uint64_t seed, int commands) {
   std::mt19937_64 random(seed);
-  auto upTo = [&](int64_t n) {
-    return static_cast<int64_t>(random() % static_cast<uint64_t>(n + 1));
-  };
+  auto upTo = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n + 1)); };
   RandomProgram p;
   size_t queues = 1 + static_cast<size_t>(upTo(5));
   p.queues.resize(queues);
   for (TimedQueue& q : p.queues) q.engine = static_cast<Engine>(upTo(3));
   p.signals = static_cast<uint32_t>(commands);
   for (int i = 0; i < commands; ++i) {
-    TimedCommand c =
-        command(target, upTo(5000), upTo(2) ? 0 : upTo(9000), upTo(2) ? 0 : upTo(9000));
-    for (int64_t w = upTo(3); i > 0 && w > 0; --w)
-      c.waits.push_back({static_cast<uint32_t>(upTo(i - 1)), 1});
+    TimedCommand c = command(target, upTo(5000), upTo(2) ? 0 : upTo(9000), upTo(2) ? 0 : upTo(9000));
+    for (int64_t w = upTo(3); i > 0 && w > 0; --w) c.waits.push_back({static_cast<uint32_t>(upTo(i - 1)), 1});
     c.signal = static_cast<uint32_t>(i);
-    p.queues[static_cast<size_t>(upTo(static_cast<int64_t>(queues) - 1))].commands.push_back(
-        std::move(c));
+    p.queues[static_cast<size_t>(upTo(static_cast<int64_t>(queues) - 1))].commands.push_back(std::move(c));
   }
   return p;
 }
@@ -194,11 +176,9 @@ RandomProgram randomProgram(const arch::TargetDesc& target, uint64_t seed, int c
 TEST(Timeline, RandomProgramsKeepEveryRule) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
-    RandomProgram a = randomProgram(gaudi2(), seed, 60),
-                  b = randomProgram(gaudi2(), seed + 1000, 40);
-    std::vector<TimedLaunch> launches = {
-        {&a.queues, a.signals, 0, 0},
-        {&b.queues, b.signals, static_cast<Picoseconds>(seed * 100), 1}};
+    RandomProgram a = randomProgram(gaudi2(), seed, 60), b = randomProgram(gaudi2(), seed + 1000, 40);
+    std::vector<TimedLaunch> launches = {{&a.queues, a.signals, 0, 0},
+                                         {&b.queues, b.signals, static_cast<Picoseconds>(seed * 100), 1}};
     StatusOr<TimelineResult> result = simulate(gaudi2(), gaudi2().clock(), launches);
     ASSERT_TRUE(result.ok()) << result.status().message();
     const TimelineResult& r = *result;
@@ -218,8 +198,7 @@ TEST(Timeline, RandomProgramsKeepEveryRule) {
           ASSERT_GE(i.ready, previous);
           ASSERT_GE(i.start, i.ready);
           ASSERT_GE(i.end - i.start, command.cost.alone);
-          ASSERT_EQ(std::accumulate(i.terms.begin(), i.terms.end(), Picoseconds{0}),
-                    i.end - i.ready);
+          ASSERT_EQ(std::accumulate(i.terms.begin(), i.terms.end(), Picoseconds{0}), i.end - i.ready);
           for (Picoseconds t : i.terms) ASSERT_GE(t, 0);
           for (const recipe::Wait& wait : command.waits) ASSERT_GE(i.start, signalled[wait.signal]);
           previous = i.end;
@@ -233,8 +212,7 @@ TEST(Timeline, RandomProgramsKeepEveryRule) {
       ASSERT_EQ(busy[e], r.busy[e]);
       ASSERT_LE(r.busy[e], r.end);
       std::sort(spans[e].begin(), spans[e].end());
-      for (size_t i = 1; i < spans[e].size(); ++i)
-        ASSERT_LE(spans[e][i - 1].second, spans[e][i].first);
+      for (size_t i = 1; i < spans[e].size(); ++i) ASSERT_LE(spans[e][i - 1].second, spans[e][i].first);
     }
     ASSERT_GE(r.end, lowerBound(gaudi2(), a.queues));
   }
@@ -242,14 +220,13 @@ TEST(Timeline, RandomProgramsKeepEveryRule) {
 
 TEST(Timeline, EqualInputsGiveEqualBytes) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    RandomProgram p = randomProgram(gaudi2(), seed, 200),
-                  again = randomProgram(gaudi2(), seed, 200);
+    RandomProgram p = randomProgram(gaudi2(), seed, 200), again = randomProgram(gaudi2(), seed, 200);
     TimelineResult x = run(p.queues, p.signals), y = run(again.queues, again.signals);
     for (size_t q = 0; q < x.intervals[0].size(); ++q) {
       ASSERT_EQ(x.intervals[0][q].size(), y.intervals[0][q].size());
-      ASSERT_EQ(std::memcmp(x.intervals[0][q].data(), y.intervals[0][q].data(),
-                            x.intervals[0][q].size() * sizeof(Interval)),
-                0);
+      ASSERT_EQ(
+          std::memcmp(x.intervals[0][q].data(), y.intervals[0][q].data(), x.intervals[0][q].size() * sizeof(Interval)),
+          0);
     }
   }
 }
@@ -262,8 +239,7 @@ TEST(Timeline, AChainIsNeverSlowerWithMoreBandwidth) {
     // One chain across all engines: command i waits for command i - 1.
     RandomProgram p = randomProgram(gaudi2(), seed, 50);
     std::vector<TimedQueue> chain(kNumEngines);
-    for (int e = 0; e < kNumEngines; ++e)
-      chain[static_cast<size_t>(e)].engine = static_cast<Engine>(e);
+    for (int e = 0; e < kNumEngines; ++e) chain[static_cast<size_t>(e)].engine = static_cast<Engine>(e);
     uint32_t i = 0;
     for (TimedQueue& q : p.queues)
       for (TimedCommand& c : q.commands) {

@@ -16,16 +16,14 @@ Box box(std::vector<int64_t> lo, std::vector<int64_t> hi) {
 }
 
 /// Counts how often each point of a small 3-D space is covered.
-Cover bruteForce(const std::vector<int64_t>& space, const std::vector<Box>& boxes,
-                 auto&& firstBad) {
+Cover bruteForce(const std::vector<int64_t>& space, const std::vector<Box>& boxes, auto&& firstBad) {
   Cover cover = Cover::kExact;
   for (int64_t x = 0; x < space[0]; ++x) {
     for (int64_t y = 0; y < space[1]; ++y) {
       for (int64_t z = 0; z < space[2]; ++z) {
         int count = 0;
         for (const Box& b : boxes) {
-          count += x >= b.lo[0] && x < b.hi[0] && y >= b.lo[1] && y < b.hi[1] && z >= b.lo[2] &&
-                   z < b.hi[2];
+          count += x >= b.lo[0] && x < b.hi[0] && y >= b.lo[1] && y < b.hi[1] && z >= b.lo[2] && z < b.hi[2];
         }
         if (count == 1) continue;
         if (cover == Cover::kExact) {
@@ -58,15 +56,14 @@ TEST(BoxCover, ASpaceOfRankZeroIsOnePoint) {
 
 TEST(BoxCover, AGapAndAnOverlapOfEqualVolumeAreNotMistakenForExact) {
   std::vector<int64_t> space = {4, 4};
-  CoverResult result =
-      checkCover(space, {box({0, 0}, {2, 4}), box({2, 0}, {4, 2}), box({2, 0}, {4, 2})});
+  CoverResult result = checkCover(space, {box({0, 0}, {2, 4}), box({2, 0}, {4, 2}), box({2, 0}, {4, 2})});
   EXPECT_EQ(result.cover, Cover::kOverlap);
 }
 
 TEST(BoxCover, APinwheelThatNoStraightCutDividesIsExact) {
   std::vector<int64_t> space = {3, 3};
-  EXPECT_EQ(checkCover(space, {box({0, 0}, {1, 2}), box({0, 2}, {2, 3}), box({2, 1}, {3, 3}),
-                               box({1, 0}, {3, 1}), box({1, 1}, {2, 2})})
+  EXPECT_EQ(checkCover(space, {box({0, 0}, {1, 2}), box({0, 2}, {2, 3}), box({2, 1}, {3, 3}), box({1, 0}, {3, 1}),
+                               box({1, 1}, {2, 2})})
                 .cover,
             Cover::kExact);
 }

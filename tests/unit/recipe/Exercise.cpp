@@ -65,8 +65,7 @@ struct Exercise {
     Wide bytes = taps * ((n + kPackedN - 1) / kPackedN) * k * kPackedN * elementSize(mme.b.type);
     require(mme.b.section < p.sections.size(), "packed section");
     if (!error.empty()) return;
-    require(Wide{mme.b.offset} + bytes <= Wide{p.sections[mme.b.section].bytes},
-            "packed weights leave");
+    require(Wide{mme.b.offset} + bytes <= Wide{p.sections[mme.b.section].bytes}, "packed weights leave");
     require(p.sections[mme.b.section].kind == SectionKind::kConst, "packed weights not constant");
   }
 
@@ -109,8 +108,7 @@ struct Exercise {
       int64_t count = d == o.ring.dim ? c.hi[d] - c.lo[d] : o.sizes[d];
       last += Wide{count - 1} * o.strides[d];
     }
-    require((last + 1) * elementSize(o.type) <= Wide{o.ring.slotBytes},
-            "slice leaves its ring slot");
+    require((last + 1) * elementSize(o.type) <= Wide{o.ring.slotBytes}, "slice leaves its ring slot");
   }
 
   void queues() {
@@ -118,8 +116,7 @@ struct Exercise {
     std::vector<Wide> points(p.ops.size(), 0);
     for (const Queue& queue : p.queues) {
       for (const Command& c : queue.commands) {
-        require(c.op < p.ops.size() &&
-                    p.ops[std::min<size_t>(c.op, p.ops.size() - 1)].engine == queue.engine,
+        require(c.op < p.ops.size() && p.ops[std::min<size_t>(c.op, p.ops.size() - 1)].engine == queue.engine,
                 "command's op");
         if (!error.empty()) return;
         const Op& o = p.ops[c.op];
@@ -154,8 +151,7 @@ struct Exercise {
     for (const ConstantBlob& blob : p.constants) {
       require(blob.section < p.sections.size(), "constant's section");
       if (!error.empty()) return;
-      require(Wide{blob.offset} + blob.bytes <= Wide{p.sections[blob.section].bytes},
-              "constant leaves");
+      require(Wide{blob.offset} + blob.bytes <= Wide{p.sections[blob.section].bytes}, "constant leaves");
       for (uint64_t i = 0; i < blob.bytes; ++i) sum += blob.data[i];
     }
     for (const KernelImage& image : p.images) {

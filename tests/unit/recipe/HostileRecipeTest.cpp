@@ -113,9 +113,8 @@ TEST(HostileRecipe, EveryTruncationIsAnError) {
     auto program = readExact(bytes.data(), size);
     ASSERT_FALSE(program.ok()) << size;
     ASSERT_EQ(program.status().code(), StatusCode::kDataLoss) << size;
-    ASSERT_NE(
-        program.status().message().find("recompile with: hpu-compile MODEL -o hostile.recipe"),
-        std::string::npos);
+    ASSERT_NE(program.status().message().find("recompile with: hpu-compile MODEL -o hostile.recipe"),
+              std::string::npos);
   }
 }
 
@@ -153,15 +152,14 @@ TEST(HostileRecipe, EveryFieldOfTheMetadataWithHostileValuesIsAnErrorOrSafe) {
   const SampleFile& file = sampleFile();
   int refused = 0, accepted = 0;
   for (const EncodedField& field : file.fields) {
-    for (uint64_t value :
-         hostileValues(loadField(file.bytes, field.offset, field.bytes), field.bytes)) {
+    for (uint64_t value : hostileValues(loadField(file.bytes, field.offset, field.bytes), field.bytes)) {
       std::vector<uint8_t> bytes = file.bytes;
       storeField(bytes, field.offset, field.bytes, value);
       if (bytes == file.bytes) continue;
       ASSERT_TRUE(resealRecipe(bytes).ok());
-      bool ok = expectErrorOrSafe(bytes, "byte " + std::to_string(field.offset) + " (" +
-                                             std::string(sectionIdName(field.section)) +
-                                             ") = " + std::to_string(value));
+      bool ok =
+          expectErrorOrSafe(bytes, "byte " + std::to_string(field.offset) + " (" +
+                                       std::string(sectionIdName(field.section)) + ") = " + std::to_string(value));
       ++(ok ? accepted : refused);
       if (HasFailure()) return;
     }
@@ -195,8 +193,7 @@ TEST(HostileRecipe, ManyRandomChangesAtOnceAreAnErrorOrSafe) {
     std::vector<uint8_t> bytes = file.bytes;
     for (uint64_t changes = 1 + random() % 6; changes > 0; --changes) {
       const EncodedField& field = file.fields[random() % file.fields.size()];
-      std::vector<uint64_t> values =
-          hostileValues(loadField(bytes, field.offset, field.bytes), field.bytes);
+      std::vector<uint64_t> values = hostileValues(loadField(bytes, field.offset, field.bytes), field.bytes);
       storeField(bytes, field.offset, field.bytes, values[random() % values.size()]);
     }
     ASSERT_TRUE(resealRecipe(bytes).ok());
@@ -210,15 +207,13 @@ TEST(HostileRecipe, AHugeCountInASmallFileAllocatesNothing) {
   // allocation.
   const SampleFile& file = sampleFile();
   for (const EncodedField& field : file.fields) {
-    if (field.section != SectionId::kQueues || loadField(file.bytes, field.offset, 4) != 3)
-      continue;
+    if (field.section != SectionId::kQueues || loadField(file.bytes, field.offset, 4) != 3) continue;
     std::vector<uint8_t> bytes = file.bytes;
     storeField(bytes, field.offset, 4, UINT32_MAX);
     ASSERT_TRUE(resealRecipe(bytes).ok());
     auto program = readExact(bytes.data(), bytes.size());
     ASSERT_FALSE(program.ok());
-    EXPECT_NE(program.status().message().find("count 4294967295"), std::string::npos)
-        << program.status().message();
+    EXPECT_NE(program.status().message().find("count 4294967295"), std::string::npos) << program.status().message();
     return;
   }
   FAIL() << "the sample has three queues";

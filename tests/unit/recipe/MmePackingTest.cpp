@@ -13,8 +13,8 @@
 namespace hpu::recipe {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::denseOperand;
+using ::testing::HasSubstr;
 
 Operand channelsLast(std::vector<int64_t> sizes) {
   Operand operand = denseOperand(0, 0, ElementType::kF32, sizes);
@@ -38,10 +38,16 @@ MmeDesc rowConv(MmeKind kind, int64_t in, int64_t window, int64_t stride, int64_
   return mme;
 }
 
-int64_t value(int64_t i) { return (i * 37 + 11) % 101 - 50; }
-int64_t weight(int64_t i) { return (i * 53 + 7) % 89 + 1; }
+int64_t value(int64_t i) {
+  return (i * 37 + 11) % 101 - 50;
+}
+int64_t weight(int64_t i) {
+  return (i * 53 + 7) % 89 + 1;
+}
 
-int64_t input(const MmeDesc& mme, int64_t i) { return i < 0 || i >= mme.a.sizes[3] ? 0 : value(i); }
+int64_t input(const MmeDesc& mme, int64_t i) {
+  return i < 0 || i >= mme.a.sizes[3] ? 0 : value(i);
+}
 
 /// What output pixel o is, by the definition of the op.
 int64_t plainPixel(const MmeDesc& mme, int64_t o) {
@@ -160,17 +166,21 @@ TEST(MmePacking, SaysWhyAProductCannotBePacked) {
   EXPECT_THAT(why(conv, [](MmeDesc& m) { m.packing = BPacking::kStrided; }), HasSubstr("not a packed constant"));
   EXPECT_THAT(why(conv, [](MmeDesc& m) { m.groups = 2; }), HasSubstr("has 2 groups"));
   EXPECT_EQ(why(conv, [](MmeDesc& m) { m.c.strides[3] = 2; }), "");  // Within a concatenation.
-  EXPECT_THAT(why(conv, [](MmeDesc& m) {
-                m.c.sizes[1] = 3;  // Channels first: a pixel's channels lie apart.
-                m.c.strides = {3 * 56, 56, 56, 1};
-              }), HasSubstr("channels last"));
+  EXPECT_THAT(why(conv,
+                  [](MmeDesc& m) {
+                    m.c.sizes[1] = 3;  // Channels first: a pixel's channels lie apart.
+                    m.c.strides = {3 * 56, 56, 56, 1};
+                  }),
+              HasSubstr("channels last"));
   EXPECT_THAT(why(conv, [](MmeDesc& m) { m.c.sizes[3] = 3; }, 4), HasSubstr("a row has 3 pixels"));
   for (int64_t factor : {int64_t{0}, int64_t{-2}, int64_t{65}, INT64_MAX, INT64_MIN})
     EXPECT_THAT(why(conv, [](MmeDesc&) {}, factor), HasSubstr("is not in 1..64"));
-  EXPECT_THAT(why(conv, [](MmeDesc& m) {
-                m.strides[1] = int64_t{1} << 31;
-                m.a.sizes[1] = m.c.sizes[1] = m.c.strides[3] = int64_t{1} << 30;
-              }), HasSubstr("2^44 bytes"));
+  EXPECT_THAT(why(conv,
+                  [](MmeDesc& m) {
+                    m.strides[1] = int64_t{1} << 31;
+                    m.a.sizes[1] = m.c.sizes[1] = m.c.strides[3] = int64_t{1} << 30;
+                  }),
+              HasSubstr("2^44 bytes"));
   auto transposed = [](MmeDesc& m) {
     m.kind = MmeKind::kConvTranspose2d;
     m.strides[1] = 2;

@@ -75,16 +75,11 @@ TEST(RecipeContainer, SamenessOfProgramsSeesEveryPart) {
   auto encode = [](const Program& p) { return joinRecipe(std::move(*encodeProgram(p))); };
   Program base = sampleProgram();
   std::vector<void (*)(Program&)> changes = {
-      [](Program& p) { p.ops[0].mme.padEnd[1] = 2; },
-      [](Program& p) { p.ops[0].mme.packingFactor = 3; },
-      [](Program& p) { p.ops[1].provenance[1] = 0; },
-      [](Program& p) { p.ops[2].dma.src.offset = 4; },
-      [](Program& p) { p.ops[4].dma.fillPattern = 7; },
-      [](Program& p) { p.queues[0].commands[2].waits[0].value = 9; },
-      [](Program& p) { p.estimates.sramPeakBytes++; },
-      [](Program& p) { p.kernels[1].wholeDims = 1; },
-      [](Program& p) { p.images[1].entries[0]++; },
-      [](Program& p) { p.ir += " "; },
+      [](Program& p) { p.ops[0].mme.padEnd[1] = 2; },   [](Program& p) { p.ops[0].mme.packingFactor = 3; },
+      [](Program& p) { p.ops[1].provenance[1] = 0; },   [](Program& p) { p.ops[2].dma.src.offset = 4; },
+      [](Program& p) { p.ops[4].dma.fillPattern = 7; }, [](Program& p) { p.queues[0].commands[2].waits[0].value = 9; },
+      [](Program& p) { p.estimates.sramPeakBytes++; },  [](Program& p) { p.kernels[1].wholeDims = 1; },
+      [](Program& p) { p.images[1].entries[0]++; },     [](Program& p) { p.ir += " "; },
       [](Program& p) { p.sourceNodes[0].op = "Conv2"; }};
   for (auto change : changes) {
     Program changed = base;
@@ -202,12 +197,10 @@ TEST(RecipeContainer, AMissingFileIsNotFoundAndNamed) {
 
 TEST(RecipeContainer, AnotherKindOfFileIsSaidToBeOne) {
   std::string text = "#!/bin/sh\necho this is no recipe\n";
-  auto program =
-      readRecipe(reinterpret_cast<const uint8_t*>(text.data()), text.size(), nullptr, "x.sh");
+  auto program = readRecipe(reinterpret_cast<const uint8_t*>(text.data()), text.size(), nullptr, "x.sh");
   ASSERT_FALSE(program.ok());
   EXPECT_EQ(program.status().code(), StatusCode::kDataLoss);
-  EXPECT_THAT(program.status().message(),
-              AllOf(HasSubstr("x.sh"), HasSubstr("another kind of file")));
+  EXPECT_THAT(program.status().message(), AllOf(HasSubstr("x.sh"), HasSubstr("another kind of file")));
 }
 
 TEST(RecipeContainer, DamageNamesTheSectionAndTheCommandThatMendsIt) {
@@ -272,8 +265,7 @@ TEST(RecipeContainer, AnUnknownSectionIsSkippedWhenOptionalAndRefusedWhenRequire
   auto refused = read(edited(sampleBytes(), rename(kRequired)));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(refused.status().message(),
-              AllOf(HasSubstr("section 77"), HasSubstr("update OpenHPU")));
+  EXPECT_THAT(refused.status().message(), AllOf(HasSubstr("section 77"), HasSubstr("update OpenHPU")));
 }
 
 TEST(RecipeContainer, AMissingSectionIsNamed) {
@@ -329,8 +321,8 @@ TEST(SectionHash, PiecesGiveTheHashOfTheWhole) {
   std::vector<uint8_t> bytes(2 * kHashChunkBytes + 12345);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 2654435761u >> 13);
   const uint64_t chunk = kHashChunkBytes;
-  for (uint64_t size : {uint64_t{0}, uint64_t{1}, chunk - 1, chunk, chunk + 1, 2 * chunk,
-                        static_cast<uint64_t>(bytes.size())}) {
+  for (uint64_t size :
+       {uint64_t{0}, uint64_t{1}, chunk - 1, chunk, chunk + 1, 2 * chunk, static_cast<uint64_t>(bytes.size())}) {
     for (uint64_t piece : {uint64_t{4096 * 7 + 1}, chunk - 3, chunk, size + 1}) {
       SectionHasher hasher;
       for (uint64_t at = 0; at < size; at += piece) {

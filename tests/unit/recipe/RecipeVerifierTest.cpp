@@ -44,18 +44,15 @@ TEST(RecipeVerifier, RefusesWrongSignaturesAndSections) {
       {"has rank 9, beyond 8", [](Program& p) { p.inputs[0].type.shape.assign(9, 1); }},
       {"with a negative size", [](Program& p) { p.inputs[0].type.shape[0] = -4; }},
       {"with a negative size", [](Program& p) { p.inputs[0].type.shape[0] = kDynamic; }},
-      {"more than 2^48 elements",
-       [](Program& p) { p.inputs[0].type.shape = {int64_t{1} << 40, 0, int64_t{1} << 40}; }},
+      {"more than 2^48 elements", [](Program& p) { p.inputs[0].type.shape = {int64_t{1} << 40, 0, int64_t{1} << 40}; }},
       {"section 4 has the unknown kind 6",
        [](Program& p) { p.sections[kWorkspaceSection].kind = static_cast<SectionKind>(6); }},
       {"beyond 2^50 bytes", [](Program& p) { p.sections[kWorkspaceSection].bytes = UINT64_MAX; }},
       {"neither input nor output but is bound to tensor 0",
        [](Program& p) { p.sections[kWorkspaceSection].binding = 0; }},
-      {"bound to output 5, but the program has 2",
-       [](Program& p) { p.sections[kOutputSection].binding = 5; }},
+      {"bound to output 5, but the program has 2", [](Program& p) { p.sections[kOutputSection].binding = 5; }},
       {"both bound to output 0", [](Program& p) { p.sections[kStateSection].binding = 0; }},
-      {"has 100 bytes, but its input 0 'x' needs 4608",
-       [](Program& p) { p.sections[kInputSection].bytes = 100; }},
+      {"has 100 bytes, but its input 0 'x' needs 4608", [](Program& p) { p.sections[kInputSection].bytes = 100; }},
       {"output 1 'state' has no section",
        [](Program& p) { p.sections[kStateSection] = {SectionKind::kWorkspace, kNone, 256}; }},
       {"but gaudi2 has", [](Program& p) { p.sections[kSramSection].bytes = 64u << 20; }},
@@ -79,8 +76,7 @@ TEST(RecipeVerifier, RefusesWrongKernelsAndImages) {
   expectRefused({
       {"no kernel image", [](Program& p) { p.images.clear(); }},
       {"unknown CPU level 5", [](Program& p) { p.images[0].cpu = static_cast<CpuVariant>(5); }},
-      {"two kernel images are for x86-64-v4",
-       [](Program& p) { p.images[0].cpu = CpuVariant::kX86_64_v4; }},
+      {"two kernel images are for x86-64-v4", [](Program& p) { p.images[0].cpu = CpuVariant::kX86_64_v4; }},
       {"has 1 entries for 2 kernels", [](Program& p) { p.images[1].entries.pop_back(); }},
       {"starts at byte 1000 of kernel image 0 (x86-64-v3), which has 1000",
        [](Program& p) { p.images[0].entries[1] = 1000; }},
@@ -96,11 +92,9 @@ TEST(RecipeVerifier, RefusesWrongOperands) {
   auto gemm = [](Program& p) -> MmeDesc& { return p.ops[kGemmOp].mme; };
   auto relu = [](Program& p) -> TpcDesc& { return p.ops[kReluOp].tpc; };
   expectRefused({
-      {"operand a is in section 77, but the program has 7",
-       [&](Program& p) { gemm(p).a.section = 77; }},
+      {"operand a is in section 77, but the program has 7", [&](Program& p) { gemm(p).a.section = 77; }},
       {"operand a is in section 4294967295", [&](Program& p) { gemm(p).a.section = kNone; }},
-      {"operand a has the invalid element type 0",
-       [&](Program& p) { gemm(p).a.type = ElementType::kInvalid; }},
+      {"operand a has the invalid element type 0", [&](Program& p) { gemm(p).a.type = ElementType::kInvalid; }},
       {"operand a has 2 sizes but 1 strides", [&](Program& p) { gemm(p).a.strides.pop_back(); }},
       {"negative stride -576", [&](Program& p) { gemm(p).a.strides[0] = -576; }},
       {"with a size < 1", [&](Program& p) { gemm(p).a.sizes[0] = 0; }},
@@ -116,8 +110,7 @@ TEST(RecipeVerifier, RefusesWrongOperands) {
       {"makes points overlap", [&](Program& p) { relu(p).outputs[0].strides[1] = 0; }},
       {"makes points overlap", [&](Program& p) { relu(p).outputs[0].strides[3] = 15; }},
       // An output's section may be larger than its tensor, but the caller's buffer is not.
-      {"of section 1, which has 160",
-       [](Program& p) { p.ops[kSoftmaxOp].tpc.outputs[0].offset = 4; }},
+      {"of section 1, which has 160", [](Program& p) { p.ops[kSoftmaxOp].tpc.outputs[0].offset = 4; }},
   });
 }
 
@@ -136,15 +129,13 @@ TEST(RecipeVerifier, RefusesWrongMmeDescriptors) {
          gemm(p).a.strides = {576, 1, 1};
        }},
       {"multiplies f32 by bf16", [&](Program& p) { gemm(p).b.type = ElementType::kBF16; }},
-      {"multiplies i32 by i32",
-       [&](Program& p) { gemm(p).a.type = gemm(p).b.type = ElementType::kI32; }},
+      {"multiplies i32 by i32", [&](Program& p) { gemm(p).a.type = gemm(p).b.type = ElementType::kI32; }},
       {"into i32", [&](Program& p) { gemm(p).c.type = ElementType::kI32; }},
       {"a gemm has a stride", [&](Program& p) { gemm(p).groups = 0; }},
       {"a gemm has a stride", [&](Program& p) { gemm(p).dilations[1] = 2; }},
       {"3 groups do not divide", [&](Program& p) { conv(p).groups = 3; }},
       {"0 groups do not divide", [&](Program& p) { conv(p).groups = 0; }},
-      {"dimension 1 of b against the channels of a group: 8 against 4",
-       [&](Program& p) { conv(p).groups = 2; }},
+      {"dimension 1 of b against the channels of a group: 8 against 4", [&](Program& p) { conv(p).groups = 2; }},
       {"dimension 0 of b", [&](Program& p) { conv(p).b.sizes[0] = 17; }},
       {"N of a and c differ", [&](Program& p) { conv(p).a.sizes[0] = 3; }},
       {"spatial dimension 0 of c", [&](Program& p) { conv(p).strides[0] = 2; }},
@@ -159,8 +150,7 @@ TEST(RecipeVerifier, RefusesWrongMmeDescriptors) {
          conv(p).b.sizes.pop_back();
          conv(p).b.strides.pop_back();
        }},
-      {"is packed but not in a constant section",
-       [&](Program& p) { conv(p).b.section = kWorkspaceSection; }},
+      {"is packed but not in a constant section", [&](Program& p) { conv(p).b.section = kWorkspaceSection; }},
       {"operand b ends at byte", [&](Program& p) { conv(p).b.offset = 25344; }},
       {"has the index space 4x11, but its operand c has the sizes 4x10",
        [](Program& p) { p.ops[kGemmOp].space = {4, 11}; }},
@@ -246,12 +236,10 @@ TEST(RecipeVerifier, RefusesWrongTpcAndDmaDescriptors) {
       {"output 0 has the sizes", [](Program& p) { p.ops[kReluOp].tpc.outputs[0].sizes[0] = 3; }},
       {"copies 4x16x6x5xf32", [](Program& p) { p.ops[kCopyOp].dma.src.sizes[3] = 5; }},
       {"copies 4x16x6x6xi32", [](Program& p) { p.ops[kCopyOp].dma.src.type = ElementType::kI32; }},
-      {"fills with the pattern 0x100000000",
-       [](Program& p) { p.ops[kFillOp].dma.fillPattern = uint64_t{1} << 32; }},
+      {"fills with the pattern 0x100000000", [](Program& p) { p.ops[kFillOp].dma.fillPattern = uint64_t{1} << 32; }},
       {"runs on engine 3", [](Program& p) { p.ops[kFillOp].engine = Engine::kNic; }},
       {"runs on engine 200", [](Program& p) { p.ops[kFillOp].engine = static_cast<Engine>(200); }},
-      {"comes from source node 4, but the program has 4",
-       [](Program& p) { p.ops[kConvOp].provenance = {4}; }},
+      {"comes from source node 4, but the program has 4", [](Program& p) { p.ops[kConvOp].provenance = {4}; }},
       {"has no DMA for compiled programs", [](Program& p) { p.target = Target::kGaudi3; }},
       {"index space of rank 9", [](Program& p) { p.ops[kFillOp].space.assign(9, 1); }},
       {"with a size < 1", [](Program& p) { p.ops[kFillOp].space = {0}; }},
@@ -264,10 +252,8 @@ TEST(RecipeVerifier, RefusesWrongCommands) {
       {"runs op 1 'bias+relu' of engine tpc", [](Program& p) { at(p, 0, 4).op = kReluOp; }},
       {"queue 2 is of engine 3", [](Program& p) { p.queues[2].engine = Engine::kNic; }},
       {"queue 2 is of engine 77", [](Program& p) { p.queues[2].engine = static_cast<Engine>(77); }},
-      {"names bundle none, but op 0 'conv' is in bundle 0",
-       [](Program& p) { at(p, 0, 0).bundle = kNone; }},
-      {"names bundle 0, but op 3 'fc' is in bundle none",
-       [](Program& p) { at(p, 0, 4).bundle = 0; }},
+      {"names bundle none, but op 0 'conv' is in bundle 0", [](Program& p) { at(p, 0, 0).bundle = kNone; }},
+      {"names bundle 0, but op 3 'fc' is in bundle none", [](Program& p) { at(p, 0, 4).bundle = 0; }},
       {"is slice 4 of bundle 0", [](Program& p) { at(p, 0, 0).slice = 4; }},
       {"has a box of rank 1 to 2", [](Program& p) { at(p, 0, 4).lo.pop_back(); }},
       {"which is empty or leaves the index space 4x10", [](Program& p) { at(p, 0, 4).hi[1] = 11; }},
@@ -277,8 +263,7 @@ TEST(RecipeVerifier, RefusesWrongCommands) {
       {"compute point (2, 0) more than once", [](Program& p) { at(p, 1, 5).lo[0] = 2; }},
       {"the 0 commands of op 4 'state' compute point (0) not at all",
        [](Program& p) { p.queues[2].commands.erase(p.queues[2].commands.begin()); }},
-      {"splits dimension 1 of op 5 'softmax', which its kernel needs whole",
-       [](Program& p) { at(p, 1, 4).hi[1] = 5; }},
+      {"splits dimension 1 of op 5 'softmax', which its kernel needs whole", [](Program& p) { at(p, 1, 4).hi[1] = 5; }},
   });
 }
 
@@ -286,8 +271,7 @@ TEST(RecipeVerifier, RefusesWrongBundlesAndHostOrders) {
   expectRefused({
       {"bundle 0 'conv+bias+relu' has 0 ops", [](Program& p) { p.bundles[0].ops.clear(); }},
       {"and 0 slices", [](Program& p) { p.bundles[0].slices = 0; }},
-      {"has 4000000000 slices, but only 8 commands",
-       [](Program& p) { p.bundles[0].slices = 4000000000u; }},
+      {"has 4000000000 slices, but only 8 commands", [](Program& p) { p.bundles[0].slices = 4000000000u; }},
       {"holds op 6, but the program has 6", [](Program& p) { p.bundles[0].ops[1] = 6; }},
       {"op 0 'conv' is twice in bundles", [](Program& p) { p.bundles[0].ops[1] = 0; }},
       {"hostOrder[5] is op 0, which is there twice", [](Program& p) { p.hostOrder[5] = 0; }},
@@ -314,30 +298,25 @@ TEST(RecipeVerifier, AcceptsARingWhoseSlotsAreSmallerThanTheWholeAlongAnyDimensi
 }
 
 TEST(RecipeVerifier, RefusesWrongRings) {
-  auto rings = [](Program& p) {
-    return std::vector<Operand*>{&p.ops[kConvOp].mme.c, &p.ops[kReluOp].tpc.inputs[0]};
-  };
+  auto rings = [](Program& p) { return std::vector<Operand*>{&p.ops[kConvOp].mme.c, &p.ops[kReluOp].tpc.inputs[0]}; };
   expectRefused({
       {"has a ring without slots", [](Program& p) { p.ops[kConvOp].mme.c.ring.slots = 0; }},
       {"along dimension 4 of 4", [](Program& p) { p.ops[kConvOp].mme.c.ring.dim = 4; }},
       {"slots of 0 bytes", [](Program& p) { p.ops[kConvOp].mme.c.ring.slotBytes = 0; }},
       {"slots of 2303 bytes, which do not hold whole elements",
        [](Program& p) { p.ops[kConvOp].mme.c.ring.slotBytes = 2303; }},
-      {"operand c ends at byte 6912 of section 5",
-       [](Program& p) { p.ops[kConvOp].mme.c.ring.slots = 3; }},
+      {"operand c ends at byte 6912 of section 5", [](Program& p) { p.ops[kConvOp].mme.c.ring.slots = 3; }},
       {"2^64 or later",
        [](Program& p) {
          p.ops[kConvOp].mme.c.ring.slots = UINT32_MAX;
          p.ops[kConvOp].mme.c.ring.slotBytes = UINT64_MAX - 3;
        }},
-      {"see 2 slots of 2304 and 1 of 2304 bytes",
-       [](Program& p) { p.ops[kReluOp].tpc.inputs[0].ring.slots = 1; }},
+      {"see 2 slots of 2304 and 1 of 2304 bytes", [](Program& p) { p.ops[kReluOp].tpc.inputs[0].ring.slots = 1; }},
       {"puts slices of 2304 bytes into the ring",
        [&](Program& p) {
          for (Operand* o : rings(p)) o->ring.slotBytes = 2300;
        }},
-      {"is a ring, but section 4 is not SRAM",
-       [](Program& p) { p.ops[kConvOp].mme.c.section = kWorkspaceSection; }},
+      {"is a ring, but section 4 is not SRAM", [](Program& p) { p.ops[kConvOp].mme.c.section = kWorkspaceSection; }},
       {"follow dimensions 0 and 2",
        [](Program& p) {
          Operand& input = p.ops[kReluOp].tpc.inputs[0];
@@ -366,17 +345,14 @@ TEST(RecipeVerifier, RefusesWrongRings) {
 TEST(RecipeVerifier, RefusesWrongSignalsAndDeadlocks) {
   expectRefused({
       {"raises signal 4, but the program has 4", [](Program& p) { at(p, 0, 0).signal = 4; }},
-      {"waits for signal 4, but the program has 4",
-       [](Program& p) { at(p, 1, 0).waits[0].signal = 4; }},
-      {"to reach 5, but it is raised only 4 times",
-       [](Program& p) { at(p, 1, 0).waits[0].value = 5; }},
+      {"waits for signal 4, but the program has 4", [](Program& p) { at(p, 1, 0).waits[0].signal = 4; }},
+      {"to reach 5, but it is raised only 4 times", [](Program& p) { at(p, 1, 0).waits[0].value = 5; }},
       {"the program has 4294967295 signals", [](Program& p) { p.numSignals = UINT32_MAX; }},
       {"the queues deadlock: command 0 of queue 0 (mme), of op 0 'conv', waits for signal 1 to "
        "reach 1, which stops at 0",
        [](Program& p) { at(p, 0, 0).waits = {{1, 1}}; }},
       {"the queues deadlock", [](Program& p) { at(p, 0, 2).waits[0].value = 3; }},
-      {"the queues deadlock",
-       [](Program& p) { std::swap(p.queues[0].commands[0], p.queues[0].commands[4]); }},
+      {"the queues deadlock", [](Program& p) { std::swap(p.queues[0].commands[0], p.queues[0].commands[4]); }},
   });
 }
 

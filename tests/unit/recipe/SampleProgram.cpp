@@ -31,8 +31,8 @@ KernelImage image(CpuVariant cpu, std::vector<uint64_t> entries, uint64_t size) 
   return {cpu, std::move(entries), bytes->data(), size, bytes};
 }
 
-Command command(uint32_t op, std::vector<int64_t> lo, std::vector<int64_t> hi,
-                std::vector<Wait> waits, uint32_t signal) {
+Command command(uint32_t op, std::vector<int64_t> lo, std::vector<int64_t> hi, std::vector<Wait> waits,
+                uint32_t signal) {
   Command c;
   c.op = op;
   c.lo = std::move(lo);
@@ -44,8 +44,7 @@ Command command(uint32_t op, std::vector<int64_t> lo, std::vector<int64_t> hi,
 
 }  // namespace
 
-Operand denseOperand(uint32_t section, uint64_t offset, ElementType type,
-                     std::vector<int64_t> sizes) {
+Operand denseOperand(uint32_t section, uint64_t offset, ElementType type, std::vector<int64_t> sizes) {
   Operand operand;
   operand.section = section;
   operand.offset = offset;
@@ -62,8 +61,7 @@ Program sampleProgram() {
   p.producer = "recipe tests";
   p.target = Target::kGaudi2;
   p.inputs = {{"x", {ElementType::kF32, {4, 8, 6, 6}}}};
-  p.outputs = {{"probabilities", {ElementType::kF32, {4, 10}}},
-               {"state", {ElementType::kI32, {4}}}};
+  p.outputs = {{"probabilities", {ElementType::kF32, {4, 10}}}, {"state", {ElementType::kI32, {4}}}};
 
   const PackedShape packed{9, 8, 16};
   const uint64_t packedBytes = packed.elements() * 4, biasOffset = packedBytes;
@@ -76,17 +74,12 @@ Program sampleProgram() {
                 {SectionKind::kWorkspace, kNone, 2 * hiddenBytes + 256},
                 {SectionKind::kSram, kNone, 2 * slotBytes},
                 {SectionKind::kPersistent, kNone, 256}};
-  p.constants = {constantBlob(kConstSection, 0, packedBytes, 1),
-                 constantBlob(kConstSection, biasOffset, 16 * 4, 2),
+  p.constants = {constantBlob(kConstSection, 0, packedBytes, 1), constantBlob(kConstSection, biasOffset, 16 * 4, 2),
                  constantBlob(kConstSection, gemmOffset, gemmBytes, 3)};
   p.kernels = {{"bias_relu", {0.03125, 0.015625, 0.03125, 0.01}, 2, 1, 4, 0, 0},
                {"softmax", {0.1, 0.1, 1.5, 0.1}, 1, 1, 2, 2, 1024}};
-  p.images = {image(CpuVariant::kX86_64_v3, {0, 512}, 1000),
-              image(CpuVariant::kX86_64_v4, {64, 700}, 900)};
-  p.sourceNodes = {{"/conv/Conv", "Conv"},
-                   {"/relu/Relu", "Relu"},
-                   {"/fc/Gemm", "Gemm"},
-                   {"/out/Softmax", "Softmax"}};
+  p.images = {image(CpuVariant::kX86_64_v3, {0, 512}, 1000), image(CpuVariant::kX86_64_v4, {64, 700}, 900)};
+  p.sourceNodes = {{"/conv/Conv", "Conv"}, {"/relu/Relu", "Relu"}, {"/fc/Gemm", "Gemm"}, {"/out/Softmax", "Softmax"}};
 
   // Hidden activations lie channels-last in the ring and in the workspace, then row-major for the
   // gemm.
@@ -113,8 +106,7 @@ Program sampleProgram() {
   relu.provenance = {0, 1};
   relu.space = hidden;
   relu.tpc.kernel = 0;
-  relu.tpc.inputs = {ring,
-                     {kConstSection, biasOffset, ElementType::kF32, hidden, {0, 1, 0, 0}, {}}};
+  relu.tpc.inputs = {ring, {kConstSection, biasOffset, ElementType::kF32, hidden, {0, 1, 0, 0}, {}}};
   relu.tpc.outputs = {nhwc};
 
   Op copy;
@@ -147,8 +139,7 @@ Program sampleProgram() {
   softmax.provenance = {3};
   softmax.space = {4, 10};
   softmax.tpc.kernel = 1;
-  softmax.tpc.inputs = {
-      denseOperand(kWorkspaceSection, 2 * hiddenBytes, ElementType::kF32, {4, 10})};
+  softmax.tpc.inputs = {denseOperand(kWorkspaceSection, 2 * hiddenBytes, ElementType::kF32, {4, 10})};
   softmax.tpc.outputs = {denseOperand(kOutputSection, 0, ElementType::kF32, {4, 10})};
 
   p.ops = {conv, relu, copy, gemm, fill, softmax};
@@ -251,8 +242,8 @@ bool samePrograms(const Program& a, const Program& b) {
     return x.bytes == y.bytes && std::memcmp(x.data, y.data, x.bytes) == 0;
   };
   auto sameOperand = [](const Operand& x, const Operand& y) {
-    return x.section == y.section && x.offset == y.offset && x.type == y.type &&
-           x.sizes == y.sizes && x.strides == y.strides && x.ring == y.ring;
+    return x.section == y.section && x.offset == y.offset && x.type == y.type && x.sizes == y.sizes &&
+           x.strides == y.strides && x.ring == y.ring;
   };
   auto sameList = [](const auto& x, const auto& y, auto&& same) {
     if (x.size() != y.size()) return false;
@@ -261,37 +252,29 @@ bool samePrograms(const Program& a, const Program& b) {
     }
     return true;
   };
-  auto sameInfo = [](const TensorInfo& x, const TensorInfo& y) {
-    return x.name == y.name && x.type == y.type;
-  };
+  auto sameInfo = [](const TensorInfo& x, const TensorInfo& y) { return x.name == y.name && x.type == y.type; };
   auto sameOp = [&](const Op& x, const Op& y) {
-    if (x.engine != y.engine || x.name != y.name || x.provenance != y.provenance ||
-        x.space != y.space) {
+    if (x.engine != y.engine || x.name != y.name || x.provenance != y.provenance || x.space != y.space) {
       return false;
     }
     if (x.engine == Engine::kDma) {
       return x.dma.fill == y.dma.fill && sameOperand(x.dma.dst, y.dma.dst) &&
-             (x.dma.fill ? x.dma.fillPattern == y.dma.fillPattern
-                         : sameOperand(x.dma.src, y.dma.src));
+             (x.dma.fill ? x.dma.fillPattern == y.dma.fillPattern : sameOperand(x.dma.src, y.dma.src));
     }
     if (x.engine == Engine::kTpc) {
       return x.tpc.kernel == y.tpc.kernel && sameList(x.tpc.inputs, y.tpc.inputs, sameOperand) &&
              sameList(x.tpc.outputs, y.tpc.outputs, sameOperand);
     }
-    auto pair = [](const int64_t (&u)[2], const int64_t (&v)[2]) {
-      return u[0] == v[0] && u[1] == v[1];
-    };
-    return x.mme.kind == y.mme.kind && x.mme.packing == y.mme.packing &&
-           sameOperand(x.mme.a, y.mme.a) && sameOperand(x.mme.b, y.mme.b) &&
-           sameOperand(x.mme.c, y.mme.c) && pair(x.mme.strides, y.mme.strides) &&
+    auto pair = [](const int64_t (&u)[2], const int64_t (&v)[2]) { return u[0] == v[0] && u[1] == v[1]; };
+    return x.mme.kind == y.mme.kind && x.mme.packing == y.mme.packing && sameOperand(x.mme.a, y.mme.a) &&
+           sameOperand(x.mme.b, y.mme.b) && sameOperand(x.mme.c, y.mme.c) && pair(x.mme.strides, y.mme.strides) &&
            pair(x.mme.dilations, y.mme.dilations) && pair(x.mme.padBegin, y.mme.padBegin) &&
            pair(x.mme.padEnd, y.mme.padEnd) && x.mme.groups == y.mme.groups &&
            x.mme.packingFactor == y.mme.packingFactor;
   };
   auto sameCommand = [&](const Command& x, const Command& y) {
-    return x.op == y.op && x.bundle == y.bundle && x.slice == y.slice && x.lo == y.lo &&
-           x.hi == y.hi && x.signal == y.signal &&
-           sameList(x.waits, y.waits, [](const Wait& u, const Wait& v) {
+    return x.op == y.op && x.bundle == y.bundle && x.slice == y.slice && x.lo == y.lo && x.hi == y.hi &&
+           x.signal == y.signal && sameList(x.waits, y.waits, [](const Wait& u, const Wait& v) {
              return u.signal == v.signal && u.value == v.value;
            });
   };
@@ -307,10 +290,9 @@ bool samePrograms(const Program& a, const Program& b) {
                   }) &&
          sameList(a.kernels, b.kernels,
                   [](const Kernel& x, const Kernel& y) {
-                    return x.name == y.name && x.cost.loads == y.cost.loads &&
-                           x.cost.stores == y.cost.stores && x.cost.vectorOps == y.cost.vectorOps &&
-                           x.cost.scalarOps == y.cost.scalarOps && x.numInputs == y.numInputs &&
-                           x.numOutputs == y.numOutputs && x.rank == y.rank &&
+                    return x.name == y.name && x.cost.loads == y.cost.loads && x.cost.stores == y.cost.stores &&
+                           x.cost.vectorOps == y.cost.vectorOps && x.cost.scalarOps == y.cost.scalarOps &&
+                           x.numInputs == y.numInputs && x.numOutputs == y.numOutputs && x.rank == y.rank &&
                            x.wholeDims == y.wholeDims && x.scratchBytes == y.scratchBytes;
                   }) &&
          sameList(a.images, b.images,
@@ -329,11 +311,8 @@ bool samePrograms(const Program& a, const Program& b) {
                   }) &&
          a.numSignals == b.numSignals &&
          sameList(a.sourceNodes, b.sourceNodes,
-                  [](const SourceNode& x, const SourceNode& y) {
-                    return x.name == y.name && x.op == y.op;
-                  }) &&
-         a.estimates.deviceTimeUs == b.estimates.deviceTimeUs &&
-         a.estimates.lowerBoundUs == b.estimates.lowerBoundUs &&
+                  [](const SourceNode& x, const SourceNode& y) { return x.name == y.name && x.op == y.op; }) &&
+         a.estimates.deviceTimeUs == b.estimates.deviceTimeUs && a.estimates.lowerBoundUs == b.estimates.lowerBoundUs &&
          a.estimates.largestLiveSetBytes == b.estimates.largestLiveSetBytes &&
          a.estimates.sramPeakBytes == b.estimates.sramPeakBytes && a.ir == b.ir;
 }

@@ -10,8 +10,7 @@
 namespace hpu::recipe::testing {
 
 /// An operand in row-major order.
-Operand denseOperand(uint32_t section, uint64_t offset, ElementType type,
-                     std::vector<int64_t> sizes);
+Operand denseOperand(uint32_t section, uint64_t offset, ElementType type, std::vector<int64_t> sizes);
 
 /// A small net on Gaudi 2 with every kind of section, op and descriptor: a convolution with packed
 /// weights that hands its slices through an SRAM ring to a bias+relu kernel, a DMA relayout and a

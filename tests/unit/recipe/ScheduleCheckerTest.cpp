@@ -96,10 +96,9 @@ TEST(ScheduleChecker, AHazardNamesBothCommandsTheirOpsAndTheBytes) {
   Status status = checkSchedule(d.p);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
-  EXPECT_THAT(status.message(),
-              AllOf(HasSubstr("command 0 of queue 0"), HasSubstr("command 0 of queue 1"),
-                    HasSubstr("op 0 'op0'"), HasSubstr("op 1 'op1'"),
-                    HasSubstr("bytes 60 to 99 of section 0"), HasSubstr("neither is ordered")));
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("command 0 of queue 0"), HasSubstr("command 0 of queue 1"),
+                                      HasSubstr("op 0 'op0'"), HasSubstr("op 1 'op1'"),
+                                      HasSubstr("bytes 60 to 99 of section 0"), HasSubstr("neither is ordered")));
 }
 
 TEST(ScheduleChecker, ReadsOfTheSameBytesNeedNoOrder) {
@@ -255,8 +254,7 @@ TEST(ScheduleChecker, NeverAcceptsAHazardThatEnumerationFinds) {
     std::vector<std::set<uint64_t>> reads, writes;
     auto randomView = [&] {  // A rectangle of a 6 x 8 matrix of bytes, whole rows, or any stretch.
       uint64_t row = pick(6), column = pick(8);
-      int64_t rows = 1 + static_cast<int64_t>(pick(6 - row)),
-              columns = 1 + static_cast<int64_t>(pick(8 - column));
+      int64_t rows = 1 + static_cast<int64_t>(pick(6 - row)), columns = 1 + static_cast<int64_t>(pick(8 - column));
       if (pick(3) == 0) return DmaProgram::view(8 * row + column, {columns}, {1});
       return DmaProgram::view(8 * row + column, {rows, columns}, {8, 1});
     };
@@ -273,9 +271,7 @@ TEST(ScheduleChecker, NeverAcceptsAHazardThatEnumerationFinds) {
       if (overlapping) {  // Or a source in the matrix, if it is disjoint from the destination.
         Operand other = dst;
         other.offset = pick(48 - dst.offset % 48);
-        if (other.offset + operandSpanBytes(other) <= 48 &&
-            !intersects(bytesOf(other), bytesOf(dst)))
-          src = other;
+        if (other.offset + operandSpanBytes(other) <= 48 && !intersects(bytesOf(other), bytesOf(dst))) src = other;
       }
       d.add(queue, &src, dst, waits);
       uint32_t signal = shareSignals ? static_cast<uint32_t>(pick(3)) : queue;
@@ -289,8 +285,8 @@ TEST(ScheduleChecker, NeverAcceptsAHazardThatEnumerationFinds) {
     bool hazard = false;
     for (size_t i = 0; i < commands.size(); ++i) {
       for (size_t j = i + 1; j < commands.size(); ++j) {
-        bool meet = intersects(writes[i], writes[j]) || intersects(writes[i], reads[j]) ||
-                    intersects(reads[i], writes[j]);
+        bool meet =
+            intersects(writes[i], writes[j]) || intersects(writes[i], reads[j]) || intersects(reads[i], writes[j]);
         // hostOrder is 0, 1, 2 ...: the later op must be the one that waits.
         hazard |= meet && canStartWithout(d.p, commands[i], commands[j]);
       }
@@ -322,8 +318,7 @@ TEST(MemoryBox, DisjointNeverLiesAndUsuallyKnows) {
                                     1 + pick(3 - static_cast<uint64_t>(lo[1])),
                                     1 + pick(5 - static_cast<uint64_t>(lo[2]))};
       if (pick(8) == 0) sizes[2] += 5;
-      return DmaProgram::view(static_cast<uint64_t>(lo[0] * 15 + lo[1] * 5 + lo[2]), sizes,
-                              {15, 5, 1});
+      return DmaProgram::view(static_cast<uint64_t>(lo[0] * 15 + lo[1] * 5 + lo[2]), sizes, {15, 5, 1});
     };
     Operand a = view(), b = view();
     bool meet = intersects(bytesOf(a), bytesOf(b));

@@ -26,8 +26,7 @@ class RandomWork {
     options.hbmBytes = 64 << 20;
     device_ = Device::open(options).value();
     copy_ = Executable::load(device_, testing::toRecipe(testing::copyProgram(kCount, 2))).value();
-    fan_ = Executable::load(device_, testing::toRecipe(testing::fanOutProgram(kCount, {1, 0})))
-               .value();
+    fan_ = Executable::load(device_, testing::toRecipe(testing::fanOutProgram(kCount, {1, 0}))).value();
     for (int s = 0; s < kStreams; ++s) {
       streams_.push_back(Stream::create(device_, {"s" + std::to_string(s), s % 2}).value());
       for (int b = 0; b < 2; ++b) buffers_.push_back(device_.allocate(kBytes).value());
@@ -78,8 +77,7 @@ class RandomWork {
           arguments.events = {{1, written}};
           EXPECT_TRUE(fan_.launch(stream, arguments).ok());
           EXPECT_TRUE(streams_[other].wait(written).ok());
-          EXPECT_TRUE(
-              streams_[other].copyOnDevice(buffers_[2 * other + 1], 0, second, 0, kBytes).ok());
+          EXPECT_TRUE(streams_[other].copyOnDevice(buffers_[2 * other + 1], 0, second, 0, kBytes).ok());
           order(other, s);
           break;
         }

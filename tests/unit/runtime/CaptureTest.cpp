@@ -50,9 +50,7 @@ class CaptureTest : public ::testing::Test {
     out = buffer();
   }
   /// Host memory keeps its place: the graph has its address.
-  static void set(std::vector<int32_t>& data, int32_t first) {
-    std::iota(data.begin(), data.end(), first);
-  }
+  static void set(std::vector<int32_t>& data, int32_t first) { std::iota(data.begin(), data.end(), first); }
   Buffer buffer(int64_t bytes = kBytes) { return device.allocate(bytes).value(); }
   std::vector<int32_t> download(const Buffer& from, int64_t count = kCount) {
     std::vector<int32_t> data(static_cast<size_t>(count), -1);
@@ -101,8 +99,8 @@ TEST_F(CaptureTest, RecordsInsteadOfDoingAndReplaysManyTimes) {
   EXPECT_EQ(graph.operations(), 4);
   EXPECT_EQ(graph.launches(), 1);
   EXPECT_EQ(graph.branches(), 1);
-  EXPECT_THAT(graph.describe(), ElementsAre("branch 0: copy to device", "branch 0: launch 'copy'",
-                                            "branch 0: fill", "branch 0: copy to host"));
+  EXPECT_THAT(graph.describe(), ElementsAre("branch 0: copy to device", "branch 0: launch 'copy'", "branch 0: fill",
+                                            "branch 0: copy to host"));
   ASSERT_TRUE(stream.synchronize().ok());
   EXPECT_EQ(result, std::vector<int32_t>(kCount, -1));
   EXPECT_EQ(device.counters().launches, 0);
@@ -138,9 +136,8 @@ TEST_F(CaptureTest, BranchesForkAndJoinThroughEvents) {
   CapturedGraph graph = finish(session);
   EXPECT_EQ(graph.branches(), 2);
   EXPECT_THAT(graph.describe(),
-              ElementsAre("branch 0: copy to device", "branch 0: marker",
-                          "branch 1: wait for operation 1", "branch 1: copy to host",
-                          "branch 1: marker", "branch 0: launch 'copy'",
+              ElementsAre("branch 0: copy to device", "branch 0: marker", "branch 1: wait for operation 1",
+                          "branch 1: copy to host", "branch 1: marker", "branch 0: launch 'copy'",
                           "branch 0: wait for operation 4", "branch 0: copy to host"));
   GraphInstance instance = instantiate(graph);
   for (int round = 0; round < 20; ++round) {
@@ -227,15 +224,12 @@ TEST_F(CaptureTest, RebindingThatCannotBeChangesNothing) {
   status = instance.rebind(in, buffer(kBytes - 400));
   EXPECT_EQ(status.code(), StatusCode::kOutOfRange);
   EXPECT_THAT(status.message(), HasSubstr("uses 40000 bytes at offset 0, and the new memory has"));
-  EXPECT_EQ(instance.rebind(in.address() + 4, middle.address(), kBytes - 4).code(),
-            StatusCode::kOutOfRange);
+  EXPECT_EQ(instance.rebind(in.address() + 4, middle.address(), kBytes - 4).code(), StatusCode::kOutOfRange);
   EXPECT_EQ(instance.rebind(in.address(), 0x1234, kBytes).code(), StatusCode::kNotFound);
   EXPECT_EQ(instance.rebind(in.address(), middle.address(), 0).code(), StatusCode::kOutOfRange);
   EXPECT_EQ(instance.rebind(Buffer(), middle).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(instance.rebindSource(result.data(), data.data(), kBytes).code(),
-            StatusCode::kNotFound);
-  EXPECT_EQ(instance.rebindSource(data.data(), nullptr, kBytes).code(),
-            StatusCode::kInvalidArgument);
+  EXPECT_EQ(instance.rebindSource(result.data(), data.data(), kBytes).code(), StatusCode::kNotFound);
+  EXPECT_EQ(instance.rebindSource(data.data(), nullptr, kBytes).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(GraphInstance().rebind(in, out).code(), StatusCode::kFailedPrecondition);
   ASSERT_TRUE(instance.replay(stream).ok());
   ASSERT_TRUE(stream.synchronize().ok());
@@ -268,8 +262,7 @@ TEST_F(CaptureTest, MemoryLivesAsLongAsTheGraphUsesIt) {
 
 TEST_F(CaptureTest, HostMemoryIsLetGoWhenNothingUsesItAnyMore) {
   std::vector<int32_t> first = ramp(1), second = ramp(7), result = ramp(0), other = ramp(0);
-  for (auto* data : {&first, &second, &result, &other})
-    ASSERT_TRUE(device.mapHost(data->data(), kBytes).ok());
+  for (auto* data : {&first, &second, &result, &other}) ASSERT_TRUE(device.mapHost(data->data(), kBytes).ok());
   GraphInstance instance;
   {
     CaptureSession session = CaptureSession::begin(stream).value();
@@ -298,10 +291,11 @@ TEST_F(CaptureTest, AHalfThatIsBoundElsewhereKeepsTheOther) {
   std::iota(data, data + 2 * kCount, 1);
   std::vector<int32_t> other = ramp(500);
   CaptureSession session = CaptureSession::begin(stream).value();
-  ASSERT_TRUE(stream.copyMany(CopyDirection::kToDevice,
-                              {{in.address(), reinterpret_cast<uintptr_t>(data), kBytes},
-                               {middle.address(), reinterpret_cast<uintptr_t>(data + kCount), kBytes}})
-                  .ok());
+  ASSERT_TRUE(
+      stream
+          .copyMany(CopyDirection::kToDevice, {{in.address(), reinterpret_cast<uintptr_t>(data), kBytes},
+                                               {middle.address(), reinterpret_cast<uintptr_t>(data + kCount), kBytes}})
+          .ok());
   GraphInstance instance = instantiate(finish(session));
   ASSERT_TRUE(device.freeHost(both.data).ok());
   ASSERT_TRUE(instance.rebindSource(data, other.data(), kBytes).ok());
@@ -372,7 +366,9 @@ TEST_F(CaptureTest, SessionsEndOnceAndDoNotNest) {
   EXPECT_EQ(session.end().status().code(), StatusCode::kFailedPrecondition);
   EXPECT_TRUE(empty.replay(stream).ok());
   // A session that is gone gives its capture up.
-  { CaptureSession dropped = CaptureSession::begin(stream).value(); }
+  {
+    CaptureSession dropped = CaptureSession::begin(stream).value();
+  }
   EXPECT_TRUE(stream.synchronize().ok());
   // A graph is not part of another one, nor of another device.
   session = CaptureSession::begin(stream).value();

@@ -31,8 +31,7 @@ class CopyByAddressTest : public ::testing::Test {
   template <typename T>
   std::vector<T> download(uint64_t address, int64_t count) {
     std::vector<T> data(count);
-    EXPECT_TRUE(
-        stream.copyToHost(data.data(), address, count * static_cast<int64_t>(sizeof(T))).ok());
+    EXPECT_TRUE(stream.copyToHost(data.data(), address, count * static_cast<int64_t>(sizeof(T))).ok());
     EXPECT_TRUE(stream.synchronize().ok());
     return data;
   }
@@ -103,11 +102,9 @@ TEST_F(CopyByAddressTest, RequestedAddressesAreGivenOrNamed) {
   Status taken = device.allocate(1000, AllocateOptions{"late", wanted + 768}).status();
   EXPECT_EQ(taken.code(), StatusCode::kAlreadyExists);
   EXPECT_THAT(taken.message(), HasSubstr("'there', 1000 bytes"));
-  EXPECT_EQ(device.allocate(10, AllocateOptions{"", wanted + 7}).status().code(),
-            StatusCode::kInvalidArgument);
+  EXPECT_EQ(device.allocate(10, AllocateOptions{"", wanted + 7}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(device.allocate(10, AllocateOptions{"", 256}).status().code(), StatusCode::kOutOfRange);
-  EXPECT_EQ(device.allocate(64 * kMiB, AllocateOptions{"", wanted}).status().code(),
-            StatusCode::kOutOfRange);
+  EXPECT_EQ(device.allocate(64 * kMiB, AllocateOptions{"", wanted}).status().code(), StatusCode::kOutOfRange);
   there = Buffer();
   EXPECT_EQ(device.allocate(4096, AllocateOptions{"", wanted}).value().address(), wanted);
 }
@@ -126,8 +123,7 @@ TEST_F(CopyByAddressTest, ManyCopiesAreOnePieceOfWork) {
   ASSERT_TRUE(stream.synchronize().ok());
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(out[i], (9 - i / 100) * 100 + i % 100);
   EXPECT_EQ(device.counters().h2dBytes, 4000);
-  ASSERT_TRUE(
-      stream.copyMany(CopyDirection::kOnDevice, {{base, base + 400, 8}, {base + 8, base, 0}}).ok());
+  ASSERT_TRUE(stream.copyMany(CopyDirection::kOnDevice, {{base, base + 400, 8}, {base + 8, base, 0}}).ok());
   EXPECT_EQ(download<int>(base, 1)[0], 800);
   Status status = stream.copyMany(CopyDirection::kOnDevice, {{base, base, 8}, {base, 8, 8}});
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
@@ -138,8 +134,8 @@ TEST_F(CopyByAddressTest, ManyCopiesAreOnePieceOfWork) {
 TEST_F(CopyByAddressTest, DirectionsOverlap) {
   constexpr int64_t kBytes = 8 * kMiB;
   std::vector<char> in(kBytes, 1), out(kBytes);
-  Buffer a = device.allocate(kBytes).value(), b = device.allocate(kBytes).value(),
-         c = device.allocate(kBytes).value(), d = device.allocate(kBytes).value();
+  Buffer a = device.allocate(kBytes).value(), b = device.allocate(kBytes).value(), c = device.allocate(kBytes).value(),
+         d = device.allocate(kBytes).value();
   std::vector<Stream> streams;
   for (int i = 0; i < 3; ++i) streams.push_back(Stream::create(device).value());
   auto copy = [&](int direction) {
@@ -175,10 +171,8 @@ TEST_F(CopyByAddressTest, DirectionsOverlap) {
 TEST_F(CopyByAddressTest, HostMemoryIsFoundUntilItIsFreed) {
   HostMemory host = device.allocateHost(10000, "staging").value();
   EXPECT_EQ(device.findHost(static_cast<char*>(host.data) + 9999).value().label, "staging");
-  EXPECT_EQ(device.findHost(static_cast<char*>(host.data) + 10000).status().code(),
-            StatusCode::kNotFound);
-  EXPECT_EQ(stream.copyToDevice(base, static_cast<char*>(host.data) + 9000, 1001).code(),
-            StatusCode::kOutOfRange);
+  EXPECT_EQ(device.findHost(static_cast<char*>(host.data) + 10000).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(stream.copyToDevice(base, static_cast<char*>(host.data) + 9000, 1001).code(), StatusCode::kOutOfRange);
   EXPECT_EQ(device.unmapHost(host.data).code(), StatusCode::kNotFound);
   EXPECT_EQ(device.freeHost(static_cast<char*>(host.data) + 1).code(), StatusCode::kNotFound);
   EXPECT_TRUE(device.freeHost(host.data).ok());

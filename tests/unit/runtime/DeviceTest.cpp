@@ -160,15 +160,11 @@ TEST(Device, GivesAFileThatHoldsItsMemory) {
   StatusOr<int> file = device.memoryFile(buffer.address() + 100, 8000);
   ASSERT_TRUE(file.ok()) << file.status().toString();
   std::vector<uint8_t> seen(8000);
-  EXPECT_EQ(::pread(*file, seen.data(), seen.size(),
-                    static_cast<off_t>(buffer.address() + 100 - kHbmBase)),
-            8000);
+  EXPECT_EQ(::pread(*file, seen.data(), seen.size(), static_cast<off_t>(buffer.address() + 100 - kHbmBase)), 8000);
   EXPECT_THAT(seen, ::testing::Each(0x5a));
   ::close(*file);
-  EXPECT_EQ(device.memoryFile(buffer.address() + 100, 8100).status().code(),
-            StatusCode::kOutOfRange);
-  EXPECT_EQ(device.memoryFile(buffer.address() + (1 << 20), 1).status().code(),
-            StatusCode::kNotFound);
+  EXPECT_EQ(device.memoryFile(buffer.address() + 100, 8100).status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(device.memoryFile(buffer.address() + (1 << 20), 1).status().code(), StatusCode::kNotFound);
   DeviceOptions null = small();
   null.driver = "null";
   Device empty = Device::open(null).value();

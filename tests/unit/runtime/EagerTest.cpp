@@ -81,8 +81,7 @@ TEST(EagerCache, CompilesAStructureOnceAndRunsIt) {
   Buffer out = device.allocate(400).value();
   for (int round = 0; round < 3; ++round) {
     for (uint32_t value : {5u, 6u}) {
-      Executable op =
-          cache.executable(device, fillKey(100, value), compiler.fill(100, value)).value();
+      Executable op = cache.executable(device, fillKey(100, value), compiler.fill(100, value)).value();
       std::vector<uint32_t> data(100);
       ASSERT_TRUE(op.launch(stream, {}, {out}).ok());
       ASSERT_TRUE(stream.copyToHost(data.data(), out, 400).ok());
@@ -191,8 +190,7 @@ TEST(EagerCache, AFailureIsReportedAndNotKept) {
   EXPECT_FALSE(cache.recipe(key, [] { return StatusOr<Recipe>(Recipe()); }).ok());
   EXPECT_EQ(cache.recipe(key, []() -> StatusOr<Recipe> { throw std::bad_alloc(); }).status().code(),
             StatusCode::kResourceExhausted);
-  EXPECT_EQ(cache.executable(Device(), key, fails).status().code(),
-            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(cache.executable(Device(), key, fails).status().code(), StatusCode::kFailedPrecondition);
   Compiler compiler;
   EXPECT_TRUE(cache.recipe(key, compiler.fill(10, 1)).ok());
 }

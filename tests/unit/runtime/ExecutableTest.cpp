@@ -82,8 +82,7 @@ TEST_F(ExecutableTest, LaunchesTakeEqualDeviceTime) {
   int64_t first = events[1].elapsedNsSince(events[0]).value();
   EXPECT_GT(first, 0);
   for (int i = 2; i < 5; ++i)
-    EXPECT_NEAR(static_cast<double>(events[i].elapsedNsSince(events[i - 1]).value()),
-                static_cast<double>(first), 1.0);
+    EXPECT_NEAR(static_cast<double>(events[i].elapsedNsSince(events[i - 1]).value()), static_cast<double>(first), 1.0);
 }
 
 TEST_F(ExecutableTest, RecipeOfAnotherTargetNamesTheCommandThatMendsIt) {
@@ -107,8 +106,7 @@ TEST_F(ExecutableTest, WrongBuffersAreRefusedByName) {
   other.index = 1;
   other.hbmBytes = 16 * kMiB;
   Device second = Device::open(other).value();
-  EXPECT_THAT(copy.launch(stream, {second.allocate(4000).value()}, {out}).message(),
-              HasSubstr("belongs to device 1"));
+  EXPECT_THAT(copy.launch(stream, {second.allocate(4000).value()}, {out}).message(), HasSubstr("belongs to device 1"));
   Stream foreign = Stream::create(second).value();
   EXPECT_EQ(copy.launch(foreign, {in}, {out}).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(copy.launch(Stream(), {in}, {out}).code(), StatusCode::kFailedPrecondition);

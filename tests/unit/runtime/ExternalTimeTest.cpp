@@ -51,10 +51,10 @@ class SlowNetwork {
     auto probe = std::make_shared<ExternalProbe>("all-reduce");
     probe->onStartShared = [this, durationPs](std::shared_ptr<ExternalTurn> turn) {
       const int64_t arrival = turn->arrivalPs();
-      Job job{std::move(turn),
-              arrival + durationPs,
-              {{"send to 1", arrival, arrival + durationPs / 2},
-               {"receive from 1", arrival + 10, arrival + durationPs}}};
+      Job job{
+          std::move(turn),
+          arrival + durationPs,
+          {{"send to 1", arrival, arrival + durationPs / 2}, {"receive from 1", arrival + 10, arrival + durationPs}}};
       std::unique_lock lock(mutex_);
       if (random_() % 4 == 0) {  // Over at once.
         lock.unlock();
@@ -106,9 +106,8 @@ struct Result {
 /// A few training steps: launches whose first output starts a collective while the rest goes on,
 /// and an update that waits for it; copies beside.
 Result run(const std::string& driver, int threads, int networkThreads, uint32_t seed) {
-  const std::string file = (std::filesystem::temp_directory_path() /
-                            ("external_time_" + std::to_string(::getpid()) + ".csv"))
-                               .string();
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("external_time_" + std::to_string(::getpid()) + ".csv")).string();
   EXPECT_TRUE(trace::start({}).ok());
   Result result;
   {
@@ -121,10 +120,8 @@ Result run(const std::string& driver, int threads, int networkThreads, uint32_t 
     Stream compute = Stream::create(device, {.name = "compute"}).value(),
            network = Stream::create(device, {.name = "network"}).value(),
            copies = Stream::create(device, {.name = "copies"}).value();
-    Executable layer =
-        Executable::load(device, testing::toRecipe(testing::copyThenMultiplyProgram(kN))).value();
-    Executable update =
-        Executable::load(device, testing::toRecipe(testing::copyProgram(kN * kN))).value();
+    Executable layer = Executable::load(device, testing::toRecipe(testing::copyThenMultiplyProgram(kN))).value();
+    Executable update = Executable::load(device, testing::toRecipe(testing::copyProgram(kN * kN))).value();
     Buffer in = device.allocate(kBytes).value(), gradient = device.allocate(kBytes).value(),
            rest = device.allocate(kBytes).value(), weights = device.allocate(kBytes).value(),
            scratch = device.allocate(kBytes).value();
@@ -175,8 +172,7 @@ TEST(ExternalTime, IsTheSameHoweverFastTheHostIs) {
     const int64_t network = expected.times[expected.times.size() - 1];
     EXPECT_EQ(network, 4 * 2 * (2000 + 3700 + 5400));
     for (uint32_t seed = 1; seed <= 8; ++seed) {
-      Result other =
-          run(driver, 1 + static_cast<int>(seed) % 4, 1 + static_cast<int>(seed) % 3, seed);
+      Result other = run(driver, 1 + static_cast<int>(seed) % 4, 1 + static_cast<int>(seed) % 3, seed);
       ASSERT_EQ(other.times, expected.times) << driver << ", seed " << seed;
       ASSERT_EQ(other.deviceTrace, expected.deviceTrace) << driver << ", seed " << seed;
     }

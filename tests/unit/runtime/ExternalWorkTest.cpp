@@ -293,9 +293,7 @@ TEST_P(ExternalWorkTest, OtherStreamsAndDevicesWaitForIt) {
 
 TEST_P(ExternalWorkTest, WhoWaitsHelps) {
   auto work = probe();
-  work->onHelp = [&](std::chrono::steady_clock::time_point) {
-    work->complete(okStatus(), work->turn()->arrivalPs());
-  };
+  work->onHelp = [&](std::chrono::steady_clock::time_point) { work->complete(okStatus(), work->turn()->arrivalPs()); };
   Event done;
   ASSERT_TRUE(stream.enqueue(work).ok());
   ASSERT_TRUE(stream.record(done).ok());
@@ -334,14 +332,12 @@ TEST_P(ExternalWorkTest, AHelperThatRunsOutOfTimeIsReplaced) {
   std::atomic<bool> over{false};
   work->onHelp = [&](std::chrono::steady_clock::time_point until) {
     most = std::max<int>(most, ++inside);
-    while (!over && std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(milliseconds(1));
+    while (!over && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(milliseconds(1));
     --inside;
   };
   ASSERT_TRUE(stream.enqueue(work).ok());
   ASSERT_TRUE(work->awaitStart());
-  std::thread impatient(
-      [&] { EXPECT_EQ(stream.synchronize(100).code(), StatusCode::kDeadlineExceeded); });
+  std::thread impatient([&] { EXPECT_EQ(stream.synchronize(100).code(), StatusCode::kDeadlineExceeded); });
   while (work->helps == 0) std::this_thread::sleep_for(milliseconds(1));
   std::thread patient([&] { EXPECT_TRUE(stream.synchronize(60000).ok()); });
   impatient.join();
@@ -444,8 +440,7 @@ TEST_P(ExternalWorkTest, ManyThreadsWaitWhileOthersComplete) {
     ASSERT_TRUE((i % 2 ? side : stream).wait(done).ok());
   }
   std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&, t] { EXPECT_TRUE((t % 2 ? stream : side).synchronize().ok()); });
+  for (int t = 0; t < 4; ++t) threads.emplace_back([&, t] { EXPECT_TRUE((t % 2 ? stream : side).synchronize().ok()); });
   for (int t = 0; t < 2; ++t)
     threads.emplace_back([&, t] {
       for (size_t i = static_cast<size_t>(t); i < works.size(); i += 2) {
@@ -458,8 +453,7 @@ TEST_P(ExternalWorkTest, ManyThreadsWaitWhileOthersComplete) {
 }
 
 TEST_P(ExternalWorkTest, AnOutputOfALaunchStartsItInTheMiddle) {
-  Executable program =
-      Executable::load(device, testing::toRecipe(testing::copyThenMultiplyProgram(256))).value();
+  Executable program = Executable::load(device, testing::toRecipe(testing::copyThenMultiplyProgram(256))).value();
   const int64_t bytes = 256 * 256 * 4;
   Buffer in = device.allocate(bytes).value(), first = device.allocate(bytes).value(),
          second = device.allocate(bytes).value();
@@ -483,8 +477,7 @@ TEST_P(ExternalWorkTest, AnOutputOfALaunchStartsItInTheMiddle) {
 TEST(ExternalWork, ADeviceThatClosesWaitsForItNoLongerThanItMay) {
   ::setenv("HPU_WAIT_TIMEOUT_MS", "100", 1);
   for (std::string driver : {"sim", "null"}) {
-    auto stuck = std::make_shared<ExternalProbe>("stuck"),
-         queued = std::make_shared<ExternalProbe>("queued");
+    auto stuck = std::make_shared<ExternalProbe>("stuck"), queued = std::make_shared<ExternalProbe>("queued");
     {
       DeviceOptions options;
       options.driver = driver;

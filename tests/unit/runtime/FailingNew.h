@@ -20,8 +20,10 @@ bool allocationFailed();
 template <typename Prepare, typename Refused>
 int failEachAllocation(Prepare&& prepare, Refused&& refused) {
   auto ok = [](const auto& result) {
-    if constexpr (requires { result.ok(); }) return result.ok();
-    else return result == std::decay_t<decltype(result)>{};
+    if constexpr (requires { result.ok(); })
+      return result.ok();
+    else
+      return result == std::decay_t<decltype(result)>{};
   };
   constexpr int kMost = 200;
   int failures = 0;

@@ -25,8 +25,7 @@ TEST(LaunchBindings, NothingLiesInTheWorkspace) {
   bindings.workspace = {150, 50, nullptr};
   EXPECT_TRUE(outputsOverInputs(bindings).ok());
   bindings.workspace.bytes = 51;
-  EXPECT_EQ(outputsOverInputs(bindings).status().message(),
-            "output 0 lies in the workspace; give each its own memory");
+  EXPECT_EQ(outputsOverInputs(bindings).status().message(), "output 0 lies in the workspace; give each its own memory");
   bindings.workspace = {149, 1, nullptr};
   EXPECT_EQ(outputsOverInputs(bindings).status().code(), StatusCode::kInvalidArgument);
 }
@@ -38,8 +37,7 @@ TEST(LaunchBindings, AgreesWithAllPairs) {
   for (int round = 0; round < 3000; ++round) {
     auto some = [&](size_t most) {
       std::vector<BoundMemory> list(random() % (most + 1));
-      for (BoundMemory& memory : list)
-        memory = {random() % 400, static_cast<int64_t>(random() % 30), nullptr};
+      for (BoundMemory& memory : list) memory = {random() % 400, static_cast<int64_t>(random() % 30), nullptr};
       return list;
     };
     LaunchBindings bindings{some(8), some(4), {}};

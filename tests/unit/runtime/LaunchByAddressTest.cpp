@@ -46,13 +46,10 @@ TEST_F(LaunchByAddressTest, WrongAddressesAreRefusedByName) {
   EXPECT_EQ(launch(a.address(), b.address() + 2).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(launch(a.address(), b.address(), b.address()).code(), StatusCode::kOutOfRange);
   Buffer both = device.allocate(4096).value();
-  EXPECT_EQ(launch(a.address(), both.address(), both.address()).code(),
-            StatusCode::kInvalidArgument);
-  EXPECT_EQ(launch(both.address(), b.address(), both.address()).code(),
-            StatusCode::kInvalidArgument);
+  EXPECT_EQ(launch(a.address(), both.address(), both.address()).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(launch(both.address(), b.address(), both.address()).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(launch(a.address(), b.address(), b.address() + 4).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(copy.launch(stream, LaunchArguments{{a.address()}, {}, 0, {}}).code(),
-            StatusCode::kInvalidArgument);
+  EXPECT_EQ(copy.launch(stream, LaunchArguments{{a.address()}, {}, 0, {}}).code(), StatusCode::kInvalidArgument);
   uint64_t stale = a.address();
   a = Buffer();
   EXPECT_EQ(launch(stale, b.address()).code(), StatusCode::kNotFound);
@@ -146,8 +143,7 @@ TEST_F(LaunchByAddressTest, InPlaceLaunchesOfTwoStreamsAreInOrder) {
 
 TEST_F(LaunchByAddressTest, WorkspaceMayBeTheCallers) {
   int64_t before = device.memoryInfo().usedBytes;
-  Executable copy =
-      Executable::load(device, toRecipe(copyProgram(1000)), {.reserveWorkspace = false}).value();
+  Executable copy = Executable::load(device, toRecipe(copyProgram(1000)), {.reserveWorkspace = false}).value();
   EXPECT_EQ(device.memoryInfo().usedBytes, before);
   EXPECT_EQ(copy.workspaceBytes(), 4096);
   Buffer in = device.allocate(4000).value(), out = device.allocate(4000).value();

@@ -45,8 +45,7 @@ class LaunchEventTest : public ::testing::Test {
   Executable load(std::shared_ptr<const recipe::Program> program) {
     return Executable::load(device, toRecipe(std::move(program))).value();
   }
-  static LaunchArguments arguments(const std::vector<Buffer>& inputs,
-                                   const std::vector<Buffer>& outputs) {
+  static LaunchArguments arguments(const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs) {
     LaunchArguments result;
     for (const Buffer& buffer : inputs) result.inputs.push_back(buffer.address());
     for (const Buffer& buffer : outputs) result.outputs.push_back(buffer.address());
@@ -93,8 +92,7 @@ TEST_F(LaunchEventTest, TheOrderOfOutputsIsThatOfTheirEvents) {
   Recipe recipe = toRecipe(fanOutProgram(kN * kN, {2, 0, 1}));
   std::vector<int> order = Executable::outputOrder(recipe).value();
   EXPECT_THAT(order, ElementsAre(2, 0, 1));
-  EXPECT_THAT(Executable::outputOrder(toRecipe(copyThenMultiplyProgram(kN))).value(),
-              ElementsAre(0, 1));
+  EXPECT_THAT(Executable::outputOrder(toRecipe(copyThenMultiplyProgram(kN))).value(), ElementsAre(0, 1));
   EXPECT_FALSE(Executable::outputOrder(Recipe()).ok());
   Executable fan = Executable::load(device, recipe).value();
   std::vector<Event> events(3);
@@ -103,8 +101,7 @@ TEST_F(LaunchEventTest, TheOrderOfOutputsIsThatOfTheirEvents) {
   ASSERT_TRUE(fan.launch(stream, launch).ok());
   ASSERT_TRUE(stream.synchronize().ok());
   std::vector<int64_t> times;
-  for (int output : order)
-    times.push_back(events[static_cast<size_t>(output)].deviceTimeNs().value());
+  for (int output : order) times.push_back(events[static_cast<size_t>(output)].deviceTimeNs().value());
   EXPECT_LT(times[0], times[1]);
   EXPECT_LT(times[1], times[2]);
 }

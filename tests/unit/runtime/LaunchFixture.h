@@ -41,9 +41,7 @@ class LaunchFixture : public ::testing::Test {
     EXPECT_TRUE(stream.synchronize().ok());
     return data;
   }
-  std::vector<int32_t> download(const Buffer& buffer) {
-    return download(buffer.address(), buffer.size() / 4);
-  }
+  std::vector<int32_t> download(const Buffer& buffer) { return download(buffer.address(), buffer.size() / 4); }
   static std::vector<int32_t> ramp(int64_t count, int32_t first = 0) {
     std::vector<int32_t> data(static_cast<size_t>(count));
     std::iota(data.begin(), data.end(), first);

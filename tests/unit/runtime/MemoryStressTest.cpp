@@ -66,11 +66,9 @@ class MemoryStress : public ::testing::TestWithParam<bool> {};
 
 TEST_P(MemoryStress, ThreadsUseMemoryByAddress) {
   Device device = open(GetParam());
-  Executable swap =
-      Executable::load(device, testing::toRecipe(testing::swapProgram(kCount))).value();
+  Executable swap = Executable::load(device, testing::toRecipe(testing::swapProgram(kCount))).value();
   std::vector<std::thread> threads;
-  for (unsigned t = 0; t < kThreads; ++t)
-    threads.emplace_back([&, t] { useByAddress(device, swap, t, 150); });
+  for (unsigned t = 0; t < kThreads; ++t) threads.emplace_back([&, t] { useByAddress(device, swap, t, 150); });
   for (auto& thread : threads) thread.join();
   EXPECT_TRUE(device.synchronize().ok());
 }
@@ -133,8 +131,7 @@ TEST_P(MemoryStress, WrongAccessesAndResets) {
   stop = true;
   resets.join();
   ASSERT_TRUE(device.reset().ok());
-  Executable swap =
-      Executable::load(device, testing::toRecipe(testing::swapProgram(kCount))).value();
+  Executable swap = Executable::load(device, testing::toRecipe(testing::swapProgram(kCount))).value();
   if (kHasData) useByAddress(device, swap, 1, 5);
 }
 

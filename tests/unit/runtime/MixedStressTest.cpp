@@ -101,9 +101,7 @@ class Worker {
   }
 
  private:
-  std::string where() const {
-    return "seed " + std::to_string(seed_) + ", call " + std::to_string(call_) + ": ";
-  }
+  std::string where() const { return "seed " + std::to_string(seed_) + ", call " + std::to_string(call_) + ": "; }
   uint64_t pick(uint64_t count) { return random_() % count; }
   Device& device() { return shared_.devices[index_]; }
   void choose() {
@@ -150,8 +148,7 @@ class Worker {
     std::vector<int32_t> data = numbers(), out(kCount);
     Buffer weights = buffer();
     HPU_OK(stream_.copyToDevice(weights, data.data(), kBytes));
-    for (int i = 0; i < 3; ++i)
-      HPU_OK(Executable(shared_.copies[index_]).launch(stream_, {weights}, {weights}));
+    for (int i = 0; i < 3; ++i) HPU_OK(Executable(shared_.copies[index_]).launch(stream_, {weights}, {weights}));
     HPU_OK(stream_.copyToHost(out.data(), weights, kBytes));
     Event event;
     HPU_OK(stream_.record(event));
@@ -162,9 +159,7 @@ class Worker {
 
   void outputEvents() {
     choose();
-    Executable fan =
-        Executable::load(device(), testing::toRecipe(testing::fanOutProgram(kCount, {1, 0})))
-            .value();
+    Executable fan = Executable::load(device(), testing::toRecipe(testing::fanOutProgram(kCount, {1, 0}))).value();
     Stream reader = Stream::create(device()).value();
     std::vector<int32_t> data = numbers(), early(kCount), late(kCount);
     Buffer in = buffer(), first = buffer(), second = buffer();
@@ -243,9 +238,8 @@ class Worker {
     choose();
     auto value = static_cast<uint32_t>(pick(9));
     EagerKey key = EagerKey::Builder().add("fill").add(value).build();
-    auto op = shared_.eager.executable(device(), key, [&]() -> StatusOr<Recipe> {
-      return testing::toRecipe(testing::fillProgram(kCount, value));
-    });
+    auto op = shared_.eager.executable(
+        device(), key, [&]() -> StatusOr<Recipe> { return testing::toRecipe(testing::fillProgram(kCount, value)); });
     HPU_OK(op.status());
     Buffer out = buffer();
     std::vector<uint32_t> data(kCount);
@@ -292,8 +286,7 @@ class Worker {
   void ownDevice() {
     index_ = pick(kDevices);
     Device mine = openDevice(static_cast<int>(index_));
-    Executable fill =
-        Executable::load(mine, testing::toRecipe(testing::fillProgram(kCount, 3))).value();
+    Executable fill = Executable::load(mine, testing::toRecipe(testing::fillProgram(kCount, 3))).value();
     Stream stream = Stream::create(mine).value();
     Buffer out = mine.allocate(kBytes).value();
     HPU_OK(fill.launch(stream, {}, {out}));
@@ -310,19 +303,16 @@ class Worker {
 
 TEST(MixedStress, SixteenThreadsOnEightDevices) {
   const int64_t seconds = environment("HPU_STRESS_SECONDS", 5);
-  const auto seed =
-      static_cast<uint64_t>(environment("HPU_STRESS_SEED", std::random_device()() & 0xffffff));
+  const auto seed = static_cast<uint64_t>(environment("HPU_STRESS_SEED", std::random_device()() & 0xffffff));
   Shared shared;
   for (int d = 0; d < kDevices; ++d) {
     shared.devices.push_back(openDevice(d));
     shared.copies.push_back(
-        Executable::load(shared.devices.back(), testing::toRecipe(testing::copyProgram(kCount, 2)))
-            .value());
+        Executable::load(shared.devices.back(), testing::toRecipe(testing::copyProgram(kCount, 2))).value());
   }
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   std::vector<std::thread> threads;
-  for (uint64_t t = 0; t < kThreads; ++t)
-    threads.emplace_back([&, t] { Worker(shared, seed * 100 + t).run(until); });
+  for (uint64_t t = 0; t < kThreads; ++t) threads.emplace_back([&, t] { Worker(shared, seed * 100 + t).run(until); });
   for (auto& thread : threads) thread.join();
   EXPECT_GT(shared.calls, kThreads);
   RecordProperty("calls", std::to_string(shared.calls));
@@ -331,8 +321,7 @@ TEST(MixedStress, SixteenThreadsOnEightDevices) {
   for (Device& device : shared.devices) EXPECT_TRUE(device.synchronize().ok());
   // Nothing is held but the constants and workspaces of what is loaded.
   shared.eager.clear();
-  for (size_t d = 0; d < kDevices; ++d)
-    EXPECT_LE(shared.devices[d].memoryInfo().usedBytes, 3 * (kBytes + 4096)) << d;
+  for (size_t d = 0; d < kDevices; ++d) EXPECT_LE(shared.devices[d].memoryInfo().usedBytes, 3 * (kBytes + 4096)) << d;
 }
 
 }  // namespace

@@ -126,10 +126,9 @@ TEST(OutOfMemoryDevice, AStreamGoesOn) {
     ASSERT_TRUE(other.synchronize().ok());
     for (size_t c = 0; c < calls.size(); ++c) {
       SCOPED_TRACE(c);
-      failures += failEachAllocation([&] { return [&] { return calls[c](); }; },
-                                     [&](const Status& status) {
-                                       EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status.message();
-                                     });
+      failures += failEachAllocation(
+          [&] { return [&] { return calls[c](); }; },
+          [&](const Status& status) { EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status.message(); });
     }
   }
   EXPECT_GT(failures, 100);
@@ -173,8 +172,7 @@ TEST(OutOfMemoryExternal, WorkThatIsEnqueuedIsStartedOrSkippedAndTheStreamGoesOn
     skipped += work->skips;
     work->end();
     Status ended = stream.synchronize(20000);
-    EXPECT_EQ(ended.code(),
-              work->skips ? StatusCode::kResourceExhausted : StatusCode::kOk)
+    EXPECT_EQ(ended.code(), work->skips ? StatusCode::kResourceExhausted : StatusCode::kOk)
         << nth << ": " << ended.message();
     EXPECT_TRUE(stream.synchronize(20000).ok()) << nth;
   }

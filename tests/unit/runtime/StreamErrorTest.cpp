@@ -28,8 +28,7 @@ constexpr uint8_t kFail = 0xee, kBlock = 0xbb;
 
 class FaultyDevice final : public driver::TimedDevice {
  public:
-  FaultyDevice()
-      : TimedDevice(makeInfo(), {0x1000, 1 << 20}, arch::targetDesc(Target::kGaudi2).clock(), 1) {}
+  FaultyDevice() : TimedDevice(makeInfo(), {0x1000, 1 << 20}, arch::targetDesc(Target::kGaudi2).clock(), 1) {}
   ~FaultyDevice() override {
     release();
     shutDown();
@@ -54,12 +53,10 @@ class FaultyDevice final : public driver::TimedDevice {
   }
 
  protected:
-  StatusOr<std::shared_ptr<driver::LoadedProgram>> prepare(
-      const std::shared_ptr<const recipe::Program>&) override {
+  StatusOr<std::shared_ptr<driver::LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>&) override {
     return std::shared_ptr<driver::LoadedProgram>();
   }
-  Status execute(const driver::Work& work, driver::LoadedProgram*,
-                 driver::QueueExecutor::Signal) override {
+  Status execute(const driver::Work& work, driver::LoadedProgram*, driver::QueueExecutor::Signal) override {
     {
       std::lock_guard lock(mutex_);
       ++executed_;
@@ -107,9 +104,8 @@ TEST_F(StreamErrorTest, FailureIsReportedByTheNextWaitOnce) {
   ASSERT_TRUE(stream.fill(buffer, 0, 10).ok());
   Status status = stream.synchronize();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-  EXPECT_THAT(status.message(),
-              HasSubstr("fill on queue 'compute' of device 0 (faulty): the memory is "
-                        "on fire"));
+  EXPECT_THAT(status.message(), HasSubstr("fill on queue 'compute' of device 0 (faulty): the memory is "
+                                          "on fire"));
   EXPECT_TRUE(stream.synchronize().ok());
   EXPECT_TRUE(stream.fill(buffer, 0, 10).ok());
   EXPECT_TRUE(stream.synchronize().ok());
@@ -300,8 +296,7 @@ TEST_F(StreamErrorTest, RequestedAddressWaitsForTheWorkThatHoldsIt) {
   Buffer held = device.allocate(4096).value();
   uint64_t address = held.address();
   // The program's own buffer there is refused at once, and so is one that nobody will free.
-  EXPECT_EQ(device.allocate(512, AllocateOptions{"", address}).status().code(),
-            StatusCode::kAlreadyExists);
+  EXPECT_EQ(device.allocate(512, AllocateOptions{"", address}).status().code(), StatusCode::kAlreadyExists);
   ASSERT_TRUE(stream.fill(held, kBlock, 10).ok());
   driver->waitUntilBlocked();
   held = Buffer();

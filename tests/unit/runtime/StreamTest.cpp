@@ -123,8 +123,8 @@ TEST(Stream, WaitsForEventRecordedOnAnotherDevice) {
   ASSERT_TRUE(end.synchronize().ok());
   EXPECT_EQ(out, data);
   // Four copies one after another in device time, over two devices.
-  EXPECT_NEAR(static_cast<double>(end.deviceTimeNs().value()),
-              2.0 * static_cast<double>(read.deviceTimeNs().value()), 10);
+  EXPECT_NEAR(static_cast<double>(end.deviceTimeNs().value()), 2.0 * static_cast<double>(read.deviceTimeNs().value()),
+              10);
 }
 
 TEST(Stream, DeviceTimeOfCopiesInOppositeDirectionsOverlaps) {

@@ -60,11 +60,9 @@ void roundTrip(const Device& device, Executable executable, unsigned seed, int r
 
 TEST(Stress, ThreadsShareOneDeviceAndOneExecutable) {
   Device device = openSmall(0);
-  Executable copy =
-      Executable::load(device, testing::toRecipe(testing::copyProgram(kCount, 2))).value();
+  Executable copy = Executable::load(device, testing::toRecipe(testing::copyProgram(kCount, 2))).value();
   std::vector<std::thread> threads;
-  for (unsigned t = 0; t < kThreads; ++t)
-    threads.emplace_back([&, t] { roundTrip(device, copy, t, kRounds); });
+  for (unsigned t = 0; t < kThreads; ++t) threads.emplace_back([&, t] { roundTrip(device, copy, t, kRounds); });
   for (auto& thread : threads) thread.join();
   EXPECT_TRUE(device.synchronize().ok());
   EXPECT_EQ(device.counters().launches, kThreads * kRounds);
@@ -124,8 +122,7 @@ TEST(Stress, DevicesOpenAndCloseWhileOthersWork) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 100; ++i) {
         Device device = openSmall(static_cast<int>(t % 2));
-        Executable fill =
-            Executable::load(device, testing::toRecipe(testing::fillProgram(1000, 77))).value();
+        Executable fill = Executable::load(device, testing::toRecipe(testing::fillProgram(1000, 77))).value();
         Stream stream = Stream::create(device).value();
         Buffer out = device.allocate(4000).value();
         ASSERT_TRUE(fill.launch(stream, {}, {out}).ok());

@@ -52,9 +52,8 @@ struct Builder {
       auto& tensors = kind == SectionKind::kInput ? program.inputs : program.outputs;
       section.binding = static_cast<uint32_t>(tensors.size());
       section.bytes = static_cast<uint64_t>(count) * 4;
-      tensors.push_back(
-          {(kind == SectionKind::kInput ? "in" : "out") + std::to_string(tensors.size()),
-           {ElementType::kI32, {count}}});
+      tensors.push_back({(kind == SectionKind::kInput ? "in" : "out") + std::to_string(tensors.size()),
+                         {ElementType::kI32, {count}}});
     }
     program.sections.push_back(section);
     return static_cast<uint32_t>(program.sections.size() - 1);
@@ -186,8 +185,7 @@ std::shared_ptr<const Program> delayProgram(int64_t count, Target target) {
   return b.finish();
 }
 
-std::shared_ptr<const Program> fanOutProgram(int64_t count, const std::vector<int>& order,
-                                             Target target) {
+std::shared_ptr<const Program> fanOutProgram(int64_t count, const std::vector<int>& order, Target target) {
   Builder b("fan out", target);
   uint32_t in = b.section(SectionKind::kInput, count);
   std::vector<uint32_t> outs;
@@ -206,8 +204,7 @@ std::shared_ptr<const Program> fanOutProgram(int64_t count, const std::vector<in
 std::shared_ptr<const Program> copyThenMultiplyProgram(int64_t n, bool throughWorkspace) {
   Builder b("copy then multiply", Target::kGaudi2);
   uint32_t in = b.section(SectionKind::kInput, n * n);
-  uint32_t first =
-      b.section(throughWorkspace ? SectionKind::kWorkspace : SectionKind::kOutput, n * n);
+  uint32_t first = b.section(throughWorkspace ? SectionKind::kWorkspace : SectionKind::kOutput, n * n);
   uint32_t second = b.section(SectionKind::kOutput, n * n);
   for (auto* tensors : {&b.program.inputs, &b.program.outputs})
     for (TensorInfo& tensor : *tensors) tensor.type = {ElementType::kF32, {n, n}};

@@ -15,11 +15,9 @@ namespace hpu::testing {
 
 /// Copies input 0 to output 0 through the workspace: `count` elements of i32, in `slices` commands
 /// a copy on two DMA queues. Verified.
-std::shared_ptr<const recipe::Program> copyProgram(int64_t count, int slices = 1,
-                                                   Target target = Target::kGaudi2);
+std::shared_ptr<const recipe::Program> copyProgram(int64_t count, int slices = 1, Target target = Target::kGaudi2);
 /// Writes `value` into output 0, `count` elements of i32; no input.
-std::shared_ptr<const recipe::Program> fillProgram(int64_t count, uint32_t value,
-                                                   Target target = Target::kGaudi2);
+std::shared_ptr<const recipe::Program> fillProgram(int64_t count, uint32_t value, Target target = Target::kGaudi2);
 /// Copies a constant of i32 to output 0; it lies behind 256 bytes of its section that nothing
 /// covers.
 std::shared_ptr<const recipe::Program> constantProgram(const std::vector<int32_t>& values,
@@ -38,8 +36,7 @@ std::shared_ptr<const recipe::Program> fanOutProgram(int64_t count, const std::v
 
 /// Output 0 = input 0, on the DMA; then output 1 = output 0 times input 0, on the MME: n x n of
 /// f32. With `throughWorkspace` the copy goes there, and the product is the only output.
-std::shared_ptr<const recipe::Program> copyThenMultiplyProgram(int64_t n,
-                                                               bool throughWorkspace = false);
+std::shared_ptr<const recipe::Program> copyThenMultiplyProgram(int64_t n, bool throughWorkspace = false);
 
 inline Recipe toRecipe(std::shared_ptr<const recipe::Program> program) {
   return Recipe(std::move(program));

@@ -16,8 +16,7 @@ using trace::Track;
 class AnalysisTest : public trace::TraceTest {
  protected:
   /// A trace of spans [start, end) on tracks, ready at their start.
-  TraceData spans(const std::vector<std::tuple<Track, int64_t, int64_t>>& list,
-                  Target target = Target::kGaudi2) {
+  TraceData spans(const std::vector<std::tuple<Track, int64_t, int64_t>>& list, Target target = Target::kGaudi2) {
     EXPECT_TRUE(trace::start().ok());
     trace::recordDevice(0, target, "d", "");
     for (auto [track, start, end] : list) {
@@ -35,10 +34,8 @@ class AnalysisTest : public trace::TraceTest {
 
 TEST_F(AnalysisTest, OverlapExposedAndIdleTimeAddUpToTheWhole) {
   // mme 0-100, tpc 50-150, dma 140-160 and 200-210.
-  TraceData t = spans({{Track::kMme, 0, 100},
-                       {Track::kTpc, 50, 150},
-                       {Track::kDma, 140, 160},
-                       {Track::kDma, 200, 210}});
+  TraceData t =
+      spans({{Track::kMme, 0, 100}, {Track::kTpc, 50, 150}, {Track::kDma, 140, 160}, {Track::kDma, 200, 210}});
   Analysis a = analyse(t);
   EXPECT_EQ(a.deviceTime, 210);
   EXPECT_EQ(a.overlap(Track::kMme, Track::kTpc), 50);
@@ -58,8 +55,7 @@ TEST_F(AnalysisTest, IdleTimeWithinALaunchIsWaitingAndOutsideNothingLaunched) {
   Example example;
   EXPECT_TRUE(trace::start().ok());
   trace::recordDevice(0, Target::kGaudi2, "d", "");
-  trace::LaunchRecord first = example.launch(1),
-                      second = example.launch(2, 3 * example.timeline.end);
+  trace::LaunchRecord first = example.launch(1), second = example.launch(2, 3 * example.timeline.end);
   first.start -= 1000;  // As if its first command had waited.
   trace::recordLaunch(first);
   trace::recordLaunch(second);
@@ -98,22 +94,19 @@ TEST_F(AnalysisTest, RowsAreGroupedSortedAndComplete) {
   Example example;
   TraceData t = recorded(example);
   Analysis a = analyse(t);
-  for (GroupBy groupBy :
-       {GroupBy::kOperation, GroupBy::kNode, GroupBy::kKind, GroupBy::kEngine, GroupBy::kBundle}) {
+  for (GroupBy groupBy : {GroupBy::kOperation, GroupBy::kNode, GroupBy::kKind, GroupBy::kEngine, GroupBy::kBundle}) {
     std::vector<TopRow> rows = topRows(t, groupBy);
     Picoseconds busy = 0;
     int64_t count = 0;
     for (const TopRow& row : rows) busy += row.work.busy, count += row.work.count;
     EXPECT_EQ(busy, a.all.busy);
     EXPECT_EQ(count, 3 * 8 + 1);
-    EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end(), [](const TopRow& x, const TopRow& y) {
-      return x.work.busy > y.work.busy;
-    }));
+    EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end(),
+                               [](const TopRow& x, const TopRow& y) { return x.work.busy > y.work.busy; }));
   }
   std::vector<TopRow> operations = topRows(t, GroupBy::kOperation);
   ASSERT_EQ(operations.size(), 3u);
-  auto gemm = std::find_if(operations.begin(), operations.end(),
-                           [](const TopRow& r) { return r.engine == "mme"; });
+  auto gemm = std::find_if(operations.begin(), operations.end(), [](const TopRow& r) { return r.engine == "mme"; });
   ASSERT_NE(gemm, operations.end());
   EXPECT_EQ(gemm->nodeOp, "Conv+Relu");
   EXPECT_EQ(gemm->work.count, 12);

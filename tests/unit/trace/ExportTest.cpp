@@ -16,8 +16,7 @@ using Export = TraceTest;
 
 std::string sanitized(std::string text) {
   // What kNastyName becomes: its byte 0xff is not UTF-8.
-  for (size_t at; (at = text.find('\xff')) != std::string::npos;)
-    text.replace(at, 1, "\xef\xbf\xbd");
+  for (size_t at; (at = text.find('\xff')) != std::string::npos;) text.replace(at, 1, "\xef\xbf\xbd");
   return text;
 }
 
@@ -51,8 +50,7 @@ TEST_F(Export, ChromeTimesKeepEveryPicosecond) {
   trace.devices[0].launches[0].start = 123456789012345678;  // 34 hours.
   trace.devices[0].launches[0].end = trace.devices[0].launches[0].start + 1;
   std::string text;
-  ASSERT_TRUE(
-      writeChrome(trace, [&](std::string_view piece) { return text += piece, okStatus(); }).ok());
+  ASSERT_TRUE(writeChrome(trace, [&](std::string_view piece) { return text += piece, okStatus(); }).ok());
   EXPECT_NE(text.find("\"ts\":123456789012.345678,\"dur\":0.000001,"), std::string::npos);
 }
 
@@ -250,18 +248,15 @@ TEST_F(Export, PerfettoSlicesNestAndKeepTheirNamesAndTimes) {
   EXPECT_TRUE(slices.count(sanitized(kNastyName + "+relu1")));
   EXPECT_TRUE(slices.count("outer") && slices.count("inner"));
   // Device nanoseconds, each interval rounded down at both ends.
-  EXPECT_NEAR(static_cast<double>(durations["mme"]),
-              3 * static_cast<double>(example.timeline.busy[0]) / 1e3, 3 * 4);
-  EXPECT_NEAR(static_cast<double>(durations["tpc"]),
-              3 * static_cast<double>(example.timeline.busy[1]) / 1e3, 3 * 4);
+  EXPECT_NEAR(static_cast<double>(durations["mme"]), 3 * static_cast<double>(example.timeline.busy[0]) / 1e3, 3 * 4);
+  EXPECT_NEAR(static_cast<double>(durations["tpc"]), 3 * static_cast<double>(example.timeline.busy[1]) / 1e3, 3 * 4);
 }
 
 TEST_F(Export, CsvHasALineForEachSliceAndQuotesItsNames) {
   Example example;
   TraceData trace = recorded(example);
   std::string text;
-  ASSERT_TRUE(
-      writeCsv(trace, [&](std::string_view piece) { return text += piece, okStatus(); }).ok());
+  ASSERT_TRUE(writeCsv(trace, [&](std::string_view piece) { return text += piece, okStatus(); }).ok());
   // A reader of RFC 4180.
   std::vector<std::vector<std::string>> rows(1);
   rows[0].emplace_back();
@@ -297,8 +292,7 @@ TEST_F(Export, CsvHasALineForEachSliceAndQuotesItsNames) {
 }
 
 TEST_F(Export, Utf8IsMendedAndNeverLost) {
-  EXPECT_EQ(toUtf8("plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"),
-            "plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
+  EXPECT_EQ(toUtf8("plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"), "plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
   EXPECT_EQ(toUtf8("\xff"), "\xef\xbf\xbd");
   EXPECT_EQ(toUtf8("\xc0\xaf"), "\xef\xbf\xbd\xef\xbf\xbd") << "overlong";
   EXPECT_EQ(toUtf8("\xed\xa0\x80"), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd") << "surrogate";

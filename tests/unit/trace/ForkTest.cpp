@@ -122,16 +122,15 @@ TEST_F(TraceForks, AChildOfABusyRecorderRecords) {
   if (!base::kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer";
   ::setenv("HPU_TRACE", "wrong.json", 1);
   base::setLogLevel(base::LogLevel::kOff);
-  base::BusyThreads threads({
-      [&] {
-        Options options;
-        options.streamTo = file("busy.hputrace");
-        if (start(options).ok()) (void)stop("").ok();
-      },
-      [] { HostScope scope("busy"); },
-      [] { recordOnTrack("track", "busy", "api", 0, 1, nullptr, 0); },
-      // It finds a recording, or is refused: it never records.
-      [] { (void)startFromEnvironment().ok(); }});
+  base::BusyThreads threads({[&] {
+                               Options options;
+                               options.streamTo = file("busy.hputrace");
+                               if (start(options).ok()) (void)stop("").ok();
+                             },
+                             [] { HostScope scope("busy"); },
+                             [] { recordOnTrack("track", "busy", "api", 0, 1, nullptr, 0); },
+                             // It finds a recording, or is refused: it never records.
+                             [] { (void)startFromEnvironment().ok(); }});
   base::forkOften(200, [&] {
     Options options;
     options.streamTo = file("child.hputrace");

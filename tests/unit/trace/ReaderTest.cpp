@@ -48,11 +48,10 @@ TEST_F(TraceReader, ReadsUpToTheLastCompleteChunkOfACutFile) {
   std::vector<uint8_t> whole = *base::readFile(file("t.hputrace"));
   int readable = 0;
   for (size_t size = 0; size < whole.size(); ++size) {
-    StatusOr<TraceData> trace =
-        parse({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
+    StatusOr<TraceData> trace = parse({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
     if (!trace.ok()) {
-      ASSERT_LT(size, 32u + 32 + 160)
-          << "only a file without its session chunk is refused: " << trace.status().message();
+      ASSERT_LT(size, 32u + 32 + 160) << "only a file without its session chunk is refused: "
+                                      << trace.status().message();
       continue;
     }
     ++readable;
@@ -72,8 +71,7 @@ TEST_F(TraceReader, NoticesEveryChangedByte) {
     changed[at] ^= 0x21;
     StatusOr<TraceData> trace = parse(changed);
     // A larger size of a chunk looks as if the file had been cut.
-    ASSERT_TRUE(!trace.ok() || reserved.count(at) || (trace->truncatedBytes > 0 && !trace->stopped))
-        << "byte " << at;
+    ASSERT_TRUE(!trace.ok() || reserved.count(at) || (trace->truncatedBytes > 0 && !trace->stopped)) << "byte " << at;
   }
 }
 
@@ -107,61 +105,47 @@ TEST_F(TraceReader, RefusesIdsAndCountsThatAreNotThere) {
     EXPECT_NE(trace.status().message().find(why), std::string::npos) << trace.status().message();
   };
   refuses(
-      kDevice0, 1,
-      [](Encoder& e) { e.tag(Tag::kCommand), e.varint(0), e.varint(0), e.varint(0), e.varint(0); },
+      kDevice0, 1, [](Encoder& e) { e.tag(Tag::kCommand), e.varint(0), e.varint(0), e.varint(0), e.varint(0); },
       "belongs to no launch");
-  refuses(
-      kDevice0, 1, [](Encoder& e) { e.tag(Tag::kDevice), e.varint(7), e.varint(0), e.varint(0); },
-      "device record");
-  refuses(
-      kDevice0, 1, [](Encoder& e) { e.tag(Tag::kDevice), e.varint(2), e.varint(5), e.varint(0); },
-      "device record");
+  refuses(kDevice0, 1, [](Encoder& e) { e.tag(Tag::kDevice), e.varint(7), e.varint(0), e.varint(0); }, "device record");
+  refuses(kDevice0, 1, [](Encoder& e) { e.tag(Tag::kDevice), e.varint(2), e.varint(5), e.varint(0); }, "device record");
   refuses(
       kDevice0, 1,
       [](Encoder& e) {
-        e.tag(Tag::kLaunch), e.varint(1), e.varint(0), e.varint(0), e.varint(0), e.varint(1),
-            e.signedVarint(0), e.varint(0);
+        e.tag(Tag::kLaunch), e.varint(1), e.varint(0), e.varint(0), e.varint(0), e.varint(1), e.signedVarint(0),
+            e.varint(0);
       },
       "launch record");
-  refuses(
-      kDevice0, 1, [](Encoder& e) { e.tag(Tag::kProgram), e.varint(0), e.varint(UINT64_MAX); },
-      "program record");
+  refuses(kDevice0, 1, [](Encoder& e) { e.tag(Tag::kProgram), e.varint(0), e.varint(UINT64_MAX); }, "program record");
   refuses(
       kDevice0, 1,
       [](Encoder& e) {  // A command of op 3 of a program with one op.
-        e.tag(Tag::kProgram), e.varint(0), e.varint(1), e.varint(0), e.varint(0), e.varint(0),
-            e.varint(0), e.varint(1);
-        e.varint(0), e.varint(1), e.varint(3), e.varint(0), e.varint(0), e.varint(0), e.varint(0),
-            e.varint(0);
+        e.tag(Tag::kProgram), e.varint(0), e.varint(1), e.varint(0), e.varint(0), e.varint(0), e.varint(0), e.varint(1);
+        e.varint(0), e.varint(1), e.varint(3), e.varint(0), e.varint(0), e.varint(0), e.varint(0), e.varint(0);
       },
       "program record");
   refuses(
-      kDevice0, 2, [](Encoder& e) { e.tag(Tag::kDevice), e.varint(2), e.varint(0), e.varint(0); },
-      "unknown record");
+      kDevice0, 2, [](Encoder& e) { e.tag(Tag::kDevice), e.varint(2), e.varint(0), e.varint(0); }, "unknown record");
   refuses(
-      kDevice0, 1,
-      [](Encoder& e) { e.tag(Tag::kDevice), e.varint(2), e.varint(0), e.varint(0), e.varint(0); },
+      kDevice0, 1, [](Encoder& e) { e.tag(Tag::kDevice), e.varint(2), e.varint(0), e.varint(0), e.varint(0); },
       "left over");
   refuses(kThread0, 1, [](Encoder& e) { e.tag(Tag::kLaunch); }, "unknown record");
   refuses(
       kThread0, 1,
       [](Encoder& e) {
-        e.tag(Tag::kHostEvent), e.varint(0), e.varint(0), e.signedVarint(INT64_MAX), e.varint(0),
-            e.varint(0);
+        e.tag(Tag::kHostEvent), e.varint(0), e.varint(0), e.signedVarint(INT64_MAX), e.varint(0), e.varint(0);
       },
       "host event record");
   refuses(
       kThread0, 1,
       [](Encoder& e) {
-        e.tag(Tag::kHostEvent), e.varint(0), e.varint(0), e.signedVarint(0), e.varint(UINT64_MAX),
-            e.varint(0);
+        e.tag(Tag::kHostEvent), e.varint(0), e.varint(0), e.signedVarint(0), e.varint(UINT64_MAX), e.varint(0);
       },
       "host event record");
   refuses(
       kThread0, 1,
       [](Encoder& e) {
-        e.tag(Tag::kHostEvent), e.varint(0), e.varint(0), e.signedVarint(0), e.varint(0),
-            e.varint(UINT64_MAX);
+        e.tag(Tag::kHostEvent), e.varint(0), e.varint(0), e.signedVarint(0), e.varint(0), e.varint(UINT64_MAX);
       },
       "host event record");
   refuses(0x07000000, 1, [](Encoder& e) { e.tag(Tag::kThread); }, "neither a thread nor a device");

@@ -153,8 +153,7 @@ TEST_F(Recorder, LevelsDecideHowMuchOfTheDeviceIsRecorded) {
   for (const SpanEvent& s : node.devices[0].spans)
     if (s.program) {
       merged += s.end - s.ready;
-      EXPECT_EQ(std::accumulate(s.terms.begin(), s.terms.end(), perfmodel::Picoseconds{0}),
-                s.end - s.ready);
+      EXPECT_EQ(std::accumulate(s.terms.begin(), s.terms.end(), perfmodel::Picoseconds{0}), s.end - s.ready);
     }
   EXPECT_EQ(merged, 3 * whole) << "merging loses no time";
   EXPECT_EQ(node.devices[0].spans.size(), 3u * 2 + 1) << "one span an operation, and the copy";
@@ -172,8 +171,7 @@ TEST_F(Recorder, CountsWhatFindsNoRoomAndKeepsLaunchesWhole) {
   TraceData trace = readBack("d.hputrace");
   EXPECT_EQ(trace.dropped + trace.numEvents(), 4 * 9 + 5);
   EXPECT_EQ(trace.dropped, 21);
-  EXPECT_EQ(trace.devices[0].commands.size(), 16u)
-      << "of two launches, all commands; of the others none";
+  EXPECT_EQ(trace.devices[0].commands.size(), 16u) << "of two launches, all commands; of the others none";
 }
 
 TEST_F(Recorder, StartsOnceAndCanBeCancelledAndStartedAgain) {
@@ -223,8 +221,7 @@ TEST_F(Recorder, ManyThreadsLoseNothing) {
   ASSERT_EQ(trace.threads.size(), size_t{kThreads});
   for (const HostThread& thread : trace.threads) {
     ASSERT_EQ(thread.events.size(), size_t{kEvents});
-    for (int i = 0; i < kEvents; ++i)
-      ASSERT_EQ(thread.args[thread.events[static_cast<size_t>(i)].firstArg].value, i);
+    for (int i = 0; i < kEvents; ++i) ASSERT_EQ(thread.args[thread.events[static_cast<size_t>(i)].firstArg].value, i);
   }
 }
 
@@ -317,8 +314,8 @@ TEST_F(Recorder, AnEventIsSmallAndCheap) {
   begin = hostNowNs();
   for (int i = 0; i < kEvents; ++i) HostScope scope("Stream.query");
   double off = static_cast<double>(hostNowNs() - begin) / kEvents;
-  std::printf("host event %.0f ns, %.1f bytes (off %.2f ns); device event %.0f ns, %.1f bytes\n",
-              host, hostBytes, off, device, deviceBytes);
+  std::printf("host event %.0f ns, %.1f bytes (off %.2f ns); device event %.0f ns, %.1f bytes\n", host, hostBytes, off,
+              device, deviceBytes);
   EXPECT_LE(hostBytes, 16);
   EXPECT_LE(deviceBytes, 16);
 }

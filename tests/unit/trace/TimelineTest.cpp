@@ -12,9 +12,9 @@ namespace {
 
 using trace::EngineSlice;
 using trace::Example;
-using trace::Track;
 using trace::TraceData;
 using trace::TracedDevice;
+using trace::Track;
 
 class TimelineTest : public trace::TraceCli {
  protected:
@@ -88,7 +88,9 @@ TEST_F(TimelineTest, DrawsLettersByShareWaitingAndLaunches) {
   EXPECT_EQ(drawLane(t, t.lanes[0], 26), "AAAa--B. .");
   EXPECT_EQ(drawLane(t, t.lanes[0], 1), "AAAa--#. .");
   EXPECT_EQ(drawLane(t, t.lanes[1], 26), "........ .");
-  EXPECT_EQ(drawLaunches(t), "======== ~" "");
+  EXPECT_EQ(drawLaunches(t),
+            "======== ~"
+            "");
 }
 
 TEST_F(TimelineTest, TheProgramsJsonAddsUpAndItsTextFitsTheWidth) {

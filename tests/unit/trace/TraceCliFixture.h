@@ -24,14 +24,12 @@ class TraceCli : public TraceTest {
   }
   Ran run(const std::string& arguments) {
     const char* build = std::getenv("HPU_BINARY_DIR");
-    std::string command =
-        std::string(build ? build : ".") + "/bin/hpu-trace " + arguments + " 2>" + file("stderr");
+    std::string command = std::string(build ? build : ".") + "/bin/hpu-trace " + arguments + " 2>" + file("stderr");
     Ran ran;
     FILE* pipe = popen(command.c_str(), "r");
     if (!pipe) return ran;
     std::array<char, 4096> buffer;
-    for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
-      ran.out.append(buffer.data(), n);
+    for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) ran.out.append(buffer.data(), n);
     int status = pclose(pipe);
     ran.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     ran.err = *base::readTextFile(file("stderr"));

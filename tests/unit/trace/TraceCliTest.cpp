@@ -12,8 +12,7 @@ TEST_F(TraceCli, SummaryJsonHasTheStableKeys) {
   Ran ran = run("summary --json " + path());
   ASSERT_EQ(ran.exit, 0) << ran.err;
   nlohmann::json json = nlohmann::json::parse(ran.out);
-  EXPECT_DOUBLE_EQ(json["device_time_us"].get<double>(),
-                   5 * static_cast<double>(example_->timeline.end) / 1e6);
+  EXPECT_DOUBLE_EQ(json["device_time_us"].get<double>(), 5 * static_cast<double>(example_->timeline.end) / 1e6);
   EXPECT_GT(json["host_time_us"].get<double>(), 0);
   EXPECT_DOUBLE_EQ(json["engines"]["mme"]["busy_us"].get<double>(),
                    3 * static_cast<double>(example_->timeline.busy[0]) / 1e6);
@@ -30,8 +29,7 @@ TEST_F(TraceCli, SummaryFitsOnAScreenAndIsSafeToPrint) {
   ASSERT_EQ(ran.exit, 0) << ran.err;
   EXPECT_LE(std::count(ran.out.begin(), ran.out.end(), '\n'), 40);
   EXPECT_NE(ran.out.find("mme||tpc"), std::string::npos);
-  for (char c : ran.out)
-    ASSERT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20) << "a control character";
+  for (char c : ran.out) ASSERT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20) << "a control character";
 }
 
 TEST_F(TraceCli, TopGroupsAsAsked) {
@@ -105,9 +103,7 @@ TEST_F(TraceCli, ErrorsSayWhatToDoAndHaveTheRightExitCode) {
   Ran missing = run("summary " + file("none.hputrace"));
   EXPECT_EQ(missing.exit, 1);
   EXPECT_NE(missing.err.find("none.hputrace"), std::string::npos);
-  ASSERT_TRUE(
-      base::writeFileAtomic(file("text"), std::string_view("hello, this is not a trace at all"))
-          .ok());
+  ASSERT_TRUE(base::writeFileAtomic(file("text"), std::string_view("hello, this is not a trace at all")).ok());
   EXPECT_EQ(run("summary " + file("text")).exit, 1);
   EXPECT_EQ(run("merge " + path()).exit, 1) << "without -o";
   EXPECT_EQ(run("merge -o " + path() + " " + path()).exit, 1) << "never replaces its input";

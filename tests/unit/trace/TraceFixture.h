@@ -121,8 +121,7 @@ struct Example {
     recordDeviceCounter(0, "hbm used", 77, 1 << 20);
     recordHostCounter("queue depth", 3);
     int64_t now = hostNowNs();
-    recordHost("prepare", "api", now - 50, now,
-               {{"path", std::string_view(kNastyName)}, {"n", -7}});
+    recordHost("prepare", "api", now - 50, now, {{"path", std::string_view(kNastyName)}, {"n", -7}});
   }
 };
 

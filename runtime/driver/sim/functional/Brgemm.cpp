@@ -118,8 +118,8 @@ Brgemm Brgemm::get(BrgemmShape shape) {
   return kernel;
 }
 
-void Brgemm::operator()(const float* a, const float* b, float* c, uint64_t count,
-                        const uint64_t* aOffsets, const uint64_t* bOffsets) const {
+void Brgemm::operator()(const float* a, const float* b, float* c, uint64_t count, const uint64_t* aOffsets,
+                        const uint64_t* bOffsets) const {
   if (jitted_) {
     unsigned long long batches = count;
     reinterpret_cast<libxsmm_smmfunction_reducebatch_offs>(jitted_)(

@@ -29,8 +29,8 @@ class Brgemm {
 
   /// A_t starts aOffsets[t] bytes after `a`, B_t bOffsets[t] bytes after `b` (modulo 2^64); `count`
   /// >= 1. Elements are summed in the order of t, then of the depth.
-  void operator()(const float* a, const float* b, float* c, uint64_t count,
-                  const uint64_t* aOffsets, const uint64_t* bOffsets) const;
+  void operator()(const float* a, const float* b, float* c, uint64_t count, const uint64_t* aOffsets,
+                  const uint64_t* bOffsets) const;
   explicit operator bool() const { return shape_.rows > 0; }
   /// True when libxsmm made it.
   bool isJitted() const { return jitted_ != nullptr; }

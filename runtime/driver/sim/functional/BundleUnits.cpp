@@ -79,8 +79,7 @@ bool mayOverlap(const Operand& a, const Operand& b) {
   std::vector<size_t> order;
   for (size_t d = 0; d < a.strides.size(); ++d)
     if (a.strides[d] != 0 && (a.sizes[d] > 1 || b.sizes[d] > 1)) order.push_back(d);
-  std::sort(order.begin(), order.end(),
-            [&](size_t x, size_t y) { return a.strides[x] > a.strides[y]; });
+  std::sort(order.begin(), order.end(), [&](size_t x, size_t y) { return a.strides[x] > a.strides[y]; });
   int64_t room = INT64_MAX;  // Points of the dimension that fit below the next larger stride.
   for (size_t i = 0; i < order.size(); ++i) {
     size_t d = order[i];
@@ -100,8 +99,7 @@ bool mayOverlap(const Operand& a, const Operand& b) {
 using Ops = std::vector<const Op*>;
 
 /// Ops of a bundle as one unit; null when their dataflow has to be kept slice by slice.
-StatusOr<std::unique_ptr<MmeUnit>> tryMerge(BuildContext& context, const Ops& ops,
-                                            bool singleImage) {
+StatusOr<std::unique_ptr<MmeUnit>> tryMerge(BuildContext& context, const Ops& ops, bool singleImage) {
   const recipe::Program& program = context.program;
   std::unique_ptr<MmeUnit> none;
   const Op& mme = *ops[0];
@@ -135,14 +133,12 @@ StatusOr<std::unique_ptr<MmeUnit>> tryMerge(BuildContext& context, const Ops& op
             (earlier == &mme.mme.a || earlier == &mme.mme.b || !sameView(*output, *earlier)))
           return none;
       for (const Operand* earlier : written)
-        if (!isRing(*output) && !isRing(*earlier) && mayOverlap(*output, *earlier) &&
-            !sameView(*output, *earlier))
+        if (!isRing(*output) && !isRing(*earlier) && mayOverlap(*output, *earlier) && !sameView(*output, *earlier))
           return none;
     }
     for (const Operand* input : operands.inputs)
       for (const Operand* output : operands.outputs)
-        if (!isRing(*input) && !isRing(*output) && !sameView(*input, *output) &&
-            mayOverlap(*input, *output))
+        if (!isRing(*input) && !isRing(*output) && !sameView(*input, *output) && mayOverlap(*input, *output))
           return none;
     read.insert(read.end(), operands.inputs.begin(), operands.inputs.end());
     written.insert(written.end(), operands.outputs.begin(), operands.outputs.end());
@@ -153,15 +149,12 @@ StatusOr<std::unique_ptr<MmeUnit>> tryMerge(BuildContext& context, const Ops& op
   std::vector<const Operand*> locals;
   auto operandFor = [&](const Operand& operand) -> ChainedOperand {
     for (size_t i = locals.size(); i-- > 0;)
-      if (isRing(operand) && sameView(*locals[i], operand))
-        return {static_cast<int>(i), BufferRef{operand.section, 0}};
+      if (isRing(operand) && sameView(*locals[i], operand)) return {static_cast<int>(i), BufferRef{operand.section, 0}};
     return {-1, bufferRef(operand, whole)};
   };
   if (isRing(mme.mme.c)) locals.push_back(&mme.mme.c);
-  HPU_ASSIGN(std::unique_ptr<MmeUnit> unit,
-             makeMmeUnit(context, mme, whole, limits, operandFor(mme.mme.c)));
-  if (isRing(mme.mme.c) && !unit->addLocal(mme.mme.c.strides, elementSize(mme.mme.c.type)))
-    return none;
+  HPU_ASSIGN(std::unique_ptr<MmeUnit> unit, makeMmeUnit(context, mme, whole, limits, operandFor(mme.mme.c)));
+  if (isRing(mme.mme.c) && !unit->addLocal(mme.mme.c.strides, elementSize(mme.mme.c.type))) return none;
   for (size_t i = 1; i < ops.size(); ++i) {
     const Op& op = *ops[i];
     const recipe::Kernel& kernel = program.kernels[op.tpc.kernel];
@@ -170,8 +163,8 @@ StatusOr<std::unique_ptr<MmeUnit>> tryMerge(BuildContext& context, const Ops& op
     std::vector<ChainedOperand> chained;
     for (const Operand* input : operands.inputs) chained.push_back(operandFor(*input));
     for (const Operand* output : operands.outputs) {
-      bool known = std::any_of(locals.begin(), locals.end(),
-                               [&](const Operand* local) { return sameView(*local, *output); });
+      bool known =
+          std::any_of(locals.begin(), locals.end(), [&](const Operand* local) { return sameView(*local, *output); });
       if (isRing(*output) && !known) {
         locals.push_back(output);
         if (!unit->addLocal(output->strides, elementSize(output->type))) return none;
@@ -185,8 +178,7 @@ StatusOr<std::unique_ptr<MmeUnit>> tryMerge(BuildContext& context, const Ops& op
 }
 
 /// The ops as one unit with the name, or null.
-StatusOr<std::unique_ptr<const Unit>> merge(BuildContext& context, const Ops& ops,
-                                            const std::string& name) {
+StatusOr<std::unique_ptr<const Unit>> merge(BuildContext& context, const Ops& ops, const std::string& name) {
   for (bool singleImage : {false, true}) {
     HPU_ASSIGN(std::unique_ptr<MmeUnit> merged, tryMerge(context, ops, singleImage));
     if (!merged) continue;
@@ -207,32 +199,31 @@ SliceBoxes sliceBoxes(const recipe::Program& program, uint32_t bundleIndex) {
   return boxes;
 }
 
-/// Stages of a chain: an MME op and the TPC ops over its index space that follow it (point by point, as all ops of a bundle
-/// do, or along dims that they want whole), or a TPC op by itself.
-std::vector<std::vector<uint32_t>> stagesOf(const recipe::Program& program,
-                                            const recipe::Bundle& bundle) {
+/// Stages of a chain: an MME op and the TPC ops over its index space that follow it (point by point, as all ops of a
+/// bundle do, or along dims that they want whole), or a TPC op by itself.
+std::vector<std::vector<uint32_t>> stagesOf(const recipe::Program& program, const recipe::Bundle& bundle) {
   std::vector<std::vector<uint32_t>> stages;
   for (uint32_t index : bundle.ops) {
     const Op& op = program.ops[index];
     const Op* head = stages.empty() ? nullptr : &program.ops[stages.back()[0]];
-    bool joins = head && head->engine == Engine::kMme && op.engine == Engine::kTpc &&
-                 op.space == head->space;
-    if (joins) stages.back().push_back(index);
-    else stages.push_back({index});
+    bool joins = head && head->engine == Engine::kMme && op.engine == Engine::kTpc && op.space == head->space;
+    if (joins)
+      stages.back().push_back(index);
+    else
+      stages.push_back({index});
   }
   return stages;
 }
 
 /// A ring that one stage fills for another one to read.
 struct HandedOn {
-  Operand ring;              ///< As the writer sees it.
-  uint64_t offset = 0;       ///< In the memory for all of it.
-  std::vector<int64_t> at;   ///< By slice: where its tile starts, in bytes from the first one.
+  Operand ring;             ///< As the writer sees it.
+  uint64_t offset = 0;      ///< In the memory for all of it.
+  std::vector<int64_t> at;  ///< By slice: where its tile starts, in bytes from the first one.
 };
 
 /// Bytes of one tile's first element for each slice, as `op` counts them; empty when they are unclear.
-std::vector<int64_t> tileStarts(const SliceBoxes& boxes, uint32_t opIndex, const Operand& operand,
-                                uint32_t slices) {
+std::vector<int64_t> tileStarts(const SliceBoxes& boxes, uint32_t opIndex, const Operand& operand, uint32_t slices) {
   std::vector<int64_t> starts;
   for (uint32_t slice = 0; slice < slices; ++slice) {
     auto found = boxes.find({opIndex, slice});
@@ -250,8 +241,8 @@ std::optional<Operand> unrolled(const Operand& operand) {
   Operand tile = whole;
   tile.sizes[operand.ring.dim] = 1;
   uint64_t reach = recipe::operandSpanBytes(tile);
-  auto step = static_cast<uint64_t>(operand.strides[operand.ring.dim]) *
-              static_cast<uint64_t>(elementSize(operand.type));
+  auto step =
+      static_cast<uint64_t>(operand.strides[operand.ring.dim]) * static_cast<uint64_t>(elementSize(operand.type));
   if (reach > step) return std::nullopt;
   return whole;
 }
@@ -354,8 +345,7 @@ Status appendSlices(BuildContext& context, uint32_t bundleIndex, UnitList& units
       if (found == boxes.end()) continue;
       runs[i] = true;
       for (const recipe::Command* command : found->second) {
-        HPU_ASSIGN(auto unit, makeOpUnit(context, program.ops[bundle.ops[i]],
-                                         {command->lo, command->hi, slice}));
+        HPU_ASSIGN(auto unit, makeOpUnit(context, program.ops[bundle.ops[i]], {command->lo, command->hi, slice}));
         units.push_back(std::move(unit));
       }
     }

@@ -89,8 +89,7 @@ struct AxisTap {
 
 /// The taps that meet the input for some of `count` points. Wide dilations of small images have
 /// many that only ever see the padding.
-std::vector<AxisTap> axisTaps(const MmeDesc& mme, int axis, int64_t lo, int64_t phase,
-                              int64_t count) {
+std::vector<AxisTap> axisTaps(const MmeDesc& mme, int axis, int64_t lo, int64_t phase, int64_t count) {
   const int64_t window = mme.b.sizes[2 + axis], stride = mme.strides[axis];
   const int64_t dilation = mme.dilations[axis], pad = mme.padBegin[axis];
   const int64_t step = mme.kind == MmeKind::kConv2d ? stride : 1;
@@ -108,8 +107,7 @@ std::vector<AxisTap> axisTaps(const MmeDesc& mme, int axis, int64_t lo, int64_t 
     const int64_t first = tap.offset >= 0 ? 0 : ceilDiv(-tap.offset, step);
     return first >= count || first * step + tap.offset >= mme.a.sizes[2 + axis];
   });
-  std::sort(taps.begin(), taps.end(),
-            [](const AxisTap& a, const AxisTap& b) { return a.offset < b.offset; });
+  std::sort(taps.begin(), taps.end(), [](const AxisTap& a, const AxisTap& b) { return a.offset < b.offset; });
   return taps;
 }
 
@@ -129,9 +127,9 @@ Status makeConv(const MmeDesc& mme, Contraction& c) {
   const int64_t firstGroup = c.lo[1] / groupColumns, lastGroup = (c.hi[1] - 1) / groupColumns;
   const int64_t firstColumn = c.lo[1] - firstGroup * groupColumns;
   if (firstGroup != lastGroup && (firstColumn != 0 || c.hi[1] % groupColumns != 0))
-    return unimplemented("a slice of output channels " + std::to_string(c.lo[1]) + ".." +
-                         std::to_string(c.hi[1]) + " cuts through groups of " +
-                         std::to_string(groupColumns) + " channels; slice at group borders");
+    return unimplemented("a slice of output channels " + std::to_string(c.lo[1]) + ".." + std::to_string(c.hi[1]) +
+                         " cuts through groups of " + std::to_string(groupColumns) +
+                         " channels; slice at group borders");
   c.columns = firstGroup == lastGroup ? c.hi[1] - c.lo[1] : groupColumns;
   c.columnBase = firstColumn;
   OuterDim group;
@@ -178,8 +176,7 @@ Status makeConv(const MmeDesc& mme, Contraction& c) {
       Phase phase{py, px, countY, ceilDiv(c.outX - px, c.stepX), {}};
       for (const AxisTap& row : rows)
         for (const AxisTap& column : axisTaps(mme, 1, c.lo[3], px, phase.countX))
-          phase.taps.push_back({row.offset, column.offset,
-                                row.window * mme.b.sizes[3] + column.window,
+          phase.taps.push_back({row.offset, column.offset, row.window * mme.b.sizes[3] + column.window,
                                 row.window * bY + column.window * bX});
       c.phases.push_back(std::move(phase));
     }
@@ -223,9 +220,8 @@ StatusOr<Contraction> makeContraction(const MmeDesc& mme, const std::vector<int6
                                       const std::vector<int64_t>& hi) {
   if (!isFactorType(mme.a.type) || mme.b.type != mme.a.type || !isProductType(mme.c.type))
     return unimplemented("the simulated MME multiplies f32, bf16, f16 or fp8 into f32, bf16 or f16, not " +
-                         std::string(elementTypeName(mme.a.type)) + " by " +
-                         std::string(elementTypeName(mme.b.type)) + " into " +
-                         std::string(elementTypeName(mme.c.type)));
+                         std::string(elementTypeName(mme.a.type)) + " by " + std::string(elementTypeName(mme.b.type)) +
+                         " into " + std::string(elementTypeName(mme.c.type)));
   Contraction c;
   c.abType = mme.a.type;
   c.cType = mme.c.type;

@@ -17,9 +17,8 @@ namespace hpu::sim {
 /// One step of a window: input offset and which K x N matrix of the weights it multiplies with.
 struct Tap {
   int64_t dy = 0, dx = 0;
-  int64_t packedIndex =
-      0;  ///< Tap number in the packed layout, counted from the outer dimension's own.
-  int64_t bOffset = 0;  ///< Strided weights: elements from the outer dimension's own first one.
+  int64_t packedIndex = 0;  ///< Tap number in the packed layout, counted from the outer dimension's own.
+  int64_t bOffset = 0;      ///< Strided weights: elements from the outer dimension's own first one.
 };
 
 /// Output points (py + stepY * i, px + stepX * j) that share their taps: a conv has one phase, a

@@ -21,16 +21,15 @@ int64_t ceilDiv(int64_t a, int64_t b) {
 
 /// rows x columns elements; the destination's columns are the closer ones.
 template <typename T>
-void copyPlane(int64_t rows, int64_t columns, const T* src, int64_t srcRow, int64_t srcColumn,
-               T* dst, int64_t dstRow, int64_t dstColumn) {
+void copyPlane(int64_t rows, int64_t columns, const T* src, int64_t srcRow, int64_t srcColumn, T* dst, int64_t dstRow,
+               int64_t dstColumn) {
   if (srcColumn == 1 && dstColumn == 1) {
     for (int64_t r = 0; r < rows; ++r)
       std::memcpy(dst + r * dstRow, src + r * srcRow, static_cast<size_t>(columns) * sizeof(T));
     return;
   }
   if (srcColumn == 0 && dstColumn == 1) {
-    for (int64_t r = 0; r < rows; ++r)
-      std::fill(dst + r * dstRow, dst + r * dstRow + columns, src[r * srcRow]);
+    for (int64_t r = 0; r < rows; ++r) std::fill(dst + r * dstRow, dst + r * dstRow + columns, src[r * srcRow]);
     return;
   }
   for (int64_t r0 = 0; r0 < rows; r0 += kTile)
@@ -56,8 +55,7 @@ DmaUnit::DmaUnit(const recipe::DmaDesc& desc, const OpSlice& slice)
     srcBase_ += slice.lo[d] * dim.srcStride;
     if (dim.extent > 1) dims.push_back(dim);
   }
-  std::stable_sort(dims.begin(), dims.end(),
-                   [](const Dim& a, const Dim& b) { return a.dstStride > b.dstStride; });
+  std::stable_sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.dstStride > b.dstStride; });
   for (const Dim& dim : dims) {
     bool merges = !dims_.empty() && dims_.back().dstStride == dim.extent * dim.dstStride &&
                   dims_.back().srcStride == dim.extent * dim.srcStride;
@@ -77,9 +75,7 @@ DmaUnit::DmaUnit(const recipe::DmaDesc& desc, const OpSlice& slice)
   // The dimension that is closest in the source becomes the second to last: the copied plane.
   size_t plane = dims_.size() - 2;
   for (size_t d = 0; !fill_ && d + 1 < dims_.size(); ++d)
-    if (dims_[d].extent > 1 &&
-        (dims_[plane].extent == 1 || dims_[d].srcStride < dims_[plane].srcStride))
-      plane = d;
+    if (dims_[d].extent > 1 && (dims_[plane].extent == 1 || dims_[d].srcStride < dims_[plane].srcStride)) plane = d;
   std::rotate(dims_.begin() + static_cast<std::ptrdiff_t>(plane),
               dims_.begin() + static_cast<std::ptrdiff_t>(plane) + 1, dims_.end() - 1);
 
@@ -100,8 +96,8 @@ void DmaUnit::copyBox(const int64_t* extents, const T* src, T* dst) const {
   const Dim &rows = dims_[planes], &columns = dims_[planes + 1];
   int64_t index[recipe::kMaxRank] = {};
   for (;;) {
-    copyPlane(extents[planes], extents[planes + 1], src, rows.srcStride, columns.srcStride, dst,
-              rows.dstStride, columns.dstStride);
+    copyPlane(extents[planes], extents[planes + 1], src, rows.srcStride, columns.srcStride, dst, rows.dstStride,
+              columns.dstStride);
     size_t d = planes;
     while (d > 0) {
       --d;
@@ -150,8 +146,7 @@ void DmaUnit::run(const RunContext& context) const {
   const std::byte* src = fill_ ? nullptr : src_.in(context);
   std::byte* dst = dst_.in(context);
   shareBlocks(blocks_, context.threads, [&](int, BlockCursor& cursor) {
-    for (int64_t block = cursor.next(); block >= 0; block = cursor.next())
-      runBlock(block, src, dst);
+    for (int64_t block = cursor.next(); block >= 0; block = cursor.next()) runBlock(block, src, dst);
   });
 }
 

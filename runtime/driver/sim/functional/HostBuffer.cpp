@@ -12,8 +12,7 @@ namespace hpu::sim {
 StatusOr<HostBuffer> HostBuffer::create(uint64_t bytes) {
   HostBuffer buffer;
   if (bytes == 0) return buffer;
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
     return resourceExhausted("no host memory for " + std::to_string(bytes) +
                              " bytes of executor scratch: " + std::strerror(errno));

@@ -9,14 +9,12 @@ namespace {
 using recipe::kPackedN;
 
 // Shares of a second-level cache of 1-2 MB, found by measurement (benchmarks/mme).
-constexpr int64_t kResidentWeights = 768 << 10;  ///< Weights that all blocks of a thread reuse.
-constexpr int64_t kStreamedWeights = 512 << 10;  ///< Weights of one block when they do not fit.
-constexpr int64_t kPixelBytes = 256
-                                << 10;  ///< Input and output of a block beside resident weights.
-constexpr int64_t kReusedPixelBytes = 896
-                                      << 10;  ///< Input of a block that streamed weights pass over.
-constexpr int64_t kMinBlocks = 14;            ///< Enough to balance a few threads.
-constexpr int64_t kMinPixels = 48;            ///< Below, a block does not earn its weights' way.
+constexpr int64_t kResidentWeights = 768 << 10;   ///< Weights that all blocks of a thread reuse.
+constexpr int64_t kStreamedWeights = 512 << 10;   ///< Weights of one block when they do not fit.
+constexpr int64_t kPixelBytes = 256 << 10;        ///< Input and output of a block beside resident weights.
+constexpr int64_t kReusedPixelBytes = 896 << 10;  ///< Input of a block that streamed weights pass over.
+constexpr int64_t kMinBlocks = 14;                ///< Enough to balance a few threads.
+constexpr int64_t kMinPixels = 48;                ///< Below, a block does not earn its weights' way.
 
 int64_t ceilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -54,8 +52,7 @@ MmeBlocking chooseBlocking(const Contraction& c, const BlockLimits& limits) {
   } else {
     b.panelsOutside = true;
     b.panels = std::clamp<int64_t>(kStreamedWeights / panelBytes, 1, panels);
-    wanted =
-        std::min(kReusedPixelBytes / inBytes, kReusedPixelBytes / (outBytes * b.panels * kPackedN));
+    wanted = std::min(kReusedPixelBytes / inBytes, kReusedPixelBytes / (outBytes * b.panels * kPackedN));
     wanted = std::clamp<int64_t>(wanted, kMinPixels, pixels);
     auto blocks = [&] { return outer * ceilDiv(pixels, wanted) * ceilDiv(panels, b.panels); };
     while (b.panels > 1 && blocks() < kMinBlocks) b.panels = ceilDiv(b.panels, 2);
@@ -71,8 +68,7 @@ MmeBlocking chooseBlocking(const Contraction& c, const BlockLimits& limits) {
   } else {
     b.x = c.extentX;
     b.y = evenPart(c.extentY, wanted / c.extentX);
-    if (b.y == c.extentY && !limits.singleImage)
-      b.z = evenPart(c.extentZ, wanted / (c.extentX * c.extentY));
+    if (b.y == c.extentY && !limits.singleImage) b.z = evenPart(c.extentZ, wanted / (c.extentX * c.extentY));
   }
   if (isWhole(limits, c.dimX)) b.x = c.extentX;
   if (isWhole(limits, c.dimY)) b.y = c.extentY;

@@ -87,9 +87,8 @@ void MmePlan::planReads() {
     const Tap& tap = first.taps[i];
     const int64_t column = static_cast<int64_t>(i) % windowColumns;
     // A transposed conv of stride 1 runs through its window backwards: not a contiguous K.
-    mergeTaps_ =
-        tap.dx == minDx_ + column &&
-        tap.packedIndex == first.taps[i - static_cast<size_t>(column)].packedIndex + column;
+    mergeTaps_ = tap.dx == minDx_ + column &&
+                 tap.packedIndex == first.taps[i - static_cast<size_t>(column)].packedIndex + column;
   }
   depth_ = mergeTaps_ ? c_.depth * windowColumns : c_.depth;
   splitColumns_ = columnEdges && !mergeTaps_ && splitsColumns();
@@ -102,8 +101,7 @@ void MmePlan::planReads() {
 
   const int64_t pitch = c_.aX * c_.strideX;
   bool pitchFits = c_.extentX == 1 || (pitch >= c_.depth && pitch < INT_MAX / 8);
-  useStrip_ = c_.abType != ElementType::kF32 || (c_.aK != 1 && c_.depth > 1) || columnEdges ||
-              mergeTaps_ || !pitchFits;
+  useStrip_ = c_.abType != ElementType::kF32 || (c_.aK != 1 && c_.depth > 1) || columnEdges || mergeTaps_ || !pitchFits;
   if (!useStrip_) {
     pixelPitch_ = pitch;
     rowPitch_ = c_.aY * c_.strideY;
@@ -119,9 +117,8 @@ void MmePlan::planReads() {
     // Blocks that share panels come back to the same strips for each of them.
     const int64_t stripBytes = imagePitch_ * blocking_.z * static_cast<int64_t>(sizeof(float));
     if (blocking_.panelsOutside)
-      stripSlots_ = std::clamp<int64_t>(
-          std::min(kKeptStripBytes / std::max<int64_t>(stripBytes, 1), pixelBlocks()), 1,
-          StripCache::kMaxStrips);
+      stripSlots_ = std::clamp<int64_t>(std::min(kKeptStripBytes / std::max<int64_t>(stripBytes, 1), pixelBlocks()), 1,
+                                        StripCache::kMaxStrips);
     stripOffset_ = scratch_.add(static_cast<uint64_t>(stripBytes * stripSlots_));
   }
   interleave_ = blocking_.x == 1 ? 1 : ceilDiv(depth_, std::max<int64_t>(pixelPitch_, 1));
@@ -142,8 +139,8 @@ void MmePlan::planWrites() {
   bool pitchFits = c_.extentX == 1 || (cPitch_ >= widest && cPitch_ < INT_MAX / 8);
   useTile_ = c_.cType != ElementType::kF32 || (c_.cN != 1 && c_.columns > 1) || !pitchFits;
   if (useTile_)
-    tileOffset_ = scratch_.add(
-        static_cast<uint64_t>(blocking_.z * blocking_.y * blocking_.x * kPackedN) * sizeof(float));
+    tileOffset_ =
+        scratch_.add(static_cast<uint64_t>(blocking_.z * blocking_.y * blocking_.x * kPackedN) * sizeof(float));
 }
 
 /// Chooses where the kernels read B, and what has to be packed when.
@@ -215,8 +212,7 @@ void MmePlan::planColumns(const Phase& phase, int64_t beginX, int64_t endX) {
   const int64_t aRow = useStrip_ ? c_.depth * stripColumns_ : c_.aY;
   const int64_t aColumn = useStrip_ ? c_.depth : c_.aX;
   const int64_t matrix = c_.depth * kPackedN;  // Elements of one packed tap of one panel.
-  const int64_t packedStride =
-      weights_ == Weights::kInPlace ? matrix * c_.packedShape.panels() : matrix;
+  const int64_t packedStride = weights_ == Weights::kInPlace ? matrix * c_.packedShape.panels() : matrix;
   const bool strided = weights_ == Weights::kInPlace && !c_.packed;
   PhasePlan plan{phase.py, phase.px, phase.countY, beginX, endX, {}, {}, {}, {}, false};
   for (const Tap& tap : phase.taps) {
@@ -258,8 +254,7 @@ void MmePlan::maxBox(int64_t* extents) const {
 }
 
 void MmePlan::addKernels(int64_t length, int64_t columns, const Step& step, bool first) {
-  const bool tailColumns = columns < std::min(kPackedN, c_.columns),
-             tailDepth = step.depth != stepDepth_;
+  const bool tailColumns = columns < std::min(kPackedN, c_.columns), tailDepth = step.depth != stepDepth_;
   const int64_t size = ceilDiv(length, ceilDiv(length, kMaxRows));
   for (int64_t part : {size, length - (ceilDiv(length, size) - 1) * size}) {
     for (int64_t q = 0; q < interleave_ && q < part; ++q) {
@@ -267,8 +262,7 @@ void MmePlan::addKernels(int64_t length, int64_t columns, const Step& step, bool
       // The first step overwrites C, also when rows at the edge begin with a later one.
       for (bool accumulate : {false, true}) {
         if (accumulate && first) continue;
-        Brgemm& slot = kernels_[static_cast<size_t>(((rows * 2 + tailColumns) * 2 + tailDepth) * 2 +
-                                                    accumulate)];
+        Brgemm& slot = kernels_[static_cast<size_t>(((rows * 2 + tailColumns) * 2 + tailDepth) * 2 + accumulate)];
         if (slot) continue;
         BrgemmShape shape;
         shape.rows = rows;
@@ -276,8 +270,7 @@ void MmePlan::addKernels(int64_t length, int64_t columns, const Step& step, bool
         shape.depth = step.depth;
         shape.aStride = std::max<int64_t>(pixelPitch_ * interleave_, 1);
         shape.bStride = std::max<int64_t>(bPitch_, 1);
-        shape.cStride =
-            useTile_ ? kPackedN * interleave_ : std::max<int64_t>(cPitch_ * interleave_, 1);
+        shape.cStride = useTile_ ? kPackedN * interleave_ : std::max<int64_t>(cPitch_ * interleave_, 1);
         shape.accumulate = accumulate;
         slot = Brgemm::get(shape);
       }

@@ -98,10 +98,9 @@ class MmePlan {
   void packStrip(const Block& block, const std::byte* a, float* strip) const;
   void packPanel(int64_t bIndex, int64_t panel, const std::byte* b, float* dst) const;
   int64_t weightsOffset(int64_t bIndex) const;
-  const float* panelAddress(const Block& block, int64_t panel, const MmeBuffers& buffers,
-                            std::byte* scratch) const;
-  void runPanel(const Block& block, const PhasePlan& phase, const float* pixels, const float* panel,
-                int64_t panelIndex, const MmeBuffers& buffers, float* tile) const;
+  const float* panelAddress(const Block& block, int64_t panel, const MmeBuffers& buffers, std::byte* scratch) const;
+  void runPanel(const Block& block, const PhasePlan& phase, const float* pixels, const float* panel, int64_t panelIndex,
+                const MmeBuffers& buffers, float* tile) const;
 
   Contraction c_;
   MmeBlocking blocking_;
@@ -116,8 +115,7 @@ class MmePlan {
   int64_t pixelPitch_ = 0, rowPitch_ = 0,
           imagePitch_ = 0;                        ///< Elements per grid point, row, image.
   bool mergeRows_ = false, mergeImages_ = false;  ///< Pixels of a block are one run.
-  int64_t interleave_ =
-      1;  ///< Every so many-th pixel makes a kernel's rows (pitch below the depth).
+  int64_t interleave_ = 1;  ///< Every so many-th pixel makes a kernel's rows (pitch below the depth).
 
   // How B is read.
   Weights weights_ = Weights::kInPlace;

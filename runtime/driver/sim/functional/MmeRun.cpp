@@ -23,8 +23,7 @@ int64_t firstInside(int64_t start, int64_t step) {
 /// Pointer arithmetic that may pass through addresses outside of the tensor (windows at its edge).
 template <typename T>
 T* advance(T* pointer, int64_t elements) {
-  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(pointer) +
-                              static_cast<uintptr_t>(elements) * sizeof(T));
+  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(pointer) + static_cast<uintptr_t>(elements) * sizeof(T));
 }
 
 }  // namespace
@@ -49,8 +48,7 @@ MmePlan::Block MmePlan::decode(int64_t block) const {
   b.z0 = pixels % zBlocks_ * blocking_.z;
   b.z1 = std::min(b.z0 + blocking_.z, c_.extentZ);
   pixels /= zBlocks_;
-  for (size_t i = c_.outer.size(); i-- > 0; pixels /= c_.outer[i].extent)
-    b.outer[i] = pixels % c_.outer[i].extent;
+  for (size_t i = c_.outer.size(); i-- > 0; pixels /= c_.outer[i].extent) b.outer[i] = pixels % c_.outer[i].extent;
   return b;
 }
 
@@ -101,8 +99,7 @@ void MmePlan::packPanel(int64_t bIndex, int64_t panel, const std::byte* b, float
       for (int64_t done = 0; done < columns;) {
         int64_t column = c_.columnBase + panel * kPackedN + done;
         int64_t count = std::min(columns - done, kPackedN - column % kPackedN);
-        int64_t from = c_.packedShape.panelOffset(base + tap.packedIndex, column / kPackedN) +
-                       column % kPackedN;
+        int64_t from = c_.packedShape.panelOffset(base + tap.packedIndex, column / kPackedN) + column % kPackedN;
         packMatrix(b + from * size, c_.abType, c_.depth, count, kPackedN, 1, out + done, kPackedN);
         done += count;
       }
@@ -112,8 +109,7 @@ void MmePlan::packPanel(int64_t bIndex, int64_t panel, const std::byte* b, float
 
 void MmePlan::stage(int64_t item, const MmeBuffers& buffers) const {
   const int64_t panelElements = taps_ * c_.depth * kPackedN;
-  packPanel(item / panels_, item % panels_, buffers.b,
-            reinterpret_cast<float*>(buffers.shared) + item * panelElements);
+  packPanel(item / panels_, item % panels_, buffers.b, reinterpret_cast<float*>(buffers.shared) + item * panelElements);
 }
 
 const float* MmePlan::panelAddress(const Block& block, int64_t panel, const MmeBuffers& buffers,
@@ -123,8 +119,7 @@ const float* MmePlan::panelAddress(const Block& block, int64_t panel, const MmeB
     if (c_.outer[i].bStride != 0) bIndex = bIndex * c_.outer[i].extent + block.outer[i];
   if (weights_ == Weights::kStaged) {
     const int64_t panelElements = taps_ * c_.depth * kPackedN;
-    return reinterpret_cast<const float*>(buffers.shared) +
-           (bIndex * panels_ + panel) * panelElements;
+    return reinterpret_cast<const float*>(buffers.shared) + (bIndex * panels_ + panel) * panelElements;
   }
   if (weights_ == Weights::kPerBlock) {
     auto* packed = reinterpret_cast<float*>(scratch + panelOffset_);
@@ -144,10 +139,9 @@ void MmePlan::packStrip(const Block& block, const std::byte* a, float* strip) co
   int64_t base = c_.aBase;
   for (size_t i = 0; i < c_.outer.size(); ++i) base += block.outer[i] * c_.outer[i].aStride;
   const int64_t firstY = block.y0 * c_.strideY + minDy_, firstX = block.x0 * c_.strideX + minDx_;
-  const int64_t rows = (block.y1 - block.y0 - 1) * (c_.strideY / stripStepY_) +
-                       (stripStepY_ == 1 ? maxDy_ - minDy_ + 1 : 1);
-  const int64_t columns =
-      (block.x1 - block.x0 - 1) * (c_.strideX / stripStepX_) + (maxDx_ - minDx_ + 1);
+  const int64_t rows =
+      (block.y1 - block.y0 - 1) * (c_.strideY / stripStepY_) + (stripStepY_ == 1 ? maxDy_ - minDy_ + 1 : 1);
+  const int64_t columns = (block.x1 - block.x0 - 1) * (c_.strideX / stripStepX_) + (maxDx_ - minDx_ + 1);
   const int64_t left = std::min(firstInside(firstX, stripStepX_), columns);
   // Columns left..right are inside of A.
   int64_t right = std::clamp(ceilDiv(c_.inX - firstX, stripStepX_), left, columns);
@@ -159,22 +153,20 @@ void MmePlan::packStrip(const Block& block, const std::byte* a, float* strip) co
       float* to = strip + (z - block.z0) * imagePitch_ + row * rowElements;
       std::fill(to, to + left * c_.depth, 0.0f);
       int64_t from = base + z * c_.aZ + iy * c_.aY + (firstX + left * stripStepX_) * c_.aX;
-      packMatrix(a + from * size, c_.abType, right - left, c_.depth, c_.aX * stripStepX_, c_.aK,
-                 to + left * c_.depth, c_.depth);
+      packMatrix(a + from * size, c_.abType, right - left, c_.depth, c_.aX * stripStepX_, c_.aK, to + left * c_.depth,
+                 c_.depth);
       std::fill(to + right * c_.depth, to + columns * c_.depth, 0.0f);
     }
   }
 }
 
-const Brgemm& MmePlan::kernel(int64_t rows, bool tailColumns, bool tailDepth,
-                              bool accumulate) const {
+const Brgemm& MmePlan::kernel(int64_t rows, bool tailColumns, bool tailDepth, bool accumulate) const {
   return kernels_[static_cast<size_t>(((rows * 2 + tailColumns) * 2 + tailDepth) * 2 + accumulate)];
 }
 
 /// One panel of one phase for all pixels of the block. `pixels` is the first grid point's input.
-void MmePlan::runPanel(const Block& block, const PhasePlan& phase, const float* pixels,
-                       const float* panel, int64_t panelIndex, const MmeBuffers& buffers,
-                       float* tile) const {
+void MmePlan::runPanel(const Block& block, const PhasePlan& phase, const float* pixels, const float* panel,
+                       int64_t panelIndex, const MmeBuffers& buffers, float* tile) const {
   const int64_t columns = panelColumns(panelIndex);
   const bool tailColumns = columns < std::min(kPackedN, c_.columns);
   const int64_t images = block.z1 - block.z0;
@@ -207,8 +199,8 @@ void MmePlan::runPanel(const Block& block, const PhasePlan& phase, const float* 
           while (tap0 < tap1 && iy + phase.tapRow[static_cast<size_t>(tap0)] < 0) ++tap0;
           while (tap1 > tap0 && iy + phase.tapRow[static_cast<size_t>(tap1 - 1)] >= c_.inY) --tap1;
         }
-        float* out = useTile_ ? tile + (z * runRows + y) * length * kPackedN
-                              : reinterpret_cast<float*>(buffers.c) + outAt(z, y);
+        float* out =
+            useTile_ ? tile + (z * runRows + y) * length * kPackedN : reinterpret_cast<float*>(buffers.c) + outAt(z, y);
         if (tap0 == tap1) {
           for (int64_t i = 0; s == 0 && i < length; ++i)
             std::fill(out + i * outPitch, out + i * outPitch + columns, 0.0f);
@@ -222,11 +214,10 @@ void MmePlan::runPanel(const Block& block, const PhasePlan& phase, const float* 
         for (int64_t done = 0; done < length; done += part) {
           int64_t count = std::min(part, length - done);
           for (int64_t q = 0; q < interleave_ && q < count; ++q) {
-            const Brgemm& brgemm = kernel(ceilDiv(count - q, interleave_), tailColumns,
-                                          step.depth != stepDepth_, accumulate);
+            const Brgemm& brgemm =
+                kernel(ceilDiv(count - q, interleave_), tailColumns, step.depth != stepDepth_, accumulate);
             brgemm(advance(in, (done + q) * pixelPitch_), stepPanel, out + (done + q) * outPitch,
-                   static_cast<uint64_t>(tap1 - tap0), phase.aOffsets.data() + tap0,
-                   phase.bOffsets.data() + tap0);
+                   static_cast<uint64_t>(tap1 - tap0), phase.aOffsets.data() + tap0, phase.bOffsets.data() + tap0);
           }
         }
       }
@@ -240,28 +231,25 @@ void MmePlan::runPanel(const Block& block, const PhasePlan& phase, const float* 
                   buffers.c + outAt(z, y) * size, c_.cType, cPitch_, c_.cN);
 }
 
-void MmePlan::run(int64_t block, const MmeBuffers& buffers, std::byte* scratch,
-                  StripCache& strips) const {
+void MmePlan::run(int64_t block, const MmeBuffers& buffers, std::byte* scratch, StripCache& strips) const {
   const Block b = decode(block);
   const float* pixels = nullptr;
   if (useStrip_) {
     const int64_t slot = b.pixelKey % stripSlots_;
-    auto* strip =
-        reinterpret_cast<float*>(scratch + stripOffset_) + slot * imagePitch_ * blocking_.z;
+    auto* strip = reinterpret_cast<float*>(scratch + stripOffset_) + slot * imagePitch_ * blocking_.z;
     if (strips.keys[slot] != b.pixelKey) packStrip(b, buffers.a, strip);
     strips.keys[slot] = b.pixelKey;
     pixels = strip;
   } else {
-    int64_t offset = c_.aBase + b.z0 * c_.aZ + (b.y0 * c_.strideY + minDy_) * c_.aY +
-                     (b.x0 * c_.strideX + minDx_) * c_.aX;
+    int64_t offset =
+        c_.aBase + b.z0 * c_.aZ + (b.y0 * c_.strideY + minDy_) * c_.aY + (b.x0 * c_.strideX + minDx_) * c_.aX;
     for (size_t i = 0; i < c_.outer.size(); ++i) offset += b.outer[i] * c_.outer[i].aStride;
     pixels = advance(reinterpret_cast<const float*>(buffers.a), offset);
   }
   auto* tile = reinterpret_cast<float*>(scratch + tileOffset_);
   for (int64_t panel = b.panel0; panel < b.panel1; ++panel) {
     const float* weights = panelAddress(b, panel, buffers, scratch);
-    for (const PhasePlan& phase : phases_)
-      runPanel(b, phase, pixels, weights, panel, buffers, tile);
+    for (const PhasePlan& phase : phases_) runPanel(b, phase, pixels, weights, panel, buffers, tile);
   }
 }
 

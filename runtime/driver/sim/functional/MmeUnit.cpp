@@ -9,8 +9,7 @@
 
 namespace hpu::sim {
 
-MmeUnit::MmeUnit(MmePlan plan, BufferRef a, BufferRef b, ChainedOperand c,
-                 const std::byte* constantB)
+MmeUnit::MmeUnit(MmePlan plan, BufferRef a, BufferRef b, ChainedOperand c, const std::byte* constantB)
     : plan_(std::move(plan)), a_(a), b_(b), c_(c), constantB_(constantB) {
   sharedBytes_ = plan_.sharedBytes();
   scratch_.add(plan_.scratchBytes());
@@ -37,8 +36,7 @@ bool MmeUnit::addLocal(const std::vector<int64_t>& strides, int64_t elementSize)
   return true;
 }
 
-void MmeUnit::addKernel(HpuKernelFn function, std::vector<ChainedOperand> operands,
-                        uint64_t scratchBytes) {
+void MmeUnit::addKernel(HpuKernelFn function, std::vector<ChainedOperand> operands, uint64_t scratchBytes) {
   kernels_.push_back({function, std::move(operands), scratch_.add(scratchBytes)});
   scratchBytes_ = scratch_.bytes();
 }
@@ -61,8 +59,7 @@ void MmeUnit::stage(const MmeBuffers& buffers, int threads) const {
   });
 }
 
-void MmeUnit::runBlocks(const RunContext& context, const MmeBuffers& shared, int slot,
-                        BlockCursor& cursor) const {
+void MmeUnit::runBlocks(const RunContext& context, const MmeBuffers& shared, int slot, BlockCursor& cursor) const {
   MmeBuffers buffers = shared;
   std::byte* scratch = context.scratchOf(slot);
   StripCache strips;
@@ -115,9 +112,8 @@ const std::byte* packedConstant(const recipe::Program& program, const recipe::Mm
 
 }  // namespace
 
-StatusOr<std::unique_ptr<MmeUnit>> makeMmeUnit(BuildContext& context, const recipe::Op& op,
-                                               const OpSlice& slice, BlockLimits limits,
-                                               const ChainedOperand& c) {
+StatusOr<std::unique_ptr<MmeUnit>> makeMmeUnit(BuildContext& context, const recipe::Op& op, const OpSlice& slice,
+                                               BlockLimits limits, const ChainedOperand& c) {
   const std::byte* constant = packedConstant(context.program, op.mme);
   const bool whole = slice.lo == wholeOp(op).lo && slice.hi == op.space;
   limits.preparedWeights = constant != nullptr && whole;
@@ -127,8 +123,7 @@ StatusOr<std::unique_ptr<MmeUnit>> makeMmeUnit(BuildContext& context, const reci
     made = MmePlan::create(op.mme, slice.lo, slice.hi, limits);
   }
   if (!made.ok()) return made.status().withContext("MME op '" + op.name + "'");
-  return std::make_unique<MmeUnit>(std::move(made).value(), bufferRef(op.mme.a, slice),
-                                   bufferRef(op.mme.b, slice), c,
+  return std::make_unique<MmeUnit>(std::move(made).value(), bufferRef(op.mme.a, slice), bufferRef(op.mme.b, slice), c,
                                    limits.preparedWeights ? constant : nullptr);
 }
 

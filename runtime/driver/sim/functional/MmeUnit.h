@@ -50,8 +50,7 @@ class MmeUnit final : public Unit {
 
  private:
   void stage(const MmeBuffers& buffers, int threads) const;
-  void runBlocks(const RunContext& context, const MmeBuffers& buffers, int slot,
-                 class BlockCursor& cursor) const;
+  void runBlocks(const RunContext& context, const MmeBuffers& buffers, int slot, class BlockCursor& cursor) const;
 
   MmePlan plan_;
   BufferRef a_, b_;
@@ -65,8 +64,7 @@ class MmeUnit final : public Unit {
 
 /// The unit of an MME op, without kernels; it will pack constant weights ahead when the budget
 /// allows. The op's ring operands are addressed as in `slice`; `c` says where C goes.
-StatusOr<std::unique_ptr<MmeUnit>> makeMmeUnit(BuildContext& context, const recipe::Op& op,
-                                               const OpSlice& slice, BlockLimits limits,
-                                               const ChainedOperand& c);
+StatusOr<std::unique_ptr<MmeUnit>> makeMmeUnit(BuildContext& context, const recipe::Op& op, const OpSlice& slice,
+                                               BlockLimits limits, const ChainedOperand& c);
 
 }  // namespace hpu::sim

@@ -128,8 +128,7 @@ void copyRun(const float* src, int64_t n, F16* dst) {
 }
 
 /// dst[r * dstStride + c] = src[c * srcStride + r]: 8 x 8 blocks, what is left element by element.
-void transpose(const float* src, int64_t srcStride, int64_t rows, int64_t columns, float* dst,
-               int64_t dstStride) {
+void transpose(const float* src, int64_t srcStride, int64_t rows, int64_t columns, float* dst, int64_t dstStride) {
   int64_t fullRows = 0, fullColumns = 0;
 #if defined(__x86_64__)
   if (hasAvx2()) {
@@ -147,8 +146,8 @@ void transpose(const float* src, int64_t srcStride, int64_t rows, int64_t column
 }
 
 template <typename From>
-void pack(const From* src, int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride,
-          float* dst, int64_t dstStride) {
+void pack(const From* src, int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride, float* dst,
+          int64_t dstStride) {
   if (columns == 1 && dstStride == 1) {  // One long row.
     columns = rows;
     columnStride = rowStride;
@@ -170,13 +169,12 @@ void pack(const From* src, int64_t rows, int64_t columns, int64_t rowStride, int
     }
   }
   for (int64_t c = 0; c < columns; ++c)
-    for (int64_t r = 0; r < rows; ++r)
-      dst[r * dstStride + c] = load(src[r * rowStride + c * columnStride]);
+    for (int64_t r = 0; r < rows; ++r) dst[r * dstStride + c] = load(src[r * rowStride + c * columnStride]);
 }
 
 template <typename To>
-void unpack(const float* src, int64_t srcStride, int64_t rows, int64_t columns, To* dst,
-            int64_t rowStride, int64_t columnStride) {
+void unpack(const float* src, int64_t srcStride, int64_t rows, int64_t columns, To* dst, int64_t rowStride,
+            int64_t columnStride) {
   if (columnStride == 1 || columns == 1) {
     for (int64_t r = 0; r < rows; ++r) copyRun(src + r * srcStride, columns, dst + r * rowStride);
     return;
@@ -185,8 +183,7 @@ void unpack(const float* src, int64_t srcStride, int64_t rows, int64_t columns, 
     if (rowStride == 1) return transpose(src, srcStride, columns, rows, dst, columnStride);
   }
   for (int64_t c = 0; c < columns; ++c)
-    for (int64_t r = 0; r < rows; ++r)
-      store(src[r * srcStride + c], dst + r * rowStride + c * columnStride);
+    for (int64_t r = 0; r < rows; ++r) store(src[r * srcStride + c], dst + r * rowStride + c * columnStride);
 }
 
 }  // namespace
@@ -201,8 +198,7 @@ bool isFactorType(ElementType type) {
 void packMatrix(const void* src, ElementType type, int64_t rows, int64_t columns, int64_t rowStride,
                 int64_t columnStride, float* dst, int64_t dstStride) {
   auto packAs = [&](auto element) {
-    pack(static_cast<const decltype(element)*>(src), rows, columns, rowStride, columnStride, dst,
-         dstStride);
+    pack(static_cast<const decltype(element)*>(src), rows, columns, rowStride, columnStride, dst, dstStride);
   };
   switch (type) {
     case ElementType::kBF16:
@@ -220,11 +216,10 @@ void packMatrix(const void* src, ElementType type, int64_t rows, int64_t columns
   }
 }
 
-void storeMatrix(const float* src, int64_t srcStride, int64_t rows, int64_t columns, void* dst,
-                 ElementType type, int64_t rowStride, int64_t columnStride) {
+void storeMatrix(const float* src, int64_t srcStride, int64_t rows, int64_t columns, void* dst, ElementType type,
+                 int64_t rowStride, int64_t columnStride) {
   auto unpackAs = [&](auto element) {
-    unpack(src, srcStride, rows, columns, static_cast<decltype(element)*>(dst), rowStride,
-           columnStride);
+    unpack(src, srcStride, rows, columns, static_cast<decltype(element)*>(dst), rowStride, columnStride);
   };
   switch (type) {
     case ElementType::kBF16:

@@ -20,8 +20,8 @@ void packMatrix(const void* src, ElementType type, int64_t rows, int64_t columns
                 int64_t columnStride, float* dst, int64_t dstStride);
 
 /// dst[r * rowStride + c * columnStride] = src[r * srcStride + c], rounded to a product type.
-void storeMatrix(const float* src, int64_t srcStride, int64_t rows, int64_t columns, void* dst,
-                 ElementType type, int64_t rowStride, int64_t columnStride);
+void storeMatrix(const float* src, int64_t srcStride, int64_t rows, int64_t columns, void* dst, ElementType type,
+                 int64_t rowStride, int64_t columnStride);
 
 /// Pulls `bytes` bytes towards the second-level cache.
 inline void prefetchToL2(const void* address, int64_t bytes) {

@@ -26,18 +26,18 @@ constexpr uint64_t kPreparedBudget = uint64_t{512} << 20;
 
 }  // namespace
 
-StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(
-    std::shared_ptr<const recipe::Program> program, const Options& options) {
+StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_ptr<const recipe::Program> program,
+                                                                   const Options& options) {
   HPU_ASSIGN(std::shared_ptr<const KernelCode> code, KernelCode::map(*program));
   return create(std::move(program), options, std::move(code));
 }
 
-StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(
-    std::shared_ptr<const recipe::Program> program, const Options& options,
-    std::shared_ptr<const KernelCode> code) {
+StatusOr<std::unique_ptr<ProgramExecutor>> ProgramExecutor::create(std::shared_ptr<const recipe::Program> program,
+                                                                   const Options& options,
+                                                                   std::shared_ptr<const KernelCode> code) {
   if (code->size() < program->kernels.size())
-    return invalidArgument("the program has " + std::to_string(program->kernels.size()) +
-                           " kernels, but code for " + std::to_string(code->size()));
+    return invalidArgument("the program has " + std::to_string(program->kernels.size()) + " kernels, but code for " +
+                           std::to_string(code->size()));
   std::unique_ptr<ProgramExecutor> executor(new ProgramExecutor);
   executor->program_ = std::move(program);
   executor->options_ = options;
@@ -93,8 +93,7 @@ Status ProgramExecutor::prepare() {
 
 /// The units so far do all of `op`.
 void ProgramExecutor::noteOutputs(const recipe::Op& op) {
-  for (uint32_t output : recipe::outputsWritten(*program_, op))
-    unitsUntil_[output] = units_.size();
+  for (uint32_t output : recipe::outputsWritten(*program_, op)) unitsUntil_[output] = units_.size();
 }
 
 Status ProgramExecutor::reserveScratch(int threads) {
@@ -105,8 +104,7 @@ Status ProgramExecutor::reserveScratch(int threads) {
   return okStatus();
 }
 
-Status ProgramExecutor::run(const std::vector<std::byte*>& sectionBases,
-                            std::vector<double>* unitSeconds) {
+Status ProgramExecutor::run(const std::vector<std::byte*>& sectionBases, std::vector<double>* unitSeconds) {
   if (!unitSeconds) return runUnits(sectionBases, [](size_t) {});
   using Clock = std::chrono::steady_clock;
   unitSeconds->clear();
@@ -118,8 +116,7 @@ Status ProgramExecutor::run(const std::vector<std::byte*>& sectionBases,
   });
 }
 
-Status ProgramExecutor::run(const std::vector<std::byte*>& sectionBases,
-                            base::FunctionRef<void(uint32_t)> written) {
+Status ProgramExecutor::run(const std::vector<std::byte*>& sectionBases, base::FunctionRef<void(uint32_t)> written) {
   return runUnits(sectionBases, [&](size_t done) {
     for (uint32_t output = 0; output < unitsUntil_.size(); ++output)
       if (unitsUntil_[output] == done) written(output);
@@ -131,8 +128,7 @@ Status ProgramExecutor::runUnits(const std::vector<std::byte*>& sectionBases,
   const recipe::Program& program = *program_;
   if (sectionBases.size() != program.sections.size())
     return invalidArgument("the program has " + std::to_string(program.sections.size()) +
-                           " sections, but memory was given for " +
-                           std::to_string(sectionBases.size()));
+                           " sections, but memory was given for " + std::to_string(sectionBases.size()));
   std::vector<std::byte*> bases = sectionBases;
   for (size_t i = 0; i < bases.size(); ++i) {
     if (!bases[i]) bases[i] = sram_[i].data();

@@ -30,24 +30,22 @@ class ProgramExecutor {
   /// Prepares a verified program: maps its kernels, makes the micro-kernels, plans blocks and
   /// scratch. Errors: kFailedPrecondition (no kernels for this CPU), kUnimplemented (an op that the
   /// simulator does not execute), kResourceExhausted (memory).
-  static StatusOr<std::unique_ptr<ProgramExecutor>> create(
-      std::shared_ptr<const recipe::Program> program, const Options& options);
+  static StatusOr<std::unique_ptr<ProgramExecutor>> create(std::shared_ptr<const recipe::Program> program,
+                                                           const Options& options);
   /// The same with kernels that are already in this process; program.images are not looked at.
-  static StatusOr<std::unique_ptr<ProgramExecutor>> create(
-      std::shared_ptr<const recipe::Program> program, const Options& options,
-      std::shared_ptr<const KernelCode> code);
+  static StatusOr<std::unique_ptr<ProgramExecutor>> create(std::shared_ptr<const recipe::Program> program,
+                                                           const Options& options,
+                                                           std::shared_ptr<const KernelCode> code);
 
   /// Runs the program once. sectionBases[i] is the host address of section i; a null SRAM section
   /// uses the executor's own memory. Any thread may call; concurrent calls run one after another.
   /// Errors: kInvalidArgument (a section has no memory), kResourceExhausted (scratch).
   /// `unitSeconds`, when given, receives the wall time of each unit, in the order of units().
-  Status run(const std::vector<std::byte*>& sectionBases,
-             std::vector<double>* unitSeconds = nullptr);
+  Status run(const std::vector<std::byte*>& sectionBases, std::vector<double>* unitSeconds = nullptr);
 
   /// The same; `written` is called with each output of the program as soon as no later unit writes
   /// it, on the calling thread.
-  Status run(const std::vector<std::byte*>& sectionBases,
-             base::FunctionRef<void(uint32_t)> written);
+  Status run(const std::vector<std::byte*>& sectionBases, base::FunctionRef<void(uint32_t)> written);
 
   /// Units that run one after another; what tests and benchmarks look at.
   const UnitList& units() const { return units_; }
@@ -56,8 +54,7 @@ class ProgramExecutor {
   ProgramExecutor() = default;
   Status prepare();
   /// Calls unitDone with the number of units that are done: 0 at the start, then after each.
-  Status runUnits(const std::vector<std::byte*>& sectionBases,
-                  base::FunctionRef<void(size_t)> unitDone);
+  Status runUnits(const std::vector<std::byte*>& sectionBases, base::FunctionRef<void(size_t)> unitDone);
   void noteOutputs(const recipe::Op& op);
   Status reserveScratch(int threads);
 
@@ -66,7 +63,7 @@ class ProgramExecutor {
   std::shared_ptr<const KernelCode> code_;
   UnitList units_;
   std::vector<size_t> unitsUntil_;  ///< By output: units that must be done for it to be written.
-  std::vector<HostBuffer> sram_;  ///< By section; empty for others.
+  std::vector<HostBuffer> sram_;    ///< By section; empty for others.
   HostBuffer shared_;
   HostBuffer handedOn_;  ///< What stages of chains hand on: the section behind the program's.
   uint64_t scratchStride_ = 0;

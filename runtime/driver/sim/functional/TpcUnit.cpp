@@ -28,8 +28,7 @@ int64_t distinctElements(const recipe::Operand& operand) {
 
 }  // namespace
 
-TpcUnit::TpcUnit(const recipe::Kernel& kernel, HpuKernelFn function, const recipe::TpcDesc& desc,
-                 const OpSlice& slice)
+TpcUnit::TpcUnit(const recipe::Kernel& kernel, HpuKernelFn function, const recipe::TpcDesc& desc, const OpSlice& slice)
     : function_(function), lo_(slice.lo), hi_(slice.hi) {
   const size_t rank = lo_.size();
   int64_t points = 1, whole = 1, elements = 1;
@@ -44,14 +43,12 @@ TpcUnit::TpcUnit(const recipe::Kernel& kernel, HpuKernelFn function, const recip
   for (int64_t size : out.sizes) whole *= size;
   // The slice's share of the largest operand, or its points.
   auto share = static_cast<double>(points) / static_cast<double>(std::max<int64_t>(whole, 1));
-  auto work = static_cast<int64_t>(
-      std::max(static_cast<double>(points), static_cast<double>(elements) * share));
+  auto work = static_cast<int64_t>(std::max(static_cast<double>(points), static_cast<double>(elements) * share));
   int64_t wanted = ceilDiv(work, kWorkPerCall);
 
   order_.resize(rank);
   std::iota(order_.begin(), order_.end(), size_t{0});
-  std::stable_sort(order_.begin(), order_.end(),
-                   [&](size_t a, size_t b) { return out.strides[a] > out.strides[b]; });
+  std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) { return out.strides[a] > out.strides[b]; });
   part_.resize(rank);
   counts_.assign(rank, 1);
   for (size_t d = 0; d < rank; ++d) part_[d] = hi_[d] - lo_[d];

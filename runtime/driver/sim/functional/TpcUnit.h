@@ -11,8 +11,7 @@ namespace hpu::sim {
 
 class TpcUnit final : public Unit {
  public:
-  TpcUnit(const recipe::Kernel& kernel, HpuKernelFn function, const recipe::TpcDesc& desc,
-          const OpSlice& slice);
+  TpcUnit(const recipe::Kernel& kernel, HpuKernelFn function, const recipe::TpcDesc& desc, const OpSlice& slice);
   void run(const RunContext& context) const override;
   int64_t blocks() const { return blocks_; }
 

@@ -25,9 +25,7 @@ struct RunContext {
   uint64_t scratchStride = 0;            ///< At least Unit::scratchBytes().
   int threads = 1;
 
-  std::byte* scratchOf(int slot) const {
-    return scratch + static_cast<uint64_t>(slot) * scratchStride;
-  }
+  std::byte* scratchOf(int slot) const { return scratch + static_cast<uint64_t>(slot) * scratchStride; }
 };
 
 /// Where logical element (0, ..., 0) of an operand lies. The offset may be negative: a ring's slot
@@ -82,8 +80,7 @@ struct BuildContext {
 };
 
 /// An op on its own. Errors: kUnimplemented (types or engines that the simulator does not execute).
-StatusOr<std::unique_ptr<const Unit>> makeOpUnit(BuildContext& context, const recipe::Op& op,
-                                                 const OpSlice& slice);
+StatusOr<std::unique_ptr<const Unit>> makeOpUnit(BuildContext& context, const recipe::Op& op, const OpSlice& slice);
 /// All ops of a bundle: merged block by block where the dataflow allows, else slice by slice.
 Status appendBundleUnits(BuildContext& context, uint32_t bundle, UnitList& units);
 

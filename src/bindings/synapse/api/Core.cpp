@@ -9,9 +9,9 @@
 #include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/Settings.h"
-#include "hpu/version.h"
 #include "bindings/synapse/api/EntryPoint.h"
 #include "bindings/synapse/api/Library.h"
+#include "hpu/version.h"
 
 namespace hpu::synapse {
 namespace {
@@ -69,8 +69,7 @@ synStatus synStatusGetBriefDescription(synStatus status, char* statusDescription
         SYN_REQUIRE(statusDescription);
         if (len == 0) return badArgument("len is 0: there is no room for the text");
         const char* text = describe(status);
-        if (!text)
-          return badArgument(hpu::base::strCat("there is no status ", static_cast<int>(status)));
+        if (!text) return badArgument(hpu::base::strCat("there is no status ", static_cast<int>(status)));
         size_t count = std::min<size_t>(std::strlen(text), len - 1);
         std::memcpy(statusDescription, text, count);
         statusDescription[count] = '\0';
@@ -114,8 +113,8 @@ synStatus synConfigurationGet(const char* configurationName, char* configuration
           // As SynapseAI, whose configuration the environment gives too.
           if (const char* text = std::getenv(configurationName)) return copyText(text, configurationValue, size);
         }
-        return {synUnavailable, hpu::base::strCat("'", configurationName,
-                                                  "' is neither a setting of OpenHPU nor one that was set")};
+        return {synUnavailable,
+                hpu::base::strCat("'", configurationName, "' is neither a setting of OpenHPU nor one that was set")};
       },
       Needs::kNothing);
 }

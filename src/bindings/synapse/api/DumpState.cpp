@@ -4,9 +4,9 @@
 #include <string>
 
 #include "base/Format.h"
-#include "hpu/version.h"
 #include "bindings/synapse/api/EntryPoint.h"
 #include "bindings/synapse/api/Library.h"
+#include "hpu/version.h"
 
 namespace hpu::synapse {
 namespace {
@@ -17,17 +17,19 @@ std::string stateOf(const DeviceObject& object) {
   MemoryInfo memory = device.memoryInfo();
   DeviceCounters counters = device.counters();
   std::string text = base::strCat(
-      "device ", object.id(), ": ", info.name, " at ", info.pciAddress, ", module ", info.moduleId, "\n  memory: ",
-      base::formatBytes(memory.usedBytes), " of ", base::formatBytes(memory.totalBytes), " in ", memory.allocations,
-      " allocations, peak ", base::formatBytes(memory.peakBytes), "\n  work: ", counters.launches, " launches, ",
-      counters.commands, " commands, ", base::formatBytes(counters.h2dBytes), " to the device, ",
+      "device ", object.id(), ": ", info.name, " at ", info.pciAddress, ", module ", info.moduleId,
+      "\n  memory: ", base::formatBytes(memory.usedBytes), " of ", base::formatBytes(memory.totalBytes), " in ",
+      memory.allocations, " allocations, peak ", base::formatBytes(memory.peakBytes), "\n  work: ", counters.launches,
+      " launches, ", counters.commands, " commands, ", base::formatBytes(counters.h2dBytes), " to the device, ",
       base::formatBytes(counters.d2hBytes), " from it, device time ", base::formatNs(counters.deviceNs), "\n");
   int number = 0;
   for (const std::shared_ptr<StreamObject>& stream : streams().all()) {
     if (stream->device.get() != &object) continue;
     StatusOr<bool> done = stream->stream.query();
     text += base::strCat("  stream ", number++, ": ",
-                         !done.ok() ? done.status().toString() : *done ? std::string("idle") : std::string("busy"),
+                         !done.ok() ? done.status().toString()
+                         : *done    ? std::string("idle")
+                                    : std::string("busy"),
                          "\n");
   }
   return text;

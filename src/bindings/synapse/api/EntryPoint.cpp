@@ -2,13 +2,15 @@
 #include "bindings/synapse/api/EntryPoint.h"
 
 #include "base/PerThread.h"
-#include "habanalabs/hpu_synapse_ext.h"
 #include "bindings/synapse/api/LastError.h"
 #include "bindings/synapse/api/Library.h"
+#include "habanalabs/hpu_synapse_ext.h"
 
 namespace hpu::synapse {
 
-LastError& lastError() { return base::perThread<LastError>(); }
+LastError& lastError() {
+  return base::perThread<LastError>();
+}
 
 void FailureText::set(const char* function, const char* text) noexcept {
   plain_ = nullptr;
@@ -19,7 +21,9 @@ void FailureText::set(const char* function, const char* text) noexcept {
   }
 }
 
-synStatus libraryState() noexcept { return Library::get().state(); }
+synStatus libraryState() noexcept {
+  return Library::get().state();
+}
 
 synStatus reportFailure(const char* function, synStatus status, const char* text) noexcept {
   LastError& last = lastError();
@@ -40,4 +44,6 @@ const char* hpuSynLastError(void) {
   return hpu::synapse::lastError().synapse.text();
 }
 
-synStatus hpuSynLastStatus(void) { return hpu::synapse::lastError().status; }
+synStatus hpuSynLastStatus(void) {
+  return hpu::synapse::lastError().status;
+}

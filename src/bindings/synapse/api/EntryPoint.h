@@ -42,7 +42,8 @@ synStatus guarded(const char* function, Body&& body, Needs needs = Needs::kLibra
                                                          "and synInitialize to begin again");
     }
     Result result = body();
-    if (result.ok()) [[likely]] return synSuccess;
+    if (result.ok()) [[likely]]
+      return synSuccess;
     return reportFailure(function, result);
   } catch (const std::bad_alloc&) {
     return reportFailure(function, synOutOfHostMemory, "the host has no memory left");

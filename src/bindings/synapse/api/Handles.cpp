@@ -19,14 +19,22 @@ Registry& registry() {
 
 const char* handleKindName(HandleKind kind) {
   switch (kind) {
-    case HandleKind::kStream: return "stream";
-    case HandleKind::kEvent: return "event";
-    case HandleKind::kGraph: return "graph";
-    case HandleKind::kTensor: return "tensor";
-    case HandleKind::kSection: return "section";
-    case HandleKind::kRecipe: return "recipe";
-    case HandleKind::kCommunicator: return "communicator";
-    case HandleKind::kRegistration: return "registration";
+    case HandleKind::kStream:
+      return "stream";
+    case HandleKind::kEvent:
+      return "event";
+    case HandleKind::kGraph:
+      return "graph";
+    case HandleKind::kTensor:
+      return "tensor";
+    case HandleKind::kSection:
+      return "section";
+    case HandleKind::kRecipe:
+      return "recipe";
+    case HandleKind::kCommunicator:
+      return "communicator";
+    case HandleKind::kRegistration:
+      return "registration";
   }
   return "";
 }

@@ -23,7 +23,14 @@ namespace hpu::synapse {
 
 /// In the upper byte of a handle.
 enum class HandleKind : uint8_t {
-  kStream = 0x51, kEvent, kGraph, kTensor, kSection, kRecipe, kCommunicator, kRegistration
+  kStream = 0x51,
+  kEvent,
+  kGraph,
+  kTensor,
+  kSection,
+  kRecipe,
+  kCommunicator,
+  kRegistration
 };
 /// "stream", "event" ...; "" for none.
 const char* handleKindName(HandleKind kind);

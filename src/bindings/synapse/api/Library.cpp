@@ -11,8 +11,8 @@
 #include "base/Log.h"
 #include "base/PerThread.h"
 #include "base/Settings.h"
-#include "hpu/node.h"
 #include "bindings/synapse/profiler/Profiler.h"
+#include "hpu/node.h"
 
 namespace hpu::synapse {
 namespace {
@@ -145,12 +145,16 @@ Result Library::acquire(const DeviceOptions& options, synDeviceId* id) {
   StatusOr<Device> device = Device::open(options);
   if (!device.ok()) {
     switch (device.status().code()) {
-      case StatusCode::kNotFound: return {synNoDeviceFound, device.status().message()};
+      case StatusCode::kNotFound:
+        return {synNoDeviceFound, device.status().message()};
       case StatusCode::kResourceExhausted:
         return {isFree(options) ? synOutOfHostMemory : synNoDeviceFound, device.status().message()};
-      case StatusCode::kUnavailable: return {synDeviceAlreadyAcquired, device.status().message()};
-      case StatusCode::kFailedPrecondition: return {synDeviceTypeMismatch, device.status().message()};
-      default: return device.status();
+      case StatusCode::kUnavailable:
+        return {synDeviceAlreadyAcquired, device.status().message()};
+      case StatusCode::kFailedPrecondition:
+        return {synDeviceTypeMismatch, device.status().message()};
+      default:
+        return device.status();
     }
   }
   std::lock_guard life(lifeMutex_);
@@ -184,7 +188,8 @@ Result Library::release(synDeviceId id) {
   std::lock_guard life(lifeMutex_);
   if (findDevice(id) != device) return missingDevice(id);
   releaseObjects(device);
-  if (!last.ok()) HPU_LOG(kWarning, base::strCat("work of device ", id, " had failed when it was released: ", last.message()));
+  if (!last.ok())
+    HPU_LOG(kWarning, base::strCat("work of device ", id, " had failed when it was released: ", last.message()));
   return {};
 }
 

@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "bindings/synapse/api/Handles.h"
+#include "bindings/synapse/api/Result.h"
+#include "bindings/synapse/device/DeviceObject.h"
 #include "habanalabs/synapse_api.h"
 #include "hpu/device.h"
 #include "hpu/event.h"
 #include "hpu/stream.h"
-#include "bindings/synapse/api/Handles.h"
-#include "bindings/synapse/api/Result.h"
-#include "bindings/synapse/device/DeviceObject.h"
 
 namespace hpu::synapse {
 
@@ -81,8 +81,8 @@ class Library {
   std::vector<std::shared_ptr<DeviceObject>> releaseAll();
 
   std::atomic<synStatus> state_{synUninitialized};
-  std::mutex lifeMutex_;         // Held while objects come and go, never during a wait for work.
-  mutable std::shared_mutex mutex_;  // Guards the two below.
+  std::mutex lifeMutex_;                                // Held while objects come and go, never during a wait for work.
+  mutable std::shared_mutex mutex_;                     // Guards the two below.
   std::vector<std::shared_ptr<DeviceObject>> devices_;  ///< By synDeviceId; null: free.
   std::vector<std::function<void(const DeviceObject&)>> releaseHooks_;
   bool hooked_ = false;  ///< childAfterFork is registered; guarded by lifeMutex_.
@@ -91,6 +91,6 @@ class Library {
 }  // namespace hpu::synapse
 
 /// `SYN_FIND_DEVICE(device, deviceId)`: a std::shared_ptr<DeviceObject>, or the body's end.
-#define SYN_FIND_DEVICE(name, id)                               \
-  auto name = ::hpu::synapse::Library::get().findDevice(id);    \
+#define SYN_FIND_DEVICE(name, id)                            \
+  auto name = ::hpu::synapse::Library::get().findDevice(id); \
   if (!name) return ::hpu::synapse::Library::get().missingDevice(id)

@@ -42,7 +42,9 @@ Result ofWork(const Status& status);
 /// failures too. Busy when another thread has enqueued more meanwhile.
 Result ofDoneWork(const Status& status);
 
-inline Result badArgument(std::string text) { return {synInvalidArgument, std::move(text)}; }
+inline Result badArgument(std::string text) {
+  return {synInvalidArgument, std::move(text)};
+}
 
 }  // namespace hpu::synapse
 
@@ -58,8 +60,8 @@ inline Result badArgument(std::string text) { return {synInvalidArgument, std::m
   if (!name) return (table).missing(handle)
 
 /// As HPU_RETURN_IF_ERROR for a Result.
-#define SYN_RETURN_IF_ERROR(expression)                        \
-  do {                                                         \
-    ::hpu::synapse::Result syn_result = (expression);          \
-    if (!syn_result.ok()) return syn_result;                   \
+#define SYN_RETURN_IF_ERROR(expression)               \
+  do {                                                \
+    ::hpu::synapse::Result syn_result = (expression); \
+    if (!syn_result.ok()) return syn_result;          \
   } while (false)

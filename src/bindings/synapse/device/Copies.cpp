@@ -15,7 +15,9 @@ using hpu::synapse::StreamObject;
 
 namespace {
 
-void* hostPointer(uint64_t address) { return reinterpret_cast<void*>(static_cast<uintptr_t>(address)); }
+void* hostPointer(uint64_t address) {
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+}
 
 /// That all of the range is memory of this process, so that a wrong address (or a device address in the place of a
 /// host address) is an error of the call. What the program has mapped with the device is known to be, and is not asked
@@ -46,8 +48,7 @@ Result checkCopy(const StreamObject& stream, uint64_t src, uint64_t size, uint64
   return {};
 }
 
-Result fill(const synStreamHandle streamHandle, uint64_t address, uint32_t value, int elementBytes,
-              uint64_t count) {
+Result fill(const synStreamHandle streamHandle, uint64_t address, uint32_t value, int elementBytes, uint64_t count) {
   SYN_FIND(stream, hpu::synapse::streams(), streamHandle);
   if (count > INT64_MAX) return badArgument(hpu::base::strCat(count, " elements are more than there can be"));
   return ofCopy(stream->stream.fill(address, value, elementBytes, static_cast<int64_t>(count)));
@@ -63,9 +64,12 @@ synStatus synMemCopyAsync(const synStreamHandle streamHandle, const uint64_t src
     SYN_RETURN_IF_ERROR(checkCopy(*stream, src, size, dst, direction));
     auto bytes = static_cast<int64_t>(size);
     switch (direction) {
-      case HOST_TO_DRAM: return ofCopy(stream->stream.copyToDevice(dst, hostPointer(src), bytes));
-      case DRAM_TO_HOST: return ofCopy(stream->stream.copyToHost(hostPointer(dst), src, bytes));
-      default: return ofCopy(stream->stream.copyOnDevice(dst, src, bytes));
+      case HOST_TO_DRAM:
+        return ofCopy(stream->stream.copyToDevice(dst, hostPointer(src), bytes));
+      case DRAM_TO_HOST:
+        return ofCopy(stream->stream.copyToHost(hostPointer(dst), src, bytes));
+      default:
+        return ofCopy(stream->stream.copyOnDevice(dst, src, bytes));
     }
   });
 }

@@ -5,12 +5,12 @@
 #include "arch/TargetDesc.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
-#include "habanalabs/hpu_synapse_ext.h"
-#include "hpu/node.h"
-#include "hpu/telemetry.h"
 #include "bindings/synapse/api/EntryPoint.h"
 #include "bindings/synapse/api/Library.h"
 #include "bindings/synapse/device/DeviceTypes.h"
+#include "habanalabs/hpu_synapse_ext.h"
+#include "hpu/node.h"
+#include "hpu/telemetry.h"
 
 using hpu::synapse::guarded;
 using hpu::synapse::Library;
@@ -38,29 +38,48 @@ uint64_t tpcMask(Target target) {
 Result attribute(const Facts& facts, synDeviceAttribute attribute, uint64_t* value) {
   const arch::TargetDesc& desc = arch::targetDesc(facts.target);
   switch (attribute) {
-    case DEVICE_ATTRIBUTE_SRAM_BASE_ADDRESS: *value = 0; return {};
-    case DEVICE_ATTRIBUTE_DRAM_BASE_ADDRESS: *value = kHbmBase; return {};
-    case DEVICE_ATTRIBUTE_SRAM_SIZE: *value = static_cast<uint64_t>(desc.sramBytes); return {};
+    case DEVICE_ATTRIBUTE_SRAM_BASE_ADDRESS:
+      *value = 0;
+      return {};
+    case DEVICE_ATTRIBUTE_DRAM_BASE_ADDRESS:
+      *value = kHbmBase;
+      return {};
+    case DEVICE_ATTRIBUTE_SRAM_SIZE:
+      *value = static_cast<uint64_t>(desc.sramBytes);
+      return {};
     case DEVICE_ATTRIBUTE_DRAM_SIZE:
       *value = facts.ofDevice ? facts.dramBytes : static_cast<uint64_t>(desc.hbmBytes);
       return {};
     case DEVICE_ATTRIBUTE_DRAM_FREE_SIZE:
-      if (!facts.ofDevice)
-        return {synUnsupported, "DEVICE_ATTRIBUTE_DRAM_FREE_SIZE is one of a device, not of a type"};
+      if (!facts.ofDevice) return {synUnsupported, "DEVICE_ATTRIBUTE_DRAM_FREE_SIZE is one of a device, not of a type"};
       *value = facts.freeBytes;
       return {};
-    case DEVICE_ATTRIBUTE_TPC_ENABLED_MASK: *value = tpcMask(facts.target); return {};
-    case DEVICE_ATTRIBUTE_DRAM_ENABLED: *value = 1; return {};
-    case DEVICE_ATTRIBUTE_DEVICE_TYPE: *value = static_cast<uint64_t>(typeOf(facts.target)); return {};
+    case DEVICE_ATTRIBUTE_TPC_ENABLED_MASK:
+      *value = tpcMask(facts.target);
+      return {};
+    case DEVICE_ATTRIBUTE_DRAM_ENABLED:
+      *value = 1;
+      return {};
+    case DEVICE_ATTRIBUTE_DEVICE_TYPE:
+      *value = static_cast<uint64_t>(typeOf(facts.target));
+      return {};
     case DEVICE_ATTRIBUTE_CLK_RATE: {
       HPU_ASSIGN(telemetry::Clocks clocks, telemetry::clocks(facts.target, facts.clockProfile));
       *value = static_cast<uint64_t>(clocks.mmeMax);
       return {};
     }
-    case DEVICE_ATTRIBUTE_MAX_RMW_SIZE: *value = static_cast<uint64_t>(desc.sramBytes); return {};
-    case DEVICE_ATTRIBUTE_STREAMS_TOTAL_MEM_SIZE: *value = 0; return {};
-    case DEVICE_ATTRIBUTE_ADDRESS_ALIGNMENT_SIZE: *value = kAddressAlignment; return {};
-    case DEVICE_ATTRIBUTE_MAX_DIMS: *value = SYN_GAUDI_MAX_TENSOR_DIM; return {};
+    case DEVICE_ATTRIBUTE_MAX_RMW_SIZE:
+      *value = static_cast<uint64_t>(desc.sramBytes);
+      return {};
+    case DEVICE_ATTRIBUTE_STREAMS_TOTAL_MEM_SIZE:
+      *value = 0;
+      return {};
+    case DEVICE_ATTRIBUTE_ADDRESS_ALIGNMENT_SIZE:
+      *value = kAddressAlignment;
+      return {};
+    case DEVICE_ATTRIBUTE_MAX_DIMS:
+      *value = SYN_GAUDI_MAX_TENSOR_DIM;
+      return {};
   }
   return badArgument(base::strCat("there is no device attribute ", static_cast<int>(attribute)));
 }

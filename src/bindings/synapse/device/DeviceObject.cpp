@@ -15,8 +15,7 @@ Result DeviceObject::free(uint64_t address) {
   hpu::Buffer gone;  // Ends outside the lock.
   std::lock_guard lock(mutex_);
   auto after = buffers_.upper_bound(address);
-  if (after == buffers_.begin())
-    return badArgument("device address " + base::formatHex(address) + " is not allocated");
+  if (after == buffers_.begin()) return badArgument("device address " + base::formatHex(address) + " is not allocated");
   auto found = std::prev(after);
   if (found->first == address) {
     gone = std::move(found->second);

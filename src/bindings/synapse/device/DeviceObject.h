@@ -9,10 +9,10 @@
 #include <mutex>
 #include <utility>
 
+#include "bindings/synapse/api/Result.h"
 #include "habanalabs/synapse_api.h"
 #include "hpu/device.h"
 #include "hpu/memory.h"
-#include "bindings/synapse/api/Result.h"
 
 namespace hpu::synapse {
 

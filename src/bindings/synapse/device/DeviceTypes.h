@@ -12,18 +12,25 @@ namespace hpu::synapse {
 /// Nothing for a type that is not simulated.
 constexpr std::optional<Target> targetOf(synDeviceType type) {
   switch (type) {
-    case synDeviceGaudi: return Target::kGaudi1;
-    case synDeviceGaudi2: return Target::kGaudi2;
-    case synDeviceGaudi3: return Target::kGaudi3;
-    default: return std::nullopt;
+    case synDeviceGaudi:
+      return Target::kGaudi1;
+    case synDeviceGaudi2:
+      return Target::kGaudi2;
+    case synDeviceGaudi3:
+      return Target::kGaudi3;
+    default:
+      return std::nullopt;
   }
 }
 
 constexpr synDeviceType typeOf(Target target) {
   switch (target) {
-    case Target::kGaudi1: return synDeviceGaudi;
-    case Target::kGaudi2: return synDeviceGaudi2;
-    case Target::kGaudi3: return synDeviceGaudi3;
+    case Target::kGaudi1:
+      return synDeviceGaudi;
+    case Target::kGaudi2:
+      return synDeviceGaudi2;
+    case Target::kGaudi3:
+      return synDeviceGaudi3;
   }
   return synDeviceTypeInvalid;
 }
@@ -31,9 +38,12 @@ constexpr synDeviceType typeOf(Target target) {
 /// As SynapseAI names them: "GAUDI2".
 constexpr const char* typeName(Target target) {
   switch (target) {
-    case Target::kGaudi1: return "GAUDI";
-    case Target::kGaudi2: return "GAUDI2";
-    case Target::kGaudi3: return "GAUDI3";
+    case Target::kGaudi1:
+      return "GAUDI";
+    case Target::kGaudi2:
+      return "GAUDI2";
+    case Target::kGaudi3:
+      return "GAUDI3";
   }
   return "";
 }

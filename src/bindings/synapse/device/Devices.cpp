@@ -3,11 +3,11 @@
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
-#include "habanalabs/hpu_synapse_ext.h"
-#include "hpu/node.h"
 #include "bindings/synapse/api/EntryPoint.h"
 #include "bindings/synapse/api/Library.h"
 #include "bindings/synapse/device/DeviceTypes.h"
+#include "habanalabs/hpu_synapse_ext.h"
+#include "hpu/node.h"
 
 using hpu::synapse::guarded;
 using hpu::synapse::Library;
@@ -21,8 +21,9 @@ Result checkType(synDeviceType type) {
   switch (type) {
     case synDeviceGreco:
     case synDeviceEmulator:
-      return {synNoDeviceFound, "devices of this type are not simulated; there are synDeviceGaudi, synDeviceGaudi2 "
-                                "and synDeviceGaudi3"};
+      return {synNoDeviceFound,
+              "devices of this type are not simulated; there are synDeviceGaudi, synDeviceGaudi2 "
+              "and synDeviceGaudi3"};
     default:
       return badArgument(base::strCat("there is no device type ", static_cast<int>(type)));
   }
@@ -64,8 +65,7 @@ synStatus synDeviceGetCountByDeviceType(uint32_t* pCount, const synDeviceType de
   return guarded("synDeviceGetCountByDeviceType", [&]() -> Result {
     SYN_REQUIRE(pCount);
     if (deviceType < synDeviceGreco || deviceType >= synDeviceTypeInvalid)
-      return hpu::synapse::badArgument(
-          hpu::base::strCat("there is no device type ", static_cast<int>(deviceType)));
+      return hpu::synapse::badArgument(hpu::base::strCat("there is no device type ", static_cast<int>(deviceType)));
     HPU_ASSIGN(std::vector<uint32_t> counts, hpu::synapse::countByType());
     *pCount = counts[deviceType];
     return {};

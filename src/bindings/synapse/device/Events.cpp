@@ -15,8 +15,7 @@ namespace {
 
 /// That an event has a device time: synUnavailable, synObjectNotInitialized, synBusy.
 Result checkTime(const EventObject& event, const char* name) {
-  if (!event.collectsTime)
-    return {synUnavailable, std::string(name) + " was created without EVENT_COLLECT_TIME"};
+  if (!event.collectsTime) return {synUnavailable, std::string(name) + " was created without EVENT_COLLECT_TIME"};
   if (!event.recorded) return {synObjectNotInitialized, std::string(name) + " was not recorded"};
   HPU_ASSIGN(bool done, event.event.query());
   if (!done) return {synBusy, std::string("the work before ") + name + " is not done"};
@@ -33,12 +32,11 @@ Result elapsed(const EventObject& start, const EventObject* end, uint64_t* nanos
   }
   SYN_RETURN_IF_ERROR(checkTime(*end, "eventHandleEnd"));
   if (start.device != end->device)
-    return badArgument(hpu::base::strCat("the events are of devices ", start.device->id(), " and ",
-                                         end->device->id(), ", whose clocks differ"));
+    return badArgument(hpu::base::strCat("the events are of devices ", start.device->id(), " and ", end->device->id(),
+                                         ", whose clocks differ"));
   hpu::StatusOr<int64_t> time = end->event.elapsedNsSince(start.event);
   if (!time.ok()) return {synUnavailable, time.status().message()};
-  if (*time < 0)
-    return badArgument(hpu::base::strCat("the end event is ", -*time, " ns before the start event"));
+  if (*time < 0) return badArgument(hpu::base::strCat("the end event is ", -*time, " ns before the start event"));
   *nanoseconds = static_cast<uint64_t>(*time);
   return {};
 }

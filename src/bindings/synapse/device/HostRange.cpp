@@ -20,8 +20,8 @@ Result checkMapped(const char* name, uint64_t address, uint64_t bytes) {
   if (msync(reinterpret_cast<void*>(static_cast<uintptr_t>(begin)), address - begin + bytes, MS_ASYNC) == 0 ||
       errno != ENOMEM)
     return {};
-  return {synMappingNotFound, base::strCat(name, ": ", bytes, " bytes at ", base::formatHex(address),
-                                           " are not memory of this process")};
+  return {synMappingNotFound,
+          base::strCat(name, ": ", bytes, " bytes at ", base::formatHex(address), " are not memory of this process")};
 }
 
 }  // namespace hpu::synapse

@@ -3,10 +3,10 @@
 #include <cstdint>
 
 #include "base/Format.h"
-#include "hpu/host_memory.h"
 #include "bindings/synapse/api/EntryPoint.h"
 #include "bindings/synapse/api/Library.h"
 #include "bindings/synapse/device/HostRange.h"
+#include "hpu/host_memory.h"
 
 using hpu::synapse::badArgument;
 using hpu::synapse::guarded;
@@ -99,8 +99,7 @@ synStatus synHostMap(const synDeviceId deviceId, const uint64_t size, const void
     hpu::Device handle = device->device();
     // SynapseAI takes a pointer to const although the device may write there.
     hpu::Status status = handle.mapHost(const_cast<void*>(buffer), static_cast<int64_t>(size), "synHostMap");
-    if (status.code() == hpu::StatusCode::kAlreadyExists)
-      return {synObjectAlreadyInitialized, status.message()};
+    if (status.code() == hpu::StatusCode::kAlreadyExists) return {synObjectAlreadyInitialized, status.message()};
     return status;
   });
 }

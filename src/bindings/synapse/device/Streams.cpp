@@ -6,9 +6,9 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
-#include "habanalabs/hpu_synapse_ext.h"
 #include "bindings/synapse/api/EntryPoint.h"
 #include "bindings/synapse/api/Library.h"
+#include "habanalabs/hpu_synapse_ext.h"
 
 using hpu::synapse::badArgument;
 using hpu::synapse::guarded;
@@ -42,8 +42,8 @@ Result createStream(synStreamHandle* handle, synDeviceId deviceId, int32_t prior
 Result checkDevice(const StreamObject& stream, synDeviceId deviceId) {
   SYN_FIND_DEVICE(device, deviceId);
   if (stream.device == device) return {};
-  return badArgument(hpu::base::strCat("the stream is one of device ", stream.device->id(), ", not of device ",
-                                       deviceId));
+  return badArgument(
+      hpu::base::strCat("the stream is one of device ", stream.device->id(), ", not of device ", deviceId));
 }
 
 }  // namespace
@@ -101,8 +101,8 @@ synStatus synStreamSetAffinity(const synDeviceId deviceId, const synStreamHandle
     SYN_FIND(stream, hpu::synapse::streams(), pStreamHandle);
     SYN_RETURN_IF_ERROR(checkDevice(*stream, deviceId));
     if (streamAffinityMask == 0 || (streamAffinityMask & ~kAffinityRange) != 0)
-      return badArgument("the mask " + hpu::base::formatHex(streamAffinityMask) +
-                         " must have bits, all within " + hpu::base::formatHex(kAffinityRange));
+      return badArgument("the mask " + hpu::base::formatHex(streamAffinityMask) + " must have bits, all within " +
+                         hpu::base::formatHex(kAffinityRange));
     stream->affinity = streamAffinityMask;
     return {};
   });
@@ -132,7 +132,8 @@ synStatus synDeviceGetNextStreamAffinity(const synDeviceId deviceId, uint64_t* n
   return guarded("synDeviceGetNextStreamAffinity", [&]() -> Result {
     SYN_REQUIRE(nextDeviceAffinity);
     SYN_FIND_DEVICE(device, deviceId);
-    *nextDeviceAffinity = uint64_t{1} << (device->nextAffinity() % static_cast<uint64_t>(std::popcount(kAffinityRange)));
+    *nextDeviceAffinity =
+        uint64_t{1} << (device->nextAffinity() % static_cast<uint64_t>(std::popcount(kAffinityRange)));
     return {};
   });
 }

@@ -42,18 +42,19 @@ StatusOr<std::pair<void*, std::string>> open() {
   HPU_ASSIGN(std::string given, settings::getString(Setting::HPU_SYNAPSE_COMPILER));
   if (!given.empty()) {
     if (void* handle = dlopen(given.c_str(), RTLD_NOW | RTLD_LOCAL)) return std::pair(handle, given);
-    return unavailable(base::strCat("cannot load the graph compiler '", given, "' that HPU_SYNAPSE_COMPILER names: ", dlText(),
+    return unavailable(base::strCat("cannot load the graph compiler '", given,
+                                    "' that HPU_SYNAPSE_COMPILER names: ", dlText(),
                                     "; name a file that is there, or unset it to use ", ownFolder(), kFileName));
   }
   std::string beside = ownFolder() + kFileName;
   if (void* handle = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL)) return std::pair(handle, beside);
   std::string why = dlText();
-  if (void* handle = dlopen(kFileName, RTLD_NOW | RTLD_LOCAL))
-    return std::pair(handle, std::string(kFileName));
-  return unavailable(base::strCat("cannot load the graph compiler '", beside, "', nor '", kFileName,
-                                  "' from the loader's folders (LD_LIBRARY_PATH): ", why,
-                                  "; build the target hpu_synapse_compiler and put its library beside libSynapse.so, or set "
-                                  "HPU_SYNAPSE_COMPILER to its path"));
+  if (void* handle = dlopen(kFileName, RTLD_NOW | RTLD_LOCAL)) return std::pair(handle, std::string(kFileName));
+  return unavailable(
+      base::strCat("cannot load the graph compiler '", beside, "', nor '", kFileName,
+                   "' from the loader's folders (LD_LIBRARY_PATH): ", why,
+                   "; build the target hpu_synapse_compiler and put its library beside libSynapse.so, or set "
+                   "HPU_SYNAPSE_COMPILER to its path"));
 }
 
 template <typename F>
@@ -68,8 +69,9 @@ StatusOr<Library> functionsOf(void* handle, const std::string& path) {
   Library library;
   HPU_RETURN_IF_ERROR(look(handle, path, "hpuSynapseCompileVersion", version));
   if (uint32_t v = version(); v != kCompileInterfaceVersion)
-    return unavailable(base::strCat("the graph compiler '", path, "' has interface version ", v, ", and this library needs ",
-                                    kCompileInterfaceVersion, "; install both from one build"));
+    return unavailable(base::strCat("the graph compiler '", path, "' has interface version ", v,
+                                    ", and this library needs ", kCompileInterfaceVersion,
+                                    "; install both from one build"));
   HPU_RETURN_IF_ERROR(look(handle, path, "hpuSynapseCompile", library.compile));
   HPU_RETURN_IF_ERROR(look(handle, path, "hpuSynapseInferShapes", library.infer));
   return library;

@@ -4,9 +4,9 @@
 // another file; after a failure to load the next compilation tries again.
 #pragma once
 
-#include "hpu/status.h"
 #include "bindings/synapse/graph/GraphDescription.h"
 #include "bindings/synapse/lowering/Compile.h"
+#include "hpu/status.h"
 
 namespace hpu::synapse {
 

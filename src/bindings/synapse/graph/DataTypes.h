@@ -12,10 +12,10 @@
 namespace hpu::synapse {
 
 struct DataTypeInfo {
-  uint32_t type = 0;         ///< synDataType.
-  uint32_t bits = 0;         ///< Of one element.
-  std::string_view name;     ///< "float32".
-  std::string_view suffix;   ///< Of GUIDs: "f32"; empty: none.
+  uint32_t type = 0;        ///< synDataType.
+  uint32_t bits = 0;        ///< Of one element.
+  std::string_view name;    ///< "float32".
+  std::string_view suffix;  ///< Of GUIDs: "f32"; empty: none.
   /// Of Gaudi 2 (deviceElementType knows the others); kInvalid: the runtime has no such format.
   ElementType element = ElementType::kInvalid;
 };

@@ -51,8 +51,7 @@ class Describer {
     return 0;
   }
 
-  Status addOperands(const std::vector<std::shared_ptr<TensorObject>>& operands,
-                     std::vector<int32_t>& indices) {
+  Status addOperands(const std::vector<std::shared_ptr<TensorObject>>& operands, std::vector<int32_t>& indices) {
     indices.reserve(operands.size());
     for (const auto& operand : operands) {
       if (operand && operand->index == kNoTensor) {
@@ -79,8 +78,8 @@ class Describer {
     out.external = in.external;
     if (in.section) addSection(in, out);
     // Sizes of a duplicate's intermediate results follow from its inputs.
-    bool stale = graph_.duplicated && object.duplicated && !object.sizedAfterDuplication &&
-                 object.hasProducer && anyResized() && !isPersistent(out);
+    bool stale = graph_.duplicated && object.duplicated && !object.sizedAfterDuplication && object.hasProducer &&
+                 anyResized() && !isPersistent(out);
     if (in.dims && !stale) {
       out.maxSizes = in.maxSizes;
       out.minSizes = in.hasMin ? in.minSizes : in.maxSizes;
@@ -112,8 +111,8 @@ class Describer {
     if (at != sections_.end()) return;
     sections_.push_back(in.section.get());
     std::lock_guard lock(in.section->mutex);
-    result_.graph.sections.push_back({in.section->id, in.section->group, in.section->persistent,
-                                      in.section->isConst, in.section->rmw});
+    result_.graph.sections.push_back(
+        {in.section->id, in.section->group, in.section->persistent, in.section->isConst, in.section->rmw});
   }
 
   static void addQuantization(const QuantizationData& in, TensorDescription& out) {
@@ -132,17 +131,15 @@ class Describer {
     uint64_t wanted = bytesOf(out.maxSizes, hostType);
     bool halves = in.type == HOST_TO_DEVICE_TENSOR && in.host.bytes == 2 * wanted;
     if (!out.maxSizes.empty() && in.host.bytes != wanted && !halves)
-      return invalidArgument(base::strCat("tensor '", in.name, "': its host buffer has ",
-                                          in.host.bytes, " bytes, and its sizes need ", wanted,
-                                          " of ", dataTypeName(hostType)));
+      return invalidArgument(base::strCat("tensor '", in.name, "': its host buffer has ", in.host.bytes,
+                                          " bytes, and its sizes need ", wanted, " of ", dataTypeName(hostType)));
     out.hostType = hostType;
     if (in.host.copy && !halves) {
       out.hostData = in.host.copy;
       hash = in.host.copyHash;
     } else {
       const auto* bytes = static_cast<const std::byte*>(in.host.pointer);
-      out.hostData = std::make_shared<const std::vector<std::byte>>(
-          bytes, bytes + (halves ? wanted : in.host.bytes));
+      out.hostData = std::make_shared<const std::vector<std::byte>>(bytes, bytes + (halves ? wanted : in.host.bytes));
     }
     return okStatus();
   }
@@ -151,15 +148,13 @@ class Describer {
   void applyUserOrder() {
     std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> places;
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
-      if (graph_.nodes[i].hasOrder)
-        places[{graph_.nodes[i].orderGroup, graph_.nodes[i].orderIndex}].push_back(i);
+      if (graph_.nodes[i].hasOrder) places[{graph_.nodes[i].orderGroup, graph_.nodes[i].orderIndex}].push_back(i);
     const std::vector<size_t>* before = nullptr;
     uint32_t group = 0;
     for (const auto& [place, nodes] : places) {
       if (before && group == place.first)
         for (size_t node : nodes)
-          for (size_t earlier : *before)
-            result_.graph.nodes[node].after.push_back(result_.graph.nodes[earlier].id);
+          for (size_t earlier : *before) result_.graph.nodes[node].after.push_back(result_.graph.nodes[earlier].id);
       before = &nodes;
       group = place.first;
     }
@@ -208,8 +203,7 @@ class KeyBuffer {
     return base::perThread<Bytes>().bytes;
   }
   void raw(const void* data, size_t size) {
-    if (size) bytes_.insert(bytes_.end(), static_cast<const char*>(data),
-                            static_cast<const char*>(data) + size);
+    if (size) bytes_.insert(bytes_.end(), static_cast<const char*>(data), static_cast<const char*>(data) + size);
   }
   std::vector<char>& bytes_;
 };

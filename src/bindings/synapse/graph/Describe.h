@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "base/Hash.h"
-#include "hpu/status.h"
 #include "bindings/synapse/graph/GraphDescription.h"
 #include "bindings/synapse/graph/Objects.h"
+#include "hpu/status.h"
 
 namespace hpu::synapse {
 
 struct DescribedGraph {
   GraphDescription graph;
-  std::vector<std::shared_ptr<TensorObject>> tensors;  ///< By index into graph.tensors.
+  std::vector<std::shared_ptr<TensorObject>> tensors;     ///< By index into graph.tensors.
   std::vector<std::optional<base::Hash128>> valueHashes;  ///< By tensor: of its hostData, where it is known.
   bool dynamic = false;                                   ///< A tensor has free sizes.
 };

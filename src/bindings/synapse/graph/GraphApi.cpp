@@ -11,9 +11,15 @@ namespace {
 
 Result targetOf(synDeviceType type, Target& target) {
   switch (type) {
-    case synDeviceGaudi: target = Target::kGaudi1; return {};
-    case synDeviceGaudi2: target = Target::kGaudi2; return {};
-    case synDeviceGaudi3: target = Target::kGaudi3; return {};
+    case synDeviceGaudi:
+      target = Target::kGaudi1;
+      return {};
+    case synDeviceGaudi2:
+      target = Target::kGaudi2;
+      return {};
+    case synDeviceGaudi3:
+      target = Target::kGaudi3;
+      return {};
     default:
       return badArgument(base::strCat("graphs are for Gaudi, Gaudi2 or Gaudi3, not for ", deviceTypeName(type)));
   }
@@ -30,10 +36,14 @@ Result createGraph(synGraphHandle* out, synDeviceType type, bool eager) {
 
 const char* attributeName(synGraphAttribute attribute) {
   switch (attribute) {
-    case GRAPH_ATTRIBUTE_INFERENCE: return "inference";
-    case GRAPH_ATTRIBUTE_QUANTIZATION: return "quantization";
-    case GRAPH_ATTRIBUTE_BACKOFF_FACTOR: return "backoff factor";
-    default: return nullptr;
+    case GRAPH_ATTRIBUTE_INFERENCE:
+      return "inference";
+    case GRAPH_ATTRIBUTE_QUANTIZATION:
+      return "quantization";
+    case GRAPH_ATTRIBUTE_BACKOFF_FACTOR:
+      return "backoff factor";
+    default:
+      return nullptr;
   }
 }
 
@@ -46,8 +56,8 @@ Result checkAttributes(const synGraphAttribute* attributes, const void* values, 
   return {};
 }
 
-Result setAttributes(synGraphHandle handle, const synGraphAttribute* attributes,
-                     const synGraphAttributeVal* values, uint32_t size) {
+Result setAttributes(synGraphHandle handle, const synGraphAttribute* attributes, const synGraphAttributeVal* values,
+                     uint32_t size) {
   SYN_FIND(graph, graphs(), handle);
   SYN_RETURN_IF_ERROR(checkAttributes(attributes, values, size));
   std::lock_guard lock(graph->mutex);
@@ -60,7 +70,8 @@ Result setAttributes(synGraphHandle handle, const synGraphAttribute* attributes,
       continue;
     }
     if (value.iAttrVal > 1)
-      return badArgument(base::strCat("the attribute '", attributeName(attributes[i]), "' is 0 or 1, not ", value.iAttrVal));
+      return badArgument(
+          base::strCat("the attribute '", attributeName(attributes[i]), "' is 0 or 1, not ", value.iAttrVal));
     (attributes[i] == GRAPH_ATTRIBUTE_INFERENCE ? graph->inference : graph->quantization) = value.iAttrVal == 1;
   }
   return {};
@@ -73,9 +84,15 @@ Result getAttributes(synGraphHandle handle, const synGraphAttribute* attributes,
   std::lock_guard lock(graph->mutex);
   for (uint32_t i = 0; i < size; ++i) {
     switch (attributes[i]) {
-      case GRAPH_ATTRIBUTE_INFERENCE: values[i].iAttrVal = graph->inference; break;
-      case GRAPH_ATTRIBUTE_QUANTIZATION: values[i].iAttrVal = graph->quantization; break;
-      default: values[i].dAttrVal = graph->backoffFactor; break;
+      case GRAPH_ATTRIBUTE_INFERENCE:
+        values[i].iAttrVal = graph->inference;
+        break;
+      case GRAPH_ATTRIBUTE_QUANTIZATION:
+        values[i].iAttrVal = graph->quantization;
+        break;
+      default:
+        values[i].dAttrVal = graph->backoffFactor;
+        break;
     }
   }
   return {};

@@ -57,7 +57,8 @@ class CompileClaim {
   }
   Result take(DescribedGraph& described) {
     std::lock_guard lock(graph_.mutex);
-    if (graph_.compiled) return {synResourceBadUsage, "the graph was compiled already; synGraphDuplicate before that copies it"};
+    if (graph_.compiled)
+      return {synResourceBadUsage, "the graph was compiled already; synGraphDuplicate before that copies it"};
     if (graph_.nodes.empty()) return badArgument("the graph has no nodes");
     HPU_ASSIGN(described, describe(graph_));
     graph_.compiled = taken_ = true;
@@ -88,9 +89,10 @@ StatusOr<std::vector<ConstValue>> constValues(GraphDescription& graph) {
     auto bytes = convertValues(*tensor.hostData, tensor.hostType, tensor.dataType, graph.target);
     if (!bytes.ok()) return bytes.status().withContext(strCat("tensor '", tensor.name, "'"));
     if (bytes->size() > hbm || tensor.sectionOffset > hbm - bytes->size())
-      return invalidArgument(strCat("tensor '", tensor.name, "' has ", bytes->size(), " bytes at offset ", tensor.sectionOffset,
-                                    " of const section ", graph.sections[tensor.section].id, ", and ", targetName(graph.target),
-                                    " has ", base::formatBytes(static_cast<int64_t>(hbm)), " of HBM"));
+      return invalidArgument(strCat("tensor '", tensor.name, "' has ", bytes->size(), " bytes at offset ",
+                                    tensor.sectionOffset, " of const section ", graph.sections[tensor.section].id,
+                                    ", and ", targetName(graph.target), " has ",
+                                    base::formatBytes(static_cast<int64_t>(hbm)), " of HBM"));
     values.push_back({&tensor, std::move(*bytes)});
   }
   return values;
@@ -101,7 +103,8 @@ StatusOr<std::vector<ConstSection>> takeConstSections(GraphDescription& graph) {
   HPU_ASSIGN(std::vector<ConstValue> values, constValues(graph));
   std::vector<ConstSection> constants;
   auto find = [&](uint32_t section) {
-    return std::find_if(constants.begin(), constants.end(), [&](const ConstSection& entry) { return entry.section == section; });
+    return std::find_if(constants.begin(), constants.end(),
+                        [&](const ConstSection& entry) { return entry.section == section; });
   };
   for (const auto& [tensor, bytes] : values) {
     auto at = find(tensor->section);
@@ -132,8 +135,10 @@ Result checkPersistent(const GraphDescription& graph) {
   std::set<std::string_view> names;
   for (const TensorDescription& tensor : graph.tensors) {
     if (!isPersistent(graph, tensor)) continue;
-    if (tensor.maxSizes.empty()) return {synInvalidTensorProperties, strCat("persistent tensor '", tensor.name, "' has no sizes")};
-    if (!tensor.dataType) return {synInvalidTensorProperties, strCat("persistent tensor '", tensor.name, "' has no data type")};
+    if (tensor.maxSizes.empty())
+      return {synInvalidTensorProperties, strCat("persistent tensor '", tensor.name, "' has no sizes")};
+    if (!tensor.dataType)
+      return {synInvalidTensorProperties, strCat("persistent tensor '", tensor.name, "' has no data type")};
     if (!names.insert(tensor.name).second)
       return {synNameIsAlreadyUsed, strCat("two persistent tensors are named '", tensor.name, "'")};
   }

@@ -18,10 +18,10 @@ inline constexpr uint32_t kNoSection = 0xFFFFFFFF;
 inline constexpr int32_t kNoTensor = -1;
 
 struct TensorDescription {
-  uint64_t id = 0;        ///< Unique in the process.
-  std::string name;       ///< Unique among a graph's persistent tensors.
-  uint32_t type = 0;      ///< synTensorType.
-  uint32_t dataType = 0;  ///< synDataType on the device; 0 until the user or shape inference says.
+  uint64_t id = 0;                           ///< Unique in the process.
+  std::string name;                          ///< Unique among a graph's persistent tensors.
+  uint32_t type = 0;                         ///< synTensorType.
+  uint32_t dataType = 0;                     ///< synDataType on the device; 0 until the user or shape inference says.
   std::vector<uint64_t> maxSizes, minSizes;  ///< Same rank; equal when the tensor is static.
   std::vector<uint8_t> permutation;          ///< Of the memory order, or empty.
   std::vector<uint64_t> strides;             ///< In bytes, or empty: dense.
@@ -49,11 +49,11 @@ struct NodeDescription {
   uint64_t id = 0;
   std::string guid;  ///< As given; lookup is case-insensitive.
   std::string name;
-  std::vector<int32_t> inputs, outputs;  ///< Indices into GraphDescription::tensors, or kNoTensor.
-  std::vector<std::byte> params;         ///< The user's parameter structure, bytes as given.
+  std::vector<int32_t> inputs, outputs;                  ///< Indices into GraphDescription::tensors, or kNoTensor.
+  std::vector<std::byte> params;                         ///< The user's parameter structure, bytes as given.
   std::vector<std::string> inputLayouts, outputLayouts;  ///< "" or missing: do not care.
-  std::vector<uint64_t> after;           ///< Ids of nodes that must run before it.
-  uint32_t roundingMode = 0;             ///< synRoundingMode.
+  std::vector<uint64_t> after;                           ///< Ids of nodes that must run before it.
+  uint32_t roundingMode = 0;                             ///< synRoundingMode.
   bool deterministic = false;
   /// synDataType that the user wants this node's type computed in (synNodeTypeSetPrecision); 0: its own.
   uint32_t precision = 0;

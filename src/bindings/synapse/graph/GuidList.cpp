@@ -21,15 +21,12 @@ constexpr auto sortedGuids() {
 #include "bindings/synapse/graph/GuidList.inc"
 #undef HPU_GUID
   };
-  std::sort(table.begin(), table.end(),
-            [](const GuidInfo& a, const GuidInfo& b) { return a.name < b.name; });
+  std::sort(table.begin(), table.end(), [](const GuidInfo& a, const GuidInfo& b) { return a.name < b.name; });
   return table;
 }
 constexpr auto kGuids = sortedGuids();
 static_assert(std::adjacent_find(kGuids.begin(), kGuids.end(),
-                                 [](const GuidInfo& a, const GuidInfo& b) {
-                                   return a.name == b.name;
-                                 }) == kGuids.end(),
+                                 [](const GuidInfo& a, const GuidInfo& b) { return a.name == b.name; }) == kGuids.end(),
               "two lines of GuidList.inc have one name");
 
 const GuidInfo* findExact(std::string_view name) {

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/Format.h"
-#include "numerics/Convert.h"
 #include "bindings/synapse/graph/DataTypes.h"
+#include "numerics/Convert.h"
 
 namespace hpu::synapse {
 namespace {
@@ -19,8 +19,10 @@ bool isFloat(ElementType type) {
     case ElementType::kBF16:
     case ElementType::kF8E4M3:
     case ElementType::kF8E4M3Ieee:
-    case ElementType::kF8E5M2: return true;
-    default: return false;
+    case ElementType::kF8E5M2:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -28,14 +30,22 @@ bool isFloat(ElementType type) {
 template <typename Use>
 void withInteger(ElementType type, Use&& use) {
   switch (type) {
-    case ElementType::kI8: return use(static_cast<int8_t*>(nullptr));
-    case ElementType::kU8: return use(static_cast<uint8_t*>(nullptr));
-    case ElementType::kI16: return use(static_cast<int16_t*>(nullptr));
-    case ElementType::kU16: return use(static_cast<uint16_t*>(nullptr));
-    case ElementType::kI32: return use(static_cast<int32_t*>(nullptr));
-    case ElementType::kU32: return use(static_cast<uint32_t*>(nullptr));
-    case ElementType::kI64: return use(static_cast<int64_t*>(nullptr));
-    default: return use(static_cast<uint64_t*>(nullptr));
+    case ElementType::kI8:
+      return use(static_cast<int8_t*>(nullptr));
+    case ElementType::kU8:
+      return use(static_cast<uint8_t*>(nullptr));
+    case ElementType::kI16:
+      return use(static_cast<int16_t*>(nullptr));
+    case ElementType::kU16:
+      return use(static_cast<uint16_t*>(nullptr));
+    case ElementType::kI32:
+      return use(static_cast<int32_t*>(nullptr));
+    case ElementType::kU32:
+      return use(static_cast<uint32_t*>(nullptr));
+    case ElementType::kI64:
+      return use(static_cast<int64_t*>(nullptr));
+    default:
+      return use(static_cast<uint64_t*>(nullptr));
   }
 }
 
@@ -62,9 +72,15 @@ To truncate(float value) {
 std::vector<float> toFloats(const void* from, ElementType type, size_t count) {
   std::vector<float> floats(count);
   switch (type) {
-    case ElementType::kF32: std::memcpy(floats.data(), from, count * 4); break;
-    case ElementType::kBF16: numerics::bf16ToF32(static_cast<const uint16_t*>(from), floats.data(), count); break;
-    case ElementType::kF16: numerics::f16ToF32(static_cast<const uint16_t*>(from), floats.data(), count); break;
+    case ElementType::kF32:
+      std::memcpy(floats.data(), from, count * 4);
+      break;
+    case ElementType::kBF16:
+      numerics::bf16ToF32(static_cast<const uint16_t*>(from), floats.data(), count);
+      break;
+    case ElementType::kF16:
+      numerics::f16ToF32(static_cast<const uint16_t*>(from), floats.data(), count);
+      break;
     case ElementType::kF8E4M3:
     case ElementType::kF8E4M3Ieee:
     case ElementType::kF8E5M2:
@@ -81,9 +97,15 @@ std::vector<float> toFloats(const void* from, ElementType type, size_t count) {
 void fromFloats(const std::vector<float>& floats, ElementType type, void* to) {
   size_t count = floats.size();
   switch (type) {
-    case ElementType::kF32: std::memcpy(to, floats.data(), count * 4); break;
-    case ElementType::kBF16: numerics::f32ToBf16(floats.data(), static_cast<uint16_t*>(to), count); break;
-    case ElementType::kF16: numerics::f32ToF16(floats.data(), static_cast<uint16_t*>(to), count); break;
+    case ElementType::kF32:
+      std::memcpy(to, floats.data(), count * 4);
+      break;
+    case ElementType::kBF16:
+      numerics::f32ToBf16(floats.data(), static_cast<uint16_t*>(to), count);
+      break;
+    case ElementType::kF16:
+      numerics::f32ToF16(floats.data(), static_cast<uint16_t*>(to), count);
+      break;
     case ElementType::kF8E4M3:
     case ElementType::kF8E4M3Ieee:
     case ElementType::kF8E5M2:
@@ -104,7 +126,8 @@ StatusOr<std::vector<std::byte>> convertValues(const std::vector<std::byte>& val
   if (from == to) return values;
   ElementType source = deviceElementType(from, target), sink = deviceElementType(to, target);
   if (source == ElementType::kInvalid || sink == ElementType::kInvalid)
-    return unimplemented(base::strCat("values cannot be converted from ", dataTypeName(from), " to ", dataTypeName(to)));
+    return unimplemented(
+        base::strCat("values cannot be converted from ", dataTypeName(from), " to ", dataTypeName(to)));
   auto size = static_cast<size_t>(elementSize(source));
   if (values.size() % size)
     return invalidArgument(base::strCat(values.size(), " bytes are no number of ", dataTypeName(from), " elements"));

@@ -32,8 +32,7 @@ Result findTensors(const synTensor* handles, uint32_t count, const char* what, T
   out.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
     out.push_back(handles[i] ? tensors().find(handles[i]) : nullptr);
-    if (handles[i] && !out.back())
-      return badArgument(strCat(what, " ", i, ": ", tensors().missing(handles[i]).text()));
+    if (handles[i] && !out.back()) return badArgument(strCat(what, " ", i, ": ", tensors().missing(handles[i]).text()));
   }
   return {};
 }
@@ -88,8 +87,8 @@ Result createNode(synGraphHandle handle, const NodeRequest& request, synNodeId* 
   node.description.guid = request.guid;
   if (request.name) node.description.name.assign(request.name, strnlen(request.name, 4096));
   const std::string& name = node.description.name;
-  SYN_RETURN_IF_ERROR(checkSignature(*guid.info, name, request.numInputs, request.numOutputs,
-                                     request.params != nullptr, request.paramsSize));
+  SYN_RETURN_IF_ERROR(checkSignature(*guid.info, name, request.numInputs, request.numOutputs, request.params != nullptr,
+                                     request.paramsSize));
   auto about = [&](const Result& result) {
     return Result(result.status(), strCat("node '", name, "' (", request.guid, "): ", result.text()));
   };
@@ -150,9 +149,9 @@ using hpu::base::strCat;
 
 synStatus SYN_API_CALL synNodeCreate(const synGraphHandle graphHandle, const synTensor* pInputsTensorList,
                                      const synTensor* pOutputsTensorList, const uint32_t numberInputs,
-                                     const uint32_t numberOutputs, const void* pUserParams,
-                                     const unsigned paramsSize, const char* pGuid, const char* pName,
-                                     const char** inputLayouts, const char** outputLayouts) {
+                                     const uint32_t numberOutputs, const void* pUserParams, const unsigned paramsSize,
+                                     const char* pGuid, const char* pName, const char** inputLayouts,
+                                     const char** outputLayouts) {
   return guarded("synNodeCreate", [&]() -> Result {
     return createNode(graphHandle,
                       {pInputsTensorList, pOutputsTensorList, numberInputs, numberOutputs, pUserParams, paramsSize,
@@ -281,14 +280,15 @@ synStatus SYN_API_CALL synNodeSetUserParams(const synGraphHandle graphHandle, co
   });
 }
 
-synStatus SYN_API_CALL synNodeGetUserParams(const synGraphHandle graphHandle, const synNodeId nodeId,
-                                            void* userParams, unsigned* paramsSize) {
+synStatus SYN_API_CALL synNodeGetUserParams(const synGraphHandle graphHandle, const synNodeId nodeId, void* userParams,
+                                            unsigned* paramsSize) {
   return guarded("synNodeGetUserParams", [&]() -> Result {
     SYN_REQUIRE(paramsSize);
     return withNode(graphHandle, nodeId, false, [&](NodeRecord& node) -> Result {
       const auto& params = node.description.params;
       if (userParams && *paramsSize < params.size())
-        return badArgument(strCat("the parameters have ", params.size(), " bytes, and there is room for ", *paramsSize));
+        return badArgument(
+            strCat("the parameters have ", params.size(), " bytes, and there is room for ", *paramsSize));
       if (userParams && !params.empty()) std::memcpy(userParams, params.data(), params.size());
       *paramsSize = static_cast<unsigned>(params.size());
       return {};

@@ -36,8 +36,7 @@ Result checkSignature(const GuidInfo& info, const std::string& name, size_t inpu
   if (paramsSize > kMaxParamsBytes)
     return refuse(strCat("parameters of ", paramsSize, " bytes; no structure has more than ", kMaxParamsBytes));
   if (paramsSize && !hasParams) return refuse(strCat("pUserParams is null and paramsSize ", paramsSize));
-  if (info.params == GuidParams::kRequired && (!hasParams || !paramsSize))
-    return refuse("it needs parameters");
+  if (info.params == GuidParams::kRequired && (!hasParams || !paramsSize)) return refuse("it needs parameters");
   if (info.params == GuidParams::kNone && paramsSize) return refuse("it takes no parameters");
   return {};
 }
@@ -62,7 +61,8 @@ Result checkOperand(const TensorObject& object, size_t place, bool isOutput) {
   if (!tensor.permutation.empty()) {
     if (!persistent) return refuse(synInvalidArgument, "only tensors of persistent sections have a permutation");
     if (tensor.dims && tensor.permutation.size() != tensor.dims)
-      return refuse(synInvalidArgument, strCat("its permutation has ", tensor.permutation.size(), " dimensions and it has ", tensor.dims));
+      return refuse(synInvalidArgument,
+                    strCat("its permutation has ", tensor.permutation.size(), " dimensions and it has ", tensor.dims));
   }
   uint64_t bytes = tensor.dims && tensor.dataType ? bytesOf(tensor.maxSizes, tensor.dataType) : 0;
   if (bytes > INT64_MAX) return refuse(synInvalidTensorDimensions, "it has more than 2^63 bytes");
@@ -70,18 +70,28 @@ Result checkOperand(const TensorObject& object, size_t place, bool isOutput) {
   if (tensor.section) {
     std::lock_guard lock(tensor.section->mutex);
     if (tensor.section->rmw && tensor.offset + bytes > kMaxRmwSectionBytes)
-      return refuse(synFail, strCat("it ends ", tensor.offset + bytes, " bytes into a section for read-modify-write, which has at most ",
-                                    kMaxRmwSectionBytes));
+      return refuse(synFail,
+                    strCat("it ends ", tensor.offset + bytes,
+                           " bytes into a section for read-modify-write, which has at most ", kMaxRmwSectionBytes));
   }
   return {};
 }
 
 bool runsOnMme(const GuidInfo& info) {
-  constexpr std::string_view kMme[] = {"gemm",           "gemm_dedx",           "gemm_dedw",
-                                       "batch_gemm",     "batch_gemm_dedx",     "batch_gemm_dedw",
-                                       "dedw",           "dedw3d",              "dedx",
-                                       "dedx3d",         "masked_batch_gemm",   "spatial_convolution",
-                                       "fp8_gemm",       "spatial_convolution3d"};
+  constexpr std::string_view kMme[] = {"gemm",
+                                       "gemm_dedx",
+                                       "gemm_dedw",
+                                       "batch_gemm",
+                                       "batch_gemm_dedx",
+                                       "batch_gemm_dedw",
+                                       "dedw",
+                                       "dedw3d",
+                                       "dedx",
+                                       "dedx3d",
+                                       "masked_batch_gemm",
+                                       "spatial_convolution",
+                                       "fp8_gemm",
+                                       "spatial_convolution3d"};
   return std::find(std::begin(kMme), std::end(kMme), info.name) != std::end(kMme);
 }
 

@@ -27,9 +27,8 @@ GraphObject::GraphObject(synDeviceType type, Target t, bool isEager)
     : id(nextId()), deviceType(type), target(t), eager(isEager) {}
 
 NodeRecord* GraphObject::findNode(synNodeId nodeId) {
-  auto at = std::lower_bound(
-      nodes.begin(), nodes.end(), nodeId,
-      [](const NodeRecord& node, synNodeId wanted) { return node.description.id < wanted; });
+  auto at = std::lower_bound(nodes.begin(), nodes.end(), nodeId,
+                             [](const NodeRecord& node, synNodeId wanted) { return node.description.id < wanted; });
   return at != nodes.end() && at->description.id == nodeId ? &*at : nullptr;
 }
 
@@ -40,12 +39,18 @@ synNodeId nextNodeId() {
 
 std::string deviceTypeName(synDeviceType type) {
   switch (type) {
-    case synDeviceGreco: return "Greco";
-    case synDeviceGaudi: return "Gaudi";
-    case synDeviceGaudi2: return "Gaudi2";
-    case synDeviceGaudi3: return "Gaudi3";
-    case synDeviceEmulator: return "Emulator";
-    default: return base::strCat("device type ", static_cast<int>(type));
+    case synDeviceGreco:
+      return "Greco";
+    case synDeviceGaudi:
+      return "Gaudi";
+    case synDeviceGaudi2:
+      return "Gaudi2";
+    case synDeviceGaudi3:
+      return "Gaudi3";
+    case synDeviceEmulator:
+      return "Emulator";
+    default:
+      return base::strCat("device type ", static_cast<int>(type));
   }
 }
 

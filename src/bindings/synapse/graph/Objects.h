@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/Hash.h"
-#include "habanalabs/synapse_api.h"
 #include "bindings/synapse/graph/GraphDescription.h"
+#include "habanalabs/synapse_api.h"
 
 namespace hpu::synapse {
 
@@ -58,8 +58,8 @@ struct TensorProperties {
   std::string name;
   synTensorType type = DATA_TENSOR;
   synDataType dataType = syn_type_na;
-  uint32_t dims = 0;      ///< 0: no geometry given.
-  bool hasMin = false;    ///< minSizes was given; else it is maxSizes.
+  uint32_t dims = 0;    ///< 0: no geometry given.
+  bool hasMin = false;  ///< minSizes was given; else it is maxSizes.
   std::vector<uint64_t> maxSizes, minSizes;
   std::vector<uint8_t> permutation;
   std::vector<uint64_t> strides;  ///< In bytes; empty: dense.
@@ -81,8 +81,8 @@ struct TensorObject {
   const uint64_t id;  ///< Unique in the process.
   std::mutex mutex;   // Guards the three.
   TensorProperties properties;
-  uint64_t graphId = 0;  ///< 0: created without a graph, and belongs to the first that uses it.
-  bool locked = false;   ///< A node uses it: properties are fixed.
+  uint64_t graphId = 0;     ///< 0: created without a graph, and belongs to the first that uses it.
+  bool locked = false;      ///< A node uses it: properties are fixed.
   bool duplicated = false;  ///< By synGraphDuplicate: sizes may be given although nodes use it.
   std::atomic<bool> sizedAfterDuplication = false;
 
@@ -117,10 +117,10 @@ class GraphObject {
   bool inference = false, quantization = false;
   double backoffFactor = 1;
   uint32_t nextSection = kFirstSection;
-  std::vector<NodeRecord> nodes;  ///< By rising id.
+  std::vector<NodeRecord> nodes;         ///< By rising id.
   std::vector<synTensor> tensorHandles;  ///< Live ones and some destroyed; destroyed with the graph.
   std::vector<std::pair<std::string, synDataType>> precisions;  ///< By node type, lower case.
-  std::vector<synSectionHandle> ownSections;  ///< Of a duplicate, which made them; destroyed with it.
+  std::vector<synSectionHandle> ownSections;                    ///< Of a duplicate, which made them; destroyed with it.
 
   /// The node, or null. The mutex is held.
   NodeRecord* findNode(synNodeId nodeId);

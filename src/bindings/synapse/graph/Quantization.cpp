@@ -28,8 +28,8 @@ Result checkArray(const TensorProperties& tensor, const void* entries, unsigned 
 
 /// Reads one of the three kinds with an array.
 template <typename Structure, typename Entry>
-Result readArray(const TensorProperties& tensor, const std::vector<Entry>& from, Entry* Structure::*array,
-                 unsigned Structure::*count, void* value, uint64_t size, const char* name) {
+Result readArray(const TensorProperties& tensor, const std::vector<Entry>& from, Entry* Structure::* array,
+                 unsigned Structure::* count, void* value, uint64_t size, const char* name) {
   auto& out = *static_cast<Structure*>(value);
   uint64_t withArray = sizeof(Structure) + from.size() * sizeof(Entry);
   if (!(out.*array)) {
@@ -45,11 +45,16 @@ Result readArray(const TensorProperties& tensor, const std::vector<Entry>& from,
 
 uint32_t bitOf(synQuantizationProperty property) {
   switch (property) {
-    case SYN_QUANT_DYNAMIC_RANGE: return synTensorPropDynamicRange;
-    case SYN_QUANT_METADATA: return synTensorPropQuantMetadata;
-    case SYN_FP_QUANT_METADATA: return synTensorPropFpQuantMetadata;
-    case SYN_QUANT_FLAGS: return synTensorPropFlags;
-    case SYN_QUANT_PC_DYNAMIC_RANGE: return synTensorPropPCDynamicRange;
+    case SYN_QUANT_DYNAMIC_RANGE:
+      return synTensorPropDynamicRange;
+    case SYN_QUANT_METADATA:
+      return synTensorPropQuantMetadata;
+    case SYN_FP_QUANT_METADATA:
+      return synTensorPropFpQuantMetadata;
+    case SYN_QUANT_FLAGS:
+      return synTensorPropFlags;
+    case SYN_QUANT_PC_DYNAMIC_RANGE:
+      return synTensorPropPCDynamicRange;
   }
   return 0;
 }
@@ -74,7 +79,8 @@ Result setQuantization(TensorProperties& tensor, synQuantizationProperty propert
       if (size != sizeof(synQuantDynamicRange)) return wrongSize(tensor, "synQuantDynamicRange", size);
       const auto& range = *static_cast<const synQuantDynamicRange*>(value);
       if (!validRange(range))
-        return badArgument(strCat("tensor '", tensor.name, "': the dynamic range ", range.min, " to ", range.max, " is empty"));
+        return badArgument(
+            strCat("tensor '", tensor.name, "': the dynamic range ", range.min, " to ", range.max, " is empty"));
       data.range = range;
       break;
     }
@@ -130,13 +136,13 @@ Result getQuantization(const TensorProperties& tensor, synQuantizationProperty p
     case SYN_QUANT_METADATA:
       if (size < sizeof(synQuantMetadata)) return wrongSize(tensor, "synQuantMetadata", size);
       if (static_cast<synQuantMetadata*>(value)->dataType != data.zpType) return wrongType(tensor);
-      return readArray(tensor, data.zpScales, &synQuantMetadata::zpScales, &synQuantMetadata::numZPScales, value,
-                       size, "synQuantMetadata");
+      return readArray(tensor, data.zpScales, &synQuantMetadata::zpScales, &synQuantMetadata::numZPScales, value, size,
+                       "synQuantMetadata");
     case SYN_FP_QUANT_METADATA:
       if (size < sizeof(synFpQuantMetadata)) return wrongSize(tensor, "synFpQuantMetadata", size);
       if (static_cast<synFpQuantMetadata*>(value)->dataType != data.fpType) return wrongType(tensor);
-      return readArray(tensor, data.fpParams, &synFpQuantMetadata::fpQuantParams,
-                       &synFpQuantMetadata::numFpQuantParams, value, size, "synFpQuantMetadata");
+      return readArray(tensor, data.fpParams, &synFpQuantMetadata::fpQuantParams, &synFpQuantMetadata::numFpQuantParams,
+                       value, size, "synFpQuantMetadata");
     case SYN_QUANT_FLAGS:
       if (size != sizeof(synQuantFlags)) return wrongSize(tensor, "synQuantFlags", size);
       *static_cast<synQuantFlags*>(value) = data.flags;

@@ -15,7 +15,8 @@ Result change(const char* function, synSectionHandle handle, Change&& apply) {
   SYN_FIND(section, sections(), handle);
   std::lock_guard lock(section->mutex);
   if (section->used)
-    return {synFail, base::strCat("section ", section->id, " has tensors; call ", function, " before the first is assigned")};
+    return {synFail,
+            base::strCat("section ", section->id, " has tensors; call ", function, " before the first is assigned")};
   apply(*section);
   return {};
 }
@@ -40,11 +41,11 @@ synStatus SYN_API_CALL synSectionCreate(synSectionHandle* sectionHandle, uint64_
     SYN_REQUIRE(sectionHandle);
     *sectionHandle = nullptr;
     SYN_FIND(owner, graphs(), graph);
-    constexpr uint64_t kKnown = MEMORY_ATTRIBUTE_DEVICE | MEMORY_ATTRIBUTE_HOST | MEMORY_ATTRIBUTE_SRAM |
-                                MEMORY_ATTRIBUTE_PERSISTENT;
+    constexpr uint64_t kKnown =
+        MEMORY_ATTRIBUTE_DEVICE | MEMORY_ATTRIBUTE_HOST | MEMORY_ATTRIBUTE_SRAM | MEMORY_ATTRIBUTE_PERSISTENT;
     if (sectionDescriptor & ~kKnown)
       return badArgument(hpu::base::strCat("the section descriptor ", hpu::base::formatHex(sectionDescriptor),
-                                      " has bits that are no synMemoryAttribute"));
+                                           " has bits that are no synMemoryAttribute"));
     std::lock_guard lock(owner->mutex);
     *sectionHandle = sections().insert(std::make_shared<SectionObject>(owner->nextSection++, owner->id));
     return {};

@@ -78,11 +78,12 @@ Result fillFromDescriptor(TensorProperties& tensor, const synTensorDescriptor& f
 
 Result assignToSection(TensorObject& tensor, synSectionHandle handle, SectionObject& section, uint64_t offset) {
   if (tensor.graphId && tensor.graphId != section.graphId)
-    return badArgument(base::strCat("section ", section.id, " and tensor '", tensor.properties.name,
-                                    "' belong to different graphs"));
+    return badArgument(
+        base::strCat("section ", section.id, " and tensor '", tensor.properties.name, "' belong to different graphs"));
   std::lock_guard lock(section.mutex);
   if (section.rmw && section.persistent)
-    return {synUnsupported, base::strCat("section ", section.id, " is persistent and for read-modify-write; clear one of "
+    return {synUnsupported, base::strCat("section ", section.id,
+                                         " is persistent and for read-modify-write; clear one of "
                                          "the two with synSectionSetPersistent or synSectionSetRMW")};
   section.used = true;
   TensorProperties& properties = tensor.properties;
@@ -94,8 +95,8 @@ Result assignToSection(TensorObject& tensor, synSectionHandle handle, SectionObj
 
 Result setGeometry(TensorProperties& tensor, const uint64_t* sizes, uint32_t dims, synGeometryType type) {
   if (dims > HABANA_DIM_MAX)
-    return {synInvalidTensorDimensions, base::strCat("tensor '", tensor.name, "': at most ", HABANA_DIM_MAX,
-                                                     " dimensions, not ", dims)};
+    return {synInvalidTensorDimensions,
+            base::strCat("tensor '", tensor.name, "': at most ", HABANA_DIM_MAX, " dimensions, not ", dims)};
   switch (type) {
     case synGeometryMaxSizes:
       tensor.maxSizes.assign(sizes, sizes + dims);
@@ -110,8 +111,8 @@ Result setGeometry(TensorProperties& tensor, const uint64_t* sizes, uint32_t dim
     case synGeometryDims:
       if (tensor.maxSizes.empty()) tensor.maxSizes.assign(dims, 0);
       if (tensor.maxSizes.size() != dims)
-        return {synInvalidTensorDimensions, base::strCat("tensor '", tensor.name, "' has ", tensor.maxSizes.size(),
-                                                         " dimensions, not ", dims)};
+        return {synInvalidTensorDimensions,
+                base::strCat("tensor '", tensor.name, "' has ", tensor.maxSizes.size(), " dimensions, not ", dims)};
       tensor.set |= synTensorPropGeometryDim;
       return {};
   }
@@ -192,9 +193,8 @@ synStatus SYN_API_CALL synConstTensorCreate(synTensor* pTensor, const synTensorD
 }
 
 synStatus SYN_API_CALL synTensorDestroy(const synTensor tensor) {
-  return guarded("synTensorDestroy", [&]() -> Result {
-    return tensors().remove(tensor) ? Result() : tensors().missing(tensor);
-  });
+  return guarded("synTensorDestroy",
+                 [&]() -> Result { return tensors().remove(tensor) ? Result() : tensors().missing(tensor); });
 }
 
 synStatus SYN_API_CALL synTensorAssignToSection(synTensor tensor, synSectionHandle section, uint64_t byteOffset) {
@@ -227,8 +227,8 @@ synStatus SYN_API_CALL synTensorSetHostPtr(synTensor tensor, void* hostPtr, uint
   return guarded("synTensorSetHostPtr", [&]() -> Result {
     SYN_REQUIRE(hostPtr);
     SYN_RETURN_IF_ERROR(checkDataType(dataType));
-    return changeTensor(
-        tensor, [&](TensorProperties& p) { return setHostValue(p, hostPtr, size, dataType, copyBuffer); });
+    return changeTensor(tensor,
+                        [&](TensorProperties& p) { return setHostValue(p, hostPtr, size, dataType, copyBuffer); });
   });
 }
 
@@ -347,7 +347,6 @@ synStatus SYN_API_CALL synTensorSetQuantizationData(synTensor tensor, synQuantiz
                                                     uint64_t propSize) {
   return guarded("synTensorSetQuantizationData", [&]() -> Result {
     SYN_REQUIRE(propVal);
-    return changeTensor(tensor,
-                        [&](TensorProperties& p) { return setQuantization(p, prop, propVal, propSize); });
+    return changeTensor(tensor, [&](TensorProperties& p) { return setQuantization(p, prop, propVal, propSize); });
   });
 }

@@ -96,11 +96,10 @@ synStatus SYN_API_CALL synTensorGetAllowPermutation(synTensor tensor, int8_t* al
 
 synStatus SYN_API_CALL synTensorGetDeviceDataType(synTensor tensor, synDataType* deviceDataType) {
   return guarded("synTensorGetDeviceDataType", [&]() -> Result {
-    return readTensor(tensor, deviceDataType, synTensorPropDeviceDataType,
-                      [&](const TensorProperties& p) -> Result {
-                        *deviceDataType = p.dataType;
-                        return {};
-                      });
+    return readTensor(tensor, deviceDataType, synTensorPropDeviceDataType, [&](const TensorProperties& p) -> Result {
+      *deviceDataType = p.dataType;
+      return {};
+    });
   });
 }
 

@@ -5,13 +5,13 @@
 #include <memory>
 #include <string>
 
+#include "bindings/synapse/api/Handles.h"
+#include "bindings/synapse/api/Library.h"
+#include "bindings/synapse/hccl/HcclResult.h"
 #include "habanalabs/hccl.h"
 #include "hpu/collectives.h"
 #include "hpu/memory.h"
 #include "hpu/stream.h"
-#include "bindings/synapse/api/Handles.h"
-#include "bindings/synapse/api/Library.h"
-#include "bindings/synapse/hccl/HcclResult.h"
 
 namespace hpu::synapse {
 
@@ -28,8 +28,8 @@ HcclResult deviceForRank(std::shared_ptr<DeviceObject>& device);
 /// A rank that fails on its own before it meets the others tells them why; gives `own` back.
 HcclResult orDecline(HcclResult own, const collectives::UniqueId& id, int rank, int ranks);
 /// Gives the handle of a communicator that was made; null for one that is not valid.
-HcclResult keepCommunicator(const std::shared_ptr<DeviceObject>& device,
-                            collectives::Communicator comm, hcclComm_t* out);
+HcclResult keepCommunicator(const std::shared_ptr<DeviceObject>& device, collectives::Communicator comm,
+                            hcclComm_t* out);
 
 /// The element type of `type` on the communicator's device. Errors: hcclInvalidArgument.
 HcclResult elementType(hcclDataType_t type, const CommObject& object, ElementType& out);
@@ -69,8 +69,8 @@ HcclResult findCall(hcclComm_t comm, void* stream, uint64_t count, hcclDataType_
 hcclResult_t inGroup(hcclResult_t result) noexcept;
 /// guardedHccl for what enqueues: `body(call)` of what findCall finds.
 template <typename Body>
-hcclResult_t enqueueHccl(const char* function, hcclComm_t comm, void* stream, uint64_t count,
-                         hcclDataType_t type, Body&& body) noexcept {
+hcclResult_t enqueueHccl(const char* function, hcclComm_t comm, void* stream, uint64_t count, hcclDataType_t type,
+                         Body&& body) noexcept {
   return inGroup(guardedHccl(function, [&]() -> HcclResult {
     Call call;
     HcclResult found = findCall(comm, stream, count, type, call);

@@ -73,8 +73,7 @@ hcclResult_t hcclLibraryState() noexcept {
   }
 }
 
-hcclResult_t reportHcclFailure(const char* function, hcclResult_t result,
-                               const char* text) noexcept {
+hcclResult_t reportHcclFailure(const char* function, hcclResult_t result, const char* text) noexcept {
   lastError().hccl.set(function, *text ? text : hcclGetErrorString(result));
   return result;
 }

@@ -10,9 +10,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "bindings/synapse/api/Result.h"
 #include "habanalabs/hccl.h"
 #include "hpu/status.h"
-#include "bindings/synapse/api/Result.h"
 
 namespace hpu::synapse {
 
@@ -39,8 +39,7 @@ class [[nodiscard]] HcclResult {
 /// As the library's state: hcclSuccess, hcclUninitialized or hcclSynapseTerminated.
 hcclResult_t hcclLibraryState() noexcept;
 /// Keeps the words "function: text" for the thread and gives the result.
-hcclResult_t reportHcclFailure(const char* function, hcclResult_t result,
-                               const char* text) noexcept;
+hcclResult_t reportHcclFailure(const char* function, hcclResult_t result, const char* text) noexcept;
 /// The kept words; null when there are none.
 const char* lastHcclError() noexcept;
 /// Keeps a text for the thread until its next call, for functions that return one.
@@ -49,18 +48,15 @@ const char* keepHcclText(std::string text);
 enum class HcclNeeds : uint8_t { kLibrary, kNothing };
 
 template <typename Body>
-hcclResult_t guardedHccl(const char* function, Body&& body,
-                         HcclNeeds needs = HcclNeeds::kLibrary) noexcept {
-  static_assert(std::is_same_v<std::invoke_result_t<Body>, HcclResult>,
-                "write the body as [&]() -> HcclResult");
+hcclResult_t guardedHccl(const char* function, Body&& body, HcclNeeds needs = HcclNeeds::kLibrary) noexcept {
+  static_assert(std::is_same_v<std::invoke_result_t<Body>, HcclResult>, "write the body as [&]() -> HcclResult");
   try {
     if (needs == HcclNeeds::kLibrary) {
       hcclResult_t state = hcclLibraryState();
       if (state != hcclSuccess) [[unlikely]]
         return reportHcclFailure(function, state,
-                                 state == hcclUninitialized
-                                     ? "call synInitialize and acquire a device first"
-                                     : "synDumpStateAndTerminate ended all work");
+                                 state == hcclUninitialized ? "call synInitialize and acquire a device first"
+                                                            : "synDumpStateAndTerminate ended all work");
     }
     HcclResult result = body();
     if (result.ok()) [[likely]]
@@ -78,8 +74,7 @@ hcclResult_t guardedHccl(const char* function, Body&& body,
 }  // namespace hpu::synapse
 
 /// Ends the body of an entry point when an argument that must point somewhere is null.
-#define HCCL_REQUIRE(pointer)                                                      \
-  do {                                                                             \
-    if ((pointer) == nullptr)                                                      \
-      return ::hpu::synapse::HcclResult(hcclInvalidArgument, #pointer " is null"); \
+#define HCCL_REQUIRE(pointer)                                                                              \
+  do {                                                                                                     \
+    if ((pointer) == nullptr) return ::hpu::synapse::HcclResult(hcclInvalidArgument, #pointer " is null"); \
   } while (false)

@@ -52,8 +52,7 @@ hcclResult_t hcclCommInitRank(hcclComm_t* comm, int nranks, hcclUniqueId commId,
 hcclResult_t hcclCommInitAll(hcclComm_t* comm, int ndev, const int* devlist) {
   return guardedHccl("hcclCommInitAll", [&]() -> HcclResult {
     HCCL_REQUIRE(comm);
-    if (ndev < 1)
-      return {hcclInvalidArgument, hpu::base::strCat("ndev is ", ndev, "; at least 1 is needed")};
+    if (ndev < 1) return {hcclInvalidArgument, hpu::base::strCat("ndev is ", ndev, "; at least 1 is needed")};
     std::vector<std::shared_ptr<DeviceObject>> objects;
     std::vector<hpu::Device> devices;
     for (int i = 0; i < ndev; ++i) {
@@ -61,8 +60,7 @@ hcclResult_t hcclCommInitAll(hcclComm_t* comm, int ndev, const int* devlist) {
       if (id < 0) return {hcclInvalidArgument, hpu::base::strCat("devlist[", i, "] is ", id)};
       auto device = Library::get().findDevice(static_cast<synDeviceId>(id));
       if (!device)
-        return HcclResult(hcclNoDeviceFound,
-                          Library::get().missingDevice(static_cast<synDeviceId>(id)).text());
+        return HcclResult(hcclNoDeviceFound, Library::get().missingDevice(static_cast<synDeviceId>(id)).text());
       if (std::find(objects.begin(), objects.end(), device) != objects.end())
         return {hcclInvalidArgument, hpu::base::strCat("device ", id, " is listed twice")};
       devices.push_back(device->device());
@@ -95,8 +93,7 @@ hcclResult_t hcclCommDestroy(hcclComm_t comm) {
     auto object = communicators().remove(comm);
     if (!object) return HcclResult(communicators().missing(comm));
     // One that is still being made would go on without a handle, and be a rank to the others.
-    if (object->comm.pending())
-      return object->comm.abort("hcclCommDestroy was called before it was ready");
+    if (object->comm.pending()) return object->comm.abort("hcclCommDestroy was called before it was ready");
     return {};
   });
 }

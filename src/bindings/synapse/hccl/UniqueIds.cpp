@@ -17,8 +17,7 @@ hcclUniqueId toHcclId(const collectives::UniqueId& id) {
 
 HcclResult fromHcclId(const hcclUniqueId& id, collectives::UniqueId& out) {
   out = {};
-  bool zero = std::all_of(id.internal, id.internal + sizeof(id.internal),
-                          [](uint8_t byte) { return byte == 0; });
+  bool zero = std::all_of(id.internal, id.internal + sizeof(id.internal), [](uint8_t byte) { return byte == 0; });
   if (zero) return {};
   // Programs that send only `internal` leave the length at 0.
   if (id.length != sizeof(out.bytes) && id.length != 0)

@@ -2,9 +2,9 @@
 // hcclUniqueId and collectives::UniqueId: the same bytes in structures of different sizes.
 #pragma once
 
+#include "bindings/synapse/hccl/HcclResult.h"
 #include "habanalabs/hccl_types.h"
 #include "hpu/collectives.h"
-#include "bindings/synapse/hccl/HcclResult.h"
 
 namespace hpu::synapse {
 

@@ -3,18 +3,22 @@
 // saved: its result for sigmoid, tanh (and elu, unless its parameters say otherwise), its operand for the others.
 #include <cmath>
 
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
 
-Value greater(NodeContext& c, Value a, double b) { return c.op("greater", {a, c.scalarLike(a, b)}); }
+Value greater(NodeContext& c, Value a, double b) {
+  return c.op("greater", {a, c.scalarLike(a, b)});
+}
 double number(fint_t value, ElementType type) {
   return isFloat(type) ? static_cast<double>(value.f) : static_cast<double>(value.i);
 }
 
-void lowerOp(NodeContext& c) { c.output(0, c.op(c.row().argument, {c.input(0)})); }
+void lowerOp(NodeContext& c) {
+  c.output(0, c.op(c.row().argument, {c.input(0)}));
+}
 
 // ---- relu and its kin ----------------------------------------------------------------------------
 
@@ -53,7 +57,9 @@ void lowerLeakyReluBwd(NodeContext& c) {
   c.output(0, c.where(greater(c, c.input(1), 0), dY, c.mul(dY, params.alpha)));
 }
 
-void lowerPrelu(NodeContext& c) { c.output(0, c.op("prelu", {c.input(0), c.input(1)})); }
+void lowerPrelu(NodeContext& c) {
+  c.output(0, c.op("prelu", {c.input(0), c.input(1)}));
+}
 
 void lowerPreluBwd(NodeContext& c) {
   Value dY = c.input(0), x = c.input(1), w = c.input(2);
@@ -85,8 +91,10 @@ void lowerEluBwd(NodeContext& c) {
   double alpha = params.alpha, scale = params.scale, inputScale = params.input_scale;
   Value dY = c.input(0), saved = c.input(1);
   Value slope;
-  if (isSet(params.isInputFeaturemap)) slope = c.mul(c.op("exp", {c.mul(saved, inputScale)}), alpha * scale * inputScale);
-  else slope = c.mul(c.add(saved, alpha * scale), inputScale);  // y + alpha * scale = alpha * scale * exp(..)
+  if (isSet(params.isInputFeaturemap))
+    slope = c.mul(c.op("exp", {c.mul(saved, inputScale)}), alpha * scale * inputScale);
+  else
+    slope = c.mul(c.add(saved, alpha * scale), inputScale);  // y + alpha * scale = alpha * scale * exp(..)
   c.output(0, c.where(greater(c, saved, 0), c.mul(dY, scale), c.mul(dY, slope)));
 }
 
@@ -250,7 +258,9 @@ Value clampTo(NodeContext& c, Value x, const ns_ClampKernel::Params& params) {
   return c.op("clip", {x}, {{"min", low}, {"max", high}});
 }
 
-void lowerClamp(NodeContext& c) { c.output(0, clampTo(c, c.input(0), c.params<ns_ClampKernel::Params>())); }
+void lowerClamp(NodeContext& c) {
+  c.output(0, clampTo(c, c.input(0), c.params<ns_ClampKernel::Params>()));
+}
 
 void lowerClampPt(NodeContext& c) {
   Value x = c.input(0);
@@ -305,6 +315,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> activationGuids() { return kRows; }
+std::span<const GuidRow> activationGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

@@ -2,9 +2,9 @@
 // TPC-named attention: scaled dot products, forward and backward, with and without the stored probabilities, and rotary
 // embeddings. The one thing to know: q [.., L, E], k [.., S, E], v [.., S, Ev] in the framework's order; a causal row i
 // sees the columns 0..i; a mask of floats is added, one of i8 chooses.
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/Indexing.h"
 #include "bindings/synapse/lowering/RandomBits.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
@@ -52,8 +52,10 @@ Value scoresOf(NodeContext& c, const Heads& h, const ns_Sdpa::ParamsV3& params, 
   Value s = c.mul(c.toF32(c.matmul(h.q, transposed(c, h.k))), params.scale);
   if (!s.handle) return s;
   if (c.hasInput(maskInput)) {
-    if (isFloat(c.inputType(maskInput))) s = c.add(s, c.toF32(c.input(maskInput)));
-    else s = c.where(c.condition(maskInput), s, c.scalarLike(s, kMasked));
+    if (isFloat(c.inputType(maskInput)))
+      s = c.add(s, c.toF32(c.input(maskInput)));
+    else
+      s = c.where(c.condition(maskInput), s, c.scalarLike(s, kMasked));
   }
   if (isSet(params.is_causal)) {
     Value seen = c.op("less_equal", {counter(c, c.dim(s, -1), 1, 2), counter(c, c.dim(s, -2), 0, 2)});
@@ -88,8 +90,10 @@ void lowerSdpa(NodeContext& c) {
   double ratio = params.dropout.ratio;
   Value s = scoresOf(c, h, params, 3);
   Softmax soft;
-  if (recomputes) soft = softmaxOf(c, s);
-  else soft.p = c.op("softmax", {s}, {{"axis", c.rank(s) - 1}});
+  if (recomputes)
+    soft = softmaxOf(c, s);
+  else
+    soft.p = c.op("softmax", {s}, {{"axis", c.rank(s) - 1}});
   if (!c.ok()) return;
   Value used = soft.p, kept;
   if (ratio > 0) {
@@ -197,7 +201,8 @@ void lowerRope(NodeContext& c) {
 
 constexpr std::string_view kFloats = "f32 bf16 f16", kSdpa = "ns_Sdpa::Params, ParamsV2 or ParamsV3";
 constexpr std::string_view kSdpaIn =
-    "q, k, v, [mask], [seed], [scale of q], [scale of k], [scale of v], [scale of s], [scale of out], [scale of s back], [lengths]";
+    "q, k, v, [mask], [seed], [scale of q], [scale of k], [scale of v], [scale of s], [scale of out], [scale of s "
+    "back], [lengths]";
 constexpr std::string_view kRope = "ns_RoPESt2::Params or ParamsV2?";
 
 // clang-format off
@@ -213,6 +218,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> attentionGuids() { return kRows; }
+std::span<const GuidRow> attentionGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // TPC casts. The one thing to know: floats become integers by rounding to nearest even unless the parameters say
 // otherwise, and saturate; integers become narrower ones modulo 2^bits unless the parameters ask for saturation.
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
@@ -12,43 +12,57 @@ struct Range {
 };
 Range rangeOf(ElementType type) {
   switch (type) {
-    case ElementType::kI8: return {-128, 127};
-    case ElementType::kU8: return {0, 255};
-    case ElementType::kI16: return {-32768, 32767};
-    case ElementType::kU16: return {0, 65535};
+    case ElementType::kI8:
+      return {-128, 127};
+    case ElementType::kU8:
+      return {0, 255};
+    case ElementType::kI16:
+      return {-32768, 32767};
+    case ElementType::kU16:
+      return {0, 65535};
     // The largest floats that do not leave the type.
-    case ElementType::kI32: return {-2147483648.0, 2147483520.0};
-    case ElementType::kU32: return {0, 4294967040.0};
-    case ElementType::kU64: return {0, 18446742974197923840.0};
-    default: return {-9223372036854775808.0, 9223371487098961920.0};
+    case ElementType::kI32:
+      return {-2147483648.0, 2147483520.0};
+    case ElementType::kU32:
+      return {0, 4294967040.0};
+    case ElementType::kU64:
+      return {0, 18446742974197923840.0};
+    default:
+      return {-9223372036854775808.0, 9223371487098961920.0};
   }
 }
 
 Value roundTo(NodeContext& c, Value x, int mode) {
   switch (mode) {
     case CAST_ROUND_HALF_NE:
-    case CAST_ROUND_DEFAULT: return c.op("round", {x});
-    case CAST_ROUND_DOWN: return c.op("floor", {x});
-    case CAST_ROUND_UP: return c.op("ceil", {x});
-    case CAST_ROUND_ZERO: return x;  // hpu.cast truncates.
+    case CAST_ROUND_DEFAULT:
+      return c.op("round", {x});
+    case CAST_ROUND_DOWN:
+      return c.op("floor", {x});
+    case CAST_ROUND_UP:
+      return c.op("ceil", {x});
+    case CAST_ROUND_ZERO:
+      return x;  // hpu.cast truncates.
     case CAST_ROUND_HALF_AZ: {
       Value a = c.op("abs", {x}), whole = c.op("floor", {a});
       Value isUp = c.op("greater_equal", {c.sub(a, whole), c.scalarLike(a, 0.5)});
       return c.mul(c.op("sign", {x}), c.where(isUp, c.add(whole, 1), whole));
     }
-    default: return c.unsupported(strCat("rounding mode ", mode, " of a cast to an integer"));
+    default:
+      return c.unsupported(strCat("rounding mode ", mode, " of a cast to an integer"));
   }
 }
 
 void lowerCast(NodeContext& c) {
   ns_CastKernel::ParamsV4 params{};
   params.round_mode = CAST_ROUND_DEFAULT;
-  params = c.versionedParams<ns_CastKernel::ParamsV4, ns_CastKernel::ParamsV3, ns_CastKernel::ParamsV2, ns_CastKernel::Params>(
-      params);
+  params = c.versionedParams<ns_CastKernel::ParamsV4, ns_CastKernel::ParamsV3, ns_CastKernel::ParamsV2,
+                             ns_CastKernel::Params>(params);
   Value x = c.input(0);
   ElementType from = c.element(x), to = c.castTarget();
   if (c.dataType() != from)
-    return (void)c.fail(strCat(c.inputName(0), " is ", elementTypeName(from), ", the GUID casts ", elementTypeName(c.dataType())));
+    return (void)c.fail(
+        strCat(c.inputName(0), " is ", elementTypeName(from), ", the GUID casts ", elementTypeName(c.dataType())));
   if (!isFloat(to)) {
     if (isFloat(from)) {
       x = roundTo(c, c.toF32(x), params.round_mode);
@@ -72,10 +86,11 @@ void lowerCast(NodeContext& c) {
 void lowerToFp8(NodeContext& c) {
   ns_CastKernel::ParamsV4 params{};
   params.round_mode = CAST_ROUND_DEFAULT;
-  params = c.versionedParams<ns_CastKernel::ParamsV4, ns_CastKernel::ParamsV3, ns_CastKernel::ParamsV2, ns_CastKernel::Params>(
-      params);
+  params = c.versionedParams<ns_CastKernel::ParamsV4, ns_CastKernel::ParamsV3, ns_CastKernel::ParamsV2,
+                             ns_CastKernel::Params>(params);
   if (params.round_mode != CAST_ROUND_HALF_NE && params.round_mode != CAST_ROUND_DEFAULT)
-    return (void)c.unsupported(strCat("rounding mode ", static_cast<int>(params.round_mode), "; there is to nearest even"));
+    return (void)c.unsupported(
+        strCat("rounding mode ", static_cast<int>(params.round_mode), "; there is to nearest even"));
   Value x = c.toF32(c.input(0));
   ElementType to = c.outputType(0, ElementType::kInvalid);
   if (to == ElementType::kInvalid || !isFloat(to) || elementSize(to) != 1)
@@ -104,6 +119,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> castGuids() { return kRows; }
+std::span<const GuidRow> castGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

@@ -3,9 +3,9 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
-#include "hpu/compiler.h"
 #include "bindings/synapse/lowering/ElementTypes.h"
 #include "bindings/synapse/lowering/GraphLowering.h"
+#include "hpu/compiler.h"
 
 namespace hpu::synapse {
 

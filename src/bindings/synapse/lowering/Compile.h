@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "hpu/status.h"
 #include "bindings/synapse/graph/GraphDescription.h"
+#include "hpu/status.h"
 
 namespace hpu::synapse {
 
@@ -37,8 +37,8 @@ struct CompiledGraph {
 /// Infers the sizes and element types of tensors that have none. Errors: as compileGraph.
 Status inferShapes(GraphDescription& graph);
 
-/// Any thread may call. Errors: kInvalidArgument, kUnimplemented, kResourceExhausted; every faulty node is named with its
-/// GUID and what is wrong, a line each.
+/// Any thread may call. Errors: kInvalidArgument, kUnimplemented, kResourceExhausted; every faulty node is named with
+/// its GUID and what is wrong, a line each.
 StatusOr<CompiledGraph> compileGraph(const GraphDescription& graph, const CompileRequest& request);
 
 }  // namespace hpu::synapse
@@ -46,8 +46,7 @@ StatusOr<CompiledGraph> compileGraph(const GraphDescription& graph, const Compil
 extern "C" {
 /// What libSynapse looks up. They never throw; the status of the two functions above goes to *status.
 HPU_API uint32_t hpuSynapseCompileVersion();
-HPU_API void hpuSynapseCompile(const hpu::synapse::GraphDescription* graph,
-                               const hpu::synapse::CompileRequest* request,
+HPU_API void hpuSynapseCompile(const hpu::synapse::GraphDescription* graph, const hpu::synapse::CompileRequest* request,
                                hpu::synapse::CompiledGraph* result, hpu::Status* status);
 HPU_API void hpuSynapseInferShapes(hpu::synapse::GraphDescription* graph, hpu::Status* status);
 }

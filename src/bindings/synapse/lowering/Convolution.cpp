@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "habanalabs/synapse_common_types.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/synapse_common_types.h"
 
 namespace hpu::synapse {
 
@@ -25,8 +25,12 @@ struct ConvParams {
   int64_t span(size_t d) const { return dilation[d] * (kernel[d] - 1) + 1; }
 };
 
-bool is3d(NodeContext& c) { return c.row().argument == "3d"; }
-bool isFp8(NodeContext& c) { return c.row().argument == "fp8"; }
+bool is3d(NodeContext& c) {
+  return c.row().argument == "3d";
+}
+bool isFp8(NodeContext& c) {
+  return c.row().argument == "fp8";
+}
 
 bool readParams(NodeContext& c, ConvParams& conv) {
   if (is3d(c)) {
@@ -56,7 +60,8 @@ bool readParams(NodeContext& c, ConvParams& conv) {
   constexpr int64_t kMost = 1 << 20;
   for (size_t d = 0; d < 3; ++d) {
     const char* name = d == 0 ? "depth" : d == 1 ? "height" : "width";
-    for (auto [what, value] : {std::pair("kernel", conv.kernel[d]), {"stride", conv.stride[d]}, {"dilation", conv.dilation[d]}})
+    for (auto [what, value] :
+         {std::pair("kernel", conv.kernel[d]), {"stride", conv.stride[d]}, {"dilation", conv.dilation[d]}})
       if (value < 1 || value > kMost) return c.fail(strCat("the ", what, "'s ", name, " is ", value)), false;
     for (int64_t pad : {conv.before[d], conv.after[d]})
       if (pad < -kMost || pad > kMost) return c.fail(strCat("the padding of the ", name, " is ", pad)), false;
@@ -82,19 +87,30 @@ bool checkShapes(NodeContext& c, ConvParams& conv, const Shape& x, const Shape& 
     int64_t room = size + conv.before[d] + conv.after[d] - conv.span(d);
     if (room < 0)
       return c.fail(strCat("the kernel (", conv.span(d), " with its dilation) is larger than the padded input (",
-                           size + conv.before[d] + conv.after[d], ") along the ", d == 0 ? "depth" : d == 1 ? "height" : "width")), false;
+                           size + conv.before[d] + conv.after[d], ") along the ",
+                           d == 0   ? "depth"
+                           : d == 1 ? "height"
+                                    : "width")),
+             false;
     expected.push_back(room / conv.stride[d] + 1);
     if (w[d] != conv.kernel[d])
-      return c.fail(strCat("the parameters' kernel is ", conv.kernel[d], " along the ", d == 0 ? "depth" : d == 1 ? "height" : "width",
-                           ", the weights have ", w[d])), false;
+      return c.fail(strCat("the parameters' kernel is ", conv.kernel[d], " along the ",
+                           d == 0   ? "depth"
+                           : d == 1 ? "height"
+                                    : "width",
+                           ", the weights have ", w[d])),
+             false;
   }
   expected.push_back(w[4]);
   if (x[4] != w[3] * conv.groups)
-    return c.fail(strCat("the data have ", x[4], " channels, the weights ", w[3], " in ", conv.groups, " group(s)")), false;
-  if (w[4] % conv.groups) return c.fail(strCat(w[4], " result channels are no multiple of ", conv.groups, " groups")), false;
+    return c.fail(strCat("the data have ", x[4], " channels, the weights ", w[3], " in ", conv.groups, " group(s)")),
+           false;
+  if (w[4] % conv.groups)
+    return c.fail(strCat(w[4], " result channels are no multiple of ", conv.groups, " groups")), false;
   if (y.empty()) y = expected;
   auto twoD = [&](const Shape& s) { return is3d(c) ? sizesText(s) : sizesText(Shape{s[0], s[2], s[3], s[4]}); };
-  if (y != expected) return c.fail(strCat("Y has sizes ", twoD(y), ", the parameters and X give ", twoD(expected))), false;
+  if (y != expected)
+    return c.fail(strCat("Y has sizes ", twoD(y), ", the parameters and X give ", twoD(expected))), false;
   return true;
 }
 
@@ -105,19 +121,25 @@ Value with5(NodeContext& c, Value v, bool weights) {
   if (s.size() != 4) return v;
   return c.reshape(v, weights ? Shape{1, s[0], s[1], s[2], s[3]} : Shape{s[0], 1, s[1], s[2], s[3]});
 }
-Value activation(NodeContext& c, size_t i) { return with5(c, c.inputIn(i, is3d(c) ? kActivation3d : kActivation2d), false); }
-Value weight(NodeContext& c, size_t i) { return with5(c, c.inputIn(i, is3d(c) ? kWeight3d : kWeight2d), true); }
+Value activation(NodeContext& c, size_t i) {
+  return with5(c, c.inputIn(i, is3d(c) ? kActivation3d : kActivation2d), false);
+}
+Value weight(NodeContext& c, size_t i) {
+  return with5(c, c.inputIn(i, is3d(c) ? kWeight3d : kWeight2d), true);
+}
 
 /// The required sizes of the result, as five dims.
 Shape resultShape(NodeContext& c, bool weights, size_t shapeInput) {
-  Shape s = c.requiredShapeIn(0, is3d(c) ? (weights ? kWeight3d : kActivation3d) : (weights ? kWeight2d : kActivation2d), shapeInput);
+  Shape s = c.requiredShapeIn(
+      0, is3d(c) ? (weights ? kWeight3d : kActivation3d) : (weights ? kWeight2d : kActivation2d), shapeInput);
   if (s.size() == 4) s.insert(s.begin() + (weights ? 0 : 1), 1);
   return s;
 }
 
 void result(NodeContext& c, Value v, bool weights) {
   Shape s = c.shape(v);
-  if (!is3d(c) && s.size() == 5) v = c.reshape(v, weights ? Shape{s[1], s[2], s[3], s[4]} : Shape{s[0], s[2], s[3], s[4]});
+  if (!is3d(c) && s.size() == 5)
+    v = c.reshape(v, weights ? Shape{s[1], s[2], s[3], s[4]} : Shape{s[0], s[2], s[3], s[4]});
   c.outputIn(0, is3d(c) ? (weights ? kWeight3d : kActivation3d) : (weights ? kWeight2d : kActivation2d), v);
 }
 
@@ -126,8 +148,11 @@ bool factors(NodeContext& c, Value& a, Value& b) {
   if (!c.ok()) return false;
   ElementType type = c.element(a);
   if (type != c.element(b))
-    return c.fail(strCat(c.inputName(0), " is ", elementTypeName(type), ", ", c.inputName(1), " is ", elementTypeName(c.element(b)))), false;
-  if (!isFloat(type)) return c.unsupported(strCat("operands of ", elementTypeName(type), "; the MME multiplies floats")), false;
+    return c.fail(strCat(c.inputName(0), " is ", elementTypeName(type), ", ", c.inputName(1), " is ",
+                         elementTypeName(c.element(b)))),
+           false;
+  if (!isFloat(type))
+    return c.unsupported(strCat("operands of ", elementTypeName(type), "; the MME multiplies floats")), false;
   a = c.cast(a, c.productType(type));
   b = c.cast(b, c.productType(type));
   return c.ok();
@@ -151,7 +176,8 @@ struct Pads {
   Ints list;  // Top, left, bottom, right.
   Value value;
 };
-Pads padsOf(NodeContext& c, Value v, int64_t dimH, int64_t dimW, std::array<int64_t, 2> before, std::array<int64_t, 2> after) {
+Pads padsOf(NodeContext& c, Value v, int64_t dimH, int64_t dimW, std::array<int64_t, 2> before,
+            std::array<int64_t, 2> after) {
   Pads pads{{0, 0, 0, 0}, v};
   int64_t dims[] = {dimH, dimW};
   for (size_t d = 0; d < 2; ++d) {
@@ -171,7 +197,8 @@ Value tapsAsChannels(NodeContext& c, Value v, const ConvParams& conv, const Ints
   for (int64_t start : starts)
     taps.push_back(c.reshape(c.sliceDim(v, 1, start, count, count > 1 ? step : 1),
                              {s[0] * count, s[2], s[3], conv.groups, 1, perGroup}));
-  return c.reshape(c.concat(taps, 4), {s[0] * count, s[2], s[3], conv.groups * static_cast<int64_t>(taps.size()) * perGroup});
+  return c.reshape(c.concat(taps, 4),
+                   {s[0] * count, s[2], s[3], conv.groups * static_cast<int64_t>(taps.size()) * perGroup});
 }
 
 // ---- the nodes -------------------------------------------------------------------------------------
@@ -190,8 +217,10 @@ void lowerForward(NodeContext& c) {
   Shape ws = c.shape(w);  // [Q, R, S, C, K] -> [K, Q * C, R, S]
   Value weights = c.reshape(c.transpose(w, {4, 0, 3, 1, 2}), {ws[4], ws[0] * ws[3], ws[1], ws[2]});
   Value v = c.op("conv2d", {c.transpose(pads.value, {0, 3, 1, 2}), weights},
-                 {{"strides", Ints{conv.stride[1], conv.stride[2]}}, {"dilations", Ints{conv.dilation[1], conv.dilation[2]}},
-                  {"pads", pads.list}, {"groups", conv.groups}});
+                 {{"strides", Ints{conv.stride[1], conv.stride[2]}},
+                  {"dilations", Ints{conv.dilation[1], conv.dilation[2]}},
+                  {"pads", pads.list},
+                  {"groups", conv.groups}});
   v = c.transpose(v, {0, 2, 3, 1});
   v = c.reshape(v, y);
   if (isFp8(c)) {
@@ -199,7 +228,8 @@ void lowerForward(NodeContext& c) {
     for (size_t i : {3, 4}) {
       if (!c.hasInput(i)) continue;
       Value scale = c.toF32(c.input(i));
-      if (c.ok() && numElements(c.shape(scale)) != 1) return (void)c.unsupported(strCat(c.inputName(i), " of more than one element"));
+      if (c.ok() && numElements(c.shape(scale)) != 1)
+        return (void)c.unsupported(strCat(c.inputName(i), " of more than one element"));
       v = c.mul(v, c.reshape(scale, {}));
     }
   }
@@ -252,8 +282,11 @@ void lowerDataGradient(NodeContext& c) {
     outputPadding[d] = x[d + 2] - cutBefore[d] - cutAfter[d] - extent;
   }
   Value v = c.op("conv_transpose2d", {c.transpose(channels, {0, 3, 1, 2}), weights},
-                 {{"strides", Ints{conv.stride[1], conv.stride[2]}}, {"dilations", Ints{conv.dilation[1], conv.dilation[2]}},
-                  {"pads", pads}, {"output_padding", outputPadding}, {"groups", conv.groups}});
+                 {{"strides", Ints{conv.stride[1], conv.stride[2]}},
+                  {"dilations", Ints{conv.dilation[1], conv.dilation[2]}},
+                  {"pads", pads},
+                  {"output_padding", outputPadding},
+                  {"groups", conv.groups}});
   v = c.transpose(v, {0, 2, 3, 1});
   for (size_t d = 0; d < 2; ++d) v = fit(c, v, static_cast<int64_t>(d) + 1, cutBefore[d], cutAfter[d]);
   result(c, c.reshape(v, x), false);
@@ -295,26 +328,33 @@ void lowerWeightGradient(NodeContext& c) {
     image = c.reshape(image, {w[3], groups * batch, xs[2], xs[3]});
     Pads pads = padsOf(c, image, 2, 3, before, after);
     Value v = c.op("conv2d", {pads.value, kernel},
-                   {{"strides", Ints{conv.dilation[1], conv.dilation[2]}}, {"dilations", Ints{conv.stride[1], conv.stride[2]}},
-                    {"pads", pads.list}, {"groups", groups}});
+                   {{"strides", Ints{conv.dilation[1], conv.dilation[2]}},
+                    {"dilations", Ints{conv.stride[1], conv.stride[2]}},
+                    {"pads", pads.list},
+                    {"groups", groups}});
     taps.push_back(c.reshape(c.transpose(v, {2, 3, 0, 1}), {1, w[1], w[2], w[3], w[4]}));
   }
   if (c.ok()) result(c, c.concat(taps, 0), true);
 }
 
 constexpr GuidRow kRows[] = {
-    {"spatial_convolution", "X, W, [bias], [cin]", "Y", "synConvolutionParams or synConvolutionParamsV2", "", lowerForward},
-    {"spatial_convolution3d", "X, W, [bias], [cin]", "Y", "synConvolution3DParams or synConvolution3DParamsV2", "", lowerForward, "3d"},
-    {"conv2d_fp8", "X, W, [bias], [scale of X], [scale of W], [reserved]", "Y", "synConvolutionParams or synConvolutionParamsV2",
-     "f32 bf16 f16", lowerForward, "fp8"},
+    {"spatial_convolution", "X, W, [bias], [cin]", "Y", "synConvolutionParams or synConvolutionParamsV2", "",
+     lowerForward},
+    {"spatial_convolution3d", "X, W, [bias], [cin]", "Y", "synConvolution3DParams or synConvolution3DParamsV2", "",
+     lowerForward, "3d"},
+    {"conv2d_fp8", "X, W, [bias], [scale of X], [scale of W], [reserved]", "Y",
+     "synConvolutionParams or synConvolutionParamsV2", "f32 bf16 f16", lowerForward, "fp8"},
     {"dedx", "dY, W, [shape]", "dX", "synConvolutionParams or synConvolutionParamsV2", "", lowerDataGradient},
-    {"dedx3d", "dY, W, [shape]", "dX", "synConvolution3DParams or synConvolution3DParamsV2", "", lowerDataGradient, "3d"},
+    {"dedx3d", "dY, W, [shape]", "dX", "synConvolution3DParams or synConvolution3DParamsV2", "", lowerDataGradient,
+     "3d"},
     {"dedw", "dY, X", "dW", "synConvolutionParams or synConvolutionParamsV2", "", lowerWeightGradient},
     {"dedw3d", "dY, X", "dW", "synConvolution3DParams or synConvolution3DParamsV2", "", lowerWeightGradient, "3d"},
 };
 
 }  // namespace
 
-std::span<const GuidRow> convolutionGuids() { return kRows; }
+std::span<const GuidRow> convolutionGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

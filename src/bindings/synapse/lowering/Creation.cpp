@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/Indexing.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
@@ -30,7 +30,8 @@ void lowerConstant(NodeContext& c) {
   if (!c.ok()) return;
   if (c.paramsAre<ns_ConstantKernel::Params_v2>()) {
     auto params = c.params<ns_ConstantKernel::Params_v2>();
-    uint64_t bits = static_cast<uint64_t>(static_cast<uint32_t>(params.const_high)) << 32 | static_cast<uint32_t>(params.const_low);
+    uint64_t bits =
+        static_cast<uint64_t>(static_cast<uint32_t>(params.const_high)) << 32 | static_cast<uint32_t>(params.const_low);
     if (type != ElementType::kI64 && type != ElementType::kU64)
       return (void)c.fail(strCat("Params_v2 is for 64-bit integers, not ", elementTypeName(type)));
     return c.output(0, c.expand(c.constant({type, {}}, &bits, sizeof bits), shape));
@@ -56,21 +57,26 @@ void lowerRange(NodeContext& c) {
     return (void)c.fail(strCat("a range from ", start, " to ", limit, " by ", delta));
   auto count = static_cast<int64_t>(exact);
   // Rounding of the bounds may cost or win one element: the declared size decides.
-  if (std::optional<Shape> declared = c.declaredShape(0); declared && declared->size() == 1 && std::abs((*declared)[0] - count) <= 1)
+  if (std::optional<Shape> declared = c.declaredShape(0);
+      declared && declared->size() == 1 && std::abs((*declared)[0] - count) <= 1)
     count = (*declared)[0];
   if (isFloat(type)) {
     std::vector<float> values(static_cast<size_t>(count));
-    for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = static_cast<float>(start + static_cast<double>(i) * delta);
-    return c.output(0, c.cast(c.constant({ElementType::kF32, {count}}, values.data(), values.size() * sizeof(float)), type));
+    for (int64_t i = 0; i < count; ++i)
+      values[static_cast<size_t>(i)] = static_cast<float>(start + static_cast<double>(i) * delta);
+    return c.output(
+        0, c.cast(c.constant({ElementType::kF32, {count}}, values.data(), values.size() * sizeof(float)), type));
   }
   Ints values(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = static_cast<int64_t>(start) + i * static_cast<int64_t>(delta);
+  for (int64_t i = 0; i < count; ++i)
+    values[static_cast<size_t>(i)] = static_cast<int64_t>(start) + i * static_cast<int64_t>(delta);
   c.output(0, c.cast(c.indices({count}, values), type));
 }
 
 void lowerEye(NodeContext& c) {
   auto params = c.params<ns_Eye::Params>();
-  if (c.ok() && (params.rows < 1 || params.cols < 1)) c.fail(strCat("an identity of ", params.rows, " rows and ", params.cols, " columns"));
+  if (c.ok() && (params.rows < 1 || params.cols < 1))
+    c.fail(strCat("an identity of ", params.rows, " rows and ", params.cols, " columns"));
   if (!c.ok()) return;
   Value hit = c.op("equal", {counter(c, params.rows, 0, 2), counter(c, params.cols, 1, 2)});
   c.output(0, c.cast(hit, resultType(c)));
@@ -85,7 +91,8 @@ Value offsets(NodeContext& c, int64_t rows, int64_t columns) {
 
 void lowerBandPart(NodeContext& c) {
   ns_MatrixBandPartKernel::triParams params{};
-  params = c.versionedParams<ns_MatrixBandPartKernel::triParams, ns_MatrixBandPartKernel::Params>(params, /*optional=*/false);
+  params = c.versionedParams<ns_MatrixBandPartKernel::triParams, ns_MatrixBandPartKernel::Params>(params,
+                                                                                                  /*optional=*/false);
   Value x = c.input(0);
   if (c.ok() && c.rank(x) < 2) c.fail(strCat(c.inputName(0), " must be a matrix"));
   if (!c.ok()) return;
@@ -114,14 +121,16 @@ void lowerMatrixDiagonal(NodeContext& c) {
     if (params.cols <= 0) columns = declared->back();
   }
   int64_t room = k >= 0 ? std::min(rows, columns - k) : std::min(rows + k, columns);
-  if (room != length) return (void)c.fail(strCat("diagonal ", k, " of ", rows, " x ", columns, " has ", room, " elements, not ", length));
+  if (room != length)
+    return (void)c.fail(strCat("diagonal ", k, " of ", rows, " x ", columns, " has ", room, " elements, not ", length));
   // Element i is in row i (of upper diagonals) or in column i (of lower ones).
   int64_t rank = c.rank(diagonal);
   Ints low(static_cast<size_t>(rank), 0), high(low);
   high.back() = (k >= 0 ? rows : columns) - length;
   Value placed = insertDim(c, c.pad(diagonal, low, high), k >= 0 ? rank : rank - 1);
   Value offset = offsets(c, rows, columns);
-  c.output(0, c.where(c.op("equal", {offset, c.scalarLike(offset, static_cast<double>(k))}), placed, c.scalarLike(diagonal, params.pad)));
+  c.output(0, c.where(c.op("equal", {offset, c.scalarLike(offset, static_cast<double>(k))}), placed,
+                      c.scalarLike(diagonal, params.pad)));
 }
 
 // ---- repetition ----------------------------------------------------------------------------------
@@ -163,7 +172,8 @@ void lowerRepeatPt(NodeContext& c) {
   auto params = c.params<ns_RepeatPt::Params>();
   Value x = c.input(0);
   if (!c.ok()) return;
-  if (params.size < c.rank(x) || params.size > 5) return (void)c.fail(strCat(params.size, " repeats for rank ", c.rank(x)));
+  if (params.size < c.rank(x) || params.size > 5)
+    return (void)c.fail(strCat(params.size, " repeats for rank ", c.rank(x)));
   c.output(0, tile(c, x, Ints(params.repeat, params.repeat + params.size)));
 }
 
@@ -176,7 +186,8 @@ void lowerRepeat(NodeContext& c) {
     Shape result = c.requiredShape(0);
     Value counts = c.cast(c.input(1), ElementType::kI32);
     if (!c.ok()) return;
-    if (numElements(c.shape(counts)) != c.dim(x, dim)) return (void)c.fail("needs one count for each element along the axis");
+    if (numElements(c.shape(counts)) != c.dim(x, dim))
+      return (void)c.fail("needs one count for each element along the axis");
     Value ends = scan(c, c.reshape(counts, {1, c.dim(x, dim)}), 1, "add", false, false);
     Value done = c.op("less_equal", {ends, counter(c, result[static_cast<size_t>(dim)], 0, 2)});
     return c.output(0, c.gather(x, c.reduceSum(c.cast(done, ElementType::kI32), {1}, false), dim));
@@ -226,7 +237,8 @@ Padding paddingOf(NodeContext& c, const Shape& inner, ElementType type) {
     if (p.low[d] > most || p.high[d] > most)
       c.fail(strCat("pads ", p.low[d], " and ", p.high[d], " mirror more than the ", inner[d], " elements there are"));
   }
-  if (p.mode < PAD_MODE_CONSTANT || p.mode > PAD_MODE_SYMMETRIC) c.fail(strCat("unknown pad mode ", static_cast<int>(p.mode)));
+  if (p.mode < PAD_MODE_CONSTANT || p.mode > PAD_MODE_SYMMETRIC)
+    c.fail(strCat("unknown pad mode ", static_cast<int>(p.mode)));
   return p;
 }
 
@@ -234,9 +246,12 @@ Padding paddingOf(NodeContext& c, const Shape& inner, ElementType type) {
 int64_t source(int64_t i, int64_t low, int64_t size, PadMode_t mode) {
   int64_t at = i - low;
   switch (mode) {
-    case PAD_MODE_REFLECT: return at < 0 ? -at : at >= size ? 2 * size - 2 - at : at;
-    case PAD_MODE_SYMMETRIC: return at < 0 ? -at - 1 : at >= size ? 2 * size - 1 - at : at;
-    default: return std::clamp<int64_t>(at, 0, size - 1);
+    case PAD_MODE_REFLECT:
+      return at < 0 ? -at : at >= size ? 2 * size - 2 - at : at;
+    case PAD_MODE_SYMMETRIC:
+      return at < 0 ? -at - 1 : at >= size ? 2 * size - 1 - at : at;
+    default:
+      return std::clamp<int64_t>(at, 0, size - 1);
   }
 }
 
@@ -291,13 +306,17 @@ void lowerPadBwd(NodeContext& c) {
     };
     if (p.mode != PAD_MODE_CONSTANT && low > 0) {
       Value left = c.sliceDim(dY, dim, 0, low);
-      if (p.mode == PAD_MODE_EDGE) accumulate(c.reduceSum(left, {dim}, true), 0);
-      else accumulate(flip(c, left, dim), p.mode == PAD_MODE_REFLECT ? 1 : 0);
+      if (p.mode == PAD_MODE_EDGE)
+        accumulate(c.reduceSum(left, {dim}, true), 0);
+      else
+        accumulate(flip(c, left, dim), p.mode == PAD_MODE_REFLECT ? 1 : 0);
     }
     if (p.mode != PAD_MODE_CONSTANT && high > 0) {
       Value right = c.sliceDim(dY, dim, low + size, high);
-      if (p.mode == PAD_MODE_EDGE) accumulate(c.reduceSum(right, {dim}, true), size - 1);
-      else accumulate(flip(c, right, dim), size - high - (p.mode == PAD_MODE_REFLECT ? 1 : 0));
+      if (p.mode == PAD_MODE_EDGE)
+        accumulate(c.reduceSum(right, {dim}, true), size - 1);
+      else
+        accumulate(flip(c, right, dim), size - high - (p.mode == PAD_MODE_REFLECT ? 1 : 0));
     }
     dY = sum;
   }
@@ -366,6 +385,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> creationGuids() { return kRows; }
+std::span<const GuidRow> creationGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

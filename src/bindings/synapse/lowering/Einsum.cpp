@@ -4,8 +4,8 @@
 #include <cctype>
 #include <map>
 
-#include "habanalabs/synapse_common_types.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/synapse_common_types.h"
 
 namespace hpu::synapse {
 
@@ -20,7 +20,9 @@ struct Operand {
   Labels labels;
 };
 
-bool has(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
+bool has(const Labels& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
 
 /// The labels of one side; "..." takes what `rank` leaves (for the result: `ellipsis` dims).
 bool parseSide(NodeContext& c, std::string_view text, int64_t rank, int64_t ellipsis, Labels& labels) {
@@ -60,7 +62,8 @@ void takeDiagonals(NodeContext& c, Operand& x) {
     Labels labels;
     Shape rest;
     for (size_t d = 0; d < shape.size(); ++d)
-      if (d != i && d != j) perm.push_back(static_cast<int64_t>(d)), labels.push_back(x.labels[d]), rest.push_back(shape[d]);
+      if (d != i && d != j)
+        perm.push_back(static_cast<int64_t>(d)), labels.push_back(x.labels[d]), rest.push_back(shape[d]);
     perm.push_back(static_cast<int64_t>(i));
     perm.push_back(static_cast<int64_t>(j));
     labels.push_back(x.labels[i]);
@@ -76,8 +79,10 @@ void sumOut(NodeContext& c, Operand& x, const Labels& needed) {
   Ints axes;
   Labels kept;
   for (size_t d = 0; d < x.labels.size(); ++d)
-    if (has(needed, x.labels[d])) kept.push_back(x.labels[d]);
-    else axes.push_back(static_cast<int64_t>(d));
+    if (has(needed, x.labels[d]))
+      kept.push_back(x.labels[d]);
+    else
+      axes.push_back(static_cast<int64_t>(d));
   x = {c.reduceSum(x.value, axes, false), kept};
 }
 
@@ -93,7 +98,8 @@ Operand contract(NodeContext& c, Operand a, Operand b, const Labels& output) {
     Shape shape = c.shape(x->value);
     for (size_t d = 0; d < shape.size(); ++d) {
       int64_t& size = sizes.emplace(x->labels[d], shape[d]).first->second;
-      if (size != shape[d] && size != 1 && shape[d] != 1) return c.fail("a letter names dims of different sizes"), Operand{};
+      if (size != shape[d] && size != 1 && shape[d] != 1)
+        return c.fail("a letter names dims of different sizes"), Operand{};
       size = std::max(size, shape[d]);
     }
   }
@@ -142,7 +148,8 @@ void lowerEinsum(NodeContext& c) {
   size_t comma = left.find(',');
   size_t operands = comma == std::string_view::npos ? 1 : 2;
   if (operands != (c.hasInput(1) ? 2u : 1u))
-    return (void)c.fail(strCat("the equation '", text, "' has ", operands, " operands, the node ", c.hasInput(1) ? 2 : 1));
+    return (void)c.fail(
+        strCat("the equation '", text, "' has ", operands, " operands, the node ", c.hasInput(1) ? 2 : 1));
 
   std::vector<Operand> inputs;
   int64_t ellipsis = 0;
@@ -150,11 +157,13 @@ void lowerEinsum(NodeContext& c) {
     Operand x{c.input(i), {}};
     if (!c.ok()) return;
     if (operands == 2 && !isFloat(c.element(x.value)))
-      return (void)c.unsupported(strCat(c.inputName(i), " is ", elementTypeName(c.element(x.value)), "; the MME multiplies floats"));
+      return (void)c.unsupported(
+          strCat(c.inputName(i), " is ", elementTypeName(c.element(x.value)), "; the MME multiplies floats"));
     x.value = c.cast(x.value, c.productType(c.element(x.value)));
     std::string_view side = i == 0 ? left.substr(0, comma) : left.substr(comma + 1);
     if (!parseSide(c, side, c.rank(x.value), 0, x.labels)) return;
-    ellipsis = std::max<int64_t>(ellipsis, std::count_if(x.labels.begin(), x.labels.end(), [](int l) { return l < 0; }));
+    ellipsis =
+        std::max<int64_t>(ellipsis, std::count_if(x.labels.begin(), x.labels.end(), [](int l) { return l < 0; }));
     takeDiagonals(c, x);
     inputs.push_back(std::move(x));
   }
@@ -166,8 +175,10 @@ void lowerEinsum(NodeContext& c) {
       return (void)c.fail(strCat("the result of '", text, "' must name dims of the operands, each once"));
   }
   Operand result = inputs[0];
-  if (operands == 2) result = contract(c, inputs[0], inputs[1], output);
-  else sumOut(c, result, output);
+  if (operands == 2)
+    result = contract(c, inputs[0], inputs[1], output);
+  else
+    sumOut(c, result, output);
   if (!c.ok()) return;
   Value v = reorder(c, result, output);
   c.output(0, output.empty() ? c.reshape(v, {1}) : v);
@@ -179,6 +190,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> einsumGuids() { return kRows; }
+std::span<const GuidRow> einsumGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// TPC nodes of two and more operands, element by element: arithmetic and its gradients, comparisons, logic, bits, where.
-// The one thing to know: operands broadcast as NumPy's; a gradient is summed to the size of what was broadcast.
-#include "habanalabs/perf_lib_layer_params.h"
+// TPC nodes of two and more operands, element by element: arithmetic and its gradients, comparisons, logic, bits,
+// where. The one thing to know: operands broadcast as NumPy's; a gradient is summed to the size of what was broadcast.
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
 
-void lowerBinary(NodeContext& c) { c.output(0, c.op(c.row().argument, {c.input(0), c.input(1)})); }
+void lowerBinary(NodeContext& c) {
+  c.output(0, c.op(c.row().argument, {c.input(0), c.input(1)}));
+}
 
 // ---- Gradients of arithmetic ---------------------------------------------------------------------
 
@@ -100,7 +102,9 @@ void lowerDivRound(NodeContext& c) {
   c.fail(strCat("unknown rounding mode ", static_cast<int>(params.mode)));
 }
 
-void lowerPow(NodeContext& c) { c.output(0, c.op("pow", {c.input(0), c.input(1)})); }
+void lowerPow(NodeContext& c) {
+  c.output(0, c.op("pow", {c.input(0), c.input(1)}));
+}
 
 // ---- With a factor -------------------------------------------------------------------------------
 
@@ -132,14 +136,18 @@ void lowerBinaryWithAlpha(NodeContext& c) {
 void lowerAddcmul(NodeContext& c) {
   auto params = c.paramsOr<ns_AddcmulKernel::Params>({1.0f});
   Value term = c.op(c.row().argument, {c.input(1), c.input(2)});
-  if (c.hasInput(3)) term = c.mul(term, c.input(3));
-  else if (params.value != 1.0f) term = c.mul(term, params.value);
+  if (c.hasInput(3))
+    term = c.mul(term, c.input(3));
+  else if (params.value != 1.0f)
+    term = c.mul(term, params.value);
   c.output(0, c.add(c.input(0), term));
 }
 
 // ---- Comparisons, logic, bits --------------------------------------------------------------------
 
-void lowerNotEqual(NodeContext& c) { c.output(0, c.op("not", {c.op("equal", {c.input(0), c.input(1)})})); }
+void lowerNotEqual(NodeContext& c) {
+  c.output(0, c.op("not", {c.op("equal", {c.input(0), c.input(1)})}));
+}
 
 void lowerLogic(NodeContext& c) {
   std::vector<Value> operands = {c.condition(0)};
@@ -155,11 +163,16 @@ void lowerBitwise(NodeContext& c) {
 
 ElementType unsignedOf(ElementType type) {
   switch (type) {
-    case ElementType::kI8: return ElementType::kU8;
-    case ElementType::kI16: return ElementType::kU16;
-    case ElementType::kI32: return ElementType::kU32;
-    case ElementType::kI64: return ElementType::kU64;
-    default: return type;
+    case ElementType::kI8:
+      return ElementType::kU8;
+    case ElementType::kI16:
+      return ElementType::kU16;
+    case ElementType::kI32:
+      return ElementType::kU32;
+    case ElementType::kI64:
+      return ElementType::kU64;
+    default:
+      return type;
   }
 }
 
@@ -178,7 +191,9 @@ void lowerShift(NodeContext& c) {
   c.output(0, c.cast(shifted, type));
 }
 
-void lowerWhere(NodeContext& c) { c.output(0, c.where(c.condition(0), c.input(1), c.input(2))); }
+void lowerWhere(NodeContext& c) {
+  c.output(0, c.where(c.condition(0), c.input(1), c.input(2)));
+}
 
 void lowerMaskedFill(NodeContext& c) {
   Value x = c.input(0), value;
@@ -241,6 +256,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> elementwiseGuids() { return kRows; }
+std::span<const GuidRow> elementwiseGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

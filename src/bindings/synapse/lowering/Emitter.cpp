@@ -15,8 +15,12 @@ Value Emitter::failWith(const Status& status) {
   if (status_.ok()) status_ = status;
   return {};
 }
-Value Emitter::fail(std::string message) { return failWith(invalidArgument(std::move(message))); }
-Value Emitter::unsupported(std::string message) { return failWith(unimplemented(std::move(message))); }
+Value Emitter::fail(std::string message) {
+  return failWith(invalidArgument(std::move(message)));
+}
+Value Emitter::unsupported(std::string message) {
+  return failWith(unimplemented(std::move(message)));
+}
 
 TensorType Emitter::type(Value v) const {
   if (!v.handle) return {};
@@ -59,7 +63,9 @@ Value Emitter::indices(const Shape& shape, const Ints& values) {
   return constant({ElementType::kI32, shape}, narrow.data(), narrow.size() * sizeof(int32_t));
 }
 
-Value Emitter::full(const TensorType& type, double value) { return expand(scalar(value, type.element), type.shape); }
+Value Emitter::full(const TensorType& type, double value) {
+  return expand(scalar(value, type.element), type.shape);
+}
 
 Value Emitter::cast(Value v, ElementType to) {
   if (!v.handle || element(v) == to) return v;

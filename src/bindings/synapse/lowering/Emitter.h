@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "bindings/synapse/lowering/ElementTypes.h"
 #include "hpu/graph.h"
 #include "hpu/status.h"
 #include "hpu/types.h"
-#include "bindings/synapse/lowering/ElementTypes.h"
 
 namespace hpu::synapse {
 
@@ -70,9 +70,15 @@ class Emitter {
 
   // ---- reductions: f32 sums, whatever the element type; result in the operand's type ---------------
   Value reduce(std::string_view mnemonic, Value v, std::vector<int64_t> axes, bool keepDims);
-  Value reduceSum(Value v, std::vector<int64_t> axes, bool keep) { return reduce("reduce_sum", v, std::move(axes), keep); }
-  Value reduceMean(Value v, std::vector<int64_t> axes, bool keep) { return reduce("reduce_mean", v, std::move(axes), keep); }
-  Value reduceMax(Value v, std::vector<int64_t> axes, bool keep) { return reduce("reduce_max", v, std::move(axes), keep); }
+  Value reduceSum(Value v, std::vector<int64_t> axes, bool keep) {
+    return reduce("reduce_sum", v, std::move(axes), keep);
+  }
+  Value reduceMean(Value v, std::vector<int64_t> axes, bool keep) {
+    return reduce("reduce_mean", v, std::move(axes), keep);
+  }
+  Value reduceMax(Value v, std::vector<int64_t> axes, bool keep) {
+    return reduce("reduce_max", v, std::move(axes), keep);
+  }
   /// Sums the dims that broadcasting `to` up to v's shape would repeat: the gradient of a broadcast.
   Value sumTo(Value v, const Shape& to);
 

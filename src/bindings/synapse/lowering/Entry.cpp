@@ -22,7 +22,9 @@ void guarded(hpu::Status* status, Body body) {
 
 }  // namespace
 
-uint32_t hpuSynapseCompileVersion() { return hpu::synapse::kCompileInterfaceVersion; }
+uint32_t hpuSynapseCompileVersion() {
+  return hpu::synapse::kCompileInterfaceVersion;
+}
 
 void hpuSynapseCompile(const hpu::synapse::GraphDescription* graph, const hpu::synapse::CompileRequest* request,
                        hpu::synapse::CompiledGraph* result, hpu::Status* status) {

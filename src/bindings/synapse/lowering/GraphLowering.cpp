@@ -23,9 +23,13 @@ bool isData(const TensorDescription& tensor) {
 
 class GraphLowering {
  public:
-  GraphLowering(const GraphDescription& source, const std::vector<std::vector<uint64_t>>& actualSizes, bool inferenceOnly)
-      : source_(source), actualSizes_(actualSizes), inferenceOnly_(inferenceOnly),
-        graph_(std::make_unique<Graph>(source.name)), states_(source.tensors.size()) {}
+  GraphLowering(const GraphDescription& source, const std::vector<std::vector<uint64_t>>& actualSizes,
+                bool inferenceOnly)
+      : source_(source),
+        actualSizes_(actualSizes),
+        inferenceOnly_(inferenceOnly),
+        graph_(std::make_unique<Graph>(source.name)),
+        states_(source.tensors.size()) {}
 
   StatusOr<LoweredGraph> run();
 
@@ -35,7 +39,7 @@ class GraphLowering {
     Value before;                ///< What it holds before the graph: an input or a constant.
     std::optional<Shape> shape;  ///< Framework order.
     ElementType type = ElementType::kInvalid;
-    size_t writes = 0;           ///< Number of the write to its section, from 1.
+    size_t writes = 0;  ///< Number of the write to its section, from 1.
     bool isProduced = false, isInput = false, isPoisoned = false;
   };
 
@@ -91,8 +95,8 @@ Status GraphLowering::declare(size_t t) {
     for (size_t i = 0; fits && i < sizes->size(); ++i)
       fits = (*sizes)[i] <= tensor.maxSizes[i] && (i >= tensor.minSizes.size() || (*sizes)[i] >= tensor.minSizes[i]);
     if (!fits)
-      return invalidArgument(strCat("the actual sizes ", sizesText(*sizes), " are outside of ", sizesText(tensor.minSizes),
-                                    " to ", sizesText(tensor.maxSizes)));
+      return invalidArgument(strCat("the actual sizes ", sizesText(*sizes), " are outside of ",
+                                    sizesText(tensor.minSizes), " to ", sizesText(tensor.maxSizes)));
   } else if (isFree(t) && !actualSizes_.empty()) {
     sizes = nullptr;  // To be inferred from the actual sizes of others.
   }
@@ -143,8 +147,8 @@ StatusOr<std::vector<int64_t>> GraphLowering::memoryOrder(size_t t) const {
       uint64_t dense = static_cast<uint64_t>(elementSize(states_[t].type));
       for (uint64_t d : fastestFirst) {
         if (sizes[d] != 1 && strideOf(d) != dense)
-          return unimplemented(strCat("its strides leave gaps: a persistent tensor must be dense (stride of dim ", d, " is ",
-                                      strideOf(d), " bytes)"));
+          return unimplemented(strCat("its strides leave gaps: a persistent tensor must be dense (stride of dim ", d,
+                                      " is ", strideOf(d), " bytes)"));
         dense *= sizes[d];
       }
     }
@@ -258,7 +262,8 @@ Status GraphLowering::keepResult(Emitter& e, int32_t index, const ResultSlot& sl
     return okStatus();
   }
   TensorType type = e.type(slot.value);
-  if (StatusOr<Shape> checked = shapeOf(sizesOf(type.shape)); !checked.ok()) return checked.status().withContext(tensorTitle(t));
+  if (StatusOr<Shape> checked = shapeOf(sizesOf(type.shape)); !checked.ok())
+    return checked.status().withContext(tensorTitle(t));
   const TensorDescription& tensor = source_.tensors[t];
   if (isFree(t)) {
     std::vector<uint64_t> sizes = sizesOf(type.shape);
@@ -270,7 +275,8 @@ Status GraphLowering::keepResult(Emitter& e, int32_t index, const ResultSlot& sl
   }
   state.value = slot.value;
   state.shape = type.shape;
-  if (state.type == ElementType::kInvalid) state.type = type.element == ElementType::kBool ? ElementType::kI8 : type.element;
+  if (state.type == ElementType::kInvalid)
+    state.type = type.element == ElementType::kBool ? ElementType::kI8 : type.element;
   if (tensor.section != kNoSection) {
     Value bytes = type.element == ElementType::kBool ? e.cast(slot.value, state.type) : slot.value;
     memory_.write(rangeOf(t), toMemory(e, t, bytes));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GraphLowering: a GraphDescription as an hpu::Graph, with the sizes and types of every tensor.
-// The one thing to know: every faulty node is reported, a line each; nodes that only lack a faulty one's result are not.
+// The one thing to know: every faulty node is reported, a line each; nodes that only lack a faulty one's result are
+// not.
 #pragma once
 
 #include <memory>
@@ -8,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "bindings/synapse/graph/GraphDescription.h"
 #include "hpu/graph.h"
 #include "hpu/status.h"
-#include "bindings/synapse/graph/GraphDescription.h"
 
 namespace hpu::synapse {
 

@@ -24,7 +24,7 @@ struct GuidRow {
   std::string_view params;    ///< The structure(s), for people: "ns_Softmax", "none". A "?" at the end: optional.
   /// Suffixes that the GUID must have one of ("f32 bf16"); empty: none is needed, any is tolerated.
   std::string_view types;
-  void (*lower)(NodeContext&);  ///< Null: known but not there; `argument` says what is missing.
+  void (*lower)(NodeContext&);     ///< Null: known but not there; `argument` says what is missing.
   std::string_view argument = {};  ///< For functions that lower several rows: a mnemonic, mostly.
   unsigned flags = 0;
 };

@@ -3,8 +3,8 @@
 // stays (and sums, products and extremes take all of them), on every run.
 #include <limits>
 
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/Indexing.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
@@ -39,7 +39,8 @@ void lowerGather(NodeContext& c) {
   int64_t batches = product(shape, 0, batch), outer = product(shape, batch, dim), inner = product(shape, dim + 1, rank);
   int64_t picks = product(indexShape, batch, static_cast<int64_t>(indexShape.size()));
   if (batches * size > INT32_MAX) return (void)c.unsupported("more than 2^31 elements along batch and axis");
-  Value joined = c.reshape(c.transpose(c.reshape(x, {batches, outer, size, inner}), {1, 0, 2, 3}), {outer, batches * size, inner});
+  Value joined =
+      c.reshape(c.transpose(c.reshape(x, {batches, outer, size, inner}), {1, 0, 2, 3}), {outer, batches * size, inner});
   Value offset = c.mul(counter(c, batches, 0, 2), c.scalar(static_cast<double>(size), ElementType::kI32));
   Value at = c.add(c.reshape(indices, {batches, picks}), offset);
   Value found = c.transpose(c.gather(joined, at, 1), {1, 0, 2, 3});  // [B, outer, picks, inner]
@@ -93,7 +94,9 @@ void gatherNd(NodeContext& c, Value indices) {
   c.output(0, c.reshape(c.gather(c.reshape(x, flat), at, 0), result.empty() ? Shape{1} : result));
 }
 
-void lowerGatherNd(NodeContext& c) { gatherNd(c, c.input(1)); }
+void lowerGatherNd(NodeContext& c) {
+  gatherNd(c, c.input(1));
+}
 
 /// The tuples' parts lie along the indices' slowest dim instead.
 void lowerGatherNdByParts(NodeContext& c) {
@@ -118,7 +121,9 @@ bool checkScatter(NodeContext& c, const Scatter& s) {
   if (!c.ok()) return false;
   Shape indexShape = c.shape(s.indices);
   if (c.shape(s.updates) != indexShape)
-    return c.fail(strCat("updates have sizes ", sizesText(c.shape(s.updates)), ", the indices ", sizesText(indexShape))), false;
+    return c.fail(
+               strCat("updates have sizes ", sizesText(c.shape(s.updates)), ", the indices ", sizesText(indexShape))),
+           false;
   if (indexShape.size() != s.shape.size()) return c.fail("x and the indices must have the same rank"), false;
   for (size_t d = 0; d < s.shape.size(); ++d)
     if (static_cast<int64_t>(d) != s.dim && indexShape[d] > s.shape[d])
@@ -154,10 +159,14 @@ void scatterReplace(NodeContext& c, const Scatter& s) {
 
 double startOf(ScatterReduceMode_t mode) {
   switch (mode) {
-    case SCATTER_REDUCE_PROD: return 1;
-    case SCATTER_REDUCE_AMAX: return -std::numeric_limits<double>::infinity();
-    case SCATTER_REDUCE_AMIN: return std::numeric_limits<double>::infinity();
-    default: return 0;
+    case SCATTER_REDUCE_PROD:
+      return 1;
+    case SCATTER_REDUCE_AMAX:
+      return -std::numeric_limits<double>::infinity();
+    case SCATTER_REDUCE_AMIN:
+      return std::numeric_limits<double>::infinity();
+    default:
+      return 0;
   }
 }
 
@@ -185,11 +194,20 @@ void scatterReduce(NodeContext& c, const Scatter& s, ScatterReduceMode_t mode, b
   Value result;
   switch (mode) {
     case SCATTER_REDUCE_SUM:
-    case SCATTER_REDUCE_MEAN: result = includeSelf ? c.add(self, reduced) : reduced; break;
-    case SCATTER_REDUCE_PROD: result = includeSelf ? c.mul(self, reduced) : reduced; break;
-    case SCATTER_REDUCE_AMAX: result = includeSelf ? c.max(self, reduced) : reduced; break;
-    case SCATTER_REDUCE_AMIN: result = includeSelf ? c.min(self, reduced) : reduced; break;
-    default: return (void)c.fail(strCat("unknown reduction ", static_cast<int>(mode)));
+    case SCATTER_REDUCE_MEAN:
+      result = includeSelf ? c.add(self, reduced) : reduced;
+      break;
+    case SCATTER_REDUCE_PROD:
+      result = includeSelf ? c.mul(self, reduced) : reduced;
+      break;
+    case SCATTER_REDUCE_AMAX:
+      result = includeSelf ? c.max(self, reduced) : reduced;
+      break;
+    case SCATTER_REDUCE_AMIN:
+      result = includeSelf ? c.min(self, reduced) : reduced;
+      break;
+    default:
+      return (void)c.fail(strCat("unknown reduction ", static_cast<int>(mode)));
   }
   if (mode == SCATTER_REDUCE_MEAN) {
     Value parts = includeSelf ? c.add(count, c.scalarLike(count, 1)) : c.max(count, c.scalarLike(count, 1));
@@ -203,8 +221,8 @@ void scatterReduce(NodeContext& c, const Scatter& s, ScatterReduceMode_t mode, b
 /// ns_ScatterKernel in all its versions; only the axis matters to these.
 int64_t scatterAxis(NodeContext& c, int64_t rank) {
   ns_ScatterKernel::ParamsReduce params{};
-  params = c.versionedParams<ns_ScatterKernel::ParamsReduce, ns_ScatterKernel::ParamsV2, ns_ScatterKernel::ParamsIndices,
-                             ns_ScatterKernel::Params>(params);
+  params = c.versionedParams<ns_ScatterKernel::ParamsReduce, ns_ScatterKernel::ParamsV2,
+                             ns_ScatterKernel::ParamsIndices, ns_ScatterKernel::Params>(params);
   return c.axis(params.axis, rank);
 }
 
@@ -283,15 +301,16 @@ void lowerScatterNd(NodeContext& c) {
   int64_t length = c.dim(indices, -1), count = numElements(c.shape(at));
   int64_t inner = product(shape, length, static_cast<int64_t>(shape.size()));
   if (numElements(c.shape(updates)) != count * inner)
-    return (void)c.fail(strCat("updates have sizes ", sizesText(c.shape(updates)), ", the indices need ", count * inner, " elements"));
+    return (void)c.fail(
+        strCat("updates have sizes ", sizesText(c.shape(updates)), ", the indices need ", count * inner, " elements"));
   Value writer = lastWriter(c, c.reshape(at, {count}), 0, joined), zero = c.scalarLike(writer, 0);
   Value fresh = c.gather(c.reshape(updates, {count, inner}), c.max(writer, zero), 0);
   Value stays = c.reshape(c.op("less", {writer, zero}), {joined, 1});
   c.output(0, c.reshape(c.where(stays, c.reshape(x, {joined, inner}), fresh), shape));
 }
 
-/// Zeros plus, at tuple i, the slice of the updates that position i names. (Tuples come sorted, the updates do not; a sum
-/// needs no order.)
+/// Zeros plus, at tuple i, the slice of the updates that position i names. (Tuples come sorted, the updates do not; a
+/// sum needs no order.)
 void lowerScatterNdSum(NodeContext& c) {
   c.versionedParams<ns_ScatterNDKernel::ParamsV2, ns_ScatterNDKernel::Params>({}, /*optional=*/false);
   Value indices = c.input(0), positions = c.input(1), updates = c.input(2);
@@ -302,9 +321,11 @@ void lowerScatterNdSum(NodeContext& c) {
   int64_t length = c.dim(indices, -1), count = numElements(c.shape(at));
   int64_t inner = product(shape, length, static_cast<int64_t>(shape.size()));
   if (numElements(c.shape(positions)) != count)
-    return (void)c.fail(strCat(c.inputName(1), " has sizes ", sizesText(c.shape(positions)), " for ", count, " tuples"));
+    return (void)c.fail(
+        strCat(c.inputName(1), " has sizes ", sizesText(c.shape(positions)), " for ", count, " tuples"));
   if (numElements(c.shape(updates)) != count * inner)
-    return (void)c.fail(strCat("updates have sizes ", sizesText(c.shape(updates)), ", the indices need ", count * inner, " elements"));
+    return (void)c.fail(
+        strCat("updates have sizes ", sizesText(c.shape(updates)), ", the indices need ", count * inner, " elements"));
   ElementType type = c.element(updates);
   Value ordered = c.gather(c.reshape(isFloat(type) ? c.toF32(updates) : updates, {count, inner}),
                            wrapIndices(c, c.reshape(positions, {count}), count), 0);
@@ -313,7 +334,8 @@ void lowerScatterNdSum(NodeContext& c) {
   if (isFloat(type)) {
     sum = c.matmul(c.cast(hit, ElementType::kF32), ordered);
   } else {
-    Value chosen = c.where(c.reshape(hit, {joined, count, 1}), c.reshape(ordered, {1, count, inner}), c.scalarLike(ordered, 0));
+    Value chosen =
+        c.where(c.reshape(hit, {joined, count, 1}), c.reshape(ordered, {1, count, inner}), c.scalarLike(ordered, 0));
     sum = c.reduceSum(chosen, {1}, false);
   }
   c.output(0, c.cast(c.reshape(sum, shape), type));
@@ -331,7 +353,8 @@ void lowerIndexCopy(NodeContext& c) {
   wanted[static_cast<size_t>(dim)] = count;
   if (c.shape(updates) != wanted)
     return (void)c.fail(strCat("updates have sizes ", sizesText(c.shape(updates)), ", not ", sizesText(wanted)));
-  Value writer = lastWriter(c, c.reshape(wrapIndices(c, indices, size), {count}), 0, size), zero = c.scalarLike(writer, 0);
+  Value writer = lastWriter(c, c.reshape(wrapIndices(c, indices, size), {count}), 0, size),
+        zero = c.scalarLike(writer, 0);
   Shape along(shape.size(), 1);
   along[static_cast<size_t>(dim)] = size;
   Value stays = c.reshape(c.op("less", {writer, zero}), along);
@@ -389,7 +412,8 @@ void lowerEmbeddingBag(NodeContext& c) {
   Value member = c.cast(inside, ElementType::kF32);
   Value rows = c.toF32(c.gather(weight, wrapIndices(c, indices, c.dim(weight, 0)), 0));
   Value sum = c.matmul(member, rows);
-  if (params.mode == EMBEDDING_BAG_MODE_MEAN) sum = c.div(sum, c.max(c.reduceSum(member, {1}, true), c.scalarLike(sum, 1)));
+  if (params.mode == EMBEDDING_BAG_MODE_MEAN)
+    sum = c.div(sum, c.max(c.reduceSum(member, {1}, true), c.scalarLike(sum, 1)));
   c.output(0, c.cast(sum, c.element(weight)));
 }
 
@@ -401,11 +425,14 @@ void lowerOneHot(NodeContext& c) {
   int64_t rank = c.rank(indices) + 1, dim = c.axis(params.axis, rank);
   if (!c.ok()) return;
   if (params.depth < 1) return (void)c.fail(strCat("depth ", params.depth));
-  Value hit = c.op("equal", {insertDim(c, c.cast(indices, ElementType::kI32), dim), counter(c, params.depth, dim, rank)});
+  Value hit =
+      c.op("equal", {insertDim(c, c.cast(indices, ElementType::kI32), dim), counter(c, params.depth, dim, rank)});
   ElementType type = c.dataType();
   Value y = c.where(hit, c.scalar(params.on_value, type), c.scalar(params.off_value, type));
   std::optional<Shape> declared = c.declaredShape(0);
-  c.output(0, params.is_out_reshaped && declared && numElements(*declared) == numElements(c.shape(y)) ? c.reshape(y, *declared) : y);
+  c.output(0, params.is_out_reshaped && declared && numElements(*declared) == numElements(c.shape(y))
+                  ? c.reshape(y, *declared)
+                  : y);
 }
 
 constexpr std::string_view kAny = "f32 bf16 f16 i32 u32 i16 u16 i8 u8 i64", kFloats = "f32 bf16 f16";
@@ -444,6 +471,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> indexGuids() { return kRows; }
+std::span<const GuidRow> indexGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

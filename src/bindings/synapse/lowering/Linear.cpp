@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // TPC-named nodes that are matrix products: the framework's linear, matmul, addmm and fp8 products.
 // The one thing to know: shapes are the framework's (rows before columns); a rank-1 operand is a row or a column.
+#include "bindings/synapse/lowering/Lowering.h"
 #include "habanalabs/perf_lib_layer_params.h"
 #include "habanalabs/synapse_common_types.h"
-#include "bindings/synapse/lowering/Lowering.h"
 
 namespace hpu::synapse {
 namespace {
@@ -72,7 +72,9 @@ Value matmulOf(NodeContext& c, Value a, Value b) {
   return c.reshape(y, shape.empty() ? Shape{1} : shape);
 }
 
-void lowerMatmul(NodeContext& c) { c.output(0, matmulOf(c, c.input(0), c.input(1))); }
+void lowerMatmul(NodeContext& c) {
+  c.output(0, matmulOf(c, c.input(0), c.input(1)));
+}
 
 void lowerMatmulBwd(NodeContext& c) {
   c.paramsOr<ns_MatmulBwdKernel::Params>({false});
@@ -105,7 +107,8 @@ void lowerFp8Gemm(NodeContext& c) {
   for (size_t i : {2, 3}) {
     if (!c.hasInput(i)) continue;
     Value scale = c.toF32(c.input(i));
-    if (c.ok() && numElements(c.shape(scale)) != 1) return (void)c.unsupported(strCat(c.inputName(i), " of more than one element"));
+    if (c.ok() && numElements(c.shape(scale)) != 1)
+      return (void)c.unsupported(strCat(c.inputName(i), " of more than one element"));
     y = c.mul(y, c.reshape(scale, {}));
   }
   if (c.hasInput(4)) y = c.add(y, c.toF32(c.input(4)));
@@ -131,6 +134,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> linearGuids() { return kRows; }
+std::span<const GuidRow> linearGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

@@ -3,8 +3,8 @@
 // gradient takes the loss's gradient first (but binary_cross_entropy's: last, and negated).
 #include <cmath>
 
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/Indexing.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
@@ -18,7 +18,9 @@ Ints allAxes(NodeContext& c, Value v) {
   return axes;
 }
 
-Value total(NodeContext& c, Value v) { return c.reshape(c.reduceSum(v, allAxes(c, v), true), {1}); }
+Value total(NodeContext& c, Value v) {
+  return c.reshape(c.reduceSum(v, allAxes(c, v), true), {1});
+}
 
 Value reduced(NodeContext& c, Value loss, Mode mode) {
   if (mode == Mode::kNone || !loss.handle) return loss;
@@ -75,9 +77,14 @@ CrossEntropy crossEntropyOf(NodeContext& c, int64_t batch) {
       params = v3;
       break;
     }
-    case sizeof(ns_SoftmaxCrossEntropy::ParamsV4): params = c.params<ns_SoftmaxCrossEntropy::ParamsV4>(); break;
-    case sizeof(ns_SoftmaxCrossEntropy::ParamsV5): params = c.params<ns_SoftmaxCrossEntropy::ParamsV5>(); break;
-    default: params = c.params<ns_SoftmaxCrossEntropy::Params>();
+    case sizeof(ns_SoftmaxCrossEntropy::ParamsV4):
+      params = c.params<ns_SoftmaxCrossEntropy::ParamsV4>();
+      break;
+    case sizeof(ns_SoftmaxCrossEntropy::ParamsV5):
+      params = c.params<ns_SoftmaxCrossEntropy::ParamsV5>();
+      break;
+    default:
+      params = c.params<ns_SoftmaxCrossEntropy::Params>();
   }
   return {sumFirst(c, params.mode), static_cast<double>(params.batchSize > 0 ? params.batchSize : batch)};
 }
@@ -88,7 +95,8 @@ Value labelRows(NodeContext& c, Value labels, Value logits) {
   if (isFloat(c.element(labels))) return sameSizes(c, logits, labels) ? c.toF32(labels) : Value{};
   int64_t classes = c.dim(logits, -1), rank = c.rank(logits);
   if (numElements(c.shape(labels)) * classes != numElements(c.shape(logits)))
-    return c.fail(strCat("labels of sizes ", sizesText(c.shape(labels)), " for logits of ", sizesText(c.shape(logits))));
+    return c.fail(
+        strCat("labels of sizes ", sizesText(c.shape(labels)), " for logits of ", sizesText(c.shape(logits))));
   Shape rows = c.shape(logits);
   rows.back() = 1;
   Value at = c.reshape(c.cast(labels, ElementType::kI32), rows);
@@ -138,7 +146,8 @@ struct Nll {
 Nll nllOf(NodeContext& c, const Shape& x, Value target, Value weight) {
   ns_NLLLossKernel::ParamsOptionalIgnoreIndex params{};
   params.ignoreIndexValue = -100;
-  params = c.versionedParams<ns_NLLLossKernel::ParamsOptionalIgnoreIndex, ns_NLLLossKernel::Params>(params, /*optional=*/false);
+  params = c.versionedParams<ns_NLLLossKernel::ParamsOptionalIgnoreIndex, ns_NLLLossKernel::Params>(params,
+                                                                                                    /*optional=*/false);
   Nll n;
   n.mode = modeOf(c, params.mode);
   auto rank = static_cast<int64_t>(x.size());
@@ -194,8 +203,10 @@ void lowerNllBwd(NodeContext& c) {
   Nll n = nllOf(c, shape, target, isWeighted ? c.input(weightAt) : Value{});
   if (!c.ok()) return;
   Value factor = n.weights;
-  if (n.mode == Mode::kNone) factor = c.mul(factor, c.reshape(dLoss, c.shape(n.weights)));
-  else factor = c.mul(factor, c.reshape(dLoss, {}));
+  if (n.mode == Mode::kNone)
+    factor = c.mul(factor, c.reshape(dLoss, c.shape(n.weights)));
+  else
+    factor = c.mul(factor, c.reshape(dLoss, {}));
   if (n.mode == Mode::kMean) factor = c.div(factor, c.reshape(total(c, n.weights), {}));
   Value dX = c.where(n.hit, c.neg(factor), c.scalar(0, ElementType::kF32));
   c.output(0, c.cast(dX, c.dataType()));
@@ -210,8 +221,10 @@ struct Bce {
 
 Bce bceOf(NodeContext& c, size_t weightAt, size_t posWeightAt) {
   ns_BinaryCrossEntropy::ParamsOptionalNormalize params{};
-  params = c.versionedParams<ns_BinaryCrossEntropy::ParamsOptionalNormalize, ns_BinaryCrossEntropy::ParamsOptionalPosWeight,
-                             ns_BinaryCrossEntropy::ParamsOptionalSigmoid, ns_BinaryCrossEntropy::Params>(params, /*optional=*/false);
+  params =
+      c.versionedParams<ns_BinaryCrossEntropy::ParamsOptionalNormalize, ns_BinaryCrossEntropy::ParamsOptionalPosWeight,
+                        ns_BinaryCrossEntropy::ParamsOptionalSigmoid, ns_BinaryCrossEntropy::Params>(
+          params, /*optional=*/false);
   Bce b;
   b.mode = sumFirst(c, params.mode);
   b.isProbability = isSet(params.binaryCrossEntropyWithoutSigmoid);
@@ -246,8 +259,10 @@ void lowerBceBwd(NodeContext& c) {
   Value x = c.toF32(c.input(0)), t = c.toF32(c.input(1));
   if (!sameSizes(c, x, t)) return;
   Value one = c.scalarLike(x, 1), slope;
-  if (b.isProbability) slope = c.div(c.sub(x, t), c.max(c.mul(x, c.sub(one, x)), c.scalarLike(x, 1e-12)));
-  else slope = c.sub(c.op("sigmoid", {x}), t);
+  if (b.isProbability)
+    slope = c.div(c.sub(x, t), c.max(c.mul(x, c.sub(one, x)), c.scalarLike(x, 1e-12)));
+  else
+    slope = c.sub(c.op("sigmoid", {x}), t);
   if (b.hasPosWeight) {
     Value more = c.mul(t, c.sub(c.toF32(c.input(4)), one));
     slope = c.add(slope, c.mul(more, c.sub(c.op("sigmoid", {x}), one)));
@@ -289,10 +304,18 @@ void lowerDistance(NodeContext& c) {
   Value d = c.sub(x, t), a = c.op("abs", {d}), square = c.mul(d, d), loss;
   Value isNear = c.op("less", {a, c.scalarLike(a, p.width)});
   switch (p.kind) {
-    case Distance::kSquare: loss = square; break;
-    case Distance::kAbsolute: loss = a; break;
-    case Distance::kSmooth: loss = c.where(isNear, c.mul(square, 0.5 / p.width), c.sub(a, 0.5 * p.width)); break;
-    case Distance::kHuber: loss = c.where(isNear, c.mul(square, 0.5), c.mul(c.sub(a, 0.5 * p.width), p.width)); break;
+    case Distance::kSquare:
+      loss = square;
+      break;
+    case Distance::kAbsolute:
+      loss = a;
+      break;
+    case Distance::kSmooth:
+      loss = c.where(isNear, c.mul(square, 0.5 / p.width), c.sub(a, 0.5 * p.width));
+      break;
+    case Distance::kHuber:
+      loss = c.where(isNear, c.mul(square, 0.5), c.mul(c.sub(a, 0.5 * p.width), p.width));
+      break;
   }
   c.output(0, reduced(c, loss, p.mode));
 }
@@ -304,10 +327,18 @@ void lowerDistanceBwd(NodeContext& c) {
   Value d = c.sub(x, t), slope;
   Value bounded = c.op("clip", {d}, {{"min", -p.width}, {"max", p.width}});
   switch (p.kind) {
-    case Distance::kSquare: slope = c.mul(d, 2); break;
-    case Distance::kAbsolute: slope = c.op("sign", {d}); break;
-    case Distance::kSmooth: slope = c.div(bounded, p.width); break;
-    case Distance::kHuber: slope = bounded; break;
+    case Distance::kSquare:
+      slope = c.mul(d, 2);
+      break;
+    case Distance::kAbsolute:
+      slope = c.op("sign", {d});
+      break;
+    case Distance::kSmooth:
+      slope = c.div(bounded, p.width);
+      break;
+    case Distance::kHuber:
+      slope = bounded;
+      break;
   }
   outputGradient(c, slope, dLoss, p.mode, c.inputType(1));
 }
@@ -359,6 +390,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> lossGuids() { return kRows; }
+std::span<const GuidRow> lossGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

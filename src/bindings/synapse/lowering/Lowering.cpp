@@ -8,7 +8,9 @@ namespace hpu::synapse {
 namespace {
 
 /// Values of synTensorType that carry sizes or host data, not elements.
-bool isShapeType(uint32_t synTensorType) { return synTensorType >= 1 && synTensorType <= 5 && synTensorType != 3; }
+bool isShapeType(uint32_t synTensorType) {
+  return synTensorType >= 1 && synTensorType <= 5 && synTensorType != 3;
+}
 constexpr uint32_t kHostToDevice = 6;
 
 /// Whether 8-bit codes stand for other numbers than themselves.
@@ -18,17 +20,25 @@ bool isQuantised(const TensorDescription& tensor, ElementType type) {
   auto scales = [](double scale) { return scale != 1; };
   return std::any_of(tensor.scales.begin(), tensor.scales.end(), scales) ||
          std::any_of(tensor.zeroPoints.begin(), tensor.zeroPoints.end(), [](double zp) { return zp != 0; }) ||
-         (isFloat(type) && std::any_of(tensor.expBiases.begin(), tensor.expBiases.end(), [&](uint32_t bias) { return bias != ownBias; }));
+         (isFloat(type) && std::any_of(tensor.expBiases.begin(), tensor.expBiases.end(),
+                                       [&](uint32_t bias) { return bias != ownBias; }));
 }
 
-bool isBooleanStorage(ElementType type) { return type == ElementType::kI8 || type == ElementType::kU8; }
+bool isBooleanStorage(ElementType type) {
+  return type == ElementType::kI8 || type == ElementType::kU8;
+}
 
 }  // namespace
 
 NodeContext::NodeContext(Graph& graph, Target target, const NodeDescription& node, const GuidMatch& guid,
                          std::vector<OperandSlot> inputs, std::vector<OperandSlot> outputs)
-    : Emitter(graph, node.name), target_(target), node_(node), guid_(guid), inputs_(std::move(inputs)),
-      outputs_(std::move(outputs)), results_(outputs_.size()) {}
+    : Emitter(graph, node.name),
+      target_(target),
+      node_(node),
+      guid_(guid),
+      inputs_(std::move(inputs)),
+      outputs_(std::move(outputs)),
+      results_(outputs_.size()) {}
 
 std::string NodeContext::title(const NodeDescription& node) {
   return strCat("node '", node.name.empty() ? strCat("#", node.id) : node.name, "' (", node.guid, ")");
@@ -44,20 +54,26 @@ std::string NodeContext::operandName(std::string_view kind, size_t i) const {
 
 // ---- operands ------------------------------------------------------------------------------------
 
-bool NodeContext::isShapeTensor(size_t i) const { return hasInput(i) && isShapeType(inputs_[i].tensor->type); }
-bool NodeContext::isHostTensor(size_t i) const { return hasInput(i) && inputs_[i].tensor->type == kHostToDevice; }
+bool NodeContext::isShapeTensor(size_t i) const {
+  return hasInput(i) && isShapeType(inputs_[i].tensor->type);
+}
+bool NodeContext::isHostTensor(size_t i) const {
+  return hasInput(i) && inputs_[i].tensor->type == kHostToDevice;
+}
 
 Value NodeContext::input(size_t i) {
   if (!hasInput(i)) return fail(strCat(inputName(i), " is missing"));
   if (!inputs_[i].value.handle) return fail(strCat(inputName(i), " must be a data tensor"));
   Value v = inputs_[i].value;
-  if (element(v) == ElementType::kBool) return cast(v, inputs_[i].type == ElementType::kU8 ? ElementType::kU8 : ElementType::kI8);
+  if (element(v) == ElementType::kBool)
+    return cast(v, inputs_[i].type == ElementType::kU8 ? ElementType::kU8 : ElementType::kI8);
   bool isNarrow = isFloat(element(v)) && elementSize(element(v)) == 2;
   return (row().flags & kInF32) && isNarrow ? toF32(v) : v;
 }
 
 Value NodeContext::condition(size_t i) {
-  if (hasInput(i) && inputs_[i].value.handle && element(inputs_[i].value) == ElementType::kBool) return inputs_[i].value;
+  if (hasInput(i) && inputs_[i].value.handle && element(inputs_[i].value) == ElementType::kBool)
+    return inputs_[i].value;
   return toBool(input(i));
 }
 
@@ -121,7 +137,8 @@ bool NodeContext::fitsDeclared(size_t i, const Shape& shape) const {
   const std::optional<Shape>& declared = outputs_[i].shape;
   if (!declared || *declared == shape) return true;
   if (!outputs_[i].mayBeSmaller || declared->size() != shape.size()) return false;
-  return std::equal(shape.begin(), shape.end(), declared->begin(), [](int64_t got, int64_t most) { return got <= most; });
+  return std::equal(shape.begin(), shape.end(), declared->begin(),
+                    [](int64_t got, int64_t most) { return got <= most; });
 }
 
 void NodeContext::outputAs(size_t i, Value v, ElementType inferred) {
@@ -131,8 +148,10 @@ void NodeContext::outputAs(size_t i, Value v, ElementType inferred) {
 
 void NodeContext::output(size_t i, Value v) {
   bool isWide = (row().flags & kInF32) && isFloat(dataType()) && element(v) == ElementType::kF32;
-  if (isWide) outputAs(i, v, dataType());
-  else setOutput(i, v);
+  if (isWide)
+    outputAs(i, v, dataType());
+  else
+    setOutput(i, v);
 }
 
 void NodeContext::setOutput(size_t i, Value v) {
@@ -143,7 +162,8 @@ void NodeContext::setOutput(size_t i, Value v) {
   }
   TensorType got = type(v);
   if (!fitsDeclared(i, got.shape)) {
-    fail(strCat(outputName(i), " has sizes ", sizesText(*outputs_[i].shape), ", the node gives ", sizesText(got.shape)));
+    fail(
+        strCat(outputName(i), " has sizes ", sizesText(*outputs_[i].shape), ", the node gives ", sizesText(got.shape)));
     return;
   }
   ElementType declared = outputs_[i].type;
@@ -181,10 +201,12 @@ Shape NodeContext::requiredShapeIn(size_t i, std::string_view layout, size_t sha
 
 void NodeContext::outputShape(size_t i, const Shape& shape) {
   if (!wantsOutput(i) || !ok()) return;
-  if (!isShapeType(outputs_[i].tensor->type)) fail(strCat(outputName(i), " must be a shape tensor"));
+  if (!isShapeType(outputs_[i].tensor->type))
+    fail(strCat(outputName(i), " must be a shape tensor"));
   else if (!fitsDeclared(i, shape))
     fail(strCat(outputName(i), " has sizes ", sizesText(*outputs_[i].shape), ", the node gives ", sizesText(shape)));
-  else results_[i].shape = shape;
+  else
+    results_[i].shape = shape;
 }
 
 // ---- parameters ----------------------------------------------------------------------------------
@@ -235,7 +257,8 @@ bool NodeContext::checkOperands() {
   auto checkCodes = [&](const std::vector<OperandSlot>& slots, std::string_view kind) {
     for (size_t i = 0; i < slots.size(); ++i)
       if (slots[i].tensor && isQuantised(*slots[i].tensor, slots[i].type))
-        unsupported(strCat(operandName(kind, i), " is quantised (scale, zero point or exponent bias); only numbers that stand for ",
+        unsupported(strCat(operandName(kind, i),
+                           " is quantised (scale, zero point or exponent bias); only numbers that stand for ",
                            "themselves are computed with"));
   };
   // Elements that move into a result of another type are converted on the way.
@@ -248,7 +271,8 @@ bool NodeContext::checkOperands() {
     if (!slot.tensor || slot.type == ElementType::kInvalid || isShapeType(slot.tensor->type) ||
         slot.tensor->type == kHostToDevice)
       return;
-    if (common == ElementType::kInvalid) common = slot.type;
+    if (common == ElementType::kInvalid)
+      common = slot.type;
     else if (slot.type != common)
       fail(strCat(name, " is ", elementTypeName(slot.type), ", the operands before it are ", elementTypeName(common)));
   };

@@ -36,8 +36,8 @@ struct OperandSlot {
   /// Sizes in framework order: of an operand those it has; of a result those that the user declared for this
   /// compilation, or nothing when they are to be inferred.
   std::optional<Shape> shape;
-  ElementType type = ElementType::kInvalid;   ///< As declared (i8 for booleans); kInvalid: to be inferred.
-  bool mayBeSmaller = false;                  ///< Of a result: `shape` is only its maximum.
+  ElementType type = ElementType::kInvalid;  ///< As declared (i8 for booleans); kInvalid: to be inferred.
+  bool mayBeSmaller = false;                 ///< Of a result: `shape` is only its maximum.
 };
 
 struct ResultSlot {
@@ -88,8 +88,8 @@ class NodeContext : public Emitter {
   Shape requiredShape(size_t i, size_t shapeInput = SIZE_MAX);
   /// The declared element type, else `otherwise`.
   ElementType outputType(size_t i, ElementType otherwise) const;
-  /// The element type in which a matrix engine's operands of type `type` are multiplied: the one that the user asked for
-  /// (synNodeTypeSetPrecision) if narrower, else f32 when result 0 is to be, else `type`.
+  /// The element type in which a matrix engine's operands of type `type` are multiplied: the one that the user asked
+  /// for (synNodeTypeSetPrecision) if narrower, else f32 when result 0 is to be, else `type`.
   ElementType productType(ElementType type) const;
   /// Sets a result; one that nobody wants is dropped. Booleans become i8, floats the declared float type, integers
   /// the declared integer type; sizes must be the declared ones.
@@ -151,7 +151,8 @@ class NodeContext : public Emitter {
   std::string operandName(std::string_view kind, size_t i) const;
   bool checkOperands();
   /// perm[d]: which dim of the given order is dim d of `layout`.
-  std::vector<int64_t> layoutPerm(const std::vector<std::string>& layouts, size_t i, std::string_view layout, std::string_view kind);
+  std::vector<int64_t> layoutPerm(const std::vector<std::string>& layouts, size_t i, std::string_view layout,
+                                  std::string_view kind);
   bool fitsDeclared(size_t i, const Shape& shape) const;
 
   Target target_;

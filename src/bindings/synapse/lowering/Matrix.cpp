@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products and their gradients. SynapseAI's {columns, rows, batch...} is [batch..., rows, columns] here.
-#include "habanalabs/synapse_common_types.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/synapse_common_types.h"
 
 namespace hpu::synapse {
 
@@ -19,7 +19,8 @@ Value transposeLast(NodeContext& c, Value v) {
 Value factor(NodeContext& c, size_t i, bool transposed) {
   Value v = c.input(i);
   if (!v.handle) return v;
-  if (!isFloat(c.element(v))) return c.unsupported(strCat(c.inputName(i), " is ", elementTypeName(c.element(v)), "; the MME multiplies floats"));
+  if (!isFloat(c.element(v)))
+    return c.unsupported(strCat(c.inputName(i), " is ", elementTypeName(c.element(v)), "; the MME multiplies floats"));
   if (c.rank(v) < 2) return c.fail(strCat(c.inputName(i), " has rank ", c.rank(v), ", must have 2 or more"));
   v = c.cast(v, c.productType(c.element(v)));
   return transposed ? transposeLast(c, v) : v;
@@ -29,10 +30,11 @@ Value factor(NodeContext& c, size_t i, bool transposed) {
 Value product(NodeContext& c, Value a, size_t ia, Value b, size_t ib) {
   if (!a.handle || !b.handle) return {};
   if (c.element(a) != c.element(b))
-    return c.fail(strCat(c.inputName(ia), " is ", elementTypeName(c.element(a)), ", ", c.inputName(ib), " is ", elementTypeName(c.element(b))));
+    return c.fail(strCat(c.inputName(ia), " is ", elementTypeName(c.element(a)), ", ", c.inputName(ib), " is ",
+                         elementTypeName(c.element(b))));
   if (c.dim(a, -1) != c.dim(b, -2))
-    return c.fail(strCat("the common sizes differ: ", c.dim(a, -1), " of ", c.inputName(ia), " and ", c.dim(b, -2), " of ",
-                         c.inputName(ib), " (after the transposes)"));
+    return c.fail(strCat("the common sizes differ: ", c.dim(a, -1), " of ", c.inputName(ia), " and ", c.dim(b, -2),
+                         " of ", c.inputName(ib), " (after the transposes)"));
   return c.matmul(a, b);
 }
 
@@ -50,7 +52,8 @@ bool isMatrix(NodeContext& c, size_t i) {
   Shape shape = c.inputShape(i);
   for (size_t d = 0; d + 2 < shape.size(); ++d)
     if (shape[d] != 1) {
-      c.fail(strCat(c.inputName(i), " has sizes ", sizesText(shape), "; of more than two dims the others must be 1 (use batch_gemm)"));
+      c.fail(strCat(c.inputName(i), " has sizes ", sizesText(shape),
+                    "; of more than two dims the others must be 1 (use batch_gemm)"));
       return false;
     }
   return true;
@@ -73,12 +76,24 @@ void lower(NodeContext& c, Kind kind, bool batched) {
   c.output(0, addBias(c, v, 2));
 }
 
-void lowerGemm(NodeContext& c) { lower(c, Kind::kForward, false); }
-void lowerGemmDedx(NodeContext& c) { lower(c, Kind::kDedx, false); }
-void lowerGemmDedw(NodeContext& c) { lower(c, Kind::kDedw, false); }
-void lowerBatchGemm(NodeContext& c) { lower(c, Kind::kForward, true); }
-void lowerBatchGemmDedx(NodeContext& c) { lower(c, Kind::kDedx, true); }
-void lowerBatchGemmDedw(NodeContext& c) { lower(c, Kind::kDedw, true); }
+void lowerGemm(NodeContext& c) {
+  lower(c, Kind::kForward, false);
+}
+void lowerGemmDedx(NodeContext& c) {
+  lower(c, Kind::kDedx, false);
+}
+void lowerGemmDedw(NodeContext& c) {
+  lower(c, Kind::kDedw, false);
+}
+void lowerBatchGemm(NodeContext& c) {
+  lower(c, Kind::kForward, true);
+}
+void lowerBatchGemmDedx(NodeContext& c) {
+  lower(c, Kind::kDedx, true);
+}
+void lowerBatchGemmDedw(NodeContext& c) {
+  lower(c, Kind::kDedw, true);
+}
 
 void lowerMaskedBatchGemm(NodeContext& c) {
   auto params = c.paramsOr(synGEMMParams{false, false});
@@ -88,8 +103,10 @@ void lowerMaskedBatchGemm(NodeContext& c) {
   for (size_t i = 0; i < 4; ++i) {
     Shape shape = c.inputShape(i), other = c.inputShape(i == 3 ? 2 : 0);
     if (shape.size() != 4) return (void)c.fail(strCat(c.inputName(i), " has rank ", shape.size(), ", must have 4"));
-    if (i >= 2 && shape[1] != 1) return (void)c.fail(strCat(c.inputName(i), " has size ", shape[1], " at index 2, must have 1"));
-    if (shape[0] != other[0]) return (void)c.fail(strCat(c.inputName(i), " has another batch (index 3) than ", c.inputName(0)));
+    if (i >= 2 && shape[1] != 1)
+      return (void)c.fail(strCat(c.inputName(i), " has size ", shape[1], " at index 2, must have 1"));
+    if (shape[0] != other[0])
+      return (void)c.fail(strCat(c.inputName(i), " has another batch (index 3) than ", c.inputName(0)));
   }
   c.output(0, c.add(product(c, a, 0, b, 1), product(c, maskA, 2, maskB, 3)));
 }
@@ -106,6 +123,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> matrixGuids() { return kRows; }
+std::span<const GuidRow> matrixGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "habanalabs/synapse_common_types.h"
 #include "bindings/synapse/lowering/Axes.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/synapse_common_types.h"
 
 namespace hpu::synapse {
 
@@ -21,7 +21,8 @@ void lowerTranspose(NodeContext& c) {
 void lowerReshape(NodeContext& c) {
   Shape from = c.inputShape(0), to = c.requiredShape(0, 1);
   if (!c.ok()) return;
-  if (numElements(from) != numElements(to)) return (void)c.fail(strCat("cannot reshape ", sizesText(from), " to ", sizesText(to)));
+  if (numElements(from) != numElements(to))
+    return (void)c.fail(strCat("cannot reshape ", sizesText(from), " to ", sizesText(to)));
   c.output(0, c.reshape(c.input(0), to));
 }
 
@@ -49,8 +50,8 @@ void lowerConcat(NodeContext& c) {
     bool fits = shape.size() == first.size();
     for (size_t d = 0; fits && d < shape.size(); ++d) fits = shape[d] == first[d] || static_cast<int64_t>(d) == axis;
     if (!fits)
-      return (void)c.fail(strCat(c.inputName(i), " of sizes ", sizesText(shape), " cannot be joined to ", sizesText(first),
-                                 " along axis ", params.axis));
+      return (void)c.fail(strCat(c.inputName(i), " of sizes ", sizesText(shape), " cannot be joined to ",
+                                 sizesText(first), " along axis ", params.axis));
     values.push_back(c.input(i));
   }
   c.output(0, c.concat(values, axis));
@@ -84,7 +85,9 @@ void lowerFlatten(NodeContext& c) {
   if (c.ok()) c.output(0, c.reshape(c.input(0), shape));
 }
 
-void lowerIdentity(NodeContext& c) { c.output(0, c.input(0)); }
+void lowerIdentity(NodeContext& c) {
+  c.output(0, c.input(0));
+}
 
 void lowerMemset(NodeContext& c) {
   Shape shape = c.requiredShape(0, 0);
@@ -95,15 +98,18 @@ void lowerMemset(NodeContext& c) {
 }
 
 ElementType unsignedOf(int64_t bytes) {
-  return bytes == 1 ? ElementType::kU8 : bytes == 2 ? ElementType::kU16 : bytes == 4 ? ElementType::kU32 : ElementType::kU64;
+  return bytes == 1   ? ElementType::kU8
+         : bytes == 2 ? ElementType::kU16
+         : bytes == 4 ? ElementType::kU32
+                      : ElementType::kU64;
 }
 
 Value bitcast(NodeContext& c, Value v, ElementType to) {
   return c.element(v) == to ? v : c.op("bitcast", {v}, {{"to", std::string(elementTypeName(to))}});
 }
 
-/// The same bytes as elements of the result's type. Of another width, the fastest dim grows or shrinks: elements are cut
-/// into their parts, or parts put together, least significant first (as memory has them).
+/// The same bytes as elements of the result's type. Of another width, the fastest dim grows or shrinks: elements are
+/// cut into their parts, or parts put together, least significant first (as memory has them).
 void lowerReinterpretCast(NodeContext& c) {
   Value v = c.input(0);
   ElementType from = c.element(v), to = c.outputType(0, ElementType::kInvalid);
@@ -112,7 +118,8 @@ void lowerReinterpretCast(NodeContext& c) {
   if (to == ElementType::kInvalid) return (void)c.fail(strCat(c.outputName(0), " needs an element type"));
   if (shape.empty()) return (void)c.fail(strCat(c.inputName(0), " has no sizes"));
   int64_t wide = elementSize(from), narrow = elementSize(to), bytes = shape.back() * wide;
-  if (bytes % narrow) return (void)c.fail(strCat(bytes, " bytes of size 0 are no whole number of ", elementTypeName(to)));
+  if (bytes % narrow)
+    return (void)c.fail(strCat(bytes, " bytes of size 0 are no whole number of ", elementTypeName(to)));
   if (wide == narrow) return c.output(0, bitcast(c, v, to));
   auto last = static_cast<int64_t>(shape.size()) - 1;
   int64_t parts = std::max(wide, narrow) / std::min(wide, narrow), partBits = std::min(wide, narrow) * 8;
@@ -155,6 +162,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> movementGuids() { return kRows; }
+std::span<const GuidRow> movementGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

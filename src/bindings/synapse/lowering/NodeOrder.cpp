@@ -41,7 +41,8 @@ StatusOr<std::vector<size_t>> orderNodes(const GraphDescription& graph) {
     for (uint64_t id : nodes[n].after) {
       auto found = byId.find(id);
       if (found == byId.end())
-        return invalidArgument(strCat(NodeContext::title(nodes[n]), ": it depends on node #", id, ", which is not there"));
+        return invalidArgument(
+            strCat(NodeContext::title(nodes[n]), ": it depends on node #", id, ", which is not there"));
       if (found->second == n) return invalidArgument(strCat(NodeContext::title(nodes[n]), ": it depends on itself"));
       depend(found->second, n);
     }

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "hpu/status.h"
 #include "bindings/synapse/graph/GraphDescription.h"
+#include "hpu/status.h"
 
 namespace hpu::synapse {
 

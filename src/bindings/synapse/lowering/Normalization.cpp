@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
@@ -17,7 +17,8 @@ int64_t channelDim(NodeContext& c, size_t i, int64_t rank) {
   const std::vector<std::string>& layouts = c.node().inputLayouts;
   if (i < layouts.size()) {
     size_t at = layouts[i].find('C');
-    if (at != std::string::npos && layouts[i].size() == static_cast<size_t>(rank)) return c.axis(static_cast<int64_t>(at), rank);
+    if (at != std::string::npos && layouts[i].size() == static_cast<size_t>(rank))
+      return c.axis(static_cast<int64_t>(at), rank);
   }
   return rank - 1;
 }
@@ -41,7 +42,8 @@ Value alongDims(NodeContext& c, Value v, const Shape& like, const Axes& kept, st
   Shape shape(like.size(), 1);
   for (int64_t d : kept) shape[static_cast<size_t>(d)] = like[static_cast<size_t>(d)];
   if (numElements(c.shape(v)) != numElements(shape))
-    return c.fail(strCat(name, " has sizes ", sizesText(c.shape(v)), ", the node needs ", numElements(shape), " elements of it"));
+    return c.fail(
+        strCat(name, " has sizes ", sizesText(c.shape(v)), ", the node needs ", numElements(shape), " elements of it"));
   return c.reshape(c.toF32(v), shape);
 }
 
@@ -69,7 +71,8 @@ Value normalised(NodeContext& c, Value x, Value mean, Value istd, Value gamma, V
   return beta.handle ? c.add(y, beta) : y;
 }
 
-/// The gradient through (x - mean(x)) * istd(x), with the mean over `axes`: istd * (g - mean(g) - xHat * mean(g * xHat)).
+/// The gradient through (x - mean(x)) * istd(x), with the mean over `axes`: istd * (g - mean(g) - xHat * mean(g *
+/// xHat)).
 Value normBackward(NodeContext& c, Value g, Value xHat, Value istd, const Axes& axes, bool centred = true) {
   Value inner = c.sub(g, c.mul(xHat, c.reduceMean(c.mul(g, xHat), axes, true)));
   if (centred) inner = c.sub(inner, c.reduceMean(g, axes, true));
@@ -93,8 +96,10 @@ BatchNorm batchNormOf(NodeContext& c, size_t input = 0) {
   n.params = c.versionedParams<ns_BatchNormKernel::ParamsV2, ns_BatchNormKernel::Params>(n.params);
   n.x = c.toF32(c.input(input));
   n.shape = c.shape(n.x);
-  if (n.shape.empty()) c.fail(strCat(c.inputName(input), " must have a channel dim"));
-  else n.channels = {channelDim(c, input, static_cast<int64_t>(n.shape.size()))};
+  if (n.shape.empty())
+    c.fail(strCat(c.inputName(input), " must have a channel dim"));
+  else
+    n.channels = {channelDim(c, input, static_cast<int64_t>(n.shape.size()))};
   n.reduced = allBut(static_cast<int64_t>(n.shape.size()), n.channels);
   return n;
 }
@@ -123,7 +128,8 @@ void lowerBatchNorm(NodeContext& c) {
   outputReshaped(c, 1, m.mean, {channels});
   outputReshaped(c, 2, m.istd, {channels});
   // The running variance is of the unbiased one, as in the frameworks.
-  double momentum = n.params.momentum, unbiased = count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1.0;
+  double momentum = n.params.momentum,
+         unbiased = count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1.0;
   auto running = [&](Value old, Value now, double factor) {
     Value fresh = c.mul(now, momentum * factor);
     return old.handle ? c.add(c.mul(old, 1 - momentum), fresh) : fresh;
@@ -170,8 +176,10 @@ InstanceNorm instanceNormOf(NodeContext& c) {
   n.x = c.toF32(c.input(0));
   n.shape = c.shape(n.x);
   auto rank = static_cast<int64_t>(n.shape.size());
-  if (rank < 2) c.fail(strCat(c.inputName(0), " must have a batch and a channel dim"));
-  else n.channels = {channelDim(c, 0, rank)};
+  if (rank < 2)
+    c.fail(strCat(c.inputName(0), " must have a batch and a channel dim"));
+  else
+    n.channels = {channelDim(c, 0, rank)};
   n.kept = n.channels;
   n.kept.push_back(0);
   n.reduced = allBut(rank, n.kept);
@@ -223,7 +231,8 @@ LayerNorm layerNormOf(NodeContext& c, int64_t rank, bool isPt) {
     params = c.params<ns>();
     if (params.normalizedShapeDims == 0 || params.normalizedShapeDims > static_cast<uint64_t>(rank))
       c.fail(strCat("normalizedShapeDims ", params.normalizedShapeDims, " for rank ", rank));
-    for (int64_t d = rank - static_cast<int64_t>(params.normalizedShapeDims); d < rank && c.ok(); ++d) n.normalised.push_back(d);
+    for (int64_t d = rank - static_cast<int64_t>(params.normalizedShapeDims); d < rank && c.ok(); ++d)
+      n.normalised.push_back(d);
     n.parameters = n.normalised;
   } else {
     params.NormAxisBmp = params.ParamAxisBmp = 1;
@@ -313,8 +322,8 @@ void lowerGroupNorm(NodeContext& c) {
 
 void lowerRmsNorm(NodeContext& c) {
   ns_LayerNormKernel::ParamsRmsNorm params{};
-  params = c.versionedParams<ns_LayerNormKernel::ParamsRmsNorm, ns_LayerNormKernel::ParamsPt, ns_LayerNormKernel::ParamsNorm,
-                             ns_LayerNormKernel::Params>(params);
+  params = c.versionedParams<ns_LayerNormKernel::ParamsRmsNorm, ns_LayerNormKernel::ParamsPt,
+                             ns_LayerNormKernel::ParamsNorm, ns_LayerNormKernel::Params>(params);
   double epsilon = isSet(params.epsValid) ? params.eps : kDefaultEpsilon;
   Value x = c.toF32(c.input(0));
   Shape shape = c.shape(x);
@@ -348,7 +357,8 @@ constexpr std::string_view kBatch = "ns_BatchNormKernel::Params or ParamsV2?";
 constexpr std::string_view kInstance = "ns_InstanceNormTrainingKernel::Params or ParamsRelu?";
 constexpr std::string_view kLayer = "ns_LayerNormKernel::Params, ParamsNorm or ParamsPt?";
 constexpr std::string_view kLayerPt = "ns_LayerNormKernel::ParamsPt";
-constexpr std::string_view kRms = "ns_LayerNormKernel::Params .. ParamsRmsNorm?", kRmsBwd = "ns_RmsNorm::Params .. ParamsV4?";
+constexpr std::string_view kRms = "ns_LayerNormKernel::Params .. ParamsRmsNorm?",
+                           kRmsBwd = "ns_RmsNorm::Params .. ParamsV4?";
 constexpr std::string_view kBatchIn = "x, beta, gamma, [running mean], [running variance]";
 constexpr std::string_view kBatchOut = "y, [mean], [istd], [running mean], [running variance]";
 
@@ -376,6 +386,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> normalizationGuids() { return kRows; }
+std::span<const GuidRow> normalizationGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

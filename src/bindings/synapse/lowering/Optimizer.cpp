@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // TPC optimisers. The one thing to know: they are functions: new weights and states are results, which a user may place
 // on the old ones by giving both tensors one section and offset.
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
@@ -72,6 +72,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> optimizerGuids() { return kRows; }
+std::span<const GuidRow> optimizerGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

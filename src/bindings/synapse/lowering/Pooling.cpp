@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// TPC pooling, 2-D and 3-D, forward and backward. The one thing to know: a window's element is its tap; taps are counted
-// row-major over (depth, height, width), which is also what maxpool's retained index holds.
+// TPC pooling, 2-D and 3-D, forward and backward. The one thing to know: a window's element is its tap; taps are
+// counted row-major over (depth, height, width), which is also what maxpool's retained index holds.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
@@ -185,8 +185,10 @@ Value pool2d(NodeContext& c, std::string_view op, Value x, const Window& w) {
   for (size_t d = 0; d + 3 < rank; ++d) batch *= full[d];
   const Axis &h = w.axes[w.axes.size() - 2], &v = w.axes.back();
   Value pooled = c.op(op, {c.reshape(moved, {batch, channels, full[rank - 2], full[rank - 1]})},
-                      {{"kernel", Ints{h.kernel, v.kernel}}, {"strides", Ints{h.stride, v.stride}},
-                       {"dilations", Ints{h.dilation, v.dilation}}, {"pads", Ints{0, 0, 0, 0}}});
+                      {{"kernel", Ints{h.kernel, v.kernel}},
+                       {"strides", Ints{h.stride, v.stride}},
+                       {"dilations", Ints{h.dilation, v.dilation}},
+                       {"pads", Ints{0, 0, 0, 0}}});
   if (!pooled.handle) return {};
   // Cells behind the last window may give one more: cut it.
   pooled = c.sliceDim(c.sliceDim(pooled, 2, 0, h.out), 3, 0, v.out);
@@ -224,11 +226,16 @@ Value poolWindows(NodeContext& c, Value x, const Window& w, bool isMax) {
 
 double lowest(ElementType type) {
   switch (type) {
-    case ElementType::kI8: return -128;
-    case ElementType::kI16: return -32768;
-    case ElementType::kI32: return -2147483648.0;
-    case ElementType::kU8: return 0;
-    default: return -std::numeric_limits<double>::infinity();
+    case ElementType::kI8:
+      return -128;
+    case ElementType::kI16:
+      return -32768;
+    case ElementType::kI32:
+      return -2147483648.0;
+    case ElementType::kU8:
+      return 0;
+    default:
+      return -std::numeric_limits<double>::infinity();
   }
 }
 
@@ -255,7 +262,8 @@ Value argMax(NodeContext& c, Value x, const Window& w, bool flat) {
   Value best, index;
   for (int64_t t = 0; t < w.taps() && c.ok(); ++t) {
     Value tap = tapOf(c, x, w, t);
-    Value here = flat ? c.expand(flatPositions(c, w, t), w.outer) : c.full({ElementType::kI32, w.outer}, static_cast<double>(t));
+    Value here =
+        flat ? c.expand(flatPositions(c, w, t), w.outer) : c.full({ElementType::kI32, w.outer}, static_cast<double>(t));
     if (!best.handle) {
       best = tap;
       index = here;
@@ -279,7 +287,8 @@ void lowerMaxPool(NodeContext& c) {
   size_t index = isPt ? 1 : 0;
   c.output(1 - index, poolWindows(c, inside, w, /*isMax=*/true));
   if (c.wantsOutput(index))
-    c.output(index, c.cast(argMax(c, inside, w, isPt), c.outputType(index, isPt ? ElementType::kI64 : ElementType::kU8)));
+    c.output(index,
+             c.cast(argMax(c, inside, w, isPt), c.outputType(index, isPt ? ElementType::kI64 : ElementType::kU8)));
 }
 
 /// The operand's sizes: of its tensor or shape tensor, else as declared.
@@ -297,7 +306,8 @@ void lowerMaxPoolBwd(NodeContext& c) {
   Window w = windowOf(c, params, shape, is3d);
   if (!c.ok()) return;
   if (c.shape(dY) != w.outer)
-    return (void)c.fail(strCat(c.inputName(0), " has sizes ", sizesText(c.shape(dY)), ", the windows give ", sizesText(w.outer)));
+    return (void)c.fail(
+        strCat(c.inputName(0), " has sizes ", sizesText(c.shape(dY)), ", the windows give ", sizesText(w.outer)));
   Value sum, zero = c.scalarLike(dY, 0);
   Ints strides(shape.size(), 1);
   for (const Axis& a : w.axes) strides[a.dim] = a.stride;
@@ -376,7 +386,8 @@ void lowerAvgPool(NodeContext& c) {
   c.output(0, c.cast(c.mul(sums, inverseCounts(c, average, w)), c.inputType(0)));
 }
 
-/// Each element gets the shares of all windows that it is in: a sum over windows of the gradient, spread by the strides.
+/// Each element gets the shares of all windows that it is in: a sum over windows of the gradient, spread by the
+/// strides.
 void lowerAvgPoolBwd(NodeContext& c) {
   bool is3d = c.row().argument == "3d";
   Average average = averageOf(c, is3d);
@@ -386,7 +397,8 @@ void lowerAvgPoolBwd(NodeContext& c) {
   Window w = windowOf(c, average.window, shape, is3d);
   if (!c.ok()) return;
   if (c.shape(dY) != w.outer)
-    return (void)c.fail(strCat(c.inputName(0), " has sizes ", sizesText(c.shape(dY)), ", the windows give ", sizesText(w.outer)));
+    return (void)c.fail(
+        strCat(c.inputName(0), " has sizes ", sizesText(c.shape(dY)), ", the windows give ", sizesText(w.outer)));
   Ints strides(shape.size(), 1);
   for (const Axis& a : w.axes) strides[a.dim] = a.stride;
   Value share = c.spread(c.mul(dY, inverseCounts(c, average, w)), strides);
@@ -407,7 +419,8 @@ Value averagingMatrix(NodeContext& c, int64_t in, int64_t out) {
   std::vector<float> matrix(static_cast<size_t>(in * out), 0.0f);
   for (int64_t o = 0; o < out; ++o) {
     int64_t begin = o * in / out, end = ((o + 1) * in + out - 1) / out;
-    for (int64_t i = begin; i < end; ++i) matrix[static_cast<size_t>(i * out + o)] = 1.0f / static_cast<float>(end - begin);
+    for (int64_t i = begin; i < end; ++i)
+      matrix[static_cast<size_t>(i * out + o)] = 1.0f / static_cast<float>(end - begin);
   }
   return c.constant({ElementType::kF32, {in, out}}, matrix.data(), matrix.size() * sizeof(float));
 }
@@ -470,6 +483,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> poolingGuids() { return kRows; }
+std::span<const GuidRow> poolingGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

@@ -3,8 +3,8 @@
 // one, replaces the parameter's seed.
 #include <cmath>
 
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/RandomBits.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
@@ -53,8 +53,8 @@ void lowerUniform(NodeContext& c) {
 
 void lowerPhiloxUniform(NodeContext& c) {
   ns_PhiloxRandomUniform::ParamsV3 p{};
-  p = c.versionedParams<ns_PhiloxRandomUniform::ParamsV3, ns_PhiloxRandomUniform::ParamsV2, ns_PhiloxRandomUniform::Params>(
-      p, /*optional=*/false);
+  p = c.versionedParams<ns_PhiloxRandomUniform::ParamsV3, ns_PhiloxRandomUniform::ParamsV2,
+                        ns_PhiloxRandomUniform::Params>(p, /*optional=*/false);
   bool integers = !isFloat(c.dataType()) && c.paramsAre<ns_PhiloxRandomUniform::ParamsV3>();
   uniform(c, integers ? p.low_i : p.low, integers ? p.high_i : p.high, p.seed);
 }
@@ -109,8 +109,8 @@ double dropRatio(NodeContext& c, const ns_DropoutKernel::Params& params) {
 ns_DropoutKernel::ParamsOptionalTrain dropoutParams(NodeContext& c) {
   ns_DropoutKernel::ParamsOptionalTrain params{};
   params.isTraining = 1;
-  return c.versionedParams<ns_DropoutKernel::ParamsOptionalTrain, ns_DropoutKernel::ParamsOptionalMaskOut, ns_DropoutKernel::Params>(
-      params, /*optional=*/false);
+  return c.versionedParams<ns_DropoutKernel::ParamsOptionalTrain, ns_DropoutKernel::ParamsOptionalMaskOut,
+                           ns_DropoutKernel::Params>(params, /*optional=*/false);
 }
 
 /// Scaled by 1 / (1 - ratio); all zeros when everything is dropped.
@@ -156,6 +156,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> randomGuids() { return kRows; }
+std::span<const GuidRow> randomGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

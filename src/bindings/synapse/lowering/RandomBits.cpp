@@ -7,7 +7,9 @@ namespace hpu::synapse {
 
 namespace {
 
-Value word(NodeContext& c, uint32_t value) { return c.constant({ElementType::kU32, {}}, &value, sizeof value); }
+Value word(NodeContext& c, uint32_t value) {
+  return c.constant({ElementType::kU32, {}}, &value, sizeof value);
+}
 
 Value rotate(NodeContext& c, Value x, int bits) {
   Value up = c.op("shift_left", {x, word(c, static_cast<uint32_t>(bits))});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random bits from a counter: Threefry-2x32 of 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3").
-// The one thing to know: bits depend on the seed and the element's position only, so they are the same on every device,
-// in every tiling and on every run.
+// Random bits from a counter: Threefry-2x32 of 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2,
+// 3"). The one thing to know: bits depend on the seed and the element's position only, so they are the same on every
+// device, in every tiling and on every run.
 #pragma once
 
 #include "bindings/synapse/lowering/Lowering.h"

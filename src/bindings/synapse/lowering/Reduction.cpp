@@ -3,8 +3,8 @@
 // The one thing to know: bit i of a mask is SynapseAI's dim i, so the fastest varying one is bit 0.
 #include <cmath>
 
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
@@ -44,7 +44,6 @@ Value reduceTo(NodeContext& c, std::string_view op, Value x, const Reduced& redu
   return c.reshape(c.reduce(op, x, reduced.axes, true), reducedShape(c.shape(x), reduced));
 }
 
-
 /// Position of the first extreme in the reduced dims, counted row-major, as a value of the reduced shape.
 Value position(NodeContext& c, Value x, const Reduced& reduced, bool smallest) {
   // The reduced dims go to the end and become one.
@@ -54,8 +53,10 @@ Value position(NodeContext& c, Value x, const Reduced& reduced, bool smallest) {
   for (int64_t d : reduced.axes) isReduced[static_cast<size_t>(d)] = true;
   int64_t count = 1;
   for (size_t d = 0; d < shape.size(); ++d)
-    if (!isReduced[d]) perm.push_back(static_cast<int64_t>(d)), outer.push_back(shape[d]);
-    else count *= shape[d];
+    if (!isReduced[d])
+      perm.push_back(static_cast<int64_t>(d)), outer.push_back(shape[d]);
+    else
+      count *= shape[d];
   for (size_t d = 0; d < shape.size(); ++d)
     if (isReduced[d]) perm.push_back(static_cast<int64_t>(d));
   outer.push_back(count);
@@ -125,7 +126,9 @@ Value lpNorm(NodeContext& c, Value x, double p, const std::vector<int64_t>& axes
   return c.op("pow", {sum, c.scalarLike(sum, 1 / p)});
 }
 
-double exponent(fint_t p, TypeOfP_t type) { return type == TYPE_P_IS_FLOAT ? static_cast<double>(p.f) : static_cast<double>(p.i); }
+double exponent(fint_t p, TypeOfP_t type) {
+  return type == TYPE_P_IS_FLOAT ? static_cast<double>(p.f) : static_cast<double>(p.i);
+}
 
 void lowerReduceLp(NodeContext& c) {
   Value x = c.toF32(c.input(0));
@@ -217,6 +220,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> reductionGuids() { return kRows; }
+std::span<const GuidRow> reductionGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

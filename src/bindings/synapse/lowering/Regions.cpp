@@ -14,7 +14,9 @@ int64_t span(const Region& region, size_t d) {
   return region.sizes[d] == 0 ? 0 : (region.sizes[d] - 1) * region.steps[d] + 1;
 }
 
-bool isEmpty(const Region& region) { return numElements(region.sizes) == 0; }
+bool isEmpty(const Region& region) {
+  return numElements(region.sizes) == 0;
+}
 
 /// True at the elements of the region, of a shape that broadcasts to `whole`'s.
 Value maskOf(Emitter& e, const Region& region, const Shape& whole) {
@@ -40,12 +42,15 @@ Value splice(Emitter& e, Value whole, Value piece, const Region& region, size_t 
   if (size == sizes[d]) return splice(e, whole, piece, region, d + 1);
   Value inside = splice(e, e.sliceDim(whole, dim, start, size), piece, region, d + 1);
   return e.concat({e.sliceDim(whole, dim, 0, start), inside,
-                   e.sliceDim(whole, dim, start + size == sizes[d] ? 0 : start + size, sizes[d] - start - size)}, dim);
+                   e.sliceDim(whole, dim, start + size == sizes[d] ? 0 : start + size, sizes[d] - start - size)},
+                  dim);
 }
 
 }  // namespace
 
-Value sliceRegion(Emitter& e, Value whole, const Region& region) { return e.slice(whole, region.starts, region.sizes, region.steps); }
+Value sliceRegion(Emitter& e, Value whole, const Region& region) {
+  return e.slice(whole, region.starts, region.sizes, region.steps);
+}
 
 Value placeRegion(Emitter& e, Value piece, const Region& region, const Shape& whole) {
   if (!piece.handle) return piece;
@@ -57,7 +62,8 @@ Value placeRegion(Emitter& e, Value piece, const Region& region, const Shape& wh
 
 Value insertRegion(Emitter& e, Value whole, Value piece, const Region& region) {
   if (!whole.handle || !piece.handle || isEmpty(region)) return whole;
-  if (std::all_of(region.steps.begin(), region.steps.end(), [](int64_t s) { return s == 1; })) return splice(e, whole, piece, region, 0);
+  if (std::all_of(region.steps.begin(), region.steps.end(), [](int64_t s) { return s == 1; }))
+    return splice(e, whole, piece, region, 0);
   Shape shape = e.shape(whole);
   Value placed = placeRegion(e, piece, region, shape), mask = maskOf(e, region, shape);
   return mask.handle ? e.where(mask, placed, whole) : placed;

@@ -1,30 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// TPC resampling of images. The one thing to know: size1 and scaleDim1 are of the width, size2 and scaleDim2 of the height;
-// x is {C, W, H, N}, or as the node's layout says.
-#include "habanalabs/perf_lib_layer_params.h"
+// TPC resampling of images. The one thing to know: size1 and scaleDim1 are of the width, size2 and scaleDim2 of the
+// height; x is {C, W, H, N}, or as the node's layout says.
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
 
 std::string_view coordinatesOf(NodeContext& c, ResizeCoordinateTransformationMode_t mode) {
   switch (mode) {
-    case HALF_PIXEL_MODE: return "half_pixel";
-    case PYTORCH_HALF_PIXEL_MODE: return "pytorch_half_pixel";
-    case ALIGN_CORNERS_MODE: return "align_corners";
-    case ASYMMETRIC_MODE: return "asymmetric";
-    default: c.unsupported(strCat("coordinate mode ", static_cast<int>(mode))); return "half_pixel";
+    case HALF_PIXEL_MODE:
+      return "half_pixel";
+    case PYTORCH_HALF_PIXEL_MODE:
+      return "pytorch_half_pixel";
+    case ALIGN_CORNERS_MODE:
+      return "align_corners";
+    case ASYMMETRIC_MODE:
+      return "asymmetric";
+    default:
+      c.unsupported(strCat("coordinate mode ", static_cast<int>(mode)));
+      return "half_pixel";
   }
 }
 
 std::string_view nearestOf(NodeContext& c, ResizeNearestMode_t mode) {
   switch (mode) {
     case ROUND_DEFAULT:
-    case ROUND_PREFER_FLOOR: return "round_prefer_floor";
-    case ROUND_PREFER_CEIL: return "round_prefer_ceil";
-    case FLOOR: return "floor";
-    case CEIL: return "ceil";
-    default: c.fail(strCat("unknown nearest mode ", static_cast<int>(mode))); return "floor";
+    case ROUND_PREFER_FLOOR:
+      return "round_prefer_floor";
+    case ROUND_PREFER_CEIL:
+      return "round_prefer_ceil";
+    case FLOOR:
+      return "floor";
+    case CEIL:
+      return "ceil";
+    default:
+      c.fail(strCat("unknown nearest mode ", static_cast<int>(mode)));
+      return "floor";
   }
 }
 
@@ -65,6 +77,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> resizeGuids() { return kRows; }
+std::span<const GuidRow> resizeGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

@@ -21,7 +21,9 @@ size_t SectionMemory::lastCover(const SectionRange& range) const {
   return writes_.size();
 }
 
-bool SectionMemory::isCovered(const SectionRange& range) const { return lastCover(range) < writes_.size(); }
+bool SectionMemory::isCovered(const SectionRange& range) const {
+  return lastCover(range) < writes_.size();
+}
 
 Value SectionMemory::read(Emitter& e, const SectionRange& range, const TensorType& type, Value before) const {
   auto elements = static_cast<uint64_t>(elementSize(type.element));
@@ -35,7 +37,8 @@ Value SectionMemory::read(Emitter& e, const SectionRange& range, const TensorTyp
       return e.unsupported(strCat("reads bytes ", from, " to ", to, " of a section as ", elementTypeName(type.element),
                                   ", which an earlier node wrote as ", elementTypeName(written.element)));
     value = e.reshape(value, {numElements(written.shape)});
-    return e.sliceDim(value, 0, static_cast<int64_t>((from - w.range.begin) / elements), static_cast<int64_t>((to - from) / elements));
+    return e.sliceDim(value, 0, static_cast<int64_t>((from - w.range.begin) / elements),
+                      static_cast<int64_t>((to - from) / elements));
   };
 
   size_t first = lastCover(range);
@@ -54,7 +57,8 @@ Value SectionMemory::read(Emitter& e, const SectionRange& range, const TensorTyp
     const Write& w = writes_[i];
     if (!w.range.overlaps(range)) continue;
     uint64_t from = std::max(w.range.begin, range.begin), to = std::min(w.range.end, range.end);
-    auto low = static_cast<int64_t>((from - range.begin) / elements), high = static_cast<int64_t>((to - range.begin) / elements);
+    auto low = static_cast<int64_t>((from - range.begin) / elements),
+         high = static_cast<int64_t>((to - range.begin) / elements);
     flat = e.concat({e.sliceDim(flat, 0, 0, low), piece(w, from, to), e.sliceDim(flat, 0, high, count - high)}, 0);
   }
   return e.reshape(flat, type.shape);

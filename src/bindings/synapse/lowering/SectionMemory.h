@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "hpu/graph.h"
 #include "bindings/synapse/graph/GraphDescription.h"
 #include "bindings/synapse/lowering/Emitter.h"
+#include "hpu/graph.h"
 
 namespace hpu::synapse {
 

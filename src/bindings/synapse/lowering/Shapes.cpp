@@ -2,8 +2,8 @@
 // Shape rules, and the nodes that compute on shape tensors alone.
 #include <algorithm>
 
-#include "habanalabs/synapse_common_types.h"
 #include "bindings/synapse/lowering/Axes.h"
+#include "habanalabs/synapse_common_types.h"
 
 namespace hpu::synapse {
 
@@ -21,7 +21,8 @@ std::vector<int64_t> transposeParams(NodeContext& c, int64_t rank) {
     for (int64_t i = 0; i < std::min<int64_t>(given, HABANA_DIM_MAX); ++i) order.push_back(params.permutation[i]);
   }
   if (given != rank) return c.fail(strCat("tensorDim is ", given, ", the operand has rank ", rank)), order;
-  if (static_cast<int64_t>(order.size()) != rank) return c.fail(strCat("a permutation of ", rank, " dims does not fit the structure")), order;
+  if (static_cast<int64_t>(order.size()) != rank)
+    return c.fail(strCat("a permutation of ", rank, " dims does not fit the structure")), order;
   std::vector<bool> seen(static_cast<size_t>(rank), false);
   std::vector<int64_t> perm(static_cast<size_t>(rank));
   for (int64_t i = 0; i < rank; ++i) {
@@ -52,14 +53,16 @@ Shape squeezeShape(NodeContext& c, const Shape& from) {
     if (!c.ok()) return shape;
     shape = from;
     if (shape[static_cast<size_t>(axis)] != 1)
-      return c.fail(strCat("axis ", params.axis, " has size ", shape[static_cast<size_t>(axis)], ", must have 1")), shape;
+      return c.fail(strCat("axis ", params.axis, " has size ", shape[static_cast<size_t>(axis)], ", must have 1")),
+             shape;
     shape.erase(shape.begin() + axis);
   } else {
     std::copy_if(from.begin(), from.end(), std::back_inserter(shape), [](int64_t size) { return size != 1; });
     // The declared sizes may keep some of the dims.
     if (std::optional<Shape> declared = c.declaredShape(0); declared && numElements(*declared) == numElements(from)) {
       Shape rest;
-      std::copy_if(declared->begin(), declared->end(), std::back_inserter(rest), [](int64_t size) { return size != 1; });
+      std::copy_if(declared->begin(), declared->end(), std::back_inserter(rest),
+                   [](int64_t size) { return size != 1; });
       if (rest == shape && declared->size() <= from.size()) return *declared;
     }
   }
@@ -85,9 +88,12 @@ std::vector<int64_t> splitSizes(NodeContext& c, const Shape& from, int64_t axis)
     std::optional<Shape> declared = c.declaredShape(i);
     if (declared && declared->size() != from.size())
       return c.fail(strCat(c.outputName(i), " has rank ", declared->size(), ", the operand ", from.size())), sizes;
-    if (declared) total += sizes[i] = (*declared)[at];
-    else if (open != SIZE_MAX) return c.fail(strCat(c.outputName(i), " needs its sizes: they do not follow from the operand")), sizes;
-    else open = i;
+    if (declared)
+      total += sizes[i] = (*declared)[at];
+    else if (open != SIZE_MAX)
+      return c.fail(strCat(c.outputName(i), " needs its sizes: they do not follow from the operand")), sizes;
+    else
+      open = i;
   }
   if (open != SIZE_MAX) total += sizes[open] = std::max<int64_t>(0, from[at] - total);
   if (total != from[at])
@@ -98,7 +104,9 @@ std::vector<int64_t> splitSizes(NodeContext& c, const Shape& from, int64_t axis)
 namespace {
 
 /// The sizes of operand 0, a data or shape tensor, as a shape tensor.
-void lowerExtractShape(NodeContext& c) { c.outputShape(0, c.inputShape(0)); }
+void lowerExtractShape(NodeContext& c) {
+  c.outputShape(0, c.inputShape(0));
+}
 
 void lowerTransposeShape(NodeContext& c) {
   Shape from = c.inputShape(0), to;
@@ -108,9 +116,15 @@ void lowerTransposeShape(NodeContext& c) {
   }
   c.outputShape(0, to);
 }
-void lowerExpandDimsShape(NodeContext& c) { c.outputShape(0, expandDimsShape(c, c.inputShape(0))); }
-void lowerSqueezeShape(NodeContext& c) { c.outputShape(0, squeezeShape(c, c.inputShape(0))); }
-void lowerFlattenShape(NodeContext& c) { c.outputShape(0, flattenShape(c, c.inputShape(0))); }
+void lowerExpandDimsShape(NodeContext& c) {
+  c.outputShape(0, expandDimsShape(c, c.inputShape(0)));
+}
+void lowerSqueezeShape(NodeContext& c) {
+  c.outputShape(0, squeezeShape(c, c.inputShape(0)));
+}
+void lowerFlattenShape(NodeContext& c) {
+  c.outputShape(0, flattenShape(c, c.inputShape(0)));
+}
 
 void lowerSplitShape(NodeContext& c) {
   auto params = c.params<synSplitParams>();
@@ -127,7 +141,14 @@ void lowerSplitShape(NodeContext& c) {
 constexpr GuidRow kRows[] = {
     {"split_shape", "shape", "shapes...", "synSplitParams", "", lowerSplitShape, {}, kShapesOnly},
     {"extract_shape", "X", "shape", "none", "", lowerExtractShape, {}, kShapesOnly},
-    {"transpose_shape", "shape", "shape", "synTransposeParams or synTransposeParamsNDims", "", lowerTransposeShape, {}, kShapesOnly},
+    {"transpose_shape",
+     "shape",
+     "shape",
+     "synTransposeParams or synTransposeParamsNDims",
+     "",
+     lowerTransposeShape,
+     {},
+     kShapesOnly},
     {"expand_dims_shape", "shape", "shape", "synExpandDimsParams", "", lowerExpandDimsShape, {}, kShapesOnly},
     {"squeeze_shape", "shape", "shape", "synSqueezeParams?", "", lowerSqueezeShape, {}, kShapesOnly},
     {"flatten_shape", "shape", "shape", "synFlattenParams", "", lowerFlattenShape, {}, kShapesOnly},
@@ -135,6 +156,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> shapeGuids() { return kRows; }
+std::span<const GuidRow> shapeGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

@@ -2,10 +2,10 @@
 // Slices of a tensor, their gradients, and writing a piece into a slice.
 #include <algorithm>
 
-#include "habanalabs/synapse_api_types.h"
-#include "habanalabs/synapse_common_types.h"
 #include "bindings/synapse/lowering/Lowering.h"
 #include "bindings/synapse/lowering/Regions.h"
+#include "habanalabs/synapse_api_types.h"
+#include "habanalabs/synapse_common_types.h"
 
 namespace hpu::synapse {
 
@@ -26,7 +26,8 @@ std::vector<SliceEntry> entriesOf(const P& params, size_t most, size_t rank) {
 }
 
 /// Starts and steps that the host gave, fastest first as the sizes are.
-bool hostEntries(NodeContext& c, size_t input, const Shape& whole, const Shape& piece, std::vector<SliceEntry>& entries) {
+bool hostEntries(NodeContext& c, size_t input, const Shape& whole, const Shape& piece,
+                 std::vector<SliceEntry>& entries) {
   const TensorDescription& tensor = *c.inputTensor(input);
   synDynamicSliceDmaH2dTensor host = {};
   if (!tensor.hostData || tensor.hostData->size() < sizeof host)
@@ -37,7 +38,8 @@ bool hostEntries(NodeContext& c, size_t input, const Shape& whole, const Shape& 
     return c.fail(strCat(c.inputName(input), " is for rank ", host.dims, ", the operand has ", rank)), false;
   for (size_t i = 0; i < rank; ++i) {
     auto size = static_cast<uint64_t>(piece[rank - 1 - i]);
-    entries.push_back({i, host.starts[i], size ? host.starts[i] + (size - 1) * host.steps[i] + 1 : host.starts[i], host.steps[i]});
+    entries.push_back(
+        {i, host.starts[i], size ? host.starts[i] + (size - 1) * host.steps[i] + 1 : host.starts[i], host.steps[i]});
   }
   return true;
 }
@@ -51,7 +53,8 @@ bool readRegion(NodeContext& c, const Shape& whole, const Shape& piece, Region& 
   if (hostInput < c.numInputs()) {
     if (!hostEntries(c, hostInput, whole, piece, entries)) return false;
   } else if (c.paramsAre<synSliceParams>()) {
-    if (rank > MAX_DIMENSIONS_NUM) return c.fail(strCat("synSliceParams is for ", MAX_DIMENSIONS_NUM, " dims, the operand has ", rank)), false;
+    if (rank > MAX_DIMENSIONS_NUM)
+      return c.fail(strCat("synSliceParams is for ", MAX_DIMENSIONS_NUM, " dims, the operand has ", rank)), false;
     entries = entriesOf(c.params<synSliceParams>(), MAX_DIMENSIONS_NUM, whole.size());
   } else if (c.paramsAre<synSliceParamsNDims>()) {
     entries = entriesOf(c.params<synSliceParamsNDims>(), HABANA_DIM_MAX, whole.size());
@@ -64,13 +67,15 @@ bool readRegion(NodeContext& c, const Shape& whole, const Shape& piece, Region& 
     // An entry that was left zero means nothing, unless the whole result is empty along index 0.
     bool isBlank = entry.axis == 0 && entry.start == 0 && entry.end == 0;
     if (isBlank && !(piece.size() == whole.size() && rank > 0 && piece.back() == 0)) continue;
-    if (entry.axis >= static_cast<uint64_t>(rank)) return c.fail(strCat("axis ", entry.axis, " is outside of rank ", rank)), false;
+    if (entry.axis >= static_cast<uint64_t>(rank))
+      return c.fail(strCat("axis ", entry.axis, " is outside of rank ", rank)), false;
     if (entry.step == 0 && !isBlank) return c.fail(strCat("the step of axis ", entry.axis, " is 0")), false;
     auto d = static_cast<size_t>(rank - 1 - static_cast<int64_t>(entry.axis));
     auto size = static_cast<uint64_t>(whole[d]);
     uint64_t end = std::min(entry.end, size), step = std::max<uint64_t>(entry.step, 1);
     if (entry.start > size)
-      return c.fail(strCat("the start ", entry.start, " of axis ", entry.axis, " is outside of its size ", size)), false;
+      return c.fail(strCat("the start ", entry.start, " of axis ", entry.axis, " is outside of its size ", size)),
+             false;
     uint64_t count = end > entry.start ? (end - entry.start - 1) / step + 1 : 0;
     region.starts[d] = static_cast<int64_t>(count ? entry.start : 0);
     region.sizes[d] = static_cast<int64_t>(count);
@@ -79,7 +84,9 @@ bool readRegion(NodeContext& c, const Shape& whole, const Shape& piece, Region& 
   return true;
 }
 
-Shape declaredOrEmpty(NodeContext& c) { return c.declaredShape(0).value_or(Shape()); }
+Shape declaredOrEmpty(NodeContext& c) {
+  return c.declaredShape(0).value_or(Shape());
+}
 
 void lowerSlice(NodeContext& c) {
   Shape piece = c.isShapeTensor(1) ? c.inputShape(1) : declaredOrEmpty(c);
@@ -102,7 +109,8 @@ void lowerSliceAxis(NodeContext& c) {
   if (!c.ok()) return;
   auto size = static_cast<uint64_t>(shape[static_cast<size_t>(d)]);
   if (params.begin > params.end || params.begin > size)
-    return (void)c.fail(strCat("begin ", params.begin, " and end ", params.end, " do not fit the size ", size, " of axis ", params.axis));
+    return (void)c.fail(strCat("begin ", params.begin, " and end ", params.end, " do not fit the size ", size,
+                               " of axis ", params.axis));
   auto begin = static_cast<int64_t>(params.begin), count = static_cast<int64_t>(std::min(params.end, size)) - begin;
   c.output(0, c.sliceDim(c.input(0), d, count ? begin : 0, count));
 }
@@ -128,14 +136,44 @@ void lowerSliceInsert(NodeContext& c) {
 }
 
 constexpr GuidRow kRows[] = {
-    {"slice_axis", "X, [shape]", "Y", "synSliceAxisParams or synSliceAxisParamsV2", "", lowerSliceAxis, {}, kOneType | kMoves},
-    {"slice", "X, [shape], [host starts and steps]", "Y", "synSliceParams, synSliceParamsNDims or synSliceParamsV2", "", lowerSlice, {}, kOneType | kMoves},
-    {"strided_slice_grad", "dY, [shape], [host starts and steps]", "dX", "synSliceParams, synSliceParamsNDims or synSliceParamsV2", "", lowerStridedSliceGrad, {}, kOneType | kMoves},
-    {"slice_insert", "original, piece, [host starts and steps]", "Y", "synSliceParams, synSliceParamsNDims or synSliceParamsV2", "", lowerSliceInsert, {}, kOneType | kMoves},
+    {"slice_axis",
+     "X, [shape]",
+     "Y",
+     "synSliceAxisParams or synSliceAxisParamsV2",
+     "",
+     lowerSliceAxis,
+     {},
+     kOneType | kMoves},
+    {"slice",
+     "X, [shape], [host starts and steps]",
+     "Y",
+     "synSliceParams, synSliceParamsNDims or synSliceParamsV2",
+     "",
+     lowerSlice,
+     {},
+     kOneType | kMoves},
+    {"strided_slice_grad",
+     "dY, [shape], [host starts and steps]",
+     "dX",
+     "synSliceParams, synSliceParamsNDims or synSliceParamsV2",
+     "",
+     lowerStridedSliceGrad,
+     {},
+     kOneType | kMoves},
+    {"slice_insert",
+     "original, piece, [host starts and steps]",
+     "Y",
+     "synSliceParams, synSliceParamsNDims or synSliceParamsV2",
+     "",
+     lowerSliceInsert,
+     {},
+     kOneType | kMoves},
 };
 
 }  // namespace
 
-std::span<const GuidRow> sliceGuids() { return kRows; }
+std::span<const GuidRow> sliceGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

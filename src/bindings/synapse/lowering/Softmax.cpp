@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // TPC softmax and its kin. The one thing to know: softmax_bwd takes the forward result first, then the gradient;
 // logsoftmax_bwd_data the other way round.
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
@@ -12,7 +12,8 @@ int64_t softmaxDim(NodeContext& c, int64_t rank) {
   params = c.versionedParams<ns_Softmax::ParamsV7, ns_Softmax::ParamsV6, ns_Softmax::ParamsV5, ns_Softmax::ParamsV4,
                              ns_Softmax::ParamsV3, ns_Softmax::Params>(params);
   if (params.triangularMode) c.unsupported(strCat("triangularMode ", params.triangularMode));
-  if (params.mode != DEFAULT_SOFTMAX) c.unsupported(strCat("softmax mode ", static_cast<int>(params.mode), " (fp8 results)"));
+  if (params.mode != DEFAULT_SOFTMAX)
+    c.unsupported(strCat("softmax mode ", static_cast<int>(params.mode), " (fp8 results)"));
   return c.axis(params.dim, rank);
 }
 
@@ -41,8 +42,8 @@ void lowerLogSoftmaxBwd(NodeContext& c) {
 void lowerScaledMasked(NodeContext& c) {
   ns_ScaledMaskedSoftmax::ParamsV3 params{};
   params.invScaleAttn = 1;
-  params = c.versionedParams<ns_ScaledMaskedSoftmax::ParamsV3, ns_ScaledMaskedSoftmax::ParamsV2, ns_ScaledMaskedSoftmax::Params>(
-      params);
+  params = c.versionedParams<ns_ScaledMaskedSoftmax::ParamsV3, ns_ScaledMaskedSoftmax::ParamsV2,
+                             ns_ScaledMaskedSoftmax::Params>(params);
   bool isTriangular = c.row().argument == "triangular";
   if (params.mode != DEFAULT_MODE) return (void)c.unsupported(strCat("mode ", static_cast<int>(params.mode)));
   if (params.groupedBatchSize > 1) return (void)c.unsupported("groupedBatchSize above 1");
@@ -79,6 +80,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> softmaxGuids() { return kRows; }
+std::span<const GuidRow> softmaxGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// TPC sorts, top-k, scans, and non_zero on them. The one thing to know: sorts are stable, NaN counts as the largest number, and a rank is
-// found by counting what comes before: n comparisons an element, in one kernel.
+// TPC sorts, top-k, scans, and non_zero on them. The one thing to know: sorts are stable, NaN counts as the largest
+// number, and a rank is found by counting what comes before: n comparisons an element, in one kernel.
 #include <cmath>
 
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/Indexing.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
@@ -21,7 +21,8 @@ Sorted firstSorted(NodeContext& c, Value x, int64_t dim, int64_t count, bool lar
   Value before = c.op(largest ? "greater" : "less", {other, mine}), same = c.op("equal", {other, mine});
   if (isFloat(c.element(x))) {
     Value mineNan = c.op("is_nan", {mine}), otherNan = c.op("is_nan", {other});
-    Value onlyOther = c.op("and", {otherNan, c.op("not", {mineNan})}), onlyMine = c.op("and", {mineNan, c.op("not", {otherNan})});
+    Value onlyOther = c.op("and", {otherNan, c.op("not", {mineNan})}),
+          onlyMine = c.op("and", {mineNan, c.op("not", {otherNan})});
     before = c.op("or", {before, largest ? onlyOther : onlyMine});
     same = c.op("or", {same, c.op("and", {mineNan, otherNan})});
   }
@@ -43,9 +44,13 @@ Sorted firstPicked(NodeContext& c, Value x, int64_t dim, int64_t count, bool lar
   Value none = c.full({ElementType::kBool, c.shape(x)}, 0), nan = isFloating ? c.op("is_nan", {key}) : none;
   Value left = c.op("not", {none}), positions = counter(c, c.dim(x, dim), dim, c.rank(x));
   // Below every number: what is taken gets it, and where it is a number as well the flags decide.
-  Value lowest = isFloating ? c.scalarLike(key, -HUGE_VAL) : c.scalarLike(key, -std::ldexp(1.0, static_cast<int>(elementSize(c.element(key))) * 8 - 1));
+  Value lowest = isFloating
+                     ? c.scalarLike(key, -HUGE_VAL)
+                     : c.scalarLike(key, -std::ldexp(1.0, static_cast<int>(elementSize(c.element(key))) * 8 - 1));
   if (c.element(key) == ElementType::kU8) lowest = c.scalarLike(key, 0);
-  auto firstOf = [&](Value v) { return c.cast(c.op("arg_max", {v}, {{"axis", dim}, {"keepdims", int64_t{1}}}), ElementType::kI32); };
+  auto firstOf = [&](Value v) {
+    return c.cast(c.op("arg_max", {v}, {{"axis", dim}, {"keepdims", int64_t{1}}}), ElementType::kI32);
+  };
   auto any = [&](Value flags) { return c.toBool(c.reduceMax(c.cast(flags, ElementType::kI32), {dim}, true)); };
   auto firstFlag = [&](Value flags) { return firstOf(c.cast(flags, ElementType::kI32)); };
   std::vector<Value> picks;
@@ -65,7 +70,9 @@ Sorted firstPicked(NodeContext& c, Value x, int64_t dim, int64_t count, bool lar
 }
 
 /// Picking costs a few passes over x for each pick, counting one comparison for each pair.
-bool picksFew(int64_t count, int64_t size) { return size >= 512 && count * 16 <= size; }
+bool picksFew(int64_t count, int64_t size) {
+  return size >= 512 && count * 16 <= size;
+}
 
 void outputSorted(NodeContext& c, const Sorted& sorted) {
   c.output(0, sorted.values);
@@ -75,17 +82,19 @@ void outputSorted(NodeContext& c, const Sorted& sorted) {
 void lowerTopK(NodeContext& c) {
   // synBeamParams and ns_TopkNode have the layout of ParamsV3.
   ns_TopkNodeV2::ParamsV5 params{};
-  params = c.versionedParams<ns_TopkNodeV2::ParamsV5, ns_TopkNodeV2::ParamsV4, ns_TopkNodeV2::ParamsV3, ns_TopkNodeV2::ParamsV2,
-                             ns_TopkNodeV2::Params>(params, /*optional=*/false);
+  params = c.versionedParams<ns_TopkNodeV2::ParamsV5, ns_TopkNodeV2::ParamsV4, ns_TopkNodeV2::ParamsV3,
+                             ns_TopkNodeV2::ParamsV2, ns_TopkNodeV2::Params>(params, /*optional=*/false);
   int64_t count = params.bsw;
-  if (isSet(params.isVcData) && !c.paramsAre<ns_TopkNodeV2::ParamsV3>()) return (void)c.unsupported("isVcData (a valid count)");
+  if (isSet(params.isVcData) && !c.paramsAre<ns_TopkNodeV2::ParamsV3>())
+    return (void)c.unsupported("isVcData (a valid count)");
   if (c.hasInput(1)) return (void)c.unsupported("a valid count (input 1)");
   Value x = c.input(0);
   int64_t dim = c.axis(params.axis, c.rank(x));
   if (!c.ok()) return;
   if (std::optional<Shape> declared = c.declaredShape(0); c.isShapeTensor(3) && declared)
     count = (*declared)[static_cast<size_t>(dim)];
-  if (count < 1 || count > c.dim(x, dim)) return (void)c.fail(strCat("k is ", count, " of ", c.dim(x, dim), " elements"));
+  if (count < 1 || count > c.dim(x, dim))
+    return (void)c.fail(strCat("k is ", count, " of ", c.dim(x, dim), " elements"));
   auto first = picksFew(count, c.dim(x, dim)) ? firstPicked : firstSorted;
   outputSorted(c, first(c, x, dim, count, !isSet(params.bottomK)));
 }
@@ -126,7 +135,8 @@ void lowerSearchSorted(NodeContext& c) {
   Value sorted = c.input(0), values = c.input(1);
   if (!c.ok()) return;
   int64_t rank = c.rank(values);
-  if (c.rank(sorted) != 1 && c.rank(sorted) != rank) return (void)c.fail("the sorted tensor must have rank 1 or that of the values");
+  if (c.rank(sorted) != 1 && c.rank(sorted) != rank)
+    return (void)c.fail("the sorted tensor must have rank 1 or that of the values");
   if (rank < 1) return (void)c.fail("the values must have a dim");
   Shape shape = c.shape(sorted);
   shape.insert(shape.end() - 1, 1);
@@ -134,8 +144,8 @@ void lowerSearchSorted(NodeContext& c) {
   c.output(0, c.cast(c.reduceSum(c.cast(below, ElementType::kI32), {rank}, false), c.outputType(0, ElementType::kI32)));
 }
 
-/// Coordinates of the elements that are not zero, in the framework's order, one row each; then the sizes that this result
-/// would have had: {rank, count, 1, 1, 1}. Rows behind the count are zeros.
+/// Coordinates of the elements that are not zero, in the framework's order, one row each; then the sizes that this
+/// result would have had: {rank, count, 1, 1, 1}. Rows behind the count are zeros.
 void lowerNonZero(NodeContext& c) {
   if (c.row().argument == "v2") {
     auto params = c.paramsOr<ns_NonzeroV2::Params>({});
@@ -152,19 +162,22 @@ void lowerNonZero(NodeContext& c) {
   int64_t rows = total;
   if (std::optional<Shape> declared = c.declaredShape(0)) {
     if (declared->size() != 2 || (*declared)[1] != rank || (*declared)[0] < total)
-      return (void)c.fail(strCat(c.outputName(0), " has sizes ", sizesText(*declared), ", must have {", rank, ", ", total, "} or more rows"));
+      return (void)c.fail(strCat(c.outputName(0), " has sizes ", sizesText(*declared), ", must have {", rank, ", ",
+                                 total, "} or more rows"));
     rows = (*declared)[0];
   }
   // Of each element, how many up to it are not zero; row r is the first element where that exceeds r.
   Value upTo = scan(c, c.cast(c.reshape(x, {total}), ElementType::kI32), 0, "add", false, false);
   Value count = c.sliceDim(upTo, 0, total - 1, 1), row = counter(c, rows, 0, 1);
-  Value found = c.full({ElementType::kI32, {rows}}, 0);  // Elements known not to exceed r: a binary search of all rows at once.
+  Value found =
+      c.full({ElementType::kI32, {rows}}, 0);  // Elements known not to exceed r: a binary search of all rows at once.
   int64_t step = 1;
   while (step * 2 <= total) step *= 2;
   for (Value one = c.scalar(1, ElementType::kI32); step > 0 && c.ok(); step /= 2) {
     Value next = c.add(found, c.scalarLike(found, static_cast<double>(step)));
     Value probe = c.gather(upTo, c.min(c.sub(next, one), c.scalarLike(found, static_cast<double>(total - 1))), 0);
-    Value isBefore = c.op("and", {c.op("less_equal", {probe, row}), c.op("less_equal", {next, c.scalarLike(found, static_cast<double>(total))})});
+    Value isBefore = c.op("and", {c.op("less_equal", {probe, row}),
+                                  c.op("less_equal", {next, c.scalarLike(found, static_cast<double>(total))})});
     found = c.where(isBefore, next, found);
   }
   Value isThere = c.op("less", {row, count}), zero = c.scalar(0, ElementType::kI32);
@@ -200,6 +213,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> sortGuids() { return kRows; }
+std::span<const GuidRow> sortGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

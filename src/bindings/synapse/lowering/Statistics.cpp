@@ -35,6 +35,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> statisticsGuids() { return kRows; }
+std::span<const GuidRow> statisticsGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

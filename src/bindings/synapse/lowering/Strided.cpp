@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "habanalabs/synapse_api_types.h"
-#include "habanalabs/synapse_common_types.h"
 #include "bindings/synapse/lowering/Lowering.h"
 #include "bindings/synapse/lowering/Regions.h"
+#include "habanalabs/synapse_api_types.h"
+#include "habanalabs/synapse_common_types.h"
 
 namespace hpu::synapse {
 
@@ -43,7 +43,8 @@ bool readView(NodeContext& c, const Shape& shape, int64_t elements, View& view) 
       return c.fail(strCat(c.inputName(host), " has no host data of ", sizeof data, " bytes")), false;
     std::memcpy(&data, tensor.hostData->data(), sizeof data);
     if (data.num_strides != shape.size() || shape.size() > std::size(data.strides))
-      return c.fail(strCat(c.inputName(host), " has ", data.num_strides, " strides, the view ", shape.size(), " dims")), false;
+      return c.fail(strCat(c.inputName(host), " has ", data.num_strides, " strides, the view ", shape.size(), " dims")),
+             false;
     params.baseOffset = data.offset;
     std::copy_n(data.strides, shape.size(), params.strides);
   } else {
@@ -59,13 +60,16 @@ bool readView(NodeContext& c, const Shape& shape, int64_t elements, View& view) 
     uint64_t stride = params.strides[shape.size() - 1 - d];
     int64_t reach = 0;
     if (shape[d] > 1) {
-      overflow |= stride > static_cast<uint64_t>(INT64_MAX) || __builtin_mul_overflow(shape[d] - 1, static_cast<int64_t>(stride), &reach) ||
+      overflow |= stride > static_cast<uint64_t>(INT64_MAX) ||
+                  __builtin_mul_overflow(shape[d] - 1, static_cast<int64_t>(stride), &reach) ||
                   __builtin_add_overflow(last, reach, &last);
     }
     view.strides.push_back(overflow ? 0 : static_cast<int64_t>(stride));
   }
   if (numElements(shape) > 0 && (overflow || last >= elements))
-    return c.fail(strCat("the view reaches element ", overflow ? std::string("2^63") : std::to_string(last), "; there are ", elements)), false;
+    return c.fail(strCat("the view reaches element ", overflow ? std::string("2^63") : std::to_string(last),
+                         "; there are ", elements)),
+           false;
   return true;
 }
 
@@ -118,7 +122,8 @@ Ints positions(const View& view) {
   Ints list(static_cast<size_t>(numElements(view.shape)), view.base);
   int64_t inner = 1;
   for (size_t d = view.shape.size(); d-- > 0;) {
-    for (size_t i = 0; i < list.size(); ++i) list[i] += static_cast<int64_t>(i) / inner % view.shape[d] * view.strides[d];
+    for (size_t i = 0; i < list.size(); ++i)
+      list[i] += static_cast<int64_t>(i) / inner % view.shape[d] * view.strides[d];
     inner *= view.shape[d];
   }
   return list;
@@ -174,12 +179,28 @@ void lowerStridedInsert(NodeContext& c) {
 }
 
 constexpr GuidRow kRows[] = {
-    {"strided_view", "X, [shape], [host strides and offset]", "Y", "synStridedOpParams", "", lowerStridedView, {}, kOneType | kMoves},
-    {"strided_insert", "original, piece, [host strides and offset]", "Y", "synStridedOpParams", "", lowerStridedInsert, {}, kOneType | kMoves},
+    {"strided_view",
+     "X, [shape], [host strides and offset]",
+     "Y",
+     "synStridedOpParams",
+     "",
+     lowerStridedView,
+     {},
+     kOneType | kMoves},
+    {"strided_insert",
+     "original, piece, [host strides and offset]",
+     "Y",
+     "synStridedOpParams",
+     "",
+     lowerStridedInsert,
+     {},
+     kOneType | kMoves},
 };
 
 }  // namespace
 
-std::span<const GuidRow> stridedGuids() { return kRows; }
+std::span<const GuidRow> stridedGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

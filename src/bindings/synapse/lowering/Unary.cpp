@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// TPC nodes of one operand that are a function of each element; those without an op of their own are formulas of others.
+// TPC nodes of one operand that are a function of each element; those without an op of their own are formulas of
+// others.
 #include <cmath>
 
-#include "habanalabs/perf_lib_layer_params.h"
 #include "bindings/synapse/lowering/Lowering.h"
+#include "habanalabs/perf_lib_layer_params.h"
 
 namespace hpu::synapse {
 namespace {
 
-Value less(NodeContext& c, Value a, double b) { return c.op("less", {a, c.scalarLike(a, b)}); }
+Value less(NodeContext& c, Value a, double b) {
+  return c.op("less", {a, c.scalarLike(a, b)});
+}
 
-void lowerOp(NodeContext& c) { c.output(0, c.op(c.row().argument, {c.input(0)})); }
+void lowerOp(NodeContext& c) {
+  c.output(0, c.op(c.row().argument, {c.input(0)}));
+}
 
 /// rsqrt and reciprocal: the parameter only chooses between implementations of the device.
 template <typename Params>
@@ -39,7 +44,9 @@ void lowerTan(NodeContext& c) {
   c.output(0, c.div(c.op("sin", {x}), c.op("cos", {x})));
 }
 
-Value oneMinus(NodeContext& c, Value x) { return c.sub(c.scalarLike(x, 1), x); }
+Value oneMinus(NodeContext& c, Value x) {
+  return c.sub(c.scalarLike(x, 1), x);
+}
 
 void lowerAsin(NodeContext& c) {
   Value x = c.input(0), square = c.mul(oneMinus(c, x), c.add(x, 1));
@@ -102,8 +109,10 @@ void lowerIsFinite(NodeContext& c) {
 void lowerIsInf(NodeContext& c) {
   auto params = c.paramsOr<ns_IsInfKernel::Params>({1, 1});
   Value x = c.input(0);
-  if (params.detect_negative && params.detect_positive) x = c.op("abs", {x});
-  else if (params.detect_negative) x = c.neg(x);
+  if (params.detect_negative && params.detect_positive)
+    x = c.op("abs", {x});
+  else if (params.detect_negative)
+    x = c.neg(x);
   Value found = c.op("equal", {x, c.scalarLike(x, HUGE_VAL)});
   if (!params.detect_negative && !params.detect_positive) found = c.op("xor", {found, found});
   c.output(0, found);
@@ -189,6 +198,8 @@ constexpr GuidRow kRows[] = {
 
 }  // namespace
 
-std::span<const GuidRow> unaryGuids() { return kRows; }
+std::span<const GuidRow> unaryGuids() {
+  return kRows;
+}
 
 }  // namespace hpu::synapse

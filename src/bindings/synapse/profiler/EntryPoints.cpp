@@ -12,11 +12,11 @@
 #include "base/Log.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
-#include "hpu/trace.h"
 #include "bindings/synapse/api/EntryPoint.h"
 #include "bindings/synapse/api/Library.h"
 #include "bindings/synapse/profiler/Profiler.h"
 #include "bindings/synapse/profiler/TraceBuffer.h"
+#include "hpu/trace.h"
 
 using hpu::synapse::badArgument;
 using hpu::synapse::guarded;
@@ -83,8 +83,7 @@ synStatus synProfilerQueryRequiredMemory(const synDeviceId deviceId, uint32_t* b
 synStatus synProfilerSetUserBuffer(const synDeviceId deviceId, void* userBuffer) {
   return guarded("synProfilerSetUserBuffer", [&]() -> Result {
     SYN_FIND_DEVICE(device, deviceId);
-    if (userBuffer)
-      return badArgument("no buffer is needed (synProfilerQueryRequiredMemory gives 0); give null");
+    if (userBuffer) return badArgument("no buffer is needed (synProfilerQueryRequiredMemory gives 0); give null");
     return {};
   });
 }
@@ -137,16 +136,14 @@ synStatus synProfilerGetCurrentTimeNS(uint64_t* nanoTime) {
 }
 
 synStatus synProfilerAddCustomMeasurement(const char* description, uint64_t nanoTime) {
-  return guarded("synProfilerAddCustomMeasurement", [&]() -> Result {
-    return addSpan(description, nanoTime, std::nullopt, nullptr, 0, nullptr);
-  });
+  return guarded("synProfilerAddCustomMeasurement",
+                 [&]() -> Result { return addSpan(description, nanoTime, std::nullopt, nullptr, 0, nullptr); });
 }
 
 synStatus synProfilerAddCustomMeasurementArgs(const char* description, uint64_t nanoTime, const char** args,
                                               uint64_t argsSize) {
-  return guarded("synProfilerAddCustomMeasurementArgs", [&]() -> Result {
-    return addSpan(description, nanoTime, std::nullopt, args, argsSize, nullptr);
-  });
+  return guarded("synProfilerAddCustomMeasurementArgs",
+                 [&]() -> Result { return addSpan(description, nanoTime, std::nullopt, args, argsSize, nullptr); });
 }
 
 synStatus synProfilerAddCustomMeasurementArgsAndThread(const char* description, uint64_t nanoTime, const char** args,

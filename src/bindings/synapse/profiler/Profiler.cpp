@@ -44,8 +44,9 @@ Result Profiler::start(synTraceType type, int32_t device) {
 Result Profiler::stop(synTraceType type, int32_t device) {
   std::lock_guard lock(mutex_);
   if (!going_.count({type, device}))
-    return {synResourceBadUsage, "this trace is not being recorded; call synProfilerStart with the same type and "
-                                 "device first"};
+    return {synResourceBadUsage,
+            "this trace is not being recorded; call synProfilerStart with the same type and "
+            "device first"};
   if (going_.size() > 1) {
     going_.erase({type, device});
     return {};

@@ -10,9 +10,9 @@
 #include <set>
 #include <utility>
 
+#include "bindings/synapse/api/Result.h"
 #include "habanalabs/synapse_api.h"
 #include "hpu/trace.h"
-#include "bindings/synapse/api/Result.h"
 
 namespace hpu::synapse {
 

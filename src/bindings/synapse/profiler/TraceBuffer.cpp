@@ -11,7 +11,9 @@ namespace {
 
 // Processes of the viewer: the host, then the devices.
 constexpr uint32_t kHostProcess = 1;
-uint32_t processOf(int32_t device) { return device < 0 ? kHostProcess : kHostProcess + 1 + static_cast<uint32_t>(device); }
+uint32_t processOf(int32_t device) {
+  return device < 0 ? kHostProcess : kHostProcess + 1 + static_cast<uint32_t>(device);
+}
 
 bool wanted(int32_t device, synTraceType type, int32_t asked) {
   if (device < 0) return type != synTraceDevice;
@@ -111,8 +113,8 @@ void TraceBuffer::writeTo(void* buffer) const {
       event.arguments.recipeName = texts + entry.program;
       event.arguments.streamHandle = entry.queue;
       event.arguments.extraArgs.count = static_cast<uint8_t>(entry.numArguments);
-      event.arguments.extraArgs.args = reinterpret_cast<const synTraceEventArg*>(
-          arguments + entry.firstArgument * sizeof(synTraceEventArg));
+      event.arguments.extraArgs.args =
+          reinterpret_cast<const synTraceEventArg*>(arguments + entry.firstArgument * sizeof(synTraceEventArg));
     }
     std::memcpy(out + i * sizeof(event), &event, sizeof(event));
   }

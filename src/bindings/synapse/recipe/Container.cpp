@@ -7,10 +7,10 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
-#include "recipe/SectionHash.h"
-#include "recipe/Serializer.h"
 #include "bindings/synapse/graph/DataTypes.h"
 #include "bindings/synapse/graph/Describe.h"
+#include "recipe/SectionHash.h"
+#include "recipe/Serializer.h"
 
 namespace hpu::synapse {
 
@@ -123,11 +123,14 @@ std::vector<Part> partsOf(const GraphDescription& graph, uint32_t section, uint6
   std::vector<Part> tensors, parts;
   for (const TensorDescription& tensor : graph.tensors)
     if (tensor.section == section && tensor.sectionOffset < bytes)
-      tensors.push_back({tensor.sectionOffset, tensor.sectionOffset + std::min(maxBytes(tensor), bytes - tensor.sectionOffset)});
+      tensors.push_back(
+          {tensor.sectionOffset, tensor.sectionOffset + std::min(maxBytes(tensor), bytes - tensor.sectionOffset)});
   std::sort(tensors.begin(), tensors.end(), [](const Part& a, const Part& b) { return a.begin < b.begin; });
   for (const Part& part : tensors)
-    if (!parts.empty() && part.begin <= parts.back().end) parts.back().end = std::max(parts.back().end, part.end);
-    else parts.push_back(part);
+    if (!parts.empty() && part.begin <= parts.back().end)
+      parts.back().end = std::max(parts.back().end, part.end);
+    else
+      parts.push_back(part);
   return parts;
 }
 uint64_t bytesOf(const std::vector<Part>& parts) {
@@ -198,14 +201,16 @@ struct Source {
 };
 
 Status checkHeader(const Source& source, uint64_t& metadataBytes) {
-  if (source.size < kSynapseHeaderBytes) return source.bad(strCat("it has ", source.size, " bytes, less than a header"));
+  if (source.size < kSynapseHeaderBytes)
+    return source.bad(strCat("it has ", source.size, " bytes, less than a header"));
   if (std::memcmp(source.data, kSynapseRecipeMagic, sizeof(kSynapseRecipeMagic)) != 0)
     return source.bad("it is not a file of synRecipeSerialize");
   auto major = get<uint16_t>(source.data, kAtMajor);
   auto minor = get<uint16_t>(source.data, kAtMinor);
   if (major != kSynapseRecipeMajor || minor > kSynapseRecipeMinor)
-    return failedPrecondition(strCat("recipe ", source.where, " has version ", major, ".", minor, ", and this library reads ",
-                                     kSynapseRecipeMajor, ".", kSynapseRecipeMinor, "; compile the graph again"));
+    return failedPrecondition(strCat("recipe ", source.where, " has version ", major, ".", minor,
+                                     ", and this library reads ", kSynapseRecipeMajor, ".", kSynapseRecipeMinor,
+                                     "; compile the graph again"));
   if (get<uint64_t>(source.data, kAtHeaderHash) != recipe::sectionHash(source.data, kAtHeaderHash))
     return source.bad("the checksum of the header is wrong");
   if (get<uint64_t>(source.data, kAtFileBytes) != source.size)
@@ -228,7 +233,8 @@ Status checkBlobs(const Source& source, const std::vector<StoredBlob>& blobs, ui
         blob.offset % kBlobAlignment)
       return source.bad(strCat("blob ", i, " lies outside the file"));
     for (uint64_t at = begin; at < blob.offset; ++at)
-      if (at >= begin + kBlobAlignment || source.data[at]) return source.bad(strCat("the bytes before blob ", i, " are not padding"));
+      if (at >= begin + kBlobAlignment || source.data[at])
+        return source.bad(strCat("the bytes before blob ", i, " are not padding"));
     if (recipe::sectionHash(source.data + blob.offset, blob.bytes) != blob.hash)
       return source.bad(strCat("the checksum of blob ", i, " is wrong"));
     begin = blob.offset + blob.bytes;  // In order, so that no two share bytes.
@@ -277,10 +283,13 @@ Status restoreConstants(const Source& source, const Stored& stored, const GraphD
     if (entry.section >= graph.sections.size() || !graph.sections[entry.section].isConst || !blob) return bad();
     std::vector<Part> parts = partsOf(graph, entry.section, entry.bytes);
     // Files of version 1.0 have the whole section; else it ends with a tensor, whose bytes are there.
-    if (blob->bytes == entry.bytes) parts = {{0, entry.bytes}};
-    else if (parts.empty() || parts.back().end != entry.bytes || bytesOf(parts) != blob->bytes) return bad();
+    if (blob->bytes == entry.bytes)
+      parts = {{0, entry.bytes}};
+    else if (parts.empty() || parts.back().end != entry.bytes || bytesOf(parts) != blob->bytes)
+      return bad();
     StatusOr<HostBytes> data = HostBytes::zeroed(entry.bytes);
-    if (!data.ok()) return data.status().withContext(strCat("recipe ", source.where, ": const section ", entry.section));
+    if (!data.ok())
+      return data.status().withContext(strCat("recipe ", source.where, ": const section ", entry.section));
     const uint8_t* from = source.data + blob->offset;
     for (const Part& part : parts) {
       std::copy_n(from, part.bytes(), reinterpret_cast<uint8_t*>(data->data()) + part.begin);
@@ -309,11 +318,13 @@ StatusOr<std::vector<uint8_t>> encodeRecipe(const RecipeObject& recipe) {
   recipe.withConstSections([&](const std::vector<ConstSection>& constants) {
     for (const ConstSection& entry : constants) {
       if (entry.cleared) {
-        status = failedPrecondition(strCat("the host data of section ", recipe.graph().sections[entry.section].id,
-                                           " was cleared; serialize the recipe before synRecipeSectionHostBuffersClear"));
+        status =
+            failedPrecondition(strCat("the host data of section ", recipe.graph().sections[entry.section].id,
+                                      " was cleared; serialize the recipe before synRecipeSectionHostBuffersClear"));
         return;
       }
-      stored.constants.push_back({entry.section, entry.bytes, pieces.add(entry, partsOf(recipe.graph(), entry.section, entry.bytes))});
+      stored.constants.push_back(
+          {entry.section, entry.bytes, pieces.add(entry, partsOf(recipe.graph(), entry.section, entry.bytes))});
     }
     // The table's own size is known before its contents are.
     stored.blobs.resize(pieces.data.size());
@@ -380,7 +391,9 @@ Status checkDescription(const GraphDescription& graph) {
   if (graph.target != Target::kGaudi1 && graph.target != Target::kGaudi2 && graph.target != Target::kGaudi3)
     return dataLoss(strCat("its target ", static_cast<int>(graph.target), " is none"));
   for (const TensorDescription& tensor : graph.tensors) {
-    auto bad = [&](const std::string& what) { return dataLoss(strCat("tensor '", tensor.name.substr(0, 64), "': ", what)); };
+    auto bad = [&](const std::string& what) {
+      return dataLoss(strCat("tensor '", tensor.name.substr(0, 64), "': ", what));
+    };
     if (tensor.name.size() >= ENQUEUE_TENSOR_NAME_MAX_SIZE) return bad("its name is too long");
     if (tensor.type >= TENSOR_TYPE_MAX) return bad("its type is none");
     if (tensor.dataType && !findDataType(tensor.dataType)) return bad("its data type is none");

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "hpu/status.h"
 #include "bindings/synapse/recipe/RecipeObject.h"
+#include "hpu/status.h"
 
 namespace hpu::synapse {
 

@@ -18,14 +18,15 @@ using base::strCat;
 constexpr uint32_t kNobody = UINT32_MAX;
 
 std::string typeName(uint32_t type) {
-  static constexpr const char* kNames[] = {"DATA_TENSOR",         "SHAPE_TENSOR",      "INPUT_DESCRIBING_SHAPE_TENSOR",
-                                           "DATA_TENSOR_DYNAMIC", "DEVICE_SHAPE_TENSOR", "HOST_SHAPE_TENSOR",
-                                           "HOST_TO_DEVICE_TENSOR"};
-  return type < std::size(kNames) ? kNames[type] : strCat("synTensorType ", static_cast<int32_t>(type), " (there is none)");
+  static constexpr const char* kNames[] = {
+      "DATA_TENSOR",         "SHAPE_TENSOR",      "INPUT_DESCRIBING_SHAPE_TENSOR", "DATA_TENSOR_DYNAMIC",
+      "DEVICE_SHAPE_TENSOR", "HOST_SHAPE_TENSOR", "HOST_TO_DEVICE_TENSOR"};
+  return type < std::size(kNames) ? kNames[type]
+                                  : strCat("synTensorType ", static_cast<int32_t>(type), " (there is none)");
 }
 
-/// Whether an entry's type says what the tensor is. DATA_TENSOR is 0, which entries have that say nothing; whether sizes
-/// are fixed is the recipe's matter.
+/// Whether an entry's type says what the tensor is. DATA_TENSOR is 0, which entries have that say nothing; whether
+/// sizes are fixed is the recipe's matter.
 bool fits(uint32_t given, const TensorDescription& tensor) {
   if (given == DATA_TENSOR || given == tensor.type) return true;
   if (tensor.type == DATA_TENSOR) return given == DATA_TENSOR_DYNAMIC;
@@ -36,11 +37,11 @@ bool fits(uint32_t given, const TensorDescription& tensor) {
 /// What the infos of one launch said, by place in RecipeObject::tensors(). Kept by its thread, so that a launch
 /// allocates nothing.
 struct Scratch {
-  std::vector<uint64_t> addresses;     ///< 0: none given.
-  std::vector<uint32_t> entries;       ///< Index of the info, kNobody: none.
-  std::vector<uint64_t> bases;         ///< By section.
-  std::vector<uint32_t> baseGivers;    ///< The place of the tensor that gave the base; kNobody: none.
-  std::string unknown;                 ///< A name that was given and is none.
+  std::vector<uint64_t> addresses;   ///< 0: none given.
+  std::vector<uint32_t> entries;     ///< Index of the info, kNobody: none.
+  std::vector<uint64_t> bases;       ///< By section.
+  std::vector<uint32_t> baseGivers;  ///< The place of the tensor that gave the base; kNobody: none.
+  std::string unknown;               ///< A name that was given and is none.
   LaunchArguments arguments;
 
   void reset(const RecipeObject& recipe) {
@@ -90,12 +91,13 @@ class Launcher {
     auto place = static_cast<uint32_t>(found);
     const TensorDescription& tensor = recipe_.description(recipe_.tensors()[place]);
     if (auto type = static_cast<uint32_t>(info.tensorType); !fits(type, tensor))
-      return badArgument(strCat("entry ", i, ": tensorType is ", typeName(type), ", and tensor '", tensor.name, "' of recipe '",
-                                recipe_.name(), "' is a ", typeName(tensor.type)));
+      return badArgument(strCat("entry ", i, ": tensorType is ", typeName(type), ", and tensor '", tensor.name,
+                                "' of recipe '", recipe_.name(), "' is a ", typeName(tensor.type)));
     if (scratch_.entries[place] != kNobody && scratch_.addresses[place] != info.pTensorAddress)
-      return {synFailedSectionValidation,
-              strCat("tensor '", nameOf(place), "' is given twice, by entries ", scratch_.entries[place], " and ", i,
-                     ", at ", base::formatHex(scratch_.addresses[place]), " and ", base::formatHex(info.pTensorAddress))};
+      return {
+          synFailedSectionValidation,
+          strCat("tensor '", nameOf(place), "' is given twice, by entries ", scratch_.entries[place], " and ", i,
+                 ", at ", base::formatHex(scratch_.addresses[place]), " and ", base::formatHex(info.pTensorAddress))};
     scratch_.entries[place] = i;
     scratch_.addresses[place] = info.pTensorAddress;
     return info.pTensorAddress ? placeSection(place, info.pTensorAddress) : Result();
@@ -106,8 +108,9 @@ class Launcher {
     const LaunchTensor& tensor = recipe_.tensors()[place];
     if (tensor.section == kNoSection) return {};
     if (address < tensor.offset)
-      return {synFailedSectionValidation, strCat("tensor '", nameOf(place), "' is ", tensor.offset,
-                                                 " bytes into its section, and its address is ", base::formatHex(address))};
+      return {synFailedSectionValidation,
+              strCat("tensor '", nameOf(place), "' is ", tensor.offset, " bytes into its section, and its address is ",
+                     base::formatHex(address))};
     uint64_t base = address - tensor.offset;
     uint32_t& giver = scratch_.baseGivers[tensor.section];
     if (giver == kNobody) {
@@ -173,7 +176,8 @@ class Launcher {
     const synLaunchTensorInfoExt* info =
         scratch_.entries[place] == kNobody ? nullptr : &request_.infos[scratch_.entries[place]];
     size_t rank = description.maxSizes.size();
-    bool given = info && std::any_of(info->tensorSize, info->tensorSize + rank, [](uint64_t size) { return size != 0; });
+    bool given =
+        info && std::any_of(info->tensorSize, info->tensorSize + rank, [](uint64_t size) { return size != 0; });
     // An empty tensor is meant only where that is allowed and said.
     given |= info && info->tensorType == DATA_TENSOR_DYNAMIC &&
              std::find(description.minSizes.begin(), description.minSizes.end(), 0u) != description.minSizes.end();
@@ -185,8 +189,8 @@ class Launcher {
     for (size_t i = 0; i < rank; ++i)
       if (sizes[i] < description.minSizes[i] || sizes[i] > description.maxSizes[i])
         return {synFailedDynamicPatching,
-                strCat("tensor '", description.name, "': size ", i, " is ", sizes[i], ", and the recipe was compiled for ",
-                       description.minSizes[i], " to ", description.maxSizes[i])};
+                strCat("tensor '", description.name, "': size ", i, " is ", sizes[i],
+                       ", and the recipe was compiled for ", description.minSizes[i], " to ", description.maxSizes[i])};
     special |= sizes != description.maxSizes;
     return {};
   }
@@ -198,10 +202,11 @@ class Launcher {
     if (address == 0 || bytes == 0) return {};
     const void* data = reinterpret_cast<const void*>(static_cast<uintptr_t>(address));
     auto memory = stream_.device->device().findHost(data);
-    if (!memory.ok() || static_cast<uint64_t>(memory->bytes) - (address - reinterpret_cast<uintptr_t>(memory->data)) < bytes)
+    if (!memory.ok() ||
+        static_cast<uint64_t>(memory->bytes) - (address - reinterpret_cast<uintptr_t>(memory->data)) < bytes)
       return {synMappingNotFound,
-              strCat("host-to-device tensor '", description.name, "': the ", bytes, " bytes at ", base::formatHex(address),
-                     " are not mapped host memory (synHostMalloc, synHostMap)")};
+              strCat("host-to-device tensor '", description.name, "': the ", bytes, " bytes at ",
+                     base::formatHex(address), " are not mapped host memory (synHostMalloc, synHostMap)")};
     const auto* first = static_cast<const std::byte*>(data);
     value.assign(first, first + bytes);
     special |= !description.hostData || *description.hostData != value;
@@ -217,7 +222,8 @@ class Launcher {
     bindSide(program.outputs(), arguments.outputs, missing);
     if (missing.empty()) return {};
     if (!scratch_.unknown.empty()) missing += strCat("; '", scratch_.unknown, "' was given and is none of its tensors");
-    return {synFailedSectionValidation, strCat("recipe '", recipe_.name(), "' has tensors that the launch does not place: ", missing)};
+    return {synFailedSectionValidation,
+            strCat("recipe '", recipe_.name(), "' has tensors that the launch does not place: ", missing)};
   }
 
   void bindSide(const std::vector<int32_t>& indices, std::vector<uint64_t>& addresses, std::string& missing) {
@@ -255,7 +261,8 @@ class Launcher {
                                               "'; call synEventMapTensor")};
       int output = program.outputOf(static_cast<int32_t>(recipe_.tensors()[place].index));
       if (output < 0)
-        return {synInvalidEventHandle, strCat("event ", i, ": tensor '", nameOf(static_cast<uint32_t>(place)), "' is no result of the recipe")};
+        return {synInvalidEventHandle, strCat("event ", i, ": tensor '", nameOf(static_cast<uint32_t>(place)),
+                                              "' is no result of the recipe")};
       scratch_.arguments.events.push_back({output, event->event});
       event->recorded = true;
     }

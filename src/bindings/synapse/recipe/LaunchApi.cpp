@@ -38,7 +38,8 @@ Result mapEvents(synEventHandle* handles, uint64_t count, const synLaunchTensorI
       SYN_FIND(event, events(), handles[i]);
       int place = placeOf(*recipe, infos[i]);
       if (place < 0)
-        return badArgument(strCat("entry ", i, ": recipe '", recipe->name(), "' has no such tensor (id ", infos[i].tensorId, ")"));
+        return badArgument(
+            strCat("entry ", i, ": recipe '", recipe->name(), "' has no such tensor (id ", infos[i].tensorId, ")"));
       const auto& externals = recipe->externals();
       if (std::find(externals.begin(), externals.end(), static_cast<uint32_t>(place)) == externals.end())
         return badArgument(strCat("entry ", i, ": tensor '",
@@ -73,9 +74,8 @@ synStatus SYN_API_CALL synLaunch(const synStreamHandle streamHandle, const synLa
 }
 
 synStatus SYN_API_CALL synLaunchExt(const synStreamHandle streamHandle,
-                                    const synLaunchTensorInfoExt* launchTensorsInfoExt,
-                                    const uint32_t numberOfTensors, uint64_t pWorkspace,
-                                    const synRecipeHandle pRecipeHandle, uint32_t flags) {
+                                    const synLaunchTensorInfoExt* launchTensorsInfoExt, const uint32_t numberOfTensors,
+                                    uint64_t pWorkspace, const synRecipeHandle pRecipeHandle, uint32_t flags) {
   return guarded("synLaunchExt", [&]() -> Result {
     return launchByHandles(streamHandle, pRecipeHandle,
                            {launchTensorsInfoExt, numberOfTensors, pWorkspace, nullptr, 0, flags});
@@ -85,12 +85,12 @@ synStatus SYN_API_CALL synLaunchExt(const synStreamHandle streamHandle,
 synStatus SYN_API_CALL synLaunchWithExternalEvents(const synStreamHandle streamHandle,
                                                    const synLaunchTensorInfo* launchTensorsInfoExt,
                                                    const uint32_t numberOfTensors, uint64_t pWorkspace,
-                                                   const synRecipeHandle pRecipeHandle,
-                                                   synEventHandle* eventHandleList, const uint32_t numberOfEvents,
-                                                   uint32_t flags) {
+                                                   const synRecipeHandle pRecipeHandle, synEventHandle* eventHandleList,
+                                                   const uint32_t numberOfEvents, uint32_t flags) {
   return guarded("synLaunchWithExternalEvents", [&]() -> Result {
-    return launchByHandles(streamHandle, pRecipeHandle,
-                           {asExt(launchTensorsInfoExt), numberOfTensors, pWorkspace, eventHandleList, numberOfEvents, flags});
+    return launchByHandles(
+        streamHandle, pRecipeHandle,
+        {asExt(launchTensorsInfoExt), numberOfTensors, pWorkspace, eventHandleList, numberOfEvents, flags});
   });
 }
 
@@ -117,9 +117,8 @@ synStatus SYN_API_CALL synEventMapTensor(synEventHandle* eventHandles, uint64_t 
 synStatus SYN_API_CALL synEventMapTensorExt(synEventHandle* eventHandles, uint64_t numOfEvents,
                                             const synLaunchTensorInfoExt* launchTensorsInfoExt,
                                             const synRecipeHandle recipeHandle) {
-  return guarded("synEventMapTensorExt", [&]() -> Result {
-    return mapEvents(eventHandles, numOfEvents, launchTensorsInfoExt, recipeHandle);
-  });
+  return guarded("synEventMapTensorExt",
+                 [&]() -> Result { return mapEvents(eventHandles, numOfEvents, launchTensorsInfoExt, recipeHandle); });
 }
 
 synStatus SYN_API_CALL synTensorExtExtractExecutionOrder(const synRecipeHandle recipeHandle,

@@ -8,9 +8,9 @@
 #include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
-#include "recipe/Recipe.h"
 #include "bindings/synapse/graph/DataTypes.h"
 #include "bindings/synapse/graph/Describe.h"
+#include "recipe/Recipe.h"
 
 namespace hpu::synapse {
 namespace {
@@ -62,8 +62,8 @@ Status checkSide(std::string_view what, const std::vector<TensorInfo>& infos, co
     int64_t elements = numElements(infos[i].type.shape);
     uint64_t bytes = elements < 0 ? UINT64_MAX : static_cast<uint64_t>(infos[i].type.bytes());
     if (uint64_t room = bytesOf(tensor.maxSizes, tensor.dataType); bytes > room)
-      return dataLoss(base::strCat(what, " ", i, " of the program takes ", bytes, " bytes, and tensor '",
-                                   tensor.name, "' has ", room));
+      return dataLoss(base::strCat(what, " ", i, " of the program takes ", bytes, " bytes, and tensor '", tensor.name,
+                                   "' has ", room));
   }
   return okStatus();
 }

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/synapse/graph/GraphDescription.h"
+#include "bindings/synapse/lowering/Compile.h"
 #include "hpu/device.h"
 #include "hpu/executable.h"
 #include "hpu/recipe.h"
 #include "hpu/status.h"
-#include "bindings/synapse/graph/GraphDescription.h"
-#include "bindings/synapse/lowering/Compile.h"
 
 namespace hpu::synapse {
 

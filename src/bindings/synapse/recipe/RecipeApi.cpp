@@ -33,14 +33,29 @@ uint64_t constBytes(const RecipeObject& recipe) {
 Result attributeOf(const RecipeObject& recipe, synRecipeAttribute attribute, uint64_t& value) {
   const Recipe& program = recipe.program()->recipe();
   switch (attribute) {
-    case RECIPE_ATTRIBUTE_WORKSPACE_SIZE: value = recipe.workspaceBytes(); return {};
-    case RECIPE_ATTRIBUTE_NUM_PERSISTENT_TENSORS: value = recipe.numPersistent(); return {};
-    case RECIPE_ATTRIBUTE_HOST_MEM_SIZE: value = recipe.program()->recipeBytes() + constBytes(recipe); return {};
-    case RECIPE_ATTRIBUTE_NUM_EXTERNAL_TENSORS: value = recipe.externals().size(); return {};
-    case RECIPE_ATTRIBUTE_PERSISTENT_TENSORS_SIZE: value = persistentBytes(recipe); return {};
-    case RECIPE_ATTRIBUTE_CONST_SECTIONS_SIZE: value = constBytes(recipe); return {};
-    case RECIPE_ATTRIBUTE_DEVICE_MEMORY_SIZE: value = static_cast<uint64_t>(program.constantBytes()); return {};
-    case RECIPE_ATTRIBUTE_MAX: break;
+    case RECIPE_ATTRIBUTE_WORKSPACE_SIZE:
+      value = recipe.workspaceBytes();
+      return {};
+    case RECIPE_ATTRIBUTE_NUM_PERSISTENT_TENSORS:
+      value = recipe.numPersistent();
+      return {};
+    case RECIPE_ATTRIBUTE_HOST_MEM_SIZE:
+      value = recipe.program()->recipeBytes() + constBytes(recipe);
+      return {};
+    case RECIPE_ATTRIBUTE_NUM_EXTERNAL_TENSORS:
+      value = recipe.externals().size();
+      return {};
+    case RECIPE_ATTRIBUTE_PERSISTENT_TENSORS_SIZE:
+      value = persistentBytes(recipe);
+      return {};
+    case RECIPE_ATTRIBUTE_CONST_SECTIONS_SIZE:
+      value = constBytes(recipe);
+      return {};
+    case RECIPE_ATTRIBUTE_DEVICE_MEMORY_SIZE:
+      value = static_cast<uint64_t>(program.constantBytes());
+      return {};
+    case RECIPE_ATTRIBUTE_MAX:
+      break;
   }
   return badArgument(strCat(static_cast<int>(attribute), " is no synRecipeAttribute"));
 }
@@ -50,14 +65,20 @@ Result sectionProperty(const RecipeObject& recipe, synSectionId id, synSectionPr
   if (index < 0) return badArgument(strCat("recipe '", recipe.name(), "' has no section ", id));
   auto section = static_cast<uint32_t>(index);
   switch (property) {
-    case SECTION_SIZE: value = recipe.sectionBytes(section); return {};
-    case IS_CONST: value = recipe.graph().sections[section].isConst; return {};
+    case SECTION_SIZE:
+      value = recipe.sectionBytes(section);
+      return {};
+    case IS_CONST:
+      value = recipe.graph().sections[section].isConst;
+      return {};
     case SECTION_DATA: {
       value = INVALID_CONST_SECTION_DATA;
       bool found = recipe.withConstSection(section, [&](ConstSection& entry) {
         if (!entry.cleared) value = reinterpret_cast<uintptr_t>(entry.data.data());
       });
-      if (!found) return badArgument(strCat("section ", id, " has no host data: it is not constant, or no tensor of it was given a value"));
+      if (!found)
+        return badArgument(
+            strCat("section ", id, " has no host data: it is not constant, or no tensor of it was given a value"));
       return {};
     }
   }

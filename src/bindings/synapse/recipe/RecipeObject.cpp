@@ -7,9 +7,9 @@
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
-#include "hpu/executable.h"
 #include "bindings/synapse/graph/CompilerLibrary.h"
 #include "bindings/synapse/graph/Describe.h"
+#include "hpu/executable.h"
 
 namespace hpu::synapse {
 namespace {
@@ -42,18 +42,14 @@ StatusOr<std::shared_ptr<RecipeObject>> RecipeObject::create(GraphDescription gr
   for (const TensorDescription& tensor : graph.tensors)
     if (isPersistent(graph, tensor) && tensor.sectionOffset > UINT64_MAX - maxBytes(tensor))
       return dataLoss(base::strCat("tensor '", tensor.name, "' ends beyond 2^64 bytes in its section"));
-  std::shared_ptr<RecipeObject> recipe(
-      new RecipeObject(std::move(graph), std::move(constants), std::move(program)));
+  std::shared_ptr<RecipeObject> recipe(new RecipeObject(std::move(graph), std::move(constants), std::move(program)));
   HPU_RETURN_IF_ERROR(recipe->orderExternals());
   return recipe;
 }
 
 RecipeObject::RecipeObject(GraphDescription graph, std::vector<ConstSection> constants,
                            std::shared_ptr<Program> program)
-    : id_(nextRecipeId()),
-      graph_(std::move(graph)),
-      program_(std::move(program)),
-      constants_(std::move(constants)) {
+    : id_(nextRecipeId()), graph_(std::move(graph)), program_(std::move(program)), constants_(std::move(constants)) {
   listTensors();
   hints_ = std::make_unique<std::atomic<uint32_t>[]>(tensors_.size() + 1);
 }
@@ -92,9 +88,8 @@ void RecipeObject::listTensors() {
   }
   byName_.resize(tensors_.size());
   for (uint32_t i = 0; i < byName_.size(); ++i) byName_[i] = i;
-  std::sort(byName_.begin(), byName_.end(), [&](uint32_t a, uint32_t b) {
-    return description(tensors_[a]).name < description(tensors_[b]).name;
-  });
+  std::sort(byName_.begin(), byName_.end(),
+            [&](uint32_t a, uint32_t b) { return description(tensors_[a]).name < description(tensors_[b]).name; });
 }
 
 Status RecipeObject::orderExternals() {

@@ -15,23 +15,23 @@
 #include <string_view>
 #include <vector>
 
-#include "habanalabs/synapse_api.h"
-#include "hpu/status.h"
 #include "bindings/synapse/api/Handles.h"
 #include "bindings/synapse/graph/GraphDescription.h"
 #include "bindings/synapse/recipe/HostBytes.h"
 #include "bindings/synapse/recipe/Program.h"
+#include "habanalabs/synapse_api.h"
+#include "hpu/status.h"
 
 namespace hpu::synapse {
 
 /// A tensor that a launch may name.
 struct LaunchTensor {
-  uint32_t index = 0;              ///< Into GraphDescription::tensors.
-  uint32_t section = kNoSection;   ///< Into GraphDescription::sections; kNoSection: it has no memory.
-  uint64_t offset = 0;             ///< In the section.
-  bool isInput = false;            ///< No node produces it.
-  bool dynamic = false;            ///< Its actual sizes are given by the launch.
-  bool isHostValue = false;        ///< Its address is one of host memory.
+  uint32_t index = 0;             ///< Into GraphDescription::tensors.
+  uint32_t section = kNoSection;  ///< Into GraphDescription::sections; kNoSection: it has no memory.
+  uint64_t offset = 0;            ///< In the section.
+  bool isInput = false;           ///< No node produces it.
+  bool dynamic = false;           ///< Its actual sizes are given by the launch.
+  bool isHostValue = false;       ///< Its address is one of host memory.
 };
 
 /// The bytes that the user uploads to a const section.
@@ -114,7 +114,7 @@ class RecipeObject {
   const GraphDescription graph_;
   const std::shared_ptr<Program> program_;
   std::vector<LaunchTensor> tensors_;
-  std::vector<int> places_;  ///< By description index.
+  std::vector<int> places_;       ///< By description index.
   std::vector<uint32_t> byName_;  ///< Places in the order of names.
   std::vector<uint32_t> externals_;
   uint32_t numPersistent_ = 0;

@@ -54,7 +54,8 @@ void fillMetadata(const RecipeObject& recipe, const LaunchTensor& launch, Tensor
   out.dimensions = static_cast<uint32_t>(tensor.maxSizes.size());
   std::copy(tensor.maxSizes.begin(), tensor.maxSizes.end(), out.dimensionsSize);
   out.roiSizeInBytes = maxBytes(tensor);
-  out.batchSize = static_cast<uint16_t>(tensor.maxSizes.empty() ? 0 : std::min<uint64_t>(tensor.maxSizes.back(), UINT16_MAX));
+  out.batchSize =
+      static_cast<uint16_t>(tensor.maxSizes.empty() ? 0 : std::min<uint64_t>(tensor.maxSizes.back(), UINT16_MAX));
   out.isInput = launch.isInput;
   out.sectionId = launch.section == kNoSection ? INVALID_SECTION_ID : recipe.graph().sections[launch.section].id;
   out.offsetInSection = launch.offset;
@@ -78,7 +79,8 @@ Result infosByName(synRecipeHandle handle, uint32_t count, TensorMetadataInfoExt
     if (!infos[i].tensorName) return badArgument(strCat("entry ", i, ": tensorName is null"));
     int place = recipe->find(infos[i].tensorName);
     if (place < 0)
-      return badArgument(strCat("entry ", i, ": recipe '", recipe->name(), "' has no tensor '", infos[i].tensorName, "'"));
+      return badArgument(
+          strCat("entry ", i, ": recipe '", recipe->name(), "' has no tensor '", infos[i].tensorName, "'"));
     fillMetadata(*recipe, recipe->tensors()[static_cast<size_t>(place)], infos[i]);
   }
   return {};
@@ -120,11 +122,11 @@ synStatus SYN_API_CALL synTensorRetrieveLaunchInfoByIdExt(const synRecipeHandle 
                  [&]() -> Result { return infosById(pRecipeHandle, numOfTensors, tensorsLaunchInfoExt); });
 }
 
-synStatus SYN_API_CALL synTensorRetrieveLaunchInfoById(const synRecipeHandle pRecipeHandle,
-                                                       const uint32_t numOfTensors,
+synStatus SYN_API_CALL synTensorRetrieveLaunchInfoById(const synRecipeHandle pRecipeHandle, const uint32_t numOfTensors,
                                                        synRetrievedLaunchTensorInfo* tensorsLaunchInfo) {
   return guarded("synTensorRetrieveLaunchInfoById", [&]() -> Result {
-    return infosById(pRecipeHandle, numOfTensors, reinterpret_cast<synRetrievedLaunchTensorInfoExt*>(tensorsLaunchInfo));
+    return infosById(pRecipeHandle, numOfTensors,
+                     reinterpret_cast<synRetrievedLaunchTensorInfoExt*>(tensorsLaunchInfo));
   });
 }
 
@@ -145,8 +147,7 @@ synStatus SYN_API_CALL synTensorRetrieveMultiLaunchInfosById(const synRecipeHand
   });
 }
 
-synStatus SYN_API_CALL synTensorRetrieveInfosByNameExt(const synRecipeHandle pRecipeHandle,
-                                                       const uint32_t numOfTensors,
+synStatus SYN_API_CALL synTensorRetrieveInfosByNameExt(const synRecipeHandle pRecipeHandle, const uint32_t numOfTensors,
                                                        TensorMetadataInfoExt* tensorsMetadataInfoExt) {
   return guarded("synTensorRetrieveInfosByNameExt",
                  [&]() -> Result { return infosByName(pRecipeHandle, numOfTensors, tensorsMetadataInfoExt); });

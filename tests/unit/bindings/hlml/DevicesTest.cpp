@@ -121,9 +121,8 @@ TEST_F(HlmlTest, NumbersOfADeviceAreThoseOfTheNode) {
     hlml_return_t (*get)(hlml_device_t, unsigned int*);
     unsigned int expected;
   };
-  const Number numbers[] = {{hlml_device_get_minor_number, 2},
-                            {hlml_device_get_module_id, 5},
-                            {hlml_device_get_board_id, 0}};
+  const Number numbers[] = {
+      {hlml_device_get_minor_number, 2}, {hlml_device_get_module_id, 5}, {hlml_device_get_board_id, 0}};
   for (const Number& each : numbers) {
     unsigned int value = 77;
     EXPECT_EQ(each.get(handle(2), &value), HLML_SUCCESS);
@@ -152,8 +151,8 @@ TEST_F(HlmlTest, WhatASimulatorHasNotGotIsNotSupported) {
     hlml_return_t (*get)(hlml_device_t, char*, unsigned int);
   };
   char text[64] = "untouched";
-  for (auto get : {hlml_get_firmware_fit_version, hlml_get_firmware_spi_version,
-                   hlml_get_fw_boot_version, hlml_get_fw_os_version, hlml_get_cpld_version}) {
+  for (auto get : {hlml_get_firmware_fit_version, hlml_get_firmware_spi_version, hlml_get_fw_boot_version,
+                   hlml_get_fw_os_version, hlml_get_cpld_version}) {
     EXPECT_EQ(get(handle(0), text, sizeof text), HLML_ERROR_NOT_SUPPORTED);
     EXPECT_EQ(get(handle(0), nullptr, sizeof text), HLML_ERROR_INVALID_ARGUMENT);
     expectHandleIsChecked([&](hlml_device_t device) { return get(device, text, sizeof text); });
@@ -172,12 +171,11 @@ TEST_F(HlmlTest, WhatASimulatorHasNotGotIsNotSupported) {
 
 TEST_F(HlmlTest, StatusCodesHaveTheirCounterparts) {
   unsigned int value = 0;
-  const std::pair<Status, hlml_return_t> codes[] = {
-      {notFound("x"), HLML_ERROR_NOT_FOUND},
-      {invalidArgument("x"), HLML_ERROR_INVALID_ARGUMENT},
-      {resourceExhausted("x"), HLML_ERROR_MEMORY},
-      {deadlineExceeded("x"), HLML_ERROR_TIMEOUT},
-      {internalError("x"), HLML_ERROR_UNKNOWN}};
+  const std::pair<Status, hlml_return_t> codes[] = {{notFound("x"), HLML_ERROR_NOT_FOUND},
+                                                    {invalidArgument("x"), HLML_ERROR_INVALID_ARGUMENT},
+                                                    {resourceExhausted("x"), HLML_ERROR_MEMORY},
+                                                    {deadlineExceeded("x"), HLML_ERROR_TIMEOUT},
+                                                    {internalError("x"), HLML_ERROR_UNKNOWN}};
   hlml_device_t device = handle(0);
   for (const auto& [status, code] : codes) {
     fail(status);
@@ -210,8 +208,7 @@ TEST_F(HlmlTest, ThreadsMayCallWhileAnotherStartsAndStops) {
         EXPECT_TRUE(code == HLML_SUCCESS || code == HLML_ERROR_UNINITIALIZED) << code;
         if (code != HLML_SUCCESS) continue;
         code = hlml_device_get_utilization_rates(device, &utilization);
-        EXPECT_TRUE(code == HLML_SUCCESS || code == HLML_ERROR_UNINITIALIZED ||
-                    code == HLML_ERROR_INVALID_ARGUMENT)
+        EXPECT_TRUE(code == HLML_SUCCESS || code == HLML_ERROR_UNINITIALIZED || code == HLML_ERROR_INVALID_ARGUMENT)
             << code;
       }
     });

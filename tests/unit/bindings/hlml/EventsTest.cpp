@@ -13,9 +13,9 @@
 namespace hpu::hlml {
 namespace {
 
-constexpr unsigned long long kEverything =
-    HLML_EVENT_ECC_DERR | HLML_EVENT_ECC_SERR | HLML_EVENT_CRITICAL_ERR | HLML_EVENT_CLOCK_RATE |
-    HLML_EVENT_DRAM_DERR | HLML_EVENT_DRAM_SERR | HLML_EVENT_HPU_NON_FATAL;
+constexpr unsigned long long kEverything = HLML_EVENT_ECC_DERR | HLML_EVENT_ECC_SERR | HLML_EVENT_CRITICAL_ERR |
+                                           HLML_EVENT_CLOCK_RATE | HLML_EVENT_DRAM_DERR | HLML_EVENT_DRAM_SERR |
+                                           HLML_EVENT_HPU_NON_FATAL;
 
 class HlmlEvents : public HlmlTest {
  protected:
@@ -156,8 +156,7 @@ TEST_F(HlmlEvents, MisuseIsRefused) {
 TEST_F(HlmlTest, EveryPortHasAnAddress) {
   hlml_mac_info_t macs[HLML_DEVICE_MAC_MAX_ADDRESSES];
   unsigned int count = 0;
-  EXPECT_EQ(hlml_device_get_mac_info(handle(1), macs, HLML_DEVICE_MAC_MAX_ADDRESSES, 0, &count),
-            HLML_SUCCESS);
+  EXPECT_EQ(hlml_device_get_mac_info(handle(1), macs, HLML_DEVICE_MAC_MAX_ADDRESSES, 0, &count), HLML_SUCCESS);
   EXPECT_EQ(count, 24u);
   std::set<std::string> seen;
   for (unsigned int i = 0; i < count; ++i) {
@@ -172,8 +171,7 @@ TEST_F(HlmlTest, EveryPortHasAnAddress) {
   EXPECT_EQ(hlml_device_get_mac_info(handle(1), macs, 3, 24, &count), HLML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(hlml_device_get_mac_info(handle(1), nullptr, 3, 0, &count), HLML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(hlml_device_get_mac_info(handle(1), macs, 3, 0, nullptr), HLML_ERROR_INVALID_ARGUMENT);
-  expectHandleIsChecked(
-      [&](hlml_device_t d) { return hlml_device_get_mac_info(d, macs, 3, 0, &count); });
+  expectHandleIsChecked([&](hlml_device_t d) { return hlml_device_get_mac_info(d, macs, 3, 0, &count); });
 }
 
 TEST_F(HlmlTest, MasksAndLinksAgree) {
@@ -227,8 +225,7 @@ TEST_F(HlmlTest, CpuAffinityHoldsEveryOnlineCpu) {
     EXPECT_EQ(hlml_device_get_cpu_affinity_within_scope(handle(1), 64, scoped, scope), HLML_SUCCESS);
     EXPECT_TRUE(std::equal(std::begin(cpus), std::end(cpus), std::begin(scoped)));
   }
-  EXPECT_EQ(hlml_device_get_cpu_affinity_within_scope(handle(1), 64, scoped, 2),
-            HLML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(hlml_device_get_cpu_affinity_within_scope(handle(1), 64, scoped, 2), HLML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(hlml_device_get_cpu_affinity(handle(1), 0, cpus), HLML_ERROR_INSUFFICIENT_SIZE);
   EXPECT_EQ(hlml_device_get_cpu_affinity(handle(1), 64, nullptr), HLML_ERROR_INVALID_ARGUMENT);
   expectHandleIsChecked([&](hlml_device_t d) { return hlml_device_get_cpu_affinity(d, 64, cpus); });
@@ -236,14 +233,12 @@ TEST_F(HlmlTest, CpuAffinityHoldsEveryOnlineCpu) {
 
 TEST_F(HlmlTest, MemoryAffinityHoldsANode) {
   unsigned long nodes[16] = {};
-  EXPECT_EQ(hlml_device_get_memory_affinity(handle(1), 16, nodes, HLML_AFFINITY_SCOPE_NODE),
-            HLML_SUCCESS);
+  EXPECT_EQ(hlml_device_get_memory_affinity(handle(1), 16, nodes, HLML_AFFINITY_SCOPE_NODE), HLML_SUCCESS);
   EXPECT_NE(nodes[0], 0u);
   EXPECT_EQ(hlml_device_get_memory_affinity(handle(1), 0, nodes, 0), HLML_ERROR_INSUFFICIENT_SIZE);
   EXPECT_EQ(hlml_device_get_memory_affinity(handle(1), 16, nodes, 2), HLML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(hlml_device_get_memory_affinity(handle(1), 16, nullptr, 0), HLML_ERROR_INVALID_ARGUMENT);
-  expectHandleIsChecked(
-      [&](hlml_device_t d) { return hlml_device_get_memory_affinity(d, 16, nodes, 0); });
+  expectHandleIsChecked([&](hlml_device_t d) { return hlml_device_get_memory_affinity(d, 16, nodes, 0); });
 }
 
 TEST_F(HlmlTest, SettingAndClearingAffinityLetTheThreadRunEverywhere) {

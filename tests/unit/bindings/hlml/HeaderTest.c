@@ -12,13 +12,13 @@ _Static_assert(sizeof(hlml_row_address_t) == 6, "the layout of hlml_row_address_
 _Static_assert(offsetof(hlml_memory_t, used) == 16, "the layout of hlml_memory_t");
 
 static int failures = 0;
-#define EXPECT(call, code)                                         \
-  do {                                                             \
-    hlml_return_t got = (call);                                    \
-    if (got != (code)) {                                           \
-      fprintf(stderr, "%s returned %d\n", #call, (int)got);        \
-      ++failures;                                                  \
-    }                                                              \
+#define EXPECT(call, code)                                  \
+  do {                                                      \
+    hlml_return_t got = (call);                             \
+    if (got != (code)) {                                    \
+      fprintf(stderr, "%s returned %d\n", #call, (int)got); \
+      ++failures;                                           \
+    }                                                       \
   } while (0)
 
 static void expectUninitialized(void) {
@@ -63,8 +63,11 @@ static void expectUninitialized(void) {
   EXPECT(hlml_device_get_curr_pcie_link_generation(NULL, NULL), HLML_ERROR_UNINITIALIZED);
   EXPECT(hlml_device_get_curr_pcie_link_width(NULL, NULL), HLML_ERROR_UNINITIALIZED);
   EXPECT(hlml_device_get_ecc_mode(NULL, NULL, NULL), HLML_ERROR_UNINITIALIZED);
-  EXPECT(hlml_device_get_total_ecc_errors(NULL, (hlml_memory_error_type_t)0, (hlml_ecc_counter_type_t)0, NULL), HLML_ERROR_UNINITIALIZED);
-  EXPECT(hlml_device_get_memory_error_counter(NULL, (hlml_memory_error_type_t)0, (hlml_ecc_counter_type_t)0, (hlml_memory_location_type_t)0, NULL), HLML_ERROR_UNINITIALIZED);
+  EXPECT(hlml_device_get_total_ecc_errors(NULL, (hlml_memory_error_type_t)0, (hlml_ecc_counter_type_t)0, NULL),
+         HLML_ERROR_UNINITIALIZED);
+  EXPECT(hlml_device_get_memory_error_counter(NULL, (hlml_memory_error_type_t)0, (hlml_ecc_counter_type_t)0,
+                                              (hlml_memory_location_type_t)0, NULL),
+         HLML_ERROR_UNINITIALIZED);
   EXPECT(hlml_device_err_inject(NULL, (hlml_err_inject_t)0), HLML_ERROR_UNINITIALIZED);
   EXPECT(hlml_device_get_replaced_rows(NULL, (hlml_row_replacement_cause_t)0, NULL, NULL), HLML_ERROR_UNINITIALIZED);
   EXPECT(hlml_device_get_replaced_rows_pending_status(NULL, NULL), HLML_ERROR_UNINITIALIZED);

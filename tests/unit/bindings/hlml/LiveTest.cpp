@@ -92,9 +92,10 @@ TEST_F(HlmlLive, MemoryIsThatOfTheRuntimeAndFreeWithTheDevice) {
     auto used = static_cast<unsigned long long>(device.memoryInfo().usedBytes);
     EXPECT_GE(used, 4ull << 20);
     EXPECT_TRUE(eventually([&] {
-      return hlml_device_get_memory_info(handle_, &memory) == HLML_SUCCESS &&
-             memory.total == 64ull << 20 && memory.used == used;
-    })) << memory.total << " " << memory.used << " instead of " << used;
+      return hlml_device_get_memory_info(handle_, &memory) == HLML_SUCCESS && memory.total == 64ull << 20 &&
+             memory.used == used;
+    })) << memory.total
+        << " " << memory.used << " instead of " << used;
   }
   ASSERT_EQ(hlml_device_get_memory_info(handle_, &memory), HLML_SUCCESS);
   EXPECT_EQ(memory.used, 0u);
@@ -111,9 +112,7 @@ TEST_F(HlmlLive, WorkShowsAsUtilizationPowerEnergyAndTraffic) {
     work(device);
     after = device.counters();
   };
-  auto ofWindow = [&](int64_t DeviceCounters::*field) {
-    return static_cast<double>(after.*field - before.*field);
-  };
+  auto ofWindow = [&](int64_t DeviceCounters::* field) { return static_cast<double>(after.*field - before.*field); };
 
   hlml_utilization_t utilization{0};
   EXPECT_TRUE(eventually([&] {
@@ -133,27 +132,25 @@ TEST_F(HlmlLive, WorkShowsAsUtilizationPowerEnergyAndTraffic) {
   EXPECT_TRUE(eventually([&] {
     workInANewWindow();
     return hlml_device_get_power_usage(handle_, &power) == HLML_SUCCESS && power > idle && power <= limit;
-  })) << power << " above " << idle;
+  })) << power
+      << " above " << idle;
 
   EXPECT_TRUE(eventually([&] {
     workInANewWindow();
-    if (hlml_device_get_pcie_throughput(handle_, HLML_PCIE_UTIL_RX_BYTES, &received) != HLML_SUCCESS)
-      return false;
+    if (hlml_device_get_pcie_throughput(handle_, HLML_PCIE_UTIL_RX_BYTES, &received) != HLML_SUCCESS) return false;
     double bytesPerNs = ofWindow(&DeviceCounters::h2dBytes) / ofWindow(&DeviceCounters::deviceNs);
     return received > 0 && std::abs(received - bytesPerNs * 1e6) <= 1;
   })) << received;
   unsigned long long energy = 0;
-  EXPECT_TRUE(eventually([&] {
-    return hlml_device_get_total_energy_consumption(handle_, &energy) == HLML_SUCCESS && energy > 0;
-  }));
+  EXPECT_TRUE(eventually(
+      [&] { return hlml_device_get_total_energy_consumption(handle_, &energy) == HLML_SUCCESS && energy > 0; }));
 }
 
 TEST_F(HlmlLive, InjectedFaultsAreCountedAndWakeAWait) {
   Device device = open();
   hlml_event_set_t set = nullptr;
   ASSERT_EQ(hlml_event_set_create(&set), HLML_SUCCESS);
-  ASSERT_EQ(hlml_device_register_events(handle_, HLML_EVENT_CLOCK_RATE | HLML_EVENT_HPU_NON_FATAL, set),
-            HLML_SUCCESS);
+  ASSERT_EQ(hlml_device_register_events(handle_, HLML_EVENT_CLOCK_RATE | HLML_EVENT_HPU_NON_FATAL, set), HLML_SUCCESS);
   hlml_event_data_t event;
   EXPECT_EQ(hlml_event_set_wait(set, &event, 0), HLML_ERROR_TIMEOUT);
   std::thread injector([&] {

@@ -16,11 +16,8 @@ void advance(node::DeviceStatus& device, int64_t deviceNs, int64_t mmeNs) {
 
 /// All functions that read one unsigned number of a device that is not lost.
 const std::vector<hlml_return_t (*)(hlml_device_t, unsigned int*)> kUnsignedReadings = {
-    hlml_device_get_power_usage,
-    hlml_device_get_power_management_default_limit,
-    hlml_device_get_pcie_replay_counter,
-    hlml_device_get_curr_pcie_link_generation,
-    hlml_device_get_curr_pcie_link_width};
+    hlml_device_get_power_usage, hlml_device_get_power_management_default_limit, hlml_device_get_pcie_replay_counter,
+    hlml_device_get_curr_pcie_link_generation, hlml_device_get_curr_pcie_link_width};
 
 TEST_F(HlmlTest, ReadingsCheckTheirArgumentsAndTheDevice) {
   for (auto get : kUnsignedReadings) {
@@ -31,8 +28,7 @@ TEST_F(HlmlTest, ReadingsCheckTheirArgumentsAndTheDevice) {
     EXPECT_EQ(get(handle(4), &value), HLML_ERROR_NO_DATA);
     expectHandleIsChecked([&](hlml_device_t device) { return get(device, &value); });
   }
-  for (auto get : {hlml_device_get_total_energy_consumption,
-                   hlml_device_get_current_clocks_throttle_reasons}) {
+  for (auto get : {hlml_device_get_total_energy_consumption, hlml_device_get_current_clocks_throttle_reasons}) {
     unsigned long long value = 0;
     EXPECT_EQ(get(handle(1), &value), HLML_SUCCESS);
     EXPECT_EQ(get(handle(1), nullptr), HLML_ERROR_INVALID_ARGUMENT);
@@ -52,8 +48,7 @@ TEST_F(HlmlTest, UtilizationIsThatOfTheWindow) {
   EXPECT_EQ(utilization.aip, 0u);
   EXPECT_EQ(hlml_device_get_utilization_rates(handle(1), nullptr), HLML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(hlml_device_get_utilization_rates(handle(3), &utilization), HLML_ERROR_AIP_IS_LOST);
-  expectHandleIsChecked(
-      [&](hlml_device_t device) { return hlml_device_get_utilization_rates(device, &utilization); });
+  expectHandleIsChecked([&](hlml_device_t device) { return hlml_device_get_utilization_rates(device, &utilization); });
 }
 
 TEST_F(HlmlTest, ReadingsInQuickSuccessionShareTheirWindow) {
@@ -96,8 +91,7 @@ TEST_F(HlmlTest, ClocksAreThoseOfTheOwnersProfile) {
   for (auto get : {hlml_device_get_clock_info, hlml_device_get_max_clock_info}) {
     EXPECT_EQ(get(handle(1), HLML_CLOCK_IC, &clock), HLML_ERROR_NOT_SUPPORTED);
     EXPECT_EQ(get(handle(1), HLML_CLOCK_COUNT, &clock), HLML_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(get(handle(1), static_cast<hlml_clock_type_t>(-1), &clock),
-              HLML_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(get(handle(1), static_cast<hlml_clock_type_t>(-1), &clock), HLML_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(get(handle(1), HLML_CLOCK_SOC, nullptr), HLML_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(get(handle(3), HLML_CLOCK_SOC, &clock), HLML_ERROR_AIP_IS_LOST);
     expectHandleIsChecked([&](hlml_device_t d) { return get(d, HLML_CLOCK_SOC, &clock); });
@@ -126,29 +120,24 @@ TEST_F(HlmlTest, TemperatureRisesWithPower) {
     EXPECT_EQ(hlml_device_get_temperature(handle(1), sensor, &idle), HLML_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(hlml_device_get_temperature(handle(1), static_cast<hlml_temperature_sensors_t>(77), &idle),
             HLML_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(hlml_device_get_temperature(handle(1), HLML_TEMPERATURE_ON_AIP, nullptr),
-            HLML_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(hlml_device_get_temperature(handle(1), HLML_TEMPERATURE_ON_BOARD, nullptr),
-            HLML_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(hlml_device_get_temperature(handle(3), HLML_TEMPERATURE_ON_AIP, &idle),
-            HLML_ERROR_AIP_IS_LOST);
+  EXPECT_EQ(hlml_device_get_temperature(handle(1), HLML_TEMPERATURE_ON_AIP, nullptr), HLML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(hlml_device_get_temperature(handle(1), HLML_TEMPERATURE_ON_BOARD, nullptr), HLML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(hlml_device_get_temperature(handle(3), HLML_TEMPERATURE_ON_AIP, &idle), HLML_ERROR_AIP_IS_LOST);
   for (auto sensor : {HLML_TEMPERATURE_ON_AIP, HLML_TEMPERATURE_ON_BOARD})
-    expectHandleIsChecked(
-        [&](hlml_device_t d) { return hlml_device_get_temperature(d, sensor, &idle); });
+    expectHandleIsChecked([&](hlml_device_t d) { return hlml_device_get_temperature(d, sensor, &idle); });
 }
 
 TEST_F(HlmlTest, ThresholdsAndPersistenceAreNotSupported) {
   unsigned int value = 0;
   hlml_enable_state_t mode;
   for (int type = 0; type < HLML_TEMPERATURE_THRESHOLD_COUNT; ++type)
-    EXPECT_EQ(hlml_device_get_temperature_threshold(
-                  handle(1), static_cast<hlml_temperature_thresholds_t>(type), &value),
-              HLML_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(
+        hlml_device_get_temperature_threshold(handle(1), static_cast<hlml_temperature_thresholds_t>(type), &value),
+        HLML_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(hlml_device_get_temperature_threshold(handle(1), HLML_TEMPERATURE_THRESHOLD_COUNT, &value),
             HLML_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(
-      hlml_device_get_temperature_threshold(handle(1), HLML_TEMPERATURE_THRESHOLD_SHUTDOWN, nullptr),
-      HLML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(hlml_device_get_temperature_threshold(handle(1), HLML_TEMPERATURE_THRESHOLD_SHUTDOWN, nullptr),
+            HLML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(hlml_device_get_persistence_mode(handle(1), &mode), HLML_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(hlml_device_get_persistence_mode(handle(1), nullptr), HLML_ERROR_INVALID_ARGUMENT);
   expectHandleIsChecked([&](hlml_device_t d) { return hlml_device_get_persistence_mode(d, &mode); });
@@ -194,21 +183,17 @@ TEST_F(HlmlTest, ThrottleReasonsAndViolations) {
   addFault(1, node::Fault::kThermal);
   change(1, [](node::DeviceStatus& d) { d.target = Target::kGaudi3; });
   EXPECT_EQ(hlml_device_get_current_clocks_throttle_reasons(handle(1), &reasons), HLML_SUCCESS);
-  EXPECT_EQ(reasons, static_cast<unsigned long long>(HLML_CLOCKS_THROTTLE_REASON_POWER |
-                                                     HLML_CLOCKS_THROTTLE_REASON_THERMAL));
-  EXPECT_EQ(hlml_device_get_violation_status(handle(1), HLML_PERF_POLICY_POWER, &violation),
-            HLML_SUCCESS);
+  EXPECT_EQ(reasons,
+            static_cast<unsigned long long>(HLML_CLOCKS_THROTTLE_REASON_POWER | HLML_CLOCKS_THROTTLE_REASON_THERMAL));
+  EXPECT_EQ(hlml_device_get_violation_status(handle(1), HLML_PERF_POLICY_POWER, &violation), HLML_SUCCESS);
   EXPECT_EQ(violation.reference_time, 1000u);
   EXPECT_EQ(violation.violation_time, 300u);
-  EXPECT_EQ(hlml_device_get_violation_status(handle(1), HLML_PERF_POLICY_THERMAL, &violation),
-            HLML_SUCCESS);
+  EXPECT_EQ(hlml_device_get_violation_status(handle(1), HLML_PERF_POLICY_THERMAL, &violation), HLML_SUCCESS);
   EXPECT_EQ(violation.violation_time, 0u);
   EXPECT_EQ(hlml_device_get_violation_status(handle(1), HLML_PERF_POLICY_COUNT, &violation),
             HLML_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(hlml_device_get_violation_status(handle(1), HLML_PERF_POLICY_POWER, nullptr),
-            HLML_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(hlml_device_get_violation_status(handle(3), HLML_PERF_POLICY_POWER, &violation),
-            HLML_ERROR_AIP_IS_LOST);
+  EXPECT_EQ(hlml_device_get_violation_status(handle(1), HLML_PERF_POLICY_POWER, nullptr), HLML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(hlml_device_get_violation_status(handle(3), HLML_PERF_POLICY_POWER, &violation), HLML_ERROR_AIP_IS_LOST);
 }
 
 TEST_F(HlmlTest, PcieThroughputComesFromTheCopies) {
@@ -222,15 +207,11 @@ TEST_F(HlmlTest, PcieThroughputComesFromTheCopies) {
   EXPECT_EQ(value, 20'000'000u);  // 20 MB in a millisecond, in KB/s.
   EXPECT_EQ(hlml_device_get_pcie_throughput(handle(1), HLML_PCIE_UTIL_TX_BYTES, &value), HLML_SUCCESS);
   EXPECT_EQ(value, 3'000u);
-  EXPECT_EQ(hlml_device_get_pcie_throughput(handle(1), HLML_PCIE_UTIL_COUNT, &value),
-            HLML_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(hlml_device_get_pcie_throughput(handle(1), HLML_PCIE_UTIL_TX_BYTES, nullptr),
-            HLML_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(hlml_device_get_pcie_throughput(handle(3), HLML_PCIE_UTIL_TX_BYTES, &value),
-            HLML_ERROR_AIP_IS_LOST);
-  expectHandleIsChecked([&](hlml_device_t d) {
-    return hlml_device_get_pcie_throughput(d, HLML_PCIE_UTIL_TX_BYTES, &value);
-  });
+  EXPECT_EQ(hlml_device_get_pcie_throughput(handle(1), HLML_PCIE_UTIL_COUNT, &value), HLML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(hlml_device_get_pcie_throughput(handle(1), HLML_PCIE_UTIL_TX_BYTES, nullptr), HLML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(hlml_device_get_pcie_throughput(handle(3), HLML_PCIE_UTIL_TX_BYTES, &value), HLML_ERROR_AIP_IS_LOST);
+  expectHandleIsChecked(
+      [&](hlml_device_t d) { return hlml_device_get_pcie_throughput(d, HLML_PCIE_UTIL_TX_BYTES, &value); });
 }
 
 TEST_F(HlmlTest, TheLinkIsThatOfTheBoard) {
@@ -255,8 +236,7 @@ TEST_F(HlmlTest, EccIsAlwaysOn) {
   EXPECT_EQ(pending, HLML_FEATURE_ENABLED);
   EXPECT_EQ(hlml_device_get_ecc_mode(handle(0), nullptr, &pending), HLML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(hlml_device_get_ecc_mode(handle(0), &current, nullptr), HLML_ERROR_INVALID_ARGUMENT);
-  expectHandleIsChecked(
-      [&](hlml_device_t d) { return hlml_device_get_ecc_mode(d, &current, &pending); });
+  expectHandleIsChecked([&](hlml_device_t d) { return hlml_device_get_ecc_mode(d, &current, &pending); });
 }
 
 TEST_F(HlmlTest, EccErrorsAreCountedByKindAndPlace) {
@@ -265,40 +245,33 @@ TEST_F(HlmlTest, EccErrorsAreCountedByKindAndPlace) {
   addFault(3, node::Fault::kCorrectedEcc);
   unsigned long long count = 7;
   for (auto period : {HLML_VOLATILE_ECC, HLML_AGGREGATE_ECC}) {
-    EXPECT_EQ(hlml_device_get_total_ecc_errors(handle(3), HLML_MEMORY_ERROR_TYPE_CORRECTED, period,
-                                               &count),
+    EXPECT_EQ(hlml_device_get_total_ecc_errors(handle(3), HLML_MEMORY_ERROR_TYPE_CORRECTED, period, &count),
               HLML_SUCCESS);
     EXPECT_EQ(count, 2u);
-    EXPECT_EQ(hlml_device_get_total_ecc_errors(handle(3), HLML_MEMORY_ERROR_TYPE_UNCORRECTED, period,
-                                               &count),
+    EXPECT_EQ(hlml_device_get_total_ecc_errors(handle(3), HLML_MEMORY_ERROR_TYPE_UNCORRECTED, period, &count),
               HLML_SUCCESS);
     EXPECT_EQ(count, 1u);
-    EXPECT_EQ(hlml_device_get_memory_error_counter(handle(3), HLML_MEMORY_ERROR_TYPE_CORRECTED,
-                                                   period, HLML_MEMORY_LOCATION_DRAM, &count),
+    EXPECT_EQ(hlml_device_get_memory_error_counter(handle(3), HLML_MEMORY_ERROR_TYPE_CORRECTED, period,
+                                                   HLML_MEMORY_LOCATION_DRAM, &count),
               HLML_SUCCESS);
     EXPECT_EQ(count, 2u);
-    EXPECT_EQ(hlml_device_get_memory_error_counter(handle(3), HLML_MEMORY_ERROR_TYPE_CORRECTED,
-                                                   period, HLML_MEMORY_LOCATION_SRAM, &count),
+    EXPECT_EQ(hlml_device_get_memory_error_counter(handle(3), HLML_MEMORY_ERROR_TYPE_CORRECTED, period,
+                                                   HLML_MEMORY_LOCATION_SRAM, &count),
               HLML_SUCCESS);
     EXPECT_EQ(count, 0u);
   }
-  EXPECT_EQ(hlml_device_get_total_ecc_errors(handle(3), HLML_MEMORY_ERROR_TYPE_COUNT,
-                                             HLML_VOLATILE_ECC, &count),
+  EXPECT_EQ(hlml_device_get_total_ecc_errors(handle(3), HLML_MEMORY_ERROR_TYPE_COUNT, HLML_VOLATILE_ECC, &count),
             HLML_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(hlml_device_get_total_ecc_errors(handle(3), HLML_MEMORY_ERROR_TYPE_CORRECTED,
-                                             HLML_VOLATILE_ECC, nullptr),
+  EXPECT_EQ(hlml_device_get_total_ecc_errors(handle(3), HLML_MEMORY_ERROR_TYPE_CORRECTED, HLML_VOLATILE_ECC, nullptr),
             HLML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(hlml_device_get_memory_error_counter(handle(3), HLML_MEMORY_ERROR_TYPE_CORRECTED,
-                                                 HLML_ECC_COUNTER_TYPE_COUNT,
-                                                 HLML_MEMORY_LOCATION_SRAM, &count),
+                                                 HLML_ECC_COUNTER_TYPE_COUNT, HLML_MEMORY_LOCATION_SRAM, &count),
             HLML_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(hlml_device_get_memory_error_counter(handle(3), HLML_MEMORY_ERROR_TYPE_CORRECTED,
-                                                 HLML_VOLATILE_ECC, HLML_MEMORY_LOCATION_COUNT,
-                                                 &count),
+  EXPECT_EQ(hlml_device_get_memory_error_counter(handle(3), HLML_MEMORY_ERROR_TYPE_CORRECTED, HLML_VOLATILE_ECC,
+                                                 HLML_MEMORY_LOCATION_COUNT, &count),
             HLML_ERROR_INVALID_ARGUMENT);
   expectHandleIsChecked([&](hlml_device_t d) {
-    return hlml_device_get_total_ecc_errors(d, HLML_MEMORY_ERROR_TYPE_CORRECTED, HLML_VOLATILE_ECC,
-                                            &count);
+    return hlml_device_get_total_ecc_errors(d, HLML_MEMORY_ERROR_TYPE_CORRECTED, HLML_VOLATILE_ECC, &count);
   });
 }
 
@@ -315,31 +288,27 @@ TEST_F(HlmlTest, EveryKindOfFaultIsInjected) {
   }
   EXPECT_EQ(hlml_device_err_inject(handle(0), HLML_ERR_INJECT_FATAL_EVENT), HLML_ERROR_NO_DATA);
   EXPECT_EQ(hlml_device_err_inject(handle(1), static_cast<hlml_err_inject_t>(77)), HLML_ERROR_INVALID_ARGUMENT);
-  expectHandleIsChecked(
-      [](hlml_device_t d) { return hlml_device_err_inject(d, HLML_ERR_INJECT_THERMAL_EVENT); });
+  expectHandleIsChecked([](hlml_device_t d) { return hlml_device_err_inject(d, HLML_ERR_INJECT_THERMAL_EVENT); });
 }
 
 TEST_F(HlmlTest, NoRowIsEverReplaced) {
   unsigned int count = 7;
   hlml_row_address_t row{};
   hlml_enable_state_t pending = HLML_FEATURE_ENABLED;
-  for (auto cause : {HLML_ROW_REPLACEMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS,
-                     HLML_ROW_REPLACEMENT_CAUSE_DOUBLE_BIT_ECC_ERROR}) {
+  for (auto cause :
+       {HLML_ROW_REPLACEMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS, HLML_ROW_REPLACEMENT_CAUSE_DOUBLE_BIT_ECC_ERROR}) {
     count = 7;
     EXPECT_EQ(hlml_device_get_replaced_rows(handle(1), cause, &count, nullptr), HLML_SUCCESS);
     EXPECT_EQ(count, 0u);
     EXPECT_EQ(hlml_device_get_replaced_rows(handle(1), cause, &count, &row), HLML_SUCCESS);
-    EXPECT_EQ(hlml_device_get_replaced_rows(handle(1), cause, nullptr, &row),
-              HLML_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(hlml_device_get_replaced_rows(handle(1), cause, nullptr, &row), HLML_ERROR_INVALID_ARGUMENT);
   }
   EXPECT_EQ(hlml_device_get_replaced_rows(handle(1), HLML_ROW_REPLACEMENT_CAUSE_COUNT, &count, &row),
             HLML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(hlml_device_get_replaced_rows_pending_status(handle(1), &pending), HLML_SUCCESS);
   EXPECT_EQ(pending, HLML_FEATURE_DISABLED);
-  EXPECT_EQ(hlml_device_get_replaced_rows_pending_status(handle(1), nullptr),
-            HLML_ERROR_INVALID_ARGUMENT);
-  expectHandleIsChecked(
-      [&](hlml_device_t d) { return hlml_device_get_replaced_rows_pending_status(d, &pending); });
+  EXPECT_EQ(hlml_device_get_replaced_rows_pending_status(handle(1), nullptr), HLML_ERROR_INVALID_ARGUMENT);
+  expectHandleIsChecked([&](hlml_device_t d) { return hlml_device_get_replaced_rows_pending_status(d, &pending); });
 }
 
 }  // namespace

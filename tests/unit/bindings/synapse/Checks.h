@@ -14,8 +14,8 @@
 #define EXPECT_SYN(call) EXPECT_EQ(call, synSuccess) << hpuSynLastError()
 #define ASSERT_SYN(call) ASSERT_EQ(call, synSuccess) << hpuSynLastError()
 /// A failure of the call with a status and words that contain `text`.
-#define EXPECT_SYN_ERROR(call, status, text)                                  \
-  do {                                                                        \
-    EXPECT_EQ(call, status) << hpuSynLastError();                             \
-    EXPECT_THAT(std::string(hpuSynLastError()), ::testing::HasSubstr(text));  \
+#define EXPECT_SYN_ERROR(call, status, text)                                 \
+  do {                                                                       \
+    EXPECT_EQ(call, status) << hpuSynLastError();                            \
+    EXPECT_THAT(std::string(hpuSynLastError()), ::testing::HasSubstr(text)); \
   } while (false)

@@ -12,7 +12,9 @@
 
 namespace synapse_test {
 
-inline uint64_t address(const void* pointer) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer)); }
+inline uint64_t address(const void* pointer) {
+  return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer));
+}
 
 class SynapseTest : public testing::Test {
  protected:

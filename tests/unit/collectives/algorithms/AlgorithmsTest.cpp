@@ -19,8 +19,7 @@ namespace {
 using base::strCat;
 
 std::string name(const Algorithm& algorithm, const Problem& p, int32_t slices) {
-  return strCat(std::string(algorithm.name), ", ", slices, " slices: ", problemText(p), ", root ",
-                p.root);
+  return strCat(std::string(algorithm.name), ", ", slices, " slices: ", problemText(p), ", root ", p.root);
 }
 
 Problem problem(Collective collective, int ranks, int64_t count, int root = 0) {
@@ -85,9 +84,8 @@ TEST(Algorithms, GiveTheRightDataInAnyInterleaving) {
     how.strict = random() % 2 == 0;
     const int64_t hop = random() % 2 == 0 ? 0 : static_cast<int64_t>(random() % 1000);
     EXPECT_EQ(interpret(algorithm.make(p, {slices, hop}), how), "")
-        << name(algorithm, p, slices) << ", hop " << hop << ", seed " << how.seed << ", in place "
-        << how.inPlace << how.mixed << ", copied " << how.copied << ", read in place "
-        << how.readInPlace << ", strict " << how.strict;
+        << name(algorithm, p, slices) << ", hop " << hop << ", seed " << how.seed << ", in place " << how.inPlace
+        << how.mixed << ", copied " << how.copied << ", read in place " << how.readInPlace << ", strict " << how.strict;
     run++;
   });
   EXPECT_GT(run, 1000);
@@ -138,9 +136,8 @@ TEST(Algorithms, TakeTheLargestCountsAndRefuseLargerOnes) {
 TEST(Algorithms, OddOptionsGiveRightSchedulesToo) {
   for (const Algorithm& algorithm : algorithms())
     for (int c = 0; c < kNumCollectives; c++)
-      for (const AlgorithmOptions& options :
-           {AlgorithmOptions{-3, 0}, AlgorithmOptions{0, -100}, AlgorithmOptions{INT32_MAX, 0},
-            AlgorithmOptions{7, INT64_MAX}}) {
+      for (const AlgorithmOptions& options : {AlgorithmOptions{-3, 0}, AlgorithmOptions{0, -100},
+                                              AlgorithmOptions{INT32_MAX, 0}, AlgorithmOptions{7, INT64_MAX}}) {
         const Problem p = problem(static_cast<Collective>(c), 3, 200, 2);
         if (!algorithm.accepts(p)) continue;
         const Schedule s = algorithm.make(p, options);
@@ -162,11 +159,9 @@ TEST(Algorithms, HaveFewStepsAndLittleScratch) {
         EXPECT_TRUE(std::is_sorted(slices.begin(), slices.end()));
         EXPECT_LE(slices.size(), 5u);
         const Schedule s = algorithm.make(p, {slices.back()});
-        for (const auto& steps : s.ofRank)
-          EXPECT_LE(steps.size(), 4096u) << name(algorithm, p, slices.back());
+        for (const auto& steps : s.ofRank) EXPECT_LE(steps.size(), 4096u) << name(algorithm, p, slices.back());
         if (ranks > 8) continue;
-        if (algorithm.name == "mesh" || algorithm.name == "scatter-exchange" ||
-            algorithm.name == "relays") {
+        if (algorithm.name == "mesh" || algorithm.name == "scatter-exchange" || algorithm.name == "relays") {
           EXPECT_LE(s.scratchElements, p.count) << name(algorithm, p, slices.back());
           EXPECT_EQ(s.partialElements, 0);
         }
@@ -196,8 +191,7 @@ TEST(Algorithms, OptimalBroadcastAndReduceLoadAllLinksAlike) {
       const std::vector<int64_t> elements = sent(s, rank);
       for (int to = 0; to < 8; to++) {
         if (to == rank || (collective == Collective::kBroadcast && to == 3)) continue;
-        EXPECT_NEAR(elements[static_cast<size_t>(to)], 1 << 20, (1 << 20) / 17)
-            << rank << " to " << to;
+        EXPECT_NEAR(elements[static_cast<size_t>(to)], 1 << 20, (1 << 20) / 17) << rank << " to " << to;
       }
     }
   }
@@ -221,8 +215,7 @@ TEST(Algorithms, WhatALinkCarriesDuringAHopGoesDirectly) {
   elements = sent(find("relays", p).make(p, {32, 4 * hop}), p.root);
   EXPECT_EQ(elements[4], hop);
   p.collective = Collective::kBroadcast;
-  EXPECT_EQ(sent(find("scatter-exchange", p).make(p, {32, 4 * hop}), 5),
-            std::vector<int64_t>(8, 0));
+  EXPECT_EQ(sent(find("scatter-exchange", p).make(p, {32, 4 * hop}), 5), std::vector<int64_t>(8, 0));
 }
 
 TEST(Algorithms, TheMeshReducesRawContributionsInRankOrder) {
@@ -231,8 +224,7 @@ TEST(Algorithms, TheMeshReducesRawContributionsInRankOrder) {
     for (const Step& step : find(algorithm, p).make(p, {3}).steps) {
       if (step.kind != StepKind::kReduce) continue;
       ASSERT_EQ(step.sources.size(), 6u);
-      for (int rank = 0; rank < 6; rank++)
-        EXPECT_EQ(step.sources[static_cast<size_t>(rank)].contributor, rank);
+      for (int rank = 0; rank < 6; rank++) EXPECT_EQ(step.sources[static_cast<size_t>(rank)].contributor, rank);
     }
   }
 }
@@ -242,9 +234,7 @@ TEST(Algorithms, HalvingDoublingSendsTwoMessagesForEachDoubling) {
   const Schedule s = find("halving-doubling", p).make(p, {1});
   for (const auto& steps : s.ofRank)
     EXPECT_EQ(std::count_if(steps.begin(), steps.end(),
-                            [&](int32_t i) {
-                              return s.steps[static_cast<size_t>(i)].kind == StepKind::kSend;
-                            }),
+                            [&](int32_t i) { return s.steps[static_cast<size_t>(i)].kind == StepKind::kSend; }),
               8);
 }
 
@@ -261,8 +251,8 @@ TEST(Algorithms, EveryCollectiveHasOneOnEveryNumberOfRanks) {
   for (int c = 0; c < kNumCollectives; c++)
     for (int ranks = 1; ranks <= 40; ranks++) {
       const Problem p = problem(static_cast<Collective>(c), ranks, 1 << 20);
-      EXPECT_TRUE(std::any_of(algorithms().begin(), algorithms().end(),
-                              [&](const Algorithm& a) { return a.accepts(p); }));
+      EXPECT_TRUE(
+          std::any_of(algorithms().begin(), algorithms().end(), [&](const Algorithm& a) { return a.accepts(p); }));
     }
 }
 

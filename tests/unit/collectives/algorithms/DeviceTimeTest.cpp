@@ -23,8 +23,7 @@ Problem problem(Collective collective, int ranks, int64_t bytes) {
   p.ranks = ranks;
   p.count = bytes / 4;
   if (collective == Collective::kReduceScatter || collective == Collective::kAllGather ||
-      collective == Collective::kAllToAll || collective == Collective::kScatter ||
-      collective == Collective::kGather)
+      collective == Collective::kAllToAll || collective == Collective::kScatter || collective == Collective::kGather)
     p.count /= ranks;
   p.destination = ranks - 1;
   return p;
@@ -51,13 +50,12 @@ std::string name(const Problem& p, Target target) {
 TEST(DeviceTime, LargeDataComesNearTheLimitOfTheLinksOnAnyNumberOfDevices) {
   for (const Target target : kTargets)
     for (int ranks = 2; ranks <= 8; ranks++) {
-      for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter,
-                                          Collective::kAllGather, Collective::kAllToAll}) {
+      for (const Collective collective :
+           {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather, Collective::kAllToAll}) {
         const Problem p = problem(collective, ranks, 256 * kMiB);
         EXPECT_GE(share(p, linkModel(target)), 0.965) << name(p, target);
       }
-      for (const Collective collective :
-           {Collective::kBroadcast, Collective::kReduce, Collective::kPointToPoint}) {
+      for (const Collective collective : {Collective::kBroadcast, Collective::kReduce, Collective::kPointToPoint}) {
         const Problem p = problem(collective, ranks, 256 * kMiB);
         EXPECT_GE(share(p, linkModel(target)), 0.95) << name(p, target);
       }
@@ -93,9 +91,8 @@ TEST(DeviceTime, MoreDataTakesLonger) {
   for (const Target target : kTargets)
     for (const int ranks : {8})
       for (const Collective collective :
-           {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-            Collective::kAllToAll, Collective::kBroadcast, Collective::kReduce,
-            Collective::kPointToPoint}) {
+           {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather, Collective::kAllToAll,
+            Collective::kBroadcast, Collective::kReduce, Collective::kPointToPoint}) {
         int64_t last = 0;
         for (int64_t bytes = 1 << 10; bytes <= 16 * kMiB; bytes *= 2) {
           const Problem p = problem(collective, ranks, bytes);

@@ -51,8 +51,8 @@ class Interpreter {
     bool queued = false, began = false, done = false;
     bool mayAlias = false, alias = false;  // Of a receive.
     int readers = 0;                       // Of a receive: steps that read it in place.
-    std::vector<int32_t> reads;  // Of a step: receives that each source comes from, or -1.
-    std::vector<Cell> snapshot;  // Of a send that was copied.
+    std::vector<int32_t> reads;            // Of a step: receives that each source comes from, or -1.
+    std::vector<Cell> snapshot;            // Of a send that was copied.
     bool copied = false;
   };
 
@@ -83,8 +83,8 @@ class Interpreter {
         rank.inputBase = std::max<int64_t>(*offset, 0);
         rank.outputBase = std::max<int64_t>(-*offset, 0);
       }
-      rank.buffers[1].resize(static_cast<size_t>(
-          std::max(rank.outputBase + out, rank.inPlace ? rank.inputBase + in : 0)));
+      rank.buffers[1].resize(
+          static_cast<size_t>(std::max(rank.outputBase + out, rank.inPlace ? rank.inputBase + in : 0)));
       if (!rank.inPlace) rank.buffers[0].resize(static_cast<size_t>(in));
       rank.buffers[2].resize(static_cast<size_t>(s_.scratchElements));
       rank.buffers[3].resize(static_cast<size_t>(s_.partialElements));
@@ -148,8 +148,7 @@ class Interpreter {
         for (const Range& source : step(i).sources) {
           int32_t from = -1;
           for (int64_t e = 0; own(source) && e < source.count; e++) {
-            const int32_t w =
-                lastWriter[static_cast<int>(source.buffer)][static_cast<size_t>(source.offset + e)];
+            const int32_t w = lastWriter[static_cast<int>(source.buffer)][static_cast<size_t>(source.offset + e)];
             if (e > 0 && w != from) {
               for (const int32_t both : {w, from})
                 if (both >= 0) state(both).mayAlias = false;
@@ -162,21 +161,18 @@ class Interpreter {
         if (step(i).kind == StepKind::kSend || !own(step(i).dst)) continue;
         state(i).mayAlias = step(i).kind == StepKind::kRecv;
         for (int64_t e = 0; e < step(i).dst.count; e++)
-          lastWriter[static_cast<int>(step(i).dst.buffer)]
-                    [static_cast<size_t>(step(i).dst.offset + e)] = i;
+          lastWriter[static_cast<int>(step(i).dst.buffer)][static_cast<size_t>(step(i).dst.offset + e)] = i;
       }
     }
     for (State& st : states_)
-      st.alias =
-          st.mayAlias && st.readers > 0 && static_cast<int>(random_() % 10) < how_.readInPlace;
+      st.alias = st.mayAlias && st.readers > 0 && static_cast<int>(random_() % 10) < how_.readInPlace;
   }
 
   /// Element i of a source of a step, where it really lies now.
   const Cell& read(int32_t of, size_t source, int64_t i) {
     const Range& range = step(of).sources[source];
     const int32_t receive = state(of).reads[source];
-    if (receive >= 0 && state(receive).alias)
-      return readMessage(receive, range.offset - step(receive).dst.offset + i);
+    if (receive >= 0 && state(receive).alias) return readMessage(receive, range.offset - step(receive).dst.offset + i);
     return *cell(step(of).rank, range, i);
   }
   const Cell& readMessage(int32_t receive, int64_t i) {
@@ -206,8 +202,7 @@ class Interpreter {
     }
     if (st.following >= 0) consider(st.following);
     for (const int32_t receive : st.reads)
-      if (receive >= 0 && --state(receive).readers == 0 && state(receive).alias &&
-          state(receive).done)
+      if (receive >= 0 && --state(receive).readers == 0 && state(receive).alias && state(receive).done)
         finish(state(receive).partner);
   }
 
@@ -233,8 +228,7 @@ class Interpreter {
       case StepKind::kSend:
         if (static_cast<int>(random_() % 10) < how_.copied) {
           state(i).copied = true;
-          for (int64_t e = 0; e < st.sources[0].count; e++)
-            state(i).snapshot.push_back(read(i, 0, e));
+          for (int64_t e = 0; e < st.sources[0].count; e++) state(i).snapshot.push_back(read(i, 0, e));
           finish(i);
         }
         consider(state(i).partner);

@@ -52,8 +52,7 @@ TEST(Split, TaperedSlicesFollowEachOtherAndShrinkAtTheEnd) {
     EXPECT_EQ(at, 3 + count);
   }
   const int64_t units[] = {8, 8, 4, 2, 1};
-  for (int32_t k = 0; k < 5; k++)
-    EXPECT_EQ(tapered({0, 23 << 10}, 5, k).count, units[k] << 10) << k;
+  for (int32_t k = 0; k < 5; k++) EXPECT_EQ(tapered({0, 23 << 10}, 5, k).count, units[k] << 10) << k;
 }
 
 TEST(Split, ARelayedShareEndsWithWhatGoesDirectly) {
@@ -79,8 +78,7 @@ TEST(Split, SliceChoicesKeepToTheirBounds) {
   EXPECT_EQ(sliceChoices(0, 1024, 4096, 64), std::vector<int32_t>{1});
   EXPECT_EQ(sliceChoices(4096, 1024, 1 << 20, 64), (std::vector<int32_t>{1, 2, 4}));
   EXPECT_EQ(sliceChoices(int64_t{1} << 30, 1 << 16, 1 << 20, 64), std::vector<int32_t>{64});
-  EXPECT_EQ(sliceChoices(int64_t{1} << 20, 1 << 10, 1 << 30, 64),
-            (std::vector<int32_t>{4, 8, 16, 32, 64}));
+  EXPECT_EQ(sliceChoices(int64_t{1} << 20, 1 << 10, 1 << 30, 64), (std::vector<int32_t>{4, 8, 16, 32, 64}));
 }
 
 }  // namespace

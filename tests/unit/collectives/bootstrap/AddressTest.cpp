@@ -16,8 +16,8 @@ using testing::HasSubstr;
 TEST(Address, ReadsAndWritesBothFamilies) {
   for (const char* text : {"10.1.2.3:4000", "[fd00::1]:65535", "[::1]:1"})
     EXPECT_EQ(parseAddress(text, "it").value().text(), text);
-  for (const char* text : {"10.1.2.3", "10.1.2.3:0", "10.1.2.3:70000", "fd00::1:5", "[fd00::1]",
-                           "host:5", ":5", "", "10.1.2:5", "[fe80::1%nosuch]:5", "1.2.3.4:5x"}) {
+  for (const char* text : {"10.1.2.3", "10.1.2.3:0", "10.1.2.3:70000", "fd00::1:5", "[fd00::1]", "host:5", ":5", "",
+                           "10.1.2:5", "[fe80::1%nosuch]:5", "1.2.3.4:5x"}) {
     auto address = parseAddress(text, "HCCL_COMM_ID");
     EXPECT_EQ(address.status().code(), StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(address.status().message(), HasSubstr("HCCL_COMM_ID is '")) << text;

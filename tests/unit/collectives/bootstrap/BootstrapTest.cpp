@@ -25,8 +25,7 @@ int entriesOf(const char* path) {
 
 /// Values of different lengths, by rank and round.
 std::string valueOf(int rank, int round) {
-  return std::string(static_cast<size_t>((rank * 7 + round) % 40),
-                     static_cast<char>('a' + rank % 26)) +
+  return std::string(static_cast<size_t>((rank * 7 + round) % 40), static_cast<char>('a' + rank % 26)) +
          std::to_string(rank * 1000 + round);
 }
 
@@ -85,11 +84,8 @@ TEST(Bootstrap, SubgroupsAreOfTheirOwn) {
       if ((*values)[i] != std::to_string(members[i])) return "value";
     // A group of a group; and the store is the group's.
     auto pair = (*half)->subgroup("pair", {(*half)->rank()});
-    if (!pair.ok() ||
-        (*pair)->allGather("own", "x", soon()).value() != std::vector<std::string>{"x"})
-      return "pair";
-    if ((*half)->rank() == 0 && !(*half)->put("who", rank % 2 ? "odd" : "even", soon()).ok())
-      return "put";
+    if (!pair.ok() || (*pair)->allGather("own", "x", soon()).value() != std::vector<std::string>{"x"}) return "pair";
+    if ((*half)->rank() == 0 && !(*half)->put("who", rank % 2 ? "odd" : "even", soon()).ok()) return "put";
     if ((*half)->get("who", soon()).value() != (rank % 2 ? "odd" : "even")) return "get";
     if (!(*joined)->barrier("end", soon()).ok()) return "barrier";
     return "";

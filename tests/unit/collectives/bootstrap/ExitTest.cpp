@@ -34,11 +34,9 @@ __attribute__((destructor)) void look() {
   if (atBegin < 0) return;
   waiter->join();
   // One that has been joined is in /proc for a moment yet.
-  for (base::Deadline patience = soon(5000); threads() != atBegin && !patience.expired();)
-    std::this_thread::yield();
+  for (base::Deadline patience = soon(5000); threads() != atBegin && !patience.expired();) std::this_thread::yield();
   if (threads() != atBegin)
-    fail("threads after the exit: " + std::to_string(threads()) + ", at the beginning " +
-         std::to_string(atBegin));
+    fail("threads after the exit: " + std::to_string(threads()) + ", at the beginning " + std::to_string(atBegin));
   if (waited->code() != StatusCode::kUnavailable ||
       waited->message().find("this program is ending") == std::string::npos)
     fail("the rank that waited was told '" + waited->toString() + "'");
@@ -64,8 +62,7 @@ int main() {
   for (base::Deadline patience = soon(20000); threads() != atBegin && !patience.expired();)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   if (threads() != atBegin) fail("a room that has failed stays");
-  if (Bootstrap::join(failed, 1, 2, {.timeoutMs = 20000}).status().code() !=
-      StatusCode::kUnavailable)
+  if (Bootstrap::join(failed, 1, 2, {.timeoutMs = 20000}).status().code() != StatusCode::kUnavailable)
     fail("a room that has failed is still there");
   ::unsetenv("HPU_COMM_INIT_TIMEOUT_MS");
   kept = new auto(joinAll(2));

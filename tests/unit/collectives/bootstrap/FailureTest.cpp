@@ -65,9 +65,7 @@ TEST(BootstrapFailure, AnInterruptEndsTheWaitOfAll) {
   });
   auto begin = std::chrono::steady_clock::now();
   auto results = onRanks<Status>(2, [&](int rank) {
-    return Bootstrap::join(id, rank, 3,
-                           {.timeoutMs = 60000, .interrupt = rank == 1 ? interrupt : nullptr})
-        .status();
+    return Bootstrap::join(id, rank, 3, {.timeoutMs = 60000, .interrupt = rank == 1 ? interrupt : nullptr}).status();
   });
   other.join();
   for (const Status& status : results) {
@@ -75,13 +73,10 @@ TEST(BootstrapFailure, AnInterruptEndsTheWaitOfAll) {
     EXPECT_THAT(status.message(), HasSubstr("enough"));
   }
   // Also of one that comes later, and of one that begins later with it.
-  EXPECT_THAT(Bootstrap::join(id, 2, 3, {.timeoutMs = 60000}).status().message(),
-              HasSubstr("enough"));
-  EXPECT_EQ(Bootstrap::join(createUniqueId().value(), 0, 2,
-                            {.timeoutMs = 60000, .interrupt = interrupt})
-                .status()
-                .code(),
-            StatusCode::kAborted);
+  EXPECT_THAT(Bootstrap::join(id, 2, 3, {.timeoutMs = 60000}).status().message(), HasSubstr("enough"));
+  EXPECT_EQ(
+      Bootstrap::join(createUniqueId().value(), 0, 2, {.timeoutMs = 60000, .interrupt = interrupt}).status().code(),
+      StatusCode::kAborted);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
@@ -107,8 +102,7 @@ TEST(BootstrapFailure, AGroupThatAMemberGivesUpEndsBeforeItsFirstPhase) {
       EXPECT_THAT(status.message(), HasSubstr("no table"));
     }
     // The ranks have other groups.
-    auto after = onRanks<Status>(
-        12, [&](int rank) { return all[static_cast<size_t>(rank)]->barrier("b", soon()); });
+    auto after = onRanks<Status>(12, [&](int rank) { return all[static_cast<size_t>(rank)]->barrier("b", soon()); });
     for (const Status& status : after) EXPECT_TRUE(status.ok()) << status.toString();
   }
 }
@@ -141,8 +135,7 @@ TEST(BootstrapFailure, AReasonComesBeforeTheLeavingOfWhoGaveIt) {
       for (int rank = 0; rank < 11; ++rank) {
         if (rank == giver) continue;
         const Status& status = results[static_cast<size_t>(rank)];
-        EXPECT_EQ(status.code(), StatusCode::kAborted)
-            << giver << ", " << rank << ": " << status.toString();
+        EXPECT_EQ(status.code(), StatusCode::kAborted) << giver << ", " << rank << ": " << status.toString();
         EXPECT_THAT(status.message(), HasSubstr("enough"));
       }
     }
@@ -170,34 +163,29 @@ TEST(BootstrapFailure, NamesRanksThatDoNotReachAPhase) {
 
 TEST(BootstrapFailure, OneRankTwiceIsAnErrorForAll) {
   UniqueId id = createUniqueId().value();
-  auto results = onRanks<Status>(3, [&](int rank) {
-    return Bootstrap::join(id, rank == 2 ? 1 : rank, 4, {.timeoutMs = 20000}).status();
-  });
+  auto results = onRanks<Status>(
+      3, [&](int rank) { return Bootstrap::join(id, rank == 2 ? 1 : rank, 4, {.timeoutMs = 20000}).status(); });
   for (const Status& status : results) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.toString();
     EXPECT_THAT(status.message(), HasSubstr("rank 1 was given twice"));
   }
   // Also for one that comes later.
-  EXPECT_EQ(Bootstrap::join(id, 3, 4, {.timeoutMs = 20000}).status().code(),
-            StatusCode::kInvalidArgument);
+  EXPECT_EQ(Bootstrap::join(id, 3, 4, {.timeoutMs = 20000}).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(BootstrapFailure, OneRankTwiceAfterAllHaveComeHarmsOnlyItself) {
   UniqueId id = createUniqueId().value();
   auto all = onRanks<std::shared_ptr<Bootstrap>>(
       2, [&](int rank) { return Bootstrap::join(id, rank, 2, {.timeoutMs = 20000}).value(); });
-  EXPECT_EQ(Bootstrap::join(id, 1, 2, {.timeoutMs = 20000}).status().code(),
-            StatusCode::kInvalidArgument);
-  auto results = onRanks<Status>(
-      2, [&](int rank) { return all[static_cast<size_t>(rank)]->barrier("b", soon()); });
+  EXPECT_EQ(Bootstrap::join(id, 1, 2, {.timeoutMs = 20000}).status().code(), StatusCode::kInvalidArgument);
+  auto results = onRanks<Status>(2, [&](int rank) { return all[static_cast<size_t>(rank)]->barrier("b", soon()); });
   EXPECT_TRUE(results[0].ok() && results[1].ok());
 }
 
 TEST(BootstrapFailure, DifferentSizesAreAnErrorForAll) {
   UniqueId id = createUniqueId().value();
-  auto results = onRanks<Status>(2, [&](int rank) {
-    return Bootstrap::join(id, rank, rank == 0 ? 3 : 4, {.timeoutMs = 20000}).status();
-  });
+  auto results = onRanks<Status>(
+      2, [&](int rank) { return Bootstrap::join(id, rank, rank == 0 ? 3 : 4, {.timeoutMs = 20000}).status(); });
   for (const Status& status : results) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.toString();
     EXPECT_THAT(status.message(), HasSubstr("ranks"));
@@ -206,9 +194,8 @@ TEST(BootstrapFailure, DifferentSizesAreAnErrorForAll) {
 
 TEST(BootstrapFailure, DifferentPhasesAreAnErrorForAll) {
   auto all = joinAll(4);
-  auto results = onRanks<Status>(4, [&](int rank) {
-    return all[static_cast<size_t>(rank)]->barrier(rank == 2 ? "split" : "cards", soon());
-  });
+  auto results = onRanks<Status>(
+      4, [&](int rank) { return all[static_cast<size_t>(rank)]->barrier(rank == 2 ? "split" : "cards", soon()); });
   for (const Status& status : results) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.toString();
     EXPECT_THAT(status.message(), HasSubstr("rank 2 to 'split'"));
@@ -269,8 +256,7 @@ TEST(BootstrapFailure, TheCoordinatorsWantOfDescriptorsIsToldAtOnce) {
     NoDescriptors none;
     sockaddr_storage address{};
     socklen_t size = toSockaddr(where.address, address);
-    if (::connect(socket, reinterpret_cast<sockaddr*>(&address), size) != 0)
-      return internalError("connect");
+    if (::connect(socket, reinterpret_cast<sockaddr*>(&address), size) != 0) return internalError("connect");
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     return okStatus();
   });
@@ -287,9 +273,8 @@ TEST(BootstrapFailure, AGroupsWantOfDescriptorsIsToldToAllAtOnce) {
     auto all = joinAll(4);
     auto begin = std::chrono::steady_clock::now();
     NoDescriptors few(left);
-    auto results = onRanks<Status>(4, [&](int rank) {
-      return all[static_cast<size_t>(rank)]->barrier("cards", soon(60000));
-    });
+    auto results =
+        onRanks<Status>(4, [&](int rank) { return all[static_cast<size_t>(rank)]->barrier("cards", soon(60000)); });
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30)) << left;
     for (const Status& status : results) {
       EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << left << status.toString();
@@ -354,8 +339,7 @@ TEST(BootstrapFailure, AKilledRankIsNoticed) {
 TEST(BootstrapFailure, ARankKilledWhileOthersJoinIsNoticed) {
   UniqueId id = createUniqueId().value();
   int pipe;
-  pid_t child = processRank(
-      [&](int) { Bootstrap::join(id, 1, 3, {.timeoutMs = 20000}).status().ignore(); }, pipe);
+  pid_t child = processRank([&](int) { Bootstrap::join(id, 1, 3, {.timeoutMs = 20000}).status().ignore(); }, pipe);
   std::thread killer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     kill(child);

@@ -26,8 +26,7 @@ const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "3"},
                             {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                             {"PMIX_RANK", "3"}};
-const Variables kHydra = {
-    {"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}};
+const Variables kHydra = {{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}};
 const Variables kSrun = {{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}, {"SLURM_LOCALID", "2"}};
 const Variables kTorchrun = {{"RANK", "1"},
                              {"WORLD_SIZE", "2"},
@@ -81,8 +80,7 @@ TEST(Launcher, OnlyTasksOfSlurmStepsAreRanks) {
 
 TEST(Launcher, TakesTheInnermost) {
   // mpirun inside a batch script: every process sees the script's own Slurm variables.
-  EXPECT_EQ(with(kOpenMpi + Variables{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).value().rank,
-            3);
+  EXPECT_EQ(with(kOpenMpi + Variables{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).value().rank, 3);
   // torchrun below mpirun: one of eight machines, two processes each.
   Variables nested = kOpenMpi + kTorchrun;
   nested["WORLD_SIZE"] = "16";

@@ -21,15 +21,12 @@ namespace {
 /// Owns a reactor, as a rank does, and is let go by its connection's first frame.
 class Rank : public ConnectionHandler {
  public:
-  Rank(std::shared_ptr<Reactor> reactor, std::promise<void>& gone)
-      : reactor_(std::move(reactor)), gone_(gone) {}
+  Rank(std::shared_ptr<Reactor> reactor, std::promise<void>& gone) : reactor_(std::move(reactor)), gone_(gone) {}
   ~Rank() override {
     reactor_.reset();
     gone_.set_value();
   }
-  void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) override {
-    connection->close();
-  }
+  void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) override { connection->close(); }
   void onClosed(const std::shared_ptr<Connection>& connection, const Status& why) override {}
 
  private:
@@ -49,8 +46,8 @@ int connectedRank(std::promise<void>& gone) {
 
 TEST(Reactor, EndsWithTheHandlerThatWasItsLastOwner) {
   // Two frames at once: the second finds that the first has closed the connection.
-  const std::string frames = wire::encodeFrame(wire::MessageType::kBye, 0, {}) +
-                             wire::encodeFrame(wire::MessageType::kBye, 0, {});
+  const std::string frames =
+      wire::encodeFrame(wire::MessageType::kBye, 0, {}) + wire::encodeFrame(wire::MessageType::kBye, 0, {});
   for (int round = 0; round < 20; ++round) {
     std::promise<void> gone;
     const int end = connectedRank(gone);

@@ -35,12 +35,10 @@ TEST_P(Scale, TrafficIsNLogN) {
   auto results = onRanks<Status>(ranks, [&](int rank) {
     auto joined = Bootstrap::join(id, rank, ranks, {.timeoutMs = 100000});
     if (!joined.ok()) return joined.status();
-    auto values = (*joined)->allGather("cards", std::string(kValueBytes, static_cast<char>(rank)),
-                                       soon(100000));
+    auto values = (*joined)->allGather("cards", std::string(kValueBytes, static_cast<char>(rank)), soon(100000));
     if (!values.ok()) return values.status();
     for (int other = 0; other < ranks; ++other)
-      if ((*values)[static_cast<size_t>(other)] !=
-          std::string(kValueBytes, static_cast<char>(other)))
+      if ((*values)[static_cast<size_t>(other)] != std::string(kValueBytes, static_cast<char>(other)))
         return internalError("wrong value");
     for (int phase = 1; phase < kPhases; ++phase)
       if (Status status = (*joined)->barrier("ready", soon(100000)); !status.ok()) return status;
@@ -58,10 +56,9 @@ TEST_P(Scale, TrafficIsNLogN) {
     most.bytes = std::max(most.bytes, one.bytes);
   }
   double n = ranks, logN = std::max(1.0, std::log2(n));
-  std::printf(
-      "%d ranks: %llu messages, %llu bytes; the most of one process: %llu and %llu\n", ranks,
-      static_cast<unsigned long long>(all.messages), static_cast<unsigned long long>(all.bytes),
-      static_cast<unsigned long long>(most.messages), static_cast<unsigned long long>(most.bytes));
+  std::printf("%d ranks: %llu messages, %llu bytes; the most of one process: %llu and %llu\n", ranks,
+              static_cast<unsigned long long>(all.messages), static_cast<unsigned long long>(all.bytes),
+              static_cast<unsigned long long>(most.messages), static_cast<unsigned long long>(most.bytes));
   EXPECT_LE(static_cast<double>(all.messages), 5 * n * logN);
   // The result itself is n values on each of n ranks. Nobody sends more than all values to eight
   // others and its part of them to one; the coordinator sends a constant for each rank.
@@ -96,9 +93,8 @@ TEST(Leaving, IsNotToldByAMessageForEachToEach) {
     after = messages();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   } while (after != messages());
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-                      std::chrono::steady_clock::now() - start)
-                      .count();
+  const auto ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
   EXPECT_LE(after - before, static_cast<uint64_t>(kRanks) * static_cast<uint64_t>(ms / 10 + 4));
 }
 

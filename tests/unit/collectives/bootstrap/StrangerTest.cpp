@@ -91,8 +91,7 @@ TEST(Stranger, DoesNoHarm) {
       greedy.say(wire::encodeFrame(wire::MessageType::kHello, 0, std::string(5000, 'x')));
       EXPECT_EQ(greedy.hear(), "");
       Stranger guessing(where);
-      guessing.say(wire::encodeFrame(wire::MessageType::kHello, 0,
-                                     wire::encodeHello({where.nonce + 1, 0, 3, 1, "h"})));
+      guessing.say(wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({where.nonce + 1, 0, 3, 1, "h"})));
       EXPECT_THAT(guessing.hear(), HasSubstr("another run"));
       Stranger pushy(where);
       pushy.say(wire::encodeFrame(wire::MessageType::kPut, 0, "x"));
@@ -106,15 +105,14 @@ TEST(Stranger, DoesNoHarm) {
 }
 
 TEST(Stranger, ARankThatSpeaksNonsenseCountsAsDead) {
-  for (auto [type, payload] : std::vector<std::pair<wire::MessageType, std::string>>{
-           {wire::MessageType::kPut, "nonsense"},
-           {wire::MessageType::kWho, std::string(20, '\xff')},
-           {wire::MessageType::kWelcome, ""}}) {
+  for (auto [type, payload] :
+       std::vector<std::pair<wire::MessageType, std::string>>{{wire::MessageType::kPut, "nonsense"},
+                                                              {wire::MessageType::kWho, std::string(20, '\xff')},
+                                                              {wire::MessageType::kWelcome, ""}}) {
     UniqueId own = createUniqueId().value();
     CoordinatorId room = decodeId(own).value();
     Stranger rank(room);
-    rank.say(wire::encodeFrame(wire::MessageType::kHello, 0,
-                               wire::encodeHello({room.nonce, 1, 2, 1, "h"})));
+    rank.say(wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({room.nonce, 1, 2, 1, "h"})));
     auto joined = Bootstrap::join(own, 0, 2, {.timeoutMs = 20000});
     ASSERT_TRUE(joined.ok()) << joined.status().toString();
     rank.say(wire::encodeFrame(type, 0, payload));
@@ -128,8 +126,7 @@ TEST(Stranger, ARankThatSpeaksNonsenseCountsAsDead) {
 std::unique_ptr<Stranger> halfARank(const CoordinatorId& room, int rank, const Group& group) {
   const auto ranks = static_cast<int32_t>(group.members().size());
   auto half = std::make_unique<Stranger>(room);
-  half->say(wire::encodeFrame(wire::MessageType::kHello, 0,
-                              wire::encodeHello({room.nonce, rank, ranks, 1, "h"})));
+  half->say(wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({room.nonce, rank, ranks, 1, "h"})));
   wire::Writer enter;
   enter.text(group.name());
   enter.u64(1);
@@ -149,8 +146,7 @@ TEST(Stranger, ARankThatEndsWithinItsFirstPhaseIsNamed) {
     half = nullptr;
     Status status = (*joined)->barrier("b", soon());
     EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.toString();
-    EXPECT_THAT(status.message(),
-                HasSubstr("rank " + std::to_string(ends) + " (process 1 on h) has died"));
+    EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(ends) + " (process 1 on h) has died"));
   }
 }
 
@@ -200,8 +196,7 @@ TEST(Stranger, AnotherReleaseIsTold) {
   UniqueId id = createUniqueId().value();
   CoordinatorId where = decodeId(id).value();
   Stranger old(where);
-  std::string hello = wire::encodeFrame(wire::MessageType::kHello, 0,
-                                        wire::encodeHello({where.nonce, 0, 2, 1, "h"}));
+  std::string hello = wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({where.nonce, 0, 2, 1, "h"}));
   hello[4] = 7;
   old.say(hello);
   std::string answer = old.hear();
@@ -218,14 +213,13 @@ TEST(Stranger, MutatedMessagesNeverStopTheCoordinator) {
   wire::Writer put;
   put.text("key");
   put.text("value");
-  std::string conversation = wire::encodeFrame(wire::MessageType::kHello, 0,
-                                               wire::encodeHello({where.nonce ^ 5, 1, 2, 1, "h"})) +
-                             wire::encodeFrame(wire::MessageType::kPut, 1, put.take()) +
-                             wire::encodeFrame(wire::MessageType::kWho, 2, std::string(16, '\0'));
+  std::string conversation =
+      wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({where.nonce ^ 5, 1, 2, 1, "h"})) +
+      wire::encodeFrame(wire::MessageType::kPut, 1, put.take()) +
+      wire::encodeFrame(wire::MessageType::kWho, 2, std::string(16, '\0'));
   for (int i = 0; i < 300; ++i) {
     std::string bytes = conversation;
-    for (int edits = 0; edits < 3; ++edits)
-      bytes[random() % bytes.size()] ^= static_cast<char>(1 << (random() % 8));
+    for (int edits = 0; edits < 3; ++edits) bytes[random() % bytes.size()] ^= static_cast<char>(1 << (random() % 8));
     Stranger(where).say(std::string_view(bytes).substr(0, random() % bytes.size()));
   }
   auto joined = Bootstrap::join(id, 0, 1, {.timeoutMs = 20000});

@@ -12,8 +12,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(Wire, CutsAStreamIntoFramesWhereverItIsSplit) {
-  std::string stream = encodeFrame(MessageType::kPut, 7, "payload") +
-                       encodeFrame(MessageType::kBye, 8, "") +
+  std::string stream = encodeFrame(MessageType::kPut, 7, "payload") + encodeFrame(MessageType::kBye, 8, "") +
                        encodeFrame(MessageType::kGet, UINT64_MAX, std::string("\0x", 2));
   for (size_t piece = 1; piece <= stream.size(); ++piece) {
     Parser parser;
@@ -66,8 +65,7 @@ TEST(Wire, ChecksGreetings) {
   EXPECT_EQ(back.host, "host??");
   EXPECT_EQ(back.pid, 77);
   EXPECT_EQ(back.hall, 99u);
-  for (auto [rank, ranks] :
-       std::vector<std::pair<int, int>>{{-1, 2}, {2, 2}, {0, 0}, {0, -1}, {0, kMaxRanks + 1}}) {
+  for (auto [rank, ranks] : std::vector<std::pair<int, int>>{{-1, 2}, {2, 2}, {0, 0}, {0, -1}, {0, kMaxRanks + 1}}) {
     hello.rank = rank;
     hello.ranks = ranks;
     EXPECT_FALSE(decodeHello(encodeHello(hello)).ok()) << rank << " of " << ranks;

@@ -59,8 +59,7 @@ TEST_P(Collectives, AllReduceAndReduce) {
   const int n = GetParam();
   World world = World::make(n);
   for (int64_t count : counts())
-    for (ReduceOp op :
-         {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage}) {
+    for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage}) {
       const int root = n - 1;
       world.all([&](int rank) -> Status {
         auto at = static_cast<size_t>(rank);
@@ -72,8 +71,7 @@ TEST_P(Collectives, AllReduceAndReduce) {
         for (Status status :
              {comm.allReduce(in.address(), out.address(), count, kI32, op, stream),
               comm.allReduce(both.address(), both.address(), count, kI32, op, stream),
-              comm.reduce(in.address(), rank == root ? reduced.address() : 0, count, kI32, op, root,
-                          stream),
+              comm.reduce(in.address(), rank == root ? reduced.address() : 0, count, kI32, op, root, stream),
               stream.synchronize()})
           if (!status.ok()) return status;
         Values got = world.get<int32_t>(rank, out, static_cast<size_t>(count));
@@ -99,22 +97,17 @@ TEST_P(Collectives, ReduceScatterAndAllGather) {
       Stream& stream = world.streams[at];
       Communicator comm = world.comms[at];
       auto part = static_cast<uint64_t>(rank * count * 4);
-      Buffer in = world.put(rank, inputOf(rank, count * n)),
-             out = world.put(rank, inputOf(0, count));
+      Buffer in = world.put(rank, inputOf(rank, count * n)), out = world.put(rank, inputOf(0, count));
       Buffer both = world.put(rank, inputOf(rank, count * n));
-      Buffer one = world.put(rank, inputOf(rank, count)),
-             all = world.put(rank, inputOf(0, count * n));
+      Buffer one = world.put(rank, inputOf(rank, count)), all = world.put(rank, inputOf(0, count * n));
       Values mine(static_cast<size_t>(count * n), -1);
-      for (int64_t i = 0; i < count; ++i)
-        mine[static_cast<size_t>(rank * count + i)] = valueOf(rank, i);
+      for (int64_t i = 0; i < count; ++i) mine[static_cast<size_t>(rank * count + i)] = valueOf(rank, i);
       Buffer gathered = world.put(rank, mine);
       for (Status status :
            {comm.reduceScatter(in.address(), out.address(), count, kI32, ReduceOp::kSum, stream),
-            comm.reduceScatter(both.address(), both.address() + part, count, kI32, ReduceOp::kSum,
-                               stream),
+            comm.reduceScatter(both.address(), both.address() + part, count, kI32, ReduceOp::kSum, stream),
             comm.allGather(one.address(), all.address(), count, kI32, stream),
-            comm.allGather(gathered.address() + part, gathered.address(), count, kI32, stream),
-            stream.synchronize()})
+            comm.allGather(gathered.address() + part, gathered.address(), count, kI32, stream), stream.synchronize()})
         if (!status.ok()) return status;
       Values scattered = world.get<int32_t>(rank, out, static_cast<size_t>(count));
       Values inPlace = world.get<int32_t>(rank, both, static_cast<size_t>(count * n));
@@ -122,8 +115,7 @@ TEST_P(Collectives, ReduceScatterAndAllGather) {
       Values b = world.get<int32_t>(rank, gathered, static_cast<size_t>(count * n));
       for (int64_t i = 0; i < count; ++i) {
         int32_t want = combined(ReduceOp::kSum, n, rank * count + i);
-        if (scattered[static_cast<size_t>(i)] != want ||
-            inPlace[static_cast<size_t>(rank * count + i)] != want)
+        if (scattered[static_cast<size_t>(i)] != want || inPlace[static_cast<size_t>(rank * count + i)] != want)
           return internalError("reduce-scatter " + std::to_string(i));
         for (int other = 0; other < n; ++other) {
           auto k = static_cast<size_t>(other * count + i);
@@ -146,8 +138,7 @@ TEST_P(Collectives, RootedMovesAndAllToAll) {
         Communicator comm = world.comms[at];
         auto size = static_cast<size_t>(count);
         bool isRoot = rank == root;
-        Buffer in = world.put(rank, inputOf(rank, count * n)),
-               b = world.put(rank, inputOf(99, count));
+        Buffer in = world.put(rank, inputOf(rank, count * n)), b = world.put(rank, inputOf(99, count));
         Buffer g = world.put(rank, inputOf(99, count * n)), s = world.put(rank, inputOf(99, count));
         Buffer a = world.put(rank, inputOf(99, count * n)), r = world.put(rank, inputOf(99, count));
         int to = (root + 1) % n;
@@ -156,8 +147,7 @@ TEST_P(Collectives, RootedMovesAndAllToAll) {
               comm.gather(in.address(), isRoot ? g.address() : 0, count, kI32, root, stream),
               comm.scatter(isRoot ? in.address() : 0, s.address(), count, kI32, root, stream),
               comm.allToAll(in.address(), a.address(), count, kI32, stream), comm.barrier(stream),
-              comm.relay(isRoot ? in.address() : 0, rank == to ? r.address() : 0, count, kI32, root,
-                         to, stream),
+              comm.relay(isRoot ? in.address() : 0, rank == to ? r.address() : 0, count, kI32, root, to, stream),
               stream.synchronize()})
           if (!status.ok()) return status;
         Values broadcast = world.get<int32_t>(rank, b, size),
@@ -173,8 +163,7 @@ TEST_P(Collectives, RootedMovesAndAllToAll) {
           for (int other = 0; other < n; ++other) {
             auto m = static_cast<size_t>(other * count + i);
             if (isRoot && gathered[m] != valueOf(other, i)) return internalError("gather");
-            if (exchanged[m] != valueOf(other, rank * count + i))
-              return internalError("all-to-all");
+            if (exchanged[m] != valueOf(other, rank * count + i)) return internalError("all-to-all");
           }
         }
         return okStatus();
@@ -190,10 +179,10 @@ TEST_P(Collectives, EveryRankHasTheSameDeviceTime) {
     Stream& stream = world.streams[at];
     Buffer data = world.put(rank, inputOf(rank, 100000));
     Event before, after;
-    for (Status status : {world.comms[at].barrier(stream), stream.record(before),
-                          world.comms[at].allReduce(data.address(), data.address(), 100000, kI32,
-                                                    ReduceOp::kSum, stream),
-                          stream.record(after), stream.synchronize()})
+    for (Status status :
+         {world.comms[at].barrier(stream), stream.record(before),
+          world.comms[at].allReduce(data.address(), data.address(), 100000, kI32, ReduceOp::kSum, stream),
+          stream.record(after), stream.synchronize()})
       if (!status.ok()) return status;
     auto ns = after.elapsedNsSince(before);
     if (!ns.ok()) return ns.status();
@@ -204,8 +193,7 @@ TEST_P(Collectives, EveryRankHasTheSameDeviceTime) {
   // A barrier's end differs by what its last messages take.
   for (int64_t ns : took) {
     EXPECT_GT(ns, 0);
-    EXPECT_NEAR(static_cast<double>(ns), static_cast<double>(predicted),
-                static_cast<double>(predicted) / 2);
+    EXPECT_NEAR(static_cast<double>(ns), static_cast<double>(predicted), static_cast<double>(predicted) / 2);
   }
 }
 
@@ -218,13 +206,11 @@ TEST(ScaledReduction, MultipliesEachContribution) {
     Stream& stream = world.streams[at];
     Buffer data = world.put(rank, std::vector<float>(7, 2.0f));
     double scale = rank == 0 ? 0.5 : rank == 1 ? 2 : -1;
-    for (Status status :
-         {world.comms[at].allReduceScaled(data.address(), data.address(), 7, ElementType::kF32,
-                                          ReduceOp::kSum, scale, stream),
-          stream.synchronize()})
+    for (Status status : {world.comms[at].allReduceScaled(data.address(), data.address(), 7, ElementType::kF32,
+                                                          ReduceOp::kSum, scale, stream),
+                          stream.synchronize()})
       if (!status.ok()) return status;
-    return world.get<float>(rank, data, 7) == std::vector<float>(7, 3.0f) ? okStatus()
-                                                                          : internalError("value");
+    return world.get<float>(rank, data, 7) == std::vector<float>(7, 3.0f) ? okStatus() : internalError("value");
   });
 }
 

@@ -35,14 +35,12 @@ std::pair<std::vector<float>, int64_t> reduceOnce(int ranks, size_t count) {
   int64_t more = 0;
   world.all([&](int rank) {
     std::vector<float> values(count);
-    for (size_t i = 0; i < count; ++i)
-      values[i] = static_cast<float>(1 + i % 1000) * (rank % 2 ? 1e-4F : 1e4F);
+    for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(1 + i % 1000) * (rank % 2 ? 1e-4F : 1e4F);
     Buffer in = world.put(rank, values), out = world.put(rank, std::vector<float>(count));
     const auto at = static_cast<size_t>(rank);
     const int64_t before = world.devices[at].memoryInfo().usedBytes;
-    Status status = world.comms[at].allReduce(in.address(), out.address(),
-                                              static_cast<int64_t>(count), ElementType::kF32,
-                                              ReduceOp::kSum, world.streams[at]);
+    Status status = world.comms[at].allReduce(in.address(), out.address(), static_cast<int64_t>(count),
+                                              ElementType::kF32, ReduceOp::kSum, world.streams[at]);
     if (!status.ok()) return status;
     if (rank == 1) more = world.devices[at].memoryInfo().usedBytes - before;
     status = world.streams[at].synchronize();
@@ -60,8 +58,7 @@ TEST(Direct, GivesTheSumInRankOrderWithoutScratchMemory) {
   ASSERT_EQ(direct.size(), kCount);
   for (size_t i = 0; i < kCount; ++i) {
     float sum = 0;
-    for (int rank = 0; rank < 4; ++rank)
-      sum += static_cast<float>(1 + i % 1000) * (rank % 2 ? 1e-4F : 1e4F);
+    for (int rank = 0; rank < 4; ++rank) sum += static_cast<float>(1 + i % 1000) * (rank % 2 ? 1e-4F : 1e4F);
     ASSERT_EQ(direct[i], sum) << i;
   }
 }
@@ -88,8 +85,8 @@ TEST(Direct, WhatTheHostHasNoMemoryForIsNotWritten) {
       const auto at = static_cast<size_t>(rank);
       Buffer in = world.devices[at].allocate(kCount * 4).value();
       Buffer out = world.devices[at].allocate(2 * kCount * 4).value();
-      Status status = world.comms[at].allGather(in.address(), out.address(), kCount,
-                                                ElementType::kF32, world.streams[at]);
+      Status status =
+          world.comms[at].allGather(in.address(), out.address(), kCount, ElementType::kF32, world.streams[at]);
       return status.ok() ? world.streams[at].synchronize() : status;
     });
     bool told = false;
@@ -118,8 +115,7 @@ Outcome runProgram(uint32_t pace) {
   outcome.times.resize(kRanks);
   world.all([&](int rank) -> Status {
     const auto at = static_cast<size_t>(rank);
-    std::mt19937 all(11), own(100 + static_cast<uint32_t>(rank)),
-        host(pace + static_cast<uint32_t>(rank));
+    std::mt19937 all(11), own(100 + static_cast<uint32_t>(rank)), host(pace + static_cast<uint32_t>(rank));
     Stream& stream = world.streams[at];
     Communicator& comm = world.comms[at];
     std::vector<int32_t> values(kCount);
@@ -137,12 +133,12 @@ Outcome runProgram(uint32_t pace) {
           status = comm.allReduce(base, base, 4 * count, ElementType::kI32, ReduceOp::kSum, stream);
           break;
         case 1:
-          status = comm.allGather(base + static_cast<uint64_t>(4 * count * rank), base, count,
-                                  ElementType::kI32, stream);
+          status =
+              comm.allGather(base + static_cast<uint64_t>(4 * count * rank), base, count, ElementType::kI32, stream);
           break;
         case 2:
-          status = comm.reduceScatter(base, base + static_cast<uint64_t>(4 * count * rank), count,
-                                      ElementType::kI32, ReduceOp::kMax, stream);
+          status = comm.reduceScatter(base, base + static_cast<uint64_t>(4 * count * rank), count, ElementType::kI32,
+                                      ReduceOp::kMax, stream);
           break;
         default:
           status = comm.broadcast(base, base, count, ElementType::kI32, root, stream);
@@ -179,15 +175,14 @@ TEST(Direct, AheadOfItsTurnChangesNeitherResultsNorDeviceTime) {
 
 /// Every rank enqueues so many additions to its value before it waits; rank 1 gives up after
 /// `abortAt` of them (-1: does not). How its stream ended, by rank.
-std::vector<Status> enqueueMany(World& world, int calls, int abortAt,
-                                const std::vector<Buffer>& data) {
+std::vector<Status> enqueueMany(World& world, int calls, int abortAt, const std::vector<Buffer>& data) {
   return world.each([&](int rank) -> Status {
     const auto at = static_cast<size_t>(rank);
     const uint64_t address = data[at].address();
     for (int i = 0; i < calls; ++i) {
       if (rank == 1 && i == abortAt) HPU_RETURN_IF_ERROR(world.comms[at].abort("enough"));
-      Status status = world.comms[at].allReduce(address, address, 16, ElementType::kI32,
-                                                ReduceOp::kSum, world.streams[at]);
+      Status status =
+          world.comms[at].allReduce(address, address, 16, ElementType::kI32, ReduceOp::kSum, world.streams[at]);
       // The calls after the end are refused; those before it end on the stream.
       if (!status.ok()) break;
     }
@@ -201,8 +196,7 @@ TEST(Direct, ManyCallsEndOnceEachWhetherTheyAreDoneOrAborted) {
     for (int abortAt : {-1, 1, 200, 900}) {
       World world = World::make(ranks, {.timeoutMs = 60000});
       std::vector<Buffer> data;
-      for (int rank = 0; rank < ranks; ++rank)
-        data.push_back(world.put(rank, std::vector<int32_t>(16, 1)));
+      for (int rank = 0; rank < ranks; ++rank) data.push_back(world.put(rank, std::vector<int32_t>(16, 1)));
       const std::vector<Status> ended = enqueueMany(world, kCalls, abortAt, data);
       for (int rank = 0; rank < ranks; ++rank) {
         const Status& status = ended[static_cast<size_t>(rank)];

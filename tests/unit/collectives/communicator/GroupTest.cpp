@@ -33,17 +33,14 @@ TEST(Transfers, AGroupWaitsForNothingButItsPeers) {
         int next = (rank + 1) % n, previous = (rank + n - 1) % n;
         // Nested, and in an order that would block one by one.
         Status status =
-            firstError({groupStart(), comm.send(mine.address(), count, kI32, next, stream),
-                        groupStart(), comm.receive(got.address(), count, kI32, previous, stream),
-                        groupEnd(), comm.send(mine.address(), count, kI32, rank, stream),
-                        comm.receive(self.address(), count, kI32, rank, stream), groupEnd(),
-                        stream.synchronize()});
+            firstError({groupStart(), comm.send(mine.address(), count, kI32, next, stream), groupStart(),
+                        comm.receive(got.address(), count, kI32, previous, stream), groupEnd(),
+                        comm.send(mine.address(), count, kI32, rank, stream),
+                        comm.receive(self.address(), count, kI32, rank, stream), groupEnd(), stream.synchronize()});
         if (!status.ok()) return status;
         // Among one rank the ring is itself: in order, ring first.
-        if (world.get<int32_t>(rank, got, size) != Values(size, previous + 1))
-          return internalError("ring");
-        if (world.get<int32_t>(rank, self, size) != Values(size, rank + 1))
-          return internalError("self");
+        if (world.get<int32_t>(rank, got, size) != Values(size, previous + 1)) return internalError("ring");
+        if (world.get<int32_t>(rank, self, size) != Values(size, rank + 1)) return internalError("self");
         return okStatus();
       });
   }
@@ -56,8 +53,7 @@ TEST(Transfers, OneByOneInOrder) {
     Communicator comm = world.comms[at];
     Stream& stream = world.streams[at];
     for (int round = 0; round < 20; ++round) {
-      Buffer data =
-          world.put(rank, Values(50 + static_cast<size_t>(round), rank == 0 ? round : -1));
+      Buffer data = world.put(rank, Values(50 + static_cast<size_t>(round), rank == 0 ? round : -1));
       Status status = rank == 0 ? comm.send(data.address(), 50 + round, kI32, 1, stream)
                                 : comm.receive(data.address(), 50 + round, kI32, 0, stream);
       if (status.ok()) status = stream.synchronize();
@@ -88,18 +84,16 @@ TEST(Transfers, AllToAllVariable) {
     for (size_t i = 0; i < data.size(); ++i) data[i] = rank * 10000 + static_cast<int32_t>(i);
     Buffer in = world.put(rank, data), out = world.put(rank, Values(static_cast<size_t>(got)));
     Stream& stream = world.streams[at];
-    Status status =
-        firstError({world.comms[at].allToAllV(in.address(), sendCounts, sendAt, out.address(),
-                                              getCounts, getAt, kI32, stream),
-                    stream.synchronize()});
+    Status status = firstError(
+        {world.comms[at].allToAllV(in.address(), sendCounts, sendAt, out.address(), getCounts, getAt, kI32, stream),
+         stream.synchronize()});
     if (!status.ok()) return status;
     Values result = world.get<int32_t>(rank, out, static_cast<size_t>(got));
     for (int peer = 0; peer < n; ++peer) {
       int64_t offset = 0;
       for (int before = 0; before < rank; ++before) offset += (peer * 100 + before) % 250;
       for (int64_t i = 0; i < getCounts[static_cast<size_t>(peer)]; ++i)
-        if (result[static_cast<size_t>(getAt[static_cast<size_t>(peer)] + i)] !=
-            peer * 10000 + offset + i)
+        if (result[static_cast<size_t>(getAt[static_cast<size_t>(peer)] + i)] != peer * 10000 + offset + i)
           return internalError("from " + std::to_string(peer));
     }
     return okStatus();
@@ -120,8 +114,7 @@ TEST(Transfers, AReceiveOverlapsNothingElse) {
   };
   auto both = [&](const Status& status, const std::string& first, const std::string& second) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-    EXPECT_THAT(status.message(),
-                testing::AllOf(HasSubstr(first), HasSubstr(second), HasSubstr("rank 0 of 2")));
+    EXPECT_THAT(status.message(), testing::AllOf(HasSubstr(first), HasSubstr(second), HasSubstr("rank 0 of 2")));
   };
   // All-to-all-v in place: what comes for rank 0 lies where rank 0 sends from.
   both(comm.allToAllV(a, {40, 40}, {0, 40}, a, {40, 40}, {0, 40}, kI32, stream),
@@ -133,17 +126,15 @@ TEST(Transfers, AReceiveOverlapsNothingElse) {
        "40 bytes at " + base::formatHex(a) + " that it receives from rank 0");
   // One buffer to send from and to receive into, on two streams, a collective in between; a small
   // range inside of a large one that began before.
-  both(group({groupStart(), comm.send(a, 100, kI32, 1, stream), comm.send(a, 1, kI32, 1, stream),
-              comm.barrier(stream), comm.receive(a + 200, 2, kI32, 1, other)}),
+  both(group({groupStart(), comm.send(a, 100, kI32, 1, stream), comm.send(a, 1, kI32, 1, stream), comm.barrier(stream),
+              comm.receive(a + 200, 2, kI32, 1, other)}),
        "8 bytes at " + base::formatHex(a + 200) + " that it receives from rank 1",
        "400 bytes at " + base::formatHex(a) + " that it sends to rank 1");
   // To itself onto the same bytes is one thing, onto others or of another pair another one.
-  both(group({groupStart(), comm.send(a, 10, kI32, 0, stream),
-              comm.receive(a + 4, 10, kI32, 0, stream)}),
+  both(group({groupStart(), comm.send(a, 10, kI32, 0, stream), comm.receive(a + 4, 10, kI32, 0, stream)}),
        "receives from rank 0", "sends to rank 0");
-  both(group({groupStart(), comm.send(a, 10, kI32, 0, stream),
-              comm.send(a + 40, 10, kI32, 0, stream), comm.receive(a + 40, 10, kI32, 0, stream),
-              comm.receive(a, 10, kI32, 0, stream)}),
+  both(group({groupStart(), comm.send(a, 10, kI32, 0, stream), comm.send(a + 40, 10, kI32, 0, stream),
+              comm.receive(a + 40, 10, kI32, 0, stream), comm.receive(a, 10, kI32, 0, stream)}),
        "receives from rank 0", "sends to rank 0");
   // Nothing was enqueued.
   EXPECT_TRUE(stream.synchronize(5000).ok());
@@ -153,11 +144,9 @@ TEST(Transfers, AReceiveOverlapsNothingElse) {
     Communicator mine = world.comms[at];
     Buffer memory = world.put(rank, Values(30, rank + 1));
     uint64_t m = memory.address();
-    Status status =
-        mine.allToAllV(m, {10, 10}, {0, 0}, m, {10, 10}, {10, 20}, kI32, world.streams[at]);
+    Status status = mine.allToAllV(m, {10, 10}, {0, 0}, m, {10, 10}, {10, 20}, kI32, world.streams[at]);
     std::vector<int64_t> own = {rank == 0 ? 5 : 0, rank == 1 ? 5 : 0};
-    if (status.ok())
-      status = mine.allToAllV(m, own, {0, 0}, m, own, {0, 0}, kI32, world.streams[at]);
+    if (status.ok()) status = mine.allToAllV(m, own, {0, 0}, m, own, {0, 0}, kI32, world.streams[at]);
     if (status.ok()) status = world.streams[at].synchronize();
     if (!status.ok()) return status;
     Values want(10, rank + 1);
@@ -183,12 +172,10 @@ TEST(Transfers, AllGatherVariableInPlace) {
     std::fill_n(data.begin() + offsets[at], counts[at], 10 + rank);
     Buffer memory = world.put(rank, data);
     uint64_t mine = memory.address() + static_cast<uint64_t>(offsets[at] * 4);
-    Status status = world.comms[at].allToAllV(mine, std::vector<int64_t>(n, counts[at]),
-                                              std::vector<int64_t>(n, 0), memory.address(), counts,
-                                              offsets, kI32, world.streams[at]);
+    Status status = world.comms[at].allToAllV(mine, std::vector<int64_t>(n, counts[at]), std::vector<int64_t>(n, 0),
+                                              memory.address(), counts, offsets, kI32, world.streams[at]);
     if (!status.ok()) return status;
-    return world.get<int32_t>(rank, memory, want.size()) == want ? okStatus()
-                                                                 : internalError("values");
+    return world.get<int32_t>(rank, memory, want.size()) == want ? okStatus() : internalError("values");
   });
 }
 
@@ -197,8 +184,7 @@ TEST(Group, AnErrorEnqueuesNothing) {
   Buffer data = world.put(0, Values(10, 1));
   ASSERT_TRUE(groupStart().ok());
   EXPECT_TRUE(world.comms[0].send(data.address(), 10, kI32, 1, world.streams[0]).ok());
-  EXPECT_EQ(world.comms[0].send(data.address(), 10, kI32, 2, world.streams[0]).code(),
-            StatusCode::kInvalidArgument);
+  EXPECT_EQ(world.comms[0].send(data.address(), 10, kI32, 2, world.streams[0]).code(), StatusCode::kInvalidArgument);
   Status end = groupEnd();
   EXPECT_EQ(end.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(end.message(), HasSubstr("peer 2"));
@@ -219,17 +205,14 @@ TEST(Group, SeveralStreamsAndCommunicators) {
     Stream one = world.streams[at], two = Stream::create(world.devices[at]).value();
     Communicator a = world.comms[at], b = other[at];
     Buffer x = world.put(rank, Values(1000, 1)), y = world.put(rank, Values(1000, 2));
-    Buffer mine = world.put(rank, Values(7, rank)), got = world.put(rank, Values(7)),
-           last = world.put(rank, Values(7));
+    Buffer mine = world.put(rank, Values(7, rank)), got = world.put(rank, Values(7)), last = world.put(rank, Values(7));
     int next = (rank + 1) % 3, previous = (rank + 2) % 3;
     Status status = firstError(
         {groupStart(), a.allReduce(x.address(), x.address(), 1000, kI32, ReduceOp::kSum, one),
          b.allReduce(y.address(), y.address(), 1000, kI32, ReduceOp::kSum, two),
          // The receive comes first on one stream, the send on another.
-         a.receive(got.address(), 7, kI32, previous, two),
-         a.send(mine.address(), 7, kI32, next, one), groupEnd(),
-         b.broadcast(got.address(), last.address(), 7, kI32, 0, two), one.synchronize(),
-         two.synchronize()});
+         a.receive(got.address(), 7, kI32, previous, two), a.send(mine.address(), 7, kI32, next, one), groupEnd(),
+         b.broadcast(got.address(), last.address(), 7, kI32, 0, two), one.synchronize(), two.synchronize()});
     if (!status.ok()) return status;
     if (world.get<int32_t>(rank, x, 1000)[999] != 3) return internalError("x");
     if (world.get<int32_t>(rank, y, 1000)[999] != 6) return internalError("y");
@@ -252,19 +235,12 @@ TEST(Group, TransfersMayStandInDifferentPlacesOnEachRank) {
     Buffer sum = world.put(rank, Values(1000, 1)), most = world.put(rank, Values(1000, rank));
     Buffer one = world.put(rank, Values(kCount, rank == 0 ? 7 : 0)),
            two = world.put(rank, Values(kCount, rank == 0 ? 8 : 0));
-    auto reduceA = [&] {
-      return a.allReduce(sum.address(), sum.address(), 1000, kI32, ReduceOp::kSum, stream);
-    };
-    auto reduceB = [&] {
-      return b.allReduce(most.address(), most.address(), 1000, kI32, ReduceOp::kMax, stream);
-    };
-    Status status =
-        rank == 0
-            ? firstError({groupStart(), reduceA(), a.send(one.address(), kCount, kI32, 1, stream),
-                          reduceB(), b.send(two.address(), kCount, kI32, 1, stream), groupEnd()})
-            : firstError({groupStart(), b.receive(two.address(), kCount, kI32, 0, stream),
-                          reduceA(), reduceB(), a.receive(one.address(), kCount, kI32, 0, stream),
-                          groupEnd()});
+    auto reduceA = [&] { return a.allReduce(sum.address(), sum.address(), 1000, kI32, ReduceOp::kSum, stream); };
+    auto reduceB = [&] { return b.allReduce(most.address(), most.address(), 1000, kI32, ReduceOp::kMax, stream); };
+    Status status = rank == 0 ? firstError({groupStart(), reduceA(), a.send(one.address(), kCount, kI32, 1, stream),
+                                            reduceB(), b.send(two.address(), kCount, kI32, 1, stream), groupEnd()})
+                              : firstError({groupStart(), b.receive(two.address(), kCount, kI32, 0, stream), reduceA(),
+                                            reduceB(), a.receive(one.address(), kCount, kI32, 0, stream), groupEnd()});
     if (status.ok()) status = stream.synchronize();
     if (!status.ok()) return status;
     if (world.get<int32_t>(rank, sum, 1000) != Values(1000, 2)) return internalError("sum");
@@ -286,16 +262,14 @@ TEST(Streams, OperationsOfOneCommunicatorGoInOneOrder) {
     for (int i = 0; i < 9; ++i) {
       // Ranks differ in which stream they take.
       Stream& stream = streams[static_cast<size_t>((i + rank) % 3)];
-      Status status =
-          world.comms[at].allReduce(x.address(), x.address(), 5000, kI32, ReduceOp::kSum, stream);
+      Status status = world.comms[at].allReduce(x.address(), x.address(), 5000, kI32, ReduceOp::kSum, stream);
       if (!status.ok()) return status;
     }
     for (Stream& stream : streams)
       if (Status status = stream.synchronize(); !status.ok()) return status;
     int32_t want = 1;
     for (int i = 0; i < 9; ++i) want *= 4;
-    return world.get<int32_t>(rank, x, 5000) == Values(5000, want) ? okStatus()
-                                                                   : internalError("value");
+    return world.get<int32_t>(rank, x, 5000) == Values(5000, want) ? okStatus() : internalError("value");
   });
 }
 
@@ -309,15 +283,11 @@ TEST(Streams, SharedAddressesOrderTwoCommunicators) {
     for (int i = 0; i < 6; ++i) {
       Communicator& comm = i % 2 ? other[at] : world.comms[at];
       Stream& stream = i % 2 ? two : world.streams[at];
-      Status status =
-          comm.allReduce(x.address(), x.address(), 200000, kI32, ReduceOp::kSum, stream);
+      Status status = comm.allReduce(x.address(), x.address(), 200000, kI32, ReduceOp::kSum, stream);
       if (!status.ok()) return status;
     }
-    if (Status status = firstError({world.streams[at].synchronize(), two.synchronize()});
-        !status.ok())
-      return status;
-    return world.get<int32_t>(rank, x, 200000) == Values(200000, 64) ? okStatus()
-                                                                     : internalError("value");
+    if (Status status = firstError({world.streams[at].synchronize(), two.synchronize()}); !status.ok()) return status;
+    return world.get<int32_t>(rank, x, 200000) == Values(200000, 64) ? okStatus() : internalError("value");
   });
 }
 
@@ -329,18 +299,15 @@ TEST(Streams, ThousandsOfOperationsMayBeQueued) {
     Buffer x = world.put(rank, Values(4, 1)), y = world.put(rank, Values(4, rank));
     Stream& stream = world.streams[at];
     for (int i = 0; i < kDepth; ++i) {
-      Status status = i % 3 == 0 ? world.comms[at].allReduce(y.address(), y.address(), 4, kI32,
-                                                             ReduceOp::kMax, stream)
-                                 : world.comms[at].allReduce(x.address(), x.address(), 4, kI32,
-                                                             ReduceOp::kSum, stream);
+      Status status = i % 3 == 0 ? world.comms[at].allReduce(y.address(), y.address(), 4, kI32, ReduceOp::kMax, stream)
+                                 : world.comms[at].allReduce(x.address(), x.address(), 4, kI32, ReduceOp::kSum, stream);
       if (!status.ok()) return status;
     }
     if (Status status = stream.synchronize(); !status.ok()) return status;
     uint32_t want = 1;
     for (int i = 0; i < kDepth; ++i)
       if (i % 3) want *= 3;
-    if (world.get<int32_t>(rank, x, 4) != Values(4, static_cast<int32_t>(want)))
-      return internalError("sum");
+    if (world.get<int32_t>(rank, x, 4) != Values(4, static_cast<int32_t>(want))) return internalError("sum");
     return world.get<int32_t>(rank, y, 4) == Values(4, 2) ? okStatus() : internalError("max");
   });
 }

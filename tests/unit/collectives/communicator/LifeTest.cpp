@@ -85,8 +85,7 @@ TEST(Communicator, KeepsMemoryUntilItIsDone) {
     Buffer data = world.put(0, Values(10, 5));
     ASSERT_TRUE(world.comms[0].send(data.address(), 10, kI32, 1, world.streams[0]).ok());
   }
-  Buffer other =
-      world.put(1, Values(10, 9));  // Would take the memory of rank 0's device if it could.
+  Buffer other = world.put(1, Values(10, 9));  // Would take the memory of rank 0's device if it could.
   ASSERT_TRUE(world.comms[1].receive(result.address(), 10, kI32, 0, world.streams[1]).ok());
   EXPECT_EQ(world.get<int32_t>(1, result, 10), Values(10, 5));
 }
@@ -96,8 +95,8 @@ TEST(Communicator, DifferentCallsAreAnErrorForAll) {
   std::vector<Status> results = world.each([&](int rank) {
     auto at = static_cast<size_t>(rank);
     Buffer data = world.put(rank, Values(100));
-    Status status = world.comms[at].allReduce(data.address(), data.address(), rank == 1 ? 50 : 100,
-                                              kI32, kSum, world.streams[at]);
+    Status status =
+        world.comms[at].allReduce(data.address(), data.address(), rank == 1 ? 50 : 100, kI32, kSum, world.streams[at]);
     if (!status.ok()) return status;
     return world.streams[at].synchronize();
   });
@@ -120,8 +119,7 @@ TEST(Communicator, ARankThatDoesNotCallIsNamed) {
     Status status = world.comms[at].barrier(world.streams[at]);
     if (rank != 2 && status.ok()) {
       Buffer data = world.put(rank, Values(100));
-      status = world.comms[at].allReduce(data.address(), data.address(), 100, kI32, kSum,
-                                         world.streams[at]);
+      status = world.comms[at].allReduce(data.address(), data.address(), 100, kI32, kSum, world.streams[at]);
     }
     return status.ok() ? world.streams[at].synchronize() : status;
   });
@@ -142,8 +140,7 @@ TEST(Communicator, ARankWhoseDeviceWorksIsWaitedFor) {
       Buffer data = world.put(rank, Values(1000)), other = world.put(rank, Values(1000));
       auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(900);
       while (std::chrono::steady_clock::now() < until) {
-        for (Status status : {world.streams[at].copyOnDevice(data, 0, other, 0, 4000),
-                              world.streams[at].synchronize()})
+        for (Status status : {world.streams[at].copyOnDevice(data, 0, other, 0, 4000), world.streams[at].synchronize()})
           if (!status.ok()) return status;
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
@@ -165,11 +162,10 @@ TEST(Communicator, RanksMayShareADevice) {
     auto at = static_cast<size_t>(rank);
     Buffer out = world.put(rank, Values(100));
     // Both read it, and both write it: neither waits for the other one's stream.
-    for (Status status : {world.comms[at].allReduce(shared.address(), out.address(), 100, kI32,
-                                                    kSum, world.streams[at]),
-                          world.comms[at].broadcast(shared.address(), shared.address(), 100, kI32,
-                                                    0, world.streams[at]),
-                          world.streams[at].synchronize()})
+    for (Status status :
+         {world.comms[at].allReduce(shared.address(), out.address(), 100, kI32, kSum, world.streams[at]),
+          world.comms[at].broadcast(shared.address(), shared.address(), 100, kI32, 0, world.streams[at]),
+          world.streams[at].synchronize()})
       if (!status.ok()) return status;
     return world.get<int32_t>(rank, out, 100) == Values(100, 6) ? okStatus() : internalError("sum");
   });
@@ -178,9 +174,7 @@ TEST(Communicator, RanksMayShareADevice) {
 TEST(Communicator, AbortEndsWhatIsInProgressEverywhere) {
   World world = World::make(2, {.timeoutMs = 60000});
   Buffer data = world.put(0, Values(10));
-  ASSERT_TRUE(world.comms[0]
-                  .allReduce(data.address(), data.address(), 10, kI32, kSum, world.streams[0])
-                  .ok());
+  ASSERT_TRUE(world.comms[0].allReduce(data.address(), data.address(), 10, kI32, kSum, world.streams[0]).ok());
   auto begin = std::chrono::steady_clock::now();
   std::thread aborter([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -245,12 +239,10 @@ TEST(Communicator, SplitsByColourAndKey) {
     if (part->rank() != want || part->ranks() != (rank % 2 == 0 ? 3 : 2))
       return internalError("rank " + std::to_string(part->rank()));
     Buffer data = world.put(rank, Values(1000, rank));
-    Status status =
-        part->allReduce(data.address(), data.address(), 1000, kI32, kSum, world.streams[at]);
+    Status status = part->allReduce(data.address(), data.address(), 1000, kI32, kSum, world.streams[at]);
     if (status.ok()) status = world.streams[at].synchronize();
     if (!status.ok()) return status;
-    if (world.get<int32_t>(rank, data, 1000)[999] != (rank % 2 == 0 ? 6 : 4))
-      return internalError("sum");
+    if (world.get<int32_t>(rank, data, 1000)[999] != (rank % 2 == 0 ? 6 : 4)) return internalError("sum");
     auto rest = world.comms[at].split(rank == 4 ? -1 : 0, 0);
     if (!rest.ok()) return rest.status();
     if (rest->valid() != (rank != 4)) return internalError("valid");
@@ -269,8 +261,7 @@ TEST(Communicator, ShrinksAfterAFailure) {
     auto at = static_cast<size_t>(rank);
     if (rank == 1) return okStatus();  // It does nothing any more.
     Buffer data = world.put(rank, Values(100, 1));
-    Status status = world.comms[at].allReduce(data.address(), data.address(), 100, kI32, kSum,
-                                              world.streams[at]);
+    Status status = world.comms[at].allReduce(data.address(), data.address(), 100, kI32, kSum, world.streams[at]);
     if (status.ok()) status = world.streams[at].synchronize();
     if (status.ok()) return internalError("it should have failed");
     auto rest = world.comms[at].shrink({1});
@@ -279,8 +270,7 @@ TEST(Communicator, ShrinksAfterAFailure) {
     status = rest->allReduce(data.address(), data.address(), 100, kI32, kSum, world.streams[at]);
     if (status.ok()) status = world.streams[at].synchronize();
     if (!status.ok()) return status;
-    return world.get<int32_t>(rank, data, 100) == Values(100, 3) ? okStatus()
-                                                                 : internalError("sum");
+    return world.get<int32_t>(rank, data, 100) == Values(100, 3) ? okStatus() : internalError("sum");
   });
   for (const Status& status : results) EXPECT_TRUE(status.ok()) << status.toString();
   EXPECT_EQ(world.comms[1].shrink({1}).status().code(), StatusCode::kInvalidArgument);
@@ -293,8 +283,8 @@ TEST(Communicator, FinalizeWaitsForAll) {
     auto at = static_cast<size_t>(rank);
     Buffer data = world.put(rank, Values(10000, 1));
     for (int i = 0; i < 50; ++i) {
-      Status status = world.comms[at].allReduce(data.address(), data.address(), 10000, kI32,
-                                                ReduceOp::kMax, world.streams[at]);
+      Status status =
+          world.comms[at].allReduce(data.address(), data.address(), 10000, kI32, ReduceOp::kMax, world.streams[at]);
       if (!status.ok()) return status;
     }
     Status status = world.comms[at].finalize();
@@ -318,8 +308,8 @@ TEST(Communicator, MayGoWhileOperationsRun) {
     world.all([&](int rank) -> Status {
       auto at = static_cast<size_t>(rank);
       for (int i = 0; i < 20; ++i) {
-        Status status = world.comms[at].allReduce(data[at].address(), data[at].address(), 20000,
-                                                  kI32, ReduceOp::kMax, world.streams[at]);
+        Status status = world.comms[at].allReduce(data[at].address(), data[at].address(), 20000, kI32, ReduceOp::kMax,
+                                                  world.streams[at]);
         if (!status.ok()) return status;
       }
       world.comms[at] = Communicator();
@@ -333,8 +323,7 @@ std::array<int, 3> holdings() {
   std::array<int, 3> counts{};
   const char* folders[] = {"/proc/self/fd", "/proc/self/task"};
   for (size_t i = 0; i < 2; ++i)
-    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folders[i]))
-      ++counts[i];
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folders[i])) ++counts[i];
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) ++counts[2];
   return counts;
@@ -365,10 +354,9 @@ TEST(Communicator, NothingGrowsWithTheirNumber) {
     after = holdings();
     return after[0] <= before[0] + 3 && after[1] <= before[1] + 6 && after[2] <= before[2] + 32;
   };
-  for (int i = 0; i < 200 && !few(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_TRUE(few()) << "descriptors, threads, mappings: " << testing::PrintToString(before)
-                     << ", now " << testing::PrintToString(after);
+  for (int i = 0; i < 200 && !few(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(few()) << "descriptors, threads, mappings: " << testing::PrintToString(before) << ", now "
+                     << testing::PrintToString(after);
 }
 
 TEST(Communicator, NonBlockingCreationTellsHowFarItIs) {
@@ -383,8 +371,7 @@ TEST(Communicator, NonBlockingCreationTellsHowFarItIs) {
   EXPECT_EQ(first.barrier(stream).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(first.split(0, 0).status().code(), StatusCode::kFailedPrecondition);
   Communicator second = Communicator::create(id, 1, 2, devices[1]).value();
-  for (int i = 0; i < 2000 && !first.ready().ok(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (int i = 0; i < 2000 && !first.ready().ok(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_TRUE(first.ready().ok()) << first.ready().toString();
   // One that will not be says so, and may be aborted.
   options.initTimeoutMs = 100;
@@ -401,16 +388,12 @@ TEST(Communicator, CreationFailsForAllAlike) {
   std::vector<Device> devices = World::openDevices(2);
   DeviceOptions null;
   null.driver = "null";
-  EXPECT_EQ(Communicator::createAll({Device::open(null).value()}).status().code(),
-            StatusCode::kUnimplemented);
+  EXPECT_EQ(Communicator::createAll({Device::open(null).value()}).status().code(), StatusCode::kUnimplemented);
   EXPECT_EQ(Communicator::createAll({Device()}).status().code(), StatusCode::kInvalidArgument);
   UniqueId id = createUniqueId().value();
-  EXPECT_EQ(Communicator::create(id, 2, 2, devices[0]).status().code(),
-            StatusCode::kInvalidArgument);
-  EXPECT_EQ(Communicator::create(id, 0, 0, devices[0]).status().code(),
-            StatusCode::kInvalidArgument);
-  EXPECT_THAT(Communicator::create(id, 0, 257, devices[0]).status().message(),
-              HasSubstr("1 to 256"));
+  EXPECT_EQ(Communicator::create(id, 2, 2, devices[0]).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Communicator::create(id, 0, 0, devices[0]).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Communicator::create(id, 0, 257, devices[0]).status().message(), HasSubstr("1 to 256"));
   auto alone = Communicator::create(id, 0, 2, devices[0], {.initTimeoutMs = 50});
   EXPECT_EQ(alone.status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(alone.status().message(), HasSubstr("rank 1 has not come"));
@@ -442,8 +425,7 @@ TEST(Communicator, OneRankThatCannotBeMadeEndsTheCreationOfAll) {
       if (!shrink) return comm.split(0, 0, options).status();
       return rank == 3 ? notFound("/nowhere") : comm.shrink({3}, options).status();
     });
-    for (const Status& status : results)
-      EXPECT_THAT(status.message(), HasSubstr("/nowhere")) << status.toString();
+    for (const Status& status : results) EXPECT_THAT(status.message(), HasSubstr("/nowhere")) << status.toString();
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
@@ -454,9 +436,7 @@ TEST(Communicator, AbortEndsItsCreationAndTheOthers) {
   behind.initTimeoutMs = 60000;
   behind.blocking = false;
   auto begin = std::chrono::steady_clock::now();
-  auto threads = [] {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
-  };
+  auto threads = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}); };
   auto before = threads();
   for (int round = 0; round < 20; ++round) {
     UniqueId id = createUniqueId().value();
@@ -472,8 +452,7 @@ TEST(Communicator, AbortEndsItsCreationAndTheOthers) {
     EXPECT_EQ(other.status().code(), StatusCode::kAborted) << other.status().toString();
     EXPECT_THAT(other.status().message(), HasSubstr("enough"));
   }
-  while (threads() > before &&
-         std::chrono::steady_clock::now() - begin < std::chrono::seconds(30))
+  while (threads() > before && std::chrono::steady_clock::now() - begin < std::chrono::seconds(30))
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_LE(threads(), before);
 }
@@ -494,8 +473,7 @@ TEST(Communicator, AnAbortAtAnyMomentOfACreationIsHeardAsSuch) {
         std::this_thread::sleep_for(std::chrono::microseconds(round * 50));
         return one->abort("enough");
       }
-      auto one = Communicator::create(id, rank, 3, device,
-                                      {.initTimeoutMs = 60000, .timeoutMs = 60000});
+      auto one = Communicator::create(id, rank, 3, device, {.initTimeoutMs = 60000, .timeoutMs = 60000});
       if (!one.ok()) return one.status();
       // It may have been made before the abort.
       Stream stream = Stream::create(device).value();
@@ -534,8 +512,8 @@ TEST(Communicator, AnOperationWithoutAThreadForItIsATypedErrorOfAll) {
     std::vector<Buffer> data;
     for (int rank = 0; rank < 2; ++rank) data.push_back(world.put(rank, std::vector<int32_t>(16)));
     auto call = [&](size_t rank) {
-      return world.comms[rank].allReduce(data[rank].address(), data[rank].address(), 16,
-                                         ElementType::kI32, ReduceOp::kSum, world.streams[rank]);
+      return world.comms[rank].allReduce(data[rank].address(), data[rank].address(), 16, ElementType::kI32,
+                                         ReduceOp::kSum, world.streams[rank]);
     };
     std::ifstream statm("/proc/self/statm");
     rlim_t pages = 0;
@@ -549,8 +527,7 @@ TEST(Communicator, AnOperationWithoutAThreadForItIsATypedErrorOfAll) {
     const Status first = world.streams[0].synchronize();
     call(1).ignore();
     const Status second = world.streams[1].synchronize();
-    std::fprintf(stderr, "rank 0: %s; rank 1: %s\n", first.toString().c_str(),
-                 second.toString().c_str());
+    std::fprintf(stderr, "rank 0: %s; rank 1: %s\n", first.toString().c_str(), second.toString().c_str());
     ::_exit(first.ok() || second.ok() ? 1 : 0);
   };
   EXPECT_EXIT(tryIt(), testing::ExitedWithCode(0), "rank 0: RESOURCE_EXHAUSTED.*no thread");

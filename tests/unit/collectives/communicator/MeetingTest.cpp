@@ -31,16 +31,14 @@ TEST(Meeting, ARankWithWrongSettingsTellsTheOthersAtOnce) {
         options.initTimeoutMs = 60000;
         if (rank == wrong) options.tunerTable = "/nowhere";
         if (rank == wrong && late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        return Communicator::create(id, rank, 3, world.devices[static_cast<size_t>(rank)], options)
-            .status();
+        return Communicator::create(id, rank, 3, world.devices[static_cast<size_t>(rank)], options).status();
       });
       for (int rank = 0; rank < 3; ++rank) {
         const Status& status = results[static_cast<size_t>(rank)];
         EXPECT_EQ(status.code(), results[static_cast<size_t>(wrong)].code()) << status.toString();
         EXPECT_THAT(status.message(), HasSubstr("/nowhere"));
         if (rank == wrong) continue;
-        EXPECT_THAT(status.message(),
-                    HasSubstr("rank " + std::to_string(wrong) + " of 3 does not take part"));
+        EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(wrong) + " of 3 does not take part"));
       }
     }
   }
@@ -49,8 +47,7 @@ TEST(Meeting, ARankWithWrongSettingsTellsTheOthersAtOnce) {
     UniqueId id = createUniqueId().value();
     std::vector<Status> results = world.each([&](int rank) -> Status {
       if (rank == 1 && itself) return Communicator::decline(id, 1, 3, aborted("no such table"));
-      return Communicator::create(id, rank, 3, rank == 1 ? Device() : world.devices[0],
-                                  {.initTimeoutMs = 60000})
+      return Communicator::create(id, rank, 3, rank == 1 ? Device() : world.devices[0], {.initTimeoutMs = 60000})
           .status();
     });
     for (int rank : {0, 2})
@@ -79,8 +76,8 @@ TEST(Meeting, APeersDeathDuringACreationIsNoCreationThatGoesOn) {
   socklen_t size = toSockaddr(where.address, address);
   int peer = ::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_EQ(::connect(peer, reinterpret_cast<sockaddr*>(&address), size), 0);
-  std::string hello = wire::encodeFrame(wire::MessageType::kHello, 0,
-                                        wire::encodeHello({where.nonce, 1, 2, 4711, "away"}));
+  std::string hello =
+      wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({where.nonce, 1, 2, 4711, "away"}));
   ASSERT_EQ(::send(peer, hello.data(), hello.size(), 0), static_cast<ssize_t>(hello.size()));
   ::close(peer);
   auto begin = std::chrono::steady_clock::now();
@@ -98,12 +95,10 @@ Status sums(World& world, int rank, const Communicator& made, int32_t expected) 
   Communicator comm = made;
   auto at = static_cast<size_t>(rank);
   Buffer data = world.put(rank, Values(100, 1 << rank));
-  Status status = comm.allReduce(data.address(), data.address(), 100, kI32, ReduceOp::kSum,
-                                 world.streams[at]);
+  Status status = comm.allReduce(data.address(), data.address(), 100, kI32, ReduceOp::kSum, world.streams[at]);
   if (status.ok()) status = world.streams[at].synchronize();
   if (!status.ok()) return status;
-  return world.get<int32_t>(rank, data, 100) == Values(100, expected) ? okStatus()
-                                                                      : internalError("sum");
+  return world.get<int32_t>(rank, data, 100) == Values(100, expected) ? okStatus() : internalError("sum");
 }
 
 TEST(Meeting, ShrinksNeedNothingOfTheOldCommunicator) {
@@ -144,9 +139,7 @@ TEST(Meeting, ShrinksThatDifferAreAnErrorForAll) {
       std::vector<int> excluded{3};
       if (rank == 2) excluded = size ? std::vector<int>{1, 3} : std::vector<int>{1};
       if (rank == 3) excluded = {2};
-      return world.comms[static_cast<size_t>(rank)]
-          .shrink(excluded, {.initTimeoutMs = 60000})
-          .status();
+      return world.comms[static_cast<size_t>(rank)].shrink(excluded, {.initTimeoutMs = 60000}).status();
     });
     for (int rank = 0; rank < 4; ++rank) {
       const Status& status = results[static_cast<size_t>(rank)];

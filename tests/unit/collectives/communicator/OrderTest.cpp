@@ -35,14 +35,12 @@ TEST(AddressOrder, FindsTheLastOverlapOfEachOtherStream) {
   AddressOrder order;
   bool several = false;
   auto add = [&](int stream, uint64_t begin, uint64_t end, bool write) {
-    auto operation = std::make_shared<Enqueued>(streams[static_cast<size_t>(stream)],
-                                                static_cast<uint64_t>(stream));
+    auto operation = std::make_shared<Enqueued>(streams[static_cast<size_t>(stream)], static_cast<uint64_t>(stream));
     several = order.add({{begin, end, write}}, operation);
     return operation;
   };
   auto conflicts = [&](int stream, uint64_t begin, uint64_t end, bool write) {
-    return order.conflicts({{begin, end, write}},
-                           streams[static_cast<size_t>(stream)].state().get(), 9);
+    return order.conflicts({{begin, end, write}}, streams[static_cast<size_t>(stream)].state().get(), 9);
   };
   using List = std::vector<std::shared_ptr<Enqueued>>;
   add(0, 100, 200, true);

@@ -59,8 +59,7 @@ struct Process {
 
 /// Runs the scenario; what each rank said, "(nothing)" for one that was killed. The victim is
 /// killed when all others are done.
-std::vector<std::string> runRanks(int ranks, const std::string& scenario, int victim,
-                                  int timeoutMs) {
+std::vector<std::string> runRanks(int ranks, const std::string& scenario, int victim, int timeoutMs) {
   std::vector<Process> processes(static_cast<size_t>(ranks));
   const ReservedPort port;
   std::string id = "HCCL_COMM_ID=127.0.0.1:" + std::to_string(port.number());
@@ -71,8 +70,7 @@ std::vector<std::string> runRanks(int ranks, const std::string& scenario, int vi
         "LOCAL_RANK=" + std::to_string(rank),
         "WORLD_SIZE=" + std::to_string(ranks),
         "HPU_COMM_TIMEOUT_MS=" + std::to_string(timeoutMs),
-        "HPU_COMM_INIT_TIMEOUT_MS=" +
-            std::string(scenario == "kill-before-create" ? "2000" : "60000")};
+        "HPU_COMM_INIT_TIMEOUT_MS=" + std::string(scenario == "kill-before-create" ? "2000" : "60000")};
     std::vector<char*> environment;
     for (char** entry = environ; *entry; ++entry)
       if (std::string(*entry).rfind("HCCL_COMM_ID=", 0)) environment.push_back(*entry);
@@ -86,9 +84,7 @@ std::vector<std::string> runRanks(int ranks, const std::string& scenario, int vi
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
     Process& process = processes[static_cast<size_t>(rank)];
-    EXPECT_EQ(::posix_spawn(&process.pid, program.c_str(), &actions, nullptr, arguments,
-                            environment.data()),
-              0);
+    EXPECT_EQ(::posix_spawn(&process.pid, program.c_str(), &actions, nullptr, arguments, environment.data()), 0);
     posix_spawn_file_actions_destroy(&actions);
     ::close(ends[1]);
     process.out = ends[0];
@@ -96,8 +92,7 @@ std::vector<std::string> runRanks(int ranks, const std::string& scenario, int vi
   auto until = std::chrono::steady_clock::now() + std::chrono::seconds(100);
   auto drain = [&](Process& process) {
     for (;;) {
-      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-          until - std::chrono::steady_clock::now());
+      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
       pollfd entry{process.out, POLLIN, 0};
       if (left.count() <= 0 || ::poll(&entry, 1, static_cast<int>(left.count())) <= 0) break;
       char buffer[4096];
@@ -122,8 +117,7 @@ std::vector<std::string> runRanks(int ranks, const std::string& scenario, int vi
   }
   EXPECT_LT(std::chrono::steady_clock::now(), until) << "a rank did not end";
   std::vector<std::string> said;
-  for (Process& process : processes)
-    said.push_back(process.said.empty() ? "(nothing)" : process.said);
+  for (Process& process : processes) said.push_back(process.said.empty() ? "(nothing)" : process.said);
   return said;
 }
 

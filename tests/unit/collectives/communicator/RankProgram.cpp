@@ -48,8 +48,7 @@ Status Rank::shrinks() {
   auto fails = [&](const std::vector<int>& excluded, const std::string& named) -> Status {
     auto begin = std::chrono::steady_clock::now();
     Status status = comm.shrink(excluded).status();
-    if (status.code() != StatusCode::kUnavailable ||
-        status.message().find(named) == std::string::npos)
+    if (status.code() != StatusCode::kUnavailable || status.message().find(named) == std::string::npos)
       return internalError("not " + named + ": " + status.toString());
     if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(30))
       return internalError("late: " + status.toString());
@@ -89,8 +88,7 @@ Status Rank::round(int number) {
   for (int64_t i = 0; i < kCount; ++i)
     values[static_cast<size_t>(i)] = static_cast<int32_t>(i % 1000 + rank * 1000 + number);
   TRY(stream.copyToDevice(in, values.data(), kCount * 4));
-  TRY(comm.allReduce(in.address(), out.address(), kCount, ElementType::kI32, ReduceOp::kSum,
-                     stream));
+  TRY(comm.allReduce(in.address(), out.address(), kCount, ElementType::kI32, ReduceOp::kSum, stream));
   TRY(stream.copyToHost(sums.data(), out, kCount * 4));
   TRY(stream.synchronize());
   int32_t ofRanks = ranks * (ranks - 1) / 2 * 1000 + ranks * number;
@@ -104,8 +102,7 @@ Status Rank::round(int number) {
   TRY(groupEnd());
   TRY(stream.copyToHost(sums.data(), out, kCount * 4));
   TRY(stream.synchronize());
-  if (sums[0] != (rank + ranks - 1) % ranks * 1000 + number)
-    return internalError("wrong neighbour");
+  if (sums[0] != (rank + ranks - 1) % ranks * 1000 + number) return internalError("wrong neighbour");
   return okStatus();
 }
 
@@ -152,8 +149,7 @@ Status Rank::run() {
         raise(SIGKILL);
       });
     for (int i = 0; i < 100000; ++i) {
-      TRY(comm.allReduce(in.address(), out.address(), kCount, ElementType::kI32, ReduceOp::kSum,
-                         stream));
+      TRY(comm.allReduce(in.address(), out.address(), kCount, ElementType::kI32, ReduceOp::kSum, stream));
       if (i % 500 == 499) TRY(stream.synchronize());
     }
     return internalError("the victim lives");

@@ -21,15 +21,13 @@ struct World {
   std::vector<Stream> streams;
   int size() const { return static_cast<int>(comms.size()); }
 
-  static World make(int ranks, const CommunicatorOptions& options = {},
-                    int64_t hbmBytes = 64 << 20) {
+  static World make(int ranks, const CommunicatorOptions& options = {}, int64_t hbmBytes = 64 << 20) {
     World world;
     world.devices = openDevices(ranks, hbmBytes);
     auto made = Communicator::createAll(world.devices, options);
     EXPECT_TRUE(made.ok()) << made.status().toString();
     if (made.ok()) world.comms = std::move(*made);
-    for (const Device& device : world.devices)
-      world.streams.push_back(Stream::create(device).value());
+    for (const Device& device : world.devices) world.streams.push_back(Stream::create(device).value());
     return world;
   }
   static std::vector<Device> openDevices(int count, int64_t hbmBytes = 64 << 20) {
@@ -65,8 +63,7 @@ struct World {
   template <typename T>
   Buffer put(int rank, const std::vector<T>& values) {
     auto bytes = static_cast<int64_t>(values.size() * sizeof(T));
-    Buffer buffer =
-        devices[static_cast<size_t>(rank)].allocate(std::max<int64_t>(bytes, 1)).value();
+    Buffer buffer = devices[static_cast<size_t>(rank)].allocate(std::max<int64_t>(bytes, 1)).value();
     Stream& stream = streams[static_cast<size_t>(rank)];
     EXPECT_TRUE(bytes == 0 || stream.copyToDevice(buffer, values.data(), bytes).ok());
     EXPECT_TRUE(stream.synchronize().ok());

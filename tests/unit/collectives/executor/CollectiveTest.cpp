@@ -14,11 +14,10 @@ using testing::Call;
 using testing::Outcome;
 using testing::World;
 
-constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter,
-                                       Collective::kAllGather, Collective::kAllToAll,
-                                       Collective::kBroadcast, Collective::kReduce,
-                                       Collective::kGather,    Collective::kScatter,
-                                       Collective::kBarrier,   Collective::kPointToPoint};
+constexpr Collective kCollectives[] = {Collective::kAllReduce,   Collective::kReduceScatter, Collective::kAllGather,
+                                       Collective::kAllToAll,    Collective::kBroadcast,     Collective::kReduce,
+                                       Collective::kGather,      Collective::kScatter,       Collective::kBarrier,
+                                       Collective::kPointToPoint};
 
 TEST(ExecutorCollectives, EveryAlgorithmGivesTheRightValuesInAndOutOfPlace) {
   std::mt19937_64 random(1);
@@ -48,10 +47,9 @@ TEST(ExecutorCollectives, EveryAlgorithmGivesTheRightValuesInAndOutOfPlace) {
 TEST(ExecutorCollectives, EveryTypeAndOperationMatchesTheOracleBitByBit) {
   std::mt19937_64 random(2);
   World world(4);
-  for (ElementType type :
-       {ElementType::kI8, ElementType::kU8, ElementType::kI32, ElementType::kU32, ElementType::kI64,
-        ElementType::kU64, ElementType::kF16, ElementType::kF32, ElementType::kF64,
-        ElementType::kBF16, ElementType::kF8E4M3, ElementType::kF8E4M3Ieee, ElementType::kF8E5M2}) {
+  for (ElementType type : {ElementType::kI8, ElementType::kU8, ElementType::kI32, ElementType::kU32, ElementType::kI64,
+                           ElementType::kU64, ElementType::kF16, ElementType::kF32, ElementType::kF64,
+                           ElementType::kBF16, ElementType::kF8E4M3, ElementType::kF8E4M3Ieee, ElementType::kF8E5M2}) {
     for (int op = 0; op < 5; ++op) {
       for (const char* algorithm : {"mesh", "mesh-one-shot"}) {
         Call call;
@@ -131,8 +129,7 @@ TEST(ExecutorCollectives, ThreadsAsRanksWithRandomDelaysRunHundredsOfThem) {
   std::vector<uint32_t> sums(static_cast<size_t>(count));
   std::vector<std::vector<CollectiveOperation>> operations(kRanks);
   for (int r = 0; r < kRanks; ++r) {
-    for (const Call& call : calls)
-      operations[static_cast<size_t>(r)].push_back(world.operation(r, call));
+    for (const Call& call : calls) operations[static_cast<size_t>(r)].push_back(world.operation(r, call));
     auto* data = world.rank(r).at(operations[static_cast<size_t>(r)][0].input);
     for (int64_t i = 0; i < count; ++i) {
       const auto value = static_cast<uint32_t>(random());
@@ -224,8 +221,7 @@ TEST(ExecutorCollectives, WhatIsKeptAliveIsLetGoBeforeTheEndIsTold) {
   CollectiveOperation operation = world.operation(0, call);
   operation.keepAlive = std::move(token);
   bool gone = false;
-  world.rank(0).executor->begin(std::move(operation),
-                                [&](OperationResult) { gone = weak.expired(); });
+  world.rank(0).executor->begin(std::move(operation), [&](OperationResult) { gone = weak.expired(); });
   EXPECT_TRUE(gone);
 }
 

@@ -126,8 +126,7 @@ TEST(DirectPlan, SmallWorkIsOnePartAndLargeWorkHasSomeForEveryRank) {
   p.collective = Collective::kAllReduce;
   p.count = 16 << 20;
   const DirectPlan plan = directPlan(p);
-  for (int rank = 0; rank < p.ranks; ++rank)
-    EXPECT_GE(plan.firstPart(rank + 1) - plan.firstPart(rank), 4);
+  for (int rank = 0; rank < p.ranks; ++rank) EXPECT_GE(plan.firstPart(rank + 1) - plan.firstPart(rank), 4);
   EXPECT_EQ(plan.traffic, int64_t{16} * 4 * (16 << 20));
   p.collective = Collective::kBarrier;
   p.count = 0;

@@ -51,18 +51,14 @@ class Shares final : public SharedWork {
 /// A local transport whose ranks share work.
 class Sharing final : public Transport {
  public:
-  Sharing(std::shared_ptr<Transport> base, SharedWork& work)
-      : base_(std::move(base)), work_(work) {}
+  Sharing(std::shared_ptr<Transport> base, SharedWork& work) : base_(std::move(base)), work_(work) {}
   SharedWork* sharedWork() override { return &work_; }
 
   std::string_view name() const override { return base_->name(); }
   int rank() const override { return base_->rank(); }
   int ranks() const override { return base_->ranks(); }
-  std::byte* local(uint64_t address, int64_t bytes) const override {
-    return base_->local(address, bytes);
-  }
-  StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes,
-                          const MessageTag& tag) override {
+  std::byte* local(uint64_t address, int64_t bytes) const override { return base_->local(address, bytes); }
+  StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes, const MessageTag& tag) override {
     return base_->offer(peer, lane, data, bytes, tag);
   }
   int64_t smallBytes() const override { return base_->smallBytes(); }
@@ -72,9 +68,7 @@ class Sharing final : public Transport {
   }
   void release(int peer, Lane lane) override { base_->release(peer, lane); }
   bool publish(const CallRecord& record) override { return base_->publish(record); }
-  std::optional<CallRecord> record(int peer, uint64_t sequence) const override {
-    return base_->record(peer, sequence);
-  }
+  std::optional<CallRecord> record(int peer, uint64_t sequence) const override { return base_->record(peer, sequence); }
   uint64_t lastSequence(int peer) const override { return base_->lastSequence(peer); }
   void retire(uint64_t sequence) override { base_->retire(sequence); }
   uint32_t changes() const override { return base_->changes(); }
@@ -86,9 +80,7 @@ class Sharing final : public Transport {
   bool gone(int peer) const override { return base_->gone(peer); }
   Status abortReason(int peer) const override { return base_->abortReason(peer); }
   uint64_t heartbeat(int peer) const override { return base_->heartbeat(peer); }
-  void setProgressSource(std::function<uint64_t()> source) override {
-    base_->setProgressSource(std::move(source));
-  }
+  void setProgressSource(std::function<uint64_t()> source) override { base_->setProgressSource(std::move(source)); }
   std::string describe(int peer) const override { return base_->describe(peer); }
   void abort(const Status& why) override { base_->abort(why); }
 

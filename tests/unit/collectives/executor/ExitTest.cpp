@@ -26,12 +26,10 @@ struct Rank {
   }
   bool copy() const {
     TransferOperation operation;
-    operation.transfers = {{true, 0, 0x1000, 8, ElementType::kI8},
-                           {false, 0, 0x1100, 8, ElementType::kI8}};
+    operation.transfers = {{true, 0, 0x1000, 8, ElementType::kI8}, {false, 0, 0x1100, 8, ElementType::kI8}};
     bool ended = false;
     // Done by this thread, before it returns.
-    executor->begin(std::move(operation),
-                    [&](OperationResult result) { ended = result.status.ok(); });
+    executor->begin(std::move(operation), [&](OperationResult result) { ended = result.status.ok(); });
     return ended;
   }
   ~Rank() {

@@ -21,8 +21,7 @@ void expectError(const Outcome& outcome, StatusCode code, const std::vector<std:
   Status status = outcome.wait().status;
   EXPECT_EQ(status.code(), code) << status.toString();
   for (const std::string& text : texts) {
-    EXPECT_NE(status.message().find(text), std::string::npos)
-        << status.message() << " lacks " << text;
+    EXPECT_NE(status.message().find(text), std::string::npos) << status.message() << " lacks " << text;
   }
 }
 
@@ -112,8 +111,7 @@ TEST(ExecutorFaults, ARankThatDoesNotComeIsNamedWithItsLastCall) {
   for (Outcome& outcome : outcomes) {
     Status status = outcome.wait().status;
     // The first to give up tells the others, who may not have come so far themselves.
-    EXPECT_TRUE(status.code() == StatusCode::kDeadlineExceeded ||
-                status.code() == StatusCode::kAborted)
+    EXPECT_TRUE(status.code() == StatusCode::kDeadlineExceeded || status.code() == StatusCode::kAborted)
         << status.toString();
     told += status.code() == StatusCode::kDeadlineExceeded;
     EXPECT_NE(status.message().find("rank 2 (this process) has not entered all-gather #2; its last "
@@ -153,8 +151,7 @@ TEST(ExecutorFaults, AKilledRankIsAnErrorThatNamesIt) {
   for (Outcome& outcome : outcomes) {
     Status status = outcome.wait().status;
     unavailable += status.code() == StatusCode::kUnavailable;
-    EXPECT_NE(status.message().find("rank 2 (this process, killed) is gone"), std::string::npos)
-        << status.toString();
+    EXPECT_NE(status.message().find("rank 2 (this process, killed) is gone"), std::string::npos) << status.toString();
   }
   EXPECT_GE(unavailable, 1);
 }

@@ -28,10 +28,9 @@ std::shared_ptr<const Plan> lowered(std::vector<Step> steps, int64_t smallBytes 
 }
 
 TEST(Lowering, WhatOnlyReductionsAndCopiesReadIsReadAtThePeer) {
-  auto plan =
-      lowered({{StepKind::kRecv, 0, 1, scratch(10, 20), {}, {}},
-               {StepKind::kReduce, 0, -1, output(0, 20), {input(0, 20), scratch(10, 20)}, {0}},
-               {StepKind::kCopy, 0, -1, output(20, 5), {scratch(15, 5)}, {0}}});
+  auto plan = lowered({{StepKind::kRecv, 0, 1, scratch(10, 20), {}, {}},
+                       {StepKind::kReduce, 0, -1, output(0, 20), {input(0, 20), scratch(10, 20)}, {0}},
+                       {StepKind::kCopy, 0, -1, output(20, 5), {scratch(15, 5)}, {0}}});
   EXPECT_TRUE(plan->steps[0].alias);
   EXPECT_EQ(plan->steps[0].readers, 2);
   EXPECT_EQ(plan->sourcesOf(plan->steps[1])[0].alias, -1);

@@ -18,8 +18,7 @@ using std::chrono::milliseconds;
 
 struct Pair {
   std::array<std::byte, 64> a{}, b{};
-  std::shared_ptr<LocalGroup> group =
-      LocalGroup::create({{a.data(), 0x1000, 64}, {b.data(), 0x2000, 64}});
+  std::shared_ptr<LocalGroup> group = LocalGroup::create({{a.data(), 0x1000, 64}, {b.data(), 0x2000, 64}});
   std::shared_ptr<Transport> rank = group->transport(0), peer = group->transport(1);
 };
 

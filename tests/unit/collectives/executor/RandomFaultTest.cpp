@@ -25,9 +25,8 @@ struct Item {
 };
 
 Call randomCall(std::mt19937_64& random) {
-  constexpr Collective kinds[] = {Collective::kAllReduce, Collective::kAllGather,
-                                  Collective::kBroadcast, Collective::kReduceScatter,
-                                  Collective::kAllToAll};
+  constexpr Collective kinds[] = {Collective::kAllReduce, Collective::kAllGather, Collective::kBroadcast,
+                                  Collective::kReduceScatter, Collective::kAllToAll};
   Call call;
   call.collective = kinds[random() % 5];
   call.count = static_cast<int64_t>(1 + random() % (random() % 2 ? 20 : 4000));
@@ -146,8 +145,7 @@ void runScenario(uint64_t seed) {
     const bool named = last.message().find("rank ") != std::string::npos;
     EXPECT_TRUE(!last.ok() ? named : statuses.size() == kItems) << last.toString();
     // A rank whose collectives all need the victim cannot have finished them.
-    if (!last.ok() && r != victim && fault == Fault::kOtherCall &&
-        !items[static_cast<size_t>(faultAt)].transfers) {
+    if (!last.ok() && r != victim && fault == Fault::kOtherCall && !items[static_cast<size_t>(faultAt)].transfers) {
       EXPECT_EQ(last.code(), StatusCode::kInvalidArgument) << last.toString();
     }
   }

@@ -13,12 +13,10 @@ using testing::Call;
 using testing::Outcome;
 using testing::World;
 
-Transfer send(World& world, int from, int to, int64_t offset, int64_t count,
-              ElementType type = ElementType::kI32) {
+Transfer send(World& world, int from, int to, int64_t offset, int64_t count, ElementType type = ElementType::kI32) {
   return {true, to, world.rank(from).base + static_cast<uint64_t>(offset), count, type};
 }
-Transfer receive(World& world, int at, int from, int64_t offset, int64_t count,
-                 ElementType type = ElementType::kI32) {
+Transfer receive(World& world, int at, int from, int64_t offset, int64_t count, ElementType type = ElementType::kI32) {
   return {false, from, world.rank(at).base + static_cast<uint64_t>(offset), count, type};
 }
 Outcome begin(World& world, int rank, std::vector<Transfer> transfers, int64_t arrivalPs = 0,
@@ -36,8 +34,8 @@ void fillBytes(World& world, int rank, uint64_t seed) {
   for (auto& byte : world.rank(rank).memory) byte = static_cast<std::byte>(random());
 }
 void expectSame(World& world, int a, int64_t offsetA, int b, int64_t offsetB, int64_t bytes) {
-  EXPECT_EQ(std::memcmp(world.rank(a).memory.data() + offsetA,
-                        world.rank(b).memory.data() + offsetB, static_cast<size_t>(bytes)),
+  EXPECT_EQ(std::memcmp(world.rank(a).memory.data() + offsetA, world.rank(b).memory.data() + offsetB,
+                        static_cast<size_t>(bytes)),
             0);
 }
 

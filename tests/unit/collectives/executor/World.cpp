@@ -16,8 +16,7 @@ using base::strCat;
 
 OperationResult Outcome::wait() const {
   std::unique_lock lock(state_->mutex);
-  if (!state_->changed.wait_for(lock, std::chrono::seconds(30),
-                                [&] { return state_->times > 0; })) {
+  if (!state_->changed.wait_for(lock, std::chrono::seconds(30), [&] { return state_->times > 0; })) {
     OperationResult result;
     result.status = Status(StatusCode::kUnknown, "the operation has not ended");
     return result;
@@ -42,9 +41,9 @@ World::World(int ranks, LocalOptions options, size_t bytes) : ranks_(static_cast
 }
 
 std::string callText(const Call& call) {
-  return strCat(collectiveName(call.collective), " ", call.algorithm, "/", call.slices, " of ",
-                call.count, " ", elementTypeName(call.type), " op ", static_cast<int>(call.op),
-                call.inPlace ? " in place" : "", " root ", call.root);
+  return strCat(collectiveName(call.collective), " ", call.algorithm, "/", call.slices, " of ", call.count, " ",
+                elementTypeName(call.type), " op ", static_cast<int>(call.op), call.inPlace ? " in place" : "",
+                " root ", call.root);
 }
 
 Problem World::problem(const Call& call) const {
@@ -62,8 +61,7 @@ Problem World::problem(const Call& call) const {
 std::shared_ptr<const Schedule> World::schedule(const Call& call) {
   const Problem wanted = problem(call);
   for (auto& [known, schedule] : schedules_) {
-    if (known.algorithm == call.algorithm && known.slices == call.slices &&
-        problem(known) == wanted) {
+    if (known.algorithm == call.algorithm && known.slices == call.slices && problem(known) == wanted) {
       return schedule;
     }
   }
@@ -91,8 +89,7 @@ struct Layout {
   uint64_t input, output, scratch, partial, end;
 };
 
-Layout layoutOf(const Problem& problem, const Schedule& schedule, int rank, uint64_t base,
-                bool inPlace) {
+Layout layoutOf(const Problem& problem, const Schedule& schedule, int rank, uint64_t base, bool inPlace) {
   const int64_t size = problem.elementBytes;
   const int64_t in = inputElements(problem, rank) * size;
   const int64_t out = outputElements(problem, rank) * size;
@@ -111,10 +108,8 @@ Layout layoutOf(const Problem& problem, const Schedule& schedule, int rank, uint
   }
   layout.scratch = base + static_cast<uint64_t>(kGuard + size) +
                    static_cast<uint64_t>(2 * kGuard + align(in) + align(out) + align(out));
-  layout.partial =
-      layout.scratch + static_cast<uint64_t>(align(schedule.scratchElements * size) + kGuard);
-  layout.end = layout.partial +
-               static_cast<uint64_t>(schedule.partialElements * problem.partialBytes + kGuard);
+  layout.partial = layout.scratch + static_cast<uint64_t>(align(schedule.scratchElements * size) + kGuard);
+  layout.end = layout.partial + static_cast<uint64_t>(schedule.partialElements * problem.partialBytes + kGuard);
   return layout;
 }
 
@@ -124,8 +119,7 @@ CollectiveOperation World::operation(int index, const Call& call, const Call& as
   WorldRank& self = rank(index);
   CollectiveOperation operation;
   operation.schedule = schedule(asScheduled);
-  const Layout layout =
-      layoutOf(operation.schedule->problem, *operation.schedule, index, self.base, call.inPlace);
+  const Layout layout = layoutOf(operation.schedule->problem, *operation.schedule, index, self.base, call.inPlace);
   EXPECT_LE(layout.end - self.base, self.memory.size());
   operation.type = call.type;
   operation.op = call.op;
@@ -162,9 +156,8 @@ std::shared_ptr<World::Expected> World::prepare(const Call& call, std::mt19937_6
       Bits bits = random();
       if (call.exact || (isFloat(call.type) && bits % 4 != 0)) {
         const auto value = static_cast<int64_t>(random() % (call.exact ? 3 : 2001));
-        bits = isFloat(call.type)
-                   ? encodeFloat(call.type, static_cast<double>(value) / (call.exact ? 1 : 64))
-                   : static_cast<Bits>(value);
+        bits = isFloat(call.type) ? encodeFloat(call.type, static_cast<double>(value) / (call.exact ? 1 : 64))
+                                  : static_cast<Bits>(value);
       }
       std::memcpy(input.data() + i * size, &bits, static_cast<size_t>(size));
     }
@@ -232,14 +225,12 @@ void World::check(const Expected& expected, std::vector<OperationResult> results
     const std::byte* got = want.empty() ? nullptr : self.at(expected.outputAt[index]);
     for (int64_t i = 0; i < static_cast<int64_t>(want.size()) / size; ++i) {
       ASSERT_EQ(loadBits(got, size, i), loadBits(want.data(), size, i))
-          << callText(expected.call) << " of " << this->size() << " ranks: rank " << r
-          << " element " << i;
+          << callText(expected.call) << " of " << this->size() << " ranks: rank " << r << " element " << i;
     }
     const bool inPlace = expected.call.inPlace && inPlaceOffset(problem(expected.call), r);
     const auto& input = expected.inputs[index];
     if (!inPlace && !input.empty()) {
-      ASSERT_EQ(std::memcmp(self.at(expected.operations[index].input), input.data(), input.size()),
-                0)
+      ASSERT_EQ(std::memcmp(self.at(expected.operations[index].input), input.data(), input.size()), 0)
           << callText(expected.call) << " changed its input";
     }
     if (!inPlace && !want.empty()) {

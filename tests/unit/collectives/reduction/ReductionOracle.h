@@ -69,10 +69,9 @@ inline Bits encodeFloat(ElementType type, double value) {
     return std::isnan(value) ? 0x7fc00000 : std::bit_cast<uint32_t>(static_cast<float>(value));
   }
   const Format& f = *formatOf(type);
-  static const Oracle oracles[] = {
-      Oracle(numerics::testing::kBf16), Oracle(numerics::testing::kF16),
-      Oracle(numerics::testing::kE4M3Fn), Oracle(numerics::testing::kE4M3Ieee),
-      Oracle(numerics::testing::kE5M2)};
+  static const Oracle oracles[] = {Oracle(numerics::testing::kBf16), Oracle(numerics::testing::kF16),
+                                   Oracle(numerics::testing::kE4M3Fn), Oracle(numerics::testing::kE4M3Ieee),
+                                   Oracle(numerics::testing::kE5M2)};
   const int which = type == ElementType::kBF16         ? 0
                     : type == ElementType::kF16        ? 1
                     : type == ElementType::kF8E4M3     ? 2
@@ -81,8 +80,7 @@ inline Bits encodeFloat(ElementType type, double value) {
   const uint32_t quiet = formatOf(type)->mantissaBits == 10 ? 0x7e00 : which == 0 ? 0x7fc0 : 0x7f;
   if (std::isnan(value)) return quiet;
   const Bits sign = std::signbit(value) ? Bits{1} << (f.exponentBits + f.mantissaBits) : 0;
-  const uint32_t code =
-      std::isinf(value) ? Oracle::kOverflow : oracles[which].round(std::fabs(value));
+  const uint32_t code = std::isinf(value) ? Oracle::kOverflow : oracles[which].round(std::fabs(value));
   if (code != Oracle::kOverflow) return sign | code;
   return f.hasInfinity ? sign | f.infinity : quiet;  // Every NaN is the positive one.
 }

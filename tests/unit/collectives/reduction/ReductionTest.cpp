@@ -20,12 +20,10 @@ using testing::expected;
 using testing::loadBits;
 
 constexpr ElementType kTypes[] = {
-    ElementType::kI8,    ElementType::kU8,   ElementType::kI32,    ElementType::kU32,
-    ElementType::kI64,   ElementType::kU64,  ElementType::kF16,    ElementType::kF32,
-    ElementType::kF64,   ElementType::kBF16, ElementType::kF8E4M3, ElementType::kF8E4M3Ieee,
-    ElementType::kF8E5M2};
-constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax,
-                             ReduceOp::kAverage};
+    ElementType::kI8,     ElementType::kU8,         ElementType::kI32,   ElementType::kU32, ElementType::kI64,
+    ElementType::kU64,    ElementType::kF16,        ElementType::kF32,   ElementType::kF64, ElementType::kBF16,
+    ElementType::kF8E4M3, ElementType::kF8E4M3Ieee, ElementType::kF8E5M2};
+constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage};
 
 std::vector<base::CpuLevel> levels() {
   std::vector<base::CpuLevel> found;
@@ -42,8 +40,7 @@ void fill(std::byte* data, ElementType type, int64_t count, std::mt19937_64& ran
   for (int64_t i = 0; i < count; ++i) {
     Bits bits = random();
     if (testing::isFloat(type) && i % 3 != 0) {
-      bits = testing::encodeFloat(type,
-                                  static_cast<double>(static_cast<int>(bits % 4001) - 2000) / 256);
+      bits = testing::encodeFloat(type, static_cast<double>(static_cast<int>(bits % 4001) - 2000) / 256);
     }
     std::memcpy(data + i * size, &bits, static_cast<size_t>(size));
   }
@@ -53,8 +50,8 @@ void fill(std::byte* data, ElementType type, int64_t count, std::mt19937_64& ran
 struct Inputs {
   std::vector<std::vector<std::byte>> storage;
   std::vector<Source> sources;
-  void add(ElementType type, int64_t count, std::mt19937_64& random, bool partial = false,
-           double scale = 1, size_t shift = 0) {
+  void add(ElementType type, int64_t count, std::mt19937_64& random, bool partial = false, double scale = 1,
+           size_t shift = 0) {
     const ElementType own = partial ? accumulatorType(type) : type;
     storage.emplace_back(static_cast<size_t>(count * elementSize(own)) + shift);
     fill(storage.back().data() + shift, own, count, random);
@@ -63,9 +60,9 @@ struct Inputs {
 };
 
 std::string describe(const Reduce& what, base::CpuLevel level, size_t sources) {
-  return std::string(elementTypeName(what.type)) + " op " +
-         std::to_string(static_cast<int>(what.op)) + " count " + std::to_string(what.count) + " " +
-         std::to_string(sources) + " sources " + std::string(base::cpuLevelName(level));
+  return std::string(elementTypeName(what.type)) + " op " + std::to_string(static_cast<int>(what.op)) + " count " +
+         std::to_string(what.count) + " " + std::to_string(sources) + " sources " +
+         std::string(base::cpuLevelName(level));
 }
 
 /// Runs `what` into fresh memory between guards and compares every element and both guards.
@@ -84,8 +81,7 @@ void check(Reduce what, const std::vector<Source>& sources, size_t dstShift = 0)
     const size_t end = start + static_cast<size_t>(what.count * size);
     for (size_t i = 0; i < memory.size(); ++i) {
       if (i < start || i >= end) {
-        ASSERT_EQ(memory[i], std::byte{0xa5})
-            << describe(what, level, sources.size()) << " wrote byte " << i;
+        ASSERT_EQ(memory[i], std::byte{0xa5}) << describe(what, level, sources.size()) << " wrote byte " << i;
       }
     }
   }
@@ -100,10 +96,7 @@ TEST(Reduction, EveryTypeAndOperationMatchesTheOracleOnEveryCpuLevel) {
           if (count > 700 && ranks > 3) continue;
           Inputs inputs;
           for (int k = 0; k < ranks; ++k) inputs.add(type, count, random);
-          check({.type = type,
-                 .op = op,
-                 .count = count,
-                 .divisor = op == ReduceOp::kAverage ? ranks : 1},
+          check({.type = type, .op = op, .count = count, .divisor = op == ReduceOp::kAverage ? ranks : 1},
                 inputs.sources);
         }
       }
@@ -123,8 +116,7 @@ TEST(Reduction, PartialAndScaledSourcesMixWithPlainOnes) {
         inputs.add(type, 333, random);
         inputs.add(type, 333, random, /*partial=*/true);
         inputs.add(type, 333, random, false, -scale * (testing::isFloat(type) ? 7 : -1));
-        check({.type = type, .op = op, .count = 333, .dstPartial = dstPartial, .divisor = 3},
-              inputs.sources);
+        check({.type = type, .op = op, .count = 333, .dstPartial = dstPartial, .divisor = 3}, inputs.sources);
       }
     }
   }
@@ -132,8 +124,8 @@ TEST(Reduction, PartialAndScaledSourcesMixWithPlainOnes) {
 
 TEST(Reduction, AnyAlignmentOfSourcesAndDestinationAlsoAroundTheCaches) {
   std::mt19937_64 random(3);
-  for (ElementType type : {ElementType::kF32, ElementType::kBF16, ElementType::kI8,
-                           ElementType::kF64, ElementType::kF8E5M2}) {
+  for (ElementType type :
+       {ElementType::kF32, ElementType::kBF16, ElementType::kI8, ElementType::kF64, ElementType::kF8E5M2}) {
     for (size_t shift = 0; shift < 66; shift += shift < 9 ? 1 : 7) {
       Inputs inputs;
       inputs.add(type, 1023, random, false, 1, shift % 5);
@@ -170,17 +162,12 @@ TEST(Reduction, TheDestinationMayBeOneOfTheSources) {
 
 TEST(Reduction, MoreSourcesThanOnePassTakesAreStillCombinedInOrder) {
   std::mt19937_64 random(5);
-  for (ElementType type :
-       {ElementType::kF32, ElementType::kBF16, ElementType::kI32, ElementType::kF8E4M3}) {
+  for (ElementType type : {ElementType::kF32, ElementType::kBF16, ElementType::kI32, ElementType::kF8E4M3}) {
     for (int ranks : {63, 64, 65, 127, 130}) {
       Inputs inputs;
       for (int k = 0; k < ranks; ++k) inputs.add(type, 600, random);
       for (bool dstPartial : {false, true}) {
-        check({.type = type,
-               .op = ReduceOp::kAverage,
-               .count = 600,
-               .dstPartial = dstPartial,
-               .divisor = ranks},
+        check({.type = type, .op = ReduceOp::kAverage, .count = 600, .dstPartial = dstPartial, .divisor = ranks},
               inputs.sources);
       }
     }
@@ -188,11 +175,9 @@ TEST(Reduction, MoreSourcesThanOnePassTakesAreStillCombinedInOrder) {
 }
 
 template <typename T>
-std::vector<T> reduceValues(ElementType type, ReduceOp op, std::vector<std::vector<T>> inputs,
-                            int divisor = 1) {
+std::vector<T> reduceValues(ElementType type, ReduceOp op, std::vector<std::vector<T>> inputs, int divisor = 1) {
   std::vector<Source> sources;
-  for (const auto& input : inputs)
-    sources.push_back({reinterpret_cast<const std::byte*>(input.data())});
+  for (const auto& input : inputs) sources.push_back({reinterpret_cast<const std::byte*>(input.data())});
   std::vector<T> out(inputs[0].size());
   reduce({.type = type,
           .op = op,
@@ -206,24 +191,22 @@ std::vector<T> reduceValues(ElementType type, ReduceOp op, std::vector<std::vect
 TEST(Reduction, NanInfinityAndZerosGoByTheContract) {
   const float nan = std::bit_cast<float>(0xffc12345u), inf = HUGE_VALF;
   auto bits = [](float value) { return std::bit_cast<uint32_t>(value); };
-  auto sum = reduceValues<float>(ElementType::kF32, ReduceOp::kSum,
-                                 {{nan, inf, inf, -0.0f, 1}, {1, -inf, 1, -0.0f, nan}});
+  auto sum =
+      reduceValues<float>(ElementType::kF32, ReduceOp::kSum, {{nan, inf, inf, -0.0f, 1}, {1, -inf, 1, -0.0f, nan}});
   EXPECT_EQ(bits(sum[0]), 0x7fc00000u);
   EXPECT_EQ(bits(sum[1]), 0x7fc00000u);
   EXPECT_EQ(sum[2], inf);
   EXPECT_EQ(bits(sum[3]), 0x80000000u);
   EXPECT_EQ(bits(sum[4]), 0x7fc00000u);
   for (auto [op, zero] : {std::pair(ReduceOp::kMin, 0x80000000u), std::pair(ReduceOp::kMax, 0u)}) {
-    auto out =
-        reduceValues<float>(ElementType::kF32, op, {{0.0f, -0.0f, nan, 1}, {-0.0f, 0.0f, 1, nan}});
+    auto out = reduceValues<float>(ElementType::kF32, op, {{0.0f, -0.0f, nan, 1}, {-0.0f, 0.0f, 1, nan}});
     EXPECT_EQ(bits(out[0]), zero);
     EXPECT_EQ(bits(out[1]), zero);
     EXPECT_EQ(bits(out[2]), 0x7fc00000u);
     EXPECT_EQ(bits(out[3]), 0x7fc00000u);
   }
   // Half the least bf16 denormal twice makes one; the greatest bf16 twice is infinity.
-  auto small = reduceValues<uint16_t>(ElementType::kBF16, ReduceOp::kSum,
-                                      {{0x0001, 0x7f7f}, {0x0001, 0x7f7f}});
+  auto small = reduceValues<uint16_t>(ElementType::kBF16, ReduceOp::kSum, {{0x0001, 0x7f7f}, {0x0001, 0x7f7f}});
   EXPECT_EQ(small[0], 0x0002);
   EXPECT_EQ(small[1], 0x7f80);
 }
@@ -247,13 +230,12 @@ TEST(Reduction, IntegersWrapAndAveragesTruncate) {
 #if defined(__x86_64__)
 TEST(Reduction, TheCallersRoundingAndFlushModesPlayNoPart) {
   std::mt19937_64 random(6);
-  for (ElementType type : {ElementType::kF32, ElementType::kF64, ElementType::kF16,
-                           ElementType::kBF16, ElementType::kF8E4M3}) {
+  for (ElementType type :
+       {ElementType::kF32, ElementType::kF64, ElementType::kF16, ElementType::kBF16, ElementType::kF8E4M3}) {
     Inputs inputs;
     for (int k = 0; k < 4; ++k) inputs.add(type, 900, random, false, 0.7);
     std::vector<std::byte> want(900 * 8), got(900 * 8);
-    Reduce what{
-        .type = type, .op = ReduceOp::kAverage, .count = 900, .dst = want.data(), .divisor = 7};
+    Reduce what{.type = type, .op = ReduceOp::kAverage, .count = 900, .dst = want.data(), .divisor = 7};
     reduce(what, inputs.sources);
     const unsigned saved = _mm_getcsr();
     const unsigned strange = 0xff80;  // Round towards zero, flush to zero, denormals are zero.
@@ -273,8 +255,7 @@ TEST(Reduction, AccumulatorsAreF32ForNarrowFloatsOnly) {
     EXPECT_TRUE(canReduce(type));
     EXPECT_EQ(accumulatorType(type), testing::formatOf(type) ? ElementType::kF32 : type);
   }
-  for (ElementType type :
-       {ElementType::kInvalid, ElementType::kI16, ElementType::kU16, ElementType::kBool}) {
+  for (ElementType type : {ElementType::kInvalid, ElementType::kI16, ElementType::kU16, ElementType::kBool}) {
     EXPECT_FALSE(canReduce(type));
   }
 }

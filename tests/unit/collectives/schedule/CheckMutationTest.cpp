@@ -42,8 +42,7 @@ class Mutations {
         if (step.dst.offset > 0) --step.dst.offset;
         break;
       case 5:
-        if (step.sources.size() > 1)
-          std::swap(step.sources[0], step.sources[below(step.sources.size())]);
+        if (step.sources.size() > 1) std::swap(step.sources[0], step.sources[below(step.sources.size())]);
         break;
       case 6:  // More order than is needed: within the rank, by a message that must be done.
         for (int32_t i = index - 1; i >= 0; --i)

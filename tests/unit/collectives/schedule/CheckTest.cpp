@@ -59,8 +59,8 @@ TEST(Check, FindsEveryDroppedDependency) {
       for (size_t k = 0; k < good.steps[i].after.size(); ++k) {
         Schedule s = good;
         s.steps[i].after.erase(s.steps[i].after.begin() + k);
-        EXPECT_THAT(complaint(s), AnyOf(HasSubstr("does not wait for it"),
-                                        HasSubstr("that nothing it waits for has written")))
+        EXPECT_THAT(complaint(s),
+                    AnyOf(HasSubstr("does not wait for it"), HasSubstr("that nothing it waits for has written")))
             << stepText(good, i) << " without its dependency " << k;
       }
 }
@@ -92,8 +92,7 @@ TEST(Check, FindsEveryShiftedOrShortenedRange) {
           if (change == 0) ++range.offset;
           if (change == 1) --range.offset;
           if (change == 2) --range.count;
-          EXPECT_NE(complaint(s), "")
-              << stepText(good, i) << " range " << k << " change " << change;
+          EXPECT_NE(complaint(s), "") << stepText(good, i) << " range " << k << " change " << change;
         }
   }
 }
@@ -137,10 +136,8 @@ TEST(Check, FindsAMissingContribution) {
 TEST(Check, FindsAWrongContributor) {
   Schedule s = meshAllReduce(3, 9, 1);
   for (Step& step : s.steps)
-    if (step.kind == StepKind::kReduce)
-      std::swap(step.sources[0].contributor, step.sources[1].contributor);
-  EXPECT_THAT(complaint(s),
-              HasSubstr("says that its source 0 is rank 1's contribution; it is rank 0's"));
+    if (step.kind == StepKind::kReduce) std::swap(step.sources[0].contributor, step.sources[1].contributor);
+  EXPECT_THAT(complaint(s), HasSubstr("says that its source 0 is rank 1's contribution; it is rank 0's"));
 }
 
 TEST(Check, FindsADifferentOrderOnAnotherRank) {
@@ -158,8 +155,7 @@ TEST(Check, FindsADifferentOrderOnAnotherRank) {
   }
   EXPECT_THAT(complaint(s), HasSubstr("in different ways: their results can differ in bits"));
   for (Step& step : s.steps)
-    if (step.kind == StepKind::kReduce && step.rank == 1)
-      std::swap(step.sources[0], step.sources[1]);
+    if (step.kind == StepKind::kReduce && step.rank == 1) std::swap(step.sources[0], step.sources[1]);
   EXPECT_EQ(complaint(s), "");
 }
 
@@ -208,8 +204,7 @@ TEST(Check, FindsADeadlockByTheOrderOfAPairsMessages) {
   Schedule s;
   s.problem = {Collective::kAllToAll, 2, 2};
   s.algorithm = "by hand";
-  for (int32_t r : {0, 1})
-    add(s, copyStep(r, {BufferKind::kInput, 2 * r, 2}, {BufferKind::kOutput, 2 * r, 2}));
+  for (int32_t r : {0, 1}) add(s, copyStep(r, {BufferKind::kInput, 2 * r, 2}, {BufferKind::kOutput, 2 * r, 2}));
   add(s, sendStep(0, 1, {BufferKind::kInput, 2, 1}));
   int32_t answer = add(s, recvStep(0, 1, {BufferKind::kOutput, 2, 2}));
   add(s, sendStep(0, 1, {BufferKind::kInput, 3, 1}, {answer}));
@@ -236,8 +231,7 @@ TEST(Check, FindsAReadOfTheInputAfterItWasOverwrittenInPlace) {
   s.problem = {Collective::kReduceScatter, 1, 4};
   s.algorithm = "by hand";
   s.scratchElements = 4;
-  int32_t first =
-      add(s, reduceStep(0, {{BufferKind::kInput, 0, 4, 0}}, {BufferKind::kOutput, 0, 4}));
+  int32_t first = add(s, reduceStep(0, {{BufferKind::kInput, 0, 4, 0}}, {BufferKind::kOutput, 0, 4}));
   add(s, copyStep(0, {BufferKind::kInput, 0, 4}, {BufferKind::kScratch, 0, 4}, {first}));
   EXPECT_THAT(complaint(s), HasSubstr("reads what, when the call is in place, step 0"));
 }
@@ -247,8 +241,7 @@ TEST(Check, FindsAStepThatOverwritesItsOwnSource) {
   s.problem = {Collective::kBroadcast, 1, 4};
   s.algorithm = "by hand";
   add(s, copyStep(0, {BufferKind::kInput, 0, 2}, {BufferKind::kOutput, 1, 2}));
-  EXPECT_THAT(complaint(s),
-              HasSubstr("overwrites part of its own source when the call is in place"));
+  EXPECT_THAT(complaint(s), HasSubstr("overwrites part of its own source when the call is in place"));
 }
 
 TEST(Check, FindsAReadOfWhatNobodyWrote) {
@@ -333,12 +326,10 @@ TEST(Check, RefusesMalformedSteps) {
   EXPECT_THAT(broken([](Schedule& s) { s.steps[0].sources.clear(); }), HasSubstr("has 0 sources"));
   EXPECT_THAT(broken([](Schedule& s) { s.steps[0].after = {0}; }), HasSubstr("not an earlier one"));
   EXPECT_THAT(broken([](Schedule& s) { s.steps[1].after = {0}; }), HasSubstr("of another rank"));
-  EXPECT_THAT(broken([](Schedule& s) { s.steps[2].dst.buffer = BufferKind::kInput; }),
-              HasSubstr("writes the input"));
+  EXPECT_THAT(broken([](Schedule& s) { s.steps[2].dst.buffer = BufferKind::kInput; }), HasSubstr("writes the input"));
   EXPECT_THAT(broken([](Schedule& s) { s.steps[0].sources[0].offset = INT64_MAX; }),
               HasSubstr("and that buffer has 8 elements"));
-  EXPECT_THAT(broken([](Schedule& s) { s.problem.count = INT64_MAX / 2; }),
-              HasSubstr("the count is"));
+  EXPECT_THAT(broken([](Schedule& s) { s.problem.count = INT64_MAX / 2; }), HasSubstr("the count is"));
   EXPECT_THAT(broken([](Schedule& s) { s.problem.collective = Collective::kAllToAll; }),
               HasSubstr("reduces in an operation that only moves data"));
   Schedule s = meshAllReduce(2, 8, 1);

@@ -17,8 +17,8 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 bool same(const Step& a, const Step& b) {
-  return a.kind == b.kind && a.rank == b.rank && a.peer == b.peer && a.dst == b.dst &&
-         a.sources == b.sources && a.after == b.after;
+  return a.kind == b.kind && a.rank == b.rank && a.peer == b.peer && a.dst == b.dst && a.sources == b.sources &&
+         a.after == b.after;
 }
 
 Schedule barrierWithNames() {
@@ -78,8 +78,8 @@ TEST(Export, ChakraHasTheFieldsOfItsFeeder) {
 }
 
 TEST(Export, ChakraRoundTripsExactly) {
-  std::vector<Schedule> all{meshAllReduce(5, 101, 3), meshAllGather(4, 9, 2),
-                            ringReduceScatter(3, 2), ringReduceScatter(1, 2), barrierWithNames()};
+  std::vector<Schedule> all{meshAllReduce(5, 101, 3), meshAllGather(4, 9, 2), ringReduceScatter(3, 2),
+                            ringReduceScatter(1, 2), barrierWithNames()};
   for (Schedule& s : all) {
     s.problem.destination = s.problem.ranks - 1;
     s.problem.elementBytes = 2;
@@ -94,8 +94,7 @@ TEST(Export, ChakraRoundTripsExactly) {
     EXPECT_EQ(back->partialElements, s.partialElements);
     EXPECT_EQ(back->ofRank, s.ofRank);
     ASSERT_EQ(back->steps.size(), s.steps.size());
-    for (size_t i = 0; i < s.steps.size(); ++i)
-      EXPECT_TRUE(same(back->steps[i], s.steps[i])) << stepText(s, i);
+    for (size_t i = 0; i < s.steps.size(); ++i) EXPECT_TRUE(same(back->steps[i], s.steps[i])) << stepText(s, i);
     EXPECT_EQ(checkSchedule(*back).message(), "");
   }
 }
@@ -122,16 +121,12 @@ TEST(Export, ImportNamesWhatIsWrong) {
   EXPECT_EQ(importError({good[0], good[0]}), "document 1: rank 0 comes twice");
   EXPECT_EQ(importError({"{\"workload_graph\": []}", good[1]}), "document 0: it has no 'openhpu'");
   EXPECT_EQ(importError({"[]", good[1]}), "document 0: it has no 'openhpu'");
-  EXPECT_EQ(replaced("\"ranks\": 2", "\"ranks\": 0"),
-            "document 0: 'ranks' is 0, not from 1 to 65536");
-  EXPECT_EQ(replaced("\"count\": 8", "\"count\": 9"),
-            "document 1: it is of another schedule than document 0");
-  EXPECT_EQ(replaced("\"count\": 8", "\"count\": 18446744073709551615"),
-            "document 0: 'count' is not a whole number");
+  EXPECT_EQ(replaced("\"ranks\": 2", "\"ranks\": 0"), "document 0: 'ranks' is 0, not from 1 to 65536");
+  EXPECT_EQ(replaced("\"count\": 8", "\"count\": 9"), "document 1: it is of another schedule than document 0");
+  EXPECT_EQ(replaced("\"count\": 8", "\"count\": 18446744073709551615"), "document 0: 'count' is not a whole number");
   EXPECT_EQ(replaced("\"steps\": 10", "\"steps\": 9999999"),
             "document 0: 'steps' is 9999999, which the documents have no room for");
-  EXPECT_EQ(replaced("all-reduce", "all-reduced"),
-            "document 0: there is no collective 'all-reduced'");
+  EXPECT_EQ(replaced("all-reduce", "all-reduced"), "document 0: there is no collective 'all-reduced'");
   EXPECT_EQ(replaced("\"kind\": \"send\"", "\"kind\": \"sent\""),
             "document 0, node 0: there is no kind of step 'sent'");
   EXPECT_EQ(replaced("\"NodeType\": 5", "\"NodeType\": 6"),

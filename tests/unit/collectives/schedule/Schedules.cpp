@@ -72,8 +72,7 @@ Schedule meshAllReduce(int32_t ranks, int64_t count, int32_t slices) {
       for (int32_t p = 0; p < ranks; ++p) {
         if (p == r) continue;
         add(s, sendStep(r, p, piece(BufferKind::kOutput, r, k), {reduced[k * ranks + r]}));
-        add(s,
-            recvStep(r, p, piece(BufferKind::kOutput, p, k), {sent[(k * ranks + r) * ranks + p]}));
+        add(s, recvStep(r, p, piece(BufferKind::kOutput, p, k), {sent[(k * ranks + r) * ranks + p]}));
       }
   s.finish();
   return s;
@@ -170,8 +169,7 @@ class Machine {
       buffers_.back()[2].resize(s.partialElements);
       for (auto& list : buffers_.back())
         for (Cell& cell : list) cell.value = static_cast<int64_t>(random_());
-      for (int64_t e = 0; e < inputElements(p, r); ++e)
-        cell(r, BufferKind::kInput, e).value = contribution(r, e);
+      for (int64_t e = 0; e < inputElements(p, r); ++e) cell(r, BufferKind::kInput, e).value = contribution(r, e);
     }
     findReaders();
   }
@@ -191,8 +189,7 @@ class Machine {
     for (auto& [pair, list] : sends) {
       auto& other = receives[pair];
       if (other.size() != list.size()) return "unmatched";
-      for (size_t k = 0; k < list.size(); ++k)
-        partner[list[k]] = other[k], partner[other[k]] = list[k];
+      for (size_t k = 0; k < list.size(); ++k) partner[list[k]] = other[k], partner[other[k]] = list[k];
     }
     for (;;) {
       std::vector<int> ready;
@@ -235,8 +232,7 @@ class Machine {
     if (kind == BufferKind::kScratch) return lists[1][index];
     if (kind == BufferKind::kPartial) return lists[2][index];
     std::optional<int64_t> offset = inPlaceOffset(s_.problem, rank);
-    if (!o_.inPlace || !offset)
-      return lists[0][kind == BufferKind::kInput ? index : room + 1 + index];
+    if (!o_.inPlace || !offset) return lists[0][kind == BufferKind::kInput ? index : room + 1 + index];
     // One array with room for the larger one.
     if (kind == BufferKind::kInput) return lists[0][index + std::max<int64_t>(*offset, 0)];
     return lists[0][index + std::max<int64_t>(-*offset, 0)];
@@ -274,8 +270,7 @@ class Machine {
         }
         values[e] = from.get();
       } else {
-        for (const Range& source : step.sources)
-          values[e] += cell(step.rank, source.buffer, source.offset + e).get();
+        for (const Range& source : step.sources) values[e] += cell(step.rank, source.buffer, source.offset + e).get();
       }
     }
     if (step.kind == StepKind::kRecv && o_.zeroCopy && isOwn(step.dst.buffer)) return;

@@ -13,8 +13,7 @@ namespace hpu::collectives::test {
 /// Adds a step and returns its index.
 int32_t add(Schedule& schedule, Step step);
 Step copyStep(int32_t rank, Range source, Range dst, std::vector<int32_t> after = {});
-Step reduceStep(int32_t rank, std::vector<Range> sources, Range dst,
-                std::vector<int32_t> after = {});
+Step reduceStep(int32_t rank, std::vector<Range> sources, Range dst, std::vector<int32_t> after = {});
 Step sendStep(int32_t rank, int32_t peer, Range source, std::vector<int32_t> after = {});
 Step recvStep(int32_t rank, int32_t peer, Range dst, std::vector<int32_t> after = {});
 

@@ -170,8 +170,7 @@ TEST(Timing, HeadersKeepEverySizeBelow99PercentOfTheLimit) {
     for (int32_t ranks : {2, 4, 8})
       for (int64_t bytes = 1 << 10; bytes <= int64_t{1} << 44; bytes *= 16) {
         Schedule s = meshAllReduce(ranks, bytes / 4, 8);
-        double share = static_cast<double>(lowerBoundPs(s.problem, links)) /
-                       static_cast<double>(predictPs(s, links));
+        double share = static_cast<double>(lowerBoundPs(s.problem, links)) / static_cast<double>(predictPs(s, links));
         EXPECT_LT(share, 0.99) << targetName(target) << " " << ranks << " " << bytes;
         if (bytes >= int64_t{256} << 20) {
           EXPECT_GT(share, 0.96) << targetName(target) << " " << ranks;
@@ -194,11 +193,10 @@ TEST(Timing, LowerBoundsAreThePhysicalLimits) {
     Collective collective;
     double gaudi1, gaudi2, gaudi3;
   };
-  for (Row row :
-       {Row{Collective::kAllReduce, 50, 150, 300}, Row{Collective::kReduceScatter, 100, 300, 600},
-        Row{Collective::kAllGather, 100, 300, 600}, Row{Collective::kAllToAll, 100, 300, 600},
-        Row{Collective::kBroadcast, 87.5, 262.5, 525}, Row{Collective::kReduce, 87.5, 262.5, 525},
-        Row{Collective::kPointToPoint, 87.5, 262.5, 525}}) {
+  for (Row row : {Row{Collective::kAllReduce, 50, 150, 300}, Row{Collective::kReduceScatter, 100, 300, 600},
+                  Row{Collective::kAllGather, 100, 300, 600}, Row{Collective::kAllToAll, 100, 300, 600},
+                  Row{Collective::kBroadcast, 87.5, 262.5, 525}, Row{Collective::kReduce, 87.5, 262.5, 525},
+                  Row{Collective::kPointToPoint, 87.5, 262.5, 525}}) {
     int64_t total = int64_t{256} << 20;
     EXPECT_NEAR(algorithmGBs(row.collective, total, Target::kGaudi1), row.gaudi1, 1e-3);
     EXPECT_NEAR(algorithmGBs(row.collective, total, Target::kGaudi2), row.gaudi2, 1e-3);

@@ -33,8 +33,7 @@ TEST(LinkModel, HasTheSameFittedConstantsForAllTargets) {
     EXPECT_EQ(m.messagePs, first.messagePs);
     EXPECT_EQ(m.messageIssuePs, first.messageIssuePs);
     EXPECT_EQ(m.stepPs, first.stepPs);
-    EXPECT_EQ(m.payloadBytesPerNs() / m.linkBytesPerNs,
-              first.payloadBytesPerNs() / first.linkBytesPerNs);
+    EXPECT_EQ(m.payloadBytesPerNs() / m.linkBytesPerNs, first.payloadBytesPerNs() / first.linkBytesPerNs);
     // Reductions cannot be faster than the memory, and it can do what the links bring.
     EXPECT_LT(m.reduceBytesPerNs, arch::targetDesc(target).hbmBytesPerNs);
     EXPECT_GT(m.reduceBytesPerNs, 7 * m.linkBytesPerNs);
@@ -54,8 +53,7 @@ TEST(LinkModel, TakesTheLinkForWholePackets) {
   int64_t large = int64_t{1} << 40;
   EXPECT_NEAR(wire(large) / static_cast<double>(large), 8360.0 / 8192, 1e-9);
   // Never shorter when cut.
-  for (int64_t bytes : {1000, 100'000, 10'000'000})
-    EXPECT_GE(2 * m.linkPs(bytes / 2), m.linkPs(bytes));
+  for (int64_t bytes : {1000, 100'000, 10'000'000}) EXPECT_GE(2 * m.linkPs(bytes / 2), m.linkPs(bytes));
 }
 
 }  // namespace

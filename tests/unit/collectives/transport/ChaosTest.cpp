@@ -45,8 +45,7 @@ int setting(const char* name, int otherwise) {
 }
 
 bool tell(const Worker& worker, const std::string& text) {
-  return ::send(worker.socket, text.data(), text.size(), MSG_NOSIGNAL) ==
-         static_cast<ssize_t>(text.size());
+  return ::send(worker.socket, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
 }
 /// The next packet; empty when the worker is gone or silent.
 std::string hear(const Worker& worker, std::chrono::milliseconds patience) {
@@ -69,8 +68,7 @@ Worker start(int rank) {
   std::string number = std::to_string(rank), all = std::to_string(kRanks);
   std::string program = HPU_SHM_WORKER;
   char* argv[] = {program.data(), number.data(), all.data(), nullptr};
-  if (::posix_spawn(&worker.pid, program.c_str(), &actions, nullptr, argv, environ) != 0)
-    worker.pid = -1;
+  if (::posix_spawn(&worker.pid, program.c_str(), &actions, nullptr, argv, environ) != 0) worker.pid = -1;
   posix_spawn_file_actions_destroy(&actions);
   ::close(safe);
   ::close(ends[1]);
@@ -99,8 +97,8 @@ void end(Worker& worker) {
 
 /// Runs the meetings of a round until each worker that is `expected` has its result; `event` is
 /// called once at its time.
-void referee(std::vector<Worker>& workers, const std::vector<bool>& expected,
-             Clock::time_point eventAt, const std::function<void()>& event) {
+void referee(std::vector<Worker>& workers, const std::vector<bool>& expected, Clock::time_point eventAt,
+             const std::function<void()>& event) {
   const auto until = Clock::now() + kPatience;
   auto firstCame = Clock::time_point::max();
   bool happened = false;
@@ -140,8 +138,7 @@ void referee(std::vector<Worker>& workers, const std::vector<bool>& expected,
         tell(worker, "texts");
         for (const Worker& from : workers) tell(worker, "." + from.text);
       }
-    } else if (present > 0 &&
-               (able < static_cast<int>(workers.size()) || Clock::now() - firstCame > kMeeting)) {
+    } else if (present > 0 && (able < static_cast<int>(workers.size()) || Clock::now() - firstCame > kMeeting)) {
       // Somebody will not come: not waiting for him is the bootstrap's part.
       std::string missing = "gone:";
       for (size_t i = 0; i < workers.size(); ++i)
@@ -159,8 +156,8 @@ void referee(std::vector<Worker>& workers, const std::vector<bool>& expected,
 
 TEST(ShmChaos, SurvivorsNameWhoEnds) {
   const int rounds = setting("SHM_CHAOS_ROUNDS", 25);
-  const unsigned seed = static_cast<unsigned>(
-      setting("SHM_CHAOS_SEED", static_cast<int>(std::random_device{}() & 0xffffff)));
+  const unsigned seed =
+      static_cast<unsigned>(setting("SHM_CHAOS_SEED", static_cast<int>(std::random_device{}() & 0xffffff)));
   RecordProperty("seed", std::to_string(seed));
   std::mt19937 random(seed);
   std::vector<Worker> workers;
@@ -180,8 +177,8 @@ TEST(ShmChaos, SurvivorsNameWhoEnds) {
     const size_t victim = random() % kRanks;
     const auto delay = std::chrono::microseconds(random() % (random() % 3 ? 100000 : 3000));
     SCOPED_TRACE("seed " + std::to_string(seed) + " round " + std::to_string(round) + " victim " +
-                 std::to_string(victim) + " what " + std::to_string(what) + " after " +
-                 std::to_string(delay.count()) + " us");
+                 std::to_string(victim) + " what " + std::to_string(what) + " after " + std::to_string(delay.count()) +
+                 " us");
     for (Worker& worker : workers) {
       worker.meeting = worker.done = false;
       worker.result.clear();
@@ -218,8 +215,7 @@ TEST(ShmChaos, SurvivorsNameWhoEnds) {
       referee(workers, only, Clock::now(), [] {});
     }
     for (size_t r = 0; r < workers.size(); ++r)
-      EXPECT_EQ(holdings(workers[r], baseline), baseline)
-          << "rank " << r << " (descriptors, threads, segments)";
+      EXPECT_EQ(holdings(workers[r], baseline), baseline) << "rank " << r << " (descriptors, threads, segments)";
   }
   RecordProperty("killed", std::to_string(killed));
   RecordProperty("stopped", std::to_string(stopped));

@@ -28,8 +28,7 @@ TEST(ShmChurn, ThousandsOfCommunicatorsLeaveNothing) {
       options.rank = rank;
       options.ranks = 2;
       options.deviceIndex = round % 3 ? rank : -1;
-      options.allGather = [&](const std::string&,
-                              const std::string& mine) -> StatusOr<std::vector<std::string>> {
+      options.allGather = [&](const std::string&, const std::string& mine) -> StatusOr<std::vector<std::string>> {
         return gather(rank, mine);
       };
       auto transport = createShmTransport(options);

@@ -34,8 +34,7 @@ TEST(ShmCreation, SixtyFourRanksShareEightDevices) {
       if (to == from) continue;
       MessageTag tag;
       tag.sequence = static_cast<uint64_t>(from * 64 + to);
-      auto offered =
-          (*ranks[static_cast<size_t>(from)])->offer(to, Lane::kCollective, nullptr, 0, tag);
+      auto offered = (*ranks[static_cast<size_t>(from)])->offer(to, Lane::kCollective, nullptr, 0, tag);
       ASSERT_TRUE(offered.ok());
       EXPECT_EQ(*offered, Offered::kCopied);
     }
@@ -65,16 +64,14 @@ TEST(ShmCreation, RanksWithoutMemoryHaveSmallMessages) {
 }
 
 /// Every rank fails with this code, and the others name the rank.
-void expectAllFail(const std::vector<StatusOr<std::shared_ptr<Transport>>>& ranks, size_t culprit,
-                   StatusCode code, const std::string& part) {
+void expectAllFail(const std::vector<StatusOr<std::shared_ptr<Transport>>>& ranks, size_t culprit, StatusCode code,
+                   const std::string& part) {
   for (size_t r = 0; r < ranks.size(); ++r) {
     ASSERT_FALSE(ranks[r].ok()) << r;
     EXPECT_EQ(ranks[r].status().code(), code) << ranks[r].status().toString();
-    EXPECT_NE(ranks[r].status().message().find(part), std::string::npos)
-        << ranks[r].status().message();
+    EXPECT_NE(ranks[r].status().message().find(part), std::string::npos) << ranks[r].status().message();
     if (r != culprit) {
-      EXPECT_NE(ranks[r].status().message().find("rank " + std::to_string(culprit)),
-                std::string::npos)
+      EXPECT_NE(ranks[r].status().message().find("rank " + std::to_string(culprit)), std::string::npos)
           << ranks[r].status().message();
     }
   }
@@ -99,22 +96,16 @@ TEST(ShmCreation, WhatOneRankLacksFailsAllWithItsName) {
 
 TEST(ShmCreation, AnExchangeThatFailsIsTheError) {
   auto ranks = testing::createRanks(1, {}, [](ShmOptions& options) {
-    options.allGather = [](const std::string& phase,
-                           const std::string&) -> StatusOr<std::vector<std::string>> {
+    options.allGather = [](const std::string& phase, const std::string&) -> StatusOr<std::vector<std::string>> {
       return deadlineExceeded("nobody came to " + phase);
     };
   });
   EXPECT_EQ(ranks[0].status().code(), StatusCode::kDeadlineExceeded);
   // One that brings something else than cards, or not as many as there are ranks.
-  for (std::vector<std::string> texts : {std::vector<std::string>{},
-                                         {""},
-                                         {"a", "b"},
-                                         {std::string(160, 'x')},
-                                         {"!"},
-                                         {"!99 odd"}}) {
+  for (std::vector<std::string> texts :
+       {std::vector<std::string>{}, {""}, {"a", "b"}, {std::string(160, 'x')}, {"!"}, {"!99 odd"}}) {
     auto odd = testing::createRanks(1, {}, [&](ShmOptions& options) {
-      options.allGather = [&](const std::string&,
-                              const std::string&) -> StatusOr<std::vector<std::string>> {
+      options.allGather = [&](const std::string&, const std::string&) -> StatusOr<std::vector<std::string>> {
         return texts;
       };
     });
@@ -128,12 +119,10 @@ TEST(ShmCreation, RefusesWhatIsNoRank) {
     ShmOptions options;
     options.rank = rank;
     options.ranks = count;
-    options.allGather = [](const std::string&,
-                           const std::string&) -> StatusOr<std::vector<std::string>> {
+    options.allGather = [](const std::string&, const std::string&) -> StatusOr<std::vector<std::string>> {
       return internalError("must not be called");
     };
-    EXPECT_EQ(createShmTransport(options).status().code(), StatusCode::kInvalidArgument)
-        << rank << " of " << count;
+    EXPECT_EQ(createShmTransport(options).status().code(), StatusCode::kInvalidArgument) << rank << " of " << count;
   }
   EXPECT_EQ(createShmTransport({}).status().code(), StatusCode::kInvalidArgument);
 }

@@ -44,8 +44,7 @@ TEST(ShmFork, AChildGetsErrorsAndTheRankGoesOn) {
   EXPECT_EQ(inChild([&] {
               if (testing::holdings().segments != 0) return 1;
               std::byte byte{};
-              if (rank->offer(1, Lane::kCollective, &byte, 1, {}).status().code() !=
-                  StatusCode::kFailedPrecondition)
+              if (rank->offer(1, Lane::kCollective, &byte, 1, {}).status().code() != StatusCode::kFailedPrecondition)
                 return 2;
               if (rank->peerStatus(1).ok() || rank->local(kHbmBase, 1)) return 3;
               if (rank->arrived(1, Lane::kCollective, 0) || rank->record(1, 1)) return 4;
@@ -84,8 +83,7 @@ TEST(ShmFork, AProgramThatIsStartedInheritsNothing) {
   for (char line[512]; std::fgets(line, sizeof line, listing);) text += line;
   ::pclose(listing);
   EXPECT_NE(text.find("pipe:"), std::string::npos) << text;
-  for (const char* ours :
-       {"hpu-communicator", "hpu-hbm", "pidfd", "eventpoll", "eventfd", "socket:"})
+  for (const char* ours : {"hpu-communicator", "hpu-hbm", "pidfd", "eventpoll", "eventfd", "socket:"})
     EXPECT_EQ(text.find(ours), std::string::npos) << text;
 }
 
@@ -111,8 +109,7 @@ TEST(ShmFork, AChildDoesNotWaitForWhatItsParentAsks) {
   if (!base::kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer";
   // An owner of device 7 that never answers.
   sockaddr_un address;
-  const uint32_t bytes =
-      node::socketAddress(node::socketName(node::identity().value(), 7), address);
+  const uint32_t bytes = node::socketAddress(node::socketName(node::identity().value(), 7), address);
   node::Fd owner(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   ASSERT_EQ(::bind(owner.get(), reinterpret_cast<sockaddr*>(&address), bytes), 0);
   ASSERT_EQ(::listen(owner.get(), 8), 0);
@@ -122,9 +119,7 @@ TEST(ShmFork, AChildDoesNotWaitForWhatItsParentAsks) {
   ASSERT_EQ(::poll(&caller, 1, 60000), 1);
   EXPECT_EQ(inChild([] {
               ::alarm(30);
-              return shm::deviceMemory(7, 100).status().code() == StatusCode::kDeadlineExceeded
-                         ? 0
-                         : 1;
+              return shm::deviceMemory(7, 100).status().code() == StatusCode::kDeadlineExceeded ? 0 : 1;
             }),
             0);
   owner.reset();  // Hangs up.

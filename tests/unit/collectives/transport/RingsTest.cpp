@@ -31,8 +31,7 @@ struct Lanes {
   }
   void sendText(const std::string& text) {
     ASSERT_TRUE(send->hasRoom(static_cast<int64_t>(text.size())));
-    send->sendCopy(reinterpret_cast<const std::byte*>(text.data()),
-                   static_cast<int64_t>(text.size()), {});
+    send->sendCopy(reinterpret_cast<const std::byte*>(text.data()), static_cast<int64_t>(text.size()), {});
   }
 };
 
@@ -53,8 +52,7 @@ TEST(Rings, PassMessagesOfAllSizesThroughARingThatWraps) {
       ASSERT_FALSE(waiting.empty()) << "an empty ring has room for any small message";
       auto message = lanes.receive->look(received);
       ASSERT_TRUE(message.has_value());
-      EXPECT_EQ(std::string(reinterpret_cast<const char*>(message->data),
-                            static_cast<size_t>(message->bytes)),
+      EXPECT_EQ(std::string(reinterpret_cast<const char*>(message->data), static_cast<size_t>(message->bytes)),
                 waiting.front());
       waiting.erase(waiting.begin());
       lanes.receive->release();
@@ -88,8 +86,8 @@ TEST(Rings, DescriptorsThatPointOutsideEndTheLane) {
   };
   const Geometry geometry(2);
   const auto ring = static_cast<uint64_t>(geometry.ringBytes);
-  for (Bad bad : {Bad{ring, 1}, Bad{ring - 1, 2}, Bad{UINT64_MAX, 1}, Bad{0, -1}, Bad{0, INT64_MIN},
-                  Bad{0, INT64_MAX}, Bad{0, geometry.smallBytes + 1}, Bad{UINT64_MAX - 7, 16}}) {
+  for (Bad bad : {Bad{ring, 1}, Bad{ring - 1, 2}, Bad{UINT64_MAX, 1}, Bad{0, -1}, Bad{0, INT64_MIN}, Bad{0, INT64_MAX},
+                  Bad{0, geometry.smallBytes + 1}, Bad{UINT64_MAX - 7, 16}}) {
     Lanes lanes;
     lanes.sendText("good");
     lanes.first->offset = bad.offset;
@@ -148,8 +146,7 @@ TEST(ShmTransport, AMessageOutsideOfThePeersMemoryEndsThePeer) {
   std::fclose(maps);
   ASSERT_NE(begin, 0u);
   const Geometry geometry(2);
-  auto* descriptor =
-      reinterpret_cast<Descriptor*>(begin + geometry.ringAt(0, 1, 0) + geometry.descriptorsAt());
+  auto* descriptor = reinterpret_cast<Descriptor*>(begin + geometry.ringAt(0, 1, 0) + geometry.descriptorsAt());
   ASSERT_EQ(descriptor->bytes.load(), bytes);
   descriptor->offset = (uint64_t{16} << 20) - static_cast<uint64_t>(bytes) + 1;
   EXPECT_FALSE(receiver.arrived(0, Lane::kCollective, 0).has_value());

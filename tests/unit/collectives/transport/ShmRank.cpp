@@ -26,11 +26,10 @@ std::vector<Device> openDevices(int count) {
   return devices;
 }
 
-std::vector<StatusOr<std::shared_ptr<Transport>>> createRanks(
-    int ranks, const std::vector<Device>& devices, const std::function<void(ShmOptions&)>& change) {
+std::vector<StatusOr<std::shared_ptr<Transport>>> createRanks(int ranks, const std::vector<Device>& devices,
+                                                              const std::function<void(ShmOptions&)>& change) {
   ThreadGather gather(ranks);
-  std::vector<StatusOr<std::shared_ptr<Transport>>> results(static_cast<size_t>(ranks),
-                                                            internalError("not created"));
+  std::vector<StatusOr<std::shared_ptr<Transport>>> results(static_cast<size_t>(ranks), internalError("not created"));
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
@@ -38,11 +37,9 @@ std::vector<StatusOr<std::shared_ptr<Transport>>> createRanks(
       options.identity = "test";
       options.rank = r;
       options.ranks = ranks;
-      if (!devices.empty())
-        options.deviceIndex = devices[static_cast<size_t>(r) % devices.size()].info().index;
+      if (!devices.empty()) options.deviceIndex = devices[static_cast<size_t>(r) % devices.size()].info().index;
       options.timeoutMs = 60000;
-      options.allGather = [&, r](const std::string&,
-                                 const std::string& mine) -> StatusOr<std::vector<std::string>> {
+      options.allGather = [&, r](const std::string&, const std::string& mine) -> StatusOr<std::vector<std::string>> {
         return gather(r, mine);
       };
       if (change) change(options);

@@ -17,8 +17,7 @@ std::vector<Device> openDevices(int count);
 
 /// All ranks of a communicator in this process. `change` may alter a rank's options first.
 std::vector<StatusOr<std::shared_ptr<collectives::Transport>>> createRanks(
-    int ranks, const std::vector<Device>& devices,
-    const std::function<void(collectives::ShmOptions&)>& change = {});
+    int ranks, const std::vector<Device>& devices, const std::function<void(collectives::ShmOptions&)>& change = {});
 
 /// What this process holds.
 struct Holdings {

@@ -47,8 +47,7 @@ std::string hear() {
 StatusOr<std::vector<std::string>> gather(int ranks, const std::string& mine) {
   say("gather " + mine);
   std::vector<std::string> texts;
-  if (std::string first = hear(); first != "texts")
-    return unavailable("not all ranks came: " + first);
+  if (std::string first = hear(); first != "texts") return unavailable("not all ranks came: " + first);
   for (int i = 0; i < ranks; ++i) texts.push_back(hear().substr(1));
   return texts;
 }
@@ -65,10 +64,9 @@ std::string holdings() {
   };
   int segments = 0;
   std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);)
-    segments += line.find("hpu-communicator") != std::string::npos;
-  return std::to_string(count("/proc/self/fd")) + "," + std::to_string(count("/proc/self/task")) +
-         "," + std::to_string(segments);
+  for (std::string line; std::getline(maps, line);) segments += line.find("hpu-communicator") != std::string::npos;
+  return std::to_string(count("/proc/self/fd")) + "," + std::to_string(count("/proc/self/task")) + "," +
+         std::to_string(segments);
 }
 
 /// Sends and receives until something ends; "" when the time is over first.
@@ -101,8 +99,7 @@ class Traffic {
         if (uint64_t now = t_.heartbeat(peer); now != last || peer == t_.rank()) {
           last = now;
           at = Clock::now();
-        } else if (Clock::now() - at > kSilence &&
-                   t_.describe(peer).find("stopped") != std::string::npos) {
+        } else if (Clock::now() - at > kSilence && t_.describe(peer).find("stopped") != std::string::npos) {
           return ended(deadlineExceeded(t_.describe(peer) + " does not answer"));
         }
       }
@@ -165,18 +162,15 @@ std::string round(int rank, int ranks, int device, uint64_t seed, int64_t ms) {
   options.ranks = ranks;
   options.deviceIndex = device;
   options.timeoutMs = 3000;
-  options.allGather = [&](const std::string&, const std::string& mine) {
-    return gather(ranks, mine);
-  };
+  options.allGather = [&](const std::string&, const std::string& mine) { return gather(ranks, mine); };
   auto created = createShmTransport(options);
   if (!created.ok())
-    return "create " + std::string(statusCodeName(created.status().code())) + " " +
-           created.status().message();
+    return "create " + std::string(statusCodeName(created.status().code())) + " " + created.status().message();
   std::shared_ptr<Transport> transport = std::move(*created);
   uint64_t progress = 0;
   transport->setProgressSource([&progress] { return ++progress; });
-  std::string result = Traffic(*transport, seed + static_cast<uint64_t>(rank))
-                           .run(Clock::now() + std::chrono::milliseconds(ms));
+  std::string result =
+      Traffic(*transport, seed + static_cast<uint64_t>(rank)).run(Clock::now() + std::chrono::milliseconds(ms));
   if (result.empty()) {
     // Nobody leaves while others may still expect something of him.
     result = gather(ranks, "").ok() ? "done" : "end at the barrier";

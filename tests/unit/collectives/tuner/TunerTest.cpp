@@ -39,8 +39,7 @@ double busGBs(const Choice& choice) {
   double n = p.ranks, factor = 1;
   if (p.collective == Collective::kAllReduce) factor = 2 * (n - 1) / n;
   if (problemBytes(p) != p.count * p.elementBytes) factor = (n - 1) / n;
-  return factor * static_cast<double>(problemBytes(p)) * 1000 /
-         static_cast<double>(choice.predictedPs);
+  return factor * static_cast<double>(problemBytes(p)) * 1000 / static_cast<double>(choice.predictedPs);
 }
 
 TEST(Tuner, ChoosesCheckedSchedulesNearTheBestOfAll) {
@@ -52,8 +51,7 @@ TEST(Tuner, ChoosesCheckedSchedulesNearTheBestOfAll) {
         ASSERT_TRUE(choice.ok()) << problemText(p) << ": " << choice.status().toString();
         EXPECT_EQ((*choice)->schedule->problem, p);
         EXPECT_EQ(checkSchedule(*(*choice)->schedule).message(), "");
-        EXPECT_EQ((*choice)->predictedPs,
-                  predictPs(*(*choice)->schedule, linkModel(Target::kGaudi3)));
+        EXPECT_EQ((*choice)->predictedPs, predictPs(*(*choice)->schedule, linkModel(Target::kGaudi3)));
         EXPECT_EQ((*choice)->predictedPs, (*choice)->timer->predictPs());
         EXPECT_LE(0.998 * static_cast<double>((*choice)->predictedPs),
                   static_cast<double>((*choice)->candidates[0].predictedPs));
@@ -152,10 +150,8 @@ TEST(Tuner, DoesNotCutMoreFinelyForNothing) {
       for (int64_t bytes : {1 << 20, 4 << 20, 64 << 20, 256 << 20}) {
         auto choice = chosen(problemOf(static_cast<Collective>(c), ranks, bytes)).value();
         for (const Candidate& other : choice->candidates)
-          if (other.algorithm == choice->schedule->algorithm &&
-              other.slices < choice->schedule->slices) {
-            EXPECT_GT(0.998 * static_cast<double>(other.predictedPs),
-                      static_cast<double>(choice->predictedPs))
+          if (other.algorithm == choice->schedule->algorithm && other.slices < choice->schedule->slices) {
+            EXPECT_GT(0.998 * static_cast<double>(other.predictedPs), static_cast<double>(choice->predictedPs))
                 << choiceText(*choice);
           }
       }
@@ -177,8 +173,7 @@ TEST(Tuner, ARuleOverrides) {
 }
 
 TEST(Tuner, ARuleThatCannotBeFollowedIsAnError) {
-  auto choice =
-      chosen(problemOf(Collective::kAllToAll, 8, 4096), Target::kGaudi3, "\n* * * 0 * ring 1\n");
+  auto choice = chosen(problemOf(Collective::kAllToAll, 8, 4096), Target::kGaudi3, "\n* * * 0 * ring 1\n");
   ASSERT_FALSE(choice.ok());
   EXPECT_EQ(choice.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(choice.status().message(),
@@ -205,16 +200,12 @@ TEST(Tuner, ReachesTheLimitOfTheLinksButForTheHeaders) {
   for (Target target : kTargets)
     for (int32_t ranks : {2, 4, 8})
       for (Collective collective :
-           {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-            Collective::kAllToAll, Collective::kBroadcast, Collective::kReduce,
-            Collective::kPointToPoint}) {
-        for (int64_t bytes :
-             {int64_t{64} << 10, int64_t{256} << 20, int64_t{1} << 30, int64_t{1} << 40}) {
-          StatusOr<Choice> choice =
-              makeChoice(problemOf(collective, ranks, bytes), linkModel(target), nullptr);
+           {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather, Collective::kAllToAll,
+            Collective::kBroadcast, Collective::kReduce, Collective::kPointToPoint}) {
+        for (int64_t bytes : {int64_t{64} << 10, int64_t{256} << 20, int64_t{1} << 30, int64_t{1} << 40}) {
+          StatusOr<Choice> choice = makeChoice(problemOf(collective, ranks, bytes), linkModel(target), nullptr);
           ASSERT_TRUE(choice.ok());
-          double share =
-              static_cast<double>(choice->lowerBoundPs) / static_cast<double>(choice->predictedPs);
+          double share = static_cast<double>(choice->lowerBoundPs) / static_cast<double>(choice->predictedPs);
           EXPECT_LT(share, 0.99) << targetName(target) << " " << choiceText(*choice);
           if (bytes >= 256 << 20) {
             EXPECT_GE(share, 0.96) << targetName(target) << " " << choiceText(*choice);
@@ -227,9 +218,7 @@ TEST(Tuner, AForkedChildChoosesWhileItsParentDoes) {
   if (!base::kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer";
   Tuner parents(linkModel(Target::kGaudi3));
   std::atomic<int64_t> bytes{1 << 20};
-  auto choose = [&] {
-    EXPECT_TRUE(parents.choose(problemOf(Collective::kAllReduce, 8, bytes += 4096)).ok());
-  };
+  auto choose = [&] { EXPECT_TRUE(parents.choose(problemOf(Collective::kAllReduce, 8, bytes += 4096)).ok()); };
   choose();
   base::BusyThreads threads({choose, choose});
   base::forkOften(100, [&] {

@@ -76,10 +76,14 @@ class Generator {
 
   Value unary(Value x) {
     switch (between(0, 3)) {
-      case 0: return ReluOp::create(builder_, loc(), x).getResult();
-      case 1: return TanhOp::create(builder_, loc(), x).getResult();
-      case 2: return NegOp::create(builder_, loc(), x).getResult();
-      default: return SigmoidOp::create(builder_, loc(), x).getResult();
+      case 0:
+        return ReluOp::create(builder_, loc(), x).getResult();
+      case 1:
+        return TanhOp::create(builder_, loc(), x).getResult();
+      case 2:
+        return NegOp::create(builder_, loc(), x).getResult();
+      default:
+        return SigmoidOp::create(builder_, loc(), x).getResult();
     }
   }
 
@@ -96,9 +100,12 @@ class Generator {
     Sizes bias(shape.end() - std::min<size_t>(shape.size(), between(0, 2)), shape.end());
     Value other = between(0, 3) ? others[between(0, others.size() - 1)] : constant(bias);
     switch (between(0, 2)) {
-      case 0: return AddOp::create(builder_, loc(), x, other).getResult();
-      case 1: return SubOp::create(builder_, loc(), other, x).getResult();
-      default: return MaxOp::create(builder_, loc(), x, other).getResult();
+      case 0:
+        return AddOp::create(builder_, loc(), x, other).getResult();
+      case 1:
+        return SubOp::create(builder_, loc(), other, x).getResult();
+      default:
+        return MaxOp::create(builder_, loc(), x, other).getResult();
     }
   }
 
@@ -108,8 +115,8 @@ class Generator {
     for (Value value : llvm::reverse(values_)) {
       ArrayRef<int64_t> other = sizesOf(value);
       bool fits = other.size() >= 2 && other[other.size() - 2] == shape.back() && between(0, 1);
-      fits &= other.size() == 2 || (other.size() == shape.size() &&
-                                    std::equal(other.begin(), other.end() - 2, shape.begin()));
+      fits &= other.size() == 2 ||
+              (other.size() == shape.size() && std::equal(other.begin(), other.end() - 2, shape.begin()));
       if (fits) return MatMulOp::create(builder_, loc(), x, value).getResult();
     }
     return MatMulOp::create(builder_, loc(), x, constant({shape.back(), between(1, 6)})).getResult();
@@ -121,17 +128,21 @@ class Generator {
     int64_t kernel = between(0, 1) ? 3 : 1, pad = kernel / 2, stride = between(1, 2), channels = shape[1];
     bool depthwise = channels > 1 && between(0, 3) == 0;
     Value weights = constant({depthwise ? channels : between(1, 8), depthwise ? 1 : channels, kernel, kernel});
-    return Conv2dOp::create(builder_, loc(), x, weights, Sizes{stride, stride}, Sizes{1, 1},
-                            Sizes{pad, pad, pad, pad}, depthwise ? channels : 1).getResult();
+    return Conv2dOp::create(builder_, loc(), x, weights, Sizes{stride, stride}, Sizes{1, 1}, Sizes{pad, pad, pad, pad},
+                            depthwise ? channels : 1)
+        .getResult();
   }
 
   Value reduce(Value x) {
     int64_t rank = sizesOf(x).size();
     if (rank == 0) return {};
     switch (between(0, 2)) {
-      case 0: return SoftmaxOp::create(builder_, loc(), x, between(0, 1) ? rank - 1 : between(0, rank - 1)).getResult();
-      case 1: return ReduceSumOp::create(builder_, loc(), x, Sizes{between(0, rank - 1)}, true).getResult();
-      default: return ReduceMaxOp::create(builder_, loc(), x, Sizes{rank - 1}, false).getResult();
+      case 0:
+        return SoftmaxOp::create(builder_, loc(), x, between(0, 1) ? rank - 1 : between(0, rank - 1)).getResult();
+      case 1:
+        return ReduceSumOp::create(builder_, loc(), x, Sizes{between(0, rank - 1)}, true).getResult();
+      default:
+        return ReduceMaxOp::create(builder_, loc(), x, Sizes{rank - 1}, false).getResult();
     }
   }
 
@@ -139,14 +150,16 @@ class Generator {
     Sizes shape = sizesOf(x);
     size_t rank = shape.size();
     switch (between(0, 3)) {
-      case 0: return TransposeOp::create(builder_, loc(), x, shuffled(rank)).getResult();
+      case 0:
+        return TransposeOp::create(builder_, loc(), x, shuffled(rank)).getResult();
       case 1: {
         Sizes starts, sizes, steps;
         for (int64_t size : shape) {
           starts.push_back(between(0, 2) ? 0 : between(0, size - 1));
           steps.push_back(between(0, 3) ? 1 : 2);
           sizes.push_back(between(0, 2) && starts.back() == 0 && steps.back() == 1
-                              ? size : between(1, (size - starts.back() - 1) / steps.back() + 1));
+                              ? size
+                              : between(1, (size - starts.back() - 1) / steps.back() + 1));
         }
         return SliceOp::create(builder_, loc(), x, starts, sizes, steps).getResult();
       }
@@ -191,13 +204,20 @@ class Generator {
     Value x = pick(), result;
     if (product(sizesOf(x)) > 1500 || sizesOf(x).size() > 4) return {};
     int64_t kind = between(0, 20);
-    if (kind < 4) result = unary(x);
-    else if (kind < 9) result = binary(x);
-    else if (kind < 12) result = matmul(x);
-    else if (kind < 13) result = conv(x);
-    else if (kind < 15) result = reduce(x);
-    else if (kind < 19) result = view(x);
-    else result = concat(x);
+    if (kind < 4)
+      result = unary(x);
+    else if (kind < 9)
+      result = binary(x);
+    else if (kind < 12)
+      result = matmul(x);
+    else if (kind < 13)
+      result = conv(x);
+    else if (kind < 15)
+      result = reduce(x);
+    else if (kind < 19)
+      result = view(x);
+    else
+      result = concat(x);
     return result;
   }
 
@@ -206,8 +226,12 @@ class Generator {
   std::vector<Value> values_;
 };
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-Shape shapeOf(Value value) { return Shape(typeOf(value).getShape()); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+Shape shapeOf(Value value) {
+  return Shape(typeOf(value).getShape());
+}
 
 /// Calls visit(row-major number, place) for each element of a strided box.
 template <typename Visit>

@@ -26,7 +26,9 @@ using namespace mlir;
 namespace hpu {
 namespace {
 
-const arch::TargetDesc& target() { return arch::targetDesc(Target::kGaudi2); }
+const arch::TargetDesc& target() {
+  return arch::targetDesc(Target::kGaudi2);
+}
 
 /// Kernels are priced once for all models.
 pipeline::Drafting& drafting() {
@@ -146,7 +148,9 @@ TEST_P(Phases, KeepEveryBitOfRandomModels) {
     ASSERT_EQ(actual->size(), expected->size());
     for (size_t i = 0; i < expected->size(); ++i)
       ASSERT_EQ(std::memcmp((*actual)[i].data(), (*expected)[i].data(), (*expected)[i].bytes()), 0)
-          << "output " << i << "\n" << source << "\n" << text(*module);
+          << "output " << i << "\n"
+          << source << "\n"
+          << text(*module);
 
     Status scheduled = schedule(*module, optimize);
     ASSERT_TRUE(scheduled.ok()) << scheduled.message() << "\n" << source;

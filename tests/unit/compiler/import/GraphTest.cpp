@@ -11,7 +11,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TensorType f32(const Shape& shape) { return {ElementType::kF32, shape}; }
+TensorType f32(const Shape& shape) {
+  return {ElementType::kF32, shape};
+}
 
 TEST(Graph, BuildsAModelThatComputes) {
   Graph graph("mlp");
@@ -52,9 +54,12 @@ TEST(Graph, ConvertsAttributesToWhatTheOpDeclares) {
   EXPECT_EQ(graph.type(*cast)->toString(), "1x4x8x8xbf16");
   auto elu = graph.op("elu", {*x}, {{"alpha", int64_t{1}}});
   ASSERT_TRUE(elu.ok()) << elu.status().message();
-  auto resized = graph.op("resize", {*x}, {{"sizes", std::vector<int64_t>{16, 16}}, {"scales", std::vector<double>{2, 2}},
-                                           {"mode", std::string("linear")}, {"coordinates", std::string("half_pixel")},
-                                           {"nearest", std::string("floor")}});
+  auto resized = graph.op("resize", {*x},
+                          {{"sizes", std::vector<int64_t>{16, 16}},
+                           {"scales", std::vector<double>{2, 2}},
+                           {"mode", std::string("linear")},
+                           {"coordinates", std::string("half_pixel")},
+                           {"nearest", std::string("floor")}});
   ASSERT_TRUE(resized.ok()) << resized.status().message();
   EXPECT_EQ(graph.type(*resized)->toString(), "1x4x16x16xf32");
 }
@@ -63,7 +68,9 @@ TEST(Graph, SaysWhatIsWrongWithAnOp) {
   Graph graph("errors");
   auto x = graph.input("x", f32({2, 3})), y = graph.input("y", f32({4, 5}));
   ASSERT_TRUE(x.ok() && y.ok());
-  auto message = [](const StatusOr<Value>& value) { return value.ok() ? std::string("accepted") : value.status().message(); };
+  auto message = [](const StatusOr<Value>& value) {
+    return value.ok() ? std::string("accepted") : value.status().message();
+  };
   EXPECT_THAT(message(graph.op("matmul", {*x, *y})), HasSubstr("inner dimensions differ: 2x3xf32 x 4x5xf32"));
   EXPECT_THAT(message(graph.op("matmul", {*x})), HasSubstr("operand"));
   EXPECT_THAT(message(graph.op("softmax", {*x})), HasSubstr("requires attribute 'axis'"));

@@ -45,7 +45,8 @@ class Importer : public ::testing::Test {
   static std::string opNames(OwningModule& module) {
     std::string names;
     for (mlir::Operation& op : main(module).getBody().front().without_terminator())
-      if (op.getName().getStringRef() != "hpu.constant") names += (names.empty() ? "" : " ") + op.getName().getStringRef().str();
+      if (op.getName().getStringRef() != "hpu.constant")
+        names += (names.empty() ? "" : " ") + op.getName().getStringRef().str();
     return names;
   }
 
@@ -63,7 +64,10 @@ class Importer : public ::testing::Test {
 
 TEST_F(Importer, NamesInputsOutputsAndOpsAfterTheModel) {
   OnnxBuilder builder;
-  builder.input("x", ElementType::kF32, {2, 3}).node("Relu", "act", {"x"}, {"y"}).node("Exp", "", {"y"}, {"z"}).output("z");
+  builder.input("x", ElementType::kF32, {2, 3})
+      .node("Relu", "act", {"x"}, {"y"})
+      .node("Exp", "", {"y"}, {"z"})
+      .output("z");
   auto module = import(builder);
   ASSERT_TRUE(module.ok()) << module.status().message();
   std::vector<std::string> locations;
@@ -110,7 +114,8 @@ TEST_F(Importer, KeepsAFreeBatchThroughShapeArithmetic) {
 }
 
 TEST_F(Importer, TakesSizesOfFreeDimensionsByInputAndByName) {
-  for (const ImportOptions& options : {ImportOptions{{{"x", {7, 2, 3}}}, {}, {}}, ImportOptions{{}, {{"batch", 7}}, {}}}) {
+  for (const ImportOptions& options :
+       {ImportOptions{{{"x", {7, 2, 3}}}, {}, {}}, ImportOptions{{}, {{"batch", 7}}, {}}}) {
     OnnxBuilder builder;
     auto module = import(dynamicReshape(builder), options);
     ASSERT_TRUE(module.ok()) << module.status().message();
@@ -121,7 +126,8 @@ TEST_F(Importer, TakesSizesOfFreeDimensionsByInputAndByName) {
 TEST_F(Importer, GivesAFinishedModuleItsSizes) {
   OnnxBuilder builder;
   dynamicReshape(builder);
-  for (const ImportOptions& options : {ImportOptions{{{"x", {7, 2, 3}}}, {}, {}}, ImportOptions{{}, {{"batch", 7}}, {}}}) {
+  for (const ImportOptions& options :
+       {ImportOptions{{{"x", {7, 2, 3}}}, {}, {}}, ImportOptions{{}, {{"batch", 7}}, {}}}) {
     auto module = import(builder);
     ASSERT_TRUE(module.ok()) << module.status().message();
     Status status = specializeModule(module->get(), options);
@@ -131,7 +137,8 @@ TEST_F(Importer, GivesAFinishedModuleItsSizes) {
     EXPECT_EQ(text(*module), text(*sized));
   }
   auto module = import(builder);
-  EXPECT_THAT(specializeModule(module->get(), {{{"x", {7, 2, 4}}}, {}, {}}).message(), HasSubstr("the input 'x' is ?x2x3xf32, not 7x2x4"));
+  EXPECT_THAT(specializeModule(module->get(), {{{"x", {7, 2, 4}}}, {}, {}}).message(),
+              HasSubstr("the input 'x' is ?x2x3xf32, not 7x2x4"));
   EXPECT_THAT(specializeModule(module->get(), {{}, {{"seq", 1}}, {}}).message(), HasSubstr("'seq'"));
 }
 
@@ -208,18 +215,21 @@ TEST_F(Importer, UnsupportedNodesHideNoOtherFault) {
   ASSERT_FALSE(module.ok());
   EXPECT_EQ(module.status().code(), StatusCode::kUnimplemented);
   std::string text = module.status().message();
-  for (const char* part : {"'own'", "'product'", "'reader': reads 'nowhere'", "'odd'", "cycle: ", "'circle'",
-                           "'second': defines 'd'", "'turn'", "the input 'bad' has a dimension of -2",
-                           "output 'gone' is not defined"})
+  for (const char* part :
+       {"'own'", "'product'", "'reader': reads 'nowhere'", "'odd'", "cycle: ", "'circle'", "'second': defines 'd'",
+        "'turn'", "the input 'bad' has a dimension of -2", "output 'gone' is not defined"})
     EXPECT_THAT(text, HasSubstr(part));
-  for (const char* part : {"'after'", "'behind'", "'wide'", "'narrow'", "'first'"}) EXPECT_THAT(text, Not(HasSubstr(part)));
+  for (const char* part : {"'after'", "'behind'", "'wide'", "'narrow'", "'first'"})
+    EXPECT_THAT(text, Not(HasSubstr(part)));
   EXPECT_THAT(text, HasSubstr("10 problems"));
   EXPECT_EQ(unsupported_.size(), 3u);
 }
 
 TEST_F(Importer, TwoOutputsMayNameOneValueButOneNameIsThereOnce) {
   OnnxBuilder builder;
-  builder.input("x", ElementType::kF32, {2, 3}).node("Relu", "act", {"x"}, {"y"}).node("Identity", "also", {"y"}, {"z"});
+  builder.input("x", ElementType::kF32, {2, 3})
+      .node("Relu", "act", {"x"}, {"y"})
+      .node("Identity", "also", {"y"}, {"z"});
   builder.output("y").output("z").output("x");
   auto module = import(builder);
   ASSERT_TRUE(module.ok()) << module.status().message();
@@ -305,7 +315,9 @@ TEST_F(Importer, MapsExternalWeightsWithoutACopyAndKeepsThemAlive) {
 TEST_F(Importer, FlattensSoftmaxBeforeOpset13) {
   for (int64_t opset : {11, 13}) {
     OnnxBuilder builder(opset);
-    builder.input("x", ElementType::kF32, {2, 2, 2}).node("Softmax", "soft", {"x"}, {"y"}, {{"axis", int64_t{1}}}).output("y");
+    builder.input("x", ElementType::kF32, {2, 2, 2})
+        .node("Softmax", "soft", {"x"}, {"y"}, {{"axis", int64_t{1}}})
+        .output("y");
     auto module = import(builder);
     ASSERT_TRUE(module.ok()) << module.status().message();
     auto outputs = interp::evaluateFunction(main(*module), {Tensor::zeros({ElementType::kF32, {2, 2, 2}})});
@@ -323,7 +335,9 @@ TEST_F(Importer, InlinesTheBranchOfAConstantIf) {
   OnnxBuilder builder;
   builder.input("x", ElementType::kF32, {2}).ints("zero", {}, {0});
   builder.node("Equal", "compare", {"zero", "zero"}, {"c"});
-  builder.node("If", "choose", {"c"}, {"y"}, {{"then_branch", branch("Relu", "t")}, {"else_branch", branch("Exp", "e")}}).output("y");
+  builder
+      .node("If", "choose", {"c"}, {"y"}, {{"then_branch", branch("Relu", "t")}, {"else_branch", branch("Exp", "e")}})
+      .output("y");
   auto module = import(builder);
   ASSERT_TRUE(module.ok()) << module.status().message();
   EXPECT_EQ(opNames(*module), "hpu.relu");
@@ -331,7 +345,10 @@ TEST_F(Importer, InlinesTheBranchOfAConstantIf) {
 
 TEST_F(Importer, SortsNodesThatComeInAnotherOrder) {
   OnnxBuilder builder;
-  builder.input("x", ElementType::kF32, {2}).node("Exp", "second", {"a"}, {"y"}).node("Relu", "first", {"x"}, {"a"}).output("y");
+  builder.input("x", ElementType::kF32, {2})
+      .node("Exp", "second", {"a"}, {"y"})
+      .node("Relu", "first", {"x"}, {"a"})
+      .output("y");
   auto module = import(builder);
   ASSERT_TRUE(module.ok()) << module.status().message();
   EXPECT_EQ(opNames(*module), "hpu.relu hpu.exp");
@@ -339,7 +356,10 @@ TEST_F(Importer, SortsNodesThatComeInAnotherOrder) {
 
 TEST_F(Importer, GivesACycleByName) {
   OnnxBuilder builder;
-  builder.input("x", ElementType::kF32, {2}).node("Add", "a", {"x", "q"}, {"p"}).node("Relu", "b", {"p"}, {"q"}).output("q");
+  builder.input("x", ElementType::kF32, {2})
+      .node("Add", "a", {"x", "q"}, {"p"})
+      .node("Relu", "b", {"p"}, {"q"})
+      .output("q");
   auto module = import(builder);
   ASSERT_FALSE(module.ok());
   EXPECT_THAT(module.status().message(), HasSubstr("cycle: "));
@@ -375,7 +395,8 @@ TEST_F(Importer, RefusesEachMalformedModelWithAUsefulLine) {
 
 /// Whatever a damaged file says, the answer is a module or a Status.
 TEST_F(Importer, SurvivesRandomDamageOfARealModel) {
-  auto file = llvm::MemoryBuffer::getFile(std::string(std::getenv("HPU_SOURCE_DIR")) + "/tests/models/digits/model.onnx");
+  auto file =
+      llvm::MemoryBuffer::getFile(std::string(std::getenv("HPU_SOURCE_DIR")) + "/tests/models/digits/model.onnx");
   ASSERT_TRUE(file);
   std::mt19937 random(7);
   int refused = 0;
@@ -413,8 +434,9 @@ TEST_F(Importer, ReadsItsOwnTextAgain) {
 
 TEST_F(Importer, RefusesOtherDialectsByName) {
   std::string path = folder_.file("other.mlir");
-  std::ofstream(path) << "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %y = tosa.abs %x : (tensor<2xf32>) -> "
-                         "tensor<2xf32>\n  return %y : tensor<2xf32>\n}\n";
+  std::ofstream(path)
+      << "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %y = tosa.abs %x : (tensor<2xf32>) -> "
+         "tensor<2xf32>\n  return %y : tensor<2xf32>\n}\n";
   auto module = importMlirModule(*context_, path);
   ASSERT_FALSE(module.ok());
   EXPECT_EQ(module.status().code(), StatusCode::kUnimplemented);

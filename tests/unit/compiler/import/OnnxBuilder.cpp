@@ -15,11 +15,16 @@ namespace {
 
 int onnxType(ElementType element) {
   switch (element) {
-    case ElementType::kF32: return onnx::TensorProto::FLOAT;
-    case ElementType::kI64: return onnx::TensorProto::INT64;
-    case ElementType::kI32: return onnx::TensorProto::INT32;
-    case ElementType::kBool: return onnx::TensorProto::BOOL;
-    default: return onnx::TensorProto::UNDEFINED;
+    case ElementType::kF32:
+      return onnx::TensorProto::FLOAT;
+    case ElementType::kI64:
+      return onnx::TensorProto::INT64;
+    case ElementType::kI32:
+      return onnx::TensorProto::INT32;
+    case ElementType::kBool:
+      return onnx::TensorProto::BOOL;
+    default:
+      return onnx::TensorProto::UNDEFINED;
   }
 }
 
@@ -40,8 +45,10 @@ OnnxBuilder& OnnxBuilder::input(const std::string& name, ElementType element, co
   type->mutable_shape();
   for (const BuilderDim& dim : shape) {
     auto* proto = type->mutable_shape()->add_dim();
-    if (auto* size = std::get_if<int64_t>(&dim)) proto->set_dim_value(*size);
-    else if (!std::get<std::string>(dim).empty()) proto->set_dim_param(std::get<std::string>(dim));
+    if (auto* size = std::get_if<int64_t>(&dim))
+      proto->set_dim_value(*size);
+    else if (!std::get<std::string>(dim).empty())
+      proto->set_dim_param(std::get<std::string>(dim));
   }
   return *this;
 }

@@ -6,7 +6,9 @@
 namespace hpu::ir {
 namespace {
 
-DimExpr e(const char* text) { return DimExpr::parse(text); }
+DimExpr e(const char* text) {
+  return DimExpr::parse(text);
+}
 
 TEST(DimExpr, PrintsEqualExpressionsEqually) {
   EXPECT_EQ(e("seq*batch*2 + 1").text(), "2*batch*seq + 1");

@@ -19,8 +19,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Tensor f32(const Shape& shape, const std::vector<float>& values) { return Tensor::of<float>(ElementType::kF32, shape, values); }
-Tensor i64(const Shape& shape, const std::vector<int64_t>& values) { return Tensor::of<int64_t>(ElementType::kI64, shape, values); }
+Tensor f32(const Shape& shape, const std::vector<float>& values) {
+  return Tensor::of<float>(ElementType::kF32, shape, values);
+}
+Tensor i64(const Shape& shape, const std::vector<int64_t>& values) {
+  return Tensor::of<int64_t>(ElementType::kI64, shape, values);
+}
 
 std::vector<double> numbers(const Tensor& tensor) {
   std::vector<double> values;
@@ -58,8 +62,10 @@ class Interpreter : public ::testing::Test {
       if (c == ';') c = ',';
     size_t brace = op.find('{');
     std::string name = op.substr(0, brace), attributes = brace == std::string::npos ? "" : op.substr(brace);
-    auto outputs = run(arguments, result, "%r = " + name + " " + operands + " " + attributes + " : (" + typeList + ") -> " + result +
-                                              "\nreturn %r : " + result, inputs);
+    auto outputs = run(arguments, result,
+                       "%r = " + name + " " + operands + " " + attributes + " : (" + typeList + ") -> " + result +
+                           "\nreturn %r : " + result,
+                       inputs);
     EXPECT_TRUE(outputs.ok()) << outputs.status().message();
     return outputs.ok() ? numbers((*outputs)[0]) : std::vector<double>();
   }
@@ -83,8 +89,8 @@ TEST_F(Interpreter, AccumulatesProductsBeyondSinglePrecision) {
 }
 
 /// Direct sums for any stride, dilation, padding and groups.
-std::vector<double> naiveConv(const Tensor& x, const Tensor& w, int64_t stride, int64_t dilation, int64_t pad, int64_t groups,
-                              int64_t out) {
+std::vector<double> naiveConv(const Tensor& x, const Tensor& w, int64_t stride, int64_t dilation, int64_t pad,
+                              int64_t groups, int64_t out) {
   int64_t C = x.shape()[1], H = x.shape()[2], O = w.shape()[0], I = w.shape()[1], K = w.shape()[2];
   std::vector<double> result;
   for (int64_t n = 0; n < x.shape()[0]; ++n)
@@ -111,12 +117,16 @@ TEST_F(Interpreter, ConvolvesAsTheDefinitionSays) {
   };
   for (Case c : {Case{1, 1, 1, 1, 7}, Case{2, 1, 0, 2, 3}, Case{1, 2, 2, 4, 7}, Case{3, 1, 1, 1, 3}}) {
     int64_t perGroup = 4 / c.groups;
-    Tensor x = Tensor::zeros({ElementType::kF32, {2, 4, 7, 7}}), w = Tensor::zeros({ElementType::kF32, {8, perGroup, 3, 3}});
+    Tensor x = Tensor::zeros({ElementType::kF32, {2, 4, 7, 7}}),
+           w = Tensor::zeros({ElementType::kF32, {8, perGroup, 3, 3}});
     for (Tensor* t : {&x, &w})
-      for (int64_t i = 0; i < t->count(); ++i) reinterpret_cast<float*>(t->writable())[i] = static_cast<float>((i * 7919) % 17 - 8);
-    std::string s = std::to_string(c.stride), d = std::to_string(c.dilation), p = std::to_string(c.pad), o = std::to_string(c.out);
-    std::string attributes = "{strides = array<i64: " + s + ", " + s + ">, dilations = array<i64: " + d + ", " + d + ">, pads = array<i64: " +
-                             p + ", " + p + ", " + p + ", " + p + ">, groups = " + std::to_string(c.groups) + " : i64}";
+      for (int64_t i = 0; i < t->count(); ++i)
+        reinterpret_cast<float*>(t->writable())[i] = static_cast<float>((i * 7919) % 17 - 8);
+    std::string s = std::to_string(c.stride), d = std::to_string(c.dilation), p = std::to_string(c.pad),
+                o = std::to_string(c.out);
+    std::string attributes = "{strides = array<i64: " + s + ", " + s + ">, dilations = array<i64: " + d + ", " + d +
+                             ">, pads = array<i64: " + p + ", " + p + ", " + p + ", " + p +
+                             ">, groups = " + std::to_string(c.groups) + " : i64}";
     EXPECT_EQ(one("hpu.conv2d " + attributes, "tensor<2x4x7x7xf32>;tensor<8x" + std::to_string(perGroup) + "x3x3xf32>",
                   "tensor<2x8x" + o + "x" + o + "xf32>", {x, w}),
               naiveConv(x, w, c.stride, c.dilation, c.pad, c.groups, c.out));
@@ -125,7 +135,8 @@ TEST_F(Interpreter, ConvolvesAsTheDefinitionSays) {
 
 TEST_F(Interpreter, TransposedConvolutionScattersEachElement) {
   // Stride 2 with a 2x2 kernel of ones: each input element becomes a 2x2 block.
-  EXPECT_THAT(one("hpu.conv_transpose2d {strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, "
+  EXPECT_THAT(one("hpu.conv_transpose2d {strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>, pads = array<i64: "
+                  "0, 0, 0, 0>, "
                   "output_padding = array<i64: 0, 0>, groups = 1 : i64}",
                   "tensor<1x1x1x2xf32>;tensor<1x1x2x2xf32>", "tensor<1x1x2x4xf32>",
                   {f32({1, 1, 1, 2}, {3, 5}), f32({1, 1, 2, 2}, {1, 1, 1, 1})}),
@@ -135,71 +146,90 @@ TEST_F(Interpreter, TransposedConvolutionScattersEachElement) {
 TEST_F(Interpreter, RoundsEachResultOfNarrowFloatsOnce) {
   // 1 + 2^-8 lies between the bf16 neighbours 1 and 1 + 2^-7: ties to even.
   uint16_t one16 = 0x3f80, small = 0x3b80;  // 1 and 2^-8
-  Tensor a = Tensor::of<uint16_t>(ElementType::kBF16, {1}, {one16}), b = Tensor::of<uint16_t>(ElementType::kBF16, {1}, {small});
+  Tensor a = Tensor::of<uint16_t>(ElementType::kBF16, {1}, {one16}),
+         b = Tensor::of<uint16_t>(ElementType::kBF16, {1}, {small});
   EXPECT_THAT(one("hpu.add", "tensor<1xbf16>;tensor<1xbf16>", "tensor<1xbf16>", {a, b}), ElementsAre(1.0));
   Tensor c = Tensor::of<uint16_t>(ElementType::kBF16, {1}, {0x3bc0});  // 1.5 * 2^-8 is nearer to the upper one
   EXPECT_THAT(one("hpu.add", "tensor<1xbf16>;tensor<1xbf16>", "tensor<1xbf16>", {a, c}), ElementsAre(1.0 + 1.0 / 128));
 }
 
 TEST_F(Interpreter, WrapsIntegersAndTruncatesCasts) {
-  Tensor a = Tensor::of<uint8_t>(ElementType::kU8, {2}, {250, 3}), b = Tensor::of<uint8_t>(ElementType::kU8, {2}, {10, 5});
+  Tensor a = Tensor::of<uint8_t>(ElementType::kU8, {2}, {250, 3}),
+         b = Tensor::of<uint8_t>(ElementType::kU8, {2}, {10, 5});
   EXPECT_THAT(one("hpu.add", "tensor<2xui8>;tensor<2xui8>", "tensor<2xui8>", {a, b}), ElementsAre(4, 8));
   EXPECT_THAT(one("hpu.sub", "tensor<2xui8>;tensor<2xui8>", "tensor<2xui8>", {a, b}), ElementsAre(240, 254));
   EXPECT_THAT(one("hpu.cast {to = i32}", "tensor<4xf32>", "tensor<4xi32>", {f32({4}, {-1.9f, 1.9f, 3e9f, -3e9f})}),
               ElementsAre(-1, 1, 2147483647, -2147483648.0));
-  EXPECT_THAT(one("hpu.div", "tensor<2xi64>;tensor<2xi64>", "tensor<2xi64>", {i64({2}, {-7, 7}), i64({2}, {2, -2})}), ElementsAre(-3, -3));
-  EXPECT_THAT(one("hpu.mod", "tensor<2xi64>;tensor<2xi64>", "tensor<2xi64>", {i64({2}, {-7, 7}), i64({2}, {3, -3})}), ElementsAre(2, -2));
+  EXPECT_THAT(one("hpu.div", "tensor<2xi64>;tensor<2xi64>", "tensor<2xi64>", {i64({2}, {-7, 7}), i64({2}, {2, -2})}),
+              ElementsAre(-3, -3));
+  EXPECT_THAT(one("hpu.mod", "tensor<2xi64>;tensor<2xi64>", "tensor<2xi64>", {i64({2}, {-7, 7}), i64({2}, {3, -3})}),
+              ElementsAre(2, -2));
 }
 
 TEST_F(Interpreter, BitcastsKeepEveryBit) {
   EXPECT_THAT(one("hpu.bitcast {to = i32}", "tensor<3xf32>", "tensor<3xi32>", {f32({3}, {1.0f, -0.0f, 1e-45f})}),
               ElementsAre(0x3f800000, -2147483648.0, 1));
   Tensor codes = Tensor::of<int16_t>(ElementType::kI16, {3}, {0x3f80, -0x4000, 0x0001});
-  EXPECT_THAT(one("hpu.bitcast {to = bf16}", "tensor<3xi16>", "tensor<3xbf16>", {codes}), ElementsAre(1.0, -2.0, std::ldexp(1.0, -133)));
+  EXPECT_THAT(one("hpu.bitcast {to = bf16}", "tensor<3xi16>", "tensor<3xbf16>", {codes}),
+              ElementsAre(1.0, -2.0, std::ldexp(1.0, -133)));
 }
 
 TEST_F(Interpreter, PropagatesNotANumberThroughMaximum) {
   float nan = std::nanf("");
-  auto result = one("hpu.max", "tensor<2xf32>;tensor<2xf32>", "tensor<2xf32>", {f32({2}, {nan, 1}), f32({2}, {0, nan})});
+  auto result =
+      one("hpu.max", "tensor<2xf32>;tensor<2xf32>", "tensor<2xf32>", {f32({2}, {nan, 1}), f32({2}, {0, nan})});
   EXPECT_TRUE(std::isnan(result[0]) && std::isnan(result[1]));
 }
 
 TEST_F(Interpreter, MovesElementsByStrides) {
   Tensor x = f32({2, 3}, {1, 2, 3, 4, 5, 6});
-  EXPECT_THAT(one("hpu.transpose {perm = array<i64: 1, 0>}", "tensor<2x3xf32>", "tensor<3x2xf32>", {x}), ElementsAre(1, 4, 2, 5, 3, 6));
-  EXPECT_THAT(one("hpu.slice {starts = array<i64: 1, 2>, sizes = array<i64: 1, 2>, steps = array<i64: 1, -2>}", "tensor<2x3xf32>",
-                  "tensor<1x2xf32>", {x}),
+  EXPECT_THAT(one("hpu.transpose {perm = array<i64: 1, 0>}", "tensor<2x3xf32>", "tensor<3x2xf32>", {x}),
+              ElementsAre(1, 4, 2, 5, 3, 6));
+  EXPECT_THAT(one("hpu.slice {starts = array<i64: 1, 2>, sizes = array<i64: 1, 2>, steps = array<i64: 1, -2>}",
+                  "tensor<2x3xf32>", "tensor<1x2xf32>", {x}),
               ElementsAre(6, 4));
-  EXPECT_THAT(one("hpu.pad {low = array<i64: 0, 1>, high = array<i64: 1, 0>, value = 9.0 : f64}", "tensor<2x3xf32>", "tensor<3x4xf32>", {x}),
+  EXPECT_THAT(one("hpu.pad {low = array<i64: 0, 1>, high = array<i64: 1, 0>, value = 9.0 : f64}", "tensor<2x3xf32>",
+                  "tensor<3x4xf32>", {x}),
               ElementsAre(9, 1, 2, 3, 9, 4, 5, 6, 9, 9, 9, 9));
   EXPECT_THAT(one("hpu.gather_elements {axis = 1 : i64}", "tensor<2x3xf32>;tensor<2x2xi64>", "tensor<2x2xf32>",
                   {x, i64({2, 2}, {-1, 0, 1, 1})}),
               ElementsAre(3, 1, 5, 5));
-  EXPECT_THAT(one("hpu.gather {axis = 1 : i64}", "tensor<2x3xf32>;tensor<2xi64>", "tensor<2x2xf32>", {x, i64({2}, {-1, 0})}),
-              ElementsAre(3, 1, 6, 4));
+  EXPECT_THAT(
+      one("hpu.gather {axis = 1 : i64}", "tensor<2x3xf32>;tensor<2xi64>", "tensor<2x2xf32>", {x, i64({2}, {-1, 0})}),
+      ElementsAre(3, 1, 6, 4));
   EXPECT_THAT(one("hpu.expand {shape = array<i64: 2, 3>}", "tensor<2x1xf32>", "tensor<2x3xf32>", {f32({2, 1}, {7, 8})}),
               ElementsAre(7, 7, 7, 8, 8, 8));
 }
 
 TEST_F(Interpreter, ReducesOverAnyAxes) {
   Tensor x = f32({2, 3}, {1, 2, 3, 4, 5, 9});
-  EXPECT_THAT(one("hpu.reduce_sum {axes = array<i64: 0>, keepdims = false}", "tensor<2x3xf32>", "tensor<3xf32>", {x}), ElementsAre(5, 7, 12));
-  EXPECT_THAT(one("hpu.reduce_mean {axes = array<i64: 1>}", "tensor<2x3xf32>", "tensor<2x1xf32>", {x}), ElementsAre(2, 6));
-  EXPECT_THAT(one("hpu.reduce_max {axes = array<i64: 0, 1>, keepdims = false}", "tensor<2x3xf32>", "tensor<f32>", {x}), ElementsAre(9));
-  EXPECT_THAT(one("hpu.arg_max {axis = 1 : i64}", "tensor<2x3xf32>", "tensor<2x1xi64>", {f32({2, 3}, {1, 5, 5, 2, 1, 0})}), ElementsAre(1, 0));
+  EXPECT_THAT(one("hpu.reduce_sum {axes = array<i64: 0>, keepdims = false}", "tensor<2x3xf32>", "tensor<3xf32>", {x}),
+              ElementsAre(5, 7, 12));
+  EXPECT_THAT(one("hpu.reduce_mean {axes = array<i64: 1>}", "tensor<2x3xf32>", "tensor<2x1xf32>", {x}),
+              ElementsAre(2, 6));
+  EXPECT_THAT(one("hpu.reduce_max {axes = array<i64: 0, 1>, keepdims = false}", "tensor<2x3xf32>", "tensor<f32>", {x}),
+              ElementsAre(9));
+  EXPECT_THAT(
+      one("hpu.arg_max {axis = 1 : i64}", "tensor<2x3xf32>", "tensor<2x1xi64>", {f32({2, 3}, {1, 5, 5, 2, 1, 0})}),
+      ElementsAre(1, 0));
 }
 
 TEST_F(Interpreter, AveragesOnlyWhatLiesInsideUnlessAskedOtherwise) {
   Tensor x = f32({1, 1, 2, 2}, {4, 8, 12, 16});
-  std::string pads = "kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>";
-  EXPECT_THAT(one("hpu.avg_pool2d {" + pads + "}", "tensor<1x1x2x2xf32>", "tensor<1x1x2x2xf32>", {x}), ElementsAre(4, 8, 12, 16));
-  EXPECT_THAT(one("hpu.avg_pool2d {" + pads + ", count_include_pad = true}", "tensor<1x1x2x2xf32>", "tensor<1x1x2x2xf32>", {x}),
-              ElementsAre(1, 2, 3, 4));
+  std::string pads =
+      "kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, "
+      "1>";
+  EXPECT_THAT(one("hpu.avg_pool2d {" + pads + "}", "tensor<1x1x2x2xf32>", "tensor<1x1x2x2xf32>", {x}),
+              ElementsAre(4, 8, 12, 16));
+  EXPECT_THAT(
+      one("hpu.avg_pool2d {" + pads + ", count_include_pad = true}", "tensor<1x1x2x2xf32>", "tensor<1x1x2x2xf32>", {x}),
+      ElementsAre(1, 2, 3, 4));
 }
 
 TEST_F(Interpreter, IgnoresPhysicalLayouts) {
   Tensor x = f32({1, 2, 1, 2}, {1, 2, 3, 4});
-  EXPECT_THAT(one("hpu.relayout", "tensor<1x2x1x2xf32>", "tensor<1x2x1x2xf32, #hpu.layout<order = [0, 2, 3, 1]>>", {x}), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(one("hpu.relayout", "tensor<1x2x1x2xf32>", "tensor<1x2x1x2xf32, #hpu.layout<order = [0, 2, 3, 1]>>", {x}),
+              ElementsAre(1, 2, 3, 4));
 }
 
 constexpr const char* kUnits = R"(
@@ -216,18 +246,20 @@ constexpr const char* kUnits = R"(
 
 TEST_F(Interpreter, LooksIntoUnitsAndShowsEveryResult) {
   std::vector<std::string> seen;
-  auto outputs = run("%a: tensor<1x2xf32>, %b: tensor<2x2xf32>", "tensor<1x2xf32>", kUnits,
-                     {f32({1, 2}, {1, 2}), f32({2, 2}, {1, -1, 1, -1})},
-                     [&](mlir::Operation* op, unsigned, const Tensor&) { seen.push_back(op->getName().stripDialect().str()); });
+  auto outputs =
+      run("%a: tensor<1x2xf32>, %b: tensor<2x2xf32>", "tensor<1x2xf32>", kUnits,
+          {f32({1, 2}, {1, 2}), f32({2, 2}, {1, -1, 1, -1})},
+          [&](mlir::Operation* op, unsigned, const Tensor&) { seen.push_back(op->getName().stripDialect().str()); });
   ASSERT_TRUE(outputs.ok()) << outputs.status().message();
   EXPECT_THAT(numbers((*outputs)[0]), ElementsAre(-3, 0));
   EXPECT_THAT(seen, ElementsAre("matmul", "relu", "bundle", "neg", "cluster"));
 }
 
 TEST_F(Interpreter, BindsFreeDimensionsToTheInputs) {
-  std::string free = "tensor<?x4xf32, #hpu.layout<symbols = [\"n\", \"\"]>>", flat = "tensor<?xf32, #hpu.layout<symbols = [\"4*n\"]>>";
-  std::string body = "%r = hpu.reshape %x {shape = array<i64: -9223372036854775808>, symbols = [\"4*n\"]} : (" + free + ") -> " + flat +
-                     "\nreturn %r : " + flat;
+  std::string free = "tensor<?x4xf32, #hpu.layout<symbols = [\"n\", \"\"]>>",
+              flat = "tensor<?xf32, #hpu.layout<symbols = [\"4*n\"]>>";
+  std::string body = "%r = hpu.reshape %x {shape = array<i64: -9223372036854775808>, symbols = [\"4*n\"]} : (" + free +
+                     ") -> " + flat + "\nreturn %r : " + flat;
   for (int64_t n : {2, 3}) {
     auto outputs = run("%x: " + free, flat, body, {Tensor::zeros({ElementType::kF32, {n, 4}})});
     ASSERT_TRUE(outputs.ok()) << outputs.status().message();
@@ -240,8 +272,9 @@ TEST_F(Interpreter, BindsFreeDimensionsToTheInputs) {
 }
 
 TEST_F(Interpreter, NamesTheNodeThatFails) {
-  std::string body = "%r = hpu.gather %x, %i {axis = 0 : i64} : (tensor<2xf32>, tensor<1xi64>) -> tensor<1xf32> loc(\"lookup\")\n"
-                     "return %r : tensor<1xf32>";
+  std::string body =
+      "%r = hpu.gather %x, %i {axis = 0 : i64} : (tensor<2xf32>, tensor<1xi64>) -> tensor<1xf32> loc(\"lookup\")\n"
+      "return %r : tensor<1xf32>";
   auto outputs = run("%x: tensor<2xf32>, %i: tensor<1xi64>", "tensor<1xf32>", body, {f32({2}, {1, 2}), i64({1}, {5})});
   ASSERT_FALSE(outputs.ok());
   EXPECT_THAT(outputs.status().message(), HasSubstr("lookup: index 5 is outside dimension 0 of 2"));
@@ -277,7 +310,8 @@ TEST(Elements, KeepAllValuesOfNarrowFormats) {
 
 TEST(CheckSize, RefusesProductsThatOverflow) {
   EXPECT_TRUE(checkSize({ElementType::kF32, {3, 0, int64_t{1} << 60}}).ok());
-  EXPECT_EQ(checkSize({ElementType::kF32, {int64_t{1} << 32, int64_t{1} << 32}}).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(checkSize({ElementType::kF32, {int64_t{1} << 32, int64_t{1} << 32}}).code(),
+            StatusCode::kResourceExhausted);
   EXPECT_EQ(checkSize({ElementType::kF32, {-1}}).code(), StatusCode::kInvalidArgument);
 }
 

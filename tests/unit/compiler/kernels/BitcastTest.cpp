@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bit casts in kernels: every code of the narrow types and difficult ones of f32 must come through as they are, whether a
-// kernel only moves them or computes with them.
+// Bit casts in kernels: every code of the narrow types and difficult ones of f32 must come through as they are, whether
+// a kernel only moves them or computes with them.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -31,7 +31,8 @@ constexpr int64_t kCount = 65536;
 uint64_t code(const Pair& pair, int64_t i) {
   if (elementSize(pair.number) < 4) return static_cast<uint64_t>(i);
   if (elementSize(pair.number) == 8) return static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15u;
-  constexpr uint32_t kSpecial[] = {0x7f800000, 0xff800000, 0x7f800001, 0xffffffff, 0x00000001, 0x807fffff, 0x80000000, 0x7fc00000};
+  constexpr uint32_t kSpecial[] = {0x7f800000, 0xff800000, 0x7f800001, 0xffffffff,
+                                   0x00000001, 0x807fffff, 0x80000000, 0x7fc00000};
   return i < 8 ? kSpecial[i] : static_cast<uint32_t>(i) * 2654435761u;
 }
 
@@ -71,18 +72,22 @@ void expectBits(const Pair& pair, const std::string& body, ElementType from, Ele
 TEST(Bitcast, MovesEveryCode) {
   for (const Pair& pair : kPairs) {
     auto same = [](uint64_t bits) { return bits; };
-    expectBits(pair, std::string("%r = hpu.bitcast %0 {to = ") + pair.bitsName + "} : ($0) -> $out0\nhpu.yield %r : $out0", pair.number,
-               pair.bits, same);
-    expectBits(pair, std::string("%r = hpu.bitcast %0 {to = ") + pair.numberName + "} : ($0) -> $out0\nhpu.yield %r : $out0", pair.bits,
-               pair.number, same);
+    expectBits(pair,
+               std::string("%r = hpu.bitcast %0 {to = ") + pair.bitsName + "} : ($0) -> $out0\nhpu.yield %r : $out0",
+               pair.number, pair.bits, same);
+    expectBits(pair,
+               std::string("%r = hpu.bitcast %0 {to = ") + pair.numberName + "} : ($0) -> $out0\nhpu.yield %r : $out0",
+               pair.bits, pair.number, same);
   }
 }
 
 TEST(Bitcast, ComputesOnTheBitsBetweenTwoCasts) {
   for (const Pair& pair : kPairs) {
-    std::string bits = "tensor<65536x" + std::string(pair.bitsName) + ">", number = "tensor<65536x" + std::string(pair.numberName) + ">";
-    std::string body = "%a = hpu.bitcast %0 {to = " + std::string(pair.bitsName) + "} : ($0) -> " + bits + "\n%b = hpu.bit_not %a : (" +
-                       bits + ") -> " + bits + "\n%r = hpu.bitcast %b {to = " + pair.numberName + "} : (" + bits + ") -> " + number +
+    std::string bits = "tensor<65536x" + std::string(pair.bitsName) + ">",
+                number = "tensor<65536x" + std::string(pair.numberName) + ">";
+    std::string body = "%a = hpu.bitcast %0 {to = " + std::string(pair.bitsName) + "} : ($0) -> " + bits +
+                       "\n%b = hpu.bit_not %a : (" + bits + ") -> " + bits +
+                       "\n%r = hpu.bitcast %b {to = " + pair.numberName + "} : (" + bits + ") -> " + number +
                        "\nhpu.yield %r : $out0";
     expectBits(pair, body, pair.number, pair.number, [&](uint64_t code) { return masked(pair.number, ~code); });
   }
@@ -101,13 +106,17 @@ TEST(Bitcast, TakesTheBitsOfTheRoundedValue) {
     std::memcpy(&bits, rounded.origin(), 2);
     return static_cast<double>(bits);
   };
-  check("%s = hpu.add %0, %1 : ($0, $1) -> tensor<256xbf16>\n%r = hpu.bitcast %s {to = ui16} : ($0) -> $out0\nhpu.yield %r : $out0", {x, y},
-        {Tensor::dense(ElementType::kU16, {256})}, expected, {0, 0});
+  check(
+      "%s = hpu.add %0, %1 : ($0, $1) -> tensor<256xbf16>\n%r = hpu.bitcast %s {to = ui16} : ($0) -> $out0\nhpu.yield "
+      "%r : $out0",
+      {x, y}, {Tensor::dense(ElementType::kU16, {256})}, expected, {0, 0});
 }
 
 TEST(Bitcast, OfWhatIsComputedAsADoubleIsNoKernel) {
   Tensor x = Tensor::dense(ElementType::kI64, {8}), y = Tensor::dense(ElementType::kF64, {8});
-  Kernel kernel("%d = hpu.bitcast %0 {to = f64} : ($0) -> $out0\n%r = hpu.neg %d : ($out0) -> $out0\nhpu.yield %r : $out0", {x}, {y});
+  Kernel kernel(
+      "%d = hpu.bitcast %0 {to = f64} : ($0) -> $out0\n%r = hpu.neg %d : ($out0) -> $out0\nhpu.yield %r : $out0", {x},
+      {y});
   EXPECT_FALSE(kernel.status().ok());
 }
 

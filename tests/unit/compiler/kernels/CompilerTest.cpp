@@ -85,13 +85,11 @@ TEST(Compiler, CostsCountVectorsOf256BytesAPoint) {
 
 TEST(Compiler, CostsDoNotDependOnTheVariants) {
   Tensor x = Tensor::dense(F32, {16, 640});
-  ParsedCluster cluster(
-      "%r = hpu.softmax %0 {axis = 1 : i64} : ($0) -> $out0\nhpu.yield %r : $out0", {x}, {x});
+  ParsedCluster cluster("%r = hpu.softmax %0 {axis = 1 : i64} : ($0) -> $out0\nhpu.yield %r : $out0", {x}, {x});
   KernelOptions v3, v4;
   v3.variants = {recipe::CpuVariant::kX86_64_v3};
   v4.variants = {recipe::CpuVariant::kX86_64_v4};
-  StatusOr<KernelSet> a = compileKernels({cluster.request("a")}, v3),
-                      b = compileKernels({cluster.request("b")}, v4);
+  StatusOr<KernelSet> a = compileKernels({cluster.request("a")}, v3), b = compileKernels({cluster.request("b")}, v4);
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(a->kernels[0].cost.vectorOps, b->kernels[0].cost.vectorOps);
   EXPECT_EQ(a->kernels[0].cost.scalarOps, b->kernels[0].cost.scalarOps);
@@ -169,14 +167,12 @@ TEST(Compiler, SixtyKernelsForTwoVariantsTakeSeconds) {
   std::vector<KernelRequest> requests;
   for (int64_t k = 0; k < 60; ++k) {
     Tensor x = Tensor::dense(F32, {8, 64 + k}), bias = Tensor::dense(F32, {64 + k});
-    std::string body =
-        k % 3 == 0 ? kGelu
-        : k % 3 == 1
-            ? "%b = hpu.add %0, %1 : ($0, $1) -> $out0\n"
-              "%r = hpu.softmax %b {axis = 1 : i64} : ($out0) -> $out0\nhpu.yield %r : $out0"
-            : "%b = hpu.add %0, %1 : ($0, $1) -> $out0\n"
-              "%r = hpu.clip %b {min = 0.0 : f64, max = 6.0 : f64} : ($out0) -> $out0\n"
-              "hpu.yield %r : $out0";
+    std::string body = k % 3 == 0   ? kGelu
+                       : k % 3 == 1 ? "%b = hpu.add %0, %1 : ($0, $1) -> $out0\n"
+                                      "%r = hpu.softmax %b {axis = 1 : i64} : ($out0) -> $out0\nhpu.yield %r : $out0"
+                                    : "%b = hpu.add %0, %1 : ($0, $1) -> $out0\n"
+                                      "%r = hpu.clip %b {min = 0.0 : f64, max = 6.0 : f64} : ($out0) -> $out0\n"
+                                      "hpu.yield %r : $out0";
     clusters.push_back(std::make_unique<ParsedCluster>(body, std::vector{x, bias}, std::vector{x}));
     requests.push_back(clusters.back()->request("k" + std::to_string(k)));
   }
@@ -186,8 +182,7 @@ TEST(Compiler, SixtyKernelsForTwoVariantsTakeSeconds) {
   ASSERT_TRUE(set.ok()) << set.status().toString();
   EXPECT_EQ(set->distinct, 60u);
   RecordProperty("seconds", std::to_string(seconds));
-  printf("60 kernels, 2 variants: %.2f s, %zu bytes\n", seconds,
-         static_cast<size_t>(set->images[0].bytes));
+  printf("60 kernels, 2 variants: %.2f s, %zu bytes\n", seconds, static_cast<size_t>(set->images[0].bytes));
   // The target is 5 s on an idle machine; the bound leaves room for busy ones.
   EXPECT_LT(seconds, 40);
 }

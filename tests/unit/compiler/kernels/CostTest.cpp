@@ -61,9 +61,10 @@ TEST(Cost, NarrowProductsAreSummedTwiceAsFast) {
   auto depthwise = [](ElementType type) {
     Tensor x = Tensor::dense(type, {1, 64, 30, 30}, {0, 2, 3, 1}), w = Tensor::dense(type, {64, 1, 3, 3});
     Tensor y = Tensor::dense(type, {1, 64, 30, 30}, {0, 2, 3, 1});
-    return costOf("%r = hpu.conv2d %0, %1 {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, "
-                  "dilations = array<i64: 1, 1>, groups = 64 : i64} : ($0, $1) -> $out0",
-                  {x, w}, y);
+    return costOf(
+        "%r = hpu.conv2d %0, %1 {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, "
+        "dilations = array<i64: 1, 1>, groups = 64 : i64} : ($0, $1) -> $out0",
+        {x, w}, y);
   };
   recipe::TpcCost wide = depthwise(F32), narrow = depthwise(BF16);
   EXPECT_NEAR(wide.vectorOps, 9, 0.7);  // Less at the edges.
@@ -75,10 +76,12 @@ TEST(Cost, NarrowProductsAreSummedTwiceAsFast) {
 
 TEST(Cost, PoolingIsUnrolled) {
   auto pool = [](ElementType type) {
-    Tensor x = Tensor::dense(type, {1, 64, 64, 64}, {0, 2, 3, 1}), y = Tensor::dense(type, {1, 64, 64, 64}, {0, 2, 3, 1});
-    return costOf("%r = hpu.max_pool2d %0 {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, "
-                  "pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : ($0) -> $out0",
-                  {x}, y);
+    Tensor x = Tensor::dense(type, {1, 64, 64, 64}, {0, 2, 3, 1}),
+           y = Tensor::dense(type, {1, 64, 64, 64}, {0, 2, 3, 1});
+    return costOf(
+        "%r = hpu.max_pool2d %0 {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, "
+        "pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : ($0) -> $out0",
+        {x}, y);
   };
   recipe::TpcCost wide = pool(F32), narrow = pool(BF16);
   EXPECT_NEAR(wide.vectorOps, 9, 0.5);
@@ -107,9 +110,10 @@ TEST(Cost, StridedVectorsAreTurnedInLocalMemory) {
 
 TEST(Cost, ResizedRowsAreShuffled) {
   Tensor x = Tensor::dense(F32, {1, 1, 16, 16}), y = Tensor::dense(F32, {1, 1, 128, 128});
-  recipe::TpcCost resize = costOf("%r = hpu.resize %0 {coordinates = 0 : i32, mode = 1 : i32, nearest = 2 : i32, "
-                                  "scales = array<f64: 8.0, 8.0>, sizes = array<i64: 128, 128>} : ($0) -> $out0",
-                                  {x}, y);
+  recipe::TpcCost resize = costOf(
+      "%r = hpu.resize %0 {coordinates = 0 : i32, mode = 1 : i32, nearest = 2 : i32, "
+      "scales = array<f64: 8.0, 8.0>, sizes = array<i64: 128, 128>} : ($0) -> $out0",
+      {x}, y);
   EXPECT_LT(resize.scalarOps, 8);
   EXPECT_LT(resize.vectorOps, 4 * 4 + 9 + 1);  // Four shuffled values and three mixtures.
 }

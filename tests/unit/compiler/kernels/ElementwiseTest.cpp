@@ -10,8 +10,8 @@ namespace hpu::kernels::test {
 namespace {
 
 constexpr ElementType F32 = ElementType::kF32, BF16 = ElementType::kBF16, F16 = ElementType::kF16,
-                      I64 = ElementType::kI64, I32 = ElementType::kI32, I8 = ElementType::kI8,
-                      U8 = ElementType::kU8, Bool = ElementType::kBool;
+                      I64 = ElementType::kI64, I32 = ElementType::kI32, I8 = ElementType::kI8, U8 = ElementType::kU8,
+                      Bool = ElementType::kBool;
 
 struct Unary {
   const char* name;
@@ -85,15 +85,13 @@ TEST(Elementwise, UnaryOpsAgreeWithLibm) {
     Tensor y = Tensor::dense(F32, {3, 333});
     std::string attrs = *op.attrs ? std::string(" {") + op.attrs + "}" : "";
     check(
-        "%r = hpu." + std::string(op.name) + " %0" + attrs +
-            " : ($0) -> $out0\nhpu.yield %r : $out0",
-        {x}, {y}, [&](int, const Index& i) { return op.reference(x.at(i)); }, op.tolerance);
+        "%r = hpu." + std::string(op.name) + " %0" + attrs + " : ($0) -> $out0\nhpu.yield %r : $out0", {x}, {y},
+        [&](int, const Index& i) { return op.reference(x.at(i)); }, op.tolerance);
   }
 }
 
 TEST(Elementwise, SpecialValuesBehaveAsInLibm) {
-  const double values[] = {0.0,   -0.0, INFINITY, -INFINITY, NAN,  1.0,   -1.0,
-                           1e-40, 3e38, -3e38,    88.7,      89.0, -104.0};
+  const double values[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1.0, -1.0, 1e-40, 3e38, -3e38, 88.7, 89.0, -104.0};
   auto count = static_cast<int64_t>(std::size(values));
   Tensor x = Tensor::dense(F32, {count});
   x.fill([&](const Index& i) { return values[i[0]]; });
@@ -132,21 +130,17 @@ const Binary kBinaries[] = {
 // clang-format on
 
 TEST(Elementwise, BinaryOpsBroadcastAsInNumpy) {
-  Tensor a = Tensor::dense(F32, {4, 1, 70}).random(2),
-         b = Tensor::dense(F32, {5, 1}).random(3, 0.5, 2);
+  Tensor a = Tensor::dense(F32, {4, 1, 70}).random(2), b = Tensor::dense(F32, {5, 1}).random(3, 0.5, 2);
   for (const Binary& op : kBinaries)
     check(
-        "%r = hpu." + std::string(op.name) + " %0, %1 : ($0, $1) -> $out0\nhpu.yield %r : $out0",
-        {a, b}, {Tensor::dense(F32, {4, 5, 70})},
-        [&](int, const Index& i) { return op.reference(a.at({i[0], 0, i[2]}), b.at({i[1], 0})); },
-        op.tolerance);
+        "%r = hpu." + std::string(op.name) + " %0, %1 : ($0, $1) -> $out0\nhpu.yield %r : $out0", {a, b},
+        {Tensor::dense(F32, {4, 5, 70})},
+        [&](int, const Index& i) { return op.reference(a.at({i[0], 0, i[2]}), b.at({i[1], 0})); }, op.tolerance);
 }
 
 TEST(Elementwise, PowFollowsC) {
-  Tensor x = Tensor::dense(F32, {500}).random(4, 0.01, 20),
-         y = Tensor::dense(F32, {500}).random(5, -8, 8);
-  check("%r = hpu.pow %0, %1 : ($0, $1) -> $out0\nhpu.yield %r : $out0", {x, y},
-        {Tensor::dense(F32, {500})},
+  Tensor x = Tensor::dense(F32, {500}).random(4, 0.01, 20), y = Tensor::dense(F32, {500}).random(5, -8, 8);
+  check("%r = hpu.pow %0, %1 : ($0, $1) -> $out0\nhpu.yield %r : $out0", {x, y}, {Tensor::dense(F32, {500})},
         [&](int, const Index& i) { return std::pow(x.at(i), y.at(i)); }, {1e-6, 1e-30});
   const double bases[] = {0, -0.0, 1, -1, 2, -2, -2.5, INFINITY, -INFINITY, NAN};
   const double exponents[] = {0, 1, 2, 3, -1, -2, 0.5, -0.5, INFINITY, -INFINITY, NAN, 200, -200};
@@ -155,28 +149,23 @@ TEST(Elementwise, PowFollowsC) {
   exponent.fill([&](const Index& i) { return exponents[i[0]]; });
   check("%r = hpu.pow %0, %1 : ($0, $1) -> $out0\nhpu.yield %r : $out0", {base, exponent},
         {Tensor::dense(F32, {10, 13})},
-        [&](int, const Index& i) {
-          return static_cast<float>(std::pow(base.at({i[0], 0}), exponent.at({i[1]})));
-        },
+        [&](int, const Index& i) { return static_cast<float>(std::pow(base.at({i[0], 0}), exponent.at({i[1]}))); },
         {1e-6, 1e-37});
 }
 
 TEST(Elementwise, IntegerDivisionAndModNeverTrap) {
   for (ElementType type : {I64, I32, I8}) {
-    Tensor a = Tensor::dense(type, {9, 40}).random(6, -100, 100),
-           b = Tensor::dense(type, {40}).random(7, -4, 4);
+    Tensor a = Tensor::dense(type, {9, 40}).random(6, -100, 100), b = Tensor::dense(type, {40}).random(7, -4, 4);
     a.set({0, 0}, type == I8 ? -128 : type == I32 ? -2147483648.0 : -9223372036854775808.0);
     b.set({0}, -1);
     check(
         "%r = hpu.div %0, %1 : ($0, $1) -> $out0\n%s = hpu.mod %0, %1 : ($0, $1) -> $out0\n"
         "hpu.yield %r, %s : $out0, $out0",
-        {a, b}, {Tensor::dense(type, {9, 40}), Tensor::dense(type, {9, 40})},
-        [&](int k, const Index& i) {
+        {a, b}, {Tensor::dense(type, {9, 40}), Tensor::dense(type, {9, 40})}, [&](int k, const Index& i) {
           double x = a.at(i), y = b.at({i[1]});
           if (y == 0) return 0.0;
           double q = std::trunc(x / y);
-          if (k == 0)
-            return x < -100 && y == -1 ? x : q;  // The most negative number has no opposite.
+          if (k == 0) return x < -100 && y == -1 ? x : q;  // The most negative number has no opposite.
           double r = std::fmod(x, y);
           return r != 0 && (r < 0) != (y < 0) ? r + y : r;
         });
@@ -189,7 +178,9 @@ TEST(Elementwise, BitwiseOpsFollowTheWidthOfTheirType) {
     std::function<int64_t(int64_t, int64_t, int)> reference;
   };
   auto wrap = [](int64_t v, ElementType type) {
-    return type == I8 ? int64_t{static_cast<int8_t>(v)} : type == U8 ? int64_t{static_cast<uint8_t>(v)} : int64_t{static_cast<int32_t>(v)};
+    return type == I8   ? int64_t{static_cast<int8_t>(v)}
+           : type == U8 ? int64_t{static_cast<uint8_t>(v)}
+                        : int64_t{static_cast<int32_t>(v)};
   };
   const Bitwise ops[] = {
       {"bit_and", [](int64_t a, int64_t b, int) { return a & b; }},
@@ -205,8 +196,7 @@ TEST(Elementwise, BitwiseOpsFollowTheWidthOfTheirType) {
     b.fill([&](const Index& i) { return static_cast<double>(i[0] % (bits + 4)) - (type == U8 ? 0 : 2); });
     for (const Bitwise& op : ops)
       check("%r = hpu." + std::string(op.name) + " %0, %1 : ($0, $1) -> $out0\nhpu.yield %r : $out0", {a, b},
-            {Tensor::dense(type, {7, 40})},
-            [&](int, const Index& i) {
+            {Tensor::dense(type, {7, 40})}, [&](int, const Index& i) {
               auto x = static_cast<int64_t>(a.at(i)), y = static_cast<int64_t>(b.at({i[1]}));
               return static_cast<double>(wrap(op.reference(x, y, bits), type));
             });
@@ -245,8 +235,7 @@ TEST(Elementwise, ChannelsLastChainWithBiasResidualAndClip) {
       "%a = hpu.add %0, %1 : ($0, $1) -> $out0\n%b = hpu.add %a, %2 : ($out0, $2) -> $out0\n"
       "%c = hpu.clip %b {min = 0.0 : f64, max = 6.0 : f64} : ($out0) -> $out0\nhpu.yield %c : "
       "$out0",
-      {x, bias, residual}, {Tensor::dense(F32, {2, 24, 5, 6}, {0, 2, 3, 1})},
-      [&](int, const Index& i) {
+      {x, bias, residual}, {Tensor::dense(F32, {2, 24, 5, 6}, {0, 2, 3, 1})}, [&](int, const Index& i) {
         return std::min(std::max(x.at(i) + bias.at({i[1], 0, 0}) + residual.at(i), 0.0), 6.0);
       });
 }
@@ -259,8 +248,7 @@ TEST(Elementwise, OperandsRepeatThroughZeroStridesAndReadBackwards) {
   check(
       "%r = hpu.mul %0, %1 : ($0, $1) -> $out0\n%s = hpu.add %r, %2 : ($out0, $2) -> "
       "$out0\nhpu.yield %s : $out0",
-      {a, b, c}, {Tensor::dense(F32, {6, 50})},
-      [&](int, const Index& i) { return a.at(i) * b.at(i) + c.at(i); });
+      {a, b, c}, {Tensor::dense(F32, {6, 50})}, [&](int, const Index& i) { return a.at(i) * b.at(i) + c.at(i); });
 }
 
 TEST(Elementwise, ComparesSelectsAndLogic) {
@@ -270,8 +258,7 @@ TEST(Elementwise, ComparesSelectsAndLogic) {
       "$out1\n"
       "%n = hpu.not %l : ($out1) -> $out1\n%e = hpu.and %n, %g : ($out1, $out1) -> $out1\n"
       "%w = hpu.where %l, %0, %1 : ($out1, $0, $1) -> $out0\nhpu.yield %w, %e : $out0, $out1",
-      {a, b}, {Tensor::dense(F32, {3, 77}), Tensor::dense(Bool, {3, 77})},
-      [&](int k, const Index& i) {
+      {a, b}, {Tensor::dense(F32, {3, 77}), Tensor::dense(Bool, {3, 77})}, [&](int k, const Index& i) {
         double x = a.at(i), y = b.at({i[1]});
         return k == 0 ? std::min(x, y) : static_cast<double>(x >= y);
       });
@@ -286,8 +273,7 @@ TEST(Elementwise, CastsBetweenAllTypes) {
       const char* name = to == Bool ? "i1" : to == U8 ? "ui8" : nullptr;
       std::string target = name ? name : std::string(elementTypeName(to));
       bool toFloat = to == F32 || to == BF16 || to == F16;
-      check("%r = hpu.cast %0 {to = " + target + "} : ($0) -> $out0\nhpu.yield %r : $out0", {x},
-            {y},
+      check("%r = hpu.cast %0 {to = " + target + "} : ($0) -> $out0\nhpu.yield %r : $out0", {x}, {y},
             [&](int, const Index& i) {
               double v = x.at(i);
               return to == Bool ? static_cast<double>(v != 0) : toFloat ? v : std::trunc(v);
@@ -314,14 +300,14 @@ TEST(Elementwise, AnExplicitCastRoundsAlthoughValuesStayF32) {
   check(
       "%m = hpu.mul %0, %1 : ($0, $1) -> $out0\n%r = hpu.add %m, %0 : ($out0, $0) -> "
       "$out0\nhpu.yield %r : $out0",
-      {a, b}, {Tensor::dense(BF16, {300})},
-      [&](int, const Index& i) { return std::fma(a.at(i), b.at(i), a.at(i)); }, {0.004, 0});
+      {a, b}, {Tensor::dense(BF16, {300})}, [&](int, const Index& i) { return std::fma(a.at(i), b.at(i), a.at(i)); },
+      {0.004, 0});
 }
 
 TEST(Elementwise, ScalarsAndTinyShapes) {
   Tensor s = Tensor::scalar(F32, 2.5), x = Tensor::dense(F32, {1, 1, 3}).random(22);
-  check("%r = hpu.mul %0, %1 : ($0, $1) -> $out0\nhpu.yield %r : $out0", {x, s},
-        {Tensor::dense(F32, {1, 1, 3})}, [&](int, const Index& i) { return x.at(i) * 2.5; });
+  check("%r = hpu.mul %0, %1 : ($0, $1) -> $out0\nhpu.yield %r : $out0", {x, s}, {Tensor::dense(F32, {1, 1, 3})},
+        [&](int, const Index& i) { return x.at(i) * 2.5; });
   check("%r = hpu.exp %0 : ($0) -> $out0\nhpu.yield %r : $out0", {s}, {Tensor::dense(F32, {})},
         [&](int, const Index&) { return std::exp(2.5); });
 }
@@ -331,9 +317,8 @@ TEST(Elementwise, I64ArithmeticIsExact) {
   check(
       "%r = hpu.mul %0, %1 : ($0, $1) -> $out0\n%e = hpu.equal %r, %0 : ($out0, $0) -> $out1\n"
       "hpu.yield %r, %e : $out0, $out1",
-      {a, b}, {Tensor::dense(I64, {130}), Tensor::dense(Bool, {130})}, [&](int k, const Index& i) {
-        return k == 0 ? a.at(i) * 1000003 : static_cast<double>(a.at(i) == 0);
-      });
+      {a, b}, {Tensor::dense(I64, {130}), Tensor::dense(Bool, {130})},
+      [&](int k, const Index& i) { return k == 0 ? a.at(i) * 1000003 : static_cast<double>(a.at(i) == 0); });
 }
 
 }  // namespace

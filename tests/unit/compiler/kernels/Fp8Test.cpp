@@ -67,8 +67,7 @@ TEST(Fp8, LoadsTheValuesOfNumerics) {
       x.set({code}, std::isfinite(value(code)) ? static_cast<double>(code) : 0.0);
     check("%r = hpu.cast %0 {to = f32} : ($0) -> $out0\nhpu.yield %r : $out0", {x}, {Tensor::dense(F32, {256})},
           [&](int, const Index& i) { return std::isfinite(value(i[0])) ? value(i[0]) : 0.0; }, {0, 0});
-    check("%n = hpu.is_nan %0 : ($0) -> $out0\nhpu.yield %n : $out0",
-          {[&] {
+    check("%n = hpu.is_nan %0 : ($0) -> $out0\nhpu.yield %n : $out0", {[&] {
             Tensor codes = Tensor::dense(numerics::elementTypeOf(format), {256});
             for (int64_t code = 0; code < 256; ++code) codes.set({code}, static_cast<double>(code));
             return codes;

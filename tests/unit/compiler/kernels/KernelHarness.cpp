@@ -64,8 +64,7 @@ struct Tensor::Mapping {
     size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     usable = (bytes + page - 1) / page * page;
     total = usable + 2 * page;
-    base =
-        static_cast<uint8_t*>(mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    base = static_cast<uint8_t*>(mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     mprotect(base + page, usable, PROT_READ | PROT_WRITE);
     start = base + page + usable - bytes;
   }
@@ -221,8 +220,7 @@ Tensor& Tensor::random(uint64_t seed, double low, double high) {
   fill([&](const Index&) {
     double value = distribution(engine);
     if (type == ElementType::kBool) return value > (low + high) / 2 ? 1.0 : 0.0;
-    bool isFloat =
-        type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
+    bool isFloat = type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
     return isFloat ? value : std::floor(value);
   });
   return *this;
@@ -293,12 +291,9 @@ ParsedCluster::ParsedCluster(const std::string& bodyText, const std::vector<Tens
                              const std::vector<Tensor>& outputs)
     : state_(std::make_unique<State>()) {
   std::string body = bodyText, parameters, pairs, types, results;
-  for (size_t i = outputs.size(); i-- > 0;)
-    replaceAll(body, "$out" + std::to_string(i), typeText(outputs[i]));
-  for (size_t i = inputs.size(); i-- > 0;)
-    replaceAll(body, "$" + std::to_string(i), typeText(inputs[i]));
-  for (size_t i = inputs.size(); i-- > 0;)
-    replaceAll(body, "%" + std::to_string(i), "%in" + std::to_string(i));
+  for (size_t i = outputs.size(); i-- > 0;) replaceAll(body, "$out" + std::to_string(i), typeText(outputs[i]));
+  for (size_t i = inputs.size(); i-- > 0;) replaceAll(body, "$" + std::to_string(i), typeText(inputs[i]));
+  for (size_t i = inputs.size(); i-- > 0;) replaceAll(body, "%" + std::to_string(i), "%in" + std::to_string(i));
   for (size_t i = 0; i < inputs.size(); ++i) {
     std::string number = std::to_string(i), comma = i ? ", " : "";
     parameters += comma + "%x" + number + ": " + typeText(inputs[i]);
@@ -310,17 +305,15 @@ ParsedCluster::ParsedCluster(const std::string& bodyText, const std::vector<Tens
     results += (i ? ", " : "") + typeText(outputs[i]);
     state_->outputs.push_back(viewOf(outputs[i]));
   }
-  std::string text = "func.func @f(" + parameters + ") -> (" + results +
-                     ") {\n  %r:" + std::to_string(outputs.size()) + " = hpu.cluster (" + pairs +
-                     ") : (" + types + ") -> (" + results + ") {\n" + body + "\n  }\n  return ";
+  std::string text = "func.func @f(" + parameters + ") -> (" + results + ") {\n  %r:" + std::to_string(outputs.size()) +
+                     " = hpu.cluster (" + pairs + ") : (" + types + ") -> (" + results + ") {\n" + body +
+                     "\n  }\n  return ";
   for (size_t i = 0; i < outputs.size(); ++i) text += (i ? ", %r#" : "%r#") + std::to_string(i);
   text += " : " + results + "\n}\n";
   state_->context.loadDialect<ir::HpuDialect, mlir::func::FuncDialect>();
   state_->module = mlir::parseSourceString<mlir::ModuleOp>(text, &state_->context);
   EXPECT_TRUE(state_->module) << text;
-  if (state_->module)
-    state_->module->walk(
-        [&](ir::ClusterOp cluster) { state_->block = &cluster.getBody().front(); });
+  if (state_->module) state_->module->walk([&](ir::ClusterOp cluster) { state_->block = &cluster.getBody().front(); });
 }
 ParsedCluster::~ParsedCluster() = default;
 mlir::Block* ParsedCluster::block() const {
@@ -344,8 +337,7 @@ KernelRequest ParsedCluster::request(const std::string& name) const {
 // ------------------------------------------------------------------------------------------
 
 struct Kernel::State {
-  State(const std::string& body, const std::vector<Tensor>& inputs,
-        const std::vector<Tensor>& outputs)
+  State(const std::string& body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs)
       : cluster(body, inputs, outputs) {}
   ~State() {
     for (auto [base, bytes] : maps) munmap(base, bytes);
@@ -355,8 +347,8 @@ struct Kernel::State {
   std::vector<std::pair<void*, size_t>> maps;
 };
 
-Kernel::Kernel(std::string body, const std::vector<Tensor>& inputs,
-               const std::vector<Tensor>& outputs, const KernelOptions& options)
+Kernel::Kernel(std::string body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+               const KernelOptions& options)
     : state_(std::make_unique<State>(body, inputs, outputs)) {
   if (!state_->cluster.block()) {
     status_ = invalidArgument("the test's text does not parse");
@@ -368,8 +360,7 @@ Kernel::Kernel(std::string body, const std::vector<Tensor>& inputs,
   state_->set = std::move(*set);
   info_ = state_->set.kernels[0];
   for (const recipe::KernelImage& image : state_->set.images) {
-    void* base =
-        mmap(nullptr, image.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* base = mmap(nullptr, image.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     std::memcpy(base, image.data, image.bytes);
     mprotect(base, image.bytes, PROT_READ | PROT_EXEC);
     state_->maps.emplace_back(base, image.bytes);
@@ -385,22 +376,19 @@ size_t Kernel::imageBytes(int variant) const {
   return state_->set.images[variant].bytes;
 }
 std::string Kernel::ir() const {
-  StatusOr<std::string> text =
-      kernelIr(state_->cluster.request("test"), recipe::CpuVariant::kX86_64_v4);
+  StatusOr<std::string> text = kernelIr(state_->cluster.request("test"), recipe::CpuVariant::kX86_64_v4);
   return text.ok() ? *text : text.status().toString();
 }
 
-void Kernel::run(int variant, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs,
-                 const Index& lo, const Index& hi) const {
+void Kernel::run(int variant, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, const Index& lo,
+                 const Index& hi) const {
   std::vector<void*> buffers;
   for (const Tensor& tensor : inputs) buffers.push_back(tensor.origin());
   for (const Tensor& tensor : outputs) buffers.push_back(tensor.origin());
   std::vector<uint8_t> scratch(info_.scratchBytes + 64);
   void* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64);
-  HpuKernelArgs args{buffers.data(), lo.data(), hi.data(), nullptr,
-                     info_.scratchBytes ? aligned : nullptr};
-  auto* code =
-      static_cast<uint8_t*>(state_->maps[variant].first) + state_->set.images[variant].entries[0];
+  HpuKernelArgs args{buffers.data(), lo.data(), hi.data(), nullptr, info_.scratchBytes ? aligned : nullptr};
+  auto* code = static_cast<uint8_t*>(state_->maps[variant].first) + state_->set.images[variant].entries[0];
   reinterpret_cast<HpuKernelFn>(code)(&args);
 }
 
@@ -447,23 +435,21 @@ void check(const std::string& body, std::vector<Tensor> inputs, std::vector<Tens
           for (size_t d = 0; d < index.size(); ++d)
             inside &= results[k].sizes[d] == 1 || (index[d] >= lo[d] && index[d] < hi[d]);
           double actual = results[k].at(index);
-          double inSlice = wantedOf[k][position++],
-                 wanted = inside ? inSlice : untouched[k].at(index);
-          bool same = actual == wanted || (std::isnan(actual) && std::isnan(wanted)) ||
-                      (inside && std::abs(actual - wanted) <=
-                                     tolerance.absolute + tolerance.relative * std::abs(wanted));
+          double inSlice = wantedOf[k][position++], wanted = inside ? inSlice : untouched[k].at(index);
+          bool same =
+              actual == wanted || (std::isnan(actual) && std::isnan(wanted)) ||
+              (inside && std::abs(actual - wanted) <= tolerance.absolute + tolerance.relative * std::abs(wanted));
           if (same || ++failures > 3) return;
           ADD_FAILURE() << "variant " << variant << " slice " << slice << " output " << k << " at "
-                        << shapeToString(index) << (inside ? "" : " (outside the slice)")
-                        << ": got " << actual << ", want " << wanted << "\n"
+                        << shapeToString(index) << (inside ? "" : " (outside the slice)") << ": got " << actual
+                        << ", want " << wanted << "\n"
                         << body;
         });
         if (failures) return;
       }
     }
   }
-  for (size_t i = 0; i < inputs.size(); ++i)
-    EXPECT_EQ(inputs[i].contents(), before[i]) << "input " << i << " changed";
+  for (size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(inputs[i].contents(), before[i]) << "input " << i << " changed";
 }
 
 }  // namespace hpu::kernels::test

@@ -73,8 +73,8 @@ class Kernel {
   /// Variants that this CPU can run, as indexes.
   int variants() const;
   /// Computes the box [lo, hi) of the index space.
-  void run(int variant, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs,
-           const Index& lo, const Index& hi) const;
+  void run(int variant, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, const Index& lo,
+           const Index& hi) const;
   size_t imageBytes(int variant) const;
   std::string ir() const;
 
@@ -87,8 +87,7 @@ class Kernel {
 
 /// Parses a function with one cluster; null with a failed check when the text is wrong.
 struct ParsedCluster {
-  ParsedCluster(const std::string& body, const std::vector<Tensor>& inputs,
-                const std::vector<Tensor>& outputs);
+  ParsedCluster(const std::string& body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
   ~ParsedCluster();
   mlir::Block* block() const;
   /// The ops before hpu.yield.

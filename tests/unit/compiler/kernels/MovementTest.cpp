@@ -17,14 +17,11 @@ TEST(Movement, RelayoutsAndTransposes) {
     for (const Index& order : {Index{0, 2, 3, 1}, Index{3, 1, 0, 2}, Index{0, 1, 2, 3}}) {
       Tensor x = Tensor::dense(type, {2, 37, 9, 40}).random(1, -100, 100);
       check("%r = hpu.relayout %0 : ($0) -> $out0\nhpu.yield %r : $out0", {x},
-            {Tensor::dense(type, {2, 37, 9, 40}, order)},
-            [&](int, const Index& i) { return x.at(i); });
+            {Tensor::dense(type, {2, 37, 9, 40}, order)}, [&](int, const Index& i) { return x.at(i); });
     }
     Tensor x = Tensor::dense(type, {3, 33, 70}).random(2, -100, 100);
-    check(
-        "%t = hpu.transpose %0 {perm = array<i64: 0, 2, 1>} : ($0) -> $out0\nhpu.yield %t : $out0",
-        {x}, {Tensor::dense(type, {3, 70, 33})},
-        [&](int, const Index& i) { return x.at({i[0], i[2], i[1]}); });
+    check("%t = hpu.transpose %0 {perm = array<i64: 0, 2, 1>} : ($0) -> $out0\nhpu.yield %t : $out0", {x},
+          {Tensor::dense(type, {3, 70, 33})}, [&](int, const Index& i) { return x.at({i[0], i[2], i[1]}); });
   }
 }
 
@@ -34,21 +31,18 @@ TEST(Movement, SlicesBackwardsAndWithSteps) {
       "%s = hpu.slice %0 {starts = array<i64: 19, 3>, sizes = array<i64: 7, 12>, steps = "
       "array<i64: -3, 4>} : "
       "($0) -> $out0\n%r = hpu.neg %s : ($out0) -> $out0\nhpu.yield %r : $out0",
-      {x}, {Tensor::dense(F32, {7, 12})},
-      [&](int, const Index& i) { return -x.at({19 - 3 * i[0], 3 + 4 * i[1]}); });
+      {x}, {Tensor::dense(F32, {7, 12})}, [&](int, const Index& i) { return -x.at({19 - 3 * i[0], 3 + 4 * i[1]}); });
   check(
       "%s = hpu.slice %0 {starts = array<i64: 0, 49>, sizes = array<i64: 20, 50>, steps = "
       "array<i64: 1, -1>} : "
       "($0) -> $out0\nhpu.yield %s : $out0",
-      {x}, {Tensor::dense(F32, {20, 50})},
-      [&](int, const Index& i) { return x.at({i[0], 49 - i[1]}); });
+      {x}, {Tensor::dense(F32, {20, 50})}, [&](int, const Index& i) { return x.at({i[0], 49 - i[1]}); });
 }
 
 TEST(Movement, ExpandsAndReshapes) {
   Tensor x = Tensor::dense(F32, {6, 1, 35}).random(4);
-  check("%e = hpu.expand %0 {shape = array<i64: 6, 4, 35>} : ($0) -> $out0\nhpu.yield %e : $out0",
-        {x}, {Tensor::dense(F32, {6, 4, 35})},
-        [&](int, const Index& i) { return x.at({i[0], 0, i[2]}); });
+  check("%e = hpu.expand %0 {shape = array<i64: 6, 4, 35>} : ($0) -> $out0\nhpu.yield %e : $out0", {x},
+        {Tensor::dense(F32, {6, 4, 35})}, [&](int, const Index& i) { return x.at({i[0], 0, i[2]}); });
   Tensor flat = Tensor::dense(F32, {5, 84}).random(5);
   check(
       "%e = hpu.exp %0 : ($0) -> $0\n%r = hpu.reshape %e {shape = array<i64: 5, 1, 7, 12>} : ($0) "
@@ -73,8 +67,8 @@ TEST(Movement, ConcatenatesAlongEveryAxisInEveryLayout) {
         operands += (k ? ", %" : "%") + std::to_string(k);
         types += (k ? ", $" : "$") + std::to_string(k);
       }
-      check("%c = hpu.concat " + operands + " {axis = " + std::to_string(axis) + " : i64} : (" +
-                types + ") -> $out0\n%r = hpu.relu %c : ($out0) -> $out0\nhpu.yield %r : $out0",
+      check("%c = hpu.concat " + operands + " {axis = " + std::to_string(axis) + " : i64} : (" + types +
+                ") -> $out0\n%r = hpu.relu %c : ($out0) -> $out0\nhpu.yield %r : $out0",
             inputs, {Tensor::dense(F32, shape, order)}, [&](int, const Index& i) {
               Index at(i);
               size_t k = 0;
@@ -116,8 +110,7 @@ TEST(Movement, PadsAllEightDimensions) {
 
 TEST(Movement, GathersRowsAndClampsIndices) {
   for (ElementType indexType : {I64, I32}) {
-    Tensor table = Tensor::dense(F32, {11, 50}).random(10),
-           indices = Tensor::dense(indexType, {3, 7});
+    Tensor table = Tensor::dense(F32, {11, 50}).random(10), indices = Tensor::dense(indexType, {3, 7});
     indices.fill([](const Index& i) {
       const double values[] = {0, 10, -1, -11, 5, 1000, -1000};
       return values[(i[0] + i[1]) % 7];
@@ -133,18 +126,15 @@ TEST(Movement, GathersRowsAndClampsIndices) {
         [&](int, const Index& i) { return -table.at({row(indices.at({i[0], i[1]})), i[2]}); });
     // Lanes along the indices.
     for (ElementType type : {F32, BF16, I64}) {
-      Tensor wide = Tensor::dense(type, {6, 11}).random(11, -50, 50),
-             many = Tensor::dense(indexType, {45});
+      Tensor wide = Tensor::dense(type, {6, 11}).random(11, -50, 50), many = Tensor::dense(indexType, {45});
       many.fill([](const Index& i) { return static_cast<double>((i[0] * 7) % 25 - 12); });
-      check("%g = hpu.gather %0, %1 {axis = 1 : i64} : ($0, $1) -> $out0\nhpu.yield %g : $out0",
-            {wide, many}, {Tensor::dense(type, {6, 45})},
-            [&](int, const Index& i) { return wide.at({i[0], row(many.at({i[1]}))}); });
+      check("%g = hpu.gather %0, %1 {axis = 1 : i64} : ($0, $1) -> $out0\nhpu.yield %g : $out0", {wide, many},
+            {Tensor::dense(type, {6, 45})}, [&](int, const Index& i) { return wide.at({i[0], row(many.at({i[1]}))}); });
     }
   }
   Tensor x = Tensor::dense(F32, {4, 9, 33}).random(12), one = Tensor::scalar(I64, -2);
-  check("%g = hpu.gather %0, %1 {axis = 1 : i64} : ($0, $1) -> $out0\nhpu.yield %g : $out0",
-        {x, one}, {Tensor::dense(F32, {4, 33})},
-        [&](int, const Index& i) { return x.at({i[0], 7, i[1]}); });
+  check("%g = hpu.gather %0, %1 {axis = 1 : i64} : ($0, $1) -> $out0\nhpu.yield %g : $out0", {x, one},
+        {Tensor::dense(F32, {4, 33})}, [&](int, const Index& i) { return x.at({i[0], 7, i[1]}); });
 }
 
 TEST(Movement, GathersElementsAlongEachAxis) {
@@ -172,8 +162,7 @@ TEST(Movement, GathersElementsAlongEachAxis) {
 
 double coordinate(int mode, int64_t at, double scale, int64_t in, int64_t out) {
   auto x = static_cast<double>(at);
-  if (mode == 2)
-    return out > 1 ? x * static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
+  if (mode == 2) return out > 1 ? x * static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
   if (mode == 3) return x / scale;
   if (mode == 1 && out == 1) return 0;
   return (x + 0.5) / scale - 0.5;
@@ -187,12 +176,10 @@ TEST(Movement, ResizesInAllModes) {
         Tensor x = Tensor::dense(F32, {2, 19, 7, 5}, order).random(13);
         double scales[] = {static_cast<double>(oh) / 7, static_cast<double>(ow) / 5};
         auto text = [&](int resizeMode, int nearestMode) {
-          return "%r = hpu.resize %0 {sizes = array<i64: " + std::to_string(oh) + ", " +
-                 std::to_string(ow) + ">, scales = array<f64: " + std::to_string(scales[0]) + ", " +
-                 std::to_string(scales[1]) + ">, mode = " + std::to_string(resizeMode) +
-                 " : i32, coordinates = " + std::to_string(mode) +
-                 " : i32, nearest = " + std::to_string(nearestMode) +
-                 " : i32} : ($0) -> $out0\nhpu.yield %r : $out0";
+          return "%r = hpu.resize %0 {sizes = array<i64: " + std::to_string(oh) + ", " + std::to_string(ow) +
+                 ">, scales = array<f64: " + std::to_string(scales[0]) + ", " + std::to_string(scales[1]) +
+                 ">, mode = " + std::to_string(resizeMode) + " : i32, coordinates = " + std::to_string(mode) +
+                 " : i32, nearest = " + std::to_string(nearestMode) + " : i32} : ($0) -> $out0\nhpu.yield %r : $out0";
         };
         scales[0] = std::stod(std::to_string(scales[0]));
         scales[1] = std::stod(std::to_string(scales[1]));
@@ -207,9 +194,8 @@ TEST(Movement, ResizesInAllModes) {
                                       : std::ceil(c);
             return static_cast<int64_t>(std::min(std::max(r, 0.0), i ? 4.0 : 6.0));
           };
-          check(text(0, nearest), {x}, {y}, [&](int, const Index& i) {
-            return x.at({i[0], i[1], source(0, i[2]), source(1, i[3])});
-          });
+          check(text(0, nearest), {x}, {y},
+                [&](int, const Index& i) { return x.at({i[0], i[1], source(0, i[2]), source(1, i[3])}); });
         }
         check(text(1, 0), {x}, {y},
               [&](int, const Index& i) {
@@ -220,8 +206,7 @@ TEST(Movement, ResizesInAllModes) {
                 }
                 for (int64_t h = 0; h < 7; ++h)
                   for (int64_t w = 0; w < 5; ++w) {
-                    double weight = std::max(0.0, 1 - std::abs(c[0] - h)) *
-                                    std::max(0.0, 1 - std::abs(c[1] - w));
+                    double weight = std::max(0.0, 1 - std::abs(c[0] - h)) * std::max(0.0, 1 - std::abs(c[1] - w));
                     sum += weight * x.at({i[0], i[1], h, w});
                   }
                 return sum;

@@ -43,17 +43,13 @@ class RandomGraph {
 
   void run() {
     const Value& result = values_.back();
-    Tensor output = Tensor::dense(ElementType::kF32, result.sizes, randomOrder(result.sizes.size()),
-                                  pick(0, 1));
+    Tensor output = Tensor::dense(ElementType::kF32, result.sizes, randomOrder(result.sizes.size()), pick(0, 1));
     std::string text = text_ + "hpu.yield " + result.name + " : " + result.type;
-    check(text, inputs_, {output}, [&](int, const Index& index) { return result.at(index); },
-          {2e-4, 2e-4});
+    check(text, inputs_, {output}, [&](int, const Index& index) { return result.at(index); }, {2e-4, 2e-4});
   }
 
  private:
-  int64_t pick(int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(engine_);
-  }
+  int64_t pick(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
 
   Index randomOrder(size_t rank) {
     Index order;
@@ -75,8 +71,7 @@ class RandomGraph {
         if (pick(0, 2) == 0) size = 1;
       sizes.erase(sizes.begin(), sizes.begin() + pick(0, static_cast<int64_t>(sizes.size())));
     }
-    Tensor tensor =
-        Tensor::dense(ElementType::kF32, sizes, randomOrder(sizes.size()), pick(0, 2) == 0 ? 1 : 0);
+    Tensor tensor = Tensor::dense(ElementType::kF32, sizes, randomOrder(sizes.size()), pick(0, 2) == 0 ? 1 : 0);
     tensor.random(engine_(), -2, 2);
     Value value;
     value.name = "%" + std::to_string(inputs_.size());
@@ -88,8 +83,8 @@ class RandomGraph {
     values_.push_back(value);
   }
 
-  void push(const std::string& op, const std::string& attrs, const std::vector<size_t>& operands,
-            Index sizes, const std::function<double(const Index&)>& f) {
+  void push(const std::string& op, const std::string& attrs, const std::vector<size_t>& operands, Index sizes,
+            const std::function<double(const Index&)>& f) {
     Value value;
     value.name = "%v" + std::to_string(values_.size());
     value.sizes = std::move(sizes);
@@ -100,8 +95,7 @@ class RandomGraph {
       names += (names.empty() ? "" : ", ") + values_[i].name;
       types += (types.empty() ? "" : ", ") + values_[i].type;
     }
-    text_ += value.name + " = hpu." + op + " " + names + attrs + " : (" + types + ") -> " +
-             value.type + "\n";
+    text_ += value.name + " = hpu." + op + " " + names + attrs + " : (" + types + ") -> " + value.type + "\n";
     values_.push_back(std::move(value));
   }
 
@@ -139,8 +133,7 @@ class RandomGraph {
         push("max", "", {a, other}, space_, [=](const Index& i) { return std::max(x(i), y(i)); });
         return;
       case 3:
-        push("prelu", "", {a, other}, space_,
-             [=](const Index& i) { return x(i) < 0 ? x(i) * y(i) : x(i); });
+        push("prelu", "", {a, other}, space_, [=](const Index& i) { return x(i) < 0 ? x(i) * y(i) : x(i); });
         return;
       default:
         push("mul", "", {a, other}, space_, [=](const Index& i) { return x(i) * y(i); });
@@ -156,23 +149,21 @@ class RandomGraph {
     };
     double count = static_cast<double>(space_[axis]);
     if (pick(0, 1)) {
-      push("softmax", " {axis = " + std::to_string(axis) + " : i64}", {a}, space_,
-           [=, this](const Index& i) {
-             double sum = 0;
-             along(i, [&](double v) { sum += std::exp(v); });
-             return std::exp(values_[a].at(i)) / sum;
-           });
+      push("softmax", " {axis = " + std::to_string(axis) + " : i64}", {a}, space_, [=, this](const Index& i) {
+        double sum = 0;
+        along(i, [&](double v) { sum += std::exp(v); });
+        return std::exp(values_[a].at(i)) / sum;
+      });
       return;
     }
     // A mean that later ops broadcast over the row again.
     Index sizes(space_);
     sizes[axis] = 1;
-    push("reduce_mean", " {axes = array<i64: " + std::to_string(axis) + ">}", {a}, sizes,
-         [=](const Index& i) {
-           double sum = 0;
-           along(i, [&](double v) { sum += v; });
-           return sum / count;
-         });
+    push("reduce_mean", " {axes = array<i64: " + std::to_string(axis) + ">}", {a}, sizes, [=](const Index& i) {
+      double sum = 0;
+      along(i, [&](double v) { sum += v; });
+      return sum / count;
+    });
     size_t mean = values_.size() - 1;
     push("sub", "", {a, mean}, space_,
          [this, a, mean](const Index& i) { return values_[a].at(i) - values_[mean].at(i); });

@@ -37,7 +37,8 @@ double checkReads(const std::string& body, const std::vector<Tensor>& inputs, co
   int64_t poisoned = 0, all = 0;
   for (size_t d = 0; d < space.size(); ++d) {
     if (facts->wholeDims >> d & 1 || space[d] < 2) continue;
-    for (auto [from, to] : {std::pair<int64_t, int64_t>{0, 1}, {space[d] / 2, space[d]}, {space[d] / 3, space[d] / 3 + 1}}) {
+    for (auto [from, to] :
+         {std::pair<int64_t, int64_t>{0, 1}, {space[d] / 2, space[d]}, {space[d] / 3, space[d] / 3 + 1}}) {
       Index lo(space.size(), 0), hi = space;
       lo[d] = from;
       hi[d] = to;
@@ -75,7 +76,9 @@ Tensor input(Index sizes, Index order = {}) {
   Tensor tensor = Tensor::dense(F32, std::move(sizes), std::move(order));
   return tensor.random(7);
 }
-Tensor output(Index sizes, Index order = {}) { return Tensor::dense(F32, std::move(sizes), std::move(order)); }
+Tensor output(Index sizes, Index order = {}) {
+  return Tensor::dense(F32, std::move(sizes), std::move(order));
+}
 
 TEST(Reads, PointwiseKernelsReadTheirOwnPlace) {
   EXPECT_GT(checkReads("%r = hpu.add %0, %1 : ($0, $1) -> $out0\nhpu.yield %r : $out0",
@@ -90,8 +93,9 @@ TEST(Reads, VectorsAlongAnotherDimThanTheLastAreWhole) {
   // As wide as the tensor's last dim: aligning them by size alone would read the wrong channels.
   Tensor vector = Tensor::dense(F32, {8});
   vector.random(3, 0.5, 2);
-  checkReads("%r = hpu.batch_norm %0, %1, %1, %1, %1 {epsilon = 1.0e-5} : ($0, $1, $1, $1, $1) -> $out0\nhpu.yield %r : $out0",
-             {input({2, 8, 8, 8}), vector}, {output({2, 8, 8, 8})});
+  checkReads(
+      "%r = hpu.batch_norm %0, %1, %1, %1, %1 {epsilon = 1.0e-5} : ($0, $1, $1, $1, $1) -> $out0\nhpu.yield %r : $out0",
+      {input({2, 8, 8, 8}), vector}, {output({2, 8, 8, 8})});
 }
 
 TEST(Reads, RowOpsReadWholeRows) {
@@ -127,9 +131,10 @@ TEST(Reads, WindowsReachOverTheirSlice) {
 TEST(Reads, MovedElementsAreReadFromWhereTheyWere) {
   checkReads("%c = hpu.concat %0, %1 {axis = 1 : i64} : ($0, $1) -> $out0\nhpu.yield %c : $out0",
              {input({4, 3, 20}), input({4, 5, 20})}, {output({4, 8, 20})});
-  checkReads("%p = hpu.pad %0 {low = array<i64: 0, 1, 2>, high = array<i64: 1, 0, 4>, value = 0.5 : f64} : ($0) -> $out0\n"
-             "hpu.yield %p : $out0",
-             {input({3, 4, 20})}, {output({4, 5, 26})});
+  checkReads(
+      "%p = hpu.pad %0 {low = array<i64: 0, 1, 2>, high = array<i64: 1, 0, 4>, value = 0.5 : f64} : ($0) -> $out0\n"
+      "hpu.yield %p : $out0",
+      {input({3, 4, 20})}, {output({4, 5, 26})});
   Tensor table = input({30, 16}), indices = Tensor::dense(I64, {6});
   indices.fill([](const Index& at) { return static_cast<double>(at[0] * 5 % 30); });
   checkReads("%g = hpu.gather %0, %1 {axis = 0 : i64} : ($0, $1) -> $out0\nhpu.yield %g : $out0", {table, indices},

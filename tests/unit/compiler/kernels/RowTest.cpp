@@ -40,10 +40,8 @@ TEST(Row, SoftmaxAlongEveryAxisAndLayout) {
               {x}, {Tensor::dense(F32, {5, 37, 70}, order)},
               [&](int, const Index& i) {
                 double most = -INFINITY, sum = 0;
-                alongAxes(x.sizes, i, {axis},
-                          [&](const Index& j) { most = std::max(most, x.at(j)); });
-                alongAxes(x.sizes, i, {axis},
-                          [&](const Index& j) { sum += std::exp(x.at(j) - most); });
+                alongAxes(x.sizes, i, {axis}, [&](const Index& j) { most = std::max(most, x.at(j)); });
+                alongAxes(x.sizes, i, {axis}, [&](const Index& j) { sum += std::exp(x.at(j) - most); });
                 return isLog ? x.at(i) - most - std::log(sum) : std::exp(x.at(i) - most) / sum;
               },
               {4e-6, 2e-6});
@@ -53,8 +51,7 @@ TEST(Row, SoftmaxAlongEveryAxisAndLayout) {
 }
 
 TEST(Row, SoftmaxOfAMaskedScaledProducerIgnoresMinusInfinity) {
-  Tensor x = Tensor::dense(F32, {2, 3, 40, 40}).random(3, -20, 20),
-         scale = Tensor::scalar(F32, 0.125);
+  Tensor x = Tensor::dense(F32, {2, 3, 40, 40}).random(3, -20, 20), scale = Tensor::scalar(F32, 0.125);
   Tensor mask = Tensor::dense(F32, {40, 40});
   mask.fill([](const Index& i) { return i[1] > i[0] ? -INFINITY : 0.0; });
   auto value = [&](const Index& i) { return x.at(i) * 0.125 + mask.at({i[2], i[3]}); };
@@ -81,8 +78,7 @@ TEST(Row, SoftmaxOfARowTooLongForLocalMemory) {
   check("%r = hpu.softmax %0 {axis = 1 : i64} : ($0) -> $out0\nhpu.yield %r : $out0", {x},
         {Tensor::dense(F32, {2, 30000})},
         [&, sums = std::vector<double>(2, 0)](int, const Index& i) mutable {
-          if (sums[i[0]] == 0)
-            alongAxes(x.sizes, i, {1}, [&](const Index& j) { sums[i[0]] += std::exp(x.at(j)); });
+          if (sums[i[0]] == 0) alongAxes(x.sizes, i, {1}, [&](const Index& j) { sums[i[0]] += std::exp(x.at(j)); });
           return std::exp(x.at(i)) / sums[i[0]];
         },
         {1e-5, 0});
@@ -96,8 +92,7 @@ TEST(Row, LayerNormOverTrailingDimsWithScaleAndBias) {
         Index tail(x.sizes.begin() + axis, x.sizes.end());
         std::vector<int64_t> axes;
         for (int64_t d = axis; d < 3; ++d) axes.push_back(d);
-        Tensor scale = Tensor::dense(type, tail).random(6),
-               bias = Tensor::dense(type, {50}).random(7);
+        Tensor scale = Tensor::dense(type, tail).random(6), bias = Tensor::dense(type, {50}).random(7);
         check("%r = hpu.layer_norm %0, %1, %2 {axis = " + std::to_string(axis) +
                   " : i64, epsilon = 1.0e-5 : f64} : ($0, $1, $2) -> $out0\nhpu.yield %r : $out0",
               {x, scale, bias}, {Tensor::dense(type, {7, 6, 50}, order)},
@@ -105,8 +100,7 @@ TEST(Row, LayerNormOverTrailingDimsWithScaleAndBias) {
                 double sum = 0, squares = 0, count = 0;
                 alongAxes(x.sizes, i, axes, [&](const Index& j) { sum += x.at(j), ++count; });
                 double mean = sum / count;
-                alongAxes(x.sizes, i, axes,
-                          [&](const Index& j) { squares += (x.at(j) - mean) * (x.at(j) - mean); });
+                alongAxes(x.sizes, i, axes, [&](const Index& j) { squares += (x.at(j) - mean) * (x.at(j) - mean); });
                 double y = (x.at(i) - mean) / std::sqrt(squares / count + 1e-5);
                 return y * scale.at(Index(i.begin() + axis, i.end())) + bias.at({i[2]});
               },
@@ -118,9 +112,8 @@ TEST(Row, LayerNormOverTrailingDimsWithScaleAndBias) {
 
 TEST(Row, InstanceNormAndBatchNormInBothLayouts) {
   for (const Index& order : {Index{0, 1, 2, 3}, Index{0, 2, 3, 1}}) {
-    Tensor x = Tensor::dense(F32, {2, 21, 5, 9}, order).random(8),
-           scale = Tensor::dense(F32, {21}).random(9), bias = Tensor::dense(F32, {21}).random(10),
-           mean = Tensor::dense(F32, {21}).random(11),
+    Tensor x = Tensor::dense(F32, {2, 21, 5, 9}, order).random(8), scale = Tensor::dense(F32, {21}).random(9),
+           bias = Tensor::dense(F32, {21}).random(10), mean = Tensor::dense(F32, {21}).random(11),
            variance = Tensor::dense(F32, {21}).random(12, 0.5, 2);
     check(
         "%r = hpu.instance_norm %0, %1, %2 {epsilon = 1.0e-5 : f64} : ($0, $1, $2) -> $out0\n"
@@ -129,8 +122,7 @@ TEST(Row, InstanceNormAndBatchNormInBothLayouts) {
         [&](int, const Index& i) {
           double sum = 0, squares = 0;
           alongAxes(x.sizes, i, {2, 3}, [&](const Index& j) { sum += x.at(j); });
-          alongAxes(x.sizes, i, {2, 3},
-                    [&](const Index& j) { squares += std::pow(x.at(j) - sum / 45, 2); });
+          alongAxes(x.sizes, i, {2, 3}, [&](const Index& j) { squares += std::pow(x.at(j) - sum / 45, 2); });
           double y = (x.at(i) - sum / 45) / std::sqrt(squares / 45 + 1e-5);
           return std::max(0.0, y * scale.at({i[1]}) + bias.at({i[1]}));
         },
@@ -142,8 +134,7 @@ TEST(Row, InstanceNormAndBatchNormInBothLayouts) {
         {x, scale, bias, mean, variance}, {Tensor::dense(F32, {2, 21, 5, 9}, order)},
         [&](int, const Index& i) {
           Index c = {i[1]};
-          return (x.at(i) - mean.at(c)) / std::sqrt(variance.at(c) + 1e-5) * scale.at(c) +
-                 bias.at(c);
+          return (x.at(i) - mean.at(c)) / std::sqrt(variance.at(c) + 1e-5) * scale.at(c) + bias.at(c);
         },
         {5e-6, 5e-6});
   }
@@ -178,8 +169,7 @@ TEST(Row, ReductionsOverAnyAxesAndLayouts) {
           if (reduced && keepdims) shape.push_back(1);
         }
         check("%r = hpu." + std::string(op.name) + " %0 {axes = " + axesText(axes) +
-                  ", keepdims = " + (keepdims ? "true" : "false") +
-                  "} : ($0) -> $out0\nhpu.yield %r : $out0",
+                  ", keepdims = " + (keepdims ? "true" : "false") + "} : ($0) -> $out0\nhpu.yield %r : $out0",
               {x}, {Tensor::dense(F32, shape)},
               [&](int, const Index& i) {
                 Index at;
@@ -190,8 +180,7 @@ TEST(Row, ReductionsOverAnyAxesAndLayouts) {
                   if (!reduced || keepdims) ++next;
                 }
                 double value = op.first;
-                alongAxes(x.sizes, at, axes,
-                          [&](const Index& j) { value = op.step(value, x.at(j)); });
+                alongAxes(x.sizes, at, axes, [&](const Index& j) { value = op.step(value, x.at(j)); });
                 return std::string(op.name) == "reduce_mean" ? value / count : value;
               },
               {2e-5, 1e-6});
@@ -203,8 +192,7 @@ TEST(Row, ReductionsOverAnyAxesAndLayouts) {
 TEST(Row, MeanOverTheImageOfChannelsLastKeepsLanesAlongChannels) {
   Tensor x = Tensor::dense(F32, {2, 64, 7, 7}, {0, 2, 3, 1}).random(14);
   Tensor y = Tensor::dense(F32, {2, 64, 1, 1}, {0, 2, 3, 1});
-  std::string body =
-      "%r = hpu.reduce_mean %0 {axes = array<i64: 2, 3>} : ($0) -> $out0\nhpu.yield %r : $out0";
+  std::string body = "%r = hpu.reduce_mean %0 {axes = array<i64: 2, 3>} : ($0) -> $out0\nhpu.yield %r : $out0";
   Kernel kernel(body, {x}, {y});
   ASSERT_TRUE(kernel.status().ok());
   EXPECT_EQ(kernel.ir().find("gather"), std::string::npos);
@@ -260,8 +248,7 @@ TEST(Row, ArgMaxGivesTheFirstOfEqualsAndNanWins) {
         for (int64_t j = 0; j < 75; ++j) x.set({7, j}, -INFINITY);
       }
       Index shape = {axis == 0 ? 1 : 40, axis == 0 ? 75 : 1};
-      check("%r = hpu.arg_max %0 {axis = " + std::to_string(axis) +
-                " : i64} : ($0) -> $out0\nhpu.yield %r : $out0",
+      check("%r = hpu.arg_max %0 {axis = " + std::to_string(axis) + " : i64} : ($0) -> $out0\nhpu.yield %r : $out0",
             {x}, {Tensor::dense(I64, shape)}, [&](int, const Index& i) {
               double best = -INFINITY, at = 0;
               bool nan = false;
@@ -285,8 +272,7 @@ TEST(Row, IntegerReductions) {
       "$out1",
       {x}, {Tensor::dense(I64, {5, 1}), Tensor::dense(I64, {5, 1})}, [&](int k, const Index& i) {
         double sum = 0, most = -INFINITY;
-        alongAxes(x.sizes, i, {1},
-                  [&](const Index& j) { sum += x.at(j), most = std::max(most, x.at(j)); });
+        alongAxes(x.sizes, i, {1}, [&](const Index& j) { sum += x.at(j), most = std::max(most, x.at(j)); });
         return k == 0 ? sum : most;
       });
 }

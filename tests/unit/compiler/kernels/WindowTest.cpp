@@ -26,32 +26,25 @@ struct Geometry {
       for (int i = 0; i < n; ++i) text += (i ? ", " : "") + std::to_string(v[i]);
       return text + ">";
     };
-    return "strides = " + list(stride, 2) + ", dilations = " + list(dilation, 2) +
-           ", pads = " + list(pads, 4);
+    return "strides = " + list(stride, 2) + ", dilations = " + list(dilation, 2) + ", pads = " + list(pads, 4);
   }
   std::string kernelText() const {
-    return "kernel = array<i64: " + std::to_string(kernel[0]) + ", " + std::to_string(kernel[1]) +
-           ">, ";
+    return "kernel = array<i64: " + std::to_string(kernel[0]) + ", " + std::to_string(kernel[1]) + ">, ";
   }
   /// f(tap row, tap column, row, column) for taps inside the input.
-  void taps(int64_t oh, int64_t ow,
-            const std::function<void(int64_t, int64_t, int64_t, int64_t)>& f) const {
+  void taps(int64_t oh, int64_t ow, const std::function<void(int64_t, int64_t, int64_t, int64_t)>& f) const {
     for (int64_t kh = 0; kh < kernel[0]; ++kh)
       for (int64_t kw = 0; kw < kernel[1]; ++kw) {
-        int64_t h = oh * stride[0] + kh * dilation[0] - pads[0],
-                w = ow * stride[1] + kw * dilation[1] - pads[1];
+        int64_t h = oh * stride[0] + kh * dilation[0] - pads[0], w = ow * stride[1] + kw * dilation[1] - pads[1];
         if (h >= 0 && h < height && w >= 0 && w < width) f(kh, kw, h, w);
       }
   }
 };
 
 const Geometry kGeometries[] = {
-    {40, 9, 11, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
-    {33, 10, 12, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}},
-    {16, 8, 8, {2, 2}, {2, 2}, {1, 1}, {0, 0, 0, 0}},
-    {5, 13, 14, {5, 3}, {1, 2}, {2, 1}, {4, 0, 3, 1}},
-    {64, 7, 7, {7, 7}, {1, 1}, {1, 1}, {0, 0, 0, 0}},
-    {24, 10, 9, {3, 3}, {2, 2}, {1, 1}, {0, 0, 1, 1}},
+    {40, 9, 11, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},  {33, 10, 12, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}},
+    {16, 8, 8, {2, 2}, {2, 2}, {1, 1}, {0, 0, 0, 0}},   {5, 13, 14, {5, 3}, {1, 2}, {2, 1}, {4, 0, 3, 1}},
+    {64, 7, 7, {7, 7}, {1, 1}, {1, 1}, {0, 0, 0, 0}},   {24, 10, 9, {3, 3}, {2, 2}, {1, 1}, {0, 0, 1, 1}},
     {20, 12, 23, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
 };
 
@@ -60,13 +53,11 @@ TEST(Window, PoolsInBothLayouts) {
     for (const Index& order : {Index{0, 2, 3, 1}, Index{0, 1, 2, 3}}) {
       Tensor x = Tensor::dense(F32, {2, g.channels, g.height, g.width}, order).random(1);
       Tensor y = Tensor::dense(F32, {2, g.channels, g.out(0), g.out(1)}, order);
-      check("%r = hpu.max_pool2d %0 {" + g.kernelText() + g.attrs() +
-                "} : ($0) -> $out0\nhpu.yield %r : $out0",
-            {x}, {y}, [&](int, const Index& i) {
+      check("%r = hpu.max_pool2d %0 {" + g.kernelText() + g.attrs() + "} : ($0) -> $out0\nhpu.yield %r : $out0", {x},
+            {y}, [&](int, const Index& i) {
               double most = -INFINITY;
-              g.taps(i[2], i[3], [&](int64_t, int64_t, int64_t h, int64_t w) {
-                most = std::max(most, x.at({i[0], i[1], h, w}));
-              });
+              g.taps(i[2], i[3],
+                     [&](int64_t, int64_t, int64_t h, int64_t w) { most = std::max(most, x.at({i[0], i[1], h, w})); });
               return most;
             });
       for (bool includePad : {false, true}) {
@@ -93,11 +84,8 @@ TEST(Window, CeilModeCountsOnlyWhatLiesInThePaddedInput) {
             ", ceil_mode = true, count_include_pad = true} : ($0) -> $out0\nhpu.yield %r : $out0",
         {x}, {y}, [&](int, const Index& i) {
           double sum = 0;
-          g.taps(i[2], i[3],
-                 [&](int64_t, int64_t, int64_t h, int64_t w) { sum += x.at({0, i[1], h, w}); });
-          auto inside = [&](int64_t at, int64_t size) {
-            return std::min(at * 2 + 2, size + 1) - at * 2 + 1;
-          };
+          g.taps(i[2], i[3], [&](int64_t, int64_t, int64_t h, int64_t w) { sum += x.at({0, i[1], h, w}); });
+          auto inside = [&](int64_t at, int64_t size) { return std::min(at * 2 + 2, size + 1) - at * 2 + 1; };
           return sum / static_cast<double>(inside(i[2], 7) * inside(i[3], 8));
         });
 }
@@ -109,13 +97,12 @@ TEST(Window, DepthwiseConvolutionWithBiasAndClip) {
         for (ElementType type : {F32, BF16}) {
           if (type == BF16 && !relaid) continue;
           Tensor x = Tensor::dense(type, {2, g.channels, g.height, g.width}, order).random(3);
-          Tensor w = Tensor::dense(type, {g.channels, 1, g.kernel[0], g.kernel[1]},
-                                   relaid ? Index{1, 2, 3, 0} : Index{})
-                         .random(4);
+          Tensor w =
+              Tensor::dense(type, {g.channels, 1, g.kernel[0], g.kernel[1]}, relaid ? Index{1, 2, 3, 0} : Index{})
+                  .random(4);
           Tensor bias = Tensor::dense(type, {g.channels, 1, 1}).random(5);
           Tensor y = Tensor::dense(type, {2, g.channels, g.out(0), g.out(1)}, order);
-          check("%c = hpu.conv2d %0, %1 {" + g.attrs() +
-                    ", groups = " + std::to_string(g.channels) +
+          check("%c = hpu.conv2d %0, %1 {" + g.attrs() + ", groups = " + std::to_string(g.channels) +
                     " : i64} : ($0, $1) -> $out0\n%b = hpu.add %c, %2 : ($out0, $2) -> $out0\n"
                     "%r = hpu.clip %b {min = 0.0 : f64, max = 6.0 : f64} : ($out0) -> "
                     "$out0\nhpu.yield %r : $out0",

@@ -35,8 +35,10 @@ TEST(Orders, AreFoundAgainInTheStridesOfADenseTensor) {
     RankedTensorType type = ir::withOrder(RankedTensorType::get(sizes, builder.getF32Type()), found);
     SmallVector<int64_t> again = ir::denseStrides(type);
     for (size_t d = 0; d < sizes.size(); ++d) {
-      if (sizes[d] != 1) ASSERT_EQ(again[d], strides[d]) << "dim " << d;
-      else ASSERT_EQ(found[d], static_cast<int64_t>(d)) << "a dim of size 1 moved";
+      if (sizes[d] != 1)
+        ASSERT_EQ(again[d], strides[d]) << "dim " << d;
+      else
+        ASSERT_EQ(found[d], static_cast<int64_t>(d)) << "a dim of size 1 moved";
     }
   }
 }

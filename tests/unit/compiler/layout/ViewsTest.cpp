@@ -106,8 +106,8 @@ class Views : public testing::Test {
 
   Value argument(RankedTensorType type) {
     builder_.setInsertionPointToEnd(module_->getBody());
-    auto function = func::FuncOp::create(builder_, loc(), "f" + std::to_string(counter_++),
-                                         builder_.getFunctionType({type}, {}));
+    auto function =
+        func::FuncOp::create(builder_, loc(), "f" + std::to_string(counter_++), builder_.getFunctionType({type}, {}));
     builder_.setInsertionPointToStart(function.addEntryBlock());
     return function.getArgument(0);
   }
@@ -126,10 +126,15 @@ class Views : public testing::Test {
     Sizes shape;
     for (int64_t size : sizes)
       for (int64_t factor = 2; size > 1;) {
-        if (size % factor) { ++factor; continue; }
+        if (size % factor) {
+          ++factor;
+          continue;
+        }
         size /= factor;
-        if (!shape.empty() && between(0, 1)) shape.back() *= factor;
-        else shape.push_back(factor);
+        if (!shape.empty() && between(0, 1))
+          shape.back() *= factor;
+        else
+          shape.push_back(factor);
       }
     for (int64_t ones = between(0, 2); ones > 0; --ones) shape.insert(shape.begin() + between(0, shape.size()), 1);
     return shape;

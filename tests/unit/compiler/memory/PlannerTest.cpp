@@ -14,7 +14,9 @@ namespace {
 
 constexpr int64_t kAlign = 256;
 
-int64_t roundUp(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+int64_t roundUp(int64_t bytes) {
+  return (bytes + kAlign - 1) / kAlign * kAlign;
+}
 
 /// Live ranges as a network gives them (short ones, a few long ones), or quite arbitrary ones.
 std::vector<Buffer> randomBuffers(std::mt19937& random, int count, bool chain) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes that move views keep what random graphs compute and end; ordering dims never leaves more transposes. The graphs
-// are chains of views, products, norms and elementwise ops, as attention is made of.
+// The passes that move views keep what random graphs compute and end; ordering dims never leaves more transposes. The
+// graphs are chains of views, products, norms and elementwise ops, as attention is made of.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,7 +47,8 @@ class Generator {
     builder_.setInsertionPointToStart(function.addEntryBlock());
     llvm::append_range(values_, function.getArguments());
     for (int64_t left = between(3, 18), tries = 0; left > 0 && tries < 200; ++tries)
-      if (Value value = randomOp(values_[between(std::max<int64_t>(0, int64_t(values_.size()) - 3), values_.size() - 1)])) {
+      if (Value value =
+              randomOp(values_[between(std::max<int64_t>(0, int64_t(values_.size()) - 3), values_.size() - 1)])) {
         values_.push_back(value);
         --left;
       }
@@ -130,16 +131,28 @@ class Generator {
     const auto rank = static_cast<int64_t>(shape.size());
     if (rank == 0 || product(shape) > 1000) return {};
     switch (between(0, 12)) {
-      case 0: case 1: case 2: return transposed(x);
-      case 3: case 4: case 5: return reshaped(x);
-      case 6: return sliced(x);
-      case 7: case 8: return binary(x);
-      case 9: return multiplied(x);
-      case 10: return SoftmaxOp::create(builder_, loc(), x, between(0, 2) ? rank - 1 : between(0, rank - 1));
+      case 0:
+      case 1:
+      case 2:
+        return transposed(x);
+      case 3:
+      case 4:
+      case 5:
+        return reshaped(x);
+      case 6:
+        return sliced(x);
+      case 7:
+      case 8:
+        return binary(x);
+      case 9:
+        return multiplied(x);
+      case 10:
+        return SoftmaxOp::create(builder_, loc(), x, between(0, 2) ? rank - 1 : between(0, rank - 1));
       case 11:
-        return LayerNormOp::create(builder_, loc(), x, constant({shape.back()}), Value(), builder_.getI64IntegerAttr(rank - 1),
-                                   builder_.getF64FloatAttr(1e-3));
-      default: return TanhOp::create(builder_, loc(), x);
+        return LayerNormOp::create(builder_, loc(), x, constant({shape.back()}), Value(),
+                                   builder_.getI64IntegerAttr(rank - 1), builder_.getF64FloatAttr(1e-3));
+      default:
+        return TanhOp::create(builder_, loc(), x);
     }
   }
 
@@ -211,12 +224,14 @@ int checkGraphs(unsigned count, bool fewerTransposes, const std::function<void(O
 }
 
 TEST(MoveViews, MovedReshapesKeepWhatGraphsCompute) {
-  int changed = checkGraphs(kGraphs, false, [](OpPassManager& pm) { pm.addPass(hpu::normalize::createMoveReshapesPass()); });
+  int changed =
+      checkGraphs(kGraphs, false, [](OpPassManager& pm) { pm.addPass(hpu::normalize::createMoveReshapesPass()); });
   EXPECT_GT(changed, 200);
 }
 
 TEST(MoveViews, OrderedDimsKeepWhatGraphsCompute) {
-  int changed = checkGraphs(kGraphs, true, [](OpPassManager& pm) { pm.addPass(hpu::normalize::createOrderDimsPass()); });
+  int changed =
+      checkGraphs(kGraphs, true, [](OpPassManager& pm) { pm.addPass(hpu::normalize::createOrderDimsPass()); });
   EXPECT_GT(changed, 30);
 }
 

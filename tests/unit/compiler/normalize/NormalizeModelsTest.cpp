@@ -32,15 +32,16 @@ struct Model {
 
 std::vector<Model> models() {
   fs::path digits = fs::path(getenv("HPU_SOURCE_DIR") ? getenv("HPU_SOURCE_DIR") : ".") / "tests/models/digits";
-  std::vector<Model> list = {{"digits", digits / "model.onnx", digits / "test_data_set_0", digits / "output_0_bf16.pb"}};
+  std::vector<Model> list = {
+      {"digits", digits / "model.onnx", digits / "test_data_set_0", digits / "output_0_bf16.pb"}};
   const char* folder = getenv("HPU_MODELS_DIR");
   const char* filter = getenv("HPU_MODELS_FILTER");
   if (folder)
     for (const auto& entry : fs::directory_iterator(folder)) {
       std::string name = entry.path().filename().string();
       if (fs::exists(entry.path() / "model.onnx") && (!filter || name.find(filter) != std::string::npos))
-        list.push_back({name, entry.path() / "model.onnx", entry.path() / "test_data_set_0",
-                        entry.path() / "output_0_bf16.pb"});
+        list.push_back(
+            {name, entry.path() / "model.onnx", entry.path() / "test_data_set_0", entry.path() / "output_0_bf16.pb"});
     }
   return list;
 }

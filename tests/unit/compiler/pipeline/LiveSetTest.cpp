@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest live set of random models, against the definition written out: for each op, every value that some op up to
-// it has computed and some op from it on reads.
+// The largest live set of random models, against the definition written out: for each op, every value that some op up
+// to it has computed and some op from it on reads.
 #include "compiler/pipeline/LiveSet.h"
 
 #include <gtest/gtest.h>
@@ -83,7 +83,8 @@ TEST(LiveSet, CountsOperandsAndResultTogetherButNoInputConstantOrOutput) {
       %2 = hpu.exp %1 : (tensor<16x16xf32>) -> tensor<16x16xf32>
       %3 = hpu.add %2, %1 : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
       return %3 : tensor<16x16xf32>
-    })", &context);
+    })",
+                                            &context);
   ASSERT_TRUE(module);
   EXPECT_EQ(largestLiveSetBytes(module->lookupSymbol<func::FuncOp>("main")), 2048);
 }
@@ -99,7 +100,8 @@ TEST(LiveSet, CountsRepeatedElementsThatNoStridesCanShow) {
       %2 = hpu.reshape %1 {shape = array<i64: 8, 64>} : (tensor<4x2x64xf32>) -> tensor<8x64xf32>
       %3 = hpu.exp %2 : (tensor<8x64xf32>) -> tensor<8x64xf32>
       return %3 : tensor<8x64xf32>
-    })", &context);
+    })",
+                                            &context);
   ASSERT_TRUE(module);
   EXPECT_EQ(largestLiveSetBytes(module->lookupSymbol<func::FuncOp>("main")), 1024 + 2048);
 }

@@ -38,8 +38,9 @@ class LowerBoundTest : public ::testing::Test {
 constexpr double kVector = 64;  // f32 lanes of a 256-byte vector.
 
 TEST_F(LowerBoundTest, AProductIsItsMultiplyAddsAtThePeakOfItsType) {
-  const char* form = "  %0 = hpu.matmul %a, %b : (tensor<512x256xTYPE>, tensor<256x1024xTYPE>) -> tensor<512x1024xTYPE>\n"
-                     "  return %0 : tensor<512x1024xTYPE>";
+  const char* form =
+      "  %0 = hpu.matmul %a, %b : (tensor<512x256xTYPE>, tensor<256x1024xTYPE>) -> tensor<512x1024xTYPE>\n"
+      "  return %0 : tensor<512x1024xTYPE>";
   for (auto [type, element] : {std::pair("f32", ElementType::kF32), std::pair("bf16", ElementType::kBF16)}) {
     std::string body = form, arguments = "%a: tensor<512x256xTYPE>, %b: tensor<256x1024xTYPE>";
     std::string results = "tensor<512x1024xTYPE>";
@@ -66,10 +67,11 @@ TEST_F(LowerBoundTest, ConvolutionsCountTheirGroups) {
 
 TEST_F(LowerBoundTest, AChainOfElementwiseOpsIsLoadedAndStoredOnce) {
   // Three ops unfused would load and store six times as much.
-  const char* body = "  %0 = hpu.relu %x : (tensor<64x1024xf32>) -> tensor<64x1024xf32>\n"
-                     "  %1 = hpu.add %0, %y : (tensor<64x1024xf32>, tensor<64x1024xf32>) -> tensor<64x1024xf32>\n"
-                     "  %2 = hpu.mul %1, %1 : (tensor<64x1024xf32>, tensor<64x1024xf32>) -> tensor<64x1024xf32>\n"
-                     "  return %2 : tensor<64x1024xf32>";
+  const char* body =
+      "  %0 = hpu.relu %x : (tensor<64x1024xf32>) -> tensor<64x1024xf32>\n"
+      "  %1 = hpu.add %0, %y : (tensor<64x1024xf32>, tensor<64x1024xf32>) -> tensor<64x1024xf32>\n"
+      "  %2 = hpu.mul %1, %1 : (tensor<64x1024xf32>, tensor<64x1024xf32>) -> tensor<64x1024xf32>\n"
+      "  return %2 : tensor<64x1024xf32>";
   LowerBound b = bound("%x: tensor<64x1024xf32>, %y: tensor<64x1024xf32>", "tensor<64x1024xf32>", body);
   double vectors = 64 * 1024 / kVector;
   EXPECT_DOUBLE_EQ(b.tpcLoads, 2 * vectors);
@@ -91,11 +93,12 @@ TEST_F(LowerBoundTest, WhatRidesOnTheMmeOrIsAViewIsNoTpcWork) {
 
 TEST_F(LowerBoundTest, TheMmeSeparatesRegions) {
   // The activation between two products must be loaded and stored, whatever is fused.
-  const char* body = "  %0 = hpu.matmul %a, %b : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>\n"
-                     "  %1 = hpu.relu %0 : (tensor<64x64xf32>) -> tensor<64x64xf32>\n"
-                     "  %2 = hpu.matmul %1, %b : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>\n"
-                     "  %3 = hpu.add %2, %1 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>\n"
-                     "  return %3 : tensor<64x64xf32>";
+  const char* body =
+      "  %0 = hpu.matmul %a, %b : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>\n"
+      "  %1 = hpu.relu %0 : (tensor<64x64xf32>) -> tensor<64x64xf32>\n"
+      "  %2 = hpu.matmul %1, %b : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>\n"
+      "  %3 = hpu.add %2, %1 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>\n"
+      "  return %3 : tensor<64x64xf32>";
   LowerBound b = bound("%a: tensor<64x64xf32>, %b: tensor<64x64xf32>", "tensor<64x64xf32>", body);
   // In: both products (the residual's kernel could be the same one). Out: the activation and the sum.
   EXPECT_DOUBLE_EQ(b.tpcLoads, 2 * 64 * 64 / kVector);
@@ -103,9 +106,10 @@ TEST_F(LowerBoundTest, TheMmeSeparatesRegions) {
 }
 
 TEST_F(LowerBoundTest, OfATableOnlyWhatIsLookedUp) {
-  const char* body = "  %0 = hpu.gather %t, %i {axis = 0 : i64} : (tensor<100000x64xf32>, tensor<8xi64>) -> tensor<8x64xf32>\n"
-                     "  %1 = hpu.relu %0 : (tensor<8x64xf32>) -> tensor<8x64xf32>\n"
-                     "  return %1 : tensor<8x64xf32>";
+  const char* body =
+      "  %0 = hpu.gather %t, %i {axis = 0 : i64} : (tensor<100000x64xf32>, tensor<8xi64>) -> tensor<8x64xf32>\n"
+      "  %1 = hpu.relu %0 : (tensor<8x64xf32>) -> tensor<8x64xf32>\n"
+      "  return %1 : tensor<8x64xf32>";
   LowerBound b = bound("%t: tensor<100000x64xf32>, %i: tensor<8xi64>", "tensor<8x64xf32>", body);
   EXPECT_EQ(b.hbmBytes, 8 * 64 * 4 + 8 * 8 + 8 * 64 * 4);
   EXPECT_DOUBLE_EQ(b.tpcLoads, (8 * 64 * 4 + 8 * 8) / 256.0);

@@ -28,7 +28,9 @@ using importer::outlineOnnx;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Recipe sampleRecipe() { return Recipe(std::make_shared<const recipe::Program>(recipe::testing::sampleProgram())); }
+Recipe sampleRecipe() {
+  return Recipe(std::make_shared<const recipe::Program>(recipe::testing::sampleProgram()));
+}
 
 class Cache : public ::testing::Test {
  protected:
@@ -160,7 +162,8 @@ TEST_F(Cache, KeysDifferWithEveryOptionThatShapesTheRecipe) {
   CompileOptions elsewhere;
   elsewhere.cacheDir = "/elsewhere";
   elsewhere.onPhase = [](const PhaseInfo&) {};
-  EXPECT_EQ(*cache().key(path, elsewhere), *cache().key(path, {})) << "where the cache is says nothing about the recipe";
+  EXPECT_EQ(*cache().key(path, elsewhere), *cache().key(path, {}))
+      << "where the cache is says nothing about the recipe";
 }
 
 TEST_F(Cache, KeysFollowTheModelsContentAndNotItsAge) {
@@ -224,7 +227,10 @@ TEST_F(Outline, FindsExternalFilesInSubgraphsTooEachOnce) {
   auto branch = std::make_shared<OnnxBuilder>();
   branch->external("b", {2}, "inner.bin", 0, 8).output("b");
   OnnxBuilder builder;
-  builder.input("c", ElementType::kBool, {}).external("v", {2}, "a.bin", 0, 8).external("w", {2}, "a.bin", 8, 8).output("y");
+  builder.input("c", ElementType::kBool, {})
+      .external("v", {2}, "a.bin", 0, 8)
+      .external("w", {2}, "a.bin", 8, 8)
+      .output("y");
   builder.node("If", "if", {"c"}, {"y"}, {{"then_branch", branch}, {"else_branch", branch}});
   std::vector<uint8_t> model = bytes(builder);
   importer::OnnxOutline outline = outlineOnnx(model.data(), model.size());

@@ -98,8 +98,8 @@ std::vector<std::vector<bool>> happensBefore(const std::vector<Command>& command
       bool ordered = commands[a].queue == commands[b].queue;
       for (size_t w = 0; w < commands[b].waits.size(); ++w)
         if (!(b == skipCommand && w == skipWait))
-          ordered |= commands[b].waits[w].signal == commands[a].queue &&
-                     commands[b].waits[w].value >= commands[a].index + 1;
+          ordered |=
+              commands[b].waits[w].signal == commands[a].queue && commands[b].waits[w].value >= commands[a].index + 1;
       if (ordered) behind(a);
     }
   }

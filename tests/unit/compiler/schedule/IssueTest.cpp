@@ -44,7 +44,8 @@ class SampleMaker {
       kernel.rank = 2;
       sample_.program.kernels.push_back(kernel);
       recipe::DimRead rows{0, 1, -reach, reach}, columns{1, 1, 0, 0};
-      sample_.reads.push_back({reach < 0 ? std::vector<recipe::DimRead>(2) : std::vector<recipe::DimRead>{rows, columns}});
+      sample_.reads.push_back(
+          {reach < 0 ? std::vector<recipe::DimRead>(2) : std::vector<recipe::DimRead>{rows, columns}});
     }
   }
 
@@ -178,14 +179,17 @@ Sample chainSample(std::mt19937& random) {
     sample.program.ops.push_back(op);
     sample.program.hostOrder.push_back(index);
     IssueUnit unit{{index}, {rows, kColumns}, 0};
-    if (i == 0) sample.units.push_back(unit);
-    else sample.units[0].chained.push_back(unit);
+    if (i == 0)
+      sample.units.push_back(unit);
+    else
+      sample.units[0].chained.push_back(unit);
   }
   sample.program.bundles = {{"chain", sample.program.hostOrder, static_cast<uint32_t>((kRows + rows - 1) / rows)}};
   return sample;
 }
 
-/// The schedule in program order and the one by time are both right, and the latter is not slower; counts when it is faster.
+/// The schedule in program order and the one by time are both right, and the latter is not slower; counts when it is
+/// faster.
 void checkBothOrders(const Sample& sample, int64_t& moved) {
   perfmodel::Picoseconds inOrder = 0;
   for (bool reorder : {false, true}) {

@@ -96,7 +96,8 @@ TEST(Packing, TheChoiceIsTheLeastOfAllFactors) {
                 const auto least = static_cast<double>(conv.timeOf(target, rows, other));
                 // Large factors are tried in steps.
                 EXPECT_LE(static_cast<double>(time), other <= 8 ? least : 1.1 * least)
-                    << "K " << channels << " N " << outputs << " window " << window << ": " << factor << " against " << other;
+                    << "K " << channels << " N " << outputs << " window " << window << ": " << factor << " against "
+                    << other;
               }
             }
   EXPECT_GT(packed, 50);

@@ -119,7 +119,9 @@ TEST(Search, SaysThatNothingFits) {
 }
 
 /// Bytes of a slice of bf16.
-int64_t bytesOf(const std::vector<int64_t>& tile) { return tile[0] * tile[1] * tile[2] * 2; }
+int64_t bytesOf(const std::vector<int64_t>& tile) {
+  return tile[0] * tile[1] * tile[2] * 2;
+}
 
 TEST(Search, ChainsWhatIsTooLargeForSramAsAWhole) {
   Chain chain(2, {3, 65536, 256}, 4);  // 96 MiB a result, which HBM takes longer for than the MME.

@@ -17,8 +17,7 @@ class ClockDriver {
   using Span = DeviceClock::Span;
 
   explicit ClockDriver(int queues = 3) {
-    for (int q = 1; q <= queues; ++q)
-      clock->addQueue(static_cast<QueueId>(q), "queue " + std::to_string(q));
+    for (int q = 1; q <= queues; ++q) clock->addQueue(static_cast<QueueId>(q), "queue " + std::to_string(q));
   }
 
   Ticket add(QueueId queue, TimedWork work, Picoseconds earliest = 0, int priority = 0) {
@@ -40,9 +39,7 @@ class ClockDriver {
     return add(queue, std::move(work), earliest, priority);
   }
   void skipTickets(Ticket count) { next_ += count; }
-  Ticket waitFor(QueueId queue, Ticket ticket) {
-    return add(queue, TimedWait{clock->node(ticket), {}});
-  }
+  Ticket waitFor(QueueId queue, Ticket ticket) { return add(queue, TimedWait{clock->node(ticket), {}}); }
   Ticket waitFor(QueueId queue, ClockDriver& other, Ticket ticket) {
     return add(queue, TimedWait{other.clock->nodeForOther(ticket), other.clock});
   }
@@ -53,9 +50,7 @@ class ClockDriver {
     return ticket;
   }
   /// The external work takes its turn and ends `duration` later.
-  void run(ExternalTime& time, Picoseconds duration) {
-    clock->end(time, clock->arrival(time) + duration, {});
-  }
+  void run(ExternalTime& time, Picoseconds duration) { clock->end(time, clock->arrival(time) + duration, {}); }
   Span span(Ticket ticket) {
     auto result = clock->span(ticket);
     EXPECT_TRUE(result.ok()) << result.status().message();

@@ -30,8 +30,7 @@ TEST(DeviceClock, QueuesShareAResourceInTheOrderOfTheirReadiness) {
 
 TEST(DeviceClock, PriorityThenQueueDecideAmongEqualStarts) {
   ClockDriver c;
-  Ticket low = c.transfer(1, 10), high = c.transfer(3, 10, 0, /*priority=*/5),
-         middle = c.transfer(2, 10);
+  Ticket low = c.transfer(1, 10), high = c.transfer(3, 10, 0, /*priority=*/5), middle = c.transfer(2, 10);
   EXPECT_EQ(c.span(high).start, 0);
   EXPECT_EQ(c.span(low).start, 10);
   EXPECT_EQ(c.span(middle).start, 20);
@@ -223,8 +222,7 @@ TEST(DeviceClock, EqualSubmissionsGiveEqualTimes) {
       std::vector<Ticket> tickets;
       for (int i = 0; i < 6; ++i) {
         auto queue = static_cast<QueueId>(1 + i % 3);
-        tickets.push_back(c.transfer(queue, 10 + (i * 7 + round) % 13, 0, i % 2,
-                                     static_cast<Resource>(2 + (i % 3))));
+        tickets.push_back(c.transfer(queue, 10 + (i * 7 + round) % 13, 0, i % 2, static_cast<Resource>(2 + (i % 3))));
       }
       for (Ticket ticket : tickets) ends.push_back(c.span(ticket).end);
       if (lookOften) c.clock->totals();

@@ -67,8 +67,7 @@ TEST(EngineTimeline, AgreesWithBruteForce) {
       ASSERT_EQ(engine.reserve(ready, duration), expected) << "seed " << seed << " step " << step;
       for (Picoseconds t = expected; t < expected + duration; ++t) taken[t] = true;
     }
-    for (size_t i = 1; i < engine.spans().size(); ++i)
-      ASSERT_LT(engine.spans()[i - 1].end, engine.spans()[i].start);
+    for (size_t i = 1; i < engine.spans().size(); ++i) ASSERT_LT(engine.spans()[i - 1].end, engine.spans()[i].start);
   }
 }
 

@@ -155,8 +155,7 @@ class TrainingProgram {
   std::vector<Picoseconds> run() {
     for (int step = 0; step < 4; ++step) {
       for (int layer = 0; layer < 8; ++layer) {
-        Ticket gradient =
-            c_.transfer(kCompute, 100 + 37 * ((layer + step) % 3), 0, 0, Resource::kMme);
+        Ticket gradient = c_.transfer(kCompute, 100 + 37 * ((layer + step) % 3), 0, 0, Resource::kMme);
         c_.transfer(kCompute, 30, 0, 0, Resource::kDma);
         c_.waitFor(kNetwork, gradient);
         Time time;

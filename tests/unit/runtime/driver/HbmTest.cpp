@@ -93,8 +93,7 @@ TEST(Hbm, OthersThatTakeTheHostsMemoryCountToo) {
   EXPECT_FALSE(hbm->checkBudget(Hbm::kBase, 81 * kMiB).ok());
   // Small pieces are looked at together.
   int refused = 0;
-  for (int i = 0; i < 128; ++i)
-    refused += !hbm->checkBudget(Hbm::kBase + 100 * kMiB + i * kMiB, kMiB).ok();
+  for (int i = 0; i < 128; ++i) refused += !hbm->checkBudget(Hbm::kBase + 100 * kMiB + i * kMiB, kMiB).ok();
   EXPECT_EQ(refused, 2);
   // Not known is no reason to refuse.
   left = -1;

@@ -21,8 +21,7 @@ const arch::TargetDesc& target() {
   return arch::targetDesc(Target::kGaudi2);
 }
 
-TimedCommand command(Picoseconds duration, std::vector<recipe::Wait> waits = {},
-                     uint32_t signal = recipe::kNone) {
+TimedCommand command(Picoseconds duration, std::vector<recipe::Wait> waits = {}, uint32_t signal = recipe::kNone) {
   TimedCommand result;
   result.cost.compute = result.cost.alone = duration;
   result.cost.terms[0] = duration;
@@ -31,8 +30,7 @@ TimedCommand command(Picoseconds duration, std::vector<recipe::Wait> waits = {},
   return result;
 }
 
-std::shared_ptr<const LaunchTimeline> timeline(std::vector<TimedQueue> queues,
-                                               uint32_t numSignals) {
+std::shared_ptr<const LaunchTimeline> timeline(std::vector<TimedQueue> queues, uint32_t numSignals) {
   auto result = LaunchTimeline::create(std::move(queues), numSignals, target(), target().clock());
   EXPECT_TRUE(result.ok()) << result.status().message();
   return *result;
@@ -134,8 +132,7 @@ TEST(LaunchTimeline, PlacementKeepsOrderWaitsAndEngines) {
     for (int i = 0; i < 40; ++i) {
       int engine = static_cast<int>(random() % 2);
       auto duration = static_cast<Picoseconds>(1 + random() % 60);
-      Picoseconds start =
-          engines[engine].reserve(static_cast<Picoseconds>(random() % 2000), duration);
+      Picoseconds start = engines[engine].reserve(static_cast<Picoseconds>(random() % 2000), duration);
       other[engine].push_back({start, start + duration});
     }
     const Picoseconds ready = 100;
@@ -156,8 +153,7 @@ TEST(LaunchTimeline, PlacementKeepsOrderWaitsAndEngines) {
         ASSERT_EQ(std::accumulate(interval.terms.begin(), interval.terms.end(), Picoseconds{0}),
                   interval.end - interval.ready);
         int engine = static_cast<int>(queues[q].engine);
-        other[engine].push_back(
-            {interval.start + placement.offset, interval.end + placement.offset});
+        other[engine].push_back({interval.start + placement.offset, interval.end + placement.offset});
       }
     }
     ASSERT_GE(placement.start, ready);

@@ -20,8 +20,7 @@ class Bench {
  public:
   explicit Bench(int workers = 2)
       : executor(std::make_unique<QueueExecutor>(
-            "test device", workers,
-            [this](const Work& work, const std::string& label, QueueExecutor::Signal signal) {
+            "test device", workers, [this](const Work& work, const std::string& label, QueueExecutor::Signal signal) {
               return run(work, label, signal);
             })) {}
 
@@ -47,10 +46,9 @@ class Bench {
   Ticket submit(QueueId queue, std::string label, std::shared_ptr<const void> owner = nullptr) {
     return submitWork(queue, Fill{}, std::move(label), std::move(owner));
   }
-  Ticket submitWork(QueueId queue, Work work, std::string label = {},
-                    std::shared_ptr<const void> owner = nullptr) {
-    auto ticket =
-        executor->submit(queue, std::move(work), std::move(owner), std::move(label), [](Ticket, const ExternalWork*) {});
+  Ticket submitWork(QueueId queue, Work work, std::string label = {}, std::shared_ptr<const void> owner = nullptr) {
+    auto ticket = executor->submit(queue, std::move(work), std::move(owner), std::move(label),
+                                   [](Ticket, const ExternalWork*) {});
     EXPECT_TRUE(ticket.ok()) << ticket.status().message();
     return ticket.ok() ? *ticket : 0;
   }
@@ -139,13 +137,11 @@ TEST(QueueExecutor, FailureIsTakenOnceAndWorkBehindItIsNotRun) {
   Bench bench;
   QueueId q = bench.queue("compute");
   Ticket before = bench.submit(q, "a");
-  Ticket failed = bench.submit(q, "fail"), again = bench.submit(q, "throw"),
-         after = bench.submit(q, "b");
+  Ticket failed = bench.submit(q, "fail"), again = bench.submit(q, "throw"), after = bench.submit(q, "b");
   EXPECT_EQ(bench.executor->wait(after, 10000).code(), StatusCode::kAborted);
   Status status = bench.executor->wait(failed, 10000);
   EXPECT_EQ(status.code(), StatusCode::kInternal);
-  EXPECT_THAT(status.message(),
-              HasSubstr("fill 'fail' on queue 'compute' of test device: as asked"));
+  EXPECT_THAT(status.message(), HasSubstr("fill 'fail' on queue 'compute' of test device: as asked"));
   EXPECT_EQ(bench.executor->wait(again, 0).code(), StatusCode::kAborted);
   EXPECT_TRUE(bench.executor->takeError(q, before).ok());
   EXPECT_EQ(bench.executor->takeError(q, after).code(), StatusCode::kInternal);
@@ -298,8 +294,8 @@ TEST(QueueExecutor, ABatchIsOrderedByItsOwnWaitsAndKeepsOrderOnEachQueue) {
   entries[4] = {a, WaitFor{}, nullptr, "", 3};
   entries[5] = {a, Fill{}, nullptr, "a5"};
   std::vector<Ticket> seen;
-  auto tickets = bench.executor->submitBatch(std::move(entries), a,
-                                             [&](const std::vector<Ticket>& all) { seen = all; });
+  auto tickets =
+      bench.executor->submitBatch(std::move(entries), a, [&](const std::vector<Ticket>& all) { seen = all; });
   ASSERT_TRUE(tickets.ok()) << tickets.status().message();
   EXPECT_EQ(*tickets, seen);
   EXPECT_FALSE(bench.executor->done(tickets->front()));
@@ -316,10 +312,7 @@ TEST(QueueExecutor, AFailureInABatchIsAnErrorOfTheQueueThatReportsIt) {
   entries[1] = {b, Fill{}, nullptr, "behind it"};
   entries[2] = {a, WaitFor{}, nullptr, "", 1};
   entries[3] = {a, Fill{}, nullptr, "after", BatchItem::kNone, BatchItem::kNone, true};
-  Ticket last =
-      bench.executor->submitBatch(std::move(entries), a, [](const std::vector<Ticket>&) {})
-          .value()
-          .back();
+  Ticket last = bench.executor->submitBatch(std::move(entries), a, [](const std::vector<Ticket>&) {}).value().back();
   bench.executor->wait(last, 10000).ignore();
   EXPECT_TRUE(bench.executor->takeError(b, last).ok());
   Status status = bench.executor->takeError(a, last);
@@ -334,8 +327,7 @@ TEST(QueueExecutor, ABadBatchSubmitsNothing) {
   std::vector<QueueExecutor::Entry> entries(2);
   entries[0] = {q, Fill{}, nullptr, "never"};
   entries[1] = {q, WaitFor{77, nullptr}, nullptr, ""};
-  auto tickets = bench.executor->submitBatch(std::move(entries), q,
-                                             [](const std::vector<Ticket>&) { FAIL(); });
+  auto tickets = bench.executor->submitBatch(std::move(entries), q, [](const std::vector<Ticket>&) { FAIL(); });
   EXPECT_EQ(tickets.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(tickets.status().message(), HasSubstr("item 1"));
   EXPECT_EQ(bench.executor->lastTicket(), 0u);
@@ -370,12 +362,12 @@ TEST(QueueExecutor, MayBeDestroyedByItsOwnWorker) {
       };
       auto owner = std::make_shared<Owner>();
       owner->destroyed = &destroyed;
-      owner->executor = std::make_unique<QueueExecutor>(
-          "self", 1 + round % 2, [&ran](const Work&, const std::string&, QueueExecutor::Signal) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-            ++ran;
-            return okStatus();
-          });
+      owner->executor = std::make_unique<QueueExecutor>("self", 1 + round % 2,
+                                                        [&ran](const Work&, const std::string&, QueueExecutor::Signal) {
+                                                          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                                                          ++ran;
+                                                          return okStatus();
+                                                        });
       QueueExecutor* executor = owner->executor.get();
       QueueId q = executor->createQueue("q").value(), r = executor->createQueue("r").value();
       for (int i = 0; i < 3; ++i) {
@@ -390,8 +382,7 @@ TEST(QueueExecutor, MayBeDestroyedByItsOwnWorker) {
       for (int i = 0; i < 3; ++i)
         ASSERT_TRUE(executor->submit(r, Fill{}, nullptr, "", [](Ticket, const ExternalWork*) {}).ok());
     }
-    for (int i = 0; i < 5000 && !destroyed; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 5000 && !destroyed; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ASSERT_TRUE(destroyed);
     EXPECT_EQ(ran, 11);  // With the marker.
   }

@@ -40,8 +40,7 @@ TEST(HbmAllocator, NeighboursCoalesceInAnyOrder) {
   std::vector<uint64_t> blocks;
   for (int i = 0; i < 16; ++i) blocks.push_back(allocator.allocate(256, "").value());
   EXPECT_FALSE(allocator.allocate(1, "").ok());
-  for (int i : {1, 3, 2, 0, 15, 13, 14, 8, 7, 9, 4, 6, 5, 12, 10, 11})
-    EXPECT_EQ(allocator.free(blocks[i]), 256);
+  for (int i : {1, 3, 2, 0, 15, 13, 14, 8, 7, 9, 4, 6, 5, 12, 10, 11}) EXPECT_EQ(allocator.free(blocks[i]), 256);
   ASSERT_EQ(allocator.freeBlocks().size(), 1u);
   EXPECT_EQ(allocator.freeBlocks()[0], (HbmAllocator::Block{kBase, 4096}));
   EXPECT_EQ(allocator.info().peakBytes, 4096);
@@ -49,16 +48,14 @@ TEST(HbmAllocator, NeighboursCoalesceInAnyOrder) {
 
 TEST(HbmAllocator, OutOfMemoryNamesTheFiveLargestHoldersByLabel) {
   HbmAllocator allocator(kBase, 100 << 20);
-  for (int i = 0; i < 4; ++i)
-    allocator.allocate(i == 2 ? 13 << 20 : 9 << 20, "weights").value();
+  for (int i = 0; i < 4; ++i) allocator.allocate(i == 2 ? 13 << 20 : 9 << 20, "weights").value();
   for (int i = 1; i <= 6; ++i) allocator.allocate(i << 20, "t" + std::to_string(i)).value();
   Status status = allocator.allocate(64 << 20, "kv cache").status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(status.message(), HasSubstr("64 MiB for 'kv cache'"));
   EXPECT_THAT(status.message(), HasSubstr("39 MiB of 100 MiB free"));
-  EXPECT_THAT(status.message(),
-              HasSubstr("largest holders: weights 40 MiB in 4 (the largest 13 MiB at 0x1201000), "
-                        "t6 6 MiB, t5 5 MiB, t4 4 MiB, t3 3 MiB"));
+  EXPECT_THAT(status.message(), HasSubstr("largest holders: weights 40 MiB in 4 (the largest 13 MiB at 0x1201000), "
+                                          "t6 6 MiB, t5 5 MiB, t4 4 MiB, t3 3 MiB"));
   EXPECT_THAT(status.message(), ::testing::Not(HasSubstr("t2")));
   EXPECT_THAT(status.message(), ::testing::Not(HasSubstr("fragmentation")));
 }
@@ -89,11 +86,10 @@ TEST(HbmAllocator, ImpossibleSizesAndUnknownAddresses) {
 TEST(HbmAllocator, RequestedAddressesAreCutOutOfFreeBlocks) {
   HbmAllocator allocator(kBase, 1 << 20);
   EXPECT_EQ(allocator.allocateAt(kBase + 0x4000, 1000, "mid").value(), kBase + 0x4000);
-  EXPECT_EQ(allocator.freeBlocks(), (std::vector<HbmAllocator::Block>{
-                                        {kBase, 0x4000}, {kBase + 0x4400, (1 << 20) - 0x4400}}));
+  EXPECT_EQ(allocator.freeBlocks(),
+            (std::vector<HbmAllocator::Block>{{kBase, 0x4000}, {kBase + 0x4400, (1 << 20) - 0x4400}}));
   EXPECT_EQ(allocator.allocateAt(kBase, 0x4000, "front").value(), kBase);
-  EXPECT_EQ(allocator.allocateAt(kBase + (1 << 20) - 256, 256, "back").value(),
-            kBase + (1 << 20) - 256);
+  EXPECT_EQ(allocator.allocateAt(kBase + (1 << 20) - 256, 256, "back").value(), kBase + (1 << 20) - 256);
   for (uint64_t at : {kBase + 0x3f00, kBase + 0x4000, kBase + 0x4300})
     EXPECT_EQ(allocator.allocateAt(at, 512, "").status().code(), StatusCode::kAlreadyExists);
   EXPECT_THAT(allocator.allocateAt(kBase + 0x4300, 512, "").status().message(),
@@ -101,10 +97,8 @@ TEST(HbmAllocator, RequestedAddressesAreCutOutOfFreeBlocks) {
   EXPECT_EQ(allocator.allocateAt(kBase + 1, 1, "").status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(allocator.allocateAt(kBase, 0, "").status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(allocator.allocateAt(0, 256, "").status().code(), StatusCode::kOutOfRange);
-  EXPECT_EQ(allocator.allocateAt(kBase + (1 << 20), 256, "").status().code(),
-            StatusCode::kOutOfRange);
-  EXPECT_EQ(allocator.allocateAt(kBase + (1 << 20) - 256, 257, "").status().code(),
-            StatusCode::kOutOfRange);
+  EXPECT_EQ(allocator.allocateAt(kBase + (1 << 20), 256, "").status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(allocator.allocateAt(kBase + (1 << 20) - 256, 257, "").status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(allocator.allocateAt(kBase, INT64_MAX, "").status().code(), StatusCode::kOutOfRange);
 }
 
@@ -125,8 +119,7 @@ TEST(HbmAllocator, HoldersAreByLabelWithTheirPeaks) {
 
 TEST(HbmAllocator, LabelsThatHoldNothingDoNotPileUp) {
   HbmAllocator allocator(kBase, 1 << 20);
-  for (int i = 0; i < 10000; ++i)
-    allocator.free(allocator.allocate(256, "step " + std::to_string(i)).value());
+  for (int i = 0; i < 10000; ++i) allocator.free(allocator.allocate(256, "step " + std::to_string(i)).value());
   EXPECT_LE(allocator.holders().size(), HbmAllocator::kIdleLabels + 1);
 }
 
@@ -150,8 +143,7 @@ TEST(HbmAllocator, HoldsItsInvariantsUnderRandomUse) {
           bool fits = wanted + static_cast<uint64_t>(rounded) <= kBase + total;
           bool taken = false;
           for (auto& [other, size] : live)
-            taken |= other < wanted + static_cast<uint64_t>(rounded) &&
-                     wanted < other + static_cast<uint64_t>(size);
+            taken |= other < wanted + static_cast<uint64_t>(rounded) && wanted < other + static_cast<uint64_t>(size);
           address = allocator.allocateAt(wanted, bytes, "x");
           ASSERT_EQ(address.ok(), fits && !taken);
           if (address.ok()) {

@@ -49,8 +49,7 @@ TEST(HostRegistry, OverlapsAreRefusedAndNeighboursAreNot) {
   EXPECT_TRUE(registry.map(mine.data(), 1000, "").ok());
   EXPECT_TRUE(registry.map(mine.data() + 2000, 1000, "").ok());
   EXPECT_EQ(registry.map(mine.data(), INT64_MAX, "").code(), StatusCode::kAlreadyExists);
-  EXPECT_EQ(registry.map(reinterpret_cast<void*>(UINTPTR_MAX - 10), 100, "").code(),
-            StatusCode::kInvalidArgument);
+  EXPECT_EQ(registry.map(reinterpret_cast<void*>(UINTPTR_MAX - 10), 100, "").code(), StatusCode::kInvalidArgument);
 }
 
 TEST(HostRegistry, WhatIsNotKnownIsNobodys) {

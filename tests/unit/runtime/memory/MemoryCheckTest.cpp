@@ -51,11 +51,10 @@ TEST_F(MemoryCheckTest, UseAfterFreeIsAnErrorOfTheStreamWithTheHistory) {
   ASSERT_TRUE(stream.copyToHost(host.data(), address + 100, 200).ok());
   Status status = stream.synchronize();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
-  EXPECT_THAT(
-      status.message(),
-      AllOf(HasSubstr("on queue 'compute'"), HasSubstr("use after free: copyToHost: 200 bytes"),
-            HasSubstr("100 bytes into allocation 1 'weights' of 4000 bytes"),
-            HasSubstr(", allocated at "), HasSubstr("freed at "), HasSubstr("by thread ")));
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("on queue 'compute'"), HasSubstr("use after free: copyToHost: 200 bytes"),
+                    HasSubstr("100 bytes into allocation 1 'weights' of 4000 bytes"), HasSubstr(", allocated at "),
+                    HasSubstr("freed at "), HasSubstr("by thread ")));
   EXPECT_TRUE(stream.synchronize().ok());
   EXPECT_EQ(host, std::vector<char>(8192, 5));  // Nothing was copied.
 }
@@ -64,8 +63,8 @@ TEST_F(MemoryCheckTest, OutOfBoundsIsAnErrorOfTheStreamWithTheHistory) {
   Buffer small = device.allocate(1000, "small").value();
   ASSERT_TRUE(stream.fill(small.address() + 4, 1, 1, 997).ok());
   EXPECT_THAT(stream.synchronize().message(),
-              AllOf(HasSubstr("out of bounds: fill: 997 bytes"), HasSubstr("pass the end of "),
-                    HasSubstr("'small'"), HasSubstr("by 1 bytes")));
+              AllOf(HasSubstr("out of bounds: fill: 997 bytes"), HasSubstr("pass the end of "), HasSubstr("'small'"),
+                    HasSubstr("by 1 bytes")));
   // In what the allocator rounds up, and a little behind it.
   ASSERT_TRUE(stream.copyToDevice(small.address() + 1000, host.data(), 1).ok());
   EXPECT_THAT(stream.synchronize().message(), HasSubstr("begin 0 bytes behind the end of"));
@@ -80,10 +79,8 @@ TEST_F(MemoryCheckTest, OutOfBoundsIsAnErrorOfTheStreamWithTheHistory) {
 TEST_F(MemoryCheckTest, ManyCopiesNameTheOneThatIsWrong) {
   Buffer buffer = device.allocate(1000).value();
   uint64_t from = reinterpret_cast<uintptr_t>(host.data());
-  ASSERT_TRUE(stream
-                  .copyMany(CopyDirection::kToDevice,
-                            {{buffer.address(), from, 8}, {buffer.address() + 996, from, 8}})
-                  .ok());
+  ASSERT_TRUE(
+      stream.copyMany(CopyDirection::kToDevice, {{buffer.address(), from, 8}, {buffer.address() + 996, from, 8}}).ok());
   EXPECT_THAT(stream.synchronize().message(), HasSubstr("copy 1: out of bounds"));
 }
 
@@ -98,10 +95,9 @@ TEST_F(MemoryCheckTest, LaunchesNameTensorNodeAndEngine) {
   EXPECT_TRUE(Stream::create(device).value().wait(arguments.events[0].event).ok());
   Status status = stream.synchronize();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
-  EXPECT_THAT(status.message(),
-              AllOf(HasSubstr("'copy' on queue 'compute'"), HasSubstr("input 0: 'in0', 1000xi32"),
-                    HasSubstr("used by node 'load' (Copy) on the dma"),
-                    HasSubstr("use after free: launch: 4000 bytes"), HasSubstr("'batch'")));
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("'copy' on queue 'compute'"), HasSubstr("input 0: 'in0', 1000xi32"),
+                                      HasSubstr("used by node 'load' (Copy) on the dma"),
+                                      HasSubstr("use after free: launch: 4000 bytes"), HasSubstr("'batch'")));
 }
 
 TEST_F(MemoryCheckTest, FreedMemoryIsPoisonedAndKeptFromUse) {

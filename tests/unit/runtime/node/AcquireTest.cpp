@@ -78,8 +78,7 @@ TEST_F(Acquire, OneProcessMayHaveAllDevices) {
   }
   Status status = Device::open(any()).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  EXPECT_THAT(status.message(),
-              AllOf(HasSubstr("0 by this process"), HasSubstr("HPU_ACQUIRE_TIMEOUT_MS")));
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("0 by this process"), HasSubstr("HPU_ACQUIRE_TIMEOUT_MS")));
   devices.erase(devices.begin() + 5);
   EXPECT_EQ(Device::open(any())->info().index, 5);
 }
@@ -89,15 +88,13 @@ TEST_F(Acquire, DeviceOfAnotherProcessIsRefusedWithItsName) {
   ASSERT_EQ(worker.index(), 2) << worker.hello();
   Status status = Device::open(at(2)).status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-  EXPECT_THAT(status.message(),
-              AllOf(HasSubstr("device 2 of node '" + nodeName() + "' is in use by process " +
-                              std::to_string(worker.pid()) + " (node_worker)"),
-                    HasSubstr("HPU_NODE")));
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("device 2 of node '" + nodeName() + "' is in use by process " +
+                                                std::to_string(worker.pid()) + " (node_worker)"),
+                                      HasSubstr("HPU_NODE")));
   // And the other way round.
   Device mine = Device::open(at(3)).value();
   WorkerProcess refused({"--index", "3"});
-  EXPECT_THAT(refused.hello(),
-              AllOf(HasSubstr("error UNAVAILABLE"), HasSubstr(std::to_string(::getpid()))));
+  EXPECT_THAT(refused.hello(), AllOf(HasSubstr("error UNAVAILABLE"), HasSubstr(std::to_string(::getpid()))));
 }
 
 TEST_F(Acquire, AnyPassesOverWhatOthersHaveAndAllTakenListsThem) {
@@ -109,8 +106,8 @@ TEST_F(Acquire, AnyPassesOverWhatOthersHaveAndAllTakenListsThem) {
   Status status = Device::open(any()).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   for (const auto& worker : workers)
-    EXPECT_THAT(status.message(), HasSubstr(std::to_string(worker->index()) + " by process " +
-                                            std::to_string(worker->pid())));
+    EXPECT_THAT(status.message(),
+                HasSubstr(std::to_string(worker->index()) + " by process " + std::to_string(worker->pid())));
   EXPECT_EQ(workers[6]->quit(), 0);
   EXPECT_EQ(Device::open(any())->info().index, 6);
 }
@@ -146,8 +143,7 @@ TEST_F(Acquire, ForkedChildKeepsNothing) {
   EXPECT_TRUE(Device::open(at(0)).ok());
   for (int fd = 0; fd < 64; ++fd) {
     std::error_code error;
-    auto file = std::filesystem::read_symlink(
-        "/proc/" + std::to_string(child) + "/fd/" + std::to_string(fd), error);
+    auto file = std::filesystem::read_symlink("/proc/" + std::to_string(child) + "/fd/" + std::to_string(fd), error);
     EXPECT_THAT(file.string(), Not(AnyOf(HasSubstr("socket:"), HasSubstr("hpu-hbm"))));
   }
   ::kill(child, SIGKILL);
@@ -251,8 +247,7 @@ TEST_F(Acquire, NodesAreApart) {
 
 TEST_F(Acquire, NetworkNamespacesAreApart) {
   WorkerProcess here({"--index", "0"}), there({"--index", "0", "--own-network"});
-  if (there.hello() == "error no network namespace")
-    GTEST_SKIP() << "this user may not make a network namespace";
+  if (there.hello() == "error no network namespace") GTEST_SKIP() << "this user may not make a network namespace";
   EXPECT_EQ(here.index(), 0) << here.hello();
   EXPECT_EQ(there.index(), 0) << there.hello();
 }

@@ -73,8 +73,7 @@ class Fault : public ::testing::Test {
 };
 
 TEST_F(Fault, SomeAreOnlyCounted) {
-  for (node::Fault fault :
-       {node::Fault::kCorrectedEcc, node::Fault::kNonFatalEvent, node::Fault::kThermal}) {
+  for (node::Fault fault : {node::Fault::kCorrectedEcc, node::Fault::kNonFatalEvent, node::Fault::kThermal}) {
     inject(fault, 3);
     EXPECT_EQ(count(fault), 3u);
   }
@@ -172,8 +171,7 @@ TEST_F(Fault, ManyEndlessCommandsHoldNoThreads) {
   std::vector<Buffer> buffers;
   for (int i = 0; i < kStreams; ++i) {
     streams.push_back(Stream::create(device).value());
-    executables.push_back(
-        Executable::load(device, testing::toRecipe(testing::fillProgram(kCount, 3))).value());
+    executables.push_back(Executable::load(device, testing::toRecipe(testing::fillProgram(kCount, 3))).value());
     buffers.push_back(device.allocate(kBytes).value());
     ASSERT_TRUE(executables.back().launch(streams.back(), {}, {buffers.back()}).ok());
   }

@@ -61,8 +61,7 @@ std::set<std::string> leftOver(const std::set<std::string>& before) {
   for (int i = 0; i < 100; ++i) {
     std::set<std::string> now = sharedFiles();
     left.clear();
-    std::set_difference(now.begin(), now.end(), before.begin(), before.end(),
-                        std::inserter(left, left.end()));
+    std::set_difference(now.begin(), now.end(), before.begin(), before.end(), std::inserter(left, left.end()));
     if (left.empty()) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
@@ -84,8 +83,7 @@ std::string namedFiles(pid_t pid, const std::set<std::string>& except) {
   auto note = [&](const std::string& file) {
     if (except.count(file)) return;
     for (const char* folder : {"/tmp/", "/dev/shm/", "/var/tmp/", "/run/"})
-      if (file.rfind(folder, 0) == 0 && file.find(" (deleted)") == std::string::npos)
-        found += file + " ";
+      if (file.rfind(folder, 0) == 0 && file.find(" (deleted)") == std::string::npos) found += file + " ";
   };
   std::string process = "/proc/" + std::to_string(pid);
   std::error_code error;
@@ -103,8 +101,7 @@ std::vector<std::string> boundNames() {
   std::string mine = "/" + node::query().value().identity + "/";
   std::ifstream sockets("/proc/net/unix");
   for (std::string line; std::getline(sockets, line);)
-    if (line.find("@openhpu/node/") != std::string::npos && line.find(mine) != std::string::npos)
-      names.push_back(line);
+    if (line.find("@openhpu/node/") != std::string::npos && line.find(mine) != std::string::npos) names.push_back(line);
   return names;
 }
 
@@ -145,9 +142,8 @@ std::chrono::microseconds timeUntilFree(int index, int64_t deadPid, Clock::time_
 
 std::unique_ptr<WorkerProcess> start(int index) {
   // It does not wait for the device: it is free, or this fails.
-  return std::make_unique<WorkerProcess>(
-      std::vector<std::string>{"--index", std::to_string(index), "--run"},
-      std::vector<std::string>{"HPU_ACQUIRE_TIMEOUT_MS=0"});
+  return std::make_unique<WorkerProcess>(std::vector<std::string>{"--index", std::to_string(index), "--run"},
+                                         std::vector<std::string>{"HPU_ACQUIRE_TIMEOUT_MS=0"});
 }
 
 TEST(NodeKill, OneOfEightIsKilledAgainAndAgain) {
@@ -188,8 +184,7 @@ TEST(NodeKill, OneOfEightIsKilledAgainAndAgain) {
     EXPECT_EQ(workers[i]->ask("descriptors"), descriptors[i]) << "device " << i;
   for (const auto& worker : workers) EXPECT_EQ(worker->quit(), 0);
   node::NodeStatus after = node::query().value();
-  for (const node::DeviceStatus& device : after.devices)
-    EXPECT_EQ(device.owner.pid, 0) << "device " << device.index;
+  for (const node::DeviceStatus& device : after.devices) EXPECT_EQ(device.owner.pid, 0) << "device " << device.index;
   EXPECT_TRUE(boundNames().empty());
   for (const std::string& file : leftOver(filesBefore)) ADD_FAILURE() << file << " was left";
 }

@@ -43,8 +43,7 @@ struct Worker {
     auto created = Stream::create(device);
     if (!created.ok()) return created.status();
     stream = *created;
-    auto loaded = Executable::load(
-        device, testing::toRecipe(testing::copyProgram(kCount, 2, options.target)));
+    auto loaded = Executable::load(device, testing::toRecipe(testing::copyProgram(kCount, 2, options.target)));
     if (!loaded.ok()) return loaded.status();
     copy = *loaded;
     for (Buffer* buffer : {&in, &out, &marked}) {
@@ -80,8 +79,7 @@ struct Worker {
     std::vector<int32_t> data(kCount);
     Status status = stream.copyToHost(data.data(), marked, kCount * 4);
     if (status.ok()) status = stream.synchronize();
-    return status.ok() ? std::to_string(data[0]) + " " + std::to_string(data[kCount - 1])
-                       : "error " + status.message();
+    return status.ok() ? std::to_string(data[0]) + " " + std::to_string(data[kCount - 1]) : "error " + status.message();
   }
 
   void close() {
@@ -124,8 +122,7 @@ bool obey(Worker& worker, const std::string& command) {
     return false;
   }
   if (command == "check") {
-    say("rounds " + std::to_string(worker.rounds) + " wrong " + std::to_string(worker.wrong) + " " +
-        worker.failure);
+    say("rounds " + std::to_string(worker.rounds) + " wrong " + std::to_string(worker.wrong) + " " + worker.failure);
   } else if (command == "round") {
     worker.failure.clear();
     worker.round();

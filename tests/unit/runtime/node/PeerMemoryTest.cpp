@@ -52,11 +52,10 @@ std::vector<int64_t> peersOf(int index, size_t expected) {
 }
 
 int64_t residentBytes(pid_t pid) {
-  for (const auto& entry :
-       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) {
     std::error_code error;
     std::string file = std::filesystem::read_symlink(entry.path(), error).string();
-    struct stat info {};
+    struct stat info{};
     if (file.find("hpu-hbm") != std::string::npos && ::stat(entry.path().c_str(), &info) == 0)
       return static_cast<int64_t>(info.st_blocks) * 512;
   }

@@ -89,7 +89,9 @@ TEST(NodeQuery, OwnDeviceIsReportedAsItIs) {
   Device device = Device::open(options).value();
   Stream stream = Stream::create(device).value();
   Buffer buffer = device.allocate(1 << 20).value();
-  { Buffer gone = device.allocate(2 << 20).value(); }
+  {
+    Buffer gone = device.allocate(2 << 20).value();
+  }
   std::vector<uint8_t> data(1 << 20);
   ASSERT_TRUE(stream.copyToDevice(buffer, data.data(), 1 << 20).ok());
   ASSERT_TRUE(stream.synchronize().ok());

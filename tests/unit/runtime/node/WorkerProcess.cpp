@@ -18,8 +18,7 @@ namespace {
 constexpr int kDeadlineMs = 60000;
 }  // namespace
 
-WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments,
-                             const std::vector<std::string>& environment) {
+WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
   int toWorker[2], fromWorker[2];
   if (::pipe2(toWorker, O_CLOEXEC) != 0 || ::pipe2(fromWorker, O_CLOEXEC) != 0) return;
   posix_spawn_file_actions_t actions;
@@ -40,8 +39,7 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments,
     if (!replaced) env.push_back(*entry);
   }
   env.push_back(nullptr);
-  if (::posix_spawn(&pid_, HPU_NODE_WORKER, &actions, nullptr, argv.data(), env.data()) != 0)
-    pid_ = -1;
+  if (::posix_spawn(&pid_, HPU_NODE_WORKER, &actions, nullptr, argv.data(), env.data()) != 0) pid_ = -1;
   posix_spawn_file_actions_destroy(&actions);
   ::close(toWorker[0]);
   ::close(fromWorker[1]);

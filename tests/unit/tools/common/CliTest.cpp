@@ -41,8 +41,7 @@ TEST(Tool, ListOptionsTakeOneValueEachAndLeaveThePositionalsAlone) {
   tool.addOption("--shape", shapes, "Shapes");
   tool.addOption("--report", reports, "Reports", ',');
   tool.addPositional("MODEL", model, "Model");
-  Outcome outcome =
-      runTool(tool, {"--shape", "a=1x2", "m.onnx", "--shape", "b=3", "--report", "x,y"}, kNothing);
+  Outcome outcome = runTool(tool, {"--shape", "a=1x2", "m.onnx", "--shape", "b=3", "--report", "x,y"}, kNothing);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(shapes, ElementsAre("a=1x2", "b=3"));
   EXPECT_THAT(reports, ElementsAre("x", "y"));
@@ -52,8 +51,8 @@ TEST(Tool, ListOptionsTakeOneValueEachAndLeaveThePositionalsAlone) {
 
 TEST(Tool, AnOptionalValueMayBeLeftOut) {
   const std::pair<std::vector<std::string>, double> cases[] = {
-      {{}, 0},           {{"--loop"}, 5},          {{"-l"}, 5},          {{"-l", "2"}, 2},
-      {{"-l0.5"}, 0.5},  {{"--loop=3"}, 3},        {{"-l", "--flag"}, 5}};
+      {{}, 0},          {{"--loop"}, 5},   {{"-l"}, 5},          {{"-l", "2"}, 2},
+      {{"-l0.5"}, 0.5}, {{"--loop=3"}, 3}, {{"-l", "--flag"}, 5}};
   for (const auto& [arguments, expected] : cases) {
     Tool tool("tool", "Tests.");
     double seconds = 0;
@@ -92,8 +91,7 @@ TEST(Tool, ReportsAMisspeltOptionInOneLineWithTheNearestOne) {
   tool.addOption("--target", target, "Target");
   Outcome outcome = runTool(tool, {"--taget=x"}, kNothing);
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_EQ(outcome.err,
-            "error: unknown option '--taget=x'; did you mean '--target'? (see 'tool --help')\n");
+  EXPECT_EQ(outcome.err, "error: unknown option '--taget=x'; did you mean '--target'? (see 'tool --help')\n");
   EXPECT_EQ(outcome.out, "");
 }
 
@@ -149,8 +147,7 @@ TEST(Tool, InternalErrorsAndExceptionsExitWithThreeAndAReproducer) {
   EXPECT_THAT(text, HasSubstr("lost the plot"));
   EXPECT_THAT(text, HasSubstr("exec 'tool'"));
 
-  outcome =
-      runTool(tool, {}, []() -> hpu::StatusOr<ExitCode> { throw std::runtime_error("thrown"); });
+  outcome = runTool(tool, {}, []() -> hpu::StatusOr<ExitCode> { throw std::runtime_error("thrown"); });
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.err, HasSubstr("unexpected exception: thrown"));
 }
@@ -246,8 +243,7 @@ TEST(ToolDeathTest, AFatalSignalWritesAReproducerAndExitsWithThree) {
 }
 
 TEST(FormatTable, AlignsColumnsWithoutTrailingBlanks) {
-  EXPECT_EQ(hpu::tools::formatTable({{"a", "long", "x"}, {"bbb", "c", "y"}}),
-            "a    long  x\nbbb  c     y");
+  EXPECT_EQ(hpu::tools::formatTable({{"a", "long", "x"}, {"bbb", "c", "y"}}), "a    long  x\nbbb  c     y");
 }
 
 }  // namespace

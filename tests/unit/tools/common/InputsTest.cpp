@@ -64,8 +64,7 @@ TEST(Inputs, AFreeDimensionNeedsAFileOrAShape) {
 }
 
 TEST(Inputs, MatchesByNameWhenAllNamesAreThereElseByPosition) {
-  std::vector<hpu::TensorInfo> inputs = {{"a", {ElementType::kF32, {2}}},
-                                         {"b", {ElementType::kF32, {kDynamic}}}};
+  std::vector<hpu::TensorInfo> inputs = {{"a", {ElementType::kF32, {2}}}, {"b", {ElementType::kF32, {kDynamic}}}};
   auto swapped = hpu::tools::matchInputs(
       inputs, {named("b", {ElementType::kF32, {5}}), named("a", {ElementType::kF32, {2}})}, "data");
   ASSERT_TRUE(swapped.ok()) << swapped.status().message();
@@ -82,19 +81,14 @@ TEST(Inputs, MatchesByNameWhenAllNamesAreThereElseByPosition) {
 
 TEST(Inputs, ReadsADataFolderAndTheOnesBelowIt) {
   hpu::base::TemporaryFolder folder;
-  EXPECT_THAT(hpu::tools::readDataSets(folder.path()).status().message(),
-              HasSubstr("no input_0.pb"));
+  EXPECT_THAT(hpu::tools::readDataSets(folder.path()).status().message(), HasSubstr("no input_0.pb"));
   for (const char* set : {"test_data_set_0", "test_data_set_1"}) {
     std::string path = folder.path() + "/" + set;
     std::filesystem::create_directory(path);
-    ASSERT_TRUE(
-        hpu::tools::writeTensorProto(path + "/input_0.pb", named("x", {ElementType::kF32, {2}}))
-            .ok());
+    ASSERT_TRUE(hpu::tools::writeTensorProto(path + "/input_0.pb", named("x", {ElementType::kF32, {2}})).ok());
   }
   std::string first = folder.path() + "/test_data_set_0";
-  ASSERT_TRUE(
-      hpu::tools::writeTensorProto(first + "/output_0.pb", named("y", {ElementType::kF32, {1}}))
-          .ok());
+  ASSERT_TRUE(hpu::tools::writeTensorProto(first + "/output_0.pb", named("y", {ElementType::kF32, {1}})).ok());
   auto sets = hpu::tools::readDataSets(folder.path());
   ASSERT_TRUE(sets.ok()) << sets.status().message();
   ASSERT_EQ(sets->size(), 2u);

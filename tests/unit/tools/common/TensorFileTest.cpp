@@ -70,8 +70,7 @@ TEST(TensorProto, RefusesDimsThatTheDataDoesNotBack) {
   std::vector<uint8_t> huge = {0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 0x10, 1};
   auto tensor = hpu::tools::parseTensorProto(huge.data(), huge.size());
   EXPECT_FALSE(tensor.ok());
-  std::vector<uint8_t> negative = {0x08, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
-                                   0xFF, 0xFF, 0xFF, 1,    0x10, 1};
+  std::vector<uint8_t> negative = {0x08, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 0x10, 1};
   tensor = hpu::tools::parseTensorProto(negative.data(), negative.size());
   ASSERT_FALSE(tensor.ok());
   EXPECT_THAT(tensor.status().message(), HasSubstr("negative"));
@@ -110,8 +109,7 @@ TEST(Npy, ReadsTheHeaderThatNumpyWrites) {
 }
 
 TEST(Npy, TurnsFortranOrderRound) {
-  auto bytes = npyWith("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n",
-                       {0, 10, 1, 11, 2, 12});
+  auto bytes = npyWith("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n", {0, 10, 1, 11, 2, 12});
   auto tensor = hpu::tools::parseNpy(bytes.data(), bytes.size());
   ASSERT_TRUE(tensor.ok());
   EXPECT_EQ(tensor->bytes, (std::vector<uint8_t>{0, 1, 2, 10, 11, 12}));
@@ -119,15 +117,12 @@ TEST(Npy, TurnsFortranOrderRound) {
 
 TEST(Npy, RefusesObjectsBigEndianAndTruncation) {
   auto object = npyWith("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n", {0});
-  EXPECT_THAT(hpu::tools::parseNpy(object.data(), object.size()).status().message(),
-              HasSubstr("'|O'"));
-  auto bigEndian =
-      npyWith("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }\n", {0, 0, 0, 0});
+  EXPECT_THAT(hpu::tools::parseNpy(object.data(), object.size()).status().message(), HasSubstr("'|O'"));
+  auto bigEndian = npyWith("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }\n", {0, 0, 0, 0});
   EXPECT_FALSE(hpu::tools::parseNpy(bigEndian.data(), bigEndian.size()).ok());
   auto good = hpu::tools::serializeNpy(floats({2, 2}, {1, 2, 3, 4}));
   EXPECT_TRUE(hpu::tools::parseNpy(good.data(), good.size()).ok());
-  for (size_t size = 0; size < good.size(); ++size)
-    EXPECT_FALSE(hpu::tools::parseNpy(good.data(), size).ok()) << size;
+  for (size_t size = 0; size < good.size(); ++size) EXPECT_FALSE(hpu::tools::parseNpy(good.data(), size).ok()) << size;
 }
 
 TEST(Npy, WritesScalarsVectorsAndBf16AsF32) {
@@ -194,8 +189,7 @@ TEST(Npz, EveryTruncationIsAnErrorAndNeverACrash) {
 TEST(TensorFiles, DamagedBytesNeverLeaveTheFile) {
   HostTensor tensor = floats({2, 3}, {1, 2, 3, 4, 5, 6});
   tensor.name = "x";
-  const std::vector<uint8_t> files[] = {hpu::tools::serializeTensorProto(tensor),
-                                        hpu::tools::serializeNpy(tensor)};
+  const std::vector<uint8_t> files[] = {hpu::tools::serializeTensorProto(tensor), hpu::tools::serializeNpy(tensor)};
   uint32_t state = 12345;
   auto next = [&] { return state = state * 1664525 + 1013904223, state >> 8; };
   for (int round = 0; round < 4000; ++round) {
@@ -223,12 +217,10 @@ TEST(Npz, DamagedBytesNeverLeaveTheFile) {
   for (int round = 0; round < 1000; ++round) {
     std::vector<uint8_t> bytes = *valid;
     bytes[next() % bytes.size()] = static_cast<uint8_t>(next());
-    std::ofstream(path, std::ios::binary)
-        .write(reinterpret_cast<char*>(bytes.data()), bytes.size());
+    std::ofstream(path, std::ios::binary).write(reinterpret_cast<char*>(bytes.data()), bytes.size());
     auto read = hpu::tools::readNpz(path);
     if (!read.ok()) continue;
-    for (const HostTensor& tensor : *read)
-      EXPECT_EQ(static_cast<int64_t>(tensor.bytes.size()), tensor.type.bytes());
+    for (const HostTensor& tensor : *read) EXPECT_EQ(static_cast<int64_t>(tensor.bytes.size()), tensor.type.bytes());
   }
 }
 

@@ -56,12 +56,10 @@ TEST(SmiSummary, ScriptsFindAddressesAsInHlSmi) {
 
 TEST(SmiCsv, ValuesAreTheDevices) {
   NodeView view = sampleView(8);
-  EXPECT_EQ(csv(view, "index,name,memory.total,memory.used,memory.free", "csv,noheader,nounits")
-                .substr(0, 39),
+  EXPECT_EQ(csv(view, "index,name,memory.total,memory.used,memory.free", "csv,noheader,nounits").substr(0, 39),
             "0, HL-225, 98304, 2500, 95804\n1, HL-325");
   view.devices.resize(1);
-  EXPECT_EQ(csv(view, "utilization.aip,utilization.tpc,power.draw,temperature.aip", "csv"),
-            "50 %, 25 %, 345 W, 32 C");
+  EXPECT_EQ(csv(view, "utilization.aip,utilization.tpc,power.draw,temperature.aip", "csv"), "50 %, 25 %, 345 W, 32 C");
   EXPECT_EQ(csv(view, "pcie.rx,pcie.tx,energy,queue.depth,pid,state", "csv,nounits"),
             "4000000, 500000, 1035, 7, 4321, in use");
   EXPECT_EQ(csv(view, "timestamp", "csv"), "Sat Nov 21 22:23:45 UTC 2026");
@@ -70,8 +68,7 @@ TEST(SmiCsv, ValuesAreTheDevices) {
 TEST(SmiCsv, ALostDeviceHasNoReadings) {
   NodeView view = sampleView(8);
   view.devices = {view.devices[2]};
-  EXPECT_EQ(csv(view, "utilization.aip,power.draw,temperature.aip,clocks.current.soc,memory.total",
-                "csv"),
+  EXPECT_EQ(csv(view, "utilization.aip,power.draw,temperature.aip,clocks.current.soc,memory.total", "csv"),
             "N/A, N/A, N/A, N/A, 32768 MiB");
   EXPECT_EQ(csv(view, "ecc.errors.uncorrected.volatile.total,state", "csv"), "21, lost");
 }
@@ -79,17 +76,20 @@ TEST(SmiCsv, ALostDeviceHasNoReadings) {
 TEST(SmiCsv, NothingIsKnownOfADeviceWhoseOwnerDoesNotAnswer) {
   NodeView view = sampleView(8);
   view.devices = {view.devices[3]};
-  EXPECT_EQ(csv(view, "index,pid,memory.total,memory.used,utilization.aip,queue.depth,state",
-                "csv,nounits"),
+  EXPECT_EQ(csv(view, "index,pid,memory.total,memory.used,utilization.aip,queue.depth,state", "csv,nounits"),
             "3, 55, 98304, N/A, N/A, N/A, no answer");
 }
 
 TEST(SmiCsv, TheHeaderHasUnitsAlsoWithoutThemInTheRows) {
-  CsvRequest request = parseCsvRequest("name,uuid,power.draw,temperature.aip,utilization.aip,"
-                                       "memory.used,memory.total", "csv,nounits").value();
+  CsvRequest request = parseCsvRequest(
+                           "name,uuid,power.draw,temperature.aip,utilization.aip,"
+                           "memory.used,memory.total",
+                           "csv,nounits")
+                           .value();
   // As hl-smi 1.18 prints it.
-  EXPECT_EQ(formatCsvHeader(request), "name, uuid, power.draw [W], temperature.aip [C], utilization.aip [%], "
-                                      "memory.used [MiB], memory.total [MiB]");
+  EXPECT_EQ(formatCsvHeader(request),
+            "name, uuid, power.draw [W], temperature.aip [C], utilization.aip [%], "
+            "memory.used [MiB], memory.total [MiB]");
 }
 
 TEST(SmiCsv, UsedAndFreeSumToTheTotal) {
@@ -97,8 +97,8 @@ TEST(SmiCsv, UsedAndFreeSumToTheTotal) {
   for (int64_t used : {int64_t{0}, int64_t{1}, int64_t{524288}, int64_t{1572864}, int64_t{96} << 30}) {
     view.devices[0].status.usedBytes = used;
     long total = 0, free = 0, taken = 0;
-    sscanf(csv(view, "memory.total,memory.free,memory.used", "csv,nounits").c_str(), "%ld, %ld, %ld",
-           &total, &free, &taken);
+    sscanf(csv(view, "memory.total,memory.free,memory.used", "csv,nounits").c_str(), "%ld, %ld, %ld", &total, &free,
+           &taken);
     EXPECT_EQ(free + taken, total);
   }
 }
@@ -133,8 +133,8 @@ TEST(SmiLog, SectionsAreThoseAskedFor) {
 }
 
 TEST(SmiSelect, ByAddressIndexUuidAndSerial) {
-  for (const char* word : {"0000:33:00.0", "33:00.0", "2", "OHPU-SIM0-01234567-02", "ohpu-sim0-01234567-02",
-                           "SIM01234567-02"}) {
+  for (const char* word :
+       {"0000:33:00.0", "33:00.0", "2", "OHPU-SIM0-01234567-02", "ohpu-sim0-01234567-02", "SIM01234567-02"}) {
     NodeView view = sampleView(8);
     ASSERT_TRUE(selectDevices(view, word).ok()) << word;
     ASSERT_EQ(view.devices.size(), 1u);
@@ -164,8 +164,7 @@ TEST(SmiNic, LinksAreListedAsInHlSmi) {
   EXPECT_THAT(text, StartsWith("port  0:        UP\nport  1:        UP\n"));
   EXPECT_EQ(lines(text).size(), 21u);  // Inside the box.
   EXPECT_EQ(formatNic(view, "link", "7,8").value(), "port  7:        UP\nport  8:        DOWN");
-  EXPECT_EQ(formatNic(view, "ports", "7,8").value(),
-            "port  7:        internal\nport  8:        external");
+  EXPECT_EQ(formatNic(view, "ports", "7,8").value(), "port  7:        internal\nport  8:        external");
   EXPECT_EQ(lines(formatNic(view, "ports", "").value()).size(), 24u);
   view = sampleView(8);
   view.devices = {view.devices[2]};  // Lost.

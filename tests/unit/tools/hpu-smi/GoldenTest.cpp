@@ -14,8 +14,7 @@ namespace {
 
 void expectGolden(const std::string& name, const std::string& text) {
   const char* source = std::getenv("HPU_SOURCE_DIR");
-  std::string path =
-      std::string(source ? source : ".") + "/tests/unit/tools/hpu-smi/golden/" + name;
+  std::string path = std::string(source ? source : ".") + "/tests/unit/tools/hpu-smi/golden/" + name;
   if (std::getenv("HPU_UPDATE_GOLDEN")) {
     std::ofstream(path) << text << '\n';
     return;
@@ -27,7 +26,9 @@ void expectGolden(const std::string& name, const std::string& text) {
   EXPECT_EQ(text + '\n', expected.str()) << path;
 }
 
-TEST(SmiGolden, SummaryOfOneDevice) { expectGolden("summary-1.txt", formatSummary(sampleView(1))); }
+TEST(SmiGolden, SummaryOfOneDevice) {
+  expectGolden("summary-1.txt", formatSummary(sampleView(1)));
+}
 TEST(SmiGolden, SummaryOfEightDevices) {
   expectGolden("summary-8.txt", formatSummary(sampleView(8)));
 }
@@ -35,8 +36,8 @@ TEST(SmiGolden, LogOfOneDevice) {
   expectGolden("log-1.txt", formatLog(sampleView(1), logSections()));
 }
 TEST(SmiGolden, LogOfEightDevicesWithoutTheirNetwork) {
-  expectGolden("log-8.txt", formatLog(sampleView(8), {"PRODUCT", "MEMORY", "ECC", "UTILIZATION",
-                                                      "TEMPERATURE", "POWER", "CLOCK", "PROCESS"}));
+  expectGolden("log-8.txt", formatLog(sampleView(8), {"PRODUCT", "MEMORY", "ECC", "UTILIZATION", "TEMPERATURE", "POWER",
+                                                      "CLOCK", "PROCESS"}));
 }
 TEST(SmiGolden, EveryCsvFieldOfEightDevices) {
   std::string all;

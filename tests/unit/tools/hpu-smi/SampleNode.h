@@ -10,9 +10,8 @@
 namespace hpu::smi {
 
 inline node::NodeStatus freeNode(int devices) {
-  constexpr const char* kAddresses[] = {"0000:19:00.0", "0000:1a:00.0", "0000:33:00.0",
-                                        "0000:34:00.0", "0000:9a:00.0", "0000:9b:00.0",
-                                        "0000:b3:00.0", "0000:b4:00.0"};
+  constexpr const char* kAddresses[] = {"0000:19:00.0", "0000:1a:00.0", "0000:33:00.0", "0000:34:00.0",
+                                        "0000:9a:00.0", "0000:9b:00.0", "0000:b3:00.0", "0000:b4:00.0"};
   node::NodeStatus node;
   node.identity = "lab";
   for (int i = 0; i < devices; ++i) {

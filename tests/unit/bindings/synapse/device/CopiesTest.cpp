@@ -95,8 +95,8 @@ TEST_F(Copies, HostMemoryThatMayNotBeTouchedIsAnErrorOfTheStream) {
   uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   for (uint64_t bytes : {3 * page, uint64_t{24} << 20}) {
     uint64_t buffer = allocate(bytes);
-    auto* memory = static_cast<uint8_t*>(
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto* memory =
+        static_cast<uint8_t*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(memory, MAP_FAILED);
     ASSERT_EQ(mprotect(memory + page, page, PROT_READ), 0);
     uint64_t host = address(memory);
@@ -165,8 +165,8 @@ TEST_F(Copies, OfManyRangesNameTheWrongOne) {
   EXPECT_SYN_ERROR(synMemCopyAsyncMultiple(stream, nullptr, size, dst, HOST_TO_DRAM, 1), synInvalidArgument, "null");
   EXPECT_SYN_ERROR(synMemCopyAsyncMultiple(stream, src, nullptr, dst, HOST_TO_DRAM, 1), synInvalidArgument, "null");
   EXPECT_SYN_ERROR(synMemCopyAsyncMultiple(stream, src, size, nullptr, HOST_TO_DRAM, 1), synInvalidArgument, "null");
-  EXPECT_SYN_ERROR(synMemCopyAsyncMultiple(stream, src, size, dst, static_cast<synDmaDir>(9), 1),
-                   synInvalidArgument, "direction 9");
+  EXPECT_SYN_ERROR(synMemCopyAsyncMultiple(stream, src, size, dst, static_cast<synDmaDir>(9), 1), synInvalidArgument,
+                   "direction 9");
 }
 
 TEST_F(Copies, MemsetsRepeatTheirElement) {

@@ -189,7 +189,8 @@ TEST_F(Devices, WhatTheHostCannotGiveIsNotALackOfDevices) {
   EXPECT_SYN_ERROR(synDeviceAcquireByModuleId(&device, 2), synOutOfHostMemory, "HPU_SIM_HBM_BYTES");
   ASSERT_SYN(synConfigurationSet("HPU_SIM_HBM_BYTES", "64M"));
   ASSERT_SYN(synConfigurationSet("HPU_TRACE", "/nonexistent/run.hputrace"));
-  EXPECT_SYN_ERROR(synDeviceAcquire(&device, nullptr), synInvalidArgument, "HPU_TRACE=/nonexistent/run.hputrace: cannot");
+  EXPECT_SYN_ERROR(synDeviceAcquire(&device, nullptr), synInvalidArgument,
+                   "HPU_TRACE=/nonexistent/run.hputrace: cannot");
   ASSERT_SYN(synConfigurationSet("HPU_TRACE", ""));
   for (int i = 0; i < 8; ++i) ASSERT_SYN(synDeviceAcquire(&device, nullptr)) << i;
   EXPECT_SYN_ERROR(synDeviceAcquire(&device, nullptr), synNoDeviceFound, "all 8 devices");
@@ -297,12 +298,19 @@ TEST_F(Devices, HaveAttributes) {
   ASSERT_SYN(synDeviceAcquireByModuleId(&device, 2));
   synDeviceInfo info;
   ASSERT_SYN(synDeviceGetInfo(device, &info));
-  const synDeviceAttribute all[] = {
-      DEVICE_ATTRIBUTE_SRAM_BASE_ADDRESS, DEVICE_ATTRIBUTE_DRAM_BASE_ADDRESS, DEVICE_ATTRIBUTE_SRAM_SIZE,
-      DEVICE_ATTRIBUTE_DRAM_SIZE,         DEVICE_ATTRIBUTE_DRAM_FREE_SIZE,    DEVICE_ATTRIBUTE_TPC_ENABLED_MASK,
-      DEVICE_ATTRIBUTE_DRAM_ENABLED,      DEVICE_ATTRIBUTE_DEVICE_TYPE,       DEVICE_ATTRIBUTE_CLK_RATE,
-      DEVICE_ATTRIBUTE_MAX_RMW_SIZE,      DEVICE_ATTRIBUTE_STREAMS_TOTAL_MEM_SIZE,
-      DEVICE_ATTRIBUTE_ADDRESS_ALIGNMENT_SIZE, DEVICE_ATTRIBUTE_MAX_DIMS};
+  const synDeviceAttribute all[] = {DEVICE_ATTRIBUTE_SRAM_BASE_ADDRESS,
+                                    DEVICE_ATTRIBUTE_DRAM_BASE_ADDRESS,
+                                    DEVICE_ATTRIBUTE_SRAM_SIZE,
+                                    DEVICE_ATTRIBUTE_DRAM_SIZE,
+                                    DEVICE_ATTRIBUTE_DRAM_FREE_SIZE,
+                                    DEVICE_ATTRIBUTE_TPC_ENABLED_MASK,
+                                    DEVICE_ATTRIBUTE_DRAM_ENABLED,
+                                    DEVICE_ATTRIBUTE_DEVICE_TYPE,
+                                    DEVICE_ATTRIBUTE_CLK_RATE,
+                                    DEVICE_ATTRIBUTE_MAX_RMW_SIZE,
+                                    DEVICE_ATTRIBUTE_STREAMS_TOTAL_MEM_SIZE,
+                                    DEVICE_ATTRIBUTE_ADDRESS_ALIGNMENT_SIZE,
+                                    DEVICE_ATTRIBUTE_MAX_DIMS};
   uint64_t memory = 0;
   ASSERT_SYN(synDeviceMalloc(device, 1 << 20, 0, 0, &memory));
   uint64_t own[13], byModule[13];

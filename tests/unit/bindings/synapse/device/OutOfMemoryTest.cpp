@@ -2,8 +2,8 @@
 // Every allocation of an enqueue by the C API fails once: a status of the host's memory, and the stream goes on.
 #include <functional>
 
-#include "tests/unit/runtime/FailingNew.h"
 #include "tests/unit/bindings/synapse/DeviceFixture.h"
+#include "tests/unit/runtime/FailingNew.h"
 
 namespace synapse_test {
 namespace {

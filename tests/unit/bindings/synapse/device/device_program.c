@@ -8,17 +8,18 @@
 #include "habanalabs/hpu_synapse_ext.h"
 #include "habanalabs/synapse_api.h"
 
-#define CHECK(condition)                                                                              \
-  do {                                                                                                \
-    if (!(condition)) {                                                                               \
-      fprintf(stderr, "%s:%d: %s is false; last error: %s\n", __FILE__, __LINE__, #condition,         \
-              hpuSynLastError());                                                                     \
-      return 1;                                                                                       \
-    }                                                                                                 \
+#define CHECK(condition)                                                                                          \
+  do {                                                                                                            \
+    if (!(condition)) {                                                                                           \
+      fprintf(stderr, "%s:%d: %s is false; last error: %s\n", __FILE__, __LINE__, #condition, hpuSynLastError()); \
+      return 1;                                                                                                   \
+    }                                                                                                             \
   } while (0)
 #define OK(call) CHECK((call) == synSuccess)
 
-static uint64_t address(const void* pointer) { return (uint64_t)(uintptr_t)pointer; }
+static uint64_t address(const void* pointer) {
+  return (uint64_t)(uintptr_t)pointer;
+}
 
 int main(void) {
   enum { kBytes = 3 << 20 };

@@ -15,13 +15,13 @@
 #include "habanalabs/hpu_synapse_ext.h"
 #include "habanalabs/synapse_api.h"
 
-#define CHECK(call, wanted)                                                                            \
-  do {                                                                                                 \
-    synStatus status_ = (call);                                                                        \
-    if (status_ != (wanted)) {                                                                         \
+#define CHECK(call, wanted)                                                                              \
+  do {                                                                                                   \
+    synStatus status_ = (call);                                                                          \
+    if (status_ != (wanted)) {                                                                           \
       fprintf(stderr, "%s:%d: %s gave %d: %s\n", __FILE__, __LINE__, #call, status_, hpuSynLastError()); \
-      _exit(1);                                                                                        \
-    }                                                                                                  \
+      _exit(1);                                                                                          \
+    }                                                                                                    \
   } while (0)
 
 typedef struct {

@@ -7,10 +7,10 @@
 #include <string>
 
 #include "base/Format.h"
-#include "recipe/Recipe.h"
-#include "recipe/RecipeWriter.h"
 #include "bindings/synapse/graph/DataTypes.h"
 #include "bindings/synapse/lowering/Compile.h"
+#include "recipe/Recipe.h"
+#include "recipe/RecipeWriter.h"
 
 namespace hpu::synapse {
 namespace {
@@ -154,7 +154,9 @@ class FakeCompilation {
 
 using namespace hpu::synapse;
 
-uint32_t hpuSynapseCompileVersion() { return kCompileInterfaceVersion; }
+uint32_t hpuSynapseCompileVersion() {
+  return kCompileInterfaceVersion;
+}
 
 void hpuSynapseCompile(const GraphDescription* graph, const CompileRequest* request, CompiledGraph* result,
                        hpu::Status* status) {

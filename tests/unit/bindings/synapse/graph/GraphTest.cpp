@@ -103,7 +103,8 @@ TEST_F(SynapseGraph, TheBuildLogSaysWhatFailed) {
   std::string path = ::testing::TempDir() + "synapse_failure.log";
   synTensor x = makePersistent("x", {4}), y = makePersistent("y", {4});
   synConcatenateParams params = {0};
-  ASSERT_EQ(synNodeCreate(graph, &x, &y, 1, 1, &params, sizeof(params), "concat", "joined", nullptr, nullptr), synSuccess);
+  ASSERT_EQ(synNodeCreate(graph, &x, &y, 1, 1, &params, sizeof(params), "concat", "joined", nullptr, nullptr),
+            synSuccess);
   synRecipeHandle recipe = nullptr;
   EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "failing", path.c_str()), synUnsupported, "node 'joined' (concat)");
   EXPECT_THAT(textOf(path), HasSubstr("graph 'failing' for gaudi2: 1 nodes, 2 tensors"));
@@ -111,7 +112,8 @@ TEST_F(SynapseGraph, TheBuildLogSaysWhatFailed) {
   std::remove(path.c_str());
   // A graph that failed may be mended.
   EXPECT_EQ(addNode("memset", {}, {makeTensor("z", {4})}), synSuccess) << hpuSynLastError();
-  EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "r", "/nonexistent/folder/log"), synInvalidArgument, "/nonexistent/folder/log");
+  EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "r", "/nonexistent/folder/log"), synInvalidArgument,
+                   "/nonexistent/folder/log");
 }
 
 TEST_F(SynapseGraph, TheBuildLogSaysWhatIsNotApplied) {
@@ -143,7 +145,8 @@ TEST_F(SynapseGraph, ValuesMustHaveTheSizeOfTheirTensor) {
   ASSERT_EQ(synTensorSetHostPtr(c, values, sizeof(values), syn_type_int32, true), synSuccess);
   ASSERT_EQ(addNode("memcpy", {c}, {makePersistent("y", {4})}), synSuccess);
   synRecipeHandle recipe = nullptr;
-  EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "r", nullptr), synInvalidArgument, "12 bytes, and its sizes need 16");
+  EXPECT_SYN_ERROR(synGraphCompile(&recipe, graph, "r", nullptr), synInvalidArgument,
+                   "12 bytes, and its sizes need 16");
 }
 
 TEST_F(SynapseGraph, EqualEagerStructuresCompileOnce) {
@@ -170,7 +173,8 @@ TEST_F(SynapseGraph, DuplicatesHaveTensorsAndNodesOfTheirOwn) {
   std::vector<synTensorHandleMap> tensors(numTensors);
   std::vector<synNodeHandleMap> nodes(numNodes);
   uint32_t wrong = 2;
-  EXPECT_SYN_ERROR(synGraphDuplicate(graph, &copy, tensors.data(), &wrong, nodes.data(), &numNodes), synInvalidArgument, "3 tensors");
+  EXPECT_SYN_ERROR(synGraphDuplicate(graph, &copy, tensors.data(), &wrong, nodes.data(), &numNodes), synInvalidArgument,
+                   "3 tensors");
   ASSERT_EQ(synGraphDuplicate(graph, &copy, tensors.data(), &numTensors, nodes.data(), &numNodes), synSuccess);
   std::set<synTensor> fresh;
   for (const auto& entry : tensors) {
@@ -189,7 +193,8 @@ TEST_F(SynapseGraph, DuplicatesHaveTensorsAndNodesOfTheirOwn) {
   EXPECT_EQ(synNodeGetDeterministic(copy, nodes[0].origHandle, &deterministic), synInvalidArgument);
   EXPECT_NE(compile(copy), nullptr);
   EXPECT_NE(compile(graph), nullptr) << "the original is still its own";
-  EXPECT_SYN_ERROR(synGraphDuplicate(copy, &copy, nullptr, &numTensors, nullptr, &numNodes), synResourceBadUsage, "compiled");
+  EXPECT_SYN_ERROR(synGraphDuplicate(copy, &copy, nullptr, &numTensors, nullptr, &numNodes), synResourceBadUsage,
+                   "compiled");
   EXPECT_EQ(synGraphDuplicate(graph, nullptr, nullptr, &numTensors, nullptr, &numNodes), synInvalidArgument);
 }
 
@@ -202,8 +207,10 @@ TEST_F(SynapseGraph, SizesOfADuplicateFollowFromItsInputs) {
   ASSERT_EQ(synGraphDuplicate(graph, &copy, tensors.data(), &numTensors, nodes.data(), &numNodes), synSuccess);
   synTensor newMiddle = nullptr;
   for (const auto& entry : tensors) {
-    if (entry.origHandle == middle) newMiddle = entry.newHandle;
-    else setSizes(entry.newHandle, {32}, synGeometryMaxSizes);
+    if (entry.origHandle == middle)
+      newMiddle = entry.newHandle;
+    else
+      setSizes(entry.newHandle, {32}, synGeometryMaxSizes);
   }
   ASSERT_EQ(synGraphInferShapes(copy), synSuccess) << hpuSynLastError();
   synTensorGeometryExt geometry = {};

@@ -76,8 +76,7 @@ TEST(GuidList, UnknownNamesGetSimilarOnes) {
   auto parsed = parseGuid("spacial_convolution");
   ASSERT_FALSE(parsed.ok());
   EXPECT_EQ(parsed.status().code(), StatusCode::kUnimplemented);
-  EXPECT_NE(parsed.status().message().find("spatial_convolution"), std::string::npos)
-      << parsed.status().message();
+  EXPECT_NE(parsed.status().message().find("spatial_convolution"), std::string::npos) << parsed.status().message();
   EXPECT_FALSE(parseGuid("").ok());
   EXPECT_FALSE(parseGuid("_").ok());
   EXPECT_FALSE(parseGuid("_f32").ok());

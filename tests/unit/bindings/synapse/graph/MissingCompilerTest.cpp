@@ -49,7 +49,8 @@ void expectUnavailable(const std::string& compiler, const char* words) {
 }
 
 TEST(SynapseMissingCompiler, IsNamed) {
-  expectUnavailable("/nonexistent/libcompiler.so", "cannot load the graph compiler '/nonexistent/libcompiler.so' that HPU_SYNAPSE_COMPILER names: ");
+  expectUnavailable("/nonexistent/libcompiler.so",
+                    "cannot load the graph compiler '/nonexistent/libcompiler.so' that HPU_SYNAPSE_COMPILER names: ");
   expectUnavailable("/nonexistent/libcompiler.so", "or unset it to use ");
 }
 
@@ -91,7 +92,8 @@ TEST(SynapseMissingCompiler, IsLookedForAgain) {
     std::remove(later.c_str());
     setenv("HPU_SYNAPSE_COMPILER", later.c_str(), 1);
     synGraphHandle graph = nullptr;
-    bool good = synInitialize() == synSuccess && makeGraph(&graph) == synSuccess && refusedWith(graph, "hpu_later_compiler.so");
+    bool good =
+        synInitialize() == synSuccess && makeGraph(&graph) == synSuccess && refusedWith(graph, "hpu_later_compiler.so");
     // A file that is no library, then the library.
     std::ofstream(later) << "not a library";
     good = good && refusedWith(graph, "hpu_later_compiler.so");

@@ -19,27 +19,32 @@ class SynapseNode : public GraphFixture {
 
 TEST_F(SynapseNode, UnknownTypesAreNamedWithSimilarOnes) {
   EXPECT_SYN_ERROR(addNode("memcopy", {makeTensor("x", {4})}, {makeTensor("y", {4})}), synUnsupported, "memcpy");
-  EXPECT_SYN_ERROR(addNode("relu_fwd", {makeTensor("x", {4})}, {makeTensor("y", {4})}), synInvalidArgument, "relu_fwd_f32");
-  EXPECT_SYN_ERROR(addNode("memcpy_dma", {makeTensor("x", {4})}, {makeTensor("y", {4})}), synInvalidArgument, "compiler's own");
+  EXPECT_SYN_ERROR(addNode("relu_fwd", {makeTensor("x", {4})}, {makeTensor("y", {4})}), synInvalidArgument,
+                   "relu_fwd_f32");
+  EXPECT_SYN_ERROR(addNode("memcpy_dma", {makeTensor("x", {4})}, {makeTensor("y", {4})}), synInvalidArgument,
+                   "compiler's own");
   EXPECT_SYN_ERROR(addNode(nullptr, {}, {}), synInvalidArgument, "pGuid");
 }
 
 TEST_F(SynapseNode, CountsAndParametersAreChecked) {
   synTensor x = makeTensor("x", {4}), y = makeTensor("y", {4});
-  EXPECT_SYN_ERROR(addNode("gemm", {x}, {y}, "product"), synInvalidArgument, "node 'product' (gemm): it has 2 to 4 inputs, and 1");
+  EXPECT_SYN_ERROR(addNode("gemm", {x}, {y}, "product"), synInvalidArgument,
+                   "node 'product' (gemm): it has 2 to 4 inputs, and 1");
   EXPECT_SYN_ERROR(addNode("memcpy", {x}, {}), synInvalidArgument, "1 outputs, and 0");
   EXPECT_SYN_ERROR(addNode("transpose", {x}, {y}), synInvalidArgument, "needs parameters");
   int params[2] = {};
-  EXPECT_SYN_ERROR(synNodeCreate(graph, &x, &y, 1, 1, params, 1 << 20, "transpose", "t", nullptr, nullptr), synInvalidArgument,
-                   "4096");
-  EXPECT_SYN_ERROR(synNodeCreate(graph, &x, &y, 1, 1, nullptr, 8, "transpose", "t", nullptr, nullptr), synInvalidArgument,
-                   "pUserParams is null");
+  EXPECT_SYN_ERROR(synNodeCreate(graph, &x, &y, 1, 1, params, 1 << 20, "transpose", "t", nullptr, nullptr),
+                   synInvalidArgument, "4096");
+  EXPECT_SYN_ERROR(synNodeCreate(graph, &x, &y, 1, 1, nullptr, 8, "transpose", "t", nullptr, nullptr),
+                   synInvalidArgument, "pUserParams is null");
   EXPECT_EQ(synNodeCreate(graph, nullptr, &y, 1, 1, nullptr, 0, "memcpy", "n", nullptr, nullptr), synInvalidArgument);
   EXPECT_EQ(synNodeCreate(graph, &x, nullptr, 1, 1, nullptr, 0, "memcpy", "n", nullptr, nullptr), synInvalidArgument);
   EXPECT_EQ(synNodeCreate(nullptr, &x, &y, 1, 1, nullptr, 0, "memcpy", "n", nullptr, nullptr), synInvalidArgument);
-  EXPECT_EQ(synNodeCreateWithId(graph, &x, &y, 1, 1, nullptr, 0, "memcpy", "n", nullptr, nullptr, nullptr), synInvalidArgument);
+  EXPECT_EQ(synNodeCreateWithId(graph, &x, &y, 1, 1, nullptr, 0, "memcpy", "n", nullptr, nullptr, nullptr),
+            synInvalidArgument);
   const char* layouts[] = {"a layout that is much too long"};
-  EXPECT_SYN_ERROR(synNodeCreate(graph, &x, &y, 1, 1, nullptr, 0, "memcpy", "n", layouts, nullptr), synInvalidArgument, "19");
+  EXPECT_SYN_ERROR(synNodeCreate(graph, &x, &y, 1, 1, nullptr, 0, "memcpy", "n", layouts, nullptr), synInvalidArgument,
+                   "19");
 }
 
 TEST_F(SynapseNode, TensorsMustBeLiveAndOfTheGraph) {
@@ -73,7 +78,8 @@ TEST_F(SynapseNode, PermutedTensorsArePersistent) {
 TEST_F(SynapseNode, LeastSizesAreAtMostTheLargest) {
   synTensor x = makeTensor("x", {4});
   setSizes(x, {5}, synGeometryMinSizes);
-  EXPECT_SYN_ERROR(addNode("memcpy", {x}, {makeTensor("y", {4})}), synInvalidTensorProperties, "at least 5 and at most 4");
+  EXPECT_SYN_ERROR(addNode("memcpy", {x}, {makeTensor("y", {4})}), synInvalidTensorProperties,
+                   "at least 5 and at most 4");
   setSizes(x, {1, 1}, synGeometryMinSizes);
   EXPECT_SYN_ERROR(addNode("memcpy", {x}, {makeTensor("z", {4})}), synInvalidTensorProperties, "dimensions");
   setSizes(x, {1}, synGeometryMinSizes);
@@ -103,7 +109,8 @@ TEST_F(SynapseNode, RoundingModesAreTheMmes) {
   synTensor a = makeTensor("a", {4, 4}, syn_type_float), b = makeTensor("b", {4, 4}, syn_type_float);
   synTensor inputs[] = {a, b}, c = makeTensor("c", {4, 4}, syn_type_float);
   synNodeId product = 0;
-  ASSERT_EQ(synNodeCreateWithId(graph, inputs, &c, 2, 1, nullptr, 0, "gemm", "product", &product, nullptr, nullptr), synSuccess);
+  ASSERT_EQ(synNodeCreateWithId(graph, inputs, &c, 2, 1, nullptr, 0, "gemm", "product", &product, nullptr, nullptr),
+            synSuccess);
   synRoundingMode mode = synRoundUp;
   ASSERT_EQ(synNodeGetRoundingMode(graph, product, &mode), synSuccess);
   EXPECT_EQ(mode, synRoundToNearest);
@@ -119,8 +126,10 @@ TEST_F(SynapseNode, ParametersMayBeReplaced) {
   synTensor inputs[] = {in, in};
   synConcatenateParams params = {0}, read = {7};
   synNodeId id = 0;
-  ASSERT_EQ(synNodeCreateWithId(graph, inputs, &out, 2, 1, &params, sizeof(params), "concat", "c", &id, nullptr, nullptr),
-            synSuccess) << hpuSynLastError();
+  ASSERT_EQ(
+      synNodeCreateWithId(graph, inputs, &out, 2, 1, &params, sizeof(params), "concat", "c", &id, nullptr, nullptr),
+      synSuccess)
+      << hpuSynLastError();
   unsigned size = 0;
   ASSERT_EQ(synNodeGetUserParams(graph, id, nullptr, &size), synSuccess);
   EXPECT_EQ(size, sizeof(params));
@@ -138,7 +147,8 @@ TEST_F(SynapseNode, DependenciesNameNodesOfTheGraph) {
   synNodeId first = add("memcpy", "first");
   synTensor y = makePersistent("y", {4});
   synNodeId second = 0;
-  ASSERT_EQ(synNodeCreateWithId(graph, nullptr, &y, 0, 1, nullptr, 0, "memset", "second", &second, nullptr, nullptr), synSuccess);
+  ASSERT_EQ(synNodeCreateWithId(graph, nullptr, &y, 0, 1, nullptr, 0, "memset", "second", &second, nullptr, nullptr),
+            synSuccess);
   EXPECT_EQ(synNodeDependencySet(graph, &first, &second, 1, 1), synSuccess) << hpuSynLastError();
   EXPECT_SYN_ERROR(synNodeDependencySet(graph, &first, &first, 1, 1), synInvalidArgument, "itself");
   synNodeId unknown = second + 1000;

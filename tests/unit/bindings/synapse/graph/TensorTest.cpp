@@ -42,7 +42,8 @@ TEST_F(SynapseTensor, NameAndTypeAreReadBack) {
 
 TEST_F(SynapseTensor, BadCreationsAreRefused) {
   synTensor other = nullptr;
-  EXPECT_SYN_ERROR(synTensorHandleCreate(&other, nullptr, DATA_TENSOR, "x"), synInvalidArgument, "graph handle is null");
+  EXPECT_SYN_ERROR(synTensorHandleCreate(&other, nullptr, DATA_TENSOR, "x"), synInvalidArgument,
+                   "graph handle is null");
   EXPECT_EQ(synTensorHandleCreate(nullptr, graph, DATA_TENSOR, "x"), synInvalidArgument);
   EXPECT_SYN_ERROR(synTensorHandleCreate(&other, graph, TENSOR_TYPE_MAX, "x"), synInvalidArgument, "no synTensorType");
   std::string longName(ENQUEUE_TENSOR_NAME_MAX_SIZE, 'n');
@@ -200,7 +201,8 @@ TEST_F(SynapseTensor, SectionsBelongToItsGraph) {
 TEST_F(SynapseTensor, PropertiesAreFixedOnceANodeUsesIt) {
   use();
   synTensorGeometryExt geometry = {};
-  EXPECT_SYN_ERROR(synTensorSetGeometryExt(tensor, &geometry, synGeometryMaxSizes), synObjectAlreadyInitialized, "weights");
+  EXPECT_SYN_ERROR(synTensorSetGeometryExt(tensor, &geometry, synGeometryMaxSizes), synObjectAlreadyInitialized,
+                   "weights");
   EXPECT_EQ(synTensorSetDeviceDataType(tensor, syn_type_float), synObjectAlreadyInitialized);
   EXPECT_EQ(synTensorSetExternal(tensor, true), synObjectAlreadyInitialized);
   synSectionHandle section = nullptr;
@@ -309,8 +311,10 @@ TEST_F(SynapseTensor, QuantizationDataIsReadBack) {
   ASSERT_EQ(synTensorGetQuantizationData(tensor, SYN_QUANT_PC_DYNAMIC_RANGE, &rangesOut, sizeof(ranges)), synSuccess);
   EXPECT_EQ(rangesOut.numChannels, 2u);
   ranges.ranges = nullptr;
-  EXPECT_EQ(synTensorSetQuantizationData(tensor, SYN_QUANT_PC_DYNAMIC_RANGE, &ranges, sizeof(ranges)), synInvalidArgument);
-  EXPECT_EQ(synTensorSetQuantizationData(tensor, static_cast<synQuantizationProperty>(77), &ranges, 8), synInvalidArgument);
+  EXPECT_EQ(synTensorSetQuantizationData(tensor, SYN_QUANT_PC_DYNAMIC_RANGE, &ranges, sizeof(ranges)),
+            synInvalidArgument);
+  EXPECT_EQ(synTensorSetQuantizationData(tensor, static_cast<synQuantizationProperty>(77), &ranges, 8),
+            synInvalidArgument);
   EXPECT_EQ(synTensorSetQuantizationData(tensor, SYN_QUANT_FLAGS, nullptr, sizeof(flags)), synInvalidArgument);
   EXPECT_EQ(synTensorGetQuantizationData(tensor, SYN_QUANT_FLAGS, nullptr, sizeof(flags)), synInvalidArgument);
 }

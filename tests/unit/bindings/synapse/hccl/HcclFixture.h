@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of HCCL's C API begin with: the library up, some small devices of this process, a stream and a communicator each.
-// The one thing to know: only the installed headers are used, as a user's program would; calls of all ranks come from one thread,
-// because they only enqueue.
+// What tests of HCCL's C API begin with: the library up, some small devices of this process, a stream and a
+// communicator each. The one thing to know: only the installed headers are used, as a user's program would; calls of
+// all ranks come from one thread, because they only enqueue.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -12,13 +12,15 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/bindings/synapse/Checks.h"
 #include "habanalabs/hccl.h"
 #include "habanalabs/hcclx.h"
+#include "tests/unit/bindings/synapse/Checks.h"
 
 namespace synapse_test {
 
-inline uint64_t address(const void* pointer) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer)); }
+inline uint64_t address(const void* pointer) {
+  return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer));
+}
 
 inline std::string hcclWords() {
   const char* text = hcclGetLastErrorMessage();
@@ -29,10 +31,10 @@ inline std::string hcclWords() {
 #define EXPECT_HCCL(call) EXPECT_EQ(call, hcclSuccess) << ::synapse_test::hcclWords()
 #define ASSERT_HCCL(call) ASSERT_EQ(call, hcclSuccess) << ::synapse_test::hcclWords()
 /// A failure of the call with a result and words that contain `text`.
-#define EXPECT_HCCL_ERROR(call, result, text)                              \
-  do {                                                                     \
-    EXPECT_EQ(call, result) << ::synapse_test::hcclWords();                \
-    EXPECT_THAT(::synapse_test::hcclWords(), ::testing::HasSubstr(text));  \
+#define EXPECT_HCCL_ERROR(call, result, text)                             \
+  do {                                                                    \
+    EXPECT_EQ(call, result) << ::synapse_test::hcclWords();               \
+    EXPECT_THAT(::synapse_test::hcclWords(), ::testing::HasSubstr(text)); \
   } while (false)
 
 class HcclTest : public testing::Test {

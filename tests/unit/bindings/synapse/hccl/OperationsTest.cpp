@@ -36,23 +36,27 @@ TEST_F(HcclOperations, AllReduce) {
 
 TEST_F(HcclOperations, MinIsTwoAndMaxIsThree) {
   for (size_t r = 0; r < kRanks; ++r)
-    ASSERT_HCCL(hcclAllReduce(pointer(in[r]), pointer(out[r]), kCount, hcclFloat32, static_cast<hcclRedOp_t>(2), comms[r], streams[r]));
+    ASSERT_HCCL(hcclAllReduce(pointer(in[r]), pointer(out[r]), kCount, hcclFloat32, static_cast<hcclRedOp_t>(2),
+                              comms[r], streams[r]));
   EXPECT_EQ(result(1)[5], 5);
   for (size_t r = 0; r < kRanks; ++r)
-    ASSERT_HCCL(hcclAllReduce(pointer(in[r]), pointer(out[r]), kCount, hcclFloat32, static_cast<hcclRedOp_t>(3), comms[r], streams[r]));
+    ASSERT_HCCL(hcclAllReduce(pointer(in[r]), pointer(out[r]), kCount, hcclFloat32, static_cast<hcclRedOp_t>(3),
+                              comms[r], streams[r]));
   EXPECT_EQ(result(1)[5], 205);
 }
 
 TEST_F(HcclOperations, ReduceGivesTheRootAlone) {
   for (size_t r = 0; r < kRanks; ++r)
-    ASSERT_HCCL(hcclReduce(pointer(in[r]), r == 2 ? pointer(out[r]) : nullptr, kCount, hcclFloat32, hcclAvg, 2, comms[r], streams[r]));
+    ASSERT_HCCL(hcclReduce(pointer(in[r]), r == 2 ? pointer(out[r]) : nullptr, kCount, hcclFloat32, hcclAvg, 2,
+                           comms[r], streams[r]));
   for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(result(2)[i], sum(i) / 3);
 }
 
 TEST_F(HcclOperations, ReduceScatterInPlace) {
   constexpr size_t kPart = kCount / kRanks;
   for (size_t r = 0; r < kRanks; ++r)
-    ASSERT_HCCL(hcclReduceScatter(pointer(in[r]), pointer(in[r] + r * kPart * sizeof(float)), kPart, hcclFloat32, hcclSum, comms[r], streams[r]));
+    ASSERT_HCCL(hcclReduceScatter(pointer(in[r]), pointer(in[r] + r * kPart * sizeof(float)), kPart, hcclFloat32,
+                                  hcclSum, comms[r], streams[r]));
   for (size_t r = 0; r < kRanks; ++r) {
     std::vector<float> part = download<float>(r, in[r] + r * kPart * sizeof(float), kPart);
     for (size_t i = 0; i < kPart; ++i) ASSERT_EQ(part[i], sum(r * kPart + i));
@@ -76,13 +80,14 @@ TEST_F(HcclOperations, AllToAllCountsTheWholeBuffer) {
   for (size_t r = 0; r < kRanks; ++r)
     for (size_t peer = 0; peer < kRanks; ++peer)
       for (size_t i = 0; i < kPart; ++i) ASSERT_EQ(result(r)[peer * kPart + i], contribution(peer, r * kPart + i));
-  EXPECT_HCCL_ERROR(hcclAlltoAll(pointer(in[0]), pointer(out[0]), kCount - 1, hcclFloat32, comms[0], streams[0]), hcclInvalidArgument,
-                    "cannot be divided among 3 ranks");
+  EXPECT_HCCL_ERROR(hcclAlltoAll(pointer(in[0]), pointer(out[0]), kCount - 1, hcclFloat32, comms[0], streams[0]),
+                    hcclInvalidArgument, "cannot be divided among 3 ranks");
 }
 
 TEST_F(HcclOperations, BroadcastsOfBothNames) {
   for (size_t r = 0; r < kRanks; ++r) {
-    ASSERT_HCCL(hcclBroadcast(r == 1 ? pointer(in[r]) : nullptr, pointer(out[r]), kCount, hcclFloat32, 1, comms[r], streams[r]));
+    ASSERT_HCCL(hcclBroadcast(r == 1 ? pointer(in[r]) : nullptr, pointer(out[r]), kCount, hcclFloat32, 1, comms[r],
+                              streams[r]));
     ASSERT_HCCL(hcclBcast(pointer(in[r]), kCount, hcclFloat32, 2, comms[r], streams[r]));
   }
   for (size_t r = 0; r < kRanks; ++r) {
@@ -103,7 +108,8 @@ TEST_F(HcclOperations, MessagesOfAGroupWaitForNothingButTheirPeers) {
   for (size_t r = 0; r < kRanks; ++r) {
     ASSERT_HCCL(hcclGroupStart());
     for (size_t peer = 0; peer < kRanks; ++peer) {
-      ASSERT_HCCL(hcclRecv(pointer(out[r] + peer * kCount * sizeof(float)), kCount, hcclFloat32, static_cast<int>(peer), comms[r], streams[r]));
+      ASSERT_HCCL(hcclRecv(pointer(out[r] + peer * kCount * sizeof(float)), kCount, hcclFloat32, static_cast<int>(peer),
+                           comms[r], streams[r]));
       ASSERT_HCCL(hcclSend(pointer(in[r]), kCount, hcclFloat32, static_cast<int>(peer), comms[r], streams[r]));
     }
     ASSERT_HCCL(hcclGroupEnd());
@@ -125,16 +131,23 @@ TEST_F(HcclOperations, WrongCallsAreErrorsOfTheCall) {
   hcclComm_t comm = comms[0];
   synStreamHandle stream = streams[0];
   auto wrongType = static_cast<hcclDataType_t>(12);
-  EXPECT_HCCL_ERROR(hcclAllReduce(send, receive, kCount, wrongType, hcclSum, comm, stream), hcclInvalidArgument, "no data type 12");
-  EXPECT_HCCL_ERROR(hcclAllReduce(send, receive, kCount, hcclFloat32, hcclOpNone, comm, stream), hcclInvalidArgument, "no reduction 5");
-  EXPECT_HCCL_ERROR(hcclAllReduce(send, receive, kCount, hcclFloat32, hcclSum, comm, nullptr), hcclInvalidArgument, "stream");
-  EXPECT_HCCL_ERROR(hcclAllReduce(send, receive, kCount, hcclFloat32, hcclSum, comm, streams[1]), hcclInvalidArgument, "device");
-  EXPECT_HCCL_ERROR(hcclAllReduce(send, receive, UINT64_MAX, hcclFloat32, hcclSum, comm, stream), hcclInvalidArgument, "count");
-  EXPECT_HCCL_ERROR(hcclReduce(send, receive, kCount, hcclFloat32, hcclSum, 3, comm, stream), hcclInvalidArgument, "root");
+  EXPECT_HCCL_ERROR(hcclAllReduce(send, receive, kCount, wrongType, hcclSum, comm, stream), hcclInvalidArgument,
+                    "no data type 12");
+  EXPECT_HCCL_ERROR(hcclAllReduce(send, receive, kCount, hcclFloat32, hcclOpNone, comm, stream), hcclInvalidArgument,
+                    "no reduction 5");
+  EXPECT_HCCL_ERROR(hcclAllReduce(send, receive, kCount, hcclFloat32, hcclSum, comm, nullptr), hcclInvalidArgument,
+                    "stream");
+  EXPECT_HCCL_ERROR(hcclAllReduce(send, receive, kCount, hcclFloat32, hcclSum, comm, streams[1]), hcclInvalidArgument,
+                    "device");
+  EXPECT_HCCL_ERROR(hcclAllReduce(send, receive, UINT64_MAX, hcclFloat32, hcclSum, comm, stream), hcclInvalidArgument,
+                    "count");
+  EXPECT_HCCL_ERROR(hcclReduce(send, receive, kCount, hcclFloat32, hcclSum, 3, comm, stream), hcclInvalidArgument,
+                    "root");
   EXPECT_HCCL_ERROR(hcclBroadcast(send, receive, kCount, hcclFloat32, -1, comm, stream), hcclInvalidArgument, "root");
   EXPECT_HCCL_ERROR(hcclBcast(nullptr, kCount, hcclFloat32, 0, comm, stream), hcclInvalidArgument, "");
   std::vector<float> host(kCount);
-  EXPECT_HCCL_ERROR(hcclReduceScatter(host.data(), receive, kCount, hcclFloat32, hcclSum, comm, stream), hcclInvalidArgument, "");
+  EXPECT_HCCL_ERROR(hcclReduceScatter(host.data(), receive, kCount, hcclFloat32, hcclSum, comm, stream),
+                    hcclInvalidArgument, "");
   EXPECT_HCCL_ERROR(hcclAllGather(send, receive, kCount * 1000, hcclFloat32, comm, stream), hcclInvalidArgument, "");
   EXPECT_HCCL_ERROR(hcclSend(send, kCount, hcclFloat32, 3, comm, stream), hcclInvalidArgument, "peer");
   EXPECT_HCCL_ERROR(hcclRecv(receive, kCount, hcclFloat32, -1, comm, stream), hcclInvalidArgument, "peer");
@@ -148,7 +161,8 @@ TEST_F(HcclOperations, WrongCallsAreErrorsOfTheCall) {
 TEST_F(HcclOperations, AGroupWithAWrongCallEnqueuesNothing) {
   ASSERT_HCCL(hcclGroupStart());
   ASSERT_HCCL(hcclAllReduce(pointer(in[0]), pointer(out[0]), kCount, hcclFloat32, hcclSum, comms[0], streams[0]));
-  EXPECT_HCCL_ERROR(hcclSend(pointer(in[0]), kCount, hcclFloat32, 9, comms[0], streams[0]), hcclInvalidArgument, "peer");
+  EXPECT_HCCL_ERROR(hcclSend(pointer(in[0]), kCount, hcclFloat32, 9, comms[0], streams[0]), hcclInvalidArgument,
+                    "peer");
   EXPECT_NE(hcclGroupEnd(), hcclSuccess);
   for (size_t r = 0; r < kRanks; ++r) ASSERT_HCCL(hcclBarrier(comms[r], streams[r]));
   wait();
@@ -173,7 +187,8 @@ TEST_F(HcclOperations, AGroupEndsWithItsFirstErrorWhoeverFindsIt) {
       {"device", [&] { return allReduce(hcclFloat32, hcclSum, comm, streams[1]); }},
       {"cannot be divided", [&] { return hcclAlltoAll(send, receive, kCount - 1, hcclFloat32, comm, stream); }},
       {"a count of", [&] { return hcclAllGather(send, receive, UINT64_MAX, hcclFloat32, comm, stream); }},
-      {"senddispls is null", [&] { return hcclx_AlltoAllv(send, counts, nullptr, receive, counts, counts, hcclFloat32, comm, stream); }},
+      {"senddispls is null",
+       [&] { return hcclx_AlltoAllv(send, counts, nullptr, receive, counts, counts, hcclFloat32, comm, stream); }},
       {"displs is null", [&] { return hcclx_AllGatherv(send, receive, counts, nullptr, hcclFloat32, comm, stream); }},
       {"peer 9", [&] { return hcclSend(send, kCount, hcclFloat32, 9, comm, stream); }},
   };
@@ -184,7 +199,8 @@ TEST_F(HcclOperations, AGroupEndsWithItsFirstErrorWhoeverFindsIt) {
     ASSERT_HCCL(hcclAllReduce(send, receive, kCount, hcclFloat32, hcclSum, comm, stream));
     EXPECT_HCCL_ERROR(one.call(), hcclInvalidArgument, one.words);
     ASSERT_HCCL(hcclGroupEnd());
-    EXPECT_HCCL_ERROR(hcclReduce(send, receive, kCount, hcclFloat32, hcclSum, 77, comm, stream), hcclInvalidArgument, "77");
+    EXPECT_HCCL_ERROR(hcclReduce(send, receive, kCount, hcclFloat32, hcclSum, 77, comm, stream), hcclInvalidArgument,
+                      "77");
     EXPECT_HCCL_ERROR(hcclGroupEnd(), hcclInvalidArgument, one.words);
     EXPECT_THAT(hcclWords(), testing::HasSubstr("nothing of the group was enqueued"));
   }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program as they are written for HCCL: every rank a process with a device of its own, HCCL_COMM_ID says where to meet, only
- * rank 0 has a real id, and nothing is included but the C headers. Started without arguments it forks four ranks. */
+/* A program as they are written for HCCL: every rank a process with a device of its own, HCCL_COMM_ID says where to
+ * meet, only rank 0 has a real id, and nothing is included but the C headers. Started without arguments it forks four
+ * ranks. */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -18,19 +19,19 @@
 #define RANKS 4
 #define COUNT 5000
 
-#define SYN(call)                                                     \
-  do {                                                                \
-    if ((call) != synSuccess) {                                       \
-      fprintf(stderr, "rank %d: %s\n", rank, hpuSynLastError());      \
-      return 1;                                                       \
-    }                                                                 \
+#define SYN(call)                                                \
+  do {                                                           \
+    if ((call) != synSuccess) {                                  \
+      fprintf(stderr, "rank %d: %s\n", rank, hpuSynLastError()); \
+      return 1;                                                  \
+    }                                                            \
   } while (0)
-#define HCCL(call)                                                         \
-  do {                                                                     \
-    if ((call) != hcclSuccess) {                                           \
-      fprintf(stderr, "rank %d: %s\n", rank, hcclGetLastErrorMessage());   \
-      return 1;                                                            \
-    }                                                                      \
+#define HCCL(call)                                                       \
+  do {                                                                   \
+    if ((call) != hcclSuccess) {                                         \
+      fprintf(stderr, "rank %d: %s\n", rank, hcclGetLastErrorMessage()); \
+      return 1;                                                          \
+    }                                                                    \
   } while (0)
 
 static int runRank(int rank) {
@@ -51,7 +52,8 @@ static int runRank(int rank) {
   SYN(synDeviceMalloc(device, sizeof host, 0, 0, &buffer));
   for (i = 0; i < COUNT; ++i) host[i] = (float)(rank + i);
   SYN(synMemCopyAsync(stream, (uint64_t)(uintptr_t)host, sizeof host, buffer, HOST_TO_DRAM));
-  HCCL(hcclAllReduce((const void*)(uintptr_t)buffer, (void*)(uintptr_t)buffer, COUNT, hcclFloat32, hcclSum, comm, stream));
+  HCCL(hcclAllReduce((const void*)(uintptr_t)buffer, (void*)(uintptr_t)buffer, COUNT, hcclFloat32, hcclSum, comm,
+                     stream));
   SYN(synMemCopyAsync(stream, buffer, sizeof host, (uint64_t)(uintptr_t)host, DRAM_TO_HOST));
   SYN(synStreamSynchronize(stream));
   for (i = 0; i < COUNT; ++i)

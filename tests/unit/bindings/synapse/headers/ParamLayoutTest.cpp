@@ -13,11 +13,11 @@ namespace plain {
 // Derived structures are not of standard layout; both compilers lay them out as the C++ ABI says.
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
-#define SAME_SIZE(T)                                            \
-  static_assert(sizeof(T) == sizeof(plain::T), #T " differs");  \
+#define SAME_SIZE(T)                                           \
+  static_assert(sizeof(T) == sizeof(plain::T), #T " differs"); \
   static_assert(alignof(T) == alignof(plain::T), #T " differs")
-#define SAME(T, member)                                                                                      \
-  static_assert(offsetof(T, member) == offsetof(plain::T, member), #T "::" #member " is elsewhere");          \
+#define SAME(T, member)                                                                              \
+  static_assert(offsetof(T, member) == offsetof(plain::T, member), #T "::" #member " is elsewhere"); \
   static_assert(sizeof(T::member) == sizeof(plain::T::member), #T "::" #member " has another size")
 
 SAME_SIZE(synActivationParams);
@@ -28,20 +28,20 @@ SAME(synActivationParams, numChannels);
 SAME(synActivationParams, pwlNegCoeff);
 SAME(synActivationParams, pwlPosCoeff);
 
-#define SAME_CONVOLUTION(T)     \
-  SAME_SIZE(T);                 \
-  SAME(T, kW);                  \
-  SAME(T, kH);                  \
-  SAME(T, dW);                  \
-  SAME(T, dH);                  \
-  SAME(T, padL);                \
-  SAME(T, padR);                \
-  SAME(T, padT);                \
-  SAME(T, padB);                \
-  SAME(T, dilW);                \
-  SAME(T, dilH);                \
-  SAME(T, activation);          \
-  SAME(T, nGroups);             \
+#define SAME_CONVOLUTION(T) \
+  SAME_SIZE(T);             \
+  SAME(T, kW);              \
+  SAME(T, kH);              \
+  SAME(T, dW);              \
+  SAME(T, dH);              \
+  SAME(T, padL);            \
+  SAME(T, padR);            \
+  SAME(T, padT);            \
+  SAME(T, padB);            \
+  SAME(T, dilW);            \
+  SAME(T, dilH);            \
+  SAME(T, activation);      \
+  SAME(T, nGroups);         \
   SAME(T, structPadding1)
 SAME_CONVOLUTION(synConvolutionParams);
 SAME_CONVOLUTION(synConvolutionParamsV2);
@@ -56,15 +56,15 @@ SAME(synDeformableConvParamsV2, _structPadding2);
 SAME(synDeformableConvParamsV2, paddingType);
 SAME(synDeformableConvParamsV2, reserved);
 
-#define SAME_CONVOLUTION_3D(T)  \
-  SAME_SIZE(T);                 \
-  SAME(T, kernel);              \
-  SAME(T, stride);              \
-  SAME(T, padding);             \
-  SAME(T, dilation);            \
-  SAME(T, structPadding1);      \
-  SAME(T, activation);          \
-  SAME(T, nGroups);             \
+#define SAME_CONVOLUTION_3D(T) \
+  SAME_SIZE(T);                \
+  SAME(T, kernel);             \
+  SAME(T, stride);             \
+  SAME(T, padding);            \
+  SAME(T, dilation);           \
+  SAME(T, structPadding1);     \
+  SAME(T, activation);         \
+  SAME(T, nGroups);            \
   SAME(T, structPadding2)
 SAME_CONVOLUTION_3D(synConvolution3DParams);
 SAME_CONVOLUTION_3D(synConvolution3DParamsV2);

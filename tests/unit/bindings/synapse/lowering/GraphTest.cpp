@@ -5,8 +5,8 @@
 #include <atomic>
 #include <thread>
 
-#include "hpu/recipe.h"
 #include "bindings/synapse/lowering/Compile.h"
+#include "hpu/recipe.h"
 
 namespace hpu::synapse {
 namespace {
@@ -114,7 +114,8 @@ TEST(CompileGraph, ThreadsCompileAtATime) {
     threads.emplace_back([&compiled, i] {
       for (uint64_t j = 1; j < 5; ++j) {
         Builder b;
-        int32_t x = b.tensor({4 * j, 4 * j}, kF32, true), y = b.tensor({}, 0, false), mean = b.tensor({}, 0, true), variance = b.tensor({}, 0, true);
+        int32_t x = b.tensor({4 * j, 4 * j}, kF32, true), y = b.tensor({}, 0, false), mean = b.tensor({}, 0, true),
+                variance = b.tensor({}, 0, true);
         b.node("gemm", {x, x}, {y});
         b.node("moments_fwd", {y}, {mean, variance});
         StatusOr<CompiledGraph> result = compileGraph(b.graph, {});

@@ -112,10 +112,12 @@ std::string document() {
     }
     const GuidRow& row = *found->second;
     there += row.lower != nullptr;
-    lines += strCat("| ", code(row.name), " | ", row.operands, " | ", row.results, " | ", row.params, " | ",
-                    row.types.empty() ? "any" : row.types, " | ", row.lower ? "yes" : strCat("no: ", row.argument), " |\n");
+    lines +=
+        strCat("| ", code(row.name), " | ", row.operands, " | ", row.results, " | ", row.params, " | ",
+               row.types.empty() ? "any" : row.types, " | ", row.lower ? "yes" : strCat("no: ", row.argument), " |\n");
   }
-  return strCat(kHead, there, " of ", known, kRules, lines, missing.empty() ? "" : strCat("\nNot there yet: ", missing, ".\n"));
+  return strCat(kHead, there, " of ", known, kRules, lines,
+                missing.empty() ? "" : strCat("\nNot there yet: ", missing, ".\n"));
 }
 
 TEST(GuidTable, DocumentIsUpToDate) {

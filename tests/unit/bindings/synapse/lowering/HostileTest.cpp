@@ -19,9 +19,12 @@ namespace {
 using Random = std::mt19937_64;
 
 /// Sizes of the structures that node types take, and some that none has.
-constexpr size_t kParamSizes[] = {0, 1, 2, 3, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 51, 56, 60, 64, 72, 80, 104, 112, 128, 152, 208, 400, 704};
+constexpr size_t kParamSizes[] = {0,  1,  2,  3,  4,  8,  12, 16,  20,  24,  28,  32,  36,  40, 44,
+                                  48, 51, 56, 60, 64, 72, 80, 104, 112, 128, 152, 208, 400, 704};
 
-uint64_t pick(Random& random, std::initializer_list<uint64_t> values) { return *(values.begin() + random() % values.size()); }
+uint64_t pick(Random& random, std::initializer_list<uint64_t> values) {
+  return *(values.begin() + random() % values.size());
+}
 
 /// Small numbers mostly, floats and extremes at times: what a user's uninitialised or mistyped field may hold.
 std::vector<std::byte> randomParams(Random& random) {
@@ -29,8 +32,10 @@ std::vector<std::byte> randomParams(Random& random) {
   unsigned style = random() % 4;
   for (size_t at = 0; at + 4 <= bytes.size(); at += 4) {
     uint32_t word = static_cast<uint32_t>(pick(random, {0, 1, 1, 2, 3}));
-    if (style == 1 && random() % 6 == 0) word = static_cast<uint32_t>(pick(random, {0x7fffffff, 0x80000000, 0xffffffff, 1u << 20, 1000}));
-    if (style == 2 && random() % 2 == 0) word = static_cast<uint32_t>(pick(random, {0x3f800000, 0x3f000000, 0x7f800000, 0x7fc00000, 0xbf800000}));
+    if (style == 1 && random() % 6 == 0)
+      word = static_cast<uint32_t>(pick(random, {0x7fffffff, 0x80000000, 0xffffffff, 1u << 20, 1000}));
+    if (style == 2 && random() % 2 == 0)
+      word = static_cast<uint32_t>(pick(random, {0x3f800000, 0x3f000000, 0x7f800000, 0x7fc00000, 0xbf800000}));
     if (style == 3) word = static_cast<uint32_t>(random());
     std::memcpy(bytes.data() + at, &word, 4);
   }
@@ -41,7 +46,8 @@ std::vector<uint64_t> randomSizes(Random& random, const std::vector<uint64_t>& c
   if (random() % 2) return common;
   std::vector<uint64_t> sizes(random() % 6);
   for (uint64_t& size : sizes) size = pick(random, {1, 1, 2, 3, 4, 5, 7, 8});
-  if (!sizes.empty() && random() % 20 == 0) sizes[random() % sizes.size()] = pick(random, {0, 1u << 16, uint64_t{1} << 33, UINT64_MAX});
+  if (!sizes.empty() && random() % 20 == 0)
+    sizes[random() % sizes.size()] = pick(random, {0, 1u << 16, uint64_t{1} << 33, UINT64_MAX});
   return sizes;
 }
 
@@ -63,8 +69,10 @@ GraphDescription randomGraph(Random& random, const GuidInfo& info, const GuidRow
   std::string suffix = types.empty() ? "f32" : types[random() % types.size()];
   uint32_t type = 4;
   if (StatusOr<ParsedGuid> parsed = parseGuid("add_" + suffix); parsed.ok()) type = parsed->type;
-  if (info.name == "cast") node.guid = base::strCat("cast_", suffix, "_to_", types.empty() ? "i32" : types[random() % types.size()]);
-  else if (!types.empty()) node.guid += "_" + suffix;
+  if (info.name == "cast")
+    node.guid = base::strCat("cast_", suffix, "_to_", types.empty() ? "i32" : types[random() % types.size()]);
+  else if (!types.empty())
+    node.guid += "_" + suffix;
   std::vector<uint64_t> common(1 + random() % 4);
   for (uint64_t& size : common) size = pick(random, {1, 2, 3, 4, 6});
   auto addTensor = [&](bool isInput) {
@@ -118,7 +126,8 @@ TEST(Hostile, EveryNodeTypeAnswers) {
       if (status.ok()) continue;
       EXPECT_NE(status.code(), StatusCode::kInternal) << status.message();
       if (status.code() == StatusCode::kResourceExhausted) continue;  // The graph is right, the device too small.
-      EXPECT_TRUE(status.message().find("victim") != std::string::npos || status.message().find("tensor 't") != std::string::npos ||
+      EXPECT_TRUE(status.message().find("victim") != std::string::npos ||
+                  status.message().find("tensor 't") != std::string::npos ||
                   status.message().find("nothing of the graph") != std::string::npos)
           << status.message();
     }

@@ -64,13 +64,15 @@ TEST(Library, CompilesAndSaysWhatIsWrong) {
   graph = square(5);
   compile(&graph, &request, &result, &status);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("node 'product' (gemm): the common sizes differ"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("node 'product' (gemm): the common sizes differ"), std::string::npos)
+      << status.message();
 }
 
 TEST(Library, ExportsNothingElse) {
   Library library;
   ASSERT_TRUE(library.handle) << dlerror();
-  EXPECT_EQ(dlsym(library.handle, "_ZN3hpu7synapse12compileGraphERKNS0_16GraphDescriptionERKNS0_14CompileRequestE"), nullptr);
+  EXPECT_EQ(dlsym(library.handle, "_ZN3hpu7synapse12compileGraphERKNS0_16GraphDescriptionERKNS0_14CompileRequestE"),
+            nullptr);
 }
 
 }  // namespace

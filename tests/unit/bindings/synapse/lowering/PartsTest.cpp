@@ -30,7 +30,8 @@ TEST(ElementTypes, EveryTypeGoesThereAndBack) {
   EXPECT_EQ(*elementTypeOf(8192, Target::kGaudi3), ElementType::kF8E4M3);
   EXPECT_EQ(*elementTypeOf(2048, Target::kGaudi2), ElementType::kF32);  // tf32 is stored as f32.
   EXPECT_EQ(elementTypeOf(64, Target::kGaudi2).status().code(), StatusCode::kUnimplemented);
-  for (uint32_t bad : {0u, 3u, 131073u}) EXPECT_EQ(elementTypeOf(bad, Target::kGaudi2).status().code(), StatusCode::kInvalidArgument);
+  for (uint32_t bad : {0u, 3u, 131073u})
+    EXPECT_EQ(elementTypeOf(bad, Target::kGaudi2).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(ElementTypes, ConversionRoundsAndWraps) {
@@ -38,8 +39,10 @@ TEST(ElementTypes, ConversionRoundsAndWraps) {
   auto narrow = convertElements(bytesOf<float>({1.00390625f, -2.0f}), ElementType::kF32, ElementType::kBF16, 2);
   ASSERT_TRUE(narrow.ok());
   EXPECT_EQ(*narrow, bytesOf<uint16_t>({0x3f80, 0xc000}));
-  EXPECT_EQ(*convertElements(bytesOf<float>({3.9f, -3.9f}), ElementType::kF32, ElementType::kI32, 2), bytesOf<int32_t>({3, -3}));
-  EXPECT_EQ(*convertElements(bytesOf<int32_t>({-1, 300}), ElementType::kI32, ElementType::kU8, 2), bytesOf<uint8_t>({255, 44}));
+  EXPECT_EQ(*convertElements(bytesOf<float>({3.9f, -3.9f}), ElementType::kF32, ElementType::kI32, 2),
+            bytesOf<int32_t>({3, -3}));
+  EXPECT_EQ(*convertElements(bytesOf<int32_t>({-1, 300}), ElementType::kI32, ElementType::kU8, 2),
+            bytesOf<uint8_t>({255, 44}));
   EXPECT_EQ(*convertElements(bytesOf<int8_t>({-5}), ElementType::kI8, ElementType::kI64, 1), bytesOf<int64_t>({-5}));
   EXPECT_FALSE(convertElements(bytesOf<float>({1.0f}), ElementType::kF32, ElementType::kBF16, 2).ok());
   EXPECT_FALSE(convertElements(bytesOf<float>({1e30f}), ElementType::kF32, ElementType::kI32, 1).ok());
@@ -57,8 +60,10 @@ TEST(ElementTypes, TheCompilersTypesAreToldInTheUsersOrder) {
   EXPECT_EQ(inUsersOrder("2x3xf32"), "{3, 2} f32");
   EXPECT_EQ(inUsersOrder("inner dimensions differ: 1x?x4xbf16 x 5x6xbf16 (4 against 5)"),
             "inner dimensions differ: {4, ?, 1} bf16 x {6, 5} bf16 (4 against 5)");
-  EXPECT_EQ(inUsersOrder("shapes: tensor<2x3xui8> and tensor<7xi1, #hpu.layout>"), "shapes: {3, 2} ui8 and tensor<{7} i1, #hpu.layout>");
-  for (const char* same : {"", "f32", "4x", "x4xf32", "2x3", "0x10", "max4xf32", "2x3xfoo", "a 3x b", "1 of 2 units cut"})
+  EXPECT_EQ(inUsersOrder("shapes: tensor<2x3xui8> and tensor<7xi1, #hpu.layout>"),
+            "shapes: {3, 2} ui8 and tensor<{7} i1, #hpu.layout>");
+  for (const char* same :
+       {"", "f32", "4x", "x4xf32", "2x3", "0x10", "max4xf32", "2x3xfoo", "a 3x b", "1 of 2 units cut"})
     EXPECT_EQ(inUsersOrder(same), same);
 }
 
@@ -94,7 +99,8 @@ TEST(NodeOrder, SaysWhatIsWrong) {
   EXPECT_NE(orderNodes(graph).status().message().find("cycle"), std::string::npos);
   graph = graphOf(3, {{{0}, {1}}, {{0}, {1}}});
   EXPECT_NE(orderNodes(graph).status().message().find("already"), std::string::npos);
-  for (int32_t bad : {3, -7}) EXPECT_NE(orderNodes(graphOf(3, {{{bad}, {1}}})).status().message().find("no tensor"), std::string::npos);
+  for (int32_t bad : {3, -7})
+    EXPECT_NE(orderNodes(graphOf(3, {{{bad}, {1}}})).status().message().find("no tensor"), std::string::npos);
   graph = graphOf(3, {{{0}, {1}}});
   graph.nodes[0].after = {999};
   EXPECT_NE(orderNodes(graph).status().message().find("999"), std::string::npos);
@@ -102,7 +108,9 @@ TEST(NodeOrder, SaysWhatIsWrong) {
   EXPECT_FALSE(orderNodes(graph).ok());
 }
 
-TEST(NodeOrder, ANodeMayReadAndWriteOneTensor) { EXPECT_TRUE(orderNodes(graphOf(2, {{{0}, {0}}})).ok()); }
+TEST(NodeOrder, ANodeMayReadAndWriteOneTensor) {
+  EXPECT_TRUE(orderNodes(graphOf(2, {{{0}, {0}}})).ok());
+}
 
 TEST(SectionMemory, KnowsWhatIsCovered) {
   Graph graph("g");
@@ -140,8 +148,9 @@ TEST(Emitter, NothingIsEmittedWhereNothingChanges) {
   Graph graph("g");
   Emitter e(graph, "node");
   Value x = *graph.input("x", {ElementType::kF32, {2, 3}});
-  for (Value same : {e.reshape(x, {2, 3}), e.transpose(x, {0, 1}), e.expand(x, {2, 3}), e.cast(x, ElementType::kF32), e.concat({x}, 0),
-                     e.pad(x, {0, 0}, {0, 0}), e.spread(x, {1, 1}), e.sliceDim(x, 1, 0, 3), e.sumTo(x, {2, 3})})
+  for (Value same :
+       {e.reshape(x, {2, 3}), e.transpose(x, {0, 1}), e.expand(x, {2, 3}), e.cast(x, ElementType::kF32),
+        e.concat({x}, 0), e.pad(x, {0, 0}, {0, 0}), e.spread(x, {1, 1}), e.sliceDim(x, 1, 0, 3), e.sumTo(x, {2, 3})})
     EXPECT_EQ(same.handle, x.handle);
 }
 

@@ -232,8 +232,8 @@ TEST_F(Profiler, WrongArgumentsAreErrors) {
   ASSERT_SYN(synProfilerStop(synTraceAll, device));
   EXPECT_SYN_ERROR(synProfilerGetTrace(synTraceAll, device, synTraceFormatSize, nullptr, &size, &entries),
                    synInvalidArgument, "format 2");
-  EXPECT_SYN_ERROR(synProfilerGetTrace(synTraceAll, 5, synTraceFormatTEF, nullptr, &size, &entries),
-                   synInvalidArgument, "device 5");
+  EXPECT_SYN_ERROR(synProfilerGetTrace(synTraceAll, 5, synTraceFormatTEF, nullptr, &size, &entries), synInvalidArgument,
+                   "device 5");
   EXPECT_SYN_ERROR(synProfilerGetTrace(synTraceAll, device, synTraceFormatTEF, small, nullptr, &entries),
                    synInvalidArgument, "size is null");
   size = 8;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C API with the real graph compiler: what the two must agree on (actual sizes, host values, const sections, sections
-// that are shared, events, inferred shapes, errors). What nodes compute is the conformance tests' subject.
+// The C API with the real graph compiler: what the two must agree on (actual sizes, host values, const sections,
+// sections that are shared, events, inferred shapes, errors). What nodes compute is the conformance tests' subject.
 #include "tests/unit/bindings/synapse/recipe/LaunchFixture.h"
 
 #include <cstdio>
@@ -66,7 +66,8 @@ TEST_F(SynapseCompiled, ActualSizesChangeFromLaunchToLaunch) {
       EXPECT_EQ(got[i], i < 4 * rows ? std::max(0.0f, values[i] + bias[i % 4]) : 77) << rows << " rows, element " << i;
   }
   EXPECT_SYN_ERROR(launch(recipe, {{"x", xs, {4, 9}}, {"b", bs}, {"y", ys}}), synFailedDynamicPatching, "size 1 is 9");
-  EXPECT_SYN_ERROR(launch(recipe, {{"x", xs, {4, 3}}, {"b", bs}, {"y", ys, {4, 5}}}), synFailedDynamicPatching, "output 0 (y)");
+  EXPECT_SYN_ERROR(launch(recipe, {{"x", xs, {4, 3}}, {"b", bs}, {"y", ys, {4, 5}}}), synFailedDynamicPatching,
+                   "output 0 (y)");
 }
 
 TEST_F(SynapseCompiled, ConstSectionsAreInputsOfTheRecipe) {
@@ -79,7 +80,8 @@ TEST_F(SynapseCompiled, ConstSectionsAreInputsOfTheRecipe) {
   ASSERT_EQ(synTensorSetHostPtr(w, weights.data(), 24, syn_type_float, true), synSuccess);
   ASSERT_EQ(addNode("gemm", {x, w}, {y}), synSuccess) << hpuSynLastError();
   synRecipeHandle recipe = compile();
-  EXPECT_SYN_ERROR(launch(recipe, {{"x", upload({1, 10, 100})}, {"y", upload({0, 0})}}), synFailedSectionValidation, "'w'");
+  EXPECT_SYN_ERROR(launch(recipe, {{"x", upload({1, 10, 100})}, {"y", upload({0, 0})}}), synFailedSectionValidation,
+                   "'w'");
   uint64_t data = 0, ys = upload({0, 0});
   TensorMetadataInfo info = {};
   info.tensorName = "w";
@@ -111,12 +113,14 @@ TEST_F(SynapseCompiled, HostValuesSayWhatAViewTakes) {
   view.offset = 0;
   view.strides[0] = 3;
   std::memcpy(pinned, &view, sizeof(view));
-  ASSERT_EQ(launch(recipe, {{"x", xs}, {"y", ys}, {"view", reinterpret_cast<uintptr_t>(pinned)}}), synSuccess) << hpuSynLastError();
+  ASSERT_EQ(launch(recipe, {{"x", xs}, {"y", ys}, {"view", reinterpret_cast<uintptr_t>(pinned)}}), synSuccess)
+      << hpuSynLastError();
   EXPECT_EQ(read(ys, 3), (Floats{0, 3, 6}));
   // A view that leaves the tensor is refused, and the recipe goes on working.
   view.strides[0] = 4;
   std::memcpy(pinned, &view, sizeof(view));
-  EXPECT_EQ(launch(recipe, {{"x", xs}, {"y", ys}, {"view", reinterpret_cast<uintptr_t>(pinned)}}), synFailedDynamicPatching);
+  EXPECT_EQ(launch(recipe, {{"x", xs}, {"y", ys}, {"view", reinterpret_cast<uintptr_t>(pinned)}}),
+            synFailedDynamicPatching);
   ASSERT_EQ(launch(recipe, {{"x", xs}, {"y", ys}, {"view", 0}}), synSuccess) << hpuSynLastError();
   EXPECT_EQ(read(ys, 3), (Floats{1, 3, 5}));
 }
@@ -140,7 +144,8 @@ TEST_F(SynapseCompiled, TensorsOfOneSectionShareItsMemory) {
 }
 
 TEST_F(SynapseCompiled, ExternalTensorsSignalBeforeTheEnd) {
-  synTensor x = makeFloats("x", {256, 256}), early = makeFloats("early", {256, 256}), last = makeFloats("last", {256, 256});
+  synTensor x = makeFloats("x", {256, 256}), early = makeFloats("early", {256, 256}),
+            last = makeFloats("last", {256, 256});
   ASSERT_EQ(synTensorSetExternal(early, true), synSuccess);
   ASSERT_EQ(synTensorSetExternal(last, true), synSuccess);
   ASSERT_EQ(addNode("relu_fwd_f32", {x}, {early}, "relu"), synSuccess) << hpuSynLastError();
@@ -167,7 +172,8 @@ TEST_F(SynapseCompiled, ExternalTensorsSignalBeforeTheEnd) {
   ASSERT_EQ(synEventMapTensor(&earlyDone, 1, &info, recipe), synSuccess) << hpuSynLastError();
   uint64_t xs = upload(Floats(65536, 0.001f)), earlies = upload(Floats(65536)), lasts = upload(Floats(65536));
   ASSERT_EQ(synEventRecord(start, stream), synSuccess);
-  ASSERT_EQ(launch(recipe, {{"x", xs}, {"early", earlies}, {"last", lasts}}, {earlyDone}), synSuccess) << hpuSynLastError();
+  ASSERT_EQ(launch(recipe, {{"x", xs}, {"early", earlies}, {"last", lasts}}, {earlyDone}), synSuccess)
+      << hpuSynLastError();
   ASSERT_EQ(synEventRecord(done, stream), synSuccess);
   ASSERT_EQ(synStreamSynchronize(stream), synSuccess);
   uint64_t toEarly = 0, toDone = 0;

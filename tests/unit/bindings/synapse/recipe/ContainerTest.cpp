@@ -120,9 +120,8 @@ TEST(SynapseContainer, ASparseConstSectionIsReadAsItWas) {
   ASSERT_TRUE(read.ok()) << read.status().toString();
   auto dataOf = [](const RecipeObject& object) {
     std::vector<std::byte> data;
-    object.withConstSection(1, [&](ConstSection& section) {
-      data.assign(section.data.data(), section.data.data() + section.bytes);
-    });
+    object.withConstSection(
+        1, [&](ConstSection& section) { data.assign(section.data.data(), section.data.data() + section.bytes); });
     return data;
   };
   EXPECT_EQ(dataOf(**read), dataOf(*recipe));

@@ -30,8 +30,8 @@ class LaunchFixture : public GraphFixture {
   std::vector<T> read(uint64_t address, size_t count, synStreamHandle from = nullptr) {
     if (!from) from = stream;
     std::vector<T> values(count, T(-99));
-    EXPECT_SYN(synMemCopyAsync(from, address, count * sizeof(T), reinterpret_cast<uintptr_t>(values.data()),
-                               DRAM_TO_HOST));
+    EXPECT_SYN(
+        synMemCopyAsync(from, address, count * sizeof(T), reinterpret_cast<uintptr_t>(values.data()), DRAM_TO_HOST));
     EXPECT_SYN(synStreamSynchronize(from));
     return values;
   }

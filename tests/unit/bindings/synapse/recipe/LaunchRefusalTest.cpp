@@ -21,8 +21,8 @@ class SynapseLaunchRefusal : public GraphFixture {
 
 TEST_F(SynapseLaunchRefusal, StreamsAndRecipesMustBeLive) {
   EXPECT_SYN_ERROR(synLaunch(nullptr, nullptr, 0, 0, recipe, 0), synInvalidArgument, "stream handle is null");
-  EXPECT_SYN_ERROR(synLaunchExt(reinterpret_cast<synStreamHandle>(recipe), nullptr, 0, 0, recipe, 0), synInvalidArgument,
-                   "recipe");
+  EXPECT_SYN_ERROR(synLaunchExt(reinterpret_cast<synStreamHandle>(recipe), nullptr, 0, 0, recipe, 0),
+                   synInvalidArgument, "recipe");
   EXPECT_EQ(synLaunchWithExternalEvents(nullptr, nullptr, 0, 0, recipe, nullptr, 0, 0), synInvalidArgument);
   EXPECT_EQ(synLaunchWithExternalEventsExt(nullptr, nullptr, 0, 0, recipe, nullptr, 0, 0), synInvalidArgument);
 }
@@ -34,7 +34,8 @@ TEST_F(SynapseLaunchRefusal, EventsMustBeLive) {
   EXPECT_SYN_ERROR(synEventMapTensor(&event, 1, &info, recipe), synInvalidArgument, "event handle is null");
   EXPECT_EQ(synEventMapTensor(nullptr, 1, &info, recipe), synInvalidArgument);
   EXPECT_EQ(synEventMapTensorExt(&event, 1, nullptr, recipe), synInvalidArgument);
-  EXPECT_EQ(synEventMapTensorExt(&event, 0, reinterpret_cast<synLaunchTensorInfoExt*>(&info), nullptr), synInvalidArgument);
+  EXPECT_EQ(synEventMapTensorExt(&event, 0, reinterpret_cast<synLaunchTensorInfoExt*>(&info), nullptr),
+            synInvalidArgument);
 }
 
 TEST_F(SynapseLaunchRefusal, ExecutionOrderHasTheExternalTensors) {

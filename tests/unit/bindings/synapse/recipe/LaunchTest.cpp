@@ -51,8 +51,10 @@ TEST_F(SynapseLaunch, ByIdAndByName) {
     EXPECT_EQ(read(y, 100), counting(100, 7));
     std::swap(infos[0], infos[1]);  // What the launch before found where no longer holds.
   }
-  ASSERT_EQ(synLaunchExt(stream, reinterpret_cast<synLaunchTensorInfoExt*>(infos.data()), 2, 0, recipe, SYN_FLAGS_TENSOR_NAME),
-            synSuccess) << hpuSynLastError();
+  ASSERT_EQ(synLaunchExt(stream, reinterpret_cast<synLaunchTensorInfoExt*>(infos.data()), 2, 0, recipe,
+                         SYN_FLAGS_TENSOR_NAME),
+            synSuccess)
+      << hpuSynLastError();
   EXPECT_SYN_ERROR(launch(recipe, infos, 0, 0), synInvalidArgument, "no tensor 2989");
   EXPECT_SYN_ERROR(launch(recipe, infos, 0, 8), synInvalidArgument, "unknown bits");
   infos[0].tensorName = nullptr;
@@ -68,8 +70,8 @@ TEST_F(SynapseLaunch, MissingTensorsAreNamed) {
                    "'y' (address 0)");
   synLaunchTensorInfo typo = info(recipe, "Y", memory);
   EXPECT_EQ(typo.tensorId, TENSOR_INVALID_ID);
-  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", memory), typo}, 0, SYN_FLAGS_TENSOR_NAME), synFailedSectionValidation,
-                   "'Y' was given");
+  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", memory), typo}, 0, SYN_FLAGS_TENSOR_NAME),
+                   synFailedSectionValidation, "'Y' was given");
   EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", memory), typo}), synFailedSectionValidation, "'y'");
 }
 
@@ -98,7 +100,8 @@ TEST_F(SynapseLaunch, AddressesAreThoseOfTensorsNotSections) {
   EXPECT_EQ(read(base + 1024, 64), counting(64, 5));
   EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "x", base), info(recipe, "y", base + 512)}), synFailedSectionValidation,
                    "tensors 'x' and 'y' are in one section");
-  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "y", 16), info(recipe, "x", 0)}), synFailedSectionValidation, "1024 bytes into");
+  EXPECT_SYN_ERROR(launch(recipe, {info(recipe, "y", 16), info(recipe, "x", 0)}), synFailedSectionValidation,
+                   "1024 bytes into");
 }
 
 TEST_F(SynapseLaunch, WorkspacesAreTheCallers) {
@@ -145,7 +148,8 @@ TEST_F(SynapseLaunch, TypesMustFitTheTensors) {
                    "entry 0: tensorType is HOST_TO_DEVICE_TENSOR, and tensor 'x' of recipe 'typed' is a DATA_TENSOR");
   EXPECT_SYN_ERROR(run(SHAPE_TENSOR, DATA_TENSOR), synInvalidArgument, "tensorType is SHAPE_TENSOR, and tensor 'x'");
   EXPECT_SYN_ERROR(run(77, DATA_TENSOR), synInvalidArgument, "synTensorType 77 (there is none), and tensor 'x'");
-  EXPECT_SYN_ERROR(run(DATA_TENSOR, SHAPE_TENSOR), synInvalidArgument, "'value' of recipe 'typed' is a HOST_TO_DEVICE_TENSOR");
+  EXPECT_SYN_ERROR(run(DATA_TENSOR, SHAPE_TENSOR), synInvalidArgument,
+                   "'value' of recipe 'typed' is a HOST_TO_DEVICE_TENSOR");
   EXPECT_SYN_ERROR(run(DATA_TENSOR, DATA_TENSOR_DYNAMIC), synInvalidArgument, "'value'");
   EXPECT_SYN(run(DATA_TENSOR, DATA_TENSOR)) << "an entry that says nothing";
   EXPECT_SYN(run(DATA_TENSOR_DYNAMIC, HOST_TO_DEVICE_TENSOR));
@@ -200,7 +204,8 @@ TEST_F(SynapseLaunch, ActualSizesAreBetweenLeastAndLargest) {
   write(xs, counting(8, 1));
   for (uint64_t size : {4, 2, 8, 4}) {
     write(ys, Values(8, 0));
-    ASSERT_EQ(launch(recipe, {info(recipe, "x", xs, {size}), info(recipe, "y", ys, {size})}), synSuccess) << hpuSynLastError();
+    ASSERT_EQ(launch(recipe, {info(recipe, "x", xs, {size}), info(recipe, "y", ys, {size})}), synSuccess)
+        << hpuSynLastError();
     Values wanted = counting(8, 1);
     std::fill(wanted.begin() + static_cast<ptrdiff_t>(size), wanted.end(), 0);
     EXPECT_EQ(read(ys, 8), wanted) << size;
@@ -256,10 +261,9 @@ TEST_F(SynapseLaunch, ExternalTensorsSignal) {
   write(xs, counting(64));
   synEventHandle event = nullptr;
   ASSERT_EQ(synEventCreate(&event, device, 0), synSuccess);
-  std::vector<synLaunchTensorInfo> infos = {info(recipe, "x", xs), info(recipe, "early", earlies), info(recipe, "plain", plains)};
-  auto withEvent = [&] {
-    return synLaunchWithExternalEvents(stream, infos.data(), 3, 0, recipe, &event, 1, 0);
-  };
+  std::vector<synLaunchTensorInfo> infos = {info(recipe, "x", xs), info(recipe, "early", earlies),
+                                            info(recipe, "plain", plains)};
+  auto withEvent = [&] { return synLaunchWithExternalEvents(stream, infos.data(), 3, 0, recipe, &event, 1, 0); };
   EXPECT_SYN_ERROR(withEvent(), synInvalidEventHandle, "synEventMapTensor");
   EXPECT_SYN_ERROR(synEventMapTensor(&event, 1, &infos[2], recipe), synInvalidArgument, "'plain' is not external");
   ASSERT_EQ(synEventMapTensor(&event, 1, &infos[1], recipe), synSuccess) << hpuSynLastError();
@@ -271,8 +275,10 @@ TEST_F(SynapseLaunch, ExternalTensorsSignal) {
   EXPECT_EQ(read(earlies, 64, other), counting(64));
   EXPECT_EQ(synEventSynchronize(event), synSuccess);
   ASSERT_EQ(synEventMapTensorExt(&event, 1, reinterpret_cast<synLaunchTensorInfoExt*>(&infos[1]), recipe), synSuccess);
-  ASSERT_EQ(synLaunchWithExternalEventsExt(stream, reinterpret_cast<synLaunchTensorInfoExt*>(infos.data()), 3, 0, recipe, &event,
-                                           1, 0), synSuccess) << hpuSynLastError();
+  ASSERT_EQ(synLaunchWithExternalEventsExt(stream, reinterpret_cast<synLaunchTensorInfoExt*>(infos.data()), 3, 0,
+                                           recipe, &event, 1, 0),
+            synSuccess)
+      << hpuSynLastError();
   EXPECT_EQ(read(plains, 64), counting(64));
 }
 
@@ -336,7 +342,8 @@ TEST_F(SynapseLaunch, ThreadsShareARecipe) {
         Values values = counting(32, 1000 * t + i);
         ASSERT_EQ(synMemCopyAsync(mine, reinterpret_cast<uintptr_t>(values.data()), 128, x, HOST_TO_DRAM), synSuccess);
         synLaunchTensorInfo infos[] = {info(recipe, "x", x), info(recipe, "y", y)};
-        ASSERT_EQ(synLaunch(mine, infos, 2, 0, recipe, i % 2 ? SYN_FLAGS_TENSOR_NAME : 0), synSuccess) << hpuSynLastError();
+        ASSERT_EQ(synLaunch(mine, infos, 2, 0, recipe, i % 2 ? SYN_FLAGS_TENSOR_NAME : 0), synSuccess)
+            << hpuSynLastError();
         EXPECT_EQ(read(y, 32, mine), values);
       }
       EXPECT_EQ(synStreamDestroy(mine), synSuccess);

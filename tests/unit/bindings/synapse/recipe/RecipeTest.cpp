@@ -52,7 +52,8 @@ class SynapseRecipe : public GraphFixture {
     return info;
   }
   void writeFile(const std::vector<uint8_t>& bytes) {
-    std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }
   std::vector<uint8_t> readFile() {
     std::ifstream file(path, std::ios::binary);

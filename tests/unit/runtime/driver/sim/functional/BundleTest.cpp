@@ -36,8 +36,8 @@ struct TestKernel {
       float inputs[4];
       for (size_t i = 0; i + 1 < operands.size(); ++i)
         inputs[i] = readElement(address(i), operands[i].type, elementIndex(operands[i], p));
-      writeElement(address(operands.size() - 1), operands.back().type,
-                   elementIndex(operands.back(), p), function(inputs));
+      writeElement(address(operands.size() - 1), operands.back().type, elementIndex(operands.back(), p),
+                   function(inputs));
     });
   }
 
@@ -72,8 +72,7 @@ Operand broadcast(Operand vector, const std::vector<int64_t>& sizes, size_t dim)
   return vector;
 }
 
-MmeDesc conv3x3(TestProgram& program, Random& random, int64_t n, int64_t in, int64_t out,
-                int64_t size) {
+MmeDesc conv3x3(TestProgram& program, Random& random, int64_t n, int64_t in, int64_t out, int64_t size) {
   MmeDesc mme;
   mme.kind = MmeKind::kConv2d;
   mme.a = program.tensor(ElementType::kF32, {n, in, size, size}, {0, 2, 3, 1});
@@ -157,9 +156,7 @@ TEST(Bundle, GivesKernelsTheirWholeDimensions) {
   plain.c = program.tensor(ElementType::kF32, sizes);
   std::vector<float> expected = referenceMme(program, plain);
   size_t i = 0, wrong = 0;
-  forEachPoint(sizes, [&](const std::vector<int64_t>& p) {
-    wrong += program.get(out, p) != 2 * expected[i++];
-  });
+  forEachPoint(sizes, [&](const std::vector<int64_t>& p) { wrong += program.get(out, p) != 2 * expected[i++]; });
   EXPECT_EQ(wrong, 0u);
 }
 
@@ -186,9 +183,7 @@ TEST(Bundle, RunsAProducerAheadOfTheMmeSliceBySlice) {
   plain.c = program.tensor(ElementType::kF32, cSizes);
   std::vector<float> expected = referenceMme(program, plain);
   size_t i = 0, wrong = 0;
-  forEachPoint(cSizes, [&](const std::vector<int64_t>& p) {
-    wrong += program.get(out, p) != 4 * expected[i++];
-  });
+  forEachPoint(cSizes, [&](const std::vector<int64_t>& p) { wrong += program.get(out, p) != 4 * expected[i++]; });
   EXPECT_EQ(wrong, 0u);
 }
 
@@ -201,8 +196,8 @@ TEST(Bundle, SlicesConvolutionsThatCannotBeMerged) {
     MmeDesc mme;
     mme.kind = transposed ? MmeKind::kConvTranspose2d : MmeKind::kConv2d;
     mme.a = program.tensor(ElementType::kF32, {2, 20, 9, 9}, {0, 2, 3, 1});
-    mme.b = program.tensor(ElementType::kF32, transposed ? std::vector<int64_t>{20, 70, 3, 3}
-                                                         : std::vector<int64_t>{70, 20, 3, 3});
+    mme.b = program.tensor(ElementType::kF32,
+                           transposed ? std::vector<int64_t>{20, 70, 3, 3} : std::vector<int64_t>{70, 20, 3, 3});
     mme.strides[0] = mme.strides[1] = 2;
     mme.padBegin[0] = mme.padBegin[1] = mme.padEnd[0] = mme.padEnd[1] = 1;
     int64_t size = transposed ? 17 : 5;
@@ -251,8 +246,8 @@ TEST(Bundle, WithoutRingsRunsOpByOpWhereViewsDiffer) {
   size_t wrong = 0;
   for (int64_t i = 0; i < 96; ++i)
     for (int64_t j = 0; j < 96; ++j)
-      wrong += program.get(out, {i, j}) != expected[static_cast<size_t>(i * 96 + j)] +
-                                               expected[static_cast<size_t>(j * 96 + i)];
+      wrong += program.get(out, {i, j}) !=
+               expected[static_cast<size_t>(i * 96 + j)] + expected[static_cast<size_t>(j * 96 + i)];
   EXPECT_EQ(wrong, 0u);
 }
 
@@ -284,9 +279,7 @@ TEST(Bundle, MergesIntoItsPartOfAConcatenation) {
   std::vector<float> expected = referenceMme(program, plain);
   program.run();
   size_t i = 0, wrong = 0;
-  forEachPoint(sizes, [&](const std::vector<int64_t>& p) {
-    wrong += program.get(out, p) != 2 * expected[i++];
-  });
+  forEachPoint(sizes, [&](const std::vector<int64_t>& p) { wrong += program.get(out, p) != 2 * expected[i++]; });
   EXPECT_EQ(wrong, 0u);
 }
 
@@ -326,8 +319,8 @@ TEST(Bundle, ThatNeedsSlicesNeedsCommands) {
   EXPECT_EQ(executor.status().code(), StatusCode::kInvalidArgument);
 }
 
-/// Two products in a row, as in attention: gemm, kernel over whole rows, gemm, kernel. What passes between lies in rings
-/// of two tiles along `dim`, with the dims in the memory order `order`.
+/// Two products in a row, as in attention: gemm, kernel over whole rows, gemm, kernel. What passes between lies in
+/// rings of two tiles along `dim`, with the dims in the memory order `order`.
 void expectChain(uint32_t dim, int64_t tile, const std::vector<int>& order, bool bySlices) {
   Random random(9);
   TestProgram program;
@@ -341,7 +334,8 @@ void expectChain(uint32_t dim, int64_t tile, const std::vector<int>& order, bool
   second.c = program.ring(ElementType::kF32, sizes, dim, tile, 2);
   Operand out = program.tensor(ElementType::kF32, sizes);
   for (const Operand* operand : {&first.a, &first.b, &second.b}) program.fillRandom(*operand, random);
-  std::vector<uint32_t> ops = {program.addMme(first), TestKernel<0>::add(program, {first.c, second.a}, twice, /*wholeDims=*/4),
+  std::vector<uint32_t> ops = {program.addMme(first),
+                               TestKernel<0>::add(program, {first.c, second.a}, twice, /*wholeDims=*/4),
                                program.addMme(second), TestKernel<1>::add(program, {second.c, out}, twice)};
   program.addBundle(ops);
   for (uint32_t op : ops) program.addSlices(0, op, dim, tile);
@@ -369,7 +363,7 @@ void expectChain(uint32_t dim, int64_t tile, const std::vector<int>& order, bool
 
 TEST(Bundle, RunsAChainOfProductsStageByStage) {
   expectChain(0, 1, {}, false);
-  expectChain(0, 3, {}, false);         // A shorter last slice.
+  expectChain(0, 3, {}, false);          // A shorter last slice.
   expectChain(1, 16, {1, 0, 2}, false);  // Cut along rows, which are the slowest in memory.
 }
 

@@ -26,14 +26,13 @@ std::string describe(const MmeDesc& mme) {
   auto list = [&](const char* name, const std::vector<int64_t>& values) {
     text << " " << name << "=" << shapeToString(values);
   };
-  text << "kind " << static_cast<int>(mme.kind) << " packing " << static_cast<int>(mme.packing)
-       << " " << elementTypeName(mme.a.type) << "->" << elementTypeName(mme.c.type);
-  list("a", mme.a.sizes), list("as", mme.a.strides), list("b", mme.b.sizes),
-      list("bs", mme.b.strides);
+  text << "kind " << static_cast<int>(mme.kind) << " packing " << static_cast<int>(mme.packing) << " "
+       << elementTypeName(mme.a.type) << "->" << elementTypeName(mme.c.type);
+  list("a", mme.a.sizes), list("as", mme.a.strides), list("b", mme.b.sizes), list("bs", mme.b.strides);
   list("c", mme.c.sizes), list("cs", mme.c.strides);
-  text << " stride " << mme.strides[0] << "," << mme.strides[1] << " dilation " << mme.dilations[0]
-       << "," << mme.dilations[1] << " pad " << mme.padBegin[0] << "," << mme.padBegin[1] << ".."
-       << mme.padEnd[0] << "," << mme.padEnd[1] << " groups " << mme.groups;
+  text << " stride " << mme.strides[0] << "," << mme.strides[1] << " dilation " << mme.dilations[0] << ","
+       << mme.dilations[1] << " pad " << mme.padBegin[0] << "," << mme.padBegin[1] << ".." << mme.padEnd[0] << ","
+       << mme.padEnd[1] << " groups " << mme.groups;
   return text.str();
 }
 
@@ -52,8 +51,7 @@ void check(MmeDesc mme, Random& random, bool shuffle, const std::vector<bool>& s
   TestProgram program;
   program.packedIsConstant = pick(random, 0, 1) == 1;
   auto make = [&](const recipe::Operand& o) {
-    return program.tensor(o.type, o.sizes,
-                          shuffle ? shuffled(random, o.sizes.size()) : std::vector<int>{},
+    return program.tensor(o.type, o.sizes, shuffle ? shuffled(random, o.sizes.size()) : std::vector<int>{},
                           shuffle ? pick(random, 0, 2) : 0);
   };
   mme.a = make(mme.a);
@@ -120,8 +118,7 @@ TEST(Mme, MultipliesMatricesOfAnyShapeStrideAndType) {
 
 TEST(Mme, SplitsDeepReductionsAndManyRows) {
   // Depth beyond one pass of the panel, more rows than a block, rows left over.
-  const int64_t shapes[][3] = {
-      {33, 6000, 70}, {200, 2700, 65}, {1500, 40, 200}, {65, 5121, 10}, {1, 9000, 130}};
+  const int64_t shapes[][3] = {{33, 6000, 70}, {200, 2700, 65}, {1500, 40, 200}, {65, 5121, 10}, {1, 9000, 130}};
   for (const auto& [m, k, n] : shapes) {
     for (int variant = 0; variant < 4; ++variant) {
       Random random(static_cast<uint32_t>(m + variant));
@@ -143,12 +140,9 @@ TEST(Mme, FoldsTransposesIntoStrides) {
     TestProgram program;
     MmeDesc mme;
     ElementType type = variant & 8 ? ElementType::kBF16 : ElementType::kF32;
-    mme.a = program.tensor(type, {2, 100, 48},
-                           variant & 1 ? std::vector<int>{0, 2, 1} : std::vector<int>{});
-    mme.b = program.tensor(type, {2, 48, 130},
-                           variant & 2 ? std::vector<int>{0, 2, 1} : std::vector<int>{});
-    mme.c = program.tensor(type, {2, 100, 130},
-                           variant & 4 ? std::vector<int>{0, 2, 1} : std::vector<int>{});
+    mme.a = program.tensor(type, {2, 100, 48}, variant & 1 ? std::vector<int>{0, 2, 1} : std::vector<int>{});
+    mme.b = program.tensor(type, {2, 48, 130}, variant & 2 ? std::vector<int>{0, 2, 1} : std::vector<int>{});
+    mme.c = program.tensor(type, {2, 100, 130}, variant & 4 ? std::vector<int>{0, 2, 1} : std::vector<int>{});
     program.fillRandom(mme.a, random, -2, 2);
     program.fillRandom(mme.b, random, -2, 2);
     expectMme(program, mme, describe(mme));
@@ -181,8 +175,7 @@ MmeDesc randomConv(Random& random, MmeKind kind, int64_t maxDilation = 3) {
     } else {
       int64_t extra = pick(random, 0, std::max(mme.strides[i], mme.dilations[i]) - 1);
       for (;; ++size) {
-        mme.c.sizes[2 + i] =
-            (size - 1) * mme.strides[i] + reach - mme.padBegin[i] - mme.padEnd[i] + extra;
+        mme.c.sizes[2 + i] = (size - 1) * mme.strides[i] + reach - mme.padBegin[i] - mme.padEnd[i] + extra;
         if (mme.c.sizes[2 + i] >= 1) break;
       }
     }
@@ -211,8 +204,7 @@ TEST(Mme, ConvolvesTransposedWithAnyWindowPaddingGroupsAndLayout) {
 TEST(Mme, ConvolvesWithDilationsWiderThanTheImage) {
   for (uint32_t seed = 2000; seed < 2300 && !::testing::Test::HasFailure(); ++seed) {
     Random random(seed);
-    MmeDesc mme =
-        randomConv(random, pick(random, 0, 3) ? MmeKind::kConv2d : MmeKind::kConvTranspose2d, 30);
+    MmeDesc mme = randomConv(random, pick(random, 0, 3) ? MmeKind::kConv2d : MmeKind::kConvTranspose2d, 30);
     check(mme, random, pick(random, 0, 1) == 1);
   }
 }
@@ -248,11 +240,10 @@ TEST(Mme, ConvolvesChannelsLastLayersOfResNet) {
     int64_t size, in, out, window, stride, pad;
     bool planarInput;
   };
-  const Layer layers[] = {{37, 3, 64, 7, 2, 3, true},    {14, 64, 64, 3, 1, 1, false},
-                          {14, 64, 256, 1, 1, 0, false}, {14, 256, 64, 1, 2, 0, false},
-                          {14, 32, 128, 3, 2, 1, false}, {7, 512, 64, 3, 1, 1, false},
-                          {30, 1, 70, 5, 1, 2, true},    {9, 4, 130, 3, 1, 1, false},
-                          {16, 96, 64, 3, 1, 12, false}, {16, 20, 130, 3, 1, 11, true}};
+  const Layer layers[] = {{37, 3, 64, 7, 2, 3, true},    {14, 64, 64, 3, 1, 1, false},  {14, 64, 256, 1, 1, 0, false},
+                          {14, 256, 64, 1, 2, 0, false}, {14, 32, 128, 3, 2, 1, false}, {7, 512, 64, 3, 1, 1, false},
+                          {30, 1, 70, 5, 1, 2, true},    {9, 4, 130, 3, 1, 1, false},   {16, 96, 64, 3, 1, 12, false},
+                          {16, 20, 130, 3, 1, 11, true}};
   for (const Layer& l : layers) {
     for (int weights = 0; weights < 3; ++weights) {
       const bool packed = weights > 0;
@@ -266,8 +257,7 @@ TEST(Mme, ConvolvesChannelsLastLayersOfResNet) {
       // Atrous layers keep the image's size.
       const int64_t dilation = l.pad > l.window ? l.pad : 1;
       int64_t out = (l.size + 2 * l.pad - (l.window - 1) * dilation - 1) / l.stride + 1;
-      mme.a = program.tensor(ElementType::kF32, {1, l.in, l.size, l.size},
-                             l.planarInput ? std::vector<int>{} : last);
+      mme.a = program.tensor(ElementType::kF32, {1, l.in, l.size, l.size}, l.planarInput ? std::vector<int>{} : last);
       mme.b = program.tensor(ElementType::kF32, {l.out, l.in, l.window, l.window});
       mme.c = program.tensor(ElementType::kF32, {1, l.out, out, out}, last);
       for (int i = 0; i < 2; ++i) {
@@ -321,9 +311,8 @@ TEST(Mme, GivesTheSameBitsForAnyNumberOfThreads) {
   // Not exact here, but close to the sums in f64.
   std::vector<float> expected = referenceMme(program, mme);
   size_t i = 0;
-  forEachPoint(mme.c.sizes, [&](const std::vector<int64_t>& p) {
-    EXPECT_NEAR(program.get(mme.c, p), expected[i++], 2e-4);
-  });
+  forEachPoint(mme.c.sizes,
+               [&](const std::vector<int64_t>& p) { EXPECT_NEAR(program.get(mme.c, p), expected[i++], 2e-4); });
 }
 
 TEST(Mme, RefusesTypesItDoesNotMultiply) {

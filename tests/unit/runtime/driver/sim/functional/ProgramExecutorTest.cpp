@@ -27,9 +27,8 @@ std::vector<uint8_t> storeImage(uint32_t value) {
 }
 
 /// A program of one kernel that stores `value` from an image for each of `variants`.
-std::shared_ptr<recipe::Program> imageProgram(
-    TestProgram& test, recipe::Operand& out,
-    const std::vector<std::pair<CpuVariant, uint32_t>>& variants) {
+std::shared_ptr<recipe::Program> imageProgram(TestProgram& test, recipe::Operand& out,
+                                              const std::vector<std::pair<CpuVariant, uint32_t>>& variants) {
   out = test.tensor(ElementType::kF32, {1});
   test.addTpc(test.addKernel(nullptr, 0, 1, 1), {}, {out});
   auto program = std::make_shared<recipe::Program>(test.program);
@@ -60,8 +59,7 @@ TEST(ProgramExecutor, RunsTheBestKernelImageThatTheCpuHas) {
   if (cpu < base::CpuLevel::kV3) GTEST_SKIP() << "this CPU runs no kernel image";
   TestProgram test;
   recipe::Operand out;
-  auto program =
-      imageProgram(test, out, {{CpuVariant::kX86_64_v4, 4}, {CpuVariant::kX86_64_v3, 3}});
+  auto program = imageProgram(test, out, {{CpuVariant::kX86_64_v4, 4}, {CpuVariant::kX86_64_v3, 3}});
   auto executor = ProgramExecutor::create(program, {1});
   ASSERT_TRUE(executor.ok()) << executor.status().message();
   ASSERT_TRUE((*executor)->run(bases(test)).ok());
@@ -95,8 +93,7 @@ TEST(ProgramExecutor, RefusesAnEntryOutsideOfItsImage) {
 
 TEST(ProgramExecutor, RunsOpsInHostOrderAndRepeatedly) {
   TestProgram test;
-  recipe::Operand a = test.tensor(ElementType::kF32, {100}),
-                  b = test.tensor(ElementType::kF32, {100});
+  recipe::Operand a = test.tensor(ElementType::kF32, {100}), b = test.tensor(ElementType::kF32, {100});
   recipe::DmaDesc fill, copy;
   fill.fill = true;
   fill.fillPattern = 0x40400000;  // 3.0f
@@ -153,9 +150,7 @@ TEST(ProgramExecutor, SerialisesConcurrentRuns) {
   for (auto& memory : memories) {
     test.memory = memory;
     size_t i = 0, wrong = 0;
-    forEachPoint(mme.c.sizes, [&](const std::vector<int64_t>& p) {
-      wrong += test.get(mme.c, p) != expected[i++];
-    });
+    forEachPoint(mme.c.sizes, [&](const std::vector<int64_t>& p) { wrong += test.get(mme.c, p) != expected[i++]; });
     EXPECT_EQ(wrong, 0u);
   }
 }

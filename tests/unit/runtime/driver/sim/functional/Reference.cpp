@@ -23,8 +23,7 @@ float valueOfFp8(ElementType type, uint8_t code) {
   const int mantissaBits = e5 ? 2 : 3, bias = e5 ? 15 : 7;
   const int exponent = (code & 0x7f) >> mantissaBits, mantissa = code & ((1 << mantissaBits) - 1);
   const double fraction = mantissa / static_cast<double>(1 << mantissaBits);
-  const double value =
-      exponent ? std::ldexp(1 + fraction, exponent - bias) : std::ldexp(fraction, 1 - bias);
+  const double value = exponent ? std::ldexp(1 + fraction, exponent - bias) : std::ldexp(fraction, 1 - bias);
   return static_cast<float>(code & 0x80 ? -value : value);
 }
 
@@ -91,8 +90,7 @@ TestProgram::TestProgram() {
   memory.emplace_back();
 }
 
-Operand TestProgram::tensor(ElementType type, const std::vector<int64_t>& sizes,
-                            std::vector<int> order, int64_t gap) {
+Operand TestProgram::tensor(ElementType type, const std::vector<int64_t>& sizes, std::vector<int> order, int64_t gap) {
   if (order.empty()) {
     order.resize(sizes.size());
     std::iota(order.begin(), order.end(), 0);
@@ -115,8 +113,8 @@ Operand TestProgram::tensor(ElementType type, const std::vector<int64_t>& sizes,
   return operand;
 }
 
-Operand TestProgram::ring(ElementType type, const std::vector<int64_t>& sizes, uint32_t dim,
-                          int64_t tile, uint32_t slots, std::vector<int> order) {
+Operand TestProgram::ring(ElementType type, const std::vector<int64_t>& sizes, uint32_t dim, int64_t tile,
+                          uint32_t slots, std::vector<int> order) {
   std::vector<int64_t> slotSizes = sizes;
   slotSizes[dim] = tile;
   Operand slot = tensor(type, slotSizes, std::move(order));
@@ -128,8 +126,7 @@ Operand TestProgram::ring(ElementType type, const std::vector<int64_t>& sizes, u
   operand.offset = program.sections[0].bytes;
   operand.ring.slots = slots;
   operand.ring.dim = dim;
-  operand.ring.slotBytes =
-      static_cast<uint64_t>((numElements(slotSizes) * elementSize(type) + 255) / 256 * 256);
+  operand.ring.slotBytes = static_cast<uint64_t>((numElements(slotSizes) * elementSize(type) + 255) / 256 * 256);
   program.sections[0].bytes += operand.ring.slotBytes * slots;
   return operand;
 }
@@ -145,9 +142,8 @@ Operand TestProgram::packed(const MmeDesc& mme, const Operand& strided) {
     shape.n = s[rank - 1];
     kStride = st[rank - 2];
     nStride = st[rank - 1];
-    forEachPoint(std::vector<int64_t>(s.begin(), s.end() - 2), [&](const std::vector<int64_t>& i) {
-      tapOffsets.push_back(elementIndex(strided, i));
-    });
+    forEachPoint(std::vector<int64_t>(s.begin(), s.end() - 2),
+                 [&](const std::vector<int64_t>& i) { tapOffsets.push_back(elementIndex(strided, i)); });
   } else {
     bool transposed = mme.kind == MmeKind::kConvTranspose2d;
     shape.k = transposed ? s[0] / mme.groups : s[1];
@@ -156,22 +152,19 @@ Operand TestProgram::packed(const MmeDesc& mme, const Operand& strided) {
     nStride = st[transposed ? 1 : 0];
     for (int64_t g = 0; g < mme.groups; ++g)
       for (int64_t y = 0; y < s[2]; ++y)
-        for (int64_t x = 0; x < s[3]; ++x)
-          tapOffsets.push_back(g * s[0] / mme.groups * st[0] + y * st[2] + x * st[3]);
+        for (int64_t x = 0; x < s[3]; ++x) tapOffsets.push_back(g * s[0] / mme.groups * st[0] + y * st[2] + x * st[3]);
   }
   shape.taps = static_cast<int64_t>(tapOffsets.size());
   Operand result = tensor(strided.type, {shape.elements()});
   recipe::PackedShape one{1, shape.k, shape.n};
   const int64_t size = elementSize(strided.type);
   for (size_t t = 0; t < tapOffsets.size(); ++t) {
-    Status status =
-        recipe::packWeights(one, strided.type, at(strided) + tapOffsets[t] * size, 0, kStride,
-                            nStride, at(result) + one.elements() * size * static_cast<int64_t>(t));
+    Status status = recipe::packWeights(one, strided.type, at(strided) + tapOffsets[t] * size, 0, kStride, nStride,
+                                        at(result) + one.elements() * size * static_cast<int64_t>(t));
     EXPECT_TRUE(status.ok()) << status.message();
   }
   if (packedIsConstant)
-    program.constants.push_back({result.section, result.offset,
-                                 reinterpret_cast<const uint8_t*>(at(result)),
+    program.constants.push_back({result.section, result.offset, reinterpret_cast<const uint8_t*>(at(result)),
                                  static_cast<uint64_t>(shape.elements() * size), nullptr});
   result.sizes = strided.sizes;
   result.strides.clear();
@@ -180,8 +173,7 @@ Operand TestProgram::packed(const MmeDesc& mme, const Operand& strided) {
 
 void TestProgram::fillRandom(const Operand& operand, Random& random, int64_t lo, int64_t hi) {
   forEachPoint(operand.sizes, [&](const std::vector<int64_t>& index) {
-    writeElement(at(operand), operand.type, elementIndex(operand, index),
-                 static_cast<float>(pick(random, lo, hi)));
+    writeElement(at(operand), operand.type, elementIndex(operand, index), static_cast<float>(pick(random, lo, hi)));
   });
 }
 
@@ -204,8 +196,8 @@ uint32_t TestProgram::addMme(const MmeDesc& mme, const std::string& name) {
   return program.hostOrder.back();
 }
 
-uint32_t TestProgram::addKernel(HpuKernelFn function, uint32_t inputs, uint32_t outputs,
-                                uint32_t rank, uint32_t wholeDims, uint64_t scratchBytes) {
+uint32_t TestProgram::addKernel(HpuKernelFn function, uint32_t inputs, uint32_t outputs, uint32_t rank,
+                                uint32_t wholeDims, uint64_t scratchBytes) {
   recipe::Kernel kernel;
   kernel.name = "test kernel";
   kernel.numInputs = inputs;
@@ -218,8 +210,7 @@ uint32_t TestProgram::addKernel(HpuKernelFn function, uint32_t inputs, uint32_t 
   return static_cast<uint32_t>(functions_.size() - 1);
 }
 
-uint32_t TestProgram::addTpc(uint32_t kernel, std::vector<Operand> inputs,
-                             std::vector<Operand> outputs) {
+uint32_t TestProgram::addTpc(uint32_t kernel, std::vector<Operand> inputs, std::vector<Operand> outputs) {
   recipe::Op op;
   op.engine = Engine::kTpc;
   op.name = "tpc";
@@ -287,12 +278,10 @@ struct Values {
   Values(TestProgram& program, const Operand& operand) : strides(operand.strides) {
     int64_t last = 0;
     for (size_t d = 0; d < strides.size(); ++d) last += (operand.sizes[d] - 1) * strides[d];
-    for (int64_t i = 0; i <= last; ++i)
-      values.push_back(readElement(program.at(operand), operand.type, i));
+    for (int64_t i = 0; i <= last; ++i) values.push_back(readElement(program.at(operand), operand.type, i));
   }
   double at(int64_t i, int64_t j, int64_t k, int64_t l) const {
-    return values[static_cast<size_t>(i * strides[0] + j * strides[1] + k * strides[2] +
-                                      l * strides[3])];
+    return values[static_cast<size_t>(i * strides[0] + j * strides[1] + k * strides[2] + l * strides[3])];
   }
   std::vector<int64_t> strides;
   std::vector<float> values;
@@ -352,8 +341,7 @@ std::vector<float> referenceGemm(TestProgram& program, const MmeDesc& mme) {
     }
     double sum = 0;
     for (int64_t k = 0; k < mme.a.sizes[n]; ++k, ia += a.strides[n], ib += b.strides[m])
-      sum += static_cast<double>(a.values[static_cast<size_t>(ia)]) *
-             b.values[static_cast<size_t>(ib)];
+      sum += static_cast<double>(a.values[static_cast<size_t>(ia)]) * b.values[static_cast<size_t>(ib)];
     result.push_back(static_cast<float>(sum));
   });
   return result;
@@ -363,8 +351,7 @@ std::vector<float> referenceGemm(TestProgram& program, const MmeDesc& mme) {
 
 std::vector<float> referenceMme(TestProgram& program, const MmeDesc& mme) {
   if (mme.kind == MmeKind::kGemm) return referenceGemm(program, mme);
-  return mme.kind == MmeKind::kConv2d ? referenceConv(program, mme)
-                                      : referenceTransposed(program, mme);
+  return mme.kind == MmeKind::kConv2d ? referenceConv(program, mme) : referenceTransposed(program, mme);
 }
 
 void expectMme(TestProgram& program, const MmeDesc& mme, const std::string& what) {
@@ -380,8 +367,7 @@ void expectMme(TestProgram& program, const MmeDesc& mme, const std::string& what
     float got = program.get(mme.c, p);
     float want = readElement(before.data() + mme.c.offset, mme.c.type, elementIndex(mme.c, p));
     if (got != want && ++wrong <= 3) {
-      ADD_FAILURE() << what << ": element " << i << " " << shapeToString(p) << " is " << got
-                    << ", not " << want;
+      ADD_FAILURE() << what << ": element " << i << " " << shapeToString(p) << " is " << got << ", not " << want;
     }
     ++i;
   });

@@ -52,11 +52,11 @@ class TestProgram {
 
   /// A tensor of its own section with dims in a given memory order (slowest first; empty:
   /// row-major) and `gap` unused elements after each row of the fastest dimension.
-  recipe::Operand tensor(ElementType type, const std::vector<int64_t>& sizes,
-                         std::vector<int> order = {}, int64_t gap = 0);
+  recipe::Operand tensor(ElementType type, const std::vector<int64_t>& sizes, std::vector<int> order = {},
+                         int64_t gap = 0);
   /// The same in the SRAM section as a ring.
-  recipe::Operand ring(ElementType type, const std::vector<int64_t>& sizes, uint32_t dim,
-                       int64_t tile, uint32_t slots, std::vector<int> order = {});
+  recipe::Operand ring(ElementType type, const std::vector<int64_t>& sizes, uint32_t dim, int64_t tile, uint32_t slots,
+                       std::vector<int> order = {});
   /// B of a gemm or conv, packed: fills the blocked layout from `strided`, whose values it takes.
   recipe::Operand packed(const recipe::MmeDesc& mme, const recipe::Operand& strided);
   void fillRandom(const recipe::Operand& operand, Random& random, int64_t lo = -4, int64_t hi = 4);
@@ -64,10 +64,9 @@ class TestProgram {
   float get(const recipe::Operand& operand, const std::vector<int64_t>& index);
 
   uint32_t addMme(const recipe::MmeDesc& mme, const std::string& name = "mme");
-  uint32_t addKernel(HpuKernelFn function, uint32_t inputs, uint32_t outputs, uint32_t rank,
-                     uint32_t wholeDims = 0, uint64_t scratchBytes = 0);
-  uint32_t addTpc(uint32_t kernel, std::vector<recipe::Operand> inputs,
-                  std::vector<recipe::Operand> outputs);
+  uint32_t addKernel(HpuKernelFn function, uint32_t inputs, uint32_t outputs, uint32_t rank, uint32_t wholeDims = 0,
+                     uint64_t scratchBytes = 0);
+  uint32_t addTpc(uint32_t kernel, std::vector<recipe::Operand> inputs, std::vector<recipe::Operand> outputs);
   uint32_t addDma(const recipe::DmaDesc& dma);
   void addBundle(std::vector<uint32_t> ops);
   /// Commands that run `op` of bundle `bundle` in slices of `tile` along `dim`.
@@ -79,8 +78,7 @@ class TestProgram {
 
   recipe::Program program;
   std::vector<std::vector<std::byte>> memory;
-  bool packedIsConstant =
-      false;  ///< Packed operands are constants of the program, not only memory.
+  bool packedIsConstant = false;  ///< Packed operands are constants of the program, not only memory.
 
  private:
   std::vector<HpuKernelFn> functions_;

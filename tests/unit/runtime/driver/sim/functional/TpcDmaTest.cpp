@@ -46,9 +46,8 @@ void expectEveryPointOnce(std::vector<int64_t> sizes, std::vector<int> order, ui
   calls = 0;
   longestRow = 0;
   unalignedScratch = 0;
-  program.addTpc(
-      program.addKernel(countPoints, 1, 1, static_cast<uint32_t>(sizes.size()), wholeDims, 1000),
-      {in}, {out});
+  program.addTpc(program.addKernel(countPoints, 1, 1, static_cast<uint32_t>(sizes.size()), wholeDims, 1000), {in},
+                 {out});
   program.run(2);
   size_t wrong = 0;
   forEachPoint(sizes, [&](const std::vector<int64_t>& p) { wrong += program.get(out, p) != 1.0f; });
@@ -91,9 +90,7 @@ TEST(TpcUnit, SplitsByWhatAReductionReads) {
 template <typename T>
 T element(TestProgram& program, const Operand& operand, const std::vector<int64_t>& p) {
   T value;
-  std::memcpy(&value,
-              program.at(operand) + elementIndex(operand, p) * static_cast<int64_t>(sizeof(T)),
-              sizeof(T));
+  std::memcpy(&value, program.at(operand) + elementIndex(operand, p) * static_cast<int64_t>(sizeof(T)), sizeof(T));
   return value;
 }
 
@@ -115,8 +112,7 @@ void checkCopy(ElementType type, uint32_t seed) {
   dma.fill = pick(random, 0, 3) == 0;
   dma.fillPattern = 0x1122334455667788ull >> (64 - 8 * sizeof(T));
   dma.src = program.tensor(type, sizes, srcOrder, pick(random, 0, 3));
-  for (std::byte& byte : program.memory[dma.src.section])
-    byte = static_cast<std::byte>(pick(random, 0, 255));
+  for (std::byte& byte : program.memory[dma.src.section]) byte = static_cast<std::byte>(pick(random, 0, 255));
   for (size_t d = 0; d < rank; ++d)
     if (pick(random, 0, 4) == 0) dma.src.strides[d] = 0;  // Broadcast.
   if (dma.fill) dma.src = {};
@@ -124,13 +120,11 @@ void checkCopy(ElementType type, uint32_t seed) {
   std::vector<std::byte> expected = program.memory[dma.dst.section];
   forEachPoint(sizes, [&](const std::vector<int64_t>& p) {
     T value = dma.fill ? static_cast<T>(dma.fillPattern) : element<T>(program, dma.src, p);
-    std::memcpy(expected.data() + dma.dst.offset +
-                    elementIndex(dma.dst, p) * static_cast<int64_t>(sizeof(T)),
-                &value, sizeof(T));
+    std::memcpy(expected.data() + dma.dst.offset + elementIndex(dma.dst, p) * static_cast<int64_t>(sizeof(T)), &value,
+                sizeof(T));
   });
   program.run(2);
-  EXPECT_TRUE(expected == program.memory[dma.dst.section])
-      << shapeToString(sizes) << " seed " << seed;
+  EXPECT_TRUE(expected == program.memory[dma.dst.section]) << shapeToString(sizes) << " seed " << seed;
 }
 
 TEST(DmaUnit, CopiesAndFillsAnyViews) {
