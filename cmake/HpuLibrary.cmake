@@ -100,6 +100,28 @@ function(hpu_tool name)
   set_property(GLOBAL APPEND PROPERTY HPU_TOOLS ${name})
 endfunction()
 
+# hpu_needs_python(VARIABLE modules...): VARIABLE is true when Debian's Python has these modules. When it has not, the tests
+# that need them cannot be added; then the test needs_python_* stands for them and fails by the name of what is missing,
+# so that a run without them is never taken for one that passed. (Another python3 may come first in PATH.)
+set(HPU_PYTHON /usr/bin/python3 CACHE FILEPATH "Python with numpy, onnx, torch and torchvision (Debian's packages python3-*)")
+function(hpu_needs_python variable)
+  list(JOIN ARGN ", " _modules)
+  list(JOIN ARGN "_" _name)
+  execute_process(COMMAND ${HPU_PYTHON} -c "import ${_modules}" RESULT_VARIABLE _failed OUTPUT_QUIET ERROR_QUIET)
+  set(${variable} ON PARENT_SCOPE)
+  if(_failed)
+    set(${variable} OFF PARENT_SCOPE)
+    get_property(_named GLOBAL PROPERTY HPU_NEEDS_PYTHON_${_name})
+    if(NOT _named)
+      message(WARNING "${HPU_PYTHON} lacks one of ${_modules}: the tests that need them are left out, and the test "
+                      "needs_python_${_name} fails for them (tools/install_deps.sh installs the packages)")
+      add_test(NAME needs_python_${_name} COMMAND ${HPU_PYTHON} -c "import ${_modules}")
+      set_tests_properties(needs_python_${_name} PROPERTIES LABELS quick)
+      set_property(GLOBAL PROPERTY HPU_NEEDS_PYTHON_${_name} ON)
+    endif()
+  endif()
+endfunction()
+
 # hpu_test_nodes(): gives every test of the calling folder a simulated node of its own, so that tests that run at a time never
 # want the same device; a test that starts several programs waits for a free one. hpu_test calls it; a folder that only
 # has add_test calls it once.

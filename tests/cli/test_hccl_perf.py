@@ -80,14 +80,19 @@ class Perf(unittest.TestCase):
         self.assertEqual(len(lines), 2 * 12 * 5)
         self.assertTrue(all(line["wrong"] == 0 for line in lines), [line for line in lines if line["wrong"]])
 
-    def test_device_time_is_what_was_predicted_and_the_same_in_each_run(self):
-        arguments = ("all_reduce", "--ranks", "2", "-b", "1M", "-e", "1M", "--iters", "4", "--no-check")
-        first, second = results(*arguments), results(*arguments)
-        for one, other in zip(first, second):
-            self.assertEqual(one["device_us"], other["device_us"])
-            self.assertIsNone(one["wrong"])
-            self.assertLess(abs(one["device_us"] - one["predicted_us"]), 0.02 * one["predicted_us"])
-            self.assertGreater(one["device_us"], one["lower_bound_us"])
+    def test_device_time_is_the_same_in_each_run_and_lies_between_the_data_sheets_bound_and_a_share_above_it(self):
+        """The bound is arithmetic of this test: a Gaudi 2 has 3 ports of 100 Gb/s to each other one (data sheet), and each
+        of n ranks must send every other one 2/n of the data of an all-reduce, 1/n of the result of an all-gather."""
+        for operation, ranks, share in (("all_reduce", 2, 2), ("all_reduce", 4, 2), ("all_gather", 4, 1)):
+            arguments = (operation, "--ranks", str(ranks), "-b", "4M", "-e", "4M", "--iters", "4", "--no-check")
+            first, second = results(*arguments), results(*arguments)
+            bound = share * (4 << 20) / ranks / (3 * 100e9 / 8) * 1e6
+            for one, other in zip(first, second):
+                self.assertEqual(one["device_us"], other["device_us"])
+                self.assertIsNone(one["wrong"])
+                # Headers take 2 % of the wire; start, two latencies and the last slice's reduction a few us more.
+                self.assertGreater(one["device_us"], 1.02 * bound, (operation, ranks))
+                self.assertLess(one["device_us"], 1.03 * bound + 12, (operation, ranks))
 
     def test_no_data_prices_schedules_of_any_size(self):
         lines = results("all_reduce", "--ranks", "8", "-b", "1K", "-e", "16G", "-f", "16384", "--no-data")

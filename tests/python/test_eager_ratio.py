@@ -31,12 +31,12 @@ class EagerRatio(unittest.TestCase):
         os.chmod(path, 0o755)
         return path
 
-    def run_script(self, program, torch_ns):
+    def run_script(self, program, torch_ns, *options, code=0):
         out = io.StringIO()
         with mock.patch.object(eager_ratio, "torch_ns", lambda samples: torch_ns), \
-                mock.patch.object(sys, "argv", ["eager_ratio.py", program, "--rounds", "2"]), \
+                mock.patch.object(sys, "argv", ["eager_ratio.py", program, "--rounds", "2", *options]), \
                 contextlib.redirect_stdout(out):
-            eager_ratio.main()
+            self.assertEqual(eager_ratio.main(), code)
         return out.getvalue()
 
     def test_ratios_are_of_medians_and_aims_are_named(self):
@@ -49,6 +49,13 @@ class EagerRatio(unittest.TestCase):
         self.assertIn(" 4.00", lines["replay, per captured launch"])
         self.assertIn("above its aim", lines["replay, per captured launch"])
         self.assertIn("15000 ns", lines["cached eager op"])
+
+    def test_the_gate_is_the_exit_code(self):
+        medians = {row: 500.0 for row in eager_ratio.ROWS}
+        self.run_script(self.benchmark(medians), 1000.0, "--gate")
+        medians["event record"] = 5001.0
+        self.run_script(self.benchmark(medians), 1000.0)
+        self.run_script(self.benchmark(medians), 1000.0, "--gate", code=2)
 
     def test_a_missing_benchmark_is_named(self):
         medians = {row: 1.0 for row in eager_ratio.ROWS if row != "fill 4 KB"}

@@ -17,7 +17,7 @@ namespace {
 
 class Scale : public testing::TestWithParam<int> {};
 
-TEST_P(Scale, TrafficIsNLogN) {
+TEST_P(Scale, MessagesGrowAsNLogNAndBytesAsNTimesTheResult) {
   const int ranks = GetParam();
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
