@@ -170,7 +170,6 @@ StatusOr<std::shared_ptr<Bootstrap>> Bootstrap::join(const UniqueId& id, int ran
 }
 
 Status Bootstrap::decline(const UniqueId& id, int rank, int ranks, const Status& why) {
-  HPU_RETURN_IF_ERROR(checkRank(rank, ranks));
   HPU_ASSIGN(CoordinatorId where, resolve(id, rank));
   return declineAt(where, rank, ranks, why);
 }

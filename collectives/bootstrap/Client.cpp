@@ -98,8 +98,15 @@ bool Client::awaitOthers(std::unique_lock<std::mutex>& lock, std::chrono::steady
 
 Status Client::decline(const std::shared_ptr<Client>& self, const Status& why, const base::Deadline& deadline) {
   HPU_RETURN_IF_ERROR(connect(self, deadline));
-  greet();
-  giveUp({}, why, {});
+  if (ranks_ >= 1 && ranks_ <= wire::kMaxRanks && rank_ >= 0 && rank_ < ranks_) {
+    greet();
+    giveUp({}, why, {});
+  } else {
+    // There is no such seat to take and leave.
+    connection_->trust();
+    wire::Decline decline{id_.nonce, id_.hall, ::getpid(), hostName(), why};
+    send(*connection_, MessageType::kDecline, 0, wire::encodeDecline(decline)).ignore();
+  }
   awaitEnd({});
   return okStatus();
 }

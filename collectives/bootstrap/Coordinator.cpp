@@ -249,9 +249,13 @@ void Coordinator::onFrame(const std::shared_ptr<Connection>& connection, wire::F
   std::lock_guard lock(mutex_);
   auto seat = seats_.find(connection->key());
   if (seat == seats_.end()) {
-    join(connection, frame);
-    // It may have failed the room.
-    if (auto hello = wire::decodeHello(frame.payload); hello.ok()) released = sweep(hello->nonce);
+    // Either may have failed the room.
+    if (frame.type == MessageType::kDecline) {
+      if (auto nonce = decline(connection, frame)) released = sweep(*nonce);
+    } else {
+      join(connection, frame);
+      if (auto hello = wire::decodeHello(frame.payload); hello.ok()) released = sweep(hello->nonce);
+    }
     return;
   }
   uint64_t nonce = seat->second.nonce;
@@ -264,6 +268,23 @@ void Coordinator::onFrame(const std::shared_ptr<Connection>& connection, wire::F
     gone(room, rank, MemberState::kDied);
   }
   released = sweep(nonce);
+}
+
+/// Of somebody who has no seat in the room: those who are there, or come, need not wait for the one that is left empty.
+std::optional<uint64_t> Coordinator::decline(const std::shared_ptr<Connection>& connection, const wire::Frame& frame) {
+  auto refusal = wire::decodeDecline(frame.payload);
+  Room* room = refusal.ok() ? roomOf({.nonce = refusal->nonce, .hall = refusal->hall}) : nullptr;
+  if (room && !room->complete) {
+    if (room->members.empty()) room->members.resize(1);  // Those who come hear it.
+    failRoom(*room, refusal->why.withContext(base::strCat("process ", refusal->pid, " on ", refusal->host)));
+  }
+  connection
+      ->send(MessageType::kError, 0,
+             statusPayload(room ? refusal->why : unavailable("nobody here waits for that communicator")))
+      .ignore();
+  connection->close();
+  if (!room) return std::nullopt;
+  return refusal->nonce;
 }
 
 void Coordinator::join(const std::shared_ptr<Connection>& connection, const wire::Frame& frame) {

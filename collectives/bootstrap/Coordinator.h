@@ -103,6 +103,7 @@ class Coordinator final : public ConnectionHandler, public std::enable_shared_fr
   StatusOr<std::shared_ptr<Listener>> listenAt(Reactor& reactor, const Address& address);
   /// The room of a greeting, which may open it in its hall; null: there is none, or no more.
   Room* roomOf(const wire::Hello& hello);
+  std::optional<uint64_t> decline(const std::shared_ptr<Connection>& connection, const wire::Frame& frame);
   void join(const std::shared_ptr<Connection>& connection, const wire::Frame& frame);
   /// False: the message makes no sense.
   bool serve(Room& room, int32_t rank, const wire::Frame& frame);

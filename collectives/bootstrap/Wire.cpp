@@ -123,6 +123,31 @@ StatusOr<Hello> decodeHello(std::string_view payload) {
   return hello;
 }
 
+std::string encodeDecline(const Decline& decline) {
+  constexpr size_t kMostReason = 512;
+  Writer out;
+  out.u64(decline.nonce);
+  out.u64(decline.hall);
+  out.u64(static_cast<uint64_t>(decline.pid));
+  out.text(std::string_view(decline.host).substr(0, 255));
+  out.status(Status(decline.why.code(), decline.why.message().substr(0, kMostReason)));
+  return out.take();
+}
+
+StatusOr<Decline> decodeDecline(std::string_view payload) {
+  Reader in(payload);
+  Decline decline;
+  decline.nonce = in.u64();
+  decline.hall = in.u64();
+  decline.pid = static_cast<int64_t>(in.u64());
+  decline.host = in.text(255);
+  decline.why = in.status();
+  if (!in.done() || decline.why.ok()) return invalidArgument("a malformed refusal to take part");
+  for (char& c : decline.host)
+    if (c < ' ' || c > '~') c = '?';
+  return decline;
+}
+
 std::string encodePeerHello(const PeerHello& hello) {
   Writer out;
   out.u64(hello.nonce);

@@ -44,8 +44,10 @@ enum class MessageType : uint8_t {
   // From a rank to the coordinator, and from there to the members.
   kGiveUp,      ///< group (empty: who is to come), status, members.
   kGroupEnded,  ///< group (empty: all of them), status.
+  // To the coordinator, in place of kHello.
+  kDecline,  ///< nonce, hall, process id, host, status: who has no seat there (a rank out of range) says so.
 };
-inline constexpr int kNumMessageTypes = static_cast<int>(MessageType::kGroupEnded) + 1;
+inline constexpr int kNumMessageTypes = static_cast<int>(MessageType::kDecline) + 1;
 
 struct Frame {
   MessageType type = MessageType::kHello;
@@ -127,6 +129,17 @@ struct Hello {
 std::string encodeHello(const Hello& hello);
 /// Errors: kInvalidArgument.
 StatusOr<Hello> decodeHello(std::string_view payload);
+
+struct Decline {
+  uint64_t nonce = 0, hall = 0;
+  int64_t pid = 0;
+  std::string host;
+  Status why;
+};
+/// At most kMaxHelloBytes: a long reason is cut.
+std::string encodeDecline(const Decline& decline);
+/// Errors: kInvalidArgument.
+StatusOr<Decline> decodeDecline(std::string_view payload);
 
 struct PeerHello {
   uint64_t nonce = 0, group = 0;

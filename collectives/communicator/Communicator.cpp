@@ -57,10 +57,16 @@ Communicator::Communicator(std::shared_ptr<CommunicatorState> state) : state_(st
 
 StatusOr<Communicator> Communicator::create(const UniqueId& id, int rank, int ranks, const Device& device,
                                             const CommunicatorOptions& options) {
+  Status wrong;
   if (ranks < 1 || ranks > kMaxShmRanks)
-    return invalidArgument(base::strCat(ranks, " ranks: a communicator has 1 to ", kMaxShmRanks));
-  if (rank < 0 || rank >= ranks)
-    return invalidArgument(base::strCat("rank ", rank, " of ", ranks, ": ranks count from 0"));
+    wrong = invalidArgument(base::strCat(ranks, " ranks: a communicator has 1 to ", kMaxShmRanks));
+  else if (rank < 0 || rank >= ranks)
+    wrong = invalidArgument(base::strCat("rank ", rank, " of ", ranks, ": ranks count from 0"));
+  if (!wrong.ok()) {
+    // The others would wait for it. Where nobody can be told, the call's own error says enough.
+    Bootstrap::decline(id, rank, ranks, wrong).ignore();
+    return wrong;
+  }
   HPU_ASSIGN(auto state, CommunicatorState::create(creationOf(id, rank, ranks), device, options));
   return Communicator(std::move(state));
 }

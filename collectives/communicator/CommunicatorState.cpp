@@ -136,7 +136,7 @@ Status CommunicatorState::finalize(int64_t deadlineMs) {
   patience.timeoutMs = timeoutMs_;
   patience.progress = [this](int peer) { return transport_->heartbeat(peer); };
   patience.describe = [this](int peer) { return transport_->describe(peer); };
-  Status all = bootstrap_->barrier("finalize", deadline, &patience);
+  Status all = bootstrap_->barrier("finalize", deadline, timeoutMs_ > 0 ? &patience : nullptr);
   if (!all.ok()) return all.withContext(base::strCat("finalize of ", title()));
   std::lock_guard lock(mutex_);
   finalized_ = true;
@@ -224,6 +224,10 @@ Status CommunicatorState::readOptions() {
   }
   if (timeoutMs_ < 0) {
     HPU_ASSIGN(timeoutMs_, settings::getInt(Setting::HPU_COMM_TIMEOUT_MS));
+  }
+  deadlineMs_ = options_.deadlineMs;
+  if (deadlineMs_ < 0) {
+    HPU_ASSIGN(deadlineMs_, settings::getInt(Setting::HPU_COMM_DEADLINE_MS));
   }
   HPU_ASSIGN(direct_, settings::getBool(Setting::HPU_COMM_DIRECT));
   HPU_ASSIGN(weakOrder_, settings::getBool(Setting::HABANA_WEAK_ORDER));
@@ -348,6 +352,7 @@ CommunicatorOptions CommunicatorState::derivedOptions(const CommunicatorOptions&
   if (derived.name.empty()) derived.name = base::strCat(name_, "/", what);
   if (derived.initTimeoutMs < 0) derived.initTimeoutMs = initTimeoutMs_;
   if (derived.timeoutMs < 0) derived.timeoutMs = timeoutMs_;
+  if (derived.deadlineMs < 0) derived.deadlineMs = deadlineMs_;
   if (derived.tunerTable.empty()) derived.tunerTable = options_.tunerTable;
   return derived;
 }

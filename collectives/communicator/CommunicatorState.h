@@ -60,6 +60,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   /// "'comm 1' (rank 2 of 8)"
   std::string title() const;
   int64_t timeoutMs() const { return timeoutMs_; }
+  int64_t deadlineMs() const { return deadlineMs_; }
   /// The same on every rank of the communicator, and of no other.
   uint64_t number() const { return number_; }
 
@@ -127,7 +128,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   const CommunicatorOptions options_;
   const std::string name_;
   const uint64_t number_;
-  int64_t initTimeoutMs_ = 0, timeoutMs_ = 0;
+  int64_t initTimeoutMs_ = 0, timeoutMs_ = 0, deadlineMs_ = 0;
 
   // Written before ready_, and not changed then. The bootstrap is written under the mutex: abort()
   // may come earlier.

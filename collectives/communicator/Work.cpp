@@ -77,6 +77,7 @@ void OperationWork::beginInOrder() noexcept {
       OperationCommon common;
       common.arrivalPs = arrivalPs();
       common.timeoutMs = state_->timeoutMs();
+      common.deadlineMs = state_->deadlineMs();
       common.keepAlive = std::move(buffers_);
       return begin(std::move(common), follows_);
     }

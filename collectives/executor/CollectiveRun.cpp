@@ -17,6 +17,7 @@ CollectiveRun::CollectiveRun(Peers& peers, CollectiveOperation operation, bool d
       operation_(std::move(operation)),
       mine_(recordOf(operation_, direct)),
       begun_(Clock::now()),
+      turn_(begun_),
       callers_(static_cast<size_t>(peers.ranks())),
       recordsLeft_(peers.ranks() - 1) {
   callers_[static_cast<size_t>(peers_.rank())] = callerOf(mine_);
@@ -111,14 +112,21 @@ Status CollectiveRun::checkPeers() const {
     }
     return aborted.withContext(callText(mine_, true));
   }
+  const bool expired = pastDeadline(turn_, operation_.deadlineMs, peers_.now());
   std::string late;
   for (int peer = 0; peer < peers_.ranks(); ++peer) {
     if (peer == peers_.rank()) continue;
     const bool missing = !callers_[static_cast<size_t>(peer)].known;
     // Who is in it may rightly wait for those who are not.
     if (anyMissing ? !missing : !waitsFor(peer)) continue;
-    if (peers_.stillMs(peer, begun_) < operation_.timeoutMs) continue;
+    if (!expired && !peers_.standsStill(peer, begun_, operation_.timeoutMs)) continue;
     late += strCat(late.empty() ? "" : "; ", transport.describe(peer), missingText(peer));
+  }
+  if (expired) {
+    return deadlineExceeded(
+        strCat(callText(mine_, true), ": not done ", operation_.deadlineMs,
+               " ms after its turn had come (HPU_COMM_DEADLINE_MS), whatever its ranks have done since",
+               late.empty() ? "" : ": ", late));
   }
   if (late.empty()) return okStatus();
   // A rank that is stopped is worth naming even when this one waits for another that waits for it.

@@ -40,7 +40,7 @@ class CollectiveRun {
   /// False: it cannot be told yet, and push() will.
   virtual bool publish() { return false; }
   /// The one before it is over, `endedHere` on this rank. push() comes after this.
-  virtual void haveTurn(bool endedHere) { begun_ = Clock::now(); }
+  virtual void haveTurn(bool endedHere) { turn_ = begun_ = Clock::now(); }
   /// Does what can be done. Sets `moved` when anything was done, `paused` when `pace` said so and
   /// there is more to do at once. Errors: the operation's failure.
   virtual Status push(Pace& pace, bool& moved, bool& paused) = 0;
@@ -87,6 +87,7 @@ class CollectiveRun {
   CollectiveOperation operation_;
   const CallRecord mine_;
   Clock::time_point begun_;  ///< Its turn, or when others were last seen to get on with it.
+  Clock::time_point turn_;   ///< Its turn: the absolute deadline counts from here.
   struct Caller {
     bool known = false, follows = false;
     int64_t arrivalPs = 0;

@@ -521,9 +521,13 @@ class ExecutorHandle : public Executor {
 
  private:
   static void setTimeout(OperationCommon& operation) {
-    if (operation.timeoutMs > 0) return;
-    auto configured = settings::getInt(Setting::HPU_COMM_TIMEOUT_MS);
-    operation.timeoutMs = configured.ok() && *configured > 0 ? *configured : 30000;
+    auto fill = [](int64_t& value, Setting setting, int64_t otherwise) {
+      if (value >= 0) return;
+      auto configured = settings::getInt(setting);
+      value = configured.ok() ? *configured : otherwise;  // Who creates a communicator has said what is wrong.
+    };
+    fill(operation.timeoutMs, Setting::HPU_COMM_TIMEOUT_MS, 30000);
+    fill(operation.deadlineMs, Setting::HPU_COMM_DEADLINE_MS, 1800000);
   }
   /// A copy: what is called back may let go of this object.
   std::shared_ptr<Core> core() const { return core_; }

@@ -27,9 +27,12 @@ class ScheduleTimer;
 struct OperationCommon {
   ElementType type = ElementType::kF32;
   int64_t arrivalPs = 0;  ///< Device time.
-  /// Time without progress of an awaited peer after which the operation fails; HPU_COMM_TIMEOUT_MS
-  /// by default.
-  int64_t timeoutMs = 0;
+  /// Time without progress of an awaited peer after which the operation fails; 0: none; < 0:
+  /// HPU_COMM_TIMEOUT_MS.
+  int64_t timeoutMs = -1;
+  /// Time after which it fails whatever the peers do, from when it has its turn; 0: none; < 0:
+  /// HPU_COMM_DEADLINE_MS.
+  int64_t deadlineMs = -1;
   std::shared_ptr<const void> keepAlive;  ///< Released before `done` is called.
 };
 

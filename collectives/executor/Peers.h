@@ -46,6 +46,10 @@ class Peers {
   /// busy, or its process stood still or had no core, and it does not know: of that only a moment
   /// counts.
   int64_t stillMs(int peer, Clock::time_point since) const;
+  /// That is as long as `timeoutMs` allows; 0 allows any time.
+  bool standsStill(int peer, Clock::time_point since, int64_t timeoutMs) const {
+    return timeoutMs > 0 && stillMs(peer, since) >= timeoutMs;
+  }
 
  private:
   struct Seen {
@@ -63,6 +67,11 @@ class Peers {
   };
   std::deque<Gap> gaps_;  ///< The latest long ones between two looks.
 };
+
+/// Whether what began then has passed its absolute deadline; 0: it has none.
+inline bool pastDeadline(Clock::time_point begun, int64_t deadlineMs, Clock::time_point now) {
+  return deadlineMs > 0 && std::chrono::duration_cast<std::chrono::milliseconds>(now - begun).count() >= deadlineMs;
+}
 
 /// Moves bytes in blocks; `at` says how far it is. False: paused.
 bool copyInBlocks(std::byte* dst, const std::byte* src, int64_t bytes, bool stream, int64_t& at, Peers& peers,

@@ -234,8 +234,13 @@ Status TransferRun::checkPeers() const {
     }
     const Pending& first = line.sends.empty() ? line.receives.front() : line.sends.front();
     const int64_t timeoutMs = first.batch->operation.timeoutMs;
-    if (peers_.stillMs(peer, first.batch->begun) >= timeoutMs) {
+    if (peers_.standsStill(peer, first.batch->begun, timeoutMs)) {
       return deadlineExceeded(strCat("no progress for ", timeoutMs, " ms: ", waitText(line, peer)));
+    }
+    const int64_t deadlineMs = first.batch->operation.deadlineMs;
+    if (pastDeadline(first.batch->begun, deadlineMs, peers_.now())) {
+      return deadlineExceeded(strCat("not done ", deadlineMs,
+                                     " ms after its turn had come (HPU_COMM_DEADLINE_MS): ", waitText(line, peer)));
     }
   }
   return aborted;

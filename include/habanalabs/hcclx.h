@@ -30,6 +30,7 @@ typedef struct hcclx_config {
   int64_t timeoutMs;      /* Without progress of an awaited rank; 0: HPU_COMM_TIMEOUT_MS. */
   const char* name;       /* For errors and traces. */
   const char* tunerTable; /* File of rules that choose algorithms. */
+  int64_t deadlineMs;     /* Of an operation in all; 0: HPU_COMM_DEADLINE_MS. */
 } hcclx_config;
 
 /* What is known about a call beforehand; texts are valid until the thread's next call. */

@@ -54,7 +54,8 @@ HPU_API StatusOr<LauncherEnvironment> launcherEnvironment();
 struct CommunicatorOptions {
   std::string name;            ///< For errors and traces; empty: "comm N".
   int64_t initTimeoutMs = -1;  ///< < 0: HPU_COMM_INIT_TIMEOUT_MS (120,000).
-  int64_t timeoutMs = -1;      ///< Without progress of an awaited rank; < 0: HPU_COMM_TIMEOUT_MS (30,000).
+  int64_t timeoutMs = -1;      ///< Without progress of an awaited rank; 0: none; < 0: HPU_COMM_TIMEOUT_MS (30,000).
+  int64_t deadlineMs = -1;     ///< Of an operation in all; 0: none; < 0: HPU_COMM_DEADLINE_MS (1,800,000).
   std::string tunerTable;      ///< File; empty: HPU_COMM_TUNER_TABLE, else none.
   bool blocking = true;        ///< False: create returns at once; state() and every call tell how far it is.
 };

@@ -21,11 +21,12 @@ HcclResult readConfig(const hcclx_config* given, hcclx_config& config, collectiv
     return {hcclInvalidArgument, hpu::base::strCat("config->size is ", given->size,
                                                    "; set it to sizeof(hcclx_config), which is ", sizeof(config))};
   std::memcpy(&config, given, given->size);
-  if (config.initTimeoutMs < 0 || config.timeoutMs < 0)
+  if (config.initTimeoutMs < 0 || config.timeoutMs < 0 || config.deadlineMs < 0)
     return {hcclInvalidArgument, "a timeout of the config is negative"};
   options.blocking = config.nonBlocking == 0;
   if (config.initTimeoutMs) options.initTimeoutMs = config.initTimeoutMs;
   if (config.timeoutMs) options.timeoutMs = config.timeoutMs;
+  if (config.deadlineMs) options.deadlineMs = config.deadlineMs;
   if (config.name) options.name = config.name;
   if (config.tunerTable) options.tunerTable = config.tunerTable;
   return {};

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "base/Settings.h"
 #include "tests/unit/collectives/communicator/World.h"
 
 namespace hpu::collectives {
@@ -129,6 +131,49 @@ TEST(Communicator, ARankThatDoesNotCallIsNamed) {
     EXPECT_THAT(status.message(), HasSubstr("rank 2")) << status.toString();
     EXPECT_THAT(status.message(), HasSubstr("#2")) << status.toString();
   }
+}
+
+/// Rank 1's device works, and it never calls what rank 0 waits in.
+void expectDeadline(const CommunicatorOptions& options, bool transfer) {
+  World world = World::make(2, options);
+  std::atomic<bool> failed{false};
+  std::vector<Status> results = world.each([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    Buffer data = world.put(rank, Values(1000)), other = world.put(rank, Values(1000));
+    if (rank == 1) {
+      auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (!failed && std::chrono::steady_clock::now() < until) {
+        for (Status status : {world.streams[at].copyOnDevice(data, 0, other, 0, 4000), world.streams[at].synchronize()})
+          if (!status.ok()) return status;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      return okStatus();
+    }
+    Status status = transfer ? world.comms[at].receive(data.address(), 1000, kI32, 1, world.streams[at])
+                             : world.comms[at].barrier(world.streams[at]);
+    if (status.ok()) status = world.streams[at].synchronize();
+    failed = true;
+    return status;
+  });
+  EXPECT_TRUE(results[1].ok()) << results[1].toString();
+  EXPECT_EQ(results[0].code(), StatusCode::kDeadlineExceeded) << results[0].toString();
+  EXPECT_THAT(results[0].message(), HasSubstr("HPU_COMM_DEADLINE_MS"));
+  EXPECT_THAT(results[0].message(), HasSubstr("not done 900 ms"));
+  EXPECT_THAT(results[0].message(), HasSubstr("rank 1"));
+}
+
+TEST(Communicator, ARankWhoseDeviceWorksWithoutEndIsWaitedForUntilTheDeadline) {
+  for (bool transfer : {false, true}) expectDeadline({.timeoutMs = 300, .deadlineMs = 900}, transfer);
+}
+
+TEST(Communicator, ATimeoutOfZeroIsNoneAndLeavesTheDeadline) {
+  for (bool transfer : {false, true}) expectDeadline({.timeoutMs = 0, .deadlineMs = 900}, transfer);
+  // As the settings have it, too.
+  ASSERT_TRUE(settings::set(Setting::HPU_COMM_TIMEOUT_MS, "0").ok());
+  ASSERT_TRUE(settings::set(Setting::HPU_COMM_DEADLINE_MS, "900").ok());
+  expectDeadline({}, false);
+  ASSERT_TRUE(settings::set(Setting::HPU_COMM_TIMEOUT_MS, "").ok());
+  ASSERT_TRUE(settings::set(Setting::HPU_COMM_DEADLINE_MS, "").ok());
 }
 
 TEST(Communicator, ARankWhoseDeviceWorksIsWaitedFor) {

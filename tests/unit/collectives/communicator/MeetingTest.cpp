@@ -61,6 +61,36 @@ TEST(Meeting, ARankWithWrongSettingsTellsTheOthersAtOnce) {
   EXPECT_FALSE(Communicator::decline(UniqueId{{1}}, 0, 2, aborted("x")).ok());
 }
 
+TEST(Meeting, ARankOutOfRangeTellsTheOthersAtOnce) {
+  World world = World::make(2);
+  struct Case {
+    int rank, ranks;
+    const char* text;
+  } const cases[] = {{2, 2, "rank 2 of 2: ranks count from 0"},
+                     {-1, 2, "rank -1 of 2: ranks count from 0"},
+                     {0, 0, "0 ranks: a communicator has 1 to"},
+                     {1, 100000, "100000 ranks: a communicator has 1 to"}};
+  auto begin = std::chrono::steady_clock::now();
+  for (const Case& wrong : cases) {
+    for (bool late : {false, true}) {
+      UniqueId id = createUniqueId().value();
+      std::vector<Status> results = world.each([&](int rank) -> Status {
+        const bool odd = rank == 1;
+        if (odd == late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        return Communicator::create(id, odd ? wrong.rank : 0, odd ? wrong.ranks : 2, world.devices[0],
+                                    {.initTimeoutMs = 60000})
+            .status();
+      });
+      for (const Status& status : results) {
+        EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.toString();
+        EXPECT_THAT(status.message(), HasSubstr(wrong.text));
+      }
+      EXPECT_THAT(results[0].message(), HasSubstr("process " + std::to_string(::getpid())));
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(50));
+}
+
 TEST(Meeting, APeersDeathDuringACreationIsNoCreationThatGoesOn) {
   std::vector<Device> devices = World::openDevices(1);
   UniqueId id = createUniqueId().value();
