@@ -165,10 +165,14 @@ function(hpu_test_program name)
   endif()
 endfunction()
 
-# hpu_test(NAME SOURCES ... DEPS ... [LABELS ...] [MLIR] [COMPUTES]): a GoogleTest program, one ctest entry. COMPUTES: its
-# own code, such as a reference of all elements, is what takes the time, so it is optimised like the rest.
+# hpu_test(NAME SOURCES ... DEPS ... [LABELS ...] [MLIR] [COMPUTES] [ONE_THREAD]): a GoogleTest program, one ctest entry.
+# COMPUTES: its own code, such as a reference of all elements, is what takes the time, so it is optimised like the rest.
+# ONE_THREAD: neither it nor what it tests has a second thread, so ThreadSanitizer's build is without it.
 function(hpu_test name)
-  cmake_parse_arguments(ARG "MLIR;COMPUTES" "TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR;COMPUTES;ONE_THREAD" "TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
+  if(ARG_ONE_THREAD AND HPU_SANITIZE MATCHES "thread")
+    return()
+  endif()
   set(_deps ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   set(_kind)
   foreach(_one MLIR COMPUTES)
