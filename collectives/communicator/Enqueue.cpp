@@ -85,24 +85,20 @@ std::vector<std::pair<Call, bool>> merged(std::vector<Call> calls) {
 
 Status enqueuePiece(Piece& piece, bool beside) {
   CommunicatorState& state = *piece.state;
-  const StreamState* stream = piece.stream.state().get();
   // One for all communicators of a device would be simpler; but their operations may come from
   // different threads in any order, and only those of one communicator are in a sequence.
   std::lock_guard lock(state.enqueueMutex);
-  std::vector<std::shared_ptr<Enqueued>> conflicts;
-  if (!state.weakOrder()) conflicts = state.addressOrder().conflicts(piece.accesses, stream, state.number());
+  AddressOrder::Operations conflicts;
+  if (!state.weakOrder()) conflicts = state.addressOrder().conflicts(piece.accesses, piece.stream, state.number());
   // What comes before the first of those beside each other comes before all of them.
   for (const auto& list : {std::span(beside ? state.beforeLast : state.last), std::span(conflicts)})
-    for (const auto& one : list) {
-      if (one->stream() == stream) continue;
-      HPU_RETURN_IF_ERROR(one->mark());
-      HPU_RETURN_IF_ERROR(piece.stream.wait(one->event()));
-    }
+    for (const auto& one : list)
+      if (!one->isOn(piece.stream)) HPU_RETURN_IF_ERROR(piece.stream.wait(one->end()));
   auto enqueued = std::make_shared<Enqueued>(piece.stream, state.number());
   piece.work->setOrder(state.nextOrder);
   if (piece.collective) piece.collective->setSequence(state.lastSequence + 1);
   state.began();
-  Status status = piece.stream.enqueue(piece.work);
+  Status status = piece.stream.enqueue(piece.work, enqueued->end());
   if (!status.ok()) {
     state.ended();
     return status;
@@ -114,9 +110,7 @@ Status enqueuePiece(Piece& piece, bool beside) {
     state.last.clear();
   }
   state.last.push_back(enqueued);
-  const bool marksPay = state.addressOrder().add(piece.accesses, enqueued);
-  // Where that fails it is marked when somebody asks: the operation is enqueued.
-  if (marksPay) enqueued->mark().ignore();
+  if (!state.weakOrder()) state.addressOrder().add(piece.accesses, enqueued);
   return okStatus();
 }
 

@@ -20,6 +20,12 @@ class HPU_API Event {
   StatusOr<bool> query() const;
   /// Waits on the host; deadlineMs < 0: HPU_WAIT_TIMEOUT_MS. Errors: kDeadlineExceeded; the stream's error.
   Status synchronize(int64_t deadlineMs = -1) const;
+  /// Of the end of external work (Stream::enqueue): whether the program has looked at its device time, or at that of
+  /// something that came after it. Depends on the program's calls alone, unlike isDone(). False where that is not
+  /// known.
+  bool isSeen() const;
+  /// As query(), but the calling thread takes no notice of the device time.
+  bool isDone() const;
   /// Device nanoseconds from `start` to this event; both must be recorded and done.
   StatusOr<int64_t> elapsedNsSince(const Event& start) const;
   /// Device time of the event in nanoseconds since the device was opened; it must be done.

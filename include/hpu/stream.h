@@ -63,6 +63,8 @@ class HPU_API Stream {
   /// Work that the device does not do itself, at its turn in the stream: see external_work.h.
   /// Errors: kInvalidArgument (null), kFailedPrecondition (the stream is captured).
   Status enqueue(std::shared_ptr<ExternalWork> work);
+  /// The same; `end` is recorded too: it stands for the end of the work itself.
+  Status enqueue(std::shared_ptr<ExternalWork> work, const Event& end);
 
   Status record(const Event& event);
   Status wait(const Event& event);

@@ -77,6 +77,7 @@ class TicketHandle {
   driver::Ticket ticket() const { return ticket_; }
 
   bool done() const { return device_->driver()->done(ticket_); }
+  bool seen() const { return device_->driver()->seen(ticket_); }
   /// Waits until it is done, whether it failed or not. Errors: kDeadlineExceeded, a bad setting.
   Status wait(int64_t deadlineMs) const;
   /// Device time at its end; the calling thread has observed it then. It must be done.

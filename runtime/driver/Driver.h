@@ -187,6 +187,13 @@ class DriverDevice {
   /// kFailedPrecondition (not done yet), kNotFound (forgotten or never submitted).
   virtual StatusOr<DeviceSpan> deviceSpan(Ticket ticket) = 0;
 
+  /// Of external work: whether the program has asked for its device time, or for that of something which came after it;
+  /// a matter of the program's calls alone. False when that is not known.
+  virtual bool seen(Ticket ticket) const {
+    (void)ticket;
+    return false;
+  }
+
   virtual DeviceCounters counters() = 0;
   /// Changes when work is finished, and with each call while some runs (external work does not
   /// count as running). Without locks.

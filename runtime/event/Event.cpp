@@ -78,6 +78,17 @@ StatusOr<bool> Event::query() const {
   return true;
 }
 
+bool Event::isSeen() const {
+  std::shared_ptr<TicketHandle> ticket = state_->ticket();
+  return ticket && ticket->seen();
+}
+
+bool Event::isDone() const {
+  if (state_->captured().set) return false;
+  std::shared_ptr<TicketHandle> ticket = state_->ticket();
+  return !ticket || ticket->done();
+}
+
 Status Event::synchronize(int64_t deadlineMs) const {
   trace::HostScope scope("Event.synchronize");
   HPU_RETURN_IF_ERROR(refuseCaptured(*state_, "Event::synchronize"));

@@ -79,6 +79,17 @@ void* hostPointer(uint64_t address) {
   return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
 }
 
+StatusOr<std::shared_ptr<TicketHandle>> enqueueExternal(const std::shared_ptr<StreamState>& stream,
+                                                        std::shared_ptr<ExternalWork> work) {
+  trace::HostScope scope("Stream.enqueue");
+  if (!stream) return emptyHandle();
+  if (!work) return invalidArgument("Stream::enqueue: the work is null");
+  HPU_RETURN_IF_ERROR(
+      stream->refuseInCapture("Stream::enqueue", "external work happens once, and a replay would not do it again"));
+  std::string label = work->name();
+  return stream->submit(driver::External{std::move(work)}, std::move(label), nullptr, nullptr);
+}
+
 }  // namespace
 
 Stream::Stream() = default;
@@ -219,13 +230,13 @@ Device Stream::device() const {
 }
 
 Status Stream::enqueue(std::shared_ptr<ExternalWork> work) {
-  trace::HostScope scope("Stream.enqueue");
-  if (!state_) return emptyHandle();
-  if (!work) return invalidArgument("Stream::enqueue: the work is null");
-  HPU_RETURN_IF_ERROR(
-      state_->refuseInCapture("Stream::enqueue", "external work happens once, and a replay would not do it again"));
-  std::string label = work->name();
-  return state_->submit(driver::External{std::move(work)}, std::move(label), nullptr, nullptr).status();
+  return enqueueExternal(state_, std::move(work)).status();
+}
+
+Status Stream::enqueue(std::shared_ptr<ExternalWork> work, const Event& end) {
+  HPU_ASSIGN(std::shared_ptr<TicketHandle> ticket, enqueueExternal(state_, std::move(work)));
+  end.state()->set(std::move(ticket), state_);
+  return okStatus();
 }
 
 Status Stream::record(const Event& event) {

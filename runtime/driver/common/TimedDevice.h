@@ -43,6 +43,7 @@ class TimedDevice : public DriverDevice {
   Status reset(int64_t deadlineMs) override;
   void forget(Ticket ticket) override;
   StatusOr<DeviceSpan> deviceSpan(Ticket ticket) override;
+  bool seen(Ticket ticket) const override { return clock_->seen(ticket); }
   DeviceCounters counters() override;
   uint64_t workDone() override { return executor_->workDone(); }
 

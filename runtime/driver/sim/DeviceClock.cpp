@@ -207,6 +207,12 @@ std::shared_ptr<const TimeNode> DeviceClock::node(Ticket ticket) {
   return it == nodes_.end() ? nullptr : it->second;
 }
 
+bool DeviceClock::seen(Ticket ticket) {
+  std::lock_guard lock(inboxMutex_);
+  auto it = nodes_.find(ticket);
+  return it != nodes_.end() && it->second->dependence && !unseen(*it->second);
+}
+
 std::shared_ptr<const TimeNode> DeviceClock::nodeForOther(Ticket ticket) {
   std::lock_guard lock(inboxMutex_);
   auto it = nodes_.find(ticket);

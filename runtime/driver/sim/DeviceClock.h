@@ -132,6 +132,9 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   /// The same for a TimedWait of another device: what is submitted from now on is another segment.
   std::shared_ptr<const TimeNode> nodeForOther(Ticket ticket);
 
+  /// As DriverDevice::seen.
+  bool seen(Ticket ticket);
+
   /// The time of external work that was submitted, once; null when it was taken or dropped.
   std::shared_ptr<ExternalTime> takeExternal(Ticket ticket);
   /// When the device gets to it; resolves what was submitted before it. All that its queue waits
