@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Event: a point in a stream's work that other streams and the host can wait for, with its device time.
+// The one thing to know: it also stands for the failure of the work before it, which stays with the event
+// until it is recorded again (docs/launching.md, "Errors").
 #pragma once
 
 #include <cstdint>
@@ -16,9 +18,11 @@ class HPU_API Event {
  public:
   Event();  ///< A new event that was never recorded; `query` is true then.
   ~Event();
-  /// True when the recorded work is done (or nothing was recorded).
+  /// True when the recorded work is done (or nothing was recorded), false when it is not. Errors: its
+  /// failure, or kCancelled when a reset of the device dropped it; the stream keeps its own.
   StatusOr<bool> query() const;
-  /// Waits on the host; deadlineMs < 0: HPU_WAIT_TIMEOUT_MS. Errors: kDeadlineExceeded; the stream's error.
+  /// Waits on the host; deadlineMs < 0: HPU_WAIT_TIMEOUT_MS. Errors: kDeadlineExceeded; as query. The
+  /// stream's failure up to the event is taken, as by Stream::synchronize.
   Status synchronize(int64_t deadlineMs = -1) const;
   /// Of the end of external work (Stream::enqueue): whether the program has looked at its device time, or at that of
   /// something that came after it. Depends on the program's calls alone, unlike isDone(). False where that is not

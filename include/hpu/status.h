@@ -50,6 +50,15 @@ constexpr std::string_view statusCodeName(StatusCode code) {
   return index < 16 ? names[index] : "INVALID_CODE";
 }
 
+/// Where work of a device failed: what the line for people says, for programs.
+struct WorkFailure {
+  int device = -1;        ///< DeviceInfo::index.
+  std::string stream;     ///< The stream on which it failed: its name, or "queue 3" for one without.
+  std::string operation;  ///< "launch", "copy to host", "external work" …
+  std::string label;      ///< Which one: the recipe's name, the external work's; may be empty.
+  std::string node;       ///< The model's node ("conv1") that the launch was at; empty: it cannot be told.
+};
+
 /// A code and a message. Cheap to copy (one pointer), thread-compatible.
 class [[nodiscard]] Status {
  public:
@@ -57,7 +66,7 @@ class [[nodiscard]] Status {
   Status() = default;
   /// A failure, or success when `code` is kOk (the message is dropped then).
   Status(StatusCode code, std::string message) {
-    if (code != StatusCode::kOk) rep_ = std::make_shared<Rep>(Rep{code, std::move(message)});
+    if (code != StatusCode::kOk) rep_ = std::make_shared<Rep>(Rep{code, std::move(message), nullptr});
   }
 
   bool ok() const { return rep_ == nullptr; }
@@ -71,7 +80,18 @@ class [[nodiscard]] Status {
   std::string toString() const { return ok() ? "OK" : std::string(statusCodeName(code())) + ": " + message(); }
   /// The same failure with `context` put before its message ("loading a.recipe: ...").
   Status withContext(std::string_view context) const {
-    return ok() ? *this : Status(code(), std::string(context) + ": " + message());
+    return ok() ? *this : Status(Rep{code(), std::string(context) + ": " + message(), rep_->work});
+  }
+  /// Of the failure of work on a device: where it failed. Null for any other Status. What reports the same failure
+  /// (streams and events that depend on the work) has the same object.
+  const WorkFailure* work() const { return rep_ ? rep_->work.get() : nullptr; }
+  /// The same failure as one of this work; unchanged when ok.
+  Status withWork(WorkFailure work) const {
+    return ok() ? *this : Status(Rep{code(), message(), std::make_shared<const WorkFailure>(std::move(work))});
+  }
+  /// As Status(code, message), of the work that `cause` is of.
+  static Status because(const Status& cause, StatusCode code, std::string message) {
+    return Status(Rep{code, std::move(message), cause.rep_ ? cause.rep_->work : nullptr});
   }
   /// For the places where a failure is deliberately ignored.
   void ignore() const {}
@@ -80,7 +100,9 @@ class [[nodiscard]] Status {
   struct Rep {
     StatusCode code;
     std::string message;
+    std::shared_ptr<const WorkFailure> work;
   };
+  explicit Status(Rep rep) : rep_(std::make_shared<Rep>(std::move(rep))) {}
   std::shared_ptr<const Rep> rep_;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stream: a queue of device work, in order within, concurrent with other streams.
-// The one thing to know: every enqueue returns at once; a failure of the work itself is sticky to
-// the stream: it is reported once, by the next wait on it, and work enqueued until then is not run.
+// The one thing to know: every enqueue returns at once; a failure of the work itself stays with the
+// stream until a wait takes it, and what is enqueued until then is not run. `query` and `error` show it
+// and leave it; streams that wait for an event behind it fail, too (docs/launching.md, "Errors").
 //
 //   HPU_ASSIGN(auto stream, hpu::Stream::create(device));
 //   HPU_RETURN_IF_ERROR(stream.copyToDevice(buffer, data, bytes));
@@ -66,13 +67,20 @@ class HPU_API Stream {
   /// The same; `end` is recorded too: it stands for the end of the work itself.
   Status enqueue(std::shared_ptr<ExternalWork> work, const Event& end);
 
+  /// From now on `event` stands for everything enqueued so far, and for its failure.
   Status record(const Event& event);
+  /// What is enqueued from now on runs after the event. When the event's work fails, so does this stream,
+  /// with that failure: nothing that depends on the work runs.
   Status wait(const Event& event);
 
-  /// True when everything enqueued so far is done.
+  /// True when everything enqueued so far is done and the stream has no failure; false as long as
+  /// something is not done. Then the failure, which stays: the next query returns it as well.
   StatusOr<bool> query() const;
+  /// The stream's failure, which stays; ok when none is known by now. Does not wait.
+  Status error() const;
   /// Waits for everything enqueued so far; deadlineMs < 0: HPU_WAIT_TIMEOUT_MS (default 600,000).
-  /// Returns the stream's sticky error, once; kDeadlineExceeded leaves the stream as it is.
+  /// Takes the stream's failure and returns it: what is enqueued from now on runs again.
+  /// kDeadlineExceeded leaves the stream as it is.
   Status synchronize(int64_t deadlineMs = -1) const;
 
   const std::shared_ptr<StreamState>& state() const { return state_; }

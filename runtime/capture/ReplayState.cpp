@@ -80,7 +80,7 @@ Status ReplayState::replay(StreamState& stream) {
   auto waitFor = [&](const std::shared_ptr<TicketHandle>& ticket, driver::QueueId queue) -> Status {
     if (!ticket || queue == stream.queue() || ticket->ticket() == waited) return okStatus();
     waited = ticket->ticket();
-    return stream.submit(driver::WaitFor{waited, nullptr}, {}, {}).status();
+    return stream.submit(driver::WaitFor{waited, nullptr, true}, {}, {}).status();
   };
   HPU_RETURN_IF_ERROR(waitFor(last_, lastQueue_));
   for (const auto& executable : ordered_)

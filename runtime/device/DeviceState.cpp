@@ -208,10 +208,12 @@ Status DeviceState::synchronize(int64_t deadlineMs) {
   Status first;
   for (const auto& stream : streams) {
     Status status = stream->synchronize(deadline.remainingMs());
+    // The same failure, which the stream has because it waited for the other one.
+    if (!status.ok() && status.work() && status.work() == first.work()) continue;
     if (first.ok())
       first = std::move(status);
     else if (!status.ok())  // Reported now or never.
-      first = Status(first.code(), base::strCat(first.message(), "; also: ", status.message()));
+      first = Status::because(first, first.code(), base::strCat(first.message(), "; also: ", status.message()));
   }
   for (driver::Ticket ticket : orphans) {
     Status status = driver_->wait(ticket, deadline.remainingMs());

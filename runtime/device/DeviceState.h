@@ -78,6 +78,8 @@ class TicketHandle {
 
   bool done() const { return device_->driver()->done(ticket_); }
   bool seen() const { return device_->driver()->seen(ticket_); }
+  /// What it failed with, when it is done; ok when it is not.
+  Status failure() const { return device_->driver()->failure(ticket_); }
   /// Waits until it is done, whether it failed or not. Errors: kDeadlineExceeded, a bad setting.
   Status wait(int64_t deadlineMs) const;
   /// Device time at its end; the calling thread has observed it then. It must be done.

@@ -66,10 +66,11 @@ struct Launch {
 class DriverDevice;
 /// Holds the queue until `ticket` is done: one of any queue of this device, or of `other`. Device
 /// time is ordered as well when both devices share a clock (simulated and null devices of a process
-/// do).
+/// do). It fails as the ticket did, unless that is forgotten by then.
 struct WaitFor {
   Ticket ticket = 0;
   std::shared_ptr<DriverDevice> other;  ///< Null: this device.
+  bool onlyOrder = false;               ///< The ticket's failure is none of this.
 };
 /// Does nothing, but has a device time: what an event records.
 struct Marker {};
@@ -169,8 +170,13 @@ class DriverDevice {
   virtual void whenDone(Ticket ticket, std::function<void()> callback) = 0;
   /// The first failure among the queue's work up to `upTo` that was not taken yet; ok when there is
   /// none. Copies, fills, launches and external work that are enqueued behind a failure before it
-  /// is taken are not run (kAborted for who waits for their tickets); waits and markers are.
+  /// is taken are not run (kAborted for who waits for their tickets); waits and markers are, and
+  /// markers and signals of launches fail with it.
   virtual Status takeError(QueueId queue, Ticket upTo) = 0;
+  /// The same, and nothing is taken.
+  virtual Status error(QueueId queue, Ticket upTo) = 0;
+  /// What the ticket failed with, as wait() says it; ok when it is not done, or is forgotten.
+  virtual Status failure(Ticket ticket) = 0;
   /// Makes the device usable again: drops work that is queued (kCancelled for who waits for it),
   /// interrupts what runs, cancels external work, and forgets the errors of all queues. Memory,
   /// programs and queues stay. deadlineMs < 0: HPU_WAIT_TIMEOUT_MS. Errors: kDeadlineExceeded (the

@@ -74,7 +74,9 @@ StatusOr<bool> Event::query() const {
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   if (!ticket) return true;
   if (!ticket->done()) return false;
-  HPU_RETURN_IF_ERROR(ticket->observeEndNs().status());
+  auto observed = ticket->observeEndNs();
+  HPU_RETURN_IF_ERROR(ticket->failure());
+  HPU_RETURN_IF_ERROR(observed.status());
   return true;
 }
 
@@ -95,10 +97,13 @@ Status Event::synchronize(int64_t deadlineMs) const {
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   if (!ticket) return okStatus();
   HPU_RETURN_IF_ERROR(ticket->wait(deadlineMs));
-  Status error;
-  if (auto stream = state_->stream()) error = stream->takeError(ticket->ticket());
+  Status failure = ticket->failure();
+  if (auto stream = state_->stream()) {
+    Status taken = stream->takeError(ticket->ticket());
+    if (failure.ok()) failure = std::move(taken);
+  }
   auto observed = ticket->observeEndNs();
-  return error.ok() ? observed.status() : error;
+  return failure.ok() ? observed.status() : failure;
 }
 
 StatusOr<int64_t> Event::elapsedNsSince(const Event& start) const {

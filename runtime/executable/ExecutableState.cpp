@@ -405,7 +405,7 @@ Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
   } else {
     if (run.shared && order_.last && order_.lastQueue != stream->queue())
       HPU_RETURN_IF_ERROR(
-          stream->submit(driver::WaitFor{order_.last->ticket(), nullptr}, {}, nullptr, nullptr).status());
+          stream->submit(driver::WaitFor{order_.last->ticket(), nullptr, true}, {}, nullptr, nullptr).status());
     HPU_ASSIGN(ticket, stream->submit(std::move(work), program.name, std::move(run.owners)));
     if (!ticket) return failedPrecondition("a capture of the stream began while a launch was enqueued");
     driver::Ticket signal = ticket->ticket();

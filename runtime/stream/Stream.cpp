@@ -266,18 +266,21 @@ Status Stream::wait(const Event& event) {
   if (capture) return capture->refuse("Stream::wait", "the event was recorded outside of the capture");
   driver::WaitFor work{ticket->ticket(), nullptr};
   if (ticket->device() != state_->device()) work.other = ticket->device()->driver();
-  return state_->submit(std::move(work), {}, nullptr, nullptr).status();
+  // The wait keeps the ticket, so that its failure is known when the wait ends.
+  return state_->submit(std::move(work), {}, std::move(ticket), nullptr).status();
 }
 
 StatusOr<bool> Stream::query() const {
   trace::HostScope scope("Stream.query");
   if (!state_) return emptyHandle();
   HPU_RETURN_IF_ERROR(state_->refuseInCapture("Stream::query", "captured work is not done, only recorded"));
-  std::shared_ptr<TicketHandle> ticket = state_->last();
-  if (!ticket) return true;
-  if (!ticket->done()) return false;
-  HPU_RETURN_IF_ERROR(ticket->observeEndNs().status());
-  return true;
+  return state_->query();
+}
+
+Status Stream::error() const {
+  trace::HostScope scope("Stream.error");
+  if (!state_) return emptyHandle();
+  return state_->error(UINT64_MAX);
 }
 
 Status Stream::synchronize(int64_t deadlineMs) const {

@@ -164,6 +164,20 @@ Status StreamState::takeError(driver::Ticket upTo) {
   return device_->driver()->takeError(queue_, upTo);
 }
 
+Status StreamState::error(driver::Ticket upTo) const {
+  return device_->driver()->error(queue_, upTo);
+}
+
+StatusOr<bool> StreamState::query() const {
+  std::shared_ptr<TicketHandle> ticket = last();
+  if (!ticket) return true;
+  if (!ticket->done()) return false;
+  auto observed = ticket->observeEndNs();
+  HPU_RETURN_IF_ERROR(error(ticket->ticket()));
+  HPU_RETURN_IF_ERROR(observed.status());
+  return true;
+}
+
 Status StreamState::synchronize(int64_t deadlineMs) {
   std::shared_ptr<TicketHandle> ticket = last();
   if (!ticket) return okStatus();

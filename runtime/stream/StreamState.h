@@ -63,8 +63,12 @@ class StreamState {
   std::shared_ptr<TicketHandle> last() const;
   /// As Stream::synchronize.
   Status synchronize(int64_t deadlineMs);
-  /// The first failure up to `ticket` that was not reported yet.
+  /// The first failure up to `ticket` that was not taken yet, and takes it.
   Status takeError(driver::Ticket upTo);
+  /// The same, and takes nothing.
+  Status error(driver::Ticket upTo) const;
+  /// As Stream::query.
+  StatusOr<bool> query() const;
 
  private:
   StatusOr<std::shared_ptr<TicketHandle>> submitKeeping(driver::Work work, std::string label,

@@ -2,8 +2,18 @@
 #include "recipe/OpText.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace hpu::recipe {
+namespace {
+
+const std::string& nodeName(const Program& program, const Op& op) {
+  if (op.provenance.empty()) return op.name;
+  const SourceNode& node = program.sourceNodes[op.provenance.front()];
+  return node.name.empty() ? op.name : node.name;
+}
+
+}  // namespace
 
 std::string opText(const Program& program, const Op& op) {
   std::string text;
@@ -11,10 +21,16 @@ std::string opText(const Program& program, const Op& op) {
     text = "op '" + op.name + "'";
   } else {
     const SourceNode& node = program.sourceNodes[op.provenance.front()];
-    text = "node '" + (node.name.empty() ? op.name : node.name) + "' (" + node.op + ")";
+    text = "node '" + nodeName(program, op) + "' (" + node.op + ")";
     if (op.provenance.size() > 1) text += " and " + std::to_string(op.provenance.size() - 1) + " more";
   }
   return text + " on the " + std::string(engineName(op.engine));
+}
+
+Status failedAt(const Status& status, const Program& program, const Op& op) {
+  WorkFailure failure = status.work() ? *status.work() : WorkFailure();
+  failure.node = nodeName(program, op);
+  return Status(status.code(), status.message() + " (at " + opText(program, op) + ")").withWork(std::move(failure));
 }
 
 const Op* firstUser(const Program& program, uint32_t section) {

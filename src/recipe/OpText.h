@@ -5,12 +5,17 @@
 #include <cstdint>
 #include <string>
 
+#include "hpu/status.h"
 #include "recipe/Recipe.h"
 
 namespace hpu::recipe {
 
 /// "node 'conv1' (Conv) on the mme"; of a fused op "... and 2 more". The program must be verified.
 std::string opText(const Program& program, const Op& op);
+
+/// A failure of work as one at this op, for people and for programs (Status::work): "<message> (at node 'conv1' …)".
+/// The program must be verified.
+Status failedAt(const Status& status, const Program& program, const Op& op);
 
 /// The first op in the host's order that reads or writes the section; null when none does. The
 /// program must be verified.

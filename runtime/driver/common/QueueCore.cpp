@@ -166,7 +166,8 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   queue->items.pop_front();
   queue->running = item.ticket;
   queue->runningName = workName(item.work);
-  Status status = skipped(item.report ? *item.report : *queue, item);
+  const Status cause = (item.report ? *item.report : *queue).failureBefore(item.ticket);
+  Status status = skipped(*queue, item, cause);
   const auto* away = std::get_if<External>(&item.work);
   if (away && status.ok()) {
     std::unique_ptr<InProgress> progress(new (std::nothrow) InProgress);
@@ -182,7 +183,10 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
   inside().push_back({this, queue.get(), item.ticket, false});
   if (away) {
     external.skip(*away, item.ticket, status);
-  } else if (status.ok() && !std::holds_alternative<WaitFor>(item.work)) {
+  } else if (const auto* wait = std::get_if<WaitFor>(&item.work)) {
+    if (cause.ok()) status = waitedFor(*wait);
+    if (!status.ok()) status = inContext(*queue, item, status.withContext("the work that it waited for failed"));
+  } else if (status.ok()) {
     running.fetch_add(1, std::memory_order_relaxed);
     try {
       status = body(item.work, item.label, [&](uint32_t signal) {
@@ -196,16 +200,38 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
     running.fetch_sub(1, std::memory_order_relaxed);
     if (!status.ok()) status = inContext(*queue, item, status);
   }
-  for (uint32_t i = 0; i < item.signals; ++i) completeSignal(queue, item, i, status);
+  for (uint32_t i = 0; i < item.signals; ++i) completeSignal(queue, item, i, cause.ok() ? status : cause);
   inside().pop_back();
   const bool tookLong = base::Deadline::Clock::now() - start > kLongWork;
   conclude(lock, queue, std::move(item), std::move(status), tookLong);
 }
 
+/// The failure as one of this item, or, of a wait, as the one of other work that it is.
 Status QueueExecutor::Core::inContext(const Queue& queue, const Item& item, const Status& status) const {
-  return status.withContext(base::strCat(workName(item.work), item.label.empty() ? "" : " '", item.label,
-                                         item.label.empty() ? "" : "'", " on queue '", queue.name, "' of ",
-                                         deviceName));
+  Status result =
+      status.withContext(base::strCat(workName(item.work), item.label.empty() ? "" : " '", item.label,
+                                      item.label.empty() ? "" : "'", " on queue '", queue.name, "' of ", deviceName));
+  WorkFailure failure = status.work() ? *status.work() : WorkFailure();
+  if (!failure.operation.empty()) return result;
+  failure.device = deviceIndex;
+  failure.stream = queue.name;
+  failure.operation = workName(item.work);
+  failure.label = item.label;
+  return result.withWork(std::move(failure));
+}
+
+/// What the ticket of a wait, which is done, failed with. Without the lock.
+Status QueueExecutor::Core::waitedFor(const WaitFor& wait) const {
+  if (wait.onlyOrder) return okStatus();
+  if (wait.other) return wait.other->failure(wait.ticket);
+  Lock lock(mutex);
+  return failureOf(wait.ticket);
+}
+
+/// Under the lock.
+Status QueueExecutor::Core::failureOf(Ticket ticket) const {
+  auto it = failures.find(ticket);
+  return it == failures.end() ? okStatus() : it->second;
 }
 
 /// The work of an item is over: lets go of what it owned, and says so. Takes the lock, which the
@@ -322,13 +348,15 @@ void QueueExecutor::Core::wakeHelpers() {
 }
 
 /// Not ok for work that is not to run: what it needs is probably not there, because work before it
-/// failed and nobody had been told when it was enqueued.
-Status QueueExecutor::Core::skipped(const Queue& queue, const Item& item) const {
-  if (queue.error.ok() && item.ticket >= queue.skipBefore) return okStatus();
-  if (std::holds_alternative<WaitFor>(item.work) || std::holds_alternative<Marker>(item.work)) return okStatus();
-  return aborted(base::strCat(workName(item.work), item.label.empty() ? "" : " '", item.label,
-                              item.label.empty() ? "" : "'", " on queue '", queue.name, "' of ", deviceName,
-                              " was not run: work before it on the queue failed"));
+/// failed (`cause`) and nobody had been told when it was enqueued.
+Status QueueExecutor::Core::skipped(const Queue& queue, const Item& item, const Status& cause) const {
+  if (cause.ok() || std::holds_alternative<WaitFor>(item.work)) return okStatus();
+  // What was recorded stands for the work before it.
+  if (std::holds_alternative<Marker>(item.work)) return cause;
+  return Status::because(cause, StatusCode::kAborted,
+                         base::strCat(workName(item.work), item.label.empty() ? "" : " '", item.label,
+                                      item.label.empty() ? "" : "'", " on queue '", queue.name, "' of ", deviceName,
+                                      " was not run: work before it on the queue failed: ", cause.message()));
 }
 
 /// Keeps the first failure of a queue for whoever asks.

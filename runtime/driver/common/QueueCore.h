@@ -77,13 +77,17 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     std::unique_ptr<InProgress> external;  ///< In the state kExternal.
     Status error;                          ///< First failure not yet taken.
     Ticket errorTicket = 0;
-    Ticket skipBefore = 0;  ///< Work before it was enqueued behind a failure that was taken since.
+    Ticket skipBefore = 0;  ///< Work before it was enqueued behind a failure that was taken since, ...
+    Status taken;           ///< ... which was this one.
     std::condition_variable progress;
+
+    /// The failure that work is behind; ok when none. Of work that is not begun.
+    Status failureBefore(Ticket ticket) const { return error.ok() && ticket < skipBefore ? taken : error; }
 
     /// What is last on it, when that is external work and not to be skipped.
     const ExternalWork* lastExternal() const {
       const Item* last = !items.empty() ? &items.back() : external ? &external->item : nullptr;
-      if (!last || !error.ok() || last->ticket < skipBefore) return nullptr;
+      if (!last || !failureBefore(last->ticket).ok()) return nullptr;
       const auto* away = std::get_if<External>(&last->work);
       return away ? away->work.get() : nullptr;
     }
@@ -94,8 +98,9 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     std::vector<std::function<void()>> callbacks;
   };
 
-  Core(std::string name, int workers, Body work, Gate hold, ExternalHooks hooks)
+  Core(std::string name, int index, int workers, Body work, Gate hold, ExternalHooks hooks)
       : deviceName(std::move(name)),
+        deviceIndex(index),
         maxWorkers(std::max(1, workers)),
         body(std::move(work)),
         gate(std::move(hold)),
@@ -103,6 +108,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
 
   const pid_t process = ::getpid();  ///< Whose threads the workers are.
   const std::string deviceName;
+  const int deviceIndex;
   const int maxWorkers;
   Body body;
   Gate gate;
@@ -140,7 +146,9 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   std::vector<Item> dropQueued(Queue& queue);
   void completeSignal(const std::shared_ptr<Queue>& queue, const Item& item, uint32_t signal, const Status& status);
   void keepError(Queue& queue, Ticket ticket, const Status& status);
-  Status skipped(const Queue& queue, const Item& item) const;
+  Status skipped(const Queue& queue, const Item& item, const Status& cause) const;
+  Status waitedFor(const WaitFor& wait) const;
+  Status failureOf(Ticket ticket) const;
   Status checkWait(const Work& work) const;
   Ticket append(const std::shared_ptr<Queue>& queue, Work& work, std::shared_ptr<const void>& keepAlive,
                 std::string& label, bool forgotten);

@@ -17,8 +17,9 @@ std::string_view workName(const Work& work) {
   return kNames[work.index()];
 }
 
-QueueExecutor::QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate, ExternalHooks external)
-    : core_(std::make_shared<Core>(std::move(deviceName), maxWorkers, std::move(body), std::move(gate),
+QueueExecutor::QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate, ExternalHooks external,
+                             int deviceIndex)
+    : core_(std::make_shared<Core>(std::move(deviceName), deviceIndex, maxWorkers, std::move(body), std::move(gate),
                                    std::move(external))) {}
 
 QueueExecutor::~QueueExecutor() {
@@ -66,7 +67,7 @@ StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<co
   }
   if (queue->state != QueueState::kIdle) return ticket;
   // Nothing is skipped under its caller's locks.
-  if (beginNow && queue->error.ok() && ticket >= queue->skipBefore) {
+  if (beginNow && queue->failureBefore(ticket).ok()) {
     const std::shared_ptr<Core::Queue> held = queue;
     core_->putReady(held);
     held->beginsInSubmit = true;
@@ -153,8 +154,7 @@ Status QueueExecutor::wait(Ticket ticket, int64_t deadlineMs) {
                                            "wait that is never "
                                            "satisfied"));
   }
-  auto failure = core_->failures.find(ticket);
-  return failure == core_->failures.end() ? okStatus() : failure->second;
+  return core_->failureOf(ticket);
 }
 
 void QueueExecutor::whenDone(Ticket ticket, std::function<void()> callback) {
@@ -168,7 +168,20 @@ Status QueueExecutor::takeError(QueueId id, Ticket upTo) {
   Core::Queue& queue = *it->second;
   if (queue.error.ok() || queue.errorTicket > upTo) return okStatus();
   queue.skipBefore = core_->nextTicket;
-  return std::exchange(queue.error, Status());
+  queue.taken = std::exchange(queue.error, Status());
+  return queue.taken;
+}
+
+Status QueueExecutor::error(QueueId id, Ticket upTo) const {
+  Core::Lock lock(core_->mutex);
+  auto it = core_->queues.find(id);
+  if (it == core_->queues.end() || it->second->errorTicket > upTo) return okStatus();
+  return it->second->error;
+}
+
+Status QueueExecutor::failure(Ticket ticket) const {
+  Core::Lock lock(core_->mutex);
+  return core_->failureOf(ticket);
 }
 
 Status QueueExecutor::reset(int64_t deadlineMs, base::FunctionRef<void(const std::vector<Ticket>&)> dropping) {

@@ -42,9 +42,10 @@ class QueueExecutor {
     std::function<void(const External& work, Ticket ticket, const Status& why)> skip;
   };
 
-  /// `deviceName` is for errors; at most `maxWorkers` (>= 1) pieces of work run at a time. Without
+  /// `deviceName` and `deviceIndex` are for errors; at most `maxWorkers` (>= 1) pieces of work run at a time. Without
   /// `external` there is no external work.
-  QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate = {}, ExternalHooks external = {});
+  QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate = {}, ExternalHooks external = {},
+                int deviceIndex = -1);
   /// Waits until everything submitted is done (no longer than HPU_WAIT_TIMEOUT_MS, then drops the
   /// rest and logs it). May run on one of its own worker threads: a buffer that is released there
   /// can be the last owner of the device.
@@ -84,6 +85,8 @@ class QueueExecutor {
   Status wait(Ticket ticket, int64_t deadlineMs);
   void whenDone(Ticket ticket, std::function<void()> callback);
   Status takeError(QueueId queue, Ticket upTo);
+  Status error(QueueId queue, Ticket upTo) const;
+  Status failure(Ticket ticket) const;
   /// As DriverDevice::reset; `dropping` is called with the tickets of the work that goes, before
   /// what it owns is let go.
   Status reset(int64_t deadlineMs, base::FunctionRef<void(const std::vector<Ticket>&)> dropping);

@@ -186,8 +186,10 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
         auto it = outstanding.find(ticket);
         for (auto& callback : it->second.callbacks) callbacks.push_back(std::move(callback));
         if (!it->second.forgotten)
-          failures.emplace(ticket, cancelled(base::strCat(workName(item.work), " on queue '", queue->name, "' of ",
-                                                          deviceName, " was dropped by a reset of the device")));
+          failures.emplace(ticket,
+                           cancelled(base::strCat(workName(item.work), " on queue '", queue->name, "' of ", deviceName,
+                                                  " was dropped by a reset of the device"))
+                               .withWork({deviceIndex, queue->name, std::string(workName(item.work)), item.label, {}}));
         outstanding.erase(it);
       }
       dropped.push_back(std::move(item));

@@ -100,7 +100,8 @@ TimedDevice::TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockP
               [this](const External& work, Ticket ticket, QueueExecutor::Complete complete) {
                 return beginExternal(work, ticket, std::move(complete));
               },
-              [this](const External& work, Ticket ticket, const Status& why) { skipExternal(work, ticket, why); }})) {
+              [this](const External& work, Ticket ticket, const Status& why) { skipExternal(work, ticket, why); }},
+          info_.index)) {
   clock_->setObserver([this](const ResolvedWork& work) { report(work); });
 }
 
@@ -397,7 +398,7 @@ Status TimedDevice::runWork(const Work& work, const std::string& label, QueueExe
   if (status.ok())
     status = runSound(work, label, signal);
   else
-    status = Status(status.code(), base::strCat(status.message(), placeText(work)));
+    status = atPlace(work, status);
   if (!status.ok()) workFailed(work, label, status);
   return status;
 }
@@ -429,23 +430,22 @@ void TimedDevice::skipExternal(const External& work, Ticket ticket, const Status
   work.work->skipped(why);
 }
 
-/// Where work that fails as a whole does so: " (at node 'conv1' (Conv) on the mme)", " (on the
-/// dma)".
-std::string TimedDevice::placeText(const Work& work) const {
+/// The failure of work as a whole, with where it is: "... (at node 'conv1' (Conv) on the mme)", "... (on the dma)".
+Status TimedDevice::atPlace(const Work& work, const Status& status) const {
   if (const auto* launch = std::get_if<Launch>(&work)) {
     auto loaded = findLoaded(launch->program);
-    if (!loaded || loaded->program->hostOrder.empty()) return {};
+    if (!loaded || loaded->program->hostOrder.empty()) return status;
     const recipe::Program& program = *loaded->program;
-    return base::strCat(" (at ", recipe::opText(program, program.ops[program.hostOrder.front()]), ")");
+    return recipe::failedAt(status, program, program.ops[program.hostOrder.front()]);
   }
   if (std::holds_alternative<Marker>(work) || std::holds_alternative<WaitFor>(work) ||
       std::holds_alternative<External>(work))
-    return {};
+    return status;
   const bool onDevice =
       std::holds_alternative<CopyOnDevice>(work) || std::holds_alternative<Fill>(work) ||
       (std::holds_alternative<CopyMany>(work) && std::get<CopyMany>(work).direction == CopyDirection::kOnDevice);
-  if (onDevice) return base::strCat(" (on the ", target_.numDmas > 0 ? "dma" : "tpc", ")");
-  return " (on the host link)";
+  const std::string_view place = !onDevice ? "host link" : target_.numDmas > 0 ? "dma" : "tpc";
+  return Status::because(status, status.code(), base::strCat(status.message(), " (on the ", place, ")"));
 }
 
 Status TimedDevice::runSound(const Work& work, const std::string& label, QueueExecutor::Signal signal) {

@@ -40,6 +40,8 @@ class TimedDevice : public DriverDevice {
     executor_->whenDone(ticket, std::move(callback));
   }
   Status takeError(QueueId queue, Ticket upTo) override { return executor_->takeError(queue, upTo); }
+  Status error(QueueId queue, Ticket upTo) override { return executor_->error(queue, upTo); }
+  Status failure(Ticket ticket) override { return executor_->failure(ticket); }
   Status reset(int64_t deadlineMs) override;
   void forget(Ticket ticket) override;
   StatusOr<DeviceSpan> deviceSpan(Ticket ticket) override;
@@ -89,7 +91,7 @@ class TimedDevice : public DriverDevice {
 
   static DeviceCounters countersOf(const DeviceClock::Totals& totals);
   Status runWork(const Work& work, const std::string& label, QueueExecutor::Signal signal);
-  std::string placeText(const Work& work) const;
+  Status atPlace(const Work& work, const Status& status) const;
   Status runSound(const Work& work, const std::string& label, QueueExecutor::Signal signal);
   Status beginExternal(const External& work, Ticket ticket, QueueExecutor::Complete complete);
   void skipExternal(const External& work, Ticket ticket, const Status& why);

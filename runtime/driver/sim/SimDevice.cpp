@@ -38,7 +38,7 @@ class SimProgram final : public LoadedProgram {
       Status status = hbm.checkBudget(sections[i], static_cast<int64_t>(program_->sections[i].bytes));
       if (status.ok()) continue;
       const recipe::Op* op = recipe::firstUser(*program_, i);
-      return op ? status.withContext(recipe::opText(*program_, *op)) : status;
+      return op ? recipe::failedAt(status, *program_, *op) : status;
     }
     if (launch.signals.empty()) return executor_->run(bases);
     return executor_->run(bases, [&](uint32_t output) {

@@ -100,6 +100,34 @@ TEST_P(DriverExternalWork, ExternalWorkFailsItsQueueAndWhatIsBehindIsSkipped) {
   EXPECT_TRUE(device->deviceSpan(skipped).ok());
 }
 
+TEST_P(DriverExternalWork, FailuresCrossWaitsUnlessTheyOnlyOrder) {
+  QueueId q = queue("failing"), dependent = queue("dependent"), ordered = queue("ordered");
+  auto work = std::make_shared<testing::ExternalProbe>();
+  submit(q, External{work}, {.label = "sum"});
+  Ticket mark = submit(q, Marker{});
+  submit(dependent, WaitFor{mark, nullptr});
+  submit(ordered, WaitFor{mark, nullptr, true});
+  Ticket skipped = submit(dependent, Fill{base, 1, 4}), run = submit(ordered, Fill{base, 1, 4});
+  ASSERT_TRUE(work->awaitStart());
+  EXPECT_TRUE(device->failure(mark).ok()) << "it is not done";
+  work->complete(unavailable("a rank is gone"), 0);
+  EXPECT_EQ(device->wait(skipped, kDeadlineMs).code(), StatusCode::kAborted);
+  EXPECT_TRUE(device->wait(run, kDeadlineMs).ok());
+  EXPECT_EQ(device->failure(mark).code(), StatusCode::kUnavailable);
+  for (QueueId failed : {q, dependent}) {
+    EXPECT_EQ(device->error(failed, run).code(), StatusCode::kUnavailable);
+    Status taken = device->takeError(failed, run);
+    EXPECT_EQ(taken.code(), StatusCode::kUnavailable);
+    ASSERT_NE(taken.work(), nullptr);
+    EXPECT_EQ(taken.work()->stream, "failing");
+    EXPECT_EQ(taken.work()->operation, "external work");
+    EXPECT_EQ(taken.work()->label, "sum");
+    EXPECT_TRUE(device->error(failed, run).ok());
+  }
+  EXPECT_TRUE(device->error(ordered, run).ok());
+  EXPECT_EQ(device->failure(mark).code(), StatusCode::kUnavailable) << "the ticket keeps it";
+}
+
 TEST_P(DriverExternalWork, AResetCancelsExternalWork) {
   QueueId q = queue();
   auto work = std::make_shared<testing::ExternalProbe>(), behind = std::make_shared<testing::ExternalProbe>();

@@ -7,7 +7,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -196,11 +198,84 @@ TEST_F(StreamErrorTest, ResetsWhileOthersEnqueueAndWait) {
   EXPECT_TRUE(device.synchronize().ok());
 }
 
-TEST_F(StreamErrorTest, QueryDoesNotConsumeTheError) {
-  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
-  while (!stream.query().value()) {
+/// The first answer that is not "not done yet".
+StatusOr<bool> poll(const std::function<StatusOr<bool>()>& query) {
+  while (true) {
+    StatusOr<bool> done = query();
+    if (!done.ok() || *done) return done;
+    std::this_thread::yield();
   }
+}
+
+TEST_F(StreamErrorTest, PollingShowsTheFailureUntilAWaitTakesIt) {
+  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  ASSERT_TRUE(stream.fill(buffer, 0, 10).ok());
+  for (int i = 0; i < 2; ++i) {
+    StatusOr<bool> done = poll([&] { return stream.query(); });
+    EXPECT_EQ(done.status().code(), StatusCode::kUnavailable);
+    EXPECT_THAT(done.status().message(), HasSubstr("fill on queue 'compute' of device 0 (faulty)"));
+    EXPECT_EQ(stream.error().code(), StatusCode::kUnavailable);
+  }
+  EXPECT_EQ(driver->executed(), 1);
+  EXPECT_EQ(stream.synchronize().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(stream.query().value());
+  EXPECT_TRUE(stream.error().ok());
+}
+
+TEST_F(StreamErrorTest, QueryIsFalseAsLongAsSomethingBehindTheFailureIsNotDone) {
+  Stream other = Stream::create(device).value();
+  Event event;
+  ASSERT_TRUE(other.fill(buffer, kBlock, 10).ok());
+  ASSERT_TRUE(other.record(event).ok());
+  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  ASSERT_TRUE(stream.wait(event).ok());
+  while (stream.error().ok()) std::this_thread::yield();
+  EXPECT_FALSE(stream.query().value());
+  driver->release();
+  EXPECT_FALSE(poll([&] { return stream.query(); }).ok());
   EXPECT_FALSE(stream.synchronize().ok());
+}
+
+/// What each way to look at a failure says, and what is left of it: the table of docs/launching.md.
+TEST_F(StreamErrorTest, WaitsTakeTheFailureAndLooksLeaveIt) {
+  Event event;
+  struct Row {
+    const char* name;
+    std::function<Status()> look;
+    bool takes;
+  };
+  const std::vector<Row> rows = {
+      {"Stream::query", [&] { return poll([&] { return stream.query(); }).status(); }, false},
+      {"Stream::error", [&] { return stream.error(); }, false},
+      {"Event::query", [&] { return poll([&] { return event.query(); }).status(); }, false},
+      {"Stream::synchronize", [&] { return stream.synchronize(); }, true},
+      {"Event::synchronize", [&] { return event.synchronize(); }, true},
+      {"Device::synchronize", [&] { return device.synchronize(); }, true},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+    ASSERT_TRUE(stream.record(event).ok());
+    EXPECT_FALSE(poll([&] { return event.query(); }).ok());
+    Status seen = row.look();
+    EXPECT_EQ(seen.code(), StatusCode::kUnavailable) << seen.toString();
+    ASSERT_NE(seen.work(), nullptr);
+    EXPECT_EQ(seen.work()->device, 0);
+    EXPECT_EQ(seen.work()->stream, "compute");
+    EXPECT_EQ(seen.work()->operation, "fill");
+    EXPECT_EQ(stream.error().ok(), row.takes);
+    EXPECT_EQ(stream.query().ok(), row.takes);
+    EXPECT_EQ(stream.synchronize().ok(), row.takes);
+    // The event keeps what it stands for, whoever took the stream's.
+    EXPECT_EQ(event.query().status().code(), StatusCode::kUnavailable);
+    EXPECT_EQ(event.synchronize().code(), StatusCode::kUnavailable);
+    // Then the stream works again, and so does the event.
+    const int before = driver->executed();
+    ASSERT_TRUE(stream.fill(buffer, 0, 10).ok());
+    ASSERT_TRUE(stream.record(event).ok());
+    EXPECT_TRUE(event.synchronize().ok());
+    EXPECT_EQ(driver->executed(), before + 1);
+  }
 }
 
 TEST_F(StreamErrorTest, EventReportsWhatFailedBeforeItAndNothingLater) {
@@ -215,12 +290,150 @@ TEST_F(StreamErrorTest, EventReportsWhatFailedBeforeItAndNothingLater) {
 
 TEST_F(StreamErrorTest, ErrorsOfStreamsAreApart) {
   Stream other = Stream::create(device).value();
+  Event before;
+  ASSERT_TRUE(stream.record(before).ok());
   ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
-  Event event;
-  ASSERT_TRUE(stream.record(event).ok());
-  ASSERT_TRUE(other.wait(event).ok());
+  ASSERT_TRUE(other.wait(before).ok());
+  ASSERT_TRUE(other.fill(buffer, 0, 10).ok());
   EXPECT_TRUE(other.synchronize().ok());
   EXPECT_FALSE(stream.synchronize().ok());
+}
+
+/// Where an event stands when another stream waits for it, and whether that stream fails with it.
+TEST_F(StreamErrorTest, AFailureCrossesEventsAndNothingElse) {
+  auto secondDriver = std::make_shared<FaultyDevice>();
+  Device second(std::make_shared<DeviceState>(secondDriver));
+  Buffer there = second.allocate(1000).value();
+  struct Row {
+    const char* name;
+    std::function<void(Event&)> prepare;  ///< Leaves an event that others wait for.
+    bool fails;
+  };
+  const std::vector<Row> rows = {
+      {"recorded before the failure",
+       [&](Event& event) {
+         ASSERT_TRUE(stream.record(event).ok());
+         ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+       },
+       false},
+      {"recorded behind it",
+       [&](Event& event) {
+         ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+         ASSERT_TRUE(stream.record(event).ok());
+       },
+       true},
+      {"recorded behind what it kept from running, and long done",
+       [&](Event& event) {
+         ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+         ASSERT_TRUE(stream.fill(buffer, 0, 10).ok());
+         ASSERT_TRUE(stream.record(event).ok());
+         EXPECT_FALSE(poll([&] { return stream.query(); }).ok());
+       },
+       true},
+      {"recorded behind it and taken since",
+       [&](Event& event) {
+         ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+         ASSERT_TRUE(stream.record(event).ok());
+         EXPECT_FALSE(stream.synchronize().ok());
+       },
+       true},
+      {"taken, then recorded",
+       [&](Event& event) {
+         ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+         EXPECT_FALSE(stream.synchronize().ok());
+         ASSERT_TRUE(stream.record(event).ok());
+       },
+       false},
+      {"recorded again after it was taken",
+       [&](Event& event) {
+         ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+         ASSERT_TRUE(stream.record(event).ok());
+         EXPECT_FALSE(stream.synchronize().ok());
+         ASSERT_TRUE(stream.record(event).ok());
+       },
+       false},
+      {"of a third stream that waited for it",
+       [&](Event& event) {
+         Stream third = Stream::create(device, {"third", 0}).value();
+         Event between;
+         ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+         ASSERT_TRUE(stream.record(between).ok());
+         ASSERT_TRUE(third.wait(between).ok());
+         ASSERT_TRUE(third.record(event).ok());
+         EXPECT_FALSE(third.synchronize().ok());
+       },
+       true},
+  };
+  for (const Row& row : rows)
+    for (bool otherDevice : {false, true}) {
+      SCOPED_TRACE(std::string(row.name) + (otherDevice ? ", on another device" : ""));
+      Device& own = otherDevice ? second : device;
+      FaultyDevice& hardware = otherDevice ? *secondDriver : *driver;
+      const Buffer& memory = otherDevice ? there : buffer;
+      Stream waiting = Stream::create(own, {"waiting", 0}).value();
+      {
+        Event event;
+        row.prepare(event);
+        const int before = hardware.executed();
+        ASSERT_TRUE(waiting.wait(event).ok());
+        event = Event();  // The wait itself knows what it is for.
+        ASSERT_TRUE(waiting.fill(memory, 1, 10).ok());
+        StatusOr<bool> done = poll([&] { return waiting.query(); });
+        EXPECT_EQ(done.ok(), !row.fails) << done.status().toString();
+        // On the same device the failing fill itself may have run since.
+        if (otherDevice) EXPECT_EQ(hardware.executed() - before, row.fails ? 0 : 1);
+      }
+      Status status = waiting.synchronize();
+      EXPECT_EQ(status.code(), row.fails ? StatusCode::kUnavailable : StatusCode::kOk);
+      if (row.fails) {
+        EXPECT_THAT(status.message(), HasSubstr("wait on queue 'waiting'"));
+        EXPECT_THAT(status.message(), HasSubstr("the work that it waited for failed: "));
+        EXPECT_THAT(status.message(), HasSubstr("fill on queue 'compute'"));
+        ASSERT_NE(status.work(), nullptr);
+        EXPECT_EQ(status.work()->stream, "compute") << "where it failed, not who heard of it";
+      }
+      // Taken there, it is still the first stream's, if nobody took it there.
+      ASSERT_TRUE(waiting.fill(memory, 1, 10).ok());
+      EXPECT_TRUE(waiting.synchronize().ok());
+      stream.synchronize().ignore();
+    }
+}
+
+TEST_F(StreamErrorTest, WhatAResetDropsIsAFailureOfItsEventAndOfWhoWaitsForIt) {
+  auto secondDriver = std::make_shared<FaultyDevice>();
+  Device second(std::make_shared<DeviceState>(secondDriver));
+  Buffer there = second.allocate(1000).value();
+  Stream waiting = Stream::create(second).value();
+  Event event;
+  ASSERT_TRUE(stream.fill(buffer, kBlock, 10).ok());
+  ASSERT_TRUE(stream.record(event).ok());
+  ASSERT_TRUE(waiting.wait(event).ok());
+  ASSERT_TRUE(waiting.fill(there, 0, 10).ok());
+  driver->waitUntilBlocked();
+  EXPECT_EQ(device.reset(20).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(event.query().status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(event.synchronize().code(), StatusCode::kCancelled);
+  Status status = waiting.synchronize();
+  EXPECT_EQ(status.code(), StatusCode::kCancelled);
+  EXPECT_THAT(status.message(), HasSubstr("was dropped by a reset of the device"));
+  EXPECT_EQ(secondDriver->executed(), 0);
+  driver->release();
+  EXPECT_TRUE(device.reset().ok());
+  EXPECT_TRUE(stream.query().value());
+  ASSERT_TRUE(stream.record(event).ok());
+  EXPECT_TRUE(event.synchronize().ok());
+}
+
+TEST_F(StreamErrorTest, DeviceSynchronizeTellsOfOneFailureOnce) {
+  Stream other = Stream::create(device, {"second", 0}).value();
+  Event event;
+  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  ASSERT_TRUE(stream.record(event).ok());
+  ASSERT_TRUE(other.wait(event).ok());
+  Status status = device.synchronize();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(status.message().find("; also: "), std::string::npos) << status.message();
+  EXPECT_TRUE(other.error().ok());
 }
 
 TEST_F(StreamErrorTest, DeviceSynchronizeReportsTheFirstError) {
@@ -259,7 +472,7 @@ TEST_F(StreamErrorTest, ResetDropsWhatIsQueuedAndForgetsErrors) {
   Status stuck = device.reset(30);
   EXPECT_EQ(stuck.code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(stuck.message(), HasSubstr("fill on queue 'compute'"));
-  EXPECT_TRUE(event.query().value());  // Dropped, and so done.
+  EXPECT_EQ(event.query().status().code(), StatusCode::kCancelled);  // Dropped, and so over.
   driver->release();
   ASSERT_TRUE(device.reset().ok());
   EXPECT_TRUE(stream.synchronize().ok());

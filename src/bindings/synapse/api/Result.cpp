@@ -157,8 +157,9 @@ Result ofWork(const Status& status) {
   }
 }
 
-Result ofDoneWork(const Status& status) {
-  return status.code() == StatusCode::kDeadlineExceeded ? Result(synBusy) : ofWork(status);
+Result ofQuery(const StatusOr<bool>& done) {
+  if (!done.ok()) return ofWork(done.status());
+  return *done ? synSuccess : synBusy;
 }
 
 }  // namespace hpu::synapse

@@ -38,9 +38,8 @@ class [[nodiscard]] Result {
 Result ofEnqueue(const Status& status);
 /// The failure of a wait for work: what went wrong on the device rather than in the call.
 Result ofWork(const Status& status);
-/// The same of a wait without patience for work that was done a moment ago: programs that only query must learn of
-/// failures too. Busy when another thread has enqueued more meanwhile.
-Result ofDoneWork(const Status& status);
+/// What a query says: success, busy, or the failure, which a query leaves where it is.
+Result ofQuery(const StatusOr<bool>& done);
 
 inline Result badArgument(std::string text) {
   return {synInvalidArgument, std::move(text)};

@@ -17,8 +17,9 @@ namespace {
 Result checkTime(const EventObject& event, const char* name) {
   if (!event.collectsTime) return {synUnavailable, std::string(name) + " was created without EVENT_COLLECT_TIME"};
   if (!event.recorded) return {synObjectNotInitialized, std::string(name) + " was not recorded"};
-  HPU_ASSIGN(bool done, event.event.query());
-  if (!done) return {synBusy, std::string("the work before ") + name + " is not done"};
+  hpu::StatusOr<bool> done = event.event.query();
+  // A failure belongs to who queries or waits; the event has its time all the same.
+  if (done.ok() && !*done) return {synBusy, std::string("the work before ") + name + " is not done"};
   return {};
 }
 
@@ -85,9 +86,7 @@ synStatus synEventRecord(synEventHandle eventHandle, const synStreamHandle strea
 synStatus synEventQuery(const synEventHandle eventHandle) {
   return guarded("synEventQuery", [&]() -> Result {
     SYN_FIND(event, hpu::synapse::events(), eventHandle);
-    hpu::StatusOr<bool> done = event->event.query();
-    if (!done.ok()) return hpu::synapse::ofWork(done.status());
-    return *done ? hpu::synapse::ofDoneWork(event->event.synchronize(0)) : synBusy;
+    return hpu::synapse::ofQuery(event->event.query());
   });
 }
 

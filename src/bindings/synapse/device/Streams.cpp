@@ -89,9 +89,7 @@ synStatus synStreamSynchronize(const synStreamHandle streamHandle) {
 synStatus synStreamQuery(const synStreamHandle streamHandle) {
   return guarded("synStreamQuery", [&]() -> Result {
     SYN_FIND(stream, hpu::synapse::streams(), streamHandle);
-    hpu::StatusOr<bool> done = stream->stream.query();
-    if (!done.ok()) return hpu::synapse::ofWork(done.status());
-    return *done ? hpu::synapse::ofDoneWork(stream->stream.synchronize(0)) : synBusy;
+    return hpu::synapse::ofQuery(stream->stream.query());
   });
 }
 

@@ -96,6 +96,12 @@ TEST_F(Fault, UncorrectedErrorFailsTheNextWorkThatReadsAndNoOther) {
   EXPECT_THAT(failure.message(), HasSubstr("ECC"));
   EXPECT_THAT(failure.message(), HasSubstr("queue 'first'"));
   EXPECT_THAT(failure.message(), HasSubstr("(at node 'load' (Copy) on the dma)"));
+  ASSERT_NE(failure.work(), nullptr);
+  EXPECT_EQ(failure.work()->device, device.info().index);
+  EXPECT_EQ(failure.work()->stream, "first");
+  EXPECT_EQ(failure.work()->operation, "launch");
+  EXPECT_EQ(failure.work()->label, copy.recipe().name());
+  EXPECT_EQ(failure.work()->node, "load");
   EXPECT_THAT(status().lastError, HasSubstr("ECC"));
   ASSERT_TRUE(device.reset().ok());
   EXPECT_TRUE(roundTrip(stream).ok());

@@ -61,10 +61,33 @@ TEST_F(Failures, AreToldToWhoOnlyQueries) {
     while (status == synBusy) status = byEvent ? synEventQuery(event) : synStreamQuery(stream);
     EXPECT_EQ(status, synFail);
     EXPECT_THAT(hpuSynLastError(), HasSubstr("ECC"));
-    EXPECT_SYN(synStreamQuery(stream)) << "once";
-    EXPECT_SYN(synEventQuery(event));
-    EXPECT_SYN(synStreamSynchronize(stream));
+    EXPECT_SYN_ERROR(synStreamQuery(stream), synFail, "ECC");  // A query leaves it.
+    EXPECT_SYN_ERROR(synEventQuery(event), synFail, "ECC");
+    EXPECT_SYN_ERROR(synStreamSynchronize(stream), synFail, "ECC");  // A wait takes it.
+    EXPECT_SYN(synStreamQuery(stream));
+    EXPECT_SYN_ERROR(synEventQuery(event), synFail, "ECC");  // The event stands for it.
+    ASSERT_SYN(synEventRecord(event, stream));
+    EXPECT_SYN(synEventSynchronize(event));
   }
+}
+
+/// A stream that waits for an event of a failed one would compute on garbage.
+TEST_F(Failures, CrossEventsToTheStreamsThatWaitForThem) {
+  uint64_t buffer = allocate(4096);
+  upload(buffer, pattern(4096));
+  std::vector<uint8_t> back(4096);
+  synStreamHandle other = nullptr;
+  synEventHandle event = nullptr;
+  ASSERT_SYN(synStreamCreateGeneric(&other, device, 0));
+  ASSERT_SYN(synEventCreate(&event, device, 0));
+  ASSERT_TRUE(hpu::node::inject(index(), hpu::node::Fault::kUncorrectedEcc).ok());
+  ASSERT_SYN(synMemCopyAsync(stream, buffer, 4096, address(back.data()), DRAM_TO_HOST));
+  ASSERT_SYN(synEventRecord(event, stream));
+  ASSERT_SYN(synStreamWaitEvent(other, event, 0));
+  ASSERT_SYN(synMemsetD8Async(buffer, 0, 4096, other));
+  EXPECT_SYN_ERROR(synStreamSynchronize(other), synFail, "ECC");
+  EXPECT_SYN_ERROR(synStreamSynchronize(stream), synFail, "ECC");  // Each stream has its own.
+  EXPECT_EQ(download(buffer, 4096), pattern(4096)) << "the memset did not run";
 }
 
 TEST_F(Failures, OfADeviceDoNotKeepItFromBeingReleased) {
