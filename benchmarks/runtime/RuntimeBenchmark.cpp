@@ -11,6 +11,7 @@
 #include "hpu/event.h"
 #include "hpu/executable.h"
 #include "hpu/stream.h"
+#include "perfmodel/Timeline.h"
 #include "runtime/driver/sim/DeviceClock.h"
 
 namespace hpu {
@@ -77,22 +78,39 @@ void allocateAndFree(benchmark::State& state) {
 }
 BENCHMARK(allocateAndFree)->Arg(256)->Arg(64 << 20);
 
-/// The device clock alone: launches of `range` commands on idle engines, looked at one by one.
-void clockLaunch(benchmark::State& state) {
-  const arch::TargetDesc& target = arch::targetDesc(Target::kGaudi2);
-  auto commands = static_cast<uint32_t>(state.range(0)) / 2;
+/// So many commands, each second one waiting for the one of the other engine before it; each moves `bytes` in HBM.
+std::vector<perfmodel::TimedQueue> twoQueues(int64_t count, int64_t bytes = 0) {
+  auto commands = static_cast<uint32_t>(count) / 2;
   std::vector<perfmodel::TimedQueue> queues(2);
   queues[0].engine = Engine::kMme;
   queues[1].engine = Engine::kTpc;
   for (uint32_t i = 0; i < commands; ++i) {
     perfmodel::TimedCommand mme, tpc;
     mme.cost.alone = mme.cost.compute = 1000 + 10 * (i % 7);
+    mme.cost.bytes.hbm = tpc.cost.bytes.hbm = bytes;
     mme.signal = 0;
     tpc.cost.alone = tpc.cost.compute = 700;
     tpc.waits = {{0, i + 1}};
     queues[0].commands.push_back(mme);
     queues[1].commands.push_back(tpc);
   }
+  return queues;
+}
+
+/// The discrete-event simulation of a program of `range` commands that share HBM; items are commands.
+void simulate(benchmark::State& state) {
+  const arch::TargetDesc& target = arch::targetDesc(Target::kGaudi2);
+  const std::vector<perfmodel::TimedQueue> queues = twoQueues(state.range(0), 1 << 10);
+  const std::vector<perfmodel::TimedLaunch> launch{{&queues, 1}};
+  for (auto _ : state) benchmark::DoNotOptimize(perfmodel::simulate(target, target.clock(), launch));
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations()) * state.range(0));
+}
+BENCHMARK(simulate)->Arg(100)->Arg(10000);
+
+/// The device clock alone: launches of `range` commands on idle engines, looked at one by one.
+void clockLaunch(benchmark::State& state) {
+  const arch::TargetDesc& target = arch::targetDesc(Target::kGaudi2);
+  const std::vector<perfmodel::TimedQueue> queues = twoQueues(state.range(0));
   auto timeline = driver::LaunchTimeline::create(queues, 1, target, target.clock()).value();
   auto clock = std::make_shared<driver::DeviceClock>();
   clock->addQueue(1, "queue");

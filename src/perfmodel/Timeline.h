@@ -57,10 +57,9 @@ struct TimelineResult {
 };
 
 /// Runs the launches together. `engineFree`, when given, is an array of kNumEngines times before
-/// which the engines are taken (by work simulated earlier). Costs O(commands): a million a second
-/// and core. Errors: kInternal, naming launch, queue, command and signal, when the queues deadlock
-/// (verified recipes cannot) or a wait names a signal that the launch does not have; kOutOfRange
-/// when time overflows.
+/// which the engines are taken (by work simulated earlier). Costs O(commands). Errors: kInternal, naming launch, queue,
+/// command and signal, when the queues deadlock (verified recipes cannot) or a wait names a signal that the launch does
+/// not have; kOutOfRange when time overflows.
 StatusOr<TimelineResult> simulate(const arch::TargetDesc&, const arch::ClockProfile&,
                                   const std::vector<TimedLaunch>& launches, const Picoseconds* engineFree = nullptr);
 
