@@ -18,7 +18,7 @@ constexpr int64_t kEnoughResults = 2 * 64 * 64;
 /// A second kernel is not worth its launch for less.
 constexpr int64_t kMuchReduced = 256;
 
-/// The result of the first step is f32 whatever the tensors are: it is rounded once, as a sum in one step is.
+/// The result of a sum's first step is f32 whatever the tensors are: it is rounded once, as a sum in one step is.
 template <typename Op>
 void split(Op op) {
   auto from = cast<RankedTensorType>(op.getX().getType());
@@ -36,16 +36,20 @@ void split(Op op) {
   for (int64_t axis : rest) shape[axis] = 1;
 
   OpBuilder builder(op);
+  auto step = [&](Value x, ArrayRef<int64_t> sizes, Type stored, DenseI64ArrayAttr over, BoolAttr keepdims) -> Value {
+    auto type = RankedTensorType::get(sizes, stored);
+    if constexpr (requires { op.getTo(); }) {
+      const bool isOther = stored != cast<RankedTensorType>(x.getType()).getElementType();
+      return Op::create(builder, op.getLoc(), type, x, over, keepdims, isOther ? TypeAttr::get(stored) : TypeAttr());
+    } else {
+      return Op::create(builder, op.getLoc(), type, x, over, keepdims);
+    }
+  };
+  constexpr bool kSums = requires { op.getTo(); };
   const bool isNarrow = isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
-  Type wide = isNarrow ? builder.getF32Type() : element;
-  Value x = op.getX();
-  if (isNarrow) x = CastOp::create(builder, op.getLoc(), x, wide);
-  Value partial = Op::create(builder, op.getLoc(), RankedTensorType::get(shape, wide), x,
-                             builder.getDenseI64ArrayAttr(rest), builder.getBoolAttr(true));
-  Value whole = Op::create(builder, op.getLoc(), RankedTensorType::get(to.getShape(), wide), partial, op.getAxesAttr(),
-                           op.getKeepdimsAttr());
-  if (isNarrow) whole = CastOp::create(builder, op.getLoc(), whole, element);
-  op.replaceAllUsesWith(whole);
+  Value partial = step(op.getX(), shape, kSums && isNarrow ? builder.getF32Type() : element,
+                       builder.getDenseI64ArrayAttr(rest), builder.getBoolAttr(true));
+  op.replaceAllUsesWith(step(partial, to.getShape(), to.getElementType(), op.getAxesAttr(), op.getKeepdimsAttr()));
   op.erase();
 }
 

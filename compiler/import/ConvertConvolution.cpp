@@ -116,7 +116,7 @@ Value channelParameter(NodeContext& node, size_t index) {
 }
 
 /// The convolution of a node as a four-dimensional image; null after a failure.
-Value convolveImage(NodeContext& node, Value input, Value weights) {
+Value convolveImage(NodeContext& node, Value input, Value weights, bool exact = false) {
   if (!input || !weights) return {};
   int64_t rank = node.rank(input);
   if (rank == node.rank(weights) && !node.isFloat(input))
@@ -141,7 +141,8 @@ Value convolveImage(NodeContext& node, Value input, Value weights) {
                               {{"strides", window->strides},
                                {"dilations", window->dilations},
                                {"pads", window->pads},
-                               {"groups", groups}});
+                               {"groups", groups},
+                               {"exact", exact}});
 }
 
 void convertConv(NodeContext& node) {
@@ -310,8 +311,8 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-Value convolve(NodeContext& node, Value input, Value weights) {
-  Value image = convolveImage(node, input, weights);
+Value convolve(NodeContext& node, Value input, Value weights, bool exact) {
+  Value image = convolveImage(node, input, weights, exact);
   return image ? fromImage(node, image, node.rank(input)) : Value();
 }
 

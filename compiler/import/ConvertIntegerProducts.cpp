@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of quantised integers: MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv. The MME multiplies
-// floats, so the operands become floats less their zero points: sums below 2^24 are exact.
+// floats, so the operands become floats less their zero points: sums below 2^24 are exact. The products say so
+// (`exact`), so that no precision narrows them and no scale goes into their weights.
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/import/OpTable.h"
@@ -73,19 +74,19 @@ void convertMatMulInteger(NodeContext& node) {
   Value a = centred(node, 0, 2, Along::kRows), b = centred(node, 1, 3, Along::kColumns);
   if (!a || !b) return;
   if (node.rank(a) < 2 || node.rank(b) < 2) return node.unsupported("operands of rank 1");
-  node.setOutput(0, node.cast(node.op("matmul", {a, b}), node.builder().getI32Type()));
+  node.setOutput(0, node.cast(node.op("matmul", {a, b}, {{"exact", true}}), node.builder().getI32Type()));
 }
 
 void convertConvInteger(NodeContext& node) {
   Value x = centred(node, 0, 2, Along::kChannels), w = centred(node, 1, 3, Along::kFilters);
-  node.setOutput(0, node.cast(convolve(node, x, w), node.builder().getI32Type()));
+  node.setOutput(0, node.cast(convolve(node, x, w, true), node.builder().getI32Type()));
 }
 
 void convertQLinearMatMul(NodeContext& node) {
   Value a = centred(node, 0, 2, Along::kRows), b = centred(node, 3, 5, Along::kColumns);
   if (!a || !b) return;
   if (node.rank(a) < 2 || node.rank(b) < 2) return node.unsupported("operands of rank 1");
-  Value product = node.op("matmul", {a, b});
+  Value product = node.op("matmul", {a, b}, {{"exact", true}});
   if (!product) return;
   int64_t rank = node.rank(product);
   Value scale = node.op("mul", {parameter(node, 1, rank, Along::kRows), parameter(node, 4, rank, Along::kColumns)});
@@ -94,7 +95,7 @@ void convertQLinearMatMul(NodeContext& node) {
 
 void convertQLinearConv(NodeContext& node) {
   Value x = centred(node, 0, 2, Along::kChannels), w = centred(node, 3, 5, Along::kFilters);
-  Value sum = convolve(node, x, w);
+  Value sum = convolve(node, x, w, true);
   if (!sum) return;
   int64_t rank = node.rank(sum);
   // The bias is in units of both scales.

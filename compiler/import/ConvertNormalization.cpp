@@ -20,6 +20,21 @@ Ints range(int64_t begin, int64_t end) {
   return values;
 }
 
+/// The float type that `stash_type` names (f32 unless it is given); nullopt for what is no float, which is then
+/// reported.
+std::optional<mlir::Type> stashType(NodeContext& node) {
+  const int64_t code = node.integer("stash_type", 1);
+  const ElementType type = elementOfOnnxType(static_cast<int32_t>(code));
+  switch (type) {
+    case ElementType::kF32:
+    case ElementType::kF16:
+    case ElementType::kBF16:
+      return ir::mlirElementType(node.context(), type);
+    default:
+      return node.unsupported(strCat("stash_type ", code, " (f32, f16 and bf16 are)")), std::nullopt;
+  }
+}
+
 Value meanOver(NodeContext& node, Value x, const Ints& axes) {
   return node.op("reduce_mean", x, {{"axes", axes}, {"keepdims", true}});
 }
@@ -52,16 +67,20 @@ void convertLayerNorm(NodeContext& node) {
   if (!x || !scale) return;
   std::optional<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(x));
   if (!axis) return;
+  std::optional<mlir::Type> stash = stashType(node);
+  if (!stash) return;
   double epsilon = node.number("epsilon", 1e-5);
   llvm::SmallVector<Value> operands = {x, scale};
   if (node.has(2)) operands.push_back(node.input(2));
   node.setOutput(0, node.op("layer_norm", operands, {{"axis", *axis}, {"epsilon", epsilon}}));
   if (!node.wants(1) && !node.wants(2)) return;
   Ints axes = range(*axis, node.rank(x));
-  Value mean = meanOver(node, x, axes), centred = node.op("sub", {x, mean});
+  Value wide = node.widened(x);
+  Value mean = meanOver(node, wide, axes), centred = node.op("sub", {wide, mean});
   Value variance = meanOver(node, node.op("mul", {centred, centred}), axes);
-  node.setOutput(1, mean);
-  node.setOutput(2, node.op("rsqrt", node.op("add", {variance, node.scalarLike(x, epsilon)})));
+  Value deviation = node.op("rsqrt", node.op("add", {variance, node.scalarLike(variance, epsilon)}));
+  node.setOutput(1, node.cast(mean, *stash));
+  node.setOutput(2, node.cast(deviation, *stash));
 }
 
 void convertRmsNorm(NodeContext& node) {
@@ -69,9 +88,15 @@ void convertRmsNorm(NodeContext& node) {
   if (!x) return;
   std::optional<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(x));
   if (!axis) return;
-  Value mean = meanOver(node, node.op("mul", {x, x}), range(*axis, node.rank(x)));
-  Value factor = node.op("rsqrt", node.op("add", {mean, node.scalarLike(x, node.number("epsilon", 1e-5))}));
-  node.setOutput(0, node.op("mul", {node.op("mul", {x, factor}), node.input(1)}));
+  if (!stashType(node)) return;
+  // The statistics are f32, which every stash type fits.
+  Value wide = node.widened(x), scale = node.input(1);
+  if (!scale) return;
+  Value mean = meanOver(node, node.op("mul", {wide, wide}), range(*axis, node.rank(x)));
+  Value factor = node.op("rsqrt", node.op("add", {mean, node.scalarLike(mean, node.number("epsilon", 1e-5))}));
+  // The result has the type of the scale, to which the normalised numbers are rounded first.
+  Value normal = node.cast(node.op("mul", {wide, factor}), node.elementOf(scale));
+  node.setOutput(0, node.op("mul", {normal, scale}));
 }
 
 void convertGroupNorm(NodeContext& node) {
@@ -110,9 +135,10 @@ void convertMeanVariance(NodeContext& node) {
   if (!x) return;
   std::optional<Ints> axes = node.axes(node.integers("axes", {0, 2, 3}), node.rank(x));
   if (!axes) return;
-  Value centred = node.op("sub", {x, meanOver(node, x, *axes)});
+  Value wide = node.widened(x), centred = node.op("sub", {wide, meanOver(node, wide, *axes)});
   Value deviation = node.op("sqrt", meanOver(node, node.op("mul", {centred, centred}), *axes));
-  node.setOutput(0, node.op("div", {centred, node.op("add", {deviation, node.scalarLike(x, 1e-9)})}));
+  Value normal = node.op("div", {centred, node.op("add", {deviation, node.scalarLike(deviation, 1e-9)})});
+  node.setOutput(0, node.cast(normal, node.elementOf(x)));
 }
 
 void convertLpNorm(NodeContext& node) {
@@ -122,9 +148,10 @@ void convertLpNorm(NodeContext& node) {
   int64_t p = node.integer("p", 2);
   if (!axis) return;
   if (p != 1 && p != 2) return node.invalid(strCat("p = ", p));
-  Value power = p == 1 ? node.op("abs", x) : node.op("mul", {x, x});
+  Value wide = node.widened(x), power = p == 1 ? node.op("abs", wide) : node.op("mul", {wide, wide});
   Value sum = node.op("reduce_sum", power, {{"axes", Ints{*axis}}, {"keepdims", true}});
-  node.setOutput(0, node.op("div", {x, p == 1 ? sum : node.op("sqrt", sum)}));
+  Value normal = node.op("div", {wide, p == 1 ? sum : node.op("sqrt", sum)});
+  node.setOutput(0, node.cast(normal, node.elementOf(x)));
 }
 
 void convertLrn(NodeContext& node) {
@@ -137,8 +164,9 @@ void convertLrn(NodeContext& node) {
   std::optional<DimExpr> plane = NodeContext::product({sizes[2], sizes[3]});
   if (!plane) return node.needsSize("the spatial dimensions");
   // The mean of squares over `size` channels is a pooling with the channels as height.
+  Value wide = node.widened(x);
   Value squares =
-      node.reshape(node.op("mul", {x, x}), llvm::ArrayRef<SymDim>{shape[0], {1}, shape[1], node.symDim(plane)});
+      node.reshape(node.op("mul", {wide, wide}), llvm::ArrayRef<SymDim>{shape[0], {1}, shape[1], node.symDim(plane)});
   Ints pads = {(size - 1) / 2, 0, size / 2, 0};
   Value mean = node.op("avg_pool2d", squares,
                        {{"kernel", Ints{size, 1}},
@@ -146,9 +174,10 @@ void convertLrn(NodeContext& node) {
                         {"dilations", Ints{1, 1}},
                         {"pads", pads},
                         {"count_include_pad", true}});
-  Value scaled = node.op("mul", {node.reshape(mean, shape), node.scalarLike(x, node.number("alpha", 1e-4))});
-  Value base = node.op("add", {scaled, node.scalarLike(x, node.number("bias", 1.0))});
-  node.setOutput(0, node.op("div", {x, node.op("pow", {base, node.scalarLike(x, node.number("beta", 0.75))})}));
+  Value scaled = node.op("mul", {node.reshape(mean, shape), node.scalarLike(wide, node.number("alpha", 1e-4))});
+  Value base = node.op("add", {scaled, node.scalarLike(wide, node.number("bias", 1.0))});
+  Value normal = node.op("div", {wide, node.op("pow", {base, node.scalarLike(wide, node.number("beta", 0.75))})});
+  node.setOutput(0, node.cast(normal, node.elementOf(x)));
 }
 
 constexpr OpRow kRows[] = {

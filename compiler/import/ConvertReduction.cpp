@@ -41,26 +41,27 @@ void convertReduce(NodeContext& node) {
   if (!axes) return;
   if (node.elementOf(x).isInteger(1)) return node.unsupported("bool elements");
   llvm::StringRef op = node.def().op;
-  Value result;
+  // Of powers, and between a sum and what is made of it, nothing is stored narrow.
+  Value result, wide = node.widened(x);
   if (op == "ReduceL1") {
     result = reduce(node, "reduce_sum", node.op("abs", x), *axes, keepdims);
   } else if (op == "ReduceL2") {
-    result = node.op("sqrt", reduce(node, "reduce_sum", node.op("mul", {x, x}), *axes, keepdims));
+    result = node.op("sqrt", reduce(node, "reduce_sum", node.op("mul", {wide, wide}), *axes, keepdims));
   } else if (op == "ReduceSumSquare") {
-    result = reduce(node, "reduce_sum", node.op("mul", {x, x}), *axes, keepdims);
+    result = reduce(node, "reduce_sum", node.op("mul", {wide, wide}), *axes, keepdims);
   } else if (op == "ReduceLogSum") {
-    result = node.op("log", reduce(node, "reduce_sum", x, *axes, keepdims));
+    result = node.op("log", reduce(node, "reduce_sum", wide, *axes, keepdims));
   } else if (op == "ReduceLogSumExp") {
     // Around the maximum, so that exp does not overflow.
-    Value max = reduce(node, "reduce_max", x, *axes, true);
-    Value sum = reduce(node, "reduce_sum", node.op("exp", node.op("sub", {x, max})), *axes, keepdims);
-    Value shift = keepdims ? max : reduce(node, "reduce_max", x, *axes, false);
+    Value max = reduce(node, "reduce_max", wide, *axes, true);
+    Value sum = reduce(node, "reduce_sum", node.op("exp", node.op("sub", {wide, max})), *axes, keepdims);
+    Value shift = keepdims ? max : reduce(node, "reduce_max", wide, *axes, false);
     result = node.op("add", {node.op("log", sum), shift});
   } else {
     result = reduce(node, node.mnemonic(), x, *axes, keepdims);
   }
   if (result == x) return node.forward(0);
-  node.setOutput(0, result);
+  node.setOutput(0, node.cast(result, node.elementOf(x)));
 }
 
 // ---- softmax -----------------------------------------------------------------------------------

@@ -362,6 +362,11 @@ Value NodeContext::cast(Value x, Type element) {
   return op("cast", x, {{"to", element}});
 }
 
+Value NodeContext::widened(Value x) {
+  if (!x || !isFloat(x) || elementOf(x).getIntOrFloatBitWidth() >= 32) return x;
+  return cast(x, builder_.getF32Type());
+}
+
 // ---- results -----------------------------------------------------------------------------------
 
 void NodeContext::setOutput(size_t index, Value value) {

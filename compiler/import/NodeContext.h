@@ -125,6 +125,8 @@ class NodeContext {
   /// [begin, end) of one dimension.
   Value sliceDim(Value x, int64_t dim, int64_t begin, int64_t end);
   Value cast(Value x, mlir::Type element);
+  /// `x` in f32 if its floats are narrower: what the statistics of a normalisation are made of.
+  Value widened(Value x);
 
   // ---- results ----
   void setOutput(size_t index, Value value);

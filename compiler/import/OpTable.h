@@ -43,8 +43,8 @@ const OpRow* findRow(llvm::StringRef op);
 /// All rows in alphabetical order.
 std::vector<const OpRow*> allRows();
 /// The convolution that the attributes of a node describe, without bias, of operands that may be other values
-/// than the node's own; null after a failure, which is then recorded.
-Value convolve(NodeContext& node, Value input, Value weights);
+/// than the node's own; null after a failure, which is then recorded. `exact`: they are integers that stand in floats.
+Value convolve(NodeContext& node, Value input, Value weights, bool exact = false);
 /// Shape arithmetic on sizes that may be free: true when the outputs were set from the elements of the
 /// inputs. A false leaves the node untouched.
 bool convertSymbolically(NodeContext& node);

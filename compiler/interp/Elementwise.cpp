@@ -99,56 +99,61 @@ double lgamma(double x) {
   return ::lgamma_r(x, &sign);
 }
 
+template <typename Op>
+mlir::TypeID kind() {
+  return mlir::TypeID::get<Op>();
+}
+
 /// The function of an op without attributes on floats; null for other ops.
-double (*floatUnary(llvm::StringRef name))(double) {
+double (*floatUnary(Operation* op))(double) {
   using F = double (*)(double);
-  static const llvm::StringMap<F> table = {
-      {"relu", +[](double x) { return x < 0 ? 0.0 : x; }},
-      {"sigmoid", sigmoid},
-      {"tanh", +[](double x) { return std::tanh(x); }},
-      {"erf", +[](double x) { return std::erf(x); }},
-      {"exp", +[](double x) { return std::exp(x); }},
-      {"log", +[](double x) { return std::log(x); }},
-      {"sqrt", +[](double x) { return std::sqrt(x); }},
-      {"rsqrt", +[](double x) { return 1 / std::sqrt(x); }},
-      {"reciprocal", +[](double x) { return 1 / x; }},
-      {"neg", +[](double x) { return -x; }},
-      {"abs", +[](double x) { return std::fabs(x); }},
-      {"floor", +[](double x) { return std::floor(x); }},
-      {"ceil", +[](double x) { return std::ceil(x); }},
-      {"round", +[](double x) { return std::nearbyint(x); }},
-      {"sin", +[](double x) { return std::sin(x); }},
-      {"cos", +[](double x) { return std::cos(x); }},
-      {"atan", +[](double x) { return std::atan(x); }},
-      {"expm1", +[](double x) { return std::expm1(x); }},
-      {"log1p", +[](double x) { return std::log1p(x); }},
-      {"erf_inv", erfInv},
-      {"lgamma", lgamma},
-      {"softplus", +[](double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }},
-      {"silu", +[](double x) { return x * sigmoid(x); }},
-      {"hard_swish", +[](double x) { return x * clamp(x / 6 + 0.5, 0, 1); }},
-      {"sign", +[](double x) { return x > 0   ? 1.0
-                                      : x < 0 ? -1.0
-                                              : x; }},
+  static const llvm::DenseMap<mlir::TypeID, F> table = {
+      {kind<ReluOp>(), +[](double x) { return x < 0 ? 0.0 : x; }},
+      {kind<SigmoidOp>(), sigmoid},
+      {kind<TanhOp>(), +[](double x) { return std::tanh(x); }},
+      {kind<ErfOp>(), +[](double x) { return std::erf(x); }},
+      {kind<ExpOp>(), +[](double x) { return std::exp(x); }},
+      {kind<LogOp>(), +[](double x) { return std::log(x); }},
+      {kind<SqrtOp>(), +[](double x) { return std::sqrt(x); }},
+      {kind<RsqrtOp>(), +[](double x) { return 1 / std::sqrt(x); }},
+      {kind<ReciprocalOp>(), +[](double x) { return 1 / x; }},
+      {kind<NegOp>(), +[](double x) { return -x; }},
+      {kind<AbsOp>(), +[](double x) { return std::fabs(x); }},
+      {kind<FloorOp>(), +[](double x) { return std::floor(x); }},
+      {kind<CeilOp>(), +[](double x) { return std::ceil(x); }},
+      {kind<RoundOp>(), +[](double x) { return std::nearbyint(x); }},
+      {kind<SinOp>(), +[](double x) { return std::sin(x); }},
+      {kind<CosOp>(), +[](double x) { return std::cos(x); }},
+      {kind<AtanOp>(), +[](double x) { return std::atan(x); }},
+      {kind<Expm1Op>(), +[](double x) { return std::expm1(x); }},
+      {kind<Log1pOp>(), +[](double x) { return std::log1p(x); }},
+      {kind<ErfInvOp>(), erfInv},
+      {kind<LgammaOp>(), lgamma},
+      {kind<SoftplusOp>(), +[](double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }},
+      {kind<SiluOp>(), +[](double x) { return x * sigmoid(x); }},
+      {kind<HardSwishOp>(), +[](double x) { return x * clamp(x / 6 + 0.5, 0, 1); }},
+      {kind<SignOp>(), +[](double x) { return x > 0   ? 1.0
+                                              : x < 0 ? -1.0
+                                                      : x; }},
   };
-  auto found = table.find(name);
+  auto found = table.find(op->getName().getTypeID());
   return found == table.end() ? nullptr : found->second;
 }
 
 /// The same for integers: those that keep integers integers.
-int64_t (*integerUnary(llvm::StringRef name))(int64_t) {
+int64_t (*integerUnary(Operation* op))(int64_t) {
   using F = int64_t (*)(int64_t);
-  static const llvm::StringMap<F> table = {
-      {"relu", +[](int64_t x) { return x < 0 ? int64_t{0} : x; }},
-      {"neg", +[](int64_t x) { return static_cast<int64_t>(0 - static_cast<uint64_t>(x)); }},
-      {"abs", +[](int64_t x) { return x < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x; }},
-      {"bit_not", +[](int64_t x) { return ~x; }},
-      {"floor", +[](int64_t x) { return x; }},
-      {"ceil", +[](int64_t x) { return x; }},
-      {"round", +[](int64_t x) { return x; }},
-      {"sign", +[](int64_t x) { return static_cast<int64_t>((x > 0) - (x < 0)); }},
+  static const llvm::DenseMap<mlir::TypeID, F> table = {
+      {kind<ReluOp>(), +[](int64_t x) { return x < 0 ? int64_t{0} : x; }},
+      {kind<NegOp>(), +[](int64_t x) { return static_cast<int64_t>(0 - static_cast<uint64_t>(x)); }},
+      {kind<AbsOp>(), +[](int64_t x) { return x < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x; }},
+      {kind<BitNotOp>(), +[](int64_t x) { return ~x; }},
+      {kind<FloorOp>(), +[](int64_t x) { return x; }},
+      {kind<CeilOp>(), +[](int64_t x) { return x; }},
+      {kind<RoundOp>(), +[](int64_t x) { return x; }},
+      {kind<SignOp>(), +[](int64_t x) { return static_cast<int64_t>((x > 0) - (x < 0)); }},
   };
-  auto found = table.find(name);
+  auto found = table.find(op->getName().getTypeID());
   return found == table.end() ? nullptr : found->second;
 }
 
@@ -159,26 +164,25 @@ StatusOr<Tensor> mapFloat(const Tensor& x, Fn fn) {
   });
 }
 
-Status needsFloat(llvm::StringRef name, const Tensor& x) {
-  return unimplemented(
-      base::strCat("hpu.", std::string(name), " is defined for float elements, not ", elementTypeName(x.element())));
+Status needsFloat(Operation* op, const Tensor& x) {
+  return unimplemented(base::strCat(op->getName().getStringRef().str(), " is defined for float elements, not ",
+                                    elementTypeName(x.element())));
 }
 
 Evaluated evaluateUnary(Operation* op, Inputs in) {
-  llvm::StringRef name = op->getName().stripDialect();
   bool isFloat = !in.empty() && wideKind(in[0].element()) == Wide::kFloat;
-  if (auto fn = floatUnary(name); fn && isFloat) return mapFloat(in[0], fn);
-  if (auto fn = integerUnary(name)) {
+  if (auto fn = floatUnary(op); fn && isFloat) return mapFloat(in[0], fn);
+  if (auto fn = integerUnary(op)) {
     // Of these only neg and bit_not change an unsigned number (they wrap), and sign maps it to 0 or 1.
-    if (wideKind(in[0].element()) == Wide::kUnsigned && name != "neg" && name != "bit_not") {
-      if (name != "sign") return in[0];
+    if (wideKind(in[0].element()) == Wide::kUnsigned && !llvm::isa<NegOp, BitNotOp>(op)) {
+      if (!llvm::isa<SignOp>(op)) return in[0];
       fn = [](int64_t x) -> int64_t { return x != 0; };
     }
     return map<int64_t>(in[0].element(), in[0], [&](const int64_t* const* args, int64_t* out, int64_t count) {
       for (int64_t i = 0; i < count; ++i) out[i] = fn(args[0][i]);
     });
   }
-  if (floatUnary(name)) return needsFloat(name, in[0]);
+  if (floatUnary(op)) return needsFloat(op, in[0]);
   return std::nullopt;
 }
 
@@ -260,16 +264,16 @@ T integerPower(T base, T exponent) {
   return static_cast<T>(result);
 }
 
-/// Calls apply(f) with the function of the op named `name`; false when it is not a binary op.
+/// Calls apply(f) with the function of the op; false when it is not a binary op.
 template <typename T, typename Apply>
-bool withBinary(llvm::StringRef name, Apply apply) {
+bool withBinary(Operation* op, Apply apply) {
   constexpr bool isFloat = std::is_same_v<T, double>;
   constexpr bool isSigned = std::is_same_v<T, int64_t>;
   using U = std::conditional_t<isFloat, double, uint64_t>;  // Unsigned arithmetic wraps.
-  if (name == "add") return apply([](T a, T b) -> T { return U(a) + U(b); }), true;
-  if (name == "sub") return apply([](T a, T b) -> T { return U(a) - U(b); }), true;
-  if (name == "mul") return apply([](T a, T b) -> T { return U(a) * U(b); }), true;
-  if (name == "div")
+  if (llvm::isa<AddOp>(op)) return apply([](T a, T b) -> T { return U(a) + U(b); }), true;
+  if (llvm::isa<SubOp>(op)) return apply([](T a, T b) -> T { return U(a) - U(b); }), true;
+  if (llvm::isa<MulOp>(op)) return apply([](T a, T b) -> T { return U(a) * U(b); }), true;
+  if (llvm::isa<DivOp>(op))
     return apply([](T a, T b) -> T {
              if constexpr (isFloat) return a / b;
              if (b == T{0}) return T{0};
@@ -277,7 +281,7 @@ bool withBinary(llvm::StringRef name, Apply apply) {
              return a / b;
            }),
            true;
-  if (name == "pow")
+  if (llvm::isa<PowOp>(op))
     return apply([](T a, T b) -> T {
              if constexpr (isFloat)
                return std::pow(a, b);
@@ -285,9 +289,9 @@ bool withBinary(llvm::StringRef name, Apply apply) {
                return integerPower<T>(a, b);
            }),
            true;
-  if (name == "max") return apply([](T a, T b) -> T { return a != a ? a : b != b ? b : a > b ? a : b; }), true;
-  if (name == "min") return apply([](T a, T b) -> T { return a != a ? a : b != b ? b : a < b ? a : b; }), true;
-  if (name == "mod")
+  if (llvm::isa<MaxOp>(op)) return apply([](T a, T b) -> T { return a != a ? a : b != b ? b : a > b ? a : b; }), true;
+  if (llvm::isa<MinOp>(op)) return apply([](T a, T b) -> T { return a != a ? a : b != b ? b : a < b ? a : b; }), true;
+  if (llvm::isa<ModOp>(op))
     return apply([](T a, T b) -> T {
              if constexpr (isFloat) {
                return std::fmod(a, b);
@@ -298,48 +302,48 @@ bool withBinary(llvm::StringRef name, Apply apply) {
              }
            }),
            true;
-  if (name == "prelu") return apply([](T a, T b) -> T { return a < T{0} ? T(U(a) * U(b)) : a; }), true;
-  if (name == "and") return apply([](T a, T b) -> T { return a != T{0} && b != T{0}; }), true;
-  if (name == "or") return apply([](T a, T b) -> T { return a != T{0} || b != T{0}; }), true;
-  if (name == "xor") return apply([](T a, T b) -> T { return (a != T{0}) != (b != T{0}); }), true;
+  if (llvm::isa<PreluOp>(op)) return apply([](T a, T b) -> T { return a < T{0} ? T(U(a) * U(b)) : a; }), true;
+  if (llvm::isa<AndOp>(op)) return apply([](T a, T b) -> T { return a != T{0} && b != T{0}; }), true;
+  if (llvm::isa<OrOp>(op)) return apply([](T a, T b) -> T { return a != T{0} || b != T{0}; }), true;
+  if (llvm::isa<XorOp>(op)) return apply([](T a, T b) -> T { return (a != T{0}) != (b != T{0}); }), true;
   return false;
 }
 
 /// `bits` is the width of the element type, narrower than T.
 template <typename T, typename Apply>
-bool withBitwise(llvm::StringRef name, int64_t bits, Apply apply) {
+bool withBitwise(Operation* op, int64_t bits, Apply apply) {
   using U = uint64_t;
-  if (name == "bit_and") return apply([](T a, T b) -> T { return a & b; }), true;
-  if (name == "bit_or") return apply([](T a, T b) -> T { return a | b; }), true;
-  if (name == "bit_xor") return apply([](T a, T b) -> T { return a ^ b; }), true;
-  if (name == "shift_left") return apply([=](T a, T b) -> T { return U(b) < U(bits) ? T(U(a) << b) : T{0}; }), true;
-  if (name == "shift_right") return apply([=](T a, T b) -> T { return U(b) < U(bits) ? T(a >> b) : T{0}; }), true;
+  if (llvm::isa<BitAndOp>(op)) return apply([](T a, T b) -> T { return a & b; }), true;
+  if (llvm::isa<BitOrOp>(op)) return apply([](T a, T b) -> T { return a | b; }), true;
+  if (llvm::isa<BitXorOp>(op)) return apply([](T a, T b) -> T { return a ^ b; }), true;
+  if (llvm::isa<ShiftLeftOp>(op))
+    return apply([=](T a, T b) -> T { return U(b) < U(bits) ? T(U(a) << b) : T{0}; }), true;
+  if (llvm::isa<ShiftRightOp>(op)) return apply([=](T a, T b) -> T { return U(b) < U(bits) ? T(a >> b) : T{0}; }), true;
   return false;
 }
 
 template <typename T, typename Apply>
-bool withComparison(llvm::StringRef name, Apply apply) {
-  if (name == "equal") return apply([](T a, T b) { return a == b; }), true;
-  if (name == "less") return apply([](T a, T b) { return a < b; }), true;
-  if (name == "less_equal") return apply([](T a, T b) { return a <= b; }), true;
-  if (name == "greater") return apply([](T a, T b) { return a > b; }), true;
-  if (name == "greater_equal") return apply([](T a, T b) { return a >= b; }), true;
+bool withComparison(Operation* op, Apply apply) {
+  if (llvm::isa<EqualOp>(op)) return apply([](T a, T b) { return a == b; }), true;
+  if (llvm::isa<LessOp>(op)) return apply([](T a, T b) { return a < b; }), true;
+  if (llvm::isa<LessEqualOp>(op)) return apply([](T a, T b) { return a <= b; }), true;
+  if (llvm::isa<GreaterOp>(op)) return apply([](T a, T b) { return a > b; }), true;
+  if (llvm::isa<GreaterEqualOp>(op)) return apply([](T a, T b) { return a >= b; }), true;
   return false;
 }
 
 template <typename T>
 Evaluated evaluateBinary(Operation* op, Inputs in) {
-  llvm::StringRef name = op->getName().stripDialect();
   Evaluated result;
   auto apply = [&](auto fn) {
     result = map<T>(in[0].element(), in, [&](const T* const* args, T* out, int64_t count) {
       for (int64_t i = 0; i < count; ++i) out[i] = fn(args[0][i], args[1][i]);
     });
   };
-  withBinary<T>(name, apply);
-  if constexpr (!std::is_same_v<T, double>) withBitwise<T>(name, elementSize(in[0].element()) * 8, apply);
+  withBinary<T>(op, apply);
+  if constexpr (!std::is_same_v<T, double>) withBitwise<T>(op, elementSize(in[0].element()) * 8, apply);
   if (result) return result;
-  withComparison<T>(name, [&](auto fn) {
+  withComparison<T>(op, [&](auto fn) {
     result = map<T, int64_t>(ElementType::kBool, in, [&](const T* const* args, int64_t* out, int64_t count) {
       for (int64_t i = 0; i < count; ++i) out[i] = fn(args[0][i], args[1][i]);
     });

@@ -72,29 +72,38 @@ StatusOr<Tensor> reduceWith(const Tensor& x, ElementType element, const Reductio
   return out;
 }
 
-template <typename W>
-StatusOr<Tensor> reduce(llvm::StringRef kind, const Tensor& x, const ReductionPlan& plan) {
+/// The type that a sum stores: its own, or that of what is summed up.
+template <typename Op>
+ElementType storedElement(Op op, const Tensor& x) {
+  if constexpr (requires { op.getTo(); })
+    if (op.getTo()) return elementType(*op.getTo());
+  return x.element();
+}
+
+template <typename W, typename Op>
+StatusOr<Tensor> reduce(Op op, const Tensor& x, const ReductionPlan& plan) {
   using Offsets = std::vector<int64_t>;
-  if (kind == "reduce_sum" || kind == "reduce_mean") {
-    bool mean = kind == "reduce_mean";
+  const ElementType stored = storedElement(op, x);
+  if constexpr (std::is_same_v<Op, ReduceSumOp> || std::is_same_v<Op, ReduceMeanOp>) {
+    constexpr bool mean = std::is_same_v<Op, ReduceMeanOp>;
     if (mean && plan.inner.empty() && !std::is_same_v<W, double>)
       return invalidArgument("the mean of no integers has no value");
-    return reduceWith<W>(x, x.element(), plan, [mean](const W* v, const Offsets& inner) {
+    return reduceWith<W>(x, stored, plan, [](const W* v, const Offsets& inner) {
       W sum = 0;
       for (int64_t offset : inner) sum += v[offset];
       return mean ? static_cast<W>(sum / static_cast<W>(inner.size())) : sum;
     });
   }
-  if (kind == "reduce_prod")
-    return reduceWith<W>(x, x.element(), plan, [](const W* v, const Offsets& inner) {
+  if constexpr (std::is_same_v<Op, ReduceProdOp>)
+    return reduceWith<W>(x, stored, plan, [](const W* v, const Offsets& inner) {
       W product = 1;
       for (int64_t offset : inner) product *= v[offset];
       return product;
     });
-  bool max = kind == "reduce_max";
+  constexpr bool max = std::is_same_v<Op, ReduceMaxOp>;
   if (plan.inner.empty() && !plan.outer.empty())
-    return invalidArgument(base::strCat("hpu.", std::string(kind), " of no elements has no value"));
-  return reduceWith<W>(x, x.element(), plan, [max](const W* v, const Offsets& inner) {
+    return invalidArgument(base::strCat(op->getName().getStringRef().str(), " of no elements has no value"));
+  return reduceWith<W>(x, stored, plan, [](const W* v, const Offsets& inner) {
     W best = v[0];
     for (int64_t offset : inner) {
       W value = v[offset];
@@ -109,14 +118,13 @@ Evaluated evaluateReduce(Operation* op, const Tensor& x) {
   auto reduction = llvm::dyn_cast<Op>(op);
   if (!reduction) return std::nullopt;
   ReductionPlan plan = planReduction(x.shape(), reduction.getAxes(), reduction.getKeepdims());
-  llvm::StringRef kind = op->getName().stripDialect();
   switch (wideKind(x.element())) {
     case Wide::kFloat:
-      return reduce<double>(kind, x, plan);
+      return reduce<double>(reduction, x, plan);
     case Wide::kSigned:
-      return reduce<int64_t>(kind, x, plan);
+      return reduce<int64_t>(reduction, x, plan);
     case Wide::kUnsigned:
-      return reduce<uint64_t>(kind, x, plan);
+      return reduce<uint64_t>(reduction, x, plan);
   }
   return std::nullopt;
 }

@@ -41,6 +41,11 @@ bool isBitcast(const Prim& prim) {
   static const ElementwiseOp* const kOp = findElementwise("bitcast");
   return prim.kind == Prim::Kind::Lane && prim.op == kOp;
 }
+/// From one float type to another.
+bool isRounding(const Prim& prim) {
+  static const ElementwiseOp* const kOp = findElementwise("cast");
+  return prim.kind == Prim::Kind::Lane && prim.op == kOp && isFloatType(prim.in) && isFloatType(prim.type);
+}
 
 std::vector<int64_t> mapKey(const IndexMap& map) {
   std::vector<int64_t> key;
@@ -341,6 +346,10 @@ StatusOr<KernelPlan> PlanBuilder::build() {
       if (view.sizes[d] != 1) store.address.coef[d] = view.strides[d];
     }
     store.prim = lower(graph_.results[k], map);
+    // Storing rounds in the same way.
+    while (error_.ok() && isRounding(plan_.prims[store.prim]) && plan_.prims[store.prim].type == store.type &&
+           elementSize(store.type) < 4)
+      store.prim = plan_.prims[store.prim].operands[0];
     // What is only moved, and bits that were computed with, are stored as they are: storing a narrow float quietens
     // NaNs and bounds fp8.
     if (error_.ok() && isFloatType(store.type)) {

@@ -65,9 +65,9 @@ std::optional<Scaled> scaleBelow(Value operand) {
 }
 
 /// softmax(... matmul(q * s, k * t) ...): the factors go behind the product, where the softmax's kernel
-/// applies them in f32.
+/// applies them in f32. Not when they keep the product within the range of f16, in which it is stored.
 struct ScaleScores : OpRewritePattern<MatMulOp> {
-  using OpRewritePattern::OpRewritePattern;
+  ScaleScores(MLIRContext* context, ElementType stored) : OpRewritePattern(context), stored_(stored) {}
   LogicalResult matchAndRewrite(MatMulOp op, PatternRewriter& rewriter) const override {
     std::optional<Scaled> lhs = scaleBelow(op.getLhs()), rhs = scaleBelow(op.getRhs());
     if (!lhs && !rhs) return rewriter.notifyMatchFailure(op, "no scaled operand");
@@ -79,6 +79,10 @@ struct ScaleScores : OpRewritePattern<MatMulOp> {
       factor *= side->factor;
       parts.push_back(side->op);
     }
+    Type element = tensorOf(op.getResult()).getElementType();
+    const bool isF16 = element.isF16() || (element.isF32() && stored_ == ElementType::kF16);
+    if (isF16 && std::abs(factor) < 1)
+      return rewriter.notifyMatchFailure(op, "without the scale the product may leave the range of f16");
     Location loc = fusedLoc(rewriter, parts);
     for (Operation* part : ArrayRef(parts).drop_front())
       rewriter.replaceOp(part, part == (lhs ? lhs->op : nullptr) ? lhs->x : rhs->x);
@@ -88,6 +92,7 @@ struct ScaleScores : OpRewritePattern<MatMulOp> {
     rewriter.replaceAllUsesExcept(op.getResult(), scale.getResult(), scale);
     return success();
   }
+  ElementType stored_;
 };
 
 /// scores / s and (scores * s) * t: one multiplication.
@@ -142,8 +147,9 @@ struct AdditiveMask : OpRewritePattern<WhereOp> {
 
 }  // namespace
 
-void populateAttentionPatterns(RewritePatternSet& patterns) {
-  patterns.add<ScaleScores, OneScale, AdditiveMask>(patterns.getContext());
+void populateAttentionPatterns(RewritePatternSet& patterns, ElementType stored) {
+  patterns.add<ScaleScores>(patterns.getContext(), stored);
+  patterns.add<OneScale, AdditiveMask>(patterns.getContext());
 }
 
 }  // namespace hpu::normalize

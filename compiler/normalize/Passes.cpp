@@ -59,25 +59,29 @@ struct RecogniseCompositesPass : PassWrapper<RecogniseCompositesPass, OperationP
 
 struct FoldBatchNormPass : PassWrapper<FoldBatchNormPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FoldBatchNormPass)
+  explicit FoldBatchNormPass(ElementType stored) : stored_(stored) {}
   StringRef getArgument() const final { return "hpu-fold-batch-norm"; }
   StringRef getDescription() const final { return "Folds batch norms and channel scales into weights and a bias"; }
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     populateBatchNormPatterns(patterns);
-    populateScaleIntoWeightsPatterns(patterns);
+    populateScaleIntoWeightsPatterns(patterns, stored_);
     if (failed(applyAll(getOperation(), std::move(patterns)))) signalPassFailure();
   }
+  ElementType stored_;
 };
 
 struct CanonicaliseAttentionPass : PassWrapper<CanonicaliseAttentionPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CanonicaliseAttentionPass)
+  explicit CanonicaliseAttentionPass(ElementType stored) : stored_(stored) {}
   StringRef getArgument() const final { return "hpu-canonicalise-attention"; }
   StringRef getDescription() const final { return "Brings scales and masks of attentions into one form"; }
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    populateAttentionPatterns(patterns);
+    populateAttentionPatterns(patterns, stored_);
     if (failed(applyAll(getOperation(), std::move(patterns)))) signalPassFailure();
   }
+  ElementType stored_;
 };
 
 struct MoveReshapesPass : PassWrapper<MoveReshapesPass, OperationPass<func::FuncOp>> {
@@ -158,11 +162,11 @@ std::unique_ptr<Pass> createSimplifyPass(int64_t maxFoldedBytes) {
 std::unique_ptr<Pass> createRecogniseCompositesPass() {
   return std::make_unique<RecogniseCompositesPass>();
 }
-std::unique_ptr<Pass> createFoldBatchNormPass() {
-  return std::make_unique<FoldBatchNormPass>();
+std::unique_ptr<Pass> createFoldBatchNormPass(ElementType stored) {
+  return std::make_unique<FoldBatchNormPass>(stored);
 }
-std::unique_ptr<Pass> createCanonicaliseAttentionPass() {
-  return std::make_unique<CanonicaliseAttentionPass>();
+std::unique_ptr<Pass> createCanonicaliseAttentionPass(ElementType stored) {
+  return std::make_unique<CanonicaliseAttentionPass>(stored);
 }
 std::unique_ptr<Pass> createMoveReshapesPass() {
   return std::make_unique<MoveReshapesPass>();
@@ -179,9 +183,9 @@ void addNormalizePasses(OpPassManager& pm, const NormalizeOptions& options) {
   pm.addPass(createRecogniseCompositesPass());
   pm.addPass(createSimplifyPass(options.maxFoldedBytes));
   pm.addPass(createRecogniseCompositesPass());
-  pm.addPass(createFoldBatchNormPass());
+  pm.addPass(createFoldBatchNormPass(options.stored));
   // Behind what folds scales into weights, ahead of what folds the masks that it makes.
-  pm.addPass(createCanonicaliseAttentionPass());
+  pm.addPass(createCanonicaliseAttentionPass(options.stored));
   pm.addPass(createSimplifyPass(options.maxFoldedBytes));
   pm.addPass(createMergeCommonPass());
   if (options.merge) {

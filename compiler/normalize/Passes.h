@@ -33,6 +33,8 @@ struct NormalizeOptions {
   int64_t maxFoldedBytes = 64 << 20;
   /// Merge products of the same activations; nullopt: leave them apart.
   std::optional<MergeOptions> merge;
+  /// What the phase precision will store f32 tensors in: no fold may make numbers that leave its range.
+  ElementType stored = ElementType::kF32;
   bool moveViews = true;  ///< Reshapes and transposes go where they cost least.
   /// "212 -> 140 ops: 20 batch_norm folded, 4 gelu, 9 layer_norm", if wanted; must outlive the
   /// passes.
@@ -44,9 +46,9 @@ std::unique_ptr<mlir::Pass> createSimplifyPass(int64_t maxFoldedBytes = 64 << 20
 /// hpu-recognise-composites: gelu, silu, hard_swish, layer_norm, softmax, rsqrt from primitive ops.
 std::unique_ptr<mlir::Pass> createRecogniseCompositesPass();
 /// hpu-fold-batch-norm: batch norms and per-channel scales and offsets into weights and one bias.
-std::unique_ptr<mlir::Pass> createFoldBatchNormPass();
+std::unique_ptr<mlir::Pass> createFoldBatchNormPass(ElementType stored = ElementType::kF32);
 /// hpu-canonicalise-attention: scores, one scale, an additive mask, softmax.
-std::unique_ptr<mlir::Pass> createCanonicaliseAttentionPass();
+std::unique_ptr<mlir::Pass> createCanonicaliseAttentionPass(ElementType stored = ElementType::kF32);
 /// hpu-merge-siblings: Q, K and V, gate and up as one product where the performance model says so.
 std::unique_ptr<mlir::Pass> createMergeSiblingsPass(MergeOptions options = {});
 /// hpu-move-reshapes: merges of dims sink and splits rise, away from where they cost a copy or keep ops apart.
@@ -72,8 +74,8 @@ void populateMoveReshapePatterns(mlir::RewritePatternSet& patterns);
 void populateSimplifyArithmeticPatterns(mlir::RewritePatternSet& patterns);
 void populateActivationPatterns(mlir::RewritePatternSet& patterns);
 void populateNormPatterns(mlir::RewritePatternSet& patterns);
-void populateAttentionPatterns(mlir::RewritePatternSet& patterns);
+void populateAttentionPatterns(mlir::RewritePatternSet& patterns, ElementType stored);
 void populateBatchNormPatterns(mlir::RewritePatternSet& patterns);
-void populateScaleIntoWeightsPatterns(mlir::RewritePatternSet& patterns);
+void populateScaleIntoWeightsPatterns(mlir::RewritePatternSet& patterns, ElementType stored);
 
 }  // namespace hpu::normalize

@@ -2,6 +2,8 @@
 // A per-channel constant scale behind a convolution or matmul goes into its constant weights, and
 // constant offsets behind it become one bias. Weights are multiplied in double and rounded once to
 // f32.
+#include <cmath>
+
 #include "compiler/normalize/Constants.h"
 #include "compiler/normalize/Passes.h"
 #include "mlir/IR/IRMapping.h"
@@ -16,6 +18,22 @@ RankedTensorType tensorOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
+/// Largest magnitude, of the finite numbers.
+double largestOf(ArrayRef<float> values) {
+  double largest = 0;
+  for (float v : values)
+    if (std::isfinite(v)) largest = std::max(largest, std::abs(static_cast<double>(v)));
+  return largest;
+}
+
+/// Whether numbers that f16 has become ones that it has not: beyond its range, or none above its smallest normal
+/// number.
+bool leavesF16(ArrayRef<float> before, ArrayRef<float> after) {
+  constexpr double kLargest = 65504, kSmallest = 1.0 / 16384;
+  const double from = largestOf(before), to = largestOf(after);
+  return to > kLargest || (to > 0 && to < kSmallest && from >= kSmallest);
+}
+
 /// An MME-like op whose result channels are scaled by scaling its weights.
 struct Weighted {
   Operation* op = nullptr;
@@ -26,6 +44,8 @@ struct Weighted {
 std::optional<Weighted> weighted(Operation* op) {
   if (!op || !op->hasOneUse()) return std::nullopt;
   if (!isa<Conv2dOp, ConvTranspose2dOp, MatMulOp>(op)) return std::nullopt;
+  // Integers would not stay integers.
+  if (cast<HpuOp>(op).getNarrowing() == Narrowing::Exact) return std::nullopt;
   RankedTensorType result = tensorOf(op->getResult(0));
   int64_t channel = isa<MatMulOp>(op) ? result.getRank() - 1 : 1;
   if (result.isDynamicDim(channel)) return std::nullopt;
@@ -33,8 +53,9 @@ std::optional<Weighted> weighted(Operation* op) {
 }
 
 /// The weights with channel c of the result multiplied by scale[c]; null when they are not
-/// constant.
-Value scaleWeights(OpBuilder& builder, Location loc, const Weighted& target, ArrayRef<float> scale) {
+/// constant, or when the type that they will be stored in does not hold them.
+Value scaleWeights(OpBuilder& builder, Location loc, const Weighted& target, ArrayRef<float> scale,
+                   ElementType element) {
   Value weights = target.weights->get();
   auto transpose = weights.getDefiningOp<TransposeOp>();
   Value stored = transpose ? transpose.getX() : weights;
@@ -56,11 +77,13 @@ Value scaleWeights(OpBuilder& builder, Location loc, const Weighted& target, Arr
   int64_t inner = 1, extent = type.getDimSize(dim);
   for (int64_t d = dim + 1; d < rank; ++d) inner *= type.getDimSize(d);
   int64_t inputsPerGroup = groups > 1 ? type.getDimSize(0) / groups : 0;
+  std::vector<float> before = *values;
   for (int64_t i = 0; i < static_cast<int64_t>(values->size()); ++i) {
     int64_t channel = i / inner % extent;
     if (groups > 1) channel += i / (inner * extent) / inputsPerGroup * extent;
     (*values)[i] = static_cast<float>(static_cast<double>((*values)[i]) * scale[channel]);
   }
+  if (element == ElementType::kF16 && leavesF16(before, *values)) return {};
   Value scaled = makeFloats(builder, loc, type.getShape(), *values);
   if (transpose) scaled = TransposeOp::create(builder, loc, scaled, transpose.getPerm());
   return scaled;
@@ -80,7 +103,7 @@ std::optional<Split> splitConstant(Operation* op) {
 /// conv(x, w) * s, (conv(x, w) + b) * s, and divisions by s.
 template <typename Root>
 struct ScaleIntoWeights : OpRewritePattern<Root> {
-  using OpRewritePattern<Root>::OpRewritePattern;
+  ScaleIntoWeights(MLIRContext* context, ElementType stored) : OpRewritePattern<Root>(context), stored_(stored) {}
   LogicalResult matchAndRewrite(Root op, PatternRewriter& rewriter) const override {
     constexpr bool kDivides = std::is_same_v<Root, DivOp>;
     std::optional<Split> split = splitConstant(op);
@@ -104,8 +127,9 @@ struct ScaleIntoWeights : OpRewritePattern<Root> {
       for (float& s : *scale) s = static_cast<float>(1.0 / s);
     Location loc = fusedLoc(rewriter, {target->op, add, op});
     rewriter.setInsertionPoint(target->op);
-    Value weights = scaleWeights(rewriter, target->weights->get().getLoc(), *target, *scale);
-    if (!weights) return rewriter.notifyMatchFailure(op, "the weights are not an f32 constant");
+    Value weights = scaleWeights(rewriter, target->weights->get().getLoc(), *target, *scale, stored_);
+    if (!weights)
+      return rewriter.notifyMatchFailure(op, "the weights are not an f32 constant, or would leave the range");
     rewriter.setInsertionPoint(op);
     IRMapping mapping;
     mapping.map(target->weights->get(), weights);
@@ -122,6 +146,7 @@ struct ScaleIntoWeights : OpRewritePattern<Root> {
     rewriter.replaceOp(op, result);
     return success();
   }
+  ElementType stored_;
 };
 
 /// (conv(x, w) + a) + b with constants: one bias.
@@ -165,8 +190,9 @@ struct SubtractToAdd : OpRewritePattern<SubOp> {
 
 }  // namespace
 
-void populateScaleIntoWeightsPatterns(RewritePatternSet& patterns) {
-  patterns.add<ScaleIntoWeights<MulOp>, ScaleIntoWeights<DivOp>, MergeBiases, SubtractToAdd>(patterns.getContext());
+void populateScaleIntoWeightsPatterns(RewritePatternSet& patterns, ElementType stored) {
+  patterns.add<ScaleIntoWeights<MulOp>, ScaleIntoWeights<DivOp>>(patterns.getContext(), stored);
+  patterns.add<MergeBiases, SubtractToAdd>(patterns.getContext());
 }
 
 }  // namespace hpu::normalize

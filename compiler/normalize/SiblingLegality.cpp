@@ -42,7 +42,7 @@ Siblings findSiblings(Value activations) {
   users.erase(llvm::unique(users), users.end());
   for (Operation* user : users) {
     auto product = dyn_cast<MatMulOp>(user);
-    if (!product || product.getLhs() != activations || !isWeights(product.getRhs())) continue;
+    if (!product || product.getExact() || product.getLhs() != activations || !isWeights(product.getRhs())) continue;
     if (!tensorOf(product).hasStaticShape() || !tensorOf(activations).getElementType().isF32()) continue;
     bytes += tensorOf(product.getRhs()).getNumElements() * 4;
     siblings.push_back({product, biasOf(product)});

@@ -21,6 +21,7 @@
 #include "compiler/pipeline/LowerBound.h"
 #include "compiler/pipeline/NodeTrail.h"
 #include "compiler/pipeline/Supported.h"
+#include "compiler/precision/KeepList.h"
 #include "compiler/precision/Precision.h"
 #include "compiler/schedule/Schedule.h"
 #include "compiler/support/DiagnosticCapture.h"
@@ -54,6 +55,9 @@ void addNormalize(PassManager& manager, const CompileOptions& options, std::stri
   normalize::NormalizeOptions normalize;
   normalize.summary = summary;
   normalize.moveViews = options.optLevel >= 1;
+  normalize.stored = options.precision == Precision::kF32   ? ElementType::kF32
+                     : options.precision == Precision::kF16 ? ElementType::kF16
+                                                            : ElementType::kBF16;
   if (options.optLevel >= 2) {
     const arch::TargetDesc& target = arch::targetDesc(options.target);
     ElementType type = options.precision == Precision::kF32   ? ElementType::kF32
@@ -95,6 +99,7 @@ class PhaseRunner {
       HPU_ASSIGN(last, parsePhase(options_.stopAfter));
     }
     for (const std::string& report : options_.reports) result_.reports[report];
+    if (first <= Phase::k_precision) HPU_RETURN_IF_ERROR(precision::checkKeepList(module_, options_.keepF32));
     // Of IR that is fused already, the live set is that of its units.
     if (auto function = module_.lookupSymbol<func::FuncOp>("main"); function && first > Phase::k_precision)
       result_.stats.largestLiveSetBytes = largestLiveSetBytes(function);

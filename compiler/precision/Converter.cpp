@@ -25,19 +25,26 @@ bool isF32(Value value) {
 bool isFloat(Value value) {
   return isa<FloatType>(tensorOf(value).getElementType());
 }
+bool isCastToInteger(Operation* op) {
+  auto castOp = dyn_cast<CastOp>(op);
+  auto to = castOp ? dyn_cast<IntegerType>(castOp.getTo()) : IntegerType();
+  return to && to.getWidth() > 1;
+}
 
 }  // namespace
 
 Converter::Converter(func::FuncOp func, const PrecisionOptions& options)
-    : func_(func), builder_(func.getContext()), options_(options), keep_(options.precision, options.keepF32) {
+    : func_(func), builder_(func.getContext()), options_(options), keep_(options.keepF32) {
   narrowType_ =
       options.precision == Precision::kF16 ? FloatType(builder_.getF16Type()) : FloatType(builder_.getBF16Type());
+  smallRange_ = narrowType_.isF16();
   if (isFp8(options.precision)) fp8_ = fp8FormatOf(options.precision, *options.target);
 }
 
 LogicalResult Converter::run() {
   Block& block = func_.getBody().front();
   findLastOps(block);
+  findLeads(block);
   for (auto& [op, name] : namedProducts(block)) productNames_[op] = name;
   SmallVector<Operation*> ops;
   for (Operation& op : block.without_terminator()) ops.push_back(&op);
@@ -51,10 +58,6 @@ LogicalResult Converter::run() {
   // (Of the block itself: reversed, without_terminator() has iterators that an erased op takes along.)
   for (Operation& op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op)) op.erase();
-  for (const std::string& name : keep_.unknown(func_.getContext()))
-    return func_.emitError() << "'" << name
-                             << "' of the keep-f32 list is neither an op of the hpu dialect nor a node "
-                                "of the model; --report=fusion names the nodes";
   return success(!failed_);
 }
 
@@ -88,18 +91,82 @@ void Converter::findLastOps(Block& block) {
   }
 }
 
-const char* Converter::reasonToKeep(Operation* op) {
-  if (const char* listed = keep_.reason(op)) return listed;
-  if (computedWide_.contains(op)) return "last before an f32 output";
-  if (cast<HpuOp>(op).getEngine() == EngineKind::Mme) return nullptr;
-  // An op on tensors that were kept keeps on, until something narrow joins.
-  bool any = false;
+/// Ops whose results become scores of a softmax or integers, through elementwise ops and views alone. In f32 a mask of
+/// any finite size absorbs what it is added to, and a step of a quantisation is rounded once. Values are f32 inside a
+/// kernel, so this costs nothing where they are not stored.
+void Converter::findLeads(Block& block) {
+  auto endOf = [&](Operation* user) -> const char* {
+    if (isa<SoftmaxOp, LogSoftmaxOp>(user)) return "leads to a softmax";
+    return isCastToInteger(user) ? "leads to integers" : leads_.lookup(user);
+  };
+  for (Operation& op : llvm::reverse(block.without_terminator())) {
+    auto hpuOp = dyn_cast<HpuOp>(&op);
+    if (!hpuOp || op.use_empty() || !(hpuOp.isElementwise() || hpuOp.isView()) || !isF32(op.getResult(0))) continue;
+    if (llvm::all_of(op.getUsers(), endOf)) leads_[&op] = endOf(*op.user_begin());
+  }
+}
+
+/// Whether a constant of an elementwise op is lost in the narrow type: numbers beyond its range, or none within it.
+Wide Converter::constantsBeyond(Operation* op) {
+  Wide kind = Wide::kNo;
+  if (!smallRange_ || !cast<HpuOp>(op).isElementwise()) return kind;
+  const llvm::fltSemantics& format = narrowType_.getFloatSemantics();
+  const double largest = APFloat::getLargest(format).convertToDouble();
+  const double smallest = APFloat::getSmallestNormalized(format).convertToDouble();
+  for (Value operand : op->getOperands()) {
+    if (!isF32(operand) || !isConstantLike(operand)) continue;
+    auto constant = rootOf(operand).getDefiningOp<ConstantOp>();
+    std::optional<double> magnitude = constant ? largestMagnitude(constant.getValue()) : std::nullopt;
+    if (!magnitude) continue;
+    if (*magnitude > largest && isa<AddOp, SubOp, WhereOp>(op)) return Wide::kBeyond;
+    if (*magnitude > largest || (*magnitude > 0 && *magnitude < smallest)) kind = Wide::kRange;
+  }
+  return kind;
+}
+
+Converter::Choice Converter::choose(Operation* op) {
+  auto hpuOp = cast<HpuOp>(op);
+  if (keep_.contains(op)) return {"kept as asked", Wide::kMeaning};
+  switch (hpuOp.getNarrowing()) {
+    case Narrowing::Exact:
+      return {"a product of integers", Wide::kMeaning};
+    case Narrowing::Meaning:
+      return {"loses its meaning in few bits", Wide::kMeaning};
+    case Narrowing::Power:
+      return {"a power", Wide::kRange};
+    case Narrowing::Sum:
+      return {"a sum of many", Wide::kRange};
+    case Narrowing::Range:
+      if (smallRange_) return {"may leave the range", Wide::kRange};
+      break;
+    case Narrowing::Any:
+    case Narrowing::Bounded:
+      break;
+  }
+  if (computedWide_.contains(op)) return {"last before an f32 output", Wide::kMeaning};
+  if (hpuOp.getEngine() == EngineKind::Mme) return {};
+  return chooseByOperands(op);
+}
+
+Converter::Choice Converter::chooseByOperands(Operation* op) {
+  auto hpuOp = cast<HpuOp>(op);
+  Wide kind = Wide::kNo;
+  bool anyNarrow = false;
   for (Value operand : op->getOperands()) {
     if (!isFloat(operand) || isConstantLike(operand)) continue;
-    if (!kept_.contains(operand)) return nullptr;
-    any = true;
+    kind = std::max(kind, kept_.lookup(operand));
+    anyNarrow |= original_.contains(operand);
   }
-  return any ? "all operands are f32" : nullptr;
+  const char* leads = leads_.lookup(op);
+  if (leads && !(hpuOp.isView() && anyNarrow)) return {leads, std::max(kind, Wide::kRange)};
+  const bool endsHere = hpuOp.getNarrowing() == Narrowing::Bounded && kind >= Wide::kRange;
+  const Wide constants = constantsBeyond(op);
+  if (constants != Wide::kNo) return {"a constant beyond the range", endsHere ? Wide::kNo : std::max(kind, constants)};
+  // An op on tensors that were kept (and on inputs) keeps on, until something narrow joins.
+  if (kind != Wide::kNo && !anyNarrow) return {"all operands are f32", endsHere ? Wide::kNo : kind};
+  if (kind >= Wide::kRange && hpuOp.isElementwise())
+    return {"joins what is f32", kind == Wide::kBeyond && !endsHere ? kind : Wide::kNo};
+  return {};
 }
 
 LogicalResult Converter::convert(Operation* op) {
@@ -110,30 +177,34 @@ LogicalResult Converter::convert(Operation* op) {
   if (auto bits = dyn_cast<BitcastOp>(op)) {
     // It reads and makes the bits of the type that the model says.
     if (original_.contains(bits.getX())) op->setOperand(0, as(bits.getX(), builder_.getF32Type()));
-    if (isF32(bits.getResult())) kept_.insert(bits.getResult());
+    if (isF32(bits.getResult())) kept_[bits.getResult()] = Wide::kMeaning;
     return success();
   }
   bool anyF32 = llvm::any_of(op->getOperands(), [&](Value v) { return isF32(v) || original_.contains(v); });
   if (!anyF32) {
-    // Of other types; a result in f32 (none of today's ops) would be kept.
+    // Of other types; a result in f32 (a sum that the model wants so) is kept.
     for (Value result : op->getResults())
-      if (isF32(result)) kept_.insert(result);
+      if (isF32(result)) kept_[result] = Wide::kMeaning;
     return success();
   }
   bool product = hpuOp.getEngine() == EngineKind::Mme;
-  const char* reason = reasonToKeep(op);
+  const Choice choice = choose(op);
+  const char* reason = choice.reason;
   if (reason && !hpuOp.isView()) line(op, "f32", reason);
   if (product && !reason && fp8_.element != ElementType::kInvalid && !isAttentionProduct(op)) return convertToFp8(op);
   if (product && !reason)
     line(op, elementTypeName(elementType(narrowType_)),
          fp8_.element != ElementType::kInvalid ? "a product of an attention" : "");
-  Type element = reason ? Type(builder_.getF32Type()) : Type(narrowType_);
-  for (OpOperand& operand : op->getOpOperands())
-    if (isF32(operand.get()) || original_.contains(operand.get())) operand.set(as(operand.get(), element));
+  if (reason && hpuOp.getNarrowing() == Narrowing::Sum && original_.contains(op->getOperand(0)) && !keep_.contains(op))
+    op->setAttr("to", TypeAttr::get(builder_.getF32Type()));  // It reads what is there.
+  else
+    setOperands(op, reason ? Type(builder_.getF32Type()) : Type(narrowType_));
   for (Value result : op->getResults()) {
     if (!isF32(result)) continue;
-    if (reason) {
-      kept_.insert(result);
+    if (reason && choice.result == Wide::kNo) {
+      storeNarrow(op, result);
+    } else if (reason) {
+      kept_[result] = choice.result;
       ++wide_;
     } else {
       result.setType(tensorOf(result).clone(narrowType_));
@@ -144,6 +215,44 @@ LogicalResult Converter::convert(Operation* op) {
   return success();
 }
 
+void Converter::setOperands(Operation* op, Type element) {
+  // One for each op that computes with it: kernels widen as they load, and an f32 copy would be stored for several.
+  const bool widens = element.isF32() && cast<HpuOp>(op).isElementwise();
+  llvm::SmallDenseMap<Value, Value> own;
+  for (OpOperand& operand : op->getOpOperands()) {
+    Value value = operand.get();
+    if (!isF32(value) && !original_.contains(value)) continue;
+    if (!widens || !original_.contains(value)) {
+      operand.set(as(value, element));
+      continue;
+    }
+    Value& wide = own[value];
+    if (!wide) wide = widenedFor(op, value);
+    operand.set(wide);
+  }
+}
+
+/// The f32 of a narrow value for `op` alone; the value that it was rounded from if there is one.
+Value Converter::widenedFor(Operation* op, Value value) {
+  if (Value other = other_.lookup(value); other && isF32(other)) return other;
+  builder_.setInsertionPoint(op);
+  ++wide_;
+  return CastOp::create(builder_, op->getLoc(), value, builder_.getF32Type());
+}
+
+/// The f32 result is rounded by the kernel that computes it, and read narrow.
+void Converter::storeNarrow(Operation* op, Value result) {
+  SmallVector<OpOperand*> uses;
+  for (OpOperand& use : result.getUses()) uses.push_back(&use);
+  builder_.setInsertionPointAfter(op);
+  Value narrowed = CastOp::create(builder_, op->getLoc(), result, narrowType_);
+  for (OpOperand* use : uses) use->set(narrowed);
+  original_.insert(narrowed);
+  other_[narrowed] = result;
+  other_[result] = narrowed;
+  ++narrow_;
+}
+
 /// A cast to f32 from integers starts a kept value; one from a narrowed tensor reads what is there.
 LogicalResult Converter::convertCast(CastOp op) {
   Type to = op.getTo();
@@ -151,7 +260,7 @@ LogicalResult Converter::convertCast(CastOp op) {
     op.getResult().replaceAllUsesWith(op.getX());
     return success();
   }
-  if (to.isF32()) kept_.insert(op.getResult());
+  if (to.isF32()) kept_[op.getResult()] = Wide::kMeaning;
   return success();
 }
 

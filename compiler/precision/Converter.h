@@ -11,6 +11,14 @@
 
 namespace hpu::precision {
 
+/// Why a value keeps f32, the weaker reasons first: what joins it with narrow tensors depends on it.
+enum class Wide : uint8_t {
+  kNo,
+  kMeaning,  ///< Made from integers, or kept by its op: read narrow where something narrow joins it.
+  kRange,    ///< A statistic, a power, something near a small constant: what joins it computes in f32.
+  kBeyond    ///< With numbers beyond the narrow type's range in it (a mask): so is what is made of it.
+};
+
 class Converter {
  public:
   Converter(mlir::func::FuncOp func, const PrecisionOptions& options);
@@ -29,13 +37,23 @@ class Converter {
     double scale = 1;
     Value dynamicScale;
   };
+  /// How an op computes.
+  struct Choice {
+    const char* reason = nullptr;  ///< Why in f32; null: in the narrow type.
+    Wide result = Wide::kNo;       ///< How its result is kept; kNo: it is stored narrow.
+  };
 
   void findLastOps(mlir::Block& block);
-  /// Null when the op becomes narrow.
-  const char* reasonToKeep(Operation* op);
+  void findLeads(mlir::Block& block);
+  Choice choose(Operation* op);
+  Choice chooseByOperands(Operation* op);
+  Wide constantsBeyond(Operation* op);
   mlir::LogicalResult convert(Operation* op);
+  void setOperands(Operation* op, Type element);
+  void storeNarrow(Operation* op, Value result);
   mlir::LogicalResult convertCast(ir::CastOp op);
   Value as(Value value, Type element);
+  Value widenedFor(Operation* op, Value value);
   mlir::Location argumentLoc(mlir::BlockArgument argument);
   Value narrowedConstant(Value value);
   void line(Operation* op, llvm::StringRef type, llvm::StringRef text);
@@ -57,12 +75,14 @@ class Converter {
   const PrecisionOptions& options_;
   KeepList keep_;
   mlir::FloatType narrowType_;
+  bool smallRange_ = false;  ///< The narrow type has fewer bits of exponent than f32.
   Fp8Format fp8_;
   llvm::DenseMap<Operation*, std::string> productNames_;
   llvm::DenseSet<Operation*> last_, computedWide_;
-  llvm::DenseSet<Value> kept_;                               ///< f32 on purpose.
-  llvm::DenseSet<Value> original_;                           ///< Narrow now, f32 in the model.
-  llvm::DenseMap<Value, Value> other_;                       ///< The same value with the other element type.
+  llvm::DenseMap<Operation*, const char*> leads_;  ///< What only leads to a softmax or to integers, and to which.
+  llvm::DenseMap<Value, Wide> kept_;               ///< f32 on purpose.
+  llvm::DenseSet<Value> original_;                 ///< Narrow now, f32 in the model.
+  llvm::DenseMap<Value, Value> other_;             ///< The same value with the other element type.
   llvm::DenseMap<std::pair<void*, void*>, Value> views_;     ///< By view and codes of its root.
   std::map<std::pair<void*, double>, Quantised> quantised_;  ///< By root and scale; 0: dynamic.
   int64_t narrow_ = 0, wide_ = 0, eight_ = 0, constantBytes_ = 0;

@@ -1,41 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/precision/KeepList.h"
 
+#include <algorithm>
+
 #include "compiler/support/Units.h"
-#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringRef.h"
 #include "mlir/IR/OperationSupport.h"
 
 using namespace mlir;
 
 namespace hpu::precision {
+namespace {
 
-const std::vector<std::string>& defaultKeepF32(Precision precision) {
-  static const std::vector<std::string> none;
-  static const std::vector<std::string> bf16 = {"sin", "cos", "log_softmax", "batch_norm"};
-  static const std::vector<std::string> f16 = {"sin", "cos", "log_softmax", "batch_norm", "exp",
-                                               "log", "pow", "reciprocal",  "reduce_sum", "reduce_prod"};
-  if (precision == Precision::kF32) return none;
-  return precision == Precision::kF16 ? f16 : bf16;
-}
-
-KeepList::KeepList(Precision precision, const std::vector<std::string>& added)
-    : defaults_(defaultKeepF32(precision)), added_(added.begin(), added.end()) {}
-
-const char* KeepList::reason(Operation* op) {
-  std::string mnemonic = op->getName().stripDialect().str();
-  if (!added_.empty()) {
-    if (added_.count(mnemonic)) return met_.insert(mnemonic), "kept as asked";
-    for (const ir::SourceName& name : ir::sourceNames(op->getLoc()))
-      if (added_.count(name.node)) return met_.insert(name.node), "kept as asked";
+/// "; did you mean 'matmul' or 'matmul_1'?", or nothing when no candidate is near.
+std::string suggestion(const std::string& name, const std::set<std::string>& candidates) {
+  constexpr size_t kMost = 3;
+  const unsigned far = static_cast<unsigned>(name.size()) / 3 + 2;
+  std::vector<std::pair<unsigned, std::string>> near;
+  for (const std::string& candidate : candidates) {
+    const unsigned distance = StringRef(name).edit_distance_insensitive(candidate, true, far);
+    if (distance < far) near.emplace_back(distance, candidate);
   }
-  return llvm::is_contained(defaults_, mnemonic) ? "kept by default" : nullptr;
+  std::sort(near.begin(), near.end());
+  if (near.empty()) return "; --report=fusion names the nodes";
+  near.resize(std::min(near.size(), kMost));
+  std::string text = "; did you mean ";
+  for (size_t i = 0; i < near.size(); ++i)
+    text += (i == 0 ? "'" : i + 1 < near.size() ? ", '" : " or '") + near[i].second + "'";
+  return text + "?";
 }
 
-std::vector<std::string> KeepList::unknown(MLIRContext* context) const {
-  std::vector<std::string> names;
-  for (const std::string& name : added_)
-    if (!met_.count(name) && !RegisteredOperationName::lookup("hpu." + name, context)) names.push_back(name);
-  return names;
+}  // namespace
+
+bool KeepList::contains(Operation* op) const {
+  if (names_.empty()) return false;
+  if (names_.count(op->getName().stripDialect().str())) return true;
+  return llvm::any_of(ir::sourceNames(op->getLoc()),
+                      [&](const ir::SourceName& name) { return names_.count(name.node) != 0; });
+}
+
+Status checkKeepList(Operation* root, const std::vector<std::string>& names) {
+  if (names.empty()) return okStatus();
+  std::set<std::string> known;
+  for (RegisteredOperationName op : root->getContext()->getRegisteredOperationsByDialect("hpu"))
+    known.insert(op.stripDialect().str());
+  root->walk([&](Operation* op) {
+    for (const ir::SourceName& name : ir::sourceNames(op->getLoc())) known.insert(name.node);
+  });
+  for (const std::string& name : names)
+    if (!known.count(name))
+      return invalidArgument("'" + name +
+                             "' of the keep-f32 list is neither an op of the hpu dialect nor a node of the model" +
+                             suggestion(name, known));
+  return okStatus();
 }
 
 }  // namespace hpu::precision

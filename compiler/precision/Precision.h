@@ -26,7 +26,8 @@ namespace hpu::precision {
 struct PrecisionOptions {
   Precision precision = Precision::kF32;
   const arch::TargetDesc* target = nullptr;  ///< Must be given for fp8; else it is only checked.
-  /// Ops (by mnemonic) and nodes (by name) that keep f32, beside the default list of KeepList.h.
+  /// Ops (by mnemonic) and nodes (by name) that keep f32, beside what does so by itself (HpuOp::getNarrowing). The
+  /// names must have been checked (KeepList.h).
   std::vector<std::string> keepF32;
   /// fp8: the largest magnitudes of activations by the names of Fp8.h. When it is empty scales are computed
   /// at run time; when it is not, every activation must have one.
@@ -35,8 +36,9 @@ struct PrecisionOptions {
   std::string* summary = nullptr;  ///< "112 tensors bf16, 3 f32; 14 MiB of constants", if wanted.
 };
 
-/// hpu-precision. Beside the ops of the keep list these keep f32: what is made from integers by a cast and
-/// by elementwise ops alone, and the last TPC op before an output (the output is f32 anyway).
+/// hpu-precision. Beside the ops of the keep list these keep f32: what HpuOp::getNarrowing says, what is made from
+/// integers by a cast and by elementwise ops alone, what leads to integers or to a softmax alone, ops with constants
+/// that the narrow type does not have, and the last TPC op before an output (the output is f32 anyway).
 std::unique_ptr<mlir::Pass> createPrecisionPass(PrecisionOptions options);
 /// Post-condition: the target's MME has every type that it is given; with a narrow precision every MME op
 /// has narrow operands (unless kept), no constant is cast at run time, no tensor is narrowed and widened.

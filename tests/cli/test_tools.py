@@ -183,6 +183,14 @@ class Streams(unittest.TestCase):
             self.assertEqual(result.returncode, 1, options)
             self.assertRegex(result.stderr, r"\Aerror: " + options[0])
 
+    def test_a_misspelt_name_to_keep_in_f32_is_one_line_with_names_near_it(self):
+        for precision in ("f32", "f16"):
+            result = run("hpu-compile", MODEL, "--target", "gaudi2", "--precision", precision, "--keep-f32", "relu,mathmul",
+                         "-o", os.devnull)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertRegex(result.stderr, r"\Aerror: [^\n]*'mathmul' of the keep-f32 list[^\n]+"
+                                            r"did you mean [^\n]*'matmul'[^\n]*\?\n\Z")
+
     def test_archives_go_by_name(self):
         with tempfile.TemporaryDirectory(prefix="hpu-cli-") as work:
             images, scores = (os.path.join(work, name) for name in ("in.npz", "out.npz"))

@@ -3,7 +3,7 @@
 """Makes random ONNX models, runs hpu-verify on them, and shrinks those that fail.
 
 Everything about a model comes from its seed: ops, shapes (ranks 0 to 8), numbers, opset, target,
-optimisation level and precision. PyTorch computes what is expected, in float64. Nodes whose result
+optimisation level and (unless it is given) precision. PyTorch computes what is expected, in float64. Nodes whose result
 would be mostly rounding error are not made. A failing model is cut down to the fewest nodes that
 still fail in the same way, and left in a folder with the command that shows it.
 
@@ -29,7 +29,9 @@ OPS = {**random_ops_compute.OPS, **random_ops_movement.OPS}
 RANK_WEIGHTS = (3, 5, 14, 16, 20, 6, 4, 4, 4)
 SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 33)
 SMALL_SIZES = (1, 1, 2, 2, 3, 4)  # of tensors of rank 5 and more
-# What bf16 may turn into another number altogether, so that such models run in f32 only.
+# The distance of numbers near one, of the type that products read.
+SPACING = {"bf16": 2.0**-7, "f16": 2.0**-10, "fp8": 2.0**-3, "fp8_e5m2": 2.0**-2}
+# What a narrow type may turn into another number altogether, so that such models run in f32 only.
 DISCONTINUOUS = {"Greater", "Less", "GreaterOrEqual", "ArgMax", "ArgMin", "ThresholdedRelu"}
 MAX_SHRINK_RUNS = 80
 
@@ -62,17 +64,18 @@ def draw_outputs(builder):
     return outputs
 
 
-def draw_flags(rng, graph, amplification):
-    flags = ["--cpu", "native", "--target", rng.choice(model_runs.TARGETS),
-             f"-O{rng.choice((0, 1, 2, 2, 3))}"]
-    if rng.random() < 0.2 and not any(node.op in DISCONTINUOUS for node in graph.nodes):
-        # bf16 numbers are 2^-8 apart; what the graph makes of that was measured on it.
-        atol = max(2.5, amplification) * 2.0**-7
-        flags += ["--precision", "bf16", "--rtol", "0.05", "--atol", f"{atol:.4g}"]
+def draw_flags(rng, graph, amplification, precision):
+    targets = model_runs.TARGETS if precision in (None, "bf16") else model_runs.TARGETS[1:]
+    flags = ["--cpu", "native", "--target", rng.choice(targets), f"-O{rng.choice((0, 1, 2, 2, 3))}"]
+    if precision or rng.random() < 0.2 and not any(node.op in DISCONTINUOUS for node in graph.nodes):
+        precision = precision or "bf16"
+        # What the graph makes of a rounding was measured on it.
+        atol = max(2.5, amplification) * SPACING[precision]
+        flags += ["--precision", precision, "--rtol", f"{6 * SPACING[precision]:.4g}", "--atol", f"{atol:.4g}"]
     return flags
 
 
-def generate(seed, ops):
+def generate(seed, ops, precision=None):
     """The model of a seed, of the ops (names of OPS) that are asked for."""
     rng = random.Random(seed)
     builder = Builder(rng.getrandbits(32), rng.choice((13, 17)))
@@ -87,12 +90,12 @@ def generate(seed, ops):
         except Rejected:
             continue
     if not builder.graph.nodes:  # nothing suits these inputs
-        return generate(seed + (1 << 32), ops)
+        return generate(seed + (1 << 32), ops, precision)
     keep_unused = builder.rng.random() < 0.05
     graph = builder.graph.with_outputs(draw_outputs(builder))
     if keep_unused:
         graph.inputs = dict(builder.graph.inputs)
-    return Model(seed, graph, draw_flags(rng, graph, builder.amplification))
+    return Model(seed, graph, draw_flags(rng, graph, builder.amplification, precision))
 
 
 def smaller_graphs(graph):
@@ -161,9 +164,10 @@ def parse(argv):
     parser.add_argument("--seed", type=int, default=1, help="seed of the first; the others follow")
     parser.add_argument("--ops", default=",".join(OPS), metavar="LIST",
                         help=f"ops to use, separated by commas, of: {', '.join(OPS)}")
+    parser.add_argument("--precision", choices=SPACING, help="of every model (default: f32, and bf16 now and then)")
     parser.add_argument("--keep", metavar="DIR", help="where failing models go (default: a new folder)")
     args = model_runs.parse(parser, argv)
-    args.ops = args.ops.split(",")
+    args.ops = [name for name in args.ops.split(",") if not args.precision or name not in DISCONTINUOUS]
     unknown = [name for name in args.ops if name not in OPS]
     if unknown or args.count < 1:
         print(f"error: {'--ops: there is no ' + unknown[0] if unknown else '--count must be positive'}",
@@ -180,7 +184,7 @@ def main(argv=None):
     with tempfile.TemporaryDirectory(prefix="random-models-") as scratch:
         runner = Runner(args, scratch)
         for seed in range(args.seed, args.seed + args.count):
-            model = generate(seed, args.ops)
+            model = generate(seed, args.ops, args.precision)
             outcome = runner.run(model.graph, model.flags)
             # What is not supported is said so (exit 1), in a few models of a hundred.
             refused += outcome.code == 1

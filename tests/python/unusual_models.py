@@ -19,9 +19,10 @@ from onnx import helper, numpy_helper
 import model_runs  # first: it makes tests/models importable
 import onnx_io
 import unusual_edges
+import unusual_narrow
 import unusual_numbers
 
-CASES = {case.name: case for case in unusual_edges.CASES + unusual_numbers.CASES}
+CASES = {case.name: case for case in unusual_edges.CASES + unusual_numbers.CASES + unusual_narrow.CASES}
 
 
 def tensor_info(name, array, shapes):

@@ -6,41 +6,44 @@
 
 include "HpuOpBase.td"
 
-class Hpu_AxisOp<string mnemonic, string text> : Hpu_TensorOp<mnemonic, "uint32_t getWholeDims() { return 1u << getAxis(); }"> {
+class Hpu_AxisOp<string mnemonic, string text, string narrowing>
+    : Hpu_TensorOp<mnemonic, !strconcat("uint32_t getWholeDims() { return 1u << getAxis(); }", narrowing)> {
   let summary = text;
   let arguments = (ins AnyRankedTensor:$x, I64Attr:$axis);
   let hasVerifier = 1;
 }
-def Hpu_SoftmaxOp : Hpu_AxisOp<"softmax", "exp(x - max) / sum(exp(x - max)) along axis">;
-def Hpu_LogSoftmaxOp : Hpu_AxisOp<"log_softmax", "Logarithm of softmax along axis">;
+def Hpu_SoftmaxOp : Hpu_AxisOp<"softmax", "exp(x - max) / sum(exp(x - max)) along axis", bounded>;
+def Hpu_LogSoftmaxOp : Hpu_AxisOp<"log_softmax", "Logarithm of softmax along axis", meaning>;
 
-def Hpu_LayerNormOp : Hpu_TensorOp<"layer_norm", "uint32_t getWholeDims();"> {
+def Hpu_LayerNormOp : Hpu_TensorOp<"layer_norm", !strconcat("uint32_t getWholeDims();", bounded)> {
   let summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias over the dims from axis to the last";
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$scale, Optional<AnyRankedTensor>:$bias,
                        I64Attr:$axis, F64Attr:$epsilon);
   let hasVerifier = 1;
 }
-def Hpu_BatchNormOp : Hpu_TensorOp<"batch_norm", elementwise> {
+def Hpu_BatchNormOp : Hpu_TensorOp<"batch_norm", !strconcat(elementwise, meaning)> {
   let summary = "Inference batch normalisation of dim 1 with given mean and variance";
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$scale, AnyRankedTensor:$bias,
                        AnyRankedTensor:$mean, AnyRankedTensor:$variance, F64Attr:$epsilon);
   let hasVerifier = 1;
 }
-def Hpu_InstanceNormOp : Hpu_TensorOp<"instance_norm", "uint32_t getWholeDims();"> {
+def Hpu_InstanceNormOp : Hpu_TensorOp<"instance_norm", !strconcat("uint32_t getWholeDims();", bounded)> {
   let summary = "Normalises each channel (dim 1) of each batch element over the spatial dims";
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$scale, AnyRankedTensor:$bias, F64Attr:$epsilon);
 }
 
-class Hpu_ReduceOp<string mnemonic, string text> : Hpu_TensorOp<mnemonic> {
+class Hpu_ReduceOp<string mnemonic, string text, string narrowing = "", dag more = (ins)> : Hpu_TensorOp<mnemonic, narrowing> {
   let summary = text;
-  let arguments = (ins AnyRankedTensor:$x, DenseI64ArrayAttr:$axes, DefaultValuedAttr<BoolAttr, "true">:$keepdims);
+  let arguments = !con((ins AnyRankedTensor:$x, DenseI64ArrayAttr:$axes, DefaultValuedAttr<BoolAttr, "true">:$keepdims), more);
   let hasVerifier = 1;
 }
-def Hpu_ReduceSumOp : Hpu_ReduceOp<"reduce_sum", "Sum over axes">;
-def Hpu_ReduceMeanOp : Hpu_ReduceOp<"reduce_mean", "Arithmetic mean over axes">;
+/// Summed up in f32 whatever x is; `to` is the float type that is stored, x's if it is not given.
+class Hpu_SumOp<string mnemonic, string text> : Hpu_ReduceOp<mnemonic, text, sumOfMany, (ins OptionalAttr<TypeAttr>:$to)>;
+def Hpu_ReduceSumOp : Hpu_SumOp<"reduce_sum", "Sum over axes">;
+def Hpu_ReduceMeanOp : Hpu_SumOp<"reduce_mean", "Arithmetic mean over axes">;
 def Hpu_ReduceMaxOp : Hpu_ReduceOp<"reduce_max", "Maximum over axes">;
 def Hpu_ReduceMinOp : Hpu_ReduceOp<"reduce_min", "Minimum over axes">;
-def Hpu_ReduceProdOp : Hpu_ReduceOp<"reduce_prod", "Product over axes">;
+def Hpu_ReduceProdOp : Hpu_SumOp<"reduce_prod", "Product over axes">;
 def Hpu_ArgMaxOp : Hpu_TensorOp<"arg_max"> {
   let summary = "Index (i64) of the first largest element along axis";
   let arguments = (ins AnyRankedTensor:$x, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "true">:$keepdims);

@@ -6,36 +6,37 @@
 
 include "HpuOpBase.td"
 
-class Hpu_UnaryOp<string mnemonic, string text> : Hpu_TensorOp<mnemonic, elementwise> {
+/// `narrowing`: its override of HpuOp::getNarrowing, if it has one.
+class Hpu_UnaryOp<string mnemonic, string text, string narrowing = ""> : Hpu_TensorOp<mnemonic, !strconcat(elementwise, narrowing)> {
   let summary = text;
   let arguments = (ins AnyRankedTensor:$x);
 }
 
 def Hpu_ReluOp : Hpu_UnaryOp<"relu", "max(x, 0)">;
-def Hpu_SigmoidOp : Hpu_UnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
-def Hpu_TanhOp : Hpu_UnaryOp<"tanh", "Hyperbolic tangent">;
-def Hpu_ErfOp : Hpu_UnaryOp<"erf", "Error function">;
-def Hpu_ExpOp : Hpu_UnaryOp<"exp", "e to the x">;
-def Hpu_LogOp : Hpu_UnaryOp<"log", "Natural logarithm">;
+def Hpu_SigmoidOp : Hpu_UnaryOp<"sigmoid", "1 / (1 + exp(-x))", bounded>;
+def Hpu_TanhOp : Hpu_UnaryOp<"tanh", "Hyperbolic tangent", bounded>;
+def Hpu_ErfOp : Hpu_UnaryOp<"erf", "Error function", bounded>;
+def Hpu_ExpOp : Hpu_UnaryOp<"exp", "e to the x", leavesRange>;
+def Hpu_LogOp : Hpu_UnaryOp<"log", "Natural logarithm", leavesRange>;
 def Hpu_SqrtOp : Hpu_UnaryOp<"sqrt", "Square root">;
 def Hpu_RsqrtOp : Hpu_UnaryOp<"rsqrt", "1 / sqrt(x)">;
-def Hpu_ReciprocalOp : Hpu_UnaryOp<"reciprocal", "1 / x">;
+def Hpu_ReciprocalOp : Hpu_UnaryOp<"reciprocal", "1 / x", leavesRange>;
 def Hpu_NegOp : Hpu_UnaryOp<"neg", "-x">;
 def Hpu_AbsOp : Hpu_UnaryOp<"abs", "Absolute value">;
 def Hpu_FloorOp : Hpu_UnaryOp<"floor", "Largest integer not above x">;
 def Hpu_CeilOp : Hpu_UnaryOp<"ceil", "Smallest integer not below x">;
 def Hpu_RoundOp : Hpu_UnaryOp<"round", "Nearest integer, halves to even">;
-def Hpu_SinOp : Hpu_UnaryOp<"sin", "Sine">;
-def Hpu_CosOp : Hpu_UnaryOp<"cos", "Cosine">;
-def Hpu_AtanOp : Hpu_UnaryOp<"atan", "Arc tangent">;
-def Hpu_Expm1Op : Hpu_UnaryOp<"expm1", "exp(x) - 1, also for small x">;
-def Hpu_Log1pOp : Hpu_UnaryOp<"log1p", "log(1 + x), also for small x">;
+def Hpu_SinOp : Hpu_UnaryOp<"sin", "Sine", meaning>;
+def Hpu_CosOp : Hpu_UnaryOp<"cos", "Cosine", meaning>;
+def Hpu_AtanOp : Hpu_UnaryOp<"atan", "Arc tangent", bounded>;
+def Hpu_Expm1Op : Hpu_UnaryOp<"expm1", "exp(x) - 1, also for small x", leavesRange>;
+def Hpu_Log1pOp : Hpu_UnaryOp<"log1p", "log(1 + x), also for small x", leavesRange>;
 def Hpu_ErfInvOp : Hpu_UnaryOp<"erf_inv", "Inverse of the error function">;
-def Hpu_LgammaOp : Hpu_UnaryOp<"lgamma", "Logarithm of the absolute value of the gamma function">;
+def Hpu_LgammaOp : Hpu_UnaryOp<"lgamma", "Logarithm of the absolute value of the gamma function", leavesRange>;
 def Hpu_SoftplusOp : Hpu_UnaryOp<"softplus", "log(1 + exp(x))">;
 def Hpu_SiluOp : Hpu_UnaryOp<"silu", "x * sigmoid(x)">;
 def Hpu_HardSwishOp : Hpu_UnaryOp<"hard_swish", "x * clip(x / 6 + 0.5, 0, 1)">;
-def Hpu_SignOp : Hpu_UnaryOp<"sign", "-1, 0 or 1">;
+def Hpu_SignOp : Hpu_UnaryOp<"sign", "-1, 0 or 1", bounded>;
 def Hpu_NotOp : Hpu_UnaryOp<"not", "Logical negation of an i1 tensor">;
 def Hpu_BitNotOp : Hpu_UnaryOp<"bit_not", "Every bit of an integer inverted">;
 def Hpu_IsNanOp : Hpu_UnaryOp<"is_nan", "True where x is not a number">;
@@ -53,15 +54,15 @@ def Hpu_CastOp : Hpu_UnaryAttrOp<"cast", "Converts elements: to nearest even, fl
 def Hpu_BitcastOp : Hpu_UnaryAttrOp<"bitcast", "The same bits as elements of another type of equal width", (ins TypeAttr:$to)>;
 
 /// Operands broadcast as in NumPy.
-class Hpu_BinaryOp<string mnemonic, string text> : Hpu_TensorOp<mnemonic, elementwise> {
+class Hpu_BinaryOp<string mnemonic, string text, string narrowing = ""> : Hpu_TensorOp<mnemonic, !strconcat(elementwise, narrowing)> {
   let summary = text;
   let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
 }
 def Hpu_AddOp : Hpu_BinaryOp<"add", "lhs + rhs">;
 def Hpu_SubOp : Hpu_BinaryOp<"sub", "lhs - rhs">;
-def Hpu_MulOp : Hpu_BinaryOp<"mul", "lhs * rhs">;
+def Hpu_MulOp : Hpu_BinaryOp<"mul", "lhs * rhs", "::hpu::ir::Narrowing getNarrowing();">;
 def Hpu_DivOp : Hpu_BinaryOp<"div", "lhs / rhs; integers truncate">;
-def Hpu_PowOp : Hpu_BinaryOp<"pow", "lhs to the power rhs">;
+def Hpu_PowOp : Hpu_BinaryOp<"pow", "lhs to the power rhs", power>;
 def Hpu_MaxOp : Hpu_BinaryOp<"max", "The larger; NaN if either is">;
 def Hpu_MinOp : Hpu_BinaryOp<"min", "The smaller; NaN if either is">;
 def Hpu_ModOp : Hpu_BinaryOp<"mod", "Remainder with the sign of rhs for integers, of lhs for floats (fmod)">;

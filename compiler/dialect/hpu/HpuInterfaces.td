@@ -17,7 +17,9 @@ def Hpu_OpInterface : OpInterface<"HpuOp"> {
     InterfaceMethod<"The result is the operand's memory seen through other sizes and strides, if they allow it.",
                     "bool", "isView", (ins), "", "return false;">,
     InterfaceMethod<"Result dimensions that must be whole in a slice: bit d for dimension d.",
-                    "uint32_t", "getWholeDims", (ins), "", "return 0;">
+                    "uint32_t", "getWholeDims", (ins), "", "return 0;">,
+    InterfaceMethod<"What its numbers ask of the types that they are stored in when a model is made narrow.",
+                    "::hpu::ir::Narrowing", "getNarrowing", (ins), "", "return ::hpu::ir::Narrowing::Any;">
   ];
 }
 

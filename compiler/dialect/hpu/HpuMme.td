@@ -6,16 +6,18 @@
 
 include "HpuOpBase.td"
 
-def Hpu_MatMulOp : Hpu_TensorOp<"matmul", onMme> {
+def Hpu_MatMulOp : Hpu_TensorOp<"matmul", !strconcat(onMme, exactIfAsked)> {
   let summary = "[..., M, K] x [..., K, N], leading dims broadcast; rank >= 2 each";
-  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
+  let description = "`exact`: the product of integers that stand in floats; no pass may change its type or scale its operands.";
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, DefaultValuedAttr<BoolAttr, "false">:$exact);
 }
 
-def Hpu_Conv2dOp : Hpu_TensorOp<"conv2d", "::hpu::ir::EngineKind getEngine();"> {
+def Hpu_Conv2dOp : Hpu_TensorOp<"conv2d", !strconcat("::hpu::ir::EngineKind getEngine();", exactIfAsked)> {
   let summary = "2-D convolution: x [N, C, H, W], w [OC, C/groups, KH, KW]; pads are top, left, bottom, right";
-  let description = "A depthwise convolution (groups = C = OC) is a TPC kernel, every other one runs on the MME.";
+  let description = "A depthwise convolution (groups = C = OC) is a TPC kernel, every other one runs on the MME. `exact` as in matmul.";
   let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$w, DenseI64ArrayAttr:$strides,
-                       DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads, I64Attr:$groups);
+                       DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads, I64Attr:$groups,
+                       DefaultValuedAttr<BoolAttr, "false">:$exact);
   let hasVerifier = 1;
 }
 

@@ -32,6 +32,16 @@ class Hpu_TensorOp<string mnemonic, string facts = "", list<Trait> traits = []>
 defvar elementwise = "bool isElementwise() { return true; }";
 defvar view = "bool isView() { return true; }";
 defvar onMme = "::hpu::ir::EngineKind getEngine() { return ::hpu::ir::EngineKind::Mme; }";
+/// Of HpuOp::getNarrowing.
+class Hpu_Narrowing<string kind> {
+  string text = "::hpu::ir::Narrowing getNarrowing() { return ::hpu::ir::Narrowing::" # kind # "; }";
+}
+defvar meaning = Hpu_Narrowing<"Meaning">.text;
+defvar power = Hpu_Narrowing<"Power">.text;
+defvar sumOfMany = Hpu_Narrowing<"Sum">.text;
+defvar leavesRange = Hpu_Narrowing<"Range">.text;
+defvar bounded = Hpu_Narrowing<"Bounded">.text;
+defvar exactIfAsked = "::hpu::ir::Narrowing getNarrowing() { return getExact() ? ::hpu::ir::Narrowing::Exact : ::hpu::ir::Narrowing::Any; }";
 defvar onDma = "::hpu::ir::EngineKind getEngine() { return ::hpu::ir::EngineKind::Dma; }";
 
 #endif

@@ -142,14 +142,30 @@ uint32_t InstanceNormOp::getWholeDims() {
   return dims;
 }
 
-#define HPU_REDUCE(Op)                                                                               \
-  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Op::Adaptor adaptor, \
-                                     SmallVectorImpl<Type>& result) {                                \
-    return reduce(loc, adaptor.getX(), adaptor.getAxes(), adaptor.getKeepdims(),                     \
-                  tensorOf(adaptor.getX()).getElementType(), result);                                \
-  }                                                                                                  \
-  LogicalResult Op::verify() {                                                                       \
-    return checkAxes(*this, getAxes(), tensorOf(getX()).getRank());                                  \
+/// A sum's own type, or that of its operand.
+template <typename Adaptor>
+Type reducedElement(Adaptor adaptor) {
+  Type element = tensorOf(adaptor.getX()).getElementType();
+  if constexpr (requires { adaptor.getTo(); }) return adaptor.getTo().value_or(element);
+  return element;
+}
+
+template <typename Op>
+LogicalResult checkReducedElement(Op op) {
+  if constexpr (requires { op.getTo(); })
+    if (op.getTo() && (!isa<FloatType>(*op.getTo()) || !isa<FloatType>(tensorOf(op.getX()).getElementType())))
+      return op.emitOpError("sums up floats when it has a type of its own, which is a float as well");
+  return success();
+}
+
+#define HPU_REDUCE(Op)                                                                                             \
+  LogicalResult Op::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Op::Adaptor adaptor,               \
+                                     SmallVectorImpl<Type>& result) {                                              \
+    return reduce(loc, adaptor.getX(), adaptor.getAxes(), adaptor.getKeepdims(), reducedElement(adaptor), result); \
+  }                                                                                                                \
+  LogicalResult Op::verify() {                                                                                     \
+    if (failed(checkReducedElement(*this))) return failure();                                                      \
+    return checkAxes(*this, getAxes(), tensorOf(getX()).getRank());                                                \
   }
 HPU_REDUCE(ReduceSumOp)
 HPU_REDUCE(ReduceMeanOp)

@@ -109,3 +109,19 @@ func.func @compatible(%a: tensor<2x3xf32>) {
   %0 = hpu.relu %a : (tensor<2x3xf32>) -> tensor<2x3xf32, #hpu.layout<order = [1, 0]>>
   return
 }
+
+// -----
+
+// A sum may store another float type than it reads.
+func.func @sum(%a: tensor<2x3xbf16>) {
+  %0 = hpu.reduce_sum %a {axes = array<i64: 1>, to = f32} : (tensor<2x3xbf16>) -> tensor<2x1xf32>
+  return
+}
+
+// -----
+
+func.func @sum_of_integers(%a: tensor<2x3xi32>) {
+  // expected-error @+1 {{sums up floats when it has a type of its own, which is a float as well}}
+  %0 = hpu.reduce_sum %a {axes = array<i64: 1>, to = f32} : (tensor<2x3xi32>) -> tensor<2x1xf32>
+  return
+}

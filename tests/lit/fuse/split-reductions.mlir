@@ -20,10 +20,8 @@ func.func @dropped(%x: tensor<4x64x64xf32>) -> tensor<4xf32> {
 
 // The first step's result is f32.
 // CHECK-LABEL: func.func @narrow(
-// CHECK: %[[X:.*]] = hpu.cast %{{.*}} -> tensor<1x8x32x32xf32>
-// CHECK: %[[P:.*]] = hpu.reduce_sum %[[X]] {axes = array<i64: 3>} : (tensor<1x8x32x32xf32>) -> tensor<1x8x32x1xf32>
-// CHECK: %[[S:.*]] = hpu.reduce_sum %[[P]] {axes = array<i64: 2, 3>} : (tensor<1x8x32x1xf32>) -> tensor<1x8x1x1xf32>
-// CHECK: hpu.cast %[[S]]
+// CHECK: %[[P:.*]] = hpu.reduce_sum %{{.*}} {axes = array<i64: 3>, to = f32} : (tensor<1x8x32x32xbf16>) -> tensor<1x8x32x1xf32>
+// CHECK: hpu.reduce_sum %[[P]] {axes = array<i64: 2, 3>, to = bf16} : (tensor<1x8x32x1xf32>) -> tensor<1x8x1x1xbf16>
 func.func @narrow(%x: tensor<1x8x32x32xbf16>) -> tensor<1x8x1x1xbf16> {
   %0 = hpu.reduce_sum %x {axes = array<i64: 2, 3>} : (tensor<1x8x32x32xbf16>) -> tensor<1x8x1x1xbf16>
   return %0 : tensor<1x8x1x1xbf16>

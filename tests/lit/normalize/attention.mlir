@@ -54,3 +54,18 @@ func.func @others(%m: tensor<4x4xi1>, %q: tensor<2x4x8xf32>, %k: tensor<2x8x4xf3
   %5 = hpu.div %4, %c : (tensor<2x4x4xf32>, tensor<f32>) -> tensor<2x4x4xf32>
   return %3, %5 : tensor<2x4x4xf32>, tensor<2x4x4xf32>
 }
+
+// In f16 the scales stay where they keep the product in range.
+// CHECK-LABEL: func.func @halves(
+// CHECK: hpu.mul %arg0, %{{.*}} : (tensor<2x4x8xf16>, tensor<f16>)
+// CHECK: hpu.mul %arg1, %{{.*}} : (tensor<2x8x4xf16>, tensor<f16>)
+// CHECK: %[[S:.*]] = hpu.matmul
+// CHECK-NEXT: hpu.softmax %[[S]]
+func.func @halves(%q: tensor<2x4x8xf16>, %k: tensor<2x8x4xf16>) -> tensor<2x4x4xf16> {
+  %c = hpu.constant dense<0.5> : tensor<f16> : tensor<f16>
+  %0 = hpu.mul %q, %c : (tensor<2x4x8xf16>, tensor<f16>) -> tensor<2x4x8xf16>
+  %1 = hpu.mul %k, %c : (tensor<2x8x4xf16>, tensor<f16>) -> tensor<2x8x4xf16>
+  %2 = hpu.matmul %0, %1 : (tensor<2x4x8xf16>, tensor<2x8x4xf16>) -> tensor<2x4x4xf16>
+  %3 = hpu.softmax %2 {axis = 2 : i64} : (tensor<2x4x4xf16>) -> tensor<2x4x4xf16>
+  return %3 : tensor<2x4x4xf16>
+}

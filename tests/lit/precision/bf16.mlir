@@ -45,11 +45,11 @@ func.func @constants(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 
-// Integers and booleans are not touched; a where on a mask is bf16.
+// Integers and booleans are not touched; a where on a mask is f32, since a softmax is behind it.
 // CHECK-LABEL: func.func @mask(
 // CHECK-SAME: %[[I:.*]]: tensor<4xi64>
 // CHECK: hpu.less %[[I]], %{{.*}} : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
-// CHECK: hpu.where {{.*}} : (tensor<4xi1>, tensor<4xbf16>, tensor<bf16>) -> tensor<4xbf16>
+// CHECK: hpu.where {{.*}} : (tensor<4xi1>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
 func.func @mask(%i: tensor<4xi64>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %k = hpu.constant dense<2> : tensor<i64> : tensor<i64>
   %m = hpu.constant dense<-1.0e+9> : tensor<f32> : tensor<f32>
@@ -71,7 +71,8 @@ func.func @positions(%i: tensor<4xi64>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = hpu.cast %i {to = f32} : (tensor<4xi64>) -> tensor<4xf32>
   %1 = hpu.mul %0, %k : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   %2 = hpu.sin %1 : (tensor<4xf32>) -> tensor<4xf32>
-  %3 = hpu.mul %x, %2 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %y = hpu.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+  %3 = hpu.mul %y, %2 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %4 = hpu.relu %3 : (tensor<4xf32>) -> tensor<4xf32>
   return %4 : tensor<4xf32>
 }

@@ -3,7 +3,10 @@
 // RUN: hpu-opt %s --hpu-precision="to=f16 keep=head" --hpu-verify-precision="to=f16 keep=head" | FileCheck %s --check-prefix=NODE
 // RUN: not hpu-opt %s --hpu-precision="to=f16 keep=nobody" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
+// RUN: not hpu-opt %s --hpu-precision="to=f16 keep=mathmul" 2>&1 | FileCheck %s --check-prefix=NEAR
+
 // UNKNOWN: error: 'nobody' of the keep-f32 list is neither an op of the hpu dialect nor a node of the model
+// NEAR: error: 'mathmul' of the keep-f32 list is neither {{.*}}; did you mean 'matmul'{{.*}}?
 
 // CHECK-LABEL: func.func @linear(
 // CHECK-DAG: hpu.constant dense<5.000000e-01> : tensor<4x3xf16>

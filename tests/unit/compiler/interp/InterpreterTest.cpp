@@ -205,6 +205,10 @@ TEST_F(Interpreter, ReducesOverAnyAxes) {
   Tensor x = f32({2, 3}, {1, 2, 3, 4, 5, 9});
   EXPECT_THAT(one("hpu.reduce_sum {axes = array<i64: 0>, keepdims = false}", "tensor<2x3xf32>", "tensor<3xf32>", {x}),
               ElementsAre(5, 7, 12));
+  // 60000 + 60000 is no f16 number; its own type is.
+  Tensor halves = Tensor::of<uint16_t>(ElementType::kF16, {1, 2}, {0x7B53, 0x7B53});
+  EXPECT_THAT(one("hpu.reduce_sum {axes = array<i64: 1>, to = f32}", "tensor<1x2xf16>", "tensor<1x1xf32>", {halves}),
+              ElementsAre(120000));
   EXPECT_THAT(one("hpu.reduce_mean {axes = array<i64: 1>}", "tensor<2x3xf32>", "tensor<2x1xf32>", {x}),
               ElementsAre(2, 6));
   EXPECT_THAT(one("hpu.reduce_max {axes = array<i64: 0, 1>, keepdims = false}", "tensor<2x3xf32>", "tensor<f32>", {x}),
