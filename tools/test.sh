@@ -13,6 +13,8 @@ case "${1:-}" in
 esac
 
 tools/install_deps.sh
+# What random models are compared with (tests/random).
+[ -d benchmarks/ort/node_modules ] || (cd benchmarks/ort && npm ci --ignore-scripts --no-audit --no-fund)
 jobs=$(nproc)
 started=$SECONDS
 failed=()

@@ -35,26 +35,39 @@ void convertSelu(NodeContext& node) {
 void convertCelu(NodeContext& node) {  // max(0, x) + min(0, alpha * (exp(x / alpha) - 1))
   double alpha = node.number("alpha", 1.0);
   Value x = node.input(0), zero = node.scalarLike(x, 0);
-  Value scaled = node.op("mul", {x, node.scalarLike(x, 1 / alpha)});
-  Value elu = node.op("elu", scaled, {{"alpha", alpha}});
-  Value negative = node.op("min", {zero, elu});
+  if (!x) return;
+  // With a negative alpha the exponential is that of negative numbers all the same, which hpu.elu would not compute.
+  Value scaled = node.op("div", {x, node.scalarLike(x, alpha)});
+  Value power = node.op("mul", {node.op("expm1", scaled), node.scalarLike(x, alpha)});
+  Value negative = node.op("min", {zero, power});
   node.setOutput(0, node.op("add", {node.op("relu", x), negative}));
+}
+
+/// `x` as f32: what a comparison with an attribute, which is an f32, is made in.
+Value inF32(NodeContext& node, Value x) {
+  return node.elementOf(x).isF32() ? x : node.cast(x, mlir::Float32Type::get(node.context()));
 }
 
 void convertThresholdedRelu(NodeContext& node) {
   Value x = node.input(0);
-  Value above = node.op("greater", {x, node.scalarLike(x, node.number("alpha", 1.0))});
+  if (!x) return;
+  Value wide = inF32(node, x);
+  Value above = node.op("greater", {wide, node.scalarLike(wide, node.number("alpha", 1.0))});
   node.setOutput(0, node.op("where", {above, x, node.scalarLike(x, 0)}));
 }
 
 void convertShrink(NodeContext& node) {
   double lambda = node.number("lambd", 0.5), bias = node.number("bias", 0.0);
-  Value x = node.input(0);
+  if (!node.input(0)) return;
+  // Numbers of all types are moved by an f32; what comes of an integer is truncated.
+  mlir::Type element = node.elementOf(node.input(0));
+  Value x = inF32(node, node.input(0));
   Value below = node.op("less", {x, node.scalarLike(x, -lambda)}),
         above = node.op("greater", {x, node.scalarLike(x, lambda)});
   Value low = node.op("add", {x, node.scalarLike(x, bias)}), high = node.op("sub", {x, node.scalarLike(x, bias)});
   Value otherwise = node.op("where", {above, high, node.scalarLike(x, 0)});
-  node.setOutput(0, node.op("where", {below, low, otherwise}));
+  Value result = node.op("where", {below, low, otherwise});
+  node.setOutput(0, element.isF32() ? result : node.cast(result, element));
 }
 
 void convertSoftsign(NodeContext& node) {

@@ -41,6 +41,8 @@ void convertReduce(NodeContext& node) {
   if (!axes) return;
   if (node.elementOf(x).isInteger(1)) return node.unsupported("bool elements");
   llvm::StringRef op = node.def().op;
+  if (!node.isFloat(x) && (op == "ReduceL2" || op.starts_with("ReduceLog")))
+    return node.unsupported("integer elements");
   // Of powers, and between a sum and what is made of it, nothing is stored narrow.
   Value result, wide = node.widened(x);
   if (op == "ReduceL1") {

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/random/Evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "numerics/SmallFloat.h"
+#include "tests/random/KnownDifferences.h"
+#include "tests/random/Ort.h"
+#include "tests/random/Truth.h"
+
+namespace hpu::randomtest {
+namespace {
+
+using base::strCat;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// A measured effect is that of a few random moves of the operands, not of the worst one.
+constexpr double kMeasured = 4;
+constexpr int kMoves = 5;
+constexpr double kHalfLimit = 60000;  // Beyond, a number may leave the range of f16 (65504).
+
+class OrtNode final : public NodeRunner {
+ public:
+  OrtNode(std::unique_ptr<OrtSession> session, const Node& node) : session_(std::move(session)) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].empty()) continue;
+      bool again = std::find(names_.begin(), names_.end(), node.inputs[i]) != names_.end();
+      keep_.push_back(!again);
+      if (!again) names_.push_back(node.inputs[i]);
+    }
+    for (const std::string& name : node.outputs)
+      if (!name.empty()) outputs_.push_back(name);
+  }
+  StatusOr<std::vector<HostTensor>> run(const std::vector<const HostTensor*>& operands) override {
+    std::vector<const HostTensor*> given;
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (keep_[i]) given.push_back(operands[i]);
+    return session_->run(names_, given, outputs_);
+  }
+
+ private:
+  std::unique_ptr<OrtSession> session_;
+  std::vector<std::string> names_, outputs_;
+  std::vector<bool> keep_;
+};
+
+class OrtReference final : public Reference {
+ public:
+  explicit OrtReference(Ort& ort) : ort_(ort) {}
+  StatusOr<std::unique_ptr<NodeRunner>> open(const Node& node, int64_t opset,
+                                             const std::vector<const HostTensor*>& operands,
+                                             const std::vector<bool>&) override {
+    std::vector<const HostTensor*> placed(node.inputs.size());
+    for (size_t i = 0, next = 0; i < node.inputs.size(); ++i)
+      if (!node.inputs[i].empty()) placed[i] = operands[next++];
+    HPU_ASSIGN(std::unique_ptr<OrtSession> session,
+               ort_.open(serializeNode(node, opset, placed, std::vector<bool>(node.inputs.size(), false))));
+    return StatusOr<std::unique_ptr<NodeRunner>>(std::make_unique<OrtNode>(std::move(session), node));
+  }
+
+ private:
+  Ort& ort_;
+};
+
+/// How far apart two elements are; infinite when one is a number and the other is not.
+double distance(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  double d = std::fabs(a - b);
+  return std::isnan(d) ? kInfinity : d;
+}
+
+double moved(double x, double by) {
+  if (!(by > 0) && !(by < 0)) return x;
+  return x + by;
+}
+
+std::string elementText(const HostTensor& tensor, int64_t index) {
+  char text[40];
+  snprintf(text, sizeof text, "%.9g", tensor.number(index));
+  return text;
+}
+
+}  // namespace
+
+std::unique_ptr<Reference> ortReference(Ort& ort) {
+  return std::make_unique<OrtReference>(ort);
+}
+
+bool isFloat(ElementType type) {
+  return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16 ||
+         type == ElementType::kF64;
+}
+
+void setNumber(HostTensor& tensor, int64_t index, double value) {
+  auto store = [&](auto number) { memcpy(tensor.bytes.data() + index * sizeof number, &number, sizeof number); };
+  auto clamped = [&]<typename T>(T) {
+    double low = static_cast<double>(std::numeric_limits<T>::min());
+    double high = static_cast<double>(std::numeric_limits<T>::max());
+    value = std::nearbyint(value);
+    if (!(value > low)) return store(std::numeric_limits<T>::min());
+    if (value >= high) return store(std::numeric_limits<T>::max());
+    store(static_cast<T>(value));
+  };
+  switch (tensor.type.element) {
+    case ElementType::kF32:
+      return store(static_cast<float>(value));
+    case ElementType::kF64:
+      return store(value);
+    case ElementType::kF16:
+      return store(numerics::f32ToF16(static_cast<float>(value)));
+    case ElementType::kBF16:
+      return store(numerics::f32ToBf16(static_cast<float>(value)));
+    case ElementType::kI8:
+      return clamped(int8_t{});
+    case ElementType::kU8:
+      return clamped(uint8_t{});
+    case ElementType::kI16:
+      return clamped(int16_t{});
+    case ElementType::kU16:
+      return clamped(uint16_t{});
+    case ElementType::kI32:
+      return clamped(int32_t{});
+    case ElementType::kU32:
+      return clamped(uint32_t{});
+    case ElementType::kI64:
+      return clamped(int64_t{});
+    case ElementType::kU64:
+      return clamped(uint64_t{});
+    case ElementType::kBool:
+      return store(static_cast<uint8_t>(value != 0));
+    default:
+      return;
+  }
+}
+
+double Evaluator::ulp(ElementType type) const {
+  double own = type == ElementType::kF16 ? 0x1p-10 : type == ElementType::kBF16 ? 0x1p-7 : 0x1p-23;
+  double narrow = precision_ == Precision::kF32 ? 0 : precision_ == Precision::kF16 ? 0x1p-10 : 0x1p-7;
+  return std::max(own, narrow);
+}
+
+double Evaluator::least(ElementType type) const {
+  if (type == ElementType::kF16 || precision_ == Precision::kF16) return 0x1p-24;
+  return type == ElementType::kBF16 || precision_ != Precision::kF32 ? 0x1p-133 : 0x1p-149;
+}
+
+void Evaluator::addMoved(const std::vector<const Value*>& operands, const Local& local, NodeRunner& runner, Rng& rng,
+                         Evaluated& result) {
+  double narrowUlps = precision_ == Precision::kF32 ? 0 : 1;
+  double operandUlps = std::max(local.operandUlps, narrowUlps);
+  std::vector<std::vector<double>> by(operands.size());
+  bool any = false;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const HostTensor& tensor = operands[i]->tensor;
+    by[i] = operands[i]->error;
+    if (!isFloat(tensor.type.element) || (operandUlps == 0 && local.scaleUlps == 0)) {
+      any |= !by[i].empty();
+      continue;
+    }
+    double largest = 0, unit = ulp(tensor.type.element);
+    int64_t count = tensor.count();
+    by[i].resize(static_cast<size_t>(count));
+    if (local.scaleUlps > 0)
+      for (int64_t k = 0; k < count; ++k)
+        if (double x = std::fabs(tensor.number(k)); std::isfinite(x)) largest = std::max(largest, x);
+    for (int64_t k = 0; k < count; ++k) {
+      double x = std::fabs(tensor.number(k));
+      if (std::isfinite(x)) by[i][k] += unit * (operandUlps * x + local.scaleUlps * largest);
+      if (precision_ == Precision::kF16 && x > kHalfLimit && std::isfinite(x)) by[i][k] = kInfinity;
+    }
+    any = true;
+  }
+  if (!any) return;
+  for (int move = 0; move < kMoves; ++move) {
+    std::vector<HostTensor> changed;
+    changed.reserve(operands.size());
+    std::vector<const HostTensor*> given;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (by[i].empty()) {
+        given.push_back(&operands[i]->tensor);
+        continue;
+      }
+      changed.push_back(operands[i]->tensor);
+      HostTensor& tensor = changed.back();
+      for (size_t k = 0; k < by[i].size(); ++k) {
+        if (by[i][k] == 0) continue;
+        // All up, all down, and each element either way.
+        bool up = move == 0 || (move == 1 ? false : move == 2 ? i % 2 == 0 : rng.chance(0.5));
+        auto index = static_cast<int64_t>(k);
+        double x = tensor.number(index);
+        if (std::isinf(by[i][k]))
+          x = move % 3 == 0 ? 0 : move % 3 == 1 ? std::nan("") : 1e30;
+        else
+          x = moved(x, up ? by[i][k] : -by[i][k]);
+        setNumber(tensor, index, x);
+      }
+      given.push_back(&tensor);
+    }
+    StatusOr<Tensors> run = runner.run(given);
+    for (size_t out = 0; out < result.tensors.size(); ++out) {
+      const HostTensor& wanted = result.tensors[out];
+      std::vector<double>& error = result.errors[out];
+      error.resize(static_cast<size_t>(wanted.count()));
+      bool comparable = run.ok() && (*run)[out].type == wanted.type;
+      for (int64_t k = 0; k < wanted.count(); ++k) {
+        double d = comparable ? distance((*run)[out].number(k), wanted.number(k)) : kInfinity;
+        error[k] = std::max(error[k], kMeasured * d);
+      }
+    }
+  }
+}
+
+Status Evaluator::addSums(const Node& node, int64_t opset, const std::vector<const Value*>& operands,
+                          const std::vector<bool>& constants, const Local& local, Evaluated& result) {
+  std::vector<HostTensor> magnitudes;
+  int64_t terms = 1;
+  bool isFp8 = hpu::isFp8(precision_), beyondFp8 = false;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    HostTensor tensor = operands[i]->tensor;
+    if (isFloat(tensor.type.element)) {
+      terms = std::max(terms, tensor.count());
+      bool negated = std::find(local.negated.begin(), local.negated.end(), i) != local.negated.end();
+      double largest = 0;
+      for (int64_t k = 0; k < tensor.count(); ++k)
+        if (double x = std::fabs(tensor.number(k)); std::isfinite(x)) largest = std::max(largest, x);
+      beyondFp8 |= isFp8 && largest > 3840;
+      // The least step of an 8-bit tensor, at the widest scales.
+      double step = isFp8 ? std::max(largest * 0x1p-14, 0x1p-18) : 0;
+      for (int64_t k = 0; k < tensor.count(); ++k) {
+        double x = std::fabs(tensor.number(k));
+        if (!std::isfinite(x)) x = 0;
+        x += step;
+        setNumber(tensor, k, negated ? -x : x);
+      }
+    }
+    magnitudes.push_back(std::move(tensor));
+  }
+  std::vector<const HostTensor*> given;
+  for (const HostTensor& tensor : magnitudes) given.push_back(&tensor);
+  Node changed = node;
+  for (const auto& [name, value] : local.magnitudes)
+    for (auto& [own, attribute] : changed.attributes)
+      if (own == name) attribute = value;
+  HPU_ASSIGN(std::unique_ptr<NodeRunner> runner, reference_.open(changed, opset, given, constants));
+  HPU_ASSIGN(Tensors sums, runner->run(given));
+  for (size_t out = 0; out < result.tensors.size(); ++out) {
+    if (!isFloat(result.tensors[out].type.element) || sums[out].type != result.tensors[out].type) continue;
+    double unit = 0x1p-24 * (8 + std::sqrt(static_cast<double>(terms)));
+    // Partial sums may be stored in the type of the result.
+    if (result.tensors[out].type.element != ElementType::kF32) unit += ulp(result.tensors[out].type.element);
+    if (precision_ != Precision::kF32) unit += 2 * ulp(ElementType::kF32) + (isFp8 ? 0x1p-3 : 0);
+    std::vector<double>& error = result.errors[out];
+    error.resize(static_cast<size_t>(sums[out].count()));
+    for (int64_t k = 0; k < sums[out].count(); ++k) {
+      double sum = std::fabs(sums[out].number(k));
+      double largest = result.tensors[out].type.element == ElementType::kF16 ? 6e4 : 3e38;
+      error[k] += sum < largest && !beyondFp8 ? unit * sum : kInfinity;
+    }
+  }
+  return okStatus();
+}
+
+/// A largest or smallest number of several with a NaN among them is NaN: the op itself tells which, on operands that
+/// say where the NaNs are.
+Status Evaluator::settleNans(const Node& node, const std::vector<const HostTensor*>& operands, NodeRunner& runner,
+                             Evaluated& result) {
+  bool isMin = node.op == "ReduceMin";
+  if (!isMin && node.op != "ReduceMax" && node.op != "MaxPool" && node.op != "GlobalMaxPool") return okStatus();
+  if (!isFloat(operands[0]->type.element)) return okStatus();
+  HostTensor where = *operands[0];
+  bool any = false;
+  for (int64_t k = 0; k < where.count(); ++k) {
+    bool isNan = std::isnan(where.number(k));
+    any |= isNan;
+    setNumber(where, k, isNan ? (isMin ? -1 : 1) : 0);
+  }
+  if (!any) return okStatus();
+  std::vector<const HostTensor*> given = operands;
+  given[0] = &where;
+  HPU_ASSIGN(Tensors marks, runner.run(given));
+  bool differs = false;
+  for (int64_t k = 0; k < marks[0].count(); ++k) {
+    if (marks[0].number(k) == 0 || std::isnan(result.tensors[0].number(k))) continue;
+    setNumber(result.tensors[0], k, std::nan(""));
+    if (!result.errors[0].empty()) result.errors[0][k] = 0;
+    differs = true;
+  }
+  if (differs) ++leftOpen["largest-of-nan"];
+  return okStatus();
+}
+
+/// An infinity that operands a quarter as large do not give: a compiler may compute several ops as one that does not
+/// leave the range on the way.
+Status Evaluator::settleOverflows(const Node& node, const std::vector<const HostTensor*>& operands, NodeRunner& runner,
+                                  Evaluated& result) {
+  static const std::set<std::string> kOps = {"Add", "Sub", "Mul", "Div", "Sum"};
+  const HostTensor& tensor = result.tensors[0];
+  if (!kOps.count(node.op) || !isFloat(tensor.type.element)) return okStatus();
+  bool any = false;
+  for (int64_t k = 0; k < tensor.count() && !any; ++k) any = std::isinf(tensor.number(k));
+  if (!any) return okStatus();
+  std::vector<HostTensor> quarters;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    quarters.push_back(*operands[i]);
+    for (int64_t k = 0; k < quarters[i].count() && (node.op != "Div" || i == 0); ++k)
+      setNumber(quarters[i], k, quarters[i].number(k) / 4);
+  }
+  std::vector<const HostTensor*> given;
+  for (const HostTensor& quarter : quarters) given.push_back(&quarter);
+  HPU_ASSIGN(Tensors smaller, runner.run(given));
+  bool open = false;
+  for (int64_t k = 0; k < tensor.count(); ++k) {
+    if (!std::isinf(tensor.number(k)) || !std::isfinite(smaller[0].number(k))) continue;
+    result.errors[0].resize(static_cast<size_t>(tensor.count()));
+    result.errors[0][k] = kInfinity;
+    open = true;
+  }
+  if (open) ++leftOpen["overflow-on-the-way"];
+  return okStatus();
+}
+
+StatusOr<Evaluated> Evaluator::evaluate(const Model& model, const Node& node, const Local& local, Rng& rng) {
+  std::vector<const Value*> operands;
+  std::vector<const HostTensor*> tensors;
+  std::vector<bool> constants;
+  for (const std::string& name : node.inputs) {
+    if (!name.empty()) {
+      operands.push_back(&model.values.at(name));
+      tensors.push_back(&operands.back()->tensor);
+    }
+    constants.push_back(model.isConstant(name));
+  }
+  if (const char* known = differsAsAWhole(node, model.opset, tensors)) {
+    ++leftOpen[known];
+    return unimplemented(known);
+  }
+  HPU_ASSIGN(std::unique_ptr<NodeRunner> runner, reference_.open(node, model.opset, tensors, constants));
+  Evaluated result;
+  HPU_ASSIGN(result.tensors, runner->run(tensors));
+  result.errors.resize(result.tensors.size());
+  addMoved(operands, local, *runner, rng, result);
+  HPU_RETURN_IF_ERROR(settleNans(node, tensors, *runner, result));
+  HPU_RETURN_IF_ERROR(settleOverflows(node, tensors, *runner, result));
+  if (local.sums) HPU_RETURN_IF_ERROR(addSums(node, model.opset, operands, constants, local, result));
+  if (result.tensors.size() == 1) applyTruth(node, tensors, result.tensors[0]);
+  for (size_t out = 0; out < result.tensors.size(); ++out) {
+    const HostTensor& tensor = result.tensors[out];
+    ElementType type = tensor.type.element;
+    double ulps = local.ulps + (type == ElementType::kF32 ? 0 : 1) + (precision_ == Precision::kF32 ? 0 : 1);
+    std::vector<double>& error = result.errors[out];
+    if (isFloat(type) && (local.ulps > 0 || type == ElementType::kF16 || precision_ != Precision::kF32)) {
+      error.resize(static_cast<size_t>(tensor.count()));
+      for (int64_t k = 0; k < tensor.count(); ++k) {
+        double y = std::fabs(tensor.number(k));
+        if (std::isfinite(y)) error[k] += ulps * (ulp(type) * y + least(type)) + local.absolute * ulp(type);
+        if (precision_ == Precision::kF16 && y > kHalfLimit && std::isfinite(y)) error[k] = kInfinity;
+      }
+    }
+    if (std::all_of(error.begin(), error.end(), [](double e) { return e == 0; })) error.clear();
+  }
+  for (const std::string& name : leaveOpen(node, model.opset, tensors, result)) ++leftOpen[name];
+  return result;
+}
+
+std::vector<Mismatch> compare(const Model& model, const std::vector<HostTensor>& results) {
+  std::vector<Mismatch> mismatches;
+  for (size_t out = 0; out < model.outputs.size(); ++out) {
+    const std::string& name = model.outputs[out];
+    const Value& wanted = model.values.at(name);
+    if (out >= results.size() || results[out].type != wanted.tensor.type) {
+      std::string is = out < results.size() ? results[out].type.toString() : std::string("missing");
+      mismatches.push_back({name, strCat("is ", is, ", expected ", wanted.tensor.type.toString()), -1});
+      continue;
+    }
+    int64_t wrong = 0, first = -1;
+    double limit = wanted.tensor.type.element == ElementType::kF16 ? 65504 : std::numeric_limits<float>::max();
+    for (int64_t k = 0; k < wanted.tensor.count(); ++k) {
+      double a = results[out].number(k), b = wanted.tensor.number(k);
+      double error = wanted.error.empty() ? 0 : wanted.error[k];
+      bool overflows =
+          std::isinf(a) && std::isfinite(b) && std::signbit(a) == std::signbit(b) && std::fabs(b) + error >= limit;
+      bool atLimit = std::isinf(b) && std::signbit(a) == std::signbit(b) && std::fabs(a) >= limit * (1 - 0x1p-10) &&
+                     isFloat(wanted.tensor.type.element);
+      bool equal = a == b || (std::isnan(a) && std::isnan(b));
+      if (equal && wanted.tensor.type.element >= ElementType::kI64)
+        equal = memcmp(&results[out].bytes[k * (wanted.tensor.bytes.size() / wanted.tensor.count())],
+                       &wanted.tensor.bytes[k * (wanted.tensor.bytes.size() / wanted.tensor.count())],
+                       wanted.tensor.bytes.size() / wanted.tensor.count()) == 0 ||
+                wanted.tensor.type.element == ElementType::kF64 || error > 0;
+      if (equal || overflows || atLimit || std::isinf(error) || std::fabs(a - b) <= error) continue;
+      if (wrong++ == 0) first = k;
+    }
+    if (wrong == 0) continue;
+    double error = wanted.error.empty() ? 0 : wanted.error[first];
+    mismatches.push_back(
+        {name,
+         strCat(wrong, " of ", wanted.tensor.count(), " elements of '", name, "' differ, first at ", first, ": is ",
+                elementText(results[out], first), ", expected ", elementText(wanted.tensor, first), " within ", error),
+         first});
+  }
+  return mismatches;
+}
+
+}  // namespace hpu::randomtest

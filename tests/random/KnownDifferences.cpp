@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/random/KnownDifferences.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace hpu::randomtest {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// The limits of an integer type, as doubles: [low, beyond).
+std::pair<double, double> range(ElementType type) {
+  switch (type) {
+    case ElementType::kI8:
+      return {-0x1p7, 0x1p7};
+    case ElementType::kU8:
+      return {0, 0x1p8};
+    case ElementType::kI16:
+      return {-0x1p15, 0x1p15};
+    case ElementType::kU16:
+      return {0, 0x1p16};
+    case ElementType::kI32:
+      return {-0x1p31, 0x1p31};
+    case ElementType::kU32:
+      return {0, 0x1p32};
+    case ElementType::kI64:
+      return {-0x1p63, 0x1p63};
+    case ElementType::kU64:
+      return {0, 0x1p64};
+    default:
+      return {-kInfinity, kInfinity};
+  }
+}
+
+bool isInteger(ElementType type) {
+  return !isFloat(type) && type != ElementType::kBool;
+}
+
+bool isCastToInteger(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  bool isCast = node.op == "Cast" || node.op == "CastLike";
+  // Shrink moves integers by a float, and casts back.
+  return isCast ? isFloat(operands[0]->type.element) : node.op == "Shrink" && isInteger(operands[0]->type.element);
+}
+
+bool isOutOfRange(const Node& node, const std::vector<const HostTensor*>& operands, const HostTensor& result,
+                  int64_t index) {
+  if (!isInteger(result.type.element)) return false;
+  double x = std::trunc(operands[0]->number(index));
+  auto [low, beyond] = range(result.type.element);
+  if (node.op == "Shrink") {
+    const auto asFloat = static_cast<double>(static_cast<float>(x));
+    return x != 0 && !(asFloat - 1 >= low && asFloat + 1 < beyond);
+  }
+  return !(x >= low && x < beyond);
+}
+
+int64_t integer(const Node& node, const std::string& name, int64_t otherwise) {
+  for (const auto& [own, value] : node.attributes)
+    if (auto* number = std::get_if<int64_t>(&value); number && own == name) return *number;
+  return otherwise;
+}
+
+Ints integers(const Node& node, const std::string& name) {
+  for (const auto& [own, value] : node.attributes)
+    if (auto* numbers = std::get_if<Ints>(&value); numbers && own == name) return *numbers;
+  return {};
+}
+
+std::string text(const Node& node, const std::string& name) {
+  for (const auto& [own, value] : node.attributes)
+    if (auto* string = std::get_if<std::string>(&value); string && own == name) return *string;
+  return {};
+}
+
+bool hasNan(const HostTensor& tensor) {
+  if (!isFloat(tensor.type.element)) return false;
+  for (int64_t k = 0; k < tensor.count(); ++k)
+    if (std::isnan(tensor.number(k))) return true;
+  return false;
+}
+
+bool picksALargest(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  bool picks = node.op == "ArgMax" || node.op == "ArgMin" || node.op == "TopK" || node.op == "Hardmax";
+  return picks && hasNan(*operands[0]);
+}
+
+/// Whether the row along the axis that the element comes from has a NaN.
+bool isOfRowWithNan(const Node& node, const std::vector<const HostTensor*>& operands, const HostTensor& result,
+                    int64_t index) {
+  const Shape& shape = operands[0]->type.shape;
+  auto rank = static_cast<int64_t>(shape.size());
+  int64_t axis = integer(node, "axis", node.op == "TopK" ? -1 : 0), inner = 1;
+  if (axis < 0) axis += rank;
+  for (int64_t d = axis + 1; d < rank; ++d) inner *= shape[static_cast<size_t>(d)];
+  if (node.op == "Hardmax") return true;  // What a row is depends on the opset.
+  int64_t size = shape[static_cast<size_t>(axis)], outer = index / inner;
+  for (int64_t k = 0; k < size; ++k)
+    if (std::isnan(operands[0]->number((outer * size + k) * inner + index % inner))) return true;
+  return result.count() == 0;
+}
+
+bool reducesIntegers(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  return node.op.rfind("Reduce", 0) == 0 && isInteger(operands[0]->type.element);
+}
+
+/// Whether a sum over everything leaves the integer type; what a row sums to is no larger.
+bool mayOverflow(const Node& node, const std::vector<const HostTensor*>& operands, const HostTensor&, int64_t) {
+  if (node.op == "ReduceMax" || node.op == "ReduceMin") return false;
+  double sum = 0, product = 1;
+  for (int64_t k = 0; k < operands[0]->count(); ++k) {
+    double x = std::fabs(operands[0]->number(k));
+    sum += node.op == "ReduceSumSquare" || node.op == "ReduceL2" ? x * x : x;
+    product *= std::max(x, 1.0);
+  }
+  return (node.op == "ReduceProd" ? product : sum) >= range(operands[0]->type.element).second;
+}
+
+bool isPoolWithSameAndDilations(const Node& node, int64_t, const std::vector<const HostTensor*>&) {
+  if (node.op != "MaxPool" && node.op != "AveragePool") return false;
+  Ints dilations = integers(node, "dilations");
+  return text(node, "auto_pad").rfind("SAME", 0) == 0 &&
+         std::any_of(dilations.begin(), dilations.end(), [](int64_t d) { return d != 1; });
+}
+
+bool isSameTransposeWithGaps(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  if (node.op != "ConvTranspose" || text(node, "auto_pad").rfind("SAME", 0) != 0) return false;
+  Ints strides = integers(node, "strides"), dilations = integers(node, "dilations");
+  for (size_t d = 0; d < strides.size(); ++d) {
+    int64_t kernel = operands[1]->type.shape[d + 2], dilation = d < dilations.size() ? dilations[d] : 1;
+    if ((kernel - 1) * dilation + 1 < strides[d]) return true;
+  }
+  return false;
+}
+
+/// For differences that are settled in Evaluate.cpp.
+bool never(const Node&, int64_t, const std::vector<const HostTensor*>&) {
+  return false;
+}
+bool neverOpen(const Node&, const std::vector<const HostTensor*>&, const HostTensor&, int64_t) {
+  return false;
+}
+
+HostTensor floats(const Shape& shape, const std::vector<float>& values) {
+  HostTensor tensor;
+  tensor.type = {ElementType::kF32, shape};
+  tensor.bytes.resize(values.size() * sizeof(float));
+  for (size_t i = 0; i < values.size(); ++i) setNumber(tensor, static_cast<int64_t>(i), static_cast<double>(values[i]));
+  return tensor;
+}
+
+Model single(Node node, std::vector<HostTensor> operands, int64_t opset = 17) {
+  Model model;
+  model.opset = opset;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    std::string name = "in" + std::to_string(i);
+    node.inputs.push_back(name);
+    model.inputs.push_back(name);
+    model.values[name].tensor = std::move(operands[i]);
+  }
+  node.outputs = {"out"};
+  model.outputs = {"out"};
+  model.nodes.push_back(std::move(node));
+  return model;
+}
+
+}  // namespace
+
+const std::vector<KnownDifference>& knownDifferences() {
+  static const std::vector<KnownDifference> list = {
+      {"cast-out-of-range",
+       "ONNX, Cast: a float beyond the integer type gives an undefined result. What ONNX Runtime gives depends on the "
+       "types and on its compiler",
+       isCastToInteger, isOutOfRange,
+       [] { return single({"Cast", {}, {}, {{"to", int64_t{12}}}}, {floats({4}, {3e9f, -3e9f, NAN, INFINITY})}); }},
+      {"arg-of-nan",
+       "ONNX, ArgMax, ArgMin, TopK, Hardmax: where a NaN stands in the order is not said. Ours is the first NaN, as "
+       "NumPy's and as ONNX Runtime's along the last axis; along another one that takes no notice of them",
+       picksALargest, isOfRowWithNan,
+       [] { return single({"ArgMax", {}, {}, {{"keepdims", int64_t{0}}}}, {floats({2, 2}, {1, 2, NAN, 1})}); }},
+      {"integer-overflow-of-a-reduction",
+       "ONNX does not say what an integer sum beyond its type is. Ours wraps around; ONNX Runtime's sums of squares "
+       "end "
+       "at the largest number",
+       reducesIntegers, mayOverflow,
+       [] {
+         HostTensor large = floats({2}, {});
+         large.type.element = ElementType::kI32;
+         large.bytes.resize(8);
+         for (int64_t k = 0; k < 2; ++k) setNumber(large, k, 70000);
+         return single({"ReduceSumSquare", {}, {}, {}}, {large});
+       }},
+      {"largest-of-nan",
+       "ONNX, ReduceMax, ReduceMin, MaxPool, GlobalMaxPool: what a NaN among others gives is not said. Ours is NaN, as "
+       "NumPy's, and expected (Evaluator::settleNans); ONNX Runtime's depends on the axes",
+       never, neverOpen,
+       [] {
+         return single({"ReduceMax", {}, {}, {{"axes", Ints{1, 3}}, {"keepdims", int64_t{0}}}},
+                       {floats({1, 2, 1, 2}, {1, NAN, 2, 3})});
+       }},
+      {"overflow-on-the-way",
+       "Several ops that are recognised as one are computed without the numbers between them, so an infinity that one "
+       "of "
+       "them would have given need not come (Evaluator::settleOverflows)",
+       never, neverOpen,
+       [] {
+         Model model = single({"Erf", {}, {}, {}}, {floats({1}, {3e38f})});
+         model.nodes[0].outputs = {"erf"};
+         for (auto [name, value] : {std::pair{"one", 1.0f}, {"half", 0.5f}}) {
+           model.constants.push_back(name);
+           model.values[name].tensor = floats({}, {value});
+         }
+         model.constants.push_back("root");
+         model.values["root"].tensor = floats({}, {1.41421356f});
+         model.nodes.insert(model.nodes.begin(), {"Div", {"in0", "root"}, {"scaled"}, {}});
+         model.nodes[1].inputs = {"scaled"};
+         model.nodes.push_back({"Add", {"erf", "one"}, {"sum"}, {}});
+         model.nodes.push_back({"Mul", {"in0", "sum"}, {"twice"}, {}});
+         model.nodes.push_back({"Mul", {"twice", "half"}, {"out"}, {}});
+         return model;
+       }},
+      {"pool-same-with-dilations",
+       "ONNX, MaxPool: with auto_pad=SAME_* the output is ceil(input / stride). ONNX Runtime leaves the dilation out "
+       "of "
+       "the padding, so its output is smaller",
+       isPoolWithSameAndDilations, nullptr,
+       [] {
+         return single({"MaxPool",
+                        {},
+                        {},
+                        {{"auto_pad", std::string("SAME_LOWER")}, {"dilations", Ints{3}}, {"kernel_shape", Ints{2}}}},
+                       {floats({1, 1, 5}, {1, 2, 3, 4, 5})});
+       }},
+      {"transposed-same-with-gaps",
+       "ONNX, ConvTranspose: with auto_pad=SAME_* the output is input * stride. ONNX Runtime makes no negative "
+       "padding, so "
+       "with windows narrower than the stride its output is smaller",
+       isSameTransposeWithGaps, nullptr,
+       [] {
+         return single({"ConvTranspose", {}, {}, {{"auto_pad", std::string("SAME_UPPER")}, {"strides", Ints{2}}}},
+                       {floats({1, 1, 1}, {1}), floats({1, 1, 1}, {2})});
+       }},
+  };
+  return list;
+}
+
+const char* differsAsAWhole(const Node& node, int64_t opset, const std::vector<const HostTensor*>& operands) {
+  for (const KnownDifference& known : knownDifferences())
+    if (!known.isOpen && known.concerns(node, opset, operands)) return known.name;
+  return nullptr;
+}
+
+std::vector<std::string> leaveOpen(const Node& node, int64_t opset, const std::vector<const HostTensor*>& operands,
+                                   Evaluated& result) {
+  std::vector<std::string> met;
+  for (const KnownDifference& known : knownDifferences()) {
+    if (!known.isOpen || !known.concerns(node, opset, operands)) continue;
+    bool any = false;
+    for (size_t out = 0; out < result.tensors.size(); ++out)
+      for (int64_t k = 0; k < result.tensors[out].count(); ++k) {
+        if (!known.isOpen(node, operands, result.tensors[out], k)) continue;
+        result.errors[out].resize(static_cast<size_t>(result.tensors[out].count()));
+        result.errors[out][k] = kInfinity;
+        any = true;
+      }
+    if (any) met.push_back(known.name);
+  }
+  return met;
+}
+
+}  // namespace hpu::randomtest

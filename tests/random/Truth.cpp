@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/random/Truth.h"
+
+#include <cmath>
+
+#include "tests/random/Evaluate.h"
+
+namespace hpu::randomtest {
+namespace {
+
+using Function = double (*)(double x, double alpha, double beta);
+
+struct Row {
+  const char* op;
+  Function function;
+  double alpha = 0, beta = 0;  ///< Of attributes that are not given.
+};
+
+double sigmoid(double x) {
+  return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
+}
+double softplus(double x) {
+  return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
+}
+
+constexpr Row kRows[] = {
+    {"Exp", [](double x, double, double) { return std::exp(x); }},
+    {"Log", [](double x, double, double) { return std::log(x); }},
+    {"Sin", [](double x, double, double) { return std::sin(x); }},
+    {"Cos", [](double x, double, double) { return std::cos(x); }},
+    {"Tan", [](double x, double, double) { return std::tan(x); }},
+    {"Asin", [](double x, double, double) { return std::asin(x); }},
+    {"Acos", [](double x, double, double) { return std::acos(x); }},
+    {"Atan", [](double x, double, double) { return std::atan(x); }},
+    {"Sinh", [](double x, double, double) { return std::sinh(x); }},
+    {"Cosh", [](double x, double, double) { return std::cosh(x); }},
+    {"Tanh", [](double x, double, double) { return std::tanh(x); }},
+    {"Asinh", [](double x, double, double) { return std::asinh(x); }},
+    {"Acosh", [](double x, double, double) { return std::acosh(x); }},
+    {"Atanh", [](double x, double, double) { return std::atanh(x); }},
+    {"Erf", [](double x, double, double) { return std::erf(x); }},
+    {"Sigmoid", [](double x, double, double) { return sigmoid(x); }},
+    {"Softplus", [](double x, double, double) { return softplus(x); }},
+    {"Softsign", [](double x, double, double) { return x / (1 + std::fabs(x)); }},
+    {"Mish", [](double x, double, double) { return x * std::tanh(softplus(x)); }},
+    {"Elu", [](double x, double a, double) { return x < 0 ? a * std::expm1(x) : x; }, 1},
+    {"Celu", [](double x, double a, double) { return x < 0 ? a * std::expm1(x / a) : x; }, 1},
+    {"Swish", [](double x, double a, double) { return x * sigmoid(a * x); }, 1},
+    {"HardSigmoid",
+     [](double x, double a, double b) { return std::isnan(x) ? x : std::fmax(0, std::fmin(1, a * x + b)); },
+     static_cast<double>(0.2f), 0.5},
+};
+
+/// (x - mean) / sqrt(variance + epsilon) * scale + bias of each image and channel.
+void instanceNorm(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result) {
+  double epsilon = static_cast<double>(1e-5f);
+  for (const auto& [name, value] : node.attributes)
+    if (auto* number = std::get_if<float>(&value)) epsilon = static_cast<double>(*number);
+  const HostTensor& x = *operands[0];
+  int64_t channels = x.type.shape[1], planes = x.type.shape[0] * channels, size = x.count() / planes;
+  for (int64_t plane = 0; plane < planes; ++plane) {
+    double mean = 0, variance = 0;
+    for (int64_t k = 0; k < size; ++k) mean += x.number(plane * size + k) / static_cast<double>(size);
+    for (int64_t k = 0; k < size; ++k) {
+      double d = x.number(plane * size + k) - mean;
+      variance += d * d / static_cast<double>(size);
+    }
+    double factor = operands[1]->number(plane % channels) / std::sqrt(variance + epsilon);
+    for (int64_t k = 0; k < size; ++k) {
+      double right = (x.number(plane * size + k) - mean) * factor + operands[2]->number(plane % channels);
+      double is = result.number(plane * size + k);
+      if (std::fabs(is - right) <= 1e-2 * (std::fabs(right) + std::fabs(operands[1]->number(plane % channels))))
+        setNumber(result, plane * size + k, right);
+    }
+  }
+}
+
+}  // namespace
+
+bool applyTruth(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result) {
+  if (node.op == "InstanceNormalization") return instanceNorm(node, operands, result), true;
+  for (const Row& row : kRows) {
+    if (node.op != row.op) continue;
+    double alpha = row.alpha, beta = row.beta;
+    for (const auto& [name, value] : node.attributes)
+      if (auto* number = std::get_if<float>(&value)) (name == "alpha" ? alpha : beta) = static_cast<double>(*number);
+    for (int64_t k = 0; k < result.count(); ++k) {
+      double is = result.number(k), right = row.function(operands[0]->number(k), alpha, beta);
+      bool gaveUp = !std::isfinite(is) || is == 0;  // exp() beyond its range, for example.
+      if (gaveUp || (std::isfinite(right) && std::fabs(is - right) <= 1e-3 * std::fabs(right) + 1e-6))
+        setNumber(result, k, right);
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace hpu::randomtest
