@@ -309,23 +309,31 @@ Status CommunicatorState::compareCards(const base::Deadline& deadline) {
   const UniqueId hall = encodeId(hall_->id());
   std::string mine(reinterpret_cast<const char*>(&process), sizeof process);
   mine.append(reinterpret_cast<const char*>(hall.bytes), sizeof hall.bytes);
+  const int32_t device = device_.info().index;
+  mine.append(reinterpret_cast<const char*>(&device), sizeof device);
   const size_t plain = mine.size();
   for (const Difference& card : cards) mine += card.mine + "\n";
   HPU_ASSIGN(auto all, bootstrap_->allGather("compare", mine, deadline));
+  std::vector<int32_t> devices;
   for (size_t other = 0; other < all.size(); ++other) {
     Peer peer;
     UniqueId theirs;
+    int32_t where = -1;
     if (all[other].size() >= plain) {
       std::memcpy(&peer.process, all[other].data(), sizeof peer.process);
       std::memcpy(theirs.bytes, all[other].data() + sizeof peer.process, sizeof theirs.bytes);
+      std::memcpy(&where, all[other].data() + sizeof peer.process + sizeof theirs.bytes, sizeof where);
     }
-    auto where = decodeId(theirs);
-    if (!where.ok()) return invalidArgument(base::strCat("rank ", other, " is of another release than this one"));
-    peer.hall = *where;
+    auto hallId = decodeId(theirs);
+    if (!hallId.ok() || where < 0 || where >= kMostDevices)
+      return invalidArgument(base::strCat("rank ", other, " is of another release than this one"));
+    peer.hall = *hallId;
+    devices.push_back(where);
     peer.hall.process = base::strCat("the process of rank ", other, " of '", name_, "'");
     peers_.push_back(std::move(peer));
     all[other].erase(0, plain);
   }
+  devices_ = std::make_shared<const std::vector<int32_t>>(std::move(devices));
   for (size_t other = 1; other < all.size(); ++other) {
     if (all[other] == all[0]) continue;
     size_t a = 0, b = 0;

@@ -74,6 +74,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Executor& executor() { return *executor_; }
   Tuner& tuner() { return *tuner_; }
   const LinkModel& links() const { return tuner_->links(); }
+  /// By rank: the device that it is on.
+  const std::shared_ptr<const std::vector<int32_t>>& devices() const { return devices_; }
   Gate& gate() { return gate_; }
   /// Collectives are run by SharedWork (CollectiveOperation::direct).
   bool direct() const { return direct_; }
@@ -135,6 +137,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::shared_ptr<Bootstrap> bootstrap_;
   std::shared_ptr<Hall> hall_;
   std::vector<Peer> peers_;  ///< By rank.
+  std::shared_ptr<const std::vector<int32_t>> devices_;
   std::shared_ptr<Tuner> tuner_;
   std::shared_ptr<Transport> transport_;
   std::shared_ptr<Executor> executor_;

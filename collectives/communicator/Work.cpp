@@ -23,6 +23,20 @@ Call& withScratch(Call& call, const Scratch& scratch) {
   return call;
 }
 
+/// Of a device of the node: the port towards each of them, and that from it.
+uint32_t portOf(int32_t device, bool send) {
+  return static_cast<uint32_t>(device) * 2 + (send ? 0 : 1);
+}
+
+void addUse(ExternalPorts& ports, uint32_t port, int64_t busyPs) {
+  for (ExternalPorts::Use& use : ports.uses) {
+    if (use.port != port) continue;
+    use.busyPs += busyPs;  // Ranks of one device.
+    return;
+  }
+  ports.uses.push_back({port, busyPs});
+}
+
 std::string transfersName(const std::vector<Transfer>& transfers) {
   if (transfers.size() != 1) return base::strCat(transfers.size(), " sends and receives");
   return spanName(transfers[0].send, transfers[0].peer);
@@ -88,7 +102,7 @@ void OperationWork::beginInOrder() noexcept {
   status = status.withContext(base::strCat(name_, " of the communicator ", state_->title()));
   state_->fail(status);
   buffers_.reset();
-  done({status, {}, {}, {}});
+  done({status, {}, {}, {}, {}});
 }
 
 void OperationWork::skipped(const Status& why) {
@@ -108,7 +122,7 @@ void OperationWork::cancel(const Status& why) {
   // One that has begun ends through the executor.
   if (!begun_.exchange(true)) {
     buffers_.reset();
-    done({why, {}, {}, {}});
+    done({why, {}, {}, {}, {}});
   }
 }
 
@@ -158,6 +172,13 @@ CollectiveWork::CollectiveWork(Call call, std::shared_ptr<const Choice> choice, 
   operation_.output = call.output;
   operation_.scratch = scratch.scratch;
   operation_.partial = scratch.partial;
+  operation_.devices = state().devices();
+  const std::shared_ptr<const RankUse> use = choice_->timer->use(state().rank());
+  for (const RankUse::Link& link : use->links)
+    addUse(ports_, portOf((*operation_.devices)[static_cast<size_t>(link.peer)], link.send), link.busyPs);
+  ports_.startPs = state().links().startPs;
+  ports_.tailPs = state().links().messagePs;
+  ports_.leastPs = use->leastPs;
 }
 
 void CollectiveWork::behind(const ExternalWork& before, int64_t earliestPs) {
@@ -170,6 +191,10 @@ void CollectiveWork::begin(OperationCommon common, bool follows) {
   common.type = operation.type;
   static_cast<OperationCommon&>(operation) = std::move(common);
   operation.follows = follows;
+  for (size_t i = 0; i < portsReadyPs().size(); ++i) {
+    const uint32_t port = ports_.uses[i].port;
+    operation.portsPs[port % 2][port / 2] = portsReadyPs()[i];
+  }
   state().executor().begin(std::move(operation),
                            [self = shared_from_this(), this](OperationResult result) { done(std::move(result)); });
 }
@@ -177,7 +202,7 @@ void CollectiveWork::begin(OperationCommon common, bool follows) {
 int64_t CollectiveWork::endPs(const OperationResult& result, std::vector<ExternalSpan>* spans) const {
   auto rank = static_cast<size_t>(state().rank());
   if (!spans) return result.endPs[rank];
-  ScheduleTiming timing = choice_->timer->run(result.arrivalPs, true);
+  ScheduleTiming timing = choice_->timer->run(result.arrivalPs, true, result.links);
   const Schedule& schedule = *choice_->schedule;
   // From the first message to (from) a peer to the last one.
   std::map<std::pair<bool, int>, StepTime> peers;
@@ -196,11 +221,34 @@ int64_t CollectiveWork::endPs(const OperationResult& result, std::vector<Externa
 // ---- Transfers ----------------------------------------------------------------------------------
 
 TransferWork::TransferWork(Call call)
-    : OperationWork(call, transfersName(call.transfers)), transfers_(std::move(call.transfers)) {}
+    : OperationWork(call, transfersName(call.transfers)), transfers_(std::move(call.transfers)) {
+  const LinkModel& links = state().links();
+  for (const Transfer& transfer : transfers_) {
+    if (transfer.peer == state().rank()) continue;
+    addUse(ports_, portOf((*state().devices())[static_cast<size_t>(transfer.peer)], transfer.send),
+           links.linkPs(transfer.count * elementSize(transfer.type)));
+  }
+  ports_.startPs = links.startPs;
+  ports_.tailPs = links.messagePs;
+}
 
 void TransferWork::begin(OperationCommon common, bool) {
   TransferOperation operation;
   if (!transfers_.empty()) common.type = transfers_.front().type;
+  // Each follows those before it on its link.
+  const LinkModel& links = state().links();
+  std::vector<int64_t> free(portsReadyPs());
+  for (Transfer& transfer : transfers_) {
+    transfer.arrivalPs = common.arrivalPs;
+    if (transfer.peer == state().rank()) continue;
+    const uint32_t port = portOf((*state().devices())[static_cast<size_t>(transfer.peer)], transfer.send);
+    for (size_t i = 0; i < free.size(); ++i) {
+      if (ports_.uses[i].port != port) continue;
+      free[i] = std::max(free[i], common.arrivalPs + links.startPs);
+      transfer.arrivalPs = free[i] - links.startPs;
+      free[i] += links.linkPs(transfer.count * elementSize(transfer.type));
+    }
+  }
   static_cast<OperationCommon&>(operation) = std::move(common);
   operation.transfers = std::move(transfers_);
   state().executor().begin(std::move(operation),
@@ -210,10 +258,10 @@ void TransferWork::begin(OperationCommon common, bool) {
 int64_t TransferWork::endPs(const OperationResult& result, std::vector<ExternalSpan>* spans) const {
   std::vector<TransferLeg> legs;
   for (const OperationResult::Peer& peer : result.peers)
-    legs.push_back({peer.peer, peer.send, peer.arrivalPs, peer.bytes});
+    legs.push_back({peer.peer, peer.send, peer.arrivalPs, peer.bytes, peer.ownArrivalPs});
   if (spans) {
     for (const TransferLeg& leg : legs)
-      spans->push_back({spanName(leg.send, leg.peer), std::max(arrivalPs(), leg.peerArrivalPs),
+      spans->push_back({spanName(leg.send, leg.peer), std::max({arrivalPs(), leg.ownArrivalPs, leg.peerArrivalPs}),
                         transfersEndPs(state().links(), state().rank(), arrivalPs(), {&leg, 1})});
   }
   return transfersEndPs(state().links(), state().rank(), arrivalPs(), legs);

@@ -45,8 +45,11 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   void cancel(const Status& why) override;
   void help(std::chrono::steady_clock::time_point until) override;
   uint64_t progress() const override;
+  void portsReserved(std::vector<int64_t> readyPs) override { portsReadyPs_ = std::move(readyPs); }
 
  protected:
+  /// By ExternalPorts::uses; empty when it uses none.
+  const std::vector<int64_t>& portsReadyPs() const { return portsReadyPs_; }
   /// Hands the operation over to the executor, with `arrivalPs` as this rank's arrival; or, when it
   /// follows another one, as the earliest that it may be.
   virtual void begin(OperationCommon common, bool follows) = 0;
@@ -88,6 +91,7 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   // The same, for who goes to the gate and asks for the arrival; not of one that follows.
   std::shared_ptr<ExternalTurn> arriving_;
   OperationResult result_;
+  std::vector<int64_t> portsReadyPs_;  // From when it is enqueued.
   std::atomic<int> met_{0};
 };
 
@@ -96,6 +100,7 @@ class CollectiveWork final : public OperationWork {
   CollectiveWork(Call call, std::shared_ptr<const Choice> choice, const Scratch& scratch);
   void setSequence(uint64_t sequence) { operation_.sequence = sequence; }
   void behind(const ExternalWork& before, int64_t earliestPs) override;
+  ExternalPorts ports() const override { return ports_; }
 
  protected:
   void begin(OperationCommon common, bool follows) override;
@@ -104,11 +109,13 @@ class CollectiveWork final : public OperationWork {
  private:
   const std::shared_ptr<const Choice> choice_;
   CollectiveOperation operation_;
+  ExternalPorts ports_;
 };
 
 class TransferWork final : public OperationWork {
  public:
   explicit TransferWork(Call call);
+  ExternalPorts ports() const override { return ports_; }
 
  protected:
   void begin(OperationCommon common, bool follows) override;
@@ -116,6 +123,7 @@ class TransferWork final : public OperationWork {
 
  private:
   std::vector<Transfer> transfers_;
+  ExternalPorts ports_;
 };
 
 }  // namespace hpu::collectives

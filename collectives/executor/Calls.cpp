@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/executor/Calls.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -41,6 +42,8 @@ CallRecord recordOf(const CollectiveOperation& operation, bool direct) {
   record.scale = operation.scale;
   record.input = operation.input;
   record.output = operation.output;
+  for (size_t way = 0; way < operation.portsPs.size(); ++way)
+    std::copy(operation.portsPs[way].begin(), operation.portsPs[way].end(), record.portsPs[way]);
   record.direct = direct;
   record.follows = operation.follows;
   record.root = hasRoot(problem.collective) ? problem.root : 0;

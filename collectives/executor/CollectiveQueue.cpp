@@ -104,7 +104,8 @@ void CollectiveQueue::finishFirst(std::vector<FinishedOperation>& finished) {
   result.arrivalPs = first.run->arrivals(endsPs_);
   endsPs_.clear();
   if (const ScheduleTimer* timer = first.run->operation().timer.get()) {
-    endsPs_ = timer->endPs(result.arrivalPs);
+    result.links = timer->relevant(result.arrivalPs, first.run->linkState());
+    endsPs_ = timer->endPs(result.arrivalPs, result.links);
     for (size_t rank = 0; rank < endsPs_.size(); ++rank) {
       endsPs_[rank] = std::max(endsPs_[rank], result.arrivalPs[rank]);
     }
@@ -145,12 +146,12 @@ void CollectiveQueue::tell() {
 void CollectiveQueue::failAll(const Status& why, std::vector<FinishedOperation>& finished) {
   for (Begun& one : begun_) {
     one.run->abandon();
-    finished.push_back({std::move(one.done), {why, {}, {}, {}}});
+    finished.push_back({std::move(one.done), {why, {}, {}, {}, {}}});
   }
   begun_.clear();
   for (auto& [operation, done] : waiting_) {
     operation.keepAlive.reset();
-    finished.push_back({std::move(done), {why, {}, {}, {}}});
+    finished.push_back({std::move(done), {why, {}, {}, {}, {}}});
   }
   waiting_.clear();
 }

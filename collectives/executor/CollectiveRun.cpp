@@ -34,6 +34,27 @@ std::vector<int64_t> CollectiveRun::arrivals(const std::vector<int64_t>& before)
   return result;
 }
 
+LinkState CollectiveRun::linkState() const {
+  LinkState state;
+  if (!operation_.devices) return state;
+  state.devices = *operation_.devices;
+  const size_t ranks = callers_.size();
+  auto busy = [](const Caller& caller) {
+    return std::any_of(caller.portsPs.begin(), caller.portsPs.end(), [](const auto& way) {
+      return std::any_of(way.begin(), way.end(), [](int64_t ps) { return ps > 0; });
+    });
+  };
+  if (std::none_of(callers_.begin(), callers_.end(), busy)) return state;
+  state.freePs.resize(ranks * ranks);
+  for (size_t from = 0; from < ranks; ++from) {
+    for (size_t to = 0; to < ranks; ++to) {
+      const auto sender = static_cast<size_t>(state.devices[from]), receiver = static_cast<size_t>(state.devices[to]);
+      state.freePs[from * ranks + to] = std::max(callers_[from].portsPs[0][receiver], callers_[to].portsPs[1][sender]);
+    }
+  }
+  return state;
+}
+
 int64_t CollectiveRun::elementBytes(BufferKind buffer) const {
   return buffer == BufferKind::kPartial ? problem().partialBytes : problem().elementBytes;
 }

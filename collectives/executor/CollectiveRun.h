@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -66,6 +67,8 @@ class CollectiveRun {
   /// When the ranks arrived; `before`: when the collective before it was over, by rank (empty: not
   /// known).
   std::vector<int64_t> arrivals(const std::vector<int64_t>& before) const;
+  /// What else the ranks' devices have on their links, by what all of them have published.
+  LinkState linkState() const;
 
  protected:
   CollectiveRun(Peers& peers, CollectiveOperation operation, bool direct);
@@ -93,6 +96,7 @@ class CollectiveRun {
     int64_t arrivalPs = 0;
     double scale = 1;
     uint64_t input = 0, output = 0;  ///< Its device addresses.
+    std::array<std::array<int64_t, kMostDevices>, 2> portsPs = {};
   };
   std::vector<Caller> callers_;  ///< By rank.
   int recordsLeft_ = 0;
@@ -100,7 +104,10 @@ class CollectiveRun {
  private:
   std::string missingText(int peer) const;
   static Caller callerOf(const CallRecord& record) {
-    return {true, record.follows != 0, record.arrivalPs, record.scale, record.input, record.output};
+    Caller caller{true, record.follows != 0, record.arrivalPs, record.scale, record.input, record.output, {}};
+    for (size_t way = 0; way < caller.portsPs.size(); ++way)
+      std::copy(std::begin(record.portsPs[way]), std::end(record.portsPs[way]), caller.portsPs[way].begin());
+    return caller;
   }
 };
 

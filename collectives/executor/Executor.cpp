@@ -425,7 +425,7 @@ void Core::failAll(const Status& why) {
   collectives_.failAll(why, finished_);
   for (auto& batch : transfers_.takeAll()) {
     batch->operation.keepAlive.reset();
-    finished_.push_back({std::move(batch->done), {why, {}, {}, {}}});
+    finished_.push_back({std::move(batch->done), {why, {}, {}, {}, {}}});
   }
 }
 
@@ -466,7 +466,7 @@ Core::Round Core::round(Limits& limits, std::span<Begun> begun, const Status& fa
       if (failed.ok()) failed = failure.ok() ? status : failure;
       batch->operation.keepAlive.reset();
       const Status why = failure.ok() ? failed.withContext(label_) : failure;
-      finished_.push_back({std::move(batch->done), {why, {}, {}, {}}});
+      finished_.push_back({std::move(batch->done), {why, {}, {}, {}, {}}});
     }
   }
   if (!failure.ok()) {

@@ -5,6 +5,7 @@
 // rest, and a waiting host thread may lend itself.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -15,13 +16,12 @@
 
 #include "collectives/reduction/Reduction.h"
 #include "collectives/schedule/Schedule.h"
+#include "collectives/schedule/Timing.h"
 #include "collectives/transport/Transport.h"
 #include "hpu/status.h"
 #include "hpu/types.h"
 
 namespace hpu::collectives {
-
-class ScheduleTimer;
 
 /// What all operations have.
 struct OperationCommon {
@@ -47,6 +47,10 @@ struct CollectiveOperation : OperationCommon {
   std::shared_ptr<const Schedule> schedule;
   /// Says when the ranks are done, by their arrivals; null when nobody wants to know.
   std::shared_ptr<const ScheduleTimer> timer;
+  /// By rank: the device that it is on, below kMostDevices. Null: not known, and no device has other work.
+  std::shared_ptr<const std::vector<int32_t>> devices;
+  /// Of CallRecord; 0: free.
+  std::array<std::array<int64_t, kMostDevices>, 2> portsPs = {};
   ReduceOp op = ReduceOp::kSum;
   double scale = 1;
   uint64_t tableHash = 0;
@@ -61,6 +65,8 @@ struct Transfer {
   uint64_t address = 0;
   int64_t count = 0;
   ElementType type = ElementType::kF32;
+  /// When this rank's end of the link is free for it, less the links' start; at least the operation's arrival.
+  int64_t arrivalPs = 0;
 };
 struct TransferOperation : OperationCommon {
   std::vector<Transfer> transfers;  ///< Together: none waits for another one of them.
@@ -71,11 +77,13 @@ struct OperationResult {
   Status status;
   /// Of a collective: by rank. When each is over is known of one that has a timer.
   std::vector<int64_t> arrivalPs, endPs;
+  LinkState links;  ///< What else the links carried, as far as it mattered.
   /// Of transfers: by transfer, the peer's arrival and the bytes.
   struct Peer {
     int peer = 0;
     bool send = false;
     int64_t arrivalPs = 0, bytes = 0;
+    int64_t ownArrivalPs = 0;  ///< Transfer::arrivalPs.
   };
   std::vector<Peer> peers;
 };

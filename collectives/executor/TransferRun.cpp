@@ -23,7 +23,7 @@ TransferRun::TransferRun(Peers& peers) : peers_(peers), lines_(static_cast<size_
 MessageTag TransferRun::tagOf(const Pending& pending, uint64_t number) {
   MessageTag tag;
   tag.sequence = number;
-  tag.arrivalPs = pending.batch->operation.arrivalPs;
+  tag.arrivalPs = pending.arrivalPs();
   tag.count = pending.transfer().count;
   tag.type = static_cast<uint32_t>(pending.transfer().type);
   return tag;
@@ -47,7 +47,8 @@ Status TransferRun::begin(std::shared_ptr<TransferBatch> batch) {
       return invalidArgument(strCat(what, " rank ", transfer.peer, ": ", bytes, " bytes at device address ",
                                     base::formatHex(transfer.address), " are not in this device's memory"));
     }
-    batch->results.push_back({transfer.peer, transfer.send, 0, bytes});
+    batch->results.push_back(
+        {transfer.peer, transfer.send, 0, bytes, std::max(transfer.arrivalPs, batch->operation.arrivalPs)});
   }
   batch->left = transfers.size();
   active_.push_back(batch);

@@ -47,6 +47,7 @@ class TransferRun {
     bool offered = false, copied = false, replied = false;
     const Transfer& transfer() const { return batch->operation.transfers[index]; }
     int64_t bytes() const { return batch->results[index].bytes; }
+    int64_t arrivalPs() const { return batch->results[index].ownArrivalPs; }
   };
   /// Of one peer. Messages are numbered from 0 for ever.
   struct Line {

@@ -29,10 +29,12 @@ struct ScheduleTimer::Plan {
 
 struct ScheduleTimer::Memory {
   struct Pattern {
-    std::vector<int64_t> arrivals, ends;  // Relative to the first arrival.
+    std::vector<int64_t> arrivals, ends;  // Relative to the first arrival, as the links' times.
+    LinkState links;
   };
   static constexpr size_t kPatterns = 8;
   std::mutex mutex;  // Guards the rest.
+  std::map<int32_t, std::shared_ptr<const RankUse>> uses;
   std::vector<Pattern> patterns;
   size_t oldest = 0;
 };
@@ -112,7 +114,7 @@ class EventQueue {
 
 }  // namespace
 
-ScheduleTiming ScheduleTimer::run(std::span<const int64_t> arrivalPs, bool wantSteps) const {
+ScheduleTiming ScheduleTimer::run(std::span<const int64_t> arrivalPs, bool wantSteps, const LinkState& links) const {
   const Plan& plan = *plan_;
   const int32_t steps = static_cast<int32_t>(plan.nodes.size());
   const size_t ranks = plan.startingOf.size();
@@ -130,7 +132,16 @@ ScheduleTiming ScheduleTimer::run(std::span<const int64_t> arrivalPs, bool wantS
   std::vector<State> state(steps);
   for (int32_t i = 0; i < steps; ++i) state[i].waits = plan.nodes[i].waits;
   std::vector<bool> turn(steps, false);  // Of sends: the pair's earlier ones have left the link.
-  std::vector<int64_t> linkFreePs(steps, 0), engineFreePs(ranks, 0);
+  std::vector<int64_t> engineFreePs(ranks, 0);
+  // By link: from when on it is free; ranks of one device share its links.
+  int32_t devices = 0;
+  for (int32_t device : links.devices) devices = std::max(devices, device + 1);
+  const auto linkOf = [&](int32_t from, int32_t to) -> size_t {
+    if (links.devices.empty()) return static_cast<size_t>(from) * ranks + static_cast<size_t>(to);
+    return static_cast<size_t>(links.devices[from]) * static_cast<size_t>(devices) +
+           static_cast<size_t>(links.devices[to]);
+  };
+  std::vector<int64_t> linkFreePs(links.devices.empty() ? ranks * ranks : static_cast<size_t>(devices) * devices, 0);
   EventQueue events(steps + ranks);
 
   // Sends `send`, if both ends are ready and it is its turn, and those behind it.
@@ -139,15 +150,18 @@ ScheduleTiming ScheduleTimer::run(std::span<const int64_t> arrivalPs, bool wantS
       const Plan::Node& node = plan.nodes[send];
       const State &from = state[send], &to = state[node.partner];
       if (!from.ready || !to.ready || !(node.first || turn[send])) return;
-      int64_t start = std::max({from.readyPs, to.readyPs, linkFreePs[send]});
+      const int32_t receiver = plan.nodes[node.partner].rank;
+      int64_t& linkFree = linkFreePs[linkOf(node.rank, receiver)];
+      int64_t start = std::max({from.readyPs, to.readyPs, linkFree});
+      // What each end of the link has taken on before this operation.
+      if (!links.freePs.empty())
+        start = std::max(start, links.freePs[static_cast<size_t>(node.rank) * ranks + static_cast<size_t>(receiver)]);
       int64_t left = start + node.costPs, there = left + plan.messagePs;
+      linkFree = left;
       events.push(there, send);
       events.push(there, node.partner);
       if (wantSteps) timing.steps[send] = timing.steps[node.partner] = {start, there};
-      if (node.next >= 0) {
-        linkFreePs[node.next] = left;
-        turn[node.next] = true;
-      }
+      if (node.next >= 0) turn[node.next] = true;
     }
   };
   auto becomeReady = [&](int32_t i, int64_t now) {
@@ -181,11 +195,51 @@ ScheduleTiming ScheduleTimer::run(std::span<const int64_t> arrivalPs, bool wantS
   return timing;
 }
 
-std::vector<int64_t> ScheduleTimer::endPs(std::span<const int64_t> arrivalPs) const {
+LinkState ScheduleTimer::relevant(std::span<const int64_t> arrivalPs, LinkState links) const {
+  const size_t ranks = plan_->startingOf.size();
+  bool any = false;
+  for (size_t i = 0; i < links.freePs.size(); ++i) {
+    const int64_t arrival = std::max(arrivalPs[i / ranks], arrivalPs[i % ranks]);
+    if (links.freePs[i] > arrival + plan_->startPs)
+      any = true;
+    else
+      links.freePs[i] = 0;
+  }
+  if (!any) links.freePs.clear();
+  std::vector<int32_t> seen = links.devices;
+  std::sort(seen.begin(), seen.end());
+  if (std::adjacent_find(seen.begin(), seen.end()) == seen.end()) links.devices.clear();
+  return links;
+}
+
+std::shared_ptr<const RankUse> ScheduleTimer::use(int32_t rank) const {
+  {
+    std::lock_guard lock(memory_->mutex);
+    if (auto known = memory_->uses.find(rank); known != memory_->uses.end()) return known->second;
+  }
+  std::map<std::pair<int32_t, bool>, int64_t> busy;
+  for (const Plan::Node& node : plan_->nodes) {
+    if (node.kind != StepKind::kSend) continue;
+    const int32_t receiver = plan_->nodes[static_cast<size_t>(node.partner)].rank;
+    if (node.rank == rank) busy[{receiver, true}] += node.costPs;
+    if (receiver == rank) busy[{node.rank, false}] += node.costPs;
+  }
+  auto use = std::make_shared<RankUse>();
+  for (const auto& [link, ps] : busy) use->links.push_back({link.first, link.second, ps});
+  const std::vector<int64_t> ends = endPs(std::vector<int64_t>(plan_->startingOf.size(), 0));
+  if (static_cast<size_t>(rank) < ends.size()) use->leastPs = ends[static_cast<size_t>(rank)];
+  std::lock_guard lock(memory_->mutex);
+  return memory_->uses.try_emplace(rank, std::move(use)).first->second;
+}
+
+std::vector<int64_t> ScheduleTimer::endPs(std::span<const int64_t> arrivalPs, const LinkState& given) const {
+  const LinkState links = given.trivial() ? LinkState() : relevant(arrivalPs, given);
   std::vector<int64_t> relative(arrivalPs.begin(), arrivalPs.end());
   relative.resize(plan_->startingOf.size(), 0);
   int64_t base = relative.empty() ? 0 : *std::min_element(relative.begin(), relative.end());
   for (int64_t& arrival : relative) arrival -= base;
+  LinkState shiftedLinks = links;
+  for (int64_t& free : shiftedLinks.freePs) free = free == 0 ? 0 : free - base;
   auto shifted = [&](std::vector<int64_t> ends) {
     for (int64_t& end : ends) end += base;
     return ends;
@@ -193,15 +247,15 @@ std::vector<int64_t> ScheduleTimer::endPs(std::span<const int64_t> arrivalPs) co
   {
     std::lock_guard lock(memory_->mutex);
     for (const Memory::Pattern& pattern : memory_->patterns)
-      if (pattern.arrivals == relative) return shifted(pattern.ends);
+      if (pattern.arrivals == relative && pattern.links == shiftedLinks) return shifted(pattern.ends);
   }
-  std::vector<int64_t> ends = run(relative).endPs;
+  std::vector<int64_t> ends = run(relative, false, shiftedLinks).endPs;
   std::vector<int64_t> result = shifted(ends);
   std::lock_guard lock(memory_->mutex);
   if (memory_->patterns.size() < Memory::kPatterns) {
-    memory_->patterns.push_back({std::move(relative), std::move(ends)});
+    memory_->patterns.push_back({std::move(relative), std::move(ends), std::move(shiftedLinks)});
   } else {
-    memory_->patterns[memory_->oldest] = {std::move(relative), std::move(ends)};
+    memory_->patterns[memory_->oldest] = {std::move(relative), std::move(ends), std::move(shiftedLinks)};
     memory_->oldest = (memory_->oldest + 1) % Memory::kPatterns;
   }
   return result;
@@ -255,7 +309,7 @@ int64_t transfersEndPs(const LinkModel& links, int32_t rank, int64_t arrivalPs, 
   int64_t end = arrivalPs, engineFree = 0;
   std::map<std::pair<int32_t, bool>, int64_t> linkFree;
   for (const TransferLeg& leg : legs) {
-    int64_t ready = std::max(arrivalPs, leg.peerArrivalPs) + links.startPs;
+    int64_t ready = std::max({arrivalPs, leg.ownArrivalPs, leg.peerArrivalPs}) + links.startPs;
     if (leg.peer == rank) {
       if (!leg.send) continue;
       engineFree = std::max(ready, engineFree) + links.copyPs(2 * leg.bytes);

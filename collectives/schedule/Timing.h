@@ -5,10 +5,10 @@
 // the same answer. A time from here is a time of our model.
 //
 // The model: between each two devices one link each way, which takes a pair's messages in their
-// order, one after another; a message starts when the sender's step is ready, the receiver's is,
-// and the link is free; it takes the link for its packets, and is there one latency later. Each
-// device does one copy or reduction at a time, in the order in which they become ready, at the rate
-// of its memory. What overlaps follows from the schedule's `after` alone.
+// order, one after another, and those of other operations (LinkState); a message starts when the sender's step is
+// ready, the receiver's is, and the link is free; it takes the link for its packets, and is there one latency later.
+// Each device does one copy or reduction at a time, in the order in which they become ready, at the rate of its memory.
+// What overlaps follows from the schedule's `after` alone.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,27 @@ struct ScheduleTiming {
   std::vector<int64_t> linkBytes;  ///< Sent, by rank; without headers.
 };
 
+/// What else the links of the ranks carry, when ranks share devices or devices other operations.
+struct LinkState {
+  /// [from * ranks + to]: from when on the link is free; empty: from the beginning.
+  std::vector<int64_t> freePs;
+  /// By rank: the device that it is on. Ranks of one device share its links. Empty: each has one.
+  std::vector<int32_t> devices;
+  bool trivial() const { return freePs.empty() && devices.empty(); }
+  bool operator==(const LinkState&) const = default;
+};
+
+/// What a rank's messages take of its links, and the least that it takes by itself.
+struct RankUse {
+  struct Link {
+    int32_t peer = 0;
+    bool send = false;
+    int64_t busyPs = 0;
+  };
+  std::vector<Link> links;
+  int64_t leastPs = 0;  ///< When all arrive at once.
+};
+
 /// A schedule made ready to be timed often: for one that is kept. Any thread may call; it does not
 /// refer to the schedule.
 class ScheduleTimer {
@@ -43,10 +64,15 @@ class ScheduleTimer {
   ScheduleTimer& operator=(const ScheduleTimer&) = delete;
 
   /// `arrivalPs` has one entry a rank.
-  ScheduleTiming run(std::span<const int64_t> arrivalPs, bool wantSteps = false) const;
+  ScheduleTiming run(std::span<const int64_t> arrivalPs, bool wantSteps = false, const LinkState& links = {}) const;
   /// When each rank is done; remembers the last few patterns of arrival, whatever their absolute
   /// time, and is then a look-up.
-  std::vector<int64_t> endPs(std::span<const int64_t> arrivalPs) const;
+  std::vector<int64_t> endPs(std::span<const int64_t> arrivalPs, const LinkState& links = {}) const;
+  /// Of links that are free before the first message can use them nothing is left: so times are the same
+  /// whether or not the ports were said to be free.
+  LinkState relevant(std::span<const int64_t> arrivalPs, LinkState links) const;
+  /// Remembered: for every call of a rank.
+  std::shared_ptr<const RankUse> use(int32_t rank) const;
   /// Of the whole operation when all arrive at once.
   int64_t predictPs() const;
 
@@ -72,6 +98,7 @@ struct TransferLeg {
   bool send = false;
   int64_t peerArrivalPs = 0;
   int64_t bytes = 0;
+  int64_t ownArrivalPs = 0;  ///< When this rank's end of the link is free for it, less startPs; 0: at once.
 };
 /// When the rank that arrived with these legs is done with all of them: each begins when both ends
 /// have arrived; those to (from) one peer go in their order.

@@ -27,6 +27,9 @@ enum class Lane : uint8_t {
 };
 inline constexpr int kNumLanes = 3;
 
+/// Of a node: each has a link to each other one.
+inline constexpr int kMostDevices = 8;
+
 /// What a rank says of a collective that it has begun; the others compare. Plain data: it lies in
 /// shared memory.
 struct CallRecord {
@@ -43,6 +46,8 @@ struct CallRecord {
   /// 1: the rank arrives when the collective before this one is over, but not before `arrivalPs`.
   uint8_t follows = 0;
   uint8_t reserved[3] = {};
+  /// From when on the ports of this rank's device are the operation's: towards each device of the node, and from it.
+  int64_t portsPs[2][kMostDevices] = {};
 };
 
 /// What comes with a message beside its bytes.

@@ -131,6 +131,8 @@ class HPU_API Communicator {
   /// From one rank to one other, over all links: every rank calls it.
   Status relay(uint64_t input, uint64_t output, int64_t count, ElementType type, int from, int to,
                const Stream& stream);
+  /// Done when the receiver has taken the data, also of a small message: a send and a receive of both of two ranks
+  /// must be in one group, or each would wait for the other.
   Status send(uint64_t input, int64_t count, ElementType type, int peer, const Stream& stream);
   Status receive(uint64_t output, int64_t count, ElementType type, int peer, const Stream& stream);
   /// Elements counts[p] at offset displacements[p] for each peer p; both sides agree in count. What

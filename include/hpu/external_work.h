@@ -29,6 +29,19 @@ struct ExternalSpan {
   int64_t startPs = 0, endPs = 0;
 };
 
+/// What external work takes of the ports of its device, as far as that can be said when it is enqueued.
+/// Ports are numbered by who uses them; a device's clock hands each out in the order of submission.
+struct ExternalPorts {
+  struct Use {
+    uint32_t port = 0;
+    int64_t busyPs = 0;
+  };
+  std::vector<Use> uses;
+  int64_t startPs = 0;  ///< From the work's arrival to the first use.
+  int64_t tailPs = 0;   ///< From the end of a port's use to the work's end, at least.
+  int64_t leastPs = 0;  ///< From the work's arrival to its end, at least.
+};
+
 /// What external work is given when its turn has come. Any thread may call.
 class HPU_API ExternalTurn {
  public:
@@ -75,6 +88,12 @@ class HPU_API ExternalWork {
   /// A number that changes as long as the work advances: a wait for it goes on past its deadline
   /// then. 0 for work that does not tell. Any thread, also during start().
   virtual uint64_t progress() const;
+  /// Asked once, when it is enqueued.
+  virtual ExternalPorts ports() const;
+  /// The answer, before behind() and start(): by `uses`, from when on the port is the work's, by what was
+  /// enqueued on the device before it. It follows from the program's calls alone; an arrival that is later than
+  /// could be foreseen counts as well. Under locks of the runtime: must remember it, and no more.
+  virtual void portsReserved(std::vector<int64_t> readyPs);
 };
 
 }  // namespace hpu

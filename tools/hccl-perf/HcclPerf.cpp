@@ -22,7 +22,7 @@ namespace hpu::tools {
 namespace {
 
 struct Arguments {
-  std::string op, target = "gaudi2", root = "0", transport = "shm", table;
+  std::string op, target = "gaudi2", root = "0", table;
   std::vector<std::string> types, redops;
   int64_t minBytes = 32 << 20, maxBytes = 32 << 20, stepBytes = 0;
   double factor = 2;
@@ -240,7 +240,6 @@ int main(int argc, char** argv) {
   tool.addOption("--nodes", arguments.nodes, "Nodes");
   tool.addFlag("--threads", arguments.threads, "Ranks as threads of one process");
   tool.addChoice("--target", arguments.target, {"gaudi1", "gaudi2", "gaudi3"}, "Type of the devices");
-  tool.addChoice("--transport", arguments.transport, {"shm"}, "How ranks reach each other");
   tool.addBytes("-b,--min-bytes", arguments.minBytes, "Smallest size (of the largest buffer of a rank)");
   tool.addBytes("-e,--max-bytes", arguments.maxBytes, "Largest size");
   tool.addBytes("-i,--step-bytes", arguments.stepBytes, "Difference of neighbouring sizes, in place of --factor");

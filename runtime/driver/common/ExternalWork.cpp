@@ -10,6 +10,12 @@ void ExternalWork::behind(const ExternalWork&, int64_t) {}
 
 void ExternalWork::help(std::chrono::steady_clock::time_point) {}
 
+ExternalPorts ExternalWork::ports() const {
+  return {};
+}
+
+void ExternalWork::portsReserved(std::vector<int64_t>) {}
+
 bool ExternalWork::startsInEnqueue() const {
   return false;
 }

@@ -288,7 +288,7 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work, const std::shared_p
                                    ": it was never submitted or is forgotten"));
     return TimedWait{std::move(node), other->clock_};
   }
-  if (std::holds_alternative<External>(work)) return TimedExternal{};
+  if (const auto* away = std::get_if<External>(&work)) return TimedExternal{away->work->ports()};
   return TimedMarker{};
 }
 
@@ -318,7 +318,8 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
         if (trace::recording())
           trace::recordClockEdge(static_cast<uint32_t>(info_.index), ticket, trace::ClockEdge::kSubmit,
                                  trace::hostNowNs(), earliest);
-        clock_->submit(std::move(item));
+        std::vector<Picoseconds> ports = clock_->submit(std::move(item));
+        if (external && !ports.empty()) external->portsReserved(std::move(ports));
         if (external && before) external->behind(*before, earliest);
       },
       external && external->startsInEnqueue() && deviceFailure(External{external}).ok());

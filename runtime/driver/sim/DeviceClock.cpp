@@ -70,6 +70,8 @@ void DeviceClock::addQueue(QueueId queue, const std::string& name) {
 void DeviceClock::closeQueue(QueueId queue) {
   std::lock_guard lock(domain());
   closed_.push_back(queue);
+  std::lock_guard inbox(inboxMutex_);
+  foreseen_.erase(queue);
 }
 
 /// Null when it depends on no external work but what the program has seen the end of. Under
@@ -111,8 +113,40 @@ std::shared_ptr<const Dependence> DeviceClock::dependenceOf(const ClockItem& ite
   return dependence;
 }
 
+/// Under inboxMutex_. When the item ends as far as the calls of the program tell: a matter of them alone, unlike
+/// what is resolved by now. Ports are given out by it, because all ranks must find the same time for a transfer,
+/// and the end of what is before it may depend on peers that have not come yet. Who has seen a time submits with an
+/// `earliest` that is no earlier, so that it never stays far behind.
+Picoseconds DeviceClock::foresee(const ClockItem& item, std::vector<TimeNode*> signals,
+                                 std::vector<Picoseconds>* ports) {
+  Picoseconds& end = foreseen_[item.queue];
+  const Picoseconds ready = std::max(end, item.earliest);
+  Picoseconds foreseen = ready;
+  if (const auto* transfer = std::get_if<TimedTransfer>(&item.work)) {
+    foreseen += transfer->cost.alone;
+  } else if (const auto* launch = std::get_if<TimedProgram>(&item.work)) {
+    LaunchPlacement alone;
+    alone.offset = ready;
+    alone.start = ready + launch->timeline->start;
+    alone.end = foreseen = ready + launch->timeline->end;
+    for (size_t i = 0; i < signals.size(); ++i)
+      signals[i]->foreseen = launch->timeline->outputEnd(launch->signals[i], alone);
+  } else if (const auto* wait = std::get_if<TimedWait>(&item.work)) {
+    if (wait->node) foreseen = std::max(foreseen, wait->node->foreseen);
+  } else if (const auto* external = std::get_if<TimedExternal>(&item.work)) {
+    foreseen += external->ports.leastPs;
+    for (const ExternalPorts::Use& use : external->ports.uses) {
+      const Picoseconds start = ports_[use.port].reserve(ready + external->ports.startPs, use.busyPs);
+      foreseen = std::max(foreseen, start + use.busyPs + external->ports.tailPs);
+      if (ports) ports->push_back(start);
+    }
+  }
+  end = foreseen;
+  return foreseen;
+}
+
 /// Under inboxMutex_. Throws std::bad_alloc; the item is not there then.
-void DeviceClock::append(ClockItem item, bool kept) {
+void DeviceClock::append(ClockItem item, bool kept, std::vector<Picoseconds>* ports) {
   const Ticket ticket = item.ticket;
   std::shared_ptr<const Dependence> dependence = dependenceOf(item);
   auto newNode = [&] {
@@ -132,6 +166,9 @@ void DeviceClock::append(ClockItem item, bool kept) {
     external->ticket = ticket;
     external->queue = item.queue;
   }
+  std::vector<TimeNode*> shared;
+  for (const auto& signal : signals) shared.push_back(signal.get());
+  node->foreseen = foresee(item, std::move(shared), ports);
   const bool closes = external != nullptr, held = dependence != nullptr;
   const Pending& pending = inbox_.emplace_back(
       Pending{std::move(item), std::move(node), std::move(signals), std::move(external), closes, held});
@@ -155,14 +192,16 @@ void DeviceClock::takeBack() noexcept {
   inbox_.pop_back();
 }
 
-void DeviceClock::submit(ClockItem item) {
+std::vector<Picoseconds> DeviceClock::submit(ClockItem item) {
   size_t waiting;
+  std::vector<Picoseconds> ports;
   {
     std::lock_guard lock(inboxMutex_);
-    append(std::move(item), true);
+    append(std::move(item), true, &ports);
     waiting = inbox_.size();
   }
   resolveWhenMany(waiting);
+  return ports;
 }
 
 void DeviceClock::submitBatch(std::vector<ClockItem> items, const std::vector<BatchWait>& waits,
@@ -281,6 +320,9 @@ void DeviceClock::drop(const std::vector<Ticket>& tickets) {
   for (QueueId id : active_) dropIn(queues_[id].items);
   std::lock_guard inbox(inboxMutex_);
   for (Ticket ticket : tickets) externals_.erase(ticket);
+  // Nothing of what was to come comes: what is submitted now has the device to itself.
+  foreseen_.clear();
+  ports_.clear();
 }
 
 StatusOr<DeviceClock::Span> DeviceClock::span(Ticket ticket) {

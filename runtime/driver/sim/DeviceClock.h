@@ -50,6 +50,9 @@ struct TimeNode {
   std::shared_ptr<const Dependence> dependence;  ///< Null: none.
   bool resolved = false;
   Picoseconds start = 0, end = 0;
+  /// The end as it can be foreseen when the work is submitted, from what the program has submitted so far:
+  /// engines and ports that others use are not counted, nor peers that come late. Written before it is shared.
+  Picoseconds foreseen = 0;
 };
 
 class DeviceClock;
@@ -73,8 +76,10 @@ struct TimedWait {
   std::shared_ptr<DeviceClock> clock;
 };
 struct TimedMarker {};
-/// Takes from its arrival to the end that it is told (DeviceClock::end).
-struct TimedExternal {};
+/// Takes from its arrival to the end that it is told (DeviceClock::end); and ports from when it is submitted.
+struct TimedExternal {
+  ExternalPorts ports;
+};
 using TimedWork = std::variant<TimedTransfer, TimedProgram, TimedWait, TimedMarker, TimedExternal>;
 
 /// What is known about external work's time; its fields belong to the clock.
@@ -118,8 +123,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   void closeQueue(QueueId queue);
   /// Submits an item; tickets rise from call to call. Only appends, except that after every
   /// kMaxUnresolved items without a look the clock looks itself. Throws std::bad_alloc: nothing was
-  /// submitted then. So does submitBatch.
-  void submit(ClockItem item);
+  /// submitted then. So does submitBatch. Returned: of external work, from when on each of its ports is its own.
+  std::vector<Picoseconds> submit(ClockItem item);
   /// Which item of a batch, before it, a TimedWait stands for; its `node` is filled in then.
   struct BatchWait {
     uint32_t item = BatchItem::kNone, signal = BatchItem::kNone;
@@ -196,7 +201,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   template <typename Body>
   void visit(Clocks& visiting, const Body& body);
   void forgetClosed();
-  void append(ClockItem item, bool kept);
+  void append(ClockItem item, bool kept, std::vector<Picoseconds>* ports = nullptr);
+  Picoseconds foresee(const ClockItem& item, std::vector<TimeNode*> signals, std::vector<Picoseconds>* ports);
   void takeBack() noexcept;
   std::shared_ptr<const Dependence> dependenceOf(const ClockItem& item);
   void resolveWhenMany(size_t waiting);
@@ -215,6 +221,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   };
   std::unordered_map<QueueId, LastDependent> dependents_;  ///< Of queues that had any.
   std::unordered_map<Ticket, std::shared_ptr<TimeNode>> nodes_;
+  std::unordered_map<QueueId, Picoseconds> foreseen_;   ///< End of what was submitted last.
+  std::unordered_map<uint32_t, EngineTimeline> ports_;  ///< Taken in the order of submission.
 
   // Guarded by domain().
   std::deque<Pending> staged_;              ///< Submitted, in order; takes no part yet.

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 #include "base/Format.h"
 #include "tests/unit/collectives/communicator/World.h"
 
@@ -62,6 +66,170 @@ TEST(Transfers, OneByOneInOrder) {
     }
     return okStatus();
   });
+}
+
+/// Device time from before `body` (once for each rank, on a thread) to the end of all that it enqueued on the
+/// rank's own streams, by rank.
+std::vector<int64_t> tookNs(World& world, std::vector<std::vector<Stream>>& streams,
+                            const std::function<Status(int, std::vector<Stream>&)>& body) {
+  std::vector<int64_t> took(world.comms.size());
+  world.all([&](int rank) -> Status {
+    auto at = static_cast<size_t>(rank);
+    std::vector<Stream>& mine = streams[at];
+    // All of them begin when the last one is done with what was before.
+    Event begin;
+    for (Stream& stream : mine) {
+      Event done;
+      if (Status status = firstError({stream.record(done), mine[0].wait(done)}); !status.ok()) return status;
+    }
+    if (Status status = mine[0].record(begin); !status.ok()) return status;
+    for (Stream& stream : mine)
+      if (Status status = stream.wait(begin); !status.ok()) return status;
+    if (Status status = body(rank, mine); !status.ok()) return status;
+    for (Stream& stream : mine) {
+      Event end;
+      if (Status status = firstError({stream.record(end), stream.synchronize()}); !status.ok()) return status;
+      auto ns = end.elapsedNsSince(begin);
+      if (!ns.ok()) return ns.status();
+      took[at] = std::max(took[at], *ns);
+    }
+    return okStatus();
+  });
+  return took;
+}
+
+std::vector<std::vector<Stream>> streamsOf(World& world, int each) {
+  std::vector<std::vector<Stream>> streams;
+  for (const Device& device : world.devices) {
+    streams.emplace_back();
+    for (int i = 0; i < each; ++i) streams.back().push_back(Stream::create(device).value());
+  }
+  return streams;
+}
+
+TEST(Ports, ALinkCarriesNoMoreThanItsRateWhateverUsesIt) {
+  constexpr int kMany = 8;
+  constexpr int64_t kCount = 1 << 20, kBytes = kCount * 4;
+  World world = World::make(2, {}, 256 << 20);
+  std::vector<std::vector<Communicator>> more;
+  for (int i = 0; i < kMany; ++i) more.push_back(Communicator::createAll(world.devices).value());
+  auto streams = streamsOf(world, kMany);
+  std::vector<std::vector<Buffer>> buffers(2);
+  for (int rank : {0, 1})
+    for (int i = 0; i < kMany; ++i) buffers[static_cast<size_t>(rank)].push_back(world.put(rank, Values(kCount, i)));
+  const Target target = world.devices[0].info().target;
+  const double bytesPerNs = target == Target::kGaudi1 ? 12.5 : target == Target::kGaudi2 ? 37.5 : 75;
+  const auto least = static_cast<int64_t>(kMany * static_cast<double>(kBytes) / bytesPerNs);
+  auto transfer = [&](int rank, int i, Stream& stream, Communicator& comm) {
+    const uint64_t address = buffers[static_cast<size_t>(rank)][static_cast<size_t>(i)].address();
+    return rank == 0 ? comm.send(address, kCount, kI32, 1, stream) : comm.receive(address, kCount, kI32, 0, stream);
+  };
+  auto alone = tookNs(world, streams, [&](int rank, std::vector<Stream>& mine) {
+    return transfer(rank, 0, mine[0], world.comms[static_cast<size_t>(rank)]);
+  });
+  auto grouped = tookNs(world, streams, [&](int rank, std::vector<Stream>& mine) {
+    Status status = groupStart();
+    for (int i = 0; i < kMany && status.ok(); ++i)
+      status = transfer(rank, i, mine[static_cast<size_t>(i)], world.comms[static_cast<size_t>(rank)]);
+    return status.ok() ? groupEnd() : status;
+  });
+  auto apart = tookNs(world, streams, [&](int rank, std::vector<Stream>& mine) {
+    Status status;
+    for (int i = 0; i < kMany && status.ok(); ++i)
+      status = transfer(rank, i, mine[static_cast<size_t>(i)], more[static_cast<size_t>(i)][static_cast<size_t>(rank)]);
+    return status;
+  });
+  // The receiver may take them on one stream.
+  auto oneStream = tookNs(world, streams, [&](int rank, std::vector<Stream>& mine) {
+    Status status = groupStart();
+    for (int i = 0; i < kMany && status.ok(); ++i)
+      status = transfer(rank, i, mine[rank == 0 ? static_cast<size_t>(i) : 0], world.comms[static_cast<size_t>(rank)]);
+    return status.ok() ? groupEnd() : status;
+  });
+  // An all-reduce of two ranks moves its bytes both ways once.
+  auto reduced = tookNs(world, streams, [&](int rank, std::vector<Stream>& mine) {
+    Status status;
+    for (int i = 0; i < kMany && status.ok(); ++i) {
+      const uint64_t address = buffers[static_cast<size_t>(rank)][static_cast<size_t>(i)].address();
+      status = more[static_cast<size_t>(i)][static_cast<size_t>(rank)].allReduce(
+          address, address, kCount, kI32, ReduceOp::kSum, mine[static_cast<size_t>(i)]);
+    }
+    return status;
+  });
+  for (int rank : {0, 1}) {
+    auto at = static_cast<size_t>(rank);
+    for (const auto& took : {grouped, apart, oneStream, reduced}) {
+      EXPECT_GE(took[at], least);
+      EXPECT_LT(took[at], least * 11 / 10);  // Nor is it kept waiting: headers take 2 %.
+    }
+    EXPECT_LT(alone[at], least / kMany * 12 / 10);
+  }
+}
+
+TEST(Ports, RanksOfOneDeviceShareItsLinks) {
+  constexpr int64_t kCount = 1 << 18;
+  std::vector<Device> devices = World::openDevices(2, 256 << 20);
+  auto took = [&](const std::vector<Device>& of) {
+    World world;
+    world.devices = of;
+    world.comms = Communicator::createAll(of).value();
+    for (const Device& device : of) world.streams.push_back(Stream::create(device).value());
+    auto streams = streamsOf(world, 1);
+    std::vector<Buffer> buffers;
+    for (int rank = 0; rank < world.size(); ++rank)
+      buffers.push_back(world.put(rank, Values(kCount * of.size(), rank)));
+    return tookNs(world, streams, [&](int rank, std::vector<Stream>& mine) {
+      auto at = static_cast<size_t>(rank);
+      Buffer out = world.devices[at].allocate(static_cast<int64_t>(kCount * of.size() * 4)).value();
+      return world.comms[at].allToAll(buffers[at].address(), out.address(), kCount, kI32, mine[0]);
+    })[0];
+  };
+  // Of four ranks on two devices four pairs send each way over the one link.
+  EXPECT_GE(took({devices[0], devices[1], devices[0], devices[1]}), 4 * took({devices[0], devices[1]}) * 9 / 10);
+}
+
+TEST(Ports, TimesDoNotDependOnHowFastTheHostIs) {
+  constexpr size_t kMany = 3, kRounds = 6;
+  constexpr int64_t kCount = 50000;
+  std::vector<std::vector<int64_t>> first;
+  for (int run = 0; run < 6; ++run) {
+    World world = World::make(3);
+    std::vector<std::vector<Communicator>> comms;
+    for (size_t i = 0; i < kMany; ++i) comms.push_back(Communicator::createAll(world.devices).value());
+    auto streams = streamsOf(world, kMany);
+    std::vector<std::vector<int64_t>> ends(3);
+    world.all([&](int rank) -> Status {
+      auto at = static_cast<size_t>(rank);
+      std::vector<Buffer> buffers;
+      for (size_t i = 0; i < kMany; ++i) buffers.push_back(world.put(rank, Values(kCount, rank)));
+      std::vector<Event> events;
+      Event begin;
+      if (Status status = streams[at][0].record(begin); !status.ok()) return status;
+      for (size_t round = 0; round < kRounds; ++round) {
+        for (size_t i = 0; i < kMany; ++i) {
+          // One rank is slow to call, each time another one; and device work of each rank's own lies between.
+          if (static_cast<int>((at + i + round) % 3) == run % 3 && run > 0)
+            std::this_thread::sleep_for(std::chrono::milliseconds(3));
+          Stream& stream = streams[at][i];
+          Event end;
+          Status status = firstError(
+              {stream.fill(buffers[i], 0, 40000 * (rank + 1)),
+               comms[i][at].allReduce(buffers[i].address(), buffers[i].address(), kCount, kI32, ReduceOp::kSum, stream),
+               stream.record(end)});
+          if (!status.ok()) return status;
+          events.push_back(end);
+        }
+      }
+      for (Stream& stream : streams[at])
+        if (Status status = stream.synchronize(); !status.ok()) return status;
+      for (const Event& event : events) ends[at].push_back(event.elapsedNsSince(begin).value());
+      return okStatus();
+    });
+    if (run == 0)
+      first = ends;
+    else
+      EXPECT_EQ(ends, first) << "run " << run;
+  }
 }
 
 TEST(Transfers, AllToAllVariable) {
