@@ -435,11 +435,14 @@ TEST(Communicator, CreationFailsForAllAlike) {
   null.driver = "null";
   EXPECT_EQ(Communicator::createAll({Device::open(null).value()}).status().code(), StatusCode::kUnimplemented);
   EXPECT_EQ(Communicator::createAll({Device()}).status().code(), StatusCode::kInvalidArgument);
-  UniqueId id = createUniqueId().value();
-  EXPECT_EQ(Communicator::create(id, 2, 2, devices[0]).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(Communicator::create(id, 0, 0, devices[0]).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(Communicator::create(id, 0, 257, devices[0]).status().message(), HasSubstr("1 to 256"));
-  auto alone = Communicator::create(id, 0, 2, devices[0], {.initTimeoutMs = 50});
+  // Each ends the creation of its id.
+  auto create = [&](int rank, int ranks) {
+    return Communicator::create(createUniqueId().value(), rank, ranks, devices[0]).status();
+  };
+  EXPECT_EQ(create(2, 2).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(create(0, 0).code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(create(0, 257).message(), HasSubstr("1 to 256"));
+  auto alone = Communicator::create(createUniqueId().value(), 0, 2, devices[0], {.initTimeoutMs = 50});
   EXPECT_EQ(alone.status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(alone.status().message(), HasSubstr("rank 1 has not come"));
 }
