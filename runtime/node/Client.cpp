@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -20,6 +21,8 @@ namespace {
 // While waiting for an owner's end nothing has to be asked again; this only bounds the harm of an
 // owner whose queue of callers was full.
 constexpr int64_t kRetryMs = 50;
+// How long a place among an owner's callers is waited for.
+constexpr int64_t kCrowdedMs = 200;
 
 int remaining(const base::Deadline& deadline, int64_t atMost = 60000) {
   return static_cast<int>(std::min(deadline.remainingMs(), atMost));
@@ -27,16 +30,31 @@ int remaining(const base::Deadline& deadline, int64_t atMost = 60000) {
 
 }  // namespace
 
-StatusOr<Contact> contact(const std::string& identity, int index) {
+namespace {
+
+/// As contact(), under one of the names. Errors: also kPermissionDenied (somebody else's).
+StatusOr<Contact> contactAt(const std::string& identity, int index, int name) {
   Contact result;
   result.socket = Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!result.socket.valid())
     return resourceExhausted("cannot create a socket to ask a device's owner: " + base::errnoText(errno));
   sockaddr_un address;
-  uint32_t bytes = socketAddress(socketName(identity, index), address);
+  uint32_t bytes = socketAddress(socketName(identity, index, name), address);
   int status;
+  // Of an owner that strangers keep busy a place becomes free every moment.
+  const base::Deadline patience = base::Deadline::afterMs(kCrowdedMs);
   do {
     status = ::connect(result.socket.get(), reinterpret_cast<sockaddr*>(&address), bytes);
+    if (status == 0 || errno != EAGAIN) continue;
+    auto holder = holderOf(socketName(identity, index, name));
+    if (holder.ok() && *holder && !isOurs(**holder))
+      return Status(StatusCode::kPermissionDenied, base::strCat("user ", **holder, " holds the name"));
+    if (patience.expired()) {
+      errno = EAGAIN;
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    errno = EINTR;
   } while (status != 0 && errno == EINTR);
   if (status != 0) {
     int error = errno;
@@ -49,11 +67,29 @@ StatusOr<Contact> contact(const std::string& identity, int index) {
                                       "': ", base::errnoText(error)));
   }
   HPU_ASSIGN(result.owner, peerOf(result.socket.get()));
-  if (result.owner.uid != ::geteuid() && result.owner.uid != 0)
+  if (!isOurs(result.owner.uid))
     return Status(StatusCode::kPermissionDenied,
                   base::strCat("device ", index, " of node '", identity, "' is held by ", describe(result.owner),
                                " of user ", result.owner.uid, "; use another node (HPU_NODE)"));
   return result;
+}
+
+}  // namespace
+
+StatusOr<Contact> contact(const std::string& identity, int index, int except) {
+  Status unknown;
+  for (int name = 0; name < kNames; ++name) {
+    if (name == except) continue;
+    auto found = contactAt(identity, index, name);
+    if (found.ok()) return found;
+    const StatusCode code = found.status().code();
+    // What another user holds is none of our devices.
+    if (code == StatusCode::kNotFound || code == StatusCode::kPermissionDenied) continue;
+    if (code != StatusCode::kUnavailable) return found.status();
+    unknown = found.status();
+  }
+  if (!unknown.ok()) return unknown;
+  return notFound(base::strCat("nobody owns device ", index, " of node '", identity, "'"));
 }
 
 Status awaitReply(const Contact& contact, const base::Deadline& deadline, std::string& reply, Fd* fd) {

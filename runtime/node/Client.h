@@ -19,7 +19,8 @@ struct Contact {
 };
 /// Connects to the owner of a device. Errors: kNotFound (nobody owns it), kUnavailable (its queue
 /// of callers is full), kPermissionDenied (another user has taken the name), kInternal.
-StatusOr<Contact> contact(const std::string& identity, int index);
+/// Whichever of the names the owner has, but `except`. What other users hold is passed over.
+StatusOr<Contact> contact(const std::string& identity, int index, int except = -1);
 
 /// Waits for the reply to what was sent. Errors: kDeadlineExceeded, kUnavailable.
 Status awaitReply(const Contact& contact, const base::Deadline& deadline, std::string& reply, Fd* fd = nullptr);

@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <random>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/Format.h"
@@ -22,12 +25,12 @@ namespace {
 // Callers that the kernel keeps until the owner's thread has time for them.
 constexpr int kBacklog = 128;
 
-/// The bound name of a device; not valid when it is taken.
-StatusOr<Fd> tryBind(const std::string& identity, int index) {
+/// The bound name of a device; not valid when somebody has it.
+StatusOr<Fd> bindName(const std::string& identity, int index, int name) {
   Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener.valid()) return internalError("cannot create a socket to own a device with: " + base::errnoText(errno));
   sockaddr_un address;
-  uint32_t bytes = socketAddress(socketName(identity, index), address);
+  uint32_t bytes = socketAddress(socketName(identity, index, name), address);
   if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0) {
     if (errno == EADDRINUSE) return Fd();
     return internalError(
@@ -37,6 +40,53 @@ StatusOr<Fd> tryBind(const std::string& identity, int index) {
     return internalError(
         base::strCat("cannot listen for device ", index, " of node '", identity, "': ", base::errnoText(errno)));
   return listener;
+}
+
+Status heldByOthers(const std::string& identity, int index) {
+  std::string users;
+  for (int name = 0; name < kNames; ++name) {
+    auto holder = holderOf(socketName(identity, index, name));
+    const std::string user = holder.ok() && *holder ? base::strCat(**holder) : "?";
+    if (users.find(user) == std::string::npos) users += base::strCat(users.empty() ? "" : ", ", user);
+  }
+  return Status(StatusCode::kPermissionDenied,
+                base::strCat("all ", kNames, " names of device ", index, " of node '", identity,
+                             "' are held by other users (", users, "); use another node (HPU_NODE)"));
+}
+
+/// The device's listening name; not valid when a process of ours has the device. Two of ours may bind two of the names
+/// at a time, when another user held the first of them for a while: so who has bound one looks at the others, and
+/// gives up when he finds one of ours. Both listen before they look, so at least one sees the other.
+StatusOr<Fd> tryBind(const std::string& identity, int index) {
+  std::minstd_rand random(
+      static_cast<uint32_t>(::getpid() ^ std::chrono::steady_clock::now().time_since_epoch().count()));
+  constexpr int kAttempts = 8;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    Fd listener;
+    int name = 0;
+    for (; name < kNames; ++name) {
+      HPU_ASSIGN(listener, bindName(identity, index, name));
+      if (listener.valid()) break;
+      auto holder = holderOf(socketName(identity, index, name));
+      // Where the kernel does not tell, it is one of ours as far as we know.
+      if (!holder.ok()) {
+        auto owner = contact(identity, index);
+        if (owner.status().code() != StatusCode::kNotFound) return Fd();
+        continue;
+      }
+      if (!*holder) {
+        --name;  // Just let go of.
+        if (++attempt >= kAttempts) return Fd();
+        continue;
+      }
+      if (isOurs(**holder)) return Fd();
+    }
+    if (!listener.valid()) return heldByOthers(identity, index);
+    if (contact(identity, index, name).status().code() == StatusCode::kNotFound) return listener;
+    listener.reset();
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
+  }
+  return Fd();
 }
 
 /// Who holds a device whose name is taken.
@@ -90,11 +140,17 @@ StatusOr<std::unique_ptr<OwnedDevice>> acquire(const DeviceOptions& options) {
     if (!listener.valid()) return taken(name, wanted);
     return own(std::move(listener), wanted, target);
   }
+  Status denied;
   for (int index = 0; index < kDevices; ++index) {
-    HPU_ASSIGN(Fd listener, tryBind(name, index));
-    if (listener.valid()) return own(std::move(listener), index, target);
+    auto listener = tryBind(name, index);
+    if (listener.status().code() == StatusCode::kPermissionDenied) {
+      denied = listener.status();  // Others hold this one; the next may do.
+      continue;
+    }
+    if (!listener.ok()) return listener.status();
+    if (listener->valid()) return own(std::move(*listener), index, target);
   }
-  return allTaken(name);
+  return denied.ok() ? allTaken(name) : denied;
 }
 
 Status waitUntilFree(const DeviceOptions& options, const base::Deadline& deadline) {

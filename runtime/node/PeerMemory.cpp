@@ -3,7 +3,7 @@
 
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include "base/StatusMacros.h"
 #include "hpu/node.h"
 #include "runtime/node/Inventory.h"
+#include "runtime/node/Service.h"
 
 namespace hpu::node {
 namespace {
@@ -34,6 +35,18 @@ size_t mappedBytes(int64_t bytes) {
 
 }  // namespace
 
+StatusOr<std::unique_ptr<MemoryGrant>> MemoryGrant::create(int index) {
+  MemoryToken token;
+  if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
+    return internalError("the system has no random numbers: " + base::errnoText(errno));
+  HPU_RETURN_IF_ERROR(Service::instance().allow(index, token));
+  return std::unique_ptr<MemoryGrant>(new MemoryGrant(index, token));
+}
+
+MemoryGrant::~MemoryGrant() {
+  Service::instance().disallow(index_, token_);
+}
+
 PeerMemory::PeerMemory(int index, Contact contact, std::byte* data, uint64_t base, int64_t bytes)
     : index_(index),
       contact_(std::move(contact)),
@@ -48,7 +61,7 @@ PeerMemory::~PeerMemory() {
   if (pid_ == ::getpid()) ::munmap(data_, mappedBytes(bytes_));
 }
 
-StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::map(int index, int64_t deadlineMs) {
+StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::map(int index, int64_t deadlineMs, const MemoryToken& token) {
   if (index < 0 || index >= kDevices)
     return notFound(base::strCat("there is no device ", index, ": a node has devices 0 to ", kDevices - 1));
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
@@ -60,12 +73,12 @@ StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::map(int index, int64_t deadlin
   if (!owner.ok()) return owner.status();
   std::string reply;
   Fd file;
-  HPU_RETURN_IF_ERROR(ask(*owner, makeRequest(Operation::kMapMemory), deadline, reply, &file));
+  Request request = makeRequest(Operation::kMapMemory);
+  request.token = token;
+  HPU_RETURN_IF_ERROR(ask(*owner, request, deadline, reply, &file));
   HPU_ASSIGN(MemoryReply memory, decodeMemory(reply));
-  struct stat info{};
-  // Past the end of a file lies a signal, not an error: never map more than there is.
-  if (!file.valid() || ::fstat(file.get(), &info) != 0 || info.st_size < memory.bytes)
-    return dataLoss(base::strCat("the owner of device ", index, " sent no memory to map"));
+  HPU_RETURN_IF_ERROR(checkSealed(file.get(), static_cast<uint64_t>(memory.bytes),
+                                  base::strCat("the owner of device ", index, " (", describe(owner->owner), ")")));
   // Address space for both, then the memory into its place.
   const size_t mapped = mappedBytes(memory.bytes), bytes = static_cast<size_t>(memory.bytes);
   void* data = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -19,12 +19,31 @@
 
 namespace hpu::node {
 
+/// Lets those who are given its token map the memory of one of this process's devices, as long as it lives.
+class MemoryGrant {
+ public:
+  /// Errors: kFailedPrecondition (the device is not this process's), kInternal (no random numbers).
+  static StatusOr<std::unique_ptr<MemoryGrant>> create(int index);
+  ~MemoryGrant();
+  MemoryGrant(const MemoryGrant&) = delete;
+  MemoryGrant& operator=(const MemoryGrant&) = delete;
+  const MemoryToken& token() const { return token_; }
+
+ private:
+  MemoryGrant(int index, const MemoryToken& token) : index_(index), token_(token) {}
+  const int index_;
+  const MemoryToken token_;
+};
+
 /// Any thread may call anything.
 class PeerMemory {
  public:
   /// Errors: kNotFound (no such device), kFailedPrecondition (nobody owns it), kUnavailable (it is
   /// being opened or closed), kDeadlineExceeded, kResourceExhausted (address space).
-  static StatusOr<std::unique_ptr<PeerMemory>> map(int index, int64_t deadlineMs = 10000);
+  /// kPermissionDenied (the device is another process's, which has given nobody this token and consents to nobody
+  /// else: HPU_NODE_CONSENT), kDataLoss (what it sent could become smaller under its users).
+  static StatusOr<std::unique_ptr<PeerMemory>> map(int index, int64_t deadlineMs = 10000,
+                                                   const MemoryToken& token = {});
   ~PeerMemory();
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/node/Protocol.h"
 
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -16,12 +23,18 @@
 #include "base/PerThread.h"
 #include "base/StatusMacros.h"
 
+// Of kernels from 5.3 on; the headers may be older.
+#ifndef UDIAG_SHOW_UID
+#define UDIAG_SHOW_UID 0x00000040
+#define UNIX_DIAG_UID 7
+#endif
+
 namespace hpu::node {
 namespace {
 
 constexpr uint32_t kMagic = 0x4e555048;  // "HPUN"
 // Raise it whenever a message changes: both ends may be of different installations.
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kMaxText = 4096;
 
 class Writer {
@@ -130,8 +143,76 @@ void Fd::reset(int fd) {
   fd_ = fd;
 }
 
-std::string socketName(const std::string& identity, int index) {
-  return base::strCat("openhpu/node/", ::geteuid(), "/", identity, "/", index);
+std::string socketName(const std::string& identity, int index, int name) {
+  return base::strCat("openhpu/node/", ::geteuid(), "/", identity, "/", index,
+                      name == 0 ? std::string() : base::strCat("/", name));
+}
+
+bool isOurs(uid_t uid) {
+  return uid == ::geteuid() || uid == 0;
+}
+
+StatusOr<std::optional<uid_t>> holderOf(const std::string& name) {
+  Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  if (!socket.valid()) return unavailable("the kernel does not tell of sockets: " + base::errnoText(errno));
+  struct {
+    nlmsghdr header;
+    unix_diag_req request;
+  } ask = {};
+  ask.header.nlmsg_len = sizeof ask;
+  ask.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  ask.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  ask.request.sdiag_family = AF_UNIX;
+  ask.request.udiag_states = UINT32_MAX;
+  ask.request.udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_UID;
+  if (::send(socket.get(), &ask, sizeof ask, 0) != static_cast<ssize_t>(sizeof ask))
+    return unavailable("the kernel does not tell of sockets: " + base::errnoText(errno));
+  // The answer comes from the kernel at once; a second is for a kernel that has none.
+  timeval second{1, 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second);
+  std::string wanted(1, '\0');
+  wanted += name;
+  std::vector<char> buffer(64 << 10);
+  while (true) {
+    ssize_t got = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return unavailable("the kernel does not tell of sockets: " + base::errnoText(errno));
+    auto left = static_cast<uint32_t>(got);
+    for (auto* message = reinterpret_cast<nlmsghdr*>(buffer.data()); NLMSG_OK(message, left);
+         message = NLMSG_NEXT(message, left)) {
+      if (message->nlmsg_type == NLMSG_DONE) return std::optional<uid_t>();
+      if (message->nlmsg_type == NLMSG_ERROR) return unavailable("the kernel does not tell of sockets");
+      auto* found = static_cast<unix_diag_msg*>(NLMSG_DATA(message));
+      auto* attribute = reinterpret_cast<rtattr*>(found + 1);
+      auto bytes = static_cast<uint32_t>(message->nlmsg_len - NLMSG_LENGTH(sizeof *found));
+      std::string_view bound;
+      std::optional<uid_t> uid;
+      for (; RTA_OK(attribute, bytes); attribute = RTA_NEXT(attribute, bytes)) {
+        if (attribute->rta_type == UNIX_DIAG_NAME)
+          bound = {static_cast<const char*>(RTA_DATA(attribute)), static_cast<size_t>(RTA_PAYLOAD(attribute))};
+        if (attribute->rta_type == UNIX_DIAG_UID && RTA_PAYLOAD(attribute) >= sizeof(uint32_t)) {
+          uint32_t value = 0;
+          std::memcpy(&value, RTA_DATA(attribute), sizeof value);
+          uid = value;
+        }
+      }
+      // Those who were accepted have the name, too; they are of the same process.
+      if (bound != wanted) continue;
+      if (!uid) return unavailable("this kernel does not tell whose a socket is");
+      return uid;
+    }
+  }
+}
+
+Status checkSealed(int fd, uint64_t bytes, const std::string& what) {
+  struct stat info{};
+  // Past the end of a file lies a signal, not an error: never map more than there is, nor what can become less.
+  if (fd < 0 || ::fstat(fd, &info) != 0 || static_cast<uint64_t>(info.st_size) < bytes)
+    return dataLoss(base::strCat(what, " sent no memory to map, or less than it said"));
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    return dataLoss(base::strCat(what, " sent memory that could be cut off under its users: it is not sealed"));
+  return okStatus();
 }
 
 uint32_t socketAddress(const std::string& name, sockaddr_un& address) {

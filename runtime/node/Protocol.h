@@ -7,7 +7,9 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,9 +44,12 @@ class Fd {
   int fd_ = -1;
 };
 
-/// The socket's name without its leading zero byte: "openhpu/node/USER/IDENTITY/INDEX". A user's
-/// nodes are his own: others cannot take his devices, and he does not see theirs.
-std::string socketName(const std::string& identity, int index);
+/// Names that a device can be owned under. Abstract names have no permissions, so another user may hold some of them:
+/// the first that none of them holds is used.
+inline constexpr int kNames = 16;
+/// The socket's name without its leading zero byte: "openhpu/node/USER/IDENTITY/INDEX", and "/N" for the other names.
+/// A user's nodes are his own: others cannot take his devices, and he does not see theirs.
+std::string socketName(const std::string& identity, int index, int name = 0);
 /// Fills `address` and returns its length.
 uint32_t socketAddress(const std::string& name, sockaddr_un& address);
 
@@ -54,6 +59,15 @@ struct Peer {
   uid_t uid = 0;
 };
 StatusOr<Peer> peerOf(int socket);
+/// Whether somebody of that user id owns what only that user may own; root may own anything.
+bool isOurs(uid_t uid);
+/// Who has made the socket that has bound a name, also when it does not listen or has too many callers; nothing when
+/// none has. Errors: kUnavailable (the kernel does not tell).
+StatusOr<std::optional<uid_t>> holderOf(const std::string& name);
+/// A file of memory that another process made may be mapped: it has `bytes`, and can never have fewer.
+/// Errors: kDataLoss (begins with `what`).
+Status checkSealed(int fd, uint64_t bytes, const std::string& what);
+
 /// /proc/PID/comm; empty when it is not known.
 std::string programName(int64_t pid);
 
@@ -63,12 +77,16 @@ enum class Operation : uint32_t {
   kMapMemory = 3,  ///< Replies with the HBM's file; the connection stands for the mapping then.
 };
 
+/// What the owner of a device gave to those who may map its memory.
+using MemoryToken = std::array<uint8_t, 16>;
+
 struct Request {
   uint32_t magic = 0, version = 0;
   Operation operation = Operation::kStatus;
   uint32_t fault = 0;
   int32_t count = 0;
   uint32_t reserved = 0;
+  MemoryToken token = {};  ///< Of kMapMemory.
 };
 Request makeRequest(Operation operation);
 

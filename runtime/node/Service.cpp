@@ -19,6 +19,7 @@
 #include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/Log.h"
+#include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "base/Thread.h"
 #include "runtime/node/Inventory.h"
@@ -31,6 +32,13 @@ constexpr uint64_t kWakeKey = 0;
 // More callers than this at a time are not served: something is wrong, and descriptors are finite.
 constexpr size_t kMaxConnections = 512;
 constexpr useconds_t kStarvedUs = 20000;
+constexpr int kCallersAtOnce = 16;
+
+/// What the owner lets other processes of its user do unasked. Read at each request: a test sets it late.
+bool consents(const char* to) {
+  auto consent = settings::getString(Setting::HPU_NODE_CONSENT);
+  return consent.ok() && (*consent == to || *consent == "all");
+}
 
 int64_t realtimeNs() {
   timespec now{};
@@ -82,7 +90,7 @@ Status Service::start() {
 
 StatusOr<uint64_t> Service::add(Fd listener, int index, Target target) {
   std::lock_guard life(lifecycle_);
-  std::lock_guard lock(mutex_);
+  auto lock = ahead();
   HPU_RETURN_IF_ERROR(start());
   uint64_t key = nextKey_++;
   HPU_RETURN_IF_ERROR(watch(epoll_.get(), listener.get(), key));
@@ -98,7 +106,7 @@ void Service::remove(uint64_t key) {
   std::lock_guard life(lifecycle_);
   std::unique_ptr<std::thread> ended;
   {
-    std::lock_guard lock(mutex_);
+    auto lock = ahead();
     auto it = devices_.find(key);
     if (it == devices_.end()) return;
     // While the thread asks it for events, epoll holds the socket, and closing would not free the
@@ -119,11 +127,35 @@ void Service::remove(uint64_t key) {
 }
 
 void Service::setReporter(uint64_t key, DeviceReporter* reporter, const SharedMemory& memory) {
-  std::lock_guard lock(mutex_);
+  auto lock = ahead();
   auto it = devices_.find(key);
   if (it == devices_.end()) return;
   it->second.reporter = reporter;
   it->second.memory = memory;
+}
+
+Status Service::allow(int index, const MemoryToken& token) {
+  auto lock = ahead();
+  for (auto& [key, device] : devices_) {
+    if (device.index != index) continue;
+    device.tokens.insert(token);
+    return okStatus();
+  }
+  return failedPrecondition(base::strCat("device ", index, " is not this process's: it cannot hand its memory out"));
+}
+
+void Service::disallow(int index, const MemoryToken& token) {
+  auto lock = ahead();
+  for (auto& [key, device] : devices_)
+    if (device.index == index) device.tokens.erase(token);
+}
+
+std::unique_lock<std::mutex> Service::ahead() {
+  wanted_.fetch_add(1);
+  std::unique_lock lock(mutex_);
+  turn_.wait(lock, [&] { return !accepting_; });
+  if (wanted_.fetch_sub(1) == 1) turn_.notify_all();
+  return lock;
 }
 
 uint64_t Service::generation() const {
@@ -136,7 +168,7 @@ uint64_t Service::generation() const {
 
 void Service::prepareFork() {
   instance().lifecycle_.lock();
-  instance().mutex_.lock();
+  instance().ahead().release();
 }
 
 void Service::parentAfterFork() {
@@ -147,6 +179,8 @@ void Service::parentAfterFork() {
 /// The child keeps no descriptor that would keep a device owned, and no thread to answer for one.
 void Service::childAfterFork() {
   Service& self = instance();
+  new (&self.turn_) std::condition_variable;  // Its waiters are the parent's.
+  self.wanted_ = 0;
   self.connections_.clear();
   // The memory's file is its object's; its number stays taken, by something that holds nothing.
   Fd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -177,17 +211,29 @@ void Service::loop(int epoll, int wake) {
       uint64_t key = events[static_cast<size_t>(i)].data.u64;
       if (key == kWakeKey) return;
       bool starved = false;
+      int listener = -1;
       {
-        std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
+        turn_.wait(lock, [&] { return wanted_ == 0; });
         // An event may be of a socket that is gone by now; keys are never used again.
         try {
-          if (devices_.count(key))
-            starved = !accept(key);
-          else if (connections_.count(key))
+          if (auto device = devices_.find(key); device != devices_.end()) {
+            listener = device->second.listener.get();
+            accepting_ = true;
+          } else if (connections_.count(key)) {
             serve(key);
+          }
         } catch (const std::bad_alloc&) {
           connections_.erase(key);
         }
+      }
+      if (listener >= 0) {
+        std::vector<Caller> callers;
+        try {
+          starved = !accept(listener, callers);
+        } catch (const std::bad_alloc&) {
+        }
+        keep(key, std::move(callers));
       }
       // The caller waits in the kernel until there is a descriptor for him; do not spin on him.
       if (starved) ::usleep(kStarvedUs);
@@ -195,17 +241,30 @@ void Service::loop(int epoll, int wake) {
   }
 }
 
-bool Service::accept(uint64_t key) {
-  while (true) {
-    Fd socket(::accept4(devices_.at(key).listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+bool Service::accept(int listener, std::vector<Caller>& callers) {
+  // The rest is told of again: others may want the lock.
+  for (int i = 0; i < kCallersAtOnce; ++i) {
+    Fd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return errno != EMFILE && errno != ENFILE && errno != ENOMEM;
     auto peer = peerOf(socket.get());
     // Only this user, and root, may ask; abstract names have no permissions of their own.
-    if (!peer.ok() || (peer->uid != ::geteuid() && peer->uid != 0)) continue;
-    if (connections_.size() >= kMaxConnections) continue;
-    uint64_t connection = nextKey_++;
-    if (!watch(epoll_.get(), socket.get(), connection).ok()) continue;
-    connections_[connection] = {key, std::move(socket), *peer, {}, false};
+    if (peer.ok() && isOurs(peer->uid)) callers.push_back({std::move(socket), *peer});
+  }
+  return true;
+}
+
+void Service::keep(uint64_t key, std::vector<Caller> callers) {
+  std::lock_guard lock(mutex_);
+  accepting_ = false;
+  turn_.notify_all();
+  try {
+    for (Caller& caller : callers) {
+      if (!devices_.count(key) || connections_.size() >= kMaxConnections) break;
+      uint64_t connection = nextKey_++;
+      if (!watch(epoll_.get(), caller.socket.get(), connection).ok()) continue;
+      connections_[connection] = {key, std::move(caller.socket), caller.peer, {}, false};
+    }
+  } catch (const std::bad_alloc&) {
   }
 }
 
@@ -239,6 +298,11 @@ std::string Service::answer(Connection& connection, const Request& request, int&
     case Operation::kInject: {
       if (request.fault >= static_cast<uint32_t>(kNumFaults) || request.count < 1)
         return encodeFailure(invalidArgument("there is no such fault"));
+      if (connection.peer.pid != ::getpid() && !consents("faults"))
+        return encodeFailure(Status(StatusCode::kPermissionDenied,
+                                    base::strCat("the owner of device ", device.index,
+                                                 " takes faults of other processes only when it was started with ",
+                                                 "HPU_NODE_CONSENT=faults (or all)")));
       if (!device.reporter)
         return encodeFailure(
             unavailable(base::strCat("device ", device.index, " is being opened or closed; inject the fault again")));
@@ -246,6 +310,11 @@ std::string Service::answer(Connection& connection, const Request& request, int&
       return status.ok() ? encodeDone() : encodeFailure(status);
     }
     case Operation::kMapMemory:
+      if (connection.peer.pid != ::getpid() && !device.tokens.count(request.token) && !consents("memory"))
+        return encodeFailure(Status(StatusCode::kPermissionDenied,
+                                    base::strCat("the owner of device ", device.index,
+                                                 " hands its memory to ranks of its communicators, and to others only ",
+                                                 "when it was started with HPU_NODE_CONSENT=memory (or all)")));
       if (!device.reporter || device.memory.fd < 0)
         return encodeFailure(
             unavailable(base::strCat("device ", device.index, " is being opened or closed and has no memory to map")));

@@ -4,12 +4,16 @@
 // process and ends with the last, and a forked child has neither it nor the devices.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "hpu/node.h"
 #include "hpu/status.h"
@@ -32,6 +36,10 @@ class Service {
   /// What answers for the device and what its memory is; null: nobody, until the next call. No call
   /// of the previous reporter runs on return.
   void setReporter(uint64_t key, DeviceReporter* reporter, const SharedMemory& memory);
+  /// Who shows `token` may map the memory of the process's device of that index, until it is taken back.
+  /// Errors: kFailedPrecondition (the process does not have the device).
+  Status allow(int index, const MemoryToken& token);
+  void disallow(int index, const MemoryToken& token);
   /// How often this process was forked off since its first device; handles of before are dead.
   uint64_t generation() const;
 
@@ -40,6 +48,7 @@ class Service {
     int index = 0;
     Target target = Target::kGaudi2;
     Fd listener;
+    std::set<MemoryToken> tokens;  ///< Who shows one may map the memory.
     DeviceReporter* reporter = nullptr;
     SharedMemory memory;
     int64_t acquiredAtNs = 0;
@@ -55,8 +64,16 @@ class Service {
   Service() = default;
   Status start();
   void loop(int epoll, int wake);
-  /// Takes the callers of a device; false when there are no descriptors for more of them.
-  bool accept(uint64_t key);
+  /// The lock, ahead of the thread, which takes no callers meanwhile: however many there are, whoever opens, closes or
+  /// forks waits for a few of them at most.
+  std::unique_lock<std::mutex> ahead();
+  struct Caller {
+    Fd socket;
+    Peer peer;
+  };
+  /// Takes some callers of a device, without the lock; false when there are no descriptors for more of them.
+  static bool accept(int listener, std::vector<Caller>& callers);
+  void keep(uint64_t key, std::vector<Caller> callers);
   void serve(uint64_t key);
   std::string answer(Connection& connection, const Request& request, int& fd);
   DeviceStatus report(uint64_t key, const Device& device) const;
@@ -64,8 +81,11 @@ class Service {
   static void parentAfterFork();
   static void childAfterFork();
 
-  std::mutex lifecycle_;      // Held while the thread is started or stopped; taken before mutex_.
-  mutable std::mutex mutex_;  // Guards everything below.
+  std::mutex lifecycle_;          // Held while the thread is started or stopped; taken before mutex_.
+  std::atomic<int> wanted_{0};    // Those who come ahead of the thread.
+  mutable std::mutex mutex_;      // Guards everything below.
+  std::condition_variable turn_;  // wanted_ is 0, or accepting_ has changed.
+  bool accepting_ = false;        // The thread uses a device's listener.
   std::map<uint64_t, Device> devices_;
   std::map<uint64_t, Connection> connections_;
   uint64_t nextKey_ = 1;

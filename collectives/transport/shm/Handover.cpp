@@ -105,7 +105,7 @@ StatusOr<std::shared_ptr<Segment>> fetch(const RankCard& giver, const SegmentId&
     return unavailable(
         base::strCat(who, " has gone before it shared the communicator's memory: ", base::errnoText(errno)));
   HPU_ASSIGN(node::Peer peer, node::peerOf(socket.get()));
-  if (peer.uid != ::geteuid() && peer.uid != 0)
+  if (!node::isOurs(peer.uid))
     return Status(StatusCode::kPermissionDenied, base::strCat(who, " is of another user: ", peer.uid));
   // Rank 0 must know whom it serves.
   ProcessCard mine = myProcess();
@@ -190,7 +190,9 @@ Status Giver::giveAll(const std::vector<RankCard>& cards, const base::Deadline& 
       }
       callers.erase(callers.begin() + static_cast<std::ptrdiff_t>(i));
     }
-    while (true) {
+    // The rest is taken after a look at the deadline: strangers may come without end.
+    constexpr int kCallersAtOnce = 16;
+    for (int i = 0; i < kCallersAtOnce; ++i) {
       node::Fd caller(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       const int error = errno;
       if (!caller.valid() && (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM))
@@ -198,7 +200,7 @@ Status Giver::giveAll(const std::vector<RankCard>& cards, const base::Deadline& 
                                  base::errnoText(error));
       if (!caller.valid()) break;
       auto peer = node::peerOf(caller.get());
-      if (peer.ok() && (peer->uid == ::geteuid() || peer->uid == 0)) callers.push_back(std::move(caller));
+      if (peer.ok() && node::isOurs(peer->uid)) callers.push_back(std::move(caller));
     }
     for (const auto& [token, taker] : missing) {
       pollfd event{taker.end.get(), POLLIN, 0};

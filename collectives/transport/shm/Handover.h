@@ -21,7 +21,8 @@ struct RankCard {
   int32_t deviceIndex = -1;
   int64_t memoryBytes = 0;
   ProcessCard process;
-  uint8_t segment[16] = {};  ///< Rank 0's.
+  uint8_t segment[16] = {};      ///< Rank 0's.
+  node::MemoryToken grant = {};  ///< With it the others may map the device's memory, while the communicator is made.
 };
 
 /// Rank 0's part before the cards go round: the segment, and its socket.

@@ -15,7 +15,8 @@
 
 namespace hpu::collectives::shm {
 
-StatusOr<std::shared_ptr<node::PeerMemory>> deviceMemory(int index, int64_t deadlineMs) {
+StatusOr<std::shared_ptr<node::PeerMemory>> deviceMemory(int index, int64_t deadlineMs,
+                                                         const node::MemoryToken& token) {
   struct Entry {
     std::mutex mutex;  // Held while the owner is asked: ranks that want the same wait for one.
     std::weak_ptr<node::PeerMemory> memory;
@@ -34,7 +35,7 @@ StatusOr<std::shared_ptr<node::PeerMemory>> deviceMemory(int index, int64_t dead
   }
   std::lock_guard lock(entry->mutex);
   if (auto known = entry->memory.lock(); known && known->alive()) return known;
-  HPU_ASSIGN(std::unique_ptr<node::PeerMemory> mapped, node::PeerMemory::map(index, deadlineMs));
+  HPU_ASSIGN(std::unique_ptr<node::PeerMemory> mapped, node::PeerMemory::map(index, deadlineMs, token));
   std::shared_ptr<node::PeerMemory> memory = std::move(mapped);
   entry->memory = memory;
   return memory;

@@ -11,7 +11,8 @@
 namespace hpu::collectives::shm {
 
 /// The memory of a device of the node, also of this process; mapped anew when its owner has
-/// changed. Any thread may call. Errors: as PeerMemory::map.
-StatusOr<std::shared_ptr<node::PeerMemory>> deviceMemory(int index, int64_t deadlineMs);
+/// changed. `token` is what its owner gave. Any thread may call. Errors: as PeerMemory::map.
+StatusOr<std::shared_ptr<node::PeerMemory>> deviceMemory(int index, int64_t deadlineMs,
+                                                         const node::MemoryToken& token = {});
 
 }  // namespace hpu::collectives::shm

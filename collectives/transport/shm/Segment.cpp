@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/StatusMacros.h"
 
 namespace hpu::collectives::shm {
 namespace {
@@ -78,8 +79,8 @@ StatusOr<std::shared_ptr<Segment>> Segment::create(int ranks, node::Fd& file) {
 
 StatusOr<std::shared_ptr<Segment>> Segment::map(node::Fd file, int ranks, const SegmentId& id) {
   const uint64_t bytes = Geometry(ranks).total();
+  HPU_RETURN_IF_ERROR(node::checkSealed(file.get(), bytes, "rank 0"));
   struct stat info{};
-  // Past the end of a file lies a signal, not an error.
   if (!file.valid() || ::fstat(file.get(), &info) != 0 || static_cast<uint64_t>(info.st_size) != bytes)
     return dataLoss(base::strCat("rank 0 shares memory of another size than ", ranks,
                                  " ranks need; use one version of OpenHPU on a node"));

@@ -24,6 +24,7 @@
 #include "collectives/transport/shm/Segment.h"
 #include "collectives/transport/shm/SegmentWork.h"
 #include "collectives/transport/shm/Spread.h"
+#include "runtime/node/Ownership.h"
 
 namespace hpu::collectives {
 namespace shm {
@@ -427,7 +428,7 @@ StatusOr<std::vector<std::shared_ptr<node::PeerMemory>>> mapMemories(const std::
   for (size_t rank = 0; rank < cards.size(); ++rank) {
     const RankCard& card = cards[rank];
     if (card.deviceIndex < 0) continue;
-    auto memory = deviceMemory(card.deviceIndex, deadline.remainingMs());
+    auto memory = deviceMemory(card.deviceIndex, deadline.remainingMs(), card.grant);
     if (!memory.ok()) return memory.status().withContext(base::strCat("the device of rank ", rank));
     int64_t owner = (*memory)->ownerPid();
     if ((*memory)->bytes() != card.memoryBytes ||
@@ -479,15 +480,27 @@ StatusOr<std::shared_ptr<Transport>> createShmTransport(const ShmOptions& option
   card.deviceIndex = options.deviceIndex;
   Status status;
   std::shared_ptr<node::PeerMemory> own;
+  std::unique_ptr<node::MemoryGrant> grant;  // Taken back when all have mapped what they need.
   if (options.deviceIndex >= 0) {
-    auto memory = deviceMemory(options.deviceIndex, deadline.remainingMs());
-    status = memory.status();
-    if (memory.ok()) {
-      own = std::move(*memory);
-      card.memoryBytes = own->bytes();
-      if (own->ownerPid() > 0 && own->ownerPid() != card.process.pid)
-        status = failedPrecondition(
-            base::strCat("device ", options.deviceIndex, " is of process ", own->ownerPid(), ", not of this rank's"));
+    const int64_t owner = node::ownerPid(options.deviceIndex);
+    if (owner > 0 && owner != card.process.pid)
+      status = failedPrecondition(
+          base::strCat("device ", options.deviceIndex, " is of process ", owner, ", not of this rank's"));
+    if (status.ok()) {
+      auto memory = deviceMemory(options.deviceIndex, deadline.remainingMs());
+      status = memory.status();
+      if (memory.ok()) {
+        own = std::move(*memory);
+        card.memoryBytes = own->bytes();
+      }
+    }
+    if (status.ok()) {
+      auto made = node::MemoryGrant::create(options.deviceIndex);
+      status = made.status();
+      if (made.ok()) {
+        grant = std::move(*made);
+        card.grant = grant->token();
+      }
     }
   }
   std::unique_ptr<Giver> giver;

@@ -87,5 +87,24 @@ TEST(Missing, TextNamesRanksAndJoinsRanges) {
   EXPECT_THAT(missingText(many), HasSubstr("rank 7 (x) has died; and 12 more"));
 }
 
+TEST(Wire, ARefusalToTakePartSaysWhoAndWhy) {
+  const Decline decline{.nonce = 7, .hall = 9, .pid = 4711, .host = "host\n", .why = invalidArgument("rank 9 of 8")};
+  const std::string bytes = encodeDecline(decline);
+  auto back = decodeDecline(bytes);
+  ASSERT_TRUE(back.ok()) << back.status().toString();
+  EXPECT_EQ(back->nonce, 7u);
+  EXPECT_EQ(back->hall, 9u);
+  EXPECT_EQ(back->pid, 4711);
+  EXPECT_EQ(back->host, "host?");
+  EXPECT_EQ(back->why.toString(), decline.why.toString());
+  for (size_t bytesLeft = 0; bytesLeft < bytes.size(); ++bytesLeft)
+    EXPECT_FALSE(decodeDecline(std::string_view(bytes).substr(0, bytesLeft)).ok());
+  EXPECT_FALSE(decodeDecline(bytes + "x").ok());
+  EXPECT_FALSE(decodeDecline(encodeDecline({.why = okStatus()})).ok());
+  // What somebody sends who is not known yet.
+  EXPECT_LE(encodeDecline({.host = std::string(300, 'h'), .why = internalError(std::string(100000, 'x'))}).size(),
+            kMaxHelloBytes);
+}
+
 }  // namespace
 }  // namespace hpu::collectives::wire

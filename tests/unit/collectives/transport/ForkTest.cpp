@@ -92,9 +92,12 @@ TEST(ShmFork, AChildMapsDevicesAnew) {
   auto devices = testing::openDevices(1);
   auto parents = shm::deviceMemory(devices[0].info().index, 20000);
   ASSERT_TRUE(parents.ok()) << parents.status().message();
+  // A child is another process: it is given what it maps.
+  auto grant = node::MemoryGrant::create(devices[0].info().index);
+  ASSERT_TRUE(grant.ok()) << grant.status().toString();
   EXPECT_EQ(inChild([&] {
               ::alarm(60);
-              auto own = shm::deviceMemory(devices[0].info().index, 20000);
+              auto own = shm::deviceMemory(devices[0].info().index, 20000, (*grant)->token());
               if (!own.ok()) return 1;
               std::byte* at = (*own)->at((*own)->base(), 8);
               if (!at || *own == *parents) return 2;
