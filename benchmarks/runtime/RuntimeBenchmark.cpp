@@ -12,7 +12,7 @@
 #include "hpu/executable.h"
 #include "hpu/stream.h"
 #include "perfmodel/Timeline.h"
-#include "runtime/driver/sim/DeviceClock.h"
+#include "runtime/driver/clock/DeviceClock.h"
 
 namespace hpu {
 namespace {

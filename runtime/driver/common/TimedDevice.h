@@ -12,8 +12,8 @@
 
 #include "arch/TargetDesc.h"
 #include "runtime/driver/Driver.h"
+#include "runtime/driver/clock/DeviceClock.h"
 #include "runtime/driver/common/QueueExecutor.h"
-#include "runtime/driver/sim/DeviceClock.h"
 
 namespace hpu::driver {
 

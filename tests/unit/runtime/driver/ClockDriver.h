@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/driver/sim/DeviceClock.h"
+#include "runtime/driver/clock/DeviceClock.h"
 
 namespace hpu::driver {
 

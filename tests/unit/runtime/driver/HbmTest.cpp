@@ -27,7 +27,7 @@ TEST(Hbm, IsSparseAndReadsAsZeroWithoutBeingAllocated) {
   auto hbm = make(1024 * kMiB);
   EXPECT_EQ(hbm->residentBytes(), 0);
   std::vector<std::byte> out(64 * kMiB, std::byte{7});
-  hbm->copyOut(out.data(), Hbm::kBase, static_cast<int64_t>(out.size()));
+  ASSERT_TRUE(hbm->copyOut(out.data(), Hbm::kBase, static_cast<int64_t>(out.size())).ok());
   EXPECT_TRUE(std::all_of(out.begin(), out.end(), [](std::byte b) { return b == std::byte{0}; }));
   EXPECT_EQ(hbm->residentBytes(), 0);
   hbm->move(Hbm::kBase + 512 * kMiB, Hbm::kBase, 64 * kMiB);
@@ -144,7 +144,7 @@ TEST(Hbm, AgreesWithAPlainArray) {
       case 0: {
         std::vector<uint8_t> data(bytes);
         for (auto& x : data) x = static_cast<uint8_t>(random());
-        hbm->copyIn(Hbm::kBase + a, data.data(), bytes);
+        ASSERT_TRUE(hbm->copyIn(Hbm::kBase + a, data.data(), bytes).ok());
         std::copy(data.begin(), data.end(), model.begin() + a);
         break;
       }
@@ -162,13 +162,13 @@ TEST(Hbm, AgreesWithAPlainArray) {
       }
       default: {
         std::vector<uint8_t> out(bytes, 0xee);
-        hbm->copyOut(out.data(), Hbm::kBase + a, bytes);
+        ASSERT_TRUE(hbm->copyOut(out.data(), Hbm::kBase + a, bytes).ok());
         ASSERT_TRUE(std::equal(out.begin(), out.end(), model.begin() + a)) << "step " << step;
       }
     }
   }
   std::vector<uint8_t> all(kBytes);
-  hbm->copyOut(all.data(), Hbm::kBase, kBytes);
+  ASSERT_TRUE(hbm->copyOut(all.data(), Hbm::kBase, kBytes).ok());
   EXPECT_TRUE(all == model);
 }
 

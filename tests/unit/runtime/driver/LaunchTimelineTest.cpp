@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/driver/sim/LaunchTimeline.h"
+#include "runtime/driver/clock/LaunchTimeline.h"
 
 #include <gtest/gtest.h>
 

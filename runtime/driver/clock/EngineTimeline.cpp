@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/driver/sim/EngineTimeline.h"
+#include "runtime/driver/clock/EngineTimeline.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/driver/sim/DeviceClock.h"
+#include "runtime/driver/clock/DeviceClock.h"
 
 #include <algorithm>
 #include <map>

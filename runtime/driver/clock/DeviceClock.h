@@ -23,8 +23,8 @@
 #include "hpu/status.h"
 #include "recipe/Recipe.h"
 #include "runtime/driver/Driver.h"
-#include "runtime/driver/sim/EngineTimeline.h"
-#include "runtime/driver/sim/LaunchTimeline.h"
+#include "runtime/driver/clock/EngineTimeline.h"
+#include "runtime/driver/clock/LaunchTimeline.h"
 
 namespace hpu::driver {
 

@@ -13,7 +13,7 @@
 #include "perfmodel/Timeline.h"
 #include "recipe/OutputWriters.h"
 #include "recipe/Recipe.h"
-#include "runtime/driver/sim/EngineTimeline.h"
+#include "runtime/driver/clock/EngineTimeline.h"
 
 namespace hpu::driver {
 
