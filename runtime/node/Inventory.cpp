@@ -8,6 +8,7 @@
 #include "arch/TargetDesc.h"
 #include "base/Format.h"
 #include "base/Hash.h"
+#include "base/PciAddress.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "hpu/telemetry.h"
@@ -41,13 +42,6 @@ std::string addressList() {
   return text;
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return result;
-}
-
 StatusOr<int> indexOfModule(int moduleId) {
   for (int i = 0; i < kDevices; ++i)
     if (static_cast<int>(kModuleIds[i]) == moduleId) return i;
@@ -56,10 +50,8 @@ StatusOr<int> indexOfModule(int moduleId) {
 }
 
 StatusOr<int> indexOfAddress(const std::string& address) {
-  std::string wanted = lower(address);
   for (int i = 0; i < kDevices; ++i)
-    // The domain may be left out, as in lspci.
-    if (wanted == kPciAddresses[i] || wanted == kPciAddresses[i].substr(5)) return i;
+    if (base::samePciAddress(address, kPciAddresses[i])) return i;
   return notFound(
       base::strCat("there is no device at PCI address '", address, "'; the node's devices are at ", addressList()));
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/HostMemory.h"
 #include "base/StatusMacros.h"
 #include "hpu/node.h"
 #include "runtime/node/Inventory.h"
@@ -20,10 +21,7 @@
 namespace hpu::node {
 namespace {
 
-int64_t pageBytes() {
-  static const int64_t bytes = ::sysconf(_SC_PAGESIZE);
-  return bytes;
-}
+using base::pageBytes;
 
 int64_t pages(int64_t bytes) {
   return (bytes + pageBytes() - 1) / pageBytes();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hpu/stream.h"
+#include "base/HostMemory.h"
 
 #include <string_view>
 #include <utility>
@@ -15,6 +16,8 @@
 
 namespace hpu {
 namespace {
+
+using base::hostPointer;
 
 Status emptyHandle() {
   return failedPrecondition("the Stream handle is empty; Stream::create gives a valid one");
@@ -73,10 +76,6 @@ Status submitRanges(StreamState& stream, driver::Work work, int64_t bytes, const
     host = (*second)->allocation();
   }
   return stream.submit(std::move(work), {}, (*buffer)->allocation(), std::move(host)).status();
-}
-
-void* hostPointer(uint64_t address) {
-  return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
 }
 
 StatusOr<std::shared_ptr<TicketHandle>> enqueueExternal(const std::shared_ptr<StreamState>& stream,

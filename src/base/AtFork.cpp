@@ -37,6 +37,15 @@ bool atFork(ForkRank rank, const ForkHandlers& handlers) noexcept {
   return hooked;
 }
 
+uint64_t processGeneration() noexcept {
+  static std::atomic<uint64_t> generation{1};
+  // Without the hook (no host memory) a child takes its parent's objects for its own, as it did for ever.
+  static const bool hooked =
+      ::pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); }) == 0;
+  (void)hooked;
+  return generation.load(std::memory_order_relaxed);
+}
+
 std::mutex& processMutex() {
   static std::mutex* instance = [] {
     atFork(ForkRank::kProcess, forkHandlersOf<processMutex>());

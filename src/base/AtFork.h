@@ -60,4 +60,8 @@ const ForkHandlers& forkHandlersOf() {
 /// in use by a thread of the parent: entries belong to the process that made them.
 std::mutex& processMutex();
 
+/// Counts the forks that this process descends by, as far as anybody asked before them: what was made in another
+/// generation is a parent's. A load; any thread may call.
+uint64_t processGeneration() noexcept;
+
 }  // namespace hpu::base

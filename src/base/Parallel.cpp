@@ -8,10 +8,14 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <optional>
 
+#include "base/FloatEnvironment.h"
 #include "base/PerThread.h"
 #include "base/Settings.h"
+#include "base/Thread.h"
 
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
@@ -64,12 +68,37 @@ tbb::task_arena& arenaOfThisThread(int threads) {
   return *arena;
 }
 
+// Workers of this process that have run a chunk, and whether this thread is one or a caller.
+std::atomic<int> gWorkers{0};
+thread_local bool tlsKnown = false;
+
+/// While oneTBB may still make workers: they begin with the signals of who makes them, which may be a thread of the
+/// program. When all are there, a loop costs no system calls.
+class WorkersWithoutSignals {
+ public:
+  WorkersWithoutSignals() {
+    tlsKnown = true;
+    if (gWorkers.load(std::memory_order_relaxed) < maxWorkers()) blocked_.emplace();
+  }
+
+ private:
+  static int maxWorkers() {
+    return static_cast<int>(tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)) - 1;
+  }
+  std::optional<internal::SignalsBlocked> blocked_;
+};
+
 struct DepthScope {
-  DepthScope() { ++tlsDepth; }
+  DepthScope() {
+    ++tlsDepth;
+    if (tlsKnown) return;
+    tlsKnown = true;
+    gWorkers.fetch_add(1, std::memory_order_relaxed);
+  }
   ~DepthScope() { --tlsDepth; }
 };
 
-void run(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
+void run(int64_t n, int64_t grain, FloatControl floats, FunctionRef<void(int64_t, int64_t)> body) {
   // ThreadSanitizer does not see oneTBB's own synchronisation (the library is not instrumented);
   // `fence` stands for it: caller -> chunks -> caller.
   char fence = 0;
@@ -79,6 +108,7 @@ void run(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
                       HPU_TSAN_ACQUIRE(&fence);
                       {
                         DepthScope scope;
+                        FloatScope control(floats);
                         body(range.begin(), range.end());
                       }
                       HPU_TSAN_RELEASE(&fence);
@@ -95,11 +125,14 @@ void parallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> b
     body(0, n);
     return;
   }
+  // Here: inside of an arena a thread has what the arena's maker had.
+  const FloatControl floats = FloatControl::ofThread();
   if (tlsDepth > 0) {
-    tbb::this_task_arena::isolate([&] { run(n, grain, body); });
+    tbb::this_task_arena::isolate([&] { run(n, grain, floats, body); });
     return;
   }
-  arenaOfThisThread(numThreads()).execute([&] { run(n, grain, body); });
+  WorkersWithoutSignals workers;
+  arenaOfThisThread(numThreads()).execute([&] { run(n, grain, floats, body); });
 }
 
 int numThreads() {

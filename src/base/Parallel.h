@@ -14,8 +14,9 @@ namespace hpu::base {
 
 /// Calls body(begin, end) for disjoint chunks that cover [0, n), on up to numThreads() threads, and
 /// returns when all are done. Chunks hold at least `grain` (>= 1) iterations where n allows; n <=
-/// grain runs on the caller. Nested calls are fine: a thread that waits for an inner loop runs only
-/// iterations of that loop, so thread-local scratch of the outer body is safe. Any thread may call.
+/// grain runs on the caller. The body computes in the caller's floating-point environment on every thread. Nested calls
+/// are fine: a thread that waits for an inner loop runs only iterations of that loop, so thread-local scratch of the
+/// outer body is safe. Any thread may call.
 void parallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> body);
 
 /// Threads that a parallelFor of the calling thread may use: the innermost ThreadLimit, else

@@ -6,8 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/Math.h"
+
 namespace hpu::perfmodel {
 namespace {
+
+using base::ceilDiv;
 
 constexpr double kMaxPs = static_cast<double>(kLongestCommand);
 
@@ -18,10 +22,6 @@ Picoseconds roundPs(double ps) {
 Picoseconds transferTime(int64_t bytes, double bytesPerNs) {
   if (bytes <= 0) return 0;
   return static_cast<Picoseconds>(std::min(std::ceil(static_cast<double>(bytes) * 1000.0 / bytesPerNs), kMaxPs));
-}
-
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
 }
 
 /// Turns cumulative cycles into terms that add up exactly: each term is the difference of two

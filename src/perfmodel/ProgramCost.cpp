@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <array>
 
+#include "base/Math.h"
 #include "perfmodel/Timeline.h"
 #include "recipe/MmePacking.h"
 #include "recipe/PackedWeights.h"
 
 namespace hpu::perfmodel {
 namespace {
+
+using base::ceilDiv;
 
 using recipe::Command;
 using recipe::MmeKind;
@@ -26,10 +29,6 @@ int64_t mul(int64_t a, int64_t b) {
   int64_t product;
   return __builtin_mul_overflow(a, b, &product) ? kMany : std::min(product, kMany);
 }
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 /// The part of an operand that a slice touches.
 struct Box {
   std::array<int64_t, recipe::kMaxRank> extent{};

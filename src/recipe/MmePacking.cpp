@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/Format.h"
+#include "base/Math.h"
 #include "recipe/PackedWeights.h"
 
 namespace hpu::recipe {
@@ -12,6 +13,8 @@ namespace hpu::recipe {
 using base::strCat;
 
 namespace {
+
+using base::ceilDiv;
 
 /// Dimension `inner` lies densely, and `outer` behind it. A dimension of one point may have any stride.
 bool dense(const Operand& operand, size_t outer, size_t inner) {
@@ -47,10 +50,6 @@ constexpr int64_t kMostWeightBytes = int64_t{1} << 44;
 int64_t floorDiv(int64_t a, int64_t b) {
   return a / b - (a % b < 0);
 }
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return -floorDiv(-a, b);
-}
-
 int64_t tapsOf(const MmeDesc& mme, int64_t factor) {
   if (mme.kind == MmeKind::kGemm) return factor;
   const int64_t window = mme.b.sizes[3], stride = mme.strides[1];

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/PciAddress.h"
 #include "base/StatusMacros.h"
 #include "hpu/version.h"
 
@@ -21,10 +22,9 @@ std::string lower(std::string_view text) {
 }
 
 bool isNamed(const node::DeviceStatus& device, const std::string& word) {
-  std::string address = lower(device.pciAddress), wanted = lower(word);
-  bool withoutDomain = address.substr(0, 5) == "0000:" && address.substr(5) == wanted;
-  return address == wanted || withoutDomain || word == std::to_string(device.index) || wanted == lower(device.uuid) ||
-         wanted == lower(device.serial);
+  const std::string wanted = lower(word);
+  return base::samePciAddress(word, device.pciAddress) || word == std::to_string(device.index) ||
+         wanted == lower(device.uuid) || wanted == lower(device.serial);
 }
 
 std::vector<std::string> splitCommas(std::string_view text) {

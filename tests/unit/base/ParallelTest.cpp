@@ -2,9 +2,12 @@
 #include "base/Parallel.h"
 
 #include <gtest/gtest.h>
+#include <immintrin.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <mutex>
 #include <set>
@@ -47,6 +50,56 @@ TEST(Parallel, WritesOfTheBodyAreVisibleToTheCaller) {
     });
     for (int64_t i = 0; i < 5000; ++i) ASSERT_EQ(data[i], round + i);
   }
+}
+
+/// Runs a body on the caller and on at least one more thread, where there is one.
+template <typename Body>
+bool onSeveralThreads(Body body) {
+  if (numThreads() < 2) return false;
+  std::atomic<int> arrived{0};
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  parallelFor(2, 1, [&](int64_t, int64_t) {
+    ++arrived;
+    while (arrived < 2 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    body();
+  });
+  return true;
+}
+
+TEST(Parallel, EveryChunkRunsInTheCallersFloatingPointEnvironment) {
+  const unsigned saved = _mm_getcsr();
+  // Also when the loop before it was another's.
+  for (unsigned control : {0x1f80u, 0x1f80u | 0x8040u | 0x4000u, 0x1f80u | 0x2000u, 0x1f80u}) {
+    _mm_setcsr(control);
+    std::mutex mutex;
+    std::vector<unsigned> seen;
+    const bool several = onSeveralThreads([&] {
+      std::lock_guard lock(mutex);
+      seen.push_back(_mm_getcsr() & ~0x3fu);
+    });
+    _mm_setcsr(saved);
+    if (!several) GTEST_SKIP() << "one thread";
+    for (unsigned each : seen) EXPECT_EQ(each, control);
+  }
+}
+
+TEST(Parallel, WorkersTakeNoSignalsOfTheProgram) {
+  std::mutex mutex;
+  int workers = 0, open = 0;
+  const std::thread::id self = std::this_thread::get_id();
+  const bool several = onSeveralThreads([&] {
+    sigset_t mask;
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+    std::lock_guard lock(mutex);
+    if (std::this_thread::get_id() == self) return;
+    ++workers;
+    open += !sigismember(&mask, SIGUSR1) || !sigismember(&mask, SIGINT);
+  });
+  if (!several || workers == 0) GTEST_SKIP() << "one thread";
+  EXPECT_EQ(open, 0);
+  sigset_t mask;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+  EXPECT_FALSE(sigismember(&mask, SIGUSR1)) << "the caller keeps its own";
 }
 
 TEST(Parallel, SmallLoopsStayOnTheCaller) {

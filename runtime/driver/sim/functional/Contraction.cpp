@@ -4,18 +4,17 @@
 #include <algorithm>
 #include <string>
 
+#include "base/Math.h"
 #include "base/StatusMacros.h"
 #include "runtime/driver/sim/functional/Pack.h"
 
 namespace hpu::sim {
 namespace {
 
+using base::ceilDiv;
+
 using recipe::MmeDesc;
 using recipe::MmeKind;
-
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// Element stride of dimension `d`, 0 for a dimension of one element.
 int64_t strideOf(const recipe::Operand& operand, size_t d) {

@@ -5,19 +5,18 @@
 #include <cstring>
 #include <utility>
 
+#include "base/Math.h"
 #include "runtime/driver/sim/functional/WorkSharing.h"
 
 namespace hpu::sim {
 namespace {
 
+using base::ceilDiv;
+
 /// Bytes of one block: enough to be worth a thread's while, little enough to balance.
 constexpr int64_t kBlockBytes = 128 << 10;
 /// Side of the square that a transposing copy keeps in the first-level cache.
 constexpr int64_t kTile = 32;
-
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// rows x columns elements; the destination's columns are the closer ones.
 template <typename T>

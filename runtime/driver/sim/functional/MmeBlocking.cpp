@@ -3,8 +3,12 @@
 
 #include <algorithm>
 
+#include "base/Math.h"
+
 namespace hpu::sim {
 namespace {
+
+using base::ceilDiv;
 
 using recipe::kPackedN;
 
@@ -15,10 +19,6 @@ constexpr int64_t kPixelBytes = 256 << 10;        ///< Input and output of a blo
 constexpr int64_t kReusedPixelBytes = 896 << 10;  ///< Input of a block that streamed weights pass over.
 constexpr int64_t kMinBlocks = 14;                ///< Enough to balance a few threads.
 constexpr int64_t kMinPixels = 48;                ///< Below, a block does not earn its weights' way.
-
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// The largest part <= wanted such that parts of `extent` are nearly equal.
 int64_t evenPart(int64_t extent, int64_t wanted) {

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <climits>
 
+#include "base/Math.h"
 #include "base/StatusMacros.h"
 
 namespace hpu::sim {
 namespace {
+
+using base::ceilDiv;
 
 using recipe::kPackedN;
 
@@ -24,10 +27,6 @@ constexpr int64_t kKeptStripBytes = 1 << 20;
 constexpr int64_t kFewRows = 32;
 /// Window rows of fewer channels than this become one tap.
 constexpr int64_t kFewChannels = 16;
-
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// Is a dimension of `extent` steps of `stride` the continuation of one of `inner` steps of
 /// `innerStride`?

@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/Math.h"
 #include "runtime/driver/sim/functional/MmePlan.h"
 #include "runtime/driver/sim/functional/Pack.h"
 
 namespace hpu::sim {
 namespace {
 
-using recipe::kPackedN;
+using base::ceilDiv;
 
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
+using recipe::kPackedN;
 
 /// The first i >= 0 with start + i * step >= 0.
 int64_t firstInside(int64_t start, int64_t step) {

@@ -4,19 +4,18 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/Math.h"
 #include "runtime/driver/sim/functional/WorkSharing.h"
 
 namespace hpu::sim {
 namespace {
 
+using base::ceilDiv;
+
 /// Points (or input elements, where a point reads many) of one call: some 10 us of work.
 constexpr int64_t kWorkPerCall = 32768;
 /// Of the dimension that is contiguous in memory a call takes at least this much.
 constexpr int64_t kMinContiguous = 256;
-
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// Elements of the operand that differ in address.
 int64_t distinctElements(const recipe::Operand& operand) {

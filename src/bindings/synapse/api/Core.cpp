@@ -16,14 +16,6 @@
 namespace hpu::synapse {
 namespace {
 
-/// Copies `text` with its end into the caller's `bytes`. Errors: synInvalidArgument when it does not fit.
-Result copyText(const std::string& text, char* out, uint64_t bytes) {
-  if (text.size() >= bytes)
-    return badArgument(base::strCat("the text needs ", text.size() + 1, " bytes and the buffer has ", bytes));
-  std::memcpy(out, text.c_str(), text.size() + 1);
-  return {};
-}
-
 /// Names of SynapseAI's configuration that mean nothing here, with the values that programs gave them.
 struct OtherNames {
   std::mutex mutex;
@@ -125,7 +117,7 @@ synStatus synDriverGetVersion(char* pDriverVersion, const int len) {
       [&]() -> Result {
         SYN_REQUIRE(pDriverVersion);
         if (len <= 0) return badArgument(hpu::base::strCat("len is ", len));
-        return copyText(HPU_VERSION_STRING " (OpenHPU, simulated devices)", pDriverVersion, static_cast<uint64_t>(len));
+        return copyText(HPU_VERSION_STRING " (OpenHPU, simulated devices)", pDriverVersion, len);
       },
       Needs::kNothing);
 }

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/synapse/api/Result.h"
 
+#include <algorithm>
+
+#include "base/CopyText.h"
+#include "base/Format.h"
+
 namespace hpu::synapse {
 
 synStatus toSynStatus(StatusCode code) {
@@ -160,6 +165,11 @@ Result ofWork(const Status& status) {
 Result ofQuery(const StatusOr<bool>& done) {
   if (!done.ok()) return ofWork(done.status());
   return *done ? synSuccess : synBusy;
+}
+
+Result copyText(std::string_view text, char* out, int64_t bytes) {
+  if (base::copyText(text, out, static_cast<uint64_t>(std::max<int64_t>(bytes, 0)))) return {};
+  return badArgument(base::strCat("the text needs ", text.size() + 1, " bytes and the buffer has ", bytes));
 }
 
 }  // namespace hpu::synapse

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "habanalabs/synapse_api.h"
@@ -44,6 +45,10 @@ Result ofQuery(const StatusOr<bool>& done);
 inline Result badArgument(std::string text) {
   return {synInvalidArgument, std::move(text)};
 }
+
+/// Copies `text` with its end into the caller's `bytes`; a negative number has no room. Errors: synInvalidArgument when
+/// it does not fit.
+Result copyText(std::string_view text, char* out, int64_t bytes);
 
 }  // namespace hpu::synapse
 

@@ -4,20 +4,18 @@
 #include <vector>
 
 #include "base/Format.h"
+#include "base/HostMemory.h"
 #include "bindings/synapse/api/EntryPoint.h"
 #include "bindings/synapse/api/Library.h"
 #include "bindings/synapse/device/HostRange.h"
 
+using hpu::base::hostPointer;
 using hpu::synapse::badArgument;
 using hpu::synapse::guarded;
 using hpu::synapse::Result;
 using hpu::synapse::StreamObject;
 
 namespace {
-
-void* hostPointer(uint64_t address) {
-  return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
-}
 
 /// That all of the range is memory of this process, so that a wrong address (or a device address in the place of a
 /// host address) is an error of the call. What the program has mapped with the device is known to be, and is not asked

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entry points that say what a device is: names, sizes, attributes.
-#include <cstring>
 
 #include "arch/TargetDesc.h"
 #include "base/Format.h"
@@ -125,13 +124,6 @@ void fillInfo(const DeviceObject& device, Info& info) {
   info.deviceId = telemetry::board(own.target).pciDeviceId & 0xFFFF;
   info.fd = UINT32_MAX;  // There is no driver's file.
   info.deviceType = typeOf(own.target);
-}
-
-Result copyText(const std::string& text, char* out, int bytes) {
-  if (bytes <= 0 || text.size() >= static_cast<size_t>(bytes))
-    return badArgument(base::strCat("the text needs ", text.size() + 1, " bytes and the buffer has ", bytes));
-  std::memcpy(out, text.c_str(), text.size() + 1);
-  return {};
 }
 
 }  // namespace
