@@ -6,6 +6,7 @@
 
 #include "base/Format.h"
 #include "base/PerThread.h"
+#include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/event/EventState.h"
@@ -34,12 +35,12 @@ Status ended() {
 
 }  // namespace
 
-CaptureState::CaptureState(std::shared_ptr<DeviceState> device) : work_(std::make_shared<CapturedWork>()) {
+CaptureState::CaptureState(std::shared_ptr<DeviceState> device) : work_(base::makeProcessOwned<CapturedWork>()) {
   work_->device = std::move(device);
 }
 
 StatusOr<std::shared_ptr<CaptureState>> CaptureState::begin(const std::shared_ptr<StreamState>& origin) {
-  auto capture = std::make_shared<CaptureState>(origin->device());
+  auto capture = base::makeProcessOwned<CaptureState>(origin->device());
   capture->streams_.push_back(origin);
   capture->last_.push_back(kNone);
   capture->work_->branches.push_back({origin->name(), origin->priority()});

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
 #include "runtime/executable/ExecutableState.h"
 #include "runtime/memory/BufferState.h"
@@ -32,7 +33,7 @@ ReplayState::~ReplayState() {
 }
 
 StatusOr<std::shared_ptr<ReplayState>> ReplayState::create(const CapturedWork& work) {
-  auto state = std::make_shared<ReplayState>(work);
+  auto state = base::makeProcessOwned<ReplayState>(work);
   for (size_t b = 0; b < work.branches.size(); ++b) {
     driver::QueueId queue = 0;
     if (b > 0) {

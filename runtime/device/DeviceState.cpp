@@ -15,6 +15,7 @@
 #include "base/Deadline.h"
 #include "base/Format.h"
 #include "base/PerThread.h"
+#include "base/ProcessOwned.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "runtime/node/Inventory.h"
@@ -142,7 +143,7 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::tryOpen(const driver::Driver
   std::shared_ptr<DeviceState> existing;
   std::lock_guard lock(open.mutex);
   // After a fork these are the parent's; they stay as they are, for nobody here.
-  if (uint64_t now = node::processGeneration(); open.generation != now) {
+  if (uint64_t now = base::processGeneration(); open.generation != now) {
     open.devices.clear();
     open.generation = now;
   }
@@ -152,7 +153,7 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::tryOpen(const driver::Driver
     return existing;
   }
   HPU_ASSIGN(std::shared_ptr<driver::DriverDevice> driver, entry.open(options));
-  auto state = std::make_shared<DeviceState>(std::move(driver));
+  auto state = base::makeProcessOwned<DeviceState>(std::move(driver));
   open.devices[{entry.name, state->info().index}] = state;
   return state;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
 #include "runtime/event/EventState.h"
 #include "runtime/trace/Recorder.h"
@@ -65,7 +66,7 @@ std::shared_ptr<StreamState> EventState::stream() const {
   return stream_.lock();
 }
 
-Event::Event() : state_(std::make_shared<EventState>()) {}
+Event::Event() : state_(base::makeProcessOwned<EventState>()) {}
 Event::~Event() = default;
 
 StatusOr<bool> Event::query() const {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
 #include "recipe/OpText.h"
 #include "recipe/Recipe.h"
@@ -52,7 +53,7 @@ StatusOr<std::shared_ptr<ExecutableState>> ExecutableState::load(const std::shar
                                            targetName(device->info().target), "; compile it with hpu-compile --target ",
                                            targetName(device->info().target)));
   HPU_ASSIGN(driver::ProgramId program, device->driver()->loadProgram(recipe.program()));
-  auto state = std::make_shared<ExecutableState>(device, recipe, program);
+  auto state = base::makeProcessOwned<ExecutableState>(device, recipe, program);
   Status status = state->placeSections(options);
   if (status.ok()) status = state->uploadConstants();
   if (!status.ok()) return status.withContext(base::strCat("loading recipe '", recipe.name(), "'"));
@@ -410,7 +411,8 @@ Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
     if (!ticket) return failedPrecondition("a capture of the stream began while a launch was enqueued");
     driver::Ticket signal = ticket->ticket();
     for (const OutputEvent& event : events)
-      if (!isStaged(event.output)) event.event.state()->set(std::make_shared<TicketHandle>(device_, ++signal), stream);
+      if (!isStaged(event.output))
+        event.event.state()->set(base::makeProcessOwned<TicketHandle>(device_, ++signal), stream);
   }
   for (Staged& stage : staged) {
     std::vector<Owner> kept = owners;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
+#include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
 #include "hpu/memory.h"
 #include "runtime/device/DeviceState.h"
@@ -32,8 +33,8 @@ StatusOr<std::shared_ptr<BufferState>> BufferState::create(std::shared_ptr<Devic
                                                            const AllocateOptions& options, Visibility visibility) {
   DeviceMemory& memory = device->memory();
   HPU_ASSIGN(uint64_t address, memory.allocate(bytes, options.label, options.requestedAddress));
-  auto buffer =
-      std::make_shared<BufferState>(std::make_shared<Allocation>(std::move(device), address, bytes), visibility);
+  auto buffer = base::makeProcessOwned<BufferState>(
+      base::makeProcessOwned<Allocation>(std::move(device), address, bytes), visibility);
   if (visibility == Visibility::kProgram) memory.show(buffer, options.label);
   return buffer;
 }

@@ -9,6 +9,7 @@
 
 #include "base/File.h"
 #include "base/Format.h"
+#include "base/ProcessOwned.h"
 
 namespace hpu {
 namespace {
@@ -36,7 +37,7 @@ StatusOr<HostMemory> HostRegistry::allocate(int64_t bytes, const std::string& la
   if (data == MAP_FAILED)
     return resourceExhausted(
         base::strCat("cannot allocate ", base::formatBytes(bytes), " of host memory: ", base::errnoText(errno)));
-  auto block = std::make_shared<HostBlock>(HostMemory{data, bytes, true, label});
+  auto block = base::makeProcessOwned<HostBlock>(HostMemory{data, bytes, true, label});
   std::lock_guard lock(mutex_);
   // A range of the program's that was mapped here and given back to the system without unmapping
   // it.
@@ -72,7 +73,7 @@ Status HostRegistry::map(void* data, int64_t bytes, const std::string& label) {
   if (bytes <= 0 || static_cast<uintptr_t>(bytes) > UINTPTR_MAX - key(data))
     return invalidArgument(
         base::strCat("mapHost: ", bytes, " bytes at ", base::formatHex(key(data)), " are no range of memory"));
-  auto block = std::make_shared<HostBlock>(HostMemory{data, bytes, false, label});
+  auto block = base::makeProcessOwned<HostBlock>(HostMemory{data, bytes, false, label});
   std::lock_guard lock(mutex_);
   uintptr_t begin = key(data), end = begin + static_cast<uintptr_t>(bytes);
   auto next = blocks_.lower_bound(end);

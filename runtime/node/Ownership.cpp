@@ -167,8 +167,4 @@ int64_t ownerPid(int index) {
   return owner.ok() && owner->owner.pid > 0 ? owner->owner.pid : -1;
 }
 
-uint64_t processGeneration() {
-  return Service::instance().generation();
-}
-
 }  // namespace hpu::node

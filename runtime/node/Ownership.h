@@ -66,7 +66,4 @@ Status waitUntilFree(const DeviceOptions& options, const base::Deadline& deadlin
 /// The process that owns the device, perhaps while it is closing it; 0: nobody, -1: not known.
 int64_t ownerPid(int index);
 
-/// Changes when this process was forked off: devices of before belong to the parent.
-uint64_t processGeneration();
-
 }  // namespace hpu::node

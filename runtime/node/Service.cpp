@@ -158,11 +158,6 @@ std::unique_lock<std::mutex> Service::ahead() {
   return lock;
 }
 
-uint64_t Service::generation() const {
-  std::lock_guard lock(mutex_);
-  return generation_;
-}
-
 // ---- Forks
 // --------------------------------------------------------------------------------------------
 
@@ -191,7 +186,6 @@ void Service::childAfterFork() {
   self.wake_.reset();
   // The thread is not there; joining or destroying its handle would wait for it or abort.
   base::abandon(self.thread_);
-  ++self.generation_;
   self.mutex_.unlock();
   self.lifecycle_.unlock();
 }

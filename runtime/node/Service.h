@@ -40,8 +40,6 @@ class Service {
   /// Errors: kFailedPrecondition (the process does not have the device).
   Status allow(int index, const MemoryToken& token);
   void disallow(int index, const MemoryToken& token);
-  /// How often this process was forked off since its first device; handles of before are dead.
-  uint64_t generation() const;
 
  private:
   struct Device {
@@ -89,7 +87,6 @@ class Service {
   std::map<uint64_t, Device> devices_;
   std::map<uint64_t, Connection> connections_;
   uint64_t nextKey_ = 1;
-  uint64_t generation_ = 0;
   Fd epoll_, wake_;
   std::unique_ptr<std::thread> thread_;
   bool hooked_ = false;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
 #include "runtime/capture/CaptureState.h"
 
@@ -38,7 +39,7 @@ class Holding {
 StatusOr<std::shared_ptr<StreamState>> StreamState::create(std::shared_ptr<DeviceState> device,
                                                            const StreamOptions& options) {
   HPU_ASSIGN(driver::QueueId queue, device->driver()->createQueue(options.name));
-  auto stream = std::make_shared<StreamState>(device, queue, options);
+  auto stream = base::makeProcessOwned<StreamState>(device, queue, options);
   device->addStream(stream);
   return stream;
 }
@@ -59,7 +60,7 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, s
   }
   std::shared_ptr<Holding> holding;
   if (!owners.empty()) {
-    holding = std::make_shared<Holding>(device_);
+    holding = base::makeProcessOwned<Holding>(device_);
     holding->more = std::move(owners);
   }
   return submitKeeping(std::move(work), std::move(label), std::move(holding));
@@ -76,7 +77,7 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, s
   }
   std::shared_ptr<Holding> holding;
   if (owner || other) {
-    holding = std::make_shared<Holding>(device_);
+    holding = base::makeProcessOwned<Holding>(device_);
     holding->first = std::move(owner);
     holding->second = std::move(other);
   }
@@ -97,7 +98,7 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitKeeping(driver::Work 
   options.priority = options_.priority;
   options.label = std::move(label);
   options.keepAlive = std::move(keepAlive);
-  auto handle = std::make_shared<TicketHandle>(device_, 0);
+  auto handle = base::makeProcessOwned<TicketHandle>(device_, 0);
   std::shared_ptr<TicketHandle> previous;  // Forgotten after the lock is gone.
   std::lock_guard lock(mutex_);
   HPU_ASSIGN(driver::Ticket ticket, device_->driver()->submit(queue_, std::move(work), std::move(options)));
@@ -113,10 +114,10 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitBatch(const std::vect
   options.queue = queue_;
   options.priority = options_.priority;
   options.earliestStartNs = device_->observedNs();
-  auto holding = std::make_shared<Holding>(device_);
+  auto holding = base::makeProcessOwned<Holding>(device_);
   holding->first = std::move(owner);
   options.keepAlive = std::move(holding);
-  auto handle = std::make_shared<TicketHandle>(device_, 0);
+  auto handle = base::makeProcessOwned<TicketHandle>(device_, 0);
   std::shared_ptr<TicketHandle> previous;  // Forgotten after the lock is gone.
   std::lock_guard lock(mutex_);
   HPU_ASSIGN(std::vector<driver::Ticket> tickets, device_->driver()->submitBatch(items, std::move(options)));

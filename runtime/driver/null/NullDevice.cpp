@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/Format.h"
+#include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
 #include "runtime/driver/common/DeviceSize.h"
 #include "runtime/driver/common/TimedDevice.h"
@@ -28,7 +29,7 @@ class NullDevice final : public TimedDevice {
     HPU_ASSIGN(int index, node::requestedIndex(options));
     // A null device is nobody's: any number of processes and handles may have the same one.
     HPU_ASSIGN(DeviceInfo info, deviceInfo("null", options, std::max(index, 0)));
-    return std::shared_ptr<DriverDevice>(std::make_shared<NullDevice>(std::move(info), clock, options.threads));
+    return std::shared_ptr<DriverDevice>(base::makeProcessOwned<NullDevice>(std::move(info), clock, options.threads));
   }
 
  protected:
