@@ -2,10 +2,12 @@
 #include "hpu/eager.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <iterator>
 #include <list>
+#include <map>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -13,8 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/Abandon.h"
+#include "base/AtFork.h"
 #include "base/Deadline.h"
 #include "base/Hash.h"
+#include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
 #include "runtime/trace/Recorder.h"
 
@@ -74,7 +79,7 @@ struct Loaded {
 /// One structure. Shared, so that it outlives its eviction while somebody uses it.
 struct Entry {
   EagerKey key;
-  bool compiling = true;
+  std::atomic<bool> compiling{true};                            ///< Written under the cache's lock.
   const std::thread::id compiler = std::this_thread::get_id();  ///< Who made the entry compiles it.
   Status failure;                                               ///< Of the compilation, for those who waited for it.
   Recipe recipe;
@@ -82,6 +87,48 @@ struct Entry {
   std::mutex loading;          ///< Held by who loads it; taken without the cache's lock.
 };
 using EntryPointer = std::shared_ptr<Entry>;
+
+/// Which thread waits for which entry, over all caches of the process: a compile function may ask for a structure that
+/// another thread compiles, whose compile function asks in turn. Under base::processMutex().
+class Waiting {
+ public:
+  /// The calling thread waits from now on. False: then it and others would wait for each other.
+  bool begin(const EntryPointer& entry) {
+    std::lock_guard lock(base::processMutex());
+    auto& waits = all();
+    const std::thread::id self = std::this_thread::get_id();
+    // No circle is ever closed, so this ends. Who waits for what is done by now goes on.
+    for (const Entry* at = entry.get(); at && at->compiling.load();) {
+      if (at->compiler == self) return false;
+      auto next = waits.find(at->compiler);
+      at = next == waits.end() ? nullptr : next->second.get();
+    }
+    waits[self] = entry;
+    begun_ = true;
+    return true;
+  }
+  ~Waiting() {
+    if (!begun_) return;
+    EntryPointer last;  // Let go after the lock.
+    std::lock_guard lock(base::processMutex());
+    auto it = all().find(std::this_thread::get_id());
+    last = std::move(it->second);
+    all().erase(it);
+  }
+
+ private:
+  using Map = std::map<std::thread::id, EntryPointer>;
+  static Map& all() {
+    static Map* map = new Map;  // Never destroyed: caches may outlive statics.
+    static base::Birthplace birthplace;
+    if (!birthplace.isHere()) {  // A forked child's threads wait for nothing yet.
+      base::abandon(*map);
+      birthplace = base::Birthplace();
+    }
+    return *map;
+  }
+  bool begun_ = false;
+};
 
 struct HashOf {
   size_t operator()(const EagerKey& key) const { return static_cast<size_t>(key.hash()); }
@@ -188,6 +235,11 @@ StatusOr<EntryPointer> EagerCache::Impl::find(const EagerKey& key, const Compile
       if (entry->compiling) {
         if (entry->compiler == std::this_thread::get_id())
           return failedPrecondition("eager: the compile function asks the cache for the structure that it compiles");
+        Waiting waiting;
+        if (!waiting.begin(entry))
+          return failedPrecondition(
+              "eager: the compile function asks for a structure that another thread compiles, and that compilation "
+              "waits for this one; compile one of them without the other");
         HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(-1));
         if (!compiled.wait_until(lock, deadline.time(), [&] { return !entry->compiling; }))
           return deadlineExceeded(
@@ -208,7 +260,7 @@ StatusOr<EntryPointer> EagerCache::Impl::find(const EagerKey& key, const Compile
   return entry;
 }
 
-EagerCache::EagerCache(const EagerOptions& options) : impl_(std::make_unique<Impl>(options.maxEntries)) {}
+EagerCache::EagerCache(const EagerOptions& options) : impl_(base::makeProcessOwned<Impl>(options.maxEntries)) {}
 EagerCache::~EagerCache() = default;
 
 StatusOr<Recipe> EagerCache::recipe(const EagerKey& key, const Compile& compile) {

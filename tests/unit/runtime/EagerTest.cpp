@@ -211,6 +211,46 @@ TEST(EagerCache, ACompilationThatAsksForItselfIsRefusedAtOnce) {
   EXPECT_TRUE(cache.recipe(key, other).ok());
 }
 
+TEST(EagerCache, CompilationsThatAskForEachOthersStructureAreRefusedAtOnce) {
+  // In one cache, and in two.
+  for (bool same : {true, false}) {
+    EagerCache first, second;
+    EagerCache& other = same ? first : second;
+    Compiler compiler;
+    std::atomic<int> begun{0};
+    Status inner[2], outer[2];
+    auto meet = [&] {
+      ++begun;
+      while (begun < 2) std::this_thread::yield();
+    };
+    std::thread thread([&] {
+      outer[0] = first
+                     .recipe(fillKey(10, 1),
+                             [&]() -> StatusOr<Recipe> {
+                               meet();
+                               inner[0] = other.recipe(fillKey(10, 2), compiler.fill(10, 2)).status();
+                               return compiler.fill(10, 1)();
+                             })
+                     .status();
+    });
+    outer[1] = other
+                   .recipe(fillKey(10, 2),
+                           [&]() -> StatusOr<Recipe> {
+                             meet();
+                             inner[1] = first.recipe(fillKey(10, 1), compiler.fill(10, 1)).status();
+                             return compiler.fill(10, 2)();
+                           })
+                   .status();
+    thread.join();
+    // One of them closes the circle and is told; the other one gets what it waits for.
+    EXPECT_NE(inner[0].ok(), inner[1].ok());
+    const Status& refused = inner[0].ok() ? inner[1] : inner[0];
+    EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused.message();
+    EXPECT_THAT(refused.message(), HasSubstr("waits for"));
+    EXPECT_TRUE(outer[0].ok() && outer[1].ok());
+  }
+}
+
 TEST(EagerCache, ThreadsThatMissTheSameKeyCompileItOnce) {
   Device device = openSmall();
   EagerCache cache;
