@@ -8,7 +8,7 @@
 #include "base/StatusMacros.h"
 #include "runtime/capture/CaptureState.h"
 #include "runtime/capture/ReplayState.h"
-#include "runtime/driver/common/QueueExecutor.h"
+#include "runtime/driver/Driver.h"
 #include "runtime/memory/BufferState.h"
 #include "runtime/stream/StreamState.h"
 #include "runtime/trace/Recorder.h"

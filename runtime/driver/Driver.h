@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -88,6 +89,14 @@ struct External {
 
 using Work =
     std::variant<CopyToDevice, CopyToHost, CopyOnDevice, Fill, Launch, WaitFor, Marker, CopyMany, Fault, External>;
+
+/// "copy to device", "launch" ...: for errors and traces.
+inline std::string_view workName(const Work& work) {
+  static constexpr std::string_view kNames[] = {"copy to device", "copy to host", "copy on device", "fill",
+                                                "launch",         "wait",         "marker",         "copies",
+                                                "memory check",   "external work"};
+  return kNames[work.index()];
+}
 
 struct SubmitOptions {
   int64_t earliestStartNs = 0;  ///< Device time that the submitting host thread has observed.
@@ -204,6 +213,12 @@ class DriverDevice {
   /// Changes when work is finished, and with each call while some runs (external work does not
   /// count as running). Without locks.
   virtual uint64_t workDone() = 0;
+  /// Whether what is enqueued goes on, for who considers waiting for it.
+  struct Motion {
+    bool running = true;  ///< Some of it runs, or is next; else all of it stands behind external work or a wait.
+    uint64_t steps = 0;   ///< Changes when external work that is in the way advances, or another device does.
+  };
+  virtual Motion motion() { return {}; }
   /// Where the device learns what of its memory is allocated, for those who ask about the node;
   /// null takes it away. No call of the previous source runs on return.
   virtual void setMemorySource(std::function<MemoryInfo()> source) {}

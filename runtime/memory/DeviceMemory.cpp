@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/DeviceMemory.h"
 
+#include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "base/Deadline.h"
 #include "base/Format.h"
@@ -12,6 +14,9 @@
 
 namespace hpu {
 namespace {
+
+// Between two looks whether enqueued work goes on.
+constexpr std::chrono::milliseconds kLook{50};
 
 /// Null when HPU_MEMORY_CHECK is off. Bad settings were reported when the device was opened.
 std::unique_ptr<MemoryCheck> memoryCheck() {
@@ -48,16 +53,32 @@ StatusOr<uint64_t> DeviceMemory::allocate(int64_t bytes, const std::string& labe
   };
   if (!mayCome()) return address;
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(-1));
+  using Clock = base::Deadline::Clock;
+  Clock::time_point stands = Clock::now();  // Since when nothing was seen to go on.
+  uint64_t steps = 0;
+  bool gaveUp = false;
   ++waiting_;
   while (true) {
     // Once more, now that ends of work are told: some may have passed unnoticed.
     address = tryAllocate(bytes, label, requested);
     if (!mayCome() || workInFlight_.load() == 0) break;
-    uint64_t seen = changes_;
-    if (!changed_.wait_until(lock, deadline.time(), [&] { return changes_ != seen; })) break;
+    const uint64_t seen = changes_;
+    lock.unlock();  // What the driver asks may take locks of its own.
+    const driver::DriverDevice::Motion motion = driver_.motion();
+    lock.lock();
+    if (motion.running || motion.steps != std::exchange(steps, motion.steps)) stands = Clock::now();
+    gaveUp = Clock::now() - stands >= kPatience;
+    if (gaveUp || deadline.expired()) break;
+    changed_.wait_until(lock, std::min(deadline.time(), Clock::now() + kLook), [&] { return changes_ != seen; });
+    if (changes_ != seen) stands = Clock::now();
   }
   --waiting_;
-  return address;
+  if (address.ok() || !gaveUp) return address;
+  return Status(address.status().code(),
+                base::strCat(address.status().message(),
+                             "; memory that enqueued work still holds was waited for in vain: the work stands behind "
+                             "external work or a wait, and nothing has advanced for ",
+                             kPatience.count(), " ms"));
 }
 
 void DeviceMemory::free(uint64_t address, int64_t capacity) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeviceMemory: the allocator of an open device, shared by all threads.
 // The one thing to know: an allocation that does not fit waits for the work that is enqueued, whose
-// end may free what it needs, before it fails.
+// end may free what it needs, before it fails; no longer than that work goes on, since the caller may be
+// who it stands still for.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -30,7 +32,8 @@ class DeviceMemory {
   /// Reads HPU_MEMORY_CHECK and HPU_MEMORY_QUARANTINE.
   explicit DeviceMemory(driver::DriverDevice& driver);
 
-  /// Errors: as HbmAllocator::allocate and, with a requested address, allocateAt.
+  /// Waits for enqueued work as long as it runs, and for kPatience more when all of it stands behind external work (or
+  /// a wait) that does not advance. Errors: as HbmAllocator::allocate and, with a requested address, allocateAt.
   StatusOr<uint64_t> allocate(int64_t bytes, const std::string& label, uint64_t requested = 0);
   void free(uint64_t address, int64_t capacity);
   MemoryInfo info() const;
@@ -54,6 +57,7 @@ class DeviceMemory {
   void workBegins() { workInFlight_.fetch_add(1); }
   void workEnded();
 
+  static constexpr std::chrono::milliseconds kPatience{2000};
   /// Freed bytes that stay with the host's pages, for reuse without page faults. Beyond it all free
   /// blocks go back to the host.
   static constexpr int64_t kKeptBytes = 256 << 20;

@@ -13,9 +13,9 @@ README_LINES = 30
 
 
 def folder_of(path):
-    """The row's folder of a file: two levels, three within src/bindings; None at a top level."""
+    """The row's folder of a file: two levels, three within src/bindings and runtime/driver; None at a top level."""
     parts = path.split("/")
-    depth = 3 if parts[:2] == ["src", "bindings"] else 2
+    depth = 3 if len(parts) > 3 and parts[:2] in (["src", "bindings"], ["runtime", "driver"]) else 2
     return "/".join(parts[:depth]) if len(parts) > depth else None
 
 

@@ -10,13 +10,6 @@
 
 namespace hpu::driver {
 
-std::string_view workName(const Work& work) {
-  static constexpr std::string_view kNames[] = {"copy to device", "copy to host", "copy on device", "fill",
-                                                "launch",         "wait",         "marker",         "copies",
-                                                "memory check",   "external work"};
-  return kNames[work.index()];
-}
-
 QueueExecutor::QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate, ExternalHooks external,
                              int deviceIndex)
     : core_(std::make_shared<Core>(std::move(deviceName), deviceIndex, maxWorkers, std::move(body), std::move(gate),
@@ -206,6 +199,25 @@ QueueExecutor::Load QueueExecutor::load() const {
 uint64_t QueueExecutor::workDone() {
   if (core_->running.load(std::memory_order_relaxed) > 0) core_->advanced.fetch_add(1, std::memory_order_relaxed);
   return core_->advanced.load(std::memory_order_relaxed);
+}
+
+DriverDevice::Motion QueueExecutor::motion() {
+  DriverDevice::Motion motion{false, 0};
+  std::vector<std::shared_ptr<ExternalWork>> away;
+  std::vector<std::shared_ptr<DriverDevice>> others;
+  {
+    Core::Lock lock(core_->mutex);
+    for (const auto& [id, queue] : core_->queues) {
+      motion.running |= queue->state == QueueState::kReady || queue->state == QueueState::kRunning;
+      if (queue->external) away.push_back(std::get<External>(queue->external->item.work).work);
+      if (queue->state != QueueState::kParked || queue->items.empty()) continue;
+      if (const auto* wait = std::get_if<WaitFor>(&queue->items.front().work); wait && wait->other)
+        others.push_back(wait->other);
+    }
+  }
+  for (const auto& work : away) motion.steps += work->progress();
+  for (const auto& other : others) motion.steps += other->workDone();
+  return motion;
 }
 
 Ticket QueueExecutor::lastTicket() const {

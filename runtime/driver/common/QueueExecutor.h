@@ -17,9 +17,6 @@
 
 namespace hpu::driver {
 
-/// "copy to device", "launch" ...: for errors and traces.
-std::string_view workName(const Work& work);
-
 /// Any thread may call anything. The members mean what they mean in DriverDevice.
 class QueueExecutor {
  public:
@@ -98,6 +95,8 @@ class QueueExecutor {
   Load load() const;
   /// As DriverDevice::workDone.
   uint64_t workDone();
+  /// As DriverDevice::motion.
+  DriverDevice::Motion motion();
   /// Tickets handed out so far.
   Ticket lastTicket() const;
 

@@ -48,6 +48,7 @@ class TimedDevice : public DriverDevice {
   bool seen(Ticket ticket) const override { return clock_->seen(ticket); }
   DeviceCounters counters() override;
   uint64_t workDone() override { return executor_->workDone(); }
+  Motion motion() override { return executor_->motion(); }
 
   const std::shared_ptr<DeviceClock>& clock() const { return clock_; }
 

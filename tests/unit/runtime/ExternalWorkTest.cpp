@@ -408,6 +408,42 @@ TEST_P(ExternalWorkTest, AResetOfWorkThatDoesNotEndSaysSo) {
   EXPECT_TRUE(device.reset(60000).ok());
 }
 
+TEST_P(ExternalWorkTest, AnAllocationDoesNotWaitForWorkThatStandsBehindIt) {
+  auto work = probe();
+  Buffer large = device.allocate(48 * kMiB, "held").value();
+  ASSERT_TRUE(stream.enqueue(work).ok());
+  ASSERT_TRUE(work->awaitStart());
+  ASSERT_TRUE(stream.fill(large, 1, 16).ok());
+  ASSERT_TRUE(side.fill(large, 1, 16).ok());
+  large = Buffer();
+  // Nothing completes the work but this thread, afterwards.
+  auto more = device.allocate(48 * kMiB, "more");
+  EXPECT_EQ(more.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(more.status().message(), HasSubstr("stands behind external work"));
+  work->complete(okStatus(), 0);
+  ASSERT_TRUE(stream.synchronize().ok());
+  EXPECT_TRUE(device.allocate(48 * kMiB, "more").ok());
+}
+
+TEST_P(ExternalWorkTest, AnAllocationWaitsForWorkBehindItThatAdvances) {
+  auto work = probe();
+  Buffer large = device.allocate(48 * kMiB, "held").value();
+  ASSERT_TRUE(stream.enqueue(work).ok());
+  ASSERT_TRUE(work->awaitStart());
+  ASSERT_TRUE(stream.fill(large, 1, 16).ok());
+  large = Buffer();
+  std::thread advances([&] {
+    for (int i = 0; i < 30; ++i) {
+      ++work->steps;
+      std::this_thread::sleep_for(milliseconds(100));
+    }
+    work->complete(okStatus(), 0);
+  });
+  auto more = device.allocate(48 * kMiB, "more");
+  EXPECT_TRUE(more.ok()) << more.status().message();
+  advances.join();
+}
+
 TEST_P(ExternalWorkTest, ACaptureRefusesIt) {
   auto work = probe();
   CaptureSession session = CaptureSession::begin(stream).value();
