@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/AtFork.h"
+#include "base/FloatEnvironment.h"
 #include "base/Hash.h"
 #include "base/StatusMacros.h"
 
@@ -115,6 +116,8 @@ Tuner::Tuner(const LinkModel& links, TunerTable table) : links_(links), table_(s
 Tuner::~Tuner() = default;
 
 StatusOr<std::shared_ptr<const Choice>> Tuner::choose(const Problem& problem) {
+  // On threads of the program; ranks whose threads round differently must still choose alike.
+  base::FloatScope floats;
   return cache_->get(problem, [&] { return makeChoice(problem, links_, table_.match(problem)); });
 }
 

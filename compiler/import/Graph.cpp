@@ -2,6 +2,7 @@
 // hpu::Graph over a module of the hpu dialect, and the importers that return one.
 #include "hpu/graph.h"
 
+#include "base/FloatEnvironment.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuDialect.h"
@@ -229,6 +230,7 @@ std::string Graph::toString() const {
 
 StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions& options,
                            std::vector<UnsupportedNode>* unsupported) {
+  base::FloatScope floats;
   std::shared_ptr<MLIRContext> context = importer::makeContext();
   HPU_ASSIGN(importer::OwningModule module,
              importer::importOnnxModule(*context, path, {options.shapes, options.dims, {}}, unsupported));
@@ -236,6 +238,7 @@ StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions& option
 }
 
 StatusOr<Graph> importMlir(const std::string& path) {
+  base::FloatScope floats;
   std::shared_ptr<MLIRContext> context = importer::makeContext();
   HPU_ASSIGN(importer::OwningModule module, importer::importMlirModule(*context, path));
   return GraphAccess::make(std::move(context), std::move(module));

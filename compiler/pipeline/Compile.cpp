@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "arch/TargetDesc.h"
+#include "base/FloatEnvironment.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "compiler/import/GraphImpl.h"
@@ -99,6 +100,7 @@ namespace {
 
 StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& options,
                                      std::vector<UnsupportedNode>* unsupported) {
+  base::FloatScope floats;  // Constants are folded, and costs compared, on the program's thread.
   auto start = Clock::now();
   HPU_RETURN_IF_ERROR(checkOptions(options));
   bool importOnly = options.stopAfter == "import";

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/FloatEnvironment.h"
 #include "base/Format.h"
 #include "base/PerThread.h"
 #include "runtime/driver/common/QueueCore.h"
@@ -49,6 +50,7 @@ void QueueExecutor::Core::lend(Lock& lock, const std::shared_ptr<Queue>& queue, 
   const void*& lending = base::perThread<Lending>().queue;
   const void* outer = std::exchange(lending, queue.get());
   try {
+    base::FloatScope floats;
     work->help(until);
   } catch (...) {
     // The work goes on without.

@@ -6,7 +6,9 @@
 #include <new>
 #include <utility>
 
+#include "base/FloatEnvironment.h"
 #include "base/Format.h"
+#include "base/HostMemory.h"
 #include "base/Parallel.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
@@ -16,6 +18,8 @@
 
 namespace hpu::driver {
 namespace {
+
+using base::hostPointer;
 
 // The trace names the same resources in the same order.
 static_assert(static_cast<int>(trace::Track::kDeviceToHost) == static_cast<int>(Resource::kDeviceToHost) &&
@@ -38,10 +42,6 @@ std::string deviceName(const DeviceInfo& info) {
 
 int64_t nsUp(Picoseconds ps) {
   return (ps + kPsPerNs - 1) / kPsPerNs;
-}
-
-void* hostPointer(uint64_t address) {
-  return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
 }
 
 /// The turn of one piece of external work. It may outlive the device.
@@ -113,6 +113,7 @@ TimedDevice::~TimedDevice() {
 // --------------------------------------------------------------------------------------
 
 StatusOr<ProgramId> TimedDevice::loadProgram(std::shared_ptr<const recipe::Program> program) {
+  base::FloatScope floats;
   if (!program) return invalidArgument("cannot load a program that is null");
   if (program->target != info_.target)
     return failedPrecondition(base::strCat("program '", program->name, "' was compiled for ",
@@ -293,6 +294,7 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work, const std::shared_p
 }
 
 StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions options) {
+  base::FloatScope floats;
   std::shared_ptr<Loaded> loaded;
   if (const auto* launch = std::get_if<Launch>(&work)) loaded = findLoaded(launch->program);
   HPU_RETURN_IF_ERROR(check(work, loaded.get()));
@@ -326,6 +328,7 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
 }
 
 StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchItem>& items, BatchOptions options) {
+  base::FloatScope floats;
   HPU_RETURN_IF_ERROR(checkEarliest(options.earliestStartNs));
   std::vector<QueueExecutor::Entry> entries;
   std::vector<ClockItem> timed;
@@ -395,6 +398,8 @@ Status TimedDevice::checkEarliest(int64_t earliestStartNs) const {
 }
 
 Status TimedDevice::runWork(const Work& work, const std::string& label, QueueExecutor::Signal signal) {
+  // Threads of the program that wait work here, too.
+  base::FloatScope floats;
   Status status = deviceFailure(work);
   if (status.ok())
     status = runSound(work, label, signal);
@@ -405,6 +410,7 @@ Status TimedDevice::runWork(const Work& work, const std::string& label, QueueExe
 }
 
 Status TimedDevice::beginExternal(const External& work, Ticket ticket, QueueExecutor::Complete complete) {
+  base::FloatScope floats;
   if (Status failed = deviceFailure(work); !failed.ok()) {
     skipExternal(work, ticket, failed);
     workFailed(work, work.work->name(), failed);
@@ -478,6 +484,7 @@ void TimedDevice::forget(Ticket ticket) {
 }
 
 StatusOr<DriverDevice::DeviceSpan> TimedDevice::deviceSpan(Ticket ticket) {
+  base::FloatScope floats;
   if (!executor_->done(ticket))
     return failedPrecondition(base::strCat("ticket ", ticket, " of ", deviceName(info_),
                                            " is not done; wait for it before asking for its time"));
@@ -550,6 +557,7 @@ void TimedDevice::report(const ResolvedWork& work) const {
 }
 
 DeviceCounters TimedDevice::counters() {
+  base::FloatScope floats;
   return countersOf(clock_->totals());
 }
 

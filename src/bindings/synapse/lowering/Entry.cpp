@@ -3,6 +3,7 @@
 #include <exception>
 #include <new>
 
+#include "base/FloatEnvironment.h"
 #include "base/StatusMacros.h"
 #include "bindings/synapse/lowering/Compile.h"
 
@@ -11,6 +12,8 @@ namespace {
 /// Runs `body`, which gives a Status; nothing leaves the C entry as an exception.
 template <typename Body>
 void guarded(hpu::Status* status, Body body) {
+  // It folds constants on the program's thread.
+  hpu::base::FloatScope floats;
   try {
     *status = body();
   } catch (const std::bad_alloc&) {
