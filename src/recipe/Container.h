@@ -20,7 +20,7 @@ inline constexpr uint8_t kMagic[8] = {0x89, 'H', 'P', 'U', '\r', '\n', 0x1a, '\n
 inline constexpr uint16_t kReaderMinor = 0;
 inline constexpr uint64_t kHeaderBytes = 64;
 inline constexpr uint64_t kEntryBytes = 32;
-/// Data sections start at pages, so that images and constants are used straight from the mapping.
+/// Data sections start at pages, so that images and constants are used where a file was read or mapped.
 inline constexpr uint64_t kPageBytes = 4096;
 inline constexpr uint64_t kMetadataAlignment = 8;
 /// More sections than any minor version will have; bounds the table.

@@ -44,7 +44,7 @@ struct Section {
   uint64_t bytes = 0;
 };
 
-/// Bytes of one kConst section: `data` points into the mapped file or into what `owner` keeps. Ops read
+/// Bytes of one kConst section: `data` points into what `owner` keeps. Ops read
 /// only bytes that a blob fills.
 struct ConstantBlob {
   uint32_t section = kNone;

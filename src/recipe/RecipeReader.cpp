@@ -5,9 +5,9 @@
 #include <cstring>
 #include <new>
 
+#include "base/FileBytes.h"
 #include "base/Format.h"
 #include "base/Hash.h"
-#include "base/MappedFile.h"
 #include "base/StatusMacros.h"
 #include "hpu/version.h"
 #include "recipe/Container.h"
@@ -271,7 +271,7 @@ StatusOr<std::shared_ptr<const Program>> readRecipe(const uint8_t* data, uint64_
 }
 
 StatusOr<std::shared_ptr<const Program>> readRecipeFile(const std::string& path) {
-  auto file = base::MappedFile::open(path);
+  auto file = base::FileBytes::read(path);
   if (!file.ok()) return file.status().withContext("loading the recipe");
   return readRecipe((*file)->data(), (*file)->size(), *file, path);
 }

@@ -12,7 +12,8 @@
 
 namespace hpu::recipe {
 
-/// Maps the file; constants and kernel images of the result point into the mapping. Errors as Recipe::load.
+/// Reads the file into memory of its own, which constants and kernel images of the result point into: what was checked
+/// is what is used, whatever becomes of the file. Errors as Recipe::load.
 StatusOr<std::shared_ptr<const Program>> readRecipeFile(const std::string& path);
 /// `owner` keeps the bytes alive as long as the program. `where` names the source in errors.
 StatusOr<std::shared_ptr<const Program>> readRecipe(const uint8_t* data, uint64_t bytes,

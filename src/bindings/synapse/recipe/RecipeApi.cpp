@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/File.h"
+#include "base/FileBytes.h"
 #include "base/Format.h"
-#include "base/MappedFile.h"
 #include "base/StatusMacros.h"
 #include "bindings/synapse/api/EntryPoint.h"
 #include "bindings/synapse/graph/Describe.h"
@@ -115,7 +115,7 @@ synStatus SYN_API_CALL synRecipeDeSerialize(synRecipeHandle* pRecipeHandle, cons
     *pRecipeHandle = nullptr;
     SYN_REQUIRE(recipeFileName);
     // It refuses what has no size: a device or a pipe would be read for ever.
-    HPU_ASSIGN(std::shared_ptr<const hpu::base::MappedFile> file, hpu::base::MappedFile::open(recipeFileName));
+    HPU_ASSIGN(std::shared_ptr<const hpu::base::FileBytes> file, hpu::base::FileBytes::read(recipeFileName));
     HPU_ASSIGN(std::shared_ptr<RecipeObject> recipe, decodeRecipe(file->data(), file->size(), recipeFileName));
     *pRecipeHandle = recipes().insert(std::move(recipe));
     return {};
