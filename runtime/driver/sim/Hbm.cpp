@@ -5,9 +5,11 @@
 #include <linux/falloc.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -17,6 +19,7 @@
 #include "base/Copy.h"
 #include "base/File.h"
 #include "base/Format.h"
+#include "base/HostMemory.h"
 #include "base/Parallel.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
@@ -24,18 +27,41 @@
 namespace hpu::driver {
 namespace {
 
-// Below this a range is copied without asking the kernel for its holes: at most 16 pages are
-// allocated.
+using base::pageBytes;
+
+// Below this a range is written without asking the kernel for its holes, and not punched.
 constexpr int64_t kSmallCopy = 64 << 10;
+// A write to the file up to here is faster than reading another address space, even this one.
+constexpr int64_t kSmallWrite = 16 << 10;
+// Most that small writes may take between two looks at what the device holds.
+constexpr int64_t kMaxCredit = 16 << 20;
 // Bytes that are written between two looks at what the host still has: looking takes as long as
 // writing a hundredth of it.
 constexpr int64_t kLookBytes = 64 << 20;
 // Bytes of one chunk of a parallel copy: past the caches, so that a second core helps.
 constexpr int64_t kCopyGrain = 4 << 20;
 
-int64_t pageBytes() {
-  static const int64_t size = ::sysconf(_SC_PAGESIZE);
-  return size;
+/// Copies [0, bytes) in pieces on several threads. `copy(begin, end)` gives the bytes that it has copied from `begin`
+/// on, or -1 with errno. `data` is the program's memory, which is not `allowed` ("readable") when that is EFAULT.
+template <typename Copy>
+Status checkedCopy(int64_t bytes, const void* data, std::string_view allowed, Copy copy) {
+  std::atomic<int> failed{0};
+  base::parallelFor(bytes, kCopyGrain, [&](int64_t begin, int64_t end) {
+    while (begin < end && failed.load(std::memory_order_relaxed) == 0) {
+      ssize_t done = copy(begin, end);
+      if (done > 0)
+        begin += done;
+      else if (done == 0 || errno != EINTR)
+        failed = done == 0 ? EFAULT : errno;
+    }
+  });
+  if (failed == 0) return okStatus();
+  const uint64_t address = base::hostAddress(data);
+  if (failed == EFAULT)
+    return notFound(base::strCat(bytes, " bytes at ", base::formatHex(address), " are not ", allowed,
+                                 " host memory of this process any more, or never were"));
+  return resourceExhausted(base::strCat("cannot copy ", bytes, " bytes of host memory at ", base::formatHex(address),
+                                        ": ", base::errnoText(failed)));
 }
 
 void parallelCopy(std::byte* dst, const std::byte* src, int64_t bytes) {
@@ -99,30 +125,32 @@ int64_t Hbm::nextHole(int64_t offset, int64_t end) const {
   return found < 0 ? end : std::min<int64_t>(found, end);
 }
 
-void Hbm::copyIn(DeviceAddress dst, const void* src, int64_t bytes) {
-  parallelCopy(at(dst), static_cast<const std::byte*>(src), bytes);
+Status Hbm::copyIn(DeviceAddress dst, const void* src, int64_t bytes) {
+  return checkedCopy(bytes, src, "readable", [&](int64_t begin, int64_t end) {
+    const auto* from = static_cast<const std::byte*>(src) + begin;
+    std::byte* to = at(dst) + begin;
+    const auto count = static_cast<size_t>(end - begin);
+    if (end - begin > kSmallWrite) {
+      // Without the file's lock, which holds one writer at a time.
+      ::iovec local{to, count}, remote{const_cast<std::byte*>(from), count};
+      ssize_t done = ::process_vm_readv(process_, &local, 1, &remote, 1, 0);
+      if (done > 0) return done;
+      // It does not reach memory of devices, and a container may forbid it: write() has the last word.
+    }
+    return ::pwrite(fd_, from, count, static_cast<off_t>(dst - kBase) + begin);
+  });
 }
 
-void Hbm::copyOut(void* dst, DeviceAddress src, int64_t bytes) const {
-  auto* out = static_cast<std::byte*>(dst);
-  int64_t first = static_cast<int64_t>(src - kBase), end = first + bytes;
-  if (bytes <= kSmallCopy) {
-    base::copyMemory(out, data_ + first, bytes);
-    return;
-  }
-  for (int64_t offset = first; offset < end;) {
-    int64_t data = nextData(offset, end);
-    if (data > offset) std::memset(out + (offset - first), 0, static_cast<size_t>(data - offset));
-    if (data == end) break;
-    int64_t hole = nextHole(data, end);
-    parallelCopy(out + (data - first), data_ + data, hole - data);
-    offset = hole;
-  }
+Status Hbm::copyOut(void* dst, DeviceAddress src, int64_t bytes) const {
+  return checkedCopy(bytes, dst, "writable", [&](int64_t begin, int64_t end) {
+    return ::pread(fd_, static_cast<std::byte*>(dst) + begin, static_cast<size_t>(end - begin),
+                   static_cast<off_t>(src - kBase) + begin);
+  });
 }
 
 void Hbm::move(DeviceAddress dst, DeviceAddress src, int64_t bytes) {
   uint64_t distance = dst > src ? dst - src : src - dst;
-  if (bytes <= kSmallCopy || distance < static_cast<uint64_t>(bytes)) {
+  if (distance < static_cast<uint64_t>(bytes)) {
     std::memmove(at(dst), at(src), static_cast<size_t>(bytes));
     return;
   }
@@ -143,7 +171,7 @@ void Hbm::fill(DeviceAddress dst, uint32_t value, int64_t bytes, int elementByte
   uint32_t word = elementBytes == 1   ? (value & 0xff) * 0x01010101u
                   : elementBytes == 2 ? (value & 0xffff) * 0x00010001u
                                       : value;
-  if (word == 0 && bytes > kSmallCopy) {
+  if (word == 0) {
     clear(static_cast<int64_t>(dst - kBase), bytes);
     return;
   }
@@ -160,16 +188,26 @@ void Hbm::fill(DeviceAddress dst, uint32_t value, int64_t bytes, int elementByte
   });
 }
 
-/// Zeroes a range: whole pages become holes, the edges are written.
+/// Zeroes what was written of a range.
+void Hbm::zeroData(int64_t offset, int64_t bytes) {
+  const int64_t end = offset + bytes;
+  for (int64_t data = nextData(offset, end); data < end;) {
+    int64_t hole = nextHole(data, end);
+    std::memset(data_ + data, 0, static_cast<size_t>(hole - data));
+    data = nextData(hole, end);
+  }
+}
+
+/// Zeroes a range, which takes no memory: whole pages of a large one become holes.
 void Hbm::clear(int64_t offset, int64_t bytes) {
   int64_t end = offset + bytes, page = pageBytes();
   int64_t first = (offset + page - 1) / page * page, last = end / page * page;
-  if (first >= last || ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, last - first) != 0) {
-    std::memset(data_ + offset, 0, static_cast<size_t>(bytes));
+  if (bytes <= kSmallCopy || ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, last - first) != 0) {
+    zeroData(offset, bytes);
     return;
   }
-  std::memset(data_ + offset, 0, static_cast<size_t>(first - offset));
-  std::memset(data_ + last, 0, static_cast<size_t>(end - last));
+  zeroData(offset, first - offset);
+  zeroData(last, end - last);
 }
 
 Status Hbm::discard(DeviceAddress address, int64_t bytes) {
@@ -203,16 +241,22 @@ int64_t Hbm::residentBytes() const {
 }
 
 Status Hbm::checkBudget(DeviceAddress address, int64_t bytes) const {
-  if (hostBudget_ == 0 || bytes <= kSmallCopy) return okStatus();
+  if (hostBudget_ == 0 || bytes <= 0) return okStatus();
+  // Small writes look together: looking costs more than they do.
+  const int64_t begin = static_cast<int64_t>(address - kBase), page = pageBytes();
+  const int64_t taken = (begin + bytes + page - 1) / page * page - begin / page * page;
+  const int64_t since = sinceLook_.fetch_add(taken, std::memory_order_relaxed) + taken;
+  if (bytes <= kSmallCopy && credit_.fetch_sub(taken, std::memory_order_relaxed) >= taken) return okStatus();
   int64_t resident = residentBytes(), room = hostBudget_ - resident;
   bool others = false;  // It is not this device that has taken the host's memory.
-  if (available_ && sinceLook_.fetch_add(bytes) + bytes >= kLookBytes) {
+  if (available_ && since >= kLookBytes) {
     sinceLook_ = 0;
     int64_t now = available_();
     others = now >= 0 && now < room;
     if (others) room = now;
   }
-  if (bytes <= room) return okStatus();
+  credit_ = std::clamp<int64_t>(room - taken, 0, kMaxCredit);
+  if (taken <= room) return okStatus();
   // Only what was never written takes more memory.
   int64_t first = static_cast<int64_t>(address - kBase), end = first + bytes, holes = 0;
   for (int64_t offset = first; offset < end;) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hbm: a simulated device's memory, a sparse file in memory mapped at its full capacity.
-// The one thing to know: only pages that were written cost host memory; copies look up what was
-// never written instead of reading it, because reading a hole would allocate it.
+// The one thing to know: only pages that were written cost host memory; what was never written is not read through the
+// mapping, because reading a hole there would allocate it. Memory of the program is only touched by the kernel.
 #pragma once
 
 #include <sys/types.h>
@@ -42,9 +42,12 @@ class Hbm {
   /// Host address of a device address that the memory contains.
   std::byte* at(DeviceAddress address) const { return data_ + (address - kBase); }
 
-  void copyIn(DeviceAddress dst, const void* src, int64_t bytes);
-  void copyOut(void* dst, DeviceAddress src, int64_t bytes) const;
-  /// Overlapping ranges are fine.
+  /// The kernel copies, so host memory that is not there, or goes meanwhile, is an error; a part may be copied then.
+  /// Errors: kNotFound (host memory that may not be touched), kResourceExhausted (the host has no pages).
+  Status copyIn(DeviceAddress dst, const void* src, int64_t bytes);
+  /// As copyIn. Reading takes no memory of the host.
+  Status copyOut(void* dst, DeviceAddress src, int64_t bytes) const;
+  /// Overlapping ranges are fine. Of those, what was never written becomes zeros that take memory.
   void move(DeviceAddress dst, DeviceAddress src, int64_t bytes);
   /// Repeats the low `elementBytes` (1, 2 or 4) bytes of `value`, little-endian; `bytes` is a
   /// multiple of them.
@@ -56,12 +59,14 @@ class Hbm {
 
   /// Host memory that the device holds.
   int64_t residentBytes() const;
-  /// Is there host memory for writing the range? Errors: kResourceExhausted, naming the budget.
+  /// Is there host memory for writing the range (or reading it through its mapping)? Errors: kResourceExhausted, naming
+  /// the budget.
   Status checkBudget(DeviceAddress address, int64_t bytes) const;
 
  private:
   Hbm(int fd, std::byte* data, int64_t bytes, int64_t hostBudget, std::function<int64_t()> available);
   void clear(int64_t offset, int64_t bytes);
+  void zeroData(int64_t offset, int64_t bytes);
   int64_t nextData(int64_t offset, int64_t end) const;
   int64_t nextHole(int64_t offset, int64_t end) const;
   int fd_;
@@ -71,6 +76,7 @@ class Hbm {
   const int64_t hostBudget_;
   const std::function<int64_t()> available_;
   mutable std::atomic<int64_t> sinceLook_{0};  ///< Bytes written since available_ was asked.
+  mutable std::atomic<int64_t> credit_{0};     ///< Bytes that small writes may take before somebody looks again.
 };
 
 /// Host memory that one device may take: HPU_SIM_HOST_BYTES, else what is available now (to the

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/Format.h"
+#include "base/HostMemory.h"
+#include "base/ProcessOwned.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "recipe/OpText.h"
@@ -16,7 +18,6 @@
 #include "runtime/driver/common/TimedDevice.h"
 #include "runtime/driver/sim/Faults.h"
 #include "runtime/driver/sim/Hbm.h"
-#include "runtime/driver/sim/HostAccess.h"
 #include "runtime/driver/sim/functional/ProgramExecutor.h"
 #include "runtime/node/Ownership.h"
 
@@ -34,7 +35,8 @@ class SimProgram final : public LoadedProgram {
     for (size_t i = 0; i < sections.size(); ++i)
       if (program_->sections[i].kind != recipe::SectionKind::kSram) bases[i] = hbm.at(sections[i]);
     for (uint32_t i = 0; i < sections.size(); ++i) {
-      if (!bases[i] || program_->sections[i].kind == recipe::SectionKind::kInput) continue;
+      // Inputs too: a kernel that reads what was never written makes pages of it.
+      if (!bases[i]) continue;
       Status status = hbm.checkBudget(sections[i], static_cast<int64_t>(program_->sections[i].bytes));
       if (status.ok()) continue;
       const recipe::Op* op = recipe::firstUser(*program_, i);
@@ -79,7 +81,7 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     HPU_ASSIGN(std::unique_ptr<Hbm> hbm, Hbm::create(info.hbmBytes, budget, std::move(available)));
     info.hbmBytes = hbm->bytes();
     auto device =
-        std::make_shared<SimDevice>(std::move(owned), std::move(info), std::move(hbm), clock, options.threads);
+        base::makeProcessOwned<SimDevice>(std::move(owned), std::move(info), std::move(hbm), clock, options.threads);
     device->owned_->serve(device.get(), {device->hbm_->file(), Hbm::kBase, device->hbm_->bytes()});
     return std::shared_ptr<DriverDevice>(std::move(device));
   }
@@ -104,23 +106,19 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
   }
 
   Status copyOne(CopyDirection direction, const CopyRange& range) {
-    if (direction == CopyDirection::kToHost)
-      return copyOut(reinterpret_cast<void*>(static_cast<uintptr_t>(range.dst)), range.src, range.bytes);
-    if (direction == CopyDirection::kToDevice)
-      return copyIn(range.dst, reinterpret_cast<const void*>(static_cast<uintptr_t>(range.src)), range.bytes);
-    HPU_RETURN_IF_ERROR(hbm_->checkBudget(range.dst, range.bytes));
-    hbm_->move(range.dst, range.src, range.bytes);
-    return okStatus();
+    if (direction == CopyDirection::kToHost) return hbm_->copyOut(base::hostPointer(range.dst), range.src, range.bytes);
+    if (direction == CopyDirection::kToDevice) return copyIn(range.dst, base::hostPointer(range.src), range.bytes);
+    return move(range.dst, range.src, range.bytes);
   }
   Status copyIn(DeviceAddress dst, const void* src, int64_t bytes) {
-    HPU_RETURN_IF_ERROR(checkHostAccess(src, bytes, HostAccess::kRead));
     HPU_RETURN_IF_ERROR(hbm_->checkBudget(dst, bytes));
-    hbm_->copyIn(dst, src, bytes);
-    return okStatus();
+    return hbm_->copyIn(dst, src, bytes);
   }
-  Status copyOut(void* dst, DeviceAddress src, int64_t bytes) {
-    HPU_RETURN_IF_ERROR(checkHostAccess(dst, bytes, HostAccess::kWrite));
-    hbm_->copyOut(dst, src, bytes);
+  Status move(DeviceAddress dst, DeviceAddress src, int64_t bytes) {
+    HPU_RETURN_IF_ERROR(hbm_->checkBudget(dst, bytes));
+    const bool overlap = (dst > src ? dst - src : src - dst) < static_cast<uint64_t>(bytes);
+    if (overlap) HPU_RETURN_IF_ERROR(hbm_->checkBudget(src, bytes));
+    hbm_->move(dst, src, bytes);
     return okStatus();
   }
 
@@ -137,11 +135,11 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     if (const auto* copy = std::get_if<CopyToDevice>(&work)) {
       return copyIn(copy->dst, copy->src, copy->bytes);
     } else if (const auto* copy = std::get_if<CopyToHost>(&work)) {
-      return copyOut(copy->dst, copy->src, copy->bytes);
+      return hbm_->copyOut(copy->dst, copy->src, copy->bytes);
     } else if (const auto* copy = std::get_if<CopyOnDevice>(&work)) {
-      HPU_RETURN_IF_ERROR(hbm_->checkBudget(copy->dst, copy->bytes));
-      hbm_->move(copy->dst, copy->src, copy->bytes);
+      return move(copy->dst, copy->src, copy->bytes);
     } else if (const auto* fill = std::get_if<Fill>(&work)) {
+      // Zeros take no memory.
       if (fill->value != 0) HPU_RETURN_IF_ERROR(hbm_->checkBudget(fill->dst, fill->bytes));
       hbm_->fill(fill->dst, fill->value, fill->bytes, fill->elementBytes);
     } else if (const auto* copies = std::get_if<CopyMany>(&work)) {
