@@ -277,7 +277,7 @@ hlml_return_t hlml_device_get_violation_status(hlml_device_t device, hlml_perf_p
 /* Kilobytes (1000) a simulated second, over the window of the utilisation. RX is what the device receives. */
 hlml_return_t hlml_device_get_pcie_throughput(hlml_device_t device, hlml_pcie_util_counter_t counter,
                                               unsigned int* value);
-/* 0: the simulated link loses nothing. */
+/* Not supported: there is no link that could lose a packet. */
 hlml_return_t hlml_device_get_pcie_replay_counter(hlml_device_t device, unsigned int* value);
 hlml_return_t hlml_device_get_curr_pcie_link_generation(hlml_device_t device, unsigned int* curr_link_gen);
 hlml_return_t hlml_device_get_curr_pcie_link_width(hlml_device_t device, unsigned int* curr_link_width);
@@ -286,7 +286,7 @@ hlml_return_t hlml_device_get_curr_pcie_link_width(hlml_device_t device, unsigne
 hlml_return_t hlml_device_get_ecc_mode(hlml_device_t device, hlml_enable_state_t* current,
                                        hlml_enable_state_t* pending);
 /* Errors that were injected since the device was acquired. A simulated memory lives no longer than that, so
- * aggregate counts equal volatile ones. All are of the HBM. */
+ * aggregate counts equal volatile ones. All are of the HBM; counters of other memory are not supported. */
 hlml_return_t hlml_device_get_total_ecc_errors(hlml_device_t device, hlml_memory_error_type_t error_type,
                                                hlml_ecc_counter_type_t counter_type, unsigned long long* ecc_counts);
 hlml_return_t hlml_device_get_memory_error_counter(hlml_device_t device, hlml_memory_error_type_t error_type,
@@ -295,7 +295,7 @@ hlml_return_t hlml_device_get_memory_error_counter(hlml_device_t device, hlml_me
                                                    unsigned long long* ecc_counts);
 /* Injects a fault into a device that some process of this user owns; HLML_ERROR_NO_DATA when nobody does. */
 hlml_return_t hlml_device_err_inject(hlml_device_t device, hlml_err_inject_t err_type);
-/* No row of a simulated HBM is ever replaced: 0 rows, none pending. `addresses` may be null. */
+/* Not supported, and so is the next one: a simulated HBM has no spare rows. */
 hlml_return_t hlml_device_get_replaced_rows(hlml_device_t device, hlml_row_replacement_cause_t cause,
                                             unsigned int* row_count, hlml_row_address_t* addresses);
 hlml_return_t hlml_device_get_replaced_rows_pending_status(hlml_device_t device, hlml_enable_state_t* is_pending);
@@ -321,7 +321,8 @@ hlml_return_t hlml_nic_get_statistics(hlml_device_t device, hlml_nic_stats_info_
 
 /* ---- Affinity ---------------------------------------------------------------------------------------- */
 /* A simulated device is as near to every CPU and memory of the host as to any other: sets hold all that are
- * online, in words of unsigned long. Set and clear let the calling thread run on all of them. */
+ * online, in words of unsigned long. Set binds the calling thread to those of them that it may use already (what
+ * taskset or a batch system gave stays), clear gives back what it had when it was first bound. */
 hlml_return_t hlml_device_get_cpu_affinity(hlml_device_t device, unsigned int cpu_set_size, unsigned long* cpu_set);
 hlml_return_t hlml_device_get_cpu_affinity_within_scope(hlml_device_t device, unsigned int cpu_set_size,
                                                         unsigned long* cpu_set, hlml_affinity_scope_t scope);

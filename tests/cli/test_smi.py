@@ -257,7 +257,7 @@ class Surface(unittest.TestCase):
             names.add(match.group(1))
             self.assertIn(match.group(1), typed)
         for name in ("memory_used_bytes", "utilization", "power_mW", "temperature_onchip", "clock_soc_mhz", "energy",
-                     "nic_port_status", "power_default_limit_mW", "pcie_replay_count"):
+                     "nic_port_status", "power_default_limit_mW"):
             self.assertIn("habanalabs_" + name, names)
         self.assertEqual(text.count("habanalabs_utilization{"), 8)
         self.assertEqual(text.count("habanalabs_nic_port_status{"), 8 * 24)

@@ -178,9 +178,8 @@ void net(Log& log, const DeviceView& d) {
 
 void rowReplacement(Log& log, const DeviceView&) {
   log.heading(1, "Replaced Rows");
-  log.value(2, "Single Bit ECC", "0");
-  log.value(2, "Double Bit ECC", "0");
-  log.value(2, "Pending", "No");
+  // The memory has no spare rows.
+  for (const char* name : {"Single Bit ECC", "Double Bit ECC", "Pending"}) log.value(2, name, "N/A");
 }
 
 void process(Log& log, const DeviceView& d) {

@@ -102,13 +102,9 @@ std::string formatPrometheus(const NodeView& view) {
   for (const char* name : {"habanalabs_pcie_receive_throughput", "habanalabs_pcie_rx"})
     out.reading(name, "Data that the device receives, in KB a simulated second",
                 [](D d) { return std::round(d.readings.receivedPerSecond / 1000); });
-  out.gauge("habanalabs_pcie_replay_count", "Replays of the PCIe link", [](D) { return 0.0; });
   for (const char* name : {"habanalabs_pcie_transmit_throughput", "habanalabs_pcie_tx"})
     out.reading(name, "Data that the device sends, in KB a simulated second",
                 [](D d) { return std::round(d.readings.sentPerSecond / 1000); });
-  out.gauge("habanalabs_pending_rows_state", "Whether rows wait for replacement", [](D) { return 0.0; });
-  out.gauge("habanalabs_pending_rows_with_double_bit_ecc_errors", "Rows with double-bit errors", [](D) { return 0.0; });
-  out.gauge("habanalabs_pending_rows_with_single_bit_ecc_errors", "Rows with single-bit errors", [](D) { return 0.0; });
   out.gauge("habanalabs_power_default_limit_mW", "Power limit in mW", [](D d) { return d.board().capWatts * 1000; });
   out.reading("habanalabs_power_mW", "Power in mW (modelled)", [](D d) { return std::round(d.readings.watts * 1000); });
   out.reading("habanalabs_temperature_onchip", "Temperature of the chip in degrees Celsius (modelled)",

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -67,17 +68,57 @@ hlml_return_t fill(hlml_device_t device, unsigned int words, unsigned long* set,
   });
 }
 
-hlml_return_t useAllCpus(hlml_device_t device) {
+/// CPUs as the scheduler's calls take them: as many words as this kernel wants.
+using CpuMask = std::vector<unsigned long>;
+
+/// Those of the calling thread; empty when the system does not say.
+CpuMask cpusOfThread() {
+  for (size_t words = 16; words <= 1 << 14; words *= 2) {
+    CpuMask mask(words);
+    if (sched_getaffinity(0, words * sizeof(unsigned long), reinterpret_cast<cpu_set_t*>(mask.data())) == 0)
+      return mask;
+    if (errno != EINVAL) break;
+  }
+  return {};
+}
+
+hlml_return_t useCpus(const CpuMask& mask) {
+  const auto* set = reinterpret_cast<const cpu_set_t*>(mask.data());
+  return sched_setaffinity(0, mask.size() * sizeof(unsigned long), set) == 0 ? HLML_SUCCESS : HLML_ERROR_NOT_SUPPORTED;
+}
+
+/// What the calling thread had when it first set its affinity here; empty: it has not, or has cleared it.
+thread_local CpuMask tlsBefore;
+
+/// Those of the device's CPUs that the thread may use anyway: taskset and its like are the user's word.
+hlml_return_t useNearCpus(hlml_device_t device) {
   return guarded([&] {
     int index = 0;
     HLML_RETURN_IF_ERROR(Library::get().indexOf(device, index));
-    std::vector<int> all = onlineCpus();
-    int most = *std::max_element(all.begin(), all.end());
-    size_t bytes = CPU_ALLOC_SIZE(most + 1);
-    std::vector<unsigned long> words((bytes + sizeof(unsigned long) - 1) / sizeof(unsigned long));
-    auto* set = reinterpret_cast<cpu_set_t*>(words.data());
-    for (int cpu : all) CPU_SET_S(cpu, bytes, set);
-    return sched_setaffinity(0, bytes, set) == 0 ? HLML_SUCCESS : HLML_ERROR_NOT_SUPPORTED;
+    const CpuMask before = cpusOfThread();
+    if (before.empty()) return HLML_ERROR_NOT_SUPPORTED;
+    CpuMask near(before.size());
+    bool any = false;
+    for (int cpu : onlineCpus()) {
+      const auto word = static_cast<unsigned int>(cpu) / kBits;
+      if (word < near.size()) near[word] |= before[word] & 1ul << static_cast<unsigned int>(cpu) % kBits;
+      any |= word < near.size() && near[word] != 0;
+    }
+    if (!any) return HLML_ERROR_NOT_SUPPORTED;
+    HLML_RETURN_IF_ERROR(useCpus(near));
+    if (tlsBefore.empty()) tlsBefore = before;
+    return HLML_SUCCESS;
+  });
+}
+
+hlml_return_t useCpusOfBefore(hlml_device_t device) {
+  return guarded([&] {
+    int index = 0;
+    HLML_RETURN_IF_ERROR(Library::get().indexOf(device, index));
+    if (tlsBefore.empty()) return HLML_SUCCESS;
+    HLML_RETURN_IF_ERROR(useCpus(tlsBefore));
+    tlsBefore.clear();
+    return HLML_SUCCESS;
   });
 }
 
@@ -98,9 +139,9 @@ hlml_return_t hlml_device_get_memory_affinity(hlml_device_t device, unsigned int
 }
 
 hlml_return_t hlml_device_set_cpu_affinity(hlml_device_t device) {
-  return useAllCpus(device);
+  return useNearCpus(device);
 }
 
 hlml_return_t hlml_device_clear_cpu_affinity(hlml_device_t device) {
-  return useAllCpus(device);
+  return useCpusOfBefore(device);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Initialisation, versions, handles, and what a device is.
-#include <cctype>
 #include <cstdio>
 #include <cstring>
 
+#include "base/PciAddress.h"
 #include "bindings/hlml/Library.h"
 #include "hpu/version.h"
 
@@ -16,19 +16,6 @@ using hpu::node::NodeStatus;
 namespace {
 
 constexpr unsigned int kKnownFlags = 1 | 2 | 4;
-
-bool sameText(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i)
-    if (tolower(static_cast<unsigned char>(a[i])) != tolower(static_cast<unsigned char>(b[i]))) return false;
-  return true;
-}
-
-/// "19:00.0" is "0000:19:00.0": the domain may be left out.
-bool sameAddress(std::string_view given, std::string_view address) {
-  if (sameText(given, address)) return true;
-  return address.substr(0, 5) == "0000:" && sameText(given, address.substr(5));
-}
 
 template <typename Matches>
 hlml_return_t findDevice(hlml_device_t* device, Matches&& matches) {
@@ -126,7 +113,8 @@ hlml_return_t hlml_device_get_handle_by_pci_bus_id(const char* pci_addr, hlml_de
   return guarded([&] {
     HLML_RETURN_IF_ERROR(hpu::hlml::checkInitialized());
     if (!pci_addr || !device) return HLML_ERROR_INVALID_ARGUMENT;
-    return findDevice(device, [&](const DeviceStatus& each) { return sameAddress(pci_addr, each.pciAddress); });
+    return findDevice(device,
+                      [&](const DeviceStatus& each) { return hpu::base::samePciAddress(pci_addr, each.pciAddress); });
   });
 }
 

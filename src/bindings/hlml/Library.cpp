@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/hlml/Library.h"
 
-#include <cstring>
 #include <ctime>
 #include <utility>
 
 #include "base/AtFork.h"
+#include "base/CopyText.h"
 
 namespace hpu::hlml {
 namespace {
@@ -53,10 +53,7 @@ hlml_return_t codeOf(const Status& status) {
 
 hlml_return_t copyText(std::string_view text, char* to, unsigned int length) {
   if (!to) return HLML_ERROR_INVALID_ARGUMENT;
-  if (text.size() >= length) return HLML_ERROR_INSUFFICIENT_SIZE;
-  memcpy(to, text.data(), text.size());
-  to[text.size()] = '\0';
-  return HLML_SUCCESS;
+  return base::copyText(text, to, length) ? HLML_SUCCESS : HLML_ERROR_INSUFFICIENT_SIZE;
 }
 
 Library::Library() {

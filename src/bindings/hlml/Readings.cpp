@@ -191,7 +191,8 @@ hlml_return_t hlml_device_get_pcie_throughput(hlml_device_t device, hlml_pcie_ut
 }
 
 hlml_return_t hlml_device_get_pcie_replay_counter(hlml_device_t device, unsigned int* value) {
-  return numberOf(device, value, [](const DeviceStatus&) { return 0u; });
+  // There is no link that could lose a packet.
+  return guarded([&] { return notSupported(device, value); });
 }
 
 hlml_return_t hlml_device_get_curr_pcie_link_generation(hlml_device_t device, unsigned int* curr_link_gen) {
@@ -231,8 +232,9 @@ hlml_return_t hlml_device_get_memory_error_counter(hlml_device_t device, hlml_me
         !isOneOf(counter_type, HLML_ECC_COUNTER_TYPE_COUNT) || !isOneOf(location, HLML_MEMORY_LOCATION_COUNT))
       return HLML_ERROR_INVALID_ARGUMENT;
     Fault fault = error_type == HLML_MEMORY_ERROR_TYPE_CORRECTED ? Fault::kCorrectedEcc : Fault::kUncorrectedEcc;
-    bool isHbm = location == HLML_MEMORY_LOCATION_DRAM;
-    *ecc_counts = isHbm ? status.faults[static_cast<int>(fault)] : 0;
+    // Errors of other memory cannot be injected, so nobody counts them.
+    if (location != HLML_MEMORY_LOCATION_DRAM) return HLML_ERROR_NOT_SUPPORTED;
+    *ecc_counts = status.faults[static_cast<int>(fault)];
     return HLML_SUCCESS;
   });
 }
@@ -272,21 +274,10 @@ hlml_return_t hlml_device_err_inject(hlml_device_t device, hlml_err_inject_t err
 
 hlml_return_t hlml_device_get_replaced_rows(hlml_device_t device, hlml_row_replacement_cause_t cause,
                                             unsigned int* row_count, hlml_row_address_t*) {
-  return guarded([&] {
-    int index = 0;
-    HLML_RETURN_IF_ERROR(Library::get().indexOf(device, index));
-    if (!row_count || !isOneOf(cause, HLML_ROW_REPLACEMENT_CAUSE_COUNT)) return HLML_ERROR_INVALID_ARGUMENT;
-    *row_count = 0;
-    return HLML_SUCCESS;
-  });
+  // The memory has no spare rows.
+  return guarded([&] { return notSupported(device, row_count && isOneOf(cause, HLML_ROW_REPLACEMENT_CAUSE_COUNT)); });
 }
 
 hlml_return_t hlml_device_get_replaced_rows_pending_status(hlml_device_t device, hlml_enable_state_t* is_pending) {
-  return guarded([&] {
-    int index = 0;
-    HLML_RETURN_IF_ERROR(Library::get().indexOf(device, index));
-    if (!is_pending) return HLML_ERROR_INVALID_ARGUMENT;
-    *is_pending = HLML_FEATURE_DISABLED;
-    return HLML_SUCCESS;
-  });
+  return guarded([&] { return notSupported(device, is_pending); });
 }

@@ -241,20 +241,33 @@ TEST_F(HlmlTest, MemoryAffinityHoldsANode) {
   expectHandleIsChecked([&](hlml_device_t d) { return hlml_device_get_memory_affinity(d, 16, nodes, 0); });
 }
 
-TEST_F(HlmlTest, SettingAndClearingAffinityLetTheThreadRunEverywhere) {
+TEST_F(HlmlTest, SettingAffinityKeepsToTheCpusThatTheThreadHadAndClearingGivesThemBack) {
   cpu_set_t before, one, now;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
   int first = 0;
   while (!CPU_ISSET(first, &before)) ++first;
   CPU_ZERO(&one);
   CPU_SET(first, &one);
-  for (auto widen : {hlml_device_set_cpu_affinity, hlml_device_clear_cpu_affinity}) {
-    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-    EXPECT_EQ(widen(handle(1)), HLML_SUCCESS);
+  auto expectCpus = [&](const cpu_set_t& wanted) {
     ASSERT_EQ(sched_getaffinity(0, sizeof now, &now), 0);
-    EXPECT_GE(CPU_COUNT(&now), CPU_COUNT(&before));
-    expectHandleIsChecked(widen);
-  }
+    EXPECT_TRUE(CPU_EQUAL(&now, &wanted));
+  };
+  // As taskset leaves it.
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(hlml_device_clear_cpu_affinity(handle(1)), HLML_SUCCESS) << "nothing was set";
+  expectCpus(one);
+  EXPECT_EQ(hlml_device_set_cpu_affinity(handle(1)), HLML_SUCCESS);
+  expectCpus(one);
+  EXPECT_EQ(hlml_device_clear_cpu_affinity(handle(1)), HLML_SUCCESS);
+  expectCpus(one);
+  // What the thread had when it was set first comes back.
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(hlml_device_set_cpu_affinity(handle(1)), HLML_SUCCESS);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(hlml_device_set_cpu_affinity(handle(1)), HLML_SUCCESS);
+  EXPECT_EQ(hlml_device_clear_cpu_affinity(handle(1)), HLML_SUCCESS);
+  expectCpus(before);
+  for (auto call : {hlml_device_set_cpu_affinity, hlml_device_clear_cpu_affinity}) expectHandleIsChecked(call);
   sched_setaffinity(0, sizeof before, &before);
 }
 
