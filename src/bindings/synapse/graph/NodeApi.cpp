@@ -248,6 +248,9 @@ synStatus SYN_API_CALL synNodeSetRoundingMode(const synGraphHandle graphHandle, 
       return badArgument(strCat(static_cast<int>(roundingMode), " is no synRoundingMode"));
     return withNode(graphHandle, nodeId, true, [&](NodeRecord& node) -> Result {
       SYN_RETURN_IF_ERROR(needsMme(node));
+      if (roundingMode != synRoundToNearest)
+        return {synUnsupported, strCat("rounding mode ", static_cast<int>(roundingMode), " of node '",
+                                       node.description.name, "': products are rounded to nearest even only")};
       node.description.roundingMode = roundingMode;
       return {};
     });

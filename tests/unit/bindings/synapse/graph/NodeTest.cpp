@@ -103,7 +103,7 @@ TEST_F(SynapseNode, DeterministicIsReadBack) {
   EXPECT_SYN_ERROR(synNodeSetDeterministic(graph, id + 1000, true), synInvalidArgument, "has no node");
 }
 
-TEST_F(SynapseNode, RoundingModesAreTheMmes) {
+TEST_F(SynapseNode, TheRoundingModeOfTheMmeIsToNearest) {
   synNodeId copy = add();
   EXPECT_SYN_ERROR(synNodeSetRoundingMode(graph, copy, synRoundToZero), synFail, "does not run on the MME");
   synTensor a = makeTensor("a", {4, 4}, syn_type_float), b = makeTensor("b", {4, 4}, syn_type_float);
@@ -114,9 +114,13 @@ TEST_F(SynapseNode, RoundingModesAreTheMmes) {
   synRoundingMode mode = synRoundUp;
   ASSERT_EQ(synNodeGetRoundingMode(graph, product, &mode), synSuccess);
   EXPECT_EQ(mode, synRoundToNearest);
-  ASSERT_EQ(synNodeSetRoundingMode(graph, product, synStochasticRounding), synSuccess);
+  EXPECT_EQ(synNodeSetRoundingMode(graph, product, synRoundToNearest), synSuccess);
+  // What would not act is not accepted.
+  for (int other = synRoundToZero; other <= synStochasticRoundingAndNearest; ++other)
+    EXPECT_SYN_ERROR(synNodeSetRoundingMode(graph, product, static_cast<synRoundingMode>(other)), synUnsupported,
+                     "nearest even only");
   ASSERT_EQ(synNodeGetRoundingMode(graph, product, &mode), synSuccess);
-  EXPECT_EQ(mode, synStochasticRounding);
+  EXPECT_EQ(mode, synRoundToNearest);
   EXPECT_EQ(synNodeSetRoundingMode(graph, product, static_cast<synRoundingMode>(50)), synInvalidArgument);
   EXPECT_EQ(synNodeGetRoundingMode(graph, product, nullptr), synInvalidArgument);
 }
