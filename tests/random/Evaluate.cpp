@@ -357,7 +357,9 @@ StatusOr<Evaluated> Evaluator::evaluate(const Model& model, const Node& node, co
       error.resize(static_cast<size_t>(tensor.count()));
       for (int64_t k = 0; k < tensor.count(); ++k) {
         double y = std::fabs(tensor.number(k));
-        if (std::isfinite(y)) error[k] += ulps * (ulp(type) * y + least(type)) + local.absolute * ulp(type);
+        if (std::isfinite(y))
+          error[k] += ulps * (ulp(type) * y + local.steps * least(type)) + local.absolute * ulp(type);
+        if (y < local.tiny) error[k] += local.tiny;
         if (precision_ == Precision::kF16 && y > kHalfLimit && std::isfinite(y)) error[k] = kInfinity;
       }
     }

@@ -117,6 +117,16 @@ bool mayOverflow(const Node& node, const std::vector<const HostTensor*>& operand
   return (node.op == "ReduceProd" ? product : sum) >= range(operands[0]->type.element).second;
 }
 
+bool isSumOfSquares(const Node& node, int64_t, const std::vector<const HostTensor*>&) {
+  return node.op == "LpNormalization" && integer(node, "p", 2) == 2;
+}
+
+/// The square of a number below 2^-63 is no normal number.
+bool hasNoSquare(const Node&, const std::vector<const HostTensor*>& operands, const HostTensor&, int64_t index) {
+  double x = std::fabs(operands[0]->number(index));
+  return x > 0 && x < 0x1p-62;
+}
+
 bool isPoolWithSameAndDilations(const Node& node, int64_t, const std::vector<const HostTensor*>&) {
   if (node.op != "MaxPool" && node.op != "AveragePool") return false;
   Ints dilations = integers(node, "dilations");
@@ -191,6 +201,12 @@ const std::vector<KnownDifference>& knownDifferences() {
          for (int64_t k = 0; k < 2; ++k) setNumber(large, k, 70000);
          return single({"ReduceSumSquare", {}, {}, {}}, {large});
        }},
+      {"squares-that-vanish",
+       "LpNormalization with p = 2 of numbers whose squares are 0 or nearly: the norm is that of the squares, in ONNX "
+       "Runtime "
+       "and in ours, and how much is left of it is chance",
+       isSumOfSquares, hasNoSquare,
+       [] { return single({"LpNormalization", {}, {}, {}}, {floats({1, 2}, {1e-25f, 1e-25f})}); }},
       {"largest-of-nan",
        "ONNX, ReduceMax, ReduceMin, MaxPool, GlobalMaxPool: what a NaN among others gives is not said. Ours is NaN, as "
        "NumPy's, and expected (Evaluator::settleNans); ONNX Runtime's depends on the axes",

@@ -19,6 +19,12 @@ struct Row {
 double sigmoid(double x) {
   return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
 }
+double gelu(double x) {
+  return x * std::erfc(-x * 0.70710678118654752) / 2;
+}
+double geluOfTanh(double x) {
+  return x * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x));
+}
 double softplus(double x) {
   return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
 }
@@ -40,6 +46,9 @@ constexpr Row kRows[] = {
     {"Atanh", [](double x, double, double) { return std::atanh(x); }},
     {"Erf", [](double x, double, double) { return std::erf(x); }},
     {"Sigmoid", [](double x, double, double) { return sigmoid(x); }},
+    {"Gelu", [](double x, double, double) { return gelu(x); }},
+    {"Selu", [](double x, double a, double g) { return g * (x > 0 ? x : a * std::expm1(x)); },
+     1.67326319217681884765625, 1.05070102214813232421875},
     {"Softplus", [](double x, double, double) { return softplus(x); }},
     {"Softsign", [](double x, double, double) { return x / (1 + std::fabs(x)); }},
     {"Mish", [](double x, double, double) { return x * std::tanh(softplus(x)); }},
@@ -79,6 +88,9 @@ void instanceNorm(const Node& node, const std::vector<const HostTensor*>& operan
 
 bool applyTruth(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result) {
   if (node.op == "InstanceNormalization") return instanceNorm(node, operands, result), true;
+  bool isTanh = false;
+  for (const auto& [name, value] : node.attributes)
+    if (auto* text = std::get_if<std::string>(&value)) isTanh |= name == "approximate" && *text == "tanh";
   for (const Row& row : kRows) {
     if (node.op != row.op) continue;
     double alpha = row.alpha, beta = row.beta;
@@ -86,6 +98,7 @@ bool applyTruth(const Node& node, const std::vector<const HostTensor*>& operands
       if (auto* number = std::get_if<float>(&value)) (name == "alpha" ? alpha : beta) = static_cast<double>(*number);
     for (int64_t k = 0; k < result.count(); ++k) {
       double is = result.number(k), right = row.function(operands[0]->number(k), alpha, beta);
+      if (isTanh) right = geluOfTanh(operands[0]->number(k));
       bool gaveUp = !std::isfinite(is) || is == 0;  // exp() beyond its range, for example.
       if (gaveUp || (std::isfinite(right) && std::fabs(is - right) <= 1e-3 * std::fabs(right) + 1e-6))
         setNumber(result, k, right);
