@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX arithmetic, comparisons, logic, selection and casts.
+#include <cmath>
 #include <limits>
 
 #include "base/Format.h"
@@ -92,7 +93,7 @@ void convertVariadic(NodeContext& node) {
 void convertMean(NodeContext& node) {
   Value sum = node.input(0);
   for (size_t i = 1; i < node.numInputs(); ++i) sum = node.op("add", {sum, node.input(i)});
-  node.setOutput(0, node.op("mul", {sum, node.scalarLike(sum, 1.0 / node.numInputs())}));
+  node.setOutput(0, node.op("div", {sum, node.scalarLike(sum, static_cast<double>(node.numInputs()))}));
 }
 
 void convertNot(NodeContext& node) {
@@ -105,37 +106,50 @@ void convertWhere(NodeContext& node) {
   node.setOutput(0, node.op("where", {node.input(0), node.input(1), node.input(2)}));
 }
 
+/// The largest finite number of a float type, infinity for integers: what Clip's missing limits are.
+double largestNumber(ElementType element) {
+  switch (element) {
+    case ElementType::kF64:
+      return std::numeric_limits<double>::max();
+    case ElementType::kF32:
+      return std::numeric_limits<float>::max();
+    case ElementType::kBF16:
+      return 0x1.fep+127;
+    case ElementType::kF16:
+      return 65504;
+    default:
+      return std::numeric_limits<double>::infinity();
+  }
+}
+
+/// min(max(x, low), high): also of infinities a missing limit makes the largest number of the type.
 void convertClip(NodeContext& node) {
   Value x = node.input(0);
+  if (!x) return;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  double low = -kInfinity, high = kInfinity;
-  if (node.opset() < 11) {
-    low = node.number("min", -kInfinity);
-    high = node.number("max", kInfinity);
+  const double largest = largestNumber(ir::elementType(node.elementOf(x)));
+  // A limit that is computed at run time, or is no double, is an op of its own.
+  auto limit = [&](size_t index, llvm::StringRef attribute, double otherwise) -> std::optional<double> {
+    constexpr double kExact = 0x1p53;
+    if (node.opset() < 11) return node.number(attribute, otherwise);
+    if (!node.has(index)) return otherwise;
+    std::optional<double> number = node.constantNumber(index);
+    if (number && !node.isFloat(x) && std::abs(*number) > kExact) return std::nullopt;
+    return number;
+  };
+  std::optional<double> low = limit(1, "min", -largest), high = limit(2, "max", largest);
+  auto clip = [&](double from, double to) {
+    if (from != -kInfinity || to != kInfinity) x = node.op("clip", x, {{"min", from}, {"max", to}});
+  };
+  if (!low) x = node.op("max", {x, node.input(1)});
+  if (high) {
+    clip(low.value_or(-kInfinity), *high);
   } else {
-    // A limit that is computed at run time is an op of its own.
-    if (node.has(1)) {
-      if (std::optional<double> limit = node.constantNumber(1))
-        low = *limit;
-      else
-        x = node.op("max", {x, node.input(1)});
-    }
-    if (node.has(2)) {
-      if (std::optional<double> limit = node.constantNumber(2))
-        high = *limit;
-      else
-        x = node.op("min", {x, node.input(2)});
-    }
+    if (low) clip(*low, kInfinity);
+    x = node.op("min", {x, node.input(2)});
   }
-  // Defaults of older exporters: the least and largest float.
-  constexpr double kLargest = std::numeric_limits<float>::max();
-  if (low <= -kLargest) low = -kInfinity;
-  if (high >= kLargest) high = kInfinity;
-  if (low == -kInfinity && high == kInfinity) {
-    if (x == node.input(0)) return node.forward(0);
-    return node.setOutput(0, x);
-  }
-  node.setOutput(0, node.op("clip", x, {{"min", low}, {"max", high}}));
+  if (x == node.input(0)) return node.forward(0);
+  node.setOutput(0, x);
 }
 
 void castTo(NodeContext& node, ElementType element) {
@@ -201,34 +215,63 @@ void convertAcos(NodeContext& node) {
   node.setOutput(0, node.op("mul", {node.op("atan", node.op("sqrt", ratio)), node.scalarLike(x, 2)}));
 }
 
-void convertCosh(NodeContext& node) {  // (e^x + e^-x) / 2
+/// `value` where `x` is less than `limit`, else `beyond`.
+Value upTo(NodeContext& node, Value x, double limit, Value value, Value beyond) {
+  return node.op("where", {node.op("less", {x, node.scalarLike(x, limit)}), value, beyond});
+}
+
+bool isF16(NodeContext& node, Value x) {
+  return node.elementOf(x).isF16();
+}
+
+/// e^a / 2: what sinh and cosh are where e^a is no number any more, but its half may be.
+Value sinhBeyond(NodeContext& node, Value a, Value value) {
+  Value root = node.op("exp", node.op("mul", {a, node.scalarLike(a, 0.5)}));
+  Value beyond = node.op("mul", {node.op("mul", {root, node.scalarLike(a, 0.5)}), root});
+  return upTo(node, a, isF16(node, a) ? 11 : 88, value, beyond);
+}
+
+void convertCosh(NodeContext& node) {  // (e^a + e^-a) / 2 with a = |x|
   Value x = node.input(0);
-  Value up = node.op("exp", x), down = node.op("exp", node.op("neg", x));
-  node.setOutput(0, node.op("mul", {node.op("add", {up, down}), node.scalarLike(x, 0.5)}));
+  if (!x) return;
+  Value a = node.op("abs", x), up = node.op("exp", a), down = node.op("exp", node.op("neg", a));
+  Value half = node.op("mul", {node.op("add", {up, down}), node.scalarLike(x, 0.5)});
+  node.setOutput(0, sinhBeyond(node, a, half));
 }
 
 /// sinh x = (expm1(a) - expm1(-a)) / 2 with a = |x|, and x's sign: no digits are lost near 0.
 void convertSinh(NodeContext& node) {
-  Value x = node.input(0), e = node.op("expm1", node.op("abs", x));
-  Value down = node.op("expm1", node.op("neg", node.op("abs", x)));
-  Value half = node.op("mul", {node.op("sub", {e, down}), node.scalarLike(x, 0.5)});
-  node.setOutput(0, node.op("mul", {half, node.op("sign", x)}));
+  Value x = node.input(0);
+  if (!x) return;
+  Value a = node.op("abs", x), up = node.op("expm1", a), down = node.op("expm1", node.op("neg", a));
+  Value half = node.op("mul", {node.op("sub", {up, down}), node.scalarLike(x, 0.5)});
+  node.setOutput(0, node.op("mul", {sinhBeyond(node, a, half), node.op("sign", x)}));
+}
+
+/// log(2 x), which asinh and acosh are to the last bit from 10^4 on (f16: from 200 on), where squares are still far
+/// from infinity.
+Value logBeyond(NodeContext& node, Value x, Value value) {
+  Value beyond = node.op("add", {node.op("log", x), node.scalarLike(x, 0.69314718055994531)});
+  return upTo(node, x, isF16(node, x) ? 200 : 1e4, value, beyond);
 }
 
 /// asinh x = log1p(a + a^2 / (1 + sqrt(a^2 + 1))) with a = |x|, and x's sign.
 void convertAsinh(NodeContext& node) {
-  Value x = node.input(0), a = node.op("abs", x), one = node.scalarLike(x, 1);
-  Value square = node.op("mul", {a, a});
+  Value x = node.input(0);
+  if (!x) return;
+  Value a = node.op("abs", x), one = node.scalarLike(x, 1), square = node.op("mul", {a, a});
   Value root = node.op("sqrt", node.op("add", {square, one}));
   Value sum = node.op("add", {a, node.op("div", {square, node.op("add", {one, root})})});
-  node.setOutput(0, node.op("mul", {node.op("log1p", sum), node.op("sign", x)}));
+  node.setOutput(0, node.op("mul", {logBeyond(node, a, node.op("log1p", sum)), node.op("sign", x)}));
 }
 
-/// acosh x = log1p(t + sqrt(t (t + 2))) with t = x - 1.
+/// acosh x = log1p(t + sqrt(t) sqrt(t + 2)) with t = x - 1: a negative t has no root.
 void convertAcosh(NodeContext& node) {
-  Value x = node.input(0), t = node.op("sub", {x, node.scalarLike(x, 1)});
-  Value root = node.op("sqrt", node.op("mul", {t, node.op("add", {t, node.scalarLike(x, 2)})}));
-  node.setOutput(0, node.op("log1p", node.op("add", {t, root})));
+  Value x = node.input(0);
+  if (!x) return;
+  Value t = node.op("sub", {x, node.scalarLike(x, 1)});
+  Value root = node.op("mul", {node.op("sqrt", t), node.op("sqrt", node.op("add", {t, node.scalarLike(x, 2)}))});
+  node.setOutput(0, logBeyond(node, x, node.op("log1p", node.op("add", {t, root}))));
 }
 
 /// atanh x = log1p(2 a / (1 - a)) / 2 with a = |x|, and x's sign.

@@ -147,10 +147,14 @@ void convertLpNorm(NodeContext& node) {
   std::optional<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(x));
   int64_t p = node.integer("p", 2);
   if (!axis) return;
+  if (!node.isFloat(x)) return node.invalid("needs float elements");
   if (p != 1 && p != 2) return node.invalid(strCat("p = ", p));
   Value wide = node.widened(x), power = p == 1 ? node.op("abs", wide) : node.op("mul", {wide, wide});
   Value sum = node.op("reduce_sum", power, {{"axes", Ints{*axis}}, {"keepdims", true}});
-  Value normal = node.op("div", {wide, p == 1 ? sum : node.op("sqrt", sum)});
+  // Zeros stay zeros.
+  Value norm = p == 1 ? sum : node.op("sqrt", sum);
+  Value isZero = node.op("equal", {norm, node.scalarLike(norm, 0)});
+  Value normal = node.op("div", {wide, node.op("where", {isZero, node.scalarLike(norm, 1), norm})});
   node.setOutput(0, node.cast(normal, node.elementOf(x)));
 }
 

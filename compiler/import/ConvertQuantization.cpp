@@ -88,7 +88,9 @@ void convertDynamicQuantize(NodeContext& node) {
   };
   Value zero = node.scalarLike(x, 0);
   Value high = node.op("max", {extreme("reduce_max"), zero}), low = node.op("min", {extreme("reduce_min"), zero});
-  Value scale = node.op("div", {node.op("sub", {high, low}), node.scalarLike(x, 255)});
+  // A range of nothing but zeros has the scale 1, as in ONNX Runtime.
+  Value step = node.op("div", {node.op("sub", {high, low}), node.scalarLike(x, 255)});
+  Value scale = node.op("where", {node.op("equal", {step, zero}), node.scalarLike(x, 1), step});
   Value start =
       node.op("clip", node.op("round", node.op("div", {node.op("neg", low), scale})), {{"min", 0.0}, {"max", 255.0}});
   Value steps = node.op("add", {node.op("round", node.op("div", {x, scale})), start});

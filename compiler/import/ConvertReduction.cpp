@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX reductions, softmax and arg-max.
+#include <limits>
+
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/import/OpTable.h"
@@ -54,11 +56,16 @@ void convertReduce(NodeContext& node) {
   } else if (op == "ReduceLogSum") {
     result = node.op("log", reduce(node, "reduce_sum", wide, *axes, keepdims));
   } else if (op == "ReduceLogSumExp") {
-    // Around the maximum, so that exp does not overflow.
-    Value max = reduce(node, "reduce_max", wide, *axes, true);
-    Value sum = reduce(node, "reduce_sum", node.op("exp", node.op("sub", {wide, max})), *axes, keepdims);
-    Value shift = keepdims ? max : reduce(node, "reduce_max", wide, *axes, false);
-    result = node.op("add", {node.op("log", sum), shift});
+    // Around the maximum, so that exp does not overflow; around 0 where the maximum is not finite.
+    auto shift = [&](bool keeps) -> Value {
+      Value max = reduce(node, "reduce_max", wide, *axes, keeps);
+      if (!max || !node.isFloat(max)) return max;
+      constexpr double kInfinity = std::numeric_limits<double>::infinity();
+      Value finite = node.op("less", {node.op("abs", max), node.scalarLike(max, kInfinity)});
+      return node.op("where", {finite, max, node.scalarLike(max, 0)});
+    };
+    Value sum = reduce(node, "reduce_sum", node.op("exp", node.op("sub", {wide, shift(true)})), *axes, keepdims);
+    result = node.op("add", {node.op("log", sum), shift(keepdims)});
   } else {
     result = reduce(node, node.mnemonic(), x, *axes, keepdims);
   }
@@ -120,10 +127,8 @@ void convertArg(NodeContext& node) {
   if (!axis) return;
   bool keepdims = node.integer("keepdims", 1), last = node.integer("select_last_index", 0);
   int64_t size = node.typeOf(x).getDimSize(*axis);
-  if (node.def().op == "ArgMin") {
-    if (!node.isFloat(x) && node.elementOf(x).isUnsignedInteger()) return node.unsupported("unsigned elements");
-    x = node.op("neg", x);
-  }
+  // Of integers -1 - x or the largest number less x, which turn every order around; -x has no place for the least.
+  if (node.def().op == "ArgMin") x = node.op(node.isFloat(x) ? "neg" : "bit_not", x);
   if (last) {
     // The last of equal ones is the first of the reversed dimension.
     if (ShapedType::isDynamic(size)) return node.needsSize(strCat("dimension ", *axis));

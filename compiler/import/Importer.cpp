@@ -126,6 +126,7 @@ std::string coverageDocument() {
   for (const OpRow* row : rows)
     text += strCat("| ", row->op, " | ", row->minOpset, "–", row->maxOpset, " | ", row->limits, " |\n");
   text += "\n`If` imports when its condition is known at import: the branch that is taken is inlined.\n";
+  text += "\nWhat comes of infinities, NaN and numbers out of range is in `accuracy.md`.\n";
   return text;
 }
 

@@ -4,7 +4,7 @@
 import numpy as np
 from onnx import TensorProto
 
-from unusual_case import Case, f32, i64, node, noise, relu
+from unusual_case import Case, f32, i64, node, noise, ones, relu
 
 X = noise(3, 4)
 INF, NAN = np.inf, np.nan
@@ -110,4 +110,94 @@ LIMITS = [
     unary("tanh_at_its_limits", "Tanh", STEEP, np.tanh(STEEP)),
 ]
 
-CASES = INTEGERS + TYPES + NOT_FINITE + LIMITS
+I8_ENDS = np.array([[5, -128, -127, 127], [127, 126, 127, 126]], np.int8)
+I32_ENDS = np.array([[2**31 - 1, -2**31, 1 - 2**31], [1, 0, -1]], np.int32)
+I64_ENDS = np.array([[-2**63, 2**63 - 1, -2**63], [1, 0, -1]], np.int64)
+U8_ENDS = np.array([[255, 0, 1, 0], [255, 254, 254, 255]], np.uint8)
+U64_ENDS = np.array([[2**63, 2**64 - 1, 2**63 - 1], [5, 6, 7]], np.uint64)
+STRANGE = f32([[1, NAN, -INF, NAN], [INF, INF, 3, 3], [-INF, -INF, -INF, -INF]])
+ARGS = [case for name, data in (("i8", I8_ENDS), ("i32", I32_ENDS), ("i64", I64_ENDS), ("u8", U8_ENDS), ("u64", U64_ENDS),
+                                ("f32_strange", STRANGE))
+        for case in (
+            unary(f"arg_min_{name}", "ArgMin", data, data.argmin(1), axis=1, keepdims=0),
+            unary(f"arg_max_{name}", "ArgMax", data, data.argmax(1), axis=1, keepdims=0),
+            unary(f"arg_min_last_{name}", "ArgMin", data, data.shape[1] - 1 - data[:, ::-1].argmin(1), axis=1, keepdims=0,
+                  select_last_index=1))]
+
+EXACTLY = ("--rtol", "0", "--atol", "0")
+STEPS = (np.arange(-2000, 2000) * 0.5 + 0.25).astype(np.float32)
+OUTSIDE = f32(2e19, -2e19, 3.4e38, -3.4e38, 1e-30, -1e-3, 0.5, 99, 9999, 10001, INF, -INF, NAN, 0)
+UPWARD = f32(1, 1.0001, 2, 99, 9999, 10001, 2e19, 3.4e38, INF, 0.5, 0, -0.5, -2, -1e10, -3e38, -INF, NAN)
+STEEPER = f32(88, 88.5, 89, 89.4, 90, -88.5, -89.4, -90, 1e-20, 1, INF, -INF, NAN, 0)
+TURNS = f32(1e16, 2.5e17, -1e22, 1e30, -3.4e38, 1e-40, 0, INF, -INF, NAN, 1.5707964, 3.1415927, 710)
+NEGATIVE = f32(-8, -100, -1e5, -1e10, -1e30, -3.4e38, 0, 1)
+LSE = f32([[-INF, -INF], [INF, 1], [INF, -INF], [NAN, 1], [1000, 1000], [-1000, -INF]])
+BIG_QUOTIENTS = (f32(1e30, -3.4e38, 5e8, 1e-40, INF, 5, 5, NAN, 3.4e38), f32(3, 7e-30, 0.3, 3e-45, 2, INF, 0, 1, 1e-45))
+LIMIT = np.finfo(np.float32).max
+BEYOND = f32(2.0**63, 1.5 * 2.0**63, 1.8446742e19, 2.0**64, -1, NAN, INF, 7.9)
+ZEROS = f32([[0, 0, 0], [3, 0, -4], [1, 1, 1]])
+with np.errstate(all="ignore"):
+    WIDER = [a.astype(np.float64) for a in (OUTSIDE, UPWARD, STEEPER, TURNS, NEGATIVE, *BIG_QUOTIENTS)]
+    ASINH, ACOSH = np.arcsinh(WIDER[0]), np.arccosh(WIDER[1])
+    SINH, COSH = (np.asarray(f(WIDER[2]), np.float32) for f in (np.sinh, np.cosh))
+    SIN, COS, TAN = (np.asarray(f(WIDER[3]), np.float32) for f in (np.sin, np.cos, np.tan))
+    GELU_TANH = (WIDER[4] / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (WIDER[4] + 0.044715 * WIDER[4]**3)))).astype(np.float32)
+    REMAINDERS = np.fmod(WIDER[5], WIDER[6]).astype(np.float32)
+    LSE_SUMS = np.logaddexp.reduce(LSE.astype(np.float64), axis=1).astype(np.float32)
+
+
+def quantize(name, x, scale, **attributes):
+    """As NumPy divides, by a constant scale."""
+    codes = np.clip(np.round(x / np.float32(scale)) + 3, 0, 255).astype(np.uint8)
+    return Case(name, [node("QuantizeLinear", ["a", "s", "z"], ["b"], **attributes)], {"a": x}, [("b", codes)],
+                {"s": f32(scale), "z": np.array(3, np.uint8)}, flags=EXACTLY)
+
+
+ENDS = [
+    quantize("quantize_4.5_by_0.6", f32(4.5, 1.5, 7.5, -0.9), 0.6),
+    quantize("quantize_by_0.1", STEPS * f32(0.1), 0.1),
+    quantize("quantize_by_7", STEPS * f32(7), 7),
+    quantize("quantize_by_an_eighth", STEPS * f32(0.125), 0.125),
+    Case("divide_by_a_constant", [node("Div", ["a", "c"], ["b"])], {"a": STEPS}, [("b", STEPS / f32(0.6))],
+         {"c": f32(0.6)}, flags=EXACTLY),
+    Case("mean_of_three", [node("Mean", ["a", "a", "a"], ["b"])], {"a": np.trunc(STEPS)}, [("b", np.trunc(STEPS))],
+         flags=EXACTLY),
+    unary("mean_of_49_ones", "GlobalAveragePool", ones(1, 3, 7, 7), ones(1, 3, 1, 1)),
+    unary("asinh_far_out", "Asinh", OUTSIDE, ASINH.astype(np.float32)),
+    unary("acosh_far_out", "Acosh", UPWARD, ACOSH.astype(np.float32)),
+    unary("sinh_at_its_limits", "Sinh", STEEPER, SINH),
+    unary("cosh_at_its_limits", "Cosh", STEEPER, COSH),
+    unary("sin_of_many_turns", "Sin", TURNS, SIN),
+    unary("cos_of_many_turns", "Cos", TURNS, COS),
+    unary("tan_of_many_turns", "Tan", TURNS[:-3], TAN[:-3]),
+    Case("gelu_of_large_negatives", [node("Gelu", ["a"], ["b"])], {"a": NEGATIVE},
+         [("b", np.maximum(NEGATIVE, 0) * f32(0.84134475))], opset=20),
+    Case("gelu_tanh_of_large_negatives", [node("Gelu", ["a"], ["b"], approximate="tanh")], {"a": NEGATIVE},
+         [("b", GELU_TANH)], opset=20),
+    binary("fmod_of_large_quotients", "Mod", *BIG_QUOTIENTS, REMAINDERS, fmod=1),
+    unary("f32_to_u64_beyond_2^63", "Cast", BEYOND,
+          np.array([2**63, 3 * 2**62, 18446742974197923840, 2**64 - 1, 0, 0, 2**64 - 1, 7], np.uint64), to=TensorProto.UINT64),
+    unary("f32_to_i32_saturates", "Cast", f32(3e9, -3e9, NAN, INF, -INF, -7.9),
+          np.array([2**31 - 1, -2**31, 0, 2**31 - 1, -2**31, -7], np.int32), to=TensorProto.INT32),
+    unary("f32_to_u8_saturates", "Cast", f32(300, -3, NAN, INF, -INF, 255.9),
+          np.array([255, 0, 0, 255, 0, 255], np.uint8), to=TensorProto.UINT8),
+    unary("log_sum_exp_of_infinities", "ReduceLogSumExp", LSE, LSE_SUMS, axes=[1], keepdims=0),
+    unary("log_sum_exp_of_infinities_kept", "ReduceLogSumExp", LSE, LSE_SUMS[:, None], axes=[1]),
+    unary("lp_norm_of_zeros", "LpNormalization", ZEROS, f32([[0, 0, 0], [0.6, 0, -0.8], [3**-0.5] * 3]), axis=1),
+    unary("l1_norm_of_zeros", "LpNormalization", ZEROS, f32([[0, 0, 0], [3 / 7, 0, -4 / 7], [1 / 3] * 3]), axis=1, p=1),
+    Case("dynamic_quantize_of_zeros", [node("DynamicQuantizeLinear", ["a"], ["b", "s", "z"])], {"a": ZEROS[:1]},
+         [("b", np.zeros((1, 3), np.uint8)), ("s", f32(1)), ("z", np.array(0, np.uint8))]),
+    Case("clip_without_limits", [node("Clip", ["a"], ["b"])], {"a": ODD},
+         [("b", f32([[NAN, 1, -LIMIT, LIMIT]]))], flags=EXACTLY),
+    Case("clip_without_limits_6", [node("Clip", ["a"], ["b"])], {"a": ODD},
+         [("b", f32([[NAN, 1, -LIMIT, LIMIT]]))], opset=6, flags=EXACTLY),
+    Case("clip_from_below", [node("Clip", ["a", "l"], ["b"])], {"a": ODD}, [("b", f32([[NAN, 1, 0, LIMIT]]))],
+         {"l": f32(0)}, flags=EXACTLY),
+    Case("clip_to_an_upper_limit_below_the_lower_one", [node("Clip", ["a", "l", "h"], ["b"])], {"a": ODD, "h": f32(-1)},
+         [("b", f32([[NAN, -1, -1, -1]]))], {"l": f32(0)}, flags=EXACTLY),
+    Case("clip_i64_at_its_ends", [node("Clip", ["a", "l", "h"], ["b"])], {"a": I64_ENDS},
+         [("b", np.clip(I64_ENDS, -2**53 - 1, 2**53 + 1))], {"l": i64(-2**53 - 1), "h": i64(2**53 + 1)}),
+    unary("clip_i64_without_limits", "Clip", I64_ENDS, I64_ENDS),
+]
+
+CASES = INTEGERS + TYPES + NOT_FINITE + LIMITS + ARGS + ENDS
