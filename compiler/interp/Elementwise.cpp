@@ -186,23 +186,36 @@ Evaluated evaluateUnary(Operation* op, Inputs in) {
   return std::nullopt;
 }
 
-StatusOr<Tensor> clip(const Tensor& x, double low, double high) {
-  if (wideKind(x.element()) == Wide::kFloat) return mapFloat(x, [&](double v) { return clamp(v, low, high); });
-  // The limits may lie outside of the integer's range: compare as doubles, keep the integer.
-  return map<int64_t>(x.element(), x, [&](const int64_t* const* args, int64_t* out, int64_t count) {
-    bool isUnsigned = x.element() == ElementType::kU64;
-    for (int64_t i = 0; i < count; ++i) {
-      int64_t v = args[0][i];
-      double wide = isUnsigned ? static_cast<double>(static_cast<uint64_t>(v)) : static_cast<double>(v);
-      if (wide < low) v = static_cast<int64_t>(std::ceil(low)), wide = low;
-      if (wide > high) v = static_cast<int64_t>(std::floor(high));
-      out[i] = v;
-    }
+/// Of integers, whose range the limits may leave.
+template <typename W>
+StatusOr<Tensor> clipIntegers(const Tensor& x, double low, double high) {
+  using Limits = std::numeric_limits<W>;
+  const int64_t bits = elementSize(x.element()) * 8;
+  const W least = Limits::min() >> (64 - bits), most = Limits::max() >> (64 - bits);
+  auto within = [&](double limit) {
+    if (!(limit > static_cast<double>(least))) return least;
+    return limit >= static_cast<double>(most) ? most : static_cast<W>(limit);
+  };
+  const W from = within(std::ceil(low)), to = within(std::floor(high));
+  return map<W>(x.element(), x, [&](const W* const* args, W* out, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) out[i] = std::min(std::max(args[0][i], from), to);
   });
 }
 
+StatusOr<Tensor> clip(const Tensor& x, double low, double high) {
+  switch (wideKind(x.element())) {
+    case Wide::kFloat:
+      return mapFloat(x, [&](double v) { return clamp(v, low, high); });
+    case Wide::kSigned:
+      return clipIntegers<int64_t>(x, low, high);
+    case Wide::kUnsigned:
+      return clipIntegers<uint64_t>(x, low, high);
+  }
+  return internalError("an element type without a wide type");
+}
+
 double gelu(double x, bool tanhApproximation) {
-  if (!tanhApproximation) return 0.5 * x * (1 + std::erf(x * M_SQRT1_2));
+  if (!tanhApproximation) return 0.5 * x * std::erfc(-x * M_SQRT1_2);
   constexpr double kSqrt2OverPi = 0.79788456080286535588;
   return 0.5 * x * (1 + std::tanh(kSqrt2OverPi * (x + 0.044715 * x * x * x)));
 }

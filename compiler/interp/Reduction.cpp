@@ -134,8 +134,11 @@ StatusOr<Tensor> argMax(const Tensor& x, int64_t axis, bool keepdims) {
   if (plan.inner.empty() && !plan.outer.empty()) return invalidArgument("hpu.arg_max of no elements has no value");
   auto indexOfBest = [](const auto* v, const std::vector<int64_t>& inner) {
     size_t best = 0;
-    for (size_t i = 1; i < inner.size(); ++i)
-      if (v[inner[i]] > v[inner[best]]) best = i;
+    // The first of the largest; the first NaN before all.
+    for (size_t i = 1; i < inner.size(); ++i) {
+      auto value = v[inner[i]], largest = v[inner[best]];
+      if (value > largest || (value != value && largest == largest)) best = i;
+    }
     return static_cast<std::remove_cvref_t<decltype(*v)>>(best);
   };
   switch (wideKind(x.element())) {

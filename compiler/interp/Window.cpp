@@ -178,8 +178,14 @@ StatusOr<Tensor> resize(ResizeOp op, const Tensor& x) {
 Evaluated evaluateWindow(Operation* op, Inputs in) {
   if (auto pool = llvm::dyn_cast<MaxPool2dOp>(op)) {
     WindowDim h = windowDim(pool, in[0], 0), w = windowDim(pool, in[0], 1);
-    if (wideKind(in[0].element()) == Wide::kFloat) return maxPool<double>(in[0], h, w);
-    return maxPool<int64_t>(in[0], h, w);
+    switch (wideKind(in[0].element())) {
+      case Wide::kFloat:
+        return maxPool<double>(in[0], h, w);
+      case Wide::kSigned:
+        return maxPool<int64_t>(in[0], h, w);
+      case Wide::kUnsigned:
+        return maxPool<uint64_t>(in[0], h, w);
+    }
   }
   if (auto pool = llvm::dyn_cast<AvgPool2dOp>(op))
     return avgPool(in[0], windowDim(pool, in[0], 0), windowDim(pool, in[0], 1), pool.getCountIncludePad());

@@ -2,7 +2,7 @@
 #include "compiler/kernels/ElementwiseOps.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
 #include "llvm/ADT/StringMap.h"
 
@@ -20,22 +20,23 @@ Value clamp(M& m, Value x, Value low, Value high) {
   return m.fastMin(high, m.fastMax(low, x));
 }
 
-/// `value` as a number of x's type, within the range of integer types.
-Value bound(M& m, Value x, double value, ElementType type) {
+/// `value` as a number of x's type; of an integer type the nearest one towards the inside of a range.
+Value bound(M& m, Value x, double value, bool isLow, ElementType type) {
   if (isFloatType(type)) return m.num(x, value);
   int bits = static_cast<int>(elementSize(type)) * 8;
   bool isSigned = isSignedType(type);
   int64_t low = isSigned ? (bits == 64 ? INT64_MIN : -(int64_t{1} << (bits - 1))) : 0;
   int64_t high = isSigned ? (bits == 64 ? INT64_MAX : (int64_t{1} << (bits - 1)) - 1)
                           : (bits == 64 ? -1 : static_cast<int64_t>((uint64_t{1} << bits) - 1));
+  value = isLow ? std::ceil(value) : std::floor(value);
   if (!(value > static_cast<double>(low))) return m.integer(x, low);
   double top = isSigned || bits < 64 ? static_cast<double>(high) : 18446744073709551615.0;
   if (value >= top) return m.integer(x, high);
-  return m.integer(x, static_cast<int64_t>(value));
+  return m.integer(x, value < 0 ? static_cast<int64_t>(value) : static_cast<int64_t>(static_cast<uint64_t>(value)));
 }
 
 Value clip(M& m, Args x, const Context& c) {
-  Value low = bound(m, x[0], c.params[0], c.in), high = bound(m, x[0], c.params[1], c.in);
+  Value low = bound(m, x[0], c.params[0], true, c.in), high = bound(m, x[0], c.params[1], false, c.in);
   if (isFloatType(c.in)) return clamp(m, x[0], low, high);
   bool isSigned = isSignedType(c.in);
   return m.min(m.max(x[0], low, isSigned), high, isSigned);
@@ -57,11 +58,7 @@ Value cast(M& m, Args x, const Context& c) {
   }
   Type to = computeType(context, c.out);
   if (c.out == ElementType::kBool) return m.compare(Cmp::Ne, v, fromFloat ? m.num(v, 0.0) : m.integer(v, 0));
-  if (fromFloat) {
-    // Through a wide integer and modulo the narrow one, as C compilers do it.
-    bool wide = elementSize(c.out) == 8 || c.out == ElementType::kU32;
-    return m.truncate(m.toInt(v, wide ? m.i64() : m.i32()), to);
-  }
+  if (fromFloat) return m.toIntSaturating(v, to, isSignedType(c.out));
   if (toFloat) {
     Value converted = m.toFloat(v, m.f32(), isSignedType(c.in));
     if (c.out == ElementType::kF32) return converted;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/kernels/KernelWork.h"
 
+#include <cmath>
+
 #include "base/StatusMacros.h"
 #include "compiler/kernels/KernelCompiler.h"
 #include "compiler/kernels/KernelCost.h"
@@ -57,7 +59,10 @@ double WorkCounter::laneCost(const Prim& prim, llvm::ArrayRef<Prim> prims) {
   auto number = [&](auto value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
   number(prim.in);
   number(prim.type);
-  for (int operand : prim.operands) number(prims[operand].type);
+  for (int operand : prim.operands) {
+    number(prims[operand].type);
+    number(prims[operand].kind == Prim::Kind::Constant ? prims[operand].number : std::nan(""));
+  }
   for (double p : prim.params) number(p);
   auto [it, inserted] = laneCosts_.emplace(std::move(key), 0);
   if (!inserted) return it->second;
@@ -75,7 +80,11 @@ double WorkCounter::laneCost(const Prim& prim, llvm::ArrayRef<Prim> prims) {
   VectorMath math(b, b.getUnknownLoc(), entry);
   auto done = LLVM::ReturnOp::create(b, b.getUnknownLoc(), ValueRange());
   b.setInsertionPoint(done);
+  // By a constant some ops cost less.
   SmallVector<Value> values(entry->getArguments());
+  for (auto [value, operand] : llvm::zip(values, prim.operands))
+    if (prims[operand].kind == Prim::Kind::Constant && isFloatType(prims[operand].type))
+      value = math.constant(value.getType(), prims[operand].number);
   prim.op->emit(math, values, {prim.in, prim.type, prim.params});
   return it->second = kernelCost(*module, 1).vectorOps;
 }

@@ -25,9 +25,10 @@ int64_t elementsOf(const Node& node, llvm::ArrayRef<int64_t> axes) {
   return count;
 }
 
-/// A value as f32: the maths of a row op is always that of f32.
-int scaled(PlanBuilder& b, int x, double factor) {
-  return b.lane("mul", {x, b.constant(factor, ElementType::kF32)}, ElementType::kF32);
+/// The mean of `count` numbers from their sum, in f32 as all maths of a row op. Divided, so that the mean of equal
+/// numbers is that number: a product with 1 / count often is not.
+int meanOf(PlanBuilder& b, int sum, int64_t count) {
+  return b.lane("div", {sum, b.constant(static_cast<double>(count), ElementType::kF32)}, ElementType::kF32);
 }
 
 struct Row {
@@ -62,10 +63,10 @@ int lowerSoftmax(PlanBuilder& b, const Node& node, const IndexMap& map) {
 /// (x - mean) / sqrt(variance + epsilon) over the dims of `row`.
 int normalised(PlanBuilder& b, const Node& node, int x, Row row, int64_t count) {
   constexpr ElementType f32 = ElementType::kF32;
-  int mean = scaled(b, b.reduce(ReduceKind::Sum, x, row.dims, f32), 1.0 / static_cast<double>(count));
+  int mean = meanOf(b, b.reduce(ReduceKind::Sum, x, row.dims, f32), count);
   int centred = b.lane("sub", {x, mean}, f32);
   int squares = b.reduce(ReduceKind::Sum, b.lane("mul", {centred, centred}, f32), row.dims, f32);
-  int variance = scaled(b, squares, 1.0 / static_cast<double>(count));
+  int variance = meanOf(b, squares, count);
   int shifted = b.lane("add", {variance, b.constant(node.floatAttr("epsilon"), f32)}, f32);
   return b.lane("mul", {centred, b.lane("rsqrt", {shifted}, f32)}, f32);
 }
@@ -147,11 +148,15 @@ int lowerReduce(PlanBuilder& b, const Node& node, const IndexMap& map) {
   if (node.op == "reduce_max") return b.reduce(ReduceKind::Max, value, mask, type);
   if (node.op == "reduce_min") return b.reduce(ReduceKind::Min, value, mask, type);
   if (node.op == "reduce_prod") return b.reduce(ReduceKind::Prod, value, mask, type);
-  int sum = b.reduce(ReduceKind::Sum, value, mask, type);
-  if (node.op == "reduce_sum") return sum;
+  if (node.op == "reduce_sum") return b.reduce(ReduceKind::Sum, value, mask, type);
   int64_t count = elementsOf(x, axes);
-  if (isFloat) return scaled(b, sum, 1.0 / static_cast<double>(count));
-  return b.lane("div", {sum, b.constant(static_cast<double>(count), type)}, type);
+  if (isFloat) return meanOf(b, b.reduce(ReduceKind::Sum, value, mask, type), count);
+  // A sum of narrower integers may leave their type although the mean does not.
+  ElementType wide = type == ElementType::kU64 ? type : ElementType::kI64;
+  if (type != wide) value = b.lane("cast", {value}, wide);
+  int mean =
+      b.lane("div", {b.reduce(ReduceKind::Sum, value, mask, wide), b.constant(static_cast<double>(count), wide)}, wide);
+  return type == wide ? mean : b.lane("cast", {mean}, type);
 }
 
 }  // namespace

@@ -96,8 +96,8 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
 
   // The divisor: taps inside the input, or inside the padded input.
   bool includePad = node.intAttr("count_include_pad") != 0;
-  int factor = -1;
-  double constantFactor = 1;
+  int count = -1;
+  double constantCount = 1;
   for (int i = 0; i < 2; ++i) {
     const Window& w = windows[i];
     Table counts;
@@ -105,19 +105,21 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
     bool uniform = true;
     for (int64_t p = 0; p < w.out; ++p) {
       auto [first, last] = includePad ? taps(w, p, -w.padBegin, w.in + w.padEnd) : taps(w, p, 0, w.in);
-      counts.floats.push_back(1.0f / static_cast<float>(std::max<int64_t>(last - first, 1)));
+      counts.floats.push_back(static_cast<float>(std::max<int64_t>(last - first, 1)));
       uniform &= counts.floats.back() == counts.floats.front();
     }
     if (uniform) {
-      constantFactor *= counts.floats.front();
+      constantCount *= counts.floats.front();
       continue;
     }
     int loaded = b.loadTable(b.table(counts), b.pureDim(map[2 + i]));
-    factor = factor < 0 ? loaded : b.lane("mul", {factor, loaded}, ElementType::kF32);
+    count = count < 0 ? loaded : b.lane("mul", {count, loaded}, ElementType::kF32);
   }
-  if (factor >= 0) reduced = b.lane("mul", {reduced, factor}, ElementType::kF32);
-  if (constantFactor == 1) return reduced;
-  return b.lane("mul", {reduced, b.constant(constantFactor, ElementType::kF32)}, ElementType::kF32);
+  // Divided, as means are (PlanRow): the average of equal numbers is that number.
+  if (count < 0 && constantCount == 1) return reduced;
+  int constant = b.constant(constantCount, ElementType::kF32);
+  int divisor = count < 0 ? constant : constantCount == 1 ? count : b.lane("mul", {count, constant}, ElementType::kF32);
+  return b.lane("div", {reduced, divisor}, ElementType::kF32);
 }
 
 int lowerDepthwise(PlanBuilder& b, const Node& node, const IndexMap& map) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transcendental functions. The polynomials are minimax fits (Lawson's iteration in double
 // precision) of our own; the stated errors are those of the whole f32 computation.
+#include <cmath>
+
 #include "compiler/kernels/VectorMath.h"
 
 using namespace mlir;
@@ -15,6 +17,13 @@ constexpr double kLn2Low = -2.1219444005469058e-4;
 
 }  // namespace
 
+Value VectorMath::signBit(Value x) {
+  return andI(bitcast(x, i32()), constantInt(shaped(x, i32()), 0x80000000));
+}
+Value VectorMath::keepZero(Value x, Value y) {
+  return select(compare(Cmp::Eq, x, num(x, 0.0)), x, y);
+}
+
 Value VectorMath::horner(Value x, std::initializer_list<double> coefficients) {
   Value result;
   for (double c : llvm::reverse(llvm::ArrayRef<double>(coefficients.begin(), coefficients.size())))
@@ -22,10 +31,13 @@ Value VectorMath::horner(Value x, std::initializer_list<double> coefficients) {
   return result;
 }
 
+Value VectorMath::expRemainder(Value x, Value n) {
+  return fma(n, num(x, -kLn2Low), fma(n, num(x, -kLn2High), x));
+}
+
 VectorMath::Reduced VectorMath::reduceExp(Value x) {
   Value n = roundEven(mul(x, num(x, kLog2E)));
-  Value r = fma(n, num(x, -kLn2High), x);
-  r = fma(n, num(x, -kLn2Low), r);
+  Value r = expRemainder(x, n);
   // n is up to 128, so 2^n may not be a number while 2^(n-1) is.
   Value exponent = add(toInt(n, i32()), constantInt(shaped(x, i32()), 126));
   return {r, bitcast(shl(exponent, 23), f32())};
@@ -39,12 +51,16 @@ Value VectorMath::expPolynomial(Value r) {
 }
 
 Value VectorMath::exp(Value x) {
-  Value low = num(x, -87.33), high = num(x, 88.75);
-  Value clamped = fastMin(high, fastMax(low, x));  // NaN passes: the second operand wins.
-  Reduced reduced = reduceExp(clamped);
-  Value p = expPolynomial(reduced.r);
-  Value result = mul(add(p, p), reduced.halfScale);
-  return select(compare(Cmp::Lt, x, low), num(x, 0.0), result);
+  Value clamped = fastMax(num(x, -104.0), x);  // e^-104 rounds to 0. NaN passes: the second operand wins.
+  Value n = roundEven(mul(clamped, num(x, kLog2E)));
+  Value p = expPolynomial(expRemainder(clamped, n));
+  // 2^n is added to the exponent of p. What is no normal number is computed 2^64 times too large first.
+  Value tiny = compare(Cmp::Lt, x, num(x, -87.0)), power = toInt(n, i32());
+  Value lifted = select(tiny, integer(power, 64), integer(power, 0));
+  Value scaled = bitcast(add(bitcast(p, i32()), shl(add(power, lifted), 23)), f32());
+  Value result = mul(scaled, select(tiny, num(x, 0x1p-64), num(x, 1.0)));
+  constexpr double kLargest = 88.722831726;  // ln of the largest f32, rounded down.
+  return select(compare(Cmp::Gt, x, num(x, kLargest)), num(x, INFINITY), result);
 }
 
 Value VectorMath::expm1(Value x) {
@@ -57,7 +73,7 @@ Value VectorMath::expm1(Value x) {
   Value q = fma(mul(p, reduced.r), reduced.r, reduced.r);
   // Half of it, because 2^n may not be a number.
   Value half = fma(q, reduced.halfScale, sub(reduced.halfScale, num(x, 0.5)));
-  return add(half, half);
+  return keepZero(x, add(half, half));
 }
 
 Value VectorMath::log(Value x) {
@@ -92,7 +108,7 @@ Value VectorMath::tanh(Value x) {
   Value limit = num(x, 9.1);
   Value clamped = fastMin(limit, fastMax(neg(limit), x));
   Value em1 = expm1(add(clamped, clamped));
-  return divF(em1, add(em1, num(x, 2.0)));
+  return divF(em1, add(em1, num(x, 2.0)));  // expm1 keeps the sign of 0.
 }
 
 Value VectorMath::sigmoid(Value x) {
@@ -110,14 +126,14 @@ Value VectorMath::erfcExponent(Value t) {
 Value VectorMath::erf(Value x) {
   Value t = fastMin(num(x, 5.0), abs(x));
   Value magnitude = neg(expm1(erfcExponent(t)));
-  Value sign = andI(bitcast(x, i32()), constantInt(shaped(x, i32()), 0x80000000));
-  return bitcast(orI(bitcast(magnitude, i32()), sign), f32());
+  return bitcast(orI(bitcast(magnitude, i32()), signBit(x)), f32());
 }
 
 Value VectorMath::gelu(Value x) {
   // x / 2 * erfc(-x / sqrt 2), with erfc of the magnitude so that the negative tail keeps its
   // digits.
-  Value t = fastMin(num(x, 5.0), abs(mul(x, num(x, 0.70710678118654752))));
+  // From t = 5 on the tail is less than 2e-12, and at 10 it has become 0, as a product with any x needs it.
+  Value t = fastMin(num(x, 10.0), abs(mul(x, num(x, 0.70710678118654752))));
   Value tail = exp(erfcExponent(t));
   Value erfc = select(compare(Cmp::Lt, x, num(x, 0.0)), tail, sub(num(x, 2.0), tail));
   return mul(mul(x, num(x, 0.5)), erfc);
@@ -135,7 +151,7 @@ Value VectorMath::log1p(Value x) {
   Value one = num(x, 1.0), u = add(x, one);
   Value correction = divF(sub(x, sub(u, one)), u);
   Value finite = compare(Cmp::Lt, abs(correction), one);  // Not at -1 and infinity.
-  return add(log(u), select(finite, correction, num(x, 0.0)));
+  return keepZero(x, add(log(u), select(finite, correction, num(x, 0.0))));
 }
 
 Value VectorMath::atan(Value x) {
@@ -149,8 +165,7 @@ Value VectorMath::atan(Value x) {
           0.057957586647321722, -0.031177837381798031, 0.010914600385896381, -0.0017936203328264427});
   Value y = fma(mul(p, z), t, t);
   y = select(large, sub(num(x, 1.5707963267948966), y), y);
-  Value sign = andI(bitcast(x, i32()), constantInt(shaped(x, i32()), 0x80000000));
-  return bitcast(orI(bitcast(y, i32()), sign), f32());
+  return bitcast(orI(bitcast(y, i32()), signBit(x)), f32());
 }
 
 Value VectorMath::erfInv(Value x) {
@@ -206,16 +221,27 @@ Value VectorMath::softplus(Value x) {
 }
 
 Value VectorMath::sinOrCos(Value x, bool cosine) {
-  // The quadrant and the remainder of x / (pi/2), in double precision.
-  Type f64 = b_.getF64Type();
-  Value wide = extendF(x, f64);
-  Value n = roundEven(mul(wide, num(wide, 0.63661977236758134)));
-  Value remainder = fma(n, num(wide, -1.5707963267948966), wide);
-  remainder = fma(n, num(wide, -6.123233995736766e-17), remainder);
-  Value r = truncateF(remainder, f32());
-  // n modulo 4 as a small integer.
-  Value quarter = sub(n, mul(floor(mul(n, num(wide, 0.25))), num(wide, 4.0)));
-  Value quadrant = toInt(truncateF(quarter, f32()), i32());
+  // |x| / (2 pi) modulo 1, in double precision. 1 / (2 pi) is cut into numbers of 28 bits, so that each product with x
+  // is exact, and of each product the whole turns are dropped, exactly as well: up to the largest f32 nothing is lost.
+  constexpr double kWhole[] = {0x1.45f3070000000p-3, -0x1.1b1bbec000000p-30, 0x1.29fc274000000p-58,
+                               0x1.7d1f534000000p-86, 0x1.bb81b70000000p-115};
+  constexpr double kRest[] = {-0x1.d6a66c4000000p-142, 0x1.0e41080000000p-172};  // Products less than 2^-12.
+  Value wide = abs(extendF(x, b_.getF64Type()));
+  SmallVector<Value> turns;
+  for (double part : kWhole) {
+    Value product = mul(wide, num(wide, part));
+    turns.push_back(sub(product, roundEven(product)));
+  }
+  Value sum = turns[0];
+  for (Value turn : llvm::drop_begin(turns)) sum = add(sum, turn);
+  Value quarters = roundEven(mul(sum, num(sum, 4.0)));
+  // The sum once more, from the quarter on, so that what cancels has not been rounded.
+  Value remainder = fma(quarters, num(wide, -0.25), turns[0]);
+  for (Value turn : llvm::drop_begin(turns)) remainder = add(remainder, turn);
+  for (double part : kRest) remainder = fma(wide, num(wide, part), remainder);
+  Value r = truncateF(mul(remainder, num(wide, 6.283185307179586)), f32());
+  // A quarter modulo 4, from the other end for cosine.
+  Value quadrant = toInt(truncateF(quarters, f32()), i32());
   if (cosine) quadrant = add(quadrant, integer(quadrant, 1));
   Value s = mul(r, r);
   Value sine =
@@ -228,6 +254,7 @@ Value VectorMath::sinOrCos(Value x, bool cosine) {
   Value odd = compare(Cmp::Ne, andI(quadrant, integer(quadrant, 1)), integer(quadrant, 0));
   Value magnitude = select(odd, cosinePoly, sine);
   Value flip = shl(andI(quadrant, integer(quadrant, 2)), 30);
+  if (!cosine) flip = xorI(flip, signBit(x));
   return bitcast(xorI(bitcast(magnitude, i32()), flip), f32());
 }
 Value VectorMath::sin(Value x) {
@@ -285,16 +312,21 @@ Value VectorMath::pow(Value x, Value y) {
 }
 
 Value VectorMath::fmod(Value x, Value y) {
+  // Long division in double precision, 48 bits of the quotient at a time: |x / y| is less than 2^277. Each remainder is
+  // an exact double, since it is a multiple of the last bits of x or y and has no more bits than they have.
+  constexpr int kDigitBits = 48, kDigits = 6;
   Type f64 = b_.getF64Type();
-  Value a = abs(extendF(x, f64)), b = abs(extendF(y, f64));
-  Value q = floor(divF(a, b));
-  Value r = fma(neg(q), b, a);
-  // The quotient may have been rounded to the next integer, up or down.
-  r = select(compare(Cmp::Lt, r, num(r, 0.0)), add(r, b), r);
-  r = select(compare(Cmp::Ge, r, b), sub(r, b), r);
-  Value result = truncateF(r, f32());
-  Value sign = andI(bitcast(x, i32()), constantInt(shaped(x, i32()), 0x80000000));
-  result = bitcast(orI(bitcast(result, i32()), sign), f32());
+  Value r = abs(extendF(x, f64)), b = abs(extendF(y, f64));
+  Value inverse = divF(num(b, 1.0), b);
+  for (int digit = kDigits; digit-- > 0;) {
+    Value divisor = mul(b, num(b, std::ldexp(1.0, digit * kDigitBits)));
+    Value q = floor(mul(r, mul(inverse, num(b, std::ldexp(1.0, -digit * kDigitBits)))));
+    r = fma(neg(q), divisor, r);
+    // The digit may be one too large or too small.
+    r = select(compare(Cmp::Lt, r, num(r, 0.0)), add(r, divisor), r);
+    r = select(compare(Cmp::Ge, r, divisor), sub(r, divisor), r);
+  }
+  Value result = bitcast(orI(bitcast(truncateF(r, f32()), i32()), signBit(x)), f32());
   Value finite = compare(Cmp::Lt, abs(x), num(x, INFINITY));
   Value big = andI(finite, compare(Cmp::Eq, abs(y), num(y, INFINITY)));
   return select(big, x, result);

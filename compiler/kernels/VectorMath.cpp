@@ -3,6 +3,8 @@
 #include "compiler/kernels/VectorMath.h"
 
 #include <bit>
+#include <cmath>
+#include <optional>
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -19,6 +21,16 @@ Type elementOf(Value x) {
 }
 bool isFloat(Value x) {
   return isa<FloatType>(elementOf(x));
+}
+
+/// The f32 that is x in all lanes, where that is known.
+std::optional<float> numberOf(Value x) {
+  auto constant = x.getDefiningOp<arith::ConstantOp>();
+  if (!constant || !elementOf(x).isF32()) return std::nullopt;
+  if (auto number = dyn_cast<FloatAttr>(constant.getValue())) return number.getValue().convertToFloat();
+  auto lanes = dyn_cast<DenseElementsAttr>(constant.getValue());
+  if (!lanes || !lanes.isSplat()) return std::nullopt;
+  return lanes.getSplatValue<APFloat>().convertToFloat();
 }
 
 }  // namespace
@@ -102,7 +114,12 @@ HPU_EITHER(mul, MulFOp, MulIOp)
 #undef HPU_EITHER
 
 Value VectorMath::divF(Value a, Value b) {
-  return arith::DivFOp::create(b_, loc_, a, b);
+  auto divide = [&]() -> Value { return arith::DivFOp::create(b_, loc_, a, b); };
+  std::optional<float> divisor = numberOf(b);
+  if (!divisor || !std::isnormal(*divisor) || !std::isnormal(1 / *divisor)) return divide();
+  int exponent = 0;
+  if (std::abs(std::frexp(*divisor, &exponent)) == 0.5f) return mul(a, num(b, 1 / *divisor));
+  return asOneInstruction(divide, kConstantDivision);
 }
 Value VectorMath::fma(Value a, Value b, Value c) {
   return math::FmaOp::create(b_, loc_, a, b, c);
@@ -228,6 +245,24 @@ Value VectorMath::toFloat(Value a, Type element, bool isSigned) {
 }
 Value VectorMath::toInt(Value a, Type element) {
   return arith::FPToSIOp::create(b_, loc_, shaped(a, element), a);
+}
+Value VectorMath::toIntSaturating(Value a, Type element, bool isSigned) {
+  const unsigned bits = element.getIntOrFloatBitWidth();
+  const unsigned valueBits = isSigned ? bits - 1 : bits;
+  const int64_t most = static_cast<int64_t>(valueBits == 64 ? ~uint64_t{0} : (uint64_t{1} << valueBits) - 1);
+  const double beyond = std::ldexp(1.0, static_cast<int>(valueBits));
+  // The largest f32 within the type: one step below 2^valueBits, unless the type's own largest number is an f32.
+  const double high = std::min(static_cast<double>(std::nextafter(static_cast<float>(beyond), 0.0f)), beyond - 1);
+  return asOneInstruction([&] {
+    Value inside = fastMin(num(a, high), fastMax(num(a, isSigned ? -beyond : 0.0), a));
+    Value result;
+    if (bits == 64 && !isSigned)
+      result = arith::FPToUIOp::create(b_, loc_, shaped(a, i64()), inside);
+    else
+      result = truncate(toInt(inside, bits == 64 || (bits == 32 && !isSigned) ? i64() : i32()), element);
+    if (valueBits > 24) result = select(compare(Cmp::Ge, a, num(a, beyond)), integer(result, most), result);
+    return select(isNan(a), integer(result, 0), result);
+  });
 }
 Value VectorMath::extendF(Value a, Type element) {
   return arith::ExtFOp::create(b_, loc_, shaped(a, element), a);

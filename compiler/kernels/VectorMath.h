@@ -21,6 +21,11 @@ inline constexpr double kNarrowConversion = 0.5;
 /// As do sums of products of 16-bit floats (v_bf16_mac_acc32_b) and their maximum.
 inline constexpr double kNarrowReduction = 0.5;
 
+/// x / c on a TPC: the product with the reciprocal of c, what it leaves of x, that times the reciprocal added (two
+/// multiply-adds: the quotient as IEEE 754 rounds it, if it is a normal number), and the choice of the first product
+/// where that is not finite. The host divides.
+inline constexpr double kConstantDivision = 5;
+
 /// Emits at the builder's insertion point. Constants are made once a function, at `entry`'s start.
 /// Relative errors are stated for finite results that are normal numbers; NaN gives NaN.
 class VectorMath {
@@ -53,6 +58,7 @@ class VectorMath {
   Value add(Value a, Value b);
   Value sub(Value a, Value b);
   Value mul(Value a, Value b);
+  /// Rounded as IEEE 754 does it. By a constant it costs less (kConstantDivision), by a power of two a product.
   Value divF(Value a, Value b);
   Value fma(Value a, Value b, Value c);
   Value neg(Value a);
@@ -93,7 +99,10 @@ class VectorMath {
   Value truncate(Value a, Type element);  ///< Integer to a narrower (or the same) integer.
   Value resizeInt(Value a, Type element, bool isSigned);
   Value toFloat(Value a, Type element, bool isSigned);  ///< Integer to float.
-  Value toInt(Value a, Type element);                   ///< Float to signed integer, towards zero.
+  /// Float to signed integer, towards zero; undefined outside its range.
+  Value toInt(Value a, Type element);
+  /// Towards zero; what is beyond the integer type becomes its largest or least number, NaN 0.
+  Value toIntSaturating(Value a, Type element, bool isSigned);
   Value extendF(Value a, Type element);
   Value truncateF(Value a, Type element);
   /// The 16 upper bits after rounding to nearest even, as i16; NaN stays NaN.
@@ -108,7 +117,7 @@ class VectorMath {
   Value asOneInstruction(llvm::function_ref<Value()> build, double instructions = 1);
 
   // ---- Functions of f32 ----
-  Value exp(Value x);      ///< 2e-7; results below 1.7e-38 are 0.
+  Value exp(Value x);      ///< 2e-7.
   Value expm1(Value x);    ///< 3e-7, also near 0; for x <= 89.
   Value log1p(Value x);    ///< 4e-7, also near 0.
   Value atan(Value x);     ///< 3e-7.
@@ -118,23 +127,29 @@ class VectorMath {
   Value tanh(Value x);     ///< 4e-7.
   Value sigmoid(Value x);  ///< 4e-7.
   Value erf(Value x);      ///< 4e-7.
-  /// x * Phi(x); absolute error 2e-7 * max(1, |x|).
+  /// x * Phi(x); absolute error 2e-7 * max(1, |x|) above -7, 4e-12 below.
   Value gelu(Value x);
   Value geluTanh(Value x);
-  Value sin(Value x);  ///< 2e-7 absolute for |x| < 1e6.
-  Value cos(Value x);
+  Value sin(Value x);  ///< 2e-7, at every x; of infinities NaN.
+  Value cos(Value x);  ///< As sin.
   Value softplus(Value x);
   Value pow(Value x, Value y);   ///< 1e-6; C's rules for 0, 1, infinities and negative bases.
-  Value fmod(Value x, Value y);  ///< Exact while |x / y| < 2^29.
+  Value fmod(Value x, Value y);  ///< Exact.
 
  private:
   Value roundToBf16(Value a);
+  /// x's sign as a bit of i32.
+  Value signBit(Value x);
+  /// y; x where that is 0, of either sign.
+  Value keepZero(Value x, Value y);
   Value horner(Value x, std::initializer_list<double> coefficients);
   /// r and 2^n / 2 with e^x = e^r * 2^n, for -87.3 <= x <= 88.73.
   struct Reduced {
     Value r, halfScale;
   };
   Reduced reduceExp(Value x);
+  /// x - n ln 2.
+  Value expRemainder(Value x, Value n);
   Value expPolynomial(Value r);
   /// erfc(|x|) = exp(-result): the exponent with its sign flipped, |x| up to 5.
   Value erfcExponent(Value absX);

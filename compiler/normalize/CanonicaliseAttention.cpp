@@ -49,7 +49,7 @@ std::optional<Scaled> scaled(Value value) {
   }
   if (!number || result.x.getType() != value.getType()) return std::nullopt;
   result.factor = isa<DivOp>(op) ? 1 / *number : *number;
-  if (!std::isfinite(result.factor)) return std::nullopt;
+  if (!std::isnormal(result.factor)) return std::nullopt;
   return result;
 }
 

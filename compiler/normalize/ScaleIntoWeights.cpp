@@ -123,8 +123,12 @@ struct ScaleIntoWeights : OpRewritePattern<Root> {
       offset = perChannel(bias->constant, rank, target->channel, target->channels);
       if (!offset) return rewriter.notifyMatchFailure(op, "the bias is not one number a channel");
     }
-    if (kDivides)
-      for (float& s : *scale) s = static_cast<float>(1.0 / s);
+    if (kDivides) {
+      for (float& s : *scale) {
+        s = static_cast<float>(1.0 / s);
+        if (!std::isnormal(s)) return rewriter.notifyMatchFailure(op, "a divisor has no reciprocal");
+      }
+    }
     Location loc = fusedLoc(rewriter, {target->op, add, op});
     rewriter.setInsertionPoint(target->op);
     Value weights = scaleWeights(rewriter, target->weights->get().getLoc(), *target, *scale, stored_);

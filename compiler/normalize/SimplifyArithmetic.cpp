@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Patterns on elementwise arithmetic: neutral operands go, pow and div by constants become
-// multiplications where the result is the same number, or one rounding away.
+// multiplications where the result is the same number (of a cube: one rounding away).
 #include <cmath>
 
 #include "compiler/normalize/Constants.h"
@@ -63,8 +63,8 @@ struct ExpandPow : OpRewritePattern<PowOp> {
   }
 };
 
-/// x / c is x * (1 / c): the same number for a power of two, at most one rounding away for others. A division is an
-/// iteration on a TPC, eight times a multiplication.
+/// x / c is x * (1 / c) where c is a power of two. Of other divisors the product may be the next number: a rounding
+/// behind it, as of QuantizeLinear, would take the next step. Kernels divide by constants for less (kConstantDivision).
 struct DivideByConstant : OpRewritePattern<DivOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(DivOp op, PatternRewriter& rewriter) const override {
@@ -72,9 +72,9 @@ struct DivideByConstant : OpRewritePattern<DivOp> {
     if (!divisor || !isFloat(op.getRhs())) return rewriter.notifyMatchFailure(op, "the divisor is not one constant");
     int exponent = 0;
     double fraction = std::frexp(*divisor, &exponent);
+    if (std::abs(fraction) != 0.5) return rewriter.notifyMatchFailure(op, "the divisor is no power of two");
     // The reciprocal must be a normal f32 (and f16) number.
-    if (fraction == 0 || !std::isfinite(fraction) || std::abs(exponent) > 14)
-      return rewriter.notifyMatchFailure(op, "the divisor's reciprocal may be out of range");
+    if (std::abs(exponent) > 14) return rewriter.notifyMatchFailure(op, "the divisor's reciprocal may be out of range");
     Value factor = makeSplat(rewriter, op.getLoc(), tensorOf(op.getRhs()), 1 / *divisor);
     rewriter.replaceOpWithNewOp<MulOp>(op, op.getLhs(), factor);
     return success();

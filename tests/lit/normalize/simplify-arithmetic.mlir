@@ -43,14 +43,15 @@ func.func @pow(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32
   return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
-// A division by a constant is a product with its reciprocal, unless that could leave f16's normal numbers.
+// A division by a power of two is a product with its reciprocal, unless that could leave f16's normal numbers. By
+// another number it is none: 4.5 / 0.6 is 7.5, which rounds to 8, and 4.5 * (1 / 0.6) is less.
 // CHECK-LABEL: func.func @div(
 // CHECK-SAME: %[[X:.*]]: tensor<4xf32>
 // CHECK-DAG: %[[TINY:.*]] = hpu.constant dense<9.99999997E-7>
-// CHECK-DAG: %[[THIRD:.*]] = hpu.constant dense<0.333333343>
+// CHECK-DAG: %[[THREE:.*]] = hpu.constant dense<3.000000e+00>
 // CHECK-DAG: %[[EIGHTH:.*]] = hpu.constant dense<1.250000e-01>
 // CHECK-DAG: hpu.mul %[[X]], %[[EIGHTH]]
-// CHECK-DAG: hpu.mul %[[X]], %[[THIRD]]
+// CHECK-DAG: hpu.div %[[X]], %[[THREE]]
 // CHECK-DAG: hpu.div %[[X]], %[[TINY]]
 func.func @div(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %eight = hpu.constant dense<8.0> : tensor<f32> : tensor<f32>

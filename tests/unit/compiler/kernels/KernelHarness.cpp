@@ -6,10 +6,13 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
+#include <type_traits>
 
 #include "base/CpuFeatures.h"
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/interp/Interpreter.h"
 #include "gtest/gtest.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -50,8 +53,18 @@ double readAs(const void* at) {
   return static_cast<double>(value);
 }
 template <typename T>
+T narrowed(double value) {
+  using Limits = std::numeric_limits<T>;
+  if constexpr (std::is_integral_v<T>) {
+    if (std::isnan(value)) return 0;
+    if (value <= static_cast<double>(Limits::min())) return Limits::min();
+    if (value >= static_cast<double>(Limits::max())) return Limits::max();
+  }
+  return static_cast<T>(value);
+}
+template <typename T>
 void writeAs(void* at, double value) {
-  T narrow = static_cast<T>(value);
+  T narrow = narrowed<T>(value);
   std::memcpy(at, &narrow, sizeof narrow);
 }
 
@@ -144,6 +157,8 @@ double Tensor::at(const Index& index) const {
       return readAs<uint32_t>(at);
     case ElementType::kI64:
       return readAs<int64_t>(at);
+    case ElementType::kU64:
+      return readAs<uint64_t>(at);
     case ElementType::kF64:
       return readAs<double>(at);
     case ElementType::kBool:
@@ -199,6 +214,9 @@ void Tensor::set(const Index& index, double value) {
     case ElementType::kI64:
       writeAs<int64_t>(at, value);
       break;
+    case ElementType::kU64:
+      writeAs<uint64_t>(at, value);
+      break;
     case ElementType::kF64:
       writeAs<double>(at, value);
       break;
@@ -253,6 +271,8 @@ std::string typeText(const Tensor& tensor) {
       return text + "ui16>";
     case ElementType::kU32:
       return text + "ui32>";
+    case ElementType::kU64:
+      return text + "ui64>";
     case ElementType::kF8E4M3:
       return text + "f8E4M3FN>";
     case ElementType::kF8E4M3Ieee:
@@ -450,6 +470,36 @@ void check(const std::string& body, std::vector<Tensor> inputs, std::vector<Tens
     }
   }
   for (size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(inputs[i].contents(), before[i]) << "input " << i << " changed";
+}
+
+void checkBoth(const std::string& body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+               const std::function<double(int, const Index&)>& expected, Tolerance tolerance) {
+  check(body, inputs, outputs, expected, tolerance);
+  ParsedCluster cluster(body, inputs, outputs);
+  ASSERT_TRUE(cluster.block());
+  llvm::DenseMap<mlir::Value, interp::Tensor> values;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    values[cluster.block()->getArgument(static_cast<unsigned>(i))] =
+        interp::Tensor::copyOf({inputs[i].type, inputs[i].sizes}, inputs[i].contents().data());
+  mlir::Operation* yield = cluster.block()->getTerminator();
+  ASSERT_TRUE(mlir::succeeded(interp::evaluateRange(cluster.block()->begin(), yield->getIterator(), values))) << body;
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const interp::Tensor result = values[yield->getOperand(static_cast<unsigned>(k))];
+    ASSERT_EQ(result.shape(), outputs[k].sizes) << body;
+    Tensor rounded = Tensor::scalar(outputs[k].type, 0);
+    int failures = 0;
+    int64_t position = 0;
+    forEach(outputs[k].sizes, [&](const Index& index) {
+      rounded.set({}, expected(static_cast<int>(k), index));
+      double actual = result.number(position++), wanted = rounded.at({});
+      bool same = actual == wanted || (std::isnan(actual) && std::isnan(wanted)) ||
+                  std::abs(actual - wanted) <= tolerance.absolute + tolerance.relative * std::abs(wanted);
+      if (same || ++failures > 3) return;
+      ADD_FAILURE() << "interpreter, output " << k << " at " << shapeToString(index) << ": got " << actual << ", want "
+                    << wanted << "\n"
+                    << body;
+    });
+  }
 }
 
 }  // namespace hpu::kernels::test

@@ -32,6 +32,7 @@ class Tensor {
   /// A copy that has memory of its own.
   Tensor clone() const;
   double at(const Index& index) const;
+  /// Numbers beyond an integer type become its largest or least, NaN 0.
   void set(const Index& index, double value);
   void fill(const std::function<double(const Index&)>& value);
   /// Uniform in [low, high), the same for the same seed.
@@ -108,5 +109,9 @@ struct Tolerance {
 void check(const std::string& body, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
            const std::function<double(int, const Index&)>& expected, Tolerance tolerance = {},
            const KernelOptions& options = {});
+
+/// The same of the reference interpreter as well. Tensors must be dense and row-major.
+void checkBoth(const std::string& body, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+               const std::function<double(int, const Index&)>& expected, Tolerance tolerance = {});
 
 }  // namespace hpu::kernels::test
