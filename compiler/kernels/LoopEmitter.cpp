@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops and passes; values are evaluated where they are first needed, or hoisted before a loop.
+// Bounds, lanes and loops.
 #include "compiler/kernels/LoopEmitter.h"
 
-#include "compiler/kernels/Staging.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -115,11 +114,16 @@ void LoopEmitter::setBounds() {
   highOf_[v] = highV;
 }
 
+/// Whether a row's bounds are looked up for each output.
+bool LoopEmitter::isCut(const IterDim& dim, int table) const {
+  bool isWhole = wholeWindow_ && dim.anchor == plan_->windowDim;
+  return table >= 0 && !isWhole && !loadsBeyondTensors();
+}
+
 Value LoopEmitter::low(int dim) {
   const IterDim& d = plan_->dims[dim];
   if (!d.row) return lowOf_[dim];
-  if (d.lowTable < 0 || traits_.forCost || (wholeWindow_ && d.anchor == plan_->windowDim))
-    return m_.constantInt(m_.i64(), 0);
+  if (!isCut(d, d.lowTable)) return m_.constantInt(m_.i64(), 0);
   Affine at;
   if (d.anchor >= 0) at.coef[d.anchor] = 1;
   return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.lowTable), at, 8, false), 8);
@@ -127,9 +131,7 @@ Value LoopEmitter::low(int dim) {
 Value LoopEmitter::high(int dim) {
   const IterDim& d = plan_->dims[dim];
   if (!d.row) return highOf_[dim];
-  // A TPC's loads outside of a tensor give a value that changes nothing: no bounds.
-  if (d.highTable < 0 || traits_.forCost || (wholeWindow_ && d.anchor == plan_->windowDim))
-    return m_.constantInt(m_.i64(), d.size);
+  if (!isCut(d, d.highTable)) return m_.constantInt(m_.i64(), d.size);
   Affine at;
   if (d.anchor >= 0) at.coef[d.anchor] = 1;
   return LLVM::LoadOp::create(b_, loc_, m_.i64(), address(-1, tableBase(d.highTable), at, 8, false), 8);
@@ -281,270 +283,6 @@ LoopEmitter::Values LoopEmitter::vectorLoop(int dim, Value low, Value high, llvm
   }
   scope_ = outer;
   return Values(ifOp.getResults().begin(), ifOp.getResults().end());
-}
-
-// ---- Values
-// -------------------------------------------------------------------------------------------
-
-bool LoopEmitter::alongLanes(int prim) const {
-  return plan_->vectorDim >= 0 && (plan_->prims[prim].deps >> plan_->vectorDim & 1);
-}
-
-Type LoopEmitter::vectorType(Type element) const {
-  return VectorType::get({lanes_}, element);
-}
-
-void LoopEmitter::hoist(llvm::ArrayRef<int> roots) {
-  llvm::DenseMap<int, bool> seen;
-  for (int root : roots) hoistOne(root, seen);
-}
-
-/// True when the value can be computed here; then it is, unless it is a constant.
-bool LoopEmitter::hoistOne(int p, llvm::DenseMap<int, bool>& seen) {
-  if (scope_.values.count(p)) return true;
-  if (auto it = seen.find(p); it != seen.end()) return it->second;
-  const Prim& prim = plan_->prims[p];
-  bool ready = (prim.deps & ~scope_.available) == 0 && prim.kind != Prim::Kind::Reduce;
-  if (!kept_.contains(p)) {
-    for (int operand : prim.operands) ready &= hoistOne(operand, seen);
-    for (const Term& term : prim.address.terms) ready &= hoistOne(term.prim, seen);
-  }
-  seen[p] = ready;
-  if (ready && prim.kind != Prim::Kind::Constant) eval(p);
-  if (!ready && prim.kind == Prim::Kind::Load && !kept_.contains(p))
-    address(p, prim.table >= 0 ? tableBase(prim.table) : operands_[prim.source], prim.address,
-            prim.table >= 0 ? elementSize(plan_->tables[prim.table].type) : elementSize(prim.type), true);
-  return ready;
-}
-
-Value LoopEmitter::eval(int p) {
-  if (auto it = scope_.values.find(p); it != scope_.values.end()) return it->second;
-  Value value = compute(p);
-  scope_.values[p] = value;
-  return value;
-}
-
-Value LoopEmitter::vectorOf(int p) {
-  Value value = eval(p);
-  if (isa<VectorType>(value.getType())) return value;
-  if (auto it = scope_.broadcast.find(p); it != scope_.broadcast.end()) return it->second;
-  Value spread = m_.broadcast(value, lanes_);
-  scope_.broadcast[p] = spread;
-  return spread;
-}
-
-Value LoopEmitter::compute(int p) {
-  const Prim& prim = plan_->prims[p];
-  Type type = computeType(b_.getContext(), prim.type);
-  switch (prim.kind) {
-    case Prim::Kind::Constant:
-      return isFloatType(prim.type) ? m_.constant(type, prim.number) : m_.constantInt(type, prim.integer);
-    case Prim::Kind::Load:
-      break;
-    case Prim::Kind::Reduce:
-      llvm_unreachable("a reduction is done before its pass's results are used");
-    case Prim::Kind::Lane:
-      break;
-  }
-  if (kept_.contains(p)) {
-    Type kept = alongLanes(p) ? vectorType(type) : type;
-    return local(LLVM::LoadOp::create(b_, loc_, kept, scratchAddress(p), 4)).getRes();
-  }
-  Value value;
-  if (prim.kind == Prim::Kind::Load) {
-    value = load(p);
-  } else {
-    bool vector = alongLanes(p);
-    llvm::SmallVector<Value, 3> operands;
-    for (int operand : prim.operands) operands.push_back(vector ? vectorOf(operand) : eval(operand));
-    value = prim.op->emit(m_, operands, {prim.in, prim.type, prim.params});
-  }
-  if (isKept(p)) {
-    keeping_.insert(p);
-    local(LLVM::StoreOp::create(b_, loc_, value, scratchAddress(p), 4));
-  }
-  return value;
-}
-
-// ---- Reductions
-// ---------------------------------------------------------------------------------------
-
-llvm::SmallVector<LoopEmitter::Accumulator, 4> LoopEmitter::accumulatorsOf(int pass, llvm::SmallVector<int>& roots) {
-  llvm::SmallVector<Accumulator, 4> accumulators;
-  bool laneRow = plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row;
-  for (size_t p = 0; p < plan_->prims.size(); ++p) {
-    const Prim& prim = plan_->prims[p];
-    if (!plan_->reachable[p] || prim.kind != Prim::Kind::Reduce || prim.stage != pass + 1) continue;
-    bool vector = laneRow || alongLanes(prim.operands[0]);
-    accumulators.push_back({static_cast<int>(p), vector, prim.reduce == ReduceKind::ArgMax ? 2 : 1});
-    roots.push_back(prim.operands[0]);
-  }
-  return accumulators;
-}
-
-void LoopEmitter::reducePass(int pass) {
-  llvm::SmallVector<int> roots;
-  llvm::SmallVector<Accumulator, 4> accumulators = accumulatorsOf(pass, roots);
-  Values init;
-  for (const Accumulator& acc : accumulators) init.append(neutral(acc));
-  keeping_.clear();
-  Values results = rowLoops(0, plan_->rowOrder, roots, init, [&](llvm::ArrayRef<Value> old) {
-    Values updated;
-    for (const Accumulator& acc : accumulators) {
-      updated.append(combine(acc, old.take_front(acc.values)));
-      old = old.drop_front(acc.values);
-    }
-    return updated;
-  });
-  kept_.insert(keeping_.begin(), keeping_.end());
-  llvm::ArrayRef<Value> rest = results;
-  for (const Accumulator& acc : accumulators) {
-    finish(acc, Values(rest.take_front(acc.values)));
-    rest = rest.drop_front(acc.values);
-  }
-}
-
-/// What a loop has accumulated becomes the value of the reduction.
-void LoopEmitter::finish(const Accumulator& acc, Values values) {
-  const Prim& prim = plan_->prims[acc.prim];
-  if (plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row) values = acrossLanes(prim, values);
-  Value result = values.back();
-  scope_.values[acc.prim] = m_.shaped(result, computeType(b_.getContext(), prim.type)) == result.getType()
-                                ? result
-                                : m_.extend(result, m_.i64(), true);
-}
-
-LoopEmitter::Values LoopEmitter::neutral(const Accumulator& acc) {
-  const Prim& prim = plan_->prims[acc.prim];
-  ElementType element = plan_->prims[prim.operands[0]].type;
-  Type type = computeType(b_.getContext(), element);
-  if (acc.vector) type = vectorType(type);
-  bool isFloat = isFloatType(element), isSigned = isSignedType(element);
-  int64_t bits = elementSize(element) * 8;
-  Values result;
-  switch (prim.reduce) {
-    case ReduceKind::Sum:
-      result.push_back(m_.constant(type, 0));
-      break;
-    case ReduceKind::Prod:
-      result.push_back(m_.constant(type, 1));
-      break;
-    case ReduceKind::Max:
-    case ReduceKind::ArgMax:
-      result.push_back(isFloat ? m_.constant(type, -INFINITY)
-                               : m_.constantInt(type, isSigned ? static_cast<int64_t>(uint64_t{1} << (bits - 1)) : 0));
-      break;
-    case ReduceKind::Min:
-      result.push_back(
-          isFloat ? m_.constant(type, INFINITY)
-                  : m_.constantInt(type, isSigned ? static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1) : -1));
-      break;
-  }
-  if (prim.reduce == ReduceKind::ArgMax)
-    result.push_back(m_.constantInt(acc.vector ? vectorType(m_.i32()) : m_.i32(), 0));
-  return result;
-}
-
-LoopEmitter::Values LoopEmitter::combine(const Accumulator& acc, llvm::ArrayRef<Value> old) {
-  const Prim& prim = plan_->prims[acc.prim];
-  int operand = prim.operands[0];
-  const Prim& source = plan_->prims[operand];
-  Values updated;
-  // A product of floats that is only summed needs no register of its own.
-  bool product = prim.reduce == ReduceKind::Sum && source.kind == Prim::Kind::Lane &&
-                 StringRef(source.op->name) == "mul" && isFloatType(source.type) && !isKept(operand) &&
-                 !scope_.values.count(operand);
-  if (product) {
-    auto factor = [&](int p) { return acc.vector ? vectorOf(p) : eval(p); };
-    Value sum = m_.fma(factor(source.operands[0]), factor(source.operands[1]), old[0]);
-    if (traits_.forCost && reducesNarrow(*plan_, prim))
-      sum.getDefiningOp()->setAttr(kInstructionsAttr, b_.getF64FloatAttr(kNarrowReduction));
-    updated.push_back(sum);
-  } else {
-    Values now = {acc.vector ? vectorOf(operand) : eval(operand)};
-    if (prim.reduce == ReduceKind::ArgMax) {
-      // Positions along the only reduced dim.
-      int dim = llvm::countr_zero(prim.reduceDims);
-      Value at = m_.truncate(index_[dim] ? index_[dim] : m_.constantInt(m_.i64(), 0), m_.i32());
-      if (acc.vector) at = m_.broadcast(at, lanes_);
-      if (acc.vector && dim == plan_->vectorDim) at = m_.add(at, m_.iota(vectorType(m_.i32())));
-      now.push_back(at);
-    }
-    if (traits_.forCost && reducesNarrow(*plan_, prim))
-      updated = {m_.asOneInstruction([&] { return merge(prim, old, now)[0]; }, kNarrowReduction)};
-    else
-      updated = merge(prim, old, now);
-  }
-  bool laneRow = plan_->vectorDim >= 0 && plan_->dims[plan_->vectorDim].row;
-  if (laneRow && scope_.mask)
-    for (auto [value, before] : llvm::zip(updated, old)) value = m_.select(scope_.mask, value, before);
-  return updated;
-}
-
-LoopEmitter::Values LoopEmitter::merge(const Prim& prim, llvm::ArrayRef<Value> a, llvm::ArrayRef<Value> b) {
-  ElementType element = plan_->prims[prim.operands[0]].type;
-  bool isSigned = isSignedType(element);
-  switch (prim.reduce) {
-    case ReduceKind::Sum:
-      return {m_.add(a[0], b[0])};
-    case ReduceKind::Prod:
-      return {m_.mul(a[0], b[0])};
-    case ReduceKind::Max:
-      return {m_.max(a[0], b[0], isSigned)};
-    case ReduceKind::Min:
-      return {m_.min(a[0], b[0], isSigned)};
-    case ReduceKind::ArgMax:
-      break;
-  }
-  // The first of the largest; the first NaN before all.
-  Value larger = m_.compare(Cmp::Gt, b[0], a[0], isSigned), equal = m_.compare(Cmp::Eq, b[0], a[0]);
-  if (isFloatType(element)) {
-    Value nanA = m_.isNan(a[0]), nanB = m_.isNan(b[0]);
-    larger = m_.orI(larger, m_.andI(nanB, m_.xorI(nanA, m_.integer(nanA, 1))));
-    equal = m_.orI(equal, m_.andI(nanA, nanB));
-  }
-  Value take = m_.orI(larger, m_.andI(equal, m_.compare(Cmp::Lt, b[1], a[1])));
-  return {m_.select(take, b[0], a[0]), m_.select(take, b[1], a[1])};
-}
-
-/// Instructions for a row with which a TPC combines the lanes of one accumulator into a value in all lanes. Rows that
-/// fit local memory together are combined in pairs, so that fewer vectors are left at each step.
-static double tpcFoldInstructions(const KernelPlan& plan) {
-  constexpr int kMostRows = 8, kSteps = 6;             // Of 64 lanes; the accumulators stay in registers.
-  constexpr double kPair = 3, kStep = 2, kSpread = 1;  // Two shuffles and the op; a shuffle and the op; a shuffle.
-  int64_t bytes = std::max<int64_t>(plan.tpcSlots * slotBytes(plan), 1);
-  int rows = 1, levels = 0;
-  while (rows < kMostRows && 2 * rows * bytes <= kMaxScratchBytes - kTableBytes) rows *= 2, ++levels;
-  if (rows == 1) return kStep * kSteps;
-  return (kPair * (rows - 1) + kStep * (kSteps - levels) + kSpread * rows) / rows;
-}
-
-LoopEmitter::Values LoopEmitter::acrossLanes(const Prim& prim, Values values) {
-  if (traits_.forCost && values.size() == 1) {
-    Value result = m_.asOneInstruction([&] { return foldLanes(prim, values)[0]; }, tpcFoldInstructions(*plan_));
-    return {vector::ExtractOp::create(b_, loc_, result, 0)};
-  }
-  values = foldLanes(prim, std::move(values));
-  for (Value& value : values) value = vector::ExtractOp::create(b_, loc_, value, 0);
-  return values;
-}
-
-/// Halves the vectors until one lane is left.
-LoopEmitter::Values LoopEmitter::foldLanes(const Prim& prim, Values values) {
-  for (int64_t width = lanes_ / 2; width >= 1; width /= 2) {
-    llvm::SmallVector<int64_t> lower, upper;
-    for (int64_t i = 0; i < width; ++i) {
-      lower.push_back(i);
-      upper.push_back(width + i);
-    }
-    Values a, b;
-    for (Value value : values) {
-      a.push_back(vector::ShuffleOp::create(b_, loc_, value, value, lower));
-      b.push_back(vector::ShuffleOp::create(b_, loc_, value, value, upper));
-    }
-    values = merge(prim, a, b);
-  }
-  return values;
 }
 
 }  // namespace hpu::kernels

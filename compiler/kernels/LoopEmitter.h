@@ -65,11 +65,11 @@ class LoopEmitter {
   using Body = std::function<Values(llvm::ArrayRef<Value>)>;
 
   // Loops (LoopEmitter.cpp).
-  int mergeable() const { return traits_.forCost ? plan_->tpcMergeable : plan_->mergeable; }
   void chooseLanes();
   bool isTap(int dim) const {
     return plan_->dims[dim].indexDim < 0 && (plan_->tapsOf[0] >= 0 || plan_->tapsOf[1] >= 0);
   }
+  bool isCut(const IterDim& dim, int table) const;
   Value low(int dim);
   Value high(int dim);
   void setBounds();
@@ -78,34 +78,30 @@ class LoopEmitter {
   void storeAll(llvm::ArrayRef<int> indices);
   void windowRow(int dim);
   void windowOutputs(Value first, int64_t count);
-  void reducePass(int pass);
   Values rowLoops(size_t level, llvm::ArrayRef<int> order, llvm::ArrayRef<int> roots, llvm::ArrayRef<Value> init,
                   const Body& body);
   Values loop(int dim, Value low, Value high, llvm::ArrayRef<Value> init, const Body& body);
   Values scalarLoop(int dim, Value low, Value high, llvm::ArrayRef<Value> init, const Body& body);
   Values vectorLoop(int dim, Value low, Value high, llvm::ArrayRef<Value> init, const Body& body);
-  void hoist(llvm::ArrayRef<int> roots);
-  bool hoistOne(int prim, llvm::DenseMap<int, bool>& seen);
   llvm::SmallVector<int> storeRoots() const;
 
-  // Values.
+  // Values (LoopValues.cpp).
+  void hoist(llvm::ArrayRef<int> roots);
+  bool hoistOne(int prim, llvm::DenseMap<int, bool>& seen);
   Value eval(int prim);
   Value vectorOf(int prim);
   Value compute(int prim);
-  /// Its row goes to local memory when it is first computed.
-  bool isKept(int prim) const {
-    return traits_.forCost ? plan_->prims[prim].onTpcKept : plan_->prims[prim].scratch >= 0;
-  }
   bool alongLanes(int prim) const;
   mlir::Type vectorType(mlir::Type element) const;
 
-  // Reductions.
+  // Reductions (LoopReductions.cpp).
   struct Accumulator {
     int prim;
     bool vector;
     int values;  ///< 2 for ArgMax: value and index.
   };
   llvm::SmallVector<Accumulator, 4> accumulatorsOf(int pass, llvm::SmallVector<int>& roots);
+  void reducePass(int pass);
   void finish(const Accumulator& acc, Values values);
   Values neutral(const Accumulator& acc);
   Values combine(const Accumulator& acc, llvm::ArrayRef<Value> old);
@@ -119,14 +115,6 @@ class LoopEmitter {
   Value address(int key, Value base, const Affine& affine, int64_t elementBytes, bool partial);
   Value laneOffsets(const Affine& affine, int64_t elementBytes);
   Value load(int prim);
-  /// Marks an access to local memory for the cost.
-  template <typename Access>
-  Access local(Access access, double share = 1) {
-    if (traits_.forCost) access->setAttr(kLocalAttr, b_.getF64FloatAttr(share));
-    return access;
-  }
-  Value turned(Value rows);
-  Value rearranged(Value lanes, double instructions);
   Value loadVector(Value pointer, ElementType type, Value byteOffsets, int64_t laneStride);
   Value fromStorage(Value stored, ElementType type);
   Value toStorage(Value value, ElementType type);
@@ -137,6 +125,29 @@ class LoopEmitter {
   void laneLoop(const std::function<void(Value lane)>& body);
   Value scratchAddress(int prim);
   Value laneCount();
+
+  // What differs where the code is a TPC's, for its cost (TpcCode.cpp).
+  int mergeable() const { return traits_.forCost ? plan_->tpcMergeable : plan_->mergeable; }
+  /// Its row goes to local memory when it is first computed.
+  bool isKept(int prim) const {
+    return traits_.forCost ? plan_->prims[prim].onTpcKept : plan_->prims[prim].scratch >= 0;
+  }
+  /// A TPC's loads outside of a tensor give a value that changes nothing, so that rows need no bounds.
+  bool loadsBeyondTensors() const { return traits_.forCost; }
+  /// Marks an access to local memory.
+  template <typename Access>
+  Access local(Access access, double share = 1) {
+    if (traits_.forCost) access->setAttr(kLocalAttr, b_.getF64FloatAttr(share));
+    return access;
+  }
+  /// `build` at the price that a TPC has for a step of a reduction: one element more, or the lanes of a register.
+  enum class Step { kElement, kAcrossLanes };
+  Value priced(Step step, const Prim& reduction, llvm::function_ref<Value()> build);
+  /// Null, or false, where a TPC loads or stores as the host does.
+  Value tpcLoad(int prim, Value base);
+  bool tpcStore(const Store& store, Value value, Value base);
+  Value turned(Value rows);
+  Value rearranged(Value lanes, double instructions);
 
   VectorMath& m_;
   mlir::OpBuilder& b_;

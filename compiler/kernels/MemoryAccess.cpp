@@ -2,7 +2,6 @@
 // Addresses, loads and stores: contiguous, strided, looked up, masked; and the conversion between
 // what memory holds and what registers hold.
 #include "compiler/kernels/LoopEmitter.h"
-#include "compiler/kernels/Staging.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -180,36 +179,10 @@ Value LoopEmitter::load(int p) {
     Value stored = LLVM::LoadOp::create(b_, loc_, storageType(prim.type), pointer, static_cast<unsigned>(bytes));
     return fromStorage(stored, prim.type);
   }
-  if (traits_.forCost && isStaged(*plan_, p))
-    return local(LLVM::LoadOp::create(b_, loc_, vectorType(computeType(b_.getContext(), prim.type)), scratch_, 4),
-                 differentReads(*plan_, p, together_) * (isStagedNarrow(*plan_, p) ? double(bytes) / 4 : 1))
-        .getRes();
-  if (traits_.forCost && prim.table >= 0)
-    return local(LLVM::LoadOp::create(b_, loc_, vectorType(computeType(b_.getContext(), prim.type)), base, 4)).getRes();
-  if (traits_.forCost && isShuffled(*plan_, p)) {
-    Value stored = local(LLVM::LoadOp::create(b_, loc_, vectorType(m_.f32()), scratch_, 4), 2).getRes();
-    return rearranged(stored, kShuffleInstructions);
-  }
-  if (traits_.forCost && prim.address.coef[plan_->vectorDim] != 1 && isTurned(*plan_, prim.address))
-    return fromStorage(turned(LLVM::LoadOp::create(b_, loc_, vectorType(storageType(prim.type)), base, 1).getRes()),
-                       prim.type);
+  if (Value loaded = tpcLoad(p, base)) return loaded;
   Value offsets = laneOffsets(prim.address, bytes);
   Value pointer = address(p, base, prim.address, bytes, false);
   return fromStorage(loadVector(pointer, prim.type, offsets, prim.address.coef[plan_->vectorDim]), prim.type);
-}
-
-/// With forCost: into local memory, and out of it as the columns of 64 such vectors.
-Value LoopEmitter::turned(Value rows) {
-  local(LLVM::StoreOp::create(b_, loc_, rows, scratch_, 1));
-  Value columns = local(LLVM::LoadOp::create(b_, loc_, rows.getType(), scratch_, 1)).getRes();
-  return rearranged(columns, kTurnInstructions);
-}
-
-/// With forCost: lanes moved by so many instructions; where they go makes no difference to the cost.
-Value LoopEmitter::rearranged(Value lanes, double instructions) {
-  auto sameLanes = llvm::to_vector(llvm::seq<int64_t>(0, lanes_));
-  return m_.asOneInstruction([&] { return vector::ShuffleOp::create(b_, loc_, lanes, lanes, sameLanes).getResult(); },
-                             instructions);
 }
 
 Value LoopEmitter::loadVector(Value pointer, ElementType type, Value byteOffsets, int64_t laneStride) {
@@ -262,10 +235,7 @@ void LoopEmitter::store(const Store& store, int index) {
   }
   Value value = toStorage(vectorOf(store.prim), store.type);
   int64_t stride = store.address.coef[v];
-  if (traits_.forCost && stride != 1 && isTurned(*plan_, store.address)) {
-    LLVM::StoreOp::create(b_, loc_, turned(value), base, 1);
-    return;
-  }
+  if (tpcStore(store, value, base)) return;
   Value pointer = address(key, base, store.address, bytes, false);
   bool wide = bytes >= 4;
   if (stride == 1 && !scope_.mask) {
@@ -289,7 +259,7 @@ void LoopEmitter::store(const Store& store, int index) {
 
 /// Where a kept value lies: rows of the slot, then lanes when these are not along the row.
 Value LoopEmitter::scratchAddress(int p) {
-  if (traits_.forCost) return scratch_;
+  if (traits_.forCost) return scratch_;  // One place costs as much as another.
   const KernelPlan& plan = *plan_;
   bool alongRow = plan.vectorDim >= 0 && plan.dims[plan.vectorDim].row;
   int64_t elementBytes = alongRow ? 4 : 4 * kMaxLanes;

@@ -18,10 +18,11 @@ constexpr double kLeast = 0x1p-149;  ///< The least denormal.
 /// Numbers at which functions change: powers of two and their neighbours, limits of exp, far arguments of sin.
 const std::vector<float>& edges() {
   static const std::vector<float> values = [] {
-    std::vector<float> list = {0.0f,        -0.0f,      INFINITY,   -INFINITY, NAN,       88.7228317f, 88.7228394f,
-                               89.4159851f, -87.33655f, -103.9721f, -103.98f,  1e-45f,    -1e-45f,     1.17549435e-38f,
-                               3.4028235e38f, -3.4028235e38f, 1e16f, 1e22f,    -1e30f,    -1e10f,      -1e20f, 1e20f,
-                               2e19f,       -7.0f,      -7.2f,      -9.5f,     -14.0f,    -14.2f,      9.02f,  8388607.5f};
+    std::vector<float> list = {0.0f,        -0.0f,           INFINITY,      -INFINITY,      NAN,      88.7228317f,
+                               88.7228394f, 89.4159851f,     -87.33655f,    -103.9721f,     -103.98f, 1e-45f,
+                               -1e-45f,     1.17549435e-38f, 3.4028235e38f, -3.4028235e38f, 1e16f,    1e22f,
+                               -1e30f,      -1e10f,          -1e20f,        1e20f,          2e19f,    -7.0f,
+                               -7.2f,       -9.5f,           -14.0f,        -14.2f,         9.02f,    8388607.5f};
     for (int e = -149; e < 128; ++e)
       for (float sign : {1.0f, -1.0f}) {
         float power = std::ldexp(sign, e);
@@ -154,7 +155,8 @@ TEST(Accuracy, PowersAgreeWithTheCLibraryOverAllOfF32) {
 TEST(Accuracy, MaximumAndMinimumPassNanOn) {
   auto [a, b] = pairs();
   checkBoth(
-      "%r = hpu.max %0, %1 : ($0, $1) -> $out0\n%s = hpu.min %0, %1 : ($0, $1) -> $out0\nhpu.yield %r, %s : $out0, $out0",
+      "%r = hpu.max %0, %1 : ($0, $1) -> $out0\n%s = hpu.min %0, %1 : ($0, $1) -> $out0\nhpu.yield %r, %s : $out0, "
+      "$out0",
       {a, b}, {Tensor::dense(F32, a.sizes), Tensor::dense(F32, a.sizes)},
       [&, a = a, b = b](int k, const Index& i) {
         double x = a.at(i), y = b.at(i);
@@ -166,8 +168,9 @@ TEST(Accuracy, MaximumAndMinimumPassNanOn) {
 
 TEST(Accuracy, DivisionByAConstantRoundsAsDivision) {
   Tensor x = wholeRange();
-  const float divisors[] = {0.6f,  3,     7,     0.1f, -49,    255,      1e-6f, 5.6568542f, 1e30f,   1e-38f, 3e38f,
-                            1e-44f, 8,    0.125f, -1,   0x1p126f, 0x1p-126f, 0,    INFINITY,   1.9999999f, 1.0000001f};
+  const float divisors[] = {0.6f,       3,        7,         0.1f,  -49,      255,        1e-6f,
+                            5.6568542f, 1e30f,    1e-38f,    3e38f, 1e-44f,   8,          0.125f,
+                            -1,         0x1p126f, 0x1p-126f, 0,     INFINITY, 1.9999999f, 1.0000001f};
   for (float divisor : divisors) {
     char text[64];
     std::snprintf(text, sizeof text, "0x%08X", std::bit_cast<uint32_t>(divisor));
@@ -193,9 +196,10 @@ TEST(Accuracy, TheMeanOfEqualNumbersIsThatNumber) {
   // A window of 3 x 3, cut at the edges (padding counts or does not).
   Tensor x = Tensor::dense(F32, {1, 4, 9, 70});
   x.fill([](const Index& i) { return 3 + 10 * i[1]; });
-  checkBoth("%r = hpu.avg_pool2d %0 {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, "
-            "pads = array<i64: 1, 1, 1, 1>, count_include_pad = false} : ($0) -> $out0\nhpu.yield %r : $out0",
-            {x}, {Tensor::dense(F32, x.sizes)}, [&](int, const Index& i) { return x.at(i); }, {0, 0});
+  checkBoth(
+      "%r = hpu.avg_pool2d %0 {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, "
+      "pads = array<i64: 1, 1, 1, 1>, count_include_pad = false} : ($0) -> $out0\nhpu.yield %r : $out0",
+      {x}, {Tensor::dense(F32, x.sizes)}, [&](int, const Index& i) { return x.at(i); }, {0, 0});
 }
 
 }  // namespace

@@ -81,17 +81,18 @@ TEST(Cast, AtTheEndsOfAllTypesSaturatesFloatsAndWrapsIntegers) {
       SCOPED_TRACE(nameOf(from) + " to " + nameOf(to));
       // Beyond 2^24 an integer becomes a bf16 by way of f32 in a kernel: one rounding more.
       Tolerance tolerance = {to == BF16 && !isFloating(from) ? 0.004 : 0, 0};
-      checkBoth("%r = hpu.cast %0 {to = " + nameOf(to) + "} : ($0) -> $out0\nhpu.yield %r : $out0", {x},
-                {Tensor::dense(to, x.sizes)},
-                [&](int, const Index& i) {
-                  double v = x.at(i);
-                  if (to == Bool) return static_cast<double>(v != 0);
-                  if (isFloating(to) && isFloating(from)) return v;
-                  if (isFloating(to)) return static_cast<double>(static_cast<float>(integerAt(bytes, from, i[0])));
-                  if (!isFloating(from)) return wrapped(integerAt(bytes, from, i[0]), to);
-                  return std::trunc(v);  // Stored, it saturates.
-                },
-                tolerance);
+      checkBoth(
+          "%r = hpu.cast %0 {to = " + nameOf(to) + "} : ($0) -> $out0\nhpu.yield %r : $out0", {x},
+          {Tensor::dense(to, x.sizes)},
+          [&](int, const Index& i) {
+            double v = x.at(i);
+            if (to == Bool) return static_cast<double>(v != 0);
+            if (isFloating(to) && isFloating(from)) return v;
+            if (isFloating(to)) return static_cast<double>(static_cast<float>(integerAt(bytes, from, i[0])));
+            if (!isFloating(from)) return wrapped(integerAt(bytes, from, i[0]), to);
+            return std::trunc(v);  // Stored, it saturates.
+          },
+          tolerance);
     }
   }
 }
@@ -148,7 +149,9 @@ TEST(Cast, TheMeanOfIntegersIsInTheirTypeAlthoughTheirSumIsNot) {
     x.fill([&](const Index& i) { return i[0] == 0 ? top : i[0] == 1 ? least(type) : i[1] % 2 ? top : top - 4; });
     checkBoth("%r = hpu.reduce_mean %0 {axes = array<i64: 1>, keepdims = false} : ($0) -> $out0\nhpu.yield %r : $out0",
               {x}, {Tensor::dense(type, {4})},
-              [&](int, const Index& i) { return i[0] == 0 ? top : i[0] == 1 ? least(type) : top - 2; }, {0, 0});
+              [&](int, const Index& i) { return i[0] == 0   ? top
+                                                : i[0] == 1 ? least(type)
+                                                            : top - 2; }, {0, 0});
   }
 }
 
