@@ -134,7 +134,7 @@ void convertClip(NodeContext& node) {
     if (node.opset() < 11) return node.number(attribute, otherwise);
     if (!node.has(index)) return otherwise;
     std::optional<double> number = node.constantNumber(index);
-    if (number && !node.isFloat(x) && std::abs(*number) > kExact) return std::nullopt;
+    if (number && !node.isFloat(x) && std::abs(*number) >= kExact) return std::nullopt;
     return number;
   };
   std::optional<double> low = limit(1, "min", -largest), high = limit(2, "max", largest);

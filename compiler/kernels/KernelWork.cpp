@@ -55,6 +55,8 @@ WorkCounter::WorkCounter() : state_(std::make_unique<State>()) {}
 WorkCounter::~WorkCounter() = default;
 
 double WorkCounter::laneCost(const Prim& prim, llvm::ArrayRef<Prim> prims) {
+  // It may be, if it varies with less than the result: the lanes may lie along the rest.
+  auto isUniform = [&](int operand) { return prims[operand].deps != prim.deps; };
   std::string key = prim.op->name;
   auto number = [&](auto value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
   number(prim.in);
@@ -62,6 +64,7 @@ double WorkCounter::laneCost(const Prim& prim, llvm::ArrayRef<Prim> prims) {
   for (int operand : prim.operands) {
     number(prims[operand].type);
     number(prims[operand].kind == Prim::Kind::Constant ? prims[operand].number : std::nan(""));
+    number(isUniform(operand));
   }
   for (double p : prim.params) number(p);
   auto [it, inserted] = laneCosts_.emplace(std::move(key), 0);
@@ -80,11 +83,14 @@ double WorkCounter::laneCost(const Prim& prim, llvm::ArrayRef<Prim> prims) {
   VectorMath math(b, b.getUnknownLoc(), entry);
   auto done = LLVM::ReturnOp::create(b, b.getUnknownLoc(), ValueRange());
   b.setInsertionPoint(done);
-  // By a constant some ops cost less.
+  // With a number that is the same in all lanes some ops cost less.
   SmallVector<Value> values(entry->getArguments());
-  for (auto [value, operand] : llvm::zip(values, prim.operands))
+  for (auto [value, operand] : llvm::zip(values, prim.operands)) {
     if (prims[operand].kind == Prim::Kind::Constant && isFloatType(prims[operand].type))
       value = math.constant(value.getType(), prims[operand].number);
+    else if (isUniform(operand))
+      value = math.broadcast(vector::ExtractOp::create(b, b.getUnknownLoc(), value, 0), kTpcLanes);
+  }
   prim.op->emit(math, values, {prim.in, prim.type, prim.params});
   return it->second = kernelCost(*module, 1).vectorOps;
 }

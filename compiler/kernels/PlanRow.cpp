@@ -54,7 +54,7 @@ int lowerSoftmax(PlanBuilder& b, const Node& node, const IndexMap& map) {
   constexpr ElementType f32 = ElementType::kF32;
   int maximum = b.reduce(ReduceKind::Max, x, row.dims, f32);
   int shifted = b.lane("sub", {x, maximum}, f32);
-  int e = b.lane("exp", {shifted}, f32);
+  int e = b.lane("_exp_or_zero", {shifted}, f32);
   int sum = b.reduce(ReduceKind::Sum, e, row.dims, f32);
   if (node.op == "log_softmax") return b.lane("sub", {shifted, b.lane("log", {sum}, f32)}, f32);
   return b.lane("mul", {e, b.lane("reciprocal", {sum}, f32)}, f32);

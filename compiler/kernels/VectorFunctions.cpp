@@ -14,6 +14,8 @@ constexpr double kLog2E = 1.4426950408889634;
 // ln 2 in two parts: the first has few enough bits that n * kLn2High is exact for |n| <= 256.
 constexpr double kLn2High = 0.693359375;
 constexpr double kLn2Low = -2.1219444005469058e-4;
+// ln of the largest f32, rounded down.
+constexpr double kExpLargest = 88.722831726;
 
 }  // namespace
 
@@ -50,17 +52,29 @@ Value VectorMath::expPolynomial(Value r) {
   return fma(fma(p, r, num(r, 1.0)), r, num(r, 1.0));
 }
 
+Value VectorMath::expAtLeastTiny(Value x) {
+  Value clamped = fastMax(num(x, -87.33), x);  // NaN passes: the second operand wins.
+  Value n = roundEven(mul(clamped, num(x, kLog2E)));
+  Value p = expPolynomial(expRemainder(clamped, n));
+  // 2^n is added to the exponent of p.
+  Value result = bitcast(add(bitcast(p, i32()), shl(toInt(n, i32()), 23)), f32());
+  return select(compare(Cmp::Gt, x, num(x, kExpLargest)), num(x, INFINITY), result);
+}
+
+Value VectorMath::expOrZero(Value x) {
+  return select(compare(Cmp::Lt, x, num(x, -87.33)), num(x, 0.0), expAtLeastTiny(x));
+}
+
 Value VectorMath::exp(Value x) {
   Value clamped = fastMax(num(x, -104.0), x);  // e^-104 rounds to 0. NaN passes: the second operand wins.
   Value n = roundEven(mul(clamped, num(x, kLog2E)));
   Value p = expPolynomial(expRemainder(clamped, n));
-  // 2^n is added to the exponent of p. What is no normal number is computed 2^64 times too large first.
+  // As above, but what is no normal number is computed 2^64 times too large first.
   Value tiny = compare(Cmp::Lt, x, num(x, -87.0)), power = toInt(n, i32());
   Value lifted = select(tiny, integer(power, 64), integer(power, 0));
   Value scaled = bitcast(add(bitcast(p, i32()), shl(add(power, lifted), 23)), f32());
   Value result = mul(scaled, select(tiny, num(x, 0x1p-64), num(x, 1.0)));
-  constexpr double kLargest = 88.722831726;  // ln of the largest f32, rounded down.
-  return select(compare(Cmp::Gt, x, num(x, kLargest)), num(x, INFINITY), result);
+  return select(compare(Cmp::Gt, x, num(x, kExpLargest)), num(x, INFINITY), result);
 }
 
 Value VectorMath::expm1(Value x) {
@@ -113,7 +127,7 @@ Value VectorMath::tanh(Value x) {
 
 Value VectorMath::sigmoid(Value x) {
   Value one = num(x, 1.0);
-  return divF(one, add(one, exp(neg(x))));
+  return divF(one, add(one, expAtLeastTiny(neg(x))));
 }
 
 Value VectorMath::erfcExponent(Value t) {
@@ -134,7 +148,7 @@ Value VectorMath::gelu(Value x) {
   // digits.
   // From t = 5 on the tail is less than 2e-12, and at 10 it has become 0, as a product with any x needs it.
   Value t = fastMin(num(x, 10.0), abs(mul(x, num(x, 0.70710678118654752))));
-  Value tail = exp(erfcExponent(t));
+  Value tail = expOrZero(erfcExponent(t));
   Value erfc = select(compare(Cmp::Lt, x, num(x, 0.0)), tail, sub(num(x, 2.0), tail));
   return mul(mul(x, num(x, 0.5)), erfc);
 }
@@ -203,8 +217,13 @@ Value VectorMath::lgamma(Value x) {
   y = select(compare(Cmp::Eq, t, num(x, INFINITY)), num(x, INFINITY), y);
   // gamma(x) gamma(1 - x) = pi / sin(pi x); the sine by x's distance from an integer, which is exact.
   Value distance = sub(x, roundEven(x));
-  Value sine = abs(sin(mul(distance, num(x, 3.14159265358979))));
-  Value below = sub(sub(num(x, 1.1447298858494002), log(sine)), y);
+  // Times 2^64 where the sine is pi times that and could be no normal number.
+  Value tiny = compare(Cmp::Lt, abs(distance), num(x, 0x1p-100));
+  Value scaled = select(tiny, mul(distance, num(x, 0x1p64)), distance);
+  Value sine = abs(sin(mul(scaled, num(x, 3.14159265358979))));
+  constexpr double kLogPi = 1.1447298858494002, kLogScale = 44.3614195558365;
+  Value constant = select(tiny, num(x, kLogPi + kLogScale), num(x, kLogPi));
+  Value below = sub(sub(constant, log(sine)), y);
   below = select(compare(Cmp::Eq, distance, num(x, 0.0)), num(x, INFINITY), below);
   below = select(compare(Cmp::Eq, x, num(x, -INFINITY)), num(x, INFINITY), below);
   return select(isNan(x), x, select(reflected, below, y));

@@ -116,10 +116,11 @@ HPU_EITHER(mul, MulFOp, MulIOp)
 Value VectorMath::divF(Value a, Value b) {
   auto divide = [&]() -> Value { return arith::DivFOp::create(b_, loc_, a, b); };
   std::optional<float> divisor = numberOf(b);
-  if (!divisor || !std::isnormal(*divisor) || !std::isnormal(1 / *divisor)) return divide();
   int exponent = 0;
-  if (std::abs(std::frexp(*divisor, &exponent)) == 0.5f) return mul(a, num(b, 1 / *divisor));
-  return asOneInstruction(divide, kConstantDivision);
+  if (divisor && std::isnormal(*divisor) && std::isnormal(1 / *divisor) &&
+      std::abs(std::frexp(*divisor, &exponent)) == 0.5f)
+    return mul(a, num(b, 1 / *divisor));
+  return divisor || b.getDefiningOp<vector::BroadcastOp>() ? asOneInstruction(divide, kUniformDivision) : divide();
 }
 Value VectorMath::fma(Value a, Value b, Value c) {
   return math::FmaOp::create(b_, loc_, a, b, c);

@@ -21,10 +21,10 @@ inline constexpr double kNarrowConversion = 0.5;
 /// As do sums of products of 16-bit floats (v_bf16_mac_acc32_b) and their maximum.
 inline constexpr double kNarrowReduction = 0.5;
 
-/// x / c on a TPC: the product with the reciprocal of c, what it leaves of x, that times the reciprocal added (two
-/// multiply-adds: the quotient as IEEE 754 rounds it, if it is a normal number), and the choice of the first product
-/// where that is not finite. The host divides.
-inline constexpr double kConstantDivision = 5;
+/// x / c on a TPC where c is one number for all lanes, so that its reciprocal is made once: the product with that, what
+/// it leaves of x, that times the reciprocal added (two multiply-adds: the quotient as IEEE 754 rounds it, if it is a
+/// normal number), and the choice of the first product where that is not finite (two). The host divides.
+inline constexpr double kUniformDivision = 5;
 
 /// Emits at the builder's insertion point. Constants are made once a function, at `entry`'s start.
 /// Relative errors are stated for finite results that are normal numbers; NaN gives NaN.
@@ -58,7 +58,8 @@ class VectorMath {
   Value add(Value a, Value b);
   Value sub(Value a, Value b);
   Value mul(Value a, Value b);
-  /// Rounded as IEEE 754 does it. By a constant it costs less (kConstantDivision), by a power of two a product.
+  /// Rounded as IEEE 754 does it. By one number for all lanes it costs less (kUniformDivision), by a constant
+  /// power of two a product.
   Value divF(Value a, Value b);
   Value fma(Value a, Value b, Value c);
   Value neg(Value a);
@@ -117,7 +118,9 @@ class VectorMath {
   Value asOneInstruction(llvm::function_ref<Value()> build, double instructions = 1);
 
   // ---- Functions of f32 ----
-  Value exp(Value x);      ///< 2e-7.
+  Value exp(Value x);  ///< 2e-7.
+  /// For less; results below 2^-126 are 0, as sums with 1 and products with moderate numbers may have them.
+  Value expOrZero(Value x);
   Value expm1(Value x);    ///< 3e-7, also near 0; for x <= 89.
   Value log1p(Value x);    ///< 4e-7, also near 0.
   Value atan(Value x);     ///< 3e-7.
@@ -148,6 +151,8 @@ class VectorMath {
     Value r, halfScale;
   };
   Reduced reduceExp(Value x);
+  /// For less still: what is below 2^-126 is about that.
+  Value expAtLeastTiny(Value x);
   /// x - n ln 2.
   Value expRemainder(Value x, Value n);
   Value expPolynomial(Value r);

@@ -64,7 +64,7 @@ struct ExpandPow : OpRewritePattern<PowOp> {
 };
 
 /// x / c is x * (1 / c) where c is a power of two. Of other divisors the product may be the next number: a rounding
-/// behind it, as of QuantizeLinear, would take the next step. Kernels divide by constants for less (kConstantDivision).
+/// behind it, as of QuantizeLinear, would take the next step. Kernels divide by constants for less (kUniformDivision).
 struct DivideByConstant : OpRewritePattern<DivOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(DivOp op, PatternRewriter& rewriter) const override {

@@ -23,6 +23,21 @@ TEST(Cost, MaximumMinimumAndSelectionAreOneInstructionEach) {
   EXPECT_DOUBLE_EQ(costOf("%r = hpu.clip %0 {min = 0.0 : f64, max = 6.0 : f64} : ($0) -> $out0", {x}, x).vectorOps, 2);
 }
 
+TEST(Cost, DivisionByOneNumberIsCheaperThanByMany) {
+  Tensor x = Tensor::dense(F32, {16, 640}), row = Tensor::dense(F32, {16, 1}), number = Tensor::scalar(F32, 3);
+  EXPECT_DOUBLE_EQ(costOf("%r = hpu.div %0, %1 : ($0, $1) -> $out0", {x, x}, x).vectorOps, 8);
+  EXPECT_DOUBLE_EQ(costOf("%r = hpu.div %0, %1 : ($0, $1) -> $out0", {x, number}, x).vectorOps, 5);
+  EXPECT_DOUBLE_EQ(costOf("%r = hpu.div %0, %1 : ($0, $1) -> $out0", {x, row}, x).vectorOps, 5);
+}
+
+TEST(Cost, ExponentialsThatMayEndAtTheLeastNormalNumberAreCheaper) {
+  Tensor x = Tensor::dense(F32, {64, 4096});
+  double exact = costOf("%r = hpu.exp %0 : ($0) -> $out0", {x}, x).vectorOps;
+  EXPECT_DOUBLE_EQ(exact, 19);
+  // Negation, 15 of the exponential, the sum and the division.
+  EXPECT_DOUBLE_EQ(costOf("%r = hpu.sigmoid %0 : ($0) -> $out0", {x}, x).vectorOps, 1 + 15 + 1 + 8);
+}
+
 TEST(Cost, ConversionsTakeOneInstructionForARegisterOfNarrowValues) {
   Tensor x = Tensor::dense(BF16, {16, 640});
   // Two conversions to f32, the sum, and the conversion back.
