@@ -21,7 +21,7 @@ using base::strCat;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // A measured effect is that of a few random moves of the operands, not of the worst one.
 constexpr double kMeasured = 4;
-constexpr int kMoves = 5;
+constexpr int kMoves = 6, kNarrowMoves = 14;
 constexpr double kHalfLimit = 60000;  // Beyond, a number may leave the range of f16 (65504).
 
 class OrtNode final : public NodeRunner {
@@ -176,7 +176,8 @@ void Evaluator::addMoved(const std::vector<const Value*>& operands, const Local&
     any = true;
   }
   if (!any) return;
-  for (int move = 0; move < kMoves; ++move) {
+  const int moves = precision_ == Precision::kF32 ? kMoves : kNarrowMoves;
+  for (int move = 0; move < moves; ++move) {
     std::vector<HostTensor> changed;
     changed.reserve(operands.size());
     std::vector<const HostTensor*> given;
@@ -189,8 +190,11 @@ void Evaluator::addMoved(const std::vector<const Value*>& operands, const Local&
       HostTensor& tensor = changed.back();
       for (size_t k = 0; k < by[i].size(); ++k) {
         if (by[i][k] == 0) continue;
-        // All up, all down, and each element either way.
-        bool up = move == 0 || (move == 1 ? false : move == 2 ? i % 2 == 0 : rng.chance(0.5));
+        // All up, all down, operands against each other, and each element either way.
+        bool up = move == 0   ? true
+                  : move == 1 ? false
+                  : move < 4  ? (i + static_cast<size_t>(move)) % 2 == 0
+                              : rng.chance(0.5);
         auto index = static_cast<int64_t>(k);
         double x = tensor.number(index);
         if (std::isinf(by[i][k]))
@@ -362,6 +366,11 @@ StatusOr<Evaluated> Evaluator::evaluate(const Model& model, const Node& node, co
         if (y < local.tiny) error[k] += local.tiny;
         if (precision_ == Precision::kF16 && y > kHalfLimit && std::isfinite(y)) error[k] = kInfinity;
       }
+    }
+    // A number that lies between two steps may be rounded to either when it was rounded before.
+    if (!isFloat(type) && precision_ != Precision::kF32 && node.op.find("Linear") != std::string::npos) {
+      error.resize(static_cast<size_t>(tensor.count()));
+      for (double& e : error) e += 1;
     }
     if (std::all_of(error.begin(), error.end(), [](double e) { return e == 0; })) error.clear();
   }

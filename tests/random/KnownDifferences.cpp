@@ -117,6 +117,14 @@ bool mayOverflow(const Node& node, const std::vector<const HostTensor*>& operand
   return (node.op == "ReduceProd" ? product : sum) >= range(operands[0]->type.element).second;
 }
 
+bool isSignOfHalf(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  return node.op == "Sign" && operands[0]->type.element == ElementType::kF16;
+}
+
+bool isNan(const Node&, const std::vector<const HostTensor*>& operands, const HostTensor&, int64_t index) {
+  return std::isnan(operands[0]->number(index));
+}
+
 bool isSumOfSquares(const Node& node, int64_t, const std::vector<const HostTensor*>&) {
   return node.op == "LpNormalization" && integer(node, "p", 2) == 2;
 }
@@ -200,6 +208,17 @@ const std::vector<KnownDifference>& knownDifferences() {
          large.bytes.resize(8);
          for (int64_t k = 0; k < 2; ++k) setNumber(large, k, 70000);
          return single({"ReduceSumSquare", {}, {}, {}}, {large});
+       }},
+      {"sign-of-nan-in-f16",
+       "ONNX, Sign: a NaN is neither positive, negative nor 0. Ours gives NaN, as NumPy and as ONNX Runtime in f32; in "
+       "f16 that "
+       "gives 0",
+       isSignOfHalf, isNan,
+       [] {
+         HostTensor half = floats({1}, {});
+         half.type.element = ElementType::kF16;
+         half.bytes = {0, 0x7e};
+         return single({"Sign", {}, {}, {}}, {half});
        }},
       {"squares-that-vanish",
        "LpNormalization with p = 2 of numbers whose squares are 0 or nearly: the norm is that of the squares, in ONNX "

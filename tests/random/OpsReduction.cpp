@@ -43,7 +43,7 @@ bool softmax(Builder& b, const std::string& op) {
               .operandUlps = 2,
               .scaleUlps = op == "LogSoftmax" ? 2.0 : 0.0,
               .absolute = op == "LogSoftmax" ? 4.0 : 0.0,
-              .tiny = op == "Softmax" ? 0x1p-126 : 0.0};  // An exponential that is no normal number is 0.
+              .tiny = op == "Softmax" ? 2e-38 : 0.0};  // An exponential that is no normal number is 0.
   if (op == "Hardmax") local = {.ulps = 0};
   return b.emit(op, {x}, local, attributes);
 }
