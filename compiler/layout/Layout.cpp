@@ -4,6 +4,7 @@
 #include "compiler/layout/Layout.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Orders.h"
 #include "compiler/layout/Views.h"
 #include "compiler/support/Units.h"
@@ -16,13 +17,9 @@ using namespace hpu::ir;
 namespace hpu::layout {
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// Gives a value another order, inside its unit and in the units that use it.
 void setOrder(Value value, ArrayRef<int64_t> order) {
-  RankedTensorType type = withOrder(typeOf(value), order);
+  RankedTensorType type = withOrder(tensorOf(value), order);
   if (type == value.getType()) return;
   value.setType(type);
   if (Operation* def = value.getDefiningOp(); def && def->getNumRegions() == 1) {
@@ -85,13 +82,13 @@ class LayoutAssigner {
     }
     for (Operation* op : llvm::reverse(chain))
       if (!resolveView(op->getResult(0)))
-        replaceByRelayout(op->getOpOperand(0), rowMajor(typeOf(op->getOperand(0)).getRank()),
+        replaceByRelayout(op->getOpOperand(0), rowMajor(tensorOf(op->getOperand(0)).getRank()),
                           "strides cannot express the " + op->getName().stripDialect().str());
   }
 
   void replaceByRelayout(OpOperand& operand, ArrayRef<int64_t> order, const std::string& why) {
     OpBuilder builder(operand.getOwner());
-    RankedTensorType type = withOrder(typeOf(operand.get()), order);
+    RankedTensorType type = withOrder(tensorOf(operand.get()), order);
     auto copy = RelayoutOp::create(builder, operand.get().getLoc(), type, operand.get());
     operand.set(copy.getResult());
     if (operand.getOwner()->getNumRegions() == 1 && isUnit(operand.getOwner()))
@@ -110,7 +107,7 @@ class LayoutAssigner {
       auto constant = operand.get().getDefiningOp<ConstantOp>();
       if (!constant) continue;
       Value argument = unit->getRegion(0).front().getArgument(operand.getOperandNumber());
-      int64_t rank = typeOf(argument).getRank();
+      int64_t rank = tensorOf(argument).getRank();
       Order order;
       if (auto conv = dyn_cast_or_null<Conv2dOp>(root);
           conv && conv.getEngine() == EngineKind::Tpc && argument == conv.getW())
@@ -118,11 +115,11 @@ class LayoutAssigner {
       else if (root && cast<HpuOp>(root).getEngine() == EngineKind::Mme &&
                llvm::is_contained(root->getOperands(), argument))
         continue;  // packed when the recipe is written
-      else if (rank == typeOf(unit->getResult(0)).getRank())
-        order = physicalOrder(typeOf(unit->getResult(0)));
+      else if (rank == tensorOf(unit->getResult(0)).getRank())
+        order = physicalOrder(tensorOf(unit->getResult(0)));
       else
         continue;
-      RankedTensorType type = withOrder(typeOf(argument), order);
+      RankedTensorType type = withOrder(tensorOf(argument), order);
       if (type == argument.getType()) continue;
       OpBuilder builder(constant);
       auto copy = ConstantOp::create(builder, constant.getLoc(), type, constant.getValue());
@@ -140,14 +137,14 @@ class LayoutAssigner {
       std::optional<StridedView> view = resolveView(operand.get());
       Operation* def = view->base.getDefiningOp();
       bool own = def && isUnit(def) && isDenseRowMajor(*view) &&
-                 typeOf(view->base).getNumElements() == typeOf(operand.get()).getNumElements() &&
+                 tensorOf(view->base).getNumElements() == tensorOf(operand.get()).getNumElements() &&
                  (def->getNumResults() > 1 || taken.insert(def).second) && !returnedBefore(view->base);
       returned_.push_back(own ? view->base : Value());
       // The same bytes may carry another order (one pixel, channels-last); the signature says row-major. (Behind a
       // view, the view's own type says it.)
-      if (own && view->base == operand.get()) setOrder(view->base, rowMajor(typeOf(view->base).getRank()));
+      if (own && view->base == operand.get()) setOrder(view->base, rowMajor(tensorOf(view->base).getRank()));
       if (!own)
-        replaceByRelayout(operand, rowMajor(typeOf(operand.get()).getRank()),
+        replaceByRelayout(operand, rowMajor(tensorOf(operand.get()).getRank()),
                           "an output is dense, row-major and a buffer of its own");
     }
   }
@@ -187,7 +184,7 @@ class VerifyLayoutPass : public PassWrapper<VerifyLayoutPass, OperationPass<func
       for (OpOperand& operand : op.getOpOperands()) {
         std::optional<StridedView> view = resolveView(operand.get());
         if (!view || (!isUnit(&op) && !isDenseRowMajor(*view)))
-          return fail(op, "operand " + typeToString(typeOf(operand.get())) + " is not a strided view after layout");
+          return fail(op, "operand " + typeToString(tensorOf(operand.get())) + " is not a strided view after layout");
         if (!isUnit(&op) && !ownBuffer(operand, *view))
           return fail(op, "output " + std::to_string(operand.getOperandNumber()) + " is not a buffer of its own");
       }
@@ -199,7 +196,7 @@ class VerifyLayoutPass : public PassWrapper<VerifyLayoutPass, OperationPass<func
     Operation* def = view.base.getDefiningOp();
     for (OpOperand& other : output.getOwner()->getOpOperands().take_front(output.getOperandNumber()))
       if (resolveView(other.get())->base == view.base) return false;
-    return def && isUnit(def) && typeOf(view.base).getNumElements() == typeOf(output.get()).getNumElements();
+    return def && isUnit(def) && tensorOf(view.base).getNumElements() == tensorOf(output.get()).getNumElements();
   }
   void fail(Operation& op, const std::string& what) {
     op.emitOpError(what);

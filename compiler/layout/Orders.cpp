@@ -2,6 +2,7 @@
 #include "compiler/layout/Orders.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Views.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -38,10 +39,6 @@ Operation* rootOf(Operation* unit) {
 
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// Follows a result through its only use to the function's return: such a value is best row-major
 /// at once.
 bool isReturnedDirectly(Value value) {
@@ -51,7 +48,7 @@ bool isReturnedDirectly(Value value) {
 /// A matmul's C can be written in any order of its outer dims, so that a following transpose is a
 /// view of a row-major tensor: attention's [B, H, S, D] -> [B, S, H, D].
 Order matmulOrder(Value result) {
-  int64_t rank = typeOf(result).getRank();
+  int64_t rank = tensorOf(result).getRank();
   if (result.hasOneUse())
     if (auto transpose = dyn_cast<TransposeOp>(*result.getUsers().begin()))
       if (transpose.getPerm().back() == rank - 1) return Order(transpose.getPerm());
@@ -63,15 +60,15 @@ Order matmulOrder(Value result) {
 /// give).
 Order inheritedOrder(Operation* unit, Value result) {
   const bool joins = isa<ConcatOp>(unit) || unit->getNumRegions() != 0;
-  Order order = rowMajor(typeOf(result).getRank());
+  Order order = rowMajor(tensorOf(result).getRank());
   int64_t largest = 0;
   for (Value operand : unit->getOperands()) {
     if (operand.getDefiningOp<ConstantOp>()) continue;
-    if (typeOf(operand).getRank() != typeOf(result).getRank()) continue;
+    if (tensorOf(operand).getRank() != tensorOf(result).getRank()) continue;
     std::optional<StridedView> view = resolveView(operand);
     if (!view || llvm::is_contained(view->strides, 0)) continue;
-    if (typeOf(operand).getShape() == typeOf(result).getShape()) return orderOfStrides(view->sizes, view->strides);
-    const int64_t elements = typeOf(operand).getNumElements();
+    if (tensorOf(operand).getShape() == tensorOf(result).getShape()) return orderOfStrides(view->sizes, view->strides);
+    const int64_t elements = tensorOf(operand).getNumElements();
     if (!joins || elements <= largest) continue;
     largest = elements;
     order = orderOfStrides(view->sizes, view->strides);
@@ -83,7 +80,7 @@ Order inheritedOrder(Operation* unit, Value result) {
 
 Order preferredOrder(Operation* unit, unsigned index) {
   Value result = unit->getResult(index);
-  int64_t rank = typeOf(result).getRank();
+  int64_t rank = tensorOf(result).getRank();
   if (isReturnedDirectly(result)) return rowMajor(rank);
   Operation* root = rootOf(unit);
   if (!root) return inheritedOrder(unit, result);
@@ -93,7 +90,7 @@ Order preferredOrder(Operation* unit, unsigned index) {
           [&](Operation*) { return rank == 4 ? channelsLast() : inheritedOrder(unit, result); })
       .Case<MatMulOp>([&](Operation*) { return matmulOrder(result); })
       .Case<GatherOp, GatherElementsOp>([&](Operation*) { return rowMajor(rank); })
-      .Case<RelayoutOp>([&](RelayoutOp op) { return physicalOrder(typeOf(op.getResult())); })
+      .Case<RelayoutOp>([&](RelayoutOp op) { return physicalOrder(tensorOf(op.getResult())); })
       .Default([&](Operation*) { return inheritedOrder(unit, result); });
 }
 

@@ -2,6 +2,7 @@
 #include "compiler/memory/Rings.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
 #include "compiler/memory/Planner.h"
 #include "compiler/support/Units.h"
@@ -13,15 +14,11 @@ using namespace hpu::ir;
 namespace hpu::memory {
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 RingInfo shapeRing(BundleOp bundle) {
   RankedTensorType type;
   for (Operation& op : bundle.getBody().front())
     if (auto hpuOp = dyn_cast<HpuOp>(&op); hpuOp && hpuOp.getEngine() == EngineKind::Mme)
-      type = typeOf(op.getResult(0));
+      type = tensorOf(op.getResult(0));
   RingInfo ring{0, 1, 0, elementSize(elementType(type.getElementType()))};
   TileAttr tile = bundle.getTileAttr();
   for (int64_t d = 0; d < type.getRank(); ++d) {
@@ -37,7 +34,7 @@ RingInfo shapeRing(BundleOp bundle) {
 }
 
 RingInfo shapeChain(Operation* unit, ChainLink link) {
-  RankedTensorType type = typeOf(unit->getResult(0));
+  RankedTensorType type = tensorOf(unit->getResult(0));
   RingInfo ring{0, link.slots, link.dim, elementSize(elementType(type.getElementType()))};
   auto tile = unit->getAttrOfType<TileAttr>("tile");
   for (int64_t d = 0; d < type.getRank(); ++d)

@@ -6,6 +6,7 @@
 #include "compiler/memory/Storage.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
 #include "compiler/layout/Orders.h"
 #include "compiler/layout/Views.h"
@@ -21,14 +22,11 @@ namespace {
 /// Parts whose contiguous runs are shorter are read much worse than copies of them (a memory access is of this size).
 constexpr int64_t kLeastRunBytes = 64;
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 int64_t elementBytes(Value value) {
-  return elementSize(elementType(typeOf(value).getElementType()));
+  return elementSize(elementType(tensorOf(value).getElementType()));
 }
 int64_t bytesOf(Value value) {
-  return typeOf(value).getNumElements() * elementBytes(value);
+  return tensorOf(value).getNumElements() * elementBytes(value);
 }
 
 using Strides = SmallVector<int64_t>;
@@ -45,13 +43,13 @@ std::optional<Strides> stridesOfBase(Value value, Strides strides) {
   while (Operation* def = value.getDefiningOp()) {
     auto op = dyn_cast<HpuOp>(def);
     if (!op || !op.isView()) break;
-    RankedTensorType source = typeOf(def->getOperand(0));
+    RankedTensorType source = tensorOf(def->getOperand(0));
     if (auto transpose = dyn_cast<TransposeOp>(def)) {
       Strides in(strides.size());
       for (auto [d, from] : llvm::enumerate(transpose.getPerm())) in[from] = strides[d];
       strides = in;
     } else if (isa<ReshapeOp>(def)) {
-      std::optional<Strides> in = reshapeStrides(typeOf(value).getShape(), strides, source.getShape());
+      std::optional<Strides> in = reshapeStrides(tensorOf(value).getShape(), strides, source.getShape());
       if (!in) return std::nullopt;
       strides = *in;
     } else {
@@ -121,7 +119,7 @@ class Sharing {
     for (Operation* unit : plan_.units) {
       unit->removeAttr(kStridesAttr);
       if (std::optional<ChainLink> link = chainOf(unit)) {  // SRAM tiles (Rings.cpp).
-        if (link->interleaved()) setStrides(unit->getResult(0), slicedStrides(typeOf(unit->getResult(0)), link->dim));
+        if (link->interleaved()) setStrides(unit->getResult(0), slicedStrides(tensorOf(unit->getResult(0)), link->dim));
         continue;
       }
       for (Value value : unit->getResults()) {
@@ -163,7 +161,7 @@ class Sharing {
 
   void placeConcat(ConcatOp concat) {
     Value whole = concat.getResult();
-    if (typeOf(whole).getNumElements() == 0) return;
+    if (tensorOf(whole).getNumElements() == 0) return;
     // Should the plan become too large with it, everything is as it was.
     StoragePlan before = plan_;
     bool placed = joinParts(concat) || writeParts(concat);
@@ -206,7 +204,7 @@ class Sharing {
         if (view->sizes[d] != 1) strides[d] = view->strides[d];
       next = offset + view->sizes[axis] * strides[axis];
     }
-    if (!first || typeOf(whole).getElementType() != typeOf(concat.getInputs()[0]).getElementType()) return false;
+    if (!first || tensorOf(whole).getElementType() != tensorOf(concat.getInputs()[0]).getElementType()) return false;
     return move(whole, *first, strides).empty();
   }
 
@@ -224,7 +222,7 @@ class Sharing {
         plan_.notes.push_back("copied   part " +
                               unitName(baseOf(part).getDefiningOp() ? baseOf(part).getDefiningOp() : concat) + " of " +
                               unitName(concat) + ": " + why);
-      at.offset += typeOf(part).getDimSize(concat.getAxis()) * strides[concat.getAxis()];
+      at.offset += tensorOf(part).getDimSize(concat.getAxis()) * strides[concat.getAxis()];
     }
     return any;
   }
@@ -234,11 +232,11 @@ class Sharing {
     Value base = baseOf(part);
     Operation* def = base.getDefiningOp();
     if (!def || !isUnit(def)) return def ? "it is a constant" : "it is an input of the model";
-    if (typeOf(part).getNumElements() == 0) return "it is empty";
+    if (tensorOf(part).getNumElements() == 0) return "it is empty";
     if (!isAlone(base)) return "it lies in another buffer already";
     if (storageOf(base).output >= 0) return "it is an output of the model";
     std::optional<Strides> own = stridesOfBase(part, strides);
-    if (!own || typeOf(base).getNumElements() != typeOf(part).getNumElements())
+    if (!own || tensorOf(base).getNumElements() != tensorOf(part).getNumElements())
       return "it is a part of its producer's result";
     if (llvm::is_contained(*own, 0)) return "it repeats elements";
     int64_t readers = 0;
@@ -251,7 +249,7 @@ class Sharing {
   /// Bytes that lie one behind the other.
   static int64_t runBytes(Value value, ArrayRef<int64_t> strides) {
     SmallVector<std::pair<int64_t, int64_t>> dims;
-    for (auto [size, stride] : llvm::zip(typeOf(value).getShape(), strides))
+    for (auto [size, stride] : llvm::zip(tensorOf(value).getShape(), strides))
       if (size != 1) dims.emplace_back(stride, size);
     llvm::sort(dims);
     int64_t run = 1;
@@ -316,8 +314,9 @@ class Sharing {
       std::optional<StridedView> read = resolveView(operand.get());
       auto window = plan_.windows.find(read->base);
       if (window == plan_.windows.end() || read->offset != 0 || read->sizes != written.sizes ||
-          read->strides != written.strides || typeOf(read->base).getElementType() != typeOf(result).getElementType() ||
-          typeOf(read->base).getNumElements() != typeOf(result).getNumElements())
+          read->strides != written.strides ||
+          tensorOf(read->base).getElementType() != tensorOf(result).getElementType() ||
+          tensorOf(read->base).getNumElements() != tensorOf(result).getNumElements())
         continue;
       size_t from = plan_.windows[result].storage, to = window->second.storage;
       Storage &own = plan_.storages[from], &other = plan_.storages[to];
@@ -375,7 +374,7 @@ llvm::DenseMap<Value, int64_t> lastReads(func::FuncOp function, const llvm::Dens
 
 bool readsWhereItWrites(Operation* unit, OpOperand& operand) {
   if (!isa<BundleOp, ClusterOp>(unit) || unit->getNumResults() != 1) return false;
-  if (typeOf(operand.get()).getShape() != typeOf(unit->getResult(0)).getShape()) return false;
+  if (tensorOf(operand.get()).getShape() != tensorOf(unit->getResult(0)).getShape()) return false;
   auto byRow = [](Operation* op) { return isa<SoftmaxOp, LogSoftmaxOp, LayerNormOp, InstanceNormOp>(op); };
   Operation* root = layout::rootOf(unit);
   if (root && !byRow(root) && cast<HpuOp>(root).getEngine() != EngineKind::Mme) return false;
@@ -390,7 +389,7 @@ bool readsWhereItWrites(Operation* unit, OpOperand& operand) {
     } else if (!cast<HpuOp>(op).isElementwise()) {
       return false;
     }
-    if (typeOf(op->getResult(0)).getShape() != typeOf(argument).getShape()) return false;
+    if (tensorOf(op->getResult(0)).getShape() != tensorOf(argument).getShape()) return false;
   }
   return true;
 }

@@ -3,6 +3,7 @@
 // Exporters scale either operand or both, divide, and mask with where.
 #include <cmath>
 
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/normalize/Constants.h"
 #include "compiler/normalize/Passes.h"
 
@@ -11,10 +12,6 @@ using namespace hpu::ir;
 
 namespace hpu::normalize {
 namespace {
-
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 bool isView(Operation* op) {
   auto hpuOp = dyn_cast_or_null<HpuOp>(op);

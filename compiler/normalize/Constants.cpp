@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/interp/ConstantData.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinDialect.h"
@@ -15,10 +16,6 @@ namespace hpu::normalize {
 namespace {
 
 constexpr int64_t kSearchedElements = 64;
-
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 }  // namespace
 

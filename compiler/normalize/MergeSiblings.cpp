@@ -2,6 +2,7 @@
 // The pass hpu-merge-siblings: rewrites what is legal and pays.
 #include "compiler/normalize/MergeSiblings.h"
 
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/normalize/Constants.h"
 #include "compiler/normalize/Passes.h"
 #include "compiler/support/DiagnosticCapture.h"
@@ -15,10 +16,6 @@ using namespace hpu::ir;
 
 namespace hpu::normalize {
 namespace {
-
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// Copies the weights [K, N] of a product into columns [offset, offset + N) of `merged` [K, total].
 LogicalResult copyColumns(Value weights, float* merged, int64_t offset, int64_t total) {

@@ -5,6 +5,7 @@
 // A merge sinks for one of two reasons: strides cannot express it where it stands, so it would be a copy; or it stands
 // between an op and one that could run in the same unit with it. Only for the second reason does a split rise (strides
 // always express it). Merges only sink and splits only rise, so the pass ends.
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Views.h"
 #include "compiler/normalize/Constants.h"
 #include "compiler/normalize/Passes.h"
@@ -16,9 +17,6 @@ using namespace hpu::ir;
 namespace hpu::normalize {
 namespace {
 
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 ArrayRef<int64_t> shapeOf(Value value) {
   return tensorOf(value).getShape();
 }

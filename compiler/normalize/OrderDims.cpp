@@ -5,6 +5,7 @@
 // Such ops form regions, and a region can be relabelled as a whole: the transposes on its border take the permutation
 // in, and those that become identities go. Everything else on the border (arguments, reshapes, other ops) needs a new
 // transpose, so a region moves only when more go than come. Each step leaves fewer transposes, so the pass ends.
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/normalize/Constants.h"
 #include "compiler/normalize/Passes.h"
 #include "compiler/normalize/SplitOp.h"
@@ -22,9 +23,6 @@ namespace {
 
 using Perm = SmallVector<int64_t>;
 
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 ArrayRef<int64_t> shapeOf(Value value) {
   return tensorOf(value).getShape();
 }

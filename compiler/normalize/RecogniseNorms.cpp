@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalisations that exporters write as reductions and elementwise ops: layer_norm, softmax,
 // log_softmax.
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/normalize/Constants.h"
 #include "compiler/normalize/Passes.h"
 
@@ -9,10 +10,6 @@ using namespace hpu::ir;
 
 namespace hpu::normalize {
 namespace {
-
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// The first of the trailing dims that `axes` names; nullopt when they are not the trailing ones.
 std::optional<int64_t> trailingAxis(ArrayRef<int64_t> axes, int64_t rank) {

@@ -4,6 +4,7 @@
 // f32.
 #include <cmath>
 
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/normalize/Constants.h"
 #include "compiler/normalize/Passes.h"
 #include "mlir/IR/IRMapping.h"
@@ -13,10 +14,6 @@ using namespace hpu::ir;
 
 namespace hpu::normalize {
 namespace {
-
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// Largest magnitude, of the finite numbers.
 double largestOf(ArrayRef<float> values) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which products can be merged: the same activations, constant f32 weights of rank 2, static shapes.
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/normalize/Constants.h"
 #include "compiler/normalize/MergeSiblings.h"
 
@@ -11,10 +12,6 @@ namespace {
 
 /// The merged weights are a copy of their parts: more than this is not copied.
 constexpr int64_t kMaxMergedBytes = int64_t{512} << 20;
-
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// A constant, or a transpose of one.
 bool isWeights(Value value) {

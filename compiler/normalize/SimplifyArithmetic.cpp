@@ -3,6 +3,7 @@
 // multiplications where the result is the same number (of a cube: one rounding away).
 #include <cmath>
 
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/normalize/Constants.h"
 #include "compiler/normalize/Passes.h"
 
@@ -12,9 +13,6 @@ using namespace hpu::ir;
 namespace hpu::normalize {
 namespace {
 
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 bool isFloat(Value value) {
   return isa<FloatType>(tensorOf(value).getElementType());
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Patterns on ops that only move or rename elements: identities go, stacked ones become one, and a
 // gather of known consecutive indices becomes a slice, which costs nothing.
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/normalize/Constants.h"
 #include "compiler/normalize/Passes.h"
 #include "compiler/normalize/ViewFacts.h"
@@ -34,10 +35,6 @@ bool isStackedView(Operation* op) {
 }
 
 namespace {
-
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 struct DropIdentityView : RewritePattern {
   explicit DropIdentityView(MLIRContext* context) : RewritePattern(MatchAnyOpTypeTag(), 2, context) {}

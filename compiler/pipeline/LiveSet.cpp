@@ -2,6 +2,7 @@
 #include "compiler/pipeline/LiveSet.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Views.h"
 #include "recipe/Recipe.h"
 
@@ -11,12 +12,8 @@ using namespace hpu::ir;
 namespace hpu::pipeline {
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 int64_t alignedBytes(Value value) {
-  int64_t bytes = typeOf(value).getNumElements() * elementSize(elementType(typeOf(value).getElementType()));
+  int64_t bytes = tensorOf(value).getNumElements() * elementSize(elementType(tensorOf(value).getElementType()));
   int64_t unit = recipe::kAlignment;
   return (bytes + unit - 1) / unit * unit;
 }
@@ -53,7 +50,7 @@ int64_t largestLiveSetBytes(func::FuncOp function) {
   llvm::DenseSet<Value> outputs;
   for (Value value : block.getTerminator()->getOperands()) {
     Value base = baseOf(value);
-    if (typeOf(base).getNumElements() == typeOf(value).getNumElements()) outputs.insert(base);
+    if (tensorOf(base).getNumElements() == tensorOf(value).getNumElements()) outputs.insert(base);
   }
   auto counts = [&](Value value) {
     Operation* def = value.getDefiningOp();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/kernels/KernelWork.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/EquivalenceClasses.h"
@@ -17,14 +18,11 @@ using namespace hpu::ir;
 namespace hpu::pipeline {
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 ElementType elementOf(Value value) {
-  return elementType(typeOf(value).getElementType());
+  return elementType(tensorOf(value).getElementType());
 }
 double bytesOf(Value value) {
-  return double(typeOf(value).getNumElements()) * elementSize(elementOf(value));
+  return double(tensorOf(value).getNumElements()) * elementSize(elementOf(value));
 }
 
 bool onMme(Operation* op) {
@@ -33,8 +31,8 @@ bool onMme(Operation* op) {
 }
 
 bool isFloatCast(Operation* op) {
-  return isa<CastOp>(op) && isa<FloatType>(typeOf(op->getOperand(0)).getElementType()) &&
-         isa<FloatType>(typeOf(op->getResult(0)).getElementType());
+  return isa<CastOp>(op) && isa<FloatType>(tensorOf(op->getOperand(0)).getElementType()) &&
+         isa<FloatType>(tensorOf(op->getResult(0)).getElementType());
 }
 
 /// Ops that need not be TPC work: views, copies that DMAs or strides can do, and conversions between floats, which
@@ -53,12 +51,12 @@ bool onTpc(Operation* op) {
 
 /// Multiply-accumulates of an MME op: points of the result times what each sums up.
 double macs(Operation* op) {
-  double points = typeOf(op->getResult(0)).getNumElements();
-  if (isa<MatMulOp>(op)) return points * typeOf(op->getOperand(0)).getShape().back();
-  RankedTensorType weights = typeOf(op->getOperand(1));
+  double points = tensorOf(op->getResult(0)).getNumElements();
+  if (isa<MatMulOp>(op)) return points * tensorOf(op->getOperand(0)).getShape().back();
+  RankedTensorType weights = tensorOf(op->getOperand(1));
   if (isa<Conv2dOp>(op)) return points * weights.getNumElements() / weights.getDimSize(0);
   // Every input element meets every weight of its channel.
-  return double(typeOf(op->getOperand(0)).getNumElements()) * weights.getNumElements() / weights.getDimSize(0);
+  return double(tensorOf(op->getOperand(0)).getNumElements()) * weights.getNumElements() / weights.getDimSize(0);
 }
 
 /// What a value is made of, seen through copies and views: the values behind it, with the bytes of each that can

@@ -6,6 +6,7 @@
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/dialect/sched/SchedOps.h"
 #include "compiler/memory/Memory.h"
 #include "compiler/support/Units.h"
@@ -23,10 +24,6 @@ using mlir::Value;
 namespace {
 
 constexpr size_t kMostLines = 6;  // Of one list.
-
-RankedTensorType typeOf(mlir::Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 std::string joined(ArrayRef<std::string> items, size_t most = kMostLines) {
   std::string text;
@@ -149,7 +146,7 @@ void NodeTrail::graph(const std::string& phase, ModuleOp module, std::vector<std
     if (!isa<ConstantOp>(op))
       ops.push_back(opText(op));
     else
-      others.push_back("a constant of " + typeToString(typeOf(op->getResult(0))));
+      others.push_back("a constant of " + typeToString(tensorOf(op->getResult(0))));
     for (const SourceName& source : sourceNames(op->getLoc()))
       if (source.node != node_ && ops.size() == 1) others.push_back(source.node);
     Operation* outer = op->getBlock() == &function.getBody().front() ? op : op->getParentOp();
@@ -184,8 +181,8 @@ void NodeTrail::unit(const std::string& phase, Operation* unit, std::vector<std:
     lines.push_back("reads " + joined(from) + "; read by " + joined(to));
   } else if (phase == "layout") {
     for (mlir::Value result : unit->getResults())
-      lines.push_back("result " + typeToString(typeOf(result)) + " in the order " +
-                      numbers(physicalOrder(typeOf(result))));
+      lines.push_back("result " + typeToString(tensorOf(result)) + " in the order " +
+                      numbers(physicalOrder(tensorOf(result))));
   } else if (phase == "tile") {
     if (auto tile = unit->getAttrOfType<TileAttr>("tile"))
       lines.push_back("slices of " + numbers(tile.getSizes()) +

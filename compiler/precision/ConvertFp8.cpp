@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/precision/ConvertConstant.h"
 #include "compiler/precision/Converter.h"
 #include "mlir/IR/IRMapping.h"
@@ -14,9 +15,6 @@ using namespace hpu::ir;
 namespace hpu::precision {
 namespace {
 
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 /// Scales in full, so that others can compute with them.
 std::string rangeText(double largest, double scale) {
   char text[80];

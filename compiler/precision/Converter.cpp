@@ -3,6 +3,7 @@
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/precision/ConvertConstant.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -15,9 +16,6 @@ using namespace hpu::ir;
 namespace hpu::precision {
 namespace {
 
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 bool isF32(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.getElementType().isF32();

@@ -2,6 +2,7 @@
 #include "compiler/schedule/ProgramBuilder.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
 #include "mlir/IR/IRMapping.h"
 #include "recipe/PackedWeights.h"
@@ -16,9 +17,6 @@ namespace {
 
 int64_t alignUp(int64_t bytes) {
   return (bytes + recipe::kAlignment - 1) / recipe::kAlignment * recipe::kAlignment;
-}
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
 }
 int64_t bytesOf(Type element) {
   return elementSize(elementType(element));
@@ -43,14 +41,14 @@ OperandAttr ProgramBuilder::operand(Value value) {
 }
 
 OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<int64_t> batch) {
-  Type element = typeOf(value).getElementType();
+  Type element = tensorOf(value).getElementType();
   StridedView view = *resolveView(value);
   unsigned section;
   int64_t offset;
   SmallVector<int64_t> ring;
   if (auto constant = view.base.getDefiningOp<ConstantOp>()) {
     // The whole base, dense in its physical order; the view's strides then apply.
-    RankedTensorType type = typeOf(view.base);
+    RankedTensorType type = tensorOf(view.base);
     SmallVector<int64_t> sizes, strides, rowMajor(type.getRank(), 1);
     for (int64_t d = type.getRank() - 2; d >= 0; --d) rowMajor[d] = rowMajor[d + 1] * type.getDimSize(d + 1);
     for (int64_t d : physicalOrder(type)) {
@@ -89,7 +87,7 @@ OperandAttr ProgramBuilder::packedOperand(const StridedView& weights, ArrayRef<i
   // Strides of a packed operand are ignored; they are written as if it were dense.
   SmallVector<int64_t> strides(sizes.size(), 1);
   for (int64_t d = static_cast<int64_t>(sizes.size()) - 2; d >= 0; --d) strides[d] = strides[d + 1] * sizes[d + 1];
-  return make(sections_.constants(), offset, typeOf(weights.base).getElementType(), sizes, strides);
+  return make(sections_.constants(), offset, tensorOf(weights.base).getElementType(), sizes, strides);
 }
 
 OperandAttr ProgramBuilder::ringOperand(const memory::RingInfo& ring, RankedTensorType type, int64_t tileSize) {

@@ -6,6 +6,7 @@
 
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/dialect/sched/SchedRecords.h"
 #include "compiler/layout/Chains.h"
 #include "compiler/memory/Memory.h"
@@ -23,10 +24,6 @@ using hpu::sched::OperandAttr;
 
 namespace hpu::schedule {
 namespace {
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 constexpr unsigned kQueues = 3;  // one an engine: MME, TPC, DMA
 /// A kernel joins at most so many parts (compiler/kernels); more are copied by a kernel each.
@@ -75,7 +72,7 @@ class Scheduler {
     }
     Value product = mme->getResult(0);
     // A tile lies as the bundle's result does, so that both sides walk it alike.
-    RankedTensorType type = withOrder(typeOf(product), physicalOrder(typeOf(bundle.getResult(0))));
+    RankedTensorType type = withOrder(tensorOf(product), physicalOrder(tensorOf(bundle.getResult(0))));
     if (part.ops.empty()) return add(bundle, {mmeOp(bundle, mme, program_.operand(bundle.getResult(0)))});
     memory::RingInfo ring = *memory::ringOf(bundle);
     int64_t step = type.getDimSize(ring.dim);
@@ -100,7 +97,7 @@ class Scheduler {
       symbols_.push_back(cast<SymbolOpInterface>(descriptor).getName().str());
       members.push_back(FlatSymbolRefAttr::get(descriptor));
     }
-    ArrayRef<int64_t> space = typeOf(source->getResult(0)).getShape();
+    ArrayRef<int64_t> space = tensorOf(source->getResult(0)).getShape();
     int64_t slices = 1;
     if (auto tile = source->getAttrOfType<TileAttr>("tile")) {
       unit.tile.assign(tile.getSizes().begin(), tile.getSizes().end());
@@ -207,7 +204,7 @@ class Scheduler {
     sched::MmeKind kind = sched::MmeKind::gemm;
     OperandAttr left, right;
     if (auto matmul = dyn_cast<MatMulOp>(mme)) {
-      ArrayRef<int64_t> batch = typeOf(matmul.getResult()).getShape().drop_back(2);
+      ArrayRef<int64_t> batch = tensorOf(matmul.getResult()).getShape().drop_back(2);
       left = program_.broadcastOperand(a, batch);
       if (batch.empty()) left = program_.operand(a);
       right = packed          ? packedGemm(weights, batch.size())

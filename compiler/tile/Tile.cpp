@@ -7,6 +7,7 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
 #include "compiler/schedule/Issue.h"
 #include "compiler/support/Units.h"
@@ -22,10 +23,6 @@ using namespace hpu::ir;
 
 namespace hpu::tile {
 namespace {
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 HpuOp mmeOp(BundleOp bundle) {
   for (Operation& op : bundle.getBody().front())
@@ -85,7 +82,7 @@ void split(BundleOp bundle) {
   IRMapping outer;
   outer.map(body.getArguments(), bundle.getOperands());
   Value product = mme->getResult(0);
-  product.setType(withOrder(typeOf(product), physicalOrder(typeOf(bundle.getResult(0)))));
+  product.setType(withOrder(tensorOf(product), physicalOrder(tensorOf(bundle.getResult(0)))));
   Operation* alone = makeUnit(builder, mme->getLoc(), BundleOp::getOperationName(), mme, product, outer);
   outer.map(product, alone->getResult(0));
   SmallVector<Value> yielded(body.getTerminator()->getOperands());
@@ -126,7 +123,7 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
     int64_t cut = 0, slices = 0;
     for (auto [unit, tile] : llvm::zip(units, tiling->tiles)) {
       if (!isa<BundleOp, ClusterOp>(unit)) continue;
-      ArrayRef<int64_t> shape = typeOf(unit->getResult(0)).getShape();
+      ArrayRef<int64_t> shape = tensorOf(unit->getResult(0)).getShape();
       int64_t count = schedule::sliceCount({shape.begin(), shape.end()}, tile);
       slices += count;
       cut += count > 1;
@@ -223,7 +220,7 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
       Operation* reader = onlyReader(unit, &why);
       if (!reader || !searched.contains(reader)) continue;
       SearchLink link{searched[unit], searched[reader], {}};
-      for (int64_t dim = 0; dim < typeOf(unit->getResult(0)).getRank(); ++dim)
+      for (int64_t dim = 0; dim < tensorOf(unit->getResult(0)).getRank(); ++dim)
         if (std::optional<int64_t> following = followingDim(unit, dim, reader))
           link.cuts.push_back({static_cast<int>(dim), static_cast<int>(*following)});
       links.push_back(std::move(link));
@@ -333,7 +330,7 @@ class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::Fu
         return signalPassFailure();
       }
       if (!tile && !pipelined) continue;
-      RankedTensorType type = typeOf(unit.getResult(0));
+      RankedTensorType type = tensorOf(unit.getResult(0));
       if (!tile || static_cast<int64_t>(tile.getSizes().size()) != type.getRank()) {
         unit.emitOpError("has no tile of its rank");
         return signalPassFailure();
@@ -360,7 +357,7 @@ class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::Fu
     ChainLink link = *chainOf(producer);
     if (link.slots < 1 || onlyReader(producer) != reader) return false;
     auto tiles = [](Operation* unit) {
-      ArrayRef<int64_t> shape = typeOf(unit->getResult(0)).getShape();
+      ArrayRef<int64_t> shape = tensorOf(unit->getResult(0)).getShape();
       auto tile = unit->getAttrOfType<TileAttr>("tile");
       return tile ? SmallVector<int64_t>(tile.getSizes()) : SmallVector<int64_t>(shape);
     };
@@ -369,8 +366,8 @@ class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::Fu
     std::optional<int64_t> following = followingDim(producer, link.dim, reader);
     if (!following || from.size() <= static_cast<size_t>(link.dim) || to.size() <= static_cast<size_t>(*following))
       return false;
-    ArrayRef<int64_t> fromShape = typeOf(producer->getResult(0)).getShape(),
-                      toShape = typeOf(reader->getResult(0)).getShape();
+    ArrayRef<int64_t> fromShape = tensorOf(producer->getResult(0)).getShape(),
+                      toShape = tensorOf(reader->getResult(0)).getShape();
     for (size_t d = 0; d < from.size(); ++d)
       if (static_cast<int64_t>(d) != link.dim && from[d] != fromShape[d]) return false;
     for (size_t d = 0; d < to.size(); ++d)

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Result types and checks of reductions, normalisations, pooling and resampling.
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
 using namespace hpu::ir;
 
 namespace {
-
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 LogicalResult sameType(Value x, SmallVectorImpl<Type>& result) {
   RankedTensorType type = tensorOf(x);

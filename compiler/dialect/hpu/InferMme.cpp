@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Result types and checks of the MME ops.
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
 using namespace hpu::ir;
 
 namespace {
-
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// 8-bit operands give bf16: the accumulators are f32, and bf16 is the cast that rides on the MME.
 Type productElement(Type operand) {

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Result types and checks of the ops that move or rename elements.
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorOf.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
 using namespace hpu::ir;
 
 namespace {
-
-RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// Sizes with the names that `symbols` (an optional array of strings) gives to the free ones.
 SymShape namedShape(ArrayRef<int64_t> sizes, std::optional<ArrayAttr> symbols) {
