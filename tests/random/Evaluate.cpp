@@ -177,7 +177,11 @@ void Evaluator::addMoved(const std::vector<const Value*>& operands, const Local&
   }
   if (!any) return;
   const int moves = precision_ == Precision::kF32 ? kMoves : kNarrowMoves;
-  for (int move = 0; move < moves; ++move) {
+  bool anyOpen = std::any_of(by.begin(), by.end(), [](const std::vector<double>& errors) {
+    return std::any_of(errors.begin(), errors.end(), [](double e) { return std::isinf(e); });
+  });
+  // First the open elements alone, as numbers of three kinds: what they have any effect on is open too.
+  for (int move = anyOpen ? -3 : 0; move < moves; ++move) {
     std::vector<HostTensor> changed;
     changed.reserve(operands.size());
     std::vector<const HostTensor*> given;
@@ -189,7 +193,7 @@ void Evaluator::addMoved(const std::vector<const Value*>& operands, const Local&
       changed.push_back(operands[i]->tensor);
       HostTensor& tensor = changed.back();
       for (size_t k = 0; k < by[i].size(); ++k) {
-        if (by[i][k] == 0) continue;
+        if (by[i][k] == 0 || std::isinf(by[i][k]) != (move < 0)) continue;
         // All up, all down, operands against each other, and each element either way.
         bool up = move == 0   ? true
                   : move == 1 ? false
@@ -197,8 +201,8 @@ void Evaluator::addMoved(const std::vector<const Value*>& operands, const Local&
                               : rng.chance(0.5);
         auto index = static_cast<int64_t>(k);
         double x = tensor.number(index);
-        if (std::isinf(by[i][k]))
-          x = move % 3 == 0 ? 0 : move % 3 == 1 ? std::nan("") : 1e30;
+        if (move < 0)
+          x = move == -3 ? 0 : move == -2 ? 1e30 : isFloat(tensor.type.element) ? std::nan("") : 100;
         else
           x = moved(x, up ? by[i][k] : -by[i][k]);
         setNumber(tensor, index, x);
@@ -213,7 +217,7 @@ void Evaluator::addMoved(const std::vector<const Value*>& operands, const Local&
       bool comparable = run.ok() && (*run)[out].type == wanted.type;
       for (int64_t k = 0; k < wanted.count(); ++k) {
         double d = comparable ? distance((*run)[out].number(k), wanted.number(k)) : kInfinity;
-        error[k] = std::max(error[k], kMeasured * d);
+        error[k] = std::max(error[k], move < 0 && d > 0 ? kInfinity : kMeasured * d);
       }
     }
   }
