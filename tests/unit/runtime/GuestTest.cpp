@@ -294,7 +294,7 @@ TEST(Guest, AChildLetsGoOfWhatItInheritedWhateverTheParentsThreadsDo) {
   ASSERT_TRUE(program.launch(idle, {}, {buffer}).ok());
   ASSERT_TRUE(idle.record(event).ok());
   auto work = [&] {
-    thread_local Stream own = Stream::create(device).value();
+    Stream own = Stream::create(device).value();
     Buffer some = device.allocate(512).value();
     ASSERT_TRUE(own.fill(some, 1, 512).ok());
     ASSERT_TRUE(own.record(event).ok());
