@@ -57,6 +57,14 @@ Digits digitsOf(const MemoryBox& box, const Radices& radices, uint64_t origin) {
   return digits;
 }
 
+/// Whether a digit of the addresses, counted from `origin`, tells the boxes apart.
+bool disjointFrom(const MemoryBox& a, const MemoryBox& b, const Radices& radices, uint64_t origin) {
+  Digits x = digitsOf(a, radices, origin), y = digitsOf(b, radices, origin);
+  for (size_t k = 0; k < radices.count; ++k)
+    if (x.hi[k] < y.lo[k] || y.hi[k] < x.lo[k]) return true;
+  return false;
+}
+
 }  // namespace
 
 MemoryBox denseBox(uint32_t section, uint64_t offset, uint64_t bytes) {
@@ -117,11 +125,12 @@ bool disjoint(const MemoryBox& a, const MemoryBox& b) {
   Radices radices;
   if (!commonRadices(a, b, radices)) return false;
   // Where counting starts changes nothing but the digits: from the first of the two, parts of one tensor do not carry,
-  // wherever the tensor lies.
-  for (uint64_t origin : {std::min(a.begin, b.begin), uint64_t{0}}) {
-    Digits x = digitsOf(a, radices, origin), y = digitsOf(b, radices, origin);
-    for (size_t k = 0; k < radices.count; ++k)
-      if (x.hi[k] < y.lo[k] || y.hi[k] < x.lo[k]) return true;
+  // wherever the tensor lies. A part of a part begins inside of a digit; then the other one is where a digit begins.
+  const uint64_t first = std::min(a.begin, b.begin), behind = std::max(a.begin, b.begin) - first;
+  if (disjointFrom(a, b, radices, first) || disjointFrom(a, b, radices, 0)) return true;
+  for (size_t k = 0; k < radices.count; ++k) {
+    const uint64_t unit = radices.unit[k], ahead = (unit - behind % unit) % unit;
+    if (ahead > 0 && ahead <= first && disjointFrom(a, b, radices, first - ahead)) return true;
   }
   return false;
 }

@@ -331,6 +331,18 @@ TEST(MemoryBox, DisjointNeverLiesAndUsuallyKnows) {
   EXPECT_GT(proved, apart * 9 / 10);
 }
 
+TEST(MemoryBox, PartsOfPartsAreDisjointWhereverTheyBegin) {
+  // Of a 6 x 5 x 32 tensor whose second dim is the innermost: its fifth column but for the last row, and the last row.
+  for (uint64_t tensor : {uint64_t{0}, uint64_t{1536}, uint64_t{8192 + 128}}) {
+    Operand column{0, tensor + 8, ElementType::kF16, {6, 1, 31}, {160, 1, 5}, {}};
+    Operand row{0, tensor + 310, ElementType::kF16, {6, 5, 1}, {160, 1, 5}, {}};
+    EXPECT_TRUE(disjoint(wholeBox(column), wholeBox(row))) << tensor;
+    EXPECT_TRUE(disjoint(wholeBox(row), wholeBox(column))) << tensor;
+    column.sizes[2] = 32;
+    EXPECT_FALSE(disjoint(wholeBox(column), wholeBox(row))) << tensor;
+  }
+}
+
 TEST(MemoryBox, ReshapesOfOneTensorAreOneBox) {
   Operand matrix = denseOperand(0, 256, ElementType::kF32, {6, 8});
   Operand vector = denseOperand(0, 256, ElementType::kF32, {48});
