@@ -16,22 +16,6 @@ using namespace hpu::ir;
 namespace hpu {
 namespace {
 
-/// max|value| as an f32 tensor of rank 0: rows first, then what is left of them.
-mlir::Value largestMagnitude(OpBuilder& builder, Location loc, mlir::Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  if (!type.getElementType().isF32()) value = CastOp::create(builder, loc, value, builder.getF32Type());
-  mlir::Value largest = AbsOp::create(builder, loc, value);
-  const int64_t rank = type.getRank();
-  SmallVector<int64_t> outer;
-  for (int64_t d = 0; d + 1 < rank; ++d) outer.push_back(d);
-  largest =
-      ReduceMaxOp::create(builder, loc, largest, builder.getDenseI64ArrayAttr({rank - 1}), builder.getBoolAttr(true));
-  if (!outer.empty())
-    largest =
-        ReduceMaxOp::create(builder, loc, largest, builder.getDenseI64ArrayAttr(outer), builder.getBoolAttr(true));
-  return ReshapeOp::create(builder, loc, largest, builder.getDenseI64ArrayAttr({}), ArrayAttr());
-}
-
 /// Replaces the outputs of `main` by the ranges of its products.
 void watchProducts(func::FuncOp main) {
   Block& block = main.getBody().front();
@@ -42,11 +26,12 @@ void watchProducts(func::FuncOp main) {
   SmallVector<Type> types;
   SmallVector<DictionaryAttr> attributes;
   for (auto& [product, name] : precision::namedProducts(block)) {
+    if (cast<HpuOp>(product).getNarrowing() == Narrowing::Exact) continue;  // Never in 8 bits.
     for (int i = 0; i < 2; ++i) {
       mlir::Value operand = product->getOperand(i);
       if (precision::isConstantLike(operand)) continue;
       mlir::Value& range = watched[operand];
-      if (!range) range = largestMagnitude(builder, product->getLoc(), operand);
+      if (!range) range = precision::largestAtRunTime(builder, product->getLoc(), operand);
       results.push_back(range);
       types.push_back(range.getType());
       attributes.push_back(builder.getDictionaryAttr(

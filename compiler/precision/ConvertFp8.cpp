@@ -81,19 +81,8 @@ FailureOr<Converter::Quantised> Converter::quantiseConstant(Operation* op, Value
 /// The scale is max|x| / largest, in f32, of the whole tensor.
 Converter::Quantised Converter::quantiseDynamically(Operation* op, Value root) {
   Location loc = op->getLoc();
-  const int64_t rank = tensorOf(root).getRank();
-  Value largest = AbsOp::create(builder_, loc, root);
-  // Rows first, by all TPCs; then what is left of them.
-  SmallVector<int64_t> outer;
-  for (int64_t d = 0; d + 1 < rank; ++d) outer.push_back(d);
-  largest = ReduceMaxOp::create(builder_, loc, largest, builder_.getDenseI64ArrayAttr({rank - 1}),
-                                builder_.getBoolAttr(true));
-  if (!outer.empty())
-    largest =
-        ReduceMaxOp::create(builder_, loc, largest, builder_.getDenseI64ArrayAttr(outer), builder_.getBoolAttr(true));
-  largest = ReshapeOp::create(builder_, loc, largest, builder_.getDenseI64ArrayAttr({}), ArrayAttr());
+  Value largest = largestAtRunTime(builder_, loc, root);
   Type f32 = builder_.getF32Type();
-  if (tensorOf(largest).getElementType() != f32) largest = CastOp::create(builder_, loc, largest, f32);
   // A tensor of zeros has a scale as well.
   largest = MaxOp::create(builder_, loc, largest, scalar(loc, f32, 1e-12));
   Quantised made;

@@ -23,6 +23,9 @@ bool isF32(Value value) {
 bool isFloat(Value value) {
   return isa<FloatType>(tensorOf(value).getElementType());
 }
+int64_t elementsOf(Value value) {
+  return tensorOf(value).hasStaticShape() ? tensorOf(value).getNumElements() : 0;
+}
 bool isCastToInteger(Operation* op) {
   auto castOp = dyn_cast<CastOp>(op);
   auto to = castOp ? dyn_cast<IntegerType>(castOp.getTo()) : IntegerType();
@@ -89,9 +92,9 @@ void Converter::findLastOps(Block& block) {
   }
 }
 
-/// Ops whose results become scores of a softmax or integers, through elementwise ops and views alone. In f32 a mask of
-/// any finite size absorbs what it is added to, and a step of a quantisation is rounded once. Values are f32 inside a
-/// kernel, so this costs nothing where they are not stored.
+/// Ops whose results become scores of a softmax or integers, through elementwise ops, extremes and views alone. In f32
+/// a mask of any finite size absorbs what it is added to, and a step of a quantisation is rounded once. Values are f32
+/// inside a kernel, so this costs nothing where they are not stored.
 void Converter::findLeads(Block& block) {
   auto endOf = [&](Operation* user) -> const char* {
     if (isa<SoftmaxOp, LogSoftmaxOp>(user)) return "leads to a softmax";
@@ -99,8 +102,17 @@ void Converter::findLeads(Block& block) {
   };
   for (Operation& op : llvm::reverse(block.without_terminator())) {
     auto hpuOp = dyn_cast<HpuOp>(&op);
-    if (!hpuOp || op.use_empty() || !(hpuOp.isElementwise() || hpuOp.isView()) || !isF32(op.getResult(0))) continue;
-    if (llvm::all_of(op.getUsers(), endOf)) leads_[&op] = endOf(*op.user_begin());
+    if (!hpuOp || op.use_empty() || !isF32(op.getResult(0))) continue;
+    if (!hpuOp.isElementwise() && !hpuOp.isView() && !isa<ReduceMaxOp, ReduceMinOp>(op)) continue;
+    // A parameter (a scale, a mask) of what leads there may have other readers: it is small.
+    auto isParameterOf = [&](Operation* user) {
+      return user->getNumResults() == 1 && elementsOf(user->getResult(0)) > elementsOf(op.getResult(0));
+    };
+    auto reader = llvm::find_if(op.getUsers(), [&](Operation* user) { return endOf(user) && isParameterOf(user); });
+    if (reader != op.user_end())
+      leads_[&op] = endOf(*reader);
+    else if (llvm::all_of(op.getUsers(), endOf))
+      leads_[&op] = endOf(*op.user_begin());
   }
 }
 
@@ -156,7 +168,8 @@ Converter::Choice Converter::chooseByOperands(Operation* op) {
     anyNarrow |= original_.contains(operand);
   }
   const char* leads = leads_.lookup(op);
-  if (leads && !(hpuOp.isView() && anyNarrow)) return {leads, std::max(kind, Wide::kRange)};
+  // Of narrow numbers, views and extremes are what they are in f32.
+  if (leads && (hpuOp.isElementwise() || !anyNarrow)) return {leads, std::max(kind, Wide::kRange)};
   const bool endsHere = hpuOp.getNarrowing() == Narrowing::Bounded && kind >= Wide::kRange;
   const Wide constants = constantsBeyond(op);
   if (constants != Wide::kNo) return {"a constant beyond the range", endsHere ? Wide::kNo : std::max(kind, constants)};

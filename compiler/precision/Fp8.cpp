@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/support/DiagnosticCapture.h"
+#include "mlir/IR/Builders.h"
 #include "numerics/SmallFloat.h"
 
 using namespace mlir;
@@ -85,6 +86,20 @@ std::vector<std::pair<Operation*, std::string>> namedProducts(Block& block) {
     products.emplace_back(&op, count == 1 ? name : name + "#" + std::to_string(count));
   }
   return products;
+}
+
+Value largestAtRunTime(OpBuilder& builder, Location loc, Value value) {
+  const int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+  Value largest = AbsOp::create(builder, loc, value);
+  auto reduce = [&](ArrayRef<int64_t> axes) {
+    largest = ReduceMaxOp::create(builder, loc, largest, builder.getDenseI64ArrayAttr(axes), builder.getBoolAttr(true));
+  };
+  if (rank > 0) reduce({rank - 1});
+  if (rank > 1) reduce(llvm::to_vector(llvm::seq<int64_t>(0, rank - 1)));
+  if (rank > 0) largest = ReshapeOp::create(builder, loc, largest, builder.getDenseI64ArrayAttr({}), ArrayAttr());
+  Type f32 = builder.getF32Type();
+  if (cast<RankedTensorType>(largest.getType()).getElementType() == f32) return largest;
+  return CastOp::create(builder, loc, largest, f32);
 }
 
 std::string rangeName(const std::string& product, int index) {

@@ -41,6 +41,9 @@ std::vector<std::pair<mlir::Operation*, std::string>> namedProducts(mlir::Block&
 /// The name of the range of operand `index`: "conv1:0".
 std::string rangeName(const std::string& product, int index);
 
+/// max|value| as an f32 tensor of rank 0, computed at run time: rows first, by all TPCs, then what is left of them.
+mlir::Value largestAtRunTime(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value value);
+
 /// A constant, or views of one.
 bool isConstantLike(mlir::Value value);
 /// The value without the views above it.

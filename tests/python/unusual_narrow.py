@@ -186,6 +186,10 @@ X8 = np.random.RandomState(3).randint(0, 256, (1, 3, 6, 6)).astype(np.uint8)
 W8 = np.random.RandomState(4).randint(-128, 128, (4, 3, 3, 3)).astype(np.int8)
 CONV = F.conv2d(torch.tensor(wide(X8) - 100), torch.tensor(wide(W8) - 2)).numpy().astype(np.int64)
 DEPTHWISE = F.conv2d(torch.tensor(wide(X8) - 100), torch.tensor(wide(W8[:3, :1]) - 2), groups=3).numpy().astype(np.int64)
+STEPS = 3 * noise(40) + np.float32(0.3)
+STEP = (STEPS.max() - STEPS.min()) / np.float32(255)
+ZERO = np.rint(-STEPS.min() / STEP)
+CODES = np.clip(np.rint(STEPS / STEP) + ZERO, 0, 255).astype(np.uint8)
 CODES16 = np.array([1, 40001, 65535, 257], np.uint16)
 
 INTEGERS = [
@@ -204,6 +208,14 @@ INTEGERS = [
              [("y", requantised(CONV, np.float32(0.01) * QUANTUM / np.float32(2.1), 90))],
              {"w": W8, "sa": f32(0.01), "za": np.uint8(100), "sw": QUANTUM, "zw": np.int8(2), "sy": f32(2.1),
               "zy": np.uint8(90)}, EXACT, ("f32", *NARROW)),
+    *at_each("dynamic_quantise", [node("DynamicQuantizeLinear", ["a"], ["b", "s", "z"]),
+                                  node("DequantizeLinear", ["b", "s", "z"], ["d"])], {"a": STEPS},
+             [("b", CODES), ("z", np.array(ZERO, np.uint8)), ("s", STEP), ("d", narrow((wide(CODES) - ZERO) * STEP))], {},
+             ("--rtol", "1e-5", "--atol", "1e-6"), ("f32", *NARROW)),
+    *at_each("dequantise_16_bits", [node("DequantizeLinear", ["a", "s", "z"], ["d"]), node("Relu", ["d"], ["b"])],
+             {"a": CODES16, "s": f32(0.125)},
+             [("b", narrow(wide(CODES16) * 0.125))], {"z": np.uint16(0)}, ("--rtol", "0.004", "--atol", "0"),
+             ("f32", "f16", "bf16"), opset=21),
     *at_each("quantise_to_16_bits",
              [node("Relu", ["a"], ["r"]), node("Mul", ["r", "k"], ["q"]), node("Round", ["q"], ["n"]),
               node("Cast", ["n"], ["b"], to=5)], {"a": f32(1.5, 3.25, 0.75, 100)},
@@ -230,4 +242,17 @@ CONSTANTS = [
              {"w": NEAR_0, "g": ones(8), "z": 0 * ones(8), "v": SPREAD}, precisions=("f16", "bf16")),
 ]
 
-CASES = STATISTICS + HALVES + MASKS + INTEGERS + CONSTANTS
+SIGNAL, TAPS = noise(4, 8, 33), np.ascontiguousarray(noise(4, 8, 3))
+FILTERED = F.conv1d(torch.tensor(wide(SIGNAL)), torch.tensor(wide(TAPS)))
+
+OTHERS = [
+    # Parts of a concatenation whose parts are concatenations, of 2 bytes an element.
+    *at_each("reflected_behind_a_convolution",
+             [node("Conv", ["a", "w"], ["c"]), node("Pad", ["c", "p"], ["b"], mode="reflect")], {"a": SIGNAL},
+             [("b", narrow(np.pad(FILTERED.numpy(), ((1, 1), (0, 1), (0, 1)), mode="reflect")))],
+             {"w": TAPS, "p": i64(1, 0, 0, 1, 1, 1)}),
+    Case("product_of_one_number_at_fp8", [node("Reshape", ["a", "s"], ["m"]), node("MatMul", ["m", "w"], ["b"])],
+         {"a": f32(3)}, [("b", f32([[6, -12]]))], {"s": i64(1, 1), "w": f32([[2, -4]])}, flags=("--precision", "fp8")),
+]
+
+CASES = STATISTICS + HALVES + MASKS + INTEGERS + CONSTANTS + OTHERS

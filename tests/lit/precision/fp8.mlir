@@ -65,6 +65,19 @@ func.func @attention(%x: tensor<2x2x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
+// The largest magnitude of one number is itself.
+// DYN-LABEL: func.func @number(
+// DYN-NOT: hpu.reduce_max
+// DYN: hpu.matmul {{.*}} : (tensor<1x1xf8E5M2>, tensor<1x3xf8E5M2>) -> tensor<1x3xbf16>
+func.func @number(%x: tensor<f32>) -> tensor<1x3xf32> {
+  %w = hpu.constant dense<0.5> : tensor<1x3xf32> : tensor<1x3xf32>
+  %m = hpu.reshape %x {shape = array<i64: 1, 1>} : (tensor<f32>) -> tensor<1x1xf32>
+  %0 = hpu.matmul %m, %w : (tensor<1x1xf32>, tensor<1x3xf32>) -> tensor<1x3xf32> loc("conv")
+  return %0 : tensor<1x3xf32>
+}
+
+// -----
+
 // An input behind a view: its f32 is read, not the bf16 that the view has, and no cast is undone.
 // DYN-LABEL: func.func @viewed(
 // DYN-SAME: %[[X:.*]]: tensor<4x2xf32>)
