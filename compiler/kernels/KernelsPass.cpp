@@ -5,6 +5,7 @@
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/sched/SchedOps.h"
 #include "compiler/kernels/KernelCompiler.h"
+#include "compiler/support/DiagnosticCapture.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/Pass/Pass.h"
@@ -49,7 +50,7 @@ class KernelsPass : public PassWrapper<KernelsPass, OperationPass<ModuleOp>> {
     if (options_.cpu == "native") options.variants = {nativeVariant()};
     StatusOr<KernelSet> set = compileKernels(requests, options);
     if (!set.ok()) {
-      getOperation().emitError(set.status().message());
+      ir::withCode(set.status().code(), getOperation().emitError()) << set.status().message();
       return signalPassFailure();
     }
     annotate(kernels, *set);

@@ -8,6 +8,7 @@
 #include "compiler/memory/Planner.h"
 #include "compiler/memory/Rings.h"
 #include "compiler/memory/Storage.h"
+#include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "mlir/Pass/Pass.h"
@@ -63,7 +64,7 @@ class MemoryPass : public PassWrapper<MemoryPass, OperationPass<func::FuncOp>> {
     for (auto [index, offset] : llvm::zip(which, plan.offsets)) place[index] = {sections.workspace(), offset};
     RingPlan rings = planRings(storages.units, options_.sramBytes);
     if (!rings.error.empty()) {
-      function.emitError() << rings.error;
+      withCode(StatusCode::kResourceExhausted, function.emitError()) << rings.error;
       return signalPassFailure();
     }
     for (Operation* unit : storages.units) {

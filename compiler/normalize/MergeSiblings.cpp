@@ -85,7 +85,8 @@ struct MergeSiblingsPass : PassWrapper<MergeSiblingsPass, OperationPass<func::Fu
     for (Sibling& sibling : siblings) {
       const int64_t n = tensorOf(sibling.product.getRhs()).getDimSize(1);
       if (failed(copyColumns(sibling.product.getRhs(), reinterpret_cast<float*>(weights.writable()), offset, total)))
-        return sibling.product.emitError("the weights' data is missing or of another size than their type says");
+        return withCode(StatusCode::kInvalidArgument, sibling.product.emitError())
+               << "the weights' data is missing or of another size than their type says";
       if (sibling.bias) {
         std::optional<std::vector<float>> values = perChannel(biasConstant(sibling), rank, rank - 1, n);
         std::copy(values->begin(), values->end(), bias.begin() + offset);

@@ -7,6 +7,7 @@
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/precision/ConvertConstant.h"
 #include "compiler/precision/Converter.h"
+#include "compiler/support/DiagnosticCapture.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -106,8 +107,8 @@ FailureOr<Converter::Quantised> Converter::quantise(Operation* op, int index, st
     auto range = options_.ranges.find(name);
     if (range == options_.ranges.end()) {
       failed_ = true;
-      op->emitError() << "there is no calibrated range '" << name
-                      << "'; calibrate this model with the same shapes and options";
+      withCode(StatusCode::kInvalidArgument, op->emitError())
+          << "there is no calibrated range '" << name << "'; calibrate this model with the same shapes and options";
       return failure();
     }
     scale = chooseScale(fp8_, range->second * kActivationHeadroom);

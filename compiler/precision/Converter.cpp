@@ -307,7 +307,8 @@ Location Converter::argumentLoc(BlockArgument argument) {
 
 LogicalResult Converter::missingData(Operation* op) {
   failed_ = true;
-  return op->emitError("the constant's data is missing or of another size than its type says");
+  return withCode(StatusCode::kInvalidArgument, op->emitError())
+         << "the constant's data is missing or of another size than its type says";
 }
 
 /// The narrow version of a constant or of views of one.

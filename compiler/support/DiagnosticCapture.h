@@ -6,6 +6,7 @@
 //   if (failed(pass.run(module))) return capture.status(StatusCode::kInternal, "fuse");
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,13 @@ inline std::string locationText(mlir::Location loc) {
   return {};
 }
 
+/// Gives a diagnostic the code that DiagnosticCapture::status returns in place of its caller's: what a model or an
+/// option is to blame for is no bug of the compiler.
+inline mlir::InFlightDiagnostic withCode(StatusCode code, mlir::InFlightDiagnostic diagnostic) {
+  diagnostic.getUnderlyingDiagnostic()->getMetadata().emplace_back(static_cast<int64_t>(code));
+  return diagnostic;
+}
+
 /// One context is used by one thread at a time, and so is its capture. Captures nest; the innermost wins.
 class DiagnosticCapture {
  public:
@@ -41,6 +49,8 @@ class DiagnosticCapture {
     mlir::DiagnosticSeverity severity;
     std::string location;  ///< See locationText.
     std::string text;      ///< Without the location.
+    /// See withCode.
+    std::optional<StatusCode> code = std::nullopt;
   };
 
   explicit DiagnosticCapture(mlir::MLIRContext* context)
@@ -74,9 +84,16 @@ class DiagnosticCapture {
     return text;
   }
 
-  /// A Status of `code` with `context` and message().
+  /// A Status of `code` with `context` and message(); of the first error's own code, without the context, if it has
+  /// one.
   Status status(StatusCode code, const std::string& context) const {
     std::string text = message();
+    for (const Entry& entry : entries_) {
+      if (entry.severity != mlir::DiagnosticSeverity::Error) continue;
+      // The IR of an op is for who mends the compiler.
+      if (entry.code) return Status(*entry.code, text.substr(0, text.find(" (see current operation: ")));
+      break;
+    }
     if (text.empty()) text = "failed without a reason";
     return Status(code, context.empty() ? text : context + ": " + text);
   }
@@ -84,6 +101,9 @@ class DiagnosticCapture {
  private:
   void record(mlir::Diagnostic& diagnostic) {
     entries_.push_back({diagnostic.getSeverity(), locationText(diagnostic.getLocation()), diagnostic.str()});
+    for (const mlir::DiagnosticArgument& argument : diagnostic.getMetadata())
+      if (argument.getKind() == mlir::DiagnosticArgument::DiagnosticArgumentKind::Integer)
+        entries_.back().code = static_cast<StatusCode>(argument.getAsInteger());
     for (mlir::Diagnostic& note : diagnostic.getNotes())
       entries_.push_back({mlir::DiagnosticSeverity::Note, locationText(note.getLocation()), note.str()});
   }
