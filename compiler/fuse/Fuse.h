@@ -48,7 +48,7 @@ using Membership = llvm::DenseMap<mlir::Operation*, const Group*>;
 /// Legality: can `op` join, without a cycle through the units around it and as part of one kernel?
 bool canJoin(const Group& group, mlir::Operation* op, const Membership& units, const FuseOptions& options,
              std::string* why);
-/// Profitability: does joining save device time? (HBM traffic of the joined edge against what is lost.)
+/// Profitability: does joining save device time? Where something flows between them.
 bool worthJoining(const Group& group, mlir::Operation* op, std::string* why);
 
 }  // namespace hpu::fuse

@@ -2,6 +2,7 @@
 // When an op may join a group: no cycle through the outside, and the engine rules.
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/fuse/Fuse.h"
+#include "compiler/support/Units.h"
 
 using namespace mlir;
 using namespace hpu::ir;
@@ -26,6 +27,19 @@ bool dependsOn(Value value, const Group& group, const Membership& units) {
       for (Operation* member : unit->ops) llvm::append_range(open, member->getOperands());
   }
   return false;
+}
+
+/// The operands and results of the ops as one kernel.
+size_t kernelTensors(ArrayRef<Operation*> ops) {
+  llvm::SmallPtrSet<Value, 16> tensors;
+  for (Operation* op : ops) {
+    for (Value operand : op->getOperands())
+      if (!llvm::is_contained(ops, operand.getDefiningOp())) tensors.insert(operand);
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation* user) { return !llvm::is_contained(ops, user); }))
+        tensors.insert(result);
+  }
+  return tensors.size();
 }
 
 bool refuse(std::string* why, const char* text) {
@@ -88,6 +102,12 @@ bool canJoin(const Group& group, Operation* op, const Membership& units, const F
   for (Operation* member : group.ops)
     if (cast<HpuOp>(member).getEngine() == EngineKind::Tpc) tpcOps.push_back(member);
   tpcOps.push_back(op);
+  if (const size_t tensors = kernelTensors(tpcOps); tensors > kMaxKernelTensors) {
+    if (why)
+      *why = "the kernel would have " + std::to_string(tensors) + " tensors, at most " +
+             std::to_string(kMaxKernelTensors) + " are possible";
+    return false;
+  }
   return !options.canFormKernel || options.canFormKernel(tpcOps, why);
 }
 

@@ -45,7 +45,7 @@ std::string obstacle(Operation* op, const arch::TargetDesc& target) {
   }
   if (hpuOp.isView()) return {};
   // A DMA copies anything; where there is none, the parts of a long concatenation have a kernel each.
-  if (isa<ir::ConcatOp>(op) && (target.numDmas > 0 || op->getNumOperands() > 16)) return {};
+  if (isa<ir::ConcatOp>(op) && (target.numDmas > 0 || op->getNumOperands() >= ir::kMaxKernelTensors)) return {};
   std::string why;
   if (!kernels::canFormKernel(op, &why)) return why;
   return {};
@@ -68,6 +68,13 @@ Status checkSupported(func::FuncOp function, const arch::TargetDesc& target,
   for (OpOperand& output : function.getBody().front().getTerminator()->getOpOperands())
     if (auto constant = output.get().getDefiningOp<ir::ConstantOp>())
       if (std::string why = obstacle(constant, target); !why.empty()) add(constant, why);
+  // What is an input and an output without an op in between.
+  for (BlockArgument argument : function.getArguments())
+    if (auto rank = cast<RankedTensorType>(argument.getType()).getRank(); rank > kMaxRank) {
+      auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "hpu.name");
+      found.push_back({"input", name ? name.str() : strCat(argument.getArgNumber()),
+                       strCat("a ", describe(argument), " has more than ", kMaxRank, " dimensions")});
+    }
   if (found.empty()) return okStatus();
   auto line = [](const UnsupportedNode& node) { return strCat(node.op, " '", node.node, "': ", node.reason); };
   std::string text = found.size() == 1 ? line(found[0]) : strCat(found.size(), " nodes that no engine can do:");

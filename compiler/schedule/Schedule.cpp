@@ -12,6 +12,7 @@
 #include "compiler/memory/Memory.h"
 #include "compiler/schedule/Issue.h"
 #include "compiler/schedule/ProgramBuilder.h"
+#include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -27,7 +28,7 @@ namespace {
 
 constexpr unsigned kQueues = 3;  // one an engine: MME, TPC, DMA
 /// A kernel joins at most so many parts (compiler/kernels); more are copied by a kernel each.
-constexpr size_t kMostParts = 16;
+constexpr size_t kMostParts = kMaxKernelTensors - 1;
 
 class Scheduler {
  public:
@@ -380,7 +381,7 @@ class SchedulePass : public PassWrapper<SchedulePass, OperationPass<ModuleOp>> {
     Status status = Scheduler(function, builder, options_).run();
     function.erase();
     if (status.ok()) return;
-    getOperation().emitError(status.message());
+    withCode(status.code(), getOperation().emitError()) << status.message();
     signalPassFailure();
   }
 

@@ -9,6 +9,9 @@
 
 namespace hpu::ir {
 
+/// The operands and results of a TPC kernel together: so many tensors have descriptors.
+inline constexpr size_t kMaxKernelTensors = 16;
+
 /// A bundle or a cluster, or a copy (concat, relayout) at function level.
 bool isUnit(mlir::Operation* op);
 

@@ -71,3 +71,25 @@ func.func @copies(%x: tensor<2x8xf32>, %y: tensor<3x8xf32>) -> tensor<5x8xf32> {
   %3 = hpu.neg %2 : (tensor<5x8xf32>) -> tensor<5x8xf32>
   return %3 : tensor<5x8xf32>
 }
+
+// A kernel has at most 16 tensors, results included: seven sums that are all results, and the addends, are 15.
+// CHECK-LABEL: func.func @manyResults(
+// CHECK: hpu.cluster
+// CHECK-COUNT-7: hpu.add
+// CHECK-NEXT: hpu.yield
+// CHECK: hpu.cluster
+// CHECK-COUNT-3: hpu.add
+// CHECK-NEXT: hpu.yield
+func.func @manyResults(%x: tensor<8xf32>, %a0: tensor<8xf32>, %a1: tensor<8xf32>, %a2: tensor<8xf32>, %a3: tensor<8xf32>, %a4: tensor<8xf32>, %a5: tensor<8xf32>, %a6: tensor<8xf32>, %a7: tensor<8xf32>, %a8: tensor<8xf32>, %a9: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+  %0 = hpu.add %x, %a0 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %1 = hpu.add %0, %a1 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %2 = hpu.add %1, %a2 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %3 = hpu.add %2, %a3 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %4 = hpu.add %3, %a4 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %5 = hpu.add %4, %a5 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %6 = hpu.add %5, %a6 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %7 = hpu.add %6, %a7 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %8 = hpu.add %7, %a8 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %9 = hpu.add %8, %a9 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
