@@ -333,10 +333,14 @@ class Search {
       changed = false;
       for (size_t length = units_.size(); length > 1 && affordable(); length = (length + 1) / 2) {
         for (size_t from = 0; from < units_.size() && affordable(); from += std::max<size_t>(length / 2, 1)) {
+          const size_t to = std::min(from + length, units_.size());
           for (int64_t count : kRunCounts) {
-            for (size_t u = from; u < std::min(from + length, units_.size()); ++u) chooseNearest(u, count);
-            if (choices() == best || !affordable()) {
-              restore(best);
+            for (size_t u = from; u < to; ++u) chooseNearest(u, count);
+            // Only this run is looked at: programs have many thousands of units, most of them with nothing to choose.
+            bool changes = false;
+            for (size_t u = from; u < to; ++u) changes |= units_[u].chosen != best[u];
+            if (!changes || !affordable()) {
+              for (size_t u = from; u < to; ++u) units_[u].chosen = best[u];
               continue;
             }
             HPU_ASSIGN(bool better, keepIfBetter());

@@ -10,6 +10,7 @@
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
 #include "compiler/schedule/Issue.h"
+#include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
 #include "compiler/tile/Search.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -108,7 +109,7 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
         if (isUnit(&op)) units.push_back(&op);
       tiling = search(units);
       if (!tiling.ok()) {
-        getOperation().emitError(tiling.status().message());
+        withCode(tiling.status().code(), getOperation().emitError()) << tiling.status().message();
         return signalPassFailure();
       }
       again = false;
@@ -335,7 +336,9 @@ class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::Fu
         unit.emitOpError("has no tile of its rank");
         return signalPassFailure();
       }
-      int64_t cut = 0, bytes = elementSize(elementType(type.getElementType()));
+      // What lies in SRAM is the product: the unit's result may have another element type.
+      Value held = pipelined ? mmeOp(bundle)->getResult(0) : unit.getResult(0);
+      int64_t cut = 0, bytes = elementSize(elementType(tensorOf(held).getElementType()));
       for (auto [size, extent] : llvm::zip(tile.getSizes(), type.getShape())) {
         cut += size != extent;
         bytes *= size;

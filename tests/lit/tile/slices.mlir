@@ -87,3 +87,17 @@ func.func @noTileFits(%q: tensor<64x32x4096x64xf32>, %k: tensor<64x32x64x4096xf3
   %2 = hpu.relu %1 : (tensor<64x32x4096x4096xf32>) -> tensor<64x32x4096x4096xf32>
   return %2, %1 : tensor<64x32x4096x4096xf32>, tensor<64x32x4096x4096xf32>
 }
+
+// A tile holds the product: that the unit's result is of a wider type, which goes to HBM, does not make it too large.
+// CHECK-LABEL: func.func @widerResult(
+// CHECK: hpu.bundle
+// CHECK-SAME: tile = #hpu.tile<
+// CHECK: hpu.cast
+// WHOLE-LABEL: func.func @widerResult(
+// WHOLE: hpu.bundle
+// WHOLE-SAME: tile = #hpu.tile<[1, 22, 2048, 128], slots = 2>
+func.func @widerResult(%x: tensor<1x32x2048x2048xbf16>, %w: tensor<1x32x2048x128xbf16>) -> tensor<1x32x2048x128xf32> {
+  %0 = hpu.matmul %x, %w : (tensor<1x32x2048x2048xbf16>, tensor<1x32x2048x128xbf16>) -> tensor<1x32x2048x128xbf16>
+  %1 = hpu.cast %0 {to = f32} : (tensor<1x32x2048x128xbf16>) -> tensor<1x32x2048x128xf32>
+  return %1 : tensor<1x32x2048x128xf32>
+}
