@@ -4,6 +4,7 @@
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/dialect/hpu/ResizeCoordinates.h"
 #include "compiler/import/OpTable.h"
 
 namespace hpu::importer {
@@ -20,6 +21,8 @@ using mlir::ShapedType;
 struct Window {
   Ints kernel, strides, dilations, pads, outputPadding;
 };
+
+constexpr int64_t kLargestWindow = int64_t{1} << 31;  // And stride, dilation, padding: no model has more.
 
 /// [N, C, L] as [N, C, 1, L]; null and a failure for other ranks than 3 and 4.
 Value asImage(NodeContext& node, Value x) {
@@ -50,6 +53,11 @@ std::optional<Ints> spatial(NodeContext& node, llvm::StringRef name, int64_t dim
     node.invalid(strCat("'", name.str(), "' has ", values.size(), " entries, needs ", wanted));
     return std::nullopt;
   }
+  for (int64_t v : values)
+    if (v > kLargestWindow || v < -kLargestWindow) {
+      node.invalid(strCat("'", name.str(), "' has the entry ", v, ", which is beyond 2^31; export the model again"));
+      return std::nullopt;
+    }
   if (dims == 2) return values;
   return isPads ? Ints{0, values[0], 0, values[1]} : Ints{otherwise, values[0]};
 }
@@ -81,27 +89,33 @@ std::optional<Window> readWindow(NodeContext& node, Value x, int64_t rank, Ints 
   if (dims == 1 && outputShape.size() == 1) outputShape.insert(outputShape.begin(), 1);
   if (!same && outputShape.empty()) return w;
   for (int i = 0; i < 2; ++i) {
-    int64_t in = node.typeOf(x).getDimSize(2 + i), extent = (w.kernel[i] - 1) * w.dilations[i] + 1, total;
+    using Wide = __int128;
+    int64_t in = node.typeOf(x).getDimSize(2 + i), extent = (w.kernel[i] - 1) * w.dilations[i] + 1;
+    Wide total;
     if (w.strides[i] < 1) return node.invalid("strides must be positive"), std::nullopt;
     if (ShapedType::isDynamic(in)) {
       if (transposed || w.strides[i] != 1)
         return node.needsSize(strCat("dimension ", 2 + i, ", whose padding depends on it")), std::nullopt;
       total = extent - 1;
     } else if (transposed) {
-      int64_t out = outputShape.empty() ? in * w.strides[i] : outputShape[i];
-      total = w.strides[i] * (in - 1) + w.outputPadding[i] + extent - out;
+      Wide out = outputShape.empty() ? Wide{in} * w.strides[i] : outputShape[i];
+      total = Wide{w.strides[i]} * (in - 1) + w.outputPadding[i] + extent - out;
+      if (total < -kLargestWindow)
+        return node.invalid("'output_shape' is far larger than what the windows cover"), std::nullopt;
       if (total < 0) {  // More output than the windows cover.
-        w.outputPadding[i] -= total;
+        w.outputPadding[i] -= static_cast<int64_t>(total);
         total = 0;
       }
     } else {
       int64_t out = (in + w.strides[i] - 1) / w.strides[i];
-      total = std::max<int64_t>(0, (out - 1) * w.strides[i] + extent - in);
+      total = std::max<Wide>(0, Wide{out - 1} * w.strides[i] + extent - in);
     }
+    if (total > kLargestWindow)
+      return node.invalid(strCat("dimension ", 2 + i, " would be padded by more than 2^31")), std::nullopt;
     // The odd element goes behind with SAME_UPPER, in front otherwise.
-    int64_t small = total / 2;
-    w.pads[i] = mode == "SAME_UPPER" ? small : total - small;
-    w.pads[2 + i] = total - w.pads[i];
+    const auto all = static_cast<int64_t>(total), small = all / 2;
+    w.pads[i] = mode == "SAME_UPPER" ? small : all - small;
+    w.pads[2 + i] = all - w.pads[i];
   }
   return w;
 }
@@ -203,6 +217,31 @@ struct ResizeSpec {
   Shape sizes;                 ///< One a dimension; kDynamic where the input's stays.
 };
 
+/// All of `axes` by one scale: the largest with which none exceeds its size, or the smallest with which all reach it.
+bool scaleAlike(NodeContext& node, const ShapeElements& sizes, const Ints& axes, bool notLarger, ResizeSpec& spec) {
+  const Shape from = spec.sizes;
+  float scale = 0;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const std::optional<DimExpr>& size = sizes.values[i];
+    std::optional<int64_t> wanted = size ? size->constant() : std::nullopt;
+    if (!wanted || ShapedType::isDynamic(from[axes[i]]))
+      return node.needsSize(strCat("dimension ", axes[i], ", which it resizes")), false;
+    if (*wanted < 1) return node.invalid(strCat("resizes dimension ", axes[i], " to ", *wanted)), false;
+    const float own = static_cast<float>(*wanted) / static_cast<float>(from[axes[i]]);
+    scale = i == 0 ? own : notLarger ? std::min(scale, own) : std::max(scale, own);
+  }
+  for (int64_t d : axes) {
+    const float size = std::round(scale * static_cast<float>(from[d]));
+    if (!(size >= 1 && size <= 0x1p40f))
+      return node.invalid(strCat("scales dimension ", d, " of ", from[d], " by ", scale,
+                                 ", which gives no size that a tensor can have")),
+             false;
+    spec.scales[d] = scale;
+    spec.sizes[d] = static_cast<int64_t>(size);
+  }
+  return true;
+}
+
 /// Scales and sizes of all dimensions from whichever of them the node gives.
 std::optional<ResizeSpec> readResize(NodeContext& node, Value x, size_t scalesInput, size_t sizesInput) {
   int64_t rank = node.rank(x);
@@ -226,9 +265,15 @@ std::optional<ResizeSpec> readResize(NodeContext& node, Value x, size_t scalesIn
       int64_t d = (*normal)[i];
       spec.scales[d] = scales[i];
       if (scales[i] == 1.0) continue;
+      if (!(scales[i] > 0)) return node.invalid(strCat("scales dimension ", d, " by ", scales[i])), std::nullopt;
       if (ShapedType::isDynamic(shape[d]))
         return node.needsSize(strCat("dimension ", d, ", which it scales")), std::nullopt;
-      spec.sizes[d] = static_cast<int64_t>(std::floor(shape[d] * scales[i]));
+      std::optional<int64_t> size = ir::scaledSize(shape[d], scales[i]);
+      if (!size || *size < 1)
+        return node.invalid(strCat("scales dimension ", d, " of ", shape[d], " by ", scales[i],
+                                   ", which gives no size that a tensor can have")),
+               std::nullopt;
+      spec.sizes[d] = *size;
     }
     return spec;
   }
@@ -238,7 +283,11 @@ std::optional<ResizeSpec> readResize(NodeContext& node, Value x, size_t scalesIn
     return node.unsupported("scales or sizes that are not known at import"), std::nullopt;
   }
   std::string policy = node.text("keep_aspect_ratio_policy", "stretch");
-  if (policy != "stretch") return node.unsupported("keep_aspect_ratio_policy '" + policy + "'"), std::nullopt;
+  if (policy == "not_larger" || policy == "not_smaller") {
+    if (!scaleAlike(node, *sizes, *normal, policy == "not_larger", spec)) return std::nullopt;
+    return spec;
+  }
+  if (policy != "stretch") return node.invalid("keep_aspect_ratio_policy '" + policy + "'"), std::nullopt;
   auto own = NodeContext::dims(node.typeOf(x));
   for (size_t i = 0; i < normal->size(); ++i) {
     int64_t d = (*normal)[i];
@@ -247,8 +296,9 @@ std::optional<ResizeSpec> readResize(NodeContext& node, Value x, size_t scalesIn
     std::optional<int64_t> constant = size ? size->constant() : std::nullopt;
     if (!constant || ShapedType::isDynamic(shape[d]))
       return node.needsSize(strCat("dimension ", d, ", which it resizes")), std::nullopt;
+    if (*constant < 1) return node.invalid(strCat("resizes dimension ", d, " to ", *constant)), std::nullopt;
     spec.sizes[d] = *constant;
-    spec.scales[d] = static_cast<double>(*constant) / shape[d];
+    spec.scales[d] = static_cast<float>(*constant) / static_cast<float>(shape[d]);
   }
   return spec;
 }
@@ -305,7 +355,8 @@ constexpr OpRow kRows[] = {
     {"AveragePool", 1, kNewestOpset, convertPool, "", "one and two spatial dimensions"},
     {"GlobalAveragePool", 1, kNewestOpset, convertGlobalPool, "reduce_mean"},
     {"GlobalMaxPool", 1, kNewestOpset, convertGlobalPool, "reduce_max"},
-    {"Resize", 10, kNewestOpset, convertResize, "", "the last two dimensions, nearest and linear, no antialias"},
+    {"Resize", 10, kNewestOpset, convertResize, "",
+     "the last two dimensions, nearest and linear, no antialias, no crop"},
     {"Upsample", 7, 9, convertResize, "", "the last two dimensions"},
 };
 

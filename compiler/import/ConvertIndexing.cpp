@@ -11,6 +11,8 @@ namespace {
 using base::strCat;
 using interp::Tensor;
 
+constexpr int64_t kMaxGenerated = 16 << 20;  // Elements of a constant that is larger than its operands.
+
 /// The operands as tensors; null and a failure when one is not known.
 std::optional<std::vector<Tensor>> operands(NodeContext& node, size_t count) {
   std::vector<Tensor> tensors;
@@ -73,8 +75,14 @@ void convertGatherNd(NodeContext& node) {
   if (batchDims < 0 || batchDims + depth > data.rank()) return node.invalid("its indices are deeper than the data");
   Shape shape(indices.shape().begin(), indices.shape().end() - 1);
   shape.insert(shape.end(), data.shape().begin() + batchDims + depth, data.shape().end());
+  if (indices.rank() <= batchDims ||
+      !std::equal(data.shape().begin(), data.shape().begin() + batchDims, indices.shape().begin()))
+    return node.invalid(strCat("the first ", batchDims, " dimensions of its data and indices differ"));
+  int64_t unit = elementSize(data.element()), count = sliceCount(data.shape(), batchDims + depth), elements = count;
+  for (size_t d = 0; d + 1 < indices.shape().size(); ++d)
+    if (__builtin_mul_overflow(elements, indices.shape()[d], &elements) || elements > kMaxGenerated)
+      return node.unsupported(strCat("a constant result of more than ", kMaxGenerated, " elements"));
   Tensor out = Tensor::zeros({data.element(), shape});
-  int64_t unit = elementSize(data.element()), count = sliceCount(data.shape(), batchDims + depth);
   if (forEachIndexRow(node, indices, data.shape(), batchDims, [&](int64_t row, int64_t offset) {
         std::memcpy(out.writable() + row * count * unit, data.data() + offset * unit, count * unit);
       }))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX matrix products: MatMul, Gemm, and the Einsums that are one.
-#include <set>
+#include <map>
+#include <utility>
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
@@ -64,33 +65,77 @@ struct Equation {
   std::string output;
 };
 
-/// Letters only; nullopt for ellipses and repeated letters in one operand.
-std::optional<Equation> parseEquation(std::string text) {
-  std::erase(text, ' ');
-  size_t arrow = text.find("->");
-  std::string left = text.substr(0, arrow);
-  Equation equation;
-  equation.inputs.emplace_back();
-  std::map<char, int> uses;
-  for (char c : left) {
-    if (c == ',') {
-      equation.inputs.emplace_back();
-    } else if (std::isalpha(static_cast<unsigned char>(c)) && equation.inputs.back().find(c) == std::string::npos) {
-      equation.inputs.back() += c;
-      ++uses[c];
-    } else {
-      return std::nullopt;
+/// Stand for the dims of an ellipsis, the last one first; no equation can write them.
+constexpr char kFirstEllipsisDim = '0';
+constexpr int64_t kMostEllipsisDims = 9;
+
+/// The labels of one operand or of the output. `ellipsis` stands in place of "..."; nullopt for anything but letters
+/// and one ellipsis, and for a letter that comes twice.
+std::optional<std::string> parseLabels(std::string_view text, const std::string& ellipsis) {
+  std::string labels;
+  bool hasEllipsis = false;
+  while (!text.empty()) {
+    if (text.starts_with("...")) {
+      if (std::exchange(hasEllipsis, true)) return std::nullopt;
+      labels += ellipsis;
+      text.remove_prefix(3);
+      continue;
     }
+    const char c = text.front();
+    if (!std::isalpha(static_cast<unsigned char>(c)) || labels.find(c) != std::string::npos) return std::nullopt;
+    labels += c;
+    text.remove_prefix(1);
+  }
+  return labels;
+}
+
+/// A label for each dim of each operand, those of an ellipsis included; nullopt and a failure for what is not
+/// supported. `ranks` are those of the operands.
+std::optional<Equation> parseEquation(NodeContext& node, std::string text, llvm::ArrayRef<int64_t> ranks) {
+  const std::string shown = "the equation '" + text.substr(0, 200) + "'";
+  std::erase(text, ' ');
+  const size_t arrow = text.find("->");
+  std::vector<std::string_view> terms;
+  for (std::string_view rest = std::string_view(text).substr(0, arrow);;) {
+    const size_t comma = rest.find(',');
+    terms.push_back(rest.substr(0, comma));
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  if (terms.size() != ranks.size())
+    return node.invalid(strCat(shown, " has ", terms.size(), " operands, the node ", ranks.size())), std::nullopt;
+  Equation equation;
+  std::map<char, int> uses;
+  std::string widest;  // The dims of the longest ellipsis: shorter ones broadcast to it from the right.
+  for (size_t i = 0; i < terms.size(); ++i) {
+    const bool hasEllipsis = terms[i].find("...") != std::string_view::npos;
+    const int64_t dims = ranks[i] - static_cast<int64_t>(terms[i].size()) + 3;
+    if (hasEllipsis ? dims < 0 : ranks[i] != static_cast<int64_t>(terms[i].size()))
+      return node.invalid(strCat(shown, " does not fit operand ", i, " of rank ", ranks[i])), std::nullopt;
+    if (hasEllipsis && dims > kMostEllipsisDims)
+      return node.unsupported(strCat(shown, ": an ellipsis for ", dims, " dimensions")), std::nullopt;
+    std::string ellipsis;
+    for (int64_t d = hasEllipsis ? dims : 0; d-- > 0;) ellipsis += static_cast<char>(kFirstEllipsisDim + d);
+    if (ellipsis.size() > widest.size()) widest = ellipsis;
+    std::optional<std::string> labels = parseLabels(terms[i], ellipsis);
+    if (!labels) return node.unsupported(shown + " (one ellipsis and no diagonals)"), std::nullopt;
+    for (char c : *labels) ++uses[c];
+    equation.inputs.push_back(std::move(*labels));
   }
   if (arrow != std::string::npos) {
-    equation.output = text.substr(arrow + 2);
+    std::optional<std::string> labels = parseLabels(std::string_view(text).substr(arrow + 2), widest);
+    if (!labels) return node.invalid(shown + ": the output names a dimension twice"), std::nullopt;
+    equation.output = *labels;
   } else {
+    equation.output = widest;
     for (auto [letter, count] : uses)
-      if (count == 1) equation.output += letter;
+      if (count == 1 && std::isalpha(static_cast<unsigned char>(letter))) equation.output += letter;
   }
-  std::set<char> seen;
   for (char c : equation.output)
-    if (!uses.count(c) || !seen.insert(c).second) return std::nullopt;
+    if (!uses.count(c)) return node.invalid(shown + ": the output names a dimension of no operand"), std::nullopt;
+  for (char c : widest)
+    if (equation.output.find(c) == std::string::npos)
+      return node.invalid(shown + ": the output lacks the ellipsis"), std::nullopt;
   return equation;
 }
 
@@ -116,17 +161,33 @@ Value sumOut(NodeContext& node, Value x, std::string& letters, const std::string
   return axes.empty() ? x : node.op("reduce_sum", x, {{"axes", axes}, {"keepdims", false}});
 }
 
+/// `x`, whose dims are named by `labels`, with the dims `summed` expanded to the sizes that both operands have
+/// together: a product sums over as many elements of one as of the other.
+Value expandSummed(NodeContext& node, Value x, const std::string& labels, const std::string& summed,
+                   const std::map<char, SymDim>& sizes) {
+  SymShape shape = ir::symShape(node.typeOf(x));
+  for (size_t i = 0; i < labels.size(); ++i)
+    if (summed.find(labels[i]) != std::string::npos) shape[i] = sizes.at(labels[i]);
+  return node.expand(x, shape);
+}
+
 Value contract(NodeContext& node, Value lhs, std::string a, Value rhs, std::string b, const std::string& output) {
   lhs = sumOut(node, lhs, a, b + output);
   rhs = sumOut(node, rhs, b, a + output);
   if (!checkFloats(node, lhs, rhs)) return {};
   std::string batch, rows, columns, inner;
-  std::map<char, SymDim> sizes;
+  std::map<char, SymDim> sizes;  // Of both together: a size of 1 broadcasts.
   for (auto [letters, value] : {std::pair(a, lhs), std::pair(b, rhs)}) {
     SymShape shape = ir::symShape(node.typeOf(value));
-    if (shape.size() != letters.size()) return node.invalid("the equation does not fit the operands' ranks"), Value();
-    for (size_t i = 0; i < letters.size(); ++i)
-      if (!sizes.count(letters[i]) || sizes[letters[i]].isFree()) sizes[letters[i]] = shape[i];
+    for (size_t i = 0; i < letters.size(); ++i) {
+      auto [known, isNew] = sizes.try_emplace(letters[i], shape[i]);
+      std::optional<SymShape> joined = ir::broadcastShapes(known->second, shape[i]);
+      if (!joined)
+        return node.invalid(
+                   strCat("the operands' sizes ", known->second.size, " and ", shape[i].size, " have the same label")),
+               Value();
+      if (!isNew) known->second = joined->front();
+    }
   }
   for (char c : a) {
     bool inB = b.find(c) != std::string::npos, inOutput = output.find(c) != std::string::npos;
@@ -144,9 +205,15 @@ Value contract(NodeContext& node, Value lhs, std::string a, Value rhs, std::stri
     }
     return node.symDim(NodeContext::product(dims));
   };
-  SymShape head, left, right, whole;
-  for (char c : batch) head.push_back(sizes[c]);
-  left = right = whole = head;
+  lhs = expandSummed(node, lhs, a, inner, sizes);
+  rhs = expandSummed(node, rhs, b, inner, sizes);
+  if (!lhs || !rhs) return {};
+  SymShape left, right, whole;
+  for (char c : batch) {
+    left.push_back(ir::symShape(node.typeOf(lhs))[a.find(c)]);
+    right.push_back(ir::symShape(node.typeOf(rhs))[b.find(c)]);
+    whole.push_back(sizes[c]);
+  }
   left.append({group(rows), group(inner)});
   right.append({group(inner), group(columns)});
   for (char c : rows + columns) whole.push_back(sizes[c]);
@@ -157,28 +224,30 @@ Value contract(NodeContext& node, Value lhs, std::string a, Value rhs, std::stri
 }
 
 void convertEinsum(NodeContext& node) {
-  std::string text = node.text("equation", "");
-  std::optional<Equation> equation = parseEquation(text);
-  if (!equation) return node.unsupported("the equation '" + text + "' (ellipses and diagonals)");
-  if (equation->inputs.size() != node.numInputs() || node.numInputs() > 2)
-    return node.unsupported("the equation '" + text + "' (one or two operands)");
-  Value x = node.input(0);
-  if (!x) return;
+  if (node.numInputs() < 1 || node.numInputs() > 2)
+    return node.unsupported(strCat(node.numInputs(), " operands (one or two are)"));
+  llvm::SmallVector<Value> operands;
+  llvm::SmallVector<int64_t> ranks;
+  for (size_t i = 0; i < node.numInputs(); ++i) {
+    operands.push_back(node.input(i));
+    if (!operands.back()) return;
+    ranks.push_back(node.rank(operands.back()));
+  }
+  std::optional<Equation> equation = parseEquation(node, node.text("equation", ""), ranks);
+  if (!equation) return;
   std::string letters = equation->inputs[0];
-  if (node.rank(x) != static_cast<int64_t>(letters.size()))
-    return node.invalid("the equation does not fit the operand's rank");
-  if (node.numInputs() == 2)
-    return node.setOutput(0, contract(node, x, letters, node.input(1), equation->inputs[1], equation->output));
-  x = sumOut(node, x, letters, equation->output);
+  if (operands.size() == 2)
+    return node.setOutput(0, contract(node, operands[0], letters, operands[1], equation->inputs[1], equation->output));
+  Value x = sumOut(node, operands[0], letters, equation->output);
   Value result = reorder(node, x, letters, equation->output);
-  if (result == node.input(0)) return node.forward(0);
+  if (result == operands[0]) return node.forward(0);
   node.setOutput(0, result);
 }
 
 constexpr OpRow kRows[] = {
     {"MatMul", 1, kNewestOpset, convertMatMul, "", "floats"},
     {"Gemm", 6, kNewestOpset, convertGemm, "", "floats"},
-    {"Einsum", 12, kNewestOpset, convertEinsum, "", "one or two operands, no ellipsis, no diagonal"},
+    {"Einsum", 12, kNewestOpset, convertEinsum, "", "one or two operands, no diagonal"},
 };
 
 }  // namespace

@@ -51,7 +51,8 @@ void convertSplit(NodeContext& node) {
   if (ShapedType::isDynamic(extent)) return node.needsSize(strCat("dimension ", *axis, ", which it splits"));
   if (!sizes) {
     int64_t count = node.integer("num_outputs", pieces);
-    if (count < 1) return node.invalid("no outputs");
+    if (count != pieces)
+      return node.invalid(strCat("'num_outputs' is ", count, ", and the node has ", pieces, " outputs"));
     // Equal pieces; from opset 18 the last one may be smaller.
     int64_t size = (extent + count - 1) / count;
     if (extent % count && !node.hasAttribute("num_outputs"))
@@ -78,6 +79,8 @@ bool sliceRange(NodeContext& node, int64_t dim, const std::optional<DimExpr>& ex
     return node.needsSize(strCat("what it takes of dimension ", dim, " depends on a free dimension")), false;
   };
   if (step == 0) return node.invalid("a step of zero"), false;
+  constexpr int64_t kFarthest = int64_t{1} << 47;  // Beyond any dimension: takes one element, as larger ones do.
+  step = std::clamp(step, -kFarthest, kFarthest);
   if (!start || !end) return free();
   std::optional<int64_t> first = start->constant(), last = end->constant();
   if (std::optional<int64_t> size = extent ? extent->constant() : std::nullopt) {
@@ -142,6 +145,7 @@ void convertSlice(NodeContext& node) {
     if (!dim) return;
     outSteps[*dim] = *step;
     if (!sliceRange(node, *dim, sizes[*dim], (*starts)[i], (*ends)[i], *step, outStarts[*dim], outSizes[*dim])) return;
+    if (outSizes[*dim] == 0 || outSizes[*dim] == 1) outSteps[*dim] = 1;  // There is no next one, however far.
   }
   bool whole = llvm::all_of(outSteps, [](int64_t s) { return s == 1; }) &&
                llvm::all_of(outStarts, [](int64_t s) { return s == 0; }) &&
@@ -286,7 +290,7 @@ void convertDepthSpace(NodeContext& node) {
   if (!x) return;
   if (node.rank(x) != 4) return node.invalid("needs a rank-4 input");
   int64_t block = node.integer("blocksize", 0);
-  if (block < 1) return node.invalid(strCat("a block size of ", block));
+  if (block < 1 || block > (1 << 20)) return node.invalid(strCat("a block size of ", block));
   SymShape in = ir::symShape(node.typeOf(x));
   auto sizes = NodeContext::dims(node.typeOf(x));
   for (int d = 1; d < 4; ++d)

@@ -62,17 +62,47 @@ void convertInstanceNorm(NodeContext& node) {
       0, node.op("instance_norm", {x, node.input(1), node.input(2)}, {{"epsilon", node.number("epsilon", 1e-5)}}));
 }
 
+/// `v` without leading dims of 1 beyond `rank`; broadcasting would add them again.
+Value withoutLeadingOnes(NodeContext& node, Value v, int64_t rank) {
+  SymShape shape = ir::symShape(node.typeOf(v));
+  size_t extra = 0;
+  while (static_cast<int64_t>(shape.size() - extra) > rank && !shape[extra].isFree() && shape[extra].size == 1) ++extra;
+  return node.reshape(v, llvm::ArrayRef(shape).drop_front(extra));
+}
+
 void convertLayerNorm(NodeContext& node) {
-  Value x = node.input(0), scale = node.input(1);
-  if (!x || !scale) return;
+  Value x = node.input(0), scale = node.input(1), bias = node.has(2) ? node.input(2) : Value();
+  if (!x || !scale || (node.has(2) && !bias)) return;
   std::optional<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(x));
   if (!axis) return;
   std::optional<mlir::Type> stash = stashType(node);
   if (!stash) return;
   double epsilon = node.number("epsilon", 1e-5);
+  const int64_t normalised = node.rank(x) - *axis;
+  const SymShape shape = ir::symShape(node.typeOf(x));
+  for (Value v : {scale, bias}) {
+    if (!v) continue;
+    std::optional<SymShape> joined = ir::broadcastShapes(ir::symShape(node.typeOf(v)), shape);
+    bool fits = joined && joined->size() == shape.size();
+    for (size_t d = 0; fits && d < shape.size(); ++d) fits = shape[d].isFree() || (*joined)[d].size == shape[d].size;
+    if (!fits)
+      return node.invalid(strCat("its scale or bias, ", ir::typeToString(node.typeOf(v)), ", does not broadcast to ",
+                                 ir::typeToString(node.typeOf(x))));
+  }
+  scale = withoutLeadingOnes(node, scale, normalised);
+  if (bias) bias = withoutLeadingOnes(node, bias, normalised);
+  if (!scale || (node.has(2) && !bias)) return;
   llvm::SmallVector<Value> operands = {x, scale};
-  if (node.has(2)) operands.push_back(node.input(2));
-  node.setOutput(0, node.op("layer_norm", operands, {{"axis", *axis}, {"epsilon", epsilon}}));
+  // One that differs between rows is applied to the rows when they are normalised.
+  const bool apart = node.rank(scale) > normalised || (bias && node.rank(bias) > normalised);
+  if (apart)
+    operands[1] = node.expand(node.scalarLike(x, 1), llvm::ArrayRef(shape).drop_front(*axis));
+  else if (bias)
+    operands.push_back(bias);
+  Value result = node.op("layer_norm", operands, {{"axis", *axis}, {"epsilon", epsilon}});
+  if (apart) result = node.op("mul", {result, scale});
+  if (apart && bias) result = node.op("add", {result, bias});
+  node.setOutput(0, result);
   if (!node.wants(1) && !node.wants(2)) return;
   Ints axes = range(*axis, node.rank(x));
   Value wide = node.widened(x);

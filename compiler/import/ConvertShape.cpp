@@ -82,6 +82,22 @@ void convertSize(NodeContext& node) {
   node.setOutput(0, std::move(result));
 }
 
+/// In integers: large ones are none of a double's.
+void convertIntegerRange(NodeContext& node, ElementType element) {
+  const int64_t start = node.constant(0)->integer(0), limit = node.constant(1)->integer(0),
+                delta = node.constant(2)->integer(0);
+  if (delta == 0) return node.invalid("a step of zero");
+  using Wide = __int128;
+  const Wide distance = Wide{limit} - start, step = delta;
+  const Wide length = (distance > 0) == (step > 0) ? (distance + step - (step > 0 ? 1 : -1)) / step : Wide{0};
+  if (length > kMaxGenerated) return node.unsupported(strCat("more than ", kMaxGenerated, " elements"));
+  std::vector<int64_t> values(static_cast<size_t>(length));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(start + static_cast<Wide>(i) * delta);
+  Tensor result = Tensor::zeros({element, {static_cast<int64_t>(values.size())}});
+  interp::storeElements(element, result.writable(), 0, values.data(), values.size());
+  node.setOutput(0, result);
+}
+
 void convertRange(NodeContext& node) {
   for (size_t i = 0; i < 3; ++i) {
     if (node.constantNumber(i)) continue;
@@ -89,8 +105,11 @@ void convertRange(NodeContext& node) {
     return node.unsupported("limits that are not known at import");
   }
   ElementType element = node.constant(0)->element();
+  if (interp::wideKind(element) != interp::Wide::kFloat) return convertIntegerRange(node, element);
   double start = *node.constantNumber(0), limit = *node.constantNumber(1), delta = *node.constantNumber(2);
   if (delta == 0) return node.invalid("a step of zero");
+  if (!std::isfinite(start) || !std::isfinite(limit) || !std::isfinite(delta))
+    return node.invalid("limits that are no finite numbers");
   double length = std::max(0.0, std::ceil((limit - start) / delta));
   if (length > kMaxGenerated) return node.unsupported(strCat("more than ", kMaxGenerated, " elements"));
   std::vector<double> values(static_cast<size_t>(length));
@@ -132,8 +151,9 @@ void convertTrilu(NodeContext& node) {
   bool upper = node.integer("upper", 1);
   if (rows * columns > 16 * kMaxGenerated) return node.unsupported("a matrix of more than 16 M elements");
   Tensor mask = Tensor::zeros({ElementType::kBool, {rows, columns}});
+  uint8_t* out = mask.writable();
   for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) mask.writable()[r * columns + c] = upper ? c - r >= k : c - r <= k;
+    for (int64_t c = 0; c < columns; ++c) out[r * columns + c] = upper ? c - r >= k : c - r <= k;
   node.setOutput(0, node.op("where", {node.constantTensor(mask, "mask"), x, node.scalarLike(x, 0)}));
 }
 
@@ -142,8 +162,11 @@ void convertOneHot(NodeContext& node) {
   std::optional<double> depth = node.constantNumber(1);
   if (!depth) return node.unsupported("a depth that is not constant");
   if (!indices || !values) return;
+  if (!(*depth >= 1)) return node.invalid("a depth that is not positive");
+  if (*depth > kMaxGenerated) return node.unsupported(strCat("a depth of more than ", kMaxGenerated));
+  if (node.rank(values) != 1 || node.typeOf(values).getDimSize(0) != 2)
+    return node.invalid(strCat("its values are ", ir::typeToString(node.typeOf(values)), ", not two of rank 1"));
   int64_t size = static_cast<int64_t>(*depth), rank = node.rank(indices) + 1;
-  if (size < 1 || size > kMaxGenerated) return node.invalid(strCat("a depth of ", size));
   std::optional<int64_t> axis = node.axis(node.integer("axis", -1), rank);
   if (!axis) return;
   mlir::Type i64 = node.builder().getI64Type();
@@ -195,6 +218,9 @@ std::optional<SymShape> reshapeTarget(NodeContext& node, RankedTensorType type, 
   }
   if (inferred < 0) return out;
   std::optional<DimExpr> all = NodeContext::product(rest), known = NodeContext::product(fixed);
+  auto isNumber = [](const std::optional<DimExpr>& size) { return size && size->isConstant(); };
+  if (!known && llvm::all_of(fixed, isNumber))
+    return node.invalid("the product of the new sizes overflows"), std::nullopt;
   if (!all || !known) {
     out[inferred] = {ShapedType::kDynamic};
     return out;
@@ -294,6 +320,24 @@ void convertExpand(NodeContext& node) {
   node.setOutput(0, node.expand(x, *joined));
 }
 
+constexpr size_t kMaxRank = 8;  // Of a tensor in a recipe (recipe::kMaxRank).
+
+/// One dimension after the other, each as [outer, 1, inner] expanded: no step has more dims than a tensor may.
+Value tileByDims(NodeContext& node, Value x, const Ints& repeats) {
+  Ints sizes(node.typeOf(x).getShape());
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    int64_t times = repeats[d], outer = 1, inner = 1;
+    if (times == 1) continue;
+    if (times < 0) return node.invalid(strCat("repeats dimension ", d, " ", times, " times")), Value();
+    for (size_t i = 0; i < sizes.size(); ++i) (i < d ? outer : inner) *= sizes[i];
+    Value repeated = node.expand(node.reshape(x, {outer, 1, inner}), llvm::ArrayRef<SymDim>{{outer}, {times}, {inner}});
+    if (!repeated) return {};
+    sizes[d] *= times;
+    x = node.reshape(repeated, sizes);
+  }
+  return x;
+}
+
 void convertTile(NodeContext& node) {
   Value x = node.input(0);
   std::optional<Ints> repeats = node.constantInts(1);
@@ -304,6 +348,9 @@ void convertTile(NodeContext& node) {
   if (node.opset() < 6) return node.unsupported("the form of before opset 6");
   SymShape shape = ir::symShape(node.typeOf(x)), split, repeated, out;
   if (repeats->size() != shape.size()) return node.invalid("needs one repeat for each dimension");
+  const size_t added = llvm::count_if(*repeats, [](int64_t times) { return times != 1; });
+  if (node.typeOf(x).hasStaticShape() && shape.size() + added > kMaxRank)
+    return node.setOutput(0, tileByDims(node, x, *repeats));
   auto sizes = NodeContext::dims(node.typeOf(x));
   for (size_t d = 0; d < shape.size(); ++d) {
     int64_t times = (*repeats)[d];

@@ -14,6 +14,8 @@ using ir::DimExpr;
 
 namespace {
 
+constexpr int64_t kMostElements = int64_t{1} << 40;
+
 /// The name of a free dimension: as declared, or "x_dim0" for the anonymous first one of x.
 std::string freeName(const ValueInfo& info, size_t dim) {
   return info.shape[dim].symbol.empty() ? strCat(info.name, "_dim", dim) : info.shape[dim].symbol;
@@ -103,6 +105,8 @@ StatusOr<RankedTensorType> OnnxImporter::inputType(const ValueInfo& info) {
   if (element == ElementType::kInvalid)
     return problem("has data type " + onnxTypeName(info.dataType) + ", which is not supported",
                    StatusCode::kUnimplemented);
+  if (info.shape.size() > static_cast<size_t>(ir::kMostDims))
+    return problem(strCat("has ", info.shape.size(), " dimensions"), StatusCode::kUnimplemented);
   ir::SymShape shape;
   if (!info.hasShape) {
     auto given = options_.shapes.find(info.name);
@@ -134,6 +138,12 @@ StatusOr<RankedTensorType> OnnxImporter::inputType(const ValueInfo& info) {
     for (const std::string& part : size->symbols()) freeNames_.insert(part);
     shape.push_back({ShapedType::kDynamic, builder_.getStringAttr(size->text())});
   }
+  // Sizes that options give are as little to be trusted as those of the file.
+  int64_t elements = 1;
+  for (const ir::SymDim& dim : shape)
+    if (!dim.isFree() && dim.size > 0 &&
+        (__builtin_mul_overflow(elements, dim.size, &elements) || elements > kMostElements))
+      return problem(strCat("(", describe(info), ") would have more than 2^40 elements"));
   return ir::tensorType(shape, ir::mlirElementType(&context_, element));
 }
 
@@ -165,8 +175,10 @@ void OnnxImporter::addInputs() {
     value.value = block.addArgument(*type, ir::nodeLocation(&context_, info->name, "Input"));
   }
   function_.setType(builder_.getFunctionType(types, {}));
-  for (auto [i, info] : llvm::enumerate(inputs))
-    function_.setArgAttr(i, "hpu.name", builder_.getStringAttr(info->name));
+  SmallVector<DictionaryAttr> names;  // All at once: each change copies the whole list.
+  for (const ValueInfo* info : inputs)
+    names.push_back(builder_.getDictionaryAttr(builder_.getNamedAttr("hpu.name", builder_.getStringAttr(info->name))));
+  function_.setAllArgAttrs(names);
 }
 
 }  // namespace hpu::importer

@@ -61,6 +61,7 @@ int64_t NodeContext::integer(StringRef name, int64_t otherwise) {
   const NodeAttribute* attribute = find(name);
   if (!attribute) return otherwise;
   if (attribute->kind != NodeAttribute::Kind::kInt) invalid(strCat("attribute '", name.str(), "' must be an integer"));
+  checkRange(name, attribute->i);
   return attribute->i;
 }
 
@@ -91,15 +92,21 @@ Ints NodeContext::integers(StringRef name, Ints otherwise) {
 }
 
 void NodeContext::checkRange(StringRef name, ArrayRef<int64_t> values) {
-  if (name == "starts" || name == "ends") return;  // There, the largest integer means "to the end".
+  // There, the largest integer means "to the end".
+  if (name == "starts" || name == "ends" || name == "start" || name == "end") return;
   constexpr int64_t kLargest = int64_t{1} << 40;
   for (int64_t value : values)
-    if (value > kLargest || value < -kLargest) return invalid(strCat("'", name.str(), "' has the entry ", value));
+    if (value > kLargest || value < -kLargest)
+      return invalid(strCat("'", name.str(), "' is ", value, ", which is beyond 2^40; export the model again"));
 }
 
 std::vector<double> NodeContext::numbers(StringRef name) {
   const NodeAttribute* attribute = find(name);
-  return attribute ? attribute->floats : std::vector<double>();
+  if (!attribute) return {};
+  // An empty list may be stored without its kind.
+  if (attribute->kind != NodeAttribute::Kind::kFloats && attribute->kind != NodeAttribute::Kind::kNone)
+    invalid(strCat("attribute '", name.str(), "' must be a list of numbers"));
+  return attribute->floats;
 }
 
 // ---- operands ----------------------------------------------------------------------------------
@@ -242,6 +249,14 @@ std::optional<int64_t> NodeContext::axis(int64_t axis, int64_t rank) {
 
 std::optional<Ints> NodeContext::axes(ArrayRef<int64_t> axes, int64_t rank) {
   Ints result;
+  if (rank > ir::kMostDims) {
+    unsupported(strCat("a tensor of more than ", ir::kMostDims, " dimensions"));
+    return std::nullopt;
+  }
+  if (static_cast<int64_t>(axes.size()) > rank) {
+    invalid(strCat("names ", axes.size(), " axes, and the tensor has ", rank));
+    return std::nullopt;
+  }
   for (int64_t a : axes) {
     std::optional<int64_t> normal = axis(a, rank);
     if (!normal) return std::nullopt;
@@ -278,6 +293,7 @@ Value NodeContext::op(StringRef mnemonic, ValueRange operands, AttributeList att
 
 Value NodeContext::constantTensor(const interp::Tensor& tensor, StringRef suffix) {
   if (issue_) return {};
+  generatedBytes_ += tensor.type().bytes();
   if (folding_) {
     Value argument = builder_.getInsertionBlock()->addArgument(interp::mlirType(context(), tensor.type()), location_);
     folded_[argument] = tensor;
@@ -374,7 +390,10 @@ void NodeContext::setOutput(size_t index, Value value) {
 }
 
 void NodeContext::setOutput(size_t index, const interp::Tensor& constant) {
-  if (wants(index)) outputs_[index].constant = constant;
+  if (!wants(index)) return;
+  outputs_[index].constant = constant;
+  // What lies in the file costs nothing.
+  if (node_.op != "Constant") generatedBytes_ += constant.type().bytes();
 }
 
 void NodeContext::setOutput(size_t index, ShapeElements elements) {

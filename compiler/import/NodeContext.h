@@ -161,6 +161,7 @@ class NodeContext {
   std::optional<Issue> issue_;
   mlir::Location location_;
   bool folding_;
+  int64_t generatedBytes_ = 0;  ///< Of constants that the node's conversion has made.
   /// When folding, operands are arguments of a scratch block with these elements.
   llvm::DenseMap<Value, interp::Tensor> folded_;
   llvm::DenseMap<const ImportedValue*, Value> foldedArguments_;

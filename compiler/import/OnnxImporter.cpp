@@ -22,6 +22,11 @@ namespace {
 constexpr int64_t kFoldElements = 1 << 20;         // Of all inputs, and of each result, of a folded node.
 constexpr int64_t kFoldScratchElements = 4 << 20;  // Of each tensor between them.
 
+/// What the nodes of one model may add to the constants of its file. Folded results beyond it are left to the phases,
+/// which free what they have used; constants that only the importer can write are refused.
+constexpr int64_t kFoldBytes = int64_t{256} << 20;
+constexpr int64_t kGeneratedBytes = int64_t{512} << 20;
+
 /// Work of these grows faster than their elements, and no exporter computes with them on constants.
 bool isCheap(StringRef op) {
   return op != "Conv" && op != "ConvTranspose" && op != "MaxPool" && op != "AveragePool";
@@ -159,14 +164,19 @@ void OnnxImporter::convertNode(const NodeDef& node) {
            strCat("supported in opsets ", row->minOpset, " to ", row->maxOpset, "; export with opset_version=17"));
     return poison(node);
   }
-  if (isPoisoned) return poison(node);
-  if (allConstant && elements <= kFoldElements && isCheap(node.op) && fold(node, *row, inputs)) return;
+  if (isPoisoned || generatedBytes_ > kGeneratedBytes) return poison(node);  // Reported already.
+  bool folds = allConstant && elements <= kFoldElements && isCheap(node.op) && foldedBytes_ < kFoldBytes;
+  if (folds && fold(node, *row, inputs)) return;
 
   std::vector<bool> wanted;
   for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));
   NodeContext context(builder_, node, opset_, inputs, wanted, /*folding=*/false);
   context.mnemonic_ = row->mnemonic;
   if (!anySymbolic || !convertSymbolically(context)) row->convert(context);
+  generatedBytes_ += context.generatedBytes_;
+  if (generatedBytes_ > kGeneratedBytes)
+    context.unsupported(strCat("the constants that the nodes up to here ask for have more than ",
+                               base::formatBytes(kGeneratedBytes), "; give them to the model as initializers"));
   define(node, context);
 }
 
@@ -217,6 +227,7 @@ bool OnnxImporter::fold(const NodeDef& node, const OpRow& row, const std::vector
       // A forwarded constant keeps its value of the module.
       if (auto folded = context.folded_.find(output.value); folded != context.folded_.end())
         output = {{}, folded->second, {}, {}, false};
+      if (output.constant) foldedBytes_ += output.constant->type().bytes();
     }
   }
   define(node, context);
@@ -293,8 +304,10 @@ void OnnxImporter::addOutputs() {
   SmallVector<Type> inputTypes(function_.getArgumentTypes()), resultTypes;
   for (Value value : results) resultTypes.push_back(value.getType());
   function_.setType(builder_.getFunctionType(inputTypes, resultTypes));
-  for (auto [i, output] : llvm::enumerate(model_.graph.outputs))
-    function_.setResultAttr(i, "hpu.name", builder_.getStringAttr(output.name));
+  SmallVector<DictionaryAttr> names;  // All at once: each change copies the whole list.
+  for (const ValueInfo& output : model_.graph.outputs)
+    names.push_back(builder_.getDictionaryAttr(builder_.getNamedAttr("hpu.name", builder_.getStringAttr(output.name))));
+  function_.setAllResultAttrs(names);
 }
 
 void OnnxImporter::removeDeadOps() {
@@ -303,6 +316,7 @@ void OnnxImporter::removeDeadOps() {
 }
 
 Status OnnxImporter::failure() const {
+  constexpr size_t kMostIssueText = 1000, kMostIssues = 200;
   std::string symbols;
   for (const std::string& name : freeNames_) symbols += (symbols.empty() ? "" : ", ") + name;
   auto describe = [&](const Issue& issue) {
@@ -313,6 +327,9 @@ Status OnnxImporter::failure() const {
       text += ": ";
     }
     text += issue.reason;
+    // Names in a damaged file may have any length.
+    if (text.size() > kMostIssueText)
+      text = strCat(text.substr(0, kMostIssueText / 2), " ... ", text.substr(text.size() - kMostIssueText / 2));
     if (issue.kind == Issue::Kind::kFreeDimension)
       text += strCat("; give sizes with --shape INPUT=1x3x224x224 or --dim NAME=SIZE",
                      symbols.empty() ? "" : " (free: ", symbols, symbols.empty() ? "" : ")");
@@ -324,7 +341,8 @@ Status OnnxImporter::failure() const {
   if (issues_.size() == 1) return Status(code, strCat("'", model_.path, "': ", describe(issues_[0])));
   std::string text = strCat("'", model_.path, "': ", issues_.size(), " problems",
                             unsupported ? " (hpu-compile --list-ops shows what is supported):" : ":");
-  for (const Issue& issue : issues_) text += "\n  " + describe(issue);
+  for (const Issue& issue : llvm::ArrayRef(issues_).take_front(kMostIssues)) text += "\n  " + describe(issue);
+  if (issues_.size() > kMostIssues) text += strCat("\n  and ", issues_.size() - kMostIssues, " more");
   return Status(code, std::move(text));
 }
 

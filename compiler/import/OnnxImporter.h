@@ -53,6 +53,7 @@ class OnnxImporter {
   std::set<std::string> usedNames_;  ///< Names that a node or the graph's outputs read.
   llvm::StringMap<ImportedValue> values_;
   std::vector<Issue> issues_;
+  int64_t foldedBytes_ = 0, generatedBytes_ = 0;  ///< Constants that folding and converters have made.
   OwningModule module_;
   mlir::func::FuncOp function_;
   mlir::OpBuilder builder_;

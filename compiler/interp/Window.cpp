@@ -5,6 +5,8 @@
 
 #include "base/Parallel.h"
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/ResizeCoordinates.h"
+#include "compiler/dialect/hpu/Windows.h"
 #include "compiler/interp/Elements.h"
 #include "compiler/interp/Kernels.h"
 
@@ -15,109 +17,67 @@ using namespace hpu::ir;
 using mlir::Operation;
 using Inputs = llvm::ArrayRef<Tensor>;
 
-/// The windows of one spatial dimension.
-struct WindowDim {
-  int64_t in, out, kernel, stride, dilation, padBegin, padEnd;
-};
-
 template <typename Op>
 WindowDim windowDim(Op op, const Tensor& x, int i) {
-  WindowDim d{x.shape()[2 + i],   0, op.getKernel()[i], op.getStrides()[i], op.getDilations()[i], op.getPads()[i],
-              op.getPads()[2 + i]};
-  int64_t span = d.in + d.padBegin + d.padEnd - (d.dilation * (d.kernel - 1) + 1);
-  d.out = (span + (op.getCeilMode() ? d.stride - 1 : 0)) / d.stride + 1;
-  // With ceil_mode a window must still start inside the input or its leading padding.
-  if (op.getCeilMode() && (d.out - 1) * d.stride >= d.in + d.padBegin) --d.out;
-  return d;
+  return {x.shape()[2 + i], op.getKernel()[i],   op.getStrides()[i], op.getDilations()[i],
+          op.getPads()[i],  op.getPads()[2 + i], op.getCeilMode()};
 }
 
-/// One result element of pooling: fn(plane, first row and column of the window) -> value.
+/// One result element of pooling: fn(plane, row of the result, column of the result) -> value.
 template <typename W, typename Fn>
 StatusOr<Tensor> mapWindows(const Tensor& x, const WindowDim& h, const WindowDim& w, Fn fn) {
-  StatusOr<Tensor> out = makeTensor(x.element(), {x.shape()[0], x.shape()[1], h.out, w.out});
+  const int64_t rows = h.count().value_or(0), columns = w.count().value_or(0);
+  StatusOr<Tensor> out = makeTensor(x.element(), {x.shape()[0], x.shape()[1], rows, columns});
   if (!out.ok()) return out;
   std::vector<W> values(x.count());
   loadElements(x.element(), x.data(), 0, 1, x.count(), values.data());
   uint8_t* result = out->writable();
   base::parallelFor(x.shape()[0] * x.shape()[1], 1, [&](int64_t begin, int64_t end) {
-    std::vector<W> row(w.out);
+    std::vector<W> row(columns);
     for (int64_t plane = begin; plane < end; ++plane) {
-      for (int64_t y = 0; y < h.out; ++y) {
-        for (int64_t c = 0; c < w.out; ++c)
-          row[c] = fn(values.data() + plane * h.in * w.in, y * h.stride - h.padBegin, c * w.stride - w.padBegin);
-        storeElements(x.element(), result, (plane * h.out + y) * w.out, row.data(), w.out);
+      for (int64_t y = 0; y < rows; ++y) {
+        for (int64_t c = 0; c < columns; ++c) row[c] = fn(values.data() + plane * h.in * w.in, y, c);
+        storeElements(x.element(), result, (plane * rows + y) * columns, row.data(), columns);
       }
     }
   });
   return out;
 }
 
+/// Calls visit(value) for the elements of a plane that are in a window.
+template <typename W, typename Visit>
+void forEachTap(const W* plane, const WindowDim& h, const WindowDim& w, int64_t y, int64_t c, Visit visit) {
+  auto [top, bottom] = h.tapsInside(y);
+  auto [left, right] = w.tapsInside(c);
+  for (int64_t ky = top; ky < bottom; ++ky) {
+    const W* row = plane + (y * h.stride + ky * h.dilation - h.padBegin) * w.in + c * w.stride - w.padBegin;
+    for (int64_t kx = left; kx < right; ++kx) visit(row[kx * w.dilation]);
+  }
+}
+
 template <typename W>
 StatusOr<Tensor> maxPool(const Tensor& x, const WindowDim& h, const WindowDim& w) {
-  return mapWindows<W>(x, h, w, [&](const W* plane, int64_t top, int64_t left) {
+  return mapWindows<W>(x, h, w, [&](const W* plane, int64_t y, int64_t c) {
     W best =
         std::numeric_limits<W>::has_infinity ? -std::numeric_limits<W>::infinity() : std::numeric_limits<W>::lowest();
-    for (int64_t ky = 0; ky < h.kernel; ++ky) {
-      for (int64_t kx = 0; kx < w.kernel; ++kx) {
-        int64_t y = top + ky * h.dilation, c = left + kx * w.dilation;
-        if (y < 0 || y >= h.in || c < 0 || c >= w.in) continue;
-        W value = plane[y * w.in + c];
-        if (value != value || value > best) best = value;
-      }
-    }
+    forEachTap(plane, h, w, y, c, [&](W value) {
+      if (value != value || value > best) best = value;
+    });
     return best;
   });
 }
 
 StatusOr<Tensor> avgPool(const Tensor& x, const WindowDim& h, const WindowDim& w, bool countPadding) {
-  return mapWindows<double>(x, h, w, [&](const double* plane, int64_t top, int64_t left) {
+  // Padding counts if asked for, what ceil_mode adds behind it never.
+  auto counted = [&](const WindowDim& d, int64_t position) {
+    auto [first, last] = countPadding ? d.taps(position, -d.padBegin, d.in + d.padEnd) : d.tapsInside(position);
+    return static_cast<double>(std::max<int64_t>(last - first, 1));
+  };
+  return mapWindows<double>(x, h, w, [&](const double* plane, int64_t y, int64_t c) {
     double sum = 0;
-    int64_t count = 0;
-    for (int64_t ky = 0; ky < h.kernel; ++ky) {
-      for (int64_t kx = 0; kx < w.kernel; ++kx) {
-        int64_t y = top + ky * h.dilation, c = left + kx * w.dilation;
-        bool inside = y >= 0 && y < h.in && c >= 0 && c < w.in;
-        if (inside) sum += plane[y * w.in + c];
-        // Padding counts if asked for, what ceil_mode adds behind it never.
-        count += inside || (countPadding && y < h.in + h.padEnd && c < w.in + w.padEnd);
-      }
-    }
-    return sum / count;
+    forEachTap(plane, h, w, y, c, [&](double value) { sum += value; });
+    return sum / (counted(h, y) * counted(w, c));
   });
-}
-
-/// Where output index i of a resized dimension lies in the input.
-double sourceCoordinate(CoordMode mode, int64_t i, int64_t in, int64_t out, double scale) {
-  switch (mode) {
-    case CoordMode::half_pixel:
-      return (i + 0.5) / scale - 0.5;
-    case CoordMode::pytorch_half_pixel:
-      return out > 1 ? (i + 0.5) / scale - 0.5 : 0;
-    case CoordMode::align_corners:
-      return out > 1 ? static_cast<double>(i) * (in - 1) / (out - 1) : 0;
-    case CoordMode::asymmetric:
-      return i / scale;
-  }
-  return 0;
-}
-
-int64_t nearestIndex(NearestMode mode, double x, int64_t in) {
-  double index = 0;
-  switch (mode) {
-    case NearestMode::round_prefer_floor:
-      index = std::ceil(x - 0.5);
-      break;
-    case NearestMode::round_prefer_ceil:
-      index = std::floor(x + 0.5);
-      break;
-    case NearestMode::floor:
-      index = std::floor(x);
-      break;
-    case NearestMode::ceil:
-      index = std::ceil(x);
-      break;
-  }
-  return std::clamp<int64_t>(static_cast<int64_t>(index), 0, in - 1);
 }
 
 /// The two neighbours of a result element and the weight of the upper one.
@@ -128,15 +88,15 @@ struct Tap {
 
 std::vector<Tap> taps(ResizeOp op, int dim, int64_t in) {
   int64_t out = op.getSizes()[dim];
-  double scale = op.getScales()[dim];
+  const ResizeDim dimension{op.getCoordinates(), in, out, op.getScales()[dim]};
   std::vector<Tap> result(out);
   for (int64_t i = 0; i < out; ++i) {
-    double x = sourceCoordinate(op.getCoordinates(), i, in, out, scale);
+    float at = dimension.coordinate(i);
     if (op.getMode() == ResizeMode::nearest) {
-      int64_t index = nearestIndex(op.getNearest(), x, in);
+      int64_t index = nearestElement(op.getNearest(), at, in);
       result[i] = {index, index, 0};
     } else {
-      x = std::clamp<double>(x, 0, in - 1);
+      double x = std::clamp<double>(at, 0, in - 1);
       int64_t low = std::min<int64_t>(static_cast<int64_t>(x), in - 1);
       result[i] = {low, std::min(low + 1, in - 1), x - low};
     }

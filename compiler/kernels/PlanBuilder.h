@@ -73,6 +73,9 @@ class PlanBuilder {
   Status error_;
 };
 
+/// A table has an entry for each position along a dimension and is part of the kernel's image: so many at most.
+inline constexpr int64_t kMostTableEntries = 1 << 22;
+
 /// How an op that is not elementwise is lowered; each table lists a family.
 struct OpLowering {
   const char* name;

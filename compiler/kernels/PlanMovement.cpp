@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/dialect/hpu/HpuDialect.h"
+#include "compiler/dialect/hpu/ResizeCoordinates.h"
 #include "compiler/kernels/PlanBuilder.h"
 
 namespace hpu::kernels {
@@ -162,35 +163,6 @@ int lowerGatherElements(PlanBuilder& b, const Node& node, const IndexMap& map) {
   return b.lower(node.operands[0], operandMap);
 }
 
-double sourceCoordinate(ir::CoordMode mode, int64_t at, double scale, int64_t in, int64_t out) {
-  auto x = static_cast<double>(at);
-  switch (mode) {
-    case ir::CoordMode::half_pixel:
-      return (x + 0.5) / scale - 0.5;
-    case ir::CoordMode::pytorch_half_pixel:
-      return out > 1 ? (x + 0.5) / scale - 0.5 : 0.0;
-    case ir::CoordMode::align_corners:
-      return out > 1 ? x * static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0;
-    case ir::CoordMode::asymmetric:
-      return x / scale;
-  }
-  return x;
-}
-
-int64_t nearest(ir::NearestMode mode, double x) {
-  switch (mode) {
-    case ir::NearestMode::round_prefer_floor:
-      return static_cast<int64_t>(std::ceil(x - 0.5));
-    case ir::NearestMode::round_prefer_ceil:
-      return static_cast<int64_t>(std::floor(x + 0.5));
-    case ir::NearestMode::floor:
-      return static_cast<int64_t>(std::floor(x));
-    case ir::NearestMode::ceil:
-      return static_cast<int64_t>(std::ceil(x));
-  }
-  return 0;
-}
-
 int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   const Node& x = b.node(node.operands[0]);
   const Attr* scales = node.attr("scales");
@@ -206,21 +178,25 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
     first[i] = second[i] = map[2 + i];
     int dim = b.pureDim(map[2 + i]);
     if (out != 1 && dim < 0) return b.fail(node, "its dims are not those of the kernel's index space");
+    if (out > kMostTableEntries)
+      return b.fail(node, "it resizes to " + std::to_string(out) + " elements along one dimension, at most " +
+                              std::to_string(kMostTableEntries) + " are supported");
+    const ir::ResizeDim resized{coordinates, in, out, scales->floats[i]};
     auto clampIndex = [&](int64_t v) { return std::clamp<int64_t>(v, 0, in - 1); };
     Table low, high, fraction;
     fraction.type = ElementType::kF32;
     bool identity = in == out;
     for (int64_t p = 0; p < out; ++p) {
-      double at = sourceCoordinate(coordinates, p, scales->floats[i], in, out);
+      const float source = resized.coordinate(p);
       if (linear) {
-        at = std::clamp(at, 0.0, static_cast<double>(in - 1));
+        const double at = std::clamp<double>(source, 0, static_cast<double>(in - 1));
         auto base = static_cast<int64_t>(std::floor(at));
         low.ints.push_back(clampIndex(base));
         high.ints.push_back(clampIndex(base + 1));
         fraction.floats.push_back(static_cast<float>(at - static_cast<double>(base)));
         identity &= fraction.floats.back() == 0;
       } else {
-        low.ints.push_back(clampIndex(nearest(rounding, at)));
+        low.ints.push_back(ir::nearestElement(rounding, source, in));
       }
       identity &= low.ints.back() == p;
     }

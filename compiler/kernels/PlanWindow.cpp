@@ -1,36 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // Window ops: pooling and depthwise convolution are reductions over the window's taps, whose loops
 // are bounded so that they never leave the operand (no masks, no padded copy).
+#include "compiler/dialect/hpu/Windows.h"
 #include "compiler/kernels/PlanBuilder.h"
 
 namespace hpu::kernels {
 namespace {
 
-struct Window {
-  int64_t kernel = 1, stride = 1, dilation = 1, padBegin = 0, padEnd = 0, in = 1, out = 1;
+struct Window : ir::WindowDim {
+  int64_t out = 1;
 };
-
-/// Taps of one output position that lie in [low, high) of the operand's (padded) coordinates.
-std::pair<int64_t, int64_t> taps(const Window& w, int64_t position, int64_t low, int64_t high) {
-  int64_t first = w.kernel, last = 0;
-  for (int64_t k = 0; k < w.kernel; ++k) {
-    int64_t at = position * w.stride + k * w.dilation - w.padBegin;
-    if (at < low || at >= high) continue;
-    first = std::min(first, k);
-    last = std::max(last, k + 1);
-  }
-  return {std::min(first, last), last};
-}
 
 Window windowOf(const Node& node, const Node& x, llvm::ArrayRef<int64_t> kernel, int i) {
   llvm::ArrayRef<int64_t> pads = node.intsAttr("pads");
-  return {kernel[i],
-          node.intsAttr("strides")[i],
-          node.intsAttr("dilations")[i],
-          pads[i],
-          pads[2 + i],
-          x.shape[2 + i],
+  return {{x.shape[2 + i], kernel[i], node.intsAttr("strides")[i], node.intsAttr("dilations")[i], pads[i], pads[2 + i]},
           node.shape[2 + i]};
+}
+
+/// Whether each window holds all its taps within [low, high): the first and the last one tell.
+bool allWhole(const Window& w, int64_t low, int64_t high) {
+  const std::pair<int64_t, int64_t> whole{0, w.kernel};
+  return w.taps(0, low, high) == whole && w.taps(w.out - 1, low, high) == whole;
+}
+
+/// Tables have an entry for each window along the dimension.
+bool tablesFit(PlanBuilder& b, const Node& node, const Window& w) {
+  if (w.out <= kMostTableEntries) return true;
+  b.fail(node, "it has " + std::to_string(w.out) + " windows that reach into padding along one dimension, at most " +
+                   std::to_string(kMostTableEntries) + " are supported");
+  return false;
 }
 
 /// The reduction dim over the taps along spatial dim i, and where they read the operand.
@@ -39,15 +37,13 @@ int tapDim(PlanBuilder& b, const Node& node, const Window& w, const Affine& posi
   b.setTaps(i, anchor);
   std::string key = "taps" + std::to_string(i) + "of" + std::to_string(reinterpret_cast<uintptr_t>(&node));
   int dim = b.reductionDim(key, w.kernel);
-  Table low, high;
-  bool bounded = false;
-  for (int64_t p = 0; p < w.out; ++p) {
-    auto [first, last] = taps(w, p, 0, w.in);
-    low.ints.push_back(first);
-    high.ints.push_back(last);
-    bounded |= first != 0 || last != w.kernel;
-  }
-  if (bounded) {
+  if (!allWhole(w, 0, w.in) && tablesFit(b, node, w)) {
+    Table low, high;
+    for (int64_t p = 0; p < w.out; ++p) {
+      auto [first, last] = w.tapsInside(p);
+      low.ints.push_back(first);
+      high.ints.push_back(last);
+    }
     int lowTable = b.table(low), highTable = b.table(high);
     IterDim& iter = b.dim(dim);
     iter.anchor = anchor;
@@ -100,11 +96,17 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
   double constantCount = 1;
   for (int i = 0; i < 2; ++i) {
     const Window& w = windows[i];
+    const int64_t low = includePad ? -w.padBegin : 0, high = includePad ? w.in + w.padEnd : w.in;
+    if (allWhole(w, low, high)) {
+      constantCount *= static_cast<double>(w.kernel);
+      continue;
+    }
+    if (!tablesFit(b, node, w)) return b.constant(0, node.type);
     Table counts;
     counts.type = ElementType::kF32;
     bool uniform = true;
     for (int64_t p = 0; p < w.out; ++p) {
-      auto [first, last] = includePad ? taps(w, p, -w.padBegin, w.in + w.padEnd) : taps(w, p, 0, w.in);
+      auto [first, last] = w.taps(p, low, high);
       counts.floats.push_back(static_cast<float>(std::max<int64_t>(last - first, 1)));
       uniform &= counts.floats.back() == counts.floats.front();
     }

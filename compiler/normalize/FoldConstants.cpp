@@ -33,8 +33,8 @@ const char* objection(Operation* op, int64_t maxFoldedBytes) {
 }
 
 struct FoldConstantOp : OpInterfaceRewritePattern<HpuOp> {
-  FoldConstantOp(MLIRContext* context, int64_t maxFoldedBytes)
-      : OpInterfaceRewritePattern(context), maxFoldedBytes_(maxFoldedBytes) {}
+  FoldConstantOp(MLIRContext* context, int64_t maxFoldedBytes, std::shared_ptr<int64_t> budget)
+      : OpInterfaceRewritePattern(context), maxFoldedBytes_(maxFoldedBytes), budget_(std::move(budget)) {}
 
   LogicalResult matchAndRewrite(HpuOp op, PatternRewriter& rewriter) const override {
     if (op->getNumResults() != 1 || op->getNumOperands() == 0 || op->getNumRegions() != 0 || isa<ReshapeOp>(op))
@@ -44,6 +44,9 @@ struct FoldConstantOp : OpInterfaceRewritePattern<HpuOp> {
     for (Value operand : op->getOperands())
       if (!constantOf(operand)) return rewriter.notifyMatchFailure(op, "an operand is not constant");
     if (const char* why = objection(op, maxFoldedBytes_)) return rewriter.notifyMatchFailure(op, why);
+    // The data of constants that others have replaced lives as long as the context does.
+    const int64_t bytes = bytesOf(type);
+    if (bytes > *budget_) return rewriter.notifyMatchFailure(op, "enough has been folded in this function");
     SmallVector<interp::Tensor> inputs;
     for (Value operand : op->getOperands()) {
       StatusOr<interp::Tensor> tensor = interp::tensorOf(constantOf(operand).getValue());
@@ -54,17 +57,21 @@ struct FoldConstantOp : OpInterfaceRewritePattern<HpuOp> {
     ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic&) { return success(); });
     FailureOr<SmallVector<interp::Tensor>> results = interp::evaluateOp(op, inputs);
     if (failed(results)) return rewriter.notifyMatchFailure(op, "the interpreter refuses it");
+    *budget_ -= bytes;
     ElementsAttr value = interp::attributeOf(op->getContext(), results->front(), "folded");
     rewriter.replaceOpWithNewOp<ConstantOp>(op, type, value);
     return success();
   }
   int64_t maxFoldedBytes_;
+  std::shared_ptr<int64_t> budget_;  ///< Bytes that may still be made.
 };
 
 }  // namespace
 
-void populateFoldConstantPatterns(RewritePatternSet& patterns, int64_t maxFoldedBytes) {
-  patterns.add<FoldConstantOp>(patterns.getContext(), maxFoldedBytes);
+void populateFoldConstantPatterns(RewritePatternSet& patterns, int64_t maxFoldedBytes, int64_t modelBytes) {
+  constexpr int64_t kFoldBudget = int64_t{1} << 30;
+  patterns.add<FoldConstantOp>(patterns.getContext(), maxFoldedBytes,
+                               std::make_shared<int64_t>(kFoldBudget + 4 * modelBytes));
 }
 
 }  // namespace hpu::normalize

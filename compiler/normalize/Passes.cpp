@@ -37,7 +37,11 @@ struct SimplifyPass : PassWrapper<SimplifyPass, OperationPass<func::FuncOp>> {
   StringRef getDescription() const final { return "Folds constants, views of views and neutral operands"; }
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    populateFoldConstantPatterns(patterns, maxFoldedBytes_);
+    int64_t modelBytes = 0;
+    for (auto constant : getOperation().getOps<ConstantOp>())
+      if (auto type = cast<RankedTensorType>(constant.getType()); type.hasStaticShape())
+        modelBytes += type.getNumElements() * elementSize(elementType(type.getElementType()));
+    populateFoldConstantPatterns(patterns, maxFoldedBytes_, modelBytes);
     populateSimplifyViewPatterns(patterns);
     populateSimplifyArithmeticPatterns(patterns);
     if (failed(applyAll(getOperation(), std::move(patterns)))) signalPassFailure();

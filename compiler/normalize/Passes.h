@@ -68,7 +68,8 @@ void registerNormalizePasses();
 // ---- Pattern sets, one a file
 // -------------------------------------------------------------------------
 
-void populateFoldConstantPatterns(mlir::RewritePatternSet& patterns, int64_t maxFoldedBytes);
+/// `modelBytes`: what the function's constants have; the results of folding together are in proportion to it.
+void populateFoldConstantPatterns(mlir::RewritePatternSet& patterns, int64_t maxFoldedBytes, int64_t modelBytes);
 void populateSimplifyViewPatterns(mlir::RewritePatternSet& patterns);
 void populateMoveReshapePatterns(mlir::RewritePatternSet& patterns);
 void populateSimplifyArithmeticPatterns(mlir::RewritePatternSet& patterns);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/support/CreateOp.h"
 
+#include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Location.h"
@@ -72,6 +73,8 @@ std::string missingParts(OperationName name, Location loc, ValueRange operands, 
 LogicalResult checkExtent(Type type, Location loc) {
   auto ranked = dyn_cast<RankedTensorType>(type);
   if (!ranked) return success();
+  if (ranked.getRank() > kMostDims)
+    return emitError(loc) << "its result would have more than " << kMostDims << " dimensions";
   constexpr int64_t kMostElements = int64_t{1} << 46;
   int64_t count = 1;
   for (int64_t size : ranked.getShape()) {

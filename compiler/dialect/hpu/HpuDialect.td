@@ -54,7 +54,8 @@ def Hpu_TileAttr : Hpu_Attr<"Tile", "tile"> {
 
 def Hpu_RoundCoordAttr : I32EnumAttr<"CoordMode", "How Resize maps an output coordinate to an input one", [
     I32EnumAttrCase<"half_pixel", 0>, I32EnumAttrCase<"pytorch_half_pixel", 1>,
-    I32EnumAttrCase<"align_corners", 2>, I32EnumAttrCase<"asymmetric", 3>]> {
+    I32EnumAttrCase<"align_corners", 2>, I32EnumAttrCase<"asymmetric", 3>,
+    I32EnumAttrCase<"half_pixel_symmetric", 4>]> {
   let cppNamespace = "::hpu::ir";
 }
 def Hpu_ResizeModeAttr : I32EnumAttr<"ResizeMode", "Interpolation of Resize", [

@@ -25,6 +25,9 @@ struct SymDim {
 };
 using SymShape = llvm::SmallVector<SymDim>;
 
+/// More dimensions than any op makes of a tensor that a recipe can hold (recipe::kMaxRank), views in between included.
+inline constexpr int64_t kMostDims = 64;
+
 bool compatibleTypes(mlir::TypeRange a, mlir::TypeRange b);
 
 /// Sizes with the names of the free ones, taken from the type's layout.

@@ -2,6 +2,7 @@
 // Result types and checks of reductions, normalisations, pooling and resampling.
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/TensorOf.h"
+#include "compiler/dialect/hpu/Windows.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -55,20 +56,26 @@ LogicalResult pool(std::optional<Location> loc, Value x, ArrayRef<int64_t> kerne
                              "2-D pooling needs a rank-4 input, kernel, positive strides and dilations of 2, "
                              "pads of 4; got ",
                              typeToString(type));
+  for (auto list : {kernel, dilations})
+    for (int64_t v : list)
+      if (v < 1) return emitOptionalError(loc, "kernel and dilations must be positive, not ", v);
+  for (int64_t v : pads)
+    if (v < 0) return emitOptionalError(loc, "pads must not be negative, as ", v, " is");
   SymShape in = symShape(type), shape = {in[0], in[1]};
   for (int i = 0; i < 2; ++i) {
     if (in[2 + i].isFree()) {
       shape.push_back({ShapedType::kDynamic});
       continue;
     }
-    int64_t padded = in[2 + i].size + pads[i] + pads[2 + i];
-    int64_t span = padded - (dilations[i] * (kernel[i] - 1) + 1);
-    if (span < 0)
-      return emitOptionalError(loc, "the window (", kernel[i], ") is larger than the padded input (", padded, ")");
-    int64_t extent = (span + (ceilMode ? strides[i] - 1 : 0)) / strides[i] + 1;
-    // With ceil_mode a window must still start inside the input or its leading padding.
-    if (ceilMode && (extent - 1) * strides[i] >= in[2 + i].size + pads[i]) --extent;
-    shape.push_back({extent});
+    WindowDim window{in[2 + i].size, kernel[i], strides[i], dilations[i], pads[i], pads[2 + i], ceilMode};
+    std::optional<int64_t> extent = window.count();
+    if (!extent)
+      return emitOptionalError(loc, "no tensor holds the windows of ", kernel[i], " elements along dimension ", 2 + i);
+    if (*extent < 1)
+      return emitOptionalError(loc, "the window (", kernel[i], ", dilation ", dilations[i],
+                               ") is larger than the padded input (", in[2 + i].size, " with pads ", pads[i], " and ",
+                               pads[2 + i], ")");
+    shape.push_back({*extent});
   }
   result.push_back(tensorType(shape, type.getElementType()));
   return success();

@@ -2,6 +2,7 @@
 // Result types and checks of the MME ops.
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/TensorOf.h"
+#include "compiler/dialect/hpu/Windows.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -19,13 +20,23 @@ Type productElement(Type operand) {
 FailureOr<SymDim> windowExtent(std::optional<Location> loc, SymDim in, int64_t kernel, int64_t stride, int64_t dilation,
                                int64_t padBegin, int64_t padEnd) {
   if (in.isFree()) return SymDim{ShapedType::kDynamic};
-  int64_t span = in.size + padBegin + padEnd - (dilation * (kernel - 1) + 1);
-  if (span < 0) {
-    (void)emitOptionalError(loc, "the window (", kernel, ", dilation ", dilation, ") is larger than the padded input (",
-                            in.size + padBegin + padEnd, ")");
-    return failure();
-  }
-  return SymDim{span / stride + 1};
+  std::optional<int64_t> count = WindowDim{in.size, kernel, stride, dilation, padBegin, padEnd}.count();
+  if (count && *count > 0) return SymDim{*count};
+  (void)emitOptionalError(loc, "the window (", kernel, ", dilation ", dilation, ") is larger than the padded input (",
+                          in.size, " with pads ", padBegin, " and ", padEnd, ")");
+  return failure();
+}
+
+/// What arithmetic on the attributes needs, ahead of the verifier.
+LogicalResult checkWindow(std::optional<Location> loc, ArrayRef<int64_t> dilations, ArrayRef<int64_t> pads,
+                          int64_t groups) {
+  constexpr int64_t kMostGroups = int64_t{1} << 20;
+  for (int64_t v : dilations)
+    if (v < 1) return emitOptionalError(loc, "dilations must be positive, not ", v);
+  for (int64_t v : pads)
+    if (v < 0) return emitOptionalError(loc, "pads must not be negative, as ", v, " is");
+  if (groups < 1 || groups > kMostGroups) return emitOptionalError(loc, "there cannot be ", groups, " groups");
+  return success();
 }
 
 LogicalResult checkConv(Operation* op, RankedTensorType x, RankedTensorType w, ArrayRef<int64_t> strides,
@@ -39,7 +50,6 @@ LogicalResult checkConv(Operation* op, RankedTensorType x, RankedTensorType w, A
     if (v < 1) return op->emitOpError("dilations must be positive");
   for (int64_t v : pads)
     if (v < 0) return op->emitOpError("pads must not be negative");
-  if (groups < 1) return op->emitOpError("groups must be positive");
   if (x.getElementType() != w.getElementType())
     return op->emitOpError("input and weights have different element types");
   int64_t channels = x.getDimSize(1);
@@ -87,6 +97,7 @@ LogicalResult Conv2dOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
       llvm::any_of(strides, [](int64_t s) { return s < 1; }))
     return emitOptionalError(loc, "conv2d needs rank-4 operands, 2 positive strides, 2 dilations and 4 pads; got ",
                              typeToString(x), " and ", typeToString(w));
+  if (failed(checkWindow(loc, dilations, pads, static_cast<int64_t>(adaptor.getGroups())))) return failure();
   SymShape in = symShape(x), shape = {in[0], symShape(w)[0]};
   for (int i = 0; i < 2; ++i) {
     FailureOr<SymDim> extent =
@@ -117,6 +128,7 @@ LogicalResult ConvTranspose2dOp::inferReturnTypes(MLIRContext*, std::optional<Lo
                              "conv_transpose2d needs rank-4 operands, 2 strides, 2 dilations, 4 pads and 2 "
                              "output paddings; got ",
                              typeToString(x), " and ", typeToString(w));
+  if (failed(checkWindow(loc, dilations, pads, static_cast<int64_t>(adaptor.getGroups())))) return failure();
   SymShape in = symShape(x);
   int64_t outputs = w.getDimSize(1) * static_cast<int64_t>(adaptor.getGroups());
   SymShape shape = {in[0], SymDim{outputs}};
@@ -125,10 +137,12 @@ LogicalResult ConvTranspose2dOp::inferReturnTypes(MLIRContext*, std::optional<Lo
       shape.push_back({ShapedType::kDynamic});
       continue;
     }
-    int64_t extent = strides[i] * (in[2 + i].size - 1) + adaptor.getOutputPadding()[i] +
-                     dilations[i] * (w.getDimSize(2 + i) - 1) + 1 - pads[i] - pads[2 + i];
+    using Wide = __int128;  // Attributes of a damaged model may be any integers.
+    Wide extent = Wide{strides[i]} * (in[2 + i].size - 1) + adaptor.getOutputPadding()[i] +
+                  Wide{dilations[i]} * (w.getDimSize(2 + i) - 1) + 1 - pads[i] - pads[2 + i];
     if (extent < 1) return emitOptionalError(loc, "conv_transpose2d has an empty output");
-    shape.push_back({extent});
+    if (extent > INT64_MAX) return emitOptionalError(loc, "no tensor holds the output along dimension ", 2 + i);
+    shape.push_back({static_cast<int64_t>(extent)});
   }
   result.push_back(tensorType(shape, productElement(x.getElementType())));
   return success();

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
+#include <map>
 #include <random>
 #include <regex>
 
@@ -364,6 +366,319 @@ TEST_F(Importer, GivesACycleByName) {
   ASSERT_FALSE(module.ok());
   EXPECT_THAT(module.status().message(), HasSubstr("cycle: "));
   EXPECT_THAT(module.status().message(), HasSubstr("b -> a -> b"));
+}
+
+/// The results of a model of one input with values.
+class Computes : public Importer {
+ protected:
+  StatusOr<std::vector<Tensor>> run(const OnnxBuilder& builder, const std::vector<Tensor>& inputs) {
+    auto module = import(builder);
+    if (!module.ok()) return module.status();
+    return interp::evaluateFunction(main(*module), inputs);
+  }
+  /// The elements of the first result.
+  std::vector<float> floats(const OnnxBuilder& builder, const std::vector<Tensor>& inputs) {
+    auto outputs = run(builder, inputs);
+    EXPECT_TRUE(outputs.ok()) << outputs.status().message();
+    if (!outputs.ok()) return {};
+    const float* data = (*outputs)[0].as<float>();
+    return {data, data + (*outputs)[0].count()};
+  }
+  static Tensor counting(const Shape& shape, float from = 0) {
+    std::vector<float> values(static_cast<size_t>(numElements(shape)));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = from + static_cast<float>(i);
+    return Tensor::of<float>(ElementType::kF32, shape, values);
+  }
+};
+
+/// Sizes and neighbours are those of ONNX Runtime 1.30. In double, 10 * 2.3f is less than 23, and 3 / 0.6f less than 5.
+TEST_F(Computes, ResizeByScalesInF32AsOtherRuntimesDo) {
+  auto resized = [&](float scale) {
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kF32, {1, 1, 1, 10}).floats("scales", {4}, {1, 1, 1, scale});
+    builder
+        .node("Resize", "resize", {"x", "", "scales"}, {"y"},
+              {{"mode", std::string("nearest")},
+               {"coordinate_transformation_mode", std::string("asymmetric")},
+               {"nearest_mode", std::string("floor")}})
+        .output("y");
+    return floats(builder, {counting({1, 1, 1, 10})});
+  };
+  EXPECT_THAT(resized(0.6f), ::testing::ElementsAre(0, 1, 3, 5, 6, 8));
+  EXPECT_EQ(resized(2.3f).size(), 23u);
+}
+
+/// Expected values: ONNX's own test data and ONNX Runtime 1.30.
+TEST_F(Computes, ResizeKeepsCentresAndAspectRatios) {
+  OnnxBuilder symmetric(19);
+  symmetric.input("x", ElementType::kF32, {1, 1, 1, 4}).floats("scales", {4}, {1, 1, 1, 0.6f});
+  symmetric
+      .node("Resize", "resize", {"x", "", "scales"}, {"y"},
+            {{"mode", std::string("linear")}, {"coordinate_transformation_mode", std::string("half_pixel_symmetric")}})
+      .output("y");
+  auto pixels = floats(symmetric, {counting({1, 1, 1, 4}, 1)});
+  ASSERT_EQ(pixels.size(), 2u);
+  EXPECT_NEAR(pixels[0], 1.6666667f, 1e-6);
+  EXPECT_NEAR(pixels[1], 3.3333333f, 1e-6);
+
+  auto kept = [&](const std::string& policy) {
+    OnnxBuilder builder(18);
+    builder.input("x", ElementType::kF32, {1, 1, 2, 4}).ints("sizes", {2}, {1, 3});
+    builder
+        .node("Resize", "resize", {"x", "", "", "sizes"}, {"y"},
+              {{"mode", std::string("nearest")},
+               {"axes", std::vector<int64_t>{2, 3}},
+               {"keep_aspect_ratio_policy", policy}})
+        .output("y");
+    return floats(builder, {counting({1, 1, 2, 4}, 1)});
+  };
+  EXPECT_THAT(kept("not_larger"), ::testing::ElementsAre(1, 3));
+  EXPECT_THAT(kept("not_smaller"), ::testing::ElementsAre(1, 2, 4, 5, 6, 8));
+}
+
+/// With ceil_mode a window may be larger than the whole padded input.
+TEST_F(Computes, PoolingTakesWindowsBeyondTheInputWithCeilMode) {
+  for (auto [op, expected] : {std::pair("MaxPool", 4.0f), std::pair("AveragePool", 2.5f)}) {
+    OnnxBuilder builder(19);
+    builder.input("x", ElementType::kF32, {1, 1, 2, 2})
+        .node(op, "pool", {"x"}, {"y"},
+              {{"kernel_shape", std::vector<int64_t>{3, 3}},
+               {"strides", std::vector<int64_t>{2, 2}},
+               {"ceil_mode", int64_t{1}}})
+        .output("y");
+    EXPECT_THAT(floats(builder, {counting({1, 1, 2, 2}, 1)}), ::testing::ElementsAre(expected)) << op;
+  }
+}
+
+/// The taps of a window are not counted one by one: windows of 10^10 elements cost what their input does.
+TEST_F(Computes, WindowsMayBeFarLargerThanTheirInput) {
+  const int64_t huge = 100000;
+  for (auto [op, expected] : {std::pair("MaxPool", 4.0f), std::pair("AveragePool", 2.5f)}) {
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kF32, {1, 1, 2, 2})
+        .node(op, "pool", {"x"}, {"y"},
+              {{"kernel_shape", std::vector<int64_t>{huge, huge}},
+               {"strides", std::vector<int64_t>{huge, huge}},
+               {"pads", std::vector<int64_t>{huge - 2, huge - 2, huge - 2, huge - 2}}})
+        .output("y");
+    EXPECT_THAT(floats(builder, {counting({1, 1, 2, 2}, 1)}), ::testing::ElementsAre(expected)) << op;
+  }
+  // A normalisation over 10^9 channels, on constants, which import evaluates.
+  OnnxBuilder lrn;
+  lrn.input("x", ElementType::kF32, {1, 2, 1, 2}).floats("c", {1, 2, 1, 2}, {1, 2, 3, 4});
+  lrn.node("LRN", "lrn", {"c"}, {"n"}, {{"size", int64_t{1000000000}}, {"alpha", 1e9f}, {"beta", 1.0f}});
+  lrn.node("Add", "add", {"x", "n"}, {"y"}).output("y");
+  auto values = floats(lrn, {Tensor::zeros({ElementType::kF32, {1, 2, 1, 2}})});
+  ASSERT_EQ(values.size(), 4u);
+  EXPECT_NEAR(values[0], 1.0 / 11, 1e-5);  // 1 / (1 + alpha / size * (1^2 + 3^2))
+  EXPECT_NEAR(values[3], 4.0 / 21, 1e-5);
+}
+
+TEST_F(Computes, LayerNormTakesScalesOfAnyShapeThatBroadcasts) {
+  const std::vector<Shape> shapes = {{4}, {1, 1, 4}, {1, 4}, {3, 4}, {2, 3, 4}, {3, 1}};
+  const Tensor x = counting({2, 3, 4});
+  for (const Shape& shape : shapes) {
+    SCOPED_TRACE(shapeToString(shape));
+    Tensor scale = counting(shape, 1), bias = counting(shape, -3);
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kF32, {2, 3, 4})
+        .floats("s", shape, {scale.as<float>(), scale.as<float>() + scale.count()})
+        .floats("b", shape, {bias.as<float>(), bias.as<float>() + bias.count()})
+        .node("LayerNormalization", "norm", {"x", "s", "b"}, {"y"})
+        .output("y");
+    auto values = floats(builder, {x});
+    ASSERT_EQ(values.size(), 24u);
+    for (int64_t row = 0; row < 6; ++row)
+      for (int64_t c = 0; c < 4; ++c) {
+        // Each row counts upwards: its mean is in the middle, its variance 1.25.
+        const double normal = (static_cast<double>(c) - 1.5) / std::sqrt(1.25 + 1e-5);
+        const int64_t at[] = {row / 3, row % 3, c};
+        int64_t offset = 0;
+        for (size_t d = 0; d < shape.size(); ++d)
+          offset = offset * shape[d] + (shape[d] == 1 ? 0 : at[3 - shape.size() + d]);
+        EXPECT_NEAR(values[row * 4 + c], normal * scale.as<float>()[offset] + bias.as<float>()[offset], 1e-4);
+      }
+  }
+}
+
+/// Against sums over all labels, one by one.
+TEST_F(Computes, EinsumTakesAnEllipsisOnEitherSide) {
+  struct Case {
+    std::string equation, a, b, out;  ///< With letters in place of the ellipsis; upper case: of size 1.
+    Shape aShape, bShape, outShape;
+  };
+  const std::vector<Case> cases = {
+      {"...ij,...jk->...ik", "pij", "pjk", "pik", {2, 3, 4}, {2, 4, 5}, {2, 3, 5}},
+      {"...ij,jk->...ik", "pqij", "jk", "pqik", {2, 2, 3, 4}, {4, 5}, {2, 2, 3, 5}},
+      {"...ij,...jk", "pij", "pjk", "pik", {2, 3, 4}, {2, 4, 5}, {2, 3, 5}},
+      {"i...,...->...i", "ipq", "q", "pqi", {4, 2, 3}, {3}, {2, 3, 4}},
+      {"b...d,...d->b...", "bpd", "pd", "bp", {2, 3, 4}, {3, 4}, {2, 3}},
+      {"...ij,...jk->...ik", "pqij", "Qjk", "pqik", {2, 3, 2, 4}, {1, 4, 2}, {2, 3, 2, 2}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.equation);
+    OnnxBuilder builder;
+    builder.input("a", ElementType::kF32, {c.aShape.begin(), c.aShape.end()})
+        .input("b", ElementType::kF32, {c.bShape.begin(), c.bShape.end()})
+        .node("Einsum", "einsum", {"a", "b"}, {"y"}, {{"equation", c.equation}})
+        .output("y");
+    Tensor a = counting(c.aShape, -3), b = counting(c.bShape, 1);
+    auto values = floats(builder, {a, b});
+    std::map<char, int64_t> sizes, at;
+    for (auto [labels, shape] : {std::pair(c.a, c.aShape), std::pair(c.b, c.bShape)})
+      for (size_t d = 0; d < labels.size(); ++d) sizes[labels[d]] = shape[d];
+    std::vector<double> expected(static_cast<size_t>(numElements(c.outShape)));
+    auto offset = [&](const std::string& labels, const Shape& shape) {
+      int64_t result = 0;
+      for (size_t d = 0; d < labels.size(); ++d)
+        result = result * shape[d] + (std::isupper(labels[d]) ? 0 : at[labels[d]]);
+      return result;
+    };
+    int64_t points = 1;
+    for (auto [label, size] : sizes) points *= size;
+    for (int64_t point = 0; point < points; ++point) {
+      int64_t rest = point;
+      for (auto [label, size] : sizes) at[label] = rest % size, rest /= size;
+      expected[offset(c.out, c.outShape)] +=
+          static_cast<double>(a.as<float>()[offset(c.a, c.aShape)]) * b.as<float>()[offset(c.b, c.bShape)];
+    }
+    ASSERT_EQ(values.size(), expected.size());
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-3);
+  }
+}
+
+TEST_F(Computes, TileRepeatsEveryDimensionOfAHighRank) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {1, 2, 1, 1, 2, 1}).ints("repeats", {6}, {2, 2, 2, 1, 2, 2});
+  builder.node("Tile", "tile", {"x", "repeats"}, {"y"}).output("y");
+  auto module = import(builder);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  main(*module).walk([](mlir::Operation* op) {
+    for (mlir::Value result : op->getResults())
+      EXPECT_LE(mlir::cast<mlir::RankedTensorType>(result.getType()).getRank(), 8);
+  });
+  auto values = floats(builder, {counting({1, 2, 1, 1, 2, 1})});
+  ASSERT_EQ(values.size(), 2u * 4 * 2 * 4 * 2);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t inner = i / 2 % 4, outer = i / 16 % 4;  // Dims 4 and 1 of the result.
+    EXPECT_EQ(values[i], static_cast<float>(outer % 2 * 2 + inner % 2));
+  }
+}
+
+TEST_F(Computes, RangesOfLargeIntegersAreExact) {
+  const int64_t start = (int64_t{1} << 60) + 1;
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kI64, {3}).ints("a", {}, {start}).ints("b", {}, {start + 6}).ints("c", {}, {2});
+  builder.node("Range", "range", {"a", "b", "c"}, {"r"}).node("Add", "add", {"x", "r"}, {"y"}).output("y");
+  auto outputs = run(builder, {Tensor::zeros({ElementType::kI64, {3}})});
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ((*outputs)[0].integer(i), start + 2 * i);
+}
+
+/// Models whose attributes ask for more than any machine has: each is refused with its node and the number, or done.
+TEST_F(Importer, NumbersBeyondReasonCostNothing) {
+  /// The answer to a model that `fill` completes: x is 1x1x4x4.
+  auto message = [&](auto fill, int64_t opset = 18) {
+    OnnxBuilder builder(opset);
+    fill(builder.input("x", ElementType::kF32, {1, 1, 4, 4}).output("y"));
+    auto module = import(builder);
+    return module.ok() ? std::string("accepted") : module.status().message();
+  };
+  const int64_t huge = int64_t{1} << 40;
+  const std::vector<int64_t> twice = {huge, huge};
+  EXPECT_THAT(message([&](OnnxBuilder& b) {
+                b.node("MaxPool", "pool", {"x"}, {"y"}, {{"kernel_shape", twice}, {"dilations", twice}});
+              }),
+              HasSubstr("MaxPool 'pool' (opset 18, 1x1x4x4xf32): 'kernel_shape' has the entry 1099511627776"));
+  EXPECT_THAT(message([&](OnnxBuilder& b) { b.node("Split", "split", {"x"}, {"y", "z"}, {{"num_outputs", huge}}); }),
+              HasSubstr("'num_outputs' is 1099511627776, and the node has 2 outputs"));
+  EXPECT_THAT(message([](OnnxBuilder& b) {
+                std::vector<int64_t> many(1 << 20);
+                for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<int64_t>(i);
+                b.ints("axes", {1 << 20}, many).node("Unsqueeze", "u", {"x", "axes"}, {"y"});
+              }),
+              HasSubstr("more than 64 dimensions"));
+  for (auto [scale, text] : {std::pair(1e30f, "Resize 'r' (opset 18, 1x1x4x4xf32): scales dimension 3 of 4 by 1"),
+                             std::pair(std::nanf(""), "scales dimension 3 by nan"), std::pair(-2.0f, "by -2")})
+    EXPECT_THAT(message([scale = scale](OnnxBuilder& b) {
+                  b.floats("s", {4}, {1, 1, 1, scale}).node("Resize", "r", {"x", "", "s"}, {"y"});
+                }),
+                HasSubstr(text));
+  EXPECT_THAT(
+      message([&](OnnxBuilder& b) {
+        b.floats("w", {1, 1, 2, 2}, {1, 1, 1, 1}).node("ConvTranspose", "c", {"x", "w"}, {"y"}, {{"group", huge}});
+      }),
+      HasSubstr("there cannot be 1099511627776 groups"));
+  // Results of constants: one larger than its operands, and one whose batches are not those of its data.
+  EXPECT_THAT(message([](OnnxBuilder& b) {
+                b.floats("d", {1, 5000}, std::vector<float>(5000))
+                    .ints("i", {5000, 1}, std::vector<int64_t>(5000))
+                    .node("GatherND", "g", {"d", "i"}, {"t"})
+                    .node("Add", "add", {"x", "t"}, {"y"});
+              }),
+              HasSubstr("GatherND 'g' (opset 18, 1x5000xf32): a constant result of more than 16777216 elements"));
+  EXPECT_THAT(message([](OnnxBuilder& b) {
+                b.floats("d", {3, 2}, std::vector<float>(6))
+                    .ints("i", {1, 1}, {0})
+                    .node("GatherND", "g", {"d", "i"}, {"t"}, {{"batch_dims", int64_t{1}}})
+                    .node("Add", "add", {"x", "t"}, {"y"});
+              }),
+              HasSubstr("the first 1 dimensions of its data and indices differ"));
+  // Wrong kinds of attributes and operands.
+  EXPECT_THAT(
+      message([](OnnxBuilder& b) { b.node("Upsample", "up", {"x"}, {"y"}, {{"scales", std::string("two")}}); }, 7),
+      HasSubstr("'scales' must be a list of numbers"));
+  EXPECT_THAT(message([](OnnxBuilder& b) {
+                b.input("i", ElementType::kI64, {4}).ints("depth", {}, {3}).floats("values", {}, {1});
+                b.node("OneHot", "hot", {"i", "depth", "values"}, {"y"});
+              }),
+              HasSubstr("OneHot 'hot' (opset 18, 4xi64): its values are f32, not two of rank 1"));
+  // A step beyond all sizes takes one element.
+  EXPECT_EQ(message([](OnnxBuilder& b) {
+              b.ints("a", {1}, {0}).ints("b", {1}, {INT64_MAX}).ints("c", {1}, {2}).ints("s", {1}, {INT64_MAX});
+              b.node("Slice", "slice", {"x", "a", "b", "c", "s"}, {"t"}).node("Relu", "act", {"t"}, {"y"});
+            }),
+            "accepted");
+  // Sizes from an option are checked as those of the file are.
+  OnnxBuilder dynamic;
+  dynamic.input("x", ElementType::kF32, {"n", "m"}).node("Relu", "act", {"x"}, {"y"}).output("y");
+  auto module = import(dynamic, {{}, {{"n", int64_t{1} << 62}, {"m", int64_t{1} << 62}}, {}});
+  ASSERT_FALSE(module.ok());
+  EXPECT_THAT(module.status().message(), HasSubstr("would have more than 2^40 elements"));
+}
+
+/// What import evaluates stays within a budget, whatever the number of nodes; the rest is left to the phases.
+TEST_F(Importer, FoldedConstantsHaveABudget) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {1}).floats("w", {1 << 20}, std::vector<float>(1 << 20, 1.0f));
+  for (int i = 0; i < 100; ++i)
+    builder.node("Neg", "neg" + std::to_string(i), {i ? "t" + std::to_string(i - 1) : "w"}, {"t" + std::to_string(i)});
+  builder.node("Add", "add", {"x", "t99"}, {"y"}).output("y");
+  auto module = import(builder);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  std::string names = opNames(*module);
+  EXPECT_THAT(names, HasSubstr("hpu.neg"));  // 4 MiB each: not all of them within 256 MiB.
+  // What only import can write is refused.
+  OnnxBuilder masks;
+  masks.input("x", ElementType::kF32, {4000, 4000}).output("y");
+  std::vector<std::string> all;
+  for (int i = 0; i < 40; ++i) {
+    all.push_back("t" + std::to_string(i));
+    masks.node("Trilu", "mask" + std::to_string(i), {"x"}, {all.back()});
+  }
+  masks.node("Sum", "sum", all, {"y"});
+  auto many = import(masks);
+  ASSERT_FALSE(many.ok());
+  EXPECT_THAT(many.status().message(), HasSubstr("the constants that the nodes up to here ask for have more than 512"));
+}
+
+TEST_F(Importer, NamesOfAnyLengthGiveMessagesOfSome) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {2, 3}).node("MatMul", std::string(100000, 'n'), {"x", "x"}, {"y"}).output("y");
+  auto module = import(builder);
+  ASSERT_FALSE(module.ok());
+  EXPECT_LT(module.status().message().size(), 3000u);
+  EXPECT_THAT(module.status().message(), HasSubstr("inner dimensions differ: 2x3xf32 x 2x3xf32"));
 }
 
 /// Each broken model of tests/models/malformed is refused with what its manifest wants mentioned.

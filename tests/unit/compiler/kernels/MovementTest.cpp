@@ -160,12 +160,13 @@ TEST(Movement, GathersElementsAlongEachAxis) {
       }
 }
 
+/// In f32, as ONNX's runtimes compute it.
 double coordinate(int mode, int64_t at, double scale, int64_t in, int64_t out) {
-  auto x = static_cast<double>(at);
-  if (mode == 2) return out > 1 ? x * static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
-  if (mode == 3) return x / scale;
+  auto x = static_cast<float>(at), factor = static_cast<float>(scale);
+  if (mode == 2) return out > 1 ? x * static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0f;
+  if (mode == 3) return x / factor;
   if (mode == 1 && out == 1) return 0;
-  return (x + 0.5) / scale - 0.5;
+  return (x + 0.5f) / factor - 0.5f;
 }
 
 TEST(Movement, ResizesInAllModes) {

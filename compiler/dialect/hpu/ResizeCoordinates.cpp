@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/dialect/hpu/ResizeCoordinates.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace hpu::ir {
+
+float ResizeDim::coordinate(int64_t position) const {
+  const auto x = static_cast<float>(position), factor = static_cast<float>(scale);
+  switch (mode) {
+    case CoordMode::half_pixel:
+      return (x + 0.5f) / factor - 0.5f;
+    case CoordMode::pytorch_half_pixel:
+      return out > 1 ? (x + 0.5f) / factor - 0.5f : 0.0f;
+    case CoordMode::align_corners:
+      return out > 1 ? x * static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0f;
+    case CoordMode::asymmetric:
+      return x / factor;
+    case CoordMode::half_pixel_symmetric: {
+      // The centres of both lie on each other, also when the scaled size was rounded.
+      const float length = factor * static_cast<float>(in), ratio = static_cast<float>(out) / length;
+      const float offset = static_cast<float>(in) / 2.0f * (1.0f - ratio);
+      return static_cast<float>(offset + (x + 0.5) / factor - 0.5);
+    }
+  }
+  return x;
+}
+
+int64_t nearestElement(NearestMode mode, float coordinate, int64_t in) {
+  float element = 0;
+  switch (mode) {
+    case NearestMode::round_prefer_floor:
+      element = std::ceil(coordinate - 0.5f);
+      break;
+    case NearestMode::round_prefer_ceil:
+      element = std::floor(coordinate + 0.5f);
+      break;
+    case NearestMode::floor:
+      element = std::floor(coordinate);
+      break;
+    case NearestMode::ceil:
+      element = std::ceil(coordinate);
+      break;
+  }
+  return std::clamp<int64_t>(static_cast<int64_t>(element), 0, in - 1);
+}
+
+std::optional<int64_t> scaledSize(int64_t in, double scale) {
+  const float size = std::floor(static_cast<float>(in) * static_cast<float>(scale));
+  if (!(size >= 0) || size > 0x1p40f) return std::nullopt;
+  return static_cast<int64_t>(size);
+}
+
+}  // namespace hpu::ir

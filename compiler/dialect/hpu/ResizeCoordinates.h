@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where hpu.resize reads: from the position of a result element to that in the input, along one dimension.
+// The one thing to know: it is computed in f32 with the scale as f32, as exporters and other runtimes do. In double,
+// 3 / 0.6f is a little less than 5, and the neighbour below it another one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "compiler/dialect/hpu/HpuDialect.h"
+
+namespace hpu::ir {
+
+/// One resized dimension.
+struct ResizeDim {
+  CoordMode mode = CoordMode::half_pixel;
+  int64_t in = 1, out = 1;
+  double scale = 1;  ///< Of a model: an f32 number.
+
+  /// Between elements, and outside of [0, in) at the edges.
+  float coordinate(int64_t position) const;
+};
+
+/// The element that `coordinate` is nearest to, inside of [0, in).
+int64_t nearestElement(NearestMode mode, float coordinate, int64_t in);
+
+/// The size of a dimension of `in` elements that is scaled: the product in f32, rounded down. nullopt when it is none
+/// that a tensor can have.
+std::optional<int64_t> scaledSize(int64_t in, double scale);
+
+}  // namespace hpu::ir
