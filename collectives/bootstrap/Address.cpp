@@ -179,7 +179,7 @@ StatusOr<Address> chooseInterface(const std::string& prefixes) {
 }
 
 // Bytes 0-7 magic, 8-15 nonce, 16 family, 17 from the environment, 18-19 port, 20-35 address,
-// 36-39 scope, 120-127 hash of what precedes.
+// 36-39 scope, 40-47 label, 120-127 hash of what precedes.
 UniqueId encodeId(const CoordinatorId& id) {
   wire::Writer out;
   out.raw(kIdMagic);
@@ -190,6 +190,7 @@ UniqueId encodeId(const CoordinatorId& id) {
   out.u8(static_cast<uint8_t>(id.address.port));
   out.raw({reinterpret_cast<const char*>(id.address.ip), 16});
   out.u32(id.address.scope);
+  out.u64(id.label);
   std::string bytes = out.take();
   bytes.resize(120);
   wire::Writer hash;
@@ -219,7 +220,9 @@ StatusOr<CoordinatorId> decodeId(const UniqueId& id) {
   result.address.port = static_cast<uint16_t>(in.u8() << 8);
   result.address.port = static_cast<uint16_t>(result.address.port | in.u8());
   std::memcpy(result.address.ip, in.rest().data(), 16);
-  result.address.scope = wire::Reader(in.rest().substr(16)).u32();
+  wire::Reader rest(in.rest().substr(16));
+  result.address.scope = rest.u32();
+  result.label = rest.u64();
   return result;
 }
 
@@ -231,8 +234,10 @@ StatusOr<CoordinatorId> environmentId() {
         "createUniqueId gave to one rank, or set HCCL_COMM_ID=ip:port on every rank");
   CoordinatorId id;
   HPU_ASSIGN(id.address, parseAddress(text, "HCCL_COMM_ID"));
-  // Every rank makes it up alike.
-  id.nonce = base::hash64(id.address.text(), 0x4843434c);
+  // Every rank makes it up alike; without a secret, so does everybody.
+  HPU_ASSIGN(std::string secret, settings::getString(Setting::HPU_COMM_SECRET));
+  id.label = base::hash64(id.address.text(), 0x4843434c);
+  id.nonce = secret.empty() ? id.label : base::hash64(id.address.text() + "\n" + secret, 0x4843434c);
   id.fromEnvironment = true;
   return id;
 }

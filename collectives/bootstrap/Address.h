@@ -38,7 +38,8 @@ StatusOr<Address> chooseInterface(const std::string& prefixes);
 /// What a UniqueId says.
 struct CoordinatorId {
   Address address;
-  uint64_t nonce = 0;
+  uint64_t nonce = 0;            ///< The secret: who knows it has a part in the communicator. Nothing shows it.
+  uint64_t label = 0;            ///< What the communicator is called where others may see it.
   bool fromEnvironment = false;  ///< HCCL_COMM_ID: rank 0 starts the coordinator.
   // Of a room of a hall, and not part of a UniqueId:
   uint64_t hall = 0;    ///< Its number; 0: none.

@@ -96,6 +96,7 @@ StatusOr<CoordinatorId> Coordinator::open() {
   HPU_ASSIGN(Address address, chooseInterface(prefixes));
   CoordinatorId id;
   HPU_ASSIGN(id.nonce, randomNonce());
+  HPU_ASSIGN(id.label, randomNonce());
   HPU_RETURN_IF_ERROR(openRoom(address, id.nonce, &id.address));
   return id;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/File.h"
 #include "base/Format.h"
 #include "base/Hash.h"
 #include "base/MappedFile.h"
@@ -77,6 +78,8 @@ StatusOr<std::string> RecipeCache::key(const std::string& modelPath, const Compi
 StatusOr<Recipe> RecipeCache::find(const std::string& key) const {
   std::error_code error;
   if (directory_.empty() || !fs::exists(path(key), error)) return notFound("no recipe of this key is in the cache");
+  // A recipe is code that will run here: it must be one that this user has stored.
+  HPU_RETURN_IF_ERROR(base::checkTrusted(path(key)));
   HPU_ASSIGN(Recipe recipe, Recipe::load(path(key)));
   ::utimensat(AT_FDCWD, path(key).c_str(), nullptr, 0);
   return recipe;
@@ -89,11 +92,15 @@ Status RecipeCache::store(const std::string& key, const Recipe& recipe) const {
                                           " of weights are more than the recipe cache may hold (",
                                           base::formatBytes(limitBytes_), "); raise HPU_CACHE_BYTES"));
   std::error_code error;
-  fs::create_directories(directory_, error);
+  const bool made = fs::create_directories(directory_, error);
+  // Whatever the umask is, what is kept here will be run.
+  if (made) fs::permissions(directory_, fs::perms::owner_all, error);
   if (error)
     return {StatusCode::kPermissionDenied,
             "cannot create the recipe cache '" + directory_ + "': " + error.message() + "; choose another --cache"};
   HPU_RETURN_IF_ERROR(recipe.save(path(key)));
+  fs::permissions(path(key), fs::perms::owner_read | fs::perms::owner_write, error);
+  HPU_RETURN_IF_ERROR(base::checkTrusted(path(key)).withContext("the recipe cache cannot be used"));
   if (limitBytes_ > 0) evict(path(key));
   return okStatus();
 }

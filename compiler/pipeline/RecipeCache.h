@@ -22,7 +22,7 @@ class RecipeCache {
   /// file.
   StatusOr<std::string> key(const std::string& modelPath, const CompileOptions& options) const;
   /// The recipe of a key, and marks it as used now. kNotFound when there is none; kDataLoss when there is one that is
-  /// damaged (it stays until store replaces it).
+  /// damaged (it stays until store replaces it); kPermissionDenied when another user could have written it.
   StatusOr<Recipe> find(const std::string& key) const;
   /// Stores; creates the folder; then evicts what was not used for longest until the folder is within the limit. A
   /// recipe larger than the limit is kResourceExhausted and not stored.

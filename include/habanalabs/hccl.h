@@ -93,8 +93,9 @@ hcclResult_t hcclAllGather(const void* sendbuff, void* recvbuff, uint64_t sendco
 hcclResult_t hcclAlltoAll(const void* sendbuff, void* recvbuff, uint64_t count, hcclDataType_t datatype,
                           hcclComm_t comm, void* stream_handle);
 hcclResult_t hcclBarrier(hcclComm_t comm, void* stream_handle);
-/* Messages between two ranks; to the rank itself it is a copy. In a group they wait for nothing but their peers,
- * and what one of them receives overlaps nothing that another one sends or receives. */
+/* Messages between two ranks; to the rank itself it is a copy. A send is done when its receiver has taken the data,
+ * however small it is: ranks that send to each other do it in a group. In a group they wait for nothing but their
+ * peers, and what one of them receives overlaps nothing that another one sends or receives. */
 hcclResult_t hcclSend(const void* sendbuff, uint64_t count, hcclDataType_t datatype, int peer, hcclComm_t comm,
                       void* stream);
 hcclResult_t hcclRecv(void* recvbuff, uint64_t count, hcclDataType_t datatype, int peer, hcclComm_t comm, void* stream);

@@ -44,6 +44,11 @@ class AtomicFile {
 Status writeFileAtomic(const std::string& path, const void* data, size_t bytes);
 Status writeFileAtomic(const std::string& path, std::string_view text);
 
+/// Whether only this user and root can have written what is at `path`: it is a regular file of theirs that others may
+/// not write, in a folder in which others cannot put another one in its place. For files whose contents are run, or
+/// decide what is. Errors: kNotFound, kPermissionDenied (says what is wrong, and the command that mends it).
+Status checkTrusted(const std::string& path);
+
 /// A Status for a failed system call: code from `error`, message "cannot <what> '<path>': <errno
 /// text>".
 Status errnoStatus(int error, std::string_view what, std::string_view path);

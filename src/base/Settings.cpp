@@ -105,6 +105,21 @@ Overrides& overrides() {
   return *instance;
 }
 
+/// Those that decide what code is loaded, or where files are written: of a program that has more rights than whoever
+/// started it (set-user-ID, capabilities), the environment does not give them. set() does.
+bool guarded(Setting setting) {
+  switch (setting) {
+    case Setting::HPU_SYNAPSE_COMPILER:
+    case Setting::HPU_CACHE:
+    case Setting::HPU_TRACE:
+    case Setting::HPU_PROFILE_DIR:
+    case Setting::HPU_RECIPE_KEYS:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// The text that was given in this process or by the environment; empty when neither.
 std::string givenText(Setting setting) {
   Overrides& own = overrides();
@@ -113,7 +128,8 @@ std::string givenText(Setting setting) {
     auto found = own.texts.find(setting);
     if (found != own.texts.end()) return found->second;
   }
-  const char* text = std::getenv(info(setting).name.data());
+  const char* name = info(setting).name.data();
+  const char* text = guarded(setting) ? ::secure_getenv(name) : std::getenv(name);
   return text ? text : "";
 }
 

@@ -49,7 +49,7 @@ bool writeAll(int fd, const char* data, size_t size) {
 /// Only async-signal-safe calls. The path written, or null.
 const char* writeScript() {
   for (const std::string& path : gPaths) {
-    int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+    int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0700);
     if (fd < 0) continue;
     bool ok = writeAll(fd, gScript.data(), gScript.size());
     ::close(fd);
@@ -88,13 +88,14 @@ void installCrashReport(const std::string& tool, int argc, char** argv) {
   if (getcwd(folder, sizeof folder)) gScript += "cd " + shellQuote(folder) + "\n";
   for (const settings::Info& info : settings::all()) {
     std::string name(info.name);
+    if (name == "HPU_COMM_SECRET") continue;  // It is not for a file in /tmp.
     if (const char* value = getenv(name.c_str())) gScript += "export " + name + "=" + shellQuote(value) + "\n";
   }
   gScript += "exec";
   for (int i = 0; i < argc; ++i) gScript += " " + shellQuote(argv[i]);
   gScript += "\n";
 
-  const char* temporary = getenv("TMPDIR");
+  const char* temporary = secure_getenv("TMPDIR");
   std::string name = "/" + tool + "-crash-" + std::to_string(getpid()) + ".sh";
   gPaths = {std::string(temporary && *temporary ? temporary : "/tmp") + name, "." + name};
 

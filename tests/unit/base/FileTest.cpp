@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -108,6 +110,32 @@ TEST(AtomicFile, MissingFolderIsReportedAtCreation) {
   auto file = AtomicFile::create("/nowhere/at/all/file");
   EXPECT_EQ(file.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(file.status().message(), HasSubstr("/nowhere/at/all/file"));
+}
+
+TEST(File, TrustedIsWhatOnlyThisUserAndRootCanWrite) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("code");
+  EXPECT_EQ(checkTrusted(path).code(), StatusCode::kNotFound);
+  ASSERT_TRUE(writeFileAtomic(path, "x").ok());
+  struct {
+    mode_t folder, file;
+    bool trusted;
+  } const cases[] = {{0700, 0600, true},  {0755, 0644, true},  {0700, 0660, false}, {0700, 0602, false},
+                     {0777, 0600, false}, {0770, 0600, false}, {01777, 0600, true}, {01777, 0622, false}};
+  const std::string in = path.substr(0, path.rfind('/'));
+  for (const auto& one : cases) {
+    ASSERT_EQ(::chmod(in.c_str(), one.folder), 0);
+    ASSERT_EQ(::chmod(path.c_str(), one.file), 0);
+    Status status = checkTrusted(path);
+    EXPECT_EQ(status.ok(), one.trusted) << std::oct << one.folder << " " << one.file << ": " << status.message();
+    if (!one.trusted) EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
+  }
+  ASSERT_EQ(::chmod(in.c_str(), 0700), 0);
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(path.c_str(), 61002, 61002), 0);
+    EXPECT_NE(checkTrusted(path).message().find("of user 61002"), std::string::npos);
+  }
 }
 
 }  // namespace

@@ -3,9 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
+
+#include "TemporaryFolder.h"
 
 namespace hpu::settings {
 namespace {
@@ -103,6 +110,51 @@ TEST(Settings, AProgramMayGiveAValueInPlaceOfTheEnvironment) {
   unsetenv("HPU_CACHE_BYTES");
   EXPECT_FALSE(settings::isSet(setting));
   EXPECT_EQ(settings::find("HPU_NO_SUCH").status().code(), StatusCode::kNotFound);
+}
+
+/// What the next test starts with more rights than its caller's.
+TEST(Settings, DISABLED_SayWhatTheEnvironmentGives) {
+  for (Setting setting : {Setting::HPU_SYNAPSE_COMPILER, Setting::HPU_CACHE, Setting::HPU_TRACE,
+                          Setting::HPU_PROFILE_DIR, Setting::HPU_RECIPE_KEYS, Setting::HPU_NODE})
+    std::printf("%s=%s\n", settings::info(setting).name.data(), settings::rawText(setting).c_str());
+}
+
+TEST(Settings, WhatLoadsCodeOrWritesFilesIsNotTakenFromACallerWithFewerRights) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a set-user-ID program: needs root, to make one";
+  base::TemporaryFolder folder;
+  const std::string program = folder.file("setuid");
+  std::error_code error;
+  std::filesystem::copy_file("/proc/self/exe", program, error);
+  ASSERT_FALSE(error) << error.message();
+  const std::string in = program.substr(0, program.rfind('/'));
+  ASSERT_EQ(::chmod(in.c_str(), 0755), 0);
+  ASSERT_EQ(::chown(program.c_str(), 61001, 61001), 0);
+  ASSERT_EQ(::chmod(program.c_str(), 04755), 0);
+  int out[2];
+  ASSERT_EQ(::pipe(out), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(out[1], 1);
+    for (const char* name :
+         {"HPU_SYNAPSE_COMPILER", "HPU_CACHE", "HPU_TRACE", "HPU_PROFILE_DIR", "HPU_RECIPE_KEYS", "HPU_NODE"})
+      ::setenv(name, "evil", 1);
+    if (::setresgid(61002, 61002, 61002) != 0 || ::setresuid(61002, 61002, 61002) != 0) ::_exit(98);
+    ::execl(program.c_str(), program.c_str(), "--gtest_also_run_disabled_tests",
+            "--gtest_filter=Settings.DISABLED_SayWhatTheEnvironmentGives", static_cast<char*>(nullptr));
+    ::_exit(97);
+  }
+  ::close(out[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got; (got = ::read(out[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(got));
+  ::close(out[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 97) GTEST_SKIP() << "set-user-ID programs do not start here";
+  ASSERT_EQ(status, 0) << text;
+  if (text.find("HPU_NODE=evil") == std::string::npos) GTEST_SKIP() << "the folder is mounted without set-user-ID";
+  for (const char* name : {"HPU_SYNAPSE_COMPILER", "HPU_CACHE", "HPU_TRACE", "HPU_PROFILE_DIR", "HPU_RECIPE_KEYS"})
+    EXPECT_EQ(text.find(std::string(name) + "=evil"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/Settings.h"
+#include "hpu/collectives.h"
 
 namespace hpu::collectives {
 namespace {
@@ -57,6 +58,28 @@ TEST(Interface, TakesTheFirstPrefixThatFits) {
   EXPECT_THAT(none.status().message(), HasSubstr("HCCL_SOCKET_IFNAME 'nosuch'"));
   EXPECT_THAT(none.status().message(), HasSubstr("there are: "));
   EXPECT_TRUE(chooseInterface("").ok());
+}
+
+TEST(Id, OfTheEnvironmentIsASecretWithASecret) {
+  ASSERT_TRUE(settings::set(Setting::HCCL_COMM_ID, "127.0.0.1:4711").ok());
+  const CoordinatorId guessable = environmentId().value();
+  ASSERT_TRUE(settings::set(Setting::HPU_COMM_SECRET, "correct horse").ok());
+  const CoordinatorId secret = environmentId().value();
+  ASSERT_TRUE(settings::set(Setting::HPU_COMM_SECRET, "battery staple").ok());
+  const CoordinatorId other = environmentId().value();
+  ASSERT_TRUE(settings::set(Setting::HPU_COMM_SECRET, "").ok());
+  ASSERT_TRUE(settings::set(Setting::HCCL_COMM_ID, "").ok());
+  EXPECT_NE(guessable.nonce, secret.nonce);
+  EXPECT_NE(secret.nonce, other.nonce);
+  // What others may see says nothing of it, and goes with the id.
+  EXPECT_EQ(secret.label, other.label);
+  EXPECT_NE(secret.label, secret.nonce);
+  const CoordinatorId back = decodeId(encodeId(secret)).value();
+  EXPECT_EQ(back.nonce, secret.nonce);
+  EXPECT_EQ(back.label, secret.label);
+  const UniqueId one = createUniqueId().value(), two = createUniqueId().value();
+  EXPECT_NE(decodeId(one)->label, decodeId(two)->label);
+  EXPECT_NE(decodeId(one)->label, decodeId(one)->nonce);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +60,37 @@ TEST_F(Cache, GivesBackWhatWasStored) {
   StatusOr<Recipe> found = cache().find("k");
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_TRUE(recipe::testing::samePrograms(*found->program(), recipe::testing::sampleProgram()));
+}
+
+TEST_F(Cache, RunsNothingThatAnotherUserCouldHaveWritten) {
+  const mode_t mask = ::umask(0);  // A careless one: what is stored is the user's own all the same.
+  ASSERT_TRUE(cache().store("k", sampleRecipe()).ok());
+  ::umask(mask);
+  EXPECT_TRUE(cache().find("k").ok());
+  auto refused = [&](const char* why) {
+    Status status = cache().find("k").status();
+    EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << status.message();
+    EXPECT_THAT(status.message(), HasSubstr(why));
+  };
+  ASSERT_EQ(::chmod(cache().path("k").c_str(), 0664), 0);
+  refused("others may write it");
+  ASSERT_EQ(::chmod(cache().path("k").c_str(), 0644), 0);
+  EXPECT_TRUE(cache().find("k").ok());
+  ASSERT_EQ(::chmod(cacheFolder().c_str(), 0777), 0);
+  refused("others may write its folder");
+  EXPECT_EQ(cache().store("other", sampleRecipe()).code(), StatusCode::kPermissionDenied);
+  ASSERT_EQ(::chmod(cacheFolder().c_str(), 01777), 0);
+  EXPECT_TRUE(cache().find("k").ok()) << "a sticky folder: nobody else replaces a file";
+  // A link that another user may have made, and a file of his.
+  fs::rename(cache().path("k"), folder_.file("elsewhere"));
+  fs::create_symlink(folder_.file("elsewhere"), cache().path("k"));
+  refused("no regular file");
+  fs::remove(cache().path("k"));
+  fs::copy(folder_.file("elsewhere"), cache().path("k"));
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(cache().path("k").c_str(), 61002, 61002), 0);
+    refused("of user 61002");
+  }
 }
 
 TEST_F(Cache, RefusesEveryDamagedByteAndTruncation) {
