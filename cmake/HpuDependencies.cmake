@@ -49,6 +49,16 @@ add_library(hpu_zstd INTERFACE)
 target_include_directories(hpu_zstd SYSTEM INTERFACE ${HPU_ZSTD_INCLUDE})
 target_link_libraries(hpu_zstd INTERFACE ${HPU_ZSTD_LIBRARY})
 
+# Ed25519 of recipes' signatures.
+find_path(HPU_SODIUM_INCLUDE sodium.h)
+find_library(HPU_SODIUM_LIBRARY sodium)
+if(NOT HPU_SODIUM_INCLUDE OR NOT HPU_SODIUM_LIBRARY)
+  hpu_missing("libsodium" libsodium-dev)
+endif()
+add_library(hpu_sodium INTERFACE)
+target_include_directories(hpu_sodium SYSTEM INTERFACE ${HPU_SODIUM_INCLUDE})
+target_link_libraries(hpu_sodium INTERFACE ${HPU_SODIUM_LIBRARY})
+
 # Protobuf classes of ONNX: models in the compiler, test data (TensorProto files) in the tools.
 find_path(HPU_ONNX_INCLUDE onnx/onnx_pb.h)
 find_library(HPU_ONNX_PROTO_LIBRARY onnx_proto)

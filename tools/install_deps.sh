@@ -9,7 +9,7 @@ set -euo pipefail
 
 runtime=(
   g++ cmake ninja-build ccache pkg-config git ca-certificates
-  libtbb-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libzstd-dev zlib1g-dev libxxhash-dev
+  libtbb-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libzstd-dev zlib1g-dev libxxhash-dev libsodium-dev
   libxsmm-dev libonnx-dev libprotobuf-dev protobuf-compiler
   libgtest-dev libgmock-dev libbenchmark-dev
 )

@@ -31,13 +31,26 @@ class HPU_API Recipe {
 
   /// Maps and verifies a recipe file. Errors: kNotFound; kDataLoss (truncated, checksum, hostile
   /// offsets; the message names the section and offset); kFailedPrecondition (made by a newer
-  /// OpenHPU; the message says how to mend it).
+  /// OpenHPU; the message says how to mend it); kPermissionDenied (HPU_RECIPE_KEYS is set and none of its keys has
+  /// signed the recipe).
   static StatusOr<Recipe> load(const std::string& path);
   /// As load, from memory; the bytes are copied.
   static StatusOr<Recipe> deserialize(const void* bytes, size_t size);
+  /// The same for bytes that this process has compiled: nobody has to sign them.
+  static StatusOr<Recipe> deserializeOwn(const void* bytes, size_t size);
   /// Writes the file through a temporary that is renamed, so that a reader never sees half of it.
   Status save(const std::string& path) const;
   StatusOr<std::vector<uint8_t>> serialize() const;
+
+  /// The same recipe, signed with a secret key (Ed25519) that `makeSigningKey` made; save and serialize keep the
+  /// signature. Errors: kPermissionDenied (others may read the key), kInvalidArgument (no key).
+  StatusOr<Recipe> signedWith(const std::string& secretKeyPath) const;
+  /// The public key that has signed it, in hexadecimal digits; empty: none has. What was changed after it was signed
+  /// does not load.
+  std::string signer() const;
+  /// Writes a new secret key to `path`, which must not be there, and its public key, a line for HPU_RECIPE_KEYS, to
+  /// `path`.pub.
+  static Status makeSigningKey(const std::string& path);
 
   bool valid() const { return program_ != nullptr; }
   Target target() const;

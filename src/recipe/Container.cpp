@@ -102,6 +102,8 @@ std::string_view sectionIdName(SectionId id) {
       return "ir";
     case SectionId::kPackings:
       return "packings";
+    case SectionId::kSignature:
+      return "signature";
     case SectionId::kConstantData:
       return "constant data";
     case SectionId::kImageData:
@@ -128,7 +130,8 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
 
   const bool hasIr = !program.ir.empty();
   const bool hasPackings = !tables.packings.empty();
-  const uint32_t numSections = std::size(kMetadata) + (hasPackings ? 1 : 0) + (hasIr ? 1 : 0) + 2;
+  const bool isSigned = !program.signature.empty();
+  const uint32_t numSections = std::size(kMetadata) + (hasPackings ? 1 : 0) + (hasIr ? 1 : 0) + (isSigned ? 1 : 0) + 2;
   EncodedRecipe recipe;
   std::vector<uint8_t>& head = recipe.head;
   head.resize(kHeaderBytes + numSections * kEntryBytes);
@@ -157,6 +160,11 @@ StatusOr<EncodedRecipe> encodeProgram(const Program& program, bool wantFields) {
     uint64_t offset = head.size();
     head.insert(head.end(), program.ir.begin(), program.ir.end());
     finish(SectionId::kIr, 0, offset);
+  }
+  if (isSigned) {
+    uint64_t offset = head.size();
+    head.insert(head.end(), program.signature.begin(), program.signature.end());
+    finish(SectionId::kSignature, 0, offset);
   }
 
   uint64_t end = entries.back().offset + entries.back().bytes;

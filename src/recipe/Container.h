@@ -54,7 +54,8 @@ enum class SectionId : uint32_t {
   kSources = 9,
   kEstimates = 10,
   kIr = 11,
-  kPackings = 12,  ///< Since 1.1.
+  kPackings = 12,   ///< Since 1.1.
+  kSignature = 13,  ///< Since 1.1; src/recipe/Signature.h.
   kConstantData = 32,
   kImageData = 33,
 };

@@ -222,6 +222,8 @@ struct Program {
   std::vector<SourceNode> sourceNodes;
   Estimates estimates;
   std::string ir;  ///< Optional MLIR text, for debugging.
+  /// As the file has it (src/recipe/Signature.h); empty: not signed. It is of the program as it was read or signed.
+  std::vector<uint8_t> signature;
 };
 
 /// Bytes that the operand spans from its first to one past its last element, ring slots included.

@@ -8,6 +8,7 @@
 #include "recipe/Recipe.h"
 #include "recipe/RecipeReader.h"
 #include "recipe/RecipeWriter.h"
+#include "recipe/Signature.h"
 
 namespace hpu {
 
@@ -42,10 +43,32 @@ Recipe::~Recipe() = default;
 
 StatusOr<Recipe> Recipe::load(const std::string& path) {
   HPU_ASSIGN(auto program, recipe::readRecipeFile(path));
+  HPU_RETURN_IF_ERROR(recipe::checkSigner(*program, path));
   return Recipe(std::move(program));
 }
 
 StatusOr<Recipe> Recipe::deserialize(const void* bytes, size_t size) {
+  HPU_ASSIGN(Recipe recipe, deserializeOwn(bytes, size));
+  HPU_RETURN_IF_ERROR(recipe::checkSigner(*recipe.program(), "in memory"));
+  return recipe;
+}
+
+StatusOr<Recipe> Recipe::signedWith(const std::string& secretKeyPath) const {
+  if (!valid()) return emptyHandle();
+  auto copy = std::make_shared<recipe::Program>(*program_);
+  HPU_RETURN_IF_ERROR(recipe::signProgram(*copy, secretKeyPath));
+  return Recipe(std::move(copy));
+}
+
+std::string Recipe::signer() const {
+  return recipe::signerOf(programOf(*this));
+}
+
+Status Recipe::makeSigningKey(const std::string& path) {
+  return recipe::makeSigningKey(path);
+}
+
+StatusOr<Recipe> Recipe::deserializeOwn(const void* bytes, size_t size) {
   if (!bytes && size) return invalidArgument("Recipe::deserialize: the bytes are null");
   std::shared_ptr<uint8_t[]> copy(new (std::align_val_t{4096}, std::nothrow) uint8_t[size + 1],
                                   [](uint8_t* p) { operator delete[](p, std::align_val_t{4096}); });

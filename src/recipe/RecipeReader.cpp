@@ -15,6 +15,7 @@
 #include "recipe/RecipeVerifier.h"
 #include "recipe/Schema.h"
 #include "recipe/SectionHash.h"
+#include "recipe/Signature.h"
 
 namespace hpu::recipe {
 
@@ -45,6 +46,9 @@ class Loader {
     HPU_RETURN_IF_ERROR(attachData());
     HPU_RETURN_IF_ERROR(setPackings());
     if (Status status = verifyProgram(*program_); !status.ok()) return damaged(status.message());
+    if (!program_->signature.empty() && !signatureMatches(data_, bytes_))
+      return damaged(
+          "its signature is not of these contents (they were changed, or the signature is another recipe's)");
     return std::shared_ptr<const Program>(std::move(program_));
   }
 
@@ -192,6 +196,12 @@ class Loader {
       ByteReader reader(data_ + entry.offset, entry.bytes);
       if (entry.id == SectionId::kIr) {
         program_->ir.assign(reinterpret_cast<const char*>(data_) + entry.offset, entry.bytes);
+        continue;
+      }
+      if (entry.id == SectionId::kSignature) {
+        if (entry.bytes != kSignatureBytes)
+          return damaged(strCat(nameOf(entry), " has ", entry.bytes, " bytes; a signature has ", kSignatureBytes));
+        program_->signature.assign(data_ + entry.offset, data_ + entry.offset + entry.bytes);
         continue;
       }
       if (!sectionSchema(entry.id, reader, *program_, tables_)) continue;

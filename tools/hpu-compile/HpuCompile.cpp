@@ -21,7 +21,7 @@ namespace hpu::tools {
 namespace {
 
 struct Arguments {
-  std::string model, output, stopAfter, startFrom, dumpDir, explain, estimateGemm, clock;
+  std::string model, output, stopAfter, startFrom, dumpDir, explain, estimateGemm, clock, signKey, makeKey;
   std::vector<std::string> reports;
   bool listOps = false, listTargets = false, listPhases = false;
   CompileFlags flags;
@@ -116,6 +116,10 @@ Status writeResult(Tool& tool, const Arguments& arguments, CompileResult& result
     tool.json().set("ir", arguments.output);
     return base::writeFileAtomic(arguments.output, result.ir);
   }
+  if (!arguments.signKey.empty()) {
+    HPU_ASSIGN(result.recipe, result.recipe.signedWith(arguments.signKey));
+    tool.json().set("signer", result.recipe.signer());
+  }
   std::string path = arguments.output.empty() ? stemOf(arguments.model) + ".recipe" : arguments.output;
   HPU_RETURN_IF_ERROR(result.recipe.save(path));
   std::error_code error;
@@ -169,6 +173,12 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
     HPU_ASSIGN(Target target, parseTarget(arguments.flags.target));
     return estimateGemm(tool, arguments.estimateGemm, target, arguments.clock);
   }
+  if (!arguments.makeKey.empty()) {
+    HPU_RETURN_IF_ERROR(Recipe::makeSigningKey(arguments.makeKey));
+    tool.print(arguments.makeKey + ": the secret key, for --sign; " + arguments.makeKey +
+               ".pub: the public one, a line for the file that HPU_RECIPE_KEYS names");
+    return ExitCode::kOk;
+  }
   if (!arguments.clock.empty()) return invalidArgument("--clock is for --estimate-gemm");
   if (arguments.model.empty()) return invalidArgument("no model was given (see 'hpu-compile --help')");
   return compileModel(tool, arguments);
@@ -183,6 +193,9 @@ int main(int argc, char** argv) {
   Arguments arguments;
   tool.addPositional("MODEL", arguments.model, "The model: .onnx, or .mlir/.mlirbc in the hpu dialect", false);
   tool.addOption("-o,--output", arguments.output, "The recipe to write (default: the model's name with .recipe)");
+  tool.addOption("--sign", arguments.signKey, "Sign the recipe with this secret key (see --make-key, HPU_RECIPE_KEYS)");
+  tool.addOption("--make-key", arguments.makeKey,
+                 "Make a key for --sign: the secret one in this file, the public one beside it");
   arguments.flags.addTo(tool);
   tool.addOption("--stop-after", arguments.stopAfter, "Stop after this phase and write the IR (see --list-phases)");
   tool.addOption("--start-from", arguments.startFrom, "MODEL is the IR of an earlier phase; start with this one");

@@ -151,7 +151,7 @@ StatusOr<std::shared_ptr<Program>> programFor(const DescribedGraph& described) {
   if (auto known = ProgramCache::get().find(key)) return known;
   HPU_ASSIGN(CompileRequest request, compileRequest());
   HPU_ASSIGN(CompiledGraph compiled, compileWithLibrary(graph, request));
-  HPU_ASSIGN(std::shared_ptr<Program> program, Program::create(std::move(compiled), graph));
+  HPU_ASSIGN(std::shared_ptr<Program> program, Program::create(std::move(compiled), graph, /*compiledHere=*/true));
   ProgramCache::get().insert(key, program, graph.eager);
   return program;
 }

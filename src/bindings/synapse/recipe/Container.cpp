@@ -374,7 +374,7 @@ StatusOr<std::shared_ptr<RecipeObject>> decodeRecipe(const uint8_t* data, uint64
   compiled.outputs = std::move(stored.outputs);
   compiled.sizes = std::move(stored.sizes);
   compiled.log = std::move(stored.log);
-  auto program = Program::create(std::move(compiled), graph);
+  auto program = Program::create(std::move(compiled), graph, /*compiledHere=*/false);
   if (!program.ok()) return program.status().withContext(strCat("recipe ", where));
   auto object = RecipeObject::create(std::move(graph), std::move(constants), std::move(*program));
   if (!object.ok()) return object.status().withContext(strCat("recipe ", where));

@@ -70,8 +70,12 @@ Status checkSide(std::string_view what, const std::vector<TensorInfo>& infos, co
 
 }  // namespace
 
-StatusOr<std::shared_ptr<Program>> Program::create(CompiledGraph compiled, const GraphDescription& graph) {
-  HPU_ASSIGN(Recipe recipe, Recipe::deserialize(compiled.recipe.data(), compiled.recipe.size()));
+StatusOr<std::shared_ptr<Program>> Program::create(CompiledGraph compiled, const GraphDescription& graph,
+                                                   bool compiledHere) {
+  // What comes from elsewhere has to be signed where HPU_RECIPE_KEYS asks for it.
+  const auto& bytes = compiled.recipe;
+  HPU_ASSIGN(Recipe recipe, compiledHere ? Recipe::deserializeOwn(bytes.data(), bytes.size())
+                                         : Recipe::deserialize(bytes.data(), bytes.size()));
   if (recipe.target() != graph.target)
     return dataLoss(base::strCat("the program is for ", targetName(recipe.target()), ", and the graph for ",
                                  targetName(graph.target)));

@@ -24,7 +24,8 @@ namespace hpu::synapse {
 class Program {
  public:
   /// Errors: kInternal or kDataLoss when the indices or tensors do not fit the graph.
-  static StatusOr<std::shared_ptr<Program>> create(CompiledGraph compiled, const GraphDescription& graph);
+  static StatusOr<std::shared_ptr<Program>> create(CompiledGraph compiled, const GraphDescription& graph,
+                                                   bool compiledHere);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;

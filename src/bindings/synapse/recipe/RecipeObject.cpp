@@ -148,7 +148,7 @@ StatusOr<std::shared_ptr<Program>> RecipeObject::specialise(const Specialisation
     request.actualSizes[tensors_[i].index] = wanted.sizes[i];
   GraphDescription graph = specialised(wanted);
   HPU_ASSIGN(CompiledGraph compiled, compileWithLibrary(graph, request));
-  HPU_ASSIGN(std::shared_ptr<Program> program, Program::create(std::move(compiled), graph));
+  HPU_ASSIGN(std::shared_ptr<Program> program, Program::create(std::move(compiled), graph, /*compiledHere=*/true));
   special_.emplace_front(wanted, program);
   if (special_.size() > kMaxSpecialisations) special_.pop_back();
   return program;

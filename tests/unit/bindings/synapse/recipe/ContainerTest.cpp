@@ -47,7 +47,7 @@ std::shared_ptr<RecipeObject> smallRecipe() {
   GraphDescription graph = smallGraph();
   auto compiled = compileWithLibrary(graph, {});
   EXPECT_TRUE(compiled.ok()) << compiled.status().toString();
-  auto program = Program::create(std::move(*compiled), graph);
+  auto program = Program::create(std::move(*compiled), graph, true);
   EXPECT_TRUE(program.ok()) << program.status().toString();
   std::vector<std::byte> threes(32, std::byte{3});
   std::vector<ConstSection> constants;
@@ -107,7 +107,7 @@ std::shared_ptr<RecipeObject> sparseRecipe() {
   constants.push_back({1, bytes, HostBytes::zeroed(bytes).value(), false});
   std::memset(constants[0].data.data(), 1, maxBytes(far));
   std::memset(constants[0].data.data() + 4096, 2, maxBytes(far));
-  auto program = Program::create(compileWithLibrary(graph, {}).value(), graph);
+  auto program = Program::create(compileWithLibrary(graph, {}).value(), graph, true);
   return RecipeObject::create(graph, std::move(constants), program.value()).value();
 }
 
@@ -186,7 +186,7 @@ TEST(SynapseProgram, IndicesAndSizesMustFitTheGraph) {
   auto create = [&](auto&& change) {
     auto compiled = compileWithLibrary(graph, {});
     change(*compiled);
-    return Program::create(std::move(*compiled), graph).status();
+    return Program::create(std::move(*compiled), graph, true).status();
   };
   EXPECT_TRUE(create([](CompiledGraph&) {}).ok());
   EXPECT_THAT(create([](CompiledGraph& c) { c.inputs.push_back(0); }).message(), HasSubstr("1 inputs, and 2 tensors"));
@@ -194,7 +194,7 @@ TEST(SynapseProgram, IndicesAndSizesMustFitTheGraph) {
   EXPECT_FALSE(create([](CompiledGraph& c) { c.recipe.resize(100); }).ok());
   graph.target = Target::kGaudi3;
   auto compiled = compileWithLibrary(smallGraph(), {});
-  EXPECT_THAT(Program::create(std::move(*compiled), graph).status().message(), HasSubstr("gaudi2"));
+  EXPECT_THAT(Program::create(std::move(*compiled), graph, true).status().message(), HasSubstr("gaudi2"));
 }
 
 }  // namespace
