@@ -125,6 +125,10 @@ bool isNan(const Node&, const std::vector<const HostTensor*>& operands, const Ho
   return std::isnan(operands[0]->number(index));
 }
 
+bool quantizesNan(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  return node.op == "QuantizeLinear" && hasNan(*operands[0]);
+}
+
 bool isSumOfSquares(const Node& node, int64_t, const std::vector<const HostTensor*>&) {
   return node.op == "LpNormalization" && integer(node, "p", 2) == 2;
 }
@@ -219,6 +223,15 @@ const std::vector<KnownDifference>& knownDifferences() {
          half.type.element = ElementType::kF16;
          half.bytes = {0, 0x7e};
          return single({"Sign", {}, {}, {}}, {half});
+       }},
+      {"quantized-nan",
+       "ONNX, QuantizeLinear: what a NaN becomes is not said. Ours becomes 0; ONNX Runtime's the least number",
+       quantizesNan, isNan,
+       [] {
+         HostTensor zero = floats({}, {});
+         zero.type.element = ElementType::kI8;
+         zero.bytes = {0};
+         return single({"QuantizeLinear", {}, {}, {}}, {floats({1}, {NAN}), floats({}, {1}), zero});
        }},
       {"squares-that-vanish",
        "LpNormalization with p = 2 of numbers whose squares are 0 or nearly: the norm is that of the squares, in ONNX "
