@@ -149,8 +149,8 @@ double Evaluator::least(ElementType type) const {
   return type == ElementType::kBF16 || precision_ != Precision::kF32 ? 0x1p-133 : 0x1p-149;
 }
 
-void Evaluator::addMoved(const std::vector<const Value*>& operands, const Local& local, NodeRunner& runner, Rng& rng,
-                         Evaluated& result) {
+void Evaluator::addMoved(const Node& node, const std::vector<const Value*>& operands, const Local& local,
+                         NodeRunner& runner, Rng& rng, Evaluated& result) {
   double narrowUlps = precision_ == Precision::kF32 ? 0 : 1;
   double operandUlps = std::max(local.operandUlps, narrowUlps);
   std::vector<std::vector<double>> by(operands.size());
@@ -210,6 +210,7 @@ void Evaluator::addMoved(const std::vector<const Value*>& operands, const Local&
       given.push_back(&tensor);
     }
     StatusOr<Tensors> run = runner.run(given);
+    if (run.ok() && run->size() == 1) applyTruth(node, given, (*run)[0]);
     for (size_t out = 0; out < result.tensors.size(); ++out) {
       const HostTensor& wanted = result.tensors[out];
       std::vector<double>& error = result.errors[out];
@@ -351,11 +352,11 @@ StatusOr<Evaluated> Evaluator::evaluate(const Model& model, const Node& node, co
   Evaluated result;
   HPU_ASSIGN(result.tensors, runner->run(tensors));
   result.errors.resize(result.tensors.size());
-  addMoved(operands, local, *runner, rng, result);
+  if (result.tensors.size() == 1) applyTruth(node, tensors, result.tensors[0]);
+  addMoved(node, operands, local, *runner, rng, result);
   HPU_RETURN_IF_ERROR(settleNans(node, tensors, *runner, result));
   HPU_RETURN_IF_ERROR(settleOverflows(node, tensors, *runner, result));
   if (local.sums) HPU_RETURN_IF_ERROR(addSums(node, model.opset, operands, constants, local, result));
-  if (result.tensors.size() == 1) applyTruth(node, tensors, result.tensors[0]);
   for (size_t out = 0; out < result.tensors.size(); ++out) {
     const HostTensor& tensor = result.tensors[out];
     ElementType type = tensor.type.element;

@@ -67,8 +67,8 @@ class Evaluator {
   double ulp(ElementType type) const;
   double least(ElementType type) const;
   using Tensors = std::vector<HostTensor>;
-  void addMoved(const std::vector<const Value*>& operands, const Local& local, NodeRunner& runner, Rng& rng,
-                Evaluated& result);
+  void addMoved(const Node& node, const std::vector<const Value*>& operands, const Local& local, NodeRunner& runner,
+                Rng& rng, Evaluated& result);
   Status settleNans(const Node& node, const std::vector<const HostTensor*>& operands, NodeRunner& runner,
                     Evaluated& result);
   Status settleOverflows(const Node& node, const std::vector<const HostTensor*>& operands, NodeRunner& runner,
