@@ -21,9 +21,9 @@
 // RUN: hpu-compile %s --target gaudi2 -O1 -o %t.recipe --quiet --report tile,memory | FileCheck %s --check-prefix=APART
 // APART-NOT: chained
 // APART: workspace {{[1-9][0-9]*}} bytes for 1 buffers
-func.func @main(%q: tensor<12x512x64xf32> {hpu.name = "q"}, %k: tensor<12x64x512xf32> {hpu.name = "k"}, %v: tensor<12x512x64xf32> {hpu.name = "v"}) -> (tensor<12x512x64xf32> {hpu.name = "y"}) {
-  %0 = hpu.matmul %q, %k : (tensor<12x512x64xf32>, tensor<12x64x512xf32>) -> tensor<12x512x512xf32> loc("qk")
-  %1 = hpu.softmax %0 {axis = 2 : i64} : (tensor<12x512x512xf32>) -> tensor<12x512x512xf32> loc("probabilities")
-  %2 = hpu.matmul %1, %v : (tensor<12x512x512xf32>, tensor<12x512x64xf32>) -> tensor<12x512x64xf32> loc("values")
-  return %2 : tensor<12x512x64xf32>
+func.func @main(%q: tensor<6x1024x64xf32> {hpu.name = "q"}, %k: tensor<6x64x1024xf32> {hpu.name = "k"}, %v: tensor<6x1024x64xf32> {hpu.name = "v"}) -> (tensor<6x1024x64xf32> {hpu.name = "y"}) {
+  %0 = hpu.matmul %q, %k : (tensor<6x1024x64xf32>, tensor<6x64x1024xf32>) -> tensor<6x1024x1024xf32> loc("qk")
+  %1 = hpu.softmax %0 {axis = 2 : i64} : (tensor<6x1024x1024xf32>) -> tensor<6x1024x1024xf32> loc("probabilities")
+  %2 = hpu.matmul %1, %v : (tensor<6x1024x1024xf32>, tensor<6x1024x64xf32>) -> tensor<6x1024x64xf32> loc("values")
+  return %2 : tensor<6x1024x64xf32>
 }
