@@ -72,6 +72,8 @@ class HPU_API Stream {
   /// What is enqueued from now on runs after the event. When the event's work fails, so does this stream,
   /// with that failure: nothing that depends on the work runs.
   Status wait(const Event& event);
+  /// The same, for who needs the order and not what the work gives: its failure is not this stream's.
+  Status waitInOrder(const Event& event);
 
   /// True when everything enqueued so far is done and the stream has no failure; false as long as
   /// something is not done. Then the failure, which stays: the next query returns it as well.

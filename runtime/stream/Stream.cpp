@@ -89,6 +89,27 @@ StatusOr<std::shared_ptr<TicketHandle>> enqueueExternal(const std::shared_ptr<St
   return stream->submit(driver::External{std::move(work)}, std::move(label), nullptr, nullptr);
 }
 
+Status waitFor(const std::shared_ptr<StreamState>& stream, const Event& event, bool onlyOrder) {
+  if (!stream) return emptyHandle();
+  auto capture = stream->capture();
+  if (CapturedPoint point = event.state()->captured(); point.set) {
+    auto recorded = point.capture.lock();
+    if (!recorded || !recorded->active() || (capture && capture != recorded)) {
+      constexpr std::string_view kWhy = "the event was recorded in another capture, or in one that has ended";
+      if (capture) return capture->refuse("Stream::wait", kWhy);
+      return failedPrecondition(base::strCat("Stream::wait: ", kWhy, "; record it again"));
+    }
+    return recorded->wait(stream, point);
+  }
+  std::shared_ptr<TicketHandle> ticket = event.state()->ticket();
+  if (!ticket) return okStatus();
+  if (capture) return capture->refuse("Stream::wait", "the event was recorded outside of the capture");
+  driver::WaitFor work{ticket->ticket(), nullptr, onlyOrder};
+  if (ticket->device() != stream->device()) work.other = ticket->device()->driver();
+  // The wait keeps the ticket, so that its failure is known when the wait ends.
+  return stream->submit(std::move(work), {}, std::move(ticket), nullptr).status();
+}
+
 }  // namespace
 
 Stream::Stream() = default;
@@ -249,24 +270,12 @@ Status Stream::record(const Event& event) {
 
 Status Stream::wait(const Event& event) {
   trace::HostScope scope("Stream.wait");
-  if (!state_) return emptyHandle();
-  auto capture = state_->capture();
-  if (CapturedPoint point = event.state()->captured(); point.set) {
-    auto recorded = point.capture.lock();
-    if (!recorded || !recorded->active() || (capture && capture != recorded)) {
-      constexpr std::string_view kWhy = "the event was recorded in another capture, or in one that has ended";
-      if (capture) return capture->refuse("Stream::wait", kWhy);
-      return failedPrecondition(base::strCat("Stream::wait: ", kWhy, "; record it again"));
-    }
-    return recorded->wait(state_, point);
-  }
-  std::shared_ptr<TicketHandle> ticket = event.state()->ticket();
-  if (!ticket) return okStatus();
-  if (capture) return capture->refuse("Stream::wait", "the event was recorded outside of the capture");
-  driver::WaitFor work{ticket->ticket(), nullptr};
-  if (ticket->device() != state_->device()) work.other = ticket->device()->driver();
-  // The wait keeps the ticket, so that its failure is known when the wait ends.
-  return state_->submit(std::move(work), {}, std::move(ticket), nullptr).status();
+  return waitFor(state_, event, /*onlyOrder=*/false);
+}
+
+Status Stream::waitInOrder(const Event& event) {
+  trace::HostScope scope("Stream.waitInOrder");
+  return waitFor(state_, event, /*onlyOrder=*/true);
 }
 
 StatusOr<bool> Stream::query() const {

@@ -381,7 +381,9 @@ TEST_F(StreamErrorTest, AFailureCrossesEventsAndNothingElse) {
         StatusOr<bool> done = poll([&] { return waiting.query(); });
         EXPECT_EQ(done.ok(), !row.fails) << done.status().toString();
         // On the same device the failing fill itself may have run since.
-        if (otherDevice) EXPECT_EQ(hardware.executed() - before, row.fails ? 0 : 1);
+        if (otherDevice) {
+          EXPECT_EQ(hardware.executed() - before, row.fails ? 0 : 1);
+        }
       }
       Status status = waiting.synchronize();
       EXPECT_EQ(status.code(), row.fails ? StatusCode::kUnavailable : StatusCode::kOk);
@@ -397,6 +399,22 @@ TEST_F(StreamErrorTest, AFailureCrossesEventsAndNothingElse) {
       EXPECT_TRUE(waiting.synchronize().ok());
       stream.synchronize().ignore();
     }
+}
+
+TEST_F(StreamErrorTest, AWaitInOrderTakesNoFailureOver) {
+  Stream other = Stream::create(device).value();
+  Event event;
+  ASSERT_TRUE(stream.fill(buffer, kBlock, 10).ok());
+  driver->waitUntilBlocked();
+  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  ASSERT_TRUE(stream.record(event).ok());
+  ASSERT_TRUE(other.waitInOrder(event).ok());
+  ASSERT_TRUE(other.fill(buffer, 0, 10).ok());
+  EXPECT_FALSE(other.query().value());
+  driver->release();
+  EXPECT_TRUE(other.synchronize().ok());
+  EXPECT_EQ(driver->executed(), 3);
+  EXPECT_EQ(stream.synchronize().code(), StatusCode::kUnavailable);
 }
 
 TEST_F(StreamErrorTest, WhatAResetDropsIsAFailureOfItsEventAndOfWhoWaitsForIt) {

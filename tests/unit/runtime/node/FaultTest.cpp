@@ -117,6 +117,17 @@ TEST_F(Fault, UncorrectedErrorFailsTheNextWorkThatReadsAndNoOther) {
   EXPECT_TRUE(roundTrip(second).ok());
 }
 
+/// They are in order because they use the same memory in turns; what one leaves there is nothing to the next.
+TEST_F(Fault, LaunchesThatShareMemoryOfTheirExecutableDoNotShareFailures) {
+  Executable swap = Executable::load(device, testing::toRecipe(testing::swapProgram(kCount))).value();
+  Buffer other = device.allocate(kBytes).value(), another = device.allocate(kBytes).value();
+  inject(node::Fault::kUncorrectedEcc);
+  ASSERT_TRUE(swap.launch(stream, {in, out}, {in, out}).ok());
+  ASSERT_TRUE(swap.launch(second, {other, another}, {other, another}).ok());
+  EXPECT_TRUE(second.synchronize().ok());
+  EXPECT_EQ(stream.synchronize().code(), StatusCode::kDataLoss);
+}
+
 TEST_F(Fault, FatalEventFailsEveryStreamUntilTheReset) {
   EXPECT_TRUE(roundTrip(stream).ok());
   inject(node::Fault::kFatalEvent);
