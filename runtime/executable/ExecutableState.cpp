@@ -2,6 +2,7 @@
 #include "runtime/executable/ExecutableState.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,11 @@ std::string_view sectionLabel(SectionKind kind) {
 
 bool isBound(SectionKind kind) {
   return kind == SectionKind::kInput || kind == SectionKind::kOutput;
+}
+
+/// Nothing that allocates comes behind the submission.
+Status noMemory() {
+  return resourceExhausted("out of host memory: the launch was not enqueued");
 }
 
 int64_t aligned(int64_t bytes) {
@@ -183,7 +189,8 @@ StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<Buffe
   return result;
 }
 
-StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<uint64_t>& addresses, bool isOutput) const {
+StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<uint64_t>& addresses, bool isOutput,
+                                                         Shown& shown) const {
   const recipe::Program& program = *recipe_.program();
   HPU_RETURN_IF_ERROR(checkCount(addresses.size(), isOutput));
   std::vector<BoundMemory> result;
@@ -213,11 +220,12 @@ StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<uint6
     }
     bound.owner = (*buffer)->allocation();
     result.push_back(std::move(bound));
+    shown.push_back(std::move(*buffer));
   }
   return result;
 }
 
-StatusOr<BoundMemory> ExecutableState::bindWorkspace(uint64_t address) const {
+StatusOr<BoundMemory> ExecutableState::bindWorkspace(uint64_t address, Shown& shown) const {
   const recipe::Program& program = *recipe_.program();
   if (address == 0) {
     if (!ownsWorkspace_)
@@ -232,6 +240,7 @@ StatusOr<BoundMemory> ExecutableState::bindWorkspace(uint64_t address) const {
         base::strCat("the workspace's address ", base::formatHex(address), " is no multiple of ", recipe::kAlignment));
   auto buffer = device_->memory().find(address, workspaceBytes_, "launch");
   if (!buffer.ok()) return buffer.status().withContext("workspace");
+  shown.push_back(*buffer);
   return BoundMemory{address, workspaceBytes_, (*buffer)->allocation()};
 }
 
@@ -299,27 +308,31 @@ StatusOr<ExecutableState::Run> ExecutableState::prepare(LaunchBindings bindings)
   return run;
 }
 
+bool ExecutableState::Plan::isFor(const LaunchArguments& arguments) const {
+  return workspace == arguments.workspace && inputs == arguments.inputs && outputs == arguments.outputs;
+}
+
 /// Fills in `run` from a plan for these addresses, when there is one that still holds.
-bool ExecutableState::replan(const LaunchArguments& arguments, uint64_t version, Run& run) {
+bool ExecutableState::replan(const LaunchArguments& arguments, Run& run) {
   std::shared_ptr<const Plan> plan;
   {
     std::lock_guard lock(plansMutex_);
     for (const auto& known : plans_)
-      if (known->version == version && known->workspace == arguments.workspace && known->inputs == arguments.inputs &&
-          known->outputs == arguments.outputs) {
+      if (known->isFor(arguments)) {
         plan = known;
         break;
       }
   }
   if (!plan) return false;
-  run.owners.reserve(plan->owners.size() + 1);
-  for (const auto& owner : plan->owners) {
-    run.owners.push_back(owner.lock());
-    // Freed by another thread just now.
-    if (!run.owners.back()) {
+  run.owners.reserve(plan->buffers.size() + 1);
+  for (const auto& known : plan->buffers) {
+    std::shared_ptr<BufferState> buffer = known.lock();
+    // The program has freed it; something else may be at its address.
+    if (!buffer) {
       run = Run();
       return false;
     }
+    run.owners.push_back(buffer->allocation());
   }
   run.sections = plan->sections;
   run.inPlace = plan->inPlace;
@@ -328,26 +341,31 @@ bool ExecutableState::replan(const LaunchArguments& arguments, uint64_t version,
 }
 
 StatusOr<ExecutableState::Run> ExecutableState::prepare(const LaunchArguments& arguments) {
-  const uint64_t version = device_->memory().version();
   Run run;
-  if (replan(arguments, version, run)) return run;
+  if (replan(arguments, run)) return run;
   LaunchBindings bindings;
-  HPU_ASSIGN(bindings.inputs, bind(arguments.inputs, false));
-  HPU_ASSIGN(bindings.outputs, bind(arguments.outputs, true));
-  HPU_ASSIGN(bindings.workspace, bindWorkspace(arguments.workspace));
+  Shown shown;
+  HPU_ASSIGN(bindings.inputs, bind(arguments.inputs, false, shown));
+  HPU_ASSIGN(bindings.outputs, bind(arguments.outputs, true, shown));
+  HPU_ASSIGN(bindings.workspace, bindWorkspace(arguments.workspace, shown));
   HPU_ASSIGN(run, prepare(std::move(bindings)));
   auto plan = std::make_shared<Plan>();
   plan->inputs = arguments.inputs;
   plan->outputs = arguments.outputs;
   plan->workspace = arguments.workspace;
-  plan->version = version;
   plan->sections = run.sections;
-  plan->owners.assign(run.owners.begin(), run.owners.end());
+  plan->buffers.assign(shown.begin(), shown.end());
   plan->inPlace = run.inPlace;
   plan->shared = run.shared;
+  std::shared_ptr<const Plan> replaced;  // Let go after the lock.
   std::lock_guard lock(plansMutex_);
-  if (plans_.size() < kPlans) plans_.resize(plans_.size() + 1);
-  plans_[nextPlan_++ % plans_.size()] = std::move(plan);
+  // In the place of one that does not hold any more.
+  auto same = std::find_if(plans_.begin(), plans_.end(), [&](const auto& known) { return known->isFor(arguments); });
+  if (same == plans_.end()) {
+    if (plans_.size() < kPlans) plans_.resize(plans_.size() + 1);
+    same = plans_.begin() + static_cast<std::ptrdiff_t>(nextPlan_++ % plans_.size());
+  }
+  replaced = std::exchange(*same, std::move(plan));
   return run;
 }
 
@@ -362,21 +380,9 @@ StatusOr<std::shared_ptr<BufferState>> ExecutableState::staging(size_t output, b
   return buffer;
 }
 
-Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
-                                const std::shared_ptr<StreamState>& stream, Run run,
-                                const std::vector<OutputEvent>& events) {
+/// Gives outputs that lie over inputs other memory.
+StatusOr<std::vector<ExecutableState::Staged>> ExecutableState::stage(Run& run) {
   const recipe::Program& program = *recipe_.program();
-  std::shared_ptr<TicketHandle> previous;  // Let go after the lock.
-  std::unique_lock lock(order_.mutex, std::defer_lock);
-  if (run.shared) lock.lock();
-
-  driver::Launch work;
-  work.program = program_;
-  struct Staged {
-    size_t output;
-    uint64_t address;
-    std::shared_ptr<BufferState> buffer;
-  };
   std::vector<Staged> staged;
   for (size_t output : run.inPlace) {
     HPU_ASSIGN(auto buffer, staging(output, run.shared));
@@ -386,73 +392,137 @@ Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
       run.sections[s] = buffer->address();
     }
   }
-  auto isStaged = [&](int output) {
-    return std::binary_search(run.inPlace.begin(), run.inPlace.end(), static_cast<size_t>(output));
-  };
+  return staged;
+}
+
+bool ExecutableState::isStaged(const std::vector<Staged>& staged, int output) {
+  return std::any_of(staged.begin(), staged.end(),
+                     [&](const Staged& each) { return each.output == static_cast<size_t>(output); });
+}
+
+driver::CopyOnDevice ExecutableState::copyBack(const Staged& staged) const {
+  return {staged.address, staged.buffer->address(), neededBytes(true, staged.output)};
+}
+
+Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
+                                const std::shared_ptr<StreamState>& stream, Run run,
+                                const std::vector<OutputEvent>& events) {
+  std::shared_ptr<TicketHandle> previous;  // Let go after the lock.
+  std::unique_lock lock(order_.mutex, std::defer_lock);
+  if (run.shared) lock.lock();
+  HPU_ASSIGN(std::vector<Staged> staged, stage(run));
+  driver::Launch work;
+  work.program = program_;
   work.sections = std::move(run.sections);
   for (const OutputEvent& event : events)
-    if (!isStaged(event.output)) work.signals.push_back(static_cast<uint32_t>(event.output));
+    if (!isStaged(staged, event.output)) work.signals.push_back(static_cast<uint32_t>(event.output));
   run.owners.push_back(self);
-  const std::vector<Owner> owners = staged.empty() ? std::vector<Owner>() : run.owners;
-
-  const auto capture = stream->capture();
-  std::shared_ptr<TicketHandle> ticket;
-  if (capture) {
-    if (run.shared) HPU_RETURN_IF_ERROR(capture->orderBehindLast(*stream, self));
-    HPU_ASSIGN(uint32_t operation, capture->add(*stream, std::move(work), program.name, std::move(run.owners), self));
-    uint32_t signal = 0;
-    for (const OutputEvent& event : events)
-      if (!isStaged(event.output)) event.event.state()->setCaptured({capture, operation, signal++, true});
-  } else {
-    if (run.shared && order_.last && order_.lastQueue != stream->queue())
-      HPU_RETURN_IF_ERROR(
-          stream->submit(driver::WaitFor{order_.last->ticket(), nullptr, true}, {}, nullptr, nullptr).status());
-    HPU_ASSIGN(ticket, stream->submit(std::move(work), program.name, std::move(run.owners)));
-    if (!ticket) return failedPrecondition("a capture of the stream began while a launch was enqueued");
-    driver::Ticket signal = ticket->ticket();
-    for (const OutputEvent& event : events)
-      if (!isStaged(event.output))
-        event.event.state()->set(base::makeProcessOwned<TicketHandle>(device_, ++signal), stream);
-  }
-  for (Staged& stage : staged) {
-    std::vector<Owner> kept = owners;
-    kept.push_back(stage.buffer->allocation());
-    HPU_ASSIGN(ticket, stream->submit(driver::CopyOnDevice{stage.address, stage.buffer->address(),
-                                                           neededBytes(true, stage.output)},
-                                      "in-place output", std::move(kept)));
-  }
-  for (const OutputEvent& event : events) {
-    if (!isStaged(event.output)) continue;
-    if (capture) {
-      HPU_RETURN_IF_ERROR(capture->record(stream, *event.event.state()));
-      continue;
-    }
-    HPU_ASSIGN(auto marker, stream->submit(driver::Marker{}, {}, nullptr, nullptr));
-    event.event.state()->set(std::move(marker), stream);
-  }
-  if (!run.shared) return okStatus();
-  if (capture) {
-    capture->used(self, *stream);
-    return okStatus();
-  }
-  previous = std::exchange(order_.last, std::move(ticket));
+  const bool shared = run.shared;
+  if (auto capture = stream->capture())
+    return this->capture(*capture, stream, std::move(work), std::move(run), staged, events, self);
+  // Behind the launch that used the memory before. That one's failure is none of this launch.
+  if (shared && order_.last && order_.lastQueue != stream->queue())
+    HPU_RETURN_IF_ERROR(
+        stream->submit(driver::WaitFor{order_.last->ticket(), nullptr, true}, {}, nullptr, nullptr).status());
+  auto last = staged.empty() ? submit(stream, std::move(work), std::move(run), events)
+                             : submitStaged(stream, std::move(work), std::move(run), staged, events);
+  if (!last.ok() || !shared) return last.status();
+  previous = std::exchange(order_.last, std::move(*last));
   order_.lastQueue = stream->queue();
   return okStatus();
 }
 
+/// Records a launch in the capture that its stream is in.
+Status ExecutableState::capture(CaptureState& capture, const std::shared_ptr<StreamState>& stream, driver::Launch work,
+                                Run run, const std::vector<Staged>& staged, const std::vector<OutputEvent>& events,
+                                const std::shared_ptr<ExecutableState>& self) {
+  if (run.shared) HPU_RETURN_IF_ERROR(capture.orderBehindLast(*stream, self));
+  const std::vector<Owner> owners = staged.empty() ? std::vector<Owner>() : run.owners;
+  HPU_ASSIGN(uint32_t operation, capture.add(*stream, std::move(work), recipe_.name(), std::move(run.owners), self));
+  uint32_t signal = 0;
+  for (const OutputEvent& event : events)
+    if (!isStaged(staged, event.output))
+      event.event.state()->setCaptured({capture.weak_from_this(), operation, signal++, true});
+  for (const Staged& stage : staged) {
+    std::vector<Owner> kept = owners;
+    kept.push_back(stage.buffer->allocation());
+    HPU_RETURN_IF_ERROR(capture.add(*stream, copyBack(stage), "in-place output", std::move(kept)).status());
+  }
+  for (const OutputEvent& event : events)
+    if (isStaged(staged, event.output)) HPU_RETURN_IF_ERROR(capture.record(stream, *event.event.state()));
+  if (run.shared) capture.used(self, *stream);
+  return okStatus();
+}
+
+/// Enqueues a launch; its ticket.
+StatusOr<std::shared_ptr<TicketHandle>> ExecutableState::submit(const std::shared_ptr<StreamState>& stream,
+                                                                driver::Launch work, Run run,
+                                                                const std::vector<OutputEvent>& events) {
+  std::vector<std::shared_ptr<TicketHandle>> signals(events.size());
+  for (auto& signal : signals) signal = base::makeProcessOwned<TicketHandle>(device_, 0);
+  HPU_ASSIGN(auto ticket, stream->submit(std::move(work), recipe_.name(), std::move(run.owners)));
+  if (!ticket) return failedPrecondition("a capture of the stream began while a launch was enqueued");
+  for (size_t i = 0; i < events.size(); ++i) {
+    signals[i]->is(ticket->ticket() + 1 + i);
+    events[i].event.state()->set(std::move(signals[i]), stream);
+  }
+  return ticket;
+}
+
+/// Enqueues a launch, the copies of its outputs to where they belong, and the markers of these outputs' events: all of
+/// it or, when something fails, none. The ticket of the last.
+StatusOr<std::shared_ptr<TicketHandle>> ExecutableState::submitStaged(const std::shared_ptr<StreamState>& stream,
+                                                                      driver::Launch work, Run run,
+                                                                      const std::vector<Staged>& staged,
+                                                                      const std::vector<OutputEvent>& events) {
+  std::vector<driver::BatchItem> items(1);
+  items[0].kept = !work.signals.empty();
+  items[0].label = recipe_.name();
+  items[0].work = std::move(work);
+  for (const Staged& stage : staged) {
+    driver::BatchItem& item = items.emplace_back();
+    item.work = copyBack(stage);
+    item.label = "in-place output";
+    run.owners.push_back(stage.buffer->allocation());
+  }
+  std::vector<StreamState::BatchTicket> tickets;
+  uint32_t signal = 0;
+  for (const OutputEvent& event : events) {
+    auto handle = base::makeProcessOwned<TicketHandle>(device_, 0);
+    if (!isStaged(staged, event.output)) {
+      tickets.push_back({0, signal++, std::move(handle)});
+      continue;
+    }
+    tickets.push_back({items.size(), driver::BatchItem::kNone, std::move(handle)});
+    driver::BatchItem& item = items.emplace_back();
+    item.work = driver::Marker{};
+    item.kept = true;
+  }
+  // Of the launch itself, which is kept for the sake of its signals.
+  if (items[0].kept) tickets.push_back({0, driver::BatchItem::kNone, base::makeProcessOwned<TicketHandle>(device_, 0)});
+  items.back().kept = true;
+  auto owners = std::make_shared<std::vector<Owner>>(std::move(run.owners));
+  HPU_ASSIGN(auto last, stream->submitBatch(items, std::move(owners), tickets));
+  for (size_t i = 0; i < events.size(); ++i) events[i].event.state()->set(std::move(tickets[i].handle), stream);
+  return last;
+}
+
 Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<StreamState>& stream,
-                               const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs) {
+                               const std::vector<Buffer>& inputs, const std::vector<Buffer>& outputs) try {
   HPU_RETURN_IF_ERROR(checkStream(*stream));
   LaunchBindings bindings;
   HPU_ASSIGN(bindings.inputs, bind(inputs, false));
   HPU_ASSIGN(bindings.outputs, bind(outputs, true));
-  HPU_ASSIGN(bindings.workspace, bindWorkspace(0));
+  Shown shown;
+  HPU_ASSIGN(bindings.workspace, bindWorkspace(0, shown));
   HPU_ASSIGN(Run run, prepare(std::move(bindings)));
   return enqueue(self, stream, std::move(run), {});
+} catch (const std::bad_alloc&) {
+  return noMemory();
 }
 
 Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<StreamState>& stream,
-                               const LaunchArguments& arguments) {
+                               const LaunchArguments& arguments) try {
   HPU_RETURN_IF_ERROR(checkStream(*stream));
   const size_t outputs = recipe_.program()->outputs.size();
   for (const OutputEvent& event : arguments.events)
@@ -469,6 +539,8 @@ Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self, con
     event.event.state()->set(std::move(marker), stream);
   }
   return okStatus();
+} catch (const std::bad_alloc&) {
+  return noMemory();
 }
 
 }  // namespace hpu

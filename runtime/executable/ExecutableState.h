@@ -56,15 +56,18 @@ class ExecutableState {
 
  private:
   using Owner = std::shared_ptr<const void>;
-  /// How a launch with certain addresses is done, found out once: by addresses and the version of
-  /// the device's memory.
+  using Shown = std::vector<std::shared_ptr<BufferState>>;
+  /// How a launch with certain addresses is done, found out once. It holds as long as the program has the buffers that
+  /// the addresses were found in.
   struct Plan {
     std::vector<uint64_t> inputs, outputs;
-    uint64_t workspace = 0, version = 0;
+    uint64_t workspace = 0;
     std::vector<driver::DeviceAddress> sections;  ///< Without staging.
-    std::vector<std::weak_ptr<const void>> owners;
+    std::vector<std::weak_ptr<BufferState>> buffers;
     std::vector<size_t> inPlace;  ///< Outputs that lie over inputs.
     bool shared = true;           ///< Uses memory that other launches use too.
+
+    bool isFor(const LaunchArguments& arguments) const;
   };
   /// One launch.
   struct Run {
@@ -72,6 +75,12 @@ class ExecutableState {
     std::vector<Owner> owners;
     std::vector<size_t> inPlace;
     bool shared = true;
+  };
+  /// An output of a launch that is computed in other memory and copied to its own.
+  struct Staged {
+    size_t output = 0;
+    driver::DeviceAddress address = 0;
+    std::shared_ptr<BufferState> buffer;
   };
 
   Status placeSections(const LoadOptions& options);
@@ -81,14 +90,26 @@ class ExecutableState {
   Status checkStream(const StreamState& stream) const;
   Status checkCount(size_t given, bool isOutput) const;
   StatusOr<std::vector<BoundMemory>> bind(const std::vector<Buffer>& buffers, bool isOutput) const;
-  StatusOr<std::vector<BoundMemory>> bind(const std::vector<uint64_t>& addresses, bool isOutput) const;
-  StatusOr<BoundMemory> bindWorkspace(uint64_t address) const;
+  /// `shown` gets the buffers that were found.
+  StatusOr<std::vector<BoundMemory>> bind(const std::vector<uint64_t>& addresses, bool isOutput, Shown& shown) const;
+  StatusOr<BoundMemory> bindWorkspace(uint64_t address, Shown& shown) const;
   StatusOr<Run> prepare(LaunchBindings bindings) const;
   StatusOr<Run> prepare(const LaunchArguments& arguments);
-  bool replan(const LaunchArguments& arguments, uint64_t version, Run& run);
+  bool replan(const LaunchArguments& arguments, Run& run);
   StatusOr<std::shared_ptr<BufferState>> staging(size_t output, bool mayReuse);
+  StatusOr<std::vector<Staged>> stage(Run& run);
+  static bool isStaged(const std::vector<Staged>& staged, int output);
+  driver::CopyOnDevice copyBack(const Staged& staged) const;
   Status enqueue(const std::shared_ptr<ExecutableState>& self, const std::shared_ptr<StreamState>& stream, Run run,
                  const std::vector<OutputEvent>& events);
+  Status capture(CaptureState& capture, const std::shared_ptr<StreamState>& stream, driver::Launch work, Run run,
+                 const std::vector<Staged>& staged, const std::vector<OutputEvent>& events,
+                 const std::shared_ptr<ExecutableState>& self);
+  StatusOr<std::shared_ptr<TicketHandle>> submit(const std::shared_ptr<StreamState>& stream, driver::Launch work,
+                                                 Run run, const std::vector<OutputEvent>& events);
+  StatusOr<std::shared_ptr<TicketHandle>> submitStaged(const std::shared_ptr<StreamState>& stream, driver::Launch work,
+                                                       Run run, const std::vector<Staged>& staged,
+                                                       const std::vector<OutputEvent>& events);
 
   const std::shared_ptr<DeviceState> device_;
   const Recipe recipe_;

@@ -119,14 +119,12 @@ void DeviceMemory::show(const std::shared_ptr<BufferState>& buffer, const std::s
   std::lock_guard lock(mutex_);
   shown_.insert_or_assign(buffer->address(), Shown{buffer, end});
   if (check_) check_->allocated(buffer->address(), buffer->bytes(), label);
-  version_.fetch_add(1, std::memory_order_release);
 }
 
 void DeviceMemory::hide(uint64_t address) {
   std::lock_guard lock(mutex_);
   shown_.erase(address);
   if (check_) check_->freed(address);
-  version_.fetch_add(1, std::memory_order_release);
 }
 
 /// Does the program hold memory in the range, which no work will free?

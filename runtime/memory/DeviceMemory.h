@@ -48,8 +48,6 @@ class DeviceMemory {
   /// The same with room for `bytes` from there. Errors: also kOutOfRange. `what` begins the
   /// message.
   StatusOr<std::shared_ptr<BufferState>> find(uint64_t address, int64_t bytes, std::string_view what) const;
-  /// Counts the calls of show and hide: while it stays, find gives the same answers.
-  uint64_t version() const { return version_.load(std::memory_order_acquire); }
   /// Wrong accesses are to be errors of the stream (HPU_MEMORY_CHECK).
   bool checks() const { return check_ != nullptr; }
 
@@ -71,7 +69,6 @@ class DeviceMemory {
   driver::DriverDevice& driver_;
   std::atomic<int64_t> workInFlight_{0};
   std::atomic<int> waiting_{0};  ///< Threads in allocate that wait for work to end.
-  std::atomic<uint64_t> version_{0};
 
   mutable std::mutex mutex_;  // Guards everything below.
   std::condition_variable changed_;

@@ -6,6 +6,7 @@
 
 #include "base/Format.h"
 #include "base/ProcessOwned.h"
+#include "base/Spin.h"
 #include "base/StatusMacros.h"
 #include "runtime/capture/CaptureState.h"
 
@@ -100,7 +101,7 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitKeeping(driver::Work 
   options.keepAlive = std::move(keepAlive);
   auto handle = base::makeProcessOwned<TicketHandle>(device_, 0);
   std::shared_ptr<TicketHandle> previous;  // Forgotten after the lock is gone.
-  std::lock_guard lock(mutex_);
+  auto lock = base::lockSoon(mutex_);
   HPU_ASSIGN(driver::Ticket ticket, device_->driver()->submit(queue_, std::move(work), std::move(options)));
   handle->is(ticket);
   previous = std::exchange(last_, handle);
@@ -108,7 +109,8 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitKeeping(driver::Work 
 }
 
 StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitBatch(const std::vector<driver::BatchItem>& items,
-                                                                 Owner owner) try {
+                                                                 Owner owner,
+                                                                 const std::vector<BatchTicket>& wanted) try {
   HPU_RETURN_IF_ERROR(refuseInCapture("a batch", "it belongs to another graph"));
   driver::BatchOptions options;
   options.queue = queue_;
@@ -117,11 +119,16 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitBatch(const std::vect
   auto holding = base::makeProcessOwned<Holding>(device_);
   holding->first = std::move(owner);
   options.keepAlive = std::move(holding);
-  auto handle = base::makeProcessOwned<TicketHandle>(device_, 0);
+  std::shared_ptr<TicketHandle> handle;  // Of the last item, perhaps one that is wanted.
+  for (const BatchTicket& each : wanted)
+    if (each.item + 1 == items.size() && each.signal == driver::BatchItem::kNone) handle = each.handle;
+  if (!handle) handle = base::makeProcessOwned<TicketHandle>(device_, 0);
   std::shared_ptr<TicketHandle> previous;  // Forgotten after the lock is gone.
-  std::lock_guard lock(mutex_);
+  auto lock = base::lockSoon(mutex_);
   HPU_ASSIGN(std::vector<driver::Ticket> tickets, device_->driver()->submitBatch(items, std::move(options)));
   handle->is(tickets.back());
+  for (const BatchTicket& each : wanted)
+    each.handle->is(tickets[each.item] + (each.signal == driver::BatchItem::kNone ? 0 : 1 + each.signal));
   previous = std::exchange(last_, handle);
   return handle;
 } catch (const std::bad_alloc&) {

@@ -45,10 +45,18 @@ class StreamState {
   /// For work that would touch memory which is not the program's: the error of the call; with the
   /// memory checker instead one of the stream, in the work's place. `label` as in submit.
   Status refuse(Status wrong, std::string label);
+  /// The ticket of a kept item of a batch, or of signal `signal` of a launch that is one, for a handle without one.
+  struct BatchTicket {
+    size_t item = 0;
+    uint32_t signal = driver::BatchItem::kNone;
+    std::shared_ptr<TicketHandle> handle;
+  };
   /// Enqueues a batch whose items without a queue go to this stream; `owner` is released when the
-  /// last of them is done, whose ticket it returns. Errors: also kFailedPrecondition (a capture).
+  /// last of them is done, whose ticket it returns. Errors: also kFailedPrecondition (a capture); nothing is enqueued
+  /// then.
   StatusOr<std::shared_ptr<TicketHandle>> submitBatch(const std::vector<driver::BatchItem>& items,
-                                                      std::shared_ptr<const void> owner);
+                                                      std::shared_ptr<const void> owner,
+                                                      const std::vector<BatchTicket>& wanted = {});
 
   /// From now on submit hands work over to `capture`. Errors: kFailedPrecondition (it is captured).
   Status joinCapture(std::shared_ptr<CaptureState> capture);
