@@ -3,64 +3,63 @@
 
 #include <utility>
 
+#include "base/HostMemory.h"
 #include "runtime/device/DeviceState.h"
+#include "runtime/driver/WorkVisitor.h"
 #include "runtime/executable/ExecutableState.h"
 #include "runtime/memory/BufferState.h"
 
 namespace hpu {
-namespace {
-
-uint64_t number(const void* pointer) {
-  return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer));
-}
-
-void* pointer(uint64_t address) {
-  return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
-}
-
-}  // namespace
 
 bool rangesMeet(uint64_t a, int64_t aBytes, uint64_t b, int64_t bBytes) {
   return aBytes > 0 && bBytes > 0 && a < b + static_cast<uint64_t>(bBytes) && b < a + static_cast<uint64_t>(aBytes);
 }
 
 void forEachDeviceRange(driver::Work& work, const ExecutableState* executable, WorkRange range) {
-  if (auto* copy = std::get_if<driver::CopyToDevice>(&work)) {
-    range(copy->dst, copy->bytes);
-  } else if (auto* copy = std::get_if<driver::CopyToHost>(&work)) {
-    range(copy->src, copy->bytes);
-  } else if (auto* copy = std::get_if<driver::CopyOnDevice>(&work)) {
-    range(copy->dst, copy->bytes);
-    range(copy->src, copy->bytes);
-  } else if (auto* fill = std::get_if<driver::Fill>(&work)) {
-    range(fill->dst, fill->bytes);
-  } else if (auto* copies = std::get_if<driver::CopyMany>(&work)) {
-    for (CopyRange& one : copies->ranges) {
-      if (copies->direction != CopyDirection::kToHost) range(one.dst, one.bytes);
-      if (copies->direction != CopyDirection::kToDevice) range(one.src, one.bytes);
-    }
-  } else if (auto* launch = std::get_if<driver::Launch>(&work); launch && executable) {
-    for (size_t s = 0; s < launch->sections.size(); ++s) {
-      int64_t bytes = executable->boundBytes(s);
-      if (bytes > 0) range(launch->sections[s], bytes);
-    }
-  }
+  driver::visitWork(
+      work, [&](driver::CopyToDevice& copy) { range(copy.dst, copy.bytes); },
+      [&](driver::CopyToHost& copy) { range(copy.src, copy.bytes); },
+      [&](driver::CopyOnDevice& copy) {
+        range(copy.dst, copy.bytes);
+        range(copy.src, copy.bytes);
+      },
+      [&](driver::Fill& fill) { range(fill.dst, fill.bytes); },
+      [&](driver::CopyMany& copies) {
+        for (CopyRange& one : copies.ranges) {
+          if (copies.direction != CopyDirection::kToHost) range(one.dst, one.bytes);
+          if (copies.direction != CopyDirection::kToDevice) range(one.src, one.bytes);
+        }
+      },
+      [&](driver::Launch& launch) {
+        for (size_t s = 0; executable && s < launch.sections.size(); ++s) {
+          int64_t bytes = executable->boundBytes(s);
+          if (bytes > 0) range(launch.sections[s], bytes);
+        }
+      },
+      [](const auto&) {});
 }
 
 void forEachHostRange(driver::Work& work, HostSide side, WorkRange range) {
   const bool source = side == HostSide::kSource;
-  if (auto* copy = std::get_if<driver::CopyToDevice>(&work); copy && source) {
-    uint64_t address = number(copy->src);
-    range(address, copy->bytes);
-    copy->src = pointer(address);
-  } else if (auto* copy = std::get_if<driver::CopyToHost>(&work); copy && !source) {
-    uint64_t address = number(copy->dst);
-    range(address, copy->bytes);
-    copy->dst = pointer(address);
-  } else if (auto* copies = std::get_if<driver::CopyMany>(&work)) {
-    if (copies->direction != (source ? CopyDirection::kToDevice : CopyDirection::kToHost)) return;
-    for (CopyRange& one : copies->ranges) range(source ? one.src : one.dst, one.bytes);
-  }
+  driver::visitWork(
+      work,
+      [&](driver::CopyToDevice& copy) {
+        if (!source) return;
+        uint64_t address = base::hostAddress(copy.src);
+        range(address, copy.bytes);
+        copy.src = base::hostPointer(address);
+      },
+      [&](driver::CopyToHost& copy) {
+        if (source) return;
+        uint64_t address = base::hostAddress(copy.dst);
+        range(address, copy.bytes);
+        copy.dst = base::hostPointer(address);
+      },
+      [&](driver::CopyMany& copies) {
+        if (copies.direction != (source ? CopyDirection::kToDevice : CopyDirection::kToHost)) return;
+        for (CopyRange& one : copies.ranges) range(source ? one.src : one.dst, one.bytes);
+      },
+      [](const auto&) {});
 }
 
 std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work, const ExecutableState* executable,
@@ -79,10 +78,10 @@ std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work, const
   });
   for (HostSide side : {HostSide::kSource, HostSide::kDestination})
     forEachHostRange(work, side, [&](uint64_t& address, int64_t bytes) {
-      auto block = device.host().use(pointer(address), bytes, "capture");
+      auto block = device.host().use(base::hostPointer(address), bytes, "capture");
       if (!block.ok() || !*block || !isOwner(block->get())) return;
       const HostMemory& memory = (*block)->memory();
-      known[block->get()] = {nullptr, number(memory.data), memory.bytes, true};
+      known[block->get()] = {nullptr, base::hostAddress(memory.data), memory.bytes, true};
     });
   std::vector<KeptOwner> kept;
   kept.reserve(owners.size());

@@ -10,6 +10,7 @@
 
 #include "base/AtFork.h"
 #include "base/Format.h"
+#include "base/Spin.h"
 
 namespace hpu::driver {
 
@@ -170,8 +171,9 @@ void DeviceClock::append(ClockItem item, bool kept, std::vector<Picoseconds>* po
   for (const auto& signal : signals) shared.push_back(signal.get());
   node->foreseen = foresee(item, std::move(shared), ports);
   const bool closes = external != nullptr, held = dependence != nullptr;
-  const Pending& pending = inbox_.emplace_back(
-      Pending{std::move(item), std::move(node), std::move(signals), std::move(external), closes, held});
+  const Pending& pending = inbox_.push(
+      Pending{std::move(item), std::move(node), std::move(signals), std::move(external), closes, false, held});
+  ++sinceLook_;
   try {
     if (kept) {
       nodes_.emplace(ticket, pending.node);
@@ -189,71 +191,77 @@ void DeviceClock::takeBack() noexcept {
   const Pending& last = inbox_.back();
   for (size_t i = 0; i <= last.signals.size(); ++i) nodes_.erase(last.item.ticket + i);
   externals_.erase(last.item.ticket);
-  inbox_.pop_back();
+  inbox_.popBack();
+  --sinceLook_;
 }
 
 std::vector<Picoseconds> DeviceClock::submit(ClockItem item) {
-  size_t waiting;
   std::vector<Picoseconds> ports;
-  {
-    std::lock_guard lock(inboxMutex_);
-    append(std::move(item), true, &ports);
-    waiting = inbox_.size();
-  }
-  resolveWhenMany(waiting);
+  auto lock = base::lockSoon(inboxMutex_);
+  append(std::move(item), true, &ports);
+  noteLook();
   return ports;
 }
 
 void DeviceClock::submitBatch(std::vector<ClockItem> items, const std::vector<BatchWait>& waits,
                               const std::vector<bool>& kept) {
-  size_t waiting;
-  {
-    std::lock_guard lock(inboxMutex_);
-    const size_t first = inbox_.size();
-    inbox_.reserve(first + items.size());
-    for (size_t i = 0; i < items.size(); ++i) {
-      if (auto* wait = std::get_if<TimedWait>(&items[i].work); wait && waits[i].item < i) {
-        const Pending& source = inbox_[first + waits[i].item];
-        wait->node = waits[i].signal < source.signals.size() ? source.signals[waits[i].signal] : source.node;
-      }
-      try {
-        append(std::move(items[i]), kept[i]);
-      } catch (...) {
-        while (inbox_.size() > first) takeBack();
-        throw;
-      }
+  auto lock = base::lockSoon(inboxMutex_);
+  const size_t first = inbox_.size();
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (auto* wait = std::get_if<TimedWait>(&items[i].work); wait && waits[i].item < i) {
+      const Pending& source = inbox_[first + waits[i].item];
+      wait->node = waits[i].signal < source.signals.size() ? source.signals[waits[i].signal] : source.node;
     }
-    waiting = inbox_.size();
+    try {
+      append(std::move(items[i]), kept[i]);
+    } catch (...) {
+      while (inbox_.size() > first) takeBack();
+      throw;
+    }
   }
-  resolveWhenMany(waiting);
+  noteLook();
 }
 
-void DeviceClock::resolveWhenMany(size_t waiting) {
-  if (waiting < kMaxUnresolved) return;
+/// Under inboxMutex_, behind what was submitted: times must not depend on when somebody gets to it.
+void DeviceClock::noteLook() {
+  if (sinceLook_ < kMaxUnresolved) return;
+  sinceLook_ = 0;
+  inbox_.back().look = true;
+  lookDue_.store(true, std::memory_order_relaxed);
+}
+
+/// So that none is due for a while. Nobody else's look counts, which comes when the host gets to it.
+void DeviceClock::programLooks() {
+  auto lock = base::lockSoon(inboxMutex_);
+  sinceLook_ = 0;
+}
+
+void DeviceClock::catchUp() {
+  if (!lookDue_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(domain());
   try {
     Clocks visiting{this};
-    advance(UINT64_MAX, visiting);
+    advance(0, visiting);
     forgetClosed();
   } catch (const std::bad_alloc&) {
-    // What was submitted stays so; the next submission tries again.
+    // What was submitted stays so; the next look makes up for it.
   }
 }
 
 std::shared_ptr<const TimeNode> DeviceClock::node(Ticket ticket) {
-  std::lock_guard lock(inboxMutex_);
+  auto lock = base::lockSoon(inboxMutex_);
   auto it = nodes_.find(ticket);
   return it == nodes_.end() ? nullptr : it->second;
 }
 
 bool DeviceClock::seen(Ticket ticket) {
-  std::lock_guard lock(inboxMutex_);
+  auto lock = base::lockSoon(inboxMutex_);
   auto it = nodes_.find(ticket);
   return it != nodes_.end() && it->second->dependence && !unseen(*it->second);
 }
 
 std::shared_ptr<const TimeNode> DeviceClock::nodeForOther(Ticket ticket) {
-  std::lock_guard lock(inboxMutex_);
+  auto lock = base::lockSoon(inboxMutex_);
   auto it = nodes_.find(ticket);
   if (it == nodes_.end()) return nullptr;
   if (inbox_.empty())
@@ -264,7 +272,7 @@ std::shared_ptr<const TimeNode> DeviceClock::nodeForOther(Ticket ticket) {
 }
 
 std::shared_ptr<ExternalTime> DeviceClock::takeExternal(Ticket ticket) {
-  std::lock_guard lock(inboxMutex_);
+  auto lock = base::lockSoon(inboxMutex_);
   auto it = externals_.find(ticket);
   if (it == externals_.end()) return nullptr;
   std::shared_ptr<ExternalTime> time = std::move(it->second);
@@ -300,7 +308,7 @@ void DeviceClock::skip(ExternalTime& time) {
 }
 
 void DeviceClock::forget(Ticket ticket) {
-  std::lock_guard lock(inboxMutex_);
+  auto lock = base::lockSoon(inboxMutex_);
   nodes_.erase(ticket);
 }
 
@@ -331,6 +339,7 @@ StatusOr<DeviceClock::Span> DeviceClock::span(Ticket ticket) {
     return notFound(base::strCat("ticket ", ticket,
                                  " has no device time: it was never submitted, or "
                                  "was forgotten"));
+  programLooks();
   std::lock_guard lock(domain());
   see(*wanted);
   Clocks visiting{this};
@@ -345,6 +354,7 @@ StatusOr<DeviceClock::Span> DeviceClock::span(Ticket ticket) {
 }
 
 DeviceClock::Totals DeviceClock::totals() {
+  programLooks();
   std::lock_guard lock(domain());
   Clocks visiting{this};
   advance(UINT64_MAX, visiting);
@@ -370,10 +380,11 @@ void DeviceClock::setObserver(Observer observer) {
 
 /// Fetches what was submitted.
 void DeviceClock::stage() {
-  std::vector<Pending> arrived;
+  base::Fifo<Pending> arrived;
   {
-    std::lock_guard lock(inboxMutex_);
-    arrived.swap(inbox_);
+    auto lock = base::lockSoon(inboxMutex_);
+    std::swap(arrived, inbox_);
+    lookDue_.store(false, std::memory_order_relaxed);
     if (std::exchange(closeStaged_, false)) {
       if (staged_.empty())
         segmentClosed_ = true;
@@ -381,18 +392,24 @@ void DeviceClock::stage() {
         staged_.back().closes = true;
     }
   }
-  for (Pending& pending : arrived) staged_.push_back(std::move(pending));
+  arrived.forEach([&](Pending& pending) {
+    if (pending.look) lookAt_ = pending.item.ticket;
+    staged_.push_back(std::move(pending));
+  });
 }
 
-/// The rest of the segment that is not closed, or the next one, takes part from now on.
+/// The rest of the segment that is not closed, or the next one, takes part from now on; no more of it than up to the
+/// next look that is due.
 void DeviceClock::takeSegment() {
   boundary_ = nullptr;
   segmentClosed_ = false;
-  while (!staged_.empty() && !segmentClosed_) {
+  bool looked = false;
+  while (!staged_.empty() && !segmentClosed_ && !looked) {
     Pending pending = std::move(staged_.front());
     staged_.pop_front();
     taken_ = pending.item.ticket;
     segmentClosed_ = pending.closes;
+    looked = pending.look;
     if (pending.closes) boundary_ = pending.external;
     QueueId id = pending.item.queue;
     Queue& queue = queues_[id];
@@ -401,11 +418,13 @@ void DeviceClock::takeSegment() {
   }
 }
 
-/// Resolves, segment by segment, up to the one with `upTo`. `visiting`: this clock, and those that
-/// asked it and go on when it returns.
+/// Resolves, segment by segment, up to the one with `upTo` and to all looks that are due. `visiting`: this clock, and
+/// those that asked it and go on when it returns.
 void DeviceClock::advance(Ticket upTo, Clocks& visiting) {
   stage();
-  while (!staged_.empty() && (!segmentClosed_ || taken_ < upTo)) {
+  // As when somebody had looked there: all that was submitted by then takes part, and what came later does not yet.
+  const auto wanted = [&] { return taken_ < lookAt_ || (upTo > 0 && (!segmentClosed_ || taken_ < upTo)); };
+  while (!staged_.empty() && wanted()) {
     // What the end of the segment before depends on comes before everything that follows.
     if (boundary_ && !boundary_->arrived) {
       allow(boundary_->queue, boundary_->ticket - 1, visiting);

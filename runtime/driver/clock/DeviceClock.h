@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/Fifo.h"
 #include "hpu/device.h"
 #include "hpu/status.h"
 #include "recipe/Recipe.h"
@@ -121,10 +122,12 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   void addQueue(QueueId queue, const std::string& name);
   /// The queue gets no more items; it is forgotten once the ones it has are resolved.
   void closeQueue(QueueId queue);
-  /// Submits an item; tickets rise from call to call. Only appends, except that after every
-  /// kMaxUnresolved items without a look the clock looks itself. Throws std::bad_alloc: nothing was
+  /// Submits an item; tickets rise from call to call. Only appends: after every kMaxUnresolved items without a look
+  /// it notes that one is due there, which catchUp() or the next look makes up for. Throws std::bad_alloc: nothing was
   /// submitted then. So does submitBatch. Returned: of external work, from when on each of its ports is its own.
   std::vector<Picoseconds> submit(ClockItem item);
+  /// Makes up for the looks that are due: for a thread that has the time. Cheap when there are none.
+  void catchUp();
   /// Which item of a batch, before it, a TimedWait stands for; its `node` is filled in then.
   struct BatchWait {
     uint32_t item = BatchItem::kNone, signal = BatchItem::kNone;
@@ -182,6 +185,7 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
     std::vector<std::shared_ptr<TimeNode>> signals;  ///< Of a launch.
     std::shared_ptr<ExternalTime> external;          ///< Of external work.
     bool closes = false;                             ///< It is the last of its segment.
+    bool look = false;                               ///< A look is due when it is the last that was submitted.
     bool held = false;     ///< It takes no place before somebody needs it: it has a dependence.
     bool allowed = false;  ///< Somebody does.
   };
@@ -205,14 +209,18 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   Picoseconds foresee(const ClockItem& item, std::vector<TimeNode*> signals, std::vector<Picoseconds>* ports);
   void takeBack() noexcept;
   std::shared_ptr<const Dependence> dependenceOf(const ClockItem& item);
-  void resolveWhenMany(size_t waiting);
+  void noteLook();
+  void programLooks();
   void resolveReady();
   void place(Queue& queue, Pending& pending, Picoseconds ready);
   static std::mutex& domain();
 
+  std::atomic<bool> lookDue_{false};  ///< Some item that nobody looked at has `look`.
+
   std::mutex inboxMutex_;  // Guards what follows; taken after domain() when both are held.
-  std::vector<Pending> inbox_;
-  bool closeStaged_ = false;                                             ///< What was staged last ends its segment.
+  base::Fifo<Pending> inbox_;
+  size_t sinceLook_ = 0;      ///< Items behind the last `look`, or that came since the program looked.
+  bool closeStaged_ = false;  ///< What was staged last ends its segment.
   std::unordered_map<Ticket, std::shared_ptr<ExternalTime>> externals_;  ///< Not taken yet.
   struct LastDependent {
     std::shared_ptr<SeenQueue> seen = std::make_shared<SeenQueue>();
@@ -227,6 +235,7 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   // Guarded by domain().
   std::deque<Pending> staged_;              ///< Submitted, in order; takes no part yet.
   Ticket taken_ = 0;                        ///< The last item that takes part.
+  Ticket lookAt_ = 0;                       ///< The last staged item with `look`.
   bool segmentClosed_ = false;              ///< That item ends its segment, ...
   std::shared_ptr<ExternalTime> boundary_;  ///< ... and is external work (else null).
   std::unordered_map<QueueId, Queue> queues_;

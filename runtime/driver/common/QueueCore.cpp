@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/driver/common/QueueCore.h"
 
+#include <sched.h>
+
 #include <exception>
 #include <iterator>
 #include <new>
@@ -17,6 +19,8 @@ namespace {
 // A queue that has had work which took longer is not helped with: the switch of threads that help
 // saves is nothing to such work, and the next may overrun the helper's deadline.
 constexpr std::chrono::milliseconds kLongWork{100};
+// How long a worker without work looks for some before it sleeps: waking it costs who enqueues some microseconds.
+constexpr std::chrono::microseconds kLookFor{25};
 // How long a device that closes waits for external work that it has cancelled.
 constexpr std::chrono::seconds kCancelPatience(1);
 
@@ -42,17 +46,30 @@ std::vector<InsideItem>& inside() {
 
 /// Makes sure that somebody will look at the ready list.
 void QueueExecutor::Core::ensureWorker() {
-  if (idleWorkers > wakesPending) {
-    ++wakesPending;
-    workAvailable.notify_one();
-    return;
-  }
-  if (static_cast<int>(workers.size()) >= maxWorkers || stopping) return;
-  try {
-    workers.reserve(workers.size() + 1);  // A thread that runs has a place to go.
-    workers.push_back(base::startThread("hpu-stream", [self = shared_from_this()] { self->workerLoop(); }));
-  } catch (const std::exception&) {
-    // With at least one worker the work is done all the same; submit reports the case of none.
+  if (looking > 0 || sleeping == 0) return;
+  --sleeping;
+  ++looking;
+  ++wakes;
+  ++wakesToSend;
+}
+
+/// So that as many can work at a time, or as many as the system lets. True when there are any.
+bool QueueExecutor::Core::startWorkers(int wanted) {
+  while (true) {
+    try {
+      {
+        Section section(*this);
+        if (workersStarted >= std::min(wanted, maxWorkers) || stopping) return workersStarted > 0;
+        ++workersStarted;
+        workers.reserve(static_cast<size_t>(maxWorkers));  // A thread that runs has a place to go.
+      }
+      std::thread worker = base::startThread("hpu-stream", [self = shared_from_this()] { self->workerLoop(); });
+      Section section(*this);
+      workers.push_back(std::move(worker));
+    } catch (const std::exception&) {
+      Section section(*this);
+      return --workersStarted > 0;
+    }
   }
 }
 
@@ -62,12 +79,14 @@ void QueueExecutor::Core::putReady(const std::shared_ptr<Queue>& queue) {
   queue->place.front() = queue;
   const bool first = std::holds_alternative<External>(queue->items.front().work);
   ready.splice(first ? ready.begin() : ready.end(), queue->place);
+  anyReady.store(true, std::memory_order_relaxed);
 }
 
 /// The first of the ready list, which is not empty.
 std::shared_ptr<QueueExecutor::Core::Queue> QueueExecutor::Core::takeReady() {
   std::shared_ptr<Queue> queue = std::move(ready.front());
   queue->place.splice(queue->place.begin(), ready, ready.begin());
+  anyReady.store(!ready.empty() || stopping, std::memory_order_relaxed);
   return queue;
 }
 
@@ -76,6 +95,7 @@ void QueueExecutor::Core::takeFromReady(Queue& queue) {
   auto at = std::find_if(ready.begin(), ready.end(), [&](const auto& entry) { return entry.get() == &queue; });
   queue.place.splice(queue.place.begin(), ready, at);
   queue.place.front().reset();
+  anyReady.store(!ready.empty() || stopping, std::memory_order_relaxed);
 }
 
 void QueueExecutor::Core::makeReady(const std::shared_ptr<Queue>& queue) {
@@ -100,92 +120,174 @@ void QueueExecutor::Core::settle(const std::shared_ptr<Queue>& queue) {
 }
 
 void QueueExecutor::Core::workerLoop() {
-  Lock lock(mutex);
-  while (true) {
-    while (ready.empty() && !stopping) {
-      ++idleWorkers;
-      workAvailable.wait(lock);
-      --idleWorkers;
-      wakesPending = std::max(wakesPending - 1, 0);
+  // A worker that wakes on the CPU of the thread that enqueued does not push it aside. Without the right to it nothing
+  // is lost but that.
+  const sched_param none{};
+  (void)::sched_setscheduler(0, SCHED_BATCH, &none);
+  while (std::optional<Turn> turn = awaitTurn()) perform(std::move(*turn));
+}
+
+/// The next turn for a worker; none when it is to end.
+std::optional<QueueExecutor::Core::Turn> QueueExecutor::Core::awaitTurn() {
+  Section section(*this);
+  ++looking;
+  bool looked = false;
+  while (ready.empty() && !stopping) {
+    if (!std::exchange(looked, true)) {
+      section.unlock();
+      base::spinUntil(base::Deadline::Clock::now() + kLookFor,
+                      [&] { return anyReady.load(std::memory_order_relaxed); });
+      section.lock();
+      continue;
     }
-    if (stopping) return;
-    runHead(lock, takeReady());
+    --looking;
+    ++sleeping;
+    while (wakes == 0 && !stopping) section.wait(workAvailable);
+    // Who woke it has counted it already.
+    if (wakes > 0) {
+      --wakes;
+    } else {
+      --sleeping;
+      ++looking;
+    }
+    looked = false;
   }
+  --looking;
+  if (stopping) return std::nullopt;
+  Turn turn = begin(takeReady());
+  if (!ready.empty()) ensureWorker();
+  return turn;
 }
 
 void QueueExecutor::Core::unpark(const std::shared_ptr<Queue>& queue, Ticket head) {
-  Lock lock(mutex);
+  Section section(*this);
   // A reset may have dropped that wait, and the queue may be parked at another one.
-  if (queue->state != QueueState::kParked || stopping || queue->items.front().ticket != head) return;
+  if (queue->state != QueueState::kParked || queue->parkedAt != ParkedAt::kWait || stopping ||
+      queue->items.front().ticket != head)
+    return;
   queue->items.front().released = true;
   makeReady(queue);
 }
 
-/// True when the queue's head is a launch that does not begin: the queue is parked then.
-bool QueueExecutor::Core::holdForGate(const std::shared_ptr<Queue>& queue) {
-  Item& head = queue->items.front();
-  if (!gate || draining || !std::holds_alternative<Launch>(head.work) || !gate(head.work)) return false;
-  queue->state = QueueState::kParked;
-  queue->held = true;
-  return true;
+void QueueExecutor::Core::park(Queue& queue, ParkedAt at) {
+  queue.state = QueueState::kParked;
+  queue.parkedAt = at;
 }
 
 /// True when the queue's head is a WaitFor that must wait: the queue is parked then.
-bool QueueExecutor::Core::holdForWait(Lock& lock, const std::shared_ptr<Queue>& queue) {
-  Item& head = queue->items.front();
-  auto* wait = std::get_if<WaitFor>(&head.work);
+bool QueueExecutor::Core::parkForWait(const std::shared_ptr<Queue>& queue, Turn& turn) {
+  const Item& head = queue->items.front();
+  const auto* wait = std::get_if<WaitFor>(&head.work);
   if (!wait || head.released) return false;
-  if (!wait->other) {
-    auto it = outstanding.find(wait->ticket);
-    if (it == outstanding.end()) return false;
-    queue->state = QueueState::kParked;
-    it->second.callbacks.push_back([core = weak_from_this(), queue, ticket = head.ticket] {
+  if (wait->other) {
+    // The other device may call back at once, with its locks and not with ours.
+    turn.kind = Turn::Kind::kAskOther;
+    turn.other = wait->other;
+    turn.ticket = wait->ticket;
+    turn.head = head.ticket;
+  } else {
+    Outstanding* awaited = outstanding.find(wait->ticket);
+    if (!awaited) return false;
+    awaited->callbacks.push_back([core = weak_from_this(), queue, ticket = head.ticket] {
       if (auto alive = core.lock()) alive->unpark(queue, ticket);
     });
-    return true;
   }
-  queue->state = QueueState::kParked;
-  Ticket own = head.ticket;
-  std::shared_ptr<DriverDevice> other = wait->other;
-  Ticket ticket = wait->ticket;
-  lock.unlock();
-  // The other device calls back without its locks held, perhaps at once.
-  other->whenDone(ticket, [core = weak_from_this(), queue, own] {
-    if (auto alive = core.lock()) alive->unpark(queue, own);
-  });
-  other.reset();
-  lock.lock();
+  park(*queue, ParkedAt::kWait);
   return true;
 }
 
-/// Does the head item of a queue that the caller took from the ready list.
-void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queue) {
-  queue->state = QueueState::kRunning;
-  if (holdForGate(queue) || holdForWait(lock, queue)) return;
-  Item item = std::move(queue->items.front());
-  queue->items.pop_front();
-  queue->running = item.ticket;
-  queue->runningName = workName(item.work);
-  const Status cause = (item.report ? *item.report : *queue).failureBefore(item.ticket);
-  Status status = skipped(*queue, item, cause);
-  const auto* away = std::get_if<External>(&item.work);
-  if (away && status.ok()) {
-    std::unique_ptr<InProgress> progress(new (std::nothrow) InProgress);
-    if (progress) {
-      progress->item = std::move(item);
-      return startExternal(lock, queue, std::move(progress));
+/// True when the queue's head is a launch that does not begin now: the queue is parked then. Else its program is busy.
+bool QueueExecutor::Core::parkForLaunch(const std::shared_ptr<Queue>& queue) {
+  Item& head = queue->items.front();
+  const auto* launch = std::get_if<Launch>(&head.work);
+  if (!launch) return false;
+  try {
+    for (Busy& program : busy) {
+      if (program.program != launch->program) continue;
+      program.parked.push_back(queue);
+      park(*queue, ParkedAt::kProgram);
+      return true;
     }
-    status = resourceExhausted("out of host memory");
+    if (gate && !draining && gate(head.work)) {
+      park(*queue, ParkedAt::kGate);
+      return true;
+    }
+    busy.push_back({launch->program, {}});
+    head.running = launch->program;
+  } catch (const std::bad_alloc&) {
+    // It may wait for the other launch on a worker.
   }
-  lock.unlock();
+  return false;
+}
 
+/// A launch of the program is over: those that are parked for it try again, in their order.
+void QueueExecutor::Core::freeProgram(std::optional<ProgramId> program) {
+  if (!program) return;
+  auto it = std::find_if(busy.begin(), busy.end(), [&](const Busy& entry) { return entry.program == program; });
+  const std::vector<std::shared_ptr<Queue>> parked = std::move(it->parked);
+  busy.erase(it);
+  for (const auto& queue : parked)
+    if (queue->state == QueueState::kParked && queue->parkedAt == ParkedAt::kProgram) makeReady(queue);
+}
+
+/// Takes the head of a queue, which is not in the ready list, for the calling thread.
+QueueExecutor::Core::Turn QueueExecutor::Core::begin(const std::shared_ptr<Queue>& queue) {
+  Turn turn;
+  turn.queue = queue;
+  if (parkForWait(queue, turn)) return turn;
+  Item& head = queue->items.front();
+  turn.cause = (head.report ? *head.report : *queue).failureBefore(head.ticket);
+  if (turn.cause.ok() && parkForLaunch(queue)) return turn;
+  turn.status = skipped(*queue, head, turn.cause);
+  queue->state = QueueState::kRunning;
+  queue->running = head.ticket;
+  queue->runningName = workName(head.work);
+  turn.kind = Turn::Kind::kRun;
+  turn.item = std::move(head);
+  queue->items.popFront();
+  const auto* away = std::get_if<External>(&turn.item.work);
+  if (!away || !turn.status.ok()) return turn;
+  std::unique_ptr<InProgress> progress(new (std::nothrow) InProgress);
+  if (!progress) {
+    turn.status = resourceExhausted("out of host memory");
+    return turn;
+  }
+  turn.kind = Turn::Kind::kStart;
+  turn.ticket = turn.item.ticket;
+  turn.away = *away;
+  progress->item = std::move(turn.item);
+  queue->external = std::move(progress);
+  queue->state = QueueState::kExternal;
+  return turn;
+}
+
+void QueueExecutor::Core::perform(Turn turn) {
+  switch (turn.kind) {
+    case Turn::Kind::kNothing:
+      return;
+    case Turn::Kind::kAskOther:
+      return turn.other->whenDone(turn.ticket, [core = weak_from_this(), queue = turn.queue, head = turn.head] {
+        if (auto alive = core.lock()) alive->unpark(queue, head);
+      });
+    case Turn::Kind::kStart:
+      return startExternal(turn.queue, std::move(turn.away), turn.ticket);
+    case Turn::Kind::kRun:
+      return run(std::move(turn));
+  }
+}
+
+/// Does an item, or skips it.
+void QueueExecutor::Core::run(Turn turn) {
+  Queue& queue = *turn.queue;
+  Item& item = turn.item;
+  Status status = std::move(turn.status);
   const auto start = base::Deadline::Clock::now();
-  inside().push_back({this, queue.get(), item.ticket, false});
-  if (away) {
+  inside().push_back({this, &queue, item.ticket, false});
+  if (const auto* away = std::get_if<External>(&item.work)) {
     external.skip(*away, item.ticket, status);
   } else if (const auto* wait = std::get_if<WaitFor>(&item.work)) {
-    if (cause.ok()) status = waitedFor(*wait);
-    if (!status.ok()) status = inContext(*queue, item, status.withContext("the work that it waited for failed"));
+    if (turn.cause.ok()) status = waitedFor(*wait);
+    if (!status.ok()) status = inContext(queue, item, status.withContext("the work that it waited for failed"));
   } else if (status.ok()) {
     running.fetch_add(1, std::memory_order_relaxed);
     try {
@@ -198,12 +300,12 @@ void QueueExecutor::Core::runHead(Lock& lock, const std::shared_ptr<Queue>& queu
       status = internalError("an exception reached the queue");
     }
     running.fetch_sub(1, std::memory_order_relaxed);
-    if (!status.ok()) status = inContext(*queue, item, status);
+    if (!status.ok()) status = inContext(queue, item, status);
   }
-  for (uint32_t i = 0; i < item.signals; ++i) completeSignal(queue, item, i, cause.ok() ? status : cause);
+  for (uint32_t i = 0; i < item.signals; ++i) completeSignal(queue, item, i, turn.cause.ok() ? status : turn.cause);
   inside().pop_back();
   const bool tookLong = base::Deadline::Clock::now() - start > kLongWork;
-  conclude(lock, queue, std::move(item), std::move(status), tookLong);
+  conclude(turn.queue, std::move(item), std::move(status), tookLong);
 }
 
 /// The failure as one of this item, or, of a wait, as the one of other work that it is.
@@ -220,24 +322,21 @@ Status QueueExecutor::Core::inContext(const Queue& queue, const Item& item, cons
   return result.withWork(std::move(failure));
 }
 
-/// What the ticket of a wait, which is done, failed with. Without the lock.
-Status QueueExecutor::Core::waitedFor(const WaitFor& wait) const {
+/// What the ticket of a wait, which is done, failed with.
+Status QueueExecutor::Core::waitedFor(const WaitFor& wait) {
   if (wait.onlyOrder) return okStatus();
   if (wait.other) return wait.other->failure(wait.ticket);
-  Lock lock(mutex);
+  auto lock = look();
   return failureOf(wait.ticket);
 }
 
-/// Under the lock.
 Status QueueExecutor::Core::failureOf(Ticket ticket) const {
   auto it = failures.find(ticket);
   return it == failures.end() ? okStatus() : it->second;
 }
 
-/// The work of an item is over: lets go of what it owned, and says so. Takes the lock, which the
-/// caller does not have.
-void QueueExecutor::Core::conclude(Lock& lock, const std::shared_ptr<Queue>& queue, Item item, Status status,
-                                   bool tookLong) {
+/// The work of an item is over: lets go of what it owned, and says so.
+void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item item, Status status, bool tookLong) {
   inside().push_back({this, queue.get(), item.ticket, true});
   // Before anybody can see that the work is done, so that a thread which waited for it finds the
   // memory free. May destroy the device.
@@ -245,22 +344,31 @@ void QueueExecutor::Core::conclude(Lock& lock, const std::shared_ptr<Queue>& que
   item.work = Marker{};
   inside().pop_back();
   advanced.fetch_add(1, std::memory_order_relaxed);
-  lock.lock();
-  queue->hasLongWork |= tookLong;
-  finish(lock, queue, item, std::move(status));
+  Callbacks callbacks;
+  {
+    Section section(*this);
+    queue->hasLongWork |= tookLong;
+    freeProgram(item.running);
+    callbacks = finish(*queue, item, status);
+    if (callbacks.empty()) settle(queue);
+    if (queue->waiters > 0) queue->progress.notify_all();
+  }
+  if (callbacks.empty()) return;
+  // As above: what the callbacks let go of may destroy the device.
+  inside().push_back({this, queue.get(), item.ticket, true});
+  for (auto& callback : callbacks) callback();
+  callbacks.clear();
+  inside().pop_back();
+  Section section(*this);
+  settle(queue);
+  if (queue->waiters > 0) queue->progress.notify_all();
 }
 
 // ---- External work
 // ------------------------------------------------------------------------------------
 
 /// Gives external work its turn; it may end at once.
-void QueueExecutor::Core::startExternal(Lock& lock, const std::shared_ptr<Queue>& queue,
-                                        std::unique_ptr<InProgress> progress) {
-  const Ticket ticket = progress->item.ticket;
-  External away = std::get<External>(progress->item.work);
-  queue->external = std::move(progress);
-  queue->state = QueueState::kExternal;
-  lock.unlock();
+void QueueExecutor::Core::startExternal(const std::shared_ptr<Queue>& queue, External away, Ticket ticket) {
   const auto start = base::Deadline::Clock::now();
   Status begun;
   Complete complete;
@@ -285,59 +393,73 @@ void QueueExecutor::Core::startExternal(Lock& lock, const std::shared_ptr<Queue>
   if (within) inside().pop_back();
   away.work.reset();  // Who sees that the work is done finds it let go.
   const bool tookLong = base::Deadline::Clock::now() - start > kLongWork;
-  lock.lock();
-  queue->hasLongWork |= tookLong;
-  InProgress* now = queue->external.get();
-  if (!now || now->item.ticket != ticket) return;  // The device was closed meanwhile.
-  now->starting = false;
-  if (!begun.ok() && !now->complete) {
-    now->complete = true;
-    now->status = std::move(begun);
+  std::unique_ptr<InProgress> ended;
+  Status why;  // Not ok: it is to be cancelled.
+  {
+    Section section(*this);
+    queue->hasLongWork |= tookLong;
+    InProgress* now = queue->external.get();
+    if (!now || now->item.ticket != ticket) return;  // The device was closed meanwhile.
+    now->starting = false;
+    if (!begun.ok() && !now->complete) {
+      now->complete = true;
+      now->status = std::move(begun);
+    }
+    if (now->complete) {
+      ended = takeEnded(*queue);
+    } else if (!now->cancelled.ok()) {
+      why = now->cancelled;
+      away = std::get<External>(now->item.work);
+    } else {
+      wakeHelpers();
+    }
   }
-  if (now->complete) return finishExternal(lock, queue);
-  if (!now->cancelled.ok()) {
-    const Status why = now->cancelled;
-    away = std::get<External>(now->item.work);
-    lock.unlock();
-    away.work->cancel(why);
-    away.work.reset();
-    lock.lock();
-    return;
-  }
-  wakeHelpers();
+  if (ended) return conclude(queue, std::move(ended->item), std::move(ended->status), false);
+  if (!why.ok()) away.work->cancel(why);
 }
 
 void QueueExecutor::Core::completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket, Status status) {
-  Lock lock(mutex);
-  InProgress* now = queue->external.get();
-  if (!now || now->item.ticket != ticket || now->complete) return;
-  now->complete = true;
-  now->status = std::move(status);
-  if (now->starting) return;
-  finishExternal(lock, queue);
+  std::unique_ptr<InProgress> ended;
+  {
+    Section section(*this);
+    InProgress* now = queue->external.get();
+    if (!now || now->item.ticket != ticket || now->complete) return;
+    now->complete = true;
+    now->status = std::move(status);
+    if (now->starting) return;
+    ended = takeEnded(*queue);
+  }
+  conclude(queue, std::move(ended->item), std::move(ended->status), false);
   // A thread that helped this very work looks at the ready list next. One that helps other work may
   // do so for long, perhaps until something is done that waits here.
-  if (base::perThread<Lending>().queue != queue.get()) runExternal(lock, queue);
+  if (base::perThread<Lending>().queue != queue.get()) beginExternals(queue);
 }
 
 /// Gives the external work that is next on a queue its turn, as long as that is next; a worker does
 /// what else is ready. It takes no longer than to wake one.
-void QueueExecutor::Core::runExternal(Lock& lock, const std::shared_ptr<Queue>& queue) {
-  while (queue->state == QueueState::kReady && !stopping &&
-         std::holds_alternative<External>(queue->items.front().work)) {
-    takeFromReady(*queue);
-    runHead(lock, queue);
+void QueueExecutor::Core::beginExternals(const std::shared_ptr<Queue>& queue) {
+  while (true) {
+    Turn turn;
+    {
+      Section section(*this);
+      if (queue->state != QueueState::kReady || stopping ||
+          !std::holds_alternative<External>(queue->items.front().work)) {
+        if (!ready.empty()) ensureWorker();
+        return;
+      }
+      takeFromReady(*queue);
+      turn = begin(queue);
+    }
+    perform(std::move(turn));
   }
-  if (!ready.empty()) ensureWorker();
 }
 
-void QueueExecutor::Core::finishExternal(Lock& lock, const std::shared_ptr<Queue>& queue) {
-  std::unique_ptr<InProgress> ended = std::move(queue->external);
-  queue->state = QueueState::kRunning;
-  Status status = std::move(ended->status);
-  if (!status.ok()) status = inContext(*queue, ended->item, status);
-  lock.unlock();
-  conclude(lock, queue, std::move(ended->item), std::move(status), false);
+/// Takes external work that is complete off its queue, with what it ended with.
+std::unique_ptr<QueueExecutor::Core::InProgress> QueueExecutor::Core::takeEnded(Queue& queue) {
+  std::unique_ptr<InProgress> ended = std::move(queue.external);
+  queue.state = QueueState::kRunning;
+  if (!ended->status.ok()) ended->status = inContext(queue, ended->item, ended->status);
+  return ended;
 }
 
 /// Threads that wait may find external work to help.
@@ -367,54 +489,41 @@ void QueueExecutor::Core::keepError(Queue& queue, Ticket ticket, const Status& s
 }
 
 /// A signal of a launch that still runs is done, or the launch ended without it. At most once each.
-void QueueExecutor::Core::completeSignal(const std::shared_ptr<Queue>& queue, const Item& item, uint32_t signal,
-                                         const Status& status) {
+void QueueExecutor::Core::completeSignal(Queue& queue, const Item& item, uint32_t signal, const Status& status) {
   const Ticket ticket = item.ticket + 1 + signal;
-  std::vector<std::function<void()>> callbacks;
+  Callbacks callbacks;
   {
-    Lock lock(mutex);
-    auto it = outstanding.find(ticket);
-    if (it == outstanding.end()) return;
-    callbacks = std::move(it->second.callbacks);
-    if (!status.ok() && !it->second.forgotten) failures.emplace(ticket, status);
-    outstanding.erase(it);
-    keepError(item.report ? *item.report : *queue, item.ticket, status);
-    if (queue->waiters > 0) queue->progress.notify_all();
+    Section section(*this);
+    Outstanding* entry = outstanding.find(ticket);
+    if (!entry) return;
+    callbacks = std::move(entry->callbacks);
+    if (!status.ok() && !entry->forgotten) failures.emplace(ticket, status);
+    outstanding.erase(ticket);
+    keepError(item.report ? *item.report : queue, item.ticket, status);
+    if (queue.waiters > 0) queue.progress.notify_all();
     if (draining && outstanding.size() <= drainTarget) drained.notify_all();
   }
   for (auto& callback : callbacks) callback();
 }
 
-void QueueExecutor::Core::finish(Lock& lock, const std::shared_ptr<Queue>& queue, const Item& item, Status status) {
-  std::vector<std::function<void()>> callbacks;
-  const Ticket ticket = item.ticket;
-  if (auto it = outstanding.find(ticket); it != outstanding.end()) {
-    callbacks = std::move(it->second.callbacks);
-    if (!status.ok() && !it->second.forgotten) failures.emplace(ticket, status);
-    outstanding.erase(it);
+/// The item's ticket is done. Who was to be told of it is returned, and is told without the lock.
+QueueExecutor::Core::Callbacks QueueExecutor::Core::finish(Queue& queue, const Item& item, const Status& status) {
+  Callbacks callbacks;
+  if (Outstanding* entry = outstanding.find(item.ticket)) {
+    callbacks = std::move(entry->callbacks);
+    if (!status.ok() && !entry->forgotten) failures.emplace(item.ticket, status);
+    outstanding.erase(item.ticket);
   }
-  keepError(item.report ? *item.report : *queue, ticket, status);
+  keepError(item.report ? *item.report : queue, item.ticket, status);
   if (draining && outstanding.size() <= drainTarget) drained.notify_all();
-  if (!callbacks.empty()) {
-    if (queue->waiters > 0) queue->progress.notify_all();
-    lock.unlock();
-    // As in conclude: what the callbacks let go of may destroy the device.
-    inside().push_back({this, queue.get(), ticket, true});
-    for (auto& callback : callbacks) callback();
-    callbacks.clear();
-    inside().pop_back();
-    lock.lock();
-  }
-  settle(queue);
-  if (queue->waiters > 0) queue->progress.notify_all();
+  return callbacks;
 }
 
 void QueueExecutor::Core::addCallback(Ticket ticket, std::function<void()> callback) {
   {
-    Lock lock(mutex);
-    auto it = outstanding.find(ticket);
-    if (it != outstanding.end()) {
-      it->second.callbacks.push_back(std::move(callback));
+    Section section(*this);
+    if (Outstanding* entry = outstanding.find(ticket)) {
+      entry->callbacks.push_back(std::move(callback));
       return;
     }
   }
@@ -428,19 +537,23 @@ Status QueueExecutor::Core::checkWait(const Work& work) const {
       base::strCat("cannot wait for ticket ", wait->ticket, " of ", deviceName, ": it was never submitted"));
 }
 
-/// Under the lock; returns the new ticket. The queue is not made ready yet. Throws std::bad_alloc:
+/// Returns the new ticket. The queue is not made ready yet. Throws std::bad_alloc:
 /// nothing has changed then.
 Ticket QueueExecutor::Core::append(const std::shared_ptr<Queue>& queue, Work& work,
                                    std::shared_ptr<const void>& keepAlive, std::string& label, bool forgotten) {
   uint32_t signals = 0;
   if (const auto* launch = std::get_if<Launch>(&work)) signals = static_cast<uint32_t>(launch->signals.size());
   const Ticket ticket = nextTicket, end = ticket + 1 + signals;
-  Item& item = queue->items.emplace_back();
+  Item& item = queue->items.push(Item());
   try {
-    for (Ticket t = ticket; t < end; ++t) outstanding.emplace(t, Outstanding{queue, forgotten, {}});
+    for (Ticket t = ticket; t < end; ++t) {
+      Outstanding& entry = outstanding.add(t);
+      entry.queue = queue;
+      entry.forgotten = forgotten;
+    }
   } catch (...) {
     for (Ticket t = ticket; t < end; ++t) outstanding.erase(t);
-    queue->items.pop_back();
+    queue->items.popBack();
     throw;
   }
   nextTicket = end;
@@ -452,7 +565,7 @@ Ticket QueueExecutor::Core::append(const std::shared_ptr<Queue>& queue, Work& wo
   return ticket;
 }
 
-/// Under the lock: undoes the last append, which was to this queue. What the work owns goes back to
+/// Undoes the last append, which was to this queue. What the work owns goes back to
 /// the caller, who lets go of it without the lock.
 void QueueExecutor::Core::takeBack(Queue& queue, Work& work, std::shared_ptr<const void>& keepAlive) noexcept {
   Item& item = queue.items.back();
@@ -460,7 +573,7 @@ void QueueExecutor::Core::takeBack(Queue& queue, Work& work, std::shared_ptr<con
   keepAlive = std::move(item.keepAlive);
   for (Ticket t = item.ticket; t < nextTicket; ++t) outstanding.erase(t);
   nextTicket = item.ticket;
-  queue.items.pop_back();
+  queue.items.popBack();
 }
 
 Status QueueExecutor::Core::noMemory() const {
@@ -473,21 +586,26 @@ std::string QueueExecutor::Core::closedText() const {
 
 /// Tells external work that is in progress when the time of a drain is over, and waits a moment
 /// longer for it: it may use the device's memory.
-void QueueExecutor::Core::cancelAtEnd(Lock& lock) {
-  std::vector<std::shared_ptr<ExternalWork>> running;
-  for (const auto& [id, queue] : queues)
-    if (queue->external && !queue->external->starting)
-      running.push_back(std::get<External>(queue->external->item.work).work);
-  if (running.empty()) return;
+void QueueExecutor::Core::cancelAtEnd() {
+  std::vector<std::shared_ptr<ExternalWork>> inProgress;
+  {
+    Section section(*this);
+    for (const auto& [id, queue] : queues)
+      if (queue->external && !queue->external->starting)
+        inProgress.push_back(std::get<External>(queue->external->item.work).work);
+  }
+  if (inProgress.empty()) return;
   const Status why = cancelled(closedText());
-  lock.unlock();
-  for (const auto& work : running) work->cancel(why);
-  running.clear();
-  lock.lock();
-  drained.wait_for(lock, kCancelPatience, [&] {
+  for (const auto& work : inProgress) work->cancel(why);
+  inProgress.clear();
+  const auto until = base::Deadline::Clock::now() + kCancelPatience;
+  Section section(*this);
+  auto ended = [&] {
     return std::none_of(queues.begin(), queues.end(),
                         [](const auto& entry) { return entry.second->external != nullptr; });
-  });
+  };
+  while (!ended() && section.wait(drained, until) == std::cv_status::no_timeout) {
+  }
 }
 
 /// Runs or waits for what is left, then stops the workers.
@@ -499,21 +617,21 @@ void QueueExecutor::Core::drain() {
   }
   auto deadline = base::Deadline::fromMs(-1);
   base::Deadline until = deadline.ok() ? *deadline : base::Deadline::afterMs(600000);
-  Lock lock(mutex);
+  Section section(*this);
   draining = true;
   for (auto& [id, queue] : queues)
-    if (std::exchange(queue->held, false)) makeReady(queue);
+    if (queue->held()) makeReady(queue);
   drainTarget = 0;
-  std::vector<std::function<void()>> callbacks;
+  Callbacks callbacks;
   for (const InsideItem& item : inside()) {
     if (item.core != this) continue;
     if (!item.bodyDone) {
       ++drainTarget;
       continue;
     }
-    if (auto it = outstanding.find(item.ticket); it != outstanding.end()) {
-      std::move(it->second.callbacks.begin(), it->second.callbacks.end(), std::back_inserter(callbacks));
-      outstanding.erase(it);
+    if (Outstanding* entry = outstanding.find(item.ticket)) {
+      std::move(entry->callbacks.begin(), entry->callbacks.end(), std::back_inserter(callbacks));
+      outstanding.erase(item.ticket);
     }
     // What is queued behind it, which did not hold the device (markers, say), waits for this
     // thread.
@@ -523,42 +641,52 @@ void QueueExecutor::Core::drain() {
         break;
       }
   }
-  lock.unlock();
+  section.unlock();
   for (auto& callback : callbacks) callback();
-  lock.lock();
+  section.lock();
   while (outstanding.size() > drainTarget && !until.expired()) {
     // Help: this may be the only worker thread there is.
     if (!ready.empty()) {
-      runHead(lock, takeReady());
+      Turn turn = begin(takeReady());
+      section.unlock();
+      perform(std::move(turn));
+      section.lock();
       continue;
     }
     auto next = std::min(until.time(), base::Deadline::Clock::now() + std::chrono::milliseconds(20));
     for (const auto& [id, queue] : queues) {
       if (!helpable(*queue)) continue;
-      lend(lock, std::shared_ptr<Queue>(queue), next);
+      Loan loan = borrow(queue);
+      section.unlock();
+      lend(std::move(loan), next);
+      section.lock();
       break;
     }
-    if (ready.empty() && outstanding.size() > drainTarget) drained.wait_until(lock, next);
+    if (ready.empty() && outstanding.size() > drainTarget) section.wait(drained, next);
   }
-  cancelAtEnd(lock);
+  section.unlock();
+  cancelAtEnd();
+  section.lock();
   size_t dropped = outstanding.size() - std::min(outstanding.size(), drainTarget);
   stopping = true;
   while (!ready.empty()) takeReady();
+  anyReady.store(true, std::memory_order_relaxed);
   std::vector<std::shared_ptr<Queue>> rest;
   std::vector<Item> unbegun;
   std::vector<std::unique_ptr<InProgress>> lost;
   for (auto& entry : queues) {
     Queue& queue = *entry.second;
     if (queue.external) lost.push_back(std::move(queue.external));
-    for (Item& item : queue.items)
+    queue.items.forEach([&](Item& item) {
       if (std::holds_alternative<External>(item.work)) unbegun.push_back(std::move(item));
+    });
     rest.push_back(entry.second);
   }
   queues.clear();
   std::vector<std::thread> threads = std::move(workers);
   workers.clear();
   workAvailable.notify_all();
-  lock.unlock();
+  section.unlock();
   if (dropped > 0)
     HPU_LOG(kError, base::strCat(deviceName, " was closed with ", dropped, " pieces of work that were not done after ",
                                  until.totalMs(), " ms"));

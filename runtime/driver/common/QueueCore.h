@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // QueueExecutor::Core: the queues, the ready list and the workers behind QueueExecutor.
-// The one thing to know: workers share it, so that it outlives an executor that is destroyed on one
-// of its own workers.
+// The one thing to know: a thread takes a *turn* under the lock (begin) and does it without (perform); no function is
+// handed a lock. Workers share the core, so that it outlives an executor that is destroyed on one of its own workers.
 #pragma once
 
 #include <unistd.h>
@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -22,7 +22,10 @@
 #include <vector>
 
 #include "base/Deadline.h"
+#include "base/Fifo.h"
+#include "base/Spin.h"
 #include "runtime/driver/common/QueueExecutor.h"
+#include "runtime/driver/common/TicketTable.h"
 
 namespace hpu::driver {
 
@@ -30,8 +33,15 @@ enum class QueueState : uint8_t {
   kIdle,      ///< Nothing to do.
   kReady,     ///< In the ready list.
   kRunning,   ///< A thread works on its head.
-  kParked,    ///< Its head is a WaitFor whose ticket is not done.
+  kParked,    ///< Its head does not begin yet: see ParkedAt.
   kExternal,  ///< Its head was external work, which is in progress somewhere.
+};
+
+/// What a parked queue stands at.
+enum class ParkedAt : uint8_t {
+  kWait,     ///< A WaitFor whose ticket is not done.
+  kGate,     ///< A launch that the gate does not let begin.
+  kProgram,  ///< A launch of a program that another launch runs just now: one at a time, or they would wait on workers.
 };
 
 /// The queue whose external work the current thread helps; null: it does not.
@@ -46,9 +56,10 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     Work work;
     std::shared_ptr<const void> keepAlive;
     std::string label;
-    uint32_t signals = 0;           ///< Of a launch: as many tickets follow its own.
-    std::shared_ptr<Queue> report;  ///< Has the failure instead of the item's queue; may be null.
-    bool released = false;          ///< Of a WaitFor: what it waited for is done.
+    uint32_t signals = 0;              ///< Of a launch: as many tickets follow its own.
+    std::shared_ptr<Queue> report;     ///< Has the failure instead of the item's queue; may be null.
+    bool released = false;             ///< Of a WaitFor: what it waited for is done.
+    std::optional<ProgramId> running;  ///< Of a launch that was begun: its program, which is `busy`.
   };
   /// External work whose turn has come and that is not complete.
   struct InProgress {
@@ -64,14 +75,14 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     QueueId id = 0;
     std::string name;
     QueueState state = QueueState::kIdle;
+    ParkedAt parkedAt = ParkedAt::kWait;  ///< In the state kParked.
     bool closing = false;
     bool hasLongWork = false;      ///< It has run some: nobody helps with it.
-    bool held = false;             ///< Parked at a launch that the gate does not let begin.
     bool beginsInSubmit = false;   ///< The thread that submits gives its external work its turn.
     int waiters = 0;               ///< Threads in wait() for one of its tickets, or in reset().
     Ticket running = 0;            ///< What a thread works on, in the state kRunning.
     std::string_view runningName;  ///< Its workName.
-    std::deque<Item> items;
+    base::Fifo<Item> items;
     /// Its place in `ready`, when it is not there: so that it is made ready without an allocation.
     std::list<std::shared_ptr<Queue>> place{1};
     std::unique_ptr<InProgress> external;  ///< In the state kExternal.
@@ -81,9 +92,9 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     Status taken;           ///< ... which was this one.
     std::condition_variable progress;
 
+    bool held() const { return state == QueueState::kParked && parkedAt == ParkedAt::kGate; }
     /// The failure that work is behind; ok when none. Of work that is not begun.
     Status failureBefore(Ticket ticket) const { return error.ok() && ticket < skipBefore ? taken : error; }
-
     /// What is last on it, when that is external work and not to be skipped.
     const ExternalWork* lastExternal() const {
       const Item* last = !items.empty() ? &items.back() : external ? &external->item : nullptr;
@@ -96,6 +107,26 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     std::shared_ptr<Queue> queue;
     bool forgotten = false;
     std::vector<std::function<void()>> callbacks;
+  };
+  using Callbacks = std::vector<std::function<void()>>;
+
+  /// What a thread has taken on under the lock, to be done without it.
+  struct Turn {
+    enum class Kind : uint8_t {
+      kNothing,   ///< The queue is parked.
+      kRun,       ///< `item` is to be done, or skipped with `status`.
+      kStart,     ///< The queue's external work is to be started.
+      kAskOther,  ///< Another device is to tell when `ticket` is done; the queue is parked.
+    };
+    Kind kind = Kind::kNothing;
+    std::shared_ptr<Queue> queue;
+    Item item;
+    Status cause;                         ///< The failure that the item is behind.
+    Status status;                        ///< Not ok: the item is not run.
+    Ticket ticket = 0;                    ///< Of kStart: the work's own. Of kAskOther: the other device's.
+    Ticket head = 0;                      ///< Of kAskOther: the wait's.
+    External away;                        ///< Of kStart.
+    std::shared_ptr<DriverDevice> other;  ///< Of kAskOther.
   };
 
   Core(std::string name, int index, int workers, Body work, Gate hold, ExternalHooks hooks)
@@ -116,70 +147,118 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
 
   std::atomic<int> running{0};        ///< Pieces of work that a thread is inside of.
   std::atomic<uint64_t> advanced{0};  ///< Pieces that are done, and looks at some that ran.
+  std::atomic<bool> anyReady{false};  ///< The ready list has some, or workers are to stop: for who spins.
 
   mutable std::mutex mutex;  // Guards everything below.
   std::condition_variable workAvailable, drained;
   std::unordered_map<QueueId, std::shared_ptr<Queue>> queues;
-  std::unordered_map<Ticket, Outstanding> outstanding;
+  TicketTable<Outstanding> outstanding;
   std::unordered_map<Ticket, Status> failures;  ///< Of done tickets that are not forgotten.
   std::list<std::shared_ptr<Queue>> ready;
+  /// Programs that a launch runs, with the queues that are parked for it.
+  struct Busy {
+    ProgramId program = 0;
+    std::vector<std::shared_ptr<Queue>> parked;
+  };
+  std::vector<Busy> busy;
   std::vector<std::thread> workers;
+  int workersStarted = 0;  ///< Also those that are being started.
   Ticket nextTicket = 1;
   QueueId nextQueue = 1;
-  int waitingThreads = 0;                 ///< In await().
-  int idleWorkers = 0, wakesPending = 0;  // A woken worker stays idle until it has the mutex.
-  size_t drainTarget = 0;                 ///< With `draining`: outstanding tickets that the drain need not wait for.
+  int waitingThreads = 0;  ///< In await().
+  // Whenever something is ready, a worker looks for it (`looking`), or all are at work and look when they are done.
+  int looking = 0;         ///< Workers that look for work, or are woken to.
+  int sleeping = 0;        ///< Workers that sleep until `wakes` lets one go.
+  int wakes = 0;           ///< Sleepers that may go and have not yet.
+  int wakesToSend = 0;     ///< Of these: whoever has the lock notifies when it is unlocked.
+  size_t drainTarget = 0;  ///< With `draining`: outstanding tickets that the drain need not wait for.
   bool draining = false, stopping = false;
 
-  using Lock = std::unique_lock<std::mutex>;
+  /// The lock, for a scope. Workers for what was made ready in it are woken when it is unlocked.
+  class Section {
+   public:
+    explicit Section(Core& core) : core_(core), lock_(base::lockSoon(core.mutex)) {}
+    ~Section() {
+      if (lock_.owns_lock()) unlock();
+    }
+    void lock() { lock_ = base::lockSoon(core_.mutex); }
+    void unlock() {
+      const int wakes = std::exchange(core_.wakesToSend, 0);
+      lock_.unlock();
+      for (int i = 0; i < wakes; ++i) core_.workAvailable.notify_one();
+    }
+    /// Sleeps until the condition variable is notified or it is `until`.
+    std::cv_status wait(std::condition_variable& changed, base::Deadline::Clock::time_point until) {
+      for (int i = std::exchange(core_.wakesToSend, 0); i > 0; --i) core_.workAvailable.notify_one();
+      return changed.wait_until(lock_, until);
+    }
+    void wait(std::condition_variable& changed) { changed.wait(lock_); }
 
+   private:
+    Core& core_;
+    std::unique_lock<std::mutex> lock_;
+  };
+  /// For who only looks.
+  std::unique_lock<std::mutex> look() const { return base::lockSoon(mutex); }
+
+  // Under the lock.
   void putReady(const std::shared_ptr<Queue>& queue);
   std::shared_ptr<Queue> takeReady();
   void takeFromReady(Queue& queue);
   void makeReady(const std::shared_ptr<Queue>& queue);
   void ensureWorker();
-  void workerLoop();
-  void runHead(Lock& lock, const std::shared_ptr<Queue>& queue);
-  bool holdForGate(const std::shared_ptr<Queue>& queue);
-  bool holdForWait(Lock& lock, const std::shared_ptr<Queue>& queue);
-  void unpark(const std::shared_ptr<Queue>& queue, Ticket head);
+  Turn begin(const std::shared_ptr<Queue>& queue);
+  bool parkForWait(const std::shared_ptr<Queue>& queue, Turn& turn);
+  bool parkForLaunch(const std::shared_ptr<Queue>& queue);
+  void park(Queue& queue, ParkedAt at);
+  void freeProgram(std::optional<ProgramId> program);
+  Callbacks finish(Queue& queue, const Item& item, const Status& status);
+  void settle(const std::shared_ptr<Queue>& queue);
   std::vector<Item> dropQueued(Queue& queue);
-  void completeSignal(const std::shared_ptr<Queue>& queue, const Item& item, uint32_t signal, const Status& status);
   void keepError(Queue& queue, Ticket ticket, const Status& status);
-  Status skipped(const Queue& queue, const Item& item, const Status& cause) const;
-  Status waitedFor(const WaitFor& wait) const;
   Status failureOf(Ticket ticket) const;
   Status checkWait(const Work& work) const;
   Ticket append(const std::shared_ptr<Queue>& queue, Work& work, std::shared_ptr<const void>& keepAlive,
                 std::string& label, bool forgotten);
   void takeBack(Queue& queue, Work& work, std::shared_ptr<const void>& keepAlive) noexcept;
-  Status noMemory() const;
-  void finish(Lock& lock, const std::shared_ptr<Queue>& queue, const Item& item, Status status);
-  void settle(const std::shared_ptr<Queue>& queue);
-  void addCallback(Ticket ticket, std::function<void()> callback);
-  Status inContext(const Queue& queue, const Item& item, const Status& status) const;
-  void conclude(Lock& lock, const std::shared_ptr<Queue>& queue, Item item, Status status, bool tookLong);
-
-  void startExternal(Lock& lock, const std::shared_ptr<Queue>& queue, std::unique_ptr<InProgress> progress);
-  void completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket, Status status);
-  void finishExternal(Lock& lock, const std::shared_ptr<Queue>& queue);
-  void runExternal(Lock& lock, const std::shared_ptr<Queue>& queue);
+  std::unique_ptr<InProgress> takeEnded(Queue& queue);
   void wakeHelpers();
+  std::shared_ptr<Queue> inTheWay(const std::shared_ptr<Queue>& queue);
+  std::string standing(const std::shared_ptr<Queue>& queue);
+
+  // Of what does not change.
+  Status skipped(const Queue& queue, const Item& item, const Status& cause) const;
+  Status inContext(const Queue& queue, const Item& item, const Status& status) const;
+  Status noMemory() const;
   std::string closedText() const;
-  void cancelAtEnd(Lock& lock);
+  static bool helpable(const Queue& queue);
+
+  // Without the lock, which they take themselves.
+  bool startWorkers(int wanted);
+  void workerLoop();
+  std::optional<Turn> awaitTurn();
+  void perform(Turn turn);
+  void run(Turn turn);
+  void startExternal(const std::shared_ptr<Queue>& queue, External away, Ticket ticket);
+  void conclude(const std::shared_ptr<Queue>& queue, Item item, Status status, bool tookLong);
+  void unpark(const std::shared_ptr<Queue>& queue, Ticket head);
+  void completeSignal(Queue& queue, const Item& item, uint32_t signal, const Status& status);
+  void completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket, Status status);
+  void beginExternals(const std::shared_ptr<Queue>& queue);
+  Status waitedFor(const WaitFor& wait);
+  void addCallback(Ticket ticket, std::function<void()> callback);
+  void cancelAtEnd();
 
   // QueueWait.cpp.
-  struct Advance {
-    Ticket ticket = 0;  ///< Of the external work; 0 when there is none.
-    uint64_t value = 0;
-    bool known = false;
+  /// External work that a thread helps, from borrow() on.
+  struct Loan {
+    std::shared_ptr<Queue> queue;
+    Ticket ticket = 0;
+    std::shared_ptr<ExternalWork> work;
   };
-  std::shared_ptr<Queue> inTheWay(const std::shared_ptr<Queue>& queue) const;
-  static bool helpable(const Queue& queue);
-  void lend(Lock& lock, const std::shared_ptr<Queue>& queue, base::Deadline::Clock::time_point until);
-  Advance advance(Lock& lock, const std::shared_ptr<Queue>& queue);
-  bool await(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket, const base::Deadline& deadline);
-  std::string standing(const std::shared_ptr<Queue>& queue) const;
+  Loan borrow(const std::shared_ptr<Queue>& queue);               ///< Under the lock.
+  void lend(Loan loan, base::Deadline::Clock::time_point until);  ///< Without.
+  bool await(const std::shared_ptr<Queue>& queue, Ticket ticket, const base::Deadline& deadline);
   void drain();
   Status reset(const base::Deadline& deadline, base::FunctionRef<void(const std::vector<Ticket>&)> dropping);
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/driver/common/QueueExecutor.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -19,21 +20,23 @@ QueueExecutor::~QueueExecutor() {
   core_->drain();
 }
 
-StatusOr<QueueId> QueueExecutor::createQueue(const std::string& name) {
+StatusOr<QueueId> QueueExecutor::createQueue(const std::string& name) try {
   auto queue = std::make_shared<Core::Queue>();
-  Core::Lock lock(core_->mutex);
-  if (core_->workers.empty()) core_->ensureWorker();
-  if (core_->workers.empty())
+  // A worker for each queue, as far as there are to be as many: none is started while work is enqueued.
+  if (!core_->startWorkers(static_cast<int>(std::min<int64_t>(load().queues + 1, core_->maxWorkers))))
     return resourceExhausted("cannot start a worker thread for " + core_->deviceName +
                              ": the system has no more threads");
+  Core::Section section(*core_);
   queue->id = core_->nextQueue++;
   queue->name = name.empty() ? "queue " + std::to_string(queue->id) : name;
   core_->queues.emplace(queue->id, queue);
   return queue->id;
+} catch (const std::bad_alloc&) {
+  return core_->noMemory();
 }
 
 void QueueExecutor::destroyQueue(QueueId id) {
-  Core::Lock lock(core_->mutex);
+  Core::Section section(*core_);
   auto it = core_->queues.find(id);
   if (it == core_->queues.end()) return;
   std::shared_ptr<Core::Queue> queue = it->second;
@@ -43,33 +46,38 @@ void QueueExecutor::destroyQueue(QueueId id) {
 
 StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<const void> keepAlive, std::string label,
                                        Accepted accepted, bool beginNow) {
-  Core::Lock lock(core_->mutex);
-  auto it = core_->queues.find(id);
-  if (it == core_->queues.end() || it->second->closing)
-    return notFound(base::strCat(core_->deviceName, " has no queue ", id));
-  HPU_RETURN_IF_ERROR(core_->checkWait(work));
-  const std::shared_ptr<Core::Queue>& queue = it->second;
   Ticket ticket = 0;
-  try {
-    const ExternalWork* before = queue->lastExternal();
-    ticket = core_->append(queue, work, keepAlive, label, false);
-    accepted(ticket, before);
-  } catch (const std::bad_alloc&) {
-    if (ticket) core_->takeBack(*queue, work, keepAlive);
-    return core_->noMemory();
+  Core::Turn turn;  // The work's, when this thread begins it.
+  {
+    Core::Section section(*core_);
+    auto it = core_->queues.find(id);
+    if (it == core_->queues.end() || it->second->closing)
+      return notFound(base::strCat(core_->deviceName, " has no queue ", id));
+    HPU_RETURN_IF_ERROR(core_->checkWait(work));
+    const std::shared_ptr<Core::Queue>& queue = it->second;
+    try {
+      const ExternalWork* before = queue->lastExternal();
+      ticket = core_->append(queue, work, keepAlive, label, false);
+      accepted(ticket, before);
+    } catch (const std::bad_alloc&) {
+      if (ticket) core_->takeBack(*queue, work, keepAlive);
+      return core_->noMemory();
+    }
+    if (queue->state != QueueState::kIdle) return ticket;
+    // Nothing is skipped under its caller's locks.
+    if (!beginNow || !queue->failureBefore(ticket).ok()) {
+      core_->makeReady(queue);
+      return ticket;
+    }
+    queue->beginsInSubmit = true;
+    turn = core_->begin(queue);
   }
-  if (queue->state != QueueState::kIdle) return ticket;
-  // Nothing is skipped under its caller's locks.
-  if (beginNow && queue->failureBefore(ticket).ok()) {
-    const std::shared_ptr<Core::Queue> held = queue;
-    core_->putReady(held);
-    held->beginsInSubmit = true;
-    core_->runExternal(lock, held);
-    held->beginsInSubmit = false;
-    if (held->waiters > 0) held->progress.notify_all();
-  } else {
-    core_->makeReady(queue);
-  }
+  const std::shared_ptr<Core::Queue> queue = turn.queue;
+  core_->perform(std::move(turn));
+  core_->beginExternals(queue);
+  Core::Section section(*core_);
+  queue->beginsInSubmit = false;
+  if (queue->waiters > 0) queue->progress.notify_all();
   return ticket;
 }
 
@@ -77,7 +85,7 @@ StatusOr<std::vector<Ticket>> QueueExecutor::submitBatch(
     std::vector<Entry> entries, QueueId reportTo, base::FunctionRef<void(const std::vector<Ticket>&)> accepted) try {
   std::vector<Ticket> tickets(entries.size());
   std::vector<std::shared_ptr<Core::Queue>> queues(entries.size());
-  Core::Lock lock(core_->mutex);
+  Core::Section section(*core_);
   for (size_t i = 0; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
     if (i > 0 && entry.queue == entries[i - 1].queue) {
@@ -120,34 +128,35 @@ StatusOr<std::vector<Ticket>> QueueExecutor::submitBatch(
 }
 
 bool QueueExecutor::done(Ticket ticket) const {
-  Core::Lock lock(core_->mutex);
-  return ticket < core_->nextTicket && !core_->outstanding.count(ticket);
+  auto lock = core_->look();
+  return ticket < core_->nextTicket && !core_->outstanding.contains(ticket);
 }
 
 Status QueueExecutor::wait(Ticket ticket, int64_t deadlineMs) {
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
-  Core::Lock lock(core_->mutex);
-  if (ticket == 0 || ticket >= core_->nextTicket)
-    return invalidArgument(
-        base::strCat("cannot wait for ticket ", ticket, " of ", core_->deviceName, ": it was never submitted"));
-  if (auto it = core_->outstanding.find(ticket); it != core_->outstanding.end()) {
-    std::shared_ptr<Core::Queue> queue = it->second.queue;
-    const bool finished = core_->await(lock, queue, ticket, deadline);
-    if (!finished && queue->held)
-      return deadlineExceeded(base::strCat("queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ",
-                                           ticket, " within ", deadline.totalMs(), " ms: a launch",
-                                           queue->items.front().label.empty() ? "" : " of '",
-                                           queue->items.front().label, queue->items.front().label.empty() ? "" : "'",
-                                           " does not end. Reset the device (Device::reset)"));
-    if (!finished)
-      return deadlineExceeded(base::strCat("queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ",
-                                           ticket, " within ", deadline.totalMs(), " ms; ", core_->standing(queue),
-                                           ", with ", queue->items.size(),
-                                           " pieces of work queued. Wait longer (HPU_WAIT_TIMEOUT_MS) or look for a "
-                                           "wait that is never "
-                                           "satisfied"));
+  std::shared_ptr<Core::Queue> queue;
+  {
+    auto lock = core_->look();
+    if (ticket == 0 || ticket >= core_->nextTicket)
+      return invalidArgument(
+          base::strCat("cannot wait for ticket ", ticket, " of ", core_->deviceName, ": it was never submitted"));
+    const Core::Outstanding* entry = core_->outstanding.find(ticket);
+    if (!entry) return core_->failureOf(ticket);
+    queue = entry->queue;
   }
-  return core_->failureOf(ticket);
+  const bool finished = core_->await(queue, ticket, deadline);
+  auto lock = core_->look();
+  if (finished || !core_->outstanding.contains(ticket)) return core_->failureOf(ticket);
+  const std::string vain = base::strCat("queue '", queue->name, "' of ", core_->deviceName, " did not reach ticket ",
+                                        ticket, " within ", deadline.totalMs(), " ms");
+  if (queue->held()) {
+    const std::string& label = queue->items.front().label;
+    return deadlineExceeded(base::strCat(vain, ": a launch", label.empty() ? "" : " of '", label,
+                                         label.empty() ? "" : "'", " does not end. Reset the device (Device::reset)"));
+  }
+  return deadlineExceeded(base::strCat(vain, "; ", core_->standing(queue), ", with ", queue->items.size(),
+                                       " pieces of work queued. Wait longer (HPU_WAIT_TIMEOUT_MS) or look for a wait "
+                                       "that is never satisfied"));
 }
 
 void QueueExecutor::whenDone(Ticket ticket, std::function<void()> callback) {
@@ -155,7 +164,7 @@ void QueueExecutor::whenDone(Ticket ticket, std::function<void()> callback) {
 }
 
 Status QueueExecutor::takeError(QueueId id, Ticket upTo) {
-  Core::Lock lock(core_->mutex);
+  auto lock = core_->look();
   auto it = core_->queues.find(id);
   if (it == core_->queues.end()) return okStatus();
   Core::Queue& queue = *it->second;
@@ -166,14 +175,14 @@ Status QueueExecutor::takeError(QueueId id, Ticket upTo) {
 }
 
 Status QueueExecutor::error(QueueId id, Ticket upTo) const {
-  Core::Lock lock(core_->mutex);
+  auto lock = core_->look();
   auto it = core_->queues.find(id);
   if (it == core_->queues.end() || it->second->errorTicket > upTo) return okStatus();
   return it->second->error;
 }
 
 Status QueueExecutor::failure(Ticket ticket) const {
-  Core::Lock lock(core_->mutex);
+  auto lock = core_->look();
   return core_->failureOf(ticket);
 }
 
@@ -183,16 +192,15 @@ Status QueueExecutor::reset(int64_t deadlineMs, base::FunctionRef<void(const std
 }
 
 void QueueExecutor::forget(Ticket ticket) {
-  Core::Lock lock(core_->mutex);
-  auto it = core_->outstanding.find(ticket);
-  if (it != core_->outstanding.end())
-    it->second.forgotten = true;
+  auto lock = core_->look();
+  if (Core::Outstanding* entry = core_->outstanding.find(ticket))
+    entry->forgotten = true;
   else
     core_->failures.erase(ticket);
 }
 
 QueueExecutor::Load QueueExecutor::load() const {
-  Core::Lock lock(core_->mutex);
+  auto lock = core_->look();
   return {static_cast<int64_t>(core_->outstanding.size()), static_cast<int64_t>(core_->queues.size())};
 }
 
@@ -206,7 +214,7 @@ DriverDevice::Motion QueueExecutor::motion() {
   std::vector<std::shared_ptr<ExternalWork>> away;
   std::vector<std::shared_ptr<DriverDevice>> others;
   {
-    Core::Lock lock(core_->mutex);
+    auto lock = core_->look();
     for (const auto& [id, queue] : core_->queues) {
       motion.running |= queue->state == QueueState::kReady || queue->state == QueueState::kRunning;
       if (queue->external) away.push_back(std::get<External>(queue->external->item.work).work);
@@ -221,7 +229,7 @@ DriverDevice::Motion QueueExecutor::motion() {
 }
 
 Ticket QueueExecutor::lastTicket() const {
-  Core::Lock lock(core_->mutex);
+  auto lock = core_->look();
   return core_->nextTicket - 1;
 }
 

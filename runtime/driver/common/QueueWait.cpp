@@ -19,20 +19,22 @@ using Clock = base::Deadline::Clock;
 constexpr int64_t kHelpMs = 60000;
 // How long before its deadline a wait looks whether external work advances, and how often after it.
 constexpr int64_t kProbeMs = 5000;
+// How long a wait looks for the end of work that another thread does before it sleeps.
+constexpr std::chrono::microseconds kLookFor{20};
 
 }  // namespace
 
 /// The queue whose external work is what `queue` stands at, itself or through waits of this device;
 /// null when it is something else.
-std::shared_ptr<QueueExecutor::Core::Queue> QueueExecutor::Core::inTheWay(const std::shared_ptr<Queue>& queue) const {
+std::shared_ptr<QueueExecutor::Core::Queue> QueueExecutor::Core::inTheWay(const std::shared_ptr<Queue>& queue) {
   std::shared_ptr<Queue> at = queue;
   // Tickets that are waited for are earlier ones: this ends.
-  while (at->state == QueueState::kParked && !at->held && !at->items.empty()) {
+  while (at->state == QueueState::kParked && at->parkedAt == ParkedAt::kWait) {
     const auto* wait = std::get_if<WaitFor>(&at->items.front().work);
     if (!wait || wait->other) return nullptr;
-    auto it = outstanding.find(wait->ticket);
-    if (it == outstanding.end()) return nullptr;
-    at = it->second.queue;
+    Outstanding* awaited = outstanding.find(wait->ticket);
+    if (!awaited) return nullptr;
+    at = awaited->queue;
   }
   return at->external ? at : nullptr;
 }
@@ -41,58 +43,53 @@ bool QueueExecutor::Core::helpable(const Queue& queue) {
   return queue.external && !queue.external->starting && !queue.external->helped;
 }
 
-/// The calling thread helps the queue's external work, which must be helpable.
-void QueueExecutor::Core::lend(Lock& lock, const std::shared_ptr<Queue>& queue, Clock::time_point until) {
-  const Ticket ticket = queue->external->item.ticket;
-  std::shared_ptr<ExternalWork> work = std::get<External>(queue->external->item.work).work;
+/// The calling thread is to help the queue's external work, which must be helpable.
+QueueExecutor::Core::Loan QueueExecutor::Core::borrow(const std::shared_ptr<Queue>& queue) {
   queue->external->helped = true;
-  lock.unlock();
+  const Item& item = queue->external->item;
+  return {queue, item.ticket, std::get<External>(item.work).work};
+}
+
+void QueueExecutor::Core::lend(Loan loan, Clock::time_point until) {
   const void*& lending = base::perThread<Lending>().queue;
-  const void* outer = std::exchange(lending, queue.get());
+  const void* outer = std::exchange(lending, loan.queue.get());
   try {
     base::FloatScope floats;
-    work->help(until);
+    loan.work->help(until);
   } catch (...) {
     // The work goes on without.
   }
   lending = outer;
-  work.reset();
-  lock.lock();
-  if (!queue->external || queue->external->item.ticket != ticket) return;
-  queue->external->helped = false;
+  loan.work.reset();
+  Section section(*this);
+  InProgress* helped = loan.queue->external.get();
+  if (!helped || helped->item.ticket != loan.ticket) return;
+  helped->helped = false;
   if (Clock::now() < until) return;
-  ++queue->external->handovers;
+  ++helped->handovers;
   wakeHelpers();
-}
-
-/// How far the external work is that `queue` stands at.
-QueueExecutor::Core::Advance QueueExecutor::Core::advance(Lock& lock, const std::shared_ptr<Queue>& queue) {
-  Advance result;
-  result.known = true;
-  std::shared_ptr<Queue> way = inTheWay(queue);
-  if (!way) return result;
-  result.ticket = way->external->item.ticket;
-  std::shared_ptr<ExternalWork> work = std::get<External>(way->external->item.work).work;
-  lock.unlock();
-  result.value = work->progress();
-  work.reset();
-  lock.lock();
-  return result;
 }
 
 /// Waits until `ticket`, one of `queue`, is done. The calling thread does the queue's work as long
 /// as no worker has taken it (two switches of threads less for who waits at once), and helps
 /// external work. False: not done at the deadline, and no external work that it stands at
 /// advances.
-bool QueueExecutor::Core::await(Lock& lock, const std::shared_ptr<Queue>& queue, Ticket ticket,
-                                const base::Deadline& deadline) {
+bool QueueExecutor::Core::await(const std::shared_ptr<Queue>& queue, Ticket ticket, const base::Deadline& deadline) {
+  /// How far the external work is that the queue stands at.
+  struct Advance {
+    Ticket ticket = 0;  ///< Of the external work; 0 when there is none.
+    uint64_t value = 0;
+    bool known = false;
+  };
   const auto probe = std::chrono::milliseconds(std::min(deadline.totalMs() / 2, kProbeMs));
   Clock::time_point until = deadline.time() - probe;
+  const Clock::time_point lookUntil = std::min(until, Clock::now() + kLookFor);
   bool last = probe.count() == 0;  // `until` is the deadline, or after it.
   Advance before;
   Ticket lentTo = 0;
   uint64_t handover = 0;
   bool worked = false, finished = true;
+  Section section(*this);
   // What this thread put into the ready list was left to it.
   auto leaveWork = [&] {
     if (std::exchange(worked, false) && !ready.empty()) ensureWorker();
@@ -104,10 +101,13 @@ bool QueueExecutor::Core::await(Lock& lock, const std::shared_ptr<Queue>& queue,
   };
   ++waitingThreads;
   ++queue->waiters;
-  while (outstanding.count(ticket) != 0) {
+  while (outstanding.contains(ticket)) {
     if (mayRun()) {
       takeFromReady(*queue);
-      runHead(lock, queue);
+      Turn turn = begin(queue);
+      section.unlock();
+      perform(std::move(turn));
+      section.lock();
       worked = true;
       continue;
     }
@@ -117,17 +117,37 @@ bool QueueExecutor::Core::await(Lock& lock, const std::shared_ptr<Queue>& queue,
         (lentTo != way->external->item.ticket || handover != way->external->handovers)) {
       lentTo = way->external->item.ticket;
       handover = way->external->handovers;
-      lend(lock, way, until);
+      Loan loan = borrow(way);
+      section.unlock();
+      lend(std::move(loan), until);
+      section.lock();
       worked = true;
       continue;
     }
     way.reset();
-    if (queue->progress.wait_until(lock, until) == std::cv_status::no_timeout) continue;
-    if (outstanding.count(ticket) == 0) break;
-    const Advance now = advance(lock, queue);
-    if (outstanding.count(ticket) == 0) break;
-    const bool advanced = before.known && now.value != 0 && (now.ticket != before.ticket || now.value != before.value);
-    if (last && !advanced) {
+    if (queue->state == QueueState::kRunning && Clock::now() < lookUntil) {
+      const uint64_t seen = advanced.load(std::memory_order_relaxed);
+      section.unlock();
+      base::spinUntil(lookUntil, [&] { return advanced.load(std::memory_order_relaxed) != seen; });
+      section.lock();
+      continue;
+    }
+    if (section.wait(queue->progress, until) == std::cv_status::no_timeout) continue;
+    if (!outstanding.contains(ticket)) break;
+    Advance now;
+    now.known = true;
+    if ((way = inTheWay(queue))) {
+      now.ticket = way->external->item.ticket;
+      std::shared_ptr<ExternalWork> work = std::get<External>(way->external->item.work).work;
+      section.unlock();
+      now.value = work->progress();
+      work.reset();
+      way.reset();
+      section.lock();
+    }
+    if (!outstanding.contains(ticket)) break;
+    const bool advances = before.known && now.value != 0 && (now.ticket != before.ticket || now.value != before.value);
+    if (last && !advances) {
       finished = false;
       break;
     }
@@ -142,7 +162,7 @@ bool QueueExecutor::Core::await(Lock& lock, const std::shared_ptr<Queue>& queue,
 }
 
 /// What the queue is at, for who waited in vain.
-std::string QueueExecutor::Core::standing(const std::shared_ptr<Queue>& queue) const {
+std::string QueueExecutor::Core::standing(const std::shared_ptr<Queue>& queue) {
   if (auto way = inTheWay(queue)) {
     const std::string& label = way->external->item.label;
     return base::strCat(workName(way->external->item.work), label.empty() ? "" : " '", label, label.empty() ? "" : "'",
@@ -153,7 +173,9 @@ std::string QueueExecutor::Core::standing(const std::shared_ptr<Queue>& queue) c
 
 /// Takes what a queue holds besides the item that runs; its tickets are done then.
 std::vector<QueueExecutor::Core::Item> QueueExecutor::Core::dropQueued(Queue& queue) {
-  std::vector<Item> dropped(std::make_move_iterator(queue.items.begin()), std::make_move_iterator(queue.items.end()));
+  std::vector<Item> dropped;
+  dropped.reserve(queue.items.size());
+  queue.items.forEach([&](Item& item) { dropped.push_back(std::move(item)); });
   queue.items.clear();
   return dropped;
 }
@@ -161,11 +183,11 @@ std::vector<QueueExecutor::Core::Item> QueueExecutor::Core::dropQueued(Queue& qu
 Status QueueExecutor::Core::reset(const base::Deadline& deadline,
                                   base::FunctionRef<void(const std::vector<Ticket>&)> dropping) {
   std::vector<Item> dropped;
-  std::vector<std::function<void()>> callbacks;
+  Callbacks callbacks;
   std::vector<std::shared_ptr<Queue>> all;
   std::vector<std::shared_ptr<ExternalWork>> inProgress;
   const Status interrupted = cancelled(base::strCat("it was interrupted by a reset of ", deviceName));
-  Lock lock(mutex);
+  Section section(*this);
   // What begins in its caller's thread, under its caller's locks, is cancelled from here.
   for (bool begins = true; begins && !deadline.expired();) {
     begins = false;
@@ -174,7 +196,8 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
         const std::shared_ptr<Queue> queue = entry.second;
         begins = true;
         ++queue->waiters;
-        queue->progress.wait_until(lock, deadline.time(), [&] { return !queue->beginsInSubmit; });
+        while (queue->beginsInSubmit && section.wait(queue->progress, deadline.time()) == std::cv_status::no_timeout) {
+        }
         --queue->waiters;
         break;
       }
@@ -185,19 +208,19 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
     std::vector<Item> items = dropQueued(*queue);
     for (Item& item : items) {
       for (Ticket ticket = item.ticket; ticket <= item.ticket + item.signals; ++ticket) {
-        auto it = outstanding.find(ticket);
-        for (auto& callback : it->second.callbacks) callbacks.push_back(std::move(callback));
-        if (!it->second.forgotten)
+        Outstanding* entry = outstanding.find(ticket);
+        if (!entry) continue;
+        for (auto& callback : entry->callbacks) callbacks.push_back(std::move(callback));
+        if (!entry->forgotten)
           failures.emplace(ticket,
                            cancelled(base::strCat(workName(item.work), " on queue '", queue->name, "' of ", deviceName,
                                                   " was dropped by a reset of the device"))
                                .withWork({deviceIndex, queue->name, std::string(workName(item.work)), item.label, {}}));
-        outstanding.erase(it);
+        outstanding.erase(ticket);
       }
       dropped.push_back(std::move(item));
     }
     if (queue->state == QueueState::kReady) takeFromReady(*queue);
-    queue->held = false;
     if (queue->external) {
       if (queue->external->starting)
         queue->external->cancelled = interrupted;
@@ -209,7 +232,7 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
     queue->progress.notify_all();
   }
   if (draining && outstanding.size() <= drainTarget) drained.notify_all();
-  lock.unlock();
+  section.unlock();
   std::vector<Ticket> tickets;
   tickets.reserve(dropped.size());
   for (const Item& item : dropped) tickets.push_back(item.ticket);
@@ -221,7 +244,7 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
   inProgress.clear();
   dropped.clear();  // Lets go of what the work owned, which may be memory.
   for (auto& callback : callbacks) callback();
-  lock.lock();
+  section.lock();
   Status status;
   for (const auto& queue : all) {
     // Its head was taken before the reset, or is newer than it.
@@ -230,7 +253,9 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
       return !busy || queue->running >= until;
     };
     ++queue->waiters;
-    bool ended = queue->progress.wait_until(lock, deadline.time(), over);
+    while (!over() && section.wait(queue->progress, deadline.time()) == std::cv_status::no_timeout) {
+    }
+    const bool ended = over();
     --queue->waiters;
     if (!ended && status.ok())
       status = deadlineExceeded(

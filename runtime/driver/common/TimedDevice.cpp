@@ -11,9 +11,11 @@
 #include "base/HostMemory.h"
 #include "base/Parallel.h"
 #include "base/Settings.h"
+#include "base/Spin.h"
 #include "base/StatusMacros.h"
 #include "perfmodel/EngineCost.h"
 #include "recipe/OpText.h"
+#include "runtime/driver/WorkVisitor.h"
 #include "runtime/trace/Recorder.h"
 
 namespace hpu::driver {
@@ -141,7 +143,7 @@ void TimedDevice::unloadProgram(ProgramId id) {
 }
 
 std::shared_ptr<TimedDevice::Loaded> TimedDevice::findLoaded(ProgramId id) const {
-  std::lock_guard lock(programsMutex_);
+  auto lock = base::lockSoon(programsMutex_);
   auto it = programs_.find(id);
   return it == programs_.end() ? nullptr : it->second;
 }
@@ -174,15 +176,18 @@ Status TimedDevice::checkHost(const void* pointer, int64_t bytes) const {
   return invalidArgument("the host address of a copy is null");
 }
 
+Status TimedDevice::checkCopy(CopyDirection direction, const CopyRange& range) const {
+  HPU_RETURN_IF_ERROR(direction == CopyDirection::kToHost ? checkHost(hostPointer(range.dst), range.bytes)
+                                                          : checkRange(range.dst, range.bytes));
+  return direction == CopyDirection::kToDevice ? checkHost(hostPointer(range.src), range.bytes)
+                                               : checkRange(range.src, range.bytes);
+}
+
 Status TimedDevice::checkMany(const CopyMany& copies) const {
   int64_t total = 0;
   for (size_t i = 0; i < copies.ranges.size(); ++i) {
     const CopyRange& range = copies.ranges[i];
-    Status status = copies.direction == CopyDirection::kToHost ? checkHost(hostPointer(range.dst), range.bytes)
-                                                               : checkRange(range.dst, range.bytes);
-    if (status.ok())
-      status = copies.direction == CopyDirection::kToDevice ? checkHost(hostPointer(range.src), range.bytes)
-                                                            : checkRange(range.src, range.bytes);
+    Status status = checkCopy(copies.direction, range);
     if (status.ok() && range.bytes > kMaxCopyBytes - total)
       status = outOfRange("the copies have too many bytes together");
     if (!status.ok()) return status.withContext(base::strCat("copy ", i));
@@ -191,106 +196,106 @@ Status TimedDevice::checkMany(const CopyMany& copies) const {
   return okStatus();
 }
 
-Status TimedDevice::check(const Work& work, const Loaded* loaded) const {
-  if (const auto* copy = std::get_if<CopyToDevice>(&work)) {
-    HPU_RETURN_IF_ERROR(checkHost(copy->src, copy->bytes));
-    return checkRange(copy->dst, copy->bytes);
-  }
-  if (const auto* copy = std::get_if<CopyToHost>(&work)) {
-    HPU_RETURN_IF_ERROR(checkHost(copy->dst, copy->bytes));
-    return checkRange(copy->src, copy->bytes);
-  }
-  if (const auto* copy = std::get_if<CopyOnDevice>(&work)) {
-    HPU_RETURN_IF_ERROR(checkRange(copy->dst, copy->bytes));
-    return checkRange(copy->src, copy->bytes);
-  }
-  if (const auto* fill = std::get_if<Fill>(&work)) {
-    int32_t element = fill->elementBytes;
-    if (element != 1 && element != 2 && element != 4)
-      return invalidArgument(base::strCat("a fill's pattern has 1, 2 or 4 bytes, not ", fill->elementBytes));
-    HPU_RETURN_IF_ERROR(checkRange(fill->dst, fill->bytes));
-    if (fill->bytes % element != 0)
-      return invalidArgument(
-          base::strCat("a fill of ", fill->bytes, " bytes is no multiple of its pattern of ", element));
-    return okStatus();
-  }
-  if (const auto* copies = std::get_if<CopyMany>(&work)) return checkMany(*copies);
-  if (const auto* external = std::get_if<External>(&work); external && !external->work)
-    return invalidArgument("cannot enqueue external work that is null");
-  if (const auto* launch = std::get_if<Launch>(&work)) {
-    if (!loaded) return notFound(base::strCat(deviceName(info_), " has no program ", launch->program));
-    const auto& sections = loaded->program->sections;
-    if (launch->sections.size() != sections.size())
-      return invalidArgument(base::strCat("program '", loaded->program->name, "' has ", sections.size(),
-                                          " sections, and ", launch->sections.size(), " addresses were given"));
-    for (uint32_t output : launch->signals)
-      if (output >= loaded->program->outputs.size())
-        return invalidArgument(base::strCat("program '", loaded->program->name, "' has ",
-                                            loaded->program->outputs.size(), " outputs, and output ", output,
-                                            " is to signal"));
-    for (size_t i = 0; i < sections.size(); ++i) {
-      if (sections[i].kind == recipe::SectionKind::kSram) continue;
-      Status status = checkRange(launch->sections[i], static_cast<int64_t>(sections[i].bytes));
-      if (!status.ok())
-        return status.withContext(base::strCat("section ", i, " of program '", loaded->program->name, "'"));
-    }
+Status TimedDevice::checkFill(const Fill& fill) const {
+  const int32_t element = fill.elementBytes;
+  if (element != 1 && element != 2 && element != 4)
+    return invalidArgument(base::strCat("a fill's pattern has 1, 2 or 4 bytes, not ", element));
+  HPU_RETURN_IF_ERROR(checkRange(fill.dst, fill.bytes));
+  if (fill.bytes % element == 0) return okStatus();
+  return invalidArgument(base::strCat("a fill of ", fill.bytes, " bytes is no multiple of its pattern of ", element));
+}
+
+Status TimedDevice::checkLaunch(const Launch& launch, const Loaded* loaded) const {
+  if (!loaded) return notFound(base::strCat(deviceName(info_), " has no program ", launch.program));
+  const recipe::Program& program = *loaded->program;
+  if (launch.sections.size() != program.sections.size())
+    return invalidArgument(base::strCat("program '", program.name, "' has ", program.sections.size(), " sections, and ",
+                                        launch.sections.size(), " addresses were given"));
+  for (uint32_t output : launch.signals)
+    if (output >= program.outputs.size())
+      return invalidArgument(base::strCat("program '", program.name, "' has ", program.outputs.size(),
+                                          " outputs, and output ", output, " is to signal"));
+  for (size_t i = 0; i < program.sections.size(); ++i) {
+    if (program.sections[i].kind == recipe::SectionKind::kSram) continue;
+    Status status = checkRange(launch.sections[i], static_cast<int64_t>(program.sections[i].bytes));
+    if (!status.ok()) return status.withContext(base::strCat("section ", i, " of program '", program.name, "'"));
   }
   return okStatus();
 }
 
+Status TimedDevice::check(const Work& work, const Loaded* loaded) const {
+  return visitWork(
+      work, [&](const CopyMany& copies) { return checkMany(copies); },
+      [&](const Fill& fill) { return checkFill(fill); },
+      [&](const Launch& launch) { return checkLaunch(launch, loaded); },
+      [](const External& external) {
+        return external.work ? okStatus() : invalidArgument("cannot enqueue external work that is null");
+      },
+      [&](const auto&) {
+        return forEachCopy(
+            work, [&](CopyDirection direction, const CopyRange& range) { return checkCopy(direction, range); });
+      });
+}
+
+/// A copy, or several in one direction, of `bytes` bytes together.
+TimedTransfer TimedDevice::timedCopy(CopyDirection direction, int64_t bytes, std::string_view what) const {
+  switch (direction) {
+    case CopyDirection::kToDevice:
+      return {Resource::kHostToDevice, perfmodel::hostCopyCost(target_, bytes), bytes, what};
+    case CopyDirection::kToHost:
+      return {Resource::kDeviceToHost, perfmodel::hostCopyCost(target_, bytes), bytes, what};
+    case CopyDirection::kOnDevice:
+      break;
+  }
+  return {copyEngine(), perfmodel::dmaCost(target_, clockProfile_, perfmodel::Bytes{2 * bytes, 0}), bytes, what};
+}
+
+StatusOr<TimedWork> TimedDevice::timedWait(const WaitFor& wait) const {
+  // Another kind of device has no time that could be compared with ours; the work is ordered only.
+  auto other = std::dynamic_pointer_cast<TimedDevice>(wait.other);
+  if (wait.other && !other) return TimedWait{};
+  const TimedDevice& of = other ? *other : *this;
+  auto node = other ? other->clock_->nodeForOther(wait.ticket) : clock_->node(wait.ticket);
+  if (!node)
+    return notFound(base::strCat("cannot wait for ticket ", wait.ticket, " of ", deviceName(of.info_),
+                                 ": it was never submitted or is forgotten"));
+  return TimedWait{std::move(node), other ? other->clock_ : nullptr};
+}
+
 StatusOr<TimedWork> TimedDevice::timedWork(const Work& work, const std::shared_ptr<Loaded>& loaded) const {
-  using perfmodel::Bytes;
-  // A target without DMA engines copies on its TPCs.
-  Resource copyEngine = target_.numDmas > 0 ? Resource::kDma : Resource::kTpc;
-  if (const auto* copy = std::get_if<CopyToDevice>(&work))
-    return TimedTransfer{Resource::kHostToDevice, perfmodel::hostCopyCost(target_, copy->bytes), copy->bytes,
-                         "copy to device"};
-  if (const auto* copy = std::get_if<CopyToHost>(&work))
-    return TimedTransfer{Resource::kDeviceToHost, perfmodel::hostCopyCost(target_, copy->bytes), copy->bytes,
-                         "copy to host"};
-  if (const auto* copy = std::get_if<CopyOnDevice>(&work))
-    return TimedTransfer{copyEngine, perfmodel::dmaCost(target_, clockProfile_, Bytes{2 * copy->bytes, 0}), copy->bytes,
-                         "copy on device"};
-  if (const auto* fill = std::get_if<Fill>(&work))
-    return TimedTransfer{copyEngine, perfmodel::dmaCost(target_, clockProfile_, Bytes{fill->bytes, 0}, fill->bytes),
-                         fill->bytes, "fill"};
-  if (const auto* copies = std::get_if<CopyMany>(&work)) {
-    int64_t total = 0;
-    for (const CopyRange& range : copies->ranges) total += range.bytes;
-    switch (copies->direction) {
-      case CopyDirection::kToDevice:
-        return TimedTransfer{Resource::kHostToDevice, perfmodel::hostCopyCost(target_, total), total,
-                             "copies to device"};
-      case CopyDirection::kToHost:
-        return TimedTransfer{Resource::kDeviceToHost, perfmodel::hostCopyCost(target_, total), total, "copies to host"};
-      case CopyDirection::kOnDevice:
-        break;
-    }
-    return TimedTransfer{copyEngine, perfmodel::dmaCost(target_, clockProfile_, Bytes{2 * total, 0}), total,
-                         "copies on device"};
-  }
-  if (const auto* launch = std::get_if<Launch>(&work))
-    return TimedProgram{loaded->timeline, loaded->program, launch->signals};
-  if (const auto* wait = std::get_if<WaitFor>(&work)) {
-    if (!wait->other) {
-      auto node = clock_->node(wait->ticket);
-      if (!node)
-        return notFound(base::strCat("cannot wait for ticket ", wait->ticket, " of ", deviceName(info_),
-                                     ": it was never submitted or is forgotten"));
-      return TimedWait{std::move(node), nullptr};
-    }
-    // Another kind of device has no time that could be compared with ours; the work is ordered
-    // only.
-    auto other = std::dynamic_pointer_cast<TimedDevice>(wait->other);
-    if (!other) return TimedWait{};
-    auto node = other->clock_->nodeForOther(wait->ticket);
-    if (!node)
-      return notFound(base::strCat("cannot wait for ticket ", wait->ticket, " of ", deviceName(other->info_),
-                                   ": it was never submitted or is forgotten"));
-    return TimedWait{std::move(node), other->clock_};
-  }
-  if (const auto* away = std::get_if<External>(&work)) return TimedExternal{away->work->ports()};
-  return TimedMarker{};
+  using Result = StatusOr<TimedWork>;
+  return visitWork(
+      work,
+      [&](const CopyToDevice& copy) -> Result {
+        return timedCopy(CopyDirection::kToDevice, copy.bytes, "copy to device");
+      },
+      [&](const CopyToHost& copy) -> Result { return timedCopy(CopyDirection::kToHost, copy.bytes, "copy to host"); },
+      [&](const CopyOnDevice& copy) -> Result {
+        return timedCopy(CopyDirection::kOnDevice, copy.bytes, "copy on device");
+      },
+      [&](const CopyMany& copies) -> Result {
+        constexpr std::string_view kWhat[] = {"copies to device", "copies to host", "copies on device"};
+        int64_t total = 0;
+        for (const CopyRange& range : copies.ranges) total += range.bytes;
+        return timedCopy(copies.direction, total,
+                         kWhat[copies.direction == CopyDirection::kToDevice ? 0
+                               : copies.direction == CopyDirection::kToHost ? 1
+                                                                            : 2]);
+      },
+      [&](const Fill& fill) -> Result {
+        return TimedTransfer{copyEngine(),
+                             perfmodel::dmaCost(target_, clockProfile_, perfmodel::Bytes{fill.bytes, 0}, fill.bytes),
+                             fill.bytes, "fill"};
+      },
+      [&](const Launch& launch) -> Result { return TimedProgram{loaded->timeline, loaded->program, launch.signals}; },
+      [&](const WaitFor& wait) -> Result { return timedWait(wait); },
+      [](const External& away) -> Result { return TimedExternal{away.work->ports()}; },
+      [](const Marker&) -> Result { return TimedMarker{}; }, [](const Fault&) -> Result { return TimedMarker{}; });
+}
+
+/// A target without DMA engines copies on its TPCs.
+Resource TimedDevice::copyEngine() const {
+  return target_.numDmas > 0 ? Resource::kDma : Resource::kTpc;
 }
 
 StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions options) {
@@ -406,6 +411,8 @@ Status TimedDevice::runWork(const Work& work, const std::string& label, QueueExe
   else
     status = atPlace(work, status);
   if (!status.ok()) workFailed(work, label, status);
+  // Who enqueues a long backlog leaves its times to the threads that do the work.
+  clock_->catchUp();
   return status;
 }
 
@@ -439,20 +446,28 @@ void TimedDevice::skipExternal(const External& work, Ticket ticket, const Status
 
 /// The failure of work as a whole, with where it is: "... (at node 'conv1' (Conv) on the mme)", "... (on the dma)".
 Status TimedDevice::atPlace(const Work& work, const Status& status) const {
-  if (const auto* launch = std::get_if<Launch>(&work)) {
-    auto loaded = findLoaded(launch->program);
-    if (!loaded || loaded->program->hostOrder.empty()) return status;
-    const recipe::Program& program = *loaded->program;
-    return recipe::failedAt(status, program, program.ops[program.hostOrder.front()]);
-  }
-  if (std::holds_alternative<Marker>(work) || std::holds_alternative<WaitFor>(work) ||
-      std::holds_alternative<External>(work))
-    return status;
-  const bool onDevice =
-      std::holds_alternative<CopyOnDevice>(work) || std::holds_alternative<Fill>(work) ||
-      (std::holds_alternative<CopyMany>(work) && std::get<CopyMany>(work).direction == CopyDirection::kOnDevice);
-  const std::string_view place = !onDevice ? "host link" : target_.numDmas > 0 ? "dma" : "tpc";
-  return Status::because(status, status.code(), base::strCat(status.message(), " (on the ", place, ")"));
+  const auto on = [&](std::string_view place) {
+    return Status::because(status, status.code(), base::strCat(status.message(), " (on the ", place, ")"));
+  };
+  const auto copy = [&](CopyDirection direction) {
+    if (direction != CopyDirection::kOnDevice) return on("host link");
+    return on(copyEngine() == Resource::kDma ? "dma" : "tpc");
+  };
+  return visitWork(
+      work,
+      [&](const Launch& launch) {
+        auto loaded = findLoaded(launch.program);
+        if (!loaded || loaded->program->hostOrder.empty()) return status;
+        const recipe::Program& program = *loaded->program;
+        return recipe::failedAt(status, program, program.ops[program.hostOrder.front()]);
+      },
+      [&](const CopyToDevice&) { return copy(CopyDirection::kToDevice); },
+      [&](const CopyToHost&) { return copy(CopyDirection::kToHost); },
+      [&](const CopyOnDevice&) { return copy(CopyDirection::kOnDevice); },
+      [&](const CopyMany& copies) { return copy(copies.direction); },
+      [&](const Fill&) { return copy(CopyDirection::kOnDevice); }, [&](const Marker&) { return status; },
+      [&](const WaitFor&) { return status; }, [&](const External&) { return status; },
+      [&](const Fault&) { return status; });
 }
 
 Status TimedDevice::runSound(const Work& work, const std::string& label, QueueExecutor::Signal signal) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "arch/TargetDesc.h"
@@ -101,7 +102,13 @@ class TimedDevice : public DriverDevice {
   Status check(const Work& work, const Loaded* loaded) const;
   Status checkRange(DeviceAddress address, int64_t bytes) const;
   Status checkHost(const void* pointer, int64_t bytes) const;
+  Status checkCopy(CopyDirection direction, const CopyRange& range) const;
   Status checkMany(const CopyMany& copies) const;
+  Status checkFill(const Fill& fill) const;
+  Status checkLaunch(const Launch& launch, const Loaded* loaded) const;
+  Resource copyEngine() const;
+  TimedTransfer timedCopy(CopyDirection direction, int64_t bytes, std::string_view what) const;
+  StatusOr<TimedWork> timedWait(const WaitFor& wait) const;
   StatusOr<TimedWork> timedWork(const Work& work, const std::shared_ptr<Loaded>& loaded) const;
   std::shared_ptr<Loaded> findLoaded(ProgramId id) const;
 

@@ -196,12 +196,41 @@ TEST(DeviceClock, ObserverSeesTransfersOnceInTheOrderOfResolution) {
   EXPECT_EQ(seen, (std::vector<std::pair<Ticket, Picoseconds>>{{early, 0}, {late, 500}}));
 }
 
-TEST(DeviceClock, ResolvesByItselfWhenNobodyLooks) {
+TEST(DeviceClock, ABacklogIsResolvedByWhoCatchesUpAndNotByWhoSubmits) {
   ClockDriver c;
   size_t seen = 0;
   c.clock->setObserver([&](const ResolvedWork&) { ++seen; });
-  for (size_t i = 0; i < DeviceClock::kMaxUnresolved + 10; ++i) c.transfer(1, 1);
-  EXPECT_GE(seen, DeviceClock::kMaxUnresolved);
+  for (size_t i = 0; i < 2 * DeviceClock::kMaxUnresolved + 10; ++i) {
+    c.transfer(1, 1);
+    ASSERT_EQ(seen, 0u) << "after " << i + 1 << " submissions";
+  }
+  c.clock->catchUp();
+  EXPECT_EQ(seen, 2 * DeviceClock::kMaxUnresolved) << "what came behind the last look that was due waits";
+  c.clock->catchUp();
+  EXPECT_EQ(seen, 2 * DeviceClock::kMaxUnresolved);
+  c.clock->totals();
+  EXPECT_EQ(seen, 2 * DeviceClock::kMaxUnresolved + 10);
+}
+
+/// The look that is due at a point of the submissions gives the same times whenever somebody gets to it.
+TEST(DeviceClock, TimesDoNotDependOnWhenABacklogIsResolved) {
+  auto run = [](size_t catchUpEvery) {
+    ClockDriver c;
+    std::vector<Ticket> tickets;
+    // Two queues want one engine; the second goes first, so the times tell which of its items took part when.
+    for (size_t i = 0; i < DeviceClock::kMaxUnresolved + 5000; ++i) {
+      const QueueId queue = i < DeviceClock::kMaxUnresolved - 10 ? 1 : 2;
+      tickets.push_back(c.transfer(queue, 3 + static_cast<Picoseconds>(i % 5), 0, queue == 1 ? 0 : 1));
+      if (catchUpEvery > 0 && i % catchUpEvery == 0) c.clock->catchUp();
+    }
+    std::vector<Picoseconds> ends;
+    for (size_t i = 0; i < tickets.size(); i += 997) ends.push_back(c.span(tickets[i]).end);
+    ends.push_back(c.clock->totals().end);
+    return ends;
+  };
+  const auto never = run(0);
+  EXPECT_EQ(run(1), never);
+  EXPECT_EQ(run(66000), never);
 }
 
 TEST(DeviceClock, ClosedQueueIsResolvedAndItsIdMayGo) {

@@ -133,6 +133,67 @@ TEST(QueueExecutor, QueuesRunConcurrently) {
   bench.openGate();
 }
 
+/// Launches of one program do one after the other anyway: those that are not first must not hold workers.
+TEST(QueueExecutor, LaunchesOfOneProgramHoldOneWorker) {
+  Bench bench(2);
+  Launch launch;
+  launch.program = 7;
+  std::vector<Ticket> launches;
+  for (int i = 0; i < 4; ++i) launches.push_back(bench.submitWork(bench.queue(""), launch, i == 0 ? "block" : "next"));
+  Ticket free = bench.submit(bench.queue("free"), "free");
+  launch.program = 8;
+  Ticket other = bench.submitWork(bench.queue("other"), launch, "other");
+  // Not wait(), which would do the work on this thread.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (Ticket ticket : {free, other})
+    while (!bench.executor->done(ticket) && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_TRUE(bench.executor->done(free));
+  EXPECT_TRUE(bench.executor->done(other));
+  for (Ticket ticket : launches) EXPECT_FALSE(bench.executor->done(ticket));
+  EXPECT_EQ(bench.executor->wait(launches[3], 20).code(), StatusCode::kDeadlineExceeded);
+  bench.openGate();
+  for (Ticket ticket : launches) EXPECT_TRUE(bench.executor->wait(ticket, 10000).ok());
+  EXPECT_EQ(bench.executor->load().work, 0);
+}
+
+TEST(QueueExecutor, AResetFreesQueuesThatWaitForAProgram) {
+  Bench bench(2);
+  Launch launch;
+  launch.program = 7;
+  QueueId a = bench.queue("a"), b = bench.queue("b");
+  Ticket first = bench.submitWork(a, launch, "block"), second = bench.submitWork(b, launch, "next");
+  while (bench.executor->load().work > 0 && !bench.executor->done(second)) {
+    if (bench.executor->reset(20, [](const std::vector<Ticket>&) {}).ok()) break;
+  }
+  EXPECT_TRUE(bench.executor->done(second));
+  Ticket again = bench.submitWork(b, launch, "again");
+  bench.openGate();
+  EXPECT_TRUE(bench.executor->wait(again, 10000).ok());
+  EXPECT_TRUE(bench.executor->done(first));
+}
+
+/// Tickets are found by their number in pieces: many at a time, done in any order.
+TEST(QueueExecutor, ALongBacklogIsWorkedOffInOrder) {
+  Bench bench(2);
+  QueueId q = bench.queue("q"), other = bench.queue("other");
+  bench.submit(q, "block");
+  constexpr int kCount = 5000;
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < kCount; ++i) {
+    tickets.push_back(bench.submit(q, std::to_string(i)));
+    if (i % 100 != 0) continue;
+    EXPECT_TRUE(bench.executor->wait(bench.submit(other, "other"), 10000).ok());
+  }
+  EXPECT_EQ(bench.executor->load().work, kCount + 1);
+  bench.openGate();
+  EXPECT_TRUE(bench.executor->wait(tickets.back(), 60000).ok());
+  std::vector<std::string> seen = bench.seen();
+  std::erase(seen, "other");
+  ASSERT_EQ(seen.size(), kCount + 1u);
+  for (int i = 0; i < kCount; ++i) ASSERT_EQ(seen[i + 1], std::to_string(i));
+  EXPECT_EQ(bench.executor->load().work, 0);
+}
+
 TEST(QueueExecutor, FailureIsTakenOnceAndWorkBehindItIsNotRun) {
   Bench bench;
   QueueId q = bench.queue("compute");
