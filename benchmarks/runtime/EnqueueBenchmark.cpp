@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the caller pays for an enqueue: each call is timed by itself, and the counters give the
-// median and the 99th percentile in nanoseconds. `Time` is that of a whole batch of calls.
+// What the caller pays for an enqueue: each call is timed by itself, and the counters give percentiles in nanoseconds,
+// those of an empty call in the same loop beside them (what the clock and the machine add). `Time` is that of a whole
+// batch of calls. A call that fails ends its benchmark with the failure.
+//
+//   runtime_enqueue_benchmark [--json FILE] [Google Benchmark's options]
 #include <benchmark/benchmark.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
 #include <vector>
 
 #include "TinyProgram.h"
@@ -14,6 +22,7 @@
 #include "hpu/eager.h"
 #include "hpu/event.h"
 #include "hpu/executable.h"
+#include "hpu/status.h"
 #include "hpu/stream.h"
 
 namespace hpu {
@@ -27,7 +36,36 @@ Device openDevice() {
   return Device::open(options).value();
 }
 
-/// Times `batch` calls one by one per iteration; `finish` comes after each batch, untimed.
+/// False, and the benchmark ends with the failure, when there is one.
+bool check(benchmark::State& state, const Status& status) {
+  if (status.ok()) return true;
+  state.SkipWithError(status.toString().c_str());
+  return false;
+}
+
+class Samples {
+ public:
+  void add(int64_t ns) { ns_.push_back(ns); }
+  double percentile(double fraction) {
+    if (ns_.empty()) return 0;
+    auto at = ns_.begin() + static_cast<std::ptrdiff_t>(fraction * static_cast<double>(ns_.size() - 1));
+    std::nth_element(ns_.begin(), at, ns_.end());
+    return static_cast<double>(*at);
+  }
+
+ private:
+  std::vector<int64_t> ns_;
+};
+
+/// Nanoseconds of one call.
+template <typename Call>
+int64_t timed(const Call& call) {
+  Clock::time_point start = Clock::now();
+  call();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+/// Times `batch` calls one by one per iteration; `finish` comes after each batch, untimed. Both return a Status.
 class CallTimer {
  public:
   explicit CallTimer(benchmark::State& state) : state_(state) {}
@@ -35,31 +73,41 @@ class CallTimer {
 
   template <typename Call, typename Finish>
   void run(int batch, const Call& call, const Finish& finish) {
+    run(batch, call, finish, [](int) {});
+  }
+  /// `between` comes before each call, untimed.
+  template <typename Call, typename Finish, typename Between>
+  void run(int batch, const Call& call, const Finish& finish, const Between& between) {
     for (auto _ : state_) {
       int64_t sum = 0;
-      for (int i = 0; i < batch; ++i) {
-        Clock::time_point start = Clock::now();
-        call(i);
-        auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
-        samples_.push_back(ns.count());
-        sum += ns.count();
+      Status status;
+      for (int i = 0; i < batch && status.ok(); ++i) {
+        between(i);
+        const int64_t ns = timed([&] { status = call(i); });
+        calls_.add(ns);
+        sum += ns;
       }
-      finish();
+      if (!check(state_, status) || !check(state_, finish())) return;
+      for (int i = 0; i < batch; ++i)
+        control_.add(timed([&] {
+          Status nothing;
+          benchmark::DoNotOptimize(nothing);
+        }));
       state_.SetIterationTime(static_cast<double>(sum) * 1e-9);
     }
-    state_.counters["median_ns"] = percentile(0.5) / perCall;
-    state_.counters["p99_ns"] = percentile(0.99) / perCall;
+    report("", calls_, perCall);
+    report("control_", control_, 1);
   }
 
  private:
-  double percentile(double fraction) {
-    if (samples_.empty()) return 0;
-    auto at = samples_.begin() + static_cast<std::ptrdiff_t>(fraction * static_cast<double>(samples_.size() - 1));
-    std::nth_element(samples_.begin(), at, samples_.end());
-    return static_cast<double>(*at);
+  void report(const std::string& prefix, Samples& samples, double perCall) {
+    state_.counters[prefix + "median_ns"] = samples.percentile(0.5) / perCall;
+    state_.counters[prefix + "p99_ns"] = samples.percentile(0.99) / perCall;
+    state_.counters[prefix + "p999_ns"] = samples.percentile(0.999) / perCall;
+    state_.counters[prefix + "max_ns"] = samples.percentile(1) / perCall;
   }
   benchmark::State& state_;
-  std::vector<int64_t> samples_;
+  Samples calls_, control_;
 };
 
 /// The argument of all: how many calls follow each other before the stream is waited for.
@@ -71,8 +119,8 @@ void enqueueCopyToDevice(benchmark::State& state) {
   Buffer buffer = device.allocate(4096).value();
   std::vector<uint8_t> host(4096);
   CallTimer(state).run(
-      static_cast<int>(state.range(0)), [&](int) { (void)stream.copyToDevice(buffer, host.data(), 4096); },
-      [&] { (void)stream.synchronize(); });
+      static_cast<int>(state.range(0)), [&](int) { return stream.copyToDevice(buffer, host.data(), 4096); },
+      [&] { return stream.synchronize(); });
 }
 BENCHMARK(enqueueCopyToDevice)->HPU_BATCHES;
 
@@ -85,8 +133,8 @@ void enqueueCopyByAddress(benchmark::State& state) {
   HostMemory host = device.allocateHost(4096).value();
   CallTimer(state).run(
       static_cast<int>(state.range(0)),
-      [&](int i) { (void)stream.copyToDevice(buffers[(i * 7919) % 10000].address(), host.data, 4096); },
-      [&] { (void)stream.synchronize(); });
+      [&](int i) { return stream.copyToDevice(buffers[(i * 7919) % 10000].address(), host.data, 4096); },
+      [&] { return stream.synchronize(); });
 }
 BENCHMARK(enqueueCopyByAddress)->HPU_BATCHES;
 
@@ -100,8 +148,8 @@ void enqueueCopyMany(benchmark::State& state) {
   for (uint64_t i = 0; i < 64; ++i)
     ranges.push_back({buffer.address() + i * 4096, reinterpret_cast<uintptr_t>(host.data()) + i * 4096, 4096});
   CallTimer(state).run(
-      static_cast<int>(state.range(0)), [&](int) { (void)stream.copyMany(CopyDirection::kToDevice, ranges); },
-      [&] { (void)stream.synchronize(); });
+      static_cast<int>(state.range(0)), [&](int) { return stream.copyMany(CopyDirection::kToDevice, ranges); },
+      [&] { return stream.synchronize(); });
 }
 BENCHMARK(enqueueCopyMany)->HPU_BATCHES;
 
@@ -115,9 +163,11 @@ void allocateAndFree(benchmark::State& state) {
       [&](int i) {
         Buffer& buffer = buffers[(i * 7919) % 10000];
         buffer = Buffer();
-        buffer = device.allocate(256 * (1 + i % 31), "held").value();
+        auto allocated = device.allocate(256 * (1 + i % 31), "held");
+        if (allocated.ok()) buffer = std::move(*allocated);
+        return allocated.status();
       },
-      [] {});
+      [] { return okStatus(); });
 }
 BENCHMARK(allocateAndFree)->HPU_BATCHES;
 
@@ -126,8 +176,8 @@ void enqueueFill(benchmark::State& state) {
   Stream stream = Stream::create(device).value();
   Buffer buffer = device.allocate(4096).value();
   CallTimer(state).run(
-      static_cast<int>(state.range(0)), [&](int) { (void)stream.fill(buffer, 1, 4096); },
-      [&] { (void)stream.synchronize(); });
+      static_cast<int>(state.range(0)), [&](int) { return stream.fill(buffer, 1, 4096); },
+      [&] { return stream.synchronize(); });
 }
 BENCHMARK(enqueueFill)->HPU_BATCHES;
 
@@ -136,7 +186,8 @@ void enqueueRecord(benchmark::State& state) {
   Stream stream = Stream::create(device).value();
   Event event;
   CallTimer(state).run(
-      static_cast<int>(state.range(0)), [&](int) { (void)stream.record(event); }, [&] { (void)stream.synchronize(); });
+      static_cast<int>(state.range(0)), [&](int) { return stream.record(event); },
+      [&] { return stream.synchronize(); });
 }
 BENCHMARK(enqueueRecord)->HPU_BATCHES;
 
@@ -144,10 +195,9 @@ void enqueueWait(benchmark::State& state) {
   Device device = openDevice();
   Stream source = Stream::create(device).value(), stream = Stream::create(device).value();
   Event event;
-  (void)source.record(event);
-  (void)source.synchronize();
+  if (!check(state, source.record(event)) || !check(state, source.synchronize())) return;
   CallTimer(state).run(
-      static_cast<int>(state.range(0)), [&](int) { (void)stream.wait(event); }, [&] { (void)stream.synchronize(); });
+      static_cast<int>(state.range(0)), [&](int) { return stream.wait(event); }, [&] { return stream.synchronize(); });
 }
 BENCHMARK(enqueueWait)->HPU_BATCHES;
 
@@ -158,8 +208,8 @@ void enqueueLaunch(benchmark::State& state) {
   Stream stream = Stream::create(device).value();
   std::vector<Buffer> in{device.allocate(4096).value()}, out{device.allocate(4096).value()};
   CallTimer(state).run(
-      static_cast<int>(state.range(0)), [&](int) { (void)executable.launch(stream, in, out); },
-      [&] { (void)stream.synchronize(); });
+      static_cast<int>(state.range(0)), [&](int) { return executable.launch(stream, in, out); },
+      [&] { return stream.synchronize(); });
 }
 BENCHMARK(enqueueLaunch)->HPU_BATCHES;
 
@@ -171,10 +221,23 @@ void enqueueLaunchByAddress(benchmark::State& state) {
   Buffer in = device.allocate(4096).value(), out = device.allocate(4096).value();
   LaunchArguments arguments{{in.address()}, {out.address()}, 0, {}};
   CallTimer(state).run(
-      static_cast<int>(state.range(0)), [&](int) { (void)executable.launch(stream, arguments); },
-      [&] { (void)stream.synchronize(); });
+      static_cast<int>(state.range(0)), [&](int) { return executable.launch(stream, arguments); },
+      [&] { return stream.synchronize(); });
 }
 BENCHMARK(enqueueLaunchByAddress)->HPU_BATCHES;
+
+/// The same while the program allocates and frees other memory between the launches, untimed.
+void enqueueLaunchBesideAllocations(benchmark::State& state) {
+  Device device = openDevice();
+  Executable executable = Executable::load(device, testing::toRecipe(testing::copyProgram(1024))).value();
+  Stream stream = Stream::create(device).value();
+  Buffer in = device.allocate(4096).value(), out = device.allocate(4096).value(), other;
+  LaunchArguments arguments{{in.address()}, {out.address()}, 0, {}};
+  CallTimer(state).run(
+      static_cast<int>(state.range(0)), [&](int) { return executable.launch(stream, arguments); },
+      [&] { return stream.synchronize(); }, [&](int) { other = device.allocate(256).value(); });
+}
+BENCHMARK(enqueueLaunchBesideAllocations)->HPU_BATCHES;
 
 /// A captured sequence of `range` launches (as above); the counters are per captured launch.
 void replayPerLaunch(benchmark::State& state) {
@@ -184,11 +247,12 @@ void replayPerLaunch(benchmark::State& state) {
   std::vector<Buffer> in{device.allocate(4096).value()}, out{device.allocate(4096).value()};
   const int64_t launches = state.range(0);
   CaptureSession session = CaptureSession::begin(stream).value();
-  for (int64_t i = 0; i < launches; ++i) (void)executable.launch(stream, in, out);
+  for (int64_t i = 0; i < launches; ++i)
+    if (!check(state, executable.launch(stream, in, out))) return;
   GraphInstance instance = session.end().value().instantiate().value();
   CallTimer timer(state);
   timer.perCall = static_cast<double>(launches);
-  timer.run(1, [&](int) { (void)instance.replay(stream); }, [&] { (void)stream.synchronize(); });
+  timer.run(1, [&](int) { return instance.replay(stream); }, [&] { return stream.synchronize(); });
 }
 BENCHMARK(replayPerLaunch)->Arg(1)->Arg(10)->Arg(100)->Arg(1000)->UseManualTime()->MinTime(0.05);
 
@@ -206,9 +270,9 @@ void eagerOp(benchmark::State& state) {
         EagerKey key = EagerKey::Builder().add("copy").add("i32").add(count).add(2).build();
         auto op = cache.executable(
             device, key, [&]() -> StatusOr<Recipe> { return testing::toRecipe(testing::copyProgram(count)); });
-        (void)op->launch(stream, {in}, {out});
+        return op.ok() ? op->launch(stream, {in}, {out}) : op.status();
       },
-      [&] { (void)stream.synchronize(); });
+      [&] { return stream.synchronize(); });
 }
 BENCHMARK(eagerOp)->HPU_BATCHES;
 
@@ -222,22 +286,106 @@ void tenThousandBehindACopy(benchmark::State& state) {
   Event event;
   double doneEarly = 0;
   for (auto _ : state) {
-    (void)stream.copyToDevice(large, host.data(), kBytes);
+    Status status = stream.copyToDevice(large, host.data(), kBytes);
+    auto also = [&](const Status& next) {
+      if (status.ok()) status = next;
+    };
     Clock::time_point start = Clock::now();
     for (int i = 0; i < 2500; ++i) {
-      (void)stream.copyToDevice(small, host.data(), 4096);
-      (void)stream.fill(small, 1, 4096);
-      (void)stream.record(event);
-      (void)stream.copyToHost(host.data(), small, 4096);
+      also(stream.copyToDevice(small, host.data(), 4096));
+      also(stream.fill(small, 1, 4096));
+      also(stream.record(event));
+      also(stream.copyToHost(host.data(), small, 4096));
     }
     state.SetIterationTime(std::chrono::duration<double>(Clock::now() - start).count());
-    doneEarly += stream.query().value() ? 1 : 0;
-    (void)stream.synchronize();
+    StatusOr<bool> done = stream.query();
+    also(done.status());
+    doneEarly += done.ok() && *done ? 1 : 0;
+    also(stream.synchronize());
+    if (!check(state, status)) return;
   }
   state.counters["finished_before_return"] = doneEarly;
   state.SetItemsProcessed(state.iterations() * 10000);
 }
 BENCHMARK(tenThousandBehindACopy)->UseManualTime()->MinTime(0.05)->Unit(benchmark::kMillisecond);
 
+/// 200,000 enqueues without a look at the device: how many cost their thread more than 200 us of its own CPU time, or
+/// of waiting for somebody (a lock). What the system takes the CPU away for is not counted; what a hypervisor takes may
+/// be, so the same is counted of as many calls that do nothing.
+void stallsOfABacklog(benchmark::State& state) {
+  constexpr int kCalls = 200000;
+  constexpr int64_t kStallNs = 200000;
+  Device device = openDevice();
+  Executable executable = Executable::load(device, testing::toRecipe(testing::copyProgram(1024))).value();
+  Stream stream = Stream::create(device).value();
+  Buffer in = device.allocate(4096).value(), out = device.allocate(4096).value();
+  std::vector<uint8_t> host(4096);
+  Event event;
+  struct Reading {
+    int64_t wallNs = 0, cpuNs = 0;
+    long waits = 0;
+  };
+  auto read = [] {
+    timespec cpu{};
+    rusage usage{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    ::getrusage(RUSAGE_THREAD, &usage);
+    return Reading{std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count(),
+                   int64_t{cpu.tv_sec} * 1000000000 + cpu.tv_nsec, usage.ru_nvcsw};
+  };
+  auto count = [&](const std::string& prefix, const auto& call) {
+    double cpuStalls = 0, waitStalls = 0, longestCpu = 0, longestWait = 0;
+    for (int i = 0; i < kCalls; ++i) {
+      const Reading before = read();
+      Status status = call(i);
+      const Reading after = read();
+      if (!check(state, status)) return false;
+      const auto cpu = static_cast<double>(after.cpuNs - before.cpuNs);
+      const auto waited = after.waits > before.waits ? static_cast<double>(after.wallNs - before.wallNs) - cpu : 0.0;
+      longestCpu = std::max(longestCpu, cpu);
+      longestWait = std::max(longestWait, waited);
+      cpuStalls += cpu > kStallNs ? 1 : 0;
+      waitStalls += waited > kStallNs ? 1 : 0;
+    }
+    state.counters[prefix + "cpu_stalls"] = cpuStalls;
+    state.counters[prefix + "wait_stalls"] = waitStalls;
+    state.counters[prefix + "longest_cpu_ns"] = longestCpu;
+    state.counters[prefix + "longest_wait_ns"] = longestWait;
+    return true;
+  };
+  for (auto _ : state) {
+    if (!count("control_", [](int) { return okStatus(); })) return;
+    const bool counted = count("", [&](int i) {
+      if (i % 4 == 0) return stream.copyToDevice(in, host.data(), 4096);
+      if (i % 4 == 1) return executable.launch(stream, {in}, {out});
+      return i % 4 == 2 ? stream.record(event) : stream.fill(in, 1, 4096);
+    });
+    if (!counted || !check(state, stream.synchronize())) return;
+  }
+}
+BENCHMARK(stallsOfABacklog)->Iterations(1)->Unit(benchmark::kMillisecond);
+
 }  // namespace
 }  // namespace hpu
+
+int main(int argc, char** argv) {
+  // --json FILE, or --json=FILE, is the report as a file beside the table.
+  std::vector<std::string> words(argv, argv + argc);
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "--json" && i + 1 < words.size()) {
+      words[i] = "--benchmark_out=" + words[i + 1];
+      words[i + 1] = "--benchmark_out_format=json";
+    } else if (words[i].rfind("--json=", 0) == 0) {
+      words[i] = "--benchmark_out=" + words[i].substr(7);
+      words.emplace_back("--benchmark_out_format=json");
+    }
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, arguments.data());
+  if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
