@@ -68,9 +68,17 @@ tbb::task_arena& arenaOfThisThread(int threads) {
   return *arena;
 }
 
-// Workers of this process that have run a chunk, and whether this thread is one or a caller.
+// Workers of this process that have run a chunk and have not ended, and whether this thread is one or a caller. oneTBB
+// lets its workers go when no thread that has called it is left, and makes others for the next.
 std::atomic<int> gWorkers{0};
 thread_local bool tlsKnown = false;
+struct CountedWorker {
+  bool counted = false;
+  ~CountedWorker() {
+    if (counted) gWorkers.fetch_sub(1, std::memory_order_relaxed);
+  }
+};
+thread_local CountedWorker tlsWorker;
 
 /// While oneTBB may still make workers: they begin with the signals of who makes them, which may be a thread of the
 /// program. When all are there, a loop costs no system calls.
@@ -92,7 +100,7 @@ struct DepthScope {
   DepthScope() {
     ++tlsDepth;
     if (tlsKnown) return;
-    tlsKnown = true;
+    tlsKnown = tlsWorker.counted = true;
     gWorkers.fetch_add(1, std::memory_order_relaxed);
   }
   ~DepthScope() { --tlsDepth; }
