@@ -68,9 +68,11 @@ Status checkSupported(func::FuncOp function, const arch::TargetDesc& target,
   for (OpOperand& output : function.getBody().front().getTerminator()->getOpOperands())
     if (auto constant = output.get().getDefiningOp<ir::ConstantOp>())
       if (std::string why = obstacle(constant, target); !why.empty()) add(constant, why);
-  // What is an input and an output without an op in between.
+  // What no op reads: else the op has told.
+  Operation* end = function.getBody().front().getTerminator();
   for (BlockArgument argument : function.getArguments())
-    if (auto rank = cast<RankedTensorType>(argument.getType()).getRank(); rank > kMaxRank) {
+    if (auto rank = cast<RankedTensorType>(argument.getType()).getRank();
+        rank > kMaxRank && llvm::all_of(argument.getUsers(), [&](Operation* user) { return user == end; })) {
       auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "hpu.name");
       found.push_back({"input", name ? name.str() : strCat(argument.getArgNumber()),
                        strCat("a ", describe(argument), " has more than ", kMaxRank, " dimensions")});

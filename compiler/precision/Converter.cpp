@@ -20,6 +20,9 @@ bool isF32(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.getElementType().isF32();
 }
+bool isTruth(Value value) {
+  return tensorOf(value).getElementType().isInteger(1);
+}
 bool isFloat(Value value) {
   return isa<FloatType>(tensorOf(value).getElementType());
 }
@@ -102,7 +105,8 @@ void Converter::findLeads(Block& block) {
   };
   for (Operation& op : llvm::reverse(block.without_terminator())) {
     auto hpuOp = dyn_cast<HpuOp>(&op);
-    if (!hpuOp || op.use_empty() || !isF32(op.getResult(0))) continue;
+    // A truth that chooses among what leads there leads there: what it compares is to be as precise.
+    if (!hpuOp || op.use_empty() || !(isF32(op.getResult(0)) || isTruth(op.getResult(0)))) continue;
     if (!hpuOp.isElementwise() && !hpuOp.isView() && !isa<ReduceMaxOp, ReduceMinOp>(op)) continue;
     // A parameter (a scale, a mask) of what leads there may have other readers: it is small.
     auto isParameterOf = [&](Operation* user) {

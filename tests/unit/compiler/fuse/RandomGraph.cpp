@@ -140,7 +140,7 @@ class Generator {
       case 0:
         return SoftmaxOp::create(builder_, loc(), x, between(0, 1) ? rank - 1 : between(0, rank - 1)).getResult();
       case 1:
-        return ReduceSumOp::create(builder_, loc(), x, Sizes{between(0, rank - 1)}, true).getResult();
+        return ReduceSumOp::create(builder_, loc(), x, Sizes{between(0, rank - 1)}, true, mlir::TypeAttr()).getResult();
       default:
         return ReduceMaxOp::create(builder_, loc(), x, Sizes{rank - 1}, false).getResult();
     }
