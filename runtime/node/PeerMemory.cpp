@@ -16,7 +16,6 @@
 #include "base/StatusMacros.h"
 #include "hpu/node.h"
 #include "runtime/node/Inventory.h"
-#include "runtime/node/Service.h"
 
 namespace hpu::node {
 namespace {
@@ -31,18 +30,26 @@ size_t mappedBytes(int64_t bytes) {
   return static_cast<size_t>(pages(bytes) * pageBytes() + (pages(bytes) / 64 + 1) * 8);
 }
 
+constexpr int64_t kGrantMs = 10000;  // The process asks itself; only its service's thread can be late.
+
 }  // namespace
 
 StatusOr<std::unique_ptr<MemoryGrant>> MemoryGrant::create(int index) {
   MemoryToken token;
   if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
     return internalError("the system has no random numbers: " + base::errnoText(errno));
-  HPU_RETURN_IF_ERROR(Service::instance().allow(index, token));
-  return std::unique_ptr<MemoryGrant>(new MemoryGrant(index, token));
-}
-
-MemoryGrant::~MemoryGrant() {
-  Service::instance().disallow(index_, token_);
+  HPU_ASSIGN(std::string name, identity());
+  auto owner = contact(name, index);
+  if (owner.status().code() == StatusCode::kNotFound)
+    return failedPrecondition(base::strCat("nobody owns device ", index, ": it has no memory to hand out"));
+  if (!owner.ok()) return owner.status();
+  Request request = makeRequest(Operation::kGrantMemory);
+  request.token = token;
+  HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(kGrantMs));
+  std::string reply;
+  HPU_RETURN_IF_ERROR(ask(*owner, request, deadline, reply));
+  HPU_RETURN_IF_ERROR(decodeDone(reply));
+  return std::unique_ptr<MemoryGrant>(new MemoryGrant(std::move(*owner), token));
 }
 
 PeerMemory::PeerMemory(int index, Contact contact, std::byte* data, uint64_t base, int64_t bytes)

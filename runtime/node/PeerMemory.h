@@ -19,19 +19,20 @@
 
 namespace hpu::node {
 
-/// Lets those who are given its token map the memory of one of this process's devices, as long as it lives.
+/// Lets those who are given its token map the memory of one of this process's devices, as long as it lives. It is a
+/// connection to the owner's service, since each shared library that has this code has statics of its own.
 class MemoryGrant {
  public:
-  /// Errors: kFailedPrecondition (the device is not this process's), kInternal (no random numbers).
+  /// Errors: kFailedPrecondition (nobody owns the device), kPermissionDenied (another process does), kInternal (no
+  /// random numbers), and those of Client.
   static StatusOr<std::unique_ptr<MemoryGrant>> create(int index);
-  ~MemoryGrant();
   MemoryGrant(const MemoryGrant&) = delete;
   MemoryGrant& operator=(const MemoryGrant&) = delete;
   const MemoryToken& token() const { return token_; }
 
  private:
-  MemoryGrant(int index, const MemoryToken& token) : index_(index), token_(token) {}
-  const int index_;
+  MemoryGrant(Contact owner, const MemoryToken& token) : owner_(std::move(owner)), token_(token) {}
+  const Contact owner_;
   const MemoryToken token_;
 };
 

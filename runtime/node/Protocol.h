@@ -75,6 +75,8 @@ enum class Operation : uint32_t {
   kStatus = 1,     ///< Replies with a DeviceStatus.
   kInject = 2,     ///< Fault and count; replies when it is in effect.
   kMapMemory = 3,  ///< Replies with the HBM's file; the connection stands for the mapping then.
+  /// From the owner's own process: the memory may be mapped with this token as long as the connection is open.
+  kGrantMemory = 4,
 };
 
 /// What the owner of a device gave to those who may map its memory.
@@ -86,7 +88,7 @@ struct Request {
   uint32_t fault = 0;
   int32_t count = 0;
   uint32_t reserved = 0;
-  MemoryToken token = {};  ///< Of kMapMemory.
+  MemoryToken token = {};  ///< Of kMapMemory and kGrantMemory.
 };
 Request makeRequest(Operation operation);
 

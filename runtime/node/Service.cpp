@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -134,22 +135,6 @@ void Service::setReporter(uint64_t key, DeviceReporter* reporter, const SharedMe
   it->second.memory = memory;
 }
 
-Status Service::allow(int index, const MemoryToken& token) {
-  auto lock = ahead();
-  for (auto& [key, device] : devices_) {
-    if (device.index != index) continue;
-    device.tokens.insert(token);
-    return okStatus();
-  }
-  return failedPrecondition(base::strCat("device ", index, " is not this process's: it cannot hand its memory out"));
-}
-
-void Service::disallow(int index, const MemoryToken& token) {
-  auto lock = ahead();
-  for (auto& [key, device] : devices_)
-    if (device.index == index) device.tokens.erase(token);
-}
-
 std::unique_lock<std::mutex> Service::ahead() {
   wanted_.fetch_add(1);
   std::unique_lock lock(mutex_);
@@ -256,7 +241,7 @@ void Service::keep(uint64_t key, std::vector<Caller> callers) {
       if (!devices_.count(key) || connections_.size() >= kMaxConnections) break;
       uint64_t connection = nextKey_++;
       if (!watch(epoll_.get(), caller.socket.get(), connection).ok()) continue;
-      connections_[connection] = {key, std::move(caller.socket), caller.peer, {}, false};
+      connections_[connection] = {key, std::move(caller.socket), caller.peer, {}, false, {}};
     }
   } catch (const std::bad_alloc&) {
   }
@@ -304,7 +289,7 @@ std::string Service::answer(Connection& connection, const Request& request, int&
       return status.ok() ? encodeDone() : encodeFailure(status);
     }
     case Operation::kMapMemory:
-      if (connection.peer.pid != ::getpid() && !device.tokens.count(request.token) && !consents("memory"))
+      if (connection.peer.pid != ::getpid() && !isGranted(connection.device, request.token) && !consents("memory"))
         return encodeFailure(Status(StatusCode::kPermissionDenied,
                                     base::strCat("the owner of device ", device.index,
                                                  " hands its memory to ranks of its communicators, and to others only ",
@@ -316,8 +301,19 @@ std::string Service::answer(Connection& connection, const Request& request, int&
       connection.name = programName(connection.peer.pid);
       fd = device.memory.fd;
       return encodeMemory({device.memory.base, device.memory.bytes});
+    case Operation::kGrantMemory:
+      if (connection.peer.pid != ::getpid())
+        return encodeFailure(Status(StatusCode::kPermissionDenied,
+                                    base::strCat("only its owner grants the memory of device ", device.index)));
+      connection.grant = request.token;
+      return encodeDone();
   }
   return encodeFailure(unimplemented("the device's owner does not know this request"));
+}
+
+bool Service::isGranted(uint64_t device, const MemoryToken& token) const {
+  return std::any_of(connections_.begin(), connections_.end(),
+                     [&](const auto& entry) { return entry.second.device == device && entry.second.grant == token; });
 }
 
 DeviceStatus Service::report(uint64_t key, const Device& device) const {

@@ -10,7 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,17 +36,12 @@ class Service {
   /// What answers for the device and what its memory is; null: nobody, until the next call. No call
   /// of the previous reporter runs on return.
   void setReporter(uint64_t key, DeviceReporter* reporter, const SharedMemory& memory);
-  /// Who shows `token` may map the memory of the process's device of that index, until it is taken back.
-  /// Errors: kFailedPrecondition (the process does not have the device).
-  Status allow(int index, const MemoryToken& token);
-  void disallow(int index, const MemoryToken& token);
 
  private:
   struct Device {
     int index = 0;
     Target target = Target::kGaudi2;
     Fd listener;
-    std::set<MemoryToken> tokens;  ///< Who shows one may map the memory.
     DeviceReporter* reporter = nullptr;
     SharedMemory memory;
     int64_t acquiredAtNs = 0;
@@ -57,6 +52,7 @@ class Service {
     Peer peer;
     std::string name;
     bool mapsMemory = false;
+    std::optional<MemoryToken> grant;  ///< Whoever shows it may map the memory, while the connection is open.
   };
 
   Service() = default;
@@ -74,6 +70,7 @@ class Service {
   void keep(uint64_t key, std::vector<Caller> callers);
   void serve(uint64_t key);
   std::string answer(Connection& connection, const Request& request, int& fd);
+  bool isGranted(uint64_t device, const MemoryToken& token) const;
   DeviceStatus report(uint64_t key, const Device& device) const;
   static void prepareFork();
   static void parentAfterFork();

@@ -35,12 +35,13 @@ TEST(Address, SurvivesTheSystemsForm) {
 }
 
 TEST(UniqueId, CarriesItsAddressAndNoticesDamage) {
-  CoordinatorId id{parseAddress("[fd00::7]:4000", "it").value(), 0x123456789abcdef0, true};
+  CoordinatorId id{parseAddress("[fd00::7]:4000", "it").value(), 0x123456789abcdef0, 0x42, true};
   UniqueId bytes = encodeId(id);
   EXPECT_FALSE(isZero(bytes));
   CoordinatorId back = decodeId(bytes).value();
   EXPECT_EQ(back.address, id.address);
   EXPECT_EQ(back.nonce, id.nonce);
+  EXPECT_EQ(back.label, id.label);
   EXPECT_TRUE(back.fromEnvironment);
   for (size_t i = 0; i < sizeof bytes.bytes; ++i) {
     UniqueId damaged = bytes;

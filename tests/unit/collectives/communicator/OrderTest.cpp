@@ -205,7 +205,12 @@ TEST(CommunicatorOrder, OneOnMemoryOfItsOwnTakesTheDeviceTimeThatItTakesAlone) {
     });
     return times;
   };
-  EXPECT_EQ(elapsed(400), elapsed(0));
+  // The links are shared: the very end of the other's last message may be in the way, its 400 operations are not.
+  const std::vector<int64_t> beside = elapsed(400), alone = elapsed(0);
+  for (size_t rank = 0; rank < alone.size(); ++rank) {
+    EXPECT_GE(beside[rank], alone[rank]);
+    EXPECT_LE(beside[rank], alone[rank] + alone[rank] / 100);
+  }
 }
 
 TEST(CommunicatorOrder, LetsStreamsGoThatTheProgramHasLetGo) {
