@@ -90,11 +90,11 @@ Status enqueuePiece(Piece& piece, bool beside) {
   std::lock_guard lock(state.enqueueMutex);
   AddressOrder::Operations conflicts;
   if (!state.weakOrder()) conflicts = state.addressOrder().conflicts(piece.accesses, piece.stream, state.number());
-  // What comes before the first of those beside each other comes before all of them.
-  for (const auto& one : beside ? state.beforeLast : state.last)
-    if (!one->isOn(piece.stream)) HPU_RETURN_IF_ERROR(piece.stream.waitInOrder(one->end()));
-  for (const auto& one : conflicts)
-    if (!one->isOn(piece.stream)) HPU_RETURN_IF_ERROR(piece.stream.wait(one->end()));
+  // What comes before the first of those beside each other comes before all of them. Of both kinds only the order is
+  // needed: memory that a failed communicator used is used again by the next one.
+  for (const auto& list : {std::span(beside ? state.beforeLast : state.last), std::span(conflicts)})
+    for (const auto& one : list)
+      if (!one->isOn(piece.stream)) HPU_RETURN_IF_ERROR(piece.stream.waitInOrder(one->end()));
   auto enqueued = std::make_shared<Enqueued>(piece.stream, state.number());
   piece.work->setOrder(state.nextOrder);
   if (piece.collective) piece.collective->setSequence(state.lastSequence + 1);

@@ -100,7 +100,9 @@ Status RecipeCache::store(const std::string& key, const Recipe& recipe) const {
             "cannot create the recipe cache '" + directory_ + "': " + error.message() + "; choose another --cache"};
   HPU_RETURN_IF_ERROR(recipe.save(path(key)));
   fs::permissions(path(key), fs::perms::owner_read | fs::perms::owner_write, error);
-  HPU_RETURN_IF_ERROR(base::checkTrusted(path(key)).withContext("the recipe cache cannot be used"));
+  // Another process may have evicted it by now.
+  if (Status trusted = base::checkTrusted(path(key)); !trusted.ok() && trusted.code() != StatusCode::kNotFound)
+    return trusted.withContext("the recipe cache cannot be used");
   if (limitBytes_ > 0) evict(path(key));
   return okStatus();
 }
