@@ -27,6 +27,7 @@
 #include "runtime/node/Inventory.h"
 #include "runtime/node/PeerMemory.h"
 #include "runtime/node/Protocol.h"
+#include "tests/unit/base/ForkOften.h"
 
 namespace hpu {
 namespace {
@@ -102,6 +103,7 @@ DeviceOptions small(int index) {
 class TwoUsers : public ::testing::Test {
  protected:
   void SetUp() override {
+    if (!base::kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer: the forked user starts threads";
     if (::geteuid() != 0) GTEST_SKIP() << "two users on one machine: needs root, to be two of them";
     ::setenv("HPU_ACQUIRE_TIMEOUT_MS", "0", 1);
   }
