@@ -103,6 +103,15 @@ void QueueExecutor::Core::makeReady(const std::shared_ptr<Queue>& queue) {
   ensureWorker();
 }
 
+/// settle(), but for external work that is next: that is begun, as `next`, for the calling thread when it asks for it.
+void QueueExecutor::Core::settleOrBegin(const std::shared_ptr<Queue>& queue, Turn* next) {
+  // Not by way of the ready list: a worker that looks for work there would take it from who is here already.
+  if (next && !stopping && !queue->items.empty() && std::holds_alternative<External>(queue->items.front().work))
+    *next = begin(queue);
+  else
+    settle(queue);
+}
+
 /// After the head of a queue was taken off: what is the queue now?
 void QueueExecutor::Core::settle(const std::shared_ptr<Queue>& queue) {
   if (!queue->items.empty()) {
@@ -261,7 +270,8 @@ QueueExecutor::Core::Turn QueueExecutor::Core::begin(const std::shared_ptr<Queue
   return turn;
 }
 
-void QueueExecutor::Core::perform(Turn turn) {
+/// Does a turn. `next`, if not null: gets the turn of external work that is behind it on its queue and may begin.
+void QueueExecutor::Core::perform(Turn turn, Turn* next) {
   switch (turn.kind) {
     case Turn::Kind::kNothing:
       return;
@@ -270,14 +280,14 @@ void QueueExecutor::Core::perform(Turn turn) {
         if (auto alive = core.lock()) alive->unpark(queue, head);
       });
     case Turn::Kind::kStart:
-      return startExternal(turn.queue, std::move(turn.away), turn.ticket);
+      return startExternal(turn.queue, std::move(turn.away), turn.ticket, next);
     case Turn::Kind::kRun:
-      return run(std::move(turn));
+      return run(std::move(turn), next);
   }
 }
 
-/// Does an item, or skips it.
-void QueueExecutor::Core::run(Turn turn) {
+/// Does an item, or skips it. `next` as of perform.
+void QueueExecutor::Core::run(Turn turn, Turn* next) {
   Queue& queue = *turn.queue;
   Item& item = turn.item;
   Status status = std::move(turn.status);
@@ -305,7 +315,7 @@ void QueueExecutor::Core::run(Turn turn) {
   for (uint32_t i = 0; i < item.signals; ++i) completeSignal(queue, item, i, turn.cause.ok() ? status : turn.cause);
   inside().pop_back();
   const bool tookLong = base::Deadline::Clock::now() - start > kLongWork;
-  conclude(turn.queue, std::move(item), std::move(status), tookLong);
+  conclude(turn.queue, std::move(item), std::move(status), tookLong, next);
 }
 
 /// The failure as one of this item, or, of a wait, as the one of other work that it is.
@@ -335,8 +345,9 @@ Status QueueExecutor::Core::failureOf(Ticket ticket) const {
   return it == failures.end() ? okStatus() : it->second;
 }
 
-/// The work of an item is over: lets go of what it owned, and says so.
-void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item item, Status status, bool tookLong) {
+/// The work of an item is over: lets go of what it owned, and says so. `next` as of perform.
+void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item item, Status status, bool tookLong,
+                                   Turn* next) {
   inside().push_back({this, queue.get(), item.ticket, true});
   // Before anybody can see that the work is done, so that a thread which waited for it finds the
   // memory free. May destroy the device.
@@ -350,7 +361,7 @@ void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item ite
     queue->hasLongWork |= tookLong;
     freeProgram(item.running);
     callbacks = finish(*queue, item, status);
-    if (callbacks.empty()) settle(queue);
+    if (callbacks.empty()) settleOrBegin(queue, next);
     if (queue->waiters > 0) queue->progress.notify_all();
   }
   if (callbacks.empty()) return;
@@ -360,15 +371,15 @@ void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item ite
   callbacks.clear();
   inside().pop_back();
   Section section(*this);
-  settle(queue);
+  settleOrBegin(queue, next);
   if (queue->waiters > 0) queue->progress.notify_all();
 }
 
 // ---- External work
 // ------------------------------------------------------------------------------------
 
-/// Gives external work its turn; it may end at once.
-void QueueExecutor::Core::startExternal(const std::shared_ptr<Queue>& queue, External away, Ticket ticket) {
+/// Gives external work its turn; it may end at once. `next` as of perform.
+void QueueExecutor::Core::startExternal(const std::shared_ptr<Queue>& queue, External away, Ticket ticket, Turn* next) {
   const auto start = base::Deadline::Clock::now();
   Status begun;
   Complete complete;
@@ -414,7 +425,7 @@ void QueueExecutor::Core::startExternal(const std::shared_ptr<Queue>& queue, Ext
       wakeHelpers();
     }
   }
-  if (ended) return conclude(queue, std::move(ended->item), std::move(ended->status), false);
+  if (ended) return conclude(queue, std::move(ended->item), std::move(ended->status), false, next);
   if (!why.ok()) away.work->cancel(why);
 }
 
@@ -429,29 +440,24 @@ void QueueExecutor::Core::completeExternal(const std::shared_ptr<Queue>& queue, 
     if (now->starting) return;
     ended = takeEnded(*queue);
   }
-  conclude(queue, std::move(ended->item), std::move(ended->status), false);
   // A thread that helped this very work looks at the ready list next. One that helps other work may
   // do so for long, perhaps until something is done that waits here.
-  if (base::perThread<Lending>().queue != queue.get()) beginExternals(queue);
+  const bool goesOn = base::perThread<Lending>().queue != queue.get();
+  Turn next;
+  conclude(queue, std::move(ended->item), std::move(ended->status), false, goesOn ? &next : nullptr);
+  if (goesOn) beginExternals(std::move(next));
 }
 
-/// Gives the external work that is next on a queue its turn, as long as that is next; a worker does
-/// what else is ready. It takes no longer than to wake one.
-void QueueExecutor::Core::beginExternals(const std::shared_ptr<Queue>& queue) {
-  while (true) {
-    Turn turn;
-    {
-      Section section(*this);
-      if (queue->state != QueueState::kReady || stopping ||
-          !std::holds_alternative<External>(queue->items.front().work)) {
-        if (!ready.empty()) ensureWorker();
-        return;
-      }
-      takeFromReady(*queue);
-      turn = begin(queue);
-    }
-    perform(std::move(turn));
+/// Does a turn of external work, or none, and gives the work behind it its turn as long as that is external, too; a
+/// worker does what else is ready. It takes no longer than to wake one.
+void QueueExecutor::Core::beginExternals(Turn turn) {
+  while (turn.kind != Turn::Kind::kNothing) {
+    Turn next;
+    perform(std::move(turn), &next);
+    turn = std::move(next);
   }
+  Section section(*this);
+  if (!ready.empty()) ensureWorker();
 }
 
 /// Takes external work that is complete off its queue, with what it ended with.

@@ -214,6 +214,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   void freeProgram(std::optional<ProgramId> program);
   Callbacks finish(Queue& queue, const Item& item, const Status& status);
   void settle(const std::shared_ptr<Queue>& queue);
+  void settleOrBegin(const std::shared_ptr<Queue>& queue, Turn* next);
   std::vector<Item> dropQueued(Queue& queue);
   void keepError(Queue& queue, Ticket ticket, const Status& status);
   Status failureOf(Ticket ticket) const;
@@ -237,14 +238,14 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   bool startWorkers(int wanted);
   void workerLoop();
   std::optional<Turn> awaitTurn();
-  void perform(Turn turn);
-  void run(Turn turn);
-  void startExternal(const std::shared_ptr<Queue>& queue, External away, Ticket ticket);
-  void conclude(const std::shared_ptr<Queue>& queue, Item item, Status status, bool tookLong);
+  void perform(Turn turn, Turn* next = nullptr);
+  void run(Turn turn, Turn* next);
+  void startExternal(const std::shared_ptr<Queue>& queue, External away, Ticket ticket, Turn* next);
+  void conclude(const std::shared_ptr<Queue>& queue, Item item, Status status, bool tookLong, Turn* next);
   void unpark(const std::shared_ptr<Queue>& queue, Ticket head);
   void completeSignal(Queue& queue, const Item& item, uint32_t signal, const Status& status);
   void completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket, Status status);
-  void beginExternals(const std::shared_ptr<Queue>& queue);
+  void beginExternals(Turn turn);
   Status waitedFor(const WaitFor& wait);
   void addCallback(Ticket ticket, std::function<void()> callback);
   void cancelAtEnd();

@@ -73,8 +73,7 @@ StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<co
     turn = core_->begin(queue);
   }
   const std::shared_ptr<Core::Queue> queue = turn.queue;
-  core_->perform(std::move(turn));
-  core_->beginExternals(queue);
+  core_->beginExternals(std::move(turn));
   Core::Section section(*core_);
   queue->beginsInSubmit = false;
   if (queue->waiters > 0) queue->progress.notify_all();
