@@ -71,21 +71,6 @@ Problem problemOf(Collective collective, int devices, int64_t bytes, int64_t ele
   return p;
 }
 
-/// nccl-tests' factor from algbw to busbw.
-double busFactor(const Problem& p) {
-  const double n = p.ranks;
-  switch (p.collective) {
-    case Collective::kAllReduce:
-      return 2 * (n - 1) / n;
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-    case Collective::kAllToAll:
-      return (n - 1) / n;
-    default:
-      return 1;
-  }
-}
-
 std::string sizeText(int64_t bytes) {
   if (bytes >= kMiB && bytes % kMiB == 0) return strCat(bytes / kMiB, " MiB");
   if (bytes >= 1024 && bytes % 1024 == 0) return strCat(bytes / 1024, " KiB");
@@ -142,8 +127,8 @@ class DeviceTime {
     for (const Published& published : kGaudi3) {
       const Problem p = problemOf(published.collective, 8, published.bytes, 4);
       HPU_ASSIGN(const std::shared_ptr<const Choice> choice, tuner.choose(p));
-      const double busbw =
-          busFactor(p) * static_cast<double>(published.bytes) * 1000 / static_cast<double>(choice->predictedPs);
+      const double busbw = busFactor(p.collective, p.ranks) * static_cast<double>(published.bytes) * 1000 /
+                           static_cast<double>(choice->predictedPs);
       tool_.print(strCat("gaudi3, 8 devices, ", collectiveName(p.collective), " of ", sizeText(published.bytes), ": ",
                          fixed(busbw, 2), " GB/s, published ", fixed(published.busbw, 2)));
       if (busbw < published.busbw * (1 - kPublishedWithin) || busbw > published.busbw * (1 + kPublishedWithin))
@@ -162,7 +147,7 @@ class DeviceTime {
     const double algbw = static_cast<double>(bytes) * 1000 / ps;
     const std::string name(collectiveName(collective));
     table_.push_back({std::string(targetName(target)), strCat(devices), name, sizeText(bytes), fixed(ps / 1e6, 2),
-                      fixed(algbw, 2), fixed(algbw * busFactor(p), 2), fixed(share * 100, 1) + " %",
+                      fixed(algbw, 2), fixed(algbw * busFactor(p.collective, p.ranks), 2), fixed(share * 100, 1) + " %",
                       choice->schedule->algorithm, strCat(choice->schedule->slices)});
     rows_.append(Json::object()
                      .set("target", std::string(targetName(target)))
@@ -171,7 +156,7 @@ class DeviceTime {
                      .set("bytes", bytes)
                      .set("time_us", ps / 1e6)
                      .set("algbw_gb_s", algbw)
-                     .set("busbw_gb_s", algbw * busFactor(p))
+                     .set("busbw_gb_s", algbw * busFactor(p.collective, p.ranks))
                      .set("share_of_limit", share)
                      .set("algorithm", choice->schedule->algorithm)
                      .set("slices", choice->schedule->slices));

@@ -121,6 +121,20 @@ std::optional<int64_t> inPlaceOffset(const Problem& problem, int rank) {
   return std::nullopt;
 }
 
+double busFactor(Collective collective, int ranks) {
+  const double n = ranks;
+  switch (collective) {
+    case Collective::kAllReduce:
+      return 2 * (n - 1) / n;
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll:
+      return (n - 1) / n;
+    default:
+      return 1;
+  }
+}
+
 bool isReducing(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
          collective == Collective::kReduce;

@@ -33,6 +33,8 @@ std::string_view collectiveName(Collective collective);
 std::optional<Collective> parseCollective(std::string_view name);
 /// All-reduce, reduce-scatter and reduce: only they may have kReduce steps.
 bool isReducing(Collective collective);
+/// nccl-tests' factor from bytes over time (algbw) to what the links carry (busbw).
+double busFactor(Collective collective, int ranks);
 
 /// What is to be done, without addresses: equal problems have equal schedules on every rank. In
 /// place is not part of it, because ranks may differ in that: a schedule is right both when input

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/Format.h"
+#include "collectives/schedule/Schedule.h"
 #include "numerics/SmallFloat.h"
 
 namespace hpu::tools {
@@ -58,20 +59,8 @@ int64_t Workload::bytes() const {
 }
 
 double Workload::busFactor() const {
-  double n = ranks;
-  switch (op) {
-    case PerfOp::kAllReduce:
-      return 2 * (n - 1) / n;
-    case PerfOp::kAllGather:
-    case PerfOp::kReduceScatter:
-    case PerfOp::kAllToAll:
-      return (n - 1) / n;
-    case PerfOp::kBroadcast:
-    case PerfOp::kReduce:
-    case PerfOp::kSendRecv:
-      break;
-  }
-  return 1;
+  if (op == PerfOp::kSendRecv) return 1;
+  return collectives::busFactor(static_cast<collectives::Collective>(operation()), ranks);
 }
 
 collectives::Operation Workload::operation() const {
