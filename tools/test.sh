@@ -36,17 +36,21 @@ build_and_test() {
   fi
   ninja -C "$dir" -j "$jobs" --quiet
   step "$preset: tests"
-  ctest --test-dir "$dir" --output-on-failure -j "$jobs" "$@" || failed+=("$preset")
+  ctest --test-dir "$dir" -j "$jobs" "$@" || failed+=("$preset")
 }
 
-# What failed tests said first, at the end of the output, where it is looked for.
+# What failed tests said first, at the end of the output, where it is looked for. All of it is in LastTest.log.
 failures() {
   local dir=build
   [ "$1" = release ] || dir=build/$1
+  echo "(whole outputs: $dir/Testing/Temporary/LastTest.log)"
   awk '/^[0-9]+\/[0-9]+ Testing: / { name = $3; text = ""; lines = show = 0 }
-       /Failure|FAILED|ERROR|WARNING: ThreadSanitizer|runtime error/ { show = 12 }
-       show > 0 && lines < 60 { text = text $0 "\n"; ++lines; --show }
-       /^Test (Failed|Timeout)/ { printf "-- %s\n%s", name, text }' "$dir/Testing/Temporary/LastTest.log"
+       /^\[ (RUN|      OK) |^\[---|^\[====|: FAILED TEST|^ *$/ { next }
+       /: Failure$|^\[  FAILED|ERROR|Error|WARNING: ThreadSanitizer|runtime error|^FAIL/ { show = 8 }
+       show > 0 && lines < 40 { text = text substr($0, 1, 300) "\n"; ++lines; --show }
+       /^Test time = / { took = $4 }
+       /^Test (Failed|Timeout)/ { printf "-- %s (%s s): %s\n%s", name, took, $0, text }' \
+    "$dir/Testing/Temporary/LastTest.log"
 }
 
 if [ $full -eq 1 ]; then
