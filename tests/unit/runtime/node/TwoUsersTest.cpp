@@ -237,8 +237,10 @@ TEST(Strangers, NonsenseFromAPeerCrashesNoOwner) {
   Device device = Device::open(small(6)).value();
   std::mt19937 random(5);
   const std::string name = node::socketName(identity(), 6);
+  // However long the owner, which a busy machine keeps from its work, takes to accept them.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(100);
   int sent = 0;
-  for (int i = 0; i < 10000; ++i) {
+  while (sent < 10000 && std::chrono::steady_clock::now() < until) {
     int socket = socketAt(name, false);
     if (socket < 0) {  // Too many at a time.
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -257,7 +259,7 @@ TEST(Strangers, NonsenseFromAPeerCrashesNoOwner) {
       if (end >= 0) ::close(end);
     ::close(socket);
   }
-  EXPECT_GT(sent, 9000);
+  EXPECT_EQ(sent, 10000);
   auto status = node::query(6);
   ASSERT_TRUE(status.ok());
   EXPECT_EQ(status->owner.pid, ::getpid());
@@ -315,7 +317,9 @@ TEST(Consent, MemoryThatCanBeCutOffIsNotMapped) {
     });
     auto peer = node::PeerMemory::map(3);
     EXPECT_EQ(peer.ok(), sealed) << peer.status().toString();
-    if (!sealed) EXPECT_THAT(peer.status().message(), HasSubstr("not sealed"));
+    if (!sealed) {
+      EXPECT_THAT(peer.status().message(), HasSubstr("not sealed"));
+    }
     owner.join();
     ::close(listener);
   }
