@@ -13,8 +13,7 @@ case "${1:-}" in
 esac
 
 tools/install_deps.sh
-# What random models are compared with (tests/random).
-[ -d benchmarks/ort/node_modules ] || (cd benchmarks/ort && npm ci --ignore-scripts --no-audit --no-fund)
+tools/install_ort.sh
 jobs=$(nproc)
 started=$SECONDS
 failed=()

@@ -303,8 +303,9 @@ std::optional<ResizeSpec> readResize(NodeContext& node, Value x, size_t scalesIn
   return spec;
 }
 
+/// `nearest`: of the last two dimensions.
 void resize(NodeContext& node, Value x, const ResizeSpec& spec, ir::ResizeMode mode, ir::CoordMode coordinates,
-            ir::NearestMode nearest) {
+            const std::array<ir::NearestMode, 2>& nearest) {
   int64_t rank = node.rank(x);
   if (rank < 2 || rank > 4) return node.unsupported(strCat("rank ", rank, " (2 to 4 are)"));
   for (int64_t d = 0; d + 2 < rank; ++d)
@@ -315,14 +316,26 @@ void resize(NodeContext& node, Value x, const ResizeSpec& spec, ir::ResizeMode m
   Ints sizes = {spec.sizes[rank - 2], spec.sizes[rank - 1]};
   for (int i = 0; i < 2; ++i)
     if (ShapedType::isDynamic(sizes[i])) return node.needsSize(strCat("dimension ", rank - 2 + i));
-  double scales[2] = {spec.scales[rank - 2], spec.scales[rank - 1]};
+  const double scales[2] = {spec.scales[rank - 2], spec.scales[rank - 1]};
   auto* context = node.context();
-  Value result = node.op("resize", node.reshape(x, image),
-                         {{"sizes", sizes},
-                          {"scales", llvm::ArrayRef<double>(scales)},
-                          {"mode", ir::ResizeModeAttr::get(context, mode)},
-                          {"coordinates", ir::CoordModeAttr::get(context, coordinates)},
-                          {"nearest", ir::NearestModeAttr::get(context, nearest)}});
+  auto resized = [&](Value from, const Ints& to, llvm::ArrayRef<double> by, ir::NearestMode rounding) {
+    return node.op("resize", from,
+                   {{"sizes", to},
+                    {"scales", by},
+                    {"mode", ir::ResizeModeAttr::get(context, mode)},
+                    {"coordinates", ir::CoordModeAttr::get(context, coordinates)},
+                    {"nearest", ir::NearestModeAttr::get(context, rounding)}});
+  };
+  Value result = node.reshape(x, image);
+  int64_t rows = node.typeOf(x).getDimSize(rank - 2);
+  if (nearest[0] == nearest[1]) {
+    result = resized(result, sizes, scales, nearest[0]);
+  } else if (ShapedType::isDynamic(rows)) {
+    return node.needsSize(strCat("dimension ", rank - 2));
+  } else {  // Rounded otherwise, so one after the other.
+    result = resized(result, {rows, sizes[1]}, {1.0, scales[1]}, nearest[1]);
+    result = resized(result, sizes, {scales[0], 1.0}, nearest[0]);
+  }
   SymShape out = ir::symShape(node.typeOf(x));
   out[rank - 2] = {sizes[0]};
   out[rank - 1] = {sizes[1]};
@@ -345,7 +358,12 @@ void convertResize(NodeContext& node) {
   if (!coordinates) return node.unsupported("coordinate_transformation_mode '" + coordinateName + "'");
   if (!nearest) return node.invalid("nearest_mode '" + nearestName + "'");
   std::optional<ResizeSpec> spec = readResize(node, x, old ? 1 : 2, 3);
-  if (spec) resize(node, x, *spec, mode, *coordinates, *nearest);
+  if (!spec) return;
+  std::array<ir::NearestMode, 2> rounding = {*nearest, *nearest};
+  // Opset 10 leaves it open; its own example, and runtimes, take the next element where elements are left out.
+  for (size_t i = 0; i < 2 && old && node.rank(x) >= 2; ++i)
+    if (spec->scales[spec->scales.size() - 2 + i] < 1) rounding[i] = ir::NearestMode::ceil;
+  resize(node, x, *spec, mode, *coordinates, rounding);
 }
 
 constexpr OpRow kRows[] = {

@@ -80,25 +80,17 @@ StatusOr<Tensor> avgPool(const Tensor& x, const WindowDim& h, const WindowDim& w
   });
 }
 
-/// The two neighbours of a result element and the weight of the upper one.
-struct Tap {
-  int64_t low, high;
-  double weight;
-};
-
-std::vector<Tap> taps(ResizeOp op, int dim, int64_t in) {
+std::vector<LinearTap> taps(ResizeOp op, int dim, int64_t in) {
   int64_t out = op.getSizes()[dim];
   const ResizeDim dimension{op.getCoordinates(), in, out, op.getScales()[dim]};
-  std::vector<Tap> result(out);
+  std::vector<LinearTap> result(out);
   for (int64_t i = 0; i < out; ++i) {
     float at = dimension.coordinate(i);
     if (op.getMode() == ResizeMode::nearest) {
       int64_t index = nearestElement(op.getNearest(), at, in);
       result[i] = {index, index, 0};
     } else {
-      double x = std::clamp<double>(at, 0, in - 1);
-      int64_t low = std::min<int64_t>(static_cast<int64_t>(x), in - 1);
-      result[i] = {low, std::min(low + 1, in - 1), x - low};
+      result[i] = linearTap(at, in);
     }
   }
   return result;
@@ -110,7 +102,7 @@ StatusOr<Tensor> resize(ResizeOp op, const Tensor& x) {
   StatusOr<Tensor> out = makeTensor(x.element(), {x.shape()[0], x.shape()[1], outH, outW});
   if (!out.ok()) return out;
   if (x.count() == 0) return invalidArgument("hpu.resize of an empty tensor");
-  std::vector<Tap> rows = taps(op, 0, inH), columns = taps(op, 1, inW);
+  std::vector<LinearTap> rows = taps(op, 0, inH), columns = taps(op, 1, inW);
   std::vector<double> values = toDoubles(x);
   uint8_t* result = out->writable();
   base::parallelFor(x.shape()[0] * x.shape()[1], 1, [&](int64_t begin, int64_t end) {

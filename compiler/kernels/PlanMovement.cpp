@@ -172,7 +172,7 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   if (linear && !isFloatType(node.type))
     return b.fail(node, "linear interpolation is not defined for " + std::string(elementTypeName(node.type)));
   Affine first[2], second[2];
-  int weight[2] = {-1, -1};
+  int weight[2] = {-1, -1}, rest[2] = {-1, -1};
   for (int i = 0; i < 2; ++i) {
     int64_t in = x.shape[2 + i], out = node.shape[2 + i];
     first[i] = second[i] = map[2 + i];
@@ -182,19 +182,18 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
       return b.fail(node, "it resizes to " + std::to_string(out) + " elements along one dimension, at most " +
                               std::to_string(kMostTableEntries) + " are supported");
     const ir::ResizeDim resized{coordinates, in, out, scales->floats[i]};
-    auto clampIndex = [&](int64_t v) { return std::clamp<int64_t>(v, 0, in - 1); };
-    Table low, high, fraction;
-    fraction.type = ElementType::kF32;
+    Table low, high, fraction, remainder;
+    fraction.type = remainder.type = ElementType::kF32;
     bool identity = in == out;
     for (int64_t p = 0; p < out; ++p) {
       const float source = resized.coordinate(p);
       if (linear) {
-        const double at = std::clamp<double>(source, 0, static_cast<double>(in - 1));
-        auto base = static_cast<int64_t>(std::floor(at));
-        low.ints.push_back(clampIndex(base));
-        high.ints.push_back(clampIndex(base + 1));
-        fraction.floats.push_back(static_cast<float>(at - static_cast<double>(base)));
-        identity &= fraction.floats.back() == 0;
+        const ir::LinearTap tap = ir::linearTap(source, in);
+        low.ints.push_back(tap.low);
+        high.ints.push_back(tap.high);
+        fraction.floats.push_back(static_cast<float>(tap.weight));
+        remainder.floats.push_back(static_cast<float>(1 - tap.weight));
+        identity &= tap.low == tap.high;
       } else {
         low.ints.push_back(ir::nearestElement(rounding, source, in));
       }
@@ -210,6 +209,7 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
     if (!linear) continue;
     second[i] = lookUp(high);
     weight[i] = b.loadTable(b.table(fraction), out == 1 ? -1 : dim);
+    rest[i] = b.loadTable(b.table(remainder), out == 1 ? -1 : dim);
   }
   auto at = [&](const Affine& h, const Affine& w) {
     IndexMap operandMap(map);
@@ -218,16 +218,16 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
     return b.lower(node.operands[0], operandMap);
   };
   constexpr ElementType f32 = ElementType::kF32;
-  // a + (c - a) * weight
-  auto mix = [&](int a, int c, int w) {
-    return b.lane("add", {a, b.lane("mul", {b.lane("sub", {c, a}, f32), w}, f32)}, f32);
+  // Not a + (c - a) * weight: of an infinite `a` that is no number.
+  auto mix = [&](int a, int c, int i) {
+    return b.lane("add", {b.lane("mul", {a, rest[i]}, f32), b.lane("mul", {c, weight[i]}, f32)}, f32);
   };
   auto alongWidth = [&](const Affine& h) {
     int left = at(h, first[1]);
-    return weight[1] < 0 ? left : mix(left, at(h, second[1]), weight[1]);
+    return weight[1] < 0 ? left : mix(left, at(h, second[1]), 1);
   };
   int top = alongWidth(first[0]);
-  return weight[0] < 0 ? top : mix(top, alongWidth(second[0]), weight[0]);
+  return weight[0] < 0 ? top : mix(top, alongWidth(second[0]), 0);
 }
 
 }  // namespace

@@ -46,6 +46,15 @@ int64_t nearestElement(NearestMode mode, float coordinate, int64_t in) {
   return std::clamp<int64_t>(static_cast<int64_t>(element), 0, in - 1);
 }
 
+LinearTap linearTap(float coordinate, int64_t in) {
+  const double at = std::clamp<double>(coordinate, 0, static_cast<double>(in - 1));
+  const auto low = static_cast<int64_t>(std::floor(at));
+  const auto weight = static_cast<double>(static_cast<float>(at - static_cast<double>(low)));
+  if (weight == 0) return {low, low, 0.5};
+  if (weight == 1) return {low + 1, low + 1, 0.5};
+  return {low, low + 1, weight};
+}
+
 std::optional<int64_t> scaledSize(int64_t in, double scale) {
   const float size = std::floor(static_cast<float>(in) * static_cast<float>(scale));
   if (!(size >= 0) || size > 0x1p40f) return std::nullopt;

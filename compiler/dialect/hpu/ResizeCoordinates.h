@@ -24,6 +24,16 @@ struct ResizeDim {
 /// The element that `coordinate` is nearest to, inside of [0, in).
 int64_t nearestElement(NearestMode mode, float coordinate, int64_t in);
 
+/// The two elements that a linear resize mixes: (1 - weight) * x[low] + weight * x[high].
+struct LinearTap {
+  int64_t low, high;
+  double weight;
+};
+
+/// What lies at `coordinate`. An element that would weigh nothing is not read, so that it may be an infinity or a NaN:
+/// both taps are the other one then, at half the weight each, which is exact.
+LinearTap linearTap(float coordinate, int64_t in);
+
 /// The size of a dimension of `in` elements that is scaled: the product in f32, rounded down. nullopt when it is none
 /// that a tensor can have.
 std::optional<int64_t> scaledSize(int64_t in, double scale);

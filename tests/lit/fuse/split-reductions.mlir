@@ -27,6 +27,16 @@ func.func @narrow(%x: tensor<1x8x32x32xbf16>) -> tensor<1x8x1x1xbf16> {
   return %0 : tensor<1x8x1x1xbf16>
 }
 
+// A mean of integers is truncated once.
+// CHECK-LABEL: func.func @integers(
+// CHECK-COUNT-1: hpu.reduce_mean
+// CHECK-NOT: hpu.reduce_mean
+// CHECK: return
+func.func @integers(%x: tensor<65x33xi64>) -> tensor<1x1xi64> {
+  %0 = hpu.reduce_mean %x {axes = array<i64: 0, 1>} : (tensor<65x33xi64>) -> tensor<1x1xi64>
+  return %0 : tensor<1x1xi64>
+}
+
 // One axis, little to reduce, or results enough for all TPCs: one step.
 // CHECK-LABEL: func.func @whole(
 // CHECK-COUNT-3: hpu.reduce_sum

@@ -408,6 +408,33 @@ TEST_F(Computes, ResizeByScalesInF32AsOtherRuntimesDo) {
   EXPECT_EQ(resized(2.3f).size(), 23u);
 }
 
+/// Opset 10 does not say which element is the nearest; expected are the values of its own example and of ONNX Runtime.
+TEST_F(Computes, ResizeOfOpset10TakesTheNextElementWhereItLeavesSomeOut) {
+  auto resized = [&](std::vector<float> scales) {
+    OnnxBuilder builder(10);
+    builder.input("x", ElementType::kF32, {1, 1, 2, 4}).floats("scales", {4}, std::move(scales));
+    builder.node("Resize", "resize", {"x", "scales"}, {"y"}, {{"mode", std::string("nearest")}}).output("y");
+    return floats(builder, {counting({1, 1, 2, 4}, 1)});
+  };
+  EXPECT_THAT(resized({1, 1, 0.6f, 0.6f}), ::testing::ElementsAre(1, 3));
+  // Rows repeat the one below, columns take the one above.
+  EXPECT_THAT(resized({1, 1, 1.5f, 0.6f}), ::testing::ElementsAre(1, 3, 1, 3, 5, 7));
+}
+
+/// (1 - weight) * low + weight * high, where an element that weighs nothing is not read.
+TEST_F(Computes, LinearResizeKeepsInfinities) {
+  OnnxBuilder builder(13);
+  builder.input("x", ElementType::kF32, {1, 1, 1, 4}).floats("scales", {4}, {1, 1, 1, 2});
+  builder
+      .node("Resize", "resize", {"x", "", "scales"}, {"y"},
+            {{"mode", std::string("linear")}, {"coordinate_transformation_mode", std::string("asymmetric")}})
+      .output("y");
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  auto pixels = floats(builder, {Tensor::of<float>(ElementType::kF32, {1, 1, 1, 4}, {1, kInfinity, 3, -kInfinity})});
+  EXPECT_THAT(pixels,
+              ::testing::ElementsAre(1, kInfinity, kInfinity, kInfinity, 3, -kInfinity, -kInfinity, -kInfinity));
+}
+
 /// Expected values: ONNX's own test data and ONNX Runtime 1.30.
 TEST_F(Computes, ResizeKeepsCentresAndAspectRatios) {
   OnnxBuilder symmetric(19);

@@ -218,5 +218,18 @@ TEST(Movement, ResizesInAllModes) {
   }
 }
 
+/// (1 - weight) * low + weight * high, where an element that weighs nothing is not read.
+TEST(Movement, LinearResizeKeepsInfinities) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Tensor x = Tensor::dense(F32, {1, 64, 1, 4}, {0, 1, 2, 3}), y = Tensor::dense(F32, {1, 64, 1, 8}, {0, 1, 2, 3});
+  const double from[] = {1, kInfinity, 3, -kInfinity};
+  const double to[] = {1, kInfinity, kInfinity, kInfinity, 3, -kInfinity, -kInfinity, -kInfinity};
+  x.fill([&](const Index& i) { return from[i[3]]; });
+  check(
+      "%r = hpu.resize %0 {sizes = array<i64: 1, 8>, scales = array<f64: 1.0, 2.0>, mode = 1 : i32, coordinates = 3 : "
+      "i32, nearest = 0 : i32} : ($0) -> $out0\nhpu.yield %r : $out0",
+      {x}, {y}, [&](int, const Index& i) { return to[i[3]]; });
+}
+
 }  // namespace
 }  // namespace hpu::kernels::test
