@@ -21,8 +21,9 @@ using base::strCat;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // A measured effect is that of a few random moves of the operands, not of the worst one.
 constexpr double kMeasured = 4;
-constexpr int kMoves = 6, kNarrowMoves = 14;
-constexpr double kHalfLimit = 60000;  // Beyond, a number may leave the range of f16 (65504).
+constexpr int kMoves = 10, kNarrowMoves = 18;
+// Beyond, a number may leave the range of f16 (65504), of bf16 (3.3895e38).
+constexpr double kHalfLimit = 60000, kNarrowLimit = 3.37e38;
 
 class OrtNode final : public NodeRunner {
  public:
@@ -74,9 +75,133 @@ double distance(double a, double b) {
   return std::isnan(d) ? kInfinity : d;
 }
 
-double moved(double x, double by) {
-  if (!(by > 0) && !(by < 0)) return x;
-  return x + by;
+/// Moves a number of a tensor by at least one step of its type: what is less than half a step away on the device, where
+/// the number may have more digits, would be no move here.
+void moveBy(HostTensor& tensor, int64_t index, double by) {
+  const double x = tensor.number(index);
+  if (!(by > 0) && !(by < 0)) return;
+  setNumber(tensor, index, x + by);
+  if (tensor.number(index) != x || !std::isfinite(x)) return;
+  auto step = [&]<typename Bits>(Bits) {
+    Bits bits;
+    uint8_t* at = tensor.bytes.data() + index * static_cast<int64_t>(sizeof bits);
+    memcpy(&bits, at, sizeof bits);
+    constexpr Bits kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+    const bool isNegative = bits & kSign, up = by > 0;
+    if ((bits & ~kSign) == 0)
+      bits = static_cast<Bits>((up ? 0 : kSign) | 1);
+    else
+      bits = static_cast<Bits>(isNegative == up ? bits - 1 : bits + 1);
+    memcpy(at, &bits, sizeof bits);
+  };
+  if (tensor.type.element == ElementType::kF32) step(uint32_t{});
+  if (tensor.type.element == ElementType::kF16 || tensor.type.element == ElementType::kBF16) step(uint16_t{});
+}
+
+/// The element of an operand that the element of a result is made of, by ONNX's broadcasting.
+class Broadcast {
+ public:
+  Broadcast(const Shape& result, const Shape& operand) : result_(result), strides_(result.size()) {
+    int64_t stride = 1;
+    for (size_t back = 1; back <= operand.size() && back <= result.size(); ++back) {
+      const int64_t size = operand[operand.size() - back];
+      strides_[result.size() - back] = size == 1 ? 0 : stride;
+      stride *= size;
+    }
+  }
+  int64_t operator()(int64_t index) const {
+    int64_t at = 0;
+    for (size_t d = result_.size(); d-- > 0; index /= result_[d]) at += index % result_[d] * strides_[d];
+    return at;
+  }
+
+ private:
+  const Shape& result_;
+  std::vector<int64_t> strides_;
+};
+
+double errorAt(const std::vector<double>& errors, int64_t index) {
+  return errors.empty() ? 0 : errors[static_cast<size_t>(index)];
+}
+
+/// Rows whose largest (or least) element may be another one; `open` is called with each element that may be it.
+template <typename Open>
+void forEachTie(const HostTensor& x, const std::vector<double>& by, int64_t size, int64_t inner, bool isMin,
+                Open open) {
+  const double sign = isMin ? -1 : 1;
+  for (int64_t row = 0; row < x.count() / size; ++row) {
+    auto place = [&](int64_t k) { return (row / inner * size + k) * inner + row % inner; };
+    auto value = [&](int64_t k) { return sign * x.number(place(k)); };
+    double best = -kInfinity;
+    for (int64_t k = 0; k < size; ++k)
+      if (double low = value(k) - errorAt(by, place(k)); low > best) best = low;
+    int64_t candidates = 0;
+    bool any = false;
+    auto isCandidate = [&](int64_t k) { return !(value(k) + errorAt(by, place(k)) < best); };
+    for (int64_t k = 0; k < size; ++k)
+      if (isCandidate(k)) ++candidates, any |= errorAt(by, place(k)) > 0;
+    if (candidates < 2 || !any) continue;
+    for (int64_t k = 0; k < size; ++k)
+      if (isCandidate(k)) open(row, place(k));
+  }
+}
+
+/// What moved operands do to the ops that pick an element of a row.
+void addTies(const Node& node, int64_t opset, const HostTensor& x, const std::vector<double>& by, Evaluated& result) {
+  const bool isHardmax = node.op == "Hardmax", flattens = isHardmax && opset < 13;
+  if (!isHardmax && node.op != "ArgMax" && node.op != "ArgMin" && node.op != "TopK") return;
+  const auto rank = static_cast<int64_t>(x.type.shape.size());
+  int64_t axis = flattens ? 1 : isHardmax || node.op == "TopK" ? -1 : 0, size = 1, inner = 1;
+  bool isMin = node.op == "ArgMin";
+  for (const auto& [name, value] : node.attributes)
+    if (auto* number = std::get_if<int64_t>(&value)) {
+      if (name == "axis") axis = *number;
+      if (name == "largest") isMin = *number == 0;
+    }
+  if (axis < 0) axis += rank;
+  for (int64_t d = axis; d < rank; ++d) (d == axis || flattens ? size : inner) *= x.type.shape[static_cast<size_t>(d)];
+  // TopK's second result; the numbers themselves are measured.
+  const size_t out = node.op == "TopK" ? 1 : 0;
+  std::vector<double>& error = result.errors[out];
+  error.resize(static_cast<size_t>(result.tensors[out].count()));
+  forEachTie(x, by, size, inner, isMin,
+             [&](int64_t row, int64_t place) { error[static_cast<size_t>(isHardmax ? place : row)] = kInfinity; });
+}
+
+/// What moved operands do to ops whose results jump or turn between two moves: a few moves would not show it.
+void addJumps(const Node& node, const std::vector<const Value*>& operands, const std::vector<std::vector<double>>& by,
+              Evaluated& result) {
+  static const std::set<std::string> kComparisons = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"};
+  const bool compares = kComparisons.count(node.op), isMod = node.op == "Mod";
+  const bool turns = node.op == "Sin" || node.op == "Cos" || node.op == "Tan";
+  if (!compares && !isMod && !turns) return;
+  const HostTensor& wanted = result.tensors[0];
+  std::vector<double>& error = result.errors[0];
+  error.resize(static_cast<size_t>(wanted.count()));
+  if (turns) {
+    for (int64_t k = 0; k < wanted.count(); ++k) {
+      const double e = errorAt(by[0], k);
+      const bool hasPole = e * (1 + std::fabs(wanted.number(k))) > 0.2;
+      error[k] += node.op != "Tan" ? std::min(2.0, e) : hasPole ? kInfinity : 0;
+    }
+    return;
+  }
+  // The same tensor twice is one operand.
+  const size_t second = operands.size() - 1;
+  const HostTensor &a = operands[0]->tensor, &b = operands[second]->tensor;
+  const Broadcast ofA(wanted.type.shape, a.type.shape), ofB(wanted.type.shape, b.type.shape);
+  for (int64_t k = 0; k < wanted.count(); ++k) {
+    const int64_t i = ofA(k), j = ofB(k);
+    const double x = a.number(i), y = b.number(j), ex = errorAt(by[0], i), ey = errorAt(by[second], j);
+    if (ex == 0 && ey == 0) continue;
+    if (compares && std::fabs(x - y) <= ex + ey) error[k] = kInfinity;
+    // Where the remainder may wrap around, or the sign may change.
+    if (isMod) {
+      const double moves = ex + (ey > 0 ? std::fabs(x / y) + 1 : 0) * ey, r = std::fabs(wanted.number(k));
+      if (!(r + 2 * moves < std::fabs(y)) || !(r > 2 * moves) || !(moves < std::fabs(x)))
+        error[k] = std::max(error[k], 2 * std::fabs(y) + 2 * moves);
+    }
+  }
 }
 
 std::string elementText(const HostTensor& tensor, int64_t index) {
@@ -149,7 +274,12 @@ double Evaluator::least(ElementType type) const {
   return type == ElementType::kBF16 || precision_ != Precision::kF32 ? 0x1p-133 : 0x1p-149;
 }
 
-void Evaluator::addMoved(const Node& node, const std::vector<const Value*>& operands, const Local& local,
+bool Evaluator::leavesRange(double x) const {
+  if (precision_ == Precision::kF32 || !std::isfinite(x)) return false;
+  return std::fabs(x) > (precision_ == Precision::kF16 ? kHalfLimit : kNarrowLimit);
+}
+
+void Evaluator::addMoved(const Node& node, int64_t opset, const std::vector<const Value*>& operands, const Local& local,
                          NodeRunner& runner, Rng& rng, Evaluated& result) {
   double narrowUlps = precision_ == Precision::kF32 ? 0 : 1;
   double operandUlps = std::max(local.operandUlps, narrowUlps);
@@ -171,7 +301,8 @@ void Evaluator::addMoved(const Node& node, const std::vector<const Value*>& oper
     for (int64_t k = 0; k < count; ++k) {
       double x = std::fabs(tensor.number(k));
       if (std::isfinite(x)) by[i][k] += unit * (operandUlps * x + local.scaleUlps * largest);
-      if (precision_ == Precision::kF16 && x > kHalfLimit && std::isfinite(x)) by[i][k] = kInfinity;
+      if (precision_ != Precision::kF32) by[i][k] += least(tensor.type.element);
+      if (leavesRange(x)) by[i][k] = kInfinity;
     }
     any = true;
   }
@@ -180,8 +311,11 @@ void Evaluator::addMoved(const Node& node, const std::vector<const Value*>& oper
   bool anyOpen = std::any_of(by.begin(), by.end(), [](const std::vector<double>& errors) {
     return std::any_of(errors.begin(), errors.end(), [](double e) { return std::isinf(e); });
   });
-  // First the open elements alone, as numbers of three kinds: what they have any effect on is open too.
-  for (int move = anyOpen ? -3 : 0; move < moves; ++move) {
+  if (result.tensors.size() == 1) addJumps(node, operands, by, result);
+  addTies(node, opset, operands[0]->tensor, by[0], result);
+  // First the open elements alone, as numbers of several kinds: what they have any effect on is open too.
+  constexpr double kOthers[] = {0, 1e30, -1e30, kInfinity, -kInfinity, 100};
+  for (int move = anyOpen ? -7 : 0; move < moves; ++move) {
     std::vector<HostTensor> changed;
     changed.reserve(operands.size());
     std::vector<const HostTensor*> given;
@@ -194,18 +328,24 @@ void Evaluator::addMoved(const Node& node, const std::vector<const Value*>& oper
       HostTensor& tensor = changed.back();
       for (size_t k = 0; k < by[i].size(); ++k) {
         if (by[i][k] == 0 || std::isinf(by[i][k]) != (move < 0)) continue;
-        // All up, all down, operands against each other, and each element either way.
-        bool up = move == 0   ? true
-                  : move == 1 ? false
-                  : move < 4  ? (i + static_cast<size_t>(move)) % 2 == 0
-                              : rng.chance(0.5);
         auto index = static_cast<int64_t>(k);
-        double x = tensor.number(index);
-        if (move < 0)
-          x = move == -3 ? 0 : move == -2 ? 1e30 : isFloat(tensor.type.element) ? std::nan("") : 100;
-        else
-          x = moved(x, up ? by[i][k] : -by[i][k]);
-        setNumber(tensor, index, x);
+        if (move < 0) {
+          setNumber(tensor, index, move == -7 ? std::nan("") : kOthers[-1 - move]);
+          continue;
+        }
+        // All up, all down, operands and neighbours against each other, what may be 0 as 0, and each element either
+        // way by its error or by a part of it.
+        const bool up = move == 0   ? true
+                        : move == 1 ? false
+                        : move < 4  ? (i + static_cast<size_t>(move)) % 2 == 0
+                        : move == 4 ? (i + k) % 2 == 0
+                                    : rng.chance(0.5);
+        if (move == 5 && std::fabs(tensor.number(index)) <= by[i][k]) {
+          setNumber(tensor, index, 0);
+          continue;
+        }
+        const double part = move > 6 && move % 2 ? rng.uniform() : 1;
+        moveBy(tensor, index, part * (up ? by[i][k] : -by[i][k]));
       }
       given.push_back(&tensor);
     }
@@ -303,6 +443,77 @@ Status Evaluator::settleNans(const Node& node, const std::vector<const HostTenso
   return okStatus();
 }
 
+/// A row of Resize's result that a neighbour of weight 0, or nearly, made infinite or NaN: the others are marked by
+/// the op itself, on operands that say where what is no number is.
+Status Evaluator::settleResizes(const Node& node, const std::vector<const HostTensor*>& operands, NodeRunner& runner,
+                                Evaluated& result) {
+  if (node.op != "Resize" && node.op != "Upsample") return okStatus();
+  const HostTensor& tensor = result.tensors[0];
+  if (!isFloat(tensor.type.element)) return okStatus();
+  HostTensor infinities = *operands[0], marks = *operands[0];
+  bool any = false;
+  for (int64_t k = 0; k < marks.count(); ++k) {
+    const bool isNumber = std::isfinite(marks.number(k));
+    any |= !isNumber;
+    setNumber(infinities, k, isNumber ? 1 : kInfinity);
+    setNumber(marks, k, isNumber ? 0 : 1);
+  }
+  if (!any) return okStatus();
+  std::vector<const HostTensor*> given = operands;
+  given[0] = &infinities;
+  HPU_ASSIGN(Tensors weightless, runner.run(given));  // 0 * infinity: NaN.
+  given[0] = &marks;
+  HPU_ASSIGN(Tensors weights, runner.run(given));
+  bool open = false;
+  for (int64_t k = 0; k < tensor.count(); ++k) {
+    if (std::isfinite(tensor.number(k))) continue;
+    const double weight = weights[0].number(k);
+    if (!std::isnan(weightless[0].number(k)) && !(weight > 0 && weight < 1e-4)) continue;
+    result.errors[0].resize(static_cast<size_t>(tensor.count()));
+    result.errors[0][k] = kInfinity;
+    open = true;
+  }
+  if (open) ++leftOpen["resize-of-weight-0"];
+  return okStatus();
+}
+
+/// An infinity of f16 that the same node in f32 does not give: kernels hold f16 numbers in f32 from one node to the
+/// next.
+Status Evaluator::settleHalves(const Node& node, int64_t opset, const std::vector<const HostTensor*>& operands,
+                               const std::vector<bool>& constants, Evaluated& result) {
+  if (node.op == "Cast" || node.op == "CastLike") return okStatus();
+  auto isOverflow = [](const HostTensor& tensor, int64_t k) {
+    return tensor.type.element == ElementType::kF16 && std::isinf(tensor.number(k));
+  };
+  bool any = false;
+  for (const HostTensor& tensor : result.tensors)
+    for (int64_t k = 0; k < tensor.count() && !any; ++k) any = isOverflow(tensor, k);
+  if (!any) return okStatus();
+  std::vector<HostTensor> wide;
+  for (const HostTensor* operand : operands) {
+    wide.push_back(*operand);
+    if (operand->type.element != ElementType::kF16) continue;
+    wide.back().type.element = ElementType::kF32;
+    wide.back().bytes.resize(static_cast<size_t>(operand->count()) * 4);
+    for (int64_t k = 0; k < operand->count(); ++k) setNumber(wide.back(), k, operand->number(k));
+  }
+  std::vector<const HostTensor*> given;
+  for (const HostTensor& tensor : wide) given.push_back(&tensor);
+  StatusOr<std::unique_ptr<NodeRunner>> runner = reference_.open(node, opset, given, constants);
+  if (!runner.ok()) return okStatus();
+  HPU_ASSIGN(Tensors results, (*runner)->run(given));
+  bool open = false;
+  for (size_t out = 0; out < results.size(); ++out)
+    for (int64_t k = 0; k < result.tensors[out].count(); ++k) {
+      if (!isOverflow(result.tensors[out], k) || !std::isfinite(results[out].number(k))) continue;
+      result.errors[out].resize(static_cast<size_t>(result.tensors[out].count()));
+      result.errors[out][k] = kInfinity;
+      open = true;
+    }
+  if (open) ++leftOpen["overflow-on-the-way"];
+  return okStatus();
+}
+
 /// An infinity that operands a quarter as large do not give: a compiler may compute several ops as one that does not
 /// leave the range on the way.
 Status Evaluator::settleOverflows(const Node& node, const std::vector<const HostTensor*>& operands, NodeRunner& runner,
@@ -353,9 +564,11 @@ StatusOr<Evaluated> Evaluator::evaluate(const Model& model, const Node& node, co
   HPU_ASSIGN(result.tensors, runner->run(tensors));
   result.errors.resize(result.tensors.size());
   if (result.tensors.size() == 1) applyTruth(node, tensors, result.tensors[0]);
-  addMoved(node, operands, local, *runner, rng, result);
+  addMoved(node, model.opset, operands, local, *runner, rng, result);
   HPU_RETURN_IF_ERROR(settleNans(node, tensors, *runner, result));
   HPU_RETURN_IF_ERROR(settleOverflows(node, tensors, *runner, result));
+  HPU_RETURN_IF_ERROR(settleHalves(node, model.opset, tensors, constants, result));
+  HPU_RETURN_IF_ERROR(settleResizes(node, tensors, *runner, result));
   if (local.sums) HPU_RETURN_IF_ERROR(addSums(node, model.opset, operands, constants, local, result));
   for (size_t out = 0; out < result.tensors.size(); ++out) {
     const HostTensor& tensor = result.tensors[out];
@@ -369,7 +582,7 @@ StatusOr<Evaluated> Evaluator::evaluate(const Model& model, const Node& node, co
         if (std::isfinite(y))
           error[k] += ulps * (ulp(type) * y + local.steps * least(type)) + local.absolute * ulp(type);
         if (y < local.tiny) error[k] += local.tiny;
-        if (precision_ == Precision::kF16 && y > kHalfLimit && std::isfinite(y)) error[k] = kInfinity;
+        if (leavesRange(y)) error[k] = kInfinity;
       }
     }
     // A number that lies between two steps may be rounded to either when it was rounded before.

@@ -67,12 +67,17 @@ class Evaluator {
   double ulp(ElementType type) const;
   double least(ElementType type) const;
   using Tensors = std::vector<HostTensor>;
-  void addMoved(const Node& node, const std::vector<const Value*>& operands, const Local& local, NodeRunner& runner,
-                Rng& rng, Evaluated& result);
+  bool leavesRange(double x) const;
+  void addMoved(const Node& node, int64_t opset, const std::vector<const Value*>& operands, const Local& local,
+                NodeRunner& runner, Rng& rng, Evaluated& result);
   Status settleNans(const Node& node, const std::vector<const HostTensor*>& operands, NodeRunner& runner,
                     Evaluated& result);
   Status settleOverflows(const Node& node, const std::vector<const HostTensor*>& operands, NodeRunner& runner,
                          Evaluated& result);
+  Status settleHalves(const Node& node, int64_t opset, const std::vector<const HostTensor*>& operands,
+                      const std::vector<bool>& constants, Evaluated& result);
+  Status settleResizes(const Node& node, const std::vector<const HostTensor*>& operands, NodeRunner& runner,
+                       Evaluated& result);
   Status addSums(const Node& node, int64_t opset, const std::vector<const Value*>& operands,
                  const std::vector<bool>& constants, const Local& local, Evaluated& result);
 

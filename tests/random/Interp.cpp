@@ -46,6 +46,19 @@ class InterpreterReference final : public Reference {
   StatusOr<std::unique_ptr<NodeRunner>> open(const Node& node, int64_t opset,
                                              const std::vector<const HostTensor*>& operands,
                                              const std::vector<bool>& constants) override {
+    // Floats as inputs where the importer lets them be: runs with other numbers than the model's follow.
+    std::vector<bool> needed = constants;
+    for (size_t i = 0, next = 0; i < node.inputs.size(); ++i)
+      if (!node.inputs[i].empty() && isFloat(operands[next++]->type.element)) needed[i] = false;
+    if (needed != constants)
+      if (auto runner = openWith(node, opset, operands, needed); runner.ok()) return runner;
+    return openWith(node, opset, operands, constants);
+  }
+
+ private:
+  StatusOr<std::unique_ptr<NodeRunner>> openWith(const Node& node, int64_t opset,
+                                                 const std::vector<const HostTensor*>& operands,
+                                                 const std::vector<bool>& constants) {
     std::vector<const HostTensor*> placed(node.inputs.size());
     std::vector<bool> keep;
     for (size_t i = 0, next = 0; i < node.inputs.size(); ++i) {
@@ -62,7 +75,6 @@ class InterpreterReference final : public Reference {
         std::make_unique<InterpretedNode>(std::move(context), std::move(module), std::move(keep)));
   }
 
- private:
   std::string path_;
 };
 

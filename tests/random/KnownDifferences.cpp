@@ -139,8 +139,12 @@ bool hasNoSquare(const Node&, const std::vector<const HostTensor*>& operands, co
   return x > 0 && x < 0x1p-62;
 }
 
+bool isPool(const Node& node) {
+  return node.op == "MaxPool" || node.op == "AveragePool";
+}
+
 bool isPoolWithSameAndDilations(const Node& node, int64_t, const std::vector<const HostTensor*>&) {
-  if (node.op != "MaxPool" && node.op != "AveragePool") return false;
+  if (!isPool(node)) return false;
   Ints dilations = integers(node, "dilations");
   return text(node, "auto_pad").rfind("SAME", 0) == 0 &&
          std::any_of(dilations.begin(), dilations.end(), [](int64_t d) { return d != 1; });
@@ -154,6 +158,45 @@ bool isSameTransposeWithGaps(const Node& node, int64_t, const std::vector<const 
     if ((kernel - 1) * dilation + 1 < strides[d]) return true;
   }
   return false;
+}
+
+/// Calls visit(input size, extent of the window, stride) for each spatial dimension; gives whether any was true.
+template <typename Visit>
+bool anyWindow(const Node& node, const std::vector<const HostTensor*>& operands, Visit visit) {
+  const Shape& x = operands[0]->type.shape;
+  Ints strides = integers(node, "strides"), dilations = integers(node, "dilations"),
+       kernel = integers(node, "kernel_shape");
+  if (kernel.empty() && operands.size() > 1)
+    kernel.assign(operands[1]->type.shape.begin() + 2, operands[1]->type.shape.end());
+  for (size_t d = 0; d + 2 < x.size() && d < kernel.size(); ++d) {
+    int64_t dilation = d < dilations.size() ? dilations[d] : 1;
+    if (visit(x[d + 2], (kernel[d] - 1) * dilation + 1, d < strides.size() ? strides[d] : 1)) return true;
+  }
+  return false;
+}
+
+bool isSameWithGaps(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  if ((!isPool(node) && node.op != "Conv") || text(node, "auto_pad").rfind("SAME", 0) != 0) return false;
+  return anyWindow(node, operands, [](int64_t in, int64_t extent, int64_t stride) {
+    return ((in + stride - 1) / stride - 1) * stride + extent - in < -1;
+  });
+}
+
+bool isValidBeyondTheInput(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  return isPool(node) && text(node, "auto_pad") == "VALID" &&
+         anyWindow(node, operands, [](int64_t in, int64_t extent, int64_t) { return extent > in; });
+}
+
+bool measuresARange(const Node& node, int64_t, const std::vector<const HostTensor*>&) {
+  return node.op == "DynamicQuantizeLinear";
+}
+
+/// All of them when the range has no least number, else those that are infinite.
+bool hasNoRange(const Node&, const std::vector<const HostTensor*>& operands, const HostTensor& result, int64_t index) {
+  const HostTensor& x = *operands[0];
+  for (int64_t k = 0; k < x.count(); ++k)
+    if (std::isnan(x.number(k)) || x.number(k) == -kInfinity) return true;
+  return result.count() == x.count() && std::isinf(x.number(index));
 }
 
 /// For differences that are settled in Evaluate.cpp.
@@ -233,6 +276,16 @@ const std::vector<KnownDifference>& knownDifferences() {
          zero.bytes = {0};
          return single({"QuantizeLinear", {}, {}, {}}, {floats({1}, {NAN}), floats({}, {1}), zero});
        }},
+      {"range-of-nan",
+       "ONNX, DynamicQuantizeLinear: what the range of numbers with a NaN or an infinity among them is, is not said. "
+       "Ours has a NaN's scale; ONNX Runtime's depends on where it stands",
+       measuresARange, hasNoRange,
+       [] {
+         Model model = single({"DynamicQuantizeLinear", {}, {}, {}}, {floats({3}, {1, NAN, 2})});
+         model.nodes[0].outputs = {"out", "scale", "start"};
+         model.outputs = {"out", "scale", "start"};
+         return model;
+       }},
       {"squares-that-vanish",
        "LpNormalization with p = 2 of numbers whose squares are 0 or nearly: the norm is that of the squares, in ONNX "
        "Runtime "
@@ -267,6 +320,37 @@ const std::vector<KnownDifference>& knownDifferences() {
          model.nodes.push_back({"Mul", {"in0", "sum"}, {"twice"}, {}});
          model.nodes.push_back({"Mul", {"twice", "half"}, {"out"}, {}});
          return model;
+       }},
+      {"resize-of-weight-0",
+       "ONNX, Resize, linear: whether an element that lies beside the place, with the weight 0 (or what rounding "
+       "leaves "
+       "of it), is read. Ours is not, so that an infinity or a NaN stays where it is; ONNX Runtime multiplies it by 0 "
+       "(Evaluator::settleResizes)",
+       never, neverOpen,
+       [] {
+         Model model = single({"Resize", {}, {}, {{"mode", std::string("linear")}}},
+                              {floats({1, 1, 2, 1}, {1, INFINITY}), floats({0}, {}), floats({4}, {1, 1, 2, 1})});
+         model.inputs = {"in0"};
+         model.constants = {"in1", "in2"};
+         return model;
+       }},
+      {"same-with-gaps",
+       "ONNX, Conv, MaxPool, AveragePool: with auto_pad=SAME_* and windows so narrow that the padding would be less "
+       "than "
+       "-1. Ours is 0, as in ONNX's shape inference; ONNX Runtime refuses some (MaxPool), begins later in others",
+       isSameWithGaps, nullptr,
+       [] {
+         return single({"Conv", {}, {}, {{"auto_pad", std::string("SAME_UPPER")}, {"strides", Ints{4}}}},
+                       {floats({1, 1, 8}, {1, 2, 3, 4, 5, 6, 7, 8}), floats({1, 1, 1}, {1})});
+       }},
+      {"valid-beyond-the-input",
+       "ONNX, MaxPool, AveragePool: with auto_pad=VALID the output is ceil((input - window + 1) / stride), which is 0 "
+       "where the window is larger. Ours refuses that; ONNX Runtime rounds towards 0 and has one element",
+       isValidBeyondTheInput, nullptr,
+       [] {
+         return single(
+             {"MaxPool", {}, {}, {{"auto_pad", std::string("VALID")}, {"kernel_shape", Ints{4}}, {"strides", Ints{2}}}},
+             {floats({1, 1, 3}, {1, 2, 3})});
        }},
       {"pool-same-with-dilations",
        "ONNX, MaxPool: with auto_pad=SAME_* the output is ceil(input / stride). ONNX Runtime leaves the dilation out "

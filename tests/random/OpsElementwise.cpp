@@ -26,7 +26,8 @@ Local local(const std::string& op) {
   Local local;
   local.ulps = ulpsOf(op);
   // Computed in several steps, of which the first ones round a number that is near the operand.
-  if (op == "HardSwish" || op == "HardSigmoid" || op == "Selu" || op == "Celu" || op == "Shrink") local.operandUlps = 1;
+  if (op == "HardSwish" || op == "HardSigmoid" || op == "Selu" || op == "Celu" || op == "Shrink" || op == "Swish")
+    local.operandUlps = 1;
   if (op == "Gelu" || op == "HardSwish" || op == "HardSigmoid") local.absolute = 3;
   if (op == "Sigmoid") local.tiny = 4e-39;
   if (op == "Swish") local.tiny = 4e-37;
