@@ -2,6 +2,7 @@
 #include "runtime/driver/common/QueueCore.h"
 
 #include <sched.h>
+#include <sys/prctl.h>
 
 #include <exception>
 #include <iterator>
@@ -19,8 +20,11 @@ namespace {
 // A queue that has had work which took longer is not helped with: the switch of threads that help
 // saves is nothing to such work, and the next may overrun the helper's deadline.
 constexpr std::chrono::milliseconds kLongWork{100};
-// How long a worker without work looks for some before it sleeps: waking it costs who enqueues some microseconds.
+// To wake a worker costs the thread that enqueues about ten microseconds. So a worker without work looks for some
+// without a pause at first, then one of them does so again and again for a while, and only then is it to be woken.
 constexpr std::chrono::microseconds kLookFor{25};
+constexpr std::chrono::microseconds kNap{50};
+constexpr std::chrono::milliseconds kNapFor{10};
 // How long a device that closes waits for external work that it has cancelled.
 constexpr std::chrono::seconds kCancelPatience(1);
 
@@ -51,6 +55,11 @@ void QueueExecutor::Core::ensureWorker() {
   ++looking;
   ++wakes;
   ++wakesToSend;
+}
+
+/// A thread that waits, or asks, does not wait for the end of a nap.
+void QueueExecutor::Core::hurry() {
+  if (napping && !ready.empty()) hurried.notify_one();
 }
 
 /// So that as many can work at a time, or as many as the system lets. True when there are any.
@@ -133,6 +142,7 @@ void QueueExecutor::Core::workerLoop() {
   // is lost but that.
   const sched_param none{};
   (void)::sched_setscheduler(0, SCHED_BATCH, &none);
+  (void)::prctl(PR_SET_TIMERSLACK, 1000);  // Nanoseconds: naps are no longer than they are meant to be.
   while (std::optional<Turn> turn = awaitTurn()) perform(std::move(*turn));
 }
 
@@ -140,13 +150,23 @@ void QueueExecutor::Core::workerLoop() {
 std::optional<QueueExecutor::Core::Turn> QueueExecutor::Core::awaitTurn() {
   Section section(*this);
   ++looking;
-  bool looked = false;
+  auto idleSince = base::Deadline::Clock::now();
+  uint64_t seen = advanced.load(std::memory_order_relaxed);
   while (ready.empty() && !stopping) {
-    if (!std::exchange(looked, true)) {
+    const auto now = base::Deadline::Clock::now();
+    if (now < idleSince + kLookFor) {
       section.unlock();
-      base::spinUntil(base::Deadline::Clock::now() + kLookFor,
-                      [&] { return anyReady.load(std::memory_order_relaxed); });
+      base::spinUntil(idleSince + kLookFor, [&] { return anyReady.load(std::memory_order_relaxed); });
       section.lock();
+      continue;
+    }
+    // As long as threads that wait do the work themselves, more of it is to come.
+    if (const uint64_t done = advanced.load(std::memory_order_relaxed); std::exchange(seen, done) != done)
+      idleSince = now - kLookFor;
+    if (!napping && now < idleSince + kNapFor) {
+      napping = true;
+      section.wait(hurried, now + kNap);
+      napping = false;
       continue;
     }
     --looking;
@@ -159,7 +179,7 @@ std::optional<QueueExecutor::Core::Turn> QueueExecutor::Core::awaitTurn() {
       --sleeping;
       ++looking;
     }
-    looked = false;
+    idleSince = base::Deadline::Clock::now();
   }
   --looking;
   if (stopping) return std::nullopt;

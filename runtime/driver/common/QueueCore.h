@@ -150,7 +150,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   std::atomic<bool> anyReady{false};  ///< The ready list has some, or workers are to stop: for who spins.
 
   mutable std::mutex mutex;  // Guards everything below.
-  std::condition_variable workAvailable, drained;
+  std::condition_variable workAvailable, hurried, drained;
   std::unordered_map<QueueId, std::shared_ptr<Queue>> queues;
   TicketTable<Outstanding> outstanding;
   std::unordered_map<Ticket, Status> failures;  ///< Of done tickets that are not forgotten.
@@ -167,7 +167,8 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   QueueId nextQueue = 1;
   int waitingThreads = 0;  ///< In await().
   // Whenever something is ready, a worker looks for it (`looking`), or all are at work and look when they are done.
-  int looking = 0;         ///< Workers that look for work, or are woken to.
+  int looking = 0;         ///< Workers that look for work, without a pause or at the end of a nap, or are woken to.
+  bool napping = false;    ///< One of these naps, for kNap, until it is `hurried`.
   int sleeping = 0;        ///< Workers that sleep until `wakes` lets one go.
   int wakes = 0;           ///< Sleepers that may go and have not yet.
   int wakesToSend = 0;     ///< Of these: whoever has the lock notifies when it is unlocked.
@@ -207,6 +208,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   void takeFromReady(Queue& queue);
   void makeReady(const std::shared_ptr<Queue>& queue);
   void ensureWorker();
+  void hurry();
   Turn begin(const std::shared_ptr<Queue>& queue);
   bool parkForWait(const std::shared_ptr<Queue>& queue, Turn& turn);
   bool parkForLaunch(const std::shared_ptr<Queue>& queue);

@@ -128,7 +128,9 @@ StatusOr<std::vector<Ticket>> QueueExecutor::submitBatch(
 
 bool QueueExecutor::done(Ticket ticket) const {
   auto lock = core_->look();
-  return ticket < core_->nextTicket && !core_->outstanding.contains(ticket);
+  if (ticket < core_->nextTicket && !core_->outstanding.contains(ticket)) return true;
+  core_->hurry();
+  return false;
 }
 
 Status QueueExecutor::wait(Ticket ticket, int64_t deadlineMs) {

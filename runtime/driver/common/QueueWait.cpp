@@ -132,6 +132,7 @@ bool QueueExecutor::Core::await(const std::shared_ptr<Queue>& queue, Ticket tick
       section.lock();
       continue;
     }
+    hurry();
     if (section.wait(queue->progress, until) == std::cv_status::no_timeout) continue;
     if (!outstanding.contains(ticket)) break;
     Advance now;
