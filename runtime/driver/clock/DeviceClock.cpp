@@ -118,7 +118,7 @@ std::shared_ptr<const Dependence> DeviceClock::dependenceOf(const ClockItem& ite
 /// what is resolved by now. Ports are given out by it, because all ranks must find the same time for a transfer,
 /// and the end of what is before it may depend on peers that have not come yet. Who has seen a time submits with an
 /// `earliest` that is no earlier, so that it never stays far behind.
-Picoseconds DeviceClock::foresee(const ClockItem& item, std::vector<TimeNode*> signals,
+Picoseconds DeviceClock::foresee(const ClockItem& item, const std::vector<std::shared_ptr<TimeNode>>& signals,
                                  std::vector<Picoseconds>* ports) {
   Picoseconds& end = foreseen_[item.queue];
   const Picoseconds ready = std::max(end, item.earliest);
@@ -167,17 +167,15 @@ void DeviceClock::append(ClockItem item, bool kept, std::vector<Picoseconds>* po
     external->ticket = ticket;
     external->queue = item.queue;
   }
-  std::vector<TimeNode*> shared;
-  for (const auto& signal : signals) shared.push_back(signal.get());
-  node->foreseen = foresee(item, std::move(shared), ports);
+  node->foreseen = foresee(item, signals, ports);
   const bool closes = external != nullptr, held = dependence != nullptr;
   const Pending& pending = inbox_.push(
       Pending{std::move(item), std::move(node), std::move(signals), std::move(external), closes, false, held});
   ++sinceLook_;
   try {
     if (kept) {
-      nodes_.emplace(ticket, pending.node);
-      for (size_t i = 0; i < pending.signals.size(); ++i) nodes_.emplace(ticket + 1 + i, pending.signals[i]);
+      nodes_.add(ticket) = pending.node;
+      for (size_t i = 0; i < pending.signals.size(); ++i) nodes_.add(ticket + 1 + i) = pending.signals[i];
     }
     if (pending.external) externals_.emplace(ticket, pending.external);
   } catch (...) {
@@ -250,25 +248,25 @@ void DeviceClock::catchUp() {
 
 std::shared_ptr<const TimeNode> DeviceClock::node(Ticket ticket) {
   auto lock = base::lockSoon(inboxMutex_);
-  auto it = nodes_.find(ticket);
-  return it == nodes_.end() ? nullptr : it->second;
+  const std::shared_ptr<TimeNode>* node = nodes_.find(ticket);
+  return node ? *node : nullptr;
 }
 
 bool DeviceClock::seen(Ticket ticket) {
   auto lock = base::lockSoon(inboxMutex_);
-  auto it = nodes_.find(ticket);
-  return it != nodes_.end() && it->second->dependence && !unseen(*it->second);
+  const std::shared_ptr<TimeNode>* node = nodes_.find(ticket);
+  return node && (*node)->dependence && !unseen(**node);
 }
 
 std::shared_ptr<const TimeNode> DeviceClock::nodeForOther(Ticket ticket) {
   auto lock = base::lockSoon(inboxMutex_);
-  auto it = nodes_.find(ticket);
-  if (it == nodes_.end()) return nullptr;
+  const std::shared_ptr<TimeNode>* node = nodes_.find(ticket);
+  if (!node) return nullptr;
   if (inbox_.empty())
     closeStaged_ = true;
   else
     inbox_.back().closes = true;
-  return it->second;
+  return *node;
 }
 
 std::shared_ptr<ExternalTime> DeviceClock::takeExternal(Ticket ticket) {

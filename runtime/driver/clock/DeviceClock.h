@@ -24,6 +24,7 @@
 #include "hpu/status.h"
 #include "recipe/Recipe.h"
 #include "runtime/driver/Driver.h"
+#include "runtime/driver/TicketTable.h"
 #include "runtime/driver/clock/EngineTimeline.h"
 #include "runtime/driver/clock/LaunchTimeline.h"
 
@@ -206,7 +207,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   void visit(Clocks& visiting, const Body& body);
   void forgetClosed();
   void append(ClockItem item, bool kept, std::vector<Picoseconds>* ports = nullptr);
-  Picoseconds foresee(const ClockItem& item, std::vector<TimeNode*> signals, std::vector<Picoseconds>* ports);
+  Picoseconds foresee(const ClockItem& item, const std::vector<std::shared_ptr<TimeNode>>& signals,
+                      std::vector<Picoseconds>* ports);
   void takeBack() noexcept;
   std::shared_ptr<const Dependence> dependenceOf(const ClockItem& item);
   void noteLook();
@@ -228,7 +230,7 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
     std::shared_ptr<const Dependence> dependence;
   };
   std::unordered_map<QueueId, LastDependent> dependents_;  ///< Of queues that had any.
-  std::unordered_map<Ticket, std::shared_ptr<TimeNode>> nodes_;
+  TicketTable<std::shared_ptr<TimeNode>> nodes_;
   std::unordered_map<QueueId, Picoseconds> foreseen_;   ///< End of what was submitted last.
   std::unordered_map<uint32_t, EngineTimeline> ports_;  ///< Taken in the order of submission.
 

@@ -24,8 +24,8 @@
 #include "base/Deadline.h"
 #include "base/Fifo.h"
 #include "base/Spin.h"
+#include "runtime/driver/TicketTable.h"
 #include "runtime/driver/common/QueueExecutor.h"
-#include "runtime/driver/common/TicketTable.h"
 
 namespace hpu::driver {
 
