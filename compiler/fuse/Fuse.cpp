@@ -27,6 +27,10 @@ bool needsUnit(Operation* op) {
   return hpuOp && !hpuOp.isView() && !isUnit(op);
 }
 
+Type elementOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
 class Fuser {
  public:
   Fuser(Block& block, const FuseOptions& options) : block_(block), options_(options) {}
@@ -58,7 +62,7 @@ class Fuser {
       changed = false;
       for (Operation* candidate : candidates(group)) {
         std::string why;
-        if (!canJoin(group, candidate, units_, options_, &why) || !worthJoining(group, candidate, &why)) {
+        if (!joins(group, candidate, &why)) {
           missed(group, candidate, why);
           continue;
         }
@@ -68,6 +72,29 @@ class Fuser {
       }
     }
     keepMmeResultInside(group);
+  }
+
+  bool joins(const Group& group, Operation* op, std::string* why) const {
+    return canJoin(group, op, units_, options_, why) && worthJoining(group, op, why) &&
+           !widensForOthers(group, op, why);
+  }
+
+  /// A cast to a wider float costs nothing where it is read and twice the traffic where it is stored: it joins its
+  /// readers.
+  bool widensForOthers(const Group& group, Operation* op, std::string* why) const {
+    auto castOp = dyn_cast<CastOp>(op);
+    auto from = castOp ? dyn_cast<FloatType>(elementOf(castOp.getX())) : FloatType();
+    auto to = castOp ? dyn_cast<FloatType>(castOp.getTo()) : FloatType();
+    if (!from || !to || from.getWidth() >= to.getWidth()) return false;
+    Group with = group;
+    with.ops.push_back(op);
+    llvm::sort(with.ops, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
+    bool isRead = llvm::any_of(op->getUsers(), [&](Operation* user) {
+      return units_.contains(user) || !needsUnit(user) ||
+             (canJoin(with, user, units_, options_, nullptr) && worthJoining(with, user, nullptr));
+    });
+    if (!isRead && why) *why = "what reads it in f32 widens it";
+    return !isRead;
   }
 
   void add(Group& group, Operation* op) {

@@ -93,3 +93,21 @@ func.func @manyResults(%x: tensor<8xf32>, %a0: tensor<8xf32>, %a1: tensor<8xf32>
   %9 = hpu.add %8, %a9 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
+
+// The f32 copy of a narrow tensor is made where it is read: the first unit stores %0 in bf16, and its f32 sum of squares' terms.
+// CHECK-LABEL: func.func @widens(
+// CHECK: %[[A:.*]]:2 = hpu.cluster {{.*}} -> (tensor<4x64xf32>, tensor<4x64xbf16>)
+// CHECK: %[[M:.*]] = hpu.cluster (%{{.*}} = %[[A]]#0)
+// CHECK-NEXT: hpu.reduce_mean
+// CHECK: hpu.cluster (%[[X:.*]] = %[[A]]#1, %{{.*}} = %[[M]])
+// CHECK-NEXT: %[[W:.*]] = hpu.cast %[[X]] {to = f32}
+// CHECK-NEXT: hpu.mul %[[W]]
+func.func @widens(%x: tensor<4x64xbf16>, %y: tensor<4x64xbf16>) -> (tensor<4x64xf32>, tensor<4x64xbf16>) {
+  %0 = hpu.add %x, %y : (tensor<4x64xbf16>, tensor<4x64xbf16>) -> tensor<4x64xbf16>
+  %1 = hpu.cast %0 {to = f32} : (tensor<4x64xbf16>) -> tensor<4x64xf32>
+  %2 = hpu.mul %1, %1 : (tensor<4x64xf32>, tensor<4x64xf32>) -> tensor<4x64xf32>
+  %3 = hpu.reduce_mean %2 {axes = array<i64: 1>} : (tensor<4x64xf32>) -> tensor<4x1xf32>
+  %4 = hpu.cast %0 {to = f32} : (tensor<4x64xbf16>) -> tensor<4x64xf32>
+  %5 = hpu.mul %4, %3 : (tensor<4x64xf32>, tensor<4x1xf32>) -> tensor<4x64xf32>
+  return %5, %0 : tensor<4x64xf32>, tensor<4x64xbf16>
+}
