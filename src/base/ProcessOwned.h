@@ -14,6 +14,7 @@
 
 #include "base/Abandon.h"
 #include "base/AtFork.h"
+#include "base/HandedOver.h"
 
 namespace hpu::base {
 
@@ -37,10 +38,10 @@ struct ProcessAllocator {
   template <typename U>
   ProcessAllocator(const ProcessAllocator<U>& other) noexcept : birthplace(other.birthplace) {}
 
-  T* allocate(size_t count) { return std::allocator<T>().allocate(count); }
+  T* allocate(size_t count) { return HandedOverAllocator<T>().allocate(count); }
   void deallocate(T* memory, size_t count) noexcept {
     if (birthplace.isHere())
-      std::allocator<T>().deallocate(memory, count);
+      HandedOverAllocator<T>().deallocate(memory, count);
     else
       keepCopy(&memory, sizeof memory);  // Leak checkers of the child find it.
   }

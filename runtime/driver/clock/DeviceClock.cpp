@@ -10,6 +10,7 @@
 
 #include "base/AtFork.h"
 #include "base/Format.h"
+#include "base/HandedOver.h"
 #include "base/Spin.h"
 
 namespace hpu::driver {
@@ -151,7 +152,7 @@ void DeviceClock::append(ClockItem item, bool kept, std::vector<Picoseconds>* po
   const Ticket ticket = item.ticket;
   std::shared_ptr<const Dependence> dependence = dependenceOf(item);
   auto newNode = [&] {
-    auto node = std::make_shared<TimeNode>();
+    auto node = base::makeHandedOver<TimeNode>();
     node->ticket = ticket;
     node->queue = item.queue;
     node->dependence = dependence;
