@@ -52,10 +52,13 @@ ArrayRef<int64_t> shapeOf(Value value) {
 }
 
 /// Whether a row op (softmax, a norm) can follow the MME op of a group slice by slice: its rows lie along dimensions
-/// that are never cut. The kernel compiler says whether two of them go together.
+/// that are never cut. The channels of a grouped convolution are: the groups are products of their own. The kernel
+/// compiler says whether two of them go together.
 bool keepsSlices(const Group& group, HpuOp op) {
   if (!isa<SoftmaxOp, LogSoftmaxOp, LayerNormOp>(op.getOperation())) return false;
   uint32_t rank = shapeOf(group.root->getResult(0)).size();
+  if (auto conv = dyn_cast<Conv2dOp>(group.root); conv && conv.getGroups() != 1) return false;
+  if (auto conv = dyn_cast<ConvTranspose2dOp>(group.root); conv && conv.getGroups() != 1) return false;
   uint32_t wide = isa<MatMulOp>(group.root) ? 1u << (rank - 1) : 1u << 1;
   return (op.getWholeDims() & ~wide) == 0;
 }

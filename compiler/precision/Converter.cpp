@@ -275,6 +275,12 @@ LogicalResult Converter::convertCast(CastOp op) {
     op.getResult().replaceAllUsesWith(op.getX());
     return success();
   }
+  // A model of this narrow type that is f32 on both sides of a tensor needs no rounding there.
+  auto below = op.getX().getDefiningOp<CastOp>();
+  if (below && to.isF32() && below.getTo() == narrowType_ && isF32(below.getX())) {
+    op.getResult().replaceAllUsesWith(below.getX());
+    return success();
+  }
   if (to.isF32()) kept_[op.getResult()] = Wide::kMeaning;
   return success();
 }

@@ -134,6 +134,19 @@ func.func @scores(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x8x32xf32>, %s: tensor
   return %2 : tensor<2x4x16x32xf32>
 }
 
+// The groups of a convolution are computed one by one: a softmax over all channels needs all of them at a time.
+// CHECK-LABEL: func.func @grouped(
+// CHECK: hpu.bundle
+// CHECK-NEXT: hpu.conv2d
+// CHECK-NEXT: hpu.yield
+// CHECK: hpu.cluster
+// CHECK-NEXT: hpu.log_softmax
+func.func @grouped(%x: tensor<1x8x8x8xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1x8x8x8xf32> {
+  %0 = hpu.conv2d %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, groups = 2 : i64} : (tensor<1x8x8x8xf32>, tensor<8x4x3x3xf32>) -> tensor<1x8x8x8xf32>
+  %1 = hpu.log_softmax %0 {axis = 1 : i64} : (tensor<1x8x8x8xf32>) -> tensor<1x8x8x8xf32>
+  return %1 : tensor<1x8x8x8xf32>
+}
+
 // One over the rows would need all of them at a time.
 // CHECK-LABEL: func.func @columns(
 // CHECK: hpu.bundle

@@ -20,3 +20,18 @@ func.func @linear(%x: tensor<2x4xf32>) -> tensor<2x3xf32> {
   %0 = hpu.matmul %x, %w : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32> loc("head")
   return %0 : tensor<2x3xf32>
 }
+
+// Two f32 ops of a model in f16, one behind the other: the model's own rounding between them is not needed.
+// CHECK-LABEL: func.func @own(
+// CHECK: %[[A:.*]] = hpu.cos %{{.*}} -> tensor<4x8xf32>
+// CHECK-NEXT: %[[B:.*]] = hpu.cos %[[A]] : {{.*}} -> tensor<4x8xf32>
+// CHECK-NEXT: hpu.cast %[[B]] {to = f16}
+func.func @own(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
+  %0 = hpu.cast %x {to = f32} : (tensor<4x8xf16>) -> tensor<4x8xf32>
+  %1 = hpu.cos %0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = hpu.cast %1 {to = f16} : (tensor<4x8xf32>) -> tensor<4x8xf16>
+  %3 = hpu.cast %2 {to = f32} : (tensor<4x8xf16>) -> tensor<4x8xf32>
+  %4 = hpu.cos %3 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %5 = hpu.cast %4 {to = f16} : (tensor<4x8xf32>) -> tensor<4x8xf16>
+  return %5 : tensor<4x8xf16>
+}
