@@ -64,7 +64,11 @@ class Evaluator {
   std::map<std::string, int64_t> leftOpen;
 
  private:
+  double ownUlp(ElementType type) const;
+  double narrowUlp() const;
   double ulp(ElementType type) const;
+  /// So many units in the last place of computations, as a share of the number.
+  double roundings(ElementType type, double ulps) const;
   double least(ElementType type) const;
   using Tensors = std::vector<HostTensor>;
   bool leavesRange(double x) const;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/random/Broadcast.h"
+
 namespace hpu::randomtest {
 namespace {
 
@@ -115,6 +117,20 @@ bool mayOverflow(const Node& node, const std::vector<const HostTensor*>& operand
     product *= std::max(x, 1.0);
   }
   return (node.op == "ReduceProd" ? product : sum) >= range(operands[0]->type.element).second;
+}
+
+bool isFmodOf64Bits(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
+  const ElementType type = operands[0]->type.element;
+  return node.op == "Mod" && integer(node, "fmod", 0) && (type == ElementType::kI64 || type == ElementType::kU64);
+}
+
+bool hasMoreBitsThanADouble(const Node&, const std::vector<const HostTensor*>& operands, const HostTensor& result,
+                            int64_t index) {
+  for (const HostTensor* operand : operands) {
+    const Broadcast place(result.type.shape, operand->type.shape);
+    if (std::fabs(operand->number(place(index))) > 0x1p53) return true;
+  }
+  return false;
 }
 
 bool isSignOfHalf(const Node& node, int64_t, const std::vector<const HostTensor*>& operands) {
@@ -256,6 +272,19 @@ const std::vector<KnownDifference>& knownDifferences() {
          for (int64_t k = 0; k < 2; ++k) setNumber(large, k, 70000);
          return single({"ReduceSumSquare", {}, {}, {}}, {large});
        }},
+      {"fmod-of-64-bits",
+       "Mod with fmod=1 of 64-bit integers: ours is exact; ONNX Runtime computes it in double, which has 53 bits",
+       isFmodOf64Bits, hasMoreBitsThanADouble,
+       [] {
+         HostTensor large = floats({1}, {}), two = large;
+         for (HostTensor* tensor : {&large, &two}) {
+           tensor->type.element = ElementType::kU64;
+           tensor->bytes.resize(8);
+         }
+         setNumber(large, 0, 0x1p64);  // Clamped to 2^64 - 1.
+         setNumber(two, 0, 2);
+         return single({"Mod", {}, {}, {{"fmod", int64_t{1}}}}, {large, two});
+       }},
       {"sign-of-nan-in-f16",
        "ONNX, Sign: a NaN is neither positive, negative nor 0. Ours gives NaN, as NumPy and as ONNX Runtime in f32; in "
        "f16 that "
@@ -352,6 +381,17 @@ const std::vector<KnownDifference>& knownDifferences() {
              {"MaxPool", {}, {}, {{"auto_pad", std::string("VALID")}, {"kernel_shape", Ints{4}}, {"strides", Ints{2}}}},
              {floats({1, 1, 3}, {1, 2, 3})});
        }},
+      {"fp8-scale-of-nan",
+       "fp8 without calibration: a tensor's largest magnitude becomes its scale, so one with a NaN or an infinity has "
+       "none, "
+       "and all products with it are NaN, where other types have NaN in some rows (Evaluator::addSums)",
+       never, neverOpen,
+       [] {
+         HostTensor left = floats({32, 32}, std::vector<float>(1024, 1)), right = left;
+         setNumber(left, 0, NAN);
+         return single({"MatMul", {}, {}, {}}, {left, right});
+       },
+       Precision::kFp8},
       {"pool-same-with-dilations",
        "ONNX, MaxPool: with auto_pad=SAME_* the output is ceil(input / stride). ONNX Runtime leaves the dilation out "
        "of "

@@ -18,6 +18,7 @@ struct KnownDifference {
                  int64_t index);
   /// A small model that shows the difference.
   Model (*probe)();
+  Precision probedAt = Precision::kF32;
 };
 
 const std::vector<KnownDifference>& knownDifferences();

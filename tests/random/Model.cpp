@@ -6,10 +6,9 @@
 #include <fstream>
 #include <set>
 
-#include <onnx/onnx_pb.h>
-
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "tests/common/OnnxProto.h"
 #include "tools/common/TensorProtoIo.h"
 
 namespace hpu::randomtest {
@@ -17,25 +16,13 @@ namespace {
 
 using base::strCat;
 
-constexpr std::pair<ElementType, int32_t> kTypes[] = {
-    {ElementType::kF32, 1},   {ElementType::kU8, 2},      {ElementType::kI8, 3},     {ElementType::kU16, 4},
-    {ElementType::kI16, 5},   {ElementType::kI32, 6},     {ElementType::kI64, 7},    {ElementType::kBool, 9},
-    {ElementType::kF16, 10},  {ElementType::kF64, 11},    {ElementType::kU32, 12},   {ElementType::kU64, 13},
-    {ElementType::kBF16, 16}, {ElementType::kF8E4M3, 17}, {ElementType::kF8E5M2, 19}};
-
 void fillTensor(const HostTensor& tensor, const std::string& name, onnx::TensorProto* proto) {
-  proto->set_name(name);
-  proto->set_data_type(onnxType(tensor.type.element));
-  for (int64_t size : tensor.type.shape) proto->add_dims(size);
-  proto->set_raw_data(tensor.bytes.data(), tensor.bytes.size());
+  onnxtest::fillTensor(name, tensor.type, tensor.bytes.data(), tensor.bytes.size(), proto);
 }
 
 void fillInfo(const HostTensor& tensor, const std::string& name, onnx::ValueInfoProto* info) {
-  info->set_name(name);
-  auto* type = info->mutable_type()->mutable_tensor_type();
-  type->set_elem_type(onnxType(tensor.type.element));
-  type->mutable_shape();
-  for (int64_t size : tensor.type.shape) type->mutable_shape()->add_dim()->set_dim_value(size);
+  auto* sizes = onnxtest::fillInfo(name, tensor.type.element, info);
+  for (int64_t size : tensor.type.shape) sizes->add_dim()->set_dim_value(size);
 }
 
 void fillNode(const Node& node, onnx::NodeProto* proto) {
@@ -47,49 +34,33 @@ void fillNode(const Node& node, onnx::NodeProto* proto) {
   for (const auto& [name, value] : node.attributes) {
     auto* attribute = proto->add_attribute();
     attribute->set_name(name);
-    if (auto* i = std::get_if<int64_t>(&value)) {
-      attribute->set_type(onnx::AttributeProto::INT);
-      attribute->set_i(*i);
-    } else if (auto* f = std::get_if<float>(&value)) {
-      attribute->set_type(onnx::AttributeProto::FLOAT);
-      attribute->set_f(*f);
-    } else if (auto* s = std::get_if<std::string>(&value)) {
-      attribute->set_type(onnx::AttributeProto::STRING);
-      attribute->set_s(*s);
-    } else if (auto* ints = std::get_if<Ints>(&value)) {
-      attribute->set_type(onnx::AttributeProto::INTS);
-      for (int64_t item : *ints) attribute->add_ints(item);
-    } else if (auto* floats = std::get_if<std::vector<float>>(&value)) {
-      attribute->set_type(onnx::AttributeProto::FLOATS);
-      for (float item : *floats) attribute->add_floats(item);
-    } else {
-      attribute->set_type(onnx::AttributeProto::TENSOR);
-      fillTensor(std::get<HostTensor>(value), "", attribute->mutable_t());
-    }
+    std::visit(
+        [attribute](const auto& held) {
+          if constexpr (requires { held.bytes; }) {
+            attribute->set_type(onnx::AttributeProto::TENSOR);
+            fillTensor(held, "", attribute->mutable_t());
+          } else {
+            onnxtest::setAttribute(held, attribute);
+          }
+        },
+        value);
   }
 }
 
 onnx::ModelProto emptyModel(int64_t opset) {
-  onnx::ModelProto model;
-  model.set_ir_version(opset >= 19 ? 9 : 8);
+  onnx::ModelProto model = onnxtest::emptyModel(opset, opset >= 19 ? 9 : 8, "random");
   model.set_producer_name("random");
-  model.add_opset_import()->set_version(opset);
-  model.mutable_graph()->set_name("random");
   return model;
 }
 
 }  // namespace
 
 int32_t onnxType(ElementType type) {
-  for (auto [ours, onnx] : kTypes)
-    if (ours == type) return onnx;
-  return 0;
+  return onnxtest::onnxType(type);
 }
 
 ElementType elementType(int32_t onnxType) {
-  for (auto [ours, onnx] : kTypes)
-    if (onnx == onnxType) return ours;
-  return ElementType::kInvalid;
+  return onnxtest::elementType(onnxType);
 }
 
 bool Model::isConstant(const std::string& name) const {

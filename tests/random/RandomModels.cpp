@@ -7,12 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "base/Format.h"
 #include "hpu/compiler.h"
@@ -55,11 +57,14 @@ struct Options {
 };
 
 constexpr int kMaxOps = 256, kMaxReasons = 512, kReasonSize = 200;
-constexpr unsigned kSecondsPerModel = 60;
+constexpr unsigned kSecondsPerModel = 60, kSecondsPerBatch = 240;
+/// Models that are under way at a time.
+constexpr int64_t kBatch = 16;
 
 /// What worker and parent share.
 struct Shared {
   int64_t current, done, runs, refused, found;
+  int64_t singleUntil;  ///< Models before it run one at a time: a batch with one of them ended in a signal.
   Seconds seconds;
   double generating;
   int64_t nodes[kMaxOps], refusedNodes[kMaxOps], leftOpen[64], opsets[32];
@@ -192,7 +197,52 @@ void stop(Shared& shared, Verdict verdict, const Draw& draw, const std::string& 
   snprintf(shared.text, sizeof shared.text, "%s", text.c_str());
 }
 
-/// Runs models from shared.current on; ends at one that fails, which is left in `shared`.
+/// A model under way, and what making it took note of.
+struct Item {
+  int64_t index = 0;
+  Model model;
+  std::vector<Draw> draws;
+  std::map<std::string, int64_t> refusals, leftOpen;
+};
+
+Item makeItem(const Options& options, Lab& lab, int64_t index) {
+  Item item;
+  item.index = index;
+  item.draws = drawsOf(options, index);
+  lab.evaluator->leftOpen.clear();
+  item.model = generate(modelSeed(options, index), options.ops, *lab.evaluator, &item.refusals);
+  item.leftOpen = lab.evaluator->leftOpen;
+  return item;
+}
+
+/// Counts a model; false when it fails, which is left in `shared`.
+bool settle(const Options& options, const Item& item, const Task& task, const std::map<std::string, size_t>& place,
+            Shared& shared) {
+  for (const auto& [op, count] : item.refusals) shared.refusedNodes[place.at(op)] += count;
+  for (const Node& node : item.model.nodes) ++shared.nodes[place.at(node.op)];
+  for (size_t i = 0; i < knownDifferences().size(); ++i)
+    if (auto found = item.leftOpen.find(knownDifferences()[i].name); found != item.leftOpen.end())
+      shared.leftOpen[i] += found->second;
+  ++shared.opsets[item.model.opset];
+  ++shared.done;
+  shared.runs += static_cast<int64_t>(item.draws.size());
+  shared.current = item.index;
+  if (options.verbose)
+    printf("%lld: %zu nodes, %s %s\n", static_cast<long long>(item.index), item.model.nodes.size(),
+           verdictName(task.trial.verdict), task.trial.text.c_str());
+  if (task.trial.verdict == Verdict::kRefused) {
+    ++shared.refused;
+    addReason(shared, task.trial.text, item.index);
+  } else if (task.trial.verdict != Verdict::kOk) {
+    stop(shared, task.trial.verdict, task.failed, task.trial.text);
+    return false;
+  }
+  ++shared.current;
+  return true;
+}
+
+/// Runs models from shared.current on; ends at one that fails, which is left in `shared`. While a batch is compiled and
+/// run the next one is made.
 void work(const Options& options, const std::string& scratch, Shared& shared,
           std::chrono::steady_clock::time_point deadline) {
   Lab lab(options, scratch);
@@ -201,34 +251,40 @@ void work(const Options& options, const std::string& scratch, Shared& shared,
   std::vector<Generator> generators = allGenerators();
   std::map<std::string, size_t> place;
   for (size_t i = 0; i < generators.size(); ++i) place[generators[i].op] = i;
-  int64_t end = options.first + options.count;
-  for (; shared.current < end && std::chrono::steady_clock::now() < deadline; ++shared.current) {
-    alarm(kSecondsPerModel);
-    std::vector<Draw> draws = drawsOf(options, shared.current);
-    shared.draw = draws[0];
-    std::map<std::string, int64_t> refusals;
-    lab.evaluator->leftOpen.clear();
+  const int64_t end = options.first + options.count;
+  auto make = [&](int64_t from) {
     auto start = std::chrono::steady_clock::now();
-    Model model = generate(modelSeed(options, shared.current), options.ops, *lab.evaluator, &refusals);
+    std::vector<Item> items;
+    const int64_t to = std::min(end, from + (from < shared.singleUntil ? 1 : kBatch));
+    for (int64_t index = from; index < to; ++index) items.push_back(makeItem(options, lab, index));
     shared.generating += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    for (const auto& [op, count] : refusals) shared.refusedNodes[place[op]] += count;
-    for (const Node& node : model.nodes) ++shared.nodes[place[node.op]];
-    for (size_t i = 0; i < knownDifferences().size(); ++i)
-      shared.leftOpen[i] += lab.evaluator->leftOpen[knownDifferences()[i].name];
-    ++shared.opsets[model.opset];
-    Trial trial = runner.run(model, draws, &shared.draw);
-    shared.seconds = runner.seconds;
-    ++shared.done;
-    shared.runs += static_cast<int64_t>(draws.size());
-    if (options.verbose)
-      printf("%lld: %zu nodes, %s %s\n", static_cast<long long>(shared.current), model.nodes.size(),
-             verdictName(trial.verdict), trial.text.c_str());
-    if (trial.verdict == Verdict::kRefused) {
-      ++shared.refused;
-      addReason(shared, trial.text, shared.current);
-    } else if (trial.verdict != Verdict::kOk) {
-      return stop(shared, trial.verdict, shared.draw, trial.text);
+    return items;
+  };
+  alarm(kSecondsPerBatch);
+  std::vector<Item> items;
+  while (shared.current < end && std::chrono::steady_clock::now() < deadline) {
+    const bool isSingle = shared.current < shared.singleUntil;
+    alarm(isSingle ? kSecondsPerModel : kSecondsPerBatch);
+    if (items.empty()) items = make(shared.current);
+    shared.draw = items.front().draws.front();
+    std::vector<Task> tasks(items.size());
+    for (size_t i = 0; i < items.size(); ++i) tasks[i] = {&items[i].model, items[i].draws, {}, {}};
+    std::vector<Item> next;
+    if (isSingle) {
+      for (const Draw& draw : items[0].draws) {
+        shared.draw = tasks[0].failed = draw;
+        tasks[0].trial = runner.run(items[0].model, draw);
+        if (tasks[0].trial.verdict != Verdict::kOk && tasks[0].trial.verdict != Verdict::kRefused) break;
+      }
+    } else {
+      std::thread running([&] { runner.run(tasks); });
+      next = make(items.back().index + 1);
+      running.join();
     }
+    shared.seconds = runner.seconds;
+    for (size_t i = 0; i < items.size(); ++i)
+      if (!settle(options, items[i], tasks[i], place, shared)) return;
+    items = std::move(next);
   }
 }
 
@@ -320,7 +376,7 @@ int checkKnown(const Options& options, const std::string& scratch) {
         if (!results.ok()) die(strCat(known.name, ": ", results.status().message()));
         for (size_t i = 0; i < node.outputs.size(); ++i) model.values[node.outputs[i]].tensor = (*results)[i];
       }
-      Trial trial = Runner(scratch).run(model, Draw{});
+      Trial trial = Runner(scratch).run(model, Draw{.precision = known.probedAt});
       // A declared output of another shape is refused.
       bool isThere = trial.verdict == Verdict::kMismatch || trial.verdict == Verdict::kInvalid;
       printf("%s: %s\n    %s\n", known.name,
@@ -397,6 +453,10 @@ int main(int argc, char** argv) {
     shared.verdict = Verdict::kOk;
     int status = inChild([&] { work(options, scratch, shared, deadline); });
     if (WIFSIGNALED(status)) {
+      if (shared.current >= shared.singleUntil) {  // One of this batch or of the next one: which one?
+        shared.singleUntil = shared.current + 2 * kBatch;
+        continue;
+      }
       Verdict verdict = WTERMSIG(status) == SIGALRM ? Verdict::kHang : Verdict::kCrash;
       stop(shared, verdict, shared.draw, signalText(status));
       ++shared.done;

@@ -2,6 +2,7 @@
 #include "tests/random/Run.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <set>
@@ -55,6 +56,24 @@ StatusOr<std::vector<HostTensor>> runOnce(const Graph& graph, const Draw& draw, 
   device.threads = kThreads;
   HPU_ASSIGN(tools::Session session, tools::Session::open(compiled->recipe, device));
   return session.run(inputs);
+}
+
+Trial judge(const Model& model, const StatusOr<std::vector<HostTensor>>& results) {
+  if (!results.ok()) return judge(results.status());
+  std::vector<Mismatch> mismatches = compare(model, *results);
+  return mismatches.empty() ? Trial{} : Trial{Verdict::kMismatch, mismatches.front().text};
+}
+
+StatusOr<Graph> importModel(const Model& model, const std::string& path, Seconds& seconds) {
+  std::ofstream(path, std::ios::binary) << serialize(model);
+  Timed timed(seconds.import);
+  return importOnnx(path);
+}
+
+std::vector<HostTensor> inputsOf(const Model& model) {
+  std::vector<HostTensor> inputs;
+  for (const std::string& name : model.inputs) inputs.push_back(model.values.at(name).tensor);
+  return inputs;
 }
 
 /// Models with less in them, those with least first.
@@ -128,17 +147,49 @@ Trial Runner::run(const Model& model, const Draw& draw) {
   return run(model, {draw}, nullptr);
 }
 
+void Runner::run(std::vector<Task>& tasks) {
+  for (Task& task : tasks)
+    for (const Draw& draw : task.draws)
+      if (Status opened = openDevice(draw.target); !opened.ok()) {
+        for (Task& refused : tasks) refused.trial = judge(opened);
+        return;
+      }
+  std::atomic<size_t> next = 0;
+  std::vector<Seconds> times(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      for (size_t at; (at = next++) < tasks.size();) {
+        Task& task = tasks[at];
+        task.failed = task.draws.front();
+        StatusOr<Graph> graph = importModel(*task.model, strCat(scratch_, "/model-", t, ".onnx"), times[t]);
+        if (!graph.ok()) {
+          task.trial = judge(graph.status());
+          continue;
+        }
+        const std::vector<HostTensor> inputs = inputsOf(*task.model);
+        for (const Draw& draw : task.draws) {
+          const Trial trial = judge(*task.model, runOnce(*graph, draw, inputs, times[t]));
+          if (trial.verdict == Verdict::kOk) continue;
+          task.trial = trial;
+          task.failed = draw;
+          if (trial.verdict != Verdict::kRefused) break;
+        }
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const Seconds& time : times) {
+    seconds.import += time.import;
+    seconds.compile += time.compile;
+    seconds.run += time.run;
+  }
+}
+
 Trial Runner::run(const Model& model, const std::vector<Draw>& draws, Draw* failed) {
-  std::string path = scratch_ + "/model.onnx";
-  std::ofstream(path, std::ios::binary) << serialize(model);
-  std::vector<HostTensor> inputs;
-  for (const std::string& name : model.inputs) inputs.push_back(model.values.at(name).tensor);
   if (failed) *failed = draws.front();
-  StatusOr<Graph> graph = [&] {
-    Timed timed(seconds.import);
-    return importOnnx(path);
-  }();
+  StatusOr<Graph> graph = importModel(model, scratch_ + "/model.onnx", seconds);
   if (!graph.ok()) return judge(graph.status());
+  const std::vector<HostTensor> inputs = inputsOf(model);
   // Each draw in a thread: compiling is what takes the time.
   std::vector<StatusOr<std::vector<HostTensor>>> results(draws.size(), std::vector<HostTensor>());
   std::vector<Seconds> times(draws.size());
@@ -153,12 +204,7 @@ Trial Runner::run(const Model& model, const std::vector<Draw>& draws, Draw* fail
   for (size_t i = 0; i < draws.size(); ++i) {
     seconds.compile += times[i].compile;
     seconds.run += times[i].run;
-    Trial trial;
-    if (!results[i].ok()) {
-      trial = judge(results[i].status());
-    } else if (std::vector<Mismatch> mismatches = compare(model, *results[i]); !mismatches.empty()) {
-      trial = {Verdict::kMismatch, mismatches.front().text};
-    }
+    Trial trial = judge(model, results[i]);
     if (trial.verdict == Verdict::kOk) continue;
     if (failed) *failed = draws[i];
     result = trial;

@@ -41,6 +41,14 @@ struct Seconds {
   double import = 0, compile = 0, run = 0;
 };
 
+/// A model to run, and what came of it.
+struct Task {
+  const Model* model = nullptr;
+  std::vector<Draw> draws;
+  Trial trial;
+  Draw failed;  ///< The draw that `trial` is of.
+};
+
 /// Compiles and runs models; keeps devices open.
 class Runner {
  public:
@@ -49,6 +57,8 @@ class Runner {
   Trial run(const Model& model, const Draw& draw);
   /// Imports once, then runs each draw; stops at the first that is neither ok nor refused.
   Trial run(const Model& model, const std::vector<Draw>& draws, Draw* failed);
+  /// Each of several models in one of a few threads.
+  void run(std::vector<Task>& tasks);
   Seconds seconds;
 
  private:

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/random/Truth.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tests/random/Evaluate.h"
 
@@ -108,11 +110,73 @@ void layerNorm(const Node& node, const std::vector<const HostTensor*>& operands,
   }
 }
 
+/// x / (bias + alpha / size * sum of squares of the neighbouring channels) ^ beta. A reference that slides its sum from
+/// channel to channel keeps the rounding of large ones.
+void localResponse(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result) {
+  double alpha = static_cast<double>(1e-4f), beta = 0.75, bias = 1;
+  int64_t window = 1;
+  for (const auto& [name, value] : node.attributes) {
+    if (auto* number = std::get_if<int64_t>(&value)) window = *number;
+    if (auto* number = std::get_if<float>(&value))
+      (name == "alpha" ? alpha : name == "beta" ? beta : bias) = static_cast<double>(*number);
+  }
+  const HostTensor& x = *operands[0];
+  const int64_t channels = x.type.shape[1], size = x.count() / (x.type.shape[0] * channels);
+  for (int64_t k = 0; k < x.count(); ++k) {
+    const int64_t channel = k / size % channels;
+    double sum = 0;
+    for (int64_t c = std::max<int64_t>(0, channel - (window - 1) / 2);
+         c <= std::min(channels - 1, channel + window / 2); ++c) {
+      const double neighbour = x.number(k + (c - channel) * size);
+      sum += neighbour * neighbour;
+    }
+    if (sum > static_cast<double>(std::numeric_limits<float>::max())) sum = std::numeric_limits<double>::infinity();
+    const double right = x.number(k) / std::pow(bias + alpha / static_cast<double>(window) * sum, beta);
+    const double is = result.number(k);
+    if (std::isnan(is) || std::fabs(is - right) <= 1e-2 * std::fabs(right)) setNumber(result, k, right);
+  }
+}
+
+/// (x - mean) / (standard deviation + 1e-9) over some axes.
+void meanVariance(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result) {
+  Ints axes = {0, 2, 3};
+  for (const auto& [name, value] : node.attributes)
+    if (auto* given = std::get_if<Ints>(&value)) axes = *given;
+  const HostTensor& x = *operands[0];
+  const Shape& shape = x.type.shape;
+  const auto rank = static_cast<int64_t>(shape.size());
+  std::vector<bool> isReduced(shape.size());
+  for (int64_t axis : axes) isReduced[static_cast<size_t>(axis < 0 ? axis + rank : axis)] = true;
+  auto row = [&](int64_t index) {
+    int64_t at = 0, stride = 1;
+    for (size_t d = shape.size(); d-- > 0; index /= shape[d])
+      if (!isReduced[d]) at += index % shape[d] * stride, stride *= shape[d];
+    return static_cast<size_t>(at);
+  };
+  struct Statistics {
+    double sum = 0, squares = 0, count = 0;
+  };
+  std::vector<Statistics> rows(static_cast<size_t>(x.count()));
+  for (int64_t k = 0; k < x.count(); ++k) rows[row(k)].sum += x.number(k), ++rows[row(k)].count;
+  for (int64_t k = 0; k < x.count(); ++k) {
+    Statistics& s = rows[row(k)];
+    const double d = x.number(k) - s.sum / s.count;
+    s.squares += d * d;
+  }
+  for (int64_t k = 0; k < x.count(); ++k) {
+    const Statistics& s = rows[row(k)];
+    const double right = (x.number(k) - s.sum / s.count) / (std::sqrt(s.squares / s.count) + 1e-9);
+    if (std::fabs(result.number(k) - right) <= 1e-2 * (std::fabs(right) + 1)) setNumber(result, k, right);
+  }
+}
+
 }  // namespace
 
 bool applyTruth(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result) {
   if (node.op == "LayerNormalization") return layerNorm(node, operands, result), true;
   if (node.op == "InstanceNormalization") return instanceNorm(node, operands, result), true;
+  if (node.op == "LRN") return localResponse(node, operands, result), true;
+  if (node.op == "MeanVarianceNormalization") return meanVariance(node, operands, result), true;
   bool isTanh = false;
   for (const auto& [name, value] : node.attributes)
     if (auto* text = std::get_if<std::string>(&value)) isTanh |= name == "approximate" && *text == "tanh";

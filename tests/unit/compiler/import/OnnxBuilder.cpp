@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include <onnx/onnx_pb.h>
+#include "tests/common/OnnxProto.h"
 
 namespace hpu::importer {
 
@@ -11,40 +11,13 @@ struct OnnxBuilder::Impl {
   onnx::ModelProto model;
 };
 
-namespace {
-
-int onnxType(ElementType element) {
-  switch (element) {
-    case ElementType::kF32:
-      return onnx::TensorProto::FLOAT;
-    case ElementType::kI64:
-      return onnx::TensorProto::INT64;
-    case ElementType::kI32:
-      return onnx::TensorProto::INT32;
-    case ElementType::kBool:
-      return onnx::TensorProto::BOOL;
-    default:
-      return onnx::TensorProto::UNDEFINED;
-  }
-}
-
-}  // namespace
-
-OnnxBuilder::OnnxBuilder(int64_t opset) : impl_(std::make_unique<Impl>()) {
-  impl_->model.set_ir_version(8);
-  impl_->model.add_opset_import()->set_version(opset);
-  impl_->model.mutable_graph()->set_name("test_graph");
-}
+OnnxBuilder::OnnxBuilder(int64_t opset) : impl_(new Impl{onnxtest::emptyModel(opset, 8, "test_graph")}) {}
 OnnxBuilder::~OnnxBuilder() = default;
 
 OnnxBuilder& OnnxBuilder::input(const std::string& name, ElementType element, const std::vector<BuilderDim>& shape) {
-  auto* value = impl_->model.mutable_graph()->add_input();
-  value->set_name(name);
-  auto* type = value->mutable_type()->mutable_tensor_type();
-  type->set_elem_type(onnxType(element));
-  type->mutable_shape();
+  auto* sizes = onnxtest::fillInfo(name, element, impl_->model.mutable_graph()->add_input());
   for (const BuilderDim& dim : shape) {
-    auto* proto = type->mutable_shape()->add_dim();
+    auto* proto = sizes->add_dim();
     if (auto* size = std::get_if<int64_t>(&dim))
       proto->set_dim_value(*size);
     else if (!std::get<std::string>(dim).empty())
@@ -59,11 +32,8 @@ OnnxBuilder& OnnxBuilder::output(const std::string& name) {
 }
 
 OnnxBuilder& OnnxBuilder::floats(const std::string& name, const Shape& shape, const std::vector<float>& values) {
-  auto* tensor = impl_->model.mutable_graph()->add_initializer();
-  tensor->set_name(name);
-  tensor->set_data_type(onnx::TensorProto::FLOAT);
-  for (int64_t dim : shape) tensor->add_dims(dim);
-  tensor->set_raw_data(values.data(), values.size() * sizeof(float));
+  onnxtest::fillTensor(name, {ElementType::kF32, shape}, values.data(), values.size() * sizeof(float),
+                       impl_->model.mutable_graph()->add_initializer());
   return *this;
 }
 
@@ -107,22 +77,16 @@ OnnxBuilder& OnnxBuilder::node(const std::string& op, const std::string& name, c
   for (const auto& [key, value] : attributes) {
     auto* attribute = node->add_attribute();
     attribute->set_name(key);
-    if (auto* i = std::get_if<int64_t>(&value)) {
-      attribute->set_type(onnx::AttributeProto::INT);
-      attribute->set_i(*i);
-    } else if (auto* f = std::get_if<float>(&value)) {
-      attribute->set_type(onnx::AttributeProto::FLOAT);
-      attribute->set_f(*f);
-    } else if (auto* s = std::get_if<std::string>(&value)) {
-      attribute->set_type(onnx::AttributeProto::STRING);
-      attribute->set_s(*s);
-    } else if (auto* ints = std::get_if<std::vector<int64_t>>(&value)) {
-      attribute->set_type(onnx::AttributeProto::INTS);
-      for (int64_t v : *ints) attribute->add_ints(v);
-    } else {
-      attribute->set_type(onnx::AttributeProto::GRAPH);
-      *attribute->mutable_g() = std::get<std::shared_ptr<OnnxBuilder>>(value)->impl_->model.graph();
-    }
+    std::visit(
+        [attribute](const auto& held) {
+          if constexpr (requires { held->impl_; }) {
+            attribute->set_type(onnx::AttributeProto::GRAPH);
+            *attribute->mutable_g() = held->impl_->model.graph();
+          } else {
+            onnxtest::setAttribute(held, attribute);
+          }
+        },
+        value);
   }
   return *this;
 }
