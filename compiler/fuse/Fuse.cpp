@@ -13,6 +13,7 @@
 #include "mlir/Pass/Pass.h"
 
 #include <deque>
+#include <map>
 #include <set>
 
 using namespace mlir;
@@ -30,6 +31,10 @@ bool needsUnit(Operation* op) {
 Type elementOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType();
 }
+
+struct Earlier {
+  bool operator()(Operation* a, Operation* b) const { return a->isBeforeInBlock(b); }
+};
 
 class Fuser {
  public:
@@ -72,6 +77,7 @@ class Fuser {
       }
     }
     keepMmeResultInside(group);
+    span(group);
   }
 
   bool joins(const Group& group, Operation* op, std::string* why) const {
@@ -107,16 +113,28 @@ class Fuser {
   /// The first op that may depend on what `seed` becomes: units that stand on both sides of it pull ops ahead of it
   /// behind it.
   Operation* horizonOf(Operation* seed) {
-    Operation* horizon = seed;
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (const Group& group : groups_)
-        if (group.ops.front()->isBeforeInBlock(horizon) && horizon->isBeforeInBlock(group.ops.back())) {
-          horizon = group.ops.front();
-          changed = true;
-        }
+    auto span = spanAround(seed);
+    return span == spans_.end() ? seed : span->first;
+  }
+
+  /// The span that has ops on both sides of `op`, if any.
+  std::map<Operation*, Operation*, Earlier>::iterator spanAround(Operation* op) {
+    auto span = spans_.lower_bound(op);
+    if (span == spans_.begin() || !op->isBeforeInBlock((--span)->second)) return spans_.end();
+    return span;
+  }
+
+  /// Notes where a group begins and ends, as one with all that it overlaps.
+  void span(const Group& group) {
+    Operation *first = group.ops.front(), *last = group.ops.back();
+    if (first == last) return;
+    if (auto around = spanAround(first); around != spans_.end()) first = around->first;
+    auto span = spans_.lower_bound(first);
+    while (span != spans_.end() && span->first->isBeforeInBlock(last)) {
+      if (last->isBeforeInBlock(span->second)) last = span->second;
+      span = spans_.erase(span);
     }
-    return horizon;
+    spans_[first] = last;
   }
 
   SmallVector<Operation*> candidates(const Group& group) {
@@ -200,6 +218,8 @@ class Fuser {
   const FuseOptions& options_;
   std::deque<Group> groups_;  ///< Never move: units_ points at them.
   Membership units_;
+  /// First and last ops of the groups so far, each with what it overlaps: none overlaps another.
+  std::map<Operation*, Operation*, Earlier> spans_;
   std::set<std::pair<Operation*, Operation*>> reported_;
   std::string misses_;
   int64_t before_ = 0, bundles_ = 0, mmeOnly_ = 0, clusters_ = 0;

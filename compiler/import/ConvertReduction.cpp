@@ -112,6 +112,11 @@ void convertHardmax(NodeContext& node) {
     if (!x) return {};
     int64_t size = node.typeOf(x).getDimSize(axis);
     if (ShapedType::isDynamic(size)) return node.needsSize(strCat("dimension ", axis)), Value();
+    // The positions are a constant: only so many are written.
+    constexpr int64_t kMostPositions = 16 << 20;
+    if (size > kMostPositions)
+      return node.unsupported(strCat("dimension ", axis, " has ", size, " elements, at most 16 M are possible")),
+             Value();
     Value best = node.op("arg_max", x, {{"axis", axis}, {"keepdims", true}});
     Value hit = node.op("equal", {counting(node, size, axis, node.rank(x)), best});
     return node.cast(hit, node.elementOf(x));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/import/OnnxImporter.h"
 
+#include "base/Clip.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
@@ -27,6 +28,14 @@ constexpr int64_t kFoldScratchElements = 4 << 20;  // Of each tensor between the
 constexpr int64_t kFoldBytes = int64_t{256} << 20;
 constexpr int64_t kGeneratedBytes = int64_t{512} << 20;
 
+/// Of one program: phases take time in proportion to its operations and to the product of operands, so both have a
+/// limit. Language models of a hundred layers have some 5000.
+constexpr int64_t kMostOps = 8192;
+constexpr size_t kMostOperands = 4096;  // And inputs and outputs of the model.
+
+/// Elements that folding may compute, beside a number in proportion to the file's constants (see interp::foldingWork).
+constexpr int64_t kFoldWork = int64_t{1} << 25, kFoldWorkPerElement = 16;
+
 /// Work of these grows faster than their elements, and no exporter computes with them on constants.
 bool isCheap(StringRef op) {
   return op != "Conv" && op != "ConvTranspose" && op != "MaxPool" && op != "AveragePool";
@@ -52,6 +61,8 @@ StatusOr<OwningModule> OnnxImporter::run() {
   issues_ = std::move(faults.issues);
   lost_ = std::move(faults.lost);
 
+  if (Status interface = checkInterface(); !interface.ok()) return issues_.empty() ? interface : failure();
+
   Location location = NameLoc::get(builder_.getStringAttr(model_.graph.name.empty() ? "model" : model_.graph.name));
   module_ = ModuleOp::create(location);
   (*module_)->setAttr("hpu.model", builder_.getStringAttr(model_.graph.name));
@@ -68,11 +79,27 @@ StatusOr<OwningModule> OnnxImporter::run() {
   }
   collectUses(model_.graph);
   for (const ValueInfo& output : model_.graph.outputs) usedNames_.insert(output.name);
+  foldWork_ = kFoldWork;
+  for (const TensorData& data : model_.graph.initializers)
+    foldWork_ += kFoldWorkPerElement * tensorOfData(data).count();
   convertNodes(model_.graph.nodes);
+  if (Status size = checkSize(); !size.ok() && issues_.empty()) return size;
   addOutputs();
   if (!issues_.empty()) return failure();
   removeDeadOps();
   return std::move(module_);
+}
+
+Status OnnxImporter::checkInterface() const {
+  auto refuse = [&](size_t count, const std::string& what) {
+    return unimplemented(strCat("'", model_.path, "': ", what, " ", count, ", at most ", kMostOperands,
+                                " are possible; export the model with fewer, larger tensors"));
+  };
+  if (const size_t inputs = realInputs().size(); inputs > kMostOperands)
+    return refuse(inputs, "the number of the model's inputs is");
+  if (model_.graph.outputs.size() > kMostOperands)
+    return refuse(model_.graph.outputs.size(), "the number of the model's outputs is");
+  return okStatus();
 }
 
 // ---- nodes -------------------------------------------------------------------------------------
@@ -98,7 +125,23 @@ void OnnxImporter::collectUses(const GraphDef& graph) {
 }
 
 void OnnxImporter::convertNodes(const std::vector<NodeDef>& nodes) {
-  for (const NodeDef& node : nodes) convertNode(node);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    // What has too many is refused, with the problems up to here; now and then is enough to see it in time.
+    if (i % 1024 == 1023 && isTooLarge()) return;
+    convertNode(nodes[i]);
+  }
+}
+
+bool OnnxImporter::isTooLarge() {
+  int64_t made = 0;
+  for (Operation& op : function_.getBody().front()) made += !isa<ir::ConstantOp>(op);
+  return made > kMostOps;
+}
+
+Status OnnxImporter::checkSize() {
+  if (!isTooLarge()) return okStatus();
+  return unimplemented(strCat("'", model_.path, "': the model has more than ", kMostOps,
+                              " operations; one program has at most that many: cut the model into parts"));
 }
 
 void OnnxImporter::report(const NodeDef& node, Issue::Kind kind, std::string reason) {
@@ -164,6 +207,12 @@ void OnnxImporter::convertNode(const NodeDef& node) {
            strCat("supported in opsets ", row->minOpset, " to ", row->maxOpset, "; export with opset_version=17"));
     return poison(node);
   }
+  if (std::max(node.inputs.size(), node.outputs.size()) > kMostOperands) {
+    report(node, Issue::Kind::kUnsupported,
+           strCat("it has ", node.inputs.size(), " inputs and ", node.outputs.size(), " outputs, at most ",
+                  kMostOperands, " are possible"));
+    return poison(node);
+  }
   if (isPoisoned || generatedBytes_ > kGeneratedBytes) return poison(node);  // Reported already.
   bool folds = allConstant && elements <= kFoldElements && isCheap(node.op) && foldedBytes_ < kFoldBytes;
   if (folds && fold(node, *row, inputs)) return;
@@ -213,8 +262,13 @@ bool OnnxImporter::fold(const NodeDef& node, const OpRow& row, const std::vector
       StatusOr<TensorType> concrete = interp::concreteType(type);
       return concrete.ok() && interp::checkSize(*concrete).ok() && type.getNumElements() <= limit;
     };
-    for (Operation& op : scratch)
+    int64_t work = 0;
+    for (Operation& op : scratch) {
       if (!isSmall(op.getResult(0), kFoldScratchElements)) return false;
+      work += interp::foldingWork(&op);
+    }
+    if (work > foldWork_) return false;
+    foldWork_ -= work;
     for (const ImportedValue& output : context.outputs_)
       if (output.value && !isSmall(output.value, kFoldElements)) return false;
     ir::DiagnosticCapture capture(&context_);
@@ -316,7 +370,7 @@ void OnnxImporter::removeDeadOps() {
 }
 
 Status OnnxImporter::failure() const {
-  constexpr size_t kMostIssueText = 1000, kMostIssues = 200;
+  constexpr size_t kMostIssues = 200;
   std::string symbols;
   for (const std::string& name : freeNames_) symbols += (symbols.empty() ? "" : ", ") + name;
   auto describe = [&](const Issue& issue) {
@@ -327,9 +381,7 @@ Status OnnxImporter::failure() const {
       text += ": ";
     }
     text += issue.reason;
-    // Names in a damaged file may have any length.
-    if (text.size() > kMostIssueText)
-      text = strCat(text.substr(0, kMostIssueText / 2), " ... ", text.substr(text.size() - kMostIssueText / 2));
+    text = base::clipped(std::move(text));  // Names in a damaged file may have any length.
     if (issue.kind == Issue::Kind::kFreeDimension)
       text += strCat("; give sizes with --shape INPUT=1x3x224x224 or --dim NAME=SIZE",
                      symbols.empty() ? "" : " (free: ", symbols, symbols.empty() ? "" : ")");

@@ -42,6 +42,9 @@ class OnnxImporter {
   void checkDeclared(const ValueInfo& output, RankedTensorType type);
   void removeDeadOps();
   Status failure() const;
+  Status checkInterface() const;
+  bool isTooLarge();
+  Status checkSize();
 
   mlir::MLIRContext& context_;
   OnnxModel model_;
@@ -53,6 +56,7 @@ class OnnxImporter {
   std::set<std::string> usedNames_;  ///< Names that a node or the graph's outputs read.
   llvm::StringMap<ImportedValue> values_;
   std::vector<Issue> issues_;
+  int64_t foldWork_ = 0;                          ///< What the interpreter may still do.
   int64_t foldedBytes_ = 0, generatedBytes_ = 0;  ///< Constants that folding and converters have made.
   OwningModule module_;
   mlir::func::FuncOp function_;

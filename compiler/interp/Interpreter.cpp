@@ -168,6 +168,29 @@ StatusOr<std::vector<Tensor>> evaluateFunction(func::FuncOp function, const std:
   return std::vector<Tensor>(results->begin(), results->end());
 }
 
+int64_t foldingWork(Operation* op) {
+  auto elements = [](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && type.hasStaticShape() ? static_cast<double>(type.getNumElements()) : 0.0;
+  };
+  double work = 0, deep = 0;
+  for (Value operand : op->getOperands()) work += elements(operand);
+  for (Value result : op->getResults()) work += elements(result);
+  if (op->getNumResults() == 1 && op->getNumOperands() >= 2) {
+    const double result = elements(op->getResult(0));
+    auto x = cast<RankedTensorType>(op->getOperand(0).getType()),
+         w = cast<RankedTensorType>(op->getOperand(1).getType());
+    if (isa<ir::MatMulOp>(op) && x.getRank() > 0) deep = result * static_cast<double>(x.getShape().back());
+    // All taps of one result, or of one element that is spread.
+    if (isa<ir::Conv2dOp>(op)) deep = result * elements(op->getOperand(1)) / std::max<double>(w.getDimSize(0), 1);
+    if (isa<ir::ConvTranspose2dOp>(op))
+      deep = elements(op->getOperand(0)) * elements(op->getOperand(1)) / std::max<double>(w.getDimSize(0), 1);
+  }
+  if (auto kernel = op->getAttrOfType<DenseI64ArrayAttr>("kernel"))
+    for (double taps = work; int64_t size : kernel.asArrayRef()) deep = taps *= static_cast<double>(size);
+  return static_cast<int64_t>(std::min(work + deep / 8, 1e18));
+}
+
 LogicalResult evaluateRange(Block::iterator begin, Block::iterator end, DenseMap<Value, Tensor>& values,
                             const ir::SymbolBindings& bindings) {
   for (Operation& op : llvm::make_range(begin, end)) {

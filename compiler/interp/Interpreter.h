@@ -30,6 +30,10 @@ mlir::FailureOr<llvm::SmallVector<Tensor>> evaluateOp(mlir::Operation* op, llvm:
 StatusOr<std::vector<Tensor>> evaluateFunction(mlir::func::FuncOp function, const std::vector<Tensor>& inputs,
                                                const Observer& observer = {});
 
+/// About how many elements the interpreter goes through for the op (static shapes), each multiplication of a product as
+/// an eighth: what folding is limited by.
+int64_t foldingWork(mlir::Operation* op);
+
 /// Evaluates the ops of a straight-line range whose operands are all in `values` or made by the range;
 /// adds every result to `values`. What folding uses.
 mlir::LogicalResult evaluateRange(mlir::Block::iterator begin, mlir::Block::iterator end,

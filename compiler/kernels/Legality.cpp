@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which ops can be one kernel: those that the planner can plan, with operands that lie densely.
+#include "compiler/kernels/ElementwiseOps.h"
 #include "compiler/kernels/KernelCompiler.h"
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -29,6 +30,13 @@ bool canFormKernel(llvm::ArrayRef<mlir::Operation*> ops, std::string* why) {
   };
   StatusOr<KernelGraph> graph = importOps(ops);
   if (!graph.ok()) return refuse(graph.status());
+  // Code for a kernel takes time that grows faster than the kernel: functions of many instructions are counted.
+  constexpr int kMostFunctions = 8;
+  int functions = 0;
+  for (const Node& node : graph->nodes)
+    if (const ElementwiseOp* op = findElementwise(node.op); op && op->heavy) ++functions;
+  if (functions > kMostFunctions && ops.size() > 1)
+    return refuse(unimplemented("a TPC kernel of more than " + std::to_string(kMostFunctions) + " functions"));
   llvm::SmallVector<OperandView> inputs(graph->numInputs), outputs;
   for (Node& node : graph->nodes) {
     OperandView view = denseView(node);

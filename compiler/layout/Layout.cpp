@@ -138,8 +138,8 @@ class LayoutAssigner {
       Operation* def = view->base.getDefiningOp();
       bool own = def && isUnit(def) && isDenseRowMajor(*view) &&
                  tensorOf(view->base).getNumElements() == tensorOf(operand.get()).getNumElements() &&
-                 (def->getNumResults() > 1 || taken.insert(def).second) && !returnedBefore(view->base);
-      returned_.push_back(own ? view->base : Value());
+                 (def->getNumResults() > 1 || taken.insert(def).second) && !returned_.contains(view->base);
+      if (own) returned_.insert(view->base);
       // The same bytes may carry another order (one pixel, channels-last); the signature says row-major. (Behind a
       // view, the view's own type says it.)
       if (own && view->base == operand.get()) setOrder(view->base, rowMajor(tensorOf(view->base).getRank()));
@@ -148,7 +148,6 @@ class LayoutAssigner {
                           "an output is dense, row-major and a buffer of its own");
     }
   }
-  bool returnedBefore(Value base) { return llvm::is_contained(returned_, base); }
 
   void countFolded() {
     for (Operation& op : function_.getBody().front())
@@ -157,7 +156,7 @@ class LayoutAssigner {
 
   func::FuncOp function_;
   const LayoutOptions& options_;
-  SmallVector<Value> returned_;
+  llvm::DenseSet<Value> returned_;
   int64_t kept_ = 0, folded_ = 0;
 };
 
@@ -181,11 +180,12 @@ class VerifyLayoutPass : public PassWrapper<VerifyLayoutPass, OperationPass<func
   void runOnOperation() override {
     for (Operation& op : getOperation().getBody().front()) {
       if (!isUnit(&op) && !isa<func::ReturnOp>(op)) continue;
+      llvm::DenseSet<Value> returned;
       for (OpOperand& operand : op.getOpOperands()) {
         std::optional<StridedView> view = resolveView(operand.get());
         if (!view || (!isUnit(&op) && !isDenseRowMajor(*view)))
           return fail(op, "operand " + typeToString(tensorOf(operand.get())) + " is not a strided view after layout");
-        if (!isUnit(&op) && !ownBuffer(operand, *view))
+        if (!isUnit(&op) && !(returned.insert(view->base).second && ownBuffer(operand, *view)))
           return fail(op, "output " + std::to_string(operand.getOperandNumber()) + " is not a buffer of its own");
       }
     }
@@ -194,8 +194,6 @@ class VerifyLayoutPass : public PassWrapper<VerifyLayoutPass, OperationPass<func
  private:
   static bool ownBuffer(OpOperand& output, const StridedView& view) {
     Operation* def = view.base.getDefiningOp();
-    for (OpOperand& other : output.getOwner()->getOpOperands().take_front(output.getOperandNumber()))
-      if (resolveView(other.get())->base == view.base) return false;
     return def && isUnit(def) && tensorOf(view.base).getNumElements() == tensorOf(output.get()).getNumElements();
   }
   void fail(Operation& op, const std::string& what) {

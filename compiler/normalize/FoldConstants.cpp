@@ -33,8 +33,12 @@ const char* objection(Operation* op, int64_t maxFoldedBytes) {
 }
 
 struct FoldConstantOp : OpInterfaceRewritePattern<HpuOp> {
-  FoldConstantOp(MLIRContext* context, int64_t maxFoldedBytes, std::shared_ptr<int64_t> budget)
-      : OpInterfaceRewritePattern(context), maxFoldedBytes_(maxFoldedBytes), budget_(std::move(budget)) {}
+  FoldConstantOp(MLIRContext* context, int64_t maxFoldedBytes, std::shared_ptr<int64_t> budget,
+                 std::shared_ptr<int64_t> work)
+      : OpInterfaceRewritePattern(context),
+        maxFoldedBytes_(maxFoldedBytes),
+        budget_(std::move(budget)),
+        work_(std::move(work)) {}
 
   LogicalResult matchAndRewrite(HpuOp op, PatternRewriter& rewriter) const override {
     if (op->getNumResults() != 1 || op->getNumOperands() == 0 || op->getNumRegions() != 0 || isa<ReshapeOp>(op))
@@ -46,7 +50,10 @@ struct FoldConstantOp : OpInterfaceRewritePattern<HpuOp> {
     if (const char* why = objection(op, maxFoldedBytes_)) return rewriter.notifyMatchFailure(op, why);
     // The data of constants that others have replaced lives as long as the context does.
     const int64_t bytes = bytesOf(type);
-    if (bytes > *budget_) return rewriter.notifyMatchFailure(op, "enough has been folded in this function");
+    const int64_t work = interp::foldingWork(op);
+    if (bytes > *budget_ || work > *work_)
+      return rewriter.notifyMatchFailure(op, "enough has been folded in this function");
+    *work_ -= work;
     SmallVector<interp::Tensor> inputs;
     for (Value operand : op->getOperands()) {
       StatusOr<interp::Tensor> tensor = interp::tensorOf(constantOf(operand).getValue());
@@ -64,14 +71,16 @@ struct FoldConstantOp : OpInterfaceRewritePattern<HpuOp> {
   }
   int64_t maxFoldedBytes_;
   std::shared_ptr<int64_t> budget_;  ///< Bytes that may still be made.
+  std::shared_ptr<int64_t> work_;    ///< What the interpreter may still do (interp::foldingWork).
 };
 
 }  // namespace
 
 void populateFoldConstantPatterns(RewritePatternSet& patterns, int64_t maxFoldedBytes, int64_t modelBytes) {
-  constexpr int64_t kFoldBudget = int64_t{1} << 30;
+  constexpr int64_t kFoldBudget = int64_t{1} << 30, kFoldWork = int64_t{1} << 25;
   patterns.add<FoldConstantOp>(patterns.getContext(), maxFoldedBytes,
-                               std::make_shared<int64_t>(kFoldBudget + 4 * modelBytes));
+                               std::make_shared<int64_t>(kFoldBudget + 4 * modelBytes),
+                               std::make_shared<int64_t>(kFoldWork + 8 * modelBytes));
 }
 
 }  // namespace hpu::normalize

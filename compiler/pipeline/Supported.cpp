@@ -2,6 +2,7 @@
 #include "compiler/pipeline/Supported.h"
 
 #include "arch/TargetDesc.h"
+#include "base/Clip.h"
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
@@ -78,10 +79,15 @@ Status checkSupported(func::FuncOp function, const arch::TargetDesc& target,
                        strCat("a ", describe(argument), " has more than ", kMaxRank, " dimensions")});
     }
   if (found.empty()) return okStatus();
-  auto line = [](const UnsupportedNode& node) { return strCat(node.op, " '", node.node, "': ", node.reason); };
+  // Names in a damaged file may have any length.
+  constexpr size_t kMostLines = 200;
+  auto line = [](const UnsupportedNode& node) {
+    return base::clipped(strCat(node.op, " '", node.node, "': ", node.reason));
+  };
   std::string text = found.size() == 1 ? line(found[0]) : strCat(found.size(), " nodes that no engine can do:");
   if (found.size() > 1)
-    for (const UnsupportedNode& node : found) text += "\n  " + line(node);
+    for (const UnsupportedNode& node : ArrayRef(found).take_front(kMostLines)) text += "\n  " + line(node);
+  if (found.size() > kMostLines) text += strCat("\n  and ", found.size() - kMostLines, " more");
   if (unsupported) unsupported->insert(unsupported->end(), found.begin(), found.end());
   return Status(StatusCode::kUnimplemented, std::move(text));
 }

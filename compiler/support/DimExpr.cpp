@@ -9,6 +9,10 @@
 namespace hpu::ir {
 namespace {
 
+/// Sizes of models have a few terms of a few factors. Beyond this an expression is as little a number as one that
+/// overflows.
+constexpr size_t kMostTerms = 64, kMostProducts = 512, kMostFactors = 64;
+
 bool add(int64_t a, int64_t b, int64_t& out) {
   return !__builtin_add_overflow(a, b, &out);
 }
@@ -190,6 +194,7 @@ std::optional<DimExpr> DimExpr::plus(const DimExpr& other) const {
     if (!add(slot, factor, slot)) return std::nullopt;
     if (slot == 0) result.terms_.erase(names);
   }
+  if (result.terms_.size() > kMostTerms) return std::nullopt;
   return result;
 }
 
@@ -199,9 +204,11 @@ std::optional<DimExpr> DimExpr::minus(const DimExpr& other) const {
 }
 
 std::optional<DimExpr> DimExpr::times(const DimExpr& other) const {
+  if (terms_.size() * other.terms_.size() > kMostProducts) return std::nullopt;
   DimExpr result;
   for (const auto& [a, x] : terms_) {
     for (const auto& [b, y] : other.terms_) {
+      if (a.size() + b.size() > kMostFactors) return std::nullopt;
       Monomial names = a;
       names.insert(names.end(), b.begin(), b.end());
       std::sort(names.begin(), names.end());
@@ -211,6 +218,7 @@ std::optional<DimExpr> DimExpr::times(const DimExpr& other) const {
       if (slot == 0) result.terms_.erase(names);
     }
   }
+  if (result.terms_.size() > kMostTerms) return std::nullopt;
   return result;
 }
 

@@ -39,12 +39,12 @@ struct Chain {
 class ChainSearch {
  public:
   ChainSearch(const schedule::IssueContext& context, const std::vector<SearchUnit>& units,
-              const std::vector<SearchLink>& links, const UnitsApart& apart, int64_t sramBytes, int64_t windows)
+              const std::vector<SearchLink>& links, const UnitsApart& apart, const SearchOptions& options)
       : units_(units),
         links_(links),
         apart_(apart),
-        sramBytes_(sramBytes),
-        windows_(windows),
+        sramBytes_(options.sramBytes),
+        options_(options),
         program_(context.program),
         context_{program_, context.reads, context.target, context.clock},
         chainOf_(units.size(), kApart) {
@@ -63,7 +63,7 @@ class ChainSearch {
         if (plan_.chains[l].outcome == Chaining::Outcome::kSlower) HPU_RETURN_IF_ERROR(consider(l));
     HPU_ASSIGN(plan_.time, timeOf(0, units_.size()));
     // A neighbourhood does not see everything: chains that cost the program time are undone, the last ones first.
-    for (size_t c = chains_.size(); c-- > 0 && plan_.time > before;) {
+    for (size_t c = chains_.size(); c-- > 0 && plan_.time > before && inBudget(0);) {
       if (chainOf_[chains_[c].units[0]] != c) continue;
       for (size_t u : chains_[c].units) chainOf_[u] = kApart;
       HPU_ASSIGN(Picoseconds without, timeOf(0, units_.size()));
@@ -245,11 +245,15 @@ class ChainSearch {
   Status consider(size_t l) {
     const SearchLink& link = links_[l];
     Chaining& result = plan_.chains[l];
-    if (priced_ + 2 > windows_) return okStatus();
+    if (!inBudget(2)) return okStatus();
     result = {};
     Chain chain = joined(l);
     if (chain.links.empty()) {
       result.outcome = Chaining::Outcome::kTaken;
+      return okStatus();
+    }
+    if (chain.units.size() > kLongestChain) {
+      result.outcome = Chaining::Outcome::kTooLong;
       return okStatus();
     }
     auto [first, last] = std::minmax_element(chain.units.begin(), chain.units.end());
@@ -263,7 +267,8 @@ class ChainSearch {
     for (int dim : apart_.cuttable(head))
       for (int64_t size : apart_.sizes(opOf(head, 0).space[dim])) choices.emplace_back(dim, size);
     const uint32_t before = move(link, sram_);
-    const std::vector<size_t> chainsBefore = chainOf_;
+    std::vector<size_t> chainsBefore;
+    for (size_t u : chain.units) chainsBefore.push_back(chainOf_[u]);
     chains_.emplace_back();
     for (size_t u : chain.units) chainOf_[u] = chains_.size() - 1;
     const size_t position = std::find(chain.links.begin(), chain.links.end(), l) - chain.links.begin();
@@ -271,7 +276,7 @@ class ChainSearch {
     bool follows = false, any = false;
     Chain best;
     for (auto [dim, size] : choices) {
-      if (priced_ >= windows_) break;
+      if (!inBudget(1)) break;
       if (!cut(chain, dim, size)) continue;
       follows |= dim >= 0;
       const bool fit = fits(chain, beside);
@@ -291,7 +296,7 @@ class ChainSearch {
       return okStatus();
     }
     chains_.pop_back();
-    chainOf_ = chainsBefore;
+    for (size_t i = 0; i < chain.units.size(); ++i) chainOf_[chain.units[i]] = chainsBefore[i];
     move(link, before);
     result.outcome = any       ? Chaining::Outcome::kSlower
                      : follows ? Chaining::Outcome::kTooLarge
@@ -309,6 +314,10 @@ class ChainSearch {
     }
   }
 
+  bool inBudget(int64_t windows) const {
+    return priced_ + windows <= options_.windows && pricedCommands_ < options_.windowCommands;
+  }
+
   /// A chain stands where its last unit does: whatever its units read is there by then.
   StatusOr<Picoseconds> timeOf(size_t from, size_t to) {
     std::vector<const std::vector<SlicedCommand>*> commands;
@@ -319,6 +328,7 @@ class ChainSearch {
         commands.push_back(&chains_[chainOf_[u]].commands);
     }
     ++priced_;
+    for (const std::vector<SlicedCommand>* unit : commands) pricedCommands_ += static_cast<int64_t>(unit->size());
     HPU_ASSIGN(schedule::Issued issued, schedule::issueCommands(context_, commands, true));
     return issued.time;
   }
@@ -326,22 +336,23 @@ class ChainSearch {
   const std::vector<SearchUnit>& units_;
   const std::vector<SearchLink>& links_;
   const UnitsApart& apart_;
-  const int64_t sramBytes_, windows_;
+  const int64_t sramBytes_;
+  const SearchOptions& options_;
   recipe::Program program_;  ///< With results of chains in SRAM.
   schedule::IssueContext context_;
   uint32_t sram_ = 0;
   std::deque<Chain> chains_;     ///< Those that a longer one took up too.
   std::vector<size_t> chainOf_;  ///< By unit: index of its chain.
   ChainPlan plan_;
-  int64_t priced_ = 0;
+  int64_t priced_ = 0, pricedCommands_ = 0;
 };
 
 }  // namespace
 
 StatusOr<ChainPlan> searchChains(const schedule::IssueContext& context, const std::vector<SearchUnit>& units,
-                                 const std::vector<SearchLink>& links, const UnitsApart& apart, int64_t sramBytes,
-                                 int64_t windows) {
-  return ChainSearch(context, units, links, apart, sramBytes, windows).run();
+                                 const std::vector<SearchLink>& links, const UnitsApart& apart,
+                                 const SearchOptions& options) {
+  return ChainSearch(context, units, links, apart, options).run();
 }
 
 }  // namespace hpu::tile

@@ -26,9 +26,8 @@ struct ChainPlan {
   perfmodel::Picoseconds time = 0;          ///< Of the program.
 };
 
-/// `windows`: how many neighbourhoods may be priced.
 StatusOr<ChainPlan> searchChains(const schedule::IssueContext& context, const std::vector<SearchUnit>& units,
-                                 const std::vector<SearchLink>& links, const UnitsApart& apart, int64_t sramBytes,
-                                 int64_t windows);
+                                 const std::vector<SearchLink>& links, const UnitsApart& apart,
+                                 const SearchOptions& options);
 
 }  // namespace hpu::tile

@@ -14,8 +14,9 @@ namespace {
 using perfmodel::Picoseconds;
 using schedule::SlicedCommand;
 
-/// Powers of two and what lies halfway between them.
-constexpr int64_t kCounts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 2048, 4096};
+/// Powers of two and what lies halfway between them. Every two slices of neighbours are compared, so they are not many;
+/// a product that does not fit into SRAM in so many goes through HBM.
+constexpr int64_t kCounts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512};
 /// So few slices may have another size than an equal share, one of so many.
 constexpr int64_t kUnevenCounts = 4, kUnevenSizes = 4;
 /// A slice shorter than this (of the unit's slower engine) is mostly launch.
@@ -285,7 +286,7 @@ class Search {
         size_t chosen = unit.chosen;
         HPU_ASSIGN(Picoseconds least, timeOf(from, to));
         for (size_t c = 0; c < unit.candidates.size(); ++c) {
-          if (c == chosen || priced_ >= options_.windows) continue;
+          if (c == chosen || !inBudget()) continue;
           const Candidate &now = unit.candidates[chosen], &other = unit.candidates[c];
           // Another dim only with about the same number of slices.
           bool near = other.count <= 4 * now.count && now.count <= 4 * other.count;
@@ -306,7 +307,7 @@ class Search {
         bestTime = time;
         best = choices();
       }
-      if (!changed || priced_ >= options_.windows) break;
+      if (!changed || !inBudget()) break;
     }
     restore(best);
     return okStatus();
@@ -391,8 +392,10 @@ class Search {
       for (int64_t size : chosen.tile) bytes *= size;
       return bytes;
     };
-    return searchChains(context_, sources_, links_, apart, options_.sramBytes, options_.windows);
+    return searchChains(context_, sources_, links_, apart, options_);
   }
+
+  bool inBudget() const { return priced_ < options_.windows && pricedCommands_ < options_.windowCommands; }
 
   StatusOr<Picoseconds> timeOf(size_t from, size_t to) {
     std::vector<const std::vector<SlicedCommand>*> commands;

@@ -8,6 +8,9 @@
 
 namespace hpu::tile {
 
+/// Units of a chain at most: each that is added is priced with all that are there.
+constexpr size_t kLongestChain = 16;
+
 struct SearchUnit {
   std::vector<uint32_t> ops;  ///< In the order of their dataflow.
   /// Not 0: the first op's result is held in two tiles of at most so many bytes.
@@ -31,6 +34,7 @@ struct Chaining {
     kTaken,     ///< The reader is chained with another producer.
     kNoCut,     ///< Too large for SRAM as a whole, and cut nowhere that the reader could follow.
     kTooLarge,  ///< No slice of it fits into SRAM beside the tiles of its units.
+    kTooLong,   ///< A chain with it would have more than kLongestChain units.
     kSlower,
   };
   Outcome outcome = Outcome::kSlower;
@@ -43,6 +47,8 @@ struct Chaining {
 struct SearchOptions {
   bool slice = true;        ///< false: the fewest slices that tileBytes allows, nothing is packed and no chains.
   int64_t windows = 20000;  ///< So many neighbourhoods are priced at most.
+  /// As long as they sum up to fewer commands, with the whole schedules that are priced meanwhile.
+  int64_t windowCommands = 300000;
   int64_t polishCommands = 400000;  ///< Whole schedules are priced as long as they sum up to fewer commands.
   int64_t sramBytes = 0;            ///< For tiles of all kinds; 0: no chains.
 };

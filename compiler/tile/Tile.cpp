@@ -281,6 +281,9 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
                              ", does not fit into SRAM twice beside other tiles (",
                              formatBytes(mostChainBytes(options_.target->sramBytes)), " in all)");
         break;
+      case Outcome::kTooLong:
+        line += base::strCat("a chain has at most ", kLongestChain, " units");
+        break;
       case Outcome::kSlower:
         line +=
             llvm::formatv("slower through SRAM ({0:F2} us against {1:F2} us)", chain.chained / 1e6, chain.apart / 1e6)

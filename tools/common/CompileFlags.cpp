@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/Clip.h"
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
@@ -73,7 +74,10 @@ StatusOr<std::pair<std::string, std::string>> splitAssignment(const std::string&
 
 std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes) {
   std::vector<std::vector<std::string>> rows = {{"op", "node", "reason"}};
-  for (const UnsupportedNode& node : nodes) rows.push_back({node.op, node.node, node.reason});
+  constexpr size_t kMostRows = 200;
+  for (size_t i = 0; i < std::min(nodes.size(), kMostRows); ++i)
+    rows.push_back({shortened(nodes[i].op), shortened(nodes[i].node), base::clipped(nodes[i].reason)});
+  if (nodes.size() > kMostRows) rows.push_back({"...", base::strCat("and ", nodes.size() - kMostRows, " more"), ""});
   return formatTable(rows);
 }
 
