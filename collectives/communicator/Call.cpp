@@ -37,9 +37,8 @@ Status checkStream(const CommunicatorState& state, const Stream& stream) {
   return okStatus();
 }
 
-/// Adds [address, address + bytes) to what the call uses; it must lie in one live allocation.
-Status use(Call& call, const char* what, uint64_t address, int64_t bytes, bool write) {
-  if (bytes == 0) return okStatus();
+/// The allocation of [address, address + bytes), which the call uses; it must lie in one live one.
+StatusOr<Buffer> bufferOf(const Call& call, const char* what, uint64_t address, int64_t bytes) {
   auto buffer = call.state->device().find(address);
   if (!buffer.ok()) return invalidArgument(base::strCat("its ", what, ": ", buffer.status().message()));
   uint64_t end = buffer->address() + static_cast<uint64_t>(buffer->size());
@@ -48,8 +47,13 @@ Status use(Call& call, const char* what, uint64_t address, int64_t bytes, bool w
                                         static_cast<uint64_t>(bytes) - (end - address),
                                         " bytes behind its allocation at ", base::formatHex(buffer->address()), " of ",
                                         buffer->size(), " bytes"));
-  call.accesses.push_back({address, address + static_cast<uint64_t>(bytes), write});
-  call.buffers.push_back(std::move(*buffer));
+  return buffer;
+}
+
+Status useOperand(Call& call, size_t which, uint64_t address, int64_t bytes) {
+  if (bytes == 0) return okStatus();
+  HPU_ASSIGN(call.operands[which], bufferOf(call, which == 0 ? "input" : "output", address, bytes));
+  call.operandAccesses[which] = {address, address + static_cast<uint64_t>(bytes), which == 1};
   return okStatus();
 }
 
@@ -87,10 +91,8 @@ Status fillCollective(Call& call, const CollectiveArguments& arguments) {
   }
   int64_t inputBytes = inputElements(call.problem, state.rank()) * int64_t{call.problem.elementBytes};
   int64_t outputBytes = outputElements(call.problem, state.rank()) * int64_t{call.problem.elementBytes};
-  call.accesses.reserve(2);
-  call.buffers.reserve(2);
-  HPU_RETURN_IF_ERROR(use(call, "input", call.input, inputBytes, false));
-  HPU_RETURN_IF_ERROR(use(call, "output", call.output, outputBytes, true));
+  HPU_RETURN_IF_ERROR(useOperand(call, 0, call.input, inputBytes));
+  HPU_RETURN_IF_ERROR(useOperand(call, 1, call.output, outputBytes));
   return checkOverlap(call, state.rank(), inputBytes, outputBytes);
 }
 
@@ -105,8 +107,12 @@ Status fillTransfers(Call& call) {
       return invalidArgument(base::strCat("a count of ", transfer.count));
     if (transfer.peer < 0 || transfer.peer >= state.ranks())
       return invalidArgument(base::strCat("the peer ", transfer.peer, " is not a rank of ", state.ranks()));
-    HPU_RETURN_IF_ERROR(use(call, transfer.send ? "data to send" : "memory to receive into", transfer.address,
-                            transfer.count * size, !transfer.send));
+    const int64_t bytes = transfer.count * size;
+    if (bytes == 0) continue;
+    HPU_ASSIGN(Buffer buffer,
+               bufferOf(call, transfer.send ? "data to send" : "memory to receive into", transfer.address, bytes));
+    call.accesses.push_back({transfer.address, transfer.address + static_cast<uint64_t>(bytes), !transfer.send});
+    call.buffers.push_back(std::move(buffer));
   }
   return checkOverlaps(call.transfers, state.rank());
 }
@@ -180,10 +186,7 @@ Status checkTransfers(const std::vector<Call>& calls) {
 Status enqueueOrKeep(StatusOr<Call> call) {
   Group& group = threadGroup();
   if (group.depth == 0) {
-    if (!call.ok()) return call.status();
-    std::vector<Call> one;
-    one.push_back(std::move(*call));
-    return enqueueCalls(std::move(one));
+    return call.ok() ? enqueueCall(std::move(*call)) : call.status();
   }
   if (!call.ok()) {
     groupFail(call.status());

@@ -2,6 +2,7 @@
 // Call: one call of the API, checked and ready to be enqueued, now or at the end of its group.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,7 +19,9 @@ namespace hpu::collectives {
 struct Call {
   std::shared_ptr<CommunicatorState> state;
   Stream stream;
-  std::vector<Buffer> buffers;  ///< Kept until it is done.
+  std::array<Buffer, 2> operands;  ///< Of a collective; kept until it is done, as `buffers`.
+  std::array<Access, 2> operandAccesses;
+  std::vector<Buffer> buffers;  ///< Of transfers.
   std::vector<Access> accesses;
   ElementType type = ElementType::kF32;
 
@@ -53,6 +56,7 @@ Status inCall(std::string_view name, const CommunicatorState& state, const Statu
 /// Enqueues calls together, or none of them. Transfers of one communicator and stream become one
 /// operation.
 Status enqueueCalls(std::vector<Call> calls);
+Status enqueueCall(Call call);
 
 /// Enqueues, or keeps for the end of the calling thread's group.
 Status enqueueOrKeep(StatusOr<Call> call);

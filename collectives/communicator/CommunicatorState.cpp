@@ -15,6 +15,8 @@
 #include "base/StatusMacros.h"
 #include "base/Thread.h"
 #include "collectives/bootstrap/Address.h"
+#include "collectives/communicator/Ports.h"
+#include "collectives/communicator/Work.h"
 #include "collectives/transport/shm/ShmTransport.h"
 
 namespace hpu::collectives {
@@ -120,6 +122,12 @@ void CommunicatorState::ended() {
 Status CommunicatorState::finalize(int64_t deadlineMs) {
   HPU_RETURN_IF_ERROR(usable());
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
+  std::shared_ptr<CollectiveWork> last;
+  {
+    std::lock_guard lock(enqueueMutex);
+    last = std::move(growing);
+  }
+  if (last) last->sealed();  // Its stream is done, too, when nothing is outstanding.
   {
     std::unique_lock lock(mutex_);
     if (!idle_.wait_until(lock, deadline.time(), [&] { return outstanding_.load() == 0; }))
@@ -468,6 +476,18 @@ StatusOr<std::shared_ptr<CommunicatorState>> CommunicatorState::shrink(const std
     Bootstrap::declineAt(room, at, of, why).ignore();
   };
   return create(std::move(creation), device_, derivedOptions(options, what));
+}
+
+// ---- Choices ------------------------------------------------------------------------------------
+
+StatusOr<CommunicatorState::Chosen> CommunicatorState::choose(const Problem& problem) {
+  for (const Chosen& one : chosen_)
+    if (one.choice && one.problem == problem) return one;
+  HPU_ASSIGN(std::shared_ptr<const Choice> choice, tuner_->choose(problem));
+  auto ports = std::make_shared<const ExternalPorts>(portsOf(*choice->timer, rank(), *devices_, links()));
+  Chosen& chosen = chosen_[nextChosen_++ % chosen_.size()];
+  chosen = {problem, std::move(choice), std::move(ports)};
+  return chosen;
 }
 
 // ---- Memory -------------------------------------------------------------------------------------

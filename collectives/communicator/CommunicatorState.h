@@ -4,6 +4,7 @@
 // ends nothing.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -22,8 +23,11 @@
 #include "collectives/transport/shm/Process.h"
 #include "collectives/tuner/Tuner.h"
 #include "hpu/collectives.h"
+#include "hpu/external_work.h"
 
 namespace hpu::collectives {
+
+class CollectiveWork;
 
 /// Ranks that are to be a communicator.
 struct Creation {
@@ -89,11 +93,25 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   /// The operations that the next one comes after: one, or those of a group.
   std::vector<std::shared_ptr<Enqueued>> last;
   std::vector<std::shared_ptr<Enqueued>> beforeLast;  ///< Those that `last` came after.
+  /// The last operation, when Stream::extend may add more of the same, and what its first one uses.
+  std::shared_ptr<CollectiveWork> growing;
+  std::array<Access, 2> growingAccesses;
+  /// What the tuner has chosen for a problem, and what that takes of this rank's ports.
+  struct Chosen {
+    Problem problem;
+    std::shared_ptr<const Choice> choice;
+    std::shared_ptr<const ExternalPorts> ports;
+  };
+  /// Errors: as Tuner::choose. The last few are at hand.
+  StatusOr<Chosen> choose(const Problem& problem);
+  std::vector<int64_t> portsReadyPs;  ///< Of the operation that is being added.
   StatusOr<Scratch> scratchFor(const Schedule& schedule);
   AddressOrder& addressOrder() { return *addressOrder_; }
 
   void began() { outstanding_.fetch_add(1); }
   void ended();
+  /// Operations that have begun and not ended.
+  int64_t outstanding() const { return outstanding_.load(); }
   /// Ends everything; the first reason stays.
   void fail(const Status& why);
   /// Remembers a failure for asyncError().
@@ -145,7 +163,10 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   bool direct_ = false, weakOrder_ = false;
 
   Gate gate_;
-  Buffer scratch_;  // Guarded by enqueueMutex.
+  // Guarded by enqueueMutex.
+  Buffer scratch_;
+  std::array<Chosen, 8> chosen_;
+  size_t nextChosen_ = 0;
   std::atomic<int64_t> outstanding_{0};
   std::atomic<int> splits_{0}, shrinks_{0};
 

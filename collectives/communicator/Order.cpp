@@ -27,7 +27,10 @@ std::shared_ptr<AddressOrder> AddressOrder::of(const Device& device) {
   std::erase_if(*known, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<AddressOrder>& slot = (*known)[device.state().get()];
   std::shared_ptr<AddressOrder> order = slot.lock();
-  if (!order) slot = order = std::make_shared<AddressOrder>();
+  if (order)
+    order->shared_.store(true, std::memory_order_relaxed);
+  else
+    slot = order = std::make_shared<AddressOrder>();
   return order;
 }
 

@@ -4,6 +4,7 @@
 // that device times do not either.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -65,6 +66,8 @@ class AddressOrder {
   /// `operation` was enqueued, and comes after its conflicts. Adding one again says that it, which is
   /// still the last of its stream, uses this too. Its cost grows with the logarithm of ranges().
   void add(std::span<const Access> accesses, const std::shared_ptr<Enqueued>& operation);
+  /// of() was called more than once: there may be operations of several communicators.
+  bool isShared() const { return shared_.load(std::memory_order_relaxed); }
   /// Ranges of addresses that are told apart.
   size_t ranges() const;
 
@@ -91,6 +94,7 @@ class AddressOrder {
   Ranges ranges_;
   uint64_t lastNumber_ = 0;
   size_t crowd_;  ///< With so many ranges those are looked for that can be forgotten.
+  std::atomic<bool> shared_{false};
 };
 
 }  // namespace hpu::collectives

@@ -8,6 +8,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "collectives/communicator/Ports.h"
 #include "collectives/schedule/Timing.h"
 #include "hpu/trace.h"
 
@@ -18,45 +19,27 @@ std::string spanName(bool send, int peer) {
   return base::strCat(send ? "send to " : "recv from ", peer);
 }
 
-Call& withScratch(Call& call, const Scratch& scratch) {
-  if (scratch.buffer.valid()) call.buffers.push_back(scratch.buffer);
-  return call;
-}
-
-/// Of a device of the node: the port towards each of them, and that from it.
-uint32_t portOf(int32_t device, bool send) {
-  return static_cast<uint32_t>(device) * 2 + (send ? 0 : 1);
-}
-
-void addUse(ExternalPorts& ports, uint32_t port, int64_t busyPs) {
-  for (ExternalPorts::Use& use : ports.uses) {
-    if (use.port != port) continue;
-    use.busyPs += busyPs;  // Ranks of one device.
-    return;
-  }
-  ports.uses.push_back({port, busyPs});
-}
-
-std::string transfersName(const std::vector<Transfer>& transfers) {
-  if (transfers.size() != 1) return base::strCat(transfers.size(), " sends and receives");
-  return spanName(transfers[0].send, transfers[0].peer);
-}
-
 }  // namespace
 
-OperationWork::OperationWork(Call& call, std::string name)
-    : state_(call.state),
+OperationWork::OperationWork(std::shared_ptr<CommunicatorState> state, std::string name, bool mayGrow)
+    : of_(state),
       name_(std::move(name)),
-      buffers_(std::make_shared<std::vector<Buffer>>(std::move(call.buffers))),
-      accesses_(std::move(call.accesses)) {}
+      sealed_(!mayGrow),
+      reasons_(mayGrow ? 3 : 2),
+      state_(std::move(state)),
+      inProgress_(1) {}
 
-/// Peers write here too: it is this rank that knows what its host has.
-Status OperationWork::checkWrites() const {
-  for (const Access& access : accesses_) {
-    if (!access.write) continue;
-    HPU_RETURN_IF_ERROR(state_->device().checkWrite(access.begin, static_cast<int64_t>(access.end - access.begin)));
-  }
-  return okStatus();
+std::shared_ptr<CommunicatorState> OperationWork::state() const {
+  std::lock_guard lock(mutex_);
+  return state_;
+}
+
+Status OperationWork::checkWrite(const CommunicatorState& state, uint64_t address, int64_t bytes) const {
+  return bytes > 0 ? state.device().checkWrite(address, bytes) : okStatus();
+}
+
+Status OperationWork::inContext(const CommunicatorState& state, const Status& status, const char* what) const {
+  return status.withContext(base::strCat(name_, " of the communicator ", state.title(), what));
 }
 
 void OperationWork::start(std::shared_ptr<ExternalTurn> turn) {
@@ -64,207 +47,345 @@ void OperationWork::start(std::shared_ptr<ExternalTurn> turn) {
   turn_ = std::move(turn);
   started_ = true;
   if (enqueued_) arriveAtGate();
-  meet();
+  leave(1);
 }
 
 void OperationWork::arriveAtGate() noexcept {
   if (atGate_.exchange(true)) return;
+  std::shared_ptr<CommunicatorState> state = of_.lock();
+  if (!state) return;  // It has ended, and what comes behind it too.
   // Not in start(): the clock may have much to look at, and that is called under locks.
   if (!follows_ && arriving_) {
     try {
       arrivalPs_.store(arriving_->arrivalPs(), std::memory_order_relaxed);
     } catch (const std::bad_alloc&) {
-      state_->fail(resourceExhausted("out of host memory: " + name_ + " has no device time"));
+      state->fail(resourceExhausted("out of host memory: " + name_ + " has no device time"));
     }
     arriving_.reset();
   }
   place_.front().keep = shared_from_this();
-  state_->gate().arrive(std::move(place_));
+  state->gate().arrive(std::move(place_));
 }
 
 void OperationWork::beginInOrder() noexcept {
   if (begun_.exchange(true)) return;  // Cancelled.
-  Status status;
-  try {
-    status = checkWrites();
-    if (status.ok()) {
-      OperationCommon common;
-      common.arrivalPs = arrivalPs();
-      common.timeoutMs = state_->timeoutMs();
-      common.deadlineMs = state_->deadlineMs();
-      common.keepAlive = std::move(buffers_);
-      return begin(std::move(common), follows_);
-    }
-  } catch (const std::bad_alloc&) {
-    status = resourceExhausted("out of host memory");
+  std::shared_ptr<CommunicatorState> state;
+  {
+    std::lock_guard lock(mutex_);
+    state = state_;
+    self_ = shared_from_this();
   }
-  // The others wait for this rank's part.
-  status = status.withContext(base::strCat(name_, " of the communicator ", state_->title()));
-  state_->fail(status);
-  buffers_.reset();
-  done({status, {}, {}, {}, {}});
+  try {
+    begin(*state, arrivalPs(), follows_);
+  } catch (const std::bad_alloc&) {
+    // The others wait for this rank's part.
+    const Status why = inContext(*state, resourceExhausted("out of host memory"));
+    state->fail(why);
+    dropRest(*state, why);
+  }
+}
+
+/// What was not begun never will be.
+void OperationWork::dropRest(CommunicatorState&, const Status& why) {
+  if (int64_t operations = drop(); operations > 0) ended(operations, why, 0);
 }
 
 void OperationWork::skipped(const Status& why) {
+  failed_ = true;
   // One that has begun ahead ends through the executor.
   const bool ahead = begun_.exchange(true);
-  // The others wait for this rank's part; it will never come.
-  state_->fail(why.withContext(
-      base::strCat(name_, " of the communicator ", state_->title(), ahead ? " was begun in vain" : " was not begun")));
-  arriveAtGate();
-  if (!ahead) buffers_.reset();
   finished_ = true;
-  state_->ended();
+  std::shared_ptr<CommunicatorState> state = this->state();
+  if (!state) return;
+  // The others wait for this rank's part; it will never come.
+  state->fail(inContext(*state, why, ahead ? " was begun in vain" : " was not begun"));
+  arriveAtGate();
+  if (!ahead) dropRest(*state, why);
 }
 
 void OperationWork::cancel(const Status& why) {
-  state_->fail(why.withContext(base::strCat(name_, " of the communicator ", state_->title(), " was cancelled")));
-  // One that has begun ends through the executor.
-  if (!begun_.exchange(true)) {
-    buffers_.reset();
-    done({why, {}, {}, {}, {}});
+  std::shared_ptr<CommunicatorState> state = this->state();
+  if (state) {
+    state->fail(inContext(*state, why, " was cancelled"));
+    // One that has begun ends through the executor.
+    if (!begun_.exchange(true)) dropRest(*state, why);
   }
+  seal();
 }
 
 void OperationWork::help(std::chrono::steady_clock::time_point until) {
-  state_->executor().help(until, [this] { return finished_.load(std::memory_order_acquire); });
+  if (std::shared_ptr<CommunicatorState> state = this->state())
+    state->executor().help(until, [this] { return finished_.load(std::memory_order_acquire); });
 }
 
 uint64_t OperationWork::progress() const {
-  return state_->executor().progress() + 1;  // It does tell.
+  std::shared_ptr<CommunicatorState> state = this->state();
+  return state ? state->executor().progress() + 1 : 1;  // It does tell.
 }
 
-void OperationWork::done(OperationResult result) {
-  if (!result.status.ok()) state_->note(result.status);
-  result_ = std::move(result);
-  meet();
+void OperationWork::oneMore(const std::shared_ptr<CommunicatorState>& state) {
+  if (inProgress_++ > 0) return;
+  state_ = state;
+  self_ = shared_from_this();
 }
 
-void OperationWork::meet() {
-  if (met_.fetch_add(1, std::memory_order_acq_rel) == 1) complete();
+bool OperationWork::countOneMore() {
+  int64_t reasons = reasons_.load();
+  do {
+    if (failed_ || sealed_ || reasons == 0) return false;
+  } while (!reasons_.compare_exchange_weak(reasons, reasons + 1));
+  return true;
+}
+
+void OperationWork::ended(int64_t operations, const Status& status, int64_t endPs, std::vector<ExternalSpan> spans) {
+  std::shared_ptr<CommunicatorState> state;
+  std::shared_ptr<OperationWork> self;
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = status;
+    endPs_ = std::max(endPs_, endPs);
+    if (!spans.empty()) spans_ = std::move(spans);
+    inProgress_ -= operations;
+    if (inProgress_ > 0) {
+      state = state_;
+    } else {
+      state = std::move(state_);
+      self = std::move(self_);
+    }
+  }
+  if (!status.ok()) {
+    failed_ = true;
+    state->note(status);
+    seal();
+  }
+  leave(operations);
+  for (int64_t i = 0; i < operations; ++i) state->ended();
+}
+
+void OperationWork::seal() {
+  if (!sealed_.exchange(true)) leave(1);
+}
+
+void OperationWork::leave(int64_t reasons) {
+  if (reasons_.fetch_sub(reasons, std::memory_order_acq_rel) == reasons) complete();
 }
 
 void OperationWork::complete() {
-  std::shared_ptr<CommunicatorState> state = state_;  // The turn may hold the last of this.
-  std::shared_ptr<ExternalTurn> turn = std::move(turn_);
-  Status status = std::move(result_.status);
+  std::shared_ptr<ExternalTurn> turn = std::move(turn_);  // It may hold the last of this.
+  Status status;
+  int64_t end = 0;
   std::vector<ExternalSpan> spans;
-  int64_t end = arrivalPs();
-  if (status.ok()) end = endPs(result_, trace::active() ? &spans : nullptr);
+  {
+    std::lock_guard lock(mutex_);
+    status = failure_;
+    end = std::max(endPs_, arrivalPs());
+    spans = std::move(spans_);
+  }
   finished_.store(true, std::memory_order_release);
-  turn->complete(std::move(status), std::max(end, arrivalPs()), std::move(spans));
-  state->ended();
+  turn->complete(std::move(status), end, std::move(spans));
 }
 
 // ---- Collectives --------------------------------------------------------------------------------
 
-CollectiveWork::CollectiveWork(Call call, std::shared_ptr<const Choice> choice, const Scratch& scratch)
-    : OperationWork(withScratch(call, scratch), std::string(collectiveName(call.problem.collective))),
-      choice_(std::move(choice)) {
-  operation_.type = call.type;
-  operation_.direct = call.state->direct();
-  operation_.schedule = choice_->schedule;
-  operation_.timer = choice_->timer;
-  operation_.op = call.op;
-  operation_.scale = call.scale;
-  operation_.tableHash = call.state->tuner().tableHash();
-  operation_.input = call.input;
-  operation_.output = call.output;
-  operation_.scratch = scratch.scratch;
-  operation_.partial = scratch.partial;
-  operation_.devices = state().devices();
-  const std::shared_ptr<const RankUse> use = choice_->timer->use(state().rank());
-  for (const RankUse::Link& link : use->links)
-    addUse(ports_, portOf((*operation_.devices)[static_cast<size_t>(link.peer)], link.send), link.busyPs);
-  ports_.startPs = state().links().startPs;
-  ports_.tailPs = state().links().messagePs;
-  ports_.leastPs = use->leastPs;
+CollectiveWork::CollectiveWork(const std::shared_ptr<CommunicatorState>& state, const CommunicatorState::Chosen& chosen,
+                               CollectiveOperation operation)
+    : OperationWork(state, std::string(collectiveName(operation.schedule->problem.collective)), operation.direct),
+      rank_(static_cast<size_t>(state->rank())),
+      direct_(operation.direct),
+      choice_(chosen.choice),
+      ports_(chosen.ports) {
+  kept_.push_back(std::move(operation));
+}
+
+void CollectiveWork::portsReserved(std::vector<int64_t> readyPs) {
+  std::lock_guard lock(mutex_);
+  setPorts(kept_.front(), *ports_, readyPs);
 }
 
 void CollectiveWork::behind(const ExternalWork& before, int64_t earliestPs) {
   const auto* other = dynamic_cast<const CollectiveWork*>(&before);
-  if (operation_.direct && other && directlyBehind(*other)) follow(earliestPs);
+  if (direct_ && other && directlyBehind(*other)) follow(earliestPs);
 }
 
-void CollectiveWork::begin(OperationCommon common, bool follows) {
-  CollectiveOperation operation = std::move(operation_);
-  common.type = operation.type;
-  static_cast<OperationCommon&>(operation) = std::move(common);
-  operation.follows = follows;
-  for (size_t i = 0; i < portsReadyPs().size(); ++i) {
-    const uint32_t port = ports_.uses[i].port;
-    operation.portsPs[port % 2][port / 2] = portsReadyPs()[i];
+/// Under mutex_.
+void CollectiveWork::give(CommunicatorState& state, CollectiveOperation operation) {
+  const Problem& problem = operation.schedule->problem;
+  Status status = checkWrite(state, operation.output,
+                             outputElements(problem, static_cast<int>(rank_)) * int64_t{problem.elementBytes});
+  if (status.ok() && refused_ == 0) {
+    try {
+      state.executor().add(std::move(operation), [this](OperationResult& result) { done(result); });
+      return;
+    } catch (const std::bad_alloc&) {
+      status = resourceExhausted("out of host memory");
+    }
   }
-  state().executor().begin(std::move(operation),
-                           [self = shared_from_this(), this](OperationResult result) { done(std::move(result)); });
+  // Those behind one that was refused have no place any more.
+  if (refused_++ == 0) refusal_ = inContext(state, status);
 }
 
-int64_t CollectiveWork::endPs(const OperationResult& result, std::vector<ExternalSpan>* spans) const {
-  auto rank = static_cast<size_t>(state().rank());
-  if (!spans) return result.endPs[rank];
-  ScheduleTiming timing = choice_->timer->run(result.arrivalPs, true, result.links);
-  const Schedule& schedule = *choice_->schedule;
-  // From the first message to (from) a peer to the last one.
-  std::map<std::pair<bool, int>, StepTime> peers;
-  for (int32_t index : schedule.ofRank[rank]) {
-    const Step& step = schedule.steps[static_cast<size_t>(index)];
-    if (step.kind != StepKind::kSend && step.kind != StepKind::kRecv) continue;
-    const StepTime& time = timing.steps[static_cast<size_t>(index)];
-    auto [it, first] = peers.try_emplace({step.kind == StepKind::kSend, step.peer}, time);
-    it->second.startPs = std::min(it->second.startPs, time.startPs);
-    it->second.endPs = std::max(it->second.endPs, time.endPs);
+void CollectiveWork::begin(CommunicatorState& state, int64_t arrivalPs, bool follows) {
+  {
+    std::lock_guard lock(mutex_);
+    stage_ = Stage::kGiven;
+    for (CollectiveOperation& operation : kept_) {
+      operation.arrivalPs = arrivalPs;
+      operation.follows = follows;
+      follows = direct_;  // What was added comes when the one before it is over.
+      give(state, std::move(operation));
+    }
+    kept_.clear();
   }
-  for (const auto& [key, time] : peers) spans->push_back({spanName(key.first, key.second), time.startPs, time.endPs});
-  return timing.endPs[rank];
+  added();
+}
+
+void CollectiveWork::add(const std::shared_ptr<CommunicatorState>& state, CollectiveOperation operation) noexcept {
+  std::lock_guard lock(mutex_);
+  oneMore(state);
+  grown_ = true;
+  operation.follows = true;
+  switch (stage_) {
+    case Stage::kGiven:
+      operation.arrivalPs = arrivalPs();
+      return give(*state, std::move(operation));
+    case Stage::kKept:
+      try {
+        kept_.push_back(std::move(operation));
+        return;
+      } catch (const std::bad_alloc&) {
+        refusal_ = resourceExhausted("out of host memory");
+      }
+      break;
+    case Stage::kDropped:
+      refusal_ = aborted("the stream failed before its turn");
+      break;
+  }
+  ++refused_;
+}
+
+void CollectiveWork::added() {
+  Status refusal;
+  int64_t refused;
+  std::shared_ptr<CommunicatorState> state;
+  {
+    std::lock_guard lock(mutex_);
+    refused = std::exchange(refused_, 0);
+    if (refused > 0) refusal = refusal_;
+  }
+  state = this->state();
+  if (!state) return;
+  if (refused > 0) {
+    // The others wait for this rank's part.
+    state->fail(refusal);
+    ended(refused, refusal, 0);
+  }
+  state->executor().drive();
+}
+
+int64_t CollectiveWork::drop() {
+  std::vector<CollectiveOperation> dropped;  // Memory goes without the lock.
+  std::lock_guard lock(mutex_);
+  if (stage_ == Stage::kGiven) return 0;
+  stage_ = Stage::kDropped;
+  dropped.swap(kept_);
+  return static_cast<int64_t>(dropped.size());
+}
+
+void CollectiveWork::done(OperationResult& result) {
+  if (!result.status.ok()) return ended(1, result.status, 0);
+  const int64_t end = result.endPs[rank_];
+  if (!trace::active()) return ended(1, okStatus(), end);
+  bool grown = false;
+  {
+    std::lock_guard lock(mutex_);
+    grown = grown_;
+  }
+  // Of several operations there is no one schedule to show.
+  std::vector<ExternalSpan> spans;
+  if (!grown) {
+    ScheduleTiming timing = choice_->timer->run(result.arrivalPs, true, result.links);
+    const Schedule& schedule = *choice_->schedule;
+    // From the first message to (from) a peer to the last one.
+    std::map<std::pair<bool, int>, StepTime> peers;
+    for (int32_t index : schedule.ofRank[rank_]) {
+      const Step& step = schedule.steps[static_cast<size_t>(index)];
+      if (step.kind != StepKind::kSend && step.kind != StepKind::kRecv) continue;
+      const StepTime& time = timing.steps[static_cast<size_t>(index)];
+      auto [it, first] = peers.try_emplace({step.kind == StepKind::kSend, step.peer}, time);
+      it->second.startPs = std::min(it->second.startPs, time.startPs);
+      it->second.endPs = std::max(it->second.endPs, time.endPs);
+    }
+    for (const auto& [key, time] : peers) spans.push_back({spanName(key.first, key.second), time.startPs, time.endPs});
+  }
+  ended(1, okStatus(), end, std::move(spans));
 }
 
 // ---- Transfers ----------------------------------------------------------------------------------
 
-TransferWork::TransferWork(Call call)
-    : OperationWork(call, transfersName(call.transfers)), transfers_(std::move(call.transfers)) {
-  const LinkModel& links = state().links();
-  for (const Transfer& transfer : transfers_) {
-    if (transfer.peer == state().rank()) continue;
-    addUse(ports_, portOf((*state().devices())[static_cast<size_t>(transfer.peer)], transfer.send),
-           links.linkPs(transfer.count * elementSize(transfer.type)));
-  }
-  ports_.startPs = links.startPs;
-  ports_.tailPs = links.messagePs;
+std::string TransferWork::nameOf(const Call& call) {
+  if (call.transfers.size() != 1) return base::strCat(call.transfers.size(), " sends and receives");
+  return spanName(call.transfers[0].send, call.transfers[0].peer);
 }
 
-void TransferWork::begin(OperationCommon common, bool) {
-  TransferOperation operation;
-  if (!transfers_.empty()) common.type = transfers_.front().type;
+TransferWork::TransferWork(const Call& call)
+    : OperationWork(call.state, nameOf(call), false),
+      transfers_(call.transfers),
+      accesses_(call.accesses),
+      buffers_(std::make_shared<std::vector<Buffer>>(call.buffers)),
+      ports_(portsOf(transfers_, call.state->rank(), *call.state->devices(), call.state->links())) {}
+
+void TransferWork::begin(CommunicatorState& state, int64_t arrivalPs, bool) {
+  for (const Access& access : accesses_) {
+    if (!access.write) continue;
+    Status status = checkWrite(state, access.begin, static_cast<int64_t>(access.end - access.begin));
+    if (status.ok()) continue;
+    // The others wait for this rank's part.
+    status = inContext(state, status);
+    state.fail(status);
+    buffers_.reset();
+    return ended(1, status, 0);
+  }
   // Each follows those before it on its link.
-  const LinkModel& links = state().links();
-  std::vector<int64_t> free(portsReadyPs());
+  const LinkModel& links = state.links();
+  std::vector<int64_t> free(portsReadyPs_);
   for (Transfer& transfer : transfers_) {
-    transfer.arrivalPs = common.arrivalPs;
-    if (transfer.peer == state().rank()) continue;
-    const uint32_t port = portOf((*state().devices())[static_cast<size_t>(transfer.peer)], transfer.send);
+    transfer.arrivalPs = arrivalPs;
+    if (transfer.peer == state.rank()) continue;
+    const uint32_t port = portOf((*state.devices())[static_cast<size_t>(transfer.peer)], transfer.send);
     for (size_t i = 0; i < free.size(); ++i) {
       if (ports_.uses[i].port != port) continue;
-      free[i] = std::max(free[i], common.arrivalPs + links.startPs);
+      free[i] = std::max(free[i], arrivalPs + links.startPs);
       transfer.arrivalPs = free[i] - links.startPs;
       free[i] += links.linkPs(transfer.count * elementSize(transfer.type));
     }
   }
-  static_cast<OperationCommon&>(operation) = std::move(common);
+  TransferOperation operation;
+  operation.arrivalPs = arrivalPs;
+  operation.timeoutMs = state.timeoutMs();
+  operation.deadlineMs = state.deadlineMs();
+  if (!transfers_.empty()) operation.type = transfers_.front().type;
+  operation.keepAlive[0] = std::move(buffers_);
   operation.transfers = std::move(transfers_);
-  state().executor().begin(std::move(operation),
-                           [self = shared_from_this(), this](OperationResult result) { done(std::move(result)); });
+  state.executor().begin(std::move(operation), [this](OperationResult& result) { done(result); });
 }
 
-int64_t TransferWork::endPs(const OperationResult& result, std::vector<ExternalSpan>* spans) const {
+int64_t TransferWork::drop() {
+  buffers_.reset();
+  return 1;
+}
+
+void TransferWork::done(OperationResult& result) {
+  std::shared_ptr<CommunicatorState> state = this->state();
+  if (!result.status.ok()) return ended(1, result.status, 0);
   std::vector<TransferLeg> legs;
   for (const OperationResult::Peer& peer : result.peers)
     legs.push_back({peer.peer, peer.send, peer.arrivalPs, peer.bytes, peer.ownArrivalPs});
-  if (spans) {
+  std::vector<ExternalSpan> spans;
+  if (trace::active())
     for (const TransferLeg& leg : legs)
-      spans->push_back({spanName(leg.send, leg.peer), std::max({arrivalPs(), leg.ownArrivalPs, leg.peerArrivalPs}),
-                        transfersEndPs(state().links(), state().rank(), arrivalPs(), {&leg, 1})});
-  }
-  return transfersEndPs(state().links(), state().rank(), arrivalPs(), legs);
+      spans.push_back({spanName(leg.send, leg.peer), std::max({arrivalPs(), leg.ownArrivalPs, leg.peerArrivalPs}),
+                       transfersEndPs(state->links(), state->rank(), arrivalPs(), {&leg, 1})});
+  ended(1, okStatus(), transfersEndPs(state->links(), state->rank(), arrivalPs(), legs), std::move(spans));
 }
 
 }  // namespace hpu::collectives

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: an operation of a communicator as work of a stream.
+// Work: operations of a communicator as work of a stream: transfers that go on together, or collectives
+// that were enqueued directly behind each other.
 // The one thing to know: its turn may come on any thread; it begins when all earlier operations of
-// the communicator have begun, and is complete when the executor says so, with the device time
-// that follows from when every rank arrived. A collective directly behind another one on its stream
-// is handed to the executor ahead of its turn.
+// the communicator have begun, and is complete when the executor has said so of each of its operations
+// and nothing can be added any more, with the device time that follows from when every rank arrived.
+// Collectives directly behind others on their stream are handed to the executor ahead of their turn.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -23,8 +25,6 @@ namespace hpu::collectives {
 
 class OperationWork : public ExternalWork, public std::enable_shared_from_this<OperationWork> {
  public:
-  /// What the call keeps and accesses is moved.
-  OperationWork(Call& call, std::string name);
   /// When it is enqueued: its place among the communicator's operations.
   void setOrder(uint64_t order) {
     order_ = order;
@@ -45,85 +45,132 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   void cancel(const Status& why) override;
   void help(std::chrono::steady_clock::time_point until) override;
   uint64_t progress() const override;
-  void portsReserved(std::vector<int64_t> readyPs) override { portsReadyPs_ = std::move(readyPs); }
 
  protected:
-  /// By ExternalPorts::uses; empty when it uses none.
-  const std::vector<int64_t>& portsReadyPs() const { return portsReadyPs_; }
-  /// Hands the operation over to the executor, with `arrivalPs` as this rank's arrival; or, when it
-  /// follows another one, as the earliest that it may be.
-  virtual void begin(OperationCommon common, bool follows) = 0;
+  /// Has one operation. One that may grow is complete only after seal().
+  OperationWork(std::shared_ptr<CommunicatorState> state, std::string name, bool mayGrow);
+
+  /// Hands over to the executor what there is, with `arrivalPs` as this rank's arrival; or, when it
+  /// follows another one, as the earliest that it may be. Throws std::bad_alloc: nothing was handed over.
+  virtual void begin(CommunicatorState& state, int64_t arrivalPs, bool follows) = 0;
+  /// Instead of begin(): lets go of the operations, and says how many they were.
+  virtual int64_t drop() = 0;
+
   /// From now on: its arrival is the end of `before`, but not before `earliestPs`.
   void follow(int64_t earliestPs) {
     follows_ = true;
     arrivalPs_.store(earliestPs, std::memory_order_relaxed);
   }
   bool directlyBehind(const OperationWork& before) const {
-    return state_ == before.state_ && order_ == before.order_ + 1;
+    return !of_.owner_before(before.of_) && !before.of_.owner_before(of_) && order_ == before.order_ + 1;
   }
-  /// What the executor says at the end.
-  void done(OperationResult result);
-  /// When this rank is done, by the arrivals of all; and what to show in traces.
-  virtual int64_t endPs(const OperationResult& result, std::vector<ExternalSpan>* spans) const = 0;
+  /// One more operation of it is in progress. Under mutex_.
+  void oneMore(const std::shared_ptr<CommunicatorState>& state);
+  /// One more operation will be; false: it takes on none.
+  bool countOneMore();
+  /// So many of its operations are over, at `endPs`.
+  void ended(int64_t operations, const Status& status, int64_t endPs, std::vector<ExternalSpan> spans = {});
+  /// No operation will be added.
+  void seal();
   int64_t arrivalPs() const { return arrivalPs_.load(std::memory_order_relaxed); }
-  CommunicatorState& state() const { return *state_; }
+  /// Null while none of its operations is in progress.
+  std::shared_ptr<CommunicatorState> state() const;
+  /// Peers write here too: it is this rank that knows what its host has.
+  Status checkWrite(const CommunicatorState& state, uint64_t address, int64_t bytes) const;
+  /// "all-reduce of the communicator 'comm 1' (rank 0 of 2)" before a failure.
+  Status inContext(const CommunicatorState& state, const Status& status, const char* what = "") const;
+
+  mutable std::mutex mutex_;  // Guards what a derived class says, and what is said below.
 
  private:
   void arriveAtGate() noexcept;
   void beginInOrder() noexcept;
-  void meet();
+  void dropRest(CommunicatorState& state, const Status& why);
+  void leave(int64_t reasons);
   void complete();
-  Status checkWrites() const;
 
-  const std::shared_ptr<CommunicatorState> state_;
+  const std::weak_ptr<CommunicatorState> of_;
   const std::string name_;
   uint64_t order_ = 0;
-  std::shared_ptr<std::vector<Buffer>> buffers_;
-  const std::vector<Access> accesses_;
   bool follows_ = false;                // From when it is enqueued.
   std::atomic<int64_t> arrivalPs_ = 0;  // See begin().
   Gate::Place place_;                   // Until it arrives there.
   // Of start() and enqueued() the later one goes to the gate.
   std::atomic<bool> started_{false}, enqueued_{false};
-  std::atomic<bool> atGate_{false}, begun_{false}, finished_{false};
-  // Its turn and its result come in any order; with the second it is complete.
+  std::atomic<bool> atGate_{false}, begun_{false}, finished_{false}, failed_{false}, sealed_{false};
+  // Its turn, its operations, and that more may come: with the last of them gone it is complete.
+  std::atomic<int64_t> reasons_;
   std::shared_ptr<ExternalTurn> turn_;
   // The same, for who goes to the gate and asks for the arrival; not of one that follows.
   std::shared_ptr<ExternalTurn> arriving_;
-  OperationResult result_;
-  std::vector<int64_t> portsReadyPs_;  // From when it is enqueued.
-  std::atomic<int> met_{0};
+
+  // Guarded by mutex_.
+  std::shared_ptr<CommunicatorState> state_;  // With the next one: as long as operations are in progress.
+  std::shared_ptr<OperationWork> self_;
+  int64_t inProgress_ = 0;
+  Status failure_;  // The first one.
+  int64_t endPs_ = 0;
+  std::vector<ExternalSpan> spans_;
 };
 
 class CollectiveWork final : public OperationWork {
  public:
-  CollectiveWork(Call call, std::shared_ptr<const Choice> choice, const Scratch& scratch);
-  void setSequence(uint64_t sequence) { operation_.sequence = sequence; }
+  /// What Stream::extend may add to, when the collective is run by SharedWork.
+  CollectiveWork(const std::shared_ptr<CommunicatorState>& state, const CommunicatorState::Chosen& chosen,
+                 CollectiveOperation operation);
+  /// After Stream::extend: this is the one that was added. added() follows, without locks.
+  void add(const std::shared_ptr<CommunicatorState>& state, CollectiveOperation operation) noexcept;
+  void added();
+
   void behind(const ExternalWork& before, int64_t earliestPs) override;
-  ExternalPorts ports() const override { return ports_; }
+  ExternalPorts ports() const override { return *ports_; }
+  void portsReserved(std::vector<int64_t> readyPs) override;
+  bool extendable() const override { return direct_; }
+  bool extended() override { return countOneMore(); }
+  void sealed() override { seal(); }
 
  protected:
-  void begin(OperationCommon common, bool follows) override;
-  int64_t endPs(const OperationResult& result, std::vector<ExternalSpan>* spans) const override;
+  void begin(CommunicatorState& state, int64_t arrivalPs, bool follows) override;
+  int64_t drop() override;
 
  private:
+  void give(CommunicatorState& state, CollectiveOperation operation);
+  void done(OperationResult& result);
+
+  const size_t rank_;
+  const bool direct_;
+  // Of the first one.
   const std::shared_ptr<const Choice> choice_;
-  CollectiveOperation operation_;
-  ExternalPorts ports_;
+  const std::shared_ptr<const ExternalPorts> ports_;
+  enum class Stage : uint8_t { kKept, kGiven, kDropped };
+  // Guarded by mutex_.
+  Stage stage_ = Stage::kKept;
+  std::vector<CollectiveOperation> kept_;
+  int64_t refused_ = 0;  // Of those that were added, too late or without memory.
+  Status refusal_;
+  bool grown_ = false;
 };
 
 class TransferWork final : public OperationWork {
  public:
-  explicit TransferWork(Call call);
+  explicit TransferWork(const Call& call);
+  /// "send to 3", "4 sends and receives".
+  static std::string nameOf(const Call& call);
   ExternalPorts ports() const override { return ports_; }
+  void portsReserved(std::vector<int64_t> readyPs) override { portsReadyPs_ = std::move(readyPs); }
 
  protected:
-  void begin(OperationCommon common, bool follows) override;
-  int64_t endPs(const OperationResult& result, std::vector<ExternalSpan>* spans) const override;
+  void begin(CommunicatorState& state, int64_t arrivalPs, bool follows) override;
+  int64_t drop() override;
 
  private:
+  void done(OperationResult& result);
+
   std::vector<Transfer> transfers_;
+  std::vector<Access> accesses_;
+  std::shared_ptr<std::vector<Buffer>> buffers_;
   ExternalPorts ports_;
+  std::vector<int64_t> portsReadyPs_;  // From when it is enqueued.
 };
 
 }  // namespace hpu::collectives

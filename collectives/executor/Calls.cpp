@@ -32,6 +32,24 @@ bool hasRoot(Collective collective) {
 
 }  // namespace
 
+uint64_t fingerprintOf(const CallRecord& record) {
+  const bool barrier = record.collective == static_cast<uint8_t>(Collective::kBarrier);
+  const auto small = [](auto value, int shift) { return static_cast<uint64_t>(value) << shift; };
+  const uint64_t fields[] = {
+      small(record.collective, 0) | small(barrier ? 0 : record.type, 8) | small(record.op, 16) |
+          small(record.direct, 24) | small(static_cast<uint32_t>(record.root), 32),
+      barrier ? 0 : static_cast<uint64_t>(record.count),
+      small(static_cast<uint32_t>(record.destination), 0),
+      record.tableHash,
+  };
+  uint64_t hash = 0;
+  for (uint64_t field : fields) {  // Each step is one-to-one in the field.
+    hash = (hash ^ field) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
 CallRecord recordOf(const CollectiveOperation& operation, bool direct) {
   const Problem& problem = operation.schedule->problem;
   CallRecord record;
@@ -51,6 +69,7 @@ CallRecord recordOf(const CollectiveOperation& operation, bool direct) {
   record.collective = static_cast<uint8_t>(problem.collective);
   record.type = static_cast<uint8_t>(operation.type);
   record.op = isReducing(problem.collective) ? static_cast<uint8_t>(operation.op) : 0;
+  record.fingerprint = fingerprintOf(record);
   return record;
 }
 

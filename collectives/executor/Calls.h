@@ -11,6 +11,9 @@ namespace hpu::collectives {
 
 /// `direct`: as SharedWork has it, else as its schedule says.
 CallRecord recordOf(const CollectiveOperation& operation, bool direct);
+/// Of what compareCalls compares: alike for calls that fit together, and for others only by an accident that nobody
+/// will see.
+uint64_t fingerprintOf(const CallRecord& record);
 /// "all-reduce (max) of 4096 f32", "broadcast of 10 i8 from rank 2"; numbered: "broadcast #7 of
 /// ...".
 std::string callText(const CallRecord& record, bool numbered = false);

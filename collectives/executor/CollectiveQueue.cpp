@@ -22,6 +22,9 @@ constexpr std::chrono::microseconds kHoldBack{2000};
 
 }  // namespace
 
+OperationSlot::OperationSlot() = default;
+OperationSlot::~OperationSlot() = default;
+
 CollectiveQueue::CollectiveQueue(Peers& peers) : peers_(peers) {
   counts_.sent.resize(static_cast<size_t>(peers.ranks()));
   counts_.received = counts_.sent;
@@ -36,48 +39,51 @@ bool CollectiveQueue::full() const {
 }
 
 void CollectiveQueue::beginNext() {
-  auto [operation, done] = std::move(waiting_.front());
-  waiting_.pop_front();
-  Begun next;
+  std::unique_ptr<OperationSlot> next = waiting_.pop();
+  const CollectiveOperation& operation = next->operation;
+  next->started = okStatus();
+  next->published = false;
   if (operation.sequence != ++sequence_) {
-    next.started = internalError(base::strCat("collective #", operation.sequence, " was begun as number ", sequence_));
+    next->started = internalError(base::strCat("collective #", operation.sequence, " was begun as number ", sequence_));
   }
   const std::shared_ptr<const Schedule> schedule = operation.schedule;
   if (direct(operation)) {
     auto plan =
         directPlans_.get(schedule, [&] { return std::make_shared<const DirectPlan>(directPlan(schedule->problem)); });
-    next.run = std::make_unique<DirectRun>(peers_, std::move(operation), std::move(plan));
+    if (!next->direct) next->direct = std::make_unique<DirectRun>(peers_);
+    next->direct->prepare(std::move(next->operation), std::move(plan));
+    next->run = next->direct.get();
   } else {
     auto plan =
         plans_.get(schedule, [&] { return lowerSchedule(schedule, peers_.rank(), peers_.transport().smallBytes()); });
-    next.run = std::make_unique<ScheduleRun>(peers_, counts_, std::move(operation), std::move(plan));
+    next->steps = std::make_unique<ScheduleRun>(peers_, counts_, std::move(next->operation), std::move(plan));
+    next->run = next->steps.get();
   }
-  next.done = std::move(done);
-  if (next.started.ok()) next.started = next.run->start();
-  begun_.push_back(std::move(next));
+  if (next->started.ok()) next->started = next->run->start();
+  begun_.push(std::move(next));
 }
 
 void CollectiveQueue::publishAhead(bool& moved) {
   while (!waiting_.empty() && begun_.size() < kAhead &&
-         (begun_.empty() || (direct(waiting_.front().first) && begun_.back().published))) {
+         (begun_.empty() || (direct(waiting_.front()->operation) && begun_.back()->published))) {
     beginNext();
     moved = true;
-    Begun& last = begun_.back();
+    OperationSlot& last = *begun_.back();
     last.published = last.started.ok() && last.run->publish();
   }
   // One that was refused.
-  if (!begun_.empty() && !begun_.back().published && begun_.back().started.ok()) {
-    begun_.back().published = begun_.back().run->publish();
-    moved |= begun_.back().published;
+  if (!begun_.empty() && !begun_.back()->published && begun_.back()->started.ok()) {
+    begun_.back()->published = begun_.back()->run->publish();
+    moved |= begun_.back()->published;
   }
 }
 
-Status CollectiveQueue::push(Pace& pace, bool& moved, bool& paused, std::vector<FinishedOperation>& finished) {
+Status CollectiveQueue::push(Pace& pace, bool& moved, bool& paused, FinishedOperations& finished) {
   Status status;
   while (!paused) {
     publishAhead(moved);
     if (begun_.empty()) break;
-    Begun& first = begun_.front();
+    OperationSlot& first = *begun_.front();
     status = first.started;
     if (status.ok()) status = first.run->push(pace, moved, paused);
     if (!status.ok() || !first.run->done()) break;
@@ -90,30 +96,33 @@ Status CollectiveQueue::push(Pace& pace, bool& moved, bool& paused, std::vector<
   return status;
 }
 
-void CollectiveQueue::finishFirst(std::vector<FinishedOperation>& finished) {
-  Begun first = std::move(begun_.front());
-  begun_.pop_front();
-  const bool here = first.run->endedHere();
+void CollectiveQueue::finishFirst(FinishedOperations& finished) {
+  std::unique_ptr<OperationSlot> first = begun_.pop();
+  CollectiveRun& run = *first->run;
+  const bool here = run.endedHere();
   if (here) {
     if (untold_++ == 0) untoldSince_ = Clock::now();
     // Who has a CPU to itself is awake, or better had be.
     if (untold_ >= kMostUntold || !crowded()) tell();
   }
-  first.run->finish();
-  OperationResult result;
-  result.arrivalPs = first.run->arrivals(endsPs_);
+  run.finish();
+  OperationResult& result = first->result;
+  result.status = okStatus();
+  run.arrivals(endsPs_, result.arrivalPs);
   endsPs_.clear();
-  if (const ScheduleTimer* timer = first.run->operation().timer.get()) {
-    result.links = timer->relevant(result.arrivalPs, first.run->linkState());
-    endsPs_ = timer->endPs(result.arrivalPs, result.links);
+  result.endPs.clear();
+  if (const ScheduleTimer* timer = run.operation().timer.get()) {
+    run.linkState(result.arrivalPs, timer->startPs(), result.links);
+    timer->endPs(result.arrivalPs, result.links, endsPs_);
     for (size_t rank = 0; rank < endsPs_.size(); ++rank) {
       endsPs_[rank] = std::max(endsPs_[rank], result.arrivalPs[rank]);
     }
     result.endPs = endsPs_;
   }
-  first.run->operation().keepAlive.reset();
-  finished.push_back({std::move(first.done), std::move(result)});
-  if (!begun_.empty()) begun_.front().run->haveTurn(here);
+  run.operation().keepAlive = {};
+  first->steps.reset();
+  finished.push_back(std::move(first));
+  if (!begun_.empty()) begun_.front()->run->haveTurn(here);
 }
 
 /// There are more ranks than CPUs for them.
@@ -124,13 +133,13 @@ bool CollectiveQueue::crowded() const {
 
 /// Whoever does the last of it goes on, or tells.
 bool CollectiveQueue::holdBack() const {
-  return untold_ > 0 && crowded() && !begun_.empty() && begun_.front().run->allTaken() &&
+  return untold_ > 0 && crowded() && !begun_.empty() && begun_.front()->run->allTaken() &&
          Clock::now() - untoldSince_ < kHoldBack;
 }
 
 ChangesNeeded CollectiveQueue::changesNeeded() {
   if (begun_.empty()) return {};
-  ChangesNeeded needed = begun_.front().run->changesNeeded();
+  ChangesNeeded needed = begun_.front()->run->changesNeeded();
   if (untold_ > 0 && needed.patience.count() == 0) {
     needed.patience = restOf(kHoldBack, untoldSince_);
   }
@@ -143,17 +152,20 @@ void CollectiveQueue::tell() {
   peers_.transport().sharedWork()->ringFirst(peers_.ranks());
 }
 
-void CollectiveQueue::failAll(const Status& why, std::vector<FinishedOperation>& finished) {
-  for (Begun& one : begun_) {
-    one.run->abandon();
-    finished.push_back({std::move(one.done), {why, {}, {}, {}, {}}});
+void CollectiveQueue::failAll(const Status& why, FinishedOperations& finished) {
+  auto fail = [&](std::unique_ptr<OperationSlot> slot) {
+    slot->steps.reset();
+    slot->result = {why, {}, {}, {}, {}};
+    finished.push_back(std::move(slot));
+  };
+  while (!begun_.empty()) {
+    begun_.front()->run->abandon();
+    fail(begun_.pop());
   }
-  begun_.clear();
-  for (auto& [operation, done] : waiting_) {
-    operation.keepAlive.reset();
-    finished.push_back({std::move(done), {why, {}, {}, {}, {}}});
+  while (!waiting_.empty()) {
+    waiting_.front()->operation.keepAlive = {};
+    fail(waiting_.pop());
   }
-  waiting_.clear();
 }
 
 }  // namespace hpu::collectives

@@ -5,60 +5,66 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "collectives/executor/CollectiveRun.h"
 #include "collectives/executor/DirectPlan.h"
 #include "collectives/executor/Lowering.h"
 #include "collectives/executor/PlanCache.h"
+#include "collectives/executor/Ring.h"
 #include "collectives/executor/ScheduleRun.h"
 
 namespace hpu::collectives {
 
-struct FinishedOperation {
+class DirectRun;
+
+/// An operation from when it is begun until its end is told. Used for one after the other, so that an operation needs
+/// no memory that those before it did not need.
+struct OperationSlot {
+  OperationSlot();
+  ~OperationSlot();
   OperationDone done;
   OperationResult result;
+
+  // Of a collective.
+  CollectiveOperation operation;  ///< Until it has a run.
+  std::unique_ptr<DirectRun> direct;
+  std::unique_ptr<ScheduleRun> steps;
+  CollectiveRun* run = nullptr;  ///< One of both.
+  Status started;                ///< Looked at when it has its turn.
+  bool published = false;
 };
+using FinishedOperations = std::vector<std::unique_ptr<OperationSlot>>;
 
 /// Used by one thread at a time.
 class CollectiveQueue {
  public:
   explicit CollectiveQueue(Peers& peers);
 
-  void add(CollectiveOperation operation, OperationDone done) {
-    waiting_.emplace_back(std::move(operation), std::move(done));
-  }
+  void add(std::unique_ptr<OperationSlot> slot) { waiting_.push(std::move(slot)); }
   bool empty() const { return begun_.empty() && waiting_.empty(); }
   /// So many are begun ahead that the next one has time.
   bool full() const;
   /// Does what can be done, as CollectiveRun::push. Errors: the failure of the one whose turn it is.
-  Status push(Pace& pace, bool& moved, bool& paused, std::vector<FinishedOperation>& finished);
+  Status push(Pace& pace, bool& moved, bool& paused, FinishedOperations& finished);
   /// Of the one whose turn it is; see CollectiveRun.
-  Status checkPeers() const { return begun_.empty() ? okStatus() : begun_.front().run->checkPeers(); }
+  Status checkPeers() const { return begun_.empty() ? okStatus() : begun_.front()->run->checkPeers(); }
   ChangesNeeded changesNeeded();
-  void failAll(const Status& why, std::vector<FinishedOperation>& finished);
+  void failAll(const Status& why, FinishedOperations& finished);
 
  private:
-  struct Begun {
-    std::unique_ptr<CollectiveRun> run;
-    OperationDone done;
-    Status started;  ///< Looked at when it has its turn.
-    bool published = false;
-  };
   void beginNext();
   void publishAhead(bool& moved);
-  void finishFirst(std::vector<FinishedOperation>& finished);
+  void finishFirst(FinishedOperations& finished);
   bool crowded() const;
   bool holdBack() const;
   void tell();
   bool direct(const CollectiveOperation& operation) const;
 
   Peers& peers_;
-  std::deque<std::pair<CollectiveOperation, OperationDone>> waiting_;
-  std::deque<Begun> begun_;  ///< The first one has its turn.
+  Ring<std::unique_ptr<OperationSlot>> waiting_;
+  Ring<std::unique_ptr<OperationSlot>> begun_;  ///< The first one has its turn.
   LaneCounts counts_;
   PlanCache<Plan> plans_;
   PlanCache<DirectPlan> directPlans_;

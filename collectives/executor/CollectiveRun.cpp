@@ -12,47 +12,61 @@ namespace hpu::collectives {
 
 using base::strCat;
 
-CollectiveRun::CollectiveRun(Peers& peers, CollectiveOperation operation, bool direct)
-    : peers_(peers),
-      operation_(std::move(operation)),
-      mine_(recordOf(operation_, direct)),
-      begun_(Clock::now()),
-      turn_(begun_),
-      callers_(static_cast<size_t>(peers.ranks())),
-      recordsLeft_(peers.ranks() - 1) {
+void CollectiveRun::prepare(CollectiveOperation operation, bool direct) {
+  operation_ = std::move(operation);
+  mine_ = recordOf(operation_, direct);
+  turn_ = begun_ = Clock::now();
+  callers_.assign(static_cast<size_t>(peers_.ranks()), {});
+  recordsLeft_ = peers_.ranks() - 1;
   callers_[static_cast<size_t>(peers_.rank())] = callerOf(mine_);
 }
 
-std::vector<int64_t> CollectiveRun::arrivals(const std::vector<int64_t>& before) const {
-  std::vector<int64_t> result;
-  result.reserve(callers_.size());
+void CollectiveRun::arrivals(const std::vector<int64_t>& before, std::vector<int64_t>& result) const {
+  result.clear();
   for (const Caller& caller : callers_) {
     int64_t arrival = caller.arrivalPs;
     if (caller.follows && !before.empty()) arrival = std::max(arrival, before[result.size()]);
     result.push_back(arrival);
   }
-  return result;
 }
 
-LinkState CollectiveRun::linkState() const {
-  LinkState state;
-  if (!operation_.devices) return state;
-  state.devices = *operation_.devices;
-  const size_t ranks = callers_.size();
-  auto busy = [](const Caller& caller) {
-    return std::any_of(caller.portsPs.begin(), caller.portsPs.end(), [](const auto& way) {
-      return std::any_of(way.begin(), way.end(), [](int64_t ps) { return ps > 0; });
-    });
+void CollectiveRun::linkState(const std::vector<int64_t>& arrivalPs, int64_t startPs, LinkState& state) const {
+  state.freePs.clear();
+  state.devices.clear();
+  if (!operation_.devices) return;
+  const std::vector<int32_t>& devices = *operation_.devices;
+  uint32_t seen = 0;
+  bool shared = false;
+  for (int32_t device : devices) {
+    shared |= (seen >> device & 1) != 0;
+    seen |= 1u << device;
+  }
+  if (shared) state.devices = devices;
+  // Mostly all ports are free before anybody has arrived.
+  const int64_t first = *std::min_element(arrivalPs.begin(), arrivalPs.end()) + startPs;
+  auto late = [&](const Caller& caller) {
+    int64_t last = 0;
+    for (const auto& way : caller.portsPs)
+      for (int64_t ps : way) last = std::max(last, ps);
+    return last > first;
   };
-  if (std::none_of(callers_.begin(), callers_.end(), busy)) return state;
+  if (std::none_of(callers_.begin(), callers_.end(), late)) return;
+  const size_t ranks = callers_.size();
+  bool any = false;
   state.freePs.resize(ranks * ranks);
   for (size_t from = 0; from < ranks; ++from) {
     for (size_t to = 0; to < ranks; ++to) {
-      const auto sender = static_cast<size_t>(state.devices[from]), receiver = static_cast<size_t>(state.devices[to]);
-      state.freePs[from * ranks + to] = std::max(callers_[from].portsPs[0][receiver], callers_[to].portsPs[1][sender]);
+      const auto sender = static_cast<size_t>(devices[from]), receiver = static_cast<size_t>(devices[to]);
+      int64_t& free = state.freePs[from * ranks + to];
+      free = std::max(callers_[from].portsPs[0][receiver], callers_[to].portsPs[1][sender]);
+      if (free > std::max(arrivalPs[from], arrivalPs[to]) + startPs) {
+        any = true;
+      } else {
+        free = 0;
+      }
     }
   }
-  return state;
+  if (!any) state.freePs.clear();
 }
 
 int64_t CollectiveRun::elementBytes(BufferKind buffer) const {
@@ -88,7 +102,11 @@ Status CollectiveRun::readRecords(bool& moved) {
     if (caller.known) continue;
     auto record = peers_.transport().record(peer, mine_.sequence);
     if (!record) continue;
-    HPU_RETURN_IF_ERROR(compareCalls(mine_, *record, peer));
+    if (record->fingerprint != mine_.fingerprint) {
+      HPU_RETURN_IF_ERROR(compareCalls(mine_, *record, peer));
+      return internalError(
+          strCat("rank ", peer, " called ", callText(*record, true), " and says that it is another call"));
+    }
     caller = callerOf(*record);
     --recordsLeft_;
     peers_.sawPeer(peer);

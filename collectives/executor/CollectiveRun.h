@@ -2,7 +2,7 @@
 // CollectiveRun: one collective in progress on this rank: publishes the call, compares the others',
 // does this rank's part. How that is done is the derived class's: DirectRun, ScheduleRun.
 // The one thing to know: it never waits; `push` does what can be done now. Used by one thread at a
-// time.
+// time, and for one operation after the other.
 #pragma once
 
 #include <algorithm>
@@ -64,14 +64,17 @@ class CollectiveRun {
 
   CollectiveOperation& operation() { return operation_; }
   const CallRecord& call() const { return mine_; }
-  /// When the ranks arrived; `before`: when the collective before it was over, by rank (empty: not
+  /// Fills in when the ranks arrived; `before`: when the collective before it was over, by rank (empty: not
   /// known).
-  std::vector<int64_t> arrivals(const std::vector<int64_t>& before) const;
-  /// What else the ranks' devices have on their links, by what all of them have published.
-  LinkState linkState() const;
+  void arrivals(const std::vector<int64_t>& before, std::vector<int64_t>& result) const;
+  /// What else the ranks' devices have on their links, by what all of them have published: what of it matters for ranks
+  /// that arrive then, and whose first message comes `startPs` later.
+  void linkState(const std::vector<int64_t>& arrivalPs, int64_t startPs, LinkState& state) const;
 
  protected:
-  CollectiveRun(Peers& peers, CollectiveOperation operation, bool direct);
+  explicit CollectiveRun(Peers& peers) : peers_(peers) {}
+  /// The next operation, in place of the last one. `direct`: as in CallRecord.
+  void prepare(CollectiveOperation operation, bool direct);
   const Problem& problem() const { return operation_.schedule->problem; }
   /// Whether the type fits. Errors: kInternal, kInvalidArgument.
   Status checkProblem() const;
@@ -88,7 +91,7 @@ class CollectiveRun {
 
   Peers& peers_;
   CollectiveOperation operation_;
-  const CallRecord mine_;
+  CallRecord mine_;
   Clock::time_point begun_;  ///< Its turn, or when others were last seen to get on with it.
   Clock::time_point turn_;   ///< Its turn: the absolute deadline counts from here.
   struct Caller {

@@ -23,11 +23,19 @@ constexpr std::chrono::microseconds kPatience{2000};
 
 }  // namespace
 
-DirectRun::DirectRun(Peers& peers, CollectiveOperation operation, std::shared_ptr<const DirectPlan> plan)
-    : CollectiveRun(peers, std::move(operation), true),
-      work_(*peers.transport().sharedWork()),
-      plan_(std::move(plan)),
-      memories_(static_cast<size_t>(peers.ranks())) {}
+DirectRun::DirectRun(Peers& peers) : CollectiveRun(peers), work_(*peers.transport().sharedWork()) {}
+
+void DirectRun::prepare(CollectiveOperation operation, std::shared_ptr<const DirectPlan> plan) {
+  CollectiveRun::prepare(std::move(operation), true);
+  plan_ = std::move(plan);
+  stage_ = Stage::kStarted;
+  stream_ = first_ = endedHere_ = outOfPatience_ = false;
+  memories_.assign(static_cast<size_t>(peers_.ranks()), {});
+  workers_ = 1;
+  firstShare_ = ownShares_ = visited_ = 0;
+  leftSince_.reset();
+  leftAt_ = 0;
+}
 
 Status DirectRun::start() {
   HPU_RETURN_IF_ERROR(checkProblem());
@@ -52,7 +60,7 @@ Status DirectRun::open() {
           strCat(callText(mine_, true), ": rank ", rank, " published operands that are not in its device's memory"));
     }
   }
-  opened_ = true;
+  stage_ = Stage::kOpen;
   const int ranks = peers_.ranks(), rank = peers_.rank();
   workers_ = std::min(ranks, work_.cpus());
   // The same ones each time: their processes have mapped what they need, and it is in their caches.
@@ -65,7 +73,7 @@ Status DirectRun::open() {
 
 bool DirectRun::publish() {
   if (!peers_.transport().publish(mine_)) return false;
-  published_ = true;
+  stage_ = Stage::kPublished;
   bool moved = false;
   // What differs is found again when it matters.
   readRecords(moved).ignore();
@@ -79,18 +87,21 @@ void DirectRun::haveTurn(bool endedHere) {
 }
 
 Status DirectRun::push(Pace& pace, bool& moved, bool& paused) {
-  if (!published_ && publish()) moved = true;
-  if (!published_) return okStatus();
+  if (stage_ == Stage::kStarted && publish()) moved = true;
+  if (stage_ == Stage::kStarted) return okStatus();
   if (recordsLeft_ > 0) HPU_RETURN_IF_ERROR(readRecords(moved));
   if (recordsLeft_ > 0) return okStatus();
-  if (!opened_) {
+  if (stage_ == Stage::kPublished) {
     HPU_RETURN_IF_ERROR(open());
+    const int64_t parts = plan_->parts();
     // One part is done sooner than anybody is woken.
-    if (first_ && plan_->parts() > 1) work_.ringFirst(workers_);
-    if (plan_->parts() == 0) finished_ = moved = true;
-    endedHere_ = finished_ && first_;
+    if (first_ && parts > 1) work_.ringFirst(workers_);
+    if (parts == 0) {
+      finishedBy(first_);
+      moved = true;
+    }
   }
-  if (!finished_) HPU_RETURN_IF_ERROR(takeParts(pace, moved, paused));
+  if (stage_ == Stage::kOpen) HPU_RETURN_IF_ERROR(takeParts(pace, moved, paused));
   return okStatus();
 }
 
@@ -120,12 +131,20 @@ Status DirectRun::takeParts(Pace& pace, bool& moved, bool& paused) {
     moved = true;
     peers_.advanced();
     if (allFinished()) {
-      finished_ = endedHere_ = true;
+      finishedBy(/*thisRank=*/true);
       return okStatus();
     }
   }
-  if (allFinished()) finished_ = moved = true;
+  if (allFinished()) {
+    finishedBy(/*thisRank=*/false);
+    moved = true;
+  }
   return okStatus();
+}
+
+void DirectRun::finishedBy(bool thisRank) {
+  stage_ = Stage::kFinished;
+  endedHere_ = thisRank;
 }
 
 /// Large work is left to those who have shares while they get on with it: to map what they have
@@ -231,8 +250,9 @@ void DirectRun::finish() {
 /// Peers that were stopped within a part may yet write into the output. What is published they may
 /// have begun before this rank knew.
 void DirectRun::abandon() {
-  if (published_) work_.keepWhileWorking(mine_.sequence, std::move(operation_.keepAlive));
-  operation_.keepAlive.reset();
+  KeptMemory kept = std::exchange(operation_.keepAlive, {});
+  if (stage_ == Stage::kStarted) return;
+  for (auto& memory : kept) work_.keepWhileWorking(mine_.sequence, std::move(memory));
 }
 
 /// Parts are not done for ranks that have gone, so all have to be there to the end. That nobody

@@ -21,14 +21,16 @@ namespace hpu::collectives {
 
 class DirectRun final : public CollectiveRun {
  public:
-  DirectRun(Peers& peers, CollectiveOperation operation, std::shared_ptr<const DirectPlan> plan);
+  explicit DirectRun(Peers& peers);
+  /// The next operation, in place of the last one.
+  void prepare(CollectiveOperation operation, std::shared_ptr<const DirectPlan> plan);
   Status start() override;
   bool publish() override;
   void haveTurn(bool endedHere) override;
   Status push(Pace& pace, bool& moved, bool& paused) override;
-  bool done() const override { return finished_; }
+  bool done() const override { return stage_ == Stage::kFinished; }
   bool endedHere() const override { return endedHere_; }
-  bool allTaken() const override { return opened_ && visited_ == peers_.ranks(); }
+  bool allTaken() const override { return stage_ == Stage::kOpen && visited_ == peers_.ranks(); }
   void finish() override;
   ChangesNeeded changesNeeded() override;
   void abandon() override;
@@ -38,6 +40,7 @@ class DirectRun final : public CollectiveRun {
   Status open();
   Status takeParts(Pace& pace, bool& moved, bool& paused);
   bool leaveToOthers();
+  void finishedBy(bool thisRank);
   void runPart(const DirectPlan::Part& part);
   void runFlow(const Flow& flow, int64_t offset, int64_t count);
   int64_t finishedParts() const;
@@ -45,10 +48,18 @@ class DirectRun final : public CollectiveRun {
   bool waitsFor(int peer) const override;
   std::string waitText(int peer) const override;
 
+  enum class Stage : uint8_t {
+    kStarted,
+    kPublished,  ///< The others can see the call.
+    kOpen,       ///< All have published: parts are taken.
+    kFinished,   ///< All parts are done.
+  };
+
   SharedWork& work_;
-  const std::shared_ptr<const DirectPlan> plan_;
-  bool published_ = false, opened_ = false, finished_ = false, stream_ = false;
-  bool first_ = false;  ///< The others may sleep and not know that it can be begun.
+  std::shared_ptr<const DirectPlan> plan_;
+  Stage stage_ = Stage::kStarted;
+  bool stream_ = false;  ///< The output is written around the caches.
+  bool first_ = false;   ///< The others may sleep and not know that it can be begun.
   bool endedHere_ = false;
   struct Memory {
     const std::byte* input = nullptr;

@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who drives: at any time at most one thread *drives*, that is, looks at the state of operations
 // and moves bytes; it holds no lock while it does. A thread that finds another one driving leaves a
-// request (`again_`) and the driver goes round once more; collectives beyond those that are enough
-// ahead just lie there until somebody drives. At most one thread *leads*: it sleeps on the
+// request (Driving::kAgain) and the driver goes round once more; collectives beyond those that are
+// enough ahead just lie there until somebody drives. At most one thread *leads*: it sleeps on the
 // transport's changes and drives when there are any; a waiting host thread (help) takes the lead
 // from the progress thread. The number of changes is read before each round, so what happens during
 // a round ends the sleep after it.
+//
+//   Driving: kNobody -> kGoesRound <-> kAgain (something is new) -> kNobody
+//   Leader:  kNone -> kThread <-> kThreadAsleep -> kNone
+//            kNone, kThreadAsleep -> kHelper <-> kHelperAsleep -> kNone
+//   Thread:  kNotStarted -> kAtWork <-> kIdle (until it is told), kLooks (tells itself now and then),
+//            kAsleep (on the transport; a helper may have taken its lead) -> kAtWork -> it ends
 #include "collectives/executor/Executor.h"
 
 #include <algorithm>
 #include <condition_variable>
+#include <iterator>
 #include <mutex>
 #include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <variant>
+#include <vector>
 
 #include "base/Cpus.h"
 #include "base/Format.h"
@@ -42,8 +49,11 @@ constexpr Clock::duration kLookPeriodMost = std::chrono::milliseconds(4);
 /// runs, nothing: others can do it as well.
 constexpr auto kInlineBudget = std::chrono::microseconds(500);
 
-struct Begun {
-  std::variant<CollectiveOperation, TransferOperation> operation;
+/// Slots that are kept for operations to come.
+constexpr size_t kMostFree = 256;
+
+struct BegunTransfers {
+  TransferOperation operation;
   OperationDone done;
 };
 
@@ -51,7 +61,9 @@ class Core : public std::enable_shared_from_this<Core> {
  public:
   Core(std::shared_ptr<Transport> transport, std::string label);
 
-  void begin(Begun begun);
+  void begin(TransferOperation operation, OperationDone done);
+  void add(CollectiveOperation operation, OperationDone done);
+  void drive();
   void help(Clock::time_point until, const std::function<bool()>& stop);
   void abort(const Status& why);
   Status health() const;
@@ -60,7 +72,9 @@ class Core : public std::enable_shared_from_this<Core> {
   void shutDown();
 
  private:
-  enum class Leader : uint8_t { kNone, kThread, kHelper };
+  enum class Driving : uint8_t { kNobody, kGoesRound, kAgain };
+  enum class Leader : uint8_t { kNone, kThread, kThreadAsleep, kHelper, kHelperAsleep };
+  enum class Thread : uint8_t { kNotStarted, kAtWork, kIdle, kLooks, kAsleep };
   using Lock = std::unique_lock<std::mutex>;
 
   /// Limits of one drive.
@@ -90,7 +104,11 @@ class Core : public std::enable_shared_from_this<Core> {
   };
 
   bool drive(Lock& lock, Limits& limits, Sleep& sleep);
-  Round round(Limits& limits, std::span<Begun> begun, const Status& failure);
+  Round round(Limits& limits, const Status& failure);
+  void goRoundAgain();
+  bool leaderSleeps() const { return leader_ == Leader::kThreadAsleep || leader_ == Leader::kHelperAsleep; }
+  bool isNew() const { return !collectivesBegun_.empty() || !transfersBegun_.empty(); }
+  void end(TransferBatch& batch, Status status, std::vector<OperationResult::Peer> peers);
   bool pushAll(Limits& limits, bool& moved, Status& failed);
   void failAll(const Status& why);
   void callFinished(Lock& lock);
@@ -107,18 +125,23 @@ class Core : public std::enable_shared_from_this<Core> {
 
   mutable std::mutex mutex_;  // Guards what follows.
   std::condition_variable helpersWake_, threadWake_;
-  std::vector<Begun> begun_;         // Not seen by a driver yet.
-  size_t operations_ = 0;            // Not finished, whether seen or not.
+  Ring<std::unique_ptr<OperationSlot>> collectivesBegun_;  // Not seen by a driver yet.
+  std::vector<BegunTransfers> transfersBegun_;             // The same.
+  bool inLine_ = false;    // Something of both is not run by SharedWork: who begins it drives.
+  size_t operations_ = 0;  // Not finished, whether seen or not.
+  FinishedOperations free_;
+  FinishedOperations spare_;         // Empty, for its memory.
   Status failure_;                   // Why later operations fail.
   std::atomic<bool> failed_{false};  // The same, without the lock.
-  bool driving_ = false, again_ = false, stopping_ = false;
-  bool full_ = false;  // Of the collectives, when somebody drove last: operations_ is not 0.
+  Driving driving_ = Driving::kNobody;
   Leader leader_ = Leader::kNone;
-  bool leaderSleeps_ = false, threadSleeps_ = false;  // On the transport.
-  Sleep sleep_, threadSleep_;                         // The leader's, the progress thread's.
-  /// Host threads have led lately, and the progress thread looks now and then whether they still
-  /// do: it need not be woken for each operation.
-  bool helped_ = false, threadLooks_ = false;
+  Thread threadIs_ = Thread::kNotStarted;
+  bool stopping_ = false;      // The progress thread is to end.
+  bool full_ = false;          // Of the collectives, when somebody drove last: operations_ is not 0.
+  Sleep sleep_, threadSleep_;  // The leader's, the progress thread's; while they are asleep.
+  /// Host threads have led lately: the progress thread looks now and then whether they still do, and
+  /// need not be woken for each operation.
+  bool helped_ = false;
   Clock::duration lookPeriod_{};
   Clock::time_point lastBegun_;
   int helpers_ = 0;
@@ -129,8 +152,10 @@ class Core : public std::enable_shared_from_this<Core> {
   // The driver's.
   CollectiveQueue collectives_;
   TransferRun transfers_;
-  std::vector<FinishedOperation> finished_;
-  std::vector<Begun> taken_;  // From begun_; empty but while it looks at them.
+  FinishedOperations finished_;
+  // What was begun; empty but while it looks at them.
+  Ring<std::unique_ptr<OperationSlot>> collectivesTaken_;
+  std::vector<BegunTransfers> transfersTaken_;
 };
 
 Core::Core(std::shared_ptr<Transport> transport, std::string label)
@@ -156,27 +181,41 @@ Status Core::health() const {
   return failure_;
 }
 
-void Core::begin(Begun begun) {
-  Lock lock(mutex_);
-  if (!failure_.ok()) {
-    OperationResult result;
-    result.status = failure_;
-    lock.unlock();
-    std::visit([](auto& operation) { operation.keepAlive.reset(); }, begun.operation);
-    begun.done(std::move(result));
-    return;
+void Core::begin(TransferOperation operation, OperationDone done) {
+  {
+    std::lock_guard lock(mutex_);
+    transfersBegun_.push_back({std::move(operation), std::move(done)});
+    ++operations_;
+    inLine_ = true;
+    lastBegun_ = Clock::now();
   }
-  const auto* collective = std::get_if<CollectiveOperation>(&begun.operation);
-  const bool inLine = !collective || !collective->direct;
-  begun_.push_back(std::move(begun));
+  drive();
+}
+
+void Core::add(CollectiveOperation operation, OperationDone done) {
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<OperationSlot> slot;
+  if (free_.empty()) {
+    slot = std::make_unique<OperationSlot>();
+  } else {
+    slot = std::move(free_.back());
+    free_.pop_back();
+  }
+  inLine_ |= !operation.direct;
+  slot->operation = std::move(operation);
+  slot->done = std::move(done);
+  collectivesBegun_.push(std::move(slot));
   ++operations_;
   lastBegun_ = Clock::now();
-  if (!inLine && full_) return;  // Whoever drives next takes it along.
-  if (driving_) {
-    again_ = true;
-    interrupt_.store(true, std::memory_order_relaxed);
-    return;
-  }
+}
+
+/// After something was begun.
+void Core::drive() {
+  Lock lock(mutex_);
+  if (!isNew()) return;  // Somebody has taken it along.
+  const bool inLine = std::exchange(inLine_, false);
+  if (!inLine && full_ && failure_.ok()) return;  // Whoever drives next takes it along.
+  if (driving_ != Driving::kNobody) return goRoundAgain();
   const auto& above = callingBack();
   if (std::find(above.begin(), above.end(), this) != above.end()) return;
   Limits limits(*this, nullptr);
@@ -188,19 +227,24 @@ void Core::begin(Begun begun) {
   passOn(lock, runnable, sleep);
 }
 
+/// Under the lock, while another thread drives.
+void Core::goRoundAgain() {
+  driving_ = Driving::kAgain;
+  interrupt_.store(true, std::memory_order_relaxed);
+}
+
 /// Goes round until nothing moves or the limits say so; true when there is more to do at once.
 /// `sleep`: what to wait for after that.
 bool Core::drive(Lock& lock, Limits& limits, Sleep& sleep) {
-  driving_ = true;
   for (;;) {
-    again_ = false;
+    driving_ = Driving::kGoesRound;
     interrupt_.store(false, std::memory_order_relaxed);
-    begun_.swap(taken_);
+    collectivesBegun_.swap(collectivesTaken_);
+    transfersBegun_.swap(transfersTaken_);
     const Status failure = failure_;
     lock.unlock();
     sleep = {transport_->changes(), {}};
-    const Round result = round(limits, taken_, failure);
-    taken_.clear();
+    const Round result = round(limits, failure);
     if (result == Round::kIdle && !collectives_.empty()) {
       const ChangesNeeded needed = collectives_.changesNeeded();
       sleep.needed.patience = needed.patience;
@@ -211,47 +255,46 @@ bool Core::drive(Lock& lock, Limits& limits, Sleep& sleep) {
     full_ = collectives_.full();
     if (!finished_.empty()) {
       callFinished(lock);
-      if (driving_) {  // Another thread took over.
-        again_ = true;
+      if (driving_ != Driving::kNobody) {  // Another thread took over.
+        driving_ = Driving::kAgain;
         sleep = {transport_->changes(), {}};
         return false;
       }
-      driving_ = true;
-      if (operations_ == 0 && begun_.empty()) break;
-      if (limits.pause() && !interrupt_.load(std::memory_order_relaxed)) {
-        driving_ = false;
-        return true;
-      }
+      if (operations_ == 0 && !isNew()) return false;
+      if (limits.pause() && !interrupt_.load(std::memory_order_relaxed)) return true;
       continue;
     }
-    if (again_ || !begun_.empty()) continue;
+    if (driving_ == Driving::kAgain || isNew()) continue;
     if (result == Round::kMoved && !limits.pause()) continue;
-    if (result != Round::kIdle) {
-      driving_ = false;
-      return true;
-    }
-    break;
+    driving_ = Driving::kNobody;
+    return result != Round::kIdle;
   }
-  driving_ = false;
-  return false;
 }
 
 /// Calls `done` of what has finished, without the lock and the driver's role.
 void Core::callFinished(Lock& lock) {
-  std::vector<FinishedOperation> finished = std::exchange(finished_, {});
+  FinishedOperations finished = std::move(finished_);
+  finished_ = std::move(spare_);
   operations_ -= finished.size();
-  driving_ = false;
+  driving_ = Driving::kNobody;
   lock.unlock();
   auto& above = callingBack();
   above.push_back(this);
-  for (FinishedOperation& one : finished) one.done(std::move(one.result));
+  for (const auto& one : finished) {
+    // What it holds goes before anybody else has the slot.
+    OperationDone done = std::move(one->done);
+    done(one->result);
+  }
   above.pop_back();
-  finished.clear();
   lock.lock();
+  for (auto& one : finished)
+    if (free_.size() < kMostFree) free_.push_back(std::move(one));
+  finished.clear();
+  if (spare_.capacity() < finished.capacity()) spare_ = std::move(finished);
   // Whoever waits in help() asks whether it was its operation.
   if (helpers_ > 0) {
     helpersWake_.notify_all();
-    if (leader_ == Leader::kHelper && leaderSleeps_) transport_->wake();
+    if (leader_ == Leader::kHelperAsleep) transport_->wake();
   }
 }
 
@@ -259,21 +302,22 @@ void Core::callFinished(Lock& lock) {
 void Core::passOn(Lock& lock, bool runnable, const Sleep& sleep) {
   if (operations_ == 0) return;
   if (leader_ != Leader::kNone) {
-    if (leaderSleeps_ && (runnable || sleep.before(sleep_))) transport_->wake();
+    if (leaderSleeps() && (runnable || sleep.before(sleep_))) transport_->wake();
     return;
   }
   if (helpers_ > 0) {
     helpersWake_.notify_one();
     return;
   }
-  if (threadSleeps_) {  // A helper took its lead.
+  if (threadIs_ == Thread::kAsleep) {  // A helper took its lead.
     if (runnable || sleep.before(threadSleep_)) transport_->wake();
     return;
   }
-  if (helped_ && threadLooks_) return;
-  if (!thread_.joinable() && !stopping_) {
+  if (helped_ && threadIs_ == Thread::kLooks) return;
+  if (threadIs_ == Thread::kNotStarted && !stopping_) {
     try {
       thread_ = base::startThread("hpu-collective", [core = shared_from_this()] { core->lead({}, nullptr); });
+      threadIs_ = Thread::kAtWork;
     } catch (const std::system_error&) {
       lock.unlock();
       abort(resourceExhausted("the system has no thread for the progress of the communicator"));
@@ -300,6 +344,7 @@ void Core::sleepUntil(Clock::time_point until, const Sleep& sleep) {
 /// The loop of the progress thread (stop is null), and of help().
 void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
   const Leader self = stop ? Leader::kHelper : Leader::kThread;
+  const Leader asleep = stop ? Leader::kHelperAsleep : Leader::kThreadAsleep;
   Lock lock(mutex_);
   if (stop) ++helpers_;
   for (;;) {
@@ -311,7 +356,7 @@ void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
     } else if (stopping_) {
       break;
     }
-    const bool leadable = leader_ == Leader::kNone || (stop && leader_ == Leader::kThread && leaderSleeps_);
+    const bool leadable = leader_ == Leader::kNone || (stop && leader_ == Leader::kThreadAsleep);
     if (operations_ == 0 || !leadable || (!stop && helpers_ > 0)) {
       if (stop) {
         helpersWake_.wait_until(lock, std::min(until, Clock::now() + kCheckPeriod));
@@ -321,36 +366,33 @@ void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
       continue;
     }
     leader_ = self;
-    leaderSleeps_ = false;
     if (!stop) lookPeriod_ = {};  // Nobody helped.
     Sleep sleep;
     bool runnable = false;
     helped_ = stop != nullptr;
-    if (driving_) {
+    if (driving_ != Driving::kNobody) {
       sleep.seen = transport_->changes();
-      again_ = true;
+      driving_ = Driving::kAgain;
     } else {
       Limits limits(*this, stop);
       runnable = drive(lock, limits, sleep);
     }
     const bool handOver = stopping_ || (!stop && helpers_ > 0);
-    if (!runnable && operations_ > 0 && begun_.empty() && !handOver) {
-      leaderSleeps_ = true;
+    if (!runnable && operations_ > 0 && !isNew() && !handOver) {
+      leader_ = asleep;
       sleep_ = sleep;
       if (!stop) {
-        threadSleeps_ = true;
+        threadIs_ = Thread::kAsleep;
         threadSleep_ = sleep;
       }
       const auto wakeUp = Clock::now() + kCheckPeriod;
       lock.unlock();
       sleepUntil(stop ? std::min(until, wakeUp) : wakeUp, sleep);
       lock.lock();
-      if (!stop) threadSleeps_ = false;
+      if (!stop) threadIs_ = Thread::kAtWork;
     }
-    if (leader_ == self) {  // A helper may have taken it meanwhile.
-      leader_ = Leader::kNone;
-      leaderSleeps_ = false;
-    }
+    // A helper may have taken it from the thread meanwhile.
+    if (leader_ == self || leader_ == asleep) leader_ = Leader::kNone;
     if (!stop && helpers_ > 0) helpersWake_.notify_one();
   }
   if (stop) --helpers_;
@@ -363,14 +405,15 @@ void Core::waitAsThread(Lock& lock) {
   constexpr auto kLookFor = std::chrono::milliseconds(200);
   const auto now = Clock::now();
   if (helped_ && now - lastBegun_ < kLookFor) {
-    threadLooks_ = true;
+    threadIs_ = Thread::kLooks;
     const auto longer = std::clamp(2 * lookPeriod_, kLookPeriod, kLookPeriodMost);
     lookPeriod_ = helpers_ > 0 ? longer : kLookPeriod;
     threadWake_.wait_until(lock, now + lookPeriod_);
-    threadLooks_ = false;
   } else {
+    threadIs_ = Thread::kIdle;
     threadWake_.wait(lock);
   }
+  threadIs_ = Thread::kAtWork;
 }
 
 void Core::help(Clock::time_point until, const std::function<bool()>& stop) {
@@ -387,11 +430,7 @@ void Core::abort(const Status& why) {
   lock.unlock();
   transport_->abort(reason);
   lock.lock();
-  if (driving_) {
-    again_ = true;
-    interrupt_.store(true, std::memory_order_relaxed);
-    return;
-  }
+  if (driving_ != Driving::kNobody) return goRoundAgain();
   Limits limits(*this, nullptr);
   Sleep sleep;
   const bool runnable = drive(lock, limits, sleep);
@@ -411,7 +450,7 @@ void Core::shutDown() {
     stopping_ = true;
     thread = std::move(thread_);
     threadWake_.notify_all();
-    if (threadSleeps_) transport_->wake();
+    if (threadIs_ == Thread::kAsleep) transport_->wake();
   }
   if (!thread.joinable()) return;
   if (thread.get_id() == std::this_thread::get_id()) {
@@ -424,9 +463,17 @@ void Core::shutDown() {
 void Core::failAll(const Status& why) {
   collectives_.failAll(why, finished_);
   for (auto& batch : transfers_.takeAll()) {
-    batch->operation.keepAlive.reset();
-    finished_.push_back({std::move(batch->done), {why, {}, {}, {}, {}}});
+    end(*batch, why, {});
   }
+}
+
+void Core::end(TransferBatch& batch, Status status, std::vector<OperationResult::Peer> peers) {
+  batch.operation.keepAlive = {};
+  auto slot = std::make_unique<OperationSlot>();
+  slot->done = std::move(batch.done);
+  slot->result.status = std::move(status);
+  slot->result.peers = std::move(peers);
+  finished_.push_back(std::move(slot));
 }
 
 /// Pushes everything once; true when it paused.
@@ -434,41 +481,31 @@ bool Core::pushAll(Limits& limits, bool& moved, Status& failed) {
   bool paused = false;
   std::vector<std::shared_ptr<TransferBatch>> finished;
   failed = transfers_.push(limits, moved, paused, finished);
-  for (auto& batch : finished) {
-    OperationResult result;
-    result.peers = std::move(batch->results);
-    batch->operation.keepAlive.reset();
-    finished_.push_back({std::move(batch->done), std::move(result)});
-  }
+  for (auto& batch : finished) end(*batch, okStatus(), std::move(batch->results));
   if (failed.ok() && !paused) failed = collectives_.push(limits, moved, paused, finished_);
   return paused;
 }
 
 /// One look at everything.
-Core::Round Core::round(Limits& limits, std::span<Begun> begun, const Status& failure) {
+Core::Round Core::round(Limits& limits, const Status& failure) {
   Status failed;
-  for (Begun& one : begun) {
-    if (auto* collective = std::get_if<CollectiveOperation>(&one.operation)) {
-      collectives_.add(std::move(*collective), std::move(one.done));
-      continue;
-    }
+  while (!collectivesTaken_.empty()) collectives_.add(collectivesTaken_.pop());
+  for (BegunTransfers& one : transfersTaken_) {
     auto batch = std::make_shared<TransferBatch>();
-    batch->operation = std::move(std::get<TransferOperation>(one.operation));
+    batch->operation = std::move(one.operation);
     batch->done = std::move(one.done);
     batch->begun = Clock::now();
     if (batch->operation.transfers.empty()) {
-      batch->operation.keepAlive.reset();
-      finished_.push_back({std::move(batch->done), {}});
+      end(*batch, okStatus(), {});
       continue;
     }
     Status status = failure.ok() && failed.ok() ? transfers_.begin(batch) : okStatus();
     if (!failure.ok() || !failed.ok() || !status.ok()) {
       if (failed.ok()) failed = failure.ok() ? status : failure;
-      batch->operation.keepAlive.reset();
-      const Status why = failure.ok() ? failed.withContext(label_) : failure;
-      finished_.push_back({std::move(batch->done), {why, {}, {}, {}, {}}});
+      end(*batch, failure.ok() ? failed.withContext(label_) : failure, {});
     }
   }
+  transfersTaken_.clear();
   if (!failure.ok()) {
     failAll(failure);
     return Round::kIdle;
@@ -507,13 +544,18 @@ class ExecutorHandle : public Executor {
   ~ExecutorHandle() override { core_->shutDown(); }
 
   void begin(CollectiveOperation operation, OperationDone done) override {
-    setTimeout(operation);
-    core()->begin({std::move(operation), std::move(done)});
+    add(std::move(operation), std::move(done));
+    drive();
   }
   void begin(TransferOperation operation, OperationDone done) override {
     setTimeout(operation);
-    core()->begin({std::move(operation), std::move(done)});
+    core()->begin(std::move(operation), std::move(done));
   }
+  void add(CollectiveOperation operation, OperationDone done) override {
+    setTimeout(operation);
+    core_->add(std::move(operation), std::move(done));
+  }
+  void drive() override { core()->drive(); }
   void help(Clock::time_point until, const std::function<bool()>& stop) override { core()->help(until, stop); }
   void abort(const Status& why) override { core()->abort(why); }
   Status health() const override { return core_->health(); }

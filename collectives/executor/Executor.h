@@ -23,6 +23,9 @@
 
 namespace hpu::collectives {
 
+/// Memory that an operation uses, of as many owners.
+using KeptMemory = std::array<std::shared_ptr<const void>, 3>;
+
 /// What all operations have.
 struct OperationCommon {
   ElementType type = ElementType::kF32;
@@ -33,7 +36,7 @@ struct OperationCommon {
   /// Time after which it fails whatever the peers do, from when it has its turn; 0: none; < 0:
   /// HPU_COMM_DEADLINE_MS.
   int64_t deadlineMs = -1;
-  std::shared_ptr<const void> keepAlive;  ///< Released before `done` is called.
+  KeptMemory keepAlive;  ///< Released before `done` is called.
 };
 
 struct CollectiveOperation : OperationCommon {
@@ -87,7 +90,8 @@ struct OperationResult {
   };
   std::vector<Peer> peers;
 };
-using OperationDone = std::function<void(OperationResult)>;
+/// The result is the callee's until it returns. Calls of several operations may come at the same time.
+using OperationDone = std::function<void(OperationResult&)>;
 
 /// One rank of one communicator. Any thread may call anything.
 class Executor {
@@ -103,6 +107,10 @@ class Executor {
   /// collective all later operations fail with its reason.
   virtual void begin(CollectiveOperation operation, OperationDone done) = 0;
   virtual void begin(TransferOperation operation, OperationDone done) = 0;
+  /// begin() of a collective in two steps. add() gives it its place and no more: it may be called under locks, and
+  /// needs no memory when as many were in progress before. drive() follows, without locks.
+  virtual void add(CollectiveOperation operation, OperationDone done) = 0;
+  virtual void drive() = 0;
   /// The calling thread works on whatever can go on, until `stop` says so (asked after each step)
   /// or `until`.
   virtual void help(std::chrono::steady_clock::time_point until, const std::function<bool()>& stop) = 0;

@@ -23,6 +23,7 @@ Peers::Peers(Transport& transport)
       now_(Clock::now()),
       looked_(now_) {
   for (Seen& seen : seen_) seen.time = now_;
+  gaps_.reserve(kMostGaps);
 }
 
 void Peers::look() {
@@ -30,8 +31,8 @@ void Peers::look() {
   now_ = Clock::now();
   if (now_ - looked_ < kPeriod) return;
   if (now_ - looked_ > kBetweenLooks) {
+    if (gaps_.size() == kMostGaps) gaps_.erase(gaps_.begin());
     gaps_.push_back({looked_, now_});
-    if (gaps_.size() > kMostGaps) gaps_.pop_front();
   }
   looked_ = now_;
   for (int peer = 0; peer < ranks_; ++peer) {

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -65,7 +64,7 @@ class Peers {
   struct Gap {
     Clock::time_point begin, end;
   };
-  std::deque<Gap> gaps_;  ///< The latest long ones between two looks.
+  std::vector<Gap> gaps_;  ///< The latest long ones between two looks.
 };
 
 /// Whether what began then has passed its absolute deadline; 0: it has none.

@@ -19,12 +19,14 @@ constexpr Lane kLane = Lane::kCollective;
 
 ScheduleRun::ScheduleRun(Peers& peers, LaneCounts& counts, CollectiveOperation operation,
                          std::shared_ptr<const Plan> plan)
-    : CollectiveRun(peers, std::move(operation), false),
+    : CollectiveRun(peers),
       counts_(counts),
       plan_(std::move(plan)),
       stepsLeft_(plan_->steps.size()),
       peerStates_(static_cast<size_t>(peers.ranks())),
-      states_(plan_->steps.size()) {}
+      states_(plan_->steps.size()) {
+  prepare(std::move(operation), false);
+}
 
 Status ScheduleRun::start() {
   HPU_RETURN_IF_ERROR(checkProblem());

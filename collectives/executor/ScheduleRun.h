@@ -26,7 +26,7 @@ class ScheduleRun final : public CollectiveRun {
   bool done() const override { return stepsLeft_ == 0 && recordsLeft_ == 0; }
   void finish() override;
   ChangesNeeded changesNeeded() override;
-  void abandon() override { operation_.keepAlive.reset(); }
+  void abandon() override { operation_.keepAlive = {}; }
 
  private:
   struct PeerState {

@@ -232,33 +232,53 @@ std::shared_ptr<const RankUse> ScheduleTimer::use(int32_t rank) const {
   return memory_->uses.try_emplace(rank, std::move(use)).first->second;
 }
 
-std::vector<int64_t> ScheduleTimer::endPs(std::span<const int64_t> arrivalPs, const LinkState& given) const {
-  const LinkState links = given.trivial() ? LinkState() : relevant(arrivalPs, given);
-  std::vector<int64_t> relative(arrivalPs.begin(), arrivalPs.end());
-  relative.resize(plan_->startingOf.size(), 0);
-  int64_t base = relative.empty() ? 0 : *std::min_element(relative.begin(), relative.end());
-  for (int64_t& arrival : relative) arrival -= base;
-  LinkState shiftedLinks = links;
-  for (int64_t& free : shiftedLinks.freePs) free = free == 0 ? 0 : free - base;
-  auto shifted = [&](std::vector<int64_t> ends) {
-    for (int64_t& end : ends) end += base;
-    return ends;
+int64_t ScheduleTimer::startPs() const {
+  return plan_->startPs;
+}
+
+std::vector<int64_t> ScheduleTimer::endPs(std::span<const int64_t> arrivalPs, const LinkState& links) const {
+  std::vector<int64_t> ends;
+  endPs(arrivalPs, links.trivial() ? LinkState() : relevant(arrivalPs, links), ends);
+  return ends;
+}
+
+void ScheduleTimer::endPs(std::span<const int64_t> arrivalPs, const LinkState& links,
+                          std::vector<int64_t>& ends) const {
+  const size_t ranks = plan_->startingOf.size();
+  auto arrivalOf = [&](size_t rank) { return rank < arrivalPs.size() ? arrivalPs[rank] : 0; };
+  int64_t base = ranks == 0 ? 0 : arrivalOf(0);
+  for (size_t rank = 1; rank < ranks; ++rank) base = std::min(base, arrivalOf(rank));
+  auto freeAt = [&](size_t link) { return links.freePs[link] == 0 ? 0 : links.freePs[link] - base; };
+  auto isSame = [&](const Memory::Pattern& pattern) {
+    for (size_t rank = 0; rank < ranks; ++rank)
+      if (pattern.arrivals[rank] != arrivalOf(rank) - base) return false;
+    if (pattern.links.devices != links.devices || pattern.links.freePs.size() != links.freePs.size()) return false;
+    for (size_t link = 0; link < links.freePs.size(); ++link)
+      if (pattern.links.freePs[link] != freeAt(link)) return false;
+    return true;
+  };
+  auto give = [&](const std::vector<int64_t>& relative) {
+    ends.clear();
+    for (int64_t end : relative) ends.push_back(end + base);
   };
   {
     std::lock_guard lock(memory_->mutex);
     for (const Memory::Pattern& pattern : memory_->patterns)
-      if (pattern.arrivals == relative && pattern.links == shiftedLinks) return shifted(pattern.ends);
+      if (isSame(pattern)) return give(pattern.ends);
   }
-  std::vector<int64_t> ends = run(relative, false, shiftedLinks).endPs;
-  std::vector<int64_t> result = shifted(ends);
+  Memory::Pattern found;
+  for (size_t rank = 0; rank < ranks; ++rank) found.arrivals.push_back(arrivalOf(rank) - base);
+  found.links.devices = links.devices;
+  for (size_t link = 0; link < links.freePs.size(); ++link) found.links.freePs.push_back(freeAt(link));
+  found.ends = run(found.arrivals, false, found.links).endPs;
+  give(found.ends);
   std::lock_guard lock(memory_->mutex);
   if (memory_->patterns.size() < Memory::kPatterns) {
-    memory_->patterns.push_back({std::move(relative), std::move(ends), std::move(shiftedLinks)});
+    memory_->patterns.push_back(std::move(found));
   } else {
-    memory_->patterns[memory_->oldest] = {std::move(relative), std::move(ends), std::move(shiftedLinks)};
+    memory_->patterns[memory_->oldest] = std::move(found);
     memory_->oldest = (memory_->oldest + 1) % Memory::kPatterns;
   }
-  return result;
 }
 
 int64_t ScheduleTimer::predictPs() const {

@@ -68,6 +68,10 @@ class ScheduleTimer {
   /// When each rank is done; remembers the last few patterns of arrival, whatever their absolute
   /// time, and is then a look-up.
   std::vector<int64_t> endPs(std::span<const int64_t> arrivalPs, const LinkState& links = {}) const;
+  /// The same into `ends`, whose memory is used again; `links` have only what is relevant.
+  void endPs(std::span<const int64_t> arrivalPs, const LinkState& links, std::vector<int64_t>& ends) const;
+  /// From a rank's arrival to its first message.
+  int64_t startPs() const;
   /// Of links that are free before the first message can use them nothing is left: so times are the same
   /// whether or not the ports were said to be free.
   LinkState relevant(std::span<const int64_t> arrivalPs, LinkState links) const;

@@ -33,8 +33,9 @@ inline constexpr int kMostDevices = 8;
 /// What a rank says of a collective that it has begun; the others compare. Plain data: it lies in
 /// shared memory.
 struct CallRecord {
-  uint64_t sequence = 0;   ///< Of the communicator's collectives, from 1.
-  uint64_t tableHash = 0;  ///< Tuner table.
+  uint64_t sequence = 0;     ///< Of the communicator's collectives, from 1.
+  uint64_t fingerprint = 0;  ///< Of what must be alike on all ranks.
+  uint64_t tableHash = 0;    ///< Tuner table.
   int64_t count = 0;
   int64_t arrivalPs = 0;           ///< Device time; see `follows`.
   double scale = 1;                ///< Of the rank's contribution.

@@ -85,6 +85,16 @@ class HPU_API ExternalWork {
   /// `until`; one at a time. Returns when the work is complete; may return earlier, and the runtime
   /// then lets the thread sleep until the work is complete.
   virtual void help(std::chrono::steady_clock::time_point until);
+  /// Whether Stream::extend may add more of the same to it after it was enqueued. Such work is not complete before it
+  /// was sealed. Asked when it is enqueued.
+  virtual bool extendable() const;
+  /// Of extendable work: one more is added (its ports are Stream::extend's), or (false) none can be, because it has
+  /// failed. Under locks of the runtime: must count it, and no more.
+  virtual bool extended();
+  /// Of extendable work that is not over yet, once: nothing more will be added, because something else was enqueued on
+  /// the device, or somebody waits for the work or asks about it. It must then be complete as soon as what was added is
+  /// done; may call complete(). Without locks, by the thread that waits or enqueues, or by one of the runtime.
+  virtual void sealed();
   /// A number that changes as long as the work advances: a wait for it goes on past its deadline
   /// then. 0 for work that does not tell. Any thread, also during start().
   virtual uint64_t progress() const;

@@ -67,6 +67,17 @@ class HPU_API Stream {
   /// The same; `end` is recorded too: it stands for the end of the work itself.
   Status enqueue(std::shared_ptr<ExternalWork> work, const Event& end);
 
+  /// More of the same, in place of another piece of work directly behind `work`, which says that it is extendable: true
+  /// when it was added. False, and nothing has happened, unless `work` was the last to be enqueued, on this stream and
+  /// on the device, and nobody has waited for it or asked about it since, and the calling thread has not seen a later
+  /// device time than when it was enqueued; and while a trace is recorded. `ports` and `readyPs` are what
+  /// ExternalWork::ports and portsReserved are for other work. It costs no allocation.
+  bool extend(const ExternalWork& work, const ExternalPorts& ports, std::vector<int64_t>& readyPs) const;
+  /// Nothing more is added to what is open to it on the stream's device. enqueue() and waitInOrder() do that too, but
+  /// leave it to another thread to tell the work, because their callers may have locks. This may complete the work and
+  /// begin what comes after it: call it without locks, before those, so that no other thread has to.
+  void seal() const;
+
   /// From now on `event` stands for everything enqueued so far, and for its failure.
   Status record(const Event& event);
   /// What is enqueued from now on runs after the event. When the event's work fails, so does this stream,

@@ -162,6 +162,20 @@ class DriverDevice {
   /// kInvalidArgument. Work that fails later: see takeError.
   virtual StatusOr<Ticket> submit(QueueId queue, Work work, SubmitOptions options) = 0;
 
+  /// As Stream::extend; `earliestStartNs` must be that of the work's submission.
+  virtual bool extend(QueueId queue, const ExternalWork& work, int64_t earliestStartNs, const ExternalPorts& ports,
+                      std::vector<int64_t>& readyPs) {
+    (void)queue;
+    (void)work;
+    (void)earliestStartNs;
+    (void)ports;
+    (void)readyPs;
+    return false;
+  }
+  /// Nothing more is added to what was submitted. submit does that too, but has locks of its caller: then another
+  /// thread tells the work. Call it without locks.
+  virtual void seal() {}
+
   /// Submits the items in their order as if at one moment: nothing else comes between them on any
   /// queue. Returns their tickets. Errors: as submit, naming the item; then nothing is submitted.
   virtual StatusOr<std::vector<Ticket>> submitBatch(const std::vector<BatchItem>& items, BatchOptions options) = 0;

@@ -7,6 +7,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "hpu/trace.h"
 #include "runtime/capture/CaptureState.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/event/EventState.h"
@@ -257,6 +258,14 @@ Status Stream::enqueue(std::shared_ptr<ExternalWork> work, const Event& end) {
   HPU_ASSIGN(std::shared_ptr<TicketHandle> ticket, enqueueExternal(state_, std::move(work)));
   end.state()->set(std::move(ticket), state_);
   return okStatus();
+}
+
+bool Stream::extend(const ExternalWork& work, const ExternalPorts& ports, std::vector<int64_t>& readyPs) const {
+  return state_ && !trace::active() && state_->extend(work, ports, readyPs);
+}
+
+void Stream::seal() const {
+  if (state_) state_->seal();
 }
 
 Status Stream::record(const Event& event) {

@@ -87,6 +87,15 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, s
   return resourceExhausted("out of host memory: the work was not enqueued");
 }
 
+bool StreamState::extend(const ExternalWork& work, const ExternalPorts& ports, std::vector<int64_t>& readyPs) const {
+  return !captured_.load(std::memory_order_acquire) &&
+         device_->driver()->extend(queue_, work, device_->observedNs(), ports, readyPs);
+}
+
+void StreamState::seal() const {
+  device_->driver()->seal();
+}
+
 Status StreamState::refuse(Status wrong, std::string label) {
   if (!device_->memory().checks()) return wrong;
   return submit(driver::Fault{std::move(wrong)}, std::move(label), nullptr, nullptr).status();
@@ -101,6 +110,9 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitKeeping(driver::Work 
   options.keepAlive = std::move(keepAlive);
   auto handle = base::makeProcessOwned<TicketHandle>(device_, 0);
   std::shared_ptr<TicketHandle> previous;  // Forgotten after the lock is gone.
+  // Of external work, and of waits for the order alone, the caller may have locks: then a worker does it.
+  const auto* wait = std::get_if<driver::WaitFor>(&work);
+  if (!(wait && wait->onlyOrder) && !std::holds_alternative<driver::External>(work)) seal();
   auto lock = base::lockSoon(mutex_);
   HPU_ASSIGN(driver::Ticket ticket, device_->driver()->submit(queue_, std::move(work), std::move(options)));
   handle->is(ticket);
@@ -124,6 +136,7 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitBatch(const std::vect
     if (each.item + 1 == items.size() && each.signal == driver::BatchItem::kNone) handle = each.handle;
   if (!handle) handle = base::makeProcessOwned<TicketHandle>(device_, 0);
   std::shared_ptr<TicketHandle> previous;  // Forgotten after the lock is gone.
+  seal();
   auto lock = base::lockSoon(mutex_);
   HPU_ASSIGN(std::vector<driver::Ticket> tickets, device_->driver()->submitBatch(items, std::move(options)));
   handle->is(tickets.back());

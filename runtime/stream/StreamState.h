@@ -58,6 +58,11 @@ class StreamState {
                                                       std::shared_ptr<const void> owner,
                                                       const std::vector<BatchTicket>& wanted = {});
 
+  /// As Stream::extend.
+  bool extend(const ExternalWork& work, const ExternalPorts& ports, std::vector<int64_t>& readyPs) const;
+  /// As Stream::seal.
+  void seal() const;
+
   /// From now on submit hands work over to `capture`. Errors: kFailedPrecondition (it is captured).
   Status joinCapture(std::shared_ptr<CaptureState> capture);
   /// Ends what joinCapture began, when it was with this capture.

@@ -136,15 +136,32 @@ Picoseconds DeviceClock::foresee(const ClockItem& item, const std::vector<std::s
   } else if (const auto* wait = std::get_if<TimedWait>(&item.work)) {
     if (wait->node) foreseen = std::max(foreseen, wait->node->foreseen);
   } else if (const auto* external = std::get_if<TimedExternal>(&item.work)) {
-    foreseen += external->ports.leastPs;
-    for (const ExternalPorts::Use& use : external->ports.uses) {
-      const Picoseconds start = ports_[use.port].reserve(ready + external->ports.startPs, use.busyPs);
-      foreseen = std::max(foreseen, start + use.busyPs + external->ports.tailPs);
-      if (ports) ports->push_back(start);
-    }
+    foreseen = foreseePorts(ready, external->ports, ports);
   }
   end = foreseen;
   return foreseen;
+}
+
+/// When external work ends as far as its ports tell, and from when on it has each.
+Picoseconds DeviceClock::foreseePorts(Picoseconds ready, const ExternalPorts& external,
+                                      std::vector<Picoseconds>* readyPs) {
+  Picoseconds foreseen = ready + external.leastPs;
+  for (const ExternalPorts::Use& use : external.uses) {
+    const Picoseconds start = ports_[use.port].reserve(ready + external.startPs, use.busyPs);
+    foreseen = std::max(foreseen, start + use.busyPs + external.tailPs);
+    if (readyPs) readyPs->push_back(start);
+  }
+  return foreseen;
+}
+
+void DeviceClock::extend(Ticket ticket, QueueId queue, const ExternalPorts& ports, std::vector<Picoseconds>& readyPs) {
+  readyPs.clear();
+  readyPs.reserve(ports.uses.size());
+  auto lock = base::lockSoon(inboxMutex_);
+  Picoseconds& end = foreseen_[queue];
+  end = foreseePorts(end, ports, &readyPs);
+  // Nobody waits for it yet: that would have been submitted.
+  if (const std::shared_ptr<TimeNode>* node = nodes_.find(ticket)) (*node)->foreseen = end;
 }
 
 /// Under inboxMutex_. Throws std::bad_alloc; the item is not there then.

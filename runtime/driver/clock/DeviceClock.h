@@ -127,6 +127,9 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   /// it notes that one is due there, which catchUp() or the next look makes up for. Throws std::bad_alloc: nothing was
   /// submitted then. So does submitBatch. Returned: of external work, from when on each of its ports is its own.
   std::vector<Picoseconds> submit(ClockItem item);
+  /// External work that was submitted last takes on more, which begins at its end and uses `ports`; `readyPs`: from
+  /// when on each of them is its own. Nothing has happened when that throws std::bad_alloc.
+  void extend(Ticket ticket, QueueId queue, const ExternalPorts& ports, std::vector<Picoseconds>& readyPs);
   /// Makes up for the looks that are due: for a thread that has the time. Cheap when there are none.
   void catchUp();
   /// Which item of a batch, before it, a TimedWait stands for; its `node` is filled in then.
@@ -209,6 +212,7 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   void append(ClockItem item, bool kept, std::vector<Picoseconds>* ports = nullptr);
   Picoseconds foresee(const ClockItem& item, const std::vector<std::shared_ptr<TimeNode>>& signals,
                       std::vector<Picoseconds>* ports);
+  Picoseconds foreseePorts(Picoseconds ready, const ExternalPorts& external, std::vector<Picoseconds>* readyPs);
   void takeBack() noexcept;
   std::shared_ptr<const Dependence> dependenceOf(const ClockItem& item);
   void noteLook();

@@ -20,6 +20,16 @@ bool ExternalWork::startsInEnqueue() const {
   return false;
 }
 
+bool ExternalWork::extendable() const {
+  return false;
+}
+
+bool ExternalWork::extended() {
+  return false;
+}
+
+void ExternalWork::sealed() {}
+
 uint64_t ExternalWork::progress() const {
   return 0;
 }

@@ -59,7 +59,7 @@ void QueueExecutor::Core::ensureWorker() {
 
 /// A thread that waits, or asks, does not wait for the end of a nap.
 void QueueExecutor::Core::hurry() {
-  if (napping && !ready.empty()) hurried.notify_one();
+  if (napping && (!ready.empty() || !unsealed.empty())) hurried.notify_one();
 }
 
 /// So that as many can work at a time, or as many as the system lets. True when there are any.
@@ -95,7 +95,7 @@ void QueueExecutor::Core::putReady(const std::shared_ptr<Queue>& queue) {
 std::shared_ptr<QueueExecutor::Core::Queue> QueueExecutor::Core::takeReady() {
   std::shared_ptr<Queue> queue = std::move(ready.front());
   queue->place.splice(queue->place.begin(), ready, ready.begin());
-  anyReady.store(!ready.empty() || stopping, std::memory_order_relaxed);
+  noteReady();
   return queue;
 }
 
@@ -104,7 +104,11 @@ void QueueExecutor::Core::takeFromReady(Queue& queue) {
   auto at = std::find_if(ready.begin(), ready.end(), [&](const auto& entry) { return entry.get() == &queue; });
   queue.place.splice(queue.place.begin(), ready, at);
   queue.place.front().reset();
-  anyReady.store(!ready.empty() || stopping, std::memory_order_relaxed);
+  noteReady();
+}
+
+void QueueExecutor::Core::noteReady() {
+  anyReady.store(!ready.empty() || !unsealed.empty() || stopping, std::memory_order_relaxed);
 }
 
 void QueueExecutor::Core::makeReady(const std::shared_ptr<Queue>& queue) {
@@ -152,7 +156,7 @@ std::optional<QueueExecutor::Core::Turn> QueueExecutor::Core::awaitTurn() {
   ++looking;
   auto idleSince = base::Deadline::Clock::now();
   uint64_t seen = advanced.load(std::memory_order_relaxed);
-  while (ready.empty() && !stopping) {
+  while (ready.empty() && unsealed.empty() && !stopping) {
     const auto now = base::Deadline::Clock::now();
     if (now < idleSince + kLookFor) {
       section.unlock();
@@ -183,8 +187,14 @@ std::optional<QueueExecutor::Core::Turn> QueueExecutor::Core::awaitTurn() {
   }
   --looking;
   if (stopping) return std::nullopt;
-  Turn turn = begin(takeReady());
-  if (!ready.empty()) ensureWorker();
+  Turn turn;
+  if (std::shared_ptr<ExternalWork> work = takeUnsealed()) {
+    turn.kind = Turn::Kind::kSeal;
+    turn.away.work = std::move(work);
+  } else {
+    turn = begin(takeReady());
+  }
+  if (!ready.empty() || !unsealed.empty()) ensureWorker();
   return turn;
 }
 
@@ -301,6 +311,8 @@ void QueueExecutor::Core::perform(Turn turn, Turn* next) {
       });
     case Turn::Kind::kStart:
       return startExternal(turn.queue, std::move(turn.away), turn.ticket, next);
+    case Turn::Kind::kSeal:
+      return turn.away.work->sealed();
     case Turn::Kind::kRun:
       return run(std::move(turn), next);
   }
@@ -372,6 +384,7 @@ void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item ite
   // Before anybody can see that the work is done, so that a thread which waited for it finds the
   // memory free. May destroy the device.
   item.keepAlive.reset();
+  closed(item.ticket);
   item.work = Marker{};
   inside().pop_back();
   advanced.fetch_add(1, std::memory_order_relaxed);
@@ -397,6 +410,61 @@ void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item ite
 
 // ---- External work
 // ------------------------------------------------------------------------------------
+
+/// More may be added to `work`, which was submitted last, from now on. There is room in `unsealed`.
+void QueueExecutor::Core::keepOpen(std::shared_ptr<ExternalWork> work, const std::shared_ptr<Queue>& queue,
+                                   Ticket ticket, int64_t earliestNs) noexcept {
+  open = {std::move(work), queue, earliestNs};
+  openTicket.store(ticket, std::memory_order_relaxed);
+}
+
+/// Nothing more is added to what is open; null when nothing is. It has to be told so without locks.
+std::shared_ptr<ExternalWork> QueueExecutor::Core::takeOpen() {
+  openTicket.store(0, std::memory_order_relaxed);
+  return std::exchange(open, {}).work;
+}
+
+/// Without locks: work that is over takes on no more, and needs not be told.
+void QueueExecutor::Core::closed(Ticket ticket) {
+  if (openTicket.load(std::memory_order_relaxed) != ticket) return;
+  std::shared_ptr<ExternalWork> work;
+  auto lock = look();
+  if (openTicket.load(std::memory_order_relaxed) == ticket) work = takeOpen();
+}
+
+/// takeOpen() for a caller who has locks: a worker tells the work, or whoever waits.
+void QueueExecutor::Core::sealSoon() {
+  if (!open.work) return;
+  unsealed.push_back(takeOpen());
+  anyUnsealed.store(true, std::memory_order_relaxed);
+  anyReady.store(true, std::memory_order_relaxed);
+  ensureWorker();
+}
+
+/// One that is to be told that nothing more is added to it; null when there is none.
+std::shared_ptr<ExternalWork> QueueExecutor::Core::takeUnsealed() {
+  if (unsealed.empty()) return nullptr;
+  std::shared_ptr<ExternalWork> work = std::move(unsealed.back());
+  unsealed.pop_back();
+  anyUnsealed.store(!unsealed.empty(), std::memory_order_relaxed);
+  noteReady();
+  return work;
+}
+
+/// Tells all that is open, or was, that nothing more is added to it.
+void QueueExecutor::Core::seal() {
+  if (openTicket.load(std::memory_order_relaxed) == 0 && !anyUnsealed.load(std::memory_order_relaxed)) return;
+  while (true) {
+    std::shared_ptr<ExternalWork> work;
+    {
+      auto lock = look();
+      work = takeOpen();
+      if (!work) work = takeUnsealed();
+    }
+    if (!work) return;
+    work->sealed();
+  }
+}
 
 /// Gives external work its turn; it may end at once. `next` as of perform.
 void QueueExecutor::Core::startExternal(const std::shared_ptr<Queue>& queue, External away, Ticket ticket, Turn* next) {
@@ -550,6 +618,7 @@ void QueueExecutor::Core::addCallback(Ticket ticket, std::function<void()> callb
     Section section(*this);
     if (Outstanding* entry = outstanding.find(ticket)) {
       entry->callbacks.push_back(std::move(callback));
+      if (ticket == openTicket.load(std::memory_order_relaxed)) sealSoon();
       return;
     }
   }
@@ -643,6 +712,7 @@ void QueueExecutor::Core::drain() {
   }
   auto deadline = base::Deadline::fromMs(-1);
   base::Deadline until = deadline.ok() ? *deadline : base::Deadline::afterMs(600000);
+  seal();
   Section section(*this);
   draining = true;
   for (auto& [id, queue] : queues)
@@ -672,6 +742,12 @@ void QueueExecutor::Core::drain() {
   section.lock();
   while (outstanding.size() > drainTarget && !until.expired()) {
     // Help: this may be the only worker thread there is.
+    if (!unsealed.empty()) {
+      section.unlock();
+      seal();
+      section.lock();
+      continue;
+    }
     if (!ready.empty()) {
       Turn turn = begin(takeReady());
       section.unlock();
@@ -688,7 +764,7 @@ void QueueExecutor::Core::drain() {
       section.lock();
       break;
     }
-    if (ready.empty() && outstanding.size() > drainTarget) section.wait(drained, next);
+    if (ready.empty() && unsealed.empty() && outstanding.size() > drainTarget) section.wait(drained, next);
   }
   section.unlock();
   cancelAtEnd();
@@ -700,6 +776,8 @@ void QueueExecutor::Core::drain() {
   std::vector<std::shared_ptr<Queue>> rest;
   std::vector<Item> unbegun;
   std::vector<std::unique_ptr<InProgress>> lost;
+  const Open last = std::exchange(open, {});
+  const std::vector<std::shared_ptr<ExternalWork>> untold = std::move(unsealed);
   for (auto& entry : queues) {
     Queue& queue = *entry.second;
     if (queue.external) lost.push_back(std::move(queue.external));

@@ -103,6 +103,12 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
       return away ? away->work.get() : nullptr;
     }
   };
+  /// Extendable work that was submitted last, and what it depends on that more can be added.
+  struct Open {
+    std::shared_ptr<ExternalWork> work;
+    std::shared_ptr<Queue> queue;
+    int64_t earliestNs = 0;
+  };
   struct Outstanding {
     std::shared_ptr<Queue> queue;
     bool forgotten = false;
@@ -117,6 +123,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
       kRun,       ///< `item` is to be done, or skipped with `status`.
       kStart,     ///< The queue's external work is to be started.
       kAskOther,  ///< Another device is to tell when `ticket` is done; the queue is parked.
+      kSeal,      ///< `away` is to be told that nothing more is added to it.
     };
     Kind kind = Kind::kNothing;
     std::shared_ptr<Queue> queue;
@@ -125,7 +132,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     Status status;                        ///< Not ok: the item is not run.
     Ticket ticket = 0;                    ///< Of kStart: the work's own. Of kAskOther: the other device's.
     Ticket head = 0;                      ///< Of kAskOther: the wait's.
-    External away;                        ///< Of kStart.
+    External away;                        ///< Of kStart and kSeal.
     std::shared_ptr<DriverDevice> other;  ///< Of kAskOther.
   };
 
@@ -147,7 +154,9 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
 
   std::atomic<int> running{0};        ///< Pieces of work that a thread is inside of.
   std::atomic<uint64_t> advanced{0};  ///< Pieces that are done, and looks at some that ran.
-  std::atomic<bool> anyReady{false};  ///< The ready list has some, or workers are to stop: for who spins.
+  std::atomic<bool> anyReady{false};  ///< There is something for a worker to do, or to stop for: for who spins.
+  std::atomic<Ticket> openTicket{0};  ///< Of `open`; 0: there is none.
+  std::atomic<bool> anyUnsealed{false};
 
   mutable std::mutex mutex;  // Guards everything below.
   std::condition_variable workAvailable, hurried, drained;
@@ -161,6 +170,9 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     std::vector<std::shared_ptr<Queue>> parked;
   };
   std::vector<Busy> busy;
+  Open open;
+  std::vector<std::shared_ptr<ExternalWork>>
+      unsealed;  ///< Not open any more, and not told so yet; has room for `open`.
   std::vector<std::thread> workers;
   int workersStarted = 0;  ///< Also those that are being started.
   Ticket nextTicket = 1;
@@ -209,6 +221,12 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   void makeReady(const std::shared_ptr<Queue>& queue);
   void ensureWorker();
   void hurry();
+  void noteReady();
+  void keepOpen(std::shared_ptr<ExternalWork> work, const std::shared_ptr<Queue>& queue, Ticket ticket,
+                int64_t earliestNs) noexcept;
+  std::shared_ptr<ExternalWork> takeOpen();
+  std::shared_ptr<ExternalWork> takeUnsealed();
+  void sealSoon();
   Turn begin(const std::shared_ptr<Queue>& queue);
   bool parkForWait(const std::shared_ptr<Queue>& queue, Turn& turn);
   bool parkForLaunch(const std::shared_ptr<Queue>& queue);
@@ -251,6 +269,8 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   Status waitedFor(const WaitFor& wait);
   void addCallback(Ticket ticket, std::function<void()> callback);
   void cancelAtEnd();
+  void seal();
+  void closed(Ticket ticket);
 
   // QueueWait.cpp.
   /// External work that a thread helps, from borrow() on.

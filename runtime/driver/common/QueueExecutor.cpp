@@ -40,22 +40,27 @@ void QueueExecutor::destroyQueue(QueueId id) {
   auto it = core_->queues.find(id);
   if (it == core_->queues.end()) return;
   std::shared_ptr<Core::Queue> queue = it->second;
+  if (core_->open.queue == queue) core_->sealSoon();
   queue->closing = true;
   if (queue->state == QueueState::kIdle) core_->settle(queue);
 }
 
 StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<const void> keepAlive, std::string label,
-                                       Accepted accepted, bool beginNow) {
+                                       Accepted accepted, bool beginNow, int64_t earliestNs) {
   Ticket ticket = 0;
   Core::Turn turn;  // The work's, when this thread begins it.
+  const auto* away = std::get_if<External>(&work);
+  std::shared_ptr<ExternalWork> extendable = away && away->work->extendable() ? away->work : nullptr;
   {
     Core::Section section(*core_);
+    core_->sealSoon();
     auto it = core_->queues.find(id);
     if (it == core_->queues.end() || it->second->closing)
       return notFound(base::strCat(core_->deviceName, " has no queue ", id));
     HPU_RETURN_IF_ERROR(core_->checkWait(work));
     const std::shared_ptr<Core::Queue>& queue = it->second;
     try {
+      if (extendable) core_->unsealed.reserve(core_->unsealed.size() + 1);
       const ExternalWork* before = queue->lastExternal();
       ticket = core_->append(queue, work, keepAlive, label, false);
       accepted(ticket, before);
@@ -63,6 +68,7 @@ StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<co
       if (ticket) core_->takeBack(*queue, work, keepAlive);
       return core_->noMemory();
     }
+    if (extendable) core_->keepOpen(std::move(extendable), queue, ticket, earliestNs);
     if (queue->state != QueueState::kIdle) return ticket;
     // Nothing is skipped under its caller's locks.
     if (!beginNow || !queue->failureBefore(ticket).ok()) {
@@ -80,11 +86,37 @@ StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<co
   return ticket;
 }
 
+bool QueueExecutor::extend(QueueId id, const ExternalWork& work, int64_t earliestNs,
+                           base::FunctionRef<void(Ticket)> accepted) {
+  auto lock = core_->look();
+  const Core::Open& open = core_->open;
+  if (open.work.get() != &work || open.queue->id != id || open.queue->closing || open.earliestNs != earliestNs ||
+      open.queue->lastExternal() != &work || (open.queue->external && open.queue->external->complete))
+    return false;
+  try {
+    accepted(core_->openTicket.load(std::memory_order_relaxed));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return open.work->extended();  // It is counted now, so nothing may fail behind it.
+}
+
+void QueueExecutor::seal() {
+  core_->seal();
+}
+
+void QueueExecutor::sealSoon() {
+  if (core_->openTicket.load(std::memory_order_relaxed) == 0) return;
+  Core::Section section(*core_);
+  core_->sealSoon();
+}
+
 StatusOr<std::vector<Ticket>> QueueExecutor::submitBatch(
     std::vector<Entry> entries, QueueId reportTo, base::FunctionRef<void(const std::vector<Ticket>&)> accepted) try {
   std::vector<Ticket> tickets(entries.size());
   std::vector<std::shared_ptr<Core::Queue>> queues(entries.size());
   Core::Section section(*core_);
+  core_->sealSoon();
   for (size_t i = 0; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
     if (i > 0 && entry.queue == entries[i - 1].queue) {
@@ -127,7 +159,8 @@ StatusOr<std::vector<Ticket>> QueueExecutor::submitBatch(
 }
 
 bool QueueExecutor::done(Ticket ticket) const {
-  auto lock = core_->look();
+  Core::Section section(*core_);
+  if (ticket == core_->openTicket.load(std::memory_order_relaxed)) core_->sealSoon();
   if (ticket < core_->nextTicket && !core_->outstanding.contains(ticket)) return true;
   core_->hurry();
   return false;
@@ -135,6 +168,7 @@ bool QueueExecutor::done(Ticket ticket) const {
 
 Status QueueExecutor::wait(Ticket ticket, int64_t deadlineMs) {
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
+  seal();
   std::shared_ptr<Core::Queue> queue;
   {
     auto lock = core_->look();

@@ -57,10 +57,16 @@ class QueueExecutor {
   using Accepted = base::FunctionRef<void(Ticket, const ExternalWork* before)>;
   /// `accepted` is called before any worker can see the work, in the order of tickets; it must not
   /// call the executor. `beginNow`: the calling thread itself begins external work when nothing is
-  /// before it. When `accepted` throws std::bad_alloc, the work is not
+  /// before it. `earliestNs`: for extend(). When `accepted` throws std::bad_alloc, the work is not
   /// submitted. Errors: also kResourceExhausted (host memory).
   StatusOr<Ticket> submit(QueueId queue, Work work, std::shared_ptr<const void> keepAlive, std::string label,
-                          Accepted accepted, bool beginNow = false);
+                          Accepted accepted, bool beginNow = false, int64_t earliestNs = 0);
+  /// As Stream::extend. At most one piece of work of the device is open to it: what was submitted last.
+  /// `accepted` is called with the work's ticket, as in submit.
+  bool extend(QueueId queue, const ExternalWork& work, int64_t earliestNs, base::FunctionRef<void(Ticket)> accepted);
+  /// Nothing more is added to what is open: the calling thread, which has no locks, tells it; or a worker does.
+  void seal();
+  void sealSoon();
   /// One item of a batch: its queue is resolved, its WaitFor names a ticket or an earlier entry.
   struct Entry {
     QueueId queue = 0;

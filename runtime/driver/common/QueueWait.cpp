@@ -204,6 +204,7 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
       }
   }
   const Ticket until = nextTicket;  // What is submitted from now on is not part of this.
+  sealSoon();
   for (auto& entry : queues) all.push_back(entry.second);
   for (const auto& queue : all) {
     std::vector<Item> items = dropQueued(*queue);
@@ -243,6 +244,7 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
       external.skip(*away, item.ticket, cancelled(base::strCat("it was dropped by a reset of ", deviceName)));
   for (const auto& work : inProgress) work->cancel(interrupted);
   inProgress.clear();
+  seal();
   dropped.clear();  // Lets go of what the work owned, which may be memory.
   for (auto& callback : callbacks) callback();
   section.lock();

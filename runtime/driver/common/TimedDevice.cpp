@@ -255,6 +255,7 @@ StatusOr<TimedWork> TimedDevice::timedWait(const WaitFor& wait) const {
   auto other = std::dynamic_pointer_cast<TimedDevice>(wait.other);
   if (wait.other && !other) return TimedWait{};
   const TimedDevice& of = other ? *other : *this;
+  if (other) other->executor_->sealSoon();
   auto node = other ? other->clock_->nodeForOther(wait.ticket) : clock_->node(wait.ticket);
   if (!node)
     return notFound(base::strCat("cannot wait for ticket ", wait.ticket, " of ", deviceName(of.info_),
@@ -307,6 +308,7 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
   if (auto* wait = std::get_if<WaitFor>(&work); wait && wait->other.get() == this) wait->other.reset();
   HPU_ASSIGN(TimedWork timed, timedWork(work, loaded));
 
+  const int64_t earliestNs = options.earliestStartNs;
   ClockItem item;
   item.queue = queue;
   item.priority = options.priority;
@@ -329,7 +331,14 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
         if (external && !ports.empty()) external->portsReserved(std::move(ports));
         if (external && before) external->behind(*before, earliest);
       },
-      external && external->startsInEnqueue() && deviceFailure(External{external}).ok());
+      external && external->startsInEnqueue() && deviceFailure(External{external}).ok(), earliestNs);
+}
+
+bool TimedDevice::extend(QueueId queue, const ExternalWork& work, int64_t earliestStartNs, const ExternalPorts& ports,
+                         std::vector<int64_t>& readyPs) {
+  return deviceFailure(External{}).ok() && executor_->extend(queue, work, earliestStartNs, [&](Ticket ticket) {
+    clock_->extend(ticket, queue, ports, readyPs);
+  });
 }
 
 StatusOr<std::vector<Ticket>> TimedDevice::submitBatch(const std::vector<BatchItem>& items, BatchOptions options) {
@@ -572,6 +581,7 @@ void TimedDevice::report(const ResolvedWork& work) const {
 }
 
 DeviceCounters TimedDevice::counters() {
+  executor_->seal();
   base::FloatScope floats;
   return countersOf(clock_->totals());
 }

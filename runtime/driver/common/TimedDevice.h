@@ -35,6 +35,9 @@ class TimedDevice : public DriverDevice {
   void destroyQueue(QueueId queue) override;
   StatusOr<Ticket> submit(QueueId queue, Work work, SubmitOptions options) override;
   StatusOr<std::vector<Ticket>> submitBatch(const std::vector<BatchItem>& items, BatchOptions options) override;
+  bool extend(QueueId queue, const ExternalWork& work, int64_t earliestStartNs, const ExternalPorts& ports,
+              std::vector<int64_t>& readyPs) override;
+  void seal() override { executor_->seal(); }
   bool done(Ticket ticket) override { return executor_->done(ticket); }
   Status wait(Ticket ticket, int64_t deadlineMs) override { return executor_->wait(ticket, deadlineMs); }
   void whenDone(Ticket ticket, std::function<void()> callback) override {

@@ -29,6 +29,8 @@ class ExternalProbe : public ExternalWork {
   bool keepTurn = true, inEnqueue = false;
   std::atomic<int> starts{0}, skips{0}, cancels{0}, helps{0};
   std::atomic<uint64_t> steps{0};
+  bool grows = false;  ///< More can be added, and it is complete when it is sealed.
+  std::atomic<int> additions{0}, seals{0};
 
   std::string name() const override { return name_; }
   void behind(const ExternalWork& before, int64_t earliestPs) override {
@@ -58,6 +60,15 @@ class ExternalProbe : public ExternalWork {
     if (onHelp) onHelp(until);
   }
   uint64_t progress() const override { return steps; }
+  bool extendable() const override { return grows; }
+  bool extended() override {
+    ++additions;
+    return true;
+  }
+  void sealed() override {
+    ++seals;
+    if (auto turn = this->turn()) turn->complete(okStatus(), turn->arrivalPs());
+  }
 
   /// False when it was not started within a minute.
   bool awaitStart() {

@@ -74,6 +74,91 @@ TEST_P(ExternalWorkTest, StartsAtItsTurnAndHoldsTheStreamUntilItIsComplete) {
   EXPECT_EQ(device.counters().busyNs[static_cast<int>(Engine::kNic)], 3000000);
 }
 
+TEST_P(ExternalWorkTest, TakesOnMoreAsLongAsItIsTheLastAndNobodyAsks) {
+  std::vector<int64_t> ready;
+  const auto open = [&] {
+    auto work = probe();
+    work->grows = true;
+    EXPECT_TRUE(stream.enqueue(work).ok());
+    EXPECT_TRUE(work->awaitStart());
+    EXPECT_TRUE(stream.extend(*work, {}, ready));
+    EXPECT_TRUE(stream.extend(*work, {}, ready));
+    EXPECT_FALSE(side.extend(*work, {}, ready));  // Of another stream.
+    EXPECT_EQ(work->additions, 2);
+    EXPECT_EQ(work->seals, 0);
+    return work;
+  };
+  const auto isOver = [&](const std::shared_ptr<ExternalProbe>& work) {
+    for (int i = 0; i < 10000 && work->seals == 0; ++i) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_FALSE(stream.extend(*work, {}, ready));
+    EXPECT_EQ(work->additions, 2);
+    EXPECT_EQ(work->seals, 1);
+    EXPECT_TRUE(stream.synchronize().ok());
+    EXPECT_EQ(work->seals, 1);
+  };
+  Event event;
+  auto first = open();
+  ASSERT_TRUE(stream.synchronize().ok());
+  isOver(first);
+  auto second = open();
+  ASSERT_TRUE(side.record(event).ok());  // Something else of the device.
+  isOver(second);
+  auto third = open();
+  EXPECT_FALSE(stream.query().value());  // Who asks is answered in the end.
+  while (!stream.query().value()) std::this_thread::yield();
+  isOver(third);
+  auto fourth = open();
+  ASSERT_TRUE(device.synchronize().ok());
+  isOver(fourth);
+  // A thread that has seen a later device time begins something of its own.
+  ASSERT_TRUE(side.fill(device.allocate(kMiB).value(), 1, kMiB).ok());
+  auto fifth = open();
+  ASSERT_TRUE(side.synchronize().ok());
+  EXPECT_FALSE(stream.extend(*fifth, {}, ready));
+  isOver(fifth);
+  auto sixth = open();
+  ASSERT_TRUE(device.reset().ok());
+  isOver(sixth);
+  auto last = open();
+  last->complete(internalError("broken"), 0);
+  EXPECT_FALSE(stream.extend(*last, {}, ready));
+  EXPECT_FALSE(stream.synchronize().ok());
+}
+
+TEST_P(ExternalWorkTest, WhatIsOpenToMoreEndsWithItsStreamAndItsDevice) {
+  auto first = probe();
+  first->grows = true;
+  ASSERT_TRUE(stream.enqueue(first).ok());
+  ASSERT_TRUE(first->awaitStart());
+  stream = Stream();
+  for (int i = 0; i < 10000 && first->seals == 0; ++i) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(first->seals, 1);
+  auto second = probe();
+  second->grows = true;
+  ASSERT_TRUE(side.enqueue(second).ok());
+  ASSERT_TRUE(second->awaitStart());
+  side = Stream();
+  device = Device();
+  EXPECT_EQ(second->seals, 1);
+}
+
+TEST_P(ExternalWorkTest, AnEventCanStandForTheEndOfTheWorkItself) {
+  auto work = probe();
+  Event end;
+  ASSERT_TRUE(stream.enqueue(work, end).ok());
+  ASSERT_TRUE(work->awaitStart());
+  EXPECT_FALSE(end.isDone());
+  EXPECT_FALSE(end.isSeen());
+  work->complete(okStatus(), work->turn()->arrivalPs() + kMs);
+  while (!end.isDone()) std::this_thread::yield();
+  EXPECT_FALSE(end.isSeen());
+  Event later;
+  ASSERT_TRUE(stream.record(later).ok());
+  ASSERT_TRUE(later.synchronize().ok());
+  EXPECT_TRUE(end.isSeen());
+  EXPECT_EQ(end.deviceTimeNs().value(), later.deviceTimeNs().value());
+}
+
 TEST_P(ExternalWorkTest, CompletesInsideOfStart) {
   std::vector<std::shared_ptr<ExternalProbe>> works;
   for (int i = 0; i < 1000; ++i) {

@@ -179,7 +179,7 @@ TEST(ExecutorCollectives, BegunFromTheEndOfTheOneBeforeTheyNeedNoDeepStack) {
   Outcome last;
   std::function<void(OperationResult)> next = [&](OperationResult result) {
     ASSERT_TRUE(result.status.ok()) << result.status.toString();
-    if (++done == kOperations) return last.done()(std::move(result));
+    if (++done == kOperations) return last.done()(result);
     world.rank(0).executor->begin(world.operation(0, call), next);
   };
   world.rank(0).executor->begin(world.operation(0, call), next);
@@ -219,7 +219,7 @@ TEST(ExecutorCollectives, WhatIsKeptAliveIsLetGoBeforeTheEndIsTold) {
   auto token = std::make_shared<int>(1);
   std::weak_ptr<int> weak = token;
   CollectiveOperation operation = world.operation(0, call);
-  operation.keepAlive = std::move(token);
+  operation.keepAlive[0] = std::move(token);
   bool gone = false;
   world.rank(0).executor->begin(std::move(operation), [&](OperationResult) { gone = weak.expired(); });
   EXPECT_TRUE(gone);

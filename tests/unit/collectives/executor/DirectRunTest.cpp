@@ -130,7 +130,8 @@ TEST(DirectRun, LeavesTheWorkToRanksWithSharesAsLongAsTheyGetOnWithIt) {
   const CollectiveOperation operation = allGather();
   auto plan = std::make_shared<const DirectPlan>(directPlan(operation.schedule->problem));
   ASSERT_GE(plan->firstPart(1), 2);
-  DirectRun run(peers, operation, plan);
+  DirectRun run(peers);
+  run.prepare(operation, plan);
   ASSERT_TRUE(run.start().ok());
 
   NoPause pace;
