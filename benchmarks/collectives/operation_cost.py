@@ -34,6 +34,8 @@ def main():
     parser.add_argument("--operations", type=int, default=2000)
     parser.add_argument("--queued", type=int, default=100)
     parser.add_argument("--bytes", type=int, default=64)
+    parser.add_argument("--most-instructions", type=float, help="more than that is a failure")
+    parser.add_argument("--most-allocations", type=float)
     arguments = parser.parse_args()
     program = os.path.join(arguments.directory, "collectives_operation_cost")
     print("| ranks | instructions an operation | allocations an operation |")
@@ -41,7 +43,12 @@ def main():
     for ranks in map(int, arguments.ranks.split(",")):
         few, _ = instructions(program, ranks, arguments.operations, arguments.queued, arguments.bytes)
         many, allocations = instructions(program, ranks, 3 * arguments.operations, arguments.queued, arguments.bytes)
-        print(f"| {ranks} | {(many - few) / (2 * arguments.operations * ranks):,.0f} | {allocations:.2f} |", flush=True)
+        cost = (many - few) / (2 * arguments.operations * ranks)
+        print(f"| {ranks} | {cost:,.0f} | {allocations:.2f} |", flush=True)
+        for value, most, what in ((cost, arguments.most_instructions, "instructions"),
+                                  (allocations, arguments.most_allocations, "allocations")):
+            if most is not None and value > most:
+                sys.exit(f"an operation of {ranks} ranks costs {value:,.2f} {what}, more than {most:,.2f}")
 
 
 if __name__ == "__main__":

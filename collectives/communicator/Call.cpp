@@ -135,6 +135,7 @@ StatusOr<Call> makeCollective(const std::shared_ptr<CommunicatorState>& state, c
                            arguments.destination);
   call.op = arguments.op;
   call.scale = arguments.scale;
+  call.arguments = arguments;
   call.input = arguments.input;
   call.output = arguments.output;
   Status status = fillCollective(call, arguments);
@@ -194,6 +195,10 @@ Status enqueueOrKeep(StatusOr<Call> call) {
   }
   group.calls.push_back(std::move(*call));
   return okStatus();
+}
+
+bool inGroup() {
+  return threadGroup().depth > 0;
 }
 
 Status groupStart() {

@@ -10,6 +10,7 @@
 
 #include "collectives/communicator/CommunicatorState.h"
 #include "collectives/communicator/Order.h"
+#include "collectives/communicator/Problems.h"
 #include "collectives/executor/Executor.h"
 #include "collectives/schedule/Schedule.h"
 #include "hpu/stream.h"
@@ -24,6 +25,7 @@ struct Call {
   std::vector<Buffer> buffers;  ///< Of transfers.
   std::vector<Access> accesses;
   ElementType type = ElementType::kF32;
+  CollectiveArguments arguments;  ///< Of a collective.
 
   std::vector<Transfer> transfers;  ///< Sends and receives; none: a collective.
   Problem problem;
@@ -33,17 +35,7 @@ struct Call {
   bool isTransfer = false;
 };
 
-/// A collective as the API has it; `count` as the call has it. Errors: kInvalidArgument,
-/// kFailedPrecondition, the communicator's failure.
-struct CollectiveArguments {
-  Operation operation = Operation::kBarrier;
-  uint64_t input = 0, output = 0;
-  int64_t count = 0;
-  ElementType type = ElementType::kI8;
-  ReduceOp op = ReduceOp::kSum;
-  double scale = 1;
-  int root = 0, destination = 0;
-};
+/// Errors: kInvalidArgument, kFailedPrecondition, the communicator's failure.
 StatusOr<Call> makeCollective(const std::shared_ptr<CommunicatorState>& state, const CollectiveArguments& arguments,
                               const Stream& stream);
 /// Sends and receives that wait for nothing but their peers. `name` is the call's, for errors.
@@ -56,7 +48,14 @@ Status inCall(std::string_view name, const CommunicatorState& state, const Statu
 /// Enqueues calls together, or none of them. Transfers of one communicator and stream become one
 /// operation.
 Status enqueueCalls(std::vector<Call> calls);
-Status enqueueCall(Call call);
+Status enqueueCall(Call&& call);
+
+/// Adds a collective to the one before it when that was called with the same arguments, which are still right: cheap.
+/// Nothing has happened when it says false. Not in a group.
+bool enqueueRepeated(const std::shared_ptr<CommunicatorState>& state, const CollectiveArguments& arguments,
+                     const Stream& stream);
+/// Whether the calling thread keeps calls for the end of a group.
+bool inGroup();
 
 /// Enqueues, or keeps for the end of the calling thread's group.
 Status enqueueOrKeep(StatusOr<Call> call);

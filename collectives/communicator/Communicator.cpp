@@ -151,6 +151,7 @@ Status Communicator::asyncError() const {
 namespace {
 Status collective(const std::shared_ptr<CommunicatorState>& state, const CollectiveArguments& arguments,
                   const Stream& stream) {
+  if (state && !inGroup() && enqueueRepeated(state, arguments, stream)) return okStatus();
   return enqueueOrKeep(makeCollective(state, arguments, stream));
 }
 Status transfers(const std::shared_ptr<CommunicatorState>& state, std::string_view name, std::vector<Transfer> list,

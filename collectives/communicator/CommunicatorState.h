@@ -18,6 +18,7 @@
 #include "collectives/bootstrap/Bootstrap.h"
 #include "collectives/communicator/Gate.h"
 #include "collectives/communicator/Order.h"
+#include "collectives/communicator/Problems.h"
 #include "collectives/executor/Executor.h"
 #include "collectives/transport/Transport.h"
 #include "collectives/transport/shm/Process.h"
@@ -102,6 +103,15 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
     std::shared_ptr<const Choice> choice;
     std::shared_ptr<const ExternalPorts> ports;
   };
+  /// The call of the last operation, while there is `growing`, and what was found out about it.
+  struct Repeated {
+    CollectiveArguments arguments;
+    const void* stream = nullptr;  ///< Its state.
+    Chosen chosen;
+    std::array<std::weak_ptr<const void>, 2> operands;  ///< As long as they live, the arguments are right.
+    std::array<Access, 2> accesses;
+  };
+  Repeated repeated;
   /// Errors: as Tuner::choose. The last few are at hand.
   StatusOr<Chosen> choose(const Problem& problem);
   std::vector<int64_t> portsReadyPs;  ///< Of the operation that is being added.

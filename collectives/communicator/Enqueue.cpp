@@ -88,24 +88,32 @@ std::vector<Piece> merged(std::vector<Call> calls) {
   return result;
 }
 
-CollectiveOperation operationOf(const Piece& piece) {
-  const Call& call = piece.call;
-  CommunicatorState& state = *call.state;
+/// Of the state's next collective.
+CollectiveOperation operationOf(CommunicatorState& state, const CollectiveArguments& arguments,
+                                const CommunicatorState::Chosen& chosen, KeptMemory&& kept) {
   CollectiveOperation operation;
-  operation.type = call.type;
+  operation.type = arguments.type;
   operation.timeoutMs = state.timeoutMs();
   operation.deadlineMs = state.deadlineMs();
-  operation.keepAlive = {call.operands[0].state(), call.operands[1].state(), piece.scratch.buffer.state()};
+  operation.keepAlive = std::move(kept);
   operation.direct = state.direct();
   operation.sequence = state.lastSequence + 1;
-  operation.schedule = piece.chosen.choice->schedule;
-  operation.timer = piece.chosen.choice->timer;
+  operation.schedule = chosen.choice->schedule;
+  operation.timer = chosen.choice->timer;
   operation.devices = state.devices();
-  operation.op = call.op;
-  operation.scale = call.scale;
+  operation.op = arguments.op;
+  operation.scale = arguments.scale;
   operation.tableHash = state.tuner().tableHash();
-  operation.input = call.input;
-  operation.output = call.output;
+  operation.input = arguments.input;
+  operation.output = arguments.output;
+  return operation;
+}
+
+CollectiveOperation operationOf(const Piece& piece) {
+  const Call& call = piece.call;
+  CollectiveOperation operation =
+      operationOf(*call.state, call.arguments, piece.chosen,
+                  {call.operands[0].state(), call.operands[1].state(), piece.scratch.buffer.state()});
   operation.scratch = piece.scratch.scratch;
   operation.partial = piece.scratch.partial;
   return operation;
@@ -122,23 +130,35 @@ bool sameAccesses(std::span<const Access> a, std::span<const Access> b) {
 }
 
 /// Adds a collective to the one before it, where that takes on more: they are one piece of the stream's work then.
-/// Whoever waits for one of them waits for all, so while other communicators may, they use the same memory.
-bool extend(Piece& piece) {
-  CommunicatorState& state = *piece.call.state;
-  if (piece.call.isTransfer || !state.growing) return false;
+/// Whoever waits for one of them waits for all, so while other communicators may, they use the same memory. Under
+/// enqueueMutex; what the caller keeps is moved when it was added.
+bool extend(const std::shared_ptr<CommunicatorState>& shared, const Stream& stream,
+            const CollectiveArguments& arguments, const CommunicatorState::Chosen& chosen,
+            std::span<const Access> accesses, KeptMemory& kept, bool repeated) {
+  CommunicatorState& state = *shared;
+  if (!state.growing) return false;
   AddressOrder& order = state.addressOrder();
-  if (!state.weakOrder() && order.isShared() && !sameAccesses(piece.call.operandAccesses, state.growingAccesses))
-    return false;
-  if (!piece.call.stream.extend(*state.growing, *piece.chosen.ports, state.portsReadyPs)) return false;
+  if (!state.weakOrder() && order.isShared() && !sameAccesses(accesses, state.growingAccesses)) return false;
+  if (!stream.extend(*state.growing, *chosen.ports, state.portsReadyPs)) return false;
   state.began();
-  piece.work = state.growing;
-  piece.added = true;
-  CollectiveOperation operation = operationOf(piece);
-  setPorts(operation, *piece.chosen.ports, state.portsReadyPs);
-  state.growing->add(piece.call.state, std::move(operation));
+  CollectiveOperation operation = operationOf(state, arguments, chosen, std::move(kept));
+  setPorts(operation, *chosen.ports, state.portsReadyPs);
+  state.growing->add(shared, std::move(operation));
   ++state.lastSequence;
-  if (!state.weakOrder()) order.add(piece.call.operandAccesses, state.last.back());
+  // The order knows already that the piece uses the memory of the call that is repeated.
+  if (!state.weakOrder() && (!repeated || order.isShared())) order.add(accesses, state.last.back());
   return true;
+}
+
+/// Under enqueueMutex: more calls like this one may follow.
+void remember(const Piece& piece) {
+  const Call& call = piece.call;
+  CommunicatorState::Repeated& repeated = call.state->repeated;
+  repeated.arguments = call.arguments;
+  repeated.stream = call.stream.state().get();
+  repeated.chosen = piece.chosen;
+  repeated.operands = {call.operands[0].state(), call.operands[1].state()};
+  repeated.accesses = call.operandAccesses;
 }
 
 Status enqueue(Piece& piece) {
@@ -153,7 +173,14 @@ Status enqueue(Piece& piece) {
     if (!state.weakOrder()) conflicts = state.addressOrder().conflicts(accesses, call.stream, state.number());
   };
   findConflicts();
-  if (conflicts.empty() && extend(piece)) return okStatus();
+  KeptMemory kept = {call.operands[0].state(), call.operands[1].state()};
+  if (conflicts.empty() && !call.isTransfer &&
+      extend(call.state, call.stream, call.arguments, piece.chosen, call.operandAccesses, kept, /*repeated=*/false)) {
+    piece.work = state.growing;
+    piece.added = true;
+    remember(piece);
+    return okStatus();
+  }
   // What ends with that begins other operations, perhaps of this communicator.
   lock.unlock();
   call.stream.seal();
@@ -187,6 +214,7 @@ Status enqueue(Piece& piece) {
   state.last.push_back(enqueued);
   state.growing = collective && collective->extendable() ? std::move(collective) : nullptr;
   state.growingAccesses = call.operandAccesses;
+  if (state.growing) remember(piece);
   if (!state.weakOrder()) state.addressOrder().add(accesses, enqueued);
   return okStatus();
 }
@@ -201,7 +229,31 @@ void afterEnqueue(Piece& piece) {
 
 }  // namespace
 
-Status enqueueCall(Call call) {
+bool enqueueRepeated(const std::shared_ptr<CommunicatorState>& state, const CollectiveArguments& arguments,
+                     const Stream& stream) {
+  KeptMemory kept;  // Let go without the lock.
+  std::shared_ptr<CollectiveWork> work;
+  {
+    std::lock_guard lock(state->enqueueMutex);
+    const CommunicatorState::Repeated& last = state->repeated;
+    if (!state->growing || last.stream != stream.state().get() || !(last.arguments == arguments)) return false;
+    if (!state->usable().ok()) return false;
+    for (size_t i = 0; i < last.operands.size(); ++i) {
+      if (last.accesses[i].begin == last.accesses[i].end) continue;
+      kept[i] = last.operands[i].lock();
+      if (!kept[i]) return false;
+    }
+    AddressOrder& order = state->addressOrder();
+    if (!state->weakOrder() && order.isShared() && !order.conflicts(last.accesses, stream, state->number()).empty())
+      return false;
+    if (!extend(state, stream, arguments, last.chosen, last.accesses, kept, /*repeated=*/true)) return false;
+    work = state->growing;
+  }
+  work->added();
+  return true;
+}
+
+Status enqueueCall(Call&& call) {
   Piece piece;
   piece.call = std::move(call);
   HPU_RETURN_IF_ERROR(prepare(piece));

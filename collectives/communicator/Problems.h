@@ -10,6 +10,18 @@
 
 namespace hpu::collectives {
 
+/// A collective as the API has it; `count` as the call has it.
+struct CollectiveArguments {
+  Operation operation = Operation::kBarrier;
+  uint64_t input = 0, output = 0;
+  int64_t count = 0;
+  ElementType type = ElementType::kI8;
+  ReduceOp op = ReduceOp::kSum;
+  double scale = 1;
+  int root = 0, destination = 0;
+  bool operator==(const CollectiveArguments&) const = default;
+};
+
 /// `count` as the call has it. Of point-to-point `root` is the sender.
 Problem problemOf(Operation operation, int ranks, int64_t count, ElementType type, int root = 0, int destination = 0);
 

@@ -22,11 +22,11 @@ std::string spanName(bool send, int peer) {
 }  // namespace
 
 OperationWork::OperationWork(std::shared_ptr<CommunicatorState> state, std::string name, bool mayGrow)
-    : of_(state),
+    : state_(std::move(state)),
+      of_(state_),
       name_(std::move(name)),
       sealed_(!mayGrow),
       reasons_(mayGrow ? 3 : 2),
-      state_(std::move(state)),
       inProgress_(1) {}
 
 std::shared_ptr<CommunicatorState> OperationWork::state() const {
@@ -208,7 +208,7 @@ void CollectiveWork::behind(const ExternalWork& before, int64_t earliestPs) {
 }
 
 /// Under mutex_.
-void CollectiveWork::give(CommunicatorState& state, CollectiveOperation operation) {
+void CollectiveWork::give(CommunicatorState& state, CollectiveOperation&& operation) {
   const Problem& problem = operation.schedule->problem;
   Status status = checkWrite(state, operation.output,
                              outputElements(problem, static_cast<int>(rank_)) * int64_t{problem.elementBytes});
@@ -239,7 +239,7 @@ void CollectiveWork::begin(CommunicatorState& state, int64_t arrivalPs, bool fol
   added();
 }
 
-void CollectiveWork::add(const std::shared_ptr<CommunicatorState>& state, CollectiveOperation operation) noexcept {
+void CollectiveWork::add(const std::shared_ptr<CommunicatorState>& state, CollectiveOperation&& operation) noexcept {
   std::lock_guard lock(mutex_);
   oneMore(state);
   grown_ = true;
@@ -271,8 +271,8 @@ void CollectiveWork::added() {
     std::lock_guard lock(mutex_);
     refused = std::exchange(refused_, 0);
     if (refused > 0) refusal = refusal_;
+    state = state_;
   }
-  state = this->state();
   if (!state) return;
   if (refused > 0) {
     // The others wait for this rank's part.

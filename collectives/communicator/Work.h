@@ -81,6 +81,8 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   Status inContext(const CommunicatorState& state, const Status& status, const char* what = "") const;
 
   mutable std::mutex mutex_;  // Guards what a derived class says, and what is said below.
+  /// With self_: as long as operations are in progress. Guarded by mutex_.
+  std::shared_ptr<CommunicatorState> state_;
 
  private:
   void arriveAtGate() noexcept;
@@ -105,7 +107,6 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   std::shared_ptr<ExternalTurn> arriving_;
 
   // Guarded by mutex_.
-  std::shared_ptr<CommunicatorState> state_;  // With the next one: as long as operations are in progress.
   std::shared_ptr<OperationWork> self_;
   int64_t inProgress_ = 0;
   Status failure_;  // The first one.
@@ -119,7 +120,7 @@ class CollectiveWork final : public OperationWork {
   CollectiveWork(const std::shared_ptr<CommunicatorState>& state, const CommunicatorState::Chosen& chosen,
                  CollectiveOperation operation);
   /// After Stream::extend: this is the one that was added. added() follows, without locks.
-  void add(const std::shared_ptr<CommunicatorState>& state, CollectiveOperation operation) noexcept;
+  void add(const std::shared_ptr<CommunicatorState>& state, CollectiveOperation&& operation) noexcept;
   void added();
 
   void behind(const ExternalWork& before, int64_t earliestPs) override;
@@ -134,7 +135,7 @@ class CollectiveWork final : public OperationWork {
   int64_t drop() override;
 
  private:
-  void give(CommunicatorState& state, CollectiveOperation operation);
+  void give(CommunicatorState& state, CollectiveOperation&& operation);
   void done(OperationResult& result);
 
   const size_t rank_;

@@ -12,7 +12,7 @@ namespace hpu::collectives {
 
 using base::strCat;
 
-void CollectiveRun::prepare(CollectiveOperation operation, bool direct) {
+void CollectiveRun::prepare(CollectiveOperation&& operation, bool direct) {
   operation_ = std::move(operation);
   mine_ = recordOf(operation_, direct);
   turn_ = begun_ = Clock::now();

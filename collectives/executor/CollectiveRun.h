@@ -74,7 +74,7 @@ class CollectiveRun {
  protected:
   explicit CollectiveRun(Peers& peers) : peers_(peers) {}
   /// The next operation, in place of the last one. `direct`: as in CallRecord.
-  void prepare(CollectiveOperation operation, bool direct);
+  void prepare(CollectiveOperation&& operation, bool direct);
   const Problem& problem() const { return operation_.schedule->problem; }
   /// Whether the type fits. Errors: kInternal, kInvalidArgument.
   Status checkProblem() const;

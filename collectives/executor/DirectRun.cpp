@@ -25,11 +25,13 @@ constexpr std::chrono::microseconds kPatience{2000};
 
 DirectRun::DirectRun(Peers& peers) : CollectiveRun(peers), work_(*peers.transport().sharedWork()) {}
 
-void DirectRun::prepare(CollectiveOperation operation, std::shared_ptr<const DirectPlan> plan) {
+void DirectRun::prepare(CollectiveOperation&& operation, std::shared_ptr<const DirectPlan> plan) {
+  fits_ = fits_ && operation.schedule == operation_.schedule && operation.type == operation_.type &&
+          operation.input == operation_.input && operation.output == operation_.output;
   CollectiveRun::prepare(std::move(operation), true);
   plan_ = std::move(plan);
   stage_ = Stage::kStarted;
-  stream_ = first_ = endedHere_ = outOfPatience_ = false;
+  first_ = endedHere_ = outOfPatience_ = false;
   memories_.assign(static_cast<size_t>(peers_.ranks()), {});
   workers_ = 1;
   firstShare_ = ownShares_ = visited_ = 0;
@@ -38,12 +40,14 @@ void DirectRun::prepare(CollectiveOperation operation, std::shared_ptr<const Dir
 }
 
 Status DirectRun::start() {
+  if (fits_) return okStatus();
   HPU_RETURN_IF_ERROR(checkProblem());
   const int64_t input = inputElements(problem(), peers_.rank());
   const int64_t output = outputElements(problem(), peers_.rank());
   HPU_RETURN_IF_ERROR(resolve(BufferKind::kInput, operation_.input, input).status());
   HPU_RETURN_IF_ERROR(resolve(BufferKind::kOutput, operation_.output, output).status());
   stream_ = std::max(input, output) * problem().elementBytes >= kStreamBytes / peers_.ranks();
+  fits_ = true;
   return okStatus();
 }
 

@@ -23,7 +23,7 @@ class DirectRun final : public CollectiveRun {
  public:
   explicit DirectRun(Peers& peers);
   /// The next operation, in place of the last one.
-  void prepare(CollectiveOperation operation, std::shared_ptr<const DirectPlan> plan);
+  void prepare(CollectiveOperation&& operation, std::shared_ptr<const DirectPlan> plan);
   Status start() override;
   bool publish() override;
   void haveTurn(bool endedHere) override;
@@ -58,6 +58,7 @@ class DirectRun final : public CollectiveRun {
   SharedWork& work_;
   std::shared_ptr<const DirectPlan> plan_;
   Stage stage_ = Stage::kStarted;
+  bool fits_ = false;    ///< The operation before it, found right, had the same schedule, type and operands.
   bool stream_ = false;  ///< The output is written around the caches.
   bool first_ = false;   ///< The others may sleep and not know that it can be begun.
   bool endedHere_ = false;

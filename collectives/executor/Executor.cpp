@@ -62,7 +62,7 @@ class Core : public std::enable_shared_from_this<Core> {
   Core(std::shared_ptr<Transport> transport, std::string label);
 
   void begin(TransferOperation operation, OperationDone done);
-  void add(CollectiveOperation operation, OperationDone done);
+  void add(CollectiveOperation&& operation, OperationDone&& done);
   void drive();
   void help(Clock::time_point until, const std::function<bool()>& stop);
   void abort(const Status& why);
@@ -192,7 +192,7 @@ void Core::begin(TransferOperation operation, OperationDone done) {
   drive();
 }
 
-void Core::add(CollectiveOperation operation, OperationDone done) {
+void Core::add(CollectiveOperation&& operation, OperationDone&& done) {
   std::lock_guard lock(mutex_);
   std::unique_ptr<OperationSlot> slot;
   if (free_.empty()) {
@@ -551,7 +551,7 @@ class ExecutorHandle : public Executor {
     setTimeout(operation);
     core()->begin(std::move(operation), std::move(done));
   }
-  void add(CollectiveOperation operation, OperationDone done) override {
+  void add(CollectiveOperation&& operation, OperationDone done) override {
     setTimeout(operation);
     core_->add(std::move(operation), std::move(done));
   }

@@ -109,7 +109,7 @@ class Executor {
   virtual void begin(TransferOperation operation, OperationDone done) = 0;
   /// begin() of a collective in two steps. add() gives it its place and no more: it may be called under locks, and
   /// needs no memory when as many were in progress before. drive() follows, without locks.
-  virtual void add(CollectiveOperation operation, OperationDone done) = 0;
+  virtual void add(CollectiveOperation&& operation, OperationDone done) = 0;
   virtual void drive() = 0;
   /// The calling thread works on whatever can go on, until `stop` says so (asked after each step)
   /// or `until`.

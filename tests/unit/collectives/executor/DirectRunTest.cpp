@@ -131,7 +131,7 @@ TEST(DirectRun, LeavesTheWorkToRanksWithSharesAsLongAsTheyGetOnWithIt) {
   auto plan = std::make_shared<const DirectPlan>(directPlan(operation.schedule->problem));
   ASSERT_GE(plan->firstPart(1), 2);
   DirectRun run(peers);
-  run.prepare(operation, plan);
+  run.prepare(CollectiveOperation(operation), plan);
   ASSERT_TRUE(run.start().ok());
 
   NoPause pace;
