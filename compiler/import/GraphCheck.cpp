@@ -22,7 +22,7 @@ Issue nodeIssue(const NodeDef& node, std::string reason) {
 
 constexpr size_t kGraphInput = SIZE_MAX;
 
-/// Who defines each name: a node's index, or kGraphInput for inputs and initializers.
+/// What defines each name: a node's index, or kGraphInput for inputs and initializers.
 using Producers = std::unordered_map<std::string, size_t>;
 
 Producers findProducers(const GraphDef& graph, GraphFaults& faults) {

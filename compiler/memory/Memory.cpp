@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phase memory. In: tiled units. Out: the same with addresses, proven by hpu-verify-memory. Stop after it with
-// --stop-after=memory. Who shares bytes is decided in Storage.cpp, addresses in Planner.cpp, SRAM in Rings.cpp.
+// --stop-after=memory. Which values share bytes is decided in Storage.cpp, addresses in Planner.cpp, SRAM in Rings.cpp.
 #include "compiler/memory/Memory.h"
 
 #include "base/Format.h"

@@ -363,7 +363,7 @@ llvm::DenseMap<Value, int64_t> lastReads(func::FuncOp function, const llvm::Dens
     for (Value operand : op.getOperands()) last[baseOf(operand)] = now;
     for (Value result : op.getResults()) last[result] = now;
   }
-  // Whoever takes turns with the last reader is done when the last of them is.
+  // Readers that take turns are done when the last of them is.
   SmallVector<Operation*> units(step.size());
   for (auto [unit, number] : step) units[number] = unit;
   SmallVector<Turn> turns = turnsOf(units);

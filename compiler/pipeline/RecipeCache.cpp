@@ -107,7 +107,7 @@ Status RecipeCache::store(const std::string& key, const Recipe& recipe) const {
   return okStatus();
 }
 
-/// Another process may evict at the same time: a file that is gone already is none to count. Whoever has mapped a
+/// Another process may evict at the same time: a file that is gone already is not counted. A process that has mapped a
 /// recipe keeps it.
 void RecipeCache::evict(const std::string& keep) const {
   struct Entry {

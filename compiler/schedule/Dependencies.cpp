@@ -38,7 +38,8 @@ void ConflictFinder::remember(uint32_t command, const recipe::Access& access) {
   const recipe::MemoryBox& box = access.box;
   if (box.section >= touched_.size()) touched_.resize(box.section + 1);
   Touched& touched = touched_[box.section];
-  // Whoever conflicts with a record that this write covers also conflicts with this write, which is behind it.
+  // A later access that conflicts with a record which this write covers conflicts with this write, too, which is behind
+  // it.
   if (access.write) {
     dropCovered(touched.reads, box, command);
     dropCovered(touched.writes, box, command);

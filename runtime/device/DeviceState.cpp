@@ -68,7 +68,7 @@ std::string driverNames() {
 /// The driver's index that the options name; kAnyDevice when by none.
 StatusOr<int> wantedIndex(const driver::DriverEntry& entry, const DeviceOptions& options) {
   HPU_ASSIGN(int index, node::requestedIndex(options));
-  // Nobody owns such a device, so the first is as free as any.
+  // No process owns such a device, so the first is as free as any.
   return entry.owned ? index : std::max(index, 0);
 }
 

@@ -80,7 +80,7 @@ struct Loaded {
 struct Entry {
   EagerKey key;
   std::atomic<bool> compiling{true};                            ///< Written under the cache's lock.
-  const std::thread::id compiler = std::this_thread::get_id();  ///< Who made the entry compiles it.
+  const std::thread::id compiler = std::this_thread::get_id();  ///< The thread that made the entry.
   Status failure;                                               ///< Of the compilation, for those who waited for it.
   Recipe recipe;
   std::vector<Loaded> loaded;  ///< Few: a process has at most eight devices.
@@ -97,7 +97,7 @@ class Waiting {
     std::lock_guard lock(base::processMutex());
     auto& waits = all();
     const std::thread::id self = std::this_thread::get_id();
-    // No circle is ever closed, so this ends. Who waits for what is done by now goes on.
+    // No circle is ever closed, so this ends. A thread whose compilation is done by now waits for nothing.
     for (const Entry* at = entry.get(); at && at->compiling.load();) {
       if (at->compiler == self) return false;
       auto next = waits.find(at->compiler);
@@ -194,7 +194,7 @@ void EagerCache::Impl::compileEntry(const EntryPointer& entry, const Compile& co
   StatusOr<Recipe> result = failedPrecondition("eager: there is no compile function");
   {
     trace::HostScope scope("EagerCache.compile");
-    // The function is the caller's. Who waits for the structure must not wait for ever.
+    // The function is the caller's and may throw: the threads that wait for the structure are told, too.
     try {
       if (compile) result = compile();
     } catch (const std::bad_alloc&) {

@@ -35,10 +35,10 @@ class Allocation {
   const int64_t bytes_;
 };
 
-/// Who may find a buffer by its address.
+/// Whose addresses find a buffer.
 enum class Visibility : uint8_t {
   kProgram,   ///< The program: it asked for the memory.
-  kInternal,  ///< Nobody: the runtime's own (constants, workspaces).
+  kInternal,  ///< No program's: the runtime's own (constants, workspaces).
 };
 
 /// Immutable; any thread may use it.

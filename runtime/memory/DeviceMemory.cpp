@@ -87,7 +87,7 @@ void DeviceMemory::free(uint64_t address, int64_t capacity) {
     freeNow(address);
     return;
   }
-  // Nobody else has the block yet, so no lock is needed.
+  // No other thread has the block yet, so no lock is needed.
   Status status = driver_.poison(address, capacity);
   if (!status.ok()) HPU_LOG(kWarning, status.message());
   std::lock_guard lock(mutex_);

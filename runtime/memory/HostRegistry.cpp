@@ -97,7 +97,7 @@ Status HostRegistry::unmap(const void* data) {
     return notFound(base::strCat("unmapHost: ", base::formatHex(key(data)),
                                  it == blocks_.end() ? " is not the start of memory that mapHost was given"
                                                      : " is allocated memory; freeHost lets go of it"));
-  // Nobody gets a further share without the lock, so 1 is certain.
+  // Further shares are made under the lock only, so a count of 1 stays 1.
   if (it->second.use_count() > 1)
     return failedPrecondition(
         base::strCat("unmapHost: enqueued copies use ", name(it->second->memory()), "; synchronize with them first"));

@@ -89,7 +89,7 @@ StatusOr<Fd> tryBind(const std::string& identity, int index) {
   return Fd();
 }
 
-/// Who holds a device whose name is taken.
+/// The process that holds a device whose name is taken.
 std::string holder(const std::string& identity, int index) {
   auto owner = contact(identity, index);
   if (owner.ok()) return describe(owner->owner);

@@ -253,7 +253,7 @@ void Service::serve(uint64_t key) {
   auto arrived = receivePacket(connection.socket.get(), packet);
   if (arrived.ok() && !*arrived) return;
   Request request;
-  // Who hangs up or talks nonsense is forgotten.
+  // A caller that has hung up, or sent what is no request, is forgotten.
   if (!arrived.ok() || packet.size() != sizeof request) {
     connections_.erase(key);
     return;

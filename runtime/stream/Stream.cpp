@@ -50,7 +50,7 @@ uint64_t at(const Buffer& buffer, int64_t offset) {
 
 using Owner = std::shared_ptr<const void>;
 
-/// Who keeps the host side of a copy; nobody when the device does not know the memory.
+/// The owner of the host side of a copy; null when the device does not know the memory.
 StatusOr<Owner> hostOwner(const StreamState& stream, const void* pointer, int64_t bytes, std::string_view what) {
   HPU_RETURN_IF_ERROR(checkHost(pointer, bytes, what));
   HPU_ASSIGN(Owner owner, stream.device()->host().use(pointer, bytes, what));

@@ -133,7 +133,7 @@ struct TracedDevice {
   Terms termsOf(const CommandEvent& e) const;
 };
 
-/// Who recorded. A merged trace has several; host times of all count from TraceData::startNs.
+/// The process that recorded. A merged trace has several; host times of all count from TraceData::startNs.
 struct TracedProcess {
   uint64_t pid = 0;
   std::string_view producer, name;

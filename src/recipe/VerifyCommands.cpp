@@ -242,7 +242,7 @@ class CommandVerifier {
                            ", whose slots have ", ring.slotBytes));
   }
 
-  /// Who shares a ring sees the same slots, and through equal views the same part in each slice.
+  /// Commands that share a ring see the same slots, and through equal views the same part in each slice.
   Status verifyRingsAgree(const RingUse& a, const RingUse& b) {
     const Ring &x = a.operand->ring, &y = b.operand->ring;
     auto refuse = [&](const std::string& what) {

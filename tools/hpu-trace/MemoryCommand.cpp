@@ -105,7 +105,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
     json.set("window_us", microseconds(traffic.window));
     tool.print(formatTable(table));
 
-    // Who moves it.
+    // The kernels and transfers that move it.
     std::vector<TopRow> rows = topRows(trace, parseGroupBy(options.groupBy), d.index);
     std::stable_sort(rows.begin(), rows.end(), [](const TopRow& x, const TopRow& y) {
       return x.work.hbmBytes + x.work.sramBytes > y.work.hbmBytes + y.work.sramBytes;

@@ -117,8 +117,8 @@ std::shared_ptr<const Dependence> DeviceClock::dependenceOf(const ClockItem& ite
 
 /// Under inboxMutex_. When the item ends as far as the calls of the program tell: a matter of them alone, unlike
 /// what is resolved by now. Ports are given out by it, because all ranks must find the same time for a transfer,
-/// and the end of what is before it may depend on peers that have not come yet. Who has seen a time submits with an
-/// `earliest` that is no earlier, so that it never stays far behind.
+/// and the end of what is before it may depend on peers that have not come yet. A program that has seen a time submits
+/// with an `earliest` that is no earlier, so that it never stays far behind.
 Picoseconds DeviceClock::foresee(const ClockItem& item, const std::vector<std::shared_ptr<TimeNode>>& signals,
                                  std::vector<Picoseconds>* ports) {
   Picoseconds& end = foreseen_[item.queue];
@@ -246,7 +246,8 @@ void DeviceClock::noteLook() {
   lookDue_.store(true, std::memory_order_relaxed);
 }
 
-/// So that none is due for a while. Nobody else's look counts, which comes when the host gets to it.
+/// The next look is due kMaxUnresolved items from here. Only looks of the program move it: when a worker looks depends
+/// on the host's speed, which device times must not.
 void DeviceClock::programLooks() {
   auto lock = base::lockSoon(inboxMutex_);
   sinceLook_ = 0;

@@ -176,7 +176,7 @@ std::optional<QueueExecutor::Core::Turn> QueueExecutor::Core::awaitTurn() {
     --looking;
     ++sleeping;
     while (wakes == 0 && !stopping) section.wait(workAvailable);
-    // Who woke it has counted it already.
+    // The thread that woke it has counted it in `looking` already.
     if (wakes > 0) {
       --wakes;
     } else {
@@ -490,7 +490,7 @@ void QueueExecutor::Core::startExternal(const std::shared_ptr<Queue>& queue, Ext
     begun = internalError("an exception reached the queue");
   }
   if (within) inside().pop_back();
-  away.work.reset();  // Who sees that the work is done finds it let go.
+  away.work.reset();  // Before the work is seen to be done: its owner may go then.
   const bool tookLong = base::Deadline::Clock::now() - start > kLongWork;
   std::unique_ptr<InProgress> ended;
   Status why;  // Not ok: it is to be cancelled.
@@ -600,7 +600,7 @@ void QueueExecutor::Core::completeSignal(Queue& queue, const Item& item, uint32_
   for (auto& callback : callbacks) callback();
 }
 
-/// The item's ticket is done. Who was to be told of it is returned, and is told without the lock.
+/// The item's ticket is done. Its callbacks are returned, to be called without the lock.
 QueueExecutor::Core::Callbacks QueueExecutor::Core::finish(Queue& queue, const Item& item, const Status& status) {
   Callbacks callbacks;
   if (Outstanding* entry = outstanding.find(item.ticket)) {

@@ -420,7 +420,7 @@ Status TimedDevice::runWork(const Work& work, const std::string& label, QueueExe
   else
     status = atPlace(work, status);
   if (!status.ok()) workFailed(work, label, status);
-  // Who enqueues a long backlog leaves its times to the threads that do the work.
+  // A thread that enqueues a long backlog does not resolve its times: the workers do.
   clock_->catchUp();
   return status;
 }

@@ -53,7 +53,7 @@ TEST_P(DriverExternalWork, WorkDoneRisesWithWorkAndOnlyThen) {
   auto work = std::make_shared<testing::ExternalProbe>();
   Ticket external = submit(q, External{work});
   ASSERT_TRUE(work->awaitStart());
-  // Whoever does it must tell whether it advances.
+  // External work has to tell whether it advances.
   EXPECT_EQ(device->workDone(), after);
   EXPECT_EQ(device->workDone(), after);
   work->complete(okStatus(), 0);

@@ -99,7 +99,7 @@ TEST_F(Signed, NoByteCanBeChanged) {
   for (size_t at = 0; at < good.size(); at += at < 2048 ? 1 : 61) {
     std::vector<uint8_t> bad = good;
     bad[at] ^= 0x10;
-    // Who changes bytes can make their checksums fit.
+    // Checksums are no protection from changes on purpose: they can be made to fit.
     recipe::resealRecipe(bad).ignore();
     if (bad == good) continue;  // A byte of a checksum.
     // A signature that is taken away leaves a recipe that nobody has signed.

@@ -327,7 +327,7 @@ TEST_F(CaptureTest, SaysWhatCannotBeCapturedAndFailsAsAWhole) {
     Status status = call();
     EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << name;
     EXPECT_THAT(status.message(), HasSubstr(name + " cannot be captured")) << name;
-    // Who ignores it is told at the end.
+    // A program that ignores it is told at the end.
     EXPECT_EQ(session.end().status().message(), status.message()) << name;
     // Afterwards the call is as good as ever, but for the event of the capture.
     if (name.find("Event") == std::string::npos) {

@@ -255,7 +255,7 @@ TEST_P(ExternalWorkTest, StartsInEnqueueWhenItMayAndNothingIsBefore) {
   ASSERT_TRUE(stream.enqueue(works[1]).ok());
   ASSERT_TRUE(stream.enqueue(works[2]).ok());
   EXPECT_EQ(works[1]->starts, 0);
-  // Who ends one starts the next ones.
+  // The thread that ends one starts the next ones.
   std::thread ender([&] { works[0]->complete(okStatus(), 0); });
   const std::thread::id id = ender.get_id();
   ender.join();

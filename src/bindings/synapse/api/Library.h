@@ -59,8 +59,8 @@ class Library {
   /// A device that synDeviceAcquire* gave. Errors: synInvalidArgument naming the id and those that are valid.
   std::shared_ptr<DeviceObject> findDevice(synDeviceId id) const;
   Result missingDevice(synDeviceId id) const;
-  /// Whether it is still acquired. Who has made an object of a device looks once more when the object can be found by a
-  /// release: else the device may be gone and the object would hold it.
+  /// Whether it is still acquired. A function that has made an object of a device looks once more when the object can
+  /// be found by a release: else the device may be gone and the object would hold it.
   bool owns(const std::shared_ptr<DeviceObject>& device) const { return findDevice(device->id()) == device; }
   std::vector<std::shared_ptr<DeviceObject>> devices() const;
   Result acquire(const DeviceOptions& options, synDeviceId* id);

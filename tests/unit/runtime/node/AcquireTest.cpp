@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who gets a device, who does not, and what he is told.
+// Which process gets a device, and what the others are told.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
