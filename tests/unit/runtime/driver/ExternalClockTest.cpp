@@ -145,6 +145,24 @@ TEST(ExternalClock, DevicesWaitForEachOthersExternalWork) {
   expectSpan(a.span(last), 200, 207);
 }
 
+TEST(ExternalClock, ALookAtAnEndIsALookAtAllThatItWaitedFor) {
+  // In either order: the later of two pieces of one queue's work counts.
+  for (bool laterFirst : {false, true}) {
+    ClockDriver c;
+    Time one, two;
+    Ticket first = c.external(1, one), second = c.external(1, two);
+    c.waitFor(2, laterFirst ? second : first);
+    c.waitFor(2, laterFirst ? first : second);
+    Ticket last = c.transfer(2, 5);
+    EXPECT_FALSE(c.clock->seen(first));
+    c.run(*one, 10);
+    c.run(*two, 10);
+    expectSpan(c.span(last), 20, 25);
+    EXPECT_TRUE(c.clock->seen(first));
+    EXPECT_TRUE(c.clock->seen(second));
+  }
+}
+
 /// Streams of a training step: compute, one communicator, an optimizer that waits for both. Each
 /// external work is started when its dependencies are done, as a queue does, but at a moment that
 /// `chance` decides; so is the moment at which its end is told.
