@@ -216,6 +216,7 @@ const ElementwiseOp kOps[] = {
     {"greater", 2, N, false, compare<Cmp::Gt>},
     {"greater_equal", 2, N, false, compare<Cmp::Ge>},
     {"where", 3, Domain::Any, false, EMIT { return m.select(x[0], x[1], x[2]); }},
+    {"_sub_of_rounded", 2, F, false, EMIT { return m.subOfRounded(x[0], x[1]); }},
     {"_exp_or_zero", 1, F, true, EMIT { return m.expOrZero(x[0]); }},
     {"_gather_index", 1, I, false, gatherIndex},
 };

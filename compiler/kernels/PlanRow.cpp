@@ -53,7 +53,8 @@ int lowerSoftmax(PlanBuilder& b, const Node& node, const IndexMap& map) {
   if (!row.ok) return x;
   constexpr ElementType f32 = ElementType::kF32;
   int maximum = b.reduce(ReduceKind::Max, x, row.dims, f32);
-  int shifted = b.lane("sub", {x, maximum}, f32);
+  // The maximum is a rounded number: a product less it, not rounded, may be far above 0, where exp is infinite.
+  int shifted = b.lane("_sub_of_rounded", {x, maximum}, f32);
   int e = b.lane("_exp_or_zero", {shifted}, f32);
   int sum = b.reduce(ReduceKind::Sum, e, row.dims, f32);
   if (node.op == "log_softmax") return b.lane("sub", {shifted, b.lane("log", {sum}, f32)}, f32);

@@ -113,6 +113,10 @@ HPU_EITHER(sub, SubFOp, SubIOp)
 HPU_EITHER(mul, MulFOp, MulIOp)
 #undef HPU_EITHER
 
+Value VectorMath::subOfRounded(Value a, Value b) {
+  return arith::SubFOp::create(b_, loc_, a, b, arith::FastMathFlags::none);
+}
+
 Value VectorMath::divF(Value a, Value b) {
   auto divide = [&]() -> Value { return arith::DivFOp::create(b_, loc_, a, b); };
   std::optional<float> divisor = numberOf(b);

@@ -57,6 +57,8 @@ class VectorMath {
   // ---- Arithmetic; integers and floats by the operand's type ----
   Value add(Value a, Value b);
   Value sub(Value a, Value b);
+  /// Of floats, with `a` rounded before: never one instruction with the product that `a` may be.
+  Value subOfRounded(Value a, Value b);
   Value mul(Value a, Value b);
   /// Rounded as IEEE 754 does it. By one number for all lanes it costs less (kUniformDivision), by a constant
   /// power of two a product.

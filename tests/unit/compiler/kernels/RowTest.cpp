@@ -68,6 +68,19 @@ TEST(Row, SoftmaxOfAMaskedScaledProducerIgnoresMinusInfinity) {
       {4e-6, 1e-9});
 }
 
+/// Their rounding is far above what exp takes: the largest less itself is 0 only when both are rounded.
+TEST(Row, SoftmaxOfLargeProducts) {
+  Tensor x = Tensor::dense(F32, {4, 70}).random(3, 1e5, 3e5), y = Tensor::dense(F32, {4, 70});
+  check(
+      "%p = hpu.mul %0, %0 : ($0, $0) -> $0\n%s = hpu.mul %p, %0 : ($0, $0) -> $0\n"
+      "%r = hpu.softmax %s {axis = 1 : i64} : ($0) -> $out0\nhpu.yield %r : $out0",
+      {x}, {y}, [&](int, const Index& i) {
+        for (int64_t k = 0; k < 70; ++k)
+          if (x.at({i[0], k}) > x.at(i)) return 0.0;
+        return 1.0;
+      });
+}
+
 TEST(Row, SoftmaxOfARowTooLongForLocalMemory) {
   Tensor x = Tensor::dense(F32, {2, 30000}).random(4, -4, 4);
   Kernel kernel("%r = hpu.softmax %0 {axis = 1 : i64} : ($0) -> $out0\nhpu.yield %r : $out0", {x},
