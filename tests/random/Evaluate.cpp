@@ -565,7 +565,7 @@ StatusOr<Evaluated> Evaluator::evaluate(const Model& model, const Node& node, co
   Evaluated result;
   HPU_ASSIGN(result.tensors, runner->run(tensors));
   result.errors.resize(result.tensors.size());
-  if (result.tensors.size() == 1) applyTruth(node, tensors, result.tensors[0]);
+  if (result.tensors.size() == 1) applyTruth(node, tensors, result.tensors[0], &result.errors[0]);
   addMoved(node, model.opset, operands, local, *runner, rng, result);
   HPU_RETURN_IF_ERROR(settleNans(node, tensors, *runner, result));
   HPU_RETURN_IF_ERROR(settleOverflows(node, tensors, *runner, result));

@@ -381,6 +381,15 @@ const std::vector<KnownDifference>& knownDifferences() {
              {"MaxPool", {}, {}, {{"auto_pad", std::string("VALID")}, {"kernel_shape", Ints{4}}, {"strides", Ints{2}}}},
              {floats({1, 1, 3}, {1, 2, 3})});
        }},
+      {"sum-that-slides",
+       "LRN: ours sums the squares of each window. ONNX Runtime adds and subtracts those at its ends, so that what a "
+       "large "
+       "number leaves behind by rounding stays in all windows after it (Truth.cpp has the sums)",
+       never, neverOpen,
+       [] {
+         return single({"LRN", {}, {}, {{"size", int64_t{3}}, {"alpha", 3.0f}, {"beta", 1.0f}}},
+                       {floats({1, 5, 1, 1}, {1e6f, 1, 1, 1, 1})});
+       }},
       {"fp8-scale-of-nan",
        "fp8 without calibration: a tensor's largest magnitude becomes its scale, so one with a NaN or an infinity has "
        "none, "

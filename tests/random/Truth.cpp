@@ -62,32 +62,44 @@ constexpr Row kRows[] = {
      static_cast<double>(0.2f), 0.5},
 };
 
-/// (x - mean) / sqrt(variance + epsilon) * scale + bias of each image and channel.
-void instanceNorm(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result) {
+constexpr double kUnit = 0x1p-23;  // Twice the most that rounding a mean to f32 moves it.
+
+/// (x - mean) / sqrt(variance + epsilon) * scale + bias of each image and group of channels; of each channel alone
+/// where there are no groups.
+void groupNorm(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result,
+               std::vector<double>* error) {
   double epsilon = static_cast<double>(1e-5f);
-  for (const auto& [name, value] : node.attributes)
-    if (auto* number = std::get_if<float>(&value)) epsilon = static_cast<double>(*number);
   const HostTensor& x = *operands[0];
-  int64_t channels = x.type.shape[1], planes = x.type.shape[0] * channels, size = x.count() / planes;
-  for (int64_t plane = 0; plane < planes; ++plane) {
+  const int64_t channels = x.type.shape[1];
+  int64_t groups = channels;
+  for (const auto& [name, value] : node.attributes) {
+    if (auto* number = std::get_if<float>(&value)) epsilon = static_cast<double>(*number);
+    if (auto* number = std::get_if<int64_t>(&value); number && name == "num_groups") groups = *number;
+  }
+  const int64_t rows = x.type.shape[0] * groups, size = x.count() / rows, plane = size / (channels / groups);
+  const int64_t parameters = operands[1]->count();
+  for (int64_t row = 0; row < rows; ++row) {
     double mean = 0, variance = 0;
-    for (int64_t k = 0; k < size; ++k) mean += x.number(plane * size + k) / static_cast<double>(size);
+    for (int64_t k = 0; k < size; ++k) mean += x.number(row * size + k) / static_cast<double>(size);
     for (int64_t k = 0; k < size; ++k) {
-      double d = x.number(plane * size + k) - mean;
+      double d = x.number(row * size + k) - mean;
       variance += d * d / static_cast<double>(size);
     }
-    double factor = operands[1]->number(plane % channels) / std::sqrt(variance + epsilon);
     for (int64_t k = 0; k < size; ++k) {
-      double right = (x.number(plane * size + k) - mean) * factor + operands[2]->number(plane % channels);
-      double is = result.number(plane * size + k);
-      if (std::fabs(is - right) <= 1e-2 * (std::fabs(right) + std::fabs(operands[1]->number(plane % channels))))
-        setNumber(result, plane * size + k, right);
+      const int64_t at = row * size + k, channel = at / plane % channels;
+      const int64_t parameter = parameters == channels ? channel : channel / (channels / groups);
+      const double scale = operands[1]->number(parameter), factor = scale / std::sqrt(variance + epsilon);
+      const double right = (x.number(at) - mean) * factor + operands[2]->number(parameter);
+      if (std::fabs(result.number(at) - right) <= 1e-2 * (std::fabs(right) + std::fabs(scale)))
+        setNumber(result, at, right);
+      if (error) (*error)[static_cast<size_t>(at)] += kUnit * std::fabs(mean * factor);
     }
   }
 }
 
 /// The same of each row of as many elements as the scale has, with a scale and a bias for each of them.
-void layerNorm(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result) {
+void layerNorm(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result,
+               std::vector<double>* error) {
   double epsilon = static_cast<double>(1e-5f);
   for (const auto& [name, value] : node.attributes)
     if (auto* number = std::get_if<float>(&value)) epsilon = static_cast<double>(*number);
@@ -103,6 +115,9 @@ void layerNorm(const Node& node, const std::vector<const HostTensor*>& operands,
     for (int64_t k = 0; k < size; ++k) {
       double right = (x.number(row * size + k) - mean) / std::sqrt(variance + epsilon) * scale.number(k);
       if (operands.size() > 2) right += operands[2]->number(k);
+      if (error)
+        (*error)[static_cast<size_t>(row * size + k)] +=
+            kUnit * std::fabs(mean / std::sqrt(variance + epsilon) * scale.number(k));
       double is = result.number(row * size + k);
       if (std::fabs(is - right) <= 1e-2 * (std::fabs(right) + std::fabs(scale.number(k))))
         setNumber(result, row * size + k, right);
@@ -110,8 +125,9 @@ void layerNorm(const Node& node, const std::vector<const HostTensor*>& operands,
   }
 }
 
-/// x / (bias + alpha / size * sum of squares of the neighbouring channels) ^ beta. A reference that slides its sum from
-/// channel to channel keeps the rounding of large ones.
+/// x / (bias + alpha / size * sum of squares of the neighbouring channels) ^ beta. However far the
+/// reference is from it: one that slides its sum from channel to channel keeps the rounding of large ones
+/// ("sum-that-slides" of the known differences).
 void localResponse(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result) {
   double alpha = static_cast<double>(1e-4f), beta = 0.75, bias = 1;
   int64_t window = 1;
@@ -132,13 +148,13 @@ void localResponse(const Node& node, const std::vector<const HostTensor*>& opera
     }
     if (sum > static_cast<double>(std::numeric_limits<float>::max())) sum = std::numeric_limits<double>::infinity();
     const double right = x.number(k) / std::pow(bias + alpha / static_cast<double>(window) * sum, beta);
-    const double is = result.number(k);
-    if (std::isnan(is) || std::fabs(is - right) <= 1e-2 * std::fabs(right)) setNumber(result, k, right);
+    setNumber(result, k, right);
   }
 }
 
 /// (x - mean) / (standard deviation + 1e-9) over some axes.
-void meanVariance(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result) {
+void meanVariance(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result,
+                  std::vector<double>* error) {
   Ints axes = {0, 2, 3};
   for (const auto& [name, value] : node.attributes)
     if (auto* given = std::get_if<Ints>(&value)) axes = *given;
@@ -165,18 +181,23 @@ void meanVariance(const Node& node, const std::vector<const HostTensor*>& operan
   }
   for (int64_t k = 0; k < x.count(); ++k) {
     const Statistics& s = rows[row(k)];
-    const double right = (x.number(k) - s.sum / s.count) / (std::sqrt(s.squares / s.count) + 1e-9);
+    const double mean = s.sum / s.count, deviation = std::sqrt(s.squares / s.count) + 1e-9;
+    const double right = (x.number(k) - mean) / deviation;
+    if (error) (*error)[static_cast<size_t>(k)] += kUnit * std::fabs(mean) / deviation;
     if (std::fabs(result.number(k) - right) <= 1e-2 * (std::fabs(right) + 1)) setNumber(result, k, right);
   }
 }
 
 }  // namespace
 
-bool applyTruth(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result) {
-  if (node.op == "LayerNormalization") return layerNorm(node, operands, result), true;
-  if (node.op == "InstanceNormalization") return instanceNorm(node, operands, result), true;
+bool applyTruth(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result,
+                std::vector<double>* error) {
+  if (error) error->resize(static_cast<size_t>(result.count()));
+  if (node.op == "LayerNormalization") return layerNorm(node, operands, result, error), true;
+  if (node.op == "InstanceNormalization" || node.op == "GroupNormalization")
+    return groupNorm(node, operands, result, error), true;
   if (node.op == "LRN") return localResponse(node, operands, result), true;
-  if (node.op == "MeanVarianceNormalization") return meanVariance(node, operands, result), true;
+  if (node.op == "MeanVarianceNormalization") return meanVariance(node, operands, result, error), true;
   bool isTanh = false;
   for (const auto& [name, value] : node.attributes)
     if (auto* text = std::get_if<std::string>(&value)) isTanh |= name == "approximate" && *text == "tanh";

@@ -9,7 +9,9 @@
 
 namespace hpu::randomtest {
 
-/// Replaces `result` where the op is known; false when it is not.
-bool applyTruth(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result);
+/// Replaces `result` where the op is known; false when it is not. `error`, of the result's elements, gets what rounding
+/// a mean does to a norm: of two numbers the result is 1 and -1 however they are moved.
+bool applyTruth(const Node& node, const std::vector<const HostTensor*>& operands, HostTensor& result,
+                std::vector<double>* error = nullptr);
 
 }  // namespace hpu::randomtest
