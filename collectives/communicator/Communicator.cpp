@@ -20,8 +20,9 @@
 namespace hpu::collectives {
 namespace {
 
-Status emptyHandle() {
-  return failedPrecondition("an empty Communicator");
+/// A communicator that may be used: there is one, and it is this process's.
+Status check(const std::shared_ptr<CommunicatorState>& state) {
+  return state ? state->checkProcess() : failedPrecondition("an empty Communicator");
 }
 
 /// It stands in errors, so nothing of the id's secret is in it.
@@ -137,13 +138,15 @@ const Device& Communicator::device() const {
   return state_ ? state_->device() : empty;
 }
 Status Communicator::ready() const {
-  return state_ ? state_->ready() : emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
+  return state_->ready();
 }
 bool Communicator::pending() const {
-  return state_ && state_->pending();
+  return check(state_).ok() && state_->pending();
 }
 Status Communicator::asyncError() const {
-  return state_ ? state_->asyncError() : emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
+  return state_->asyncError();
 }
 
 // ---- Operations ---------------------------------------------------------------------------------
@@ -151,11 +154,13 @@ Status Communicator::asyncError() const {
 namespace {
 Status collective(const std::shared_ptr<CommunicatorState>& state, const CollectiveArguments& arguments,
                   const Stream& stream) {
+  if (state) HPU_RETURN_IF_ERROR(state->checkProcess());  // An empty one is an error of its group.
   if (state && !inGroup() && enqueueRepeated(state, arguments, stream)) return okStatus();
   return enqueueOrKeep(makeCollective(state, arguments, stream));
 }
 Status transfers(const std::shared_ptr<CommunicatorState>& state, std::string_view name, std::vector<Transfer> list,
                  const Stream& stream) {
+  if (state) HPU_RETURN_IF_ERROR(state->checkProcess());
   return enqueueOrKeep(makeTransfers(state, name, std::move(list), stream));
 }
 }  // namespace
@@ -211,7 +216,7 @@ Status Communicator::allToAllV(uint64_t input, const std::vector<int64_t>& input
                                const std::vector<int64_t>& outputCounts,
                                const std::vector<int64_t>& outputDisplacements, ElementType type,
                                const Stream& stream) {
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   auto all = static_cast<size_t>(state_->ranks());
   auto wrong = [&](const std::string& what) {
     return enqueueOrKeep(invalidArgument(base::strCat("all-to-all-v of ", state_->title(), ": ", what)));
@@ -245,7 +250,7 @@ Status Communicator::reduceScatterScaled(uint64_t input, uint64_t output, int64_
 }
 
 StatusOr<Prediction> Communicator::predict(Operation operation, int64_t count, ElementType type) const {
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   if (static_cast<unsigned>(operation) > static_cast<unsigned>(Operation::kPointToPoint))
     return invalidArgument(base::strCat(static_cast<int>(operation), " is not an operation"));
   Problem problem = problemOf(operation, state_->ranks(), count, type, 0, state_->ranks() - 1);
@@ -264,21 +269,23 @@ StatusOr<Prediction> Communicator::predict(Operation operation, int64_t count, E
 // ---- Life ---------------------------------------------------------------------------------------
 
 StatusOr<Communicator> Communicator::split(int color, int key, const CommunicatorOptions& options) const {
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_ASSIGN(auto state, state_->split(color, key, options));
   return handleOf(std::move(state));
 }
 StatusOr<Communicator> Communicator::shrink(const std::vector<int>& excluded,
                                             const CommunicatorOptions& options) const {
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_ASSIGN(auto state, state_->shrink(excluded, options));
   return handleOf(std::move(state));
 }
 Status Communicator::finalize(int64_t deadlineMs) {
-  return state_ ? state_->finalize(deadlineMs) : emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
+  return state_->finalize(deadlineMs);
 }
 Status Communicator::abort(const std::string& why) {
-  return state_ ? state_->abort(why) : emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
+  return state_->abort(why);
 }
 
 }  // namespace hpu::collectives

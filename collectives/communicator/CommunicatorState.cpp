@@ -42,6 +42,13 @@ CommunicatorState::CommunicatorState(Creation creation, const Device& device, co
       number_(base::hash64(creation_.identity)),
       addressOrder_(AddressOrder::of(device)) {}
 
+Status CommunicatorState::checkProcess() const {
+  if (birthplace_.isHere()) return okStatus();
+  return failedPrecondition(base::strCat(title(),
+                                         " was made by the process that this one was forked from, whose alone it is; "
+                                         "make one in this process"));
+}
+
 CommunicatorState::~CommunicatorState() {
   // It asks the executor and the device.
   if (transport_) transport_->setProgressSource({});

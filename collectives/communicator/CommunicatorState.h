@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/Deadline.h"
+#include "base/ProcessOwned.h"
 #include "collectives/bootstrap/Bootstrap.h"
 #include "collectives/communicator/Gate.h"
 #include "collectives/communicator/Order.h"
@@ -69,6 +70,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   /// The same on every rank of the communicator, and of no other.
   uint64_t number() const { return number_; }
 
+  /// Errors: kFailedPrecondition in a forked child of the process that made it, where its locks may be held by threads
+  /// that are not there. First of all in every call of a program.
+  Status checkProcess() const;
   Status ready() const;
   bool pending() const;
   Status asyncError() const;
@@ -153,6 +157,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
     bool ended() const;
   };
 
+  const base::Birthplace birthplace_;
   Creation creation_;  ///< What it calls is let go when it has been called.
   const Device device_;
   const CommunicatorOptions options_;

@@ -42,6 +42,7 @@ CaptureSession& CaptureSession::operator=(CaptureSession&& other) noexcept {
 StatusOr<CaptureSession> CaptureSession::begin(const Stream& stream) {
   trace::HostScope scope("CaptureSession.begin");
   if (!stream.state()) return failedPrecondition("cannot capture: the Stream handle is empty");
+  HPU_RETURN_IF_ERROR(stream.state()->device()->checkProcess());
   CaptureSession session;
   HPU_ASSIGN(session.state_, CaptureState::begin(stream.state()));
   return session;
@@ -112,6 +113,7 @@ Status GraphInstance::replay(const Stream& stream) {
   trace::HostScope scope("GraphInstance.replay");
   if (!state_) return emptyInstance();
   if (!stream.state()) return failedPrecondition("cannot replay: the Stream handle is empty");
+  HPU_RETURN_IF_ERROR(stream.state()->device()->checkProcess());
   return state_->replay(*stream.state());
 }
 

@@ -16,8 +16,10 @@
 
 namespace hpu {
 namespace {
-Status emptyHandle() {
-  return failedPrecondition("the Device handle is empty; Device::open gives a valid one");
+/// A device that may be used: there is one, and it is this process's.
+Status check(const std::shared_ptr<DeviceState>& device) {
+  if (!device) return failedPrecondition("the Device handle is empty; Device::open gives a valid one");
+  return device->checkProcess();
 }
 }  // namespace
 
@@ -49,7 +51,7 @@ StatusOr<Buffer> Device::allocate(int64_t bytes, const std::string& label) {
 StatusOr<Buffer> Device::allocate(int64_t bytes, const AllocateOptions& options) {
   trace::HostScope scope("Device.allocate");
   scope.arg("bytes", bytes);
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(
       *state_, "Device::allocate", "memory is no work of a stream, and a replay would not allocate it again"));
   HPU_ASSIGN(std::shared_ptr<BufferState> buffer, BufferState::create(state_, bytes, options, Visibility::kProgram));
@@ -57,13 +59,13 @@ StatusOr<Buffer> Device::allocate(int64_t bytes, const AllocateOptions& options)
 }
 
 StatusOr<Buffer> Device::find(uint64_t address) const {
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_ASSIGN(std::shared_ptr<BufferState> buffer, state_->memory().find(address));
   return Buffer(std::move(buffer));
 }
 
 StatusOr<int> Device::memoryFile(uint64_t address, int64_t bytes) const {
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_ASSIGN(std::shared_ptr<BufferState> buffer, state_->memory().find(address));
   auto offset = static_cast<int64_t>(address - buffer->address());
   if (bytes <= 0 || bytes > buffer->bytes() - offset)
@@ -79,58 +81,58 @@ StatusOr<int> Device::memoryFile(uint64_t address, int64_t bytes) const {
 StatusOr<HostMemory> Device::allocateHost(int64_t bytes, const std::string& label) {
   trace::HostScope scope("Device.allocateHost");
   scope.arg("bytes", bytes);
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   return state_->host().allocate(bytes, label);
 }
 
 Status Device::freeHost(const void* data) {
   trace::HostScope scope("Device.freeHost");
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   return state_->host().free(data);
 }
 
 Status Device::mapHost(void* data, int64_t bytes, const std::string& label) {
   trace::HostScope scope("Device.mapHost");
   scope.arg("bytes", bytes);
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   return state_->host().map(data, bytes, label);
 }
 
 Status Device::unmapHost(const void* data) {
   trace::HostScope scope("Device.unmapHost");
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   return state_->host().unmap(data);
 }
 
 StatusOr<HostMemory> Device::findHost(const void* data) const {
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   return state_->host().find(data);
 }
 
 MemoryInfo Device::memoryInfo() const {
-  return state_ ? state_->memory().info() : MemoryInfo();
+  return check(state_).ok() ? state_->memory().info() : MemoryInfo();
 }
 
 std::vector<MemoryHolder> Device::memoryHolders() const {
-  return state_ ? state_->memory().holders() : std::vector<MemoryHolder>();
+  return check(state_).ok() ? state_->memory().holders() : std::vector<MemoryHolder>();
 }
 
 DeviceCounters Device::counters() const {
-  return state_ ? state_->driver()->counters() : DeviceCounters();
+  return check(state_).ok() ? state_->driver()->counters() : DeviceCounters();
 }
 
 Status Device::checkWrite(uint64_t address, int64_t bytes) const {
-  if (!state_) return failedPrecondition("an empty Device");
+  HPU_RETURN_IF_ERROR(check(state_));
   return state_->driver()->checkWrite(address, bytes);
 }
 
 uint64_t Device::workDone() const {
-  return state_ ? state_->driver()->workDone() : 0;
+  return check(state_).ok() ? state_->driver()->workDone() : 0;
 }
 
 Status Device::synchronize(int64_t deadlineMs) {
   trace::HostScope scope("Device.synchronize");
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_RETURN_IF_ERROR(
       CaptureState::refuseOnThisThread(*state_, "Device::synchronize", "captured work is not done, only recorded"));
   return state_->synchronize(deadlineMs);
@@ -138,7 +140,7 @@ Status Device::synchronize(int64_t deadlineMs) {
 
 Status Device::reset(int64_t deadlineMs) {
   trace::HostScope scope("Device.reset");
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   return state_->driver()->reset(deadlineMs);
 }
 

@@ -167,6 +167,13 @@ DeviceState::~DeviceState() {
   driver_->setMemorySource(nullptr);
 }
 
+Status DeviceState::checkProcess() const {
+  if (birthplace_.isHere()) return okStatus();
+  return failedPrecondition(base::strCat("device ", info().index,
+                                         " was opened by the process that this one was forked from, whose alone it is; "
+                                         "open a device in this process (Device::open)"));
+}
+
 int64_t DeviceState::observedNs() const {
   for (const Observed& entry : observedTimes())
     if (entry.device == id_) return entry.ns;
@@ -206,20 +213,24 @@ Status DeviceState::synchronize(int64_t deadlineMs) {
       if (auto stream = entry.lock()) streams.push_back(std::move(stream));
     orphans = orphans_;
   }
+  // Nothing is taken before all is done: a failure would be lost behind the deadline of another stream.
+  for (const auto& stream : streams) HPU_RETURN_IF_ERROR(stream->waitAll(deadline.remainingMs()));
+  // The failure of a stream that is gone was logged when it went; only a timeout is news.
+  for (driver::Ticket ticket : orphans)
+    if (Status status = driver_->wait(ticket, deadline.remainingMs()); !driver_->done(ticket)) return status;
   Status first;
+  std::vector<Status> told;
   for (const auto& stream : streams) {
     Status status = stream->synchronize(deadline.remainingMs());
+    if (status.ok()) continue;
     // The same failure, which the stream has because it waited for the other one.
-    if (!status.ok() && status.work() && status.work() == first.work()) continue;
+    auto same = [&](const Status& other) { return status.work() && other.work() == status.work(); };
+    if (std::any_of(told.begin(), told.end(), same)) continue;
+    told.push_back(status);
     if (first.ok())
       first = std::move(status);
-    else if (!status.ok())  // Reported now or never.
+    else  // Reported now or never.
       first = Status::because(first, first.code(), base::strCat(first.message(), "; also: ", status.message()));
-  }
-  for (driver::Ticket ticket : orphans) {
-    Status status = driver_->wait(ticket, deadline.remainingMs());
-    // The failure of a stream that is gone was logged when it went; only a timeout is news.
-    if (first.ok() && !driver_->done(ticket)) first = std::move(status);
   }
   return first;
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/ProcessOwned.h"
 #include "hpu/device.h"
 #include "hpu/status.h"
 #include "runtime/driver/Driver.h"
@@ -28,6 +29,10 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
   ~DeviceState();
   DeviceState(const DeviceState&) = delete;
   DeviceState& operator=(const DeviceState&) = delete;
+
+  /// Errors: kFailedPrecondition in a forked child of the process that opened it, where its locks may be held by
+  /// threads that are not there. First of all in every call that comes from outside.
+  Status checkProcess() const;
 
   const DeviceInfo& info() const { return driver_->info(); }
   const std::shared_ptr<driver::DriverDevice>& driver() const { return driver_; }
@@ -50,6 +55,7 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
   static StatusOr<std::shared_ptr<DeviceState>> tryOpen(const driver::DriverEntry& entry, const DeviceOptions& options,
                                                         int index);
 
+  const base::Birthplace birthplace_;
   const std::shared_ptr<driver::DriverDevice> driver_;
   const uint64_t id_;  ///< Unique in the process.
   DeviceMemory memory_;

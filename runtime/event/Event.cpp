@@ -12,8 +12,9 @@
 namespace hpu {
 namespace {
 
-/// The host can ask nothing about an event that was recorded in a capture.
+/// The host can ask nothing about an event that was recorded in a capture, or in another process.
 Status refuseCaptured(const EventState& event, std::string_view call) {
+  HPU_RETURN_IF_ERROR(event.checkProcess());
   CapturedPoint point = event.captured();
   if (!point.set) return okStatus();
   if (auto capture = point.capture.lock(); capture && capture->active())
@@ -34,6 +35,12 @@ StatusOr<std::shared_ptr<TicketHandle>> doneTicket(const EventState& event, std:
 }
 
 }  // namespace
+
+Status EventState::checkProcess() const {
+  if (birthplace_.isHere()) return okStatus();
+  return failedPrecondition(
+      "the event was made by the process that this one was forked from, whose alone it is; make one in this process");
+}
 
 void EventState::set(std::shared_ptr<TicketHandle> ticket, const std::shared_ptr<StreamState>& stream) {
   // The replaced ticket is let go after the lock.
@@ -82,12 +89,13 @@ StatusOr<bool> Event::query() const {
 }
 
 bool Event::isSeen() const {
+  if (!state_->checkProcess().ok()) return false;
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   return ticket && ticket->seen();
 }
 
 bool Event::isDone() const {
-  if (state_->captured().set) return false;
+  if (!state_->checkProcess().ok() || state_->captured().set) return false;
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   return !ticket || ticket->done();
 }

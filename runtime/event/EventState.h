@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/ProcessOwned.h"
 #include "hpu/event.h"
 #include "runtime/capture/CaptureState.h"
 #include "runtime/device/DeviceState.h"
@@ -24,8 +25,11 @@ class EventState {
   std::shared_ptr<TicketHandle> ticket() const;
   /// The stream that it was recorded on; null when that is gone.
   std::shared_ptr<StreamState> stream() const;
+  /// Errors: kFailedPrecondition in a forked child of the process that made it, as DeviceState::checkProcess.
+  Status checkProcess() const;
 
  private:
+  const base::Birthplace birthplace_;
   mutable std::mutex mutex_;  // Guards all.
   std::shared_ptr<TicketHandle> ticket_;
   std::weak_ptr<StreamState> stream_;

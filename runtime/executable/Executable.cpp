@@ -22,6 +22,7 @@ StatusOr<Executable> Executable::load(const Device& device, const Recipe& recipe
   trace::HostScope scope("Executable.load");
   if (!device.valid()) return failedPrecondition("cannot load a recipe: the Device handle is empty");
   if (!recipe.valid()) return failedPrecondition("cannot load a recipe: the Recipe handle is empty");
+  HPU_RETURN_IF_ERROR(device.state()->checkProcess());
   HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(*device.state(), "Executable::load",
                                                        "it allocates memory and waits for uploads"));
   Executable executable;
@@ -38,6 +39,7 @@ Status Executable::launch(const Stream& stream, const std::vector<Buffer>& input
   trace::HostScope scope("Executable.launch");
   if (!state_) return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
   if (!stream.state()) return failedPrecondition("cannot launch: the Stream handle is empty");
+  HPU_RETURN_IF_ERROR(stream.state()->device()->checkProcess());
   return state_->launch(state_, stream.state(), inputs, outputs);
 }
 
@@ -45,6 +47,7 @@ Status Executable::launch(const Stream& stream, const LaunchArguments& arguments
   trace::HostScope scope("Executable.launch");
   if (!state_) return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
   if (!stream.state()) return failedPrecondition("cannot launch: the Stream handle is empty");
+  HPU_RETURN_IF_ERROR(stream.state()->device()->checkProcess());
   return state_->launch(state_, stream.state(), arguments);
 }
 

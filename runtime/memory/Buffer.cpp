@@ -31,6 +31,7 @@ BufferState::~BufferState() {
 
 StatusOr<std::shared_ptr<BufferState>> BufferState::create(std::shared_ptr<DeviceState> device, int64_t bytes,
                                                            const AllocateOptions& options, Visibility visibility) {
+  HPU_RETURN_IF_ERROR(device->checkProcess());
   DeviceMemory& memory = device->memory();
   HPU_ASSIGN(uint64_t address, memory.allocate(bytes, options.label, options.requestedAddress));
   auto buffer = base::makeProcessOwned<BufferState>(

@@ -20,8 +20,10 @@ namespace {
 
 using base::hostPointer;
 
-Status emptyHandle() {
-  return failedPrecondition("the Stream handle is empty; Stream::create gives a valid one");
+/// A stream that may be used: there is one, and it is this process's.
+Status check(const std::shared_ptr<StreamState>& stream) {
+  if (!stream) return failedPrecondition("the Stream handle is empty; Stream::create gives a valid one");
+  return stream->device()->checkProcess();
 }
 
 /// A range of a buffer that a stream's work is to touch.
@@ -82,7 +84,7 @@ Status submitRanges(StreamState& stream, driver::Work work, int64_t bytes, const
 StatusOr<std::shared_ptr<TicketHandle>> enqueueExternal(const std::shared_ptr<StreamState>& stream,
                                                         std::shared_ptr<ExternalWork> work) {
   trace::HostScope scope("Stream.enqueue");
-  if (!stream) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(stream));
   if (!work) return invalidArgument("Stream::enqueue: the work is null");
   HPU_RETURN_IF_ERROR(
       stream->refuseInCapture("Stream::enqueue", "external work happens once, and a replay would not do it again"));
@@ -91,7 +93,8 @@ StatusOr<std::shared_ptr<TicketHandle>> enqueueExternal(const std::shared_ptr<St
 }
 
 Status waitFor(const std::shared_ptr<StreamState>& stream, const Event& event, bool onlyOrder) {
-  if (!stream) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(stream));
+  HPU_RETURN_IF_ERROR(event.state()->checkProcess());
   auto capture = stream->capture();
   if (CapturedPoint point = event.state()->captured(); point.set) {
     auto recorded = point.capture.lock();
@@ -127,7 +130,7 @@ StatusOr<Stream> Stream::create(const Device& device, const StreamOptions& optio
 Status Stream::copyToDevice(const Buffer& dst, const void* src, int64_t bytes, int64_t offset) {
   trace::HostScope scope("Stream.copyToDevice");
   scope.arg("bytes", bytes);
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_RETURN_IF_ERROR(checkRange(*state_, dst, offset, bytes, "copyToDevice"));
   HPU_ASSIGN(Owner host, hostOwner(*state_, src, bytes, "copyToDevice"));
   return state_
@@ -138,7 +141,7 @@ Status Stream::copyToDevice(const Buffer& dst, const void* src, int64_t bytes, i
 Status Stream::copyToHost(void* dst, const Buffer& src, int64_t bytes, int64_t offset) {
   trace::HostScope scope("Stream.copyToHost");
   scope.arg("bytes", bytes);
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_RETURN_IF_ERROR(checkRange(*state_, src, offset, bytes, "copyToHost"));
   HPU_ASSIGN(Owner host, hostOwner(*state_, dst, bytes, "copyToHost"));
   return state_->submit(driver::CopyToHost{dst, at(src, offset), bytes}, {}, src.state()->allocation(), std::move(host))
@@ -148,7 +151,7 @@ Status Stream::copyToHost(void* dst, const Buffer& src, int64_t bytes, int64_t o
 Status Stream::copyOnDevice(const Buffer& dst, int64_t dstOffset, const Buffer& src, int64_t srcOffset, int64_t bytes) {
   trace::HostScope scope("Stream.copyOnDevice");
   scope.arg("bytes", bytes);
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_RETURN_IF_ERROR(checkRange(*state_, dst, dstOffset, bytes, "copyOnDevice, destination"));
   HPU_RETURN_IF_ERROR(checkRange(*state_, src, srcOffset, bytes, "copyOnDevice, source"));
   return state_
@@ -160,7 +163,7 @@ Status Stream::copyOnDevice(const Buffer& dst, int64_t dstOffset, const Buffer& 
 Status Stream::fill(const Buffer& dst, uint8_t value, int64_t bytes, int64_t offset) {
   trace::HostScope scope("Stream.fill");
   scope.arg("bytes", bytes);
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_RETURN_IF_ERROR(checkRange(*state_, dst, offset, bytes, "fill"));
   return state_->submit(driver::Fill{at(dst, offset), value, bytes}, {}, dst.state()->allocation(), nullptr).status();
 }
@@ -168,7 +171,7 @@ Status Stream::fill(const Buffer& dst, uint8_t value, int64_t bytes, int64_t off
 Status Stream::copyToDevice(uint64_t dst, const void* src, int64_t bytes) {
   trace::HostScope scope("Stream.copyToDevice");
   scope.arg("bytes", bytes);
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_ASSIGN(Owner host, hostOwner(*state_, src, bytes, "copyToDevice"));
   return submitRanges(*state_, driver::CopyToDevice{dst, src, bytes}, bytes, {dst, "copyToDevice"}, nullptr,
                       std::move(host));
@@ -177,7 +180,7 @@ Status Stream::copyToDevice(uint64_t dst, const void* src, int64_t bytes) {
 Status Stream::copyToHost(void* dst, uint64_t src, int64_t bytes) {
   trace::HostScope scope("Stream.copyToHost");
   scope.arg("bytes", bytes);
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_ASSIGN(Owner host, hostOwner(*state_, dst, bytes, "copyToHost"));
   return submitRanges(*state_, driver::CopyToHost{dst, src, bytes}, bytes, {src, "copyToHost"}, nullptr,
                       std::move(host));
@@ -186,7 +189,7 @@ Status Stream::copyToHost(void* dst, uint64_t src, int64_t bytes) {
 Status Stream::copyOnDevice(uint64_t dst, uint64_t src, int64_t bytes) {
   trace::HostScope scope("Stream.copyOnDevice");
   scope.arg("bytes", bytes);
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   if (bytes < 0) return outOfRange(base::strCat("copyOnDevice: ", bytes, " bytes"));
   Range from{src, "copyOnDevice, source"};
   return submitRanges(*state_, driver::CopyOnDevice{dst, src, bytes}, bytes, {dst, "copyOnDevice, destination"}, &from,
@@ -196,7 +199,7 @@ Status Stream::copyOnDevice(uint64_t dst, uint64_t src, int64_t bytes) {
 Status Stream::fill(uint64_t dst, uint32_t pattern, int elementBytes, int64_t count) {
   trace::HostScope scope("Stream.fill");
   scope.arg("elements", count);
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   if (elementBytes != 1 && elementBytes != 2 && elementBytes != 4)
     return invalidArgument(base::strCat("fill: a pattern has 1, 2 or 4 bytes, not ", elementBytes));
   if (count < 0 || count > INT64_MAX / elementBytes)
@@ -208,7 +211,10 @@ Status Stream::fill(uint64_t dst, uint32_t pattern, int elementBytes, int64_t co
 Status Stream::copyMany(CopyDirection direction, const std::vector<CopyRange>& ranges) {
   trace::HostScope scope("Stream.copyMany");
   scope.arg("copies", static_cast<int64_t>(ranges.size()));
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
+  if (direction != CopyDirection::kToDevice && direction != CopyDirection::kToHost &&
+      direction != CopyDirection::kOnDevice)
+    return invalidArgument(base::strCat("copyMany: ", static_cast<int>(direction), " is no direction"));
   // Neighbouring ranges mostly lie in the same memory.
   std::vector<Owner> owners;
   auto own = [&](Owner owner) {
@@ -270,7 +276,8 @@ void Stream::seal() const {
 
 Status Stream::record(const Event& event) {
   trace::HostScope scope("Stream.record");
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
+  HPU_RETURN_IF_ERROR(event.state()->checkProcess());
   if (auto capture = state_->capture()) return capture->record(state_, *event.state());
   HPU_ASSIGN(std::shared_ptr<TicketHandle> ticket, state_->submit(driver::Marker{}, {}, nullptr, nullptr));
   event.state()->set(std::move(ticket), state_);
@@ -289,20 +296,20 @@ Status Stream::waitInOrder(const Event& event) {
 
 StatusOr<bool> Stream::query() const {
   trace::HostScope scope("Stream.query");
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_RETURN_IF_ERROR(state_->refuseInCapture("Stream::query", "captured work is not done, only recorded"));
   return state_->query();
 }
 
 Status Stream::error() const {
   trace::HostScope scope("Stream.error");
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   return state_->error(UINT64_MAX);
 }
 
 Status Stream::synchronize(int64_t deadlineMs) const {
   trace::HostScope scope("Stream.synchronize");
-  if (!state_) return emptyHandle();
+  HPU_RETURN_IF_ERROR(check(state_));
   HPU_RETURN_IF_ERROR(state_->refuseInCapture("Stream::synchronize", "captured work is not done, only recorded"));
   return state_->synchronize(deadlineMs);
 }

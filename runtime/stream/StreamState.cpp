@@ -39,6 +39,7 @@ class Holding {
 
 StatusOr<std::shared_ptr<StreamState>> StreamState::create(std::shared_ptr<DeviceState> device,
                                                            const StreamOptions& options) {
+  HPU_RETURN_IF_ERROR(device->checkProcess());
   HPU_ASSIGN(driver::QueueId queue, device->driver()->createQueue(options.name));
   auto stream = base::makeProcessOwned<StreamState>(device, queue, options);
   device->addStream(stream);
@@ -55,6 +56,7 @@ StreamState::~StreamState() {
 
 StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, std::string label,
                                                             std::vector<Owner> owners) try {
+  HPU_RETURN_IF_ERROR(device_->checkProcess());
   if (auto capture = this->capture()) {
     HPU_RETURN_IF_ERROR(capture->add(*this, std::move(work), std::move(label), std::move(owners)).status());
     return std::shared_ptr<TicketHandle>();
@@ -71,6 +73,7 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, s
 
 StatusOr<std::shared_ptr<TicketHandle>> StreamState::submit(driver::Work work, std::string label, Owner owner,
                                                             Owner other) try {
+  HPU_RETURN_IF_ERROR(device_->checkProcess());
   if (auto capture = this->capture()) {
     HPU_RETURN_IF_ERROR(
         capture->add(*this, std::move(work), std::move(label), {std::move(owner), std::move(other)}).status());
@@ -123,6 +126,7 @@ StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitKeeping(driver::Work 
 StatusOr<std::shared_ptr<TicketHandle>> StreamState::submitBatch(const std::vector<driver::BatchItem>& items,
                                                                  Owner owner,
                                                                  const std::vector<BatchTicket>& wanted) try {
+  HPU_RETURN_IF_ERROR(device_->checkProcess());
   HPU_RETURN_IF_ERROR(refuseInCapture("a batch", "it belongs to another graph"));
   driver::BatchOptions options;
   options.queue = queue_;
@@ -197,6 +201,11 @@ StatusOr<bool> StreamState::query() const {
   HPU_RETURN_IF_ERROR(error(ticket->ticket()));
   HPU_RETURN_IF_ERROR(observed.status());
   return true;
+}
+
+Status StreamState::waitAll(int64_t deadlineMs) const {
+  std::shared_ptr<TicketHandle> ticket = last();
+  return ticket ? ticket->wait(deadlineMs) : okStatus();
 }
 
 Status StreamState::synchronize(int64_t deadlineMs) {

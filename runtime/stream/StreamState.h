@@ -76,6 +76,8 @@ class StreamState {
   std::shared_ptr<TicketHandle> last() const;
   /// As Stream::synchronize.
   Status synchronize(int64_t deadlineMs);
+  /// The same, but takes no failure and is not told of one. Errors: kDeadlineExceeded, a bad setting.
+  Status waitAll(int64_t deadlineMs) const;
   /// The first failure up to `ticket` that was not taken yet, and takes it.
   Status takeError(driver::Ticket upTo);
   /// The same, and takes nothing.

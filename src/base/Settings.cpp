@@ -105,8 +105,8 @@ Overrides& overrides() {
   return *instance;
 }
 
-/// Those that decide what code is loaded, or where files are written: of a program that has more rights than whoever
-/// started it (set-user-ID, capabilities), the environment does not give them. set() does.
+/// Those that decide what code is loaded, or which files are read (errors quote them) or written: of a program that has
+/// more rights than whoever started it (set-user-ID, capabilities), the environment does not give them. set() does.
 bool guarded(Setting setting) {
   switch (setting) {
     case Setting::HPU_SYNAPSE_COMPILER:
@@ -114,6 +114,7 @@ bool guarded(Setting setting) {
     case Setting::HPU_TRACE:
     case Setting::HPU_PROFILE_DIR:
     case Setting::HPU_RECIPE_KEYS:
+    case Setting::HPU_COMM_TUNER_TABLE:
       return true;
     default:
       return false;

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/AtFork.h"
@@ -98,9 +100,13 @@ StatusOr<std::shared_ptr<Segment>> fetch(const RankCard& giver, const SegmentId&
   uint32_t bytes = handoverAddress(id, giver.process.user, address);
   const std::string who = base::strCat("rank 0 (process ", giver.process.pid, ")");
   int status;
-  do {
-    status = ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), bytes);
-  } while (status != 0 && errno == EINTR);
+  // Rank 0 takes callers a few at a time. When strangers fill its queue, a place becomes free every moment.
+  while ((status = ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), bytes)) != 0 &&
+         (errno == EINTR || errno == EAGAIN) && !deadline.expired())
+    if (errno == EAGAIN) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (status != 0 && errno == EAGAIN)
+    return deadlineExceeded(base::strCat(who, " did not share the communicator's memory within ", deadline.totalMs(),
+                                         " ms: other processes call it without end"));
   if (status != 0)
     return unavailable(
         base::strCat(who, " has gone before it shared the communicator's memory: ", base::errnoText(errno)));

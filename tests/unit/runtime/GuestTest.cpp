@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "LaunchFixture.h"
+#include "hpu/capture.h"
 #include "hpu/event.h"
 #include "hpu/executable.h"
 #include "tests/unit/base/ForkOften.h"
@@ -312,6 +313,50 @@ TEST(Guest, AChildLetsGoOfWhatItInheritedWhateverTheParentsThreadsDo) {
     buffer = Buffer();
     device = Device();
     return 0;
+  });
+}
+
+TEST(Guest, CallsOnWhatAChildInheritedAreErrorsAtOnce) {
+  if (!base::kMayForkWhenBusy) GTEST_SKIP() << "not under a sanitizer";
+  Device device = Device::open(sized(64 * kMiB)).value();
+  Stream stream = Stream::create(device).value();
+  Buffer buffer = device.allocate(4096).value();
+  Event event;
+  Executable program = Executable::load(device, toRecipe(testing::fillProgram(16, 1))).value();
+  ASSERT_TRUE(stream.record(event).ok());
+  // They hold the locks of all that the child asks.
+  auto work = [&] {
+    ASSERT_TRUE(stream.fill(buffer, 1, 512).ok());
+    ASSERT_TRUE(stream.record(event).ok());
+    ASSERT_TRUE(event.synchronize().ok());
+    ASSERT_TRUE(device.synchronize().ok());
+  };
+  work();
+  base::BusyThreads threads({work, work, work});
+  base::forkOften(100, [&] {
+    Event own;
+    const Status calls[] = {stream.fill(buffer, 1, 512),
+                            stream.record(own),
+                            stream.wait(event),
+                            stream.query().status(),
+                            stream.error(),
+                            stream.synchronize(500),
+                            event.query().status(),
+                            event.synchronize(500),
+                            device.allocate(64).status(),
+                            device.synchronize(500),
+                            device.reset(500),
+                            Stream::create(device).status(),
+                            CaptureSession::begin(stream).status(),
+                            program.launch(stream, {}, {buffer}),
+                            Executable::load(device, program.recipe()).status()};
+    int wrong = 0;
+    for (const Status& status : calls) {
+      ++wrong;
+      if (status.code() != StatusCode::kFailedPrecondition) return wrong;
+    }
+    // It may have what it opens itself.
+    return event.isDone() || !own.query().ok() ? 99 : 0;
   });
 }
 

@@ -454,6 +454,33 @@ TEST_F(StreamErrorTest, DeviceSynchronizeTellsOfOneFailureOnce) {
   EXPECT_TRUE(other.error().ok());
 }
 
+TEST_F(StreamErrorTest, DeviceSynchronizeTellsOfEachFailureOnce) {
+  // Also of the second, which a third stream has taken over.
+  Stream second = Stream::create(device, {"second", 0}).value(), third = Stream::create(device, {"third", 0}).value();
+  Event event;
+  ASSERT_TRUE(stream.fill(buffer, kFail, 10).ok());
+  ASSERT_TRUE(second.fill(buffer, kFail, 10).ok());
+  ASSERT_TRUE(second.record(event).ok());
+  ASSERT_TRUE(third.wait(event).ok());
+  const std::string text = device.synchronize().message();
+  const size_t also = text.find("; also: ");
+  ASSERT_NE(also, std::string::npos) << text;
+  EXPECT_EQ(text.find("; also: ", also + 1), std::string::npos) << text;
+}
+
+TEST_F(StreamErrorTest, ADeadlineOfDeviceSynchronizeTakesNoFailure) {
+  Stream failed = Stream::create(device, {"failed", 0}).value();
+  ASSERT_TRUE(failed.fill(buffer, kFail, 10).ok());
+  while (failed.error().ok()) std::this_thread::yield();
+  ASSERT_TRUE(stream.fill(buffer, kBlock, 10).ok());
+  EXPECT_EQ(device.synchronize(20).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(failed.query().ok()) << "it is still there";
+  driver->release();
+  Status status = device.synchronize();
+  ASSERT_NE(status.work(), nullptr) << status.toString();
+  EXPECT_EQ(status.work()->stream, "failed");
+}
+
 TEST_F(StreamErrorTest, DeviceSynchronizeReportsTheFirstError) {
   Stream other = Stream::create(device).value();
   ASSERT_TRUE(other.fill(buffer, kFail, 10).ok());

@@ -43,6 +43,42 @@ TEST_F(CollectivesForks, AChildMayMakeIds) {
   });
 }
 
+TEST_F(CollectivesForks, CallsOnACommunicatorOfTheParentAreErrorsAtOnce) {
+  World world = World::make(2);
+  Buffer data = world.put(0, std::vector<int32_t>(64, 1)), other = world.put(1, std::vector<int32_t>(64, 1));
+  // Both ranks of each operation, so that none is left alone at the end.
+  auto reduce = [&] {
+    for (int rank : {0, 1}) {
+      auto at = static_cast<size_t>(rank);
+      const uint64_t address = (rank == 0 ? data : other).address();
+      EXPECT_TRUE(
+          world.comms[at].allReduce(address, address, 64, ElementType::kI32, ReduceOp::kSum, world.streams[at]).ok());
+    }
+    for (Stream& stream : world.streams) EXPECT_TRUE(stream.synchronize().ok());
+  };
+  reduce();
+  base::BusyThreads threads({reduce});
+  base::forkOften(60, [&] {
+    Communicator& mine = world.comms[0];
+    const Status calls[] = {
+        mine.allReduce(data.address(), data.address(), 64, ElementType::kI32, ReduceOp::kSum, world.streams[0]),
+        mine.send(data.address(), 64, ElementType::kI32, 1, world.streams[0]),
+        mine.barrier(world.streams[0]),
+        mine.ready(),
+        mine.asyncError(),
+        mine.split(0, 0).status(),
+        mine.shrink({1}).status(),
+        mine.finalize(500),
+        mine.abort("not mine")};
+    int wrong = 0;
+    for (const Status& status : calls) {
+      ++wrong;
+      if (status.code() != StatusCode::kFailedPrecondition) return wrong;
+    }
+    return mine.pending() ? 99 : 0;
+  });
+}
+
 TEST_F(CollectivesForks, AChildMayAskForTheOrderOfADevice) {
   std::vector<Device> devices = World::openDevices(1, 16 << 20);
   auto ask = [&] { EXPECT_NE(AddressOrder::of(devices[0]), nullptr); };

@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "collectives/transport/shm/Handover.h"
 #include "tests/unit/collectives/bootstrap/NoDescriptors.h"
@@ -98,6 +102,28 @@ TEST(Handover, ATakerWithoutDescriptorsSaysSo) {
   child.take(mine);
   EXPECT_TRUE(giver->give({mine, child.card}, base::Deadline::afterMs(60000)).ok());
   EXPECT_THAT(child.said(), HasSubstr("RESOURCE_EXHAUSTED"));
+}
+
+TEST(Handover, StrangersWhoFillTheQueueStallNoRank) {
+  Child child(false);
+  auto giver = Giver::create(2).value();
+  RankCard mine = giversCard(*giver);
+  std::string name = "openhpu/communicator/" + std::to_string(::geteuid()) + "/";
+  for (uint8_t byte : giver->segment()->id()) {
+    name += "0123456789abcdef"[byte >> 4];
+    name += "0123456789abcdef"[byte & 15];
+  }
+  sockaddr_un address;
+  const uint32_t bytes = node::socketAddress(name, address);
+  std::vector<node::Fd> strangers;
+  do {
+    strangers.emplace_back(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  } while (::connect(strangers.back().get(), reinterpret_cast<sockaddr*>(&address), bytes) == 0);
+  ASSERT_EQ(errno, EAGAIN);
+  child.take(mine);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // It finds the queue full.
+  EXPECT_TRUE(giver->give({mine, child.card}, base::Deadline::afterMs(60000)).ok());
+  EXPECT_EQ(child.said(), okStatus().toString());
 }
 #endif
 
