@@ -52,6 +52,8 @@ LogicalResult Converter::run() {
   for (auto& [op, name] : namedProducts(block)) productNames_[op] = name;
   SmallVector<Operation*> ops;
   for (Operation& op : block.without_terminator()) ops.push_back(&op);
+  // None is erased before the last cast is made, so no new cast is taken for one of these.
+  const llvm::DenseSet<Operation*> ofModel(ops.begin(), ops.end());
   for (Operation* op : ops)
     if (!isa<ConstantOp>(op) && failed(convert(op))) return failure();
   Operation* end = block.getTerminator();
@@ -62,6 +64,7 @@ LogicalResult Converter::run() {
   // (Of the block itself: reversed, without_terminator() has iterators that an erased op takes along.)
   for (Operation& op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op)) op.erase();
+  if (failed(checkRoundings(block, ofModel))) return failure();
   return success(!failed_);
 }
 
@@ -275,13 +278,21 @@ LogicalResult Converter::convertCast(CastOp op) {
     op.getResult().replaceAllUsesWith(op.getX());
     return success();
   }
-  // A model of this narrow type that is f32 on both sides of a tensor needs no rounding there.
-  auto below = op.getX().getDefiningOp<CastOp>();
-  if (below && to.isF32() && below.getTo() == narrowType_ && isF32(below.getX())) {
-    op.getResult().replaceAllUsesWith(below.getX());
-    return success();
+  if (to.isF32()) {
+    kept_[op.getResult()] = Wide::kMeaning;
+    // The model has rounded it to the narrow type already.
+    if (tensorOf(op.getX()).getElementType() == narrowType_) other_[op.getResult()] = op.getX();
   }
-  if (to.isF32()) kept_[op.getResult()] = Wide::kMeaning;
+  return success();
+}
+
+/// Two casts that give back the f32 are a mistake of this phase, unless the lower one is in the model: it rounds there.
+LogicalResult Converter::checkRoundings(Block& block, const llvm::DenseSet<Operation*>& ofModel) {
+  for (CastOp castOp : block.getOps<CastOp>()) {
+    auto below = castOp.getX().getDefiningOp<CastOp>();
+    if (!below || ofModel.contains(below) || !castOp.getTo().isF32()) continue;
+    if (below.getTo() == narrowType_ && isF32(below.getX())) return castOp.emitOpError("undoes the cast below it");
+  }
   return success();
 }
 

@@ -52,6 +52,7 @@ class Converter {
   void setOperands(Operation* op, Type element);
   void storeNarrow(Operation* op, Value result);
   mlir::LogicalResult convertCast(ir::CastOp op);
+  mlir::LogicalResult checkRoundings(mlir::Block& block, const llvm::DenseSet<Operation*>& ofModel);
   Value as(Value value, Type element);
   Value widenedFor(Operation* op, Value value);
   mlir::Location argumentLoc(mlir::BlockArgument argument);

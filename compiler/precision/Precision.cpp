@@ -89,13 +89,7 @@ struct VerifyPrecisionPass : PassWrapper<VerifyPrecisionPass, OperationPass<func
     auto castOp = dyn_cast<CastOp>(op.getOperation());
     if (!castOp || !isa<FloatType>(elementOf(castOp.getX())) || !isa<FloatType>(elementOf(castOp.getResult())))
       return {};
-    if (isConstantLike(castOp.getX())) return "casts a constant at run time";
-    auto below = castOp.getX().getDefiningOp<CastOp>();
-    // A model may round to another type, and read that.
-    Type made = below ? elementOf(below.getResult()) : Type();
-    const bool isNarrow = made && (options_.precision == Precision::kF16 ? made.isF16() : made.isBF16());
-    if (isNarrow && elementOf(below.getX()) == castOp.getTo()) return "undoes the cast below it";
-    return {};
+    return isConstantLike(castOp.getX()) ? "casts a constant at run time" : "";
   }
   PrecisionOptions options_;
   KeepList keep_;

@@ -245,6 +245,22 @@ CONSTANTS = [
 SIGNAL, TAPS = noise(4, 8, 33), np.ascontiguousarray(noise(4, 8, 3))
 FILTERED = F.conv1d(torch.tensor(wide(SIGNAL)), torch.tensor(wide(TAPS)))
 
+# The model's own rounding, in f16 and in bf16: ties, beyond the range of f16, below it.
+TO_ROUND = f32([[65519, 65520, 1.00048828125, 3e-8], [1.00390625, 1.01171875, -1.01171875, 0]])
+ROUNDED = {to: torch.tensor(TO_ROUND).to(half).float().numpy() for to, half in ((10, torch.half), (16, torch.bfloat16))}
+ROUNDINGS = [case for to, rounded in ROUNDED.items() for case in (
+    *at_each(f"rounding_of_an_input_to_{to}", [node("Cast", ["a"], ["h"], to=to), node("Cast", ["h"], ["b"], to=1)],
+             {"a": TO_ROUND}, [("b", rounded)], flags=EXACT),
+    *at_each(f"rounding_beside_another_reader_to_{to}",
+             [node("Cast", ["a"], ["h"], to=to), node("Cast", ["h"], ["b"], to=1), node("Relu", ["a"], ["c"])],
+             {"a": TO_ROUND}, [("b", rounded), ("c", np.maximum(TO_ROUND, 0))], flags=EXACT),
+    *at_each(f"rounding_kept_wide_to_{to}", [node("Cast", ["a"], ["h"], to=to), node("Cast", ["h"], ["b"], to=1)],
+             {"a": TO_ROUND}, [("b", rounded)], flags=(*EXACT, "--keep-f32", "cast"), precisions=("bf16", "f16")),
+    *at_each(f"rounding_before_a_product_to_{to}",
+             [node("Cast", ["a"], ["h"], to=to), node("Cast", ["h"], ["b"], to=1), node("MatMul", ["b", "eye"], ["c"])],
+             {"a": TO_ROUND[1:]}, [("b", rounded[1:]), ("c", rounded[1:])], {"eye": SQUARE}, flags=("--rtol", "0.01"),
+             precisions=("bf16", "f16")))]
+
 OTHERS = [
     # Parts of a concatenation whose parts are concatenations, of 2 bytes an element.
     *at_each("reflected_behind_a_convolution",
@@ -255,4 +271,4 @@ OTHERS = [
          {"a": f32(3)}, [("b", f32([[6, -12]]))], {"s": i64(1, 1), "w": f32([[2, -4]])}, flags=("--precision", "fp8")),
 ]
 
-CASES = STATISTICS + HALVES + MASKS + INTEGERS + CONSTANTS + OTHERS
+CASES = STATISTICS + HALVES + MASKS + INTEGERS + CONSTANTS + ROUNDINGS + OTHERS
