@@ -3,6 +3,7 @@
 // constant offsets behind it become one bias. Weights are multiplied in double and rounded once to
 // f32.
 #include <cmath>
+#include <utility>
 
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/normalize/Constants.h"
@@ -24,11 +25,18 @@ double largestOf(ArrayRef<float> values) {
 }
 
 /// Whether numbers that f16 has become ones that it has not: beyond its range, or none above its smallest normal
-/// number.
+/// number. Single small numbers may become denormal: beside the largest ones they do not count.
 bool leavesF16(ArrayRef<float> before, ArrayRef<float> after) {
   constexpr double kLargest = 65504, kSmallest = 1.0 / 16384;
   const double from = largestOf(before), to = largestOf(after);
   return to > kLargest || (to > 0 && to < kSmallest && from >= kSmallest);
+}
+
+/// Whether a number becomes one that f32 (and bf16, which has the same exponents) does not hold: a finite one
+/// infinite or NaN, or a normal one denormal or 0, although its factor is not 0.
+bool leavesF32(float before, float factor, float after) {
+  if (std::isfinite(before) && !std::isfinite(after)) return true;
+  return std::isnormal(before) && factor != 0 && !std::isnormal(after);
 }
 
 /// An MME-like op whose result channels are scaled by scaling its weights.
@@ -79,6 +87,7 @@ Value scaleWeights(OpBuilder& builder, Location loc, const Weighted& target, Arr
     int64_t channel = i / inner % extent;
     if (groups > 1) channel += i / (inner * extent) / inputsPerGroup * extent;
     (*values)[i] = static_cast<float>(static_cast<double>((*values)[i]) * scale[channel]);
+    if (leavesF32(before[i], scale[channel], (*values)[i])) return {};
   }
   if (element == ElementType::kF16 && leavesF16(before, *values)) return {};
   Value scaled = makeFloats(builder, loc, type.getShape(), *values);
@@ -126,6 +135,12 @@ struct ScaleIntoWeights : OpRewritePattern<Root> {
         if (!std::isnormal(s)) return rewriter.notifyMatchFailure(op, "a divisor has no reciprocal");
       }
     }
+    for (size_t c = 0; offset && c < offset->size(); ++c) {
+      const float before =
+          std::exchange((*offset)[c], static_cast<float>(static_cast<double>((*offset)[c]) * (*scale)[c]));
+      if (leavesF32(before, (*scale)[c], (*offset)[c]))
+        return rewriter.notifyMatchFailure(op, "the bias would leave the range");
+    }
     Location loc = fusedLoc(rewriter, {target->op, add, op});
     rewriter.setInsertionPoint(target->op);
     Value weights = scaleWeights(rewriter, target->weights->get().getLoc(), *target, *scale, stored_);
@@ -138,8 +153,6 @@ struct ScaleIntoWeights : OpRewritePattern<Root> {
     scaled->setLoc(offset ? fusedLoc(rewriter, {target->op, op}) : loc);
     Value result = scaled->getResult(0);
     if (offset) {
-      for (size_t c = 0; c < offset->size(); ++c)
-        (*offset)[c] = static_cast<float>(static_cast<double>((*offset)[c]) * (*scale)[c]);
       SmallVector<int64_t> shape = channelShape(rank, target->channel, target->channels);
       Value constant = makeFloats(rewriter, bias->constant.getLoc(), shape, *offset);
       result = AddOp::create(rewriter, fusedLoc(rewriter, {add, op}), result, constant);
@@ -164,8 +177,12 @@ struct MergeBiases : OpRewritePattern<AddOp> {
     auto a = perChannel(inner->constant, rank, target->channel, target->channels);
     auto b = perChannel(outer->constant, rank, target->channel, target->channels);
     if (!a || !b) return rewriter.notifyMatchFailure(op, "a bias is not one number a channel");
-    for (size_t c = 0; c < a->size(); ++c)
+    for (size_t c = 0; c < a->size(); ++c) {
+      const bool finite = std::isfinite((*a)[c]) && std::isfinite((*b)[c]);
       (*a)[c] = static_cast<float>(static_cast<double>((*a)[c]) + static_cast<double>((*b)[c]));
+      if (finite && !std::isfinite((*a)[c]))
+        return rewriter.notifyMatchFailure(op, "the sum of the biases leaves the range");
+    }
     Location loc = fusedLoc(rewriter, {below, op});
     SmallVector<int64_t> shape = channelShape(rank, target->channel, target->channels);
     Value bias = makeFloats(rewriter, loc, shape, *a);

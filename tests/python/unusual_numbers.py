@@ -200,4 +200,33 @@ ENDS = [
     unary("clip_i64_without_limits", "Clip", I64_ENDS, I64_ENDS),
 ]
 
-CASES = INTEGERS + TYPES + NOT_FINITE + LIMITS + ARGS + ENDS
+def scaled_product(name, x, weight, factors, expected, bias=None):
+    """(x * weight + bias) * factor of each of two columns."""
+    return Case(name, [node("MatMul", ["a", "w"], ["y"]), *([node("Add", ["y", "c"], ["z"])] if bias else []),
+                       node("Mul", ["z" if bias else "y", "s"], ["b"])], {"a": f32([[x]])}, [("b", f32([expected]))],
+                {"w": f32([[weight, weight]]), "s": f32(*factors), **({"c": f32(bias, bias)} if bias else {})})
+
+
+def scaled_convolution(name, x, weight, gamma, variance, expected):
+    return Case(name, [node("Conv", ["a", "w"], ["y"]),
+                       node("BatchNormalization", ["y", "s", "z", "z", "v"], ["b"], epsilon=0.0)],
+                {"a": x * ones(1, 1, 1, 2)}, [("b", expected * ones(1, 2, 1, 2))],
+                {"w": weight * ones(2, 1, 1, 1), "s": gamma * ones(2), "z": 0 * ones(2), "v": variance * ones(2)})
+
+
+# Factors that the weights cannot take: no number on the model's own way leaves f32.
+FACTORS = [
+    scaled_product("factor_that_weights_overflow_with", 1e-30, 5e29, (1e10, 1e10), (5e9, 5e9)),
+    scaled_product("factor_that_weights_vanish_with", 1e30, 1e-30, (1e-20, 1e-20), (1e-20, 1e-20)),
+    scaled_product("factor_that_weights_are_denormal_with", 1e30, 1e-30, (1e-14, 1e-14), (1e-14, 1e-14)),
+    scaled_product("factor_of_one_column", 1e-30, 5e29, (2, 1e10), (1, 5e9)),
+    scaled_product("factor_that_a_bias_overflows_with", -2.0**50, 2.0**50, (2.0**33, 2.0**33), (0, 0), bias=2.0**100),
+    scaled_product("factor_of_0", 2, 3, (0, 2), (0, 12)),
+    scaled_convolution("batch_norm_that_weights_overflow_with", 1e-30, 5e29, 1e10, 1, 5e9),
+    scaled_convolution("batch_norm_of_no_variance", -1, 3, 1, 0, -INF),
+    Case("biases_whose_sum_overflows", [node("MatMul", ["a", "w"], ["y"]), node("Add", ["y", "c"], ["z"]),
+                                        node("Add", ["z", "c"], ["b"])],
+         {"a": f32([[-1e19]])}, [("b", f32([[3e38]]))], {"w": f32([[3e19]]), "c": f32([3e38])}),
+]
+
+CASES = FACTORS + INTEGERS + TYPES + NOT_FINITE + LIMITS + ARGS + ENDS
