@@ -25,6 +25,7 @@
 #include "compiler/precision/Precision.h"
 #include "compiler/schedule/Schedule.h"
 #include "compiler/support/DiagnosticCapture.h"
+#include "compiler/support/Units.h"
 #include "compiler/tile/Tile.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
@@ -170,8 +171,34 @@ class PhaseRunner {
     return checkSupported(function, target_, unsupported_);
   }
 
+  static bool hasCode(sched::ProgramOp program) {
+    return program.getOps<sched::KernelOp>().empty() || !program.getOps<sched::CodeOp>().empty();
+  }
+
+  /// A phase that has run already on the IR, by the form that it leaves: with what is fused no earlier phase begins,
+  /// and with a program only what comes after it.
+  Status checkNotPast(Phase first) {
+    const PhaseEntry& start = phases()[static_cast<int>(first)];
+    const char *what = nullptr, *left = nullptr;
+    if (auto program = module_.lookupSymbol<sched::ProgramOp>("main")) {
+      const bool compiled = hasCode(program) && !program.getOps<sched::CodeOp>().empty();
+      if (first > Phase::k_kernels || (first == Phase::k_kernels && !compiled)) return okStatus();
+      what = compiled ? "a program with compiled kernels" : "a program";
+      left = compiled ? "kernels" : "schedule";
+    } else if (auto function = module_.lookupSymbol<func::FuncOp>("main"); function && first <= Phase::k_fuse) {
+      const bool fused = llvm::any_of(function.getOps(), [](Operation& op) { return ir::isUnit(&op); });
+      if (!fused) return okStatus();
+      what = "a function of units";
+      left = "fuse or a later phase";
+    }
+    if (!what) return okStatus();
+    return invalidArgument(std::string("--start-from ") + start.name + ": the file is " + what + ", which phase " +
+                           left + " leaves; start from a later phase, or give the IR of an earlier one (--stop-after)");
+  }
+
   /// IR to start from in the middle must have the post-condition of the phase before.
   Status checkInput(Phase first) {
+    HPU_RETURN_IF_ERROR(checkNotPast(first));
     if (first <= Phase::k_normalize) return okStatus();
     const PhaseEntry &before = phases()[static_cast<int>(first) - 1], &start = phases()[static_cast<int>(first)];
     PassManager manager(module_.getContext());
@@ -186,9 +213,10 @@ class PhaseRunner {
     ir::DiagnosticCapture diagnostics(module_.getContext());
     bool bad = failed(manager.run(module_)) || !module_.lookupSymbol("main");
     std::string why = bad ? diagnostics.status(StatusCode::kInvalidArgument, "").message() : "";
+    // What the IR lacks is enough; the op itself may be the whole module.
+    why = why.substr(0, why.find(" (see current operation: "));
     auto program = module_.lookupSymbol<sched::ProgramOp>("main");
-    if (before.phase == Phase::k_kernels && program && !program.getOps<sched::KernelOp>().empty() &&
-        program.getOps<sched::CodeOp>().empty()) {
+    if (before.phase == Phase::k_kernels && program && !hasCode(program)) {
       bad = true;
       why = "its kernels are not compiled";
     }

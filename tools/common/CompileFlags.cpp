@@ -34,12 +34,14 @@ StatusOr<CompileOptions> CompileFlags::options(Tool& tool) const {
   HPU_ASSIGN(options.target, parseTarget(target));
   if (!tool.given("--target")) tool.note("compiling for " + target + " (--target chooses another)");
   HPU_ASSIGN(options.precision, parsePrecision(precision));
-  for (const std::string& list : keepF32)
+  for (const std::string& list : keepF32) {
+    if (list.empty()) return invalidArgument("--keep-f32 '' names no op and no node");
     for (size_t begin = 0; begin <= list.size();) {
       size_t end = std::min(list.find(',', begin), list.size());
       if (end > begin) options.keepF32.push_back(list.substr(begin, end - begin));
       begin = end + 1;
     }
+  }
   if (optLevel < 0 || optLevel > 3)
     return invalidArgument("-O" + std::to_string(optLevel) + " is not one of -O0 to -O3");
   options.optLevel = optLevel;

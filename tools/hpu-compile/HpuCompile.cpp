@@ -140,6 +140,8 @@ Status writeResult(Tool& tool, const Arguments& arguments, CompileResult& result
 
 StatusOr<ExitCode> compileModel(Tool& tool, const Arguments& arguments) {
   HPU_ASSIGN(CompileOptions options, arguments.flags.options(tool));
+  if (tool.given("--explain") && arguments.explain.empty())
+    return invalidArgument("--explain '' is not the name of a node of the model");
   options.stopAfter = arguments.stopAfter;
   options.startFrom = arguments.startFrom;
   options.dumpDir = arguments.dumpDir;
