@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 
 #include "base/File.h"
@@ -55,10 +56,26 @@ void hashExternal(const std::string& modelPath, const base::MappedFile& model, b
 std::string optionsText(const CompileOptions& options) {
   std::string text = base::strCat(targetName(options.target), "|", static_cast<int>(options.precision), "|",
                                   options.optLevel, "|", cpuText(options.cpu));
-  for (const std::string& name : options.keepF32) text += "|f32 " + name;
-  for (const auto& [name, range] : options.ranges) text += "|" + name + "=" + std::to_string(range);
-  for (const auto& [name, shape] : options.shapes) text += "|" + name + "=" + shapeToString(shape);
-  for (const auto& [name, size] : options.dims) text += "|" + name + ":" + std::to_string(size);
+  // Lists and names say how long they are: no name reads as another list.
+  auto list = [&](const char* kind, size_t size) { text += base::strCat("|", kind, " ", size); };
+  auto named = [&](const std::string& name) { text += base::strCat("|", name.size(), ":", name); };
+  list("f32", options.keepF32.size());
+  for (const std::string& name : options.keepF32) named(name);
+  list("ranges", options.ranges.size());
+  for (const auto& [name, range] : options.ranges) {
+    named(name);
+    text += base::strCat("=", std::bit_cast<uint64_t>(range));
+  }
+  list("shapes", options.shapes.size());
+  for (const auto& [name, shape] : options.shapes) {
+    named(name);
+    text += "=" + shapeToString(shape);
+  }
+  list("dims", options.dims.size());
+  for (const auto& [name, size] : options.dims) {
+    named(name);
+    text += base::strCat("=", size);
+  }
   return text;
 }
 

@@ -304,5 +304,22 @@ TEST_F(Outline, EndsAtAnyTruncationAndSurvivesAnyDamage) {
     }
 }
 
+TEST(OptionsText, TellsRangesAndNamesApartThatNearlyRead) {
+  auto text = [](auto change) {
+    CompileOptions options;
+    change(options);
+    return optionsText(options);
+  };
+  using Options = CompileOptions&;
+  // Ranges that differ behind the sixth decimal.
+  EXPECT_NE(text([](Options o) { o.ranges["x:0"] = 1e-7; }), text([](Options o) { o.ranges["x:0"] = 4e-7; }));
+  // Names that read as the text between two names.
+  EXPECT_NE(text([](Options o) { o.keepF32 = {"a", "b"}; }), text([](Options o) { o.keepF32 = {"a|f32 b"}; }));
+  EXPECT_NE(text([](Options o) { o.keepF32 = {"a", "b"}; }), text([](Options o) { o.keepF32 = {"a|1:b"}; }));
+  EXPECT_NE(text([](Options o) { o.dims = {{"a", 1}, {"b", 2}}; }), text([](Options o) { o.dims["a:1|b"] = 2; }));
+  EXPECT_NE(text([](Options o) { o.shapes["a"] = {3}; }), text([](Options o) { o.dims["a"] = 3; }));
+  EXPECT_EQ(text([](Options o) { o.ranges["x:0"] = 0.1; }), text([](Options o) { o.ranges["x:0"] = 0.1; }));
+}
+
 }  // namespace
 }  // namespace hpu::pipeline
