@@ -55,7 +55,7 @@ class Client final : public ConnectionHandler {
   Status givenUp(const std::string& group) const;
   /// Ends a join with `why`, here and for the others.
   void interrupt(const Status& why);
-  /// Who of `members` (none: of all) has not got to the phase; phase 0: has not come. Waits for a
+  /// The ranks of `members` (none: of all) that have not got to the phase; phase 0: have not come. Waits for a
   /// moment only. Errors: kUnavailable.
   StatusOr<std::vector<MissingRank>> who(const std::string& group, uint64_t phase, const std::vector<int>& members);
   /// Counts what is sent.

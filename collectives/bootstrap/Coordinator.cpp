@@ -527,7 +527,7 @@ bool Coordinator::who(Room& room, int32_t rank, const wire::Frame& frame) {
   if (count == 0)
     for (size_t other = 0; other < room.members.size(); ++other) look(static_cast<int32_t>(other));
   for (uint32_t i = 0; i < count; ++i) look(in.i32());
-  // Whoever asks has heard of all who had gone when he has the answer.
+  // The asking rank hears of those that have gone before it gets the answer.
   tellGone(room, rank);
   send(room, rank, MessageType::kMissing, frame.id, encodeMissing(missing));
   return true;

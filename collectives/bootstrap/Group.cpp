@@ -115,7 +115,7 @@ Status Group::trouble(std::unique_lock<std::mutex>& lock, Phase& phase) {
     if (!missing.ok()) continue;  // Asked again when more are gone.
     phase.asked.insert(fresh.begin(), fresh.end());
     if (missing->empty()) continue;
-    // Who died is the reason why others have left.
+    // A rank that died is the reason why others have left.
     auto died = std::find_if(missing->begin(), missing->end(),
                              [](const MissingRank& one) { return one.state == MemberState::kDied; });
     return during(phase, unavailable(missingText({died != missing->end() ? *died : missing->front()})));
@@ -167,7 +167,7 @@ Status Group::impatient(Phase& phase) {
     if (first || progress != standing.progress) standing = {progress, now};
     if (now - standing.since >= timeout) stand.push_back(place);
   }
-  // Who has come has nothing to do but wait, too.
+  // Ranks that have come have nothing to do but wait, too.
   if (stand.empty() || now < phase.nextQuestion) return okStatus();
   phase.nextQuestion = now + timeout / 4;
   auto missing = client_->who(name_, phase.number, members_);

@@ -213,7 +213,7 @@ void ReactorState::run() {
     timers.swap(timers_);
   }
   for (auto& [when, call] : timers) call();
-  // Nobody has a handle and what is left are strangers, or the program is ending. All connections
+  // There is no handle any more and what is left are strangers, or the program is ending. All connections
   // end before the first handler hears of it: one that spreads the word would blame the others.
   std::vector<std::pair<std::shared_ptr<Connection>, std::shared_ptr<ConnectionHandler>>> left;
   {
@@ -246,7 +246,7 @@ int ReactorState::expire() {
     std::erase_if(timed_, [&](auto& entry) {
       Connection& connection = *entry.second;
       if (connection.until_ == Clock::time_point{}) return true;  // It is trusted now.
-      // Nobody is left to wait for a stranger.
+      // At the end no stranger is waited for.
       if (connection.until_ <= now || (stopping_ && !connection.closing_)) {
         over.push_back(entry.second);
         return true;

@@ -38,7 +38,7 @@ struct Creation {
   std::function<StatusOr<std::shared_ptr<Bootstrap>>(int64_t timeoutMs)> meet;
   /// In place of meet(): this rank cannot take part. Null: who creates it tells the others.
   std::function<void(const Status& why)> decline;
-  std::string members;                   ///< Who they are, where that may differ: the same on every rank.
+  std::string members;  ///< Names of the ranks of a part of another communicator: the same on every rank.
   std::shared_ptr<Interrupt> interrupt;  ///< Ends meet(); null: the communicator makes one.
 };
 

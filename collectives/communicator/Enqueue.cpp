@@ -130,7 +130,7 @@ bool sameAccesses(std::span<const Access> a, std::span<const Access> b) {
 }
 
 /// Adds a collective to the one before it, where that takes on more: they are one piece of the stream's work then.
-/// Whoever waits for one of them waits for all, so while other communicators may, they use the same memory. Under
+/// A wait for one of them is a wait for all, so while other communicators may, they use the same memory. Under
 /// enqueueMutex; what the caller keeps is moved when it was added.
 bool extend(const std::shared_ptr<CommunicatorState>& shared, const Stream& stream,
             const CollectiveArguments& arguments, const CommunicatorState::Chosen& chosen,

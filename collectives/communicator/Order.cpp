@@ -116,7 +116,7 @@ void AddressOrder::addReader(const Access& access, const Use& use) {
   it = ranges_.lower_bound(access.begin);
   for (uint64_t at = access.begin; at < access.end;) {
     const uint64_t next = it == ranges_.end() ? access.end : std::min(it->first, access.end);
-    if (at < next) {  // Nobody has used what is between.
+    if (at < next) {  // No operation has used what is between.
       it = ranges_.emplace_hint(it, at, Range{next, {}, {}});
     }
     addReader(it->second, use);

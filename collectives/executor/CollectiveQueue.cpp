@@ -102,7 +102,7 @@ void CollectiveQueue::finishFirst(FinishedOperations& finished) {
   const bool here = run.endedHere();
   if (here) {
     if (untold_++ == 0) untoldSince_ = Clock::now();
-    // Who has a CPU to itself is awake, or better had be.
+    // Ranks that each have a CPU to themselves look for it without being told, or are told at once.
     if (untold_ >= kMostUntold || !crowded()) tell();
   }
   run.finish();
@@ -131,7 +131,7 @@ bool CollectiveQueue::crowded() const {
   return work && peers_.ranks() > work->cpus();
 }
 
-/// Whoever does the last of it goes on, or tells.
+/// The rank that does the last of the work goes on with the next, or tells the others.
 bool CollectiveQueue::holdBack() const {
   return untold_ > 0 && crowded() && !begun_.empty() && begun_.front()->run->allTaken() &&
          Clock::now() - untoldSince_ < kHoldBack;

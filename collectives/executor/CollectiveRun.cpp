@@ -156,7 +156,7 @@ Status CollectiveRun::checkPeers() const {
   for (int peer = 0; peer < peers_.ranks(); ++peer) {
     if (peer == peers_.rank()) continue;
     const bool missing = !callers_[static_cast<size_t>(peer)].known;
-    // Who is in it may rightly wait for those who are not.
+    // Ranks that are in it may rightly wait for those that are not.
     if (anyMissing ? !missing : !waitsFor(peer)) continue;
     if (!expired && !peers_.standsStill(peer, begun_, operation_.timeoutMs)) continue;
     late += strCat(late.empty() ? "" : "; ", transport.describe(peer), missingText(peer));

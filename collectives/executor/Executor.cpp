@@ -214,7 +214,7 @@ void Core::drive() {
   Lock lock(mutex_);
   if (!isNew()) return;  // Somebody has taken it along.
   const bool inLine = std::exchange(inLine_, false);
-  if (!inLine && full_ && failure_.ok()) return;  // Whoever drives next takes it along.
+  if (!inLine && full_ && failure_.ok()) return;  // The thread that drives next takes it along.
   if (driving_ != Driving::kNobody) return goRoundAgain();
   const auto& above = callingBack();
   if (std::find(above.begin(), above.end(), this) != above.end()) return;
@@ -291,7 +291,7 @@ void Core::callFinished(Lock& lock) {
     if (free_.size() < kMostFree) free_.push_back(std::move(one));
   finished.clear();
   if (spare_.capacity() < finished.capacity()) spare_ = std::move(finished);
-  // Whoever waits in help() asks whether it was its operation.
+  // Each thread that waits in help() asks whether it was its operation.
   if (helpers_ > 0) {
     helpersWake_.notify_all();
     if (leader_ == Leader::kHelperAsleep) transport_->wake();
@@ -366,7 +366,7 @@ void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
       continue;
     }
     leader_ = self;
-    if (!stop) lookPeriod_ = {};  // Nobody helped.
+    if (!stop) lookPeriod_ = {};  // No thread helped.
     Sleep sleep;
     bool runnable = false;
     helped_ = stop != nullptr;
@@ -566,7 +566,7 @@ class ExecutorHandle : public Executor {
     auto fill = [](int64_t& value, Setting setting, int64_t otherwise) {
       if (value >= 0) return;
       auto configured = settings::getInt(setting);
-      value = configured.ok() ? *configured : otherwise;  // Who creates a communicator has said what is wrong.
+      value = configured.ok() ? *configured : otherwise;  // The creation of the communicator has refused a bad one.
     };
     fill(operation.timeoutMs, Setting::HPU_COMM_TIMEOUT_MS, 30000);
     fill(operation.deadlineMs, Setting::HPU_COMM_DEADLINE_MS, 1800000);

@@ -2,7 +2,7 @@
 // Doorbell: a number in shared memory that others count up, and sleeping until it has come to
 // something.
 // The one thing to know: whoever goes to sleep says so before he looks at the number a last time;
-// whoever counts it up looks for sleepers after that: one of both sees the other. Who takes a
+// whoever counts it up looks for sleepers after that: one of both sees the other. A thread that takes a
 // sleeper's word back changes the futex after that, so a sleeper whose word is gone does not sleep.
 #pragma once
 

@@ -30,7 +30,7 @@ constexpr int kLookMs = 50;
 
 void markDead(const Pulse& pulse, int rank) {
   pulse.segment->end(rank, RankState::kDead);
-  // Whoever marked it: each process wakes its own.
+  // Whichever process marked it, each wakes its own ranks.
   pulse.segment->ring(pulse.rank, /*urgent=*/true);
 }
 

@@ -25,7 +25,7 @@ struct Kept {
   bool inUse() const {
     for (int peer = 0; peer < segment->ranks(); ++peer) {
       const RankBlock& block = segment->block(peer);
-      // Whoever ended in an orderly way has left its part first; an aborting one may be within it.
+      // A rank that ended in an orderly way has left its part first; an aborting one may be within it.
       const auto state = static_cast<RankState>(block.state.load(std::memory_order_seq_cst));
       if (peer != rank && state != RankState::kDead && state != RankState::kLeft &&
           block.working.load(std::memory_order_seq_cst) == sequence)

@@ -166,7 +166,7 @@ class ShmTransport final : public Transport {
     // A reader that gets any of the new words sees that the old sequence is gone.
     slot.sequence.store(0, std::memory_order_relaxed);
     for (size_t i = 0; i < RecordSlot::kWords; ++i) slot.words[i].store(words[i], std::memory_order_release);
-    // Who sees the record also sees that it is the last one.
+    // A reader of the record also sees that it is the last one.
     own.published.store(record.sequence, std::memory_order_release);
     // Of several that publish at a time, the last one sees all.
     slot.sequence.store(record.sequence, std::memory_order_seq_cst);

@@ -65,7 +65,7 @@ void records(Rank& rank) {
 }
 
 void refused(Rank& rank) {
-  // Who does not retire holds the others up, and lets them go on.
+  // A rank that does not retire holds the others up, and lets them go on when it does.
   uint64_t published = 0;
   if (rank.rank() == 0) {
     while (published < 100000 && rank.t().publish(recordOf(0, published + 1))) rank.t().retire(++published);

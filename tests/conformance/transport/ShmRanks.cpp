@@ -142,7 +142,7 @@ void runShmProcesses(const Case& which) {
     children.push_back(start(which, r));
     ASSERT_GT(children.back().pid, 0) << "cannot start a process";
   }
-  // Whoever is gone is not waited for.
+  // Children that are gone are not waited for.
   const auto until = std::chrono::steady_clock::now() + 2 * kPatience;
   size_t alive = children.size();
   while (alive > 0) {

@@ -18,7 +18,7 @@ class ThreadGather {
     const uint64_t round = round_;
     texts_[static_cast<size_t>(rank)] = mine;
     if (--missing_ == 0) {
-      // Nobody comes to the next round before he has taken the result of this one.
+      // No rank comes to the next round before it has taken the result of this one.
       result_ = texts_;
       missing_ = static_cast<int>(texts_.size());
       ++round_;

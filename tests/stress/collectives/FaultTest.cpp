@@ -180,7 +180,7 @@ class Driver {
   std::set<std::string> codes() const {
     switch (s_.mishap) {
       case Mishap::kKill:
-        // Who dies before it has come is only missed.
+        // A rank that dies before it has come is only missed.
         if (s_.moment == Moment::kInit) return {"UNAVAILABLE", "ABORTED", "DEADLINE_EXCEEDED"};
         return {"UNAVAILABLE", "ABORTED"};
       case Mishap::kLeave:
@@ -202,7 +202,7 @@ class Driver {
 
   void checkResults() {
     const bool harmless = s_.mishap == Mishap::kNone || s_.mishap == Mishap::kPause || s_.mishap == Mishap::kPointer;
-    // Who has come as far may have done its part.
+    // A rank that has come as far may have done its part.
     const bool pastAll = victim().said.count("at finalize") > 0;
     for (int rank = 0; rank < kScenarioRanks; ++rank) {
       RankState& state = ranks_[rank];
@@ -232,7 +232,7 @@ class Driver {
         EXPECT_TRUE(typed.count(code)) << "the victim: " << result << "\n" << logs();
         continue;
       }
-      // Who waits in finalize hears of its end only.
+      // A rank that waits in finalize hears of its end only.
       const bool inFinalize = result.find(" finalize of ") != std::string::npos && code == "DEADLINE_EXCEEDED";
       EXPECT_TRUE(codes().count(code) || inFinalize) << "rank " << rank << ": " << result << "\n" << logs();
       // Without its coordinator nobody knows more than that.

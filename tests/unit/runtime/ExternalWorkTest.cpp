@@ -104,7 +104,7 @@ TEST_P(ExternalWorkTest, TakesOnMoreAsLongAsItIsTheLastAndNobodyAsks) {
   ASSERT_TRUE(side.record(event).ok());  // Something else of the device.
   isOver(second);
   auto third = open();
-  EXPECT_FALSE(stream.query().value());  // Who asks is answered in the end.
+  EXPECT_FALSE(stream.query().value());  // To ask seals it, so that it ends.
   while (!stream.query().value()) std::this_thread::yield();
   isOver(third);
   auto fourth = open();

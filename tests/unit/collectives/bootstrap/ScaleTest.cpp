@@ -60,7 +60,7 @@ TEST_P(Scale, MessagesGrowAsNLogNAndBytesAsNTimesTheResult) {
               static_cast<unsigned long long>(all.messages), static_cast<unsigned long long>(all.bytes),
               static_cast<unsigned long long>(most.messages), static_cast<unsigned long long>(most.bytes));
   EXPECT_LE(static_cast<double>(all.messages), 5 * n * logN);
-  // The result itself is n values on each of n ranks. Nobody sends more than all values to eight
+  // The result itself is n values on each of n ranks. No rank sends more than all values to eight
   // others and its part of them to one; the coordinator sends a constant for each rank.
   EXPECT_LE(static_cast<double>(all.bytes), n * n * (kValueBytes + 4) + 1000 * n * logN);
   EXPECT_LE(static_cast<double>(most.bytes), 9 * n * (kValueBytes + 4) + 1000 * logN);

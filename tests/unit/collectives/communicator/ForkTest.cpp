@@ -18,7 +18,7 @@ class CollectivesForks : public ::testing::Test {
 };
 
 TEST_F(CollectivesForks, AChildMayChooseAlgorithms) {
-  // Nobody else has a tuner, so each makes the choice anew: most of the time a thread is within
+  // No other object has a tuner, so each makes the choice anew: most of the time a thread is within
   // one.
   auto choose = [] {
     Tuner tuner(linkModel(Target::kGaudi2));

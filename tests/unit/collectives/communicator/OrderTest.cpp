@@ -79,7 +79,7 @@ TEST(AddressOrder, KnowsEachAddressHoweverManyOperationsThereWere) {
   EXPECT_EQ(on.conflicts(1, 0, 1, true).size(), 1u);
 }
 
-// The definition: every operation so far is looked at. Whoever writes has waited for what was there,
+// The definition: every operation so far is looked at. A write has waited for what was there,
 // as Enqueue.cpp does it, so it is enough to find those by which all others are reached.
 TEST(AddressOrder, WaitsReachEveryOverlapOfRandomOperations) {
   constexpr int kStreams = 5, kOperations = 600;

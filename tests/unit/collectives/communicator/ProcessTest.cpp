@@ -28,7 +28,7 @@ using testing::HasSubstr;
 // running.
 constexpr int kPatienceMs = 4000;
 
-/// A port of this machine that no other program is given while this lives. Whoever may share
+/// A port of this machine that no other program is given while this lives. A socket that may share
 /// addresses, as the coordinator's listener does, can take it.
 class ReservedPort {
  public:
@@ -147,7 +147,7 @@ TEST(Processes, ARankKilledInFlightIsNamed) {
 }
 
 TEST(Processes, ARankKilledBeforeItJoinsIsNamed) {
-  // Nobody knows it: the deadline of the creation decides.
+  // No rank can know it: the deadline of the creation decides.
   std::vector<std::string> said = runRanks(2, "kill-before-create", 1, 60000);
   EXPECT_THAT(said[0], HasSubstr("rank 1 has not come"));
 }

@@ -58,7 +58,7 @@ TEST(Peers, TimeInWhichNobodyLookedIsNotHeldAgainstAPeer) {
   const auto later = Clock::now();
   peers.look();
   EXPECT_GE(peers.stillMs(1, later), 0);
-  // Who looks again and again, however seldom, gives up in the end.
+  // A rank that looks again and again, however seldom, gives up in the end.
   int64_t still = 0;
   for (int i = 0; i < 5; ++i) {
     std::this_thread::sleep_for(milliseconds(200));

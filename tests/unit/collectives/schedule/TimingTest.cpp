@@ -53,7 +53,7 @@ TEST(Timing, OneMessage) {
   EXPECT_EQ(t.steps[1].startPs, 7'000);
   EXPECT_EQ(t.steps[1].endPs, 510'000);
   EXPECT_THAT(t.linkBytes, ElementsAre(400, 0));
-  // Who comes late makes the other one wait, in either direction.
+  // A rank that comes late makes the other one wait, in either direction.
   EXPECT_THAT(timeSchedule(s, simpleLinks(), std::vector<int64_t>{1'000'000, 0}).endPs,
               ElementsAre(1'510'000, 1'510'000));
   EXPECT_THAT(timeSchedule(s, simpleLinks(), std::vector<int64_t>{0, 1'000'000}).endPs,

@@ -172,7 +172,7 @@ std::string round(int rank, int ranks, int device, uint64_t seed, int64_t ms) {
   std::string result =
       Traffic(*transport, seed + static_cast<uint64_t>(rank)).run(Clock::now() + std::chrono::milliseconds(ms));
   if (result.empty()) {
-    // Nobody leaves while others may still expect something of him.
+    // No rank leaves while others may still expect something of it.
     result = gather(ranks, "").ok() ? "done" : "end at the barrier";
   }
   transport.reset();
