@@ -80,13 +80,15 @@ std::set<std::string> inherited() {
 /// Files with a name, in folders that outlive processes, that the process has open or mapped.
 std::string namedFiles(pid_t pid, const std::set<std::string>& except) {
   std::string found;
+  const std::string process = "/proc/" + std::to_string(pid);
+  std::error_code error;
+  // The tree may be built in one of these folders.
+  const std::string program = std::filesystem::read_symlink(process + "/exe", error).string();
   auto note = [&](const std::string& file) {
-    if (except.count(file)) return;
+    if (except.count(file) || file == program) return;
     for (const char* folder : {"/tmp/", "/dev/shm/", "/var/tmp/", "/run/"})
       if (file.rfind(folder, 0) == 0 && file.find(" (deleted)") == std::string::npos) found += file + " ";
   };
-  std::string process = "/proc/" + std::to_string(pid);
-  std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(process + "/fd", error))
     note(std::filesystem::read_symlink(entry.path(), error).string());
   std::ifstream maps(process + "/maps");
