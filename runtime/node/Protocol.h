@@ -61,8 +61,8 @@ struct Peer {
 StatusOr<Peer> peerOf(int socket);
 /// Whether somebody of that user id owns what only that user may own; root may own anything.
 bool isOurs(uid_t uid);
-/// The process and user that made the socket which has bound a name, also when it does not listen or has too many
-/// callers; nothing when none has. Errors: kUnavailable (the kernel does not tell).
+/// The user whose process made the socket that has bound a name, also when it does not listen or has too many callers;
+/// nothing when none has. Errors: kUnavailable (the kernel does not tell).
 StatusOr<std::optional<uid_t>> holderOf(const std::string& name);
 /// A file of memory that another process made may be mapped: it has `bytes`, and can never have fewer.
 /// Errors: kDataLoss (begins with `what`).
