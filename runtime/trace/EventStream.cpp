@@ -54,7 +54,7 @@ Status takeFile(int fd, const std::string& path) {
   struct stat info;
   if (fstat(fd, &info) != 0) return base::errnoStatus(errno, "write trace", path);
   if (!S_ISREG(info.st_mode)) return okStatus();
-  // Held until the file is closed. A file system without locks lets everybody write.
+  // Held until close(). A file system without locks lets everybody write.
   if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return {StatusCode::kAlreadyExists, "cannot write trace '" + path + "': another process is recording to it"};
   if (ftruncate(fd, 0) != 0) return base::errnoStatus(errno, "write trace", path);
@@ -100,6 +100,8 @@ Status FileSink::close() {
   if (fd_ >= 0) {
     int mine = fd_;
     openFile.compare_exchange_strong(mine, -1, std::memory_order_relaxed);
+    // A forked child holds a copy until it has run; the lock must not outlive the recording by that.
+    (void)flock(fd_, LOCK_UN);
     if (::close(fd_) != 0 && error_.ok()) error_ = base::errnoStatus(errno, "write trace", path_);
     fd_ = -1;
   }

@@ -116,6 +116,27 @@ TEST_F(TraceForks, AProcessRecordsBesideAnotherOneThatIsStillRecording) {
   expectEvent("run.hputrace", "later");
   ::kill(livesOn, SIGKILL);
 }
+
+TEST_F(TraceForks, AChildThatHasNotRunYetKeepsNoFileFromOthers) {
+  int started[2];
+  ASSERT_EQ(::pipe(started), 0);
+  EXPECT_TRUE(endsWell(process([&] {
+    if (!record("first")) return false;
+    pid_t child = ::_Fork();  // Runs no fork handler, as one that waits for a processor has run none.
+    if (child == 0) {
+      ::alarm(60);
+      ::pause();
+      ::_exit(0);
+    }
+    return ::write(started[1], &child, sizeof child) == sizeof child;
+  })));
+  pid_t child = 0;
+  ASSERT_EQ(::read(started[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
+  EXPECT_TRUE(endsWell(process([] { return record("later"); })));
+  expectEvent("run.hputrace", "later");
+  ::kill(child, SIGKILL);
+  for (int fd : started) ::close(fd);
+}
 #endif
 
 TEST_F(TraceForks, AChildOfABusyRecorderRecords) {
