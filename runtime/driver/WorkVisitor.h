@@ -18,7 +18,8 @@ struct WorkCases : Cases... {
 };
 }  // namespace internal
 
-/// Calls the case for the kind of `work` (a Work or a const one) and returns what it returns.
+/// Calls the case for the kind of `work`, a variant of kinds (Work, TimedWork) or a const one, and returns what it
+/// returns.
 template <typename AnyWork, typename... Cases>
 decltype(auto) visitWork(AnyWork&& work, Cases&&... cases) {
   return std::visit(internal::WorkCases<std::decay_t<Cases>...>{std::forward<Cases>(cases)...},

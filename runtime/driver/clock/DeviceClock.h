@@ -13,104 +13,20 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/Fifo.h"
-#include "hpu/device.h"
+#include "hpu/external_work.h"
 #include "hpu/status.h"
-#include "recipe/Recipe.h"
 #include "runtime/driver/Driver.h"
 #include "runtime/driver/TicketTable.h"
 #include "runtime/driver/clock/EngineTimeline.h"
-#include "runtime/driver/clock/LaunchTimeline.h"
+#include "runtime/driver/clock/TimeNode.h"
+#include "runtime/driver/clock/TimedWork.h"
 
 namespace hpu::driver {
-
-/// What work occupies besides the engines of programs: each direction of the host link.
-enum class Resource : uint8_t { kMme, kTpc, kDma, kNic, kHostToDevice, kDeviceToHost };
-inline constexpr int kNumResources = 6;
-
-/// How far the program has seen a queue get: what it looked at, and what that depended on.
-struct SeenQueue {
-  std::atomic<Ticket> upTo{0};
-};
-/// Of work that depends on external work which the program had not seen the end of when it
-/// submitted the work, or is such work: its own queue, and how far it reaches into others.
-struct Dependence {
-  std::shared_ptr<SeenQueue> queue;
-  std::vector<std::pair<std::shared_ptr<SeenQueue>, Ticket>> others;
-};
-
-/// The device time of one piece of work; shared by those who wait for it.
-struct TimeNode {
-  Ticket ticket = 0;  ///< Of the item, which for a signal is the launch.
-  QueueId queue = 0;
-  std::shared_ptr<const Dependence> dependence;  ///< Null: none.
-  bool resolved = false;
-  Picoseconds start = 0, end = 0;
-  /// The end as it can be foreseen when the work is submitted, from what the program has submitted so far:
-  /// engines and ports that others use are not counted, nor peers that come late. Written before it is shared.
-  Picoseconds foreseen = 0;
-};
-
-class DeviceClock;
-
-/// A transfer or fill of `bytes`: cost.alone on one resource.
-struct TimedTransfer {
-  Resource resource = Resource::kDma;
-  perfmodel::Cost cost;
-  int64_t bytes = 0;
-  std::string_view what;  ///< "copy to device"; a literal.
-};
-struct TimedProgram {
-  std::shared_ptr<const LaunchTimeline> timeline;
-  std::shared_ptr<const recipe::Program> program;  ///< For the observer; may be null.
-  /// signals[i]: the output whose last write the item's ticket plus 1 + i stands for.
-  std::vector<uint32_t> signals;
-};
-/// Ends when `node` does; `clock` is the node's own when it is another device's.
-struct TimedWait {
-  std::shared_ptr<const TimeNode> node;
-  std::shared_ptr<DeviceClock> clock;
-};
-struct TimedMarker {};
-/// Takes from its arrival to the end that it is told (DeviceClock::end); and ports from when it is submitted.
-struct TimedExternal {
-  ExternalPorts ports;
-};
-using TimedWork = std::variant<TimedTransfer, TimedProgram, TimedWait, TimedMarker, TimedExternal>;
-
-/// What is known about external work's time; its fields belong to the clock.
-struct ExternalTime {
-  Ticket ticket = 0;
-  QueueId queue = 0;
-  bool arrived = false;  ///< `arrival` is known.
-  bool ended = false, skipped = false;
-  Picoseconds arrival = 0, end = 0;
-  std::vector<ExternalSpan> spans;
-};
-
-struct ClockItem {
-  Ticket ticket = 0;
-  QueueId queue = 0;
-  int32_t priority = 0;
-  Picoseconds earliest = 0;  ///< Starts no earlier.
-  TimedWork work;
-  std::string label;
-};
-
-/// What an observer (the trace) gets for each resolved transfer and launch.
-struct ResolvedWork {
-  const ClockItem& item;
-  const std::string& queueName;
-  Picoseconds ready = 0, start = 0, end = 0;
-  const LaunchPlacement* placement = nullptr;  ///< Of a launch.
-  const ExternalTime* external = nullptr;      ///< Of external work.
-};
 
 /// Any thread may call anything. All clocks of a process share one lock, because they wait for each
 /// other.

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// TimedWork: what each kind of work asks of a device's time, and what an observer is told when it has it.
+// The one thing to know: costs are fixed when work is submitted; the clock only decides when it runs. What depends on
+// the kind is told apart by visitWork (runtime/driver/WorkVisitor.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "hpu/external_work.h"
+#include "recipe/Recipe.h"
+#include "runtime/driver/Driver.h"
+#include "runtime/driver/clock/LaunchTimeline.h"
+#include "runtime/driver/clock/TimeNode.h"
+
+namespace hpu::driver {
+
+/// What work occupies besides the engines of programs: each direction of the host link.
+enum class Resource : uint8_t { kMme, kTpc, kDma, kNic, kHostToDevice, kDeviceToHost };
+inline constexpr int kNumResources = 6;
+
+class DeviceClock;
+
+/// A transfer or fill of `bytes`: cost.alone on one resource.
+struct TimedTransfer {
+  Resource resource = Resource::kDma;
+  perfmodel::Cost cost;
+  int64_t bytes = 0;
+  std::string_view what;  ///< "copy to device"; a literal.
+};
+struct TimedProgram {
+  std::shared_ptr<const LaunchTimeline> timeline;
+  std::shared_ptr<const recipe::Program> program;  ///< For the observer; may be null.
+  /// signals[i]: the output whose last write the item's ticket plus 1 + i stands for.
+  std::vector<uint32_t> signals;
+};
+/// Ends when `node` does; `clock` is the node's own when it is another device's.
+struct TimedWait {
+  std::shared_ptr<const TimeNode> node;
+  std::shared_ptr<DeviceClock> clock;
+};
+struct TimedMarker {};
+/// Takes from its arrival to the end that it is told (DeviceClock::end); and ports from when it is submitted.
+struct TimedExternal {
+  ExternalPorts ports;
+};
+using TimedWork = std::variant<TimedTransfer, TimedProgram, TimedWait, TimedMarker, TimedExternal>;
+
+/// What is known about external work's time; its fields belong to the clock.
+struct ExternalTime {
+  Ticket ticket = 0;
+  QueueId queue = 0;
+  bool arrived = false;  ///< `arrival` is known.
+  bool ended = false, skipped = false;
+  Picoseconds arrival = 0, end = 0;
+  std::vector<ExternalSpan> spans;
+};
+
+struct ClockItem {
+  Ticket ticket = 0;
+  QueueId queue = 0;
+  int32_t priority = 0;
+  Picoseconds earliest = 0;  ///< Starts no earlier.
+  TimedWork work;
+  std::string label;
+};
+
+/// What an observer (the trace) gets for each resolved transfer and launch.
+struct ResolvedWork {
+  const ClockItem& item;
+  const std::string& queueName;
+  Picoseconds ready = 0, start = 0, end = 0;
+  const LaunchPlacement* placement = nullptr;  ///< Of a launch.
+  const ExternalTime* external = nullptr;      ///< Of external work.
+};
+
+}  // namespace hpu::driver
