@@ -16,17 +16,13 @@
 #include "perfmodel/EngineCost.h"
 #include "recipe/OpText.h"
 #include "runtime/driver/WorkVisitor.h"
+#include "runtime/driver/common/WorkTrace.h"
 #include "runtime/trace/Recorder.h"
 
 namespace hpu::driver {
 namespace {
 
 using base::hostPointer;
-
-// The trace names the same resources in the same order.
-static_assert(static_cast<int>(trace::Track::kDeviceToHost) == static_cast<int>(Resource::kDeviceToHost) &&
-              static_cast<int>(trace::Track::kMme) == static_cast<int>(Resource::kMme) &&
-              trace::kNumTracks == kNumResources);
 
 // Pieces of work that run at a time. More than a few only fight for the same cores: each is
 // parallel.
@@ -104,7 +100,7 @@ TimedDevice::TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockP
               },
               [this](const External& work, Ticket ticket, const Status& why) { skipExternal(work, ticket, why); }},
           info_.index)) {
-  clock_->setObserver([this](const ResolvedWork& work) { report(work); });
+  clock_->setObserver([this](const ResolvedWork& work) { traceWork(info_, clockProfile_.name, work); });
 }
 
 TimedDevice::~TimedDevice() {
@@ -518,66 +514,6 @@ StatusOr<DriverDevice::DeviceSpan> TimedDevice::deviceSpan(Ticket ticket) {
                            span.end);
   // Rounded up: a time that was observed is never before what it stands for.
   return DeviceSpan{span.start / kPsPerNs, nsUp(span.end)};
-}
-
-/// Hands resolved work to the trace; under the clocks' lock, so in an order that only the work
-/// decides.
-void TimedDevice::report(const ResolvedWork& work) const {
-  if (!trace::recording()) return;
-  auto device = static_cast<uint32_t>(info_.index);
-  trace::recordDevice(device, info_.target, info_.name, clockProfile_.name);
-  if (const auto* launch = std::get_if<TimedProgram>(&work.item.work)) {
-    trace::LaunchRecord record;
-    record.device = device;
-    record.launch = work.item.ticket;
-    record.queue = work.item.queue;
-    record.queueName = work.queueName;
-    record.label = work.item.label;
-    record.program = launch->program;
-    record.queues = &launch->timeline->queues;
-    record.intervals = &work.placement->intervals(*launch->timeline);
-    record.start = work.start;
-    record.end = work.end;
-    record.offset = work.placement->offset;
-    trace::recordLaunch(record);
-    return;
-  }
-  trace::SpanRecord record;
-  record.device = device;
-  record.queue = work.item.queue;
-  record.queueName = work.queueName;
-  record.launch = work.item.ticket;
-  if (work.external) {
-    record.track = trace::Track::kNic;
-    record.name = work.item.label;
-    record.category = "external";
-    record.ready = record.start = work.start;
-    record.end = work.end;
-    trace::recordSpan(record);
-    if (trace::recordingLevel() == trace::Level::kApi) return;
-    record.track = trace::Track::kNetwork;
-    for (const ExternalSpan& span : work.external->spans) {
-      record.name = span.name;
-      record.start = std::clamp<Picoseconds>(span.startPs, work.start, work.end);
-      record.end = std::clamp<Picoseconds>(span.endPs, record.start, work.end);
-      record.ready = record.start;
-      trace::recordSpan(record);
-    }
-    return;
-  }
-  const auto* transfer = std::get_if<TimedTransfer>(&work.item.work);
-  if (!transfer) return;
-  record.track = static_cast<trace::Track>(transfer->resource);
-  record.name = transfer->what;
-  record.category = work.item.label.empty() ? std::string_view(transfer->what == "fill" ? "fill" : "copy")
-                                            : std::string_view(work.item.label);
-  record.ready = work.ready;
-  record.start = work.start;
-  record.end = work.end;
-  record.bytes = transfer->cost.bytes;
-  record.terms = transfer->cost.terms;
-  record.terms[static_cast<size_t>(perfmodel::Term::kSync)] += work.start - work.ready;
-  trace::recordSpan(record);
 }
 
 DeviceCounters TimedDevice::counters() {

@@ -101,7 +101,6 @@ class TimedDevice : public DriverDevice {
   Status beginExternal(const External& work, Ticket ticket, QueueExecutor::Complete complete);
   void skipExternal(const External& work, Ticket ticket, const Status& why);
   Status checkEarliest(int64_t earliestStartNs) const;
-  void report(const ResolvedWork& work) const;
   Status check(const Work& work, const Loaded* loaded) const;
   Status checkRange(DeviceAddress address, int64_t bytes) const;
   Status checkHost(const void* pointer, int64_t bytes) const;

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/driver/sim/Faults.h"
 
+#include "runtime/driver/WorkVisitor.h"
+
 namespace hpu::driver {
 namespace {
 
 bool readsMemory(const Work& work) {
-  if (const auto* copies = std::get_if<CopyMany>(&work)) return copies->direction != CopyDirection::kToDevice;
-  return std::holds_alternative<CopyToHost>(work) || std::holds_alternative<CopyOnDevice>(work) ||
-         std::holds_alternative<Launch>(work);
+  return visitWork(
+      work, [](const CopyToHost&) { return true; }, [](const CopyOnDevice&) { return true; },
+      [](const CopyMany& copies) { return copies.direction != CopyDirection::kToDevice; },
+      [](const Launch&) { return true; }, [](const auto&) { return false; });
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "recipe/OpText.h"
+#include "runtime/driver/WorkVisitor.h"
 #include "runtime/driver/common/DeviceSize.h"
 #include "runtime/driver/common/TimedDevice.h"
 #include "runtime/driver/sim/Faults.h"
@@ -132,22 +133,23 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
   void resume() override { faults_.reset(); }
 
   Status execute(const Work& work, LoadedProgram* program, QueueExecutor::Signal signal) override {
-    if (const auto* copy = std::get_if<CopyToDevice>(&work)) {
-      return copyIn(copy->dst, copy->src, copy->bytes);
-    } else if (const auto* copy = std::get_if<CopyToHost>(&work)) {
-      return hbm_->copyOut(copy->dst, copy->src, copy->bytes);
-    } else if (const auto* copy = std::get_if<CopyOnDevice>(&work)) {
-      return move(copy->dst, copy->src, copy->bytes);
-    } else if (const auto* fill = std::get_if<Fill>(&work)) {
-      // Zeros take no memory.
-      if (fill->value != 0) HPU_RETURN_IF_ERROR(hbm_->checkBudget(fill->dst, fill->bytes));
-      hbm_->fill(fill->dst, fill->value, fill->bytes, fill->elementBytes);
-    } else if (const auto* copies = std::get_if<CopyMany>(&work)) {
-      for (const CopyRange& range : copies->ranges) HPU_RETURN_IF_ERROR(copyOne(copies->direction, range));
-    } else if (const auto* launch = std::get_if<Launch>(&work)) {
-      return static_cast<SimProgram*>(program)->run(*hbm_, *launch, signal);
-    }
-    return okStatus();
+    return visitWork(
+        work, [&](const CopyToDevice& copy) { return copyIn(copy.dst, copy.src, copy.bytes); },
+        [&](const CopyToHost& copy) { return hbm_->copyOut(copy.dst, copy.src, copy.bytes); },
+        [&](const CopyOnDevice& copy) { return move(copy.dst, copy.src, copy.bytes); },
+        [&](const Fill& fill) {
+          // Zeros take no memory.
+          if (fill.value != 0) HPU_RETURN_IF_ERROR(hbm_->checkBudget(fill.dst, fill.bytes));
+          hbm_->fill(fill.dst, fill.value, fill.bytes, fill.elementBytes);
+          return okStatus();
+        },
+        [&](const CopyMany& copies) {
+          for (const CopyRange& range : copies.ranges) HPU_RETURN_IF_ERROR(copyOne(copies.direction, range));
+          return okStatus();
+        },
+        [&](const Launch& launch) { return static_cast<SimProgram*>(program)->run(*hbm_, launch, signal); },
+        // Waits, markers, faults and external work end before they come here.
+        [](const auto&) { return okStatus(); });
   }
 
  private:

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/driver/common/WorkTrace.h"
+
+#include <algorithm>
+
+#include "runtime/driver/WorkVisitor.h"
+#include "runtime/trace/Recorder.h"
+
+namespace hpu::driver {
+namespace {
+
+// The trace names the same resources in the same order.
+static_assert(static_cast<int>(trace::Track::kDeviceToHost) == static_cast<int>(Resource::kDeviceToHost) &&
+              static_cast<int>(trace::Track::kMme) == static_cast<int>(Resource::kMme) &&
+              trace::kNumTracks == kNumResources);
+
+void traceLaunch(uint32_t device, const ResolvedWork& work, const TimedProgram& launch) {
+  trace::LaunchRecord record;
+  record.device = device;
+  record.launch = work.item.ticket;
+  record.queue = work.item.queue;
+  record.queueName = work.queueName;
+  record.label = work.item.label;
+  record.program = launch.program;
+  record.queues = &launch.timeline->queues;
+  record.intervals = &work.placement->intervals(*launch.timeline);
+  record.start = work.start;
+  record.end = work.end;
+  record.offset = work.placement->offset;
+  trace::recordLaunch(record);
+}
+
+trace::SpanRecord spanOf(uint32_t device, const ResolvedWork& work) {
+  trace::SpanRecord record;
+  record.device = device;
+  record.queue = work.item.queue;
+  record.queueName = work.queueName;
+  record.launch = work.item.ticket;
+  return record;
+}
+
+void traceExternal(uint32_t device, const ResolvedWork& work) {
+  trace::SpanRecord record = spanOf(device, work);
+  record.track = trace::Track::kNic;
+  record.name = work.item.label;
+  record.category = "external";
+  record.ready = record.start = work.start;
+  record.end = work.end;
+  trace::recordSpan(record);
+  if (trace::recordingLevel() == trace::Level::kApi) return;
+  record.track = trace::Track::kNetwork;
+  for (const ExternalSpan& span : work.external->spans) {
+    record.name = span.name;
+    record.start = std::clamp<Picoseconds>(span.startPs, work.start, work.end);
+    record.end = std::clamp<Picoseconds>(span.endPs, record.start, work.end);
+    record.ready = record.start;
+    trace::recordSpan(record);
+  }
+}
+
+void traceTransfer(uint32_t device, const ResolvedWork& work, const TimedTransfer& transfer) {
+  trace::SpanRecord record = spanOf(device, work);
+  record.track = static_cast<trace::Track>(transfer.resource);
+  record.name = transfer.what;
+  record.category = work.item.label.empty() ? std::string_view(transfer.what == "fill" ? "fill" : "copy")
+                                            : std::string_view(work.item.label);
+  record.ready = work.ready;
+  record.start = work.start;
+  record.end = work.end;
+  record.bytes = transfer.cost.bytes;
+  record.terms = transfer.cost.terms;
+  record.terms[static_cast<size_t>(perfmodel::Term::kSync)] += work.start - work.ready;
+  trace::recordSpan(record);
+}
+
+}  // namespace
+
+void traceWork(const DeviceInfo& device, std::string_view clockProfile, const ResolvedWork& work) {
+  if (!trace::recording()) return;
+  const auto index = static_cast<uint32_t>(device.index);
+  trace::recordDevice(index, device.target, device.name, clockProfile);
+  visitWork(
+      work.item.work, [&](const TimedProgram& launch) { traceLaunch(index, work, launch); },
+      [&](const TimedExternal&) { traceExternal(index, work); },
+      [&](const TimedTransfer& transfer) { traceTransfer(index, work, transfer); }, [](const TimedWait&) {},
+      [](const TimedMarker&) {});
+}
+
+}  // namespace hpu::driver
