@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Free dimensions: carried through shape arithmetic, and given their sizes.
+#include "compiler/import/Specialize.h"
+#include "tests/unit/compiler/import/ImporterFixture.h"
+
+namespace hpu::importer {
+namespace {
+
+using interp::Tensor;
+using ::testing::HasSubstr;
+
+/// x [batch, 2, 3] reshaped to [Shape(x)[0], -1] the way exporters write it.
+OnnxBuilder& dynamicReshape(OnnxBuilder& builder) {
+  return builder.input("x", ElementType::kF32, {"batch", 2, 3})
+      .ints("zero", {}, {0})
+      .ints("axes", {1}, {0})
+      .ints("rest", {1}, {-1})
+      .node("Shape", "shape", {"x"}, {"s"})
+      .node("Gather", "pick", {"s", "zero"}, {"b"}, {{"axis", int64_t{0}}})
+      .node("Unsqueeze", "unsqueeze", {"b", "axes"}, {"b1"})
+      .node("Concat", "join", {"b1", "rest"}, {"target"}, {{"axis", int64_t{0}}})
+      .node("Reshape", "reshape", {"x", "target"}, {"y"})
+      .output("y");
+}
+
+TEST_F(Importer, KeepsAFreeBatchThroughShapeArithmetic) {
+  OnnxBuilder builder;
+  auto module = import(dynamicReshape(builder));
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  EXPECT_EQ(opNames(*module), "hpu.reshape");
+  EXPECT_EQ(resultType(*module), "tensor<?x6xf32, #hpu.layout<symbols = [\"batch\", \"\"]>>");
+  // The same module runs for any batch.
+  for (int64_t batch : {1, 5}) {
+    auto outputs = interp::evaluateFunction(main(*module), {Tensor::zeros({ElementType::kF32, {batch, 2, 3}})});
+    ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+    EXPECT_EQ((*outputs)[0].shape(), (Shape{batch, 6}));
+  }
+}
+
+TEST_F(Importer, TakesSizesOfFreeDimensionsByInputAndByName) {
+  for (const ImportOptions& options :
+       {ImportOptions{{{"x", {7, 2, 3}}}, {}, {}}, ImportOptions{{}, {{"batch", 7}}, {}}}) {
+    OnnxBuilder builder;
+    auto module = import(dynamicReshape(builder), options);
+    ASSERT_TRUE(module.ok()) << module.status().message();
+    EXPECT_EQ(resultType(*module), "tensor<7x6xf32>");
+  }
+}
+
+TEST_F(Importer, GivesAFinishedModuleItsSizes) {
+  OnnxBuilder builder;
+  dynamicReshape(builder);
+  for (const ImportOptions& options :
+       {ImportOptions{{{"x", {7, 2, 3}}}, {}, {}}, ImportOptions{{}, {{"batch", 7}}, {}}}) {
+    auto module = import(builder);
+    ASSERT_TRUE(module.ok()) << module.status().message();
+    Status status = specializeModule(module->get(), options);
+    ASSERT_TRUE(status.ok()) << status.message();
+    auto sized = import(builder, options);
+    ASSERT_TRUE(sized.ok());
+    EXPECT_EQ(text(*module), text(*sized));
+  }
+  auto module = import(builder);
+  EXPECT_THAT(specializeModule(module->get(), {{{"x", {7, 2, 4}}}, {}, {}}).message(),
+              HasSubstr("the input 'x' is ?x2x3xf32, not 7x2x4"));
+  EXPECT_THAT(specializeModule(module->get(), {{}, {{"seq", 1}}, {}}).message(), HasSubstr("'seq'"));
+}
+
+TEST_F(Importer, MultipliesFreeDimensions) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {"batch", "seq", 8}).ints("target", {2}, {-1, 8});
+  builder.node("Reshape", "merge", {"x", "target"}, {"y"}).output("y");
+  auto module = import(builder);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  EXPECT_EQ(resultType(*module), "tensor<?x8xf32, #hpu.layout<symbols = [\"batch*seq\", \"\"]>>");
+}
+
+TEST_F(Importer, RefusesOptionsThatDoNotFitTheModel) {
+  OnnxBuilder builder;
+  dynamicReshape(builder);
+  auto message = [&](const ImportOptions& options) {
+    auto module = import(builder, options);
+    return module.ok() ? std::string("accepted") : module.status().message();
+  };
+  EXPECT_THAT(message({{{"y", {1, 2, 3}}}, {}, {}}), HasSubstr("no input has this name (there are: x)"));
+  EXPECT_THAT(message({{{"x", {1, 2}}}, {}, {}}), HasSubstr("the model declares batchx2x3"));
+  EXPECT_THAT(message({{{"x", {1, 2, 4}}}, {}, {}}), HasSubstr("the model fixes it to batchx2x3"));
+  EXPECT_THAT(message({{}, {{"seq", 4}}, {}}), HasSubstr("no free dimension has this name (there are: batch)"));
+  EXPECT_THAT(message({{{"x", {2, 2, 3}}}, {{"batch", 4}}, {}}), HasSubstr("another option 4"));
+  EXPECT_THAT(message({{}, {{"batch", 0}}, {}}), HasSubstr("the size 0"));
+}
+
+TEST_F(Importer, NamesTheNodeThatAFreeDimensionStops) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {"length"}).ints("zero", {}, {0}).ints("one", {}, {1});
+  builder.node("Shape", "shape", {"x"}, {"s"}).node("Squeeze", "only", {"s"}, {"n"});
+  builder.node("Range", "positions", {"zero", "n", "one"}, {"r"}).output("r");
+  auto module = import(builder);
+  ASSERT_FALSE(module.ok());
+  EXPECT_EQ(module.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(module.status().message(), HasSubstr("Range 'positions'"));
+  EXPECT_THAT(module.status().message(), HasSubstr("--dim NAME=SIZE (free: length)"));
+  auto sized = import(builder, {{}, {{"length", 3}}, {}});
+  ASSERT_TRUE(sized.ok()) << sized.status().message();
+  EXPECT_EQ(opNames(*sized), "");
+}
+
+/// A shape as a result, a range that is as long as a dimension, and a tensor of a shape that was computed.
+TEST_F(Importer, OutputsWhoseExtentIsASizeGetIt) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {std::string("n"), 3}).ints("zero", {}, {0}).ints("one", {}, {1});
+  builder.node("Shape", "shape", {"x"}, {"s"}).node("Gather", "size", {"s", "zero"}, {"n"});
+  builder.node("Range", "positions", {"zero", "n", "one"}, {"r"}).node("ConstantOfShape", "zeros", {"s"}, {"z"});
+  builder.node("Relu", "act", {"x"}, {"y"});
+  for (const char* name : {"s", "n", "r", "z", "y"}) builder.output(name);
+  auto module = import(builder, {{}, {{"n", 5}}, {}});
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  auto types = main(*module).getResultTypes();
+  std::vector<std::vector<int64_t>> expected = {{2}, {}, {5}, {5, 3}, {5, 3}};
+  for (auto [type, shape] : llvm::zip(types, expected))
+    EXPECT_EQ(mlir::cast<mlir::RankedTensorType>(type).getShape(), llvm::ArrayRef(shape));
+  auto open = import(builder);
+  ASSERT_FALSE(open.ok());
+  EXPECT_THAT(open.status().message(), HasSubstr("--dim NAME=SIZE (free: n)"));
+}
+
+}  // namespace
+}  // namespace hpu::importer

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models that are not imported, and what is said about each.
+#include <fstream>
+#include <random>
+#include <regex>
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "tests/unit/compiler/import/ImporterFixture.h"
+
+namespace hpu::importer {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST_F(Importer, ReportsAllUnsupportedNodesAtOnceAndNothingThatFollowsFromThem) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {2, 3}).ints("k", {1}, {2});
+  builder.node("NonMaxSuppression", "nms", {"x", "x"}, {"a"}).node("Relu", "after", {"a"}, {"b"});
+  builder.node("TopK", "top", {"x", "k"}, {"v", "i"}).node("Fused", "own", {"x"}, {"c"}, {}, "com.example");
+  builder.node("Relu", "fine", {"x"}, {"d"}).output("b").output("v").output("c").output("d");
+  auto module = import(builder);
+  ASSERT_FALSE(module.ok());
+  EXPECT_EQ(module.status().code(), StatusCode::kUnimplemented);
+  ASSERT_EQ(unsupported_.size(), 3u);
+  EXPECT_EQ(unsupported_[0].node, "nms");
+  EXPECT_EQ(unsupported_[1].node, "top");
+  EXPECT_EQ(unsupported_[2].node, "own");
+  EXPECT_THAT(unsupported_[2].reason, HasSubstr("com.example"));
+  EXPECT_THAT(module.status().message(), HasSubstr("3 problems"));
+  EXPECT_THAT(module.status().message(), HasSubstr("TopK 'top' (opset 17, 2x3xf32)"));
+  EXPECT_THAT(module.status().message(), Not(HasSubstr("after")));
+}
+
+TEST_F(Importer, UnsupportedNodesHideNoOtherFault) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {2, 3}).input("bad", ElementType::kF32, {-2, 3});
+  builder.node("Fused", "own", {"x"}, {"a"}, {}, "com.example").node("Relu", "after", {"a"}, {"b"});
+  builder.node("MatMul", "product", {"x", "x"}, {"m"}).node("Add", "behind", {"m", "b"}, {"n"});
+  builder.node("Relu", "reader", {"nowhere"}, {"r"}).node("Zork", "odd", {"r", "x"}, {"v"});
+  builder.node("Relu", "one", {"q"}, {"p"}).node("Relu", "two", {"p"}, {"q"}).node("Glorp", "circle", {"q"}, {"g"});
+  builder.node("Relu", "first", {"x"}, {"d"}).node("Exp", "second", {"x"}, {"d"});
+  builder.node("Transpose", "turn", {"x"}, {"t"}, {{"perm", std::vector<int64_t>{0, 0}}});
+  builder.node("Sqrt", "wide", {"bad"}, {"w"}).node("Sqrt", "narrow", {"d"}, {"s"});
+  for (const char* name : {"b", "n", "v", "g", "t", "w", "s", "gone"}) builder.output(name);
+  auto module = import(builder);
+  ASSERT_FALSE(module.ok());
+  EXPECT_EQ(module.status().code(), StatusCode::kUnimplemented);
+  std::string text = module.status().message();
+  for (const char* part :
+       {"'own'", "'product'", "'reader': reads 'nowhere'", "'odd'", "cycle: ", "'circle'", "'second': defines 'd'",
+        "'turn'", "the input 'bad' has a dimension of -2", "output 'gone' is not defined"})
+    EXPECT_THAT(text, HasSubstr(part));
+  for (const char* part : {"'after'", "'behind'", "'wide'", "'narrow'", "'first'"})
+    EXPECT_THAT(text, Not(HasSubstr(part)));
+  EXPECT_THAT(text, HasSubstr("10 problems"));
+  EXPECT_EQ(unsupported_.size(), 3u);
+}
+
+TEST_F(Importer, RefusesIntegerProductsWithAReason) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kI64, {2, 2}).node("MatMul", "product", {"x", "x"}, {"y"}).output("y");
+  auto module = import(builder);
+  ASSERT_FALSE(module.ok());
+  EXPECT_THAT(module.status().message(), HasSubstr("MatMul 'product' (opset 17, 2x2xi64): integer operands"));
+}
+
+TEST_F(Importer, GivesACycleByName) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {2})
+      .node("Add", "a", {"x", "q"}, {"p"})
+      .node("Relu", "b", {"p"}, {"q"})
+      .output("q");
+  auto module = import(builder);
+  ASSERT_FALSE(module.ok());
+  EXPECT_THAT(module.status().message(), HasSubstr("cycle: "));
+  EXPECT_THAT(module.status().message(), HasSubstr("b -> a -> b"));
+}
+
+/// Models whose attributes ask for more than any machine has: each is refused with its node and the number, or done.
+TEST_F(Importer, NumbersBeyondReasonCostNothing) {
+  /// The answer to a model that `fill` completes: x is 1x1x4x4.
+  auto message = [&](auto fill, int64_t opset = 18) {
+    OnnxBuilder builder(opset);
+    fill(builder.input("x", ElementType::kF32, {1, 1, 4, 4}).output("y"));
+    auto module = import(builder);
+    return module.ok() ? std::string("accepted") : module.status().message();
+  };
+  const int64_t huge = int64_t{1} << 40;
+  const std::vector<int64_t> twice = {huge, huge};
+  EXPECT_THAT(message([&](OnnxBuilder& b) {
+                b.node("MaxPool", "pool", {"x"}, {"y"}, {{"kernel_shape", twice}, {"dilations", twice}});
+              }),
+              HasSubstr("MaxPool 'pool' (opset 18, 1x1x4x4xf32): 'kernel_shape' has the entry 1099511627776"));
+  EXPECT_THAT(message([&](OnnxBuilder& b) { b.node("Split", "split", {"x"}, {"y", "z"}, {{"num_outputs", huge}}); }),
+              HasSubstr("'num_outputs' is 1099511627776, and the node has 2 outputs"));
+  EXPECT_THAT(message([](OnnxBuilder& b) {
+                std::vector<int64_t> many(1 << 20);
+                for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<int64_t>(i);
+                b.ints("axes", {1 << 20}, many).node("Unsqueeze", "u", {"x", "axes"}, {"y"});
+              }),
+              HasSubstr("more than 64 dimensions"));
+  for (auto [scale, text] : {std::pair(1e30f, "Resize 'r' (opset 18, 1x1x4x4xf32): scales dimension 3 of 4 by 1"),
+                             std::pair(std::nanf(""), "scales dimension 3 by nan"), std::pair(-2.0f, "by -2")})
+    EXPECT_THAT(message([scale = scale](OnnxBuilder& b) {
+                  b.floats("s", {4}, {1, 1, 1, scale}).node("Resize", "r", {"x", "", "s"}, {"y"});
+                }),
+                HasSubstr(text));
+  EXPECT_THAT(
+      message([&](OnnxBuilder& b) {
+        b.floats("w", {1, 1, 2, 2}, {1, 1, 1, 1}).node("ConvTranspose", "c", {"x", "w"}, {"y"}, {{"group", huge}});
+      }),
+      HasSubstr("there cannot be 1099511627776 groups"));
+  // Results of constants: one larger than its operands, and one whose batches are not those of its data.
+  EXPECT_THAT(message([](OnnxBuilder& b) {
+                b.floats("d", {1, 5000}, std::vector<float>(5000))
+                    .ints("i", {5000, 1}, std::vector<int64_t>(5000))
+                    .node("GatherND", "g", {"d", "i"}, {"t"})
+                    .node("Add", "add", {"x", "t"}, {"y"});
+              }),
+              HasSubstr("GatherND 'g' (opset 18, 1x5000xf32): a constant result of more than 16777216 elements"));
+  EXPECT_THAT(message([](OnnxBuilder& b) {
+                b.floats("d", {3, 2}, std::vector<float>(6))
+                    .ints("i", {1, 1}, {0})
+                    .node("GatherND", "g", {"d", "i"}, {"t"}, {{"batch_dims", int64_t{1}}})
+                    .node("Add", "add", {"x", "t"}, {"y"});
+              }),
+              HasSubstr("the first 1 dimensions of its data and indices differ"));
+  // Wrong kinds of attributes and operands.
+  EXPECT_THAT(
+      message([](OnnxBuilder& b) { b.node("Upsample", "up", {"x"}, {"y"}, {{"scales", std::string("two")}}); }, 7),
+      HasSubstr("'scales' must be a list of numbers"));
+  EXPECT_THAT(message([](OnnxBuilder& b) {
+                b.input("i", ElementType::kI64, {4}).ints("depth", {}, {3}).floats("values", {}, {1});
+                b.node("OneHot", "hot", {"i", "depth", "values"}, {"y"});
+              }),
+              HasSubstr("OneHot 'hot' (opset 18, 4xi64): its values are f32, not two of rank 1"));
+  // A step beyond all sizes takes one element.
+  EXPECT_EQ(message([](OnnxBuilder& b) {
+              b.ints("a", {1}, {0}).ints("b", {1}, {INT64_MAX}).ints("c", {1}, {2}).ints("s", {1}, {INT64_MAX});
+              b.node("Slice", "slice", {"x", "a", "b", "c", "s"}, {"t"}).node("Relu", "act", {"t"}, {"y"});
+            }),
+            "accepted");
+  // Sizes from an option are checked as those of the file are.
+  OnnxBuilder dynamic;
+  dynamic.input("x", ElementType::kF32, {"n", "m"}).node("Relu", "act", {"x"}, {"y"}).output("y");
+  auto module = import(dynamic, {{}, {{"n", int64_t{1} << 62}, {"m", int64_t{1} << 62}}, {}});
+  ASSERT_FALSE(module.ok());
+  EXPECT_THAT(module.status().message(), HasSubstr("would have more than 2^40 elements"));
+}
+
+TEST_F(Importer, NamesOfAnyLengthGiveMessagesOfSome) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {2, 3}).node("MatMul", std::string(100000, 'n'), {"x", "x"}, {"y"}).output("y");
+  auto module = import(builder);
+  ASSERT_FALSE(module.ok());
+  EXPECT_LT(module.status().message().size(), 3000u);
+  EXPECT_THAT(module.status().message(), HasSubstr("inner dimensions differ: 2x3xf32 x 2x3xf32"));
+}
+
+/// Each broken model of tests/models/malformed is refused with what its manifest wants mentioned.
+TEST_F(Importer, RefusesEachMalformedModelWithAUsefulLine) {
+  const char* source = std::getenv("HPU_SOURCE_DIR");
+  ASSERT_TRUE(source);
+  std::string models = std::string(source) + "/tests/models/malformed/";
+  auto file = llvm::MemoryBuffer::getFile(models + "manifest.json");
+  ASSERT_TRUE(file);
+  llvm::Expected<llvm::json::Value> manifest = llvm::json::parse((*file)->getBuffer());
+  ASSERT_TRUE(static_cast<bool>(manifest));
+  int count = 0;
+  for (const auto& [name, entry] : *manifest->getAsObject()) {
+    SCOPED_TRACE(name.str());
+    std::string path = models + name.str();
+    auto module = importOnnxModule(*context_, path, {});
+    ASSERT_FALSE(module.ok());
+    std::string message = module.status().message();
+    while (message.find(path) != std::string::npos) message.erase(message.find(path), path.size());
+    for (const llvm::json::Value& wanted : *entry.getAsObject()->getArray("mention")) {
+      std::regex pattern(wanted.getAsString()->str(), std::regex::icase);
+      EXPECT_TRUE(std::regex_search(message, pattern)) << wanted.getAsString()->str() << " is not in: " << message;
+    }
+    EXPECT_NE(module.status().code(), StatusCode::kInternal);
+    ++count;
+  }
+  EXPECT_GE(count, 40);
+}
+
+/// Whatever a damaged file says, the answer is a module or a Status.
+TEST_F(Importer, SurvivesRandomDamageOfARealModel) {
+  auto file =
+      llvm::MemoryBuffer::getFile(std::string(std::getenv("HPU_SOURCE_DIR")) + "/tests/models/digits/model.onnx");
+  ASSERT_TRUE(file);
+  std::mt19937 random(7);
+  int refused = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::string bytes = (*file)->getBuffer().str();
+    // The structure is at both ends; the weights in the middle would swallow most of the damage.
+    for (int hit = 0; hit < 1 + round % 4; ++hit) {
+      size_t at = random() % 2048;
+      bytes[random() % 2 ? at % bytes.size() : bytes.size() - 1 - at % bytes.size()] = static_cast<char>(random());
+    }
+    if (round % 7 == 0) bytes.resize(random() % bytes.size());
+    std::string path = folder_.file("damaged.onnx");
+    std::ofstream(path, std::ios::binary) << bytes;
+    auto context = makeContext();
+    auto module = importOnnxModule(*context, path, {});
+    refused += !module.ok();
+    EXPECT_TRUE(module.ok() || !module.status().message().empty());
+  }
+  EXPECT_GT(refused, 100);
+}
+
+TEST_F(Importer, RefusesOtherDialectsByName) {
+  std::string path = folder_.file("other.mlir");
+  std::ofstream(path)
+      << "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %y = tosa.abs %x : (tensor<2xf32>) -> "
+         "tensor<2xf32>\n  return %y : tensor<2xf32>\n}\n";
+  auto module = importMlirModule(*context_, path);
+  ASSERT_FALSE(module.ok());
+  EXPECT_EQ(module.status().code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(module.status().message(), HasSubstr("'tosa' dialect"));
+  std::ofstream(path) << "func.func @main(%x: tensor<2xf32>) {\n  oops\n}\n";
+  module = importMlirModule(*context_, path);
+  ASSERT_FALSE(module.ok());
+  EXPECT_THAT(module.status().message(), HasSubstr("other.mlir:2:"));
+}
+
+}  // namespace
+}  // namespace hpu::importer
