@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "tests/random/Elements.h"
+
 namespace hpu::randomtest {
 namespace {
 

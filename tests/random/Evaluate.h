@@ -31,9 +31,6 @@ class Reference {
                                                      const std::vector<bool>& constants) = 0;
 };
 
-class Ort;
-std::unique_ptr<Reference> ortReference(Ort& ort);
-
 /// The error that a node itself may add, in units in the last place (2^-23 of the magnitude for f32).
 struct Local {
   double ulps = 1;         ///< Of the result.
@@ -88,17 +85,5 @@ class Evaluator {
   Reference& reference_;
   Precision precision_;
 };
-
-bool isFloat(ElementType type);
-/// Rounds to the tensor's type (to nearest even; integers are clamped).
-void setNumber(HostTensor& tensor, int64_t index, double value);
-
-/// A difference between a result and what the reference gave; `index` is -1 for another type or shape.
-struct Mismatch {
-  std::string output, text;
-  int64_t index = -1;
-};
-/// The first element that is further away than its error allows.
-std::vector<Mismatch> compare(const Model& model, const std::vector<HostTensor>& results);
 
 }  // namespace hpu::randomtest

@@ -8,6 +8,7 @@
 #include "compiler/import/Importer.h"
 #include "compiler/interp/Interpreter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tests/random/Elements.h"
 
 namespace hpu::randomtest {
 namespace {

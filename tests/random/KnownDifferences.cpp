@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tests/random/Broadcast.h"
+#include "tests/random/Elements.h"
 
 namespace hpu::randomtest {
 namespace {

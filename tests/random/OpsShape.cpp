@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tests/random/Builder.h"
+#include "tests/random/Elements.h"
 
 namespace hpu::randomtest {
 namespace {

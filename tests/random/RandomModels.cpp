@@ -22,6 +22,7 @@
 #include "tests/random/Interp.h"
 #include "tests/random/KnownDifferences.h"
 #include "tests/random/Ort.h"
+#include "tests/random/OrtReference.h"
 #include "tests/random/Run.h"
 
 using namespace hpu;

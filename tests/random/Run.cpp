@@ -10,6 +10,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "tests/random/Compare.h"
 #include "tools/common/Session.h"
 
 namespace hpu::randomtest {

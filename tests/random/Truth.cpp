@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/random/Evaluate.h"
+#include "tests/random/Elements.h"
 
 namespace hpu::randomtest {
 namespace {
