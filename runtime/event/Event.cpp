@@ -12,10 +12,15 @@
 namespace hpu {
 namespace {
 
-/// The host can ask nothing about an event that was recorded in a capture, or in another process.
-Status refuseCaptured(const EventState& event, std::string_view call) {
-  HPU_RETURN_IF_ERROR(event.checkProcess());
-  CapturedPoint point = event.captured();
+/// An event that may be used: it is this process's.
+Status check(const std::shared_ptr<EventState>& event) {
+  return event->checkProcess();
+}
+
+/// An event that the host may ask about: it may be used, and was not recorded in a capture, where nothing is done yet.
+Status checkAskable(const std::shared_ptr<EventState>& event, std::string_view call) {
+  HPU_RETURN_IF_ERROR(check(event));
+  CapturedPoint point = event->captured();
   if (!point.set) return okStatus();
   if (auto capture = point.capture.lock(); capture && capture->active())
     return capture->refuse(call, "the event was recorded in the capture and is not done in it");
@@ -78,7 +83,7 @@ Event::~Event() = default;
 
 StatusOr<bool> Event::query() const {
   trace::HostScope scope("Event.query");
-  HPU_RETURN_IF_ERROR(refuseCaptured(*state_, "Event::query"));
+  HPU_RETURN_IF_ERROR(checkAskable(state_, "Event::query"));
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   if (!ticket) return true;
   if (!ticket->done()) return false;
@@ -89,20 +94,20 @@ StatusOr<bool> Event::query() const {
 }
 
 bool Event::isSeen() const {
-  if (!state_->checkProcess().ok()) return false;
+  if (!check(state_).ok()) return false;
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   return ticket && ticket->seen();
 }
 
 bool Event::isDone() const {
-  if (!state_->checkProcess().ok() || state_->captured().set) return false;
+  if (!check(state_).ok() || state_->captured().set) return false;
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   return !ticket || ticket->done();
 }
 
 Status Event::synchronize(int64_t deadlineMs) const {
   trace::HostScope scope("Event.synchronize");
-  HPU_RETURN_IF_ERROR(refuseCaptured(*state_, "Event::synchronize"));
+  HPU_RETURN_IF_ERROR(checkAskable(state_, "Event::synchronize"));
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   if (!ticket) return okStatus();
   HPU_RETURN_IF_ERROR(ticket->wait(deadlineMs));
@@ -117,8 +122,8 @@ Status Event::synchronize(int64_t deadlineMs) const {
 
 StatusOr<int64_t> Event::elapsedNsSince(const Event& start) const {
   trace::HostScope scope("Event.elapsedNsSince");
-  HPU_RETURN_IF_ERROR(refuseCaptured(*state_, "Event::elapsedNsSince"));
-  HPU_RETURN_IF_ERROR(refuseCaptured(*start.state_, "Event::elapsedNsSince"));
+  HPU_RETURN_IF_ERROR(checkAskable(state_, "Event::elapsedNsSince"));
+  HPU_RETURN_IF_ERROR(checkAskable(start.state_, "Event::elapsedNsSince"));
   HPU_ASSIGN(auto last, doneTicket(*state_, "end event"));
   HPU_ASSIGN(auto first, doneTicket(*start.state_, "start event"));
   if (last->device() != first->device())
@@ -132,7 +137,7 @@ StatusOr<int64_t> Event::elapsedNsSince(const Event& start) const {
 
 StatusOr<int64_t> Event::deviceTimeNs() const {
   trace::HostScope scope("Event.deviceTimeNs");
-  HPU_RETURN_IF_ERROR(refuseCaptured(*state_, "Event::deviceTimeNs"));
+  HPU_RETURN_IF_ERROR(checkAskable(state_, "Event::deviceTimeNs"));
   HPU_ASSIGN(auto ticket, doneTicket(*state_, "event"));
   return ticket->observeEndNs();
 }
