@@ -53,6 +53,11 @@ struct SearchOptions {
   int64_t sramBytes = 0;            ///< For tiles of all kinds; 0: no chains.
 };
 
+/// The most that a tile of a bundle may take: two slots of two neighbouring bundles are in SRAM at a time.
+constexpr int64_t mostTileBytes(int64_t sramBytes) {
+  return sramBytes / 4;
+}
+
 /// The most that the tiles of a chain and of its larger neighbour may take together: the rest of the SRAM is for the
 /// operands that products stage there; what the tiles take at their peak is lost to every product of the program.
 constexpr int64_t mostChainBytes(int64_t sramBytes) {

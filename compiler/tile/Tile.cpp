@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phase tile. In: units with layouts. Out: `tile` on each unit that is cut and each bundle that has TPC ops, proven by
-// hpu-verify-tile; a bundle whose product cannot be tiled is split into an MME op and a cluster. `hpu.packing` on each
-// MME op that is packed. Stop after it with --stop-after=tile. How units are cut is decided in Search.cpp.
+// hpu-verify-tile (VerifyTile.cpp); a bundle whose product cannot be tiled is split into an MME op and a cluster.
+// `hpu.packing` on each MME op that is packed. Stop after it with --stop-after=tile. How units are cut is decided in
+// Search.cpp.
 #include "compiler/tile/Tile.h"
 
 #include "base/Format.h"
@@ -12,85 +13,17 @@
 #include "compiler/schedule/Issue.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
+#include "compiler/tile/BundleParts.h"
 #include "compiler/tile/Search.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
-#include "recipe/MmePacking.h"
 
 using namespace mlir;
 using namespace hpu::ir;
 
 namespace hpu::tile {
 namespace {
-
-HpuOp mmeOp(BundleOp bundle) {
-  for (Operation& op : bundle.getBody().front())
-    if (auto hpuOp = dyn_cast<HpuOp>(&op); hpuOp && hpuOp.getEngine() == EngineKind::Mme) return hpuOp;
-  return {};
-}
-
-SmallVector<Operation*> mmeOps(Operation* unit) {
-  SmallVector<Operation*> ops;
-  if (unit->getNumRegions())
-    for (Operation& op : unit->getRegion(0).front())
-      if (auto hpuOp = dyn_cast<HpuOp>(&op); hpuOp && hpuOp.getEngine() == EngineKind::Mme) ops.push_back(&op);
-  return ops;
-}
-
-/// Two slots of two neighbouring bundles are in SRAM at a time.
-int64_t tileLimit(const arch::TargetDesc& target) {
-  return target.sramBytes / 4;
-}
-
-bool hasTpcOps(BundleOp bundle) {
-  return !llvm::hasSingleElement(bundle.getBody().front().without_terminator());
-}
-
-/// A unit of some ops of a bundle; `outer` maps values of the bundle's body to values at function level.
-Operation* makeUnit(OpBuilder& builder, Location loc, StringRef kind, ArrayRef<Operation*> ops, ArrayRef<Value> yielded,
-                    const IRMapping& outer) {
-  llvm::SetVector<Value> inputs;
-  for (Operation* op : ops)
-    for (Value operand : op->getOperands())
-      if (!llvm::is_contained(ops, operand.getDefiningOp())) inputs.insert(operand);
-  OperationState state(loc, kind);
-  for (Value input : inputs) state.addOperands(outer.lookup(input));
-  state.addTypes(ValueRange(yielded).getTypes());
-  state.addRegion();
-  Operation* unit = builder.create(state);
-  OpBuilder::InsertionGuard guard(builder);
-  Block* body = builder.createBlock(&unit->getRegion(0));
-  IRMapping mapping;
-  for (Value input : inputs) mapping.map(input, body->addArgument(outer.lookup(input).getType(), input.getLoc()));
-  for (Operation* op : ops) builder.clone(*op, mapping);
-  SmallVector<Value> results;
-  for (Value value : yielded) results.push_back(mapping.lookup(value));
-  YieldOp::create(builder, loc, results);
-  return unit;
-}
-
-/// For a product that no tile of can be held in SRAM: the MME op alone, and its TPC ops as a cluster that reads the
-/// product from HBM.
-void split(BundleOp bundle) {
-  OpBuilder builder(bundle);
-  Block& body = bundle.getBody().front();
-  Operation* mme = mmeOp(bundle);
-  SmallVector<Operation*> tpcOps;
-  for (Operation& op : body.without_terminator())
-    if (&op != mme) tpcOps.push_back(&op);
-  IRMapping outer;
-  outer.map(body.getArguments(), bundle.getOperands());
-  Value product = mme->getResult(0);
-  product.setType(withOrder(tensorOf(product), physicalOrder(tensorOf(bundle.getResult(0)))));
-  Operation* alone = makeUnit(builder, mme->getLoc(), BundleOp::getOperationName(), mme, product, outer);
-  outer.map(product, alone->getResult(0));
-  SmallVector<Value> yielded(body.getTerminator()->getOperands());
-  Operation* cluster = makeUnit(builder, bundle.getLoc(), ClusterOp::getOperationName(), tpcOps, yielded, outer);
-  bundle.replaceAllUsesWith(cluster->getResults());
-  bundle.erase();
-}
 
 class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
  public:
@@ -117,7 +50,7 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
         auto bundle = dyn_cast<BundleOp>(unit);
         if (!bundle || !hasTpcOps(bundle) || !tile.empty()) continue;
         report("no tile fits into SRAM, so the product goes through HBM  " + unitName(bundle));
-        split(bundle);
+        splitBundle(bundle);
         again = true;
       }
     }
@@ -169,7 +102,7 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
       if (!bundle || unitOf.empty() || unitOf.back() != number) {
         unitOf.push_back(number);
         searched.emplace_back();
-        if (bundle && hasTpcOps(bundle)) searched.back().tileBytes = tileLimit(*options_.target);
+        if (bundle && hasTpcOps(bundle)) searched.back().tileBytes = mostTileBytes(options_.target->sramBytes);
       }
       searched.back().ops.push_back(op);
     }
@@ -303,94 +236,10 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
       links_;  ///< Producers and readers, in the order of the search's links.
 };
 
-class VerifyTilePass : public PassWrapper<VerifyTilePass, OperationPass<func::FuncOp>> {
- public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyTilePass)
-  explicit VerifyTilePass(const arch::TargetDesc* target) : target_(target) {}
-  StringRef getArgument() const override { return "hpu-verify-tile"; }
-  StringRef getDescription() const override { return "Checks the tiles of bundles"; }
-  void runOnOperation() override {
-    Operation* chained = nullptr;
-    for (Operation& unit : getOperation().getBody().front()) {
-      if (isUnit(&unit)) {
-        if (chained && !followsChain(chained, &unit)) {
-          chained->emitOpError() << "'" << unitName(chained) << "' is chained, but the next unit, '" << unitName(&unit)
-                                 << "', is not its only reader or not cut as it is";
-          return signalPassFailure();
-        }
-        chained = chainOf(&unit) ? &unit : nullptr;
-      }
-      auto bundle = dyn_cast<BundleOp>(&unit);
-      bool pipelined = bundle && hasTpcOps(bundle);
-      auto tile = unit.getAttrOfType<TileAttr>("tile");
-      if (!isUnit(&unit)) continue;
-      for (Operation* op : mmeOps(&unit)) {
-        Attribute packing = op->getAttr(schedule::kPackingAttr);
-        auto factor = dyn_cast_or_null<IntegerAttr>(packing);
-        bool number = factor && factor.getType().isSignlessInteger(64);
-        if (!packing || (number && factor.getInt() > 1 && factor.getInt() <= recipe::kMaxPackingFactor)) continue;
-        op->emitOpError() << "'" << unitName(&unit) << "': " << schedule::kPackingAttr << " is not in 2.."
-                          << recipe::kMaxPackingFactor;
-        return signalPassFailure();
-      }
-      if (!tile && !pipelined) continue;
-      RankedTensorType type = tensorOf(unit.getResult(0));
-      if (!tile || static_cast<int64_t>(tile.getSizes().size()) != type.getRank()) {
-        unit.emitOpError("has no tile of its rank");
-        return signalPassFailure();
-      }
-      // What lies in SRAM is the product: the unit's result may have another element type.
-      Value held = pipelined ? mmeOp(bundle)->getResult(0) : unit.getResult(0);
-      int64_t cut = 0, bytes = elementSize(elementType(tensorOf(held).getElementType()));
-      for (auto [size, extent] : llvm::zip(tile.getSizes(), type.getShape())) {
-        cut += size != extent;
-        bytes *= size;
-      }
-      if (cut > 1 || (pipelined && bytes > tileLimit(*target_))) {
-        unit.emitOpError() << "'" << unitName(&unit) << "': a tile of " << bytes << " bytes cannot be held in SRAM ("
-                           << target_->sramBytes << " bytes) by cutting one dimension";
-        return signalPassFailure();
-      }
-    }
-    if (!chained) return;
-    chained->emitOpError() << "'" << unitName(chained) << "' is chained, but no unit follows";
-    signalPassFailure();
-  }
-
- private:
-  /// Whether slice i of `reader` reads what slice i of `producer` writes, and nobody else does.
-  static bool followsChain(Operation* producer, Operation* reader) {
-    ChainLink link = *chainOf(producer);
-    if (link.slots < 1 || onlyReader(producer) != reader) return false;
-    auto tiles = [](Operation* unit) {
-      ArrayRef<int64_t> shape = tensorOf(unit->getResult(0)).getShape();
-      auto tile = unit->getAttrOfType<TileAttr>("tile");
-      return tile ? SmallVector<int64_t>(tile.getSizes()) : SmallVector<int64_t>(shape);
-    };
-    SmallVector<int64_t> from = tiles(producer), to = tiles(reader);
-    if (!link.interleaved()) return true;
-    std::optional<int64_t> following = followingDim(producer, link.dim, reader);
-    if (!following || from.size() <= static_cast<size_t>(link.dim) || to.size() <= static_cast<size_t>(*following))
-      return false;
-    ArrayRef<int64_t> fromShape = tensorOf(producer->getResult(0)).getShape(),
-                      toShape = tensorOf(reader->getResult(0)).getShape();
-    for (size_t d = 0; d < from.size(); ++d)
-      if (static_cast<int64_t>(d) != link.dim && from[d] != fromShape[d]) return false;
-    for (size_t d = 0; d < to.size(); ++d)
-      if (static_cast<int64_t>(d) != *following && to[d] != toShape[d]) return false;
-    return from[link.dim] * toShape[*following] == to[*following] * fromShape[link.dim];
-  }
-
-  const arch::TargetDesc* target_;
-};
-
 }  // namespace
 
 std::unique_ptr<Pass> createTilePass(TileOptions options) {
   return std::make_unique<TilePass>(std::move(options));
-}
-std::unique_ptr<Pass> createVerifyTilePass(const arch::TargetDesc* target) {
-  return std::make_unique<VerifyTilePass>(target);
 }
 
 }  // namespace hpu::tile
