@@ -4,11 +4,18 @@
 #include <algorithm>
 #include <cmath>
 
-#include "llvm/ADT/StringMap.h"
+#include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/kernels/KernelGraph.h"
+#include "llvm/ADT/DenseMap.h"
 
 using namespace mlir;
 
+MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::SubOfRounded)
+MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::ExpOrZero)
+MLIR_DEFINE_EXPLICIT_TYPE_ID(hpu::kernels::GatherIndex)
+
 namespace hpu::kernels {
+using namespace ir;
 namespace {
 
 using M = VectorMath;
@@ -136,102 +143,105 @@ constexpr Domain F = Domain::Float, N = Domain::Number, B = Domain::Bool, I = Do
 
 // clang-format off
 #define EMIT [](M & m, Args x, const Context& c) -> Value
-const ElementwiseOp kOps[] = {
-    {"relu", 1, N, false, EMIT {
+llvm::ArrayRef<ElementwiseOp> rows() {
+  static const ElementwiseOp kOps[] = {
+    {kind<ReluOp>(), 1, N, false, EMIT {
        if (isFloatType(c.in)) return m.fastMax(m.num(x[0], 0.0), x[0]);
        return m.max(x[0], m.integer(x[0], 0), isSignedType(c.in));
      }},
-    {"sigmoid", 1, F, true, EMIT { return m.sigmoid(x[0]); }},
-    {"tanh", 1, F, true, EMIT { return m.tanh(x[0]); }},
-    {"erf", 1, F, true, EMIT { return m.erf(x[0]); }},
-    {"exp", 1, F, true, EMIT { return m.exp(x[0]); }},
-    {"log", 1, F, true, EMIT { return m.log(x[0]); }},
-    {"sqrt", 1, F, true, EMIT { return m.sqrt(x[0]); }},
-    {"rsqrt", 1, F, true, EMIT { return m.divF(m.num(x[0], 1.0), m.sqrt(x[0])); }},
-    {"reciprocal", 1, F, true, EMIT { return m.divF(m.num(x[0], 1.0), x[0]); }},
-    {"neg", 1, N, false, EMIT { return m.neg(x[0]); }},
-    {"abs", 1, N, false, EMIT {
+    {kind<SigmoidOp>(), 1, F, true, EMIT { return m.sigmoid(x[0]); }},
+    {kind<TanhOp>(), 1, F, true, EMIT { return m.tanh(x[0]); }},
+    {kind<ErfOp>(), 1, F, true, EMIT { return m.erf(x[0]); }},
+    {kind<ExpOp>(), 1, F, true, EMIT { return m.exp(x[0]); }},
+    {kind<LogOp>(), 1, F, true, EMIT { return m.log(x[0]); }},
+    {kind<SqrtOp>(), 1, F, true, EMIT { return m.sqrt(x[0]); }},
+    {kind<RsqrtOp>(), 1, F, true, EMIT { return m.divF(m.num(x[0], 1.0), m.sqrt(x[0])); }},
+    {kind<ReciprocalOp>(), 1, F, true, EMIT { return m.divF(m.num(x[0], 1.0), x[0]); }},
+    {kind<NegOp>(), 1, N, false, EMIT { return m.neg(x[0]); }},
+    {kind<AbsOp>(), 1, N, false, EMIT {
        return isFloatType(c.in) || isSignedType(c.in) ? m.abs(x[0]) : x[0];
      }},
-    {"floor", 1, F, false, EMIT { return m.floor(x[0]); }},
-    {"ceil", 1, F, false, EMIT { return m.ceil(x[0]); }},
-    {"round", 1, F, false, EMIT { return m.roundEven(x[0]); }},
-    {"sin", 1, F, true, EMIT { return m.sin(x[0]); }},
-    {"cos", 1, F, true, EMIT { return m.cos(x[0]); }},
-    {"atan", 1, F, true, EMIT { return m.atan(x[0]); }},
-    {"expm1", 1, F, true, EMIT { return m.expm1(m.fastMin(m.num(x[0], 89.0), x[0])); }},
-    {"log1p", 1, F, true, EMIT { return m.log1p(x[0]); }},
-    {"erf_inv", 1, F, true, EMIT { return m.erfInv(x[0]); }},
-    {"lgamma", 1, F, true, EMIT { return m.lgamma(x[0]); }},
-    {"softplus", 1, F, true, EMIT { return m.softplus(x[0]); }},
-    {"silu", 1, F, true, EMIT { return m.mul(x[0], m.sigmoid(x[0])); }},
-    {"hard_swish", 1, F, false, EMIT {
+    {kind<FloorOp>(), 1, F, false, EMIT { return m.floor(x[0]); }},
+    {kind<CeilOp>(), 1, F, false, EMIT { return m.ceil(x[0]); }},
+    {kind<RoundOp>(), 1, F, false, EMIT { return m.roundEven(x[0]); }},
+    {kind<SinOp>(), 1, F, true, EMIT { return m.sin(x[0]); }},
+    {kind<CosOp>(), 1, F, true, EMIT { return m.cos(x[0]); }},
+    {kind<AtanOp>(), 1, F, true, EMIT { return m.atan(x[0]); }},
+    {kind<Expm1Op>(), 1, F, true, EMIT { return m.expm1(m.fastMin(m.num(x[0], 89.0), x[0])); }},
+    {kind<Log1pOp>(), 1, F, true, EMIT { return m.log1p(x[0]); }},
+    {kind<ErfInvOp>(), 1, F, true, EMIT { return m.erfInv(x[0]); }},
+    {kind<LgammaOp>(), 1, F, true, EMIT { return m.lgamma(x[0]); }},
+    {kind<SoftplusOp>(), 1, F, true, EMIT { return m.softplus(x[0]); }},
+    {kind<SiluOp>(), 1, F, true, EMIT { return m.mul(x[0], m.sigmoid(x[0])); }},
+    {kind<HardSwishOp>(), 1, F, false, EMIT {
        Value gate = m.fma(x[0], m.num(x[0], 1.0 / 6.0), m.num(x[0], 0.5));
        return m.mul(x[0], clamp(m, gate, m.num(x[0], 0.0), m.num(x[0], 1.0)));
      }},
-    {"sign", 1, N, false, sign},
-    {"not", 1, B, false, EMIT { return m.xorI(x[0], m.integer(x[0], 1)); }},
-    {"bit_not", 1, I, false, EMIT { return m.xorI(x[0], m.integer(x[0], -1)); }},
-    {"is_nan", 1, F, false, EMIT { return m.isNan(x[0]); }},
-    {"leaky_relu", 1, F, false, EMIT {
+    {kind<SignOp>(), 1, N, false, sign},
+    {kind<NotOp>(), 1, B, false, EMIT { return m.xorI(x[0], m.integer(x[0], 1)); }},
+    {kind<BitNotOp>(), 1, I, false, EMIT { return m.xorI(x[0], m.integer(x[0], -1)); }},
+    {kind<IsNanOp>(), 1, F, false, EMIT { return m.isNan(x[0]); }},
+    {kind<LeakyReluOp>(), 1, F, false, EMIT {
        Value scaled = m.mul(x[0], m.num(x[0], c.params[0]));
        return m.select(m.compare(Cmp::Lt, x[0], m.num(x[0], 0.0)), scaled, x[0]);
      }, {"alpha"}},
-    {"elu", 1, F, true, elu, {"alpha"}},
-    {"hard_sigmoid", 1, F, false, EMIT {
+    {kind<EluOp>(), 1, F, true, elu, {"alpha"}},
+    {kind<HardSigmoidOp>(), 1, F, false, EMIT {
        Value line = m.fma(x[0], m.num(x[0], c.params[0]), m.num(x[0], c.params[1]));
        return clamp(m, line, m.num(x[0], 0.0), m.num(x[0], 1.0));
      }, {"alpha", "beta"}},
-    {"clip", 1, N, false, clip, {"min", "max"}},
-    {"gelu", 1, F, true, EMIT { return c.params[0] != 0 ? m.geluTanh(x[0]) : m.gelu(x[0]); },
+    {kind<ClipOp>(), 1, N, false, clip, {"min", "max"}},
+    {kind<GeluOp>(), 1, F, true, EMIT { return c.params[0] != 0 ? m.geluTanh(x[0]) : m.gelu(x[0]); },
      {"tanh_approximation"}},
-    {"cast", 1, Domain::Any, false, cast},
-    {"bitcast", 1, Domain::Any, false, bitcast},
-    {"add", 2, N, false, EMIT { return m.add(x[0], x[1]); }},
-    {"sub", 2, N, false, EMIT { return m.sub(x[0], x[1]); }},
-    {"mul", 2, N, false, EMIT { return m.mul(x[0], x[1]); }},
-    {"div", 2, N, true, EMIT {
+    {kind<CastOp>(), 1, Domain::Any, false, cast},
+    {kind<BitcastOp>(), 1, Domain::Any, false, bitcast},
+    {kind<AddOp>(), 2, N, false, EMIT { return m.add(x[0], x[1]); }},
+    {kind<SubOp>(), 2, N, false, EMIT { return m.sub(x[0], x[1]); }},
+    {kind<MulOp>(), 2, N, false, EMIT { return m.mul(x[0], x[1]); }},
+    {kind<DivOp>(), 2, N, true, EMIT {
        return isFloatType(c.in) ? m.divF(x[0], x[1]) : m.divInt(x[0], x[1], isSignedType(c.in));
      }},
-    {"pow", 2, F, true, EMIT { return m.pow(x[0], x[1]); }},
-    {"max", 2, N, false, EMIT { return m.max(x[0], x[1], isSignedType(c.in)); }},
-    {"min", 2, N, false, EMIT { return m.min(x[0], x[1], isSignedType(c.in)); }},
-    {"mod", 2, N, true, EMIT {
+    {kind<PowOp>(), 2, F, true, EMIT { return m.pow(x[0], x[1]); }},
+    {kind<MaxOp>(), 2, N, false, EMIT { return m.max(x[0], x[1], isSignedType(c.in)); }},
+    {kind<MinOp>(), 2, N, false, EMIT { return m.min(x[0], x[1], isSignedType(c.in)); }},
+    {kind<ModOp>(), 2, N, true, EMIT {
        return isFloatType(c.in) ? m.fmod(x[0], x[1]) : m.modInt(x[0], x[1], isSignedType(c.in));
      }},
-    {"prelu", 2, F, false, EMIT {
+    {kind<PreluOp>(), 2, F, false, EMIT {
        return m.select(m.compare(Cmp::Lt, x[0], m.num(x[0], 0.0)), m.mul(x[0], x[1]), x[0]);
      }},
-    {"and", 2, B, false, EMIT { return m.andI(x[0], x[1]); }},
-    {"or", 2, B, false, EMIT { return m.orI(x[0], x[1]); }},
-    {"xor", 2, B, false, EMIT { return m.xorI(x[0], x[1]); }},
-    {"bit_and", 2, I, false, EMIT { return m.andI(x[0], x[1]); }},
-    {"bit_or", 2, I, false, EMIT { return m.orI(x[0], x[1]); }},
-    {"bit_xor", 2, I, false, EMIT { return m.xorI(x[0], x[1]); }},
-    {"shift_left", 2, I, false, EMIT { return shift(m, x, c, true); }},
-    {"shift_right", 2, I, false, EMIT { return shift(m, x, c, false); }},
-    {"equal", 2, Domain::Any, false, compare<Cmp::Eq>},
-    {"less", 2, N, false, compare<Cmp::Lt>},
-    {"less_equal", 2, N, false, compare<Cmp::Le>},
-    {"greater", 2, N, false, compare<Cmp::Gt>},
-    {"greater_equal", 2, N, false, compare<Cmp::Ge>},
-    {"where", 3, Domain::Any, false, EMIT { return m.select(x[0], x[1], x[2]); }},
-    {"_sub_of_rounded", 2, F, false, EMIT { return m.subOfRounded(x[0], x[1]); }},
-    {"_exp_or_zero", 1, F, true, EMIT { return m.expOrZero(x[0]); }},
-    {"_gather_index", 1, I, false, gatherIndex},
-};
+    {kind<AndOp>(), 2, B, false, EMIT { return m.andI(x[0], x[1]); }},
+    {kind<OrOp>(), 2, B, false, EMIT { return m.orI(x[0], x[1]); }},
+    {kind<XorOp>(), 2, B, false, EMIT { return m.xorI(x[0], x[1]); }},
+    {kind<BitAndOp>(), 2, I, false, EMIT { return m.andI(x[0], x[1]); }},
+    {kind<BitOrOp>(), 2, I, false, EMIT { return m.orI(x[0], x[1]); }},
+    {kind<BitXorOp>(), 2, I, false, EMIT { return m.xorI(x[0], x[1]); }},
+    {kind<ShiftLeftOp>(), 2, I, false, EMIT { return shift(m, x, c, true); }},
+    {kind<ShiftRightOp>(), 2, I, false, EMIT { return shift(m, x, c, false); }},
+    {kind<EqualOp>(), 2, Domain::Any, false, compare<Cmp::Eq>},
+    {kind<LessOp>(), 2, N, false, compare<Cmp::Lt>},
+    {kind<LessEqualOp>(), 2, N, false, compare<Cmp::Le>},
+    {kind<GreaterOp>(), 2, N, false, compare<Cmp::Gt>},
+    {kind<GreaterEqualOp>(), 2, N, false, compare<Cmp::Ge>},
+    {kind<WhereOp>(), 3, Domain::Any, false, EMIT { return m.select(x[0], x[1], x[2]); }},
+    {kind<SubOfRounded>(), 2, F, false, EMIT { return m.subOfRounded(x[0], x[1]); }},
+    {kind<ExpOrZero>(), 1, F, true, EMIT { return m.expOrZero(x[0]); }},
+    {kind<GatherIndex>(), 1, I, false, gatherIndex},
+  };
+  return kOps;
+}
 #undef EMIT
 // clang-format on
 
 }  // namespace
 
-const ElementwiseOp* findElementwise(llvm::StringRef mnemonic) {
-  static const llvm::StringMap<const ElementwiseOp*> table = [] {
-    llvm::StringMap<const ElementwiseOp*> map;
-    for (const ElementwiseOp& op : kOps) map[op.name] = &op;
+const ElementwiseOp* findElementwise(TypeID op) {
+  static const llvm::DenseMap<TypeID, const ElementwiseOp*> table = [] {
+    llvm::DenseMap<TypeID, const ElementwiseOp*> map;
+    for (const ElementwiseOp& row : rows()) map[row.op] = &row;
     return map;
   }();
-  return table.lookup(mnemonic);
+  return table.lookup(op);
 }
 
 Type computeType(MLIRContext* context, ElementType type) {

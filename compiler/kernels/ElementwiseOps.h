@@ -7,7 +7,7 @@
 #include "compiler/kernels/VectorMath.h"
 #include "hpu/types.h"
 #include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/StringRef.h"
+#include "mlir/Support/TypeID.h"
 
 namespace hpu::kernels {
 
@@ -20,17 +20,27 @@ struct ElementwiseContext {
   llvm::ArrayRef<double> params;  ///< The attributes named in the row, in that order.
 };
 
+// Tags of ops that only kernels have.
+struct SubOfRounded {};  ///< x - y where y is a rounded x or less.
+struct ExpOrZero {};
+struct GatherIndex {};
+
 struct ElementwiseOp {
-  const char* name;  ///< The hpu mnemonic; internal ops begin with '_'.
+  mlir::TypeID op;  ///< As kind() says it.
   int arity;
   Domain domain;
   bool heavy;  ///< Costs more than keeping its result in local memory does.
   mlir::Value (*emit)(VectorMath&, llvm::ArrayRef<mlir::Value>, const ElementwiseContext&);
   const char* params[2] = {nullptr, nullptr};  ///< Names of the op's attributes.
+
+  template <typename Op>
+  bool is() const {
+    return op == mlir::TypeID::get<Op>();
+  }
 };
 
 /// Null when there is no such elementwise op.
-const ElementwiseOp* findElementwise(llvm::StringRef mnemonic);
+const ElementwiseOp* findElementwise(mlir::TypeID op);
 
 /// The type that values of an element type have inside a kernel: f32 for every float, i1 for bool.
 mlir::Type computeType(mlir::MLIRContext* context, ElementType type);
@@ -40,3 +50,7 @@ bool isSignedType(ElementType type);
 bool isKernelType(ElementType type);
 
 }  // namespace hpu::kernels
+
+MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::SubOfRounded)
+MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::ExpOrZero)
+MLIR_DECLARE_EXPLICIT_TYPE_ID(hpu::kernels::GatherIndex)

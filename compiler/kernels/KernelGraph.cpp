@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/kernels/KernelGraph.h"
 
+#include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "mlir/IR/Block.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -9,6 +10,7 @@
 using namespace mlir;
 
 namespace hpu::kernels {
+using namespace ir;
 namespace {
 
 std::string describe(Operation* op) {
@@ -61,8 +63,9 @@ struct Importer {
 
   Status addOp(Operation* op) {
     Node node;
-    node.op = op->getName().stripDialect().str();
-    if (op->getName().getDialectNamespace() != "hpu" || op->getNumResults() != 1)
+    node.op = op->getName().getTypeID();
+    node.name = op->getName().getStringRef().str();
+    if (!isa_and_nonnull<HpuDialect>(op->getDialect()) || op->getNumResults() != 1)
       return unimplemented(describe(op) + " cannot be part of a TPC kernel");
     if (Status status = addType(op->getResult(0), node); !status.ok()) return status.withContext(describe(op));
     for (Value operand : op->getOperands()) {
@@ -70,9 +73,8 @@ struct Importer {
       if (it == nodeOf.end()) return internalError(describe(op) + " uses a value from outside its kernel");
       node.operands.push_back(it->second);
     }
-    if (node.op == "constant") {
-      auto elements = dyn_cast_or_null<ElementsAttr>(op->getAttr("value"));
-      auto dense = dyn_cast_or_null<DenseElementsAttr>(elements);
+    if (auto constant = dyn_cast<ConstantOp>(op)) {
+      auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
       if (!dense || !dense.isSplat())
         return unimplemented(describe(op) +
                              ": only constants of one repeated value can be inside a kernel; "
@@ -121,7 +123,7 @@ StatusOr<KernelGraph> importBlock(Block& block) {
   for (BlockArgument argument : block.getArguments())
     if (Status status = importer.addInput(argument); !status.ok()) return status;
   for (Operation& op : block) {
-    if (op.getName().getStringRef() == "hpu.yield") {
+    if (isa<YieldOp>(op)) {
       for (Value value : op.getOperands()) importer.graph.results.push_back(importer.nodeOf.lookup(value));
       return std::move(importer.graph);
     }
@@ -156,7 +158,7 @@ std::string graphKey(const KernelGraph& graph) {
   for (const Node& node : graph.nodes) {
     number(node.kind);
     number(node.type);
-    key += node.op;
+    key += node.name;
     key += '\0';
     number(node.input);
     number(node.splat);

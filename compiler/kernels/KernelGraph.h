@@ -11,7 +11,7 @@
 #include "hpu/types.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringMap.h"
+#include "mlir/Support/TypeID.h"
 
 namespace mlir {
 class Block;
@@ -26,10 +26,17 @@ struct Attr {
   llvm::SmallVector<double, 2> floats;
 };
 
+/// What ops are told apart by: the op's class in the hpu dialect, or the tag of an inner op.
+template <typename Op>
+mlir::TypeID kind() {
+  return mlir::TypeID::get<Op>();
+}
+
 struct Node {
   enum class Kind : uint8_t { Input, Splat, Op };
   Kind kind = Kind::Op;
-  std::string op;  ///< The mnemonic, without "hpu.".
+  mlir::TypeID op;   ///< Kind::Op: which one, as kind() says it.
+  std::string name;  ///< "hpu.relu", for messages and keys.
   llvm::SmallVector<int, 4> operands;
   ElementType type = ElementType::kInvalid;
   llvm::SmallVector<int64_t, 6> shape;  ///< mlir::ShapedType::kDynamic for a free size.
@@ -38,6 +45,10 @@ struct Node {
   int64_t splatInt = 0;                 ///< ... or this, for integers.
   std::vector<std::pair<std::string, Attr>> attrs;
 
+  template <typename Op>
+  bool is() const {
+    return kind == Kind::Op && op == kernels::kind<Op>();
+  }
   const Attr* attr(llvm::StringRef name) const;
   /// The only integer (or float) of an attribute; `otherwise` when it is absent.
   int64_t intAttr(llvm::StringRef name, int64_t otherwise = 0) const;

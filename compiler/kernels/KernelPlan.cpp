@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/dialect/hpu/HpuOps.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace hpu::kernels {
@@ -28,8 +29,8 @@ bool reducesNarrow(const KernelPlan& plan, const Prim& reduction) {
   int at = reduction.operands[0];
   if (reduction.reduce == ReduceKind::Max || reduction.reduce == ReduceKind::Min) return isNarrowLoad(at);
   const Prim& product = plan.prims[at];
-  if (reduction.reduce != ReduceKind::Sum || product.kind != Prim::Kind::Lane ||
-      llvm::StringRef(product.op->name) != "mul" || !llvm::all_of(product.operands, isNarrowLoad))
+  if (reduction.reduce != ReduceKind::Sum || product.kind != Prim::Kind::Lane || !product.op->is<ir::MulOp>() ||
+      !llvm::all_of(product.operands, isNarrowLoad))
     return false;
   int users = 0;
   for (size_t p = 0; p < plan.prims.size(); ++p)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/StatusMacros.h"
+#include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/kernels/KernelCompiler.h"
 #include "compiler/kernels/KernelCost.h"
 #include "compiler/kernels/KernelGraph.h"
@@ -57,8 +58,9 @@ WorkCounter::~WorkCounter() = default;
 double WorkCounter::laneCost(const Prim& prim, llvm::ArrayRef<Prim> prims) {
   // It may be, if it varies with less than the result: the lanes may lie along the rest.
   auto isUniform = [&](int operand) { return prims[operand].deps != prim.deps; };
-  std::string key = prim.op->name;
+  std::string key;
   auto number = [&](auto value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  number(prim.op);
   number(prim.in);
   number(prim.type);
   for (int operand : prim.operands) {
@@ -110,7 +112,7 @@ double WorkCounter::vectorOps(const PlannedKernel& kernel) {
       int operand = prim.operands[0];
       const Prim& source = plan.prims[operand];
       free[operand] = prim.reduce == ReduceKind::Sum && uses[operand] == 1 && source.kind == Prim::Kind::Lane &&
-                      llvm::StringRef(source.op->name) == "mul";
+                      source.op->is<ir::MulOp>();
       total += elements(plan, source.deps | prim.reduceDims) / kTpcLanes *
                (prim.reduce == ReduceKind::ArgMax ? kArgMaxOps
                 : reducesNarrow(plan, prim)       ? kNarrowReduction

@@ -2,6 +2,7 @@
 // Reductions: a pass over the row for each stage of them, in registers, and the lanes of a register combined.
 #include "compiler/kernels/LoopEmitter.h"
 
+#include "compiler/dialect/hpu/HpuOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -93,9 +94,8 @@ LoopEmitter::Values LoopEmitter::combine(const Accumulator& acc, llvm::ArrayRef<
   const Prim& source = plan_->prims[operand];
   Values updated;
   // A product of floats that is only summed needs no register of its own.
-  bool product = prim.reduce == ReduceKind::Sum && source.kind == Prim::Kind::Lane &&
-                 StringRef(source.op->name) == "mul" && isFloatType(source.type) && !isKept(operand) &&
-                 !scope_.values.count(operand);
+  bool product = prim.reduce == ReduceKind::Sum && source.kind == Prim::Kind::Lane && source.op->is<ir::MulOp>() &&
+                 isFloatType(source.type) && !isKept(operand) && !scope_.values.count(operand);
   if (product) {
     auto factor = [&](int p) { return acc.vector ? vectorOf(p) : eval(p); };
     Value a = factor(source.operands[0]), b = factor(source.operands[1]);

@@ -3,21 +3,23 @@
 
 #include <optional>
 
+#include "compiler/dialect/hpu/HpuOps.h"
 #include "hpu/types.h"
-#include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace hpu::kernels {
+using namespace ir;
 namespace {
 
-const OpLowering* findLowering(llvm::StringRef name) {
-  static const llvm::StringMap<const OpLowering*> table = [] {
-    llvm::StringMap<const OpLowering*> map;
+const OpLowering* findLowering(mlir::TypeID op) {
+  static const llvm::DenseMap<mlir::TypeID, const OpLowering*> table = [] {
+    llvm::DenseMap<mlir::TypeID, const OpLowering*> map;
     for (llvm::ArrayRef<OpLowering> family : {rowLowerings(), windowLowerings(), movementLowerings()})
-      for (const OpLowering& entry : family) map[entry.name] = &entry;
+      for (const OpLowering& entry : family) map[entry.op] = &entry;
     return map;
   }();
-  return table.lookup(name);
+  return table.lookup(op);
 }
 
 bool inDomain(Domain domain, ElementType type) {
@@ -38,12 +40,12 @@ bool inDomain(Domain domain, ElementType type) {
 }
 
 bool isBitcast(const Prim& prim) {
-  static const ElementwiseOp* const kOp = findElementwise("bitcast");
+  static const ElementwiseOp* const kOp = findElementwise(kind<BitcastOp>());
   return prim.kind == Prim::Kind::Lane && prim.op == kOp;
 }
 /// From one float type to another.
 bool isRounding(const Prim& prim) {
-  static const ElementwiseOp* const kOp = findElementwise("cast");
+  static const ElementwiseOp* const kOp = findElementwise(kind<CastOp>());
   return prim.kind == Prim::Kind::Lane && prim.op == kOp && isFloatType(prim.in) && isFloatType(prim.type);
 }
 
@@ -88,7 +90,7 @@ std::string shapeText(llvm::ArrayRef<int64_t> shape) {
 }  // namespace
 
 int PlanBuilder::fail(const Node& node, const std::string& why) {
-  std::string what = node.op.empty() ? "an operand of a TPC kernel" : "hpu." + node.op + " in a TPC kernel";
+  std::string what = node.name.empty() ? "an operand of a TPC kernel" : node.name + " in a TPC kernel";
   if (error_.ok()) error_ = unimplemented(what + ": " + why);
   return constant(0, isKernelType(node.type) ? node.type : ElementType::kF32);
 }
@@ -110,17 +112,18 @@ int PlanBuilder::constant(double value, ElementType type) {
   return it->second;
 }
 
-int PlanBuilder::lane(llvm::StringRef op, llvm::ArrayRef<int> operands, ElementType result,
+int PlanBuilder::lane(mlir::TypeID op, llvm::ArrayRef<int> operands, ElementType result,
                       llvm::ArrayRef<double> params) {
   Prim prim;
   prim.kind = Prim::Kind::Lane;
   prim.op = findElementwise(op);
   prim.type = result;
   prim.operands.assign(operands.begin(), operands.end());
-  prim.in = plan_.prims[operands[op == "where" ? 1 : 0]].type;
+  prim.in = plan_.prims[operands[op == kind<WhereOp>() ? 1 : 0]].type;
   prim.params.assign(params.begin(), params.end());
   // The same op on the same values is computed once.
-  std::string key = op.str();
+  std::string key = "lane";
+  key.append(reinterpret_cast<const char*>(&prim.op), sizeof prim.op);
   for (int operand : operands) key.append(",").append(std::to_string(operand));
   key.append(":").append(std::to_string(static_cast<int>(result)));
   for (double p : params) key.append(reinterpret_cast<const char*>(&p), sizeof p);
@@ -135,7 +138,7 @@ int PlanBuilder::bitsOf(int prim) {
   if (isBitcast(copy)) return copy.operands[0];
   int64_t size = elementSize(copy.type);
   ElementType bits = size == 1 ? ElementType::kI8 : size == 2 ? ElementType::kI16 : ElementType::kI32;
-  if (copy.kind != Prim::Kind::Load || copy.table >= 0) return lane("bitcast", {prim}, bits);
+  if (copy.kind != Prim::Kind::Load || copy.table >= 0) return lane(kind<BitcastOp>(), {prim}, bits);
   auto [it, inserted] = primKeys_.emplace("bits" + std::to_string(prim), 0);
   copy.type = bits;
   if (inserted) it->second = add(std::move(copy));
@@ -284,10 +287,10 @@ int PlanBuilder::lower(int index, const IndexMap& map) {
       llvm::SmallVector<double, 2> params;
       for (const char* name : op->params)
         if (name) params.push_back(node.floatAttr(name));
-      ElementType in = graph_.nodes[node.operands[node.op == "where" ? 1 : 0]].type;
+      ElementType in = graph_.nodes[node.operands[node.is<WhereOp>() ? 1 : 0]].type;
       if (!inDomain(op->domain, in))
         result = fail(node, "not defined for " + std::string(elementTypeName(in)));
-      else if (node.op == "bitcast")
+      else if (node.is<BitcastOp>())
         result = lane(node.op, {bitsOf(operands[0])}, node.type);
       else
         result = lane(node.op, operands, node.type, params);
@@ -376,8 +379,9 @@ StatusOr<KernelPlan> PlanBuilder::build() {
 /// A kernel that only moves f64 does not care what the bits mean: the same kernel over i64, which
 /// TPCs have. Nothing when the f64 of the graph are computed with, or there are none.
 static std::optional<KernelGraph> movedAsBits(const KernelGraph& graph) {
-  static const llvm::StringSet<> kMovements = {"transpose", "relayout", "reshape",         "slice",  "expand",
-                                               "concat",    "gather",   "gather_elements", "bitcast"};
+  static const llvm::DenseSet<mlir::TypeID> kMovements = {
+      kind<TransposeOp>(), kind<RelayoutOp>(), kind<ReshapeOp>(),        kind<SliceOp>(),  kind<ExpandOp>(),
+      kind<ConcatOp>(),    kind<GatherOp>(),   kind<GatherElementsOp>(), kind<BitcastOp>()};
   auto isF64 = [&](int node) { return graph.nodes[node].type == ElementType::kF64; };
   KernelGraph bits = graph;
   bool any = false;

@@ -29,7 +29,7 @@ class PlanBuilder {
   /// The map of an operand that broadcasts against a node's result (NumPy's alignment).
   IndexMap broadcastMap(const IndexMap& map, llvm::ArrayRef<int64_t> operandShape) const;
   int constant(double value, ElementType type);
-  int lane(llvm::StringRef op, llvm::ArrayRef<int> operands, ElementType result, llvm::ArrayRef<double> params = {});
+  int lane(mlir::TypeID op, llvm::ArrayRef<int> operands, ElementType result, llvm::ArrayRef<double> params = {});
   /// The bits of a value as an integer: of what memory holds as they are there, of a computed value once rounded.
   int bitsOf(int prim);
   int reduce(ReduceKind kind, int operand, uint32_t dims, ElementType type);
@@ -78,7 +78,7 @@ inline constexpr int64_t kMostTableEntries = 1 << 22;
 
 /// How an op that is not elementwise is lowered; each table lists a family.
 struct OpLowering {
-  const char* name;
+  mlir::TypeID op;
   int (*lower)(PlanBuilder&, const Node&, const IndexMap&);
 };
 llvm::ArrayRef<OpLowering> rowLowerings();       ///< Softmax, norms, reductions.

@@ -3,11 +3,12 @@
 // index space into pieces; gather and resize read at addresses that are looked up.
 #include <cmath>
 
-#include "compiler/dialect/hpu/HpuDialect.h"
+#include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/ResizeCoordinates.h"
 #include "compiler/kernels/PlanBuilder.h"
 
 namespace hpu::kernels {
+using namespace ir;
 namespace {
 
 Affine times(const Affine& a, int64_t factor) {
@@ -139,7 +140,7 @@ int lowerGather(PlanBuilder& b, const Node& node, const IndexMap& map) {
   for (size_t d = 0; d < indexRank; ++d)
     if (indices.shape[d] == 1) indexMap[d] = Affine();
   if (x.shape[axis] == 0) return b.constant(0, node.type);
-  int index = b.lane("_gather_index", {b.lower(node.operands[1], indexMap)}, ElementType::kI64,
+  int index = b.lane(kind<GatherIndex>(), {b.lower(node.operands[1], indexMap)}, ElementType::kI64,
                      {static_cast<double>(x.shape[axis])});
   IndexMap operandMap(map.begin(), map.begin() + axis);
   Affine looked;
@@ -153,7 +154,7 @@ int lowerGatherElements(PlanBuilder& b, const Node& node, const IndexMap& map) {
   const Node& x = b.node(node.operands[0]);
   auto axis = static_cast<size_t>(node.intAttr("axis"));
   if (x.shape[axis] == 0) return b.constant(0, node.type);
-  int index = b.lane("_gather_index", {b.lower(node.operands[1], map)}, ElementType::kI64,
+  int index = b.lane(kind<GatherIndex>(), {b.lower(node.operands[1], map)}, ElementType::kI64,
                      {static_cast<double>(x.shape[axis])});
   IndexMap operandMap(map);
   operandMap[axis] = Affine();
@@ -220,7 +221,8 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
   constexpr ElementType f32 = ElementType::kF32;
   // Not a + (c - a) * weight: of an infinite `a` that is no number.
   auto mix = [&](int a, int c, int i) {
-    return b.lane("add", {b.lane("mul", {a, rest[i]}, f32), b.lane("mul", {c, weight[i]}, f32)}, f32);
+    return b.lane(kind<AddOp>(), {b.lane(kind<MulOp>(), {a, rest[i]}, f32), b.lane(kind<MulOp>(), {c, weight[i]}, f32)},
+                  f32);
   };
   auto alongWidth = [&](const Affine& h) {
     int left = at(h, first[1]);
@@ -234,16 +236,16 @@ int lowerResize(PlanBuilder& b, const Node& node, const IndexMap& map) {
 
 llvm::ArrayRef<OpLowering> movementLowerings() {
   static const OpLowering table[] = {
-      {"transpose", lowerTranspose},
-      {"slice", lowerSlice},
-      {"expand", lowerExpand},
-      {"reshape", lowerReshape},
-      {"relayout", lowerCopy},
-      {"concat", lowerConcat},
-      {"pad", lowerPad},
-      {"gather", lowerGather},
-      {"gather_elements", lowerGatherElements},
-      {"resize", lowerResize},
+      {kind<TransposeOp>(), lowerTranspose},
+      {kind<SliceOp>(), lowerSlice},
+      {kind<ExpandOp>(), lowerExpand},
+      {kind<ReshapeOp>(), lowerReshape},
+      {kind<RelayoutOp>(), lowerCopy},
+      {kind<ConcatOp>(), lowerConcat},
+      {kind<PadOp>(), lowerPad},
+      {kind<GatherOp>(), lowerGather},
+      {kind<GatherElementsOp>(), lowerGatherElements},
+      {kind<ResizeOp>(), lowerResize},
   };
   return table;
 }

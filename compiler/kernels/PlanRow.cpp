@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row ops: softmax, normalisations and reductions, as sequences of reductions and lane-wise ops.
+#include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/kernels/PlanBuilder.h"
 
 namespace hpu::kernels {
+using namespace ir;
 namespace {
 
 /// The iteration dims that `axes` of a value under `map` are, as a mask; false when one is not a
@@ -28,7 +30,7 @@ int64_t elementsOf(const Node& node, llvm::ArrayRef<int64_t> axes) {
 /// The mean of `count` numbers from their sum, in f32 as all maths of a row op. Divided, so that the mean of equal
 /// numbers is that number: a product with 1 / count often is not.
 int meanOf(PlanBuilder& b, int sum, int64_t count) {
-  return b.lane("div", {sum, b.constant(static_cast<double>(count), ElementType::kF32)}, ElementType::kF32);
+  return b.lane(kind<DivOp>(), {sum, b.constant(static_cast<double>(count), ElementType::kF32)}, ElementType::kF32);
 }
 
 struct Row {
@@ -54,22 +56,22 @@ int lowerSoftmax(PlanBuilder& b, const Node& node, const IndexMap& map) {
   constexpr ElementType f32 = ElementType::kF32;
   int maximum = b.reduce(ReduceKind::Max, x, row.dims, f32);
   // The maximum is a rounded number: a product less it, not rounded, may be far above 0, where exp is infinite.
-  int shifted = b.lane("_sub_of_rounded", {x, maximum}, f32);
-  int e = b.lane("_exp_or_zero", {shifted}, f32);
+  int shifted = b.lane(kind<SubOfRounded>(), {x, maximum}, f32);
+  int e = b.lane(kind<ExpOrZero>(), {shifted}, f32);
   int sum = b.reduce(ReduceKind::Sum, e, row.dims, f32);
-  if (node.op == "log_softmax") return b.lane("sub", {shifted, b.lane("log", {sum}, f32)}, f32);
-  return b.lane("mul", {e, b.lane("reciprocal", {sum}, f32)}, f32);
+  if (node.is<LogSoftmaxOp>()) return b.lane(kind<SubOp>(), {shifted, b.lane(kind<LogOp>(), {sum}, f32)}, f32);
+  return b.lane(kind<MulOp>(), {e, b.lane(kind<ReciprocalOp>(), {sum}, f32)}, f32);
 }
 
 /// (x - mean) / sqrt(variance + epsilon) over the dims of `row`.
 int normalised(PlanBuilder& b, const Node& node, int x, Row row, int64_t count) {
   constexpr ElementType f32 = ElementType::kF32;
   int mean = meanOf(b, b.reduce(ReduceKind::Sum, x, row.dims, f32), count);
-  int centred = b.lane("sub", {x, mean}, f32);
-  int squares = b.reduce(ReduceKind::Sum, b.lane("mul", {centred, centred}, f32), row.dims, f32);
+  int centred = b.lane(kind<SubOp>(), {x, mean}, f32);
+  int squares = b.reduce(ReduceKind::Sum, b.lane(kind<MulOp>(), {centred, centred}, f32), row.dims, f32);
   int variance = meanOf(b, squares, count);
-  int shifted = b.lane("add", {variance, b.constant(node.floatAttr("epsilon"), f32)}, f32);
-  return b.lane("mul", {centred, b.lane("rsqrt", {shifted}, f32)}, f32);
+  int shifted = b.lane(kind<AddOp>(), {variance, b.constant(node.floatAttr("epsilon"), f32)}, f32);
+  return b.lane(kind<MulOp>(), {centred, b.lane(kind<RsqrtOp>(), {shifted}, f32)}, f32);
 }
 
 int lowerLayerNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
@@ -81,10 +83,10 @@ int lowerLayerNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
   constexpr ElementType f32 = ElementType::kF32;
   int y = normalised(b, node, x, row, elementsOf(node, axes));
   int scale = b.lower(node.operands[1], b.broadcastMap(map, b.node(node.operands[1]).shape));
-  y = b.lane("mul", {y, scale}, f32);
+  y = b.lane(kind<MulOp>(), {y, scale}, f32);
   if (node.operands.size() < 3) return y;
   int bias = b.lower(node.operands[2], b.broadcastMap(map, b.node(node.operands[2]).shape));
-  return b.lane("add", {y, bias}, f32);
+  return b.lane(kind<AddOp>(), {y, bias}, f32);
 }
 
 int lowerInstanceNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
@@ -96,8 +98,8 @@ int lowerInstanceNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
   constexpr ElementType f32 = ElementType::kF32;
   IndexMap channel = {map[1]};
   int y = normalised(b, node, x, row, elementsOf(node, axes));
-  y = b.lane("mul", {y, b.lower(node.operands[1], channel)}, f32);
-  return b.lane("add", {y, b.lower(node.operands[2], channel)}, f32);
+  y = b.lane(kind<MulOp>(), {y, b.lower(node.operands[1], channel)}, f32);
+  return b.lane(kind<AddOp>(), {y, b.lower(node.operands[2], channel)}, f32);
 }
 
 int lowerBatchNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
@@ -107,15 +109,15 @@ int lowerBatchNorm(PlanBuilder& b, const Node& node, const IndexMap& map) {
   int values[4];
   for (int i = 0; i < 4; ++i) values[i] = b.lower(node.operands[1 + i], channel);
   auto [scale, bias, mean, variance] = values;
-  int shifted = b.lane("add", {variance, b.constant(node.floatAttr("epsilon"), f32)}, f32);
-  int factor = b.lane("mul", {scale, b.lane("rsqrt", {shifted}, f32)}, f32);
-  int centred = b.lane("sub", {b.lower(node.operands[0], map), mean}, f32);
-  return b.lane("add", {b.lane("mul", {centred, factor}, f32), bias}, f32);
+  int shifted = b.lane(kind<AddOp>(), {variance, b.constant(node.floatAttr("epsilon"), f32)}, f32);
+  int factor = b.lane(kind<MulOp>(), {scale, b.lane(kind<RsqrtOp>(), {shifted}, f32)}, f32);
+  int centred = b.lane(kind<SubOp>(), {b.lower(node.operands[0], map), mean}, f32);
+  return b.lane(kind<AddOp>(), {b.lane(kind<MulOp>(), {centred, factor}, f32), bias}, f32);
 }
 
 int lowerReduce(PlanBuilder& b, const Node& node, const IndexMap& map) {
   const Node& x = b.node(node.operands[0]);
-  bool isArgMax = node.op == "arg_max";
+  bool isArgMax = node.is<ArgMaxOp>();
   llvm::SmallVector<int64_t, 4> axes(node.intsAttr(isArgMax ? "axis" : "axes"));
   bool keepdims = node.intAttr("keepdims", 1) != 0;
   if (x.type == ElementType::kBool) return b.fail(node, "not defined for bool");
@@ -146,30 +148,30 @@ int lowerReduce(PlanBuilder& b, const Node& node, const IndexMap& map) {
   bool isFloat = isFloatType(node.type);
   // Values are f32 inside a kernel, so sums of bf16 are f32 sums.
   ElementType type = isFloat ? ElementType::kF32 : node.type;
-  if (node.op == "reduce_max") return b.reduce(ReduceKind::Max, value, mask, type);
-  if (node.op == "reduce_min") return b.reduce(ReduceKind::Min, value, mask, type);
-  if (node.op == "reduce_prod") return b.reduce(ReduceKind::Prod, value, mask, type);
-  if (node.op == "reduce_sum") return b.reduce(ReduceKind::Sum, value, mask, type);
+  if (node.is<ReduceMaxOp>()) return b.reduce(ReduceKind::Max, value, mask, type);
+  if (node.is<ReduceMinOp>()) return b.reduce(ReduceKind::Min, value, mask, type);
+  if (node.is<ReduceProdOp>()) return b.reduce(ReduceKind::Prod, value, mask, type);
+  if (node.is<ReduceSumOp>()) return b.reduce(ReduceKind::Sum, value, mask, type);
   int64_t count = elementsOf(x, axes);
   if (isFloat) return meanOf(b, b.reduce(ReduceKind::Sum, value, mask, type), count);
   // A sum of narrower integers may leave their type although the mean does not.
   ElementType wide = type == ElementType::kU64 ? type : ElementType::kI64;
-  if (type != wide) value = b.lane("cast", {value}, wide);
-  int mean =
-      b.lane("div", {b.reduce(ReduceKind::Sum, value, mask, wide), b.constant(static_cast<double>(count), wide)}, wide);
-  return type == wide ? mean : b.lane("cast", {mean}, type);
+  if (type != wide) value = b.lane(kind<CastOp>(), {value}, wide);
+  int mean = b.lane(kind<DivOp>(),
+                    {b.reduce(ReduceKind::Sum, value, mask, wide), b.constant(static_cast<double>(count), wide)}, wide);
+  return type == wide ? mean : b.lane(kind<CastOp>(), {mean}, type);
 }
 
 }  // namespace
 
 llvm::ArrayRef<OpLowering> rowLowerings() {
   static const OpLowering table[] = {
-      {"softmax", lowerSoftmax},      {"log_softmax", lowerSoftmax},
-      {"layer_norm", lowerLayerNorm}, {"instance_norm", lowerInstanceNorm},
-      {"batch_norm", lowerBatchNorm}, {"reduce_sum", lowerReduce},
-      {"reduce_mean", lowerReduce},   {"reduce_max", lowerReduce},
-      {"reduce_min", lowerReduce},    {"reduce_prod", lowerReduce},
-      {"arg_max", lowerReduce},
+      {kind<SoftmaxOp>(), lowerSoftmax},     {kind<LogSoftmaxOp>(), lowerSoftmax},
+      {kind<LayerNormOp>(), lowerLayerNorm}, {kind<InstanceNormOp>(), lowerInstanceNorm},
+      {kind<BatchNormOp>(), lowerBatchNorm}, {kind<ReduceSumOp>(), lowerReduce},
+      {kind<ReduceMeanOp>(), lowerReduce},   {kind<ReduceMaxOp>(), lowerReduce},
+      {kind<ReduceMinOp>(), lowerReduce},    {kind<ReduceProdOp>(), lowerReduce},
+      {kind<ArgMaxOp>(), lowerReduce},
   };
   return table;
 }

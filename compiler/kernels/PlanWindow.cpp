@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Window ops: pooling and depthwise convolution are reductions over the window's taps, whose loops
 // are bounded so that they never leave the operand (no masks, no padded copy).
+#include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/Windows.h"
 #include "compiler/kernels/PlanBuilder.h"
 
 namespace hpu::kernels {
+using namespace ir;
 namespace {
 
 struct Window : ir::WindowDim {
@@ -73,7 +75,7 @@ bool ready(PlanBuilder& b, const Node& node, const IndexMap& map) {
 int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
   if (!ready(b, node, map)) return b.constant(0, node.type);
   const Node& x = b.node(node.operands[0]);
-  bool isMax = node.op == "max_pool2d";
+  bool isMax = node.is<MaxPool2dOp>();
   bool isFloat = isFloatType(node.type);
   if (node.type == ElementType::kBool || (!isMax && !isFloat))
     return b.fail(node, "not defined for " + std::string(elementTypeName(node.type)));
@@ -115,13 +117,15 @@ int lowerPool(PlanBuilder& b, const Node& node, const IndexMap& map) {
       continue;
     }
     int loaded = b.loadTable(b.table(counts), b.pureDim(map[2 + i]));
-    count = count < 0 ? loaded : b.lane("mul", {count, loaded}, ElementType::kF32);
+    count = count < 0 ? loaded : b.lane(kind<MulOp>(), {count, loaded}, ElementType::kF32);
   }
   // Divided, as means are (PlanRow): the average of equal numbers is that number.
   if (count < 0 && constantCount == 1) return reduced;
   int constant = b.constant(constantCount, ElementType::kF32);
-  int divisor = count < 0 ? constant : constantCount == 1 ? count : b.lane("mul", {count, constant}, ElementType::kF32);
-  return b.lane("div", {reduced, divisor}, ElementType::kF32);
+  int divisor = count < 0            ? constant
+                : constantCount == 1 ? count
+                                     : b.lane(kind<MulOp>(), {count, constant}, ElementType::kF32);
+  return b.lane(kind<DivOp>(), {reduced, divisor}, ElementType::kF32);
 }
 
 int lowerDepthwise(PlanBuilder& b, const Node& node, const IndexMap& map) {
@@ -142,15 +146,16 @@ int lowerDepthwise(PlanBuilder& b, const Node& node, const IndexMap& map) {
     weightMap[2 + i].coef[dim] = 1;
     mask |= 1u << dim;
   }
-  int product =
-      b.lane("mul", {b.lower(node.operands[0], operandMap), b.lower(node.operands[1], weightMap)}, ElementType::kF32);
+  int product = b.lane(kind<MulOp>(), {b.lower(node.operands[0], operandMap), b.lower(node.operands[1], weightMap)},
+                       ElementType::kF32);
   return b.reduce(ReduceKind::Sum, product, mask, ElementType::kF32);
 }
 
 }  // namespace
 
 llvm::ArrayRef<OpLowering> windowLowerings() {
-  static const OpLowering table[] = {{"max_pool2d", lowerPool}, {"avg_pool2d", lowerPool}, {"conv2d", lowerDepthwise}};
+  static const OpLowering table[] = {
+      {kind<MaxPool2dOp>(), lowerPool}, {kind<AvgPool2dOp>(), lowerPool}, {kind<Conv2dOp>(), lowerDepthwise}};
   return table;
 }
 

@@ -11,7 +11,7 @@ ROOT = os.environ.get("HPU_SOURCE_DIR") or os.path.join(os.path.dirname(__file__
 PLACES = {
     "compiler/dialect/hpu/InferElementwise.cpp": r"HPU_INFER_\w+\({cls}\)|\b{cls}::inferReturnTypes",
     "compiler/interp/Elementwise.cpp": r'"{op}"|<{cls}>|\b{cls}\b',
-    "compiler/kernels/ElementwiseOps.cpp": r'\{{"{op}", \d,',
+    "compiler/kernels/ElementwiseOps.cpp": r'\{{kind<{cls}>\(\), \d,',
 }
 # The last place: who makes the op, an ONNX converter, a pattern of normalize or the lowering of SynapseAI's nodes.
 MAKERS = "compiler/import/Convert*.cpp", "compiler/normalize/*.cpp", "src/bindings/synapse/lowering/*.cpp"
@@ -58,7 +58,7 @@ class OpPlaces(unittest.TestCase):
 
     def test_an_op_without_lines_would_be_found(self):
         with self.assertRaises(AssertionError):
-            self.check(read("compiler/kernels/ElementwiseOps.cpp").replace('{"relu", 1', '{"other", 1'),
+            self.check(read("compiler/kernels/ElementwiseOps.cpp").replace("{kind<ReluOp>(), 1", "{kind<OtherOp>(), 1"),
                        PLACES["compiler/kernels/ElementwiseOps.cpp"], "a changed file")
 
 
