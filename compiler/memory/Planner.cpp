@@ -127,7 +127,7 @@ class Search {
 
   const std::vector<Buffer>& buffers_;
   std::vector<int64_t> sizes_;              ///< Aligned.
-  std::vector<std::vector<size_t>> meets_;  ///< By buffer: who is alive with it.
+  std::vector<std::vector<size_t>> meets_;  ///< By buffer: those alive with it.
   std::vector<int64_t> offsets_;            ///< Of the last try; -1: not placed yet.
   std::vector<std::pair<int64_t, int64_t>> taken_;
   std::vector<size_t> bestOrder_;

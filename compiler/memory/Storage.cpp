@@ -170,7 +170,7 @@ class Sharing {
       if (before.windows[value].storage == window.storage && before.windows[value].offset == window.offset) continue;
       setStrides(value, {});
     }
-    // Parts were alone before, and dense; whoever moved from one window to another did not exist.
+    // Parts were alone before, and dense; none of them moved from one window to another.
     std::vector<std::string> notes = std::move(plan_.notes);
     plan_ = std::move(before);
     plan_.notes = std::move(notes);

@@ -168,7 +168,7 @@ LogicalResult Converter::convertToFp8(Operation* op) {
   Value scaled = rescaled(op, result, *a, *b);
   for (OpOperand* use : uses) use->set(scaled);
   original_.insert(scaled);
-  // What a run-time scale gives is f32 before it is narrowed: who wants f32 reads that.
+  // What a run-time scale gives is f32 before it is narrowed: what needs f32 reads that.
   if (auto narrowed = scaled.getDefiningOp<CastOp>()) other_[scaled] = narrowed.getX();
   return success();
 }

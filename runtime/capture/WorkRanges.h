@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory that captured work uses: its ranges, and what keeps each of them alive.
-// The one thing to know: who keeps memory is told from who keeps anything else, so that memory which
-// nothing uses any more after a rebind is let go.
+// The one thing to know: what keeps memory alive is listed apart from what keeps anything else alive, so that memory
+// which nothing uses any more after a rebind is let go.
 #pragma once
 
 #include <cstdint>

@@ -530,7 +530,7 @@ Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self, con
       return invalidArgument(base::strCat("an event is for output ", event.output, " of ", outputs));
   auto run = prepare(arguments);
   if (run.ok()) return enqueue(self, stream, std::move(*run), arguments.events);
-  // Wrong memory may be the stream's error instead; who waits for outputs is let go then.
+  // Wrong memory may be the stream's error instead; waits for outputs end then.
   if (run.status().code() != StatusCode::kNotFound && run.status().code() != StatusCode::kOutOfRange)
     return run.status();
   HPU_RETURN_IF_ERROR(stream->refuse(run.status(), recipe_.name()));

@@ -92,7 +92,7 @@ void DeviceMemory::free(uint64_t address, int64_t capacity) {
   if (!status.ok()) HPU_LOG(kWarning, status.message());
   std::lock_guard lock(mutex_);
   for (const MemoryCheck::Block& block : check_->quarantine({address, capacity})) freeNow(block.address);
-  // What is kept is as good as free for who waits.
+  // Threads that wait for free memory may take what is kept.
   ++changes_;
   changed_.notify_all();
 }

@@ -30,7 +30,7 @@ class HbmAllocator {
   /// kResourceExhausted, whose message has the sizes and the largest holders by label.
   StatusOr<uint64_t> allocate(int64_t bytes, const std::string& label);
   /// Exactly at `address`, a multiple of kAlignment. Errors: kInvalidArgument, kOutOfRange (not
-  /// this device's memory), kAlreadyExists (naming who has a part of it).
+  /// this device's memory), kAlreadyExists (naming the holder of a part of it).
   StatusOr<uint64_t> allocateAt(uint64_t address, int64_t bytes, const std::string& label);
   /// Frees what allocate returned and gives the block's bytes; 0 when the address is not allocated.
   int64_t free(uint64_t address);

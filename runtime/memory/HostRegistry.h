@@ -55,7 +55,7 @@ class HostRegistry {
 
   mutable std::mutex mutex_;      // Guards blocks_.
   Blocks blocks_;                 ///< By address; they do not overlap.
-  std::atomic<size_t> count_{0};  ///< Of blocks_, for who need not look when there are none.
+  std::atomic<size_t> count_{0};  ///< Of blocks_: at 0 a caller need not take the lock.
 };
 
 }  // namespace hpu

@@ -55,8 +55,8 @@ Status heldByOthers(const std::string& identity, int index) {
 }
 
 /// The device's listening name; not valid when a process of ours has the device. Two of ours may bind two of the names
-/// at a time, when another user held the first of them for a while: so who has bound one looks at the others, and
-/// gives up when he finds one of ours. Both listen before they look, so at least one sees the other.
+/// at a time, when another user held the first of them for a while: so a process that has bound one looks at the
+/// others, and gives up when it finds one of ours. Both listen before they look, so at least one sees the other.
 StatusOr<Fd> tryBind(const std::string& identity, int index) {
   std::minstd_rand random(
       static_cast<uint32_t>(::getpid() ^ std::chrono::steady_clock::now().time_since_epoch().count()));

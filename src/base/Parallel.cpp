@@ -80,8 +80,8 @@ struct CountedWorker {
 };
 thread_local CountedWorker tlsWorker;
 
-/// While oneTBB may still make workers: they begin with the signals of who makes them, which may be a thread of the
-/// program. When all are there, a loop costs no system calls.
+/// While oneTBB may still make workers: they begin with the signal mask of the thread that makes them, which may be
+/// one of the program. When all are there, a loop costs no system calls.
 class WorkersWithoutSignals {
  public:
   WorkersWithoutSignals() {

@@ -21,7 +21,7 @@ constexpr Picoseconds kMaxTime = Picoseconds{4} * 1000 * 1000 * 1000 * 1000 * 10
 /// alone times kShare: everything stays an integer.
 constexpr int64_t kShare = 1 << 12;
 
-/// One memory as the running commands share it: max-min fair, nobody gets more than it can use.
+/// One memory as the running commands share it: max-min fair, no command gets more than it can use.
 struct Flow {
   int64_t remaining = 0;  ///< Picoseconds alone x kShare.
   int64_t cap = 0;        ///< Share at which the transfer just keeps up with the command's compute time.
@@ -216,7 +216,7 @@ Status Simulation::finish(uint8_t index, Picoseconds now) {
   std::vector<uint32_t> woken;
   woken.swap(signals.waiters[command.signal]);
   for (uint32_t waiter : woken) HPU_RETURN_IF_ERROR(arm(waiter, now));
-  // Keep the list's capacity when nobody had to wait on.
+  // Keep the list's capacity when no command had to wait on.
   woken.clear();
   if (signals.waiters[command.signal].empty()) signals.waiters[command.signal].swap(woken);
   return okStatus();

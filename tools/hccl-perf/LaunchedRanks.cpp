@@ -109,7 +109,7 @@ class Meeting {
     return okStatus();
   }
 
-  /// Until all have come. Errors name who has not, or what is wrong with one; then too the others
+  /// Until all have come. Errors name the ranks that have not, or what is wrong with one; then too the others
   /// are given time to come, or they would look for a rank 0 that has ended.
   Status gather() {
     Status status;
@@ -211,8 +211,8 @@ StatusOr<ExitCode> runFirst(const LauncherEnvironment& launch, const std::string
                             const StatusOr<hpu::Device>& device, const Deadline& deadline, const Report& report) {
   Pipe results;
   HPU_RETURN_IF_ERROR(results.open());
-  // Until the process ends: who has failed ends no sooner than this one, because launchers end the
-  // others with the first that fails, and then nobody would say why.
+  // Until the process ends: a rank that has failed ends no sooner than this one, because launchers end
+  // the others with the first that fails, and the reason would be lost.
   static Meeting* meeting;
   meeting = new Meeting(launch, deadline);
   HPU_RETURN_IF_ERROR(meeting->open(name));

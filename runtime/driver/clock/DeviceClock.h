@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceClock: gives every piece of submitted work its device time, when somebody looks.
-// The one thing to know: looking resolves what was submitted so far, in the order (time at which it
+// DeviceClock: gives every piece of submitted work its device time when a caller asks for one, which is called a look.
+// The one thing to know: a look resolves what was submitted so far, in the order (time at which it
 // can start, priority, queue, ticket), and what was resolved never changes; the host's speed plays
 // no part. External work cuts the order of submission into segments; docs/launching.md, "External
 // work", has the rules.
@@ -73,7 +73,7 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   /// It is over and took no time.
   void skip(ExternalTime& time);
   void forget(Ticket ticket);
-  /// Work that will not be done takes no time, as far as nobody has looked at it yet.
+  /// Work that will not be done takes no time, unless a look has given it one.
   void drop(const std::vector<Ticket>& tickets);
 
   struct Span {
@@ -106,8 +106,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
     std::shared_ptr<ExternalTime> external;          ///< Of external work.
     bool closes = false;                             ///< It is the last of its segment.
     bool look = false;                               ///< A look is due when it is the last that was submitted.
-    bool held = false;     ///< It takes no place before somebody needs it: it has a dependence.
-    bool allowed = false;  ///< Somebody does.
+    bool held = false;     ///< It has a dependence, and takes its place only when a look needs it.
+    bool allowed = false;  ///< A look does.
   };
   struct Queue {
     std::string name;
@@ -137,7 +137,7 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   void place(Queue& queue, Pending& pending, Picoseconds ready);
   static std::mutex& domain();
 
-  std::atomic<bool> lookDue_{false};  ///< Some item that nobody looked at has `look`.
+  std::atomic<bool> lookDue_{false};  ///< Some item with `look` is not resolved yet.
 
   std::mutex inboxMutex_;  // Guards what follows; taken after domain() when both are held.
   base::Fifo<Pending> inbox_;

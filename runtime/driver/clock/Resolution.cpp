@@ -71,7 +71,7 @@ void DeviceClock::takeSegment() {
 /// those that asked it and go on when it returns.
 void DeviceClock::advance(Ticket upTo, Clocks& visiting) {
   stage();
-  // As when somebody had looked there: all that was submitted by then takes part, and what came later does not yet.
+  // As if a look had come there: all that was submitted by then takes part, and what came later does not yet.
   const auto wanted = [&] { return taken_ < lookAt_ || (upTo > 0 && (!segmentClosed_ || taken_ < upTo)); };
   while (!staged_.empty() && wanted()) {
     // What the end of the segment before depends on comes before everything that follows.

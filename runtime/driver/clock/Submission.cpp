@@ -181,7 +181,7 @@ void DeviceClock::submitBatch(std::vector<ClockItem> items, const std::vector<Ba
   noteLook();
 }
 
-/// Under inboxMutex_, behind what was submitted: times must not depend on when somebody gets to it.
+/// Under inboxMutex_, behind what was submitted: times must not depend on when a worker gets to it.
 void DeviceClock::noteLook() {
   if (sinceLook_ < kMaxUnresolved) return;
   sinceLook_ = 0;

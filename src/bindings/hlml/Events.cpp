@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Event sets. Events are found by comparing fault counts, so a set sees what happens after the registration,
-// whoever caused it, and nothing runs in the background.
+// whatever process caused it, and nothing runs in the background.
 #include <time.h>
 
 #include <algorithm>

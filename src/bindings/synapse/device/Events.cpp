@@ -18,7 +18,7 @@ Result checkTime(const EventObject& event, const char* name) {
   if (!event.collectsTime) return {synUnavailable, std::string(name) + " was created without EVENT_COLLECT_TIME"};
   if (!event.recorded) return {synObjectNotInitialized, std::string(name) + " was not recorded"};
   hpu::StatusOr<bool> done = event.event.query();
-  // A failure belongs to who queries or waits; the event has its time all the same.
+  // A failure is reported by queries and waits; the event has its time all the same.
   if (done.ok() && !*done) return {synBusy, std::string("the work before ") + name + " is not done"};
   return {};
 }

@@ -57,7 +57,7 @@ TEST_F(Acquire, AnyTakesTheFirstFreeDeviceAndEachCallAnother) {
   EXPECT_NE(first.state(), second.state());
   first = Device();
   EXPECT_EQ(Device::open(any())->info().index, 0);
-  // The same device again for who names it.
+  // The same device again when it is asked for by number.
   EXPECT_EQ(Device::open(at(1))->state(), second.state());
 }
 

@@ -156,7 +156,8 @@ TEST_F(TwoUsers, WhoSquatsOnTheNamesOfDevicesKeepsNobodyFromThem) {
   pollfd event{owned[0], POLLIN, 0};
   ASSERT_EQ(::poll(&event, 1, 60000), 1);
   ASSERT_EQ(::read(owned[0], &byte, 1), 1);
-  // Another process of the owner's sees who has them, and gets none: also when the squatter has let go of the names.
+  // Another process of the owner sees which process has them, and gets none, also when the squatter has let go of the
+  // names.
   auto another = [&] {
     return Child(kOwner,
                  [&] {

@@ -40,7 +40,7 @@ TEST_F(SynapseForks, AChildMayCompile) {
   base::forkOften(300, [] { return compileOne(8, true) && compileOne(9, false) && compileOne(8, true) ? 0 : 1; });
 }
 
-// The list of programs is locked for moments only: by who makes one and by who lets go of it.
+// The list of programs is locked only while a program is made or released.
 TEST_F(SynapseForks, AChildMayMakeAndEndPrograms) {
   auto make = [] {
     static std::atomic<uint64_t> size{16};
