@@ -5,6 +5,7 @@
 
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorBytes.h"
 #include "compiler/memory/Planner.h"
 #include "compiler/memory/Rings.h"
 #include "compiler/memory/Storage.h"
@@ -23,19 +24,14 @@ namespace {
 /// Lines of a list in the report; more of them are counted.
 constexpr size_t kMostLines = 16;
 
-int64_t bytesOf(Type type) {
-  auto tensor = cast<RankedTensorType>(type);
-  return tensor.getNumElements() * elementSize(elementType(tensor.getElementType()));
-}
-
 HbmNeeds needsOf(func::FuncOp function, int64_t workspace) {
   HbmNeeds needs;
   needs.workspace = workspace;
-  for (Type type : function.getArgumentTypes()) needs.inputs += bytesOf(type);
-  for (Type type : function.getResultTypes()) needs.outputs += bytesOf(type);
+  for (Type type : function.getArgumentTypes()) needs.inputs += tensorBytes(type);
+  for (Type type : function.getResultTypes()) needs.outputs += tensorBytes(type);
   llvm::SmallPtrSet<Attribute, 16> seen;
   for (auto constant : function.getOps<ConstantOp>())
-    if (seen.insert(constant.getValue()).second) needs.weights += bytesOf(constant.getResult().getType());
+    if (seen.insert(constant.getValue()).second) needs.weights += tensorBytes(constant.getResult());
   return needs;
 }
 

@@ -6,6 +6,7 @@
 #include "compiler/memory/Storage.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorBytes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
 #include "compiler/layout/Orders.h"
@@ -21,13 +22,6 @@ namespace {
 
 /// Parts whose contiguous runs are shorter are read much worse than copies of them (a memory access is of this size).
 constexpr int64_t kLeastRunBytes = 64;
-
-int64_t elementBytes(Value value) {
-  return elementSize(elementType(tensorOf(value).getElementType()));
-}
-int64_t bytesOf(Value value) {
-  return tensorOf(value).getNumElements() * elementBytes(value);
-}
 
 using Strides = SmallVector<int64_t>;
 
@@ -126,7 +120,7 @@ class Sharing {
         plan_.windows[value] = {plan_.storages.size(), 0};
         // What takes turns reads and writes from the first one's first slice to the last one's last.
         const Turn& turn = turns_[plan_.step[unit]];
-        Storage storage{{bytesOf(value), turn.first, std::max(turn.last, last_[value])}, -1, {value}};
+        Storage storage{{tensorBytes(value), turn.first, std::max(turn.last, last_[value])}, -1, {value}};
         if (auto found = outputs.find(value); found != outputs.end()) storage.output = found->second;
         plan_.storages.push_back(storage);
       }
@@ -258,7 +252,7 @@ class Sharing {
         run *= size;
       else
         break;
-    return run * elementBytes(value);
+    return run * elementBytes(tensorOf(value));
   }
 
   /// Makes `value` a window, unless one of its readers could no longer read it: then says so and changes nothing.

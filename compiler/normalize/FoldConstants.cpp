@@ -2,6 +2,7 @@
 // An op whose operands are all constants becomes a constant, computed by the reference interpreter.
 // The one thing to know: views of large constants stay symbolic, because the phase layout turns
 // them into strides of the packed weights.
+#include "compiler/dialect/hpu/TensorBytes.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/interp/Interpreter.h"
 #include "compiler/normalize/Constants.h"
@@ -17,15 +18,10 @@ namespace {
 /// Views of constants up to this size are folded: what is this small is not worth a stride.
 constexpr int64_t kSmallViewBytes = 64 << 10;
 
-int64_t bytesOf(Type type) {
-  auto tensor = cast<RankedTensorType>(type);
-  return tensor.getNumElements() * elementSize(elementType(tensor.getElementType()));
-}
-
 /// Why folding would cost more than it gains; null when it is worth it.
 const char* objection(Operation* op, int64_t maxFoldedBytes) {
-  int64_t result = bytesOf(op->getResult(0).getType()), operands = 0;
-  for (Type type : op->getOperandTypes()) operands += bytesOf(type);
+  int64_t result = tensorBytes(op->getResult(0).getType()), operands = 0;
+  for (Type type : op->getOperandTypes()) operands += tensorBytes(type);
   if (result > maxFoldedBytes && result >= operands) return "the constant would be too large";
   if (isa<TransposeOp>(op) && result > kSmallViewBytes) return "a transposed weight stays a view";
   if (isa<ExpandOp>(op) && result > operands && result > kSmallViewBytes) return "an expanded constant stays a view";
@@ -49,7 +45,7 @@ struct FoldConstantOp : OpInterfaceRewritePattern<HpuOp> {
       if (!constantOf(operand)) return rewriter.notifyMatchFailure(op, "an operand is not constant");
     if (const char* why = objection(op, maxFoldedBytes_)) return rewriter.notifyMatchFailure(op, why);
     // The data of constants that others have replaced lives as long as the context does.
-    const int64_t bytes = bytesOf(type);
+    const int64_t bytes = tensorBytes(type);
     const int64_t work = interp::foldingWork(op);
     if (bytes > *budget_ || work > *work_)
       return rewriter.notifyMatchFailure(op, "enough has been folded in this function");

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorBytes.h"
 #include "compiler/normalize/Constants.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Dominance.h"
@@ -40,7 +41,7 @@ struct SimplifyPass : PassWrapper<SimplifyPass, OperationPass<func::FuncOp>> {
     int64_t modelBytes = 0;
     for (auto constant : getOperation().getOps<ConstantOp>())
       if (auto type = cast<RankedTensorType>(constant.getType()); type.hasStaticShape())
-        modelBytes += type.getNumElements() * elementSize(elementType(type.getElementType()));
+        modelBytes += tensorBytes(type);
     populateFoldConstantPatterns(patterns, maxFoldedBytes_, modelBytes);
     populateSimplifyViewPatterns(patterns);
     populateSimplifyArithmeticPatterns(patterns);

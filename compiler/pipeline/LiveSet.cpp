@@ -2,6 +2,7 @@
 #include "compiler/pipeline/LiveSet.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorBytes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Views.h"
 #include "recipe/Recipe.h"
@@ -13,7 +14,7 @@ namespace hpu::pipeline {
 namespace {
 
 int64_t alignedBytes(Value value) {
-  int64_t bytes = tensorOf(value).getNumElements() * elementSize(elementType(tensorOf(value).getElementType()));
+  int64_t bytes = tensorBytes(value);
   int64_t unit = recipe::kAlignment;
   return (bytes + unit - 1) / unit * unit;
 }

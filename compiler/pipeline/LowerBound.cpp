@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorBytes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/kernels/KernelWork.h"
 #include "llvm/ADT/DenseSet.h"
@@ -22,7 +23,7 @@ ElementType elementOf(Value value) {
   return elementType(tensorOf(value).getElementType());
 }
 double bytesOf(Value value) {
-  return double(tensorOf(value).getNumElements()) * elementSize(elementOf(value));
+  return double(tensorBytes(value));
 }
 
 bool onMme(Operation* op) {

@@ -2,6 +2,7 @@
 #include "compiler/schedule/ProgramBuilder.h"
 
 #include "compiler/dialect/hpu/HpuOps.h"
+#include "compiler/dialect/hpu/TensorBytes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
 #include "mlir/IR/IRMapping.h"
@@ -17,9 +18,6 @@ namespace {
 
 int64_t alignUp(int64_t bytes) {
   return (bytes + recipe::kAlignment - 1) / recipe::kAlignment * recipe::kAlignment;
-}
-int64_t bytesOf(Type element) {
-  return elementSize(elementType(element));
 }
 
 }  // namespace
@@ -56,7 +54,8 @@ OperandAttr ProgramBuilder::broadcastOperand(Value value, ArrayRef<int64_t> batc
       strides.push_back(rowMajor[d]);
     }
     section = sections_.constants();
-    offset = placeConstant(constant.getValue(), 0, sizes, strides, false) + view.offset * bytesOf(element);
+    offset =
+        placeConstant(constant.getValue(), 0, sizes, strides, false) + view.offset * elementSize(elementType(element));
   } else {
     memory::Location location = *memory::locate(value);
     section = location.section;
@@ -111,7 +110,7 @@ int64_t ProgramBuilder::placeConstant(ElementsAttr value, int64_t start, ArrayRe
     elements = shape.elements();
   }
   int64_t offset = constantBytes_;
-  constantBytes_ = alignUp(offset + elements * bytesOf(value.getElementType()));
+  constantBytes_ = alignUp(offset + elements * elementSize(elementType(value.getElementType())));
   sched::ConstantOp::create(builder_, function_.getLoc(), sections_.constants(), offset, value, start, sizes, strides,
                             packed);
   placed_[key] = offset;
@@ -149,8 +148,7 @@ void ProgramBuilder::finish(int64_t workspaceBytes, int64_t sramBytes) {
     sched::SectionOp::create(builder_, loc, kind, bytes, label, type);
   };
   auto signature = [&](sched::SectionKind kind, Type type, StringAttr label) {
-    auto tensor = cast<RankedTensorType>(type);
-    add(kind, tensor.getNumElements() * bytesOf(tensor.getElementType()), label, TypeAttr::get(type));
+    add(kind, tensorBytes(type), label, TypeAttr::get(type));
   };
   for (unsigned i = 0; i < sections_.inputs; ++i)
     signature(sched::SectionKind::input, function_.getArgumentTypes()[i], name(function_.getArgAttrDict(i)));

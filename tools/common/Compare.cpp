@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/Format.h"
+#include "numerics/ElementKinds.h"
 
 namespace hpu::tools {
 namespace {
@@ -75,7 +76,7 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const T
     result.wrong = result.count;
     return result;
   }
-  bool floats = isFloatingPoint(actual.type.element) && isFloatingPoint(expected.type.element);
+  bool floats = numerics::isFloat(actual.type.element) && numerics::isFloat(expected.type.element);
   if (!floats && actual.type.element != expected.type.element) {
     result.note = "type is " + actual.type.toString() + ", expected " + expected.type.toString();
     result.wrong = result.count;

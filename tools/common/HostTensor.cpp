@@ -5,7 +5,8 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
-#include "numerics/Convert.h"
+#include "numerics/ElementKinds.h"
+#include "numerics/SmallFloat.h"
 
 namespace hpu::tools {
 namespace {
@@ -84,24 +85,9 @@ StatusOr<HostTensor> makeTensor(const TensorType& type) {
   return tensor;
 }
 
-bool isFloatingPoint(ElementType type) {
-  switch (type) {
-    case ElementType::kF32:
-    case ElementType::kF64:
-    case ElementType::kF16:
-    case ElementType::kBF16:
-    case ElementType::kF8E4M3:
-    case ElementType::kF8E4M3Ieee:
-    case ElementType::kF8E5M2:
-      return true;
-    default:
-      return false;
-  }
-}
-
 HostTensor widened(HostTensor tensor) {
   ElementType element = tensor.type.element;
-  if (!isFloatingPoint(element) || elementSize(element) >= 4) return tensor;
+  if (!numerics::isFloat(element) || elementSize(element) >= 4) return tensor;
   HostTensor wide;
   wide.name = std::move(tensor.name);
   wide.type = {ElementType::kF32, tensor.type.shape};

@@ -29,8 +29,6 @@ StatusOr<int64_t> checkedBytes(const TensorType& type);
 StatusOr<HostTensor> makeTensor(const TensorType& type);
 /// bf16, f16 and f8 as f32; other types as they are.
 HostTensor widened(HostTensor tensor);
-/// Floats, half floats: types that compare with a tolerance.
-bool isFloatingPoint(ElementType type);
 
 /// Reads "1x3x224x224" (also "1,3,224,224"; "" or "scalar" is rank 0).
 StatusOr<Shape> parseShape(std::string_view text);

@@ -9,6 +9,7 @@
 #include "base/File.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "numerics/ElementKinds.h"
 #include "numerics/SmallFloat.h"
 #include "tools/common/Npy.h"
 #include "tools/common/TensorProtoIo.h"
@@ -125,7 +126,7 @@ StatusOr<InputSpec> parseInputSpec(const std::string& text) {
 StatusOr<HostTensor> randomTensor(const TensorType& type, uint64_t seed,
                                   std::optional<std::pair<double, double>> range) {
   HPU_ASSIGN(HostTensor tensor, makeTensor(type));
-  bool floats = isFloatingPoint(type.element);
+  bool floats = numerics::isFloat(type.element);
   auto [low, high] = range.value_or(floats ? std::pair(-1.0, 1.0) : std::pair(0.0, 2.0));
   if (!(low < high)) return invalidArgument("the range of random numbers is empty");
   SplitMix random(seed);

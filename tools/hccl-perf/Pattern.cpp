@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "numerics/ElementKinds.h"
 #include "numerics/SmallFloat.h"
 
 namespace hpu::tools {
 namespace {
 
 using collectives::ReduceOp;
+using numerics::isFloat;
 
 template <typename T>
 void put(std::byte* at, T value) {
@@ -38,11 +40,6 @@ void encode(ElementType type, double value, std::byte* at) {
   // Modulo the type's range, as integers wrap.
   auto bits = static_cast<uint64_t>(static_cast<int64_t>(value));
   std::memcpy(at, &bits, static_cast<size_t>(elementSize(type)));
-}
-
-bool isFloat(ElementType type) {
-  return type == ElementType::kF32 || type == ElementType::kF64 || type == ElementType::kBF16 ||
-         type == ElementType::kF16 || numerics::isFp8(type);
 }
 
 /// Small enough that every partial result is exact in every type: sums are at most 2 a rank (or 1),

@@ -20,21 +20,6 @@ void storeBits(ElementType type, uint64_t bits, std::byte* at) {
 
 }  // namespace
 
-bool isFloat(ElementType type) {
-  switch (type) {
-    case ElementType::kF32:
-    case ElementType::kF64:
-    case ElementType::kF16:
-    case ElementType::kBF16:
-    case ElementType::kF8E4M3:
-    case ElementType::kF8E4M3Ieee:
-    case ElementType::kF8E5M2:
-      return true;
-    default:
-      return false;
-  }
-}
-
 bool isSigned(ElementType type) {
   return isFloat(type) || type == ElementType::kI8 || type == ElementType::kI32 || type == ElementType::kI64;
 }

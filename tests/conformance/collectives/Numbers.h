@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "hpu/types.h"
+#include "numerics/ElementKinds.h"
 
 namespace hpu::collectives::testing {
 
@@ -23,7 +24,7 @@ struct FloatFormat {
   long double largest() const;
 };
 
-bool isFloat(ElementType type);
+using numerics::isFloat;
 bool isSigned(ElementType type);
 FloatFormat floatFormat(ElementType type);
 

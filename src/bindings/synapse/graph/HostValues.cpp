@@ -8,23 +8,12 @@
 #include "base/Format.h"
 #include "bindings/synapse/graph/DataTypes.h"
 #include "numerics/Convert.h"
+#include "numerics/ElementKinds.h"
 
 namespace hpu::synapse {
 namespace {
 
-bool isFloat(ElementType type) {
-  switch (type) {
-    case ElementType::kF32:
-    case ElementType::kF16:
-    case ElementType::kBF16:
-    case ElementType::kF8E4M3:
-    case ElementType::kF8E4M3Ieee:
-    case ElementType::kF8E5M2:
-      return true;
-    default:
-      return false;
-  }
-}
+using numerics::isFloat;
 
 /// Calls `use` with a null pointer of the integer type.
 template <typename Use>

@@ -12,6 +12,7 @@
 #include "hpu/status.h"
 #include "hpu/target.h"
 #include "hpu/types.h"
+#include "numerics/ElementKinds.h"
 
 namespace hpu::synapse {
 
@@ -20,14 +21,8 @@ StatusOr<ElementType> elementTypeOf(uint32_t synDataType, Target target);
 /// The synDataType of an element type; of kBool the one of i8. 0 when SynapseAI has none.
 uint32_t synDataTypeOf(ElementType type);
 
-constexpr bool isFloat(ElementType type) {
-  return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16 ||
-         type == ElementType::kF64 || type == ElementType::kF8E4M3 || type == ElementType::kF8E5M2 ||
-         type == ElementType::kF8E4M3Ieee;
-}
-constexpr bool isInteger(ElementType type) {
-  return type != ElementType::kInvalid && type != ElementType::kBool && !isFloat(type);
-}
+using numerics::isFloat;
+using numerics::isInteger;
 
 /// Sizes, slowest first. Errors: kInvalidArgument when the tensor could not be addressed.
 StatusOr<Shape> shapeOf(const std::vector<uint64_t>& sizes);

@@ -11,6 +11,7 @@
 
 #include "../../numerics/Oracle.h"
 #include "collectives/reduction/Reduction.h"
+#include "numerics/ElementKinds.h"
 
 namespace hpu::collectives::testing {
 
@@ -33,9 +34,7 @@ inline const Format* formatOf(ElementType type) {
       return nullptr;
   }
 }
-inline bool isFloat(ElementType type) {
-  return formatOf(type) || type == ElementType::kF32 || type == ElementType::kF64;
-}
+using numerics::isFloat;
 inline bool isSigned(ElementType type) {
   return type == ElementType::kI8 || type == ElementType::kI32 || type == ElementType::kI64;
 }
