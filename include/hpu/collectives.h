@@ -159,7 +159,8 @@ class HPU_API Communicator {
   /// it again without that rank.
   StatusOr<Communicator> shrink(const std::vector<int>& excluded, const CommunicatorOptions& options = {}) const;
 
-  /// Waits until everything enqueued is done, on every rank. Errors: kDeadlineExceeded.
+  /// Waits until everything enqueued is done, on every rank. Errors: kDeadlineExceeded; it comes up to five seconds
+  /// after the deadline when the process of rank 0, which knows who is missing, does not answer either.
   Status finalize(int64_t deadlineMs = -1);
   /// Ends everything in progress, here with kAborted and at the peers with this rank's name.
   /// Returns at once.
