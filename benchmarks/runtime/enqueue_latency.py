@@ -44,7 +44,15 @@ def run(program):
     for row in rows:
         if row.get("error_occurred"):
             sys.exit(f"{program}: {row['name']}: {row.get('error_message', 'failed')}")
-    return {"/".join(row["name"].split("/")[:2]) if not row["name"].startswith(STALLS) else STALLS: row for row in rows}
+    table = {}
+    for row in rows:
+        name, batch = (row["name"].split("/") + ["1"])[:2]
+        if name == STALLS:
+            table[STALLS] = row
+            continue
+        row["mean_ns"] = row["real_time"] / int(batch)
+        table[f"{name}/{batch}"] = row
+    return table
 
 
 def middle(runs, row, counter):
@@ -65,21 +73,23 @@ def main():
         if options.before:
             before.append(run(options.before))
     failures, table = [], []
-    print(f"{'call, batch':38} {'median':>8} {'p99':>8} {'p99.9':>8} {'max':>9}   control: {'median':>6} {'p99':>6} "
-          f"{'p99.9':>7} {'limit':>7}" + ("   before" if before else ""))
+    print(f"{'call, batch':38} {'median':>8} {'mean':>8} {'p99':>8} {'p99.9':>8} {'max':>9}   control: {'median':>6} "
+          f"{'p99':>6} {'p99.9':>7} {'limit':>7}" + ("   before: median     mean      p99" if before else ""))
     for name, limit in LIMITS_NS.items():
         for batch in BATCHES:
             row = f"{name}/{batch}"
             if any(row not in one for one in ours):
                 sys.exit(f"{options.program} has no benchmark {row}")
             value = {counter: middle(ours, row, counter) for counter in
-                     ("median_ns", "p99_ns", "p999_ns", "max_ns", "control_median_ns", "control_p99_ns",
+                     ("median_ns", "mean_ns", "p99_ns", "p999_ns", "max_ns", "control_median_ns", "control_p99_ns",
                       "control_p999_ns")}
-            old = middle(before, row, "median_ns")
-            print(f"{row:38} {value['median_ns']:8.0f} {value['p99_ns']:8.0f} {value['p999_ns']:8.0f} "
-                  f"{value['max_ns']:9.0f}            {value['control_median_ns']:6.0f} {value['control_p99_ns']:6.0f} "
-                  f"{value['control_p999_ns']:7.0f} {limit:7}" + (f" {old:8.0f}" if old is not None else ""))
-            table.append({"row": row, "limit_ns": limit, "before_median_ns": old, **value})
+            old, old_mean, old_p99 = (middle(before, row, counter) for counter in ("median_ns", "mean_ns", "p99_ns"))
+            print(f"{row:38} {value['median_ns']:8.0f} {value['mean_ns']:8.0f} {value['p99_ns']:8.0f} "
+                  f"{value['p999_ns']:8.0f} {value['max_ns']:9.0f}            {value['control_median_ns']:6.0f} "
+                  f"{value['control_p99_ns']:6.0f} {value['control_p999_ns']:7.0f} {limit:7}" +
+                  (f"         {old:8.0f} {old_mean:8.0f} {old_p99:8.0f}" if old is not None else ""))
+            table.append({"row": row, "limit_ns": limit, "before_median_ns": old, "before_mean_ns": old_mean,
+                          "before_p99_ns": old_p99, **value})
             if value["p99_ns"] > limit:
                 failures.append(f"{row}: p99 is {value['p99_ns']:.0f} ns, above {limit}")
             if old is not None and value["median_ns"] > SLOWER * old:

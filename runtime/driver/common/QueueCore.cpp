@@ -24,6 +24,9 @@ constexpr std::chrono::milliseconds kLongWork{100};
 // without a pause at first, then one of them does so again and again for a while, and only then is it to be woken.
 constexpr std::chrono::microseconds kLookFor{25};
 constexpr std::chrono::microseconds kNap{50};
+// It lets the thread that enqueues get on before it takes the lock from it: that one comes with more, or waits and does
+// the work itself.
+constexpr std::chrono::microseconds kLetBe{5};
 constexpr std::chrono::milliseconds kNapFor{10};
 // How long a device that closes waits for external work that it has cancelled.
 constexpr std::chrono::seconds kCancelPatience(1);
@@ -160,7 +163,9 @@ std::optional<QueueExecutor::Core::Turn> QueueExecutor::Core::awaitTurn() {
     const auto now = base::Deadline::Clock::now();
     if (now < idleSince + kLookFor) {
       section.unlock();
-      base::spinUntil(idleSince + kLookFor, [&] { return anyReady.load(std::memory_order_relaxed); });
+      if (base::spinUntil(idleSince + kLookFor, [&] { return anyReady.load(std::memory_order_relaxed); }))
+        base::spinUntil(base::Deadline::Clock::now() + kLetBe,
+                        [&] { return !anyReady.load(std::memory_order_relaxed); });
       section.lock();
       continue;
     }
