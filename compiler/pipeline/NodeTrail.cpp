@@ -122,7 +122,7 @@ Status NodeTrail::begin(ModuleOp module) {
                   (similar.empty() ? "" : "; did you mean " + joined(similar) + "?"));
 }
 
-void NodeTrail::record(const std::string& phase, ModuleOp module, const std::string& report) {
+void NodeTrail::record(Phase phase, ModuleOp module, const std::string& report) {
   if (gone_) return;
   std::vector<std::string> lines;
   if (module.lookupSymbol<func::FuncOp>("main"))
@@ -134,10 +134,10 @@ void NodeTrail::record(const std::string& phase, ModuleOp module, const std::str
   size_t kept = 0;
   for (StringRef line : said)
     if (mentions(line, node_) && ++kept <= kMostLines) lines.push_back(line.trim().str());
-  for (std::string& line : lines) notes_.push_back({phase, std::move(line)});
+  for (std::string& line : lines) notes_.push_back({phases()[static_cast<size_t>(phase)].name, std::move(line)});
 }
 
-void NodeTrail::graph(const std::string& phase, ModuleOp module, std::vector<std::string>& lines) {
+void NodeTrail::graph(Phase phase, ModuleOp module, std::vector<std::string>& lines) {
   auto function = module.lookupSymbol<func::FuncOp>("main");
   std::vector<std::string> ops, others;
   llvm::SetVector<Operation*> units;
@@ -165,12 +165,12 @@ void NodeTrail::graph(const std::string& phase, ModuleOp module, std::vector<std
   if (now != before_) lines.insert(lines.end(), now.begin(), now.end());
   before_ = now;
   for (Operation* op : units) unit(phase, op, lines);
-  if (phase == "fuse" && units.empty()) lines.push_back("a view: no unit, it is read through strides");
+  if (phase == Phase::k_fuse && units.empty()) lines.push_back("a view: no unit, it is read through strides");
 }
 
-void NodeTrail::unit(const std::string& phase, Operation* unit, std::vector<std::string>& lines) const {
+void NodeTrail::unit(Phase phase, Operation* unit, std::vector<std::string>& lines) const {
   std::string kind = isa<BundleOp>(unit) ? "bundle" : isa<ClusterOp>(unit) ? "cluster" : "copy";
-  if (phase == "fuse") {
+  if (phase == Phase::k_fuse) {
     std::vector<std::string> members, from, to;
     if (unit->getNumRegions())
       for (Operation& op : unit->getRegion(0).front().without_terminator())
@@ -179,15 +179,15 @@ void NodeTrail::unit(const std::string& phase, Operation* unit, std::vector<std:
     for (mlir::Value result : unit->getResults()) readersOf(result, to);
     lines.push_back(kind + " '" + unitName(unit) + "'" + (members.empty() ? "" : " of " + joined(members, 12)));
     lines.push_back("reads " + joined(from) + "; read by " + joined(to));
-  } else if (phase == "layout") {
+  } else if (phase == Phase::k_layout) {
     for (mlir::Value result : unit->getResults())
       lines.push_back("result " + typeToString(tensorOf(result)) + " in the order " +
                       numbers(physicalOrder(tensorOf(result))));
-  } else if (phase == "tile") {
+  } else if (phase == Phase::k_tile) {
     if (auto tile = unit->getAttrOfType<TileAttr>("tile"))
       lines.push_back("slices of " + numbers(tile.getSizes()) +
-                      (kind == "bundle" ? ", " + std::to_string(tile.getSlots()) + " at a time in SRAM" : ""));
-  } else if (phase == "memory") {
+                      (isa<BundleOp>(unit) ? ", " + std::to_string(tile.getSlots()) + " at a time in SRAM" : ""));
+  } else if (phase == Phase::k_memory) {
     memory::Sections sections = memory::sectionsOf(unit->getParentOfType<func::FuncOp>());
     auto place = [&](mlir::Value value) -> std::string {
       std::optional<memory::Location> location = memory::locate(value);
@@ -209,9 +209,9 @@ void NodeTrail::unit(const std::string& phase, Operation* unit, std::vector<std:
   }
 }
 
-void NodeTrail::program(const std::string& phase, ModuleOp module, std::vector<std::string>& lines) const {
+void NodeTrail::program(Phase phase, ModuleOp module, std::vector<std::string>& lines) const {
   auto program = module.lookupSymbol<sched::ProgramOp>("main");
-  if (!program || (phase != "schedule" && phase != "kernels")) return;
+  if (!program || (phase != Phase::k_schedule && phase != Phase::k_kernels)) return;
   auto names = [&](Operation* op) {
     auto sources = op->getAttrOfType<ArrayAttr>("sources");
     return sources && llvm::any_of(sources, [&](mlir::Attribute source) {
@@ -223,7 +223,7 @@ void NodeTrail::program(const std::string& phase, ModuleOp module, std::vector<s
     if (!isa<sched::MmeOp, sched::TpcOp, sched::DmaOp>(op) || !names(&op)) continue;
     any = true;
     StringRef symbol = cast<SymbolOpInterface>(op).getName();
-    if (phase == "kernels") {
+    if (phase == Phase::k_kernels) {
       auto tpc = dyn_cast<sched::TpcOp>(op);
       Operation* kernel = tpc ? SymbolTable::lookupSymbolIn(program, tpc.getKernelAttr()) : nullptr;
       auto cost = kernel ? kernel->getAttrOfType<DenseF64ArrayAttr>("cost") : DenseF64ArrayAttr();
@@ -244,7 +244,7 @@ void NodeTrail::program(const std::string& phase, ModuleOp module, std::vector<s
     lines.push_back("@" + symbol.str() + " (" + op.getName().stripDialect().str() + "): " + std::to_string(runs) +
                     " commands, " + std::to_string(waits) + " waits");
   }
-  if (!any && phase == "schedule") lines.push_back("no command: nothing of it is left to do on an engine");
+  if (!any && phase == Phase::k_schedule) lines.push_back("no command: nothing of it is left to do on an engine");
 }
 
 }  // namespace hpu::pipeline

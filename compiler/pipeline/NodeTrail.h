@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/pipeline/Pipeline.h"
 #include "hpu/compiler.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -21,14 +22,14 @@ class NodeTrail {
   Status begin(mlir::ModuleOp module);
   const std::string& node() const { return node_; }
   /// What there is after `phase`; `report` is the text of that phase's report, of which lines about the node are kept.
-  void record(const std::string& phase, mlir::ModuleOp module, const std::string& report);
+  void record(Phase phase, mlir::ModuleOp module, const std::string& report);
   std::vector<NodeNote> take() { return std::move(notes_); }
 
  private:
   bool isMine(mlir::Operation* op) const;
-  void graph(const std::string& phase, mlir::ModuleOp module, std::vector<std::string>& lines);
-  void unit(const std::string& phase, mlir::Operation* unit, std::vector<std::string>& lines) const;
-  void program(const std::string& phase, mlir::ModuleOp module, std::vector<std::string>& lines) const;
+  void graph(Phase phase, mlir::ModuleOp module, std::vector<std::string>& lines);
+  void unit(Phase phase, mlir::Operation* unit, std::vector<std::string>& lines) const;
+  void program(Phase phase, mlir::ModuleOp module, std::vector<std::string>& lines) const;
 
   std::string node_;
   std::vector<NodeNote> notes_;

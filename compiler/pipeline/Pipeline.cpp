@@ -107,14 +107,14 @@ class PhaseRunner {
     if (first <= Phase::k_import) HPU_RETURN_IF_ERROR(dump(Phase::k_import));
     if (explains()) {
       HPU_RETURN_IF_ERROR(trail_.begin(module_));
-      trail_.record("import", module_, "");
+      trail_.record(Phase::k_import, module_, "");
     }
     for (const PhaseEntry& entry : phases()) {
       if (entry.phase == Phase::k_import || entry.phase < first || entry.phase > last) continue;
       auto start = Clock::now();
       summary_.clear();
       HPU_RETURN_IF_ERROR(runPhase(entry));
-      if (explains()) trail_.record(entry.name, module_, reportOf(entry.phase));
+      if (explains()) trail_.record(entry.phase, module_, reportOf(entry.phase));
       PhaseInfo info{entry.name, msSince(start), summary_};
       result_.stats.phases.push_back(info);
       if (options_.onPhase) options_.onPhase(info);
