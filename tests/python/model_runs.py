@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run of hpu-verify on one model folder, for the scripts that make models and judge the tool."""
 
-import argparse
 import dataclasses
 import json
 import os
@@ -12,6 +11,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests", "models"))
+import script_arguments  # noqa: E402
 
 OK, REFUSED, WRONG, FAILED = 0, 1, 2, 3  # exit codes of the tools
 TARGETS = ("gaudi1", "gaudi2", "gaudi3")
@@ -66,16 +66,12 @@ def hpu_verify(build, model, data, flags, work, timeout):
 
 def add_arguments(parser):
     """The options that these scripts share."""
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build tree")
     parser.add_argument("--timeout", type=float, default=120, help="seconds for one run")
 
 
 def parse(parser, argv):
     """Parsed arguments; exits with 1 when they or the build tree cannot be worked with."""
-    try:
-        args = parser.parse_args(argv)
-    except SystemExit as stop:  # argparse's 2 means a wrong result here
-        sys.exit(1 if stop.code else 0)
+    args = script_arguments.parse(parser, argv)
     if not os.access(os.path.join(args.build, "bin", "hpu-verify"), os.X_OK):
         print(f"error: hpu-verify is not in {args.build}/bin; build it or give --build",
               file=sys.stderr)
@@ -84,8 +80,7 @@ def parse(parser, argv):
 
 
 def formatted_parser(description):
-    return argparse.ArgumentParser(description=description,
-                                   formatter_class=argparse.RawDescriptionHelpFormatter)
+    return script_arguments.parser(description)
 
 
 def exit_code(codes):

@@ -6,7 +6,6 @@ Each must end with exit code 1 within --timeout, mention what manifest.json says
 recipe. Exit codes: 0 ok, 1 user error, 2 a model was accepted or badly explained, 3 a crash.
 """
 
-import argparse
 import json
 import os
 import re
@@ -14,8 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+import script_arguments
 
 
 def judge(result, model, mention, recipe):
@@ -38,25 +36,18 @@ def judge(result, model, mention, recipe):
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default=os.path.join(ROOT, "tests", "models", "malformed"))
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build tree")
+    parser = script_arguments.parser(__doc__)
+    parser.add_argument("--models", default=os.path.join(script_arguments.ROOT, "tests", "models", "malformed"))
     parser.add_argument("--timeout", type=float, default=20, help="seconds for one model")
-    try:
-        return parser.parse_args(argv)
-    except SystemExit as stop:  # argparse's 2 means a wrong result here
-        sys.exit(1 if stop.code else 0)
+    return script_arguments.parse(parser, argv)
 
 
 def main(argv=None):
     args = parse(argv)
-    tool = os.path.join(args.build, "bin", "hpu-compile")
     try:
+        tool = script_arguments.tool(args.build, "hpu-compile")
         with open(os.path.join(args.models, "manifest.json"), encoding="utf-8") as file:
             manifest = json.load(file)
-        if not os.access(tool, os.X_OK):
-            raise OSError(f"{tool} is not there; build it or give --build")
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -11,7 +11,6 @@ with the reference interpreter, in each precision. The compile time is reported;
 Exit codes: 0 ok, 1 user error, 2 a result is wrong, 3 a tool failed.
 """
 
-import argparse
 import dataclasses
 import glob
 import json
@@ -27,6 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests", "models"))
 import onnx_io  # noqa: E402
+import script_arguments  # noqa: E402
 
 TOOLS = ("hpu-compile", "hpu-run", "hpu-verify")
 TARGET_COMPILE_MS = 10000.0
@@ -297,10 +297,8 @@ def report_of(rows):
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = script_arguments.parser(__doc__)
     parser.add_argument("models", nargs="+", metavar="DIR", help="model folders or folders of them")
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build tree")
     parser.add_argument("--precision", choices=("f32", "bf16", "both"), default="both")
     parser.add_argument("--bf16-factor", type=float, default=1.25)
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one tool")
@@ -310,10 +308,7 @@ def parse(argv):
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON object")
     form.add_argument("--markdown", action="store_true", help="print a table for the documentation")
-    try:
-        args = parser.parse_args(argv)
-    except SystemExit as stop:  # argparse's 2 means a wrong result here
-        sys.exit(1 if stop.code else 0)
+    args = script_arguments.parse(parser, argv)
     args.flags = [f"-O{args.level}"] if args.level is not None else []
     args.flags += ["--target", args.target] if args.target else []
     return args
