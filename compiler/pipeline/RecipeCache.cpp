@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/pipeline/RecipeCache.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -14,9 +13,12 @@
 #include "base/MappedFile.h"
 #include "base/Parallel.h"
 #include "base/StatusMacros.h"
+#include "base/TrustedFile.h"
 #include "compiler/import/OnnxOutline.h"
 #include "compiler/pipeline/BuildId.h"
 #include "recipe/Recipe.h"
+#include "recipe/RecipeReader.h"
+#include "recipe/Signature.h"
 
 namespace hpu::pipeline {
 namespace fs = std::filesystem;
@@ -93,13 +95,18 @@ StatusOr<std::string> RecipeCache::key(const std::string& modelPath, const Compi
 }
 
 StatusOr<Recipe> RecipeCache::find(const std::string& key) const {
-  std::error_code error;
-  if (directory_.empty() || !fs::exists(path(key), error)) return notFound("no recipe of this key is in the cache");
-  // A recipe is code that will run here: it must be one that this user has stored.
-  HPU_RETURN_IF_ERROR(base::checkTrusted(path(key)));
-  HPU_ASSIGN(Recipe recipe, Recipe::load(path(key)));
-  ::utimensat(AT_FDCWD, path(key).c_str(), nullptr, 0);
-  return recipe;
+  const Status none = notFound("no recipe of this key is in the cache");
+  if (directory_.empty()) return none;
+  // A recipe is code that will run here: it must be one that this user has stored, and the file that is judged is the
+  // one that is read.
+  StatusOr<base::TrustedFile> file = base::TrustedFile::open(path(key));
+  if (file.status().code() == StatusCode::kNotFound) return none;
+  if (!file.ok()) return file.status();
+  HPU_ASSIGN(auto bytes, file->read());
+  HPU_ASSIGN(auto program, recipe::readRecipe(bytes->data(), bytes->size(), bytes, path(key)));
+  HPU_RETURN_IF_ERROR(recipe::checkSigner(*program, path(key)));
+  file->markUsed();
+  return Recipe(std::move(program));
 }
 
 Status RecipeCache::store(const std::string& key, const Recipe& recipe) const {

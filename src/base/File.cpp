@@ -100,26 +100,6 @@ Status errnoStatus(int error, std::string_view what, std::string_view path) {
   }
 }
 
-Status checkTrusted(const std::string& path) {
-  auto theirs = [](const struct stat& info) { return info.st_uid != ::geteuid() && info.st_uid != 0; };
-  constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
-  struct stat info;
-  if (::lstat(path.c_str(), &info) != 0) return errnoStatus(errno, "stat", path);
-  auto denied = [&](auto... parts) {
-    return Status(StatusCode::kPermissionDenied, strCat("'", path, "' is not trusted: ", parts...));
-  };
-  if (!S_ISREG(info.st_mode)) return denied("it is no regular file");
-  if (theirs(info)) return denied("it is of user ", info.st_uid, ", who could have put anything into it");
-  if (info.st_mode & kOthersWrite) return denied("others may write it (chmod go-w '", path, "')");
-  const std::string folder = directoryOf(path);
-  if (::stat(folder.c_str(), &info) != 0) return errnoStatus(errno, "stat", folder);
-  if (theirs(info)) return denied("its folder is of user ", info.st_uid, ", who could put another file in its place");
-  // In a sticky folder (as /tmp) only its owner replaces a file.
-  if ((info.st_mode & kOthersWrite) && !(info.st_mode & S_ISVTX))
-    return denied("others may write its folder, and put another file in its place (chmod go-w '", folder, "')");
-  return okStatus();
-}
-
 StatusOr<std::vector<uint8_t>> readFile(const std::string& path, int64_t maxBytes) {
   return readAll<std::vector<uint8_t>>(path, maxBytes);
 }

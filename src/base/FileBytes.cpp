@@ -52,6 +52,10 @@ StatusOr<std::shared_ptr<const FileBytes>> FileBytes::read(const std::string& pa
     int fd;
     ~FdCloser() { ::close(fd); }
   } closer{fd};
+  return read(fd, path);
+}
+
+StatusOr<std::shared_ptr<const FileBytes>> FileBytes::read(int fd, const std::string& path) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return errnoStatus(errno, "stat", path);
   if (!S_ISREG(info.st_mode))

@@ -22,6 +22,8 @@ class FileBytes {
   /// Reads large files on several threads. Errors: kNotFound, kPermissionDenied, kInvalidArgument (not a regular
   /// file), kResourceExhausted (host memory), kUnavailable (it cannot be read, or became shorter meanwhile).
   static StatusOr<std::shared_ptr<const FileBytes>> read(const std::string& path);
+  /// Of an open file, from its beginning; the descriptor stays the caller's. `path` names it in errors.
+  static StatusOr<std::shared_ptr<const FileBytes>> read(int fd, const std::string& path);
   ~FileBytes();
   FileBytes(const FileBytes&) = delete;
   FileBytes& operator=(const FileBytes&) = delete;

@@ -16,6 +16,7 @@
 #include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "base/TrustedFile.h"
 #include "recipe/Container.h"
 #include "recipe/LittleEndian.h"
 
@@ -109,14 +110,21 @@ struct SecretKey {
   ~SecretKey() { ::sodium_memzero(bytes.data(), bytes.size()); }
 };
 
+/// The text of a file of keys.
+StatusOr<std::string> readKeys(const base::TrustedFile& file, const std::string& path) {
+  if (file.size() > kMaxKeyFile)
+    return Status(StatusCode::kResourceExhausted,
+                  strCat("'", path, "' is larger than the limit of ", base::formatBytes(kMaxKeyFile)));
+  HPU_ASSIGN(auto bytes, file.read());
+  return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+}
+
 Status readSecretKey(const std::string& path, SecretKey& key) {
-  HPU_RETURN_IF_ERROR(base::checkTrusted(path));
-  struct stat info{};
-  if (::stat(path.c_str(), &info) != 0) return base::errnoStatus(errno, "stat", path);
-  if (info.st_mode & (S_IRWXG | S_IRWXO))
+  HPU_ASSIGN(base::TrustedFile file, base::TrustedFile::open(path));
+  if (file.mode() & (S_IRWXG | S_IRWXO))
     return {StatusCode::kPermissionDenied,
             strCat("others may read the secret key '", path, "' (chmod 600 '", path, "'; and make a new one)")};
-  HPU_ASSIGN(std::string text, base::readTextFile(path, kMaxKeyFile));
+  HPU_ASSIGN(std::string text, readKeys(file, path));
   std::string_view line = trimmed(text);
   std::array<uint8_t, crypto_sign_ed25519_SEEDBYTES> seed = {};
   const bool good =
@@ -204,8 +212,9 @@ std::string signerOf(const Program& program) {
 Status checkSigner(const Program& program, std::string_view where) {
   HPU_ASSIGN(std::string path, settings::getString(Setting::HPU_RECIPE_KEYS));
   if (path.empty()) return okStatus();
-  HPU_RETURN_IF_ERROR(base::checkTrusted(path).withContext("HPU_RECIPE_KEYS"));
-  HPU_ASSIGN(std::string text, base::readTextFile(path, kMaxKeyFile));
+  StatusOr<base::TrustedFile> file = base::TrustedFile::open(path);
+  if (!file.ok()) return file.status().withContext("HPU_RECIPE_KEYS");
+  HPU_ASSIGN(std::string text, readKeys(*file, path));
   const std::string signer = signerOf(program);
   bool known = false;
   int number = 0;

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "TemporaryFolder.h"
+#include "base/TrustedFile.h"
 
 namespace hpu::base {
 namespace {
@@ -110,6 +111,35 @@ TEST(AtomicFile, MissingFolderIsReportedAtCreation) {
   auto file = AtomicFile::create("/nowhere/at/all/file");
   EXPECT_EQ(file.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(file.status().message(), HasSubstr("/nowhere/at/all/file"));
+}
+
+/// A check by name and a read by name may see two files.
+TEST(TrustedFile, IsReadFromTheDescriptorThatWasJudged) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("code");
+  ASSERT_TRUE(writeFileAtomic(path, "mine").ok());
+  auto file = TrustedFile::open(path);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  ASSERT_TRUE(writeFileAtomic(folder.file("other"), "theirs").ok());
+  ASSERT_EQ(::chmod(folder.file("other").c_str(), 0666), 0);
+  ASSERT_EQ(::rename(folder.file("other").c_str(), path.c_str()), 0);
+  auto bytes = file->read();
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  EXPECT_EQ(std::string((*bytes)->data(), (*bytes)->data() + (*bytes)->size()), "mine");
+  EXPECT_EQ(TrustedFile::open(path).status().code(), StatusCode::kPermissionDenied);
+}
+
+TEST(TrustedFile, FollowsNoLinkAndWaitsForNoWriter) {
+  TemporaryFolder folder;
+  ASSERT_TRUE(writeFileAtomic(folder.file("code"), "mine").ok());
+  ASSERT_EQ(::symlink(folder.file("code").c_str(), folder.file("link").c_str()), 0);
+  ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);
+  for (const char* name : {"link", "pipe", "."}) {
+    Status status = TrustedFile::open(folder.file(name)).status();
+    EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << name;
+    EXPECT_THAT(status.message(), HasSubstr("no regular file")) << name;
+  }
+  EXPECT_EQ(TrustedFile::open(folder.file("none/code")).status().code(), StatusCode::kNotFound);
 }
 
 TEST(File, TrustedIsWhatOnlyThisUserAndRootCanWrite) {
