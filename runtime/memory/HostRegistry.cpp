@@ -9,6 +9,7 @@
 
 #include "base/File.h"
 #include "base/Format.h"
+#include "base/MappedRange.h"
 #include "base/ProcessOwned.h"
 
 namespace hpu {
@@ -84,6 +85,11 @@ Status HostRegistry::map(void* data, int64_t bytes, const std::string& label) {
                                         name(below), ", which is ", below.allocated ? "allocated" : "mapped",
                                         " already"));
   }
+  // A copy would fault in the middle of the range.
+  if (base::mappedRange(begin, static_cast<uint64_t>(bytes)) != base::MappedRange::kMapped)
+    return invalidArgument(base::strCat("mapHost: ", bytes, " bytes at ", base::formatHex(begin),
+                                        " are not all memory of this process; give an address and a size within what "
+                                        "it has allocated"));
   blocks_.emplace(begin, std::move(block));
   count_.store(blocks_.size());
   return okStatus();

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/HostRegistry.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace hpu {
@@ -50,6 +52,21 @@ TEST(HostRegistry, OverlapsAreRefusedAndNeighboursAreNot) {
   EXPECT_TRUE(registry.map(mine.data() + 2000, 1000, "").ok());
   EXPECT_EQ(registry.map(mine.data(), INT64_MAX, "").code(), StatusCode::kAlreadyExists);
   EXPECT_EQ(registry.map(reinterpret_cast<void*>(UINTPTR_MAX - 10), 100, "").code(), StatusCode::kInvalidArgument);
+}
+
+TEST(HostRegistry, RangesThatAreNotMemoryOfTheProcessAreRefused) {
+  HostRegistry registry;
+  std::vector<char> mine(3000);
+  const std::pair<void*, int64_t> wrong[] = {{reinterpret_cast<void*>(4096), INT64_MAX},
+                                             {reinterpret_cast<void*>(4096), 1},
+                                             {mine.data(), INT64_MAX},
+                                             {mine.data(), int64_t{1} << 47}};
+  for (auto [data, bytes] : wrong) {
+    Status status = registry.map(data, bytes, "");
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << bytes;
+    EXPECT_THAT(status.message(), ::testing::HasSubstr("not all memory of this process")) << bytes;
+  }
+  EXPECT_TRUE(registry.map(mine.data(), 3000, "").ok()) << "nothing of them is left";
 }
 
 TEST(HostRegistry, WhatIsNotKnownIsNobodys) {
