@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/precision/Converter.h"
 
+#include <cmath>
+
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/dialect/hpu/TensorOf.h"
+#include "compiler/interp/ConstantData.h"
 #include "compiler/precision/ConvertConstant.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -33,6 +36,22 @@ bool isCastToInteger(Operation* op) {
   auto castOp = dyn_cast<CastOp>(op);
   auto to = castOp ? dyn_cast<IntegerType>(castOp.getTo()) : IntegerType();
   return to && to.getWidth() > 1;
+}
+
+/// Whether the op asks if a number is infinite or none (IsInf, IsNaN): where it is stored narrow, large finite numbers
+/// have become infinite.
+bool asksForInfinity(Operation* op) {
+  if (isa<IsNanOp>(op)) return true;
+  if (!isa<EqualOp>(op)) return false;
+  for (Value operand : op->getOperands()) {
+    if (!isF32(operand) || !isConstantLike(operand)) continue;
+    auto constant = rootOf(operand).getDefiningOp<ConstantOp>();
+    if (!constant || constant.getValue().getNumElements() != 1) continue;
+    if (StatusOr<interp::Tensor> tensor = interp::tensorOf(constant.getValue());
+        tensor.ok() && std::isinf(tensor->number(0)))
+      return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -104,6 +123,7 @@ void Converter::findLastOps(Block& block) {
 void Converter::findLeads(Block& block) {
   auto endOf = [&](Operation* user) -> const char* {
     if (isa<SoftmaxOp, LogSoftmaxOp>(user)) return "leads to a softmax";
+    if (asksForInfinity(user)) return "leads to a question for infinities";
     return isCastToInteger(user) ? "leads to integers" : leads_.lookup(user);
   };
   for (Operation& op : llvm::reverse(block.without_terminator())) {
@@ -144,6 +164,7 @@ Wide Converter::constantsBeyond(Operation* op) {
 Converter::Choice Converter::choose(Operation* op) {
   auto hpuOp = cast<HpuOp>(op);
   if (keep_.contains(op)) return {"kept as asked", Wide::kMeaning};
+  if (asksForInfinity(op)) return {"asks for infinities", Wide::kMeaning};
   switch (hpuOp.getNarrowing()) {
     case Narrowing::Exact:
       return {"a product of integers", Wide::kMeaning};

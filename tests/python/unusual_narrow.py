@@ -52,7 +52,11 @@ HALF = PLUS_MINUS[:2].astype(np.float16)
 # Behind a product: the numbers are narrow before they are squared.
 THROUGH = [node("MatMul", ["a", "eye"], ["x"])]
 
+LARGE = f32(1e38, np.inf, -np.inf, 70000, np.nan)
+
 STATISTICS = [
+    *at_each("is_inf", [node("IsInf", ["a"], ["b"]), node("Sub", ["a", "a"], ["d"]), node("IsNaN", ["d"], ["c"])],
+             {"a": LARGE}, [("b", np.isinf(LARGE)), ("c", ~np.isfinite(LARGE))]),
     *at_each("rms_norm", [node("RMSNormalization", ["a", "w"], ["b"], epsilon=1e-9)], {"a": PLUS_MINUS},
              [("b", narrow(rms(PLUS_MINUS) * WEIGHTS))], {"w": WEIGHTS}, opset=23),
     *at_each("rms_norm_of_a_product",
