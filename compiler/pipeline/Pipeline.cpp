@@ -213,8 +213,6 @@ class PhaseRunner {
     ir::DiagnosticCapture diagnostics(module_.getContext());
     bool bad = failed(manager.run(module_)) || !module_.lookupSymbol("main");
     std::string why = bad ? diagnostics.status(StatusCode::kInvalidArgument, "").message() : "";
-    // What the IR lacks is enough; the op itself may be the whole module.
-    why = why.substr(0, why.find(" (see current operation: "));
     auto program = module_.lookupSymbol<sched::ProgramOp>("main");
     if (before.phase == Phase::k_kernels && program && !hasCode(program)) {
       bad = true;

@@ -69,7 +69,7 @@ class DiagnosticCapture {
     return false;
   }
 
-  /// The errors, each "location: text", one a line; notes follow their error in parentheses.
+  /// The errors, each "location: text", one a line; notes follow their error in parentheses, without the IR of the op.
   std::string message() const {
     std::string text;
     for (const Entry& entry : entries_) {
@@ -90,8 +90,7 @@ class DiagnosticCapture {
     std::string text = message();
     for (const Entry& entry : entries_) {
       if (entry.severity != mlir::DiagnosticSeverity::Error) continue;
-      // The IR of an op is for who mends the compiler.
-      if (entry.code) return Status(*entry.code, text.substr(0, text.find(" (see current operation: ")));
+      if (entry.code) return Status(*entry.code, text);
       break;
     }
     if (text.empty()) text = "failed without a reason";
@@ -104,8 +103,10 @@ class DiagnosticCapture {
     for (const mlir::DiagnosticArgument& argument : diagnostic.getMetadata())
       if (argument.getKind() == mlir::DiagnosticArgument::DiagnosticArgumentKind::Integer)
         entries_.back().code = static_cast<StatusCode>(argument.getAsInteger());
+    // MLIR adds the IR of the op, which may be the whole module and says nothing to the user of a model.
     for (mlir::Diagnostic& note : diagnostic.getNotes())
-      entries_.push_back({mlir::DiagnosticSeverity::Note, locationText(note.getLocation()), note.str()});
+      if (!llvm::StringRef(note.str()).starts_with("see current operation: "))
+        entries_.push_back({mlir::DiagnosticSeverity::Note, locationText(note.getLocation()), note.str()});
   }
 
   std::vector<Entry> entries_;

@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Tensor f32(const Shape& shape, const std::vector<float>& values) {
   return Tensor::of<float>(ElementType::kF32, shape, values);
@@ -73,6 +74,21 @@ class Interpreter : public ::testing::Test {
   mlir::MLIRContext context_{mlir::MLIRContext::Threading::DISABLED};
   mlir::OwningOpRef<mlir::ModuleOp> module_;
 };
+
+/// The IR of an op, which MLIR adds to errors, may be the whole module.
+TEST_F(Interpreter, ErrorsDoNotCarryTheIrOfTheOp) {
+  context_.printOpOnDiagnostic(true);
+  ir::DiagnosticCapture capture(&context_);
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::parseSourceString<mlir::ModuleOp>("func.func @main() { return }", &context_);
+  ASSERT_TRUE(module);
+  auto error = module->emitOpError("cannot be compiled");
+  error.attachNote() << "for a reason";
+  error.report();
+  EXPECT_THAT(capture.message(), HasSubstr("cannot be compiled (for a reason)"));
+  EXPECT_THAT(capture.message(), Not(HasSubstr("see current operation")));
+  EXPECT_THAT(capture.status(StatusCode::kInternal, "fuse").message(), Not(HasSubstr("func.func")));
+}
 
 TEST_F(Interpreter, MultipliesMatricesWithBroadcastBatches) {
   // [2, 1, 2] x [2, 2]: two batches against one matrix.
