@@ -2,14 +2,42 @@
 #include "compiler/schedule/Dependencies.h"
 
 #include <algorithm>
+#include <bit>
+#include <iterator>
 
 namespace hpu::schedule {
 
-void ConflictFinder::conflicts(const Records& records, const recipe::MemoryBox& box, std::vector<uint32_t>& before) {
-  for (const Record& record : records) {
-    if (record.box.begin >= box.end || box.begin >= record.box.end) continue;
-    if (!before.empty() && before.back() == record.command) continue;
-    if (!disjoint(record.box, box)) before.push_back(record.command);
+void ConflictFinder::Records::add(const recipe::MemoryBox& box, uint32_t command) {
+  levels_[std::bit_width(box.end - box.begin)].emplace(box.begin, Record{box, command});
+}
+
+void ConflictFinder::Records::conflicts(const recipe::MemoryBox& box, std::vector<uint32_t>& before) const {
+  for (unsigned level = 0; level < kLevels; ++level) {
+    const auto& records = levels_[level];
+    if (records.empty()) continue;
+    // No span of the level is longer.
+    const uint64_t longest = level == kLevels - 1 ? UINT64_MAX : (uint64_t{1} << level) - 1;
+    auto record = records.lower_bound(box.begin > longest ? box.begin - longest : 0);
+    for (; record != records.end() && record->first < box.end; ++record) {
+      const auto& [other, command] = record->second;
+      if (box.begin >= other.end) continue;
+      if (!before.empty() && before.back() == command) continue;
+      if (!disjoint(other, box)) before.push_back(command);
+    }
+  }
+}
+
+void ConflictFinder::Records::dropCovered(const recipe::MemoryBox& box, uint32_t command) {
+  const unsigned own = std::bit_width(box.end - box.begin);
+  // A dense box covers what lies in it; of a strided one only equals are known to be covered.
+  for (unsigned level = box.dense() ? 0 : own; level <= own; ++level) {
+    auto& records = levels_[level];
+    const uint64_t last = box.dense() ? box.end : box.begin + 1;
+    for (auto record = records.lower_bound(box.begin); record != records.end() && record->first < last;) {
+      const auto& [other, writer] = record->second;
+      const bool covered = box.dense() ? other.end <= box.end : other == box;
+      record = covered && writer != command ? records.erase(record) : std::next(record);
+    }
   }
 }
 
@@ -18,20 +46,13 @@ std::vector<uint32_t> ConflictFinder::add(uint32_t command, const std::vector<re
   for (const recipe::Access& access : accesses) {
     if (access.box.section >= touched_.size()) continue;
     const Touched& touched = touched_[access.box.section];
-    conflicts(touched.writes, access.box, before);
-    if (access.write) conflicts(touched.reads, access.box, before);
+    touched.writes.conflicts(access.box, before);
+    if (access.write) touched.reads.conflicts(access.box, before);
   }
   std::sort(before.begin(), before.end());
   before.erase(std::unique(before.begin(), before.end()), before.end());
   for (const recipe::Access& access : accesses) remember(command, access);
   return before;
-}
-
-void ConflictFinder::dropCovered(Records& records, const recipe::MemoryBox& box, uint32_t command) {
-  std::erase_if(records, [&](const Record& r) {
-    if (r.command == command) return false;
-    return box.dense() ? box.begin <= r.box.begin && r.box.end <= box.end : box == r.box;
-  });
 }
 
 void ConflictFinder::remember(uint32_t command, const recipe::Access& access) {
@@ -41,10 +62,10 @@ void ConflictFinder::remember(uint32_t command, const recipe::Access& access) {
   // A later access that conflicts with a record which this write covers conflicts with this write, too, which is behind
   // it.
   if (access.write) {
-    dropCovered(touched.reads, box, command);
-    dropCovered(touched.writes, box, command);
+    touched.reads.dropCovered(box, command);
+    touched.writes.dropCovered(box, command);
   }
-  (access.write ? touched.writes : touched.reads).push_back({box, command});
+  (access.write ? touched.writes : touched.reads).add(box, command);
 }
 
 std::vector<recipe::Wait> WaitPlacer::issue(unsigned queue, const Clock& needed) {

@@ -4,7 +4,9 @@
 // {q, k + 1} means "command k of queue q is done".
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "recipe/CommandAccess.h"
@@ -23,13 +25,25 @@ class ConflictFinder {
     recipe::MemoryBox box;
     uint32_t command;
   };
-  using Records = std::vector<Record>;
+  /// Records by where they begin, those of similar spans together: of all records, only those are looked at that begin
+  /// less than twice their own span ahead of a range, or in it. So a command costs what it conflicts with, however many
+  /// others there are.
+  class Records {
+   public:
+    void add(const recipe::MemoryBox& box, uint32_t command);
+    void conflicts(const recipe::MemoryBox& box, std::vector<uint32_t>& before) const;
+    /// Forgets what a write to `box` by `command` covers, but for what `command` itself does.
+    void dropCovered(const recipe::MemoryBox& box, uint32_t command);
+
+   private:
+    static constexpr unsigned kLevels = 65;
+    /// Of spans of [2^(l-1), 2^l) bytes at level l.
+    std::array<std::multimap<uint64_t, Record>, kLevels> levels_;
+  };
   /// Apart, since reads never follow reads: there may be thousands of a section with constants.
   struct Touched {
     Records reads, writes;
   };
-  static void conflicts(const Records& records, const recipe::MemoryBox& box, std::vector<uint32_t>& before);
-  static void dropCovered(Records& records, const recipe::MemoryBox& box, uint32_t command);
   void remember(uint32_t command, const recipe::Access& access);
 
   std::vector<Touched> touched_;  ///< By section.

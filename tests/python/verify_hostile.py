@@ -8,7 +8,6 @@ above 1 GB. A refusal is exit code 1 with an error that mentions what the table 
 user error, 2 too slow, too large or badly explained, 3 a crash.
 """
 
-import argparse
 import os
 import re
 import resource
@@ -18,8 +17,8 @@ import tempfile
 from onnx import TensorProto as T
 from onnx import helper
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+import script_arguments
+
 AIM_SECONDS, MOST_BYTES, MOST_TEXT = 2, 1 << 30, 64 << 10
 LONG = "n" * 1_000_000
 
@@ -140,6 +139,15 @@ def constants(op, count, shape, binary=False, **attributes):
                  [value("x", [1])], [value("y", None)], [ints("s", shape)])
 
 
+def joined(count):
+    """Each step joins the results of all before it, and keeps 64 elements of that."""
+    nodes = [node("Sigmoid", ["x"], ["s0"])]
+    for i in range(count):
+        nodes += [node("Concat", [f"s{j}" for j in range(i + 1)], [f"c{i}"], axis=0),
+                  node("Slice", [f"c{i}", "begin", "end"], [f"t{i}"]), node("Sigmoid", [f"t{i}"], [f"s{i + 1}"])]
+    return model(nodes, [value("x", [64])], [value(f"s{count}", None)], [ints("begin", [0]), ints("end", [64])])
+
+
 def transposed_sigmoid(_, x, y):
     return [node("Transpose", [x], [y + "t"], perm=[1, 0]), node("Sigmoid", [y + "t"], [y])]
 
@@ -162,6 +170,11 @@ CASES = {
     "4000 means in a chain": (
         lambda: chain(2000, lambda i, x, y: [node("ReduceMean", [x], [y + "m"], axes=[1], keepdims=1),
                                              node("Sub", [x, y + "m"], [y])]), None),
+    "8000 softmaxes in a chain": (lambda: chain(8000, lambda i, x, y: [node("Softmax", [x], [y])]), None),
+    "8000 products in a chain": (lambda: chain(8000, lambda i, x, y: [node("MatMul", [x, "w"], [y])],
+                                               initializers=[floats("w", [64, 64])]), None),
+    "500 pads in a chain": (lambda: chain(500, lambda i, x, y: [node("Pad", [x, "p"], [y])], shape=(64,),
+                                          initializers=[ints("p", [0, 1])]), None),
     "100000 identities in a chain": (lambda: chain(100000, lambda i, x, y: [node("Identity", [x], [y])]), None),
     "10000 constants in a chain": (
         lambda: model([node("Add", ["c" if i == 0 else f"v{i - 1}", "c"], [f"v{i}"]) for i in range(10000)]
@@ -183,6 +196,8 @@ CASES = {
     "each node reads all before it": (
         lambda: model([node("Sum", ["x"] + [f"v{j}" for j in range(i)], [f"v{i}"]) for i in range(300)],
                       [value("x", [64])], [value("v299", None)]), "8192 operations"),
+    "each node joins all before it": (lambda: joined(300), "8192 operations"),
+    "each of 120 nodes joins all before it": (lambda: joined(120), None),
     # Sizes.
     "convolution of 64 x 8192 x 8192": (lambda: conv([1, 64, 8192, 8192], [64, 64, 3, 3]), None),
     "convolution of 8192 channels": (lambda: conv([1, 8192, 64, 64], [8192, 8192, 3, 3]), None),
@@ -296,21 +311,18 @@ def judge(code, seconds, peak, text, mention, most_seconds):
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build tree")
+    parser = script_arguments.parser(__doc__)
     parser.add_argument("--cpu", type=float, default=10, help="seconds of CPU time above which a model fails")
     parser.add_argument("--only", default="", help="a part of the names of the models to run")
-    try:
-        return parser.parse_args(argv)
-    except SystemExit as stop:  # argparse's 2 means a wrong result here
-        sys.exit(1 if stop.code else 0)
+    return script_arguments.parse(parser, argv)
 
 
 def main(argv=None):
     args = parse(argv)
-    tool = os.path.join(args.build, "bin", "hpu-compile")
-    if not os.access(tool, os.X_OK):
-        print(f"error: {tool} is not there; build it or give --build", file=sys.stderr)
+    try:
+        tool = script_arguments.tool(args.build, "hpu-compile")
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 1
     failures = crashes = beyond = 0
     for name, (make, mention) in CASES.items():
