@@ -76,6 +76,10 @@ std::optional<Window> readWindow(NodeContext& node, Value x, int64_t rank, Ints 
   std::optional<Ints> strides = spatial(node, "strides", dims, 1), dilations = spatial(node, "dilations", dims, 1);
   std::optional<Ints> pads = spatial(node, "pads", dims, 0, true), more = spatial(node, "output_padding", dims, 0);
   if (!strides || !dilations || !pads || !more) return std::nullopt;
+  for (auto [name, values] : {std::pair("kernel_shape", &kernel), {"strides", &*strides}, {"dilations", &*dilations}})
+    for (int64_t size : *values)
+      if (size < 1 && node.hasAttribute(name))
+        return node.invalid(strCat("'", name, "' has the entry ", size, "; it must be positive")), std::nullopt;
   w = {kernel, *strides, *dilations, *pads, *more};
   std::string mode = node.text("auto_pad", "NOTSET");
   bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
@@ -92,7 +96,6 @@ std::optional<Window> readWindow(NodeContext& node, Value x, int64_t rank, Ints 
     using Wide = __int128;
     int64_t in = node.typeOf(x).getDimSize(2 + i), extent = (w.kernel[i] - 1) * w.dilations[i] + 1;
     Wide total;
-    if (w.strides[i] < 1) return node.invalid("strides must be positive"), std::nullopt;
     if (ShapedType::isDynamic(in)) {
       if (transposed || w.strides[i] != 1)
         return node.needsSize(strCat("dimension ", 2 + i, ", whose padding depends on it")), std::nullopt;
@@ -371,11 +374,13 @@ constexpr OpRow kRows[] = {
     {"ConvTranspose", 1, kNewestOpset, convertConv, "", "one and two spatial dimensions, floats"},
     {"MaxPool", 1, kNewestOpset, convertPool, "", "one and two spatial dimensions, no indices"},
     {"AveragePool", 1, kNewestOpset, convertPool, "", "one and two spatial dimensions"},
-    {"GlobalAveragePool", 1, kNewestOpset, convertGlobalPool, "reduce_mean"},
-    {"GlobalMaxPool", 1, kNewestOpset, convertGlobalPool, "reduce_max"},
+    {"GlobalAveragePool", 1, kNewestOpset, convertGlobalPool, "reduce_mean", "one or more spatial dimensions"},
+    {"GlobalMaxPool", 1, kNewestOpset, convertGlobalPool, "reduce_max", "one or more spatial dimensions"},
     {"Resize", 10, kNewestOpset, convertResize, "",
-     "the last two dimensions, nearest and linear, no antialias, no crop"},
-    {"Upsample", 7, 9, convertResize, "", "the last two dimensions"},
+     "rank 2 to 4, the last two dimensions, to at most 4,194,304 elements along each; nearest and linear; no "
+     "tf_half_pixel_for_nn, no antialias, no crop"},
+    {"Upsample", 7, 9, convertResize, "",
+     "rank 2 to 4, the last two dimensions, to at most 4,194,304 elements along each"},
 };
 
 }  // namespace

@@ -59,16 +59,77 @@ void convertPRelu(NodeContext& node) {
   node.setOutput(0, node.op("prelu", {x, slope}));
 }
 
+/// Integers up to this size are numbers of the float type.
+double exactIntegers(ElementType element) {
+  switch (element) {
+    case ElementType::kBF16:
+      return 0x1p8;
+    case ElementType::kF16:
+      return 0x1p11;
+    case ElementType::kF32:
+      return 0x1p24;
+    default:
+      return 0x1p53;
+  }
+}
+
+/// base^exponent of a float base, whose type the result has. The exponent keeps its value: a narrow base is widened,
+/// and an integer that is no f32 is a sum of two that are, of the same sign (so that no infinity meets a zero).
+void floatPower(NodeContext& node, Value base, Value exponent) {
+  const mlir::Type type = node.elementOf(base), given = node.elementOf(exponent);
+  if (given == type) return node.setOutput(0, node.op("pow", {base, exponent}));
+  if (const interp::Tensor* constant = node.constant(1)) {
+    bool exact = true;
+    const double most = exactIntegers(ir::elementType(type));
+    for (int64_t i = 0; i < constant->count() && exact; ++i) {
+      const double number = constant->number(i);
+      exact = std::abs(number) <= most && (number == std::floor(number) || (type.isF32() && !given.isF64()));
+    }
+    if (exact) return node.setOutput(0, node.op("pow", {base, node.cast(exponent, type)}));
+  }
+  Value wide = node.widened(base);
+  const mlir::Type real = node.elementOf(wide);
+  if (node.isFloat(exponent) || given.getIntOrFloatBitWidth() < 32 || real.isF64())
+    return node.setOutput(0, node.cast(node.op("pow", {wide, node.cast(exponent, real)}), type));
+  Value unit = node.scalar(given, exactIntegers(ElementType::kF32));
+  Value high = node.op("mul", {node.op("div", {exponent, unit}), unit}), low = node.op("sub", {exponent, high});
+  Value product = node.op("mul", {node.op("pow", {wide, node.cast(high, real)}),  //
+                                  node.op("pow", {wide, node.cast(low, real)})});
+  node.setOutput(0, node.cast(product, type));
+}
+
+/// base^n of an integer base as products, exact as far as the type holds them; null if the exponent is no such
+/// constant.
+Value constantPower(NodeContext& node, Value base) {
+  std::optional<double> exponent = node.constantNumber(1);
+  constexpr double kMost = 64;  // From there on a power of 2 leaves every type.
+  if (!exponent || *exponent < 1 || *exponent > kMost || *exponent != std::floor(*exponent)) return {};
+  if (node.inputType(1).getRank() > node.rank(base)) return {};
+  Value result, square = base;
+  for (auto n = static_cast<int64_t>(*exponent); n; n >>= 1) {
+    if (n & 1) result = result ? node.op("mul", {result, square}) : square;
+    if (n > 1) square = node.op("mul", {square, square});
+  }
+  return result;
+}
+
+/// An integer base with a float exponent is computed in floats. Where the exponent is an integer too so is the power,
+/// which a float that is a little less must not be truncated to the next smaller one.
+void integerPower(NodeContext& node, Value base, Value exponent) {
+  const mlir::Type type = node.elementOf(base);
+  if (!node.isFloat(exponent)) return node.setOutput(0, node.op("pow", {base, node.cast(exponent, type)}));
+  exponent = node.widened(exponent);
+  Value power = node.op("pow", {node.cast(base, node.elementOf(exponent)), exponent});
+  Value isInteger = node.op("equal", {exponent, node.op("floor", exponent)});
+  node.setOutput(0, node.cast(node.op("where", {isInteger, node.op("round", power), power}), type));
+}
+
 void convertPow(NodeContext& node) {
   Value base = node.input(0), exponent = legacyRhs(node, base, node.input(1));
   if (!base || !exponent) return;
-  mlir::Type type = node.elementOf(base);
-  // The result has the base's type; an integer base with a float exponent is computed in floats.
-  if (!node.isFloat(base) && node.isFloat(exponent)) {
-    Value wide = node.cast(base, node.elementOf(exponent));
-    return node.setOutput(0, node.cast(node.op("pow", {wide, exponent}), type));
-  }
-  node.setOutput(0, node.op("pow", {base, node.cast(exponent, type)}));
+  if (node.isFloat(base)) return floatPower(node, base, exponent);
+  if (Value product = constantPower(node, base)) return node.setOutput(0, product);
+  integerPower(node, base, exponent);
 }
 
 void convertMod(NodeContext& node) {
@@ -325,7 +386,8 @@ constexpr OpRow kRows[] = {
     {"Sub", 6, kNewestOpset, convertBinary, "sub"},
     {"Mul", 6, kNewestOpset, convertBinary, "mul"},
     {"Div", 6, kNewestOpset, convertBinary, "div"},
-    {"Pow", 1, kNewestOpset, convertPow},
+    {"Pow", 1, kNewestOpset, convertPow, "",
+     "integer bases: a constant exponent, or one of floats (computed in f32: exact up to 2^24)"},
     {"Mod", 10, kNewestOpset, convertMod},
     {"PRelu", 6, kNewestOpset, convertPRelu},
     {"And", 1, kNewestOpset, convertLogical, "and"},

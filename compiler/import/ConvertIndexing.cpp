@@ -31,13 +31,6 @@ std::vector<int64_t> integersOf(const Tensor& tensor) {
   return values;
 }
 
-/// `index` made non-negative; nullopt and a failure when it is outside of [-size, size).
-std::optional<int64_t> wrap(NodeContext& node, int64_t index, int64_t size) {
-  if (index < -size || index >= size)
-    return node.invalid(strCat("index ", index, " is outside of a dimension of ", size)), std::nullopt;
-  return index < 0 ? index + size : index;
-}
-
 /// Calls fn(row, offset): the element offset in `shape` that each row of indices [..., depth] points to.
 template <typename Fn>
 bool forEachIndexRow(NodeContext& node, const Tensor& indices, const Shape& shape, int64_t batchDims, Fn fn) {
@@ -51,7 +44,7 @@ bool forEachIndexRow(NodeContext& node, const Tensor& indices, const Shape& shap
   for (int64_t row = 0; row < rows; ++row) {
     int64_t offset = batches > 1 ? row / (rows / batches) * batchStride : 0;
     for (int64_t k = 0; k < depth; ++k) {
-      std::optional<int64_t> index = wrap(node, values[row * depth + k], shape[batchDims + k]);
+      std::optional<int64_t> index = node.index(values[row * depth + k], batchDims + k, shape[batchDims + k]);
       if (!index) return false;
       offset += *index * strides[batchDims + k];
     }
@@ -117,7 +110,7 @@ bool forEachElementIndex(NodeContext& node, const Tensor& data, const Tensor& in
     for (int64_t d = data.rank(); d-- > 0;) {
       int64_t at = rest % indices.shape()[d];
       rest /= indices.shape()[d];
-      std::optional<int64_t> index = wrap(node, d == axis ? values[i] : at, data.shape()[d]);
+      std::optional<int64_t> index = node.index(d == axis ? values[i] : at, d, data.shape()[d]);
       if (!index) return false;
       offset += *index * strides[d];
     }
@@ -130,7 +123,7 @@ void convertGatherElements(NodeContext& node) {
   Value x = node.input(0), indices = node.input(1);
   if (!x || !indices) return;
   std::optional<int64_t> axis = node.axis(node.integer("axis", 0), node.rank(x));
-  if (!axis) return;
+  if (!axis || !node.checkIndices(1, x, *axis)) return;
   node.setOutput(0, node.op("gather_elements", {x, indices}, {{"axis", *axis}}));
 }
 

@@ -49,6 +49,7 @@ void convertSplit(NodeContext& node) {
   if (!axis) return;
   int64_t extent = node.typeOf(x).getDimSize(*axis), pieces = static_cast<int64_t>(node.numOutputs());
   if (ShapedType::isDynamic(extent)) return node.needsSize(strCat("dimension ", *axis, ", which it splits"));
+  if (pieces < 1) return node.invalid("has no outputs");
   if (!sizes) {
     int64_t count = node.integer("num_outputs", pieces);
     if (count != pieces)
@@ -61,7 +62,10 @@ void convertSplit(NodeContext& node) {
     for (int64_t i = 0; i < count; ++i) sizes->push_back(std::max<int64_t>(0, std::min(size, extent - i * size)));
   }
   int64_t total = 0;
-  for (int64_t size : *sizes) total += size;
+  for (int64_t size : *sizes) {
+    if (size < 0) return node.invalid(strCat("a part of ", size, " elements"));
+    total += size;
+  }
   if (static_cast<int64_t>(sizes->size()) < pieces || total != extent)
     return node.invalid(strCat("the sizes of its parts sum to ", total, ", dimension ", *axis, " is ", extent));
   int64_t begin = 0;
@@ -268,14 +272,12 @@ void convertGather(NodeContext& node) {
   std::optional<int64_t> axis = node.axis(node.integer("axis", 0), node.rank(x));
   if (!axis) return;
   RankedTensorType indexType = node.inputType(1);
+  if (!node.checkIndices(1, x, *axis)) return;
   std::optional<Ints> index = node.constantInts(1);
   int64_t extent = node.typeOf(x).getDimSize(*axis);
   if (index && indexType && index->size() == 1 && ((*index)[0] >= 0 || !ShapedType::isDynamic(extent))) {
     // One constant index is a slice, which moves nothing.
     int64_t at = (*index)[0] < 0 ? (*index)[0] + extent : (*index)[0];
-    if (at < 0 || (!ShapedType::isDynamic(extent) && at >= extent))
-      return node.invalid(
-          strCat("index ", (*index)[0], " is outside of dimension ", *axis, " of ", ir::typeToString(node.typeOf(x))));
     SymShape shape = ir::symShape(node.typeOf(x));
     shape.erase(shape.begin() + *axis);
     shape.insert(shape.begin() + *axis, indexType.getRank(), SymDim{1});

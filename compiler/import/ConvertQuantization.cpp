@@ -101,9 +101,10 @@ void convertDynamicQuantize(NodeContext& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {"QuantizeLinear", 10, kNewestOpset, convertQuantize, "", "8 and 16 bits, one scale or one a channel"},
+    {"QuantizeLinear", 10, kNewestOpset, convertQuantize, "", "of floats to 8 and 16 bits, one scale or one a channel"},
     {"DequantizeLinear", 10, kNewestOpset, convertDequantize, "", "one scale or one a channel"},
-    {"DynamicQuantizeLinear", 11, kNewestOpset, convertDynamicQuantize},
+    {"DynamicQuantizeLinear", 11, kNewestOpset, convertDynamicQuantize, "",
+     "a range beyond f32 has the scale infinity, as in ONNX Runtime"},
 };
 
 }  // namespace

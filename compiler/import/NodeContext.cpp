@@ -269,6 +269,24 @@ std::optional<Ints> NodeContext::axes(ArrayRef<int64_t> axes, int64_t rank) {
   return result;
 }
 
+std::optional<int64_t> NodeContext::index(int64_t index, int64_t dim, int64_t size) {
+  if (index < -size || index >= size) {
+    invalid(strCat("index ", index, " is outside of dimension ", dim, ", which has ", size, " elements"));
+    return std::nullopt;
+  }
+  return index < 0 ? index + size : index;
+}
+
+bool NodeContext::checkIndices(size_t input, Value x, int64_t dim) {
+  const interp::Tensor* indices = constant(input);
+  const int64_t size = typeOf(x).getDimSize(dim);
+  if (!indices || ShapedType::isDynamic(size) || interp::wideKind(indices->element()) == interp::Wide::kFloat)
+    return true;
+  for (int64_t i = 0; i < indices->count(); ++i)
+    if (!index(indices->integer(i), dim, size)) return false;
+  return true;
+}
+
 // ---- emitting ----------------------------------------------------------------------------------
 
 Value NodeContext::op(StringRef mnemonic, ValueRange operands, AttributeList attributes) {

@@ -110,6 +110,11 @@ class NodeContext {
   /// `axis` made non-negative; a failure is recorded when it is outside of [-rank, rank).
   std::optional<int64_t> axis(int64_t axis, int64_t rank);
   std::optional<Ints> axes(llvm::ArrayRef<int64_t> axes, int64_t rank);
+  /// `index` made non-negative; a failure is recorded when it is outside of [-size, size) of dimension `dim`.
+  std::optional<int64_t> index(int64_t index, int64_t dim, int64_t size);
+  /// False, and a failure, when the elements of `input` are known and one is outside of dimension `dim` of `x`. Of a
+  /// free dimension nothing is known until it has a size.
+  bool checkIndices(size_t input, Value x, int64_t dim);
 
   // ---- emitting ----
   Value op(llvm::StringRef mnemonic, mlir::ValueRange operands, AttributeList attributes = {});

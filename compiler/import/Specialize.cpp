@@ -5,7 +5,9 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
+#include "compiler/interp/ConstantData.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/DimExpr.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -127,6 +129,7 @@ class Specializer {
     SmallVector<mlir::Attribute> names;
     bool anyNamed = false;
     int64_t known = 1, anonymous = -1, anonymousCount = 0;
+    bool fits = true;
     for (size_t d = 0; d < out.size(); ++d) {
       SymDim dim{out[d]};
       if (symbols && d < symbols.size())
@@ -144,10 +147,10 @@ class Specializer {
       if (dim.isFree())
         anonymous = d, ++anonymousCount;
       else
-        known *= std::max<int64_t>(dim.size, 1);
+        fits &= !__builtin_mul_overflow(known, std::max<int64_t>(dim.size, 1), &known);
     }
     // One size that has no name follows from the number of elements.
-    if (kind == "reshape" && anonymousCount == 1 && x.hasStaticShape() && x.getNumElements() % known == 0) {
+    if (kind == "reshape" && fits && anonymousCount == 1 && x.hasStaticShape() && x.getNumElements() % known == 0) {
       out[anonymous] = x.getNumElements() / known;
       anyNamed = false;
     }
@@ -166,6 +169,22 @@ class Specializer {
     }
   }
 
+  /// Constant indices into a dimension that has a size only now.
+  LogicalResult checkIndices(Operation* op) {
+    if (!isa<ir::GatherOp, ir::GatherElementsOp>(op)) return success();
+    auto constant = op->getOperand(1).getDefiningOp<ir::ConstantOp>();
+    const int64_t axis = op->getAttrOfType<IntegerAttr>("axis").getInt();
+    auto x = cast<RankedTensorType>(op->getOperand(0).getType());
+    if (!constant || axis < 0 || axis >= x.getRank() || x.isDynamicDim(axis)) return success();
+    StatusOr<interp::Tensor> indices = interp::tensorOf(constant.getValue());
+    const int64_t size = x.getDimSize(axis);
+    for (int64_t i = 0; indices.ok() && i < indices->count(); ++i)
+      if (const int64_t index = indices->integer(i); index < -size || index >= size)
+        return op->emitError(
+            strCat("index ", index, " is outside of dimension ", axis, ", which has ", size, " elements"));
+    return success();
+  }
+
   LogicalResult update(Operation* op) {
     updateAttributes(op);
     auto infer = dyn_cast<InferTypeOpInterface>(op);
@@ -176,6 +195,7 @@ class Specializer {
       return success();
     }
     SmallVector<Type> types;
+    if (failed(checkIndices(op))) return failure();
     if (failed(infer.inferReturnTypes(op->getContext(), op->getLoc(), op->getOperands(), op->getAttrDictionary(),
                                       op->getPropertiesStorage(), op->getRegions(), types)))
       return failure();

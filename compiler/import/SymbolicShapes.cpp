@@ -87,8 +87,9 @@ bool gather(NodeContext& node) {
   ShapeElements result{data->element, indexType.getRank() == 0, {}};
   int64_t size = data->values.size();
   for (int64_t i : *indices) {
-    if (i < -size || i >= size) return false;
-    result.values.push_back(data->values[i < 0 ? i + size : i]);
+    std::optional<int64_t> at = node.index(i, 0, size);
+    if (!at) return true;
+    result.values.push_back(data->values[*at]);
   }
   node.setOutput(0, std::move(result));
   return true;

@@ -8,6 +8,7 @@ from unusual_case import Case, f32, i64, node, noise, ones, relu
 
 X = noise(3, 4)
 INF, NAN = np.inf, np.nan
+EXACT = ("--rtol", "0", "--atol", "0")
 ODD = f32([[NAN, 1, -INF, INF]])
 WIDE = i64([[2**40, -3], [2**53 + 1, 7]])  # more than a double or 32 bits hold
 DOUBLES = np.random.RandomState(0).uniform(-1, 1, (3, 4))
@@ -46,6 +47,12 @@ INTEGERS = [
            np.array([2, -2, 2], np.int32)),
     binary("i64_equal", "Equal", WIDE, WIDE + i64([[1, 0], [0, 0]]), np.array([[False, True], [True, True]])),
     binary("i64_pow", "Pow", i64(2, 3, -2), i64(3, 2, 3), i64(8, 9, -8), refusal="Pow.*(i64|integer)"),
+    Case("i64_pow_of_a_constant_is_exact", [node("Pow", ["a", "c"], ["b"])], {"a": i64(16777217, 3, -2)},
+         [("b", i64(281475010265089, 9, 4))], {"c": f32(2)}, flags=EXACT),
+    binary("f32_pow_of_odd_exponents_beyond_f32", "Pow", f32(-1, -1.0000001, 0.9999999, -0.0),
+           i64(2**24 + 1, 2**24 + 1, -2**24 - 5, -3), f32(-1, -7.389056, 7.3890615, -INF)),
+    Case("gather_outside", [node("Gather", ["a", "c"], ["b"])], {"a": X}, [("b", X)], {"c": i64(0, 5)},
+         refusal="Gather.*index 5 is outside of dimension 0"),
     binary("i64_matmul", "MatMul", WIDE, WIDE, WIDE @ WIDE, refusal="MatMul.*integer operands"),
     binary("u8_add_wraps", "Add", np.array([250, 3], np.uint8), np.array([250, 3], np.uint8),
            np.array([244, 6], np.uint8)),

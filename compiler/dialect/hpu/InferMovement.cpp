@@ -20,6 +20,14 @@ SymShape namedShape(ArrayRef<int64_t> sizes, std::optional<ArrayAttr> symbols) {
   return shape;
 }
 
+/// The number of elements for people: the product of sizes from attributes may be no int64.
+std::string elementsText(ArrayRef<int64_t> sizes) {
+  int64_t count = 1;
+  for (int64_t size : sizes)
+    if (__builtin_mul_overflow(count, size, &count)) return "more than 2^63";
+  return std::to_string(count);
+}
+
 }  // namespace
 
 LogicalResult ReshapeOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc, Adaptor adaptor,
@@ -27,9 +35,12 @@ LogicalResult ReshapeOp::inferReturnTypes(MLIRContext*, std::optional<Location> 
   RankedTensorType x = tensorOf(adaptor.getX());
   SymShape shape = namedShape(adaptor.getShape(), adaptor.getSymbols());
   RankedTensorType type = tensorType(shape, x.getElementType());
-  if (x.hasStaticShape() && type.hasStaticShape() && x.getNumElements() != type.getNumElements())
-    return emitOptionalError(loc, "cannot reshape ", typeToString(x), " to ", typeToString(type), " (",
-                             x.getNumElements(), " against ", type.getNumElements(), " elements)");
+  if (x.hasStaticShape() && type.hasStaticShape()) {
+    const std::string from = elementsText(x.getShape()), to = elementsText(type.getShape());
+    if (from != to)
+      return emitOptionalError(loc, "cannot reshape ", typeToString(x), " to ", typeToString(type), " (", from,
+                               " against ", to, " elements)");
+  }
   result.push_back(type);
   return success();
 }

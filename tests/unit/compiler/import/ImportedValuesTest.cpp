@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What imported models compute where an implementation easily differs: against the standard and other runtimes.
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "tests/unit/compiler/import/ImporterFixture.h"
@@ -38,6 +39,77 @@ TEST_F(Computes, ResizeOfOpset10TakesTheNextElementWhereItLeavesSomeOut) {
   EXPECT_THAT(resized({1, 1, 0.6f, 0.6f}), ::testing::ElementsAre(1, 3));
   // Rows repeat the one below, columns take the one above.
   EXPECT_THAT(resized({1, 1, 1.5f, 0.6f}), ::testing::ElementsAre(1, 3, 1, 3, 5, 7));
+}
+
+/// Expected values: ONNX Runtime 1.30. 2^24 + 1 is odd and no f32, so its power of -1 became 1.
+TEST_F(Computes, PowTakesExponentsThatAreNoF32) {
+  const std::vector<float> bases = {-1, 1.0000001f, -1.0000001f, 0.9999999f, 2, -2, -0.0f, 10, -1, -1};
+  const std::vector<int64_t> exponents = {
+      (1 << 24) + 1,          1 << 25, (1 << 24) + 1, -(1 << 24) - 5, 3, -3, -3, 5, (int64_t{1} << 53) + 1,
+      -(int64_t{1} << 62) - 1};
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> expected = {-1, 54.598137f, -7.389056f, 7.3890615f, 8, -0.125, -kInfinity, 100000, -1, -1};
+  for (bool isConstant : {false, true}) {
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kF32, {10});
+    std::vector<Tensor> inputs = {Tensor::of<float>(ElementType::kF32, {10}, bases)};
+    if (isConstant) {
+      builder.ints("e", {10}, exponents);
+    } else {
+      builder.input("e", ElementType::kI64, {10});
+      inputs.push_back(Tensor::of<int64_t>(ElementType::kI64, {10}, exponents));
+    }
+    builder.node("Pow", "pow", {"x", "e"}, {"y"}).output("y");
+    auto values = floats(builder, inputs);
+    ASSERT_EQ(values.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(values[i] == expected[i] || std::abs(values[i] - expected[i]) < 1e-6 * std::abs(expected[i]))
+          << bases[i] << "^" << exponents[i] << " = " << values[i] << ", not " << expected[i];
+  }
+}
+
+/// ... of f16 above 2048: 2049 is odd.
+TEST_F(Computes, PowOfNarrowFloatsTakesTheWholeExponent) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF16, {1}).ints("e", {1}, {2049});
+  builder.node("Pow", "pow", {"x", "e"}, {"p"}).node("Cast", "cast", {"p"}, {"y"}, {{"to", int64_t{1}}}).output("y");
+  EXPECT_THAT(floats(builder, {Tensor::of<uint16_t>(ElementType::kF16, {1}, {0xbc00})}), ::testing::ElementsAre(-1));
+}
+
+/// Of integers a constant power is a product: f32 holds neither 16777217 nor 3^39.
+TEST_F(Computes, PowOfIntegersByAConstantIsExact) {
+  auto powers = [&](bool isFloat, int64_t exponent) {
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kI64, {3});
+    if (isFloat)
+      builder.floats("e", {}, {static_cast<float>(exponent)});
+    else
+      builder.ints("e", {}, {exponent});
+    builder.node("Pow", "pow", {"x", "e"}, {"y"}).output("y");
+    auto outputs = run(builder, {Tensor::of<int64_t>(ElementType::kI64, {3}, {16777217, 3, -2})});
+    EXPECT_TRUE(outputs.ok()) << outputs.status().message();
+    return outputs.ok()
+               ? std::vector<int64_t>{(*outputs)[0].integer(0), (*outputs)[0].integer(1), (*outputs)[0].integer(2)}
+               : std::vector<int64_t>();
+  };
+  for (bool isFloat : {false, true}) {
+    EXPECT_THAT(powers(isFloat, 1), ::testing::ElementsAre(16777217, 3, -2));
+    EXPECT_THAT(powers(isFloat, 2), ::testing::ElementsAre(281475010265089, 9, 4));
+    EXPECT_EQ(powers(isFloat, 39).at(1), 4052555153018976267);
+    EXPECT_EQ(powers(isFloat, 39).at(2), -(int64_t{1} << 39));
+  }
+}
+
+/// As in ONNX Runtime 1.30: the range is infinite in f32, and so is the scale.
+TEST_F(Computes, DynamicQuantizeLinearOfARangeBeyondF32IsZero) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {3});
+  builder.node("DynamicQuantizeLinear", "quantize", {"x"}, {"q", "s", "z"}).output("q").output("s").output("z");
+  auto outputs = run(builder, {Tensor::of<float>(ElementType::kF32, {3}, {-3e38f, 3e38f, 1})});
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ((*outputs)[0].integer(i), 0);
+  EXPECT_TRUE(std::isinf((*outputs)[1].number(0)));
+  EXPECT_EQ((*outputs)[2].integer(0), 0);
 }
 
 /// (1 - weight) * low + weight * high, where an element that weighs nothing is not read.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models that are not imported, and what is said about each.
 #include <fstream>
+#include <map>
 #include <random>
 #include <regex>
 
+#include "compiler/import/Specialize.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "tests/unit/compiler/import/ImporterFixture.h"
@@ -224,6 +226,85 @@ TEST_F(Importer, RefusesOtherDialectsByName) {
   module = importMlirModule(*context_, path);
   ASSERT_FALSE(module.ok());
   EXPECT_THAT(module.status().message(), HasSubstr("other.mlir:2:"));
+}
+
+/// An index that is known and outside is an error; before, the nearest element was taken.
+TEST_F(Importer, RefusesConstantIndicesThatAreOutside) {
+  auto refusal = [&](const std::string& op, std::vector<int64_t> indices) {
+    OnnxBuilder builder;
+    const auto count = static_cast<int64_t>(indices.size());
+    builder.input("x", ElementType::kF32, {3}).ints("i", {count}, indices);
+    builder.node(op, "take", {"x", "i"}, {"y"}, {{"axis", int64_t{0}}}).output("y");
+    auto module = import(builder);
+    return module.ok() ? std::string() : module.status().message();
+  };
+  for (const std::string op : {"Gather", "GatherElements"}) {
+    EXPECT_EQ(refusal(op, {-3, 2, -1}), "") << op;
+    for (int64_t bad : {int64_t{3}, int64_t{-4}, INT64_MAX, INT64_MIN}) {
+      const std::string text = refusal(op, {0, bad});
+      EXPECT_THAT(text, HasSubstr("'take'"));
+      EXPECT_THAT(text, HasSubstr("index " + std::to_string(bad) + " is outside of dimension 0, which has 3 elements"));
+    }
+  }
+  EXPECT_THAT(refusal("Gather", {3}), HasSubstr("index 3 is outside of dimension 0, which has 3 elements"));
+}
+
+TEST_F(Importer, RefusesConstantIndicesOutsideOfConstantsAndShapes) {
+  OnnxBuilder constant;
+  constant.input("x", ElementType::kF32, {1}).floats("c", {2}, {1, 2}).ints("i", {2}, {0, 2});
+  constant.node("Gather", "take", {"c", "i"}, {"t"}).node("Add", "add", {"x", "t"}, {"y"}).output("y");
+  EXPECT_THAT(import(constant).status().message(), HasSubstr("index 2 is outside of dimension 0, which has 2"));
+  OnnxBuilder shape;
+  shape.input("x", ElementType::kF32, {"n", "m"}).ints("i", {}, {2});
+  shape.node("Shape", "shape", {"x"}, {"s"}).node("Gather", "take", {"s", "i"}, {"y"}).output("y");
+  EXPECT_THAT(import(shape).status().message(), HasSubstr("index 2 is outside of dimension 0, which has 2"));
+}
+
+TEST_F(Importer, RefusesConstantIndicesOutsideOfADimensionThatGetsItsSizeLater) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kF32, {"n"}).ints("i", {2}, {0, 5});
+  builder.node("Gather", "take", {"x", "i"}, {"y"}).output("y");
+  auto module = import(builder);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  Status status = specializeModule(**module, {.dims = {{"n", 4}}});
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("take: index 5 is outside of dimension 0, which has 4 elements"));
+}
+
+TEST_F(Importer, MessagesOfReshapeDoNotWrapAround) {
+  auto refusal = [&](std::vector<int64_t> sizes) {
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kF32, {2}).ints("s", {static_cast<int64_t>(sizes.size())}, sizes);
+    builder.node("Reshape", "shape", {"x", "s"}, {"y"}).output("y");
+    return import(builder).status().message();
+  };
+  EXPECT_THAT(refusal({int64_t{1} << 32, int64_t{1} << 32, 2}), HasSubstr("(2 against more than 2^63 elements)"));
+  EXPECT_THAT(refusal({int64_t{1} << 39, (1 << 24) + 1}), HasSubstr("(2 against more than 2^63 elements)"));
+  EXPECT_THAT(refusal({3}), HasSubstr("(2 against 3 elements)"));
+}
+
+TEST_F(Importer, NamesTheWindowAttributeThatIsNotPositive) {
+  for (const char* name : {"strides", "dilations", "kernel_shape"}) {
+    std::map<std::string, std::vector<int64_t>> windows = {{"kernel_shape", {2, 2}}};
+    windows[name] = {1, 0};
+    OnnxBuilder builder;
+    std::vector<std::pair<std::string, BuilderAttribute>> attributes;
+    for (const auto& [key, values] : windows) attributes.emplace_back(key, values);
+    builder.input("x", ElementType::kF32, {1, 1, 4, 4}).node("MaxPool", "pool", {"x"}, {"y"}, attributes).output("y");
+    const std::string text = import(builder).status().message();
+    EXPECT_THAT(text, HasSubstr("MaxPool 'pool'"));
+    EXPECT_THAT(text, HasSubstr(std::string("'") + name + "' has the entry 0; it must be positive"));
+  }
+}
+
+TEST_F(Importer, RefusesASplitWithoutOutputsOrWithNegativeParts) {
+  OnnxBuilder none;
+  none.input("x", ElementType::kF32, {2}).node("Split", "split", {"x"}, {}).node("Relu", "r", {"x"}, {"y"}).output("y");
+  EXPECT_THAT(import(none).status().message(), HasSubstr("has no outputs"));
+  OnnxBuilder negative;
+  negative.input("x", ElementType::kF32, {4}).ints("s", {2}, {-1, 5});
+  negative.node("Split", "split", {"x", "s"}, {"a", "y"}).output("y");
+  EXPECT_THAT(import(negative).status().message(), HasSubstr("a part of -1 elements"));
 }
 
 }  // namespace
