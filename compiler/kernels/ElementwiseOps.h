@@ -21,9 +21,9 @@ struct ElementwiseContext {
 };
 
 // Tags of ops that only kernels have.
-struct SubOfRounded {};  ///< x - y where y is a rounded x or less.
-struct ExpOrZero {};
-struct GatherIndex {};
+struct SubOfRounded {};  ///< x - y, with x rounded before: VectorMath::subOfRounded.
+struct ExpOrZero {};     ///< VectorMath::expOrZero.
+struct GatherIndex {};   ///< The position along an axis that a gather reads.
 
 struct ElementwiseOp {
   mlir::TypeID op;  ///< As kind() says it.
