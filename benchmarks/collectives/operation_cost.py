@@ -5,7 +5,8 @@
     benchmarks/collectives/operation_cost.py build/benchmarks
 
 Two runs differ only in how many operations they do; the difference of their instructions is divided by the difference
-of their operations. The count of one rank alone is exact and repeats; with peers it has their waiting in it.
+of their operations. The count of one rank alone differs by a few percent from run to run, with how often its progress
+thread looks; with peers it has their waiting in it.
 """
 import argparse
 import os

@@ -222,7 +222,7 @@ Status enqueue(Piece& piece) {
 /// Without locks: lets it begin.
 void afterEnqueue(Piece& piece) {
   if (piece.added)
-    static_cast<CollectiveWork&>(*piece.work).added();
+    static_cast<CollectiveWork&>(*piece.work).added(*piece.call.state);
   else
     piece.work->enqueued();
 }
@@ -249,7 +249,7 @@ bool enqueueRepeated(const std::shared_ptr<CommunicatorState>& state, const Coll
     if (!extend(state, stream, arguments, last.chosen, last.accesses, kept, /*repeated=*/true)) return false;
     work = state->growing;
   }
-  work->added();
+  work->added(*state);
   return true;
 }
 

@@ -48,6 +48,7 @@ void setPorts(CollectiveOperation& operation, const ExternalPorts& ports, const 
   for (size_t i = 0; i < readyPs.size(); ++i) {
     const uint32_t port = ports.uses[i].port;
     operation.portsPs[port % 2][port / 2] = readyPs[i];
+    operation.portsBusy |= readyPs[i] != 0;
   }
 }
 

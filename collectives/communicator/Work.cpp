@@ -142,7 +142,7 @@ void OperationWork::ended(int64_t operations, const Status& status, int64_t endP
   std::shared_ptr<OperationWork> self;
   {
     std::lock_guard lock(mutex_);
-    if (failure_.ok()) failure_ = status;
+    if (!status.ok() && failure_.ok()) failure_ = status;
     endPs_ = std::max(endPs_, endPs);
     if (!spans.empty()) spans_ = std::move(spans);
     inProgress_ -= operations;
@@ -210,8 +210,14 @@ void CollectiveWork::behind(const ExternalWork& before, int64_t earliestPs) {
 /// Under mutex_.
 void CollectiveWork::give(CommunicatorState& state, CollectiveOperation&& operation) {
   const Problem& problem = operation.schedule->problem;
-  Status status = checkWrite(state, operation.output,
-                             outputElements(problem, static_cast<int>(rank_)) * int64_t{problem.elementBytes});
+  const int64_t bytes = outputElements(problem, static_cast<int>(rank_)) * int64_t{problem.elementBytes};
+  Status status;
+  // What the one before it may write, which has the memory now, this one may, too.
+  if (operation.output != lastOutput_ || bytes != lastOutputBytes_) {
+    status = checkWrite(state, operation.output, bytes);
+    lastOutput_ = operation.output;
+    lastOutputBytes_ = status.ok() ? bytes : -1;
+  }
   if (status.ok() && refused_ == 0) {
     try {
       state.executor().add(std::move(operation), [this](OperationResult& result) { done(result); });
@@ -236,7 +242,7 @@ void CollectiveWork::begin(CommunicatorState& state, int64_t arrivalPs, bool fol
     }
     kept_.clear();
   }
-  added();
+  added(state);
 }
 
 void CollectiveWork::add(const std::shared_ptr<CommunicatorState>& state, CollectiveOperation&& operation) noexcept {
@@ -263,23 +269,23 @@ void CollectiveWork::add(const std::shared_ptr<CommunicatorState>& state, Collec
   ++refused_;
 }
 
-void CollectiveWork::added() {
-  Status refusal;
-  int64_t refused;
-  std::shared_ptr<CommunicatorState> state;
-  {
-    std::lock_guard lock(mutex_);
-    refused = std::exchange(refused_, 0);
-    if (refused > 0) refusal = refusal_;
-    state = state_;
+void CollectiveWork::added(CommunicatorState& state) {
+  // What this thread has added it has seen refused; mostly nothing was.
+  if (refused_.load(std::memory_order_relaxed) > 0) {
+    Status refusal;
+    int64_t refused;
+    {
+      std::lock_guard lock(mutex_);
+      refused = refused_.exchange(0);
+      refusal = refusal_;
+    }
+    if (refused > 0) {
+      // The others wait for this rank's part.
+      state.fail(refusal);
+      ended(refused, refusal, 0);
+    }
   }
-  if (!state) return;
-  if (refused > 0) {
-    // The others wait for this rank's part.
-    state->fail(refusal);
-    ended(refused, refusal, 0);
-  }
-  state->executor().drive();
+  state.executor().drive();
 }
 
 int64_t CollectiveWork::drop() {

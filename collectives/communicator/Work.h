@@ -119,9 +119,9 @@ class CollectiveWork final : public OperationWork {
   /// What Stream::extend may add to, when the collective is run by SharedWork.
   CollectiveWork(const std::shared_ptr<CommunicatorState>& state, const CommunicatorState::Chosen& chosen,
                  CollectiveOperation operation);
-  /// After Stream::extend: this is the one that was added. added() follows, without locks.
+  /// After Stream::extend: this is the one that was added. added() follows, without the locks.
   void add(const std::shared_ptr<CommunicatorState>& state, CollectiveOperation&& operation) noexcept;
-  void added();
+  void added(CommunicatorState& state);
 
   void behind(const ExternalWork& before, int64_t earliestPs) override;
   ExternalPorts ports() const override { return *ports_; }
@@ -147,9 +147,11 @@ class CollectiveWork final : public OperationWork {
   // Guarded by mutex_.
   Stage stage_ = Stage::kKept;
   std::vector<CollectiveOperation> kept_;
-  int64_t refused_ = 0;  // Of those that were added, too late or without memory.
+  std::atomic<int64_t> refused_ = 0;  // Of those that were added, too late or without memory; read without it, too.
   Status refusal_;
   bool grown_ = false;
+  uint64_t lastOutput_ = 0;  // Of the operation that was given last.
+  int64_t lastOutputBytes_ = 0;
 };
 
 class TransferWork final : public OperationWork {

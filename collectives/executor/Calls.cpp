@@ -53,24 +53,30 @@ uint64_t fingerprintOf(const CallRecord& record) {
 CallRecord recordOf(const CollectiveOperation& operation, bool direct) {
   const Problem& problem = operation.schedule->problem;
   CallRecord record;
-  record.sequence = operation.sequence;
   record.tableHash = operation.tableHash;
   record.count = problem.count;
-  record.arrivalPs = operation.arrivalPs;
-  record.scale = operation.scale;
-  record.input = operation.input;
-  record.output = operation.output;
-  for (size_t way = 0; way < operation.portsPs.size(); ++way)
-    std::copy(operation.portsPs[way].begin(), operation.portsPs[way].end(), record.portsPs[way]);
   record.direct = direct;
-  record.follows = operation.follows;
   record.root = hasRoot(problem.collective) ? problem.root : 0;
   record.destination = problem.collective == Collective::kPointToPoint ? problem.destination : 0;
   record.collective = static_cast<uint8_t>(problem.collective);
   record.type = static_cast<uint8_t>(operation.type);
   record.op = isReducing(problem.collective) ? static_cast<uint8_t>(operation.op) : 0;
   record.fingerprint = fingerprintOf(record);
+  recordNext(operation, record);
   return record;
+}
+
+void recordNext(const CollectiveOperation& operation, CallRecord& record) {
+  record.sequence = operation.sequence;
+  record.arrivalPs = operation.arrivalPs;
+  record.scale = operation.scale;
+  record.input = operation.input;
+  record.output = operation.output;
+  record.follows = operation.follows;
+  record.portsBusy = operation.portsBusy;
+  if (!operation.portsBusy) return;
+  for (size_t way = 0; way < operation.portsPs.size(); ++way)
+    std::copy(operation.portsPs[way].begin(), operation.portsPs[way].end(), record.portsPs[way]);
 }
 
 std::string callText(const CallRecord& record, bool numbered) {

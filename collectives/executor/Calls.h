@@ -11,6 +11,8 @@ namespace hpu::collectives {
 
 /// `direct`: as SharedWork has it, else as its schedule says.
 CallRecord recordOf(const CollectiveOperation& operation, bool direct);
+/// Makes `record`, of an operation with the same schedule, type, reduction, table and `direct`, that of this one.
+void recordNext(const CollectiveOperation& operation, CallRecord& record);
 /// Of what compareCalls compares: alike for calls that fit together, and for others only by an accident that nobody
 /// will see.
 uint64_t fingerprintOf(const CallRecord& record);

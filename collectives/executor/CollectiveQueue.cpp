@@ -35,7 +35,8 @@ bool CollectiveQueue::direct(const CollectiveOperation& operation) const {
 }
 
 bool CollectiveQueue::full() const {
-  return begun_.size() >= kEnoughAhead;
+  // A rank alone publishes for nobody.
+  return begun_.size() >= (peers_.ranks() > 1 ? kEnoughAhead : 1);
 }
 
 void CollectiveQueue::beginNext() {
@@ -50,16 +51,17 @@ void CollectiveQueue::beginNext() {
   if (direct(operation)) {
     auto plan =
         directPlans_.get(schedule, [&] { return std::make_shared<const DirectPlan>(directPlan(schedule->problem)); });
-    if (!next->direct) next->direct = std::make_unique<DirectRun>(peers_);
-    next->direct->prepare(std::move(next->operation), std::move(plan));
+    if (!next->direct) next->direct = std::make_unique<DirectRun>(peers_, next->operation);
+    next->direct->prepare(std::move(plan));
     next->run = next->direct.get();
   } else {
     auto plan =
         plans_.get(schedule, [&] { return lowerSchedule(schedule, peers_.rank(), peers_.transport().smallBytes()); });
-    next->steps = std::make_unique<ScheduleRun>(peers_, counts_, std::move(next->operation), std::move(plan));
+    next->steps = std::make_unique<ScheduleRun>(peers_, counts_, next->operation, std::move(plan));
     next->run = next->steps.get();
   }
   if (next->started.ok()) next->started = next->run->start();
+  if (begun_.empty()) next->run->haveTurn(/*endedHere=*/false);
   begun_.push(std::move(next));
 }
 
@@ -87,10 +89,11 @@ Status CollectiveQueue::push(Pace& pace, bool& moved, bool& paused, FinishedOper
     status = first.started;
     if (status.ok()) status = first.run->push(pace, moved, paused);
     if (!status.ok() || !first.run->done()) break;
+    const bool small = first.run->wasSmall();
     finishFirst(finished);
-    // In step with the others each does its own share, which is in its caches. Some are enough:
-    // somebody may wait for the first of them.
-    if (!crowded() || finished.size() >= kMostUntold) break;
+    // In step with the others each does its own share, which is in its caches; small ones have no shares. Some are
+    // enough: somebody may wait for the first of them.
+    if (!(crowded() || small) || finished.size() >= kMostUntold) break;
   }
   if (!status.ok() || paused || !holdBack()) tell();
   return status;
@@ -100,7 +103,7 @@ void CollectiveQueue::finishFirst(FinishedOperations& finished) {
   std::unique_ptr<OperationSlot> first = begun_.pop();
   CollectiveRun& run = *first->run;
   const bool here = run.endedHere();
-  if (here) {
+  if (here && peers_.ranks() > 1) {
     if (untold_++ == 0) untoldSince_ = Clock::now();
     // Ranks that each have a CPU to themselves look for it without being told, or are told at once.
     if (untold_ >= kMostUntold || !crowded()) tell();
@@ -119,7 +122,7 @@ void CollectiveQueue::finishFirst(FinishedOperations& finished) {
     }
     result.endPs = endsPs_;
   }
-  run.operation().keepAlive = {};
+  for (auto& memory : run.operation().keepAlive) memory.reset();
   first->steps.reset();
   finished.push_back(std::move(first));
   if (!begun_.empty()) begun_.front()->run->haveTurn(here);

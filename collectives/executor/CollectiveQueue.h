@@ -28,7 +28,7 @@ struct OperationSlot {
   OperationResult result;
 
   // Of a collective.
-  CollectiveOperation operation;  ///< Until it has a run.
+  CollectiveOperation operation;
   std::unique_ptr<DirectRun> direct;
   std::unique_ptr<ScheduleRun> steps;
   CollectiveRun* run = nullptr;  ///< One of both.

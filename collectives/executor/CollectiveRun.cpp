@@ -12,13 +12,34 @@ namespace hpu::collectives {
 
 using base::strCat;
 
-void CollectiveRun::prepare(CollectiveOperation&& operation, bool direct) {
-  operation_ = std::move(operation);
-  mine_ = recordOf(operation_, direct);
-  turn_ = begun_ = Clock::now();
-  callers_.assign(static_cast<size_t>(peers_.ranks()), {});
+bool CollectiveRun::prepare(bool direct) {
+  const bool alike = operation_.schedule == recorded_ && static_cast<uint8_t>(operation_.type) == mine_.type &&
+                     static_cast<uint8_t>(operation_.op) == mine_.op && operation_.tableHash == mine_.tableHash &&
+                     direct == (mine_.direct != 0);
+  if (alike) {
+    recordNext(operation_, mine_);
+  } else {
+    mine_ = recordOf(operation_, direct);
+    recorded_ = operation_.schedule;
+  }
+  callers_.resize(static_cast<size_t>(peers_.ranks()));
+  for (Caller& caller : callers_) caller.known = false;
   recordsLeft_ = peers_.ranks() - 1;
-  callers_[static_cast<size_t>(peers_.rank())] = callerOf(mine_);
+  callers_[static_cast<size_t>(peers_.rank())].hear(mine_);
+  return alike;
+}
+
+void CollectiveRun::Caller::hear(const CallRecord& record) {
+  known = true;
+  follows = record.follows != 0;
+  arrivalPs = record.arrivalPs;
+  scale = record.scale;
+  input = record.input;
+  output = record.output;
+  portsBusy = record.portsBusy != 0;
+  if (!portsBusy) return;
+  for (size_t way = 0; way < portsPs.size(); ++way)
+    std::copy(std::begin(record.portsPs[way]), std::end(record.portsPs[way]), portsPs[way].begin());
 }
 
 void CollectiveRun::arrivals(const std::vector<int64_t>& before, std::vector<int64_t>& result) const {
@@ -42,10 +63,12 @@ void CollectiveRun::linkState(const std::vector<int64_t>& arrivalPs, int64_t sta
     seen |= 1u << device;
   }
   if (shared) state.devices = devices;
+  if (std::none_of(callers_.begin(), callers_.end(), [](const Caller& caller) { return caller.portsBusy; })) return;
   // Mostly all ports are free before anybody has arrived.
   const int64_t first = *std::min_element(arrivalPs.begin(), arrivalPs.end()) + startPs;
   auto late = [&](const Caller& caller) {
     int64_t last = 0;
+    if (!caller.portsBusy) return false;
     for (const auto& way : caller.portsPs)
       for (int64_t ps : way) last = std::max(last, ps);
     return last > first;
@@ -58,7 +81,7 @@ void CollectiveRun::linkState(const std::vector<int64_t>& arrivalPs, int64_t sta
     for (size_t to = 0; to < ranks; ++to) {
       const auto sender = static_cast<size_t>(devices[from]), receiver = static_cast<size_t>(devices[to]);
       int64_t& free = state.freePs[from * ranks + to];
-      free = std::max(callers_[from].portsPs[0][receiver], callers_[to].portsPs[1][sender]);
+      free = std::max(callers_[from].freePs(0, receiver), callers_[to].freePs(1, sender));
       if (free > std::max(arrivalPs[from], arrivalPs[to]) + startPs) {
         any = true;
       } else {
@@ -107,7 +130,7 @@ Status CollectiveRun::readRecords(bool& moved) {
       return internalError(
           strCat("rank ", peer, " called ", callText(*record, true), " and says that it is another call"));
     }
-    caller = callerOf(*record);
+    caller.hear(*record);
     --recordsLeft_;
     peers_.sawPeer(peer);
     moved = true;

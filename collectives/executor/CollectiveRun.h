@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,7 +41,7 @@ class CollectiveRun {
   /// Tells the others of the call before its turn; what it needs of earlier ones is not there yet.
   /// False: it cannot be told yet, and push() will.
   virtual bool publish() { return false; }
-  /// The one before it is over, `endedHere` on this rank. push() comes after this.
+  /// There is none before it, or that is over, `endedHere` on this rank. push() comes after this.
   virtual void haveTurn(bool endedHere) { turn_ = begun_ = Clock::now(); }
   /// Does what can be done. Sets `moved` when anything was done, `paused` when `pace` said so and
   /// there is more to do at once. Errors: the operation's failure.
@@ -50,6 +51,8 @@ class CollectiveRun {
   virtual bool endedHere() const { return false; }
   /// All of the work is taken: others are at the last of it.
   virtual bool allTaken() const { return false; }
+  /// Done, by one rank in one step: so little that the next one may follow before the end of this one is told.
+  virtual bool wasSmall() const { return false; }
   /// Once, when done: retires the record.
   virtual void finish() = 0;
   /// After a push that moved nothing.
@@ -72,9 +75,11 @@ class CollectiveRun {
   void linkState(const std::vector<int64_t>& arrivalPs, int64_t startPs, LinkState& state) const;
 
  protected:
-  explicit CollectiveRun(Peers& peers) : peers_(peers) {}
-  /// The next operation, in place of the last one. `direct`: as in CallRecord.
-  void prepare(CollectiveOperation&& operation, bool direct);
+  /// `operation`: where the operations are, one after the other; it lives longer than this.
+  CollectiveRun(Peers& peers, CollectiveOperation& operation) : peers_(peers), operation_(operation) {}
+  /// There is the next one. `direct`: as in CallRecord. True: its schedule, type and reduction are those of the one
+  /// before it.
+  bool prepare(bool direct);
   const Problem& problem() const { return operation_.schedule->problem; }
   /// Whether the type fits. Errors: kInternal, kInvalidArgument.
   Status checkProblem() const;
@@ -90,7 +95,7 @@ class CollectiveRun {
   virtual std::string waitText(int peer) const = 0;
 
   Peers& peers_;
-  CollectiveOperation operation_;
+  CollectiveOperation& operation_;
   CallRecord mine_;
   Clock::time_point begun_;  ///< Its turn, or when others were last seen to get on with it.
   Clock::time_point turn_;   ///< Its turn: the absolute deadline counts from here.
@@ -99,19 +104,18 @@ class CollectiveRun {
     int64_t arrivalPs = 0;
     double scale = 1;
     uint64_t input = 0, output = 0;  ///< Its device addresses.
+    bool portsBusy = false;          ///< As in CallRecord.
     std::array<std::array<int64_t, kMostDevices>, 2> portsPs = {};
+    void hear(const CallRecord& record);
+    int64_t freePs(size_t way, size_t device) const { return portsBusy ? portsPs[way][device] : 0; }
   };
   std::vector<Caller> callers_;  ///< By rank.
   int recordsLeft_ = 0;
 
  private:
   std::string missingText(int peer) const;
-  static Caller callerOf(const CallRecord& record) {
-    Caller caller{true, record.follows != 0, record.arrivalPs, record.scale, record.input, record.output, {}};
-    for (size_t way = 0; way < caller.portsPs.size(); ++way)
-      std::copy(std::begin(record.portsPs[way]), std::end(record.portsPs[way]), caller.portsPs[way].begin());
-    return caller;
-  }
+
+  std::shared_ptr<const Schedule> recorded_;  ///< Of the operation that mine_ was made for.
 };
 
 }  // namespace hpu::collectives

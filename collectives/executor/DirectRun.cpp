@@ -23,18 +23,18 @@ constexpr std::chrono::microseconds kPatience{2000};
 
 }  // namespace
 
-DirectRun::DirectRun(Peers& peers) : CollectiveRun(peers), work_(*peers.transport().sharedWork()) {}
+DirectRun::DirectRun(Peers& peers, CollectiveOperation& operation)
+    : CollectiveRun(peers, operation), work_(*peers.transport().sharedWork()) {}
 
-void DirectRun::prepare(CollectiveOperation&& operation, std::shared_ptr<const DirectPlan> plan) {
-  fits_ = fits_ && operation.schedule == operation_.schedule && operation.type == operation_.type &&
-          operation.input == operation_.input && operation.output == operation_.output;
-  CollectiveRun::prepare(std::move(operation), true);
+void DirectRun::prepare(std::shared_ptr<const DirectPlan> plan) {
+  const uint64_t input = mine_.input, output = mine_.output;
+  const bool alike = CollectiveRun::prepare(true);
+  fits_ = fits_ && alike && operation_.input == input && operation_.output == output;
+  if (!alike) memories_.assign(static_cast<size_t>(peers_.ranks()), {});
   plan_ = std::move(plan);
   stage_ = Stage::kStarted;
   first_ = endedHere_ = outOfPatience_ = false;
-  memories_.assign(static_cast<size_t>(peers_.ranks()), {});
-  workers_ = 1;
-  firstShare_ = ownShares_ = visited_ = 0;
+  visited_ = 0;
   leftSince_.reset();
   leftAt_ = 0;
 }
@@ -54,17 +54,23 @@ Status DirectRun::start() {
 Status DirectRun::open() {
   for (int rank = 0; rank < peers_.ranks(); ++rank) {
     const Caller& caller = callers_[static_cast<size_t>(rank)];
+    Memory& memory = memories_[static_cast<size_t>(rank)];
+    if (memory.found && memory.inputAddress == caller.input && memory.outputAddress == caller.output) continue;
+    memory = {};
     const int64_t input = inputElements(problem(), rank) * problem().elementBytes;
     const int64_t output = outputElements(problem(), rank) * problem().elementBytes;
-    Memory& memory = memories_[static_cast<size_t>(rank)];
     if (input > 0) memory.input = work_.memory(rank, caller.input, input);
     if (output > 0) memory.output = work_.memory(rank, caller.output, output);
     if ((input > 0 && !memory.input) || (output > 0 && !memory.output)) {
       return dataLoss(
           strCat(callText(mine_, true), ": rank ", rank, " published operands that are not in its device's memory"));
     }
+    memory.found = true;
+    memory.inputAddress = caller.input;
+    memory.outputAddress = caller.output;
   }
   stage_ = Stage::kOpen;
+  if (workers_ > 0) return okStatus();
   const int ranks = peers_.ranks(), rank = peers_.rank();
   workers_ = std::min(ranks, work_.cpus());
   // The same ones each time: their processes have mapped what they need, and it is in their caches.
@@ -80,7 +86,7 @@ bool DirectRun::publish() {
   stage_ = Stage::kPublished;
   bool moved = false;
   // What differs is found again when it matters.
-  readRecords(moved).ignore();
+  if (recordsLeft_ > 0) readRecords(moved).ignore();
   first_ = recordsLeft_ == 0;
   return true;
 }
@@ -134,7 +140,7 @@ Status DirectRun::takeParts(Pace& pace, bool& moved, bool& paused) {
     }
     moved = true;
     peers_.advanced();
-    if (allFinished()) {
+    if (wasSmall() || allFinished()) {
       finishedBy(/*thisRank=*/true);
       return okStatus();
     }
@@ -201,9 +207,9 @@ void DirectRun::runFlow(const Flow& flow, int64_t offset, int64_t count) {
       work_.prepare(rank, targets_.back(), bytes);
     }
     if (flow.from == Flow::kAllRanks || flow.from == rank) {
-      sources_.push_back(
-          {memory.input + (flow.input + offset) * size, false, callers_[static_cast<size_t>(rank)].scale});
-      work_.prepare(rank, sources_.back().data, bytes);
+      const std::byte* data = memory.input + (flow.input + offset) * size;
+      sources_.push_back({data, false, callers_[static_cast<size_t>(rank)].scale});
+      if (targets_.empty() || targets_.back() != data) work_.prepare(rank, data, bytes);
     }
   }
   const bool reduces = flow.from == Flow::kAllRanks;

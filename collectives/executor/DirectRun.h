@@ -21,9 +21,9 @@ namespace hpu::collectives {
 
 class DirectRun final : public CollectiveRun {
  public:
-  explicit DirectRun(Peers& peers);
-  /// The next operation, in place of the last one.
-  void prepare(CollectiveOperation&& operation, std::shared_ptr<const DirectPlan> plan);
+  DirectRun(Peers& peers, CollectiveOperation& operation);
+  /// There is the next operation.
+  void prepare(std::shared_ptr<const DirectPlan> plan);
   Status start() override;
   bool publish() override;
   void haveTurn(bool endedHere) override;
@@ -31,6 +31,7 @@ class DirectRun final : public CollectiveRun {
   bool done() const override { return stage_ == Stage::kFinished; }
   bool endedHere() const override { return endedHere_; }
   bool allTaken() const override { return stage_ == Stage::kOpen && visited_ == peers_.ranks(); }
+  bool wasSmall() const override { return plan_->parts() <= 1; }
   void finish() override;
   ChangesNeeded changesNeeded() override;
   void abandon() override;
@@ -63,14 +64,16 @@ class DirectRun final : public CollectiveRun {
   bool first_ = false;   ///< The others may sleep and not know that it can be begun.
   bool endedHere_ = false;
   struct Memory {
+    bool found = false;
+    uint64_t inputAddress = 0, outputAddress = 0;  ///< The device's, that `input` and `output` were found for.
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
   };
   std::vector<Memory> memories_;  ///< By rank.
   std::vector<Source> sources_;
   std::vector<std::byte*> targets_;
-  /// With more ranks than CPUs only as many ranks as CPUs have shares of their own to begin with.
-  int workers_ = 1, firstShare_ = 0, ownShares_ = 0;
+  /// With more ranks than CPUs only as many ranks as CPUs have shares of their own to begin with. 0: not known yet.
+  int workers_ = 0, firstShare_ = 0, ownShares_ = 0;
   int visited_ = 0;  ///< Shares of which nothing is left to take, beginning with the own ones.
   /// Since when the shares of others are left to them with so many parts done.
   std::optional<Clock::time_point> leftSince_;

@@ -63,6 +63,8 @@ class Core : public std::enable_shared_from_this<Core> {
 
   void begin(TransferOperation operation, OperationDone done);
   void add(CollectiveOperation&& operation, OperationDone&& done);
+  /// Whether something was begun that drive() is to look at.
+  bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
   void drive();
   void help(Clock::time_point until, const std::function<bool()>& stop);
   void abort(const Status& why);
@@ -143,11 +145,13 @@ class Core : public std::enable_shared_from_this<Core> {
   /// need not be woken for each operation.
   bool helped_ = false;
   Clock::duration lookPeriod_{};
-  Clock::time_point lastBegun_;
+  Clock::time_point lastBegun_;  // Of what somebody was to drive for.
   int helpers_ = 0;
   std::thread thread_;  // From when it is first needed.
 
   std::atomic<bool> interrupt_{false};  // Rounds end soon: there is something new.
+  // What was begun needs a drive(): no thread is bound to come by and take it along. Set under the mutex.
+  std::atomic<bool> wanted_{false};
 
   // The driver's.
   CollectiveQueue collectives_;
@@ -187,6 +191,7 @@ void Core::begin(TransferOperation operation, OperationDone done) {
     transfersBegun_.push_back({std::move(operation), std::move(done)});
     ++operations_;
     inLine_ = true;
+    wanted_.store(true, std::memory_order_relaxed);
     lastBegun_ = Clock::now();
   }
   drive();
@@ -206,15 +211,17 @@ void Core::add(CollectiveOperation&& operation, OperationDone&& done) {
   slot->done = std::move(done);
   collectivesBegun_.push(std::move(slot));
   ++operations_;
+  if (!inLine_ && full_ && failure_.ok()) return;  // The thread that drives next takes it along.
+  wanted_.store(true, std::memory_order_relaxed);
   lastBegun_ = Clock::now();
 }
 
 /// After something was begun.
 void Core::drive() {
   Lock lock(mutex_);
+  wanted_.store(false, std::memory_order_relaxed);
   if (!isNew()) return;  // Somebody has taken it along.
   const bool inLine = std::exchange(inLine_, false);
-  if (!inLine && full_ && failure_.ok()) return;  // The thread that drives next takes it along.
   if (driving_ != Driving::kNobody) return goRoundAgain();
   const auto& above = callingBack();
   if (std::find(above.begin(), above.end(), this) != above.end()) return;
@@ -555,7 +562,9 @@ class ExecutorHandle : public Executor {
     setTimeout(operation);
     core_->add(std::move(operation), std::move(done));
   }
-  void drive() override { core()->drive(); }
+  void drive() override {
+    if (core_->wanted()) core()->drive();  // What the calling thread has begun it has seen.
+  }
   void help(Clock::time_point until, const std::function<bool()>& stop) override { core()->help(until, stop); }
   void abort(const Status& why) override { core()->abort(why); }
   Status health() const override { return core_->health(); }

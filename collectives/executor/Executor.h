@@ -54,6 +54,7 @@ struct CollectiveOperation : OperationCommon {
   std::shared_ptr<const std::vector<int32_t>> devices;
   /// Of CallRecord; 0: free.
   std::array<std::array<int64_t, kMostDevices>, 2> portsPs = {};
+  bool portsBusy = false;  ///< Some of them is not 0.
   ReduceOp op = ReduceOp::kSum;
   double scale = 1;
   uint64_t tableHash = 0;

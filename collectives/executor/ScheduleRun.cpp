@@ -17,15 +17,15 @@ constexpr Lane kLane = Lane::kCollective;
 
 }  // namespace
 
-ScheduleRun::ScheduleRun(Peers& peers, LaneCounts& counts, CollectiveOperation operation,
+ScheduleRun::ScheduleRun(Peers& peers, LaneCounts& counts, CollectiveOperation& operation,
                          std::shared_ptr<const Plan> plan)
-    : CollectiveRun(peers),
+    : CollectiveRun(peers, operation),
       counts_(counts),
       plan_(std::move(plan)),
       stepsLeft_(plan_->steps.size()),
       peerStates_(static_cast<size_t>(peers.ranks())),
       states_(plan_->steps.size()) {
-  prepare(std::move(operation), false);
+  prepare(false);
 }
 
 Status ScheduleRun::start() {

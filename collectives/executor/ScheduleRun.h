@@ -20,7 +20,7 @@ struct LaneCounts {
 
 class ScheduleRun final : public CollectiveRun {
  public:
-  ScheduleRun(Peers& peers, LaneCounts& counts, CollectiveOperation operation, std::shared_ptr<const Plan> plan);
+  ScheduleRun(Peers& peers, LaneCounts& counts, CollectiveOperation& operation, std::shared_ptr<const Plan> plan);
   Status start() override;
   Status push(Pace& pace, bool& moved, bool& paused) override;
   bool done() const override { return stepsLeft_ == 0 && recordsLeft_ == 0; }

@@ -46,7 +46,9 @@ struct CallRecord {
   uint8_t direct = 0;
   /// 1: the rank arrives when the collective before this one is over, but not before `arrivalPs`.
   uint8_t follows = 0;
-  uint8_t reserved[3] = {};
+  /// 1: some of `portsPs` is not 0. Else it is not told, and nobody looks at it.
+  uint8_t portsBusy = 0;
+  uint8_t reserved[2] = {};
   /// From when on the ports of this rank's device are the operation's: towards each device of the node, and from it.
   int64_t portsPs[2][kMostDevices] = {};
 };

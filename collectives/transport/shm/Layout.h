@@ -15,7 +15,7 @@ namespace hpu::collectives::shm {
 
 inline constexpr uint64_t kMagic = 0x4d4d4f4355504853;  // "SHPUCOMM"
 // Raise it whenever anything in this file changes.
-inline constexpr uint32_t kVersion = 4;
+inline constexpr uint32_t kVersion = 5;
 inline constexpr size_t kLine = 64;
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
@@ -35,7 +35,8 @@ struct Header {
 
 struct alignas(kLine) RecordSlot {
   static constexpr size_t kWords = sizeof(CallRecord) / 8;
-  static_assert(sizeof(CallRecord) % 8 == 0);
+  static constexpr size_t kWordsBeforePorts = offsetof(CallRecord, portsPs) / 8;
+  static_assert(sizeof(CallRecord) % 8 == 0 && offsetof(CallRecord, portsPs) % 8 == 0);
   std::atomic<uint64_t> sequence;  ///< Of what is in it; 0 while it is written.
   std::atomic<uint64_t> words[kWords];
 };

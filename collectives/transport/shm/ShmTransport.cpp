@@ -150,7 +150,7 @@ class ShmTransport final : public Transport {
   bool publish(const CallRecord& record) override {
     if (inChild()) return false;
     // Threads that only enqueue are kept apart, too.
-    if (ranks_ <= base::allowedCpus()) spread_.settle();
+    if (ranks_ > 1 && ranks_ <= base::allowedCpus()) spread_.settle();
     std::lock_guard lock(calls_);
     RankBlock& own = segment_->block(rank_);
     if (record.sequence != own.published.load(std::memory_order_relaxed) + 1) return false;
@@ -162,10 +162,11 @@ class ShmTransport final : public Transport {
     if (work_) work_->clear(record.sequence);
     RecordSlot& slot = own.records[record.sequence % kRecords];
     uint64_t words[RecordSlot::kWords];
-    std::memcpy(words, &record, sizeof words);
+    const size_t count = record.portsBusy != 0 ? RecordSlot::kWords : RecordSlot::kWordsBeforePorts;
+    std::memcpy(words, &record, count * sizeof words[0]);
     // A reader that gets any of the new words sees that the old sequence is gone.
     slot.sequence.store(0, std::memory_order_relaxed);
-    for (size_t i = 0; i < RecordSlot::kWords; ++i) slot.words[i].store(words[i], std::memory_order_release);
+    for (size_t i = 0; i < count; ++i) slot.words[i].store(words[i], std::memory_order_release);
     // A reader of the record also sees that it is the last one.
     own.published.store(record.sequence, std::memory_order_release);
     // Of several that publish at a time, the last one sees all.
@@ -180,10 +181,14 @@ class ShmTransport final : public Transport {
     const RecordSlot& slot = segment_->block(peer).records[sequence % kRecords];
     if (slot.sequence.load(std::memory_order_seq_cst) != sequence) return std::nullopt;
     uint64_t words[RecordSlot::kWords];
-    for (size_t i = 0; i < RecordSlot::kWords; ++i) words[i] = slot.words[i].load(std::memory_order_acquire);
-    if (slot.sequence.load(std::memory_order_relaxed) != sequence) return std::nullopt;
     CallRecord record;
-    std::memcpy(&record, words, sizeof words);
+    auto take = [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) words[i] = slot.words[i].load(std::memory_order_acquire);
+      std::memcpy(reinterpret_cast<std::byte*>(&record) + begin * 8, words + begin, (end - begin) * 8);
+    };
+    take(0, RecordSlot::kWordsBeforePorts);
+    if (record.portsBusy != 0) take(RecordSlot::kWordsBeforePorts, RecordSlot::kWords);
+    if (slot.sequence.load(std::memory_order_relaxed) != sequence) return std::nullopt;
     return record;
   }
 
@@ -194,12 +199,11 @@ class ShmTransport final : public Transport {
 
   void retire(uint64_t sequence) override {
     if (inChild()) return;
-    {
-      std::lock_guard lock(calls_);
-      auto& retired = segment_->block(rank_).retired;
-      if (sequence <= retired.load(std::memory_order_relaxed)) return;
-      retired.store(sequence, std::memory_order_seq_cst);
-    }
+    auto& retired = segment_->block(rank_).retired;
+    uint64_t before = retired.load(std::memory_order_relaxed);
+    do {
+      if (sequence <= before) return;
+    } while (!retired.compare_exchange_weak(before, sequence, std::memory_order_seq_cst));
     auto& refused = segment_->header().refused;
     if (refused.load(std::memory_order_seq_cst) != 0 && refused.exchange(0, std::memory_order_seq_cst) != 0)
       segment_->ringAll(-1, /*urgent=*/true);
@@ -359,7 +363,7 @@ class ShmTransport final : public Transport {
   std::vector<std::unique_ptr<ReceiveRing>> receive_;
   std::unique_ptr<SegmentWork> work_;                  // Null when a rank has no memory.
   const std::unique_ptr<std::atomic<bool>[]> broken_;  // By peer: it wrote nonsense.
-  std::mutex calls_;  // Held by publish, retire and abort: each has one writer at a time.
+  std::mutex calls_;  // Held by publish and abort: what they write has one writer at a time.
   std::shared_ptr<Pulse> pulse_;
 };
 

@@ -19,6 +19,12 @@ CallRecord recordOf(int rank, uint64_t sequence) {
   record.collective = static_cast<uint8_t>(sequence % 9);
   record.type = 3;
   record.op = 2;
+  // Ports are told by some only, over records that lay there before and told others.
+  record.portsBusy = sequence % 3 == 0;
+  for (int device = 0; record.portsBusy != 0 && device < kMostDevices; ++device) {
+    record.portsPs[0][device] = static_cast<int64_t>(sequence) * 100 + rank * 10 + device;
+    record.portsPs[1][device] = -record.portsPs[0][device];
+  }
   return record;
 }
 void expectRecord(const CallRecord& record, int rank, uint64_t sequence) {
@@ -33,6 +39,9 @@ void expectRecord(const CallRecord& record, int rank, uint64_t sequence) {
   EXPECT_EQ(record.collective, expected.collective);
   EXPECT_EQ(record.type, expected.type);
   EXPECT_EQ(record.op, expected.op);
+  ASSERT_EQ(record.portsBusy, expected.portsBusy);
+  for (int device = 0; expected.portsBusy != 0 && device < kMostDevices; ++device)
+    for (int way = 0; way < 2; ++way) EXPECT_EQ(record.portsPs[way][device], expected.portsPs[way][device]);
 }
 
 void publish(const Rank& rank, uint64_t sequence) {

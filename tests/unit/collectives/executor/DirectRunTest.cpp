@@ -127,11 +127,11 @@ TEST(DirectRun, LeavesTheWorkToRanksWithSharesAsLongAsTheyGetOnWithIt) {
   Shares shares(memories);
   Sharing transport(group->transport(kMe), shares);
   Peers peers(transport);
-  const CollectiveOperation operation = allGather();
+  CollectiveOperation operation = allGather();
   auto plan = std::make_shared<const DirectPlan>(directPlan(operation.schedule->problem));
   ASSERT_GE(plan->firstPart(1), 2);
-  DirectRun run(peers);
-  run.prepare(CollectiveOperation(operation), plan);
+  DirectRun run(peers, operation);
+  run.prepare(plan);
   ASSERT_TRUE(run.start().ok());
 
   NoPause pace;
