@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// Scheduling: the ready list, the workers, and how an item begins, runs and ends.
 #include "runtime/driver/common/QueueCore.h"
 
 #include <sched.h>
 #include <sys/prctl.h>
 
 #include <exception>
-#include <iterator>
 #include <new>
 
-#include "base/Abandon.h"
 #include "base/Format.h"
 #include "base/Log.h"
 #include "base/PerThread.h"
@@ -17,39 +16,23 @@
 namespace hpu::driver {
 namespace {
 
-// A queue that has had work which took longer is not helped with: the switch of threads that help
-// saves is nothing to such work, and the next may overrun the helper's deadline.
-constexpr std::chrono::milliseconds kLongWork{100};
 // To wake a worker costs the thread that enqueues about ten microseconds. So a worker without work looks for some
 // without a pause at first, then one of them does so again and again for a while, and only then is it to be woken.
 constexpr std::chrono::microseconds kLookFor{25};
 constexpr std::chrono::microseconds kNap{50};
-// It lets the thread that enqueues get on before it takes the lock from it: that one comes with more, or waits and does
-// the work itself.
-constexpr std::chrono::microseconds kLetBe{5};
 constexpr std::chrono::milliseconds kNapFor{10};
-// How long a device that closes waits for external work that it has cancelled.
-constexpr std::chrono::seconds kCancelPatience(1);
-
-/// Work items that the current thread is inside of, by core: a drain on a worker thread must not
-/// wait for the item that it is part of.
-struct InsideItem {
-  const void* core;
-  const void* queue;
-  Ticket ticket;
-  bool bodyDone;  ///< It is only letting go of what it owned.
-};
-struct Inside {
-  std::vector<InsideItem> items;
-};
-std::vector<InsideItem>& inside() {
-  return base::perThread<Inside>().items;
-}
+// A worker that finds some lets the thread that enqueues get on before it takes the lock from it: that one comes with
+// more, or waits and does the work itself.
+constexpr std::chrono::microseconds kLetBe{5};
 
 }  // namespace
 
-// ---- Scheduling
-// ------------------------------------------------------------------------------------
+std::vector<InsideItem>& inside() {
+  struct Inside {
+    std::vector<InsideItem> items;
+  };
+  return base::perThread<Inside>().items;
+}
 
 /// Makes sure that somebody will look at the ready list.
 void QueueExecutor::Core::ensureWorker() {
@@ -413,161 +396,6 @@ void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item ite
   if (queue->waiters > 0) queue->progress.notify_all();
 }
 
-// ---- External work
-// ------------------------------------------------------------------------------------
-
-/// More may be added to `work`, which was submitted last, from now on. There is room in `unsealed`.
-void QueueExecutor::Core::keepOpen(std::shared_ptr<ExternalWork> work, const std::shared_ptr<Queue>& queue,
-                                   Ticket ticket, int64_t earliestNs) noexcept {
-  open = {std::move(work), queue, earliestNs};
-  openTicket.store(ticket, std::memory_order_relaxed);
-}
-
-/// Nothing more is added to what is open; null when nothing is. It has to be told so without locks.
-std::shared_ptr<ExternalWork> QueueExecutor::Core::takeOpen() {
-  openTicket.store(0, std::memory_order_relaxed);
-  return std::exchange(open, {}).work;
-}
-
-/// Without locks: work that is over takes on no more, and needs not be told.
-void QueueExecutor::Core::closed(Ticket ticket) {
-  if (openTicket.load(std::memory_order_relaxed) != ticket) return;
-  std::shared_ptr<ExternalWork> work;
-  auto lock = look();
-  if (openTicket.load(std::memory_order_relaxed) == ticket) work = takeOpen();
-}
-
-/// takeOpen() for a caller who has locks: a worker tells the work, or whoever waits.
-void QueueExecutor::Core::sealSoon() {
-  if (!open.work) return;
-  unsealed.push_back(takeOpen());
-  anyUnsealed.store(true, std::memory_order_relaxed);
-  anyReady.store(true, std::memory_order_relaxed);
-  ensureWorker();
-}
-
-/// One that is to be told that nothing more is added to it; null when there is none.
-std::shared_ptr<ExternalWork> QueueExecutor::Core::takeUnsealed() {
-  if (unsealed.empty()) return nullptr;
-  std::shared_ptr<ExternalWork> work = std::move(unsealed.back());
-  unsealed.pop_back();
-  anyUnsealed.store(!unsealed.empty(), std::memory_order_relaxed);
-  noteReady();
-  return work;
-}
-
-/// Tells all that is open, or was, that nothing more is added to it.
-void QueueExecutor::Core::seal() {
-  if (openTicket.load(std::memory_order_relaxed) == 0 && !anyUnsealed.load(std::memory_order_relaxed)) return;
-  while (true) {
-    std::shared_ptr<ExternalWork> work;
-    {
-      auto lock = look();
-      work = takeOpen();
-      if (!work) work = takeUnsealed();
-    }
-    if (!work) return;
-    work->sealed();
-  }
-}
-
-/// Gives external work its turn; it may end at once. `next` as of perform.
-void QueueExecutor::Core::startExternal(const std::shared_ptr<Queue>& queue, External away, Ticket ticket, Turn* next) {
-  const auto start = base::Deadline::Clock::now();
-  Status begun;
-  Complete complete;
-  bool within = false;
-  try {
-    inside().push_back({this, queue.get(), ticket, false});
-    within = true;
-    complete = [core = weak_from_this(), queue, ticket](Status status) {
-      if (auto alive = core.lock()) alive->completeExternal(queue, ticket, std::move(status));
-    };
-  } catch (const std::bad_alloc&) {
-    begun = resourceExhausted("out of host memory");
-    external.skip(away, ticket, begun);
-  }
-  try {
-    if (begun.ok()) begun = external.begin(away, ticket, std::move(complete));
-  } catch (const std::bad_alloc&) {
-    begun = resourceExhausted("out of host memory");
-  } catch (...) {
-    begun = internalError("an exception reached the queue");
-  }
-  if (within) inside().pop_back();
-  away.work.reset();  // Before the work is seen to be done: its owner may go then.
-  const bool tookLong = base::Deadline::Clock::now() - start > kLongWork;
-  std::unique_ptr<InProgress> ended;
-  Status why;  // Not ok: it is to be cancelled.
-  {
-    Section section(*this);
-    queue->hasLongWork |= tookLong;
-    InProgress* now = queue->external.get();
-    if (!now || now->item.ticket != ticket) return;  // The device was closed meanwhile.
-    now->starting = false;
-    if (!begun.ok() && !now->complete) {
-      now->complete = true;
-      now->status = std::move(begun);
-    }
-    if (now->complete) {
-      ended = takeEnded(*queue);
-    } else if (!now->cancelled.ok()) {
-      why = now->cancelled;
-      away = std::get<External>(now->item.work);
-    } else {
-      wakeHelpers();
-    }
-  }
-  if (ended) return conclude(queue, std::move(ended->item), std::move(ended->status), false, next);
-  if (!why.ok()) away.work->cancel(why);
-}
-
-void QueueExecutor::Core::completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket, Status status) {
-  std::unique_ptr<InProgress> ended;
-  {
-    Section section(*this);
-    InProgress* now = queue->external.get();
-    if (!now || now->item.ticket != ticket || now->complete) return;
-    now->complete = true;
-    now->status = std::move(status);
-    if (now->starting) return;
-    ended = takeEnded(*queue);
-  }
-  // A thread that helped this very work looks at the ready list next. One that helps other work may
-  // do so for long, perhaps until something is done that waits here.
-  const bool goesOn = base::perThread<Lending>().queue != queue.get();
-  Turn next;
-  conclude(queue, std::move(ended->item), std::move(ended->status), false, goesOn ? &next : nullptr);
-  if (goesOn) beginExternals(std::move(next));
-}
-
-/// Does a turn of external work, or none, and gives the work behind it its turn as long as that is external, too; a
-/// worker does what else is ready. It takes no longer than to wake one.
-void QueueExecutor::Core::beginExternals(Turn turn) {
-  while (turn.kind != Turn::Kind::kNothing) {
-    Turn next;
-    perform(std::move(turn), &next);
-    turn = std::move(next);
-  }
-  Section section(*this);
-  if (!ready.empty()) ensureWorker();
-}
-
-/// Takes external work that is complete off its queue, with what it ended with.
-std::unique_ptr<QueueExecutor::Core::InProgress> QueueExecutor::Core::takeEnded(Queue& queue) {
-  std::unique_ptr<InProgress> ended = std::move(queue.external);
-  queue.state = QueueState::kRunning;
-  if (!ended->status.ok()) ended->status = inContext(queue, ended->item, ended->status);
-  return ended;
-}
-
-/// Threads that wait may find external work to help.
-void QueueExecutor::Core::wakeHelpers() {
-  if (waitingThreads == 0) return;
-  for (const auto& [id, queue] : queues)
-    if (queue->waiters > 0) queue->progress.notify_all();
-}
-
 /// Not ok for work that is not to run: what it needs is probably not there, because work before it
 /// failed (`cause`) and nobody had been told when it was enqueued.
 Status QueueExecutor::Core::skipped(const Queue& queue, const Item& item, const Status& cause) const {
@@ -682,133 +510,6 @@ Status QueueExecutor::Core::noMemory() const {
 
 std::string QueueExecutor::Core::closedText() const {
   return base::strCat(deviceName, " was closed before the work was done");
-}
-
-/// Tells external work that is in progress when the time of a drain is over, and waits a moment
-/// longer for it: it may use the device's memory.
-void QueueExecutor::Core::cancelAtEnd() {
-  std::vector<std::shared_ptr<ExternalWork>> inProgress;
-  {
-    Section section(*this);
-    for (const auto& [id, queue] : queues)
-      if (queue->external && !queue->external->starting)
-        inProgress.push_back(std::get<External>(queue->external->item.work).work);
-  }
-  if (inProgress.empty()) return;
-  const Status why = cancelled(closedText());
-  for (const auto& work : inProgress) work->cancel(why);
-  inProgress.clear();
-  const auto until = base::Deadline::Clock::now() + kCancelPatience;
-  Section section(*this);
-  auto ended = [&] {
-    return std::none_of(queues.begin(), queues.end(),
-                        [](const auto& entry) { return entry.second->external != nullptr; });
-  };
-  while (!ended() && section.wait(drained, until) == std::cv_status::no_timeout) {
-  }
-}
-
-/// Runs or waits for what is left, then stops the workers.
-void QueueExecutor::Core::drain() {
-  if (process != ::getpid()) {
-    // A forked child lets go of what is its parent's: neither the threads nor the work are here.
-    base::abandon(workers);
-    return;
-  }
-  auto deadline = base::Deadline::fromMs(-1);
-  base::Deadline until = deadline.ok() ? *deadline : base::Deadline::afterMs(600000);
-  seal();
-  Section section(*this);
-  draining = true;
-  for (auto& [id, queue] : queues)
-    if (queue->held()) makeReady(queue);
-  drainTarget = 0;
-  Callbacks callbacks;
-  for (const InsideItem& item : inside()) {
-    if (item.core != this) continue;
-    if (!item.bodyDone) {
-      ++drainTarget;
-      continue;
-    }
-    if (Outstanding* entry = outstanding.find(item.ticket)) {
-      std::move(entry->callbacks.begin(), entry->callbacks.end(), std::back_inserter(callbacks));
-      outstanding.erase(item.ticket);
-    }
-    // What is queued behind it, which did not hold the device (markers, say), waits for this
-    // thread.
-    for (auto& [id, queue] : queues)
-      if (queue.get() == item.queue && queue->state == QueueState::kRunning && !queue->items.empty()) {
-        settle(queue);
-        break;
-      }
-  }
-  section.unlock();
-  for (auto& callback : callbacks) callback();
-  section.lock();
-  while (outstanding.size() > drainTarget && !until.expired()) {
-    // Help: this may be the only worker thread there is.
-    if (!unsealed.empty()) {
-      section.unlock();
-      seal();
-      section.lock();
-      continue;
-    }
-    if (!ready.empty()) {
-      Turn turn = begin(takeReady());
-      section.unlock();
-      perform(std::move(turn));
-      section.lock();
-      continue;
-    }
-    auto next = std::min(until.time(), base::Deadline::Clock::now() + std::chrono::milliseconds(20));
-    for (const auto& [id, queue] : queues) {
-      if (!helpable(*queue)) continue;
-      Loan loan = borrow(queue);
-      section.unlock();
-      lend(std::move(loan), next);
-      section.lock();
-      break;
-    }
-    if (ready.empty() && unsealed.empty() && outstanding.size() > drainTarget) section.wait(drained, next);
-  }
-  section.unlock();
-  cancelAtEnd();
-  section.lock();
-  size_t dropped = outstanding.size() - std::min(outstanding.size(), drainTarget);
-  stopping = true;
-  while (!ready.empty()) takeReady();
-  anyReady.store(true, std::memory_order_relaxed);
-  std::vector<std::shared_ptr<Queue>> rest;
-  std::vector<Item> unbegun;
-  std::vector<std::unique_ptr<InProgress>> lost;
-  const Open last = std::exchange(open, {});
-  const std::vector<std::shared_ptr<ExternalWork>> untold = std::move(unsealed);
-  for (auto& entry : queues) {
-    Queue& queue = *entry.second;
-    if (queue.external) lost.push_back(std::move(queue.external));
-    queue.items.forEach([&](Item& item) {
-      if (std::holds_alternative<External>(item.work)) unbegun.push_back(std::move(item));
-    });
-    rest.push_back(entry.second);
-  }
-  queues.clear();
-  std::vector<std::thread> threads = std::move(workers);
-  workers.clear();
-  workAvailable.notify_all();
-  section.unlock();
-  if (dropped > 0)
-    HPU_LOG(kError, base::strCat(deviceName, " was closed with ", dropped, " pieces of work that were not done after ",
-                                 until.totalMs(), " ms"));
-  for (const Item& item : unbegun) external.skip(std::get<External>(item.work), item.ticket, cancelled(closedText()));
-  unbegun.clear();
-  lost.clear();
-  for (std::thread& thread : threads) {
-    // The thread's own copy of the core keeps it valid until it has left its loop.
-    if (thread.get_id() == std::this_thread::get_id())
-      thread.detach();
-    else
-      thread.join();
-  }
 }
 
 }  // namespace hpu::driver

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <list>
@@ -48,6 +49,20 @@ enum class ParkedAt : uint8_t {
 struct Lending {
   const void* queue = nullptr;
 };
+
+/// A work item that a thread is inside of: a drain on a worker thread must not wait for the item that it is part of.
+struct InsideItem {
+  const void* core;
+  const void* queue;
+  Ticket ticket;
+  bool bodyDone;  ///< It is only letting go of what it owned.
+};
+/// Those of the calling thread, of all cores.
+std::vector<InsideItem>& inside();
+
+/// A queue that has had work which took longer is not helped with: the switch of threads that help saves is nothing to
+/// such work, and the next may overrun the helper's deadline.
+inline constexpr std::chrono::milliseconds kLongWork{100};
 
 struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   struct Queue;
@@ -272,7 +287,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   void seal();
   void closed(Ticket ticket);
 
-  // QueueWait.cpp.
+  // QueueWait.cpp: threads of the host that wait.
   /// External work that a thread helps, from borrow() on.
   struct Loan {
     std::shared_ptr<Queue> queue;
