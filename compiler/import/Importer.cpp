@@ -8,6 +8,7 @@
 #include "compiler/dialect/sched/SchedOps.h"
 #include "compiler/import/OnnxImporter.h"
 #include "compiler/import/OnnxReader.h"
+#include "compiler/support/CreateOp.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -65,6 +66,29 @@ std::string foreignDialect(llvm::StringRef message) {
   return message.drop_front(at + 9).take_until([](char c) { return c == '\''; }).str();
 }
 
+/// Sizes of a file are not to be trusted: their product may be no number at all.
+Status checkSizes(ModuleOp module, const std::string& path) {
+  Status status = okStatus();
+  auto check = [&](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || ir::fitsMemory(type)) return WalkResult::advance();
+    const std::string where = ir::locationText(value.getLoc());
+    status = invalidArgument(
+        strCat("'", path, "': ", where.empty() ? "" : where + ": ", ir::typeToString(type), ", which no memory holds"));
+    return WalkResult::interrupt();
+  };
+  module.walk([&](Operation* op) {
+    for (Region& region : op->getRegions())
+      for (Block& block : region)
+        for (Value argument : block.getArguments())
+          if (check(argument).wasInterrupted()) return WalkResult::interrupt();
+    for (Value result : op->getResults())
+      if (check(result).wasInterrupted()) return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return status;
+}
+
 Status checkModule(ModuleOp module, const std::string& path) {
   func::FuncOp main;
   for (Operation& op : *module.getBody()) {
@@ -108,6 +132,7 @@ StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string&
                                   "export the model to ONNX instead"));
     return invalidArgument(strCat("'", path, "': not a valid module: ", message));
   }
+  HPU_RETURN_IF_ERROR(checkSizes(*module, path));
   HPU_RETURN_IF_ERROR(checkModule(*module, path));
   return module;
 }

@@ -8,6 +8,7 @@
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/interp/ConstantData.h"
+#include "compiler/support/CreateOp.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/DimExpr.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -42,8 +43,13 @@ class Specializer {
 
   Status run() {
     HPU_RETURN_IF_ERROR(bind());
-    for (BlockArgument argument : main_.getArguments())
-      argument.setType(resolved(cast<RankedTensorType>(argument.getType()), argument.getArgNumber()));
+    for (BlockArgument argument : main_.getArguments()) {
+      auto type = resolved(cast<RankedTensorType>(argument.getType()), argument.getArgNumber());
+      if (!ir::fitsMemory(type))
+        return invalidArgument(strCat("the input '", inputName(argument.getArgNumber()), "' would be ",
+                                      ir::typeToString(type), ", which no memory holds"));
+      argument.setType(type);
+    }
     ir::DiagnosticCapture capture(main_.getContext());
     for (Operation& op : main_.getBody().front().without_terminator())
       if (failed(update(&op))) return capture.status(StatusCode::kInvalidArgument, "");
@@ -199,7 +205,11 @@ class Specializer {
     if (failed(infer.inferReturnTypes(op->getContext(), op->getLoc(), op->getOperands(), op->getAttrDictionary(),
                                       op->getPropertiesStorage(), op->getRegions(), types)))
       return failure();
-    for (auto [result, type] : llvm::zip(op->getResults(), types)) result.setType(type);
+    for (auto [result, type] : llvm::zip(op->getResults(), types)) {
+      if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && !ir::fitsMemory(tensor))
+        return op->emitError("its result would be ") << type << ", which no memory holds";
+      result.setType(type);
+    }
     return success();
   }
 

@@ -75,18 +75,22 @@ LogicalResult checkExtent(Type type, Location loc) {
   if (!ranked) return success();
   if (ranked.getRank() > kMostDims)
     return emitError(loc) << "its result would have more than " << kMostDims << " dimensions";
-  constexpr int64_t kMostElements = int64_t{1} << 46;
-  int64_t count = 1;
-  for (int64_t size : ranked.getShape()) {
-    if (ShapedType::isDynamic(size)) continue;
-    bool bad = size < 0 || size > kMostElements;
-    if (!bad && size > 0) bad = __builtin_mul_overflow(count, size, &count) || count > kMostElements;
-    if (bad) return emitError(loc) << "its result would be " << type << ", which no memory holds";
-  }
+  if (!fitsMemory(ranked)) return emitError(loc) << "its result would be " << type << ", which no memory holds";
   return success();
 }
 
 }  // namespace
+
+bool fitsMemory(RankedTensorType type) {
+  constexpr int64_t kMostElements = int64_t{1} << 46;
+  int64_t count = 1;
+  for (int64_t size : type.getShape()) {
+    if (ShapedType::isDynamic(size)) continue;
+    if (size < 0 || size > kMostElements) return false;
+    if (size > 0 && (__builtin_mul_overflow(count, size, &count) || count > kMostElements)) return false;
+  }
+  return true;
+}
 
 FailureOr<Operation*> createOp(OpBuilder& builder, Location loc, StringRef mnemonic, ValueRange operands,
                                ArrayRef<NamedAttribute> attributes) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
 
 namespace hpu::ir {
@@ -23,6 +24,10 @@ mlir::FailureOr<mlir::Operation*> createCheckedOp(mlir::OpBuilder& builder, mlir
 
 /// True when `attribute` is of the kind that the op declares for `name`.
 bool attributeFits(mlir::OperationName op, llvm::StringRef name, mlir::Attribute attribute);
+
+/// Whether some memory could hold a tensor of the type's known sizes. Where they come from a file or an option their
+/// product may be no number at all.
+bool fitsMemory(mlir::RankedTensorType type);
 
 /// A location that names a node of the source model and its op: `loc(fused<"Conv">["conv1"])`.
 mlir::Location nodeLocation(mlir::MLIRContext* context, llvm::StringRef node, llvm::StringRef op);

@@ -91,7 +91,7 @@ LogicalResult SliceOp::verify() {
     int64_t start = getStarts()[d], size = getSizes()[d], step = getSteps()[d];
     if (step == 0) return emitOpError() << "step of dim " << d << " is zero";
     if (ShapedType::isDynamic(size) || x.isDynamicDim(d) || size == 0) continue;
-    int64_t last = start + (size - 1) * step;
+    const __int128 last = start + (__int128{size} - 1) * step;
     if (size < 0 || start < 0 || start >= x.getDimSize(d) || last < 0 || last >= x.getDimSize(d))
       return emitOpError() << "leaves dim " << d << " of " << typeToString(x);
   }

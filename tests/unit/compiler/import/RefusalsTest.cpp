@@ -307,5 +307,39 @@ TEST_F(Importer, RefusesASplitWithoutOutputsOrWithNegativeParts) {
   EXPECT_THAT(import(negative).status().message(), HasSubstr("a part of -1 elements"));
 }
 
+/// 2^64 elements were none, so a tensor of them was said to be empty.
+TEST_F(Importer, RefusesModulesOfTensorsThatNoMemoryHolds) {
+  auto refusal = [&](const std::string& text) {
+    std::ofstream(folder_.file("m.mlir")) << text;
+    return importMlirModule(*context_, folder_.file("m.mlir")).status().message();
+  };
+  EXPECT_THAT(refusal("func.func @main(%x: tensor<4611686018427387904x4xf32>) { return }"),
+              HasSubstr("4611686018427387904x4xf32, which no memory holds"));
+  EXPECT_THAT(refusal(R"(func.func @main(%x: tensor<2xf32>) {
+    %0 = hpu.expand %x {shape = array<i64: 4294967296, 4294967296, 2>}
+        : (tensor<2xf32>) -> tensor<4294967296x4294967296x2xf32>
+    return })"),
+              HasSubstr("m.mlir:2"));
+  // (2^62 + 1 - 1) * 4 is 0 in 64 bits: within the dimension.
+  EXPECT_THAT(refusal(R"(func.func @main(%x: tensor<8xf32>) {
+    %0 = hpu.slice %x {starts = array<i64: 0>, sizes = array<i64: 4611686018427387905>, steps = array<i64: 4>}
+        : (tensor<8xf32>) -> tensor<4611686018427387905xf32>
+    return })"),
+              HasSubstr("leaves dim 0 of 8xf32"));
+}
+
+TEST_F(Importer, RefusesSizesOfFreeDimensionsThatNoMemoryHolds) {
+  std::ofstream(folder_.file("m.mlir")) << R"(
+func.func @main(%x: tensor<?x?xf32, #hpu.layout<symbols = ["n", "m"]>>) -> tensor<?x?xf32, #hpu.layout<symbols = ["n", "m"]>> {
+  %0 = hpu.relu %x : (tensor<?x?xf32, #hpu.layout<symbols = ["n", "m"]>>) -> tensor<?x?xf32, #hpu.layout<symbols = ["n", "m"]>>
+  return %0 : tensor<?x?xf32, #hpu.layout<symbols = ["n", "m"]>>
+})";
+  auto module = importMlirModule(*context_, folder_.file("m.mlir"));
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  Status status = specializeModule(**module, {.dims = {{"n", int64_t{1} << 32}, {"m", int64_t{1} << 32}}});
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("which no memory holds"));
+}
+
 }  // namespace
 }  // namespace hpu::importer
