@@ -123,11 +123,10 @@ class Specializer {
 
   /// Sizes in attributes: those of reshape and expand name free dimensions, those of slice follow the operand.
   void updateAttributes(Operation* op) {
-    llvm::StringRef kind = op->getName().stripDialect();
-    bool isSlice = kind == "slice";
+    const bool isSlice = isa<ir::SliceOp>(op), isReshape = isa<ir::ReshapeOp>(op), isExpand = isa<ir::ExpandOp>(op);
     llvm::StringRef sizesName = isSlice ? "sizes" : "shape";
     auto sizes = op->getAttrOfType<DenseI64ArrayAttr>(sizesName);
-    if (!sizes || (!isSlice && kind != "reshape" && kind != "expand")) return;
+    if (!sizes || (!isSlice && !isReshape && !isExpand)) return;
     auto x = cast<RankedTensorType>(op->getOperand(0).getType());
     auto symbols = op->getAttrOfType<ArrayAttr>("symbols");
     Builder builder(op->getContext());
@@ -156,11 +155,11 @@ class Specializer {
         fits &= !__builtin_mul_overflow(known, std::max<int64_t>(dim.size, 1), &known);
     }
     // One size that has no name follows from the number of elements.
-    if (kind == "reshape" && fits && anonymousCount == 1 && x.hasStaticShape() && x.getNumElements() % known == 0) {
+    if (isReshape && fits && anonymousCount == 1 && x.hasStaticShape() && x.getNumElements() % known == 0) {
       out[anonymous] = x.getNumElements() / known;
       anyNamed = false;
     }
-    if (kind == "expand")
+    if (isExpand)
       for (size_t d = 0; d < out.size(); ++d) {
         int64_t own = static_cast<int64_t>(d) - (static_cast<int64_t>(out.size()) - x.getRank());
         if (ShapedType::isDynamic(out[d]) && names[d] == builder.getStringAttr("") && own >= 0)
