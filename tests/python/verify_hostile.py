@@ -173,6 +173,7 @@ CASES = {
     "8000 softmaxes in a chain": (lambda: chain(8000, lambda i, x, y: [node("Softmax", [x], [y])]), None),
     "8000 products in a chain": (lambda: chain(8000, lambda i, x, y: [node("MatMul", [x, "w"], [y])],
                                                initializers=[floats("w", [64, 64])]), None),
+    # Each tensor has a size and a kernel of its own, and compiling a kernel takes some milliseconds.
     "500 pads in a chain": (lambda: chain(500, lambda i, x, y: [node("Pad", [x, "p"], [y])], shape=(64,),
                                           initializers=[ints("p", [0, 1])]), None),
     "100000 identities in a chain": (lambda: chain(100000, lambda i, x, y: [node("Identity", [x], [y])]), None),
