@@ -57,6 +57,11 @@ class Fifo {
     if (!pieces_.empty()) pieces_.front().clear();
     size_ = taken_ = 0;
   }
+  void swap(Fifo& other) noexcept {
+    pieces_.swap(other.pieces_);
+    std::swap(taken_, other.taken_);
+    std::swap(size_, other.size_);
+  }
   /// From front to back.
   template <typename Function>
   void forEach(const Function& function) {

@@ -78,12 +78,12 @@ void DeviceClock::drop(const std::vector<Ticket>& tickets) {
   std::unordered_set<Ticket> gone(tickets.begin(), tickets.end());
   std::lock_guard lock(domain());
   stage();
-  auto dropIn = [&](std::deque<Pending>& items) {
-    for (Pending& pending : items) {
-      if (!gone.count(pending.item.ticket)) continue;
+  auto dropIn = [&](base::Fifo<Pending>& items) {
+    items.forEach([&](Pending& pending) {
+      if (!gone.count(pending.item.ticket)) return;
       pending.item.work = TimedMarker{};
       pending.external.reset();
-    }
+    });
   };
   dropIn(staged_);
   for (QueueId id : active_) dropIn(queues_[id].items);
@@ -119,8 +119,7 @@ DeviceClock::Totals DeviceClock::totals() {
   std::lock_guard lock(domain());
   Clocks visiting{this};
   advance(UINT64_MAX, visiting);
-  for (QueueId id : active_)
-    for (Pending& pending : queues_[id].items) pending.allowed = true;
+  for (QueueId id : active_) queues_[id].items.forEach([](Pending& pending) { pending.allowed = true; });
   settle(visiting);
   forgetClosed();
   return totals_;
@@ -140,8 +139,8 @@ void DeviceClock::forgetClosed() {
   std::erase_if(closed_, [&](QueueId id) {
     auto it = queues_.find(id);
     if (it != queues_.end() && !it->second.items.empty()) return false;
-    for (const Pending& pending : staged_)
-      if (pending.item.queue == id) return false;
+    for (size_t i = 0; i < staged_.size(); ++i)
+      if (staged_[i].item.queue == id) return false;
     if (it != queues_.end()) queues_.erase(it);
     std::lock_guard inbox(inboxMutex_);
     dependents_.erase(id);

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -112,7 +111,7 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   struct Queue {
     std::string name;
     Picoseconds end = 0;  ///< Of its last resolved item.
-    std::deque<Pending> items;
+    base::Fifo<Pending> items;
   };
   struct Head;
 
@@ -155,7 +154,8 @@ class DeviceClock : public std::enable_shared_from_this<DeviceClock> {
   std::unordered_map<uint32_t, EngineTimeline> ports_;  ///< Taken in the order of submission.
 
   // Guarded by domain().
-  std::deque<Pending> staged_;              ///< Submitted, in order; takes no part yet.
+  base::Fifo<Pending> arrived_;             ///< Of the inbox, in stage(); else empty, for its memory.
+  base::Fifo<Pending> staged_;              ///< Submitted, in order; takes no part yet.
   Ticket taken_ = 0;                        ///< The last item that takes part.
   Ticket lookAt_ = 0;                       ///< The last staged item with `look`.
   bool segmentClosed_ = false;              ///< That item ends its segment, ...

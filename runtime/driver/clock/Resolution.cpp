@@ -29,10 +29,9 @@ struct DeviceClock::Head {
 
 /// Fetches what was submitted.
 void DeviceClock::stage() {
-  base::Fifo<Pending> arrived;
   {
     auto lock = base::lockSoon(inboxMutex_);
-    std::swap(arrived, inbox_);
+    arrived_.swap(inbox_);
     lookDue_.store(false, std::memory_order_relaxed);
     if (std::exchange(closeStaged_, false)) {
       if (staged_.empty())
@@ -41,10 +40,16 @@ void DeviceClock::stage() {
         staged_.back().closes = true;
     }
   }
-  arrived.forEach([&](Pending& pending) {
-    if (pending.look) lookAt_ = pending.item.ticket;
-    staged_.push_back(std::move(pending));
-  });
+  try {
+    arrived_.forEach([&](Pending& pending) {
+      if (pending.look) lookAt_ = pending.item.ticket;
+      staged_.push(std::move(pending));
+    });
+  } catch (...) {
+    arrived_.clear();  // It is empty before it becomes the inbox.
+    throw;
+  }
+  arrived_.clear();
 }
 
 /// The rest of the segment that is not closed, or the next one, takes part from now on; no more of it than up to the
@@ -55,7 +60,7 @@ void DeviceClock::takeSegment() {
   bool looked = false;
   while (!staged_.empty() && !segmentClosed_ && !looked) {
     Pending pending = std::move(staged_.front());
-    staged_.pop_front();
+    staged_.popFront();
     taken_ = pending.item.ticket;
     segmentClosed_ = pending.closes;
     looked = pending.look;
@@ -63,7 +68,7 @@ void DeviceClock::takeSegment() {
     QueueId id = pending.item.queue;
     Queue& queue = queues_[id];
     if (queue.items.empty()) active_.push_back(id);
-    queue.items.push_back(std::move(pending));
+    queue.items.push(std::move(pending));
   }
 }
 
@@ -100,7 +105,9 @@ void DeviceClock::allow(QueueId queue, Ticket upTo, Clocks& visiting) {
     auto it = point.clock->queues_.find(point.queue);
     if (point.upTo <= seen || it == point.clock->queues_.end()) continue;
     std::vector<std::pair<std::shared_ptr<DeviceClock>, std::shared_ptr<const TimeNode>>> others;
-    for (Pending& pending : it->second.items) {
+    base::Fifo<Pending>& items = it->second.items;
+    for (size_t i = 0; i < items.size(); ++i) {
+      Pending& pending = items[i];
       if (pending.item.ticket > point.upTo) break;
       if (pending.item.ticket <= seen) continue;
       pending.allowed = true;
@@ -183,7 +190,7 @@ void DeviceClock::resolveReady() {
     heads.pop();
     Queue& queue = queues_[head.queue];
     Pending pending = std::move(queue.items.front());
-    queue.items.pop_front();
+    queue.items.popFront();
     place(queue, pending, head.ready);
     if (!queue.items.empty()) consider(head.queue);
     auto release = [&](const TimeNode* node) {

@@ -40,6 +40,18 @@ TEST(Fifo, DoesWhatADequeDoes) {
   EXPECT_EQ(seen, expected.size());
 }
 
+TEST(Fifo, SwapsWithAnother) {
+  Fifo<int> one, other;
+  for (int i = 0; i < 40; ++i) one.push(i);
+  for (int i = 0; i < 20; ++i) one.popFront();
+  other.push(-1);
+  one.swap(other);
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(one.front(), -1);
+  ASSERT_EQ(other.size(), 20u);
+  for (size_t i = 0; i < 20; ++i) EXPECT_EQ(other[i], static_cast<int>(i) + 20);
+}
+
 TEST(Fifo, LetsGoOfWhatIsTaken) {
   Fifo<std::shared_ptr<int>> fifo;
   auto one = std::make_shared<int>(1);
