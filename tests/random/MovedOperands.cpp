@@ -100,6 +100,22 @@ void addTies(const Node& node, int64_t opset, const HostTensor& x, const std::ve
              [&](int64_t row, int64_t place) { error[static_cast<size_t>(isHardmax ? place : row)] = kInfinity; });
 }
 
+/// Elements about as far from the threshold as rounding moves them. The threshold is rounded like an operand.
+void addThresholds(const Node& node, const HostTensor& x, const std::vector<double>& by, Evaluated& result) {
+  if (node.op != "ThresholdedRelu" && node.op != "Shrink") return;
+  double threshold = node.op == "Shrink" ? 0.5 : 1;
+  for (const auto& [name, value] : node.attributes)
+    if (auto* number = std::get_if<float>(&value); number && (name == "alpha" || name == "lambd"))
+      threshold = static_cast<double>(*number);
+  std::vector<double>& error = result.errors[0];
+  error.resize(static_cast<size_t>(x.count()));
+  for (int64_t k = 0; k < x.count(); ++k) {
+    const double at = x.number(k), below = std::fabs(at - threshold), above = std::fabs(at + threshold);
+    const double nearest = node.op == "Shrink" ? std::min(below, above) : below;
+    if (nearest <= 2 * errorAt(by, k)) error[static_cast<size_t>(k)] = kInfinity;
+  }
+}
+
 /// What moved operands do to ops whose results jump or turn between two moves: a few moves would not show it.
 void addJumps(const Node& node, const std::vector<const Value*>& operands, const std::vector<std::vector<double>>& by,
               Evaluated& result) {
@@ -178,6 +194,7 @@ void Evaluator::addMoved(const Node& node, int64_t opset, const std::vector<cons
   });
   if (result.tensors.size() == 1) addJumps(node, operands, by, result);
   addTies(node, opset, operands[0]->tensor, by[0], result);
+  addThresholds(node, operands[0]->tensor, by[0], result);
   // First the open elements alone, as numbers of several kinds: what they have any effect on is open too.
   constexpr double kOthers[] = {0, 1e30, -1e30, kInfinity, -kInfinity, 100};
   for (int move = anyOpen ? -7 : 0; move < moves; ++move) {
