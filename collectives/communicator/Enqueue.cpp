@@ -88,32 +88,40 @@ std::vector<Piece> merged(std::vector<Call> calls) {
   return result;
 }
 
-/// Of the state's next collective.
-CollectiveOperation operationOf(CommunicatorState& state, const CollectiveArguments& arguments,
-                                const CommunicatorState::Chosen& chosen, KeptMemory&& kept) {
-  CollectiveOperation operation;
+template <typename T>
+void share(std::shared_ptr<T>& place, const std::shared_ptr<T>& value) {
+  if (place != value) place = value;
+}
+
+/// As the state's next collective; all fields but those that its piece sets when its turn comes.
+void describe(CollectiveOperation& operation, CommunicatorState& state, const CollectiveArguments& arguments,
+              const CommunicatorState::Chosen& chosen, KeptMemory&& kept) {
   operation.type = arguments.type;
+  operation.arrivalPs = 0;
   operation.timeoutMs = state.timeoutMs();
   operation.deadlineMs = state.deadlineMs();
   operation.keepAlive = std::move(kept);
   operation.direct = state.direct();
+  operation.follows = false;
   operation.sequence = state.lastSequence + 1;
-  operation.schedule = chosen.choice->schedule;
-  operation.timer = chosen.choice->timer;
-  operation.devices = state.devices();
+  share(operation.schedule, chosen.choice->schedule);
+  share(operation.timer, chosen.choice->timer);
+  share(operation.devices, state.devices());
+  if (operation.portsBusy) operation.portsPs = {};
+  operation.portsBusy = false;
   operation.op = arguments.op;
   operation.scale = arguments.scale;
   operation.tableHash = state.tuner().tableHash();
   operation.input = arguments.input;
   operation.output = arguments.output;
-  return operation;
+  operation.scratch = operation.partial = 0;
 }
 
 CollectiveOperation operationOf(const Piece& piece) {
   const Call& call = piece.call;
-  CollectiveOperation operation =
-      operationOf(*call.state, call.arguments, piece.chosen,
-                  {call.operands[0].state(), call.operands[1].state(), piece.scratch.buffer.state()});
+  CollectiveOperation operation;
+  describe(operation, *call.state, call.arguments, piece.chosen,
+           {call.operands[0].state(), call.operands[1].state(), piece.scratch.buffer.state()});
   operation.scratch = piece.scratch.scratch;
   operation.partial = piece.scratch.partial;
   return operation;
@@ -141,9 +149,10 @@ bool extend(const std::shared_ptr<CommunicatorState>& shared, const Stream& stre
   if (!state.weakOrder() && order.isShared() && !sameAccesses(accesses, state.growingAccesses)) return false;
   if (!stream.extend(*state.growing, *chosen.ports, state.portsReadyPs)) return false;
   state.began();
-  CollectiveOperation operation = operationOf(state, arguments, chosen, std::move(kept));
-  setPorts(operation, *chosen.ports, state.portsReadyPs);
-  state.growing->add(shared, std::move(operation));
+  state.growing->add(shared, chosen.choice->schedule->problem, arguments.output, [&](CollectiveOperation& operation) {
+    describe(operation, state, arguments, chosen, std::move(kept));
+    setPorts(operation, *chosen.ports, state.portsReadyPs);
+  });
   ++state.lastSequence;
   // The order knows already that the piece uses the memory of the call that is repeated.
   if (!state.weakOrder() && (!repeated || order.isShared())) order.add(accesses, state.last.back());

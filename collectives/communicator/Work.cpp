@@ -208,19 +208,19 @@ void CollectiveWork::behind(const ExternalWork& before, int64_t earliestPs) {
 }
 
 /// Under mutex_.
-void CollectiveWork::give(CommunicatorState& state, CollectiveOperation&& operation) {
-  const Problem& problem = operation.schedule->problem;
+void CollectiveWork::give(CommunicatorState& state, const Problem& problem, uint64_t output,
+                          DescribeOperation describe) {
   const int64_t bytes = outputElements(problem, static_cast<int>(rank_)) * int64_t{problem.elementBytes};
   Status status;
   // What the one before it may write, which has the memory now, this one may, too.
-  if (operation.output != lastOutput_ || bytes != lastOutputBytes_) {
-    status = checkWrite(state, operation.output, bytes);
-    lastOutput_ = operation.output;
+  if (output != lastOutput_ || bytes != lastOutputBytes_) {
+    status = checkWrite(state, output, bytes);
+    lastOutput_ = output;
     lastOutputBytes_ = status.ok() ? bytes : -1;
   }
   if (status.ok() && refused_ == 0) {
     try {
-      state.executor().add(std::move(operation), [this](OperationResult& result) { done(result); });
+      state.executor().add(describe, [this](OperationResult& result) { done(result); });
       return;
     } catch (const std::bad_alloc&) {
       status = resourceExhausted("out of host memory");
@@ -238,25 +238,29 @@ void CollectiveWork::begin(CommunicatorState& state, int64_t arrivalPs, bool fol
       operation.arrivalPs = arrivalPs;
       operation.follows = follows;
       follows = direct_;  // What was added comes when the one before it is over.
-      give(state, std::move(operation));
+      give(state, operation.schedule->problem, operation.output,
+           [&](CollectiveOperation& place) { place = std::move(operation); });
     }
     kept_.clear();
   }
   added(state);
 }
 
-void CollectiveWork::add(const std::shared_ptr<CommunicatorState>& state, CollectiveOperation&& operation) noexcept {
+void CollectiveWork::add(const std::shared_ptr<CommunicatorState>& state, const Problem& problem, uint64_t output,
+                         DescribeOperation describe) noexcept {
   std::lock_guard lock(mutex_);
   oneMore(state);
   grown_ = true;
-  operation.follows = true;
   switch (stage_) {
     case Stage::kGiven:
-      operation.arrivalPs = arrivalPs();
-      return give(*state, std::move(operation));
+      return give(*state, problem, output, [&](CollectiveOperation& operation) {
+        describe(operation);
+        operation.arrivalPs = arrivalPs();
+        operation.follows = true;
+      });
     case Stage::kKept:
       try {
-        kept_.push_back(std::move(operation));
+        describe(kept_.emplace_back());
         return;
       } catch (const std::bad_alloc&) {
         refusal_ = resourceExhausted("out of host memory");

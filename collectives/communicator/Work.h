@@ -119,8 +119,10 @@ class CollectiveWork final : public OperationWork {
   /// What Stream::extend may add to, when the collective is run by SharedWork.
   CollectiveWork(const std::shared_ptr<CommunicatorState>& state, const CommunicatorState::Chosen& chosen,
                  CollectiveOperation operation);
-  /// After Stream::extend: this is the one that was added. added() follows, without the locks.
-  void add(const std::shared_ptr<CommunicatorState>& state, CollectiveOperation&& operation) noexcept;
+  /// After Stream::extend: this is the one that was added, its problem and its output. added() follows, without the
+  /// locks.
+  void add(const std::shared_ptr<CommunicatorState>& state, const Problem& problem, uint64_t output,
+           DescribeOperation describe) noexcept;
   void added(CommunicatorState& state);
 
   void behind(const ExternalWork& before, int64_t earliestPs) override;
@@ -135,7 +137,7 @@ class CollectiveWork final : public OperationWork {
   int64_t drop() override;
 
  private:
-  void give(CommunicatorState& state, CollectiveOperation&& operation);
+  void give(CommunicatorState& state, const Problem& problem, uint64_t output, DescribeOperation describe);
   void done(OperationResult& result);
 
   const size_t rank_;

@@ -22,6 +22,15 @@ bool CollectiveRun::prepare(bool direct) {
     mine_ = recordOf(operation_, direct);
     recorded_ = operation_.schedule;
   }
+  if (devices_ != operation_.devices) {
+    devices_ = operation_.devices;
+    sharesDevices_ = false;
+    uint32_t seen = 0;
+    for (int32_t device : devices_ ? *devices_ : std::vector<int32_t>()) {
+      sharesDevices_ |= (seen >> device & 1) != 0;
+      seen |= 1u << device;
+    }
+  }
   callers_.resize(static_cast<size_t>(peers_.ranks()));
   for (Caller& caller : callers_) caller.known = false;
   recordsLeft_ = peers_.ranks() - 1;
@@ -54,15 +63,9 @@ void CollectiveRun::arrivals(const std::vector<int64_t>& before, std::vector<int
 void CollectiveRun::linkState(const std::vector<int64_t>& arrivalPs, int64_t startPs, LinkState& state) const {
   state.freePs.clear();
   state.devices.clear();
-  if (!operation_.devices) return;
-  const std::vector<int32_t>& devices = *operation_.devices;
-  uint32_t seen = 0;
-  bool shared = false;
-  for (int32_t device : devices) {
-    shared |= (seen >> device & 1) != 0;
-    seen |= 1u << device;
-  }
-  if (shared) state.devices = devices;
+  if (!devices_) return;
+  const std::vector<int32_t>& devices = *devices_;
+  if (sharesDevices_) state.devices = devices;
   if (std::none_of(callers_.begin(), callers_.end(), [](const Caller& caller) { return caller.portsBusy; })) return;
   // Mostly all ports are free before anybody has arrived.
   const int64_t first = *std::min_element(arrivalPs.begin(), arrivalPs.end()) + startPs;

@@ -116,6 +116,8 @@ class CollectiveRun {
   std::string missingText(int peer) const;
 
   std::shared_ptr<const Schedule> recorded_;  ///< Of the operation that mine_ was made for.
+  std::shared_ptr<const std::vector<int32_t>> devices_;
+  bool sharesDevices_ = false;  ///< Two of devices_ are one.
 };
 
 }  // namespace hpu::collectives

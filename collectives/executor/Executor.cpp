@@ -62,7 +62,7 @@ class Core : public std::enable_shared_from_this<Core> {
   Core(std::shared_ptr<Transport> transport, std::string label);
 
   void begin(TransferOperation operation, OperationDone done);
-  void add(CollectiveOperation&& operation, OperationDone&& done);
+  void add(DescribeOperation describe, OperationDone&& done);
   /// Whether something was begun that drive() is to look at.
   bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
   void drive();
@@ -197,7 +197,7 @@ void Core::begin(TransferOperation operation, OperationDone done) {
   drive();
 }
 
-void Core::add(CollectiveOperation&& operation, OperationDone&& done) {
+void Core::add(DescribeOperation describe, OperationDone&& done) {
   std::lock_guard lock(mutex_);
   std::unique_ptr<OperationSlot> slot;
   if (free_.empty()) {
@@ -206,8 +206,8 @@ void Core::add(CollectiveOperation&& operation, OperationDone&& done) {
     slot = std::move(free_.back());
     free_.pop_back();
   }
-  inLine_ |= !operation.direct;
-  slot->operation = std::move(operation);
+  describe(slot->operation);
+  inLine_ |= !slot->operation.direct;
   slot->done = std::move(done);
   collectivesBegun_.push(std::move(slot));
   ++operations_;
@@ -551,16 +551,20 @@ class ExecutorHandle : public Executor {
   ~ExecutorHandle() override { core_->shutDown(); }
 
   void begin(CollectiveOperation operation, OperationDone done) override {
-    add(std::move(operation), std::move(done));
+    add([&](CollectiveOperation& place) { place = std::move(operation); }, std::move(done));
     drive();
   }
   void begin(TransferOperation operation, OperationDone done) override {
     setTimeout(operation);
     core()->begin(std::move(operation), std::move(done));
   }
-  void add(CollectiveOperation&& operation, OperationDone done) override {
-    setTimeout(operation);
-    core_->add(std::move(operation), std::move(done));
+  void add(DescribeOperation describe, OperationDone done) override {
+    core_->add(
+        [&](CollectiveOperation& operation) {
+          describe(operation);
+          setTimeout(operation);
+        },
+        std::move(done));
   }
   void drive() override {
     if (core_->wanted()) core()->drive();  // What the calling thread has begun it has seen.

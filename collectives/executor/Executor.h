@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/FunctionRef.h"
 #include "collectives/reduction/Reduction.h"
 #include "collectives/schedule/Schedule.h"
 #include "collectives/schedule/Timing.h"
@@ -91,6 +92,9 @@ struct OperationResult {
   };
   std::vector<Peer> peers;
 };
+/// Sets all fields of an operation, which has those of an earlier one; throws nothing. In place, and what both share
+/// (the schedule and its timer) is not taken and let go of again.
+using DescribeOperation = base::FunctionRef<void(CollectiveOperation&)>;
 /// The result is the callee's until it returns. Calls of several operations may come at the same time.
 using OperationDone = std::function<void(OperationResult&)>;
 
@@ -109,8 +113,9 @@ class Executor {
   virtual void begin(CollectiveOperation operation, OperationDone done) = 0;
   virtual void begin(TransferOperation operation, OperationDone done) = 0;
   /// begin() of a collective in two steps. add() gives it its place and no more: it may be called under locks, and
-  /// needs no memory when as many were in progress before. drive() follows, without locks.
-  virtual void add(CollectiveOperation&& operation, OperationDone done) = 0;
+  /// needs no memory when as many were in progress before. drive() follows, without locks. `describe` is called once,
+  /// under a lock, before add() returns.
+  virtual void add(DescribeOperation describe, OperationDone done) = 0;
   virtual void drive() = 0;
   /// The calling thread works on whatever can go on, until `stop` says so (asked after each step)
   /// or `until`.
