@@ -98,18 +98,50 @@ void floatPower(NodeContext& node, Value base, Value exponent) {
   node.setOutput(0, node.cast(product, type));
 }
 
-/// base^n of an integer base as products, exact as far as the type holds them; null if the exponent is no such
-/// constant.
-Value constantPower(NodeContext& node, Value base) {
-  std::optional<double> exponent = node.constantNumber(1);
-  constexpr double kMost = 64;  // From there on a power of 2 leaves every type.
-  if (!exponent || *exponent < 1 || *exponent > kMost || *exponent != std::floor(*exponent)) return {};
-  if (node.inputType(1).getRank() > node.rank(base)) return {};
-  Value result, square = base;
-  for (auto n = static_cast<int64_t>(*exponent); n; n >>= 1) {
-    if (n & 1) result = result ? node.op("mul", {result, square}) : square;
-    if (n > 1) square = node.op("mul", {square, square});
+/// The integer that all elements of a constant exponent are.
+std::optional<int64_t> wholeExponent(NodeContext& node) {
+  const interp::Tensor* constant = node.constant(1);
+  if (!constant || constant->count() == 0) return {};
+  const bool isFloat = node.isFloat(node.input(1));
+  for (int64_t i = 0; i < constant->count(); ++i) {
+    const double number = constant->number(i);
+    if (isFloat && (!(std::abs(number) <= 0x1p53) || number != std::floor(number))) return {};
+    if (isFloat ? number != constant->number(0) : constant->integer(i) != constant->integer(0)) return {};
   }
+  return isFloat ? static_cast<int64_t>(constant->number(0)) : constant->integer(0);
+}
+
+/// Ones of the type and shape of an integer tensor.
+Value onesLike(NodeContext& node, Value like, mlir::Type type) {
+  return node.cast(node.op("equal", {like, like}), type);
+}
+
+/// base^n of an integer base as products, which wrap around where the type does not hold them; of a negative n what
+/// is left of a fraction, and of 0 too. Null if the exponent is no such constant.
+Value constantPower(NodeContext& node, Value base, Value exponent) {
+  const std::optional<int64_t> whole = wholeExponent(node);
+  if (!whole) return {};
+  const mlir::Type type = node.elementOf(base);
+  Value result;
+  if (*whole == 0) {
+    result = onesLike(node, base, type);
+  } else if (*whole < 0) {
+    Value zero = node.scalarLike(base, 0), one = node.scalarLike(base, 1);
+    result = node.op("where", {node.op("equal", {base, one}), one, zero});
+    if (!type.isUnsignedInteger()) {
+      Value minus = node.scalarLike(base, -1), odd = *whole % 2 != 0 ? minus : one;
+      result = node.op("where", {node.op("equal", {base, minus}), odd, result});
+    }
+  } else {
+    Value square = base;
+    for (int64_t n = *whole; n; n >>= 1) {
+      if (n & 1) result = result ? node.op("mul", {result, square}) : square;
+      if (n > 1) square = node.op("mul", {square, square});
+    }
+  }
+  // Its shape counts, too.
+  if (node.constant(1)->count() > 1 || node.rank(exponent) > node.rank(base))
+    result = node.op("mul", {result, onesLike(node, exponent, type)});
   return result;
 }
 
@@ -117,7 +149,9 @@ Value constantPower(NodeContext& node, Value base) {
 /// which a float that is a little less must not be truncated to the next smaller one.
 void integerPower(NodeContext& node, Value base, Value exponent) {
   const mlir::Type type = node.elementOf(base);
-  if (!node.isFloat(exponent)) return node.setOutput(0, node.op("pow", {base, node.cast(exponent, type)}));
+  if (!node.isFloat(exponent) && node.constant(0) && node.constant(1))
+    return node.setOutput(0, node.op("pow", {base, node.cast(exponent, type)}));
+  if (!node.isFloat(exponent)) return node.unsupported("of an integer base to integers that are not one constant");
   exponent = node.widened(exponent);
   Value power = node.op("pow", {node.cast(base, node.elementOf(exponent)), exponent});
   Value isInteger = node.op("equal", {exponent, node.op("floor", exponent)});
@@ -128,7 +162,7 @@ void convertPow(NodeContext& node) {
   Value base = node.input(0), exponent = legacyRhs(node, base, node.input(1));
   if (!base || !exponent) return;
   if (node.isFloat(base)) return floatPower(node, base, exponent);
-  if (Value product = constantPower(node, base)) return node.setOutput(0, product);
+  if (Value product = constantPower(node, base, exponent)) return node.setOutput(0, product);
   integerPower(node, base, exponent);
 }
 
@@ -387,7 +421,8 @@ constexpr OpRow kRows[] = {
     {"Mul", 6, kNewestOpset, convertBinary, "mul"},
     {"Div", 6, kNewestOpset, convertBinary, "div"},
     {"Pow", 1, kNewestOpset, convertPow, "",
-     "integer bases: a constant exponent, or one of floats (computed in f32: exact up to 2^24)"},
+     "integer bases: one constant exponent (products, which wrap around), or floats (computed in f32: exact up to "
+     "2^24)"},
     {"Mod", 10, kNewestOpset, convertMod},
     {"PRelu", 6, kNewestOpset, convertPRelu},
     {"And", 1, kNewestOpset, convertLogical, "and"},

@@ -323,7 +323,7 @@ void convertDepthSpace(NodeContext& node) {
 constexpr OpRow kRows[] = {
     {"Transpose", 1, kNewestOpset, convertTranspose},
     {"Concat", 1, kNewestOpset, convertConcat},
-    {"Split", 2, kNewestOpset, convertSplit, "", "constant sizes"},
+    {"Split", 2, kNewestOpset, convertSplit, "", "constant sizes, no empty parts"},
     {"Slice", 1, kNewestOpset, convertSlice, "", "limits that follow from shapes"},
     {"Pad", 1, kNewestOpset, convertPad, "", "constant pads"},
     {"Gather", 1, kNewestOpset, convertGather},

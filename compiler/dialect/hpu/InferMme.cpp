@@ -28,11 +28,14 @@ FailureOr<SymDim> windowExtent(std::optional<Location> loc, SymDim in, int64_t k
 }
 
 /// What arithmetic on the attributes needs, ahead of the verifier.
-LogicalResult checkWindow(std::optional<Location> loc, ArrayRef<int64_t> dilations, ArrayRef<int64_t> pads,
-                          int64_t groups) {
+LogicalResult checkWindow(std::optional<Location> loc, ArrayRef<int64_t> strides, ArrayRef<int64_t> dilations,
+                          ArrayRef<int64_t> pads, int64_t groups) {
   constexpr int64_t kMostGroups = int64_t{1} << 20;
-  for (int64_t v : dilations)
-    if (v < 1) return emitOptionalError(loc, "dilations must be positive, not ", v);
+  constexpr int64_t kMost = int64_t{1} << 31;  // Of a recipe's window.
+  for (ArrayRef<int64_t> list : {strides, dilations})
+    for (int64_t v : list)
+      if (v < 1 || v > kMost)
+        return emitOptionalError(loc, "strides and dilations must be 1 to ", kMost, ", and one is ", v);
   for (int64_t v : pads)
     if (v < 0) return emitOptionalError(loc, "pads must not be negative, as ", v, " is");
   if (groups < 1 || groups > kMostGroups) return emitOptionalError(loc, "there cannot be ", groups, " groups");
@@ -97,7 +100,7 @@ LogicalResult Conv2dOp::inferReturnTypes(MLIRContext*, std::optional<Location> l
       llvm::any_of(strides, [](int64_t s) { return s < 1; }))
     return emitOptionalError(loc, "conv2d needs rank-4 operands, 2 positive strides, 2 dilations and 4 pads; got ",
                              typeToString(x), " and ", typeToString(w));
-  if (failed(checkWindow(loc, dilations, pads, static_cast<int64_t>(adaptor.getGroups())))) return failure();
+  if (failed(checkWindow(loc, strides, dilations, pads, static_cast<int64_t>(adaptor.getGroups())))) return failure();
   SymShape in = symShape(x), shape = {in[0], symShape(w)[0]};
   for (int i = 0; i < 2; ++i) {
     FailureOr<SymDim> extent =
@@ -128,7 +131,7 @@ LogicalResult ConvTranspose2dOp::inferReturnTypes(MLIRContext*, std::optional<Lo
                              "conv_transpose2d needs rank-4 operands, 2 strides, 2 dilations, 4 pads and 2 "
                              "output paddings; got ",
                              typeToString(x), " and ", typeToString(w));
-  if (failed(checkWindow(loc, dilations, pads, static_cast<int64_t>(adaptor.getGroups())))) return failure();
+  if (failed(checkWindow(loc, strides, dilations, pads, static_cast<int64_t>(adaptor.getGroups())))) return failure();
   SymShape in = symShape(x);
   int64_t outputs = w.getDimSize(1) * static_cast<int64_t>(adaptor.getGroups());
   SymShape shape = {in[0], SymDim{outputs}};

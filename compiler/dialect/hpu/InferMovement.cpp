@@ -149,17 +149,17 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext*, std::optional<Location> loc,
   if (adaptor.getLow().size() != shape.size() || adaptor.getHigh().size() != shape.size())
     return emitOptionalError(loc, "pad needs low and high for each of ", shape.size(), " dims");
   for (auto [i, dim] : llvm::enumerate(shape)) {
-    int64_t extra = adaptor.getLow()[i] + adaptor.getHigh()[i];
+    const int64_t low = adaptor.getLow()[i], high = adaptor.getHigh()[i];
+    if (low < 0 || high < 0) return emitOptionalError(loc, "low and high must not be negative (use hpu.slice to cut)");
+    const __int128 extra = __int128{low} + high, extent = extra + (dim.isFree() ? 0 : dim.size);
     if (extra == 0) continue;
-    dim = {dim.isFree() ? ShapedType::kDynamic : dim.size + extra};
+    if (extent > INT64_MAX) return emitOptionalError(loc, "no tensor holds dimension ", i, " with its padding");
+    dim = {dim.isFree() ? ShapedType::kDynamic : static_cast<int64_t>(extent)};
   }
   result.push_back(tensorType(shape, x.getElementType()));
   return success();
 }
 LogicalResult PadOp::verify() {
-  for (auto list : {getLow(), getHigh()})
-    for (int64_t v : list)
-      if (v < 0) return emitOpError("low and high must not be negative (use hpu.slice to cut)");
   return success();
 }
 

@@ -125,3 +125,30 @@ func.func @sum_of_integers(%a: tensor<2x3xi32>) {
   %0 = hpu.reduce_sum %a {axes = array<i64: 1>, to = f32} : (tensor<2x3xi32>) -> tensor<2x1xf32>
   return
 }
+
+// -----
+
+func.func @padBeyondAllNumbers(%a: tensor<4x4xf32>) {
+  // expected-error @+2 {{no tensor holds dimension 0 with its padding}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = hpu.pad %a {low = array<i64: 9223372036854775807, 0>, high = array<i64: 9223372036854775807, 0>, value = 1.0 : f64} : (tensor<4x4xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @padThatCuts(%a: tensor<4x4xf32>) {
+  // expected-error @+2 {{low and high must not be negative}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = hpu.pad %a {low = array<i64: -1, 0>, high = array<i64: 1, 0>, value = 1.0 : f64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @strideBeyondAllInputs(%a: tensor<1x1x4x4xf32>, %b: tensor<1x1x2x2xf32>) {
+  // expected-error @+2 {{strides and dilations must be 1 to 2147483648, and one is 4611686018427387904}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = hpu.conv2d %a, %b {strides = array<i64: 4611686018427387904, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, groups = 1 : i64} : (tensor<1x1x4x4xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x1x3xf32>
+  return
+}

@@ -97,7 +97,36 @@ TEST_F(Computes, PowOfIntegersByAConstantIsExact) {
     EXPECT_THAT(powers(isFloat, 2), ::testing::ElementsAre(281475010265089, 9, 4));
     EXPECT_EQ(powers(isFloat, 39).at(1), 4052555153018976267);
     EXPECT_EQ(powers(isFloat, 39).at(2), -(int64_t{1} << 39));
+    EXPECT_THAT(powers(isFloat, 0), ::testing::ElementsAre(1, 1, 1));
+    EXPECT_THAT(powers(isFloat, -1), ::testing::ElementsAre(0, 0, 0));
+    EXPECT_EQ(powers(isFloat, 65).at(2), 0);  // -2^65 wraps around.
   }
+}
+
+TEST_F(Computes, PowOfIntegersByAConstantHasTheShapeOfBoth) {
+  for (int64_t exponent : {3, 0, -3}) {
+    OnnxBuilder builder;
+    builder.input("x", ElementType::kI32, {3});
+    builder.ints("e", {2, 3}, std::vector<int64_t>(6, exponent));
+    builder.node("Pow", "pow", {"x", "e"}, {"y"}).output("y");
+    auto outputs = run(builder, {Tensor::of<int32_t>(ElementType::kI32, {3}, {-1, 1, 2})});
+    ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+    ASSERT_EQ((*outputs)[0].count(), 6);
+    const std::vector<int64_t> right = exponent == 3   ? std::vector<int64_t>{-1, 1, 8}
+                                       : exponent == 0 ? std::vector<int64_t>{1, 1, 1}
+                                                       : std::vector<int64_t>{-1, 1, 0};
+    for (int64_t i = 0; i < 6; ++i) EXPECT_EQ((*outputs)[0].integer(i), right[static_cast<size_t>(i % 3)]) << exponent;
+  }
+}
+
+TEST_F(Computes, PowOfIntegersByOtherIntegersIsRefusedByName) {
+  OnnxBuilder builder;
+  builder.input("x", ElementType::kI32, {2});
+  builder.ints("e", {2}, {2, 3});
+  builder.node("Pow", "pow", {"x", "e"}, {"y"}).output("y");
+  auto outputs = run(builder, {Tensor::of<int32_t>(ElementType::kI32, {2}, {1, 2})});
+  ASSERT_FALSE(outputs.ok());
+  EXPECT_THAT(outputs.status().message(), ::testing::HasSubstr("integers that are not one constant"));
 }
 
 /// As in ONNX Runtime 1.30: the range is infinite in f32, and so is the scale.
