@@ -62,7 +62,8 @@ __attribute__((target("pclmul,sse4.1"))) uint32_t updateByProducts(uint32_t rest
   auto load = [](const uint8_t* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); };
   // The lower half lies before the upper one in the stream, so it is moved further.
   auto fold = [](__m128i value, __m128i by, __m128i next) __attribute__((target("pclmul,sse4.1"))) {
-    return _mm_xor_si128(next, _mm_xor_si128(_mm_clmulepi64_si128(value, by, 0x00), _mm_clmulepi64_si128(value, by, 0x11)));
+    return _mm_xor_si128(next,
+                         _mm_xor_si128(_mm_clmulepi64_si128(value, by, 0x00), _mm_clmulepi64_si128(value, by, 0x11)));
   };
   constexpr uint64_t kBy64[] = {powerOf(512 + 32), powerOf(512 - 32)};
   constexpr uint64_t kBy16[] = {powerOf(128 + 32), powerOf(128 - 32)};
@@ -146,7 +147,8 @@ uint32_t icrcOf(const Route& route, std::span<const uint8_t> bytes) {
 
 void sealIcrc(const Route& route, std::span<uint8_t> datagram) {
   const uint32_t icrc = icrcOf(route, datagram.first(datagram.size() - kIcrcBytes));
-  for (size_t i = 0; i < kIcrcBytes; ++i) datagram[datagram.size() - kIcrcBytes + i] = static_cast<uint8_t>(icrc >> (8 * i));
+  for (size_t i = 0; i < kIcrcBytes; ++i)
+    datagram[datagram.size() - kIcrcBytes + i] = static_cast<uint8_t>(icrc >> (8 * i));
 }
 
 bool checkIcrc(const Route& route, std::span<const uint8_t> datagram) {

@@ -53,13 +53,13 @@ enum class Opcode : uint8_t {
 
 /// What packets of an opcode have and mean.
 struct OpcodeTraits {
-  std::string_view name;           ///< "SEND first"; empty: there is no such opcode.
-  bool reth = false;               ///< Address, key and length of remote memory.
-  bool aeth = false;               ///< Syndrome and message number.
+  std::string_view name;  ///< "SEND first"; empty: there is no such opcode.
+  bool reth = false;      ///< Address, key and length of remote memory.
+  bool aeth = false;      ///< Syndrome and message number.
   bool immediate = false;
-  bool atomic = false;             ///< Address, key and two operands.
+  bool atomic = false;  ///< Address, key and two operands.
   bool atomicResult = false;
-  bool reserved = false;           ///< 16 bytes without a meaning.
+  bool reserved = false;  ///< 16 bytes without a meaning.
   bool payload = false;
   bool first = false, last = false;  ///< Of its message; both: the only packet.
   bool response = false;             ///< It goes back to the requester.
@@ -71,8 +71,8 @@ size_t headerBytes(const OpcodeTraits& traits);
 
 struct Packet {
   Opcode opcode = Opcode::kAcknowledge;
-  bool solicited = false;   ///< The receiver's completion is an event.
-  bool migration = true;    ///< MigReq: what peers without path migration send.
+  bool solicited = false;  ///< The receiver's completion is an event.
+  bool migration = true;   ///< MigReq: what peers without path migration send.
   bool congestedForward = false, congestedBackward = false;
   bool acknowledge = false;  ///< An acknowledgement is asked for.
   uint16_t partition = 0xFFFF;
@@ -86,19 +86,19 @@ struct Packet {
   uint32_t messageNumber = 0;
   uint32_t immediate = 0;
   uint64_t swapOrAdd = 0, compare = 0;
-  uint64_t original = 0;  ///< What was there before the atomic operation.
+  uint64_t original = 0;             ///< What was there before the atomic operation.
   std::span<const uint8_t> payload;  ///< In the datagram; without its padding.
 };
 
 /// Why bytes are no packet.
 enum class Malformed : uint8_t {
   kNo,
-  kTooShort,    ///< A header that the opcode has is not there.
-  kTooLong,     ///< More payload than the largest path MTU.
-  kVersion,     ///< Of another transport version.
-  kOpcode,      ///< Not one of reliable connections.
-  kPadding,     ///< More padding than payload, or a length that is no multiple of 4.
-  kPayload,     ///< Of an opcode that has none.
+  kTooShort,  ///< A header that the opcode has is not there.
+  kTooLong,   ///< More payload than the largest path MTU.
+  kVersion,   ///< Of another transport version.
+  kOpcode,    ///< Not one of reliable connections.
+  kPadding,   ///< More padding than payload, or a length that is no multiple of 4.
+  kPayload,   ///< Of an opcode that has none.
 };
 inline constexpr int kMalformedKinds = 7;
 std::string_view malformedName(Malformed malformed);

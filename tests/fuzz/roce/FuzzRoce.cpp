@@ -22,7 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const uint8_t* end = datagram.data() + datagram.size() - kIcrcBytes;
-  if (!packet.payload.empty() && (packet.payload.data() < datagram.data() || packet.payload.data() + packet.payload.size() > end))
+  if (!packet.payload.empty() &&
+      (packet.payload.data() < datagram.data() || packet.payload.data() + packet.payload.size() > end))
     abort();
   if (text(packet).empty()) abort();
   std::vector<uint8_t> again(datagramBytes(packet));

@@ -34,8 +34,7 @@ std::vector<std::string> packets() {
 
 int main(int argc, char** argv) {
   using namespace hpu::fuzz;
-  return replay(argc, argv,
-                {.name = "roce",
-                 .samples = inputsOf(packets()),
-                 .edits = {anotherByte, anotherBit, cutOff, repeatPiece}});
+  return replay(
+      argc, argv,
+      {.name = "roce", .samples = inputsOf(packets()), .edits = {anotherByte, anotherBit, cutOff, repeatPiece}});
 }

@@ -89,8 +89,12 @@ TEST(Icrc, CoversWhatNoRouterChanges) {
       Wire wire;
       wire.datagram = randomBytes(12 + payload, 4);
       const auto udpBytes = static_cast<uint16_t>(8 + wire.datagram.size() + 4);
-      auto big = [](uint16_t value) { return std::vector<uint8_t>{static_cast<uint8_t>(value >> 8), static_cast<uint8_t>(value)}; };
-      auto put = [](std::vector<uint8_t>& to, const std::vector<uint8_t>& what) { to.insert(to.end(), what.begin(), what.end()); };
+      auto big = [](uint16_t value) {
+        return std::vector<uint8_t>{static_cast<uint8_t>(value >> 8), static_cast<uint8_t>(value)};
+      };
+      auto put = [](std::vector<uint8_t>& to, const std::vector<uint8_t>& what) {
+        to.insert(to.end(), what.begin(), what.end());
+      };
       if (isV6) {
         wire.ip = {0x62, 0x34, 0x56, 0x78};
         put(wire.ip, big(udpBytes));

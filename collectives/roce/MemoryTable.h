@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// MemoryTable: the memory that peers may reach, by key.
+// The one thing to know: a packet touches memory only through find(), which is asked again for each packet; so nothing
+// is touched once remove() has returned. Not thread-safe: it has the lock of the queue pairs that use it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+#include "hpu/status.h"
+
+namespace hpu::roce {
+
+struct Access {
+  bool read = false, write = false, atomic = false;
+};
+
+class MemoryTable {
+ public:
+  /// Keys are not to be guessed: `seed` is the process's secret.
+  explicit MemoryTable(uint64_t seed) : state_(seed) {}
+
+  /// `host` has the `bytes` that peers know as `address`; it lives until remove(). Errors: kInvalidArgument (no bytes,
+  /// or addresses that wrap around).
+  StatusOr<uint32_t> add(std::byte* host, uint64_t address, uint64_t bytes, Access access);
+  /// False: there is no such key.
+  bool remove(uint32_t key) { return regions_.erase(key) > 0; }
+  /// Null unless all of the bytes are in the key's memory and all of the access is allowed.
+  std::byte* find(uint32_t key, uint64_t address, uint64_t bytes, Access access) const;
+  size_t size() const { return regions_.size(); }
+
+ private:
+  struct Region {
+    std::byte* host = nullptr;
+    uint64_t address = 0, bytes = 0;
+    Access access;
+  };
+  std::unordered_map<uint32_t, Region> regions_;
+  uint64_t state_;
+};
+
+}  // namespace hpu::roce
