@@ -35,8 +35,8 @@ Requester::Requester(const QueuePairOptions& options, uint32_t peer)
 
 Status Requester::post(const Request& request) {
   if (request.local.size() > kMostMessageBytes)
-    return invalidArgument(base::strCat("a message of ", request.local.size(), " bytes; ", kMostMessageBytes,
-                                        " are the most"));
+    return invalidArgument(
+        base::strCat("a message of ", request.local.size(), " bytes; ", kMostMessageBytes, " are the most"));
   const bool atomic = request.verb == Verb::kCompareSwap || request.verb == Verb::kFetchAdd;
   if (atomic && (request.local.size() != 8 || request.remoteAddress % 8 != 0))
     return invalidArgument("an atomic operation has 8 bytes, at an address that is a multiple of 8");
@@ -44,8 +44,8 @@ Status Requester::post(const Request& request) {
   work.request = request;
   work.first = nextPsn_;
   if (!atomic)
-    work.packets = static_cast<uint32_t>(
-        std::max<uint64_t>(1, (request.local.size() + options_.pathMtu - 1) / options_.pathMtu));
+    work.packets =
+        static_cast<uint32_t>(std::max<uint64_t>(1, (request.local.size() + options_.pathMtu - 1) / options_.pathMtu));
   nextPsn_ = psnAdd(nextPsn_, work.packets);
   works_.push_back(work);
   return okStatus();
@@ -106,7 +106,8 @@ void Requester::takeResponse(const Packet& packet, TimeNs now, Complete complete
   Work& work = works_.front();
   if (!work.hasResult() || packet.psn != psnAdd(work.first, work.done)) return;  // A duplicate, or one is missing.
   const bool isAtomic = packet.opcode == Opcode::kAtomicAcknowledge;
-  if (isAtomic != work.isAtomic() || (traitsOf(packet.opcode).aeth && answerOf(packet.syndrome) != Answer::kAck)) return;
+  if (isAtomic != work.isAtomic() || (traitsOf(packet.opcode).aeth && answerOf(packet.syndrome) != Answer::kAck))
+    return;
   if (isAtomic) {
     memcpy(work.request.local.data(), &packet.original, sizeof packet.original);
   } else {
@@ -237,8 +238,8 @@ bool Requester::emitNext(Emit emit) {
     packet.length = static_cast<uint32_t>(request.local.size());
     packet.immediate = request.immediate;
     packet.solicited = request.solicited && last;
-    packet.payload = asBytes(request.local.subspan(
-        offset, std::min<uint64_t>(request.local.size() - offset, options_.pathMtu)));
+    packet.payload =
+        asBytes(request.local.subspan(offset, std::min<uint64_t>(request.local.size() - offset, options_.pathMtu)));
     packet.acknowledge = last || ahead + 1 == window || (packet_ + 1) % options_.ackEvery == 0;
   }
   if (!emit(packet)) return false;

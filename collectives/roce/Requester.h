@@ -25,7 +25,7 @@ class Requester {
  public:
   /// Counters since the beginning.
   struct Counters {
-    uint64_t packets = 0, again = 0;        ///< Sent; of these, not for the first time.
+    uint64_t packets = 0, again = 0;  ///< Sent; of these, not for the first time.
     uint64_t timeouts = 0, notReady = 0, sequenceErrors = 0, missingResponses = 0;
   };
 
@@ -71,12 +71,12 @@ class Requester {
   const QueuePairOptions options_;
   const uint32_t peer_;
   std::deque<Work> works_;
-  size_t at_ = 0;         ///< Of works_: what is sent next, ...
-  uint32_t packet_ = 0;   ///< ... and from which of its packets.
-  uint32_t nextPsn_;      ///< Of the next request that is posted.
-  uint32_t newest_;       ///< First number that was never sent.
+  size_t at_ = 0;        ///< Of works_: what is sent next, ...
+  uint32_t packet_ = 0;  ///< ... and from which of its packets.
+  uint32_t nextPsn_;     ///< Of the next request that is posted.
+  uint32_t newest_;      ///< First number that was never sent.
   int retries_ = 0, notReady_ = 0;
-  std::optional<TimeNs> timeout_;     ///< While something is on its way.
+  std::optional<TimeNs> timeout_;      ///< While something is on its way.
   std::optional<TimeNs> pausedUntil_;  ///< The peer is not ready.
   /// First numbers behind the READs and atomic operations that are on their way.
   std::deque<uint32_t> results_;

@@ -143,7 +143,8 @@ void Responder::takeRead(const Packet& packet, Complete complete) {
 }
 
 void Responder::takeAtomic(const Packet& packet, Complete complete) {
-  if (packet.address % 8 != 0 || pendingResults(/*again=*/false) >= options_.reads) return refuse(kInvalidRequestError, complete);
+  if (packet.address % 8 != 0 || pendingResults(/*again=*/false) >= options_.reads)
+    return refuse(kInvalidRequestError, complete);
   std::byte* at = memory_.find(packet.key, packet.address, 8, {.atomic = true});
   if (!at) return refuse(kRemoteAccessError, complete);
   if (reinterpret_cast<uintptr_t>(at) % 8 != 0) return refuse(kRemoteOperationError, complete);
@@ -189,7 +190,8 @@ void Responder::takeDuplicate(const Packet& packet) {
     answer.length = packet.length;
     answers_.push_back(answer);
   } else if (traits.atomic) {
-    const auto done = std::find_if(atomics_.begin(), atomics_.end(), [&](const Done& one) { return one.psn == packet.psn; });
+    const auto done =
+        std::find_if(atomics_.begin(), atomics_.end(), [&](const Done& one) { return one.psn == packet.psn; });
     if (done == atomics_.end()) return;
     answer.kind = Answer::Kind::kAtomic;
     answer.original = done->original;

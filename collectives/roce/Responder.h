@@ -49,7 +49,7 @@ class Responder {
     uint64_t address = 0;
     uint32_t key = 0, length = 0;  ///< What is still to be sent.
     bool begun = false;
-    bool again = false;  ///< Of a duplicate.
+    bool again = false;     ///< Of a duplicate.
     uint64_t original = 0;  ///< Of an atomic operation.
   };
   struct Done {

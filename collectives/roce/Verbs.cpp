@@ -27,9 +27,9 @@ std::string_view outcomeName(Outcome outcome) {
 
 TimeNs notReadyNs(uint8_t code) {
   // In steps of 10 us.
-  static constexpr std::array<int32_t, 32> kSteps = {65536, 1,    2,    3,    4,    6,    8,     12,    16,    24,   32,
-                                                     48,    64,   96,   128,  192,  256,  384,   512,   768,   1024, 1536,
-                                                     2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+  static constexpr std::array<int32_t, 32> kSteps = {
+      65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
+      256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
   return TimeNs{kSteps[code & 31]} * 10'000;
 }
 

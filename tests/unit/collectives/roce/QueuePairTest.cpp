@@ -105,8 +105,8 @@ TEST(QueuePair, MovesMessagesOfEverySizeByEveryVerb) {
           Transfer transfer{verb, bytes, immediate};
           transfer.post(lab);
           lab.run();
-          transfer.check(lab, std::to_string(mtu) + " " + std::to_string(static_cast<int>(verb)) + " " +
-                                  std::to_string(bytes));
+          transfer.check(
+              lab, std::to_string(mtu) + " " + std::to_string(static_cast<int>(verb)) + " " + std::to_string(bytes));
           EXPECT_EQ(lab.sides[0].pair->sent().again, 0u);
           EXPECT_EQ(lab.sides[0].pair->sent().timeouts, 0u);
         }
@@ -118,7 +118,8 @@ TEST(QueuePair, SurvivesEverySingleFaultOfEightPackets) {
   for (Verb verb : kVerbs)
     for (int direction : {0, 1})
       for (size_t index = 0; index < 12; ++index)
-        for (Fault fault : {Fault::kLoss, Fault::kTwice, Fault::kChanged, Fault::kCut, Fault::kLate, Fault::kVeryLate}) {
+        for (Fault fault :
+             {Fault::kLoss, Fault::kTwice, Fault::kChanged, Fault::kCut, Fault::kLate, Fault::kVeryLate}) {
           Lab lab(small(), [&](int from, size_t at, const Datagram& datagram) {
             using Arrivals = std::vector<std::pair<TimeNs, Datagram>>;
             if (from != direction || at != index) return Arrivals{{0, datagram}};
