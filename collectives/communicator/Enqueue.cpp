@@ -93,7 +93,7 @@ void share(std::shared_ptr<T>& place, const std::shared_ptr<T>& value) {
   if (place != value) place = value;
 }
 
-/// As the state's next collective; all fields but those that its piece sets when its turn comes.
+/// As the state's next collective: all fields, as one without scratch whose ports are free.
 void describe(CollectiveOperation& operation, CommunicatorState& state, const CollectiveArguments& arguments,
               const CommunicatorState::Chosen& chosen, KeptMemory&& kept) {
   operation.type = arguments.type;

@@ -34,7 +34,7 @@ void sealIcrc(const Route& route, std::span<uint8_t> datagram);
 bool checkIcrc(const Route& route, std::span<const uint8_t> datagram);
 
 /// CRC-32 as Ethernet's and zlib's: `crc` is that of the bytes before, 0 of none. Carry-less multiplication where the
-/// processor has it: about 10 bytes a nanosecond there.
+/// processor has it.
 uint32_t crc32(uint32_t crc, const void* data, size_t bytes);
 /// The same by tables, on every processor.
 uint32_t crc32ByTables(uint32_t crc, const void* data, size_t bytes);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/roce/MemoryTable.h"
 
+#include <sys/random.h>
+
+#include <cerrno>
+
 #include "base/Format.h"
 
 namespace hpu::roce {
@@ -11,11 +15,8 @@ StatusOr<uint32_t> MemoryTable::add(std::byte* host, uint64_t address, uint64_t 
                                         " cannot be registered: it is empty or wraps around"));
   uint32_t key = 0;
   do {
-    // SplitMix64: a bijection of a counter, so that a key comes again only after 2^32 others or so.
-    state_ += 0x9E3779B97F4A7C15;
-    uint64_t mixed = (state_ ^ state_ >> 30) * 0xBF58476D1CE4E5B9;
-    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB;
-    key = static_cast<uint32_t>(mixed ^ mixed >> 31);
+    if (::getrandom(&key, sizeof key, 0) != static_cast<ssize_t>(sizeof key))
+      return unavailable("the system has no random numbers for a key of memory: " + base::errnoText(errno));
   } while (key == 0 || regions_.contains(key));
   regions_[key] = {host, address, bytes, access};
   return key;

@@ -18,11 +18,9 @@ struct Access {
 
 class MemoryTable {
  public:
-  /// Keys are not to be guessed: `seed` is the process's secret.
-  explicit MemoryTable(uint64_t seed) : state_(seed) {}
-
-  /// `host` has the `bytes` that peers know as `address`; it lives until remove(). Errors: kInvalidArgument (no bytes,
-  /// or addresses that wrap around).
+  /// `host` has the `bytes` that peers know as `address`; it lives until remove(). The key is
+  /// random, so that keys which a peer has seen tell nothing of others. Errors: kInvalidArgument (no bytes, or
+  /// addresses that wrap around), kUnavailable (the system has no random numbers).
   StatusOr<uint32_t> add(std::byte* host, uint64_t address, uint64_t bytes, Access access);
   /// False: there is no such key.
   bool remove(uint32_t key) { return regions_.erase(key) > 0; }
@@ -37,7 +35,6 @@ class MemoryTable {
     Access access;
   };
   std::unordered_map<uint32_t, Region> regions_;
-  uint64_t state_;
 };
 
 }  // namespace hpu::roce

@@ -9,7 +9,6 @@
 namespace hpu::roce {
 namespace {
 
-constexpr uint64_t kMostMessageBytes = uint64_t{1} << 31;
 constexpr int kWithoutEnd = 7;  // Of notReadyRetries.
 
 std::span<const uint8_t> asBytes(std::span<std::byte> memory) {

@@ -10,8 +10,6 @@
 namespace hpu::roce {
 namespace {
 
-constexpr uint64_t kMostMessageBytes = uint64_t{1} << 31;
-
 bool isSend(Opcode opcode) {
   return opcode <= Opcode::kSendOnlyImmediate;
 }

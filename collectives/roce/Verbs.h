@@ -48,6 +48,9 @@ enum class Outcome : uint8_t {
 };
 std::string_view outcomeName(Outcome outcome);
 
+/// Of reliable connections (InfiniBand Architecture Specification 1.3, volume 1).
+inline constexpr uint64_t kMostMessageBytes = uint64_t{1} << 31;
+
 struct Completion {
   uint64_t id = 0;
   Outcome outcome = Outcome::kSuccess;
@@ -87,7 +90,7 @@ enum class Answer : uint8_t { kAck, kNotReady, kReserved, kNak };
 inline Answer answerOf(uint8_t syndrome) {
   return static_cast<Answer>(syndrome >> 5 & 3);
 }
-/// What a receiver that is not ready asks for, by its 5-bit code (table 45).
+/// What a receiver that is not ready asks for, by its 5-bit code.
 TimeNs notReadyNs(uint8_t code);
 
 }  // namespace hpu::roce

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two queue pairs in virtual time, and a wire between them that loses, doubles, changes and delays datagrams.
-// The one thing to know: everything follows from the arguments; no clock and no thread.
+// The one thing to know: everything but the keys follows from the arguments; no clock and no thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ inline constexpr TimeNs kFlightNs = 2'000;
 class Lab {
  public:
   struct Side {
-    MemoryTable table{0};
+    MemoryTable table;
     std::vector<std::byte> memory = std::vector<std::byte>(1 << 17);
     uint32_t key = 0;
     uint64_t address = 0;
@@ -40,7 +40,6 @@ class Lab {
   explicit Lab(QueuePairOptions options, Wire wire = nullptr, uint32_t firstPsn = 0xFFFFFA) : wire_(std::move(wire)) {
     for (int i = 0; i < 2; ++i) {
       Side& side = sides[i];
-      side.table = MemoryTable(static_cast<uint64_t>(i) + 1);
       side.address = 0x100000000 * static_cast<uint64_t>(i + 1);
       side.key = *side.table.add(side.memory.data(), side.address, side.memory.size(), {true, true, true});
       QueuePairOptions own = options;
