@@ -26,7 +26,8 @@ bool CollectiveRun::prepare(bool direct) {
     devices_ = operation_.devices;
     sharesDevices_ = false;
     uint32_t seen = 0;
-    for (int32_t device : devices_ ? *devices_ : std::vector<int32_t>()) {
+    for (size_t rank = 0; devices_ && rank < devices_->size(); ++rank) {
+      const int32_t device = (*devices_)[rank];
       sharesDevices_ |= (seen >> device & 1) != 0;
       seen |= 1u << device;
     }
