@@ -266,7 +266,9 @@ Status ScheduleRun::push(Pace& pace, bool& moved, bool& paused) {
     if (!published_ && transport.publish(mine_)) published_ = again = true;
     if (recordsLeft_ > 0) {
       const int before = recordsLeft_;
-      HPU_RETURN_IF_ERROR(readRecords(again));
+      Status status = readRecords(again);
+      // A rank that gives up over a call that differs has told of its own: the others name the difference too.
+      if (!status.ok() && published_) return status;
       if (recordsLeft_ < before) {
         compute_.insert(compute_.end(), unscaled_.begin(), unscaled_.end());
         unscaled_.clear();

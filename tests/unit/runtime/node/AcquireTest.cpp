@@ -213,9 +213,12 @@ TEST_F(Acquire, ChildrenOfABusyParentMayOpenDevices) {
   threads.emplace_back([&] {
     while (!stop) (void)node::query();
   });
+  // Opened before the first fork: a child, that takes any device, would come before this process.
+  std::array<Device, 3> devices;
+  for (int i = 1; i < 3; ++i) devices[static_cast<size_t>(i)] = Device::open(at(i)).value();
   for (int i = 1; i < 3; ++i)
     threads.emplace_back([&, i] {
-      Device device = Device::open(at(i)).value();
+      Device& device = devices[static_cast<size_t>(i)];
       Buffer buffer = device.allocate(1000).value();
       Stream stream = Stream::create(device).value();
       while (!stop) {
