@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fabric: the network of a cluster as data: nodes of devices that are meshed, rails from each node to switches, leaf
+// switches and their uplinks. The one thing to know: everything that takes time on the way of a message is a *port*
+// here (a link of the mesh, a rail's two directions, a leaf's uplink and downlink of a rail); a port serves one message
+// after another, whatever operation, stream or communicator it is of.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collectives/topology/LinkModel.h"
+#include "hpu/status.h"
+#include "hpu/target.h"
+
+namespace hpu::collectives {
+
+/// A constant of the model, with what is known of it. Times from the model change with it; tools print it.
+struct ModelConstant {
+  std::string name;          ///< As in the file: "message_us", "start_us" ...
+  double value = 0;          ///< In the name's unit.
+  double low = 0, high = 0;  ///< The interval in which the truth is believed to be.
+  std::string source;        ///< "docs.habana.ai ...", "fitted to ...", "chosen: nothing is published; ..."
+};
+
+/// What differs from the rule at one node.
+struct NodeException {
+  int32_t node = 0;
+  double rate = 1;                 ///< Of the node's rails and mesh links: a factor in (0, 1].
+  std::vector<int32_t> railsDown;  ///< Rails (by index) that carry nothing; devices of one use the next that is up.
+  std::vector<int32_t> devices;    ///< Slots that are there; empty: all.
+};
+
+struct Fabric {
+  std::string name;
+  Target target = Target::kGaudi3;
+  int32_t nodes = 1;           ///< Domains in which every two devices have a link of their own.
+  int32_t devicesPerNode = 8;  ///< Slots of a node.
+  /// Of a rail each way, bytes a nanosecond on the wire.
+  double railBytesPerNs = 0;
+  /// Of a node. Device slot d uses rail d * rails / devicesPerNode: as many rails as devices is one each (Gaudi's own
+  /// ports); fewer are host NICs that devices share.
+  int32_t rails = 8;
+  int32_t nodesPerLeaf = 0;     ///< 0: one switch for all nodes, without uplinks.
+  double oversubscription = 1;  ///< A leaf's rails down over its uplinks' rate; 1: none.
+  /// From the last byte on the wire of the sender to the receiver's next step, besides the time on the wire.
+  int64_t railMessagePs = 0;  ///< Under one leaf.
+  int64_t uplinkPs = 0;       ///< More of it when the message crosses leaves.
+  int64_t railIssuePs = 0;    ///< A rail is taken this long by a message besides its bytes.
+  int64_t railPacketBytes = 1, railPacketOverheadBytes = 0, railMessageOverheadBytes = 0;
+  LinkModel mesh;  ///< Of the links in a node; its start, copies and reductions are the devices'.
+  std::vector<NodeException> exceptions;  ///< By node, ascending, each once.
+  std::vector<ModelConstant> constants;   ///< All that were chosen, fitted or measured.
+
+  /// Null unless the node differs.
+  const NodeException* exceptionOf(int32_t node) const;
+  double rateOf(int32_t node) const;
+  /// Which rail serves a slot; -1 when the node has none that is up.
+  int32_t railOf(int32_t node, int32_t device) const;
+  int32_t leafOf(int32_t node) const { return nodesPerLeaf > 0 ? node / nodesPerLeaf : 0; }
+  /// How long a message of so many bytes takes a rail of full rate; rounded up.
+  int64_t railPs(int64_t bytes) const;
+  /// How long it takes a leaf's uplinks of one rail: those of nodesPerLeaf nodes together, less oversubscription.
+  int64_t uplinkBusyPs(int64_t bytes) const;
+  /// What large messages get of a rail.
+  double railPayloadBytesPerNs() const;
+};
+
+/// The fabric of `nodes` standard nodes of a target (HLS-1, HLS-2, HLS-3): eight meshed devices, a rail each.
+Fabric standardFabric(Target target, int32_t nodes);
+/// Errors: kInvalidArgument, naming the field and what it may be. Every fabric that is read from a file was checked.
+Status checkFabric(const Fabric& fabric);
+
+}  // namespace hpu::collectives

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// choosePlan: which algorithm, cut into how many chunks, for a problem on a fabric; with the reason.
+// The one thing to know: the choice depends on the problem, the map and the fabric alone, so every rank chooses alike.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/scaleout/PlanTimer.h"
+#include "collectives/scaleout/Program.h"
+
+namespace hpu::collectives {
+
+struct PlanCandidate {
+  std::string algorithm;
+  int32_t chunks = 1;
+  int64_t predictedPs = 0;
+};
+
+struct PlanChoice {
+  std::unique_ptr<Plan> plan;
+  int64_t predictedPs = 0, lowerBoundPs = 0;
+  std::vector<PlanCandidate>
+      candidates;      ///< Priced ones, ascending by time; "hcl" is priced only when it is asked for.
+  std::string reason;  ///< "rails, 8 chunks: 3.6 ms; next rails-tree, 1 chunk: 9 ms"
+};
+
+/// `only`: the algorithm to take; empty: the fastest of all but "hcl". Errors: kUnimplemented (nothing accepts the
+/// problem on that map), kNotFound (no such algorithm).
+StatusOr<PlanChoice> choosePlan(const Problem& problem, const RankMap& map, const Fabric& fabric,
+                                std::string_view only = {});
+
+}  // namespace hpu::collectives
