@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/topology/LinkModel.h"
@@ -14,14 +15,6 @@
 #include "hpu/target.h"
 
 namespace hpu::collectives {
-
-/// A constant of the model, with what is known of it. Times from the model change with it; tools print it.
-struct ModelConstant {
-  std::string name;          ///< As in the file: "message_us", "start_us" ...
-  double value = 0;          ///< In the name's unit.
-  double low = 0, high = 0;  ///< The interval in which the truth is believed to be.
-  std::string source;        ///< "docs.habana.ai ...", "fitted to ...", "chosen: nothing is published; ..."
-};
 
 /// What differs from the rule at one node.
 struct NodeException {
@@ -50,7 +43,8 @@ struct Fabric {
   int64_t railPacketBytes = 1, railPacketOverheadBytes = 0, railMessageOverheadBytes = 0;
   LinkModel mesh;  ///< Of the links in a node; its start, copies and reductions are the devices'.
   std::vector<NodeException> exceptions;  ///< By node, ascending, each once.
-  std::vector<ModelConstant> constants;   ///< All that were chosen, fitted or measured.
+  /// All that were chosen, fitted or measured; setConstant changes one, and the fields above that follow from it.
+  std::vector<ModelConstant> constants;
 
   /// Null unless the node differs.
   const NodeException* exceptionOf(int32_t node) const;
@@ -68,6 +62,24 @@ struct Fabric {
 
 /// The fabric of `nodes` standard nodes of a target (HLS-1, HLS-2, HLS-3): eight meshed devices, a rail each.
 Fabric standardFabric(Target target, int32_t nodes);
+/// The same with other numbers and rates; standardFabric is the one with those of src/arch. Rates in bytes a
+/// nanosecond.
+Fabric uniformFabric(Target target, int32_t nodes, int32_t devicesPerNode, double linkBytesPerNs, int32_t rails,
+                     double railBytesPerNs);
+
+/// Sets a constant, and what follows from it:
+///     start_us, message_us, message_issue_us, packets_per_ack (rails too), copy_start_us, copy_gb_per_s,
+///     reduce_gb_per_s   the mesh's fields
+///     switch_us         one switch with its cables: railMessagePs has one, uplinkPs two more
+///     rail_nic_us       a rail's message takes this more than a mesh's (host NICs); railMessagePs
+///     rail_issue_us     railIssuePs
+/// Errors: kInvalidArgument (no such constant, listing them; out of range; a value outside of its interval).
+Status setConstant(Fabric& fabric, ModelConstant constant);
+/// Null when the fabric has none of that name.
+const ModelConstant* findConstant(const Fabric& fabric, std::string_view name);
+
+constexpr int32_t kMaxFabricDevices = 1 << 20;  ///< Nodes x devices of a node.
+constexpr int32_t kMaxDevicesPerNode = 64;
 /// Errors: kInvalidArgument, naming the field and what it may be. Every fabric that is read from a file was checked.
 Status checkFabric(const Fabric& fabric);
 

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "collectives/topology/ModelConstant.h"
 #include "hpu/target.h"
 
 namespace hpu::collectives {
@@ -15,6 +17,7 @@ struct LinkModel {
   /// One direction between two devices of the node, bytes a nanosecond on the wire (ports x rate).
   double linkBytesPerNs = 0;
   int64_t packetBytes = 1;           ///< Payload of a full packet.
+  int64_t packetsPerAck = 1;         ///< Set by setPacketsPerAck.
   int64_t packetOverheadBytes = 0;   ///< Headers, and the acknowledgements' share.
   int64_t messageOverheadBytes = 0;  ///< Once a message.
   int64_t startPs = 0;               ///< From a rank's arrival to its first step.
@@ -39,5 +42,12 @@ struct LinkModel {
 
 /// The node of eight devices of a target, full mesh. Thread-safe; lives for ever.
 const LinkModel& linkModel(Target target);
+/// Any number of meshed devices of a target. `otherBytesPerNs`: each way of a device's other ports, which take of its
+/// memory what copies and reductions do not get, as the links do.
+LinkModel meshModel(Target target, int32_t devices, double linkBytesPerNs, double otherBytesPerNs);
+/// What was chosen or fitted, with the values that the model has.
+std::vector<ModelConstant> meshConstants(const LinkModel& model);
+/// So many packets for each acknowledgement; at least 1.
+void setPacketsPerAck(LinkModel& model, int64_t packets);
 
 }  // namespace hpu::collectives
