@@ -22,6 +22,7 @@ struct NodeException {
   double rate = 1;                 ///< Of the node's rails and mesh links: a factor in (0, 1].
   std::vector<int32_t> railsDown;  ///< Rails (by index) that carry nothing; devices of one use the next that is up.
   std::vector<int32_t> devices;    ///< Slots that are there; empty: all.
+  bool operator==(const NodeException&) const = default;
 };
 
 struct Fabric {
@@ -58,6 +59,7 @@ struct Fabric {
   int64_t uplinkBusyPs(int64_t bytes) const;
   /// What large messages get of a rail.
   double railPayloadBytesPerNs() const;
+  bool operator==(const Fabric&) const = default;
 };
 
 /// The fabric of `nodes` standard nodes of a target (HLS-1, HLS-2, HLS-3): eight meshed devices, a rail each.

@@ -13,14 +13,18 @@
 
 namespace hpu::collectives {
 
-/// Errors: kInvalidArgument, "`name`: node 12 of 'exceptions' ...: what it may be". Never throws.
+/// `name` is what errors call the text. Errors: kInvalidArgument, "NAME: node 12 of 'exceptions': ...: what it may be".
+/// Never throws.
 StatusOr<Fabric> parseFabric(std::string_view text, std::string_view name);
-/// Errors: kNotFound, kInvalidArgument.
+/// Errors: of parseFabric, and kNotFound, kPermissionDenied, kResourceExhausted (a file of more than kMaxFabricText).
 StatusOr<Fabric> readFabric(const std::string& path);
-/// A file that gives the same fabric when it is read.
+/// A file that gives the same fabric when it is read, provided that its constants are what setConstant made them.
 std::string fabricText(const Fabric& fabric);
-/// "hls-1", "hls-2", "hls-3", "hl-338", "dl1": the examples, compiled in; `nodes` of them.
+/// "hls-1", "hls-2", "hls-3", "hl-338", "dl1" ...: the examples, compiled in.
 std::vector<std::string> namedFabrics();
-StatusOr<Fabric> namedFabric(std::string_view name, int32_t nodes);
+/// `nodes` of it; 0: as many as its file says. Errors: kNotFound (listing the names), kInvalidArgument.
+StatusOr<Fabric> namedFabric(std::string_view name, int32_t nodes = 0);
+
+constexpr int64_t kMaxFabricText = int64_t{64} << 20;
 
 }  // namespace hpu::collectives

@@ -38,6 +38,7 @@ struct LinkModel {
   /// How long the device's memory is busy with a reduction (copy) that moves so many bytes.
   int64_t reducePs(int64_t bytes) const;
   int64_t copyPs(int64_t bytes) const;
+  bool operator==(const LinkModel&) const = default;
 };
 
 /// The node of eight devices of a target, full mesh. Thread-safe; lives for ever.
