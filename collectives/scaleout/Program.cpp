@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/scaleout/Program.h"
 
+#include <algorithm>
+
 namespace hpu::collectives {
 
 int32_t resolve(const RankMap& map, int32_t rank, PeerName peer) {
@@ -17,6 +19,32 @@ int32_t resolve(const RankMap& map, int32_t rank, PeerName peer) {
       return peer.a;
   }
   return peer.a;
+}
+
+Schedule assemble(const Plan& plan) {
+  Schedule schedule;
+  schedule.problem = plan.problem();
+  schedule.algorithm = plan.algorithm();
+  schedule.slices = plan.chunks();
+  for (int32_t rank = 0; rank < plan.map().ranks(); ++rank) {
+    Program program = plan.program(rank);
+    const auto base = static_cast<int32_t>(schedule.steps.size());
+    for (ProgramStep& own : program.steps) {
+      Step step;
+      step.kind = own.kind;
+      step.rank = rank;
+      if (own.peer >= 0) step.peer = resolve(plan.map(), rank, program.peers[static_cast<size_t>(own.peer)]);
+      step.dst = own.dst;
+      step.sources = std::move(own.sources);
+      step.after = std::move(own.after);
+      for (int32_t& earlier : step.after) earlier += base;
+      schedule.steps.push_back(std::move(step));
+    }
+    schedule.scratchElements = std::max(schedule.scratchElements, program.scratchElements);
+    schedule.partialElements = std::max(schedule.partialElements, program.partialElements);
+  }
+  schedule.finish();
+  return schedule;
 }
 
 }  // namespace hpu::collectives
