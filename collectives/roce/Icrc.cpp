@@ -134,7 +134,7 @@ uint32_t icrcOf(const Route& route, std::span<const uint8_t> bytes) {
     at += kV4;
   }
   putBig(at, route.sourcePort);
-  putBig(at + 2, kUdpPort);
+  putBig(at + 2, route.destinationPort);
   putBig(at + 4, static_cast<uint16_t>(udpBytes));
   at += kUdp;
   const size_t bth = std::min(bytes.size(), kBth);

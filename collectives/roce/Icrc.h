@@ -21,8 +21,9 @@ struct Route {
   bool isV6 = true;
   std::array<uint8_t, 16> source{}, destination{};  ///< In network order; of IPv4 the first four bytes.
   uint16_t sourcePort = 0;
-  uint16_t identification = 0;  ///< Of IPv4.
-  bool mayFragment = false;     ///< Of IPv4.
+  uint16_t destinationPort = 4791;  ///< kUdpPort, but for peers that agreed upon another one.
+  uint16_t identification = 0;      ///< Of IPv4.
+  bool mayFragment = false;         ///< Of IPv4.
 };
 
 /// Of a datagram from its BTH up to its ICRC, which is not part of it. The value as it is written: little-endian.

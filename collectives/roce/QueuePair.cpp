@@ -37,7 +37,7 @@ Status QueuePair::post(const Receive& receive) {
 }
 
 void QueuePair::receive(const Packet& packet, TimeNs now) {
-  if (packet.opcode == Opcode::kCongestionNotification) return;
+  if (packet.opcode == Opcode::kCongestionNotification) return requester_.congested(now);
   auto complete = [this](const Completion& completion) { completions_.push_back(completion); };
   if (traitsOf(packet.opcode).response)
     requester_.receive(packet, now, complete);

@@ -45,6 +45,7 @@ class QueuePair {
   bool failed() const { return requester_.failed() || responder_.failed(); }
   /// Nothing is to be sent or waited for.
   bool idle() const { return requester_.idle() && responder_.idle(); }
+  const Requester& sender() const { return requester_; }
   const Requester::Counters& sent() const { return requester_.counters(); }
   const Responder::Counters& received() const { return responder_.counters(); }
 

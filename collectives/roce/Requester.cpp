@@ -30,7 +30,11 @@ Opcode opcodeOf(const Request& request, bool first, bool last) {
 }  // namespace
 
 Requester::Requester(const QueuePairOptions& options, uint32_t peer)
-    : options_(options), peer_(peer), nextPsn_(options.firstPsn & kPsnMask), newest_(nextPsn_) {}
+    : options_(options),
+      peer_(peer),
+      nextPsn_(options.firstPsn & kPsnMask),
+      newest_(nextPsn_),
+      congestion_(options.window) {}
 
 Status Requester::post(const Request& request) {
   if (request.local.size() > kMostMessageBytes)
@@ -203,8 +207,8 @@ bool Requester::emitNext(Emit emit) {
   const Request& request = work.request;
   const uint32_t psn = sending();
   const int32_t ahead = psnDistance(oldest(), psn);
-  const auto window = static_cast<int32_t>(options_.window);
-  if (ahead >= window) return false;
+  const auto open = static_cast<int32_t>(congestion_.packets());
+  if (ahead >= open) return false;
   Packet packet;
   packet.queuePair = peer_;
   packet.psn = psn;
@@ -225,7 +229,8 @@ bool Requester::emitNext(Emit emit) {
       // peer does not know a READ of which it has done a part.
       const uint32_t cut = std::max<uint32_t>(1, options_.window / 2);
       numbers = std::min(work.packets, (packet_ / cut + 1) * cut) - packet_;
-      if (ahead + static_cast<int32_t>(numbers) > window) return false;
+      // Its responses are the peer's packets; a window that congestion has shrunk does not keep the first one back.
+      if (ahead > 0 && ahead + static_cast<int32_t>(numbers) > open) return false;
       packet.opcode = Opcode::kReadRequest;
       packet.address += offset;
       packet.length = static_cast<uint32_t>(
@@ -239,7 +244,7 @@ bool Requester::emitNext(Emit emit) {
     packet.solicited = request.solicited && last;
     packet.payload =
         asBytes(request.local.subspan(offset, std::min<uint64_t>(request.local.size() - offset, options_.pathMtu)));
-    packet.acknowledge = last || ahead + 1 == window || (packet_ + 1) % options_.ackEvery == 0;
+    packet.acknowledge = last || ahead + 1 >= open || (packet_ + 1) % options_.ackEvery == 0;
   }
   if (!emit(packet)) return false;
   ++counters_.packets;
@@ -256,6 +261,7 @@ bool Requester::emitNext(Emit emit) {
 
 void Requester::advance(TimeNs now, Emit emit, Complete complete) {
   if (failed_) return;
+  congestion_.advance(now);
   if (pausedUntil_) {
     if (now < *pausedUntil_) return;
     pausedUntil_.reset();

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/FunctionRef.h"
+#include "collectives/roce/CongestionWindow.h"
 #include "collectives/roce/Packet.h"
 #include "collectives/roce/Psn.h"
 #include "collectives/roce/Verbs.h"
@@ -36,6 +37,8 @@ class Requester {
   Status post(const Request& request);
   /// An answer of the peer. Completes requests, in their order.
   void receive(const Packet& packet, TimeNs now, Complete complete);
+  /// The peer was told of congestion on the way to it.
+  void congested(TimeNs now) { congestion_.notified(now); }
   /// What time has come for; sends what may be sent. `complete`: of requests that failed.
   void advance(TimeNs now, Emit emit, Complete complete);
   /// When advance() has something to do though nothing is received or posted.
@@ -46,6 +49,7 @@ class Requester {
   bool idle() const { return works_.empty(); }
   bool failed() const { return failed_; }
   const Counters& counters() const { return counters_; }
+  const CongestionWindow& congestion() const { return congestion_; }
 
  private:
   struct Work {
@@ -82,6 +86,7 @@ class Requester {
   std::deque<uint32_t> results_;
   std::optional<uint32_t> missing_;  ///< The response that was asked for again and has not come.
   bool failed_ = false;
+  CongestionWindow congestion_;
   Counters counters_;
 };
 

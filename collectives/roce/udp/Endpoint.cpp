@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/roce/udp/Endpoint.h"
+
+#include <poll.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+
+namespace hpu::roce {
+namespace {
+
+using base::strCat;
+
+constexpr size_t kRoomBytes = 1 << 20;
+// Batches of datagrams that are taken in before anything is answered.
+constexpr int kMostBatches = 8;
+// Of a connection; DCQCN (Zhu et al., SIGCOMM 2015): at most one notification in this time.
+constexpr TimeNs kNotificationNs = 50'000;
+// IP, UDP, the longest headers of RoCE and its ICRC, rounded as rdma_rxe does.
+constexpr int kMtuHeaders = 80;
+// Linux counts a received packet's buffer with its overhead against the socket's room.
+constexpr int64_t kPacketOverhead = 768;
+
+bool sameIp(const Address& a, const Address& b) {
+  return a.v6 == b.v6 && memcmp(a.ip, b.ip, a.v6 ? 16 : 4) == 0;
+}
+
+Route routeBetween(const Address& from, const Address& to) {
+  Route route;
+  route.isV6 = from.v6;
+  std::copy_n(from.ip, from.v6 ? 16 : 4, route.source.begin());
+  std::copy_n(to.ip, to.v6 ? 16 : 4, route.destination.begin());
+  route.sourcePort = from.port;
+  route.destinationPort = to.port;
+  return route;
+}
+
+int64_t wallNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Endpoint>> Endpoint::open(const EndpointOptions& options) {
+  UdpOptions udp;
+  udp.local = options.local;
+  udp.bufferBytes = options.bufferBytes;
+  udp.offload = options.offload;
+  HPU_ASSIGN(UdpSocket socket, UdpSocket::open(udp));
+  std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(socket), options));
+  if (!options.capture.empty()) {
+    HPU_ASSIGN(endpoint->capture_, Capture::create(options.capture));
+  }
+  endpoint->faulty_ = options.faults.any();
+  endpoint->room_.resize(kRoomBytes);
+  return endpoint;
+}
+
+TimeNs Endpoint::now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+uint32_t Endpoint::largestMtu() const {
+  const int mtu = interfaceMtu(local());
+  uint32_t largest = 256;
+  while (largest < kMostPayloadBytes && static_cast<int>(largest * 2) + kMtuHeaders <= mtu) largest *= 2;
+  return largest;
+}
+
+uint32_t Endpoint::receiveWindow(uint32_t pathMtu) const {
+  return static_cast<uint32_t>(std::max<int64_t>(1, socket_.receiveBytes() / (int64_t{pathMtu} + kPacketOverhead)));
+}
+
+uint32_t Endpoint::newNumber() {
+  // Below it are the numbers of special queue pairs.
+  constexpr uint32_t kFirst = 16;
+  constexpr int kTries = 1000;
+  for (int i = 0; i < kTries; ++i) {
+    uint32_t number = 0;
+    if (::getrandom(&number, sizeof number, 0) != sizeof number) return 0;
+    number &= kPsnMask;
+    if (number >= kFirst && !connections_.contains(number)) return number;
+  }
+  return 0;
+}
+
+Status Endpoint::connect(const QueuePairOptions& options, const Peer& peer, const Address& address) {
+  HPU_RETURN_IF_ERROR(QueuePair::check(options, peer));
+  if (address.v6 != local().v6)
+    return invalidArgument(
+        strCat("a connection from ", local().text(), " to ", address.text(), ": both ends are IPv4, or both IPv6"));
+  if (connections_.contains(options.number))
+    return alreadyExists(strCat("queue pair ", options.number, " of ", local().text()));
+  auto connection = std::make_unique<Connection>(options, peer, address, memory_);
+  connection->route = routeBetween(local(), address);
+  connections_.emplace(options.number, std::move(connection));
+  return okStatus();
+}
+
+QueuePair* Endpoint::find(uint32_t number) {
+  auto it = connections_.find(number);
+  return it == connections_.end() ? nullptr : &it->second->pair;
+}
+
+void Endpoint::remove(uint32_t number) {
+  connections_.erase(number);
+}
+
+void Endpoint::record(const Address& from, const Address& to, std::span<const uint8_t> datagram) {
+  if (capture_) capture_->record(wallNs(), from, to, datagram);
+}
+
+void Endpoint::take(const Arrival& arrival, TimeNs now) {
+  if (!faulty_) return takeDatagram(arrival.from, arrival.datagram, arrival.congested, now);
+  const Faults::Fate fate = faults_.next();
+  counters_.faults += fate.drop || fate.duplicate || fate.corrupt;
+  if (fate.drop) return;
+  if (fate.corrupt && !arrival.datagram.empty()) {
+    const size_t bit = fate.bit % (arrival.datagram.size() * 8);
+    arrival.datagram[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
+  }
+  takeDatagram(arrival.from, arrival.datagram, arrival.congested, now);
+  if (fate.duplicate) takeDatagram(arrival.from, arrival.datagram, arrival.congested, now);
+}
+
+void Endpoint::takeDatagram(const Address& from, std::span<uint8_t> datagram, bool congested, TimeNs now) {
+  ++counters_.received;
+  record(from, local(), datagram);
+  Packet packet;
+  if (parse(datagram, packet) != Malformed::kNo) {
+    ++counters_.malformed;
+    return;
+  }
+  auto it = connections_.find(packet.queuePair);
+  if (it == connections_.end()) {
+    ++counters_.noQueuePair;
+    return;
+  }
+  Connection& connection = *it->second;
+  if (!sameIp(from, connection.address)) {
+    ++counters_.wrongPeer;
+    return;
+  }
+  if (!checkIcrc(routeBetween(from, local()), datagram)) {
+    ++counters_.badIcrc;
+    return;
+  }
+  if (congested || packet.congestedForward) {
+    ++counters_.congestionSeen;
+    connection.congested = true;
+  }
+  connection.pair.receive(packet, now);
+}
+
+void Endpoint::advanceAll(TimeNs now) {
+  for (auto& [number, held] : connections_) {
+    Connection& connection = *held;
+    if (connection.congested &&
+        (!connection.congestionToldAt || now - *connection.congestionToldAt >= kNotificationNs)) {
+      Packet packet;
+      packet.opcode = Opcode::kCongestionNotification;
+      packet.queuePair = connection.peerNumber;
+      packet.congestedBackward = true;
+      if (emit(connection, packet)) {
+        ++counters_.congestionTold;
+        connection.congested = false;
+        connection.congestionToldAt = now;
+      }
+    }
+    if (!connection.pair.failed() || !connection.pair.idle())
+      connection.pair.advance(now, [&](const Packet& packet) { return emit(connection, packet); });
+  }
+}
+
+bool Endpoint::emit(const Connection& connection, const Packet& packet) {
+  const size_t bytes = datagramBytes(packet);
+  if (used_ + bytes > room_.size() && !flush()) return false;
+  const std::span<uint8_t> datagram(room_.data() + used_, bytes);
+  encode(packet, datagram);
+  sealIcrc(connection.route, datagram);
+  record(local(), connection.address, datagram);
+  ++counters_.sent;
+  Waiting* last = trains_.size() > nextTrain_ ? &trains_.back() : nullptr;
+  const bool joins = last && !last->complete && last->to == connection.address && bytes <= last->segmentBytes &&
+                     last->segments < UdpSocket::kMostSegments && last->bytes + bytes <= UdpSocket::kMostTrainBytes;
+  if (joins) {
+    last->bytes += bytes;
+    ++last->segments;
+    last->complete = bytes < last->segmentBytes;
+  } else {
+    trains_.push_back({connection.address, used_, bytes, static_cast<uint32_t>(bytes), 1, !socket_.trains()});
+  }
+  used_ += bytes;
+  return true;
+}
+
+/// Sends what waits; false: not all of it.
+bool Endpoint::flush() {
+  batch_.clear();
+  for (size_t i = nextTrain_; i < trains_.size(); ++i)
+    batch_.push_back({&trains_[i].to, {room_.data() + trains_[i].begin, trains_[i].bytes}, trains_[i].segmentBytes});
+  const size_t taken = socket_.send(batch_);
+  nextTrain_ += taken;
+  blocked_ = taken < batch_.size();
+  if (blocked_) return false;
+  trains_.clear();
+  nextTrain_ = used_ = 0;
+  return true;
+}
+
+bool Endpoint::progress() {
+  const uint64_t before = counters_.sent + counters_.received;
+  TimeNs at = now();
+  for (int i = 0; i < kMostBatches; ++i)
+    if (!socket_.receive([&](const Arrival& arrival) { take(arrival, at); })) break;
+  if (blocked_ && !flush()) return counters_.sent + counters_.received != before;
+  advanceAll(at);
+  flush();
+  return counters_.sent + counters_.received != before;
+}
+
+std::optional<TimeNs> Endpoint::nextTime() const {
+  std::optional<TimeNs> next;
+  for (const auto& [number, connection] : connections_) {
+    if (auto time = connection->pair.nextTime(); time && (!next || *time < *next)) next = time;
+  }
+  return next;
+}
+
+void Endpoint::wait(TimeNs until) const {
+  if (auto next = nextTime(); next && *next < until) until = *next;
+  const TimeNs left = std::max<TimeNs>(0, until - now());
+  pollfd fd{descriptor(), static_cast<short>(POLLIN | (blocked_ ? POLLOUT : 0)), 0};
+  const timespec timeout{left / 1'000'000'000, left % 1'000'000'000};
+  ::ppoll(&fd, 1, &timeout, nullptr);
+}
+
+}  // namespace hpu::roce
