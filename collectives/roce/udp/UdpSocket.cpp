@@ -27,6 +27,8 @@ using base::strCat;
 constexpr int kUdpSegment = 103, kUdpGro = 104, kNoCheck6Tx = 101, kNoCheck6Rx = 102;
 constexpr int kEcnCapable = 2, kEcnMask = 3, kEcnMarked = 3;  // RFC 3168: ECT(0), CE.
 constexpr size_t kBatch = 16;
+// Of trains fewer are taken in at once: the peer's window waits for the answers to them.
+constexpr size_t kTrainBatch = 4;
 constexpr size_t kReceiveBytes = 65'536;
 
 bool setOption(int fd, int level, int name, int value) {
@@ -190,7 +192,8 @@ void UdpSocket::sendOneByOne(const Train& train) {
 
 bool UdpSocket::receive(base::FunctionRef<void(const Arrival&)> take) {
   Buffers& buffers = *buffers_;
-  for (size_t i = 0; i < kBatch; ++i) {
+  const size_t batch = trains_ ? kTrainBatch : kBatch;
+  for (size_t i = 0; i < batch; ++i) {
     buffers.vectors[i] = {buffers.room.data() + i * kReceiveBytes, kReceiveBytes};
     msghdr& header = buffers.messages[i].msg_hdr;
     header = {};
@@ -203,7 +206,7 @@ bool UdpSocket::receive(base::FunctionRef<void(const Arrival&)> take) {
   }
   int count = 0;
   do {
-    count = ::recvmmsg(descriptor_, buffers.messages.data(), kBatch, MSG_DONTWAIT, nullptr);
+    count = ::recvmmsg(descriptor_, buffers.messages.data(), static_cast<unsigned>(batch), MSG_DONTWAIT, nullptr);
   } while (count < 0 && (errno == EINTR || errno == ECONNREFUSED));
   if (count <= 0) return false;
   for (int i = 0; i < count; ++i) {
