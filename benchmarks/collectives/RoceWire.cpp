@@ -3,9 +3,9 @@
 //
 //   roce_wire MODE BYTES MESSAGES MTU ADDRESS_A ADDRESS_B [NAMESPACE_OF_B]
 //
-// MODE: roce: RDMA writes, one after another. udp: the same bytes in the same trains with a window, each datagram copied
-// and summed (CRC-32) at both ends as RoCE has to. bare: udp without copies and sums. One line: seconds of all messages.
-// benchmarks/collectives/roce_wire.py makes the network, runs them in turn and prints ratios.
+// MODE: roce: RDMA writes, one after another. udp: the same bytes in the same trains with a window, each datagram
+// copied and summed (CRC-32) at both ends as RoCE has to. bare: udp without copies and sums. One line: seconds of all
+// messages. benchmarks/collectives/roce_wire.py makes the network, runs them in turn and prints ratios.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -150,7 +150,8 @@ void runUdp(const Setup& setup, Shared& shared, int side, std::span<std::byte> m
         }
         ++received;
       });
-      if (received - told >= kAckEvery || (received == all && told < all) || (received % packets == 0 && told < received)) {
+      if (received - told >= kAckEvery || (received == all && told < all) ||
+          (received % packets == 0 && told < received)) {
         told = received;
         socket.send(std::array{Train{&peer, {reinterpret_cast<const uint8_t*>(&told), sizeof told}, sizeof told}});
       }
@@ -195,7 +196,8 @@ void runUdp(const Setup& setup, Shared& shared, int side, std::span<std::byte> m
             uint64_t told = 0;
             memcpy(&told, arrival.datagram.data(), sizeof told);
             acknowledged = std::max(acknowledged, told);
-          }) && trains.empty())
+          }) &&
+          trains.empty())
         waitFor(socket);
     }
   }
@@ -219,7 +221,8 @@ int main(int argc, char** argv) {
   setup.mtu = static_cast<uint32_t>(std::strtoul(argv[4], nullptr, 10));
   for (int side = 0; side < 2; ++side) {
     const std::string text = argv[5 + side];
-    auto address = hpu::collectives::parseAddress((text.find(':') == std::string::npos ? text : "[" + text + "]") + ":4791", "the command line");
+    auto address = hpu::collectives::parseAddress(
+        (text.find(':') == std::string::npos ? text : "[" + text + "]") + ":4791", "the command line");
     if (!address.ok()) fail(address.status().message());
     setup.local[side] = *address;
   }
