@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The first process of a lab's kernel. The host's files are its root, read only; WORK is a folder of the host that it
+# may write to. Runs SCRIPT and turns the machine off.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t tmpfs tmpfs /run
+mount -t devtmpfs dev /dev 2>/dev/null
+mkdir -p /dev/shm
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs tmpfs /tmp
+ulimit -l unlimited
+ip link set lo up
+for word in $(cat /proc/cmdline); do
+  case $word in OWN=* | SCRIPT=* | WORK=* | RXE=* | LOSS=*) export "${word?}" ;; esac
+done
+mkdir -p /run/work
+mount -t hostfs none /run/work -o "$WORK"
+ip link set vec0 mtu 9000 2>/dev/null
+ip link set vec0 up
+# Without duplicate address detection the address can be used at once.
+ip -6 addr add "$OWN/64" dev vec0 nodad
+if [ -n "${LOSS:-}" ]; then tc qdisc add dev vec0 root netem loss "$LOSS"; fi
+if [ "${RXE:-0}" = 1 ]; then rdma link add rxe0 type rxe netdev vec0; fi
+bash "/run/work/$SCRIPT"
+echo "$?" >"/run/work/$SCRIPT.rc"
+sync
+busybox poweroff -f
