@@ -80,13 +80,17 @@ json headJson(const Schedule& schedule, int rank) {
 
 }  // namespace
 
-std::vector<std::string> exportChakra(const Schedule& schedule, const LinkModel& links) {
+std::vector<std::string> exportChakra(const Schedule& schedule, const LinkModel& links,
+                                      std::span<const int32_t> ranks) {
   const Problem& p = schedule.problem;
   std::vector<std::string> documents;
   StatusOr<Messages> messages = matchMessages(schedule);
   if (!messages.ok()) return documents;
   ScheduleTiming timing = timeSchedule(schedule, links, std::vector<int64_t>(p.ranks, 0), /*wantSteps=*/true);
-  for (int rank = 0; rank < p.ranks; ++rank) {
+  std::vector<int32_t> wanted(ranks.begin(), ranks.end());
+  if (ranks.empty())
+    for (int32_t rank = 0; rank < p.ranks; ++rank) wanted.push_back(rank);
+  for (int32_t rank : wanted) {
     json graph = json::array();
     for (int32_t i : schedule.ofRank[rank]) {
       const Step& step = schedule.steps[i];

@@ -28,7 +28,9 @@ std::string exportText(const Schedule& schedule, const TextOptions& options = {}
 /// comm_src, comm_dst and comm_tag; copies and reductions are COMP_NODE with their modelled runtime
 /// in microseconds, rounded up. (Chakra's MEM nodes mean remote memory.) What Chakra has no name
 /// for is in "openhpu" objects, which its readers skip. The schedule has passed its check.
-std::vector<std::string> exportChakra(const Schedule& schedule, const LinkModel& links);
+/// With `ranks`, only their documents, in that order.
+std::vector<std::string> exportChakra(const Schedule& schedule, const LinkModel& links,
+                                      std::span<const int32_t> ranks = {});
 
 /// From all ranks' documents, in any order. Errors: kInvalidArgument, naming the document and node
 /// and what is wrong; documents of other programs lack the "openhpu" objects.

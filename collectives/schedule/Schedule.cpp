@@ -129,6 +129,8 @@ double busFactor(Collective collective, int ranks) {
     case Collective::kAllGather:
     case Collective::kReduceScatter:
     case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
       return (n - 1) / n;
     default:
       return 1;

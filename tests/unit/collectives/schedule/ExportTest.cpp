@@ -77,6 +77,14 @@ TEST(Export, ChakraHasTheFieldsOfItsFeeder) {
   EXPECT_EQ(nodes, s.steps.size());
 }
 
+TEST(Export, SomeRanksDocumentsAreThoseOfAll) {
+  Schedule s = meshAllReduce(5, 101, 3);
+  const LinkModel& links = linkModel(Target::kGaudi2);
+  std::vector<std::string> all = exportChakra(s, links);
+  const std::vector<int32_t> ranks{4, 1};
+  EXPECT_THAT(exportChakra(s, links, ranks), ::testing::ElementsAre(all[4], all[1]));
+}
+
 TEST(Export, ChakraRoundTripsExactly) {
   std::vector<Schedule> all{meshAllReduce(5, 101, 3), meshAllGather(4, 9, 2), ringReduceScatter(3, 2),
                             ringReduceScatter(1, 2), barrierWithNames()};
