@@ -116,6 +116,8 @@ std::vector<int32_t> taperedWeights(int32_t chunks) {
 const std::vector<PlanAlgorithm>& planAlgorithms() {
   static const std::vector<PlanAlgorithm> all = {
       kRails,
+      kRailsOneShot,
+      kRailsTree,
       kPairwise,
   };
   return all;

@@ -14,7 +14,7 @@
 
 namespace hpu::collectives {
 
-extern const PlanAlgorithm kRails, kPairwise;
+extern const PlanAlgorithm kRails, kRailsOneShot, kRailsTree, kPairwise;
 
 struct PlanSpec {
   Problem problem;

@@ -315,11 +315,78 @@ class AllGather : Blocks {
   Part own(int64_t c) const { return b_.input(c, c + 1, cut_.sizeOf(c)); }
 };
 
+/// A stage is a node that the blocks go to, and a chunk of them: each rank gets the blocks for the rank of its own
+/// index there from the ranks of its node, and sends them on.
+class AllToAll : Blocks {
+ public:
+  /// `merged`: the blocks of a node's ranks are contiguous in the output.
+  AllToAll(ProgramBuilder& b, const BlockCut& cut, bool merged)
+      : Blocks(b, cut),
+        merged_(merged),
+        rooms_(b, BufferKind::kScratch, locals_ > 1 ? cut.largest * locals_ : 0,
+               static_cast<int32_t>(std::min<int64_t>(kStagesInFlight, (nodes_ - 1) * chunks_)), locals_) {}
+
+  void write() {
+    int64_t stage = 0;
+    for (int32_t d = 1; d < nodes_; d++)
+      for (int64_t c = 0; c < chunks_; c++, stage++) {
+        collect(stage, d, c);
+        pass(stage, d, c);
+        if (d == 1) inNode(c);
+      }
+  }
+
+ private:
+  bool merged_;
+  Turns rooms_;
+
+  /// Where the block of a local rank lies on its way. Together they are contiguous when there is one chunk.
+  Part room(int64_t stage, int32_t first, int32_t last, int64_t c) const {
+    const int64_t size = cut_.sizeOf(c);
+    return ProgramBuilder::inside(rooms_[stage], first, last, first * cut_.largest, (last - first) * size,
+                                  (last - first) * size);
+  }
+
+  void collect(int64_t stage, int32_t d, int64_t c) {
+    for (int32_t s = 1; s < locals_; s++) {
+      b_.send(local(s), input(nodeAt(d), localAt(s), c));
+      const int32_t from = localAt(-s);
+      b_.receive(local(-s), room(stage, from, from + 1, c));
+    }
+  }
+
+  void pass(int64_t stage, int32_t d, int64_t c) {
+    const int32_t from = nodeAt(-d);
+    b_.send(node(d), input(nodeAt(d), l_, c));
+    b_.receive(node(-d), output(from, l_, c));
+    const auto some = [&](int32_t first, int32_t last) {
+      if (first >= last) return;
+      const int64_t cell = b_.map().rankAt(from, first), size = cut_.sizeOf(c);
+      b_.send(node(d), room(stage, first, last, c));
+      b_.receive(node(-d), b_.output(cell * chunks_ + c, cell * chunks_ + c + last - first, (last - first) * size));
+    };
+    if (merged_) {
+      some(0, l_);
+      some(l_ + 1, locals_);
+    } else {
+      for (int32_t s = 1; s < locals_; s++) some(localAt(-s), localAt(-s) + 1);
+    }
+  }
+
+  void inNode(int64_t c) {
+    b_.copy(output(n_, l_, c), input(n_, l_, c));
+    for (int32_t s = 1; s < locals_; s++) {
+      b_.send(local(s), input(n_, localAt(s), c));
+      b_.receive(local(-s), output(n_, localAt(-s), c));
+    }
+  }
+};
+
 // --- The algorithm ---
 
 bool accepts(const Problem& p, const RankMap& map) {
   return isUniform(p, map) && (p.collective == Collective::kAllReduce || p.collective == Collective::kReduceScatter ||
-                               p.collective == Collective::kAllGather);
+                               p.collective == Collective::kAllGather || p.collective == Collective::kAllToAll);
 }
 
 std::unique_ptr<Plan> make(const Problem& p, const RankMap& map, const PlanOptions& options) {
@@ -339,8 +406,17 @@ std::unique_ptr<Plan> make(const Problem& p, const RankMap& map, const PlanOptio
   spec.grid = cut->cells;
   if (p.collective == Collective::kReduceScatter)
     spec.write = [cut](ProgramBuilder& b) { ReduceScatter(b, *cut).write(); };
-  else
+  else if (p.collective == Collective::kAllGather)
     spec.write = [cut](ProgramBuilder& b) { AllGather(b, *cut).write(); };
+  else {
+    // Then what a rank sends together depends on its index.
+    const bool merged = spec.chunks == 1 && grid.locals > 1 && isNodeMajor(map);
+    if (merged) {
+      spec.roles = grid.locals;
+      spec.roleOf = [&map](int32_t rank) { return map.position(rank).local; };
+    }
+    spec.write = [cut, merged](ProgramBuilder& b) { AllToAll(b, *cut, merged).write(); };
+  }
   return makePlan(std::move(spec));
 }
 
