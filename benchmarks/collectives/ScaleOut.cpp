@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// collectives_scaleout: the modelled device time of collectives on several nodes of eight, each algorithm's best number
+// of chunks, against what the fabric's rates allow at best. "hcl" is a model of another library's algorithms. With
+// --gate it is a test: exit code 2 when a bar is missed.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/Format.h"
+#include "base/StatusMacros.h"
+#include "collectives/scaleout/PlanTimer.h"
+#include "collectives/scaleout/Program.h"
+#include "tools/common/Cli.h"
+
+namespace hpu::benchmarks {
+namespace {
+
+using base::strCat;
+using collectives::Collective;
+using collectives::Fabric;
+using collectives::PlanAlgorithm;
+using collectives::Problem;
+using collectives::RankMap;
+using tools::ExitCode;
+using tools::Json;
+using tools::Tool;
+
+constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
+                                       Collective::kAllToAll,  Collective::kBroadcast,     Collective::kReduce};
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+// The bars at 1 GiB, as shares of what the wires carry; headers take 2 %.
+constexpr double kMost = 0.98, kLeast = 0.96, kLeastOfMany = 0.95, kLeastRooted = 0.94;
+/// 1 KiB on the most nodes over 1 KiB on two.
+constexpr double kMostGrowth = 4;
+
+struct Options {
+  std::string target = "all", collective = "all", algorithm;
+  int nodes = 0, chunks = 0;
+  int64_t least = 1 << 10, most = kGiB, step = 32;
+  bool gate = false, all = false;
+};
+
+Problem problemOf(Collective collective, int32_t ranks, int64_t bytes) {
+  Problem p;
+  p.collective = collective;
+  p.ranks = ranks;
+  p.count = bytes / p.elementBytes;
+  if (collective == Collective::kReduceScatter || collective == Collective::kAllGather ||
+      collective == Collective::kAllToAll)
+    p.count = std::max<int64_t>(1, p.count / ranks);
+  return p;
+}
+
+std::string sizeText(int64_t bytes) {
+  if (bytes >= kGiB && bytes % kGiB == 0) return strCat(bytes >> 30, " GiB");
+  if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return strCat(bytes >> 20, " MiB");
+  if (bytes >= 1024 && bytes % 1024 == 0) return strCat(bytes >> 10, " KiB");
+  return strCat(bytes, " B");
+}
+
+std::string fixed(double value, int digits) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+struct Timed {
+  std::string algorithm;
+  int32_t chunks = 1;
+  int64_t ps = 0;
+};
+
+class ScaleOut {
+ public:
+  ScaleOut(Tool& tool, const Options& options) : tool_(tool), options_(options) {}
+
+  StatusOr<ExitCode> run() {
+    for (const Target target : {Target::kGaudi1, Target::kGaudi2, Target::kGaudi3}) {
+      if (options_.target != "all" && options_.target != targetName(target)) continue;
+      for (const Collective collective : kCollectives) {
+        if (options_.collective != "all" && options_.collective != collectiveName(collective)) continue;
+        int64_t smallPs = 0;
+        for (const int nodes : options_.nodes ? std::vector<int>{options_.nodes} : std::vector<int>{2, 4, 16, 128}) {
+          const Fabric fabric = collectives::standardFabric(target, nodes);
+          HPU_ASSIGN(const RankMap map, RankMap::all(fabric));
+          for (int64_t bytes = options_.least; bytes <= options_.most; bytes *= options_.step)
+            HPU_RETURN_IF_ERROR(row(fabric, map, collective, bytes, smallPs));
+        }
+      }
+    }
+    tool_.print(tools::formatTable(table_));
+    tool_.json().set("rows", rows_).set("missed", static_cast<int64_t>(missed_.size()));
+    for (const std::string& line : missed_) tool_.note(line);
+    return options_.gate && !missed_.empty() ? ExitCode::kMismatch : ExitCode::kOk;
+  }
+
+ private:
+  Tool& tool_;
+  const Options& options_;
+  std::vector<std::vector<std::string>> table_ = {{"target", "nodes", "collective", "size", "algorithm", "chunks",
+                                                   "time us", "of the fabric", "hcl (modelled) us"}};
+  Json rows_ = Json::array();
+  std::vector<std::string> missed_;
+
+  StatusOr<Timed> best(const PlanAlgorithm& algorithm, const Problem& p, const RankMap& map, const Fabric& fabric) {
+    Timed best;
+    const std::vector<int32_t> choices =
+        options_.chunks > 0 ? std::vector<int32_t>{options_.chunks} : algorithm.chunkChoices(p, map, fabric);
+    for (const int32_t chunks : choices) {
+      const auto plan = algorithm.make(p, map, {chunks});
+      HPU_ASSIGN(const collectives::PlanTiming timing, timePlan(*plan, fabric));
+      const int64_t ps = *std::max_element(timing.endPs.begin(), timing.endPs.end());
+      if (options_.all)
+        tool_.note(strCat("  ", map.nodes(), " ", collectiveName(p.collective), " ", sizeText(problemBytes(p)), " ",
+                          algorithm.name, " ", plan->chunks(), ": ", fixed(static_cast<double>(ps) / 1e6, 2), " us, ",
+                          timing.classes, " classes, ", timing.events, " events"));
+      if (best.algorithm.empty() || ps < best.ps) best = {std::string(algorithm.name), plan->chunks(), ps};
+    }
+    return best;
+  }
+
+  Status row(const Fabric& fabric, const RankMap& map, Collective collective, int64_t bytes, int64_t& smallPs) {
+    const Problem p = problemOf(collective, map.ranks(), bytes);
+    Timed ours, hcl;
+    for (const PlanAlgorithm& algorithm : collectives::planAlgorithms()) {
+      if (!algorithm.accepts(p, map) || (!options_.algorithm.empty() && algorithm.name != options_.algorithm)) continue;
+      // Every rank's messages to every other one: not among many ranks.
+      if (algorithm.name == "pairwise" && map.ranks() > 64) continue;
+      HPU_ASSIGN(const Timed timed, best(algorithm, p, map, fabric));
+      Timed& kept = algorithm.name == "hcl" ? hcl : ours;
+      if (kept.algorithm.empty() || timed.ps < kept.ps) kept = timed;
+    }
+    if (ours.algorithm.empty()) return {};
+    const double share = static_cast<double>(lowerBoundPs(p, map, fabric)) / static_cast<double>(ours.ps);
+    const std::string name(collectiveName(collective));
+    table_.push_back({std::string(targetName(fabric.target)), strCat(map.nodes()), name, sizeText(bytes),
+                      ours.algorithm, strCat(ours.chunks), fixed(static_cast<double>(ours.ps) / 1e6, 2),
+                      fixed(share * 100, 1) + " %",
+                      hcl.algorithm.empty() ? "-" : fixed(static_cast<double>(hcl.ps) / 1e6, 2)});
+    rows_.append(Json::object()
+                     .set("target", std::string(targetName(fabric.target)))
+                     .set("nodes", map.nodes())
+                     .set("collective", name)
+                     .set("bytes", bytes)
+                     .set("algorithm", ours.algorithm)
+                     .set("chunks", ours.chunks)
+                     .set("time_us", static_cast<double>(ours.ps) / 1e6)
+                     .set("share_of_limit", share)
+                     .set("hcl_modelled_us", static_cast<double>(hcl.ps) / 1e6));
+    const std::string what =
+        strCat(targetName(fabric.target), ", ", map.nodes(), " nodes, ", name, " of ", sizeText(bytes), ": ");
+    const bool rooted = collective == Collective::kBroadcast || collective == Collective::kReduce;
+    const double least = rooted ? kLeastRooted : map.nodes() > 16 ? kLeastOfMany : kLeast;
+    if (bytes == kGiB && share < least)
+      missed_.push_back(
+          strCat(what, fixed(share * 100, 2), " % of what the fabric allows; the bar is ", fixed(least * 100, 0)));
+    if (share > kMost) missed_.push_back(strCat(what, fixed(share * 100, 2), " %: more than the headers leave"));
+    if (bytes == 1024) {
+      if (map.nodes() == 2) smallPs = ours.ps;
+      const double growth = smallPs > 0 ? static_cast<double>(ours.ps) / static_cast<double>(smallPs) : 1;
+      if (growth > kMostGrowth) missed_.push_back(strCat(what, fixed(growth, 2), " times the time of 2 nodes"));
+    }
+    return {};
+  }
+};
+
+}  // namespace
+}  // namespace hpu::benchmarks
+
+int main(int argc, char** argv) {
+  using namespace hpu::benchmarks;
+  Tool tool("collectives_scaleout",
+            "Modelled device time of collectives on several nodes, and its share of what the fabric allows.");
+  Options options;
+  tool.addChoice("--target", options.target, {"all", "gaudi1", "gaudi2", "gaudi3"}, "Of the nodes");
+  std::vector<std::string> names{"all"};
+  for (const Collective collective : kCollectives) names.emplace_back(collectiveName(collective));
+  tool.addChoice("--collective", options.collective, names, "What is measured");
+  tool.addOption("--algorithm", options.algorithm, "Only this one");
+  tool.addOption("--nodes", options.nodes, "0 for 2, 4, 16 and 128");
+  tool.addOption("--chunks", options.chunks, "0 for those that each algorithm proposes");
+  tool.addBytes("--min", options.least, "Smallest size, of all ranks' data together");
+  tool.addBytes("--max", options.most, "Largest size");
+  tool.addOption("--factor", options.step, "From one size to the next");
+  tool.addFlag("--candidates", options.all, "Every algorithm and number of chunks, too");
+  tool.addFlag("--gate", options.gate, "Exit code 2 when a bar is missed");
+  return tool.run(argc, argv, [&]() -> hpu::StatusOr<ExitCode> { return ScaleOut(tool, options).run(); });
+}
