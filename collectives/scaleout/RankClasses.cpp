@@ -48,7 +48,8 @@ std::vector<uint64_t> firstColours(const Plan& plan, const RankPorts& ports, std
 
 // The least d such that going d nodes on changes nothing: then the nodes p, p + d, p + 2 d ... are alike. All nodes,
 // unless names only shift (or only flip bits of the node's number), which commutes with going on by shifts (flips).
-int32_t periodOf(const RankMap& map, const Fabric& fabric, const RankPorts& ports, std::span<const RoleSteps> roles,
+// Where leaves begin is part of the colours: their nodes' places.
+int32_t periodOf(const RankMap& map, const RankPorts& ports, std::span<const RoleSteps> roles,
                  const std::vector<uint64_t>& colour) {
   const int32_t nodes = map.nodes(), perNode = map.ranksPerNode();
   if (perNode == 0) return nodes;
@@ -67,15 +68,10 @@ int32_t periodOf(const RankMap& map, const Fabric& fabric, const RankPorts& port
     }
   }
   if (flips && (shifts || !std::has_single_bit(static_cast<uint32_t>(nodes)))) return nodes;
-  const auto begins = [&](int32_t p) {  // A leaf, at position p.
-    return ports.leaves && (p == 0 || fabric.leafOf(map.place(map.rankAt(p, 0)).node) !=
-                                          fabric.leafOf(map.place(map.rankAt(p - 1, 0)).node));
-  };
   for (int32_t d = 1; d < nodes; ++d) {
     if (nodes % d != 0) continue;
     bool same = true;
     for (int32_t p = d; p < nodes && same; ++p) {
-      same = begins(p) == begins(p % d);
       for (int32_t l = 0; l < perNode && same; ++l) {
         const int32_t a = map.rankAt(p, l), b = map.rankAt(p % d, l);
         const int32_t leafA = ports.leafFirst[a], leafB = ports.leafFirst[b];
@@ -179,7 +175,7 @@ StatusOr<RankClasses> RankClasses::folded(const Plan& plan, const Fabric& fabric
                                           std::span<const RoleSteps> roles, std::span<const int64_t> arrivalPs) {
   const RankMap& map = plan.map();
   const std::vector<uint64_t> first = firstColours(plan, ports, arrivalPs);
-  const int32_t period = periodOf(map, fabric, ports, roles, first);
+  const int32_t period = periodOf(map, ports, roles, first);
   // The vertices of the graph: ranks of the first `period` nodes, which stand for those of the others.
   std::vector<int32_t> vertexOf(map.ranks()), rankOf;
   std::vector<int32_t> base(period);
