@@ -17,13 +17,22 @@ for word in $(cat /proc/cmdline); do
 done
 mkdir -p /run/work
 mount -t hostfs none /run/work -o "$WORK"
-ip link set vec0 mtu 9000 2>/dev/null
-ip link set vec0 up
+# rdma_rxe takes port 4791 of the first network namespace, with a device or without one.
+inside=()
+if [ "${RXE:-0}" = 0 ]; then
+  mkdir -p /run/netns
+  ip netns add own
+  ip link set vec0 netns own
+  inside=(ip netns exec own)
+  "${inside[@]}" ip link set lo up
+fi
+"${inside[@]}" ip link set vec0 mtu 9000 2>/dev/null
+"${inside[@]}" ip link set vec0 up
 # Without duplicate address detection the address can be used at once.
-ip -6 addr add "$OWN/64" dev vec0 nodad
-if [ -n "${LOSS:-}" ]; then tc qdisc add dev vec0 root netem loss "$LOSS"; fi
+"${inside[@]}" ip -6 addr add "$OWN/64" dev vec0 nodad
+if [ -n "${LOSS:-}" ]; then "${inside[@]}" tc qdisc add dev vec0 root netem loss "$LOSS"; fi
 if [ "${RXE:-0}" = 1 ]; then rdma link add rxe0 type rxe netdev vec0; fi
-bash "/run/work/$SCRIPT"
+"${inside[@]}" bash "/run/work/$SCRIPT"
 echo "$?" >"/run/work/$SCRIPT.rc"
 sync
 busybox poweroff -f

@@ -29,16 +29,16 @@ def left_out(why):
 def boot(kernel, work, name, address, script, transport, rxe, loss):
     with open(os.path.join(work, name), "w") as file:
         file.write(script)
-    home = os.path.join(work, name + ".home")
-    os.makedirs(home, exist_ok=True)
+    # The kernel keeps its memory in a file there.
+    home = tempfile.mkdtemp(prefix="hpu-lab-", dir="/dev/shm")
     number = transport.fileno()
     command = [kernel, "mem=512M", "rootfstype=hostfs", "rootflags=/", "ro", f"init={HERE}/guest_init.sh", "con=null",
-               "con0=null,fd:1", "con1=null", "ssl=null", "ubd0=/dev/null", f"uml_dir={home}/", "quiet", "loglevel=4",
+               "con0=null,fd:1", "con1=null", f"uml_dir={home}/", "quiet", "loglevel=4",
                f"vec0:transport=fd,fd={number},vec=0,mtu=9000,mac=52:54:00:00:00:{'01' if rxe else '02'}",
                f"OWN={address}", f"SCRIPT={name}", f"WORK={work}", f"RXE={int(rxe)}", f"LOSS={loss}"]
     log = open(os.path.join(work, name + ".log"), "w")
     return subprocess.Popen(command, pass_fds=[number], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                            env={"HOME": home, "PATH": os.environ["PATH"], "TMPDIR": home}, start_new_session=True)
+                            env={"HOME": home, "PATH": os.environ["PATH"], "TMPDIR": home}, start_new_session=True), home
 
 
 def run(kernel, work, name, ours, theirs, loss=""):
@@ -50,6 +50,7 @@ def run(kernel, work, name, ours, theirs, loss=""):
     begin = time.time()
     both = [boot(kernel, work, name + ".theirs", THEIRS, theirs, ends[0], True, loss),
             boot(kernel, work, name + ".ours", OURS, ours, ends[1], False, loss)]
+    both, homes = zip(*both)
     try:
         both[1].wait(TIMEOUT)
     except subprocess.TimeoutExpired:
@@ -62,6 +63,8 @@ def run(kernel, work, name, ours, theirs, loss=""):
         process.wait()
     for end in ends:
         end.close()
+    for home in homes:
+        shutil.rmtree(home, ignore_errors=True)
     try:
         with open(os.path.join(work, name + ".ours.rc")) as file:
             code = file.read().strip()
