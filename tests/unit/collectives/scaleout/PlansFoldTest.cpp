@@ -90,7 +90,7 @@ TEST(PlansFold, EightNodes) {
 }
 
 TEST(PlansFold, ThirtyTwoNodes) {
-  const Compared compared = compare(standardFabric(Target::kGaudi3, 32), {kKilo, kMega, kGiga}, 2);
+  const Compared compared = compare(standardFabric(Target::kGaudi3, 32), {kKilo, kMega, kGiga}, 4);
   EXPECT_GT(compared.plans, 10);
 }
 

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "TimerPlans.h"
+#include "TimerReference.h"
 #include "base/Format.h"
 #include "collectives/algorithms/Registry.h"
 #include "collectives/schedule/Timing.h"
@@ -313,6 +314,18 @@ TEST(PlanTimerFold, RandomPlansAreTimedAsIfAllRanksWereSimulated) {
   // The cases are not all without symmetry.
   EXPECT_LT(simulated, ranks * 2 / 3);
   EXPECT_GT(foldedCases, 1000);
+}
+
+TEST(PlanTimer, RandomPlansAreTimedAsTheModelSays) {
+  int compared = 0;
+  for (uint32_t seed = 10'000; seed < 11'500; ++seed) {
+    const RandomCase c = randomCase(seed, 1);
+    if (c.plans[0].map().ranks() > 24) continue;
+    ASSERT_EQ(endsOf(c.plans[0], c.fabric, c.arrivals[0]), referenceEnds(c.plans[0], c.fabric, c.arrivals[0]))
+        << c.text;
+    ++compared;
+  }
+  EXPECT_GT(compared, 500);
 }
 
 TEST(PlanTimerFold, AsksForOneProgramOfEachRole) {
