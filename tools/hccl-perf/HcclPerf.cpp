@@ -33,24 +33,10 @@ struct Arguments {
   std::string chakra;
 };
 
-StatusOr<std::vector<int64_t>> sizesOf(const Arguments& arguments) {
-  if (arguments.minBytes < 0 || arguments.maxBytes < arguments.minBytes)
-    return invalidArgument("--max-bytes must not be below --min-bytes");
-  if (arguments.stepBytes < 0 || (arguments.stepBytes == 0 && !(arguments.factor > 1)))
-    return invalidArgument("--factor must be above 1 (or give --step-bytes)");
-  std::vector<int64_t> sizes;
-  for (double size = static_cast<double>(arguments.minBytes); size <= static_cast<double>(arguments.maxBytes);) {
-    sizes.push_back(static_cast<int64_t>(size));
-    if (sizes.size() > 4096) return invalidArgument("more than 4096 sizes; raise --factor or --step-bytes");
-    size = arguments.stepBytes > 0 ? size + static_cast<double>(arguments.stepBytes)
-                                   : std::max(size * arguments.factor, size + 1);
-  }
-  return sizes;
-}
-
 StatusOr<std::vector<Workload>> workloadsOf(const Arguments& arguments, Target target) {
   HPU_ASSIGN(PerfOp op, parsePerfOp(arguments.op));
-  HPU_ASSIGN(std::vector<int64_t> sizes, sizesOf(arguments));
+  HPU_ASSIGN(std::vector<int64_t> sizes,
+             sizesBetween(arguments.minBytes, arguments.maxBytes, arguments.stepBytes, arguments.factor));
   auto expand = [](std::vector<std::string> names, const std::vector<std::string>& all) {
     return names.size() == 1 && names[0] == "all" ? all : names;
   };

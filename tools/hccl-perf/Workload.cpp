@@ -93,6 +93,19 @@ Workload workloadOf(PerfOp op, ElementType type, collectives::ReduceOp redop, in
   return work;
 }
 
+StatusOr<std::vector<int64_t>> sizesBetween(int64_t minBytes, int64_t maxBytes, int64_t stepBytes, double factor) {
+  if (minBytes < 0 || maxBytes < minBytes) return invalidArgument("--max-bytes must not be below --min-bytes");
+  if (stepBytes < 0 || (stepBytes == 0 && !(factor > 1)))
+    return invalidArgument("--factor must be above 1 (or give --step-bytes)");
+  std::vector<int64_t> sizes;
+  for (double size = static_cast<double>(minBytes); size <= static_cast<double>(maxBytes);) {
+    sizes.push_back(static_cast<int64_t>(size));
+    if (sizes.size() > 4096) return invalidArgument("more than 4096 sizes; raise --factor or --step-bytes");
+    size = stepBytes > 0 ? size + static_cast<double>(stepBytes) : std::max(size * factor, size + 1);
+  }
+  return sizes;
+}
+
 StatusOr<ElementType> parseDataType(const std::string& name, Target target) {
   for (const TypeName& entry : kTypes)
     if (name == entry.name || (entry.alias && name == entry.alias) || name == elementTypeName(entry.type) ||

@@ -53,6 +53,9 @@ struct Workload {
 /// is 0.
 Workload workloadOf(PerfOp op, ElementType type, collectives::ReduceOp redop, int root, int ranks, int64_t bytes);
 
+/// From the smallest to the largest size by a step (0: by a factor). Errors: kInvalidArgument, naming the option.
+StatusOr<std::vector<int64_t>> sizesBetween(int64_t minBytes, int64_t maxBytes, int64_t stepBytes, double factor);
+
 /// "float32", "f32", "float" ...; Errors: kInvalidArgument, naming all. fp8 is the target's.
 StatusOr<ElementType> parseDataType(const std::string& name, Target target);
 /// "float", "bfloat16", "int8" ... as nccl-tests prints them.
