@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TimerPlans.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 #include "base/Format.h"
 
@@ -217,6 +221,23 @@ RandomCase randomCase(uint32_t seed, int operations) {
     c.arrivals.push_back(arrivals);
   }
   return c;
+}
+
+void expectNoPortExceeded(const std::vector<PlanTiming>& timings, const Fabric& fabric, const std::string& text) {
+  std::map<std::tuple<PortUse::Kind, int32_t, int32_t, int32_t>, std::vector<std::pair<int64_t, int64_t>>> byPort;
+  for (const PortInterval& i : timings[0].intervals)
+    byPort[{i.kind, i.node, i.index, i.lane}].emplace_back(i.startPs, i.endPs);
+  for (auto& [port, intervals] : byPort) {
+    std::sort(intervals.begin(), intervals.end());
+    for (size_t i = 1; i < intervals.size(); ++i) ASSERT_LE(intervals[i - 1].second, intervals[i].first) << text;
+  }
+  int64_t last = 0;
+  for (const PlanTiming& timing : timings)
+    for (const int64_t end : timing.endPs) last = std::max(last, end);
+  for (const PortUse& port : timings[0].ports) {
+    EXPECT_LE(port.busyPs, port.lastPs - port.firstPs) << text << portText(fabric, port);
+    EXPECT_LE(port.lastPs, last) << text << portText(fabric, port);
+  }
 }
 
 }  // namespace hpu::collectives::test

@@ -78,4 +78,7 @@ struct RandomCase {
 };
 RandomCase randomCase(uint32_t seed, int operations);
 
+/// Of operations at a time, timed with ports and intervals: no port has two messages at a time.
+void expectNoPortExceeded(const std::vector<PlanTiming>& timings, const Fabric& fabric, const std::string& text);
+
 }  // namespace hpu::collectives::test

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -367,20 +366,7 @@ TEST(PlanTimer, NoMixOfOperationsExceedsAPort) {
     options.wantPorts = options.wantIntervals = true;
     const auto result = timePlans(operations, c.fabric, options);
     ASSERT_TRUE(result.ok()) << c.text << result.status().toString();
-    std::map<std::tuple<PortUse::Kind, int32_t, int32_t, int32_t>, std::vector<std::pair<int64_t, int64_t>>> byPort;
-    for (const PortInterval& i : (*result)[0].intervals)
-      byPort[{i.kind, i.node, i.index, i.lane}].emplace_back(i.startPs, i.endPs);
-    for (auto& [port, intervals] : byPort) {
-      std::sort(intervals.begin(), intervals.end());
-      for (size_t i = 1; i < intervals.size(); ++i) ASSERT_LE(intervals[i - 1].second, intervals[i].first) << c.text;
-    }
-    int64_t last = 0;
-    for (const PlanTiming& timing : *result)
-      for (const int64_t end : timing.endPs) last = std::max(last, end);
-    for (const PortUse& port : (*result)[0].ports) {
-      EXPECT_LE(port.busyPs, port.lastPs - port.firstPs) << c.text << portText(c.fabric, port);
-      EXPECT_LE(port.lastPs, last) << c.text << portText(c.fabric, port);
-    }
+    expectNoPortExceeded(*result, c.fabric, c.text);
     if (c.plans.size() == 1) {
       ASSERT_EQ((*result)[0].endPs, endsOf(c.plans[0], c.fabric, c.arrivals[0])) << c.text;
     }
