@@ -37,11 +37,12 @@ double us(int64_t ps) {
 std::vector<TimePart> accountOf(const SimResult& result, const PortUse& port) {
   const double rate = portBytesPerNs(result.site->fabric, port);
   const int64_t wirePs = std::min<int64_t>(port.busyPs, std::llround(static_cast<double>(port.bytes) / rate * 1000));
-  const int64_t bound = std::min(result.lowerBoundPs, wirePs);
+  const int64_t bound = std::min(result.lowerBoundPs, wirePs), late = std::min(port.firstPs, result.lastArrivalPs);
   return {{"bound", "the bound: the least bytes over the rates of links and rails", bound},
           {"more_bytes", "more bytes on the busiest port than the bound has", wirePs - bound},
           {"headers", "headers, acknowledgements and the issue of messages", port.busyPs - wirePs},
-          {"before", "before its first message: late ranks, the start, the first pieces on their way", port.firstPs},
+          {"late", "late ranks", late},
+          {"before", "before its first message: the start, the first pieces on their way", port.firstPs - late},
           {"idle", "idle between messages", port.lastPs - port.firstPs - port.busyPs},
           {"after", "after its last message: latency, the last pieces on their way", result.timePs - port.lastPs}};
 }
@@ -206,8 +207,9 @@ std::vector<std::string> explanationText(const SimResult& result, const Explanat
       rows.push_back({"    " + usText(part.ps), percent(part.ps, result.timePs), part.words});
     lines.push_back(formatTable(rows));
   }
-  lines.push_back(strCat("critical chain of rank ", result.lastRank,
-                         ", which is done last (critical phase: ", explanation.chain[0].words, "):"));
+  if (result.timePs > 0)
+    lines.push_back(strCat("critical chain of rank ", result.lastRank,
+                           ", which is done last (critical phase: ", explanation.chain[0].words, "):"));
   std::vector<std::vector<std::string>> rows;
   for (const TimePart& part : explanation.chain)
     if (part.ps > 0) rows.push_back({"    " + usText(part.ps), percent(part.ps, result.timePs), part.words});
@@ -242,7 +244,7 @@ Json explanationJson(const SimResult& result, const Explanation& explanation) {
   json.set("busiest_ports", std::move(ports));
   json.set("account", partsJson(explanation.account));
   json.set("critical_rank", static_cast<int64_t>(result.lastRank));
-  json.set("critical_phase", explanation.chain[0].name);
+  json.set("critical_phase", result.timePs > 0 ? Json(explanation.chain[0].name) : Json());
   json.set("critical_chain", partsJson(explanation.chain));
   return json;
 }

@@ -86,8 +86,8 @@ Status writeExports(Tool& tool, const SimArguments& arguments, const SimResult& 
 void explainAll(Tool& tool, const std::vector<SimResult>& results) {
   for (const SimResult& result : results) {
     const std::string label = result.site->label.empty() ? "" : ", " + result.site->label;
-    tool.print(strCat("\n# ", result.work.bytes(), " bytes, ", result.site->map.nodes(), " nodes", label, ", ",
-                      result.algorithm));
+    tool.print(strCat("\n# ", result.work.bytes(), " bytes, ", result.site->map.nodes(),
+                      result.site->map.nodes() == 1 ? " node" : " nodes", label, ", ", result.algorithm));
     if (result.plan)
       for (const std::string& line : explanationText(result, explain(result))) tool.print(line);
     else

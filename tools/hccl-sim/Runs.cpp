@@ -165,6 +165,7 @@ StatusOr<Runs> runsOf(const SimArguments& arguments) {
   runs.comparesAlgorithms = !arguments.compare.empty();
   std::vector<int64_t> sizes = op == SimOp::kBarrier ? std::vector<int64_t>{0} : arguments.sizes;
   int64_t rounded = 0;
+  std::string roundedNote;
   for (const Change& change : changes)
     for (int32_t nodes : nodeCounts) {
       const int64_t perNode = arguments.ranksPerNode > 0 ? arguments.ranksPerNode : 1;
@@ -184,12 +185,16 @@ StatusOr<Runs> runsOf(const SimArguments& arguments) {
       for (int64_t size : sizes) {
         HPU_ASSIGN(Work work, workOf(options, site->map, size));
         if (work.bytes() != work.askedBytes && rounded++ == 0)
-          runs.notes.push_back(strCat(size, " bytes are not whole elements for each of ", site->map.ranks(),
-                                      " ranks: ", work.bytes(), " bytes are priced"));
+          roundedNote = strCat(size, " bytes are not whole elements for each of ", site->map.ranks(),
+                               " ranks: ", work.bytes(), " bytes are priced");
         for (const std::string& algorithm : algorithms) runs.runs.push_back({site, work, algorithm, arrivals});
       }
     }
-  if (rounded > 1) runs.notes.back() += strCat(" (and ", rounded - 1, " more are rounded)");
+  if (rounded > 1) roundedNote += strCat(" (and ", rounded - 1, " more are rounded)");
+  if (rounded > 0) runs.notes.push_back(roundedNote);
+  if (std::find(nodeCounts.begin(), nodeCounts.end(), 1) != nodeCounts.end() && !probe.isMessages())
+    runs.notes.push_back(
+        "one node: these are the algorithms between nodes; hccl-perf --no-data prices those of a node");
   runs.isComparison = changes.size() > 1 || algorithms.size() > 1 || nodeCounts.size() > 1;
   runs.side = changes.size() > 1 ? Side::kFabrics : algorithms.size() > 1 ? Side::kAlgorithms : Side::kNodes;
   HPU_RETURN_IF_ERROR(checkOutputs(arguments, runs));
