@@ -57,11 +57,71 @@ void barrier(ProgramBuilder& b) {
   for (int32_t s = 1; s < b.problem().ranks; s++) b.receiveSignal(by(-s));
 }
 
+/// Each rank gets a share from the root and gives it to all others.
+void broadcast(ProgramBuilder& b, int64_t largest) {
+  const int32_t ranks = b.problem().ranks, r = b.rank(), root = b.problem().root;
+  const int64_t count = b.problem().count;
+  const auto share = [&](int32_t rank) {
+    return r == root ? b.input(rank, rank + 1, largest) : b.output(rank, rank + 1, largest);
+  };
+  if (r == root) {
+    b.copy(b.output(0, ranks, count), b.input(0, ranks, count));
+    for (int32_t s = 1; s < ranks; s++) {
+      b.send(by(s), share((r + s) % ranks));
+      b.send(by(s), share(r));
+    }
+    return;
+  }
+  b.receive(by(root - r), share(r));
+  b.receive(by(root - r), share(root));
+  for (int32_t s = 1; s < ranks; s++) {
+    if ((r + s) % ranks != root) b.send(by(s), share(r));
+    const int32_t from = (r + ranks - s) % ranks;
+    if (from != root) b.receive(by(-s), share(from));
+  }
+}
+
+/// Each rank reduces a share and gives the result to the root.
+void reduce(ProgramBuilder& b, int64_t largest) {
+  const int32_t ranks = b.problem().ranks, r = b.rank(), root = b.problem().root;
+  const auto input = [&](int32_t rank) { return b.input(rank, rank + 1, largest); };
+  if (r == root) {
+    reduceAll(b, b.output(r, r + 1, largest), input(r), input);
+    for (int32_t s = 1; s < ranks; s++) {
+      const int32_t from = (r + ranks - s) % ranks;
+      b.receive(by(-s), b.output(from, from + 1, largest));
+    }
+    return;
+  }
+  const Part result = b.room(BufferKind::kScratch, largest).first(input(r).range.count);
+  reduceAll(b, result, input(r), input);
+  b.send(by(root - r), result);
+}
+
+/// Gather, scatter, point-to-point: only the root (and the destination) has more than one message.
+void direct(ProgramBuilder& b) {
+  const Problem& p = b.problem();
+  const int32_t r = b.rank();
+  const auto block = [&](int32_t rank, BufferKind kind) {
+    return kind == BufferKind::kInput ? b.input(rank, rank + 1, p.count) : b.output(rank, rank + 1, p.count);
+  };
+  const Part in = r == p.root || p.collective == Collective::kGather ? b.input(0, 1, p.count) : Part{};
+  if (p.collective == Collective::kPointToPoint) {
+    if (r == p.root) b.send(by(p.destination - r), in);
+    if (r == p.destination) b.receive(by(p.root - r), b.output(0, 1, p.count));
+  } else if (p.collective == Collective::kGather) {
+    if (r != p.root) return b.send(by(p.root - r), in);
+    b.copy(block(r, BufferKind::kOutput), in);
+    for (int32_t s = 1; s < p.ranks; s++) b.receive(by(-s), block((r + p.ranks - s) % p.ranks, BufferKind::kOutput));
+  } else {
+    if (r != p.root) return b.receive(by(p.root - r), b.output(0, 1, p.count));
+    b.copy(b.output(0, 1, p.count), block(r, BufferKind::kInput));
+    for (int32_t s = 1; s < p.ranks; s++) b.send(by(s), block((r + s) % p.ranks, BufferKind::kInput));
+  }
+}
+
 bool accepts(const Problem& p, const RankMap& map) {
-  return wellFormed(p) && p.ranks == map.ranks() &&
-         (p.collective == Collective::kAllReduce || p.collective == Collective::kReduceScatter ||
-          p.collective == Collective::kAllGather || p.collective == Collective::kAllToAll ||
-          p.collective == Collective::kBarrier);
+  return wellFormed(p) && p.ranks == map.ranks();
 }
 
 std::unique_ptr<Plan> make(const Problem& p, const RankMap& map, const PlanOptions&) {
@@ -70,12 +130,27 @@ std::unique_ptr<Plan> make(const Problem& p, const RankMap& map, const PlanOptio
   spec.map = &map;
   spec.algorithm = "pairwise";
   spec.grid = CellGrid{p.count, {0, p.count}};
+  // The root lies at another distance from each rank.
+  const auto roleEach = [&] {
+    spec.roles = p.ranks;
+    spec.roleOf = [](int32_t rank) { return rank; };
+  };
   switch (p.collective) {
-    case Collective::kAllReduce: {
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+    case Collective::kReduce: {
       spec.grid.boundaries = {0};
       for (int32_t r = 0; r < p.ranks; r++) spec.grid.boundaries.push_back(part({0, p.count}, p.ranks, r).end());
       const int64_t largest = largestPiece(spec.grid.boundaries);
-      spec.write = [largest](ProgramBuilder& b) { allReduce(b, largest); };
+      if (p.collective == Collective::kAllReduce) {
+        spec.write = [largest](ProgramBuilder& b) { allReduce(b, largest); };
+        break;
+      }
+      roleEach();
+      if (p.collective == Collective::kBroadcast)
+        spec.write = [largest](ProgramBuilder& b) { broadcast(b, largest); };
+      else
+        spec.write = [largest](ProgramBuilder& b) { reduce(b, largest); };
       break;
     }
     case Collective::kReduceScatter:
@@ -86,6 +161,12 @@ std::unique_ptr<Plan> make(const Problem& p, const RankMap& map, const PlanOptio
       break;
     case Collective::kBarrier:
       spec.write = barrier;
+      break;
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kPointToPoint:
+      roleEach();
+      spec.write = direct;
       break;
     default:
       spec.write = [all = p.collective == Collective::kAllToAll](ProgramBuilder& b) { exchange(b, all); };
@@ -103,6 +184,9 @@ const PlanAlgorithm kPairwise{
     "pairwise",
     "Every rank sends every other one its share directly. Suits any map; fills the rails only "
     "when each rank has data of its own for each other one.",
-    accepts, make, chunkChoices};
+    accepts,
+    make,
+    chunkChoices,
+    estimatePairwisePs};
 
 }  // namespace hpu::collectives

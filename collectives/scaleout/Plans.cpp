@@ -99,9 +99,9 @@ int64_t largestPiece(const std::vector<int64_t>& boundaries) {
 }
 
 std::vector<int32_t> rampedWeights(int32_t chunks) {
-  static constexpr int32_t kRamp[] = {1, 1, 2, 3, 5, 8, 12, 16};
+  static constexpr int32_t kRamp[] = {1, 1, 1, 2, 2, 3, 4, 5, 6};
   std::vector<int32_t> weights;
-  for (int32_t i = 0; i < chunks; i++) weights.push_back(kRamp[std::min({i, chunks - 1 - i, 7})]);
+  for (int32_t i = 0; i < chunks; i++) weights.push_back(kRamp[std::min({i, chunks - 1 - i, 8})]);
   return weights;
 }
 
@@ -115,10 +115,7 @@ std::vector<int32_t> taperedWeights(int32_t chunks) {
 
 const std::vector<PlanAlgorithm>& planAlgorithms() {
   static const std::vector<PlanAlgorithm> all = {
-      kRails,
-      kRailsOneShot,
-      kRailsTree,
-      kPairwise,
+      kRails, kRailsOneShot, kRailsTree, kPairwise, kHcl,
   };
   return all;
 }

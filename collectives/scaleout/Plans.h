@@ -14,7 +14,7 @@
 
 namespace hpu::collectives {
 
-extern const PlanAlgorithm kRails, kRailsOneShot, kRailsTree, kPairwise;
+extern const PlanAlgorithm kRails, kRailsOneShot, kRailsTree, kPairwise, kHcl;
 
 struct PlanSpec {
   Problem problem;
@@ -39,11 +39,18 @@ bool isTrivial(const Problem& problem);
 std::vector<int64_t> cutByWeights(int64_t count, const std::vector<int32_t>& weights);
 /// Largest difference of neighbours.
 int64_t largestPiece(const std::vector<int64_t>& boundaries);
-/// Weights of chunks that begin and end small: each is at most what the two before it are together, so that no phase
-/// waits for one that is before it in the pipeline.
+/// Weights of chunks that begin and end small, and grow so slowly that no phase waits for the one before it in the
+/// pipeline.
 std::vector<int32_t> rampedWeights(int32_t chunks);
 /// Weights of which only the last ones get smaller.
 std::vector<int32_t> taperedWeights(int32_t chunks);
+
+/// Estimates.cpp: PlanAlgorithm::estimatePs of the algorithms.
+int64_t estimateRailsPs(const Problem& problem, const RankMap& map, const Fabric& fabric, int32_t chunks);
+int64_t estimateOneShotPs(const Problem& problem, const RankMap& map, const Fabric& fabric, int32_t chunks);
+int64_t estimateTreePs(const Problem& problem, const RankMap& map, const Fabric& fabric, int32_t chunks);
+int64_t estimatePairwisePs(const Problem& problem, const RankMap& map, const Fabric& fabric, int32_t chunks);
+int64_t estimateHclPs(const Problem& problem, const RankMap& map, const Fabric& fabric, int32_t chunks);
 
 /// In-node and same-index peers.
 inline PeerName local(int32_t shift) {

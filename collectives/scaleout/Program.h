@@ -83,6 +83,9 @@ struct PlanAlgorithm {
   std::unique_ptr<Plan> (*make)(const Problem& problem, const RankMap& map, const PlanOptions& options);
   /// Chunk counts worth trying, ascending; at least {1}.
   std::vector<int32_t> (*chunkChoices)(const Problem& problem, const RankMap& map, const Fabric& fabric);
+  /// What timePlan would say, in closed form: for choosing. Within a few per cent where one port is the limit; no plan
+  /// is made.
+  int64_t (*estimatePs)(const Problem& problem, const RankMap& map, const Fabric& fabric, int32_t chunks);
 };
 const std::vector<PlanAlgorithm>& planAlgorithms();
 /// Errors: kNotFound, naming those that accept the problem on that map.

@@ -10,8 +10,14 @@
 namespace hpu::collectives {
 namespace {
 
-/// How many stages may have data on its way to their reduction.
+/// How many stages may have data on its way to their reduction, or to the next hop; more of small ones.
 constexpr int32_t kStagesInFlight = 4;
+constexpr int64_t kBytesInFlight = 8 << 20;
+
+int32_t stagesInFlight(int64_t stages, int64_t bytesOfStage) {
+  const int64_t most = std::max<int64_t>(kStagesInFlight, kBytesInFlight / std::max<int64_t>(1, bytesOfStage));
+  return static_cast<int32_t>(std::clamp<int64_t>(most, 1, stages));
+}
 
 struct Grid {
   int32_t nodes, locals;
@@ -225,7 +231,7 @@ class ReduceScatter : Blocks {
   ReduceScatter(ProgramBuilder& b, const BlockCut& cut)
       : Blocks(b, cut),
         alone_(locals_ == 1),
-        turns_(static_cast<int32_t>(std::min<int64_t>(kStagesInFlight, nodes_ * chunks_))),
+        turns_(stagesInFlight(nodes_ * chunks_, cut.largest * locals_ * b.problem().elementBytes)),
         raw_(b, BufferKind::kScratch, cut.largest, turns_ * (locals_ - 1)),
         sums_(b, BufferKind::kPartial, cut.largest, alone_ ? 0 : turns_),
         arrived_(b, alone_ ? BufferKind::kScratch : BufferKind::kPartial, cut.largest, turns_) {
@@ -324,7 +330,7 @@ class AllToAll : Blocks {
       : Blocks(b, cut),
         merged_(merged),
         rooms_(b, BufferKind::kScratch, locals_ > 1 ? cut.largest * locals_ : 0,
-               static_cast<int32_t>(std::min<int64_t>(kStagesInFlight, (nodes_ - 1) * chunks_)), locals_) {}
+               stagesInFlight((nodes_ - 1) * chunks_, cut.largest * locals_ * b.problem().elementBytes), locals_) {}
 
   void write() {
     int64_t stage = 0;
@@ -424,7 +430,7 @@ std::vector<int32_t> chunkChoices(const Problem& p, const RankMap& map, const Fa
   const int64_t bytes = problemBytes(p);
   if (p.collective == Collective::kAllReduce) {
     std::vector<int32_t> choices{1};
-    for (const int32_t chunks : {4, 10, 18, 32})
+    for (const int32_t chunks : {4, 10, 16, 24, 32})
       if (bytes / map.ranks() / chunks >= (chunks < 16 ? 1024 : 8192)) choices.push_back(chunks);
     return choices;
   }
@@ -441,6 +447,9 @@ const PlanAlgorithm kRails{
     "rails",
     "Over the mesh to the rank with the destination's index, pairwise by the rails among the ranks of one index, over "
     "the mesh again, chunk by chunk so that all phases overlap. Fills all rails and links: the best for large data.",
-    accepts, make, chunkChoices};
+    accepts,
+    make,
+    chunkChoices,
+    estimateRailsPs};
 
 }  // namespace hpu::collectives

@@ -133,6 +133,9 @@ const PlanAlgorithm kRailsOneShot{
     "rails-one-shot",
     "One message over the mesh and one over a rail behind each other; every rank reduces what it needs by itself. The "
     "least latency, for small data.",
-    accepts, make, chunkChoices};
+    accepts,
+    make,
+    chunkChoices,
+    estimateOneShotPs};
 
 }  // namespace hpu::collectives

@@ -20,9 +20,9 @@ namespace {
 /// Of the small form: beginning a message costs far less than waiting for one.
 constexpr int32_t kFanOut = 32;
 /// So many chunks are exchanged together in a node.
-constexpr int32_t kChunksOfGroup = 8;
+constexpr int32_t kChunksOfGroup = 4;
 /// Groups that may be on their way to their reduction.
-constexpr int32_t kGroupsInFlight = 3;
+constexpr int32_t kGroupsInFlight = 12;
 
 /// A node's place in a tree, by numbers from the root's.
 struct TreePlace {
@@ -90,6 +90,13 @@ struct Cut {
   int64_t cellsOf(int32_t share) const { return share == 0 ? parts : 1; }
 };
 
+/// The first and the last groups are small: little is done before the first chunk can go and after the last has come.
+std::vector<int32_t> groupWeights(int32_t groups) {
+  std::vector<int32_t> weights;
+  for (int32_t i = 0; i < groups; i++) weights.push_back(1 << std::min({3, i, groups - 1 - i}));
+  return weights;
+}
+
 Cut makeCut(const Problem& p, const RankMap& map, int32_t chunks) {
   Cut cut;
   cut.nodes = map.nodes();
@@ -108,7 +115,7 @@ Cut makeCut(const Problem& p, const RankMap& map, int32_t chunks) {
   cut.groups = (chunks + cut.group - 1) / cut.group;
   cut.trees[0] = binaryTree(cut.nodes, false);
   cut.trees[1] = binaryTree(cut.nodes, true);
-  const std::vector<int64_t> group = cutByWeights(p.count, taperedWeights(static_cast<int32_t>(cut.groups)));
+  const std::vector<int64_t> group = cutByWeights(p.count, groupWeights(static_cast<int32_t>(cut.groups)));
   for (int64_t g = 0; g < cut.groups; g++) {
     const Span whole{group[static_cast<size_t>(g)], group[static_cast<size_t>(g) + 1] - group[static_cast<size_t>(g)]};
     int64_t largest = 0;
@@ -449,8 +456,8 @@ std::unique_ptr<Plan> make(const Problem& p, const RankMap& map, const PlanOptio
 
 std::vector<int32_t> chunkChoices(const Problem& p, const RankMap&, const Fabric&) {
   std::vector<int32_t> choices{1};
-  for (const int32_t chunks : {16, 64, 256, 1024})
-    if (p.count * p.elementBytes / chunks >= (64 << 10)) choices.push_back(chunks);
+  for (const int32_t chunks : {8, 32, 128, 512, 1024})
+    if (p.count * p.elementBytes / chunks >= (8 << 10)) choices.push_back(chunks);
   return choices;
 }
 
@@ -460,6 +467,9 @@ const PlanAlgorithm kRailsTree{
     "rails-tree",
     "Broadcast and reduce: shares travel by all rails along two binary trees over the nodes, chunk by chunk, and are "
     "exchanged over each node's mesh. In one chunk: a flat tree, for small data.",
-    accepts, make, chunkChoices};
+    accepts,
+    make,
+    chunkChoices,
+    estimateTreePs};
 
 }  // namespace hpu::collectives

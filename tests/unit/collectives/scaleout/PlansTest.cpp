@@ -112,7 +112,10 @@ TEST(Plans, AreAlikeByRoleOnManyNodes) {
       for (int c = 0; c < kNumCollectives; c++)
         for (const int64_t count : {int64_t{1}, int64_t{100'003}}) {
           // For time.
-          if (nodes == 128 && (count == 1 || algorithm.name == "pairwise")) continue;
+          if (nodes > 16 && (count == 1 || algorithm.name == "pairwise")) continue;
+          if (nodes == 128 && static_cast<Collective>(c) != Collective::kAllReduce &&
+              static_cast<Collective>(c) != Collective::kBroadcast)
+            continue;
           const Problem p = scaleProblem(static_cast<Collective>(c), map.ranks(), count, 11);
           if (!algorithm.accepts(p, map)) continue;
           const int32_t chunks = nodes == 128 || count == 1 ? 1 : 3;
