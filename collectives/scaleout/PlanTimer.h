@@ -38,7 +38,7 @@ struct PortUse {
   int64_t waitedPs = 0;                         ///< By messages that were ready, for this port.
   int32_t alike = 1;                            ///< How many ports of the cluster are like it (folded).
 };
-/// "node 3, rail 2, out", "leaf 1, uplinks of rail 2" ...
+/// "node 3, rail 2 out", "leaf 1, uplinks of rail 2" ...
 std::string portText(const Fabric& fabric, const PortUse& port);
 
 /// A message (copy, reduction) on a port.
