@@ -86,22 +86,24 @@ Status checkAscending(std::string_view what, const std::vector<int32_t>& values,
 }
 
 Status checkException(const NodeException& e, const Fabric& f) {
-  if (!(e.rate >= 1e-3 && e.rate <= 1)) return invalidArgument(strCat("'rate' is ", e.rate, ", not from 0.001 to 1"));
+  HPU_RETURN_IF_ERROR(checkRange("rate", e.rate, kLeastNodeRate, 1.0));
   HPU_RETURN_IF_ERROR(checkAscending("rails_down", e.railsDown, f.rails));
   return checkAscending("devices", e.devices, f.devicesPerNode);
 }
 
 Status checkMesh(const LinkModel& m) {
-  HPU_RETURN_IF_ERROR(checkRange("rate of the mesh", m.linkBytesPerNs, 1e-3, kMostRate));
+  HPU_RETURN_IF_ERROR(checkRange("rate of the mesh", m.linkBytesPerNs, kLeastLinkRate, kMostLinkRate));
   for (const auto& [name, rate] :
        {std::pair("copy_gb_per_s", m.copyBytesPerNs), {"reduce_gb_per_s", m.reduceBytesPerNs}})
     if (!(rate >= 1e-3 && rate <= kMostRate))
       return invalidArgument(strCat("'", name, "' is ", rate,
                                     ": the mesh's links and the rails leave copies nothing of the memory's rate; "
                                     "lower their rates, or set the constant"));
-  HPU_RETURN_IF_ERROR(checkRange<int64_t>("packet_bytes of the mesh", m.packetBytes, 1, 1 << 24));
-  HPU_RETURN_IF_ERROR(checkRange<int64_t>("packet_overhead_bytes of the mesh", m.packetOverheadBytes, 0, 1 << 20));
-  return checkRange<int64_t>("message_overhead_bytes of the mesh", m.messageOverheadBytes, 0, 1 << 20);
+  HPU_RETURN_IF_ERROR(
+      checkRange<int64_t>("packet_bytes of the mesh", m.packetBytes, kLeastPacketBytes, kMostPacketBytes));
+  HPU_RETURN_IF_ERROR(
+      checkRange<int64_t>("packet_overhead_bytes of the mesh", m.packetOverheadBytes, 0, kMostOverheadBytes));
+  return checkRange<int64_t>("message_overhead_bytes of the mesh", m.messageOverheadBytes, 0, kMostOverheadBytes);
 }
 
 }  // namespace
@@ -223,9 +225,9 @@ Status checkFabric(const Fabric& f) {
     return invalidArgument(strCat("'nodes' x 'devices_per_node' are ", int64_t{f.nodes} * f.devicesPerNode,
                                   " devices; at most ", kMaxFabricDevices));
   HPU_RETURN_IF_ERROR(checkRange("count of the rails", f.rails, 1, f.devicesPerNode));
-  HPU_RETURN_IF_ERROR(checkRange("rate of the rails", f.railBytesPerNs, 1e-3, kMostRate));
+  HPU_RETURN_IF_ERROR(checkRange("rate of the rails", f.railBytesPerNs, kLeastLinkRate, kMostLinkRate));
   HPU_RETURN_IF_ERROR(checkRange("nodes of a leaf", f.nodesPerLeaf, 0, kMaxFabricDevices));
-  HPU_RETURN_IF_ERROR(checkRange("oversubscription", f.oversubscription, 1.0, 1000.0));
+  HPU_RETURN_IF_ERROR(checkRange("oversubscription", f.oversubscription, 1.0, kMostOversubscription));
   if (f.nodesPerLeaf == 0 && f.oversubscription != 1)
     return invalidArgument(
         "'oversubscription' is that of a leaf's uplinks, but there are no leaves: set the nodes of a leaf");
@@ -237,10 +239,12 @@ Status checkFabric(const Fabric& f) {
                                  {"messageIssuePs of the mesh", f.mesh.messageIssuePs},
                                  {"stepPs of the mesh", f.mesh.stepPs}})
     HPU_RETURN_IF_ERROR(checkRange<int64_t>(name, ps, 0, 4 * psOf(kMostUs)));
-  HPU_RETURN_IF_ERROR(checkRange<int64_t>("packet_bytes of the rails", f.railPacketBytes, 1, 1 << 24));
-  HPU_RETURN_IF_ERROR(checkRange<int64_t>("packet_overhead_bytes of the rails", f.railPacketOverheadBytes, 0, 1 << 20));
   HPU_RETURN_IF_ERROR(
-      checkRange<int64_t>("message_overhead_bytes of the rails", f.railMessageOverheadBytes, 0, 1 << 20));
+      checkRange<int64_t>("packet_bytes of the rails", f.railPacketBytes, kLeastPacketBytes, kMostPacketBytes));
+  HPU_RETURN_IF_ERROR(
+      checkRange<int64_t>("packet_overhead_bytes of the rails", f.railPacketOverheadBytes, 0, kMostOverheadBytes));
+  HPU_RETURN_IF_ERROR(
+      checkRange<int64_t>("message_overhead_bytes of the rails", f.railMessageOverheadBytes, 0, kMostOverheadBytes));
   if (f.mesh.target != f.target)
     return invalidArgument(
         strCat("the mesh is ", targetName(f.mesh.target), "'s, the fabric ", targetName(f.target), "'s"));

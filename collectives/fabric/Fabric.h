@@ -82,6 +82,11 @@ const ModelConstant* findConstant(const Fabric& fabric, std::string_view name);
 
 constexpr int32_t kMaxFabricDevices = 1 << 20;  ///< Nodes x devices of a node.
 constexpr int32_t kMaxDevicesPerNode = 64;
+// Bounds of what a fabric may say, so that times of messages up to 2^40 bytes fit into 63 bits of picoseconds.
+constexpr double kLeastLinkRate = 0.1, kMostLinkRate = 1e6;  ///< Bytes a nanosecond.
+constexpr double kLeastNodeRate = 0.01;                      ///< NodeException::rate.
+constexpr double kMostOversubscription = 100;
+constexpr int64_t kLeastPacketBytes = 256, kMostPacketBytes = 1 << 24, kMostOverheadBytes = 1024;
 /// Errors: kInvalidArgument, naming the field and what it may be. Every fabric that is read from a file was checked.
 Status checkFabric(const Fabric& fabric);
 

@@ -121,19 +121,17 @@ class Reader {
   void rate(double& out) {
     if (has("gb_per_s") && (has("ports") || has("gbit_per_port")))
       return note("it has both 'gb_per_s' and 'ports' with 'gbit_per_port': one of them");
-    number("gb_per_s", out, kLeastRate, kMostRate);
+    number("gb_per_s", out, kLeastLinkRate, kMostLinkRate);
     if (has("ports") != has("gbit_per_port")) return note("'ports' and 'gbit_per_port' go together");
     if (!has("ports")) return;
     int64_t ports = 0;
     double gbit = 0;
     integer("ports", ports, 1, 4096);
-    number("gbit_per_port", gbit, kLeastRate, kMostRate);
+    number("gbit_per_port", gbit, kLeastLinkRate, kMostLinkRate);
     out = static_cast<double>(ports) * gbit / 8;
   }
 
  private:
-  static constexpr double kLeastRate = 1e-3, kMostRate = 1e6;
-
   const json& object_;
   std::string place_;
   Status status_;
@@ -159,9 +157,9 @@ Status readLinks(const json& object, const std::string& place, bool rails, int32
     r.integer(name, value, least, most);
     if (r.has(name)) out = value;
   };
-  bytes("packet_bytes", packets.payload, 1, 1 << 24);
-  bytes("packet_overhead_bytes", packets.overhead, 0, 1 << 20);
-  bytes("message_overhead_bytes", packets.message, 0, 1 << 20);
+  bytes("packet_bytes", packets.payload, kLeastPacketBytes, kMostPacketBytes);
+  bytes("packet_overhead_bytes", packets.overhead, 0, kMostOverheadBytes);
+  bytes("message_overhead_bytes", packets.message, 0, kMostOverheadBytes);
   return r.status();
 }
 
@@ -197,7 +195,7 @@ Status readExceptions(const json& list, std::string_view name, Fabric& fabric) {
     NodeException e;
     if (r.status().ok() && !r.has("node")) r.note("it has no 'node'");
     r.integer("node", e.node, 0, fabric.nodes - 1);
-    r.number("rate", e.rate, 1e-3, 1);
+    r.number("rate", e.rate, kLeastNodeRate, 1);
     r.integers("rails_down", e.railsDown, fabric.rails);
     r.integers("devices", e.devices, fabric.devicesPerNode);
     HPU_RETURN_IF_ERROR(r.status());
@@ -261,7 +259,7 @@ StatusOr<Fabric> readDocument(const json& document, std::string_view name, int32
     Reader leaf(*object, strCat(name, ": 'leaf'"), {"nodes", "oversubscription"});
     if (leaf.status().ok() && !leaf.has("nodes")) leaf.note("it has no 'nodes'");
     leaf.integer("nodes", fabric.nodesPerLeaf, 1, kMaxFabricDevices);
-    leaf.number("oversubscription", fabric.oversubscription, 1, 1000);
+    leaf.number("oversubscription", fabric.oversubscription, 1, kMostOversubscription);
     HPU_RETURN_IF_ERROR(leaf.status());
   }
   if (const json* list = r.field("exceptions")) HPU_RETURN_IF_ERROR(readExceptions(*list, name, fabric));

@@ -131,7 +131,7 @@ TEST(FabricFile, SaysWhereAndWhatMayBeThere) {
   EXPECT_EQ(errorOf(with(R"(, "exceptions": [{"node": 1, "rails_down": [2, 2]}])")),
             "f.json: entry 0 of 'exceptions': 'rails_down' has 2 twice");
   EXPECT_EQ(errorOf(with(R"(, "exceptions": [{"node": 1, "rate": 1.5}])")),
-            "f.json: entry 0 of 'exceptions': 'rate' is 1.5, not from 0.001 to 1");
+            "f.json: entry 0 of 'exceptions': 'rate' is 1.5, not from 0.01 to 1");
   EXPECT_EQ(errorOf(with(R"(, "exceptions": [{"rate": 0.5}])")), "f.json: entry 0 of 'exceptions': it has no 'node'");
   EXPECT_NE(errorOf(with(R"(, "constants": {"latency": 5})"))
                 .find("'constants': there is no constant 'latency'; there "

@@ -122,6 +122,21 @@ TEST(Fabric, SetsWhatFollowsFromAConstant) {
   EXPECT_EQ(f.mesh.messagePs, 5'000'000);
 }
 
+TEST(Fabric, AtTheBoundsOfItsNumbersHasTimesThatFit) {
+  Fabric f = uniformFabric(Target::kGaudi1, 2, 2, kLeastLinkRate, 1, kLeastLinkRate);
+  f.railPacketBytes = f.mesh.packetBytes = kLeastPacketBytes;
+  f.railPacketOverheadBytes = f.mesh.packetOverheadBytes = kMostOverheadBytes;
+  f.nodesPerLeaf = 1;
+  f.oversubscription = kMostOversubscription;
+  f.exceptions = {{0, kLeastNodeRate, {}, {}}};
+  ASSERT_TRUE(checkFabric(f).ok()) << checkFabric(f).message();
+  const int64_t bytes = int64_t{1} << 40;
+  const double most = 9.2e18;
+  EXPECT_LT(static_cast<double>(f.railPs(bytes)) / kLeastNodeRate, most);
+  EXPECT_LT(static_cast<double>(f.mesh.linkPs(bytes)) / kLeastNodeRate, most);
+  EXPECT_GT(f.uplinkBusyPs(bytes), f.railPs(bytes));
+}
+
 TEST(Fabric, IsCheckedFieldByField) {
   const Fabric good = standardFabric(Target::kGaudi3, 4);
   const auto error = [&](auto change) {
@@ -150,7 +165,7 @@ TEST(Fabric, IsCheckedFieldByField) {
   EXPECT_EQ(error([&](Fabric& f) { f.exceptions = {{1, 1, {}, {}}, {1, 1, {}, {}}}; }),
             "'exceptions', node 1: it comes after node 1: each node once, ascending");
   EXPECT_EQ(error([&](Fabric& f) { f.exceptions = {{1, 0, {}, {}}}; }),
-            "'exceptions', node 1: 'rate' is 0, not from 0.001 to 1");
+            "'exceptions', node 1: 'rate' is 0, not from 0.01 to 1");
   EXPECT_EQ(error([&](Fabric& f) { f.exceptions = {{1, 1, {8}, {}}}; }),
             "'exceptions', node 1: 'rails_down' is 8, not from 0 to 7");
   EXPECT_EQ(error([&](Fabric& f) { f.exceptions = {{1, 1, {}, {2, 2}}}; }),
