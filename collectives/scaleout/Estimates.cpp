@@ -66,28 +66,30 @@ struct Load {
   int64_t most() const { return std::max({mesh, rail, engine}); }
 };
 
+constexpr int64_t kPhases = 3;
+
 int64_t allReduce(const Problem& p, const Costs& c, int32_t chunks) {
   const std::vector<int64_t> cut = cutByWeights(p.count, rampedWeights(usefulSlices(p.count, chunks)));
   Load load;
-  int64_t alone = 0, ofFirst = 0;
+  int64_t alone = 0, ofFirst = 0, ways = 0;
   for (size_t i = 0; i + 1 < cut.size(); i++) {
     const int64_t share = ceilDivide(cut[i + 1] - cut[i], c.locals), piece = ceilDivide(share, c.nodes);
     const int64_t e = p.elementBytes, f = p.partialBytes;
     const int64_t mesh = c.locals > 1 ? c.mesh(share * e) : 0;
     const int64_t out = (c.nodes - 1) * c.rail(piece * f), in = (c.nodes - 1) * c.rail(piece * e);
     const int64_t engine = c.reduce(c.locals * share * e + share * f) + c.reduce(c.nodes * piece * f + piece * e);
+    const int64_t way = 2 * mesh + out + in + engine + (c.locals > 1 ? 2 * c.meshHop : 0) + 2 * c.railHop;
     if (i == 0) {
-      alone = 2 * mesh + out + in + engine + (c.locals > 1 ? 2 * c.meshHop : 0) + 2 * c.railHop;
+      alone = way;
       ofFirst = std::max({2 * mesh, out + in, engine});
     }
+    ways += way;
     load.mesh += 2 * mesh;
     load.rail += out + in;
     load.engine += engine;
   }
-  // Few chunks leave the ports idle between their phases.
-  const auto number = static_cast<int64_t>(cut.size()) - 1;
-  return c.start + alone + std::max<int64_t>(0, load.most() - ofFirst) +
-         (number > 1 ? (load.mesh + load.rail - load.most()) / (4 * number) : 0);
+  // No more chunks than phases are on their way at a time: a pair's messages keep their order.
+  return c.start + alone + std::max<int64_t>(0, std::max(load.most(), ways / kPhases) - ofFirst);
 }
 
 int64_t blocks(const Problem& p, const Costs& c, int32_t chunks) {
@@ -120,7 +122,9 @@ int64_t blocks(const Problem& p, const Costs& c, int32_t chunks) {
     case Collective::kAllGather:
       return hops + std::max(load.rail + c.mesh(last), load.mesh - c.railHop);
     default:
-      return hops + std::max(load.rail, load.mesh) + (number == 1 && c.locals > 1 ? 0 : c.mesh(first));
+      // A rank's own block can go while the first ones of the others come.
+      return hops +
+             std::max(load.rail + (c.locals > 1 ? std::max<int64_t>(0, c.mesh(first) - c.rail(first)) : 0), load.mesh);
   }
 }
 
@@ -183,7 +187,8 @@ int64_t estimateTreePs(const Problem& p, const RankMap& map, const Fabric& fabri
 int64_t estimatePairwisePs(const Problem& p, const RankMap& map, const Fabric& fabric, int32_t) {
   const Costs c(map, fabric);
   const int64_t ranks = map.ranks(), e = p.elementBytes, n = p.count;
-  const int64_t others = map.nodes() > 1 ? std::max<int64_t>(1, ranks - c.locals) : 0;
+  // By rank shifts some ranks talk to their node while others' rails are used twice: as if all went by the rails.
+  const int64_t others = map.nodes() > 1 ? ranks - 1 : 0;
   const int64_t hop = map.nodes() > 1 ? c.railHop : c.meshHop;
   const auto round = [&](int64_t bytes) { return hop + std::max(others * c.rail(bytes), c.mesh(bytes)); };
   const int64_t share = ceilDivide(n, ranks) * e;
