@@ -9,7 +9,7 @@
 //
 // What is assumed, each in its favour where it was not clear:
 // - eight iterations are in flight (its pool of buffers for reductions has eight), of any slices;
-// - the all-gather of a slice runs while the next slice is reduced;
+// - the all-gather of a slice runs while the next four slices are reduced (it has queue pairs of its own for each);
 // - what has come from another box is added to the sum at once, at the rate of the device's memory;
 // - partial results travel in the accumulator's type (it raises 16-bit types to f32);
 // - starting a collective, a message and a reduction costs what it costs us.
@@ -24,6 +24,7 @@ namespace {
 constexpr int64_t kSliceBytes = 512 << 10;
 constexpr int64_t kScatterBytes = 256 << 10;  ///< A broadcast of less is not scattered.
 constexpr int32_t kIterationsInFlight = 8;
+constexpr int64_t kSlicesBehind = 4;  ///< A slice is gathered that long after it was reduced.
 
 /// Cells: slice, box, index (all-reduce); slice of a block (reduce-scatter, all-gather); slice, shard (broadcast).
 struct Cut {
@@ -76,9 +77,12 @@ class Hcl {
   }
 
   void write() {
-    for (int64_t s = 0; s < cut_.slices + 1; s++) {
+    // A pair's messages keep their order: what is ready sooner is written first.
+    const int64_t behind = reduces_ ? kSlicesBehind : 0;
+    for (int64_t s = 0; s < cut_.slices + behind + 1; s++) {
+      if (gathers_ && s >= behind && s - behind < cut_.slices) gatherOverBoxes(s - behind);
       if (reduces_ && s < cut_.slices) reduce(s);
-      if (gathers_ && s > 0) gather(s - 1);
+      if (gathers_ && s > behind) gatherInBox(s - behind - 1);
     }
   }
 
@@ -140,18 +144,20 @@ class Hcl {
     }
   }
 
-  void gather(int64_t s) {
+  void gatherOverBoxes(int64_t s) {
     if (!oneBlock_) b_.copy(output(s, n_, l_), own(s));
-    for (int32_t i = 0; i < boxes_; i++) {
-      if (i > 0) {
-        b_.send(node(i), own(s));
-        b_.receive(node(-i), output(s, box(-i), l_));
-      }
+    for (int32_t i = 1; i < boxes_; i++) {
+      b_.send(node(i), own(s));
+      b_.receive(node(-i), output(s, box(-i), l_));
+    }
+  }
+
+  void gatherInBox(int64_t s) {
+    for (int32_t i = 0; i < boxes_; i++)
       for (int32_t shift = 1; shift < locals_; shift++) {
         b_.send(local(shift), i == 0 ? own(s) : output(s, box(-i), l_));
         b_.receive(local(-shift), output(s, box(-i), index(-shift)));
       }
-    }
   }
 };
 

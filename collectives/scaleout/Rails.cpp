@@ -430,7 +430,7 @@ std::vector<int32_t> chunkChoices(const Problem& p, const RankMap& map, const Fa
   const int64_t bytes = problemBytes(p);
   if (p.collective == Collective::kAllReduce) {
     std::vector<int32_t> choices{1};
-    for (const int32_t chunks : {4, 10, 16, 24, 32})
+    for (const int32_t chunks : {2, 4, 10, 16, 24, 32})
       if (bytes / map.ranks() / chunks >= (chunks < 16 ? 1024 : 8192)) choices.push_back(chunks);
     return choices;
   }
