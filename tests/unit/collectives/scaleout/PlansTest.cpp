@@ -36,7 +36,7 @@ TEST(Plans, PassTheCheckerOnAllSmallGrids) {
       const RankMap map = gridMap(nodes, locals);
       forEachProblem(map, [&](const PlanAlgorithm& algorithm, const Problem& p) {
         // Large groups: some of them.
-        if (random() % (p.ranks > 30 ? 20 : p.ranks > 12 ? 8 : 2) != 0) return;
+        if (random() % (p.ranks > 30 ? 10 : p.ranks > 12 ? 4 : 1) != 0) return;
         const auto chunks = random() % 2 == 0 ? 1 : static_cast<int32_t>(1 + random() % 7);
         const auto plan = algorithm.make(p, map, {chunks});
         const std::string name = planName(algorithm, p, map, chunks);
