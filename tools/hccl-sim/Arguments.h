@@ -14,8 +14,8 @@
 
 namespace hpu::tools {
 
-/// More devices are refused: what a simulation of them takes was not tried.
-inline constexpr int64_t kMostDevices = 65536;
+/// More devices are refused: not every collective has a plan for them.
+inline constexpr int64_t kMostDevices = 16384;
 
 /// "2", "4", "128". Errors: kInvalidArgument (none, not a number, below 1, twice).
 StatusOr<std::vector<int32_t>> parseNodeCounts(const std::vector<std::string>& texts);

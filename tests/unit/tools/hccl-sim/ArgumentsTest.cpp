@@ -18,7 +18,7 @@ TEST(SimArguments, NodeCountsAreWholeNumbersThatComeOnce) {
   EXPECT_THAT(parseNodeCounts({"2", "2"}).status().message(), HasSubstr("twice"));
   EXPECT_THAT(parseNodeCounts({}).status().message(), HasSubstr("--nodes N"));
   EXPECT_TRUE(checkDevices(1024, 8).ok());
-  EXPECT_THAT(checkDevices(1 << 20, 8).message(), HasSubstr("at most 65536"));
+  EXPECT_THAT(checkDevices(1 << 20, 8).message(), HasSubstr("at most 16384"));
 }
 
 TEST(SimArguments, RanksAreAListOfNumbersAndSpans) {

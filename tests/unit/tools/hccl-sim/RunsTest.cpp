@@ -49,7 +49,7 @@ TEST(SimRuns, WrongUsesAreFoundBeforeAnythingIsPriced) {
   const auto message = [](const SimArguments& arguments) { return runsOf(arguments).status().message(); };
   EXPECT_THAT(message(asked("all_redcue", {"2"})), HasSubstr("there are all_reduce"));
   EXPECT_THAT(message(asked("all_reduce", {})), HasSubstr("--nodes"));
-  EXPECT_THAT(message(asked("all_reduce", {"60000"})), HasSubstr("at most 65536"));
+  EXPECT_THAT(message(asked("all_reduce", {"10000"})), HasSubstr("at most 16384"));
   SimArguments arguments = asked("all_reduce", {"2"});
   arguments.topology = "/nowhere.json";
   EXPECT_THAT(message(arguments), HasSubstr("neither a file nor one of"));
