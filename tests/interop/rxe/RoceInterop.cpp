@@ -2,7 +2,7 @@
 // Our side of the lab: an endpoint against Linux' rdma_rxe, in both directions.
 //
 //   roce_interop verbs OWN-IPV6 PEER-IPV6 PORT MTU [FAULTS] [CAPTURE]     with verbs_peer
-//   roce_interop pingpong-client|pingpong-server OWN-IPV6 PEER-IPV6 PORT MTU     with ibv_rc_pingpong
+//   roce_interop pingpong-client|pingpong-server OWN-IPV6 PEER-IPV6 PORT MTU [CONTROL-IP]     with ibv_rc_pingpong
 //
 // Prints what was done, a line each, and ends with 1 at the first thing that is wrong.
 #include <arpa/inet.h>
@@ -293,12 +293,13 @@ int runVerbs(const std::string& own, const std::string& peerIp, int port, uint32
 }
 
 /// The exchange of ibv_rc_pingpong: "LID:QPN:PSN:GID", and "done".
-int runPingpong(bool client, const std::string& own, const std::string& peerIp, int port, uint32_t mtu) {
+int runPingpong(bool client, const std::string& own, const std::string& peerIp, const std::string& control, int port,
+                uint32_t mtu) {
   constexpr int kIterations = 1000;
   constexpr size_t kSize = 4096, kMessage = sizeof "0000:000000:000000:00000000000000000000000000000000";
   Side side;
   side.open(own, {}, "");
-  const int fd = client ? connectTo(peerIp.c_str(), port) : listenAt(port);
+  const int fd = client ? connectTo(control.c_str(), port) : listenAt(port);
   in6_addr gid;
   inet_pton(AF_INET6, own.c_str(), &gid);
   char message[kMessage], theirs[kMessage] = "";
@@ -351,12 +352,13 @@ int main(int argc, char** argv) {
   if (argc < 6) fail("usage: roce_interop verbs|pingpong-client|pingpong-server OWN PEER PORT MTU [FAULTS] [CAPTURE]");
   const std::string mode = argv[1];
   const auto mtu = static_cast<uint32_t>(std::atoi(argv[5]));
+  if (mode != "verbs")
+    return runPingpong(mode == "pingpong-client", argv[2], argv[3], argc > 6 ? argv[6] : argv[3], std::atoi(argv[4]), mtu);
   FaultOptions faults;
   if (argc > 6) {
     auto parsed = parseFaults(argv[6]);
     check(parsed.ok(), parsed.status().message());
     faults = *parsed;
   }
-  if (mode == "verbs") return runVerbs(argv[2], argv[3], std::atoi(argv[4]), mtu, faults, argc > 7 ? argv[7] : "");
-  return runPingpong(mode == "pingpong-client", argv[2], argv[3], std::atoi(argv[4]), mtu);
+  return runVerbs(argv[2], argv[3], std::atoi(argv[4]), mtu, faults, argc > 7 ? argv[7] : "");
 }

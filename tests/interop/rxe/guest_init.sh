@@ -13,8 +13,14 @@ mount -t tmpfs tmpfs /tmp
 ulimit -l unlimited
 ip link set lo up
 for word in $(cat /proc/cmdline); do
-  case $word in OWN=* | SCRIPT=* | WORK=* | RXE=* | LOSS=*) export "${word?}" ;; esac
+  case $word in OWN=* | OWN4=* | SCRIPT=* | SEED=* | WORK=* | RXE=* | LOSS=*) export "${word?}" ;; esac
 done
+# A kernel without devices has nothing to gather random numbers from: the host's, as the ioctl that credits them.
+/usr/bin/python3 -c "
+import fcntl, os, struct
+with open('/dev/random', 'wb') as file:
+    fcntl.ioctl(file, 0x40085203, struct.pack('ii32s', 256, 32, bytes.fromhex(os.environ['SEED'])))
+"
 mkdir -p /run/work
 mount -t hostfs none /run/work -o "$WORK"
 # rdma_rxe takes port 4791 of the first network namespace, with a device or without one.
@@ -30,6 +36,7 @@ fi
 "${inside[@]}" ip link set vec0 up
 # Without duplicate address detection the address can be used at once.
 "${inside[@]}" ip -6 addr add "$OWN/64" dev vec0 nodad
+"${inside[@]}" ip addr add "$OWN4/24" dev vec0
 if [ -n "${LOSS:-}" ]; then "${inside[@]}" tc qdisc add dev vec0 root netem loss "$LOSS"; fi
 if [ "${RXE:-0}" = 1 ]; then rdma link add rxe0 type rxe netdev vec0; fi
 "${inside[@]}" bash "/run/work/$SCRIPT"

@@ -18,7 +18,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OURS, THEIRS = "fd00::2", "fd00::1"
-TIMEOUT = 150
+# Over which ibv_rc_pingpong, as the server, tells of its queue pair.
+THEIRS4, OURS4 = "10.7.0.1", "10.7.0.2"
+TIMEOUT = 100
 
 
 def left_out(why):
@@ -35,7 +37,7 @@ def boot(kernel, work, name, address, script, transport, rxe, loss):
     command = [kernel, "mem=512M", "rootfstype=hostfs", "rootflags=/", "ro", f"init={HERE}/guest_init.sh", "con=null",
                "con0=null,fd:1", "con1=null", f"uml_dir={home}/", "quiet", "loglevel=4",
                f"vec0:transport=fd,fd={number},vec=0,mtu=9000,mac=52:54:00:00:00:{'01' if rxe else '02'}",
-               f"OWN={address}", f"SCRIPT={name}", f"WORK={work}", f"RXE={int(rxe)}", f"LOSS={loss}"]
+               f"OWN={address}", f"OWN4={THEIRS4 if rxe else OURS4}", f"SCRIPT={name}", f"WORK={work}", f"SEED={os.urandom(32).hex()}", f"RXE={int(rxe)}", f"LOSS={loss}"]
     log = open(os.path.join(work, name + ".log"), "w")
     return subprocess.Popen(command, pass_fds=[number], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                             env={"HOME": home, "PATH": os.environ["PATH"], "TMPDIR": home}, start_new_session=True), home
@@ -112,7 +114,7 @@ def main():
                     f"exec timeout 140 {tests}/roce_interop verbs {OURS} {THEIRS} 19000 {mtu} '{faults}' {capture}\n",
                     wait + gid + f"exec timeout 140 {tests}/verbs_peer 19000 $GID {mtu}\n", loss)
     good &= run(kernel, work, "pingpong.client",
-                f"exec timeout 100 {tests}/roce_interop pingpong-client {OURS} {THEIRS} 18515 1024\n",
+                f"exec timeout 100 {tests}/roce_interop pingpong-client {OURS} {THEIRS} 18515 1024 ::ffff:{THEIRS4}\n",
                 wait + gid + "exec timeout 100 ibv_rc_pingpong -e -g $GID -m 1024\n")
     good &= run(kernel, work, "pingpong.server",
                 f"exec timeout 100 {tests}/roce_interop pingpong-server {OURS} {THEIRS} 18515 1024\n",
