@@ -353,7 +353,8 @@ int main(int argc, char** argv) {
   const std::string mode = argv[1];
   const auto mtu = static_cast<uint32_t>(std::atoi(argv[5]));
   if (mode != "verbs")
-    return runPingpong(mode == "pingpong-client", argv[2], argv[3], argc > 6 ? argv[6] : argv[3], std::atoi(argv[4]), mtu);
+    return runPingpong(mode == "pingpong-client", argv[2], argv[3], argc > 6 ? argv[6] : argv[3], std::atoi(argv[4]),
+                       mtu);
   FaultOptions faults;
   if (argc > 6) {
     auto parsed = parseFaults(argv[6]);

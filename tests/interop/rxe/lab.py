@@ -114,6 +114,8 @@ def main():
                     f"exec timeout 140 {tests}/roce_interop verbs {OURS} {THEIRS} 19000 {mtu} '{faults}' {capture}\n",
                     wait + gid + f"exec timeout 140 {tests}/verbs_peer 19000 $GID {mtu}\n", loss)
     good &= run(kernel, work, "pingpong.client",
+                # So that their kernel knows the way to our IPv6 address, which the exchange over IPv4 does not tell it.
+                f"timeout 5 bash -c 'echo >/dev/tcp/{THEIRS}/9' 2>/dev/null\n"
                 f"exec timeout 100 {tests}/roce_interop pingpong-client {OURS} {THEIRS} 18515 1024 ::ffff:{THEIRS4}\n",
                 wait + gid + "exec timeout 100 ibv_rc_pingpong -e -g $GID -m 1024\n")
     good &= run(kernel, work, "pingpong.server",
