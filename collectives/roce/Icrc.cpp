@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "collectives/roce/Packet.h"
 
@@ -109,13 +110,18 @@ uint32_t crc32ByTables(uint32_t crc, const void* data, size_t bytes) {
   return ~update(~crc, static_cast<const uint8_t*>(data), bytes);
 }
 
-uint32_t icrcOf(const Route& route, std::span<const uint8_t> bytes) {
-  constexpr size_t kOnes = 8, kV4 = 20, kV6 = 40, kUdp = 8, kBth = 12, kBthChanges = 4;
-  // The place of the local routing header, which RoCE v2 has not, IP, UDP and BTH.
-  std::array<uint8_t, kOnes + kV6 + kUdp + kBth> head;
+namespace {
+
+constexpr size_t kBthBytes = 12, kBthChanges = 4;  // The byte with the marks of congestion.
+
+/// Of what stands before a datagram of so many bytes, its ICRC among them: the place of the local routing header, which
+/// RoCE v2 has not, IP and UDP.
+uint32_t crcOfHeaders(const Route& route, size_t datagramBytes) {
+  constexpr size_t kOnes = 8, kV4 = 20, kV6 = 40, kUdp = 8;
+  std::array<uint8_t, kOnes + kV6 + kUdp> head;
   head.fill(0xFF);
   uint8_t* at = head.data() + kOnes;
-  const size_t udpBytes = kUdp + bytes.size() + kIcrcBytes;
+  const size_t udpBytes = kUdp + datagramBytes;
   if (route.isV6) {
     at[0] = 0x6F;  // The version; traffic class and flow label may change, as the hop limit.
     putBig(at + 4, static_cast<uint16_t>(udpBytes));
@@ -137,25 +143,63 @@ uint32_t icrcOf(const Route& route, std::span<const uint8_t> bytes) {
   putBig(at + 2, route.destinationPort);
   putBig(at + 4, static_cast<uint16_t>(udpBytes));
   at += kUdp;
-  const size_t bth = std::min(bytes.size(), kBth);
-  std::copy_n(bytes.begin(), bth, at);
-  if (bth > kBthChanges) at[kBthChanges] = 0xFF;  // Congestion is marked on the way.
-  at += bth;
-  const uint32_t crc = crc32(0, head.data(), static_cast<size_t>(at - head.data()));
-  return crc32(crc, bytes.data() + bth, bytes.size() - bth);
+  return crc32(0, head.data(), static_cast<size_t>(at - head.data()));
 }
 
-void sealIcrc(const Route& route, std::span<uint8_t> datagram) {
-  const uint32_t icrc = icrcOf(route, datagram.first(datagram.size() - kIcrcBytes));
+void putIcrc(std::span<uint8_t> datagram, uint32_t icrc) {
   for (size_t i = 0; i < kIcrcBytes; ++i)
     datagram[datagram.size() - kIcrcBytes + i] = static_cast<uint8_t>(icrc >> (8 * i));
 }
-
-bool checkIcrc(const Route& route, std::span<const uint8_t> datagram) {
-  if (datagram.size() < kIcrcBytes) return false;
+uint32_t icrcIn(std::span<const uint8_t> datagram) {
   uint32_t there = 0;
   for (size_t i = 0; i < kIcrcBytes; ++i) there |= uint32_t{datagram[datagram.size() - kIcrcBytes + i]} << (8 * i);
-  return there == icrcOf(route, datagram.first(datagram.size() - kIcrcBytes));
+  return there;
+}
+
+}  // namespace
+
+uint32_t icrcOf(const Route& route, std::span<const uint8_t> bytes) {
+  std::array<uint8_t, kBthBytes> head;
+  const size_t bth = std::min(bytes.size(), kBthBytes);
+  std::copy_n(bytes.begin(), bth, head.begin());
+  if (bth > kBthChanges) head[kBthChanges] = 0xFF;
+  const uint32_t crc = crc32(crcOfHeaders(route, bytes.size() + kIcrcBytes), head.data(), bth);
+  return crc32(crc, bytes.data() + bth, bytes.size() - bth);
+}
+
+uint32_t RouteIcrc::icrc(std::span<uint8_t> datagram) {
+  const Head* head = nullptr;
+  for (const Head& one : heads_)
+    if (one.bytes == datagram.size()) head = &one;
+  if (!head) {
+    Head& made = heads_[oldest_++ % heads_.size()];
+    made = {datagram.size(), crcOfHeaders(route_, datagram.size())};
+    head = &made;
+  }
+  // In one piece, which is what makes it fast.
+  const size_t covered = datagram.size() - kIcrcBytes;
+  if (covered <= kBthChanges) return crc32(head->crc, datagram.data(), covered);
+  const uint8_t changes = std::exchange(datagram[kBthChanges], 0xFF);
+  const uint32_t crc = crc32(head->crc, datagram.data(), covered);
+  datagram[kBthChanges] = changes;
+  return crc;
+}
+
+void RouteIcrc::seal(std::span<uint8_t> datagram) {
+  putIcrc(datagram, icrc(datagram));
+}
+
+bool RouteIcrc::check(std::span<uint8_t> datagram) {
+  return datagram.size() >= kIcrcBytes && icrcIn(datagram) == icrc(datagram);
+}
+
+void sealIcrc(const Route& route, std::span<uint8_t> datagram) {
+  putIcrc(datagram, icrcOf(route, datagram.first(datagram.size() - kIcrcBytes)));
+}
+
+bool checkIcrc(const Route& route, std::span<const uint8_t> datagram) {
+  return datagram.size() >= kIcrcBytes &&
+         icrcIn(datagram) == icrcOf(route, datagram.first(datagram.size() - kIcrcBytes));
 }
 
 }  // namespace hpu::roce

@@ -34,6 +34,27 @@ void sealIcrc(const Route& route, std::span<uint8_t> datagram);
 /// Whether the last four bytes of a whole datagram are it.
 bool checkIcrc(const Route& route, std::span<const uint8_t> datagram);
 
+/// The same for many datagrams of one route: what IP and UDP add is remembered by length. Not thread-safe.
+class RouteIcrc {
+ public:
+  RouteIcrc() = default;
+  explicit RouteIcrc(const Route& route) : route_(route) {}
+  const Route& route() const { return route_; }
+  void seal(std::span<uint8_t> datagram);
+  /// `datagram` is changed for a moment.
+  bool check(std::span<uint8_t> datagram);
+
+ private:
+  uint32_t icrc(std::span<uint8_t> datagram);
+  struct Head {
+    size_t bytes = 0;  ///< Of the datagram; 0: none.
+    uint32_t crc = 0;
+  };
+  Route route_;
+  std::array<Head, 4> heads_;  // Full packets, the first and the last of a message, acknowledgements.
+  size_t oldest_ = 0;
+};
+
 /// CRC-32 as Ethernet's and zlib's: `crc` is that of the bytes before, 0 of none. Carry-less multiplication where the
 /// processor has it.
 uint32_t crc32(uint32_t crc, const void* data, size_t bytes);

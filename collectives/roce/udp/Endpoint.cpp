@@ -17,7 +17,7 @@ namespace {
 using base::strCat;
 
 // So that what was copied is still in a core's cache when the kernel copies it, and the peer begins soon.
-constexpr size_t kRoomBytes = 2 * UdpSocket::kMostTrainBytes;
+constexpr size_t kRoomBytes = 4 * UdpSocket::kMostTrainBytes;
 // In one call of progress().
 constexpr int kMostBatches = 8;
 // Of a connection; DCQCN (Zhu et al., SIGCOMM 2015): at most one notification in this time.
@@ -100,7 +100,8 @@ Status Endpoint::connect(const QueuePairOptions& options, const Peer& peer, cons
   if (connections_.contains(options.number))
     return alreadyExists(strCat("queue pair ", options.number, " of ", local().text()));
   auto connection = std::make_unique<Connection>(options, peer, address, memory_);
-  connection->route = routeBetween(local(), address);
+  connection->outIcrc = RouteIcrc(routeBetween(local(), address));
+  connection->inIcrc = RouteIcrc(routeBetween(address, local()));
   connections_.emplace(options.number, std::move(connection));
   return okStatus();
 }
@@ -149,7 +150,9 @@ void Endpoint::takeDatagram(const Address& from, std::span<uint8_t> datagram, bo
     ++counters_.wrongPeer;
     return;
   }
-  if (!checkIcrc(routeBetween(from, local()), datagram)) {
+  // Its datagrams may come from any port.
+  if (connection.inIcrc.route().sourcePort != from.port) connection.inIcrc = RouteIcrc(routeBetween(from, local()));
+  if (!connection.inIcrc.check(datagram)) {
     ++counters_.badIcrc;
     return;
   }
@@ -180,12 +183,12 @@ void Endpoint::advanceAll(TimeNs now) {
   }
 }
 
-bool Endpoint::emit(const Connection& connection, const Packet& packet) {
+bool Endpoint::emit(Connection& connection, const Packet& packet) {
   const size_t bytes = datagramBytes(packet);
   if (used_ + bytes > room_.size() && !flush()) return false;
   const std::span<uint8_t> datagram(room_.data() + used_, bytes);
   encode(packet, datagram);
-  sealIcrc(connection.route, datagram);
+  connection.outIcrc.seal(datagram);
   record(local(), connection.address, datagram);
   ++counters_.sent;
   Waiting* last = trains_.size() > nextTrain_ ? &trains_.back() : nullptr;

@@ -91,7 +91,7 @@ class Endpoint {
     QueuePair pair;
     Address address;
     uint32_t peerNumber;
-    Route route;                             // Of what is sent to it.
+    RouteIcrc outIcrc, inIcrc;
     bool congested = false;                  // The peer is to be told.
     std::optional<TimeNs> congestionToldAt;  // At most once a period.
   };
@@ -100,7 +100,7 @@ class Endpoint {
   void take(const Arrival& arrival, TimeNs now);
   void takeDatagram(const Address& from, std::span<uint8_t> datagram, bool congested, TimeNs now);
   void advanceAll(TimeNs now);
-  bool emit(const Connection& connection, const Packet& packet);
+  bool emit(Connection& connection, const Packet& packet);
   bool flush();
   void record(const Address& from, const Address& to, std::span<const uint8_t> datagram);
 

@@ -142,5 +142,29 @@ TEST(Icrc, IsWrittenBehindTheDatagramAndFoundThere) {
   EXPECT_FALSE(checkIcrc(route, std::span(datagram).first(3)));
 }
 
+TEST(Icrc, OfARouteIsThatOfEachOfItsDatagrams) {
+  for (bool isV6 : {false, true}) {
+    Route route;
+    route.isV6 = isV6;
+    route.source[0] = 10;
+    route.destination[3] = 9;
+    route.sourcePort = 0xC123;
+    RouteIcrc many(route);
+    std::mt19937 random(5);
+    for (int i = 0; i < 2000; ++i) {
+      std::vector<uint8_t> datagram =
+          randomBytes(kIcrcBytes + random() % (i % 3 ? 30 : 4200), static_cast<uint32_t>(i));
+      std::vector<uint8_t> other = datagram;
+      many.seal(datagram);
+      sealIcrc(route, other);
+      ASSERT_EQ(datagram, other) << other.size();
+      EXPECT_TRUE(many.check(datagram));
+      EXPECT_EQ(datagram, other) << "unchanged";
+      datagram[random() % datagram.size()] ^= static_cast<uint8_t>(1 << (random() % 8));
+      EXPECT_EQ(many.check(datagram), checkIcrc(route, datagram));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hpu::roce
