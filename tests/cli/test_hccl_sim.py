@@ -185,7 +185,7 @@ class Sim(unittest.TestCase):
                 (("all_reduce", "--nodes", "2", "--compare", "snail"), "there is no algorithm 'snail'; there are "),
                 (("all_reduce", "--nodes", "2", "-d", "int4"), "there is no data type 'int4'"),
                 (("broadcast", "--nodes", "2", "--root", "16"), "ranks 0 to 15"),
-                (("incast", "--nodes", "1"), "--senders 8"),
+                (("incast", "--nodes", "1"), "at least --nodes 2"),
                 (("all_reduce", "--nodes", "2", "-b", "2M", "-e", "1M"), "--max-bytes"),
                 (("all_reduce", "--nodes", "2", "--bytes", "1T"), "more than the memory of a device"),
                 (("all_reduce", "--nodes", "2", "-f", "1"), "--factor"),

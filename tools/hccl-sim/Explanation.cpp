@@ -184,10 +184,10 @@ Explanation explain(const SimResult& result) {
 
 std::vector<std::string> explanationText(const SimResult& result, const Explanation& explanation) {
   std::vector<std::string> lines;
-  lines.push_back("why: " + result.reason);
+  lines.push_back("why: " + result.reason + (result.candidates.empty() ? "" : " (the choice rests on estimates)"));
   lines.push_back(ratesText(result.site->fabric));
   if (result.candidates.size() > 1) {
-    std::vector<std::vector<std::string>> rows = {{"    candidate", "chunks", "us"}};
+    std::vector<std::vector<std::string>> rows = {{"    candidate", "chunks", "estimated us"}};
     for (const auto& candidate : result.candidates)
       rows.push_back({"    " + candidate.algorithm, strCat(candidate.chunks), fixed(us(candidate.predictedPs), 3)});
     lines.push_back(formatTable(rows));

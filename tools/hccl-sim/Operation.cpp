@@ -141,14 +141,16 @@ class IncastPlan : public MessagePlan {
 };
 
 /// Ranks of other nodes, one of each node first.
+/// `wanted` -1: as many as there are, up to 8.
 StatusOr<std::vector<int32_t>> incastSenders(const RankMap& map, int32_t receiver, int64_t wanted) {
   const int32_t home = map.position(receiver).node;
   std::vector<int32_t> senders;
   const int64_t others = map.ranks() - static_cast<int64_t>(map.ranksOf(home).size());
+  if (others == 0) return invalidArgument("incast comes from other nodes than the receiver's; give at least --nodes 2");
+  if (wanted == -1) wanted = std::min<int64_t>(8, others);
   if (wanted < 1 || wanted > others)
     return invalidArgument(strCat("--senders ", wanted, ": there are ", others,
-                                  " ranks on other nodes than the receiver's; give 1 to ", others,
-                                  others == 0 ? " (more --nodes)" : ""));
+                                  " ranks on other nodes than the receiver's; give 1 to ", others));
   for (size_t local = 0; static_cast<int64_t>(senders.size()) < wanted; ++local)
     for (int32_t n = 1; n < map.nodes() && static_cast<int64_t>(senders.size()) < wanted; ++n) {
       const int32_t node = (home + n) % map.nodes();

@@ -77,7 +77,8 @@ StatusOr<std::vector<Change>> changesOf(const SimArguments& arguments) {
   HPU_ASSIGN(std::vector<WhatIf> values, parseSweep(arguments.sweep));
   std::vector<Change> changes;
   for (WhatIf& value : values) {
-    Change change{value.text(), fixed};
+    // What is the same in all columns is named in each: it is not in the topology either.
+    Change change{label.empty() ? value.text() : strCat(label, " ", value.text()), fixed};
     change.whatIfs.push_back(std::move(value));
     changes.push_back(std::move(change));
   }
@@ -127,6 +128,8 @@ Status checkOutputs(const SimArguments& arguments, Runs& runs) {
   if (runs.runs.size() != 1)
     return invalidArgument(strCat("exports and drawings are of one operation; this asks for ", runs.runs.size(),
                                   ": give one size, node count, fabric and algorithm"));
+  if (!arguments.draw.empty() && arguments.draw == arguments.schedule)
+    return invalidArgument(strCat("--draw and --export-schedule both write '", arguments.draw, "'"));
   const auto& map = runs.runs[0].site->map;
   HPU_ASSIGN(runs.exportedRanks, parseRanks(arguments.ranks, map.ranks()));
   if (!arguments.draw.empty()) {
@@ -159,7 +162,8 @@ StatusOr<Runs> runsOf(const SimArguments& arguments) {
   probe.op = op;
   HPU_ASSIGN(std::vector<std::string> algorithms, algorithmsOf(arguments, probe.isMessages()));
   HPU_ASSIGN(std::vector<Change> changes, changesOf(arguments));
-  WorkOptions options{op, ElementType::kF32, arguments.root, arguments.shift, arguments.senders};
+  WorkOptions options{op, ElementType::kF32, arguments.root, arguments.shift,
+                      arguments.sendersGiven ? arguments.senders : -1};
 
   Runs runs;
   runs.comparesAlgorithms = !arguments.compare.empty();
@@ -196,7 +200,8 @@ StatusOr<Runs> runsOf(const SimArguments& arguments) {
     runs.notes.push_back(
         "one node: these are the algorithms between nodes; hccl-perf --no-data prices those of a node");
   runs.isComparison = changes.size() > 1 || algorithms.size() > 1 || nodeCounts.size() > 1;
-  runs.side = changes.size() > 1 ? Side::kFabrics : algorithms.size() > 1 ? Side::kAlgorithms : Side::kNodes;
+  // Algorithms stand beside each other; fabrics and node counts then have lines of their own.
+  runs.side = algorithms.size() > 1 ? Side::kAlgorithms : changes.size() > 1 ? Side::kFabrics : Side::kNodes;
   HPU_RETURN_IF_ERROR(checkOutputs(arguments, runs));
   return runs;
 }
