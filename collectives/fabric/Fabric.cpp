@@ -137,13 +137,6 @@ int64_t Fabric::railPs(int64_t bytes) const {
   return railIssuePs + static_cast<int64_t>(std::ceil(wire / railBytesPerNs * 1000));
 }
 
-int64_t Fabric::uplinkBusyPs(int64_t bytes) const {
-  if (nodesPerLeaf <= 0) return 0;
-  const int64_t packets = bytes > 0 ? (bytes + railPacketBytes - 1) / railPacketBytes : 1;
-  const auto wire = static_cast<double>(bytes + packets * railPacketOverheadBytes + railMessageOverheadBytes);
-  return static_cast<int64_t>(std::ceil(wire / railBytesPerNs * 1000 * oversubscription / nodesPerLeaf));
-}
-
 double Fabric::railPayloadBytesPerNs() const {
   return railBytesPerNs * static_cast<double>(railPacketBytes) /
          static_cast<double>(railPacketBytes + railPacketOverheadBytes);

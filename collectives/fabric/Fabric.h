@@ -55,8 +55,6 @@ struct Fabric {
   int32_t leafOf(int32_t node) const { return nodesPerLeaf > 0 ? node / nodesPerLeaf : 0; }
   /// How long a message of so many bytes takes a rail of full rate; rounded up.
   int64_t railPs(int64_t bytes) const;
-  /// How long it takes a leaf's uplinks of one rail: those of nodesPerLeaf nodes together, less oversubscription.
-  int64_t uplinkBusyPs(int64_t bytes) const;
   /// What large messages get of a rail.
   double railPayloadBytesPerNs() const;
   bool operator==(const Fabric&) const = default;

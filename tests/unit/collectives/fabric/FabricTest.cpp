@@ -62,17 +62,13 @@ TEST(Fabric, MovesDevicesOfARailThatIsDownToTheNext) {
   EXPECT_EQ(f.rateOf(0), 1);
 }
 
-TEST(Fabric, CountsTheWireOfRailsAndUplinks) {
+TEST(Fabric, CountsTheWireOfRailsAndLeaves) {
   Fabric f = standardFabric(Target::kGaudi3, 32);
   EXPECT_EQ(f.railPs(0), f.railIssuePs + static_cast<int64_t>(std::ceil((168 + 16) / 75.0 * 1000)));
   const int64_t gib = int64_t{1} << 30;
   const double wire = static_cast<double>(gib) * 8360 / 8192 + 16;
   EXPECT_NEAR(static_cast<double>(f.railPs(gib) - f.railIssuePs), wire / 75 * 1000, 1);
-  EXPECT_EQ(f.uplinkBusyPs(gib), 0);
   f.nodesPerLeaf = 16;
-  EXPECT_NEAR(static_cast<double>(f.uplinkBusyPs(gib)), wire / 75 * 1000 / 16, 1);
-  f.oversubscription = 2;
-  EXPECT_NEAR(static_cast<double>(f.uplinkBusyPs(gib)), wire / 75 * 1000 / 8, 1);
   EXPECT_EQ(f.leafOf(15), 0);
   EXPECT_EQ(f.leafOf(16), 1);
 }
@@ -134,7 +130,6 @@ TEST(Fabric, AtTheBoundsOfItsNumbersHasTimesThatFit) {
   const double most = 9.2e18;
   EXPECT_LT(static_cast<double>(f.railPs(bytes)) / kLeastNodeRate, most);
   EXPECT_LT(static_cast<double>(f.mesh.linkPs(bytes)) / kLeastNodeRate, most);
-  EXPECT_GT(f.uplinkBusyPs(bytes), f.railPs(bytes));
 }
 
 TEST(Fabric, IsCheckedFieldByField) {
