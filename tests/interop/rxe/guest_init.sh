@@ -21,8 +21,8 @@ import fcntl, os, struct
 with open('/dev/random', 'wb') as file:
     fcntl.ioctl(file, 0x40085203, struct.pack('ii32s', 256, 32, bytes.fromhex(os.environ['SEED'])))
 "
-mkdir -p /run/work
-mount -t hostfs none /run/work -o "$WORK"
+mkdir -p /run/lab
+mount -t hostfs none /run/lab -o "$WORK"
 # rdma_rxe takes port 4791 of the first network namespace, with a device or without one.
 inside=()
 if [ "${RXE:-0}" = 0 ]; then
@@ -39,7 +39,7 @@ fi
 "${inside[@]}" ip addr add "$OWN4/24" dev vec0
 if [ -n "${LOSS:-}" ]; then "${inside[@]}" tc qdisc add dev vec0 root netem loss "$LOSS"; fi
 if [ "${RXE:-0}" = 1 ]; then rdma link add rxe0 type rxe netdev vec0; fi
-"${inside[@]}" bash "/run/work/$SCRIPT"
-echo "$?" >"/run/work/$SCRIPT.rc"
+"${inside[@]}" bash "/run/lab/$SCRIPT"
+echo "$?" >"/run/lab/$SCRIPT.rc"
 sync
 busybox poweroff -f

@@ -109,7 +109,7 @@ def main():
     for mtu, loss, faults in ((1024, "", ""), (4096, "", ""), (256, "", ""), (1024, "1%", ""), (4096, "3%", ""), (1024, "5%", ""),
                               (2048, "", "drop=0.01,duplicate=0.01,corrupt=0.01,seed=3")):
         name = f"verbs.{mtu}{'.loss' + loss.strip('%') if loss else ''}{'.faults' if faults else ''}"
-        capture = f"/run/work/{name}.pcap" if not loss and not faults else ""
+        capture = f"/run/lab/{name}.pcap" if not loss and not faults else ""
         good &= run(kernel, work, name,
                     f"exec timeout 140 {tests}/roce_interop verbs {OURS} {THEIRS} 19000 {mtu} '{faults}' {capture}\n",
                     wait + gid + f"exec timeout 140 {tests}/verbs_peer 19000 $GID {mtu}\n", loss)
