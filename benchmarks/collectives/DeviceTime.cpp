@@ -11,6 +11,7 @@
 #include "base/StatusMacros.h"
 #include "collectives/tuner/Tuner.h"
 #include "tools/common/Cli.h"
+#include "tools/common/Fixed.h"
 
 namespace hpu::benchmarks {
 namespace {
@@ -20,6 +21,7 @@ using collectives::Choice;
 using collectives::Collective;
 using collectives::Problem;
 using tools::ExitCode;
+using tools::fixed;
 using tools::Json;
 using tools::Tool;
 
@@ -75,12 +77,6 @@ std::string sizeText(int64_t bytes) {
   if (bytes >= kMiB && bytes % kMiB == 0) return strCat(bytes / kMiB, " MiB");
   if (bytes >= 1024 && bytes % 1024 == 0) return strCat(bytes / 1024, " KiB");
   return strCat(bytes, " B");
-}
-
-std::string fixed(double value, int digits) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
 }
 
 class DeviceTime {

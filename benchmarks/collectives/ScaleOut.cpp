@@ -13,6 +13,7 @@
 #include "collectives/scaleout/PlanTimer.h"
 #include "collectives/scaleout/Program.h"
 #include "tools/common/Cli.h"
+#include "tools/common/Fixed.h"
 
 namespace hpu::benchmarks {
 namespace {
@@ -24,6 +25,7 @@ using collectives::PlanAlgorithm;
 using collectives::Problem;
 using collectives::RankMap;
 using tools::ExitCode;
+using tools::fixed;
 using tools::Json;
 using tools::Tool;
 
@@ -52,19 +54,6 @@ Problem problemOf(Collective collective, int32_t ranks, int64_t bytes) {
       collective == Collective::kAllToAll)
     p.count = std::max<int64_t>(1, p.count / ranks);
   return p;
-}
-
-std::string sizeText(int64_t bytes) {
-  if (bytes >= kGiB && bytes % kGiB == 0) return strCat(bytes >> 30, " GiB");
-  if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return strCat(bytes >> 20, " MiB");
-  if (bytes >= 1024 && bytes % 1024 == 0) return strCat(bytes >> 10, " KiB");
-  return strCat(bytes, " B");
-}
-
-std::string fixed(double value, int digits) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
 }
 
 struct Timed {
@@ -114,9 +103,9 @@ class ScaleOut {
       HPU_ASSIGN(const collectives::PlanTiming timing, timePlan(*plan, fabric));
       const int64_t ps = *std::max_element(timing.endPs.begin(), timing.endPs.end());
       if (options_.all)
-        tool_.note(strCat("  ", map.nodes(), " ", collectiveName(p.collective), " ", sizeText(problemBytes(p)), " ",
-                          algorithm.name, " ", plan->chunks(), ": ", fixed(static_cast<double>(ps) / 1e6, 2), " us, ",
-                          timing.classes, " classes, ", timing.events, " events"));
+        tool_.note(strCat("  ", map.nodes(), " ", collectiveName(p.collective), " ", base::formatBytes(problemBytes(p)),
+                          " ", algorithm.name, " ", plan->chunks(), ": ", fixed(static_cast<double>(ps) / 1e6, 2),
+                          " us, ", timing.classes, " classes, ", timing.events, " events"));
       if (best.algorithm.empty() || ps < best.ps) best = {std::string(algorithm.name), plan->chunks(), ps};
     }
     return best;
@@ -136,7 +125,7 @@ class ScaleOut {
     if (ours.algorithm.empty()) return {};
     const double share = static_cast<double>(lowerBoundPs(p, map, fabric)) / static_cast<double>(ours.ps);
     const std::string name(collectiveName(collective));
-    table_.push_back({std::string(targetName(fabric.target)), strCat(map.nodes()), name, sizeText(bytes),
+    table_.push_back({std::string(targetName(fabric.target)), strCat(map.nodes()), name, base::formatBytes(bytes),
                       ours.algorithm, strCat(ours.chunks), fixed(static_cast<double>(ours.ps) / 1e6, 2),
                       fixed(share * 100, 1) + " %",
                       hcl.algorithm.empty() ? "-" : fixed(static_cast<double>(hcl.ps) / 1e6, 2)});
@@ -151,7 +140,7 @@ class ScaleOut {
                      .set("share_of_limit", share)
                      .set("hcl_modelled_us", static_cast<double>(hcl.ps) / 1e6));
     const std::string what =
-        strCat(targetName(fabric.target), ", ", map.nodes(), " nodes, ", name, " of ", sizeText(bytes), ": ");
+        strCat(targetName(fabric.target), ", ", map.nodes(), " nodes, ", name, " of ", base::formatBytes(bytes), ": ");
     const bool rooted = collective == Collective::kBroadcast || collective == Collective::kReduce;
     const double least = rooted ? kLeastRooted : map.nodes() > 16 ? kLeastOfMany : kLeast;
     if (bytes == kGiB && share < least)

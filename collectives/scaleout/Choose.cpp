@@ -2,7 +2,6 @@
 #include "collectives/scaleout/Choose.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "base/Format.h"
@@ -13,15 +12,9 @@ namespace {
 
 using base::strCat;
 
-std::string timeText(int64_t ps) {
-  char text[32];
-  const auto us = static_cast<double>(ps) / 1e6;
-  std::snprintf(text, sizeof text, us >= 1000 ? "%.4g ms" : "%.4g us", us >= 1000 ? us / 1000 : us);
-  return text;
-}
-
 std::string candidateText(const PlanCandidate& c) {
-  return strCat(c.algorithm, ", ", c.chunks, c.chunks == 1 ? " chunk: " : " chunks: ", timeText(c.predictedPs));
+  return strCat(c.algorithm, ", ", c.chunks,
+                c.chunks == 1 ? " chunk: " : " chunks: ", base::formatNs(c.predictedPs / 1000));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/Format.h"
+#include "tools/common/Fixed.h"
 
 namespace hpu::tools {
 namespace {
@@ -49,11 +50,6 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-std::string fixed(double value, int digits = 1) {
-  char text[64];
-  snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
 std::string usText(int64_t ps) {
   return fixed(static_cast<double>(ps) / 1e6, 3) + " us";
 }
@@ -63,17 +59,17 @@ class Canvas {
  public:
   double height = 0;
   void text(double x, double y, std::string_view words, std::string_view style = "") {
-    body_ += strCat("<text x=\"", fixed(x), "\" y=\"", fixed(y), "\"", style.empty() ? "" : " ", style, ">",
+    body_ += strCat("<text x=\"", fixed(x, 1), "\" y=\"", fixed(y, 1), "\"", style.empty() ? "" : " ", style, ">",
                     escaped(words), "</text>\n");
   }
   void rect(double x, double y, double width, double height, std::string_view fill, std::string_view words = "") {
-    body_ += strCat("<rect x=\"", fixed(x, 2), "\" y=\"", fixed(y), "\" width=\"", fixed(std::max(width, 0.3), 2),
-                    "\" height=\"", fixed(height), "\" fill=\"", fill, "\"");
+    body_ += strCat("<rect x=\"", fixed(x, 2), "\" y=\"", fixed(y, 1), "\" width=\"", fixed(std::max(width, 0.3), 2),
+                    "\" height=\"", fixed(height, 1), "\" fill=\"", fill, "\"");
     body_ += words.empty() ? std::string("/>\n") : strCat("><title>", escaped(words), "</title></rect>\n");
   }
   void line(double x1, double y1, double x2, double y2, std::string_view stroke) {
-    body_ += strCat("<line x1=\"", fixed(x1), "\" y1=\"", fixed(y1), "\" x2=\"", fixed(x2), "\" y2=\"", fixed(y2),
-                    "\" stroke=\"", stroke, "\"/>\n");
+    body_ += strCat("<line x1=\"", fixed(x1, 1), "\" y1=\"", fixed(y1, 1), "\" x2=\"", fixed(x2, 1), "\" y2=\"",
+                    fixed(y2, 1), "\" stroke=\"", stroke, "\"/>\n");
   }
   void append(const Canvas& other) { body_ += other.body_; }
   const std::string& body() const { return body_; }
@@ -209,7 +205,7 @@ void drawSteps(Canvas& canvas, const Drawing& drawing) {
 std::string portWords(const Drawing& drawing, const DrawnPort& port) {
   const double share =
       drawing.timePs > 0 ? 100.0 * static_cast<double>(port.busyPs) / static_cast<double>(drawing.timePs) : 0;
-  return strCat(fixed(share), " % busy, ", usText(port.waitedPs), " waited for it, ", port.alike, " alike");
+  return strCat(fixed(share, 1), " % busy, ", usText(port.waitedPs), " waited for it, ", port.alike, " alike");
 }
 
 void drawPorts(Canvas& canvas, const Drawing& drawing) {

@@ -8,6 +8,7 @@
 
 #include "base/Format.h"
 #include "tools/common/Cli.h"
+#include "tools/common/Fixed.h"
 
 namespace hpu::tools {
 namespace {
@@ -19,11 +20,6 @@ using collectives::Program;
 using collectives::ProgramStep;
 using collectives::StepKind;
 
-std::string fixed(double value, int digits) {
-  char text[64];
-  snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
 std::string usText(int64_t ps) {
   return fixed(static_cast<double>(ps) / 1e6, 3) + " us";
 }

@@ -7,6 +7,7 @@
 
 #include "base/Format.h"
 #include "tools/common/Cli.h"
+#include "tools/common/Fixed.h"
 #include "tools/hccl-perf/Workload.h"
 
 namespace hpu::tools {
@@ -14,11 +15,6 @@ namespace {
 
 using base::strCat;
 
-std::string fixed(double value, int digits) {
-  char text[64];
-  snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
 std::string percent(double share) {
   return fixed(100 * share, 1) + " %";
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <system_error>
 #include <vector>
 
 #include "base/Format.h"
@@ -33,9 +32,7 @@ void sumV4(uint8_t* header) {
 
 StatusOr<std::unique_ptr<Capture>> Capture::create(const std::string& path) {
   std::FILE* file = std::fopen(path.c_str(), "wbe");
-  if (!file)
-    return unavailable(
-        base::strCat("cannot write the packet capture '", path, "': ", std::generic_category().message(errno)));
+  if (!file) return unavailable(base::strCat("cannot write the packet capture '", path, "': ", base::errnoText(errno)));
   std::unique_ptr<Capture> capture(new Capture(file));
   const std::array<uint32_t, 6> header = {kNanosecondMagic, 2 | 4 << 16, 0, 0, kMostBytes, kRawIp};
   if (std::fwrite(header.data(), sizeof header, 1, file) != 1)

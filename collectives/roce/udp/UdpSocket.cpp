@@ -41,10 +41,6 @@ bool isWildcard(const Address& address) {
   return true;
 }
 
-std::string errorText(int error) {
-  return std::generic_category().message(error);
-}
-
 }  // namespace
 
 struct UdpSocket::Buffers {
@@ -77,7 +73,7 @@ StatusOr<UdpSocket> UdpSocket::open(const UdpOptions& options) {
     return invalidArgument(
         strCat("an RDMA endpoint on ", local.text(), ": it needs one address, since peers check it"));
   const int fd = ::socket(local.v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return resourceExhausted(strCat("no UDP socket: ", errorText(errno)));
+  if (fd < 0) return resourceExhausted(strCat("no UDP socket: ", base::errnoText(errno)));
   UdpSocket socket(fd);
   // Buffers beyond the system's limit are for the privileged; what is granted is asked for below.
   if (!setOption(fd, SOL_SOCKET, SO_RCVBUFFORCE, options.bufferBytes))
@@ -106,7 +102,7 @@ StatusOr<UdpSocket> UdpSocket::open(const UdpOptions& options) {
   socklen_t bytes = toSockaddr(local, address);
   if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
     const int error = errno;
-    return unavailable(strCat("cannot receive RDMA at ", local.text(), ": ", errorText(error),
+    return unavailable(strCat("cannot receive RDMA at ", local.text(), ": ", base::errnoText(error),
                               error == EADDRINUSE
                                   ? "; another process has the port: give this device an address or a port of its own"
                               : error == EADDRNOTAVAIL ? "; no interface of this machine has the address"
@@ -114,7 +110,7 @@ StatusOr<UdpSocket> UdpSocket::open(const UdpOptions& options) {
   }
   bytes = sizeof address;
   if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0)
-    return unavailable(strCat("cannot tell the port of ", local.text(), ": ", errorText(errno)));
+    return unavailable(strCat("cannot tell the port of ", local.text(), ": ", base::errnoText(errno)));
   HPU_ASSIGN(socket.local_, collectives::fromSockaddr(address));
   int granted = 0;
   socklen_t size = sizeof granted;
@@ -171,7 +167,7 @@ size_t UdpSocket::send(std::span<const Train> trains) {
       continue;
     }
     lastError_ = unavailable(
-        strCat("cannot send to ", trains[taken].to->text(), ": ", errorText(error),
+        strCat("cannot send to ", trains[taken].to->text(), ": ", base::errnoText(error),
                error == EMSGSIZE ? strCat("; a packet of ", trains[taken].segmentBytes, " bytes exceeds the path's MTU")
                                  : ""));
     ++taken;
