@@ -36,9 +36,20 @@ find_library(HPU_XSMMNOBLAS_LIBRARY NAMES libxsmmnoblas.a)
 if(NOT HPU_XSMM_LIBRARY OR NOT HPU_XSMMNOBLAS_LIBRARY)
   hpu_missing("libxsmm" libxsmm-dev)
 endif()
+# Its exit handler frees the compiled kernels, and exit handlers of the program may run on devices after it: in our copy
+# of the archive it registers none (Brgemm.cpp has the function that it calls).
+set(HPU_XSMM_KEPT ${CMAKE_BINARY_DIR}/xsmm/libxsmm.a)
+if(NOT EXISTS ${HPU_XSMM_KEPT} OR ${HPU_XSMM_LIBRARY} IS_NEWER_THAN ${HPU_XSMM_KEPT})
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/xsmm)
+  execute_process(COMMAND ${CMAKE_OBJCOPY} --redefine-sym atexit=hpuXsmmAtExit ${HPU_XSMM_LIBRARY} ${HPU_XSMM_KEPT}
+                  RESULT_VARIABLE _failed)
+  if(_failed)
+    message(FATAL_ERROR "${CMAKE_OBJCOPY} cannot copy ${HPU_XSMM_LIBRARY}")
+  endif()
+endif()
 add_library(hpu_xsmm INTERFACE)
 target_include_directories(hpu_xsmm SYSTEM INTERFACE ${HPU_XSMM_INCLUDE})
-target_link_libraries(hpu_xsmm INTERFACE ${HPU_XSMM_LIBRARY} ${HPU_XSMMNOBLAS_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS} m)
+target_link_libraries(hpu_xsmm INTERFACE ${HPU_XSMM_KEPT} ${HPU_XSMMNOBLAS_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS} m)
 
 find_path(HPU_ZSTD_INCLUDE zstd.h)
 find_library(HPU_ZSTD_LIBRARY zstd)

@@ -65,6 +65,8 @@ function(hpu_shared_library name)
   target_link_libraries(${name} PRIVATE -Wl,--whole-archive ${ARG_PARTS} -Wl,--no-whole-archive ${ARG_DEPS})
   target_link_options(${name} PRIVATE -Wl,--exclude-libs,libxsmm.a:libxsmmnoblas.a:liblldELF.a:liblldCommon.a
                                       -Wl,--no-undefined -Wl,--gc-sections)
+  # dlclose leaves it where it is: its threads run in it, and exit handlers are in it.
+  target_link_options(${name} PRIVATE -Wl,-z,nodelete)
   if(HPU_SANITIZE)
     # Sanitizer runtimes are resolved when the program is linked.
     get_target_property(_options ${name} LINK_OPTIONS)
@@ -123,8 +125,8 @@ function(hpu_needs_python variable)
 endfunction()
 
 # hpu_test_nodes(): gives every test of the calling folder a simulated node of its own, so that tests that run at a time never
-# want the same device; a test that starts several programs waits for a free one. hpu_test calls it; a folder that only
-# has add_test calls it once.
+# want the same device; a test that starts several programs waits for a free one. A wait that hangs says what it waits
+# for before the test is ended from outside. hpu_test calls it; a folder that only has add_test calls it once.
 function(hpu_test_nodes)
   get_property(_called DIRECTORY PROPERTY HPU_TEST_NODES)
   if(NOT _called)
@@ -138,7 +140,7 @@ function(hpu_set_test_nodes)
   string(MD5 _tree "${PROJECT_BINARY_DIR}")
   string(SUBSTRING ${_tree} 0 6 _tree)
   foreach(_test IN LISTS _tests)
-    set_property(TEST ${_test} APPEND PROPERTY ENVIRONMENT "HPU_NODE=${_test}-${_tree}" HPU_ACQUIRE_TIMEOUT_MS=60000
+    set_property(TEST ${_test} APPEND PROPERTY ENVIRONMENT "HPU_NODE=${_test}-${_tree}" HPU_ACQUIRE_TIMEOUT_MS=60000 HPU_WAIT_TIMEOUT_MS=100000
                  ${HPU_SANITIZER_ENVIRONMENT})
   endforeach()
 endfunction()

@@ -10,7 +10,7 @@ set -euo pipefail
 runtime=(
   g++ cmake ninja-build ccache pkg-config git ca-certificates
   libtbb-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libzstd-dev zlib1g-dev libxxhash-dev libsodium-dev
-  libxsmm-dev libonnx-dev libprotobuf-dev protobuf-compiler
+  libxsmm-dev libonnx-dev libprotobuf-dev protobuf-compiler libibverbs-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 # The build with ASan and UBSan, which takes g++ twice as long; so the code is seen by both.
@@ -19,11 +19,12 @@ compiler=(
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools liblld-22-dev
   libxml2-dev libedit-dev libcurl4-openssl-dev
 )
-tests=(clang-format-22 libonnx-testdata python3 python3-numpy python3-torch python3-torchvision python3-sklearn python3-onnx nodejs npm)
+python=(pybind11-dev python3-dev python3-numpy)
+tests=(clang-format-22 libonnx-testdata python3 python3-torch python3-torchvision python3-sklearn python3-onnx nodejs npm)
 
 benchmarks=(libgloo-dev openmpi-bin libopenmpi-dev iproute2)
 
-packages=("${runtime[@]}" "${sanitizers[@]}" "${compiler[@]}" "${tests[@]}")
+packages=("${runtime[@]}" "${sanitizers[@]}" "${compiler[@]}" "${python[@]}" "${tests[@]}")
 case "${1:-}" in
   "") ;;
   --runtime) packages=("${runtime[@]}" "${sanitizers[@]}" clang-format-22) ;;

@@ -11,16 +11,36 @@ model=tests/models/digits
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 show() { printf '$ %s\n' "$*"; "$@"; }
 
+# build TARGETS...: says how far it is, on a terminal in one line, else at each tenth; what the compiler says is in a file,
+# of which a failure shows the first error.
+build() {
+  local log=$work/build.log terminal=0
+  [ -t 1 ] && terminal=1
+  mkdir -p "$work"
+  if NINJA_STATUS='[%f/%t] ' ninja -C build "$@" 2>&1 | tee "$log" | awk -v terminal=$terminal '
+    match($0, /^\[[0-9]+\/[0-9]+\]/) {
+      split(substr($0, 2, RLENGTH - 2), at, "/")
+      if (terminal) printf "\r  %d of %d", at[1], at[2]
+      else if (int(10 * at[1] / at[2]) > tenths) { tenths = int(10 * at[1] / at[2]); printf "  %d of %d\n", at[1], at[2] }
+      fflush()
+    }
+    END { if (terminal) printf "\r\033[K" }'; then
+    return 0
+  fi
+  { grep -m 1 -A 20 '^FAILED' "$log" || tail -20 "$log"; } | cut -c1-300 >&2
+  echo "the build has failed; all of its output is in $log" >&2
+  return 1
+}
+
 say "1. Packages"
 tools/install_deps.sh
 echo "all there"
 
 say "2. Build (about 15 minutes on two cores the first time)"
 [ -f build/build.ninja ] || cmake --preset release >/dev/null
-ninja -C build --quiet hpu-compile hpu-run hpu-verify hpu-trace hpu-opt
-echo "programs are in build/bin"
+build hpu-compile hpu-run hpu-verify hpu-trace hpu-opt hpu-smi hccl-perf hccl-sim
+echo "programs are in build/bin; what the compiler said is in $work/build.log"
 
-mkdir -p "$work"
 say "3. Compile a classifier of handwritten digits, trained and exported with PyTorch"
 show build/bin/hpu-compile "$model/model.onnx" -o "$work/digits.recipe" --target gaudi2
 
@@ -37,7 +57,8 @@ cat <<'TEXT'
   build/bin/hpu-run MODEL.recipe --iters 100                                    its latency, here and on the device
   build/bin/hpu-verify MODEL.onnx --data DIR --precision bf16                   its accuracy in bf16
   build/bin/hpu-trace export build/quickstart/digits.hputrace --format perfetto a trace for https://ui.perfetto.dev
-  ninja -C build                                                                hpu-smi, hccl-perf, libSynapse.so and all the rest
+  build/bin/hccl-perf all_reduce --ranks 8 -b 1M -e 256M -f 4                   collectives on eight simulated devices
+  ninja -C build                                                                libSynapse.so, tests and all the rest
   tools/test.sh                                                                 everything that must pass
   docs/architecture.md                                                          how it works
 TEXT

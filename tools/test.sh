@@ -43,12 +43,15 @@ failures() {
   local dir=build
   [ "$1" = release ] || dir=build/$1
   echo "(whole outputs: $dir/Testing/Temporary/LastTest.log)"
-  awk '/^[0-9]+\/[0-9]+ Testing: / { name = $3; text = ""; lines = show = 0 }
+  awk '/^[0-9]+\/[0-9]+ Testing: / { name = $3; text = running = ""; lines = show = 0 }
+       /^\[ RUN / { running = $0 }
+       /^\[ +(OK|FAILED|SKIPPED) +\]/ { running = "" }
        /^\[ (RUN|      OK) |^\[---|^\[====|: FAILED TEST|^ *$/ { next }
        /: Failure$|^\[  FAILED|ERROR|Error|WARNING: ThreadSanitizer|runtime error|^FAIL/ { show = 8 }
        show > 0 && lines < 40 { text = text substr($0, 1, 300) "\n"; ++lines; --show }
        /^Test time = / { took = $4 }
-       /^Test (Failed|Timeout)/ { printf "-- %s (%s s): %s\n%s", name, took, $0, text }' \
+       /^Test (Failed|Timeout)/ { printf "-- %s (%s s): %s\n%s", name, took, $0, text
+                                  if (running != "") print "was running: " running }' \
     "$dir/Testing/Temporary/LastTest.log"
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "collectives/scaleout/Choose.h"
 #include "collectives/scaleout/PlanTimer.h"
 #include "collectives/scaleout/Program.h"
 #include "tools/common/Cli.h"
@@ -35,6 +36,9 @@ constexpr int64_t kGiB = int64_t{1} << 30;
 
 // The bars at 1 GiB, as shares of what the wires carry; headers take 2 %.
 constexpr double kMost = 0.98, kLeast = 0.96, kLeastOfMany = 0.95, kLeastRooted = 0.94;
+/// Of nodes with different numbers of ranks: from 256 MiB on.
+constexpr double kLeastUneven = 0.85;
+constexpr int64_t kLargeUneven = 256 << 20;
 /// 1 KiB on the most nodes over 1 KiB on two.
 constexpr double kMostGrowth = 4;
 
@@ -42,8 +46,36 @@ struct Options {
   std::string target = "all", collective = "all", algorithm;
   int nodes = 0, chunks = 0;
   int64_t least = 1 << 10, most = kGiB, step = 32;
-  bool gate = false, all = false;
+  bool gate = false, all = false, uneven = false;
 };
+
+/// Numbers of ranks of nodes.
+const std::vector<std::vector<int32_t>>& unevenNodes() {
+  static const std::vector<std::vector<int32_t>> all = [] {
+    std::vector<std::vector<int32_t>> cases{{8, 4}, {8, 7}, {8, 8, 3}, {8, 8, 8, 3}, {8, 6, 4, 2}};
+    for (const int32_t last : {7, 4}) {
+      cases.emplace_back(8, 8);
+      cases.back().back() = last;
+      cases.emplace_back(16, 8);
+      cases.back().back() = last;
+    }
+    cases.emplace_back(std::vector<int32_t>{8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4});
+    return cases;
+  }();
+  return all;
+}
+
+/// "8 + 4", "15 x 8 + 7".
+std::string nodesText(const std::vector<int32_t>& sizes) {
+  std::string text;
+  for (size_t i = 0; i < sizes.size();) {
+    size_t end = i;
+    while (end < sizes.size() && sizes[end] == sizes[i]) end++;
+    text += strCat(i > 0 ? " + " : "", end - i > 2 ? strCat(end - i, " x ", sizes[i]) : strCat(sizes[i]));
+    i = end - i > 2 ? end : i + 1;
+  }
+  return text;
+}
 
 Problem problemOf(Collective collective, int32_t ranks, int64_t bytes) {
   Problem p;
@@ -67,6 +99,10 @@ class ScaleOut {
   ScaleOut(Tool& tool, const Options& options) : tool_(tool), options_(options) {}
 
   StatusOr<ExitCode> run() {
+    if (options_.uneven) {
+      HPU_RETURN_IF_ERROR(uneven());
+      return finish();
+    }
     for (const Target target : {Target::kGaudi1, Target::kGaudi2, Target::kGaudi3}) {
       if (options_.target != "all" && options_.target != targetName(target)) continue;
       for (const Collective collective : kCollectives) {
@@ -80,18 +116,25 @@ class ScaleOut {
         }
       }
     }
-    tool_.print(tools::formatTable(table_));
-    tool_.json().set("rows", rows_).set("missed", static_cast<int64_t>(missed_.size()));
+    return finish();
+  }
+
+ private:
+  ExitCode finish() {
+    if (table_.size() > 1) tool_.print(tools::formatTable(table_));
+    if (unevenTable_.size() > 1) tool_.print(tools::formatTable(unevenTable_));
+    tool_.json().set("rows", rows_).set("uneven_rows", unevenRows_).set("missed", static_cast<int64_t>(missed_.size()));
     for (const std::string& line : missed_) tool_.note(line);
     return options_.gate && !missed_.empty() ? ExitCode::kMismatch : ExitCode::kOk;
   }
 
- private:
   Tool& tool_;
   const Options& options_;
   std::vector<std::vector<std::string>> table_ = {{"target", "nodes", "collective", "size", "algorithm", "chunks",
                                                    "time us", "of the fabric", "hcl (modelled) us"}};
-  Json rows_ = Json::array();
+  Json rows_ = Json::array(), unevenRows_ = Json::array();
+  std::vector<std::vector<std::string>> unevenTable_ = {{"target", "ranks of nodes", "collective", "size", "algorithm",
+                                                         "chunks", "time us", "of the fabric", "pairwise us"}};
   std::vector<std::string> missed_;
 
   StatusOr<Timed> best(const PlanAlgorithm& algorithm, const Problem& p, const RankMap& map, const Fabric& fabric) {
@@ -109,6 +152,73 @@ class ScaleOut {
       if (best.algorithm.empty() || ps < best.ps) best = {std::string(algorithm.name), plan->chunks(), ps};
     }
     return best;
+  }
+
+  /// What choosePlan takes where nodes have different numbers of ranks, beside pairwise.
+  Status uneven() {
+    for (const Target target : {Target::kGaudi1, Target::kGaudi2, Target::kGaudi3}) {
+      if (options_.target != "all" && options_.target != targetName(target)) continue;
+      for (const std::vector<int32_t>& sizes : unevenNodes()) {
+        const Fabric fabric = collectives::standardFabric(target, static_cast<int32_t>(sizes.size()));
+        std::vector<collectives::Place> places;
+        for (size_t n = 0; n < sizes.size(); n++)
+          for (int32_t l = 0; l < sizes[n]; l++) places.push_back({static_cast<int32_t>(n), l});
+        HPU_ASSIGN(const RankMap map, RankMap::create(fabric, places));
+        for (const Collective collective : kCollectives) {
+          if (options_.collective != "all" && options_.collective != collectiveName(collective)) continue;
+          for (int64_t bytes = options_.least; bytes <= options_.most; bytes *= options_.step)
+            HPU_RETURN_IF_ERROR(
+                unevenRow(fabric, map, nodesText(sizes), problemOf(collective, map.ranks(), bytes), bytes));
+        }
+      }
+    }
+    return {};
+  }
+
+  Status unevenRow(const Fabric& fabric, const RankMap& map, const std::string& nodes, const Problem& p,
+                   int64_t bytes) {
+    const auto timed = [&](const collectives::Plan& plan) -> StatusOr<int64_t> {
+      HPU_ASSIGN(const collectives::PlanTiming timing, timePlan(plan, fabric));
+      return *std::max_element(timing.endPs.begin(), timing.endPs.end());
+    };
+    HPU_ASSIGN(const collectives::PlanChoice choice, choosePlan(p, map, fabric));
+    HPU_ASSIGN(const int64_t ps, timed(*choice.plan));
+    HPU_ASSIGN(const PlanAlgorithm* const pairwise, collectives::findPlanAlgorithm("pairwise", p, map));
+    HPU_ASSIGN(const int64_t pairwisePs, timed(*pairwise->make(p, map, {})));
+    if (options_.all)
+      for (const collectives::PlanCandidate& c : choice.candidates) {
+        HPU_ASSIGN(const PlanAlgorithm* const algorithm, collectives::findPlanAlgorithm(c.algorithm, p, map));
+        HPU_ASSIGN(const int64_t own, timed(*algorithm->make(p, map, {c.chunks})));
+        tool_.note(strCat("  ", nodes, " ", collectiveName(p.collective), " ", base::formatBytes(bytes), " ",
+                          c.algorithm, " ", c.chunks, ": ", fixed(static_cast<double>(own) / 1e6, 2), " us, ",
+                          c.timed ? "timed " : "about ", fixed(static_cast<double>(c.predictedPs) / 1e6, 2)));
+      }
+    const double share = static_cast<double>(choice.lowerBoundPs) / static_cast<double>(ps);
+    const std::string name(collectiveName(p.collective));
+    unevenTable_.push_back({std::string(targetName(fabric.target)), nodes, name, base::formatBytes(bytes),
+                            std::string(choice.plan->algorithm()), strCat(choice.plan->chunks()),
+                            fixed(static_cast<double>(ps) / 1e6, 2), fixed(share * 100, 1) + " %",
+                            fixed(static_cast<double>(pairwisePs) / 1e6, 2)});
+    unevenRows_.append(Json::object()
+                           .set("target", std::string(targetName(fabric.target)))
+                           .set("nodes", nodes)
+                           .set("collective", name)
+                           .set("bytes", bytes)
+                           .set("algorithm", std::string(choice.plan->algorithm()))
+                           .set("chunks", choice.plan->chunks())
+                           .set("time_us", static_cast<double>(ps) / 1e6)
+                           .set("share_of_limit", share)
+                           .set("pairwise_us", static_cast<double>(pairwisePs) / 1e6));
+    const std::string what =
+        strCat(targetName(fabric.target), ", nodes of ", nodes, ", ", name, " of ", base::formatBytes(bytes), ": ");
+    if (bytes >= kLargeUneven && share < kLeastUneven)
+      missed_.push_back(strCat(what, fixed(share * 100, 2), " % of what the fabric allows; the bar is ",
+                               fixed(kLeastUneven * 100, 0)));
+    // On the slow links of Gaudi 1 a node of few ranks takes by its rails what the bound has on the mesh.
+    if (share > kMost && fabric.target != Target::kGaudi1)
+      missed_.push_back(strCat(what, fixed(share * 100, 2), " %: more than the headers leave"));
+    if (ps > pairwisePs) missed_.push_back(strCat(what, choice.plan->algorithm(), " is slower than pairwise"));
+    return {};
   }
 
   Status row(const Fabric& fabric, const RankMap& map, Collective collective, int64_t bytes, int64_t& smallPs) {
@@ -175,6 +285,8 @@ int main(int argc, char** argv) {
   tool.addBytes("--max", options.most, "Largest size");
   tool.addOption("--factor", options.step, "From one size to the next");
   tool.addFlag("--candidates", options.all, "Every algorithm and number of chunks, too");
+  tool.addFlag("--uneven", options.uneven,
+               "Only nodes with different numbers of ranks: what is chosen, beside pairwise");
   tool.addFlag("--gate", options.gate, "Exit code 2 when a bar is missed");
   return tool.run(argc, argv, [&]() -> hpu::StatusOr<ExitCode> { return ScaleOut(tool, options).run(); });
 }

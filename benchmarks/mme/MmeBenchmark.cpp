@@ -20,6 +20,7 @@
 #include "base/CpuFeatures.h"
 #include "recipe/PackedWeights.h"
 #include "runtime/driver/sim/functional/ProgramExecutor.h"
+#include "tools/common/Interrupt.h"
 
 namespace hpu::bench {
 namespace {
@@ -245,7 +246,8 @@ int main(int argc, char** argv) {
   double prepareSeconds = bench::now() - before;
 
   std::vector<double> totals;
-  for (int iteration = -2; iteration < iterations; ++iteration) {
+  tools::Interrupt interrupt("stopping after the run in flight");
+  for (int iteration = -2; iteration < iterations && interrupt.signal() == 0; ++iteration) {
     double total = 0;
     for (bench::Prepared& p : prepared) {
       double start = bench::now();
@@ -256,12 +258,13 @@ int main(int argc, char** argv) {
     }
     if (iteration >= 0) totals.push_back(total);
   }
+  if (totals.empty() && interrupt.signal() != 0) return static_cast<int>(tools::endBySignal(interrupt.signal()));
   double minimum = 0, flops = 0;
   if (csv) std::printf("layer,gflop,min_us,median_us,gflops_best,gflops_median\n");
   if (!csv)
     std::printf("%s, %d thread(s), %s, batch %lld, %d iterations; prepared in %.0f ms\n", base::cpuModelName().c_str(),
-                threads, std::string(elementTypeName(type)).c_str(), static_cast<long long>(batch), iterations,
-                prepareSeconds * 1e3);
+                threads, std::string(elementTypeName(type)).c_str(), static_cast<long long>(batch),
+                static_cast<int>(totals.size()), prepareSeconds * 1e3);
   for (bench::Prepared& p : prepared) {
     std::sort(p.seconds.begin(), p.seconds.end());
     double best = p.seconds.front(), median = p.seconds[p.seconds.size() / 2];
@@ -278,5 +281,7 @@ int main(int argc, char** argv) {
         "total %.3f GFLOP: best run %.3f ms, median %.3f ms, sum of the layers' best %.3f ms "
         "(%.1f GFLOP/s)\n",
         flops / 1e9, totals.front() * 1e3, totals[totals.size() / 2] * 1e3, minimum * 1e3, flops / minimum / 1e9);
-  return 0;
+  if (interrupt.signal() == 0) return 0;
+  std::fprintf(stderr, "note: interrupted after %zu of %d runs\n", totals.size(), iterations);
+  return static_cast<int>(tools::endBySignal(interrupt.signal()));
 }

@@ -15,6 +15,7 @@
 #include "recipe/RecipeReader.h"
 #include "runtime/driver/sim/functional/HostBuffer.h"
 #include "runtime/driver/sim/functional/ProgramExecutor.h"
+#include "tools/common/Interrupt.h"
 
 namespace {
 
@@ -84,7 +85,8 @@ int main(int argc, char** argv) {
   const sim::UnitList& units = (*executor)->units();
   std::vector<std::vector<double>> times(units.size());
   std::vector<double> totals, seconds;
-  for (int i = -2; i < iterations; ++i) {
+  tools::Interrupt interrupt("stopping after the run in flight");
+  for (int i = -2; i < iterations && interrupt.signal() == 0; ++i) {
     Status status = (*executor)->run(memory->bases, &seconds);
     if (!status.ok()) return fail(status);
     if (i < 0) continue;
@@ -95,6 +97,7 @@ int main(int argc, char** argv) {
     }
     totals.push_back(total);
   }
+  if (totals.empty()) return static_cast<int>(tools::endBySignal(interrupt.signal()));
   struct Row {
     size_t unit;
     double best, median;
@@ -117,5 +120,7 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < std::min(top, rows.size()); ++i)
     std::printf("%9.1f us (median %9.1f) %5.1f%%  #%-4zu %s\n", rows[i].best * 1e6, rows[i].median * 1e6,
                 100 * rows[i].best / sum, rows[i].unit, units[rows[i].unit]->name().c_str());
-  return 0;
+  if (interrupt.signal() == 0) return 0;
+  std::fprintf(stderr, "note: interrupted after %zu of %d runs\n", totals.size(), iterations);
+  return static_cast<int>(tools::endBySignal(interrupt.signal()));
 }

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "base/Log.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "collectives/bootstrap/Launcher.h"
 #include "collectives/bootstrap/Wire.h"
 
 namespace hpu::collectives {
@@ -131,16 +133,29 @@ StatusOr<Address> fromSockaddr(const sockaddr_storage& in) {
   return address;
 }
 
-StatusOr<Address> chooseInterface(const std::string& prefixes) {
+bool isLoopback(const Address& address) {
+  if (!address.v6) return address.ip[0] == 127;
+  in6_addr v6;
+  std::memcpy(&v6, address.ip, sizeof v6);
+  return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && address.ip[12] == 127);
+}
+
+namespace {
+
+struct Interface {
+  int rank = INT32_MAX;
+  Address address;
+  std::string name;
+  bool loops = false;
+};
+
+/// The address to take of each interface that fits, the best ones first. `setting`: where the prefixes are from.
+StatusOr<std::vector<Interface>> findInterfaces(const std::string& prefixes, std::string_view setting) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return unavailable("cannot list network interfaces: " + base::errnoText(errno));
   std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
   const std::vector<std::string> wanted = splitList(prefixes);
-  struct Found {
-    int rank = INT32_MAX;
-    Address address;
-    std::string name;
-  } best;
+  std::vector<Interface> found;
   std::vector<std::string> names;
   for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
     if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP)) continue;
@@ -154,28 +169,60 @@ StatusOr<Address> chooseInterface(const std::string& prefixes) {
     auto address = fromSockaddr(storage);
     if (!address.ok()) continue;
     std::string name = entry->ifa_name;
-    if (names.empty() || names.back() != name) names.push_back(name);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    const bool loops = (entry->ifa_flags & IFF_LOOPBACK) != 0;
     int order = 0;
     if (wanted.empty()) {
-      order = (entry->ifa_flags & IFF_LOOPBACK) ? 1 : 0;
+      order = loops ? 1 : 0;
     } else {
       while (order < static_cast<int>(wanted.size()) && !name.starts_with(wanted[order])) ++order;
       if (order == static_cast<int>(wanted.size())) continue;
     }
-    int rank = order * 4 + preference(*address);
+    Interface one{order * 4 + preference(*address), *address, name, loops};
     // A link-local address of any interface is worse than a routable one of the next.
-    if (wanted.empty() && isLinkLocal(*address)) rank += 2;
-    if (rank < best.rank) best = {rank, *address, name};
+    if (wanted.empty() && isLinkLocal(*address)) one.rank += 2;
+    one.address.port = 0;
+    auto same = std::find_if(found.begin(), found.end(), [&](const Interface& other) { return other.name == name; });
+    if (same == found.end())
+      found.push_back(std::move(one));
+    else if (one.rank < same->rank)
+      *same = std::move(one);
   }
-  if (best.rank == INT32_MAX)
-    return notFound(base::strCat("no network interface that is up has an IP address",
-                                 wanted.empty()
-                                     ? std::string()
-                                     : base::strCat(" and a name that begins with HCCL_SOCKET_IFNAME '", prefixes, "'"),
-                                 "; there are: ", names.empty() ? "none" : base::join(names)));
-  best.address.port = 0;
-  HPU_LOG(kInfo, base::strCat("communicators meet on interface ", best.name, ", ", best.address.text()));
-  return best.address;
+  if (found.empty())
+    return notFound(base::strCat(
+        "no network interface that is up has an IP address",
+        wanted.empty() ? std::string() : base::strCat(" and a name that begins with ", setting, " '", prefixes, "'"),
+        "; there are: ", names.empty() ? "none" : base::join(names)));
+  std::stable_sort(found.begin(), found.end(), [](const Interface& a, const Interface& b) { return a.rank < b.rank; });
+  return found;
+}
+
+}  // namespace
+
+StatusOr<Address> chooseInterface(const std::string& prefixes) {
+  HPU_ASSIGN(const std::vector<Interface> found, findInterfaces(prefixes, "HCCL_SOCKET_IFNAME"));
+  HPU_LOG(kInfo, base::strCat("communicators meet on interface ", found[0].name, ", ", found[0].address.text()));
+  return found[0].address;
+}
+
+StatusOr<std::vector<Address>> dataAddresses(const Address& reached) {
+  HPU_ASSIGN(std::string prefixes, settings::getString(Setting::HPU_COMM_IFNAME));
+  if (splitList(prefixes).empty()) {
+    Address address = reached;
+    address.port = 0;
+    HPU_LOG(kInfo, base::strCat("data between nodes goes by ", address.text(), ", as what the coordinator is told"));
+    return std::vector<Address>{address};
+  }
+  HPU_ASSIGN(const std::vector<Interface> found, findInterfaces(prefixes, "HPU_COMM_IFNAME"));
+  std::vector<Address> addresses;
+  for (const Interface& one : found) {
+    if (addresses.size() == kMostDataAddresses) break;
+    if (!addresses.empty() && (one.loops || one.address.v6 != addresses[0].v6)) continue;
+    HPU_LOG(kInfo, base::strCat("data between nodes goes by interface ", one.name, ", ", one.address.text()));
+    addresses.push_back(one.address);
+    if (one.loops) break;
+  }
+  return addresses;
 }
 
 // Bytes 0-7 magic, 8-15 nonce, 16 family, 17 from the environment, 18-19 port, 20-35 address,
@@ -236,10 +283,23 @@ StatusOr<CoordinatorId> environmentId() {
   HPU_ASSIGN(id.address, parseAddress(text, "HCCL_COMM_ID"));
   // Every rank makes it up alike; without a secret, so does everybody.
   HPU_ASSIGN(std::string secret, settings::getString(Setting::HPU_COMM_SECRET));
+  if (secret.empty()) secret = launcherSecret([](const char* name) -> const char* { return std::getenv(name); });
   id.label = base::hash64(id.address.text(), 0x4843434c);
   id.nonce = secret.empty() ? id.label : base::hash64(id.address.text() + "\n" + secret, 0x4843434c);
   id.fromEnvironment = true;
   return id;
+}
+
+Status checkPrivate(const CoordinatorId& id) {
+  const bool secret = !id.fromEnvironment || id.nonce != id.label;
+  if (secret || isLoopback(id.address)) return okStatus();
+  HPU_ASSIGN(bool open, settings::getBool(Setting::HPU_COMM_OPEN));
+  if (open) return okStatus();
+  return failedPrecondition(base::strCat(
+      "HCCL_COMM_ID is ", id.address.text(),
+      ", which other machines may reach, and the ranks have no secret: whoever reaches the port could take "
+      "a rank's place. Set HPU_COMM_SECRET to a long random text, the same on all ranks (below Open MPI's "
+      "mpirun they have one), or HPU_COMM_OPEN=1 on all ranks to meet there with whoever comes"));
 }
 
 }  // namespace hpu::collectives

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hpu/collectives.h"
 #include "hpu/status.h"
@@ -34,6 +35,14 @@ StatusOr<Address> fromSockaddr(const sockaddr_storage& in);
 /// whose name begins with one of `prefixes` (comma-separated, in that order; empty: any, loopback
 /// last). Errors: kNotFound, with the interfaces that there are.
 StatusOr<Address> chooseInterface(const std::string& prefixes);
+/// Addresses of this machine, port 0, that carry data between nodes: one of each interface that is up and whose name
+/// begins with one of HPU_COMM_IFNAME's prefixes, in the prefixes' order and then the system's; up to
+/// kMostDataAddresses, all of the IP version of the first one, and not the loopback beside others. When the setting is
+/// empty `reached`, where others that reach the coordinator reach this machine (Bootstrap::local()). Errors: kNotFound,
+/// with the interfaces that there are.
+inline constexpr size_t kMostDataAddresses = 8;
+StatusOr<std::vector<Address>> dataAddresses(const Address& reached);
+bool isLoopback(const Address& address);
 
 /// What a UniqueId says.
 struct CoordinatorId {
@@ -49,7 +58,11 @@ UniqueId encodeId(const CoordinatorId& id);
 bool isZero(const UniqueId& id);
 /// Errors: kInvalidArgument.
 StatusOr<CoordinatorId> decodeId(const UniqueId& id);
-/// That of HCCL_COMM_ID. Errors: kInvalidArgument, kFailedPrecondition (it is not set).
+/// That of HCCL_COMM_ID; a secret with HPU_COMM_SECRET, or with the launcher's. Errors: kInvalidArgument,
+/// kFailedPrecondition (it is not set).
 StatusOr<CoordinatorId> environmentId();
+/// Whether ranks may meet there: nobody else knows the id, or none but this machine reaches it, or HPU_COMM_OPEN says
+/// so. Errors: kFailedPrecondition.
+Status checkPrivate(const CoordinatorId& id);
 
 }  // namespace hpu::collectives

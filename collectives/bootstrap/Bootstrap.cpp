@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "collectives/bootstrap/Client.h"
 #include "collectives/bootstrap/Coordinator.h"
 #include "collectives/bootstrap/Group.h"
+#include "collectives/bootstrap/ThisProcess.h"
 
 namespace hpu::collectives {
 namespace {
@@ -38,6 +40,12 @@ class TcpBootstrap final : public Bootstrap {
 
   int rank() const override { return group_->place(); }
   int ranks() const override { return static_cast<int>(group_->members().size()); }
+  std::string describe(int rank) const override {
+    if (rank < 0 || rank >= ranks()) return base::strCat("rank ", rank);
+    const std::shared_ptr<Client>& client = membership_->client;
+    std::lock_guard lock(client->mutex);
+    return rankName(rank, client->processOf(group_->members()[static_cast<size_t>(rank)]));
+  }
   const Address& local() const override { return membership_->client->local(); }
 
   Status put(const std::string& key, const std::string& value, const base::Deadline& deadline) override {
@@ -111,6 +119,7 @@ StatusOr<CoordinatorId> resolve(const UniqueId& id, int rank) {
     HPU_ASSIGN(result, std::move(given));
   }
   if (!result.fromEnvironment) return result;
+  HPU_RETURN_IF_ERROR(checkPrivate(result));
   {
     EnvironmentUse& use = environmentUse();
     std::lock_guard lock(base::processMutex());
@@ -154,6 +163,7 @@ StatusOr<UniqueId> createUniqueId() {
   HPU_ASSIGN(std::string text, settings::getString(Setting::HCCL_COMM_ID));
   if (!text.empty()) {
     HPU_ASSIGN(CoordinatorId id, environmentId());
+    HPU_RETURN_IF_ERROR(checkPrivate(id));
     EnvironmentUse& use = environmentUse();
     std::lock_guard lock(base::processMutex());
     if (use.handedOut.insert(id.address.text()).second) return encodeId(id);
@@ -188,7 +198,9 @@ StatusOr<std::shared_ptr<Bootstrap>> Bootstrap::joinAt(const CoordinatorId& wher
     HPU_ASSIGN(timeoutMs, settings::getInt(Setting::HPU_COMM_INIT_TIMEOUT_MS));
   }
   base::Deadline deadline = base::Deadline::afterMs(timeoutMs);
-  auto client = std::make_shared<Client>(where, rank, ranks);
+  // A number of its own: those of processes are random.
+  static std::atomic<uint64_t> loners{0};
+  auto client = std::make_shared<Client>(where, rank, ranks, options.alone ? processToken() + ++loners : 0);
   auto membership = std::make_shared<Membership>(client);
   if (options.interrupt)
     options.interrupt->onRaise([weak = std::weak_ptr<Client>(client)](const Status& why) {

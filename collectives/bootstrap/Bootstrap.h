@@ -41,6 +41,8 @@ struct BootstrapOptions {
   std::shared_ptr<Interrupt> interrupt;  ///< What it says is the error of all who wait.
   /// The same, asked now and then while this rank waits.
   std::function<Status()> look;
+  /// Counts as the only rank of its process: it shares nothing with others there. For tests.
+  bool alone = false;
 };
 
 /// How a phase tells a rank that stands still from one that is on its way.
@@ -76,8 +78,12 @@ class Bootstrap {
   /// Waits for the key. Errors: kDeadlineExceeded, kUnavailable (the coordinator is gone).
   virtual StatusOr<std::string> get(const std::string& key, const base::Deadline& deadline) = 0;
 
-  /// Every rank's value (up to 1 MiB), by rank. `phase` is for errors and must be alike. 3N
-  /// messages, along a tree of the ranks: none sends more than eight times all values. Errors, on
+  /// For errors: "rank 5 (process 123 on host-b)", once something has been gathered; before that "rank 5".
+  virtual std::string describe(int rank) const = 0;
+
+  /// Every rank's value (up to 1 MiB), by rank. `phase` is for errors and must be alike. Two messages for each
+  /// process, along a tree of them, and one for each rank to the coordinator: no process sends more than three times
+  /// all values, and values that are alike, or alike in most of their bytes, are sent once. Errors, on
   /// every rank that is still there, and for all later phases: kDeadlineExceeded (names those that
   /// have not got here), kUnavailable (names who died or left; or the coordinator's process did),
   /// kInvalidArgument (a rank is in another phase).

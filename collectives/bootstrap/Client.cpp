@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <utility>
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "collectives/bootstrap/ThisProcess.h"
 
 namespace hpu::collectives {
 
@@ -21,15 +21,14 @@ constexpr int64_t kAnswerMs = 2000;  ///< The coordinator answers questions at o
 constexpr int64_t kLookMs = 20;
 constexpr int64_t kRetryMs = 20, kLongestRetryMs = 500;
 
-std::string hostName() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "?";
-  return name.data();
-}
-
 }  // namespace
 
-Client::Client(const CoordinatorId& id, int rank, int ranks) : id_(id), rank_(rank), ranks_(ranks) {}
+Client::Client(const CoordinatorId& id, int rank, int ranks, uint64_t process)
+    : id_(id),
+      process_(process ? process : processToken()),
+      station_(Station::of(id.nonce, process_)),
+      rank_(rank),
+      ranks_(ranks) {}
 
 Status Client::connect(const std::shared_ptr<Client>& self, const base::Deadline& deadline) {
   HPU_ASSIGN(reactor_, Reactor::acquire());
@@ -63,8 +62,19 @@ Status Client::connect(const std::shared_ptr<Client>& self, const base::Deadline
   }
 }
 
+std::string Client::processOf(int rank) const {
+  if (!roster) return {};
+  auto known = processes.find(roster->processOf[static_cast<size_t>(rank)]);
+  return known == processes.end() ? std::string() : known->second;
+}
+
 std::string Client::process() const {
   return id_.process.empty() ? "the process that created the communicator's id" : id_.process;
+}
+
+Status Client::otherRelease(std::string_view versions) const {
+  return unimplemented(base::strCat(rankName(rank_, processText()), " and the coordinator at ", id_.address.text(),
+                                    ", in ", process(), ", are of different releases: ", versions));
 }
 
 std::string Client::noAnswer() const {
@@ -74,7 +84,7 @@ std::string Client::noAnswer() const {
 
 void Client::greet() {
   connection_->trust();
-  wire::Hello hello{id_.nonce, rank_, ranks_, ::getpid(), hostName(), id_.hall};
+  wire::Hello hello{id_.nonce, rank_, ranks_, ::getpid(), hostName(), id_.hall, process_, nodeName()};
   // When it cannot be sent, the reason comes with the end of the connection.
   send(*connection_, MessageType::kHello, 0, wire::encodeHello(hello)).ignore();
 }
@@ -100,7 +110,7 @@ Status Client::decline(const std::shared_ptr<Client>& self, const Status& why, c
   HPU_RETURN_IF_ERROR(connect(self, deadline));
   if (ranks_ >= 1 && ranks_ <= wire::kMaxRanks && rank_ >= 0 && rank_ < ranks_) {
     greet();
-    giveUp({}, why, {});
+    giveUp({}, 0, why, {});
   } else {
     // There is no such seat to take and leave.
     connection_->trust();
@@ -114,6 +124,7 @@ Status Client::decline(const std::shared_ptr<Client>& self, const Status& why, c
 Status Client::join(const std::shared_ptr<Client>& self, const base::Deadline& deadline,
                     const std::function<Status()>& look) {
   HPU_RETURN_IF_ERROR(connect(self, deadline));
+  station_->enter(self);
   greet();
   Status why;
   bool tell = false;
@@ -124,7 +135,7 @@ Status Client::join(const std::shared_ptr<Client>& self, const base::Deadline& d
       lock.unlock();
       Status late = deadlineExceeded(
           base::strCat("rank ", rank_, " of ", ranks_, " waited ", deadline.totalMs(), " ms for all ranks to come"));
-      giveUp({}, late, {});
+      giveUp({}, 0, late, {});
       lock.lock();
       auto answered = std::chrono::steady_clock::now() + std::chrono::milliseconds(kAnswerMs);
       if (!awaitOthers(lock, answered, nullptr))
@@ -136,7 +147,7 @@ Status Client::join(const std::shared_ptr<Client>& self, const base::Deadline& d
     tell = interrupted_;
   }
   if (tell) {
-    giveUp({}, why, {});
+    giveUp({}, 0, why, {});
     awaitEnd({});
   }
   return why;
@@ -233,23 +244,24 @@ StatusOr<std::string> Client::get(const std::string& key, const base::Deadline& 
   return std::move(frame->payload);
 }
 
-void Client::giveUp(const std::string& group, const Status& why, const std::vector<int>& members) {
+void Client::giveUp(const std::string& group, uint64_t phase, const Status& why, const std::vector<int>& members) {
   wire::Writer out;
   out.text(group);
   out.status(why);
   out.u32(static_cast<uint32_t>(members.size()));
   for (int member : members) out.i32(member);
-  send(*connection_, MessageType::kGiveUp, 0, out.take()).ignore();
+  send(*connection_, MessageType::kGiveUp, phase, out.take()).ignore();
 }
 
 void Client::awaitEnd(const std::string& group) {
   std::unique_lock lock(mutex);
-  changed.wait_for(lock, std::chrono::milliseconds(kAnswerMs), [&] { return over_ || !givenUp(group).ok(); });
+  changed.wait_for(lock, std::chrono::milliseconds(kAnswerMs),
+                   [&] { return over_ || !givenUp(group, UINT64_MAX).ok(); });
 }
 
-Status Client::givenUp(const std::string& group) const {
+Status Client::givenUp(const std::string& group, uint64_t phase) const {
   for (const std::string& name : {std::string(), group})
-    if (auto end = ended.find(name); end != ended.end()) return end->second;
+    if (auto end = ended.find(name); end != ended.end() && end->second.phase <= phase) return end->second.why;
   return okStatus();
 }
 
@@ -273,16 +285,34 @@ StatusOr<std::vector<MissingRank>> Client::who(const std::string& group, uint64_
 
 // ---- On the reactor's thread --------------------------------------------------------------------
 
+void Client::learn(const std::shared_ptr<const Roster>& known) {
+  std::lock_guard lock(mutex);
+  roster = known;
+  changed.notify_all();
+}
+
 void Client::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) {
+  Status malformed;
+  if (frame.type == MessageType::kWelcome && !frame.payload.empty()) {
+    auto known = decodeRoster(frame.payload, static_cast<size_t>(ranks_));
+    malformed = known.status();
+    if (known.ok()) station_->tell(std::make_shared<const Roster>(std::move(*known)));
+  }
   std::lock_guard lock(mutex);
   switch (frame.type) {
     case MessageType::kWelcome:
       welcome_ = true;
+      if (failure.ok() && !malformed.ok()) failure = malformed;
       break;
     case MessageType::kError: {
       wire::Reader in(frame.payload);
       Status status = in.status();
       over_ = true;
+      // One that knows this version answers in it, and says more.
+      if (failure.ok() && frame.version != wire::kVersion)
+        failure =
+            otherRelease(base::strCat("it speaks version ", frame.version, " of the bootstrap, this rank version ",
+                                      wire::kVersion, "; use the same release everywhere"));
       if (failure.ok()) failure = status.ok() ? internalError("the coordinator refused without a reason") : status;
       break;
     }
@@ -294,7 +324,7 @@ void Client::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame 
       wire::Reader in(frame.payload);
       std::string group = in.text(wire::kMaxNameBytes);
       Status why = in.status();
-      if (in.done() && !why.ok()) ended.try_emplace(std::move(group), std::move(why));
+      if (in.done() && !why.ok()) ended.try_emplace(std::move(group), End{frame.id, std::move(why)});
       break;
     }
     case MessageType::kMemberGone:
@@ -310,6 +340,7 @@ void Client::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame 
 void Client::onClosed(const std::shared_ptr<Connection>& connection, const Status& why) {
   std::lock_guard lock(mutex);
   over_ = true;
+  if (failure.ok() && why.code() == StatusCode::kUnimplemented) failure = otherRelease(why.message());
   if (failure.ok())
     failure = unavailable(base::strCat("rank ", rank_, " of ", ranks_, " lost the coordinator at ", id_.address.text(),
                                        ": ", why.message(), " (", process(), " has ended)"));

@@ -19,13 +19,18 @@
 #include "base/Deadline.h"
 #include "collectives/bootstrap/Coordinator.h"
 #include "collectives/bootstrap/Reactor.h"
+#include "collectives/bootstrap/Station.h"
+#include "collectives/bootstrap/Values.h"
 
 namespace hpu::collectives {
 
 class Client final : public ConnectionHandler {
  public:
-  Client(const CoordinatorId& id, int rank, int ranks);
+  /// `process`: what tells the ranks of a process from others; 0: this one's.
+  Client(const CoordinatorId& id, int rank, int ranks, uint64_t process = 0);
   const CoordinatorId& id() const { return id_; }
+  /// "process 123 on host-a" of a rank, empty when it is not known; under the mutex.
+  std::string processOf(int rank) const;
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   const std::shared_ptr<Reactor>& reactor() const { return reactor_; }
@@ -48,17 +53,21 @@ class Client final : public ConnectionHandler {
   void enter(const std::string& group, uint64_t phase);
   /// Tells all `members`, through the coordinator, that the group's phases end with `why`; no
   /// group: those who join, that they wait in vain.
-  void giveUp(const std::string& group, const Status& why, const std::vector<int>& members);
+  void giveUp(const std::string& group, uint64_t phase, const Status& why, const std::vector<int>& members);
   /// After giveUp: waits, for a moment only, until the coordinator has told all the others.
   void awaitEnd(const std::string& group);
   /// Why somebody gave the group up, or all of them; under the mutex.
-  Status givenUp(const std::string& group) const;
+  /// For one who is in that phase: those before the phase that was given up have all they need to end well.
+  Status givenUp(const std::string& group, uint64_t phase) const;
   /// Ends a join with `why`, here and for the others.
   void interrupt(const Status& why);
   /// The ranks of `members` (none: of all) that have not got to the phase; phase 0: have not come. Waits for a
   /// moment only. Errors: kUnavailable.
   StatusOr<std::vector<MissingRank>> who(const std::string& group, uint64_t phase, const std::vector<int>& members);
   /// Counts what is sent.
+  /// From the station, as soon as one rank of the process has heard it.
+  void learn(const std::shared_ptr<const Roster>& roster);
+  Station& station() const { return *station_; }
   Status send(Connection& connection, wire::MessageType type, uint64_t id, std::string_view payload);
   Traffic traffic() const;
 
@@ -67,9 +76,15 @@ class Client final : public ConnectionHandler {
 
   mutable std::mutex mutex;  // Guards all that follows, and the groups' state.
   std::condition_variable changed;
-  Status failure;                       ///< The coordinator is gone, or refused.
-  std::map<int32_t, MissingRank> gone;  ///< Ranks that left or died since all had come.
-  std::map<std::string, Status> ended;  ///< Groups that a member has given up, by name; empty: all.
+  Status failure;                            ///< The coordinator is gone, or refused.
+  std::map<int32_t, MissingRank> gone;       ///< Ranks that left or died since all had come.
+  std::shared_ptr<const Roster> roster;      ///< Null until it is known; then all ranks have come.
+  std::map<int32_t, std::string> processes;  ///< What is known of them, by their number in the roster.
+  struct End {
+    uint64_t phase = 0;  ///< The first that fails.
+    Status why;
+  };
+  std::map<std::string, End> ended;  ///< Groups that a member has given up, by name; empty: all.
 
  private:
   Status connect(const std::shared_ptr<Client>& self, const base::Deadline& deadline);
@@ -80,10 +95,13 @@ class Client final : public ConnectionHandler {
   /// Where the coordinator is, for errors.
   std::string process() const;
   std::string noAnswer() const;
+  Status otherRelease(std::string_view versions) const;
   StatusOr<wire::Frame> request(wire::MessageType type, std::string_view payload, const base::Deadline& deadline,
                                 const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted);
 
   const CoordinatorId id_;
+  const uint64_t process_;
+  const std::shared_ptr<Station> station_;
   const int rank_, ranks_;
   std::shared_ptr<Reactor> reactor_;
   std::shared_ptr<Connection> connection_;

@@ -17,6 +17,8 @@
 #include "base/Log.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "collectives/bootstrap/ThisProcess.h"
+#include "collectives/bootstrap/Values.h"
 
 namespace hpu::collectives {
 
@@ -250,13 +252,11 @@ void Coordinator::onFrame(const std::shared_ptr<Connection>& connection, wire::F
   std::lock_guard lock(mutex_);
   auto seat = seats_.find(connection->key());
   if (seat == seats_.end()) {
-    // Either may have failed the room.
-    if (frame.type == MessageType::kDecline) {
-      if (auto nonce = decline(connection, frame)) released = sweep(*nonce);
-    } else {
-      join(connection, frame);
-      if (auto hello = wire::decodeHello(frame.payload); hello.ok()) released = sweep(hello->nonce);
-    }
+    // Each may have failed the room.
+    const auto nonce = frame.version != wire::kVersion       ? refuseRelease(connection, frame)
+                       : frame.type == MessageType::kDecline ? decline(connection, frame)
+                                                             : join(connection, frame);
+    if (nonce) released = sweep(*nonce);
     return;
   }
   uint64_t nonce = seat->second.nonce;
@@ -277,7 +277,7 @@ std::optional<uint64_t> Coordinator::decline(const std::shared_ptr<Connection>& 
   Room* room = refusal.ok() ? roomOf({.nonce = refusal->nonce, .hall = refusal->hall}) : nullptr;
   if (room && !room->complete) {
     if (room->members.empty()) room->members.resize(1);  // Those who come hear it.
-    failRoom(*room, refusal->why.withContext(base::strCat("process ", refusal->pid, " on ", refusal->host)));
+    failRoom(*room, refusal->why.withContext(processText(refusal->pid, refusal->host, {})));
   }
   connection
       ->send(MessageType::kError, 0,
@@ -288,25 +288,54 @@ std::optional<uint64_t> Coordinator::decline(const std::shared_ptr<Connection>& 
   return refusal->nonce;
 }
 
-void Coordinator::join(const std::shared_ptr<Connection>& connection, const wire::Frame& frame) {
+/// Who knows the id belongs to the room, which is then of two releases: all in it hear whose is the other one.
+std::optional<uint64_t> Coordinator::refuseRelease(const std::shared_ptr<Connection>& connection,
+                                                   const wire::Frame& frame) {
+  auto known = wire::decodeIntroduction(frame);
+  auto found = known.ok() ? rooms_.find(known->nonce) : rooms_.end();
+  const bool member = found != rooms_.end();
+  std::string who = "the other side";
+  if (member) {
+    const std::string process = processText(known->pid, known->host, {});
+    who = known->rank < 0 ? process : rankName(known->rank, process);
+  }
+  const Status why =
+      unimplemented(base::strCat(who, " speaks version ", frame.version, " of the bootstrap, the coordinator (",
+                                 processText(), ") version ", wire::kVersion, "; use the same release everywhere"));
+  HPU_LOG(kDebug, "a connection to the coordinator was refused: " + why.message());
+  if (member && !found->second.complete) {
+    if (found->second.members.empty()) found->second.members.resize(1);  // Those who come hear it.
+    failRoom(found->second, why);
+  }
+  connection->send(MessageType::kError, 0, statusPayload(why), frame.version).ignore();
+  connection->close();
+  if (!member) return std::nullopt;
+  return known->nonce;
+}
+
+std::optional<uint64_t> Coordinator::join(const std::shared_ptr<Connection>& connection, const wire::Frame& frame) {
+  std::optional<uint64_t> nonce;
   auto refuse = [&](const Status& why) {
     HPU_LOG(kDebug, "a connection to the coordinator was refused: " + why.message());
     connection->send(MessageType::kError, 0, statusPayload(why)).ignore();
     connection->close();
+    return nonce;
   };
   if (frame.type != MessageType::kHello) return refuse(invalidArgument("it did not say who it is"));
   auto hello = wire::decodeHello(frame.payload);
   if (!hello.ok()) return refuse(hello.status());
+  nonce = hello->nonce;
   Room* found = roomOf(*hello);
   if (!found) {
     auto ended =
         std::find_if(ended_.begin(), ended_.end(), [&](const Ended& one) { return one.nonce == hello->nonce; });
     return refuse(ended != ended_.end() ? ended->why
                                         : unavailable("nobody here waits for a communicator with this id: it has "
-                                                      "ended, or the id is of another run"));
+                                                      "ended, the id is of another run, or, with HCCL_COMM_ID, this "
+                                                      "rank's HPU_COMM_SECRET is not rank 0's"));
   }
   Room& room = *found;
-  std::string description = base::strCat("process ", hello->pid, " on ", hello->host);
+  std::string description = processText(hello->pid, hello->host, hello->node);
   if (room.members.empty()) room.members.resize(static_cast<size_t>(hello->ranks));
   if (room.members.size() != static_cast<size_t>(hello->ranks)) {
     Status why = invalidArgument(base::strCat(rankName(hello->rank, description), " says that the communicator has ",
@@ -324,13 +353,34 @@ void Coordinator::join(const std::shared_ptr<Connection>& connection, const wire
   member.connection = connection;
   member.state = MemberState::kPresent;
   member.description = description;
+  member.process = hello->process;
   seats_[connection->key()] = {hello->nonce, hello->rank};
   connection->trust();
   ++room.came;
   ++room.alive;
-  if (room.came < static_cast<int32_t>(room.members.size())) return;
+  if (room.came < static_cast<int32_t>(room.members.size())) return nonce;
   room.complete = true;
-  for (int32_t rank = 0; rank < room.came; ++rank) send(room, rank, MessageType::kWelcome, 0, {});
+  welcome(room);
+  return nonce;
+}
+
+void Coordinator::welcome(Room& room) {
+  Roster roster;
+  std::unordered_map<uint64_t, int32_t> numbers;
+  std::vector<int32_t> first;  // By process: its first rank.
+  for (int32_t rank = 0; rank < room.came; ++rank) {
+    const uint64_t process = room.members[static_cast<size_t>(rank)].process;
+    int32_t number = static_cast<int32_t>(first.size());
+    if (process != 0) number = numbers.try_emplace(process, number).first->second;
+    if (number == static_cast<int32_t>(first.size())) first.push_back(rank);
+    roster.processOf.push_back(number);
+  }
+  const std::string payload = encodeRoster(roster);
+  for (int32_t rank = 0; rank < room.came; ++rank) {
+    const int32_t process = roster.processOf[static_cast<size_t>(rank)];
+    send(room, rank, MessageType::kWelcome, 0,
+         first[static_cast<size_t>(process)] == rank ? std::string_view(payload) : std::string_view());
+  }
 }
 
 void Coordinator::onClosed(const std::shared_ptr<Connection>& connection, const Status& why) {
@@ -500,11 +550,12 @@ bool Coordinator::giveUp(Room& room, int32_t rank, const wire::Frame& frame) {
   std::string payload = out.take();
   const auto ranks = static_cast<int32_t>(room.members.size());
   auto tell = [&](int32_t member) {
-    if (member >= 0 && member < ranks && member != rank) send(room, member, MessageType::kGroupEnded, 0, payload);
+    if (member >= 0 && member < ranks && member != rank)
+      send(room, member, MessageType::kGroupEnded, frame.id, payload);
   };
   for (int32_t member = 0; member < ranks && group.empty(); ++member) tell(member);
   for (uint32_t i = 0; i < count; ++i) tell(in.i32());
-  send(room, rank, MessageType::kGroupEnded, 0, payload);
+  send(room, rank, MessageType::kGroupEnded, frame.id, payload);
   return true;
 }
 

@@ -70,6 +70,7 @@ class Coordinator final : public ConnectionHandler, public std::enable_shared_fr
     std::shared_ptr<Connection> connection;
     MemberState state = MemberState::kAbsent;
     std::string description;
+    uint64_t process = 0;                               ///< 0: it is the only rank of its process.
     std::unordered_map<std::string, uint64_t> reached;  ///< By group: its last phase.
     size_t told = 0;                                    ///< Of the room's gone ranks.
   };
@@ -104,9 +105,12 @@ class Coordinator final : public ConnectionHandler, public std::enable_shared_fr
   /// The room of a greeting, which may open it in its hall; null: there is none, or no more.
   Room* roomOf(const wire::Hello& hello);
   std::optional<uint64_t> decline(const std::shared_ptr<Connection>& connection, const wire::Frame& frame);
-  void join(const std::shared_ptr<Connection>& connection, const wire::Frame& frame);
+  /// The room that it may have failed.
+  std::optional<uint64_t> join(const std::shared_ptr<Connection>& connection, const wire::Frame& frame);
+  std::optional<uint64_t> refuseRelease(const std::shared_ptr<Connection>& connection, const wire::Frame& frame);
   /// False: the message makes no sense.
   bool serve(Room& room, int32_t rank, const wire::Frame& frame);
+  void welcome(Room& room);
   bool put(Room& room, const wire::Frame& frame);
   bool who(Room& room, int32_t rank, const wire::Frame& frame);
   bool giveUp(Room& room, int32_t rank, const wire::Frame& frame);

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/bootstrap/Group.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
+#include <iterator>
 
 #include "base/Format.h"
 #include "base/Hash.h"
 #include "base/StatusMacros.h"
-#include "collectives/bootstrap/Bootstrap.h"
+#include "collectives/bootstrap/ThisProcess.h"
 
 namespace hpu::collectives {
 
@@ -17,25 +15,8 @@ using wire::MessageType;
 
 namespace {
 
-constexpr int kFanOut = 8;
-/// What is on its way from ranks that have left may still come.
-constexpr auto kGrace = std::chrono::milliseconds(1000);
-
-constexpr std::chrono::milliseconds kShortestLook{10}, kLongestLook{250};
-
-constexpr uint32_t kAllEmpty = UINT32_MAX;
-
-std::string encodeValues(const std::vector<std::string>& values) {
-  wire::Writer out;
-  out.status(okStatus());
-  if (std::all_of(values.begin(), values.end(), [](const auto& one) { return one.empty(); })) {
-    out.u32(kAllEmpty);
-    return out.take();
-  }
-  out.u32(static_cast<uint32_t>(values.size()));
-  for (const std::string& value : values) out.text(value);
-  return out.take();
-}
+/// All that is gathered goes from a process to so many others at most.
+constexpr int kFanOut = 2;
 
 }  // namespace
 
@@ -46,9 +27,6 @@ Group::Group(std::shared_ptr<Client> client, std::string name, std::vector<int> 
       name_(base::strCat(name, "#", base::formatHex(hash_))) {
   auto self = std::find(members_.begin(), members_.end(), client_->rank());
   place_ = static_cast<int>(self - members_.begin());
-  for (int child = kFanOut * place_ + 1;
-       child <= kFanOut * place_ + kFanOut && child < static_cast<int>(members_.size()); ++child)
-    children_.push_back(child);
 }
 
 void Group::abandon(const Status& why) {
@@ -77,161 +55,43 @@ void Group::close() {
     client_->ended.erase(name_);
   }
   for (auto& link : links) link->close();
+  // In a forked child the others are its parent's.
+  if (!birthplace_.isHere()) return;
+  for (auto& local : localNeighbours()) local->lose(place_);
+  client_->station().close(hash_, place_, this);
+}
+
+std::vector<std::shared_ptr<Group>> Group::localNeighbours() const {
+  std::vector<std::shared_ptr<Group>> found;
+  std::vector<int> places;
+  {
+    std::lock_guard lock(client_->mutex);
+    if (!opened_) return found;
+    places.assign(localLinks_.begin(), localLinks_.end());
+    if (leader_ != place_) places.push_back(leader_);
+  }
+  for (int place : places)
+    if (auto member = client_->station().member(hash_, place)) found.push_back(std::move(member));
+  return found;
 }
 
 std::string Group::rankText(int place) const {
   int rank = members_[static_cast<size_t>(place)];
   auto gone = client_->gone.find(rank);
-  if (gone == client_->gone.end()) return base::strCat("rank ", rank);
+  if (gone == client_->gone.end()) return rankName(rank, client_->processOf(rank));
   return missingText({gone->second});
 }
 
 Status Group::givenUp() const {
   std::lock_guard lock(client_->mutex);
-  return client_->givenUp(name_);
+  return client_->givenUp(name_, phase_);
 }
 
 Status Group::during(const Phase& phase, const Status& why) const {
   return why.withContext(base::strCat("'", *phase.name, "' of ", members_.size(), " ranks"));
 }
 
-// ---- Waiting ------------------------------------------------------------------------------------
-
-Status Group::trouble(std::unique_lock<std::mutex>& lock, Phase& phase) {
-  // What came while this rank asked is looked at, too: nobody says it again.
-  for (;;) {
-    if (!failure_.ok()) return failure_;
-    if (Status given = client_->givenUp(name_); !given.ok()) return given;
-    if (phase.heard == client_->gone.size()) return okStatus();
-    phase.heard = client_->gone.size();
-    std::vector<int> fresh;
-    for (const auto& [rank, who] : client_->gone)
-      if (!phase.asked.contains(rank) && std::find(members_.begin(), members_.end(), rank) != members_.end())
-        fresh.push_back(rank);
-    if (fresh.empty()) return okStatus();
-    lock.unlock();
-    auto missing = client_->who(name_, phase.number, fresh);
-    lock.lock();
-    if (!missing.ok()) continue;  // Asked again when more are gone.
-    phase.asked.insert(fresh.begin(), fresh.end());
-    if (missing->empty()) continue;
-    // A rank that died is the reason why others have left.
-    auto died = std::find_if(missing->begin(), missing->end(),
-                             [](const MissingRank& one) { return one.state == MemberState::kDied; });
-    return during(phase, unavailable(missingText({died != missing->end() ? *died : missing->front()})));
-  }
-}
-
-Status Group::goneStatus(const Phase& phase, int place) const {
-  auto gone = client_->gone.find(members_[static_cast<size_t>(place)]);
-  if (gone == client_->gone.end()) return okStatus();
-  return during(phase, unavailable(missingText({gone->second})));
-}
-
-Status Group::goneChild(const Phase& phase) const {
-  for (int child : children_) {
-    if (childLinks_.contains(child)) continue;
-    HPU_RETURN_IF_ERROR(goneStatus(phase, child));
-  }
-  return okStatus();
-}
-
-Status Group::late(Phase& phase) {
-  auto missing = client_->who(name_, phase.number, members_);
-  std::string text;
-  if (!missing.ok()) {
-    text = missing.status().message();
-  } else if (!missing->empty()) {
-    text = missingText(*missing);
-  } else {
-    text = "all ranks came, but not all were done in time";
-    if (phase.awaited >= 0)
-      text += base::strCat(": rank ", members_[static_cast<size_t>(phase.awaited)], " stands still");
-  }
-  return during(phase, deadlineExceeded(base::strCat("rank ", client_->rank(), " waited ", phase.deadline->totalMs(),
-                                                     " ms: ", text)));
-}
-
-Status Group::impatient(Phase& phase) {
-  const Patience& patience = *phase.patience;
-  const auto now = Clock::now();
-  const std::chrono::milliseconds timeout(patience.timeoutMs);
-  phase.nextLook = now + std::clamp(timeout / 8, kShortestLook, kLongestLook);
-  std::vector<int> stand;  // Places.
-  const bool first = phase.standing.empty();
-  phase.standing.resize(members_.size());
-  for (int place = 0; place < static_cast<int>(members_.size()); ++place) {
-    if (place == place_) continue;
-    Phase::Standing& standing = phase.standing[static_cast<size_t>(place)];
-    uint64_t progress = patience.progress(place);
-    if (first || progress != standing.progress) standing = {progress, now};
-    if (now - standing.since >= timeout) stand.push_back(place);
-  }
-  // Ranks that have come have nothing to do but wait, too.
-  if (stand.empty() || now < phase.nextQuestion) return okStatus();
-  phase.nextQuestion = now + timeout / 4;
-  auto missing = client_->who(name_, phase.number, members_);
-  if (missing.ok() && missing->empty()) {
-    phase.complete = std::min(phase.complete, now);
-    return now - phase.complete < timeout ? okStatus() : late(phase);
-  }
-  std::string text;
-  for (int place : stand) {
-    int32_t rank = members_[static_cast<size_t>(place)];
-    if (!missing.ok() ||
-        std::any_of(missing->begin(), missing->end(), [&](const MissingRank& one) { return one.rank == rank; }))
-      text += (text.empty() ? "" : ", ") + patience.describe(place);
-  }
-  if (text.empty()) return okStatus();
-  if (!missing.ok()) text += "; " + missing.status().message();
-  return during(phase, deadlineExceeded(base::strCat("rank ", place_, " waited ", patience.timeoutMs,
-                                                     " ms without progress of ", text)));
-}
-
-template <typename Ready>
-Status Group::await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready ready) {
-  Clock::time_point grace = Clock::time_point::max(), end = phase.deadline->time();
-  // The parent's deadline is about the same, and it knows better whom it waits for.
-  if (place_ > 0 && phase.awaited == (place_ - 1) / kFanOut) end += kGrace;
-  for (;;) {
-    if (ready()) return okStatus();
-    HPU_RETURN_IF_ERROR(trouble(lock, phase));
-    if (ready()) return okStatus();
-    // The end of a neighbour or of the coordinator may only be ahead of what it sent.
-    const Status gone = goneChild(phase);
-    bool ends = !client_->failure.ok() || !lost_.empty() || !gone.ok();
-    auto now = Clock::now();
-    if (ends && grace == Clock::time_point::max()) grace = now + kGrace;
-    if (ends && now >= grace && !phase.askedLast) {
-      // A rank that gave up told the coordinator before its links ended: that comes first.
-      phase.askedLast = true;
-      lock.unlock();
-      client_->who(name_, phase.number, members_).status().ignore();
-      lock.lock();
-      continue;
-    }
-    if (ends && now >= grace) {
-      if (!gone.ok()) return gone;
-      if (!lost_.empty())
-        return during(phase, unavailable(base::strCat("the connection to ", rankText(*lost_.begin()), " has ended")));
-      return during(phase, client_->failure);
-    }
-    if (now >= end) {
-      lock.unlock();
-      Status status = late(phase);
-      lock.lock();
-      return ready() ? okStatus() : status;
-    }
-    if (phase.patience && now >= phase.nextLook) {
-      lock.unlock();
-      Status status = impatient(phase);
-      lock.lock();
-      if (!status.ok()) return ready() ? okStatus() : status;
-      continue;
-    }
-    client_->changed.wait_until(lock, std::min({grace, end, phase.nextLook}));
-  }
-}
+// ---- Failing ------------------------------------------------------------------------------------
 
 void Group::spread(const Phase& phase, const Status& why) {
   std::shared_ptr<Connection> parent;
@@ -242,17 +102,21 @@ void Group::spread(const Phase& phase, const Status& why) {
     if (failure_.ok()) failure_ = why;
     parent = parent_;
     for (const auto& [place, link] : childLinks_) children.push_back(link);
-    tell = client_->failure.ok() && client_->givenUp(name_).ok();
+    tell = client_->failure.ok() && client_->givenUp(name_, UINT64_MAX).ok();
   }
   // First of all: whoever sees a link end asks the coordinator before he blames it.
-  if (tell) client_->giveUp(name_, why, members_);
-  wire::Writer up, down;
-  up.text(*phase.name);
-  up.status(why);
-  down.status(why);
-  std::string upward = up.take(), downward = down.take();
-  if (parent) client_->send(*parent, MessageType::kUp, phase.number, upward).ignore();
-  for (auto& child : children) client_->send(*child, MessageType::kDown, phase.number, downward).ignore();
+  if (tell) client_->giveUp(name_, phase.number, why, members_);
+  const Part failed{.status = why, .values = {}, .processes = {}};
+  const std::string down = encodePart(failed);
+  if (parent) client_->send(*parent, MessageType::kUp, phase.number, upward(*phase.name, failed)).ignore();
+  for (auto& child : children) client_->send(*child, MessageType::kDown, phase.number, down).ignore();
+  auto shared = std::make_shared<const Down>(Down{.status = why, .values = {}, .processes = {}});
+  for (auto& local : localNeighbours()) {
+    if (local->place() == leader_)
+      local->takeUp(phase.number, shared_from_this(), {*phase.name, failed});
+    else
+      local->takeDown(phase.number, shared);
+  }
 }
 
 // ---- A phase ------------------------------------------------------------------------------------
@@ -274,7 +138,7 @@ StatusOr<std::vector<std::string>> Group::allGather(const std::string& phaseName
       return deadlineExceeded(
           base::strCat("'", phaseName, "' waited ", deadline.totalMs(), " ms for another phase of this rank"));
     if (!failure_.ok()) return failure_;
-    if (Status given = client_->givenUp(name_); !given.ok()) return given;
+    if (Status given = client_->givenUp(name_, phase_ + 1); !given.ok()) return given;
     if (!client_->failure.ok()) return during(phase, client_->failure);
     busy_ = true;
     phase.number = ++phase_;
@@ -294,146 +158,238 @@ StatusOr<std::vector<std::string>> Group::allGather(const std::string& phaseName
   return result;
 }
 
+void Group::findPlace(const Roster& roster) {
+  // The first member of each process stands for it.
+  std::map<int32_t, int> numbers;
+  std::vector<int> leaders;
+  std::vector<int> processOf;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const int32_t process = roster.processOf[static_cast<size_t>(members_[i])];
+    auto [it, first] = numbers.try_emplace(process, static_cast<int>(leaders.size()));
+    if (first) leaders.push_back(static_cast<int>(i));
+    processOf.push_back(it->second);
+  }
+  const int own = processOf[static_cast<size_t>(place_)];
+  leader_ = leaders[static_cast<size_t>(own)];
+  parentPlace_ = leader_;
+  if (place_ != leader_) return;
+  parentPlace_ = own > 0 ? leaders[static_cast<size_t>((own - 1) / kFanOut)] : -1;
+  for (int i = 0; i < static_cast<int>(members_.size()); ++i)
+    if (i != place_ && processOf[static_cast<size_t>(i)] == own) children_.push_back(i);
+  for (int child = kFanOut * own + 1; child <= kFanOut * own + kFanOut && child < static_cast<int>(leaders.size());
+       ++child) {
+    remoteChildren_.insert(leaders[static_cast<size_t>(child)]);
+    children_.push_back(leaders[static_cast<size_t>(child)]);
+  }
+}
+
 Status Group::link(Phase& phase) {
   if (linked_) return okStatus();  // Written by phases only, one at a time.
+  {
+    std::unique_lock lock(client_->mutex);
+    HPU_RETURN_IF_ERROR(await(lock, phase, [&] { return client_->roster != nullptr; }));
+    findPlace(*client_->roster);
+    opened_ = true;
+  }
+  client_->station().open(hash_, place_, shared_from_this());
   std::string prefix = base::strCat("address ", name_, " ");
-  if (!children_.empty()) {
+  if (!remoteChildren_.empty()) {
     HPU_ASSIGN(auto listener, client_->reactor()->listen(client_->local(), shared_from_this()));
     {
       std::lock_guard lock(client_->mutex);
       listener_ = listener;
     }
     wire::Writer out;
-    UniqueId id = encodeId({listener->address(), 1, false});
+    UniqueId id = encodeId({.address = listener->address(), .nonce = 1});
     HPU_RETURN_IF_ERROR(client_->put(base::strCat(prefix, place_),
                                      std::string(reinterpret_cast<const char*>(id.bytes), sizeof id.bytes)));
   }
-  if (place_ > 0) {
-    int parentPlace = (place_ - 1) / kFanOut;
-    auto text =
-        client_->get(base::strCat(prefix, parentPlace), *phase.deadline, [&](std::unique_lock<std::mutex>& lock) {
-          Status status = trouble(lock, phase);
-          // Its address would have come before the answer to who().
-          if (status.ok()) status = goneStatus(phase, parentPlace);
-          return status;
-        });
-    if (text.status().code() == StatusCode::kDeadlineExceeded) return late(phase);
-    if (!text.ok()) return text.status();
-    UniqueId bytes;
-    if (text->size() != sizeof bytes.bytes) return internalError("the address of a rank is malformed");
-    std::copy(text->begin(), text->end(), bytes.bytes);
-    HPU_ASSIGN(CoordinatorId where, decodeId(bytes));
-    auto fd = connectTo(where.address, *phase.deadline, [this] { return givenUp(); });
-    if (!fd.ok()) {
-      // It may have left because it gave up, or another one did or died. What the coordinator said
-      // before its answer has come.
-      auto missing = client_->who(name_, phase.number, members_);
-      HPU_RETURN_IF_ERROR(givenUp());
-      if (missing.ok()) {
-        std::erase_if(*missing, [](const MissingRank& one) { return one.state != MemberState::kDied; });
-        if (!missing->empty()) return during(phase, unavailable(missingText(*missing)));
-      }
-      std::lock_guard lock(client_->mutex);
-      if (fd.status().code() == StatusCode::kResourceExhausted)
-        return during(phase, fd.status().withContext(base::strCat("rank ", client_->rank())));
-      return during(phase, fd.status().withContext(rankText(parentPlace)));
-    }
-    std::shared_ptr<Connection> connection;
-    {
-      // Its end is heard of when it is known as the parent's.
-      std::lock_guard lock(client_->mutex);
-      HPU_ASSIGN(connection, client_->reactor()->adopt(*fd, shared_from_this()));
-      parent_ = connection;
-    }
-    connection->trust();
-    client_->send(*connection, MessageType::kPeerHello, 0, wire::encodePeerHello({client_->id().nonce, hash_, place_}))
-        .ignore();
-  }
+  if (place_ == leader_ && parentPlace_ >= 0) HPU_RETURN_IF_ERROR(connectToParent(phase, prefix));
   linked_ = true;
   return okStatus();
 }
 
-StatusOr<Group::Part> Group::gather(Phase& phase, const std::string& mine) {
-  Part part;
-  part.values.emplace_back(place_, mine);
+Status Group::connectToParent(Phase& phase, const std::string& prefix) {
+  auto text =
+      client_->get(base::strCat(prefix, parentPlace_), *phase.deadline, [&](std::unique_lock<std::mutex>& lock) {
+        Status status = trouble(lock, phase);
+        // Its address would have come before the answer to who().
+        if (status.ok()) status = goneStatus(phase, parentPlace_);
+        return status;
+      });
+  if (text.status().code() == StatusCode::kDeadlineExceeded) return late(phase);
+  if (!text.ok()) return text.status();
+  UniqueId bytes;
+  if (text->size() != sizeof bytes.bytes) return internalError("the address of a rank is malformed");
+  std::copy(text->begin(), text->end(), bytes.bytes);
+  HPU_ASSIGN(CoordinatorId where, decodeId(bytes));
+  auto fd = connectTo(where.address, *phase.deadline, [this] { return givenUp(); });
+  if (!fd.ok()) {
+    // It may have left because it gave up, or another one did or died. What the coordinator said
+    // before its answer has come.
+    auto missing = client_->who(name_, phase.number, members_);
+    HPU_RETURN_IF_ERROR(givenUp());
+    if (missing.ok()) {
+      std::erase_if(*missing, [](const MissingRank& one) { return one.state != MemberState::kDied; });
+      if (!missing->empty()) return during(phase, unavailable(missingText(*missing)));
+    }
+    std::lock_guard lock(client_->mutex);
+    if (fd.status().code() == StatusCode::kResourceExhausted)
+      return during(phase, fd.status().withContext(rankName(client_->rank(), processText())));
+    return during(phase, fd.status().withContext(rankText(parentPlace_)));
+  }
+  std::shared_ptr<Connection> connection;
+  {
+    // Its end is heard of when it is known as the parent's.
+    std::lock_guard lock(client_->mutex);
+    HPU_ASSIGN(connection, client_->reactor()->adopt(*fd, shared_from_this()));
+    parent_ = connection;
+  }
+  connection->trust();
+  client_->send(*connection, MessageType::kPeerHello, 0, wire::encodePeerHello({client_->id().nonce, hash_, place_}))
+      .ignore();
+  return okStatus();
+}
+
+std::string Group::upward(const std::string& phase, const Part& part) {
+  wire::Writer out;
+  out.text(phase);
+  out.raw(encodePart(part));
+  return out.take();
+}
+
+StatusOr<LocalPart> Group::decodeUp(std::string_view payload) const {
+  wire::Reader in(payload);
+  LocalPart up;
+  up.phase = in.text(wire::kMaxNameBytes);
+  if (!in.ok()) return internalError("a malformed gathering message");
+  HPU_ASSIGN(up.part, decodePart(in.rest(), members_.size()));
+  return up;
+}
+
+StatusOr<Part> Group::gather(Phase& phase, const std::string& mine) {
+  Part all;
+  all.values.emplace_back(place_, mine);
+  if (phase.number == 1 && place_ == leader_) all.processes.emplace_back(place_, processText());
   for (int child : children_) {
-    std::string payload;
+    Up up;
     {
       std::unique_lock lock(client_->mutex);
       std::pair key(phase.number, child);
       phase.awaited = child;
       HPU_RETURN_IF_ERROR(await(lock, phase, [&] { return up_.contains(key); }));
-      payload = std::move(up_[key]);
+      up = std::move(up_[key]);
       up_.erase(key);
     }
-    wire::Reader in(payload);
-    std::string name = in.text(wire::kMaxNameBytes);
-    Status status = in.status();
-    if (in.ok() && !status.ok()) return status;
-    if (in.ok() && name != *phase.name)
+    if (!up.payload.empty()) {
+      HPU_ASSIGN(up.local, decodeUp(up.payload));
+    }
+    auto& [name, part] = up.local;
+    if (!part.status.ok()) return part.status;
+    if (name != *phase.name)
       return invalidArgument(base::strCat("the ranks have come to different phases: rank ",
                                           members_[static_cast<size_t>(child)], " to '", name, "' and rank ",
                                           client_->rank(), " to '", *phase.name, "'"));
-    uint32_t count = in.u32();
-    for (uint32_t i = 0; i < count && in.ok(); ++i) {
-      int place = in.i32();
-      std::string value = in.text(wire::kMaxValueBytes);
-      if (place <= place_ || place >= static_cast<int>(members_.size()))
-        return internalError("a malformed gathering message");
-      part.values.emplace_back(place, std::move(value));
-    }
-    if (!in.done()) return internalError("a malformed gathering message");
+    std::move(part.values.begin(), part.values.end(), std::back_inserter(all.values));
+    std::move(part.processes.begin(), part.processes.end(), std::back_inserter(all.processes));
   }
-  return part;
+  return all;
+}
+
+StatusOr<std::shared_ptr<const Group::Down>> Group::complete(Part part) const {
+  auto down = std::make_shared<Down>();
+  down->values.resize(members_.size());
+  std::vector<bool> seen(members_.size());
+  for (auto& [place, value] : part.values) {
+    if (seen[static_cast<size_t>(place)]) return internalError("a gathering has values twice");
+    seen[static_cast<size_t>(place)] = true;
+    down->values[static_cast<size_t>(place)] = std::move(value);
+  }
+  if (part.values.size() != members_.size()) return internalError("a gathering has lost values");
+  down->processes = std::move(part.processes);
+  return std::shared_ptr<const Down>(std::move(down));
+}
+
+StatusOr<std::shared_ptr<const Group::Down>> Group::fromParent(Phase& phase, std::string& payload) {
+  std::shared_ptr<const Down> down;
+  {
+    std::unique_lock lock(client_->mutex);
+    phase.awaited = parentPlace_;
+    HPU_RETURN_IF_ERROR(await(lock, phase, [&] { return down_.contains(phase.number); }));
+    auto it = down_.find(phase.number);
+    payload = std::move(it->second.payload);
+    down = std::move(it->second.local);
+    down_.erase(it);
+  }
+  if (down) {
+    HPU_RETURN_IF_ERROR(down->status);
+    return down;
+  }
+  HPU_ASSIGN(Part part, decodePart(payload, members_.size()));
+  HPU_RETURN_IF_ERROR(part.status);
+  return complete(std::move(part));
 }
 
 StatusOr<std::vector<std::string>> Group::run(Phase& phase, const std::string& mine) {
   HPU_RETURN_IF_ERROR(link(phase));
   HPU_ASSIGN(Part part, gather(phase, mine));
   std::string payload;
-  std::vector<std::string> values(members_.size());
-  if (place_ == 0) {
-    if (part.values.size() != members_.size()) return internalError("a gathering has lost values");
-    for (auto& [place, value] : part.values) values[static_cast<size_t>(place)] = std::move(value);
-    payload = encodeValues(values);
+  std::shared_ptr<const Down> down;
+  if (parentPlace_ < 0) {
+    payload = remoteChildren_.empty() ? std::string() : encodePart(part);
+    HPU_ASSIGN(down, complete(std::move(part)));
   } else {
-    wire::Writer out;
-    out.text(*phase.name);
-    out.status(okStatus());
-    out.u32(static_cast<uint32_t>(part.values.size()));
-    for (const auto& [place, value] : part.values) {
-      out.i32(place);
-      out.text(value);
+    if (place_ == leader_) {
+      std::shared_ptr<Connection> parent;
+      {
+        std::lock_guard lock(client_->mutex);
+        parent = parent_;
+      }
+      client_->send(*parent, MessageType::kUp, phase.number, upward(*phase.name, part)).ignore();
+    } else {
+      client_->station().give(hash_, leader_, phase.number, shared_from_this(), {*phase.name, std::move(part)});
     }
-    std::shared_ptr<Connection> parent;
-    {
-      std::lock_guard lock(client_->mutex);
-      parent = parent_;
-    }
-    client_->send(*parent, MessageType::kUp, phase.number, out.take()).ignore();
-    std::unique_lock lock(client_->mutex);
-    phase.awaited = (place_ - 1) / kFanOut;
-    HPU_RETURN_IF_ERROR(await(lock, phase, [&] { return down_.contains(phase.number); }));
-    payload = std::move(down_[phase.number]);
-    down_.erase(phase.number);
-  }
-  if (place_ > 0) {
-    wire::Reader in(payload);
-    HPU_RETURN_IF_ERROR(in.status());
-    uint32_t count = in.u32();
-    if (count != kAllEmpty) {
-      if (count != members_.size()) return internalError("a malformed gathering message");
-      for (std::string& value : values) value = in.text(wire::kMaxValueBytes);
-    }
-    if (!in.done()) return internalError("a malformed gathering message");
+    HPU_ASSIGN(down, fromParent(phase, payload));
   }
   std::vector<std::shared_ptr<Connection>> children;
   {
     std::lock_guard lock(client_->mutex);
     for (const auto& [place, link] : childLinks_) children.push_back(link);
+    for (const auto& [place, process] : down->processes)
+      client_->processes[client_->roster->processOf[static_cast<size_t>(members_[static_cast<size_t>(place)])]] =
+          process;
   }
   for (auto& child : children) client_->send(*child, MessageType::kDown, phase.number, payload).ignore();
-  return values;
+  if (place_ == leader_)
+    for (auto& local : localNeighbours()) local->takeDown(phase.number, down);
+  return down->values;
+}
+
+// ---- On threads of other ranks of the process ---------------------------------------------------
+
+void Group::takeUp(uint64_t phase, const std::shared_ptr<Group>& from, LocalPart part) {
+  auto failed = std::make_shared<Down>();
+  {
+    std::lock_guard lock(client_->mutex);
+    localLinks_.insert(from->place());
+    up_[{phase, from->place()}] = {{}, std::move(part)};
+    failed->status = failure_;
+    client_->changed.notify_all();
+  }
+  // One that comes late to what has failed hears of it.
+  if (!failed->status.ok()) from->takeDown(phase, failed);
+}
+
+void Group::takeDown(uint64_t phase, std::shared_ptr<const Down> down) {
+  std::lock_guard lock(client_->mutex);
+  down_[phase] = {{}, std::move(down)};
+  client_->changed.notify_all();
+}
+
+void Group::lose(int place) {
+  std::lock_guard lock(client_->mutex);
+  lost_.insert(place);
+  client_->changed.notify_all();
 }
 
 // ---- On the reactor's thread --------------------------------------------------------------------
@@ -446,15 +402,14 @@ void Group::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame f
     for (const auto& [place, link] : childLinks_)
       if (link == connection) child = place;
     if (connection == parent_) {
-      if (frame.type == MessageType::kDown) down_[frame.id] = std::move(frame.payload);
+      if (frame.type == MessageType::kDown) down_[frame.id] = {std::move(frame.payload), nullptr};
       client_->changed.notify_all();
       return;
     }
     if (child < 0) {
       auto hello = wire::decodePeerHello(frame.payload);
       bool known = frame.type == MessageType::kPeerHello && hello.ok() && hello->nonce == client_->id().nonce &&
-                   hello->group == hash_ &&
-                   std::find(children_.begin(), children_.end(), hello->place) != children_.end() &&
+                   hello->group == hash_ && remoteChildren_.contains(hello->place) &&
                    !childLinks_.contains(hello->place);
       if (known) {
         childLinks_[hello->place] = connection;
@@ -463,7 +418,7 @@ void Group::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame f
       }
       answer = invalidArgument("not a rank of this group");
     } else if (frame.type == MessageType::kUp) {
-      up_[{frame.id, child}] = std::move(frame.payload);
+      up_[{frame.id, child}] = {std::move(frame.payload), {}};
       // One that comes late to what has failed hears of it.
       if (failure_.ok()) {
         client_->changed.notify_all();
@@ -474,14 +429,13 @@ void Group::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame f
     if (child < 0) connection->close();
   }
   if (answer.ok()) return;
-  wire::Writer out;
-  out.status(answer);
-  client_->send(*connection, MessageType::kDown, frame.id, out.take()).ignore();
+  const Part failed{.status = answer, .values = {}, .processes = {}};
+  client_->send(*connection, MessageType::kDown, frame.id, encodePart(failed)).ignore();
 }
 
 void Group::onClosed(const std::shared_ptr<Connection>& connection, const Status& why) {
   std::lock_guard lock(client_->mutex);
-  if (connection == parent_) lost_.insert((place_ - 1) / kFanOut);
+  if (connection == parent_) lost_.insert(parentPlace_);
   for (const auto& [place, link] : childLinks_)
     if (link == connection) lost_.insert(place);
   client_->changed.notify_all();
@@ -490,8 +444,8 @@ void Group::onClosed(const std::shared_ptr<Connection>& connection, const Status
 /// The phase that waits for it ends, and tells the others.
 void Group::onRefused(const Status& why) {
   std::lock_guard lock(client_->mutex);
-  if (failure_.ok() && childLinks_.size() < children_.size())
-    failure_ = resourceExhausted(base::strCat("rank ", client_->rank(), " (process ", ::getpid(), ") ", why.message()));
+  if (failure_.ok() && childLinks_.size() < remoteChildren_.size())
+    failure_ = resourceExhausted(base::strCat(rankName(client_->rank(), processText()), " ", why.message()));
   client_->changed.notify_all();
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Group: ranks that gather from each other along a tree of connections among them.
-// The one thing to know: the connections are made at the first gathering; member i's parent is
-// (i-1)/8, values go up and all of them come down. A failure anywhere goes the same ways and through
-// the coordinator, which has it before the links of who failed end: nobody blames those.
+// Group: ranks that gather from each other along a tree of their processes: values go up, and all of them come down.
+// The one thing to know: the first member of a process stands for it, has the connections and shares what came with the
+// process's others (Station); process i's parent is (i-1)/2. The connections are made at the first gathering. A failure
+// anywhere goes the same ways and through the coordinator, which has it before the links of who failed end: nobody
+// blames those.
 #pragma once
 
 #include <chrono>
@@ -16,7 +17,11 @@
 #include <vector>
 
 #include "base/Deadline.h"
+#include "base/FunctionRef.h"
+#include "base/ProcessOwned.h"
 #include "collectives/bootstrap/Client.h"
+#include "collectives/bootstrap/Station.h"
+#include "collectives/bootstrap/Values.h"
 
 namespace hpu::collectives {
 
@@ -35,6 +40,18 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
                                                const base::Deadline& deadline, const Patience* patience = nullptr);
   void abandon(const Status& why);
   void close();
+
+  /// What a gathering brought.
+  struct Down {
+    Status status;
+    std::vector<std::string> values;  ///< By place.
+    PlacedValues processes;
+  };
+  // By other members of this process, none of whose locks is held:
+  void takeUp(uint64_t phase, const std::shared_ptr<Group>& from, LocalPart part);
+  void takeDown(uint64_t phase, std::shared_ptr<const Down> down);
+  /// That member is not there any more.
+  void lose(int place);
 
   void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) override;
   void onClosed(const std::shared_ptr<Connection>& connection, const Status& why) override;
@@ -58,18 +75,31 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
     bool askedLast = false;                              ///< The coordinator, before a link's end is blamed.
     Clock::time_point nextLook, nextQuestion, complete;  ///< complete: all have come; or never.
   };
-  /// A rank's part of an upward message.
-  struct Part {
-    Status status;
-    std::vector<std::pair<int, std::string>> values;  ///< By place.
+  /// What has come: the bytes of another process, or the values of this one.
+  struct Up {
+    std::string payload;
+    LocalPart local;
+  };
+  struct Came {
+    std::string payload;
+    std::shared_ptr<const Down> local;
   };
 
   StatusOr<std::vector<std::string>> run(Phase& phase, const std::string& mine);
   Status link(Phase& phase);
+  Status connectToParent(Phase& phase, const std::string& prefix);
+  /// Where this member is in the tree; under the lock.
+  void findPlace(const Roster& roster);
+  static std::string upward(const std::string& phase, const Part& part);
+  StatusOr<LocalPart> decodeUp(std::string_view payload) const;
+  StatusOr<std::shared_ptr<const Down>> complete(Part part) const;
+  /// `payload`: what came from another process, for others.
+  StatusOr<std::shared_ptr<const Down>> fromParent(Phase& phase, std::string& payload);
+  /// Those of this process that this member has to do with, as far as they are there.
+  std::vector<std::shared_ptr<Group>> localNeighbours() const;
   StatusOr<Part> gather(Phase& phase, const std::string& mine);
   /// Waits for `ready`, which is asked under the lock. Errors: as allGather.
-  template <typename Ready>
-  Status await(std::unique_lock<std::mutex>& lock, Phase& phase, Ready ready);
+  Status await(std::unique_lock<std::mutex>& lock, Phase& phase, base::FunctionRef<bool()> ready);
   /// Something has gone wrong that will keep the phase from its end.
   Status trouble(std::unique_lock<std::mutex>& lock, Phase& phase);
   /// Not ok when that place's rank has died or left.
@@ -90,18 +120,26 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   const std::vector<int> members_;
   const uint64_t hash_;
   const std::string name_;
+  const base::Birthplace birthplace_;
   int place_ = -1;
-  std::vector<int> children_;  ///< Places.
+
+  // Written once, by the first phase, under the client's mutex. Places:
+  int leader_ = -1;            ///< Of this process.
+  int parentPlace_ = -1;       ///< -1: this is the root.
+  std::vector<int> children_;  ///< Of this process, then of others.
+  std::set<int> remoteChildren_;
 
   // Guarded by the client's mutex:
   bool busy_ = false, linked_ = false;
+  bool opened_ = false;  ///< What is written once is.
   uint64_t phase_ = 0;
   Status failure_;
   std::shared_ptr<Listener> listener_;
   std::shared_ptr<Connection> parent_;
   std::map<int, std::shared_ptr<Connection>> childLinks_;  ///< By place.
-  std::map<std::pair<uint64_t, int>, std::string> up_;     ///< By phase and place.
-  std::map<uint64_t, std::string> down_;                   ///< By phase.
+  std::set<int> localLinks_;                               ///< Children of this process that have come.
+  std::map<std::pair<uint64_t, int>, Up> up_;              ///< By phase and place.
+  std::map<uint64_t, Came> down_;                          ///< By phase.
   std::set<int> lost_;                                     ///< Places whose link has ended.
 };
 

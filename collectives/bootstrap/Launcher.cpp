@@ -126,6 +126,22 @@ StatusOr<LauncherEnvironment> readLauncher(Getter get) {
   return found;
 }
 
+std::string launcherSecret(Getter get) {
+  // Open MPI's mpirun makes a key of 128 random bits for each job and gives it to the job's processes only.
+  const char *key = get("OMPI_MCA_orte_precondition_transports"), *rank = get(kOpenMpi.rank);
+  if (!key || !rank || !*rank) return {};
+  const std::string_view text = key;
+  constexpr size_t kHalf = 16, kWord = 8;  // "0123456789abcdef-0123456789abcdef".
+  if (text.size() != 2 * kHalf + 1 || text[kHalf] != '-') return {};
+  // Without mpirun (below srun) the library makes one up of the job's numbers: a word of it is zero then.
+  for (size_t at : {size_t{0}, kWord, kHalf + 1, kHalf + 1 + kWord}) {
+    const std::string_view word = text.substr(at, kWord);
+    if (word.find_first_not_of("0123456789abcdefABCDEF") != std::string_view::npos) return {};
+    if (word.find_first_not_of('0') == std::string_view::npos) return {};
+  }
+  return std::string(text);
+}
+
 StatusOr<LauncherEnvironment> launcherEnvironment() {
   return readLauncher([](const char* name) -> const char* { return std::getenv(name); });
 }

@@ -158,8 +158,8 @@ Listener::~Listener() {
   reactor_->removeListener(key_);
 }
 
-Status Connection::send(wire::MessageType type, uint64_t id, std::string_view payload) {
-  return reactor_->send(*this, type, id, payload);
+Status Connection::send(wire::MessageType type, uint64_t id, std::string_view payload, uint8_t version) {
+  return reactor_->send(*this, type, id, payload, version);
 }
 void Connection::close() {
   reactor_->close(*this);

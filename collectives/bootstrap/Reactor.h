@@ -38,7 +38,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   uint64_t key() const { return key_; }
   /// Takes a copy and does not wait; what a slow peer does not take is kept. Errors: kUnavailable.
-  Status send(wire::MessageType type, uint64_t id, std::string_view payload);
+  /// `version`: for what another release is to understand.
+  Status send(wire::MessageType type, uint64_t id, std::string_view payload, uint8_t version = wire::kVersion);
   /// After what was sent (for a few seconds at most); the handler hears nothing any more.
   void close();
   /// Known now: larger messages may come, and silence is fine.

@@ -139,13 +139,14 @@ Status ReactorState::flushLocked(Connection& connection) {
   return okStatus();
 }
 
-Status ReactorState::send(Connection& connection, wire::MessageType type, uint64_t id, std::string_view payload) {
+Status ReactorState::send(Connection& connection, wire::MessageType type, uint64_t id, std::string_view payload,
+                          uint8_t version) {
   std::lock_guard lock(mutex_);
   if (forked_) return failedPrecondition("a communicator does not survive a fork");
   if (connection.fd_ < 0 || connection.closing_) return unavailable("the connection is closed");
   if (connection.output_.size() + payload.size() > kMaxOutputBytes)
     return resourceExhausted("the other side takes no messages");
-  connection.output_ += wire::encodeFrame(type, id, payload);
+  connection.output_ += wire::encodeFrame(type, id, payload, version);
   // A failure is found by the reactor's thread too, which tells the handler.
   return flushLocked(connection);
 }

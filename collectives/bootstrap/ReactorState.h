@@ -53,7 +53,7 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
   void removeListener(uint64_t key);
   void after(std::chrono::milliseconds delay, std::function<void()> what);
 
-  Status send(Connection& connection, wire::MessageType type, uint64_t id, std::string_view payload);
+  Status send(Connection& connection, wire::MessageType type, uint64_t id, std::string_view payload, uint8_t version);
   void close(Connection& connection);
 
   mutable std::mutex mutex_;  // Guards everything, and what connections say it does.

@@ -9,6 +9,7 @@ namespace hpu::collectives::wire {
 namespace {
 
 constexpr std::string_view kMagic = "HPUB";
+constexpr size_t kMaxIntroductionBytes = 8192;  ///< Of what another version says.
 
 uint64_t littleEndian(std::string_view bytes) {
   uint64_t value = 0;
@@ -16,12 +17,19 @@ uint64_t littleEndian(std::string_view bytes) {
   return value;
 }
 
+/// It ends up in errors and logs.
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (c < ' ' || c > '~') c = '?';
+  return text;
+}
+
 }  // namespace
 
-std::string encodeFrame(MessageType type, uint64_t id, std::string_view payload) {
+std::string encodeFrame(MessageType type, uint64_t id, std::string_view payload, uint8_t version) {
   Writer out;
   out.raw(kMagic);
-  out.u8(kVersion);
+  out.u8(version);
   out.u8(static_cast<uint8_t>(type));
   out.u8(0);
   out.u8(0);
@@ -41,7 +49,9 @@ StatusOr<std::optional<Frame>> Parser::next() {
     return std::optional<Frame>();
   }
   auto version = static_cast<uint8_t>(bytes[4]);
-  if (version != kVersion)
+  const auto first = static_cast<MessageType>(bytes[5]);
+  const bool lasting = first == MessageType::kHello || first == MessageType::kDecline || first == MessageType::kError;
+  if (version != kVersion && (!lasting || littleEndian(bytes.substr(16, 4)) > kMaxIntroductionBytes))
     return unimplemented(base::strCat("the other side speaks version ", version,
                                       " of the bootstrap and this one version ", kVersion,
                                       "; use the same release everywhere"));
@@ -56,6 +66,7 @@ StatusOr<std::optional<Frame>> Parser::next() {
     return std::optional<Frame>();
   }
   Frame frame;
+  frame.version = version;
   frame.type = static_cast<MessageType>(type);
   frame.id = littleEndian(bytes.substr(8, 8));
   frame.payload = bytes.substr(kHeaderBytes, length);
@@ -69,6 +80,27 @@ uint64_t Reader::number(size_t bytes) {
     return 0;
   }
   uint64_t value = littleEndian(bytes_.substr(0, bytes));
+  bytes_.remove_prefix(bytes);
+  return value;
+}
+
+uint64_t Reader::varint() {
+  uint64_t value = 0;
+  for (int shift = 0; shift < 64; shift += 7) {
+    const uint8_t byte = u8();
+    value |= uint64_t{byte & 127u} << shift;
+    if (byte < 128) return value;
+  }
+  ok_ = false;
+  return 0;
+}
+
+std::string_view Reader::raw(uint64_t bytes) {
+  if (!ok_ || bytes > bytes_.size()) {
+    ok_ = false;
+    return {};
+  }
+  const std::string_view value = bytes_.substr(0, bytes);
   bytes_.remove_prefix(bytes);
   return value;
 }
@@ -100,6 +132,8 @@ std::string encodeHello(const Hello& hello) {
   out.u64(static_cast<uint64_t>(hello.pid));
   out.text(std::string_view(hello.host).substr(0, 255));
   out.u64(hello.hall);
+  out.u64(hello.process);
+  out.text(std::string_view(hello.node).substr(0, 255));
   return out.take();
 }
 
@@ -110,12 +144,11 @@ StatusOr<Hello> decodeHello(std::string_view payload) {
   hello.rank = in.i32();
   hello.ranks = in.i32();
   hello.pid = static_cast<int64_t>(in.u64());
-  hello.host = in.text(255);
+  hello.host = printable(in.text(255));
   hello.hall = in.u64();
+  hello.process = in.u64();
+  hello.node = printable(in.text(255));
   if (!in.done()) return invalidArgument("a malformed greeting");
-  // It ends up in errors and logs.
-  for (char& c : hello.host)
-    if (c < ' ' || c > '~') c = '?';
   if (hello.ranks < 1 || hello.ranks > kMaxRanks)
     return invalidArgument(base::strCat(hello.ranks, " ranks: a communicator has 1 to ", kMaxRanks));
   if (hello.rank < 0 || hello.rank >= hello.ranks)
@@ -140,12 +173,28 @@ StatusOr<Decline> decodeDecline(std::string_view payload) {
   decline.nonce = in.u64();
   decline.hall = in.u64();
   decline.pid = static_cast<int64_t>(in.u64());
-  decline.host = in.text(255);
+  decline.host = printable(in.text(255));
   decline.why = in.status();
   if (!in.done() || decline.why.ok()) return invalidArgument("a malformed refusal to take part");
-  for (char& c : decline.host)
-    if (c < ' ' || c > '~') c = '?';
   return decline;
+}
+
+StatusOr<Introduction> decodeIntroduction(const Frame& frame) {
+  if (frame.type != MessageType::kHello && frame.type != MessageType::kDecline)
+    return invalidArgument("not a greeting");
+  Reader in(frame.payload);
+  Introduction result;
+  result.nonce = in.u64();
+  if (frame.type == MessageType::kHello) {
+    result.rank = in.i32();
+    in.i32();  // Ranks.
+  } else {
+    in.u64();  // Hall.
+  }
+  result.pid = static_cast<int64_t>(in.u64());
+  result.host = printable(in.text(255));
+  if (!in.ok()) return invalidArgument("a malformed greeting");
+  return result;
 }
 
 std::string encodePeerHello(const PeerHello& hello) {

@@ -14,7 +14,9 @@
 
 namespace hpu::collectives::wire {
 
-inline constexpr uint8_t kVersion = 2;
+/// Another version is refused by name. So that it can be, these are the same in all of them: the header, the beginning
+/// of kHello (as far as the host) and of kDecline (as far as the host), and kError.
+inline constexpr uint8_t kVersion = 3;
 inline constexpr size_t kHeaderBytes = 20;
 inline constexpr size_t kMaxValueBytes = size_t{1} << 20;  ///< Of one rank's value.
 inline constexpr size_t kMaxNameBytes = 512;               ///< Of keys, phases, groups, hosts.
@@ -24,7 +26,7 @@ inline constexpr int kMaxRanks = 16384;
 
 enum class MessageType : uint8_t {
   // From a rank to the coordinator.
-  kHello = 1,  ///< nonce, rank, ranks, process id, host, hall.
+  kHello = 1,  ///< nonce, rank, ranks, process id, host, hall, process, node.
   kPut,        ///< key, value.
   kGet,        ///< key; answered by kValue with its id when somebody has put it.
   kCancel,     ///< The kGet of this id is not waited for any more.
@@ -32,30 +34,31 @@ enum class MessageType : uint8_t {
   kWho,        ///< group, phase number, members; answered by kMissing.
   kBye,        ///< The rank leaves; what follows is the end of the connection.
   // From the coordinator to a rank.
-  kWelcome,  ///< All ranks are here.
+  kWelcome,  ///< All ranks are here. To the first rank of each process: which process each rank is of.
   kError,    ///< code, message; the communicator will not be.
   kValue,
   kMissing,     ///< How many, and of each: rank, state, description.
   kMemberGone,  ///< The same.
   // Between ranks.
   kPeerHello,  ///< nonce, group, place in the group.
-  kUp,         ///< phase number, phase name, status, values of a subtree.
-  kDown,       ///< phase number, status, values of all.
+  kUp,         ///< phase number; phase name, the part of a subtree.
+  kDown,       ///< phase number; the part of all.
   // From a rank to the coordinator, and from there to the members.
-  kGiveUp,      ///< group (empty: who is to come), status, members.
-  kGroupEnded,  ///< group (empty: all of them), status.
+  kGiveUp,      ///< Of a phase: group (empty: who is to come), status, members.
+  kGroupEnded,  ///< Of the first phase that fails: group (empty: all of them), status.
   // To the coordinator, in place of kHello.
   kDecline,  ///< nonce, hall, process id, host, status: who has no seat there (a rank out of range) says so.
 };
 inline constexpr int kNumMessageTypes = static_cast<int>(MessageType::kDecline) + 1;
 
 struct Frame {
+  uint8_t version = kVersion;  ///< Another one: of kHello, kDecline and kError only.
   MessageType type = MessageType::kHello;
   uint64_t id = 0;
   std::string payload;
 };
 
-std::string encodeFrame(MessageType type, uint64_t id, std::string_view payload);
+std::string encodeFrame(MessageType type, uint64_t id, std::string_view payload, uint8_t version = kVersion);
 
 /// Cuts a stream of bytes into frames.
 class Parser {
@@ -64,7 +67,7 @@ class Parser {
   void setLimit(size_t bytes) { limit_ = bytes; }
   void append(const char* data, size_t bytes) { pending_.append(data, bytes); }
   /// Nothing when more bytes are needed. Errors (for ever then): kInvalidArgument,
-  /// kUnimplemented (another version).
+  /// kUnimplemented (another version, and not what may be of one).
   StatusOr<std::optional<Frame>> next();
 
  private:
@@ -79,6 +82,11 @@ class Writer {
   void u32(uint32_t value) { number(value, 4); }
   void u64(uint64_t value) { number(value, 8); }
   void i32(int32_t value) { u32(static_cast<uint32_t>(value)); }
+  /// Seven bits a byte: small numbers are short.
+  void varint(uint64_t value) {
+    for (; value >= 128; value >>= 7) u8(static_cast<uint8_t>(value | 128));
+    u8(static_cast<uint8_t>(value));
+  }
   void text(std::string_view value) {
     u32(static_cast<uint32_t>(value.size()));
     bytes_ += value;
@@ -105,11 +113,15 @@ class Reader {
   uint32_t u32() { return static_cast<uint32_t>(number(4)); }
   uint64_t u64() { return number(8); }
   int32_t i32() { return static_cast<int32_t>(u32()); }
+  uint64_t varint();
+  std::string_view raw(uint64_t bytes);
   std::string text(size_t limit);
   Status status();
   std::string_view rest() { return bytes_; }
   size_t left() const { return bytes_.size(); }
   bool ok() const { return ok_; }
+  /// What was read makes no sense.
+  void fail() { ok_ = false; }
   /// Nothing is left and nothing was wrong.
   bool done() const { return ok_ && bytes_.empty(); }
 
@@ -124,11 +136,23 @@ struct Hello {
   int32_t rank = 0, ranks = 0;
   int64_t pid = 0;
   std::string host;
-  uint64_t hall = 0;  ///< Where the room may be opened if it is not there; 0: nowhere.
+  uint64_t hall = 0;     ///< Where the room may be opened if it is not there; 0: nowhere.
+  uint64_t process = 0;  ///< Alike for the ranks of one process; 0: it is the only one there.
+  std::string node;      ///< Of that machine; for errors.
 };
 std::string encodeHello(const Hello& hello);
 /// Errors: kInvalidArgument.
 StatusOr<Hello> decodeHello(std::string_view payload);
+
+/// What is understood of a greeting, or a refusal, in any version.
+struct Introduction {
+  uint64_t nonce = 0;
+  int32_t rank = -1;  ///< -1: it does not say.
+  int64_t pid = 0;
+  std::string host;
+};
+/// Errors: kInvalidArgument.
+StatusOr<Introduction> decodeIntroduction(const Frame& frame);
 
 struct Decline {
   uint64_t nonce = 0, hall = 0;

@@ -9,6 +9,7 @@
 #include "base/Format.h"
 #include "base/PerThread.h"
 #include "base/StatusMacros.h"
+#include "collectives/communicator/Captured.h"
 #include "collectives/communicator/Overlaps.h"
 #include "collectives/communicator/Problems.h"
 
@@ -220,7 +221,10 @@ Status groupEnd() {
   std::vector<Call> calls = std::exchange(group.calls, {});
   Status error = std::exchange(group.error, okStatus());
   if (error.ok()) error = checkTransfers(calls);
-  if (!error.ok()) return error.withContext("nothing of the group was enqueued");
+  if (!error.ok()) {
+    for (const Call& call : calls) failCapture(call.stream, error);
+    return error.withContext("nothing of the group was enqueued");
+  }
   return enqueueCalls(std::move(calls));
 }
 

@@ -45,10 +45,25 @@ StatusOr<Call> makeTransfers(const std::shared_ptr<CommunicatorState>& state, st
 /// A failure of a call, with the call's name and its communicator, each once.
 Status inCall(std::string_view name, const CommunicatorState& state, const Status& status);
 
-/// Enqueues calls together, or none of them. Transfers of one communicator and stream become one
-/// operation.
+/// "all-reduce", "send to 3".
+std::string nameOf(const Call& call);
+
+/// What goes to one stream in one place.
+struct PlacedCall {
+  Call call;
+  bool beside = false;  ///< It goes on together with the one before it.
+};
+/// Collectives as they came, then the transfers, communicator by communicator, those of one stream
+/// as one call: ranks list the transfers of a group in different places, and all must enqueue them
+/// in the same one.
+std::vector<PlacedCall> merged(std::vector<Call> calls);
+
+/// Enqueues calls together, or none of them, or, when their streams are captured, records them. Transfers of one
+/// communicator and stream become one operation.
 Status enqueueCalls(std::vector<Call> calls);
 Status enqueueCall(Call&& call);
+/// Enqueues what a replay makes again.
+Status enqueuePlaced(PlacedCall&& placed);
 
 /// Adds a collective to the one before it when that was called with the same arguments, which are still right: cheap.
 /// Nothing has happened when it says false. Not in a group.

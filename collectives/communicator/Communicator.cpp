@@ -7,15 +7,17 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/Grown.h"
 #include "base/Hash.h"
 #include "base/StatusMacros.h"
 #include "base/Thread.h"
 #include "collectives/bootstrap/Address.h"
 #include "collectives/bootstrap/Bootstrap.h"
+#include "collectives/bootstrap/Wire.h"
 #include "collectives/communicator/Call.h"
+#include "collectives/communicator/Captured.h"
 #include "collectives/communicator/CommunicatorState.h"
 #include "collectives/communicator/Problems.h"
-#include "collectives/transport/shm/ShmTransport.h"
 
 namespace hpu::collectives {
 namespace {
@@ -49,6 +51,12 @@ Creation creationOf(const UniqueId& id, int rank, int ranks,
   return creation;
 }
 
+StatusOr<base::Grown<CommunicatorOptions>> asKnown(const CommunicatorOptions& options, size_t bytes) {
+  using O = CommunicatorOptions;
+  return base::grown("CommunicatorOptions", options, bytes, &O::name, &O::initTimeoutMs, &O::timeoutMs, &O::deadlineMs,
+                     &O::tunerTable, &O::blocking);
+}
+
 Communicator handleOf(std::shared_ptr<CommunicatorState> state) {
   return state ? Communicator(std::move(state)) : Communicator();
 }
@@ -60,10 +68,11 @@ Communicator::~Communicator() = default;
 Communicator::Communicator(std::shared_ptr<CommunicatorState> state) : state_(std::move(state)) {}
 
 StatusOr<Communicator> Communicator::create(const UniqueId& id, int rank, int ranks, const Device& device,
-                                            const CommunicatorOptions& options) {
-  Status wrong;
-  if (ranks < 1 || ranks > kMaxShmRanks)
-    wrong = invalidArgument(base::strCat(ranks, " ranks: a communicator has 1 to ", kMaxShmRanks));
+                                            const CommunicatorOptions& options, size_t optionsBytes) {
+  const auto given = asKnown(options, optionsBytes);
+  Status wrong = given.status();
+  if (ranks < 1 || ranks > wire::kMaxRanks)
+    wrong = invalidArgument(base::strCat(ranks, " ranks: a communicator has 1 to ", wire::kMaxRanks));
   else if (rank < 0 || rank >= ranks)
     wrong = invalidArgument(base::strCat("rank ", rank, " of ", ranks, ": ranks count from 0"));
   if (!wrong.ok()) {
@@ -71,12 +80,13 @@ StatusOr<Communicator> Communicator::create(const UniqueId& id, int rank, int ra
     Bootstrap::decline(id, rank, ranks, wrong).ignore();
     return wrong;
   }
-  HPU_ASSIGN(auto state, CommunicatorState::create(creationOf(id, rank, ranks), device, options));
+  HPU_ASSIGN(auto state, CommunicatorState::create(creationOf(id, rank, ranks), device, **given));
   return Communicator(std::move(state));
 }
 
 StatusOr<std::vector<Communicator>> Communicator::createAll(const std::vector<Device>& devices,
-                                                            const CommunicatorOptions& options) {
+                                                            const CommunicatorOptions& options, size_t optionsBytes) {
+  HPU_ASSIGN(const base::Grown<CommunicatorOptions> given, asKnown(options, optionsBytes));
   if (devices.empty()) return invalidArgument("createAll needs at least one device");
   for (size_t rank = 0; rank < devices.size(); ++rank)
     if (!devices[rank].valid())
@@ -102,7 +112,7 @@ StatusOr<std::vector<Communicator>> Communicator::createAll(const std::vector<De
   for (int rank = 0; rank < ranks; ++rank) {
     auto create = [&, rank] {
       auto at = static_cast<size_t>(rank);
-      auto one = CommunicatorState::create(creationOf(id, rank, ranks, interrupt), devices[at], options);
+      auto one = CommunicatorState::create(creationOf(id, rank, ranks, interrupt), devices[at], *given);
       if (one.ok())
         made[at] = std::move(*one);
       else
@@ -156,12 +166,16 @@ Status collective(const std::shared_ptr<CommunicatorState>& state, const Collect
                   const Stream& stream) {
   if (state) HPU_RETURN_IF_ERROR(state->checkProcess());  // An empty one is an error of its group.
   if (state && !inGroup() && enqueueRepeated(state, arguments, stream)) return okStatus();
-  return enqueueOrKeep(makeCollective(state, arguments, stream));
+  StatusOr<Call> call = makeCollective(state, arguments, stream);
+  if (!call.ok()) failCapture(stream, call.status());
+  return enqueueOrKeep(std::move(call));
 }
 Status transfers(const std::shared_ptr<CommunicatorState>& state, std::string_view name, std::vector<Transfer> list,
                  const Stream& stream) {
   if (state) HPU_RETURN_IF_ERROR(state->checkProcess());
-  return enqueueOrKeep(makeTransfers(state, name, std::move(list), stream));
+  StatusOr<Call> call = makeTransfers(state, name, std::move(list), stream);
+  if (!call.ok()) failCapture(stream, call.status());
+  return enqueueOrKeep(std::move(call));
 }
 }  // namespace
 
@@ -219,7 +233,9 @@ Status Communicator::allToAllV(uint64_t input, const std::vector<int64_t>& input
   HPU_RETURN_IF_ERROR(check(state_));
   auto all = static_cast<size_t>(state_->ranks());
   auto wrong = [&](const std::string& what) {
-    return enqueueOrKeep(invalidArgument(base::strCat("all-to-all-v of ", state_->title(), ": ", what)));
+    Status why = invalidArgument(base::strCat("all-to-all-v of ", state_->title(), ": ", what));
+    failCapture(stream, why);
+    return enqueueOrKeep(std::move(why));
   };
   if (inputCounts.size() != all || inputDisplacements.size() != all || outputCounts.size() != all ||
       outputDisplacements.size() != all)
@@ -268,15 +284,18 @@ StatusOr<Prediction> Communicator::predict(Operation operation, int64_t count, E
 
 // ---- Life ---------------------------------------------------------------------------------------
 
-StatusOr<Communicator> Communicator::split(int color, int key, const CommunicatorOptions& options) const {
+StatusOr<Communicator> Communicator::split(int color, int key, const CommunicatorOptions& options,
+                                           size_t optionsBytes) const {
   HPU_RETURN_IF_ERROR(check(state_));
-  HPU_ASSIGN(auto state, state_->split(color, key, options));
+  HPU_ASSIGN(const base::Grown<CommunicatorOptions> given, asKnown(options, optionsBytes));
+  HPU_ASSIGN(auto state, state_->split(color, key, *given));
   return handleOf(std::move(state));
 }
-StatusOr<Communicator> Communicator::shrink(const std::vector<int>& excluded,
-                                            const CommunicatorOptions& options) const {
+StatusOr<Communicator> Communicator::shrink(const std::vector<int>& excluded, const CommunicatorOptions& options,
+                                            size_t optionsBytes) const {
   HPU_RETURN_IF_ERROR(check(state_));
-  HPU_ASSIGN(auto state, state_->shrink(excluded, options));
+  HPU_ASSIGN(const base::Grown<CommunicatorOptions> given, asKnown(options, optionsBytes));
+  HPU_ASSIGN(auto state, state_->shrink(excluded, *given));
   return handleOf(std::move(state));
 }
 Status Communicator::finalize(int64_t deadlineMs) {

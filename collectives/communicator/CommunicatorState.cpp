@@ -18,6 +18,8 @@
 #include "collectives/communicator/Ports.h"
 #include "collectives/communicator/Work.h"
 #include "collectives/transport/shm/ShmTransport.h"
+#include "hpu/health.h"
+#include "hpu/ports.h"
 
 namespace hpu::collectives {
 namespace {
@@ -37,6 +39,8 @@ int64_t alignUp(int64_t bytes) {
 CommunicatorState::CommunicatorState(Creation creation, const Device& device, const CommunicatorOptions& options)
     : creation_(std::move(creation)),
       device_(device),
+      // Null devices own nothing that could be watched.
+      countingDevice_(device.info().driver == "sim" ? device.info().index : -1),
       options_(options),
       name_(nameOf(options.name)),
       number_(base::hash64(creation_.identity)),
@@ -52,6 +56,7 @@ Status CommunicatorState::checkProcess() const {
 CommunicatorState::~CommunicatorState() {
   // It asks the executor and the device.
   if (transport_) transport_->setProgressSource({});
+  if (usesRail_ && birthplace_.isHere()) ports::changeRailUsers(countingDevice_, -1);
 }
 
 std::string CommunicatorState::title() const {
@@ -80,7 +85,9 @@ Status CommunicatorState::ownFailure() const {
     if (!ready_) return okStatus();
     executor = executor_;
   }
-  return executor->health();
+  Status health = executor->health();
+  tellOnce(health);
+  return health;
 }
 
 Status CommunicatorState::asyncError() const {
@@ -92,8 +99,11 @@ Status CommunicatorState::asyncError() const {
   }
   // A rank that has nothing to do does not hear of it otherwise.
   for (int peer = 0; peer < ranks(); ++peer)
-    if (peer != rank() && (transport_->gone(peer) || !transport_->abortReason(peer).ok()))
-      return transport_->peerStatus(peer).withContext(title());
+    if (peer != rank() && (transport_->gone(peer) || !transport_->abortReason(peer).ok())) {
+      Status failed = transport_->peerStatus(peer).withContext(title());
+      tellOnce(failed);
+      return failed;
+    }
   return okStatus();
 }
 
@@ -110,9 +120,16 @@ Status CommunicatorState::usable() const {
 }
 
 void CommunicatorState::note(const Status& why) {
-  std::lock_guard lock(mutex_);
-  if (failure_.ok()) failure_ = why;
-  open_.store(false, std::memory_order_release);
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = why;
+    open_.store(false, std::memory_order_release);
+  }
+  tellOnce(why);
+}
+
+void CommunicatorState::tellOnce(const Status& why) const {
+  if (!why.ok() && !told_.exchange(true)) reportHealth(device_, {HealthEvent::Kind::kRankLost, name_, why});
 }
 
 void CommunicatorState::fail(const Status& why) {
@@ -250,11 +267,9 @@ Status CommunicatorState::readOptions() {
   if (path.empty()) {
     HPU_ASSIGN(path, settings::getString(Setting::HPU_COMM_TUNER_TABLE));
   }
-  TunerTable table;
   if (!path.empty()) {
-    HPU_ASSIGN(table, TunerTable::load(path));
+    HPU_ASSIGN(table_, TunerTable::load(path));
   }
-  tuner_ = std::make_shared<Tuner>(linkModel(device_.info().target), std::move(table));
   if (device_.info().driver == "null")
     return unimplemented(
         "the null device computes nothing and has no memory to exchange: a communicator needs a "
@@ -262,109 +277,12 @@ Status CommunicatorState::readOptions() {
   return okStatus();
 }
 
-Status CommunicatorState::connect() {
-  base::Deadline deadline = base::Deadline::afterMs(initTimeoutMs_);
-  Status aborted;
-  auto met = std::exchange(creation_.meet, nullptr)(initTimeoutMs_);
-  if (!met.ok()) return met.status().withContext(base::strCat("creation of the communicator ", title()));
-  {
-    std::lock_guard lock(mutex_);
-    bootstrap_ = std::move(*met);
-    if (!failure_.ok()) aborted = failure_;
-  }
-  // abort() has found either the bootstrap or nothing yet.
-  if (!aborted.ok()) {
-    bootstrap_->abandon(aborted);
-    return aborted;
-  }
-  auto rest = [&]() -> Status {
-    HPU_ASSIGN(hall_, Coordinator::instance()->openHall(bootstrap_->local()));
-    HPU_RETURN_IF_ERROR(compareCards(deadline));
-    ShmOptions shm;
-    shm.identity = creation_.identity;
-    shm.rank = rank();
-    shm.ranks = ranks();
-    shm.deviceIndex = device_.info().index;
-    shm.timeoutMs = deadline.remainingMs();
-    shm.allGather = [&](const std::string& phase, const std::string& mine) {
-      return bootstrap_->allGather(phase, mine, deadline);
-    };
-    HPU_ASSIGN(transport_, createShmTransport(shm));
-    executor_ = Executor::create(transport_, title());
-    direct_ = direct_ && transport_->sharedWork();
-    // A rank that computes before its next call is not silent.
-    transport_->setProgressSource(
-        [executor = executor_, device = device_] { return executor->progress() + device.workDone(); });
-    return bootstrap_->barrier("ready", deadline);
-  };
-  Status status = rest();
-  if (!status.ok()) return status.withContext(base::strCat("creation of the communicator ", title()));
-  HPU_LOG(kInfo, base::strCat("communicator ", title(), " on device ", device_.info().pciAddress, " is ready"));
-  return okStatus();
-}
-
 bool CommunicatorState::Peer::ended() const {
-  if (process.pidNamespace != shm::myProcess().pidNamespace) return false;
+  const shm::ProcessCard here = shm::myProcess();
+  if (!shm::sameMachine(process, here) || process.pidNamespace != here.pidNamespace) return false;
   char state = 0;
   const uint64_t start = shm::startTimeOf(process.pid, &state);
   return start != process.startTime || state == 'Z' || state == 'X';
-}
-
-/// Where each rank is met, and what all must have alike.
-Status CommunicatorState::compareCards(const base::Deadline& deadline) {
-  struct Difference {
-    const char* what;
-    std::string mine;
-  } cards[] = {
-      {"a device of type", std::string(targetName(device_.info().target))},
-      {"the tuner table with hash", base::formatHex(tuner_->tableHash())},
-      {"the members", creation_.members},
-  };
-  const shm::ProcessCard process = shm::myProcess();
-  const UniqueId hall = encodeId(hall_->id());
-  std::string mine(reinterpret_cast<const char*>(&process), sizeof process);
-  mine.append(reinterpret_cast<const char*>(hall.bytes), sizeof hall.bytes);
-  const int32_t device = device_.info().index;
-  mine.append(reinterpret_cast<const char*>(&device), sizeof device);
-  const size_t plain = mine.size();
-  for (const Difference& card : cards) mine += card.mine + "\n";
-  HPU_ASSIGN(auto all, bootstrap_->allGather("compare", mine, deadline));
-  std::vector<int32_t> devices;
-  for (size_t other = 0; other < all.size(); ++other) {
-    Peer peer;
-    UniqueId theirs;
-    int32_t where = -1;
-    if (all[other].size() >= plain) {
-      std::memcpy(&peer.process, all[other].data(), sizeof peer.process);
-      std::memcpy(theirs.bytes, all[other].data() + sizeof peer.process, sizeof theirs.bytes);
-      std::memcpy(&where, all[other].data() + sizeof peer.process + sizeof theirs.bytes, sizeof where);
-    }
-    auto hallId = decodeId(theirs);
-    if (!hallId.ok() || where < 0 || where >= kMostDevices)
-      return invalidArgument(base::strCat("rank ", other, " is of another release than this one"));
-    peer.hall = *hallId;
-    devices.push_back(where);
-    peer.hall.process = base::strCat("the process of rank ", other, " of '", name_, "'");
-    peers_.push_back(std::move(peer));
-    all[other].erase(0, plain);
-  }
-  devices_ = std::make_shared<const std::vector<int32_t>>(std::move(devices));
-  for (size_t other = 1; other < all.size(); ++other) {
-    if (all[other] == all[0]) continue;
-    size_t a = 0, b = 0;
-    for (const Difference& card : cards) {
-      size_t endA = all[0].find('\n', a), endB = all[other].find('\n', b);
-      if (endA == std::string::npos || endB == std::string::npos) break;
-      std::string first = all[0].substr(a, endA - a), second = all[other].substr(b, endB - b);
-      if (first != second)
-        return invalidArgument(base::strCat("rank ", other, " has ", card.what, " ", second, ", rank 0 has ", first,
-                                            ": all ranks must have the same"));
-      a = endA + 1;
-      b = endB + 1;
-    }
-    return invalidArgument(base::strCat("rank ", other, " is of another release than rank 0"));
-  }
-  return okStatus();
 }
 
 // ---- Communicators of a communicator's ranks ----------------------------------------------------
@@ -491,7 +409,8 @@ StatusOr<CommunicatorState::Chosen> CommunicatorState::choose(const Problem& pro
   for (const Chosen& one : chosen_)
     if (one.choice && one.problem == problem) return one;
   HPU_ASSIGN(std::shared_ptr<const Choice> choice, tuner_->choose(problem));
-  auto ports = std::make_shared<const ExternalPorts>(portsOf(*choice->timer, rank(), *devices_, links()));
+  auto ports = std::make_shared<const OperationPorts>(
+      portsOf(*choice->timer, {rank(), *placement_, links(), tuner_->cluster().get()}));
   Chosen& chosen = chosen_[nextChosen_++ % chosen_.size()];
   chosen = {problem, std::move(choice), std::move(ports)};
   return chosen;

@@ -19,8 +19,10 @@
 #include "collectives/bootstrap/Bootstrap.h"
 #include "collectives/communicator/Gate.h"
 #include "collectives/communicator/Order.h"
+#include "collectives/communicator/Ports.h"
 #include "collectives/communicator/Problems.h"
 #include "collectives/executor/Executor.h"
+#include "collectives/scaleout/PlanClock.h"
 #include "collectives/transport/Transport.h"
 #include "collectives/transport/shm/Process.h"
 #include "collectives/tuner/Tuner.h"
@@ -62,6 +64,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   int rank() const { return creation_.rank; }
   int ranks() const { return creation_.ranks; }
   const Device& device() const { return device_; }
+  /// The device that counts what its links carry (hpu/ports.h); -1: it counts nothing.
+  int countingDevice() const { return countingDevice_; }
   const std::string& name() const { return name_; }
   /// "'comm 1' (rank 2 of 8)"
   std::string title() const;
@@ -82,9 +86,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   // What follows needs usable().
   Executor& executor() { return *executor_; }
   Tuner& tuner() { return *tuner_; }
+  /// Of a node.
   const LinkModel& links() const { return tuner_->links(); }
-  /// By rank: the device that it is on.
-  const std::shared_ptr<const std::vector<int32_t>>& devices() const { return devices_; }
+  const std::shared_ptr<const Placement>& placement() const { return placement_; }
   Gate& gate() { return gate_; }
   /// Collectives are run by SharedWork (CollectiveOperation::direct).
   bool direct() const { return direct_; }
@@ -105,7 +109,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   struct Chosen {
     Problem problem;
     std::shared_ptr<const Choice> choice;
-    std::shared_ptr<const ExternalPorts> ports;
+    std::shared_ptr<const OperationPorts> ports;
   };
   /// The call of the last operation, while there is `growing`, and what was found out about it.
   struct Repeated {
@@ -128,7 +132,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   int64_t outstanding() const { return outstanding_.load(); }
   /// Ends everything; the first reason stays.
   void fail(const Status& why);
-  /// Remembers a failure for asyncError().
+  /// Remembers a failure for asyncError(). Without locks: the device's health hook is told.
   void note(const Status& why);
 
   Status finalize(int64_t deadlineMs);
@@ -141,9 +145,12 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
  private:
   /// What this rank itself has found.
   Status ownFailure() const;
+  void tellOnce(const Status& why) const;
   Status readOptions();
   Status connect();
-  Status compareCards(const base::Deadline& deadline);
+  Status meetRanks(const base::Deadline& deadline);
+  StatusOr<std::shared_ptr<const Cluster>> makeCluster() const;
+  StatusOr<std::shared_ptr<Transport>> makeTransport(const base::Deadline& deadline);
   /// Options of a communicator of this one's ranks.
   CommunicatorOptions derivedOptions(const CommunicatorOptions& options, const std::string& what) const;
   /// A communicator of `members`, ranks of this one, with the options' defaults from this one.
@@ -160,6 +167,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   const base::Birthplace birthplace_;
   Creation creation_;  ///< What it calls is let go when it has been called.
   const Device device_;
+  const int countingDevice_;
+  bool usesRail_ = false;  ///< It has said so to the device. From connect() on.
   const CommunicatorOptions options_;
   const std::string name_;
   const uint64_t number_;
@@ -170,7 +179,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::shared_ptr<Bootstrap> bootstrap_;
   std::shared_ptr<Hall> hall_;
   std::vector<Peer> peers_;  ///< By rank.
-  std::shared_ptr<const std::vector<int32_t>> devices_;
+  std::shared_ptr<const Placement> placement_;
+  int rails_ = 1;  ///< Interfaces that carry data to other nodes, of the rank that has most.
+  TunerTable table_;
   std::shared_ptr<Tuner> tuner_;
   std::shared_ptr<Transport> transport_;
   std::shared_ptr<Executor> executor_;
@@ -190,7 +201,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   bool ready_ = false, finalized_ = false;
   /// Ready, not finalized, no failure: each call asks, without the lock.
   std::atomic<bool> open_{false};
-  Status failure_;  ///< Of the creation, or the first one since.
+  Status failure_;                         ///< Of the creation, or the first one since.
+  mutable std::atomic<bool> told_{false};  ///< The health hook has heard of a failure.
 };
 
 }  // namespace hpu::collectives

@@ -1,32 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Enqueuing: from checked calls to work of their streams, in the communicators' order.
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "collectives/communicator/Call.h"
+#include "collectives/communicator/Captured.h"
 #include "collectives/communicator/Ports.h"
 #include "collectives/communicator/Work.h"
+#include "hpu/capture.h"
 
 namespace hpu::collectives {
 namespace {
 
-/// What goes to one stream in one place.
-struct Piece {
-  Call call;
-  bool beside = false;  ///< It goes on together with the one before it.
+struct Piece : PlacedCall {
   // Of a collective.
   CommunicatorState::Chosen chosen;
   Scratch scratch;
   /// The work that it has become, or was added to.
   std::shared_ptr<OperationWork> work;
   bool added = false;
-
-  std::string name() const {
-    return call.isTransfer ? TransferWork::nameOf(call) : std::string(collectiveName(call.problem.collective));
-  }
 };
 
 /// All that may fail before anything is enqueued.
@@ -37,55 +33,14 @@ Status prepare(Piece& piece) {
   if (call.isTransfer) return okStatus();
   std::lock_guard lock(state.enqueueMutex);
   auto chosen = state.choose(call.problem);
-  if (!chosen.ok()) return inCall(piece.name(), state, chosen.status());
+  if (!chosen.ok()) return inCall(nameOf(call), state, chosen.status());
   piece.chosen = std::move(*chosen);
   if (state.direct()) return okStatus();
   auto scratch = state.scratchFor(*piece.chosen.choice->schedule);
   if (!scratch.ok())
-    return scratch.status().withContext(base::strCat(piece.name(), " of ", state.title(), " needs memory"));
+    return scratch.status().withContext(base::strCat(nameOf(call), " of ", state.title(), " needs memory"));
   piece.scratch = std::move(*scratch);
   return okStatus();
-}
-
-/// Collectives as they came, then the transfers, communicator by communicator, those of one stream
-/// as one call: ranks list the transfers of a group in different places, and all must enqueue them
-/// in the same one.
-std::vector<Piece> merged(std::vector<Call> calls) {
-  std::vector<Piece> result;
-  result.reserve(calls.size());
-  std::vector<Call> transfers;
-  auto add = [&](Call call, bool beside) {
-    Piece& piece = result.emplace_back();
-    piece.call = std::move(call);
-    piece.beside = beside;
-  };
-  for (Call& call : calls) {
-    if (call.isTransfer) {
-      transfers.push_back(std::move(call));
-    } else {
-      add(std::move(call), false);
-    }
-  }
-  // Numbers are the same on every rank.
-  std::stable_sort(transfers.begin(), transfers.end(), [](const Call& a, const Call& b) {
-    return std::pair(a.state->number(), a.state->rank()) < std::pair(b.state->number(), b.state->rank());
-  });
-  size_t first = 0;  // Of the communicator's, in `result`.
-  for (size_t i = 0; i < transfers.size(); ++i) {
-    Call& call = transfers[i];
-    if (i == 0 || transfers[i - 1].state != call.state) first = result.size();
-    auto same = std::find_if(result.begin() + static_cast<std::ptrdiff_t>(first), result.end(),
-                             [&](const Piece& one) { return one.call.stream.state() == call.stream.state(); });
-    if (same == result.end()) {
-      add(call, result.size() > first);
-      continue;
-    }
-    Call& into = same->call;
-    into.transfers.insert(into.transfers.end(), call.transfers.begin(), call.transfers.end());
-    into.buffers.insert(into.buffers.end(), call.buffers.begin(), call.buffers.end());
-    into.accesses.insert(into.accesses.end(), call.accesses.begin(), call.accesses.end());
-  }
-  return result;
 }
 
 template <typename T>
@@ -106,7 +61,7 @@ void describe(CollectiveOperation& operation, CommunicatorState& state, const Co
   operation.sequence = state.lastSequence + 1;
   share(operation.schedule, chosen.choice->schedule);
   share(operation.timer, chosen.choice->timer);
-  share(operation.devices, state.devices());
+  share(operation.placement, state.placement());
   if (operation.portsBusy) operation.portsPs = {};
   operation.portsBusy = false;
   operation.op = arguments.op;
@@ -149,7 +104,7 @@ bool extend(const std::shared_ptr<CommunicatorState>& shared, const Stream& stre
   if (!state.weakOrder() && order.isShared() && !sameAccesses(accesses, state.growingAccesses)) return false;
   if (!stream.extend(*state.growing, *chosen.ports, state.portsReadyPs)) return false;
   state.began();
-  state.growing->add(shared, chosen.choice->schedule->problem, arguments.output, [&](CollectiveOperation& operation) {
+  state.growing->add(shared, chosen, arguments.output, [&](CollectiveOperation& operation) {
     describe(operation, state, arguments, chosen, std::move(kept));
     setPorts(operation, *chosen.ports, state.portsReadyPs);
   });
@@ -262,17 +217,77 @@ bool enqueueRepeated(const std::shared_ptr<CommunicatorState>& state, const Coll
   return true;
 }
 
+std::vector<PlacedCall> merged(std::vector<Call> calls) {
+  std::vector<PlacedCall> result;
+  result.reserve(calls.size());
+  std::vector<Call> transfers;
+  auto add = [&](Call call, bool beside) { result.push_back({std::move(call), beside}); };
+  for (Call& call : calls) {
+    if (call.isTransfer) {
+      transfers.push_back(std::move(call));
+    } else {
+      add(std::move(call), false);
+    }
+  }
+  // Numbers are the same on every rank.
+  std::stable_sort(transfers.begin(), transfers.end(), [](const Call& a, const Call& b) {
+    return std::pair(a.state->number(), a.state->rank()) < std::pair(b.state->number(), b.state->rank());
+  });
+  size_t first = 0;  // Of the communicator's, in `result`.
+  for (size_t i = 0; i < transfers.size(); ++i) {
+    Call& call = transfers[i];
+    if (i == 0 || transfers[i - 1].state != call.state) first = result.size();
+    auto same = std::find_if(result.begin() + static_cast<std::ptrdiff_t>(first), result.end(),
+                             [&](const PlacedCall& one) { return one.call.stream.state() == call.stream.state(); });
+    if (same == result.end()) {
+      add(call, result.size() > first);
+      continue;
+    }
+    Call& into = same->call;
+    into.transfers.insert(into.transfers.end(), call.transfers.begin(), call.transfers.end());
+    into.buffers.insert(into.buffers.end(), call.buffers.begin(), call.buffers.end());
+    into.accesses.insert(into.accesses.end(), call.accesses.begin(), call.accesses.end());
+  }
+  return result;
+}
+
+std::string nameOf(const Call& call) {
+  return call.isTransfer ? TransferWork::nameOf(call) : std::string(collectiveName(call.problem.collective));
+}
+
 Status enqueueCall(Call&& call) {
+  if (CaptureSession::of(call.stream) != 0) {
+    std::vector<Call> calls;
+    calls.push_back(std::move(call));
+    return captureCalls(std::move(calls));
+  }
+  return enqueuePlaced({std::move(call)});
+}
+
+Status enqueuePlaced(PlacedCall&& placed) {
   Piece piece;
-  piece.call = std::move(call);
+  static_cast<PlacedCall&>(piece) = std::move(placed);
   HPU_RETURN_IF_ERROR(prepare(piece));
-  if (Status status = enqueue(piece); !status.ok()) return inCall(piece.name(), *piece.call.state, status);
+  if (Status status = enqueue(piece); !status.ok()) return inCall(nameOf(piece.call), *piece.call.state, status);
   afterEnqueue(piece);
   return okStatus();
 }
 
 Status enqueueCalls(std::vector<Call> calls) {
-  std::vector<Piece> pieces = merged(std::move(calls));
+  auto captured = std::stable_partition(calls.begin(), calls.end(),
+                                        [](const Call& call) { return CaptureSession::of(call.stream) == 0; });
+  if (captured != calls.end()) {
+    if (Status wrong = checkCaptures(calls); !wrong.ok()) {
+      for (const Call& call : calls) failCapture(call.stream, wrong);
+      return wrong.withContext("nothing of the group was enqueued");
+    }
+    std::vector<Call> recorded(std::make_move_iterator(captured), std::make_move_iterator(calls.end()));
+    calls.erase(captured, calls.end());
+    HPU_RETURN_IF_ERROR(captureCalls(std::move(recorded)));
+  }
+  std::vector<Piece> pieces;
+  for (PlacedCall& placed : merged(std::move(calls)))
+    static_cast<PlacedCall&>(pieces.emplace_back()) = std::move(placed);
   for (Piece& piece : pieces) HPU_RETURN_IF_ERROR(prepare(piece));
   for (size_t i = 0; i < pieces.size(); ++i) {
     Status status = enqueue(pieces[i]);
@@ -280,7 +295,7 @@ Status enqueueCalls(std::vector<Call> calls) {
       afterEnqueue(pieces[i]);
       continue;
     }
-    status = inCall(pieces[i].name(), *pieces[i].call.state, status);
+    status = inCall(nameOf(pieces[i].call), *pieces[i].call.state, status);
     // A part of a group cannot be taken back, and its peers would wait for the rest.
     for (size_t k = 0; i > 0 && k < pieces.size(); ++k)
       pieces[k].call.state->fail(status.withContext("a group could not be enqueued whole"));

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/communicator/Ports.h"
 
+#include <algorithm>
+
+#include "base/FloatEnvironment.h"
+#include "collectives/topology/Traffic.h"
+
 namespace hpu::collectives {
 namespace {
 
@@ -13,34 +18,82 @@ void addUse(ExternalPorts& ports, uint32_t port, int64_t busyPs) {
   ports.uses.push_back({port, busyPs});
 }
 
-}  // namespace
-
-uint32_t portOf(int32_t device, bool send) {
-  return static_cast<uint32_t>(device) * 2 + (send ? 0 : 1);
+static_assert(kRailPort == node::kRail && kMostPorts == node::kLinks);
+/// What goes by a port (portOf).
+node::PortTraffic& carriedBy(OperationPorts& use, uint32_t port) {
+  node::LinkTraffic& link = use.links[port / 2];
+  return port % 2 == 0 ? link.sent : link.received;
 }
 
-ExternalPorts portsOf(const ScheduleTimer& timer, int rank, const std::vector<int32_t>& devices,
-                      const LinkModel& links) {
-  ExternalPorts ports;
-  const std::shared_ptr<const RankUse> use = timer.use(rank);
-  for (const RankUse::Link& link : use->links)
-    addUse(ports, portOf(devices[static_cast<size_t>(link.peer)], link.send), link.busyPs);
-  ports.startPs = links.startPs;
-  ports.tailPs = links.messagePs;
+}  // namespace
+
+uint32_t portOf(const RankLinks& own, int peer, bool send) {
+  const int32_t port =
+      own.placement.sameNode(own.rank, peer) ? own.placement.device[static_cast<size_t>(peer)] : kRailPort;
+  return static_cast<uint32_t>(port) * 2 + (send ? 0 : 1);
+}
+
+std::optional<TransferLeg::Way> wayOf(const RankLinks& own, int peer, bool send, int64_t bytes) {
+  if (!own.cluster) return std::nullopt;
+  base::FloatScope floats;
+  const Fabric& fabric = own.cluster->fabric;
+  const int32_t here = own.cluster->map.place(own.rank).node, there = own.cluster->map.place(peer).node;
+  if (here == there) {
+    if (fabric.rateOf(here) == 1) return std::nullopt;
+    const int64_t linkPs = fabric.linkPs(here, bytes);
+    return TransferLeg::Way{false, linkPs, linkPs, own.links.messagePs};
+  }
+  TransferLeg::Way way;
+  way.rail = true;
+  way.busyPs = fabric.railPs(here, bytes);
+  way.throughPs = std::max(way.busyPs, fabric.railPs(there, bytes));
+  way.messagePs = fabric.railMessagePs + (fabric.leafOf(here) != fabric.leafOf(there) ? fabric.uplinkPs : 0);
+  return way;
+}
+
+int64_t busyPs(const RankLinks& own, int peer, bool send, int64_t bytes) {
+  base::FloatScope floats;
+  const std::optional<TransferLeg::Way> way = wayOf(own, peer, send, bytes);
+  return way ? way->busyPs : own.links.linkPs(bytes);
+}
+
+namespace {
+
+/// From the end of a port's use, at least.
+int64_t tailPs(const RankLinks& own) {
+  return own.cluster ? std::min(own.links.messagePs, own.cluster->fabric.railMessagePs) : own.links.messagePs;
+}
+
+}  // namespace
+
+OperationPorts portsOf(const OperationTimer& timer, const RankLinks& own) {
+  OperationPorts ports;
+  const std::shared_ptr<const RankUse> use = timer.use(own.rank);
+  for (const RankUse::Link& link : use->links) {
+    const uint32_t port = portOf(own, link.peer, link.send);
+    addUse(ports, port, link.busyPs);
+    carriedBy(ports, port) += link.traffic;
+  }
+  ports.startPs = own.links.startPs;
+  ports.tailPs = tailPs(own);
   ports.leastPs = use->leastPs;
   return ports;
 }
 
-ExternalPorts portsOf(const std::vector<Transfer>& transfers, int rank, const std::vector<int32_t>& devices,
-                      const LinkModel& links) {
-  ExternalPorts ports;
+OperationPorts portsOf(const std::vector<Transfer>& transfers, const RankLinks& own) {
+  OperationPorts ports;
   for (const Transfer& transfer : transfers) {
-    if (transfer.peer == rank) continue;
-    addUse(ports, portOf(devices[static_cast<size_t>(transfer.peer)], transfer.send),
-           links.linkPs(transfer.count * elementSize(transfer.type)));
+    if (transfer.peer == own.rank) continue;
+    const uint32_t port = portOf(own, transfer.peer, transfer.send);
+    const int64_t bytes = transfer.count * elementSize(transfer.type);
+    const int64_t takesPs = busyPs(own, transfer.peer, transfer.send, bytes);
+    addUse(ports, port, takesPs);
+    const Framing framing =
+        own.placement.sameNode(own.rank, transfer.peer) ? linkFraming(own.links) : railFraming(own.cluster->fabric);
+    carriedBy(ports, port) += framing.of(bytes, takesPs);
   }
-  ports.startPs = links.startPs;
-  ports.tailPs = links.messagePs;
+  ports.startPs = own.links.startPs;
+  ports.tailPs = tailPs(own);
   return ports;
 }
 

@@ -10,19 +10,27 @@
 #include "base/StatusMacros.h"
 #include "collectives/communicator/Ports.h"
 #include "collectives/schedule/Timing.h"
+#include "hpu/ports.h"
 #include "hpu/trace.h"
 
 namespace hpu::collectives {
 namespace {
 
-std::string spanName(bool send, int peer) {
-  return base::strCat(send ? "send to " : "recv from ", peer);
+RankLinks linksOf(CommunicatorState& state) {
+  return {state.rank(), *state.placement(), state.links(), state.tuner().cluster().get()};
+}
+
+/// "send to 3", "recv from 5, rail".
+std::string spanName(const CommunicatorState& state, bool send, int peer) {
+  const bool rail = !state.placement()->sameNode(state.rank(), peer);
+  return base::strCat(send ? "send to " : "recv from ", peer, rail ? ", rail" : "");
 }
 
 }  // namespace
 
 OperationWork::OperationWork(std::shared_ptr<CommunicatorState> state, std::string name, bool mayGrow)
     : state_(std::move(state)),
+      countingDevice_(state_->countingDevice()),
       of_(state_),
       name_(std::move(name)),
       sealed_(!mayGrow),
@@ -170,6 +178,31 @@ void OperationWork::leave(int64_t reasons) {
   if (reasons_.fetch_sub(reasons, std::memory_order_acq_rel) == reasons) complete();
 }
 
+void OperationWork::carries(const std::shared_ptr<const OperationPorts>& ports) {
+  if (same_ != ports) {
+    addCarried();
+    same_ = ports;
+  }
+  ++numSame_;
+}
+
+void OperationWork::addCarried() {
+  const auto add = [&](node::PortTraffic& to, const node::PortTraffic& one) {
+    to.messages += numSame_ * one.messages;
+    to.packets += numSame_ * one.packets;
+    to.payloadBytes += numSame_ * one.payloadBytes;
+    to.bytes += numSame_ * one.bytes;
+    to.busyPs += numSame_ * one.busyPs;
+  };
+  if (same_) {
+    for (int link = 0; link < node::kLinks; ++link) {
+      add(carried_[link].sent, same_->links[link].sent);
+      add(carried_[link].received, same_->links[link].received);
+    }
+  }
+  numSame_ = 0;
+}
+
 void OperationWork::complete() {
   std::shared_ptr<ExternalTurn> turn = std::move(turn_);  // It may hold the last of this.
   Status status;
@@ -180,7 +213,10 @@ void OperationWork::complete() {
     status = failure_;
     end = std::max(endPs_, arrivalPs());
     spans = std::move(spans_);
+    if (status.ok()) addCarried();
   }
+  // Before anybody can have waited for it.
+  if (status.ok()) ports::add(countingDevice_, carried_);
   finished_.store(true, std::memory_order_release);
   turn->complete(std::move(status), end, std::move(spans));
 }
@@ -195,6 +231,7 @@ CollectiveWork::CollectiveWork(const std::shared_ptr<CommunicatorState>& state, 
       choice_(chosen.choice),
       ports_(chosen.ports) {
   kept_.push_back(std::move(operation));
+  carries(ports_);
 }
 
 void CollectiveWork::portsReserved(std::vector<int64_t> readyPs) {
@@ -246,14 +283,15 @@ void CollectiveWork::begin(CommunicatorState& state, int64_t arrivalPs, bool fol
   added(state);
 }
 
-void CollectiveWork::add(const std::shared_ptr<CommunicatorState>& state, const Problem& problem, uint64_t output,
-                         DescribeOperation describe) noexcept {
+void CollectiveWork::add(const std::shared_ptr<CommunicatorState>& state, const CommunicatorState::Chosen& chosen,
+                         uint64_t output, DescribeOperation describe) noexcept {
   std::lock_guard lock(mutex_);
   oneMore(state);
+  carries(chosen.ports);
   grown_ = true;
   switch (stage_) {
     case Stage::kGiven:
-      return give(*state, problem, output, [&](CollectiveOperation& operation) {
+      return give(*state, chosen.choice->schedule->problem, output, [&](CollectiveOperation& operation) {
         describe(operation);
         operation.arrivalPs = arrivalPs();
         operation.follows = true;
@@ -313,19 +351,23 @@ void CollectiveWork::done(OperationResult& result) {
   // Of several operations there is no one schedule to show.
   std::vector<ExternalSpan> spans;
   if (!grown) {
-    ScheduleTiming timing = choice_->timer->run(result.arrivalPs, true, result.links);
+    const std::vector<StepTime> times =
+        choice_->timer->stepsOf(static_cast<int32_t>(rank_), result.arrivalPs, result.links);
     const Schedule& schedule = *choice_->schedule;
     // From the first message to (from) a peer to the last one.
     std::map<std::pair<bool, int>, StepTime> peers;
+    size_t next = 0;
     for (int32_t index : schedule.ofRank[rank_]) {
       const Step& step = schedule.steps[static_cast<size_t>(index)];
+      const StepTime& time = times[next++];
       if (step.kind != StepKind::kSend && step.kind != StepKind::kRecv) continue;
-      const StepTime& time = timing.steps[static_cast<size_t>(index)];
       auto [it, first] = peers.try_emplace({step.kind == StepKind::kSend, step.peer}, time);
       it->second.startPs = std::min(it->second.startPs, time.startPs);
       it->second.endPs = std::max(it->second.endPs, time.endPs);
     }
-    for (const auto& [key, time] : peers) spans.push_back({spanName(key.first, key.second), time.startPs, time.endPs});
+    const std::shared_ptr<CommunicatorState> state = this->state();
+    for (const auto& [key, time] : peers)
+      spans.push_back({spanName(*state, key.first, key.second), time.startPs, time.endPs});
   }
   ended(1, okStatus(), end, std::move(spans));
 }
@@ -334,7 +376,7 @@ void CollectiveWork::done(OperationResult& result) {
 
 std::string TransferWork::nameOf(const Call& call) {
   if (call.transfers.size() != 1) return base::strCat(call.transfers.size(), " sends and receives");
-  return spanName(call.transfers[0].send, call.transfers[0].peer);
+  return spanName(*call.state, call.transfers[0].send, call.transfers[0].peer);
 }
 
 TransferWork::TransferWork(const Call& call)
@@ -342,7 +384,9 @@ TransferWork::TransferWork(const Call& call)
       transfers_(call.transfers),
       accesses_(call.accesses),
       buffers_(std::make_shared<std::vector<Buffer>>(call.buffers)),
-      ports_(portsOf(transfers_, call.state->rank(), *call.state->devices(), call.state->links())) {}
+      ports_(std::make_shared<const OperationPorts>(portsOf(transfers_, linksOf(*call.state)))) {
+  carries(ports_);
+}
 
 void TransferWork::begin(CommunicatorState& state, int64_t arrivalPs, bool) {
   for (const Access& access : accesses_) {
@@ -356,17 +400,18 @@ void TransferWork::begin(CommunicatorState& state, int64_t arrivalPs, bool) {
     return ended(1, status, 0);
   }
   // Each follows those before it on its link.
-  const LinkModel& links = state.links();
+  const RankLinks links = linksOf(state);
+  const int64_t startPs = state.links().startPs;
   std::vector<int64_t> free(portsReadyPs_);
   for (Transfer& transfer : transfers_) {
     transfer.arrivalPs = arrivalPs;
     if (transfer.peer == state.rank()) continue;
-    const uint32_t port = portOf((*state.devices())[static_cast<size_t>(transfer.peer)], transfer.send);
+    const uint32_t port = portOf(links, transfer.peer, transfer.send);
     for (size_t i = 0; i < free.size(); ++i) {
-      if (ports_.uses[i].port != port) continue;
-      free[i] = std::max(free[i], arrivalPs + links.startPs);
-      transfer.arrivalPs = free[i] - links.startPs;
-      free[i] += links.linkPs(transfer.count * elementSize(transfer.type));
+      if (ports_->uses[i].port != port) continue;
+      free[i] = std::max(free[i], arrivalPs + startPs);
+      transfer.arrivalPs = free[i] - startPs;
+      free[i] += busyPs(links, transfer.peer, transfer.send, transfer.count * elementSize(transfer.type));
     }
   }
   TransferOperation operation;
@@ -388,12 +433,15 @@ void TransferWork::done(OperationResult& result) {
   std::shared_ptr<CommunicatorState> state = this->state();
   if (!result.status.ok()) return ended(1, result.status, 0);
   std::vector<TransferLeg> legs;
+  const RankLinks links = linksOf(*state);
   for (const OperationResult::Peer& peer : result.peers)
-    legs.push_back({peer.peer, peer.send, peer.arrivalPs, peer.bytes, peer.ownArrivalPs});
+    legs.push_back({peer.peer, peer.send, peer.arrivalPs, peer.bytes, peer.ownArrivalPs,
+                    wayOf(links, peer.peer, peer.send, peer.bytes)});
   std::vector<ExternalSpan> spans;
   if (trace::active())
     for (const TransferLeg& leg : legs)
-      spans.push_back({spanName(leg.send, leg.peer), std::max({arrivalPs(), leg.ownArrivalPs, leg.peerArrivalPs}),
+      spans.push_back({spanName(*state, leg.send, leg.peer),
+                       std::max({arrivalPs(), leg.ownArrivalPs, leg.peerArrivalPs}),
                        transfersEndPs(state->links(), state->rank(), arrivalPs(), {&leg, 1})});
   ended(1, okStatus(), transfersEndPs(state->links(), state->rank(), arrivalPs(), legs), std::move(spans));
 }

@@ -64,6 +64,8 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   bool directlyBehind(const OperationWork& before) const {
     return !of_.owner_before(before.of_) && !before.of_.owner_before(of_) && order_ == before.order_ + 1;
   }
+  /// One more operation of it carries that: counted when all of them have ended well. Under mutex_.
+  void carries(const std::shared_ptr<const OperationPorts>& ports);
   /// One more operation of it is in progress. Under mutex_.
   void oneMore(const std::shared_ptr<CommunicatorState>& state);
   /// One more operation will be; false: it takes on none.
@@ -90,7 +92,9 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   void dropRest(CommunicatorState& state, const Status& why);
   void leave(int64_t reasons);
   void complete();
+  void addCarried();
 
+  const int countingDevice_;
   const std::weak_ptr<CommunicatorState> of_;
   const std::string name_;
   uint64_t order_ = 0;
@@ -110,6 +114,10 @@ class OperationWork : public ExternalWork, public std::enable_shared_from_this<O
   std::shared_ptr<OperationWork> self_;
   int64_t inProgress_ = 0;
   Status failure_;  // The first one.
+  // Mostly operations are alike: so many carry what `same_` says, those before them `carried_`.
+  std::shared_ptr<const OperationPorts> same_;
+  int64_t numSame_ = 0;
+  node::LinkTraffic carried_[node::kLinks];
   int64_t endPs_ = 0;
   std::vector<ExternalSpan> spans_;
 };
@@ -119,9 +127,9 @@ class CollectiveWork final : public OperationWork {
   /// What Stream::extend may add to, when the collective is run by SharedWork.
   CollectiveWork(const std::shared_ptr<CommunicatorState>& state, const CommunicatorState::Chosen& chosen,
                  CollectiveOperation operation);
-  /// After Stream::extend: this is the one that was added, its problem and its output. added() follows, without the
-  /// locks.
-  void add(const std::shared_ptr<CommunicatorState>& state, const Problem& problem, uint64_t output,
+  /// After Stream::extend: this is the one that was added, what was chosen for it and its output. added() follows,
+  /// without the locks.
+  void add(const std::shared_ptr<CommunicatorState>& state, const CommunicatorState::Chosen& chosen, uint64_t output,
            DescribeOperation describe) noexcept;
   void added(CommunicatorState& state);
 
@@ -144,7 +152,7 @@ class CollectiveWork final : public OperationWork {
   const bool direct_;
   // Of the first one.
   const std::shared_ptr<const Choice> choice_;
-  const std::shared_ptr<const ExternalPorts> ports_;
+  const std::shared_ptr<const OperationPorts> ports_;
   enum class Stage : uint8_t { kKept, kGiven, kDropped };
   // Guarded by mutex_.
   Stage stage_ = Stage::kKept;
@@ -161,7 +169,7 @@ class TransferWork final : public OperationWork {
   explicit TransferWork(const Call& call);
   /// "send to 3", "4 sends and receives".
   static std::string nameOf(const Call& call);
-  ExternalPorts ports() const override { return ports_; }
+  ExternalPorts ports() const override { return *ports_; }
   void portsReserved(std::vector<int64_t> readyPs) override { portsReadyPs_ = std::move(readyPs); }
 
  protected:
@@ -174,7 +182,7 @@ class TransferWork final : public OperationWork {
   std::vector<Transfer> transfers_;
   std::vector<Access> accesses_;
   std::shared_ptr<std::vector<Buffer>> buffers_;
-  ExternalPorts ports_;
+  const std::shared_ptr<const OperationPorts> ports_;
   std::vector<int64_t> portsReadyPs_;  // From when it is enqueued.
 };
 

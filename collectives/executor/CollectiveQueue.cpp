@@ -114,7 +114,7 @@ void CollectiveQueue::finishFirst(FinishedOperations& finished) {
   run.arrivals(endsPs_, result.arrivalPs);
   endsPs_.clear();
   result.endPs.clear();
-  if (const ScheduleTimer* timer = run.operation().timer.get()) {
+  if (const OperationTimer* timer = run.operation().timer.get()) {
     run.linkState(result.arrivalPs, timer->startPs(), result.links);
     timer->endPs(result.arrivalPs, result.links, endsPs_);
     for (size_t rank = 0; rank < endsPs_.size(); ++rank) {

@@ -66,7 +66,7 @@ class CollectiveQueue {
   Ring<std::unique_ptr<OperationSlot>> waiting_;
   Ring<std::unique_ptr<OperationSlot>> begun_;  ///< The first one has its turn.
   LaneCounts counts_;
-  PlanCache<Plan> plans_;
+  PlanCache<RankPlan> plans_;
   PlanCache<DirectPlan> directPlans_;
   uint64_t sequence_ = 0;  ///< Of the last one that was begun.
   /// When the one before the first was over, by rank; empty when that is not known.

@@ -22,16 +22,6 @@ bool CollectiveRun::prepare(bool direct) {
     mine_ = recordOf(operation_, direct);
     recorded_ = operation_.schedule;
   }
-  if (devices_ != operation_.devices) {
-    devices_ = operation_.devices;
-    sharesDevices_ = false;
-    uint32_t seen = 0;
-    for (size_t rank = 0; devices_ && rank < devices_->size(); ++rank) {
-      const int32_t device = (*devices_)[rank];
-      sharesDevices_ |= (seen >> device & 1) != 0;
-      seen |= 1u << device;
-    }
-  }
   callers_.resize(static_cast<size_t>(peers_.ranks()));
   for (Caller& caller : callers_) caller.known = false;
   recordsLeft_ = peers_.ranks() - 1;
@@ -64,36 +54,13 @@ void CollectiveRun::arrivals(const std::vector<int64_t>& before, std::vector<int
 void CollectiveRun::linkState(const std::vector<int64_t>& arrivalPs, int64_t startPs, LinkState& state) const {
   state.freePs.clear();
   state.devices.clear();
-  if (!devices_) return;
-  const std::vector<int32_t>& devices = *devices_;
-  if (sharesDevices_) state.devices = devices;
+  for (std::vector<int64_t>& rails : state.railFreePs) rails.clear();
+  if (!operation_.placement) return;
+  if (operation_.placement->sharesDevices) state.devices = operation_.placement->device;
   if (std::none_of(callers_.begin(), callers_.end(), [](const Caller& caller) { return caller.portsBusy; })) return;
-  // Mostly all ports are free before anybody has arrived.
-  const int64_t first = *std::min_element(arrivalPs.begin(), arrivalPs.end()) + startPs;
-  auto late = [&](const Caller& caller) {
-    int64_t last = 0;
-    if (!caller.portsBusy) return false;
-    for (const auto& way : caller.portsPs)
-      for (int64_t ps : way) last = std::max(last, ps);
-    return last > first;
-  };
-  if (std::none_of(callers_.begin(), callers_.end(), late)) return;
-  const size_t ranks = callers_.size();
-  bool any = false;
-  state.freePs.resize(ranks * ranks);
-  for (size_t from = 0; from < ranks; ++from) {
-    for (size_t to = 0; to < ranks; ++to) {
-      const auto sender = static_cast<size_t>(devices[from]), receiver = static_cast<size_t>(devices[to]);
-      int64_t& free = state.freePs[from * ranks + to];
-      free = std::max(callers_[from].freePs(0, receiver), callers_[to].freePs(1, sender));
-      if (free > std::max(arrivalPs[from], arrivalPs[to]) + startPs) {
-        any = true;
-      } else {
-        free = 0;
-      }
-    }
-  }
-  if (!any) state.freePs.clear();
+  setLinks(
+      *operation_.placement, [&](size_t rank) { return callers_[rank].portsBusy ? &callers_[rank].portsPs : nullptr; },
+      arrivalPs, startPs, state);
 }
 
 int64_t CollectiveRun::elementBytes(BufferKind buffer) const {

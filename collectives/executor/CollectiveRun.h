@@ -16,6 +16,7 @@
 
 #include "collectives/executor/Executor.h"
 #include "collectives/executor/Peers.h"
+#include "collectives/executor/PortTimes.h"
 
 namespace hpu::collectives {
 
@@ -105,9 +106,8 @@ class CollectiveRun {
     double scale = 1;
     uint64_t input = 0, output = 0;  ///< Its device addresses.
     bool portsBusy = false;          ///< As in CallRecord.
-    std::array<std::array<int64_t, kMostDevices>, 2> portsPs = {};
+    PortTimes portsPs = {};
     void hear(const CallRecord& record);
-    int64_t freePs(size_t way, size_t device) const { return portsBusy ? portsPs[way][device] : 0; }
   };
   std::vector<Caller> callers_;  ///< By rank.
   int recordsLeft_ = 0;
@@ -116,8 +116,6 @@ class CollectiveRun {
   std::string missingText(int peer) const;
 
   std::shared_ptr<const Schedule> recorded_;  ///< Of the operation that mine_ was made for.
-  std::shared_ptr<const std::vector<int32_t>> devices_;
-  bool sharesDevices_ = false;  ///< Two of devices_ are one.
 };
 
 }  // namespace hpu::collectives

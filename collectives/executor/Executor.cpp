@@ -377,7 +377,9 @@ void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
     Sleep sleep;
     bool runnable = false;
     helped_ = stop != nullptr;
-    if (driving_ != Driving::kNobody) {
+    // Its driver takes along what is new, and needs the lock for it.
+    const bool isDriven = driving_ != Driving::kNobody;
+    if (isDriven) {
       sleep.seen = transport_->changes();
       driving_ = Driving::kAgain;
     } else {
@@ -385,7 +387,7 @@ void Core::lead(Clock::time_point until, const std::function<bool()>* stop) {
       runnable = drive(lock, limits, sleep);
     }
     const bool handOver = stopping_ || (!stop && helpers_ > 0);
-    if (!runnable && operations_ > 0 && !isNew() && !handOver) {
+    if (!runnable && operations_ > 0 && (isDriven || !isNew()) && !handOver) {
       leader_ = asleep;
       sleep_ = sleep;
       if (!stop) {

@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "base/FunctionRef.h"
+#include "collectives/executor/PortTimes.h"
 #include "collectives/reduction/Reduction.h"
 #include "collectives/schedule/Schedule.h"
 #include "collectives/schedule/Timing.h"
+#include "collectives/topology/Placement.h"
 #include "collectives/transport/Transport.h"
 #include "hpu/status.h"
 #include "hpu/types.h"
@@ -48,13 +50,14 @@ struct CollectiveOperation : OperationCommon {
   /// be begun ahead then. The one before it has a timer.
   bool follows = false;
   uint64_t sequence = 0;  ///< Of the communicator's collectives, from 1; begun in this order.
+  /// With the steps of all ranks, or of this one alone.
   std::shared_ptr<const Schedule> schedule;
   /// Says when the ranks are done, by their arrivals; null when nobody wants to know.
-  std::shared_ptr<const ScheduleTimer> timer;
-  /// By rank: the device that it is on, below kMostDevices. Null: not known, and no device has other work.
-  std::shared_ptr<const std::vector<int32_t>> devices;
+  std::shared_ptr<const OperationTimer> timer;
+  /// Where the ranks are. Null: not known, and no device has other work.
+  std::shared_ptr<const Placement> placement;
   /// Of CallRecord; 0: free.
-  std::array<std::array<int64_t, kMostDevices>, 2> portsPs = {};
+  PortTimes portsPs = {};
   bool portsBusy = false;  ///< Some of them is not 0.
   ReduceOp op = ReduceOp::kSum;
   double scale = 1;

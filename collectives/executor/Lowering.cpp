@@ -44,7 +44,7 @@ class LastWriters {
 class Lowering {
  public:
   Lowering(std::shared_ptr<const Schedule> schedule, int rank, int64_t smallBytes)
-      : schedule_(*schedule), smallBytes_(smallBytes), plan_(std::make_shared<Plan>()) {
+      : schedule_(*schedule), smallBytes_(smallBytes), plan_(std::make_shared<RankPlan>()) {
     plan_->schedule = std::move(schedule);
     plan_->rank = rank;
     plan_->sends.resize(static_cast<size_t>(schedule_.problem.ranks));
@@ -53,7 +53,7 @@ class Lowering {
     for (int32_t index : schedule_.ofRank[static_cast<size_t>(rank)]) addStep(index);
   }
 
-  std::shared_ptr<const Plan> run() {
+  std::shared_ptr<const RankPlan> run() {
     chooseAliases();
     nameAliases();
     markReread();
@@ -194,14 +194,14 @@ class Lowering {
 
   const Schedule& schedule_;
   const int64_t smallBytes_;
-  const std::shared_ptr<Plan> plan_;
-  std::vector<int32_t> local_, of_;    // Plan's step by schedule's, and back.
+  const std::shared_ptr<RankPlan> plan_;
+  std::vector<int32_t> local_, of_;    // RankPlan's step by schedule's, and back.
   std::vector<int32_t> sourceWriter_;  // By source: the one step that wrote all of it, or -1.
 };
 
 }  // namespace
 
-std::shared_ptr<const Plan> lowerSchedule(std::shared_ptr<const Schedule> schedule, int rank, int64_t smallBytes) {
+std::shared_ptr<const RankPlan> lowerSchedule(std::shared_ptr<const Schedule> schedule, int rank, int64_t smallBytes) {
   return Lowering(std::move(schedule), rank, smallBytes).run();
 }
 

@@ -32,11 +32,11 @@ struct PlanStep {
   int32_t waits = 0;    ///< Steps that must be done before.
   int64_t count = 0;    ///< Elements.
   Operand dst;
-  uint32_t firstSource = 0, numSources = 0;  ///< In Plan::sources.
-  uint32_t firstNext = 0, numNext = 0;       ///< In Plan::next: the steps that wait for this one.
+  uint32_t firstSource = 0, numSources = 0;  ///< In RankPlan::sources.
+  uint32_t firstNext = 0, numNext = 0;       ///< In RankPlan::next: the steps that wait for this one.
 };
 
-struct Plan {
+struct RankPlan {
   std::shared_ptr<const Schedule> schedule;
   int32_t rank = 0;
   std::vector<PlanStep> steps;
@@ -52,6 +52,6 @@ struct Plan {
 
 /// The schedule must have passed checkSchedule: in particular it cannot deadlock when sends wait
 /// for readers of aliases. Messages of up to `smallBytes` can be sent on from anywhere.
-std::shared_ptr<const Plan> lowerSchedule(std::shared_ptr<const Schedule> schedule, int rank, int64_t smallBytes);
+std::shared_ptr<const RankPlan> lowerSchedule(std::shared_ptr<const Schedule> schedule, int rank, int64_t smallBytes);
 
 }  // namespace hpu::collectives

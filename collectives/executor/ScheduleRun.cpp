@@ -18,7 +18,7 @@ constexpr Lane kLane = Lane::kCollective;
 }  // namespace
 
 ScheduleRun::ScheduleRun(Peers& peers, LaneCounts& counts, CollectiveOperation& operation,
-                         std::shared_ptr<const Plan> plan)
+                         std::shared_ptr<const RankPlan> plan)
     : CollectiveRun(peers, operation),
       counts_(counts),
       plan_(std::move(plan)),
@@ -152,6 +152,19 @@ Status ScheduleRun::offerSends(int peer, bool& moved) {
   return okStatus();
 }
 
+/// Says where the messages go whose turn in this rank's memory has come.
+void ScheduleRun::expectReceives(int peer) {
+  PeerState& state = peerStates_[static_cast<size_t>(peer)];
+  const auto& list = plan_->receives[static_cast<size_t>(peer)];
+  while (state.expected < list.size() && states_[static_cast<size_t>(list[state.expected])].ready) {
+    const PlanStep& step = plan_->steps[static_cast<size_t>(list[state.expected])];
+    const int64_t bytes = step.count * elementBytes(step.dst.buffer);
+    peers_.transport().expect(peer, kLane, counts_.received[static_cast<size_t>(peer)] + state.expected,
+                              bytes > 0 ? dstData(step.dst) : nullptr, bytes);
+    ++state.expected;
+  }
+}
+
 Status ScheduleRun::takeArrived(int peer, bool& moved) {
   PeerState& state = peerStates_[static_cast<size_t>(peer)];
   const auto& list = plan_->receives[static_cast<size_t>(peer)];
@@ -163,6 +176,10 @@ Status ScheduleRun::takeArrived(int peer, bool& moved) {
     if (!message) break;
     const PlanStep& step = plan_->steps[static_cast<size_t>(index)];
     const int64_t bytes = step.count * elementBytes(step.dst.buffer);
+    if (message->damaged)
+      return dataLoss(strCat(callName(mine_), ": the ", message->bytes, " bytes of message ", state.arrived,
+                             " from rank ", peer, " to rank ", peers_.rank(),
+                             " were damaged on their way: their CRC-32C is not the one that the sender computed"));
     if (message->bytes != bytes || message->tag.sequence != mine_.sequence) {
       return internalError(strCat(callName(mine_), ": rank ", peer, " sent ", message->bytes, " bytes of operation ",
                                   message->tag.sequence, " as message ", state.arrived, ", and not ", bytes));
@@ -183,6 +200,7 @@ Status ScheduleRun::takeArrived(int peer, bool& moved) {
 }
 
 Status ScheduleRun::pushPeer(int peer, bool& moved) {
+  expectReceives(peer);
   HPU_RETURN_IF_ERROR(takeArrived(peer, moved));
   return offerSends(peer, moved);
 }

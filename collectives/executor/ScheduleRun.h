@@ -20,10 +20,12 @@ struct LaneCounts {
 
 class ScheduleRun final : public CollectiveRun {
  public:
-  ScheduleRun(Peers& peers, LaneCounts& counts, CollectiveOperation& operation, std::shared_ptr<const Plan> plan);
+  ScheduleRun(Peers& peers, LaneCounts& counts, CollectiveOperation& operation, std::shared_ptr<const RankPlan> plan);
   Status start() override;
   Status push(Pace& pace, bool& moved, bool& paused) override;
-  bool done() const override { return stepsLeft_ == 0 && recordsLeft_ == 0; }
+  bool done() const override {
+    return stepsLeft_ == 0 && recordsLeft_ == 0 && peers_.transport().delivered(mine_.sequence);
+  }
   void finish() override;
   ChangesNeeded changesNeeded() override;
   void abandon() override { operation_.keepAlive = {}; }
@@ -31,10 +33,11 @@ class ScheduleRun final : public CollectiveRun {
  private:
   struct PeerState {
     /// Positions in the plan's lists of sends and receives.
-    size_t offered = 0, unreleased = 0, arrived = 0, releasing = 0;
+    size_t offered = 0, unreleased = 0, expected = 0, arrived = 0, releasing = 0;
   };
   Status pushPeer(int peer, bool& moved);
   Status offerSends(int peer, bool& moved);
+  void expectReceives(int peer);
   Status takeArrived(int peer, bool& moved);
   bool runCompute(int32_t index, Pace& pace);
   bool runReduce(const PlanStep& step, Pace& pace);
@@ -49,7 +52,7 @@ class ScheduleRun final : public CollectiveRun {
   std::string waitText(int peer) const override;
 
   LaneCounts& counts_;
-  const std::shared_ptr<const Plan> plan_;
+  const std::shared_ptr<const RankPlan> plan_;
   bool published_ = false, stream_ = false;
   std::byte* buffers_[4] = {};
   size_t stepsLeft_ = 0;

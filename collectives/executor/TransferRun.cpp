@@ -55,6 +55,9 @@ Status TransferRun::begin(std::shared_ptr<TransferBatch> batch) {
   for (size_t i = 0; i < transfers.size(); ++i) {
     Line& line = lines_[static_cast<size_t>(transfers[i].peer)];
     (transfers[i].send ? line.sends : line.receives).push_back({batch, i, data[i]});
+    if (transfers[i].send || transfers[i].peer == peers_.rank()) continue;
+    peers_.transport().expect(transfers[i].peer, Lane::kPointToPoint, line.firstReceive + line.receives.size() - 1,
+                              data[i], batch->results[i].bytes);
   }
   return okStatus();
 }
@@ -132,7 +135,7 @@ Status TransferRun::pushSends(int peer, bool& moved, Finished& finished) {
       moved = true;
       peers_.sawPeer(peer);
     }
-    if (!send.copied && transport.released(peer, Lane::kPointToPoint) <= line.firstSend) break;
+    if (send.copied ? !transport.delivered(0) : transport.released(peer, Lane::kPointToPoint) <= line.firstSend) break;
     moved = true;
     peers_.sawPeer(peer);
     complete(send, send.batch->results[send.index].arrivalPs, finished);
@@ -165,9 +168,19 @@ Status TransferRun::pushReceives(int peer, Pace& pace, bool& moved, bool& paused
                                     " as message ", line.firstReceive, " to this rank, which receives ",
                                     contents(mine.count, static_cast<uint32_t>(mine.type))));
     }
+    if (message->damaged)
+      return dataLoss(strCat("the ", message->bytes, " bytes of point-to-point message ", line.firstReceive,
+                             " from rank ", peer, " to rank ", peers_.rank(),
+                             " were damaged on their way: their CRC-32C is not the one that the sender computed"));
+    if (message->bytes != receive.bytes() || (receive.bytes() > 0 && !message->data)) {
+      return internalError(strCat("rank ", peer, " says that it sends ", contents(mine.count, message->tag.type),
+                                  " as message ", line.firstReceive, " to this rank, and sends ", message->bytes,
+                                  " bytes"));
+    }
     moved = true;
     peers_.sawPeer(peer);
-    if (!copyInBlocks(receive.data, message->data, receive.bytes(), receive.bytes() >= kStreamBytes / 2, line.copied,
+    if (receive.data != message->data &&
+        !copyInBlocks(receive.data, message->data, receive.bytes(), receive.bytes() >= kStreamBytes / 2, line.copied,
                       peers_, pace)) {
       paused = true;
       return okStatus();

@@ -8,6 +8,7 @@
 #include "arch/TargetDesc.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "collectives/topology/Traffic.h"
 
 namespace hpu::collectives {
 namespace {
@@ -132,9 +133,20 @@ int32_t Fabric::railOf(int32_t node, int32_t device) const {
 }
 
 int64_t Fabric::railPs(int64_t bytes) const {
-  const int64_t packets = bytes > 0 ? (bytes + railPacketBytes - 1) / railPacketBytes : 1;
-  const auto wire = static_cast<double>(bytes + packets * railPacketOverheadBytes + railMessageOverheadBytes);
+  const auto wire = static_cast<double>(railFraming(*this).of(bytes).bytes);
   return railIssuePs + static_cast<int64_t>(std::ceil(wire / railBytesPerNs * 1000));
+}
+
+int64_t Fabric::railPs(int32_t node, int64_t bytes) const {
+  return slowedPs(railPs(bytes), rateOf(node));
+}
+
+int64_t Fabric::linkPs(int32_t node, int64_t bytes) const {
+  return slowedPs(mesh.linkPs(bytes), rateOf(node));
+}
+
+int64_t slowedPs(int64_t fullPs, double rate) {
+  return rate == 1 ? fullPs : static_cast<int64_t>(std::ceil(static_cast<double>(fullPs) / rate));
 }
 
 double Fabric::railPayloadBytesPerNs() const {

@@ -55,10 +55,16 @@ struct Fabric {
   int32_t leafOf(int32_t node) const { return nodesPerLeaf > 0 ? node / nodesPerLeaf : 0; }
   /// How long a message of so many bytes takes a rail of full rate; rounded up.
   int64_t railPs(int64_t bytes) const;
+  /// The same of a node's rail; and a link of its mesh.
+  int64_t railPs(int32_t node, int64_t bytes) const;
+  int64_t linkPs(int32_t node, int64_t bytes) const;
   /// What large messages get of a rail.
   double railPayloadBytesPerNs() const;
   bool operator==(const Fabric&) const = default;
 };
+
+/// How long it takes at a rate of that factor (NodeException::rate); rounded up.
+int64_t slowedPs(int64_t fullPs, double rate);
 
 /// The fabric of `nodes` standard nodes of a target (HLS-1, HLS-2, HLS-3): eight meshed devices, a rail each.
 Fabric standardFabric(Target target, int32_t nodes);

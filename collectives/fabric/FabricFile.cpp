@@ -11,6 +11,7 @@
 #include "arch/NetworkDesc.h"
 #include "base/File.h"
 #include "base/Format.h"
+#include "base/Settings.h"
 #include "base/StatusMacros.h"
 
 namespace hpu::collectives {
@@ -303,6 +304,22 @@ StatusOr<Fabric> namedFabric(std::string_view name, int32_t nodes) {
   std::string names;
   for (const Example& example : kExamples) names += strCat(names.empty() ? "" : ", ", example.name);
   return notFound(strCat("there is no fabric '", name.substr(0, 100), "'; there are ", names));
+}
+
+StatusOr<Fabric> settingsFabric(Target target, int32_t nodes) {
+  HPU_ASSIGN(const std::string what, settings::getString(Setting::HPU_COMM_FABRIC));
+  if (what.empty()) return standardFabric(target, std::max(nodes, 1));
+  const std::vector<std::string> names = namedFabrics();
+  const bool named = std::find(names.begin(), names.end(), what) != names.end();
+  StatusOr<Fabric> fabric = named ? namedFabric(what, nodes) : readFabric(what);
+  const std::string setting = base::strCat("HPU_COMM_FABRIC=", what);
+  if (!fabric.ok()) return fabric.status().withContext(setting);
+  if (fabric->target != target)
+    return invalidArgument(base::strCat(setting, " is of ", targetName(fabric->target), " devices, and the ranks have ",
+                                        targetName(target)));
+  if (fabric->nodes < nodes)
+    return invalidArgument(base::strCat(setting, " has ", fabric->nodes, " nodes, and the ranks are on ", nodes));
+  return fabric;
 }
 
 }  // namespace hpu::collectives

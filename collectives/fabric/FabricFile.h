@@ -25,6 +25,11 @@ std::vector<std::string> namedFabrics();
 /// `nodes` of it; 0: as many as its file says. Errors: kNotFound (listing the names), kInvalidArgument.
 StatusOr<Fabric> namedFabric(std::string_view name, int32_t nodes = 0);
 
+/// What HPU_COMM_FABRIC says: a file, `nodes` of an example (0: as many as it has), or, when it is empty, as many
+/// standard nodes of `target` under one switch. Errors: of those, with the setting; kInvalidArgument (devices of
+/// another target, fewer nodes).
+StatusOr<Fabric> settingsFabric(Target target, int32_t nodes);
+
 constexpr int64_t kMaxFabricText = int64_t{64} << 20;
 
 }  // namespace hpu::collectives

@@ -3,8 +3,7 @@
 
 namespace hpu::roce {
 
-void CongestionWindow::notified(TimeNs now) {
-  ++notifications_;
+void CongestionWindow::cut(TimeNs now) {
   advance(now);
   if (cut_ && now - cutAt_ < kNotificationNs) return;
   target_ = window_;

@@ -18,7 +18,12 @@ class CongestionWindow {
   explicit CongestionWindow(uint32_t most) : most_(most), window_(most), target_(most) {}
 
   /// The peer has told of congestion.
-  void notified(TimeNs now);
+  void notified(TimeNs now) {
+    ++notifications_;
+    cut(now);
+  }
+  /// A packet was lost: some buffer on the way was full, most of all the peer's own.
+  void lost(TimeNs now) { cut(now); }
   /// The time goes on.
   void advance(TimeNs now);
   /// At least 1.
@@ -26,6 +31,8 @@ class CongestionWindow {
   uint64_t notifications() const { return notifications_; }
 
  private:
+  void cut(TimeNs now);
+
   static constexpr double kGain = 1.0 / 256;         // The paper's g.
   static constexpr TimeNs kPeriodNs = 55'000;        // The paper's timers of alpha and of the increase.
   static constexpr TimeNs kNotificationNs = 50'000;  // The paper's least time between notifications of a flow.

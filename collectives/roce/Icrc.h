@@ -41,10 +41,13 @@ class RouteIcrc {
   explicit RouteIcrc(const Route& route) : route_(route) {}
   const Route& route() const { return route_; }
   void seal(std::span<uint8_t> datagram);
+  /// Of one whose headers (the BTH at least) and padding are written: puts the payload behind the headers on its way.
+  void seal(std::span<uint8_t> datagram, size_t headerBytes, std::span<const uint8_t> payload);
   /// `datagram` is changed for a moment.
   bool check(std::span<uint8_t> datagram);
 
  private:
+  uint32_t crcBefore(size_t datagramBytes);
   uint32_t icrc(std::span<uint8_t> datagram);
   struct Head {
     size_t bytes = 0;  ///< Of the datagram; 0: none.
@@ -58,6 +61,8 @@ class RouteIcrc {
 /// CRC-32 as Ethernet's and zlib's: `crc` is that of the bytes before, 0 of none. Carry-less multiplication where the
 /// processor has it.
 uint32_t crc32(uint32_t crc, const void* data, size_t bytes);
+/// The same, and the bytes are copied.
+uint32_t crc32Copy(uint32_t crc, void* to, const void* from, size_t bytes);
 /// The same by tables, on every processor.
 uint32_t crc32ByTables(uint32_t crc, const void* data, size_t bytes);
 

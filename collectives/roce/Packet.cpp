@@ -176,6 +176,12 @@ size_t datagramBytes(const Packet& packet) {
 }
 
 void encode(const Packet& packet, std::span<uint8_t> datagram) {
+  const size_t headers = encodeHeaders(packet, datagram);
+  if (traitsOf(packet.opcode).payload && !packet.payload.empty())
+    memcpy(&datagram[headers], packet.payload.data(), packet.payload.size());
+}
+
+size_t encodeHeaders(const Packet& packet, std::span<uint8_t> datagram) {
   const OpcodeTraits& traits = traitsOf(packet.opcode);
   const size_t payload = traits.payload ? packet.payload.size() : 0, padding = (4 - payload % 4) % 4;
   Out out(datagram.data());
@@ -200,8 +206,8 @@ void encode(const Packet& packet, std::span<uint8_t> datagram) {
   if (traits.atomicResult) out.put(packet.original);
   if (traits.immediate) out.put(packet.immediate);
   if (traits.reserved) out.zeros(kReservedBytes);
-  if (payload > 0) memcpy(out.at(), packet.payload.data(), payload);
   if (padding > 0) memset(out.at() + payload, 0, padding);
+  return static_cast<size_t>(out.at() - datagram.data());
 }
 
 std::string text(const Packet& packet) {

@@ -111,6 +111,8 @@ size_t datagramBytes(const Packet& packet);
 /// Writes it to `out`, which has datagramBytes(packet); the ICRC's bytes are left as they are.
 /// Of the numbers the bits that their fields have are taken.
 void encode(const Packet& packet, std::span<uint8_t> out);
+/// The same without the payload. The headers' bytes.
+size_t encodeHeaders(const Packet& packet, std::span<uint8_t> out);
 
 /// "SEND only to 0x11, PSN 5, 100 bytes": for errors and logs.
 std::string text(const Packet& packet);

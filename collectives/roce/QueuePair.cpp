@@ -2,6 +2,7 @@
 #include "collectives/roce/QueuePair.h"
 
 #include "base/Format.h"
+#include "base/StatusMacros.h"
 
 namespace hpu::roce {
 
@@ -14,6 +15,8 @@ Status QueuePair::check(const QueuePairOptions& options, const Peer& peer) {
   constexpr uint32_t kMostWindow = 1u << 22;
   if (options.window < 1 || options.window > kMostWindow)
     return invalidArgument(strCat("a window of ", options.window, " packets; it is 1 to ", kMostWindow));
+  if (options.timeoutDoublings < 0 || options.timeoutDoublings > 16)
+    return invalidArgument(strCat("a timeout that doubles ", options.timeoutDoublings, " times; it is 0 to 16"));
   if (options.reads < 1 || options.ackEvery < 1 || options.timeoutNs < 1 || options.retries < 0)
     return invalidArgument("READs on their way, packets before an acknowledgement and the timeout are at least 1");
   for (uint32_t number : {options.number, peer.number})
@@ -27,7 +30,9 @@ QueuePair::QueuePair(const QueuePairOptions& options, const Peer& peer, const Me
 
 Status QueuePair::post(const Request& request) {
   if (failed()) return failedPrecondition("the connection has failed");
-  return requester_.post(request);
+  HPU_RETURN_IF_ERROR(requester_.post(request));
+  if (posted_) posted_();
+  return okStatus();
 }
 
 Status QueuePair::post(const Receive& receive) {
@@ -65,6 +70,7 @@ void QueuePair::close() {
   auto complete = [this](const Completion& completion) { completions_.push_back(completion); };
   requester_.fail(complete);
   responder_.fail(complete);
+  if (posted_) posted_();
 }
 
 /// One half cannot go on without the other; the last answer is still sent.

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <optional>
 
 #include "collectives/roce/MemoryTable.h"
@@ -36,6 +37,9 @@ class QueuePair {
   void receive(const Packet& packet, TimeNs now);
   void advance(TimeNs now, Emit emit);
   std::optional<TimeNs> nextTime() const { return requester_.nextTime(); }
+  /// Called when something was posted, so that advance() has something to do.
+  void onPosted(std::function<void()> posted) { posted_ = std::move(posted); }
+  bool hasCompletion() const { return !completions_.empty(); }
   /// The oldest completion that was not taken.
   std::optional<Completion> poll();
   /// Everything that was posted is flushed.
@@ -55,6 +59,7 @@ class QueuePair {
   Requester requester_;
   Responder responder_;
   std::deque<Completion> completions_;
+  std::function<void()> posted_;
 };
 
 }  // namespace hpu::roce

@@ -143,6 +143,7 @@ void Requester::takeNak(const Packet& packet, TimeNs now, Complete complete) {
     case kSequenceError:
       if (pausedUntil_) return;  // It comes again then.
       ++counters_.sequenceErrors;
+      congestion_.lost(now);
       (void)goBack(packet.psn, now, complete);
       return;
     case kRemoteAccessError:
@@ -196,7 +197,7 @@ bool Requester::goBack(uint32_t psn, TimeNs now, Complete complete) {
   while (at_ + 1 < works_.size() && psnDistance(works_[at_ + 1].first, psn) >= 0) ++at_;
   packet_ = static_cast<uint32_t>(std::max(0, psnDistance(works_[at_].first, psn)));
   while (!results_.empty() && psnDistance(psn, results_.back()) > 0) results_.pop_back();
-  timeout_ = now + options_.timeoutNs;
+  timeout_ = now + (options_.timeoutNs << std::min(retries_, options_.timeoutDoublings));
   return true;
 }
 
@@ -268,6 +269,7 @@ void Requester::advance(TimeNs now, Emit emit, Complete complete) {
   }
   if (timeout_ && now >= *timeout_) {
     ++counters_.timeouts;
+    congestion_.lost(now);
     missing_.reset();
     if (!goBack(oldest(), now, complete)) return;
   }

@@ -101,7 +101,7 @@ void Responder::takeWrite(const Packet& packet, Complete complete) {
     const uint64_t checked = traits.first ? length_ : bytes;
     std::byte* to = memory_.find(key_, address_ + received_, checked, {.write = true});
     if (!to) return refuse(kRemoteAccessError, complete);
-    memcpy(to, packet.payload.data(), bytes);
+    if (to != MemoryTable::nowhere()) memcpy(to, packet.payload.data(), bytes);
   }
   received_ += bytes;
   message_ = traits.last ? Message::kNone : Message::kWrite;

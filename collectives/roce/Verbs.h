@@ -70,10 +70,12 @@ struct QueuePairOptions {
   /// READs and atomic operations on their way at most; the peer's, too.
   uint32_t reads = 16;
   TimeNs timeoutNs = 67'108'864;  ///< 4.096 us * 2^14, as rdma_rxe's least.
-  int retries = 7;                ///< Timeouts and losses without progress.
-  int notReadyRetries = 7;        ///< 7: without end, as verbs have it.
-  uint8_t notReadyTimer = 12;     ///< Code of the time that a peer is asked to wait; see notReadyNs.
-  uint32_t ackEvery = 32;         ///< Packets after which an acknowledgement is asked for at the latest.
+  /// After each timeout without progress the next one is twice as long, so often at most.
+  int timeoutDoublings = 0;
+  int retries = 7;             ///< Timeouts and losses without progress.
+  int notReadyRetries = 7;     ///< 7: without end, as verbs have it.
+  uint8_t notReadyTimer = 12;  ///< Code of the time that a peer is asked to wait; see notReadyNs.
+  uint32_t ackEvery = 32;      ///< Packets after which an acknowledgement is asked for at the latest.
 };
 struct Peer {
   uint32_t number = 0;    ///< Its queue pair.

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "collectives/algorithms/Split.h"
-#include "collectives/scaleout/Plans.h"
+#include "collectives/scaleout/UnevenShares.h"
 
 namespace hpu::collectives {
 namespace {
@@ -128,6 +128,50 @@ int64_t blocks(const Problem& p, const Costs& c, int32_t chunks) {
   }
 }
 
+// --- Nodes of different sizes ---
+
+/// Of a rank of one node, over the whole operation.
+struct UnevenLoad {
+  double rail = 0, mesh = 0, reduced = 0;  // Bytes: of the busier direction, of a link, of the engine.
+  double messages = 0, reductions = 0;     // A chunk: on its rail, and of its engine.
+};
+
+UnevenLoad unevenLoad(const Problem& p, const RankMap& map, int32_t node, const std::vector<int32_t>& weights,
+                      double atoms) {
+  const double e = p.elementBytes, f = isReducing(p.collective) ? p.partialBytes : p.elementBytes;
+  const double n = static_cast<double>(p.count), nodes = map.nodes(), ranks = map.ranks();
+  const auto locals = static_cast<double>(map.ranksOf(node).size());
+  const double own = std::ceil(atoms / locals);
+  const bool isRoot = map.position(p.root).node == node;
+  switch (p.collective) {
+    case Collective::kAllReduce: {
+      double all = 0;
+      for (const int32_t weight : weights) all += weight;
+      const double w = weights[static_cast<size_t>(node)] / all, share = n / locals;
+      return {std::max(share * ((1 - w) * f + (nodes - 1) * w * e), share * ((nodes - 1) * w * f + (1 - w) * e)),
+              locals > 1 ? 2 * share * e : 0, share * ((locals + 1) * e + 2 * f + nodes * w * f), 2 * (nodes - 1) * own,
+              1 + own};
+    }
+    case Collective::kReduceScatter:
+    case Collective::kAllGather: {
+      const double rail = n * f * std::max(nodes - 1, (ranks - locals) / locals);
+      const double messages = std::max((nodes - 1) * own, ranks / locals + nodes);
+      const double mesh = locals > 1 ? n * e * ranks / locals : 0;
+      if (p.collective == Collective::kAllGather) return {rail, mesh, 0, messages, 0};
+      return {rail, mesh, n * ranks / locals * (locals * e + 2 * f) + 3 * nodes * n * f, messages, 2 * messages};
+    }
+    case Collective::kAllToAll:
+      return {n * e * (ranks - locals), locals > 1 ? n * e : 0, 0, ranks - locals, 0};
+    default: {
+      const double mesh = locals <= 1 ? 0 : n * e / (isRoot ? locals - 1 : locals);
+      const double passed = isRoot ? 0 : (nodes - 2) * locals / (ranks - 1),
+                   rail = n / locals * f * std::max(1.0, passed);
+      if (p.collective == Collective::kBroadcast) return {rail, mesh, 0, (nodes - 1) * own, 0};
+      return {rail, mesh, n / locals * ((locals + 1) * e + 4 * f), (nodes - 1) * own, 1 + own};
+    }
+  }
+}
+
 int64_t log2Up(int64_t n) {
   int64_t levels = 0;
   while ((int64_t{1} << levels) < n) levels++;
@@ -210,6 +254,37 @@ int64_t estimatePairwisePs(const Problem& p, const RankMap& map, const Fabric& f
     default:
       return c.start + round(n * e);
   }
+}
+
+int64_t estimateUnevenPs(const Problem& p, const RankMap& map, const Fabric& fabric, int32_t chunks) {
+  const Costs c(map, fabric);
+  chunks = usefulSlices(p.count, chunks);
+  if (p.collective == Collective::kAllToAll) chunks = 1;
+  const bool blocks = p.collective == Collective::kReduceScatter || p.collective == Collective::kAllGather ||
+                      p.collective == Collective::kAllToAll;
+  const std::vector<int32_t> weights = allReduceWeights(map);
+  const double atoms = (blocks ? sharesOfBlocks(map) : sharesOfNodes(map)).atoms();
+  // Of the first chunk, in which every phase is alone.
+  const std::vector<int32_t> parts = blocks ? taperedWeights(chunks) : rampedWeights(chunks);
+  const double first =
+      static_cast<double>(blocks ? parts.back() : parts.front()) / std::accumulate(parts.begin(), parts.end(), 0.0);
+  int64_t most = 0, alone = 0;
+  for (int32_t n = 0; n < map.nodes(); n++) {
+    if (n > 0 && map.ranksOf(n).size() == map.ranksOf(n - 1).size() && map.nodes() > 64) continue;
+    const UnevenLoad load = unevenLoad(p, map, n, weights, atoms);
+    const auto bytes = [](double value) { return static_cast<int64_t>(value); };
+    const int64_t rail = c.rail(bytes(load.rail)) + bytes(chunks * load.messages) * c.rail(0);
+    const int64_t mesh = load.mesh > 0 ? c.mesh(bytes(load.mesh)) : 0;
+    const int64_t engine =
+        load.reduced > 0 ? c.reduce(bytes(load.reduced)) + bytes(chunks * load.reductions) * c.reduce(0) : 0;
+    const int64_t ways = (rail + mesh + engine) / kPhases;
+    most = std::max({most, rail, mesh, engine, p.collective == Collective::kAllReduce ? ways : 0});
+    alone = std::max(alone, bytes(first * static_cast<double>(blocks ? mesh / map.nodes() + engine / map.nodes()
+                                                                     : rail + mesh + engine)));
+  }
+  const int64_t hops = p.collective == Collective::kAllReduce || !blocks ? 2 : 1;
+  return c.start + hops * (c.railHop + c.meshHop) + alone +
+         static_cast<int64_t>((1 - (blocks ? 0 : first)) * static_cast<double>(most));
 }
 
 int64_t estimateHclPs(const Problem& p, const RankMap& map, const Fabric& fabric, int32_t) {

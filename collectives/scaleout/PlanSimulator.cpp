@@ -2,6 +2,7 @@
 #include "collectives/scaleout/PlanSimulator.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -11,14 +12,6 @@
 namespace hpu::collectives {
 
 using base::strCat;
-
-namespace {
-
-int64_t slowed(int64_t costPs, double rate) {
-  return rate == 1 ? costPs : static_cast<int64_t>(std::ceil(static_cast<double>(costPs) / rate));
-}
-
-}  // namespace
 
 int32_t PlanSimulator::port(PortUse::Kind kind, int32_t node, int32_t index, int32_t alike) {
   const uint64_t key =
@@ -39,8 +32,18 @@ int32_t PlanSimulator::port(PortUse::Kind kind, int32_t node, int32_t index, int
 }
 
 Status PlanSimulator::add(const Plan& plan, std::span<const RoleSteps> roles, const RankClasses& classes,
-                          const RankPorts& ports, std::span<const int64_t> arrivalPs) {
+                          const RankPorts& ports, std::span<const int64_t> arrivalPs, const LinkState& links) {
   const RankMap& map = plan.map();
+  // By the first rank of each rail.
+  std::array<std::vector<int64_t>, 2> railFreePs;
+  for (size_t way = 0; way < railFreePs.size(); ++way) {
+    if (links.railFreePs[way].empty()) continue;
+    railFreePs[way].assign(links.railFreePs[way].size(), 0);
+    for (size_t r = 0; r < railFreePs[way].size(); ++r) {
+      int64_t& free = railFreePs[way][static_cast<size_t>(ports.railFirst[r])];
+      free = std::max(free, links.railFreePs[way][r]);
+    }
+  }
   if (fabric_.nodesPerLeaf > 0) {
     const double links = fabric_.nodesPerLeaf / fabric_.oversubscription;
     lanes_ = std::max(1, static_cast<int32_t>(links));
@@ -77,6 +80,9 @@ Status PlanSimulator::add(const Plan& plan, std::span<const RoleSteps> roles, co
         rank.railOut = port(PortUse::Kind::kRailOut, at.node, rail, owner.size);
         rank.railIn = port(PortUse::Kind::kRailIn, at.node, rail, owner.size);
       });
+      const auto firstOfRail = static_cast<size_t>(ports.railFirst[one.rank]);
+      if (!railFreePs[0].empty()) notBefore(rank.railOut, railFreePs[0][firstOfRail]);
+      if (!railFreePs[1].empty()) notBefore(rank.railIn, railFreePs[1][firstOfRail]);
       if (ports.leaves)
         portsOfFirst(ports.leafFirst[one.rank], [&](const RankClasses::Class& owner, Place at, int32_t rail) {
           rank.uplink = port(PortUse::Kind::kUplink, fabric_.leafOf(at.node), rail, owner.size);
@@ -108,7 +114,7 @@ Status PlanSimulator::add(const Plan& plan, std::span<const RoleSteps> roles, co
     }
   }
   for (size_t r = static_cast<size_t>(first); r < ranks_.size(); ++r)
-    if (Status status = match(ports, static_cast<int32_t>(r)); !status.ok()) return status;
+    if (Status status = match(ports, static_cast<int32_t>(r), links); !status.ok()) return status;
   for (size_t r = static_cast<size_t>(first); r < ranks_.size(); ++r)
     for (const int32_t receive : ranks_[r].role->receives)
       if (partner_[ranks_[r].base + receive] < 0)
@@ -120,7 +126,7 @@ Status PlanSimulator::add(const Plan& plan, std::span<const RoleSteps> roles, co
 }
 
 // Finds the other ends of a rank's sends.
-Status PlanSimulator::match(const RankPorts& ports, int32_t from) {
+Status PlanSimulator::match(const RankPorts& ports, int32_t from, const LinkState& links) {
   SimRank& rank = ranks_[from];
   const Operation& operation = operations_[rank.operation];
   const Plan& plan = *operation.plan;
@@ -146,6 +152,9 @@ Status PlanSimulator::match(const RankPorts& ports, int32_t from) {
       const int32_t slots = fabric_.devicesPerNode;
       info.link = port(PortUse::Kind::kMeshLink, map.place(rank.rank).node,
                        map.place(rank.rank).device * slots + map.place(peer).device, rank.alike);
+      if (!links.freePs.empty())
+        notBefore(info.link, links.freePs[static_cast<size_t>(rank.rank) * static_cast<size_t>(map.ranks()) +
+                                          static_cast<size_t>(peer)]);
     } else if (rank.railOut < 0 || ranks_[to].railIn < 0) {
       return invalidArgument(strCat("rank ", rank.railOut < 0 ? rank.rank : peer, " is on node ",
                                     map.place(rank.railOut < 0 ? rank.rank : peer).node,
@@ -272,7 +281,7 @@ void PlanSimulator::begin(int32_t send, int64_t nowPs) {
     const Peer& peer = peers_[rank.peers + static_cast<size_t>(rank.role->peer[i])];
     if (peer.link >= 0) {
       const int64_t bytes = rank.role->bytes[i];
-      const int64_t cost = slowed(fabric_.mesh.linkPs(bytes), rank.rate);
+      const int64_t cost = slowedPs(fabric_.mesh.linkPs(bytes), rank.rate);
       const int64_t start = take(peer.link, nowPs, cost, bytes);
       setSpan(send, start);
       setSpan(partner_[send], start);
@@ -339,7 +348,7 @@ Status PlanSimulator::run() {
       case kEnd:
         break;
       case kRailOut: {
-        const int64_t cost = slowed(full, rank.rate);
+        const int64_t cost = slowedPs(full, rank.rate);
         const int64_t start = take(rank.railOut, now, cost, bytes);
         left = start + cost;
         setSpan(send, start);
@@ -364,7 +373,7 @@ Status PlanSimulator::run() {
         break;
       }
       case kRailIn: {
-        const int64_t cost = slowed(full, rank.rate), start = take(rank.railIn, now, cost, bytes);
+        const int64_t cost = slowedPs(full, rank.rate), start = take(rank.railIn, now, cost, bytes);
         const SimRank& sender = ranks_[rankOf_[send]];
         const Peer& peer = peers_[sender.peers + static_cast<size_t>(sender.role->peer[send - sender.base])];
         const int64_t latency = fabric_.railMessagePs + (peer.across ? fabric_.uplinkPs : 0);

@@ -4,6 +4,7 @@
 // a shared port, then the number of its step), so that a representative's times are those of all ranks of its class.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -27,7 +28,7 @@ class PlanSimulator {
   /// What is given lives as long as the simulator. Errors: kInternal (messages whose ends do not match),
   /// kInvalidArgument (too many steps).
   Status add(const Plan& plan, std::span<const RoleSteps> roles, const RankClasses& classes, const RankPorts& ports,
-             std::span<const int64_t> arrivalPs);
+             std::span<const int64_t> arrivalPs, const LinkState& links);
   /// Once. Errors: kInternal (steps that wait for ever).
   Status run();
   /// Of the operation that was added `operation`-th. Ports are those of all operations.
@@ -63,9 +64,12 @@ class PlanSimulator {
     int32_t use = -1;  // In uses_.
   };
 
-  Status match(const RankPorts& ports, int32_t from);
+  Status match(const RankPorts& ports, int32_t from, const LinkState& links);
   Status matchPair(int32_t from, int32_t to, std::span<const int32_t> sends, std::span<const int32_t> receives);
   int32_t port(PortUse::Kind kind, int32_t node, int32_t index, int32_t alike);
+  void notBefore(int32_t port, int64_t freePs) {
+    ports_[static_cast<size_t>(port)].freePs = std::max(ports_[static_cast<size_t>(port)].freePs, freePs);
+  }
   int64_t take(int32_t port, int64_t readyPs, int64_t costPs, int64_t bytes);
   int64_t takeLane(int32_t port, int64_t readyPs, int64_t costPs, int64_t bytes);
   void note(int32_t port, int32_t lane, int64_t readyPs, int64_t startPs, int64_t costPs, int64_t bytes);

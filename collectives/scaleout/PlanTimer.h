@@ -24,6 +24,7 @@
 
 #include "collectives/fabric/Fabric.h"
 #include "collectives/scaleout/Program.h"
+#include "collectives/schedule/Timing.h"
 
 namespace hpu::collectives {
 
@@ -69,16 +70,19 @@ struct PlanTimerOptions {
   std::vector<int32_t> spansOf;  ///< Ranks whose steps' times are wanted.
 };
 
-/// `arrivalPs` by rank, or empty: all at 0. Errors: kInvalidArgument (a map of another fabric, ranks and arrivals that
-/// differ in number), kInternal (a plan that cannot end).
+/// `arrivalPs` by rank, or empty: all at 0. `links`: what else the ranks' links and rails carry, by rank; of a link,
+/// what is between two ranks of one node; of a rail that several ranks use, the latest that one of them says. Errors:
+/// kInvalidArgument (a map of another fabric; ranks, arrivals and links that differ in number; ranks that share
+/// devices), kInternal (a plan that cannot end).
 StatusOr<PlanTiming> timePlan(const Plan& plan, const Fabric& fabric, std::span<const int64_t> arrivalPs = {},
-                              const PlanTimerOptions& options = {});
+                              const PlanTimerOptions& options = {}, const LinkState& links = {});
 
 /// Several operations at a time on one fabric, of any maps (whose ranks are devices): each port serves all of them.
 /// Ranks are simulated one by one. Ports and intervals are those of all operations, and are in the first timing only.
 struct TimedOperation {
   const Plan* plan = nullptr;
   std::vector<int64_t> arrivalPs;
+  LinkState links = {};  ///< As of timePlan.
 };
 StatusOr<std::vector<PlanTiming>> timePlans(std::span<const TimedOperation> operations, const Fabric& fabric,
                                             const PlanTimerOptions& options = {});

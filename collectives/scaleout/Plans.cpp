@@ -115,7 +115,7 @@ std::vector<int32_t> taperedWeights(int32_t chunks) {
 
 const std::vector<PlanAlgorithm>& planAlgorithms() {
   static const std::vector<PlanAlgorithm> all = {
-      kRails, kRailsOneShot, kRailsTree, kPairwise, kHcl,
+      kRails, kRailsOneShot, kRailsTree, kRailsUneven, kPairwise, kHcl,
   };
   return all;
 }

@@ -14,7 +14,7 @@
 
 namespace hpu::collectives {
 
-extern const PlanAlgorithm kRails, kRailsOneShot, kRailsTree, kPairwise, kHcl;
+extern const PlanAlgorithm kRails, kRailsOneShot, kRailsTree, kRailsUneven, kPairwise, kHcl;
 
 struct PlanSpec {
   Problem problem;
@@ -49,6 +49,7 @@ std::vector<int32_t> taperedWeights(int32_t chunks);
 int64_t estimateRailsPs(const Problem& problem, const RankMap& map, const Fabric& fabric, int32_t chunks);
 int64_t estimateOneShotPs(const Problem& problem, const RankMap& map, const Fabric& fabric, int32_t chunks);
 int64_t estimateTreePs(const Problem& problem, const RankMap& map, const Fabric& fabric, int32_t chunks);
+int64_t estimateUnevenPs(const Problem& problem, const RankMap& map, const Fabric& fabric, int32_t chunks);
 int64_t estimatePairwisePs(const Problem& problem, const RankMap& map, const Fabric& fabric, int32_t chunks);
 int64_t estimateHclPs(const Problem& problem, const RankMap& map, const Fabric& fabric, int32_t chunks);
 

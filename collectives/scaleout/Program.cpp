@@ -21,28 +21,47 @@ int32_t resolve(const RankMap& map, int32_t rank, PeerName peer) {
   return peer.a;
 }
 
-Schedule assemble(const Plan& plan) {
+namespace {
+
+Schedule scheduleFor(const Plan& plan) {
   Schedule schedule;
   schedule.problem = plan.problem();
   schedule.algorithm = plan.algorithm();
   schedule.slices = plan.chunks();
-  for (int32_t rank = 0; rank < plan.map().ranks(); ++rank) {
-    Program program = plan.program(rank);
-    const auto base = static_cast<int32_t>(schedule.steps.size());
-    for (ProgramStep& own : program.steps) {
-      Step step;
-      step.kind = own.kind;
-      step.rank = rank;
-      if (own.peer >= 0) step.peer = resolve(plan.map(), rank, program.peers[static_cast<size_t>(own.peer)]);
-      step.dst = own.dst;
-      step.sources = std::move(own.sources);
-      step.after = std::move(own.after);
-      for (int32_t& earlier : step.after) earlier += base;
-      schedule.steps.push_back(std::move(step));
-    }
-    schedule.scratchElements = std::max(schedule.scratchElements, program.scratchElements);
-    schedule.partialElements = std::max(schedule.partialElements, program.partialElements);
+  return schedule;
+}
+
+void append(Schedule& schedule, const Plan& plan, int32_t rank) {
+  Program program = plan.program(rank);
+  const auto base = static_cast<int32_t>(schedule.steps.size());
+  schedule.steps.reserve(schedule.steps.size() + program.steps.size());
+  for (ProgramStep& own : program.steps) {
+    Step step;
+    step.kind = own.kind;
+    step.rank = rank;
+    if (own.peer >= 0) step.peer = resolve(plan.map(), rank, program.peers[static_cast<size_t>(own.peer)]);
+    step.dst = own.dst;
+    step.sources = std::move(own.sources);
+    step.after = std::move(own.after);
+    for (int32_t& earlier : step.after) earlier += base;
+    schedule.steps.push_back(std::move(step));
   }
+  schedule.scratchElements = std::max(schedule.scratchElements, program.scratchElements);
+  schedule.partialElements = std::max(schedule.partialElements, program.partialElements);
+}
+
+}  // namespace
+
+Schedule assemble(const Plan& plan) {
+  Schedule schedule = scheduleFor(plan);
+  for (int32_t rank = 0; rank < plan.map().ranks(); ++rank) append(schedule, plan, rank);
+  schedule.finish();
+  return schedule;
+}
+
+Schedule scheduleOf(const Plan& plan, int32_t rank) {
+  Schedule schedule = scheduleFor(plan);
+  append(schedule, plan, rank);
   schedule.finish();
   return schedule;
 }

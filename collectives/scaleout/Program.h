@@ -66,6 +66,9 @@ class Plan {
 /// All ranks' programs as one schedule, for the checker, the exporters and small worlds. Steps in the order of the
 /// ranks.
 Schedule assemble(const Plan& plan);
+/// The steps of one rank alone, for its executor: peers by their ranks, `after` among them, room of this rank. Not what
+/// checkSchedule reads: messages have one end.
+Schedule scheduleOf(const Plan& plan, int32_t rank);
 /// Ranks with one role have the same text but for ranges, peers' names resolve to other ranks of the map, messages
 /// match in number and size, costs are not below the ranges' bytes. Errors: kInternal, naming rank and step. Cost: all
 /// programs.
@@ -77,7 +80,7 @@ struct PlanOptions {
 };
 
 struct PlanAlgorithm {
-  std::string_view name;      ///< "rails", "rails-one-shot", "rails-halving-doubling", "rails-tree", "pairwise", "hcl".
+  std::string_view name;      ///< "rails", "rails-one-shot", "rails-tree", "rails-uneven", "pairwise", "hcl".
   std::string_view sentence;  ///< What it does and when it is good, for people.
   bool (*accepts)(const Problem& problem, const RankMap& map);
   std::unique_ptr<Plan> (*make)(const Problem& problem, const RankMap& map, const PlanOptions& options);

@@ -10,6 +10,7 @@
 // One chunk: the small form. The root's rail carries all to a tree of large fan-out, whose ranks serve their nodes.
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <utility>
 
 #include "collectives/scaleout/Plans.h"
@@ -425,6 +426,27 @@ class Reduce : TreeProgram {
   }
 };
 
+/// By node from the root's: nodes other than that whose parents and children are equally far away, in the same order,
+/// have one number, from 0; the root's has -1.
+std::vector<int32_t> numbersByPlace(const Cut& cut) {
+  std::vector<int32_t> numbers(static_cast<size_t>(cut.nodes), -1);
+  std::map<std::vector<int32_t>, int32_t> known;
+  const auto away = [&](int32_t v, int32_t other) { return (other - v + cut.nodes) % cut.nodes; };
+  for (int32_t v = 1; v < cut.nodes; v++) {
+    std::vector<int32_t> place;
+    for (const std::vector<TreePlace>& tree : cut.trees) {
+      if (tree.empty()) continue;  // The small form has one.
+      const TreePlace& at = tree[static_cast<size_t>(v)];
+      place.push_back(away(v, at.parent));
+      for (const int32_t child : at.children) place.push_back(away(v, child));
+      place.push_back(-1);
+    }
+    numbers[static_cast<size_t>(v)] =
+        known.try_emplace(std::move(place), static_cast<int32_t>(known.size())).first->second;
+  }
+  return numbers;
+}
+
 bool accepts(const Problem& p, const RankMap& map) {
   return isUniform(p, map) && (p.collective == Collective::kBroadcast || p.collective == Collective::kReduce);
 }
@@ -437,15 +459,17 @@ std::unique_ptr<Plan> make(const Problem& p, const RankMap& map, const PlanOptio
   auto cut = std::make_shared<const Cut>(makeCut(p, map, std::clamp(options.chunks, 1, 2048)));
   spec.chunks = static_cast<int32_t>(cut->groups) * cut->group;
   spec.grid = cut->cells;
-  // A node has a role for its place in the trees; in the root's, and in the small form, the ranks differ, too.
+  // Roles: of places in the trees, one for all ranks of a node; in the small form one for its rank that is in the tree,
+  // and one for each other index. In the root's node each rank has its own.
   const int32_t nodes = cut->nodes, locals = cut->locals;
   const bool small = cut->small;
-  spec.roles = small ? nodes * locals : nodes - 1 + locals;
-  spec.roleOf = [&map, cut, nodes, locals, small](int32_t rank) {
+  const auto numbers = std::make_shared<const std::vector<int32_t>>(numbersByPlace(*cut));
+  const int32_t others = *std::max_element(numbers->begin(), numbers->end()) + 1;
+  spec.roles = others + locals;
+  spec.roleOf = [&map, cut, numbers, nodes, locals, small, others](int32_t rank) {
     const Position at = map.position(rank);
     const int32_t v = (at.node + nodes - cut->rootNode) % nodes, i = (at.local + locals - cut->rootLocal) % locals;
-    if (small) return v * locals + i;
-    return v == 0 ? nodes - 1 + i : v - 1;
+    return v == 0 || (small && i != 0) ? others + i : (*numbers)[static_cast<size_t>(v)];
   };
   if (p.collective == Collective::kBroadcast)
     spec.write = [cut](ProgramBuilder& b) { Broadcast(b, *cut).write(); };

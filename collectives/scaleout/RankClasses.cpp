@@ -31,7 +31,28 @@ std::vector<int32_t> sortedForPorts(const RankPorts& ports, std::vector<int32_t>
   return ranks;
 }
 
-std::vector<uint64_t> firstColours(const Plan& plan, const RankPorts& ports, std::span<const int64_t> arrivalPs) {
+// From when on the link is free.
+uint64_t linkFree(const LinkState& links, int32_t ranks, int32_t from, int32_t to) {
+  return static_cast<uint64_t>(
+      links.freePs[static_cast<size_t>(from) * static_cast<size_t>(ranks) + static_cast<size_t>(to)]);
+}
+
+// What else a rank's links and rail carry: by the local numbers of its peers, so that nodes can be compared.
+uint64_t withLinks(uint64_t colour, const RankMap& map, const LinkState& links, int32_t rank) {
+  for (const std::vector<int64_t>& rails : links.railFreePs)
+    if (!rails.empty()) colour = mixed(colour, static_cast<uint64_t>(rails[static_cast<size_t>(rank)]));
+  if (links.freePs.empty()) return colour;
+  const Position at = map.position(rank);
+  for (const int32_t peer : map.ranksOf(at.node)) {
+    const uint64_t out = linkFree(links, map.ranks(), rank, peer), in = linkFree(links, map.ranks(), peer, rank);
+    if (out == 0 && in == 0) continue;
+    colour = mixed(mixed(mixed(colour, static_cast<uint64_t>(map.position(peer).local)), out), in);
+  }
+  return colour;
+}
+
+std::vector<uint64_t> firstColours(const Plan& plan, const RankPorts& ports, std::span<const int64_t> arrivalPs,
+                                   const LinkState& links) {
   const RankMap& map = plan.map();
   std::vector<int32_t> sharers(map.ranks(), 0);  // Of a rail, by its first rank.
   for (int32_t r = 0; r < map.ranks(); ++r) ++sharers[ports.railFirst[r]];
@@ -41,7 +62,8 @@ std::vector<uint64_t> firstColours(const Plan& plan, const RankPorts& ports, std
     c = mixed(c, arrivalPs.empty() ? 0 : static_cast<uint64_t>(arrivalPs[r]));
     c = mixed(c, std::bit_cast<uint64_t>(ports.rate[r]));
     c = mixed(c, static_cast<uint64_t>(sharers[ports.railFirst[r]]) << 32 | static_cast<uint64_t>(ports.railPlace[r]));
-    colour[r] = mixed(c, static_cast<uint64_t>(ports.leafPlace[r] + 1) << 1 | (ports.rail[r] >= 0 ? 1u : 0u));
+    c = mixed(c, static_cast<uint64_t>(ports.leafPlace[r] + 1) << 1 | (ports.rail[r] >= 0 ? 1u : 0u));
+    colour[r] = withLinks(c, map, links, r);
   }
   return colour;
 }
@@ -172,9 +194,10 @@ RankClasses RankClasses::unfolded(const RankPorts& ports, int32_t ranks) {
 }
 
 StatusOr<RankClasses> RankClasses::folded(const Plan& plan, const Fabric& fabric, const RankPorts& ports,
-                                          std::span<const RoleSteps> roles, std::span<const int64_t> arrivalPs) {
+                                          std::span<const RoleSteps> roles, std::span<const int64_t> arrivalPs,
+                                          const LinkState& links) {
   const RankMap& map = plan.map();
-  const std::vector<uint64_t> first = firstColours(plan, ports, arrivalPs);
+  const std::vector<uint64_t> first = firstColours(plan, ports, arrivalPs, links);
   const int32_t period = periodOf(map, ports, roles, first);
   // The vertices of the graph: ranks of the first `period` nodes, which stand for those of the others.
   std::vector<int32_t> vertexOf(map.ranks()), rankOf;
@@ -213,6 +236,10 @@ StatusOr<RankClasses> RankClasses::folded(const Plan& plan, const Fabric& fabric
           mixed(static_cast<uint64_t>(ports.way(fabric, map, rank, peer)), static_cast<uint64_t>(seenAs[peer]));
       roles[plan.roleOf(peer)].namesOf(map, peer, rank, back);
       for (int32_t name : back) l = mixed(l, static_cast<uint64_t>(name));
+      if (!links.freePs.empty() && ports.way(fabric, map, rank, peer) == RankPorts::Way::kMesh) {
+        const uint64_t free = linkFree(links, map.ranks(), rank, peer);
+        if (free != 0) l = mixed(l, free);
+      }
       to[edgesFirst[v] + p] = vertexOf[peer];
       label[edgesFirst[v] + p] = l;
     }

@@ -10,6 +10,7 @@
 
 #include "collectives/fabric/Fabric.h"
 #include "collectives/scaleout/RoleSteps.h"
+#include "collectives/schedule/Timing.h"
 
 namespace hpu::collectives {
 
@@ -46,7 +47,8 @@ struct RankClasses {
   static RankClasses unfolded(const RankPorts& ports, int32_t ranks);
   /// As few as can be. Errors: kInternal (a peer that there is not).
   static StatusOr<RankClasses> folded(const Plan& plan, const Fabric& fabric, const RankPorts& ports,
-                                      std::span<const RoleSteps> roles, std::span<const int64_t> arrivalPs);
+                                      std::span<const RoleSteps> roles, std::span<const int64_t> arrivalPs,
+                                      const LinkState& links);
 };
 
 }  // namespace hpu::collectives

@@ -7,7 +7,10 @@
 #include <mutex>
 #include <utility>
 
+#include "base/FloatEnvironment.h"
+#include "collectives/schedule/ArrivalMemory.h"
 #include "collectives/schedule/Messages.h"
+#include "collectives/topology/Traffic.h"
 
 namespace hpu::collectives {
 
@@ -19,24 +22,20 @@ struct ScheduleTimer::Plan {
     int32_t partner, next;  // Of messages: the other end; the pair's next one.
     bool first;             // Of its pair.
     int64_t costPs;         // Of the link or the engine.
+    int64_t bytes;          // Of a message.
   };
   std::vector<Node> nodes;
   Dependents dependents;
   std::vector<std::vector<int32_t>> startingOf;  // By rank: steps that wait for nothing.
   std::vector<int64_t> linkBytes;
   int64_t startPs = 0, messagePs = 0;
+  Framing framing;
 };
 
 struct ScheduleTimer::Memory {
-  struct Pattern {
-    std::vector<int64_t> arrivals, ends;  // Relative to the first arrival, as the links' times.
-    LinkState links;
-  };
-  static constexpr size_t kPatterns = 8;
-  std::mutex mutex;  // Guards the rest.
+  std::mutex mutex;  // Guards `uses`.
   std::map<int32_t, std::shared_ptr<const RankUse>> uses;
-  std::vector<Pattern> patterns;
-  size_t oldest = 0;
+  ArrivalMemory patterns;
 };
 
 namespace {
@@ -52,6 +51,7 @@ ScheduleTimer::ScheduleTimer(const Schedule& schedule, const LinkModel& links)
   Plan& plan = *plan_;
   plan.startPs = links.startPs;
   plan.messagePs = links.messagePs;
+  plan.framing = linkFraming(links);
   plan.linkBytes.assign(schedule.problem.ranks, 0);
   plan.startingOf.resize(schedule.problem.ranks);
   StatusOr<Messages> messages = matchMessages(schedule);
@@ -68,6 +68,7 @@ ScheduleTimer::ScheduleTimer(const Schedule& schedule, const LinkModel& links)
     node.next = messages->next[i];
     node.first = messages->previous[i] < 0;
     node.costPs = 0;
+    node.bytes = 0;
     if (node.waits == 0) plan.startingOf[step.rank].push_back(static_cast<int32_t>(i));
     if (step.kind == StepKind::kRecv) continue;
     int64_t bytes = 0;
@@ -75,6 +76,7 @@ ScheduleTimer::ScheduleTimer(const Schedule& schedule, const LinkModel& links)
     switch (step.kind) {
       case StepKind::kSend:
         node.costPs = links.linkPs(bytes);
+        node.bytes = bytes;
         plan.linkBytes[step.rank] += bytes;
         break;
       case StepKind::kReduce:
@@ -217,19 +219,29 @@ std::shared_ptr<const RankUse> ScheduleTimer::use(int32_t rank) const {
     std::lock_guard lock(memory_->mutex);
     if (auto known = memory_->uses.find(rank); known != memory_->uses.end()) return known->second;
   }
-  std::map<std::pair<int32_t, bool>, int64_t> busy;
+  std::map<std::pair<int32_t, bool>, node::PortTraffic> carried;
   for (const Plan::Node& node : plan_->nodes) {
     if (node.kind != StepKind::kSend) continue;
     const int32_t receiver = plan_->nodes[static_cast<size_t>(node.partner)].rank;
-    if (node.rank == rank) busy[{receiver, true}] += node.costPs;
-    if (receiver == rank) busy[{node.rank, false}] += node.costPs;
+    const node::PortTraffic message = plan_->framing.of(node.bytes, node.costPs);
+    if (node.rank == rank) carried[{receiver, true}] += message;
+    if (receiver == rank) carried[{node.rank, false}] += message;
   }
   auto use = std::make_shared<RankUse>();
-  for (const auto& [link, ps] : busy) use->links.push_back({link.first, link.second, ps});
+  for (const auto& [link, traffic] : carried) use->links.push_back({link.first, link.second, traffic.busyPs, traffic});
   const std::vector<int64_t> ends = endPs(std::vector<int64_t>(plan_->startingOf.size(), 0));
   if (static_cast<size_t>(rank) < ends.size()) use->leastPs = ends[static_cast<size_t>(rank)];
   std::lock_guard lock(memory_->mutex);
   return memory_->uses.try_emplace(rank, std::move(use)).first->second;
+}
+
+std::vector<StepTime> ScheduleTimer::stepsOf(int32_t rank, std::span<const int64_t> arrivalPs,
+                                             const LinkState& links) const {
+  const ScheduleTiming timing = run(arrivalPs, true, links);
+  std::vector<StepTime> steps;
+  for (size_t i = 0; i < plan_->nodes.size(); ++i)
+    if (plan_->nodes[i].rank == rank) steps.push_back(timing.steps[i]);
+  return steps;
 }
 
 int64_t ScheduleTimer::startPs() const {
@@ -244,46 +256,18 @@ std::vector<int64_t> ScheduleTimer::endPs(std::span<const int64_t> arrivalPs, co
 
 void ScheduleTimer::endPs(std::span<const int64_t> arrivalPs, const LinkState& links,
                           std::vector<int64_t>& ends) const {
-  const size_t ranks = plan_->startingOf.size();
-  auto arrivalOf = [&](size_t rank) { return rank < arrivalPs.size() ? arrivalPs[rank] : 0; };
-  int64_t base = ranks == 0 ? 0 : arrivalOf(0);
-  for (size_t rank = 1; rank < ranks; ++rank) base = std::min(base, arrivalOf(rank));
-  auto freeAt = [&](size_t link) { return links.freePs[link] == 0 ? 0 : links.freePs[link] - base; };
-  auto isSame = [&](const Memory::Pattern& pattern) {
-    for (size_t rank = 0; rank < ranks; ++rank)
-      if (pattern.arrivals[rank] != arrivalOf(rank) - base) return false;
-    if (pattern.links.devices != links.devices || pattern.links.freePs.size() != links.freePs.size()) return false;
-    for (size_t link = 0; link < links.freePs.size(); ++link)
-      if (pattern.links.freePs[link] != freeAt(link)) return false;
-    return true;
-  };
-  auto give = [&](const std::vector<int64_t>& relative) {
-    ends.clear();
-    for (int64_t end : relative) ends.push_back(end + base);
-  };
-  {
-    std::lock_guard lock(memory_->mutex);
-    for (const Memory::Pattern& pattern : memory_->patterns)
-      if (isSame(pattern)) return give(pattern.ends);
-  }
-  Memory::Pattern found;
-  for (size_t rank = 0; rank < ranks; ++rank) found.arrivals.push_back(arrivalOf(rank) - base);
-  found.links.devices = links.devices;
-  for (size_t link = 0; link < links.freePs.size(); ++link) found.links.freePs.push_back(freeAt(link));
-  found.ends = run(found.arrivals, false, found.links).endPs;
-  give(found.ends);
-  std::lock_guard lock(memory_->mutex);
-  if (memory_->patterns.size() < Memory::kPatterns) {
-    memory_->patterns.push_back(std::move(found));
-  } else {
-    memory_->patterns[memory_->oldest] = std::move(found);
-    memory_->oldest = (memory_->oldest + 1) % Memory::kPatterns;
-  }
+  memory_->patterns.endPs(
+      plan_->startingOf.size(), arrivalPs, links, ends,
+      [&](std::span<const int64_t> arrivals, const LinkState& busy) { return run(arrivals, false, busy).endPs; });
 }
 
 int64_t ScheduleTimer::predictPs() const {
   std::vector<int64_t> ends = endPs(std::vector<int64_t>(plan_->startingOf.size(), 0));
   return ends.empty() ? 0 : *std::max_element(ends.begin(), ends.end());
+}
+
+size_t ScheduleTimer::steps() const {
+  return plan_->nodes.size();
 }
 
 ScheduleTiming timeSchedule(const Schedule& schedule, const LinkModel& links, std::span<const int64_t> arrivalPs,
@@ -326,8 +310,10 @@ int64_t lowerBoundPs(const Problem& problem, const LinkModel& links) {
 }
 
 int64_t transfersEndPs(const LinkModel& links, int32_t rank, int64_t arrivalPs, std::span<const TransferLeg> legs) {
+  base::FloatScope floats;  // On threads of the program; both ends must find the same times.
   int64_t end = arrivalPs, engineFree = 0;
-  std::map<std::pair<int32_t, bool>, int64_t> linkFree;
+  std::map<std::pair<int32_t, bool>, int64_t> linkFree, railReady;
+  std::array<std::vector<std::pair<int64_t, const TransferLeg::Way*>>, 2> byRail;  // In, out: when they are ready.
   for (const TransferLeg& leg : legs) {
     int64_t ready = std::max({arrivalPs, leg.ownArrivalPs, leg.peerArrivalPs}) + links.startPs;
     if (leg.peer == rank) {
@@ -336,9 +322,26 @@ int64_t transfersEndPs(const LinkModel& links, int32_t rank, int64_t arrivalPs, 
       end = std::max(end, engineFree);
       continue;
     }
+    if (leg.way && leg.way->rail) {
+      int64_t& before = railReady[{leg.peer, leg.send}];
+      before = std::max(before, ready);
+      byRail[leg.send ? 1 : 0].emplace_back(before, &*leg.way);
+      continue;
+    }
+    const int64_t linkPs = links.linkPs(leg.bytes);
+    const TransferLeg::Way way = leg.way.value_or(TransferLeg::Way{false, linkPs, linkPs, links.messagePs});
     int64_t& free = linkFree[{leg.peer, leg.send}];
-    free = std::max(ready, free) + links.linkPs(leg.bytes);
-    end = std::max(end, free + links.messagePs);
+    free = std::max(ready, free) + way.busyPs;
+    end = std::max(end, free + way.messagePs);
+  }
+  for (auto& messages : byRail) {
+    std::stable_sort(messages.begin(), messages.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    int64_t free = 0;
+    for (const auto& [ready, way] : messages) {
+      const int64_t start = std::max(ready, free);
+      free = start + way->busyPs;
+      end = std::max(end, start + std::max(way->busyPs, way->throughPs) + way->messagePs);
+    }
   }
   return end;
 }

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "arch/LinkTiming.h"
 #include "arch/NetworkDesc.h"
 #include "arch/TargetDesc.h"
+#include "collectives/topology/Traffic.h"
 
 namespace hpu::collectives {
 namespace {
@@ -21,19 +23,19 @@ struct Constant {
   const char* source;
 };
 constexpr Constant kStart = {
-    "start_us", 0.5, 0.2, 10,
+    "start_us", arch::kLinkStartUs, 0.2, 10,
     "chosen, within the 2.3 and 2.7 us that the two rows of Gaudi 3 leave an operation after the headers: the stream's "
     "command reaches the NICs' queues. Up to 10: users report 10 to 13 us for an exchange of two ranks of Gaudi 2 and "
     "about 16 us for an all-gather of 10 KB among four; what the host's launch has of that is not known"};
 constexpr Constant kMessage = {
-    "message_us", 1.5, 0.8, 6,
+    "message_us", arch::kLinkMessageUs, 0.8, 6,
     "chosen: nothing is published of small messages on Gaudi; a one-way write between neighbours and the signal after "
     "it take 1 to 2 us with usual RDMA. Up to 6: with start_us up to 10 that covers what users report (16 us)"};
-constexpr Constant kMessageIssue = {"message_issue_us", 0.01, 0.005, 0.1,
+constexpr Constant kMessageIssue = {"message_issue_us", arch::kLinkMessageIssueUs, 0.005, 0.1,
                                     "chosen: NICs begin 50 to 200 million messages a second; nothing is published of "
                                     "Gaudi's"};
 constexpr Constant kPacketsPerAck = {
-    "packets_per_ack", 1, 1, 64,
+    "packets_per_ack", arch::kPacketsPerAck, 1, 64,
     "fitted to the two rows of Gaudi 3: of 1, 2, 4, 8 ... the one nearest to both. Acknowledgements are charged to the "
     "direction of the data, because collectives send both ways"};
 constexpr double kCopyStartLow = 0.1, kCopyStartHigh = 2;
@@ -56,10 +58,7 @@ int64_t roundUpPs(double ns) {
 }  // namespace
 
 int64_t LinkModel::linkPs(int64_t bytes) const {
-  // A signal without data is a packet, too.
-  int64_t packets = bytes > 0 ? (bytes + packetBytes - 1) / packetBytes : 1;
-  double wire = static_cast<double>(bytes + packets * packetOverheadBytes + messageOverheadBytes);
-  return messageIssuePs + roundUpPs(wire / linkBytesPerNs);
+  return messageIssuePs + arch::wirePs(linkFraming(*this).of(bytes).bytes, linkBytesPerNs);
 }
 
 int64_t LinkModel::reducePs(int64_t bytes) const {

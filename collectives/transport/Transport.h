@@ -29,6 +29,9 @@ inline constexpr int kNumLanes = 3;
 
 /// Of a node: each has a link to each other one.
 inline constexpr int kMostDevices = 8;
+/// What a device's messages go through: the link to each device of its node, by that one's number, and its rail to
+/// other nodes.
+inline constexpr int kRailPort = kMostDevices, kMostPorts = kMostDevices + 1;
 
 /// What a rank says of a collective that it has begun; the others compare. Plain data: it lies in
 /// shared memory.
@@ -49,8 +52,8 @@ struct CallRecord {
   /// 1: some of `portsPs` is not 0. Else it is not told, and nobody looks at it.
   uint8_t portsBusy = 0;
   uint8_t reserved[2] = {};
-  /// From when on the ports of this rank's device are the operation's: towards each device of the node, and from it.
-  int64_t portsPs[2][kMostDevices] = {};
+  /// From when on the ports of this rank's device are the operation's, outwards and inwards.
+  int64_t portsPs[2][kMostPorts] = {};
 };
 
 /// What comes with a message beside its bytes.
@@ -63,9 +66,12 @@ struct MessageTag {
 };
 
 struct Arrived {
-  const std::byte* data = nullptr;  ///< Readable until released.
+  /// Readable until released. Null: there are no bytes, or not as many as were expected.
+  const std::byte* data = nullptr;
   int64_t bytes = 0;
   MessageTag tag;
+  /// They are not the bytes that the sender had (NetOptions::check).
+  bool damaged = false;
 };
 
 enum class Offered : uint8_t {
@@ -83,15 +89,27 @@ class Transport {
 
   /// Host address of this rank's device memory; null when it is not all there.
   virtual std::byte* local(uint64_t deviceAddress, int64_t bytes) const = 0;
+  /// Whether those bytes of host memory are this rank's device memory.
+  virtual bool holds(const std::byte* data, int64_t bytes) const = 0;
 
   /// Offers bytes of this rank's device memory (or of any memory, as long as smallBytes() suffices)
   /// to `peer` (not this rank), as the lane's next message. None is fine: then `data` may be null.
   /// Errors: kInvalidArgument (neither of the two memories), what peerStatus(peer) says when it is
   /// known already.
   virtual StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes, const MessageTag& tag) = 0;
+  /// Where message `index` from `peer` is wanted: `bytes` at `data` in this rank's device memory (none: then it may be
+  /// null), which is nobody else's until the message has arrived. Said once a message, in their order, before or after
+  /// it was offered, or not at all. Where bytes have to be moved they are put there, and arrived() gives `data`; ranks
+  /// that read each other's memory have nothing to do. After abort() nothing is put there any more.
+  virtual void expect(int peer, Lane lane, uint64_t index, std::byte* data, int64_t bytes) {}
   /// Messages up to this size are copied when they are offered: the low-latency path.
   virtual int64_t smallBytes() const = 0;
-  /// How many of the messages that were offered to `peer` it has released, from the first one on.
+  /// Whether all that was copied, and the records up to `sequence` that pass by this rank, would reach the others
+  /// though this process ended now. False: a change comes when it is so. An operation is done only then: its rank may
+  /// leave.
+  virtual bool delivered(uint64_t sequence) { return true; }
+  /// How many of the messages that were offered to `peer` it has released, from the first one on; of those whose bytes
+  /// are moved: whose bytes are the caller's again.
   /// The release of a copied message changes changes() only when an offer was kFull before it.
   virtual uint64_t released(int peer, Lane lane) const = 0;
   /// Message `index` (from 0) from `peer`; nothing when it has not come yet, or was released. What

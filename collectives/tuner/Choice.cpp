@@ -131,12 +131,13 @@ void tryFiner(const Algorithm& algorithm, const LinkModel& links, Priced& best, 
   }
 }
 
-std::string candidateText(const Candidate& c) {
-  return strCat(c.algorithm, ", ", c.slices,
-                c.slices == 1 ? " slice: " : " slices: ", base::formatNs((c.predictedPs + 500) / 1000));
-}
-
 }  // namespace
+
+std::string candidateText(const Candidate& c, bool amongNodes) {
+  return strCat(c.algorithm, ", ", c.slices, amongNodes ? " chunk" : " slice",
+                c.slices == 1 ? ": " : "s: ", c.estimated ? "about " : "",
+                base::formatNs((c.predictedPs + 500) / 1000));
+}
 
 StatusOr<Choice> makeChoice(const Problem& problem, const LinkModel& links, const TunerTable::Rule* rule) {
   Choice choice;
@@ -184,11 +185,11 @@ StatusOr<Choice> makeChoice(const Problem& problem, const LinkModel& links, cons
                    [](const Candidate& a, const Candidate& b) { return a.predictedPs < b.predictedPs; });
   choice.predictedPs = best.predictedPs;
   choice.lowerBoundPs = lowerBoundPs(problem, links);
-  choice.reason = candidateText({best.schedule.algorithm, best.schedule.slices, best.predictedPs});
+  choice.reason = candidateText({best.schedule.algorithm, best.schedule.slices, best.predictedPs}, false);
   if (rule) choice.reason += strCat(" (rule at ", place, ")");
   for (const Candidate& c : choice.candidates) {
     if (rule || c.algorithm == best.schedule.algorithm) continue;
-    choice.reason += "; next " + candidateText(c);
+    choice.reason += "; next " + candidateText(c, false);
     break;
   }
   choice.timer = std::move(best.timer);
@@ -202,7 +203,8 @@ std::string choiceText(const Choice& choice) {
                             base::formatNs(choice.lowerBoundPs / 1000), "\n");
   for (const Candidate& c : choice.candidates) {
     int64_t permille = c.predictedPs > 0 ? choice.lowerBoundPs * 1000 / c.predictedPs : 0;
-    text += strCat("  ", candidateText(c), ", ", permille / 10, ".", permille % 10, " % of the limit\n");
+    text +=
+        strCat("  ", candidateText(c, choice.amongNodes), ", ", permille / 10, ".", permille % 10, " % of the limit\n");
   }
   return text;
 }

@@ -14,6 +14,7 @@
 #include "base/FloatEnvironment.h"
 #include "base/Hash.h"
 #include "base/StatusMacros.h"
+#include "collectives/scaleout/PlanClock.h"
 
 namespace hpu::collectives {
 namespace {
@@ -47,7 +48,8 @@ class Tuner::Cache {
     });
     if (made && entry->result.ok()) {
       std::lock_guard lock(mutex_);
-      entry->steps = (*entry->result)->schedule->steps.size();
+      const Choice& kept = **entry->result;
+      entry->steps = std::max(kept.schedule->steps.size(), kept.timer->steps());
       // Unless it has gone already.
       if (entry->listed) steps_ += entry->steps;
       shrink(entry.get());
@@ -113,12 +115,22 @@ Tuner::Tuner(const LinkModel& links, TunerTable table) : links_(links), table_(s
   cache_ = isPlain ? sharedCache(links) : std::make_shared<Cache>();
 }
 
+Tuner::Tuner(std::shared_ptr<const Cluster> cluster, int32_t rank, TunerTable table)
+    : cluster_(std::move(cluster)),
+      rank_(rank),
+      links_(cluster_->fabric.mesh),
+      table_(std::move(table)),
+      cache_(std::make_shared<Cache>()) {}
+
 Tuner::~Tuner() = default;
 
 StatusOr<std::shared_ptr<const Choice>> Tuner::choose(const Problem& problem) {
   // On threads of the program; ranks whose threads round differently must still choose alike.
   base::FloatScope floats;
-  return cache_->get(problem, [&] { return makeChoice(problem, links_, table_.match(problem)); });
+  return cache_->get(problem, [&] {
+    const TunerTable::Rule* rule = table_.match(problem, cluster_ != nullptr);
+    return cluster_ ? makeChoice(problem, cluster_, rank_, rule) : makeChoice(problem, links_, rule);
+  });
 }
 
 }  // namespace hpu::collectives

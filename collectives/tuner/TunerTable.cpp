@@ -9,6 +9,7 @@
 #include "base/Hash.h"
 #include "base/StatusMacros.h"
 #include "collectives/algorithms/Registry.h"
+#include "collectives/scaleout/Program.h"
 
 namespace hpu::collectives {
 namespace {
@@ -72,6 +73,16 @@ StatusOr<TunerTable::Rule> parseRule(const std::vector<std::string_view>& w) {
     if (algorithm.name == w[5]) rule.algorithm = algorithm.name;
     names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
   }
+  names += "; among nodes ";
+  bool first = true;
+  for (const PlanAlgorithm& algorithm : planAlgorithms()) {
+    if (algorithm.name == w[5]) {
+      rule.algorithm = algorithm.name;
+      rule.amongNodes = true;
+    }
+    names += (first ? "" : ", ") + std::string(algorithm.name);
+    first = false;
+  }
   if (rule.algorithm.empty()) return invalidArgument(strCat("unknown algorithm '", w[5], "'; there are ", names));
   HPU_ASSIGN(rule.slices, number(w[6], "slices", 0, kMaxSlices));
   return rule;
@@ -107,9 +118,10 @@ StatusOr<TunerTable> TunerTable::load(const std::string& path) {
   return parse(text, path);
 }
 
-const TunerTable::Rule* TunerTable::match(const Problem& problem) const {
+const TunerTable::Rule* TunerTable::match(const Problem& problem, bool amongNodes) const {
   int64_t bytes = problemBytes(problem);
   for (const Rule& rule : rules_) {
+    if (rule.amongNodes != amongNodes) continue;
     if (rule.collective >= 0 && rule.collective != static_cast<int32_t>(problem.collective)) continue;
     if (rule.ranks >= 0 && rule.ranks != problem.ranks) continue;
     if (rule.elementBytes >= 0 && rule.elementBytes != problem.elementBytes) continue;

@@ -7,9 +7,11 @@
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuDialect.h"
 #include "compiler/import/GraphImpl.h"
+#include "compiler/import/ShareGraph.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/support/CreateOp.h"
 #include "compiler/support/DiagnosticCapture.h"
+#include "compiler/support/KnownOptions.h"
 
 namespace hpu {
 
@@ -83,12 +85,11 @@ std::shared_ptr<MLIRContext> importer::makeContext() {
 
 Graph::Graph() : impl_(std::make_unique<Impl>()) {}
 Graph::~Graph() {
-  if (impl_) impl_->module = {};  // Before its context.
+  GraphAccess::release(std::move(impl_));
 }
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&& other) noexcept {
-  if (impl_) impl_->module = {};
-  impl_ = std::move(other.impl_);
+  GraphAccess::release(std::exchange(impl_, std::move(other.impl_)));
   return *this;
 }
 
@@ -102,6 +103,26 @@ Graph::Graph(std::string_view name) : Graph() {
   auto function = func::FuncOp::create(builder, location, "main", builder.getFunctionType({}, {}));
   builder.setInsertionPointToStart(function.addEntryBlock());
   func::ReturnOp::create(builder, location);
+}
+
+/// One of the graphs that share it goes.
+void GraphAccess::release(std::unique_ptr<Graph::Impl> impl) {
+  if (!impl) return;
+  if (impl->sharers.fetch_sub(1) > 1)
+    (void)impl.release();
+  else
+    impl->module = {};  // Before its context.
+}
+
+Graph importer::shareGraph(const Graph& graph) {
+  return GraphAccess::share(graph);
+}
+
+Graph GraphAccess::share(const Graph& graph) {
+  Graph shared;
+  graph.impl().sharers.fetch_add(1);
+  shared.impl_.reset(&graph.impl());
+  return shared;
 }
 
 Graph GraphAccess::make(std::shared_ptr<MLIRContext> context, importer::OwningModule module) {
@@ -139,6 +160,7 @@ StatusOr<Value> Graph::constant(const TensorType& type, const void* data, size_t
   if (static_cast<int64_t>(bytes) != type.bytes())
     return invalidArgument(
         strCat("a constant of type ", type.toString(), " has ", type.bytes(), " bytes, got ", bytes));
+  if (!data && bytes > 0) return invalidArgument(strCat("a constant of ", bytes, " bytes: its data is null"));
   MLIRContext* context = impl_->context.get();
   std::string name = strCat("constant_", impl_->handles.size());
   ElementsAttr value = interp::attributeOf(context, interp::Tensor::copyOf(type, data), name);
@@ -228,8 +250,10 @@ std::string Graph::toString() const {
 
 // ---- importers that return graphs --------------------------------------------------------------
 
-StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions& options,
+StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions& given, size_t givenBytes,
                            std::vector<UnsupportedNode>* unsupported) {
+  HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
+  const CompileOptions& options = *known;
   base::FloatScope floats;
   std::shared_ptr<MLIRContext> context = importer::makeContext();
   HPU_ASSIGN(importer::OwningModule module,

@@ -4,6 +4,7 @@
 // context is single-threaded: hold `mutex` to read the module, and copy it out to work on it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 
@@ -22,6 +23,7 @@ struct Graph::Impl {
   /// Handles that input(), constant() and op() gave out.
   llvm::DenseSet<const void*> handles;
   mutable std::mutex mutex;
+  std::atomic<int> sharers{1};  ///< Graphs that this is inside of: the program's, and those of compilations that go on.
 
   mlir::func::FuncOp main() const { return module.get().lookupSymbol<mlir::func::FuncOp>("main"); }
 };
@@ -29,6 +31,9 @@ struct Graph::Impl {
 struct GraphAccess {
   /// A graph around an imported module. `module` must be of `context`.
   static Graph make(std::shared_ptr<mlir::MLIRContext> context, importer::OwningModule module);
+  /// The same graph, which lives as long as any of them.
+  static Graph share(const Graph& graph);
+  static void release(std::unique_ptr<Graph::Impl> impl);
   static Graph::Impl& impl(const Graph& graph) { return graph.impl(); }
 };
 

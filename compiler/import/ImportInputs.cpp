@@ -135,7 +135,8 @@ StatusOr<RankedTensorType> OnnxImporter::inputType(const ValueInfo& info) {
       shape.push_back({*constant});
       continue;
     }
-    for (const std::string& part : size->symbols()) freeNames_.insert(part);
+    for (const std::string& part : size->symbols())
+      if (!llvm::is_contained(freeNames_, part)) freeNames_.push_back(part);
     shape.push_back({ShapedType::kDynamic, builder_.getStringAttr(size->text())});
   }
   // Sizes that options give are as little to be trusted as those of the file.

@@ -29,6 +29,10 @@ struct ImportedValue {
   std::optional<ShapeElements> elements;  ///< Only when `constant` is not known.
   std::string name;                       ///< In the model; names the constant op.
   bool poisoned = false;                  ///< Comes from a node that could not be imported.
+  bool computed = false;                  ///< Of a poisoned one: it is surely not known before the model runs.
+  /// Has the type that the file declares for the result of a node that could not be imported, or depends on such a
+  /// value. The module is not used; nodes behind it are still looked at.
+  bool standsIn = false;
 };
 
 /// A node that could not be imported, or another fault of the graph.

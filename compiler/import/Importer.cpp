@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/import/Importer.h"
 
+#include "base/Clip.h"
 #include "base/Format.h"
 #include "base/MappedFile.h"
 #include "base/StatusMacros.h"
@@ -10,7 +11,10 @@
 #include "compiler/import/OnnxReader.h"
 #include "compiler/support/CreateOp.h"
 #include "compiler/support/DiagnosticCapture.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Path.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 
@@ -24,7 +28,7 @@ void registerDialects(MLIRContext& context) {
 }
 
 StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string& path, const ImportOptions& options,
-                                        std::vector<UnsupportedNode>* unsupported) {
+                                        std::vector<UnsupportedNode>* unsupported, OwningModule* partial) {
   registerDialects(context);
   HPU_ASSIGN(OnnxModel model, readOnnxModel(path));
   OnnxImporter importer(context, std::move(model), options);
@@ -35,11 +39,42 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string&
         unsupported->push_back(
             {issue.op, issue.node, issue.reason + (issue.details.empty() ? "" : " (" + issue.details + ")")});
   }
-  if (!module.ok()) return module.status();
+  if (!module.ok()) {
+    if (partial && module.status().code() == StatusCode::kUnimplemented) *partial = importer.takePartial();
+    return module.status();
+  }
   ir::DiagnosticCapture capture(&context);
   if (failed(verify(module->get())))
     return capture.status(StatusCode::kInternal, strCat("'", path, "': the importer made an invalid module"));
   return module;
+}
+
+std::string sizeOptions(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 64;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+    llvm::StringRef name = names[i];
+    const bool plain =
+        llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || llvm::StringRef("_-./:+,@%").contains(c); });
+    std::string quoted = plain ? name.str() : "'";
+    if (!plain) {
+      for (char c : name) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+      quoted += "'";
+    }
+    text += strCat(text.empty() ? "" : " ", "--dim ", base::clipped(quoted), "=SIZE");
+  }
+  return names.size() > kMost ? text + " ..." : text;
+}
+
+std::string programName(const std::string& graphName, const std::string& path) {
+  const llvm::StringRef name = graphName;
+  const bool says = !name.trim().empty() &&
+                    llvm::none_of(llvm::ArrayRef<llvm::StringRef>({"torch_jit", "torch-jit-export", "main_graph",
+                                                                   "main", "graph", "model", "onnx_graph", "onnx_model",
+                                                                   "onnxgraph", "tf2onnx", "unnamed"}),
+                                  [&](llvm::StringRef common) { return name.equals_insensitive(common); });
+  const std::string stem = llvm::sys::path::stem(path).str();
+  return says ? graphName : stem.empty() ? std::string("model") : stem;
 }
 
 StatusOr<bool> isMlirFile(const std::string& path) {
@@ -89,6 +124,24 @@ Status checkSizes(ModuleOp module, const std::string& path) {
   return status;
 }
 
+/// Dumps leave large constants out unless they are asked for.
+Status checkData(ModuleOp module, const std::string& path) {
+  std::string lost;
+  module.walk([&](Operation* op) {
+    for (NamedAttribute attribute : op->getAttrs()) {
+      auto resource = dyn_cast<DenseResourceElementsAttr>(attribute.getValue());
+      if (!resource || resource.getRawHandle().getBlob()) continue;
+      lost = resource.getRawHandle().getKey().str();
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  if (lost.empty()) return okStatus();
+  return invalidArgument(strCat("'", path, "': the constant '", base::clipped(lost),
+                                "' has no data: the file is a dump without its large constants; "
+                                "write it with --dump-constants"));
+}
+
 Status checkModule(ModuleOp module, const std::string& path) {
   func::FuncOp main;
   for (Operation& op : *module.getBody()) {
@@ -132,8 +185,11 @@ StatusOr<OwningModule> importMlirModule(MLIRContext& context, const std::string&
                                   "export the model to ONNX instead"));
     return invalidArgument(strCat("'", path, "': not a valid module: ", message));
   }
+  HPU_RETURN_IF_ERROR(checkData(*module, path));
   HPU_RETURN_IF_ERROR(checkSizes(*module, path));
   HPU_RETURN_IF_ERROR(checkModule(*module, path));
+  if (auto name = (*module)->getAttrOfType<StringAttr>("hpu.model"); !name || name.empty())
+    (*module)->setAttr("hpu.model", StringAttr::get(&context, programName("", path)));
   return module;
 }
 

@@ -33,10 +33,19 @@ void registerDialects(mlir::MLIRContext& context);
 /// The module has one function `main`; its arguments and results carry `hpu.name`. Every op has the name
 /// and op of its node as location: `loc(fused<"Conv">["conv1"])`. Errors: kUnimplemented (unsupported nodes,
 /// also listed in `unsupported`), kInvalidArgument (a broken graph, options that do not fit), and those
-/// of readOnnxModel.
+/// of readOnnxModel. After kUnimplemented, `partial` (if not null) is a function of the nodes that could be converted,
+/// for finding more that is unsupported, or null.
 StatusOr<OwningModule> importOnnxModule(mlir::MLIRContext& context, const std::string& path,
                                         const ImportOptions& options,
-                                        std::vector<UnsupportedNode>* unsupported = nullptr);
+                                        std::vector<UnsupportedNode>* unsupported = nullptr,
+                                        OwningModule* partial = nullptr);
+
+/// "--dim batch=SIZE --dim 'my seq'=SIZE" for the names of free dimensions: to be copied to a shell, values filled in.
+std::string sizeOptions(const std::vector<std::string>& names);
+
+/// What a program is called: the graph's name, or the file's ("resnet18" for "/models/resnet18.onnx") where the graph
+/// has none or the one that an exporter gives to every graph.
+std::string programName(const std::string& graphName, const std::string& path);
 
 /// Text or bytecode in the hpu dialect.
 StatusOr<OwningModule> importMlirModule(mlir::MLIRContext& context, const std::string& path);

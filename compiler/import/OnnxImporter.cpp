@@ -8,6 +8,7 @@
 #include "compiler/import/GraphCheck.h"
 #include "compiler/interp/ConstantData.h"
 #include "compiler/interp/Interpreter.h"
+#include "compiler/support/Cancellation.h"
 #include "compiler/support/CreateOp.h"
 #include "compiler/support/DiagnosticCapture.h"
 
@@ -63,9 +64,10 @@ StatusOr<OwningModule> OnnxImporter::run() {
 
   if (Status interface = checkInterface(); !interface.ok()) return issues_.empty() ? interface : failure();
 
-  Location location = NameLoc::get(builder_.getStringAttr(model_.graph.name.empty() ? "model" : model_.graph.name));
+  const StringAttr name = builder_.getStringAttr(programName(model_.graph.name, model_.path));
+  Location location = NameLoc::get(name);
   module_ = ModuleOp::create(location);
-  (*module_)->setAttr("hpu.model", builder_.getStringAttr(model_.graph.name));
+  (*module_)->setAttr("hpu.model", name);
   builder_.setInsertionPointToEnd(module_->getBody());
   function_ = func::FuncOp::create(builder_, location, "main", builder_.getFunctionType({}, {}));
   builder_.setInsertionPointToStart(function_.addEntryBlock());
@@ -78,11 +80,13 @@ StatusOr<OwningModule> OnnxImporter::run() {
     values_[name].poisoned = true;
   }
   collectUses(model_.graph);
+  for (const ValueInfo& value : model_.graph.values) declared_[value.name] = &value;
   for (const ValueInfo& output : model_.graph.outputs) usedNames_.insert(output.name);
   foldWork_ = kFoldWork;
   for (const TensorData& data : model_.graph.initializers)
     foldWork_ += kFoldWorkPerElement * tensorOfData(data).count();
   convertNodes(model_.graph.nodes);
+  if (support::isCancelled()) return support::cancelledStatus();
   if (Status size = checkSize(); !size.ok() && issues_.empty()) return size;
   addOutputs();
   if (!issues_.empty()) return failure();
@@ -128,6 +132,7 @@ void OnnxImporter::convertNodes(const std::vector<NodeDef>& nodes) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     // What has too many is refused, with the problems up to here; now and then is enough to see it in time.
     if (i % 1024 == 1023 && isTooLarge()) return;
+    if (support::isCancelled()) return;
     convertNode(nodes[i]);
   }
 }
@@ -164,17 +169,81 @@ void OnnxImporter::report(const NodeDef& node, Issue::Kind kind, std::string rea
   issues_.push_back({kind, node.name, node.op, std::move(details), std::move(reason)});
 }
 
+bool OnnxImporter::readsData(const NodeDef& node) const {
+  if (node.op == "Shape" || node.op == "Size") return false;
+  return llvm::any_of(node.inputs, [&](const std::string& name) {
+    auto found = values_.find(name);
+    if (name.empty() || found == values_.end()) return false;
+    const ImportedValue& value = found->second;
+    return value.poisoned ? value.computed : value.value && !value.constant && !value.elements;
+  });
+}
+
+RankedTensorType OnnxImporter::declaredType(const std::string& name) {
+  auto found = declared_.find(name);
+  if (found == declared_.end()) return {};
+  const ValueInfo& info = *found->second;
+  const ElementType element = elementOfOnnxType(info.dataType);
+  if (!info.isTensor || !info.hasShape || element == ElementType::kInvalid ||
+      info.shape.size() > static_cast<size_t>(ir::kMostDims))
+    return {};
+  ir::SymShape shape;
+  for (const DimSpec& dim : info.shape) {
+    if (dim.size != kDynamic)
+      shape.push_back({dim.size});
+    else if (auto bound = bindings_.find(dim.symbol); bound != bindings_.end())
+      shape.push_back({bound->second});
+    else if (dim.symbol.empty())
+      return {};
+    else
+      shape.push_back({ShapedType::kDynamic, builder_.getStringAttr(dim.symbol)});
+  }
+  RankedTensorType type = ir::tensorType(shape, ir::mlirElementType(&context_, element));
+  return type && ir::fitsMemory(type) ? type : RankedTensorType();
+}
+
 void OnnxImporter::poison(const NodeDef& node) {
+  const bool computed = readsData(node);
   for (const std::string& output : node.outputs) {
     if (output.empty()) continue;
-    values_[output] = {};
-    values_[output].poisoned = true;
+    ImportedValue value;
+    value.name = output;
+    RankedTensorType type = computed ? declaredType(output) : RankedTensorType();
+    if (type)
+      value.value = function_.getBody().front().addArgument(type, ir::nodeLocation(&context_, node.name, node.op));
+    value.standsIn = type != nullptr;
+    value.poisoned = !type;
+    value.computed = computed;
+    values_[output] = value;
   }
+}
+
+void OnnxImporter::probe(const NodeDef& node, const OpRow& row, const std::vector<ImportedValue*>& inputs) {
+  // Copies: a converter may give its operands values of the scratch block.
+  std::vector<ImportedValue> copies(inputs.size());
+  std::vector<ImportedValue*> pointers(inputs.size(), nullptr);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i]) continue;
+    // It may yet turn out to be a constant.
+    if (inputs[i]->poisoned && !inputs[i]->computed) return;
+    copies[i] = *inputs[i];
+    pointers[i] = &copies[i];
+  }
+  Block scratch;
+  OpBuilder builder(&context_);
+  builder.setInsertionPointToEnd(&scratch);
+  std::vector<bool> wanted;
+  for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));
+  NodeContext context(builder, node, opset_, pointers, wanted, /*folding=*/false);
+  context.mnemonic_ = row.mnemonic;
+  row.convert(context);
+  if (context.issue_ && context.issue_->kind == Issue::Kind::kUnsupported)
+    report(node, context.issue_->kind, context.issue_->reason);
 }
 
 void OnnxImporter::convertNode(const NodeDef& node) {
   std::vector<ImportedValue*> inputs;
-  bool isPoisoned = false, allConstant = !node.inputs.empty(), anySymbolic = false;
+  bool isPoisoned = false, allConstant = !node.inputs.empty(), anySymbolic = false, standsIn = false;
   int64_t elements = 0;
   for (const std::string& name : node.inputs) {
     auto found = values_.find(name);
@@ -190,6 +259,7 @@ void OnnxImporter::convertNode(const NodeDef& node) {
     }
     ImportedValue& value = found->second;
     isPoisoned |= value.poisoned;
+    standsIn |= value.standsIn;
     allConstant &= value.constant.has_value();
     anySymbolic |= value.elements.has_value();
     if (value.constant) elements += value.constant->count();
@@ -217,9 +287,13 @@ void OnnxImporter::convertNode(const NodeDef& node) {
                   kMostOperands, " are possible"));
     return poison(node);
   }
-  if (isPoisoned || generatedBytes_ > kGeneratedBytes) return poison(node);  // Reported already.
+  if (generatedBytes_ > kGeneratedBytes) return poison(node);  // Reported already.
+  if (isPoisoned) {
+    probe(node, *row, inputs);
+    return poison(node);
+  }
   bool folds = allConstant && elements <= kFoldElements && isCheap(node.op) && foldedBytes_ < kFoldBytes;
-  if (folds && fold(node, *row, inputs)) return;
+  if (folds && !standsIn && fold(node, *row, inputs)) return;
 
   std::vector<bool> wanted;
   for (const std::string& output : node.outputs) wanted.push_back(!output.empty() && usedNames_.count(output));
@@ -230,12 +304,14 @@ void OnnxImporter::convertNode(const NodeDef& node) {
   if (generatedBytes_ > kGeneratedBytes)
     context.unsupported(strCat("the constants that the nodes up to here ask for have more than ",
                                base::formatBytes(kGeneratedBytes), "; give them to the model as initializers"));
-  define(node, context);
+  define(node, context, standsIn);
 }
 
-void OnnxImporter::define(const NodeDef& node, NodeContext& done) {
+void OnnxImporter::define(const NodeDef& node, NodeContext& done, bool standsIn) {
   if (done.issue_) {
-    report(node, done.issue_->kind, done.issue_->reason);
+    // What the file declares may be wrong or say little: nothing else is concluded from it.
+    if (!standsIn || done.issue_->kind == Issue::Kind::kUnsupported)
+      report(node, done.issue_->kind, done.issue_->reason);
     return poison(node);
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -246,6 +322,7 @@ void OnnxImporter::define(const NodeDef& node, NodeContext& done) {
       return poison(node);
     }
     value.name = node.outputs[i];
+    value.standsIn = standsIn;
     values_[node.outputs[i]] = value;
   }
 }
@@ -354,7 +431,7 @@ void OnnxImporter::addOutputs() {
       report(reader, context.issue_->kind, context.issue_->reason);
       continue;
     }
-    checkDeclared(output, NodeContext::typeOf(value));
+    if (!found->second.standsIn) checkDeclared(output, NodeContext::typeOf(value));
     results.push_back(value);
   }
   if (!issues_.empty()) return;
@@ -373,10 +450,25 @@ void OnnxImporter::removeDeadOps() {
     if (op.use_empty() && !op.hasTrait<OpTrait::IsTerminator>()) op.erase();
 }
 
+OwningModule OnnxImporter::takePartial() {
+  if (!module_ || !function_) return {};
+  Block& block = function_.getBody().front();
+  if (!block.empty() && block.back().hasTrait<OpTrait::IsTerminator>()) return {};
+  SmallVector<Value> results;
+  SmallVector<Type> types;
+  for (Operation& op : block)
+    for (Value result : op.getResults())
+      if (result.use_empty() && !isa<ir::ConstantOp>(op)) results.push_back(result), types.push_back(result.getType());
+  if (results.empty()) return {};
+  builder_.setInsertionPointToEnd(&block);
+  func::ReturnOp::create(builder_, function_.getLoc(), results);
+  function_->removeAttr(function_.getArgAttrsAttrName());
+  function_.setType(builder_.getFunctionType(block.getArgumentTypes(), types));
+  return std::move(module_);
+}
+
 Status OnnxImporter::failure() const {
   constexpr size_t kMostIssues = 200;
-  std::string symbols;
-  for (const std::string& name : freeNames_) symbols += (symbols.empty() ? "" : ", ") + name;
   auto describe = [&](const Issue& issue) {
     std::string text;
     if (!issue.node.empty()) {
@@ -386,17 +478,18 @@ Status OnnxImporter::failure() const {
     }
     text += issue.reason;
     text = base::clipped(std::move(text));  // Names in a damaged file may have any length.
-    if (issue.kind == Issue::Kind::kFreeDimension)
-      text += strCat("; give sizes with --shape INPUT=1x3x224x224 or --dim NAME=SIZE",
-                     symbols.empty() ? "" : " (free: ", symbols, symbols.empty() ? "" : ")");
     return text;
   };
-  bool unsupported = false;
-  for (const Issue& issue : issues_) unsupported |= issue.kind == Issue::Kind::kUnsupported;
+  bool unsupported = false, free = false;
+  for (const Issue& issue : issues_) {
+    unsupported |= issue.kind == Issue::Kind::kUnsupported;
+    free |= issue.kind == Issue::Kind::kFreeDimension;
+  }
+  const std::string sizes = free ? strCat("; give the free dimensions sizes: ", sizeOptions(freeNames_)) : "";
   StatusCode code = unsupported ? StatusCode::kUnimplemented : StatusCode::kInvalidArgument;
-  if (issues_.size() == 1) return Status(code, strCat("'", model_.path, "': ", describe(issues_[0])));
+  if (issues_.size() == 1) return Status(code, strCat("'", model_.path, "': ", describe(issues_[0]), sizes));
   std::string text = strCat("'", model_.path, "': ", issues_.size(), " problems",
-                            unsupported ? " (hpu-compile --list-ops shows what is supported):" : ":");
+                            unsupported ? " (hpu-compile --list-ops shows what is supported)" : "", sizes, ":");
   for (const Issue& issue : llvm::ArrayRef(issues_).take_front(kMostIssues)) text += "\n  " + describe(issue);
   if (issues_.size() > kMostIssues) text += strCat("\n  and ", issues_.size() - kMostIssues, " more");
   return Status(code, std::move(text));

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // OnnxImporter: builds the module of one ONNX model; internal to the importer.
-// The one thing to know: a node that cannot be converted poisons its outputs, nodes that read those are
-// skipped silently, and all others are still looked at, so that one run reports everything.
+// The one thing to know: a node that cannot be converted poisons its outputs, and all others are still looked at, so
+// that one run reports everything: where the file declares the type of such an output a stand-in of that type takes its
+// place, and of nodes that read one without a type it is said what holds whatever they read.
 #pragma once
 
+#include <map>
 #include <set>
 
 #include "compiler/import/Importer.h"
@@ -17,6 +19,9 @@ class OnnxImporter {
   OnnxImporter(mlir::MLIRContext& context, OnnxModel model, const ImportOptions& options);
   StatusOr<OwningModule> run();
   const std::vector<Issue>& issues() const { return issues_; }
+  /// After run() has failed: the function of what could be converted, whose results are the values that nothing reads;
+  /// null when it has none. For looking for more that is unsupported.
+  OwningModule takePartial();
 
  private:
   // ---- inputs ----
@@ -33,8 +38,14 @@ class OnnxImporter {
   void convertIf(const NodeDef& node, const ImportedValue& condition);
   /// Runs the converter on scratch ops and evaluates them. False when the result would be too large.
   bool fold(const NodeDef& node, const OpRow& row, const std::vector<ImportedValue*>& inputs);
-  void define(const NodeDef& node, NodeContext& done);
+  void define(const NodeDef& node, NodeContext& done, bool standsIn = false);
   void poison(const NodeDef& node);
+  /// The node reads a value that is not known before the model runs.
+  bool readsData(const NodeDef& node) const;
+  /// The declared type of a value between nodes; null when it is not declared or not one of ours.
+  RankedTensorType declaredType(const std::string& name);
+  /// Reports what is unsupported of a node whatever its poisoned operands are.
+  void probe(const NodeDef& node, const OpRow& row, const std::vector<ImportedValue*>& inputs);
   void report(const NodeDef& node, Issue::Kind kind, std::string reason);
 
   // ---- results ----
@@ -50,10 +61,11 @@ class OnnxImporter {
   OnnxModel model_;
   const ImportOptions& options_;
   int64_t opset_ = 0;
-  ir::SymbolBindings bindings_;      ///< Sizes of free dimensions from the options.
-  std::set<std::string> freeNames_;  ///< Those that stay free.
-  std::set<std::string> lost_;       ///< Names without a value because of a fault of the graph.
-  std::set<std::string> usedNames_;  ///< Names that a node or the graph's outputs read.
+  ir::SymbolBindings bindings_;                       ///< Sizes of free dimensions from the options.
+  std::vector<std::string> freeNames_;                ///< Those that stay free, in the order of the inputs.
+  std::set<std::string> lost_;                        ///< Names without a value because of a fault of the graph.
+  std::set<std::string> usedNames_;                   ///< Names that a node or the graph's outputs read.
+  std::map<std::string, const ValueInfo*> declared_;  ///< Values between nodes, by name.
   llvm::StringMap<ImportedValue> values_;
   std::vector<Issue> issues_;
   int64_t foldWork_ = 0;                          ///< What the interpreter may still do.

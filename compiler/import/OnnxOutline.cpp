@@ -90,7 +90,12 @@ class Walker {
     }
     outline_.complete = !message.bad() && !bad_;
     outline_.externalFiles.assign(files_.begin(), files_.end());
-    for (const auto& [name, free] : inputs_) outline_.freeInputs |= free && !initializers_.count(name);
+    for (OutlineInput& input : inputs_) {
+      if (initializers_.count(input.name)) continue;
+      outline_.freeInputs |= !input.isTensor || !input.hasShape;
+      for (const OutlineDim& dim : input.dims) outline_.freeInputs |= dim.size == 0;
+      outline_.inputs.push_back(std::move(input));
+    }
     return outline_;
   }
 
@@ -148,33 +153,33 @@ class Walker {
   }
 
   void input(std::string_view bytes) {
-    std::string name;
-    bool shaped = false, free = false, isTensor = false;
+    OutlineInput found;
     each(bytes, [&](const Field& field) {
-      if (field.number == 1) name = std::string(field.bytes);
+      if (field.number == 1) found.name = std::string(field.bytes);
       if (field.number != 2) return;
       each(field.bytes, [&](const Field& type) {
         if (type.number != 1) return;  // TypeProto.tensor_type
-        isTensor = true;
+        found.isTensor = true;
         each(type.bytes, [&](const Field& part) {
           if (part.number != 2) return;  // shape
-          shaped = true;
+          found.hasShape = true;
           each(part.bytes, [&](const Field& dim) {
             if (dim.number != 1) return;
-            bool sized = false;
-            each(dim.bytes,
-                 [&](const Field& size) { sized |= size.number == 1 && static_cast<int64_t>(size.value) > 0; });
-            free |= !sized;
+            OutlineDim& size = found.dims.emplace_back();
+            each(dim.bytes, [&](const Field& part) {
+              if (part.number == 1) size.size = std::max<int64_t>(static_cast<int64_t>(part.value), 0);
+              if (part.number == 2) size.symbol = std::string(part.bytes);
+            });
           });
         });
       });
     });
-    inputs_.emplace_back(name, free || !shaped || !isTensor);
+    inputs_.push_back(std::move(found));
   }
 
   OnnxOutline outline_;
   std::set<std::string> files_, initializers_;
-  std::vector<std::pair<std::string, bool>> inputs_;
+  std::vector<OutlineInput> inputs_;
   bool bad_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include "base/StatusMacros.h"
 #include "compiler/kernels/Codegen.h"
 #include "compiler/kernels/ImageLinker.h"
+#include "compiler/support/Cancellation.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 namespace hpu::kernels {
@@ -81,6 +82,7 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
   std::vector<size_t> of;
   std::map<std::string, size_t> byKey;
   for (const KernelRequest& request : requests) {
+    if (support::isCancelled()) return support::cancelledStatus();
     StatusOr<KernelGraph> graph = importBlock(*request.body);
     if (!graph.ok()) return graph.status().withContext("kernel " + request.name);
     auto [it, inserted] = byKey.emplace(requestKey(*graph, request), distinct.size());
@@ -100,11 +102,14 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
   CodegenPool pool;
   std::mutex mutex;
   Status error;  // Guarded by mutex.
+  support::Cancellation* const cancellation =
+      support::Cancellation::current();  // Of this thread, for all that help it.
   {
     base::ThreadLimit limit(options.threads);
     base::parallelFor(static_cast<int64_t>(distinct.size() * tasks), 1, [&](int64_t begin, int64_t end) {
       std::unique_ptr<Codegen> codegen = pool.take();
       for (int64_t i = begin; i < end; ++i) {
+        if (cancellation && cancellation->isCancelled()) break;
         Distinct& kernel = distinct[i / tasks];
         size_t task = i % tasks;
         if (task == variants) {
@@ -123,6 +128,7 @@ StatusOr<KernelSet> compileKernels(llvm::ArrayRef<KernelRequest> requests, const
       pool.give(std::move(codegen));
     });
   }
+  if (support::isCancelled()) return support::cancelledStatus();
   if (!error.ok()) return error;
 
   for (size_t v = 0; v < variants; ++v) {

@@ -7,6 +7,7 @@
 #include "compiler/interp/Interpreter.h"
 #include "compiler/normalize/Constants.h"
 #include "compiler/normalize/Passes.h"
+#include "compiler/support/Cancellation.h"
 #include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;
@@ -43,6 +44,7 @@ struct FoldConstantOp : OpInterfaceRewritePattern<HpuOp> {
     if (!type || !type.hasStaticShape()) return rewriter.notifyMatchFailure(op, "the result has free dims");
     for (Value operand : op->getOperands())
       if (!constantOf(operand)) return rewriter.notifyMatchFailure(op, "an operand is not constant");
+    if (support::isCancelled()) return rewriter.notifyMatchFailure(op, "the compilation was cancelled");
     if (const char* why = objection(op, maxFoldedBytes_)) return rewriter.notifyMatchFailure(op, why);
     // The data of constants that others have replaced lives as long as the context does.
     const int64_t bytes = tensorBytes(type);

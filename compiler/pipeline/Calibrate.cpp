@@ -8,6 +8,7 @@
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/precision/Fp8.h"
 #include "compiler/support/DiagnosticCapture.h"
+#include "compiler/support/KnownOptions.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -47,7 +48,9 @@ void watchProducts(func::FuncOp main) {
 
 }  // namespace
 
-StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& options) {
+StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& given, size_t givenBytes) {
+  HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
+  const CompileOptions& options = *known;
   Graph::Impl& impl = GraphAccess::impl(graph);
   std::lock_guard lock(impl.mutex);
   importer::OwningModule module(impl.module.get().clone());

@@ -3,16 +3,28 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "arch/TargetDesc.h"
+#include "base/Clip.h"
 #include "base/FloatEnvironment.h"
+#include "base/Format.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "base/Suggest.h"
+#include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/import/GraphImpl.h"
 #include "compiler/import/Specialize.h"
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/pipeline/RecipeCache.h"
+#include "compiler/pipeline/Supported.h"
+#include "compiler/support/Cancellation.h"
+#include "compiler/support/DiagnosticCapture.h"
+#include "compiler/support/DimExpr.h"
+#include "compiler/support/KnownOptions.h"
 #include "hpu/compiler.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
 #include "recipe/Recipe.h"
 
 namespace hpu {
@@ -59,8 +71,11 @@ Status checkOptions(const CompileOptions& options) {
     static const std::string known[] = {"precision", "fusion", "layout", "tile", "memory", "schedule", "time"};
     if (std::find(std::begin(known), std::end(known), report) == std::end(known))
       return invalidArgument("there is no report '" + report +
-                             "'; the reports are precision, fusion, layout, tile, memory, schedule and time");
+                             "'; the reports are precision, fusion, layout, tile, memory, schedule and time" +
+                             base::didYouMean(report, known));
   }
+  for (const std::string& phase : {options.stopAfter, options.startFrom})
+    if (!phase.empty()) HPU_RETURN_IF_ERROR(pipeline::parsePhase(phase).status());
   HPU_RETURN_IF_ERROR(checkPrecision(options));
   if (!options.cpu.empty() && options.cpu != "native")
     return invalidArgument("unknown CPU '" + options.cpu + "'; leave it out (all CPUs) or say 'native'");
@@ -79,24 +94,103 @@ void fillFromRecipe(const Recipe& recipe, CompileStats& stats) {
 }  // namespace
 
 namespace pipeline {
+namespace {
+
+/// The inputs that still have free dimensions, as declared, and the options that would give sizes to these.
+Status missingSizes(mlir::func::FuncOp main) {
+  constexpr size_t kMostInputs = 16;
+  std::vector<std::string> inputs, symbols;
+  std::string shapes;
+  for (mlir::BlockArgument argument : main.getArguments()) {
+    auto type = llvm::cast<mlir::RankedTensorType>(argument.getType());
+    if (type.hasStaticShape()) continue;
+    auto attribute = main.getArgAttrOfType<mlir::StringAttr>(argument.getArgNumber(), "hpu.name");
+    const std::string name = attribute ? attribute.str() : base::strCat("input", argument.getArgNumber());
+    std::string sizes, option;
+    bool anonymous = false;
+    for (const ir::SymDim& dim : ir::symShape(type)) {
+      const bool named = dim.isFree() && dim.symbol && !dim.symbol.empty();
+      const std::string size = dim.isFree() ? "" : std::to_string(dim.size);
+      sizes += base::strCat(sizes.empty() ? "" : ", ", !dim.isFree() ? size : named ? dim.symbol.str() : "?");
+      option += base::strCat(option.empty() ? "" : "x", dim.isFree() ? "SIZE" : size);
+      anonymous |= dim.isFree() && !named;
+      if (!named) continue;
+      for (const std::string& part : ir::DimExpr::parse(dim.symbol.getValue()).symbols())
+        if (!llvm::is_contained(symbols, part)) symbols.push_back(part);
+    }
+    if (anonymous) shapes += base::strCat(" --shape ", name, "=", option);
+    inputs.push_back(base::strCat("'", name, "' [", sizes, "]"));
+  }
+  const size_t count = inputs.size();
+  if (count > kMostInputs) inputs.resize(kMostInputs);
+  std::string options = importer::sizeOptions(symbols) + shapes;
+  return invalidArgument(base::clipped(base::strCat(
+      count == 1 ? "the input " : "the inputs ", base::join(inputs),
+      count > kMostInputs ? base::strCat(" and ", count - kMostInputs, " more") : "", count == 1 ? " has" : " have",
+      " free dimensions; give their sizes: ", options.substr(options.find_first_not_of(' ')))));
+}
+
+}  // namespace
 
 Status makeStatic(const Graph& graph, mlir::ModuleOp module, const CompileOptions& options) {
   auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
   if (!main || isStatic(main)) return okStatus();
   HPU_RETURN_IF_ERROR(importer::specializeModule(module, {options.shapes, options.dims, {}}));
   if (isStatic(main)) return okStatus();
-  std::string names;
-  for (const TensorInfo& input : graph.inputs())
-    if (numElements(input.type.shape) == kDynamic)
-      names += (names.empty() ? "'" : ", '") + input.name + "' (" + input.type.toString() + ")";
-  return invalidArgument("free dimensions in input " + names +
-                         ": give every size with --shape NAME=1x3x224x224 or --dim SYMBOL=8 "
-                         "(CompileOptions::shapes, CompileOptions::dims)");
+  return missingSizes(main);
 }
 
 }  // namespace pipeline
 
 namespace {
+
+/// The nodes of what could be imported that no engine can do.
+std::vector<UnsupportedNode> beyondEngines(mlir::ModuleOp partial, const CompileOptions& options) {
+  std::vector<UnsupportedNode> found;
+  auto main = partial.lookupSymbol<mlir::func::FuncOp>("main");
+  ir::DiagnosticCapture diagnostics(partial.getContext());
+  if (!main || !isStatic(main) || failed(mlir::verify(partial))) return found;
+  mlir::PassManager manager(partial.getContext());
+  pipeline::addNormalize(manager, options, nullptr, nullptr);
+  if (failed(manager.run(partial))) return found;
+  (void)pipeline::checkSupported(main, arch::targetDesc(options.target), &found);
+  return found;
+}
+
+/// importOnnx, and when nodes are unsupported, those of the others that no engine can do are told with them.
+StatusOr<Graph> importWhole(const std::string& path, const CompileOptions& options,
+                            std::vector<UnsupportedNode>* unsupported) {
+  base::FloatScope floats;
+  std::shared_ptr<mlir::MLIRContext> context = importer::makeContext();
+  importer::OwningModule partial;
+  std::vector<UnsupportedNode> nodes;
+  StatusOr<importer::OwningModule> module =
+      importer::importOnnxModule(*context, path, {options.shapes, options.dims, {}}, &nodes, &partial);
+  if (module.ok()) return GraphAccess::make(std::move(context), std::move(*module));
+  Status status = module.status();
+  const std::string head = base::strCat("'", path, "': ");
+  if (partial && status.message().starts_with(head)) {
+    std::vector<UnsupportedNode> more = beyondEngines(*partial, options);
+    std::erase_if(more, [&](const UnsupportedNode& node) {
+      return llvm::any_of(nodes, [&](const UnsupportedNode& other) { return other.node == node.node; });
+    });
+    if (!more.empty()) {
+      const size_t newline = status.message().find('\n');
+      std::string lines = newline == std::string::npos ? "\n  " + status.message().substr(head.size())
+                                                       : status.message().substr(newline);
+      constexpr size_t kMostLines = 200;
+      for (size_t i = 0; i < std::min(more.size(), kMostLines); ++i)
+        lines += "\n  " + base::clipped(base::strCat(more[i].op, " '", more[i].node, "': ", more[i].reason));
+      if (more.size() > kMostLines) lines += base::strCat("\n  and ", more.size() - kMostLines, " more");
+      status =
+          Status(status.code(), base::strCat(head, std::count(lines.begin(), lines.end(), '\n'),
+                                             " problems (hpu-compile --list-ops shows what is supported):", lines));
+      nodes.insert(nodes.end(), more.begin(), more.end());
+    }
+  }
+  if (unsupported) unsupported->insert(unsupported->end(), nodes.begin(), nodes.end());
+  return status;
+}
 
 StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& options,
                                      std::vector<UnsupportedNode>* unsupported) {
@@ -106,7 +200,12 @@ StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& o
   bool importOnly = options.stopAfter == "import";
   // A graph's context is single-threaded: compilations of one graph run one after another, of different ones in
   // parallel.
-  std::lock_guard lock(graph.impl().mutex);
+  std::unique_lock<std::mutex> lock(graph.impl().mutex, std::defer_lock);
+  if (!support::Cancellation::current()) lock.lock();
+  while (!lock.owns_lock() && !lock.try_lock()) {
+    if (support::isCancelled()) return support::cancelledStatus().withContext("waiting for the graph");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   mlir::OwningOpRef<mlir::ModuleOp> module = graph.impl().module->clone();
   if (!importOnly && options.startFrom.empty()) HPU_RETURN_IF_ERROR(pipeline::makeStatic(graph, *module, options));
   HPU_ASSIGN(CompileResult result, pipeline::runPipeline(*module, options, graph.impl().context, unsupported));
@@ -116,12 +215,17 @@ StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& o
 
 }  // namespace
 
-StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& options) {
-  return compileGraph(graph, options, nullptr);
+StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& given, size_t givenBytes) {
+  HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
+  support::Cancellation cancellation(known->isCancelled);
+  return compileGraph(graph, *known, nullptr);
 }
 
-StatusOr<CompileResult> compileFile(const std::string& path, const CompileOptions& options,
+StatusOr<CompileResult> compileFile(const std::string& path, const CompileOptions& given, size_t givenBytes,
                                     std::vector<UnsupportedNode>* unsupported) {
+  HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
+  const CompileOptions& options = *known;
+  support::Cancellation cancellation(options.isCancelled);
   auto start = Clock::now();
   HPU_RETURN_IF_ERROR(checkOptions(options));
   if (!options.startFrom.empty() && options.startFrom != "import" && !isMlir(path))
@@ -149,14 +253,22 @@ StatusOr<CompileResult> compileFile(const std::string& path, const CompileOption
     if (recipe.status().code() != StatusCode::kNotFound)
       damaged = "the recipe in the cache was not used and is made again: " + recipe.status().message();
   }
-  StatusOr<Graph> graph = isMlir(path) ? importMlir(path) : importOnnx(path, options, unsupported);
+  const auto cancelledInImport = [] { return support::cancelledStatus().withContext("phase import"); };
+  if (support::isCancelled()) return cancelledInImport();
+  StatusOr<Graph> graph = isMlir(path) ? importMlir(path) : importWhole(path, options, unsupported);
+  if (support::isCancelled()) return cancelledInImport();
   if (!graph.ok()) return graph.status();
   PhaseInfo import{"import", msSince(start), ""};
   import.summary =
       std::to_string(graph->inputs().size()) + " inputs, " + std::to_string(graph->outputs().size()) + " outputs";
   if (options.onPhase) options.onPhase(import);
   std::vector<UnsupportedNode> beyondEngines;
-  StatusOr<CompileResult> compiled = compileGraph(*graph, options, &beyondEngines);
+  CompileOptions rest = options;
+  if (!isMlir(path)) {  // The importer has given the sizes, and checked their names.
+    rest.shapes.clear();
+    rest.dims.clear();
+  }
+  StatusOr<CompileResult> compiled = compileGraph(*graph, rest, &beyondEngines);
   if (unsupported) unsupported->insert(unsupported->end(), beyondEngines.begin(), beyondEngines.end());
   if (!beyondEngines.empty()) return compiled.status().withContext("'" + path + "'");
   if (!compiled.ok()) return compiled.status();

@@ -6,6 +6,7 @@
 #include "compiler/kernels/KernelCompiler.h"
 #include "compiler/kernels/KernelsPass.h"
 #include "compiler/memory/Memory.h"
+#include "compiler/support/Cancellation.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
@@ -28,6 +29,7 @@ StatusOr<schedule::Draft> Drafting::price(sched::ProgramOp source) {
   schedule::Draft draft;
   size_t index = 0;
   for (auto op : source.getBody().getOps<sched::KernelOp>()) {
+    if (support::isCancelled()) return support::cancelledStatus();
     HPU_ASSIGN(kernels::KernelFacts facts, pricer_->facts(kernels::requestOf(op)));
     recipe::Kernel& kernel = program->kernels[index++];
     kernel.cost = facts.cost;

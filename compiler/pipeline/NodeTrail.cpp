@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/Clip.h"
 #include "base/Format.h"
 #include "compiler/dialect/hpu/HpuOps.h"
 #include "compiler/dialect/hpu/TensorOf.h"
@@ -77,6 +78,17 @@ std::vector<std::string> similarNames(const std::set<std::string>& names, String
   return best;
 }
 
+/// "; the model's nodes are 'a', 'b' and 7 more".
+std::string someNames(const std::set<std::string>& names) {
+  constexpr size_t kMost = 5;
+  std::vector<std::string> shown;
+  for (const std::string& name : names)
+    if (shown.size() < kMost && !name.empty()) shown.push_back("'" + base::clipped(name) + "'");
+  if (shown.empty()) return {};
+  return "; the model's nodes are " + joined(shown) +
+         (names.size() > shown.size() ? " and " + std::to_string(names.size() - shown.size()) + " more" : "");
+}
+
 std::string producerName(mlir::Value value) {
   for (Operation* def; (def = value.getDefiningOp());) {
     auto op = dyn_cast<HpuOp>(def);
@@ -105,6 +117,7 @@ bool NodeTrail::isMine(Operation* op) const {
 Status NodeTrail::begin(ModuleOp module) {
   std::set<std::string> names;
   module.walk([&](Operation* op) {
+    if (isa<ModuleOp, func::FuncOp>(op)) return;  // Their name is the model's.
     for (const SourceName& source : sourceNames(op->getLoc())) names.insert(source.node);
   });
   if (names.count(node_)) return okStatus();
@@ -119,7 +132,7 @@ Status NodeTrail::begin(ModuleOp module) {
   std::vector<std::string> similar = similarNames(names, node_);
   return notFound("no operation comes from a node named '" + node_ +
                   "': it is not in the model, or was evaluated while the model was read (constants, shapes)" +
-                  (similar.empty() ? "" : "; did you mean " + joined(similar) + "?"));
+                  (!similar.empty() ? "; did you mean " + joined(similar) + "?" : someNames(names)));
 }
 
 void NodeTrail::record(Phase phase, ModuleOp module, const std::string& report) {

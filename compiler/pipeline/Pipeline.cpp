@@ -8,6 +8,7 @@
 #include "arch/TargetDesc.h"
 #include "base/File.h"
 #include "base/StatusMacros.h"
+#include "base/Suggest.h"
 #include "compiler/dialect/sched/SchedOps.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/fuse/Fuse.h"
@@ -24,6 +25,7 @@
 #include "compiler/precision/KeepList.h"
 #include "compiler/precision/Precision.h"
 #include "compiler/schedule/Schedule.h"
+#include "compiler/support/Cancellation.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
 #include "compiler/tile/Tile.h"
@@ -45,11 +47,13 @@ const std::vector<PhaseEntry>& phases() {
 
 StatusOr<Phase> parsePhase(const std::string& name) {
   std::string names;
+  std::vector<std::string_view> known;
   for (const PhaseEntry& entry : phases()) {
     if (name == entry.name) return entry.phase;
+    known.push_back(entry.name);
     names += (names.empty() ? "" : ", ") + std::string(entry.name);
   }
-  return invalidArgument("there is no phase '" + name + "'; the phases are " + names);
+  return invalidArgument("there is no phase '" + name + "'; the phases are " + names + base::didYouMean(name, known));
 }
 
 void addNormalize(PassManager& manager, const CompileOptions& options, std::string* summary, std::string* report) {
@@ -104,7 +108,8 @@ class PhaseRunner {
     // Of IR that is fused already, the live set is that of its units.
     if (auto function = module_.lookupSymbol<func::FuncOp>("main"); function && first > Phase::k_precision)
       result_.stats.largestLiveSetBytes = largestLiveSetBytes(function);
-    if (first <= Phase::k_import) HPU_RETURN_IF_ERROR(dump(Phase::k_import));
+    // A graph comes imported to this.
+    if (options_.startFrom.empty() || first <= Phase::k_import) HPU_RETURN_IF_ERROR(dump(Phase::k_import));
     if (explains()) {
       HPU_RETURN_IF_ERROR(trail_.begin(module_));
       trail_.record(Phase::k_import, module_, "");
@@ -113,7 +118,10 @@ class PhaseRunner {
       if (entry.phase == Phase::k_import || entry.phase < first || entry.phase > last) continue;
       auto start = Clock::now();
       summary_.clear();
-      HPU_RETURN_IF_ERROR(runPhase(entry));
+      Status status = runPhase(entry);
+      // Whatever else was wrong: what was left half done is no news.
+      if (support::isCancelled()) return support::cancelledStatus().withContext(std::string("phase ") + entry.name);
+      HPU_RETURN_IF_ERROR(status);
       if (explains()) trail_.record(entry.phase, module_, reportOf(entry.phase));
       PhaseInfo info{entry.name, msSince(start), summary_};
       result_.stats.phases.push_back(info);
@@ -122,7 +130,7 @@ class PhaseRunner {
     }
     if (!options_.stopAfter.empty()) {
       llvm::raw_string_ostream stream(result_.ir);
-      module_.print(stream, printFlags());
+      module_.print(stream, printFlags(options_.irConstants));
     }
     timeReport();
     if (explains()) {
@@ -152,6 +160,7 @@ class PhaseRunner {
   }
 
   Status runPhase(const PhaseEntry& entry) {
+    if (support::isCancelled()) return support::cancelledStatus();
     if (entry.phase == Phase::k_emit) return emitRecipe();
     PassManager manager(module_.getContext());
     manager.enableVerifier(true);
@@ -242,7 +251,7 @@ class PhaseRunner {
         fuse::FuseOptions fuse;
         fuse.group = optimize;
         fuse.canFormKernel = [](ArrayRef<Operation*> ops, std::string* why) {
-          return kernels::canFormKernel(ops, why);
+          return !support::isCancelled() && kernels::canFormKernel(ops, why);
         };
         fuse.report = report("fusion");
         fuse.summary = &summary_;
@@ -367,9 +376,14 @@ class PhaseRunner {
     }
   }
 
-  static OpPrintingFlags printFlags() {
+  static OpPrintingFlags printFlags(bool constants) {
+    constexpr int64_t kLargeElements = 256, kLargeResource = 1024;  // Hexadecimal digits, of the latter.
     OpPrintingFlags flags;
     flags.enableDebugInfo(true, false);
+    if (!constants) {
+      flags.elideLargeElementsAttrs(kLargeElements);
+      flags.elideLargeResourceString(kLargeResource);
+    }
     return flags;
   }
 
@@ -380,7 +394,7 @@ class PhaseRunner {
     snprintf(name, sizeof name, "/%02d-%s.mlir", static_cast<int>(phase), phases()[static_cast<int>(phase)].name);
     std::string text;
     llvm::raw_string_ostream stream(text);
-    module_.print(stream, printFlags());
+    module_.print(stream, printFlags(options_.dumpConstants));
     return base::writeFileAtomic(options_.dumpDir + name, text);
   }
 

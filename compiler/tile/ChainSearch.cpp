@@ -320,6 +320,7 @@ class ChainSearch {
 
   /// A chain stands where its last unit does: whatever its units read is there by then.
   StatusOr<Picoseconds> timeOf(size_t from, size_t to) {
+    if (options_.isCancelled && options_.isCancelled()) return cancelled("the search for chains was cancelled");
     std::vector<const std::vector<SlicedCommand>*> commands;
     for (size_t u = from; u < to; ++u) {
       if (chainOf_[u] == kApart)

@@ -52,7 +52,10 @@ class Search {
   }
 
   StatusOr<Tiling> run() {
-    for (Unit& unit : units_) addCandidates(unit);
+    for (Unit& unit : units_) {
+      if (isCancelled()) return cancelled("the search for tiles was cancelled");
+      addCandidates(unit);
+    }
     if (options_.slice) {
       findNeighbours();
       chooseDims();
@@ -397,7 +400,10 @@ class Search {
 
   bool inBudget() const { return priced_ < options_.windows && pricedCommands_ < options_.windowCommands; }
 
+  bool isCancelled() const { return options_.isCancelled && options_.isCancelled(); }
+
   StatusOr<Picoseconds> timeOf(size_t from, size_t to) {
+    if (isCancelled()) return cancelled("the search for tiles was cancelled");
     std::vector<const std::vector<SlicedCommand>*> commands;
     for (size_t u = from; u < to; ++u) {
       commands.push_back(&commandsOf(units_[u], units_[u].chosen));

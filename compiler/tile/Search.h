@@ -49,8 +49,9 @@ struct SearchOptions {
   int64_t windows = 20000;  ///< So many neighbourhoods are priced at most.
   /// As long as they sum up to fewer commands, with the whole schedules that are priced meanwhile.
   int64_t windowCommands = 300000;
-  int64_t polishCommands = 400000;  ///< Whole schedules are priced as long as they sum up to fewer commands.
-  int64_t sramBytes = 0;            ///< For tiles of all kinds; 0: no chains.
+  int64_t polishCommands = 400000;         ///< Whole schedules are priced as long as they sum up to fewer commands.
+  int64_t sramBytes = 0;                   ///< For tiles of all kinds; 0: no chains.
+  std::function<bool()> isCancelled = {};  ///< True ends the search soon, with kCancelled.
 };
 
 /// The most that a tile of a bundle may take: two slots of two neighbouring bundles are in SRAM at a time.

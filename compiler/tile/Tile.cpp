@@ -11,6 +11,7 @@
 #include "compiler/dialect/hpu/TensorOf.h"
 #include "compiler/layout/Chains.h"
 #include "compiler/schedule/Issue.h"
+#include "compiler/support/Cancellation.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
 #include "compiler/tile/BundleParts.h"
@@ -109,6 +110,7 @@ class TilePass : public PassWrapper<TilePass, OperationPass<func::FuncOp>> {
     schedule::IssueContext context{*program, draft.reads, *options_.target, options_.target->clock()};
     std::vector<SearchLink> links = options_.slice ? findLinks(units, unitOf) : std::vector<SearchLink>();
     SearchOptions search{.slice = options_.slice, .windows = options_.windows, .sramBytes = options_.target->sramBytes};
+    search.isCancelled = [] { return support::isCancelled(); };
     HPU_ASSIGN(Tiling all, searchTiles(context, searched, links, search));
     Tiling byUnit;
     byUnit.time = all.time;

@@ -314,9 +314,11 @@ hlml_return_t hlml_device_get_mac_info(hlml_device_t device, hlml_mac_info_t* ma
                                        unsigned int start_mac_id, unsigned int* actual_mac_count);
 /* Masks of PORTS_ARR_SIZE words each: all ports, and those that leave the box. */
 hlml_return_t hlml_get_mac_addr_info(hlml_device_t device, uint64_t* mask, uint64_t* ext_mask);
-/* Ports inside the box are up; no switch is simulated outside of it. */
+/* Ports inside the box are up; those that leave it are while the device has ranks of communicators of several nodes. */
 hlml_return_t hlml_nic_get_link(hlml_device_t device, uint32_t port, bool* up);
-/* Not supported: the simulated ports carry no counted traffic. */
+/* What the port has carried since the device was acquired, as modelled ("tx_bytes", "rx_packets", "tx_busy_ns" ...),
+ * and what the network below external ports has met ("retransmitted", "bad_icrc" ...; of the owner's process, RoCE
+ * only). The names are the same for every port. */
 hlml_return_t hlml_nic_get_statistics(hlml_device_t device, hlml_nic_stats_info_t* stats_info);
 
 /* ---- Affinity ---------------------------------------------------------------------------------------- */

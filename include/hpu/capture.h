@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Capture: what streams are asked to do is recorded instead of done, and replayed as a whole any
 // number of times, for a fraction of the cost of enqueuing it again.
-// The one thing to know: only work of streams is captured. What the host does itself (waiting,
-// allocating, loading) is refused meanwhile, and the capture fails with the first such call.
+// The one thing to know: only work of streams is captured, collectives and repeatable work included. What the host
+// does itself (waiting, allocating, loading) is refused meanwhile, and the capture fails with the first such call.
 //
 //   HPU_ASSIGN(auto session, hpu::CaptureSession::begin(stream));
 //   HPU_RETURN_IF_ERROR(stream.copyToDevice(in, data, bytes));
@@ -39,11 +39,17 @@ class HPU_API GraphInstance {
 
   /// Enqueues all of it on `stream` (of the same device), as one call: the branches of the capture
   /// run concurrently, and what follows on `stream` follows all of them. A failure of any part is
-  /// an error of `stream`. Errors: kFailedPrecondition, kInvalidArgument (another device).
+  /// an error of `stream`. Errors: kFailedPrecondition, kInvalidArgument (another device); nothing is
+  /// enqueued then.
+  /// With repeatable work (collectives, Stream::enqueueRepeatable) it makes the same calls as were captured, in
+  /// their order. Where one of them fails, its error says which operation it was: those before it are enqueued and
+  /// run, and what follows on `stream` follows them; it and those after it are not, and `stream` has no failure by
+  /// that. Other ranks wait for no collective that failed so: it fails its communicator on all of them. The work must
+  /// not replay or rebind graphs itself (kFailedPrecondition).
   Status replay(const Stream& stream);
 
   /// From the next replay on, everything that used memory in [from, from + bytes) uses the same
-  /// offset in [to, to + bytes), which must lie in one live allocation. The new memory stays alive
+  /// offset in [to, to + bytes), which must lie in one live allocation of HBM. The new memory stays alive
   /// as the captured one did, and what nothing uses any more is let go (a CapturedGraph keeps what it
   /// captured). Errors: kNotFound (nothing uses it, or no such allocation),
   /// kOutOfRange, kInvalidArgument (a launch's output would overwrite its input); nothing is
@@ -68,7 +74,7 @@ class HPU_API CapturedGraph {
   CapturedGraph();  ///< Empty; only assignable.
   ~CapturedGraph();
   bool valid() const { return work_ != nullptr; }
-  int64_t operations() const;  ///< Copies, fills, launches, records, and waits between branches.
+  int64_t operations() const;  ///< Copies, fills, launches, records, waits between branches, and repeatable work.
   int64_t launches() const;
   int64_t branches() const;  ///< Streams that took part; 1 without a fork.
   /// One line an operation, "branch 0: launch 'layer1'", in the order of capture.
@@ -97,6 +103,8 @@ class HPU_API CaptureSession {
   /// From now on work of `stream` is recorded. What was enqueued before is not affected. Errors:
   /// kFailedPrecondition (it is captured already).
   static StatusOr<CaptureSession> begin(const Stream& stream);
+  /// A number of the capture that the stream is in, no other capture's; 0: none.
+  static uint64_t of(const Stream& stream);
   /// Ends the capture; all its streams work as before. Errors: kFailedPrecondition, saying which
   /// call was refused in the capture, or which stream was not waited for.
   StatusOr<CapturedGraph> end();

@@ -35,7 +35,8 @@ struct UniqueId {
 };
 /// Starts a coordinator in this process (its thread ends with the process or when the communicator
 /// is gone everywhere). HCCL_COMM_ID=ip:port, when set, says where; HCCL_SOCKET_IFNAME which
-/// interface. Errors: kUnavailable, kInvalidArgument.
+/// interface. Errors: kUnavailable, kInvalidArgument, kFailedPrecondition (HCCL_COMM_ID is an address that others
+/// reach, and there is no secret: docs/collectives.md).
 HPU_API StatusOr<UniqueId> createUniqueId();
 
 /// Which rank of how many a launcher made this process: mpirun (Open MPI), PMIx, PMI (MPICH, Intel
@@ -96,10 +97,18 @@ class HPU_API Communicator {
   Communicator();
   ~Communicator();
   static StatusOr<Communicator> create(const UniqueId& id, int rank, int ranks, const Device& device,
-                                       const CommunicatorOptions& options = {});
+                                       const CommunicatorOptions& options = {}) {
+    return create(id, rank, ranks, device, options, sizeof(CommunicatorOptions));
+  }
+  static StatusOr<Communicator> create(const UniqueId& id, int rank, int ranks, const Device& device,
+                                       const CommunicatorOptions& options, size_t optionsBytes);
   /// All ranks in this process, one for each device. Errors: as create.
   static StatusOr<std::vector<Communicator>> createAll(const std::vector<Device>& devices,
-                                                       const CommunicatorOptions& options = {});
+                                                       const CommunicatorOptions& options = {}) {
+    return createAll(devices, options, sizeof(CommunicatorOptions));
+  }
+  static StatusOr<std::vector<Communicator>> createAll(const std::vector<Device>& devices,
+                                                       const CommunicatorOptions& options, size_t optionsBytes);
   /// In place of create, for a rank that cannot call it: the others' creation ends with `why` at
   /// once instead of waiting. Waits for the coordinator for 10 s at most. Errors: nobody was told.
   static Status decline(const UniqueId& id, int rank, int ranks, const Status& why);
@@ -152,12 +161,20 @@ class HPU_API Communicator {
 
   /// A new communicator of the ranks with the same colour, ordered by (key, rank); invalid for
   /// colour < 0. Every rank calls it.
-  StatusOr<Communicator> split(int color, int key, const CommunicatorOptions& options = {}) const;
+  StatusOr<Communicator> split(int color, int key, const CommunicatorOptions& options = {}) const {
+    return split(color, key, options, sizeof(CommunicatorOptions));
+  }
+  StatusOr<Communicator> split(int color, int key, const CommunicatorOptions& options, size_t optionsBytes) const;
   /// A new communicator without the excluded ranks; only the others call it, also after a failure
-  /// of this one and the end of any rank's process. They meet in the process of the first of them.
+  /// of this one and the end of any rank's process. They meet in the process of the first of them. A rank that was left
+  /// out of a shrink takes part in no later one of the same communicator.
   /// Errors: as create; kUnavailable (the process of a rank that is not excluded has ended): call
   /// it again without that rank.
-  StatusOr<Communicator> shrink(const std::vector<int>& excluded, const CommunicatorOptions& options = {}) const;
+  StatusOr<Communicator> shrink(const std::vector<int>& excluded, const CommunicatorOptions& options = {}) const {
+    return shrink(excluded, options, sizeof(CommunicatorOptions));
+  }
+  StatusOr<Communicator> shrink(const std::vector<int>& excluded, const CommunicatorOptions& options,
+                                size_t optionsBytes) const;
 
   /// Waits until everything enqueued is done, on every rank. Errors: kDeadlineExceeded; it comes up to five seconds
   /// after the deadline when the process of rank 0, which knows who is missing, does not answer either.

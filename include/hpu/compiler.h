@@ -9,8 +9,10 @@
 //   HPU_RETURN_IF_ERROR(result.recipe.save("model.recipe"));
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -53,6 +55,10 @@ struct CompileOptions {
   /// fp8: the largest magnitude of each activation that a matrix product reads, as calibrationGraph() names
   /// them. Empty: scales are computed at run time.
   std::map<std::string, double> ranges;
+  bool dumpConstants = false;  ///< Dumps have the large constants, so that `startFrom` can go on from one.
+  bool irConstants = true;     ///< `ir` has them.
+  /// Asked on the compiling threads, often: true ends the compilation soon, with kCancelled. Must be quick.
+  std::function<bool()> isCancelled;
 };
 
 struct CompileStats {
@@ -93,24 +99,72 @@ struct UnsupportedNode {
 
 /// Reads an ONNX model. `shapes`/`dims` as in CompileOptions. When nodes are unsupported the Status is
 /// kUnimplemented, its message lists all of them, and `unsupported` (if not null) holds them.
-HPU_API StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions& options = {},
-                                   std::vector<UnsupportedNode>* unsupported = nullptr);
+HPU_API StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions& options, size_t optionsBytes,
+                                   std::vector<UnsupportedNode>* unsupported);
+inline StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions& options = {},
+                                  std::vector<UnsupportedNode>* unsupported = nullptr) {
+  return importOnnx(path, options, sizeof(CompileOptions), unsupported);
+}
 
 /// Reads MLIR text or bytecode in the hpu dialect.
 HPU_API StatusOr<Graph> importMlir(const std::string& path);
 
 /// Compiles a graph. The graph is not changed. Any thread may compile; compilations run in parallel.
-HPU_API StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& options = {});
+HPU_API StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& options, size_t optionsBytes);
+inline StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& options = {}) {
+  return compile(graph, options, sizeof(CompileOptions));
+}
 
 /// A graph with the inputs of `graph` whose outputs are the largest magnitudes of the activations that its
 /// matrix products read: run it (in f32) on typical data, and give the maxima, by output name, to
 /// CompileOptions::ranges. Uses the shapes and dims of `options`. Errors: kInvalidArgument when there is
 /// nothing to calibrate.
-HPU_API StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& options = {});
+HPU_API StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& options, size_t optionsBytes);
+inline StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& options = {}) {
+  return calibrationGraph(graph, options, sizeof(CompileOptions));
+}
 
 /// importOnnx (or importMlir, by the file's content) and compile, with the recipe cache if asked.
-HPU_API StatusOr<CompileResult> compileFile(const std::string& path, const CompileOptions& options = {},
-                                            std::vector<UnsupportedNode>* unsupported = nullptr);
+HPU_API StatusOr<CompileResult> compileFile(const std::string& path, const CompileOptions& options, size_t optionsBytes,
+                                            std::vector<UnsupportedNode>* unsupported);
+inline StatusOr<CompileResult> compileFile(const std::string& path, const CompileOptions& options = {},
+                                           std::vector<UnsupportedNode>* unsupported = nullptr) {
+  return compileFile(path, options, sizeof(CompileOptions), unsupported);
+}
+
+/// A compilation that goes on beside the program; a shared handle, and any thread may call. It runs on a thread of its
+/// own; with the last handle it is cancelled and waited for.
+class HPU_API Compilation {
+ public:
+  Compilation();  ///< Empty; only assignable.
+  ~Compilation();
+  bool valid() const { return state_ != nullptr; }
+  /// The graph is not to be changed meanwhile. Errors: kResourceExhausted (no thread). Those of the compilation are
+  /// result()'s.
+  static StatusOr<Compilation> start(const Graph& graph, const CompileOptions& options = {}) {
+    return start(graph, options, sizeof(CompileOptions));
+  }
+  static StatusOr<Compilation> start(const Graph& graph, const CompileOptions& options, size_t optionsBytes);
+  /// compileFile in place of compile.
+  static StatusOr<Compilation> startFile(const std::string& path, const CompileOptions& options = {}) {
+    return startFile(path, options, sizeof(CompileOptions));
+  }
+  static StatusOr<Compilation> startFile(const std::string& path, const CompileOptions& options, size_t optionsBytes);
+  bool done() const;
+  /// Waits; deadlineMs < 0: without one, as compilation waits for nothing. Errors: as compile, kCancelled,
+  /// kDeadlineExceeded (it goes on).
+  StatusOr<CompileResult> result(int64_t deadlineMs = -1) const;
+  /// Returns at once; it ends soon, with kCancelled unless it is done before.
+  void cancel() const;
+  /// Calls `told` once, when it is done, on its thread; now on this one when it is.
+  void onDone(std::function<void()> told) const;
+  /// The name of the phase that runs; empty before the first.
+  std::string phase() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
 
 /// The names of the phases, in order.
 HPU_API std::vector<std::string> phaseNames();

@@ -7,7 +7,9 @@
 //   HPU_ASSIGN(auto buffer, device.allocate(1 << 20));
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +28,15 @@ inline constexpr int kAnyDevice = -1;
 /// The device address of the first byte of HBM, on every device.
 inline constexpr uint64_t kHbmBase = 0x1000000000;
 
+/// What a host thread does that waits for a device's work.
+enum class WaitPolicy : uint8_t {
+  kDefault,  ///< HPU_WAIT_POLICY, else kHelp.
+  kHelp,     ///< Works for the device meanwhile, and sleeps when there is nothing to do.
+  kBlock,    ///< Sleeps at once: the core is somebody else's.
+  kSpin,     ///< Looks again and again, and never sleeps: the least latency, for a core of its own.
+  kYield,    ///< As kSpin, and offers the core to other threads between two looks.
+};
+
 struct DeviceOptions {
   std::string driver = "sim";  ///< "sim", or "null" (accepts everything, computes nothing).
   int index = kAnyDevice;      ///< Which device of the node, 0..7 in the order of PCI addresses.
@@ -34,6 +45,7 @@ struct DeviceOptions {
   Target target = Target::kGaudi2;
   int64_t hbmBytes = 0;  ///< 0: HPU_SIM_HBM_BYTES, else the target's own capacity.
   int threads = 0;       ///< Host threads for the functional work; 0: HPU_NUM_THREADS, else all cores.
+  WaitPolicy wait = WaitPolicy::kDefault;  ///< Of an open device its first opening's counts.
 };
 
 struct DeviceInfo {
@@ -70,6 +82,21 @@ struct DeviceCounters {
   int64_t launches = 0, commands = 0, h2dBytes = 0, d2hBytes = 0;
 };
 
+/// Something that somebody who looks after a device or a job should hear of (Device::setHealthHook).
+struct HealthEvent {
+  enum class Kind : uint8_t {
+    kWorkFailed,      ///< Work of a stream failed; `status` is what its synchronize will say.
+    kReset,           ///< The device was reset; what was enqueued is gone.
+    kOutOfMemory,     ///< An allocation failed.
+    kHostMemoryFull,  ///< A write found no memory of the host behind the device's (HPU_SIM_HOST_BYTES).
+    kWaitTooLong,     ///< A wait came to its deadline; not of one that only asks (0 ms).
+    kRankLost,        ///< A communicator on the device has failed; of an idle one, when asyncError() finds it.
+  };
+  Kind kind = Kind::kWorkFailed;
+  std::string source;  ///< The stream, the label of memory, the communicator; may be empty.
+  Status status;       ///< Never ok.
+};
+
 class DeviceState;
 
 /// Any thread may call anything.
@@ -82,8 +109,12 @@ class HPU_API Device {
   /// one. Errors: kNotFound (no such driver, index, module id or PCI address), kInvalidArgument,
   /// kUnavailable (in use by another process, which is named), kResourceExhausted (all are, or out
   /// of memory), kFailedPrecondition (open with other options, or of another type).
-  static StatusOr<Device> open(const DeviceOptions& options = {});
+  static StatusOr<Device> open(const DeviceOptions& options = {}) { return open(options, sizeof(DeviceOptions)); }
+  /// The same for a caller whose DeviceOptions has so many bytes (docs/versioning.md).
+  static StatusOr<Device> open(const DeviceOptions& options, size_t optionsBytes);
   static std::vector<std::string> drivers();
+  /// How many devices the node has, whoever uses them (HPU_NODE, docs/node.md). Errors: as node::query.
+  static StatusOr<int> count();
 
   bool valid() const { return state_ != nullptr; }
   const DeviceInfo& info() const;
@@ -91,7 +122,10 @@ class HPU_API Device {
   /// the work already enqueued. kResourceExhausted lists the largest holders; `label` names this
   /// one there.
   StatusOr<Buffer> allocate(int64_t bytes, const std::string& label = {});
-  StatusOr<Buffer> allocate(int64_t bytes, const AllocateOptions& options);
+  StatusOr<Buffer> allocate(int64_t bytes, const AllocateOptions& options) {
+    return allocate(bytes, options, sizeof(AllocateOptions));
+  }
+  StatusOr<Buffer> allocate(int64_t bytes, const AllocateOptions& options, size_t optionsBytes);
   /// The live allocation that contains the address. Errors: kNotFound, with the nearest one.
   StatusOr<Buffer> find(uint64_t address) const;
 
@@ -101,6 +135,19 @@ class HPU_API Device {
   Status mapHost(void* data, int64_t bytes, const std::string& label = {});
   Status unmapHost(const void* data);
   StatusOr<HostMemory> findHost(const void* data) const;
+  /// Maps [offset, offset + bytes) of a file that can be shared (memfd_create, shm_open, another device's or process's
+  /// exportHost) for host and device; `offset` is a multiple of the page size. The descriptor stays the caller's, and
+  /// may be closed. unmapHost ends it. Errors: kInvalidArgument (no file, or none that can be mapped), kOutOfRange (it
+  /// is shorter), kResourceExhausted.
+  StatusOr<HostMemory> importHost(int fd, int64_t offset, int64_t bytes, const std::string& label = {});
+  /// A descriptor (the caller's to close) of the file behind the memory of allocateHost or importHost that contains
+  /// `data`, and where in it that memory begins. Errors: kNotFound, kUnimplemented (the program's own memory, mapped by
+  /// mapHost: it has no file), kResourceExhausted (the process has too many such files).
+  struct SharedFile {
+    int fd = -1;
+    int64_t offset = 0, bytes = 0;
+  };
+  StatusOr<SharedFile> exportHost(const void* data) const;
 
   /// A descriptor of the file that holds the device's memory (the caller's to close), for mapping
   /// [address, address + bytes), which lies at offset address - kHbmBase. Nothing orders such accesses
@@ -113,6 +160,13 @@ class HPU_API Device {
   Status checkWrite(uint64_t address, int64_t bytes) const;
 
   MemoryInfo memoryInfo() const;
+  /// From now on peaks, of the device and of each label, count from what is used now.
+  void resetPeakMemory();
+  /// In place of those before; an empty MemoryHooks ends them. Calls that have begun go on.
+  Status setMemoryHooks(MemoryHooks hooks);
+  /// In place of the one before; an empty function ends it. Called on the thread that found out, without locks, soon
+  /// after it happened; it must not wait for work of a device, and must not throw. Calls that have begun go on.
+  Status setHealthHook(std::function<void(const HealthEvent&)> hook);
   /// By label, the largest first; the runtime's own (constants, workspaces) as well.
   std::vector<MemoryHolder> memoryHolders() const;
   DeviceCounters counters() const;

@@ -9,12 +9,13 @@
 //   HPU_RETURN_IF_ERROR(op.launch(stream, {a, b}, {c}));
 #pragma once
 
-#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "hpu/device.h"
 #include "hpu/executable.h"
@@ -34,7 +35,7 @@ class HPU_API EagerKey {
     Builder& addReal(double value);  ///< By its bits.
     Builder& add(std::string_view text);
     Builder& add(const void* bytes, size_t size);
-    template <std::integral T>
+    template <typename T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
     Builder& add(T value) {
       return addInt(static_cast<int64_t>(value));
     }
@@ -70,7 +71,8 @@ class HPU_API EagerCache {
  public:
   using Compile = std::function<StatusOr<Recipe>()>;
 
-  explicit EagerCache(const EagerOptions& options = {});
+  explicit EagerCache(const EagerOptions& options = {}) : EagerCache(options, sizeof(EagerOptions)) {}
+  EagerCache(const EagerOptions& options, size_t optionsBytes);
   ~EagerCache();
   EagerCache(const EagerCache&) = delete;
   EagerCache& operator=(const EagerCache&) = delete;
@@ -83,7 +85,11 @@ class HPU_API EagerCache {
   /// The same, loaded on a device. `load` counts for the first call of a key and device. Errors:
   /// also those of Executable::load.
   StatusOr<Executable> executable(const Device& device, const EagerKey& key, const Compile& compile,
-                                  const LoadOptions& load = {});
+                                  const LoadOptions& load = {}) {
+    return executable(device, key, compile, load, sizeof(LoadOptions));
+  }
+  StatusOr<Executable> executable(const Device& device, const EagerKey& key, const Compile& compile,
+                                  const LoadOptions& load, size_t loadBytes);
 
   EagerStatistics statistics() const;
   /// Unloads what is loaded on a device; recipes stay. A device stays open as long as it is loaded

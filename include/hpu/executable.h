@@ -2,6 +2,7 @@
 // Executable: a recipe loaded on a device, ready to be launched any number of times.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -47,7 +48,11 @@ class HPU_API Executable {
   /// Uploads constants, maps the kernel image that fits this CPU and reserves the workspace.
   /// Errors: kFailedPrecondition (other target, no kernel image for this CPU; the message names the
   /// command that mends it), kResourceExhausted.
-  static StatusOr<Executable> load(const Device& device, const Recipe& recipe, const LoadOptions& options = {});
+  static StatusOr<Executable> load(const Device& device, const Recipe& recipe, const LoadOptions& options = {}) {
+    return load(device, recipe, options, sizeof(LoadOptions));
+  }
+  static StatusOr<Executable> load(const Device& device, const Recipe& recipe, const LoadOptions& options,
+                                   size_t optionsBytes);
 
   const Recipe& recipe() const;
   /// All outputs in the order in which a launch on idle engines is done with them. Needs no device.
@@ -63,7 +68,10 @@ class HPU_API Executable {
   /// The same by addresses. Launches with workspaces of their own run concurrently on several
   /// streams; the caller orders launches that share one. Errors: also kNotFound, kOutOfRange as
   /// Stream's copies.
-  Status launch(const Stream& stream, const LaunchArguments& arguments);
+  Status launch(const Stream& stream, const LaunchArguments& arguments) {
+    return launch(stream, arguments, sizeof(LaunchArguments));
+  }
+  Status launch(const Stream& stream, const LaunchArguments& arguments, size_t argumentsBytes);
 
  private:
   std::shared_ptr<ExecutableState> state_;

@@ -106,4 +106,27 @@ class HPU_API ExternalWork {
   virtual void portsReserved(std::vector<int64_t> readyPs);
 };
 
+/// Memory that repeatable work uses: addresses on the device.
+struct WorkMemory {
+  uint64_t address = 0;
+  int64_t bytes = 0;
+};
+
+class Stream;
+
+/// Work that is enqueued any number of times: what a capture keeps of a collective, a host function, or external work
+/// of the program (Stream::enqueueRepeatable). Calls of one object come one after another.
+class HPU_API RepeatableWork {
+ public:
+  virtual ~RepeatableWork();
+  /// What it is, for errors, traces and CapturedGraph::describe.
+  virtual std::string name() const = 0;
+  /// Once for each capture that it is in: what can be found wrong with it beforehand. The capture fails with an error.
+  virtual Status prepare(const Stream& stream);
+  /// Enqueues it. `memory` is what memory() gave, with the addresses that GraphInstance::rebind has put in place.
+  virtual Status enqueue(const Stream& stream, const std::vector<WorkMemory>& memory) = 0;
+  /// What a graph keeps allocated as long as it may be replayed, and may rebind. Asked once.
+  virtual std::vector<WorkMemory> memory() const;
+};
+
 }  // namespace hpu

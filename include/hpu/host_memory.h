@@ -17,8 +17,12 @@ namespace hpu {
 struct HostMemory {
   void* data = nullptr;  ///< Aligned to pages when allocated.
   int64_t bytes = 0;
-  bool allocated = false;  ///< By allocateHost; else mapped by mapHost.
+  bool allocated = false;  ///< By allocateHost; else mapped by mapHost or importHost.
   std::string label;
+  /// Where launches and copies on the device find the same bytes, without a copy to HBM: they go over PCIe each time
+  /// that they are used (docs/device-memory.md). 0: the device cannot reach them (mapped memory, unless it is
+  /// importHost's).
+  uint64_t deviceAddress = 0;
 };
 
 }  // namespace hpu

@@ -42,6 +42,53 @@ enum class Fault : uint8_t {
 };
 inline constexpr int kNumFaults = 7;
 
+/// What one direction of a link has carried, as modelled: everything but `busyPs` is a count of whole things.
+struct PortTraffic {
+  int64_t messages = 0, packets = 0;
+  int64_t payloadBytes = 0;
+  int64_t bytes = 0;   ///< On the wire: with the headers, and the acknowledgements that the model charges to the data.
+  int64_t busyPs = 0;  ///< How long the link was taken, in picoseconds of device time.
+
+  PortTraffic& operator+=(const PortTraffic& other) {
+    messages += other.messages;
+    packets += other.packets;
+    payloadBytes += other.payloadBytes;
+    bytes += other.bytes;
+    busyPs += other.busyPs;
+    return *this;
+  }
+  bool operator==(const PortTraffic& other) const {
+    return messages == other.messages && packets == other.packets && payloadBytes == other.payloadBytes &&
+           bytes == other.bytes && busyPs == other.busyPs;
+  }
+};
+struct LinkTraffic {
+  PortTraffic sent, received;
+  bool operator==(const LinkTraffic& other) const { return sent == other.sent && received == other.received; }
+};
+/// Of a device: the link to each device of its node, by that one's index (its own: what ranks that share the device
+/// tell each other, which leaves it by no port), and the rail to other nodes.
+inline constexpr int kRail = kDevices, kLinks = kDevices + 1;
+
+/// What the network below the rails has met: of a process, so the same for all its devices. RoCE counts these; TCP is
+/// the kernel's, and counts nothing here.
+enum class NetworkCounter : uint8_t {
+  kSent,             ///< Datagrams.
+  kReceived,         ///< Datagrams.
+  kRetransmitted,    ///< Packets that were sent again.
+  kTimeouts,         ///< Nothing was heard of what was sent.
+  kNaks,             ///< The peer missed a packet, and said so.
+  kNotReady,         ///< The peer had no buffer.
+  kMissedResponses,  ///< An answer of the peer was missing.
+  kBadIcrc,          ///< Received with a wrong checksum, and dropped.
+  kMalformed,        ///< Received and no packet of RoCE.
+  kStrays,           ///< Received for no connection, or from another than its peer.
+  kDuplicates,       ///< Requests received again.
+  kOutOfOrder,       ///< Requests received behind one that is missing.
+  kCongestionMarks,  ///< Received with a switch's mark of congestion.
+};
+inline constexpr int kNumNetworkCounters = 13;
+
 /// One device as it is now. Times and counters are since it was acquired, and 0 for a free one.
 struct DeviceStatus {
   int index = 0;             ///< 0..7, the order of PCI addresses.
@@ -54,13 +101,16 @@ struct DeviceStatus {
   ProcessStatus owner;               ///< pid 0 when the device is free.
   std::vector<ProcessStatus> peers;  ///< Processes that map its memory.
   int64_t totalBytes = 0, usedBytes = 0, peakBytes = 0;
-  DeviceCounters counters;           ///< Modelled; see device.h.
-  int64_t acquiredAtNs = 0;          ///< Host CLOCK_REALTIME nanoseconds.
-  int64_t updatedAtNs = 0;           ///< When the owner last published, same clock.
-  int32_t queuedWork = 0;            ///< Work enqueued and not done.
-  uint64_t faults[kNumFaults] = {};  ///< Counts by Fault, since the device was acquired.
-  bool lost = false;                 ///< A fatal event or a lost heartbeat was injected, and no reset came since.
-  std::string lastError;             ///< The last failure of a stream; empty when none.
+  DeviceCounters counters;                     ///< Modelled; see device.h.
+  LinkTraffic links[kLinks];                   ///< Of operations that are complete and have ended well.
+  int32_t railUsers = 0;                       ///< Communicators of several nodes that have a rank on it.
+  uint64_t network[kNumNetworkCounters] = {};  ///< By NetworkCounter.
+  int64_t acquiredAtNs = 0;                    ///< Host CLOCK_REALTIME nanoseconds.
+  int64_t updatedAtNs = 0;                     ///< When the owner last published, same clock.
+  int32_t queuedWork = 0;                      ///< Work enqueued and not done.
+  uint64_t faults[kNumFaults] = {};            ///< Counts by Fault, since the device was acquired.
+  bool lost = false;      ///< A fatal event or a lost heartbeat was injected, and no reset came since.
+  std::string lastError;  ///< The last failure of a stream; empty when none.
 };
 
 struct NodeStatus {

@@ -11,7 +11,9 @@
 //   HPU_RETURN_IF_ERROR(stream.synchronize());
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,7 +38,10 @@ class HPU_API Stream {
  public:
   Stream();
   ~Stream();
-  static StatusOr<Stream> create(const Device& device, const StreamOptions& options = {});
+  static StatusOr<Stream> create(const Device& device, const StreamOptions& options = {}) {
+    return create(device, options, sizeof(StreamOptions));
+  }
+  static StatusOr<Stream> create(const Device& device, const StreamOptions& options, size_t optionsBytes);
   Device device() const;  ///< Empty for an empty handle.
 
   /// Copies; `offset` is into the buffer, in bytes. The host memory must stay valid until the copy
@@ -61,11 +66,27 @@ class HPU_API Stream {
   /// enqueued then.
   Status copyMany(CopyDirection direction, const std::vector<CopyRange>& ranges);
 
+  /// From a buffer of another device of this process, over the links between the two: reads and writes in order with
+  /// this stream, so wait for an event of the other device's stream first. `dst` is this device's. Both may be the same
+  /// device's. Errors: kOutOfRange, kInvalidArgument (`dst` is another device's; an empty buffer), kUnimplemented
+  /// (devices of different drivers).
+  Status copyFromDevice(const Buffer& dst, int64_t dstOffset, const Buffer& src, int64_t srcOffset, int64_t bytes);
+
+  /// Memory for work that is enqueued on this stream from now on, of the device's default pool; see memory_pool.h.
+  StatusOr<Buffer> allocate(int64_t bytes);
+  /// Gives memory of a pool back to it, behind everything that was enqueued on this stream. What other streams do with
+  /// it must be done, or waited for by this stream. Handles that are left keep the memory until they are gone. See
+  /// memory_pool.h.
+  Status free(Buffer buffer);
+
   /// Work that the device does not do itself, at its turn in the stream: see external_work.h.
   /// Errors: kInvalidArgument (null), kFailedPrecondition (the stream is captured).
   Status enqueue(std::shared_ptr<ExternalWork> work);
   /// The same; `end` is recorded too: it stands for the end of the work itself.
   Status enqueue(std::shared_ptr<ExternalWork> work, const Event& end);
+  /// The same for work that can be done again: now, and in a capture by each replay. Errors: what its enqueue()
+  /// returns, and, in a capture, those of prepare().
+  Status enqueueRepeatable(std::shared_ptr<RepeatableWork> work);
 
   /// More of the same, in place of another piece of work directly behind `work`, which says that it is extendable: true
   /// when it was added. False, and nothing has happened, unless `work` was the last to be enqueued, on this stream and
@@ -77,6 +98,17 @@ class HPU_API Stream {
   /// leave it to another thread to tell the work, because their callers may have locks. This may complete the work and
   /// begin what comes after it: call it without locks, before those, so that no other thread has to.
   void seal() const;
+
+  /// Calls a function of the program at its turn in the stream: what is before it is done, what comes after it begins
+  /// when it has returned; not called when the stream has failed. What it returns or throws is a failure of the stream.
+  /// It takes no device time. `name`: for traces and errors. Functions of a device run one after another on a thread of
+  /// the runtime; they may enqueue, but not wait for work of a device (kFailedPrecondition). Errors: kInvalidArgument
+  /// (empty), kFailedPrecondition (the stream is captured).
+  Status callHost(std::function<Status()> function, const std::string& name = "host function");
+  /// Calls `told` once, on the same thread, when everything enqueued so far is done, with ok, or with the failure of
+  /// the stream, which stays there; with kCancelled after a reset. The stream does not wait for it. Calls for one
+  /// stream come in the order of onDone. Errors: as callHost.
+  Status onDone(std::function<void(const Status&)> told);
 
   /// From now on `event` stands for everything enqueued so far, and for its failure.
   Status record(const Event& event);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hpu/node.h"
 #include "hpu/status.h"
@@ -28,7 +29,7 @@ struct Board {
   double pcieGigatransfers = 0;  ///< A lane, in GT/s.
   int ports = 0;                 ///< Ethernet ports, numbered from 0.
   uint64_t portMask = 0;
-  uint64_t externalPortMask = 0;  ///< Those that leave the box; no switch is simulated, so they are down.
+  uint64_t externalPortMask = 0;  ///< Those that leave the box: together the device's rail.
   double portGigabits = 0;
   double idleWatts = 0, capWatts = 0;
   double idleCelsius = 0, celsiusPerWatt = 0;
@@ -79,7 +80,23 @@ HPU_API int64_t powerViolationNs(const node::DeviceStatus& status);
 /// Fixed by the device's uuid and the port; locally administered (02:...), so no vendor's address.
 HPU_API std::array<uint8_t, 6> macAddress(const node::DeviceStatus& status, int port);
 
-/// Whether the port's link is up: internal ports of a device that is not lost.
+/// Whether the port's link is up: of a device that is not lost internal ports, and external ones while it has ranks of
+/// communicators of several nodes.
 HPU_API bool linkUp(const node::DeviceStatus& status, int port);
+
+/// The device at the other end of an internal port, by index: ports in their order, linksPerPeer() of them for each
+/// other device in the order of indices. -1: an external port, or none.
+HPU_API int portPeer(const node::DeviceStatus& status, int port);
+
+struct PortCounter {
+  std::string_view name;  ///< "tx_bytes"; lives for ever.
+  uint64_t value = 0;
+};
+/// What a port has carried and met, in a fixed order, the same names for every port. What a link carries is spread
+/// evenly over its ports, the rest on the first ones; they are busy together. What the network has met is a process's,
+/// and is shown at external ports; the simulated cables inside the box lose nothing. Empty: no such port.
+HPU_API std::vector<PortCounter> portCounters(const node::DeviceStatus& status, int port);
+/// "retransmitted".
+HPU_API std::string_view networkCounterName(node::NetworkCounter counter);
 
 }  // namespace hpu::telemetry

@@ -10,6 +10,7 @@
 // Without a change to the program: HPU_TRACE=run.hputrace in its environment, or 'hpu-trace record'.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -36,7 +37,10 @@ struct Options {
 /// Starts recording in this process (a process forked from it does not record). Errors:
 /// kFailedPrecondition when already recording; kInvalidArgument for maxEvents < 1; kAlreadyExists
 /// when another process is recording to `streamTo`; what opening it says.
-HPU_API Status start(const Options& options = {});
+HPU_API Status start(const Options& options, size_t optionsBytes);
+inline Status start(const Options& options = {}) {
+  return start(options, sizeof(Options));
+}
 /// Stops and writes the file: our own format, or Chrome JSON when the path ends in ".json", or Perfetto
 /// protobuf when it ends in ".pftrace". With Options::streamTo the path may be empty or the same: the file is
 /// then completed in place. Errors: kFailedPrecondition when not recording; when the file cannot be written,

@@ -78,7 +78,8 @@ inline std::string shapeToString(const Shape& shape) {
 struct TensorType {
   ElementType element = ElementType::kInvalid;
   Shape shape;
-  bool operator==(const TensorType&) const = default;
+  bool operator==(const TensorType& other) const { return element == other.element && shape == other.shape; }
+  bool operator!=(const TensorType& other) const { return !(*this == other); }
   /// Bytes of the dense row-major tensor; shape must be static.
   int64_t bytes() const { return numElements(shape) * elementSize(element); }
   /// "1x3x224x224xf32".

@@ -48,6 +48,12 @@ StatusOr<CaptureSession> CaptureSession::begin(const Stream& stream) {
   return session;
 }
 
+uint64_t CaptureSession::of(const Stream& stream) {
+  if (!stream.state()) return 0;
+  auto capture = stream.state()->capture();
+  return capture ? capture->number() : 0;
+}
+
 StatusOr<CapturedGraph> CaptureSession::end() {
   trace::HostScope scope("CaptureSession.end");
   std::shared_ptr<CaptureState> state = std::move(state_);
@@ -114,7 +120,7 @@ Status GraphInstance::replay(const Stream& stream) {
   if (!state_) return emptyInstance();
   if (!stream.state()) return failedPrecondition("cannot replay: the Stream handle is empty");
   HPU_RETURN_IF_ERROR(stream.state()->device()->checkProcess());
-  return state_->replay(*stream.state());
+  return state_->replay(stream);
 }
 
 Status GraphInstance::rebind(uint64_t from, uint64_t to, int64_t bytes) {

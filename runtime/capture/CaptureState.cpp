@@ -2,14 +2,18 @@
 #include "runtime/capture/CaptureState.h"
 
 #include <algorithm>
+#include <atomic>
+#include <map>
 #include <utility>
 
+#include "base/AtFork.h"
 #include "base/Format.h"
 #include "base/PerThread.h"
 #include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/event/EventState.h"
+#include "runtime/memory/BufferState.h"
 #include "runtime/stream/StreamState.h"
 
 namespace hpu {
@@ -33,9 +37,28 @@ Status ended() {
   return failedPrecondition("the capture has ended");
 }
 
+uint64_t nextNumber() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+/// One mutex for each object, however many captures and instances have it.
+std::shared_ptr<std::mutex> callsOf(const std::shared_ptr<RepeatableWork>& work) {
+  using Weak = std::weak_ptr<RepeatableWork>;
+  // Never destroyed: graphs may outlive statics.
+  static auto* known = new std::map<Weak, std::weak_ptr<std::mutex>, std::owner_less<Weak>>;
+  std::lock_guard lock(base::processMutex());
+  std::erase_if(*known, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<std::mutex>& slot = (*known)[work];
+  std::shared_ptr<std::mutex> calls = slot.lock();
+  if (!calls) slot = calls = std::make_shared<std::mutex>();
+  return calls;
+}
+
 }  // namespace
 
-CaptureState::CaptureState(std::shared_ptr<DeviceState> device) : work_(base::makeProcessOwned<CapturedWork>()) {
+CaptureState::CaptureState(std::shared_ptr<DeviceState> device)
+    : number_(nextNumber()), work_(base::makeProcessOwned<CapturedWork>()) {
   work_->device = std::move(device);
 }
 
@@ -76,6 +99,30 @@ StatusOr<uint32_t> CaptureState::add(const StreamState& stream, driver::Work wor
   operation.owners = tellMemory(*work_->device, operation.work, executable.get(), std::move(owners), memory_);
   operation.executable = std::move(executable);
   return append(branch, std::move(operation));
+}
+
+Status CaptureState::addRepeatable(const StreamState& stream, std::shared_ptr<RepeatableWork> work,
+                                   std::vector<WorkMemory> memory) {
+  CapturedWork::Operation operation;
+  operation.work = driver::External{};
+  operation.label = work->name();
+  for (const WorkMemory& range : memory) {
+    if (range.bytes == 0) continue;
+    if (range.bytes < 0) return fail(outOfRange(base::strCat(operation.label, ": memory of ", range.bytes, " bytes")));
+    auto buffer = work_->device->memory().find(range.address, range.bytes, operation.label);
+    if (!buffer.ok()) return fail(buffer.status());
+    // The buffer, not only its memory: replays make calls that look for it by its address.
+    const auto& allocation = (*buffer)->allocation();
+    operation.owners.push_back({*buffer, allocation->address(), allocation->bytes(), false});
+  }
+  operation.calls = callsOf(work);
+  operation.repeatable = std::move(work);
+  operation.memory = std::move(memory);
+  std::lock_guard lock(mutex_);
+  if (ended_) return ended();
+  HPU_ASSIGN(uint32_t branch, branchOf(stream));
+  work_->repeats = true;
+  return append(branch, std::move(operation)).status();
 }
 
 Status CaptureState::record(const std::shared_ptr<StreamState>& stream, EventState& event) {
@@ -152,11 +199,14 @@ bool CaptureState::active() const {
 }
 
 Status CaptureState::refuse(std::string_view call, std::string_view why) {
-  Status status =
-      failedPrecondition(base::strCat(call, " cannot be captured: ", why, "; call it before or after the capture"));
+  return fail(
+      failedPrecondition(base::strCat(call, " cannot be captured: ", why, "; call it before or after the capture")));
+}
+
+Status CaptureState::fail(const Status& why) {
   std::lock_guard lock(mutex_);
-  if (refused_.ok()) refused_ = status;
-  return status;
+  if (refused_.ok()) refused_ = why;
+  return why;
 }
 
 Status CaptureState::refuseOnThisThread(const DeviceState& device, std::string_view call, std::string_view why) {

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "hpu/external_work.h"
 #include "hpu/status.h"
 #include "runtime/capture/WorkRanges.h"
 #include "runtime/driver/Driver.h"
@@ -36,6 +37,11 @@ class CapturedWork {
     uint32_t waitOperation = driver::BatchItem::kNone;  ///< Of a wait.
     uint32_t waitSignal = driver::BatchItem::kNone;
     std::shared_ptr<ExecutableState> executable;  ///< Of a launch.
+    /// Work that each replay enqueues again; `work` is external work of nobody then.
+    std::shared_ptr<RepeatableWork> repeatable;
+    std::vector<WorkMemory> memory;  ///< Of repeatable work.
+    /// Taken for its calls: that of all graphs which have the same object.
+    std::shared_ptr<std::mutex> calls;
   };
   struct Branch {
     std::string name;
@@ -47,6 +53,7 @@ class CapturedWork {
   std::vector<Branch> branches;
   /// Executables whose own memory the operations share with launches outside; each once.
   std::vector<std::shared_ptr<ExecutableState>> ordered;
+  bool repeats = false;  ///< There is repeatable work.
 };
 
 /// What an event stands for that was recorded in a capture.
@@ -68,6 +75,8 @@ class CaptureState : public std::enable_shared_from_this<CaptureState> {
   /// Records work of a stream of the capture; the index of the operation.
   StatusOr<uint32_t> add(const StreamState& stream, driver::Work work, std::string label, Owners owners,
                          std::shared_ptr<ExecutableState> executable = nullptr);
+  /// Records work that replays enqueue again; `memory` is what it uses, each range in a live allocation or empty.
+  Status addRepeatable(const StreamState& stream, std::shared_ptr<RepeatableWork> work, std::vector<WorkMemory> memory);
   /// Stream::record.
   Status record(const std::shared_ptr<StreamState>& stream, EventState& event);
   /// Stream::wait for a point of this capture, by a stream that is in it or joins it.
@@ -79,11 +88,15 @@ class CaptureState : public std::enable_shared_from_this<CaptureState> {
 
   /// A call that cannot be captured: it fails with the result, and so does the capture.
   Status refuse(std::string_view call, std::string_view why);
-  /// The same for a call that belongs to no stream, when the calling thread has begun a capture of
+  /// The same for a call that could be captured, and was wrong with `why`, which it returns.
+  Status fail(const Status& why);
+  /// refuse() for a call that belongs to no stream, when the calling thread has begun a capture of
   /// the device that goes on; ok when it has not.
   static Status refuseOnThisThread(const DeviceState& device, std::string_view call, std::string_view why);
 
   bool active() const;
+  /// Of no other capture of this process; not 0.
+  uint64_t number() const { return number_; }
   /// Ends it. Errors: as CaptureSession::end.
   StatusOr<std::shared_ptr<const CapturedWork>> end();
 
@@ -92,6 +105,7 @@ class CaptureState : public std::enable_shared_from_this<CaptureState> {
   StatusOr<uint32_t> append(uint32_t branch, CapturedWork::Operation operation);
   Status checkJoined() const;
 
+  const uint64_t number_;
   mutable std::mutex mutex_;  // Guards everything below.
   std::shared_ptr<CapturedWork> work_;
   std::vector<std::shared_ptr<StreamState>> streams_;  ///< By branch.

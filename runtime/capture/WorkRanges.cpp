@@ -39,6 +39,10 @@ void forEachDeviceRange(driver::Work& work, const ExecutableState* executable, W
       [](const auto&) {});
 }
 
+void forEachDeviceRange(std::vector<WorkMemory>& memory, WorkRange range) {
+  for (WorkMemory& one : memory) range(one.address, one.bytes);
+}
+
 void forEachHostRange(driver::Work& work, HostSide side, WorkRange range) {
   const bool source = side == HostSide::kSource;
   driver::visitWork(
@@ -94,7 +98,8 @@ std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work, const
   return kept;
 }
 
-void dropUnused(driver::Work& work, const ExecutableState* executable, std::vector<KeptOwner>& owners) {
+void dropUnused(driver::Work& work, const ExecutableState* executable, std::vector<WorkMemory>& memory,
+                std::vector<KeptOwner>& owners) {
   std::erase_if(owners, [&](const KeptOwner& kept) {
     if (kept.bytes == 0) return false;
     bool used = false;
@@ -106,6 +111,7 @@ void dropUnused(driver::Work& work, const ExecutableState* executable, std::vect
       forEachHostRange(work, HostSide::kDestination, range);
     } else {
       forEachDeviceRange(work, executable, range);
+      forEachDeviceRange(memory, range);
     }
     return !used;
   });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/FunctionRef.h"
+#include "hpu/external_work.h"
 #include "runtime/driver/Driver.h"
 
 namespace hpu {
@@ -30,6 +31,7 @@ using WorkRange = base::FunctionRef<void(uint64_t& address, int64_t bytes)>;
 
 /// `executable` is that of a launch.
 void forEachDeviceRange(driver::Work& work, const ExecutableState* executable, WorkRange range);
+void forEachDeviceRange(std::vector<WorkMemory>& memory, WorkRange range);
 enum class HostSide : uint8_t { kSource, kDestination };
 void forEachHostRange(driver::Work& work, HostSide side, WorkRange range);
 
@@ -41,7 +43,8 @@ using KnownMemory = std::unordered_map<const void*, KeptOwner>;
 /// capture. Takes the locks of the device's memory and of its host memory.
 std::vector<KeptOwner> tellMemory(DeviceState& device, driver::Work& work, const ExecutableState* executable,
                                   std::vector<std::shared_ptr<const void>> owners, KnownMemory& known);
-/// Drops the memory that `work` does not use.
-void dropUnused(driver::Work& work, const ExecutableState* executable, std::vector<KeptOwner>& owners);
+/// Drops the memory that neither `work` nor `memory` is.
+void dropUnused(driver::Work& work, const ExecutableState* executable, std::vector<WorkMemory>& memory,
+                std::vector<KeptOwner>& owners);
 
 }  // namespace hpu

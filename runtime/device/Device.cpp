@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/Grown.h"
 #include "base/StatusMacros.h"
+#include "hpu/node.h"
 #include "runtime/capture/CaptureState.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/memory/BufferState.h"
@@ -27,10 +29,19 @@ Device::Device() = default;
 Device::Device(std::shared_ptr<DeviceState> state) : state_(std::move(state)) {}
 Device::~Device() = default;
 
-StatusOr<Device> Device::open(const DeviceOptions& options) {
+StatusOr<Device> Device::open(const DeviceOptions& options, size_t optionsBytes) {
   trace::HostScope scope("Device.open");
-  HPU_ASSIGN(std::shared_ptr<DeviceState> state, DeviceState::open(options));
+  using O = DeviceOptions;
+  HPU_ASSIGN(base::Grown<O> given,
+             base::grown("DeviceOptions", options, optionsBytes, &O::driver, &O::index, &O::moduleId, &O::pciAddress,
+                         &O::target, &O::hbmBytes, &O::threads, &O::wait));
+  HPU_ASSIGN(std::shared_ptr<DeviceState> state, DeviceState::open(*given));
   return Device(std::move(state));
+}
+
+StatusOr<int> Device::count() {
+  HPU_ASSIGN(node::NodeStatus node, node::query());
+  return static_cast<int>(node.devices.size());
 }
 
 std::vector<std::string> Device::drivers() {
@@ -45,16 +56,19 @@ const DeviceInfo& Device::info() const {
 }
 
 StatusOr<Buffer> Device::allocate(int64_t bytes, const std::string& label) {
-  return allocate(bytes, AllocateOptions{label, 0});
+  return allocate(bytes, AllocateOptions{label});
 }
 
-StatusOr<Buffer> Device::allocate(int64_t bytes, const AllocateOptions& options) {
+StatusOr<Buffer> Device::allocate(int64_t bytes, const AllocateOptions& options, size_t optionsBytes) {
   trace::HostScope scope("Device.allocate");
   scope.arg("bytes", bytes);
   HPU_RETURN_IF_ERROR(check(state_));
   HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(
       *state_, "Device::allocate", "memory is no work of a stream, and a replay would not allocate it again"));
-  HPU_ASSIGN(std::shared_ptr<BufferState> buffer, BufferState::create(state_, bytes, options, Visibility::kProgram));
+  HPU_ASSIGN(base::Grown<AllocateOptions> given,
+             base::grown("AllocateOptions", options, optionsBytes, &AllocateOptions::label,
+                         &AllocateOptions::requestedAddress, &AllocateOptions::wait));
+  HPU_ASSIGN(std::shared_ptr<BufferState> buffer, BufferState::create(state_, bytes, *given, Visibility::kProgram));
   return Buffer(std::move(buffer));
 }
 
@@ -104,6 +118,20 @@ Status Device::unmapHost(const void* data) {
   return state_->host().unmap(data);
 }
 
+StatusOr<HostMemory> Device::importHost(int fd, int64_t offset, int64_t bytes, const std::string& label) {
+  trace::HostScope scope("Device.importHost");
+  scope.arg("bytes", bytes);
+  HPU_RETURN_IF_ERROR(check(state_));
+  return state_->host().import(fd, offset, bytes, label);
+}
+
+StatusOr<Device::SharedFile> Device::exportHost(const void* data) const {
+  trace::HostScope scope("Device.exportHost");
+  HPU_RETURN_IF_ERROR(check(state_));
+  HPU_ASSIGN(HostRegistry::Exported shared, state_->host().share(data));
+  return SharedFile{shared.fd, shared.offset, shared.bytes};
+}
+
 StatusOr<HostMemory> Device::findHost(const void* data) const {
   HPU_RETURN_IF_ERROR(check(state_));
   return state_->host().find(data);
@@ -111,6 +139,22 @@ StatusOr<HostMemory> Device::findHost(const void* data) const {
 
 MemoryInfo Device::memoryInfo() const {
   return check(state_).ok() ? state_->memory().info() : MemoryInfo();
+}
+
+void Device::resetPeakMemory() {
+  if (check(state_).ok()) state_->memory().resetPeaks();
+}
+
+Status Device::setMemoryHooks(MemoryHooks hooks) {
+  HPU_RETURN_IF_ERROR(check(state_));
+  state_->memory().setHooks(std::move(hooks));
+  return okStatus();
+}
+
+Status Device::setHealthHook(std::function<void(const HealthEvent&)> hook) {
+  HPU_RETURN_IF_ERROR(check(state_));
+  state_->health().setHook(std::move(hook));
+  return okStatus();
 }
 
 std::vector<MemoryHolder> Device::memoryHolders() const {
@@ -141,7 +185,13 @@ Status Device::synchronize(int64_t deadlineMs) {
 Status Device::reset(int64_t deadlineMs) {
   trace::HostScope scope("Device.reset");
   HPU_RETURN_IF_ERROR(check(state_));
-  return state_->driver()->reset(deadlineMs);
+  Status status = state_->driver()->reset(deadlineMs);
+  if (status.ok())
+    state_->health().tell(HealthEvent::Kind::kReset, {},
+                          cancelled(base::strCat("device ", info().index, " was reset: what was enqueued is gone")));
+  else if (status.code() == StatusCode::kDeadlineExceeded)
+    state_->health().tell(HealthEvent::Kind::kWaitTooLong, {}, status);
+  return status;
 }
 
 }  // namespace hpu

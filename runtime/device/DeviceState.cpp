@@ -18,8 +18,12 @@
 #include "base/ProcessOwned.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "runtime/driver/HostWindow.h"
+#include "runtime/memory/BufferState.h"
+#include "runtime/memory/MemoryPoolState.h"
 #include "runtime/node/Inventory.h"
 #include "runtime/node/Ownership.h"
+#include "runtime/stream/HostCalls.h"
 #include "runtime/stream/StreamState.h"
 #include "runtime/trace/Environment.h"
 
@@ -159,8 +163,14 @@ StatusOr<std::shared_ptr<DeviceState>> DeviceState::tryOpen(const driver::Driver
 }
 
 DeviceState::DeviceState(std::shared_ptr<driver::DriverDevice> driver)
-    : driver_(std::move(driver)), id_(gNextId.fetch_add(1)), memory_(*driver_) {
+    : hostCalls_(base::makeProcessOwned<HostCalls>()),
+      driver_(std::move(driver)),
+      id_(gNextId.fetch_add(1)),
+      memory_(*driver_) {
   driver_->setMemorySource([this] { return memory_.info(); });
+  driver_->setHealthSink([health = health_](HealthEvent::Kind kind, const std::string& queue, const Status& status) {
+    health->tell(kind, queue, status);
+  });
 }
 
 DeviceState::~DeviceState() {
@@ -172,6 +182,26 @@ Status DeviceState::checkProcess() const {
   return failedPrecondition(base::strCat("device ", info().index,
                                          " was opened by the process that this one was forked from, whose alone it is; "
                                          "open a device in this process (Device::open)"));
+}
+
+StatusOr<std::shared_ptr<MemoryPoolState>> DeviceState::defaultPool() {
+  HPU_RETURN_IF_ERROR(checkProcess());
+  std::lock_guard lock(poolMutex_);
+  if (!defaultPool_) {
+    MemoryPoolOptions options;
+    options.label = "default pool";
+    HPU_ASSIGN(defaultPool_, MemoryPoolState::create(*this, std::move(options)));
+  }
+  return defaultPool_;
+}
+
+StatusOr<std::shared_ptr<const void>> DeviceState::owner(uint64_t address, int64_t bytes, std::string_view what) const {
+  if (driver::isInHost(address)) {
+    HPU_ASSIGN(std::shared_ptr<const void> block, host_.useAddress(address, bytes, what));
+    return block;
+  }
+  HPU_ASSIGN(auto buffer, memory_.find(address, bytes, what));
+  return std::shared_ptr<const void>(buffer->allocation());
 }
 
 int64_t DeviceState::observedNs() const {
@@ -198,9 +228,18 @@ void DeviceState::addStream(const std::shared_ptr<StreamState>& stream) {
 }
 
 void DeviceState::addOrphan(driver::Ticket last) {
+  std::vector<driver::Ticket> ended;
+  {
+    std::lock_guard lock(streamsMutex_);
+    ended = orphans_;
+    orphans_.push_back(last);
+  }
+  ended.push_back(last);
+  // Without the lock: at the exit of the process this does work, whose end may come here.
+  std::erase_if(ended, [&](driver::Ticket ticket) { return !driver_->done(ticket); });
   std::lock_guard lock(streamsMutex_);
-  std::erase_if(orphans_, [&](driver::Ticket ticket) { return driver_->done(ticket); });
-  if (!driver_->done(last)) orphans_.push_back(last);
+  std::erase_if(orphans_,
+                [&](driver::Ticket ticket) { return std::find(ended.begin(), ended.end(), ticket) != ended.end(); });
 }
 
 Status DeviceState::synchronize(int64_t deadlineMs) {
@@ -217,7 +256,10 @@ Status DeviceState::synchronize(int64_t deadlineMs) {
   for (const auto& stream : streams) HPU_RETURN_IF_ERROR(stream->waitAll(deadline.remainingMs()));
   // The failure of a stream that is gone was logged when it went; only a timeout is news.
   for (driver::Ticket ticket : orphans)
-    if (Status status = driver_->wait(ticket, deadline.remainingMs()); !driver_->done(ticket)) return status;
+    if (Status status = driver_->wait(ticket, deadline.remainingMs()); !driver_->done(ticket)) {
+      if (deadlineMs != 0) health_->tell(HealthEvent::Kind::kWaitTooLong, {}, status);
+      return status;
+    }
   Status first;
   std::vector<Status> told;
   for (const auto& stream : streams) {
@@ -236,8 +278,17 @@ Status DeviceState::synchronize(int64_t deadlineMs) {
 }
 
 Status TicketHandle::wait(int64_t deadlineMs) const {
+  if (HostCalls::onThread() && !done())
+    return failedPrecondition(
+        "a function that a stream calls (Stream::callHost, Stream::onDone) must not wait for work of a device, which "
+        "may "
+        "wait for the function; enqueue what is to come after it");
   Status status = device_->driver()->wait(ticket_, deadlineMs);
-  return done() ? okStatus() : status;
+  if (done()) return okStatus();
+  // Not of a wait that only asks.
+  if (deadlineMs != 0 && status.code() == StatusCode::kDeadlineExceeded)
+    device_->health().tell(HealthEvent::Kind::kWaitTooLong, {}, status);
+  return status;
 }
 
 StatusOr<int64_t> TicketHandle::observeEndNs() const {

@@ -7,17 +7,21 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "base/ProcessOwned.h"
 #include "hpu/device.h"
 #include "hpu/status.h"
+#include "runtime/device/Health.h"
 #include "runtime/driver/Driver.h"
 #include "runtime/memory/DeviceMemory.h"
 #include "runtime/memory/HostRegistry.h"
 
 namespace hpu {
 
+class HostCalls;
+class MemoryPoolState;
 class StreamState;
 
 /// Any thread may call anything.
@@ -38,6 +42,14 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
   const std::shared_ptr<driver::DriverDevice>& driver() const { return driver_; }
   DeviceMemory& memory() { return memory_; }
   HostRegistry& host() { return host_; }
+  Health& health() { return *health_; }
+  /// The owner of memory that work on the device may use, which the work keeps: a Buffer's, or host memory with a
+  /// device address. Errors: as DeviceMemory::find.
+  StatusOr<std::shared_ptr<const void>> owner(uint64_t address, int64_t bytes, std::string_view what) const;
+  const std::shared_ptr<HostCalls>& hostCalls() const { return hostCalls_; }
+
+  /// The pool of Stream::allocate, made with the first call.
+  StatusOr<std::shared_ptr<MemoryPoolState>> defaultPool();
 
   /// Latest device time in nanoseconds that the calling thread has observed on this device; 0 at
   /// first.
@@ -56,10 +68,15 @@ class DeviceState : public std::enable_shared_from_this<DeviceState> {
                                                         int index);
 
   const base::Birthplace birthplace_;
+  const std::shared_ptr<Health> health_ = std::make_shared<Health>();  // Shared with the driver's work.
+  const std::shared_ptr<HostCalls> hostCalls_;                         // Outlives the driver, whose work ends on it.
   const std::shared_ptr<driver::DriverDevice> driver_;
   const uint64_t id_;  ///< Unique in the process.
   DeviceMemory memory_;
   HostRegistry host_;
+
+  std::mutex poolMutex_;
+  std::shared_ptr<MemoryPoolState> defaultPool_;  // Guarded by poolMutex_; goes before the memory.
 
   std::mutex streamsMutex_;  // Guards the two lists.
   std::vector<std::weak_ptr<StreamState>> streams_;

@@ -56,7 +56,8 @@ struct Fill {
   int64_t bytes = 0;
   int32_t elementBytes = 1;
 };
-/// Runs a loaded program. `sections[i]` is the device address of program section i (0 for SRAM).
+/// Runs a loaded program. `sections[i]` is the device address of program section i (0 for SRAM); of an input or output
+/// it may be one of host memory (HostWindow.h), as those of CopyOnDevice and Fill may.
 /// signals[i] is an output of the program whose last write has a ticket of its own: the launch's
 /// plus 1 + i. It is done no later than the launch.
 struct Launch {
@@ -85,6 +86,8 @@ struct Fault {
 /// it is complete, without a thread. Its device time is the one that it says.
 struct External {
   std::shared_ptr<ExternalWork> work;
+  bool isReport =
+      false;  ///< It tells of the work before it, as a Marker does: skipped() gets that work's failure itself.
 };
 
 using Work =
@@ -144,6 +147,13 @@ class DriverDevice {
 
   /// The file that holds the memory from memory().base on; it stays the device's. -1: there is none.
   virtual int memoryFile() const { return -1; }
+  /// As Buffer::hostView, of a range of the device's memory; what the host writes there has memory of its own then.
+  virtual StatusOr<void*> hostView(DeviceAddress address, int64_t bytes) {
+    (void)address;
+    (void)bytes;
+    return unimplemented("the memory of devices of the driver '" + info().driver +
+                         "' is not in reach of the host; copy it (Stream::copyToHost, Stream::copyToDevice)");
+  }
   /// As Device::checkWrite, of a range of the device's memory.
   virtual Status checkWrite(DeviceAddress address, int64_t bytes) const {
     (void)address;
@@ -158,7 +168,7 @@ class DriverDevice {
   virtual StatusOr<QueueId> createQueue(const std::string& name) = 0;
   /// The queue takes no more work, and is forgotten once what it holds is done. Does not block.
   virtual void destroyQueue(QueueId queue) = 0;
-  /// Errors: kNotFound (no such queue or program), kOutOfRange (an address outside of memory()),
+  /// Errors: kNotFound (no such queue or program), kOutOfRange (an address outside of memory() and the host window),
   /// kInvalidArgument. Work that fails later: see takeError.
   virtual StatusOr<Ticket> submit(QueueId queue, Work work, SubmitOptions options) = 0;
 
@@ -233,6 +243,10 @@ class DriverDevice {
     uint64_t steps = 0;   ///< Changes when external work that is in the way advances, or another device does.
   };
   virtual Motion motion() { return {}; }
+  /// Who is told of failures, without locks and on the thread that found out: of a queue's work, with its error (the
+  /// queue's name), and of the host's memory. Before there is any work.
+  using HealthSink = std::function<void(HealthEvent::Kind kind, const std::string& queue, const Status&)>;
+  virtual void setHealthSink(HealthSink sink) { (void)sink; }
   /// Where the device learns what of its memory is allocated, for those who ask about the node;
   /// null takes it away. No call of the previous source runs on return.
   virtual void setMemorySource(std::function<MemoryInfo()> source) {}

@@ -18,6 +18,7 @@
 #include "base/Abandon.h"
 #include "base/AtFork.h"
 #include "base/Deadline.h"
+#include "base/Grown.h"
 #include "base/Hash.h"
 #include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
@@ -260,7 +261,16 @@ StatusOr<EntryPointer> EagerCache::Impl::find(const EagerKey& key, const Compile
   return entry;
 }
 
-EagerCache::EagerCache(const EagerOptions& options) : impl_(base::makeProcessOwned<Impl>(options.maxEntries)) {}
+namespace {
+/// A program that was compiled with a newer release has the field, too.
+int64_t entriesOf(const EagerOptions& options, size_t bytes) {
+  auto known = base::grown("EagerOptions", options, bytes, &EagerOptions::maxEntries);
+  return known.ok() ? (*known)->maxEntries : options.maxEntries;
+}
+}  // namespace
+
+EagerCache::EagerCache(const EagerOptions& options, size_t optionsBytes)
+    : impl_(base::makeProcessOwned<Impl>(entriesOf(options, optionsBytes))) {}
 EagerCache::~EagerCache() = default;
 
 StatusOr<Recipe> EagerCache::recipe(const EagerKey& key, const Compile& compile) {
@@ -270,7 +280,7 @@ StatusOr<Recipe> EagerCache::recipe(const EagerKey& key, const Compile& compile)
 }
 
 StatusOr<Executable> EagerCache::executable(const Device& device, const EagerKey& key, const Compile& compile,
-                                            const LoadOptions& load) {
+                                            const LoadOptions& load, size_t loadBytes) {
   if (!device.valid()) return failedPrecondition("eager: the Device handle is empty");
   Impl::Visit visit{*impl_, device.state().get()};
   HPU_ASSIGN(EntryPointer entry, impl_->find(key, compile, &visit));
@@ -293,7 +303,7 @@ StatusOr<Executable> EagerCache::executable(const Device& device, const EagerKey
     std::lock_guard lock(impl_->mutex);
     if (const Executable* executable = known()) return *executable;
   }
-  HPU_ASSIGN(Executable executable, Executable::load(device, recipe, load));
+  HPU_ASSIGN(Executable executable, Executable::load(device, recipe, load, loadBytes));
   std::lock_guard lock(impl_->mutex);
   visit.leave();
   if (!visit.forgotten) entry->loaded.push_back({device.state(), executable});

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hpu/event.h"
 
+#include <optional>
 #include <utility>
 
+#include "base/Deadline.h"
 #include "base/Format.h"
+#include "base/Grown.h"
 #include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
+#include "hpu/stream.h"
 #include "runtime/event/EventState.h"
+#include "runtime/event/EventWatcher.h"
+#include "runtime/stream/HostCalls.h"
 #include "runtime/trace/Recorder.h"
 
 namespace hpu {
@@ -31,6 +37,14 @@ Status checkAskable(const std::shared_ptr<EventState>& event, std::string_view c
 
 /// The ticket of an event whose device time is asked for.
 StatusOr<std::shared_ptr<TicketHandle>> doneTicket(const EventState& event, std::string_view which) {
+  if (event.shared() || event.opened())
+    return failedPrecondition(base::strCat("the ", which,
+                                           " is shared between processes and has no device time; record one that is "
+                                           "not shared (Event()) beside it"));
+  if (!event.timed())
+    return failedPrecondition(base::strCat("the ", which,
+                                           " was made without a device time (EventOptions::timed is false); record one "
+                                           "that has it (Event())"));
   std::shared_ptr<TicketHandle> ticket = event.ticket();
   if (!ticket)
     return failedPrecondition(base::strCat("the ", which, " was never recorded; Stream::record gives it a time"));
@@ -47,7 +61,20 @@ Status EventState::checkProcess() const {
       "the event was made by the process that this one was forked from, whose alone it is; make one in this process");
 }
 
+Status EventState::checkRecordable(std::string_view call) const {
+  HPU_RETURN_IF_ERROR(checkProcess());
+  if (!opened_) return okStatus();
+  return failedPrecondition(base::strCat(call,
+                                         ": the event was opened by its handle (Event::open): only the process that "
+                                         "made it records it; share one of this process in the other direction"));
+}
+
 void EventState::set(std::shared_ptr<TicketHandle> ticket, const std::shared_ptr<StreamState>& stream) {
+  std::unique_lock<std::mutex> sharing;
+  if (shared_ && ticket) {
+    sharing = std::unique_lock(sharing_);
+    shared_->recorded(ticket);
+  }
   // The replaced ticket is let go after the lock.
   std::lock_guard lock(mutex_);
   ticket_.swap(ticket);
@@ -81,9 +108,45 @@ std::shared_ptr<StreamState> EventState::stream() const {
 Event::Event() : state_(base::makeProcessOwned<EventState>()) {}
 Event::~Event() = default;
 
+StatusOr<Event> Event::create(const EventOptions& options, size_t optionsBytes) {
+  trace::HostScope scope("Event.create");
+  HPU_ASSIGN(base::Grown<EventOptions> given,
+             base::grown("EventOptions", options, optionsBytes, &EventOptions::timed, &EventOptions::shared));
+  Event event;
+  if (given->timed && !given->shared) return event;
+  std::shared_ptr<SharedEvent> shared;
+  if (given->shared) {
+    HPU_ASSIGN(shared, SharedEvent::create());
+  }
+  event.state_ = base::makeProcessOwned<EventState>(std::move(shared));
+  return event;
+}
+
+StatusOr<EventHandle> Event::handle() const {
+  HPU_RETURN_IF_ERROR(check(state_));
+  if (state_->shared()) return state_->shared()->handle();
+  if (state_->opened()) return failedPrecondition("Event::handle: the event was opened by a handle; pass that one on");
+  return failedPrecondition(
+      "Event::handle: the event was not made to be shared; make it by Event::create with EventOptions::shared");
+}
+
+StatusOr<Event> Event::open(const EventHandle& handle) {
+  trace::HostScope scope("Event.open");
+  HPU_ASSIGN(std::shared_ptr<OpenedEvent> opened, OpenedEvent::open(handle));
+  Event event;
+  event.state_ = base::makeProcessOwned<EventState>(std::move(opened));
+  return event;
+}
+
 StatusOr<bool> Event::query() const {
   trace::HostScope scope("Event.query");
   HPU_RETURN_IF_ERROR(checkAskable(state_, "Event::query"));
+  if (const OpenedEvent* opened = state_->opened().get()) {
+    std::optional<Status> outcome = opened->outcomeOrGone(opened->latest());
+    if (!outcome) return false;
+    HPU_RETURN_IF_ERROR(*outcome);
+    return true;
+  }
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   if (!ticket) return true;
   if (!ticket->done()) return false;
@@ -91,6 +154,25 @@ StatusOr<bool> Event::query() const {
   HPU_RETURN_IF_ERROR(ticket->failure());
   HPU_RETURN_IF_ERROR(observed.status());
   return true;
+}
+
+Status Event::onDone(std::function<void(const Status&)> told) const {
+  trace::HostScope scope("Event.onDone");
+  if (!told) return invalidArgument("Event::onDone: the function is empty");
+  HPU_RETURN_IF_ERROR(checkAskable(state_, "Event::onDone"));
+  if (state_->opened() && state_->opened()->latest() > 0) {
+    tellWhenOver(state_->opened(), state_->opened()->latest(), std::move(told));
+    return okStatus();
+  }
+  std::shared_ptr<TicketHandle> ticket = state_->ticket();
+  if (!ticket) {
+    told(okStatus());
+    return okStatus();
+  }
+  // A queue of its own, so that what the event's stream does later is not waited for.
+  HPU_ASSIGN(Stream waiter, Stream::create(Device(ticket->device()), {"completion"}));
+  HPU_RETURN_IF_ERROR(waiter.wait(*this));
+  return waiter.onDone(std::move(told));
 }
 
 bool Event::isSeen() const {
@@ -101,6 +183,7 @@ bool Event::isSeen() const {
 
 bool Event::isDone() const {
   if (!check(state_).ok() || state_->captured().set) return false;
+  if (state_->opened()) return state_->opened()->outcome(state_->opened()->latest()).has_value();
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   return !ticket || ticket->done();
 }
@@ -108,6 +191,18 @@ bool Event::isDone() const {
 Status Event::synchronize(int64_t deadlineMs) const {
   trace::HostScope scope("Event.synchronize");
   HPU_RETURN_IF_ERROR(checkAskable(state_, "Event::synchronize"));
+  if (const OpenedEvent* opened = state_->opened().get()) {
+    HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(deadlineMs));
+    const uint64_t record = opened->latest();
+    if (HostCalls::onThread() && !opened->outcome(record))
+      return failedPrecondition(
+          "a function that a stream calls (Stream::callHost, Stream::onDone) must not wait for an event of another "
+          "process, which may wait for the function; enqueue what is to come after it");
+    if (std::optional<Status> outcome = opened->await(record, deadline.time())) return *outcome;
+    return deadlineExceeded(base::strCat("the event of another process was not done within ", deadline.totalMs(),
+                                         " ms; wait longer (HPU_WAIT_TIMEOUT_MS) or look for what that process's "
+                                         "stream waits for"));
+  }
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   if (!ticket) return okStatus();
   HPU_RETURN_IF_ERROR(ticket->wait(deadlineMs));

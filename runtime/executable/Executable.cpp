@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/Grown.h"
 #include "base/StatusMacros.h"
 #include "perfmodel/OutputOrder.h"
 #include "runtime/capture/CaptureState.h"
@@ -18,15 +19,18 @@ namespace hpu {
 Executable::Executable() = default;
 Executable::~Executable() = default;
 
-StatusOr<Executable> Executable::load(const Device& device, const Recipe& recipe, const LoadOptions& options) {
+StatusOr<Executable> Executable::load(const Device& device, const Recipe& recipe, const LoadOptions& options,
+                                      size_t optionsBytes) {
   trace::HostScope scope("Executable.load");
   if (!device.valid()) return failedPrecondition("cannot load a recipe: the Device handle is empty");
   if (!recipe.valid()) return failedPrecondition("cannot load a recipe: the Recipe handle is empty");
   HPU_RETURN_IF_ERROR(device.state()->checkProcess());
   HPU_RETURN_IF_ERROR(CaptureState::refuseOnThisThread(*device.state(), "Executable::load",
                                                        "it allocates memory and waits for uploads"));
+  HPU_ASSIGN(base::Grown<LoadOptions> given,
+             base::grown("LoadOptions", options, optionsBytes, &LoadOptions::reserveWorkspace));
   Executable executable;
-  HPU_ASSIGN(executable.state_, ExecutableState::load(device.state(), recipe, options));
+  HPU_ASSIGN(executable.state_, ExecutableState::load(device.state(), recipe, *given));
   return executable;
 }
 
@@ -43,12 +47,15 @@ Status Executable::launch(const Stream& stream, const std::vector<Buffer>& input
   return state_->launch(state_, stream.state(), inputs, outputs);
 }
 
-Status Executable::launch(const Stream& stream, const LaunchArguments& arguments) {
+Status Executable::launch(const Stream& stream, const LaunchArguments& arguments, size_t argumentsBytes) {
   trace::HostScope scope("Executable.launch");
   if (!state_) return failedPrecondition("the Executable handle is empty; Executable::load gives a valid one");
   if (!stream.state()) return failedPrecondition("cannot launch: the Stream handle is empty");
   HPU_RETURN_IF_ERROR(stream.state()->device()->checkProcess());
-  return state_->launch(state_, stream.state(), arguments);
+  using A = LaunchArguments;
+  HPU_ASSIGN(base::Grown<A> given, base::grown("LaunchArguments", arguments, argumentsBytes, &A::inputs, &A::outputs,
+                                               &A::workspace, &A::events));
+  return state_->launch(state_, stream.state(), *given);
 }
 
 StatusOr<std::vector<int>> Executable::outputOrder(const Recipe& recipe) {

@@ -13,6 +13,7 @@
 #include "recipe/OpText.h"
 #include "recipe/Recipe.h"
 #include "runtime/capture/CaptureState.h"
+#include "runtime/driver/HostWindow.h"
 #include "runtime/event/EventState.h"
 #include "runtime/memory/BufferState.h"
 
@@ -164,6 +165,13 @@ Status ExecutableState::checkCount(size_t given, bool isOutput) const {
 // ---- Binding
 // ---------------------------------------------------------------------------------------
 
+Status ExecutableState::checkAligned(uint64_t address, ElementType type, bool isOutput, size_t index) const {
+  const auto element = static_cast<uint64_t>(std::max<int64_t>(1, elementSize(type)));
+  if (address % element == 0) return okStatus();
+  return invalidArgument(base::strCat(tensorText(isOutput, index), ": its address ", base::formatHex(address),
+                                      " is no multiple of the element's ", element, " bytes"));
+}
+
 StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<Buffer>& buffers, bool isOutput) const {
   const recipe::Program& program = *recipe_.program();
   HPU_RETURN_IF_ERROR(checkCount(buffers.size(), isOutput));
@@ -184,6 +192,7 @@ StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<Buffe
       return invalidArgument(base::strCat(isOutput ? "output " : "input ", i, ": '", tensor.name, "' is ",
                                           tensor.type.toString(), " and needs ", needed, " bytes; its buffer has ",
                                           buffer.size()));
+    HPU_RETURN_IF_ERROR(checkAligned(buffer.address(), tensor.type.element, isOutput, i));
     result.push_back({buffer.address(), needed, buffer.state()->allocation()});
   }
   return result;
@@ -204,23 +213,34 @@ StatusOr<std::vector<BoundMemory>> ExecutableState::bind(const std::vector<uint6
       continue;
     }
     const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[i];
-    const auto element = static_cast<uint64_t>(std::max<int64_t>(1, elementSize(tensor.type.element)));
-    if (addresses[i] % element != 0)
-      return invalidArgument(base::strCat(tensorText(isOutput, i), ": its address ", base::formatHex(addresses[i]),
-                                          " is no multiple of the element's ", element, " bytes"));
-    auto buffer = device_->memory().find(addresses[i], bound.bytes, "launch");
-    if (!buffer.ok()) {
+    HPU_RETURN_IF_ERROR(checkAligned(addresses[i], tensor.type.element, isOutput, i));
+    const bool inHost = driver::isInHost(addresses[i]);
+    StatusOr<std::shared_ptr<BufferState>> buffer = std::shared_ptr<BufferState>();
+    Status wrong;
+    if (inHost) {
+      auto block = device_->host().useAddress(addresses[i], bound.bytes, "launch");
+      if (block.ok())
+        bound.owner = std::move(*block);
+      else
+        wrong = block.status();
+    } else {
+      buffer = device_->memory().find(addresses[i], bound.bytes, "launch");
+      wrong = buffer.status();
+    }
+    if (!wrong.ok()) {
       std::string context = tensorText(isOutput, i);
       SectionKind kind = isOutput ? SectionKind::kOutput : SectionKind::kInput;
       for (uint32_t s = 0; s < program.sections.size(); ++s)
         if (program.sections[s].kind == kind && program.sections[s].binding == i)
           if (const recipe::Op* op = recipe::firstUser(program, s))
             context += base::strCat(", used by ", recipe::opText(program, *op));
-      return buffer.status().withContext(context);
+      return wrong.withContext(context);
     }
-    bound.owner = (*buffer)->allocation();
+    if (!inHost) {
+      bound.owner = (*buffer)->allocation();
+      shown.push_back(std::move(*buffer));
+    }
     result.push_back(std::move(bound));
-    shown.push_back(std::move(*buffer));
   }
   return result;
 }
@@ -324,7 +344,7 @@ bool ExecutableState::replan(const LaunchArguments& arguments, Run& run) {
       }
   }
   if (!plan) return false;
-  run.owners.reserve(plan->buffers.size() + 1);
+  run.owners.reserve(plan->buffers.size() + plan->host.size() + 1);
   for (const auto& known : plan->buffers) {
     std::shared_ptr<BufferState> buffer = known.lock();
     // The program has freed it; something else may be at its address.
@@ -333,6 +353,14 @@ bool ExecutableState::replan(const LaunchArguments& arguments, Run& run) {
       return false;
     }
     run.owners.push_back(buffer->allocation());
+  }
+  for (const BoundMemory& tensor : plan->host) {
+    auto block = device_->host().useAddress(tensor.address, tensor.bytes, "launch");
+    if (!block.ok()) {
+      run = Run();
+      return false;
+    }
+    run.owners.push_back(std::move(*block));
   }
   run.sections = plan->sections;
   run.inPlace = plan->inPlace;
@@ -348,8 +376,11 @@ StatusOr<ExecutableState::Run> ExecutableState::prepare(const LaunchArguments& a
   HPU_ASSIGN(bindings.inputs, bind(arguments.inputs, false, shown));
   HPU_ASSIGN(bindings.outputs, bind(arguments.outputs, true, shown));
   HPU_ASSIGN(bindings.workspace, bindWorkspace(arguments.workspace, shown));
-  HPU_ASSIGN(run, prepare(std::move(bindings)));
   auto plan = std::make_shared<Plan>();
+  for (const auto* list : {&bindings.inputs, &bindings.outputs})
+    for (const BoundMemory& tensor : *list)
+      if (driver::isInHost(tensor.address)) plan->host.push_back({tensor.address, tensor.bytes, nullptr});
+  HPU_ASSIGN(run, prepare(std::move(bindings)));
   plan->inputs = arguments.inputs;
   plan->outputs = arguments.outputs;
   plan->workspace = arguments.workspace;
@@ -436,6 +467,8 @@ Status ExecutableState::enqueue(const std::shared_ptr<ExecutableState>& self,
 Status ExecutableState::capture(CaptureState& capture, const std::shared_ptr<StreamState>& stream, driver::Launch work,
                                 Run run, const std::vector<Staged>& staged, const std::vector<OutputEvent>& events,
                                 const std::shared_ptr<ExecutableState>& self) {
+  for (const OutputEvent& event : events)
+    if (event.event.state()->shared()) return capture.refuse("an output's event", kSharedInCapture);
   if (run.shared) HPU_RETURN_IF_ERROR(capture.orderBehindLast(*stream, self));
   const std::vector<Owner> owners = staged.empty() ? std::vector<Owner>() : run.owners;
   HPU_ASSIGN(uint32_t operation, capture.add(*stream, std::move(work), recipe_.name(), std::move(run.owners), self));
@@ -525,9 +558,11 @@ Status ExecutableState::launch(const std::shared_ptr<ExecutableState>& self, con
                                const LaunchArguments& arguments) try {
   HPU_RETURN_IF_ERROR(checkStream(*stream));
   const size_t outputs = recipe_.program()->outputs.size();
-  for (const OutputEvent& event : arguments.events)
+  for (const OutputEvent& event : arguments.events) {
     if (event.output < 0 || static_cast<size_t>(event.output) >= outputs)
       return invalidArgument(base::strCat("an event is for output ", event.output, " of ", outputs));
+    HPU_RETURN_IF_ERROR(event.event.state()->checkRecordable("Executable::launch"));
+  }
   auto run = prepare(arguments);
   if (run.ok()) return enqueue(self, stream, std::move(*run), arguments.events);
   // Wrong memory may be the stream's error instead; waits for outputs end then.

@@ -64,8 +64,9 @@ class ExecutableState {
     uint64_t workspace = 0;
     std::vector<driver::DeviceAddress> sections;  ///< Without staging.
     std::vector<std::weak_ptr<BufferState>> buffers;
-    std::vector<size_t> inPlace;  ///< Outputs that lie over inputs.
-    bool shared = true;           ///< Uses memory that other launches use too.
+    std::vector<BoundMemory> host;  ///< Tensors in host memory, without owners: these are found each time.
+    std::vector<size_t> inPlace;    ///< Outputs that lie over inputs.
+    bool shared = true;             ///< Uses memory that other launches use too.
 
     bool isFor(const LaunchArguments& arguments) const;
   };
@@ -89,6 +90,8 @@ class ExecutableState {
   std::string tensorText(bool isOutput, size_t index) const;
   Status checkStream(const StreamState& stream) const;
   Status checkCount(size_t given, bool isOutput) const;
+  /// Is the address a multiple of the element's size?
+  Status checkAligned(uint64_t address, ElementType type, bool isOutput, size_t index) const;
   StatusOr<std::vector<BoundMemory>> bind(const std::vector<Buffer>& buffers, bool isOutput) const;
   /// `shown` gets the buffers that were found.
   StatusOr<std::vector<BoundMemory>> bind(const std::vector<uint64_t>& addresses, bool isOutput, Shown& shown) const;

@@ -10,7 +10,9 @@
 #include "base/Log.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
+#include "runtime/driver/HostWindow.h"
 #include "runtime/memory/BufferState.h"
+#include "runtime/memory/MemoryPoolState.h"
 
 namespace hpu {
 namespace {
@@ -42,7 +44,63 @@ StatusOr<uint64_t> DeviceMemory::tryAllocate(int64_t bytes, const std::string& l
   return attempt();
 }
 
-StatusOr<uint64_t> DeviceMemory::allocate(int64_t bytes, const std::string& label, uint64_t requested) {
+std::shared_ptr<const MemoryHooks> DeviceMemory::hooks() const {
+  std::lock_guard lock(mutex_);
+  return hooks_;
+}
+
+void DeviceMemory::setHooks(MemoryHooks hooks) {
+  const bool any = hooks.allocated || hooks.freed || hooks.outOfMemory;
+  auto now = any ? std::make_shared<const MemoryHooks>(std::move(hooks)) : nullptr;
+  std::lock_guard lock(mutex_);
+  hooks_.swap(now);  // The old ones are destroyed after the lock.
+}
+
+void DeviceMemory::resetPeaks() {
+  std::lock_guard lock(mutex_);
+  allocator_.resetPeaks();
+}
+
+void DeviceMemory::addPool(const std::shared_ptr<MemoryPoolState>& pool) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(pools_, [](const auto& entry) { return entry.expired(); });
+  pools_.push_back(pool);
+}
+
+/// Under the lock, which it gives up meanwhile: pools give back what nothing uses; false when that was nothing.
+bool DeviceMemory::trimPools(std::unique_lock<std::mutex>& lock) {
+  if (pools_.empty()) return false;
+  const auto known = pools_;
+  lock.unlock();
+  int64_t freed = 0;
+  for (const auto& entry : known)
+    if (auto pool = entry.lock()) freed += pool->trim(0);
+  lock.lock();
+  return freed > 0;
+}
+
+StatusOr<uint64_t> DeviceMemory::allocate(int64_t bytes, const AllocateOptions& options, bool askHook) {
+  auto address = allocateOrWait(bytes, options);
+  auto told = hooks();
+  if (!told) return address;
+  // What the hook allocates itself does not ask it again.
+  static thread_local bool asking = false;
+  for (int attempt = 0; askHook && !asking && attempt < kMostHookAttempts && told->outOfMemory && !address.ok();
+       ++attempt) {
+    if (address.status().code() != StatusCode::kResourceExhausted) break;
+    asking = true;
+    const bool isFreed = told->outOfMemory(bytes);
+    asking = false;
+    if (!isFreed) break;
+    address = allocateOrWait(bytes, options);
+  }
+  if (address.ok() && told->allocated) told->allocated(*address, bytes, options.label);
+  return address;
+}
+
+StatusOr<uint64_t> DeviceMemory::allocateOrWait(int64_t bytes, const AllocateOptions& options) {
+  const std::string& label = options.label;
+  const uint64_t requested = options.requestedAddress;
   std::unique_lock lock(mutex_);
   auto address = tryAllocate(bytes, label, requested);
   // Memory that is full or taken may be free when the work that holds it is done.
@@ -51,7 +109,8 @@ StatusOr<uint64_t> DeviceMemory::allocate(int64_t bytes, const std::string& labe
     return address.status().code() == StatusCode::kResourceExhausted ||
            (address.status().code() == StatusCode::kAlreadyExists && !shownWithin(requested, bytes));
   };
-  if (!mayCome()) return address;
+  while (mayCome() && trimPools(lock)) address = tryAllocate(bytes, label, requested);
+  if (!options.wait || !mayCome()) return address;
   HPU_ASSIGN(base::Deadline deadline, base::Deadline::fromMs(-1));
   using Clock = base::Deadline::Clock;
   Clock::time_point stands = Clock::now();  // Since when nothing was seen to go on.
@@ -61,6 +120,7 @@ StatusOr<uint64_t> DeviceMemory::allocate(int64_t bytes, const std::string& labe
   while (true) {
     // Once more, now that ends of work are told: some may have passed unnoticed.
     address = tryAllocate(bytes, label, requested);
+    while (mayCome() && trimPools(lock)) address = tryAllocate(bytes, label, requested);
     if (!mayCome() || workInFlight_.load() == 0) break;
     const uint64_t seen = changes_;
     lock.unlock();  // What the driver asks may take locks of its own.
@@ -81,7 +141,9 @@ StatusOr<uint64_t> DeviceMemory::allocate(int64_t bytes, const std::string& labe
                              kPatience.count(), " ms"));
 }
 
-void DeviceMemory::free(uint64_t address, int64_t capacity) {
+void DeviceMemory::free(uint64_t address, int64_t bytes, int64_t capacity) {
+  // Before: a program that keeps a list by addresses sees no address twice.
+  if (auto told = hooks(); told && told->freed) told->freed(address, bytes);
   if (!check_) {
     std::lock_guard lock(mutex_);
     freeNow(address);
@@ -139,6 +201,11 @@ StatusOr<std::shared_ptr<BufferState>> DeviceMemory::find(uint64_t address) cons
 
 StatusOr<std::shared_ptr<BufferState>> DeviceMemory::find(uint64_t address, int64_t bytes,
                                                           std::string_view what) const {
+  if (driver::isInHost(address))
+    return notFound(base::strCat(what, ": ", base::formatHex(address),
+                                 " is a device address of host memory, which is no Buffer: inputs and outputs of "
+                                 "launches, fills and copies on the device take it; here memory of Device::allocate is "
+                                 "needed"));
   std::shared_ptr<BufferState> buffer;  // Let go after the lock: it may be the last handle.
   std::lock_guard lock(mutex_);
   auto next = shown_.upper_bound(address);

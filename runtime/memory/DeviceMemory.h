@@ -25,6 +25,7 @@
 namespace hpu {
 
 class BufferState;
+class MemoryPoolState;
 
 /// Any thread may call anything.
 class DeviceMemory {
@@ -32,11 +33,18 @@ class DeviceMemory {
   /// Reads HPU_MEMORY_CHECK and HPU_MEMORY_QUARANTINE.
   explicit DeviceMemory(driver::DriverDevice& driver);
 
-  /// Waits for enqueued work as long as it runs, and for kPatience more when all of it stands behind external work (or
-  /// a wait) that does not advance. Errors: as HbmAllocator::allocate and, with a requested address, allocateAt.
-  StatusOr<uint64_t> allocate(int64_t bytes, const std::string& label, uint64_t requested = 0);
-  void free(uint64_t address, int64_t capacity);
+  /// Takes what the device's pools do not use before anything else. Unless the options say otherwise waits for enqueued
+  /// work as long as it runs, and for kPatience more when all of it stands behind external work (or a wait) that does
+  /// not advance; asks the program's hook after that. Errors: as HbmAllocator::allocate and, with a requested address,
+  /// allocateAt. Without `askHook` the program's hook is not asked when memory is full.
+  StatusOr<uint64_t> allocate(int64_t bytes, const AllocateOptions& options, bool askHook = true);
+  /// A pool that gives up what it does not use when memory is full.
+  void addPool(const std::shared_ptr<MemoryPoolState>& pool);
+  /// `bytes` as asked for.
+  void free(uint64_t address, int64_t bytes, int64_t capacity);
   MemoryInfo info() const;
+  void resetPeaks();
+  void setHooks(MemoryHooks hooks);
   std::vector<MemoryHolder> holders() const;
 
   /// From now on the program's buffer is found by the addresses in it, until hide(), which its end
@@ -59,9 +67,14 @@ class DeviceMemory {
   /// Freed bytes that stay with the host's pages, for reuse without page faults. Beyond it all free
   /// blocks go back to the host.
   static constexpr int64_t kKeptBytes = 256 << 20;
+  /// Of the program's hook for memory that is full.
+  static constexpr int kMostHookAttempts = 64;
 
  private:
+  StatusOr<uint64_t> allocateOrWait(int64_t bytes, const AllocateOptions& options);
+  std::shared_ptr<const MemoryHooks> hooks() const;
   StatusOr<uint64_t> tryAllocate(int64_t bytes, const std::string& label, uint64_t requested);
+  bool trimPools(std::unique_lock<std::mutex>& lock);
   void freeNow(uint64_t address);
   void giveBack();
   bool shownWithin(uint64_t address, int64_t bytes) const;
@@ -77,10 +90,12 @@ class DeviceMemory {
     std::weak_ptr<BufferState> buffer;
     uint64_t end = 0;  ///< Behind its capacity.
   };
-  std::map<uint64_t, Shown> shown_;     ///< By address.
-  std::unique_ptr<MemoryCheck> check_;  ///< The pointer itself never changes.
-  uint64_t changes_ = 0;                ///< Counts frees, and ends of work that a thread waits for.
-  int64_t freedBytes_ = 0;              ///< Since the last giveBack.
+  std::map<uint64_t, Shown> shown_;  ///< By address.
+  std::vector<std::weak_ptr<MemoryPoolState>> pools_;
+  std::unique_ptr<MemoryCheck> check_;        ///< The pointer itself never changes.
+  std::shared_ptr<const MemoryHooks> hooks_;  ///< Null: none.
+  uint64_t changes_ = 0;                      ///< Counts frees, and ends of work that a thread waits for.
+  int64_t freedBytes_ = 0;                    ///< Since the last giveBack.
 };
 
 }  // namespace hpu

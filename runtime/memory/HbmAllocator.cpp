@@ -148,6 +148,11 @@ MemoryInfo HbmAllocator::info() const {
   return info;
 }
 
+void HbmAllocator::resetPeaks() {
+  peak_ = used_;
+  for (auto& [label, use] : labels_) use.peak = use.bytes;
+}
+
 std::vector<HbmAllocator::Block> HbmAllocator::freeBlocks() const {
   std::vector<Block> blocks;
   blocks.reserve(freeByAddress_.size());

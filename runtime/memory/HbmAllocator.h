@@ -36,6 +36,8 @@ class HbmAllocator {
   int64_t free(uint64_t address);
 
   MemoryInfo info() const;
+  /// Peaks count from now on.
+  void resetPeaks();
 
   struct Block {
     uint64_t address = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/HostRegistry.h"
 
-#include <sys/mman.h>
+#include <fcntl.h>
 
 #include <cerrno>
 #include <iterator>
@@ -11,6 +11,8 @@
 #include "base/Format.h"
 #include "base/MappedRange.h"
 #include "base/ProcessOwned.h"
+#include "base/StatusMacros.h"
+#include "runtime/driver/HostWindow.h"
 
 namespace hpu {
 namespace {
@@ -26,19 +28,22 @@ std::string name(const HostMemory& memory) {
 
 }  // namespace
 
-HostBlock::~HostBlock() {
-  if (memory_.allocated) ::munmap(memory_.data, static_cast<size_t>(memory_.bytes));
-}
-
 StatusOr<HostMemory> HostRegistry::allocate(int64_t bytes, const std::string& label) {
   if (bytes <= 0)
     return invalidArgument(base::strCat("cannot allocate ", bytes, " bytes of host memory; the size must be positive"));
-  // Pages of its own: nothing else shares them, and a driver that pins memory pins pages.
-  void* data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED)
-    return resourceExhausted(
-        base::strCat("cannot allocate ", base::formatBytes(bytes), " of host memory: ", base::errnoText(errno)));
-  auto block = base::makeProcessOwned<HostBlock>(HostMemory{data, bytes, true, label});
+  HPU_ASSIGN(HostPages pages, HostPages::create(bytes));
+  return add(std::move(pages), bytes, true, label);
+}
+
+StatusOr<HostMemory> HostRegistry::import(int fd, int64_t offset, int64_t bytes, const std::string& label) {
+  HPU_ASSIGN(HostPages pages, HostPages::import(fd, offset, bytes));
+  return add(std::move(pages), bytes, false, label);
+}
+
+StatusOr<HostMemory> HostRegistry::add(HostPages pages, int64_t bytes, bool allocated, const std::string& label) {
+  void* const data = pages.data();
+  auto block = base::makeProcessOwned<HostBlock>(HostMemory{data, bytes, allocated, label, driver::windowAddress(data)},
+                                                 std::move(pages));
   std::lock_guard lock(mutex_);
   // A range of the program's that was mapped here and given back to the system without unmapping
   // it.
@@ -62,7 +67,7 @@ Status HostRegistry::free(const void* data) {
   if (it == blocks_.end() || !it->second->memory().allocated)
     return notFound(base::strCat("freeHost: ", base::formatHex(key(data)),
                                  it == blocks_.end() ? " is not the start of memory that allocateHost gave"
-                                                     : " is mapped memory; unmapHost lets go of it"));
+                                                     : " is mapped or imported memory; unmapHost lets go of it"));
   last = std::move(it->second);
   blocks_.erase(it);
   count_.store(blocks_.size());
@@ -74,7 +79,7 @@ Status HostRegistry::map(void* data, int64_t bytes, const std::string& label) {
   if (bytes <= 0 || static_cast<uintptr_t>(bytes) > UINTPTR_MAX - key(data))
     return invalidArgument(
         base::strCat("mapHost: ", bytes, " bytes at ", base::formatHex(key(data)), " are no range of memory"));
-  auto block = base::makeProcessOwned<HostBlock>(HostMemory{data, bytes, false, label});
+  auto block = base::makeProcessOwned<HostBlock>(HostMemory{data, bytes, false, label, 0}, HostPages());
   std::lock_guard lock(mutex_);
   uintptr_t begin = key(data), end = begin + static_cast<uintptr_t>(bytes);
   auto next = blocks_.lower_bound(end);
@@ -101,12 +106,13 @@ Status HostRegistry::unmap(const void* data) {
   auto it = blocks_.find(key(data));
   if (it == blocks_.end() || it->second->memory().allocated)
     return notFound(base::strCat("unmapHost: ", base::formatHex(key(data)),
-                                 it == blocks_.end() ? " is not the start of memory that mapHost was given"
-                                                     : " is allocated memory; freeHost lets go of it"));
+                                 it == blocks_.end()
+                                     ? " is not the start of memory that mapHost was given or importHost gave"
+                                     : " is allocated memory; freeHost lets go of it"));
   // Further shares are made under the lock only, so a count of 1 stays 1.
   if (it->second.use_count() > 1)
     return failedPrecondition(
-        base::strCat("unmapHost: enqueued copies use ", name(it->second->memory()), "; synchronize with them first"));
+        base::strCat("unmapHost: enqueued work uses ", name(it->second->memory()), "; synchronize with it first"));
   last = std::move(it->second);
   blocks_.erase(it);
   count_.store(blocks_.size());
@@ -128,6 +134,27 @@ StatusOr<HostMemory> HostRegistry::find(const void* data) const {
   return it->second->memory();
 }
 
+StatusOr<HostRegistry::Exported> HostRegistry::share(const void* data) const {
+  std::lock_guard lock(mutex_);
+  auto it = containing(key(data));
+  if (it == blocks_.end())
+    return notFound(
+        base::strCat("exportHost: no host memory that the device knows contains ", base::formatHex(key(data))));
+  const HostBlock& block = *it->second;
+  if (!block.isWhole())
+    return unimplemented(base::strCat("exportHost: ", name(block.memory()),
+                                      " is the program's own, mapped by mapHost, and has no file; share memory of "
+                                      "allocateHost or importHost"));
+  if (block.pages().file() < 0)
+    return resourceExhausted(base::strCat("exportHost: ", name(block.memory()), " has no file: ", HostPages::kMostFiles,
+                                          " blocks of the process had one already, or no descriptor was left, when it "
+                                          "was made; free some of them, and make it again"));
+  Exported result{::fcntl(block.pages().file(), F_DUPFD_CLOEXEC, 0), block.pages().offset(), block.memory().bytes};
+  if (result.fd < 0)
+    return resourceExhausted(base::strCat("exportHost: cannot copy a file descriptor: ", base::errnoText(errno)));
+  return result;
+}
+
 StatusOr<std::shared_ptr<const HostBlock>> HostRegistry::use(const void* data, int64_t bytes,
                                                              std::string_view what) const {
   std::shared_ptr<const HostBlock> block;
@@ -136,11 +163,30 @@ StatusOr<std::shared_ptr<const HostBlock>> HostRegistry::use(const void* data, i
   auto it = containing(key(data));
   if (it == blocks_.end()) return block;
   const HostMemory& memory = it->second->memory();
-  if (memory.allocated && bytes > memory.bytes - static_cast<int64_t>(key(data) - it->first))
+  if (it->second->isWhole() && bytes > memory.bytes - static_cast<int64_t>(key(data) - it->first))
     return outOfRange(
         base::strCat(what, ": ", bytes, " bytes at ", base::formatHex(key(data)), " pass the end of ", name(memory)));
   block = it->second;
   return block;
+}
+
+StatusOr<std::shared_ptr<const HostBlock>> HostRegistry::useAddress(uint64_t address, int64_t bytes,
+                                                                    std::string_view what) const {
+  std::lock_guard lock(mutex_);
+  auto it = containing(key(driver::windowPointer(address)));
+  if (it == blocks_.end())
+    return notFound(base::strCat(what, ": ", base::formatHex(address),
+                                 " is a device address of host memory, and no memory of allocateHost or importHost "
+                                 "that is still the program's contains it"));
+  const HostMemory& memory = it->second->memory();
+  if (memory.deviceAddress == 0)
+    return notFound(base::strCat(what, ": ", base::formatHex(address), " would be in ", name(memory),
+                                 ", which the device cannot reach: mapHost was given it; use memory of allocateHost or "
+                                 "importHost"));
+  if (bytes < 0 || bytes > memory.bytes - static_cast<int64_t>(address - memory.deviceAddress))
+    return outOfRange(base::strCat(what, ": ", bytes, " bytes at ", base::formatHex(address), " pass the end of ",
+                                   name(memory), ", whose device address is ", base::formatHex(memory.deviceAddress)));
+  return it->second;
 }
 
 }  // namespace hpu

@@ -34,7 +34,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x4e555048;  // "HPUN"
 // Raise it whenever a message changes: both ends may be of different installations.
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr size_t kMaxText = 4096;
 
 class Writer {
@@ -131,6 +131,24 @@ ProcessStatus getProcess(Reader& reader) {
   process.usedBytes = reader.get<int64_t>();
   process.streams = reader.get<int32_t>();
   return process;
+}
+
+void putTraffic(Writer& writer, const PortTraffic& traffic) {
+  writer.put(traffic.messages);
+  writer.put(traffic.packets);
+  writer.put(traffic.payloadBytes);
+  writer.put(traffic.bytes);
+  writer.put(traffic.busyPs);
+}
+
+PortTraffic getTraffic(Reader& reader) {
+  PortTraffic traffic;
+  traffic.messages = reader.get<int64_t>();
+  traffic.packets = reader.get<int64_t>();
+  traffic.payloadBytes = reader.get<int64_t>();
+  traffic.bytes = reader.get<int64_t>();
+  traffic.busyPs = reader.get<int64_t>();
+  return traffic;
 }
 
 // Enough for every rank of a large machine, and a bound for what a broken peer may claim.
@@ -281,6 +299,12 @@ std::string encodeStatus(const DeviceStatus& status) {
   writer.put(status.counters.commands);
   writer.put(status.counters.h2dBytes);
   writer.put(status.counters.d2hBytes);
+  for (const LinkTraffic& link : status.links) {
+    putTraffic(writer, link.sent);
+    putTraffic(writer, link.received);
+  }
+  writer.put(status.railUsers);
+  for (uint64_t count : status.network) writer.put(count);
   writer.put(status.acquiredAtNs);
   writer.put(status.updatedAtNs);
   writer.put(status.queuedWork);
@@ -312,6 +336,12 @@ StatusOr<DeviceStatus> decodeStatus(std::string_view reply) {
   status.counters.commands = reader.get<int64_t>();
   status.counters.h2dBytes = reader.get<int64_t>();
   status.counters.d2hBytes = reader.get<int64_t>();
+  for (LinkTraffic& link : status.links) {
+    link.sent = getTraffic(reader);
+    link.received = getTraffic(reader);
+  }
+  status.railUsers = reader.get<int32_t>();
+  for (uint64_t& count : status.network) count = reader.get<uint64_t>();
   status.acquiredAtNs = reader.get<int64_t>();
   status.updatedAtNs = reader.get<int64_t>();
   status.queuedWork = reader.get<int32_t>();

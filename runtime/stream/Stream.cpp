@@ -2,16 +2,22 @@
 #include "hpu/stream.h"
 #include "base/HostMemory.h"
 
+#include <new>
 #include <string_view>
 #include <utility>
 
 #include "base/Format.h"
+#include "base/Grown.h"
 #include "base/StatusMacros.h"
 #include "hpu/trace.h"
 #include "runtime/capture/CaptureState.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/event/EventState.h"
+#include "runtime/event/EventWatcher.h"
 #include "runtime/memory/BufferState.h"
+#include "runtime/memory/MemoryPoolState.h"
+#include "runtime/stream/HostCalls.h"
+#include "runtime/stream/PeerCopy.h"
 #include "runtime/stream/StreamState.h"
 #include "runtime/trace/Recorder.h"
 
@@ -26,18 +32,23 @@ Status check(const std::shared_ptr<StreamState>& stream) {
   return stream->device()->checkProcess();
 }
 
-/// A range of a buffer that a stream's work is to touch.
-Status checkRange(const StreamState& stream, const Buffer& buffer, int64_t offset, int64_t bytes,
-                  std::string_view what) {
+/// A range of a buffer, of any device.
+Status checkInside(const Buffer& buffer, int64_t offset, int64_t bytes, std::string_view what) {
   if (!buffer.valid()) return invalidArgument(base::strCat(what, ": the buffer is empty"));
-  if (buffer.state()->device() != stream.device())
-    return invalidArgument(base::strCat(what, ": the buffer belongs to device ", buffer.state()->device()->info().index,
-                                        ", and the stream to device ", stream.device()->info().index));
   int64_t size = buffer.size();
   if (offset < 0 || bytes < 0 || offset > size || bytes > size - offset)
     return outOfRange(
         base::strCat(what, ": ", bytes, " bytes at offset ", offset, " do not lie in the buffer of ", size, " bytes"));
   return okStatus();
+}
+
+/// A range of a buffer that a stream's work is to touch.
+Status checkRange(const StreamState& stream, const Buffer& buffer, int64_t offset, int64_t bytes,
+                  std::string_view what) {
+  if (buffer.valid() && buffer.state()->device() != stream.device())
+    return invalidArgument(base::strCat(what, ": the buffer belongs to device ", buffer.state()->device()->info().index,
+                                        ", and the stream to device ", stream.device()->info().index));
+  return checkInside(buffer, offset, bytes, what);
 }
 
 Status checkHost(const void* pointer, int64_t bytes, std::string_view what) {
@@ -70,26 +81,33 @@ struct Range {
 Status submitRanges(StreamState& stream, driver::Work work, int64_t bytes, const Range& range, const Range* other,
                     Owner host) {
   if (bytes == 0) return okStatus();
-  const DeviceMemory& memory = stream.device()->memory();
-  auto buffer = memory.find(range.address, bytes, range.what);
-  if (!buffer.ok()) return stream.refuse(buffer.status(), {});
+  const DeviceState& device = *stream.device();
+  // A copy between host and device has its host side already.
+  auto own = [&](const Range& side) -> StatusOr<Owner> {
+    const bool crosses =
+        std::holds_alternative<driver::CopyToDevice>(work) || std::holds_alternative<driver::CopyToHost>(work);
+    if (!crosses) return device.owner(side.address, bytes, side.what);
+    HPU_ASSIGN(auto buffer, stream.device()->memory().find(side.address, bytes, side.what));
+    return Owner(buffer->allocation());
+  };
+  auto first = own(range);
+  if (!first.ok()) return stream.refuse(first.status(), {});
   if (other) {
-    auto second = memory.find(other->address, bytes, other->what);
+    auto second = own(*other);
     if (!second.ok()) return stream.refuse(second.status(), {});
-    host = (*second)->allocation();
+    host = std::move(*second);
   }
-  return stream.submit(std::move(work), {}, (*buffer)->allocation(), std::move(host)).status();
+  return stream.submit(std::move(work), {}, std::move(*first), std::move(host)).status();
 }
 
 StatusOr<std::shared_ptr<TicketHandle>> enqueueExternal(const std::shared_ptr<StreamState>& stream,
-                                                        std::shared_ptr<ExternalWork> work) {
-  trace::HostScope scope("Stream.enqueue");
-  HPU_RETURN_IF_ERROR(check(stream));
+                                                        std::shared_ptr<ExternalWork> work,
+                                                        std::string_view call = "Stream::enqueue",
+                                                        bool isReport = false) {
   if (!work) return invalidArgument("Stream::enqueue: the work is null");
-  HPU_RETURN_IF_ERROR(
-      stream->refuseInCapture("Stream::enqueue", "external work happens once, and a replay would not do it again"));
+  HPU_RETURN_IF_ERROR(stream->refuseInCapture(call, "it happens once, and a replay would not do it again"));
   std::string label = work->name();
-  return stream->submit(driver::External{std::move(work)}, std::move(label), nullptr, nullptr);
+  return stream->submit(driver::External{std::move(work), isReport}, std::move(label), nullptr, nullptr);
 }
 
 Status waitFor(const std::shared_ptr<StreamState>& stream, const Event& event, bool onlyOrder) {
@@ -105,9 +123,18 @@ Status waitFor(const std::shared_ptr<StreamState>& stream, const Event& event, b
     }
     return recorded->wait(stream, point);
   }
+  constexpr std::string_view kOutside = "the event was recorded outside of the capture";
+  if (const std::shared_ptr<OpenedEvent>& opened = event.state()->opened()) {
+    const uint64_t record = opened->latest();
+    if (record == 0) return okStatus();
+    if (capture) return capture->refuse("Stream::wait", kOutside);
+    const auto outcome = opened->outcome(record);
+    if (outcome && (outcome->ok() || onlyOrder)) return okStatus();
+    return enqueueExternal(stream, openedEventWait(opened, record, onlyOrder), "Stream::wait").status();
+  }
   std::shared_ptr<TicketHandle> ticket = event.state()->ticket();
   if (!ticket) return okStatus();
-  if (capture) return capture->refuse("Stream::wait", "the event was recorded outside of the capture");
+  if (capture) return capture->refuse("Stream::wait", kOutside);
   driver::WaitFor work{ticket->ticket(), nullptr, onlyOrder};
   if (ticket->device() != stream->device()) work.other = ticket->device()->driver();
   // The wait keeps the ticket, so that its failure is known when the wait ends.
@@ -119,11 +146,13 @@ Status waitFor(const std::shared_ptr<StreamState>& stream, const Event& event, b
 Stream::Stream() = default;
 Stream::~Stream() = default;
 
-StatusOr<Stream> Stream::create(const Device& device, const StreamOptions& options) {
+StatusOr<Stream> Stream::create(const Device& device, const StreamOptions& options, size_t optionsBytes) {
   trace::HostScope scope("Stream.create");
   if (!device.valid()) return failedPrecondition("cannot create a stream: the Device handle is empty");
+  HPU_ASSIGN(base::Grown<StreamOptions> given,
+             base::grown("StreamOptions", options, optionsBytes, &StreamOptions::name, &StreamOptions::priority));
   Stream stream;
-  HPU_ASSIGN(stream.state_, StreamState::create(device.state(), options));
+  HPU_ASSIGN(stream.state_, StreamState::create(device.state(), *given));
   return stream;
 }
 
@@ -231,9 +260,17 @@ Status Stream::copyMany(CopyDirection direction, const std::vector<CopyRange>& r
     const CopyRange& range = ranges[i];
     auto where = [&] { return base::strCat("copy ", i); };
     auto device = [&](uint64_t address) {
-      auto buffer = memory.find(address, range.bytes, "copyMany");
-      if (buffer.ok()) return own((*buffer)->allocation());
-      if (wrong.ok()) wrong = buffer.status().withContext(where());
+      Status status;
+      if (direction == CopyDirection::kOnDevice) {
+        auto owner = state_->device()->owner(address, range.bytes, "copyMany");
+        if (owner.ok()) return own(std::move(*owner));
+        status = owner.status();
+      } else {
+        auto buffer = memory.find(address, range.bytes, "copyMany");
+        if (buffer.ok()) return own((*buffer)->allocation());
+        status = buffer.status();
+      }
+      if (wrong.ok()) wrong = status.withContext(where());
     };
     if (range.bytes < 0) return outOfRange(base::strCat(where(), ": copyMany: ", range.bytes, " bytes"));
     if (range.bytes == 0) continue;
@@ -252,18 +289,93 @@ Status Stream::copyMany(CopyDirection direction, const std::vector<CopyRange>& r
   return state_->submit(std::move(work), {}, std::move(owners)).status();
 }
 
+Status Stream::copyFromDevice(const Buffer& dst, int64_t dstOffset, const Buffer& src, int64_t srcOffset,
+                              int64_t bytes) try {
+  trace::HostScope scope("Stream.copyFromDevice");
+  scope.arg("bytes", bytes);
+  HPU_RETURN_IF_ERROR(check(state_));
+  HPU_RETURN_IF_ERROR(checkRange(*state_, dst, dstOffset, bytes, "copyFromDevice, destination"));
+  HPU_RETURN_IF_ERROR(checkInside(src, srcOffset, bytes, "copyFromDevice, source"));
+  const std::shared_ptr<DeviceState>&here = state_->device(), &there = src.state()->device();
+  if (here == there) return copyOnDevice(dst, dstOffset, src, srcOffset, bytes);
+  HPU_RETURN_IF_ERROR(there->checkProcess());
+  if (here->info().driver != there->info().driver)
+    return unimplemented(base::strCat("copyFromDevice: the source is of driver '", there->info().driver,
+                                      "' and the stream of driver '", here->info().driver,
+                                      "': there is no link between the two; copy through host memory"));
+  HPU_RETURN_IF_ERROR(state_->refuseInCapture(
+      "Stream::copyFromDevice", "the other device is no part of the capture; copy before or after the replay"));
+  if (bytes == 0) return okStatus();
+  const PeerRange to{dst.state()->allocation(), at(dst, dstOffset)},
+      from{src.state()->allocation(), at(src, srcOffset)};
+  std::shared_ptr<ExternalWork> work = peerCopy(to, from, bytes);
+  std::string label = work->name();
+  return state_->submit(driver::External{std::move(work)}, std::move(label), to.memory, holdSource(from.memory))
+      .status();
+} catch (const std::bad_alloc&) {
+  return resourceExhausted("out of host memory: the work was not enqueued");
+}
+
+StatusOr<Buffer> Stream::allocate(int64_t bytes) {
+  trace::HostScope scope("Stream.allocate");
+  scope.arg("bytes", bytes);
+  HPU_RETURN_IF_ERROR(check(state_));
+  HPU_ASSIGN(std::shared_ptr<MemoryPoolState> pool, state_->device()->defaultPool());
+  HPU_ASSIGN(std::shared_ptr<BufferState> buffer, pool->allocate(bytes, state_));
+  return Buffer(std::move(buffer));
+}
+
+Status Stream::free(Buffer buffer) {
+  trace::HostScope scope("Stream.free");
+  HPU_RETURN_IF_ERROR(check(state_));
+  return freeToPool(std::move(buffer), state_, nullptr, "Stream::free");
+}
+
 Device Stream::device() const {
   return state_ ? Device(state_->device()) : Device();
 }
 
 Status Stream::enqueue(std::shared_ptr<ExternalWork> work) {
+  trace::HostScope scope("Stream.enqueue");
+  HPU_RETURN_IF_ERROR(check(state_));
   return enqueueExternal(state_, std::move(work)).status();
 }
 
 Status Stream::enqueue(std::shared_ptr<ExternalWork> work, const Event& end) {
+  trace::HostScope scope("Stream.enqueue");
+  HPU_RETURN_IF_ERROR(check(state_));
+  HPU_RETURN_IF_ERROR(end.state()->checkRecordable("Stream::enqueue"));
   HPU_ASSIGN(std::shared_ptr<TicketHandle> ticket, enqueueExternal(state_, std::move(work)));
   end.state()->set(std::move(ticket), state_);
   return okStatus();
+}
+
+Status Stream::enqueueRepeatable(std::shared_ptr<RepeatableWork> work) {
+  trace::HostScope scope("Stream.enqueueRepeatable");
+  HPU_RETURN_IF_ERROR(check(state_));
+  if (!work) return invalidArgument("Stream::enqueueRepeatable: the work is null");
+  auto capture = state_->capture();
+  if (!capture) return work->enqueue(*this, work->memory());
+  if (Status wrong = work->prepare(*this); !wrong.ok()) return capture->fail(wrong);
+  std::vector<WorkMemory> memory = work->memory();
+  return capture->addRepeatable(*state_, std::move(work), std::move(memory));
+}
+
+Status Stream::callHost(std::function<Status()> function, const std::string& name) {
+  trace::HostScope scope("Stream.callHost");
+  HPU_RETURN_IF_ERROR(check(state_));
+  if (!function) return invalidArgument("Stream::callHost: the function is empty");
+  return enqueueExternal(state_, hostCall(state_->device()->hostCalls(), std::move(function), name), "Stream::callHost")
+      .status();
+}
+
+Status Stream::onDone(std::function<void(const Status&)> told) {
+  trace::HostScope scope("Stream.onDone");
+  HPU_RETURN_IF_ERROR(check(state_));
+  if (!told) return invalidArgument("Stream::onDone: the function is empty");
+  return enqueueExternal(state_, completionCall(state_->device()->hostCalls(), std::move(told)), "Stream::onDone",
+                         /*isReport=*/true)
+      .status();
 }
 
 bool Stream::extend(const ExternalWork& work, const ExternalPorts& ports, std::vector<int64_t>& readyPs) const {
@@ -277,8 +389,11 @@ void Stream::seal() const {
 Status Stream::record(const Event& event) {
   trace::HostScope scope("Stream.record");
   HPU_RETURN_IF_ERROR(check(state_));
-  HPU_RETURN_IF_ERROR(event.state()->checkProcess());
-  if (auto capture = state_->capture()) return capture->record(state_, *event.state());
+  HPU_RETURN_IF_ERROR(event.state()->checkRecordable("Stream::record"));
+  if (auto capture = state_->capture()) {
+    if (event.state()->shared()) return capture->refuse("Stream::record", kSharedInCapture);
+    return capture->record(state_, *event.state());
+  }
   HPU_ASSIGN(std::shared_ptr<TicketHandle> ticket, state_->submit(driver::Marker{}, {}, nullptr, nullptr));
   event.state()->set(std::move(ticket), state_);
   return okStatus();

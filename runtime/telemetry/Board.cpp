@@ -96,9 +96,4 @@ std::array<uint8_t, 6> macAddress(const node::DeviceStatus& status, int port) {
   return {0x02, byte(0), byte(1), byte(2), byte(3), static_cast<uint8_t>(port)};
 }
 
-bool linkUp(const node::DeviceStatus& status, int port) {
-  const Board& facts = board(status.target);
-  return facts.hasPort(port) && !facts.isExternal(port) && !status.lost;
-}
-
 }  // namespace hpu::telemetry

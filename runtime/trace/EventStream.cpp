@@ -50,10 +50,11 @@ namespace {
 std::atomic<int> openFile{-1};
 
 /// Empties a regular file that no other process records to; a pipe or device is taken as it is.
-Status takeFile(int fd, const std::string& path) {
+Status takeFile(int fd, const std::string& path, bool& regular) {
   struct stat info;
   if (fstat(fd, &info) != 0) return base::errnoStatus(errno, "write trace", path);
-  if (!S_ISREG(info.st_mode)) return okStatus();
+  regular = S_ISREG(info.st_mode);
+  if (!regular) return okStatus();
   // Held until close(). A file system without locks lets everybody write.
   if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return {StatusCode::kAlreadyExists, "cannot write trace '" + path + "': another process is recording to it"};
@@ -66,12 +67,13 @@ Status takeFile(int fd, const std::string& path) {
 StatusOr<std::shared_ptr<FileSink>> FileSink::create(const std::string& path) {
   int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return base::errnoStatus(errno, "write trace", path);
-  if (Status status = takeFile(fd, path); !status.ok()) {
+  bool regular = false;
+  if (Status status = takeFile(fd, path, regular); !status.ok()) {
     ::close(fd);
     return status;
   }
   openFile.store(fd, std::memory_order_relaxed);
-  return std::shared_ptr<FileSink>(new FileSink(path, fd));
+  return std::shared_ptr<FileSink>(new FileSink(path, fd, regular));
 }
 
 void FileSink::leaveToParent() noexcept {
@@ -82,17 +84,74 @@ FileSink::~FileSink() {
   close().ignore();
 }
 
-void FileSink::append(const std::vector<uint8_t>& bytes) {
-  std::lock_guard lock(mutex_);
+/// Behind the complete chunks; what is not written whole is taken back. mutex_ is held.
+Status FileSink::put(const std::vector<uint8_t>& bytes) {
   size_t written = 0;
-  while (error_.ok() && fd_ >= 0 && written < bytes.size()) {
+  while (written < bytes.size()) {
     ssize_t n = ::write(fd_, bytes.data() + written, bytes.size() - written);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0)
-      error_ = base::errnoStatus(errno, "write trace", path_);
-    else
-      written += static_cast<size_t>(n);
+    if (n < 0) {
+      Status status = base::errnoStatus(errno, "write trace", path_);
+      cutAt(size_);
+      return status;
+    }
+    written += static_cast<size_t>(n);
   }
+  size_ += bytes.size();
+  return okStatus();
+}
+
+void FileSink::cutAt(uint64_t size) {
+  if (!regular_) return;
+  // Should it fail, the reader finds an incomplete chunk at the end and says so.
+  if (ftruncate(fd_, static_cast<off_t>(size)) == 0 && lseek(fd_, static_cast<off_t>(size), SEEK_SET) >= 0)
+    size_ = size;
+}
+
+void FileSink::writeDropped() {
+  if (!regular_ || fd_ < 0) return;
+  std::vector<uint8_t> bytes;
+  format::putFixed(bytes, static_cast<uint64_t>(dropped_ + lost_));
+  // In place: needs no room on the disk.
+  (void)!pwrite(fd_, bytes.data(), bytes.size(), format::kDroppedOffset);
+}
+
+void FileSink::append(const std::vector<uint8_t>& bytes, int64_t events) {
+  std::lock_guard lock(mutex_);
+  if (fd_ < 0) return;
+  if (error_.ok()) {
+    uint64_t start = size_;
+    error_ = put(bytes);
+    if (error_.ok()) {
+      lastStart_ = start;
+      lastEvents_ = events;
+      return;
+    }
+  }
+  lost_ += events;
+  if (events > 0) writeDropped();
+}
+
+void FileSink::noteDropped(int64_t dropped) {
+  std::lock_guard lock(mutex_);
+  dropped_ = dropped;
+  writeDropped();
+}
+
+Status FileSink::finish(base::FunctionRef<std::vector<uint8_t>(int64_t lost)> end) {
+  {
+    std::lock_guard lock(mutex_);
+    Status status = fd_ >= 0 ? put(end(lost_)) : okStatus();
+    // The session's chunk, the first, stays.
+    if (!status.ok() && regular_ && lastStart_ > 0) {
+      cutAt(lastStart_);
+      lost_ += lastEvents_;
+      writeDropped();
+      put(end(lost_)).ignore();
+    }
+    if (error_.ok()) error_ = std::move(status);
+  }
+  return close();
 }
 
 Status FileSink::close() {
@@ -135,10 +194,10 @@ void EventStream::flush() {
   // Strings first, so that a file that ends between the two has no dangling id.
   if (numNewStrings_) format::appendChunk(out, format::ChunkType::kStrings, domain_, numNewStrings_, strings_);
   if (numRecords_) format::appendChunk(out, format::ChunkType::kRecords, domain_, numRecords_, records_);
-  if (sink_ && !bytes.empty()) sink_->append(bytes);
+  if (sink_ && !bytes.empty()) sink_->append(bytes, numEvents_);
   strings_.clear();
   records_.clear();
-  numNewStrings_ = numRecords_ = 0;
+  numNewStrings_ = numRecords_ = numEvents_ = 0;
   last_ = {};
 }
 

@@ -32,6 +32,10 @@ Status writeExport(const TraceData& trace, Status (*write)(const TraceData&, con
 /// ".csv", else unchanged.
 Status exportBytes(std::vector<uint8_t> bytes, const std::string& path);
 
+/// What shows a file that exportBytes() wrote at `path`: "hpu-trace summary run.hputrace", "open it in
+/// https://ui.perfetto.dev ...".
+std::string readerOf(const std::string& path);
+
 /// `text` as UTF-8: what is not is replaced by U+FFFD.
 std::string toUtf8(std::string_view text);
 /// A JSON string literal with its quotes.

@@ -5,10 +5,12 @@
 // host did.
 //
 //   file   = header chunk*
-//   header = "HPUTRACE" u16 major u16 minor u32 headerBytes u64 0 u64 0              (32 bytes)
+//   header = "HPUTRACE" u16 major u16 minor u32 headerBytes u64 dropped u64 0        (32 bytes)
 //   chunk  = u32 magic u16 type u16 0 u32 domain u32 records u64 bytes u64 checksum  (32 bytes)
 //   payload
 //
+// `dropped` (since 1.3) is what a recording to a file has dropped so far: the one number that is changed in place, for
+// recordings without a kEnd chunk.
 // Integers are little-endian; payloads are LEB128 varints (signed ones zigzag) and interned
 // strings. String ids count up from 1 in each domain (0 is ""), in the order of its kStrings
 // chunks.
@@ -24,8 +26,8 @@
 namespace hpu::trace::format {
 
 inline constexpr char kMagic[8] = {'H', 'P', 'U', 'T', 'R', 'A', 'C', 'E'};
-inline constexpr uint16_t kMajor = 1, kMinor = 2;
-inline constexpr uint32_t kHeaderBytes = 32, kChunkHeaderBytes = 32;
+inline constexpr uint16_t kMajor = 1, kMinor = 3;
+inline constexpr uint32_t kHeaderBytes = 32, kChunkHeaderBytes = 32, kDroppedOffset = 16;
 inline constexpr uint32_t kChunkMagic = 0x4b4e4348;  // "HCNK"
 /// A domain's records are cut into chunks of about this size: what a killed process loses at most.
 inline constexpr size_t kChunkBytes = 64 << 10;
@@ -72,6 +74,11 @@ enum class Tag : uint8_t {
                   ///< duration, bytes, terms
   kDeviceCounter = 21,  ///< name, time delta, value
 };
+
+/// A record that counts against the recording's limit; the others say what is what.
+constexpr bool isEvent(Tag tag) {
+  return tag != Tag::kThread && tag != Tag::kDevice && tag != Tag::kProgram;
+}
 
 /// Appends to a byte vector.
 class Encoder {

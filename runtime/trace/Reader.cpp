@@ -3,11 +3,14 @@
 // checked against what the file has defined so far.
 #include "runtime/trace/Reader.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <unordered_map>
 
+#include "base/File.h"
 #include "base/MappedFile.h"
 #include "base/StatusMacros.h"
 #include "runtime/trace/Format.h"
@@ -100,15 +103,35 @@ class Reader {
     return fail(std::string("a ") + record + " record is cut short or has a value out of range");
   }
 
+  /// What a file that is no trace seems to be, and what to do about it.
+  std::string whatItIs() const {
+    if (bytes_ == 0) return ": it is empty";
+    const std::string_view start(reinterpret_cast<const char*>(data_), std::min<size_t>(bytes_, 64));
+    constexpr std::string_view kMagicText(format::kMagic, sizeof format::kMagic);
+    const size_t first = start.find_first_not_of(" \t\r\n");
+    const std::string again = "; to have a trace for hpu-trace, record to a name that ends in .hputrace";
+    if (kMagicText.starts_with(start)) return ": it ends within its header";
+    if (first != start.npos && (start[first] == '{' || start[first] == '['))
+      return ": it is JSON, such as a Chrome trace, which https://ui.perfetto.dev and chrome://tracing show" + again;
+    if (where_.ends_with(".pftrace"))
+      return ": a Perfetto trace is for https://ui.perfetto.dev and trace_processor" + again;
+    if (where_.ends_with(".csv")) return ": it is a table of slices" + again;
+    if (start.starts_with("\x1f\x8b")) return ": it is compressed; unpack it with gunzip first";
+    return " (it does not begin with HPUTRACE)";
+  }
+
   Status header() {
     if (bytes_ < format::kHeaderBytes || std::memcmp(data_, format::kMagic, sizeof format::kMagic) != 0)
-      return invalidArgument(where_ + " is not an .hputrace file (it does not begin with HPUTRACE)");
+      return invalidArgument(where_ + " is not an .hputrace file" + whatItIs());
     uint16_t major = format::getFixed<uint16_t>(data_ + 8);
     if (major != format::kMajor)
       return failedPrecondition(where_ + " has trace format " + std::to_string(major) +
                                 "; this hpu-trace reads format " + std::to_string(format::kMajor) +
                                 ": use the one of the OpenHPU that recorded it");
     headerBytes_ = format::getFixed<uint32_t>(data_ + 12);
+    // Of a recording that was not ended; a kEnd chunk says the last word.
+    trace_.dropped =
+        static_cast<int64_t>(std::min(format::getFixed<uint64_t>(data_ + format::kDroppedOffset), kMaxTime));
     if (headerBytes_ < format::kHeaderBytes || headerBytes_ > bytes_) {
       offset_ = 12;
       return fail("the header's size is wrong");
@@ -490,6 +513,13 @@ StatusOr<TraceData> readTrace(const uint8_t* data, size_t bytes, std::shared_ptr
 }
 
 StatusOr<TraceData> readTraceFile(const std::string& path) {
+  struct stat info;
+  // A pipe cannot be mapped.
+  if (stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode)) {
+    HPU_ASSIGN(std::vector<uint8_t> bytes, base::readFile(path));
+    auto owner = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+    return readTrace(owner->data(), owner->size(), owner, path);
+  }
   HPU_ASSIGN(std::shared_ptr<const base::MappedFile> file, base::MappedFile::open(path));
   return readTrace(file->data(), file->size(), file, path);
 }

@@ -176,6 +176,22 @@ std::vector<SpanRecord> operationSpans(const LaunchRecord& launch, std::vector<u
 
 }  // namespace
 
+namespace {
+/// Room for an event of the calling thread. When there is none, no later event will write out what the thread recorded
+/// before.
+bool roomOnThread(Session& session) {
+  if (session.reserve(1)) return true;
+  if (session.eachLaunch()) session.withThread([](EventStream&) {});
+  return false;
+}
+/// The same for a device, whose log is locked.
+bool roomOnDevice(Session& session, DeviceLog& log) {
+  if (session.reserve(1)) return true;
+  if (session.eachLaunch()) log.stream->flush();
+  return false;
+}
+}  // namespace
+
 Level recordingLevel() {
   return Session::instance().level();
 }
@@ -219,7 +235,7 @@ void recordHost(std::string_view name, std::string_view category, int64_t startN
                 size_t numArgs) {
   if (!recording()) return;
   Session& session = Session::instance();
-  if (!session.reserve(1)) return;
+  if (!roomOnThread(session)) return;
   session.withThread(
       [&](EventStream& stream) { writeHostEvent(stream, name, category, startNs, endNs, args, numArgs); });
 }
@@ -249,7 +265,7 @@ void HostScope::finish() {
 void recordHostCounter(std::string_view name, int64_t value) {
   if (!recording()) return;
   Session& session = Session::instance();
-  if (!session.reserve(1)) return;
+  if (!roomOnThread(session)) return;
   int64_t now = hostNowNs();
   session.withThread([&](EventStream& stream) {
     uint32_t nameId = stream.intern(name);
@@ -264,7 +280,7 @@ void recordHostCounter(std::string_view name, int64_t value) {
 void recordClockEdge(uint32_t device, uint64_t launch, ClockEdge edge, int64_t hostNs, Picoseconds deviceTime) {
   if (!recording()) return;
   Session& session = Session::instance();
-  if (!session.reserve(1)) return;
+  if (!roomOnThread(session)) return;
   session.withThread([&](EventStream& stream) {
     Encoder record = stream.beginRecord(Tag::kClockEdge);
     record.varint(device);
@@ -302,7 +318,7 @@ void recordLaunch(const LaunchRecord& launch) {
     int64_t events = !detailed ? 0 : level == Level::kNode ? static_cast<int64_t>(spans.size()) : countCommands(launch);
     // The launch itself, then its commands all or none: a partial launch must not look like a whole
     // one.
-    bool roomForLaunch = session.reserve(1), room = events > 0 && session.reserve(events);
+    bool roomForLaunch = roomOnDevice(session, log), room = events > 0 && session.reserve(events);
     if (!roomForLaunch) return;
     EventStream& stream = *log.stream;
     uint32_t program = 0;
@@ -330,7 +346,7 @@ void recordSpan(const SpanRecord& span) {
   if (!recording()) return;
   Session& session = Session::instance();
   session.withDevice(span.device, [&](DeviceLog& log) {
-    if (session.reserve(1)) writeSpan(*log.stream, span, 0, 0);
+    if (roomOnDevice(session, log)) writeSpan(*log.stream, span, 0, 0);
   });
 }
 
@@ -338,7 +354,7 @@ void recordDeviceCounter(uint32_t device, std::string_view name, Picoseconds tim
   if (!recording()) return;
   Session& session = Session::instance();
   session.withDevice(device, [&](DeviceLog& log) {
-    if (!session.reserve(1)) return;
+    if (!roomOnDevice(session, log)) return;
     uint32_t nameId = log.stream->intern(name);
     Encoder record = log.stream->beginRecord(Tag::kDeviceCounter);
     record.varint(nameId);

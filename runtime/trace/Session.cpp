@@ -64,7 +64,22 @@ bool Session::reserve(int64_t events) {
   if (room_.fetch_sub(events, std::memory_order_relaxed) >= events) return true;
   room_.fetch_add(events, std::memory_order_relaxed);
   dropped_.fetch_add(events, std::memory_order_relaxed);
+  if (streams_.load(std::memory_order_relaxed)) noteDropped();
   return false;
+}
+
+/// So that a process that is killed leaves the number. Not more often than every millisecond: of a busy program a write
+/// each would cost more than recording does.
+void Session::noteDropped() {
+  constexpr int64_t kSeldomNs = 1'000'000;
+  int64_t now = hostNowNs(), last = droppedNotedNs_.load(std::memory_order_relaxed);
+  if (now - last < kSeldomNs || !droppedNotedNs_.compare_exchange_strong(last, now, std::memory_order_relaxed)) return;
+  std::shared_ptr<FileSink> sink;
+  {
+    std::lock_guard lock(registry_);
+    sink = currentSink_;
+  }
+  if (sink) sink->noteDropped(dropped());
 }
 
 ThreadLog& Session::threadLog() {
@@ -160,11 +175,11 @@ std::vector<uint8_t> Session::sessionChunk() const {
   return out;
 }
 
-std::vector<uint8_t> Session::endChunk(int64_t endNs) const {
+std::vector<uint8_t> Session::endChunk(int64_t endNs, int64_t lost) const {
   std::vector<uint8_t> payload, out;
   format::Encoder encoder(payload);
-  encoder.varint(static_cast<uint64_t>(dropped()));
-  encoder.varint(static_cast<uint64_t>(options_.maxEvents - room_.load(std::memory_order_relaxed)));
+  encoder.varint(static_cast<uint64_t>(dropped() + lost));
+  encoder.varint(static_cast<uint64_t>(options_.maxEvents - room_.load(std::memory_order_relaxed) - lost));
   encoder.signedVarint(endNs);
   format::appendChunk(out, format::ChunkType::kEnd, 0, 1, payload);
   return out;
@@ -190,6 +205,8 @@ Status Session::start(const Options& options) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   level_.store(options.level, std::memory_order_relaxed);
   eachLaunch_.store(sink && options.eachLaunch, std::memory_order_relaxed);
+  streams_.store(sink != nullptr, std::memory_order_relaxed);
+  droppedNotedNs_.store(0, std::memory_order_relaxed);
   room_.store(options.maxEvents, std::memory_order_relaxed);
   dropped_.store(0, std::memory_order_relaxed);
   if (sink) sink->append(sessionChunk());
@@ -206,7 +223,7 @@ Status Session::start(const Options& options) {
   return okStatus();
 }
 
-/// Closes all streams; gives the whole file, or what is still to be appended to the streamed one.
+/// Closes all streams; gives the whole file, or nothing when they are in the streamed one.
 std::vector<uint8_t> Session::collect(int64_t endNs) {
   std::vector<uint8_t> bytes;
   if (!sink_) bytes = sessionChunk();
@@ -230,7 +247,8 @@ std::vector<uint8_t> Session::collect(int64_t endNs) {
     std::lock_guard lock(log->mutex);
     if (log->stream && log->epoch == epoch) add(*log->stream);
   }
-  std::vector<uint8_t> end = endChunk(endNs);
+  if (sink_) return bytes;
+  std::vector<uint8_t> end = endChunk(endNs, 0);
   bytes.insert(bytes.end(), end.begin(), end.end());
   return bytes;
 }
@@ -245,8 +263,7 @@ Status Session::stop(const std::string& path) {
   std::vector<uint8_t> bytes = collect(endNs);
   Status status;
   if (sink_) {
-    sink_->append(bytes);
-    status = sink_->close();
+    status = sink_->finish([&](int64_t lost) { return endChunk(endNs, lost); });
     // The streamed file is complete now; another format or place is made from it.
     if (status.ok() && !inPlace) {
       StatusOr<std::vector<uint8_t>> whole = base::readFile(sink_->path());

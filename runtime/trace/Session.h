@@ -53,7 +53,7 @@ class Session {
   Level level() const { return level_.load(std::memory_order_relaxed); }
   int64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
   int64_t startNs() const { return startNs_.load(std::memory_order_relaxed); }
-  /// Room for `events` more, all or none; what finds no room is counted as dropped.
+  /// Room for `events` more, all or none; what finds no room is counted as dropped, in the file too.
   bool reserve(int64_t events);
 
   /// Calls `write(stream)` with the calling thread's stream locked, unless the recording has ended.
@@ -90,6 +90,7 @@ class Session {
  private:
   explicit Session(const Session* parents = nullptr) : parents_(parents) {}
   static void childAfterFork();
+  void noteDropped();
   ThreadLog& threadLog();
   std::shared_ptr<ThreadLog> trackLog(std::string_view name);
   std::shared_ptr<DeviceLog> deviceLog(uint32_t device);
@@ -98,13 +99,14 @@ class Session {
   /// Hands the thread's events to the file when the last time is a while ago.
   static void writeOut(ThreadLog& log);
   std::vector<uint8_t> sessionChunk() const;
-  std::vector<uint8_t> endChunk(int64_t endNs) const;
+  std::vector<uint8_t> endChunk(int64_t endNs, int64_t lost) const;
   void forget();
 
   [[maybe_unused]] const Session* const parents_;  ///< Reachable for ever, as what it owns.
   std::atomic<uint64_t> epoch_{0};
   std::atomic<Level> level_{Level::kSlice};
-  std::atomic<bool> eachLaunch_{false};
+  std::atomic<bool> eachLaunch_{false}, streams_{false};
+  std::atomic<int64_t> droppedNotedNs_{0};  ///< Host time at which the file was last told.
   std::atomic<int64_t> startNs_{0}, room_{0}, dropped_{0};
 
   std::mutex control_;  ///< Serialises start, stop and cancel; guards the three below.

@@ -70,6 +70,13 @@ Status writeExport(const TraceData& trace, Status (*write)(const TraceData&, con
   return file.commit();
 }
 
+std::string readerOf(const std::string& path) {
+  if (endsWith(path, ".json")) return "open it in https://ui.perfetto.dev or chrome://tracing";
+  if (endsWith(path, ".pftrace")) return "open it in https://ui.perfetto.dev";
+  if (endsWith(path, ".csv")) return "a line a slice, for spreadsheets";
+  return "hpu-trace summary " + path;
+}
+
 Status exportBytes(std::vector<uint8_t> bytes, const std::string& path) {
   Status (*write)(const TraceData&, const Output&) = endsWith(path, ".json")      ? writeChrome
                                                      : endsWith(path, ".pftrace") ? writePerfetto

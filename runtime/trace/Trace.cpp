@@ -2,14 +2,17 @@
 // The public face of the recorder.
 #include "hpu/trace.h"
 
+#include "base/Grown.h"
 #include "base/StatusMacros.h"
 #include "runtime/trace/Export.h"
 #include "runtime/trace/Session.h"
 
 namespace hpu::trace {
 
-Status start(const Options& options) {
-  return Session::instance().start(options);
+Status start(const Options& options, size_t optionsBytes) {
+  HPU_ASSIGN(base::Grown<Options> given, base::grown("trace::Options", options, optionsBytes, &Options::level,
+                                                     &Options::maxEvents, &Options::streamTo, &Options::eachLaunch));
+  return Session::instance().start(*given);
 }
 Status stop(const std::string& path) {
   return Session::instance().stop(path);

@@ -155,7 +155,7 @@ struct TraceData {
   int64_t startNs = 0;  ///< Of the session, on the host clock; host times below count from it.
   int64_t endNs = 0;
   bool stopped = false;         ///< The recording (each process's) was ended properly.
-  int64_t dropped = 0;          ///< Events that found no room; known only when stopped.
+  int64_t dropped = 0;          ///< Events that found no room; when not stopped, at least so many are missing.
   uint64_t truncatedBytes = 0;  ///< At the end of the file: an incomplete chunk.
   uint64_t fileBytes = 0, chunks = 0;
 

@@ -20,6 +20,8 @@ enum class ForkRank : uint8_t {
   kProfiler,
   kRankWatch,
   kBootstrap,
+  kNetwork,
+  kSockets,
   kTraceSetting,
   kTraceSession,
   kMonitorEvents,

@@ -133,6 +133,12 @@ void AtomicFile::discard() {
 StatusOr<AtomicFile> AtomicFile::create(const std::string& name) {
   if (name.empty()) return invalidArgument("cannot write a file without a name");
   std::string path = name;
+  // Whatever stdout is. A regular file behind it must not be replaced: what the shell opened would be another one.
+  if (path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1") {
+    int fd = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) return errnoStatus(errno, "open", path);
+    return AtomicFile(path, "", fd);
+  }
   struct stat info;
   if (::stat(path.c_str(), &info) == 0) {
     if (S_ISDIR(info.st_mode)) return invalidArgument(strCat("cannot write '", path, "': it is a directory"));

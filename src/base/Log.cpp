@@ -5,11 +5,16 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "base/AtFork.h"
+#include "base/LogTarget.h"
 #include "base/Settings.h"
 
 namespace hpu::base {
@@ -28,7 +33,7 @@ LogLevel levelFromEnvironment() {
   return LogLevel::kWarning;
 }
 
-std::atomic<LogLevel>& level() {
+std::atomic<LogLevel>& ownLevel() {
   static std::atomic<LogLevel> value{levelFromEnvironment()};
   return value;
 }
@@ -73,7 +78,71 @@ spdlog::level::level_enum spdlogLevel(LogLevel level) {
   return spdlog::level::err;
 }
 
+using Hook = std::function<void(LogLevel, const std::string&)>;
+
+/// Guarded by lineMutex(). Never destroyed.
+std::shared_ptr<const Hook>& hookSlot() {
+  static auto* instance = new std::shared_ptr<const Hook>;
+  return *instance;
+}
+
+thread_local bool inHook = false;
+
+/// False: there is no hook, or it did not take the message.
+bool tellHook(LogLevel severity, std::string_view message) {
+  if (inHook) return false;
+  std::shared_ptr<const Hook> hook;
+  {
+    std::lock_guard lock(lineMutex());
+    hook = hookSlot();
+  }
+  if (!hook) return false;
+  inHook = true;
+  bool taken = true;
+  try {
+    (*hook)(severity, std::string(message));
+  } catch (...) {
+    taken = false;
+  }
+  hook.reset();  // What it has kept may log when it goes.
+  inHook = false;
+  return taken;
+}
+
+void ownLog(LogLevel severity, std::string_view message) {
+  try {
+    if (tellHook(severity, message)) return;
+    std::lock_guard lock(lineMutex());
+    logger().log(spdlogLevel(severity), spdlog::string_view_t(message.data(), message.size()));
+  } catch (...) {
+    // A message that cannot be written is lost; the work goes on.
+  }
+}
+
+void setOwnHook(Hook hook) {
+  auto now = hook ? std::make_shared<const Hook>(std::move(hook)) : nullptr;
+  std::lock_guard lock(lineMutex());
+  hookSlot().swap(now);  // The one before is destroyed after the lock.
+}
+
+/// Null: the messages of this library are its own.
+std::atomic<const LogTarget*> target{nullptr};
+
+std::atomic<LogLevel>& level() {
+  const LogTarget* shared = target.load(std::memory_order_acquire);
+  return shared ? *shared->level : ownLevel();
+}
+
 }  // namespace
+
+const LogTarget& ownLogTarget() {
+  static const auto* instance = new LogTarget{&ownLevel(), ownLog, setOwnHook};
+  return *instance;
+}
+
+void shareLog(const LogTarget& shared) {
+  target.store(&shared, std::memory_order_release);
+}
 
 bool logEnabled(LogLevel wanted) {
   return wanted != LogLevel::kOff && wanted >= level().load(std::memory_order_relaxed);
@@ -85,12 +154,25 @@ void setLogLevel(LogLevel wanted) {
 
 void log(LogLevel severity, std::string_view message) {
   if (!logEnabled(severity)) return;
-  try {
-    std::lock_guard lock(lineMutex());
-    logger().log(spdlogLevel(severity), spdlog::string_view_t(message.data(), message.size()));
-  } catch (...) {
-    // A message that cannot be written is lost; the work goes on.
-  }
+  const LogTarget* shared = target.load(std::memory_order_acquire);
+  (shared ? shared->log : ownLog)(severity, message);
 }
 
 }  // namespace hpu::base
+
+namespace hpu {
+
+void setLogHook(std::function<void(LogLevel level, const std::string& message)> hook) {
+  const base::LogTarget* shared = base::target.load(std::memory_order_acquire);
+  (shared ? shared->setHook : base::setOwnHook)(std::move(hook));
+}
+
+void setLogLevel(LogLevel level) {
+  base::setLogLevel(level);
+}
+
+LogLevel logLevel() {
+  return base::level().load(std::memory_order_relaxed);
+}
+
+}  // namespace hpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Log messages to stderr; spdlog is behind it and in no header.
+// Log messages to stderr, or to the hook of hpu/log.h; spdlog is behind it and in no header.
 // The one thing to know: what a Status already says is not logged as well; the level is
 // HPU_LOG_LEVEL (default warning).
 //
@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <string_view>
 
+#include "hpu/log.h"
+
 namespace hpu::base {
 
-enum class LogLevel : uint8_t { kTrace = 0, kDebug, kInfo, kWarning, kError, kOff };
+using hpu::LogLevel;
 
 bool logEnabled(LogLevel level);
 /// Writes one line "[hpu] [level] message"; any thread may call; never throws.

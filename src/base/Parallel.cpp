@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/ExitGate.h"
 #include "base/FloatEnvironment.h"
 #include "base/PerThread.h"
 #include "base/Settings.h"
@@ -47,6 +48,7 @@ int defaultThreads() {
     if (threads > available) {
       // oneTBB makes no more workers than CPUs unless it is told to.
       static tbb::global_control more(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
+      renewExitGate();
     }
     return threads;
   }();

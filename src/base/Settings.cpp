@@ -115,6 +115,8 @@ bool guarded(Setting setting) {
     case Setting::HPU_PROFILE_DIR:
     case Setting::HPU_RECIPE_KEYS:
     case Setting::HPU_COMM_TUNER_TABLE:
+    case Setting::HPU_COMM_FABRIC:
+    case Setting::HPU_COMM_ROCE_PCAP:
       return true;
     default:
       return false;

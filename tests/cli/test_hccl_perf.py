@@ -5,9 +5,12 @@
 import json
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = os.environ.get("HPU_SOURCE_DIR") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -32,18 +35,22 @@ def job(environments, *arguments):
     return [(rank.returncode, *end) for rank, end in zip(ranks, ends)]
 
 
-def open_mpi(ranks, namespace="1934557185"):
+# Jobs are told apart by what their launcher calls them: those of another run of this file have other names.
+JOB = 20000 + os.getpid() % 20000
+
+
+def open_mpi(ranks, namespace=str(JOB)):
     return [{"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": str(ranks), "OMPI_COMM_WORLD_LOCAL_RANK": str(rank),
              "OMPI_COMM_WORLD_LOCAL_SIZE": str(ranks), "PMIX_RANK": str(rank), "PMIX_NAMESPACE": namespace} for rank in range(ranks)]
 
 
-def torchrun(ranks, port=29500):
+def torchrun(ranks, port=JOB):
     return [{"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks),
              "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)} for rank in range(ranks)]
 
 
 def srun(ranks):
-    return [{"SLURM_PROCID": str(rank), "SLURM_NTASKS": str(ranks), "SLURM_LOCALID": str(rank), "SLURM_JOB_ID": "77",
+    return [{"SLURM_PROCID": str(rank), "SLURM_NTASKS": str(ranks), "SLURM_LOCALID": str(rank), "SLURM_JOB_ID": str(JOB),
              "SLURM_STEP_ID": "0"} for rank in range(ranks)]
 
 
@@ -94,6 +101,83 @@ class Perf(unittest.TestCase):
                 self.assertGreater(one["device_us"], 1.02 * bound, (operation, ranks))
                 self.assertLess(one["device_us"], 1.03 * bound + 12, (operation, ranks))
 
+    def test_ctrl_c_prints_what_was_measured(self):
+        for more in ((), ("--threads",)):
+            arguments = [PERF, "all_reduce", "--ranks", "2", "--target", "gaudi2", "-b", "1K", "-e", "64M", "-i", "17K", "--iters", "1", "-w", "0",
+                         *more]
+            for form in ((), ("--json",)):
+                process = subprocess.Popen([*arguments, *form], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+                self.addCleanup(process.kill)
+                if form:
+                    time.sleep(3)  # Nothing is printed until the end.
+                else:
+                    while not re.match(r" +\d", process.stdout.readline()):  # Each line comes when it is measured.
+                        self.assertIsNone(process.poll())
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=100)
+                self.assertEqual(process.returncode, -signal.SIGINT, err)
+                self.assertIn("interrupted by SIGINT", err)
+                if form:
+                    value = json.loads(out)
+                    self.assertIs(value["interrupted"], True)
+                    self.assertGreater(len(value["results"]), 0)
+                    self.assertEqual(value["wrong"], 0)
+                else:
+                    self.assertIn("Avg bus bandwidth", out)
+
+    def test_ranks_of_several_nodes_are_right_over_each_network(self):
+        for transport in ("tcp", "roce"):
+            for operation in ALL:
+                lines = results(operation, "--ranks", "4", "--nodes", "2", "--transport", transport, "-b", "24", "-e", "393216", "-f", "128",
+                                "--iters", "2", "-w", "1")
+                for line in lines:
+                    self.check_line(line, operation, 4)
+
+    def test_ranks_over_verbs_without_an_adapter_all_say_what_is_missing(self):
+        if os.path.isdir("/sys/class/infiniband") and os.listdir("/sys/class/infiniband"):
+            self.skipTest("there is an adapter")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            place = f"127.0.0.1:{probe.getsockname()[1]}"
+        environments = [{**rank, "HCCL_COMM_ID": place, "HPU_NODE": f"{os.environ.get('HPU_NODE', 'perf')}.verbs.{at}", "HPU_COMM_NETWORK": "verbs", "LOCAL_RANK": "0",
+                         "LOCAL_WORLD_SIZE": "1"} for at, rank in enumerate(torchrun(2, JOB + 1))]
+        for code, _, error in job(environments, "all_reduce", "-b", "4", "-e", "4", "--target", "gaudi2"):
+            self.assertEqual(code, 1, error)
+            self.assertRegex(error, "this machine has no RDMA device|needs the library libibverbs|built without libibverbs' headers")
+
+    def test_device_time_between_nodes_is_the_same_in_ten_runs_over_any_network(self):
+        arguments = ("all_reduce", "--ranks", "5", "--nodes", "2", "-b", "1K", "-e", "1M", "-f", "32", "--iters", "3", "--no-check")
+        runs = [[line["device_us"] for line in results(*arguments, "--transport", transport)] for transport in ["tcp", "roce"] * 5]
+        self.assertEqual(runs, [runs[0]] * 10)
+
+    def test_between_nodes_device_time_lies_between_the_data_sheets_bound_and_a_share_above_it(self):
+        """Four Gaudi 2 on two nodes: in a node the one link of 3 ports of 100 Gb/s carries half of the data for the
+        reduce-scatter and half for the all-gather; the rails carry half as much beside it."""
+        line = results("all_reduce", "--ranks", "4", "--nodes", "2", "-b", "16M", "-e", "16M", "--iters", "2", "--no-check")[0]
+        bound = (16 << 20) / (3 * 100e9 / 8) * 1e6
+        self.assertGreater(line["device_us"], 1.01 * bound)
+        self.assertLess(line["device_us"], 1.05 * bound)
+        priced = results("all_reduce", "--ranks", "4", "--nodes", "2", "-b", "16M", "-e", "16M", "--no-data")[0]
+        self.assertEqual(priced["algorithm"], line["algorithm"])
+
+    def test_ranks_of_a_launcher_on_several_machines_meet_at_the_id(self):
+        """As two machines would be: nobody finds anybody else but at HCCL_COMM_ID."""
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            where = f"127.0.0.1:{one.getsockname()[1]}"
+        own = os.environ.get("HPU_NODE", "perf")
+        environments = [{**environment, "LOCAL_RANK": str(rank % 2), "LOCAL_WORLD_SIZE": "2", "HCCL_COMM_ID": where,
+                         "HPU_NODE": f"{own}.{rank // 2}"} for rank, environment in enumerate(torchrun(4))]
+        ends = job(environments, "all_reduce", "-b", "1M", "-e", "1M", "--iters", "2", "--target", "gaudi2", "--json")
+        self.assertEqual([end[0] for end in ends], [0] * 4, ends)
+        for line in json.loads(ends[0][1])["results"]:
+            self.check_line(line, "all_reduce", 4)
+            self.assertGreater(line["predicted_us"], 0)
+        self.assertEqual([end[1] for end in ends[1:]], [""] * 3, "only rank 0 speaks")
+        environments = [{**environment, "HCCL_COMM_ID": ""} for environment in environments]
+        self.assertIn("HCCL_COMM_ID=ip:port", job(environments[:1], "all_reduce")[0][2])
+
     def test_no_data_prices_schedules_of_any_size(self):
         lines = results("all_reduce", "--ranks", "8", "-b", "1K", "-e", "16G", "-f", "16384", "--no-data")
         self.assertEqual([line["bytes"] for line in lines], [1 << 10, 1 << 24])
@@ -143,7 +227,7 @@ class Perf(unittest.TestCase):
             self.assertEqual([end[1:] for end in ends[1:]], [("", "")] * (len(ends) - 1), "only rank 0 speaks")
 
     def test_jobs_side_by_side_do_not_meet(self):
-        ends = job(torchrun(2, 29500) + torchrun(3, 29501), "all_reduce", "-b", "1K", "-e", "1K", "--iters", "2")
+        ends = job(torchrun(2, JOB) + torchrun(3, JOB + 1), "all_reduce", "-b", "1K", "-e", "1K", "--iters", "2")
         self.assertEqual([end[0] for end in ends], [0] * 5, ends)
         self.assertIn("all_reduce, 2 ranks of torchrun on gaudi2", ends[0][1])
         self.assertIn("all_reduce, 3 ranks of torchrun on gaudi2", ends[2][1])
@@ -180,7 +264,7 @@ class Perf(unittest.TestCase):
         ends = job(few[3:], "all_reduce", "-b", "1K", "-e", "1K")
         self.assertEqual(ends[0][0], 1)
         self.assertRegex(ends[0][2], r"error: rank 3 of 4 \(Open MPI\) found no rank 0 .* within 400 ms")
-        for change, words in (({"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, "2 of Open MPI's 4 ranks are on other machines"),
+        for change, words in (({"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, "the 4 ranks of Open MPI are on several machines: set HCCL_COMM_ID"),
                               ({"PMIX_RANK": "3"}, "contradicts itself"), ({}, "--threads")):
             ends = job([{**few[0], **change}], "all_reduce", *(() if change else ("--threads",)))
             self.assertEqual(ends[0][0], 1)
@@ -196,8 +280,12 @@ class Perf(unittest.TestCase):
                 (("broadcast", "--root", "2"), "rank from 0 to 1"),
                 (("all_reduce", "-b", "2M", "-e", "1M"), "--max-bytes"),
                 (("all_reduce", "-f", "1"), "--factor"),
-                (("all_reduce", "--nodes", "2"), "across nodes"),
-                (("all_reduce", "--no-data", "--ranks", "9"), "9 ranks: a node has 8 devices"),
+                (("all_reduce", "--nodes", "3"), "each needs one of the 2 ranks"),
+                (("all_reduce", "--nodes", "0"), "each needs one"),
+                (("all_reduce", "--nodes", "2", "--ranks", "17"), "give more --nodes"),
+                (("all_reduce", "--nodes", "2", "--threads"), "a process is of one node"),
+                (("all_reduce", "--nodes", "2", "--no-data", "--schedule"), "hccl-sim"),
+                (("all_reduce", "--no-data", "--ranks", "9"), "9 ranks on 1 node: a node has 8 devices"),
                 (("all_reduce", "--no-data", "--ranks", "300000", "--root", "all"), "a node has 8 devices"),
                 (("all_reduce", "--timeout-ms", "-1"), "--timeout-ms"), (("all_reduce", "--timeout-ms", "0"), "--timeout-ms"),
                 (("all_reduce", "--tuner-table", "/nowhere"), "/nowhere")):

@@ -248,7 +248,7 @@ class Surface(unittest.TestCase):
             if line.startswith("# TYPE "):
                 name, kind = line.split()[2:]
                 self.assertNotIn(name, typed, "each metric is one block")
-                self.assertEqual(kind, "gauge")
+                self.assertEqual(kind, "counter" if name.endswith("_total") else "gauge")
                 typed.add(name)
                 continue
             match = re.fullmatch(r'([a-zA-Z_:][\w:]*)\{((?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*)\} (-?[\d.e+-]+)', line)
@@ -261,6 +261,34 @@ class Surface(unittest.TestCase):
             self.assertIn("habanalabs_" + name, names)
         self.assertEqual(text.count("habanalabs_utilization{"), 8)
         self.assertEqual(text.count("habanalabs_nic_port_status{"), 8 * 24)
+        self.assertEqual(text.count("hpu_nic_port_tx_bytes_total{"), 8 * 24)
+        self.assertEqual(text.count("hpu_network_retransmitted_total{"), 8)
+
+    def test_ports_have_carried_what_the_ranks_of_a_job_send(self):
+        """A free device's have carried nothing; of a job's both ends of each cable say the same once it stands still."""
+        text = run(HPU_SMI, "-i", "7", "-n", "stats", "-P", "0,23").splitlines()
+        self.assertEqual(text[0].split(), ["port", "0:", "UP,", "to", "device", "0"])
+        self.assertTrue(any(line.startswith("port 23:") and line.endswith("DOWN, external") for line in text), text)
+        self.assertEqual({line.split()[1] for line in text if not line.startswith("port")}, {"0"})
+        perf = subprocess.Popen([os.path.join(BUILD, "bin", "hccl-perf"), "all_reduce", "--ranks", "4", "-b", "1M", "-e", "1M",
+                                 "--iters", "1000000", "--no-check"], stdout=subprocess.DEVNULL)
+        try:
+            def check():
+                devices = json.loads(run(HPU_SMI, "--json"))["devices"]
+                for device in devices[:4]:
+                    for link in device["links"]:
+                        if link["to"] == "rail" or link["to"] > 3:
+                            self.assertEqual(link["tx"]["bytes"] + link["rx"]["bytes"], 0)
+                            continue
+                        self.assertTrue(link["up"])
+                        self.assertEqual(len(link["ports"]), 3)
+                        for way in ("tx", "rx"):
+                            self.assertGreater(link[way]["payload_bytes"], 0)
+                            self.assertGreater(link[way]["bytes"], link[way]["payload_bytes"])
+            eventually(check)
+        finally:
+            perf.kill()
+            perf.wait()
 
     def test_the_topology_is_a_matrix(self):
         rows = [line.split() for line in run(HPU_SMI, "--topology").splitlines()[:9]]
@@ -278,7 +306,7 @@ class Surface(unittest.TestCase):
                                 (("-q", "-Q", "index"), "give one of"),
                                 (("-l", "-1"), "--loop"),
                                 (("-l", "x"), "--loop"),
-                                (("-n", "stats"), "carry no counted traffic"),
+                                (("-n", "cables"), "give link, ports or stats"),
                                 (("-r",), "--reset-aip"),
                                 (("-p", "300"), "--power-max"),
                                 (("--json", "-l", "1"), "one object"),

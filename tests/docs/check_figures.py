@@ -6,6 +6,7 @@ not there, and tables that differ from their command or kept result are named; t
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -169,6 +170,26 @@ class Check:
                     self.expect(f"collectives.md, wall clock, {row[0]}, {ranks} ranks, {size} bytes", shown.strip(),
                                 gives[row[0].replace("-", "_"), ranks, size], 2)
 
+    def readme(self):
+        """The table of the README, against the same results."""
+        table = {row[0].split(",")[0].split(" of ")[0]: row[1] for row in rows(self.read("README.md").splitlines()) if len(row) == 3}
+        number = lambda name, index=0: re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", table[name])[index]
+        latency = [one[3] for one in self.kept("compare_f32_two_threads.json")["models"].values()]
+        warm = [one[5] for one in self.kept("compile_time_f32.json")["models"].values()]
+        mean = statistics.geometric_mean(latency)
+        for index, value in enumerate((mean, min(latency), max(latency))):
+            self.expect("README.md, host latency", number("host latency", index), value, 2)
+        for index, value in enumerate((min(warm), max(warm))):
+            self.expect("README.md, start", number("start from the recipe cache", index), value, 2)
+        errors = [float(row[2]) for row in rows(self.lines("accuracy.md", "Accuracy")) if row[0].endswith("-opset17")]
+        self.expect("README.md, error", number("error", 1), max(errors), 8)
+        rates = json.loads(self.run("collectives_device_time", "--json", "--factor", "2"))["rows"]
+        one = next(row for row in rates if (row["target"], row["devices"], row["collective"], row["bytes"]) == ("gaudi3", 8, "all-reduce", 1 << 28))
+        self.expect("README.md, all-reduce", number("modelled all-reduce"), one["busbw_gb_s"], 1)
+        self.expect("README.md, all-reduce", number("modelled all-reduce", 1), 100 * one["share_of_limit"], 1)
+        fit = re.search(r"the same, constants as shipped \| 95 \| MAPE ([\d.]+)", self.read("docs", "performance-model.md"))[1]
+        self.expect("README.md, GEMMs", number("modelled time"), float(fit), 1)
+
     def tuner(self):
         said = self.run("hccl-perf", "all_reduce", "--ranks", "8", "--target", "gaudi3", "-b", "32M", "-e", "32M", "--no-data", "--explain")
         for line in self.lines("collectives.md", "Tuner"):
@@ -194,7 +215,8 @@ class Check:
 
 def main():
     check = Check(*map(os.path.abspath, sys.argv[1:]))
-    for part in (check.the_list, check.collectives, check.device_performance, check.host_performance, check.wall, check.tuner, check.trace):
+    for part in (check.the_list, check.collectives, check.device_performance, check.host_performance, check.wall, check.readme, check.tuner,
+                 check.trace):
         before = len(check.errors)
         try:
             part()

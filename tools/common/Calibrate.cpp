@@ -23,6 +23,7 @@ Status calibrateIfAsked(Tool& tool, const CompileFlags& flags, const std::string
   if (!isFp8(options.precision))
     return invalidArgument("--calibrate is for --precision=fp8 and fp8_e5m2; " + flags.precision + " needs no ranges");
   HPU_ASSIGN(std::vector<DataSet> sets, readDataSets(flags.calibrate));
+  HPU_RETURN_IF_ERROR(protectData(tool, sets, {}));
   HPU_RETURN_IF_ERROR(takeShapesFrom(model, sets, {}, options));
   CompileOptions wide = options;
   wide.precision = Precision::kF32;

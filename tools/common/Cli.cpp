@@ -2,48 +2,139 @@
 // The only file that includes CLI11 (seconds a file), and the place where exceptions end.
 #include "tools/common/Cli.h"
 
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <map>
 #include <new>
 #include <optional>
 
 #include "base/Format.h"
 #include "base/Log.h"
 #include "base/Settings.h"
+#include "base/StatusMacros.h"
+#include "base/Suggest.h"
 #include "hpu/version.h"
 #include "tools/common/CrashReport.h"
 
 namespace hpu::tools {
 namespace {
 
-/// Edits (insert, delete, replace) between two short words.
-size_t editDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+constexpr int kHelpWidth = 80, kHelpColumn = 26;
+
+/// `text` in lines of at most `width` columns, those behind the first with `indent` spaces before them. Lines end at
+/// spaces, behind a '|' or '+' of a list, and within what is longer than a line.
+std::string fill(const std::string& text, int width, int indent) {
+  const size_t most = static_cast<size_t>(std::max(width - indent, 1));
+  auto trim = [](std::string& line) {
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+  };
+  std::string out, line;
+  auto flush = [&] {
+    trim(line);
+    out += line + "\n" + std::string(indent, ' ');
+    line.clear();
+  };
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    while (end < text.size() && text[end] != ' ' && !((text[end] == '|' || text[end] == '+') && end > at)) ++end;
+    end = std::min(end + 1, text.size());  // With its space or sign.
+    std::string word = text.substr(at, end - at);
+    const size_t length = word.back() == ' ' ? word.size() - 1 : word.size();
+    if (!line.empty() && line.size() + length > most) flush();
+    for (; word.find_last_not_of(' ') + 1 > most && word.size() > most; word.erase(0, most)) {
+      line = word.substr(0, most);
+      flush();
     }
+    line += word;
+    at = end;
   }
-  return row[b.size()];
+  trim(line);
+  return out + line;
 }
 
-/// The option of `app` (or its parents) most like `word`; empty when none is near.
-std::string nearestOption(const CLI::App* app, const std::string& word) {
-  std::string best, typed = word.substr(0, word.find('='));
-  size_t least = std::max<size_t>(2, typed.size() / 3) + 1;
+/// Lines of at most 80 columns: nobody reads a help text at the right edge of a wide screen, or past that of a narrow.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool isPositional) const override {
+    return row(make_option_name(option, isPositional) + make_option_opts(option), make_option_desc(option));
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    return row(command->get_name(), command->get_description());
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return fill(app->get_description(), kHelpWidth, 0) + "\n";
+  }
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string text = CLI::Formatter::make_usage(app, std::move(name));
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    return fill(text, kHelpWidth, 0) + "\n";
+  }
+  std::string make_footer(const CLI::App* app) const override {
+    const std::string text = app->get_footer();
+    return text.empty() ? text : wrapped(text, kHelpWidth) + "\n";
+  }
+
+ private:
+  static std::string row(const std::string& left, const std::string& right) {
+    std::string out = "  " + fill(left, kHelpWidth - 4, 4);
+    const size_t line = out.rfind('\n') == std::string::npos ? out.size() : out.size() - out.rfind('\n') - 1;
+    if (!right.empty()) {
+      if (line + 2 > static_cast<size_t>(kHelpColumn))
+        out += "\n" + std::string(kHelpColumn, ' ');
+      else
+        out.append(kHelpColumn - line, ' ');
+      out += fill(right, kHelpWidth, kHelpColumn);
+    }
+    return out + "\n";
+  }
+};
+
+/// The long options of `app` and its parents.
+std::vector<std::string> optionsOf(const CLI::App* app) {
+  std::vector<std::string> names;
   for (; app; app = app->get_parent())
     for (const CLI::Option* option : app->get_options())
-      for (const std::string& name : option->get_lnames())
-        if (size_t distance = editDistance(typed, "--" + name); distance < least) best = "--" + name, least = distance;
-  return best;
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+/// What tells a file from all others: the inode of one that is there, the path that one would get. Devices and pipes
+/// may be used for anything (empty).
+std::string identityOf(const std::string& path) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) == 0) {
+    if (!S_ISREG(info.st_mode)) return {};
+    return base::strCat(info.st_dev, ":", info.st_ino);
+  }
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::weakly_canonical(path, error);
+  return error ? path : whole.string();
+}
+
+/// Lines of --help about settings.
+std::string environmentText(const std::vector<std::string>& wanted) {
+  std::string text;
+  for (const settings::Info& entry : settings::all()) {
+    bool isWanted = false;
+    for (const std::string& item : wanted) {
+      if (item == entry.name || item == entry.scope) isWanted = true;
+      if (item == "-" + std::string(entry.name)) isWanted = false;
+    }
+    if (!isWanted) continue;
+    std::string choices, shown(entry.defaultText);
+    for (char c : entry.choices) choices += c == '|' ? std::string(", ") : std::string(1, c);
+    if (entry.choices.empty() && shown.empty()) shown = "none";
+    text += base::strCat(
+        "  ", entry.name, " (default ", shown, ")\n      ",
+        fill(base::strCat(entry.sentence, choices.empty() ? "" : "; one of " + choices, "."), kHelpWidth, 6), "\n");
+  }
+  return text.empty() ? text : "Environment:\n" + text + "\n";
 }
 
 std::string oneLine(std::string text) {
@@ -52,15 +143,43 @@ std::string oneLine(std::string text) {
   return text;
 }
 
+/// CLI11's sentences about values, said as ours are.
+std::string plainWords(const std::string& text) {
+  const std::string convert = "Could not convert: ";
+  if (size_t equals = text.find(" = "); text.starts_with(convert) && equals != std::string::npos)
+    return text.substr(convert.size(), equals - convert.size()) + ": '" + text.substr(equals + 3) +
+           "' is not a number that it takes";
+  if (size_t at = text.find(": 1 required "); at != std::string::npos && text.ends_with(" missing"))
+    return text.substr(0, at) + " needs a value";
+  return text;
+}
+
 }  // namespace
+
+struct FileOption {
+  const CLI::Option* option;
+  std::string name;
+  std::string* output = nullptr;  ///< Null: it is read.
+  std::function<bool()> isText;
+};
+
+/// A file of the run, as it was named.
+struct NamedFile {
+  std::string identity, path;
+  bool written;
+};
 
 struct CommandLine::Impl {
   std::unique_ptr<CLI::App> owned;  ///< Of the tool itself; sub-commands belong to it.
   CLI::App* app = nullptr;
   Body body;
+  std::string ownFooter;
+  std::vector<FileOption> fileOptions;
   // Of the tool only.
   std::string name, commonFooter;
   bool json = false, quiet = false, verbose = false, showsProgress = false, silent = false;
+  bool dataOnStdout = false;  ///< The output is stdout, so lines for people go to stderr.
+  std::vector<NamedFile> files;
   Json document = Json::object();
   std::vector<std::unique_ptr<CommandLine>> commands;
 };
@@ -107,7 +226,7 @@ void CommandLine::addChoice(const std::string& name, std::string& target, const 
                             const std::string& help) {
   auto check = [choices](const std::string& text) -> std::string {
     if (std::find(choices.begin(), choices.end(), text) != choices.end()) return {};
-    return "'" + text + "' is not one of " + base::join(choices);
+    return "'" + text + "' is not one of " + base::join(choices) + base::didYouMean(text, choices);
   };
   impl_->app->add_option(name, target, help)
       ->check(CLI::Validator(check, ""))
@@ -131,7 +250,14 @@ void CommandLine::addPositional(const std::string& name, std::vector<std::string
                                 bool required) {
   impl_->app->add_option(name, target, help)->required(required);
 }
+void CommandLine::readsFiles(const std::string& name) {
+  impl_->fileOptions.push_back({impl_->app->get_option(name), name, nullptr, {}});
+}
+void CommandLine::writesFile(const std::string& name, std::string& target, std::function<bool()> isText) {
+  impl_->fileOptions.push_back({impl_->app->get_option(name), name, &target, std::move(isText)});
+}
 void CommandLine::setFooter(const std::string& text) {
+  impl_->ownFooter = text;
   impl_->app->footer(impl_->commonFooter.empty() ? text : text + "\n\n" + impl_->commonFooter);
 }
 bool CommandLine::given(const std::string& name) const {
@@ -149,11 +275,84 @@ Tool::Tool(const std::string& name, const std::string& description, const Common
   app.add_flag("--json", impl_->json, "Print one JSON object on stdout; messages go to stderr");
   app.add_flag(names.quiet, impl_->quiet, "Print results and errors only");
   app.add_flag(names.verbose, impl_->verbose, "Say more on stderr");
-  impl_->commonFooter = "Environment:\n" + settings::helpText() +
-                        "\nExit codes: 0 ok, 1 user error, 2 mismatch or regression, 3 internal error.";
-  app.footer(impl_->commonFooter);
+  app.formatter(std::make_shared<HelpFormatter>());
+  setEnvironment({"HPU_LOG_LEVEL"});
 }
 Tool::~Tool() = default;
+
+void Tool::setEnvironment(const std::vector<std::string>& settings) {
+  impl_->commonFooter =
+      environmentText(settings) + "Exit codes: 0 ok, 1 user error, 2 mismatch or regression, 3 internal error.";
+  impl_->app->footer(impl_->ownFooter.empty() ? impl_->commonFooter : impl_->ownFooter + "\n\n" + impl_->commonFooter);
+}
+
+Status Tool::reads(const std::string& path) {
+  NamedFile file{identityOf(path), path, false};
+  if (file.identity.empty()) return okStatus();
+  for (const NamedFile& other : impl_->files)
+    if (other.written && other.identity == file.identity)
+      return invalidArgument("'" + other.path + "' would be written over the input '" + path +
+                             "'; give another output");
+  impl_->files.push_back(std::move(file));
+  return okStatus();
+}
+
+Status Tool::writes(const std::string& path) {
+  return writes(path, false);
+}
+
+Status Tool::writes(const std::string& path, bool asOption) {
+  NamedFile file{identityOf(path), path, true};
+  if (file.identity.empty()) return okStatus();
+  for (const NamedFile& other : impl_->files) {
+    if (other.identity != file.identity) continue;
+    if (other.written && other.path == path && !asOption) return okStatus();  // Asked again.
+    if (other.written)
+      return invalidArgument("'" + path + "' and '" + other.path + "' are one file; give each output its own");
+    return invalidArgument("'" + path + "' would be written over the input '" + other.path + "'; give another output");
+  }
+  impl_->files.push_back(std::move(file));
+  return okStatus();
+}
+
+Status Tool::takeFiles() {
+  std::vector<FileOption> options = impl_->fileOptions;
+  for (auto& command : impl_->commands)
+    if (command->impl_->app->parsed())
+      options.insert(options.end(), command->impl_->fileOptions.begin(), command->impl_->fileOptions.end());
+  for (const FileOption& option : options) {
+    if (option.output || option.option->count() == 0) continue;
+    for (std::string path : option.option->results()) {
+      if (path.empty()) return invalidArgument(option.name + " needs the name of a file or folder");
+      std::error_code error;
+      if (path.starts_with("@") && !std::filesystem::exists(path, error)) path.erase(0, 1);
+      if (std::filesystem::exists(path, error)) HPU_RETURN_IF_ERROR(reads(path));
+    }
+  }
+  for (const FileOption& option : options) {
+    if (!option.output || option.option->count() == 0) continue;
+    if (option.output->empty()) return invalidArgument(option.name + " needs the name of a file");
+    if (*option.output != "-") {
+      HPU_RETURN_IF_ERROR(writes(*option.output, true));
+      continue;
+    }
+    const std::string what =
+        (option.option->get_snames().empty() ? option.name : "-" + option.option->get_snames()[0]) + " -";
+    if (impl_->json) return invalidArgument(what + " and --json both write to stdout; give a file");
+    if (impl_->dataOnStdout) return invalidArgument(what + ": another output is stdout already");
+    if (isatty(STDOUT_FILENO) && !(option.isText && option.isText()))
+      return invalidArgument(what + ": not to a terminal; redirect stdout (" + what + " > FILE), or give a file");
+    *option.output = "/dev/stdout";
+    impl_->dataOnStdout = true;
+  }
+  // What the runtime writes by itself.
+  if (std::string trace = settings::rawText(Setting::HPU_TRACE); !trace.empty() && !impl_->files.empty()) {
+    if (size_t at = trace.find("%p"); at != std::string::npos) trace.replace(at, 2, std::to_string(getpid()));
+    Status clash = writes(trace, true);
+    if (!clash.ok()) return clash.withContext("HPU_TRACE");
+  }
+  return okStatus();
+}
 
 CommandLine& Tool::addCommand(const std::string& name, const std::string& description, Body body) {
   auto impl = std::make_unique<Impl>();
@@ -195,7 +394,7 @@ int Tool::run(int argc, char** argv, Body body) {
       return 0;
     } catch (const CLI::ParseError& error) {
       impl_->json = jsonAsked;
-      std::string message = oneLine(error.what());
+      std::string message = plainWords(oneLine(error.what()));
       const CLI::App* app = impl_->app;
       for (auto& command : impl_->commands)
         if (command->impl_->app->parsed()) app = command->impl_->app;
@@ -203,8 +402,19 @@ int Tool::run(int argc, char** argv, Body body) {
           error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) && !extras.empty()) {
         bool isOption = extras[0].size() > 1 && extras[0][0] == '-';
         message = (isOption ? "unknown option '" : "unexpected argument '") + extras[0] + "'";
-        std::string nearest = isOption ? nearestOption(app, extras[0]) : "";
-        if (!nearest.empty()) message += "; did you mean '" + nearest + "'?";
+        if (isOption) message += base::didYouMean(extras[0].substr(0, extras[0].find('=')), optionsOf(app));
+      }
+      if (!impl_->commands.empty() && app == impl_->app) {
+        std::vector<std::string> names;
+        for (auto& command : impl_->commands) names.push_back(command->impl_->app->get_name());
+        const char* typed = nullptr;
+        for (int i = 1; i < argc && !typed; ++i)
+          if (argv[i][0] != '-') typed = argv[i];
+        if (typed)
+          message = base::strCat("there is no command '", typed, "' (the commands are ", base::join(names), ")",
+                                 base::didYouMean(typed, names));
+        else if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError))
+          message = "a command is needed: one of " + base::join(names);
       }
       return finish(invalidArgument(message + " (see '" + impl_->name + " --help')"));
     }
@@ -213,6 +423,7 @@ int Tool::run(int argc, char** argv, Body body) {
     if (impl_->verbose) base::setLogLevel(base::LogLevel::kInfo);
     impl_->showsProgress = !impl_->quiet && !impl_->json && isatty(STDERR_FILENO);
     if (Status bad = settings::checkAll(); !bad.ok()) return finish(bad);
+    if (Status files = takeFiles(); !files.ok()) return finish(files);
     return finish(body());
   } catch (const std::bad_alloc&) {
     return finish(resourceExhausted("out of host memory"));
@@ -278,7 +489,7 @@ void Tool::print(std::string_view line) {
 void Tool::printAlways(std::string_view line) {
   if (impl_->json || impl_->silent) return;
   progress("");
-  printf("%.*s\n", static_cast<int>(line.size()), line.data());
+  fprintf(impl_->dataOnStdout ? stderr : stdout, "%.*s\n", static_cast<int>(line.size()), line.data());
 }
 void Tool::note(std::string_view line) {
   if (impl_->quiet) return;
@@ -296,19 +507,96 @@ void Tool::progress(std::string_view line) {
   fflush(stderr);
 }
 
-std::string formatTable(const std::vector<std::vector<std::string>>& rows) {
+int outputWidth(int stream) {
+  constexpr int kLeast = 20;
+  if (const char* columns = getenv("COLUMNS"))
+    if (StatusOr<int64_t> width = base::parseInt(columns); width.ok() && *width > 0 && *width < 100000)
+      return std::max(static_cast<int>(*width), kLeast);
+  struct winsize size = {};
+  if (!isatty(stream) || ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 0;
+  return std::max<int>(size.ws_col, kLeast);
+}
+
+std::string wrapped(const std::string& text, int width) {
+  if (width <= 0) return text;
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    const int margin = static_cast<int>(std::min(line.find_first_not_of(' '), line.size()));
+    if (static_cast<int>(line.size()) <= width || margin + 24 > width) {
+      out += line;
+    } else {
+      const int further = margin > 0 ? margin + 4 : 0;
+      // The first line is not as far in as those that continue it.
+      std::string rest = fill(line.substr(margin), width, further);
+      out += std::string(margin, ' ') + rest;
+    }
+    if (end < text.size()) out += '\n';
+  }
+  return out;
+}
+
+namespace {
+
+std::string cutInTheMiddle(const std::string& text, size_t width) {
+  if (text.size() <= width) return text;
+  const size_t tail = (width - 3) / 2;
+  return text.substr(0, width - 3 - tail) + "..." + text.substr(text.size() - tail);
+}
+
+constexpr size_t kLastText = 24;  // The narrowest last column that can be read.
+
+/// Widths of the columns of a table that has to fit: the widest texts give way, down to what still tells something.
+void shrink(std::vector<size_t>& widths, size_t width) {
+  constexpr size_t kText = 14;
+  auto total = [&] {
+    size_t sum = 2 * (widths.size() - 1);
+    for (size_t w : widths) sum += w;
+    return sum;
+  };
+  while (total() > width) {
+    size_t widest = widths.size();
+    for (size_t c = 0; c < widths.size(); ++c) {
+      const size_t least = c + 1 == widths.size() ? kLastText : kText;
+      if (widths[c] > least && (widest == widths.size() || widths[c] > widths[widest])) widest = c;
+    }
+    if (widest == widths.size()) return;
+    --widths[widest];
+  }
+}
+
+}  // namespace
+
+std::string formatTable(const std::vector<std::vector<std::string>>& rows, int width) {
   std::vector<size_t> widths;
   for (const auto& row : rows)
     for (size_t c = 0; c < row.size(); ++c) {
       if (widths.size() <= c) widths.push_back(0);
       widths[c] = std::max(widths[c], row[c].size());
     }
+  if (width > 0 && !widths.empty()) shrink(widths, static_cast<size_t>(width));
   std::string out;
   for (const auto& row : rows) {
     if (!out.empty()) out += '\n';
+    size_t column = 0;
     for (size_t c = 0; c < row.size(); ++c) {
-      out += row[c];
-      if (c + 1 < row.size()) out.append(widths[c] - row[c].size() + 2, ' ');
+      if (width > 0 && c > 0 && c + 1 == widths.size() && column + row[c].size() > static_cast<size_t>(width) &&
+          row[c].find(' ') != std::string::npos) {
+        if (column + kLastText > static_cast<size_t>(width)) {  // There is no room beside the others.
+          constexpr int kBelow = 4;
+          while (out.back() == ' ') out.pop_back();
+          out += "\n" + std::string(kBelow, ' ') + fill(row[c], width, kBelow);
+        } else {
+          out += fill(row[c], width, static_cast<int>(column));
+        }
+        continue;
+      }
+      const std::string cell = cutInTheMiddle(row[c], widths[c]);
+      out += cell;
+      if (c + 1 < row.size()) out.append(widths[c] - cell.size() + 2, ' ');
+      column += widths[c] + 2;
     }
   }
   return out;

@@ -69,6 +69,12 @@ class CommandLine {
   void addPositional(const std::string& name, std::string& target, const std::string& help, bool required = true);
   void addPositional(const std::string& name, std::vector<std::string>& target, const std::string& help,
                      bool required = true);
+  /// The values of an option or positional that was added are paths of files that are read (an '@' before one is not
+  /// part of it; what is no file, such as a name that is also taken, is left alone). Nothing is written over them.
+  void readsFiles(const std::string& name);
+  /// The value of an option that was added is the path of the one file that is written. "-" is stdout: all that is for
+  /// people goes to stderr then, and a terminal is refused unless `isText` says that the file is text.
+  void writesFile(const std::string& name, std::string& target, std::function<bool()> isText = {});
   /// Text after the options in --help (examples, rules); a tool's environment and exit codes follow it.
   void setFooter(const std::string& text);
   /// True when the option or positional was on the command line.
@@ -92,6 +98,10 @@ class Tool : public CommandLine {
   Tool(const std::string& name, const std::string& description, const CommonNames& names = {});
   ~Tool();
 
+  /// The settings of --help: scopes ("all", "runtime") and names as in base/Settings.def, a '-' before one takes it out
+  /// again. Only those that the tool reads.
+  void setEnvironment(const std::vector<std::string>& settings);
+
   /// Adds a sub-command; exactly one must then be given. It lives as long as the tool.
   CommandLine& addCommand(const std::string& name, const std::string& description, Body body);
 
@@ -100,6 +110,12 @@ class Tool : public CommandLine {
   int run(int argc, char** argv);
   /// As above for a tool without sub-commands.
   int run(int argc, char** argv, Body body);
+
+  /// The file will be read, or written, beside those of readsFiles() and writesFile(). Call before the work begins.
+  /// Errors: kInvalidArgument when one of the run's outputs would replace one of its inputs or another output, by
+  /// whatever path.
+  Status reads(const std::string& path);
+  Status writes(const std::string& path);
 
   /// Nothing but errors from now on, with --json nothing on stdout: another process speaks for this
   /// one too.
@@ -127,10 +143,18 @@ class Tool : public CommandLine {
 
  private:
   int finish(const StatusOr<ExitCode>& result);
+  Status takeFiles();
+  Status writes(const std::string& path, bool asOption);
 };
 
-/// Aligned columns for terminals: the first row is the header. Two spaces between columns.
-std::string formatTable(const std::vector<std::vector<std::string>>& rows);
+/// Columns that lines on a stream (1: stdout, 2: stderr) may have: COLUMNS, else the terminal's; 0 (any number) when it
+/// is no terminal.
+int outputWidth(int stream = 1);
+/// Lines that are longer than the width are continued in the next line, four columns further in. 0: as it is.
+std::string wrapped(const std::string& text, int width = outputWidth());
+/// Aligned columns: the first row is the header. Two spaces between columns. Where the width does not do, the longest
+/// texts are cut in the middle and the last column is continued below; numbers are always whole.
+std::string formatTable(const std::vector<std::vector<std::string>>& rows, int width = outputWidth());
 
 /// At most 60 characters, cut in the middle: both ends of a path-like name tell something.
 std::string shortened(const std::string& text);

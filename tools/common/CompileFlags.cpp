@@ -80,14 +80,7 @@ std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes) {
   for (size_t i = 0; i < std::min(nodes.size(), kMostRows); ++i)
     rows.push_back({shortened(nodes[i].op), shortened(nodes[i].node), base::clipped(nodes[i].reason)});
   if (nodes.size() > kMostRows) rows.push_back({"...", base::strCat("and ", nodes.size() - kMostRows, " more"), ""});
-  return formatTable(rows);
-}
-
-Json unsupportedJson(const std::vector<UnsupportedNode>& nodes) {
-  Json list = Json::array();
-  for (const UnsupportedNode& node : nodes)
-    list.append(Json().set("op", node.op).set("node", node.node).set("reason", node.reason));
-  return list;
+  return formatTable(rows, outputWidth(2));
 }
 
 std::string stemOf(const std::string& path) {

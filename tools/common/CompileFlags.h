@@ -28,9 +28,8 @@ struct CompileFlags {
 /// "NAME=VALUE" at the last '=' (names of ONNX inputs may hold anything else).
 StatusOr<std::pair<std::string, std::string>> splitAssignment(const std::string& text, const std::string& option);
 
-/// A table of unsupported nodes for people, and the JSON list of them.
+/// A table of unsupported nodes for people (the JSON list is in CompileFigures.h).
 std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes);
-Json unsupportedJson(const std::vector<UnsupportedNode>& nodes);
 
 /// "resnet18" for "/models/resnet18.onnx".
 std::string stemOf(const std::string& path);

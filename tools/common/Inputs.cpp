@@ -9,6 +9,7 @@
 #include "base/File.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "base/Suggest.h"
 #include "numerics/ElementKinds.h"
 #include "numerics/SmallFloat.h"
 #include "tools/common/Npy.h"
@@ -218,23 +219,63 @@ StatusOr<HostTensor> readLabels(const std::string& path) {
   return labels;
 }
 
-StatusOr<std::vector<HostTensor>> matchInputs(const std::vector<TensorInfo>& inputs,
-                                              const std::vector<HostTensor>& given, const std::string& where,
-                                              bool byName) {
+StatusOr<std::vector<const HostTensor*>> selectInputs(const std::vector<std::string>& inputs,
+                                                      const std::vector<HostTensor>& given, const std::string& where,
+                                                      bool byName) {
   if (given.size() != inputs.size())
     return invalidArgument("the model has " + std::to_string(inputs.size()) + " inputs, " + where + " has " +
                            std::to_string(given.size()));
   auto named = [&](const std::string& name) {
     return std::find_if(given.begin(), given.end(), [&](const HostTensor& t) { return t.name == name; });
   };
-  for (const TensorInfo& input : inputs)
-    if (byName && named(input.name) == given.end())
-      return invalidArgument(where + " has no tensor '" + input.name + "', an input of the model");
-  byName = std::all_of(inputs.begin(), inputs.end(),
-                       [&](const TensorInfo& input) { return named(input.name) != given.end(); });
+  for (const std::string& name : inputs)
+    if (byName && named(name) == given.end())
+      return invalidArgument(where + " has no tensor '" + name + "', an input of the model");
+  byName =
+      std::all_of(inputs.begin(), inputs.end(), [&](const std::string& name) { return named(name) != given.end(); });
+  std::vector<const HostTensor*> tensors;
+  for (size_t k = 0; k < inputs.size(); ++k) tensors.push_back(byName ? &*named(inputs[k]) : &given[k]);
+  return tensors;
+}
+
+Status checkInputNames(const std::vector<std::string>& texts, const std::vector<std::string>& inputs) {
+  for (const std::string& text : texts) {
+    HPU_ASSIGN(InputSpec spec, parseInputSpec(text));
+    if (spec.name.empty() || std::find(inputs.begin(), inputs.end(), spec.name) != inputs.end()) continue;
+    return notFound("there is no input '" + spec.name + "'; the inputs are " + base::join(inputs) +
+                    base::didYouMean(spec.name, inputs));
+  }
+  return okStatus();
+}
+
+Status protectData(Tool& tool, const std::vector<DataSet>& data, const std::vector<std::string>& inputs) {
+  for (const DataSet& set : data) {
+    for (size_t k = 0; k < set.inputs.size(); ++k)
+      HPU_RETURN_IF_ERROR(tool.reads(set.folder + "/input_" + std::to_string(k) + ".pb"));
+    for (size_t k = 0; k < set.outputs.size(); ++k)
+      HPU_RETURN_IF_ERROR(tool.reads(set.folder + "/output_" + std::to_string(k) + ".pb"));
+  }
+  for (const std::string& text : inputs) {
+    HPU_ASSIGN(InputSpec spec, parseInputSpec(text));
+    if (spec.source[0] != '@') continue;
+    std::string path = spec.source.substr(1);
+    std::error_code error;
+    // "file.npz:NAME".
+    if (!std::filesystem::exists(path, error)) path = path.substr(0, path.rfind(':'));
+    if (std::filesystem::exists(path, error)) HPU_RETURN_IF_ERROR(tool.reads(path));
+  }
+  return okStatus();
+}
+
+StatusOr<std::vector<HostTensor>> matchInputs(const std::vector<TensorInfo>& inputs,
+                                              const std::vector<HostTensor>& given, const std::string& where,
+                                              bool byName) {
+  std::vector<std::string> names;
+  for (const TensorInfo& input : inputs) names.push_back(input.name);
+  HPU_ASSIGN(std::vector<const HostTensor*> selected, selectInputs(names, given, where, byName));
   std::vector<HostTensor> tensors;
   for (size_t k = 0; k < inputs.size(); ++k) {
-    const HostTensor& tensor = byName ? *named(inputs[k].name) : given[k];
+    const HostTensor& tensor = *selected[k];
     if (!fits(tensor.type, inputs[k].type))
       return invalidArgument("input " + std::to_string(k) + " '" + inputs[k].name + "' is " +
                              inputs[k].type.toString() + ", but " + where + " has " + tensor.type.toString());

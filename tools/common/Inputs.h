@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/common/Cli.h"
 #include "tools/common/HostTensor.h"
 
 namespace hpu::tools {
@@ -42,6 +43,14 @@ StatusOr<std::vector<DataSet>> readDataSets(const std::string& dir);
 StatusOr<std::vector<HostTensor>> matchInputs(const std::vector<TensorInfo>& inputs,
                                               const std::vector<HostTensor>& given, const std::string& where,
                                               bool byName = false);
+/// The same choice among `given` for inputs of which only the names are known.
+StatusOr<std::vector<const HostTensor*>> selectInputs(const std::vector<std::string>& inputs,
+                                                      const std::vector<HostTensor>& given, const std::string& where,
+                                                      bool byName = false);
+/// Each "--input" text that names an input names one of `inputs`. Errors: kNotFound with those that there are.
+Status checkInputNames(const std::vector<std::string>& texts, const std::vector<std::string>& inputs);
+/// Tells the tool of all files of the sets and of the "--input" texts: no output may be one of them.
+Status protectData(Tool& tool, const std::vector<DataSet>& data, const std::vector<std::string>& inputs);
 /// Class numbers: .npy, .pb, or a text file with one whole number a line.
 StatusOr<HostTensor> readLabels(const std::string& path);
 /// True when a tensor of type `given` fits `wanted`, where free dimensions take any size.

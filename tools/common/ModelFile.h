@@ -12,9 +12,12 @@
 
 namespace hpu::tools {
 
-/// When no --shape or --dim was given, free dimensions take their sizes from the first data set, or
-/// from the files among `inputs` ("--input" texts). Errors: those of importing; inputs that do not
-/// fit.
+/// Tells the tool of the model's file and of those with its external data: no output may be one of them.
+Status protectModel(Tool& tool, const std::string& model);
+
+/// Free dimensions take their sizes from the first data set, or from the files among `inputs` ("--input" texts); those
+/// that --shape and --dim name must be the same there. Only what the file declares is read, so shapes that the model
+/// computes from these sizes are no matter. Errors: inputs that do not fit the declared ones or the options.
 Status takeShapesFrom(const std::string& model, const std::vector<DataSet>& data,
                       const std::vector<std::string>& inputs, CompileOptions& options);
 

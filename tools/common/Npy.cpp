@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/Npy.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstring>
 
 #include "base/File.h"
@@ -152,6 +155,7 @@ StatusOr<HostTensor> readTensorFile(const std::string& path) {
     }
     return notFound("'" + archive + "' has no array '" + name + "'; it has " + names);
   }
+  if (::access(path.c_str(), R_OK) != 0) return base::errnoStatus(errno, "open", path);
   return invalidArgument("'" + path + "' is not a tensor file; give a .npy or .pb file, or FILE.npz:NAME");
 }
 

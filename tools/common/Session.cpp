@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 
-#include "arch/TargetDesc.h"
 #include "base/File.h"
 #include "base/StatusMacros.h"
 #include "recipe/Container.h"
@@ -20,29 +18,11 @@ double msSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// Events between the parts of a run.
-enum Mark { kStart, kUploaded, kLaunched, kDownloaded, kNumMarks };
-
 StatusOr<Buffer> allocate(Device& device, const TensorInfo& info) {
   return device.allocate(std::max<int64_t>(info.type.bytes(), 1), info.name);
 }
 
 }  // namespace
-
-double RunTimes::hostPercentile(double percent) const {
-  if (hostMs.empty()) return 0;
-  std::vector<double> sorted = hostMs;
-  std::sort(sorted.begin(), sorted.end());
-  // The smallest time that at least `percent` of the runs did not exceed.
-  auto rank = static_cast<int64_t>(std::ceil(percent / 100 * static_cast<double>(sorted.size())));
-  return sorted[std::clamp<int64_t>(rank - 1, 0, static_cast<int64_t>(sorted.size()) - 1)];
-}
-
-double RunTimes::runsPerSecond() const {
-  double total = 0;
-  for (double ms : hostMs) total += ms;
-  return total > 0 ? 1000 * static_cast<double>(hostMs.size()) / total : 0;
-}
 
 StatusOr<Session> Session::open(const Recipe& recipe, DeviceOptions options) {
   Session session;
@@ -80,20 +60,20 @@ Status Session::checkInputs(const std::vector<HostTensor>& inputs) const {
 }
 
 Status Session::runOnce(const std::vector<HostTensor>& inputs, const Event* marks) {
-  auto mark = [&](Mark which) { return marks ? stream_.record(marks[which]) : okStatus(); };
-  HPU_RETURN_IF_ERROR(mark(kStart));
+  auto mark = [&](RunMark which) { return marks ? stream_.record(marks[which]) : okStatus(); };
+  HPU_RETURN_IF_ERROR(mark(kRunStart));
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!inputs[i].bytes.empty())
       HPU_RETURN_IF_ERROR(
           stream_.copyToDevice(inputBuffers_[i], inputs[i].bytes.data(), static_cast<int64_t>(inputs[i].bytes.size())));
-  HPU_RETURN_IF_ERROR(mark(kUploaded));
+  HPU_RETURN_IF_ERROR(mark(kRunUploaded));
   HPU_RETURN_IF_ERROR(executable_.launch(stream_, inputBuffers_, outputBuffers_));
-  HPU_RETURN_IF_ERROR(mark(kLaunched));
+  HPU_RETURN_IF_ERROR(mark(kRunLaunched));
   for (size_t i = 0; i < outputs_.size(); ++i)
     if (!outputs_[i].bytes.empty())
       HPU_RETURN_IF_ERROR(stream_.copyToHost(outputs_[i].bytes.data(), outputBuffers_[i],
                                              static_cast<int64_t>(outputs_[i].bytes.size())));
-  HPU_RETURN_IF_ERROR(mark(kDownloaded));
+  HPU_RETURN_IF_ERROR(mark(kRunDownloaded));
   return stream_.synchronize();
 }
 
@@ -103,35 +83,10 @@ StatusOr<std::vector<HostTensor>> Session::run(const std::vector<HostTensor>& in
   return outputs_;
 }
 
-StatusOr<RunTimes> Session::runTimed(const std::vector<HostTensor>& inputs, int warmup, int iterations) {
+StatusOr<RunTimes> Session::runTimed(const std::vector<HostTensor>& inputs, int warmup, int iterations,
+                                     const std::function<bool()>& stopped) {
   HPU_RETURN_IF_ERROR(checkInputs(inputs));
-  for (int i = 0; i < warmup; ++i) HPU_RETURN_IF_ERROR(runOnce(inputs, nullptr));
-  RunTimes times;
-  Event marks[kNumMarks];
-  DeviceCounters before = device_.counters();
-  double launches = 0;
-  for (int i = 0; i < iterations; ++i) {
-    auto start = Clock::now();
-    HPU_RETURN_IF_ERROR(runOnce(inputs, marks));
-    times.hostMs.push_back(msSince(start));
-    int64_t spans[kNumMarks - 1];
-    for (int m = 0; m + 1 < kNumMarks; ++m) {
-      HPU_ASSIGN(spans[m], marks[m + 1].elapsedNsSince(marks[m]));
-    }
-    times.h2dUs += static_cast<double>(spans[kStart]) / 1e3;
-    launches += static_cast<double>(spans[kUploaded]);
-    times.d2hUs += static_cast<double>(spans[kLaunched]) / 1e3;
-  }
-  DeviceCounters after = device_.counters();
-  double count = std::max(iterations, 1);
-  times.deviceUs = launches / 1e3 / count;
-  times.h2dUs /= count;
-  times.d2hUs /= count;
-  times.h2dBytes = (after.h2dBytes - before.h2dBytes) / static_cast<int64_t>(count);
-  times.d2hBytes = (after.d2hBytes - before.d2hBytes) / static_cast<int64_t>(count);
-  for (int e = 0; e < kNumEngines; ++e)
-    if (launches > 0) times.busy[e] = static_cast<double>(after.busyNs[e] - before.busyNs[e]) / launches;
-  return times;
+  return timeRuns(device_, warmup, iterations, [&](const Event* marks) { return runOnce(inputs, marks); }, stopped);
 }
 
 StatusOr<bool> isRecipeFile(const std::string& path) {
@@ -140,26 +95,9 @@ StatusOr<bool> isRecipeFile(const std::string& path) {
   uint8_t start[sizeof recipe::kMagic] = {};
   size_t read = fread(start, 1, sizeof start, file);
   fclose(file);
+  if (read == sizeof start && memcmp(start, "HPUTRACE", sizeof start) == 0)
+    return invalidArgument("'" + path + "' is a recording of a run: 'hpu-trace summary " + path + "' shows it");
   return read == sizeof start && memcmp(start, recipe::kMagic, sizeof start) == 0;
-}
-
-void addTimes(Json& json, const RunTimes& times, Target target) {
-  json.set("iterations", static_cast<int64_t>(times.hostMs.size()));
-  json["host_latency_ms"]
-      .set("p50", times.hostPercentile(50))
-      .set("p90", times.hostPercentile(90))
-      .set("p99", times.hostPercentile(99))
-      .set("min", times.hostMin());
-  json.set("device_time_us", times.deviceUs);
-  json.set("h2d_us", times.h2dUs).set("d2h_us", times.d2hUs);
-  json.set("h2d_bytes", times.h2dBytes).set("d2h_bytes", times.d2hBytes);
-  bool hasDma = arch::targetDesc(target).numDmas > 0;
-  Json& busy = json["engine_busy"];
-  for (Engine engine : {Engine::kMme, Engine::kTpc, Engine::kDma}) {
-    bool there = engine != Engine::kDma || hasDma;
-    busy.set(engineName(engine), there ? Json(times.busy[static_cast<int>(engine)]) : Json());
-  }
-  json.set("throughput", times.runsPerSecond());
 }
 
 }  // namespace hpu::tools

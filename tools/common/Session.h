@@ -7,6 +7,7 @@
 //   HPU_ASSIGN(auto outputs, session.run(inputs));
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,22 +16,9 @@
 #include "hpu/executable.h"
 #include "hpu/recipe.h"
 #include "tools/common/HostTensor.h"
-#include "tools/common/Json.h"
+#include "tools/common/RunTimes.h"
 
 namespace hpu::tools {
-
-/// Figures of the timed runs.
-struct RunTimes {
-  std::vector<double> hostMs;          ///< Copies, launch and wait, one entry a run.
-  double deviceUs = 0;                 ///< Of one launch, mean.
-  double h2dUs = 0, d2hUs = 0;         ///< Device time of the copies of one run, mean.
-  double busy[kNumEngines] = {};       ///< Fraction of the launches' device time in which the engine works.
-  int64_t h2dBytes = 0, d2hBytes = 0;  ///< Of one run.
-
-  double hostPercentile(double percent) const;
-  double hostMin() const { return hostPercentile(0); }
-  double runsPerSecond() const;
-};
 
 class Session {
  public:
@@ -42,7 +30,9 @@ class Session {
   /// device's.
   StatusOr<std::vector<HostTensor>> run(const std::vector<HostTensor>& inputs);
   /// `warmup` runs, then `iterations` timed ones; the outputs of the last are kept in outputs().
-  StatusOr<RunTimes> runTimed(const std::vector<HostTensor>& inputs, int warmup, int iterations);
+  /// `stopped` is asked before each run: true ends the runs there, and the times are of those that ran, if any.
+  StatusOr<RunTimes> runTimed(const std::vector<HostTensor>& inputs, int warmup, int iterations,
+                              const std::function<bool()>& stopped = {});
   const std::vector<HostTensor>& outputs() const { return outputs_; }
 
   const Recipe& recipe() const { return recipe_; }
@@ -65,9 +55,5 @@ class Session {
 
 /// The file begins as a recipe does. Errors: those of opening it.
 StatusOr<bool> isRecipeFile(const std::string& path);
-
-/// The keys of hpu-run: host_latency_ms, device_time_us, engine_busy, throughput and more. An
-/// engine that the target lacks is null.
-void addTimes(Json& json, const RunTimes& times, Target target);
 
 }  // namespace hpu::tools

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // hccl-perf: measures collectives as nccl-tests does, in wall time and in modelled device time.
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,20 +12,25 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "collectives/communicator/Problems.h"
+#include "collectives/fabric/FabricFile.h"
+#include "collectives/scaleout/PlanClock.h"
 #include "collectives/schedule/Export.h"
 #include "collectives/tuner/Tuner.h"
 #include "collectives/tuner/TunerTable.h"
 #include "tools/common/Cli.h"
+#include "tools/common/Interrupt.h"
+#include "tools/common/OutputCheck.h"
 #include "tools/hccl-perf/LaunchedRanks.h"
 #include "tools/hccl-perf/LocalRanks.h"
 #include "tools/hccl-perf/Report.h"
+#include "tools/hccl-perf/SpreadRanks.h"
 #include "tools/hccl-perf/Workload.h"
 
 namespace hpu::tools {
 namespace {
 
 struct Arguments {
-  std::string op, target = "gaudi2", root = "0", table;
+  std::string op, target = "gaudi2", root = "0", table, network;
   std::vector<std::string> types, redops;
   int64_t minBytes = 32 << 20, maxBytes = 32 << 20, stepBytes = 0;
   double factor = 2;
@@ -67,6 +75,25 @@ StatusOr<std::vector<Workload>> workloadsOf(const Arguments& arguments, Target t
   return works;
 }
 
+constexpr int kDevicesPerNode = 8;
+
+/// What chooses for the ranks as they are divided here, on the network that their communicator will take.
+StatusOr<std::unique_ptr<collectives::Tuner>> makeTuner(const Arguments& arguments, Target target,
+                                                        collectives::TunerTable table) {
+  using namespace collectives;
+  if (arguments.nodes == 1) return std::make_unique<Tuner>(linkModel(target), std::move(table));
+  auto cluster = std::make_shared<Cluster>();
+  HPU_ASSIGN(cluster->fabric, settingsFabric(target, arguments.nodes));
+  std::vector<Place> places;
+  std::vector<int32_t> used(static_cast<size_t>(arguments.nodes));
+  for (int rank = 0; rank < arguments.ranks; ++rank) {
+    const int node = nodeOfRank(rank, arguments.ranks, arguments.nodes);
+    places.push_back({node, used[static_cast<size_t>(node)]++});
+  }
+  HPU_ASSIGN(cluster->map, RankMap::create(cluster->fabric, std::move(places)));
+  return std::make_unique<Tuner>(std::move(cluster), 0, std::move(table));
+}
+
 /// What the tuner says. Messages have no schedule.
 StatusOr<Expected> expectedOf(collectives::Tuner& tuner, const Workload& work) {
   Expected expected;
@@ -85,6 +112,16 @@ StatusOr<Expected> expectedOf(collectives::Tuner& tuner, const Workload& work) {
   return expected;
 }
 
+Expected expectedOf(const collectives::Prediction& prediction) {
+  Expected expected;
+  expected.predictedUs = static_cast<double>(prediction.predictedNs) / 1e3;
+  expected.boundUs = static_cast<double>(prediction.lowerBoundNs) / 1e3;
+  expected.algorithm = prediction.algorithm;
+  if (prediction.slices > 1) expected.algorithm += base::strCat(" x", prediction.slices);
+  expected.reason = prediction.reason;
+  return expected;
+}
+
 /// With --schedule and --chakra: the steps, for people and for other programs.
 Status exportSchedule(Tool& tool, const Arguments& arguments, const Expected& expected,
                       const collectives::LinkModel& links) {
@@ -95,6 +132,8 @@ Status exportSchedule(Tool& tool, const Arguments& arguments, const Expected& ex
   }
   if (arguments.chakra.empty()) return okStatus();
   std::vector<std::string> documents = collectives::exportChakra(*expected.schedule, links);
+  for (size_t rank = 0; rank < documents.size(); ++rank)
+    HPU_RETURN_IF_ERROR(tool.writes(base::strCat(arguments.chakra, ".", rank, ".json")));
   for (size_t rank = 0; rank < documents.size(); ++rank)
     HPU_RETURN_IF_ERROR(base::writeFileAtomic(base::strCat(arguments.chakra, ".", rank, ".json"), documents[rank]));
   return okStatus();
@@ -110,10 +149,9 @@ StatusOr<collectives::LauncherEnvironment> launcherOf(Tool& tool, Arguments& arg
   if (arguments.threads)
     return invalidArgument(base::strCat("--threads: this process is rank ", launch->rank, " of ", launch->ranks, " of ",
                                         launch->source, "; give --ranks to have ranks as threads of each"));
-  if (launch->localRanks > 0 && launch->localRanks < launch->ranks && !arguments.noData)
-    return unimplemented(base::strCat(launch->ranks - launch->localRanks, " of ", launch->source, "'s ", launch->ranks,
-                                      " ranks are on other machines: collectives across nodes are "
-                                      "not there; run on one node of up to 8 devices"));
+  if (arguments.nodes != 1)
+    return invalidArgument(base::strCat("--nodes: this process is rank ", launch->rank, " of ", launch->ranks, " of ",
+                                        launch->source, ", whose HPU_NODE says which node it is on"));
   arguments.ranks = launch->ranks;
   return launch;
 }
@@ -123,11 +161,16 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   HPU_ASSIGN(Target target, parseTarget(arguments.target));
   if (!tool.given("--target")) tool.note("no --target: gaudi2");
   if (arguments.ranks < 1) return invalidArgument("--ranks must be at least 1");
-  if (arguments.nodes != 1)
-    return unimplemented("--nodes: collectives across nodes are not there; run on one node of up to 8 devices");
-  if (arguments.ranks > 8)
-    return invalidArgument(
-        base::strCat(arguments.ranks, " ranks: a node has 8 devices, and other nodes are not modelled yet"));
+  if (arguments.nodes < 1 || arguments.nodes > arguments.ranks)
+    return invalidArgument(base::strCat("--nodes ", arguments.nodes, ": each needs one of the ", arguments.ranks,
+                                        " ranks at least (--ranks)"));
+  if (launch.source.empty() && (arguments.ranks + arguments.nodes - 1) / arguments.nodes > kDevicesPerNode)
+    return invalidArgument(base::strCat(arguments.ranks, " ranks on ", arguments.nodes, " node",
+                                        arguments.nodes == 1 ? "" : "s", ": a node has ", kDevicesPerNode,
+                                        " devices; give more --nodes"));
+  if (arguments.nodes > 1 && arguments.threads)
+    return invalidArgument("--threads: a process is of one node; ranks of several --nodes are processes");
+  if (!arguments.network.empty()) ::setenv("HPU_COMM_NETWORK", arguments.network.c_str(), 1);
   if (arguments.iterations < 1 || arguments.warmup < 0)
     return invalidArgument("--iters must be at least 1 and --warmup 0");
   if (arguments.timeoutMs < 1) return invalidArgument("--timeout-ms must be at least 1");
@@ -136,9 +179,11 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   if (!arguments.table.empty()) {
     HPU_ASSIGN(table, collectives::TunerTable::load(arguments.table));
   }
-  collectives::Tuner tuner(collectives::linkModel(target), std::move(table));
+  HPU_ASSIGN(const std::unique_ptr<collectives::Tuner> tunerOf, makeTuner(arguments, target, std::move(table)));
+  collectives::Tuner& tuner = *tunerOf;
 
   tool.print(base::strCat("# ", arguments.op, ", ", arguments.ranks, arguments.threads ? " ranks as threads" : " ranks",
+                          arguments.nodes == 1 ? "" : base::strCat(" on ", arguments.nodes, " nodes"),
                           launch.source.empty() ? "" : " of " + launch.source, " on ", arguments.target,
                           "; device times are modelled",
                           arguments.noData ? "; no data is moved"
@@ -148,6 +193,7 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   tool.json()
       .set("collective", arguments.op)
       .set("ranks", static_cast<int64_t>(arguments.ranks))
+      .set("nodes", static_cast<int64_t>(arguments.nodes))
       .set("target", arguments.target);
   if (!launch.source.empty()) tool.json().set("launcher", launch.source);
   Json& results = tool.json()["results"] = Json::array();
@@ -156,6 +202,7 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   auto show = [&](const Workload& work, bool inPlace, const Measurement& result, const Expected& expected,
                   bool measured) {
     tool.printAlways(lineText(work, inPlace, result, expected, measured));
+    fflush(stdout);  // On a pipe, too: what is measured must not be lost when the job is ended.
     if (arguments.explain) tool.print("    # " + expected.reason);
     results.append(lineJson(work, inPlace, result, expected, measured));
     wrong += std::max<int64_t>(result.wrong, 0);
@@ -164,8 +211,11 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
 
   if (!arguments.noData && (arguments.schedule || !arguments.chakra.empty()))
     return invalidArgument("--schedule and --chakra need --no-data");
+  if (arguments.nodes > 1 && (arguments.schedule || !arguments.chakra.empty()))
+    return invalidArgument("--schedule and --chakra: hccl-sim writes those of several nodes");
   if (!arguments.chakra.empty() && works.size() > 1)
     return invalidArgument("--chakra writes one schedule: give one size, type and operation");
+  if (!arguments.chakra.empty()) HPU_RETURN_IF_ERROR(checkWritableFile("--chakra", arguments.chakra + ".0.json"));
   if (arguments.noData) {
     if (launch.rank != 0) return ExitCode::kOk;
     for (const Workload& work : works) {
@@ -182,6 +232,7 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
 
   RankOptions options;
   options.ranks = arguments.ranks;
+  options.nodes = arguments.nodes;
   options.threads = arguments.threads;
   options.target = target;
   options.timeoutMs = arguments.timeoutMs;
@@ -189,12 +240,20 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   options.run = {arguments.iterations, arguments.warmup, !arguments.noCheck, arguments.blocking};
   Status expectation;
   auto report = [&](const Combined& combined) {
-    StatusOr<Expected> expected = expectedOf(tuner, works[combined.work]);
+    StatusOr<Expected> expected =
+        combined.prediction ? expectedOf(*combined.prediction) : expectedOf(tuner, works[combined.work]);
     if (!expected.ok()) expectation = expected.status();
     show(works[combined.work], combined.inPlace, combined.result, expected.ok() ? *expected : Expected(), true);
   };
+  std::optional<Interrupt> interrupt;
   if (launch.source.empty()) {
-    HPU_RETURN_IF_ERROR(runLocalRanks(works, options, report));
+    interrupt.emplace("ending the ranks", tool.quiet());
+    options.interrupted = [&] { return interrupt->signal() != 0; };
+    Status status = runLocalRanks(works, options, report);
+    if (!status.ok() && interrupt->signal() == 0) return status;
+  } else if (launch.localRanks > 0 && launch.localRanks < launch.ranks) {
+    HPU_RETURN_IF_ERROR(runSpreadRank(launch, works, options, report));
+    if (launch.rank != 0) return ExitCode::kOk;
   } else {
     HPU_ASSIGN(ExitCode code, runLaunchedRank(launch, works, options, report));
     if (launch.rank != 0) return code;
@@ -202,9 +261,13 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   HPU_RETURN_IF_ERROR(expectation);
   averages.report(tool, true);
   tool.json().set("wrong", wrong);
-  if (wrong == 0) return ExitCode::kOk;
-  tool.printAlways(base::strCat("# ", wrong, " elements are wrong"));
-  return ExitCode::kMismatch;
+  if (wrong > 0) tool.printAlways(base::strCat("# ", wrong, " elements are wrong"));
+  const int signal = interrupt ? interrupt->signal() : 0;
+  tool.json().set("interrupted", signal != 0);
+  if (signal == 0) return wrong == 0 ? ExitCode::kOk : ExitCode::kMismatch;
+  tool.json().set("signal", signalName(signal));
+  tool.note("interrupted by " + signalName(signal) + ": the figures are of what was measured before");
+  return endBySignal(signal);
 }
 
 }  // namespace
@@ -223,7 +286,10 @@ int main(int argc, char** argv) {
   tool.addOption("-n,--ranks", arguments.ranks,
                  "Ranks on this machine, each a process with a device of its own; when mpirun, "
                  "torchrun, srun or another launcher made this process a rank, it is that one");
-  tool.addOption("--nodes", arguments.nodes, "Nodes");
+  tool.addOption("-N,--nodes", arguments.nodes,
+                 "Nodes of this machine that the ranks are divided among, each with devices of its own (HPU_NODE)");
+  tool.addChoice("--transport", arguments.network, {"tcp", "roce", "verbs"},
+                 "What carries data between nodes (HPU_COMM_NETWORK)");
   tool.addFlag("--threads", arguments.threads, "Ranks as threads of one process");
   tool.addChoice("--target", arguments.target, {"gaudi1", "gaudi2", "gaudi3"}, "Type of the devices");
   tool.addBytes("-b,--min-bytes", arguments.minBytes, "Smallest size (of the largest buffer of a rank)");
@@ -243,10 +309,12 @@ int main(int argc, char** argv) {
                  "With --no-data and one size: write PREFIX.RANK.json for Chakra's readers");
   tool.addFlag("--explain", arguments.explain, "Say why the tuner chose each algorithm");
   tool.addOption("--tuner-table", arguments.table, "File of rules that choose algorithms");
+  tool.readsFiles("--tuner-table");
+  tool.setEnvironment({"all", "runtime", "collectives", "-HPU_RECIPE_KEYS"});
   tool.addOption("--timeout-ms", arguments.timeoutMs, "Longest time without a result");
   tool.setFooter(
       "algbw is size over time, busbw algbw times 2(n-1)/n for all_reduce, (n-1)/n for all_gather, "
-      "reduce_scatter and all_to_all;\n"
+      "reduce_scatter and all_to_all; "
       "GB/s are 10^9 bytes a second. Times are those of the slowest rank. Device times are figures "
       "of our model.");
   return tool.run(argc, argv, [&] { return body(tool, arguments); });

@@ -22,7 +22,6 @@
 #include "base/Hash.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
-#include "runtime/node/Inventory.h"
 #include "runtime/node/Protocol.h"
 
 namespace hpu::tools {
@@ -337,9 +336,9 @@ StatusOr<ExitCode> runLaunchedRank(const LauncherEnvironment& launch, const std:
   ::signal(SIGPIPE, SIG_IGN);
   HPU_ASSIGN(int64_t timeoutMs, settings::getInt(Setting::HPU_COMM_INIT_TIMEOUT_MS));
   Deadline deadline = Deadline::afterMs(timeoutMs);
-  HPU_ASSIGN(std::string identity, node::identity());
+  // Not the node: a job may have ranks on several of this machine.
   std::string job = jobName(launch, [](const char* variable) -> const char* { return std::getenv(variable); });
-  std::string name = strCat("openhpu/perf/", ::geteuid(), "/", base::hash64(identity + "\n" + job));
+  std::string name = strCat("openhpu/perf/", ::geteuid(), "/", base::hash64(job));
   // A rank without a device tells so when they meet, or the others would wait for it.
   DeviceOptions wanted;
   wanted.target = options.target;

@@ -7,9 +7,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
@@ -41,8 +45,12 @@ Status runProcesses(const std::vector<Workload>& works, const RankOptions& optio
     }
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      // Ctrl-C reaches all; what it means is the parent's to say.
+      for (int signal : {SIGINT, SIGHUP}) ::signal(signal, SIG_IGN);
+      ::signal(SIGTERM, SIG_DFL);
       if (::getppid() != parent) ::_exit(1);
       results.closeRead();
+      if (options.nodes > 1) ::setenv("HPU_NODE", nodeName(nodeOfRank(rank, options.ranks, options.nodes)).c_str(), 1);
       Status status = runOneRank(rank, works, options, results.write, [&]() -> StatusOr<UniqueId> {
         if (rank == 0) {
           RankMessage message;
@@ -87,7 +95,33 @@ Status runProcesses(const std::vector<Workload>& works, const RankOptions& optio
   return okStatus();
 }
 
-Status runThreads(const std::vector<Workload>& works, const RankOptions& options, const Report& report) {
+/// Lets all ranks stop at the same measurement: the first that none of them has begun when it is asked for.
+class CommonEnd {
+ public:
+  explicit CommonEnd(std::function<bool()> wanted) : wanted_(std::move(wanted)) {}
+  bool mayStart(size_t measurement) {
+    std::lock_guard lock(mutex_);
+    decided_ = decided_ || (wanted_ && wanted_());
+    if (measurement < begun_) return true;
+    if (decided_) return false;
+    begun_ = measurement + 1;
+    return true;
+  }
+  bool decided() {
+    std::lock_guard lock(mutex_);
+    return decided_;
+  }
+
+ private:
+  const std::function<bool()> wanted_;
+  std::mutex mutex_;  ///< Guards both.
+  size_t begun_ = 0;
+  bool decided_ = false;
+};
+
+Status runThreads(const std::vector<Workload>& works, RankOptions options, const Report& report) {
+  CommonEnd end(std::exchange(options.interrupted, {}));
+  options.run.mayStart = [&end](size_t measurement) { return end.mayStart(measurement); };
   Pipe results;
   HPU_RETURN_IF_ERROR(results.open());
   HPU_ASSIGN(UniqueId id, collectives::createUniqueId());
@@ -99,10 +133,22 @@ Status runThreads(const std::vector<Workload>& works, const RankOptions& options
     });
   // A rank that fails makes the others fail: they are never left waiting.
   ResultCollector collector(options, results.read, report);
-  return collector.run([](const UniqueId&) { return okStatus(); }, [](int) { return std::string(); });
+  HPU_RETURN_IF_ERROR(collector.run([](const UniqueId&) { return okStatus(); }, [](int) { return std::string(); }));
+  return end.decided() ? cancelled("interrupted") : okStatus();
 }
 
 }  // namespace
+
+int nodeOfRank(int rank, int ranks, int nodes) {
+  const int least = ranks / nodes, more = ranks % nodes;  // The first `more` nodes have one more.
+  const int inLarger = more * (least + 1);
+  return rank < inLarger ? rank / (least + 1) : more + (rank - inLarger) / least;
+}
+
+std::string nodeName(int node) {
+  const char* own = std::getenv("HPU_NODE");
+  return base::strCat(own && *own ? own : "0", ".n", node);
+}
 
 Status runLocalRanks(const std::vector<Workload>& works, const RankOptions& options, const Report& report) {
   ::signal(SIGPIPE, SIG_IGN);

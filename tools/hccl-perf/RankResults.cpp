@@ -116,6 +116,7 @@ Status ResultCollector::run(const std::function<Status(const UniqueId&)>& relayI
                             const std::function<std::string(int)>& ended) {
   base::Deadline deadline = base::Deadline::afterMs(options_.timeoutMs);
   while (std::find(done_.begin(), done_.end(), false) != done_.end()) {
+    if (options_.interrupted && options_.interrupted()) return cancelled("interrupted");
     pollfd wanted{results_, POLLIN, 0};
     int ready = ::poll(&wanted, 1, 100);
     if (ready < 0 && errno != EINTR) return internalError(base::strCat("poll failed: ", std::strerror(errno)));

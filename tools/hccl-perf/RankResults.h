@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,11 +22,13 @@ namespace hpu::tools {
 
 struct RankOptions {
   int ranks = 2;
+  int nodes = 1;         ///< Of local ranks, which are divided among them in their order.
   bool threads = false;  ///< Of local ranks.
   Target target = Target::kGaudi2;
   int64_t timeoutMs = 600000;  ///< Without a result of any rank.
   std::string tunerTable;
   RunOptions run;
+  std::function<bool()> interrupted;  ///< Of local ranks: whoever measures wants no more. None: never.
 };
 
 /// Of all ranks together: the slowest rank's times, the sum of the wrong elements.
@@ -33,6 +36,7 @@ struct Combined {
   size_t work = 0;
   bool inPlace = false;
   Measurement result;
+  std::optional<collectives::Prediction> prediction;  ///< The communicator's, where only it knows where the ranks are.
 };
 using Report = std::function<void(const Combined&)>;
 

@@ -126,6 +126,7 @@ Status runRank(hpu::Device device, Communicator comm, const std::vector<Workload
   for (size_t i = 0; i < works.size(); ++i) {
     for (bool inPlace : {false, true}) {
       if (inPlace && !works[i].hasInPlace()) continue;
+      if (options.mayStart && !options.mayStart(2 * i + inPlace)) return comm.finalize();
       std::string what =
           base::strCat(perfOpNames()[static_cast<size_t>(works[i].op)], " of ", works[i].count, " ",
                        dataTypeName(works[i].type), inPlace ? " in place" : "", " on rank ", comm.rank());

@@ -18,6 +18,8 @@ struct RunOptions {
   int iterations = 20, warmup = 5;
   bool check = true;      ///< One run with known data, before the timed ones.
   bool blocking = false;  ///< Wait for each operation instead of for all of them.
+  /// Asked before the measurement of this number; all ranks must be told the same. None: always true.
+  std::function<bool(size_t)> mayStart;
 };
 
 /// Of one workload, in or out of place, on one rank.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/Format.h"
+#include "base/Suggest.h"
 #include "collectives/schedule/Schedule.h"
 #include "numerics/SmallFloat.h"
 
@@ -41,7 +42,8 @@ StatusOr<PerfOp> parsePerfOp(const std::string& name) {
   const auto& names = perfOpNames();
   auto it = std::find(names.begin(), names.end(), name);
   if (it == names.end())
-    return invalidArgument(base::strCat("there is no collective '", name, "'; there are ", joined(names)));
+    return invalidArgument(
+        base::strCat("there is no collective '", name, "'; there are ", joined(names), base::didYouMean(name, names)));
   return static_cast<PerfOp>(it - names.begin());
 }
 
@@ -113,7 +115,8 @@ StatusOr<ElementType> parseDataType(const std::string& name, Target target) {
         (name == "float16" && entry.type == ElementType::kF16) ||
         (name == "float64" && entry.type == ElementType::kF64))
       return entry.type == ElementType::kF8E4M3 ? numerics::elementTypeOf(numerics::e4m3Format(target)) : entry.type;
-  return invalidArgument(base::strCat("there is no data type '", name, "'; there are ", joined(allDataTypeNames())));
+  return invalidArgument(base::strCat("there is no data type '", name, "'; there are ", joined(allDataTypeNames()),
+                                      base::didYouMean(name, allDataTypeNames())));
 }
 
 std::string dataTypeName(ElementType type) {
@@ -126,7 +129,8 @@ std::string dataTypeName(ElementType type) {
 StatusOr<collectives::ReduceOp> parseReduceOp(const std::string& name) {
   for (size_t i = 0; i < std::size(kOps); ++i)
     if (name == kOps[i]) return static_cast<collectives::ReduceOp>(i);
-  return invalidArgument(base::strCat("there is no reduction '", name, "'; there are ", joined(allReduceOpNames())));
+  return invalidArgument(base::strCat("there is no reduction '", name, "'; there are ", joined(allReduceOpNames()),
+                                      base::didYouMean(name, allReduceOpNames())));
 }
 
 std::string reduceOpName(collectives::ReduceOp op) {

@@ -8,6 +8,7 @@
 
 #include "base/Format.h"
 #include "tools/common/Fixed.h"
+#include "tools/common/Svg.h"
 
 namespace hpu::tools {
 namespace {
@@ -23,60 +24,9 @@ constexpr double kLane = 7;
 /// Steps of a rank that overlap are drawn below each other, up to so many of a kind.
 constexpr size_t kMostLanes = 16;
 
-/// For text and attributes of XML and HTML; what XML 1.0 cannot hold is replaced.
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? '?' : c;
-    }
-  }
-  return out;
-}
-
 std::string usText(int64_t ps) {
   return fixed(static_cast<double>(ps) / 1e6, 3) + " us";
 }
-
-/// SVG, piece by piece.
-class Canvas {
- public:
-  double height = 0;
-  void text(double x, double y, std::string_view words, std::string_view style = "") {
-    body_ += strCat("<text x=\"", fixed(x, 1), "\" y=\"", fixed(y, 1), "\"", style.empty() ? "" : " ", style, ">",
-                    escaped(words), "</text>\n");
-  }
-  void rect(double x, double y, double width, double height, std::string_view fill, std::string_view words = "") {
-    body_ += strCat("<rect x=\"", fixed(x, 2), "\" y=\"", fixed(y, 1), "\" width=\"", fixed(std::max(width, 0.3), 2),
-                    "\" height=\"", fixed(height, 1), "\" fill=\"", fill, "\"");
-    body_ += words.empty() ? std::string("/>\n") : strCat("><title>", escaped(words), "</title></rect>\n");
-  }
-  void line(double x1, double y1, double x2, double y2, std::string_view stroke) {
-    body_ += strCat("<line x1=\"", fixed(x1, 1), "\" y1=\"", fixed(y1, 1), "\" x2=\"", fixed(x2, 1), "\" y2=\"",
-                    fixed(y2, 1), "\" stroke=\"", stroke, "\"/>\n");
-  }
-  void append(const Canvas& other) { body_ += other.body_; }
-  const std::string& body() const { return body_; }
-
- private:
-  std::string body_;
-};
 
 std::string_view colourOf(const DrawnStep& step) {
   if (step.what == "send") return step.leavesNode ? "#d95f02" : "#1f78b4";
@@ -84,7 +34,7 @@ std::string_view colourOf(const DrawnStep& step) {
   return step.what == "reduce" ? "#33a02c" : "#888888";
 }
 
-void drawFabric(Canvas& canvas, const Drawing& drawing) {
+void drawFabric(SvgCanvas& canvas, const Drawing& drawing) {
   const double top = canvas.height, leafY = top + 22, nodeY = top + 70, nodeHeight = 46;
   canvas.text(10, top + 12,
               strCat("fabric '", drawing.fabric, "': ", drawing.nodes, " nodes of ", drawing.devicesPerNode,
@@ -128,7 +78,7 @@ double xOf(const Drawing& drawing, int64_t ps) {
   return kLeft + (drawing.timePs > 0 ? kPlot * static_cast<double>(ps) / static_cast<double>(drawing.timePs) : 0);
 }
 
-void drawAxis(Canvas& canvas, const Drawing& drawing, double top, double bottom) {
+void drawAxis(SvgCanvas& canvas, const Drawing& drawing, double top, double bottom) {
   if (drawing.timePs <= 0) return;
   const double total = static_cast<double>(drawing.timePs) / 1e6;
   double tick = std::pow(10, std::floor(std::log10(total)));
@@ -152,7 +102,7 @@ size_t groupOf(const DrawnStep& step) {
 }
 
 /// Rows of one rank and kind of step: the first lane that is free takes a step.
-void drawRank(Canvas& canvas, const Drawing& drawing, size_t begin, size_t end) {
+void drawRank(SvgCanvas& canvas, const Drawing& drawing, size_t begin, size_t end) {
   const double top = canvas.height;
   double y = top;
   for (size_t group = 0; group < std::size(kGroups); ++group) {
@@ -179,12 +129,12 @@ void drawRank(Canvas& canvas, const Drawing& drawing, size_t begin, size_t end) 
   canvas.line(10, canvas.height - 4, kWidth - kRight, canvas.height - 4, "#bbbbbb");
 }
 
-void drawSteps(Canvas& canvas, const Drawing& drawing) {
+void drawSteps(SvgCanvas& canvas, const Drawing& drawing) {
   canvas.height += 30;
   canvas.text(10, canvas.height - 18,
               "steps over modelled time; blue: links of the node, orange: rails, pale: receives, green: reductions, "
               "grey: copies");
-  Canvas rows;
+  SvgCanvas rows;
   rows.height = canvas.height + 8;
   const double top = rows.height;
   for (size_t begin = 0; begin < drawing.steps.size();) {
@@ -208,7 +158,7 @@ std::string portWords(const Drawing& drawing, const DrawnPort& port) {
   return strCat(fixed(share, 1), " % busy, ", usText(port.waitedPs), " waited for it, ", port.alike, " alike");
 }
 
-void drawPorts(Canvas& canvas, const Drawing& drawing) {
+void drawPorts(SvgCanvas& canvas, const Drawing& drawing) {
   if (drawing.ports.empty()) return;
   canvas.height += 24;
   canvas.text(10, canvas.height - 8,
@@ -341,26 +291,23 @@ Json drawingJson(const Drawing& drawing) {
 }
 
 std::string drawingSvg(const Drawing& drawing) {
-  Canvas canvas;
+  SvgCanvas canvas;
   canvas.text(10, 20, drawing.title, "font-size=\"15\" font-weight=\"bold\"");
   canvas.text(10, 38, strCat("modelled: ", usText(drawing.timePs), "; bound ", usText(drawing.lowerBoundPs)));
   canvas.height = 48;
   drawFabric(canvas, drawing);
   drawSteps(canvas, drawing);
   drawPorts(canvas, drawing);
-  const std::string height = fixed(canvas.height + 16, 0), width = fixed(kWidth, 0);
-  return strCat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width, "\" height=\"", height,
-                "\" viewBox=\"0 0 ", width, " ", height, "\" font-family=\"sans-serif\" font-size=\"10\">\n",
-                "<metadata id=\"openhpu-data\">", escaped(drawingJson(drawing).dump(-1)), "</metadata>\n",
-                "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n", canvas.body(), "</svg>\n");
+  return canvas.document(
+      kWidth, strCat("<metadata id=\"openhpu-data\">", escapedXml(drawingJson(drawing).dump(-1)), "</metadata>\n"));
 }
 
 std::string drawingHtml(const Drawing& drawing) {
   std::string rows;
   for (const DrawnPort& port : drawing.ports)
-    rows += strCat("<tr><td>", escaped(port.name), "</td><td>", port.bytes, "</td><td>",
-                   escaped(portWords(drawing, port)), "</td></tr>\n");
-  return strCat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", escaped(drawing.title),
+    rows += strCat("<tr><td>", escapedXml(port.name), "</td><td>", port.bytes, "</td><td>",
+                   escapedXml(portWords(drawing, port)), "</td></tr>\n");
+  return strCat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", escapedXml(drawing.title),
                 "</title>\n<style>body{font-family:sans-serif;font-size:13px}td,th{padding:2px 10px;text-align:left}"
                 "</style></head>\n<body>\n",
                 drawingSvg(drawing), "<table><tr><th>port</th><th>bytes</th><th>use (modelled)</th></tr>\n", rows,

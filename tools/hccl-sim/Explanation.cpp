@@ -180,12 +180,13 @@ Explanation explain(const SimResult& result) {
 
 std::vector<std::string> explanationText(const SimResult& result, const Explanation& explanation) {
   std::vector<std::string> lines;
-  lines.push_back("why: " + result.reason + (result.candidates.empty() ? "" : " (the choice rests on estimates)"));
+  lines.push_back("why: " + result.reason);
   lines.push_back(ratesText(result.site->fabric));
   if (result.candidates.size() > 1) {
-    std::vector<std::vector<std::string>> rows = {{"    candidate", "chunks", "estimated us"}};
+    std::vector<std::vector<std::string>> rows = {{"    candidate", "chunks", "us", ""}};
     for (const auto& candidate : result.candidates)
-      rows.push_back({"    " + candidate.algorithm, strCat(candidate.chunks), fixed(us(candidate.predictedPs), 3)});
+      rows.push_back({"    " + candidate.algorithm, strCat(candidate.chunks), fixed(us(candidate.predictedPs), 3),
+                      candidate.timed ? "timed" : "estimated"});
     lines.push_back(formatTable(rows));
   }
   if (!explanation.ports.empty()) {
@@ -223,7 +224,8 @@ Json explanationJson(const SimResult& result, const Explanation& explanation) {
     candidates.append(Json::object()
                           .set("algorithm", candidate.algorithm)
                           .set("chunks", static_cast<int64_t>(candidate.chunks))
-                          .set("predicted_us", us(candidate.predictedPs)));
+                          .set("predicted_us", us(candidate.predictedPs))
+                          .set("timed", candidate.timed));
   json.set("candidates", std::move(candidates));
   Json ports = Json::array();
   for (const PortUse& port : explanation.ports)

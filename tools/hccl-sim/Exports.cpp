@@ -98,7 +98,7 @@ std::string scheduleText(const SimResult& result, const std::vector<int32_t>& ra
                       strCat(step.bytes), after.empty() ? "-" : after, exactUs(time.startPs), exactUs(time.endPs)});
     }
   }
-  return text + formatTable(rows) + "\n";
+  return text + formatTable(rows, 0) + "\n";
 }
 
 }  // namespace hpu::tools

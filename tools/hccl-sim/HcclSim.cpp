@@ -62,10 +62,11 @@ Status writeExports(Tool& tool, const SimArguments& arguments, const SimResult& 
                     const std::vector<int32_t>& ranks, const std::string& head) {
   Json& files = tool.json()["files"] = Json::array();
   const auto write = [&](const std::string& path, const std::string& text) -> Status {
+    HPU_RETURN_IF_ERROR(tool.writes(path));
     const InterruptsHeld held;
     HPU_RETURN_IF_ERROR(base::writeFileAtomic(path, text));
     files.append(path);
-    tool.print("# wrote " + path);
+    if (path != "/dev/stdout") tool.print("# wrote " + path);
     return okStatus();
   };
   if (!arguments.chakra.empty()) {
@@ -187,10 +188,14 @@ int main(int argc, char** argv) {
                  ',');
   tool.addOption("--export-chakra", arguments.chakra, "Write PREFIX.RANK.json for Chakra's readers");
   tool.addOption("--export-schedule", arguments.schedule, "Write the steps with their modelled times to this file");
-  tool.addOption("--draw", arguments.draw, "Draw the steps and ports over time to this .svg or .html file");
+  tool.addOption("--draw", arguments.draw,
+                 "Draw the steps and ports over time to this .svg or .html file (-: stdout, as .html)");
+  tool.readsFiles("--topology");
+  tool.writesFile("--draw", arguments.draw, [] { return true; });
+  tool.writesFile("--export-schedule", arguments.schedule, [] { return true; });
   tool.setFooter(
       "algbw is size over time; busbw is algbw times 2(n-1)/n for all_reduce, (n-1)/n for all_gather, "
-      "reduce_scatter,\nall_to_all, gather and scatter, the number of senders for incast; GB/s are 10^9 bytes a "
+      "reduce_scatter, all_to_all, gather and scatter, the number of senders for incast; GB/s are 10^9 bytes a "
       "second.\nThe bound is the least time that the rates of links and rails allow, without headers and latency.\n"
       "All times are those of our model.");
   return tool.run(argc, argv, [&] { return body(tool, arguments, sizes); });

@@ -7,6 +7,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "base/Suggest.h"
 #include "collectives/communicator/Problems.h"
 #include "hpu/collectives.h"
 
@@ -172,7 +173,8 @@ StatusOr<SimOp> parseSimOp(const std::string& name) {
   const auto& names = simOpNames();
   const auto it = std::find(names.begin(), names.end(), name);
   if (it == names.end())
-    return invalidArgument(strCat("there is no operation '", name, "'; there are ", base::join(names)));
+    return invalidArgument(
+        strCat("there is no operation '", name, "'; there are ", base::join(names), base::didYouMean(name, names)));
   return static_cast<SimOp>(it - names.begin());
 }
 

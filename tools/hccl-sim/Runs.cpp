@@ -117,7 +117,7 @@ Status checkUses(const SimArguments& arguments, SimOp op) {
   if (arguments.rootGiven && !probe.rooted()) return invalidArgument(strCat("--root: ", arguments.op, " has no root"));
   if (!arguments.ranks.empty() && !arguments.exports())
     return invalidArgument("--ranks names those that --export-chakra, --export-schedule or --draw write");
-  if (arguments.draw.empty()) return okStatus();
+  if (arguments.draw.empty() || arguments.draw == "/dev/stdout") return okStatus();
   for (const char* ending : {".svg", ".html"})
     if (arguments.draw.ends_with(ending)) return okStatus();
   return invalidArgument(strCat("--draw ", arguments.draw, ": give a name that ends in .svg or .html"));

@@ -75,7 +75,7 @@ void printPhases(Tool& tool, const CompileResult& result, const std::string& nod
     phases.append(Json().set("phase", note.phase).set("text", note.text));
     char label[32];
     snprintf(label, sizeof label, "  %-10s ", note.phase == last ? "" : note.phase.c_str());
-    tool.printAlways(label + note.text);
+    tool.printAlways(wrapped(label + note.text));
     last = note.phase;
   }
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // hpu-compile: a model in, a recipe out.
+#include <unistd.h>
+
 #include <cstdio>
 #include <filesystem>
 
@@ -10,8 +12,11 @@
 #include "hpu/compiler.h"
 #include "tools/common/Calibrate.h"
 #include "tools/common/Cli.h"
+#include "tools/common/CompileFigures.h"
 #include "tools/common/CompileFlags.h"
 #include "tools/common/ModelFile.h"
+#include "tools/common/OutputCheck.h"
+#include "tools/common/Session.h"
 #include "tools/hpu-compile/DeviceTime.h"
 #include "tools/hpu-compile/EstimateGemm.h"
 #include "tools/hpu-compile/Explain.h"
@@ -23,7 +28,7 @@ namespace {
 struct Arguments {
   std::string model, output, stopAfter, startFrom, dumpDir, explain, estimateGemm, clock, signKey, makeKey;
   std::vector<std::string> reports;
-  bool listOps = false, listTargets = false, listPhases = false;
+  bool listOps = false, listTargets = false, listPhases = false, dumpConstants = false;
   CompileFlags flags;
 };
 
@@ -82,28 +87,25 @@ ExitCode listTargets(Tool& tool) {
   return ExitCode::kOk;
 }
 
-void addStats(Json& json, const CompileResult& result) {
-  const CompileStats& stats = result.stats;
-  json.set("compile_ms", stats.compileMs);
-  Json& phases = json["phases"] = Json::array();
-  for (const PhaseInfo& phase : stats.phases)
-    phases.append(Json().set("name", phase.name).set("ms", phase.ms).set("summary", phase.summary));
-  json.set("recipe_bytes", stats.recipeBytes);
-  json.set("workspace_bytes", stats.workspaceBytes);
-  json.set("largest_live_set_bytes", stats.largestLiveSetBytes);
-  json.set("sram_peak_bytes", stats.sramPeakBytes);
-  json.set("device_time_us", stats.deviceTimeUs);
-  json.set("lower_bound_us", stats.lowerBoundUs);
-  // A recipe from the cache does not know the parts.
-  if (!stats.cacheHit) {
-    json.set("lower_bound_parts_us", Json::object()
-                                         .set("mme", stats.lowerBoundMmeUs)
-                                         .set("tpc", stats.lowerBoundTpcUs)
-                                         .set("hbm", stats.lowerBoundHbmUs));
-    json.set("lower_bound_bytes", stats.lowerBoundBytes);
+std::string recipePath(const Arguments& arguments) {
+  return arguments.output.empty() ? stemOf(arguments.model) + ".recipe" : arguments.output;
+}
+
+/// No output is one of the inputs, nor are two of them one.
+Status checkFiles(Tool& tool, const Arguments& arguments) {
+  HPU_RETURN_IF_ERROR(protectModel(tool, arguments.model));
+  if (arguments.output.empty() && arguments.stopAfter.empty()) HPU_RETURN_IF_ERROR(tool.writes(recipePath(arguments)));
+  if (arguments.dumpDir.empty()) return okStatus();
+  const std::vector<std::string> phases = phaseNames();
+  bool dumped = arguments.startFrom.empty();
+  for (size_t i = 0; i < phases.size(); ++i) {
+    dumped |= phases[i] == arguments.startFrom;
+    char name[64];
+    snprintf(name, sizeof name, "/%02zu-%s.mlir", i, phases[i].c_str());
+    if (dumped) HPU_RETURN_IF_ERROR(tool.writes(arguments.dumpDir + name));
+    if (phases[i] == arguments.stopAfter) break;
   }
-  json.set("cache_hit", stats.cacheHit);
-  json.set("unsupported", Json::array());
+  return okStatus();
 }
 
 /// Writes the recipe, or the IR of a partial run.
@@ -120,20 +122,22 @@ Status writeResult(Tool& tool, const Arguments& arguments, CompileResult& result
     HPU_ASSIGN(result.recipe, result.recipe.signedWith(arguments.signKey));
     tool.json().set("signer", result.recipe.signer());
   }
-  std::string path = arguments.output.empty() ? stemOf(arguments.model) + ".recipe" : arguments.output;
+  const std::string path = recipePath(arguments);
   HPU_RETURN_IF_ERROR(result.recipe.save(path));
   std::error_code error;
   uintmax_t bytes = std::filesystem::file_size(path, error);
   result.stats.recipeBytes = error ? 0 : static_cast<int64_t>(bytes);  // A device has no size.
   tool.json().set("recipe", path);
+  const std::string shown = path == "/dev/stdout" ? "recipe" : path;
   const CompileStats& stats = result.stats;
-  tool.print(base::strCat(path, ": ", targetName(result.recipe.target()), ", ", arguments.flags.precision, ", ",
-                          base::formatBytes(stats.recipeBytes), stats.cacheHit ? ", from the cache" : ""));
-  tool.print(base::strCat("  device time ", format("%.1f", stats.deviceTimeUs), " us (modelled; lower bound ",
-                          format("%.1f", stats.lowerBoundUs), " us), workspace ",
-                          base::formatBytes(stats.workspaceBytes), " (largest live set ",
-                          base::formatBytes(stats.largestLiveSetBytes), "), SRAM peak ",
-                          base::formatBytes(stats.sramPeakBytes)));
+  tool.print(base::strCat(shown, ": ", targetName(result.recipe.target()), ", ", arguments.flags.precision,
+                          stats.recipeBytes ? ", " + base::formatBytes(stats.recipeBytes) : "",
+                          stats.cacheHit ? ", from the cache" : ""));
+  tool.print(wrapped(base::strCat("  device time ", format("%.1f", stats.deviceTimeUs), " us (modelled; lower bound ",
+                                  format("%.1f", stats.lowerBoundUs), " us), workspace ",
+                                  base::formatBytes(stats.workspaceBytes), " (largest live set ",
+                                  base::formatBytes(stats.largestLiveSetBytes), "), SRAM peak ",
+                                  base::formatBytes(stats.sramPeakBytes))));
   tool.print(base::strCat("  compiled in ", format("%.0f", stats.compileMs), " ms"));
   return okStatus();
 }
@@ -147,20 +151,31 @@ StatusOr<ExitCode> compileModel(Tool& tool, const Arguments& arguments) {
   options.dumpDir = arguments.dumpDir;
   options.reports = arguments.reports;
   options.explain = arguments.explain;
+  if (!arguments.output.empty() || arguments.stopAfter.empty())
+    HPU_RETURN_IF_ERROR(checkWritableFile(
+        "--output", arguments.output.empty() ? stemOf(arguments.model) + ".recipe" : arguments.output));
   if (!options.dumpDir.empty()) {
+    HPU_RETURN_IF_ERROR(checkWritableFolder("--dump-phases", options.dumpDir));
     std::error_code error;
     std::filesystem::create_directories(options.dumpDir, error);
     if (error) return invalidArgument("--dump-phases: cannot make '" + options.dumpDir + "': " + error.message());
   }
+  HPU_ASSIGN(const bool isRecipe, isRecipeFile(arguments.model));
+  if (isRecipe)
+    return invalidArgument("'" + arguments.model + "' is a recipe already (hpu-run runs it); give the model");
+  HPU_RETURN_IF_ERROR(checkFiles(tool, arguments));
+  options.dumpConstants = arguments.dumpConstants;
+  // For another run of the compiler it must be whole; nobody reads megabytes of digits.
+  options.irConstants = arguments.dumpConstants || !arguments.output.empty() || !isatty(STDOUT_FILENO);
   HPU_RETURN_IF_ERROR(calibrateIfAsked(tool, arguments.flags, arguments.model, options));
   StatusOr<CompileResult> result = compileWithProgress(tool, arguments.model, options);
   if (!result.ok()) return result.status();
   HPU_RETURN_IF_ERROR(writeResult(tool, arguments, *result));
-  addStats(tool.json(), *result);
+  addFigures(tool.json(), *result);
   if (tool.jsonMode() && result->recipe.valid()) HPU_RETURN_IF_ERROR(addDeviceTime(tool.json(), result->recipe));
   for (const std::string& name : arguments.reports) {
     const std::string& text = result->reports[name];
-    tool.printAlways(base::strCat("\n== ", name, " ==\n", tool.verbose() ? text : condensed(text)));
+    tool.printAlways(base::strCat("\n== ", name, " ==\n", wrapped(tool.verbose() ? text : condensed(text))));
     tool.json()["reports"].set(name, text);
   }
   if (!arguments.explain.empty()) explainNode(tool, *result);
@@ -194,14 +209,23 @@ int main(int argc, char** argv) {
   Tool tool("hpu-compile", "Compiles a model (ONNX, or MLIR in the hpu dialect) to a recipe.");
   Arguments arguments;
   tool.addPositional("MODEL", arguments.model, "The model: .onnx, or .mlir/.mlirbc in the hpu dialect", false);
-  tool.addOption("-o,--output", arguments.output, "The recipe to write (default: the model's name with .recipe)");
+  tool.readsFiles("MODEL");
+  tool.addOption("-o,--output", arguments.output,
+                 "The recipe to write, - for stdout (default: the model's name with .recipe)");
+  tool.writesFile("--output", arguments.output, [&] { return !arguments.stopAfter.empty(); });
   tool.addOption("--sign", arguments.signKey, "Sign the recipe with this secret key (see --make-key, HPU_RECIPE_KEYS)");
   tool.addOption("--make-key", arguments.makeKey,
                  "Make a key for --sign: the secret one in this file, the public one beside it");
+  tool.readsFiles("--sign");
+  tool.setEnvironment({"all", "compiler", "HPU_SIM_CLOCK", "HPU_RECIPE_KEYS"});
+  tool.setFooter("--calibrate runs the model on a device and reads the settings of hpu-run, too.");
   arguments.flags.addTo(tool);
   tool.addOption("--stop-after", arguments.stopAfter, "Stop after this phase and write the IR (see --list-phases)");
   tool.addOption("--start-from", arguments.startFrom, "MODEL is the IR of an earlier phase; start with this one");
-  tool.addOption("--dump-phases", arguments.dumpDir, "Write the IR after every phase into this folder");
+  tool.addOption("--dump-phases", arguments.dumpDir,
+                 "Write the IR after every phase into this folder, without large constants");
+  tool.addFlag("--dump-constants", arguments.dumpConstants,
+               "Write large constants, too, so that --start-from can go on from a dump");
   tool.addOption("--report", arguments.reports,
                  "Reports to print: precision, fusion, layout, tile, memory, schedule, time", ',');
   tool.addOption("--explain", arguments.explain,

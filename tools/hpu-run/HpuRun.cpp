@@ -5,12 +5,16 @@
 #include <map>
 
 #include "base/Format.h"
+#include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "hpu/trace.h"
+#include "runtime/trace/Export.h"
 #include "tools/common/Cli.h"
 #include "tools/common/Compare.h"
 #include "tools/common/Inputs.h"
+#include "tools/common/Interrupt.h"
 #include "tools/common/Npy.h"
+#include "tools/common/OutputCheck.h"
 #include "tools/common/Session.h"
 #include "tools/hpu-run/LoadProgram.h"
 
@@ -35,6 +39,9 @@ std::string format(const char* pattern, double value) {
 StatusOr<std::vector<HostTensor>> makeInputs(Tool& tool, const Arguments& arguments, const Recipe& recipe,
                                              const std::vector<DataSet>& data) {
   if (!data.empty()) return matchInputs(recipe.inputs(), data.front().inputs, "'" + data.front().folder + "'");
+  std::vector<std::string> names;
+  for (const TensorInfo& input : recipe.inputs()) names.push_back(input.name);
+  HPU_RETURN_IF_ERROR(checkInputNames(arguments.inputs, names));
   InputSpec all{"", "rand:0"};
   std::map<std::string, InputSpec> byName;
   for (const std::string& text : arguments.inputs) {
@@ -50,13 +57,9 @@ StatusOr<std::vector<HostTensor>> makeInputs(Tool& tool, const Arguments& argume
   for (const TensorInfo& input : recipe.inputs()) {
     auto found = byName.find(input.name);
     HPU_ASSIGN(HostTensor tensor, tensorFrom(found == byName.end() ? all : found->second, input));
-    if (found != byName.end()) byName.erase(found);
     inputs.push_back(std::move(tensor));
   }
-  if (byName.empty()) return inputs;
-  std::string names;
-  for (const TensorInfo& input : recipe.inputs()) names += (names.empty() ? "" : ", ") + input.name;
-  return notFound("there is no input '" + byName.begin()->first + "'; the inputs are " + names);
+  return inputs;
 }
 
 void printTimes(Tool& tool, const Arguments& arguments, const Session& session, const RunTimes& times) {
@@ -120,19 +123,21 @@ Status checkLabels(Tool& tool, const Arguments& arguments, const Session& sessio
   return okStatus();
 }
 
+std::string outputPath(const Arguments& arguments, size_t output) {
+  return arguments.outputDir + "/output_" + std::to_string(output) + ".npy";
+}
+
 Status writeOutputs(Tool& tool, const Arguments& arguments, const Session& session) {
-  std::error_code error;
-  std::filesystem::create_directories(arguments.outputDir, error);
-  if (error) return invalidArgument("--output: cannot make '" + arguments.outputDir + "': " + error.message());
   for (size_t k = 0; k < session.outputs().size(); ++k) {
-    std::string path = arguments.outputDir + "/output_" + std::to_string(k) + ".npy";
+    const std::string path = outputPath(arguments, k);
     HPU_RETURN_IF_ERROR(writeNpy(path, session.outputs()[k]));
     tool.detail("wrote " + path);
   }
   return okStatus();
 }
 
-StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
+/// What can be said before anything is compiled, loaded or run.
+Status checkArguments(const Arguments& arguments) {
   if (arguments.iterations < 1 || arguments.warmup < 0)
     return invalidArgument("--iters must be at least 1 and --warmup at least 0");
   if (!(arguments.percentile >= 0 && arguments.percentile <= 100))
@@ -140,12 +145,46 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
   if (arguments.threads < 0 || arguments.threads > 1024)
     return invalidArgument("--threads is between 1 and 1024, or 0 for all CPUs");
   HPU_RETURN_IF_ERROR(toleranceFrom(arguments.rtol, arguments.atol, Precision::kF32).status());
+  if (!arguments.trace.empty()) {
+    if (settings::isSet(Setting::HPU_TRACE))
+      return invalidArgument(
+          "--trace: HPU_TRACE (which 'hpu-trace record' sets) records this run already; leave one out");
+    HPU_RETURN_IF_ERROR(checkWritableFile("--trace", arguments.trace));
+  }
+  if (!arguments.outputDir.empty()) HPU_RETURN_IF_ERROR(checkWritableFolder("--output", arguments.outputDir));
+  return okStatus();
+}
+
+/// Ends the recording and writes it.
+Status writeTrace(Tool& tool, const Arguments& arguments) {
+  HPU_ASSIGN(trace::Recording recording, trace::stop());
+  HPU_RETURN_IF_ERROR(trace::save(recording, arguments.trace).withContext("--trace"));
+  tool.json().set("trace", arguments.trace).set("dropped_events", recording.dropped);
+  if (arguments.trace != "/dev/stdout")
+    tool.print("trace   " + arguments.trace + " (" + trace::readerOf(arguments.trace) + ")");
+  if (recording.dropped > 0)
+    tool.note(
+        base::strCat(recording.dropped, " events found no room in the trace and were dropped; give fewer --iters"));
+  return okStatus();
+}
+
+StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
+  HPU_RETURN_IF_ERROR(checkArguments(arguments));
   std::vector<DataSet> data;
   if (!arguments.data.empty()) {
     if (!arguments.inputs.empty()) return invalidArgument("--data and --input exclude each other");
     HPU_ASSIGN(data, readDataSets(arguments.data));
   }
+  HPU_RETURN_IF_ERROR(protectData(tool, data, arguments.inputs));
+  if (!arguments.labels.empty()) HPU_RETURN_IF_ERROR(readLabels(arguments.labels).status());
   HPU_ASSIGN(LoadedProgram program, loadProgram(tool, arguments.program, arguments.flags, data, arguments.inputs));
+  if (!arguments.outputDir.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(arguments.outputDir, error);
+    if (error) return invalidArgument("--output: cannot make '" + arguments.outputDir + "': " + error.message());
+    for (size_t k = 0; k < program.recipe.outputs().size(); ++k)
+      HPU_RETURN_IF_ERROR(tool.writes(outputPath(arguments, k)));
+  }
   HPU_ASSIGN(std::vector<HostTensor> inputs, makeInputs(tool, arguments, program.recipe, data));
   DeviceOptions deviceOptions;
   deviceOptions.driver = arguments.driver;
@@ -153,17 +192,28 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
   deviceOptions.threads = arguments.threads;
   HPU_ASSIGN(Session session, Session::open(program.recipe, deviceOptions));
   if (!arguments.trace.empty()) HPU_RETURN_IF_ERROR(trace::start());
-  HPU_ASSIGN(RunTimes times, session.runTimed(inputs, arguments.warmup, arguments.iterations));
-  if (!arguments.trace.empty()) HPU_RETURN_IF_ERROR(trace::stop(arguments.trace));
+  Interrupt interrupt("stopping after the run in flight", tool.quiet());
+  HPU_ASSIGN(RunTimes times,
+             session.runTimed(inputs, arguments.warmup, arguments.iterations, [&] { return interrupt.signal() != 0; }));
   Json& json = tool.json();
   json.set("program", arguments.program).set("target", targetName(program.recipe.target()));
   json.set("compile_ms", program.compileMs).set("load_ms", session.loadMs());
-  addTimes(json, times, program.recipe.target());
-  printTimes(tool, arguments, session, times);
-  if (!arguments.trace.empty()) {
-    json.set("trace", arguments.trace);
-    tool.print("trace   " + arguments.trace + " (hpu-trace summary " + arguments.trace + ")");
+  const bool ran = !times.hostMs.empty();
+  json.set("interrupted", interrupt.signal() != 0);
+  if (interrupt.signal() != 0) {
+    json.set("signal", signalName(interrupt.signal()));
+    tool.note(base::strCat("interrupted by ", signalName(interrupt.signal()), " after ", times.hostMs.size(), " of ",
+                           arguments.iterations, " timed runs"));
   }
+  if (ran) {
+    addTimes(json, times, program.recipe.target());
+    printTimes(tool, arguments, session, times);
+  } else {
+    json.set("iterations", int64_t{0});
+  }
+  // Behind the times, which a full disk is no reason to keep back.
+  if (!arguments.trace.empty()) HPU_RETURN_IF_ERROR(writeTrace(tool, arguments));
+  if (!ran) return endBySignal(interrupt.signal());
   if (!arguments.outputDir.empty()) HPU_RETURN_IF_ERROR(writeOutputs(tool, arguments, session));
   std::vector<HostTensor> expected = data.empty() ? std::vector<HostTensor>() : data.front().outputs;
   ExitCode code = ExitCode::kOk;
@@ -171,7 +221,7 @@ StatusOr<ExitCode> run(Tool& tool, const Arguments& arguments) {
     HPU_ASSIGN(code, compareOutputs(tool, arguments, session, expected, program.precision));
   }
   if (!arguments.labels.empty()) HPU_RETURN_IF_ERROR(checkLabels(tool, arguments, session, expected));
-  return code;
+  return interrupt.signal() != 0 ? endBySignal(interrupt.signal()) : code;
 }
 
 }  // namespace
@@ -192,12 +242,16 @@ int main(int argc, char** argv) {
   tool.addOption("--warmup", arguments.warmup, "Runs before them");
   tool.addOption("--threads", arguments.threads, "Host threads of the simulated device; 0: all CPUs");
   tool.addOption("--percentile", arguments.percentile, "One more percentile of the host latency to print");
-  tool.addOption("--trace", arguments.trace, "Record all runs to this file (.json: Chrome, .pftrace: Perfetto)");
+  tool.addOption("--trace", arguments.trace,
+                 "Record all runs to this file (.json: Chrome, .pftrace: Perfetto, -: stdout)");
   tool.addOption("--rtol", arguments.rtol,
                  "Relative tolerance; -1: 1e-3 for f32, 2e-2 for bf16, 5e-3 for f16, 1e-1 for fp8");
   tool.addOption("--atol", arguments.atol, "Tolerance relative to the largest expected number; -1: 1e-4, 2e-2");
   tool.addOption("--driver", arguments.driver, "Driver of the device: sim or null");
   tool.addOption("--device", arguments.device, "Index of the device in the node, 0 to 7; -1: any free one");
+  for (const char* read : {"PROGRAM", "--data", "--labels"}) tool.readsFiles(read);
+  tool.writesFile("--trace", arguments.trace);
+  tool.setEnvironment(programSettings());
   arguments.flags.addTo(tool);
   return tool.run(argc, argv, [&] { return run(tool, arguments); });
 }

@@ -14,6 +14,9 @@ void ProgramFlags::addTo(Tool& tool) {
 std::string programHelp() {
   return "Runs a recipe, or a model that it compiles first, and times it.";
 }
+std::vector<std::string> programSettings() {
+  return {"all", "runtime", "compiler"};
+}
 std::string programArgumentHelp() {
   return "A .recipe made by hpu-compile, or a model (.onnx, .mlir)";
 }
@@ -32,6 +35,7 @@ StatusOr<LoadedProgram> loadProgram(Tool& tool, const std::string& path, const P
     return program;
   }
   HPU_ASSIGN(CompileOptions options, flags.compile.options(tool));
+  HPU_RETURN_IF_ERROR(protectModel(tool, path));
   HPU_RETURN_IF_ERROR(takeShapesFrom(path, data, inputs, options));
   HPU_RETURN_IF_ERROR(calibrateIfAsked(tool, flags.compile, path, options));
   HPU_ASSIGN(CompileResult result, compileWithProgress(tool, path, options));

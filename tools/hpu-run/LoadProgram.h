@@ -31,6 +31,8 @@ StatusOr<LoadedProgram> loadProgram(Tool& tool, const std::string& path, const P
 
 std::string programHelp();
 std::string programArgumentHelp();
+/// Settings that loading and running a program reads (Tool::setEnvironment).
+std::vector<std::string> programSettings();
 
 /// A recipe computes in bf16 when any of its matrix products does.
 Precision precisionOf(const Recipe& recipe);

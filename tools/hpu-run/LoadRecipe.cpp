@@ -10,6 +10,9 @@ void ProgramFlags::addTo(Tool&) {}
 std::string programHelp() {
   return "Runs a recipe and times it (built without the compiler).";
 }
+std::vector<std::string> programSettings() {
+  return {"all", "runtime"};
+}
 std::string programArgumentHelp() {
   return "A .recipe made by hpu-compile";
 }

@@ -5,6 +5,7 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "base/Suggest.h"
 #include "tools/hpu-smi/Formats.h"
 
 namespace hpu::smi {
@@ -45,6 +46,16 @@ auto faultCount(Fault fault) {
 }
 auto engineShare(Engine engine) {
   return reading([engine](const DeviceView& d) { return 100 * d.readings.engine[static_cast<int>(engine)]; });
+}
+auto networkCount(node::NetworkCounter counter) {
+  return told([counter](const DeviceView& d) { return d.status.network[static_cast<int>(counter)]; });
+}
+/// Over all the device's ports, or those of its rail.
+int64_t carried(const DeviceView& d, node::PortTraffic node::LinkTraffic::* way, bool railOnly) {
+  int64_t bytes = 0;
+  for (int link = 0; link < node::kLinks; ++link)
+    if (link != d.status.index && (!railOnly || link == node::kRail)) bytes += (d.status.links[link].*way).bytes;
+  return bytes;
 }
 std::string notThere(const NodeView&, const DeviceView&) {
   return {};
@@ -107,6 +118,16 @@ const std::vector<Field>& fields() {
       {"utilization.nic", "%", true, engineShare(Engine::kNic)},
       {"pcie.rx", "KB/s", true, reading([](const DeviceView& d) { return d.readings.receivedPerSecond / 1000; })},
       {"pcie.tx", "KB/s", true, reading([](const DeviceView& d) { return d.readings.sentPerSecond / 1000; })},
+      {"nic.tx.bytes", "B", false,
+       told([](const DeviceView& d) { return carried(d, &node::LinkTraffic::sent, false); })},
+      {"nic.rx.bytes", "B", false,
+       told([](const DeviceView& d) { return carried(d, &node::LinkTraffic::received, false); })},
+      {"nic.rail.tx.bytes", "B", false,
+       told([](const DeviceView& d) { return carried(d, &node::LinkTraffic::sent, true); })},
+      {"nic.rail.rx.bytes", "B", false,
+       told([](const DeviceView& d) { return carried(d, &node::LinkTraffic::received, true); })},
+      {"nic.retransmitted", "", false, networkCount(node::NetworkCounter::kRetransmitted)},
+      {"nic.bad_icrc", "", false, networkCount(node::NetworkCounter::kBadIcrc)},
       {"energy", "mJ", false, reading([](const DeviceView& d) { return d.readings.joules * 1000; })},
       {"queue.depth", "", false, told([](const DeviceView& d) { return int64_t{d.status.queuedWork}; })},
       {"pid", "", false,
@@ -156,8 +177,8 @@ StatusOr<CsvRequest> parseCsvRequest(std::string_view fieldText, std::string_vie
   for (const std::string& word : words(fieldText)) {
     auto it = std::find_if(fields().begin(), fields().end(), [&](const Field& field) { return field.name == word; });
     if (it == fields().end())
-      return invalidArgument(
-          base::strCat("--query-aip: unknown field '", word, "'; valid fields are ", base::join(csvFieldNames())));
+      return invalidArgument(base::strCat("--query-aip: unknown field '", word, "'; valid fields are ",
+                                          base::join(csvFieldNames()), base::didYouMean(word, csvFieldNames())));
     request.fields.push_back(static_cast<size_t>(it - fields().begin()));
     request.needsWindow |= it->needsWindow;
   }

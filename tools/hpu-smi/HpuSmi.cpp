@@ -150,7 +150,8 @@ int main(int argc, char** argv) {
   tool.addOption("-Q,--query-aip", options.fields, "Fields as CSV (see below)");
   tool.addOption("-f,--format", options.format, "Of --query-aip: csv, with noheader and nounits");
   tool.addOptionalValue("-l,--loop", options.loopSeconds, 5, "Repeat every so many seconds (5)");
-  tool.addOption("-n,--nic", options.nic, "Ethernet ports: link (up or down) or ports (kinds)");
+  tool.addOption("-n,--nic", options.nic,
+                 "Ethernet ports: link (up or down), ports (kinds) or stats (what each has carried and met)");
   tool.addOption("-P,--ports", options.ports, "Of --nic: only these ports, with commas");
   tool.addFlag("--topology", options.topology, "How the devices are connected");
   tool.addFlag("--prometheus", options.prometheus, "Metrics in Prometheus' text format");
@@ -159,6 +160,7 @@ int main(int argc, char** argv) {
   tool.addFlag("-r,--reset-aip", options.reset, "Not there: says why");
   tool.addOption("-p,--power-max", options.powerLimit, "Not there: says why");
   tool.addFlag("-D", options.debug, "Accepted for hl-smi's sake; same as --verbose");
+  tool.setEnvironment({"HPU_LOG_LEVEL", "HPU_NODE", "HPU_NODE_TARGET", "HPU_SIM_HBM_BYTES"});
   tool.setFooter("Fields of --query-aip: " + base::join(smi::csvFieldNames()) +
                  ".\nTemperature, power and energy are modelled; utilisation and throughput are over "
                  "simulated time.");

@@ -57,6 +57,49 @@ Json processesJson(const DeviceView& device) {
   return processes;
 }
 
+Json trafficJson(const node::PortTraffic& traffic) {
+  return Json::object()
+      .set("bytes", traffic.bytes)
+      .set("payload_bytes", traffic.payloadBytes)
+      .set("packets", traffic.packets)
+      .set("messages", traffic.messages)
+      .set("busy_us", static_cast<double>(traffic.busyPs) / 1e6);
+}
+
+/// The links to the other devices, then the rail; each with its ports.
+Json linksJson(const DeviceView& device) {
+  Json links = Json::array();
+  for (int link = 0; link < node::kLinks; ++link) {
+    if (link == device.status.index) continue;
+    Json ports = Json::array();
+    bool up = false, isTold = true;
+    for (int port = 0; port < 64; ++port) {
+      if (!device.board().hasPort(port)) continue;
+      const int peer = device.board().isExternal(port) ? node::kRail : telemetry::portPeer(device.status, port);
+      if (peer != link) continue;
+      ports.append(port);
+      up |= telemetry::linkUp(device.status, port);
+      isTold &= device.tellsLink(port);
+    }
+    const node::LinkTraffic& traffic = device.status.links[link];
+    links.append(Json::object()
+                     .set("to", link == node::kRail ? Json("rail") : Json(link))
+                     .set("ports", std::move(ports))
+                     .set("up", isTold ? Json(up) : Json())
+                     .set("tx", told(device, trafficJson(traffic.sent)))
+                     .set("rx", told(device, trafficJson(traffic.received))));
+  }
+  return links;
+}
+
+Json networkJson(const DeviceView& device) {
+  Json network = Json::object();
+  for (int i = 0; i < node::kNumNetworkCounters; ++i)
+    network.set(std::string(telemetry::networkCounterName(static_cast<node::NetworkCounter>(i))),
+                told(device, count(device.status.network[i])));
+  return network;
+}
+
 Json deviceJson(const DeviceView& device) {
   const node::DeviceStatus& s = device.status;
   const telemetry::Readings& r = device.readings;
@@ -93,6 +136,7 @@ Json deviceJson(const DeviceView& device) {
                        .set("tx_bytes", s.counters.d2hBytes)
                        .set("rx_bytes_per_s", std::round(r.receivedPerSecond))
                        .set("tx_bytes_per_s", std::round(r.sentPerSecond)));
+  json.set("links", linksJson(device)).set("network", networkJson(device));
   Json faults = Json::object();
   for (int f = 0; f < node::kNumFaults; ++f) faults.set(kFaultNames[f], count(s.faults[f]));
   json.set("faults", std::move(faults));

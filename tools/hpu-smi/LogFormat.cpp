@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/Format.h"
+#include "base/Suggest.h"
 #include "tools/hpu-smi/Formats.h"
 
 namespace hpu::smi {
@@ -252,7 +253,8 @@ StatusOr<std::vector<std::string>> parseSections(std::string_view text) {
     for (char& c : word) c = static_cast<char>(toupper(static_cast<unsigned char>(c)));
     if (std::find(all.begin(), all.end(), word) == all.end())
       return invalidArgument(base::strCat("--display: unknown section '", text.substr(0, comma),
-                                          "'; valid sections are ", base::join(all)));
+                                          "'; valid sections are ", base::join(all),
+                                          base::didYouMean(text.substr(0, comma), all)));
     chosen.push_back(word);
     if (comma == std::string_view::npos) return chosen;
     text.remove_prefix(comma + 1);

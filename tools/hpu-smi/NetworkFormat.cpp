@@ -38,23 +38,47 @@ std::string portLine(int port, std::string_view value) {
   return number + std::string(value) + '\n';
 }
 
+std::string linkText(const DeviceView& device, int port) {
+  if (!device.tellsLink(port)) return "N/A";
+  return telemetry::linkUp(device.status, port) ? "UP" : "DOWN";
+}
+
+/// "port  3:        UP, to device 2", and a line a counter. An owner that has not answered does not tell.
+std::string statistics(const DeviceView& device, int port) {
+  const int peer = telemetry::portPeer(device.status, port);
+  std::string where = linkText(device, port) + ", ";
+  where += peer >= 0 ? base::strCat("to device ", peer) : "external";
+  std::string text = portLine(port, where);
+  for (const telemetry::PortCounter& counter : telemetry::portCounters(device.status, port)) {
+    char line[80];
+    snprintf(line, sizeof line, "    %-20s ", std::string(counter.name).c_str());
+    text += line;
+    text += device.known() ? std::to_string(counter.value) : "N/A";
+    text += '\n';
+  }
+  return text;
+}
+
 }  // namespace
 
 StatusOr<std::string> formatNic(const NodeView& view, std::string_view kind, std::string_view ports) {
-  if (kind == "stats")
-    return unimplemented("--nic stats: the simulated ports carry no counted traffic; 'link' and 'ports' are there");
-  if (kind != "link" && kind != "ports")
-    return invalidArgument(base::strCat("--nic: unknown kind '", kind, "'; give link or ports"));
+  if (kind != "link" && kind != "ports" && kind != "stats")
+    return invalidArgument(base::strCat("--nic: unknown kind '", kind, "'; give link, ports or stats"));
   std::string text;
   for (const DeviceView& device : view.devices) {
-    HPU_ASSIGN(std::vector<int> shown, portsOf(device, ports, kind == "ports"));
+    HPU_ASSIGN(std::vector<int> shown, portsOf(device, ports, kind != "link"));
     if (view.devices.size() > 1)
       text += base::strCat("[", device.status.index, "] AIP (accel", device.status.index, ") ",
                            device.status.pciAddress, "\n");
-    for (int port : shown)
-      text += portLine(port, kind == "link"                    ? telemetry::linkUp(device.status, port) ? "UP" : "DOWN"
+    for (int port : shown) {
+      if (kind == "stats") {
+        text += statistics(device, port);
+        continue;
+      }
+      text += portLine(port, kind == "link"                    ? linkText(device, port)
                              : device.board().isExternal(port) ? "external"
                                                                : "internal");
+    }
   }
   if (!text.empty()) text.pop_back();
   return text;

@@ -23,6 +23,8 @@ struct DeviceView {
   bool free() const { return status.owner.pid == 0; }
   /// The owner has answered at some time, so that memory and counts are its own.
   bool known() const { return free() || status.updatedAtNs != 0; }
+  /// Whether a port's link is up is known: of one that leaves the box its owner says so.
+  bool tellsLink(int port) const { return known() || !board().isExternal(port); }
   /// There are readings: neither lost nor unknown.
   bool readable() const { return known() && !status.lost; }
   /// "free", "in use", "lost", or "no answer" of an owner that is stopped.

@@ -70,6 +70,42 @@ class Exposition {
   std::string text_;
 };
 
+std::string portLabels(const DeviceView& d, int port) {
+  return base::strCat(",port=\"", port, "\",port_type=\"", d.board().isExternal(port) ? "external" : "internal", "\"");
+}
+
+/// What ports have carried, and what the network below the rails has met.
+void addPorts(const NodeView& view, Exposition& out) {
+  struct Metric {
+    const char *name, *counter, *help;
+    double unit;
+  };
+  constexpr Metric kMetrics[] = {
+      {"hpu_nic_port_tx_bytes_total", "tx_bytes", "Bytes sent, with headers (modelled)", 1},
+      {"hpu_nic_port_rx_bytes_total", "rx_bytes", "Bytes received, with headers (modelled)", 1},
+      {"hpu_nic_port_tx_packets_total", "tx_packets", "Packets sent (modelled)", 1},
+      {"hpu_nic_port_rx_packets_total", "rx_packets", "Packets received (modelled)", 1},
+      {"hpu_nic_port_tx_busy_seconds_total", "tx_busy_ns", "Simulated time in which the port sent", 1e9},
+      {"hpu_nic_port_rx_busy_seconds_total", "rx_busy_ns", "Simulated time in which the port received", 1e9}};
+  for (const Metric& metric : kMetrics) {
+    out.head(metric.name, metric.help, "counter");
+    for (const DeviceView& d : view.devices) {
+      if (!d.known()) continue;
+      for (int port = 0; port < d.board().ports; ++port)
+        for (const telemetry::PortCounter& counter : telemetry::portCounters(d.status, port))
+          if (counter.name == metric.counter)
+            out.sample(metric.name, d, portLabels(d, port), static_cast<double>(counter.value) / metric.unit);
+    }
+  }
+  for (int i = 0; i < node::kNumNetworkCounters; ++i) {
+    const std::string_view counter = telemetry::networkCounterName(static_cast<node::NetworkCounter>(i));
+    const std::string name = base::strCat("hpu_network_", counter, "_total");
+    out.head(name, "What the owner's process has met between nodes (RoCE); the same for all its devices", "counter");
+    for (const DeviceView& d : view.devices)
+      if (d.known()) out.sample(name, d, "", static_cast<double>(d.status.network[i]));
+  }
+}
+
 }  // namespace
 
 std::string formatPrometheus(const NodeView& view) {
@@ -91,10 +127,8 @@ std::string formatPrometheus(const NodeView& view) {
   out.head("habanalabs_nic_port_status", "1 when the port's link is up", "gauge");
   for (D d : view.devices)
     for (int port = 0; port < d.board().ports; ++port)
-      out.sample(
-          "habanalabs_nic_port_status", d,
-          base::strCat(",port=\"", port, "\",port_type=\"", d.board().isExternal(port) ? "external" : "internal", "\""),
-          telemetry::linkUp(d.status, port) ? 1 : 0);
+      if (d.tellsLink(port))
+        out.sample("habanalabs_nic_port_status", d, portLabels(d, port), telemetry::linkUp(d.status, port) ? 1 : 0);
   out.gauge("habanalabs_pci_link_speed", "Generation of the PCIe link",
             [](D d) { return static_cast<double>(d.board().pcieGeneration); });
   out.gauge("habanalabs_pci_link_width", "Lanes of the PCIe link",
@@ -112,6 +146,7 @@ std::string formatPrometheus(const NodeView& view) {
   out.reading("habanalabs_utilization", "Busy share of simulated time in percent",
               [](D d) { return std::round(d.readings.utilization * 100); });
   // Ours.
+  addPorts(view, out);
   out.head("hpu_engine_utilization", "Busy share of simulated time in percent, by engine", "gauge");
   for (D d : view.devices)
     for (Engine engine : {Engine::kMme, Engine::kTpc, Engine::kDma, Engine::kNic})

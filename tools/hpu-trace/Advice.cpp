@@ -28,15 +28,16 @@ std::vector<std::string> advise(const TraceData& trace, const Analysis& a) {
   auto say = [&](double weight, std::string text) { rules.push_back({weight, std::move(text)}); };
 
   if (trace.dropped > 0)
-    say(2, std::to_string(trace.dropped) +
-               " events were dropped: raise trace Options::maxEvents or record at a coarser level; "
-               "sums are too low");
+    say(2, (trace.stopped ? "" : "at least ") + std::to_string(trace.dropped) +
+               " events were dropped: raise --max-events (trace::Options::maxEvents) or record at a coarser "
+               "level; sums are too low");
   if (!trace.stopped)
     say(2,
         "the recording was not stopped properly: what was in memory when the process ended is "
         "missing");
+  // Engines that were not recorded seem idle.
   double total = static_cast<double>(a.deviceTimeSum);
-  if (total > 0) {
+  if (total > 0 && a.notRecorded.empty()) {
     auto share = [&](Picoseconds time) { return static_cast<double>(time) / total; };
     if (double f = share(a.idleOutside); f > 0.10)
       say(f, "the device has nothing to do " + percent(f) +
@@ -66,7 +67,7 @@ std::vector<std::string> advise(const TraceData& trace, const Analysis& a) {
                  "of the output that it sends (LaunchArguments::events)");
   }
   double all = static_cast<double>(a.all.busy + a.all.sync);
-  if (all > 0) {
+  if (all > 0 && a.notRecorded.empty()) {
     auto loss = [&](Term t) { return static_cast<double>(a.all.terms[static_cast<size_t>(t)]) / all; };
     if (double f = loss(Term::kMemory); f > 0.20)
       say(f, percent(f) +

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "arch/TargetDesc.h"
 
@@ -214,6 +215,7 @@ GroupBy parseGroupBy(const std::string& name) {
 Analysis analyse(const TraceData& trace, int64_t device) {
   Analysis out;
   analyseHost(trace, out);
+  out.notRecorded = workNotRecorded(trace, device);
   for (const TracedDevice& d : trace.devices) {
     if (device >= 0 && d.index != static_cast<uint64_t>(device)) continue;
     ++out.devices;
@@ -233,9 +235,55 @@ Analysis analyse(const TraceData& trace, int64_t device) {
   return out;
 }
 
+std::string workNotRecorded(const TraceData& trace, int64_t device) {
+  for (const TracedDevice& d : trace.devices) {
+    if (device >= 0 && d.index != static_cast<uint64_t>(device)) continue;
+    if (trace.processes[d.process].level != trace::Level::kApi) continue;
+    if (std::any_of(d.launches.begin(), d.launches.end(), [](const LaunchEvent& e) { return e.program != 0; }))
+      return "recorded at level api: launches and copies, not what the engines did in a launch";
+  }
+  return "";
+}
+
+Status requireWork(const TraceData& trace, int64_t device) {
+  std::string why = workNotRecorded(trace, device);
+  if (why.empty()) return okStatus();
+  return failedPrecondition("the trace was " + why + "; record with --level node or slice (HPU_TRACE_LEVEL)");
+}
+
+std::string unitName(const TraceData& trace, const std::vector<TracedNode>& nodes) {
+  std::string text;
+  for (const TracedNode& node : nodes) text += (text.empty() ? "" : "+") + std::string(trace.text(node.name));
+  return text;
+}
+
+std::string unitKind(const TraceData& trace, const std::vector<TracedNode>& nodes) {
+  std::string text;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    bool before = std::any_of(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(i),
+                              [&](const TracedNode& n) { return n.op == nodes[i].op; });
+    if (!before) text += (text.empty() ? "" : "+") + std::string(trace.text(nodes[i].op));
+  }
+  return text;
+}
+
 std::vector<TopRow> topRows(const TraceData& trace, GroupBy groupBy, int64_t device) {
+  // Names of units by number: two programs, or two operations, may have the same unit.
+  std::unordered_map<std::string, uint32_t> numbers;
+  std::vector<std::string_view> units;
+  std::unordered_map<const TracedOp*, uint32_t> unitOf;
+  auto numberOf = [&](const TracedOp& op) {
+    auto [known, isNew] = unitOf.try_emplace(&op, 0);
+    if (!isNew) return known->second;
+    auto [entry, isFirst] =
+        numbers.try_emplace(groupBy == GroupBy::kNode ? unitName(trace, op.nodes) : unitKind(trace, op.nodes),
+                            static_cast<uint32_t>(units.size()));
+    if (isFirst) units.push_back(entry->first);
+    return known->second = entry->second;
+  };
+  constexpr uint8_t kUnit = 0xff;
   struct Key {
-    StringId name, second;
+    uint32_t name, second;
     uint8_t track;
     bool operator==(const Key&) const = default;
   };
@@ -246,9 +294,10 @@ std::vector<TopRow> topRows(const TraceData& trace, GroupBy groupBy, int64_t dev
   };
   struct Group {
     WorkSum work;
-    const TracedOp* op = nullptr;
+    std::vector<const TracedOp*> ops;  ///< Each once.
+    std::unordered_set<const TracedOp*> known;
     std::string_view name;
-    Track track = Track::kMme;
+    bool on[kNumTracks] = {};
   };
   std::unordered_map<Key, Group, Hash> groups;
   for (const TracedDevice& d : trace.devices) {
@@ -257,18 +306,21 @@ std::vector<TopRow> topRows(const TraceData& trace, GroupBy groupBy, int64_t dev
                        const TracedOp* op, StringId category, StringId name, StringId bundle) {
       Key key{name, category, static_cast<uint8_t>(track)};
       std::string_view title = trace.text(name);
-      const TracedNode* node = op && !op->nodes.empty() ? &op->nodes.front() : nullptr;
+      const TracedOp* unit = op && !op->nodes.empty() ? op : nullptr;
       switch (groupBy) {
         case GroupBy::kOperation:
           break;
         case GroupBy::kNode:
-          // A fused operation counts for the first of its nodes, so that shares add up.
-          key = {node ? node->name : name, node ? 0 : category, 0};
-          title = node ? trace.text(node->name) : trace.text(name);
-          break;
         case GroupBy::kKind:
-          key = {node ? node->op : 0, node ? 0 : category, 0};
-          title = node ? trace.text(node->op) : trace.text(category);
+          if (unit) {
+            key = {numberOf(*unit), 0, kUnit};
+            title = units[key.name];
+          } else if (groupBy == GroupBy::kNode) {
+            key = {name, category, 0};
+          } else {
+            key = {0, category, 0};
+            title = trace.text(category);
+          }
           break;
         case GroupBy::kEngine:
           key = {0, 0, static_cast<uint8_t>(track)};
@@ -280,7 +332,11 @@ std::vector<TopRow> topRows(const TraceData& trace, GroupBy groupBy, int64_t dev
           break;
       }
       Group& group = groups[key];
-      if (group.work.count == 0) group.op = op, group.name = title, group.track = track;
+      group.name = title;
+      group.on[static_cast<size_t>(track)] = true;
+      if (unit && groupBy != GroupBy::kEngine && (group.ops.empty() || group.ops.back() != unit) &&
+          group.known.insert(unit).second)
+        group.ops.push_back(unit);
       group.work.add(busyOf(terms), terms, bytes);
     });
   }
@@ -289,14 +345,21 @@ std::vector<TopRow> topRows(const TraceData& trace, GroupBy groupBy, int64_t dev
   for (auto& [key, group] : groups) {
     TopRow& row = rows.emplace_back();
     row.name = group.name.empty() ? "(no name)" : std::string(group.name);
-    row.engine = trackName(group.track);
-    if (group.op && groupBy != GroupBy::kEngine) {
-      for (size_t i = 0; i < group.op->nodes.size(); ++i) {
-        row.node += (i ? ", " : "") + std::string(trace.text(group.op->nodes[i].name));
-        row.nodeOp += (i ? "+" : "") + std::string(trace.text(group.op->nodes[i].op));
-      }
-    }
+    for (int t = 0; t < kNumTracks; ++t)
+      if (group.on[t]) row.engine += (row.engine.empty() ? "" : "+") + std::string(trackName(static_cast<Track>(t)));
     row.work = group.work;
+    if (groupBy == GroupBy::kEngine || group.ops.empty()) continue;
+    const std::vector<TracedNode>& first = group.ops.front()->nodes;
+    for (const TracedNode& node : first)
+      row.nodeOp += (row.nodeOp.empty() ? "" : "+") + std::string(trace.text(node.op));
+    std::unordered_set<StringId> seen;
+    for (const TracedOp* op : group.ops) {
+      row.fused |=
+          groupBy == GroupBy::kKind ? key.track == kUnit && row.name.find('+') != row.name.npos : op->nodes.size() > 1;
+      for (const TracedNode& node : op->nodes)
+        if (seen.insert(node.name).second)
+          row.node += (row.node.empty() ? "" : ", ") + std::string(trace.text(node.name));
+    }
   }
   std::sort(rows.begin(), rows.end(), [](const TopRow& a, const TopRow& b) {
     if (a.work.busy != b.work.busy) return a.work.busy > b.work.busy;

@@ -36,6 +36,8 @@ struct WorkSum {
 
 struct TopRow {
   std::string name, engine, node, nodeOp;
+  bool fused =
+      false;  ///< Of units of several nodes (of several kinds, by kind): a unit has one time, and no node a share.
   WorkSum work;
 };
 
@@ -58,6 +60,7 @@ struct Analysis {
   // Device. Several devices add up; deviceTime is that of the longest.
   size_t devices = 0;
   int64_t launches = 0;
+  std::string notRecorded;  ///< As workNotRecorded(): what follows then lacks the engines' work.
   Picoseconds deviceTime = 0, deviceTimeSum = 0;
   std::array<WorkSum, kNumTracks> engines;
   std::array<bool, kNumTracks> present{};  ///< The targets have the engine, or it was used.
@@ -72,11 +75,20 @@ struct Analysis {
   double attributedFraction() const;
 };
 
+/// Why the engines' work is not in the trace, as a sentence; empty when it is (of that device; < 0: of all).
+std::string workNotRecorded(const TraceData& trace, int64_t device = -1);
+/// The same as an error of a verb that has nothing to say then.
+Status requireWork(const TraceData& trace, int64_t device);
 /// An error when the trace has no device of that index (< 0: all devices).
 Status checkDevice(const TraceData& trace, int64_t device);
 /// `device` < 0: all devices.
 Analysis analyse(const TraceData& trace, int64_t device = -1);
-/// Rows by busy time, the longest first.
+/// The names of a unit's nodes, or their kinds (each once), joined with '+'.
+std::string unitName(const TraceData& trace, const std::vector<trace::TracedNode>& nodes);
+std::string unitKind(const TraceData& trace, const std::vector<trace::TracedNode>& nodes);
+
+/// Rows by busy time, the longest first. By node and by kind, a fused unit is one row with all of its names: no trace
+/// says which part of a unit's time is whose.
 std::vector<TopRow> topRows(const TraceData& trace, GroupBy groupBy, int64_t device = -1);
 /// What to do about it: one sentence each, the most promising first, with the numbers that it rests
 /// on.

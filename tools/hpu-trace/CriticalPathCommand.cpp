@@ -77,6 +77,7 @@ struct Options {
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   HPU_ASSIGN(TraceData trace, options.file.read(tool));
   HPU_RETURN_IF_ERROR(checkDevice(trace, options.device));
+  HPU_RETURN_IF_ERROR(requireWork(trace, options.device));
   // Each device has a path of its own; without --device the longest is shown.
   Path path;
   uint32_t index = 0;

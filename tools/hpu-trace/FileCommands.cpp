@@ -10,6 +10,7 @@
 #include "runtime/trace/Export.h"
 #include "runtime/trace/ExportTracks.h"
 #include "runtime/trace/Reader.h"
+#include "tools/common/OutputCheck.h"
 #include "tools/hpu-trace/Commands.h"
 #include "tools/hpu-trace/Report.h"
 #include "tools/hpu-trace/TraceFile.h"
@@ -28,7 +29,8 @@ std::vector<std::string> findings(const TraceData& trace, bool strict) {
     out.push_back("the file ends with " + std::to_string(trace.truncatedBytes) + " bytes of an incomplete chunk");
   for (const trace::TracedProcess& p : trace.processes)
     if (!p.stopped) out.push_back("the recording was not stopped: " + trace::processTitle(p) + " ended before");
-  if (strict && trace.dropped > 0) out.push_back(std::to_string(trace.dropped) + " events were dropped");
+  if (strict && trace.dropped > 0)
+    out.push_back((trace.stopped ? "" : "at least ") + std::to_string(trace.dropped) + " events were dropped");
   for (const TracedDevice& d : trace.devices) {
     std::string where = "device " + std::to_string(d.index) + ": ";
     Picoseconds last[trace::kNumTracks];
@@ -103,7 +105,8 @@ void addInfoCommand(Tool& tool) {
     json.set("processes", std::move(processes));
     tool.print("recorded      level " + std::string(levels[static_cast<size_t>(trace.level)]) + ", at most " +
                std::to_string(trace.maxEvents) + " events, " +
-               (trace.stopped ? std::to_string(trace.dropped) + " dropped" : "not stopped properly"));
+               (trace.stopped ? std::to_string(trace.dropped) + " dropped"
+                              : "at least " + std::to_string(trace.dropped) + " dropped: it was not ended"));
     tool.print("file          " + base::formatBytes(static_cast<int64_t>(trace.fileBytes)) + ", " +
                std::to_string(trace.chunks) + " chunks, " + std::to_string(events) + " events");
     Json devices = Json::array(), threads = Json::array();
@@ -181,19 +184,20 @@ void addExportCommand(Tool& tool) {
                                                       : withEnding(options->file.path, chrome ? ".json"
                                                                                        : csv  ? ".csv"
                                                                                               : ".pftrace");
-        if (output == options->file.path)
-          return invalidArgument("the export would replace its own input; give another path with -o");
+        if (options->output.empty()) HPU_RETURN_IF_ERROR(tool.writes(output));
+        HPU_RETURN_IF_ERROR(checkWritableFile("--output", output));
         HPU_RETURN_IF_ERROR(writeExport(trace,
                                         chrome ? trace::writeChrome
                                         : csv  ? trace::writeCsv
                                                : trace::writePerfetto,
                                         output));
-        tool.print("wrote " + output);
+        tool.print("wrote " + output + " (" + trace::readerOf(chrome ? ".json" : csv ? ".csv" : ".pftrace") + ")");
         tool.json().set("path", output).set("format", options->format).set("events", trace.numEvents());
         return ExitCode::kOk;
       });
   options->file.addTo(command);
-  command.addOption("-o,--output", options->output, "File to write (default: beside the trace)");
+  command.addOption("-o,--output", options->output, "File to write, - for stdout (default: beside the trace)");
+  command.writesFile("--output", options->output, [options] { return options->format != "perfetto"; });
   command.addChoice("--format", options->format, {"perfetto", "chrome", "csv"},
                     "Perfetto protobuf, Chrome JSON, or one line a slice");
 }

@@ -6,7 +6,7 @@ int main(int argc, char** argv) {
   hpu::tools::Tool tool("hpu-trace", "Reads traces of the host and the device (.hputrace files).");
   tool.setFooter(
       "Record a trace with 'hpu-trace record -o run.hputrace -- COMMAND', 'hpu-run MODEL --trace "
-      "run.hputrace',\nHPU_TRACE=run.hputrace in a program's environment, or hpu::trace::start and "
+      "run.hputrace', HPU_TRACE=run.hputrace in a program's environment, or hpu::trace::start and "
       "stop.\n"
       "Host and device time are two clocks and are never mixed.");
   hpu::tools::addSummaryCommand(tool);

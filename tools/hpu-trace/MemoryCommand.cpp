@@ -72,6 +72,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   if (options.windows < 1 || options.windows > 100000) return invalidArgument("--windows must be 1 to 100000");
   HPU_ASSIGN(TraceData trace, options.file.read(tool));
   HPU_RETURN_IF_ERROR(checkDevice(trace, options.device));
+  HPU_RETURN_IF_ERROR(requireWork(trace, options.device));
   Json devices = Json::array();
   for (const TracedDevice& d : trace.devices) {
     if (options.device >= 0 && d.index != static_cast<uint64_t>(options.device)) continue;

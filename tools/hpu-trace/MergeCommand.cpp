@@ -7,6 +7,7 @@
 #include "runtime/trace/Export.h"
 #include "runtime/trace/ExportTracks.h"
 #include "runtime/trace/Merge.h"
+#include "tools/common/OutputCheck.h"
 #include "tools/hpu-trace/Commands.h"
 #include "tools/hpu-trace/Report.h"
 #include "tools/hpu-trace/TraceFile.h"
@@ -22,6 +23,7 @@ struct Options {
 
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   if (options.output.empty()) return invalidArgument("merge needs a file to write: -o FILE");
+  HPU_RETURN_IF_ERROR(checkWritableFile("--output", options.output));
   std::vector<TraceData> traces;
   for (const std::string& path : options.paths) {
     if (path == options.output)
@@ -61,7 +63,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   }
   auto bytes = static_cast<int64_t>(merged.bytes.size());
   HPU_RETURN_IF_ERROR(trace::exportBytes(std::move(merged.bytes), options.output));
-  tool.print("wrote " + options.output);
+  tool.print("wrote " + options.output + " (" + trace::readerOf(options.output) + ")");
   tool.json().set("path", options.output).set("bytes", bytes).set("align", options.align);
   tool.json().set("processes", std::move(processes)).set("renumbered", std::move(renumbered));
   return ExitCode::kOk;
@@ -74,7 +76,10 @@ void addMergeCommand(Tool& tool) {
   CommandLine& command = tool.addCommand("merge", "Make one trace of several processes' traces",
                                          [&tool, options] { return run(tool, *options); });
   command.addPositional("TRACES", options->paths, "The .hputrace files");
-  command.addOption("-o,--output", options->output, "File to write (.json: Chrome, .pftrace: Perfetto, .csv: slices)");
+  command.readsFiles("TRACES");
+  command.addOption("-o,--output", options->output,
+                    "File to write (.json: Chrome, .pftrace: Perfetto, .csv: slices; - for stdout)");
+  command.writesFile("--output", options->output);
   command.addChoice("--align", options->align, {"clock", "wall", "start"},
                     "Host clocks: the one that processes of a machine share (others are refused), "
                     "machines' wall clocks, or all begin at 0");

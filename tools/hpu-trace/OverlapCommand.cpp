@@ -29,6 +29,7 @@ struct Options {
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   HPU_ASSIGN(TraceData trace, options.file.read(tool));
   HPU_RETURN_IF_ERROR(checkDevice(trace, options.device));
+  HPU_RETURN_IF_ERROR(requireWork(trace, options.device));
   Analysis a = analyse(trace, options.device);
   Picoseconds whole = a.deviceTimeSum;
   tool.json().set("device_time_us", microseconds(whole)).set("devices", static_cast<int64_t>(a.devices));

@@ -16,6 +16,8 @@
 #include "runtime/trace/Export.h"
 #include "runtime/trace/Merge.h"
 #include "runtime/trace/Reader.h"
+#include "tools/common/Interrupt.h"
+#include "tools/common/OutputCheck.h"
 #include "tools/hpu-trace/Commands.h"
 #include "tools/hpu-trace/Report.h"
 #include "tools/hpu-trace/RunTraced.h"
@@ -66,6 +68,11 @@ class PartsFolder {
   std::string path_;
 };
 
+std::string temporaryFolder() {
+  const char* folder = secure_getenv("TMPDIR");
+  return folder && *folder ? folder : "/tmp";
+}
+
 /// The parts as one trace at options.output; the number of events.
 StatusOr<int64_t> collect(Tool& tool, const Options& options, const PartsFolder& folder) {
   std::vector<std::string> paths;
@@ -82,16 +89,19 @@ StatusOr<int64_t> collect(Tool& tool, const Options& options, const PartsFolder&
   }
   if (traces.empty()) return notFound("nothing was recorded: no process of the command opened an OpenHPU device");
   int64_t events = 0, dropped = 0;
-  bool whole = true;
+  bool whole = true, stopped = true;
   for (const TraceData& trace : traces) {
     events += trace.numEvents();
     dropped += trace.dropped;
+    stopped &= trace.stopped;
     whole &= trace.stopped && trace.truncatedBytes == 0;
     if (!trace.stopped)
       tool.note("process " + std::to_string(trace.pid) +
                 " ended before its recording did; the trace has what it had written");
   }
-  if (dropped > 0) tool.note(std::to_string(dropped) + " events found no room and were dropped (--max-events)");
+  if (dropped > 0)
+    tool.note(std::string(stopped ? "" : "at least ") + std::to_string(dropped) +
+              " events found no room and were dropped (--max-events, or the disk is full)");
   std::vector<uint8_t> bytes;
   if (traces.size() == 1 && whole) {
     bytes.assign(traces[0].bytes, traces[0].bytes + traces[0].fileBytes);
@@ -111,20 +121,27 @@ StatusOr<int64_t> collect(Tool& tool, const Options& options, const PartsFolder&
 }
 
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
+  if (options.command.empty() || options.command[0].empty())
+    return invalidArgument("record needs a command: hpu-trace record -o FILE -- COMMAND");
   if (options.maxEvents < 1) return invalidArgument("--max-events must be at least 1");
   if (!(options.timeout >= 0 && options.timeout < 1e9))
     return invalidArgument("--timeout is a number of seconds, or 0 for none");
-  HPU_ASSIGN(PartsFolder folder, PartsFolder::create(options.output));
+  HPU_RETURN_IF_ERROR(tool.writes(options.output));
+  HPU_RETURN_IF_ERROR(checkWritableFile("--output", options.output));
+  const bool toStdout = options.output == "/dev/stdout";
+  HPU_ASSIGN(PartsFolder folder, PartsFolder::create(toStdout ? temporaryFolder() + "/hpu-trace" : options.output));
   CommandRun command;
   command.command = options.command;
   command.timeoutSeconds = options.timeout;
-  command.outputToStderr = tool.jsonMode();
+  command.outputToStderr = tool.jsonMode() || toStdout;
   // Absolute: the command may change its folder.
   std::unique_ptr<char, void (*)(void*)> absolute(realpath(folder.path().c_str(), nullptr), std::free);
   if (!absolute) return base::errnoStatus(errno, "find", folder.path());
   command.environment = {{"HPU_TRACE", std::string(absolute.get()) + "/%p.hputrace"},
                          {"HPU_TRACE_LEVEL", options.level},
                          {"HPU_TRACE_EVENTS", std::to_string(options.maxEvents)}};
+  // The command's are passed on; one that comes while this process writes does not lose the recording.
+  Interrupt interrupt("writing what was recorded", tool.quiet());
   HPU_ASSIGN(CommandEnd end, runCommand(command));
   int code = end.timedOut ? kTimedOut : end.exitCode;
   tool.json()
@@ -136,16 +153,20 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   } else if (end.signal) {
     tool.note("the command was ended by signal " + std::to_string(end.signal) + " (" + strsignal(end.signal) + ")");
   }
+  // Ctrl-C that ended the command ends this process, too, when it has written what there is.
+  auto ended = [&] {
+    return end.signal && end.signal == end.received ? endBySignal(end.signal) : static_cast<ExitCode>(code);
+  };
   StatusOr<int64_t> events = collect(tool, options, folder);
   if (!events.ok()) {
     // The command's own failure says more than that it left no trace.
     if (code == 0) return events.status();
     tool.note(events.status().message());
-    return static_cast<ExitCode>(code);
+    return ended();
   }
-  tool.note("recorded " + std::to_string(*events) + " events to " + options.output + " (hpu-trace summary " +
-            options.output + ")");
-  return static_cast<ExitCode>(code);
+  tool.note("recorded " + std::to_string(*events) + " events" +
+            (toStdout ? "" : " to " + options.output + " (" + trace::readerOf(options.output) + ")"));
+  return ended();
 }
 
 }  // namespace
@@ -155,14 +176,19 @@ void addRecordCommand(Tool& tool) {
   CommandLine& command = tool.addCommand("record", "Run a command and record what it does on OpenHPU devices",
                                          [&tool, options] { return run(tool, *options); });
   command.addPositional("COMMAND", options->command, "Behind '--': the program and its arguments");
-  command.addOption("-o,--output", options->output, "Trace to write (.json: Chrome, .pftrace: Perfetto, .csv: slices)");
+  command.readsFiles("COMMAND");
+  command.addOption(
+      "-o,--output", options->output,
+      "Trace to write (.json: Chrome, .pftrace: Perfetto, .csv: slices; - for stdout: the command's goes to stderr)");
+  command.writesFile("--output", options->output);
   command.addChoice("--level", options->level, {"slice", "node", "api"},
                     "Device work to record: slices of operations, operations, or launches");
   command.addOption("--max-events", options->maxEvents, "Events a process may record; more are dropped and counted");
   command.addOption("--timeout", options->timeout,
                     "Seconds until the command and what it started are ended (exit code 124); 0: never");
   command.setFooter(
-      "The exit code is the command's, or 128 + n when signal n ended it. Every process of the "
+      "The exit code is the command's, or 128 + n when signal n ended it. Ctrl-C goes to the command; what "
+      "it had recorded is kept. Every process of the "
       "command that opens a device is in the trace.\n"
       "Example: hpu-trace record -o run.hputrace -- hpu-run model.onnx --iters 10");
 }

@@ -23,8 +23,14 @@ std::string formatShare(Picoseconds part, Picoseconds whole);
 /// Names come from files: what a terminal could take for a command is replaced.
 std::string printable(std::string_view text);
 
+/// Whether the work of an engine that is present is in the trace.
+bool recorded(const Analysis& a, int track);
+
 Json termsJson(const Terms& terms);
 Json topJson(const std::vector<TopRow>& rows, size_t most, Picoseconds whole);
+/// The keys of `hpu-trace summary`; `most` rows of `top`.
+void summaryJson(Json& json, const TraceData& trace, const Analysis& a, const std::vector<TopRow>& top, size_t most,
+                 const std::vector<std::string>& advice);
 /// The table of `hpu-trace top` and of the summary.
 std::vector<std::vector<std::string>> topTable(const std::vector<TopRow>& rows, size_t most, Picoseconds whole);
 

@@ -66,6 +66,7 @@ struct Options {
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   HPU_ASSIGN(TraceData trace, options.file.read(tool));
   HPU_RETURN_IF_ERROR(checkDevice(trace, options.device));
+  HPU_RETURN_IF_ERROR(requireWork(trace, options.device));
   const trace::TracedDevice* device = nullptr;
   for (const trace::TracedDevice& d : trace.devices) {
     if (options.device >= 0 && d.index != static_cast<uint64_t>(options.device)) continue;

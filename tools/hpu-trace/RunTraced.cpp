@@ -73,9 +73,12 @@ StatusOr<CommandEnd> wait(const Waiting& child, const sigset_t& signals, double 
       }
       if (ns / 1'000'000'000 < 3600) pause = {ns / 1'000'000'000, ns % 1'000'000'000};
     }
-    int got = sigtimedwait(&signals, nullptr, &pause);
-    // Ctrl-C reaches a child of the same group by itself.
-    if (got > 0 && got != SIGCHLD && (child.ownGroup || got != SIGINT)) child.send(got);
+    siginfo_t info{};
+    int got = sigtimedwait(&signals, &info, &pause);
+    if (got <= 0 || got == SIGCHLD) continue;
+    end.received = got;
+    // What the terminal sends (Ctrl-C) reaches a child of the same group by itself.
+    if (child.ownGroup || info.si_code != SI_KERNEL) child.send(got);
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a command with settings in its environment, passes signals on to it and ends it at a
-// deadline. The one thing to know: call it from the only thread of the process (it blocks signals).
+// deadline. Ctrl-C is the command's to act on: this process goes on until it has ended. The one thing to know: call it
+// from the only thread of the process (it blocks signals).
 #pragma once
 
 #include <string>
@@ -22,6 +23,7 @@ struct CommandEnd {
   int exitCode = 0;  ///< Its own; 128 + n when signal n ended it.
   int signal = 0;    ///< 0: it exited.
   bool timedOut = false;
+  int received = 0;  ///< The last signal that this process got meanwhile and the command, too; 0: none.
 };
 
 /// Errors: kNotFound, kPermissionDenied ... when the command cannot be started.

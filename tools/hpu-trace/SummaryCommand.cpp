@@ -20,63 +20,6 @@ std::string count(int64_t n, const char* one) {
   return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
 }
 
-void summaryJson(Json& json, const TraceData& trace, const Analysis& a, const std::vector<TopRow>& top, size_t most,
-                 const std::vector<std::string>& advice) {
-  json.set("device_time_us", microseconds(a.deviceTime));
-  json.set("host_time_us", static_cast<double>(a.hostNs) / 1e3);
-  json.set("devices", static_cast<int64_t>(a.devices)).set("launches", a.launches);
-  Json engines = Json::object();
-  for (int t = 0; t < kNumTracks; ++t) {
-    auto i = static_cast<size_t>(t);
-    const WorkSum& e = a.engines[i];
-    std::string_view name = trackName(static_cast<Track>(t));
-    if (!a.present[i]) {
-      // An engine that the target lacks is null; the links only appear when they were used.
-      if (t <= static_cast<int>(Track::kDma)) engines.set(name, Json());
-      continue;
-    }
-    Json entry = Json::object();
-    entry.set("device_time_us", microseconds(e.busy)).set("busy_us", microseconds(e.busy));
-    entry.set("busy_percent",
-              a.deviceTimeSum > 0 ? 100.0 * static_cast<double>(e.busy) / static_cast<double>(a.deviceTimeSum) : 0.0);
-    entry.set("sync_us", microseconds(e.sync)).set("exposed_us", microseconds(a.exposed(static_cast<Track>(t))));
-    entry.set("slices", e.count).set("bound_by", e.boundBy());
-    entry.set("hbm_bytes", static_cast<int64_t>(e.hbmBytes)).set("sram_bytes", static_cast<int64_t>(e.sramBytes));
-    entry.set("terms_us", termsJson(e.terms));
-    engines.set(name, std::move(entry));
-  }
-  json.set("engines", std::move(engines));
-  Json overlap = Json::object();
-  overlap.set("mme_tpc_us", microseconds(a.overlap(Track::kMme, Track::kTpc)));
-  overlap.set("mme_dma_us", microseconds(a.overlap(Track::kMme, Track::kDma)));
-  overlap.set("tpc_dma_us", microseconds(a.overlap(Track::kTpc, Track::kDma)));
-  overlap.set("mme_nic_us", microseconds(a.overlap(Track::kMme, Track::kNic)));
-  overlap.set("tpc_nic_us", microseconds(a.overlap(Track::kTpc, Track::kNic)));
-  json.set("overlap", std::move(overlap));
-  Json idle = Json::object();
-  idle.set("waiting_for_signals_us", microseconds(a.idleInLaunch))
-      .set("nothing_launched_us", microseconds(a.idleOutside));
-  json.set("idle", std::move(idle));
-  json.set("why_not_peak_us", termsJson(a.all.terms));
-  json.set("attributed_fraction", a.attributedFraction());
-  json.set("dropped_events", trace.dropped).set("stopped", trace.stopped);
-  json.set("top", topJson(top, most, a.all.busy));
-  Json host = Json::array();
-  for (size_t i = 0; i < std::min<size_t>(a.host.size(), 10); ++i) {
-    const HostRow& row = a.host[i];
-    host.append(Json::object()
-                    .set("name", row.name)
-                    .set("category", row.category)
-                    .set("count", row.count)
-                    .set("self_us", static_cast<double>(row.selfNs) / 1e3)
-                    .set("total_us", static_cast<double>(row.totalNs) / 1e3));
-  }
-  json.set("host", std::move(host));
-  Json sentences = Json::array();
-  for (const std::string& sentence : advice) sentences.append(sentence);
-  json.set("advice", std::move(sentences));
-}
-
 void printSummary(Tool& tool, const TraceData& trace, const Analysis& a, const std::vector<TopRow>& top, size_t most,
                   const std::vector<std::string>& advice) {
   std::string target;
@@ -99,6 +42,10 @@ void printSummary(Tool& tool, const TraceData& trace, const Analysis& a, const s
     auto i = static_cast<size_t>(t);
     if (!a.present[i]) continue;
     const WorkSum& e = a.engines[i];
+    if (!recorded(a, t)) {
+      table.push_back({std::string(trackName(static_cast<Track>(t))), "-", "-", "-", "-", "-", "not recorded", "-"});
+      continue;
+    }
     perfmodel::Term loss = e.mainLoss();
     table.push_back(
         {std::string(trackName(static_cast<Track>(t))), formatTime(e.busy), formatShare(e.busy, a.deviceTimeSum),
@@ -109,26 +56,33 @@ void printSummary(Tool& tool, const TraceData& trace, const Analysis& a, const s
                                                formatShare(e.terms[static_cast<size_t>(loss)], e.busy + e.sync)});
   }
   tool.print(formatTable(table));
-  tool.print("overlap  mme||tpc " + formatShare(a.overlap(Track::kMme, Track::kTpc), a.deviceTimeSum) + ", mme||dma " +
-             formatShare(a.overlap(Track::kMme, Track::kDma), a.deviceTimeSum) + ", tpc||dma " +
-             formatShare(a.overlap(Track::kTpc, Track::kDma), a.deviceTimeSum) +
-             (a.present[static_cast<size_t>(Track::kNic)]
-                  ? ", mme||nic " + formatShare(a.overlap(Track::kMme, Track::kNic), a.deviceTimeSum) + ", tpc||nic " +
-                        formatShare(a.overlap(Track::kTpc, Track::kNic), a.deviceTimeSum)
-                  : ""));
-  tool.print("idle     " + formatShare(a.idleInLaunch + a.idleOutside, a.deviceTimeSum) + ": waiting for signals " +
-             formatShare(a.idleInLaunch, a.deviceTimeSum) + ", nothing launched " +
-             formatShare(a.idleOutside, a.deviceTimeSum));
-  std::string why;
-  for (int t = 0; t < perfmodel::kNumTerms; ++t)
-    if (Picoseconds value = a.all.terms[static_cast<size_t>(t)])
-      why += (why.empty() ? "" : ", ") + std::string(perfmodel::termName(static_cast<perfmodel::Term>(t))) + " " +
-             formatShare(value, a.all.busy + a.all.sync);
-  tool.print("where engine time goes: " + (why.empty() ? "-" : why));
-  char attributed[64];
-  std::snprintf(attributed, sizeof attributed, "%.2f %%", 100 * a.attributedFraction());
-  tool.print(std::string(attributed) + " of busy time is attributed to the model's nodes or a named cause; " +
-             count(trace.dropped, "event") + " dropped");
+  const std::string dropped = (trace.stopped || trace.dropped == 0 ? "" : "at least ") + count(trace.dropped, "event") +
+                              " dropped" + (trace.stopped ? "" : ", and what was in memory when the recording ended");
+  if (!a.notRecorded.empty()) {
+    tool.print("overlap, idle time and losses are not known: the trace was " + a.notRecorded);
+    tool.print(dropped);
+  } else {
+    tool.print("overlap  mme||tpc " + formatShare(a.overlap(Track::kMme, Track::kTpc), a.deviceTimeSum) +
+               ", mme||dma " + formatShare(a.overlap(Track::kMme, Track::kDma), a.deviceTimeSum) + ", tpc||dma " +
+               formatShare(a.overlap(Track::kTpc, Track::kDma), a.deviceTimeSum) +
+               (a.present[static_cast<size_t>(Track::kNic)]
+                    ? ", mme||nic " + formatShare(a.overlap(Track::kMme, Track::kNic), a.deviceTimeSum) +
+                          ", tpc||nic " + formatShare(a.overlap(Track::kTpc, Track::kNic), a.deviceTimeSum)
+                    : ""));
+    tool.print("idle     " + formatShare(a.idleInLaunch + a.idleOutside, a.deviceTimeSum) + ": waiting for signals " +
+               formatShare(a.idleInLaunch, a.deviceTimeSum) + ", nothing launched " +
+               formatShare(a.idleOutside, a.deviceTimeSum));
+    std::string why;
+    for (int t = 0; t < perfmodel::kNumTerms; ++t)
+      if (Picoseconds value = a.all.terms[static_cast<size_t>(t)])
+        why += (why.empty() ? "" : ", ") + std::string(perfmodel::termName(static_cast<perfmodel::Term>(t))) + " " +
+               formatShare(value, a.all.busy + a.all.sync);
+    tool.print(wrapped("where engine time goes: " + (why.empty() ? "-" : why)));
+    char attributed[64];
+    std::snprintf(attributed, sizeof attributed, "%.2f %%", 100 * a.attributedFraction());
+    tool.print(std::string(attributed) + " of busy time is attributed to the model's nodes or a named cause; " +
+               dropped);
+  }
   if (!top.empty()) {
     tool.print("");
     tool.print(formatTable(topTable(top, most, a.all.busy)));
@@ -141,7 +95,7 @@ void printSummary(Tool& tool, const TraceData& trace, const Analysis& a, const s
     tool.print(formatTable(host));
   }
   if (!advice.empty()) tool.print("");
-  for (const std::string& sentence : advice) tool.print("advice: " + sentence);
+  for (const std::string& sentence : advice) tool.print(wrapped("advice: " + sentence));
 }
 
 struct Options {
@@ -180,16 +134,27 @@ void addTopCommand(Tool& tool) {
       tool.addCommand("top", "What took the most device time", [&tool, options]() -> StatusOr<ExitCode> {
         HPU_ASSIGN(TraceData trace, options->file.read(tool));
         HPU_RETURN_IF_ERROR(checkDevice(trace, options->device));
-        std::vector<TopRow> rows = topRows(trace, parseGroupBy(options->groupBy), options->device);
+        const GroupBy groupBy = parseGroupBy(options->groupBy);
+        const std::string missing = workNotRecorded(trace, options->device);
+        if (!missing.empty()) tool.note("'" + options->file.path + "' was " + missing);
+        if (groupBy == GroupBy::kBundle && trace.level == trace::Level::kNode)
+          tool.note("'" + options->file.path +
+                    "' was recorded at level node, which has no bundles: rows are operations");
+        std::vector<TopRow> rows = topRows(trace, groupBy, options->device);
         Picoseconds whole = 0;
         for (const TopRow& row : rows) whole += row.work.busy;
         auto most = static_cast<size_t>(std::max<int64_t>(options->limit, 0));
         if (tool.jsonMode()) {
           tool.json().set("group_by", options->groupBy).set("rows", static_cast<int64_t>(rows.size()));
           tool.json().set("busy_us", microseconds(whole)).set("dropped_events", trace.dropped);
+          tool.json().set("not_recorded", missing.empty() ? Json() : Json(missing));
           tool.json().set("top", topJson(rows, most, whole));
         } else {
           tool.print(formatTable(topTable(rows, most, whole)));
+          const auto shown = static_cast<std::ptrdiff_t>(std::min(most, rows.size()));
+          auto fused = std::find_if(rows.begin(), rows.begin() + shown, [](const TopRow& row) { return row.fused; });
+          if ((groupBy == GroupBy::kNode || groupBy == GroupBy::kKind) && fused != rows.begin() + shown)
+            tool.print("names with '+' are fused units: a unit has one time, which no trace divides among its nodes");
           if (rows.size() > most) tool.print("... and " + std::to_string(rows.size() - most) + " more (-n)");
         }
         return ExitCode::kOk;

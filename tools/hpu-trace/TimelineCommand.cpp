@@ -6,11 +6,13 @@
 #include <cstdlib>
 #include <memory>
 
+#include "base/File.h"
 #include "base/StatusMacros.h"
 #include "runtime/trace/ExportTracks.h"
 #include "tools/hpu-trace/Commands.h"
 #include "tools/hpu-trace/Report.h"
 #include "tools/hpu-trace/Timeline.h"
+#include "tools/hpu-trace/TimelineDrawing.h"
 #include "tools/hpu-trace/TraceFile.h"
 
 namespace hpu::tools {
@@ -22,9 +24,9 @@ using trace::TracedDevice;
 
 struct Options {
   TraceFile file;
-  std::string from, to;
+  std::string from, to, draw;
   int64_t device = -1, launch = -1, limit = 12, slices = 0;
-  int width = 100;
+  int width = 0;
 };
 
 /// "1.5ms", "20us", "300ns"; a plain number is microseconds.
@@ -48,7 +50,10 @@ StatusOr<Picoseconds> parseTime(const char* option, const std::string& text) {
 /// Of a device: --launch, else --from and --to, else everything.
 StatusOr<TimelineWindow> windowOf(const TracedDevice& device, const Options& options) {
   TimelineWindow window = wholeDevice(device);
-  window.columns = options.width;
+  // Without --width a row is as wide as the terminal, with the shares behind it.
+  constexpr int kWidest = 100, kLeast = 20, kBeside = 8 + 32;
+  const int room = outputWidth() > 0 ? std::clamp(outputWidth() - kBeside, kLeast, kWidest) : kWidest;
+  window.columns = options.width > 0 ? options.width : room;
   std::string name = "device " + std::to_string(device.index);
   if (options.launch >= 0) {
     auto index = static_cast<size_t>(options.launch);
@@ -128,6 +133,11 @@ std::string letterOf(size_t op, int64_t letters) {
                                                                        : std::string("#");
 }
 
+/// An engine without a slice in a trace that lacks the engines' work says nothing.
+bool laneRecorded(const TraceData& trace, const TracedDevice& device, const TimelineLane& lane) {
+  return lane.slices > 0 || workNotRecorded(trace, device.index).empty();
+}
+
 Json toJson(const TraceData& trace, const TracedDevice& device, const Timeline& t, const Options& options) {
   Json json = Json::object();
   json.set("index", static_cast<int64_t>(device.index))
@@ -137,6 +147,13 @@ Json toJson(const TraceData& trace, const TracedDevice& device, const Timeline& 
   json.set("column_us", microseconds(t.column));
   Json engines = Json::object();
   for (const TimelineLane& lane : t.lanes) {
+    if (!laneRecorded(trace, device, lane)) {
+      Json none = Json::object();
+      for (const char* key : {"busy_us", "waiting_us", "slices", "columns_busy_us", "columns_waiting_us"})
+        none.set(key, Json());
+      engines.set(trackName(lane.track), std::move(none));
+      continue;
+    }
     Json busy = Json::array(), waiting = Json::array();
     for (const TimelineCell& cell : lane.cells) {
       busy.append(microseconds(cell.busy));
@@ -180,13 +197,17 @@ Json toJson(const TraceData& trace, const TracedDevice& device, const Timeline& 
 void print(Tool& tool, const TraceData& trace, const TracedDevice& device, const Timeline& t, const Options& options) {
   Picoseconds span = t.window.to - t.window.from;
   auto letters = static_cast<int>(std::clamp<int64_t>(options.limit, 0, 26));
-  tool.print(printable(trace::deviceTitle(trace, device)) + ": " + axisTime(t.window.from, t.column) + " to " +
-             axisTime(t.window.to, t.column) + " of the device clock, " + formatTime(t.column) + " a column");
+  tool.print(wrapped(printable(trace::deviceTitle(trace, device)) + ": " + axisTime(t.window.from, t.column) + " to " +
+                     axisTime(t.window.to, t.column) + " of the device clock, " + formatTime(t.column) + " a column"));
   tool.print("        " + axis(t));
   if (!device.launches.empty()) tool.print("launch  " + drawLaunches(t));
   for (const TimelineLane& lane : t.lanes) {
     std::string name(trackName(lane.track));
     name.resize(8, ' ');
+    if (!laneRecorded(trace, device, lane)) {
+      tool.print(name + "not recorded");
+      continue;
+    }
     tool.print(name + drawLane(t, lane, letters) + "  busy " + formatShare(lane.busy, span) + ", waiting " +
                formatShare(lane.waiting, span));
   }
@@ -212,13 +233,18 @@ void print(Tool& tool, const TraceData& trace, const TracedDevice& device, const
 }
 
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
-  if (options.width < 10 || options.width > 10000) return invalidArgument("--width must be 10 to 10000");
+  if (options.width != 0 && (options.width < 10 || options.width > 10000))
+    return invalidArgument("--width must be 10 to 10000, or 0 for what the terminal has");
   if (options.launch >= 0 && !(options.from.empty() && options.to.empty()))
     return invalidArgument("--launch and --from/--to exclude each other");
   HPU_ASSIGN(TraceData trace, options.file.read(tool));
   HPU_RETURN_IF_ERROR(checkDevice(trace, options.device));
+  const std::string missing = workNotRecorded(trace, options.device);
+  tool.json().set("not_recorded", missing.empty() ? Json() : Json(missing));
+  if (!missing.empty()) tool.note("'" + options.file.path + "' was " + missing);
   Json devices = Json::array();
   bool first = true;
+  std::vector<DeviceTimeline> drawn;
   for (const TracedDevice& device : trace.devices) {
     if (options.device >= 0 && device.index != static_cast<uint64_t>(options.device)) continue;
     HPU_ASSIGN(TimelineWindow window, windowOf(device, options));
@@ -227,6 +253,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
       continue;
     }
     Timeline timeline = timelineOf(device, window);
+    if (!options.draw.empty()) drawn.push_back({&device, timeline});
     if (tool.jsonMode()) {
       devices.append(toJson(trace, device, timeline, options));
       continue;
@@ -238,8 +265,14 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   if (trace.devices.empty()) tool.print("no device work was recorded");
   if (!first)
     tool.print(
-        "A-Z at least half of the column busy, a-z less; # and + other operations; - waiting "
-        "for a signal or memory; . nothing to do");
+        wrapped("A-Z at least half of the column busy, a-z less; # and + other operations; - waiting "
+                "for a signal or memory; . nothing to do"));
+  if (!options.draw.empty()) {
+    if (drawn.empty()) return failedPrecondition("'" + options.file.path + "' has no device work that could be drawn");
+    HPU_RETURN_IF_ERROR(base::writeFileAtomic(options.draw, timelineSvg(trace, drawn, options.limit)));
+    if (options.draw != "/dev/stdout") tool.print("wrote " + options.draw);
+    tool.json().set("path", options.draw);
+  }
   tool.json().set("devices", std::move(devices)).set("dropped_events", trace.dropped);
   return ExitCode::kOk;
 }
@@ -254,10 +287,13 @@ void addTimelineCommand(Tool& tool) {
   command.addOption("--from", options->from, "Start on the device clock (250us, 1.5ms; plain: us)");
   command.addOption("--to", options->to, "End on the device clock");
   command.addOption("--launch", options->launch, "Only the launch of this number, counted from 0");
-  command.addOption("--width", options->width, "Columns that time is cut into");
+  command.addOption("--width", options->width,
+                    "Columns that time is cut into; 0: what the terminal has room for, at most 100");
   command.addOption("--device", options->device, "Only this device (-1: all)");
   command.addOption("-n,--limit", options->limit, "Operations with a letter (at most 26) and a row");
   command.addOption("--slices", options->slices, "List so many slices of the window one by one");
+  command.addOption("--draw", options->draw, "Also draw every slice to this .svg file (-: stdout)");
+  command.writesFile("--draw", options->draw, [] { return true; });
 }
 
 }  // namespace hpu::tools

@@ -10,6 +10,7 @@
 #include "tools/common/Compare.h"
 #include "tools/common/CompileFlags.h"
 #include "tools/common/Inputs.h"
+#include "tools/common/Interrupt.h"
 #include "tools/common/ModelFile.h"
 #include "tools/common/Npy.h"
 #include "tools/common/Session.h"
@@ -51,6 +52,9 @@ StatusOr<std::vector<DataSet>> readSets(const Arguments& arguments) {
 StatusOr<DataSet> makeSet(const Arguments& arguments, const Recipe& recipe) {
   DataSet set;
   set.folder = "--input";
+  std::vector<std::string> names;
+  for (const TensorInfo& input : recipe.inputs()) names.push_back(input.name);
+  HPU_RETURN_IF_ERROR(checkInputNames(arguments.inputs, names));
   for (const TensorInfo& input : recipe.inputs()) {
     InputSpec chosen{"", "rand:0"};
     for (const std::string& text : arguments.inputs) {
@@ -167,6 +171,8 @@ StatusOr<ExitCode> run(Tool& tool, Arguments arguments) {
                            "' is a recipe; give the model that it was made of (hpu-run --data "
                            "compares a recipe's outputs)");
   HPU_ASSIGN(std::vector<DataSet> sets, readSets(arguments));
+  HPU_RETURN_IF_ERROR(protectData(tool, sets, arguments.inputs));
+  if (!arguments.labels.empty()) HPU_RETURN_IF_ERROR(readLabels(arguments.labels).status());
   HPU_ASSIGN(CompileOptions options, arguments.flags.options(tool));
   HPU_ASSIGN(arguments.tolerance, toleranceFrom(arguments.rtol, arguments.atol, options.precision));
   HPU_RETURN_IF_ERROR(takeShapesFrom(arguments.model, sets, arguments.inputs, options));
@@ -182,18 +188,29 @@ StatusOr<ExitCode> run(Tool& tool, Arguments arguments) {
     return invalidArgument("nothing to compare with: give --data or --npz with outputs, or --ref interp");
   tool.json()["outputs"] = Json::array();
   bool passed = true;
+  Interrupt interrupt("stopping after the data set in flight", tool.quiet());
+  auto interrupted = [&](const std::string& what) {
+    tool.json().set("interrupted", true).set("signal", signalName(interrupt.signal())).set("passed", Json());
+    tool.note(base::strCat("interrupted by ", signalName(interrupt.signal()), what));
+    return endBySignal(interrupt.signal());
+  };
   if (outputs) {
     HPU_ASSIGN(Session session, Session::open(compiled.recipe, {}));
+    size_t done = 0;
     for (const DataSet& set : sets) {
+      if (interrupt.signal() != 0) return interrupted(base::strCat(" after ", done, " of ", sets.size(), " data sets"));
+      ++done;
       HPU_ASSIGN(bool setPassed, verifySet(tool, arguments, session, options, set));
       passed &= setPassed;
     }
   }
+  if (units && interrupt.signal() != 0) return interrupted(" before the units");
   if (units) {
     HPU_ASSIGN(bool unitsPassed, verifyAllUnits(tool, arguments, compiled.recipe, options, sets.front()));
     passed &= unitsPassed;
   }
   tool.json().set("passed", passed);
+  if (interrupt.signal() != 0) return endBySignal(interrupt.signal());
   return passed ? ExitCode::kOk : ExitCode::kMismatch;
 }
 
@@ -217,6 +234,8 @@ int main(int argc, char** argv) {
   tool.addOption("--rtol", arguments.rtol,
                  "Relative tolerance; -1: 1e-3 for f32, 2e-2 for bf16, 5e-3 for f16, 1e-1 for fp8");
   tool.addOption("--atol", arguments.atol, "Tolerance relative to the largest expected number; -1: 1e-4, 2e-2");
+  for (const char* read : {"MODEL", "--data", "--npz", "--labels"}) tool.readsFiles(read);
+  tool.setEnvironment({"all", "runtime", "compiler"});
   arguments.flags.addTo(tool);
   return tool.run(argc, argv, [&] { return run(tool, arguments); });
 }

@@ -8,6 +8,7 @@
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/support/DiagnosticCapture.h"
 #include "compiler/support/Units.h"
+#include "hpu/reference.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "tools/common/Session.h"
@@ -102,10 +103,17 @@ const char* engineOf(Operation* unit) {
 StatusOr<std::vector<HostTensor>> interpretModel(const std::string& model, const CompileOptions& options,
                                                  const std::vector<HostTensor>& inputs) {
   HPU_ASSIGN(Graph graph, importModel(model, options));
-  HPU_ASSIGN(std::vector<interp::Tensor> outputs, interp::evaluateFunction(graph.impl().main(), toInterp(inputs)));
+  std::vector<ReferenceTensor> given;
+  for (const HostTensor& input : inputs) given.push_back({input.name, input.type, input.bytes});
+  HPU_ASSIGN(std::vector<ReferenceTensor> outputs, interpret(graph, given));
   std::vector<HostTensor> host;
-  std::vector<TensorInfo> infos = graph.outputs();
-  for (size_t k = 0; k < outputs.size(); ++k) host.push_back(toHost(outputs[k], infos[k].name));
+  for (ReferenceTensor& output : outputs) {
+    HostTensor tensor;
+    tensor.type = std::move(output.type);
+    tensor.bytes = std::move(output.bytes);
+    tensor.name = std::move(output.name);
+    host.push_back(std::move(tensor));
+  }
   return host;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// gloo_bench OP RANKS SIZES [INTERFACE]: gloo's collectives over TCP among local ranks; one JSON object. f32 sums;
-// sizes are those of the largest buffer, as hccl-perf has them.
+// gloo_bench OP RANKS SIZES [INTERFACE [NAMESPACE,...]]: gloo's collectives over TCP among local ranks; one JSON
+// object. f32 sums; sizes are those of the largest buffer, as hccl-perf has them. Rank r is in the network namespace
+// (of `ip netns`) with number r modulo how many are given.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
@@ -12,10 +13,17 @@
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
 
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "Ranks.h"
 
@@ -82,8 +90,17 @@ Call makeCall(const std::string& op, const std::shared_ptr<gloo::Context>& conte
 }
 
 int runRank(wall::Shared& shared, int rank, int ranks, const std::string& op, const std::vector<size_t>& sizes,
-            const std::string& folder, const std::string& interface) {
+            const std::string& folder, const std::string& interface, const std::vector<std::string>& namespaces) {
   try {
+    if (!namespaces.empty()) {
+      const std::string path = "/run/netns/" + namespaces[static_cast<size_t>(rank) % namespaces.size()];
+      const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+      if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
+        std::perror(path.c_str());
+        return 1;
+      }
+      close(fd);
+    }
     gloo::transport::tcp::attr attributes;
     attributes.iface = interface;
     auto device = gloo::transport::tcp::CreateDevice(attributes);
@@ -113,7 +130,7 @@ int runRank(wall::Shared& shared, int rank, int ranks, const std::string& op, co
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::fprintf(stderr, "usage: gloo_bench OP RANKS SIZE,SIZE... [INTERFACE]\n");
+    std::fprintf(stderr, "usage: gloo_bench OP RANKS SIZE,SIZE... [INTERFACE [NAMESPACE,...]]\n");
     return 1;
   }
   char folder[] = "/tmp/gloo_bench_XXXXXX";
@@ -121,8 +138,13 @@ int main(int argc, char** argv) {
   int ranks = std::atoi(argv[2]);
   std::vector<size_t> sizes = wall::sizesOf(argv[3]);
   std::string interface = argc > 4 ? argv[4] : "lo";
+  std::vector<std::string> namespaces;
+  if (argc > 5) {
+    std::stringstream list(argv[5]);
+    for (std::string name; std::getline(list, name, ',');) namespaces.push_back(name);
+  }
   int failed = wall::forkRanks(ranks, [&](wall::Shared& shared, int rank) {
-    return runRank(shared, rank, ranks, argv[1], sizes, folder, interface);
+    return runRank(shared, rank, ranks, argv[1], sizes, folder, interface, namespaces);
   });
   std::string remove = std::string("rm -rf ") + folder;
   if (std::system(remove.c_str()) != 0) std::fprintf(stderr, "gloo_bench: cannot remove %s\n", folder);

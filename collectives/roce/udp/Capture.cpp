@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/roce/udp/Capture.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <vector>
 
 #include "base/Format.h"
 
@@ -14,6 +17,7 @@ namespace {
 constexpr uint32_t kNanosecondMagic = 0xA1B23C4D;  // pcap savefile format, nanosecond time stamps.
 constexpr uint32_t kRawIp = 101;                   // LINKTYPE_RAW.
 constexpr uint32_t kMostBytes = 65'535;
+constexpr size_t kBuffer = 64 << 10;
 constexpr size_t kV4 = 20, kV6 = 40, kUdp = 8;
 
 void put16(uint8_t* at, size_t value) {
@@ -31,21 +35,42 @@ void sumV4(uint8_t* header) {
 }  // namespace
 
 StatusOr<std::unique_ptr<Capture>> Capture::create(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "wbe");
-  if (!file) return unavailable(base::strCat("cannot write the packet capture '", path, "': ", base::errnoText(errno)));
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0)
+    return unavailable(base::strCat("cannot write the packet capture '", path, "': ", base::errnoText(errno)));
   std::unique_ptr<Capture> capture(new Capture(file));
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0)
+    return alreadyExists(
+        base::strCat("the packet capture '", path,
+                     "' is being written already (a file of its own for each process: %p in the name)"));
   const std::array<uint32_t, 6> header = {kNanosecondMagic, 2 | 4 << 16, 0, 0, kMostBytes, kRawIp};
-  if (std::fwrite(header.data(), sizeof header, 1, file) != 1)
-    return unavailable(base::strCat("cannot write the packet capture '", path, "'"));
+  if ((::ftruncate(file, 0) != 0 && errno != EINVAL) || ::write(file, header.data(), sizeof header) != sizeof header)
+    return unavailable(base::strCat("cannot write the packet capture '", path, "': ", base::errnoText(errno)));
   return capture;
 }
 
 Capture::~Capture() {
-  std::fclose(file_);
+  flush();
+  ::close(file_);
 }
 
 void Capture::flush() {
-  std::fflush(file_);
+  for (size_t at = 0; at < buffer_.size();) {
+    const ssize_t taken = ::write(file_, buffer_.data() + at, buffer_.size() - at);
+    if (taken < 0 && errno == EINTR) continue;
+    if (taken <= 0) {
+      lost_ += buffered_;
+      break;
+    }
+    at += static_cast<size_t>(taken);
+  }
+  buffer_.clear();
+  buffered_ = 0;
+}
+
+void Capture::put(const void* bytes, size_t count) {
+  const auto* from = static_cast<const uint8_t*>(bytes);
+  buffer_.insert(buffer_.end(), from, from + count);
 }
 
 void Capture::record(int64_t timeNs, const collectives::Address& from, const collectives::Address& to,
@@ -76,10 +101,11 @@ void Capture::record(int64_t timeNs, const collectives::Address& from, const col
   constexpr int64_t kSecond = 1'000'000'000;
   const std::array<uint32_t, 4> record = {static_cast<uint32_t>(timeNs / kSecond),
                                           static_cast<uint32_t>(timeNs % kSecond), bytes, bytes};
-  const bool written = std::fwrite(record.data(), sizeof record, 1, file_) == 1 &&
-                       std::fwrite(head.data(), ip + kUdp, 1, file_) == 1 &&
-                       std::fwrite(datagram.data(), datagram.size(), 1, file_) == 1;
-  if (!written) ++lost_;
+  put(record.data(), sizeof record);
+  put(head.data(), ip + kUdp);
+  put(datagram.data(), datagram.size());
+  ++buffered_;
+  if (buffer_.size() >= kBuffer) flush();
 }
 
 }  // namespace hpu::roce

@@ -17,9 +17,7 @@ namespace {
 using base::strCat;
 
 // So that what was copied is still in a core's cache when the kernel copies it, and the peer begins soon.
-constexpr size_t kRoomBytes = 4 * UdpSocket::kMostTrainBytes;
-// In one call of progress().
-constexpr int kMostBatches = 8;
+constexpr size_t kRoomBytes = 8 * UdpSocket::kMostTrainBytes;
 // Of a connection; DCQCN (Zhu et al., SIGCOMM 2015): at most one notification in this time.
 constexpr TimeNs kNotificationNs = 50'000;
 // IP, UDP, the longest headers of RoCE and its ICRC, rounded as rdma_rxe does.
@@ -92,16 +90,18 @@ uint32_t Endpoint::newNumber() {
   return 0;
 }
 
-Status Endpoint::connect(const QueuePairOptions& options, const Peer& peer, const Address& address) {
+Status Endpoint::connect(const QueuePairOptions& options, const Peer& peer, const Address& address,
+                         const MemoryTable* memory) {
   HPU_RETURN_IF_ERROR(QueuePair::check(options, peer));
   if (address.v6 != local().v6)
     return invalidArgument(
         strCat("a connection from ", local().text(), " to ", address.text(), ": both ends are IPv4, or both IPv6"));
   if (connections_.contains(options.number))
     return alreadyExists(strCat("queue pair ", options.number, " of ", local().text()));
-  auto connection = std::make_unique<Connection>(options, peer, address, memory_);
+  auto connection = std::make_unique<Connection>(options, peer, address, memory ? *memory : memory_);
   connection->outIcrc = RouteIcrc(routeBetween(local(), address));
   connection->inIcrc = RouteIcrc(routeBetween(address, local()));
+  connection->pair.onPosted([this, raw = connection.get()] { wake(*raw); });
   connections_.emplace(options.number, std::move(connection));
   return okStatus();
 }
@@ -111,8 +111,55 @@ QueuePair* Endpoint::find(uint32_t number) {
   return it == connections_.end() ? nullptr : &it->second->pair;
 }
 
+namespace {
+
+void addPair(Endpoint::Counters& counters, const QueuePair& pair) {
+  counters.pairs.again += pair.sent().again;
+  counters.pairs.timeouts += pair.sent().timeouts;
+  counters.pairs.notReady += pair.sent().notReady;
+  counters.pairs.sequenceErrors += pair.sent().sequenceErrors;
+  counters.pairs.missingResponses += pair.sent().missingResponses;
+  counters.pairs.duplicates += pair.received().duplicates;
+  counters.pairs.outOfOrder += pair.received().outOfOrder;
+}
+
+}  // namespace
+
 void Endpoint::remove(uint32_t number) {
-  connections_.erase(number);
+  auto it = connections_.find(number);
+  if (it == connections_.end()) return;
+  Connection& connection = *it->second;
+  if (connection.working) std::erase(work_, &connection);
+  if (connection.timer) timers_.erase({*connection.timer, &connection});
+  if (connection.completed) std::erase(completed_, number);
+  addPair(counters_, connection.pair);
+  connections_.erase(it);
+}
+
+Endpoint::Counters Endpoint::total() const {
+  Counters total = counters_;
+  for (const auto& [number, connection] : connections_) addPair(total, connection->pair);
+  return total;
+}
+
+Endpoint::Counters& Endpoint::Counters::operator+=(const Counters& other) {
+  sent += other.sent;
+  received += other.received;
+  badIcrc += other.badIcrc;
+  malformed += other.malformed;
+  noQueuePair += other.noQueuePair;
+  wrongPeer += other.wrongPeer;
+  congestionSeen += other.congestionSeen;
+  congestionTold += other.congestionTold;
+  faults += other.faults;
+  pairs.again += other.pairs.again;
+  pairs.timeouts += other.pairs.timeouts;
+  pairs.notReady += other.pairs.notReady;
+  pairs.sequenceErrors += other.pairs.sequenceErrors;
+  pairs.missingResponses += other.pairs.missingResponses;
+  pairs.duplicates += other.pairs.duplicates;
+  pairs.outOfOrder += other.pairs.outOfOrder;
+  return *this;
 }
 
 void Endpoint::record(const Address& from, const Address& to, std::span<const uint8_t> datagram) {
@@ -161,34 +208,87 @@ void Endpoint::takeDatagram(const Address& from, std::span<uint8_t> datagram, bo
     connection.congested = true;
   }
   connection.pair.receive(packet, now);
+  wake(connection);
+}
+
+void Endpoint::wake(Connection& connection) {
+  if (connection.working) return;
+  connection.working = true;
+  work_.push_back(&connection);
 }
 
 void Endpoint::advanceAll(TimeNs now) {
-  for (auto& [number, held] : connections_) {
-    Connection& connection = *held;
-    if (connection.congested &&
-        (!connection.congestionToldAt || now - *connection.congestionToldAt >= kNotificationNs)) {
-      Packet packet;
-      packet.opcode = Opcode::kCongestionNotification;
-      packet.queuePair = connection.peerNumber;
-      packet.congestedBackward = true;
-      if (emit(connection, packet)) {
-        ++counters_.congestionTold;
-        connection.congested = false;
-        connection.congestionToldAt = now;
-      }
-    }
-    if (!connection.pair.failed() || !connection.pair.idle())
-      connection.pair.advance(now, [&](const Packet& packet) { return emit(connection, packet); });
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    Connection& connection = *timers_.begin()->second;
+    timers_.erase(timers_.begin());
+    connection.timer.reset();
+    wake(connection);
   }
+  std::swap(work_, working_);
+  for (Connection* connection : working_) {
+    connection->working = false;
+    if (!advance(*connection, now)) wake(*connection);
+    setTimer(*connection);
+    if (!connection->completed && connection->pair.hasCompletion()) {
+      connection->completed = true;
+      completed_.push_back(connection->number);
+    }
+  }
+  working_.clear();
+}
+
+/// False: the room is full, and it has more to send.
+bool Endpoint::advance(Connection& connection, TimeNs now) {
+  bool taken = true;
+  auto tryEmit = [&](const Packet& packet) {
+    taken = emit(connection, packet);
+    return taken;
+  };
+  if (connection.congested && (!connection.congestionToldAt || now - *connection.congestionToldAt >= kNotificationNs)) {
+    Packet packet;
+    packet.opcode = Opcode::kCongestionNotification;
+    packet.queuePair = connection.peerNumber;
+    packet.congestedBackward = true;
+    if (!tryEmit(packet)) return false;
+    ++counters_.congestionTold;
+    connection.congested = false;
+    connection.congestionToldAt = now;
+  }
+  if (!connection.pair.failed() || !connection.pair.idle()) connection.pair.advance(now, tryEmit);
+  return taken;
+}
+
+/// One that is there stays when it is early enough: most timeouts are moved on and on, and never come.
+void Endpoint::setTimer(Connection& connection) {
+  std::optional<TimeNs> next = connection.pair.nextTime();
+  if (connection.congested && connection.congestionToldAt) {
+    const TimeNs tell = *connection.congestionToldAt + kNotificationNs;
+    next = next ? std::min(*next, tell) : tell;
+  }
+  if (!next || (connection.timer && *connection.timer <= *next)) return;
+  if (connection.timer) timers_.erase({*connection.timer, &connection});
+  connection.timer = next;
+  timers_.emplace(*next, &connection);
+}
+
+uint32_t Endpoint::takeCompleted() {
+  while (!completed_.empty()) {
+    const uint32_t number = completed_.front();
+    completed_.pop_front();
+    Connection& connection = *connections_.at(number);
+    connection.completed = false;
+    if (connection.pair.hasCompletion()) return number;  // Else its user has polled it.
+  }
+  return 0;
 }
 
 bool Endpoint::emit(Connection& connection, const Packet& packet) {
   const size_t bytes = datagramBytes(packet);
   if (used_ + bytes > room_.size() && !flush()) return false;
   const std::span<uint8_t> datagram(room_.data() + used_, bytes);
-  encode(packet, datagram);
-  connection.outIcrc.seal(datagram);
+  const size_t headers = encodeHeaders(packet, datagram);
+  connection.outIcrc.seal(datagram, headers,
+                          traitsOf(packet.opcode).payload ? packet.payload : std::span<const uint8_t>());
   record(local(), connection.address, datagram);
   ++counters_.sent;
   Waiting* last = trains_.size() > nextTrain_ ? &trains_.back() : nullptr;
@@ -219,26 +319,34 @@ bool Endpoint::flush() {
   return true;
 }
 
-bool Endpoint::progress() {
+void Endpoint::send() {
+  if (blocked_ && !flush()) return;
+  advanceAll(now());
+  (void)flush();
+}
+
+bool Endpoint::progress(int batches) {
   const uint64_t before = counters_.sent + counters_.received;
-  for (int i = 0; i < kMostBatches; ++i) {
+  for (int i = 0; i < batches; ++i) {
     const TimeNs at = now();
     const bool came = socket_.receive([&](const Arrival& arrival) { take(arrival, at); });
     if (!came && i > 0) break;
     // Answers go before more is taken in: the peer's window waits for them.
     if (blocked_ && !flush()) break;
     advanceAll(at);
-    if (!flush() || !came) break;
+    if (!flush() || !came || !socket_.mayHaveMore()) break;
   }
   return counters_.sent + counters_.received != before;
 }
 
 std::optional<TimeNs> Endpoint::nextTime() const {
-  std::optional<TimeNs> next;
-  for (const auto& [number, connection] : connections_) {
-    if (auto time = connection->pair.nextTime(); time && (!next || *time < *next)) next = time;
-  }
-  return next;
+  if (!work_.empty() && !blocked_) return 0;
+  if (timers_.empty()) return std::nullopt;
+  return timers_.begin()->first;
+}
+
+void Endpoint::flushCapture() {
+  if (capture_) capture_->flush();
 }
 
 void Endpoint::wait(TimeNs until) const {

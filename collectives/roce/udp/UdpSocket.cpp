@@ -204,6 +204,7 @@ bool UdpSocket::receive(base::FunctionRef<void(const Arrival&)> take) {
   do {
     count = ::recvmmsg(descriptor_, buffers.messages.data(), static_cast<unsigned>(batch), MSG_DONTWAIT, nullptr);
   } while (count < 0 && (errno == EINTR || errno == ECONNREFUSED));
+  mayHaveMore_ = count == static_cast<int>(batch);
   if (count <= 0) return false;
   for (int i = 0; i < count; ++i) {
     msghdr& header = buffers.messages[static_cast<size_t>(i)].msg_hdr;

@@ -60,6 +60,8 @@ class UdpSocket {
   size_t send(std::span<const Train> trains);
   /// Hands out what has come, up to a batch; false: there was nothing.
   bool receive(base::FunctionRef<void(const Arrival&)> take);
+  /// The last receive() has handed out a whole batch, so there may be more.
+  bool mayHaveMore() const { return mayHaveMore_; }
   const Status& lastError() const { return lastError_; }
 
  private:
@@ -69,7 +71,7 @@ class UdpSocket {
   int descriptor_ = -1;
   Address local_;
   int64_t receiveBytes_ = 0;
-  bool trains_ = false;
+  bool trains_ = false, mayHaveMore_ = false;
   Status lastError_;
   std::unique_ptr<Buffers> buffers_;
 };

@@ -53,6 +53,7 @@ struct State {
   std::condition_variable changed;
   std::vector<RankState> ranks;
 
+  int nameOf(int rank) const { return options.names.empty() ? rank : options.names[static_cast<size_t>(rank)]; }
   RankState& at(int rank) { return ranks[static_cast<size_t>(rank)]; }
   void tell(int rank, bool urgent = false) {
     at(rank).changes += urgent ? kUrgent : 1;
@@ -64,9 +65,11 @@ struct State {
   }
   Status status(int rank) {
     RankState& state = at(rank);
-    if (!state.aborted.ok()) return hpu::aborted(base::strCat("rank ", rank, " gave up: ", state.aborted.message()));
-    if (state.dead) return unavailable(base::strCat("rank ", rank, " (this process, killed) is gone"));
-    if (state.left) return unavailable(base::strCat("rank ", rank, " (this process) has left the communicator"));
+    if (!state.aborted.ok())
+      return hpu::aborted(base::strCat("rank ", nameOf(rank), " gave up: ", state.aborted.message()));
+    if (state.dead) return unavailable(base::strCat("rank ", nameOf(rank), " (this process, killed) is gone"));
+    if (state.left)
+      return unavailable(base::strCat("rank ", nameOf(rank), " (this process) has left the communicator"));
     return okStatus();
   }
 };
@@ -93,19 +96,23 @@ class LocalTransport : public Transport {
     return memory.data + (address - memory.base);
   }
 
+  bool holds(const std::byte* data, int64_t bytes) const override {
+    const LocalMemory& memory = state_->at(rank_).memory;
+    auto offset = reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(memory.data);
+    return memory.data && bytes >= 0 && offset <= static_cast<uint64_t>(memory.bytes) &&
+           static_cast<uint64_t>(bytes) <= static_cast<uint64_t>(memory.bytes) - offset;
+  }
+
   StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes, const MessageTag& tag) override {
     if (peer < 0 || peer >= ranks() || peer == rank_ || bytes < 0 || (bytes > 0 && !data))
       return invalidArgument(
           base::strCat("rank ", rank_, " cannot offer ", bytes, " bytes to rank ", peer, " of ", ranks()));
     bool small = bytes <= state_->options.smallBytes;
+    if (!small && !holds(data, bytes))
+      return invalidArgument(base::strCat("the ", bytes, " bytes that rank ", state_->nameOf(rank_),
+                                          " offers are not in its device's memory"));
     std::lock_guard lock(state_->mutex);
     RankState& self = state_->at(rank_);
-    const LocalMemory& memory = self.memory;
-    auto offset = reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(memory.data);
-    if (!small && (!memory.data || offset > static_cast<uint64_t>(memory.bytes) ||
-                   static_cast<uint64_t>(bytes) > static_cast<uint64_t>(memory.bytes) - offset))
-      return invalidArgument(
-          base::strCat("the ", bytes, " bytes that rank ", rank_, " offers are not in its device's memory"));
     if (Status status = state_->status(peer); !status.ok()) return status;
     LaneState& queue = state_->at(peer).from[{rank_, static_cast<int>(lane)}];
     if (queue.messages.size() >= state_->options.laneMessages) {
@@ -229,7 +236,7 @@ class LocalTransport : public Transport {
   std::string describe(int peer) const override {
     std::lock_guard lock(state_->mutex);
     const RankState& other = state_->at(peer);
-    return base::strCat("rank ", peer, " (this process",
+    return base::strCat("rank ", state_->nameOf(peer), " (this process",
                         other.dead      ? ", killed"
                         : other.left    ? ", has left"
                         : other.stopped ? ", stopped"

@@ -27,6 +27,8 @@ struct LocalOptions {
   int64_t smallBytes = 1024;
   uint64_t laneMessages = 16;
   uint64_t records = 8;
+  /// What ranks are called in errors, when they are a part of others; empty: by their numbers here.
+  std::vector<int32_t> names;
 };
 
 /// Any thread may call anything.

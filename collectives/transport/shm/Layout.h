@@ -15,7 +15,7 @@ namespace hpu::collectives::shm {
 
 inline constexpr uint64_t kMagic = 0x4d4d4f4355504853;  // "SHPUCOMM"
 // Raise it whenever anything in this file changes.
-inline constexpr uint32_t kVersion = 5;
+inline constexpr uint32_t kVersion = 6;
 inline constexpr size_t kLine = 64;
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);

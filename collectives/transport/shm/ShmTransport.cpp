@@ -30,11 +30,17 @@ namespace hpu::collectives {
 namespace shm {
 namespace {
 
+/// What errors call a rank.
+int called(const std::vector<int32_t>& names, size_t rank) {
+  return rank < names.size() ? names[rank] : static_cast<int>(rank);
+}
+
 class ShmTransport final : public Transport {
  public:
   ShmTransport(const ShmOptions& options, std::shared_ptr<Segment> segment, std::vector<ProcessCard> processes,
                std::vector<std::shared_ptr<node::PeerMemory>> memories)
       : identity_(options.identity),
+        names_(options.names),
         rank_(options.rank),
         ranks_(options.ranks),
         generation_(forkGeneration()),
@@ -91,6 +97,11 @@ class ShmTransport final : public Transport {
     return memory && !inChild() ? memory->at(address, bytes) : nullptr;
   }
 
+  bool holds(const std::byte* data, int64_t bytes) const override {
+    uint64_t offset = 0;
+    return ownOffset(data, bytes, offset);
+  }
+
   StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes, const MessageTag& tag) override {
     if (peer < 0 || peer >= ranks_ || peer == rank_ || bytes < 0 || (bytes > 0 && !data))
       return invalidArgument(
@@ -99,7 +110,7 @@ class ShmTransport final : public Transport {
     uint64_t offset = 0;
     if (!small && !ownOffset(data, bytes, offset))
       return invalidArgument(
-          base::strCat("the ", bytes, " bytes that rank ", rank_, " offers are not in its device's memory"));
+          base::strCat("the ", bytes, " bytes that rank ", calledOf(rank_), " offers are not in its device's memory"));
     HPU_RETURN_IF_ERROR(peerStatus(peer));
     SendRing& ring = *send_[at(peer, lane)];
     if (!ring.hasRoom(small ? bytes : 0)) {
@@ -272,7 +283,7 @@ class ShmTransport final : public Transport {
   }
 
   std::string describe(int peer) const override {
-    if (peer < 0 || peer >= ranks_ || inChild()) return base::strCat("rank ", peer);
+    if (peer < 0 || peer >= ranks_ || inChild()) return base::strCat("rank ", calledOf(peer));
     return nameOf(peer, stateText(peer));
   }
 
@@ -318,11 +329,13 @@ class ShmTransport final : public Transport {
     return true;
   }
 
+  int calledOf(int rank) const { return called(names_, static_cast<size_t>(rank)); }
   std::string ofCommunicator() const { return identity_.empty() ? "" : base::strCat(" '", identity_, "'"); }
   std::string nameOf(int peer, const std::string& state = {}) const {
     const bool here = sameProcess(process(peer), process(rank_));
-    return base::strCat("rank ", peer, " (", here ? "this process" : base::strCat("process ", process(peer).pid),
-                        state.empty() ? "" : ", ", state, ")");
+    return base::strCat("rank ", calledOf(peer), " (",
+                        here ? "this process" : base::strCat("process ", process(peer).pid), state.empty() ? "" : ", ",
+                        state, ")");
   }
   std::string stateText(int peer) const {
     switch (static_cast<RankState>(segment_->block(peer).state.load(std::memory_order_acquire))) {
@@ -352,6 +365,7 @@ class ShmTransport final : public Transport {
   }
 
   const std::string identity_;
+  const std::vector<int32_t> names_;
   const int rank_, ranks_;
   const uint32_t generation_;
   const std::shared_ptr<Segment> segment_;
@@ -377,7 +391,7 @@ std::string failureText(const Status& status) {
 }
 
 /// The first failure among the texts, with its rank's number.
-Status firstFailure(const std::vector<std::string>& texts, int own) {
+Status firstFailure(const std::vector<std::string>& texts, const ShmOptions& options) {
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     const std::string& text = texts[rank];
     if (text.empty() || text[0] != kFailed) continue;
@@ -386,7 +400,9 @@ Status firstFailure(const std::vector<std::string>& texts, int own) {
     bool known = code.ok() && *code > 0 && *code <= static_cast<int>(StatusCode::kDataLoss);
     std::string message = space == std::string::npos ? std::string() : text.substr(space + 1);
     return Status(known ? static_cast<StatusCode>(*code) : StatusCode::kUnknown,
-                  static_cast<int>(rank) == own ? message : base::strCat("rank ", rank, ": ", message));
+                  static_cast<int>(rank) == options.rank
+                      ? message
+                      : base::strCat("rank ", called(options.names, rank), ": ", message));
   }
   return okStatus();
 }
@@ -399,26 +415,29 @@ Status checkOptions(const ShmOptions& options) {
   return okStatus();
 }
 
-Status checkCards(const std::vector<RankCard>& cards, int own) {
-  const RankCard& mine = cards[static_cast<size_t>(own)];
+Status checkCards(const std::vector<RankCard>& cards, const ShmOptions& options) {
+  const RankCard& mine = cards[static_cast<size_t>(options.rank)];
+  const int own = called(options.names, static_cast<size_t>(options.rank));
   for (size_t rank = 0; rank < cards.size(); ++rank) {
     const ProcessCard& theirs = cards[rank].process;
     if (!sameMachine(theirs, mine.process))
-      return failedPrecondition(base::strCat("rank ", rank, " is of another machine or network namespace than rank ",
-                                             own, ": the ranks of a communicator must be of one"));
+      return failedPrecondition(base::strCat("rank ", called(options.names, rank),
+                                             " is of another machine or network namespace than rank ", own,
+                                             ": the ranks of a communicator must be of one"));
     if (theirs.user != mine.process.user)
-      return failedPrecondition(base::strCat("rank ", rank, " is of user ", theirs.user, " and rank ", own, " of user ",
-                                             mine.process.user, ": a node's devices are one user's"));
+      return failedPrecondition(base::strCat("rank ", called(options.names, rank), " is of user ", theirs.user,
+                                             " and rank ", own, " of user ", mine.process.user,
+                                             ": a node's devices are one user's"));
   }
   return okStatus();
 }
 
-StatusOr<std::vector<RankCard>> decodeCards(const std::vector<std::string>& texts) {
+StatusOr<std::vector<RankCard>> decodeCards(const std::vector<std::string>& texts, const std::vector<int32_t>& names) {
   std::vector<RankCard> cards(texts.size());
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     if (texts[rank].size() == sizeof(RankCard)) std::memcpy(&cards[rank], texts[rank].data(), sizeof(RankCard));
     if (texts[rank].size() != sizeof(RankCard) || cards[rank].magic != kMagic || cards[rank].version != kVersion)
-      return dataLoss(base::strCat("rank ", rank,
+      return dataLoss(base::strCat("rank ", called(names, rank),
                                    " speaks another version of the shared-memory transport; use "
                                    "one version of OpenHPU on a node"));
   }
@@ -427,18 +446,19 @@ StatusOr<std::vector<RankCard>> decodeCards(const std::vector<std::string>& text
 
 /// The memory of every rank that has one; null for the others.
 StatusOr<std::vector<std::shared_ptr<node::PeerMemory>>> mapMemories(const std::vector<RankCard>& cards,
+                                                                     const std::vector<int32_t>& names,
                                                                      const base::Deadline& deadline) {
   std::vector<std::shared_ptr<node::PeerMemory>> memories(cards.size());
   for (size_t rank = 0; rank < cards.size(); ++rank) {
     const RankCard& card = cards[rank];
     if (card.deviceIndex < 0) continue;
     auto memory = deviceMemory(card.deviceIndex, deadline.remainingMs(), card.grant);
-    if (!memory.ok()) return memory.status().withContext(base::strCat("the device of rank ", rank));
+    if (!memory.ok()) return memory.status().withContext(base::strCat("the device of rank ", called(names, rank)));
     int64_t owner = (*memory)->ownerPid();
     if ((*memory)->bytes() != card.memoryBytes ||
         (owner > 0 && card.process.pidNamespace == myProcess().pidNamespace && owner != card.process.pid))
-      return failedPrecondition(base::strCat("device ", card.deviceIndex, ", which rank ", rank, " (process ",
-                                             card.process.pid, ") says is its own, is of process ", owner,
+      return failedPrecondition(base::strCat("device ", card.deviceIndex, ", which rank ", called(names, rank),
+                                             " (process ", card.process.pid, ") says is its own, is of process ", owner,
                                              ": all ranks must use one node (HPU_NODE)"));
     memories[rank] = std::move(*memory);
   }
@@ -447,7 +467,7 @@ StatusOr<std::vector<std::shared_ptr<node::PeerMemory>>> mapMemories(const std::
 
 StatusOr<std::shared_ptr<ShmTransport>> build(const ShmOptions& options, const std::vector<RankCard>& cards,
                                               Giver* giver, const base::Deadline& deadline) {
-  HPU_RETURN_IF_ERROR(checkCards(cards, options.rank));
+  HPU_RETURN_IF_ERROR(checkCards(cards, options));
   std::shared_ptr<Segment> segment;
   if (giver) {
     segment = giver->segment();
@@ -455,7 +475,7 @@ StatusOr<std::shared_ptr<ShmTransport>> build(const ShmOptions& options, const s
   } else {
     HPU_ASSIGN(segment, takeSegment(cards[0], options.ranks, deadline));
   }
-  HPU_ASSIGN(auto memories, mapMemories(cards, deadline));
+  HPU_ASSIGN(auto memories, mapMemories(cards, options.names, deadline));
   std::vector<ProcessCard> processes;
   for (const RankCard& card : cards) processes.push_back(card.process);
   auto transport =
@@ -520,11 +540,11 @@ StatusOr<std::shared_ptr<Transport>> createShmTransport(const ShmOptions& option
   HPU_ASSIGN(std::vector<std::string> texts, options.allGather("shm cards", status.ok() ? text : failureText(status)));
   if (static_cast<int>(texts.size()) != options.ranks)
     return internalError(base::strCat("the exchange of ", options.ranks, " ranks brought ", texts.size(), " texts"));
-  HPU_RETURN_IF_ERROR(firstFailure(texts, options.rank));
+  HPU_RETURN_IF_ERROR(firstFailure(texts, options));
 
   // From here on all come to the second exchange, whatever happens to one of them.
   std::shared_ptr<ShmTransport> transport;
-  auto cards = decodeCards(texts);
+  auto cards = decodeCards(texts, options.names);
   status = cards.status();
   if (cards.ok()) {
     auto built = build(options, *cards, giver.get(), deadline);
@@ -532,7 +552,7 @@ StatusOr<std::shared_ptr<Transport>> createShmTransport(const ShmOptions& option
     if (built.ok()) transport = std::move(*built);
   }
   HPU_ASSIGN(texts, options.allGather("shm ready", status.ok() ? "ready" : failureText(status)));
-  HPU_RETURN_IF_ERROR(firstFailure(texts, options.rank));
+  HPU_RETURN_IF_ERROR(firstFailure(texts, options));
   HPU_RETURN_IF_ERROR(status);
   return std::shared_ptr<Transport>(std::move(transport));
 }

@@ -27,6 +27,8 @@ struct ShmOptions {
   /// Of this rank, a device of the node that this process owns and keeps open; several ranks may
   /// have one device. -1: none (small messages and calls only).
   int deviceIndex = -1;
+  /// What the ranks are called in errors, when they are a part of a communicator's; empty: by their numbers here.
+  std::vector<int32_t> names;
   int64_t timeoutMs = -1;  ///< Of the creation; < 0: HPU_COMM_INIT_TIMEOUT_MS.
   /// Every rank's text, by rank; called twice, with the same phases on every rank.
   std::function<StatusOr<std::vector<std::string>>(const std::string& phase, const std::string& mine)> allGather;

@@ -211,27 +211,52 @@ void DeviceClock::place(Queue& queue, Pending& pending, Picoseconds ready) {
   node.start = node.end = ready;
   LaunchPlacement placement;
   bool isLaunch = false, visible = false;
+  const LinkUse* link = nullptr;
+  Picoseconds readStart = 0, writeStart = 0;
+  // One direction of the host link from `from` on; returns when it begins there.
+  auto cross = [&](Resource direction, const perfmodel::Cost& cost, int64_t bytes, Picoseconds from) {
+    const int resource = static_cast<int>(direction);
+    totals_.busy[resource] += cost.alone;
+    (direction == Resource::kHostToDevice ? totals_.hostToDeviceBytes : totals_.deviceToHostBytes) += bytes;
+    return engines_[resource].reserve(from, cost.alone);
+  };
+  auto linkReads = [&](Picoseconds from) {
+    if (!link || link->readBytes == 0) return from;
+    readStart = cross(Resource::kHostToDevice, link->read, link->readBytes, from);
+    return readStart + link->read.alone;
+  };
+  // `node` is the work without the link.
+  auto linkWrites = [&] {
+    if (link && link->readBytes > 0) node.start = readStart;
+    if (!link || link->writtenBytes == 0) return;
+    writeStart = cross(Resource::kDeviceToHost, link->written, link->writtenBytes, node.end);
+    node.end = writeStart + link->written.alone;
+  };
   visitWork(
       pending.item.work,
       [&](const TimedTransfer& transfer) {
+        link = transfer.link.get();
         int resource = static_cast<int>(transfer.resource);
-        node.start = engines_[resource].reserve(ready, transfer.cost.alone);
+        node.start = engines_[resource].reserve(linkReads(ready), transfer.cost.alone);
         node.end = node.start + transfer.cost.alone;
         totals_.busy[resource] += transfer.cost.alone;
         if (transfer.resource == Resource::kHostToDevice) totals_.hostToDeviceBytes += transfer.bytes;
         if (transfer.resource == Resource::kDeviceToHost) totals_.deviceToHostBytes += transfer.bytes;
+        linkWrites();
         visible = true;
       },
       [&](const TimedProgram& launch) {
-        placement = placeLaunch(*launch.timeline, ready, engines_);
+        link = launch.link.get();
+        placement = placeLaunch(*launch.timeline, linkReads(ready), engines_);
         node.start = placement.start;
         node.end = placement.end;
+        linkWrites();
         for (int e = 0; e < kNumEngines; ++e) totals_.busy[e] += launch.timeline->busy[e];
         ++totals_.launches;
         totals_.commands += launch.timeline->commands;
         for (size_t i = 0; i < pending.signals.size(); ++i)
           pending.signals[i]->start = pending.signals[i]->end =
-              launch.timeline->outputEnd(launch.signals[i], placement);
+              isOutputOf(link, launch.signals[i]) ? node.end : launch.timeline->outputEnd(launch.signals[i], placement);
         isLaunch = visible = true;
       },
       [&](const TimedExternal&) {
@@ -250,7 +275,7 @@ void DeviceClock::place(Queue& queue, Pending& pending, Picoseconds ready) {
   totals_.end = std::max(totals_.end, node.end);
   if (visible && observer_)
     observer_({pending.item, queue.name, ready, node.start, node.end, isLaunch ? &placement : nullptr,
-               pending.external.get()});
+               pending.external.get(), link, readStart, writeStart});
 }
 
 }  // namespace hpu::driver

@@ -67,14 +67,21 @@ Picoseconds DeviceClock::foresee(const ClockItem& item, const std::vector<std::s
   const Picoseconds ready = std::max(end, item.earliest);
   Picoseconds foreseen = ready;
   visitWork(
-      item.work, [&](const TimedTransfer& transfer) { foreseen += transfer.cost.alone; },
+      item.work,
+      [&](const TimedTransfer& transfer) {
+        foreseen += transfer.cost.alone;
+        if (transfer.link) foreseen += transfer.link->read.alone + transfer.link->written.alone;
+      },
       [&](const TimedProgram& launch) {
+        const LinkUse* link = launch.link.get();
         LaunchPlacement alone;
-        alone.offset = ready;
-        alone.start = ready + launch.timeline->start;
-        alone.end = foreseen = ready + launch.timeline->end;
+        alone.offset = ready + (link ? link->read.alone : 0);
+        alone.start = alone.offset + launch.timeline->start;
+        alone.end = alone.offset + launch.timeline->end;
+        foreseen = alone.end + (link ? link->written.alone : 0);
         for (size_t i = 0; i < signals.size(); ++i)
-          signals[i]->foreseen = launch.timeline->outputEnd(launch.signals[i], alone);
+          signals[i]->foreseen =
+              isOutputOf(link, launch.signals[i]) ? foreseen : launch.timeline->outputEnd(launch.signals[i], alone);
       },
       [&](const TimedWait& wait) {
         if (wait.node) foreseen = std::max(foreseen, wait.node->foreseen);

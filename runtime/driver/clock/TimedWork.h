@@ -4,6 +4,7 @@
 // the kind is told apart by visitWork (runtime/driver/WorkVisitor.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,18 +26,31 @@ inline constexpr int kNumResources = 6;
 
 class DeviceClock;
 
+/// What work on the device moves over the host link, because it lies in host memory: all that is read before the work
+/// begins, all that is written behind its end, each on the link's direction. Costs of 0: nothing.
+struct LinkUse {
+  int64_t readBytes = 0, writtenBytes = 0;
+  perfmodel::Cost read, written;
+  std::vector<uint32_t> outputs;  ///< Of a launch: the outputs that lie there.
+};
+/// Whether an output of a launch lies in host memory: it is written when all that goes over the link is.
+inline bool isOutputOf(const LinkUse* link, uint32_t output) {
+  return link && std::find(link->outputs.begin(), link->outputs.end(), output) != link->outputs.end();
+}
 /// A transfer or fill of `bytes`: cost.alone on one resource.
 struct TimedTransfer {
   Resource resource = Resource::kDma;
   perfmodel::Cost cost;
   int64_t bytes = 0;
-  std::string_view what;  ///< "copy to device"; a literal.
+  std::string_view what;                     ///< "copy to device"; a literal.
+  std::shared_ptr<const LinkUse> link = {};  ///< Null: none.
 };
 struct TimedProgram {
   std::shared_ptr<const LaunchTimeline> timeline;
   std::shared_ptr<const recipe::Program> program;  ///< For the observer; may be null.
   /// signals[i]: the output whose last write the item's ticket plus 1 + i stands for.
   std::vector<uint32_t> signals;
+  std::shared_ptr<const LinkUse> link = {};  ///< Null: none.
 };
 /// Ends when `node` does; `clock` is the node's own when it is another device's.
 struct TimedWait {
@@ -76,6 +90,8 @@ struct ResolvedWork {
   Picoseconds ready = 0, start = 0, end = 0;
   const LaunchPlacement* placement = nullptr;  ///< Of a launch.
   const ExternalTime* external = nullptr;      ///< Of external work.
+  const LinkUse* link = nullptr;               ///< Of work on host memory, with when each part of it begins.
+  Picoseconds readStart = 0, writeStart = 0;
 };
 
 }  // namespace hpu::driver

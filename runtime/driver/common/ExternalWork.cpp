@@ -34,4 +34,14 @@ uint64_t ExternalWork::progress() const {
   return 0;
 }
 
+RepeatableWork::~RepeatableWork() = default;
+
+Status RepeatableWork::prepare(const Stream&) {
+  return okStatus();
+}
+
+std::vector<WorkMemory> RepeatableWork::memory() const {
+  return {};
+}
+
 }  // namespace hpu

@@ -19,7 +19,9 @@ namespace {
 // To wake a worker costs the thread that enqueues about ten microseconds. So a worker without work looks for some
 // without a pause at first, then one of them does so again and again for a while, and only then is it to be woken.
 constexpr std::chrono::microseconds kLookFor{25};
-constexpr std::chrono::microseconds kNap{50};
+// A nap in vain is followed by one twice as long: work waits for no longer than there was none before it, and long
+// operations of threads that wait are not disturbed many times.
+constexpr std::chrono::microseconds kNap{50}, kLongestNap{800};
 constexpr std::chrono::milliseconds kNapFor{10};
 // A worker that finds some lets the thread that enqueues get on before it takes the lock from it: that one comes with
 // more, or waits and does the work itself.
@@ -54,7 +56,7 @@ bool QueueExecutor::Core::startWorkers(int wanted) {
     try {
       {
         Section section(*this);
-        if (workersStarted >= std::min(wanted, maxWorkers) || stopping) return workersStarted > 0;
+        if (workersStarted >= std::min(wanted, maxWorkers) || stopping || exiting) return workersStarted > 0 || exiting;
         ++workersStarted;
         workers.reserve(static_cast<size_t>(maxWorkers));  // A thread that runs has a place to go.
       }
@@ -94,7 +96,7 @@ void QueueExecutor::Core::takeFromReady(Queue& queue) {
 }
 
 void QueueExecutor::Core::noteReady() {
-  anyReady.store(!ready.empty() || !unsealed.empty() || stopping, std::memory_order_relaxed);
+  anyReady.store(!ready.empty() || !unsealed.empty() || stopping || exiting, std::memory_order_relaxed);
 }
 
 void QueueExecutor::Core::makeReady(const std::shared_ptr<Queue>& queue) {
@@ -105,7 +107,8 @@ void QueueExecutor::Core::makeReady(const std::shared_ptr<Queue>& queue) {
 /// settle(), but for external work that is next: that is begun, as `next`, for the calling thread when it asks for it.
 void QueueExecutor::Core::settleOrBegin(const std::shared_ptr<Queue>& queue, Turn* next) {
   // Not by way of the ready list: a worker that looks for work there would take it from who is here already.
-  if (next && !stopping && !queue->items.empty() && std::holds_alternative<External>(queue->items.front().work))
+  if (next && !stopping && mayTakeTurns() && !queue->items.empty() &&
+      std::holds_alternative<External>(queue->items.front().work))
     *next = begin(queue);
   else
     settle(queue);
@@ -141,8 +144,9 @@ std::optional<QueueExecutor::Core::Turn> QueueExecutor::Core::awaitTurn() {
   Section section(*this);
   ++looking;
   auto idleSince = base::Deadline::Clock::now();
+  auto nap = kNap;
   uint64_t seen = advanced.load(std::memory_order_relaxed);
-  while (ready.empty() && unsealed.empty() && !stopping) {
+  while (ready.empty() && unsealed.empty() && !stopping && !exiting) {
     const auto now = base::Deadline::Clock::now();
     if (now < idleSince + kLookFor) {
       section.unlock();
@@ -153,17 +157,20 @@ std::optional<QueueExecutor::Core::Turn> QueueExecutor::Core::awaitTurn() {
       continue;
     }
     // As long as threads that wait do the work themselves, more of it is to come.
-    if (const uint64_t done = advanced.load(std::memory_order_relaxed); std::exchange(seen, done) != done)
+    if (const uint64_t done = advanced.load(std::memory_order_relaxed); std::exchange(seen, done) != done) {
       idleSince = now - kLookFor;
+      nap = kNap;
+    }
     if (!napping && now < idleSince + kNapFor) {
       napping = true;
-      section.wait(hurried, now + kNap);
+      section.wait(hurried, now + nap);
       napping = false;
+      nap = std::min(2 * nap, kLongestNap);
       continue;
     }
     --looking;
     ++sleeping;
-    while (wakes == 0 && !stopping) section.wait(workAvailable);
+    while (wakes == 0 && !stopping && !exiting) section.wait(workAvailable);
     // The thread that woke it has counted it in `looking` already.
     if (wakes > 0) {
       --wakes;
@@ -174,11 +181,12 @@ std::optional<QueueExecutor::Core::Turn> QueueExecutor::Core::awaitTurn() {
     idleSince = base::Deadline::Clock::now();
   }
   --looking;
-  if (stopping) return std::nullopt;
+  if (stopping || exiting) return std::nullopt;
   Turn turn;
   if (std::shared_ptr<ExternalWork> work = takeUnsealed()) {
     turn.kind = Turn::Kind::kSeal;
     turn.away.work = std::move(work);
+    turn.taken = Taken(*this);
   } else {
     turn = begin(takeReady());
   }
@@ -261,6 +269,7 @@ void QueueExecutor::Core::freeProgram(std::optional<ProgramId> program) {
 QueueExecutor::Core::Turn QueueExecutor::Core::begin(const std::shared_ptr<Queue>& queue) {
   Turn turn;
   turn.queue = queue;
+  turn.taken = Taken(*this);
   if (parkForWait(queue, turn)) return turn;
   Item& head = queue->items.front();
   turn.cause = (head.report ? *head.report : *queue).failureBefore(head.ticket);
@@ -377,14 +386,16 @@ void QueueExecutor::Core::conclude(const std::shared_ptr<Queue>& queue, Item ite
   inside().pop_back();
   advanced.fetch_add(1, std::memory_order_relaxed);
   Callbacks callbacks;
+  NewError error;
   {
     Section section(*this);
     queue->hasLongWork |= tookLong;
     freeProgram(item.running);
-    callbacks = finish(*queue, item, status);
+    callbacks = finish(*queue, item, status, error);
     if (callbacks.empty()) settleOrBegin(queue, next);
     if (queue->waiters > 0) queue->progress.notify_all();
   }
+  tell(error);
   if (callbacks.empty()) return;
   // As above: what the callbacks let go of may destroy the device.
   inside().push_back({this, queue.get(), item.ticket, true});
@@ -402,23 +413,31 @@ Status QueueExecutor::Core::skipped(const Queue& queue, const Item& item, const 
   if (cause.ok() || std::holds_alternative<WaitFor>(item.work)) return okStatus();
   // What was recorded stands for the work before it.
   if (std::holds_alternative<Marker>(item.work)) return cause;
+  if (const auto* away = std::get_if<External>(&item.work); away && away->isReport) return cause;
   return Status::because(cause, StatusCode::kAborted,
                          base::strCat(workName(item.work), item.label.empty() ? "" : " '", item.label,
                                       item.label.empty() ? "" : "'", " on queue '", queue.name, "' of ", deviceName,
                                       " was not run: work before it on the queue failed: ", cause.message()));
 }
 
-/// Keeps the first failure of a queue for whoever asks.
-void QueueExecutor::Core::keepError(Queue& queue, Ticket ticket, const Status& status) {
-  if (status.ok() || !queue.error.ok() || ticket < queue.skipBefore) return;
+/// Keeps the first failure of a queue for whoever asks. Returns it when it is to be told.
+QueueExecutor::Core::NewError QueueExecutor::Core::keepError(Queue& queue, Ticket ticket, const Status& status) {
+  if (status.ok() || !queue.error.ok() || ticket < queue.skipBefore) return {};
   queue.error = status;
   queue.errorTicket = ticket;
+  if (!failed || stopping || (resetting > 0 && status.code() == StatusCode::kCancelled)) return {};
+  return {queue.name, status};
+}
+
+void QueueExecutor::Core::tell(const NewError& error) const {
+  if (!error.status.ok()) failed(error.queue, error.status);
 }
 
 /// A signal of a launch that still runs is done, or the launch ended without it. At most once each.
 void QueueExecutor::Core::completeSignal(Queue& queue, const Item& item, uint32_t signal, const Status& status) {
   const Ticket ticket = item.ticket + 1 + signal;
   Callbacks callbacks;
+  NewError error;
   {
     Section section(*this);
     Outstanding* entry = outstanding.find(ticket);
@@ -426,22 +445,24 @@ void QueueExecutor::Core::completeSignal(Queue& queue, const Item& item, uint32_
     callbacks = std::move(entry->callbacks);
     if (!status.ok() && !entry->forgotten) failures.emplace(ticket, status);
     outstanding.erase(ticket);
-    keepError(item.report ? *item.report : queue, item.ticket, status);
+    error = keepError(item.report ? *item.report : queue, item.ticket, status);
     if (queue.waiters > 0) queue.progress.notify_all();
     if (draining && outstanding.size() <= drainTarget) drained.notify_all();
   }
+  tell(error);
   for (auto& callback : callbacks) callback();
 }
 
 /// The item's ticket is done. Its callbacks are returned, to be called without the lock.
-QueueExecutor::Core::Callbacks QueueExecutor::Core::finish(Queue& queue, const Item& item, const Status& status) {
+QueueExecutor::Core::Callbacks QueueExecutor::Core::finish(Queue& queue, const Item& item, const Status& status,
+                                                           NewError& error) {
   Callbacks callbacks;
   if (Outstanding* entry = outstanding.find(item.ticket)) {
     callbacks = std::move(entry->callbacks);
     if (!status.ok() && !entry->forgotten) failures.emplace(item.ticket, status);
     outstanding.erase(item.ticket);
   }
-  keepError(item.report ? *item.report : queue, item.ticket, status);
+  error = keepError(item.report ? *item.report : queue, item.ticket, status);
   if (draining && outstanding.size() <= drainTarget) drained.notify_all();
   return callbacks;
 }

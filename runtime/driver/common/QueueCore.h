@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/Deadline.h"
+#include "base/ExitGate.h"
 #include "base/Fifo.h"
 #include "base/Spin.h"
 #include "runtime/driver/TicketTable.h"
@@ -64,7 +65,7 @@ std::vector<InsideItem>& inside();
 /// such work, and the next may overrun the helper's deadline.
 inline constexpr std::chrono::milliseconds kLongWork{100};
 
-struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
+struct QueueExecutor::Core : std::enable_shared_from_this<Core>, base::StopsAtExit {
   struct Queue;
   struct Item {
     Ticket ticket = 0;
@@ -130,6 +131,30 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     std::vector<std::function<void()>> callbacks;
   };
   using Callbacks = std::vector<std::function<void()>>;
+  /// An error that a queue has now, to be told without the lock.
+  struct NewError {
+    std::string queue;
+    Status status;
+  };
+
+  /// Counts the turns that threads have taken on and not done, from under the lock that gave them: the exit of the
+  /// process waits for them. Stays with its thread.
+  class Taken {
+   public:
+    Taken() = default;
+    explicit Taken(Core& core) : core_(&core) { core.count(1); }
+    Taken(Taken&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+    Taken& operator=(Taken&& other) noexcept {
+      std::swap(core_, other.core_);
+      return *this;
+    }
+    ~Taken() {
+      if (core_) core_->count(-1);
+    }
+
+   private:
+    Core* core_ = nullptr;
+  };
 
   /// What a thread has taken on under the lock, to be done without it.
   struct Turn {
@@ -149,6 +174,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
     Ticket head = 0;                      ///< Of kAskOther: the wait's.
     External away;                        ///< Of kStart and kSeal.
     std::shared_ptr<DriverDevice> other;  ///< Of kAskOther.
+    Taken taken;
   };
 
   Core(std::string name, int index, int workers, Body work, Gate hold, ExternalHooks hooks)
@@ -166,12 +192,14 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   Body body;
   Gate gate;
   ExternalHooks external;
+  std::function<void(const std::string&, const Status&)> failed;  ///< See QueueExecutor::setFailed.
 
   std::atomic<int> running{0};        ///< Pieces of work that a thread is inside of.
   std::atomic<uint64_t> advanced{0};  ///< Pieces that are done, and looks at some that ran.
   std::atomic<bool> anyReady{false};  ///< There is something for a worker to do, or to stop for: for who spins.
   std::atomic<Ticket> openTicket{0};  ///< Of `open`; 0: there is none.
   std::atomic<bool> anyUnsealed{false};
+  std::atomic<int> taken{0};  ///< See Taken.
 
   mutable std::mutex mutex;  // Guards everything below.
   std::condition_variable workAvailable, hurried, drained;
@@ -192,15 +220,18 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   int workersStarted = 0;  ///< Also those that are being started.
   Ticket nextTicket = 1;
   QueueId nextQueue = 1;
-  int waitingThreads = 0;  ///< In await().
+  int waitingThreads = 0;                                 ///< In await().
+  std::atomic<WaitPolicy> waitPolicy{WaitPolicy::kHelp};  ///< What these do; never kDefault. Also without the lock.
   // Whenever something is ready, a worker looks for it (`looking`), or all are at work and look when they are done.
   int looking = 0;         ///< Workers that look for work, without a pause or at the end of a nap, or are woken to.
-  bool napping = false;    ///< One of these naps, for kNap, until it is `hurried`.
+  bool napping = false;    ///< One of these naps, for a moment, until it is `hurried`.
   int sleeping = 0;        ///< Workers that sleep until `wakes` lets one go.
   int wakes = 0;           ///< Sleepers that may go and have not yet.
   int wakesToSend = 0;     ///< Of these: whoever has the lock notifies when it is unlocked.
   size_t drainTarget = 0;  ///< With `draining`: outstanding tickets that the drain need not wait for.
   bool draining = false, stopping = false;
+  int resetting = 0;     ///< Threads in reset(): what ends as cancelled has failed by it.
+  bool exiting = false;  ///< The process exits: only the thread that does takes turns.
 
   /// The lock, for a scope. Workers for what was made ready in it are woken when it is unlocked.
   class Section {
@@ -221,6 +252,7 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
       return changed.wait_until(lock_, until);
     }
     void wait(std::condition_variable& changed) { changed.wait(lock_); }
+    Core& core() const { return core_; }
 
    private:
     Core& core_;
@@ -247,11 +279,12 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   bool parkForLaunch(const std::shared_ptr<Queue>& queue);
   void park(Queue& queue, ParkedAt at);
   void freeProgram(std::optional<ProgramId> program);
-  Callbacks finish(Queue& queue, const Item& item, const Status& status);
+  Callbacks finish(Queue& queue, const Item& item, const Status& status, NewError& error);
   void settle(const std::shared_ptr<Queue>& queue);
   void settleOrBegin(const std::shared_ptr<Queue>& queue, Turn* next);
   std::vector<Item> dropQueued(Queue& queue);
-  void keepError(Queue& queue, Ticket ticket, const Status& status);
+  void tell(const NewError& error) const;
+  NewError keepError(Queue& queue, Ticket ticket, const Status& status);
   Status failureOf(Ticket ticket) const;
   Status checkWait(const Work& work) const;
   Ticket append(const std::shared_ptr<Queue>& queue, Work& work, std::shared_ptr<const void>& keepAlive,
@@ -287,6 +320,14 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   void seal();
   void closed(Ticket ticket);
 
+  // QueueExit.cpp: the process exits.
+  void count(int change) noexcept;
+  void beginExit() noexcept override;
+  bool awaitExit(std::chrono::steady_clock::time_point until) noexcept override;
+  bool workAtExit() override;
+  /// Under the lock: whether the calling thread may take turns.
+  bool mayTakeTurns() const { return !exiting || base::isExitThread(); }
+
   // QueueWait.cpp: threads of the host that wait.
   /// External work that a thread helps, from borrow() on.
   struct Loan {
@@ -297,6 +338,8 @@ struct QueueExecutor::Core : std::enable_shared_from_this<Core> {
   Loan borrow(const std::shared_ptr<Queue>& queue);               ///< Under the lock.
   void lend(Loan loan, base::Deadline::Clock::time_point until);  ///< Without.
   bool await(const std::shared_ptr<Queue>& queue, Ticket ticket, const base::Deadline& deadline);
+  static std::cv_status standBy(Section& section, Queue& queue, base::Deadline::Clock::time_point until,
+                                WaitPolicy policy);
   void drain();
   Status reset(const base::Deadline& deadline, base::FunctionRef<void(const std::vector<Ticket>&)> dropping);
 };

@@ -88,7 +88,12 @@ void QueueExecutor::Core::drain() {
       section.lock();
       continue;
     }
-    if (!ready.empty()) {
+    if (exiting && base::isExitThread()) {
+      // What it waits for may be work of another device.
+      section.unlock();
+      (void)base::workAtExit();
+      section.lock();
+    } else if (!ready.empty() && mayTakeTurns()) {
       Turn turn = begin(takeReady());
       section.unlock();
       perform(std::move(turn));

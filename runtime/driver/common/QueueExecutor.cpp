@@ -14,10 +14,17 @@ namespace hpu::driver {
 QueueExecutor::QueueExecutor(std::string deviceName, int maxWorkers, Body body, Gate gate, ExternalHooks external,
                              int deviceIndex)
     : core_(std::make_shared<Core>(std::move(deviceName), deviceIndex, maxWorkers, std::move(body), std::move(gate),
-                                   std::move(external))) {}
+                                   std::move(external))) {
+  base::stopAtExit(core_);
+}
 
 QueueExecutor::~QueueExecutor() {
   core_->drain();
+}
+
+void QueueExecutor::setFailed(std::function<void(const std::string&, const Status&)> failed) {
+  Core::Section section(*core_);
+  core_->failed = std::move(failed);
 }
 
 StatusOr<QueueId> QueueExecutor::createQueue(const std::string& name) try {
@@ -71,7 +78,7 @@ StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<co
     if (extendable) core_->keepOpen(std::move(extendable), queue, ticket, earliestNs);
     if (queue->state != QueueState::kIdle) return ticket;
     // Nothing is skipped under its caller's locks.
-    if (!beginNow || !queue->failureBefore(ticket).ok()) {
+    if (!beginNow || !core_->mayTakeTurns() || !queue->failureBefore(ticket).ok()) {
       core_->makeReady(queue);
       return ticket;
     }
@@ -159,6 +166,8 @@ StatusOr<std::vector<Ticket>> QueueExecutor::submitBatch(
 }
 
 bool QueueExecutor::done(Ticket ticket) const {
+  // No worker brings the end closer, and the program may ask until it has come.
+  if (base::isExitThread()) (void)base::workAtExit();
   Core::Section section(*core_);
   if (ticket == core_->openTicket.load(std::memory_order_relaxed)) core_->sealSoon();
   if (ticket < core_->nextTicket && !core_->outstanding.contains(ticket)) return true;
@@ -192,6 +201,10 @@ Status QueueExecutor::wait(Ticket ticket, int64_t deadlineMs) {
   return deadlineExceeded(base::strCat(vain, "; ", core_->standing(queue), ", with ", queue->items.size(),
                                        " pieces of work queued. Wait longer (HPU_WAIT_TIMEOUT_MS) or look for a wait "
                                        "that is never satisfied"));
+}
+
+void QueueExecutor::waitBy(WaitPolicy policy) {
+  core_->waitPolicy.store(policy, std::memory_order_relaxed);
 }
 
 void QueueExecutor::whenDone(Ticket ticket, std::function<void()> callback) {

@@ -50,6 +50,10 @@ class QueueExecutor {
   QueueExecutor(const QueueExecutor&) = delete;
   QueueExecutor& operator=(const QueueExecutor&) = delete;
 
+  /// Is told, without locks, when a queue has an error; nobody is of what a reset drops or interrupts. Before there is
+  /// any work.
+  void setFailed(std::function<void(const std::string& queue, const Status& error)> failed);
+
   StatusOr<QueueId> createQueue(const std::string& name);
   void destroyQueue(QueueId queue);
   /// Is called with the ticket of new work, and with the external work that is directly before it on
@@ -86,6 +90,8 @@ class QueueExecutor {
   /// its deadline only by work that is the first of its queue to take long, and then takes over a
   /// minute. One thread at a time lends itself to external work that is in the way.
   Status wait(Ticket ticket, int64_t deadlineMs);
+  /// What threads do in wait(): not kDefault. With others than kHelp they do no work, and lend themselves to none.
+  void waitBy(WaitPolicy policy);
   void whenDone(Ticket ticket, std::function<void()> callback);
   Status takeError(QueueId queue, Ticket upTo);
   Status error(QueueId queue, Ticket upTo) const;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of QueueExecutor::Core in which a thread of the host waits: for a ticket, and for a
 // reset.
+#include <sched.h>
+
 #include <algorithm>
 #include <iterator>
 
 #include "base/FloatEnvironment.h"
 #include "base/Format.h"
 #include "base/PerThread.h"
+#include "base/Spin.h"
 #include "runtime/driver/common/QueueCore.h"
 
 namespace hpu::driver {
@@ -21,6 +24,8 @@ constexpr int64_t kHelpMs = 60000;
 constexpr int64_t kProbeMs = 5000;
 // How long a wait looks for the end of work that another thread does before it sleeps.
 constexpr std::chrono::microseconds kLookFor{20};
+// While the process exits: how often a thread that waits looks for work that has become ready.
+constexpr std::chrono::milliseconds kExitLook{2};
 
 }  // namespace
 
@@ -70,8 +75,28 @@ void QueueExecutor::Core::lend(Loan loan, Clock::time_point until) {
   wakeHelpers();
 }
 
-/// Waits until `ticket`, one of `queue`, is done. The calling thread does the queue's work as long
-/// as no worker has taken it (two switches of threads less for who waits at once), and helps
+/// What a thread that waits does when there is nothing to do, by the policy: sleeps until the queue advances, or looks
+/// around for a moment. Says whether it is `until` by now.
+std::cv_status QueueExecutor::Core::standBy(Section& section, Queue& queue, Clock::time_point until,
+                                            WaitPolicy policy) {
+  if (policy != WaitPolicy::kSpin && policy != WaitPolicy::kYield) return section.wait(queue.progress, until);
+  const std::atomic<uint64_t>& advanced = section.core().advanced;
+  const uint64_t seen = advanced.load(std::memory_order_relaxed);
+  // It looks under the lock now and then: the end of work is seen there a moment after `advanced` tells of it.
+  const Clock::time_point end = std::min(until, Clock::now() + kLookFor);
+  section.unlock();
+  do {
+    if (policy == WaitPolicy::kYield)
+      ::sched_yield();
+    else
+      base::cpuRelax();
+  } while (advanced.load(std::memory_order_relaxed) == seen && Clock::now() < end);
+  section.lock();
+  return Clock::now() < until ? std::cv_status::no_timeout : std::cv_status::timeout;
+}
+
+/// Waits until `ticket`, one of `queue`, is done. With WaitPolicy::kHelp the calling thread does the queue's work as
+/// long as no worker has taken it (two switches of threads less for who waits at once), and helps
 /// external work. False: not done at the deadline, and no external work that it stands at
 /// advances.
 bool QueueExecutor::Core::await(const std::shared_ptr<Queue>& queue, Ticket ticket, const base::Deadline& deadline) {
@@ -89,13 +114,15 @@ bool QueueExecutor::Core::await(const std::shared_ptr<Queue>& queue, Ticket tick
   Ticket lentTo = 0;
   uint64_t handover = 0;
   bool worked = false, finished = true;
+  const WaitPolicy policy = waitPolicy.load(std::memory_order_relaxed);
+  const bool helps = policy == WaitPolicy::kHelp;
   Section section(*this);
   // What this thread put into the ready list was left to it.
   auto leaveWork = [&] {
     if (std::exchange(worked, false) && !ready.empty()) ensureWorker();
   };
   auto mayRun = [&] {
-    if (queue->state != QueueState::kReady || queue->hasLongWork) return false;
+    if (exiting || !helps || queue->state != QueueState::kReady || queue->hasLongWork) return false;
     const bool begins = std::holds_alternative<External>(queue->items.front().work);
     return deadline.remainingMs() >= (begins ? 1 : kHelpMs);
   };
@@ -112,8 +139,24 @@ bool QueueExecutor::Core::await(const std::shared_ptr<Queue>& queue, Ticket tick
       continue;
     }
     leaveWork();
+    if (exiting) {
+      if (deadline.expired()) {
+        finished = false;
+        break;
+      }
+      // The ticket may wait for work of any queue, on any device.
+      bool worked = false;
+      if (base::isExitThread()) {
+        section.unlock();
+        worked = base::workAtExit();
+        section.lock();
+      }
+      if (!worked && outstanding.contains(ticket))
+        section.wait(queue->progress, std::min(deadline.time(), Clock::now() + kExitLook));
+      continue;
+    }
     std::shared_ptr<Queue> way = inTheWay(queue);
-    if (way && helpable(*way) && Clock::now() < until &&
+    if (helps && way && helpable(*way) && Clock::now() < until &&
         (lentTo != way->external->item.ticket || handover != way->external->handovers)) {
       lentTo = way->external->item.ticket;
       handover = way->external->handovers;
@@ -125,7 +168,7 @@ bool QueueExecutor::Core::await(const std::shared_ptr<Queue>& queue, Ticket tick
       continue;
     }
     way.reset();
-    if (queue->state == QueueState::kRunning && Clock::now() < lookUntil) {
+    if (helps && queue->state == QueueState::kRunning && Clock::now() < lookUntil) {
       const uint64_t seen = advanced.load(std::memory_order_relaxed);
       section.unlock();
       base::spinUntil(lookUntil, [&] { return advanced.load(std::memory_order_relaxed) != seen; });
@@ -133,7 +176,7 @@ bool QueueExecutor::Core::await(const std::shared_ptr<Queue>& queue, Ticket tick
       continue;
     }
     hurry();
-    if (section.wait(queue->progress, until) == std::cv_status::no_timeout) continue;
+    if (standBy(section, *queue, until, policy) == std::cv_status::no_timeout) continue;
     if (!outstanding.contains(ticket)) break;
     Advance now;
     now.known = true;
@@ -189,6 +232,7 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
   std::vector<std::shared_ptr<ExternalWork>> inProgress;
   const Status interrupted = cancelled(base::strCat("it was interrupted by a reset of ", deviceName));
   Section section(*this);
+  ++resetting;
   // What begins in its caller's thread, under its caller's locks, is cancelled from here.
   for (bool begins = true; begins && !deadline.expired();) {
     begins = false;
@@ -267,6 +311,7 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
                        queue->name, "' did not end within ", deadline.totalMs(), " ms"));
     if (queue->errorTicket < until) queue->error = Status();
   }
+  --resetting;
   return status;
 }
 

@@ -15,6 +15,7 @@
 #include "base/StatusMacros.h"
 #include "perfmodel/EngineCost.h"
 #include "recipe/OpText.h"
+#include "runtime/driver/HostWindow.h"
 #include "runtime/driver/WorkVisitor.h"
 #include "runtime/driver/common/WorkTrace.h"
 #include "runtime/trace/Recorder.h"
@@ -80,6 +81,18 @@ StatusOr<arch::ClockProfile> TimedDevice::clockProfile(Target target) {
   auto profile = arch::targetDesc(target).findClock(name);
   if (!profile.ok()) return profile.status().withContext("HPU_SIM_CLOCK");
   return *profile;
+}
+
+StatusOr<WaitPolicy> TimedDevice::waitPolicy(WaitPolicy wanted) {
+  if (wanted > WaitPolicy::kYield)
+    return invalidArgument(base::strCat("DeviceOptions::wait is ", static_cast<int>(wanted),
+                                        ", which is no wait policy; the last one is kYield"));
+  if (wanted != WaitPolicy::kDefault) return wanted;
+  HPU_ASSIGN(std::string name, settings::getString(Setting::HPU_WAIT_POLICY));
+  return name == "block"   ? WaitPolicy::kBlock
+         : name == "spin"  ? WaitPolicy::kSpin
+         : name == "yield" ? WaitPolicy::kYield
+                           : WaitPolicy::kHelp;
 }
 
 TimedDevice::TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockProfile& clock, int threads)
@@ -167,12 +180,21 @@ Status TimedDevice::checkRange(DeviceAddress address, int64_t bytes) const {
                                  base::formatHex(memory_.base + memory_.bytes)));
 }
 
+/// What programs, fills and copies on the device may use.
+Status TimedDevice::checkRangeOrHost(DeviceAddress address, int64_t bytes) const {
+  return isInHost(address, bytes) ? okStatus() : checkRange(address, bytes);
+}
+
 Status TimedDevice::checkHost(const void* pointer, int64_t bytes) const {
   if (pointer || bytes == 0) return okStatus();
   return invalidArgument("the host address of a copy is null");
 }
 
 Status TimedDevice::checkCopy(CopyDirection direction, const CopyRange& range) const {
+  if (direction == CopyDirection::kOnDevice) {
+    HPU_RETURN_IF_ERROR(checkRangeOrHost(range.dst, range.bytes));
+    return checkRangeOrHost(range.src, range.bytes);
+  }
   HPU_RETURN_IF_ERROR(direction == CopyDirection::kToHost ? checkHost(hostPointer(range.dst), range.bytes)
                                                           : checkRange(range.dst, range.bytes));
   return direction == CopyDirection::kToDevice ? checkHost(hostPointer(range.src), range.bytes)
@@ -196,7 +218,7 @@ Status TimedDevice::checkFill(const Fill& fill) const {
   const int32_t element = fill.elementBytes;
   if (element != 1 && element != 2 && element != 4)
     return invalidArgument(base::strCat("a fill's pattern has 1, 2 or 4 bytes, not ", element));
-  HPU_RETURN_IF_ERROR(checkRange(fill.dst, fill.bytes));
+  HPU_RETURN_IF_ERROR(checkRangeOrHost(fill.dst, fill.bytes));
   if (fill.bytes % element == 0) return okStatus();
   return invalidArgument(base::strCat("a fill of ", fill.bytes, " bytes is no multiple of its pattern of ", element));
 }
@@ -213,7 +235,10 @@ Status TimedDevice::checkLaunch(const Launch& launch, const Loaded* loaded) cons
                                           " outputs, and output ", output, " is to signal"));
   for (size_t i = 0; i < program.sections.size(); ++i) {
     if (program.sections[i].kind == recipe::SectionKind::kSram) continue;
-    Status status = checkRange(launch.sections[i], static_cast<int64_t>(program.sections[i].bytes));
+    const recipe::SectionKind kind = program.sections[i].kind;
+    const bool bound = kind == recipe::SectionKind::kInput || kind == recipe::SectionKind::kOutput;
+    const auto bytes = static_cast<int64_t>(program.sections[i].bytes);
+    Status status = bound ? checkRangeOrHost(launch.sections[i], bytes) : checkRange(launch.sections[i], bytes);
     if (!status.ok()) return status.withContext(base::strCat("section ", i, " of program '", program.name, "'"));
   }
   return okStatus();
@@ -246,6 +271,55 @@ TimedTransfer TimedDevice::timedCopy(CopyDirection direction, int64_t bytes, std
   return {copyEngine(), perfmodel::dmaCost(target_, clockProfile_, perfmodel::Bytes{2 * bytes, 0}), bytes, what};
 }
 
+/// Null: nothing crosses the link.
+std::shared_ptr<const LinkUse> TimedDevice::linkUse(int64_t readBytes, int64_t writtenBytes,
+                                                    std::vector<uint32_t> outputs) const {
+  if (readBytes == 0 && writtenBytes == 0) return nullptr;
+  auto link = std::make_shared<LinkUse>();
+  link->readBytes = readBytes;
+  link->writtenBytes = writtenBytes;
+  if (readBytes > 0) link->read = perfmodel::hostCopyCost(target_, readBytes);
+  if (writtenBytes > 0) link->written = perfmodel::hostCopyCost(target_, writtenBytes);
+  link->outputs = std::move(outputs);
+  return link;
+}
+
+/// Each input and output in host memory crosses once, however often ops touch it.
+std::shared_ptr<const LinkUse> TimedDevice::linkUse(const Launch& launch, const recipe::Program& program) const {
+  int64_t read = 0, written = 0;
+  std::vector<uint32_t> outputs;
+  for (size_t s = 0; s < launch.sections.size(); ++s) {
+    const recipe::Section& section = program.sections[s];
+    const bool isOutput = section.kind == recipe::SectionKind::kOutput;
+    if ((!isOutput && section.kind != recipe::SectionKind::kInput) || !isInHost(launch.sections[s])) continue;
+    const TensorInfo& tensor = (isOutput ? program.outputs : program.inputs)[section.binding];
+    auto bytes = static_cast<int64_t>(section.bytes);
+    if (numElements(tensor.type.shape) != kDynamic) bytes = std::min(bytes, tensor.type.bytes());
+    // Far beyond what any host has; a sum that overflows would be no time.
+    int64_t& sum = isOutput ? written : read;
+    sum = std::min(sum + std::min(bytes, kMaxCopyBytes), kMaxCopyBytes);
+    if (isOutput) outputs.push_back(section.binding);
+  }
+  return linkUse(read, written, std::move(outputs));
+}
+
+/// Copies on the device, of which parts may cross the host link.
+TimedTransfer TimedDevice::timedOnDevice(const std::vector<CopyRange>& ranges, std::string_view what) const {
+  int64_t within = 0, read = 0, written = 0;
+  for (const CopyRange& range : ranges) {
+    if (isInHost(range.src)) read += range.bytes;
+    if (isInHost(range.dst)) written += range.bytes;
+    if (!isInHost(range.src) && !isInHost(range.dst)) within += range.bytes;
+  }
+  if (read == 0 && written == 0) return timedCopy(CopyDirection::kOnDevice, within, what);
+  if (within == 0 && written == 0) return timedCopy(CopyDirection::kToDevice, read, what);
+  if (within == 0 && read == 0) return timedCopy(CopyDirection::kToHost, written, what);
+  TimedTransfer transfer{copyEngine(), {}, within, what};
+  if (within > 0) transfer = timedCopy(CopyDirection::kOnDevice, within, what);
+  transfer.link = linkUse(read, written, {});
+  return transfer;
+}
+
 StatusOr<TimedWork> TimedDevice::timedWait(const WaitFor& wait) const {
   // Another kind of device has no time that could be compared with ours; the work is ordered only.
   auto other = std::dynamic_pointer_cast<TimedDevice>(wait.other);
@@ -268,23 +342,26 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work, const std::shared_p
       },
       [&](const CopyToHost& copy) -> Result { return timedCopy(CopyDirection::kToHost, copy.bytes, "copy to host"); },
       [&](const CopyOnDevice& copy) -> Result {
-        return timedCopy(CopyDirection::kOnDevice, copy.bytes, "copy on device");
+        if (!isInHost(copy.dst) && !isInHost(copy.src))
+          return timedCopy(CopyDirection::kOnDevice, copy.bytes, "copy on device");
+        return timedOnDevice({{copy.dst, copy.src, copy.bytes}}, "copy on device");
       },
       [&](const CopyMany& copies) -> Result {
         constexpr std::string_view kWhat[] = {"copies to device", "copies to host", "copies on device"};
+        if (copies.direction == CopyDirection::kOnDevice) return timedOnDevice(copies.ranges, kWhat[2]);
         int64_t total = 0;
         for (const CopyRange& range : copies.ranges) total += range.bytes;
-        return timedCopy(copies.direction, total,
-                         kWhat[copies.direction == CopyDirection::kToDevice ? 0
-                               : copies.direction == CopyDirection::kToHost ? 1
-                                                                            : 2]);
+        return timedCopy(copies.direction, total, kWhat[copies.direction == CopyDirection::kToDevice ? 0 : 1]);
       },
       [&](const Fill& fill) -> Result {
+        if (isInHost(fill.dst)) return timedCopy(CopyDirection::kToHost, fill.bytes, "fill");
         return TimedTransfer{copyEngine(),
                              perfmodel::dmaCost(target_, clockProfile_, perfmodel::Bytes{fill.bytes, 0}, fill.bytes),
                              fill.bytes, "fill"};
       },
-      [&](const Launch& launch) -> Result { return TimedProgram{loaded->timeline, loaded->program, launch.signals}; },
+      [&](const Launch& launch) -> Result {
+        return TimedProgram{loaded->timeline, loaded->program, launch.signals, linkUse(launch, *loaded->program)};
+      },
       [&](const WaitFor& wait) -> Result { return timedWait(wait); },
       [](const External& away) -> Result { return TimedExternal{away.work->ports()}; },
       [](const Marker&) -> Result { return TimedMarker{}; }, [](const Fault&) -> Result { return TimedMarker{}; });
@@ -496,6 +573,13 @@ Status TimedDevice::reset(int64_t deadlineMs) {
   Status status = executor_->reset(deadlineMs, [&](const std::vector<Ticket>& dropped) { clock_->drop(dropped); });
   resume();
   return status;
+}
+
+void TimedDevice::setHealthSink(HealthSink sink) {
+  healthSink_ = std::move(sink);
+  executor_->setFailed([sink = healthSink_](const std::string& queue, const Status& error) {
+    sink(HealthEvent::Kind::kWorkFailed, queue, error);
+  });
 }
 
 void TimedDevice::forget(Ticket ticket) {

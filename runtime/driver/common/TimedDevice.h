@@ -40,6 +40,7 @@ class TimedDevice : public DriverDevice {
   void seal() override { executor_->seal(); }
   bool done(Ticket ticket) override { return executor_->done(ticket); }
   Status wait(Ticket ticket, int64_t deadlineMs) override { return executor_->wait(ticket, deadlineMs); }
+  void setHealthSink(HealthSink sink) override;
   void whenDone(Ticket ticket, std::function<void()> callback) override {
     executor_->whenDone(ticket, std::move(callback));
   }
@@ -61,6 +62,10 @@ class TimedDevice : public DriverDevice {
   /// HPU_SIM_CLOCK.
   static StatusOr<arch::ClockProfile> clockProfile(Target target);
   TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockProfile& clock, int threads);
+  /// What DeviceOptions::wait means: never kDefault. Errors: kInvalidArgument (no policy; a bad HPU_WAIT_POLICY).
+  static StatusOr<WaitPolicy> waitPolicy(WaitPolicy wanted);
+  /// Threads that wait for its work do so from now on.
+  void waitBy(WaitPolicy policy) { executor_->waitBy(policy); }
 
   /// Prepares the program's functional side; null when there is none.
   virtual StatusOr<std::shared_ptr<LoadedProgram>> prepare(const std::shared_ptr<const recipe::Program>& program) = 0;
@@ -73,6 +78,8 @@ class TimedDevice : public DriverDevice {
   /// True for a launch that does not end because the device has failed; asked once, before it
   /// begins, under the executor's lock.
   virtual bool neverEnds(const Work& work) { return false; }
+  /// What setHealthSink gave; may be empty.
+  const HealthSink& healthSink() const { return healthSink_; }
   virtual void workFailed(const Work& work, const std::string& label, const Status& status) {}
   /// A reset begins: what runs and may not end by itself must end soon, with an error.
   virtual void interrupt() {}
@@ -103,6 +110,7 @@ class TimedDevice : public DriverDevice {
   Status checkEarliest(int64_t earliestStartNs) const;
   Status check(const Work& work, const Loaded* loaded) const;
   Status checkRange(DeviceAddress address, int64_t bytes) const;
+  Status checkRangeOrHost(DeviceAddress address, int64_t bytes) const;
   Status checkHost(const void* pointer, int64_t bytes) const;
   Status checkCopy(CopyDirection direction, const CopyRange& range) const;
   Status checkMany(const CopyMany& copies) const;
@@ -110,6 +118,9 @@ class TimedDevice : public DriverDevice {
   Status checkLaunch(const Launch& launch, const Loaded* loaded) const;
   Resource copyEngine() const;
   TimedTransfer timedCopy(CopyDirection direction, int64_t bytes, std::string_view what) const;
+  TimedTransfer timedOnDevice(const std::vector<CopyRange>& ranges, std::string_view what) const;
+  std::shared_ptr<const LinkUse> linkUse(int64_t readBytes, int64_t writtenBytes, std::vector<uint32_t> outputs) const;
+  std::shared_ptr<const LinkUse> linkUse(const Launch& launch, const recipe::Program& program) const;
   StatusOr<TimedWork> timedWait(const WaitFor& wait) const;
   StatusOr<TimedWork> timedWork(const Work& work, const std::shared_ptr<Loaded>& loaded) const;
   std::shared_ptr<Loaded> findLoaded(ProgramId id) const;
@@ -127,6 +138,7 @@ class TimedDevice : public DriverDevice {
   std::unordered_map<ProgramId, std::weak_ptr<Loaded>> everLoaded_;
   ProgramId nextProgram_ = 1;
 
+  HealthSink healthSink_;
   std::unique_ptr<QueueExecutor> executor_;
 };
 

@@ -39,6 +39,31 @@ trace::SpanRecord spanOf(uint32_t device, const ResolvedWork& work) {
   return record;
 }
 
+void traceLink(uint32_t device, const ResolvedWork& work) {
+  auto part = [&](trace::Track track, std::string_view name, const perfmodel::Cost& cost, Picoseconds ready,
+                  Picoseconds start) {
+    trace::SpanRecord record;
+    record.device = device;
+    record.queue = work.item.queue;
+    record.queueName = work.queueName;
+    record.launch = work.item.ticket;
+    record.track = track;
+    record.name = name;
+    record.category = "copy";
+    record.ready = ready;
+    record.start = start;
+    record.end = start + cost.alone;
+    record.bytes = cost.bytes;
+    record.terms = cost.terms;
+    record.terms[static_cast<size_t>(perfmodel::Term::kSync)] += start - ready;
+    trace::recordSpan(record);
+  };
+  const LinkUse& link = *work.link;
+  if (link.readBytes > 0) part(trace::Track::kHostToDevice, "read host memory", link.read, work.ready, work.readStart);
+  if (link.writtenBytes > 0)
+    part(trace::Track::kDeviceToHost, "write host memory", link.written, work.writeStart, work.writeStart);
+}
+
 void traceExternal(uint32_t device, const ResolvedWork& work) {
   trace::SpanRecord record = spanOf(device, work);
   record.track = trace::Track::kNic;
@@ -67,9 +92,15 @@ void traceTransfer(uint32_t device, const ResolvedWork& work, const TimedTransfe
   record.ready = work.ready;
   record.start = work.start;
   record.end = work.end;
+  if (work.link) {
+    if (transfer.cost.alone == 0) return;  // The link did all of it.
+    if (work.link->writtenBytes > 0) record.end = work.writeStart;
+    record.start = record.end - transfer.cost.alone;
+    record.ready = record.start;
+  }
   record.bytes = transfer.cost.bytes;
   record.terms = transfer.cost.terms;
-  record.terms[static_cast<size_t>(perfmodel::Term::kSync)] += work.start - work.ready;
+  record.terms[static_cast<size_t>(perfmodel::Term::kSync)] += record.start - record.ready;
   trace::recordSpan(record);
 }
 
@@ -79,6 +110,7 @@ void traceWork(const DeviceInfo& device, std::string_view clockProfile, const Re
   if (!trace::recording()) return;
   const auto index = static_cast<uint32_t>(device.index);
   trace::recordDevice(index, device.target, device.name, clockProfile);
+  if (work.link) traceLink(index, work);
   visitWork(
       work.item.work, [&](const TimedProgram& launch) { traceLaunch(index, work, launch); },
       [&](const TimedExternal&) { traceExternal(index, work); },

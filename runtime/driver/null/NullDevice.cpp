@@ -26,10 +26,13 @@ class NullDevice final : public TimedDevice {
 
   static StatusOr<std::shared_ptr<DriverDevice>> open(const DeviceOptions& options) {
     HPU_ASSIGN(arch::ClockProfile clock, clockProfile(options.target));
+    HPU_ASSIGN(WaitPolicy wait, waitPolicy(options.wait));
     HPU_ASSIGN(int index, node::requestedIndex(options));
     // A null device is nobody's: any number of processes and handles may have the same one.
     HPU_ASSIGN(DeviceInfo info, deviceInfo("null", options, std::max(index, 0)));
-    return std::shared_ptr<DriverDevice>(base::makeProcessOwned<NullDevice>(std::move(info), clock, options.threads));
+    auto device = base::makeProcessOwned<NullDevice>(std::move(info), clock, options.threads);
+    device->waitBy(wait);
+    return std::shared_ptr<DriverDevice>(std::move(device));
   }
 
  protected:

@@ -64,6 +64,11 @@ Status checkedCopy(int64_t bytes, const void* data, std::string_view allowed, Co
                                         ": ", base::errnoText(failed)));
 }
 
+/// Four bytes that repeat as the pattern does.
+uint32_t repeated(uint32_t value, int elementBytes) {
+  return elementBytes == 1 ? (value & 0xff) * 0x01010101u : elementBytes == 2 ? (value & 0xffff) * 0x00010001u : value;
+}
+
 void parallelCopy(std::byte* dst, const std::byte* src, int64_t bytes) {
   base::parallelFor(bytes, kCopyGrain,
                     [&](int64_t begin, int64_t end) { base::copyMemory(dst + begin, src + begin, end - begin); });
@@ -166,16 +171,8 @@ void Hbm::move(DeviceAddress dst, DeviceAddress src, int64_t bytes) {
   }
 }
 
-void Hbm::fill(DeviceAddress dst, uint32_t value, int64_t bytes, int elementBytes) {
-  // Four bytes that repeat as the pattern does.
-  uint32_t word = elementBytes == 1   ? (value & 0xff) * 0x01010101u
-                  : elementBytes == 2 ? (value & 0xffff) * 0x00010001u
-                                      : value;
-  if (word == 0) {
-    clear(static_cast<int64_t>(dst - kBase), bytes);
-    return;
-  }
-  std::byte* begin = at(dst);
+void fillMemory(std::byte* begin, uint32_t value, int64_t bytes, int elementBytes) {
+  const uint32_t word = repeated(value, elementBytes);
   const bool oneByte = word == (word & 0xff) * 0x01010101u;
   base::parallelFor((bytes + 3) / 4, kCopyGrain / 4, [&](int64_t firstWord, int64_t lastWord) {
     int64_t from = firstWord * 4, to = std::min(lastWord * 4, bytes);
@@ -186,6 +183,13 @@ void Hbm::fill(DeviceAddress dst, uint32_t value, int64_t bytes, int elementByte
     for (; from + 4 <= to; from += 4) std::memcpy(begin + from, &word, 4);
     if (from < to) std::memcpy(begin + from, &word, static_cast<size_t>(to - from));
   });
+}
+
+void Hbm::fill(DeviceAddress dst, uint32_t value, int64_t bytes, int elementBytes) {
+  if (repeated(value, elementBytes) == 0)
+    clear(static_cast<int64_t>(dst - kBase), bytes);
+  else
+    fillMemory(at(dst), value, bytes, elementBytes);
 }
 
 /// Zeroes what was written of a range.
@@ -220,6 +224,29 @@ Status Hbm::discard(DeviceAddress address, int64_t bytes) {
   if (first < last && ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, last - first) != 0)
     return unavailable("cannot give HBM pages back: " + base::errnoText(errno));
   return okStatus();
+}
+
+Status Hbm::populate(DeviceAddress address, int64_t bytes) {
+  if (!contains(address, bytes))
+    return outOfRange(base::strCat("cannot populate ", bytes, " bytes at ", base::formatHex(address),
+                                   ": outside of the device's memory"));
+  const int64_t page = pageBytes(), offset = static_cast<int64_t>(address - kBase);
+  const int64_t first = offset / page * page, last = (offset + bytes + page - 1) / page * page;
+  if (bytes == 0) return okStatus();
+  // Pages that are there stay as they are, so work of the device may write meanwhile.
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE of Linux 5.14, which older headers lack.
+  int result = 0;
+  do result = ::madvise(data_ + first, static_cast<size_t>(last - first), kPopulateWrite);
+  while (result != 0 && errno == EINTR);
+  if (result != 0 && errno == EINVAL) {
+    do result = ::fallocate(fd_, FALLOC_FL_KEEP_SIZE, first, last - first);
+    while (result != 0 && errno == EINTR);
+    // A host that has neither takes the pages with the first access.
+    if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) result = 0;
+  }
+  if (result == 0) return okStatus();
+  return resourceExhausted(base::strCat("the host has no memory for ", base::formatBytes(bytes), " of simulated HBM: ",
+                                        base::errnoText(errno), "; free buffers of any device, or end other programs"));
 }
 
 Status Hbm::poison(DeviceAddress address, int64_t bytes) {

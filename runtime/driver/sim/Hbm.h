@@ -52,6 +52,9 @@ class Hbm {
   /// Repeats the low `elementBytes` (1, 2 or 4) bytes of `value`, little-endian; `bytes` is a
   /// multiple of them.
   void fill(DeviceAddress dst, uint32_t value, int64_t bytes, int elementBytes = 1);
+  /// What was never written of the range becomes zeros that take memory of the host, so that accesses through the
+  /// mapping find it. Errors: kResourceExhausted.
+  Status populate(DeviceAddress address, int64_t bytes);
   /// Gives the pages inside of the range back to the host; its bytes read as zero then.
   Status discard(DeviceAddress address, int64_t bytes);
   /// Fills what was written in the range with 0xff; the rest stays unwritten.
@@ -78,6 +81,9 @@ class Hbm {
   mutable std::atomic<int64_t> sinceLook_{0};  ///< Bytes written since available_ was asked.
   mutable std::atomic<int64_t> credit_{0};     ///< Bytes that small writes may take before somebody looks again.
 };
+
+/// As Hbm::fill, of memory of the host.
+void fillMemory(std::byte* begin, uint32_t value, int64_t bytes, int elementBytes);
 
 /// Host memory that one device may take: HPU_SIM_HOST_BYTES, else what is available now (to the
 /// system and the control group) less an eighth. 0 when that is not known. Errors: a bad setting.

@@ -2,6 +2,7 @@
 #include "runtime/driver/sim/SimDevice.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -9,11 +10,13 @@
 #include <vector>
 
 #include "base/Format.h"
+#include "base/FunctionRef.h"
 #include "base/HostMemory.h"
 #include "base/ProcessOwned.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "recipe/OpText.h"
+#include "runtime/driver/HostWindow.h"
 #include "runtime/driver/WorkVisitor.h"
 #include "runtime/driver/common/DeviceSize.h"
 #include "runtime/driver/common/TimedDevice.h"
@@ -21,6 +24,7 @@
 #include "runtime/driver/sim/Hbm.h"
 #include "runtime/driver/sim/functional/ProgramExecutor.h"
 #include "runtime/node/Ownership.h"
+#include "runtime/ports/Ports.h"
 
 namespace hpu::driver {
 namespace {
@@ -30,15 +34,17 @@ class SimProgram final : public LoadedProgram {
   SimProgram(std::shared_ptr<const recipe::Program> program, std::unique_ptr<sim::ProgramExecutor> executor)
       : program_(std::move(program)), executor_(std::move(executor)) {}
 
-  Status run(const Hbm& hbm, const Launch& launch, QueueExecutor::Signal signal) {
+  using CheckBudget = base::FunctionRef<Status(DeviceAddress, int64_t)>;
+  Status run(const Hbm& hbm, const Launch& launch, CheckBudget checkBudget, QueueExecutor::Signal signal) {
     const std::vector<DeviceAddress>& sections = launch.sections;
     std::vector<std::byte*> bases(sections.size(), nullptr);
     for (size_t i = 0; i < sections.size(); ++i)
-      if (program_->sections[i].kind != recipe::SectionKind::kSram) bases[i] = hbm.at(sections[i]);
+      if (program_->sections[i].kind != recipe::SectionKind::kSram)
+        bases[i] = isInHost(sections[i]) ? static_cast<std::byte*>(windowPointer(sections[i])) : hbm.at(sections[i]);
     for (uint32_t i = 0; i < sections.size(); ++i) {
       // Inputs too: a kernel that reads what was never written makes pages of it.
-      if (!bases[i]) continue;
-      Status status = hbm.checkBudget(sections[i], static_cast<int64_t>(program_->sections[i].bytes));
+      if (!bases[i] || isInHost(sections[i])) continue;
+      Status status = checkBudget(sections[i], static_cast<int64_t>(program_->sections[i].bytes));
       if (status.ok()) continue;
       const recipe::Op* op = recipe::firstUser(*program_, i);
       return op ? recipe::failedAt(status, *program_, *op) : status;
@@ -72,6 +78,7 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
 
   static StatusOr<std::shared_ptr<DriverDevice>> open(const DeviceOptions& options) {
     HPU_ASSIGN(arch::ClockProfile clock, clockProfile(options.target));
+    HPU_ASSIGN(WaitPolicy wait, waitPolicy(options.wait));
     HPU_ASSIGN(std::unique_ptr<node::OwnedDevice> owned, node::acquire(options));
     HPU_ASSIGN(DeviceInfo info, deviceInfo("sim", options, owned->index()));
     HPU_ASSIGN(int64_t budget, hostMemoryBudget());
@@ -83,6 +90,8 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     info.hbmBytes = hbm->bytes();
     auto device =
         base::makeProcessOwned<SimDevice>(std::move(owned), std::move(info), std::move(hbm), clock, options.threads);
+    device->waitBy(wait);
+    ports::clear(device->info().index);
     device->owned_->serve(device.get(), {device->hbm_->file(), Hbm::kBase, device->hbm_->bytes()});
     return std::shared_ptr<DriverDevice>(std::move(device));
   }
@@ -91,7 +100,13 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
   Status checkWrite(DeviceAddress address, int64_t bytes) const override {
     if (!hbm_->contains(address, bytes))
       return outOfRange(base::strCat(bytes, " bytes at ", base::formatHex(address), " are not in the device's memory"));
-    return hbm_->checkBudget(address, bytes);
+    return checkBudget(address, bytes);
+  }
+
+  StatusOr<void*> hostView(DeviceAddress address, int64_t bytes) override {
+    HPU_RETURN_IF_ERROR(checkWrite(address, bytes));
+    HPU_RETURN_IF_ERROR(hbm_->populate(address, bytes));
+    return static_cast<void*>(hbm_->at(address));
   }
 
   void setMemorySource(std::function<MemoryInfo()> source) override {
@@ -112,13 +127,19 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     return move(range.dst, range.src, range.bytes);
   }
   Status copyIn(DeviceAddress dst, const void* src, int64_t bytes) {
-    HPU_RETURN_IF_ERROR(hbm_->checkBudget(dst, bytes));
+    HPU_RETURN_IF_ERROR(checkBudget(dst, bytes));
     return hbm_->copyIn(dst, src, bytes);
   }
   Status move(DeviceAddress dst, DeviceAddress src, int64_t bytes) {
-    HPU_RETURN_IF_ERROR(hbm_->checkBudget(dst, bytes));
+    if (isInHost(dst) && isInHost(src)) {
+      std::memmove(windowPointer(dst), windowPointer(src), static_cast<size_t>(bytes));
+      return okStatus();
+    }
+    if (isInHost(dst)) return hbm_->copyOut(windowPointer(dst), src, bytes);
+    if (isInHost(src)) return copyIn(dst, windowPointer(src), bytes);
+    HPU_RETURN_IF_ERROR(checkBudget(dst, bytes));
     const bool overlap = (dst > src ? dst - src : src - dst) < static_cast<uint64_t>(bytes);
-    if (overlap) HPU_RETURN_IF_ERROR(hbm_->checkBudget(src, bytes));
+    if (overlap) HPU_RETURN_IF_ERROR(checkBudget(src, bytes));
     hbm_->move(dst, src, bytes);
     return okStatus();
   }
@@ -130,6 +151,12 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     lastError_ = base::strCat(workName(work), label.empty() ? "" : " '", label, label.empty() ? "" : "'", ": ",
                               status.message());
   }
+  /// Hbm::checkBudget, and the health hook hears of it.
+  Status checkBudget(DeviceAddress address, int64_t bytes) const {
+    Status status = hbm_->checkBudget(address, bytes);
+    if (!status.ok() && healthSink()) healthSink()(HealthEvent::Kind::kHostMemoryFull, {}, status);
+    return status;
+  }
   void resume() override { faults_.reset(); }
 
   Status execute(const Work& work, LoadedProgram* program, QueueExecutor::Signal signal) override {
@@ -138,8 +165,12 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
         [&](const CopyToHost& copy) { return hbm_->copyOut(copy.dst, copy.src, copy.bytes); },
         [&](const CopyOnDevice& copy) { return move(copy.dst, copy.src, copy.bytes); },
         [&](const Fill& fill) {
+          if (isInHost(fill.dst)) {
+            fillMemory(static_cast<std::byte*>(windowPointer(fill.dst)), fill.value, fill.bytes, fill.elementBytes);
+            return okStatus();
+          }
           // Zeros take no memory.
-          if (fill.value != 0) HPU_RETURN_IF_ERROR(hbm_->checkBudget(fill.dst, fill.bytes));
+          if (fill.value != 0) HPU_RETURN_IF_ERROR(checkBudget(fill.dst, fill.bytes));
           hbm_->fill(fill.dst, fill.value, fill.bytes, fill.elementBytes);
           return okStatus();
         },
@@ -147,7 +178,10 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
           for (const CopyRange& range : copies.ranges) HPU_RETURN_IF_ERROR(copyOne(copies.direction, range));
           return okStatus();
         },
-        [&](const Launch& launch) { return static_cast<SimProgram*>(program)->run(*hbm_, launch, signal); },
+        [&](const Launch& launch) {
+          return static_cast<SimProgram*>(program)->run(
+              *hbm_, launch, [&](DeviceAddress address, int64_t bytes) { return checkBudget(address, bytes); }, signal);
+        },
         // Waits, markers, faults and external work end before they come here.
         [](const auto&) { return okStatus(); });
   }
@@ -158,6 +192,7 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
     QueueExecutor::Load work = load();
     status.clockProfile = profile().name;
     status.counters = resolvedCounters();
+    ports::report(info().index, status);
     status.queuedWork = static_cast<int32_t>(std::min<int64_t>(work.work, INT32_MAX));
     status.owner.streams = static_cast<int32_t>(work.queues);
     faults_.report(status);

@@ -2,12 +2,16 @@
 // Ports, their addresses and links.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "bindings/hlml/Library.h"
 
 using hpu::hlml::guarded;
 using hpu::hlml::Library;
 using hpu::node::DeviceStatus;
+
+// Of a counter's name (hlml_nic_stats_info_t).
+constexpr size_t kNameBytes = 32;
 
 hlml_return_t hlml_device_get_mac_info(hlml_device_t device, hlml_mac_info_t* mac_info, unsigned int mac_info_size,
                                        unsigned int start_mac_id, unsigned int* actual_mac_count) {
@@ -61,6 +65,16 @@ hlml_return_t hlml_nic_get_statistics(hlml_device_t device, hlml_nic_stats_info_
     if (!stats_info || stats_info->port >= 64 || !board.hasPort(static_cast<int>(stats_info->port)) ||
         !stats_info->str_buf || !stats_info->val_buf || !stats_info->num_of_counters_out)
       return HLML_ERROR_INVALID_ARGUMENT;
-    return HLML_ERROR_NOT_SUPPORTED;
+    HLML_RETURN_IF_ERROR(Library::get().aliveStatus(device, status));
+    const std::vector<hpu::telemetry::PortCounter> counters =
+        hpu::telemetry::portCounters(status, static_cast<int>(stats_info->port));
+    for (size_t i = 0; i < counters.size(); ++i) {
+      char* name = stats_info->str_buf + i * kNameBytes;
+      memset(name, 0, kNameBytes);
+      counters[i].name.copy(name, kNameBytes - 1);
+      stats_info->val_buf[i] = counters[i].value;
+    }
+    *stats_info->num_of_counters_out = static_cast<uint32_t>(counters.size());
+    return HLML_SUCCESS;
   });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank in a process of its own: matrix_rank RANK RANKS FIRST STEP takes every STEP-th of the
-// pairwise cases of RANKS ranks from the FIRST on. Rank 0 prints "id HEX", the others read that
-// line; then "case INDEX HASH [what is wrong]" each, and "done".
+// A rank in a process of its own: matrix_rank RANK RANKS FIRST STEP DEVICE [NODE] takes every STEP-th of the
+// pairwise cases of RANKS ranks from the FIRST on, on that device of the node HPU_NODE.NODE. Rank 0 prints "id HEX",
+// the others read that line; then "case INDEX HASH [what is wrong]" each, and "done".
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -22,7 +22,11 @@ int fail(const hpu::Status& status) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
+  if (argc != 6 && argc != 7) return 2;
+  if (argc == 7) {
+    const char* own = std::getenv("HPU_NODE");
+    ::setenv("HPU_NODE", (std::string(own ? own : "matrix") + "." + argv[6]).c_str(), 1);
+  }
   const int rank = std::atoi(argv[1]), ranks = std::atoi(argv[2]);
   const auto first = static_cast<size_t>(std::atoi(argv[3]));
   const auto step = static_cast<size_t>(std::atoi(argv[4]));
@@ -30,7 +34,7 @@ int main(int argc, char** argv) {
   const std::vector<testing::Case> cases = testing::pairwiseCases(testing::chosenSeed(), ranks);
 
   hpu::DeviceOptions options;
-  options.index = rank;
+  options.index = std::atoi(argv[5]);
   options.hbmBytes = int64_t{1} << 30;
   auto device = hpu::Device::open(options);
   if (!device.ok()) return fail(device.status());

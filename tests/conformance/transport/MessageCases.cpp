@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "Suite.h"
 
@@ -56,6 +58,8 @@ void order(Rank& rank) {
   const int64_t small = rank.t().smallBytes();
   const int64_t sizes[] = {0, 1, 3, 8, 100, small - 1, small, small + 1, 2 * small + 5, 60000};
   auto sizeOf = [&](uint64_t n, int sender) {
+    // The last one is shared: that a copied one was released is not told.
+    if (n + 1 == kMessages) return sizes[std::size(sizes) - 1];
     return sizes[(n * 7 + static_cast<uint64_t>(sender)) % std::size(sizes)];
   };
   // A shared message keeps its part of the memory until it is released.
@@ -88,8 +92,8 @@ void order(Rank& rank) {
     return sent == kMessages && received == kMessages &&
            rank.t().released(peer, Lane::kCollective) >= kMessages - kParts;
   });
+  rank.await("the last releases", [&] { return rank.t().released(peer, Lane::kCollective) == kMessages; });
   rank.barrier();
-  EXPECT_EQ(rank.t().released(peer, Lane::kCollective), kMessages);
 }
 
 void lookAhead(Rank& rank) {
@@ -112,9 +116,8 @@ void lookAhead(Rank& rank) {
     rank.t().release(0, Lane::kCollective);  // Of nothing: nothing.
   }
   rank.barrier();
-  if (rank.rank() == 0) {
-    EXPECT_EQ(rank.t().released(1, Lane::kCollective), 5u);
-  }
+  if (rank.rank() == 0) rank.await("the releases", [&] { return rank.t().released(1, Lane::kCollective) == 5; });
+  rank.barrier();
 }
 
 void lanes(Rank& rank) {
@@ -167,8 +170,9 @@ void zeroCopy(Rank& rank) {
     EXPECT_EQ(send(rank, 1, Lane::kCollective, data + kBytes, kBytes, {}), Offered::kShared);
     rank.await("the release", [&] { return rank.t().released(1, Lane::kCollective) == 2; });
   } else {
-    Arrived message = receive(rank, 0, Lane::kCollective, 0);
+    // Who does not look does not make bytes move.
     rank.barrier();
+    Arrived message = receive(rank, 0, Lane::kCollective, 0);
     EXPECT_EQ(message.bytes, kBytes);
     EXPECT_TRUE(hasPattern(message.data, kBytes, 1));
     rank.t().release(0, Lane::kCollective);
@@ -294,13 +298,224 @@ void traffic(Rank& rank) {
   rank.barrier();
 }
 
+// ---- Receives with their destination ----
+
+constexpr int64_t kExpectSlot = 64 << 10;
+std::byte* slotOf(const Rank& rank, uint64_t i) {
+  return rank.memory(static_cast<int64_t>(i % (kMemoryBytes / kExpectSlot)) * kExpectSlot, kExpectSlot);
+}
+/// Of message `i`: none, small and large ones.
+int64_t expectedBytes(const Rank& rank, uint64_t i) {
+  const int64_t small = rank.t().smallBytes();
+  const int64_t sizes[] = {0, 1, small, small + 1, 50000};
+  return sizes[i % std::size(sizes)];
+}
+/// What comes is where it was expected, where bytes have to be moved.
+void expectMessage(const Rank& rank, uint64_t i) {
+  Arrived message = receive(rank, 0, Lane::kCollective, i);
+  expectTag(message.tag, i);
+  const int64_t bytes = expectedBytes(rank, i);
+  EXPECT_EQ(message.bytes, bytes);
+  if (bytes == 0) return;
+  ASSERT_NE(message.data, nullptr) << "message " << i;
+  EXPECT_TRUE(hasPattern(message.data, bytes, i)) << "message " << i;
+  if (rank.t().name() == "net") {
+    EXPECT_EQ(message.data, slotOf(rank, i));
+  }
+}
+void offerPattern(const Rank& rank, uint64_t i, int64_t bytes) {
+  std::byte* data = bytes > 0 ? slotOf(rank, i) : nullptr;
+  if (data) fillPattern(data, bytes, i);
+  send(rank, 1, Lane::kCollective, data, bytes, tagOf(i));
+}
+void awaitReleased(const Rank& rank, uint64_t count) {
+  rank.await("the releases", [&] { return rank.t().released(1, Lane::kCollective) >= count; });
+}
+
+void expects(Rank& rank, bool before) {
+  constexpr uint64_t kMessages = 10;  // A lane holds them.
+  auto expectAll = [&] {
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      const int64_t bytes = expectedBytes(rank, i);
+      rank.t().expect(0, Lane::kCollective, i, bytes > 0 ? slotOf(rank, i) : nullptr, bytes);
+    }
+  };
+  if (rank.rank() == 0) {
+    if (before) rank.barrier();
+    for (uint64_t i = 0; i < kMessages; ++i) offerPattern(rank, i, expectedBytes(rank, i));
+    if (!before) rank.barrier();
+    awaitReleased(rank, kMessages);
+  } else {
+    if (before) expectAll();
+    rank.barrier();
+    if (!before) {
+      // They have been heard of.
+      rank.await("the last message", [&] { return rank.t().arrived(0, Lane::kCollective, kMessages - 1).has_value(); });
+      expectAll();
+    }
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      expectMessage(rank, i);
+      rank.t().release(0, Lane::kCollective);
+    }
+  }
+  rank.barrier();
+}
+void expectsBefore(Rank& rank) {
+  expects(rank, true);
+}
+void expectsAfter(Rank& rank) {
+  expects(rank, false);
+}
+
+void expectsSome(Rank& rank) {
+  // Not each message is expected, and one that was may be released before all of it was looked at.
+  constexpr uint64_t kMessages = 20;
+  if (rank.rank() == 0) {
+    for (uint64_t i = 0; i < kMessages; ++i) offerPattern(rank, i, 50000);
+    awaitReleased(rank, kMessages);
+  } else {
+    for (uint64_t i = 1; i < kMessages; i += 3) rank.t().expect(0, Lane::kCollective, i, slotOf(rank, i), 50000);
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      Arrived message = receive(rank, 0, Lane::kCollective, i);
+      ASSERT_NE(message.data, nullptr);
+      EXPECT_TRUE(hasPattern(message.data, 50000, i)) << "message " << i;
+      rank.t().release(0, Lane::kCollective);
+    }
+  }
+  rank.barrier();
+}
+
+void expectsWrong(Rank& rank) {
+  // Of another size than what comes: said before or after it, for large and small ones. The others are not disturbed.
+  const int64_t small = rank.t().smallBytes();
+  const int64_t pairs[][2] = {{50000, 40000},     {40000, 50000}, {small, 50000}, {50000, small},
+                              {small, small - 1}, {0, 50000},     {50000, 0},     {0, small}};
+  const uint64_t count = std::size(pairs);
+  if (rank.rank() == 0) {
+    for (uint64_t i = 0; i < 3 * count; ++i) {
+      if (i == count) {
+        rank.barrier();
+        rank.barrier();
+      }
+      offerPattern(rank, i, pairs[i % count][1]);
+    }
+    rank.barrier();
+    awaitReleased(rank, 3 * count);
+  } else {
+    auto expectWrong = [&](uint64_t i) {
+      const int64_t bytes = pairs[i % count][0];
+      rank.t().expect(0, Lane::kCollective, i, bytes ? slotOf(rank, i) : nullptr, bytes);
+    };
+    auto take = [&](uint64_t i) {
+      const int64_t bytes = pairs[i % count][1];
+      Arrived message = receive(rank, 0, Lane::kCollective, i);
+      if (message.data) {
+        EXPECT_EQ(message.bytes, bytes);
+        EXPECT_TRUE(hasPattern(message.data, bytes, i)) << "message " << i;
+        EXPECT_TRUE(i >= 2 * count || rank.t().name() != "net") << "message " << i;
+      }
+      rank.t().release(0, Lane::kCollective);
+    };
+    // After: the last one has come, and so has word of all before it.
+    rank.barrier();
+    rank.await("word", [&] { return rank.t().arrived(0, Lane::kCollective, count - 1).has_value(); });
+    for (uint64_t i = 0; i < 2 * count; ++i) expectWrong(i);
+    rank.barrier();
+    for (uint64_t i = 0; i < 3 * count; ++i) take(i);
+    rank.barrier();
+  }
+  rank.barrier();
+}
+
+void expectsMany(Rank& rank) {
+  // More than a lane holds, each in its turn.
+  constexpr uint64_t kMessages = 300;
+  constexpr int64_t kBytes = 8 << 10;
+  auto part = [&](uint64_t i) { return rank.memory(static_cast<int64_t>(i) * kBytes, kBytes); };
+  if (rank.rank() == 0) {
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      fillPattern(part(i), kBytes, i);
+      send(rank, 1, Lane::kCollective, part(i), kBytes, tagOf(i));
+    }
+    awaitReleased(rank, kMessages);
+  } else {
+    for (uint64_t i = 0; i < kMessages; ++i) rank.t().expect(0, Lane::kCollective, i, part(i), kBytes);
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      Arrived message = receive(rank, 0, Lane::kCollective, i);
+      ASSERT_NE(message.data, nullptr);
+      EXPECT_TRUE(hasPattern(message.data, kBytes, i)) << "message " << i;
+      rank.t().release(0, Lane::kCollective);
+    }
+  }
+  rank.barrier();
+}
+
+/// One of them gives up while data is under way. From then on its memory is its own: what it writes there stays, and
+/// is never seen by the other one.
+void expectsAndAborts(Rank& rank, int who) {
+  constexpr int64_t kBytes = 1 << 20;
+  constexpr uint64_t kMessages = 4;
+  auto part = [&](uint64_t i) { return rank.memory(static_cast<int64_t>(i) * kBytes, kBytes); };
+  if (rank.rank() == 0) {
+    for (uint64_t i = 0; i < kMessages; ++i) fillPattern(part(i), kBytes, i);
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      auto offered = rank.t().offer(1, Lane::kCollective, part(i), kBytes, tagOf(i));
+      const bool late = who == 1 && offered.status().code() == StatusCode::kAborted;
+      EXPECT_TRUE(late || (offered.ok() && *offered == Offered::kShared)) << offered.status().message();
+    }
+  } else {
+    for (uint64_t i = 0; i < kMessages; ++i) rank.t().expect(0, Lane::kCollective, i, part(i), kBytes);
+    rank.await("the first message", [&] { return rank.t().arrived(0, Lane::kCollective, 0).has_value(); });
+  }
+  if (rank.rank() == who) {
+    if (who == 0)
+      rank.await("the first message's end",
+                 [&] { return rank.t().name() != "net" || rank.t().released(1, Lane::kCollective) >= 1; });
+    rank.t().abort(internalError("enough"));
+    for (uint64_t i = 0; i < kMessages; ++i) std::fill(part(i), part(i) + kBytes, std::byte{0xee});
+  } else {
+    rank.await("the end", [&] { return !rank.t().peerStatus(who).ok(); });
+    expectTag(rank.rank() == 1 ? receive(rank, 0, Lane::kCollective, 0).tag : tagOf(0), 0);
+  }
+  rank.barrier();
+  // What was under way has come by now, or never will.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  if (rank.rank() == who) {
+    for (uint64_t i = 0; i < kMessages; ++i)
+      EXPECT_TRUE(std::all_of(part(i), part(i) + kBytes, [](std::byte b) { return b == std::byte{0xee}; }));
+  } else if (rank.rank() == 1 && rank.t().name() == "net") {
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      const auto message = rank.t().arrived(0, Lane::kCollective, i);
+      EXPECT_TRUE(!message || !message->data || hasPattern(message->data, kBytes, i)) << "message " << i;
+    }
+  }
+  rank.barrier();
+}
+void receiverAborts(Rank& rank) {
+  expectsAndAborts(rank, 1);
+}
+void senderAborts(Rank& rank) {
+  expectsAndAborts(rank, 0);
+}
+
 }  // namespace
 
 const std::vector<Case>& messageCases() {
   static const std::vector<Case> cases = {
-      {"order", 2, order},        {"lookAhead", 2, lookAhead},       {"lanes", 2, lanes},
-      {"zeroCopy", 2, zeroCopy},  {"badArguments", 2, badArguments}, {"traffic", 2, traffic},
+      {"order", 2, order},
+      {"lookAhead", 2, lookAhead},
+      {"lanes", 2, lanes},
+      {"zeroCopy", 2, zeroCopy},
+      {"badArguments", 2, badArguments},
+      {"traffic", 2, traffic},
       {"trafficOf4", 4, traffic},
+      {"expectsBefore", 2, expectsBefore},
+      {"expectsAfter", 2, expectsAfter},
+      {"expectsSome", 2, expectsSome},
+      {"expectsWrong", 2, expectsWrong},
+      {"expectsMany", 2, expectsMany},
+      {"receiverAborts", 2, receiverAborts},
+      {"senderAborts", 2, senderAborts},
   };
   return cases;
 }

@@ -21,7 +21,7 @@ CallRecord recordOf(int rank, uint64_t sequence) {
   record.op = 2;
   // Ports are told by some only, over records that lay there before and told others.
   record.portsBusy = sequence % 3 == 0;
-  for (int device = 0; record.portsBusy != 0 && device < kMostDevices; ++device) {
+  for (int device = 0; record.portsBusy != 0 && device < kMostPorts; ++device) {
     record.portsPs[0][device] = static_cast<int64_t>(sequence) * 100 + rank * 10 + device;
     record.portsPs[1][device] = -record.portsPs[0][device];
   }
@@ -40,7 +40,7 @@ void expectRecord(const CallRecord& record, int rank, uint64_t sequence) {
   EXPECT_EQ(record.type, expected.type);
   EXPECT_EQ(record.op, expected.op);
   ASSERT_EQ(record.portsBusy, expected.portsBusy);
-  for (int device = 0; expected.portsBusy != 0 && device < kMostDevices; ++device)
+  for (int device = 0; expected.portsBusy != 0 && device < kMostPorts; ++device)
     for (int way = 0; way < 2; ++way) EXPECT_EQ(record.portsPs[way][device], expected.portsPs[way][device]);
 }
 
@@ -84,9 +84,9 @@ void refused(Rank& rank) {
     publish(rank, published + 1);
   } else {
     published = std::stoull(rank.gather("")[0]);
+    rank.await("the records", [&] { return rank.t().lastSequence(0) == published; });
     for (uint64_t sequence = 1; sequence <= published; ++sequence)
       expectRecord(rank.t().record(0, sequence).value_or(CallRecord{}), 0, sequence);
-    EXPECT_EQ(rank.t().lastSequence(0), published);
     rank.t().retire(1);
     rank.await("the next record", [&] { return rank.t().lastSequence(0) == published + 1; });
     expectRecord(rank.t().record(0, published + 1).value_or(CallRecord{}), 0, published + 1);

@@ -38,18 +38,58 @@ StatusOr<Device> openDevice(int index) {
   return Device::open(options);
 }
 
-/// One rank, on whatever it runs.
-void runRank(const Case& which, int rank, Device device,
-             const std::function<StatusOr<std::vector<std::string>>(const std::string&)>& gather,
-             const std::function<void(Rank&)>& prepare) {
+using Gather = std::function<StatusOr<std::vector<std::string>>(const std::string& mine)>;
+
+ShmOptions shmOptions(const Case& which, const Device& device) {
   ShmOptions options;
+  options.identity = which.name;
+  options.deviceIndex = device.info().index;
+  options.timeoutMs = std::chrono::milliseconds(kPatience).count();
+  return options;
+}
+
+StatusOr<std::shared_ptr<Transport>> shmTransport(const Case& which, int rank, const Device& device,
+                                                  const Gather& gather) {
+  ShmOptions options = shmOptions(which, device);
+  options.rank = rank;
+  options.ranks = which.ranks;
+  options.allGather = [&](const std::string&, const std::string& mine) { return gather(mine); };
+  return createShmTransport(options);
+}
+
+/// TCP between the nodes and shared memory within.
+StatusOr<std::shared_ptr<Transport>> netTransport(const Case& which, Layout layout, Wire wire, int rank,
+                                                  const Device& device, const Gather& gather) {
+  NetOptions options;
   options.identity = which.name;
   options.rank = rank;
   options.ranks = which.ranks;
-  options.deviceIndex = device.info().index;
+  options.nodeOf = nodesOf(which.ranks, layout);
   options.timeoutMs = std::chrono::milliseconds(kPatience).count();
-  options.allGather = [&](const std::string& phase, const std::string& mine) { return gather(mine); };
-  auto transport = createShmTransport(options);
+  options.silenceMs = options.timeoutMs;
+  options.allGather = [&](const std::string&, const std::string& mine) { return gather(mine); };
+  ShmOptions within = shmOptions(which, device);
+  within.ranks = 0;
+  for (int other = 0; other < which.ranks; ++other) {
+    if (options.nodeOf[static_cast<size_t>(other)] != options.nodeOf[static_cast<size_t>(rank)]) continue;
+    if (other == rank) within.rank = within.ranks;
+    ++within.ranks;
+    within.names.push_back(other);
+  }
+  within.allGather = [&](const std::string&, const std::string& mine) -> StatusOr<std::vector<std::string>> {
+    HPU_ASSIGN(auto all, gather(mine));
+    std::vector<std::string> texts;
+    for (int32_t other : within.names) texts.push_back(all[static_cast<size_t>(other)]);
+    return texts;
+  };
+  HPU_ASSIGN(options.node, createShmTransport(within));
+  HPU_ASSIGN(options.network, loopback(wire));
+  return createNetTransport(options);
+}
+
+/// One rank, on whatever it runs.
+void runRank(const Case& which, StatusOr<std::shared_ptr<Transport>> transport, const Gather& gather,
+             const std::function<void(Rank&)>& prepare) {
   ASSERT_TRUE(transport.ok()) << transport.status().message();
   Rank mine;
   mine.transport = std::move(*transport);
@@ -94,7 +134,9 @@ struct Child {
   std::string text;
 };
 
-Child start(const Case& which, int rank) {
+constexpr const char* kShm = "shm";
+
+Child start(const Case& which, int rank, const std::string& kind) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return {};
   posix_spawn_file_actions_t actions;
@@ -102,7 +144,7 @@ Child start(const Case& which, int rank) {
   // dup2 of a number onto itself would leave it close-on-exec.
   int safe = ::fcntl(ends[1], F_DUPFD_CLOEXEC, kRankSocket + 1);
   posix_spawn_file_actions_adddup2(&actions, safe, kRankSocket);
-  std::vector<std::string> words = {"/proc/self/exe", "--rank-of", which.name, std::to_string(rank)};
+  std::vector<std::string> words = {"/proc/self/exe", "--rank-of", which.name, std::to_string(rank), kind};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -128,18 +170,19 @@ void runShmThreads(const Case& which) {
   std::vector<std::thread> threads;
   for (int r = 0; r < which.ranks; ++r)
     threads.emplace_back([&, r] {
-      runRank(
-          which, r, devices[static_cast<size_t>(r)],
-          [&, r](const std::string& mine) -> StatusOr<std::vector<std::string>> { return gather(r, mine); },
-          [](Rank& rank) { rank.die = [&rank] { rank.transport.reset(); }; });
+      const Gather mine = [&, r](const std::string& text) { return gather(r, text); };
+      runRank(which, shmTransport(which, r, devices[static_cast<size_t>(r)], mine), mine,
+              [](Rank& rank) { rank.die = [&rank] { rank.transport.reset(); }; });
     });
   for (std::thread& thread : threads) thread.join();
 }
 
-void runShmProcesses(const Case& which) {
+namespace {
+
+void runProcesses(const Case& which, const std::string& kind) {
   std::vector<Child> children;
   for (int r = 0; r < which.ranks; ++r) {
-    children.push_back(start(which, r));
+    children.push_back(start(which, r, kind));
     ASSERT_GT(children.back().pid, 0) << "cannot start a process";
   }
   // Children that are gone are not waited for.
@@ -183,8 +226,17 @@ void runShmProcesses(const Case& which) {
   }
 }
 
+}  // namespace
+
+void runShmProcesses(const Case& which) {
+  runProcesses(which, kShm);
+}
+void runNetProcesses(const Case& which, Layout layout, Wire wire) {
+  runProcesses(which, std::to_string(static_cast<int>(layout)) + std::to_string(static_cast<int>(wire)));
+}
+
 int runAsRank(int argc, char** argv) {
-  if (argc != 4 || std::strcmp(argv[1], "--rank-of") != 0) return -1;
+  if (argc != 5 || std::strcmp(argv[1], "--rank-of") != 0) return -1;
   // The test's end is ours.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int rank = std::atoi(argv[3]);
@@ -194,8 +246,12 @@ int runAsRank(int argc, char** argv) {
     EXPECT_TRUE(device.ok()) << device.status().message();
     if (!device.ok()) return 1;
     std::vector<pid_t> pids;
-    auto gather = [&](const std::string& mine) { return gatherAtParent(which.ranks, mine); };
-    runRank(which, rank, *device, gather, [&](Rank& mine) {
+    const Gather gather = [&](const std::string& mine) { return gatherAtParent(which.ranks, mine); };
+    auto transport = std::strcmp(argv[4], kShm) == 0
+                         ? shmTransport(which, rank, *device, gather)
+                         : netTransport(which, static_cast<Layout>(argv[4][0] - '0'),
+                                        static_cast<Wire>(argv[4][1] - '0'), rank, *device, gather);
+    runRank(which, std::move(transport), gather, [&](Rank& mine) {
       mine.ownProcess = true;
       for (const std::string& text : mine.gather(std::to_string(::getpid())))
         pids.push_back(static_cast<pid_t>(std::atoi(text.c_str())));

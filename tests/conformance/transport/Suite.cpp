@@ -9,8 +9,10 @@ bool Rank::await(const char* what, const std::function<bool()>& condition) const
   auto until = std::chrono::steady_clock::now() + kPatience;
   while (true) {
     uint32_t seen = transport->changes();
-    if (condition()) return true;
-    if (std::chrono::steady_clock::now() >= until) {
+    const bool isTrue = condition(), isLate = std::chrono::steady_clock::now() >= until;
+    if (isTrue && isLate) ADD_FAILURE() << "rank " << rank() << " was not woken for " << what;
+    if (isTrue) return true;
+    if (isLate) {
       ADD_FAILURE() << "rank " << rank() << " waited in vain for " << what;
       return false;
     }

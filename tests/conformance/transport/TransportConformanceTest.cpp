@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "NetRanks.h"
 #include "ShmRanks.h"
 #include "Suite.h"
 #include "Threads.h"
@@ -21,6 +22,7 @@ struct Kind {
   /// Runs the case on its ranks and returns when all are done.
   void (*run)(const Case& which);
   bool canStop = true;  ///< Has Rank::stop.
+  int leastRanks = 2;
 };
 
 void runLocal(const Case& which) {
@@ -46,7 +48,25 @@ void runLocal(const Case& which) {
 
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {
-      {"local", runLocal}, {"shmThreads", runShmThreads, false}, {"shmProcesses", runShmProcesses}};
+      {"local", runLocal},
+      {"shmThreads", runShmThreads, false},
+      {"shmProcesses", runShmProcesses},
+      {"netMemory1", [](const Case& which) { runNetMemory(which, Layout::kOneANode); }, false},
+      {"netMemory2", [](const Case& which) { runNetMemory(which, Layout::kTwoANode); }, false, 3},
+      {"netMemory31", [](const Case& which) { runNetMemory(which, Layout::kOneApart); }, false, 3},
+      {"netRails2", [](const Case& which) { runNetMemory(which, Layout::kTwoANode, 2); }, false, 3},
+      {"netTcpRails1", [](const Case& which) { runNetThreads(which, Layout::kOneANode, Wire::kTcpRails); }, false},
+      {"netTcp1", [](const Case& which) { runNetThreads(which, Layout::kOneANode, Wire::kTcp); }, false},
+      {"netTcp2", [](const Case& which) { runNetThreads(which, Layout::kTwoANode, Wire::kTcp); }, false, 3},
+      {"netTcp31", [](const Case& which) { runNetThreads(which, Layout::kOneApart, Wire::kTcp); }, false, 3},
+      {"netProcessesTcp1", [](const Case& which) { runNetProcesses(which, Layout::kOneANode, Wire::kTcp); }, false},
+      {"netProcessesTcp2", [](const Case& which) { runNetProcesses(which, Layout::kTwoANode, Wire::kTcp); }, false, 3},
+      {"netProcessesTcp31", [](const Case& which) { runNetProcesses(which, Layout::kOneApart, Wire::kTcp); }, false, 3},
+      {"netProcessesRoce1", [](const Case& which) { runNetProcesses(which, Layout::kOneANode, Wire::kRoce); }, false},
+      {"netProcessesRoce2", [](const Case& which) { runNetProcesses(which, Layout::kTwoANode, Wire::kRoce); }, false,
+       3},
+      {"netLossyRoce2", [](const Case& which) { runNetThreads(which, Layout::kTwoANode, Wire::kLossyRoce); }, false, 3},
+  };
   return all;
 }
 
@@ -61,7 +81,7 @@ std::vector<Run> allRuns() {
   std::vector<Run> runs;
   for (const Kind& kind : kinds())
     for (const Case& which : allCases())
-      if (!which.stopsRanks || kind.canStop) runs.push_back({kind, which});
+      if ((!which.stopsRanks || kind.canStop) && which.ranks >= kind.leastRanks) runs.push_back({kind, which});
   return runs;
 }
 

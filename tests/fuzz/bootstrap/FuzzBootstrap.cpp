@@ -20,10 +20,18 @@ void decode(const wire::Frame& frame) {
       if (c < ' ' || c > '~') abort();
     // What was understood means the same again.
     auto again = wire::decodeHello(wire::encodeHello(*hello));
-    if (!again.ok() || again->rank != hello->rank || again->host != hello->host) abort();
+    if (!again.ok() || again->rank != hello->rank || again->host != hello->host || again->node != hello->node ||
+        again->process != hello->process)
+      abort();
   } else if (hello.status().message().empty()) {
     abort();
   }
+  if (auto known = wire::decodeIntroduction(frame); known.ok())
+    for (char c : known->host)
+      if (c < ' ' || c > '~') abort();
+  if (frame.version != wire::kVersion && frame.type != wire::MessageType::kHello &&
+      frame.type != wire::MessageType::kDecline && frame.type != wire::MessageType::kError)
+    abort();
   (void)wire::decodePeerHello(frame.payload);
   if (auto missing = decodeMissing(frame.payload); missing.ok()) {
     if (encodeMissing(*missing).size() > frame.payload.size()) abort();

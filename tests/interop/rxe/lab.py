@@ -28,7 +28,23 @@ def left_out(why):
     sys.exit(77)
 
 
-def boot(kernel, work, name, address, script, transport, rxe, loss):
+def find_kernel(programs):
+    """The lab's kernel, where all is there that is needed."""
+    lab = os.environ.get("HPU_LAB") or os.path.join(os.environ.get("HOME") or "/root", ".cache/openhpu/rxe-lab")
+    kernel = os.path.join(lab, "linux")
+    if not os.access(kernel, os.X_OK):
+        left_out(f"there is no {kernel}; tests/interop/rxe/build_lab.sh --install builds it")
+    for program in programs:
+        if not os.access(program, os.X_OK):
+            left_out(f"there is no {program} (verbs_peer needs libibverbs-dev)")
+    for program in ("ibv_rc_pingpong", "rdma", "ip", "busybox"):
+        if not shutil.which(program):
+            left_out(f"'{program}' is not installed")
+    return kernel
+
+
+def boot(kernel, work, name, end, script, transport, rxe, loss):
+    """`end`: 0 or 1, of the pair of sockets. `rxe`: rdma_rxe gets the network, not the guest's own sockets."""
     with open(os.path.join(work, name), "w") as file:
         file.write(script)
     # The kernel keeps its memory in a file there.
@@ -36,27 +52,27 @@ def boot(kernel, work, name, address, script, transport, rxe, loss):
     number = transport.fileno()
     command = [kernel, "mem=512M", "rootfstype=hostfs", "rootflags=/", "ro", f"init={HERE}/guest_init.sh", "con=null",
                "con0=null,fd:1", "con1=null", f"uml_dir={home}/", "quiet", "loglevel=4",
-               f"vec0:transport=fd,fd={number},vec=0,mtu=9000,mac=52:54:00:00:00:{'01' if rxe else '02'}",
-               f"OWN={address}", f"OWN4={THEIRS4 if rxe else OURS4}", f"SCRIPT={name}", f"WORK={work}", f"SEED={os.urandom(32).hex()}", f"RXE={int(rxe)}", f"LOSS={loss}"]
+               f"vec0:transport=fd,fd={number},vec=0,mtu=9000,mac=52:54:00:00:00:0{end + 1}",
+               f"OWN={(THEIRS, OURS)[end]}", f"OWN4={(THEIRS4, OURS4)[end]}", f"SCRIPT={name}", f"WORK={work}", f"SEED={os.urandom(32).hex()}", f"RXE={int(rxe)}", f"LOSS={loss}"]
     log = open(os.path.join(work, name + ".log"), "w")
     return subprocess.Popen(command, pass_fds=[number], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                             env={"HOME": home, "PATH": os.environ["PATH"], "TMPDIR": home}, start_new_session=True), home
 
 
-def run(kernel, work, name, ours, theirs, loss=""):
-    """Both scripts, each in its kernel; true when ours ended well."""
+def run(kernel, work, name, ours, theirs, loss="", both_rxe=False, timeout=TIMEOUT):
+    """Both scripts, each in its kernel; true when ours ended well. `both_rxe`: ours has an rdma_rxe, too."""
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     for end in ends:
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             end.setsockopt(socket.SOL_SOCKET, option, 4 << 20)
     begin = time.time()
-    both = [boot(kernel, work, name + ".theirs", THEIRS, theirs, ends[0], True, loss),
-            boot(kernel, work, name + ".ours", OURS, ours, ends[1], False, loss)]
+    both = [boot(kernel, work, name + ".theirs", 0, theirs, ends[0], True, loss),
+            boot(kernel, work, name + ".ours", 1, ours, ends[1], both_rxe, loss)]
     both, homes = zip(*both)
     try:
-        both[1].wait(TIMEOUT)
+        both[1].wait(timeout)
     except subprocess.TimeoutExpired:
-        print(f"{name}: not done after {TIMEOUT} s")
+        print(f"{name}: not done after {timeout} s")
     for process in both:
         try:
             os.killpg(process.pid, 9)
@@ -88,16 +104,7 @@ def main():
     parser.add_argument("--keep", help="a folder for logs and captures")
     arguments = parser.parse_args()
     tests = os.path.abspath(arguments.tests)
-    lab = os.environ.get("HPU_LAB") or os.path.join(os.environ.get("HOME") or "/root", ".cache/openhpu/rxe-lab")
-    kernel = os.path.join(lab, "linux")
-    if not os.access(kernel, os.X_OK):
-        left_out(f"there is no {kernel}; tests/interop/rxe/build_lab.sh --install builds it")
-    for program in ("roce_interop", "verbs_peer"):
-        if not os.access(os.path.join(tests, program), os.X_OK):
-            left_out(f"there is no {tests}/{program} (verbs_peer needs libibverbs-dev)")
-    for program in ("ibv_rc_pingpong", "rdma", "ip", "busybox"):
-        if not shutil.which(program):
-            left_out(f"'{program}' is not installed")
+    kernel = find_kernel([os.path.join(tests, program) for program in ("roce_interop", "verbs_peer")])
     work = arguments.keep or tempfile.mkdtemp(prefix="hpu-lab-")
     work = os.path.abspath(work)
     os.makedirs(work, exist_ok=True)
@@ -106,7 +113,7 @@ def main():
     # The GID of the address: rdma_rxe lists the link-local one first.
     gid = ("for g in 0 1 2 3; do case $(cat /sys/class/infiniband/rxe0/ports/1/gids/$g 2>/dev/null) in "
            "fd00:*) GID=$g ;; esac; done\n")
-    for mtu, loss, faults in ((1024, "", ""), (4096, "", ""), (256, "", ""), (1024, "1%", ""), (4096, "3%", ""), (1024, "5%", ""),
+    for mtu, loss, faults in ((1024, "", ""), (4096, "", ""), (256, "", ""), (512, "", ""), (2048, "", ""), (1024, "1%", ""), (4096, "3%", ""), (1024, "5%", ""),
                               (2048, "", "drop=0.01,duplicate=0.01,corrupt=0.01,seed=3")):
         name = f"verbs.{mtu}{'.loss' + loss.strip('%') if loss else ''}{'.faults' if faults else ''}"
         capture = f"/run/lab/{name}.pcap" if not loss and not faults else ""

@@ -140,12 +140,18 @@ class Driver {
     take("shrink ", state.shrunk);
     take("leaks ", state.leaks);
     if (line.rfind("unprepared", 0) == 0) ADD_FAILURE() << "rank " << rank << " could not begin: " << line;
-    if (rank == s_.victim && bySignal() && line == moment()) strike();
+    if (rank == s_.victim && bySignal() && isMoment(line)) strike();
   }
-  std::string moment() const {
-    return s_.moment == Moment::kInit       ? "at init"
-           : s_.moment == Moment::kFinalize ? "at finalize"
-                                            : "at call " + std::to_string(s_.at);
+  bool isMoment(const std::string& line) const {
+    switch (s_.moment) {
+      case Moment::kInit:
+        // Before a coordinator's id is out the others have nothing whose deadline could pass.
+        return s_.host == s_.victim ? line.rfind("id ", 0) == 0 : line == "at init";
+      case Moment::kFinalize:
+        return line == "at finalize";
+      default:
+        return line == "at call " + std::to_string(s_.at);
+    }
   }
   void strike() {
     std::this_thread::sleep_for(std::chrono::microseconds(s_.delayUs));

@@ -115,9 +115,9 @@ TEST(Settings, AProgramMayGiveAValueInPlaceOfTheEnvironment) {
 
 /// What the next test starts with more rights than its caller's.
 TEST(Settings, DISABLED_SayWhatTheEnvironmentGives) {
-  for (Setting setting :
-       {Setting::HPU_SYNAPSE_COMPILER, Setting::HPU_CACHE, Setting::HPU_TRACE, Setting::HPU_PROFILE_DIR,
-        Setting::HPU_RECIPE_KEYS, Setting::HPU_COMM_TUNER_TABLE, Setting::HPU_NODE})
+  for (Setting setting : {Setting::HPU_SYNAPSE_COMPILER, Setting::HPU_CACHE, Setting::HPU_TRACE,
+                          Setting::HPU_PROFILE_DIR, Setting::HPU_RECIPE_KEYS, Setting::HPU_COMM_TUNER_TABLE,
+                          Setting::HPU_COMM_FABRIC, Setting::HPU_COMM_ROCE_PCAP, Setting::HPU_NODE})
     std::printf("%s=%s\n", settings::info(setting).name.data(), settings::rawText(setting).c_str());
   // LeakSanitizer cannot look at a process that may not be traced, and makes that an error when it ends.
   std::fflush(stdout);
@@ -141,7 +141,7 @@ TEST(Settings, WhatLoadsCodeOrWritesFilesIsNotTakenFromACallerWithFewerRights) {
   if (child == 0) {
     ::dup2(out[1], 1);
     for (const char* name : {"HPU_SYNAPSE_COMPILER", "HPU_CACHE", "HPU_TRACE", "HPU_PROFILE_DIR", "HPU_RECIPE_KEYS",
-                             "HPU_COMM_TUNER_TABLE", "HPU_NODE"})
+                             "HPU_COMM_TUNER_TABLE", "HPU_COMM_FABRIC", "HPU_COMM_ROCE_PCAP", "HPU_NODE"})
       ::setenv(name, "evil", 1);
     if (::setresgid(61002, 61002, 61002) != 0 || ::setresuid(61002, 61002, 61002) != 0) ::_exit(98);
     ::execl(program.c_str(), program.c_str(), "--gtest_also_run_disabled_tests",
@@ -158,8 +158,8 @@ TEST(Settings, WhatLoadsCodeOrWritesFilesIsNotTakenFromACallerWithFewerRights) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 97) GTEST_SKIP() << "set-user-ID programs do not start here";
   ASSERT_EQ(status, 0) << text;
   if (text.find("HPU_NODE=evil") == std::string::npos) GTEST_SKIP() << "the folder is mounted without set-user-ID";
-  for (const char* name :
-       {"HPU_SYNAPSE_COMPILER", "HPU_CACHE", "HPU_TRACE", "HPU_PROFILE_DIR", "HPU_RECIPE_KEYS", "HPU_COMM_TUNER_TABLE"})
+  for (const char* name : {"HPU_SYNAPSE_COMPILER", "HPU_CACHE", "HPU_TRACE", "HPU_PROFILE_DIR", "HPU_RECIPE_KEYS",
+                           "HPU_COMM_TUNER_TABLE", "HPU_COMM_FABRIC", "HPU_COMM_ROCE_PCAP"})
     EXPECT_EQ(text.find(std::string(name) + "=evil"), std::string::npos) << text;
 }
 

@@ -114,6 +114,38 @@ TEST_F(AnalysisTest, RowsAreGroupedSortedAndComplete) {
   EXPECT_EQ(topRows(t, GroupBy::kBundle).size(), 2u) << "the bundle, and the copy";
 }
 
+TEST_F(AnalysisTest, AFusedUnitIsARowWithAllOfItsNodesAndKinds) {
+  Example example;
+  TraceData t = recorded(example);
+  auto row = [&](GroupBy groupBy, std::string_view name) {
+    for (const TopRow& r : topRows(t, groupBy))
+      if (r.name == name) return r;
+    ADD_FAILURE() << "no row " << name;
+    return TopRow{};
+  };
+  TopRow conv = row(GroupBy::kKind, "Conv+Relu");
+  EXPECT_TRUE(conv.fused);
+  EXPECT_EQ(conv.engine, "mme");
+  EXPECT_EQ(conv.work.busy, analyse(t).engines[static_cast<size_t>(Track::kMme)].busy);
+  EXPECT_FALSE(row(GroupBy::kKind, "Relu").fused);
+  EXPECT_TRUE(row(GroupBy::kNode, trace::kNastyName + "+relu1").fused);
+  EXPECT_FALSE(row(GroupBy::kNode, "relu1").fused);
+}
+
+TEST_F(AnalysisTest, WhatTheLevelLeavesOutIsNotSaidToBeZero) {
+  Example example;
+  EXPECT_EQ(workNotRecorded(recorded(example)), "");
+  trace::Options options;
+  options.level = trace::Level::kNode;
+  EXPECT_EQ(workNotRecorded(recorded(example, options)), "");
+  options.level = trace::Level::kApi;
+  TraceData t = recorded(example, options);
+  EXPECT_NE(workNotRecorded(t).find("level api"), std::string::npos);
+  EXPECT_FALSE(requireWork(t, -1).ok());
+  EXPECT_EQ(workNotRecorded(t, 5), "") << "another device";
+  for (const std::string& advice : advise(t, analyse(t))) ADD_FAILURE() << "of what was not recorded: " << advice;
+}
+
 TEST_F(AnalysisTest, HostSelfTimeExcludesNestedCalls) {
   EXPECT_TRUE(trace::start().ok());
   int64_t base = trace::hostNowNs();

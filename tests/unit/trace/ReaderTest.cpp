@@ -75,6 +75,19 @@ TEST_F(TraceReader, NoticesEveryChangedByte) {
   }
 }
 
+TEST_F(TraceReader, SaysWhatAFileIsThatIsNoTrace) {
+  auto message = [](std::string_view text, const std::string& where) {
+    return readTrace(reinterpret_cast<const uint8_t*>(text.data()), text.size(), nullptr, where).status().message();
+  };
+  EXPECT_NE(message("{\"traceEvents\": [", "r.json").find("https://ui.perfetto.dev"), std::string::npos);
+  EXPECT_NE(message("\n[", "r").find("JSON"), std::string::npos);
+  EXPECT_NE(message("\x0a\x10", "r.pftrace").find("ui.perfetto.dev"), std::string::npos);
+  EXPECT_NE(message("device,engine", "r.csv").find(".hputrace"), std::string::npos);
+  EXPECT_NE(message("\x1f\x8b\x08", "r.hputrace.gz").find("gunzip"), std::string::npos);
+  EXPECT_NE(message("HPUTR", "r").find("ends within its header"), std::string::npos);
+  EXPECT_NE(message("", "r").find("it is empty"), std::string::npos);
+}
+
 TEST_F(TraceReader, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(parse({}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(parse(std::vector<uint8_t>(100, 'x')).status().code(), StatusCode::kInvalidArgument);

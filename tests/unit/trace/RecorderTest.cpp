@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/trace/Recorder.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -292,6 +293,73 @@ TEST_F(Recorder, AKilledProcessLeavesAReadableFile) {
   ASSERT_EQ(trace.devices.size(), 1u);
   // All but what was in the last open chunk.
   EXPECT_GT(trace.devices[0].commands.size(), 5 * 6000u - 64 * 1024 / 4);
+}
+
+// As HPU_TRACE records: what finds no room is counted in the file, and what did find room is there.
+TEST_F(Recorder, AProcessThatIsKilledAtItsLimitLeavesWhatItRecordedAndHowMuchItDropped) {
+  std::string path = file("full.hputrace");
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    Options options;
+    options.streamTo = path;
+    options.eachLaunch = true;
+    options.maxEvents = 30;
+    (void)start(options).ok();
+    Example example;
+    recordHost("early", "api", 0, 1);
+    SpanRecord copy;
+    copy.end = 5000;
+    recordSpan(copy);
+    for (uint64_t i = 1; i <= 50; ++i) {
+      recordLaunch(example.launch(i));
+      usleep(1500);
+    }
+    (void)!write(ready[1], "x", 1);
+    pause();
+    _exit(0);
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  TraceData trace = readBack("full.hputrace");
+  EXPECT_FALSE(trace.stopped);
+  ASSERT_EQ(trace.devices.size(), 1u);
+  EXPECT_EQ(trace.numEvents(), 30) << "all that found room";
+  // 50 launches of 9 events, a span and an event; the number is written at most every millisecond.
+  EXPECT_GE(trace.dropped, 50 * 9 + 2 - 30 - 9);
+  EXPECT_LE(trace.dropped, 50 * 9 + 2 - 30);
+}
+
+TEST_F(Recorder, AFullDiskIsCountedAndTheFileEndsWithAWholeChunk) {
+  for (rlim_t room : {600, 5000, 70000, 200000}) {
+    std::string path = file("disk.hputrace");
+    pid_t child = fork();
+    if (child == 0) {
+      // A write beyond the limit fails as on a full disk, having written a part.
+      signal(SIGXFSZ, SIG_IGN);
+      rlimit limit{room, room};
+      setrlimit(RLIMIT_FSIZE, &limit);
+      Options options;
+      options.streamTo = path;
+      if (!start(options).ok()) _exit(2);
+      Example example(3000);
+      for (uint64_t i = 1; i <= 10; ++i) recordLaunch(example.launch(i));
+      _exit(stop("").code() == StatusCode::kOk ? 1 : 0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "stop() says that something is missing";
+    TraceData trace = readBack("disk.hputrace");
+    EXPECT_EQ(trace.truncatedBytes, 0u) << room;
+    EXPECT_TRUE(trace.stopped) << room;
+    EXPECT_EQ(trace.numEvents() + trace.dropped, 10 * 6001) << room;
+    EXPECT_GT(trace.dropped, 0) << room;
+  }
 }
 #endif
 

@@ -37,9 +37,52 @@ TEST_F(TraceCli, TopGroupsAsAsked) {
   ASSERT_EQ(json["top"].size(), 3u);
   std::set<std::string> names;
   for (const auto& row : json["top"]) names.insert(row["name"]);
-  EXPECT_EQ(names, (std::set<std::string>{"Conv", "Relu", "copy"}));
+  EXPECT_EQ(names, (std::set<std::string>{"Conv+Relu", "Relu", "copy"}));
   EXPECT_EQ(run("top --group-by colour " + path()).exit, 1);
   EXPECT_EQ(run("top --device 7 " + path()).exit, 1);
+}
+
+TEST_F(TraceCli, LevelsThatWereNotRecordedAreNoZeros) {
+  Options options;
+  options.level = Level::kApi;
+  (void)recorded(*example_, options);
+  nlohmann::json json = nlohmann::json::parse(run("summary --json " + path()).out);
+  for (const char* engine : {"mme", "tpc", "dma"}) EXPECT_TRUE(json["engines"][engine]["busy_us"].is_null()) << engine;
+  EXPECT_FALSE(json["engines"]["h2d"]["busy_us"].is_null());
+  for (const char* key : {"attributed_fraction", "why_not_peak_us"}) EXPECT_TRUE(json[key].is_null()) << key;
+  EXPECT_TRUE(json["idle"]["waiting_for_signals_us"].is_null());
+  EXPECT_NE(json["not_recorded"].get<std::string>().find("level api"), std::string::npos);
+  EXPECT_NE(run("summary " + path()).out.find("not recorded"), std::string::npos);
+  for (const char* verb : {"overlap", "roofline", "critical-path", "memory"}) {
+    Ran ran = run(std::string(verb) + " " + path());
+    EXPECT_EQ(ran.exit, 1) << verb;
+    EXPECT_NE(ran.err.find("record with --level node or slice"), std::string::npos) << verb;
+  }
+  EXPECT_NE(run("top " + path()).err.find("level api"), std::string::npos);
+  EXPECT_NE(run("timeline " + path()).err.find("level api"), std::string::npos);
+}
+
+TEST_F(TraceCli, DroppedEventsAreSaidWhereverSumsAreShown) {
+  Options options;
+  options.maxEvents = 20;
+  (void)recorded(*example_, options);
+  for (const char* verb : {"summary", "top", "timeline", "roofline", "overlap", "critical-path", "memory"}) {
+    Ran ran = run(std::string(verb) + " --json " + path());
+    EXPECT_NE(ran.err.find("events are missing"), std::string::npos) << verb;
+    EXPECT_GT(nlohmann::json::parse(ran.out)["dropped_events"], 0) << verb;
+  }
+}
+
+TEST_F(TraceCli, OutputsThatCannotBeWrittenAreFoundBeforeTheWork) {
+  std::string marker = file("ran");
+  for (const std::string& output : {file("no/such/t.hputrace"), file(""), std::string("/proc/t.hputrace")}) {
+    Ran ran = run("record -o " + output + " -- touch " + marker);
+    EXPECT_EQ(ran.exit, 1) << output;
+    EXPECT_NE(ran.err.find(output == "/proc/t.hputrace" ? "/proc" : "--output"), std::string::npos) << ran.err;
+    EXPECT_NE(access(marker.c_str(), F_OK), 0) << "the command ran";
+  }
+  EXPECT_NE(run("export -o " + file("no/such/t.json") + " " + path()).err.find("--output"), std::string::npos);
+  EXPECT_NE(run("merge -o " + file("no/such/t.hputrace") + " " + path()).err.find("--output"), std::string::npos);
 }
 
 TEST_F(TraceCli, InfoAndValidateTellAboutTheFile) {
@@ -86,6 +129,20 @@ TEST_F(TraceCli, ATraceWithoutEventsIsNotSummarisedAsZeros) {
   }
   EXPECT_GT(refused, 10);
   EXPECT_GT(cutWithin, 0);
+}
+
+TEST_F(TraceCli, ATraceThatIsStillBeingRecordedIsSaidToBe) {
+  Options options;
+  options.streamTo = file("live.hputrace");
+  options.eachLaunch = true;
+  ASSERT_TRUE(start(options).ok());
+  EXPECT_NE(run("summary " + options.streamTo).err.find("holds no events yet"), std::string::npos);
+  example_->record();
+  Ran ran = run("summary " + options.streamTo);
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_NE(ran.err.find("is still being recorded"), std::string::npos) << ran.err;
+  ASSERT_TRUE(stop("").ok());
+  EXPECT_EQ(run("summary " + options.streamTo).err, "");
 }
 
 TEST_F(TraceCli, ExportWritesEachFormat) {

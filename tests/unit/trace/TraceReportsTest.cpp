@@ -136,6 +136,7 @@ TEST_F(TraceReports, DiffMatchesNodesAndFailsAboveTheLimit) {
     if (node["name"] != "relu1") continue;
     found = true;
     EXPECT_EQ(node["op"], "Relu");
+    EXPECT_EQ(node["units_a"], 1);
     EXPECT_GT(node["change_us"].get<double>(), 0);
   }
   EXPECT_TRUE(found);
@@ -143,6 +144,47 @@ TEST_F(TraceReports, DiffMatchesNodesAndFailsAboveTheLimit) {
   EXPECT_EQ(run("diff --fail-above 5% " + path() + " " + before).exit, 0) << "faster is no regression";
   EXPECT_EQ(run("diff --fail-above lots " + before + " " + path()).exit, 1);
   EXPECT_EQ(run("diff " + path() + " " + file("none")).exit, 1);
+}
+
+TEST_F(TraceReports, DiffRefusesDifferentModels) {
+  std::string before = file("before.hputrace");
+  ASSERT_EQ(std::rename(path().c_str(), before.c_str()), 0);
+  Example other;
+  other.program->name = "another model";
+  other.program->sourceNodes = {{"matmul", "MatMul"}, {"gelu", "Gelu"}};
+  (void)recorded(other);
+  Ran ran = run("diff " + before + " " + path());
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_NE(ran.err.find("A ran 'example', B 'another model', which are different models"), std::string::npos)
+      << ran.err;
+  EXPECT_NE(ran.err.find("--force"), std::string::npos);
+  json report = parsed("diff --json --force " + before + " " + path());
+  EXPECT_EQ(report["same_model"], false);
+  EXPECT_GT(report["changed"].get<int>(), 0);
+}
+
+// A fuses both nodes; B has a unit for each. Neither's time is divided.
+TEST_F(TraceReports, DiffComparesWhatIsFusedDifferentlyInWholeUnits) {
+  std::string before = file("before.hputrace");
+  Example fused, apart;
+  fused.program->ops[1].provenance = {0, 1};
+  (void)recorded(fused);
+  ASSERT_EQ(std::rename(path().c_str(), before.c_str()), 0);
+  apart.program->ops[0].provenance = {0};
+  (void)recorded(apart);
+  json report = parsed("diff --json " + before + " " + path());
+  EXPECT_EQ(report["same_model"], true);
+  EXPECT_EQ(report["changed"], 0) << "the same time in one unit and in two: " << report["nodes"].dump();
+  fused = Example(6);
+  fused.program->ops[1].provenance = {0, 1};
+  (void)recorded(fused);
+  ASSERT_EQ(std::rename(path().c_str(), before.c_str()), 0);
+  (void)recorded(apart);
+  report = parsed("diff --json " + before + " " + path());
+  ASSERT_EQ(report["nodes"].size(), 1u) << report["nodes"].dump();
+  EXPECT_EQ(report["nodes"][0]["units_a"], 1);
+  EXPECT_EQ(report["nodes"][0]["units_b"], 2);
+  EXPECT_NE(run("diff " + before + " " + path()).out.find("(1 units in A, 2 in B)"), std::string::npos);
 }
 
 TEST_F(TraceReports, NamesAreSafeToPrint) {

@@ -10,6 +10,13 @@
 
 #include "base/AtFork.h"
 #include "base/CpuFeatures.h"
+#include "base/ExitGate.h"
+
+/// What libxsmm calls in place of atexit (cmake/HpuDependencies.cmake): its kernels stay to the end of the process.
+extern "C" int hpuXsmmAtExit(void (*)());
+extern "C" int hpuXsmmAtExit(void (*)()) {
+  return 0;
+}
 
 namespace hpu::sim {
 namespace {
@@ -38,6 +45,7 @@ struct Registry {
     usable = cpu >= base::CpuLevel::kV3;
     if (!usable) return;
     libxsmm_init();
+    base::renewExitGate();
     if (cpu == base::CpuLevel::kV3) libxsmm_set_target_archid(LIBXSMM_X86_AVX2);
   }
 };

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/ExitGate.h"
 #include "base/Parallel.h"
 #include "base/StatusMacros.h"
 #include "recipe/OutputWriters.h"
@@ -148,6 +149,7 @@ Status ProgramExecutor::runUnits(const std::vector<std::byte*>& sectionBases,
   unitDone(0);
   for (size_t u = 0; u < units_.size(); ++u) {
     units_[u]->run(context);
+    if (base::isCutShortByExit()) return cancelled("the process exits, and does not wait for the launch any longer");
     unitDone(u + 1);
   }
   return okStatus();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/ExitGate.h"
 #include "base/Parallel.h"
 
 namespace hpu::sim {
@@ -18,6 +19,7 @@ struct BlockCursor::Shares {
 };
 
 int64_t BlockCursor::next() {
+  if (base::isCutShortByExit()) return -1;
   while (visited_ < shares_.count) {
     Shares::Share& share = shares_.shares[share_];
     // Reading first keeps an exhausted share's counter from growing.

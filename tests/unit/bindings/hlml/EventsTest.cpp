@@ -197,13 +197,43 @@ TEST_F(HlmlTest, MasksAndLinksAgree) {
   expectHandleIsChecked([&](hlml_device_t d) { return hlml_get_mac_addr_info(d, mask, external); });
 }
 
-TEST_F(HlmlTest, NicStatisticsAreNotSupported) {
-  char names[256 * 32];
+TEST_F(HlmlTest, NicStatisticsAreNamesAndValues) {
+  std::vector<char> names(256 * 32, 'x');
   uint64_t values[256];
-  uint32_t count = 7;
-  hlml_nic_stats_info_t stats{0, names, values, &count};
-  EXPECT_EQ(hlml_nic_get_statistics(handle(1), &stats), HLML_ERROR_NOT_SUPPORTED);
+  uint32_t count = 0;
+  hlml_nic_stats_info_t stats{0, names.data(), values, &count};
+  change(1, [](node::DeviceStatus& d) {
+    d.links[0].sent = {2, 3, 300, 400, 5000};  // By ports 0, 1 and 2.
+    d.links[node::kRail].received = {1, 6, 900, 1000, 7000};
+    d.network[static_cast<int>(node::NetworkCounter::kRetransmitted)] = 9;
+  });
+  const auto valueOf = [&](uint32_t port, const std::string& name) -> int64_t {
+    stats.port = port;
+    EXPECT_EQ(hlml_nic_get_statistics(handle(1), &stats), HLML_SUCCESS);
+    EXPECT_LE(count, 256u);
+    for (uint32_t i = 0; i < count; ++i)
+      if (name == &names[i * 32]) return static_cast<int64_t>(values[i]);
+    return -1;
+  };
+  EXPECT_EQ(valueOf(0, "tx_bytes"), 134);
+  EXPECT_EQ(valueOf(2, "tx_bytes"), 133);
+  EXPECT_EQ(valueOf(0, "tx_packets"), 1);
+  EXPECT_EQ(valueOf(0, "rx_bytes"), 0);
+  EXPECT_EQ(valueOf(3, "tx_bytes"), 0);
+  EXPECT_EQ(valueOf(0, "retransmitted"), 0);
+  EXPECT_EQ(valueOf(8, "retransmitted"), 9);
+  EXPECT_EQ(valueOf(8, "rx_packets"), 2);
+  EXPECT_EQ(valueOf(8, "rx_busy_ns"), 7);
+  EXPECT_EQ(names[count * 32], 'x');
+  const uint32_t known = count;
+  count = 7;
+  stats.port = 0;
+  EXPECT_EQ(hlml_nic_get_statistics(handle(3), &stats), HLML_ERROR_AIP_IS_LOST);
+  EXPECT_EQ(hlml_nic_get_statistics(handle(4), &stats), HLML_ERROR_NO_DATA);
   EXPECT_EQ(count, 7u);
+  EXPECT_EQ(hlml_nic_get_statistics(handle(0), &stats), HLML_SUCCESS);  // A free device has carried nothing.
+  EXPECT_EQ(count, known);
+  for (uint32_t i = 0; i < count; ++i) EXPECT_EQ(values[i], 0u);
   EXPECT_EQ(hlml_nic_get_statistics(handle(1), nullptr), HLML_ERROR_INVALID_ARGUMENT);
   stats.port = 24;
   EXPECT_EQ(hlml_nic_get_statistics(handle(1), &stats), HLML_ERROR_INVALID_ARGUMENT);

@@ -5,9 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <thread>
 
 #include "base/Settings.h"
+#include "collectives/bootstrap/Bootstrap.h"
+#include "collectives/bootstrap/Reactor.h"
 #include "hpu/collectives.h"
+#include "tests/unit/collectives/bootstrap/Ranks.h"
 
 namespace hpu::collectives {
 namespace {
@@ -81,6 +85,98 @@ TEST(Id, OfTheEnvironmentIsASecretWithASecret) {
   const UniqueId one = createUniqueId().value(), two = createUniqueId().value();
   EXPECT_NE(decodeId(one)->label, decodeId(two)->label);
   EXPECT_NE(decodeId(one)->label, decodeId(one)->nonce);
+}
+
+/// Gives settings for a test and takes them back.
+class Given {
+ public:
+  Given(Setting setting, const std::string& text) : setting_(setting) {
+    EXPECT_TRUE(settings::set(setting, text).ok());
+  }
+  ~Given() { EXPECT_TRUE(settings::set(setting_, "").ok()); }
+  Given(const Given&) = delete;
+  Given& operator=(const Given&) = delete;
+
+ private:
+  const Setting setting_;
+};
+
+TEST(Id, OfAnAddressThatOthersReachNeedsASecret) {
+  for (const char* here : {"127.0.0.1:4711", "127.1.2.3:4711", "[::1]:4711", "[::ffff:127.0.0.1]:4711"}) {
+    Given id(Setting::HCCL_COMM_ID, here);
+    EXPECT_TRUE(checkPrivate(environmentId().value()).ok()) << here;
+  }
+  for (const char* there : {"10.1.2.3:4711", "0.0.0.0:4711", "[fd00::1]:4711", "[::]:4711", "[::ffff:10.0.0.1]:1"}) {
+    Given id(Setting::HCCL_COMM_ID, there);
+    const Status refused = checkPrivate(environmentId().value());
+    EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << there;
+    for (const char* part : {there, "whoever reaches the port", "Set HPU_COMM_SECRET", "HPU_COMM_OPEN=1"})
+      EXPECT_THAT(refused.message(), HasSubstr(part));
+    // Neither is there an id of it, nor does any rank meet there.
+    EXPECT_EQ(createUniqueId().status().toString(), refused.toString());
+    for (int rank : {0, 1})
+      EXPECT_EQ(Bootstrap::join({}, rank, 2, {.timeoutMs = 60000}).status().toString(), refused.toString());
+    {
+      Given secret(Setting::HPU_COMM_SECRET, "correct horse");
+      const CoordinatorId known = environmentId().value();
+      EXPECT_TRUE(checkPrivate(known).ok());
+      // The id carries it: whoever got it needs no setting.
+      EXPECT_TRUE(checkPrivate(decodeId(encodeId(known)).value()).ok());
+    }
+    Given open(Setting::HPU_COMM_OPEN, "1");
+    EXPECT_TRUE(checkPrivate(environmentId().value()).ok());
+  }
+}
+
+TEST(Id, RanksMeetAtAnAddressOfThisMachineWithASecretOrWhenAllMayCome) {
+  Address address = chooseInterface("").value();
+  for (const bool open : {false, true}) {
+    address.port = 0;
+    address.port = Reactor::acquire().value()->listen(address, nullptr).value()->address().port;
+    Given id(Setting::HCCL_COMM_ID, address.text());
+    Given how(open ? Setting::HPU_COMM_OPEN : Setting::HPU_COMM_SECRET, open ? "1" : "correct horse");
+    auto results = onRanks<Status>(2, [&](int rank) {
+      auto joined = Bootstrap::join({}, rank, 2, {.timeoutMs = 20000});
+      return joined.ok() ? (*joined)->barrier("all", soon()) : joined.status();
+    });
+    for (const Status& status : results) EXPECT_TRUE(status.ok()) << status.toString();
+  }
+}
+
+TEST(Id, WhoHasAnotherSecretIsToldSo) {
+  Address address = parseAddress("127.0.0.1:1", "it").value();
+  address.port = 0;
+  address.port = Reactor::acquire().value()->listen(address, nullptr).value()->address().port;
+  Given id(Setting::HCCL_COMM_ID, address.text());
+  CoordinatorId other;
+  {
+    Given secret(Setting::HPU_COMM_SECRET, "battery staple");
+    other = environmentId().value();
+  }
+  Given secret(Setting::HPU_COMM_SECRET, "correct horse");
+  std::thread root([] { Bootstrap::join({}, 0, 2, {.timeoutMs = 20000}).status().ignore(); });
+  const Status refused = Bootstrap::joinAt(other, 1, 2, {.timeoutMs = 20000}).status();
+  EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(refused.message(), HasSubstr("HPU_COMM_SECRET is not rank 0's"));
+  EXPECT_TRUE(Bootstrap::join({}, 1, 2, {.timeoutMs = 20000}).ok());
+  root.join();
+}
+
+TEST(Interface, OfDataIsTheOneThatIsNamedOrThatReachesTheCoordinator) {
+  const Address reached = parseAddress("10.1.2.3:99", "it").value();
+  EXPECT_EQ(dataAddresses(reached)->at(0).text(), "10.1.2.3:0");
+  {
+    Given lo(Setting::HPU_COMM_IFNAME, "nosuch,lo");
+    const auto addresses = dataAddresses(reached);
+    ASSERT_TRUE(addresses.ok());
+    EXPECT_EQ(addresses->size(), 1u);
+    EXPECT_TRUE(isLoopback(addresses->at(0)));
+  }
+  Given none(Setting::HPU_COMM_IFNAME, "nosuch");
+  const Status refused = dataAddresses(reached).status();
+  EXPECT_EQ(refused.code(), StatusCode::kNotFound);
+  EXPECT_THAT(refused.message(), HasSubstr("HPU_COMM_IFNAME 'nosuch'"));
+  EXPECT_THAT(refused.message(), HasSubstr("there are: "));
 }
 
 }  // namespace

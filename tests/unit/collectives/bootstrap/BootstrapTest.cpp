@@ -7,7 +7,9 @@
 
 #include <chrono>
 
+#include "base/Format.h"
 #include "base/Settings.h"
+#include "collectives/bootstrap/ThisProcess.h"
 #include "tests/unit/collectives/bootstrap/Ranks.h"
 
 namespace hpu::collectives {
@@ -30,10 +32,13 @@ std::string valueOf(int rank, int round) {
 }
 
 TEST(Bootstrap, GathersEveryRanksValue) {
-  for (int ranks : {1, 2, 3, 8, 9, 10, 70}) {
+  for (auto [ranks, processes] : std::vector<std::pair<int, int>>{
+           {1, 1}, {2, 1}, {3, 1}, {70, 1}, {2, 2}, {3, 3}, {8, 8}, {9, 9}, {70, 70}, {9, 4}, {70, 35}, {70, 69}}) {
     UniqueId id = createUniqueId().value();
-    auto failures = onRanks<std::string>(ranks, [&](int rank) -> std::string {
-      auto joined = Bootstrap::join(id, rank, ranks, {.timeoutMs = 30000});
+    // The first ones are of this process, the others each of one of its own.
+    const int shared = ranks - processes + 1;
+    auto failures = onRanks<std::string>(ranks, [&, ranks = ranks](int rank) -> std::string {
+      auto joined = Bootstrap::join(id, rank, ranks, {.timeoutMs = 30000, .alone = rank * 7 % ranks >= shared});
       if (!joined.ok()) return joined.status().toString();
       auto& all = *joined;
       if (all->rank() != rank || all->ranks() != ranks) return "not itself";
@@ -44,9 +49,11 @@ TEST(Bootstrap, GathersEveryRanksValue) {
           if ((*values)[static_cast<size_t>(other)] != valueOf(other, round)) return "wrong value";
         if (Status status = all->barrier("barrier", soon()); !status.ok()) return status.toString();
       }
+      for (int other = 0; other < ranks && ranks > 1; ++other)
+        if (all->describe(other) != base::strCat("rank ", other, " (", processText(), ")")) return all->describe(other);
       return "";
     });
-    for (const std::string& failure : failures) ASSERT_EQ(failure, "") << ranks;
+    for (const std::string& failure : failures) ASSERT_EQ(failure, "") << ranks << ", " << processes;
   }
 }
 
@@ -67,30 +74,32 @@ TEST(Bootstrap, KeepsValuesForWhoNeedsThem) {
 
 TEST(Bootstrap, SubgroupsAreOfTheirOwn) {
   const int ranks = 12;
-  UniqueId id = createUniqueId().value();
-  auto failures = onRanks<std::string>(ranks, [&](int rank) -> std::string {
-    auto joined = Bootstrap::join(id, rank, ranks, {.timeoutMs = 30000});
-    if (!joined.ok()) return joined.status().toString();
-    // Even and odd ranks, in reverse.
-    std::vector<int> members;
-    for (int member = ranks - 1; member >= 0; --member)
-      if (member % 2 == rank % 2) members.push_back(member);
-    auto half = (*joined)->subgroup("half", members);
-    if (!half.ok()) return half.status().toString();
-    if ((*half)->rank() != (ranks - 1 - rank) / 2) return "place";
-    auto values = (*half)->allGather("half", std::to_string(rank), soon());
-    if (!values.ok()) return values.status().toString();
-    for (size_t i = 0; i < members.size(); ++i)
-      if ((*values)[i] != std::to_string(members[i])) return "value";
-    // A group of a group; and the store is the group's.
-    auto pair = (*half)->subgroup("pair", {(*half)->rank()});
-    if (!pair.ok() || (*pair)->allGather("own", "x", soon()).value() != std::vector<std::string>{"x"}) return "pair";
-    if ((*half)->rank() == 0 && !(*half)->put("who", rank % 2 ? "odd" : "even", soon()).ok()) return "put";
-    if ((*half)->get("who", soon()).value() != (rank % 2 ? "odd" : "even")) return "get";
-    if (!(*joined)->barrier("end", soon()).ok()) return "barrier";
-    return "";
-  });
-  for (const std::string& failure : failures) EXPECT_EQ(failure, "");
+  for (int alone : {0, 4, 12}) {
+    UniqueId id = createUniqueId().value();
+    auto failures = onRanks<std::string>(ranks, [&](int rank) -> std::string {
+      auto joined = Bootstrap::join(id, rank, ranks, {.timeoutMs = 30000, .alone = rank * 5 % ranks < alone});
+      if (!joined.ok()) return joined.status().toString();
+      // Even and odd ranks, in reverse.
+      std::vector<int> members;
+      for (int member = ranks - 1; member >= 0; --member)
+        if (member % 2 == rank % 2) members.push_back(member);
+      auto half = (*joined)->subgroup("half", members);
+      if (!half.ok()) return half.status().toString();
+      if ((*half)->rank() != (ranks - 1 - rank) / 2) return "place";
+      auto values = (*half)->allGather("half", std::to_string(rank), soon());
+      if (!values.ok()) return values.status().toString();
+      for (size_t i = 0; i < members.size(); ++i)
+        if ((*values)[i] != std::to_string(members[i])) return "value";
+      // A group of a group; and the store is the group's.
+      auto pair = (*half)->subgroup("pair", {(*half)->rank()});
+      if (!pair.ok() || (*pair)->allGather("own", "x", soon()).value() != std::vector<std::string>{"x"}) return "pair";
+      if ((*half)->rank() == 0 && !(*half)->put("who", rank % 2 ? "odd" : "even", soon()).ok()) return "put";
+      if ((*half)->get("who", soon()).value() != (rank % 2 ? "odd" : "even")) return "get";
+      if (!(*joined)->barrier("end", soon()).ok()) return "barrier";
+      return "";
+    });
+    for (const std::string& failure : failures) EXPECT_EQ(failure, "") << alone;
+  }
   auto one = joinAll(1)[0];
   EXPECT_EQ(one->subgroup("other", {1}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(one->subgroup("twice", {0, 0}).status().code(), StatusCode::kInvalidArgument);

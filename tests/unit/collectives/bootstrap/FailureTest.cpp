@@ -81,12 +81,14 @@ TEST(BootstrapFailure, AnInterruptEndsTheWaitOfAll) {
 }
 
 TEST(BootstrapFailure, AGroupThatAMemberGivesUpEndsBeforeItsFirstPhase) {
-  for (int giver : {0, 2, 10}) {  // The tree's root, a leaf, a leaf of an inner node.
-    auto all = joinAll(12);
+  // The root, an inner node, a leaf: of the tree of processes, or of one process.
+  for (auto [giver, alone] :
+       std::vector<std::pair<int, bool>>{{0, false}, {2, false}, {0, true}, {1, true}, {10, true}}) {
+    auto all = joinAll(12, alone);
     std::vector<int> members(11);
     for (int i = 0; i < 11; ++i) members[static_cast<size_t>(i)] = i + 1;
     auto begin = std::chrono::steady_clock::now();
-    auto results = onRanks<Status>(12, [&](int rank) {
+    auto results = onRanks<Status>(12, [&, giver = giver](int rank) {
       if (rank == 0) return okStatus();
       auto group = all[static_cast<size_t>(rank)]->subgroup("part", members);
       if (!group.ok()) return group.status();
@@ -110,10 +112,11 @@ TEST(BootstrapFailure, AGroupThatAMemberGivesUpEndsBeforeItsFirstPhase) {
 TEST(BootstrapFailure, AReasonComesBeforeTheLeavingOfWhoGaveIt) {
   // The giver has all its links, and is gone before the others come to their phase; rank 0 waits
   // for rank 1 first, for longer than it takes to see a link's end.
-  for (int giver : {1, 3, 10}) {  // An inner node, a leaf, a leaf of the inner node.
+  // An inner node, one below it, a leaf; and any of one process.
+  for (auto [giver, alone] : std::vector<std::pair<int, bool>>{{1, true}, {3, true}, {10, true}, {3, false}}) {
     for (bool beforeIts : {false, true}) {
-      auto all = joinAll(11);
-      auto results = onRanks<Status>(11, [&](int rank) {
+      auto all = joinAll(11, alone);
+      auto results = onRanks<Status>(11, [&, giver = giver](int rank) {
         std::shared_ptr<Bootstrap>& mine = all[static_cast<size_t>(rank)];
         Status first = mine->barrier("first", soon());
         if (!first.ok()) return first;
@@ -143,22 +146,24 @@ TEST(BootstrapFailure, AReasonComesBeforeTheLeavingOfWhoGaveIt) {
 }
 
 TEST(BootstrapFailure, NamesRanksThatDoNotReachAPhase) {
-  auto all = joinAll(12);
-  auto results = onRanks<Status>(12, [&](int rank) {
-    // One in the middle of the tree and one leaf.
-    if (rank == 1 || rank == 11) return okStatus();
-    return all[static_cast<size_t>(rank)]->barrier("cards", soon(300));
-  });
-  for (int rank : {0, 2, 5, 9, 10}) {
-    const Status& status = results[static_cast<size_t>(rank)];
-    EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.toString();
-    EXPECT_THAT(status.message(), HasSubstr("'cards' of 12 ranks")) << rank;
-    EXPECT_THAT(status.message(), HasSubstr("rank 1 (process")) << rank;
-    EXPECT_THAT(status.message(), HasSubstr("rank 11 (process")) << rank;
+  for (const bool alone : {false, true}) {
+    auto all = joinAll(12, alone);
+    auto results = onRanks<Status>(12, [&](int rank) {
+      // One in the middle of the tree and one leaf.
+      if (rank == 1 || rank == 11) return okStatus();
+      return all[static_cast<size_t>(rank)]->barrier("cards", soon(300));
+    });
+    for (int rank : {0, 2, 5, 9, 10}) {
+      const Status& status = results[static_cast<size_t>(rank)];
+      EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.toString();
+      EXPECT_THAT(status.message(), HasSubstr("'cards' of 12 ranks")) << rank;
+      EXPECT_THAT(status.message(), HasSubstr("rank 1 (process")) << rank;
+      EXPECT_THAT(status.message(), HasSubstr("rank 11 (process")) << rank;
+    }
+    // It stays so.
+    EXPECT_EQ(all[0]->barrier("next", soon()).code(), StatusCode::kDeadlineExceeded);
+    EXPECT_FALSE(all[11]->barrier("cards", soon(200)).ok());
   }
-  // It stays so.
-  EXPECT_EQ(all[0]->barrier("next", soon()).code(), StatusCode::kDeadlineExceeded);
-  EXPECT_FALSE(all[11]->barrier("cards", soon(200)).ok());
 }
 
 TEST(BootstrapFailure, OneRankTwiceIsAnErrorForAll) {
@@ -193,30 +198,34 @@ TEST(BootstrapFailure, DifferentSizesAreAnErrorForAll) {
 }
 
 TEST(BootstrapFailure, DifferentPhasesAreAnErrorForAll) {
-  auto all = joinAll(4);
-  auto results = onRanks<Status>(
-      4, [&](int rank) { return all[static_cast<size_t>(rank)]->barrier(rank == 2 ? "split" : "cards", soon()); });
-  for (const Status& status : results) {
-    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.toString();
-    EXPECT_THAT(status.message(), HasSubstr("rank 2 to 'split'"));
+  for (const bool alone : {false, true}) {
+    auto all = joinAll(4, alone);
+    auto results = onRanks<Status>(
+        4, [&](int rank) { return all[static_cast<size_t>(rank)]->barrier(rank == 2 ? "split" : "cards", soon()); });
+    for (const Status& status : results) {
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.toString();
+      EXPECT_THAT(status.message(), HasSubstr("rank 2 to 'split'"));
+    }
   }
 }
 
 TEST(BootstrapFailure, ARankThatLeavesIsNotWaitedFor) {
-  auto all = joinAll(3);
-  auto begin = std::chrono::steady_clock::now();
-  auto results = onRanks<Status>(3, [&](int rank) {
-    if (rank == 1) {
-      all[1] = nullptr;
-      return okStatus();
+  for (auto [leaves, alone] : std::vector<std::pair<int, bool>>{{1, true}, {1, false}, {0, false}}) {
+    auto all = joinAll(3, alone);
+    auto begin = std::chrono::steady_clock::now();
+    auto results = onRanks<Status>(3, [&, leaves = leaves](int rank) {
+      if (rank == leaves) {
+        all[static_cast<size_t>(rank)] = nullptr;
+        return okStatus();
+      }
+      return all[static_cast<size_t>(rank)]->barrier("cards", soon(60000));
+    });
+    for (int rank : {1 - leaves, 2}) {
+      EXPECT_EQ(results[static_cast<size_t>(rank)].code(), StatusCode::kUnavailable);
+      EXPECT_THAT(results[static_cast<size_t>(rank)].message(), HasSubstr("has left"));
     }
-    return all[static_cast<size_t>(rank)]->barrier("cards", soon(60000));
-  });
-  for (int rank : {0, 2}) {
-    EXPECT_EQ(results[static_cast<size_t>(rank)].code(), StatusCode::kUnavailable);
-    EXPECT_THAT(results[static_cast<size_t>(rank)].message(), HasSubstr("has left"));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
 TEST(BootstrapFailure, WhatWasDoneIsDoneWhoeverLeaves) {
@@ -224,7 +233,7 @@ TEST(BootstrapFailure, WhatWasDoneIsDoneWhoeverLeaves) {
   for (int round = 0; round < 50; ++round) {
     UniqueId id = createUniqueId().value();
     auto results = onRanks<Status>(4, [&](int rank) {
-      auto joined = Bootstrap::join(id, rank, 4, {.timeoutMs = 20000});
+      auto joined = Bootstrap::join(id, rank, 4, {.timeoutMs = 20000, .alone = round % 2 == 0});
       return joined.ok() ? (*joined)->barrier("only", soon()) : joined.status();
     });
     for (const Status& status : results) ASSERT_TRUE(status.ok()) << status.toString();
@@ -270,7 +279,7 @@ TEST(BootstrapFailure, TheCoordinatorsWantOfDescriptorsIsToldAtOnce) {
 TEST(BootstrapFailure, AGroupsWantOfDescriptorsIsToldToAllAtOnce) {
   // Links among the ranks: one is connected and not accepted, or not even connected.
   for (int left : {0, 1, 2, 3, 5}) {
-    auto all = joinAll(4);
+    auto all = joinAll(4, /*alone=*/true);
     auto begin = std::chrono::steady_clock::now();
     NoDescriptors few(left);
     auto results =

@@ -67,6 +67,27 @@ TEST(Launcher, KnowsEachOne) {
   EXPECT_EQ(found.masterPort, 29500);
 }
 
+TEST(Launcher, OnlyWhatMpirunMadeAtRandomIsASecret) {
+  auto secret = [](const Variables& variables) {
+    return launcherSecret([&](const char* name) -> const char* {
+      auto it = variables.find(name);
+      return it == variables.end() ? nullptr : it->second.c_str();
+    });
+  };
+  auto key = [](const char* text) { return Variables{{"OMPI_MCA_orte_precondition_transports", text}}; };
+  const Variables random = key("ce3a1bd5713d2ebb-054140d7500f01d1");
+  EXPECT_EQ(secret(kOpenMpi + random), "ce3a1bd5713d2ebb-054140d7500f01d1");
+  EXPECT_EQ(secret(kOpenMpi + kTorchrun + random), "ce3a1bd5713d2ebb-054140d7500f01d1");
+  // Not of a rank, numbers of the job (Open MPI without mpirun), not a key at all.
+  EXPECT_EQ(secret(random), "");
+  EXPECT_EQ(secret(kOpenMpi), "");
+  for (const char* text :
+       {"017569a900000000-017569a900000000", "00000000713d2ebb-054140d7500f01d1", "", "ce3a1bd5713d2ebb",
+        "ce3a1bd5713d2ebb-054140d7500f01d12", "ce3a1bd5713d2ebbx054140d7500f01d1", "ce3a1bd5713d2ebg-054140d7500f01d1"})
+    EXPECT_EQ(secret(kOpenMpi + key(text)), "") << text;
+  for (const Variables& other : {kHydra, kSrun, kTorchrun}) EXPECT_EQ(secret(other), "");
+}
+
 TEST(Launcher, OnlyTasksOfSlurmStepsAreRanks) {
   const Variables job = {{"SLURM_JOB_ID", "7"}};
   EXPECT_EQ(with(kSrun + job + Variables{{"SLURM_STEP_ID", "0"}}).value().rank, 5);

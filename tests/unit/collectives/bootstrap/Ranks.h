@@ -27,11 +27,11 @@ std::vector<Result> onRanks(int ranks, const std::function<Result(int)>& body) {
   return results;
 }
 
-/// All ranks of a new id, joined.
-inline std::vector<std::shared_ptr<Bootstrap>> joinAll(int ranks) {
+/// All ranks of a new id, joined. `alone`: as if each were of a process of its own.
+inline std::vector<std::shared_ptr<Bootstrap>> joinAll(int ranks, bool alone = false) {
   UniqueId id = createUniqueId().value();
   return onRanks<std::shared_ptr<Bootstrap>>(ranks, [&](int rank) {
-    auto joined = Bootstrap::join(id, rank, ranks, {.timeoutMs = 30000});
+    auto joined = Bootstrap::join(id, rank, ranks, {.timeoutMs = 30000, .alone = alone});
     return joined.ok() ? *joined : nullptr;
   });
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/Format.h"
 #include "collectives/bootstrap/Bootstrap.h"
 #include "collectives/bootstrap/Client.h"
 #include "collectives/bootstrap/Group.h"
@@ -70,6 +71,17 @@ class Door {
     const int guest = ::accept(fd_, nullptr, nullptr);
     const linger now{1, 0};
     ::setsockopt(guest, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    ::close(guest);
+  }
+  /// Says it and waits until the guest has gone.
+  void sayToFirst(std::string_view bytes) const {
+    pollfd entry{fd_, POLLIN, 0};
+    if (::poll(&entry, 1, 20000) <= 0) return;
+    const int guest = ::accept(fd_, nullptr, nullptr);
+    (void)!::send(guest, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    char buffer[4096];
+    while (::recv(guest, buffer, sizeof buffer, 0) > 0) {
+    }
     ::close(guest);
   }
 
@@ -195,15 +207,59 @@ TEST(Stranger, AParentThatShutsItsDoorAsItsChildComesIsNamed) {
 TEST(Stranger, AnotherReleaseIsTold) {
   UniqueId id = createUniqueId().value();
   CoordinatorId where = decodeId(id).value();
-  Stranger old(where);
-  std::string hello = wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({where.nonce, 0, 2, 1, "h"}));
-  hello[4] = 7;
-  old.say(hello);
-  std::string answer = old.hear();
-  // Its own parser would say the same of the answer's header.
+  // One that does not know the id hears the versions and harms nobody.
+  Stranger guessing(where);
+  guessing.say(wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({where.nonce ^ 1, 0, 2, 1, "h"}), 7));
+  std::string answer = guessing.hear();
   ASSERT_GT(answer.size(), 5u);
-  EXPECT_EQ(answer[4], wire::kVersion);
-  EXPECT_THAT(answer, HasSubstr("version 7"));
+  EXPECT_EQ(answer[4], 7);  // It reads no other.
+  EXPECT_THAT(answer, HasSubstr("the other side speaks version 7"));
+  // One that does is named to all, on both ends.
+  const std::string versions = base::strCat(
+      "rank 1 (process 4711 on far) speaks version 7 of the bootstrap, the "
+      "coordinator (process ",
+      ::getpid(), " on ");
+  Status told;
+  std::thread waiting([&] { told = Bootstrap::join(id, 0, 2, {.timeoutMs = 60000}).status(); });
+  Stranger old(where);
+  old.say(wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({where.nonce, 1, 2, 4711, "far"}), 7));
+  answer = old.hear();
+  waiting.join();
+  EXPECT_THAT(answer, HasSubstr(versions));
+  EXPECT_THAT(answer, HasSubstr(base::strCat("version ", wire::kVersion, "; use the same release")));
+  EXPECT_EQ(told.code(), StatusCode::kUnimplemented) << told.toString();
+  EXPECT_THAT(told.message(), HasSubstr(versions));
+}
+
+TEST(Stranger, ACoordinatorOfAnotherReleaseIsTold) {
+  // One that knows no more than its own version, and one that does not even look.
+  wire::Writer refusal;
+  refusal.status(unimplemented("the other side speaks a version that I do not"));
+  for (const std::string& said : {wire::encodeFrame(wire::MessageType::kError, 0, refusal.take(), 2),
+                                  wire::encodeFrame(wire::MessageType::kWelcome, 0, "", 2)}) {
+    Door door;
+    CoordinatorId where{.address = door.address(), .nonce = 5};
+    std::thread coordinator([&] { door.sayToFirst(said); });
+    const Status status = Bootstrap::joinAt(where, 1, 2, {.timeoutMs = 60000}).status();
+    coordinator.join();
+    EXPECT_EQ(status.code(), StatusCode::kUnimplemented) << status.toString();
+    EXPECT_THAT(status.message(), HasSubstr(base::strCat("rank 1 (process ", ::getpid(), " on ")));
+    EXPECT_THAT(status.message(), HasSubstr("the process that created the communicator's id"));
+    EXPECT_THAT(status.message(), HasSubstr("version 2 of the bootstrap"));
+    EXPECT_THAT(status.message(), HasSubstr(base::strCat("version ", wire::kVersion)));
+  }
+}
+
+TEST(Stranger, ARanksNodeIsNamed) {
+  UniqueId own = createUniqueId().value();
+  CoordinatorId room = decodeId(own).value();
+  Stranger rank(room);
+  rank.say(
+      wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({room.nonce, 1, 2, 12, "far", 0, 9, "b"})));
+  auto joined = Bootstrap::join(own, 0, 2, {.timeoutMs = 20000});
+  ASSERT_TRUE(joined.ok()) << joined.status().toString();
+  Status status = (*joined)->barrier("b", soon(200));
+  EXPECT_THAT(status.message(), HasSubstr("rank 1 (process 12 on far, node b) has not got there"));
 }
 
 TEST(Stranger, MutatedMessagesNeverStopTheCoordinator) {

@@ -4,7 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <random>
+
 #include "collectives/bootstrap/Coordinator.h"
+#include "collectives/bootstrap/Values.h"
 
 namespace hpu::collectives::wire {
 namespace {
@@ -38,10 +43,34 @@ TEST(Wire, RefusesStrangersAtTheirFirstBytes) {
   parser.append("GE", 2);
   EXPECT_THAT(parser.next().status().message(), HasSubstr("not a message"));
   Parser other;
-  std::string frame = encodeFrame(MessageType::kHello, 0, "");
-  frame[4] = 9;
+  std::string frame = encodeFrame(MessageType::kPut, 0, "", 9);
   other.append(frame.data(), frame.size());
   EXPECT_THAT(other.next().status().message(), HasSubstr("version 9"));
+}
+
+TEST(Wire, KnowsWhoComesInAnyVersion) {
+  const std::string hello = encodeHello({5, 1, 2, 77, "host\n", 99, 7, "n"});
+  const std::string decline = encodeDecline({.nonce = 6, .pid = 78, .host = "other", .why = internalError("x")});
+  Parser parser;
+  for (const std::string& frame : {encodeFrame(MessageType::kHello, 1, hello.substr(0, hello.size() - 5) + "more", 9),
+                                   encodeFrame(MessageType::kDecline, 2, decline + "more", 200)})
+    parser.append(frame.data(), frame.size());
+  Frame first = parser.next().value().value(), second = parser.next().value().value();
+  EXPECT_EQ(first.version, 9);
+  EXPECT_EQ(second.version, 200);
+  Introduction one = decodeIntroduction(first).value(), other = decodeIntroduction(second).value();
+  EXPECT_EQ(one.nonce, 5u);
+  EXPECT_EQ(one.rank, 1);
+  EXPECT_EQ(one.pid, 77);
+  EXPECT_EQ(one.host, "host?");
+  EXPECT_EQ(other.nonce, 6u);
+  EXPECT_EQ(other.rank, -1);
+  EXPECT_EQ(other.pid, 78);
+  EXPECT_EQ(other.host, "other");
+  first.payload.resize(30);
+  EXPECT_FALSE(decodeIntroduction(first).ok());
+  first.type = MessageType::kError;
+  EXPECT_FALSE(decodeIntroduction(first).ok());
 }
 
 TEST(Wire, BoundsWhatIsBelieved) {
@@ -60,17 +89,117 @@ TEST(Wire, BoundsWhatIsBelieved) {
 }
 
 TEST(Wire, ChecksGreetings) {
-  Hello hello{5, 1, 2, 77, "host\n\x01", 99};
+  Hello hello{5, 1, 2, 77, "host\n\x01", 99, 0x123456789abcdef, "node\t"};
   Hello back = decodeHello(encodeHello(hello)).value();
   EXPECT_EQ(back.host, "host??");
   EXPECT_EQ(back.pid, 77);
   EXPECT_EQ(back.hall, 99u);
+  EXPECT_EQ(back.process, 0x123456789abcdefu);
+  EXPECT_EQ(back.node, "node?");
+  EXPECT_LE(encodeHello({.host = std::string(300, 'h'), .node = std::string(300, 'n')}).size(), kMaxHelloBytes);
   for (auto [rank, ranks] : std::vector<std::pair<int, int>>{{-1, 2}, {2, 2}, {0, 0}, {0, -1}, {0, kMaxRanks + 1}}) {
     hello.rank = rank;
     hello.ranks = ranks;
     EXPECT_FALSE(decodeHello(encodeHello(hello)).ok()) << rank << " of " << ranks;
   }
   EXPECT_FALSE(decodeHello(encodeHello({}) + "x").ok());
+}
+
+TEST(Values, OfAnyKindComeBack) {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 300; ++round) {
+    const size_t places = 1 + random() % 40;
+    Part part;
+    std::string before = "a value that others are like";
+    for (size_t place = 0; place < places; ++place) {
+      if (random() % 5 == 0) continue;
+      std::string value = before;
+      if (random() % 3 == 0) value.resize(random() % 60, 'x');
+      for (uint64_t edits = random() % 4; edits > 0 && !value.empty(); --edits)
+        value[random() % value.size()] = static_cast<char>(random());
+      part.values.emplace_back(place, value);
+      if (random() % 4 == 0) part.processes.emplace_back(place, value);
+      before = value;
+    }
+    Part mixed = part;
+    std::shuffle(mixed.values.begin(), mixed.values.end(), random);
+    const std::string bytes = encodePart(mixed);
+    auto back = decodePart(bytes, places);
+    ASSERT_TRUE(back.ok()) << back.status().toString();
+    EXPECT_EQ(back->values, part.values);
+    EXPECT_EQ(back->processes, part.processes);
+    EXPECT_EQ(encodePart(*back), bytes);
+    // What is cut off or changed is an error or something else that is right.
+    EXPECT_FALSE(decodePart(std::string_view(bytes).substr(0, random() % bytes.size()), places).ok());
+    std::string changed = bytes;
+    changed[random() % changed.size()] ^= static_cast<char>(1 << random() % 8);
+    auto other = decodePart(changed, places);
+    if (!other.ok()) continue;
+    for (const auto& [place, value] : other->values) EXPECT_TRUE(place >= 0 && static_cast<size_t>(place) < places);
+  }
+}
+
+TEST(Values, ThatAreAlikeCostNextToNothing) {
+  constexpr int kPlaces = 1024;
+  auto sizeOf = [](const std::function<std::string(int)>& value) {
+    Part part;
+    for (int place = 0; place < kPlaces; ++place) part.values.emplace_back(place, value(place));
+    EXPECT_EQ(decodePart(encodePart(part), kPlaces)->values, part.values);
+    return encodePart(part).size();
+  };
+  const std::string card(250, 'c');
+  EXPECT_LT(sizeOf([](int) { return std::string(); }), 100u);
+  EXPECT_LT(sizeOf([&](int) { return card; }), 100u + card.size());
+  // A number in it.
+  EXPECT_LT(sizeOf([&](int place) { return card + std::to_string(place) + card; }), size_t{kPlaces} * 12);
+  // Two kinds, and nothing alike.
+  EXPECT_LT(sizeOf([&](int place) { return place < 100 ? card : "none"; }), 100u + card.size());
+  std::mt19937_64 random(5);
+  EXPECT_LT(sizeOf([&](int) {
+              std::string value;
+              while (value.size() < 250) value += static_cast<char>(random());
+              return value;
+            }),
+            size_t{kPlaces} * 256);
+}
+
+TEST(Values, BelieveNothing) {
+  EXPECT_FALSE(decodePart("", 4).ok());
+  const std::string two = encodePart({.status = {}, .values = {{0, "a"}, {1, "b"}}, .processes = {}});
+  EXPECT_TRUE(decodePart(two, 2).ok());
+  EXPECT_FALSE(decodePart(two, 1).ok());
+  EXPECT_FALSE(decodePart(two + "x", 2).ok());
+  const std::string twice = encodePart({.status = {}, .values = {{1, "a"}, {1, "b"}}, .processes = {}});
+  EXPECT_FALSE(decodePart(twice, 2).ok());
+  const Part failed{.status = aborted("enough"), .values = {}, .processes = {}};
+  EXPECT_EQ(decodePart(encodePart(failed), 2)->status.toString(), failed.status.toString());
+  // 2^32 numbers in a few bytes.
+  Writer many;
+  many.varint(1);
+  many.i32(0);
+  many.varint(uint64_t{1} << 32);
+  many.i32(0);
+  const std::string bytes = many.take();
+  Reader in(bytes);
+  EXPECT_TRUE(decodeRuns(in, 1000).empty());
+  EXPECT_FALSE(in.ok());
+}
+
+TEST(Roster, IsShortForWhatLaunchersMake) {
+  auto sizeOf = [](int ranks, const std::function<int32_t(int)>& process) {
+    Roster roster;
+    for (int rank = 0; rank < ranks; ++rank) roster.processOf.push_back(process(rank));
+    EXPECT_EQ(decodeRoster(encodeRoster(roster), static_cast<size_t>(ranks))->processOf, roster.processOf);
+    EXPECT_FALSE(decodeRoster(encodeRoster(roster), static_cast<size_t>(ranks) + 1).ok());
+    return encodeRoster(roster).size();
+  };
+  EXPECT_LT(sizeOf(1024, [](int rank) { return rank / 32; }), 400u);
+  EXPECT_LT(sizeOf(1024, [](int rank) { return rank % 32; }), 400u);
+  EXPECT_LT(sizeOf(1024, [](int rank) { return rank; }), 20u);
+  EXPECT_LT(sizeOf(1024, [](int) { return 0; }), 20u);
+  std::mt19937 random(3);
+  sizeOf(1000, [&](int) { return static_cast<int32_t>(random() % 9); });
+  sizeOf(1, [](int) { return 0; });
 }
 
 TEST(Missing, TextNamesRanksAndJoinsRanges) {

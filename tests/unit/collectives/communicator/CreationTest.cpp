@@ -53,7 +53,7 @@ TEST(Communicator, CreationFailsForAllAlike) {
   };
   EXPECT_EQ(create(2, 2).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(create(0, 0).code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(create(0, 257).message(), HasSubstr("1 to 256"));
+  EXPECT_THAT(create(0, 16385).message(), HasSubstr("1 to 16384"));
   auto alone = Communicator::create(createUniqueId().value(), 0, 2, devices[0], {.initTimeoutMs = 50});
   EXPECT_EQ(alone.status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(alone.status().message(), HasSubstr("rank 1 has not come"));

@@ -39,6 +39,34 @@ TEST(Communicator, AbortEndsWhatIsInProgressEverywhere) {
   EXPECT_EQ(world.get<int32_t>(0, data, 10), Values(10));
 }
 
+TEST(HealthHook, HearsOfACommunicatorThatHasFailedOnce) {
+  World world = World::make(2, {.timeoutMs = 60000});
+  std::mutex mutex;
+  std::vector<HealthEvent> heard;
+  ASSERT_TRUE(world.devices[0]
+                  .setHealthHook([&](const HealthEvent& event) {
+                    std::lock_guard lock(mutex);
+                    if (event.kind == HealthEvent::Kind::kRankLost) heard.push_back(event);
+                  })
+                  .ok());
+  Buffer data = world.put(0, Values(10));
+  ASSERT_TRUE(world.comms[0].allReduce(data.address(), data.address(), 10, kI32, kSum, world.streams[0]).ok());
+  EXPECT_TRUE(world.comms[1].abort("enough").ok());
+  EXPECT_FALSE(world.streams[0].synchronize().ok());
+  EXPECT_FALSE(world.comms[0].asyncError().ok());
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  auto isTold = [&] {
+    std::lock_guard lock(mutex);
+    return !heard.empty();
+  };
+  while (!isTold() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(world.devices[0].setHealthHook({}).ok());
+  std::lock_guard lock(mutex);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_THAT(heard[0].status.message(), HasSubstr("enough"));
+}
+
 TEST(Communicator, AbortEndsAFinalizeOfTheOthers) {
   for (int aborter : {0, 9}) {  // The root of their tree, and a leaf of an inner node.
     std::vector<Device> devices = World::openDevices(1);

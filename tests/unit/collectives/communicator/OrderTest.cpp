@@ -117,8 +117,9 @@ TEST(AddressOrder, WaitsReachEveryOverlapOfRandomOperations) {
     }
     for (size_t k = 0; k < past.size(); ++k) {
       const Access& theirs = past[k].access;
-      if ((theirs.write || now.access.write) && theirs.begin < now.access.end && now.access.begin < theirs.end)
+      if ((theirs.write || now.access.write) && theirs.begin < now.access.end && now.access.begin < theirs.end) {
         EXPECT_TRUE(now.after[k]) << i << " does not come after " << k;
+      }
     }
     operations.push_back(on.add(now.stream, now.access.begin, now.access.end, now.access.write));
     last[static_cast<size_t>(now.stream)] = i;

@@ -62,6 +62,15 @@ class Trains : public ::testing::TestWithParam<int> {
       if (Status status = allReduce(rank); !status.ok()) return status;
     return okStatus();
   }
+  /// Without waiting for the stream, which would end the piece.
+  Status untilIdle(int rank) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (world.comms[static_cast<size_t>(rank)].state()->outstanding() > 0) {
+      if (std::chrono::steady_clock::now() > until) return internalError("operations that do not end");
+      std::this_thread::yield();
+    }
+    return okStatus();
+  }
 
   World world;
   std::vector<Buffer> inputs, outputs;
@@ -85,7 +94,7 @@ TEST_P(Trains, AnOperationBehindAnotherAllocatesNothing) {
     for (int i = 0; i < 8; ++i) {
       // The first ones of a piece are not counted: the ranks may come to it with a new difference of times.
       if (Status status = many(rank, 10); !status.ok()) return status;
-      while (world.comms[static_cast<size_t>(rank)].state()->outstanding() > 0) std::this_thread::yield();
+      if (Status status = untilIdle(rank); !status.ok()) return status;
       all.arrive_and_wait();
       if (rank == 0) before = gAllocations.load();
       all.arrive_and_wait();
@@ -208,7 +217,7 @@ TEST_P(Trains, ACallThatIsRepeatedIsRefusedWhenItsMemoryIsGone) {
     const auto at = static_cast<size_t>(rank);
     const uint64_t in = inputs[at].address(), out = outputs[at].address();
     if (Status status = many(rank, 3); !status.ok()) return status;
-    while (world.comms[at].state()->outstanding() > 0) std::this_thread::yield();
+    if (Status status = untilIdle(rank); !status.ok()) return status;
     outputs[at] = Buffer();
     return world.comms[at].allReduce(in, out, kCount, ElementType::kF32, ReduceOp::kSum, world.streams[at]);
   });

@@ -58,6 +58,7 @@ class Sharing final : public Transport {
   int rank() const override { return base_->rank(); }
   int ranks() const override { return base_->ranks(); }
   std::byte* local(uint64_t address, int64_t bytes) const override { return base_->local(address, bytes); }
+  bool holds(const std::byte* data, int64_t bytes) const override { return base_->holds(data, bytes); }
   StatusOr<Offered> offer(int peer, Lane lane, const std::byte* data, int64_t bytes, const MessageTag& tag) override {
     return base_->offer(peer, lane, data, bytes, tag);
   }

@@ -3,6 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <string>
+#include <tuple>
+
+#include "collectives/fabric/Fabric.h"
+#include "collectives/scaleout/Program.h"
+
 namespace hpu::collectives {
 namespace {
 
@@ -17,7 +24,7 @@ Range output(int64_t offset, int64_t count) {
 }
 
 /// Of rank 0 of two; rank 1 sends what rank 0 receives.
-std::shared_ptr<const Plan> lowered(std::vector<Step> steps, int64_t smallBytes = 0) {
+std::shared_ptr<const RankPlan> lowered(std::vector<Step> steps, int64_t smallBytes = 0) {
   auto schedule = std::make_shared<Schedule>();
   schedule->problem.ranks = 2;
   schedule->problem.count = 100;
@@ -77,6 +84,62 @@ TEST(Lowering, KnowsWhatOfTheOutputIsReadAgain) {
   EXPECT_FALSE(plan->steps[0].alias);
   EXPECT_TRUE(plan->steps[0].reread);
   EXPECT_FALSE(plan->steps[1].reread);
+}
+
+// --- A rank's steps alone, as communicators of several nodes have them ---
+
+auto fieldsOf(const Operand& o) {
+  return std::tuple(o.buffer, o.alias, o.contributor, o.offset);
+}
+
+void expectEqual(const RankPlan& a, const RankPlan& b, const std::string& text) {
+  ASSERT_EQ(a.steps.size(), b.steps.size()) << text;
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    const PlanStep &x = a.steps[i], &y = b.steps[i];
+    ASSERT_EQ(std::tuple(x.kind, x.alias, x.reread, x.peer, x.readers, x.waits, x.count, x.firstSource, x.numSources,
+                         x.firstNext, x.numNext, fieldsOf(x.dst)),
+              std::tuple(y.kind, y.alias, y.reread, y.peer, y.readers, y.waits, y.count, y.firstSource, y.numSources,
+                         y.firstNext, y.numNext, fieldsOf(y.dst)))
+        << text << ", step " << i;
+  }
+  ASSERT_EQ(a.sources.size(), b.sources.size()) << text;
+  for (size_t i = 0; i < a.sources.size(); ++i) ASSERT_EQ(fieldsOf(a.sources[i]), fieldsOf(b.sources[i])) << text;
+  ASSERT_EQ(a.next, b.next) << text;
+  ASSERT_EQ(a.sends, b.sends) << text;
+  ASSERT_EQ(a.receives, b.receives) << text;
+}
+
+TEST(Lowering, ARanksStepsAloneAreLoweredAsInTheWholeSchedule) {
+  std::mt19937 rng(7);
+  const auto upTo = [&](int32_t n) { return static_cast<int32_t>(rng() % static_cast<uint32_t>(n)); };
+  int compared = 0;
+  while (compared < 800) {
+    const int32_t nodes = 2 + upTo(4), locals = 1 + upTo(4);
+    std::vector<Place> places;
+    for (int32_t n = 0; n < nodes; ++n)
+      for (int32_t l = 0; l < locals; ++l)
+        if (l == 0 || upTo(12) > 0) places.push_back({n, l});
+    const RankMap map = RankMap::create(standardFabric(Target::kGaudi3, nodes), places).value();
+    const auto& algorithms = planAlgorithms();
+    const PlanAlgorithm& algorithm = algorithms[static_cast<size_t>(upTo(static_cast<int32_t>(algorithms.size())))];
+    Problem p;
+    p.collective = static_cast<Collective>(upTo(kNumCollectives));
+    p.ranks = map.ranks();
+    p.count = upTo(3) == 0 ? upTo(8) : upTo(40'000);
+    p.root = upTo(p.ranks);
+    p.destination = upTo(p.ranks);
+    p.elementBytes = upTo(2) ? 2 : 4;
+    if (!algorithm.accepts(p, map)) continue;
+    const std::unique_ptr<hpu::collectives::Plan> plan = algorithm.make(p, map, {1 + upTo(6)});
+    const auto whole = std::make_shared<const Schedule>(assemble(*plan));
+    for (int32_t rank = 0; rank < p.ranks; ++rank, ++compared) {
+      const auto own = std::make_shared<const Schedule>(scheduleOf(*plan, rank));
+      for (const int64_t smallBytes : {0, 4096})
+        ASSERT_NO_FATAL_FAILURE(expectEqual(*lowerSchedule(own, rank, smallBytes),
+                                            *lowerSchedule(whole, rank, smallBytes),
+                                            problemText(p) + " by " + std::string(algorithm.name)));
+    }
+  }
 }
 
 }  // namespace

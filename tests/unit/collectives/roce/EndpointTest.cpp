@@ -198,6 +198,71 @@ TEST(Endpoint, APeerThatIsGoneEndsWithRetriesExceeded) {
   EXPECT_EQ(pair.sides[0].queuePair().post(pair.request(Verb::kWrite, data)).code(), StatusCode::kFailedPrecondition);
 }
 
+TEST(Endpoint, ConnectionsWithoutWorkNeitherSendNorWake) {
+  Pair pair;
+  constexpr uint32_t kIdle = 300;
+  for (uint32_t i = 0; i < kIdle; ++i) {
+    QueuePairOptions options;
+    options.number = pair.sides[0].endpoint->newNumber();
+    ASSERT_TRUE(pair.sides[0].endpoint->connect(options, {77, 0}, pair.sides[1].endpoint->local()).ok());
+  }
+  EXPECT_FALSE(pair.sides[0].endpoint->nextTime());
+  std::vector<std::byte> data(100'000);
+  ASSERT_TRUE(pair.sides[0].queuePair().post(pair.request(Verb::kWrite, data)).ok());
+  EXPECT_EQ(pair.sides[0].endpoint->nextTime(), 0);  // Something was posted.
+  ASSERT_TRUE(pair.run(1));
+  // A timer that was set for the answer may come once, for nothing.
+  int looks = 0;
+  while (const auto next = pair.sides[0].endpoint->nextTime()) {
+    pair.sides[0].endpoint->wait(*next);
+    (void)pair.sides[0].endpoint->progress();
+    ASSERT_LT(++looks, 10);
+  }
+  const uint64_t sent = pair.sides[0].endpoint->counters().sent;
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(pair.sides[0].endpoint->progress());
+  EXPECT_EQ(pair.sides[0].endpoint->counters().sent, sent);
+}
+
+TEST(Endpoint, TellsWhichQueuePairsHaveCompletions) {
+  Pair pair;
+  std::vector<std::byte> data(10), place(10);
+  Endpoint& sender = *pair.sides[0].endpoint;
+  ASSERT_TRUE(pair.sides[1].queuePair().post(Receive{1, place}).ok());
+  ASSERT_TRUE(pair.sides[0].queuePair().post(pair.request(Verb::kSend, data)).ok());
+  EXPECT_FALSE(sender.hasCompleted());
+  sender.send();  // Out at once, without a look at what comes.
+  EXPECT_EQ(sender.counters().sent, 1u);
+  const TimeNs until = Endpoint::now() + 10 * kSecond;
+  while (!sender.hasCompleted() && Endpoint::now() < until)
+    for (Pair::Side& side : pair.sides) (void)side.endpoint->progress();
+  EXPECT_EQ(sender.takeCompleted(), pair.sides[0].number);
+  EXPECT_EQ(sender.takeCompleted(), 0u);
+  EXPECT_EQ(pair.sides[1].endpoint->takeCompleted(), pair.sides[1].number);
+  // One that is gone has none.
+  ASSERT_TRUE(pair.sides[0].queuePair().post(pair.request(Verb::kSend, data)).ok());
+  pair.sides[0].queuePair().close();
+  sender.send();
+  EXPECT_TRUE(sender.hasCompleted());
+  sender.remove(pair.sides[0].number);
+  EXPECT_EQ(sender.takeCompleted(), 0u);
+}
+
+TEST(Endpoint, ACaptureHasOneWriter) {
+  const std::string path =
+      std::filesystem::temp_directory_path().string() + "/hpu-one-writer-" + std::to_string(::getpid()) + ".pcap";
+  EndpointOptions options;
+  options.local = addressOf("[::1]");
+  options.capture = path;
+  {
+    auto first = Endpoint::open(options).value();
+    const Status second = Endpoint::open(options).status();
+    EXPECT_EQ(second.code(), StatusCode::kAlreadyExists);
+    EXPECT_THAT(second.message(), HasSubstr(path));
+  }
+  EXPECT_TRUE(Endpoint::open(options).ok());
+  std::filesystem::remove(path);
+}
+
 /// A socket of somebody who knows the numbers of a connection.
 struct Stranger {
   int fd = -1;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -40,13 +41,17 @@ TEST(Crc32, IsTheOneOfEthernet) {
 
 TEST(Crc32, OfAllLengthsAndPlacesIsThatOfItsBits) {
   const std::vector<uint8_t> bytes = randomBytes(4200, 1);
-  for (size_t size = 0; size <= 700; ++size) {
+  for (size_t size = 0; size <= 1300; ++size) {
     const size_t at = size % 17;
     const std::vector<uint8_t> part(bytes.begin() + static_cast<std::ptrdiff_t>(at),
                                     bytes.begin() + static_cast<std::ptrdiff_t>(at + size));
     const uint32_t right = crcBitByBit(part);
     ASSERT_EQ(crc32(0, bytes.data() + at, size), right) << size;
     ASSERT_EQ(crc32ByTables(0, bytes.data() + at, size), right) << size;
+    std::vector<uint8_t> copy(size + 1, 0xA5);
+    ASSERT_EQ(crc32Copy(0, copy.data(), bytes.data() + at, size), right) << size;
+    ASSERT_TRUE(std::equal(part.begin(), part.end(), copy.begin())) << size;
+    ASSERT_EQ(copy.back(), 0xA5) << size;
   }
   EXPECT_EQ(crc32(0, bytes.data(), bytes.size()), crcBitByBit(bytes));
 }
@@ -160,6 +165,16 @@ TEST(Icrc, OfARouteIsThatOfEachOfItsDatagrams) {
       ASSERT_EQ(datagram, other) << other.size();
       EXPECT_TRUE(many.check(datagram));
       EXPECT_EQ(datagram, other) << "unchanged";
+      if (constexpr size_t kHeaders = 12; datagram.size() >= kHeaders + kIcrcBytes) {
+        const size_t padding = std::min<size_t>(static_cast<size_t>(i) % 4, other.size() - kHeaders - kIcrcBytes);
+        const auto begin = other.begin() + kHeaders;
+        const auto end = other.end() - static_cast<std::ptrdiff_t>(kIcrcBytes + padding);
+        const std::vector<uint8_t> payload(begin, end);
+        std::vector<uint8_t> third = other;
+        std::fill_n(third.begin() + kHeaders, payload.size(), uint8_t{0});
+        many.seal(third, kHeaders, payload);
+        ASSERT_EQ(third, other) << other.size();
+      }
       datagram[random() % datagram.size()] ^= static_cast<uint8_t>(1 << (random() % 8));
       EXPECT_EQ(many.check(datagram), checkIcrc(route, datagram));
     }

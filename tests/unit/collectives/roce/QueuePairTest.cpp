@@ -437,5 +437,57 @@ TEST(NotReady, TimesAreThoseOfTheSpecification) {
   EXPECT_EQ(notReadyNs(31), 491'520'000);
 }
 
+TEST(QueuePair, MemoryThatIsWithdrawnIsNotTouchedAndNobodyIsRefused) {
+  Lab lab(small(), [&](int from, size_t at, const Datagram& datagram) {
+    using Arrivals = std::vector<std::pair<TimeNs, Datagram>>;
+    if (from == 0 && at == 4)
+      EXPECT_TRUE(lab.sides[1].table.withdraw(lab.sides[1].key));  // 0 to 3 have arrived or not.
+    return Arrivals{{0, datagram}};
+  });
+  std::vector<std::byte> data(256 * 8);
+  fill(data, 1);
+  Request request;
+  request.id = 1;
+  request.verb = Verb::kWrite;
+  request.local = data;
+  request.remoteAddress = lab.sides[1].address;
+  request.remoteKey = lab.sides[1].key;
+  ASSERT_TRUE(lab.sides[0].pair->post(request).ok());
+  lab.run();
+  ASSERT_EQ(lab.sides[0].requests.size(), 1u);
+  EXPECT_EQ(lab.sides[0].requests[0].outcome, Outcome::kSuccess);
+  EXPECT_EQ(lab.sides[1].memory, std::vector<std::byte>(1 << 17));
+  // What is read would tell something.
+  request.verb = Verb::kRead;
+  ASSERT_TRUE(lab.sides[0].pair->post(request).ok());
+  lab.run();
+  EXPECT_EQ(lab.sides[0].requests[1].outcome, Outcome::kRemoteAccess);
+  EXPECT_TRUE(lab.sides[1].table.remove(lab.sides[1].key));
+  EXPECT_FALSE(lab.sides[1].table.withdraw(lab.sides[1].key));
+}
+
+TEST(QueuePair, TimeoutsDoubleAsOftenAsTheyMay) {
+  QueuePairOptions options = small();
+  options.timeoutNs = 1'000'000;
+  options.timeoutDoublings = 3;
+  options.retries = 6;
+  std::vector<TimeNs> at;
+  Lab* running = nullptr;
+  Lab lab(options, [&](int, size_t, const Datagram&) {
+    at.push_back(running->now / 1'000'000);
+    return std::vector<std::pair<TimeNs, Datagram>>{};
+  });
+  running = &lab;
+  std::vector<std::byte> data(10);
+  Request request;
+  request.verb = Verb::kSend;
+  request.local = data;
+  ASSERT_TRUE(lab.sides[0].pair->post(request).ok());
+  lab.run();
+  EXPECT_EQ(at, (std::vector<TimeNs>{0, 1, 3, 7, 15, 23, 31}));
+  ASSERT_EQ(lab.sides[0].requests.size(), 1u);
+  EXPECT_EQ(lab.sides[0].requests[0].outcome, Outcome::kRetriesExceeded);
+}
+
 }  // namespace
 }  // namespace hpu::roce

@@ -28,9 +28,21 @@ inline RankMap gridMap(int32_t nodes, int32_t locals) {
   return RankMap::create(standardFabric(Target::kGaudi3, nodes), places).value();
 }
 
+/// Nodes of so many ranks each, node by node.
+inline RankMap sizesMap(const std::vector<int32_t>& sizes) {
+  std::vector<Place> places;
+  for (size_t n = 0; n < sizes.size(); n++)
+    for (int32_t l = 0; l < sizes[n]; l++) places.push_back({static_cast<int32_t>(n), l});
+  return RankMap::create(standardFabric(Target::kGaudi3, static_cast<int32_t>(sizes.size())), places).value();
+}
+
 inline std::string planName(const PlanAlgorithm& algorithm, const Problem& p, const RankMap& map, int32_t chunks) {
-  return base::strCat(std::string(algorithm.name), ", ", chunks, " chunks, ", map.nodes(), " nodes of ",
-                      map.ranksPerNode(), ": ", problemText(p), ", root ", p.root);
+  std::string sizes;
+  for (int32_t n = 0; n < map.nodes() && map.ranksPerNode() == 0; n++)
+    sizes += base::strCat(n > 0 ? " + " : "", map.ranksOf(n).size());
+  if (map.ranksPerNode() > 0) sizes = base::strCat(map.ranksPerNode());
+  return base::strCat(std::string(algorithm.name), ", ", chunks, " chunks, ", map.nodes(), " nodes of ", sizes, ": ",
+                      problemText(p), ", root ", p.root);
 }
 
 }  // namespace hpu::collectives

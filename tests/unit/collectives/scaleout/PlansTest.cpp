@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <set>
 
@@ -54,6 +55,47 @@ TEST(Plans, PassTheCheckerOnAllSmallGrids) {
       });
     }
   EXPECT_GT(checked, 1000);
+}
+
+/// Every unordered choice of numbers of ranks of 2 to 4 nodes that differ.
+std::vector<std::vector<int32_t>> unevenSizes(int32_t mostNodes, int32_t mostLocals) {
+  std::vector<std::vector<int32_t>> all;
+  std::vector<int32_t> sizes;
+  const std::function<void()> grow = [&] {
+    if (sizes.size() >= 2 && sizes.front() != sizes.back()) all.push_back(sizes);
+    if (static_cast<int32_t>(sizes.size()) == mostNodes) return;
+    for (int32_t next = sizes.empty() ? 1 : sizes.back(); next <= mostLocals; next++) {
+      sizes.push_back(next);
+      grow();
+      sizes.pop_back();
+    }
+  };
+  grow();
+  return all;
+}
+
+/// HPU_SCALEOUT_ALL: every problem of all of them.
+TEST(Plans, PassTheCheckerOnNodesOfDifferentSizes) {
+  const bool all = std::getenv("HPU_SCALEOUT_ALL") != nullptr;
+  std::mt19937_64 random(24);
+  int64_t checked = 0;
+  for (std::vector<int32_t>& sizes : unevenSizes(4, 8)) {
+    if (!all && random() % 8 != 0) continue;
+    std::shuffle(sizes.begin(), sizes.end(), random);
+    const RankMap map = sizesMap(sizes);
+    forEachProblem(map, [&](const PlanAlgorithm& algorithm, const Problem& p) {
+      if (!all && (algorithm.name == "pairwise" || random() % (p.ranks > 16 ? 24 : 6) != 0)) return;
+      const auto chunks = random() % 2 == 0 ? 1 : static_cast<int32_t>(1 + random() % 7);
+      const auto plan = algorithm.make(p, map, {chunks});
+      const std::string name = planName(algorithm, p, map, chunks);
+      const Status status = checkSchedule(assemble(*plan));
+      EXPECT_TRUE(status.ok()) << name << ": " << status.message();
+      const Status roles = checkRoles(*plan);
+      EXPECT_TRUE(roles.ok()) << name << ": " << roles.message();
+      checked++;
+    });
+  }
+  EXPECT_GT(checked, 100);
 }
 
 TEST(Plans, PassTheCheckerOnMapsWithoutOrder) {
@@ -105,7 +147,23 @@ TEST(Plans, GiveTheRightDataInAnyInterleaving) {
       run++;
     });
   }
-  EXPECT_GT(run, 100);
+  for (const std::vector<int32_t>& sizes :
+       {std::vector<int32_t>{2, 1}, {1, 3}, {4, 2}, {3, 2, 1}, {3, 4, 2, 3}, {8, 5}}) {
+    const RankMap map = sizesMap(sizes);
+    forEachProblem(map, [&](const PlanAlgorithm& algorithm, const Problem& p) {
+      if (algorithm.name == "pairwise" || random() % (p.ranks > 10 ? 8 : 4) != 0) return;
+      const auto chunks = static_cast<int32_t>(1 + random() % 5);
+      Interleaving how;
+      how.seed = random();
+      how.inPlace = random() % 2 == 0;
+      how.mixed = random() % 4 == 0;
+      how.strict = random() % 2 == 0;
+      EXPECT_EQ(interpret(assemble(*algorithm.make(p, map, {chunks})), how), "")
+          << planName(algorithm, p, map, chunks) << ", seed " << how.seed;
+      run++;
+    });
+  }
+  EXPECT_GT(run, 200);
 }
 
 // Without the data of the checker: what all ranks of a role have in common, and that messages match.
@@ -144,6 +202,20 @@ TEST(Plans, RefuseWhatTheyCannotDo) {
   EXPECT_EQ(unknown.code(), StatusCode::kNotFound);
   EXPECT_NE(unknown.message().find("no algorithm 'star' for all-reduce of 10"), std::string::npos) << unknown.message();
   EXPECT_NE(unknown.message().find("there are: rails, "), std::string::npos) << unknown.message();
+}
+
+TEST(Plans, TreesHaveARoleForEachKindOfPlaceAndNotForEachNode) {
+  const RankMap map = gridMap(300, 2);
+  for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
+    const Problem p = scaleProblem(collective, map.ranks(), 100'000, 77);
+    const PlanAlgorithm* tree = findPlanAlgorithm("rails-tree", p, map).value();
+    for (const int32_t chunks : {1, 8}) {
+      const auto plan = tree->make(p, map, {chunks});
+      EXPECT_LE(plan->roles(), chunks == 1 ? 301 : 60);
+      const Status roles = checkRoles(*plan);
+      EXPECT_TRUE(roles.ok()) << roles.message();
+    }
+  }
 }
 
 }  // namespace

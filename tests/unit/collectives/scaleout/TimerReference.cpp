@@ -26,8 +26,21 @@ struct Work {
 
 class Reference {
  public:
-  Reference(const Plan& plan, const Fabric& fabric, const std::vector<int64_t>& arrivals)
+  Reference(const Plan& plan, const Fabric& fabric, const std::vector<int64_t>& arrivals, const LinkState& links)
       : map_(plan.map()), fabric_(fabric), ends_(arrivals) {
+    const auto ranks = static_cast<size_t>(map_.ranks());
+    for (size_t a = 0; a < ranks; ++a) {
+      const Place place = map_.place(static_cast<int32_t>(a));
+      for (size_t b = 0; b < ranks && !links.freePs.empty(); ++b)
+        link_[{static_cast<int32_t>(a), static_cast<int32_t>(b)}] = links.freePs[a * ranks + b];
+      for (const bool out : {true, false}) {
+        const std::vector<int64_t>& rails = links.railFreePs[out ? 0 : 1];
+        const int32_t rail = fabric.railOf(place.node, place.device);
+        if (rails.empty() || rail < 0) continue;
+        auto& free = free_[{out ? kOut : kIn, place.node, rail}];
+        free = {std::max(free.empty() ? 0 : *free.begin(), rails[a])};
+      }
+    }
     std::map<std::tuple<int32_t, int32_t, bool>, std::vector<size_t>> pairs;
     for (int32_t r = 0; r < map_.ranks(); ++r) {
       const Program program = plan.program(r);
@@ -175,8 +188,9 @@ class Reference {
 
 }  // namespace
 
-std::vector<int64_t> referenceEnds(const Plan& plan, const Fabric& fabric, const std::vector<int64_t>& arrivals) {
-  return Reference(plan, fabric, arrivals).run();
+std::vector<int64_t> referenceEnds(const Plan& plan, const Fabric& fabric, const std::vector<int64_t>& arrivals,
+                                   const LinkState& links) {
+  return Reference(plan, fabric, arrivals, links).run();
 }
 
 }  // namespace hpu::collectives::test

@@ -8,10 +8,12 @@
 
 #include "collectives/fabric/Fabric.h"
 #include "collectives/scaleout/Program.h"
+#include "collectives/schedule/Timing.h"
 
 namespace hpu::collectives::test {
 
 /// When each rank is done; of a plan that ends.
-std::vector<int64_t> referenceEnds(const Plan& plan, const Fabric& fabric, const std::vector<int64_t>& arrivals);
+std::vector<int64_t> referenceEnds(const Plan& plan, const Fabric& fabric, const std::vector<int64_t>& arrivals,
+                                   const LinkState& links = {});
 
 }  // namespace hpu::collectives::test

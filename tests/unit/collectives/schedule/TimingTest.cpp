@@ -148,6 +148,23 @@ TEST(Timing, TransfersOfOneRank) {
   EXPECT_EQ(transfersEndPs(links, 0, 42, {}), 42);
 }
 
+TEST(Timing, TransfersToOtherNodesShareTheRail) {
+  LinkModel links = simpleLinks();
+  const TransferLeg::Way rail{true, 50'000, 80'000, 200'000};
+  // Two behind each other on the rail, to two peers; what comes in has its own.
+  std::vector<TransferLeg> legs{{5, true, 0, 100, 0, rail}, {6, true, 0, 100, 0, rail}, {6, false, 0, 100, 0, rail}};
+  EXPECT_EQ(transfersEndPs(links, 0, 0, legs), 7'000 + 50'000 + 80'000 + 200'000);
+  // The rail does not wait for the peer that is late; a link's messages are not held up either.
+  legs = {{5, true, 1'000'000, 100, 0, rail}, {6, true, 0, 100, 0, rail}, {1, true, 0, 100}};
+  EXPECT_EQ(transfersEndPs(links, 0, 0, legs), 1'000'000 + 7'000 + 80'000 + 200'000);
+  // One peer's stay in their order.
+  legs = {{5, true, 1'000'000, 100, 0, rail}, {5, true, 0, 100, 0, rail}};
+  EXPECT_EQ(transfersEndPs(links, 0, 0, legs), 1'000'000 + 7'000 + 50'000 + 80'000 + 200'000);
+  // A link of another rate.
+  legs = {{1, true, 0, 100, 0, TransferLeg::Way{false, 206'000, 206'000, 100'000}}, {1, true, 0, 100}};
+  EXPECT_EQ(transfersEndPs(links, 0, 0, legs), 7'000 + 206'000 + 103'000 + 100'000);
+}
+
 // --- Real links ---
 
 double busGBs(double factor, int64_t bytes, int64_t ps) {

@@ -84,6 +84,7 @@ TEST(Graph, SaysWhatIsWrongWithAnOp) {
   EXPECT_FALSE(graph.input("n", f32({-1})).ok());
   float value = 1;
   EXPECT_THAT(message(graph.constant(f32({2}), &value, 4)), HasSubstr("has 8 bytes, got 4"));
+  EXPECT_THAT(message(graph.constant(f32({2}), nullptr, 8)), HasSubstr("its data is null"));
 }
 
 TEST(Graph, RefusesValuesOfAnotherGraph) {

@@ -43,6 +43,26 @@ class MemoryCheckTest : public ::testing::Test {
   std::vector<char> host = std::vector<char>(8192, 5);
 };
 
+TEST_F(MemoryCheckTest, UseAfterFreeOfAPoolsBufferIsAnErrorWithTheHistory) {
+  Buffer scratch = stream.allocate(4000).value();
+  const uint64_t address = scratch.address();
+  ASSERT_TRUE(stream.copyToDevice(address, host.data(), 4000).ok());
+  ASSERT_TRUE(stream.free(scratch).ok());
+  scratch = Buffer();
+  ASSERT_TRUE(stream.copyToHost(host.data(), address + 100, 200).ok());
+  Status status = stream.synchronize();
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("use after free: copyToHost: 200 bytes"),
+                                      HasSubstr("100 bytes into allocation 1 'default pool' of 4000 bytes")));
+  // It is in nobody's use now, and was overwritten.
+  std::vector<unsigned char> seen(4000);
+  Buffer again = stream.allocate(4000).value();
+  ASSERT_EQ(again.address(), address);
+  ASSERT_TRUE(stream.copyToHost(seen.data(), again, 4000).ok());
+  ASSERT_TRUE(stream.synchronize().ok());
+  EXPECT_EQ(seen, std::vector<unsigned char>(4000, 0xff));
+}
+
 TEST_F(MemoryCheckTest, UseAfterFreeIsAnErrorOfTheStreamWithTheHistory) {
   Buffer weights = device.allocate(4000, "weights").value();
   uint64_t address = weights.address();

@@ -26,6 +26,10 @@ DeviceStatus sample() {
   status.counters.commands = 9;
   status.counters.h2dBytes = 10;
   status.counters.d2hBytes = 11;
+  for (int link = 0; link < kLinks; ++link)
+    status.links[link] = {{link, 2, 3, 4, 5 + link}, {6, 7 + link, 8, 9, int64_t{10} << link}};
+  status.railUsers = 2;
+  for (int i = 0; i < kNumNetworkCounters; ++i) status.network[i] = static_cast<uint64_t>(200 + i);
   status.acquiredAtNs = 1700000000000000001;
   status.updatedAtNs = 1700000000000000002;
   status.queuedWork = 12;
@@ -57,6 +61,9 @@ TEST(NodeProtocol, StatusComesBackAsItWasSent) {
   EXPECT_EQ(got.counters.commands, 9);
   EXPECT_EQ(got.counters.h2dBytes, 10);
   EXPECT_EQ(got.counters.d2hBytes, 11);
+  for (int link = 0; link < kLinks; ++link) EXPECT_EQ(got.links[link], sent.links[link]) << link;
+  EXPECT_EQ(got.railUsers, 2);
+  for (int i = 0; i < kNumNetworkCounters; ++i) EXPECT_EQ(got.network[i], static_cast<uint64_t>(200 + i));
   EXPECT_EQ(got.acquiredAtNs, sent.acquiredAtNs);
   EXPECT_EQ(got.updatedAtNs, sent.updatedAtNs);
   EXPECT_EQ(got.queuedWork, 12);

@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <map>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "hpu/telemetry.h"
 
@@ -155,6 +159,75 @@ TEST(Board, LinksAreUpInsideTheBoxUntilTheDeviceIsLost) {
   EXPECT_FALSE(linkUp(status, 64));
   status.lost = true;
   EXPECT_FALSE(linkUp(status, 0));
+}
+
+TEST(Ports, ExternalOnesAreUpWhileThereIsSomebodyToTalkToOtherNodes) {
+  node::DeviceStatus status;
+  status.railUsers = 1;
+  EXPECT_TRUE(linkUp(status, 8));
+  EXPECT_TRUE(linkUp(status, 0));
+  EXPECT_FALSE(linkUp(status, 24));
+  status.lost = true;
+  EXPECT_FALSE(linkUp(status, 8));
+}
+
+TEST(Ports, EachPeerHasAsManyPortsAndBothEndsAgree) {
+  for (Target target : {Target::kGaudi1, Target::kGaudi2, Target::kGaudi3}) {
+    const Board& facts = board(target);
+    for (int device = 0; device < node::kDevices; ++device) {
+      node::DeviceStatus status;
+      status.index = device;
+      status.target = target;
+      std::vector<int> ports(node::kDevices, 0);
+      for (int port = 0; port < facts.ports; ++port) {
+        const int peer = portPeer(status, port);
+        EXPECT_EQ(peer < 0, facts.isExternal(port));
+        if (peer >= 0) ++ports[static_cast<size_t>(peer)];
+      }
+      for (int peer = 0; peer < node::kDevices; ++peer)
+        EXPECT_EQ(ports[static_cast<size_t>(peer)], peer == device ? 0 : facts.linksPerPeer());
+      EXPECT_EQ(portPeer(status, -1), -1);
+      EXPECT_EQ(portPeer(status, 64), -1);
+    }
+  }
+}
+
+TEST(Ports, TogetherCarryWhatTheirLinkCarries) {
+  node::DeviceStatus status;
+  status.index = 2;
+  for (int link = 0; link < node::kLinks; ++link) {
+    const int64_t n = 1000 * (link + 1) + link;  // Not always a multiple of three.
+    status.links[link] = {{n, 2 * n, 3 * n + 1, 4 * n + 2, 5000 * n}, {n + 1, n + 2, n + 3, n + 4, 7000 * n}};
+  }
+  for (int i = 0; i < node::kNumNetworkCounters; ++i) status.network[i] = 100 + static_cast<uint64_t>(i);
+  std::map<std::pair<int, std::string>, int64_t> sums;  // By link.
+  std::vector<std::string> names;
+  for (int port = 0; port < 24; ++port) {
+    const int link = board(status.target).isExternal(port) ? node::kRail : portPeer(status, port);
+    std::vector<std::string> own;
+    for (const PortCounter& counter : portCounters(status, port)) {
+      own.emplace_back(counter.name);
+      EXPECT_LT(counter.name.size(), 32u) << "libhlml's room for a name";
+      sums[{link, own.back()}] += static_cast<int64_t>(counter.value);
+    }
+    if (names.empty()) names = own;
+    EXPECT_EQ(own, names);
+    EXPECT_EQ(std::set<std::string>(own.begin(), own.end()).size(), own.size());
+  }
+  for (int link = 0; link < node::kLinks; ++link) {
+    if (link == status.index) continue;  // What leaves the device by no port.
+    const node::LinkTraffic& traffic = status.links[link];
+    EXPECT_EQ((sums[{link, "tx_bytes"}]), traffic.sent.bytes);
+    EXPECT_EQ((sums[{link, "tx_payload_bytes"}]), traffic.sent.payloadBytes);
+    EXPECT_EQ((sums[{link, "tx_packets"}]), traffic.sent.packets);
+    EXPECT_EQ((sums[{link, "tx_messages"}]), traffic.sent.messages);
+    EXPECT_EQ((sums[{link, "rx_bytes"}]), traffic.received.bytes);
+    EXPECT_EQ((sums[{link, "tx_busy_ns"}]), 3 * traffic.sent.busyPs / 1000) << "three ports, busy together";
+    EXPECT_EQ((sums[{link, "bad_icrc"}]), link == node::kRail ? 3 * 107 : 0);
+  }
+  EXPECT_EQ((sums[{status.index, "tx_bytes"}]), 0);
+  EXPECT_TRUE(portCounters(status, 24).empty());
+  EXPECT_TRUE(portCounters(status, -1).empty());
 }
 
 TEST(Board, MacAddressesAreLocalAndDistinct) {

@@ -4,7 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <stdexcept>
+
+#include "base/File.h"
+#include "base/Suggest.h"
 
 namespace {
 
@@ -12,6 +20,7 @@ using hpu::tools::ExitCode;
 using hpu::tools::Tool;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Outcome {
   int code = -1;
@@ -211,7 +220,6 @@ TEST(Tool, HelpAndVersionGoToStdoutWithSuccess) {
   Outcome outcome = runTool(tool, {"--help"}, kNothing);
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("Does a thing."));
-  EXPECT_THAT(outcome.out, HasSubstr("HPU_NUM_THREADS"));
   Tool second("tool", "Does a thing.");
   outcome = runTool(second, {"--version"}, kNothing);
   EXPECT_EQ(outcome.code, 0);
@@ -221,11 +229,106 @@ TEST(Tool, HelpAndVersionGoToStdoutWithSuccess) {
 TEST(Tool, AFooterOfItsOwnDoesNotTakeThePlaceOfTheEnvironment) {
   Tool tool("tool", "Tests.");
   tool.setFooter("Rules of this tool.");
+  tool.setEnvironment({"all", "runtime", "-HPU_TRACE", "HPU_CACHE"});
   Outcome outcome = runTool(tool, {"--help"}, kNothing);
   EXPECT_THAT(outcome.out, HasSubstr("Rules of this tool."));
   EXPECT_THAT(outcome.out, HasSubstr("Environment:\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("HPU_WAIT_TIMEOUT_MS"));
+  EXPECT_THAT(outcome.out, HasSubstr("  HPU_NUM_THREADS "));
+  EXPECT_THAT(outcome.out, HasSubstr("  HPU_WAIT_TIMEOUT_MS "));
+  EXPECT_THAT(outcome.out, HasSubstr("  HPU_CACHE "));
   EXPECT_THAT(outcome.out, HasSubstr("Exit codes: 0 ok"));
+  for (const char* other : {"  HPU_TRACE ", "HPU_CACHE_BYTES", "HCCL_COMM_ID"})
+    EXPECT_THAT(outcome.out, Not(HasSubstr(other)));
+}
+
+TEST(Tool, HelpIsAtMostEightyColumnsWide) {
+  Tool tool("tool",
+            "Does a thing, and says so in a sentence that is much longer than what one line of a terminal takes.");
+  std::string text, choice = "one";
+  tool.addOption("-l,--long-name-of-an-option", text,
+                 std::string(30, 'w') + " and more words than the line has room for");
+  tool.addChoice("--choice", choice,
+                 {"one", "a-long-one", "another-long-one", "yet-another-one", "and-the-last-one-of-all"}, "One");
+  tool.addCommand("command", "What it does is told here at a length that nobody would want to read in one line",
+                  kNothing);
+  tool.setEnvironment({"all", "runtime", "collectives", "synapse", "compiler"});
+  tool.setFooter("A rule about this tool that, like all of the others above, does not end where the line ends.");
+  std::istringstream lines(runTool(tool, {"--help"}, {}).out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+}
+
+TEST(Tool, WordsThatAreNearlyRightAreOffered) {
+  const auto errorOf = [](std::vector<std::string> arguments, bool commands) {
+    Tool tool("tool", "Tests.");
+    std::string level = "slice";
+    auto& line = commands ? tool.addCommand("summary", "Sums", kNothing) : static_cast<hpu::tools::CommandLine&>(tool);
+    line.addChoice("--level", level, {"slice", "node", "api"}, "Level");
+    if (commands) tool.addCommand("info", "Info", kNothing);
+    return runTool(tool, std::move(arguments), commands ? hpu::tools::Body() : kNothing).err;
+  };
+  EXPECT_THAT(errorOf({"summry", "x"}, true),
+              HasSubstr("there is no command 'summry' (the commands are summary, info); did you mean 'summary'?"));
+  EXPECT_THAT(errorOf({}, true), HasSubstr("a command is needed: one of summary, info"));
+  EXPECT_THAT(errorOf({"summary", "--levle", "x"}, true), HasSubstr("did you mean '--level'?"));
+  EXPECT_THAT(errorOf({"--level", "slcie"}, false), HasSubstr("slice, node, api; did you mean 'slice'?"));
+  EXPECT_THAT(errorOf({"--level", "quantum"}, false), Not(HasSubstr("did you mean")));
+}
+
+TEST(Tool, NoOutputIsAnInputOrAnotherOutput) {
+  const std::string folder = testing::TempDir() + "cli-files-" + std::to_string(getpid());
+  std::filesystem::create_directories(folder + "/sub");
+  const std::string model = folder + "/model";
+  std::ofstream(model) << "bytes";
+  std::filesystem::create_symlink("model", folder + "/link");
+  std::filesystem::create_hard_link(model, folder + "/hard");
+  const auto codeOf = [&](const std::string& in, const std::string& out, const std::string& second,
+                          std::string& error) {
+    Tool tool("tool", "Tests.");
+    std::string input, output, other;
+    tool.addPositional("IN", input, "In");
+    tool.readsFiles("IN");
+    tool.addOption("-o,--output", output, "Out");
+    tool.writesFile("--output", output);
+    tool.addOption("--other", other, "Other");
+    tool.writesFile("--other", other);
+    bool ran = false;
+    Outcome outcome = runTool(tool, {in, "-o", out, "--other", second}, [&] { return ran = true, ExitCode::kOk; });
+    error = outcome.err;
+    EXPECT_EQ(ran, outcome.code == 0);
+    return outcome.code;
+  };
+  std::string error;
+  for (const char* same : {"/model", "/./model", "/sub/../model", "/link", "/hard"}) {
+    EXPECT_EQ(codeOf(model, folder + same, folder + "/other", error), 1) << same;
+    EXPECT_THAT(error, HasSubstr("would be written over the input")) << same;
+  }
+  EXPECT_EQ(codeOf(folder + "/link", model, folder + "/other", error), 1);
+  EXPECT_EQ(codeOf(model, folder + "/new", folder + "/sub/../new", error), 1);
+  EXPECT_THAT(error, HasSubstr("are one file"));
+  EXPECT_EQ(codeOf(model, folder + "/new", folder + "/other", error), 0) << error;
+  EXPECT_EQ(codeOf(model, "/dev/null", "/dev/null", error), 0) << error;
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Tool, AnOutputOnStdoutLeavesLinesForPeopleToStderr) {
+  Tool tool("tool", "Tests.");
+  std::string output;
+  tool.addOption("-o,--output", output, "Out");
+  tool.writesFile("--output", output);
+  Outcome outcome = runTool(tool, {"-o", "-"}, [&]() -> hpu::StatusOr<ExitCode> {
+    tool.print("for people");
+    if (hpu::Status written = hpu::base::writeFileAtomic(output, "data"); !written.ok()) return written;
+    return ExitCode::kOk;
+  });
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "data");
+  EXPECT_EQ(outcome.err, "for people\n");
+  Tool json("tool", "Tests.");
+  json.addOption("-o,--output", output, "Out");
+  json.writesFile("--output", output);
+  outcome = runTool(json, {"-o", "-", "--json"}, kNothing);
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("-o - and --json both write to stdout"));
 }
 
 TEST(ToolDeathTest, AFatalSignalWritesAReproducerAndExitsWithThree) {
@@ -244,6 +347,32 @@ TEST(ToolDeathTest, AFatalSignalWritesAReproducerAndExitsWithThree) {
 
 TEST(FormatTable, AlignsColumnsWithoutTrailingBlanks) {
   EXPECT_EQ(hpu::tools::formatTable({{"a", "long", "x"}, {"bbb", "c", "y"}}), "a    long  x\nbbb  c     y");
+}
+
+TEST(FormatTable, FitsItselfIntoTheWidthAndKeepsNumbersWhole) {
+  const std::vector<std::vector<std::string>> rows = {{"name", "ms", "why"},
+                                                      {"/encoder/layer.11/attention/self/query/MatMul", "1234567.125",
+                                                       "the words of a sentence go on in the next line"}};
+  std::istringstream lines(hpu::tools::formatTable(rows, 60));
+  std::string all;
+  for (std::string line; std::getline(lines, line); all += line + "\n") EXPECT_LE(line.size(), 60u) << line;
+  EXPECT_THAT(all, HasSubstr("1234567.125"));
+  EXPECT_THAT(all, HasSubstr("/enco"));
+  EXPECT_THAT(all, HasSubstr("MatMul"));
+  EXPECT_THAT(all, HasSubstr("next"));
+  EXPECT_THAT(hpu::tools::formatTable(rows, 0), HasSubstr(rows[1][0] + "  1234567.125  " + rows[1][2]));
+}
+
+TEST(Suggest, OffersWhatIsNearAndNothingElse) {
+  const std::vector<std::string> words = {"fusion", "tile", "memory", "schedule", "time"};
+  EXPECT_THAT(hpu::base::nearestOf("fuson", words), ElementsAre("fusion"));
+  EXPECT_THAT(hpu::base::nearestOf("sched", words), ElementsAre("schedule"));
+  EXPECT_THAT(hpu::base::nearestOf("tiem", words), ElementsAre("time"));
+  EXPECT_THAT(hpu::base::nearestOf("", words), ElementsAre());
+  EXPECT_THAT(hpu::base::nearestOf(std::string(5000, 'x'), words), ElementsAre());
+  EXPECT_EQ(hpu::base::didYouMean("memroy", words), "; did you mean 'memory'?");
+  EXPECT_EQ(hpu::base::editDistance("kitten", "sitting"), 3u);
+  EXPECT_EQ(hpu::base::editDistance("summary", "sumamry"), 1u);
 }
 
 }  // namespace

@@ -163,17 +163,41 @@ TEST(SmiNic, LinksAreListedAsInHlSmi) {
   std::string text = formatNic(view, "link", "").value();
   EXPECT_THAT(text, StartsWith("port  0:        UP\nport  1:        UP\n"));
   EXPECT_EQ(lines(text).size(), 21u);  // Inside the box.
-  EXPECT_EQ(formatNic(view, "link", "7,8").value(), "port  7:        UP\nport  8:        DOWN");
+  EXPECT_EQ(formatNic(view, "link", "7,8").value(), "port  7:        UP\nport  8:        UP");
   EXPECT_EQ(formatNic(view, "ports", "7,8").value(), "port  7:        internal\nport  8:        external");
   EXPECT_EQ(lines(formatNic(view, "ports", "").value()).size(), 24u);
+  view.devices[0].status.railUsers = 0;
+  EXPECT_EQ(formatNic(view, "link", "7,8").value(), "port  7:        UP\nport  8:        DOWN");
   view = sampleView(8);
   view.devices = {view.devices[2]};  // Lost.
   EXPECT_THAT(formatNic(view, "link", "").value(), Not(HasSubstr("UP")));
 }
 
+TEST(SmiNic, StatisticsAreListedByPort) {
+  NodeView view = sampleView(8);
+  view.devices.resize(4);
+  const auto of = [&](size_t device, const char* ports) {
+    NodeView one = view;
+    one.devices = {view.devices[device]};
+    return formatNic(one, "stats", ports).value();
+  };
+  // Device 1's link has three ports: 70,000 bytes, 20 packets, 10 messages.
+  const std::string first = of(0, "0"), last = of(0, "2");
+  EXPECT_THAT(first, StartsWith("port  0:        UP, to device 1\n    tx_bytes             24507\n"
+                                "    tx_payload_bytes     23334\n    tx_packets           7\n"
+                                "    tx_messages          4\n    tx_busy_ns           2000\n"));
+  EXPECT_THAT(last, HasSubstr("    tx_payload_bytes     23333\n    tx_packets           6\n"));
+  EXPECT_THAT(first, HasSubstr("    retransmitted        0\n"));
+  EXPECT_THAT(of(0, "3"), StartsWith("port  3:        UP, to device 2\n    tx_bytes             0\n"));
+  EXPECT_THAT(of(0, "8"), StartsWith("port  8:        UP, external\n    tx_bytes             17254\n"));
+  EXPECT_THAT(of(0, "8"), HasSubstr("    retransmitted        3\n"));
+  EXPECT_THAT(of(1, "8"), StartsWith("port  8:        DOWN, external\n    tx_bytes             0\n"));
+  EXPECT_THAT(of(3, "0"), HasSubstr("    tx_bytes             N/A\n"));  // Its owner has never answered.
+  EXPECT_EQ(lines(formatNic(view, "stats", "0,1").value()).size(), 4u * (1 + 2 * 24));
+}
+
 TEST(SmiNic, WhatIsNotThereIsRefused) {
   NodeView view = sampleView(1);
-  EXPECT_EQ(formatNic(view, "stats", "").status().code(), StatusCode::kUnimplemented);
   EXPECT_EQ(formatNic(view, "cables", "").status().code(), StatusCode::kInvalidArgument);
   for (const char* ports : {"24", "-1", "x", "1,", "99999999999"})
     EXPECT_EQ(formatNic(view, "link", ports).status().code(), StatusCode::kInvalidArgument) << ports;

@@ -45,6 +45,12 @@ inline void use(node::NodeStatus& before, node::NodeStatus& after) {
     busy.counters.h2dBytes = later ? 9'000'000 : 1'000'000;
     busy.counters.d2hBytes = later ? 1'000'000 : 0;
     busy.counters.launches = later ? 12 : 4;
+    busy.links[1] = {{10, 20, 70'000, 73'520, 2'000'000}, {11, 22, 80'000, 83'872, 2'300'000}};
+    busy.links[node::kRail] = {{5, 10, 50'000, 51'760, 1'400'000}, {6, 12, 60'000, 62'112, 1'700'000}};
+    busy.railUsers = 1;
+    busy.network[static_cast<int>(node::NetworkCounter::kSent)] = 400;
+    busy.network[static_cast<int>(node::NetworkCounter::kRetransmitted)] = 3;
+    busy.network[static_cast<int>(node::NetworkCounter::kBadIcrc)] = 1;
     busy.queuedWork = 7;
     busy.faults[static_cast<int>(node::Fault::kCorrectedEcc)] = 2;
     if (node->devices.size() < 4) continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program as they are written for HCCL: every rank a process with a device of its own, HCCL_COMM_ID says where to
- * meet, only rank 0 has a real id, and nothing is included but the C headers. Started without arguments it forks four
- * ranks. */
+ * meet, only rank 0 has a real id, and nothing is included but the C headers. It forks four ranks, as a launcher would,
+ * on as many nodes as its argument says (1). */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -81,8 +81,10 @@ static int freePort(void) {
   return port;
 }
 
-int main(void) {
-  char where[64];
+int main(int argc, char** argv) {
+  char where[64], node[96];
+  const int nodes = argc > 1 ? atoi(argv[1]) : 1;
+  const char* own = getenv("HPU_NODE");
   int rank, failed = 0, status;
   snprintf(where, sizeof where, "127.0.0.1:%d", freePort());
   setenv("HCCL_COMM_ID", where, 1);
@@ -90,7 +92,11 @@ int main(void) {
   for (rank = 0; rank < RANKS; ++rank) {
     pid_t child = fork();
     if (child < 0) return 1;
-    if (child == 0) exit(runRank(rank));
+    if (child == 0) {
+      snprintf(node, sizeof node, "%.64s.%d", own ? own : "rank_program", rank * nodes / RANKS);
+      if (nodes > 1) setenv("HPU_NODE", node, 1);
+      exit(runRank(rank));
+    }
   }
   while (wait(&status) > 0) failed |= !WIFEXITED(status) || WEXITSTATUS(status) != 0;
   return failed;

@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# ccache.sh CCACHE COMPILER ARGUMENTS...: the compiler through ccache, but precompiled headers without.
+#
+# GCC keeps the times of a precompiled header's headers in it, and takes a header whose time differs for another one:
+# one that ccache made in another clone has every definition twice. So each tree makes its own, and what is compiled with
+# it is found in the cache by a sum of the preprocessed text and macros, which is the same in all trees.
+ccache=$1
+shift
+case " $* " in
+  *" -emit-pch "*) through=yes ;; # Clang's has no times (HpuDefaults.cmake).
+  *" -x c++-header "*) through=no ;;
+  *) through=yes ;;
+esac
+if [ $through = yes ]; then
+  export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_PCH_EXTSUM=1
+  exec "$ccache" "$@"
+fi
+# The same command, for the preprocessor's output, without the files that it writes.
+out= drop=
+for word; do
+  case "$drop$word" in
+    -o* | -MF* | -MT*) if [ -n "$drop" ]; then [ "$drop" = -o ] && out=$word; drop=; else drop=$word; fi ;;
+  esac
+done
+preprocess() {
+  drop= count=$#
+  while [ $count -gt 0 ]; do
+    word=$1
+    shift
+    count=$((count - 1))
+    case "$drop$word" in
+      -o* | -MF* | -MT*) if [ -n "$drop" ]; then drop=; else drop=$word; fi ;;
+      -MD | -c) ;;
+      *) set -- "$@" "$word" ;;
+    esac
+  done
+  "$@" -E -dD -o "$out.sum.i"
+}
+# The preprocessor would take an old one in place of the headers.
+rm -f "$out" "$out.sum"
+preprocess "$@" && md5sum <"$out.sum.i" >"$out.sum"
+rm -f "$out.sum.i"
+exec "$@"

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// TcpListener: the one listening socket of a TCP network, the doors behind it, and who comes.
+// The one thing to know: whoever comes is a stranger until he has said a door's token: he has a few bytes and seconds,
+// there are only so many of them, and nobody of this process hears of him.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "collectives/transport/net/Network.h"
+#include "collectives/transport/net/ProgressThread.h"
+#include "collectives/transport/net/TcpWire.h"
+
+namespace hpu::collectives::net::tcp {
+
+/// What a door's owner has given.
+class DoorState {
+ public:
+  using Dialled = std::function<void(std::shared_ptr<Link>, const std::string& hello)>;
+  DoorState(const Token& token, Dialled dialled) : token(token), dialled_(std::move(dialled)) {}
+  /// On the thread.
+  void call(std::shared_ptr<Link> link, const std::string& hello);
+  /// When it returns no call runs, unless this is called from one, nor comes any more.
+  void close(bool onThread);
+
+  const Token token;
+
+ private:
+  std::mutex mutex_;  // Guards what follows.
+  std::condition_variable returned_;
+  Dialled dialled_;
+  bool calling_ = false, closed_ = false;
+};
+
+class TcpListener : public Served, public std::enable_shared_from_this<TcpListener> {
+ public:
+  /// Errors: kNotFound (not an address of this machine), kResourceExhausted, kUnavailable.
+  static StatusOr<std::shared_ptr<TcpListener>> open(const std::shared_ptr<ProgressThread>& thread,
+                                                     const Address& local);
+  TcpListener(const std::shared_ptr<ProgressThread>& thread, const Address& local)
+      : handle_(thread), progress_(thread->progress()), address_(local) {}
+
+  const Address& address() const { return address_; }  ///< With the port.
+  void addDoor(std::shared_ptr<DoorState> door);
+  void removeDoor(const std::shared_ptr<DoorState>& door);
+  /// Nobody is accepted any more, and strangers are gone.
+  void close();
+
+  void serve(uint32_t ready) override;
+  void endWith(const Status& why) override { close(); }
+
+ private:
+  class Stranger;
+  friend class Stranger;
+  Status listen();
+  /// Of the thread: a stranger has greeted, or is gone.
+  void greeted(Descriptor socket, const Token& token, const std::string& hello);
+  void gone(uint64_t key);
+  void warnOfVersion(const Status& why);
+
+  const std::weak_ptr<ProgressThread> handle_;  ///< Links have it.
+  const std::shared_ptr<Progress> progress_;
+  Address address_;
+  uint64_t key_ = 0;
+
+  std::mutex mutex_;  // Guards what follows.
+  Descriptor socket_;
+  uint32_t watched_ = 0;
+  bool warnedOfDescriptors_ = false, warnedOfVersion_ = false;
+  std::vector<std::shared_ptr<DoorState>> doors_;
+  std::deque<uint64_t> strangers_;  ///< Their keys, the one that came first in front.
+};
+
+}  // namespace hpu::collectives::net::tcp

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// shareGraph: a graph for a compilation that goes on beside the program, which may let go of its own.
+// The one thing to know: it is the same graph; nobody changes it meanwhile.
+#pragma once
+
+#include "hpu/graph.h"
+
+namespace hpu::importer {
+
+/// `graph` has not been moved from.
+Graph shareGraph(const Graph& graph);
+
+}  // namespace hpu::importer

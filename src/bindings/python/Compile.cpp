@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models: compiling, recipes, the reference interpreter.
+#include "hpu/recipe.h"
+#include "hpu/reference.h"
+#include "src/bindings/python/Core.h"
+#include "tools/common/CompileFigures.h"
+
+namespace hpu::python {
+namespace {
+
+/// What openhpu.compile passes; its signature has the names and defaults.
+CompileOptions optionsFrom(const py::dict& given) {
+  CompileOptions options;
+  options.target = take(parseTarget(given["target"].cast<std::string>()));
+  options.precision = take(parsePrecision(given["precision"].cast<std::string>()));
+  options.optLevel = given["opt_level"].cast<int>();
+  options.shapes = given["shapes"].cast<std::map<std::string, Shape>>();
+  options.dims = given["dims"].cast<std::map<std::string, int64_t>>();
+  options.keepF32 = given["keep_f32"].cast<std::vector<std::string>>();
+  options.ranges = given["ranges"].cast<std::map<std::string, double>>();
+  options.reports = given["reports"].cast<std::vector<std::string>>();
+  options.explain = given["explain"].cast<std::string>();
+  options.cacheDir = given["cache"].cast<std::string>();
+  options.cpu = given["cpu"].cast<std::string>();
+  if (options.optLevel < 0 || options.optLevel > 3)
+    throw StatusError(invalidArgument("opt_level " + std::to_string(options.optLevel) + " is not one of 0 to 3"));
+  return options;
+}
+
+std::string figuresOf(const CompileResult& result) {
+  tools::Json json = tools::Json::object();
+  tools::addFigures(json, result);
+  tools::Json& reports = json["reports"] = tools::Json::object();
+  for (const auto& [name, text] : result.reports) reports.set(name, text);
+  tools::Json& warnings = json["warnings"] = tools::Json::array();
+  for (const std::string& warning : result.warnings) warnings.append(warning);
+  if (!result.explainedNode.empty()) {
+    json.set("explained_node", result.explainedNode);
+    tools::Json& notes = json["explain_phases"] = tools::Json::array();
+    for (const NodeNote& note : result.explanation)
+      notes.append(tools::Json().set("phase", note.phase).set("text", note.text));
+  }
+  return json.dump(-1);
+}
+
+py::tuple compileModel(const std::string& path, const py::dict& given) {
+  struct Work {
+    CompileOptions options;
+    std::vector<UnsupportedNode> unsupported;
+    std::optional<StatusOr<CompileResult>> result;
+  };
+  auto work = std::make_shared<Work>();
+  work->options = optionsFrom(given);
+  runInterruptibly([work, path] { work->result = compileFile(path, work->options, &work->unsupported); });
+  if (!work->result->ok()) throw StatusError(work->result->status(), work->unsupported);
+  return py::make_tuple((*work->result)->recipe, figuresOf(**work->result));
+}
+
+bool isMlir(const std::string& path) {
+  return path.ends_with(".mlir") || path.ends_with(".mlirbc");
+}
+
+/// [(name, dtype, shape, bytes)] of the outputs, for [(dtype, shape, bytes)] of the inputs in order.
+py::list interpretModel(const std::string& path, const py::dict& given, const py::list& inputs) {
+  struct Work {
+    CompileOptions options;
+    std::vector<ReferenceTensor> inputs;
+    std::vector<UnsupportedNode> unsupported;
+    StatusOr<std::vector<ReferenceTensor>> outputs = std::vector<ReferenceTensor>();
+  };
+  auto work = std::make_shared<Work>();
+  work->options = optionsFrom(given);
+  for (const py::handle& one : inputs) {
+    auto [dtype, shape, bytes] = one.cast<std::tuple<std::string, Shape, py::bytes>>();
+    std::string_view view = bytes;
+    work->inputs.push_back({{}, tensorTypeOf(dtype, shape), {view.begin(), view.end()}});
+  }
+  runInterruptibly([work, path] {
+    StatusOr<Graph> graph = isMlir(path) ? importMlir(path) : importOnnx(path, work->options, &work->unsupported);
+    if (graph.ok())
+      work->outputs = interpret(*graph, work->inputs);
+    else
+      work->outputs = graph.status();
+  });
+  if (!work->outputs.ok()) throw StatusError(work->outputs.status(), work->unsupported);
+  py::list outputs;
+  for (const ReferenceTensor& output : *work->outputs)
+    outputs.append(py::make_tuple(output.name, std::string(elementTypeName(output.type.element)),
+                                  py::tuple(py::cast(output.type.shape)),
+                                  py::bytes(reinterpret_cast<const char*>(output.bytes.data()), output.bytes.size())));
+  return outputs;
+}
+
+py::bytes serialized(const Recipe& recipe) {
+  std::vector<uint8_t> bytes;
+  {
+    py::gil_scoped_release released;
+    bytes = take(recipe.serialize());
+  }
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+Recipe deserialized(const py::bytes& bytes) {
+  std::string_view view = bytes;
+  py::gil_scoped_release released;
+  return take(Recipe::deserialize(view.data(), view.size()));
+}
+
+}  // namespace
+
+void bindCompile(py::module_& module) {
+  using released = py::call_guard<py::gil_scoped_release>;
+  py::class_<Recipe>(module, "Recipe")
+      .def_static(
+          "load", [](const std::string& path) { return take(Recipe::load(path)); }, released())
+      .def_static("from_bytes", &deserialized)
+      .def(
+          "save", [](const Recipe& recipe, const std::string& path) { check(recipe.save(path)); }, released())
+      .def("to_bytes", &serialized)
+      .def("signed_with", [](const Recipe& recipe, const std::string& key) { return take(recipe.signedWith(key)); })
+      .def("signer", &Recipe::signer)
+      .def("name", [](const Recipe& recipe) { return recipe.name(); })
+      .def("target", [](const Recipe& recipe) { return std::string(targetName(recipe.target())); })
+      .def("inputs", [](const Recipe& recipe) { return describe(recipe.inputs()); })
+      .def("outputs", [](const Recipe& recipe) { return describe(recipe.outputs()); })
+      .def("workspace_bytes", &Recipe::workspaceBytes)
+      .def("constant_bytes", &Recipe::constantBytes)
+      .def("estimated_device_time_us", &Recipe::estimatedDeviceTimeUs);
+  module.def("compile", &compileModel);
+  module.def("interpret", &interpretModel);
+  module.def("supported_onnx_ops", &supportedOnnxOps);
+}
+
+}  // namespace hpu::python

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the extension module openhpu._core share: Status as exceptions, waits that Ctrl-C ends, and types.
+// The one thing to know: nothing here waits while it holds Python's lock (the GIL), and nothing that belongs to Python
+// is touched without it.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hpu/compiler.h"
+#include "hpu/event.h"
+#include "hpu/status.h"
+#include "hpu/types.h"
+
+namespace hpu::python {
+
+namespace py = pybind11;
+
+/// A Status on its way to Python, where it becomes an openhpu.Error.
+struct StatusError : std::exception {
+  explicit StatusError(Status status, std::vector<UnsupportedNode> unsupported = {})
+      : status(std::move(status)), unsupported(std::move(unsupported)) {}
+  const char* what() const noexcept override { return status.message().c_str(); }
+  Status status;
+  std::vector<UnsupportedNode> unsupported;
+};
+
+inline void check(const Status& status) {
+  if (!status.ok()) throw StatusError(status);
+}
+template <typename T>
+T take(StatusOr<T> value) {
+  check(value.status());
+  return std::move(value).value();
+}
+
+/// Runs `job` on a thread of its own and waits for it without the GIL. When a signal's handler raises (Ctrl-C), so does
+/// this, and the job goes on alone; finishJobs() waits for such jobs when the process ends.
+void runInterruptibly(std::function<void()> job);
+void finishJobs();
+
+/// Waits for an event without the GIL, at most `seconds` (none: HPU_WAIT_TIMEOUT_MS); signals as above. The message of
+/// kDeadlineExceeded names `what`.
+Status waitFor(const Event& event, std::optional<double> seconds, const std::string& what);
+
+/// The element type of a name ("bf16"). Errors: ValueError.
+ElementType elementTypeOf(const std::string& name);
+TensorType tensorTypeOf(const std::string& dtype, const Shape& shape);
+
+/// (name, dtype, shape) of each.
+py::list describe(const std::vector<TensorInfo>& tensors);
+
+void bindCompile(py::module_& module);
+void bindRuns(py::module_& module);
+void bindFigures(py::module_& module);
+void bindDlpack(py::module_& module);
+
+}  // namespace hpu::python

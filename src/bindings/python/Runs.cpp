@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices, memory and runs.
+#include "src/bindings/python/Runs.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "hpu/node.h"
+#include "hpu/trace.h"
+
+namespace hpu::python {
+namespace {
+
+int64_t bytesOf(const py::array& array) {
+  return static_cast<int64_t>(array.nbytes());
+}
+
+void checkArrays(const std::vector<py::array>& arrays, const std::vector<TensorInfo>& tensors, bool written) {
+  if (arrays.size() != tensors.size()) throw py::value_error("a run takes an array for each input and output");
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    bool dense = (arrays[i].flags() & py::array::c_style) != 0 && (!written || arrays[i].writeable());
+    if (!dense || bytesOf(arrays[i]) != tensors[i].type.bytes())
+      throw py::value_error("the array of '" + tensors[i].name + "' is not dense memory of " +
+                            std::to_string(tensors[i].type.bytes()) + " bytes");
+  }
+}
+
+std::vector<py::object> objectsOf(const std::vector<py::array>& a, const std::vector<py::array>& b) {
+  std::vector<py::object> objects(a.begin(), a.end());
+  objects.insert(objects.end(), b.begin(), b.end());
+  return objects;
+}
+
+/// In the order of node::Fault.
+constexpr const char* kFaults[node::kNumFaults] = {"corrected_ecc", "uncorrected_ecc", "non_fatal_event",
+                                                   "fatal_event",   "endless_command", "lost_heartbeat",
+                                                   "thermal"};
+
+void inject(const OpenDevice& open, const std::string& name, int count) {
+  std::string names;
+  for (int i = 0; i < node::kNumFaults; ++i) {
+    names += (i ? ", " : "") + std::string(kFaults[i]);
+    if (name == kFaults[i]) return check(node::inject(open.device.info().index, static_cast<node::Fault>(i), count));
+  }
+  throw StatusError(invalidArgument("there is no fault '" + name + "'; the faults are " + names));
+}
+
+}  // namespace
+
+Lane::Lane(const Device& device, const std::string& name)
+    : process_(getpid()), stream_(take(Stream::create(device, {.name = name}))) {}
+
+Lane::~Lane() {
+  settle();
+  // The work may still read and write this memory.
+  for (Work& work : inFlight_) orphans().push_back(std::move(work));
+}
+
+std::list<Lane::Work>& Lane::orphans() {
+  static auto* const all = new std::list<Work>;
+  return *all;
+}
+
+Event Lane::enqueue(const std::function<Status(Stream&)>& enqueue, std::vector<py::object> kept) {
+  if (process_ != getpid())
+    throw StatusError(failedPrecondition("the device was opened by the process " + std::to_string(process_) +
+                                         ", from which this one was forked; open one here"));
+  settle();
+  Event done;
+  Status status;
+  {
+    py::gil_scoped_release released;
+    std::lock_guard<std::mutex> lock(mutex_);
+    status = enqueue(stream_);
+    Status recorded = stream_.record(done);
+    if (status.ok()) status = recorded;
+  }
+  inFlight_.push_back({done, std::move(kept)});
+  check(status);
+  return done;
+}
+
+void Lane::settle() {
+  if (process_ != getpid()) return;
+  while (!inFlight_.empty() && inFlight_.front().done.isDone()) inFlight_.pop_front();
+  orphans().remove_if([](const Work& work) { return work.done.isDone(); });
+}
+
+bool Request::done() const {
+  return outcome_.has_value() || done_.isDone();
+}
+
+void Request::wait(std::optional<double> seconds) {
+  if (!outcome_) {
+    Status status = waitFor(done_, seconds, what_);
+    if (status.code() == StatusCode::kDeadlineExceeded && !done_.isDone()) throw StatusError(status);
+    outcome_ = status;
+    lane_->settle();
+  }
+  check(*outcome_);
+}
+
+Program::Program(std::shared_ptr<OpenDevice> device, const Recipe& recipe)
+    : device_(std::move(device)), recipe_(recipe) {
+  py::gil_scoped_release released;
+  auto start = std::chrono::steady_clock::now();
+  executable_ = take(Executable::load(device_->device, recipe_));
+  loadMs_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  auto allocate = [&](const TensorInfo& info) {
+    return take(device_->device.allocate(std::max<int64_t>(info.type.bytes(), 1), info.name));
+  };
+  for (const TensorInfo& input : recipe_.inputs()) inputs_.push_back(allocate(input));
+  for (const TensorInfo& output : recipe_.outputs()) outputs_.push_back(allocate(output));
+  lane_ = std::make_shared<Lane>(device_->device, recipe_.name());
+}
+
+Event Program::enqueueRun(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
+                          const Event* marks) {
+  checkArrays(inputs, recipe_.inputs(), false);
+  checkArrays(outputs, recipe_.outputs(), true);
+  std::vector<const void*> from;
+  std::vector<void*> to;
+  for (const py::array& input : inputs) from.push_back(input.data());
+  for (const py::array& output : outputs) to.push_back(const_cast<void*>(output.data()));
+  auto enqueue = [&](Stream& stream) -> Status {
+    auto mark = [&](tools::RunMark which) { return marks ? stream.record(marks[which]) : okStatus(); };
+    Status status = mark(tools::kRunStart);
+    for (size_t i = 0; status.ok() && i < from.size(); ++i)
+      if (int64_t bytes = recipe_.inputs()[i].type.bytes()) status = stream.copyToDevice(inputs_[i], from[i], bytes);
+    if (status.ok()) status = mark(tools::kRunUploaded);
+    if (status.ok()) status = executable_.launch(stream, inputs_, outputs_);
+    if (status.ok()) status = mark(tools::kRunLaunched);
+    for (size_t i = 0; status.ok() && i < to.size(); ++i)
+      if (int64_t bytes = recipe_.outputs()[i].type.bytes()) status = stream.copyToHost(to[i], outputs_[i], bytes);
+    if (status.ok()) status = mark(tools::kRunDownloaded);
+    return status;
+  };
+  return lane_->enqueue(enqueue, objectsOf(inputs, outputs));
+}
+
+std::shared_ptr<Request> Program::run(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs) {
+  return std::make_shared<Request>(lane_, enqueueRun(inputs, outputs, nullptr), what());
+}
+
+std::shared_ptr<Request> Program::launch(const std::vector<std::shared_ptr<DeviceBuffer>>& inputs,
+                                         const std::vector<std::shared_ptr<DeviceBuffer>>& outputs) {
+  std::vector<Buffer> from, to;
+  for (const auto& input : inputs) from.push_back(input->buffer);
+  for (const auto& output : outputs) to.push_back(output->buffer);
+  Event done = lane_->enqueue([&](Stream& stream) { return executable_.launch(stream, from, to); }, {});
+  return std::make_shared<Request>(lane_, done, what());
+}
+
+std::string Program::profile(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
+                             int iterations, int warmup, int top) {
+  auto runOnce = [&](const Event* marks) { return waitFor(enqueueRun(inputs, outputs, marks), {}, what()); };
+  tools::RunTimes times = take(tools::timeRuns(device_->device, warmup, iterations, runOnce));
+  tools::Json json = tools::Json::object();
+  json.set("program", recipe_.name()).set("target", targetName(recipe_.target())).set("load_ms", loadMs_);
+  tools::addTimes(json, times, recipe_.target());
+  tools::Json& summary = json["trace"];
+  if (Status started = trace::start(); started.ok()) {
+    struct Cancel {
+      ~Cancel() {
+        if (armed) trace::cancel();
+      }
+      bool armed = true;
+    } cancel;
+    check(runOnce(nullptr));
+    trace::Recording recording = take(trace::stop());
+    cancel.armed = false;
+    summary = summaryOf(std::move(recording), top);
+  } else if (started.code() != StatusCode::kFailedPrecondition) {
+    check(started);
+  }
+  return json.dump(-1);
+}
+
+void bindRuns(py::module_& module) {
+  py::class_<Request, std::shared_ptr<Request>>(module, "Request")
+      .def("done", &Request::done)
+      .def("wait", &Request::wait);
+
+  py::class_<OpenDevice, std::shared_ptr<OpenDevice>>(module, "Device")
+      .def(py::init([](int index, const std::string& target, const std::string& driver, int threads, int64_t hbm) {
+        DeviceOptions options;
+        options.index = index;
+        options.target = take(parseTarget(target));
+        options.driver = driver;
+        options.threads = threads;
+        options.hbmBytes = hbm;
+        auto made = std::make_shared<OpenDevice>();
+        {
+          py::gil_scoped_release released;
+          made->device = take(Device::open(options));
+        }
+        made->lane = std::make_shared<Lane>(made->device, "copies");
+        return made;
+      }))
+      .def("info",
+           [](const OpenDevice& open) {
+             const DeviceInfo& info = open.device.info();
+             return py::dict(py::arg("driver") = info.driver, py::arg("name") = info.name,
+                             py::arg("target") = std::string(targetName(info.target)), py::arg("index") = info.index,
+                             py::arg("hbm_bytes") = info.hbmBytes, py::arg("sram_bytes") = info.sramBytes,
+                             py::arg("module_id") = info.moduleId, py::arg("pci_address") = info.pciAddress);
+           })
+      .def("memory",
+           [](const OpenDevice& open) {
+             MemoryInfo memory = open.device.memoryInfo();
+             return py::dict(py::arg("total_bytes") = memory.totalBytes, py::arg("used_bytes") = memory.usedBytes,
+                             py::arg("peak_bytes") = memory.peakBytes,
+                             py::arg("largest_free_bytes") = memory.largestFreeBytes,
+                             py::arg("allocations") = memory.allocations);
+           })
+      .def("counters",
+           [](const OpenDevice& open) {
+             DeviceCounters counters = open.device.counters();
+             py::dict busy;
+             for (int e = 0; e < kNumEngines; ++e)
+               busy[py::str(std::string(engineName(static_cast<Engine>(e))))] = counters.busyNs[e];
+             return py::dict(py::arg("busy_ns") = busy, py::arg("device_ns") = counters.deviceNs,
+                             py::arg("launches") = counters.launches, py::arg("commands") = counters.commands,
+                             py::arg("h2d_bytes") = counters.h2dBytes, py::arg("d2h_bytes") = counters.d2hBytes);
+           })
+      .def("reset",
+           [](OpenDevice& open) {
+             py::gil_scoped_release released;
+             check(open.device.reset());
+           })
+      .def("inject", &inject, py::call_guard<py::gil_scoped_release>())
+      .def("allocate", [](const std::shared_ptr<OpenDevice>& open, int64_t bytes, const std::string& label) {
+        py::gil_scoped_release released;
+        return std::make_shared<DeviceBuffer>(DeviceBuffer{open, take(open->device.allocate(bytes, label))});
+      });
+
+  py::class_<DeviceBuffer, std::shared_ptr<DeviceBuffer>>(module, "Buffer")
+      .def("address", [](const DeviceBuffer& self) { return self.buffer.address(); })
+      .def("size", [](const DeviceBuffer& self) { return self.buffer.size(); })
+      .def("write",
+           [](const DeviceBuffer& self, const py::array& array, std::optional<double> seconds) {
+             const void* from = array.data();
+             int64_t bytes = bytesOf(array);
+             if (bytes == 0) return;
+             Event done = self.owner->lane->enqueue(
+                 [&](Stream& stream) { return stream.copyToDevice(self.buffer, from, bytes); }, {array});
+             check(waitFor(done, seconds, "the copy"));
+           })
+      .def("read", [](const DeviceBuffer& self, const py::array& array, std::optional<double> seconds) {
+        void* to = const_cast<void*>(array.data());
+        int64_t bytes = bytesOf(array);
+        if (bytes == 0) return;
+        Event done = self.owner->lane->enqueue(
+            [&](Stream& stream) { return stream.copyToHost(to, self.buffer, bytes); }, {array});
+        check(waitFor(done, seconds, "the copy"));
+      });
+
+  py::class_<Program, std::shared_ptr<Program>>(module, "Program")
+      .def(py::init<std::shared_ptr<OpenDevice>, const Recipe&>())
+      .def("run", &Program::run)
+      .def("launch", &Program::launch)
+      .def("profile", &Program::profile)
+      .def("load_ms", &Program::loadMs);
+
+  module.def("trace_start", [] { check(trace::start()); });
+  module.def("trace_stop", [](const std::string& path) {
+    py::gil_scoped_release released;
+    check(trace::stop(path));
+  });
+  module.def("trace_cancel", &trace::cancel);
+}
+
+}  // namespace hpu::python

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checking a model's results, reproducible inputs, traces."""
+
+import contextlib
+import os
+
+import numpy as np
+
+from . import _core
+from ._recipe import compile as compile_model
+from ._recipe import model_file, options
+from ._session import Session
+from ._tensors import TensorInfo, device_array, from_bits, named
+
+
+def _decoded(info, data, raw=False):
+    bits = np.frombuffer(bytearray(data), dtype=info.bits_dtype).reshape(info.shape)
+    return bits if raw or info.bits_dtype == info.numpy_dtype else from_bits(bits, info.dtype)
+
+
+def random_inputs(recipe, seed=0, low=None, high=None):
+    """A dict of arrays for a recipe's inputs, the same on every machine and as `hpu-run --input rand:SEED`: floats in
+    [-1, 1), integers and booleans 0 or 1, unless a range is given."""
+    span = None if low is None and high is None else (-1.0 if low is None else low, 1.0 if high is None else high)
+    return {info.name: _decoded(info, _core.random(info.dtype, list(info.shape), seed, span)) for info in recipe.inputs}
+
+
+def _interpreted(path, infos, inputs, given):
+    """The interpreter's outputs by name, in the bits of their types."""
+    arrays = [device_array(value, info) for value, info in zip(named(inputs, infos, "input"), infos)]
+    packed = [(info.dtype, list(array.shape), array.tobytes()) for info, array in zip(infos, arrays)]
+    return {name: (TensorInfo(name, dtype, shape), data)
+            for name, dtype, shape, data in _core.interpret(path, given, packed)}
+
+
+def verify(model, inputs=None, expected=None, *, rtol=None, atol=None, device=None, seed=0, **compile_options):
+    """Compiles a model, runs it and compares, as hpu-verify does: {"passed", "outputs": [{"name", "passed", "max_abs",
+    "max_rel", "wrong", "count", "pcc", "rms_ratio"}]}.
+
+    inputs: as of Session.run, a dict or a sequence (None: random_inputs with `seed`). expected: outputs likewise; None:
+    those of the reference interpreter. The tolerances are hpu-verify's for the precision unless they are given. The other
+    arguments are those of compile(); sizes of free dimensions are taken from a dict of inputs when none are given."""
+    if isinstance(inputs, dict) and not compile_options.get("shapes") and not compile_options.get("dims"):
+        compile_options = dict(compile_options, shapes={name: np.shape(value) for name, value in inputs.items()})
+    with model_file(model) as path:
+        recipe = compile_model(path, **compile_options)
+        if inputs is None:
+            inputs = random_inputs(recipe, seed)
+        if expected is None:
+            results = _interpreted(path, recipe.inputs, inputs, options(**compile_options))
+            expected = {info.name: _decoded(*results[info.name]) for info in recipe.outputs}
+        with Session(recipe, device) as session:
+            return session.verify(inputs, expected, rtol=rtol, atol=atol,
+                                  precision=compile_options.get("precision", "f32"))
+
+
+@contextlib.contextmanager
+def trace(path):
+    """Records what host threads and devices do inside of `with`, to a file for hpu-trace (.json: Chrome's format,
+    .pftrace: Perfetto's)."""
+    _core.trace_start()
+    try:
+        yield
+    except BaseException:
+        _core.trace_cancel()
+        raise
+    try:
+        _core.trace_stop(os.fspath(path))
+    except BaseException:
+        _core.trace_cancel()  # Where the file cannot be written, the next trace is not in the way of this one.
+        raise

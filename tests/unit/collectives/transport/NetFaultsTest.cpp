@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the transport between nodes makes of ranks that die, leave, are silent or cannot be reached. The links are
+// within the process.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "Threads.h"
+#include "collectives/transport/local/LocalTransport.h"
+#include "collectives/transport/local/MemoryNetwork.h"
+#include "collectives/transport/net/NetTransport.h"
+
+namespace hpu::collectives {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kPatience{60};
+constexpr int64_t kMemory = 1 << 20;
+
+class World {
+ public:
+  explicit World(std::vector<int32_t> nodeOf) : nodeOf_(std::move(nodeOf)), gather_(ranks()) {
+    memory_.assign(nodeOf_.size(), std::vector<std::byte>(kMemory));
+    const int nodes = *std::max_element(nodeOf_.begin(), nodeOf_.end()) + 1;
+    for (int node = 0; node < nodes; ++node) {
+      std::vector<LocalMemory> memories;
+      LocalOptions options;
+      for (int rank = 0; rank < ranks(); ++rank) {
+        if (nodeOf_[static_cast<size_t>(rank)] != node) continue;
+        memories.push_back({memory_[static_cast<size_t>(rank)].data(), 0x1000, kMemory});
+        options.names.push_back(rank);
+      }
+      members_.push_back(options.names);
+      groups_.push_back(LocalGroup::create(memories, options));
+    }
+    for (int rank = 0; rank < ranks(); ++rank) networks_.push_back(wires_->join());
+  }
+  int ranks() const { return static_cast<int>(nodeOf_.size()); }
+  MemoryWires& wires() { return *wires_; }
+  net::Network& network(int rank) { return *networks_[static_cast<size_t>(rank)]; }
+  int place(int rank) const {
+    const auto& members = members_[static_cast<size_t>(nodeOf_[static_cast<size_t>(rank)])];
+    return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+  }
+  LocalGroup& group(int rank) { return *groups_[static_cast<size_t>(nodeOf_[static_cast<size_t>(rank)])]; }
+  std::byte* memory(int rank) { return memory_[static_cast<size_t>(rank)].data(); }
+  int64_t silenceMs = 60000, timeoutMs = 60000;
+  std::function<void(NetOptions&)> change;
+
+  /// What creation brings, by rank.
+  std::vector<StatusOr<std::shared_ptr<Transport>>> create() {
+    std::vector<StatusOr<std::shared_ptr<Transport>>> made(nodeOf_.size(), internalError("not made"));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks(); ++rank)
+      threads.emplace_back([&, rank] {
+        NetOptions options;
+        options.identity = "test";
+        options.rank = rank;
+        options.ranks = ranks();
+        options.nodeOf = nodeOf_;
+        options.node = group(rank).transport(place(rank));
+        options.network = networks_[static_cast<size_t>(rank)];
+        options.timeoutMs = timeoutMs;
+        options.silenceMs = silenceMs;
+        options.allGather = [&, rank](const std::string&, const std::string& mine) { return gather_(rank, mine); };
+        if (change) change(options);
+        made[static_cast<size_t>(rank)] = createNetTransport(options);
+      });
+    for (std::thread& thread : threads) thread.join();
+    return made;
+  }
+  bool start() {
+    for (auto& made : create()) {
+      EXPECT_TRUE(made.ok()) << made.status().message();
+      if (!made.ok()) return false;
+      all.push_back(*made);
+    }
+    return true;
+  }
+  void kill(int rank) {
+    group(rank).kill(place(rank));
+    wires_->kill(network(rank));
+  }
+  std::vector<std::shared_ptr<Transport>> all;
+
+ private:
+  const std::vector<int32_t> nodeOf_;
+  std::shared_ptr<MemoryWires> wires_ = MemoryWires::create();
+  std::vector<std::vector<std::byte>> memory_;
+  std::vector<std::vector<int32_t>> members_;
+  std::vector<std::shared_ptr<LocalGroup>> groups_;
+  std::vector<std::shared_ptr<net::Network>> networks_;
+  testing::ThreadGather gather_;
+};
+
+bool await(const std::function<bool()>& condition) {
+  const auto until = Clock::now() + kPatience;
+  while (!condition()) {
+    if (Clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+bool has(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' does not have '" << part << "'";
+  return true;
+}
+/// Every rank that is there sees that one's end.
+void expectEnd(World& world, int ended, StatusCode code, const std::string& part) {
+  for (const auto& rank : world.all) {
+    if (!rank || rank->rank() == ended) continue;
+    ASSERT_TRUE(await([&] { return !rank->peerStatus(ended).ok(); })) << rank->rank() << " does not know of " << ended;
+    EXPECT_EQ(rank->peerStatus(ended).code(), code);
+    has(rank->peerStatus(ended).message(), "rank " + std::to_string(ended));
+    has(rank->peerStatus(ended).message(), part);
+  }
+}
+CallRecord callOf(uint64_t sequence) {
+  CallRecord record;
+  record.sequence = sequence;
+  record.count = static_cast<int64_t>(sequence) * 3;
+  return record;
+}
+
+// Nodes 1 and 2 have others below them in the tree: 5 to 8 are below 1.
+std::vector<int32_t> nine() {
+  return {0, 1, 2, 3, 4, 5, 6, 7, 8};
+}
+
+TEST(NetFaults, ARankThatIsKilledIsToldToAllAndTheOthersStillHearEachOther) {
+  World world(nine());
+  ASSERT_TRUE(world.start());
+  world.kill(1);
+  world.all[1].reset();
+  expectEnd(world, 1, StatusCode::kUnavailable, "is gone");
+  for (const auto& rank : world.all) {
+    if (!rank) continue;
+    EXPECT_TRUE(rank->gone(1));
+    has(rank->describe(1), "node 1, gone)");
+  }
+  // 5 was below 1.
+  ASSERT_TRUE(world.all[5]->publish(callOf(1)));
+  for (int rank : {0, 2, 6, 8}) {
+    Transport& t = *world.all[static_cast<size_t>(rank)];
+    ASSERT_TRUE(await([&] { return t.record(5, 1).has_value(); })) << rank;
+    EXPECT_EQ(t.record(5, 1)->count, 3);
+    EXPECT_TRUE(t.peerStatus(5).ok());
+  }
+  world.all[6]->abort(dataLoss("the disk is on fire"));
+  expectEnd(world, 6, StatusCode::kAborted, "the disk is on fire");
+  EXPECT_EQ(world.all[8]->abortReason(6).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(world.all[8]->abortReason(6).message(), "the disk is on fire");
+}
+
+TEST(NetFaults, ARankThatHasLeftGoesOnPassingOnWhatOthersSay) {
+  World world(nine());
+  ASSERT_TRUE(world.start());
+  world.all[1].reset();
+  expectEnd(world, 1, StatusCode::kUnavailable, "has left");
+  EXPECT_FALSE(world.all[7]->gone(1));
+  ASSERT_TRUE(world.all[5]->publish(callOf(1)));
+  for (int rank : {0, 2, 6, 8})
+    ASSERT_TRUE(await([&] { return world.all[static_cast<size_t>(rank)]->record(5, 1).has_value(); })) << rank;
+  // Its process ends, and it is still one that has left.
+  world.kill(1);
+  world.all[5]->abort(internalError("enough"));
+  expectEnd(world, 5, StatusCode::kAborted, "enough");
+  EXPECT_FALSE(world.all[7]->gone(1));
+  for (int rank : {0, 2, 6, 8}) {
+    EXPECT_TRUE(world.all[static_cast<size_t>(rank)]->peerStatus(7).ok());
+  }
+}
+
+TEST(NetFaults, OtherRanksOfANodeGoOnWhenItsFirstOneIsKilled) {
+  World world({0, 0, 0, 1, 1, 1});
+  ASSERT_TRUE(world.start());
+  world.kill(3);
+  world.all[3].reset();
+  expectEnd(world, 3, StatusCode::kUnavailable, "is gone");
+  ASSERT_TRUE(world.all[5]->publish(callOf(1)));
+  ASSERT_TRUE(world.all[2]->publish(callOf(1)));
+  ASSERT_TRUE(await([&] { return world.all[1]->record(5, 1).has_value(); }));
+  ASSERT_TRUE(await([&] { return world.all[5]->record(2, 1).has_value(); }));
+  world.kill(0);
+  world.all[0].reset();
+  expectEnd(world, 0, StatusCode::kUnavailable, "is gone");
+  ASSERT_TRUE(await([&] { return world.all[4]->publish(callOf(1)); }));
+  ASSERT_TRUE(await([&] { return world.all[2]->record(4, 1).has_value(); }));
+}
+
+TEST(NetFaults, ANodeThatSaysNothingIsGone) {
+  World world({0, 1, 1, 2});
+  world.silenceMs = 2500;
+  ASSERT_TRUE(world.start());
+  world.wires().hold(world.network(1), true);
+  // First it is only late.
+  ASSERT_TRUE(await([&] { return world.all[0]->describe(2).find("no word from its node for ") != std::string::npos; }));
+  for (int rank : {0, 3})
+    for (int silent : {1, 2}) {
+      Transport& t = *world.all[static_cast<size_t>(rank)];
+      ASSERT_TRUE(await([&] { return t.gone(silent); }));
+      EXPECT_EQ(t.peerStatus(silent).code(), StatusCode::kUnavailable);
+      has(t.peerStatus(silent).message(), "rank " + std::to_string(silent));
+      has(t.peerStatus(silent).message(), "node 1) is gone: nothing was heard from its node for ");
+    }
+  EXPECT_TRUE(world.all[0]->peerStatus(3).ok());
+  EXPECT_TRUE(world.all[3]->peerStatus(0).ok());
+  world.wires().hold(world.network(1), false);
+}
+
+TEST(NetFaults, ALinkThatIsCutIsTheEndOfItsRanksForEachOther) {
+  World world({0, 1, 2});
+  ASSERT_TRUE(world.start());
+  std::byte byte{};
+  // 1 and 2 are not neighbours in the tree.
+  ASSERT_TRUE(world.all[1]->offer(2, Lane::kCollective, &byte, 1, {}).ok());
+  ASSERT_TRUE(await([&] { return world.all[2]->arrived(1, Lane::kCollective, 0).has_value(); }));
+  world.wires().cut(world.network(1), world.network(2));
+  ASSERT_TRUE(await([&] { return world.all[1]->gone(2); }));
+  ASSERT_TRUE(await([&] { return world.all[2]->gone(1); }));
+  has(world.all[2]->peerStatus(1).message(), "the link was cut");
+  EXPECT_EQ(world.all[1]->offer(2, Lane::kCollective, &byte, 1, {}).status().code(), StatusCode::kUnavailable);
+  // What it said before is still there.
+  EXPECT_TRUE(world.all[2]->arrived(1, Lane::kCollective, 0).has_value());
+}
+
+TEST(NetFaults, ARankThatIsStoppedIsSaidToBe) {
+  World world({0, 0, 1, 1, 1});
+  ASSERT_TRUE(world.start());
+  world.group(4).stop(world.place(4));
+  ASSERT_TRUE(await([&] { return world.all[1]->describe(4).find("node 1, stopped)") != std::string::npos; }));
+  EXPECT_TRUE(world.all[0]->peerStatus(4).ok());
+  world.group(4).stop(world.place(4), false);
+  ASSERT_TRUE(await([&] { return world.all[1]->describe(4).find("stopped") == std::string::npos; }));
+}
+
+TEST(NetFaults, ErrorsOfRanksOfTheNodeNameThemAsTheCommunicatorDoes) {
+  World world({0, 1, 0, 1});
+  ASSERT_TRUE(world.start());
+  world.all[3]->abort(internalError("enough"));
+  expectEnd(world, 3, StatusCode::kAborted, "enough");
+  has(world.all[1]->peerStatus(3).message(), "rank 3 gave up");
+  has(world.all[0]->describe(2), "rank 2 (this process)");
+  has(world.all[0]->describe(1), "rank 1 (process ");
+  has(world.all[0]->describe(1), ", node 1)");
+}
+
+// ---- Creation ----
+
+TEST(NetCreation, ALinkThatCannotBeMadeFailsForAllAndIsNamed) {
+  World world({0, 1, 1, 2});
+  world.timeoutMs = 500;
+  world.wires().cut(world.network(3), world.network(0));
+  for (const auto& made : world.create()) {
+    EXPECT_EQ(made.status().code(), StatusCode::kUnavailable);
+    has(made.status().message(), "no link to rank 0 (process ");
+    has(made.status().message(), "nobody is at ");
+  }
+}
+
+TEST(NetCreation, WhatOneRankDoesWrongFailsForAll) {
+  World world({0, 1, 1});
+  world.change = [](NetOptions& options) {
+    if (options.rank == 2) options.nodeOf = {0, 0, 1};
+  };
+  for (const auto& made : world.create()) {
+    EXPECT_EQ(made.status().code(), StatusCode::kInvalidArgument);
+    has(made.status().message(), "rank 2");
+  }
+}
+
+TEST(NetCreation, ManyCommunicatorsOneAfterAnotherLeaveNothing) {
+  for (int i = 0; i < 30; ++i) {
+    World world({0, 1, 1, 2, 2, 2});
+    ASSERT_TRUE(world.start());
+    if (i % 2) world.all[static_cast<size_t>(i % 6)]->abort(internalError("enough"));
+  }
+}
+
+// ---- Everything at once ----
+
+/// Everybody sends to everybody at random, some expecting what comes, until a link is cut or a rank killed: what
+/// arrives is right, and everybody ends.
+TEST(NetFaults, RandomTrafficEndsForAllWhenALinkIsCut) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE(seed);
+    const std::vector<int32_t> nodes = {0, 1, 1, 2, 3, 3};
+    World world(nodes);
+    ASSERT_TRUE(world.start());
+    constexpr int64_t kSlot = 8 << 10;
+    constexpr uint64_t kSlots = 8;  // Of each direction and peer.
+    std::atomic<uint64_t> received{0};
+    std::atomic<int> dead{-1};
+    auto byteOf = [](int from, int to, uint64_t n, int64_t i) {
+      return static_cast<std::byte>(n * 31 + static_cast<uint64_t>(from * 7 + to * 3) + static_cast<uint64_t>(i));
+    };
+    auto sizeOf = [](int from, uint64_t n) {
+      return static_cast<int64_t>((n * 2654435761u + static_cast<uint64_t>(from)) % static_cast<uint64_t>(kSlot));
+    };
+    std::vector<std::thread> threads;
+    for (int me = 0; me < world.ranks(); ++me)
+      threads.emplace_back([&, me] {
+        Transport& t = *world.all[static_cast<size_t>(me)];
+        std::mt19937 random(seed * 100 + static_cast<unsigned>(me));
+        std::vector<uint64_t> sent(static_cast<size_t>(world.ranks())), taken(sent), expected(sent);
+        auto slot = [&](int peer, bool in, uint64_t n) {
+          const auto place = (static_cast<uint64_t>(peer) * 2 + in) * kSlots + n % kSlots;
+          return world.memory(me) + static_cast<int64_t>(place) * kSlot;
+        };
+        bool ended = false;
+        const auto until = Clock::now() + kPatience;
+        while (!ended && Clock::now() < until) {
+          const uint32_t seen = t.changes();
+          bool moved = false;
+          for (int peer = 0; peer < world.ranks(); ++peer) {
+            if (peer == me) continue;
+            ended |= !t.peerStatus(peer).ok() || dead == me;
+            const auto p = static_cast<size_t>(peer);
+            if (sent[p] < t.released(peer, Lane::kCollective) + kSlots && random() % 2) {
+              const int64_t bytes = sizeOf(me, sent[p]);
+              std::byte* data = slot(peer, false, sent[p]);
+              for (int64_t i = 0; i < bytes; ++i) data[i] = byteOf(me, peer, sent[p], i);
+              auto offered = t.offer(peer, Lane::kCollective, data, bytes, {});
+              if (offered.ok() && *offered != Offered::kFull) ++sent[p], moved = true;
+            }
+            // Some are expected, each before it is looked at.
+            for (; expected[p] < taken[p] + kSlots; ++expected[p])
+              if (random() % 3)
+                t.expect(peer, Lane::kCollective, expected[p], slot(peer, true, expected[p]),
+                         sizeOf(peer, expected[p]));
+            while (auto message = t.arrived(peer, Lane::kCollective, taken[p])) {
+              EXPECT_EQ(message->bytes, sizeOf(peer, taken[p]));
+              // Ranks of a node read each other's memory in place, which is the other one's when it has given up.
+              const bool moves = nodes[static_cast<size_t>(me)] != nodes[p];
+              for (int64_t i = 0; moves && i < message->bytes; ++i)
+                ASSERT_EQ(message->data[i], byteOf(peer, me, taken[p], i))
+                    << "message " << taken[p] << " from " << peer;
+              t.release(peer, Lane::kCollective);
+              ++taken[p], ++received;
+              moved = true;
+            }
+          }
+          if (!moved && !ended) t.waitForChange(seen, Clock::now() + std::chrono::milliseconds(50), 1);
+        }
+        EXPECT_TRUE(ended);
+        t.abort(internalError("heard of it"));
+        // Its memory is its own now.
+        std::fill_n(world.memory(me), kMemory, std::byte{});
+      });
+    ASSERT_TRUE(await([&] { return received > 300 + seed * 100; }));
+    const int one = static_cast<int>(seed) % 3;
+    if (seed % 3 == 2) {
+      world.kill(one);
+      dead = one;  // It does not hear of it.
+    } else {
+      world.wires().cut(world.network(one), world.network(one + 3));
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+}  // namespace
+}  // namespace hpu::collectives

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/common/CompileFigures.h"
+
+namespace hpu::tools {
+
+void addFigures(Json& json, const CompileResult& result) {
+  const CompileStats& stats = result.stats;
+  json.set("compile_ms", stats.compileMs);
+  Json& phases = json["phases"] = Json::array();
+  for (const PhaseInfo& phase : stats.phases)
+    phases.append(Json().set("name", phase.name).set("ms", phase.ms).set("summary", phase.summary));
+  json.set("recipe_bytes", stats.recipeBytes);
+  json.set("workspace_bytes", stats.workspaceBytes);
+  json.set("largest_live_set_bytes", stats.largestLiveSetBytes);
+  json.set("sram_peak_bytes", stats.sramPeakBytes);
+  json.set("device_time_us", stats.deviceTimeUs);
+  json.set("lower_bound_us", stats.lowerBoundUs);
+  // A recipe from the cache does not know the parts.
+  if (!stats.cacheHit) {
+    json.set("lower_bound_parts_us", Json::object()
+                                         .set("mme", stats.lowerBoundMmeUs)
+                                         .set("tpc", stats.lowerBoundTpcUs)
+                                         .set("hbm", stats.lowerBoundHbmUs));
+    json.set("lower_bound_bytes", stats.lowerBoundBytes);
+  }
+  json.set("cache_hit", stats.cacheHit);
+  json.set("unsupported", Json::array());
+}
+
+Json unsupportedJson(const std::vector<UnsupportedNode>& nodes) {
+  Json list = Json::array();
+  for (const UnsupportedNode& node : nodes)
+    list.append(Json().set("op", node.op).set("node", node.node).set("reason", node.reason));
+  return list;
+}
+
+}  // namespace hpu::tools

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/common/Interrupt.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+
+namespace hpu::tools {
+namespace {
+
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+/// Signals within this time are one request: timeout(1), and whoever signals a process and its group, send two.
+constexpr int64_t kOneRequestNs = 250'000'000;
+
+std::atomic<int> gSignal{0};
+std::atomic<int64_t> gFirstNs{0};
+char gMessage[256];  // Written before the handlers are there.
+size_t gMessageBytes = 0;
+struct sigaction gBefore[std::size(kSignals)];
+bool gTaken[std::size(kSignals)];
+
+int64_t nowNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+void endNow(int signal) {
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;
+  sigaction(signal, &action, nullptr);
+  raise(signal);  // Takes effect when the handler returns, or at once outside of it.
+}
+
+void onSignal(int signal) {
+  int error = errno;
+  int none = 0;
+  if (gSignal.compare_exchange_strong(none, signal)) {
+    gFirstNs = nowNs();
+    if (gMessageBytes > 0) (void)!write(STDERR_FILENO, gMessage, gMessageBytes);
+  } else if (nowNs() - gFirstNs > kOneRequestNs) {
+    endNow(signal);
+  }
+  errno = error;
+}
+
+std::atomic<int> gEndBy{0};
+
+}  // namespace
+
+Interrupt::Interrupt(const std::string& what, bool quiet) {
+  gSignal = 0;
+  gMessageBytes = 0;
+  if (!quiet) {
+    int bytes = snprintf(gMessage, sizeof gMessage, "\ninterrupted: %s; again to end at once\n", what.c_str());
+    gMessageBytes = bytes > 0 ? std::min<size_t>(static_cast<size_t>(bytes), sizeof gMessage - 1) : 0;
+  }
+  for (size_t i = 0; i < std::size(kSignals); ++i) {
+    gTaken[i] = sigaction(kSignals[i], nullptr, &gBefore[i]) == 0 && gBefore[i].sa_handler != SIG_IGN;
+    if (!gTaken[i]) continue;
+    struct sigaction action = {};
+    action.sa_handler = onSignal;
+    action.sa_flags = SA_RESTART;
+    sigaction(kSignals[i], &action, nullptr);
+  }
+}
+
+Interrupt::~Interrupt() {
+  for (size_t i = 0; i < std::size(kSignals); ++i)
+    if (gTaken[i]) sigaction(kSignals[i], &gBefore[i], nullptr);
+}
+
+int Interrupt::signal() const {
+  return gSignal;
+}
+
+std::string signalName(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+ExitCode endBySignal(int signal) {
+  gEndBy = signal;
+  return static_cast<ExitCode>(128 + signal);
+}
+
+namespace {
+/// Registered first, it runs last: behind the end of a recording of HPU_TRACE, which the first device registers.
+[[maybe_unused]] const int gRegistered = std::atexit([] {
+  if (int signal = gEndBy) {
+    fflush(nullptr);
+    endNow(signal);
+  }
+});
+}  // namespace
+
+}  // namespace hpu::tools

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Interrupt: Ctrl-C that keeps what was measured. While one lives, the first SIGINT, SIGTERM or SIGHUP only sets a
+// flag, so that the work stops after the step in flight; a second one ends the process at once. The one thing to know:
+// signals that the process was started to ignore (nohup, jobs of a script) stay ignored.
+//
+//   Interrupt interrupt("stopping after the run in flight", tool.quiet());
+//   for (int i = 0; i < runs && !interrupt.signal(); ++i) ...
+//   ... write and print what there is ...
+//   if (interrupt.signal()) return endBySignal(interrupt.signal());
+#pragma once
+
+#include <string>
+
+#include "tools/common/Cli.h"
+
+namespace hpu::tools {
+
+/// At most one at a time; made and destroyed by the main thread.
+class Interrupt {
+ public:
+  /// The first signal prints "interrupted: `what`; again to end at once" on stderr, unless quiet.
+  explicit Interrupt(const std::string& what, bool quiet = false);
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+  /// The signal that came, or 0. Any thread.
+  int signal() const;
+};
+
+/// "SIGINT".
+std::string signalName(int signal);
+
+/// The end of a process that a signal was for: when main has returned and all has been written, the process is ended by
+/// that signal, so that a shell sees 128 + n and stops its loop. Gives 128 + n, for main to return.
+ExitCode endBySignal(int signal);
+
+}  // namespace hpu::tools
