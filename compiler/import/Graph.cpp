@@ -61,7 +61,8 @@ SmallVector<mlir::Attribute> candidates(Builder& builder, const hpu::Attribute& 
 }
 
 Status checkType(const TensorType& type, bool mayBeFree) {
-  if (elementSize(type.element) == 0) return invalidArgument("the type has no element type");
+  if (elementSize(type.element) == 0)
+    return invalidArgument(strCat("the element type is ", static_cast<int>(type.element), ", which is none"));
   TensorType sized = type;
   for (int64_t& dim : sized.shape)
     if (dim == kDynamic && mayBeFree) dim = 1;
@@ -114,7 +115,13 @@ void GraphAccess::release(std::unique_ptr<Graph::Impl> impl) {
     impl->module = {};  // Before its context.
 }
 
-Graph importer::shareGraph(const Graph& graph) {
+Status GraphAccess::check(const Graph& graph) {
+  if (graph.impl_) return okStatus();
+  return failedPrecondition("the Graph is empty: it was moved from; assign one to it, or use the one that it moved to");
+}
+
+StatusOr<Graph> importer::shareGraph(const Graph& graph) {
+  HPU_RETURN_IF_ERROR(GraphAccess::check(graph));
   return GraphAccess::share(graph);
 }
 
@@ -133,6 +140,7 @@ Graph GraphAccess::make(std::shared_ptr<MLIRContext> context, importer::OwningMo
 }
 
 StatusOr<Value> Graph::input(std::string_view name, const TensorType& type) {
+  HPU_RETURN_IF_ERROR(GraphAccess::check(*this));
   HPU_RETURN_IF_ERROR(checkName(name, inputs(), "input"));
   if (Status status = checkType(type, /*mayBeFree=*/true); !status.ok())
     return status.withContext(strCat("input '", name, "'"));
@@ -156,6 +164,7 @@ StatusOr<Value> Graph::input(std::string_view name, const TensorType& type) {
 }
 
 StatusOr<Value> Graph::constant(const TensorType& type, const void* data, size_t bytes) {
+  HPU_RETURN_IF_ERROR(GraphAccess::check(*this));
   HPU_RETURN_IF_ERROR(checkType(type, /*mayBeFree=*/false));
   if (static_cast<int64_t>(bytes) != type.bytes())
     return invalidArgument(
@@ -175,6 +184,7 @@ StatusOr<Value> Graph::constant(const TensorType& type, const void* data, size_t
 
 StatusOr<Value> Graph::op(std::string_view mnemonic, const std::vector<Value>& operands, const Attributes& attributes,
                           std::string_view name) {
+  HPU_RETURN_IF_ERROR(GraphAccess::check(*this));
   MLIRContext* context = impl_->context.get();
   std::string node = name.empty() ? strCat(mnemonic, "_", impl_->handles.size()) : std::string(name);
   SmallVector<MlirValue> values;
@@ -202,6 +212,7 @@ StatusOr<Value> Graph::op(std::string_view mnemonic, const std::vector<Value>& o
 }
 
 Status Graph::output(std::string_view name, Value value) {
+  HPU_RETURN_IF_ERROR(GraphAccess::check(*this));
   HPU_RETURN_IF_ERROR(checkName(name, outputs(), "output"));
   if (!impl_->handles.contains(value.handle))
     return invalidArgument(strCat("output '", name, "' is not a value of this graph"));
@@ -215,14 +226,15 @@ Status Graph::output(std::string_view name, Value value) {
 }
 
 StatusOr<TensorType> Graph::type(Value value) const {
+  HPU_RETURN_IF_ERROR(GraphAccess::check(*this));
   if (!impl_->handles.contains(value.handle)) return invalidArgument("not a value of this graph");
   return tensorType(cast<RankedTensorType>(unwrap(value).getType()));
 }
 
 std::vector<TensorInfo> Graph::inputs() const {
   std::vector<TensorInfo> list;
-  func::FuncOp function = impl_->main();
-  if (!function) return list;  // A program of a late phase.
+  func::FuncOp function = impl_ ? impl_->main() : nullptr;
+  if (!function) return list;  // Moved from, or a program of a late phase.
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
     auto name = function.getArgAttrOfType<StringAttr>(i, "hpu.name");
     list.push_back({name ? name.str() : strCat("input", i), tensorType(cast<RankedTensorType>(type))});
@@ -232,8 +244,8 @@ std::vector<TensorInfo> Graph::inputs() const {
 
 std::vector<TensorInfo> Graph::outputs() const {
   std::vector<TensorInfo> list;
-  func::FuncOp function = impl_->main();
-  if (!function) return list;  // A program of a late phase.
+  func::FuncOp function = impl_ ? impl_->main() : nullptr;
+  if (!function) return list;  // Moved from, or a program of a late phase.
   for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
     auto name = function.getResultAttrOfType<StringAttr>(i, "hpu.name");
     list.push_back({name ? name.str() : strCat("output", i), tensorType(cast<RankedTensorType>(type))});
@@ -244,7 +256,7 @@ std::vector<TensorInfo> Graph::outputs() const {
 std::string Graph::toString() const {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  impl_->module->print(stream);
+  if (impl_) impl_->module->print(stream);
   return text;
 }
 

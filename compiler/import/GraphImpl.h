@@ -34,6 +34,9 @@ struct GraphAccess {
   /// The same graph, which lives as long as any of them.
   static Graph share(const Graph& graph);
   static void release(std::unique_ptr<Graph::Impl> impl);
+  /// Errors: kFailedPrecondition (it was moved from).
+  static Status check(const Graph& graph);
+  /// Of a graph that was not moved from.
   static Graph::Impl& impl(const Graph& graph) { return graph.impl(); }
 };
 

@@ -87,7 +87,8 @@ Status OnnxImporter::bindOptions() {
       if (info.shape[i].size == kDynamic) {
         HPU_RETURN_IF_ERROR(bind(freeName(info, i), shape[i], option));
       } else if (info.shape[i].size != shape[i]) {
-        return invalidArgument(strCat("'", model_.path, "': ", option, ": the model fixes it to ", describe(info)));
+        return invalidArgument(strCat("'", model_.path, "': ", option, ": dimension ", i, " cannot be ", shape[i],
+                                      ", the model fixes it to ", info.shape[i].size, " (", describe(info), ")"));
       }
     }
   }

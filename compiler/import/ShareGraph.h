@@ -7,7 +7,7 @@
 
 namespace hpu::importer {
 
-/// `graph` has not been moved from.
-Graph shareGraph(const Graph& graph);
+/// Errors: kFailedPrecondition (it was moved from).
+StatusOr<Graph> shareGraph(const Graph& graph);
 
 }  // namespace hpu::importer

@@ -2,7 +2,10 @@
 #include "compiler/import/Specialize.h"
 
 #include <set>
+#include <string>
+#include <vector>
 
+#include "base/Clip.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuOps.h"
@@ -37,9 +40,17 @@ SymDim resolve(const SymDim& dim, const SymbolBindings& bindings) {
   return {ShapedType::kDynamic, StringAttr::get(dim.symbol.getContext(), size->text())};
 }
 
+std::string list(const std::set<std::string>& names) {
+  const std::vector<std::string> all(names.begin(), names.end());
+  return all.empty() ? "none" : base::clipped(base::join(all));
+}
+
 class Specializer {
  public:
   Specializer(func::FuncOp main, const ImportOptions& options) : main_(main), options_(options) {}
+
+  /// Only compares.
+  Status check() { return bind(); }
 
   Status run() {
     HPU_RETURN_IF_ERROR(bind());
@@ -87,27 +98,36 @@ class Specializer {
       auto type = cast<RankedTensorType>(argument.getType());
       inputs.insert(inputName(index));
       const Shape* shape = shapeOption(index);
+      auto differs = [&](const std::string& how) {
+        return invalidArgument(strCat("the input '", inputName(index), "' is ", ir::typeToString(type), ", not ",
+                                      shapeToString(*shape), ": ", how));
+      };
       if (shape && static_cast<int64_t>(shape->size()) != type.getRank())
-        return invalidArgument(
-            strCat("the input '", inputName(index), "' is ", ir::typeToString(type), ", not ", shapeToString(*shape)));
+        return differs(strCat("it has ", type.getRank(), " dimensions, and ", shape->size(), " sizes were given"));
       for (auto [d, dim] : llvm::enumerate(ir::symShape(type))) {
         if (dim.isFree() && dim.symbol) {
           symbols.insert(dim.symbol.str());
           for (const std::string& part : DimExpr::parse(dim.symbol.getValue()).symbols()) symbols.insert(part);
         }
         if (!shape || (*shape)[d] == kDynamic) continue;
-        if (!dim.isFree() && dim.size != (*shape)[d])
-          return invalidArgument(strCat("the input '", inputName(index), "' is ", ir::typeToString(type), ", not ",
-                                        shapeToString(*shape)));
-        if (dim.isFree() && dim.symbol) HPU_RETURN_IF_ERROR(bindOne(dim.symbol.str(), (*shape)[d]));
+        const int64_t given = (*shape)[d];
+        if (!dim.isFree() && dim.size != given)
+          return differs(strCat("its dimension ", d, " has the size ", dim.size, ", and ", given, " was given"));
+        if (dim.isFree() && given < 1)
+          return differs(strCat("its free dimension ", d, " cannot have the size ", given));
+        if (dim.isFree() && dim.symbol) HPU_RETURN_IF_ERROR(bindOne(dim.symbol.str(), given));
       }
     }
     for (const auto& [name, size] : options_.dims) {
-      if (!symbols.count(name)) return invalidArgument(strCat("no input has a free dimension '", name, "'"));
+      if (!symbols.count(name))
+        return invalidArgument(strCat("no input has a free dimension '", name, "', for which the size ", size,
+                                      " was given (there are: ", list(symbols), ")"));
       HPU_RETURN_IF_ERROR(bindOne(name, size));
     }
     for (const auto& [name, shape] : options_.shapes)
-      if (!inputs.count(name)) return invalidArgument(strCat("there is no input '", name, "'"));
+      if (!inputs.count(name))
+        return invalidArgument(strCat("there is no input '", name, "', for which the sizes ", shapeToString(shape),
+                                      " were given (there are: ", list(inputs), ")"));
     return okStatus();
   }
 
@@ -223,6 +243,15 @@ Status specializeModule(ModuleOp module, const ImportOptions& options) {
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main) return invalidArgument("the module has no function @main");
   return Specializer(main, options).run();
+}
+
+Status checkSizes(ModuleOp module, const ImportOptions& options) {
+  if (options.shapes.empty() && options.dims.empty()) return okStatus();
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main)
+    return invalidArgument(
+        "sizes of inputs are given (shapes, dims) to a program, whose sizes are all fixed; leave them out");
+  return Specializer(main, options).check();
 }
 
 }  // namespace hpu::importer

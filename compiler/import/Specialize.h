@@ -13,4 +13,8 @@ namespace hpu::importer {
 /// message names the node); the module is then broken and must be dropped.
 Status specializeModule(mlir::ModuleOp module, const ImportOptions& options);
 
+/// Whether the sizes of `options` are those of @main, as far as they are fixed: specializeModule without giving any,
+/// for a module of any phase. Errors: kInvalidArgument, naming the input, its dimension and both sizes.
+Status checkSizes(mlir::ModuleOp module, const ImportOptions& options);
+
 }  // namespace hpu::importer

@@ -49,12 +49,16 @@ void watchProducts(func::FuncOp main) {
 }  // namespace
 
 StatusOr<Graph> calibrationGraph(const Graph& graph, const CompileOptions& given, size_t givenBytes) {
+  HPU_RETURN_IF_ERROR(GraphAccess::check(graph));
   HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
   const CompileOptions& options = *known;
+  HPU_RETURN_IF_ERROR(pipeline::checkOptions(options));
   Graph::Impl& impl = GraphAccess::impl(graph);
   std::lock_guard lock(impl.mutex);
   importer::OwningModule module(impl.module.get().clone());
-  HPU_RETURN_IF_ERROR(pipeline::makeStatic(graph, module.get(), options));
+  HPU_RETURN_IF_ERROR(pipeline::makeStatic(module.get(), options));
+  if (!module.get().lookupSymbol<func::FuncOp>("main"))
+    return invalidArgument("nothing to calibrate: the graph is a program, of which a compilation is over");
   PassManager manager(impl.context.get());
   pipeline::addNormalize(manager, options, nullptr, nullptr);
   {

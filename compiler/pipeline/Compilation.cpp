@@ -145,7 +145,8 @@ StatusOr<Compilation> Compilation::start(const Graph& graph, const CompileOption
   HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
   const CompileOptions& options = *known;
   // The program's may go; it is not changed meanwhile.
-  auto shared = std::make_shared<Graph>(importer::shareGraph(graph));
+  HPU_ASSIGN(Graph same, importer::shareGraph(graph));
+  auto shared = std::make_shared<Graph>(std::move(same));
   Compilation compilation;
   HPU_ASSIGN(compilation.state_,
              State::begin([shared](const CompileOptions& options) { return compile(*shared, options); }, options,

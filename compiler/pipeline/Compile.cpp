@@ -2,6 +2,7 @@
 // The public entry points of the compiler (include/hpu/compiler.h).
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <mutex>
 #include <thread>
 
@@ -62,9 +63,15 @@ Status checkPrecision(const CompileOptions& options) {
     return invalidArgument("ranges of activations are for fp8, but the precision is " +
                            std::string(precisionName(options.precision)));
   return okStatus();
+  for (const auto& [name, largest] : options.ranges)
+    if (!std::isfinite(largest) || largest < 0)
+      return invalidArgument(base::strCat("the range of the activation '", name, "' is ", largest,
+                                          "; it is the largest magnitude, so finite and at least 0"));
 }
 
-Status checkOptions(const CompileOptions& options) {
+}  // namespace
+
+Status pipeline::checkOptions(const CompileOptions& options) {
   if (options.optLevel < 0 || options.optLevel > 3)
     return invalidArgument("optimisation level " + std::to_string(options.optLevel) + " is not in 0..3");
   for (const std::string& report : options.reports) {
@@ -83,6 +90,8 @@ Status checkOptions(const CompileOptions& options) {
 }
 
 void fillFromRecipe(const Recipe& recipe, CompileStats& stats) {
+namespace {
+
   const recipe::Estimates& estimates = recipe.program()->estimates;
   stats.workspaceBytes = recipe.workspaceBytes();
   stats.deviceTimeUs = estimates.deviceTimeUs;
@@ -132,9 +141,9 @@ Status missingSizes(mlir::func::FuncOp main) {
 
 }  // namespace
 
-Status makeStatic(const Graph& graph, mlir::ModuleOp module, const CompileOptions& options) {
+Status makeStatic(mlir::ModuleOp module, const CompileOptions& options) {
   auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
-  if (!main || isStatic(main)) return okStatus();
+  if (!main || isStatic(main)) return importer::checkSizes(module, {options.shapes, options.dims, {}});
   HPU_RETURN_IF_ERROR(importer::specializeModule(module, {options.shapes, options.dims, {}}));
   if (isStatic(main)) return okStatus();
   return missingSizes(main);
@@ -196,7 +205,7 @@ StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& o
                                      std::vector<UnsupportedNode>* unsupported) {
   base::FloatScope floats;  // Constants are folded, and costs compared, on the program's thread.
   auto start = Clock::now();
-  HPU_RETURN_IF_ERROR(checkOptions(options));
+  HPU_RETURN_IF_ERROR(pipeline::checkOptions(options));
   bool importOnly = options.stopAfter == "import";
   // A graph's context is single-threaded: compilations of one graph run one after another, of different ones in
   // parallel.
@@ -207,7 +216,11 @@ StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& o
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   mlir::OwningOpRef<mlir::ModuleOp> module = graph.impl().module->clone();
-  if (!importOnly && options.startFrom.empty()) HPU_RETURN_IF_ERROR(pipeline::makeStatic(graph, *module, options));
+  // The IR of a later phase has its sizes, as has an import that nothing follows.
+  const bool givesSizes =
+      !importOnly && (options.startFrom.empty() || options.startFrom == "import" || options.startFrom == "normalize");
+  HPU_RETURN_IF_ERROR(givesSizes ? pipeline::makeStatic(*module, options)
+                                 : importer::checkSizes(*module, {options.shapes, options.dims, {}}));
   HPU_ASSIGN(CompileResult result, pipeline::runPipeline(*module, options, graph.impl().context, unsupported));
   result.stats.compileMs = msSince(start);
   return result;
@@ -220,6 +233,7 @@ StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& given,
   support::Cancellation cancellation(known->isCancelled);
   return compileGraph(graph, *known, nullptr);
 }
+  HPU_RETURN_IF_ERROR(GraphAccess::check(graph));
 
 StatusOr<CompileResult> compileFile(const std::string& path, const CompileOptions& given, size_t givenBytes,
                                     std::vector<UnsupportedNode>* unsupported) {
@@ -227,7 +241,7 @@ StatusOr<CompileResult> compileFile(const std::string& path, const CompileOption
   const CompileOptions& options = *known;
   support::Cancellation cancellation(options.isCancelled);
   auto start = Clock::now();
-  HPU_RETURN_IF_ERROR(checkOptions(options));
+  HPU_RETURN_IF_ERROR(pipeline::checkOptions(options));
   if (!options.startFrom.empty() && options.startFrom != "import" && !isMlir(path))
     return invalidArgument("--start-from " + options.startFrom +
                            " continues from the IR of a phase (.mlir, .mlirbc), but '" + path +

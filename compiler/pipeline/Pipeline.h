@@ -38,8 +38,11 @@ StatusOr<CompileResult> runPipeline(mlir::ModuleOp module, const CompileOptions&
 
 /// The phase normalize as runPipeline runs it; `summary` and `report` may be null.
 void addNormalize(mlir::PassManager& manager, const CompileOptions& options, std::string* summary, std::string* report);
-/// Free dimensions must have a size before code for them is made: gives them those of the options.
-Status makeStatic(const Graph& graph, mlir::ModuleOp module, const CompileOptions& options);
+/// Free dimensions must have a size before code for them is made: gives them those of the options. Errors:
+/// kInvalidArgument (none is given; a given one contradicts a fixed one).
+Status makeStatic(mlir::ModuleOp module, const CompileOptions& options);
+/// What can be found wrong with options by themselves. Errors: kInvalidArgument.
+Status checkOptions(const CompileOptions& options);
 
 /// For hpu-opt: every pass that needs no compile options of its own, and the pipelines hpu-to-<phase>.
 void registerPipelines();

@@ -10,6 +10,7 @@
 namespace hpu {
 
 StatusOr<std::vector<ReferenceTensor>> interpret(const Graph& graph, const std::vector<ReferenceTensor>& inputs) {
+  HPU_RETURN_IF_ERROR(GraphAccess::check(graph));
   std::vector<interp::Tensor> tensors;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ReferenceTensor& input = inputs[i];
@@ -22,6 +23,9 @@ StatusOr<std::vector<ReferenceTensor>> interpret(const Graph& graph, const std::
   std::vector<interp::Tensor> outputs;
   {
     std::lock_guard<std::mutex> lock(graph.impl().mutex);
+    if (!graph.impl().main())
+      return invalidArgument(
+          "the graph is a program, which has no ops to interpret; give the model that it is made of");
     HPU_ASSIGN(outputs, interp::evaluateFunction(graph.impl().main(), tensors));
   }
   std::vector<ReferenceTensor> results;

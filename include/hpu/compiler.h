@@ -34,7 +34,8 @@ struct CompileOptions {
   Target target = Target::kGaudi2;
   Precision precision = Precision::kF32;
   int optLevel = 2;  ///< 0: one op a unit, no reuse; 1: fusion; 2: layouts and slices; 3: wider search.
-  /// Sizes of inputs with free dimensions, by input name. Every free dimension must get a size.
+  /// Sizes of inputs, by input name. Every free dimension must get a size; a fixed one has the size given (kDynamic: not
+  /// given), else the call is an error that names both.
   std::map<std::string, Shape> shapes;
   /// Values for named symbolic dimensions (ONNX dim_param), an alternative to `shapes`.
   std::map<std::string, int64_t> dims;
@@ -109,7 +110,9 @@ inline StatusOr<Graph> importOnnx(const std::string& path, const CompileOptions&
 /// Reads MLIR text or bytecode in the hpu dialect.
 HPU_API StatusOr<Graph> importMlir(const std::string& path);
 
-/// Compiles a graph. The graph is not changed. Any thread may compile; compilations run in parallel.
+/// Compiles a graph. The graph is not changed. Any thread may compile; compilations run in parallel. Errors:
+/// kInvalidArgument (options that there are not, or that do not fit the graph; what is wrong with the model),
+/// kUnimplemented, kFailedPrecondition (the graph was moved from).
 HPU_API StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& options, size_t optionsBytes);
 inline StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& options = {}) {
   return compile(graph, options, sizeof(CompileOptions));

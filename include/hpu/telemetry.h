@@ -96,7 +96,7 @@ struct PortCounter {
 /// evenly over its ports, the rest on the first ones; they are busy together. What the network has met is a process's,
 /// and is shown at external ports; the simulated cables inside the box lose nothing. Empty: no such port.
 HPU_API std::vector<PortCounter> portCounters(const node::DeviceStatus& status, int port);
-/// "retransmitted".
+/// "retransmitted"; "unknown" for a number that is none.
 HPU_API std::string_view networkCounterName(node::NetworkCounter counter);
 
 }  // namespace hpu::telemetry

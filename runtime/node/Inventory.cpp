@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "arch/TargetDesc.h"
+#include "base/CheckEnum.h"
 #include "base/Format.h"
 #include "base/Hash.h"
 #include "base/PciAddress.h"
@@ -56,6 +57,11 @@ StatusOr<int> indexOfAddress(const std::string& address) {
       base::strCat("there is no device at PCI address '", address, "'; the node's devices are at ", addressList()));
 }
 
+constexpr std::string_view waitPolicyName(WaitPolicy policy) {
+  constexpr std::string_view names[] = {"default", "help", "block", "spin", "yield"};
+  return names[static_cast<size_t>(policy)];
+}
+
 }  // namespace
 
 StatusOr<std::string> identity() {
@@ -82,7 +88,26 @@ Slot slot(const std::string& identity, int index) {
   return result;
 }
 
+Status checkOptions(const DeviceOptions& options) {
+  HPU_RETURN_IF_ERROR(base::checkEnum("DeviceOptions::target", options.target,
+                                      {Target::kGaudi1, Target::kGaudi2, Target::kGaudi3}, targetName));
+  using W = WaitPolicy;
+  HPU_RETURN_IF_ERROR(base::checkEnum("DeviceOptions::wait", options.wait,
+                                      {W::kDefault, W::kHelp, W::kBlock, W::kSpin, W::kYield}, waitPolicyName));
+  if (options.moduleId < -1)
+    return invalidArgument(
+        base::strCat("DeviceOptions::moduleId is ", options.moduleId, "; it is a slot of the board, or -1 for none"));
+  if (options.hbmBytes < 0)
+    return invalidArgument(base::strCat("DeviceOptions::hbmBytes is ", options.hbmBytes,
+                                        "; it is a number of bytes, or 0 for the target's own"));
+  if (options.threads < 0)
+    return invalidArgument(base::strCat("DeviceOptions::threads is ", options.threads,
+                                        "; it is a number of threads, or 0 for HPU_NUM_THREADS or all cores"));
+  return okStatus();
+}
+
 StatusOr<int> requestedIndex(const DeviceOptions& options) {
+  HPU_RETURN_IF_ERROR(checkOptions(options));
   int index = options.index;
   if (index != kAnyDevice && (index < 0 || index >= kDevices))
     return notFound(base::strCat("there is no device ", index, ": a node has devices 0 to ", kDevices - 1, ", and ",

@@ -22,8 +22,11 @@ struct Slot {
 /// `index` is 0 to kDevices - 1.
 Slot slot(const std::string& identity, int index);
 
+/// What can be found wrong with options by themselves. Errors: kInvalidArgument, naming the option and its value.
+Status checkOptions(const DeviceOptions& options);
+
 /// The index that options name by index, module id or PCI address; kAnyDevice when by none. Errors:
-/// kNotFound (no such device; the message lists what there is), kInvalidArgument (they disagree).
+/// kNotFound (no such device; the message lists what there is), kInvalidArgument (they disagree; as checkOptions).
 StatusOr<int> requestedIndex(const DeviceOptions& options);
 
 /// The type that HPU_NODE_TARGET gives all devices, else `wanted`. Errors: kFailedPrecondition when

@@ -2,6 +2,7 @@
 // What a board's ports show of what its device's links have carried. Which cable goes where is ours: boxes differ, and
 // so do the modules of one box; the number of ports for each peer and outwards is the boards'.
 #include <bit>
+#include <iterator>
 
 #include "hpu/telemetry.h"
 
@@ -68,7 +69,8 @@ std::vector<PortCounter> portCounters(const node::DeviceStatus& status, int port
 }
 
 std::string_view networkCounterName(node::NetworkCounter counter) {
-  return kNetwork[static_cast<int>(counter)];
+  const auto index = static_cast<size_t>(counter);
+  return index < std::size(kNetwork) ? std::string_view(kNetwork[index]) : "unknown";
 }
 
 }  // namespace hpu::telemetry

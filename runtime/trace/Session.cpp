@@ -10,6 +10,7 @@
 #include <new>
 
 #include "base/AtFork.h"
+#include "base/CheckEnum.h"
 #include "base/File.h"
 #include "base/PerThread.h"
 #include "base/StatusMacros.h"
@@ -191,6 +192,10 @@ Status Session::start(const Options& options) {
     return failedPrecondition("a trace is already being recorded" + (sink_ ? " to '" + sink_->path() + "'" : "") +
                               "; stop or cancel it before starting another (HPU_TRACE, which 'hpu-trace record' sets, "
                               "records by itself)");
+  HPU_RETURN_IF_ERROR(base::checkEnum("trace::Options::level", options.level,
+                                      {Level::kApi, Level::kNode, Level::kSlice}, [](Level level) {
+                                        return level == Level::kApi ? "api" : level == Level::kNode ? "node" : "slice";
+                                      }));
   if (options.maxEvents < 1)
     return invalidArgument("a trace needs room for at least one event; maxEvents is " +
                            std::to_string(options.maxEvents));

@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -149,7 +150,7 @@ bool logEnabled(LogLevel wanted) {
 }
 
 void setLogLevel(LogLevel wanted) {
-  level().store(wanted, std::memory_order_relaxed);
+  level().store(std::min(wanted, LogLevel::kOff), std::memory_order_relaxed);
 }
 
 void log(LogLevel severity, std::string_view message) {

@@ -10,9 +10,7 @@
 namespace hpu::driver {
 
 StatusOr<DeviceInfo> deviceInfo(const std::string& driver, const DeviceOptions& options, int index) {
-  if (options.hbmBytes < 0)
-    return invalidArgument(
-        base::strCat("hbmBytes is ", options.hbmBytes, "; it is a number of bytes, or 0 for the target's own"));
+  HPU_RETURN_IF_ERROR(node::checkOptions(options));
   const arch::TargetDesc& target = arch::targetDesc(options.target);
   int64_t bytes = options.hbmBytes;
   if (bytes == 0) {

@@ -84,9 +84,6 @@ StatusOr<arch::ClockProfile> TimedDevice::clockProfile(Target target) {
 }
 
 StatusOr<WaitPolicy> TimedDevice::waitPolicy(WaitPolicy wanted) {
-  if (wanted > WaitPolicy::kYield)
-    return invalidArgument(base::strCat("DeviceOptions::wait is ", static_cast<int>(wanted),
-                                        ", which is no wait policy; the last one is kYield"));
   if (wanted != WaitPolicy::kDefault) return wanted;
   HPU_ASSIGN(std::string name, settings::getString(Setting::HPU_WAIT_POLICY));
   return name == "block"   ? WaitPolicy::kBlock

@@ -62,7 +62,7 @@ class TimedDevice : public DriverDevice {
   /// HPU_SIM_CLOCK.
   static StatusOr<arch::ClockProfile> clockProfile(Target target);
   TimedDevice(DeviceInfo info, MemoryRange memory, const arch::ClockProfile& clock, int threads);
-  /// What DeviceOptions::wait means: never kDefault. Errors: kInvalidArgument (no policy; a bad HPU_WAIT_POLICY).
+  /// What DeviceOptions::wait means: never kDefault. Errors: kInvalidArgument (a bad HPU_WAIT_POLICY).
   static StatusOr<WaitPolicy> waitPolicy(WaitPolicy wanted);
   /// Threads that wait for its work do so from now on.
   void waitBy(WaitPolicy policy) { executor_->waitBy(policy); }

@@ -37,6 +37,8 @@ TEST(Log, DisabledMessageIsNotEvaluated) {
   int evaluated = 0;
   HPU_LOG(kInfo, (++evaluated, std::string("never")));
   EXPECT_EQ(evaluated, 0);
+  base::setLogLevel(static_cast<LogLevel>(77));
+  EXPECT_EQ(hpu::logLevel(), LogLevel::kOff);
   base::setLogLevel(LogLevel::kOff);
   EXPECT_FALSE(logEnabled(LogLevel::kError));
   base::setLogLevel(LogLevel::kWarning);

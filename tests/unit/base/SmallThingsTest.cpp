@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/CheckEnum.h"
 #include "base/CopyText.h"
 #include "base/HostMemory.h"
 #include "base/Math.h"
@@ -30,6 +31,19 @@ TEST(CopyText, CopiesAllOrNothing) {
   EXPECT_FALSE(copyText("", out, 0));
   EXPECT_TRUE(copyText("xyz", out, sizeof out));
   EXPECT_STREQ(out, "xyz");
+}
+
+enum class Colour : uint8_t { kRed = 1, kBlue = 4 };
+
+TEST(CheckEnum, NamesTheOptionItsValueAndTheOthers) {
+  const auto check = [](int value) {
+    return checkEnum("Paint::colour", static_cast<Colour>(value), {Colour::kRed, Colour::kBlue},
+                     [](Colour colour) { return colour == Colour::kRed ? "red" : "blue"; });
+  };
+  EXPECT_TRUE(check(1).ok());
+  EXPECT_TRUE(check(4).ok());
+  EXPECT_EQ(check(3).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(check(3).message(), "Paint::colour is 3, which is none of its values; they are 1 (red), 4 (blue)");
 }
 
 TEST(PciAddress, MayBeWrittenWithoutItsDomainAndInCapitals) {

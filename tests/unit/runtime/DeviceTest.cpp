@@ -37,6 +37,34 @@ TEST(Device, NodeHasEightDevices) {
   EXPECT_TRUE(Device::open(small(7)).ok());
 }
 
+TEST(Device, OptionsWithValuesThatThereAreNotAreRefusedByName) {
+  Device open = Device::open(small()).value();  // Also of a device that is open already.
+  for (const char* driver : {"sim", "null"}) {
+    const auto refused = [&](const DeviceOptions& options) {
+      DeviceOptions given = options;
+      given.driver = driver;
+      Status status = Device::open(given).status();
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.message();
+      return status.message();
+    };
+    DeviceOptions options = small();
+    options.target = static_cast<Target>(7);
+    EXPECT_THAT(refused(options), HasSubstr("DeviceOptions::target is 7, which is none of its values; they are 1 "));
+    options = small();
+    options.wait = static_cast<WaitPolicy>(5);
+    EXPECT_THAT(refused(options), HasSubstr("DeviceOptions::wait is 5"));
+    options = small();
+    options.threads = -1;
+    EXPECT_THAT(refused(options), HasSubstr("DeviceOptions::threads is -1"));
+    options = small();
+    options.hbmBytes = -1;
+    EXPECT_THAT(refused(options), HasSubstr("DeviceOptions::hbmBytes is -1"));
+    options = small();
+    options.moduleId = -2;
+    EXPECT_THAT(refused(options), HasSubstr("DeviceOptions::moduleId is -2"));
+  }
+}
+
 TEST(Device, InfoSaysWhatWasOpened) {
   DeviceOptions options = small(3);
   options.target = Target::kGaudi3;

@@ -185,6 +185,10 @@ TEST_F(Recorder, StartsOnceAndCanBeCancelledAndStartedAgain) {
   Options none;
   none.maxEvents = 0;
   EXPECT_EQ(start(none).code(), StatusCode::kInvalidArgument);
+  Options deeper;
+  deeper.level = static_cast<Level>(3);
+  EXPECT_EQ(start(deeper).message(),
+            "trace::Options::level is 3, which is none of its values; they are 0 (api), 1 (node), 2 (slice)");
   ASSERT_TRUE(start().ok());
   recordHost("kept", "api", 0, 1);
   ASSERT_TRUE(stop(file("k.hputrace")).ok());

@@ -62,7 +62,7 @@ TEST_F(Importer, GivesAFinishedModuleItsSizes) {
   }
   auto module = import(builder);
   EXPECT_THAT(specializeModule(module->get(), {{{"x", {7, 2, 4}}}, {}, {}}).message(),
-              HasSubstr("the input 'x' is ?x2x3xf32, not 7x2x4"));
+              HasSubstr("the input 'x' is ?x2x3xf32, not 7x2x4: its dimension 2 has the size 3, and 4 was given"));
   EXPECT_THAT(specializeModule(module->get(), {{}, {{"seq", 1}}, {}}).message(), HasSubstr("'seq'"));
 }
 
@@ -84,7 +84,7 @@ TEST_F(Importer, RefusesOptionsThatDoNotFitTheModel) {
   };
   EXPECT_THAT(message({{{"y", {1, 2, 3}}}, {}, {}}), HasSubstr("no input has this name (there are: x)"));
   EXPECT_THAT(message({{{"x", {1, 2}}}, {}, {}}), HasSubstr("the model declares batchx2x3"));
-  EXPECT_THAT(message({{{"x", {1, 2, 4}}}, {}, {}}), HasSubstr("the model fixes it to batchx2x3"));
+  EXPECT_THAT(message({{{"x", {1, 2, 4}}}, {}, {}}), HasSubstr("dimension 2 cannot be 4, the model fixes it to 3 (batchx2x3)"));
   EXPECT_THAT(message({{}, {{"seq", 4}}, {}}), HasSubstr("no free dimension has this name (there are: batch)"));
   EXPECT_THAT(message({{{"x", {2, 2, 3}}}, {{"batch", 4}}, {}}), HasSubstr("another option 4"));
   EXPECT_THAT(message({{}, {{"batch", 0}}, {}}), HasSubstr("the size 0"));

@@ -228,6 +228,8 @@ TEST(Ports, TogetherCarryWhatTheirLinkCarries) {
   EXPECT_EQ((sums[{status.index, "tx_bytes"}]), 0);
   EXPECT_TRUE(portCounters(status, 24).empty());
   EXPECT_TRUE(portCounters(status, -1).empty());
+  EXPECT_EQ(networkCounterName(node::NetworkCounter::kOutOfOrder), "out_of_order");
+  EXPECT_EQ(networkCounterName(static_cast<node::NetworkCounter>(node::kNumNetworkCounters)), "unknown");
 }
 
 TEST(Board, MacAddressesAreLocalAndDistinct) {
