@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "arch/PortNumber.h"
 #include "base/FloatEnvironment.h"
 #include "collectives/topology/Traffic.h"
 
@@ -21,16 +22,15 @@ void addUse(ExternalPorts& ports, uint32_t port, int64_t busyPs) {
 static_assert(kRailPort == node::kRail && kMostPorts == node::kLinks);
 /// What goes by a port (portOf).
 node::PortTraffic& carriedBy(OperationPorts& use, uint32_t port) {
-  node::LinkTraffic& link = use.links[port / 2];
-  return port % 2 == 0 ? link.sent : link.received;
+  node::LinkTraffic& link = use.links[arch::linkOfPort(port)];
+  return arch::isSendingPort(port) ? link.sent : link.received;
 }
 
 }  // namespace
 
 uint32_t portOf(const RankLinks& own, int peer, bool send) {
-  const int32_t port =
-      own.placement.sameNode(own.rank, peer) ? own.placement.device[static_cast<size_t>(peer)] : kRailPort;
-  return static_cast<uint32_t>(port) * 2 + (send ? 0 : 1);
+  const bool isNear = own.placement.sameNode(own.rank, peer);
+  return arch::portNumber(isNear ? own.placement.device[static_cast<size_t>(peer)] : kRailPort, send);
 }
 
 std::optional<TransferLeg::Way> wayOf(const RankLinks& own, int peer, bool send, int64_t bytes) {
@@ -100,7 +100,7 @@ OperationPorts portsOf(const std::vector<Transfer>& transfers, const RankLinks& 
 void setPorts(CollectiveOperation& operation, const ExternalPorts& ports, const std::vector<int64_t>& readyPs) {
   for (size_t i = 0; i < readyPs.size(); ++i) {
     const uint32_t port = ports.uses[i].port;
-    operation.portsPs[port % 2][port / 2] = readyPs[i];
+    operation.portsPs[arch::isSendingPort(port) ? 0 : 1][arch::linkOfPort(port)] = readyPs[i];
     operation.portsBusy |= readyPs[i] != 0;
   }
 }

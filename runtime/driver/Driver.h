@@ -141,6 +141,9 @@ class DriverDevice {
   virtual MemoryRange memory() const = 0;
   /// Tells the driver that a range holds nothing of value any more (the simulator punches a hole).
   virtual Status discard(DeviceAddress address, int64_t bytes) = 0;
+  /// Makes the bytes of a range zero, and no others. Takes no memory of the host for what was never written, and gives
+  /// whole pages of a large range back. The caller orders it with work that uses the range. Errors: kOutOfRange.
+  virtual Status clear(DeviceAddress address, int64_t bytes) = 0;
   /// Overwrites what was written in a range that nobody uses, with bytes that are NaN to most
   /// formats: a reader that is late notices (the memory checker).
   virtual Status poison(DeviceAddress address, int64_t bytes) { return okStatus(); }

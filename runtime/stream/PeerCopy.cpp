@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "arch/PortNumber.h"
 #include "arch/LinkTiming.h"
 #include "base/FloatEnvironment.h"
 #include "base/Format.h"
@@ -46,18 +47,6 @@ Status writeAll(const Place& dst, int64_t at, const std::byte* data, size_t byte
   return okStatus();
 }
 
-/// Whole pages of zeros are given back to the host; others share theirs with neighbours.
-Status writeZeros(const Place& dst, int64_t begin, int64_t end) {
-  static constexpr int64_t kPage = 4096;
-  static constexpr std::byte kZeros[kPage]{};
-  const auto inPage = static_cast<int64_t>(static_cast<uint64_t>(dst.offset() + begin) % kPage);
-  const int64_t first = std::min(begin + (kPage - inPage) % kPage, end);
-  const int64_t last = end - (end - first) % kPage;
-  HPU_RETURN_IF_ERROR(writeAll(dst, begin, kZeros, static_cast<size_t>(first - begin)));
-  if (last > first) HPU_RETURN_IF_ERROR(dst.driver.discard(dst.address + static_cast<uint64_t>(first), last - first));
-  return writeAll(dst, last, kZeros, static_cast<size_t>(end - last));
-}
-
 /// Bytes that were written; the kernel copies, through a piece of memory that stays in the core's cache.
 Status copyWritten(const Place& dst, const Place& src, int64_t begin, int64_t end) {
   static constexpr int64_t kPiece = 128 << 10;
@@ -85,7 +74,7 @@ Status copyBytes(const Place& dst, const Place& src, int64_t bytes) {
       begin = std::min<int64_t>(data - src.offset(), bytes);
     else if (errno == ENXIO)
       begin = bytes;
-    if (begin > at) HPU_RETURN_IF_ERROR(writeZeros(dst, at, begin));
+    if (begin > at) HPU_RETURN_IF_ERROR(dst.driver.clear(dst.address + static_cast<uint64_t>(at), begin - at));
     if (begin == bytes) break;
     const off_t hole = ::lseek(src.file(), src.offset() + begin, SEEK_HOLE);
     const int64_t end = hole > src.offset() + begin ? std::min<int64_t>(hole - src.offset(), bytes) : bytes;
@@ -93,10 +82,6 @@ Status copyBytes(const Place& dst, const Place& src, int64_t bytes) {
     at = end;
   }
   return okStatus();
-}
-
-uint32_t receivingPort(int peer) {
-  return static_cast<uint32_t>(peer) * 2 + 1;  // As collectives number them (collectives/communicator/Ports.h).
 }
 
 class PeerCopy final : public ExternalWork {
@@ -124,7 +109,7 @@ class PeerCopy final : public ExternalWork {
   std::string name() const override { return base::strCat("copy from device ", srcDevice_); }
   ExternalPorts ports() const override {
     ExternalPorts ports;
-    ports.uses = {{receivingPort(srcDevice_), busyPs_}};
+    ports.uses = {{arch::portNumber(srcDevice_, /*send=*/false), busyPs_}};
     ports.startPs = startPs_;
     ports.tailPs = messagePs_;
     return ports;

@@ -23,6 +23,7 @@ class NullDevice final : public TimedDevice {
   ~NullDevice() override { shutDown(); }
 
   Status discard(DeviceAddress address, int64_t bytes) override { return okStatus(); }
+  Status clear(DeviceAddress address, int64_t bytes) override { return okStatus(); }
 
   static StatusOr<std::shared_ptr<DriverDevice>> open(const DeviceOptions& options) {
     HPU_ASSIGN(arch::ClockProfile clock, clockProfile(options.target));

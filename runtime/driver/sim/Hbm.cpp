@@ -163,7 +163,7 @@ void Hbm::move(DeviceAddress dst, DeviceAddress src, int64_t bytes) {
   int64_t end = from + bytes;
   for (int64_t offset = from; offset < end;) {
     int64_t data = nextData(offset, end);
-    if (data > offset) clear(to + (offset - from), data - offset);
+    if (data > offset) zero(to + (offset - from), data - offset);
     if (data == end) break;
     int64_t hole = nextHole(data, end);
     parallelCopy(data_ + to + (data - from), data_ + data, hole - data);
@@ -187,7 +187,7 @@ void fillMemory(std::byte* begin, uint32_t value, int64_t bytes, int elementByte
 
 void Hbm::fill(DeviceAddress dst, uint32_t value, int64_t bytes, int elementBytes) {
   if (repeated(value, elementBytes) == 0)
-    clear(static_cast<int64_t>(dst - kBase), bytes);
+    zero(static_cast<int64_t>(dst - kBase), bytes);
   else
     fillMemory(at(dst), value, bytes, elementBytes);
 }
@@ -203,7 +203,7 @@ void Hbm::zeroData(int64_t offset, int64_t bytes) {
 }
 
 /// Zeroes a range, which takes no memory: whole pages of a large one become holes.
-void Hbm::clear(int64_t offset, int64_t bytes) {
+void Hbm::zero(int64_t offset, int64_t bytes) {
   int64_t end = offset + bytes, page = pageBytes();
   int64_t first = (offset + page - 1) / page * page, last = end / page * page;
   if (bytes <= kSmallCopy || ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, last - first) != 0) {
@@ -212,6 +212,14 @@ void Hbm::clear(int64_t offset, int64_t bytes) {
   }
   zeroData(offset, first - offset);
   zeroData(last, end - last);
+}
+
+Status Hbm::clear(DeviceAddress address, int64_t bytes) {
+  if (!contains(address, bytes))
+    return outOfRange(base::strCat("cannot clear ", bytes, " bytes at ", base::formatHex(address),
+                                   ": outside of the device's memory"));
+  zero(static_cast<int64_t>(address - kBase), bytes);
+  return okStatus();
 }
 
 Status Hbm::discard(DeviceAddress address, int64_t bytes) {

@@ -55,6 +55,9 @@ class Hbm {
   /// What was never written of the range becomes zeros that take memory of the host, so that accesses through the
   /// mapping find it. Errors: kResourceExhausted.
   Status populate(DeviceAddress address, int64_t bytes);
+  /// Zeroes the range, and nothing else. That takes no memory of the host: what was never written stays so, and whole
+  /// pages of a large range are given back. Errors: kOutOfRange.
+  Status clear(DeviceAddress address, int64_t bytes);
   /// Gives the pages inside of the range back to the host; its bytes read as zero then.
   Status discard(DeviceAddress address, int64_t bytes);
   /// Fills what was written in the range with 0xff; the rest stays unwritten.
@@ -68,7 +71,7 @@ class Hbm {
 
  private:
   Hbm(int fd, std::byte* data, int64_t bytes, int64_t hostBudget, std::function<int64_t()> available);
-  void clear(int64_t offset, int64_t bytes);
+  void zero(int64_t offset, int64_t bytes);
   void zeroData(int64_t offset, int64_t bytes);
   int64_t nextData(int64_t offset, int64_t end) const;
   int64_t nextHole(int64_t offset, int64_t end) const;

@@ -74,6 +74,7 @@ class SimDevice final : public TimedDevice, private node::DeviceReporter {
   }
 
   Status discard(DeviceAddress address, int64_t bytes) override { return hbm_->discard(address, bytes); }
+  Status clear(DeviceAddress address, int64_t bytes) override { return hbm_->clear(address, bytes); }
   Status poison(DeviceAddress address, int64_t bytes) override { return hbm_->poison(address, bytes); }
 
   static StatusOr<std::shared_ptr<DriverDevice>> open(const DeviceOptions& options) {

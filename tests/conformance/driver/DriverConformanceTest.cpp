@@ -2,10 +2,12 @@
 // What every driver must do, whatever executes its work; README.md lists the rules.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "DriverFixture.h"
@@ -403,6 +405,21 @@ TEST_P(DriverConformance, DiscardedMemoryCanBeUsedAgain) {
   wait(download(q, out, base));
   if (computes()) {
     EXPECT_EQ(out, data);
+  }
+}
+
+TEST_P(DriverConformance, ClearedMemoryIsZeroAndItsNeighboursAreNot) {
+  QueueId q = queue();
+  std::vector<int32_t> data = ramp(1 << 20), out(1 << 20, -1);
+  for (const auto& [first, count] : {std::pair(1, 1), std::pair(1001, 3000), std::pair(5, 900000)}) {
+    wait(upload(q, base, data));
+    EXPECT_TRUE(device->clear(base + static_cast<uint64_t>(first) * 4, count * 4).ok());
+    wait(download(q, out, base));
+    std::vector<int32_t> expected = data;
+    std::fill_n(expected.begin() + first, count, 0);
+    if (computes()) {
+      EXPECT_EQ(out, expected) << first;
+    }
   }
 }
 

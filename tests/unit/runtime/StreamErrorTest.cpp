@@ -36,6 +36,7 @@ class FaultyDevice final : public driver::TimedDevice {
     shutDown();
   }
   Status discard(driver::DeviceAddress, int64_t) override { return okStatus(); }
+  Status clear(driver::DeviceAddress, int64_t) override { return okStatus(); }
   void release() {
     {
       std::lock_guard lock(mutex_);

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hpu::driver {
@@ -44,6 +45,30 @@ TEST(Hbm, DiscardGivesWholePagesBackAndSparesTheNeighbours) {
   EXPECT_EQ(*hbm->at(Hbm::kBase + 99), std::byte{0xab});
   EXPECT_EQ(*hbm->at(Hbm::kBase + 4 * kMiB + 100), std::byte{0xab});
   EXPECT_EQ(hbm->discard(Hbm::kBase + 16 * kMiB, 1).code(), StatusCode::kOutOfRange);
+}
+
+TEST(Hbm, ClearZeroesTheRangeAndNothingElseWithoutTakingMemory) {
+  auto hbm = make(16 * kMiB);
+  // Small and large ranges that begin and end anywhere in their pages, and have both kinds of pages inside.
+  const std::vector<std::pair<int64_t, int64_t>> ranges = {
+      {100, 1}, {5000, 4096}, {4095, 70000}, {8192, 1 << 20}, {1, 3 << 20}};
+  for (const auto& [offset, bytes] : ranges) {
+    ASSERT_TRUE(hbm->discard(Hbm::kBase, 16 * kMiB).ok());
+    hbm->fill(Hbm::kBase, 0xab, kMiB);
+    hbm->fill(Hbm::kBase + 2 * kMiB, 0xab, 4 * kMiB);
+    const int64_t before = hbm->residentBytes();
+    ASSERT_TRUE(hbm->clear(Hbm::kBase + static_cast<uint64_t>(offset), bytes).ok());
+    EXPECT_LE(hbm->residentBytes(), before);
+    std::vector<std::byte> out(6 * kMiB);
+    ASSERT_TRUE(hbm->copyOut(out.data(), Hbm::kBase, 6 * kMiB).ok());
+    for (int64_t i = 0; i < 6 * kMiB; ++i) {
+      const bool isZero = (i >= offset && i < offset + bytes) || (i >= kMiB && i < 2 * kMiB);
+      ASSERT_EQ(out[static_cast<size_t>(i)], isZero ? std::byte{0} : std::byte{0xab}) << i << " of " << offset;
+    }
+  }
+  EXPECT_LE(hbm->residentBytes(), 3 * kMiB + 2 * 4096) << "whole pages of a large range are given back";
+  EXPECT_EQ(hbm->clear(Hbm::kBase + 16 * kMiB, 1).code(), StatusCode::kOutOfRange);
+  EXPECT_TRUE(hbm->clear(Hbm::kBase + 16 * kMiB, 0).ok());
 }
 
 TEST(Hbm, ContainsChecksBothEndsWithoutOverflow) {
