@@ -13,8 +13,8 @@
 
 #include "base/ExitGate.h"
 #include "base/Format.h"
-#include "base/Log.h"
 #include "base/ProcessOwned.h"
+#include "base/ProgramCall.h"
 #include "base/StatusMacros.h"
 #include "base/Thread.h"
 #include "compiler/import/ShareGraph.h"
@@ -46,15 +46,9 @@ struct Shared final : base::StopsAtExit {
   bool workAtExit() override { return false; }
 };
 
-/// A function of the program; what it throws goes no further.
+/// A function of the program; no call returns what it throws.
 void call(const std::function<void()>& told) noexcept {
-  try {
-    told();
-  } catch (const std::exception& error) {
-    HPU_LOG(kError, std::string("Compilation::onDone: the function has thrown: ") + error.what());
-  } catch (...) {
-    HPU_LOG(kError, "Compilation::onDone: the function has thrown something that is no std::exception");
-  }
+  base::callProgramOrLog("Compilation::onDone", told);
 }
 
 using Compile = std::function<StatusOr<CompileResult>(const CompileOptions&)>;

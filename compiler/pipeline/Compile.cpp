@@ -10,6 +10,8 @@
 #include "base/Clip.h"
 #include "base/FloatEnvironment.h"
 #include "base/Format.h"
+#include "base/FunctionRef.h"
+#include "base/OptionNames.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "base/Suggest.h"
@@ -17,6 +19,7 @@
 #include "compiler/import/GraphImpl.h"
 #include "compiler/import/Specialize.h"
 #include "compiler/pipeline/Pipeline.h"
+#include "compiler/pipeline/ProgramFunctions.h"
 #include "compiler/pipeline/RecipeCache.h"
 #include "compiler/pipeline/Supported.h"
 #include "compiler/support/Cancellation.h"
@@ -62,11 +65,11 @@ Status checkPrecision(const CompileOptions& options) {
   if (!options.ranges.empty() && !isFp8(options.precision))
     return invalidArgument("ranges of activations are for fp8, but the precision is " +
                            std::string(precisionName(options.precision)));
-  return okStatus();
   for (const auto& [name, largest] : options.ranges)
     if (!std::isfinite(largest) || largest < 0)
       return invalidArgument(base::strCat("the range of the activation '", name, "' is ", largest,
                                           "; it is the largest magnitude, so finite and at least 0"));
+  return okStatus();
 }
 
 }  // namespace
@@ -89,9 +92,9 @@ Status pipeline::checkOptions(const CompileOptions& options) {
   return okStatus();
 }
 
-void fillFromRecipe(const Recipe& recipe, CompileStats& stats) {
 namespace {
 
+void fillFromRecipe(const Recipe& recipe, CompileStats& stats) {
   const recipe::Estimates& estimates = recipe.program()->estimates;
   stats.workspaceBytes = recipe.workspaceBytes();
   stats.deviceTimeUs = estimates.deviceTimeUs;
@@ -226,20 +229,8 @@ StatusOr<CompileResult> compileGraph(const Graph& graph, const CompileOptions& o
   return result;
 }
 
-}  // namespace
-
-StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& given, size_t givenBytes) {
-  HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
-  support::Cancellation cancellation(known->isCancelled);
-  return compileGraph(graph, *known, nullptr);
-}
-  HPU_RETURN_IF_ERROR(GraphAccess::check(graph));
-
-StatusOr<CompileResult> compileFile(const std::string& path, const CompileOptions& given, size_t givenBytes,
+StatusOr<CompileResult> compilePath(const std::string& path, const CompileOptions& options,
                                     std::vector<UnsupportedNode>* unsupported) {
-  HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
-  const CompileOptions& options = *known;
-  support::Cancellation cancellation(options.isCancelled);
   auto start = Clock::now();
   HPU_RETURN_IF_ERROR(pipeline::checkOptions(options));
   if (!options.startFrom.empty() && options.startFrom != "import" && !isMlir(path))
@@ -289,12 +280,36 @@ StatusOr<CompileResult> compileFile(const std::string& path, const CompileOption
   CompileResult result = std::move(*compiled);
   result.stats.phases.insert(result.stats.phases.begin(), import);
   if (!damaged.empty()) result.warnings.push_back(damaged);
-  if (cached && result.recipe.valid()) {
+  if (cached && result.recipe.valid() && !support::isCancelled()) {
     Status stored = cache.store(key, result.recipe);
     if (!stored.ok()) result.warnings.push_back(stored.message());
   }
   result.stats.compileMs = msSince(start);
   return result;
+}
+
+/// Where one of the program's functions has thrown, that is what became of the compilation.
+StatusOr<CompileResult> withFunctions(const CompileOptions& given,
+                                      base::FunctionRef<StatusOr<CompileResult>(const CompileOptions&)> work) {
+  pipeline::ProgramFunctions functions(given);
+  support::Cancellation cancellation(functions.options().isCancelled);
+  StatusOr<CompileResult> result = work(functions.options());
+  HPU_RETURN_IF_ERROR(functions.failure());
+  return result;
+}
+
+}  // namespace
+
+StatusOr<CompileResult> compile(const Graph& graph, const CompileOptions& given, size_t givenBytes) {
+  HPU_RETURN_IF_ERROR(GraphAccess::check(graph));
+  HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
+  return withFunctions(*known, [&](const CompileOptions& options) { return compileGraph(graph, options, nullptr); });
+}
+
+StatusOr<CompileResult> compileFile(const std::string& path, const CompileOptions& given, size_t givenBytes,
+                                    std::vector<UnsupportedNode>* unsupported) {
+  HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
+  return withFunctions(*known, [&](const CompileOptions& options) { return compilePath(path, options, unsupported); });
 }
 
 std::vector<std::string> phaseNames() {

@@ -34,8 +34,8 @@ struct CompileOptions {
   Target target = Target::kGaudi2;
   Precision precision = Precision::kF32;
   int optLevel = 2;  ///< 0: one op a unit, no reuse; 1: fusion; 2: layouts and slices; 3: wider search.
-  /// Sizes of inputs, by input name. Every free dimension must get a size; a fixed one has the size given (kDynamic: not
-  /// given), else the call is an error that names both.
+  /// Sizes of inputs, by input name. Every free dimension must get a size; a fixed one must have the size given
+  /// (kDynamic: not given), else the call is an error that names both.
   std::map<std::string, Shape> shapes;
   /// Values for named symbolic dimensions (ONNX dim_param), an alternative to `shapes`.
   std::map<std::string, int64_t> dims;
@@ -49,7 +49,7 @@ struct CompileOptions {
   /// when no other has it. kNotFound with similar names when there is none.
   std::string explain;
   bool checkSchedule = true;  ///< Prove every hazard ordered before emitting.
-  /// Called after each phase, on the compiling thread.
+  /// Called after each phase, on the compiling thread. What it throws ends the compilation, with kUnknown and what().
   std::function<void(const PhaseInfo&)> onPhase;
   /// Ops (by mnemonic) and nodes (by name) that keep f32 with a narrow precision, beside the default list.
   std::vector<std::string> keepF32;
@@ -58,7 +58,8 @@ struct CompileOptions {
   std::map<std::string, double> ranges;
   bool dumpConstants = false;  ///< Dumps have the large constants, so that `startFrom` can go on from one.
   bool irConstants = true;     ///< `ir` has them.
-  /// Asked on the compiling threads, often: true ends the compilation soon, with kCancelled. Must be quick.
+  /// Asked on the compiling threads, often: true ends the compilation soon, with kCancelled. Must be quick. What it
+  /// throws ends the compilation, too, with kUnknown and what().
   std::function<bool()> isCancelled;
 };
 
@@ -159,7 +160,7 @@ class HPU_API Compilation {
   StatusOr<CompileResult> result(int64_t deadlineMs = -1) const;
   /// Returns at once; it ends soon, with kCancelled unless it is done before.
   void cancel() const;
-  /// Calls `told` once, when it is done, on its thread; now on this one when it is.
+  /// Calls `told` once, when it is done, on its thread; now on this one when it is. What it throws is logged.
   void onDone(std::function<void()> told) const;
   /// The name of the phase that runs; empty before the first.
   std::string phase() const;

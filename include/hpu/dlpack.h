@@ -37,7 +37,8 @@ class HPU_API SharedTensor {
   void* data() const;     ///< Of host memory; null on a device.
   Buffer buffer() const;  ///< On a device; empty of host memory.
 
-  /// Host memory of the caller; `release` is called once when nobody uses it any more, also (at once) when this fails.
+  /// Host memory of the caller; `release` is called once when nobody uses it any more, also (at once) when this fails;
+  /// what it throws is logged.
   /// Errors: kInvalidArgument.
   static StatusOr<SharedTensor> ofHost(void* data, ElementType type, const Shape& shape,
                                        std::function<void()> release = {});

@@ -80,7 +80,8 @@ class HPU_API EagerCache {
   /// The recipe of a structure; `compile` is called when there is none, on this thread and without
   /// a lock held. It may ask for other keys; for one whose compilation waits for this one, here or through other
   /// threads and caches, it is refused (kFailedPrecondition). Errors: what it
-  /// returns (also for the threads that wait for it), kDeadlineExceeded (HPU_WAIT_TIMEOUT_MS).
+  /// returns, or kUnknown and what it throws (also for the threads that wait for it), kDeadlineExceeded
+  /// (HPU_WAIT_TIMEOUT_MS).
   StatusOr<Recipe> recipe(const EagerKey& key, const Compile& compile);
   /// The same, loaded on a device. `load` counts for the first call of a key and device. Errors:
   /// also those of Executable::load.

@@ -57,6 +57,9 @@ class HPU_API ExternalTurn {
   virtual void complete(Status status, int64_t endPs, std::vector<ExternalSpan> spans = {}) = 0;
 };
 
+/// What these functions throw is an error of Stream::enqueue while it asks (name, ports, extendable, startsInEnqueue),
+/// and the failure of the work from start(), unless it is complete; what the others throw is logged, and the work goes
+/// on.
 class HPU_API ExternalWork {
  public:
   virtual ~ExternalWork();
@@ -115,7 +118,8 @@ struct WorkMemory {
 class Stream;
 
 /// Work that is enqueued any number of times: what a capture keeps of a collective, a host function, or external work
-/// of the program (Stream::enqueueRepeatable). Calls of one object come one after another.
+/// of the program (Stream::enqueueRepeatable). Calls of one object come one after another. What they throw is an error
+/// of enqueueRepeatable, and of the capture then, or of the replay.
 class HPU_API RepeatableWork {
  public:
   virtual ~RepeatableWork();

@@ -31,8 +31,8 @@ struct Value {
 using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
 using Attributes = std::map<std::string, Attribute>;
 
-/// Not thread-safe; different graphs may be used by different threads. Movable, not copyable: one that was moved from is
-/// empty, its calls (and those that it is given to) return kFailedPrecondition, lists and text are empty.
+/// Not thread-safe; different graphs may be used by different threads. Movable, not copyable: one that was moved from
+/// is empty, its calls (and those that it is given to) return kFailedPrecondition, lists and text are empty.
 class HPU_API Graph {
  public:
   explicit Graph(std::string_view name);

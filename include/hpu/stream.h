@@ -107,7 +107,7 @@ class HPU_API Stream {
   Status callHost(std::function<Status()> function, const std::string& name = "host function");
   /// Calls `told` once, on the same thread, when everything enqueued so far is done, with ok, or with the failure of
   /// the stream, which stays there; with kCancelled after a reset. The stream does not wait for it. Calls for one
-  /// stream come in the order of onDone. Errors: as callHost.
+  /// stream come in the order of onDone. What it throws is logged. Errors: as callHost.
   Status onDone(std::function<void(const Status&)> told);
 
   /// From now on `event` stands for everything enqueued so far, and for its failure.

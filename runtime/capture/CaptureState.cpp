@@ -12,6 +12,7 @@
 #include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
 #include "runtime/device/DeviceState.h"
+#include "runtime/driver/common/WorkCalls.h"
 #include "runtime/event/EventState.h"
 #include "runtime/memory/BufferState.h"
 #include "runtime/stream/StreamState.h"
@@ -105,7 +106,9 @@ Status CaptureState::addRepeatable(const StreamState& stream, std::shared_ptr<Re
                                    std::vector<WorkMemory> memory) {
   CapturedWork::Operation operation;
   operation.work = driver::External{};
-  operation.label = work->name();
+  StatusOr<std::string> name = driver::nameOf(*work);
+  if (!name.ok()) return fail(name.status());
+  operation.label = std::move(*name);
   for (const WorkMemory& range : memory) {
     if (range.bytes == 0) continue;
     if (range.bytes < 0) return fail(outOfRange(base::strCat(operation.label, ": memory of ", range.bytes, " bytes")));

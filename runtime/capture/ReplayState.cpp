@@ -12,6 +12,7 @@
 #include "base/PerThread.h"
 #include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
+#include "runtime/driver/common/WorkCalls.h"
 #include "runtime/executable/ExecutableState.h"
 #include "runtime/memory/BufferState.h"
 #include "runtime/stream/StreamState.h"
@@ -248,7 +249,7 @@ Status ReplayState::enqueueStep(size_t index, const Stream& stream, Points& poin
       Scope() { inReplay() = true; }
       ~Scope() { inReplay() = false; }
     } scope;
-    HPU_RETURN_IF_ERROR(repeatable_[step.operation]->enqueue(on, plan_->memory[step.operation]));
+    HPU_RETURN_IF_ERROR(driver::enqueueWork(*repeatable_[step.operation], on, plan_->memory[step.operation]));
   }
   for (const Step::Given& given : step.given) {
     HPU_ASSIGN(points[given.point], state.submit(driver::Marker{}, {}, nullptr, nullptr));

@@ -21,6 +21,7 @@
 #include "base/Grown.h"
 #include "base/Hash.h"
 #include "base/ProcessOwned.h"
+#include "base/ProgramCall.h"
 #include "base/StatusMacros.h"
 #include "runtime/trace/Recorder.h"
 
@@ -195,14 +196,11 @@ void EagerCache::Impl::compileEntry(const EntryPointer& entry, const Compile& co
   StatusOr<Recipe> result = failedPrecondition("eager: there is no compile function");
   {
     trace::HostScope scope("EagerCache.compile");
-    // The function is the caller's and may throw: the threads that wait for the structure are told, too.
-    try {
+    // The threads that wait for the structure are told what it throws, too.
+    Status called = base::callProgram("eager: the compile function", [&] {
       if (compile) result = compile();
-    } catch (const std::bad_alloc&) {
-      result = resourceExhausted("eager: the host has no memory left for a compilation");
-    } catch (...) {
-      result = internalError("eager: the compile function threw an exception");
-    }
+    });
+    if (!called.ok()) result = std::move(called);
   }
   if (result.ok() && !result->valid()) result = internalError("eager: the compile function returned an empty recipe");
   auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start);

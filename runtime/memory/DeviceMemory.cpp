@@ -8,6 +8,7 @@
 #include "base/Deadline.h"
 #include "base/Format.h"
 #include "base/Log.h"
+#include "base/ProgramCall.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "runtime/driver/HostWindow.h"
@@ -89,12 +90,14 @@ StatusOr<uint64_t> DeviceMemory::allocate(int64_t bytes, const AllocateOptions& 
        ++attempt) {
     if (address.status().code() != StatusCode::kResourceExhausted) break;
     asking = true;
-    const bool isFreed = told->outOfMemory(bytes);
+    bool isFreed = false;
+    base::callProgramOrLog("MemoryHooks::outOfMemory", [&] { isFreed = told->outOfMemory(bytes); });
     asking = false;
     if (!isFreed) break;
     address = allocateOrWait(bytes, options);
   }
-  if (address.ok() && told->allocated) told->allocated(*address, bytes, options.label);
+  if (address.ok() && told->allocated)
+    base::callProgramOrLog("MemoryHooks::allocated", [&] { told->allocated(*address, bytes, options.label); });
   return address;
 }
 
@@ -143,7 +146,8 @@ StatusOr<uint64_t> DeviceMemory::allocateOrWait(int64_t bytes, const AllocateOpt
 
 void DeviceMemory::free(uint64_t address, int64_t bytes, int64_t capacity) {
   // Before: a program that keeps a list by addresses sees no address twice.
-  if (auto told = hooks(); told && told->freed) told->freed(address, bytes);
+  if (auto told = hooks(); told && told->freed)
+    base::callProgramOrLog("MemoryHooks::freed", [&] { told->freed(address, bytes); });
   if (!check_) {
     std::lock_guard lock(mutex_);
     freeNow(address);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/ProgramCall.h"
 #include "base/StatusMacros.h"
 #include "runtime/device/DeviceState.h"
 #include "runtime/memory/BufferState.h"
@@ -123,7 +124,8 @@ class Taken {
  public:
   explicit Taken(DLManagedTensor* tensor) : tensor_(tensor) {}
   ~Taken() {
-    if (tensor_ && tensor_->deleter) tensor_->deleter(tensor_);
+    if (tensor_ && tensor_->deleter)
+      base::callProgramOrLog("the deleter of a DLManagedTensor", [&] { tensor_->deleter(tensor_); });
   }
   Taken(Taken&& other) noexcept : tensor_(std::exchange(other.tensor_, nullptr)) {}
   Taken& operator=(Taken&&) = delete;
@@ -139,7 +141,7 @@ class Release {
  public:
   explicit Release(std::function<void()> function) noexcept : function_(std::move(function)) {}
   ~Release() {
-    if (function_) function_();
+    if (function_) base::callProgramOrLog("the release function of SharedTensor::ofHost", function_);
   }
   Release(Release&& other) noexcept : function_(std::move(other.function_)) { other.function_ = nullptr; }
   Release& operator=(Release&&) = delete;

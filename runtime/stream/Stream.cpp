@@ -12,6 +12,7 @@
 #include "hpu/trace.h"
 #include "runtime/capture/CaptureState.h"
 #include "runtime/device/DeviceState.h"
+#include "runtime/driver/common/WorkCalls.h"
 #include "runtime/event/EventState.h"
 #include "runtime/event/EventWatcher.h"
 #include "runtime/memory/BufferState.h"
@@ -106,7 +107,7 @@ StatusOr<std::shared_ptr<TicketHandle>> enqueueExternal(const std::shared_ptr<St
                                                         bool isReport = false) {
   if (!work) return invalidArgument("Stream::enqueue: the work is null");
   HPU_RETURN_IF_ERROR(stream->refuseInCapture(call, "it happens once, and a replay would not do it again"));
-  std::string label = work->name();
+  HPU_ASSIGN(std::string label, driver::nameOf(*work));
   return stream->submit(driver::External{std::move(work), isReport}, std::move(label), nullptr, nullptr);
 }
 
@@ -355,10 +356,13 @@ Status Stream::enqueueRepeatable(std::shared_ptr<RepeatableWork> work) {
   HPU_RETURN_IF_ERROR(check(state_));
   if (!work) return invalidArgument("Stream::enqueueRepeatable: the work is null");
   auto capture = state_->capture();
-  if (!capture) return work->enqueue(*this, work->memory());
-  if (Status wrong = work->prepare(*this); !wrong.ok()) return capture->fail(wrong);
-  std::vector<WorkMemory> memory = work->memory();
-  return capture->addRepeatable(*state_, std::move(work), std::move(memory));
+  if (capture) {
+    if (Status wrong = driver::prepareWork(*work, *this); !wrong.ok()) return capture->fail(wrong);
+  }
+  StatusOr<std::vector<WorkMemory>> memory = driver::memoryOf(*work);
+  if (!memory.ok()) return capture ? capture->fail(memory.status()) : memory.status();
+  if (!capture) return driver::enqueueWork(*work, *this, *memory);
+  return capture->addRepeatable(*state_, std::move(work), std::move(*memory));
 }
 
 Status Stream::callHost(std::function<Status()> function, const std::string& name) {

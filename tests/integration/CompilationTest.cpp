@@ -9,15 +9,20 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <iterator>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "hpu/compiler.h"
+#include "hpu/log.h"
 
 namespace hpu {
 namespace {
@@ -228,6 +233,89 @@ TEST(CancelledCompilation, IsNoPartOfTheCachesKey) {
   options.isCancelled = [] { return false; };
   options.onPhase = [](const PhaseInfo&) {};
   EXPECT_TRUE(compileFile(model(), options).value().stats.cacheHit);
+}
+
+/// docs/embedding.md, "Functions that throw".
+TEST(ThrowingFunctions, EndTheCompilationWithWhatTheyThrew) {
+  const Graph graph = layers(2);
+  const std::vector<std::pair<const char*, std::function<Status(const CompileOptions&)>>> entries = {
+      {"compile", [&](const CompileOptions& options) { return compile(graph, options).status(); }},
+      {"compileFile", [](const CompileOptions& options) { return compileFile(model(), options).status(); }},
+      {"Compilation::start",
+       [&](const CompileOptions& options) { return Compilation::start(graph, options).value().result().status(); }},
+      {"Compilation::startFile", [](const CompileOptions& options) {
+         return Compilation::startFile(model(), options).value().result().status();
+       }}};
+  for (const auto& [name, call] : entries) {
+    SCOPED_TRACE(name);
+    for (const char* phase : {"normalize", "emit"}) {
+      int after = 0;
+      CompileOptions options;
+      options.onPhase = [&, thrown = false](const PhaseInfo& info) mutable {
+        after += thrown;
+        if (info.name != phase) return;
+        thrown = true;
+        throw std::runtime_error("no terminal");
+      };
+      const Status status = call(options);
+      EXPECT_EQ(status.code(), StatusCode::kUnknown) << status.toString();
+      EXPECT_EQ(status.message(), std::string("CompileOptions::onPhase (phase ") + phase + ") has thrown: no terminal");
+      EXPECT_EQ(after, 0);
+    }
+    for (int kind : {0, 1, 2}) {
+      CompileOptions options;
+      auto asked = std::make_shared<std::atomic<int>>(0);
+      options.isCancelled = [kind, asked]() -> bool {
+        if (++*asked < 3) return false;
+        if (kind == 0) throw std::runtime_error("no clock");
+        if (kind == 1) throw std::bad_alloc();
+        throw 7;
+      };
+      const Status status = call(options);
+      EXPECT_EQ(status.code(), kind == 1 ? StatusCode::kResourceExhausted : StatusCode::kUnknown);
+      EXPECT_THAT(status.message(), HasSubstr("CompileOptions::isCancelled has thrown"));
+      EXPECT_EQ(status.message().find(": no clock") != std::string::npos, kind == 0);
+    }
+    EXPECT_TRUE(call({}).ok()) << "and the graph is free";
+  }
+}
+
+TEST(ThrowingFunctions, LeaveNothingInTheRecipeCache) {
+  Folder folder;
+  CompileOptions options;
+  options.cacheDir = folder.path;
+  options.onPhase = [](const PhaseInfo& info) {
+    if (info.name == "emit") throw std::runtime_error("no terminal");
+  };
+  EXPECT_EQ(compileFile(model(), options).status().code(), StatusCode::kUnknown);
+  options.onPhase = nullptr;
+  auto compiled = compileFile(model(), options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  EXPECT_FALSE(compiled->stats.cacheHit);
+}
+
+TEST(ThrowingFunctions, OfOnDoneAreLoggedAndTheOthersAreCalled) {
+  std::mutex mutex;
+  std::string logged;
+  setLogHook([&](LogLevel, const std::string& message) {
+    std::lock_guard lock(mutex);
+    logged += message;
+  });
+  std::promise<void> go, told;
+  CompileOptions options;
+  options.onPhase = [&, once = false](const PhaseInfo&) mutable {
+    if (!std::exchange(once, true)) go.get_future().wait();
+  };
+  Compilation compilation = Compilation::startFile(model(), options).value();
+  compilation.onDone([] { throw std::runtime_error("no terminal"); });
+  compilation.onDone([&] { told.set_value(); });
+  go.set_value();
+  told.get_future().wait();
+  EXPECT_TRUE(compilation.result().ok());
+  compilation.onDone([] { throw std::runtime_error("nor now"); });
+  setLogHook({});
+  EXPECT_THAT(logged, HasSubstr("Compilation::onDone has thrown: no terminal"));
+  EXPECT_THAT(logged, HasSubstr("Compilation::onDone has thrown: nor now"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "runtime/driver/common/QueueCore.h"
+#include "runtime/driver/common/WorkCalls.h"
 
 namespace hpu::driver {
 
@@ -57,7 +58,11 @@ StatusOr<Ticket> QueueExecutor::submit(QueueId id, Work work, std::shared_ptr<co
   Ticket ticket = 0;
   Core::Turn turn;  // The work's, when this thread begins it.
   const auto* away = std::get_if<External>(&work);
-  std::shared_ptr<ExternalWork> extendable = away && away->work->extendable() ? away->work : nullptr;
+  std::shared_ptr<ExternalWork> extendable;
+  if (away) {
+    HPU_ASSIGN(const bool isOpen, isExtendable(*away->work));
+    if (isOpen) extendable = away->work;
+  }
   {
     Core::Section section(*core_);
     core_->sealSoon();
@@ -105,7 +110,7 @@ bool QueueExecutor::extend(QueueId id, const ExternalWork& work, int64_t earlies
   } catch (const std::bad_alloc&) {
     return false;
   }
-  return open.work->extended();  // It is counted now, so nothing may fail behind it.
+  return extendWork(*open.work);  // It is counted now, so nothing may fail behind it.
 }
 
 void QueueExecutor::seal() {
@@ -271,7 +276,7 @@ DriverDevice::Motion QueueExecutor::motion() {
         others.push_back(wait->other);
     }
   }
-  for (const auto& work : away) motion.steps += work->progress();
+  for (const auto& work : away) motion.steps += progressOf(*work);
   for (const auto& other : others) motion.steps += other->workDone();
   return motion;
 }

@@ -17,6 +17,7 @@
 #include "recipe/OpText.h"
 #include "runtime/driver/HostWindow.h"
 #include "runtime/driver/WorkVisitor.h"
+#include "runtime/driver/common/WorkCalls.h"
 #include "runtime/driver/common/WorkTrace.h"
 #include "runtime/trace/Recorder.h"
 
@@ -360,7 +361,10 @@ StatusOr<TimedWork> TimedDevice::timedWork(const Work& work, const std::shared_p
         return TimedProgram{loaded->timeline, loaded->program, launch.signals, linkUse(launch, *loaded->program)};
       },
       [&](const WaitFor& wait) -> Result { return timedWait(wait); },
-      [](const External& away) -> Result { return TimedExternal{away.work->ports()}; },
+      [](const External& away) -> Result {
+        HPU_ASSIGN(ExternalPorts ports, portsOf(*away.work));
+        return TimedExternal{std::move(ports)};
+      },
       [](const Marker&) -> Result { return TimedMarker{}; }, [](const Fault&) -> Result { return TimedMarker{}; });
 }
 
@@ -386,7 +390,12 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
   item.work = std::move(timed);
   item.label = options.label;
   std::shared_ptr<ExternalWork> external;
-  if (const auto* away = std::get_if<External>(&work)) external = away->work;
+  bool beginNow = false;
+  if (const auto* away = std::get_if<External>(&work)) {
+    external = away->work;
+    HPU_ASSIGN(beginNow, startsInEnqueue(*external));
+    beginNow = beginNow && deviceFailure(work).ok();
+  }
   std::shared_ptr<const void> keepAlive = std::move(options.keepAlive);
   if (loaded) keepAlive = std::make_shared<LaunchHold>(LaunchHold{std::move(keepAlive), loaded});
   return executor_->submit(
@@ -398,10 +407,10 @@ StatusOr<Ticket> TimedDevice::submit(QueueId queue, Work work, SubmitOptions opt
           trace::recordClockEdge(static_cast<uint32_t>(info_.index), ticket, trace::ClockEdge::kSubmit,
                                  trace::hostNowNs(), earliest);
         std::vector<Picoseconds> ports = clock_->submit(std::move(item));
-        if (external && !ports.empty()) external->portsReserved(std::move(ports));
-        if (external && before) external->behind(*before, earliest);
+        if (external && !ports.empty()) tellPortsReserved(*external, std::move(ports));
+        if (external && before) tellBehind(*external, *before, earliest);
       },
-      external && external->startsInEnqueue() && deviceFailure(External{external}).ok(), earliestNs);
+      beginNow, earliestNs);
 }
 
 bool TimedDevice::extend(QueueId queue, const ExternalWork& work, int64_t earliestStartNs, const ExternalPorts& ports,
@@ -499,7 +508,8 @@ Status TimedDevice::beginExternal(const External& work, Ticket ticket, QueueExec
   base::FloatScope floats;
   if (Status failed = deviceFailure(work); !failed.ok()) {
     skipExternal(work, ticket, failed);
-    workFailed(work, work.work->name(), failed);
+    const StatusOr<std::string> name = nameOf(*work.work);
+    workFailed(work, name.ok() ? *name : "external work", failed);
     return failed;
   }
   trace::HostScope scope("external work", "functional");
@@ -510,17 +520,17 @@ Status TimedDevice::beginExternal(const External& work, Ticket ticket, QueueExec
   } catch (const std::bad_alloc&) {
     Status failed = resourceExhausted("out of host memory");
     clock_->skip(*time);
-    work.work->skipped(failed);
+    skipWork(*work.work, failed);
     return failed;
   }
-  work.work->start(std::move(turn));
+  startWork(*work.work, std::move(turn));
   return okStatus();
 }
 
 void TimedDevice::skipExternal(const External& work, Ticket ticket, const Status& why) {
   // Before anybody can see that the work is done.
   if (auto time = clock_->takeExternal(ticket)) clock_->skip(*time);
-  work.work->skipped(why);
+  skipWork(*work.work, why);
 }
 
 /// The failure of work as a whole, with where it is: "... (at node 'conv1' (Conv) on the mme)", "... (on the dma)".
