@@ -136,15 +136,10 @@ class Picky final : public ExternalWork {
   void behind(const ExternalWork&, int64_t) override { at("behind"); }
   uint64_t progress() const override { return at("progress"), 0; }
   void sealed() override {
-    if (auto turn = std::exchange(turn_, nullptr)) turn->complete(okStatus(), turn->arrivalPs());
+    endWhenBoth(nullptr, true);
     at("sealed");
   }
-  void start(std::shared_ptr<ExternalTurn> turn) override {
-    if (which_ == "sealed")
-      turn_ = std::move(turn);
-    else
-      turn->complete(okStatus(), turn->arrivalPs());
-  }
+  void start(std::shared_ptr<ExternalTurn> turn) override { endWhenBoth(std::move(turn), which_ != "sealed"); }
   void skipped(const Status&) override {}
   void cancel(const Status&) override {}
 
@@ -152,7 +147,19 @@ class Picky final : public ExternalWork {
   void at(const char* function) const {
     if (which_ == function) boom();
   }
+  /// Complete when it has its turn and is sealed, in any order.
+  void endWhenBoth(std::shared_ptr<ExternalTurn> turn, bool seals) {
+    {
+      std::lock_guard lock(mutex_);
+      isSealed_ |= seals;
+      if (turn) turn_ = std::move(turn);
+      turn = isSealed_ ? std::exchange(turn_, nullptr) : nullptr;
+    }
+    if (turn) turn->complete(okStatus(), turn->arrivalPs());
+  }
   const std::string which_;
+  std::mutex mutex_;
+  bool isSealed_ = false;
   std::shared_ptr<ExternalTurn> turn_;
 };
 
