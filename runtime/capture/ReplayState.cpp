@@ -43,8 +43,6 @@ Status refuseInReplay(std::string_view call) {
                                          "of a graph must not replay or change graphs"));
 }
 
-constexpr uint32_t kNone = driver::BatchItem::kNone;
-
 }  // namespace
 
 ReplayState::ReplayState(const CapturedWork& work)
@@ -96,7 +94,7 @@ void ReplayState::makeSteps(const CapturedWork& work, Plan& plan) {
   std::map<std::pair<uint32_t, uint32_t>, size_t> points;  // Of operations and their signals.
   if (repeats_)
     for (const auto& operation : operations)
-      if (operation.waitOperation != kNone)
+      if (operation.waitOperation != driver::BatchItem::kNone)
         points.emplace(std::pair(operation.waitOperation, operation.waitSignal), points.size());
   points_ = points.size();
   for (uint32_t i = 0; i < operations.size(); ++i) {
@@ -104,7 +102,7 @@ void ReplayState::makeSteps(const CapturedWork& work, Plan& plan) {
     using Kind = Step::Kind;
     Kind kind = Kind::kBatch;
     if (repeats_ && operation.repeatable) kind = Kind::kWork;
-    if (repeats_ && operation.waitOperation != kNone) kind = Kind::kWait;
+    if (repeats_ && operation.waitOperation != driver::BatchItem::kNone) kind = Kind::kWait;
     const bool joins = kind == Kind::kBatch && !steps_.empty() && steps_.back().kind == kind &&
                        (!repeats_ || steps_.back().branch == operation.branch);
     if (!joins) {
@@ -131,7 +129,8 @@ void ReplayState::makeSteps(const CapturedWork& work, Plan& plan) {
       item.kept = true;
     }
     // One that is kept for the sake of its signals is to be forgotten, too.
-    if (item.kept && !points.contains({i, kNone})) step.given.push_back({at, kNone, points_++});
+    if (item.kept && !points.contains({i, driver::BatchItem::kNone}))
+      step.given.push_back({at, driver::BatchItem::kNone, points_++});
     if (operation.executable && !std::count(step.ordered.begin(), step.ordered.end(), operation.executable) &&
         std::binary_search(ordered_.begin(), ordered_.end(), operation.executable))
       step.ordered.push_back(operation.executable);

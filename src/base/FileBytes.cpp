@@ -23,7 +23,7 @@ constexpr int64_t kReadGrain = 4 << 20;
 // Smaller ones get no huge pages: a process may load thousands of them.
 constexpr size_t kHugeBytes = 8 << 20;
 
-uint8_t kEmpty[1] = {0};
+uint8_t kNoBytes[1] = {0};
 
 /// 0; an errno, or -1 when the file ends before.
 int readRange(int fd, uint8_t* to, int64_t begin, int64_t end) {
@@ -62,7 +62,7 @@ StatusOr<std::shared_ptr<const FileBytes>> FileBytes::read(int fd, const std::st
     return invalidArgument(
         strCat("cannot read '", path, "': it is ", S_ISDIR(info.st_mode) ? "a directory" : "not a regular file"));
   const auto size = static_cast<size_t>(info.st_size);
-  if (size == 0) return std::shared_ptr<const FileBytes>(new FileBytes(path, kEmpty, 0));
+  if (size == 0) return std::shared_ptr<const FileBytes>(new FileBytes(path, kNoBytes, 0));
   void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return resourceExhausted(

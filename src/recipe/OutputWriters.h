@@ -7,14 +7,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "recipe/CommandRef.h"
 #include "recipe/Recipe.h"
 
 namespace hpu::recipe {
-
-struct CommandRef {
-  uint32_t queue = 0, command = 0;
-  bool operator==(const CommandRef&) const = default;
-};
 
 /// The outputs that an op writes, by index; each once. The program must be verified.
 std::vector<uint32_t> outputsWritten(const Program& program, const Op& op);

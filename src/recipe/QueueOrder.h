@@ -8,13 +8,10 @@
 #include <vector>
 
 #include "hpu/status.h"
+#include "recipe/CommandRef.h"
 #include "recipe/Recipe.h"
 
 namespace hpu::recipe {
-
-struct CommandRef {
-  uint32_t queue = 0, command = 0;
-};
 
 /// Every command once, each after those before it in its queue and after enough signals for its
 /// waits. Needs waits and signals in range. Errors: kDataLoss naming a command that never runs.

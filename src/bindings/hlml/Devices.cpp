@@ -40,7 +40,7 @@ hlml_return_t textOf(hlml_device_t device, char* to, unsigned int length, Get&& 
 }
 
 template <typename Number, typename Get>
-hlml_return_t numberOf(hlml_device_t device, Number* to, Get&& get) {
+hlml_return_t identityNumber(hlml_device_t device, Number* to, Get&& get) {
   return guarded([&] {
     DeviceStatus status;
     HLML_RETURN_IF_ERROR(Library::get().deviceStatus(device, status));
@@ -149,15 +149,15 @@ hlml_return_t hlml_get_model_number(hlml_device_t device, char* model_number, un
 }
 
 hlml_return_t hlml_device_get_minor_number(hlml_device_t device, unsigned int* minor_number) {
-  return numberOf(device, minor_number, [](const DeviceStatus& s) { return s.index; });
+  return identityNumber(device, minor_number, [](const DeviceStatus& s) { return s.index; });
 }
 
 hlml_return_t hlml_device_get_module_id(hlml_device_t device, unsigned int* module_id) {
-  return numberOf(device, module_id, [](const DeviceStatus& s) { return s.moduleId; });
+  return identityNumber(device, module_id, [](const DeviceStatus& s) { return s.moduleId; });
 }
 
 hlml_return_t hlml_device_get_board_id(hlml_device_t device, unsigned int* board_id) {
-  return numberOf(device, board_id, [](const DeviceStatus&) { return 0; });
+  return identityNumber(device, board_id, [](const DeviceStatus&) { return 0; });
 }
 
 hlml_return_t hlml_device_get_pci_info(hlml_device_t device, hlml_pci_info_t* pci) {

@@ -133,7 +133,7 @@ std::vector<Part> partsOf(const GraphDescription& graph, uint32_t section, uint6
       parts.push_back(part);
   return parts;
 }
-uint64_t bytesOf(const std::vector<Part>& parts) {
+uint64_t totalBytes(const std::vector<Part>& parts) {
   uint64_t bytes = 0;
   for (const Part& part : parts) bytes += part.bytes();
   return bytes;
@@ -158,7 +158,7 @@ struct Pieces {
   uint32_t add(const ConstSection& section, const std::vector<Part>& parts) {
     if (parts.size() == 1 && parts[0].bytes() == section.bytes) return add(section.data.data(), section.bytes);
     std::vector<std::byte>& bytes = made.emplace_back();
-    bytes.reserve(bytesOf(parts));
+    bytes.reserve(totalBytes(parts));
     for (const Part& part : parts)
       bytes.insert(bytes.end(), section.data.data() + part.begin, section.data.data() + part.end);
     return add(bytes.data(), bytes.size());
@@ -285,7 +285,7 @@ Status restoreConstants(const Source& source, const Stored& stored, const GraphD
     // Files of version 1.0 have the whole section; else it ends with a tensor, whose bytes are there.
     if (blob->bytes == entry.bytes)
       parts = {{0, entry.bytes}};
-    else if (parts.empty() || parts.back().end != entry.bytes || bytesOf(parts) != blob->bytes)
+    else if (parts.empty() || parts.back().end != entry.bytes || totalBytes(parts) != blob->bytes)
       return bad();
     StatusOr<HostBytes> data = HostBytes::zeroed(entry.bytes);
     if (!data.ok())
