@@ -165,7 +165,7 @@ class HPU_API Device {
   /// In place of those before; an empty MemoryHooks ends them. Calls that have begun go on.
   Status setMemoryHooks(MemoryHooks hooks);
   /// In place of the one before; an empty function ends it. Called on the thread that found out, without locks, soon
-  /// after it happened; it must not wait for work of a device, and must not throw. Calls that have begun go on.
+  /// after it happened; it must not wait for work of a device. What it throws is logged. Calls that have begun go on.
   Status setHealthHook(std::function<void(const HealthEvent&)> hook);
   /// By label, the largest first; the runtime's own (constants, workspaces) as well.
   std::vector<MemoryHolder> memoryHolders() const;

@@ -24,7 +24,7 @@ struct AllocateOptions {
 
 /// What a program hears of its allocations (Device::setMemoryHooks); each may be empty. Called on the thread that
 /// allocates or frees, which may be one of the runtime (memory is freed when the work that uses it is done), without
-/// locks: they may allocate and free. They must not throw.
+/// locks: they may allocate and free. What they throw is logged; outOfMemory has freed nothing then.
 struct MemoryHooks {
   std::function<void(uint64_t address, int64_t bytes, const std::string& label)> allocated;
   std::function<void(uint64_t address, int64_t bytes)> freed;

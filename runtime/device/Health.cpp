@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device/Health.h"
 
-#include <exception>
 #include <utility>
 
-#include "base/Log.h"
+#include "base/ProgramCall.h"
 #include "hpu/health.h"
 #include "runtime/device/DeviceState.h"
 
@@ -19,18 +18,14 @@ void Health::setHook(std::function<void(const HealthEvent&)> hook) {
 
 void Health::tell(HealthEvent::Kind kind, const std::string& source, const Status& status) const noexcept {
   if (status.ok() || !any_.load(std::memory_order_relaxed)) return;
-  try {
+  base::callProgramOrLog("the health hook", [&] {
     std::shared_ptr<const Hook> hook;
     {
       std::lock_guard lock(mutex_);
       hook = hook_;
     }
     if (hook) (*hook)({kind, source, status});
-  } catch (const std::exception& error) {
-    HPU_LOG(kError, std::string("the health hook has thrown: ") + error.what());
-  } catch (...) {
-    HPU_LOG(kError, "the health hook has thrown something that is no std::exception");
-  }
+  });
 }
 
 void reportHealth(const Device& device, const HealthEvent& event) noexcept {

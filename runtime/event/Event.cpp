@@ -8,6 +8,7 @@
 #include "base/Format.h"
 #include "base/Grown.h"
 #include "base/ProcessOwned.h"
+#include "base/ProgramCall.h"
 #include "base/StatusMacros.h"
 #include "hpu/stream.h"
 #include "runtime/event/EventState.h"
@@ -166,7 +167,7 @@ Status Event::onDone(std::function<void(const Status&)> told) const {
   }
   std::shared_ptr<TicketHandle> ticket = state_->ticket();
   if (!ticket) {
-    told(okStatus());
+    base::callProgramOrLog("Event::onDone", [&] { told(okStatus()); });
     return okStatus();
   }
   // A queue of its own, so that what the event's stream does later is not waited for.

@@ -2,11 +2,12 @@
 #include "runtime/stream/HostCalls.h"
 
 #include <atomic>
-#include <exception>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/Log.h"
+#include "base/ProgramCall.h"
 #include "base/Thread.h"
 
 namespace hpu {
@@ -16,16 +17,9 @@ thread_local bool tOnThread = false;
 
 /// What a function of the program throws goes no further.
 template <typename Function>
-Status guarded(Function&& function) {
+Status guarded(std::string_view name, Function&& function) {
   const bool before = std::exchange(tOnThread, true);
-  Status status;
-  try {
-    status = function();
-  } catch (const std::exception& error) {
-    status = Status(StatusCode::kUnknown, std::string("the host function has thrown: ") + error.what());
-  } catch (...) {
-    status = Status(StatusCode::kUnknown, "the host function has thrown something that is no std::exception");
-  }
+  Status status = base::callProgram(name, function);
   tOnThread = before;
   return status;
 }
@@ -42,7 +36,7 @@ class HostCall final : public ExternalWork {
     }
     calls_->add([turn = std::move(turn), state = state_, function = std::move(function_)] {
       if (state->exchange(kRunning) == kCancelled) return;
-      Status status = guarded(function);
+      Status status = guarded("Stream::callHost", function);
       turn->complete(std::move(status), turn->arrivalPs());
     });
   }
@@ -84,11 +78,8 @@ class CompletionCall final : public ExternalWork {
  private:
   void tell(Status status) {
     calls_->add([told = std::move(told_), status = std::move(status)] {
-      Status thrown = guarded([&] {
-        told(status);
-        return okStatus();
-      });
-      if (!thrown.ok()) HPU_LOG(kError, "Stream::onDone: " + thrown.message());
+      Status thrown = guarded("Stream::onDone", [&] { told(status); });
+      if (!thrown.ok()) HPU_LOG(kError, thrown.message());
     });
   }
   const std::shared_ptr<HostCalls> calls_;

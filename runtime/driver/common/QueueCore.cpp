@@ -12,6 +12,7 @@
 #include "base/Log.h"
 #include "base/PerThread.h"
 #include "base/Thread.h"
+#include "runtime/driver/common/WorkCalls.h"
 
 namespace hpu::driver {
 namespace {
@@ -309,7 +310,7 @@ void QueueExecutor::Core::perform(Turn turn, Turn* next) {
     case Turn::Kind::kStart:
       return startExternal(turn.queue, std::move(turn.away), turn.ticket, next);
     case Turn::Kind::kSeal:
-      return turn.away.work->sealed();
+      return sealWork(*turn.away.work);
     case Turn::Kind::kRun:
       return run(std::move(turn), next);
   }

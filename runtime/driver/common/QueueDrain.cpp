@@ -10,6 +10,7 @@
 #include "base/Format.h"
 #include "base/Log.h"
 #include "runtime/driver/common/QueueCore.h"
+#include "runtime/driver/common/WorkCalls.h"
 
 namespace hpu::driver {
 namespace {
@@ -31,7 +32,7 @@ void QueueExecutor::Core::cancelAtEnd() {
   }
   if (inProgress.empty()) return;
   const Status why = cancelled(closedText());
-  for (const auto& work : inProgress) work->cancel(why);
+  for (const auto& work : inProgress) cancelWork(*work, why);
   inProgress.clear();
   const auto until = base::Deadline::Clock::now() + kCancelPatience;
   Section section(*this);

@@ -6,6 +6,7 @@
 
 #include "base/PerThread.h"
 #include "runtime/driver/common/QueueCore.h"
+#include "runtime/driver/common/WorkCalls.h"
 
 namespace hpu::driver {
 
@@ -60,7 +61,7 @@ void QueueExecutor::Core::seal() {
       if (!work) work = takeUnsealed();
     }
     if (!work) return;
-    work->sealed();
+    sealWork(*work);
   }
 }
 
@@ -112,7 +113,7 @@ void QueueExecutor::Core::startExternal(const std::shared_ptr<Queue>& queue, Ext
     }
   }
   if (ended) return conclude(queue, std::move(ended->item), std::move(ended->status), false, next);
-  if (!why.ok()) away.work->cancel(why);
+  if (!why.ok()) cancelWork(*away.work, why);
 }
 
 void QueueExecutor::Core::completeExternal(const std::shared_ptr<Queue>& queue, Ticket ticket, Status status) {

@@ -11,6 +11,7 @@
 #include "base/PerThread.h"
 #include "base/Spin.h"
 #include "runtime/driver/common/QueueCore.h"
+#include "runtime/driver/common/WorkCalls.h"
 
 namespace hpu::driver {
 namespace {
@@ -58,11 +59,9 @@ QueueExecutor::Core::Loan QueueExecutor::Core::borrow(const std::shared_ptr<Queu
 void QueueExecutor::Core::lend(Loan loan, Clock::time_point until) {
   const void*& lending = base::perThread<Lending>().queue;
   const void* outer = std::exchange(lending, loan.queue.get());
-  try {
+  {
     base::FloatScope floats;
-    loan.work->help(until);
-  } catch (...) {
-    // The work goes on without.
+    helpWork(*loan.work, until);
   }
   lending = outer;
   loan.work.reset();
@@ -184,7 +183,7 @@ bool QueueExecutor::Core::await(const std::shared_ptr<Queue>& queue, Ticket tick
       now.ticket = way->external->item.ticket;
       std::shared_ptr<ExternalWork> work = std::get<External>(way->external->item.work).work;
       section.unlock();
-      now.value = work->progress();
+      now.value = progressOf(*work);
       work.reset();
       way.reset();
       section.lock();
@@ -286,7 +285,7 @@ Status QueueExecutor::Core::reset(const base::Deadline& deadline,
   for (const Item& item : dropped)
     if (const auto* away = std::get_if<External>(&item.work))
       external.skip(*away, item.ticket, cancelled(base::strCat("it was dropped by a reset of ", deviceName)));
-  for (const auto& work : inProgress) work->cancel(interrupted);
+  for (const auto& work : inProgress) cancelWork(*work, interrupted);
   inProgress.clear();
   seal();
   dropped.clear();  // Lets go of what the work owned, which may be memory.
