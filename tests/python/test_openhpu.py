@@ -207,6 +207,21 @@ class Digits(unittest.TestCase):
                     pass
         self.assertGreaterEqual(tool("hpu-trace", "summary", path)["launches"], 1)
 
+    def test_a_trace_keeps_what_was_recorded_before_an_exception(self):
+        path = os.path.join(self.work.name, "cut.hputrace")
+        with self.assertRaises(KeyError):
+            with openhpu.trace(path):
+                self.session.run(self.images)
+                raise KeyError("the body's")
+        self.assertEqual(tool("hpu-trace", "summary", path)["launches"], 1)
+        with self.assertRaises(KeyError) as caught:
+            with openhpu.trace(os.path.join(self.work.name, "nowhere", "cut.hputrace")):
+                raise KeyError("the body's")
+        if sys.version_info >= (3, 11):
+            self.assertIn("was not written", caught.exception.__notes__[0])
+        with openhpu.trace(path):  # It is not in the way of the next one.
+            pass
+
     def test_verify_agrees_with_hpu_verify(self):
         same = lambda one, other: self.assertEqual(
             one, {"passed": other["passed"], "outputs": [{k: v for k, v in o.items() if k != "data"} for o in other["outputs"]]})
@@ -223,6 +238,9 @@ class Digits(unittest.TestCase):
         self.assertFalse(result["passed"])
         self.assertEqual(result["outputs"][0]["wrong"], 1)
         self.assertTrue(self.session.verify([self.images], {"logits": wrong}, atol=1)["passed"])
+        for name, value in (("rtol", -1), ("atol", -0.5), ("rtol", float("nan")), ("atol", float("inf"))):
+            with self.assertRaisesRegex(openhpu.InvalidArgumentError, f"{name}={value} is not a tolerance"):
+                self.session.verify([self.images], [wrong], **{name: value})
         self.assertIn("shape", self.session.verify([self.images], [wrong[:2]])["outputs"][0]["note"])
 
     # --- device memory
@@ -502,7 +520,9 @@ class Stubs(unittest.TestCase):
 
     def test_members_and_parameters_are_the_same(self):
         for name, node in self.members(self.tree.body).items():
-            value = getattr(openhpu, name)
+            value = openhpu._tensors.Tensor if name == "_Tensor" else getattr(openhpu, name)
+            if isinstance(node, ast.ClassDef) and any(isinstance(base, ast.Name) and base.id == "_Tensor" for base in node.bases):
+                self.assertEqual(value.__bases__, (openhpu._tensors.Tensor,), name)
             if isinstance(node, ast.FunctionDef):
                 self.check(name, value, node)
             if not isinstance(node, ast.ClassDef):

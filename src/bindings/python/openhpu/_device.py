@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _core
 from ._errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
-from ._tensors import HostTensor, TensorInfo, from_bits, device_array, shape_text
+from ._tensors import HostTensor, Tensor, TensorInfo, from_bits, device_array, shape_text
 
 
 class Device:
@@ -95,7 +95,7 @@ TENSOR_TYPES = ("f32", "f16", "bf16", "f8e4m3", "f8e5m2", "f8e4m3ieee", "i8", "u
                 "bool", "f64")
 
 
-class Buffer:
+class Buffer(Tensor):
     """An array in a device's memory: Device.allocate() and to_device() make them. Freed with the last reference."""
 
     def __init__(self, device, info):
@@ -106,18 +106,6 @@ class Buffer:
     @property
     def device(self):
         return self._device
-
-    @property
-    def shape(self):
-        return self._info.shape
-
-    @property
-    def dtype(self):
-        return self._info.dtype
-
-    @property
-    def nbytes(self):
-        return self._info.nbytes
 
     @property
     def address(self):
@@ -132,10 +120,6 @@ class Buffer:
         bits = np.empty(self._info.shape, dtype=self._info.bits_dtype)
         self._core.read(bits, timeout)
         return bits if raw or self._info.bits_dtype == self._info.numpy_dtype else from_bits(bits, self._info.dtype)
-
-    def __array__(self, dtype=None):
-        array = self.numpy()
-        return array if dtype is None else array.astype(dtype)
 
     def __dlpack__(self, stream=None):
         raise UnimplementedError(f"the memory of device {self._device.index} is not shared with other libraries; share a copy: "

@@ -215,6 +215,9 @@ class Session:
 
 def compare(infos, actual, expected, rtol, atol, precision):
     """{"passed", "outputs"}: the device's arrays and what was expected of them."""
+    for name, given in (("rtol", rtol), ("atol", atol)):
+        if given is not None and not 0 <= given < float("inf"):
+            raise InvalidArgumentError(f"{name}={given} is not a tolerance; give a number of 0 or more")
     entries = []
     for info, bits, wanted in zip(infos, actual, expected):
         wanted = np.asarray(wanted)

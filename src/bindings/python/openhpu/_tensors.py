@@ -62,7 +62,28 @@ def from_bits(bits, dtype):
     return values
 
 
-class HostTensor:
+class Tensor:
+    """What host tensors and buffers have in common: `_info` is their TensorInfo, and numpy() gives their numbers."""
+
+    @property
+    def shape(self):
+        return self._info.shape
+
+    @property
+    def dtype(self):
+        """OpenHPU's name of the element type."""
+        return self._info.dtype
+
+    @property
+    def nbytes(self):
+        return self._info.nbytes
+
+    def __array__(self, dtype=None):
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+
+class HostTensor(Tensor):
     """Host memory that other libraries use without a copy (DLPack): a numpy array with OpenHPU's name of its element type.
     HostTensor(bits, "bf16") has numbers that numpy has no type for; without a dtype it is the array's own."""
 
@@ -78,25 +99,9 @@ class HostTensor:
             raise InvalidArgumentError(f"{dtype} is in arrays of {self._info.bits_dtype}, but one of {array.dtype} was given")
         self._bits = array
 
-    @property
-    def shape(self):
-        return self._info.shape
-
-    @property
-    def dtype(self):
-        return self._info.dtype
-
-    @property
-    def nbytes(self):
-        return self._info.nbytes
-
     def numpy(self, *, raw=False):
         """The same memory as a numpy array; bf16 and fp8 are copied to float32, or with raw=True their bits."""
         return self._bits if raw or self.dtype not in _BITS else from_bits(self._bits, self.dtype)
-
-    def __array__(self, dtype=None):
-        array = self.numpy()
-        return array if dtype is None else array.astype(dtype, copy=False)
 
     def __dlpack__(self, stream=None):
         if stream is not None:

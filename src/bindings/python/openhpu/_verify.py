@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from . import _core
+from ._errors import Error
 from ._recipe import compile as compile_model
 from ._recipe import model_file, options
 from ._session import Session
@@ -57,15 +58,24 @@ def verify(model, inputs=None, expected=None, *, rtol=None, atol=None, device=No
 @contextlib.contextmanager
 def trace(path):
     """Records what host threads and devices do inside of `with`, to a file for hpu-trace (.json: Chrome's format,
-    .pftrace: Perfetto's)."""
+    .pftrace: Perfetto's). An exception in the body goes on, and the file has what was recorded until then."""
+    path = os.fspath(path)
     _core.trace_start()
     try:
         yield
-    except BaseException:
-        _core.trace_cancel()
+    except BaseException as error:
+        try:
+            _write_trace(path)
+        except Error as unwritten:
+            if hasattr(error, "add_note"):  # Of Python 3.11.
+                error.add_note(f"the trace '{path}' was not written: {unwritten}")
         raise
+    _write_trace(path)
+
+
+def _write_trace(path):
     try:
-        _core.trace_stop(os.fspath(path))
+        _core.trace_stop(path)
     except BaseException:
         _core.trace_cancel()  # Where the file cannot be written, the next trace is not in the way of this one.
         raise
