@@ -12,7 +12,7 @@
 #include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
 #include "runtime/device/DeviceState.h"
-#include "runtime/driver/common/WorkCalls.h"
+#include "runtime/driver/WorkCalls.h"
 #include "runtime/event/EventState.h"
 #include "runtime/memory/BufferState.h"
 #include "runtime/stream/StreamState.h"

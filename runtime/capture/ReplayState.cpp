@@ -12,7 +12,7 @@
 #include "base/PerThread.h"
 #include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
-#include "runtime/driver/common/WorkCalls.h"
+#include "runtime/driver/WorkCalls.h"
 #include "runtime/executable/ExecutableState.h"
 #include "runtime/memory/BufferState.h"
 #include "runtime/stream/StreamState.h"

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "arch/PortNumber.h"
 #include "arch/LinkTiming.h"
+#include "arch/PortNumber.h"
 #include "base/FloatEnvironment.h"
 #include "base/Format.h"
 #include "base/ProcessOwned.h"

@@ -12,7 +12,7 @@
 #include "hpu/trace.h"
 #include "runtime/capture/CaptureState.h"
 #include "runtime/device/DeviceState.h"
-#include "runtime/driver/common/WorkCalls.h"
+#include "runtime/driver/WorkCalls.h"
 #include "runtime/event/EventState.h"
 #include "runtime/event/EventWatcher.h"
 #include "runtime/memory/BufferState.h"

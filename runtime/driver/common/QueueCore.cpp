@@ -12,7 +12,7 @@
 #include "base/Log.h"
 #include "base/PerThread.h"
 #include "base/Thread.h"
-#include "runtime/driver/common/WorkCalls.h"
+#include "runtime/driver/WorkCalls.h"
 
 namespace hpu::driver {
 namespace {

@@ -9,8 +9,8 @@
 #include "base/Abandon.h"
 #include "base/Format.h"
 #include "base/Log.h"
+#include "runtime/driver/WorkCalls.h"
 #include "runtime/driver/common/QueueCore.h"
-#include "runtime/driver/common/WorkCalls.h"
 
 namespace hpu::driver {
 namespace {

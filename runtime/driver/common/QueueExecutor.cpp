@@ -7,8 +7,8 @@
 
 #include "base/Format.h"
 #include "base/StatusMacros.h"
+#include "runtime/driver/WorkCalls.h"
 #include "runtime/driver/common/QueueCore.h"
-#include "runtime/driver/common/WorkCalls.h"
 
 namespace hpu::driver {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/PerThread.h"
+#include "runtime/driver/WorkCalls.h"
 #include "runtime/driver/common/QueueCore.h"
-#include "runtime/driver/common/WorkCalls.h"
 
 namespace hpu::driver {
 

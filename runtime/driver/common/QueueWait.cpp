@@ -10,8 +10,8 @@
 #include "base/Format.h"
 #include "base/PerThread.h"
 #include "base/Spin.h"
+#include "runtime/driver/WorkCalls.h"
 #include "runtime/driver/common/QueueCore.h"
-#include "runtime/driver/common/WorkCalls.h"
 
 namespace hpu::driver {
 namespace {

@@ -16,8 +16,8 @@
 #include "perfmodel/EngineCost.h"
 #include "recipe/OpText.h"
 #include "runtime/driver/HostWindow.h"
+#include "runtime/driver/WorkCalls.h"
 #include "runtime/driver/WorkVisitor.h"
-#include "runtime/driver/common/WorkCalls.h"
 #include "runtime/driver/common/WorkTrace.h"
 #include "runtime/trace/Recorder.h"
 

@@ -84,7 +84,8 @@ TEST_F(Importer, RefusesOptionsThatDoNotFitTheModel) {
   };
   EXPECT_THAT(message({{{"y", {1, 2, 3}}}, {}, {}}), HasSubstr("no input has this name (there are: x)"));
   EXPECT_THAT(message({{{"x", {1, 2}}}, {}, {}}), HasSubstr("the model declares batchx2x3"));
-  EXPECT_THAT(message({{{"x", {1, 2, 4}}}, {}, {}}), HasSubstr("dimension 2 cannot be 4, the model fixes it to 3 (batchx2x3)"));
+  EXPECT_THAT(message({{{"x", {1, 2, 4}}}, {}, {}}),
+              HasSubstr("dimension 2 cannot be 4, the model fixes it to 3 (batchx2x3)"));
   EXPECT_THAT(message({{}, {{"seq", 4}}, {}}), HasSubstr("no free dimension has this name (there are: batch)"));
   EXPECT_THAT(message({{{"x", {2, 2, 3}}}, {{"batch", 4}}, {}}), HasSubstr("another option 4"));
   EXPECT_THAT(message({{}, {{"batch", 0}}, {}}), HasSubstr("the size 0"));
