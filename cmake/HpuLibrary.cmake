@@ -4,9 +4,11 @@
 # A precompiled header is of one set of compile options, so there is one for each kind of target: hpu_library_pch,
 # hpu_tool_pch, hpu_test_pch, and hpu_mlir_pch, hpu_mlir_test_pch for files that include MLIR.
 
-# hpu_library(NAME SOURCES ... DEPS ...): a static, position-independent part of a shipped library.
+# hpu_library(NAME SOURCES ... DEPS ... [ONE_BY_ONE]): a static, position-independent part of a shipped library.
+# Trees with sanitizers, which are built once and run, compile some of its files at a time, several times as fast; local
+# names must differ then from file to file of a library. ONE_BY_ONE: they do not (files of one shape, such as algorithms).
 function(hpu_library name)
-  cmake_parse_arguments(ARG "NO_PCH" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_PCH;ONE_BY_ONE" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                                             ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include)
@@ -14,6 +16,9 @@ function(hpu_library name)
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
   if(NOT ARG_NO_PCH)
     target_precompile_headers(${name} REUSE_FROM hpu_library_pch)
+  endif()
+  if(HPU_SANITIZE AND NOT HPU_BUILD_COMPILER AND NOT ARG_ONE_BY_ONE)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
   endif()
 endfunction()
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Everything that must pass: a Release build with all tests, then ASan+UBSan and TSan builds of the parts without LLVM
-# and their tests. --full adds the compiler under ASan and the tests with the label 'long'.
+# and the tests that tests/sanitizers names for each. --full runs all of their tests, adds the compiler under ASan and the
+# tests with the label 'long'.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,10 +21,10 @@ failed=()
 
 step() { printf '\n== %s (%d s)\n' "$1" $((SECONDS - started)); }
 
-# build_and_test PRESET [ctest arguments]
+# build_and_test PRESET TESTS [ctest arguments]: TESTS is a file of names, each of a test and of its target; "all" without one.
 build_and_test() {
-  local preset=$1 dir=build
-  shift
+  local preset=$1 list=$2 dir=build targets=() chosen=()
+  shift 2
   [ "$preset" = release ] || dir=build/$preset
   step "$preset: configure and build"
   cmake --preset "$preset" >"/tmp/openhpu-configure-$preset.$$.log" 2>&1 || { cat "/tmp/openhpu-configure-$preset.$$.log"; exit 1; }
@@ -33,9 +34,13 @@ build_and_test() {
     rm -rf "$dir"
     cmake --preset "$preset" >/dev/null
   fi
-  ninja -C "$dir" -j "$jobs" --quiet
+  if [ "$list" != all ]; then
+    mapfile -t targets < <(grep -v '^#' "$list")
+    chosen=(-R "^($(IFS='|' && echo "${targets[*]}"))\$")
+  fi
+  ninja -C "$dir" -j "$jobs" --quiet "${targets[@]}"
   step "$preset: tests"
-  ctest --test-dir "$dir" -j "$jobs" "$@" || failed+=("$preset")
+  ctest --test-dir "$dir" -j "$jobs" --no-tests=error "${chosen[@]}" "$@" || failed+=("$preset")
 }
 
 # What failed tests said first, at the end of the output, where it is looked for. All of it is in LastTest.log.
@@ -56,13 +61,15 @@ failures() {
 }
 
 if [ $full -eq 1 ]; then
-  build_and_test release
+  build_and_test release all
+  build_and_test asan all -LE long
+  build_and_test tsan all -LE long
+  build_and_test asan-compiler all
 else
-  build_and_test release -LE long
+  build_and_test release all -LE long
+  build_and_test asan tests/sanitizers/asan.tests -LE long
+  build_and_test tsan tests/sanitizers/tsan.tests -LE long
 fi
-build_and_test asan -LE long
-build_and_test tsan -LE long
-[ $full -eq 1 ] && build_and_test asan-compiler
 
 step "done"
 if [ ${#failed[@]} -gt 0 ]; then

@@ -40,7 +40,7 @@ namespace {
 /// Peers are looked at this often even when nothing changes.
 constexpr auto kCheckPeriod = std::chrono::milliseconds(50);
 /// How long messages that had better come together are waited for.
-constexpr auto kPatience = std::chrono::microseconds(100);
+constexpr auto kLaneSleep = std::chrono::microseconds(100);
 /// How often the progress thread looks whether host threads still lead: the longer they do, the
 /// more rarely.
 constexpr Clock::duration kLookPeriod = std::chrono::microseconds(500);
@@ -342,7 +342,7 @@ void Core::sleepUntil(Clock::time_point until, const Sleep& sleep) {
     until = std::min(until, Clock::now() + sleep.needed.patience);
   }
   if (crowded_ && sleep.needed.together > least) {
-    transport_->waitForChange(sleep.seen, std::min(until, Clock::now() + kPatience), sleep.needed.together);
+    transport_->waitForChange(sleep.seen, std::min(until, Clock::now() + kLaneSleep), sleep.needed.together);
     if (transport_->changes() - sleep.seen >= least) return;
   }
   transport_->waitForChange(sleep.seen, until, least);

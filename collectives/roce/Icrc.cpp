@@ -151,7 +151,7 @@ uint32_t crc32ByTables(uint32_t crc, const void* data, size_t bytes) {
 
 namespace {
 
-constexpr size_t kBthBytes = 12, kBthChanges = 4;  // The byte with the marks of congestion.
+constexpr size_t kCheckedBthBytes = 12, kBthChanges = 4;  // The byte with the marks of congestion.
 
 /// Of what stands before a datagram of so many bytes, its ICRC among them: the place of the local routing header, which
 /// RoCE v2 has not, IP and UDP.
@@ -198,8 +198,8 @@ uint32_t icrcIn(std::span<const uint8_t> datagram) {
 }  // namespace
 
 uint32_t icrcOf(const Route& route, std::span<const uint8_t> bytes) {
-  std::array<uint8_t, kBthBytes> head;
-  const size_t bth = std::min(bytes.size(), kBthBytes);
+  std::array<uint8_t, kCheckedBthBytes> head;
+  const size_t bth = std::min(bytes.size(), kCheckedBthBytes);
   std::copy_n(bytes.begin(), bth, head.begin());
   if (bth > kBthChanges) head[kBthChanges] = 0xFF;
   const uint32_t crc = crc32(crcOfHeaders(route, bytes.size() + kIcrcBytes), head.data(), bth);
