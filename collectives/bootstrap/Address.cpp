@@ -6,10 +6,13 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/Format.h"
@@ -24,14 +27,10 @@ namespace hpu::collectives {
 namespace {
 
 constexpr std::string_view kIdMagic = "HPUCOMM1";
+constexpr size_t kShortSecret = 16;
 
 bool isLinkLocal(const Address& address) {
   return address.v6 && address.ip[0] == 0xfe && (address.ip[1] & 0xc0) == 0x80;
-}
-
-/// Where an interface's address stands among the interface's others: the lower the better.
-int preference(const Address& address) {
-  return !address.v6 ? 0 : !isLinkLocal(address) ? 1 : 2;
 }
 
 std::vector<std::string> splitList(const std::string& text) {
@@ -49,6 +48,11 @@ std::vector<std::string> splitList(const std::string& text) {
 }
 
 }  // namespace
+
+int preference(const Address& address, IpOrder order) {
+  if (isLinkLocal(address)) return 2;
+  return address.v6 == (order == IpOrder::kV6First) ? 0 : 1;
+}
 
 std::string Address::text() const {
   char buffer[INET6_ADDRSTRLEN] = {};
@@ -150,7 +154,7 @@ struct Interface {
 };
 
 /// The address to take of each interface that fits, the best ones first. `setting`: where the prefixes are from.
-StatusOr<std::vector<Interface>> findInterfaces(const std::string& prefixes, std::string_view setting) {
+StatusOr<std::vector<Interface>> findInterfaces(const std::string& prefixes, std::string_view setting, IpOrder ips) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return unavailable("cannot list network interfaces: " + base::errnoText(errno));
   std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
@@ -178,7 +182,7 @@ StatusOr<std::vector<Interface>> findInterfaces(const std::string& prefixes, std
       while (order < static_cast<int>(wanted.size()) && !name.starts_with(wanted[order])) ++order;
       if (order == static_cast<int>(wanted.size())) continue;
     }
-    Interface one{order * 4 + preference(*address), *address, name, loops};
+    Interface one{order * 4 + preference(*address, ips), *address, name, loops};
     // A link-local address of any interface is worse than a routable one of the next.
     if (wanted.empty() && isLinkLocal(*address)) one.rank += 2;
     one.address.port = 0;
@@ -200,25 +204,65 @@ StatusOr<std::vector<Interface>> findInterfaces(const std::string& prefixes, std
 }  // namespace
 
 StatusOr<Address> chooseInterface(const std::string& prefixes) {
-  HPU_ASSIGN(const std::vector<Interface> found, findInterfaces(prefixes, "HCCL_SOCKET_IFNAME"));
+  HPU_ASSIGN(const std::vector<Interface> found, findInterfaces(prefixes, "HCCL_SOCKET_IFNAME", IpOrder::kV4First));
   HPU_LOG(kInfo, base::strCat("communicators meet on interface ", found[0].name, ", ", found[0].address.text()));
   return found[0].address;
 }
 
-StatusOr<std::vector<Address>> dataAddresses(const Address& reached) {
+namespace {
+
+/// The IPv6 address that is best of the interface that has `known`; nothing: it has none but of its link.
+std::optional<Address> v6Beside(const Address& known) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return std::nullopt;
+  std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  std::string name;
+  std::vector<std::pair<std::string, Address>> found;
+  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
+    if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP)) continue;
+    sockaddr_storage storage{};
+    if (entry->ifa_addr->sa_family == AF_INET)
+      std::memcpy(&storage, entry->ifa_addr, sizeof(sockaddr_in));
+    else if (entry->ifa_addr->sa_family == AF_INET6)
+      std::memcpy(&storage, entry->ifa_addr, sizeof(sockaddr_in6));
+    else
+      continue;
+    auto address = fromSockaddr(storage);
+    if (!address.ok()) continue;
+    address->port = 0;
+    // 127.0.0.1 and its neighbours are all the loopback's.
+    const bool same = address->v6 == known.v6 && std::memcmp(address->ip, known.ip, sizeof known.ip) == 0;
+    if (same || (isLoopback(*address) && isLoopback(known))) name = entry->ifa_name;
+    if (address->v6 && !isLinkLocal(*address)) found.emplace_back(entry->ifa_name, *address);
+  }
+  for (const auto& [interface, address] : found)
+    if (interface == name) return address;
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool haveV6(const Address& reached) {
+  const auto usual = dataAddresses(reached, IpOrder::kV4First), v6 = dataAddresses(reached, IpOrder::kV6First);
+  return usual.ok() && v6.ok() && usual->size() == v6->size() && v6->front().v6 && !isLinkLocal(v6->front());
+}
+
+StatusOr<std::vector<Address>> dataAddresses(const Address& reached, IpOrder order) {
   HPU_ASSIGN(std::string prefixes, settings::getString(Setting::HPU_COMM_IFNAME));
   if (splitList(prefixes).empty()) {
     Address address = reached;
+    if (order == IpOrder::kV6First && (!reached.v6 || isLinkLocal(reached)))
+      address = v6Beside(reached).value_or(reached);
     address.port = 0;
-    HPU_LOG(kInfo, base::strCat("data between nodes goes by ", address.text(), ", as what the coordinator is told"));
+    HPU_LOG(kDebug, base::strCat("data between nodes may go by ", address.text(), ", as what the coordinator is told"));
     return std::vector<Address>{address};
   }
-  HPU_ASSIGN(const std::vector<Interface> found, findInterfaces(prefixes, "HPU_COMM_IFNAME"));
+  HPU_ASSIGN(const std::vector<Interface> found, findInterfaces(prefixes, "HPU_COMM_IFNAME", order));
   std::vector<Address> addresses;
   for (const Interface& one : found) {
     if (addresses.size() == kMostDataAddresses) break;
     if (!addresses.empty() && (one.loops || one.address.v6 != addresses[0].v6)) continue;
-    HPU_LOG(kInfo, base::strCat("data between nodes goes by interface ", one.name, ", ", one.address.text()));
+    HPU_LOG(kDebug, base::strCat("data between nodes may go by interface ", one.name, ", ", one.address.text()));
     addresses.push_back(one.address);
     if (one.loops) break;
   }
@@ -226,7 +270,7 @@ StatusOr<std::vector<Address>> dataAddresses(const Address& reached) {
 }
 
 // Bytes 0-7 magic, 8-15 nonce, 16 family, 17 from the environment, 18-19 port, 20-35 address,
-// 36-39 scope, 40-47 label, 120-127 hash of what precedes.
+// 36-39 scope, 40-47 label, 48-79 secret, 120-127 hash of what precedes.
 UniqueId encodeId(const CoordinatorId& id) {
   wire::Writer out;
   out.raw(kIdMagic);
@@ -238,6 +282,7 @@ UniqueId encodeId(const CoordinatorId& id) {
   out.raw({reinterpret_cast<const char*>(id.address.ip), 16});
   out.u32(id.address.scope);
   out.u64(id.label);
+  out.raw({reinterpret_cast<const char*>(id.secret.data()), id.secret.size()});
   std::string bytes = out.take();
   bytes.resize(120);
   wire::Writer hash;
@@ -270,6 +315,7 @@ StatusOr<CoordinatorId> decodeId(const UniqueId& id) {
   wire::Reader rest(in.rest().substr(16));
   result.address.scope = rest.u32();
   result.label = rest.u64();
+  std::memcpy(result.secret.data(), rest.rest().data(), result.secret.size());
   return result;
 }
 
@@ -281,18 +327,24 @@ StatusOr<CoordinatorId> environmentId() {
         "createUniqueId gave to one rank, or set HCCL_COMM_ID=ip:port on every rank");
   CoordinatorId id;
   HPU_ASSIGN(id.address, parseAddress(text, "HCCL_COMM_ID"));
-  // Every rank makes it up alike; without a secret, so does everybody.
   HPU_ASSIGN(std::string secret, settings::getString(Setting::HPU_COMM_SECRET));
   if (secret.empty()) secret = launcherSecret([](const char* name) -> const char* { return std::getenv(name); });
   id.label = base::hash64(id.address.text(), 0x4843434c);
-  id.nonce = secret.empty() ? id.label : base::hash64(id.address.text() + "\n" + secret, 0x4843434c);
+  id.nonce = id.label;
+  if (!secret.empty()) {
+    static std::atomic<bool> warned{false};
+    if (secret.size() < kShortSecret && !warned.exchange(true))
+      HPU_LOG(kWarning, base::strCat("HPU_COMM_SECRET has ", secret.size(),
+                                     " characters: who records how ranks meet can find it by trying; a random one of ",
+                                     kShortSecret, " or more cannot be found (openssl rand -hex 16)"));
+    id.secret = secretOfText(secret, id.address.text());
+  }
   id.fromEnvironment = true;
   return id;
 }
 
 Status checkPrivate(const CoordinatorId& id) {
-  const bool secret = !id.fromEnvironment || id.nonce != id.label;
-  if (secret || isLoopback(id.address)) return okStatus();
+  if (isKnown(id.secret) || !id.fromEnvironment || isLoopback(id.address)) return okStatus();
   HPU_ASSIGN(bool open, settings::getBool(Setting::HPU_COMM_OPEN));
   if (open) return okStatus();
   return failedPrecondition(base::strCat(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Address: where a coordinator listens (IPv4 or IPv6 and a port), as text and as bytes; which
 // interface it takes; and the UniqueId that carries it.
-// The one thing to know: an id holds a random number that only its communicator's ranks know.
+// The one thing to know: an id holds a secret that only its communicator's ranks know.
 #pragma once
 
 #include <sys/socket.h>
@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/bootstrap/Proof.h"
 #include "hpu/collectives.h"
 #include "hpu/status.h"
 
@@ -31,6 +32,12 @@ StatusOr<Address> parseAddress(std::string_view text, std::string_view what);
 socklen_t toSockaddr(const Address& address, sockaddr_storage& out);
 StatusOr<Address> fromSockaddr(const sockaddr_storage& in);
 
+/// Which of an interface's addresses is taken. IPv6's of its link alone (fe80::) come last in both: what is behind a
+/// router does not reach them.
+enum class IpOrder : uint8_t { kV4First, kV6First };
+/// The lower the better.
+int preference(const Address& address, IpOrder order);
+
 /// An address of this machine for others to reach, port 0: of the first interface that is up and
 /// whose name begins with one of `prefixes` (comma-separated, in that order; empty: any, loopback
 /// last). Errors: kNotFound, with the interfaces that there are.
@@ -38,21 +45,26 @@ StatusOr<Address> chooseInterface(const std::string& prefixes);
 /// Addresses of this machine, port 0, that carry data between nodes: one of each interface that is up and whose name
 /// begins with one of HPU_COMM_IFNAME's prefixes, in the prefixes' order and then the system's; up to
 /// kMostDataAddresses, all of the IP version of the first one, and not the loopback beside others. When the setting is
-/// empty `reached`, where others that reach the coordinator reach this machine (Bootstrap::local()). Errors: kNotFound,
-/// with the interfaces that there are.
+/// empty `reached`, where others that reach the coordinator reach this machine (Bootstrap::local()), or another address
+/// of its interface. Errors: kNotFound, with the interfaces that there are.
 inline constexpr size_t kMostDataAddresses = 8;
-StatusOr<std::vector<Address>> dataAddresses(const Address& reached);
+StatusOr<std::vector<Address>> dataAddresses(const Address& reached, IpOrder order = IpOrder::kV4First);
+/// Whether with kV6First as many interfaces carry data, all by IPv6.
+bool haveV6(const Address& reached);
 bool isLoopback(const Address& address);
 
 /// What a UniqueId says.
 struct CoordinatorId {
   Address address;
-  uint64_t nonce = 0;            ///< The secret: who knows it has a part in the communicator. Nothing shows it.
+  uint64_t nonce = 0;            ///< Its number at that address. Crosses the network as it is.
   uint64_t label = 0;            ///< What the communicator is called where others may see it.
   bool fromEnvironment = false;  ///< HCCL_COMM_ID: rank 0 starts the coordinator.
   // Of a room of a hall, and not part of a UniqueId:
   uint64_t hall = 0;    ///< Its number; 0: none.
   std::string process;  ///< Whose it is, for errors: "the process of rank 1 of 'comm 0'".
+  /// Who knows it has a part in the communicator. Nothing shows it, and it crosses no network: ranks prove that they
+  /// have it (Proof.h). Zeros: HCCL_COMM_ID without a secret.
+  Secret secret{};
 };
 UniqueId encodeId(const CoordinatorId& id);
 bool isZero(const UniqueId& id);

@@ -47,6 +47,7 @@ class TcpBootstrap final : public Bootstrap {
     return rankName(rank, client->processOf(group_->members()[static_cast<size_t>(rank)]));
   }
   const Address& local() const override { return membership_->client->local(); }
+  const Secret& secret() const override { return membership_->client->id().secret; }
 
   Status put(const std::string& key, const std::string& value, const base::Deadline& deadline) override {
     return membership_->client->put(keyOf(key), value);

@@ -72,6 +72,9 @@ class Bootstrap {
   virtual int ranks() const = 0;
   /// Where this machine is reached by those who reach the coordinator; port 0.
   virtual const Address& local() const = 0;
+  /// What all ranks know and others do not; zeros when there is none (HCCL_COMM_ID without a secret). Nothing may show
+  /// it: others are made of it by derivedSecret().
+  virtual const Secret& secret() const = 0;
 
   /// A store of small values (up to 1 MiB) that all ranks share, for what only some need.
   virtual Status put(const std::string& key, const std::string& value, const base::Deadline& deadline) = 0;

@@ -20,6 +20,7 @@ namespace {
 constexpr int64_t kAnswerMs = 2000;  ///< The coordinator answers questions at once or never.
 constexpr int64_t kLookMs = 20;
 constexpr int64_t kRetryMs = 20, kLongestRetryMs = 500;
+constexpr int kMostAttempts = 6;  ///< Of a coordinator that hangs up: a second.
 
 }  // namespace
 
@@ -82,16 +83,34 @@ std::string Client::noAnswer() const {
                       id_.process.empty() ? " (rank 0's as a rule)" : "", ", does not answer");
 }
 
-void Client::greet() {
-  connection_->trust();
-  wire::Hello hello{id_.nonce, rank_, ranks_, ::getpid(), hostName(), id_.hall, process_, nodeName()};
+Status Client::greetWith(MessageType type, const std::function<std::string(const Challenge&)>& encode) {
+  HPU_ASSIGN(const Challenge own, randomChallenge());
+  std::lock_guard lock(mutex);
+  standing_ = Standing::kGreeted;
+  own_ = own;
+  greetingType_ = type;
+  greeting_ = encode(own);
   // When it cannot be sent, the reason comes with the end of the connection.
-  send(*connection_, MessageType::kHello, 0, wire::encodeHello(hello)).ignore();
+  sendLocked(*connection_, type, 0, greeting_).ignore();
+  return okStatus();
+}
+
+Status Client::greet() {
+  return greetWith(MessageType::kHello, [this](const Challenge& own) {
+    return wire::encodeHello({id_.nonce, rank_, ranks_, ::getpid(), hostName(), id_.hall, process_, nodeName(), own});
+  });
+}
+
+bool Client::awaitProven() {
+  std::unique_lock lock(mutex);
+  changed.wait_for(lock, std::chrono::milliseconds(kAnswerMs),
+                   [&] { return standing_ == Standing::kProven || over_ || !dropped_.ok(); });
+  return standing_ == Standing::kProven;
 }
 
 bool Client::awaitOthers(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until,
                          const std::function<Status()>& look) {
-  auto decided = [&] { return welcome_ || !failure.ok(); };
+  auto decided = [&] { return welcome_ || !failure.ok() || !dropped_.ok(); };
   while (look && !decided() && std::chrono::steady_clock::now() < until) {
     lock.unlock();
     Status seen = look();
@@ -109,13 +128,13 @@ bool Client::awaitOthers(std::unique_lock<std::mutex>& lock, std::chrono::steady
 Status Client::decline(const std::shared_ptr<Client>& self, const Status& why, const base::Deadline& deadline) {
   HPU_RETURN_IF_ERROR(connect(self, deadline));
   if (ranks_ >= 1 && ranks_ <= wire::kMaxRanks && rank_ >= 0 && rank_ < ranks_) {
-    greet();
+    HPU_RETURN_IF_ERROR(greet());
     giveUp({}, 0, why, {});
   } else {
     // There is no such seat to take and leave.
-    connection_->trust();
-    wire::Decline decline{id_.nonce, id_.hall, ::getpid(), hostName(), why};
-    send(*connection_, MessageType::kDecline, 0, wire::encodeDecline(decline)).ignore();
+    HPU_RETURN_IF_ERROR(greetWith(MessageType::kDecline, [&](const Challenge& own) {
+      return wire::encodeDecline({id_.nonce, id_.hall, ::getpid(), hostName(), why, own});
+    }));
   }
   awaitEnd({});
   return okStatus();
@@ -123,14 +142,29 @@ Status Client::decline(const std::shared_ptr<Client>& self, const Status& why, c
 
 Status Client::join(const std::shared_ptr<Client>& self, const base::Deadline& deadline,
                     const std::function<Status()>& look) {
-  HPU_RETURN_IF_ERROR(connect(self, deadline));
   station_->enter(self);
-  greet();
+  bool came = false;
+  for (int attempt = 1; !came; ++attempt) {
+    HPU_RETURN_IF_ERROR(connect(self, deadline));
+    HPU_RETURN_IF_ERROR(greet());
+    std::unique_lock lock(mutex);
+    if (!awaitOthers(lock, deadline.time(), look)) break;
+    came = welcome_ || !failure.ok();
+    if (came) break;
+    // A coordinator that many strangers call ends the connection that says nothing for longest.
+    if (attempt == kMostAttempts || deadline.remainingMs() <= kRetryMs << attempt) {
+      over_ = true;
+      return failure = lost(dropped_);
+    }
+    changed.wait_for(lock, std::chrono::milliseconds(kRetryMs << attempt), [&] { return !failure.ok(); });
+    if (!failure.ok()) return failure;
+    dropped_ = okStatus();
+  }
   Status why;
   bool tell = false;
   {
     std::unique_lock lock(mutex);
-    if (!awaitOthers(lock, deadline.time(), look)) {
+    if (!came) {
       // The coordinator knows who is missing, and tells all who wait.
       lock.unlock();
       Status late = deadlineExceeded(
@@ -138,7 +172,7 @@ Status Client::join(const std::shared_ptr<Client>& self, const base::Deadline& d
       giveUp({}, 0, late, {});
       lock.lock();
       auto answered = std::chrono::steady_clock::now() + std::chrono::milliseconds(kAnswerMs);
-      if (!awaitOthers(lock, answered, nullptr))
+      if (!awaitOthers(lock, answered, nullptr) || (!welcome_ && failure.ok()))
         return deadlineExceeded(base::strCat(late.message(), ": ", noAnswer()));
     }
     // One that was interrupted goes, even if all have come meanwhile: they hear why.
@@ -163,7 +197,10 @@ void Client::interrupt(const Status& why) {
 
 void Client::leave() {
   if (!connection_) return;
-  send(*connection_, MessageType::kBye, 0, {}).ignore();
+  {
+    std::lock_guard lock(mutex);
+    if (standing_ == Standing::kProven) sendLocked(*connection_, MessageType::kBye, 0, {}).ignore();
+  }
   connection_->close();
 }
 
@@ -173,6 +210,12 @@ Status Client::send(Connection& connection, MessageType type, uint64_t id, std::
     sent_.messages += 1;
     sent_.bytes += wire::kHeaderBytes + payload.size();
   }
+  return connection.send(type, id, payload);
+}
+
+Status Client::sendLocked(Connection& connection, MessageType type, uint64_t id, std::string_view payload) {
+  sent_.messages += 1;
+  sent_.bytes += wire::kHeaderBytes + payload.size();
   return connection.send(type, id, payload);
 }
 
@@ -245,6 +288,7 @@ StatusOr<std::string> Client::get(const std::string& key, const base::Deadline& 
 }
 
 void Client::giveUp(const std::string& group, uint64_t phase, const Status& why, const std::vector<int>& members) {
+  if (!awaitProven()) return;
   wire::Writer out;
   out.text(group);
   out.status(why);
@@ -256,7 +300,7 @@ void Client::giveUp(const std::string& group, uint64_t phase, const Status& why,
 void Client::awaitEnd(const std::string& group) {
   std::unique_lock lock(mutex);
   changed.wait_for(lock, std::chrono::milliseconds(kAnswerMs),
-                   [&] { return over_ || !givenUp(group, UINT64_MAX).ok(); });
+                   [&] { return over_ || !dropped_.ok() || !givenUp(group, UINT64_MAX).ok(); });
 }
 
 Status Client::givenUp(const std::string& group, uint64_t phase) const {
@@ -291,7 +335,39 @@ void Client::learn(const std::shared_ptr<const Roster>& known) {
   changed.notify_all();
 }
 
+void Client::onStranger(Connection& connection, const wire::Frame& frame) {
+  auto refuse = [&](std::string_view what) {
+    if (!failure.ok()) return;
+    over_ = true;
+    failure = unavailable(base::strCat(
+        "rank ", rank_, " of ", ranks_, ": who answers at ", id_.address.text(), " ", what,
+        id_.fromEnvironment ? ": this rank's HPU_COMM_SECRET is not rank 0's, or it is no coordinator of this program"
+                            : ": it is not the coordinator of this id"));
+    changed.notify_all();
+  };
+  auto bytes = wire::decode32(frame.payload);
+  if (!bytes.ok()) return refuse("speaks nonsense");
+  if (frame.type == MessageType::kChallenge && standing_ == Standing::kGreeted) {
+    standing_ = Standing::kChallenged;
+    theirs_ = *bytes;
+    const Proof proof = prove(id_.secret, Side::kDialler, wire::meetingOf(greetingType_, greeting_, own_, theirs_));
+    sendLocked(connection, MessageType::kProof, 0, wire::encode32(proof)).ignore();
+    return;
+  }
+  if (frame.type != MessageType::kProven || standing_ != Standing::kChallenged)
+    return refuse("does not prove that it knows the communicator's secret");
+  if (!isProof(*bytes, id_.secret, Side::kListener, wire::meetingOf(greetingType_, greeting_, own_, theirs_)))
+    return refuse("does not know the communicator's secret");
+  standing_ = Standing::kProven;
+  connection.trust();
+  changed.notify_all();
+}
+
 void Client::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) {
+  {
+    std::lock_guard lock(mutex);
+    if (standing_ != Standing::kProven && frame.type != MessageType::kError) return onStranger(*connection, frame);
+  }
   Status malformed;
   if (frame.type == MessageType::kWelcome && !frame.payload.empty()) {
     auto known = decodeRoster(frame.payload, static_cast<size_t>(ranks_));
@@ -337,13 +413,20 @@ void Client::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame 
   changed.notify_all();
 }
 
+Status Client::lost(const Status& why) const {
+  return unavailable(base::strCat("rank ", rank_, " of ", ranks_, " lost the coordinator at ", id_.address.text(), ": ",
+                                  why.message(), " (", process(), " has ended)"));
+}
+
 void Client::onClosed(const std::shared_ptr<Connection>& connection, const Status& why) {
   std::lock_guard lock(mutex);
-  over_ = true;
-  if (failure.ok() && why.code() == StatusCode::kUnimplemented) failure = otherRelease(why.message());
-  if (failure.ok())
-    failure = unavailable(base::strCat("rank ", rank_, " of ", ranks_, " lost the coordinator at ", id_.address.text(),
-                                       ": ", why.message(), " (", process(), " has ended)"));
+  if (failure.ok() && standing_ != Standing::kProven && why.code() == StatusCode::kUnavailable) {
+    dropped_ = why;
+  } else {
+    over_ = true;
+    if (failure.ok() && why.code() == StatusCode::kUnimplemented) failure = otherRelease(why.message());
+    if (failure.ok()) failure = lost(why);
+  }
   changed.notify_all();
 }
 

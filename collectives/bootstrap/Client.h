@@ -37,7 +37,7 @@ class Client final : public ConnectionHandler {
   /// Where this machine is reached by those who reach the coordinator; port 0.
   const Address& local() const { return local_; }
 
-  /// Connects, says who it is, waits for all others. Errors: as Bootstrap::join.
+  /// Connects, says who it is, proves that it knows the id's secret, waits for all others. Errors: as Bootstrap::join.
   /// `look` is asked now and then; what it says ends the wait of all.
   Status join(const std::shared_ptr<Client>& self, const base::Deadline& deadline,
               const std::function<Status()>& look = nullptr);
@@ -64,11 +64,13 @@ class Client final : public ConnectionHandler {
   /// The ranks of `members` (none: of all) that have not got to the phase; phase 0: have not come. Waits for a
   /// moment only. Errors: kUnavailable.
   StatusOr<std::vector<MissingRank>> who(const std::string& group, uint64_t phase, const std::vector<int>& members);
-  /// Counts what is sent.
   /// From the station, as soon as one rank of the process has heard it.
   void learn(const std::shared_ptr<const Roster>& roster);
   Station& station() const { return *station_; }
+  /// Counts what is sent.
   Status send(Connection& connection, wire::MessageType type, uint64_t id, std::string_view payload);
+  /// The same under the mutex.
+  Status sendLocked(Connection& connection, wire::MessageType type, uint64_t id, std::string_view payload);
   Traffic traffic() const;
 
   void onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) override;
@@ -88,13 +90,20 @@ class Client final : public ConnectionHandler {
 
  private:
   Status connect(const std::shared_ptr<Client>& self, const base::Deadline& deadline);
-  void greet();
-  /// Whether it is decided before `until` whether all come.
+  /// Errors: kUnavailable (no random numbers).
+  Status greet();
+  Status greetWith(wire::MessageType type, const std::function<std::string(const Challenge&)>& encode);
+  /// What comes before the coordinator has proven that it is one; under the mutex.
+  void onStranger(Connection& connection, const wire::Frame& frame);
+  /// Waits for a moment only.
+  bool awaitProven();
+  /// Whether it is decided before `until` whether all come, or that nothing comes of this connection.
   bool awaitOthers(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until,
                    const std::function<Status()>& look);
   /// Where the coordinator is, for errors.
   std::string process() const;
   std::string noAnswer() const;
+  Status lost(const Status& why) const;
   Status otherRelease(std::string_view versions) const;
   StatusOr<wire::Frame> request(wire::MessageType type, std::string_view payload, const base::Deadline& deadline,
                                 const std::function<Status(std::unique_lock<std::mutex>&)>& interrupted);
@@ -107,6 +116,16 @@ class Client final : public ConnectionHandler {
   std::shared_ptr<Connection> connection_;
   Address local_;
   // Guarded by mutex:
+  enum class Standing : uint8_t {
+    kGreeted,     ///< The coordinator's challenge is awaited. To kChallenged.
+    kChallenged,  ///< This rank has proven itself, and awaits the coordinator's proof. To kProven.
+    kProven,      ///< Both have.
+  };
+  Standing standing_ = Standing::kGreeted;
+  wire::MessageType greetingType_ = wire::MessageType::kHello;
+  std::string greeting_;
+  Challenge own_{}, theirs_{};
+  Status dropped_;  ///< The connection ended before both were proven: there may be another one.
   bool welcome_ = false, interrupted_ = false;
   bool over_ = false;  ///< The coordinator has ended it or is gone, whatever `failure` says.
   uint64_t nextRequest_ = 1;

@@ -41,12 +41,6 @@ StatusOr<uint64_t> randomNonce() {
   return nonce;
 }
 
-std::string statusPayload(const Status& status) {
-  wire::Writer out;
-  out.status(status);
-  return out.take();
-}
-
 }  // namespace
 
 // ---- Rooms --------------------------------------------------------------------------------------
@@ -69,14 +63,17 @@ const std::shared_ptr<Coordinator>& Coordinator::instance() {
   return slot;
 }
 
-Status Coordinator::openRoom(const Address& address, uint64_t nonce, Address* bound) {
+Status Coordinator::openRoom(const CoordinatorId& id, Address* bound) {
+  const uint64_t nonce = id.nonce;
   HPU_ASSIGN(auto reactor, Reactor::acquire());
   std::lock_guard lock(mutex_);
   if (rooms_.contains(nonce)) return okStatus();
-  HPU_ASSIGN(auto listener, listenAt(*reactor, address));
+  HPU_ASSIGN(auto listener, listenAt(*reactor, id.address));
   if (bound) *bound = listener->address();
   Room& room = rooms_[nonce];
   room.nonce = nonce;
+  room.secret = id.secret;
+  room.guessable = id.fromEnvironment && isKnown(id.secret);
   room.reactor = std::move(reactor);
   room.listener = std::move(listener);
   std::erase_if(ended_, [&](const Ended& one) { return one.nonce == nonce; });
@@ -95,16 +92,19 @@ StatusOr<std::shared_ptr<Listener>> Coordinator::listenAt(Reactor& reactor, cons
 
 StatusOr<CoordinatorId> Coordinator::open() {
   HPU_ASSIGN(std::string prefixes, settings::getString(Setting::HCCL_SOCKET_IFNAME));
-  HPU_ASSIGN(Address address, chooseInterface(prefixes));
   CoordinatorId id;
+  HPU_ASSIGN(id.address, chooseInterface(prefixes));
   HPU_ASSIGN(id.nonce, randomNonce());
   HPU_ASSIGN(id.label, randomNonce());
-  HPU_RETURN_IF_ERROR(openRoom(address, id.nonce, &id.address));
+  HPU_ASSIGN(id.secret, randomSecret());
+  Address bound;
+  HPU_RETURN_IF_ERROR(openRoom(id, &bound));
+  id.address = bound;
   return id;
 }
 
 Status Coordinator::openAt(const CoordinatorId& id) {
-  Status opened = openRoom(id.address, id.nonce, nullptr);
+  Status opened = openRoom(id, nullptr);
   if (opened.code() == StatusCode::kAlreadyExists)
     return alreadyExists(opened.message() + " (HCCL_COMM_ID: another job uses this port; choose another one)");
   if (opened.code() == StatusCode::kNotFound)
@@ -126,15 +126,16 @@ CoordinatorId Hall::room(const CoordinatorId& hall, uint64_t key) {
   return room;
 }
 
-StatusOr<std::shared_ptr<Hall>> Coordinator::openHall(const Address& address) {
+StatusOr<std::shared_ptr<Hall>> Coordinator::openHall(const Address& address, const Secret& secret) {
   HPU_ASSIGN(auto reactor, Reactor::acquire());
   CoordinatorId id;
   HPU_ASSIGN(id.nonce, randomNonce());
+  id.secret = Hall::secretOf(secret, id.nonce);
   {
     std::lock_guard lock(mutex_);
     HPU_ASSIGN(auto listener, listenAt(*reactor, address));
     id.address = listener->address();
-    halls_[id.nonce] = {std::move(reactor), std::move(listener)};
+    halls_[id.nonce] = {std::move(reactor), std::move(listener), id.secret};
   }
   return std::make_shared<Hall>(id);
 }
@@ -156,19 +157,6 @@ void Coordinator::closeHall(uint64_t nonce) {
   }
   for (uint64_t number : waiting)
     for (auto& one : sweep(number)) released.push_back(std::move(one));
-}
-
-Coordinator::Room* Coordinator::roomOf(const wire::Hello& hello) {
-  if (auto it = rooms_.find(hello.nonce); it != rooms_.end()) return &it->second;
-  auto hall = halls_.find(hello.hall);
-  bool over = std::any_of(ended_.begin(), ended_.end(), [&](const Ended& one) { return one.nonce == hello.nonce; });
-  if (hall == halls_.end() || over) return nullptr;
-  Room& room = rooms_[hello.nonce];
-  room.nonce = hello.nonce;
-  room.hall = hello.hall;
-  room.reactor = hall->second.reactor;
-  room.listener = hall->second.listener;
-  return &room;
 }
 
 std::optional<Traffic> Coordinator::traffic(uint64_t nonce) const {
@@ -195,7 +183,7 @@ void Coordinator::send(Room& room, int32_t rank, MessageType type, uint64_t id, 
 void Coordinator::failRoom(Room& room, const Status& why, int32_t last) {
   if (!room.failure.ok()) return;
   room.failure = why;
-  std::string payload = statusPayload(why);
+  std::string payload = wire::encodeStatus(why);
   auto tell = [&](int32_t rank) {
     Member& member = room.members[static_cast<size_t>(rank)];
     if (!member.connection) return;
@@ -215,7 +203,7 @@ std::vector<std::shared_ptr<const void>> Coordinator::sweep(uint64_t nonce) {
   auto it = rooms_.find(nonce);
   if (it == rooms_.end() || it->second.alive > 0 || it->second.members.empty()) return released;
   Room& room = it->second;
-  Ended ended{nonce, room.failure, nullptr, nullptr};
+  Ended ended{nonce, room.secret, room.failure, nullptr, nullptr};
   if (room.failure.ok()) {
     ended.why = unavailable("the communicator of this id has ended");
     released = {room.listener, room.reactor};
@@ -245,18 +233,14 @@ void Coordinator::forget(uint64_t nonce) {
   ended_.erase(it);
 }
 
-// ---- Coming -------------------------------------------------------------------------------------
+// ---- Hearing ------------------------------------------------------------------------------------
 
 void Coordinator::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame frame) {
   std::vector<std::shared_ptr<const void>> released;  // Goes after the lock.
   std::lock_guard lock(mutex_);
   auto seat = seats_.find(connection->key());
   if (seat == seats_.end()) {
-    // Each may have failed the room.
-    const auto nonce = frame.version != wire::kVersion       ? refuseRelease(connection, frame)
-                       : frame.type == MessageType::kDecline ? decline(connection, frame)
-                                                             : join(connection, frame);
-    if (nonce) released = sweep(*nonce);
+    if (const auto nonce = stranger(connection, std::move(frame))) released = sweep(*nonce);
     return;
   }
   uint64_t nonce = seat->second.nonce;
@@ -271,123 +255,12 @@ void Coordinator::onFrame(const std::shared_ptr<Connection>& connection, wire::F
   released = sweep(nonce);
 }
 
-/// Of somebody who has no seat in the room: those who are there, or come, need not wait for the one that is left empty.
-std::optional<uint64_t> Coordinator::decline(const std::shared_ptr<Connection>& connection, const wire::Frame& frame) {
-  auto refusal = wire::decodeDecline(frame.payload);
-  Room* room = refusal.ok() ? roomOf({.nonce = refusal->nonce, .hall = refusal->hall}) : nullptr;
-  if (room && !room->complete) {
-    if (room->members.empty()) room->members.resize(1);  // Those who come hear it.
-    failRoom(*room, refusal->why.withContext(processText(refusal->pid, refusal->host, {})));
-  }
-  connection
-      ->send(MessageType::kError, 0,
-             statusPayload(room ? refusal->why : unavailable("nobody here waits for that communicator")))
-      .ignore();
-  connection->close();
-  if (!room) return std::nullopt;
-  return refusal->nonce;
-}
-
-/// Who knows the id belongs to the room, which is then of two releases: all in it hear whose is the other one.
-std::optional<uint64_t> Coordinator::refuseRelease(const std::shared_ptr<Connection>& connection,
-                                                   const wire::Frame& frame) {
-  auto known = wire::decodeIntroduction(frame);
-  auto found = known.ok() ? rooms_.find(known->nonce) : rooms_.end();
-  const bool member = found != rooms_.end();
-  std::string who = "the other side";
-  if (member) {
-    const std::string process = processText(known->pid, known->host, {});
-    who = known->rank < 0 ? process : rankName(known->rank, process);
-  }
-  const Status why =
-      unimplemented(base::strCat(who, " speaks version ", frame.version, " of the bootstrap, the coordinator (",
-                                 processText(), ") version ", wire::kVersion, "; use the same release everywhere"));
-  HPU_LOG(kDebug, "a connection to the coordinator was refused: " + why.message());
-  if (member && !found->second.complete) {
-    if (found->second.members.empty()) found->second.members.resize(1);  // Those who come hear it.
-    failRoom(found->second, why);
-  }
-  connection->send(MessageType::kError, 0, statusPayload(why), frame.version).ignore();
-  connection->close();
-  if (!member) return std::nullopt;
-  return known->nonce;
-}
-
-std::optional<uint64_t> Coordinator::join(const std::shared_ptr<Connection>& connection, const wire::Frame& frame) {
-  std::optional<uint64_t> nonce;
-  auto refuse = [&](const Status& why) {
-    HPU_LOG(kDebug, "a connection to the coordinator was refused: " + why.message());
-    connection->send(MessageType::kError, 0, statusPayload(why)).ignore();
-    connection->close();
-    return nonce;
-  };
-  if (frame.type != MessageType::kHello) return refuse(invalidArgument("it did not say who it is"));
-  auto hello = wire::decodeHello(frame.payload);
-  if (!hello.ok()) return refuse(hello.status());
-  nonce = hello->nonce;
-  Room* found = roomOf(*hello);
-  if (!found) {
-    auto ended =
-        std::find_if(ended_.begin(), ended_.end(), [&](const Ended& one) { return one.nonce == hello->nonce; });
-    return refuse(ended != ended_.end() ? ended->why
-                                        : unavailable("nobody here waits for a communicator with this id: it has "
-                                                      "ended, the id is of another run, or, with HCCL_COMM_ID, this "
-                                                      "rank's HPU_COMM_SECRET is not rank 0's"));
-  }
-  Room& room = *found;
-  std::string description = processText(hello->pid, hello->host, hello->node);
-  if (room.members.empty()) room.members.resize(static_cast<size_t>(hello->ranks));
-  if (room.members.size() != static_cast<size_t>(hello->ranks)) {
-    Status why = invalidArgument(base::strCat(rankName(hello->rank, description), " says that the communicator has ",
-                                              hello->ranks, " ranks, those before it said ", room.members.size()));
-    if (!room.complete) failRoom(room, why);
-    return refuse(why);
-  }
-  Member& member = room.members[static_cast<size_t>(hello->rank)];
-  if (member.state == MemberState::kPresent || (room.complete && member.state != MemberState::kAbsent)) {
-    Status why = invalidArgument(
-        base::strCat("rank ", hello->rank, " was given twice: to ", member.description, " and to ", description));
-    if (!room.complete) failRoom(room, why);
-    return refuse(why);
-  }
-  member.connection = connection;
-  member.state = MemberState::kPresent;
-  member.description = description;
-  member.process = hello->process;
-  seats_[connection->key()] = {hello->nonce, hello->rank};
-  connection->trust();
-  ++room.came;
-  ++room.alive;
-  if (room.came < static_cast<int32_t>(room.members.size())) return nonce;
-  room.complete = true;
-  welcome(room);
-  return nonce;
-}
-
-void Coordinator::welcome(Room& room) {
-  Roster roster;
-  std::unordered_map<uint64_t, int32_t> numbers;
-  std::vector<int32_t> first;  // By process: its first rank.
-  for (int32_t rank = 0; rank < room.came; ++rank) {
-    const uint64_t process = room.members[static_cast<size_t>(rank)].process;
-    int32_t number = static_cast<int32_t>(first.size());
-    if (process != 0) number = numbers.try_emplace(process, number).first->second;
-    if (number == static_cast<int32_t>(first.size())) first.push_back(rank);
-    roster.processOf.push_back(number);
-  }
-  const std::string payload = encodeRoster(roster);
-  for (int32_t rank = 0; rank < room.came; ++rank) {
-    const int32_t process = roster.processOf[static_cast<size_t>(rank)];
-    send(room, rank, MessageType::kWelcome, 0,
-         first[static_cast<size_t>(process)] == rank ? std::string_view(payload) : std::string_view());
-  }
-}
-
 void Coordinator::onClosed(const std::shared_ptr<Connection>& connection, const Status& why) {
   std::vector<std::shared_ptr<const void>> released;
   std::lock_guard lock(mutex_);
   auto seat = seats_.find(connection->key());
   if (seat == seats_.end()) {
+    greeted_.erase(connection->key());
     HPU_LOG(kDebug, "a stranger left the coordinator: " + why.message());
     return;
   }
@@ -538,7 +411,8 @@ bool Coordinator::giveUp(Room& room, int32_t rank, const wire::Frame& frame) {
         if (member.state != MemberState::kPresent)
           missing.push_back({static_cast<int32_t>(other), member.state, member.description});
       }
-      why = deadlineExceeded(base::strCat(why.message(), ", and ", missing.size(), " did not: ", missingText(missing)));
+      why = deadlineExceeded(base::strCat(why.message(), ", and ", missing.size(), " did not: ", missingText(missing),
+                                          room.otherRelease.empty() ? "" : "; ", room.otherRelease));
     }
     failRoom(room, why, rank);
     return true;

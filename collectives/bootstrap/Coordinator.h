@@ -37,6 +37,8 @@ class Hall {
   Hall(const Hall&) = delete;
   Hall& operator=(const Hall&) = delete;
   const CoordinatorId& id() const { return id_; }
+  /// What the members of a communicator prove to each other in a hall that one of them has opened; `secret`: theirs.
+  static Secret secretOf(const Secret& secret, uint64_t hall) { return derivedSecret(secret, "hall", hall); }
   /// One of the hall's rooms, as all who know its id and the key name it.
   static CoordinatorId room(const CoordinatorId& hall, uint64_t key);
 
@@ -54,8 +56,9 @@ class Coordinator final : public ConnectionHandler, public std::enable_shared_fr
   StatusOr<CoordinatorId> open();
   /// The room of HCCL_COMM_ID, at its address. Errors: as Reactor::listen.
   Status openAt(const CoordinatorId& id);
-  /// At an address of this machine, any port.
-  StatusOr<std::shared_ptr<Hall>> openHall(const Address& address);
+  /// At an address of this machine, any port, for who knows `secret`: a communicator's, all of whose members make the
+  /// hall's of it (Hall::secretOf).
+  StatusOr<std::shared_ptr<Hall>> openHall(const Address& address, const Secret& secret);
   void closeHall(uint64_t nonce);
   /// What a room has sent; for tests of its budget.
   std::optional<Traffic> traffic(uint64_t nonce) const;
@@ -80,6 +83,9 @@ class Coordinator final : public ConnectionHandler, public std::enable_shared_fr
   };
   struct Room {
     uint64_t nonce = 0, hall = 0;
+    Secret secret{};
+    bool guessable = false;    ///< Its number follows from its address: who knows it need not be a rank.
+    std::string otherRelease;  ///< Who came and speaks another version, and so cannot prove what he is.
     std::shared_ptr<Reactor> reactor;
     std::shared_ptr<Listener> listener;
     std::vector<Member> members;  ///< By rank; empty until the first one said how many.
@@ -94,18 +100,29 @@ class Coordinator final : public ConnectionHandler, public std::enable_shared_fr
     std::set<std::string> endedGroups;  ///< Whose members have been told.
     Traffic sent;
   };
+  /// Somebody who has greeted and is to prove that he knows the secret.
+  struct Greeted {
+    wire::Frame greeting;
+    uint64_t nonce = 0, hall = 0;
+    Challenge theirs{}, own{};
+  };
   struct Seat {
     uint64_t nonce = 0;
     int32_t rank = 0;
   };
 
   Coordinator() = default;
-  Status openRoom(const Address& address, uint64_t nonce, Address* bound);
+  Status openRoom(const CoordinatorId& id, Address* bound);
   StatusOr<std::shared_ptr<Listener>> listenAt(Reactor& reactor, const Address& address);
   /// The room of a greeting, which may open it in its hall; null: there is none, or no more.
   Room* roomOf(const wire::Hello& hello);
+  /// What is to be proven there; nothing: there is no such room, nor was there lately.
+  std::optional<Secret> secretOf(uint64_t nonce, uint64_t hall) const;
+  void refuse(const std::shared_ptr<Connection>& connection, const Status& why);
+  /// The room that it may have failed, as of what follows.
+  std::optional<uint64_t> stranger(const std::shared_ptr<Connection>& connection, wire::Frame frame);
+  void greet(const std::shared_ptr<Connection>& connection, wire::Frame frame);
   std::optional<uint64_t> decline(const std::shared_ptr<Connection>& connection, const wire::Frame& frame);
-  /// The room that it may have failed.
   std::optional<uint64_t> join(const std::shared_ptr<Connection>& connection, const wire::Frame& frame);
   std::optional<uint64_t> refuseRelease(const std::shared_ptr<Connection>& connection, const wire::Frame& frame);
   /// False: the message makes no sense.
@@ -134,14 +151,17 @@ class Coordinator final : public ConnectionHandler, public std::enable_shared_fr
   struct OpenHall {
     std::shared_ptr<Reactor> reactor;
     std::shared_ptr<Listener> listener;
+    Secret secret{};
   };
   std::unordered_map<uint64_t, OpenHall> halls_;
-  std::unordered_map<uint64_t, Seat> seats_;                  ///< By connection.
+  std::unordered_map<uint64_t, Greeted> greeted_;  ///< By connection; no more than the reactor has strangers.
+  std::unordered_map<uint64_t, Seat> seats_;       ///< By connection.
   std::map<std::string, std::weak_ptr<Listener>> listeners_;  ///< By address as asked for.
   /// Rooms that have ended. Of those that failed, the ranks that come late are still told why, for
   /// as long as a rank may be late.
   struct Ended {
     uint64_t nonce = 0;
+    Secret secret{};
     Status why;
     std::shared_ptr<Reactor> reactor;
     std::shared_ptr<Listener> listener;

@@ -100,7 +100,7 @@ void Group::spread(const Phase& phase, const Status& why) {
   {
     std::lock_guard lock(client_->mutex);
     if (failure_.ok()) failure_ = why;
-    parent = parent_;
+    if (parentProven_) parent = parent_;
     for (const auto& [place, link] : childLinks_) children.push_back(link);
     tell = client_->failure.ok() && client_->givenUp(name_, UINT64_MAX).ok();
   }
@@ -238,16 +238,15 @@ Status Group::connectToParent(Phase& phase, const std::string& prefix) {
       return during(phase, fd.status().withContext(rankName(client_->rank(), processText())));
     return during(phase, fd.status().withContext(rankText(parentPlace_)));
   }
-  std::shared_ptr<Connection> connection;
-  {
-    // Its end is heard of when it is known as the parent's.
-    std::lock_guard lock(client_->mutex);
-    HPU_ASSIGN(connection, client_->reactor()->adopt(*fd, shared_from_this()));
-    parent_ = connection;
-  }
-  connection->trust();
-  client_->send(*connection, MessageType::kPeerHello, 0, wire::encodePeerHello({client_->id().nonce, hash_, place_}))
-      .ignore();
+  HPU_ASSIGN(const Challenge own, randomChallenge());
+  std::unique_lock lock(client_->mutex);
+  // Its end is heard of when it is known as the parent's.
+  HPU_ASSIGN(parent_, client_->reactor()->adopt(*fd, shared_from_this()));
+  greeting_ = {client_->id().nonce, hash_, place_, own};
+  client_->sendLocked(*parent_, MessageType::kPeerHello, 0, wire::encodePeerHello(greeting_)).ignore();
+  phase.awaited = parentPlace_;
+  HPU_RETURN_IF_ERROR(await(lock, phase, [&] { return parentProven_ || !parentWrong_.ok(); }));
+  if (!parentWrong_.ok()) return during(phase, parentWrong_.withContext(rankText(parentPlace_)));
   return okStatus();
 }
 
@@ -402,21 +401,14 @@ void Group::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame f
     for (const auto& [place, link] : childLinks_)
       if (link == connection) child = place;
     if (connection == parent_) {
+      if (!parentProven_) return onParent(frame);
       if (frame.type == MessageType::kDown) down_[frame.id] = {std::move(frame.payload), nullptr};
       client_->changed.notify_all();
       return;
     }
     if (child < 0) {
-      auto hello = wire::decodePeerHello(frame.payload);
-      bool known = frame.type == MessageType::kPeerHello && hello.ok() && hello->nonce == client_->id().nonce &&
-                   hello->group == hash_ && remoteChildren_.contains(hello->place) &&
-                   !childLinks_.contains(hello->place);
-      if (known) {
-        childLinks_[hello->place] = connection;
-        connection->trust();
-        return;
-      }
-      answer = invalidArgument("not a rank of this group");
+      answer = onStranger(connection, frame);
+      if (answer.ok()) return;
     } else if (frame.type == MessageType::kUp) {
       up_[{frame.id, child}] = {std::move(frame.payload), {}};
       // One that comes late to what has failed hears of it.
@@ -433,8 +425,60 @@ void Group::onFrame(const std::shared_ptr<Connection>& connection, wire::Frame f
   client_->send(*connection, MessageType::kDown, frame.id, encodePart(failed)).ignore();
 }
 
+void Group::onParent(const wire::Frame& frame) {
+  const auto bytes = wire::decode32(frame.payload);
+  const std::string said = wire::encodePeerHello(greeting_);
+  Meeting meeting = wire::meetingOf(MessageType::kPeerHello, said, greeting_.challenge, parentChallenge_);
+  const Secret& secret = client_->id().secret;
+  if (bytes.ok() && frame.type == MessageType::kChallenge && parentChallenge_ == Challenge{}) {
+    parentChallenge_ = meeting.listener = *bytes;
+    const Proof proof = prove(secret, Side::kDialler, meeting);
+    client_->sendLocked(*parent_, MessageType::kProof, 0, wire::encode32(proof)).ignore();
+    return;
+  }
+  if (bytes.ok() && frame.type == MessageType::kProven && isProof(*bytes, secret, Side::kListener, meeting)) {
+    parentProven_ = true;
+    parent_->trust();
+  } else {
+    parentWrong_ = unavailable("who answers there does not know the communicator's secret");
+  }
+  client_->changed.notify_all();
+}
+
+Status Group::onStranger(const std::shared_ptr<Connection>& connection, const wire::Frame& frame) {
+  const Status none = invalidArgument("not a rank of this group");
+  auto free = [&](int place) { return remoteChildren_.contains(place) && !childLinks_.contains(place); };
+  auto known = greeted_.find(connection->key());
+  if (known == greeted_.end()) {
+    auto hello = wire::decodePeerHello(frame.payload);
+    if (frame.type != MessageType::kPeerHello || !hello.ok() || hello->nonce != client_->id().nonce ||
+        hello->group != hash_ || !free(hello->place))
+      return none;
+    HPU_ASSIGN(const Challenge own, randomChallenge());
+    greeted_[connection->key()] = {*hello, own};
+    client_->sendLocked(*connection, MessageType::kChallenge, 0, wire::encode32(own)).ignore();
+    return okStatus();
+  }
+  const Greeted greeted = known->second;
+  greeted_.erase(known);
+  const std::string said = wire::encodePeerHello(greeted.hello);
+  const Meeting meeting = wire::meetingOf(MessageType::kPeerHello, said, greeted.hello.challenge, greeted.own);
+  const Secret& secret = client_->id().secret;
+  const auto proof = wire::decode32(frame.payload);
+  if (frame.type != MessageType::kProof || !proof.ok() || !free(greeted.hello.place) ||
+      !isProof(*proof, secret, Side::kDialler, meeting))
+    return none;
+  // Before anything else goes there: the child hears nothing before it.
+  client_->sendLocked(*connection, MessageType::kProven, 0, wire::encode32(prove(secret, Side::kListener, meeting)))
+      .ignore();
+  childLinks_[greeted.hello.place] = connection;
+  connection->trust();
+  return okStatus();
+}
+
 void Group::onClosed(const std::shared_ptr<Connection>& connection, const Status& why) {
   std::lock_guard lock(client_->mutex);
+  greeted_.erase(connection->key());
   if (connection == parent_) lost_.insert(parentPlace_);
   for (const auto& [place, link] : childLinks_)
     if (link == connection) lost_.insert(place);

@@ -88,6 +88,11 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   StatusOr<std::vector<std::string>> run(Phase& phase, const std::string& mine);
   Status link(Phase& phase);
   Status connectToParent(Phase& phase, const std::string& prefix);
+  // On the reactor's thread, under the lock:
+  /// From the parent, before it has proven itself.
+  void onParent(const wire::Frame& frame);
+  /// From somebody who may be a child. Errors: he is none.
+  Status onStranger(const std::shared_ptr<Connection>& connection, const wire::Frame& frame);
   /// Where this member is in the tree; under the lock.
   void findPlace(const Roster& roster);
   static std::string upward(const std::string& phase, const Part& part);
@@ -136,6 +141,15 @@ class Group final : public ConnectionHandler, public std::enable_shared_from_thi
   Status failure_;
   std::shared_ptr<Listener> listener_;
   std::shared_ptr<Connection> parent_;
+  bool parentProven_ = false;
+  Status parentWrong_;           ///< It is not the parent.
+  wire::PeerHello greeting_;     ///< What the parent was told,
+  Challenge parentChallenge_{};  ///< and answered.
+  struct Greeted {
+    wire::PeerHello hello;
+    Challenge own{};
+  };
+  std::map<uint64_t, Greeted> greeted_;  ///< By connection: those who are to prove that they are children.
   std::map<int, std::shared_ptr<Connection>> childLinks_;  ///< By place.
   std::set<int> localLinks_;                               ///< Children of this process that have come.
   std::map<std::pair<uint64_t, int>, Up> up_;              ///< By phase and place.

@@ -170,8 +170,8 @@ bool Connection::closed() const {
 }
 void Connection::trust() {
   std::lock_guard lock(reactor_->mutex_);
-  trusted_ = true;
   until_ = {};
+  reactor_->strangers_.erase(key_);
   parser_.setLimit(wire::kMaxPayloadBytes);
 }
 

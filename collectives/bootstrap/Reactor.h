@@ -23,6 +23,10 @@ namespace hpu::collectives {
 class Connection;
 class ReactorState;
 
+/// So many connections of strangers a listening socket has at most: whoever they are, they leave this process most of
+/// its descriptors.
+size_t mostStrangers();
+
 class ConnectionHandler {
  public:
   virtual ~ConnectionHandler() = default;
@@ -42,7 +46,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Status send(wire::MessageType type, uint64_t id, std::string_view payload, uint8_t version = wire::kVersion);
   /// After what was sent (for a few seconds at most); the handler hears nothing any more.
   void close();
-  /// Known now: larger messages may come, and silence is fine.
+  /// Proven now (Proof.h): larger messages may come, and silence is fine.
   void trust();
   bool closed() const;
 
@@ -59,8 +63,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<ConnectionHandler> handler_;
   std::string output_;
   size_t written_ = 0;  ///< Of output_.
-  bool closing_ = false, wantsOutput_ = false, trusted_ = false;
-  std::chrono::steady_clock::time_point until_{};  ///< A stranger's, or of a close.
+  bool closing_ = false, wantsOutput_ = false;
+  std::chrono::steady_clock::time_point since_{};  ///< A stranger's,
+  std::chrono::steady_clock::time_point until_{};  ///< and the end of his time, or of a close.
 };
 
 /// Accepts connections until it is destroyed.
@@ -88,10 +93,11 @@ class Reactor {
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  /// Port 0: any. Errors: kAlreadyExists (the port is taken), kNotFound (not an address of this
-  /// machine), kUnavailable.
+  /// Port 0: any. Who comes is a stranger until the handler trusts him: he has small messages, ten seconds, and a place
+  /// among so many others; the one who came first gives it up for the next. Errors: kAlreadyExists (the port is taken),
+  /// kNotFound (not an address of this machine), kUnavailable.
   StatusOr<std::shared_ptr<Listener>> listen(const Address& address, std::shared_ptr<ConnectionHandler> handler);
-  /// Takes over a connected socket.
+  /// Takes over a connected socket. Until it is trusted only small messages come.
   StatusOr<std::shared_ptr<Connection>> adopt(int fd, std::shared_ptr<ConnectionHandler> handler);
   /// Calls it once on the thread, at the thread's end at the latest.
   void after(std::chrono::milliseconds delay, std::function<void()> what);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -24,6 +25,9 @@ constexpr auto kClosePatience = std::chrono::seconds(3);
 constexpr size_t kMaxOutputBytes = size_t{2} << 30;  ///< A peer that takes nothing is given up.
 constexpr int kBacklog = 4096;
 constexpr int kLastRounds = 64;
+constexpr int kMostAccepted = 64;  ///< At a time: those who are there speak meanwhile.
+/// A stranger who has said nothing for so long is no rank.
+constexpr auto kSilence = milliseconds(1000);
 
 void setNoDelay(int fd) {
   int one = 1;
@@ -40,6 +44,13 @@ void setNoDelay(int fd) {
 
 Status programIsEnding() {
   return failedPrecondition("this program is ending: no rank can join any more");
+}
+
+size_t mostStrangers() {
+  constexpr size_t kMost = 1024, kLeast = 16;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeast;
+  return std::clamp<size_t>(limit.rlim_cur / 4, kLeast, kMost);
 }
 
 // ---- Sockets ------------------------------------------------------------------------------------
@@ -98,7 +109,10 @@ StatusOr<std::shared_ptr<Connection>> ReactorState::adopt(int fd, std::shared_pt
   setNoDelay(fd);
   std::lock_guard lock(mutex_);
   auto connection = stopping_ ? nullptr : addLocked(fd, std::move(handler));
-  if (connection) return connection;
+  if (connection) {
+    connection->parser_.setLimit(wire::kMaxAnswerBytes);
+    return connection;
+  }
   ::close(fd);
   return stopping_ ? programIsEnding() : resourceExhausted("cannot watch a socket");
 }
@@ -109,6 +123,7 @@ void ReactorState::dropLocked(Connection& connection) {
   ::close(std::exchange(connection.fd_, -1));
   connection.output_.clear();
   connections_.erase(connection.key_);
+  strangers_.erase(connection.key_);
   timed_.erase(connection.key_);
 }
 
@@ -283,12 +298,25 @@ void ReactorState::onEvent(uint64_t key, uint32_t events) {
       }
     }
   }
-  if (!connection) return acceptAll(key);
+  if (!connection) return acceptSome(key);
   if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) readAll(connection);
 }
 
-void ReactorState::acceptAll(uint64_t key) {
-  for (;;) {
+bool ReactorState::dropStranger(milliseconds age) {
+  std::shared_ptr<Connection> oldest;
+  {
+    std::lock_guard lock(mutex_);
+    if (strangers_.empty()) return false;
+    auto it = connections_.find(*strangers_.begin());
+    if (it == connections_.end() || Clock::now() - it->second->since_ < age) return false;
+    oldest = it->second;
+  }
+  fail(oldest, resourceExhausted("it has not said who it is, and others wait"));
+  return true;
+}
+
+void ReactorState::acceptSome(uint64_t key) {
+  for (int count = 0; count < kMostAccepted; ++count) {
     std::unique_lock lock(mutex_);
     auto it = listeners_.find(key);
     if (it == listeners_.end()) return;
@@ -298,10 +326,16 @@ void ReactorState::acceptAll(uint64_t key) {
       // Without descriptors the socket stays readable: no reason to run in circles.
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         Status why = resourceExhausted("cannot accept a rank: " + base::errnoText(errno));
-        bool first = !std::exchange(it->second.refused, true);
+        const bool warned = it->second.refused;
         auto handler = it->second.handler;
         lock.unlock();
-        if (first) HPU_LOG(kWarning, why.message());
+        // Ranks say at once who they are.
+        if (dropStranger(kSilence)) continue;
+        if (!warned) HPU_LOG(kWarning, why.message());
+        {
+          std::lock_guard again(mutex_);
+          if (auto known = listeners_.find(key); known != listeners_.end()) known->second.refused = true;
+        }
         handler->onRefused(why);
         ::usleep(20000);
       }
@@ -313,8 +347,13 @@ void ReactorState::acceptAll(uint64_t key) {
       ::close(fd);
       continue;
     }
-    connection->until_ = Clock::now() + kStrangerPatience;
+    connection->since_ = Clock::now();
+    connection->until_ = connection->since_ + kStrangerPatience;
     timed_[connection->key_] = connection;
+    strangers_.insert(connection->key_);
+    const bool tooMany = strangers_.size() > mostStrangers();
+    lock.unlock();
+    if (tooMany) dropStranger(milliseconds(0));
   }
 }
 

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -56,8 +57,9 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
   Status send(Connection& connection, wire::MessageType type, uint64_t id, std::string_view payload, uint8_t version);
   void close(Connection& connection);
 
-  mutable std::mutex mutex_;  // Guards everything, and what connections say it does.
-  bool forked_ = false;       ///< This is a child: the thread is its parent's.
+  mutable std::mutex mutex_;      // Guards everything, and what connections say it does.
+  std::set<uint64_t> strangers_;  ///< Keys of those that were accepted and are not trusted; the first one came first.
+  bool forked_ = false;           ///< This is a child: the thread is its parent's.
 
   /// In a forked child, under the locks: closes everything. Handlers are never let go: their
   /// destructors would take locks that are held, or that threads held which are not here.
@@ -89,7 +91,9 @@ class ReactorState : public std::enable_shared_from_this<ReactorState> {
   /// Errors: the peer is gone.
   Status flushLocked(Connection& connection);
   void onEvent(uint64_t key, uint32_t events);
-  void acceptAll(uint64_t key);
+  void acceptSome(uint64_t key);
+  /// Ends the connection of the stranger who came first, if that was so long ago at least.
+  bool dropStranger(std::chrono::milliseconds age);
   void readAll(const std::shared_ptr<Connection>& connection);
   void fail(const std::shared_ptr<Connection>& connection, const Status& why);
   /// Ends what is over, calls what is due; milliseconds until the next look, -1 for none.

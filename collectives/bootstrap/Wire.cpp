@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/bootstrap/Wire.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/Format.h"
@@ -15,6 +16,13 @@ uint64_t littleEndian(std::string_view bytes) {
   uint64_t value = 0;
   for (size_t i = 0; i < bytes.size(); ++i) value |= uint64_t{static_cast<uint8_t>(bytes[i])} << (8 * i);
   return value;
+}
+
+Challenge challengeOf(Reader& in) {
+  Challenge challenge{};
+  const std::string_view bytes = in.raw(challenge.size());
+  std::copy(bytes.begin(), bytes.end(), challenge.begin());
+  return challenge;
 }
 
 /// It ends up in errors and logs.
@@ -134,6 +142,7 @@ std::string encodeHello(const Hello& hello) {
   out.u64(hello.hall);
   out.u64(hello.process);
   out.text(std::string_view(hello.node).substr(0, 255));
+  out.raw(encode32(hello.challenge));
   return out.take();
 }
 
@@ -148,6 +157,7 @@ StatusOr<Hello> decodeHello(std::string_view payload) {
   hello.hall = in.u64();
   hello.process = in.u64();
   hello.node = printable(in.text(255));
+  hello.challenge = challengeOf(in);
   if (!in.done()) return invalidArgument("a malformed greeting");
   if (hello.ranks < 1 || hello.ranks > kMaxRanks)
     return invalidArgument(base::strCat(hello.ranks, " ranks: a communicator has 1 to ", kMaxRanks));
@@ -164,6 +174,7 @@ std::string encodeDecline(const Decline& decline) {
   out.u64(static_cast<uint64_t>(decline.pid));
   out.text(std::string_view(decline.host).substr(0, 255));
   out.status(Status(decline.why.code(), decline.why.message().substr(0, kMostReason)));
+  out.raw(encode32(decline.challenge));
   return out.take();
 }
 
@@ -175,6 +186,7 @@ StatusOr<Decline> decodeDecline(std::string_view payload) {
   decline.pid = static_cast<int64_t>(in.u64());
   decline.host = printable(in.text(255));
   decline.why = in.status();
+  decline.challenge = challengeOf(in);
   if (!in.done() || decline.why.ok()) return invalidArgument("a malformed refusal to take part");
   return decline;
 }
@@ -202,14 +214,40 @@ std::string encodePeerHello(const PeerHello& hello) {
   out.u64(hello.nonce);
   out.u64(hello.group);
   out.i32(hello.place);
+  out.raw(encode32(hello.challenge));
   return out.take();
 }
 
 StatusOr<PeerHello> decodePeerHello(std::string_view payload) {
   Reader in(payload);
   PeerHello hello{.nonce = in.u64(), .group = in.u64(), .place = in.i32()};
+  hello.challenge = challengeOf(in);
   if (!in.done()) return invalidArgument("a malformed greeting");
   return hello;
+}
+
+std::string encodeStatus(const Status& status) {
+  Writer out;
+  out.status(status);
+  return out.take();
+}
+
+std::string encode32(const std::array<uint8_t, 32>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+StatusOr<std::array<uint8_t, 32>> decode32(std::string_view payload) {
+  std::array<uint8_t, 32> bytes;
+  if (payload.size() != bytes.size()) return invalidArgument("a malformed challenge or proof");
+  std::copy(payload.begin(), payload.end(), bytes.begin());
+  return bytes;
+}
+
+Meeting meetingOf(MessageType type, std::string_view greeting, const Challenge& dialler, const Challenge& listener) {
+  std::string_view protocol = "bootstrap, rank to coordinator";
+  if (type == MessageType::kDecline) protocol = "bootstrap, refusal to coordinator";
+  if (type == MessageType::kPeerHello) protocol = "bootstrap, rank to rank";
+  return {protocol, kVersion, greeting, dialler, listener};
 }
 
 }  // namespace hpu::collectives::wire

@@ -4,29 +4,33 @@
 // what is wrong, and nothing is believed that it did not check.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "collectives/bootstrap/Proof.h"
 #include "hpu/status.h"
 
 namespace hpu::collectives::wire {
 
-/// Another version is refused by name. So that it can be, these are the same in all of them: the header, the beginning
-/// of kHello (as far as the host) and of kDecline (as far as the host), and kError.
-inline constexpr uint8_t kVersion = 3;
+/// Raise it whenever something of this file changes. Another version is refused by name. So that it can be, these are
+/// the same in all of them: the header, the beginning of kHello (as far as the host) and of kDecline (as far as the
+/// host), and kError.
+inline constexpr uint8_t kVersion = 4;
 inline constexpr size_t kHeaderBytes = 20;
 inline constexpr size_t kMaxValueBytes = size_t{1} << 20;  ///< Of one rank's value.
 inline constexpr size_t kMaxNameBytes = 512;               ///< Of keys, phases, groups, hosts.
-inline constexpr size_t kMaxHelloBytes = 1024;             ///< Of a message of somebody who is not known yet.
+inline constexpr size_t kMaxHelloBytes = 1024;             ///< Of a message of somebody who has not proven who he is.
+inline constexpr size_t kMaxAnswerBytes = 16384;  ///< Of an answer, from somebody who has not proven it either.
 inline constexpr size_t kMaxPayloadBytes = size_t{1} << 30;
 inline constexpr int kMaxRanks = 16384;
 
 enum class MessageType : uint8_t {
   // From a rank to the coordinator.
-  kHello = 1,  ///< nonce, rank, ranks, process id, host, hall, process, node.
+  kHello = 1,  ///< nonce, rank, ranks, process id, host, hall, process, node, challenge.
   kPut,        ///< key, value.
   kGet,        ///< key; answered by kValue with its id when somebody has put it.
   kCancel,     ///< The kGet of this id is not waited for any more.
@@ -40,16 +44,20 @@ enum class MessageType : uint8_t {
   kMissing,     ///< How many, and of each: rank, state, description.
   kMemberGone,  ///< The same.
   // Between ranks.
-  kPeerHello,  ///< nonce, group, place in the group.
+  kPeerHello,  ///< nonce, group, place in the group, challenge.
   kUp,         ///< phase number; phase name, the part of a subtree.
   kDown,       ///< phase number; the part of all.
   // From a rank to the coordinator, and from there to the members.
   kGiveUp,      ///< Of a phase: group (empty: who is to come), status, members.
   kGroupEnded,  ///< Of the first phase that fails: group (empty: all of them), status.
   // To the coordinator, in place of kHello.
-  kDecline,  ///< nonce, hall, process id, host, status: who has no seat there (a rank out of range) says so.
+  kDecline,  ///< nonce, hall, process id, host, status, challenge: who has no seat there (a rank out of range) says so.
+  // After kHello, kDecline and kPeerHello; nothing else is heard before (but kError).
+  kChallenge,  ///< From who was greeted: its challenge.
+  kProof,      ///< From who greeted: its proof.
+  kProven,     ///< From who was greeted: the proof was right, and its own.
 };
-inline constexpr int kNumMessageTypes = static_cast<int>(MessageType::kDecline) + 1;
+inline constexpr int kNumMessageTypes = static_cast<int>(MessageType::kProven) + 1;
 
 struct Frame {
   uint8_t version = kVersion;  ///< Another one: of kHello, kDecline and kError only.
@@ -139,6 +147,7 @@ struct Hello {
   uint64_t hall = 0;     ///< Where the room may be opened if it is not there; 0: nowhere.
   uint64_t process = 0;  ///< Alike for the ranks of one process; 0: it is the only one there.
   std::string node;      ///< Of that machine; for errors.
+  Challenge challenge{};
 };
 std::string encodeHello(const Hello& hello);
 /// Errors: kInvalidArgument.
@@ -159,6 +168,7 @@ struct Decline {
   int64_t pid = 0;
   std::string host;
   Status why;
+  Challenge challenge{};
 };
 /// At most kMaxHelloBytes: a long reason is cut.
 std::string encodeDecline(const Decline& decline);
@@ -168,8 +178,19 @@ StatusOr<Decline> decodeDecline(std::string_view payload);
 struct PeerHello {
   uint64_t nonce = 0, group = 0;
   int32_t place = 0;
+  Challenge challenge{};
 };
 std::string encodePeerHello(const PeerHello& hello);
 StatusOr<PeerHello> decodePeerHello(std::string_view payload);
+
+/// The payload of kError.
+std::string encodeStatus(const Status& status);
+
+/// The payload of kChallenge, kProof and kProven.
+std::string encode32(const std::array<uint8_t, 32>& bytes);
+/// Errors: kInvalidArgument.
+StatusOr<std::array<uint8_t, 32>> decode32(std::string_view payload);
+/// What is proven after `greeting`, the payload of a kHello, kDecline or kPeerHello.
+Meeting meetingOf(MessageType type, std::string_view greeting, const Challenge& dialler, const Challenge& listener);
 
 }  // namespace hpu::collectives::wire

@@ -180,7 +180,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::shared_ptr<Hall> hall_;
   std::vector<Peer> peers_;  ///< By rank.
   std::shared_ptr<const Placement> placement_;
-  int rails_ = 1;  ///< Interfaces that carry data to other nodes, of the rank that has most.
+  IpOrder ipOrder_ = IpOrder::kV4First;  ///< Of the addresses that carry data to other nodes.
+  int rails_ = 1;                        ///< Interfaces that carry data to other nodes, of the rank that has most.
   TunerTable table_;
   std::shared_ptr<Tuner> tuner_;
   std::shared_ptr<Transport> transport_;

@@ -40,7 +40,8 @@ struct Card {
   UniqueId hall;
   NodeKey node = {};
   int32_t device = -1;
-  int32_t rails = 1;  ///< Interfaces that carry data to other nodes.
+  int32_t rails = 1;   ///< Interfaces that carry data to other nodes,
+  int32_t haveV6 = 0;  ///< and whether all of them may do so by IPv6.
 };
 
 /// For who asks what the devices' ports have met (hpu/ports.h).
@@ -92,14 +93,15 @@ StatusOr<std::shared_ptr<net::Network>> networkAt(const Address& local, size_t r
 }
 
 /// By all of them. `rails`: as many as the rank has that has most: all have links of one kind.
-StatusOr<std::shared_ptr<net::Network>> networkOf(const std::vector<Address>& addresses, int rails, int rank) {
+StatusOr<std::shared_ptr<net::Network>> networkOf(const std::vector<Address>& addresses, int rails, int rank,
+                                                  const Secret& secret) {
   if (rails <= 1) return networkAt(addresses[0]);
   std::vector<std::shared_ptr<net::Network>> networks;
   for (size_t rail = 0; rail < addresses.size(); ++rail) {
     HPU_ASSIGN(std::shared_ptr<net::Network> network, networkAt(addresses[rail], rail));
     networks.push_back(std::move(network));
   }
-  return net::railNetwork(std::move(networks), {.spread = rank});
+  return net::railNetwork(std::move(networks), {.spread = rank, .secret = secret});
 }
 
 }  // namespace
@@ -120,7 +122,7 @@ Status CommunicatorState::connect() {
     return aborted;
   }
   auto rest = [&]() -> Status {
-    HPU_ASSIGN(hall_, Coordinator::instance()->openHall(bootstrap_->local()));
+    HPU_ASSIGN(hall_, Coordinator::instance()->openHall(bootstrap_->local(), bootstrap_->secret()));
     HPU_RETURN_IF_ERROR(meetRanks(deadline));
     if (placement_->nodes > 1) {
       HPU_ASSIGN(std::shared_ptr<const Cluster> cluster, makeCluster());
@@ -168,12 +170,17 @@ Status CommunicatorState::meetRanks(const base::Deadline& deadline) {
   };
   Card own;
   own.process = shm::myProcess();
-  own.hall = encodeId(hall_->id());
+  CoordinatorId hall = hall_->id();
+  hall.secret = {};  // All ranks make it of theirs.
+  own.hall = encodeId(hall);
   own.node = nodeKeyOf(own.process, node);
   own.device = device_.info().index;
   // What is wrong with them is said where they are needed.
   if (const auto addresses = dataAddresses(bootstrap_->local()); addresses.ok())
     own.rails = static_cast<int32_t>(addresses->size());
+  // Trains of datagrams, and adapters as peers, want IPv6 (docs/roce.md); it is taken where all ranks have it.
+  own.haveV6 = network == "roce" && haveV6(bootstrap_->local());
+  bool allHaveV6 = true;
   std::string mine(reinterpret_cast<const char*>(&own), sizeof own);
   for (const Difference& card : cards) mine += card.mine + "\n";
   HPU_ASSIGN(auto all, bootstrap_->allGather("compare", mine, deadline));
@@ -188,13 +195,16 @@ Status CommunicatorState::meetRanks(const base::Deadline& deadline) {
     Peer peer;
     peer.process = card.process;
     peer.hall = *hallId;
+    peer.hall.secret = Hall::secretOf(bootstrap_->secret(), hallId->nonce);
     peer.hall.process = base::strCat("the process of rank ", other, " of '", name_, "'");
     peers_.push_back(std::move(peer));
     devices.push_back(card.device);
     rails_ = std::max(rails_, card.rails);
+    allHaveV6 = allHaveV6 && card.haveV6 != 0;
     nodes.push_back(numbers.try_emplace(card.node, static_cast<int32_t>(numbers.size())).first->second);
     all[other].erase(0, sizeof card);
   }
+  ipOrder_ = allHaveV6 ? IpOrder::kV6First : IpOrder::kV4First;
   placement_ = std::make_shared<const Placement>(std::move(devices), std::move(nodes));
   for (size_t other = 1; other < all.size(); ++other) {
     if (all[other] == all[0]) continue;
@@ -256,8 +266,9 @@ StatusOr<std::shared_ptr<Transport>> CommunicatorState::makeTransport(const base
   shm.allGather = gatherOf(group);
   // What is wrong with the settings is said before anybody waits.
   NetOptions net;
-  HPU_ASSIGN(const std::vector<Address> addresses, dataAddresses(bootstrap_->local()));
-  HPU_ASSIGN(net.network, networkOf(addresses, rails_, rank()));
+  net.secret = derivedSecret(bootstrap_->secret(), "links", 0);
+  HPU_ASSIGN(const std::vector<Address> addresses, dataAddresses(bootstrap_->local(), ipOrder_));
+  HPU_ASSIGN(net.network, networkOf(addresses, rails_, rank(), net.secret));
   HPU_ASSIGN(net.silenceMs, settings::getInt(Setting::HPU_COMM_SILENCE_MS));
   if (net.silenceMs < 0 || (net.silenceMs > 0 && net.silenceMs < kLeastSilenceMs))
     return invalidArgument(
@@ -271,8 +282,10 @@ StatusOr<std::shared_ptr<Transport>> CommunicatorState::makeTransport(const base
   net.nodeOf = placement_->node;
   net.timeoutMs = deadline.remainingMs();
   net.allGather = gatherOf(bootstrap_);
+  std::string from;
+  for (const Address& address : addresses) from += (from.empty() ? "" : ", ") + address.text();
   HPU_LOG(kInfo, base::strCat("communicator ", title(), ": data to other nodes by ", net.network->name(), " from ",
-                              net.network->local().text(),
+                              from, ipOrder_ == IpOrder::kV6First ? " (IPv6, which all ranks have)" : "",
                               rails_ <= 1 ? "" : base::strCat(", over ", addresses.size(), " rails of its own")));
   return createNetTransport(net);
 }

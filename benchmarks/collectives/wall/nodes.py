@@ -24,6 +24,7 @@ import time
 
 WARMUP = 20  # As kWarmup of Ranks.h: the same for all contenders.
 ADDRESSES = ("10.91.0.1", "10.91.0.2")
+ADDRESSES_V6 = ("fd91::1", "fd91::2")  # What roce takes: trains of datagrams need IPv6.
 LINK = "node0"
 PER_NODE = 2
 RANKS = 2 * PER_NODE
@@ -46,6 +47,7 @@ class Nodes:
     def __init__(self, mtu):
         self.mtu = mtu
         self.names = [f"hpu-nodes-{side}-{os.getpid()}" for side in "ab"]
+        self.ipv6 = True
 
     def __enter__(self):
         ip = lambda *words: subprocess.run(["ip", *words], check=True)
@@ -53,9 +55,12 @@ class Nodes:
             ip("netns", "add", name)
         ip("link", "add", LINK, "netns", self.names[0], "mtu", str(self.mtu), "type", "veth", "peer", "name", LINK, "netns",
            self.names[1])
-        for name, address in zip(self.names, ADDRESSES):
+        for name, address, address_v6 in zip(self.names, ADDRESSES, ADDRESSES_V6):
             ip("-n", name, "link", "set", LINK, "mtu", str(self.mtu))
             ip("-n", name, "addr", "add", address + "/24", "dev", LINK)
+            # A kernel may have no IPv6. Nobody else is there whom the address might belong to, so that it counts at once.
+            self.ipv6 &= subprocess.run(["ip", "-n", name, "addr", "add", address_v6 + "/64", "dev", LINK, "nodad"], check=False,
+                                        capture_output=True).returncode == 0
             for link in ("lo", LINK):
                 ip("-n", name, "link", "set", link, "up")
         # Programs look for interfaces that run: both ends have to be seen to be up.
@@ -201,7 +206,7 @@ def main():
         return 3
     if args.output:
         with open(args.output, "w", encoding="utf-8") as file:
-            json.dump({"mtu": args.mtu, "offloads": offloads, "nodes": 2, "ranks": RANKS, "rounds": args.rounds, "rows": rows}, file,
+            json.dump({"mtu": args.mtu, "offloads": offloads, "ipv6": nodes.ipv6, "nodes": 2, "ranks": RANKS, "rounds": args.rounds, "rows": rows}, file,
                       indent=1)
             file.write("\n")
     return 2 if args.gate and slower else 0

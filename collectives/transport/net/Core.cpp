@@ -72,7 +72,8 @@ Core::Core(const NetOptions& options, int64_t timeoutMs)
       endCounts_(std::make_unique<std::atomic<bool>[]>(options.nodeOf.size())),
       book_(options.rank, options.nodeOf),
       lost_(options.nodeOf.size()),
-      network_(options.network) {
+      network_(options.network),
+      secret_(options.secret) {
   int index = 0;
   for (int32_t rank : tree_.members(tree_.nodeOf(rank_))) localIndex_[static_cast<size_t>(rank)] = index++;
 }
@@ -89,9 +90,10 @@ FrameLimits Core::limits() const {
 // ---- Creation ----
 
 StatusOr<NetCard> Core::open() {
-  auto door = network_->open([weak = weak_from_this()](std::shared_ptr<Link> link, const std::string& hello) {
+  auto dialled = [weak = weak_from_this()](std::shared_ptr<Link> link, const std::string& hello) {
     if (auto core = weak.lock()) core->dialled(std::move(link), hello);
-  });
+  };
+  auto door = network_->open(std::move(dialled), secret_);
   HPU_RETURN_IF_ERROR(door.status());
   NetCard card;
   card.pid = ::getpid();
@@ -198,7 +200,7 @@ void Core::dialParent() {
   std::lock_guard lock(networkMutex_);
   branch.link =
       network_->dial(cards_[static_cast<size_t>(parent)].door, encodeNetHello({rank_, ranks_, LinkUse::kTree}),
-                     std::make_shared<Events>(shared_from_this(), parent, branch.attempt), deadline);
+                     std::make_shared<Events>(shared_from_this(), parent, branch.attempt), deadline, secret_);
 }
 
 void Core::dialled(std::shared_ptr<Link> link, const std::string& text) {
@@ -304,7 +306,7 @@ void Core::settle(Lock& lock) {
 std::shared_ptr<Link> Core::dialPeer(int peer, std::shared_ptr<LinkEvents> events) {
   std::lock_guard lock(networkMutex_);
   return network_->dial(cards_[static_cast<size_t>(peer)].door, encodeNetHello({rank_, ranks_, LinkUse::kMessages}),
-                        std::move(events), dialDeadline());
+                        std::move(events), dialDeadline(), secret_);
 }
 
 void Core::wake() {

@@ -156,6 +156,7 @@ class Core : public LanesOwner, public Ticking, public std::enable_shared_from_t
   std::vector<std::shared_ptr<Link>> cut_;           // To be closed without the lock.
   std::mutex networkMutex_;                          // Guards network_; the last lock that is taken.
   std::shared_ptr<Network> network_;
+  const Secret secret_;
   std::unique_ptr<Door> door_;
   uint64_t attempts_ = 0;
   Status failure_;  // Of the creation.

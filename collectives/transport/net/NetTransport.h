@@ -31,6 +31,7 @@ struct NetOptions {
   /// Of the ranks of this rank's node, in ascending order: this rank's place there is its rank of it.
   std::shared_ptr<Transport> node;
   std::shared_ptr<net::Network> network;
+  Secret secret{};         ///< What the ranks prove to each other when they make links; the same on all.
   int64_t timeoutMs = -1;  ///< Of the creation, and of links that are made later; < 0: HPU_COMM_INIT_TIMEOUT_MS.
   /// Every rank's text, by rank; called with the same phases on every rank.
   std::function<StatusOr<std::vector<std::string>>(const std::string& phase, const std::string& mine)> allGather;

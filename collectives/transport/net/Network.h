@@ -20,6 +20,7 @@
 
 #include "base/Deadline.h"
 #include "collectives/bootstrap/Address.h"
+#include "collectives/bootstrap/Proof.h"
 #include "hpu/status.h"
 
 namespace hpu::collectives::net {
@@ -87,7 +88,7 @@ class Link {
 class Door {
  public:
   virtual ~Door() = default;
-  /// Plain bytes: how to reach it, with a secret that only those know who were told. At most 128 bytes a
+  /// Plain bytes: how to reach it. Without the secret that it was opened with it is worth nothing. At most 128 bytes a
   /// rail (RailNetwork.h).
   virtual const std::string& address() const = 0;
 };
@@ -98,14 +99,16 @@ class Network {
   virtual std::string_view name() const = 0;  ///< "tcp", "roce"
   /// Of this machine, where data goes out and comes in; port 0.
   virtual const Address& local() const = 0;
-  /// `dialled` gets each link that somebody with the door's address has dialled, and what it said, on the progress
-  /// thread. Errors: kUnavailable, kResourceExhausted.
-  virtual StatusOr<std::unique_ptr<Door>> open(
-      std::function<void(std::shared_ptr<Link> link, const std::string& hello)> dialled) = 0;
-  /// Does not wait: the link is up when onRoom() comes, that is when the peer has started its end, or onClosed() by
-  /// the deadline. Errors of a bad address are told in the same way.
+  using Dialled = std::function<void(std::shared_ptr<Link> link, const std::string& hello)>;
+  /// `dialled` gets each link that somebody with the door's address has dialled who has proven that he knows `secret`
+  /// (Proof.h; zeros: everybody does), and what he said, on the progress thread. Errors: kUnavailable,
+  /// kResourceExhausted.
+  virtual StatusOr<std::unique_ptr<Door>> open(Dialled dialled, const Secret& secret = {}) = 0;
+  /// Does not wait: the link is up when onRoom() comes, that is when the peer has started its end and has proven that
+  /// it knows `secret`, or onClosed() by the deadline. Errors of a bad address are told in the same way.
   virtual std::shared_ptr<Link> dial(const std::string& address, const std::string& hello,
-                                     std::shared_ptr<LinkEvents> events, const base::Deadline& deadline) = 0;
+                                     std::shared_ptr<LinkEvents> events, const base::Deadline& deadline,
+                                     const Secret& secret = {}) = 0;
 };
 
 }  // namespace hpu::collectives::net

@@ -99,8 +99,7 @@ class PairNetwork final : public Network, public std::enable_shared_from_this<Pa
   std::string_view name() const override { return driver_->engine().name(); }
   const Address& local() const override { return tcp_->local(); }
 
-  StatusOr<std::unique_ptr<Door>> open(
-      std::function<void(std::shared_ptr<Link> link, const std::string& hello)> dialled) override {
+  StatusOr<std::unique_ptr<Door>> open(Dialled dialled, const Secret& secret) override {
     auto doorway = std::make_shared<RoceDoorway>();
     doorway->dialled = [weak = weak_from_this(), dialled = std::move(dialled)](
                            const std::shared_ptr<RoceConnection>& connection, const std::string& hello) {
@@ -113,12 +112,12 @@ class PairNetwork final : public Network, public std::enable_shared_from_this<Pa
       if (hello != roce_wire::tcpHello(driver->engine().name())) return;
       base::makeProcessOwned<RoceConnection>(driver, options)->offer(std::move(tcp), doorway);
     };
-    HPU_ASSIGN(std::unique_ptr<Door> tcp, tcp_->open(std::move(come)));
+    HPU_ASSIGN(std::unique_ptr<Door> tcp, tcp_->open(std::move(come), secret));
     return std::make_unique<PairDoor>(shared_from_this(), driver_, std::move(doorway), std::move(tcp));
   }
 
   std::shared_ptr<Link> dial(const std::string& address, const std::string& hello, std::shared_ptr<LinkEvents> events,
-                             const base::Deadline& deadline) override {
+                             const base::Deadline& deadline, const Secret& secret) override {
     auto connection = base::makeProcessOwned<RoceConnection>(driver_, options_);
     const std::string prefix = prefixOf(*driver_);
     if (!address.starts_with(prefix))
@@ -131,7 +130,7 @@ class PairNetwork final : public Network, public std::enable_shared_from_this<Pa
           invalidArgument(strCat("a hello of ", hello.size(), " bytes; ", kMostHelloBytes, " are the most")),
           std::move(events));
     else
-      connection->dial(*tcp_, address.substr(prefix.size()), hello, std::move(events), deadline);
+      connection->dial(*tcp_, address.substr(prefix.size()), hello, std::move(events), deadline, secret);
     return base::makeProcessOwned<PairLink>(shared_from_this(), std::move(connection));
   }
 

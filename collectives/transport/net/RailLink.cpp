@@ -283,6 +283,7 @@ Status RailLink::take(Path& path, const Frame& frame) {
     case Frame::Kind::kHere:
       // Doors that are open as long as the peer's network is; the one that was dialled first may have been closed.
       doors_ = frame.doors;
+      secret_ = rails_->secret();
       doors_.resize(std::min(doors_.size(), rail_.size()));
       return okStatus();
     case Frame::Kind::kBeat:

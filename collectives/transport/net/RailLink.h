@@ -32,7 +32,7 @@ class RailLink : public std::enable_shared_from_this<RailLink> {
   // ---- Beginnings: one of these two ----
   /// `first`: the rail that it is to take.
   void dial(const std::vector<std::string>& doors, int first, const std::string& hello,
-            std::shared_ptr<LinkEvents> events, const base::Deadline& deadline);
+            std::shared_ptr<LinkEvents> events, const base::Deadline& deadline, const Secret& secret);
   /// The peer has dialled on that rail. False: the link is over, and `link` is not taken.
   bool attach(int rail, std::shared_ptr<Link> link);
 
@@ -183,7 +183,8 @@ class RailLink : public std::enable_shared_from_this<RailLink> {
   Clock::time_point startedAt_, tickedAt_, lostAt_, closedAt_;
   std::string hello_;
   base::Deadline deadline_ = base::Deadline::afterMs(0);  // Of the first connection.
-  std::vector<std::string> doors_;                        // Of the peer, by rail.
+  std::vector<std::string> doors_;                        // Of the peer, by rail,
+  Secret secret_{};                                       // and what is proven there.
   std::vector<Rail> rail_;
   std::map<uint64_t, PathPtr> paths_;
   std::vector<PathPtr> dying_;  // To be closed on the thread.

@@ -59,7 +59,7 @@ class LinkHandle final : public Link {
 
 /// The doors of a network, one a rail.
 StatusOr<std::vector<std::unique_ptr<Door>>> openDoors(const std::shared_ptr<Rails>& rails,
-                                                       const std::shared_ptr<DoorState>& state) {
+                                                       const std::shared_ptr<DoorState>& state, const Secret& secret) {
   std::vector<std::unique_ptr<Door>> doors;
   for (size_t i = 0; i < rails->size(); ++i) {
     const int rail = static_cast<int>(i);
@@ -67,7 +67,7 @@ StatusOr<std::vector<std::unique_ptr<Door>>> openDoors(const std::shared_ptr<Rai
                                                                   const std::string& hello) {
       if (auto rails = weak.lock()) rails->dialled(rail, state, std::move(link), hello);
     };
-    HPU_ASSIGN(std::unique_ptr<Door> door, rails->network(rail).open(std::move(come)));
+    HPU_ASSIGN(std::unique_ptr<Door> door, rails->network(rail).open(std::move(come), secret));
     doors.push_back(std::move(door));
   }
   return doors;
@@ -123,8 +123,7 @@ class RailNetwork final : public Network, public std::enable_shared_from_this<Ra
   std::string_view name() const override { return name_; }
   const Address& local() const override { return local_; }
 
-  StatusOr<std::unique_ptr<Door>> open(
-      std::function<void(std::shared_ptr<Link> link, const std::string& hello)> dialled) override {
+  StatusOr<std::unique_ptr<Door>> open(Dialled dialled, const Secret& secret) override {
     if (!birthplace_.isHere()) return failedPrecondition("a network does not survive a fork: make one in the child");
     auto state = base::makeProcessOwned<DoorState>();
     state->dialled = [weak = weak_from_this(), dialled = std::move(dialled)](std::shared_ptr<RailLink> link,
@@ -134,22 +133,22 @@ class RailNetwork final : public Network, public std::enable_shared_from_this<Ra
       else
         link->close();
     };
-    HPU_ASSIGN(auto doors, openDoors(rails_, state));
+    HPU_ASSIGN(auto doors, openDoors(rails_, state, secret));
     return std::unique_ptr<Door>(
         std::make_unique<RailDoor>(shared_from_this(), rails_, std::move(state), std::move(doors)));
   }
 
   std::shared_ptr<Link> dial(const std::string& address, const std::string& hello, std::shared_ptr<LinkEvents> events,
-                             const base::Deadline& deadline) override {
+                             const base::Deadline& deadline, const Secret& secret) override {
     // The rail's says what is wrong with a forked child.
-    if (!birthplace_.isHere()) return rails_->network(0).dial(address, hello, std::move(events), deadline);
+    if (!birthplace_.isHere()) return rails_->network(0).dial(address, hello, std::move(events), deadline, secret);
     Session session;
     if (::getrandom(session.data(), session.size(), 0) != static_cast<ssize_t>(session.size())) session = {};
     auto doors = decodeDoors(address);
     auto link = base::makeProcessOwned<RailLink>(rails_, session, /*dialler=*/true);
     rails_->add(session, true, link);
     link->dial(doors.ok() ? *doors : std::vector<std::string>(), static_cast<int>(next_++ % kMostRails), hello,
-               std::move(events), deadline);
+               std::move(events), deadline, secret);
     return base::makeProcessOwned<LinkHandle>(shared_from_this(), std::move(link));
   }
 
@@ -175,8 +174,8 @@ StatusOr<std::shared_ptr<Network>> railNetwork(std::vector<std::shared_ptr<Netwo
     if (!network || network->name() != networks[0]->name())
       return invalidArgument("the rails of a network are of one kind");
   auto all = base::makeProcessOwned<Rails>(std::move(networks));
-  HPU_ASSIGN(auto again, openDoors(all, base::makeProcessOwned<DoorState>()));
-  all->setDoors(addressesOf(again));
+  HPU_ASSIGN(auto again, openDoors(all, base::makeProcessOwned<DoorState>(), options.secret));
+  all->setDoors(addressesOf(again), options.secret);
   HPU_RETURN_IF_ERROR(all->start());
   return std::shared_ptr<Network>(base::makeProcessOwned<RailNetwork>(std::move(all), std::move(again), options));
 }

@@ -21,6 +21,8 @@ inline constexpr size_t kMostNetworkRails = 8;
 struct RailOptions {
   /// The rail of the first link that is dialled; the next one takes the next rail.
   int spread = 0;
+  /// Of the doors where links that are up are dialled again, on another rail or after an outage.
+  Secret secret{};
 };
 
 /// Both ends of a link must have one, if with a single rail. Its name is that of the rails, its local() that of the

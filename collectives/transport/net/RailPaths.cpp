@@ -67,13 +67,14 @@ RailLink::PathPtr RailLink::onRail(int rail) const {
 // ---- Beginnings ---------------------------------------------------------------------------------
 
 void RailLink::dial(const std::vector<std::string>& doors, int first, const std::string& hello,
-                    std::shared_ptr<LinkEvents> events, const base::Deadline& deadline) {
+                    std::shared_ptr<LinkEvents> events, const base::Deadline& deadline, const Secret& secret) {
   std::lock_guard lock(mutex_);
   owner_ = std::move(events);
   state_ = State::kStarting;
   hello_ = hello;
   deadline_ = deadline;
   doors_ = doors;
+  secret_ = secret;
   doors_.resize(std::min(doors_.size(), rail_.size()));
   if (doors_.empty()) return die(invalidArgument("there is no rail that both ends have"));
   if (hello.size() > kMostOwnerHello)
@@ -95,7 +96,7 @@ void RailLink::dialRail(int rail) {
   if (hello.first) hello.owner = hello_;
   path->link = rails_->network(rail).dial(doors_[static_cast<size_t>(rail)], encodeHello(hello),
                                           std::make_shared<Events>(shared_from_this(), path->number),
-                                          hello.first ? deadline_ : base::Deadline::afterMs(kDialMs));
+                                          hello.first ? deadline_ : base::Deadline::afterMs(kDialMs), secret_);
 }
 
 /// All rails without a connection, but those that have failed; `patient`: whose pause is over.

@@ -59,8 +59,12 @@ class Rails : public std::enable_shared_from_this<Rails> {
   void keep(const std::shared_ptr<RailLink>& link);
 
   /// Where this network's links are dialled again. Set before any link is made.
-  void setDoors(std::vector<std::string> doors) { doors_ = std::move(doors); }
+  void setDoors(std::vector<std::string> doors, const Secret& secret) {
+    doors_ = std::move(doors);
+    secret_ = secret;
+  }
   const std::vector<std::string>& doors() const { return doors_; }
+  const Secret& secret() const { return secret_; }  ///< Of such doors, here and at peers.
   /// A rail that went down, or is back: logged once in a while. False: not this time.
   bool log(int rail, bool isBack, const std::string& text);
 
@@ -74,6 +78,7 @@ class Rails : public std::enable_shared_from_this<Rails> {
 
   const std::vector<std::shared_ptr<Network>> networks_;
   std::vector<std::string> doors_;
+  Secret secret_{};
   std::thread thread_;
   std::atomic<std::thread::id> id_{};
 

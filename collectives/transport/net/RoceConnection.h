@@ -38,7 +38,7 @@ class RoceConnection final : public LinkEvents, public std::enable_shared_from_t
 
   /// Either of these three comes first. To somebody's door, over `tcp`:
   void dial(Network& tcp, const std::string& address, const std::string& hello, std::shared_ptr<LinkEvents> owner,
-            const base::Deadline& deadline);
+            const base::Deadline& deadline, const Secret& secret);
   /// Without anybody: `why` is told.
   void dialNobody(const Status& why, std::shared_ptr<LinkEvents> owner);
   /// From somebody who has come over TCP.

@@ -27,14 +27,14 @@ std::span<const std::byte> asBytes(const std::string& text) {
 // ---- Meeting ------------------------------------------------------------------------------------
 
 void RoceConnection::dial(Network& tcp, const std::string& address, const std::string& hello,
-                          std::shared_ptr<LinkEvents> owner, const base::Deadline& deadline) {
+                          std::shared_ptr<LinkEvents> owner, const base::Deadline& deadline, const Secret& secret) {
   auto lock = driver_->enter();
   owner_ = std::move(owner);
   hello_ = hello;
   deadline_ = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time().time_since_epoch()).count();
   driver_->keep(shared_from_this());
   driver_->setDeadline(shared_from_this(), deadline_);
-  tcp_ = tcp.dial(address, roce_wire::tcpHello(driver_->engine().name()), shared_from_this(), deadline);
+  tcp_ = tcp.dial(address, roce_wire::tcpHello(driver_->engine().name()), shared_from_this(), deadline, secret);
 }
 
 void RoceConnection::dialNobody(const Status& why, std::shared_ptr<LinkEvents> owner) {

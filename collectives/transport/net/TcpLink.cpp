@@ -64,11 +64,11 @@ void setSocketOptions(int fd) {
 
 // ---- Beginnings ---------------------------------------------------------------------------------
 
-void TcpLink::dial(const Status& failed, const Place& place, const Address& local, std::string_view hello,
-                   std::shared_ptr<LinkEvents> events, const base::Deadline& deadline) {
+void TcpLink::dial(const Status& failed, const Dialling& whom, const Address& local, std::shared_ptr<LinkEvents> events,
+                   const base::Deadline& deadline) {
   events_ = std::move(events);
-  greeting_ = encodeGreeting(place.token, hello);
-  Address to = place.address;
+  whom_ = whom;
+  Address to = whom.place.address;
   to.scope = to.v6 ? local.scope : 0;
   key_ = progress_->add(shared_from_this());
   std::lock_guard lock(mutex_);
@@ -99,7 +99,8 @@ void TcpLink::dial(const Status& failed, const Place& place, const Address& loca
   watchLocked();
 }
 
-bool TcpLink::offer(Descriptor socket) {
+bool TcpLink::offer(Descriptor socket, const Proof& proof) {
+  proof_ = proof;
   key_ = progress_->add(shared_from_this());
   std::lock_guard lock(mutex_);
   if (key_ == 0) return false;
@@ -119,6 +120,7 @@ void TcpLink::start(std::shared_ptr<LinkEvents> events) {
   if (state_ != State::kOffered) return;
   state_ = State::kUp;
   output_.addBytes(encodeAnswer(Answer::kWelcome));
+  output_.addBytes(std::as_bytes(std::span(proof_)));
   flushLocked(kCallBytes);
   watchLocked();
   progress_->poke(key_);  // For who was refused before it.
@@ -335,7 +337,8 @@ Status TcpLink::connected() {
   if (state_ != State::kDialling) return okStatus();
   from_ = addressText(socket_.fd(), ::getsockname);
   state_ = State::kGreeting;
-  output_.addBytes(std::as_bytes(std::span(greeting_)));
+  const std::string greeting = encodeGreeting(whom_.place.door, whom_.challenge, whom_.hello);
+  output_.addBytes(std::as_bytes(std::span(greeting)));
   flushLocked(kTurnBytes);
   watchLocked();
   return failure_;
@@ -347,15 +350,46 @@ Status TcpLink::readAnswer() {
     if (!output_.empty()) flushLocked(kTurnBytes);
     watchLocked();
   }
-  const ssize_t got = ::recv(socket_.fd(), &answer_[answered_], answer_.size() - answered_, MSG_DONTWAIT);
-  if (got < 0 && isLater(errno)) return okStatus();
-  if (got <= 0) return ended(got, errno).withContext("no answer");
-  answered_ += static_cast<size_t>(got);
-  // Who speaks another version may have another answer behind the prologue.
-  if (answered_ >= kPrologueBytes) HPU_RETURN_IF_ERROR(checkPrologue(answer_));
-  if (answered_ < answer_.size()) return okStatus();
-  HPU_RETURN_IF_ERROR(decodeAnswer(answer_));
+  const auto first = std::span(answer_).first<kAnswerBytes>();
+  for (;;) {
+    const ssize_t got = ::recv(socket_.fd(), &answer_[answered_], answerBytes_ - answered_, MSG_DONTWAIT);
+    if (got < 0 && isLater(errno)) return okStatus();
+    if (got <= 0)
+      return ended(got, errno).withContext(proved_ ? "no answer (does it have the same secret?)" : "no answer");
+    answered_ += static_cast<size_t>(got);
+    // Who speaks another version may have another answer behind the prologue.
+    if (answered_ >= kPrologueBytes) HPU_RETURN_IF_ERROR(checkPrologue(first));
+    if (answered_ < answerBytes_) continue;
+    if (answerBytes_ < answer_.size()) {
+      HPU_RETURN_IF_ERROR(decodeAnswer(first, proved_ ? Answer::kWelcome : Answer::kProve));
+      answerBytes_ = answer_.size();
+      continue;
+    }
+    const bool last = proved_;
+    HPU_RETURN_IF_ERROR(onAnswer());
+    if (last) return okStatus();
+  }
+}
+
+Status TcpLink::onAnswer() {
+  std::array<uint8_t, 32> bytes;
+  std::memcpy(bytes.data(), &answer_[kAnswerBytes], bytes.size());
+  if (!proved_) theirs_ = bytes;
+  std::string said;
+  const Meeting meeting = meetingOf(whom_.place.door, whom_.hello, whom_.challenge, theirs_, said);
+  if (proved_ && !isProof(bytes, whom_.secret, Side::kListener, meeting))
+    return unavailable("who answers does not know the communicator's secret");
   std::lock_guard lock(mutex_);
+  if (!std::exchange(proved_, true)) {
+    answered_ = 0;
+    answerBytes_ = kAnswerBytes;
+    if (state_ != State::kGreeting) return okStatus();
+    const Proof proof = prove(whom_.secret, Side::kDialler, meeting);
+    output_.addBytes(std::as_bytes(std::span(proof)));
+    flushLocked(kTurnBytes);
+    watchLocked();
+    return failure_;
+  }
   if (state_ != State::kGreeting) return okStatus();
   state_ = State::kUp;
   until_ = Progress::Clock::time_point::max();

@@ -29,15 +29,24 @@ namespace hpu::collectives::net::tcp {
 /// What both ends of all connections have.
 void setSocketOptions(int fd);
 
+/// Whom a link dials, and what it says and proves there.
+struct Dialling {
+  Place place;
+  std::string hello;
+  Challenge challenge{};
+  Secret secret{};
+};
+
 class TcpLink : public Served, public std::enable_shared_from_this<TcpLink> {
  public:
   explicit TcpLink(std::shared_ptr<Progress> progress) : progress_(std::move(progress)) {}
 
   /// Either of these two comes first. `failed`: the link is to be told so, and nothing is dialled.
-  void dial(const Status& failed, const Place& place, const Address& local, std::string_view hello,
-            std::shared_ptr<LinkEvents> events, const base::Deadline& deadline);
-  /// Of a connection that has greeted. On the thread. False: no memory for it, or the thread has ended.
-  bool offer(Descriptor socket);
+  void dial(const Status& failed, const Dialling& whom, const Address& local, std::shared_ptr<LinkEvents> events,
+            const base::Deadline& deadline);
+  /// Of a connection whose other end has proven itself; `proof`: this end's. On the thread. False: no memory for it, or
+  /// the thread has ended.
+  bool offer(Descriptor socket, const Proof& proof);
 
   // As Link's.
   void start(std::shared_ptr<LinkEvents> events);
@@ -55,7 +64,7 @@ class TcpLink : public Served, public std::enable_shared_from_this<TcpLink> {
  private:
   enum class State : uint8_t {
     kDialling,  ///< The system connects. To kGreeting, kClosing, kEnded.
-    kGreeting,  ///< The answer to the greeting is awaited. To kUp, kClosing, kEnded.
+    kGreeting,  ///< Answers are awaited: to the greeting, and to the proof. To kUp, kClosing, kEnded.
     kOffered,   ///< start() is awaited. To kUp, kClosing, kEnded.
     kUp,        ///< To kClosing, kEnded.
     kClosing,   ///< close() was called: what was taken goes out, what comes is dropped. To kEnded.
@@ -68,6 +77,8 @@ class TcpLink : public Served, public std::enable_shared_from_this<TcpLink> {
   void serveState(uint32_t ready);
   Status connected();
   Status readAnswer();
+  /// A whole one. Errors: the end of the link.
+  Status onAnswer();
   void serveUp(uint32_t ready);
   /// Errors: the end of the link.
   Status read();
@@ -108,10 +119,13 @@ class TcpLink : public Served, public std::enable_shared_from_this<TcpLink> {
 
   // Of the thread alone, or of dial() before it.
   MessageReader reader_;
-  std::string greeting_;
-  std::array<std::byte, kAnswerBytes> answer_{};
-  size_t answered_ = 0;
-  LinkEvents* eventsNow_ = nullptr;  ///< Within turn().
+  Dialling whom_;
+  Challenge theirs_{};
+  bool proved_ = false;  ///< The next answer is the one to the proof.
+  Proof proof_{};        ///< Of a link that is offered.
+  std::array<std::byte, kAnswerBytes + 32> answer_{};
+  size_t answered_ = 0, answerBytes_ = kAnswerBytes;  ///< How many have come, and are to come.
+  LinkEvents* eventsNow_ = nullptr;                   ///< Within turn().
   bool shutDown_ = false;
 };
 

@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "base/Format.h"
 #include "base/Log.h"
 #include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
+#include "collectives/bootstrap/Reactor.h"
 #include "collectives/transport/net/TcpHandles.h"
 #include "collectives/transport/net/TcpLink.h"
 
@@ -19,7 +21,6 @@ namespace hpu::collectives::net::tcp {
 namespace {
 
 constexpr int kBacklog = 4096;
-constexpr size_t kMostStrangers = 1024;
 constexpr int kMostAccepted = 64;  ///< At a time.
 constexpr auto kStrangerPatience = std::chrono::seconds(10);
 constexpr auto kFarewellPatience = std::chrono::seconds(2);
@@ -30,7 +31,7 @@ constexpr auto kDescriptorPause = std::chrono::milliseconds(50);
 
 // ---- Strangers ----------------------------------------------------------------------------------
 
-/// A connection that has not said a token yet. Of the thread alone.
+/// A connection that has not proven a door's secret yet. Of the thread alone.
 class TcpListener::Stranger : public Served {
  public:
   Stranger(std::shared_ptr<TcpListener> listener, Descriptor socket)
@@ -47,14 +48,19 @@ class TcpListener::Stranger : public Served {
     if (!socket_) return;
     Status status = Progress::Clock::now() < until_ ? read() : deadlineExceeded("it has not said who it is");
     if (!status.ok()) return end();
-    if (farewell_ || reader_.wanted() > 0) return;
+    if (farewell_ || !challenged_ || proven_ < proof_.size()) return;
     const auto listener = listener_;
-    const auto token = reader_.token();
     const std::string hello(reader_.hello());
+    std::string said;
+    const Meeting meeting = meetingOf(reader_.door(), hello, reader_.challenge(), own_, said);
+    const auto door = listener->doorOf(reader_.door());
+    // Not known here: it is not told why.
+    if (!door || !isProof(proof_, door->secret, Side::kDialler, meeting)) return end();
+    const Proof answer = prove(door->secret, Side::kListener, meeting);
     listener->progress_->watch(key_, socket_.fd(), EPOLLIN, 0);
     Descriptor socket = std::move(socket_);
     end();
-    listener->greeted(std::move(socket), token, hello);
+    listener->greeted(std::move(socket), *door, hello, answer);
   }
   void endWith(const Status& why) override { end(); }
   /// Another one needs its place.
@@ -69,7 +75,10 @@ class TcpListener::Stranger : public Served {
   Status read() {
     std::array<std::byte, kMostHelloBytes> bytes;
     for (;;) {
-      const size_t wanted = farewell_ ? bytes.size() : std::min(reader_.wanted(), bytes.size());
+      if (!farewell_ && !challenged_ && reader_.wanted() == 0) HPU_RETURN_IF_ERROR(challenge());
+      size_t wanted = std::min(reader_.wanted(), bytes.size());
+      if (farewell_) wanted = bytes.size();
+      if (challenged_) wanted = proof_.size() - proven_;
       if (wanted == 0) return okStatus();
       const ssize_t got = ::recv(socket_.fd(), bytes.data(), wanted, MSG_DONTWAIT);
       if (got < 0 && errno == EINTR) continue;
@@ -78,6 +87,11 @@ class TcpListener::Stranger : public Served {
       if (farewell_) {
         after_ += static_cast<size_t>(got);
         if (after_ > kMostFarewellBytes) return invalidArgument("it says too much");
+        continue;
+      }
+      if (challenged_) {
+        std::memcpy(&proof_[proven_], bytes.data(), static_cast<size_t>(got));
+        proven_ += static_cast<size_t>(got);
         continue;
       }
       Status status = reader_.add(std::span(bytes).first(static_cast<size_t>(got)));
@@ -97,10 +111,29 @@ class TcpListener::Stranger : public Served {
     }
   }
 
+  /// The greeting is there. Errors: its end.
+  Status challenge() {
+    if (!listener_->doorOf(reader_.door())) return notFound("no such door");
+    HPU_ASSIGN(own_, randomChallenge());
+    std::array<std::byte, kAnswerBytes + sizeof(Challenge)> out;
+    const auto answer = encodeAnswer(Answer::kProve);
+    std::copy(answer.begin(), answer.end(), out.begin());
+    std::memcpy(&out[kAnswerBytes], own_.data(), own_.size());
+    // The first bytes that go there: the socket has room.
+    if (::send(socket_.fd(), out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(out.size()))
+      return unavailable("it is gone");
+    challenged_ = true;
+    return okStatus();
+  }
+
   const std::shared_ptr<TcpListener> listener_;
   Descriptor socket_;
   uint64_t key_ = 0;
   GreetingReader reader_;
+  bool challenged_ = false;
+  Challenge own_{};
+  Proof proof_{};
+  size_t proven_ = 0;  ///< Bytes of it that have come.
   Progress::Clock::time_point until_;
   bool farewell_ = false;
   size_t after_ = 0;  ///< Bytes since the farewell.
@@ -220,7 +253,7 @@ void TcpListener::serve(uint32_t ready) {
       std::lock_guard lock(mutex_);
       if (!socket_) return progress_->remove(key);  // Closed meanwhile.
       strangers_.push_back(key);
-      if (strangers_.size() > kMostStrangers) {
+      if (strangers_.size() > mostStrangers()) {
         oldest = strangers_.front();
         strangers_.pop_front();
       }
@@ -239,18 +272,19 @@ void TcpListener::gone(uint64_t key) {
   if (auto it = std::find(strangers_.begin(), strangers_.end(), key); it != strangers_.end()) strangers_.erase(it);
 }
 
-void TcpListener::greeted(Descriptor socket, const Token& token, const std::string& hello) {
-  std::shared_ptr<DoorState> door;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& one : doors_)
-      if (equalTokens(one->token, token)) door = one;
-  }
+std::shared_ptr<DoorState> TcpListener::doorOf(const DoorNumber& number) {
+  std::lock_guard lock(mutex_);
+  for (const auto& one : doors_)
+    if (one->number == number) return one;
+  return nullptr;
+}
+
+void TcpListener::greeted(Descriptor socket, DoorState& door, const std::string& hello, const Proof& proof) {
   auto handle = handle_.lock();
-  if (!door || !handle) return;  // Not known here: it is not told why.
+  if (!handle) return;
   auto link = base::makeProcessOwned<TcpLink>(progress_);
-  if (!link->offer(std::move(socket))) return;
-  door->call(makeLinkHandle(std::move(handle), std::move(link)), hello);
+  if (!link->offer(std::move(socket), proof)) return;
+  door.call(makeLinkHandle(std::move(handle), std::move(link)), hello);
 }
 
 void TcpListener::warnOfVersion(const Status& why) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TcpListener: the one listening socket of a TCP network, the doors behind it, and who comes.
-// The one thing to know: whoever comes is a stranger until he has said a door's token: he has a few bytes and seconds,
-// there are only so many of them, and nobody of this process hears of him.
+// The one thing to know: whoever comes is a stranger until he has proven a door's secret: he has a few bytes and
+// seconds, there are only so many of them, and nobody of this process hears of him.
 #pragma once
 
 #include <condition_variable>
@@ -23,13 +23,15 @@ namespace hpu::collectives::net::tcp {
 class DoorState {
  public:
   using Dialled = std::function<void(std::shared_ptr<Link>, const std::string& hello)>;
-  DoorState(const Token& token, Dialled dialled) : token(token), dialled_(std::move(dialled)) {}
+  DoorState(const DoorNumber& number, const Secret& secret, Dialled dialled)
+      : number(number), secret(secret), dialled_(std::move(dialled)) {}
   /// On the thread.
   void call(std::shared_ptr<Link> link, const std::string& hello);
   /// When it returns no call runs, unless this is called from one, nor comes any more.
   void close(bool onThread);
 
-  const Token token;
+  const DoorNumber number;
+  const Secret secret;
 
  private:
   std::mutex mutex_;  // Guards what follows.
@@ -59,8 +61,10 @@ class TcpListener : public Served, public std::enable_shared_from_this<TcpListen
   class Stranger;
   friend class Stranger;
   Status listen();
-  /// Of the thread: a stranger has greeted, or is gone.
-  void greeted(Descriptor socket, const Token& token, const std::string& hello);
+  /// Null: there is none.
+  std::shared_ptr<DoorState> doorOf(const DoorNumber& number);
+  /// Of the thread: a stranger has proven himself (`proof` is this end's), or is gone.
+  void greeted(Descriptor socket, DoorState& door, const std::string& hello, const Proof& proof);
   void gone(uint64_t key);
   void warnOfVersion(const Status& why);
 

@@ -86,7 +86,7 @@ class TcpDoor : public Door {
   /// `network` lives as long as the door.
   TcpDoor(std::shared_ptr<Network> network, std::shared_ptr<TcpListener> listener, std::shared_ptr<DoorState> state)
       : network_(std::move(network)), listener_(std::move(listener)), state_(std::move(state)) {
-    address_ = encodePlace({listener_->address(), state_->token});
+    address_ = encodePlace({listener_->address(), state_->number});
     listener_->addDoor(state_);
   }
   ~TcpDoor() override {
@@ -118,18 +118,17 @@ class TcpNetwork : public Network, public std::enable_shared_from_this<TcpNetwor
   std::string_view name() const override { return "tcp"; }
   const Address& local() const override { return local_; }
 
-  StatusOr<std::unique_ptr<Door>> open(
-      std::function<void(std::shared_ptr<Link> link, const std::string& hello)> dialled) override {
+  StatusOr<std::unique_ptr<Door>> open(Dialled dialled, const Secret& secret) override {
     if (!birthplace_.isHere()) return failedPrecondition("a network does not survive a fork: make one in the child");
-    Token token;
-    if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
+    DoorNumber number;
+    if (::getrandom(number.data(), number.size(), 0) != static_cast<ssize_t>(number.size()))
       return unavailable("cannot get random bytes: " + base::errnoText(errno));
-    return std::unique_ptr<Door>(
-        new TcpDoor(shared_from_this(), listener_, base::makeProcessOwned<DoorState>(token, std::move(dialled))));
+    return std::unique_ptr<Door>(new TcpDoor(shared_from_this(), listener_,
+                                             base::makeProcessOwned<DoorState>(number, secret, std::move(dialled))));
   }
 
   std::shared_ptr<Link> dial(const std::string& address, const std::string& hello, std::shared_ptr<LinkEvents> events,
-                             const base::Deadline& deadline) override {
+                             const base::Deadline& deadline, const Secret& secret) override {
     auto thread = thread_;
     Status failed;
     if (!birthplace_.isHere()) {
@@ -142,9 +141,13 @@ class TcpNetwork : public Network, public std::enable_shared_from_this<TcpNetwor
     if (failed.ok() && !place.ok()) failed = place.status();
     if (failed.ok() && hello.size() > kMostHelloBytes)
       failed = invalidArgument(base::strCat("a hello of ", hello.size(), " bytes; at most ", kMostHelloBytes));
+    const auto challenge = randomChallenge();
+    if (failed.ok()) failed = challenge.status();
     auto link = base::makeProcessOwned<TcpLink>(thread->progress());
-    link->dial(failed, place.ok() ? *place : Place{}, local_, hello.substr(0, kMostHelloBytes), std::move(events),
-               deadline);
+    link->dial(failed,
+               {place.ok() ? *place : Place{}, hello.substr(0, kMostHelloBytes),
+                challenge.ok() ? *challenge : Challenge{}, secret},
+               local_, std::move(events), deadline);
     return makeLinkHandle(std::move(thread), std::move(link));
   }
 

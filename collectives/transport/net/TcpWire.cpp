@@ -12,8 +12,9 @@ namespace hpu::collectives::net::tcp {
 namespace {
 
 constexpr std::string_view kPlaceMagic = "HTCP", kGreetingMagic = "HPUTCPNW", kAnswerMagic = "HPUTCPOK";
-constexpr size_t kPlaceBytes = 4 + 2 + 2 + 16 + kTokenBytes;
-constexpr size_t kGreetingBytes = kPrologueBytes + kTokenBytes + 4;
+constexpr size_t kPlaceBytes = 4 + 2 + 2 + 16 + kDoorBytes;
+constexpr size_t kChallengeAt = kPrologueBytes + kDoorBytes, kHelloSizeAt = kChallengeAt + sizeof(Challenge);
+constexpr size_t kGreetingBytes = kHelloSizeAt + 4;
 constexpr uint8_t kFrameKind = 1, kWriteKind = 2;
 
 template <typename T>
@@ -43,12 +44,6 @@ Status otherVersion(uint32_t theirs) {
 
 }  // namespace
 
-bool equalTokens(const Token& a, const Token& b) {
-  unsigned different = 0;
-  for (size_t i = 0; i < kTokenBytes; ++i) different |= std::to_integer<unsigned>(a[i] ^ b[i]);
-  return different == 0;
-}
-
 // ---- Meeting ------------------------------------------------------------------------------------
 
 std::string encodePlace(const Place& place) {
@@ -56,7 +51,7 @@ std::string encodePlace(const Place& place) {
   out += textOf<uint16_t>(place.address.v6 ? 6 : 4);
   out += textOf<uint16_t>(place.address.port);
   out.append(reinterpret_cast<const char*>(place.address.ip), sizeof place.address.ip);
-  out.append(reinterpret_cast<const char*>(place.token.data()), kTokenBytes);
+  out.append(reinterpret_cast<const char*>(place.door.data()), kDoorBytes);
   return out;
 }
 
@@ -68,19 +63,28 @@ StatusOr<Place> decodePlace(std::string_view bytes) {
   place.address.v6 = family == 6;
   place.address.port = get<uint16_t>(&bytes[6]);
   std::memcpy(place.address.ip, &bytes[8], sizeof place.address.ip);
-  std::memcpy(place.token.data(), &bytes[24], kTokenBytes);
+  std::memcpy(place.door.data(), &bytes[24], kDoorBytes);
   if ((family != 4 && family != 6) || place.address.port == 0)
     return invalidArgument("the address of a door of the TCP network has no family or port");
   return place;
 }
 
-std::string encodeGreeting(const Token& token, std::string_view hello, uint32_t version) {
+std::string encodeGreeting(const DoorNumber& door, const Challenge& challenge, std::string_view hello,
+                           uint32_t version) {
   std::string out(kGreetingMagic);
   out += textOf(version);
-  out.append(reinterpret_cast<const char*>(token.data()), kTokenBytes);
+  out.append(reinterpret_cast<const char*>(door.data()), door.size());
+  out.append(reinterpret_cast<const char*>(challenge.data()), challenge.size());
   out += textOf(static_cast<uint32_t>(hello.size()));
   out += hello;
   return out;
+}
+
+Meeting meetingOf(const DoorNumber& door, std::string_view hello, const Challenge& dialler, const Challenge& listener,
+                  std::string& said) {
+  said.assign(reinterpret_cast<const char*>(door.data()), door.size());
+  said += hello;
+  return {"link over TCP", kVersion, said, dialler, listener};
 }
 
 Status GreetingReader::add(std::span<const std::byte> bytes) {
@@ -95,8 +99,9 @@ Status GreetingReader::add(std::span<const std::byte> bytes) {
     if (version != kVersion) return otherVersion(version);
     need_ = kGreetingBytes;
   } else if (need_ == kGreetingBytes) {
-    std::memcpy(token_.data(), &bytes_[kPrologueBytes], kTokenBytes);
-    const auto hello = get<uint32_t>(&bytes_[kPrologueBytes + kTokenBytes]);
+    std::memcpy(door_.data(), &bytes_[kPrologueBytes], door_.size());
+    std::memcpy(challenge_.data(), &bytes_[kChallengeAt], challenge_.size());
+    const auto hello = get<uint32_t>(&bytes_[kHelloSizeAt]);
     if (hello > kMostHelloBytes)
       return invalidArgument(base::strCat("a hello of ", hello, " bytes; at most ", kMostHelloBytes));
     need_ += hello;
@@ -123,11 +128,14 @@ Status checkPrologue(std::span<const std::byte, kAnswerBytes> bytes) {
   return version == kVersion ? okStatus() : otherVersion(version);
 }
 
-Status decodeAnswer(std::span<const std::byte, kAnswerBytes> bytes) {
+Status decodeAnswer(std::span<const std::byte, kAnswerBytes> bytes, Answer awaited) {
   HPU_RETURN_IF_ERROR(checkPrologue(bytes));
-  switch (static_cast<Answer>(get<uint32_t>(&bytes[12]))) {
+  const auto answer = static_cast<Answer>(get<uint32_t>(&bytes[12]));
+  if (answer == awaited) return okStatus();
+  switch (answer) {
     case Answer::kWelcome:
-      return okStatus();
+    case Answer::kProve:
+      return invalidArgument("the other end gave an answer out of turn");
     case Answer::kNotWanted:
       return aborted("the other end does not want this link");
     case Answer::kOtherVersion:

@@ -21,7 +21,7 @@ void decode(const wire::Frame& frame) {
     // What was understood means the same again.
     auto again = wire::decodeHello(wire::encodeHello(*hello));
     if (!again.ok() || again->rank != hello->rank || again->host != hello->host || again->node != hello->node ||
-        again->process != hello->process)
+        again->process != hello->process || again->challenge != hello->challenge)
       abort();
   } else if (hello.status().message().empty()) {
     abort();
@@ -33,6 +33,7 @@ void decode(const wire::Frame& frame) {
       frame.type != wire::MessageType::kDecline && frame.type != wire::MessageType::kError)
     abort();
   (void)wire::decodePeerHello(frame.payload);
+  if (auto bytes = wire::decode32(frame.payload); bytes.ok() && wire::encode32(*bytes) != frame.payload) abort();
   if (auto missing = decodeMissing(frame.payload); missing.ok()) {
     if (encodeMissing(*missing).size() > frame.payload.size()) abort();
     (void)missingText(*missing);

@@ -21,12 +21,14 @@ std::vector<std::string> conversations() {
   up.i32(3);
   up.text("card");
   std::string rank = "\x1f" + wire::encodeFrame(MessageType::kHello, 0, wire::encodeHello({7, 1, 4, 99, "a"})) +
+                     wire::encodeFrame(MessageType::kProof, 0, std::string(32, 'p')) +
                      wire::encodeFrame(MessageType::kPut, 0, put.take()) + wire::encodeFrame(MessageType::kBye, 0, "");
   std::string old = "\x1f" + wire::encodeFrame(MessageType::kHello, 0, wire::encodeHello({7, 1, 4, 99, "a"}), 2);
   std::string peer = "\x87" + wire::encodeFrame(MessageType::kPeerHello, 0, wire::encodePeerHello({7, 8, 3})) +
                      wire::encodeFrame(MessageType::kUp, 1, up.take());
   std::string coordinator =
-      "\x80" +
+      "\x80" + wire::encodeFrame(MessageType::kChallenge, 0, std::string(32, 'c')) +
+      wire::encodeFrame(MessageType::kProven, 0, std::string(32, 'p')) +
       wire::encodeFrame(MessageType::kMissing, 2,
                         encodeMissing({{1, MemberState::kDied, "process 1 on a"}, {2, MemberState::kAbsent, ""}}));
   return {rank, old, peer, coordinator, "127.0.0.1:4000", "[fe80::1%1]:5"};

@@ -104,8 +104,8 @@ void greet(std::span<const std::byte> bytes, size_t piece) {
     bytes = bytes.subspan(size);
     most += size;
   }
-  if (reader.hello().size() > kMostHelloBytes || most > 32 + kMostHelloBytes) abort();
-  if (encodeGreeting(reader.token(), reader.hello()).size() != most) abort();
+  if (reader.hello().size() > kMostHelloBytes || most > 64 + kMostHelloBytes) abort();
+  if (encodeGreeting(reader.door(), reader.challenge(), reader.hello()).size() != most) abort();
 }
 
 }  // namespace
@@ -121,6 +121,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::array<std::byte, kAnswerBytes> answer{};
   std::copy_n(bytes.begin(), std::min(bytes.size(), answer.size()), answer.begin());
   (void)decodeAnswer(answer);
+  (void)decodeAnswer(answer, Answer::kProve);
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (auto place = decodePlace(text); place.ok() && encodePlace(*place) != text) abort();
 

@@ -26,17 +26,18 @@ std::string write(uint64_t window, size_t bytes, const std::string& text, bool g
 }
 
 std::vector<std::string> conversations() {
-  Token token{};
-  token[3] = std::byte{7};
+  DoorNumber door{};
+  door[3] = std::byte{7};
   hpu::collectives::Address address;
   address.ip[0] = 10;
   address.port = 4000;
-  const auto welcome = encodeAnswer(Answer::kWelcome);
+  const auto welcome = encodeAnswer(Answer::kWelcome), prove = encodeAnswer(Answer::kProve);
   std::vector<std::string> all = {
-      encodeGreeting(token, "rank 3 of a communicator"),
-      encodeGreeting(token, "", kVersion + 1),
-      encodePlace({address, token}),
+      encodeGreeting(door, {}, "rank 3 of a communicator"),
+      encodeGreeting(door, {}, "", kVersion + 1),
+      encodePlace({address, door}),
       std::string(reinterpret_cast<const char*>(welcome.data()), welcome.size()),
+      std::string(reinterpret_cast<const char*>(prove.data()), prove.size()),
       frame("one") + frame("") + write(1, 1000, "all of it") + frame(std::string(3000, 'x')),
       frame("one") + write(2, 700, "dropped") + write(1, 5, "part of it") + frame("two"),
       write(1, 900, "never told", true) + frame("two"),

@@ -3,9 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "base/Settings.h"
 #include "collectives/bootstrap/Bootstrap.h"
@@ -74,17 +78,21 @@ TEST(Id, OfTheEnvironmentIsASecretWithASecret) {
   const CoordinatorId other = environmentId().value();
   ASSERT_TRUE(settings::set(Setting::HPU_COMM_SECRET, "").ok());
   ASSERT_TRUE(settings::set(Setting::HCCL_COMM_ID, "").ok());
-  EXPECT_NE(guessable.nonce, secret.nonce);
-  EXPECT_NE(secret.nonce, other.nonce);
+  EXPECT_FALSE(isKnown(guessable.secret));
+  EXPECT_TRUE(isKnown(secret.secret));
+  EXPECT_NE(secret.secret, other.secret);
   // What others may see says nothing of it, and goes with the id.
   EXPECT_EQ(secret.label, other.label);
-  EXPECT_NE(secret.label, secret.nonce);
+  EXPECT_EQ(secret.nonce, other.nonce);
+  EXPECT_EQ(secret.nonce, guessable.nonce);
   const CoordinatorId back = decodeId(encodeId(secret)).value();
   EXPECT_EQ(back.nonce, secret.nonce);
+  EXPECT_EQ(back.secret, secret.secret);
   EXPECT_EQ(back.label, secret.label);
   const UniqueId one = createUniqueId().value(), two = createUniqueId().value();
   EXPECT_NE(decodeId(one)->label, decodeId(two)->label);
   EXPECT_NE(decodeId(one)->label, decodeId(one)->nonce);
+  EXPECT_NE(decodeId(one)->secret, decodeId(two)->secret);
 }
 
 /// Gives settings for a test and takes them back.
@@ -160,6 +168,35 @@ TEST(Id, WhoHasAnotherSecretIsToldSo) {
   EXPECT_THAT(refused.message(), HasSubstr("HPU_COMM_SECRET is not rank 0's"));
   EXPECT_TRUE(Bootstrap::join({}, 1, 2, {.timeoutMs = 20000}).ok());
   root.join();
+}
+
+TEST(Interface, AddressesOfTheOtherIpVersionComeSecondAndThoseOfALinkLast) {
+  auto order = [](IpOrder ips) {
+    std::vector<std::string> texts = {"[fe80::1]:1", "10.1.2.3:1", "[2001:db8::1]:1"};
+    std::stable_sort(texts.begin(), texts.end(), [&](const std::string& a, const std::string& b) {
+      return preference(parseAddress(a, "a").value(), ips) < preference(parseAddress(b, "b").value(), ips);
+    });
+    return texts;
+  };
+  EXPECT_THAT(order(IpOrder::kV4First), testing::ElementsAre("10.1.2.3:1", "[2001:db8::1]:1", "[fe80::1]:1"));
+  EXPECT_THAT(order(IpOrder::kV6First), testing::ElementsAre("[2001:db8::1]:1", "10.1.2.3:1", "[fe80::1]:1"));
+  // A unique local address (fd00::/8) counts as any other.
+  EXPECT_EQ(preference(parseAddress("[fd00::1]:1", "it").value(), IpOrder::kV6First), 0);
+}
+
+TEST(Interface, OfDataMayBeReachedByIpv6) {
+  const Address here = parseAddress("127.0.0.1:99", "it").value();
+  const Address elsewhere = parseAddress("192.0.2.1:99", "it").value();
+  // Nobody's: nothing is known beside it.
+  EXPECT_EQ(dataAddresses(elsewhere, IpOrder::kV6First)->at(0).text(), "192.0.2.1:0");
+  EXPECT_FALSE(haveV6(elsewhere));
+  if (::access("/proc/net/if_inet6", R_OK) != 0 || !haveV6(here)) GTEST_SKIP() << "the loopback has no IPv6 here";
+  EXPECT_EQ(dataAddresses(here, IpOrder::kV6First)->at(0).text(), "[::1]:0");
+  EXPECT_EQ(dataAddresses(here)->at(0).text(), "127.0.0.1:0");
+  Given lo(Setting::HPU_COMM_IFNAME, "lo");
+  EXPECT_EQ(dataAddresses(elsewhere, IpOrder::kV6First)->at(0).text(), "[::1]:0");
+  EXPECT_EQ(dataAddresses(elsewhere)->at(0).text(), "127.0.0.1:0");
+  EXPECT_TRUE(haveV6(elsewhere));
 }
 
 TEST(Interface, OfDataIsTheOneThatIsNamedOrThatReachesTheCoordinator) {

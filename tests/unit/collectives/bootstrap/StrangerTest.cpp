@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <memory>
 #include <random>
 #include <string>
@@ -20,35 +21,14 @@
 #include "collectives/bootstrap/Client.h"
 #include "collectives/bootstrap/Group.h"
 #include "tests/unit/collectives/bootstrap/Ranks.h"
+#include "tests/unit/collectives/bootstrap/RawRank.h"
 
 namespace hpu::collectives {
 namespace {
 
 using testing::HasSubstr;
 
-class Stranger {
- public:
-  explicit Stranger(const CoordinatorId& id) : fd_(connectTo(id.address, soon()).value()) {}
-  ~Stranger() { ::close(fd_); }
-  void say(std::string_view bytes) { (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
-  /// What came until the other side closed, or nothing came for a while.
-  std::string hear() {
-    std::string heard;
-    char buffer[4096];
-    for (;;) {
-      pollfd entry{fd_, POLLIN, 0};
-      if (::poll(&entry, 1, 5000) <= 0) return heard + " (silence)";
-      ssize_t got = ::recv(fd_, buffer, sizeof buffer, 0);
-      if (got <= 0) return heard;
-      heard.append(buffer, static_cast<size_t>(got));
-    }
-  }
-
- private:
-  int fd_;
-};
-
-/// A listening socket that ends the first connection at once, by a reset.
+/// A listening socket that is no coordinator.
 class Door {
  public:
   Door() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -92,20 +72,20 @@ class Door {
 TEST(Stranger, DoesNoHarm) {
   UniqueId id = createUniqueId().value();
   CoordinatorId where = decodeId(id).value();
-  std::vector<std::unique_ptr<Stranger>> silent;
-  for (int i = 0; i < 50; ++i) silent.push_back(std::make_unique<Stranger>(where));
+  std::vector<std::unique_ptr<RawRank>> silent;
+  for (int i = 0; i < 50; ++i) silent.push_back(std::make_unique<RawRank>(where));
   auto results = onRanks<Status>(3, [&](int rank) {
     if (rank == 2) {
-      Stranger curious(where);
+      RawRank curious(where);
       curious.say("GET / HTTP/1.1\r\n\r\n");
       EXPECT_EQ(curious.hear(), "");
-      Stranger greedy(where);
+      RawRank greedy(where);
       greedy.say(wire::encodeFrame(wire::MessageType::kHello, 0, std::string(5000, 'x')));
       EXPECT_EQ(greedy.hear(), "");
-      Stranger guessing(where);
+      RawRank guessing(where);
       guessing.say(wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({where.nonce + 1, 0, 3, 1, "h"})));
       EXPECT_THAT(guessing.hear(), HasSubstr("another run"));
-      Stranger pushy(where);
+      RawRank pushy(where);
       pushy.say(wire::encodeFrame(wire::MessageType::kPut, 0, "x"));
       EXPECT_THAT(pushy.hear(), HasSubstr("did not say who it is"));
     }
@@ -123,8 +103,8 @@ TEST(Stranger, ARankThatSpeaksNonsenseCountsAsDead) {
                                                               {wire::MessageType::kWelcome, ""}}) {
     UniqueId own = createUniqueId().value();
     CoordinatorId room = decodeId(own).value();
-    Stranger rank(room);
-    rank.say(wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({room.nonce, 1, 2, 1, "h"})));
+    RawRank rank(room);
+    ASSERT_TRUE(rank.join({room.nonce, 1, 2, 1, "h"}));
     auto joined = Bootstrap::join(own, 0, 2, {.timeoutMs = 20000});
     ASSERT_TRUE(joined.ok()) << joined.status().toString();
     rank.say(wire::encodeFrame(type, 0, payload));
@@ -135,10 +115,10 @@ TEST(Stranger, ARankThatSpeaksNonsenseCountsAsDead) {
 }
 
 /// A rank as bytes on a socket, which says that it comes to the first phase of all.
-std::unique_ptr<Stranger> halfARank(const CoordinatorId& room, int rank, const Group& group) {
+std::unique_ptr<RawRank> halfARank(const CoordinatorId& room, int rank, const Group& group) {
   const auto ranks = static_cast<int32_t>(group.members().size());
-  auto half = std::make_unique<Stranger>(room);
-  half->say(wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({room.nonce, rank, ranks, 1, "h"})));
+  auto half = std::make_unique<RawRank>(room);
+  EXPECT_TRUE(half->join({room.nonce, rank, ranks, 1, "h"}));
   wire::Writer enter;
   enter.text(group.name());
   enter.u64(1);
@@ -187,7 +167,7 @@ TEST(Stranger, AParentThatShutsItsDoorAsItsChildComesIsNamed) {
     Group group(std::make_shared<Client>(room, 0, 2), "all", {0, 1});
     auto half = halfARank(room, 0, group);
     Door door;
-    UniqueId where = encodeId({door.address(), 1, false, 0, {}});
+    UniqueId where = encodeId({.address = door.address(), .nonce = 1});
     wire::Writer put;
     put.text("address " + group.name() + " 0");
     put.text(std::string(reinterpret_cast<const char*>(where.bytes), sizeof where.bytes));
@@ -208,7 +188,7 @@ TEST(Stranger, AnotherReleaseIsTold) {
   UniqueId id = createUniqueId().value();
   CoordinatorId where = decodeId(id).value();
   // One that does not know the id hears the versions and harms nobody.
-  Stranger guessing(where);
+  RawRank guessing(where);
   guessing.say(wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({where.nonce ^ 1, 0, 2, 1, "h"}), 7));
   std::string answer = guessing.hear();
   ASSERT_GT(answer.size(), 5u);
@@ -221,7 +201,7 @@ TEST(Stranger, AnotherReleaseIsTold) {
       ::getpid(), " on ");
   Status told;
   std::thread waiting([&] { told = Bootstrap::join(id, 0, 2, {.timeoutMs = 60000}).status(); });
-  Stranger old(where);
+  RawRank old(where);
   old.say(wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({where.nonce, 1, 2, 4711, "far"}), 7));
   answer = old.hear();
   waiting.join();
@@ -253,9 +233,8 @@ TEST(Stranger, ACoordinatorOfAnotherReleaseIsTold) {
 TEST(Stranger, ARanksNodeIsNamed) {
   UniqueId own = createUniqueId().value();
   CoordinatorId room = decodeId(own).value();
-  Stranger rank(room);
-  rank.say(
-      wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({room.nonce, 1, 2, 12, "far", 0, 9, "b"})));
+  RawRank rank(room);
+  ASSERT_TRUE(rank.join({room.nonce, 1, 2, 12, "far", 0, 9, "b"}));
   auto joined = Bootstrap::join(own, 0, 2, {.timeoutMs = 20000});
   ASSERT_TRUE(joined.ok()) << joined.status().toString();
   Status status = (*joined)->barrier("b", soon(200));
@@ -276,7 +255,7 @@ TEST(Stranger, MutatedMessagesNeverStopTheCoordinator) {
   for (int i = 0; i < 300; ++i) {
     std::string bytes = conversation;
     for (int edits = 0; edits < 3; ++edits) bytes[random() % bytes.size()] ^= static_cast<char>(1 << (random() % 8));
-    Stranger(where).say(std::string_view(bytes).substr(0, random() % bytes.size()));
+    RawRank(where).say(std::string_view(bytes).substr(0, random() % bytes.size()));
   }
   auto joined = Bootstrap::join(id, 0, 1, {.timeoutMs = 20000});
   EXPECT_TRUE(joined.ok()) << joined.status().toString();

@@ -89,13 +89,19 @@ TEST(Wire, BoundsWhatIsBelieved) {
 }
 
 TEST(Wire, ChecksGreetings) {
-  Hello hello{5, 1, 2, 77, "host\n\x01", 99, 0x123456789abcdef, "node\t"};
+  Challenge challenge{};
+  for (size_t i = 0; i < challenge.size(); ++i) challenge[i] = static_cast<uint8_t>(i * 7);
+  Hello hello{5, 1, 2, 77, "host\n\x01", 99, 0x123456789abcdef, "node\t", challenge};
   Hello back = decodeHello(encodeHello(hello)).value();
   EXPECT_EQ(back.host, "host??");
   EXPECT_EQ(back.pid, 77);
   EXPECT_EQ(back.hall, 99u);
   EXPECT_EQ(back.process, 0x123456789abcdefu);
   EXPECT_EQ(back.node, "node?");
+  EXPECT_EQ(back.challenge, challenge);
+  EXPECT_EQ(decodePeerHello(encodePeerHello({1, 2, 3, challenge}))->challenge, challenge);
+  EXPECT_EQ(decode32(encode32(challenge)).value(), challenge);
+  for (size_t bytes : {0, 31, 33}) EXPECT_FALSE(decode32(std::string(bytes, 'x')).ok());
   EXPECT_LE(encodeHello({.host = std::string(300, 'h'), .node = std::string(300, 'n')}).size(), kMaxHelloBytes);
   for (auto [rank, ranks] : std::vector<std::pair<int, int>>{{-1, 2}, {2, 2}, {0, 0}, {0, -1}, {0, kMaxRanks + 1}}) {
     hello.rank = rank;
@@ -226,6 +232,7 @@ TEST(Wire, ARefusalToTakePartSaysWhoAndWhy) {
   EXPECT_EQ(back->pid, 4711);
   EXPECT_EQ(back->host, "host?");
   EXPECT_EQ(back->why.toString(), decline.why.toString());
+  EXPECT_EQ(back->challenge, decline.challenge);
   for (size_t bytesLeft = 0; bytesLeft < bytes.size(); ++bytesLeft)
     EXPECT_FALSE(decodeDecline(std::string_view(bytes).substr(0, bytesLeft)).ok());
   EXPECT_FALSE(decodeDecline(bytes + "x").ok());

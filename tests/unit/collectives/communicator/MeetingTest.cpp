@@ -3,13 +3,12 @@
 // which need nothing of the communicator that they come from.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
 
 #include "collectives/bootstrap/Address.h"
-#include "collectives/bootstrap/Wire.h"
+#include "tests/unit/collectives/bootstrap/RawRank.h"
 #include "tests/unit/collectives/communicator/World.h"
 
 namespace hpu::collectives {
@@ -102,14 +101,10 @@ TEST(Meeting, APeersDeathDuringACreationIsNoCreationThatGoesOn) {
   EXPECT_EQ(comm.ready().code(), StatusCode::kUnavailable);
   // A peer comes, and its connection ends without a word.
   CoordinatorId where = decodeId(id).value();
-  sockaddr_storage address{};
-  socklen_t size = toSockaddr(where.address, address);
-  int peer = ::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ASSERT_EQ(::connect(peer, reinterpret_cast<sockaddr*>(&address), size), 0);
-  std::string hello =
-      wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({where.nonce, 1, 2, 4711, "away"}));
-  ASSERT_EQ(::send(peer, hello.data(), hello.size(), 0), static_cast<ssize_t>(hello.size()));
-  ::close(peer);
+  {
+    RawRank peer(where);
+    ASSERT_TRUE(peer.join({where.nonce, 1, 2, 4711, "away"}));
+  }
   auto begin = std::chrono::steady_clock::now();
   while (comm.pending() && std::chrono::steady_clock::now() - begin < std::chrono::seconds(30))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -110,13 +110,14 @@ class Recorder : public LinkEvents {
 /// A door that keeps the links which come.
 class Doorway {
  public:
-  explicit Doorway(std::shared_ptr<Network> network) {
-    auto opened = network->open([this](std::shared_ptr<Link> link, const std::string& hello) {
+  explicit Doorway(std::shared_ptr<Network> network, const Secret& secret = {}) {
+    auto dialled = [this](std::shared_ptr<Link> link, const std::string& hello) {
       std::lock_guard lock(mutex_);
       links_.push_back(std::move(link));
       hellos_.push_back(hello);
       changed_.notify_all();
-    });
+    };
+    auto opened = network->open(std::move(dialled), secret);
     EXPECT_TRUE(opened.ok()) << opened.status().toString();
     if (opened.ok()) door_ = std::move(*opened);
   }

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +47,29 @@ class RawPeer {
     }
     return true;
   }
+  /// Says it, and proves that it knows `secret`; what it said, so that it can be said again.
+  std::string greet(const tcp::DoorNumber& door, const std::string& hello, const Secret& secret = {}) {
+    const Challenge own = randomChallenge().value();
+    std::string greeting = tcp::encodeGreeting(door, own, hello);
+    say(greeting);
+    const std::string heard = hear(tcp::kAnswerBytes + sizeof(Challenge));
+    if (heard.size() != tcp::kAnswerBytes + sizeof(Challenge)) return greeting;
+    Challenge theirs;
+    std::copy(heard.begin() + tcp::kAnswerBytes, heard.end(), theirs.begin());
+    std::string said;
+    const Meeting meeting = tcp::meetingOf(door, hello, own, theirs, said);
+    const Proof proof = prove(secret, Side::kDialler, meeting);
+    awaited_ = prove(secret, Side::kListener, meeting);
+    const std::string text(reinterpret_cast<const char*>(proof.data()), proof.size());
+    say(text);
+    return greeting + text;
+  }
+  /// What comes when a link that was greeted is up.
+  std::string welcome() const {
+    const auto answer = tcp::encodeAnswer(tcp::Answer::kWelcome);
+    return textOf(answer) + std::string(reinterpret_cast<const char*>(awaited_.data()), awaited_.size());
+  }
+
   /// Up to `most` bytes; less: the end of the connection, or so long without a byte ("(silence)" behind them).
   std::string hear(size_t most, int patienceMs = 20000) {
     std::string heard;
@@ -61,6 +85,7 @@ class RawPeer {
   }
 
  private:
+  Proof awaited_{};
   int fd_;
 };
 
@@ -112,13 +137,12 @@ struct RawEnds {
     Doorway door(network);
     const tcp::Place place = tcp::decodePlace(door.address()).value();
     peer = std::make_unique<RawPeer>(place.address);
-    peer->say(tcp::encodeGreeting(place.token, "raw"));
+    peer->greet(place.door, "raw");
     link = door.next();
     EXPECT_NE(link, nullptr);
     if (!link) return;
     link->start(events);
-    const auto welcome = tcp::encodeAnswer(tcp::Answer::kWelcome);
-    EXPECT_EQ(peer->hear(tcp::kAnswerBytes), textOf(welcome));
+    EXPECT_EQ(peer->hear(peer->welcome().size()), peer->welcome());
   }
 };
 

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/Format.h"
 #include "tests/unit/collectives/transport/RawPeer.h"
 
 namespace hpu::collectives::net {
@@ -268,12 +269,12 @@ TEST_F(TcpPeer, StrangersDoNoHarmAndReachNobody) {
     return stranger.hear(1000);
   };
   EXPECT_EQ(hears("GET / HTTP/1.1\r\n\r\n"), "");
-  tcp::Token wrong = place.token;
+  tcp::DoorNumber wrong = place.door;
   wrong[15] ^= std::byte{1};
-  EXPECT_EQ(hears(tcp::encodeGreeting(wrong, "guess")), "");
-  EXPECT_EQ(hears(tcp::encodeGreeting(place.token, std::string(kMostHelloBytes + 1, 'x'))), "");
+  EXPECT_EQ(hears(tcp::encodeGreeting(wrong, {}, "guess")), "");
+  EXPECT_EQ(hears(tcp::encodeGreeting(place.door, {}, std::string(kMostHelloBytes + 1, 'x'))), "");
   std::mt19937_64 random(7);
-  const std::string greeting = tcp::encodeGreeting(wrong, "hello");
+  const std::string greeting = tcp::encodeGreeting(wrong, {}, "hello");
   for (int i = 0; i < 200; ++i) {
     std::string bytes = greeting;
     for (int edits = 0; edits < 3; ++edits) bytes[random() % bytes.size()] ^= static_cast<char>(1 << (random() % 8));
@@ -281,6 +282,65 @@ TEST_F(TcpPeer, StrangersDoNoHarmAndReachNobody) {
   }
   EXPECT_EQ(door.waiting(), 0U);
   expectToWork(door);
+}
+
+TEST_F(TcpPeer, WhoKnowsADoorButNotItsSecretReachesNobody) {
+  const Secret secret = secretOfText("correct horse", "here"), other = secretOfText("battery staple", "here");
+  Doorway door(network_, secret);
+  const tcp::Place place = tcp::decodePlace(door.address()).value();
+  RawPeer guessing(place.address);
+  guessing.greet(place.door, "guess", other);
+  EXPECT_EQ(guessing.hear(1), "");
+  // What one who knows it has said is worth nothing when it is said again.
+  RawPeer honest(place.address);
+  const std::string said = honest.greet(place.door, "honest", secret);
+  auto taken = door.next();
+  ASSERT_NE(taken, nullptr);
+  taken->start(std::make_shared<Recorder>());
+  EXPECT_EQ(honest.hear(honest.welcome().size()), honest.welcome());
+  RawPeer replay(place.address);
+  replay.say(said);
+  EXPECT_EQ(replay.hear(1000).size(), tcp::kAnswerBytes + sizeof(Challenge)) << "a challenge, and the end";
+  EXPECT_EQ(door.waiting(), 0U);
+  // Ends of the network's own.
+  for (const Secret& mine : {other, Secret{}}) {
+    auto events = std::make_shared<Recorder>();
+    auto link = network_->dial(door.address(), "", events, soon(), mine);
+    const Status status = events->waitForClosed();
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.toString();
+    EXPECT_THAT(status.message(), HasSubstr("does it have the same secret?"));
+  }
+  auto events = std::make_shared<Recorder>(), takenEvents = std::make_shared<Recorder>();
+  auto link = network_->dial(door.address(), "", events, soon(), secret);
+  taken = door.next();
+  ASSERT_NE(taken, nullptr);
+  taken->start(takenEvents);
+  EXPECT_TRUE(events->waitForRooms(1));
+}
+
+TEST_F(TcpPeer, AListenerThatDoesNotKnowTheSecretIsNotBelieved) {
+  const Secret secret = secretOfText("correct horse", "here");
+  FalseDoor door;
+  for (const bool echo : {false, true}) {
+    auto events = std::make_shared<Recorder>();
+    auto link = network_->dial(door.address(), "hello", events, soon(), secret);
+    auto peer = door.next();
+    EXPECT_EQ(peer->hear(64 + 5).size(), 69U);
+    peer->say(textOf(tcp::encodeAnswer(tcp::Answer::kProve)) + std::string(32, 'c'));
+    const std::string proof = peer->hear(32);
+    EXPECT_EQ(proof.size(), 32U);
+    peer->say(textOf(tcp::encodeAnswer(tcp::Answer::kWelcome)) + (echo ? proof : std::string(32, 'p')));
+    const Status status = events->waitForClosed();
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.toString();
+    EXPECT_THAT(status.message(), HasSubstr("does not know the communicator's secret"));
+    EXPECT_EQ(events->rooms(), 0);
+  }
+  // Nor one that welcomes without having asked.
+  auto events = std::make_shared<Recorder>();
+  auto link = network_->dial(door.address(), "hello", events, soon(), secret);
+  auto peer = door.next();
+  peer->say(textOf(tcp::encodeAnswer(tcp::Answer::kWelcome)) + std::string(32, 'p'));
+  EXPECT_EQ(events->waitForClosed().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(TcpPeer, ManySilentStrangersLeaveRoomForOthers) {
@@ -307,12 +367,12 @@ TEST_F(TcpPeer, AnotherVersionIsRefusedByNameOnBothEnds) {
   {
     RawPeer newer(place.address);
     testing::internal::CaptureStderr();
-    newer.say(tcp::encodeGreeting(place.token, "hello", tcp::kVersion + 1) + std::string(2000, 'x'));
+    newer.say(tcp::encodeGreeting(place.door, {}, "hello", tcp::kVersion + 1) + std::string(2000, 'x'));
     const std::string answer = newer.hear(1000);
     const std::string logged = testing::internal::GetCapturedStderr();
     EXPECT_EQ(answer, textOf(tcp::encodeAnswer(tcp::Answer::kOtherVersion)));
-    EXPECT_THAT(logged, HasSubstr("version 2")) << "the process that refuses says so";
-    EXPECT_THAT(logged, HasSubstr("this one 1"));
+    EXPECT_THAT(logged, HasSubstr(base::strCat("version ", tcp::kVersion + 1))) << "the process that refuses says so";
+    EXPECT_THAT(logged, HasSubstr(base::strCat("this one ", tcp::kVersion)));
   }
   EXPECT_EQ(door.waiting(), 0U);
   // The same at the end that dials: nothing behind the version is looked at.
@@ -326,7 +386,7 @@ TEST_F(TcpPeer, AnotherVersionIsRefusedByNameOnBothEnds) {
   Status status = events->waitForClosed();
   EXPECT_EQ(status.code(), StatusCode::kUnimplemented) << status.toString();
   EXPECT_THAT(status.message(), HasSubstr("version 77"));
-  EXPECT_THAT(status.message(), HasSubstr("this one 1"));
+  EXPECT_THAT(status.message(), HasSubstr(base::strCat("this one ", tcp::kVersion)));
   expectToWork(door);
 }
 
@@ -343,7 +403,7 @@ TEST_F(TcpPeer, WhoDialsSomebodyElseIsTold) {
     auto link = network_->dial(door.address(), "", events, soon());
     auto peer = door.next();
     peer->say(one.answer);
-    peer->hear(32);  // Its greeting, so that the end is no reset.
+    peer->hear(64);  // Its greeting, so that the end is no reset.
     peer->end();
     Status status = events->waitForClosed();
     EXPECT_EQ(status.code(), one.code) << status.toString();
