@@ -5,6 +5,7 @@
 
 #include "arch/PortNumber.h"
 #include "base/FloatEnvironment.h"
+#include "base/Format.h"
 #include "collectives/topology/Traffic.h"
 
 namespace hpu::collectives {
@@ -31,6 +32,13 @@ node::PortTraffic& carriedBy(OperationPorts& use, uint32_t port) {
 uint32_t portOf(const RankLinks& own, int peer, bool send) {
   const bool isNear = own.placement.sameNode(own.rank, peer);
   return arch::portNumber(isNear ? own.placement.device[static_cast<size_t>(peer)] : kRailPort, send);
+}
+
+std::string messageName(const RankLinks& own, bool send, int peer) {
+  std::string name = base::strCat(send ? "send to " : "recv from ", peer);
+  if (!own.cluster || own.placement.sameNode(own.rank, peer)) return name;
+  const Place here = own.cluster->map.place(own.rank);
+  return base::strCat(name, ", rail ", own.cluster->fabric.railOf(here.node, here.device));
 }
 
 std::optional<TransferLeg::Way> wayOf(const RankLinks& own, int peer, bool send, int64_t bytes) {

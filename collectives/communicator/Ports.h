@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "collectives/executor/Executor.h"
@@ -27,6 +28,8 @@ struct RankLinks {
 
 /// Of the rank's device: the port towards a peer's device of its node, or its rail; and that from there.
 uint32_t portOf(const RankLinks& own, int peer, bool send);
+/// "send to 3", "recv from 5, rail 1": of this rank's messages in traces, with the rail of its node that they take.
+std::string messageName(const RankLinks& own, bool send, int peer);
 /// How a message goes; nothing: by a link of full rate.
 std::optional<TransferLeg::Way> wayOf(const RankLinks& own, int peer, bool send, int64_t bytes);
 /// How long it takes that port.

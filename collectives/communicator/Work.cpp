@@ -20,12 +20,6 @@ RankLinks linksOf(CommunicatorState& state) {
   return {state.rank(), *state.placement(), state.links(), state.tuner().cluster().get()};
 }
 
-/// "send to 3", "recv from 5, rail".
-std::string spanName(const CommunicatorState& state, bool send, int peer) {
-  const bool rail = !state.placement()->sameNode(state.rank(), peer);
-  return base::strCat(send ? "send to " : "recv from ", peer, rail ? ", rail" : "");
-}
-
 }  // namespace
 
 OperationWork::OperationWork(std::shared_ptr<CommunicatorState> state, std::string name, bool mayGrow)
@@ -367,7 +361,7 @@ void CollectiveWork::done(OperationResult& result) {
     }
     const std::shared_ptr<CommunicatorState> state = this->state();
     for (const auto& [key, time] : peers)
-      spans.push_back({spanName(*state, key.first, key.second), time.startPs, time.endPs});
+      spans.push_back({messageName(linksOf(*state), key.first, key.second), time.startPs, time.endPs});
   }
   ended(1, okStatus(), end, std::move(spans));
 }
@@ -376,7 +370,7 @@ void CollectiveWork::done(OperationResult& result) {
 
 std::string TransferWork::nameOf(const Call& call) {
   if (call.transfers.size() != 1) return base::strCat(call.transfers.size(), " sends and receives");
-  return spanName(*call.state, call.transfers[0].send, call.transfers[0].peer);
+  return messageName(linksOf(*call.state), call.transfers[0].send, call.transfers[0].peer);
 }
 
 TransferWork::TransferWork(const Call& call)
@@ -440,7 +434,7 @@ void TransferWork::done(OperationResult& result) {
   std::vector<ExternalSpan> spans;
   if (trace::active())
     for (const TransferLeg& leg : legs)
-      spans.push_back({spanName(*state, leg.send, leg.peer),
+      spans.push_back({messageName(links, leg.send, leg.peer),
                        std::max({arrivalPs(), leg.ownArrivalPs, leg.peerArrivalPs}),
                        transfersEndPs(state->links(), state->rank(), arrivalPs(), {&leg, 1})});
   ended(1, okStatus(), transfersEndPs(state->links(), state->rank(), arrivalPs(), legs), std::move(spans));

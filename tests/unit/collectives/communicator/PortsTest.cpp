@@ -51,6 +51,22 @@ TEST(Ports, PeersOfOtherNodesTakeTheRail) {
   EXPECT_EQ(busyPs(alone, 1, true, 100), n.cluster->fabric.mesh.linkPs(100));
 }
 
+TEST(Ports, MessagesAreNamedWithTheRailThatTheyTake) {
+  const Nodes n;  // Of device slots 1, 4 and 6 with a rail each.
+  EXPECT_EQ(messageName(n.of(0), true, 2), "send to 2");
+  EXPECT_EQ(messageName(n.of(0), true, 5), "send to 5, rail 1");
+  EXPECT_EQ(messageName(n.of(1), false, 3), "recv from 3, rail 4");
+  EXPECT_EQ(messageName(n.of(8), true, 0), "send to 0, rail 6");
+  // A rail that is down: its devices take the next one. Rails that devices share.
+  Cluster other = *n.cluster;
+  other.fabric.exceptions = {{.node = 0, .railsDown = {1}, .devices = {}}};
+  EXPECT_EQ(messageName({0, n.placement, other.fabric.mesh, &other}, true, 5), "send to 5, rail 2");
+  other.fabric.exceptions = {};
+  other.fabric.rails = 4;
+  EXPECT_EQ(messageName({2, n.placement, other.fabric.mesh, &other}, true, 5), "send to 5, rail 3");
+  EXPECT_EQ(messageName({0, n.placement, other.fabric.mesh, nullptr}, true, 2), "send to 2");
+}
+
 TEST(Ports, OfACollectiveAllMessagesToOtherNodesAreOneUse) {
   const Nodes n;
   Problem p{Collective::kAllGather, 9, 4096};
