@@ -17,7 +17,7 @@ import tempfile
 from lab import THEIRS, find_kernel, run
 
 # What all ranks have. The device's own pages are what it writes, of little memory.
-SETTINGS = """export HPU_COMM_NETWORK=${NETWORK:-verbs} HPU_COMM_SECRET=of-the-lab HPU_SIM_HBM_BYTES=1G HPU_LOG_LEVEL=${LEVEL:-warning}
+SETTINGS = """export HPU_COMM_NETWORK=${NETWORK:-verbs} HPU_COMM_SECRET=of-the-lab-and-of-nobody-else HPU_SIM_HBM_BYTES=1G HPU_LOG_LEVEL=${LEVEL:-warning}
 export HCCL_SOCKET_IFNAME=vec0 HPU_COMM_IFNAME=vec0 HPU_NODE=lab HPU_COMM_TIMEOUT_MS=120000 HPU_COMM_SILENCE_MS=60000
 export HPU_NUM_THREADS=1 TMPDIR=/tmp
 for i in $(seq 50); do ibv_devinfo >/dev/null 2>&1 && break; sleep 0.1; done
