@@ -329,9 +329,12 @@ TEST(Proving, WhereTheNumberCanBeGuessedAWordOfAnotherReleaseEndsNothing) {
   ASSERT_TRUE(settings::set(Setting::HCCL_COMM_ID, address.text()).ok());
   ASSERT_TRUE(settings::set(Setting::HPU_COMM_SECRET, "a secret of twenty-six chars").ok());
   const CoordinatorId where = environmentId().value();
+  const size_t before = Coordinator::instance()->rooms();  // Of ids that nobody has used.
   Status told;
   std::thread waiting([&] { told = Bootstrap::join({}, 0, 2, {.timeoutMs = 3000}).status(); });
-  while (Coordinator::instance()->rooms() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const base::Deadline opened = soon();
+  while (Coordinator::instance()->rooms() == before && !opened.expired())
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   RawRank old(where);
   old.say(wire::encodeFrame(wire::MessageType::kHello, 0, wire::encodeHello({where.nonce, 1, 2, 4711, "far"}), 3));
   EXPECT_THAT(old.hear(), HasSubstr("speaks version 3"));
