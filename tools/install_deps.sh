@@ -20,7 +20,7 @@ compiler=(
   libxml2-dev libedit-dev libcurl4-openssl-dev
 )
 python=(pybind11-dev python3-dev python3-numpy)
-tests=(clang-format-22 libonnx-testdata python3 python3-torch python3-torchvision python3-sklearn python3-onnx nodejs npm)
+tests=(clang-format-22 libonnx-testdata python3 python3-torch python3-torchvision python3-sklearn python3-onnx nodejs npm tshark)
 
 benchmarks=(libgloo-dev openmpi-bin libopenmpi-dev iproute2)
 

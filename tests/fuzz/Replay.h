@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz target without a fuzzer: `fuzz_NAME_replay [--seconds N] [--seed S]
+// Runs a fuzz target without a fuzzer: `fuzz_NAME_replay [--seconds N] [--count N] [--seed S]
 // [--write-samples FOLDER] [FILE|FOLDER...]` gives it the target's samples and the files, then for
-// N seconds (0 when not said) random mutations of them.
+// N seconds (0 when not said), and at least --count times, random mutations of them.
 // The one thing to know: a child process runs the inputs; when it ends before its time, by a
 // signal, a sanitizer's exit, or because an input hangs, that input is in fuzz_NAME_crash.bin.
 #pragma once
@@ -157,15 +157,20 @@ class Running {
   size_t size_ = 0;
 };
 
-/// Waits for the process that runs the inputs; whether it came back from all of them.
-inline bool supervise(pid_t child, Running& running, const std::string& name) {
+/// Waits for the process that runs the inputs; whether it came back from all of them, and they were at least `least`.
+inline bool supervise(pid_t child, Running& running, const std::string& name, uint64_t least) {
   constexpr auto kHang = std::chrono::seconds(60);  // Of one input; all take milliseconds.
   auto since = std::chrono::steady_clock::now();
   uint64_t count = running.count();
   std::string what;
   for (int status = 0; what.empty();) {
     pid_t ended = ::waitpid(child, &status, WNOHANG);
-    if (ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+    if (ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+      if (running.count() >= least) return true;
+      std::fprintf(stderr, "%llu inputs were run, of %llu at least\n", static_cast<unsigned long long>(running.count()),
+                   static_cast<unsigned long long>(least));
+      return false;
+    }
     auto now = std::chrono::steady_clock::now();
     if (ended == child) {
       what = WIFSIGNALED(status) ? "was ended by signal " + std::to_string(WTERMSIG(status))
@@ -223,7 +228,7 @@ inline bool writeSamples(const Target& target, const std::string& folder) {
 /// A program's main.
 inline int replay(int argc, char** argv, const Target& target) {
   double seconds = 0;
-  uint64_t seed = 1;
+  uint64_t seed = 1, count = 0;
   std::vector<Input> inputs = target.samples;
   for (int i = 1; i < argc; ++i) {
     std::string_view argument = argv[i];
@@ -232,13 +237,15 @@ inline int replay(int argc, char** argv, const Target& target) {
       ok = addPath(argv[i], inputs);
     else if (argument == "--seconds" && i + 1 < argc)
       seconds = std::atof(argv[++i]);
+    else if (argument == "--count" && i + 1 < argc)
+      count = std::strtoull(argv[++i], nullptr, 10);
     else if (argument == "--seed" && i + 1 < argc)
       seed = std::strtoull(argv[++i], nullptr, 10);
     else if (argument == "--write-samples" && i + 1 < argc)
       ok = writeSamples(target, argv[++i]);
     else
       return std::fprintf(stderr,
-                          "usage: fuzz_%s_replay [--seconds N] [--seed S] "
+                          "usage: fuzz_%s_replay [--seconds N] [--count N] [--seed S] "
                           "[--write-samples FOLDER] [FILE|FOLDER...]\n",
                           target.name.c_str()),
              1;
@@ -248,7 +255,7 @@ inline int replay(int argc, char** argv, const Target& target) {
   std::fflush(nullptr);
   const pid_t parent = ::getpid(), child = running ? ::fork() : -1;
   if (child < 0) return std::perror("cannot start the target"), 1;
-  if (child > 0) return supervise(child, *running, target.name) ? 0 : 1;
+  if (child > 0) return supervise(child, *running, target.name, inputs.size() + count) ? 0 : 1;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) return 1;
   auto run = [&](const std::string& bytes) {
@@ -259,7 +266,7 @@ inline int replay(int argc, char** argv, const Target& target) {
   Random random(seed);
   auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   uint64_t mutations = 0;
-  for (; std::chrono::steady_clock::now() < end; ++mutations)
+  for (; mutations < count || std::chrono::steady_clock::now() < end; ++mutations)
     run(mutated(inputs[random() % inputs.size()], target, random).bytes);
   std::printf("%zu samples, %zu files and %llu mutations (seed %llu): no failure\n", target.samples.size(),
               inputs.size() - target.samples.size(), static_cast<unsigned long long>(mutations),
