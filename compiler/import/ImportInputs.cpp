@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inputs of an ONNX model: declared types, and the sizes that the options give to free dimensions.
 #include "base/Format.h"
+#include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/import/OnnxImporter.h"
@@ -36,6 +37,12 @@ std::string listNames(const Range& range, Name name) {
   return text.empty() ? "none" : text;
 }
 
+std::string shapeOption(const std::string& input, const Shape& shape) {
+  std::vector<std::string> sizes;
+  for (int64_t size : shape) sizes.push_back(std::to_string(size));
+  return base::optionShape(input, sizes);
+}
+
 }  // namespace
 
 std::vector<const ValueInfo*> OnnxImporter::realInputs() const {
@@ -66,15 +73,15 @@ Status OnnxImporter::bindOptions() {
     return okStatus();
   };
   for (const auto& [name, size] : options_.dims) {
+    const std::string option = base::optionEntries("dims", {{name, std::to_string(size)}});
     if (!declared.count(name))
-      return invalidArgument(strCat("'", model_.path, "': --dim ", name, "=", size,
-                                    ": no free dimension has this name (there ",
+      return invalidArgument(strCat("'", model_.path, "': ", option, ": no free dimension has this name (there ",
                                     "are: ", listNames(declared, [](const std::string& n) { return n; }), ")"));
-    HPU_RETURN_IF_ERROR(bind(name, size, strCat("--dim ", name)));
+    HPU_RETURN_IF_ERROR(bind(name, size, option));
   }
   for (const auto& [name, shape] : options_.shapes) {
     auto input = llvm::find_if(inputs, [&](const ValueInfo* info) { return info->name == name; });
-    std::string option = strCat("--shape ", name, "=", shapeToString(shape));
+    const std::string option = shapeOption(name, shape);
     if (input == inputs.end())
       return invalidArgument(strCat("'", model_.path, "': ", option, ": no input has this name (there are: ",
                                     listNames(inputs, [](const ValueInfo* info) { return info->name; }), ")"));
@@ -112,9 +119,9 @@ StatusOr<RankedTensorType> OnnxImporter::inputType(const ValueInfo& info) {
   if (!info.hasShape) {
     auto given = options_.shapes.find(info.name);
     if (given == options_.shapes.end())
-      return problem(strCat("has no shape; give it with --shape ", info.name, "=SIZES"));
+      return problem(strCat("has no shape; give it with ", base::optionEntries("shapes", {{info.name, "SIZES"}})));
     for (int64_t size : given->second) {
-      if (size < 1) return problem("needs definite sizes in --shape");
+      if (size < 1) return problem(strCat("needs definite sizes in ", base::optionName("shapes")));
       shape.push_back({size});
     }
     return ir::tensorType(shape, ir::mlirElementType(&context_, element));

@@ -4,6 +4,7 @@
 #include "base/Clip.h"
 #include "base/Format.h"
 #include "base/MappedFile.h"
+#include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuDialect.h"
 #include "compiler/dialect/sched/SchedOps.h"
@@ -50,20 +51,9 @@ StatusOr<OwningModule> importOnnxModule(MLIRContext& context, const std::string&
 }
 
 std::string sizeOptions(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 64;
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) {
-    llvm::StringRef name = names[i];
-    const bool plain =
-        llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || llvm::StringRef("_-./:+,@%").contains(c); });
-    std::string quoted = plain ? name.str() : "'";
-    if (!plain) {
-      for (char c : name) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-      quoted += "'";
-    }
-    text += strCat(text.empty() ? "" : " ", "--dim ", base::clipped(quoted), "=SIZE");
-  }
-  return names.size() > kMost ? text + " ..." : text;
+  std::vector<base::OptionEntry> entries;
+  for (const std::string& name : names) entries.emplace_back(name, "SIZE");
+  return base::optionEntries("dims", entries);
 }
 
 std::string programName(const std::string& graphName, const std::string& path) {
@@ -139,7 +129,8 @@ Status checkData(ModuleOp module, const std::string& path) {
   if (lost.empty()) return okStatus();
   return invalidArgument(strCat("'", path, "': the constant '", base::clipped(lost),
                                 "' has no data: the file is a dump without its large constants; "
-                                "write it with --dump-constants"));
+                                "write it with ",
+                                base::optionName("dumpConstants")));
 }
 
 Status checkModule(ModuleOp module, const std::string& path) {

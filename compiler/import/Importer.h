@@ -40,7 +40,7 @@ StatusOr<OwningModule> importOnnxModule(mlir::MLIRContext& context, const std::s
                                         std::vector<UnsupportedNode>* unsupported = nullptr,
                                         OwningModule* partial = nullptr);
 
-/// "--dim batch=SIZE --dim 'my seq'=SIZE" for the names of free dimensions: to be copied to a shell, values filled in.
+/// The option that would give sizes to these free dimensions (base/OptionNames.h).
 std::string sizeOptions(const std::vector<std::string>& names);
 
 /// What a program is called: the graph's name, or the file's ("resnet18" for "/models/resnet18.onnx") where the graph

@@ -3,6 +3,7 @@
 
 #include "base/Clip.h"
 #include "base/Format.h"
+#include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/import/GraphCheck.h"
@@ -489,7 +490,8 @@ Status OnnxImporter::failure() const {
   StatusCode code = unsupported ? StatusCode::kUnimplemented : StatusCode::kInvalidArgument;
   if (issues_.size() == 1) return Status(code, strCat("'", model_.path, "': ", describe(issues_[0]), sizes));
   std::string text = strCat("'", model_.path, "': ", issues_.size(), " problems",
-                            unsupported ? " (hpu-compile --list-ops shows what is supported)" : "", sizes, ":");
+                            unsupported ? strCat(" (", base::supportedOpsCall(), " shows what is supported)") : std::string(),
+                            sizes, ":");
   for (const Issue& issue : llvm::ArrayRef(issues_).take_front(kMostIssues)) text += "\n  " + describe(issue);
   if (issues_.size() > kMostIssues) text += strCat("\n  and ", issues_.size() - kMostIssues, " more");
   return Status(code, std::move(text));

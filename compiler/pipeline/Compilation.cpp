@@ -33,6 +33,7 @@ struct Shared final : base::StopsAtExit {
   mutable std::mutex mutex;  // Guards the following.
   mutable std::condition_variable changed;
   std::optional<StatusOr<CompileResult>> result;
+  std::vector<UnsupportedNode> unsupported;
   std::string phase;
   std::vector<std::function<void()>> callbacks;
   bool ended = false;  ///< The thread does nothing more but go.
@@ -51,7 +52,7 @@ void call(const std::function<void()>& told) noexcept {
   base::callProgramOrLog("Compilation::onDone", told);
 }
 
-using Compile = std::function<StatusOr<CompileResult>(const CompileOptions&)>;
+using Compile = std::function<StatusOr<CompileResult>(const CompileOptions&, std::vector<UnsupportedNode>*)>;
 
 /// The thread.
 void run(const std::shared_ptr<Shared>& shared, Compile compile, CompileOptions options) {
@@ -69,9 +70,10 @@ void run(const std::shared_ptr<Shared>& shared, Compile compile, CompileOptions 
     }
     if (also) also(info);
   };
+  std::vector<UnsupportedNode> unsupported;
   StatusOr<CompileResult> result = [&]() -> StatusOr<CompileResult> {
     try {
-      return compile(options);
+      return compile(options, &unsupported);
     } catch (const std::bad_alloc&) {
       return resourceExhausted("out of host memory for the compilation");
     } catch (const std::exception& error) {
@@ -84,6 +86,7 @@ void run(const std::shared_ptr<Shared>& shared, Compile compile, CompileOptions 
   {
     std::lock_guard lock(shared->mutex);
     shared->result = std::move(result);
+    shared->unsupported = std::move(unsupported);
     shared->phase.clear();
     callbacks = std::move(shared->callbacks);
     shared->callbacks.clear();
@@ -143,7 +146,7 @@ StatusOr<Compilation> Compilation::start(const Graph& graph, const CompileOption
   auto shared = std::make_shared<Graph>(std::move(same));
   Compilation compilation;
   HPU_ASSIGN(compilation.state_,
-             State::begin([shared](const CompileOptions& options) { return compile(*shared, options); }, options,
+             State::begin([shared](const CompileOptions& options, auto*) { return compile(*shared, options); }, options,
                           options.startFrom.empty() ? "normalize" : options.startFrom));
   return compilation;
 }
@@ -151,9 +154,10 @@ StatusOr<Compilation> Compilation::start(const Graph& graph, const CompileOption
 StatusOr<Compilation> Compilation::startFile(const std::string& path, const CompileOptions& given, size_t givenBytes) {
   HPU_ASSIGN(const base::Grown<CompileOptions> known, support::asKnown(given, givenBytes));
   Compilation compilation;
-  HPU_ASSIGN(
-      compilation.state_,
-      State::begin([path](const CompileOptions& options) { return compileFile(path, options); }, *known, "import"));
+  const auto work = [path](const CompileOptions& options, std::vector<UnsupportedNode>* unsupported) {
+    return compileFile(path, options, unsupported);
+  };
+  HPU_ASSIGN(compilation.state_, State::begin(work, *known, "import"));
   return compilation;
 }
 
@@ -206,6 +210,12 @@ std::string Compilation::phase() const {
   if (!state_ || !state_->shared->birthplace.isHere()) return {};
   std::lock_guard lock(state_->shared->mutex);
   return state_->shared->phase;
+}
+
+std::vector<UnsupportedNode> Compilation::unsupported() const {
+  if (!state_ || !state_->shared->birthplace.isHere()) return {};
+  std::lock_guard lock(state_->shared->mutex);
+  return state_->shared->unsupported;
 }
 
 }  // namespace hpu

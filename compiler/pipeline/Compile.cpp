@@ -10,6 +10,7 @@
 #include "base/Clip.h"
 #include "base/FloatEnvironment.h"
 #include "base/Format.h"
+#include "base/OptionNames.h"
 #include "base/FunctionRef.h"
 #include "base/OptionNames.h"
 #include "base/Settings.h"
@@ -61,7 +62,7 @@ Status checkPrecision(const CompileOptions& options) {
   if (!has)
     return invalidArgument("the MME of " + std::string(target.name) + " has no " +
                            std::string(precisionName(options.precision)) + " (it has " + target.mmeTypeNames() +
-                           "); choose another --precision or --target");
+                           "); choose another " + base::optionName("precision") + " or " + base::optionName("target"));
   if (!options.ranges.empty() && !isFp8(options.precision))
     return invalidArgument("ranges of activations are for fp8, but the precision is " +
                            std::string(precisionName(options.precision)));
@@ -112,7 +113,7 @@ namespace {
 Status missingSizes(mlir::func::FuncOp main) {
   constexpr size_t kMostInputs = 16;
   std::vector<std::string> inputs, symbols;
-  std::string shapes;
+  std::vector<base::OptionEntry> shapes;
   for (mlir::BlockArgument argument : main.getArguments()) {
     auto type = llvm::cast<mlir::RankedTensorType>(argument.getType());
     if (type.hasStaticShape()) continue;
@@ -124,22 +125,24 @@ Status missingSizes(mlir::func::FuncOp main) {
       const bool named = dim.isFree() && dim.symbol && !dim.symbol.empty();
       const std::string size = dim.isFree() ? "" : std::to_string(dim.size);
       sizes += base::strCat(sizes.empty() ? "" : ", ", !dim.isFree() ? size : named ? dim.symbol.str() : "?");
-      option += base::strCat(option.empty() ? "" : "x", dim.isFree() ? "SIZE" : size);
+      option += base::strCat(option.empty() ? "" : ", ", dim.isFree() ? "SIZE" : size);
       anonymous |= dim.isFree() && !named;
       if (!named) continue;
       for (const std::string& part : ir::DimExpr::parse(dim.symbol.getValue()).symbols())
         if (!llvm::is_contained(symbols, part)) symbols.push_back(part);
     }
-    if (anonymous) shapes += base::strCat(" --shape ", name, "=", option);
+    if (anonymous) shapes.emplace_back(name, "{" + option + "}");
     inputs.push_back(base::strCat("'", name, "' [", sizes, "]"));
   }
   const size_t count = inputs.size();
   if (count > kMostInputs) inputs.resize(kMostInputs);
-  std::string options = importer::sizeOptions(symbols) + shapes;
-  return invalidArgument(base::clipped(base::strCat(
+  std::string options;
+  if (!symbols.empty()) options = importer::sizeOptions(symbols);
+  if (!shapes.empty()) options += (options.empty() ? "" : " ") + base::optionEntries("shapes", shapes);
+  const std::string text = base::strCat(
       count == 1 ? "the input " : "the inputs ", base::join(inputs),
-      count > kMostInputs ? base::strCat(" and ", count - kMostInputs, " more") : "", count == 1 ? " has" : " have",
-      " free dimensions; give their sizes: ", options.substr(options.find_first_not_of(' ')))));
+      count > kMostInputs ? base::strCat(" and ", count - kMostInputs, " more") : "", count == 1 ? " has" : " have");
+  return invalidArgument(base::strCat(base::clipped(text), " free dimensions; give their sizes: ", options));
 }
 
 }  // namespace
@@ -196,7 +199,8 @@ StatusOr<Graph> importWhole(const std::string& path, const CompileOptions& optio
       if (more.size() > kMostLines) lines += base::strCat("\n  and ", more.size() - kMostLines, " more");
       status =
           Status(status.code(), base::strCat(head, std::count(lines.begin(), lines.end(), '\n'),
-                                             " problems (hpu-compile --list-ops shows what is supported):", lines));
+                                             " problems (", base::supportedOpsCall(), " shows what is supported):",
+                                             lines));
       nodes.insert(nodes.end(), more.begin(), more.end());
     }
   }
@@ -234,9 +238,10 @@ StatusOr<CompileResult> compilePath(const std::string& path, const CompileOption
   auto start = Clock::now();
   HPU_RETURN_IF_ERROR(pipeline::checkOptions(options));
   if (!options.startFrom.empty() && options.startFrom != "import" && !isMlir(path))
-    return invalidArgument("--start-from " + options.startFrom +
-                           " continues from the IR of a phase (.mlir, .mlirbc), but '" + path +
-                           "' is another kind of file; write such IR with --stop-after or --dump-phases");
+    return invalidArgument(base::strCat(base::optionValue("startFrom", options.startFrom),
+                                        " continues from the IR of a phase (.mlir, .mlirbc), but '", path,
+                                        "' is another kind of file; write such IR with ",
+                                        base::optionName("stopAfter"), " or ", base::optionName("dumpDir")));
   // Reports, dumps and partial runs need the compilation itself.
   bool cached = !options.cacheDir.empty() && options.stopAfter.empty() && options.startFrom.empty() &&
                 options.reports.empty() && options.dumpDir.empty() && options.explain.empty();

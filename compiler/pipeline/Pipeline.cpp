@@ -7,6 +7,7 @@
 
 #include "arch/TargetDesc.h"
 #include "base/File.h"
+#include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "base/Suggest.h"
 #include "compiler/dialect/sched/SchedOps.h"
@@ -201,8 +202,9 @@ class PhaseRunner {
       left = "fuse or a later phase";
     }
     if (!what) return okStatus();
-    return invalidArgument(std::string("--start-from ") + start.name + ": the file is " + what + ", which phase " +
-                           left + " leaves; start from a later phase, or give the IR of an earlier one (--stop-after)");
+    return invalidArgument(base::optionValue("startFrom", start.name) + ": the file is " + what + ", which phase " +
+                           left + " leaves; start from a later phase, or give the IR of an earlier one (" +
+                           base::optionName("stopAfter") + ")");
   }
 
   /// IR to start from in the middle must have the post-condition of the phase before.
@@ -228,8 +230,8 @@ class PhaseRunner {
       why = "its kernels are not compiled";
     }
     if (!bad) return okStatus();
-    return invalidArgument(std::string("--start-from ") + start.name + " needs the IR that phase " + before.name +
-                           " leaves (--stop-after " + before.name + "): " + why);
+    return invalidArgument(base::optionValue("startFrom", start.name) + " needs the IR that phase " + before.name +
+                           " leaves (" + base::optionValue("stopAfter", before.name) + "): " + why);
   }
 
   void addPasses(Phase phase, PassManager& manager) {

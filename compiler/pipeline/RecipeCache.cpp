@@ -11,6 +11,7 @@
 #include "base/Format.h"
 #include "base/Hash.h"
 #include "base/MappedFile.h"
+#include "base/OptionNames.h"
 #include "base/Parallel.h"
 #include "base/StatusMacros.h"
 #include "base/TrustedFile.h"
@@ -121,7 +122,8 @@ Status RecipeCache::store(const std::string& key, const Recipe& recipe) const {
   if (made) fs::permissions(directory_, fs::perms::owner_all, error);
   if (error)
     return {StatusCode::kPermissionDenied,
-            "cannot create the recipe cache '" + directory_ + "': " + error.message() + "; choose another --cache"};
+            "cannot create the recipe cache '" + directory_ + "': " + error.message() + "; choose another " +
+                base::optionName("cacheDir")};
   HPU_RETURN_IF_ERROR(recipe.save(path(key)));
   fs::permissions(path(key), fs::perms::owner_read | fs::perms::owner_write, error);
   // Another process may have evicted it by now.

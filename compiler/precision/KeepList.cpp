@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/OptionNames.h"
 #include "compiler/support/Units.h"
 #include "llvm/ADT/StringRef.h"
 #include "mlir/IR/OperationSupport.h"
@@ -22,7 +23,7 @@ std::string suggestion(const std::string& name, const std::set<std::string>& can
     if (distance < far) near.emplace_back(distance, candidate);
   }
   std::sort(near.begin(), near.end());
-  if (near.empty()) return "; --report=fusion names the nodes";
+  if (near.empty()) return "; " + base::optionValue("reports", "fusion") + " names the nodes";
   near.resize(std::min(near.size(), kMost));
   std::string text = "; did you mean ";
   for (size_t i = 0; i < near.size(); ++i)
@@ -50,7 +51,8 @@ Status checkKeepList(Operation* root, const std::vector<std::string>& names) {
   for (const std::string& name : names)
     if (!known.count(name))
       return invalidArgument("'" + name +
-                             "' of the keep-f32 list is neither an op of the hpu dialect nor a node of the model" +
+                             "' of " + base::optionName("keepF32") +
+                             " is neither an op of the hpu dialect nor a node of the model" +
                              suggestion(name, known));
   return okStatus();
 }

@@ -3,6 +3,7 @@
 #include "compiler/precision/Precision.h"
 
 #include "base/Format.h"
+#include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "compiler/dialect/hpu/HpuTypes.h"
 #include "compiler/precision/Converter.h"
@@ -77,7 +78,7 @@ struct VerifyPrecisionPass : PassWrapper<VerifyPrecisionPass, OperationPass<func
       if (!options_.target || options_.target->hasMmeType(type)) continue;
       return "multiplies " + std::string(elementTypeName(type)) + ", which the MME of " +
              std::string(options_.target->name) + " does not have (it has " + options_.target->mmeTypeNames() +
-             "); cast the operands in the model, or choose another --target";
+             "); cast the operands in the model, or choose another " + base::optionName("target");
     }
     return {};
   }

@@ -164,6 +164,8 @@ class HPU_API Compilation {
   void onDone(std::function<void()> told) const;
   /// The name of the phase that runs; empty before the first.
   std::string phase() const;
+  /// Of startFile, when it is done: the nodes that cannot be imported, as compileFile gives them; empty until then.
+  std::vector<UnsupportedNode> unsupported() const;
 
  private:
   struct State;

@@ -23,8 +23,14 @@ struct DLManagedTensor;
 
 namespace hpu {
 
-/// A dense tensor in row-major order: host memory, or a device's. A shared handle: what is behind it stays until the
-/// last one is gone. Any thread may use it.
+/// How the elements of a tensor may lie.
+enum class DlpackStrides {
+  kRowMajor,  ///< Dense, in row-major order: all bytes in one piece.
+  kAny,       ///< In host memory, as SharedTensor::strides says.
+};
+
+/// A tensor in host memory or a device's: dense and in row-major order, unless it was asked for with other strides. A
+/// shared handle: what is behind it stays until the last one is gone. Any thread may use it.
 class HPU_API SharedTensor {
  public:
   SharedTensor();
@@ -32,9 +38,12 @@ class HPU_API SharedTensor {
   bool valid() const { return state_ != nullptr; }
   ElementType type() const;
   const Shape& shape() const;
-  int64_t bytes() const;
+  /// The steps from an element to the next in each dimension, in elements; empty: row-major order. Only of a tensor
+  /// that was made, or taken with DlpackStrides::kAny.
+  const std::vector<int64_t>& strides() const;
+  int64_t bytes() const;  ///< Of the elements.
   bool onDevice() const;
-  void* data() const;     ///< Of host memory; null on a device.
+  void* data() const;     ///< Of host memory: the first element; null on a device.
   Buffer buffer() const;  ///< On a device; empty of host memory.
 
   /// Host memory of the caller; `release` is called once when nobody uses it any more, also (at once) when this fails;
@@ -42,20 +51,25 @@ class HPU_API SharedTensor {
   /// Errors: kInvalidArgument.
   static StatusOr<SharedTensor> ofHost(void* data, ElementType type, const Shape& shape,
                                        std::function<void()> release = {});
+  /// The same with strides in elements (empty: row-major order), which may be negative, or 0.
+  static StatusOr<SharedTensor> ofHost(void* data, ElementType type, const Shape& shape,
+                                       const std::vector<int64_t>& strides, std::function<void()> release);
   /// The first bytes of a buffer. Errors: kOutOfRange (it is too small), kInvalidArgument.
   static StatusOr<SharedTensor> ofBuffer(const Buffer& buffer, ElementType type, const Shape& shape);
 
  private:
-  friend HPU_API StatusOr<SharedTensor> fromDlpack(DLManagedTensor* tensor);
+  friend HPU_API StatusOr<SharedTensor> fromDlpack(DLManagedTensor* tensor, DlpackStrides strides);
   friend HPU_API StatusOr<DLManagedTensor*> toDlpack(const SharedTensor& tensor);
   struct State;
   std::shared_ptr<State> state_;
 };
 
-/// Takes the tensor over: its deleter is called when the last handle is gone, also (at once) when this fails. Errors:
-/// kInvalidArgument (null, strides that are not row-major, lanes, a size that overflows), kUnimplemented (an element
-/// type or a device that OpenHPU lacks; names it).
+/// Takes the tensor over: its deleter is called when the last handle is gone, also (at once) when this fails. Host
+/// memory may be pinned for another accelerator. Errors: kInvalidArgument (null, strides that are not row-major where
+/// they must be, lanes, a size that overflows), kUnimplemented (an element type or a device that OpenHPU lacks; names
+/// it).
 HPU_API StatusOr<SharedTensor> fromDlpack(DLManagedTensor* tensor);
+HPU_API StatusOr<SharedTensor> fromDlpack(DLManagedTensor* tensor, DlpackStrides strides);
 /// A tensor over the same memory, whose deleter lets it go: host memory as kDLCPU; a device's memory, when the host
 /// sees it (Buffer::hostView), as kDLExtDev with the number of the device and the host's pointer. Errors:
 /// kUnimplemented (as hostView; a type that DLPack lacks).

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/Format.h"
+#include "base/OptionNames.h"
 #include "base/ProcessOwned.h"
 #include "base/StatusMacros.h"
 #include "recipe/OpText.h"
@@ -57,8 +58,9 @@ StatusOr<std::shared_ptr<ExecutableState>> ExecutableState::load(const std::shar
   if (recipe.target() != device->info().target)
     return failedPrecondition(base::strCat("recipe '", recipe.name(), "' was compiled for ",
                                            targetName(recipe.target()), ", and device ", device->info().index, " is a ",
-                                           targetName(device->info().target), "; compile it with hpu-compile --target ",
-                                           targetName(device->info().target)));
+                                           targetName(device->info().target), "; compile it for that: ",
+                                           base::compileCall("", {base::optionValue(
+                                                                     "target", targetName(device->info().target))})));
   HPU_ASSIGN(driver::ProgramId program, device->driver()->loadProgram(recipe.program()));
   auto state = base::makeProcessOwned<ExecutableState>(device, recipe, program);
   Status status = state->placeSections(options);

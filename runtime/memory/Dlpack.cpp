@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hpu/dlpack.h"
 
+#include <limits>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -19,6 +20,7 @@ namespace {
 
 /// More than any framework has; a larger number is no rank but damage.
 constexpr int32_t kMostDimensions = 1024;
+constexpr uintptr_t kLastAddress = std::numeric_limits<intptr_t>::max();
 
 /// What the elements of a dense tensor take. Errors: kInvalidArgument.
 StatusOr<int64_t> denseBytes(ElementType type, const Shape& shape, std::string_view what) {
@@ -105,18 +107,50 @@ std::string placeName(int32_t type) {
   return base::strCat("device type ", type);
 }
 
-/// Strides as row-major order has them; of dimensions of one element, and of empty tensors, any will do.
-Status checkStrides(const dlpack::Tensor& tensor, const Shape& shape) {
-  if (!tensor.strides) return okStatus();
+using Strides = std::vector<int64_t>;
+
+/// The first dimension whose stride is not row-major order's, and that; of dimensions of one element any will do.
+std::optional<std::pair<size_t, int64_t>> notRowMajor(const Strides& strides, const Shape& shape) {
   int64_t expected = 1;
   for (size_t d = shape.size(); d-- > 0;) {
-    if (shape[d] != 1 && tensor.strides[d] != expected)
-      return invalidArgument(base::strCat("fromDlpack: dimension ", d, " of ", shapeToString(shape), " has stride ",
-                                          tensor.strides[d], ", and row-major order needs ", expected,
-                                          "; make the tensor contiguous first"));
+    if (shape[d] != 1 && strides[d] != expected) return std::pair(d, expected);
     expected *= shape[d];  // The size was found not to overflow.
   }
-  return okStatus();
+  return std::nullopt;
+}
+
+Status checkRowMajor(const Strides& strides, const Shape& shape) {
+  const auto other = notRowMajor(strides, shape);
+  if (!other) return okStatus();
+  return invalidArgument(base::strCat("fromDlpack: dimension ", other->first, " of ", shapeToString(shape),
+                                      " has stride ", strides[other->first], ", and row-major order needs ",
+                                      other->second, "; make the tensor contiguous first"));
+}
+
+/// All bytes from the first to the last element, either way, are in the address space.
+Status checkReach(const void* data, uint64_t offset, ElementType type, const Shape& shape, const Strides& strides,
+                  std::string_view what) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  uint64_t begin = 0, end = 0;
+  bool fits = !__builtin_add_overflow(address, offset, &begin);
+  fits &= !__builtin_add_overflow(begin, static_cast<uint64_t>(elementSize(type)), &end);
+  for (size_t d = 0; fits && d < shape.size(); ++d) {
+    int64_t span = 0;
+    fits &= !__builtin_mul_overflow(strides[d], elementSize(type), &span);
+    fits &= !__builtin_mul_overflow(span, shape[d] - 1, &span);
+    if (span < 0)
+      fits &= !__builtin_sub_overflow(begin, -static_cast<uint64_t>(span), &begin);
+    else
+      fits &= !__builtin_add_overflow(end, static_cast<uint64_t>(span), &end);
+  }
+  if (fits && begin <= kLastAddress && end <= kLastAddress) return okStatus();
+  return invalidArgument(base::strCat(what, ": the elements of a tensor ", shapeToString(shape), " with the strides ",
+                                      shapeToString(strides), ", from offset ", offset,
+                                      ", pass the end of the address space"));
+}
+
+bool isHost(int32_t place) {
+  return place == dlpack::kCpu || place == dlpack::kCudaHost || place == dlpack::kRocmHost;
 }
 
 /// Calls a tensor's deleter unless it is told not to.
@@ -155,6 +189,7 @@ class Release {
 struct SharedTensor::State {
   ElementType type = ElementType::kInvalid;
   Shape shape;
+  Strides strides;  ///< Empty: row-major order.
   int64_t bytes = 0;
   void* data = nullptr;
   Buffer buffer;
@@ -188,6 +223,10 @@ const Shape& SharedTensor::shape() const {
   static const auto* empty = new Shape;  // Never destroyed.
   return state_ ? state_->shape : *empty;
 }
+const std::vector<int64_t>& SharedTensor::strides() const {
+  static const auto* empty = new Strides;  // Never destroyed.
+  return state_ ? state_->strides : *empty;
+}
 int64_t SharedTensor::bytes() const {
   return state_ ? state_->bytes : 0;
 }
@@ -203,8 +242,18 @@ Buffer SharedTensor::buffer() const {
 
 StatusOr<SharedTensor> SharedTensor::ofHost(void* data, ElementType type, const Shape& shape,
                                             std::function<void()> release) {
+  return ofHost(data, type, shape, {}, std::move(release));
+}
+
+StatusOr<SharedTensor> SharedTensor::ofHost(void* data, ElementType type, const Shape& shape,
+                                            const std::vector<int64_t>& strides, std::function<void()> release) {
   Release keeper(std::move(release));
   HPU_ASSIGN(int64_t bytes, denseBytes(type, shape, "SharedTensor::ofHost"));
+  if (!strides.empty() && strides.size() != shape.size())
+    return invalidArgument(base::strCat("SharedTensor::ofHost: ", strides.size(), " strides were given for the ",
+                                        shape.size(), " dimensions of ", shapeToString(shape)));
+  if (!strides.empty() && bytes > 0)
+    HPU_RETURN_IF_ERROR(checkReach(data, 0, type, shape, strides, "SharedTensor::ofHost"));
   if (!data && bytes > 0)
     return invalidArgument(base::strCat("SharedTensor::ofHost: the address is null, and ", shapeToString(shape), " of ",
                                         elementTypeName(type), " has ", bytes, " bytes"));
@@ -212,6 +261,7 @@ StatusOr<SharedTensor> SharedTensor::ofHost(void* data, ElementType type, const 
   tensor.state_ = std::make_shared<State>();
   tensor.state_->type = type;
   tensor.state_->shape = shape;
+  if (bytes > 0 && !strides.empty() && notRowMajor(strides, shape)) tensor.state_->strides = strides;
   tensor.state_->bytes = bytes;
   tensor.state_->data = data;
   tensor.state_->release.emplace(std::move(keeper));
@@ -233,7 +283,11 @@ StatusOr<SharedTensor> SharedTensor::ofBuffer(const Buffer& buffer, ElementType 
   return tensor;
 }
 
-StatusOr<SharedTensor> fromDlpack(DLManagedTensor* given) try {
+StatusOr<SharedTensor> fromDlpack(DLManagedTensor* given) {
+  return fromDlpack(given, DlpackStrides::kRowMajor);
+}
+
+StatusOr<SharedTensor> fromDlpack(DLManagedTensor* given, DlpackStrides allowed) try {
   trace::HostScope scope("fromDlpack");
   if (!given) return invalidArgument("fromDlpack: the tensor is null");
   Taken taken(given);
@@ -246,24 +300,32 @@ StatusOr<SharedTensor> fromDlpack(DLManagedTensor* given) try {
   if (tensor.rank > 0) shape.assign(tensor.shape, tensor.shape + tensor.rank);
   HPU_ASSIGN(ElementType type, elementTypeOf(tensor.type));
   HPU_ASSIGN(int64_t bytes, denseBytes(type, shape, "fromDlpack"));
-  if (bytes > 0) HPU_RETURN_IF_ERROR(checkStrides(tensor, shape));
+  Strides strides;
+  if (bytes > 0 && tensor.strides) strides.assign(tensor.strides, tensor.strides + tensor.rank);
+  if (!strides.empty() && (allowed == DlpackStrides::kRowMajor || !isHost(tensor.device.type)))
+    HPU_RETURN_IF_ERROR(checkRowMajor(strides, shape));
+  if (!strides.empty() && !notRowMajor(strides, shape)) strides.clear();
   const bool ours = taken->deleter == letGo;
-  if (tensor.device.type != dlpack::kCpu && !(tensor.device.type == dlpack::kExtDev && ours))
+  if (!isHost(tensor.device.type) && !(tensor.device.type == dlpack::kExtDev && ours))
     return unimplemented(base::strCat("fromDlpack: the tensor is on ", placeName(tensor.device.type), " ",
                                       tensor.device.index, "; copy it to the host first"));
   if (!tensor.data && bytes > 0)
     return invalidArgument(base::strCat("fromDlpack: the tensor of ", bytes, " bytes has no data (null)"));
   const auto address = reinterpret_cast<uintptr_t>(tensor.data);
-  if (tensor.byteOffset > UINTPTR_MAX - address ||
-      static_cast<uint64_t>(bytes) > UINTPTR_MAX - address - tensor.byteOffset)
+  // No program has addresses in the upper half.
+  if (address > kLastAddress || tensor.byteOffset > kLastAddress - address ||
+      static_cast<uint64_t>(bytes) > kLastAddress - address - tensor.byteOffset)
     return invalidArgument(base::strCat("fromDlpack: ", bytes, " bytes from offset ", tensor.byteOffset,
                                         " pass the end of the address space"));
+  if (!strides.empty())
+    HPU_RETURN_IF_ERROR(checkReach(tensor.data, tensor.byteOffset, type, shape, strides, "fromDlpack"));
   SharedTensor result;
   result.state_ = std::make_shared<SharedTensor::State>();
   result.state_->type = type;
   result.state_->shape = std::move(shape);
+  result.state_->strides = std::move(strides);
   result.state_->bytes = bytes;
-  if (tensor.device.type == dlpack::kCpu) {
+  if (isHost(tensor.device.type)) {
     result.state_->data = tensor.data ? static_cast<char*>(tensor.data) + tensor.byteOffset : nullptr;
     result.state_->taken.emplace(std::move(taken));
     return result;
@@ -304,9 +366,11 @@ StatusOr<DLManagedTensor*> toDlpack(const SharedTensor& tensor) try {
   }
   lent->tensor = tensor;
   lent->shape = tensor.shape();
+  lent->strides = tensor.strides();
+  const bool rowMajor = lent->strides.empty();
   lent->strides.resize(lent->shape.size());
   int64_t stride = 1;
-  for (size_t d = lent->shape.size(); d-- > 0;) {
+  for (size_t d = lent->shape.size(); rowMajor && d-- > 0;) {
     lent->strides[d] = stride;
     // Of an empty tensor strides say nothing, and its other dimensions may be of any size.
     if (tensor.bytes() > 0) stride *= lent->shape[d];

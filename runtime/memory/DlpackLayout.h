@@ -29,7 +29,7 @@ struct Tensor {
 /// Of DataType::code.
 enum Code : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kOpaque = 3, kBfloat = 4, kComplex = 5, kBool = 6 };
 /// Of Place::type.
-enum PlaceType : int32_t { kCpu = 1, kExtDev = 12 };
+enum PlaceType : int32_t { kCpu = 1, kCudaHost = 3, kRocmHost = 11, kExtDev = 12 };
 
 }  // namespace hpu::dlpack
 

@@ -38,12 +38,14 @@ constexpr std::array kRows = {
     Row{"ranges", "--calibrate", "ranges"},
 };
 
-/// Calls without arguments that matter.
+/// Calls without arguments that matter, and functions that messages begin with.
 struct Call {
   std::string_view cpp, tool, python;
 };
 constexpr Call kSupportedOps = {"hpu::supportedOnnxOps()", "hpu-compile --list-ops", "openhpu.supported_ops()"};
 constexpr Call kSign = {"Recipe::signedWith", "hpu-compile --sign", "Recipe.signed_with"};
+constexpr Call kFromDlpack = {"fromDlpack: ", "fromDlpack: ", "from_dlpack: "};
+constexpr Call kToDlpack = {"toDlpack: ", "toDlpack: ", "__dlpack__: "};
 
 const Row* rowOf(std::string_view field) {
   auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& one) { return one.field == field; });
@@ -221,7 +223,7 @@ std::optional<std::string> takeCompileCall(Scanner& scanner, Reader reader) {
 
 /// What begins here, in the reader's words.
 std::optional<std::string> takePiece(Scanner& scanner, Reader reader) {
-  for (const Call& call : {kSupportedOps, kSign})
+  for (const Call& call : {kSupportedOps, kSign, kFromDlpack, kToDlpack})
     if (scanner.take(call.cpp)) return std::string(reader == Reader::kPython ? call.python : call.tool);
   if (scanner.left().starts_with(kCompile)) return takeCompileCall(scanner, reader);
   std::optional<Option> option = takeOption(scanner);
@@ -239,11 +241,12 @@ std::string optionValue(std::string_view field, std::string_view value) {
 }
 
 std::string optionEntries(std::string_view field, const std::vector<OptionEntry>& entries) {
-  constexpr size_t kMost = 64;
+  constexpr size_t kMost = 64, kMostBytes = 800;  // Of a model that may be damaged or hostile.
   std::string text;
-  for (size_t i = 0; i < std::min(entries.size(), kMost); ++i)
+  size_t i = 0;
+  for (; i < std::min(entries.size(), kMost) && text.size() < kMostBytes; ++i)
     text += strCat(i ? ", " : "", "{", quoted(clipped(entries[i].first)), ", ", entries[i].second, "}");
-  return strCat(kOptions, field, " = {", text, entries.size() > kMost ? ", ...}" : "}");
+  return strCat(kOptions, field, " = {", text, i < entries.size() ? ", ...}" : "}");
 }
 
 std::string optionShape(std::string_view input, const std::vector<std::string>& sizes) {
@@ -269,7 +272,7 @@ std::string inWordsOf(Reader reader, std::string_view message) {
   text.reserve(message.size());
   while (!message.empty()) {
     // All pieces begin with one of these letters.
-    const size_t next = message.find_first_of("CRh");
+    const size_t next = message.find_first_of("CRhft");
     text += message.substr(0, next);
     if (next == std::string_view::npos) break;
     message.remove_prefix(next);

@@ -8,6 +8,7 @@
 #include "base/FileBytes.h"
 #include "base/Format.h"
 #include "base/Hash.h"
+#include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "hpu/version.h"
 #include "recipe/Container.h"
@@ -54,7 +55,9 @@ class Loader {
 
  private:
   std::string recompile() const {
-    return strCat("recompile with: hpu-compile MODEL -o ", where_, " --target ", targetText_);
+    std::vector<std::string> options;
+    if (!targetText_.empty()) options.push_back(base::optionValue("target", targetText_));
+    return "compile the model again: " + base::compileCall("", options);
   }
   Status damaged(std::string_view what) const {
     return dataLoss(strCat("recipe '", where_, "' is damaged: ", what, "; ", recompile()));
@@ -63,9 +66,26 @@ class Loader {
     return failedPrecondition(strCat("recipe '", where_, "' ", what, "; ", recompile()));
   }
 
+  /// Of a file that is no recipe: ONNX' protobuf, which begins with the field ir_version and another one, or MLIR.
+  bool looksLikeModel() const {
+    if (bytes_ >= sizeof(kMagic) && std::memcmp(data_, kMagic, sizeof(kMagic)) == 0) return false;
+    constexpr uint8_t kIrVersion = 0x08, kNewestIr = 0x20, kLengthDelimited = 2;
+    const bool isOnnx = bytes_ >= 3 && data_[0] == kIrVersion && data_[1] >= 1 && data_[1] <= kNewestIr &&
+                        (data_[2] & 7) == kLengthDelimited;
+    const bool isBytecode = bytes_ >= 4 && std::memcmp(data_, "ML\xefR", 4) == 0;
+    return isOnnx || isBytecode || endsLikeModel(where_);
+  }
+  static bool endsLikeModel(const std::string& path) {
+    return path.ends_with(".onnx") || path.ends_with(".mlir") || path.ends_with(".mlirbc");
+  }
+
   Status readHeader() {
     uint64_t prefix = std::min<uint64_t>(bytes_, sizeof(kMagic));
     if (bytes_ == 0) return damaged("the file is empty");
+    if (looksLikeModel()) {
+      return invalidArgument(strCat("'", where_, "' is a model, not a recipe; compile it first: ",
+                                    base::compileCall(endsLikeModel(where_) ? where_ : "")));
+    }
     if (std::memcmp(data_, kMagic, prefix) != 0) {
       return damaged("byte 0 does not begin a recipe (another kind of file, or its start is lost)");
     }
@@ -262,7 +282,7 @@ class Loader {
   uint64_t bytes_;
   std::shared_ptr<const void> owner_;
   const std::string& where_;
-  std::string targetText_ = "TARGET";
+  std::string targetText_;  ///< Empty: the header does not say.
   std::vector<SectionEntry> entries_;
   StoredTables tables_;
   std::shared_ptr<Program> program_ = std::make_shared<Program>();

@@ -14,6 +14,7 @@
 
 #include "base/File.h"
 #include "base/Format.h"
+#include "base/OptionNames.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "base/TrustedFile.h"
@@ -235,7 +236,7 @@ Status checkSigner(const Program& program, std::string_view where) {
       strCat("recipe '", where, "' is ",
              signer.empty() ? std::string("not signed") : strCat("signed by ", signer, ", a key that is not listed"),
              ", and HPU_RECIPE_KEYS ('", path,
-             "') lets only recipes of its keys be loaded: sign it with hpu-compile --sign")};
+             "') lets only recipes of its keys be loaded: sign it with ", base::signCall())};
 }
 
 }  // namespace hpu::recipe

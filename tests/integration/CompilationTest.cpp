@@ -125,6 +125,19 @@ TEST(AsynchronousCompilation, FailsAsCompileDoes) {
   empty.onDone([] { FAIL(); });
 }
 
+TEST(AsynchronousCompilation, HasTheNodesThatCannotBeImported) {
+  const std::string path = std::string(std::getenv("HPU_SOURCE_DIR")) + "/tests/models/malformed/unknown_ops.onnx";
+  std::vector<UnsupportedNode> expected;
+  EXPECT_EQ(compileFile(path, {}, &expected).status().code(), StatusCode::kUnimplemented);
+  Compilation compilation = Compilation::startFile(path).value();
+  EXPECT_EQ(compilation.result().status().code(), StatusCode::kUnimplemented);
+  const std::vector<UnsupportedNode> unsupported = compilation.unsupported();
+  ASSERT_EQ(unsupported.size(), expected.size());
+  EXPECT_GE(expected.size(), 3u);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(unsupported[i].node, expected[i].node);
+  EXPECT_TRUE(Compilation().unsupported().empty());
+}
+
 TEST(AsynchronousCompilation, ItsLastHandleMayGoInOnDone) {
   auto handle = std::make_shared<Compilation>(Compilation::startFile(model()).value());
   std::promise<StatusCode> told;

@@ -3,11 +3,13 @@
 
 import ast
 import asyncio
+import contextlib
 import inspect
 import json
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import numpy as np
 import onnx
@@ -52,6 +55,14 @@ def add_model(kind=TensorProto.FLOAT, shape=(2, 3)):
     return model_of([helper.make_node("Add", ["a", "b"], ["c"])], [("a", kind, shape), ("b", kind, shape)], [("c", kind, shape)])
 
 
+def long_model(layers=400):
+    """One that compiles for long enough to be interrupted."""
+    names = ["x"] + [f"y{i}" for i in range(layers)]
+    nodes = [helper.make_node("MatMul" if i % 2 else "Softmax", names[i:i + 1] * (1 + i % 2), names[i + 1:i + 2], f"n{i}")
+             for i in range(layers)]
+    return model_of(nodes, [("x", TensorProto.FLOAT, (256, 256))], [(names[-1], TensorProto.FLOAT, (256, 256))])
+
+
 class Digits(unittest.TestCase):
     """One recipe and one session for all."""
 
@@ -70,6 +81,19 @@ class Digits(unittest.TestCase):
     def tearDownClass(cls):
         cls.session.close()
         cls.work.cleanup()
+
+    @contextlib.contextmanager
+    def interrupted(self, seconds):
+        """SIGALRM in place of SIGINT: what counts is that a handler which raises ends the wait."""
+        def interrupt(*_):
+            raise KeyboardInterrupt
+        old = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, old)
 
     def test_run_gives_the_bits_of_hpu_run(self):
         by_name = self.session.run({"image": self.images})
@@ -135,6 +159,43 @@ class Digits(unittest.TestCase):
         for [logits] in asyncio.run(several()):
             np.testing.assert_array_equal(logits, self.outputs)
 
+    def test_an_await_ends_when_it_is_cancelled_whatever_the_device_does(self):
+        device = openhpu.Device()
+        session = openhpu.Session(self.recipe, device)
+        device.inject("endless_command")
+
+        async def stuck():
+            future = session.run_async(self.images)
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(future, 0.1)
+            self.assertFalse(future.done())
+            twice = asyncio.gather(future, future, return_exceptions=True)
+            await asyncio.sleep(0.05)
+            device.reset()
+            return await twice
+        for error in asyncio.run(stuck()):
+            self.assertIsInstance(error, openhpu.CancelledError)
+        np.testing.assert_array_equal(session.run(self.images)[0], self.outputs)
+
+    def test_ctrl_c_ends_an_await(self):
+        code = f"""if True:
+            import asyncio, os, signal, sys, threading
+            sys.path.insert(0, {os.path.join(BUILD, "python")!r})
+            import openhpu
+            session = openhpu.Session(openhpu.load({self.file!r}))
+            session.device.inject("endless_command")
+            openhpu._session._END_SECONDS = 0.1
+            async def wait():
+                threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+                await session.run_async(openhpu.random_inputs(session.recipe))
+            try:
+                asyncio.run(wait())
+            except KeyboardInterrupt:
+                print("interrupted")"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False,
+                              env=dict(os.environ, HPU_WAIT_TIMEOUT_MS="600000"))
+        self.assertEqual((done.returncode, done.stdout.strip(), done.stderr), (0, "interrupted", ""))
+
     def test_dropped_futures_leave_their_memory_alone(self):
         for _ in range(30):
             self.session.run_async(self.images)
@@ -174,7 +235,82 @@ class Digits(unittest.TestCase):
         counter.join()
         self.assertGreater(after - before, 5)
 
+    # --- compiling beside the program
+
+    def test_compilations_go_on_beside_the_program_and_give_the_same_recipe(self):
+        for model in (MODEL, onnx.load(MODEL)):
+            compilation = openhpu.compile_async(model, reports="fusion")
+            recipe = compilation.result(timeout=120)
+            self.assertTrue(compilation.done())
+            self.assertEqual(compilation.phase, "")
+            self.assertIs(compilation.result(), recipe)
+            self.assertIsNone(compilation.exception())
+            self.assertEqual(recipe.to_bytes(), self.recipe.to_bytes())
+            self.assertEqual(recipe.report["reports"], self.recipe.report["reports"])
+
+        async def several():
+            return await asyncio.gather(*(openhpu.compile_async(MODEL, target=target) for target in ("gaudi2", "gaudi3")))
+        self.assertEqual([one.target for one in asyncio.run(several())], ["gaudi2", "gaudi3"])
+
+    def test_compilations_can_be_cancelled(self):
+        compilation = openhpu.compile_async(long_model(), opt_level=3)
+        self.assertIn(compilation.phase, ["import"] + [one["name"] for one in self.recipe.report["phases"]])
+        compilation.cancel()
+        with self.assertRaises(openhpu.CancelledError) as caught:
+            compilation.result()
+        self.assertIn("phase", str(caught.exception))
+        self.assertIsInstance(compilation.exception(), openhpu.CancelledError)
+
+        async def too_late():
+            compilation = openhpu.compile_async(long_model(), opt_level=3)
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(compilation, 0.001)
+            self.assertFalse(compilation.done())
+            compilation.cancel()
+            with self.assertRaises(openhpu.CancelledError):
+                await compilation
+        asyncio.run(too_late())
+        with self.assertRaises(TimeoutError):
+            openhpu.compile_async(long_model(), opt_level=3).result(timeout=0)
+
+    def test_failures_of_compilations_beside_the_program_are_those_of_compile(self):
+        with self.assertRaises(FileNotFoundError):
+            openhpu.compile_async("/nowhere/model.onnx").result()
+        unknown = openhpu.compile_async(os.path.join(ROOT, "tests", "models", "malformed", "unknown_ops.onnx")).exception()
+        self.assertEqual({one["op"] for one in unknown.unsupported}, {"FrobnicateTensor", "GlorpReduce", "ZorkConv"})
+        with self.assertRaisesRegex(ValueError, "gaudi9"):
+            openhpu.compile_async(MODEL, target="gaudi9")
+
+    def test_ctrl_c_cancels_a_compilation(self):
+        cancelled = []
+        with mock.patch.object(openhpu.Compilation, "cancel", lambda self: cancelled.append(self)):
+            with self.interrupted(0.05), self.assertRaises(KeyboardInterrupt):
+                openhpu.compile(long_model(), opt_level=3)
+        self.assertEqual(len(cancelled), 1)
+
     # --- profile and verify
+
+    def test_ranges_are_those_of_hpu_compile(self):
+        path = os.path.join(self.work.name, "calibrated.recipe")
+        tool("hpu-compile", MODEL, "-o", path, "--target", "gaudi2", "--precision", "fp8", "--calibrate", DIGITS)
+        ranges = openhpu.calibrate(MODEL, [{"image": self.images}])
+        self.assertTrue(all(value > 0 for value in ranges.values()) and ranges)
+        recipe = openhpu.compile(MODEL, precision="fp8", ranges=ranges)
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), recipe.to_bytes())
+        self.assertNotEqual(openhpu.compile(MODEL, precision="fp8").to_bytes(), recipe.to_bytes())
+        # The largest of all samples, by name or in order; sizes are those of the first.
+        halves = [{"image": self.images[:180]}, {"image": self.images[180:]}]
+        dynamic = os.path.join(DIGITS, "model_dynamic.onnx")
+        apart = openhpu.calibrate(dynamic, iter(halves))
+        each = [openhpu.calibrate(dynamic, [list(half.values())], shapes={"image": (180, 1, 8, 8)}) for half in halves]
+        self.assertEqual(apart, {name: max(one[name] for one in each) for name in apart})
+        for name, value in ranges.items():
+            self.assertAlmostEqual(apart[name], value, delta=1e-3 * value)
+        with self.assertRaisesRegex(openhpu.InvalidArgumentError, "none was given"):
+            openhpu.calibrate(MODEL, [])
+        with self.assertRaisesRegex(openhpu.InvalidArgumentError, 'precision="fp8".*bf16 needs no ranges'):
+            openhpu.calibrate(MODEL, [[self.images]], precision="bf16")
 
     def test_profile_agrees_with_hpu_run(self):
         with openhpu.Session(self.recipe, openhpu.Device()) as session:
@@ -183,6 +319,11 @@ class Digits(unittest.TestCase):
         for key in ("device_time_us", "h2d_us", "d2h_us", "h2d_bytes", "d2h_bytes", "engine_busy", "iterations", "target"):
             self.assertEqual(told[key], self.run_json[key], key)
         self.assertEqual(set(told["host_latency_ms"]), set(self.run_json["host_latency_ms"]))
+
+    def test_ctrl_c_ends_a_profile_between_runs(self):
+        with self.interrupted(0.2), self.assertRaises(KeyboardInterrupt):
+            self.session.profile(self.images, iters=10**6)
+        np.testing.assert_array_equal(self.session.run(self.images)[0], self.outputs)
 
     def test_profile_says_what_hpu_trace_says(self):
         trace = os.path.join(self.work.name, "run.hputrace")
@@ -324,6 +465,37 @@ class Digits(unittest.TestCase):
         error = pickle.loads(pickle.dumps(caught.exception))
         self.assertEqual((type(error), error.code, len(error.unsupported)), (openhpu.UnimplementedError, "UNIMPLEMENTED", 3))
 
+    def test_errors_name_the_parameters_of_python(self):
+        dynamic = os.path.join(DIGITS, "model_dynamic.onnx")
+        copy = os.path.join(self.work.name, "a model.onnx")
+        shutil.copy(MODEL, copy)
+        anonymous = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, (None, 3))],
+                             [("y", TensorProto.FLOAT, None)])
+        bare = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, None)], [("y", TensorProto.FLOAT, None)])
+        other = openhpu.compile(MODEL, target="gaudi3").to_bytes()
+        for use, words in (
+                (lambda: openhpu.compile(dynamic), 'give their sizes: dims={"batch": SIZE}'),
+                (lambda: openhpu.compile(dynamic, dims={"bach": 3}), 'dims={"bach": 3}: no free dimension'),
+                (lambda: openhpu.compile(dynamic, shapes={"image": (8, 1, 8, 9)}), 'shapes={"image": (8, 1, 8, 9)}: '),
+                (lambda: openhpu.compile(anonymous), 'dims={"x_dim0": SIZE}'),
+                (lambda: openhpu.compile(bare), 'shapes={"x": SIZES}'),
+                (lambda: openhpu.compile(MODEL, target="gaudi1", precision="f16"), "choose another precision or target"),
+                (lambda: openhpu.compile(MODEL, keep_f32="Nowhere", precision="bf16"), "of keep_f32 is neither"),
+                (lambda: openhpu.compile(os.path.join(ROOT, "tests", "models", "malformed", "unknown_ops.onnx")),
+                 "openhpu.supported_ops() shows"),
+                (lambda: openhpu.load(copy), f"'{copy}' is a model, not a recipe; compile it first: openhpu.compile(\"{copy}\")"),
+                (lambda: openhpu.load(onnx.load(MODEL).SerializeToString()), "openhpu.compile(MODEL)"),
+                (lambda: openhpu.load(other[:-1]), 'openhpu.compile(MODEL, target="gaudi3")'),
+                (lambda: self.session.verify([self.images], [self.expected], rtol=-1), "rtol=-1 is not a tolerance")):
+            with self.subTest(words=words):
+                with self.assertRaises(openhpu.Error) as caught:
+                    use()
+                self.assertIn(words, str(caught.exception))
+                self.assertNotIn("--", str(caught.exception))
+                self.assertNotIn("CompileOptions", str(caught.exception))
+        [warning] = openhpu.compile(MODEL, cache="/proc/none").report["warnings"]
+        self.assertTrue(warning.endswith("choose another cache"), warning)
+
     def test_failures_of_work_say_where(self):
         device = openhpu.Device()
         session = openhpu.Session(self.recipe, device)
@@ -342,16 +514,8 @@ class Digits(unittest.TestCase):
             future.result(timeout=0.1)
         self.assertIn("not done after 0.1 s", str(caught.exception))
         self.assertFalse(future.done())
-        # SIGALRM in place of SIGINT: what counts is that a handler which raises ends the wait.
-        def interrupt(*_):
-            raise KeyboardInterrupt
-        old = signal.signal(signal.SIGALRM, interrupt)
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 0.1)
-            with self.assertRaises(KeyboardInterrupt):
-                session.run(self.images)
-        finally:
-            signal.signal(signal.SIGALRM, old)
+        with self.interrupted(0.1), self.assertRaises(KeyboardInterrupt):
+            session.run(self.images)
         device.reset()
         with self.assertRaises(openhpu.CancelledError):
             future.result()

@@ -16,6 +16,7 @@
 
 #include "base/Format.h"
 #include "base/Log.h"
+#include "base/OptionNames.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "base/Suggest.h"
@@ -449,7 +450,7 @@ int Tool::finish(const StatusOr<ExitCode>& result) {
 ExitCode Tool::report(const Status& status) {
   progress("");
   bool isInternal = status.code() == StatusCode::kInternal;
-  std::string message = status.message();
+  std::string message = base::inWordsOf(base::Reader::kCommandLine, status.message());
   if (isInternal) {
     std::string path = writeReproducer(message);
     message += path.empty() ? "; this is a bug of OpenHPU, please report it"

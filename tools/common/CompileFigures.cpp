@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/CompileFigures.h"
 
+#include "base/OptionNames.h"
+
 namespace hpu::tools {
 
 void addFigures(Json& json, const CompileResult& result) {
@@ -30,7 +32,10 @@ void addFigures(Json& json, const CompileResult& result) {
 Json unsupportedJson(const std::vector<UnsupportedNode>& nodes) {
   Json list = Json::array();
   for (const UnsupportedNode& node : nodes)
-    list.append(Json().set("op", node.op).set("node", node.node).set("reason", node.reason));
+    list.append(Json()
+                    .set("op", node.op)
+                    .set("node", node.node)
+                    .set("reason", base::inWordsOf(base::Reader::kCommandLine, node.reason)));
   return list;
 }
 

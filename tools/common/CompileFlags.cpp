@@ -6,6 +6,7 @@
 
 #include "base/Clip.h"
 #include "base/Format.h"
+#include "base/OptionNames.h"
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "tools/common/HostTensor.h"
@@ -78,7 +79,7 @@ std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes) {
   std::vector<std::vector<std::string>> rows = {{"op", "node", "reason"}};
   constexpr size_t kMostRows = 200;
   for (size_t i = 0; i < std::min(nodes.size(), kMostRows); ++i)
-    rows.push_back({shortened(nodes[i].op), shortened(nodes[i].node), base::clipped(nodes[i].reason)});
+    rows.push_back({shortened(nodes[i].op), shortened(nodes[i].node), base::clipped(base::inWordsOf(base::Reader::kCommandLine, nodes[i].reason))});
   if (nodes.size() > kMostRows) rows.push_back({"...", base::strCat("and ", nodes.size() - kMostRows, " more"), ""});
   return formatTable(rows, outputWidth(2));
 }

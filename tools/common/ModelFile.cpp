@@ -7,6 +7,7 @@
 
 #include "base/Format.h"
 #include "base/MappedFile.h"
+#include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 #include "compiler/import/OnnxOutline.h"
 #include "tools/common/CompileFigures.h"
@@ -134,7 +135,8 @@ StatusOr<CompileResult> compileWithProgress(Tool& tool, const std::string& model
     tool.json().set("unsupported", unsupportedJson(unsupported));
     return withTable(result.status(), model, unsupported);
   }
-  for (const std::string& warning : result->warnings) tool.note(warning);
+  for (const std::string& warning : result->warnings)
+    tool.note(base::inWordsOf(base::Reader::kCommandLine, warning));
   return result;
 }
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models: compiling, recipes, the reference interpreter.
+#include <atomic>
+#include <list>
+
+#include "base/OptionNames.h"
 #include "hpu/recipe.h"
 #include "hpu/reference.h"
 #include "src/bindings/python/Core.h"
@@ -33,7 +37,7 @@ std::string figuresOf(const CompileResult& result) {
   tools::Json& reports = json["reports"] = tools::Json::object();
   for (const auto& [name, text] : result.reports) reports.set(name, text);
   tools::Json& warnings = json["warnings"] = tools::Json::array();
-  for (const std::string& warning : result.warnings) warnings.append(warning);
+  for (const std::string& warning : result.warnings) warnings.append(base::inWordsOf(base::Reader::kPython, warning));
   if (!result.explainedNode.empty()) {
     json.set("explained_node", result.explainedNode);
     tools::Json& notes = json["explain_phases"] = tools::Json::array();
@@ -43,18 +47,55 @@ std::string figuresOf(const CompileResult& result) {
   return json.dump(-1);
 }
 
-py::tuple compileModel(const std::string& path, const py::dict& given) {
-  struct Work {
-    CompileOptions options;
-    std::vector<UnsupportedNode> unsupported;
-    std::optional<StatusOr<CompileResult>> result;
-  };
-  auto work = std::make_shared<Work>();
-  work->options = optionsFrom(given);
-  runInterruptibly([work, path] { work->result = compileFile(path, work->options, &work->unsupported); });
-  if (!work->result->ok()) throw StatusError(work->result->status(), work->unsupported);
-  return py::make_tuple((*work->result)->recipe, figuresOf(**work->result));
-}
+/// A compilation, and those who wait for it. With the GIL, but for notify().
+class Job {
+ public:
+  Job(const std::string& path, const py::dict& given) {
+    forgetEnded();
+    const CompileOptions options = optionsFrom(given);
+    py::gil_scoped_release released;
+    compilation_ = take(Compilation::startFile(path, options));
+  }
+  /// Nobody waits any more: it is cancelled, and ends by itself.
+  ~Job() {
+    compilation_.cancel();
+    ending().push_back(std::move(compilation_));
+    forgetEnded();
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  bool done() const { return compilation_.done(); }
+  void cancel() const { compilation_.cancel(); }
+  std::string phase() const { return compilation_.phase(); }
+  void notify(uint64_t token) const {
+    compilation_.onDone([&completions = Completions::ofProcess(), token] { completions.add(token); });
+  }
+  /// (the recipe, the report); signals and the lock as of waitFor().
+  py::tuple result(std::optional<double> seconds) const {
+    constexpr double kLongest = 1e9;
+    const auto ms = static_cast<int64_t>(std::clamp(seconds.value_or(kLongest), 0.0, kLongest) * 1000 + 0.5);
+    StatusOr<CompileResult> result = CompileResult();
+    waitInSlices(base::Deadline::afterMs(ms), [&](int64_t slice) {
+      result = compilation_.result(slice);
+      return result.status().code() != StatusCode::kDeadlineExceeded || compilation_.done();
+    });
+    if (!result.ok()) throw StatusError(result.status(), compilation_.unsupported());
+    return py::make_tuple(result->recipe, figuresOf(*result));
+  }
+
+ private:
+  /// The last handle of a compilation waits for its end, which here nobody should. Never destroyed: the process may end
+  /// before, and ends them then. Guarded by the GIL.
+  static std::list<Compilation>& ending() {
+    static auto* const all = new std::list<Compilation>;
+    return *all;
+  }
+  static void forgetEnded() {
+    ending().remove_if([](const Compilation& one) { return one.done(); });
+  }
+  Compilation compilation_;
+};
 
 bool isMlir(const std::string& path) {
   return path.ends_with(".mlir") || path.ends_with(".mlirbc");
@@ -89,6 +130,43 @@ py::list interpretModel(const std::string& path, const py::dict& given, const py
                                   py::tuple(py::cast(output.type.shape)),
                                   py::bytes(reinterpret_cast<const char*>(output.bytes.data()), output.bytes.size())));
   return outputs;
+}
+
+/// A recipe whose outputs are the ranges of the model's activations (calibrationGraph), in f32.
+Recipe calibrationRecipe(const std::string& path, const py::dict& given) {
+  struct Work {
+    CompileOptions options;
+    std::vector<UnsupportedNode> unsupported;
+    StatusOr<Recipe> recipe = Recipe();
+    std::atomic<bool> abandoned = false;
+
+    StatusOr<Recipe> compiled(const std::string& path) {
+      CompileOptions wide = options;
+      wide.precision = Precision::kF32;
+      wide.keepF32.clear();
+      wide.ranges.clear();
+      wide.isCancelled = [this] { return abandoned.load(std::memory_order_relaxed); };
+      StatusOr<Graph> graph = isMlir(path) ? importMlir(path) : importOnnx(path, wide, &unsupported);
+      if (!graph.ok()) return graph.status();
+      StatusOr<Graph> watched = calibrationGraph(*graph, options);
+      if (!watched.ok()) return watched.status();
+      StatusOr<CompileResult> result = hpu::compile(*watched, wide);
+      if (!result.ok()) return result.status();
+      return result->recipe;
+    }
+  };
+  auto work = std::make_shared<Work>();
+  work->options = optionsFrom(given);
+  if (!isFp8(work->options.precision))
+    throw StatusError(invalidArgument("calibrate() is for precision=\"fp8\" and \"fp8_e5m2\"; " +
+                                      std::string(precisionName(work->options.precision)) + " needs no ranges"));
+  struct Abandon {
+    ~Abandon() { work.abandoned = true; }  // When a signal ends the wait.
+    Work& work;
+  } abandon{*work};
+  runInterruptibly([work, path] { work->recipe = work->compiled(path); });
+  if (!work->recipe.ok()) throw StatusError(work->recipe.status(), work->unsupported);
+  return *work->recipe;
 }
 
 py::bytes serialized(const Recipe& recipe) {
@@ -126,7 +204,14 @@ void bindCompile(py::module_& module) {
       .def("workspace_bytes", &Recipe::workspaceBytes)
       .def("constant_bytes", &Recipe::constantBytes)
       .def("estimated_device_time_us", &Recipe::estimatedDeviceTimeUs);
-  module.def("compile", &compileModel);
+  py::class_<Job>(module, "Compilation")
+      .def(py::init<const std::string&, const py::dict&>())
+      .def("done", &Job::done)
+      .def("cancel", &Job::cancel)
+      .def("phase", &Job::phase)
+      .def("notify", &Job::notify)
+      .def("result", &Job::result);
+  module.def("calibration_recipe", &calibrationRecipe);
   module.def("interpret", &interpretModel);
   module.def("supported_onnx_ops", &supportedOnnxOps);
 }

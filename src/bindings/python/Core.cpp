@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <mutex>
 
-#include "base/Deadline.h"
+#include "base/OptionNames.h"
 #include "base/Thread.h"
 #include "hpu/version.h"
 
@@ -33,10 +33,6 @@ Jobs& jobs() {
   return *all;
 }
 
-void checkSignals() {
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-}
-
 void raise(const StatusError& error) {
   py::object work = py::none();
   if (const WorkFailure* failure = error.status.work())
@@ -44,10 +40,12 @@ void raise(const StatusError& error) {
                     py::arg("operation") = failure->operation, py::arg("label") = failure->label,
                     py::arg("node") = failure->node);
   py::list unsupported;
+  const auto forPython = [](const std::string& text) { return base::inWordsOf(base::Reader::kPython, text); };
   for (const UnsupportedNode& node : error.unsupported)
-    unsupported.append(py::dict(py::arg("op") = node.op, py::arg("node") = node.node, py::arg("reason") = node.reason));
+    unsupported.append(
+        py::dict(py::arg("op") = node.op, py::arg("node") = node.node, py::arg("reason") = forPython(node.reason)));
   // Messages quote names from files, which need not be UTF-8.
-  const std::string& text = error.status.message();
+  const std::string text = forPython(error.status.message());
   auto message = py::reinterpret_steal<py::object>(
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
   py::object made =
@@ -57,6 +55,43 @@ void raise(const StatusError& error) {
 }
 
 }  // namespace
+
+void checkSignals() {
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+void Completions::add(uint64_t token) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    tokens_.push_back(token);
+  }
+  changed_.notify_one();
+}
+
+std::vector<uint64_t> Completions::next() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] { return closed_ || !tokens_.empty(); });
+  return closed_ ? std::vector<uint64_t>() : std::exchange(tokens_, {});
+}
+
+void Completions::close() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+  }
+  changed_.notify_all();
+}
+
+Completions& Completions::ofProcess() {
+  static Completions* all = new Completions;
+  static pid_t process = getpid();
+  // Of a forked child's parent, a thread may hold the lock.
+  if (process != getpid()) {
+    all = new Completions;
+    process = getpid();
+  }
+  return *all;
+}
 
 void runInterruptibly(std::function<void()> job) {
   struct Outcome {
@@ -114,28 +149,31 @@ void finishJobs() {
   }
 }
 
+bool waitInSlices(const base::Deadline& deadline, const std::function<bool(int64_t)>& wait) {
+  while (true) {
+    {
+      py::gil_scoped_release released;
+      if (wait(std::min(deadline.remainingMs(), kSliceMs))) return true;
+    }
+    if (deadline.expired()) return false;
+    checkSignals();
+  }
+}
+
 Status waitFor(const Event& event, std::optional<double> seconds, const std::string& what) {
   int64_t milliseconds = -1;
   if (seconds) milliseconds = static_cast<int64_t>(std::clamp(*seconds, 0.0, 1e9) * 1000 + 0.5);
-  StatusOr<base::Deadline> deadline = base::Deadline::fromMs(milliseconds);
-  if (!deadline.ok()) return deadline.status();
-  while (true) {
-    Status status;
-    bool done = true;
-    {
-      py::gil_scoped_release released;
-      status = event.synchronize(std::min(deadline->remainingMs(), kSliceMs));
-      // The work's own failure may have the code of a wait that ended.
-      if (status.code() == StatusCode::kDeadlineExceeded) done = event.isDone();
-    }
-    if (done) return status;
-    if (deadline->expired()) {
-      char text[64];
-      snprintf(text, sizeof text, " is not done after %.3g s", static_cast<double>(deadline->totalMs()) / 1e3);
-      return deadlineExceeded(what + text + "; it goes on, and can be waited for again");
-    }
-    checkSignals();
-  }
+  const base::Deadline deadline = take(base::Deadline::fromMs(milliseconds));
+  Status status;
+  const bool done = waitInSlices(deadline, [&](int64_t ms) {
+    status = event.synchronize(ms);
+    // The work's own failure may have the code of a wait that ended.
+    return status.code() != StatusCode::kDeadlineExceeded || event.isDone();
+  });
+  if (done) return status;
+  char text[64];
+  snprintf(text, sizeof text, " is not done after %.3g s", static_cast<double>(deadline.totalMs()) / 1e3);
+  return deadlineExceeded(what + text + "; it goes on, and can be waited for again");
 }
 
 ElementType elementTypeOf(const std::string& name) {
@@ -170,6 +208,12 @@ PYBIND11_MODULE(_core, module) {
     }
   });
   module.def("finish_jobs", &finishJobs);
+  module.def("next_done", [] {
+    Completions& completions = Completions::ofProcess();
+    py::gil_scoped_release released;
+    return completions.next();
+  });
+  module.def("close_done", [] { Completions::ofProcess().close(); });
   bindCompile(module);
   bindRuns(module);
   bindFigures(module);

@@ -8,14 +8,18 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/Deadline.h"
 #include "hpu/compiler.h"
 #include "hpu/event.h"
 #include "hpu/status.h"
@@ -47,6 +51,31 @@ T take(StatusOr<T> value) {
 /// this, and the job goes on alone; finishJobs() waits for such jobs when the process ends.
 void runInterruptibly(std::function<void()> job);
 void finishJobs();
+
+/// Calls what Python's signal handlers are due to do. Throws what they raise.
+void checkSignals();
+
+/// The tokens of what is done, for the one thread of the package that wakes those who await it (openhpu/_awaiting.py).
+/// So no thread of the runtime ever waits for the GIL. Any thread may call, with or without the GIL.
+class Completions {
+ public:
+  void add(uint64_t token);
+  /// Waits, without the GIL; empty when it was closed.
+  std::vector<uint64_t> next();
+  void close();
+  /// Of this process; never destroyed, as work that is dropped when the process ends is told, too. With the GIL.
+  static Completions& ofProcess();
+
+ private:
+  std::mutex mutex_;  ///< Guards the following.
+  std::condition_variable changed_;
+  std::vector<uint64_t> tokens_;
+  bool closed_ = false;
+};
+
+/// Calls `wait(ms)` without the GIL until it says that what it waits for is over (true), or the deadline has passed
+/// (false); Python's signal handlers in between.
+bool waitInSlices(const base::Deadline& deadline, const std::function<bool(int64_t)>& wait);
 
 /// Waits for an event without the GIL, at most `seconds` (none: HPU_WAIT_TIMEOUT_MS); signals as above. The message of
 /// kDeadlineExceeded names `what`.

@@ -102,6 +102,12 @@ void Request::wait(std::optional<double> seconds) {
   check(*outcome_);
 }
 
+void Request::notify(uint64_t token) const {
+  Completions& completions = Completions::ofProcess();
+  py::gil_scoped_release released;
+  check(done_.onDone([&completions, token](const Status&) { completions.add(token); }));
+}
+
 Program::Program(std::shared_ptr<OpenDevice> device, const Recipe& recipe)
     : device_(std::move(device)), recipe_(recipe) {
   py::gil_scoped_release released;
@@ -155,7 +161,10 @@ std::shared_ptr<Request> Program::launch(const std::vector<std::shared_ptr<Devic
 
 std::string Program::profile(const std::vector<py::array>& inputs, const std::vector<py::array>& outputs,
                              int iterations, int warmup, int top) {
-  auto runOnce = [&](const Event* marks) { return waitFor(enqueueRun(inputs, outputs, marks), {}, what()); };
+  auto runOnce = [&](const Event* marks) {
+    checkSignals();  // A short wait does not.
+    return waitFor(enqueueRun(inputs, outputs, marks), {}, what());
+  };
   tools::RunTimes times = take(tools::timeRuns(device_->device, warmup, iterations, runOnce));
   tools::Json json = tools::Json::object();
   json.set("program", recipe_.name()).set("target", targetName(recipe_.target())).set("load_ms", loadMs_);
@@ -181,7 +190,8 @@ std::string Program::profile(const std::vector<py::array>& inputs, const std::ve
 void bindRuns(py::module_& module) {
   py::class_<Request, std::shared_ptr<Request>>(module, "Request")
       .def("done", &Request::done)
-      .def("wait", &Request::wait);
+      .def("wait", &Request::wait)
+      .def("notify", &Request::notify);
 
   py::class_<OpenDevice, std::shared_ptr<OpenDevice>>(module, "Device")
       .def(py::init([](int index, const std::string& target, const std::string& driver, int threads, int64_t hbm) {

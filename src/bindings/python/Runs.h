@@ -57,6 +57,8 @@ class Request {
   bool done() const;
   /// Throws the work's failure, every time.
   void wait(std::optional<double> seconds);
+  /// Puts the token into Completions when it is done, however that ends.
+  void notify(uint64_t token) const;
 
  private:
   std::shared_ptr<Lane> lane_;

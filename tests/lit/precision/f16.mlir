@@ -5,8 +5,8 @@
 
 // RUN: not hpu-opt %s --hpu-precision="to=f16 keep=mathmul" 2>&1 | FileCheck %s --check-prefix=NEAR
 
-// UNKNOWN: error: 'nobody' of the keep-f32 list is neither an op of the hpu dialect nor a node of the model
-// NEAR: error: 'mathmul' of the keep-f32 list is neither {{.*}}; did you mean 'matmul'{{.*}}?
+// UNKNOWN: error: 'nobody' of CompileOptions::keepF32 is neither an op of the hpu dialect nor a node of the model
+// NEAR: error: 'mathmul' of CompileOptions::keepF32 is neither {{.*}}; did you mean 'matmul'{{.*}}?
 
 // CHECK-LABEL: func.func @linear(
 // CHECK-DAG: hpu.constant dense<5.000000e-01> : tensor<4x3xf16>

@@ -35,6 +35,8 @@ TEST(OptionNames, EachReaderReadsItsOwnWords) {
        "--shape scalar=", "shapes={\"scalar\": ()}"},
       {optionName("stopAfter"), "CompileOptions::stopAfter", "--stop-after", "hpu-compile --stop-after"},
       {supportedOpsCall(), "hpu::supportedOnnxOps()", "hpu-compile --list-ops", "openhpu.supported_ops()"},
+      {"fromDlpack: ", "fromDlpack: ", "fromDlpack: ", "from_dlpack: "},
+      {"toDlpack: ", "toDlpack: ", "toDlpack: ", "__dlpack__: "},
       {signCall(), "Recipe::signedWith", "hpu-compile --sign", "Recipe.signed_with"},
       {compileCall("", {optionValue("target", "gaudi3"), optionValue("cpu", "native")}),
        "hpu::compileFile(MODEL, CompileOptions::target = gaudi3, CompileOptions::cpu = native)",
@@ -59,7 +61,7 @@ TEST(OptionNames, VeryManyEntriesAndLongNamesAreCut) {
   std::vector<OptionEntry> many(100, {"n", "SIZE"});
   EXPECT_TRUE(tool(optionEntries("dims", many)).ends_with("--dim n=SIZE ..."));
   EXPECT_TRUE(python(optionEntries("dims", many)).ends_with("\"n\": SIZE, ...}"));
-  EXPECT_LT(optionEntries("dims", {{std::string(1 << 20, 'x'), "1"}}).size(), 2000u);
+  EXPECT_LT(optionEntries("dims", {100, {std::string(1 << 16, 'x'), "1"}}).size(), 2000u);
 }
 
 TEST(OptionNames, WhatIsNotUnderstoodStays) {

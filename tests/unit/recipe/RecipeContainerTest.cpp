@@ -195,6 +195,24 @@ TEST(RecipeContainer, AMissingFileIsNotFoundAndNamed) {
   EXPECT_THAT(program.status().message(), HasSubstr("/no/such/folder/a.recipe"));
 }
 
+/// By its name or by its bytes; nothing that is advised would write over it.
+TEST(RecipeContainer, AModelIsSaidToBeOneAndHowItIsCompiled) {
+  auto message = [](const std::string& bytes, const std::string& where) {
+    auto program = readRecipe(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size(), nullptr, where);
+    EXPECT_FALSE(program.ok());
+    EXPECT_EQ(program.status().code(), StatusCode::kInvalidArgument) << program.status().message();
+    return program.status().message();
+  };
+  const std::string onnx = "\x08\x08\x12\x07pytorch";
+  EXPECT_EQ(message(onnx, "a.onnx"), "'a.onnx' is a model, not a recipe; compile it first: hpu::compileFile(\"a.onnx\")");
+  EXPECT_EQ(message(onnx, "memory"), "'memory' is a model, not a recipe; compile it first: hpu::compileFile(MODEL)");
+  EXPECT_THAT(message("module {", "a.mlir"), HasSubstr("hpu::compileFile(\"a.mlir\")"));
+  EXPECT_THAT(message("ML\xefR", "a.bin"), HasSubstr("is a model"));
+  // A recipe with the name of a model is one.
+  std::vector<uint8_t> bytes = sampleBytes();
+  EXPECT_TRUE(readRecipe(bytes.data(), bytes.size(), nullptr, "a.onnx").ok());
+}
+
 TEST(RecipeContainer, AnotherKindOfFileIsSaidToBeOne) {
   std::string text = "#!/bin/sh\necho this is no recipe\n";
   auto program = readRecipe(reinterpret_cast<const uint8_t*>(text.data()), text.size(), nullptr, "x.sh");
@@ -212,7 +230,7 @@ TEST(RecipeContainer, DamageNamesTheSectionAndTheCommandThatMendsIt) {
   EXPECT_EQ(program.status().code(), StatusCode::kDataLoss);
   EXPECT_THAT(program.status().message(),
               AllOf(HasSubstr("section 6 (ops, at byte " + std::to_string(ops.offset) + ")"),
-                    HasSubstr("recompile with: hpu-compile MODEL -o test.recipe --target gaudi2")));
+                    HasSubstr("compile the model again: hpu::compileFile(MODEL, CompileOptions::target = gaudi2)")));
 }
 
 TEST(RecipeContainer, DamagedConstantsAndImagesAreFound) {
@@ -237,7 +255,7 @@ TEST(RecipeContainer, ANewerMajorVersionIsRefusedWithBothVersionsAndTheMend) {
   EXPECT_EQ(program.status().code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(program.status().message(),
               AllOf(HasSubstr("2.3"), HasSubstr("reads format 1.1"), HasSubstr("update OpenHPU"),
-                    HasSubstr("hpu-compile MODEL -o test.recipe")));
+                    HasSubstr("hpu::compileFile(MODEL)")));
 }
 
 TEST(RecipeContainer, ANewerMinorVersionIsReadUnlessItSaysThatItNeedsANewerReader) {

@@ -90,7 +90,7 @@ TEST_F(ExecutableTest, RecipeOfAnotherTargetNamesTheCommandThatMendsIt) {
   Status status = Executable::load(device, recipe).status();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("compiled for gaudi1"));
-  EXPECT_THAT(status.message(), HasSubstr("hpu-compile --target gaudi2"));
+  EXPECT_THAT(status.message(), HasSubstr("hpu::compileFile(MODEL, CompileOptions::target = gaudi2)"));
 }
 
 TEST_F(ExecutableTest, WrongBuffersAreRefusedByName) {

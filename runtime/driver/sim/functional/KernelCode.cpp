@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/CpuFeatures.h"
+#include "base/OptionNames.h"
 #include "base/StatusMacros.h"
 
 namespace hpu::sim {
@@ -33,7 +34,7 @@ StatusOr<std::shared_ptr<const KernelCode>> KernelCode::map(const recipe::Progra
     return failedPrecondition("the recipe '" + program.name + "' has kernels for " +
                               (variants.empty() ? "no CPU" : variants) + ", but this CPU (" + base::cpuModelName() +
                               ") runs only " + std::string(base::cpuLevelName(cpu)) +
-                              "; compile it here with: hpu-compile --cpu=native");
+                              "; compile it here: " + base::compileCall("", {base::optionValue("cpu", "native")}));
   if (best->entries.size() != program.kernels.size())
     return dataLoss("the kernel image has " + std::to_string(best->entries.size()) + " entries for " +
                     std::to_string(program.kernels.size()) + " kernels");

@@ -15,17 +15,17 @@ from ._errors import (AbortedError, AlreadyExistsError, CancelledError, DataLoss
                       FailedPreconditionError, InternalError, InvalidArgumentError, MissingFileError, NotFoundError,
                       OutOfRangeError, PermissionDeniedError, ResourceExhaustedError, UnavailableError,
                       UnimplementedError)
-from ._recipe import Recipe, compile, load, supported_ops
+from ._recipe import Compilation, Recipe, compile, compile_async, load, supported_ops
 from ._session import Future, Session
 from ._tensors import HostTensor, TensorInfo, from_bits, from_dlpack, to_bits
-from ._verify import random_inputs, trace, verify
+from ._verify import calibrate, random_inputs, trace, verify
 
 __version__ = _core.version
-__all__ = ["AbortedError", "AlreadyExistsError", "Buffer", "CancelledError", "DataLossError", "DeadlineExceededError", "Device",
-           "Error", "FailedPreconditionError", "Future", "HostTensor", "InternalError", "InvalidArgumentError", "MissingFileError",
-           "NotFoundError", "OutOfRangeError", "PermissionDeniedError", "Recipe", "ResourceExhaustedError", "Session",
-           "TensorInfo", "UnavailableError", "UnimplementedError", "compile", "from_bits", "from_dlpack", "load", "random_inputs",
-           "supported_ops", "to_bits", "trace", "verify"]
+__all__ = ["AbortedError", "AlreadyExistsError", "Buffer", "CancelledError", "Compilation", "DataLossError",
+           "DeadlineExceededError", "Device", "Error", "FailedPreconditionError", "Future", "HostTensor", "InternalError",
+           "InvalidArgumentError", "MissingFileError", "NotFoundError", "OutOfRangeError", "PermissionDeniedError", "Recipe",
+           "ResourceExhaustedError", "Session", "TensorInfo", "UnavailableError", "UnimplementedError", "calibrate", "compile",
+           "compile_async", "from_bits", "from_dlpack", "load", "random_inputs", "supported_ops", "to_bits", "trace", "verify"]
 
-# A compilation whose caller was interrupted goes on; the process ends when it is done.
+# What the interpreter was computing for a caller that was interrupted goes on; the process ends when it is done.
 _atexit.register(_core.finish_jobs)

@@ -25,7 +25,7 @@ class Error(Exception):
 
 
 class CancelledError(Error):
-    """Work that a reset of the device dropped."""
+    """Work that a reset of the device dropped, or a compilation that was cancelled."""
 
     code = "CANCELLED"
 

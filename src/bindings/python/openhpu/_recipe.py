@@ -5,10 +5,14 @@ import contextlib
 import json
 import operator
 import os
+import shutil
 import tempfile
+import threading
+import weakref
 
 from . import _core
-from ._errors import MissingFileError, NotFoundError
+from ._awaiting import until_done
+from ._errors import DeadlineExceededError, Error, MissingFileError, NotFoundError
 from ._tensors import TensorInfo
 
 
@@ -82,21 +86,39 @@ def _unpickle(data, report):
     return Recipe(_core.Recipe.from_bytes(data), report)
 
 
-@contextlib.contextmanager
-def model_file(model):
-    """The path of a model that is a path, the bytes of one, or an onnx.ModelProto."""
+def _placed(model):
+    """(the path of a model that is a path, the bytes of one, or an onnx.ModelProto; the folder that was made for it, or None)."""
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        with tempfile.TemporaryDirectory(prefix="openhpu-") as folder:
-            path = os.path.join(folder, "model.onnx")
-            with open(path, "wb") as file:
-                file.write(model)
+    if not isinstance(model, (bytes, bytearray, memoryview)):
+        return os.fspath(model), None
+    folder = tempfile.mkdtemp(prefix="openhpu-")
+    path = os.path.join(folder, "model.onnx")
+    try:
+        with open(path, "wb") as file:
+            file.write(model)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return path, folder
+
+
+def _remove(folder, process):
+    """In a forked child the folder is its parent's."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def model_file(model):
+    """The path of a model, while it is used."""
+    path, folder = _placed(model)
+    try:
+        with missing_file(path):
             yield path
-        return
-    path = os.fspath(model)
-    with missing_file(path):
-        yield path
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -123,23 +145,95 @@ def options(target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=
             "cache": os.environ.get("HPU_CACHE", "") if cache is None else os.fspath(cache), "cpu": cpu}
 
 
+class Compilation:
+    """A compilation that goes on beside the program: compile_async() starts it. Any thread may wait; `await` works in asyncio,
+    any number of times. It is cancelled when nobody has this object any more."""
+
+    def __init__(self, model, given):
+        self._path, folder = _placed(model)
+        # Its model is needed until it is done, or until nobody cares.
+        self._forget_model = weakref.finalize(self, _remove, folder, os.getpid()) if folder is not None else lambda: None
+        self._core = _core.Compilation(self._path, given)
+        self._value = None
+        self._lock = threading.Lock()
+
+    def done(self):
+        return self._core.done()
+
+    @property
+    def phase(self):
+        """The name of the phase that runs, as in the report; "" when none does."""
+        return self._core.phase()
+
+    def cancel(self):
+        """Returns at once; result() raises CancelledError soon, unless the compilation was done before."""
+        self._core.cancel()
+
+    def result(self, timeout=None):
+        """The recipe; waits for at most `timeout` seconds (None: as long as it takes). Raises the compilation's failure, or
+        DeadlineExceededError (a TimeoutError): it goes on then."""
+        try:
+            with missing_file(self._path):
+                core, report = self._core.result(timeout)
+        except DeadlineExceededError:
+            if self.done():
+                self._forget_model()
+            raise
+        except Error:
+            self._forget_model()
+            raise
+        self._forget_model()
+        with self._lock:
+            if self._value is None:
+                figures = json.loads(report)
+                figures["recipe_bytes"] = len(core.to_bytes())
+                self._value = Recipe(core, figures)
+        return self._value
+
+    def exception(self, timeout=None):
+        """The compilation's failure, or None when it succeeded."""
+        try:
+            self.result(timeout)
+        except Error as error:
+            if isinstance(error, DeadlineExceededError) and not self.done():
+                raise
+            return error
+        return None
+
+    def __await__(self):
+        if not self.done():
+            yield from until_done(self._core)
+        return self.result()
+
+    def __repr__(self):
+        return f"<openhpu.Compilation of '{self._path}': {'done' if self.done() else self.phase or 'begins'}>"
+
+
 def compile(model, *, target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=2, keep_f32=(), ranges=None,
             reports=(), explain=None, cache=None, cpu=""):
     """Compiles a model: the path of an ONNX file (or .mlir), its bytes, or an onnx.ModelProto.
 
     shapes: sizes of inputs with free dimensions, {"image": (8, 3, 224, 224)}; dims: of named free dimensions,
     {"batch": 8}. precision: f32, bf16, f16, fp8, fp8_e5m2. opt_level: 0 to 3. keep_f32: ops and nodes that keep f32.
-    ranges: of fp8, the largest magnitude of each activation. reports: any of precision, fusion, layout, tile, memory,
-    schedule, time. explain: a node to follow through the phases. cache: a folder of compiled recipes (default:
-    HPU_CACHE; "" for none). cpu: "native" for smaller recipes.
+    ranges: of fp8, the largest magnitude of each activation, as calibrate() finds them. reports: any of precision, fusion,
+    layout, tile, memory, schedule, time. explain: a node to follow through the phases. cache: a folder of compiled recipes
+    (default: HPU_CACHE; "" for none). cpu: "native" for smaller recipes.
 
-    Other Python threads go on meanwhile, and Ctrl-C ends the wait."""
-    given = options(target, shapes, dims, precision, opt_level, keep_f32, ranges, reports, explain, cache, cpu)
-    with model_file(model) as path:
-        core, report = _core.compile(path, given)
-    figures = json.loads(report)
-    figures["recipe_bytes"] = len(core.to_bytes())
-    return Recipe(core, figures)
+    Other Python threads go on meanwhile, and Ctrl-C cancels the compilation."""
+    compilation = compile_async(model, target=target, shapes=shapes, dims=dims, precision=precision, opt_level=opt_level,
+                                keep_f32=keep_f32, ranges=ranges, reports=reports, explain=explain, cache=cache, cpu=cpu)
+    try:
+        return compilation.result()
+    except BaseException:
+        compilation.cancel()  # It may be in a traceback that somebody keeps.
+        raise
+
+
+def compile_async(model, *, target="gaudi2", shapes=None, dims=None, precision="f32", opt_level=2, keep_f32=(), ranges=None,
+                  reports=(), explain=None, cache=None, cpu=""):
+    """As compile(), but returns a Compilation at once, whose result is the recipe. Bytes and protos are copied; a file is
+    not to be changed meanwhile."""
+    return Compilation(model, options(target, shapes, dims, precision, opt_level, keep_f32, ranges, reports, explain, cache, cpu))
 
 
 def load(recipe):

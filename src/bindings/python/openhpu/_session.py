@@ -11,6 +11,7 @@ import types
 import numpy as np
 
 from . import _core
+from ._awaiting import until_done
 from ._device import Buffer, check_target, dtype_name, shared_device
 from ._errors import DeadlineExceededError, FailedPreconditionError, InvalidArgumentError
 from ._recipe import Recipe
@@ -51,7 +52,8 @@ def _finish_runs():
 
 
 class Future:
-    """The outputs of a run that was enqueued. Any thread may wait; `await` works in asyncio."""
+    """The outputs of a run that was enqueued. Any thread may wait; `await` works in asyncio, any number of times, and ends
+    when it is cancelled: the run goes on then, and what it uses stays alive until it is done."""
 
     def __init__(self, request, finish):
         self._request = request
@@ -84,11 +86,9 @@ class Future:
         return None
 
     def __await__(self):
-        import asyncio
-        if self.done():
-            return self.result()
-            yield  # pylint: disable=unreachable
-        return (yield from asyncio.get_running_loop().run_in_executor(None, self.result).__await__())
+        if not self.done():
+            yield from until_done(self._request)
+        return self.result()
 
 
 class Session:

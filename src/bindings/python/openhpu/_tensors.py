@@ -130,7 +130,7 @@ def from_dlpack(tensor):
         tensor = tensor.__dlpack__()
     elif type(tensor).__name__ != "PyCapsule":
         raise InvalidArgumentError(f"from_dlpack takes what has __dlpack__(), but {type(tensor).__name__} was given")
-    dtype, bits = _core.take_capsule(tensor)
+    dtype, bits = _core.take_capsule(tensor, lambda name: TensorInfo("", name, ()).bits_dtype)
     return HostTensor(bits, dtype)
 
 

@@ -2,14 +2,15 @@
 """Checking a model's results, reproducible inputs, traces."""
 
 import contextlib
+import itertools
 import os
 
 import numpy as np
 
 from . import _core
-from ._errors import Error
+from ._errors import Error, InvalidArgumentError
+from ._recipe import Recipe, model_file, options
 from ._recipe import compile as compile_model
-from ._recipe import model_file, options
 from ._session import Session
 from ._tensors import TensorInfo, device_array, from_bits, named
 
@@ -41,8 +42,7 @@ def verify(model, inputs=None, expected=None, *, rtol=None, atol=None, device=No
     inputs: as of Session.run, a dict or a sequence (None: random_inputs with `seed`). expected: outputs likewise; None:
     those of the reference interpreter. The tolerances are hpu-verify's for the precision unless they are given. The other
     arguments are those of compile(); sizes of free dimensions are taken from a dict of inputs when none are given."""
-    if isinstance(inputs, dict) and not compile_options.get("shapes") and not compile_options.get("dims"):
-        compile_options = dict(compile_options, shapes={name: np.shape(value) for name, value in inputs.items()})
+    compile_options = _sized_by(inputs, compile_options)
     with model_file(model) as path:
         recipe = compile_model(path, **compile_options)
         if inputs is None:
@@ -53,6 +53,37 @@ def verify(model, inputs=None, expected=None, *, rtol=None, atol=None, device=No
         with Session(recipe, device) as session:
             return session.verify(inputs, expected, rtol=rtol, atol=atol,
                                   precision=compile_options.get("precision", "f32"))
+
+
+def _sized_by(inputs, compile_options):
+    """The options of compile(), with the sizes of free dimensions from a dict of inputs when they give none."""
+    if not isinstance(inputs, dict) or compile_options.get("shapes") or compile_options.get("dims"):
+        return compile_options
+    return dict(compile_options, shapes={name: np.shape(value) for name, value in inputs.items()})
+
+
+def calibrate(model, samples, *, device=None, **compile_options):
+    """The ranges that compile(precision="fp8", ranges=...) takes: the largest magnitude of each activation that a matrix
+    product reads, by name, over all samples, as `hpu-compile --calibrate` finds them.
+
+    samples: typical inputs, each as of Session.run (a dict, or a sequence in order); at least one, any iterable. The model
+    runs on them in f32. The other arguments are those of compile(), and should be those of the compilation that follows
+    (precision: fp8 unless it is given); sizes of free dimensions are taken from the first sample when that is a dict and none
+    are given."""
+    samples = iter(samples)
+    first = next(samples, None)
+    if first is None:
+        raise InvalidArgumentError("calibrate() finds ranges on samples, and none was given")
+    given = options(**dict({"precision": "fp8"}, **_sized_by(first, compile_options)))
+    with model_file(model) as path:
+        recipe = Recipe(_core.calibration_recipe(path, given))
+    ranges = {info.name: 0.0 for info in recipe.outputs}
+    with Session(recipe, device) as session:
+        for sample in itertools.chain((first,), samples):
+            found = session.run(sample) if isinstance(sample, dict) else dict(zip(ranges, session.run(*sample)))
+            for name, value in found.items():
+                ranges[name] = max(ranges[name], float(np.ravel(value)[0]))
+    return ranges
 
 
 @contextlib.contextmanager

@@ -100,7 +100,7 @@ TEST_F(Importer, NamesTheNodeThatAFreeDimensionStops) {
   ASSERT_FALSE(module.ok());
   EXPECT_EQ(module.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(module.status().message(), HasSubstr("Range 'positions'"));
-  EXPECT_THAT(module.status().message(), HasSubstr("--dim length=SIZE"));
+  EXPECT_THAT(module.status().message(), HasSubstr("CompileOptions::dims = {{\"length\", SIZE}}"));
   auto sized = import(builder, {{}, {{"length", 3}}, {}});
   ASSERT_TRUE(sized.ok()) << sized.status().message();
   EXPECT_EQ(opNames(*sized), "");
@@ -122,7 +122,7 @@ TEST_F(Importer, OutputsWhoseExtentIsASizeGetIt) {
     EXPECT_EQ(mlir::cast<mlir::RankedTensorType>(type).getShape(), llvm::ArrayRef(shape));
   auto open = import(builder);
   ASSERT_FALSE(open.ok());
-  EXPECT_THAT(open.status().message(), HasSubstr("--dim n=SIZE"));
+  EXPECT_THAT(open.status().message(), HasSubstr("CompileOptions::dims = {{\"n\", SIZE}}"));
 }
 
 }  // namespace

@@ -105,6 +105,50 @@ TEST(Dlpack, RefusesWhatIsNoDenseTensorAndLetsItGo) {
   EXPECT_TRUE(fromDlpack(&kept.managed).ok());
 }
 
+TEST(Dlpack, TakesAnyStridesOfHostMemoryWhenItIsToldTo) {
+  for (const std::vector<int64_t>& strides : std::vector<std::vector<int64_t>>{{1, 2, 6}, {12, 4, -1}, {12, 0, 1}}) {
+    Producer producer;
+    producer.strides = strides;
+    producer.managed.tensor.byteOffset = 12;
+    {
+      SharedTensor tensor = fromDlpack(&producer.managed, DlpackStrides::kAny).value();
+      EXPECT_EQ(tensor.strides(), strides);
+      EXPECT_EQ(tensor.bytes(), 96);
+      EXPECT_EQ(tensor.data(), producer.data.data() + 3);
+      DLManagedTensor* again = toDlpack(tensor).value();
+      EXPECT_EQ(std::vector<int64_t>(again->tensor.strides, again->tensor.strides + 3), strides);
+      again->deleter(again);
+      EXPECT_EQ(producer.deleted, 0);
+    }
+    EXPECT_EQ(producer.deleted, 1);
+  }
+  // Row-major order is none, as elsewhere.
+  Producer dense;
+  EXPECT_TRUE(fromDlpack(&dense.managed, DlpackStrides::kAny)->strides().empty());
+  for (int64_t stride : {INT64_MIN, INT64_MAX, int64_t{1} << 61, -(int64_t{1} << 50)}) {
+    Producer producer;
+    producer.strides[0] = stride;
+    Status status = fromDlpack(&producer.managed, DlpackStrides::kAny).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << stride;
+    EXPECT_THAT(status.message(), HasSubstr("end of the address space"));
+    EXPECT_EQ(producer.deleted, 1);
+  }
+  float value = 0;
+  int released = 0;
+  EXPECT_EQ(SharedTensor::ofHost(&value, ElementType::kF32, {5, 1}, {0, 7}, [&] { ++released; })->strides().size(), 2u);
+  EXPECT_THAT(SharedTensor::ofHost(&value, ElementType::kF32, {5}, {0, 7}, [&] { ++released; }).status().message(),
+              HasSubstr("2 strides were given for the 1 dimensions"));
+  EXPECT_EQ(released, 2);
+}
+
+TEST(Dlpack, PinnedMemoryOfOtherAcceleratorsIsTheHosts) {
+  for (int32_t place : {dlpack::kCudaHost, dlpack::kRocmHost}) {
+    Producer producer;
+    producer.managed.tensor.device.type = place;
+    EXPECT_EQ(fromDlpack(&producer.managed)->data(), producer.data.data());
+  }
+}
+
 TEST(Dlpack, KnowsRowMajorOrderHoweverItIsSaid) {
   Producer bare;
   bare.managed.tensor.strides = nullptr;

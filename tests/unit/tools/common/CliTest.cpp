@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "base/File.h"
+#include "base/OptionNames.h"
 #include "base/Suggest.h"
 
 namespace {
@@ -213,6 +214,17 @@ TEST(Tool, AChoiceOutsideItsListIsAUserErrorThatListsTheValidOnes) {
   Outcome outcome = runTool(tool, {"--precision", "f7"}, kNothing);
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("'f7' is not one of f32, bf16"));
+}
+
+TEST(Tool, ErrorsOfTheLibrariesNameItsOptions) {
+  Tool tool("tool", "Tests.");
+  const std::string sizes = hpu::base::optionEntries("dims", {{"batch", "SIZE"}});
+  Outcome outcome = runTool(tool, {"--json"}, [&]() -> hpu::StatusOr<ExitCode> {
+    return hpu::invalidArgument("the input has free dimensions; give their sizes: " + sizes);
+  });
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.err, "error: the input has free dimensions; give their sizes: --dim batch=SIZE\n");
+  EXPECT_THAT(outcome.out, HasSubstr("--dim batch=SIZE"));
 }
 
 TEST(Tool, HelpAndVersionGoToStdoutWithSuccess) {

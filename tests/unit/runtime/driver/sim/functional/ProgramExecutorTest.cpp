@@ -75,7 +75,7 @@ TEST(ProgramExecutor, NamesTheMendWhenNoImageFits) {
   auto executor = ProgramExecutor::create(program, {1});
   ASSERT_FALSE(executor.ok());
   EXPECT_EQ(executor.status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_NE(executor.status().message().find("hpu-compile --cpu=native"), std::string::npos);
+  EXPECT_NE(executor.status().message().find("CompileOptions::cpu = native"), std::string::npos);
 }
 
 TEST(ProgramExecutor, RefusesAnEntryOutsideOfItsImage) {
