@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/transport/shm/Doorbell.h"
 
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <climits>
+
+#include "base/Futex.h"
 
 namespace hpu::collectives::shm {
 namespace {
@@ -39,8 +36,7 @@ void Doorbell::ring(bool urgent) {
       sleepers.exchange(0, std::memory_order_seq_cst) == 0)
     return;
   wakes.fetch_add(1, std::memory_order_seq_cst);
-  // Not private: the sleeper may be in another process.
-  ::syscall(SYS_futex, &wakes, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  base::futexWake(wakes);
 }
 
 /// One thread of a rank is enough.
@@ -92,13 +88,7 @@ void Waiter::wait(uint32_t seen, Clock::time_point until, uint32_t atLeast, bool
          !doorbell_.sleepers.compare_exchange_weak(who, Doorbell::kAsleep | target, std::memory_order_seq_cst)) {
   }
   if (isReached(doorbell_.changes.load(std::memory_order_seq_cst), target)) return;
-  auto at =
-      std::max<int64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count(), 0);
-  timespec when{};
-  when.tv_sec = at / 1000000000;
-  when.tv_nsec = at % 1000000000;
-  // The bitset variant takes a point in time of the monotonic clock.
-  ::syscall(SYS_futex, &doorbell_.wakes, FUTEX_WAIT_BITSET, wakes, &when, nullptr, FUTEX_BITSET_MATCH_ANY);
+  base::futexWait(doorbell_.wakes, wakes, until);
 }
 
 }  // namespace hpu::collectives::shm
