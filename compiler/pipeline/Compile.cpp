@@ -10,7 +10,6 @@
 #include "base/Clip.h"
 #include "base/FloatEnvironment.h"
 #include "base/Format.h"
-#include "base/OptionNames.h"
 #include "base/FunctionRef.h"
 #include "base/OptionNames.h"
 #include "base/Settings.h"
@@ -139,9 +138,9 @@ Status missingSizes(mlir::func::FuncOp main) {
   std::string options;
   if (!symbols.empty()) options = importer::sizeOptions(symbols);
   if (!shapes.empty()) options += (options.empty() ? "" : " ") + base::optionEntries("shapes", shapes);
-  const std::string text = base::strCat(
-      count == 1 ? "the input " : "the inputs ", base::join(inputs),
-      count > kMostInputs ? base::strCat(" and ", count - kMostInputs, " more") : "", count == 1 ? " has" : " have");
+  const std::string text = base::strCat(count == 1 ? "the input " : "the inputs ", base::join(inputs),
+                                        count > kMostInputs ? base::strCat(" and ", count - kMostInputs, " more") : "",
+                                        count == 1 ? " has" : " have");
   return invalidArgument(base::strCat(base::clipped(text), " free dimensions; give their sizes: ", options));
 }
 
@@ -197,10 +196,8 @@ StatusOr<Graph> importWhole(const std::string& path, const CompileOptions& optio
       for (size_t i = 0; i < std::min(more.size(), kMostLines); ++i)
         lines += "\n  " + base::clipped(base::strCat(more[i].op, " '", more[i].node, "': ", more[i].reason));
       if (more.size() > kMostLines) lines += base::strCat("\n  and ", more.size() - kMostLines, " more");
-      status =
-          Status(status.code(), base::strCat(head, std::count(lines.begin(), lines.end(), '\n'),
-                                             " problems (", base::supportedOpsCall(), " shows what is supported):",
-                                             lines));
+      status = Status(status.code(), base::strCat(head, std::count(lines.begin(), lines.end(), '\n'), " problems (",
+                                                  base::supportedOpsCall(), " shows what is supported):", lines));
       nodes.insert(nodes.end(), more.begin(), more.end());
     }
   }
@@ -240,8 +237,8 @@ StatusOr<CompileResult> compilePath(const std::string& path, const CompileOption
   if (!options.startFrom.empty() && options.startFrom != "import" && !isMlir(path))
     return invalidArgument(base::strCat(base::optionValue("startFrom", options.startFrom),
                                         " continues from the IR of a phase (.mlir, .mlirbc), but '", path,
-                                        "' is another kind of file; write such IR with ",
-                                        base::optionName("stopAfter"), " or ", base::optionName("dumpDir")));
+                                        "' is another kind of file; write such IR with ", base::optionName("stopAfter"),
+                                        " or ", base::optionName("dumpDir")));
   // Reports, dumps and partial runs need the compilation itself.
   bool cached = !options.cacheDir.empty() && options.stopAfter.empty() && options.startFrom.empty() &&
                 options.reports.empty() && options.dumpDir.empty() && options.explain.empty();
