@@ -148,8 +148,15 @@ Recipe calibrationRecipe(const std::string& path, const py::dict& given) {
       wide.isCancelled = [this] { return abandoned.load(std::memory_order_relaxed); };
       StatusOr<Graph> graph = isMlir(path) ? importMlir(path) : importOnnx(path, wide, &unsupported);
       if (!graph.ok()) return graph.status();
-      StatusOr<Graph> watched = calibrationGraph(*graph, options);
+      CompileOptions narrow = options;
+      if (!isMlir(path)) {  // The graph has its sizes.
+        narrow.shapes.clear();
+        narrow.dims.clear();
+      }
+      StatusOr<Graph> watched = calibrationGraph(*graph, narrow);
       if (!watched.ok()) return watched.status();
+      wide.shapes.clear();
+      wide.dims.clear();
       StatusOr<CompileResult> result = hpu::compile(*watched, wide);
       if (!result.ok()) return result.status();
       return result->recipe;
