@@ -94,7 +94,7 @@ class DeviceTime {
       return invalidArgument(strCat("a node has no ", options_.devices, " devices to talk: 2 to 8"));
     for (const Target target : {Target::kGaudi1, Target::kGaudi2, Target::kGaudi3})
       if (options_.target == "all" || options_.target == targetName(target)) HPU_RETURN_IF_ERROR(measure(target));
-    tool_.print(tools::formatTable(table_));
+    tool_.print(table_);
     if (options_.candidates) tool_.print(reasons_);
     tool_.json().set("rows", rows_).set("missed", static_cast<int64_t>(missed_.size()));
     for (const std::string& line : missed_) tool_.note(line);
@@ -104,8 +104,8 @@ class DeviceTime {
  private:
   Tool& tool_;
   const Options& options_;
-  std::vector<std::vector<std::string>> table_ = {{"target", "devices", "collective", "size", "time us", "algbw GB/s",
-                                                   "busbw GB/s", "of the links", "algorithm", "slices"}};
+  tools::Table table_ = tools::Table::ofWords({"target", "devices", "collective", "size", "time us", "algbw GB/s",
+                                               "busbw GB/s", "of the links", "algorithm", "slices"});
   Json rows_ = Json::array();
   std::string reasons_;
   std::vector<std::string> missed_;
@@ -142,9 +142,9 @@ class DeviceTime {
     const double share = static_cast<double>(choice->lowerBoundPs) / ps;
     const double algbw = static_cast<double>(bytes) * 1000 / ps;
     const std::string name(collectiveName(collective));
-    table_.push_back({std::string(targetName(target)), strCat(devices), name, sizeText(bytes), fixed(ps / 1e6, 2),
-                      fixed(algbw, 2), fixed(algbw * busFactor(p.collective, p.ranks), 2), fixed(share * 100, 1) + " %",
-                      choice->schedule->algorithm, strCat(choice->schedule->slices)});
+    table_.row({std::string(targetName(target)), strCat(devices), name, sizeText(bytes), fixed(ps / 1e6, 2),
+                fixed(algbw, 2), fixed(algbw * busFactor(p.collective, p.ranks), 2), fixed(share * 100, 1) + " %",
+                choice->schedule->algorithm, strCat(choice->schedule->slices)});
     rows_.append(Json::object()
                      .set("target", std::string(targetName(target)))
                      .set("devices", devices)

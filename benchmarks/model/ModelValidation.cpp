@@ -70,8 +70,8 @@ StatusOr<bool> gemmReference(Tool& tool, const std::string& path) {
   }
   arch::TargetDesc fitted = fitGemmLaw(target, rows);
 
-  std::vector<std::vector<std::string>> table = {
-      {"gaudi1 M x K x N", "type", "measured TFLOP/s", "cross-validated", "error", "roofline", "error"}};
+  tools::Table table = tools::Table::ofWords(
+      {"gaudi1 M x K x N", "type", "measured TFLOP/s", "cross-validated", "error", "roofline", "error"});
   Json list = Json::array();
   for (size_t i = 0; i < rows.size(); ++i) {
     const GemmRow& row = rows[i];
@@ -79,7 +79,7 @@ StatusOr<bool> gemmReference(Tool& tool, const std::string& path) {
         std::to_string(row.shape.m) + " x " + std::to_string(row.shape.k) + " x " + std::to_string(row.shape.n);
     std::string type(elementTypeName(row.shape.type));
     double error = folds[0][i] / row.tflops - 1, plain = roofline[i] / row.tflops - 1;
-    table.push_back(
+    table.row(
         {shape, type, number(row.tflops), number(folds[0][i]), percent(error), number(roofline[i]), percent(plain)});
     list.append(Json::object()
                     .set("m", row.shape.m)
@@ -91,7 +91,7 @@ StatusOr<bool> gemmReference(Tool& tool, const std::string& path) {
                     .set("shipped", shipped[i])
                     .set("roofline", roofline[i]));
   }
-  tool.print(tools::formatTable(table));
+  tool.print(table);
   bool ok = true;
   Json shuffles = Json::array();
   for (int seed = 0; seed < kShuffles; ++seed) {
@@ -130,15 +130,18 @@ StatusOr<bool> holdout(Tool& tool, const std::string& path) {
 }
 
 bool published(Tool& tool, const char* key, const char* title, const std::vector<PublishedRow>& rows) {
-  std::vector<std::vector<std::string>> table = {
-      {title, "published", "model", "error", "roofline", "error", "unit", "gated", "source"}};
+  using tools::Column;
+  tools::Table table({Column::text(title), Column::number("published"), Column::number("model"),
+                      Column::number("error"), Column::number("roofline").leaveOut(2),
+                      Column::number("error").leaveOut(1), Column::word("unit"), Column::word("gated"),
+                      Column::text("source")});
   Json list = Json::array();
   bool ok = true;
   for (const PublishedRow& row : rows) {
     bool plain = row.roofline > 0;
-    table.push_back({row.what, number(row.published), number(row.model), percent(row.error()),
-                     plain ? number(row.roofline) : "-", plain ? percent(row.roofline / row.published - 1) : "-",
-                     row.unit, row.gated ? row.fails() ? "FAILS" : "yes" : "no", row.source});
+    table.row({row.what, number(row.published), number(row.model), percent(row.error()),
+               plain ? number(row.roofline) : "-", plain ? percent(row.roofline / row.published - 1) : "-", row.unit,
+               row.gated ? row.fails() ? "FAILS" : "yes" : "no", row.source});
     list.append(Json::object()
                     .set("what", row.what)
                     .set("unit", row.unit)
@@ -151,7 +154,7 @@ bool published(Tool& tool, const char* key, const char* title, const std::vector
     ok = ok && !row.fails();
   }
   tool.print("");
-  tool.print(tools::formatTable(table));
+  tool.print(table);
   tool.json().set(key, std::move(list));
   return ok;
 }

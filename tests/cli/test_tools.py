@@ -841,6 +841,45 @@ class Interrupted(unittest.TestCase):
         self.assertEqual(process.returncode, -signal.SIGINT, err)
         json.loads(out)
 
+    @unittest.skipUnless(onnx, "needs Python's onnx")
+    def test_hpu_compile_ends_soon_and_leaves_nothing_in_part(self):
+        # Sizes that the search for tiles has work with: minutes at -O3 if nobody stopped it.
+        helper, count = onnx.helper, 120
+        rng = np.random.default_rng(1)
+        nodes, constants = [], []
+        width = [64 + 8 * (k % 40) for k in range(count + 1)]
+        for k in range(count):
+            weight = rng.random((width[k], width[k + 1]), np.float32)
+            constants.append(onnx.numpy_helper.from_array(weight, f"w{k}"))
+            nodes += [helper.make_node("MatMul", [f"x{k}", f"w{k}"], [f"m{k}"], name=f"mm{k}"),
+                      helper.make_node("Tanh", [f"m{k}"], [f"x{k + 1}"], name=f"tanh{k}")]
+        info = helper.make_tensor_value_info
+        graph = helper.make_graph(nodes, "deep", [info("x0", 1, [512, 64])], [info(f"x{count}", 1, [512, width[count]])],
+                                  constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        onnx.save(model, os.path.join(self.work.name, "deep.onnx"))
+        with open(os.path.join(self.work.name, "deep.recipe"), "w", encoding="utf-8") as file:
+            file.write("an older one")
+        before = sorted(os.listdir(self.work.name))
+        for number, more in ((signal.SIGINT, ("--dump-phases", "dumps")), (signal.SIGTERM, ("--json",))):
+            process = self.start(os.path.join(BIN, "hpu-compile"), "deep.onnx", "--target", "gaudi2", "-O3", *more)
+            await_handler(process)
+            time.sleep(0.3)
+            os.kill(process.pid, number)
+            begin = time.monotonic()
+            out, err = process.communicate(timeout=60)
+            self.assertLess(time.monotonic() - begin, 20)
+            self.assertEqual(process.returncode, -number, err)  # 130 of a shell.
+            self.assertIn("interrupted: ending the compilation", err)
+            self.assertIn(f"note: interrupted by {number.name}; nothing was written", err)
+            self.assertNotIn("error:", err)
+            self.assertEqual(sorted(os.listdir(self.work.name)), before)
+            if "--json" in more:
+                value = json.loads(out)
+                self.assertEqual((value["interrupted"], value["signal"]), (True, number.name))
+        with open(os.path.join(self.work.name, "deep.recipe"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "an older one")
+
 
 class Outputs(unittest.TestCase):
     def test_what_cannot_be_written_is_found_before_the_work(self):
@@ -854,8 +893,21 @@ class Outputs(unittest.TestCase):
             self.assertRegex(result.stderr, rf"\Aerror: {option}: [^\n]+\n\Z")
             # Before the model is read.
             result = run(tool, "/no/such/model.onnx", "--quiet", option, path, *more)
-            if tool == "hpu-run":
+            if option != "--dump-phases":
                 self.assertIn(f"error: {option}: ", result.stderr)
+
+    def test_those_of_hpu_trace_and_of_the_simulator_are_found_first_too(self):
+        for command in (("timeline", "--draw", "/no/such/dir/x.svg"), ("export", "-o", "/no/such/dir/t.json"),
+                        ("merge", "-o", "/no/such/dir/t.hputrace"), ("record", "-o", "/no/such/dir/t.hputrace", "--", "false")):
+            # Not that the trace is missing, nor that the command failed.
+            more = () if command[0] == "record" else ("/no/such/trace.hputrace",)
+            result = run("hpu-trace", *command, *more)
+            self.assertEqual((result.returncode, result.stdout), (1, ""), command)
+            self.assertRegex(result.stderr, r"\Aerror: --(draw|output): no folder '/no/such/dir'[^\n]*\n\Z", command)
+        for option in ("--draw", "--export-schedule", "--export-chakra"):
+            result = run("hccl-sim", "all_reduce", "--nodes", "2", "--target", "gaudi2", option, "/no/such/dir/x.svg")
+            self.assertEqual((result.returncode, result.stdout), (1, ""), option)
+            self.assertIn(f"error: {option}: no folder '/no/such/dir'", result.stderr)
 
     def test_a_trace_comes_with_what_reads_it(self):
         with tempfile.TemporaryDirectory(prefix="hpu-cli-") as work:

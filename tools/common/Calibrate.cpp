@@ -31,10 +31,18 @@ Status calibrateIfAsked(Tool& tool, const CompileFlags& flags, const std::string
   wide.ranges.clear();
   StatusOr<Graph> graph = isMlir(model) ? importMlir(model) : importOnnx(model, wide);
   if (!graph.ok()) return graph.status();
-  HPU_ASSIGN(Graph watched, calibrationGraph(*graph, options));
+  CompileOptions narrow = options;
+  if (!isMlir(model)) {  // The graph has its sizes.
+    narrow.shapes.clear();
+    narrow.dims.clear();
+  }
+  HPU_ASSIGN(Graph watched, calibrationGraph(*graph, narrow));
+  wide.shapes.clear();
+  wide.dims.clear();
   HPU_ASSIGN(CompileResult compiled, compile(watched, wide));
   HPU_ASSIGN(Session session, Session::open(compiled.recipe, {}));
   for (const DataSet& set : sets) {
+    if (options.isCancelled && options.isCancelled()) return cancelled("the calibration was cancelled");
     HPU_ASSIGN(std::vector<HostTensor> inputs,
                matchInputs(compiled.recipe.inputs(), set.inputs, "'" + set.folder + "'"));
     HPU_ASSIGN(std::vector<HostTensor> ranges, session.run(inputs));

@@ -2,17 +2,13 @@
 // The only file that includes CLI11 (seconds a file), and the place where exceptions end.
 #include "tools/common/Cli.h"
 
-#include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <new>
-#include <optional>
 
 #include "base/Format.h"
 #include "base/Log.h"
@@ -22,44 +18,22 @@
 #include "base/Suggest.h"
 #include "hpu/version.h"
 #include "tools/common/CrashReport.h"
+#include "tools/common/OutputCheck.h"
+#include "tools/common/RunFiles.h"
+#include "tools/common/Terminal.h"
 
 namespace hpu::tools {
 namespace {
 
-constexpr int kHelpWidth = 80, kHelpColumn = 26;
+constexpr int kHelpColumn = 26;
 
-/// `text` in lines of at most `width` columns, those behind the first with `indent` spaces before them. Lines end at
-/// spaces, behind a '|' or '+' of a list, and within what is longer than a line.
-std::string fill(const std::string& text, int width, int indent) {
-  const size_t most = static_cast<size_t>(std::max(width - indent, 1));
-  auto trim = [](std::string& line) {
-    while (!line.empty() && line.back() == ' ') line.pop_back();
-  };
-  std::string out, line;
-  auto flush = [&] {
-    trim(line);
-    out += line + "\n" + std::string(indent, ' ');
-    line.clear();
-  };
-  for (size_t at = 0; at < text.size();) {
-    size_t end = at;
-    while (end < text.size() && text[end] != ' ' && !((text[end] == '|' || text[end] == '+') && end > at)) ++end;
-    end = std::min(end + 1, text.size());  // With its space or sign.
-    std::string word = text.substr(at, end - at);
-    const size_t length = word.back() == ' ' ? word.size() - 1 : word.size();
-    if (!line.empty() && line.size() + length > most) flush();
-    for (; word.find_last_not_of(' ') + 1 > most && word.size() > most; word.erase(0, most)) {
-      line = word.substr(0, most);
-      flush();
-    }
-    line += word;
-    at = end;
-  }
-  trim(line);
-  return out + line;
+/// Lines of --help: nobody reads them at the right edge of a wide screen, or past that of a narrow one.
+int helpWidth() {
+  constexpr int kMost = 80, kLeast = 50;
+  const int width = outputWidth();
+  return width == 0 ? kMost : std::clamp(width, kLeast, kMost);
 }
 
-/// Lines of at most 80 columns: nobody reads a help text at the right edge of a wide screen, or past that of a narrow.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option(const CLI::Option* option, bool isPositional) const override {
@@ -69,28 +43,28 @@ class HelpFormatter : public CLI::Formatter {
     return row(command->get_name(), command->get_description());
   }
   std::string make_description(const CLI::App* app) const override {
-    return fill(app->get_description(), kHelpWidth, 0) + "\n";
+    return hanging(app->get_description(), helpWidth(), 0) + "\n";
   }
   std::string make_usage(const CLI::App* app, std::string name) const override {
     std::string text = CLI::Formatter::make_usage(app, std::move(name));
     while (!text.empty() && text.back() == '\n') text.pop_back();
-    return fill(text, kHelpWidth, 0) + "\n";
+    return hanging(text, helpWidth(), 4) + "\n";
   }
   std::string make_footer(const CLI::App* app) const override {
     const std::string text = app->get_footer();
-    return text.empty() ? text : wrapped(text, kHelpWidth) + "\n";
+    return text.empty() ? text : wrapped(text, helpWidth()) + "\n";
   }
 
  private:
   static std::string row(const std::string& left, const std::string& right) {
-    std::string out = "  " + fill(left, kHelpWidth - 4, 4);
+    std::string out = "  " + hanging(left, helpWidth() - 2, 4);
     const size_t line = out.rfind('\n') == std::string::npos ? out.size() : out.size() - out.rfind('\n') - 1;
     if (!right.empty()) {
       if (line + 2 > static_cast<size_t>(kHelpColumn))
         out += "\n" + std::string(kHelpColumn, ' ');
       else
         out.append(kHelpColumn - line, ' ');
-      out += fill(right, kHelpWidth, kHelpColumn);
+      out += hanging(right, helpWidth(), kHelpColumn);
     }
     return out + "\n";
   }
@@ -103,19 +77,6 @@ std::vector<std::string> optionsOf(const CLI::App* app) {
     for (const CLI::Option* option : app->get_options())
       for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   return names;
-}
-
-/// What tells a file from all others: the inode of one that is there, the path that one would get. Devices and pipes
-/// may be used for anything (empty).
-std::string identityOf(const std::string& path) {
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) == 0) {
-    if (!S_ISREG(info.st_mode)) return {};
-    return base::strCat(info.st_dev, ":", info.st_ino);
-  }
-  std::error_code error;
-  const std::filesystem::path whole = std::filesystem::weakly_canonical(path, error);
-  return error ? path : whole.string();
 }
 
 /// Lines of --help about settings.
@@ -133,7 +94,7 @@ std::string environmentText(const std::vector<std::string>& wanted) {
     if (entry.choices.empty() && shown.empty()) shown = "none";
     text += base::strCat(
         "  ", entry.name, " (default ", shown, ")\n      ",
-        fill(base::strCat(entry.sentence, choices.empty() ? "" : "; one of " + choices, "."), kHelpWidth, 6), "\n");
+        hanging(base::strCat(entry.sentence, choices.empty() ? "" : "; one of " + choices, "."), helpWidth(), 6), "\n");
   }
   return text.empty() ? text : "Environment:\n" + text + "\n";
 }
@@ -164,12 +125,6 @@ struct FileOption {
   std::function<bool()> isText;
 };
 
-/// A file of the run, as it was named.
-struct NamedFile {
-  std::string identity, path;
-  bool written;
-};
-
 struct CommandLine::Impl {
   std::unique_ptr<CLI::App> owned;  ///< Of the tool itself; sub-commands belong to it.
   CLI::App* app = nullptr;
@@ -180,7 +135,7 @@ struct CommandLine::Impl {
   std::string name, commonFooter;
   bool json = false, quiet = false, verbose = false, showsProgress = false, silent = false;
   bool dataOnStdout = false;  ///< The output is stdout, so lines for people go to stderr.
-  std::vector<NamedFile> files;
+  RunFiles files;
   Json document = Json::object();
   std::vector<std::unique_ptr<CommandLine>> commands;
 };
@@ -288,32 +243,10 @@ void Tool::setEnvironment(const std::vector<std::string>& settings) {
 }
 
 Status Tool::reads(const std::string& path) {
-  NamedFile file{identityOf(path), path, false};
-  if (file.identity.empty()) return okStatus();
-  for (const NamedFile& other : impl_->files)
-    if (other.written && other.identity == file.identity)
-      return invalidArgument("'" + other.path + "' would be written over the input '" + path +
-                             "'; give another output");
-  impl_->files.push_back(std::move(file));
-  return okStatus();
+  return impl_->files.read(path);
 }
-
 Status Tool::writes(const std::string& path) {
-  return writes(path, false);
-}
-
-Status Tool::writes(const std::string& path, bool asOption) {
-  NamedFile file{identityOf(path), path, true};
-  if (file.identity.empty()) return okStatus();
-  for (const NamedFile& other : impl_->files) {
-    if (other.identity != file.identity) continue;
-    if (other.written && other.path == path && !asOption) return okStatus();  // Asked again.
-    if (other.written)
-      return invalidArgument("'" + path + "' and '" + other.path + "' are one file; give each output its own");
-    return invalidArgument("'" + path + "' would be written over the input '" + other.path + "'; give another output");
-  }
-  impl_->files.push_back(std::move(file));
-  return okStatus();
+  return impl_->files.write(path, true);
 }
 
 Status Tool::takeFiles() {
@@ -334,7 +267,8 @@ Status Tool::takeFiles() {
     if (!option.output || option.option->count() == 0) continue;
     if (option.output->empty()) return invalidArgument(option.name + " needs the name of a file");
     if (*option.output != "-") {
-      HPU_RETURN_IF_ERROR(writes(*option.output, true));
+      HPU_RETURN_IF_ERROR(impl_->files.write(*option.output, false));
+      HPU_RETURN_IF_ERROR(checkWritableFile(option.name, *option.output));
       continue;
     }
     const std::string what =
@@ -349,7 +283,7 @@ Status Tool::takeFiles() {
   // What the runtime writes by itself.
   if (std::string trace = settings::rawText(Setting::HPU_TRACE); !trace.empty() && !impl_->files.empty()) {
     if (size_t at = trace.find("%p"); at != std::string::npos) trace.replace(at, 2, std::to_string(getpid()));
-    Status clash = writes(trace, true);
+    Status clash = impl_->files.write(trace, false);
     if (!clash.ok()) return clash.withContext("HPU_TRACE");
   }
   return okStatus();
@@ -441,14 +375,13 @@ int Tool::finish(const StatusOr<ExitCode>& result) {
   if (impl_->json && !impl_->silent) printf("%s\n", impl_->document.dump().c_str());
   // A full disk or a closed pipe must not look like success.
   if (fflush(stdout) != 0 && code == ExitCode::kOk) {
-    fprintf(stderr, "error: cannot write to stdout\n");
+    putError("error: cannot write to stdout");
     code = ExitCode::kUserError;
   }
   return static_cast<int>(code);
 }
 
 ExitCode Tool::report(const Status& status) {
-  progress("");
   bool isInternal = status.code() == StatusCode::kInternal;
   std::string message = base::inWordsOf(base::Reader::kCommandLine, status.message());
   if (isInternal) {
@@ -457,7 +390,7 @@ ExitCode Tool::report(const Status& status) {
                             : "; this is a bug of OpenHPU, please report it with the reproducer " + path;
     if (!path.empty()) impl_->document.set("reproducer", path);
   }
-  fprintf(stderr, "error: %s\n", message.c_str());
+  putError("error: " + message);
   impl_->document.set("error", message);
   impl_->document.set("code", statusCodeName(status.code()));
   return isInternal ? ExitCode::kInternal : ExitCode::kUserError;
@@ -484,129 +417,55 @@ Json& Tool::json() {
   return impl_->document;
 }
 
+bool Tool::speaks(bool always) const {
+  return !impl_->json && !impl_->silent && (always || !impl_->quiet);
+}
+void Tool::put(std::string_view text) {
+  progress("");
+  fprintf(impl_->dataOnStdout ? stderr : stdout, "%.*s\n", static_cast<int>(text.size()), text.data());
+}
+int Tool::width() const {
+  return outputWidth(impl_->dataOnStdout ? STDERR_FILENO : STDOUT_FILENO);
+}
+
 void Tool::print(std::string_view line) {
-  if (!impl_->quiet) printAlways(line);
+  if (speaks(false)) put(wrapped(line, width()));
+}
+void Tool::print(const Table& table) {
+  if (speaks(false)) put(table.text(width()));
 }
 void Tool::printAlways(std::string_view line) {
-  if (impl_->json || impl_->silent) return;
-  progress("");
-  fprintf(impl_->dataOnStdout ? stderr : stdout, "%.*s\n", static_cast<int>(line.size()), line.data());
+  if (speaks(true)) put(wrapped(line, width()));
+}
+void Tool::printAlways(const Table& table) {
+  if (speaks(true)) put(table.text(width()));
+}
+void Tool::printAsIs(std::string_view text) {
+  if (speaks(false)) put(text);
+}
+void Tool::printAsIsAlways(std::string_view text) {
+  if (speaks(true)) put(text);
 }
 void Tool::note(std::string_view line) {
-  if (impl_->quiet) return;
-  progress("");
-  fprintf(stderr, "note: %.*s\n", static_cast<int>(line.size()), line.data());
+  if (!impl_->quiet) putError(base::strCat("note: ", line));
 }
 void Tool::detail(std::string_view line) {
-  if (!impl_->verbose) return;
+  if (impl_->verbose) putError(line);
+}
+void Tool::step(std::string_view line) {
+  if (impl_->verbose || impl_->showsProgress) putError(line);
+}
+void Tool::putError(std::string_view line) {
   progress("");
-  fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+  fprintf(stderr, "%s\n", wrapped(line, outputWidth(STDERR_FILENO)).c_str());
 }
 void Tool::progress(std::string_view line) {
   if (!impl_->showsProgress) return;
-  fprintf(stderr, "\r\033[K%.*s", static_cast<int>(line.size()), line.data());
+  // One line, which the next one replaces: at the last column a terminal would begin another.
+  const int width = outputWidth(STDERR_FILENO);
+  const std::string shown = width > 0 ? shortenedLine(line, static_cast<size_t>(width) - 1) : std::string(line);
+  fprintf(stderr, "\r\033[K%s", shown.c_str());
   fflush(stderr);
-}
-
-int outputWidth(int stream) {
-  constexpr int kLeast = 20;
-  if (const char* columns = getenv("COLUMNS"))
-    if (StatusOr<int64_t> width = base::parseInt(columns); width.ok() && *width > 0 && *width < 100000)
-      return std::max(static_cast<int>(*width), kLeast);
-  struct winsize size = {};
-  if (!isatty(stream) || ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 0;
-  return std::max<int>(size.ws_col, kLeast);
-}
-
-std::string wrapped(const std::string& text, int width) {
-  if (width <= 0) return text;
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
-    at = end + 1;
-    const int margin = static_cast<int>(std::min(line.find_first_not_of(' '), line.size()));
-    if (static_cast<int>(line.size()) <= width || margin + 24 > width) {
-      out += line;
-    } else {
-      const int further = margin > 0 ? margin + 4 : 0;
-      // The first line is not as far in as those that continue it.
-      std::string rest = fill(line.substr(margin), width, further);
-      out += std::string(margin, ' ') + rest;
-    }
-    if (end < text.size()) out += '\n';
-  }
-  return out;
-}
-
-namespace {
-
-std::string cutInTheMiddle(const std::string& text, size_t width) {
-  if (text.size() <= width) return text;
-  const size_t tail = (width - 3) / 2;
-  return text.substr(0, width - 3 - tail) + "..." + text.substr(text.size() - tail);
-}
-
-constexpr size_t kLastText = 24;  // The narrowest last column that can be read.
-
-/// Widths of the columns of a table that has to fit: the widest texts give way, down to what still tells something.
-void shrink(std::vector<size_t>& widths, size_t width) {
-  constexpr size_t kText = 14;
-  auto total = [&] {
-    size_t sum = 2 * (widths.size() - 1);
-    for (size_t w : widths) sum += w;
-    return sum;
-  };
-  while (total() > width) {
-    size_t widest = widths.size();
-    for (size_t c = 0; c < widths.size(); ++c) {
-      const size_t least = c + 1 == widths.size() ? kLastText : kText;
-      if (widths[c] > least && (widest == widths.size() || widths[c] > widths[widest])) widest = c;
-    }
-    if (widest == widths.size()) return;
-    --widths[widest];
-  }
-}
-
-}  // namespace
-
-std::string formatTable(const std::vector<std::vector<std::string>>& rows, int width) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows)
-    for (size_t c = 0; c < row.size(); ++c) {
-      if (widths.size() <= c) widths.push_back(0);
-      widths[c] = std::max(widths[c], row[c].size());
-    }
-  if (width > 0 && !widths.empty()) shrink(widths, static_cast<size_t>(width));
-  std::string out;
-  for (const auto& row : rows) {
-    if (!out.empty()) out += '\n';
-    size_t column = 0;
-    for (size_t c = 0; c < row.size(); ++c) {
-      if (width > 0 && c > 0 && c + 1 == widths.size() && column + row[c].size() > static_cast<size_t>(width) &&
-          row[c].find(' ') != std::string::npos) {
-        if (column + kLastText > static_cast<size_t>(width)) {  // There is no room beside the others.
-          constexpr int kBelow = 4;
-          while (out.back() == ' ') out.pop_back();
-          out += "\n" + std::string(kBelow, ' ') + fill(row[c], width, kBelow);
-        } else {
-          out += fill(row[c], width, static_cast<int>(column));
-        }
-        continue;
-      }
-      const std::string cell = cutInTheMiddle(row[c], widths[c]);
-      out += cell;
-      if (c + 1 < row.size()) out.append(widths[c] - cell.size() + 2, ' ');
-      column += widths[c] + 2;
-    }
-  }
-  return out;
-}
-
-std::string shortened(const std::string& text) {
-  constexpr size_t kWidth = 60, kTail = 38;
-  if (text.size() <= kWidth) return text;
-  return text.substr(0, kWidth - kTail - 3) + "..." + text.substr(text.size() - kTail);
 }
 
 }  // namespace hpu::tools

@@ -23,6 +23,7 @@
 
 #include "hpu/status.h"
 #include "tools/common/Json.h"
+#include "tools/common/Table.h"
 
 namespace hpu::tools {
 
@@ -72,8 +73,9 @@ class CommandLine {
   /// The values of an option or positional that was added are paths of files that are read (an '@' before one is not
   /// part of it; what is no file, such as a name that is also taken, is left alone). Nothing is written over them.
   void readsFiles(const std::string& name);
-  /// The value of an option that was added is the path of the one file that is written. "-" is stdout: all that is for
-  /// people goes to stderr then, and a terminal is refused unless `isText` says that the file is text.
+  /// The value of an option that was added is the path of the one file that is written. That it can be is checked
+  /// before the body runs. "-" is stdout: all that is for people goes to stderr then, and a terminal is refused unless
+  /// `isText` says that the file is text.
   void writesFile(const std::string& name, std::string& target, std::function<bool()> isText = {});
   /// Text after the options in --help (examples, rules); a tool's environment and exit codes follow it.
   void setFooter(const std::string& text);
@@ -128,15 +130,26 @@ class Tool : public CommandLine {
 
   /// The object that --json prints when the body returns.
   Json& json();
-  /// A line for people on stdout; nothing with --json or --quiet.
+  /// Lines or a table for people on stdout, fitted to the terminal's width (Terminal.h, Table.h); nothing with --json
+  /// or
+  /// --quiet.
   void print(std::string_view line);
-  /// A line on stdout that --quiet does not suppress either; nothing with --json.
+  void print(const Table& table);
+  /// As above, but --quiet does not suppress it.
   void printAlways(std::string_view line);
+  void printAlways(const Table& table);
+  /// As print() and printAlways(), but lines are not fitted: drawings, and what other programs read.
+  void printAsIs(std::string_view text);
+  void printAsIsAlways(std::string_view text);
+  /// Columns of lines for people: of stdout, or of stderr when the data are on stdout; 0: any number.
+  int width() const;
   /// "note: ..." on stderr; nothing with --quiet.
   void note(std::string_view line);
   /// A line on stderr with --verbose only.
   void detail(std::string_view line);
-  /// Replaces the progress line on a terminal; an empty text clears it.
+  /// A line on stderr about a part of the work that is done: with --verbose, and on a terminal as progress.
+  void step(std::string_view line);
+  /// Replaces the progress line on a terminal, whose width it is cut to; an empty text clears it.
   void progress(std::string_view line);
   /// Prints "error: message" and gives the exit code of the status (never kOk).
   ExitCode report(const Status& status);
@@ -144,19 +157,9 @@ class Tool : public CommandLine {
  private:
   int finish(const StatusOr<ExitCode>& result);
   Status takeFiles();
-  Status writes(const std::string& path, bool asOption);
+  bool speaks(bool always) const;
+  void put(std::string_view text);
+  void putError(std::string_view line);
 };
-
-/// Columns that lines on a stream (1: stdout, 2: stderr) may have: COLUMNS, else the terminal's; 0 (any number) when it
-/// is no terminal.
-int outputWidth(int stream = 1);
-/// Lines that are longer than the width are continued in the next line, four columns further in. 0: as it is.
-std::string wrapped(const std::string& text, int width = outputWidth());
-/// Aligned columns: the first row is the header. Two spaces between columns. Where the width does not do, the longest
-/// texts are cut in the middle and the last column is continued below; numbers are always whole.
-std::string formatTable(const std::vector<std::vector<std::string>>& rows, int width = outputWidth());
-
-/// At most 60 characters, cut in the middle: both ends of a path-like name tell something.
-std::string shortened(const std::string& text);
 
 }  // namespace hpu::tools

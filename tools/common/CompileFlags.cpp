@@ -10,6 +10,7 @@
 #include "base/Settings.h"
 #include "base/StatusMacros.h"
 #include "tools/common/HostTensor.h"
+#include "tools/common/Terminal.h"
 
 namespace hpu::tools {
 
@@ -76,12 +77,13 @@ StatusOr<std::pair<std::string, std::string>> splitAssignment(const std::string&
 }
 
 std::string unsupportedTable(const std::vector<UnsupportedNode>& nodes) {
-  std::vector<std::vector<std::string>> rows = {{"op", "node", "reason"}};
+  Table table({Column::name("op"), Column::name("node"), Column::text("reason")});
   constexpr size_t kMostRows = 200;
   for (size_t i = 0; i < std::min(nodes.size(), kMostRows); ++i)
-    rows.push_back({shortened(nodes[i].op), shortened(nodes[i].node), base::clipped(base::inWordsOf(base::Reader::kCommandLine, nodes[i].reason))});
-  if (nodes.size() > kMostRows) rows.push_back({"...", base::strCat("and ", nodes.size() - kMostRows, " more"), ""});
-  return formatTable(rows, outputWidth(2));
+    table.row({base::clipped(nodes[i].op), base::clipped(nodes[i].node),
+               base::clipped(base::inWordsOf(base::Reader::kCommandLine, nodes[i].reason))});
+  if (nodes.size() > kMostRows) table.row({"...", base::strCat("and ", nodes.size() - kMostRows, " more"), ""});
+  return table.text(outputWidth(2));
 }
 
 std::string stemOf(const std::string& path) {

@@ -92,6 +92,12 @@ ExitCode endBySignal(int signal) {
   return static_cast<ExitCode>(128 + signal);
 }
 
+ExitCode endInterrupted(Tool& tool, int signal, const std::string& what) {
+  tool.json().set("interrupted", true).set("signal", signalName(signal));
+  tool.note("interrupted by " + signalName(signal) + what);
+  return endBySignal(signal);
+}
+
 namespace {
 /// Registered first, it runs last: behind the end of a recording of HPU_TRACE, which the first device registers.
 [[maybe_unused]] const int gRegistered = std::atexit([] {

@@ -33,5 +33,7 @@ std::string signalName(int signal);
 /// The end of a process that a signal was for: when main has returned and all has been written, the process is ended by
 /// that signal, so that a shell sees 128 + n and stops its loop. Gives 128 + n, for main to return.
 ExitCode endBySignal(int signal);
+/// The same, and says so: "interrupted by SIGINT" and `what` on stderr, `interrupted` and `signal` in the tool's JSON.
+ExitCode endInterrupted(Tool& tool, int signal, const std::string& what);
 
 }  // namespace hpu::tools

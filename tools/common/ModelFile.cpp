@@ -125,9 +125,10 @@ Status takeShapesFrom(const std::string& model, const std::vector<DataSet>& data
 }
 
 StatusOr<CompileResult> compileWithProgress(Tool& tool, const std::string& model, CompileOptions options) {
-  bool showsPhases = tool.showsProgress() || tool.verbose();
   options.onPhase = [&](const PhaseInfo& phase) {
-    if (showsPhases) fprintf(stderr, "  %-10s %8.1f ms  %s\n", phase.name.c_str(), phase.ms, phase.summary.c_str());
+    char head[64];
+    snprintf(head, sizeof head, "  %-10s %8.1f ms  ", phase.name.c_str(), phase.ms);
+    tool.step(head + phase.summary);
   };
   std::vector<UnsupportedNode> unsupported;
   StatusOr<CompileResult> result = compileFile(model, options, &unsupported);
@@ -135,8 +136,7 @@ StatusOr<CompileResult> compileWithProgress(Tool& tool, const std::string& model
     tool.json().set("unsupported", unsupportedJson(unsupported));
     return withTable(result.status(), model, unsupported);
   }
-  for (const std::string& warning : result->warnings)
-    tool.note(base::inWordsOf(base::Reader::kCommandLine, warning));
+  for (const std::string& warning : result->warnings) tool.note(base::inWordsOf(base::Reader::kCommandLine, warning));
   return result;
 }
 

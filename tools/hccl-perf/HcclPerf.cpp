@@ -103,7 +103,7 @@ StatusOr<Expected> expectedOf(collectives::Tuner& tuner, const Workload& work) {
   }
   collectives::Problem problem = collectives::problemOf(work.operation(), work.ranks, work.count, work.type, work.root);
   HPU_ASSIGN(std::shared_ptr<const collectives::Choice> choice, tuner.choose(problem));
-  expected.predictedUs = static_cast<double>(choice->predictedPs) / 1e6;
+  expected.predictedUs = static_cast<double>(choice->timer->predictPs()) / 1e6;
   expected.boundUs = static_cast<double>(choice->lowerBoundPs) / 1e6;
   expected.algorithm = choice->schedule->algorithm;
   if (choice->schedule->slices > 1) expected.algorithm += base::strCat(" x", choice->schedule->slices);
@@ -128,7 +128,7 @@ Status exportSchedule(Tool& tool, const Arguments& arguments, const Expected& ex
   if (arguments.schedule) {
     collectives::TextOptions options;
     options.links = &links;
-    tool.print(collectives::exportText(*expected.schedule, options));
+    tool.printAsIs(collectives::exportText(*expected.schedule, options));
   }
   if (arguments.chakra.empty()) return okStatus();
   std::vector<std::string> documents = collectives::exportChakra(*expected.schedule, links);
@@ -189,7 +189,9 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
                           arguments.noData ? "; no data is moved"
                                            : base::strCat("; ", arguments.iterations, " iterations, ",
                                                           arguments.blocking ? "one at a time" : "queued")));
-  tool.print(headerText(!arguments.noData));
+  const TableLines lines = reportTable(!arguments.noData, tool.width());
+  if (const std::string note = lines.note(); !note.empty()) tool.print("# " + note);
+  tool.printAsIs(lines.head());
   tool.json()
       .set("collective", arguments.op)
       .set("ranks", static_cast<int64_t>(arguments.ranks))
@@ -201,7 +203,7 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
   Averages averages;
   auto show = [&](const Workload& work, bool inPlace, const Measurement& result, const Expected& expected,
                   bool measured) {
-    tool.printAlways(lineText(work, inPlace, result, expected, measured));
+    tool.printAsIsAlways(lines.line(reportRow(work, inPlace, result, expected, measured)));
     fflush(stdout);  // On a pipe, too: what is measured must not be lost when the job is ended.
     if (arguments.explain) tool.print("    # " + expected.reason);
     results.append(lineJson(work, inPlace, result, expected, measured));
@@ -215,7 +217,8 @@ StatusOr<ExitCode> body(Tool& tool, Arguments& arguments) {
     return invalidArgument("--schedule and --chakra: hccl-sim writes those of several nodes");
   if (!arguments.chakra.empty() && works.size() > 1)
     return invalidArgument("--chakra writes one schedule: give one size, type and operation");
-  if (!arguments.chakra.empty()) HPU_RETURN_IF_ERROR(checkWritableFile("--chakra", arguments.chakra + ".0.json"));
+  for (int rank = 0; !arguments.chakra.empty() && rank < arguments.ranks; ++rank)
+    HPU_RETURN_IF_ERROR(checkWritableFile("--chakra", base::strCat(arguments.chakra, ".", rank, ".json")));
   if (arguments.noData) {
     if (launch.rank != 0) return ExitCode::kOk;
     for (const Workload& work : works) {

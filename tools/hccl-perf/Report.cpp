@@ -3,6 +3,9 @@
 
 #include <cstdio>
 
+#include "base/Format.h"
+#include "tools/common/Fixed.h"
+
 namespace hpu::tools {
 namespace {
 
@@ -20,35 +23,41 @@ int rootOf(const Workload& work) {
 
 }  // namespace
 
-std::string headerText(bool measured) {
-  char text[512];
-  snprintf(text, sizeof text, "# %11s %13s %9s %6s %5s %6s %s %11s %8s %8s %11s  %s", "size", "count", "type", "redop",
-           "root", "place", measured ? "  wall time  algbw   busbw  #wrong" : "", "device time", "algbw", "busbw",
-           "predicted", "algorithm");
-  std::string line = text;
-  snprintf(text, sizeof text, "\n# %11s %13s %9s %6s %5s %6s %s %11s %8s %8s %11s", "(B)", "(elements)", "", "", "", "",
-           measured ? "       (us) (GB/s)  (GB/s)        " : "", "(us)", "(GB/s)", "(GB/s)", "(us)");
-  return line + text;
+TableLines reportTable(bool measured, int width) {
+  // As wide as nccl-tests has them; the '#' that begins its heads is where the first column does.
+  std::vector<Column> columns = {Column::number("#        size").unit("#         (B)").width(13, true),
+                                 Column::number("count").unit("(elements)").width(13, true).gap(1).leaveOut(6),
+                                 Column::word("type").width(9, true).gap(1).leaveOut(7),
+                                 Column::word("redop").width(6, true).gap(1).leaveOut(8),
+                                 Column::word("root").width(5, true).gap(1).leaveOut(9),
+                                 Column::word("place").width(6, true).gap(1).leaveOut(1)};
+  if (measured)
+    columns.insert(columns.end(), {Column::number("wall time").unit("(us)").width(11, true).gap(1),
+                                   Column::number("algbw").unit("(GB/s)").width(6, true).gap(1).leaveOut(4),
+                                   Column::number("busbw").unit("(GB/s)").width(7, true).gap(1),
+                                   Column::number("#wrong").width(7, true).gap(1)});
+  columns.insert(columns.end(), {Column::number("device time").unit("(us)").width(11, true).gap(measured ? 1 : 2),
+                                 Column::number("algbw").unit("(GB/s)").width(8, true).gap(1).leaveOut(3),
+                                 Column::number("busbw").unit("(GB/s)").width(8, true).gap(1),
+                                 Column::number("predicted").unit("(us)").width(11, true).gap(1).leaveOut(5),
+                                 Column::word("algorithm").width(16).leaveOut(2)});
+  return TableLines(std::move(columns), width);
 }
 
-std::string lineText(const Workload& work, bool inPlace, const Measurement& result, const Expected& expected,
-                     bool measured) {
-  char text[512], wall[128] = "";
+std::vector<std::string> reportRow(const Workload& work, bool inPlace, const Measurement& result,
+                                   const Expected& expected, bool measured) {
+  std::vector<std::string> row = {base::strCat(work.bytes()), base::strCat(work.count),
+                                  dataTypeName(work.type),    redopText(work),
+                                  base::strCat(rootOf(work)), inPlace ? "in" : "out"};
   if (measured) {
-    double bandwidth = algorithmBandwidth(work, result.wallUs);
-    char wrong[24] = "n/a";
-    if (result.wrong >= 0) snprintf(wrong, sizeof wrong, "%lld", static_cast<long long>(result.wrong));
-    snprintf(wall, sizeof wall, "%11.2f %6.2f %7.2f %7s", result.wallUs, bandwidth, bandwidth * work.busFactor(),
-             wrong);
+    const double bandwidth = algorithmBandwidth(work, result.wallUs);
+    row.insert(row.end(), {fixed(result.wallUs, 2), fixed(bandwidth, 2), fixed(bandwidth * work.busFactor(), 2),
+                           result.wrong >= 0 ? base::strCat(result.wrong) : "n/a"});
   }
-  double bandwidth = algorithmBandwidth(work, result.deviceUs);
-  char predicted[24] = "n/a";
-  if (expected.predictedUs > 0) snprintf(predicted, sizeof predicted, "%.2f", expected.predictedUs);
-  snprintf(text, sizeof text, "%13lld %13lld %9s %6s %5d %6s %s %11.2f %8.2f %8.2f %11s  %s",
-           static_cast<long long>(work.bytes()), static_cast<long long>(work.count), dataTypeName(work.type).c_str(),
-           redopText(work).c_str(), rootOf(work), inPlace ? "in" : "out", wall, result.deviceUs, bandwidth,
-           bandwidth * work.busFactor(), predicted, expected.algorithm.c_str());
-  return text;
+  const double bandwidth = algorithmBandwidth(work, result.deviceUs);
+  row.insert(row.end(), {fixed(result.deviceUs, 2), fixed(bandwidth, 2), fixed(bandwidth * work.busFactor(), 2),
+                         expected.predictedUs > 0 ? fixed(expected.predictedUs, 2) : "n/a", expected.algorithm});
+  return row;
 }
 
 Json lineJson(const Workload& work, bool inPlace, const Measurement& result, const Expected& expected, bool measured) {

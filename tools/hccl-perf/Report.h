@@ -4,10 +4,12 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collectives/schedule/Schedule.h"
 #include "tools/common/Cli.h"
 #include "tools/common/Json.h"
+#include "tools/common/Table.h"
 #include "tools/hccl-perf/RankRun.h"
 #include "tools/hccl-perf/Workload.h"
 
@@ -20,10 +22,12 @@ struct Expected {
   std::shared_ptr<const collectives::Schedule> schedule;  ///< Null for messages.
 };
 
-std::string headerText(bool measured);
-/// `measured` has wall times (else only modelled ones).
-std::string lineText(const Workload& work, bool inPlace, const Measurement& result, const Expected& expected,
-                     bool measured);
+/// nccl-tests' columns in `width` columns of the terminal (0: any number). `measured` has wall times (else only
+/// modelled ones).
+TableLines reportTable(bool measured, int width);
+/// A row of that table.
+std::vector<std::string> reportRow(const Workload& work, bool inPlace, const Measurement& result,
+                                   const Expected& expected, bool measured);
 /// The keys of results[].
 Json lineJson(const Workload& work, bool inPlace, const Measurement& result, const Expected& expected, bool measured);
 

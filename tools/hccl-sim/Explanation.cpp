@@ -7,8 +7,8 @@
 #include <map>
 
 #include "base/Format.h"
-#include "tools/common/Cli.h"
 #include "tools/common/Fixed.h"
+#include "tools/common/Table.h"
 
 namespace hpu::tools {
 namespace {
@@ -19,6 +19,8 @@ using collectives::PortUse;
 using collectives::Program;
 using collectives::ProgramStep;
 using collectives::StepKind;
+
+constexpr size_t kIndent = 4;  // Of tables.
 
 std::string usText(int64_t ps) {
   return fixed(static_cast<double>(ps) / 1e6, 3) + " us";
@@ -178,39 +180,41 @@ Explanation explain(const SimResult& result) {
   return explanation;
 }
 
-std::vector<std::string> explanationText(const SimResult& result, const Explanation& explanation) {
+std::vector<std::string> explanationText(const SimResult& result, const Explanation& explanation, int width) {
   std::vector<std::string> lines;
   lines.push_back("why: " + result.reason);
   lines.push_back(ratesText(result.site->fabric));
   if (result.candidates.size() > 1) {
-    std::vector<std::vector<std::string>> rows = {{"    candidate", "chunks", "us", ""}};
+    Table table({Column::name("candidate"), Column::number("chunks"), Column::number("us"), Column::word("")}, kIndent);
     for (const auto& candidate : result.candidates)
-      rows.push_back({"    " + candidate.algorithm, strCat(candidate.chunks), fixed(us(candidate.predictedPs), 3),
-                      candidate.timed ? "timed" : "estimated"});
-    lines.push_back(formatTable(rows));
+      table.row({candidate.algorithm, strCat(candidate.chunks), fixed(us(candidate.predictedPs), 3),
+                 candidate.timed ? "timed" : "estimated"});
+    lines.push_back(table.text(width));
   }
   if (!explanation.ports.empty()) {
     lines.push_back("busiest ports:");
-    std::vector<std::vector<std::string>> rows = {
-        {"    port", "alike", "busy", "of the time", "bytes", "messages", "waited for it"}};
+    Table ports(
+        {Column::text("port"), Column::number("alike"), Column::number("busy"), Column::number("of the time"),
+         Column::number("bytes").leaveOut(1), Column::number("messages").leaveOut(2), Column::number("waited for it")},
+        kIndent);
     for (const PortUse& port : explanation.ports)
-      rows.push_back({"    " + collectives::portText(result.site->fabric, port), strCat(port.alike),
-                      usText(port.busyPs), percent(port.busyPs, result.timePs), strCat(port.bytes),
-                      strCat(port.messages), usText(port.waitedPs)});
-    lines.push_back(formatTable(rows));
+      ports.row({collectives::portText(result.site->fabric, port), strCat(port.alike), usText(port.busyPs),
+                 percent(port.busyPs, result.timePs), strCat(port.bytes), strCat(port.messages),
+                 usText(port.waitedPs)});
+    lines.push_back(ports.text(width));
     lines.push_back(strCat("where the ", usText(result.timePs), " go, by the account of the first of these:"));
-    rows.clear();
+    Table account({Column::number(""), Column::number(""), Column::text("")}, kIndent);
     for (const TimePart& part : explanation.account)
-      rows.push_back({"    " + usText(part.ps), percent(part.ps, result.timePs), part.words});
-    lines.push_back(formatTable(rows));
+      account.row({usText(part.ps), percent(part.ps, result.timePs), part.words});
+    lines.push_back(account.text(width));
   }
   if (result.timePs > 0)
     lines.push_back(strCat("critical chain of rank ", result.lastRank,
                            ", which is done last (critical phase: ", explanation.chain[0].words, "):"));
-  std::vector<std::vector<std::string>> rows;
+  Table chain({Column::number(""), Column::number(""), Column::text("")}, kIndent);
   for (const TimePart& part : explanation.chain)
-    if (part.ps > 0) rows.push_back({"    " + usText(part.ps), percent(part.ps, result.timePs), part.words});
-  if (!rows.empty()) lines.push_back(formatTable(rows));
+    if (part.ps > 0) chain.row({usText(part.ps), percent(part.ps, result.timePs), part.words});
+  if (!chain.empty()) lines.push_back(chain.text(width));
   lines.push_back(strCat("simulated ", result.timing.classes, " classes of ", result.site->map.ranks(), " ranks, ",
                          result.timing.events, " events, in ", fixed(result.wallMs, 1), " ms of the host"));
   return lines;
@@ -247,13 +251,14 @@ Json explanationJson(const SimResult& result, const Explanation& explanation) {
   return json;
 }
 
-std::vector<std::string> constantsText(const Fabric& fabric) {
+std::vector<std::string> constantsText(const Fabric& fabric, int width) {
   if (fabric.constants.empty()) return {};
-  std::vector<std::vector<std::string>> rows = {{"    constant", "value", "believed in", "source"}};
+  Table table(
+      {Column::word("constant"), Column::number("value"), Column::number("believed in"), Column::text("source")},
+      kIndent);
   for (const auto& constant : fabric.constants)
-    rows.push_back(
-        {"    " + constant.name, strCat(constant.value), strCat(constant.low, " to ", constant.high), constant.source});
-  return {"modelled times rest on these constants:", formatTable(rows)};
+    table.row({constant.name, strCat(constant.value), strCat(constant.low, " to ", constant.high), constant.source});
+  return {"modelled times rest on these constants:", table.text(width)};
 }
 
 Json constantsJson(const Fabric& fabric) {

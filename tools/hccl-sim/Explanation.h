@@ -35,10 +35,11 @@ Explanation explain(const SimResult& result);
 /// The wire's rate; 0 of engines.
 double portBytesPerNs(const collectives::Fabric& fabric, const collectives::PortUse& port);
 
-std::vector<std::string> explanationText(const SimResult& result, const Explanation& explanation);
+/// Lines and tables for people, in `width` columns (0: any number).
+std::vector<std::string> explanationText(const SimResult& result, const Explanation& explanation, int width);
 Json explanationJson(const SimResult& result, const Explanation& explanation);
-/// The constants that the times rest on.
-std::vector<std::string> constantsText(const collectives::Fabric& fabric);
+/// The constants that the times rest on; `width` as above.
+std::vector<std::string> constantsText(const collectives::Fabric& fabric, int width);
 Json constantsJson(const collectives::Fabric& fabric);
 
 }  // namespace hpu::tools

@@ -3,11 +3,10 @@
 
 #include <map>
 
-#include "base/File.h"
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "collectives/schedule/Export.h"
-#include "tools/common/Cli.h"
+#include "tools/common/Table.h"
 
 namespace hpu::tools {
 namespace {
@@ -26,10 +25,6 @@ std::string exactUs(int64_t ps) {
 }
 
 }  // namespace
-
-Status checkWritable(const std::string& path) {
-  return base::AtomicFile::create(path).status();
-}
 
 StatusOr<std::vector<int32_t>> exportedRanks(const std::string& option, const std::vector<int32_t>& asked,
                                              int32_t ranks) {
@@ -79,8 +74,7 @@ std::string scheduleText(const SimResult& result, const std::vector<int32_t>& ra
       strCat("# ", collectives::problemText(plan.problem()), "\n# algorithm ", plan.algorithm(), ", ", plan.chunks(),
              " chunks; fabric ", result.site->fabric.name, "; modelled: ", exactUs(result.timePs), " us; bound ",
              exactUs(result.lowerBoundPs), " us\n");
-  std::vector<std::vector<std::string>> rows = {
-      {"rank", "step", "what", "from", "to", "bytes", "after", "start_us", "end_us"}};
+  Table table = Table::ofWords({"rank", "step", "what", "from", "to", "bytes", "after", "start_us", "end_us"});
   for (int32_t rank : ranks) {
     const Program program = plan.program(rank);
     for (size_t i = 0; i < program.steps.size(); ++i) {
@@ -94,11 +88,11 @@ std::string scheduleText(const SimResult& result, const std::vector<int32_t>& ra
       }
       for (int32_t before : step.after) after += strCat(after.empty() ? "" : ",", before);
       const collectives::StepTime time = times[{rank, static_cast<int32_t>(i)}];
-      rows.push_back({strCat(rank), strCat(i), std::string(collectives::stepName(step.kind)), from, to,
-                      strCat(step.bytes), after.empty() ? "-" : after, exactUs(time.startPs), exactUs(time.endPs)});
+      table.row({strCat(rank), strCat(i), std::string(collectives::stepName(step.kind)), from, to, strCat(step.bytes),
+                 after.empty() ? "-" : after, exactUs(time.startPs), exactUs(time.endPs)});
     }
   }
-  return text + formatTable(rows, 0) + "\n";
+  return text + table.text(0) + "\n";
 }
 
 }  // namespace hpu::tools

@@ -15,8 +15,6 @@ namespace hpu::tools {
 /// Files of more ranks are written only for those that are named.
 inline constexpr int32_t kMostExportedRanks = 64;
 
-/// Errors: those of creating the file; nothing is left behind.
-Status checkWritable(const std::string& path);
 /// All ranks, or those of the list. Errors: kInvalidArgument beyond kMostExportedRanks.
 StatusOr<std::vector<int32_t>> exportedRanks(const std::string& option, const std::vector<int32_t>& asked,
                                              int32_t ranks);

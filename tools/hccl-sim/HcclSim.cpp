@@ -90,12 +90,12 @@ void explainAll(Tool& tool, const std::vector<SimResult>& results) {
     tool.print(strCat("\n# ", result.work.bytes(), " bytes, ", result.site->map.nodes(),
                       result.site->map.nodes() == 1 ? " node" : " nodes", label, ", ", result.algorithm));
     if (result.plan)
-      for (const std::string& line : explanationText(result, explain(result))) tool.print(line);
+      for (const std::string& line : explanationText(result, explain(result), tool.width())) tool.print(line);
     else
       tool.print(result.reason);
   }
   tool.print("");
-  for (const std::string& line : constantsText(results.back().site->fabric)) tool.print(line);
+  for (const std::string& line : constantsText(results.back().site->fabric, tool.width())) tool.print(line);
 }
 
 StatusOr<ExitCode> body(Tool& tool, SimArguments& arguments, const Sizes& sizes) {

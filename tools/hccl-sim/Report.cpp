@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
 
 #include "base/Format.h"
-#include "tools/common/Cli.h"
 #include "tools/common/Fixed.h"
 #include "tools/hccl-perf/Workload.h"
 
@@ -67,33 +65,37 @@ std::string headText(const std::vector<SimResult>& results) {
   return text;
 }
 
-std::string resultsTable(const std::vector<SimResult>& results) {
+Table resultsTable(const std::vector<SimResult>& results) {
   const bool nodes = differ(results, nodesText);
   const bool sites = differ(results, [](const SimResult& r) { return r.site->label; });
-  std::vector<std::vector<std::string>> rows(1);
-  if (sites) rows[0].push_back("fabric");
-  if (nodes) rows[0].push_back("nodes");
-  for (const char* head :
-       {"size (B)", "count", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "of the bound", "algorithm", "chunks"})
-    rows[0].push_back(head);
+  std::vector<Column> columns;
+  if (sites) columns.push_back(Column::text("fabric"));
+  if (nodes) columns.push_back(Column::number("nodes"));
+  columns.insert(columns.end(),
+                 {Column::number("size (B)"), Column::number("count").leaveOut(3), Column::number("time (us)"),
+                  Column::number("algbw (GB/s)").leaveOut(2), Column::number("busbw (GB/s)"),
+                  Column::number("of the bound"), Column::name("algorithm"), Column::number("chunks").leaveOut(1)});
+  Table table(std::move(columns));
   for (const SimResult& result : results) {
-    std::vector<std::string>& row = rows.emplace_back();
+    std::vector<std::string> row;
     if (sites) row.push_back(result.site->label);
     if (nodes) row.push_back(nodesText(result));
     row.push_back(strCat(result.work.bytes()));
     row.push_back(strCat(result.work.problem.count));
     if (!result.plan) {
       row.insert(row.end(), {"-", "-", "-", "-", result.algorithm, "-"});
+      table.row(std::move(row));
       continue;
     }
     row.insert(row.end(), {fixed(result.timeUs(), 3), fixed(result.algbwGBps(), 3), fixed(result.busbwGBps(), 3),
                            result.lowerBoundPs > 0 ? percent(result.shareOfBound()) : "-", result.algorithm,
                            strCat(result.plan->chunks())});
+    table.row(std::move(row));
   }
-  return formatTable(rows);
+  return table;
 }
 
-std::string sideBySide(const std::vector<SimResult>& results, Side side) {
+Table sideBySide(const std::vector<SimResult>& results, Side side) {
   std::vector<std::string> columns, keys;
   const auto add = [](std::vector<std::string>& list, std::string text) {
     if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
@@ -101,16 +103,17 @@ std::string sideBySide(const std::vector<SimResult>& results, Side side) {
   for (const SimResult& result : results) add(columns, label(result, side)), add(keys, rowKey(result, side));
   const bool nodes = side != Side::kNodes && differ(results, nodesText);
   const bool sites = side != Side::kFabrics && differ(results, [](const SimResult& r) { return r.site->label; });
-  std::vector<std::vector<std::string>> rows(2);
-  rows[0].push_back("size (B)");
-  rows[1].push_back("");
-  if (nodes) rows[0].push_back("nodes"), rows[1].push_back("");
-  if (sites) rows[0].push_back("fabric"), rows[1].push_back("");
-  for (const std::string& column : columns) {
-    rows[0].insert(rows[0].end(), {column, "", ""});
-    rows[1].insert(rows[1].end(), {"us", "GB/s bus", "ratio"});
-    if (side != Side::kAlgorithms) rows[0].push_back(""), rows[1].push_back("by");
+  std::vector<Column> heads = {Column::number("size (B)").key()};
+  if (nodes) heads.push_back(Column::number("nodes").key());
+  if (sites) heads.push_back(Column::text("fabric").key());
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const int group = static_cast<int>(i) + 1;
+    heads.insert(heads.end(),
+                 {Column::text(columns[i]).unit("us").group(group), Column::number("").unit("GB/s bus").group(group),
+                  Column::number("").unit("ratio").group(group)});
+    if (side != Side::kAlgorithms) heads.push_back(Column::name("").unit("by").group(group));
   }
+  Table table(std::move(heads));
   for (const std::string& key : keys) {
     std::vector<const SimResult*> cells(columns.size(), nullptr);
     const SimResult *any = nullptr, *fastest = nullptr;
@@ -122,7 +125,7 @@ std::string sideBySide(const std::vector<SimResult>& results, Side side) {
       if (result.plan && (!fastest || result.timePs < fastest->timePs)) fastest = &result;
     }
     const SimResult* reference = side == Side::kAlgorithms ? fastest : cells[0];
-    std::vector<std::string>& row = rows.emplace_back();
+    std::vector<std::string> row;
     row.push_back(strCat(any->work.bytes()));
     if (nodes) row.push_back(nodesText(*any));
     if (sites) row.push_back(any->site->label);
@@ -137,12 +140,8 @@ std::string sideBySide(const std::vector<SimResult>& results, Side side) {
                                  : "-"});
       if (side != Side::kAlgorithms) row.push_back(strCat(cell->algorithm, " x", cell->plan->chunks()));
     }
+    table.row(std::move(row));
   }
-  // The heads of several columns leave blanks behind the last one.
-  std::string table;
-  std::istringstream lines(formatTable(rows));
-  for (std::string line; std::getline(lines, line);)
-    table += strCat(table.empty() ? "" : "\n", line.substr(0, line.find_last_not_of(' ') + 1));
   return table;
 }
 

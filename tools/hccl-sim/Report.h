@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/common/Json.h"
+#include "tools/common/Table.h"
 #include "tools/hccl-sim/Simulation.h"
 
 namespace hpu::tools {
@@ -15,13 +16,13 @@ namespace hpu::tools {
 std::string headText(const std::vector<SimResult>& results);
 
 /// One line a result: size, count, time, bandwidths, share of the bound, algorithm.
-std::string resultsTable(const std::vector<SimResult>& results);
+Table resultsTable(const std::vector<SimResult>& results);
 
 /// What the columns of a comparison are.
 enum class Side : uint8_t { kAlgorithms, kNodes, kFabrics };
 /// Results beside each other: a row for each of the rest, a column for each algorithm, node count or changed fabric,
 /// with its time, busbw and ratio to the first (algorithms: to the fastest).
-std::string sideBySide(const std::vector<SimResult>& results, Side side);
+Table sideBySide(const std::vector<SimResult>& results, Side side);
 
 /// The keys of results[]. A result without a plan has the algorithm's name and nulls.
 Json resultJson(const SimResult& result);

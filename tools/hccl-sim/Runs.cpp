@@ -6,6 +6,7 @@
 #include "base/Format.h"
 #include "base/StatusMacros.h"
 #include "collectives/fabric/FabricFile.h"
+#include "tools/common/OutputCheck.h"
 #include "tools/hccl-perf/Workload.h"
 #include "tools/hccl-sim/Exports.h"
 
@@ -133,7 +134,7 @@ Status checkOutputs(const SimArguments& arguments, Runs& runs) {
   const auto& map = runs.runs[0].site->map;
   HPU_ASSIGN(runs.exportedRanks, parseRanks(arguments.ranks, map.ranks()));
   if (!arguments.draw.empty()) {
-    HPU_RETURN_IF_ERROR(checkWritable(arguments.draw));
+    HPU_RETURN_IF_ERROR(checkWritableFile("--draw", arguments.draw));
     if (runs.exportedRanks.empty() && arguments.chakra.empty() && arguments.schedule.empty())
       runs.exportedRanks.assign(map.ranksOf(0).begin(), map.ranksOf(0).end());
   }
@@ -141,9 +142,10 @@ Status checkOutputs(const SimArguments& arguments, Runs& runs) {
                              : !arguments.schedule.empty() ? "--export-schedule"
                                                            : "--draw";
   HPU_ASSIGN(runs.exportedRanks, exportedRanks(option, runs.exportedRanks, map.ranks()));
-  if (!arguments.schedule.empty()) HPU_RETURN_IF_ERROR(checkWritable(arguments.schedule));
+  if (!arguments.schedule.empty()) HPU_RETURN_IF_ERROR(checkWritableFile("--export-schedule", arguments.schedule));
   if (!arguments.chakra.empty())
-    for (int32_t rank : runs.exportedRanks) HPU_RETURN_IF_ERROR(checkWritable(chakraPath(arguments.chakra, rank)));
+    for (int32_t rank : runs.exportedRanks)
+      HPU_RETURN_IF_ERROR(checkWritableFile("--export-chakra", chakraPath(arguments.chakra, rank)));
   return okStatus();
 }
 

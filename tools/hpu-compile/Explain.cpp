@@ -75,7 +75,7 @@ void printPhases(Tool& tool, const CompileResult& result, const std::string& nod
     phases.append(Json().set("phase", note.phase).set("text", note.text));
     char label[32];
     snprintf(label, sizeof label, "  %-10s ", note.phase == last ? "" : note.phase.c_str());
-    tool.printAlways(wrapped(label + note.text));
+    tool.printAlways(label + note.text);
     last = note.phase;
   }
 }
@@ -88,8 +88,9 @@ void explainNode(Tool& tool, const CompileResult& result) {
   Json& list = tool.json()["explain"] = Json::array();
   if (!result.recipe.valid()) return;
   const recipe::Program& program = *result.recipe.program();
-  std::vector<std::vector<std::string>> rows = {
-      {"op", "engine", "unit", "space", "commands", "us", "bound", "why not at the peak"}};
+  Table table({Column::name("op"), Column::word("engine"), Column::text("unit"), Column::word("space").leaveOut(1),
+               Column::number("commands").leaveOut(2), Column::number("us"), Column::word("bound"),
+               Column::text("why not at the peak")});
   for (uint32_t i = 0; i < program.ops.size(); ++i) {
     const recipe::Op& op = program.ops[i];
     if (!comesFrom(program, op, node)) continue;
@@ -100,8 +101,8 @@ void explainNode(Tool& tool, const CompileResult& result) {
     double us = static_cast<double>(cost.time) / 1e6;
     char text[32];
     snprintf(text, sizeof text, "%.2f", us);
-    rows.push_back({shortened(op.name), std::string(engineName(op.engine)), bundleOf(program, i),
-                    shapeToString(op.space), std::to_string(cost.commands), text, cost.bound, termsText(cost)});
+    table.row({op.name, std::string(engineName(op.engine)), bundleOf(program, i), shapeToString(op.space),
+               std::to_string(cost.commands), text, cost.bound, termsText(cost)});
     Json terms;
     for (int t = 0; t < perfmodel::kNumTerms; ++t)
       terms.set(std::string(perfmodel::termName(static_cast<perfmodel::Term>(t))),
@@ -118,10 +119,12 @@ void explainNode(Tool& tool, const CompileResult& result) {
                     .set("terms_us", terms)
                     .set("nodes", nodes));
   }
-  if (rows.size() == 1)
+  if (table.empty()) {
     tool.printAlways("  device     no operation of its own: see the last phase above");
-  else
-    tool.printAlways("\n" + formatTable(rows));
+    return;
+  }
+  tool.printAlways("");
+  tool.printAlways(table);
 }
 
 }  // namespace hpu::tools

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hpu-compile: a model in, a recipe out.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include "tools/common/Cli.h"
 #include "tools/common/CompileFigures.h"
 #include "tools/common/CompileFlags.h"
+#include "tools/common/Interrupt.h"
 #include "tools/common/ModelFile.h"
 #include "tools/common/OutputCheck.h"
 #include "tools/common/Session.h"
@@ -57,8 +59,9 @@ ExitCode listPhases(Tool& tool) {
 }
 
 ExitCode listTargets(Tool& tool) {
-  std::vector<std::vector<std::string>> rows = {
-      {"target", "bf16 TFLOPS", "f32 TFLOPS", "TPCs", "SRAM", "HBM", "HBM GB/s", "clocks"}};
+  Table table({Column::word("target"), Column::number("bf16 TFLOPS"), Column::number("f32 TFLOPS"),
+               Column::number("TPCs"), Column::number("SRAM"), Column::number("HBM"), Column::number("HBM GB/s"),
+               Column::text("clocks")});
   Json& list = tool.json()["targets"] = Json::array();
   for (Target target : {Target::kGaudi1, Target::kGaudi2, Target::kGaudi3}) {
     const arch::TargetDesc& desc = arch::targetDesc(target);
@@ -70,9 +73,9 @@ ExitCode listTargets(Tool& tool) {
       clocks.emplace_back(clock.name);
       clockList.append(clock.name);
     }
-    rows.push_back({std::string(targetName(target)), format("%.1f", bf16), format("%.1f", f32),
-                    std::to_string(desc.numTpcs), base::formatBytes(desc.sramBytes), base::formatBytes(desc.hbmBytes),
-                    format("%.0f", desc.hbmBytesPerNs), base::join(clocks)});
+    table.row({std::string(targetName(target)), format("%.1f", bf16), format("%.1f", f32), std::to_string(desc.numTpcs),
+               base::formatBytes(desc.sramBytes), base::formatBytes(desc.hbmBytes), format("%.0f", desc.hbmBytesPerNs),
+               base::join(clocks)});
     list.append(Json()
                     .set("name", targetName(target))
                     .set("bf16_tflops", bf16)
@@ -83,7 +86,7 @@ ExitCode listTargets(Tool& tool) {
                     .set("hbm_GBps", desc.hbmBytesPerNs)
                     .set("clocks", clockList));
   }
-  tool.printAlways(formatTable(rows));
+  tool.printAlways(table);
   return ExitCode::kOk;
 }
 
@@ -91,28 +94,68 @@ std::string recipePath(const Arguments& arguments) {
   return arguments.output.empty() ? stemOf(arguments.model) + ".recipe" : arguments.output;
 }
 
-/// No output is one of the inputs, nor are two of them one.
-Status checkFiles(Tool& tool, const Arguments& arguments) {
-  HPU_RETURN_IF_ERROR(protectModel(tool, arguments.model));
-  if (arguments.output.empty() && arguments.stopAfter.empty()) HPU_RETURN_IF_ERROR(tool.writes(recipePath(arguments)));
-  if (arguments.dumpDir.empty()) return okStatus();
+/// The files of --dump-phases.
+std::vector<std::string> dumpPaths(const Arguments& arguments) {
+  std::vector<std::string> paths;
+  if (arguments.dumpDir.empty()) return paths;
   const std::vector<std::string> phases = phaseNames();
   bool dumped = arguments.startFrom.empty();
   for (size_t i = 0; i < phases.size(); ++i) {
     dumped |= phases[i] == arguments.startFrom;
     char name[64];
     snprintf(name, sizeof name, "/%02zu-%s.mlir", i, phases[i].c_str());
-    if (dumped) HPU_RETURN_IF_ERROR(tool.writes(arguments.dumpDir + name));
+    if (dumped) paths.push_back(arguments.dumpDir + name);
     if (phases[i] == arguments.stopAfter) break;
   }
+  return paths;
+}
+
+/// No output is one of the inputs, nor are two of them one.
+Status checkFiles(Tool& tool, const Arguments& arguments) {
+  HPU_RETURN_IF_ERROR(protectModel(tool, arguments.model));
+  if (arguments.output.empty() && arguments.stopAfter.empty()) HPU_RETURN_IF_ERROR(tool.writes(recipePath(arguments)));
+  for (const std::string& path : dumpPaths(arguments)) HPU_RETURN_IF_ERROR(tool.writes(path));
   return okStatus();
 }
+
+/// The folder and files of --dump-phases, so that an interrupted run does not leave some of them.
+class Dumps {
+ public:
+  /// Makes the folder if it is not there.
+  static StatusOr<Dumps> open(const Arguments& arguments) {
+    Dumps dumps;
+    if (arguments.dumpDir.empty()) return dumps;
+    std::error_code error;
+    dumps.madeFolder_ = std::filesystem::create_directories(arguments.dumpDir, error);
+    if (error) return invalidArgument("--dump-phases: cannot make '" + arguments.dumpDir + "': " + error.message());
+    dumps.folder_ = arguments.dumpDir;
+    for (const std::string& path : dumpPaths(arguments)) dumps.before_.emplace_back(path, inodeOf(path));
+    return dumps;
+  }
+  /// What this run wrote: a dump is renamed to its path, so the path has another file than before.
+  void remove() const {
+    for (const auto& [path, inode] : before_)
+      if (inodeOf(path) != inode) ::unlink(path.c_str());
+    std::error_code ignored;
+    if (madeFolder_) std::filesystem::remove(folder_, ignored);  // When nothing else is in it.
+  }
+
+ private:
+  /// 0: nothing is there.
+  static ino_t inodeOf(const std::string& path) {
+    struct stat info = {};
+    return ::stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+  }
+  std::string folder_;
+  bool madeFolder_ = false;
+  std::vector<std::pair<std::string, ino_t>> before_;
+};
 
 /// Writes the recipe, or the IR of a partial run.
 Status writeResult(Tool& tool, const Arguments& arguments, CompileResult& result) {
   if (!result.recipe.valid()) {
     if (arguments.output.empty()) {
-      tool.printAlways(result.ir);
+      tool.printAsIsAlways(result.ir);
       return okStatus();
     }
     tool.json().set("ir", arguments.output);
@@ -133,11 +176,11 @@ Status writeResult(Tool& tool, const Arguments& arguments, CompileResult& result
   tool.print(base::strCat(shown, ": ", targetName(result.recipe.target()), ", ", arguments.flags.precision,
                           stats.recipeBytes ? ", " + base::formatBytes(stats.recipeBytes) : "",
                           stats.cacheHit ? ", from the cache" : ""));
-  tool.print(wrapped(base::strCat("  device time ", format("%.1f", stats.deviceTimeUs), " us (modelled; lower bound ",
-                                  format("%.1f", stats.lowerBoundUs), " us), workspace ",
-                                  base::formatBytes(stats.workspaceBytes), " (largest live set ",
-                                  base::formatBytes(stats.largestLiveSetBytes), "), SRAM peak ",
-                                  base::formatBytes(stats.sramPeakBytes))));
+  tool.print(
+      (base::strCat("  device time ", format("%.1f", stats.deviceTimeUs), " us (modelled; lower bound ",
+                    format("%.1f", stats.lowerBoundUs), " us), workspace ", base::formatBytes(stats.workspaceBytes),
+                    " (largest live set ", base::formatBytes(stats.largestLiveSetBytes), "), SRAM peak ",
+                    base::formatBytes(stats.sramPeakBytes))));
   tool.print(base::strCat("  compiled in ", format("%.0f", stats.compileMs), " ms"));
   return okStatus();
 }
@@ -151,34 +194,41 @@ StatusOr<ExitCode> compileModel(Tool& tool, const Arguments& arguments) {
   options.dumpDir = arguments.dumpDir;
   options.reports = arguments.reports;
   options.explain = arguments.explain;
-  if (!arguments.output.empty() || arguments.stopAfter.empty())
-    HPU_RETURN_IF_ERROR(checkWritableFile(
-        "--output", arguments.output.empty() ? stemOf(arguments.model) + ".recipe" : arguments.output));
-  if (!options.dumpDir.empty()) {
-    HPU_RETURN_IF_ERROR(checkWritableFolder("--dump-phases", options.dumpDir));
-    std::error_code error;
-    std::filesystem::create_directories(options.dumpDir, error);
-    if (error) return invalidArgument("--dump-phases: cannot make '" + options.dumpDir + "': " + error.message());
-  }
+  if (arguments.output.empty() && arguments.stopAfter.empty())
+    HPU_RETURN_IF_ERROR(checkWritableFile("--output", recipePath(arguments)));
+  if (!options.dumpDir.empty()) HPU_RETURN_IF_ERROR(checkWritableFolder("--dump-phases", options.dumpDir));
   HPU_ASSIGN(const bool isRecipe, isRecipeFile(arguments.model));
   if (isRecipe)
     return invalidArgument("'" + arguments.model + "' is a recipe already (hpu-run runs it); give the model");
+  HPU_ASSIGN(const Dumps dumps, Dumps::open(arguments));
   HPU_RETURN_IF_ERROR(checkFiles(tool, arguments));
   options.dumpConstants = arguments.dumpConstants;
   // For another run of the compiler it must be whole; nobody reads megabytes of digits.
   options.irConstants = arguments.dumpConstants || !arguments.output.empty() || !isatty(STDOUT_FILENO);
-  HPU_RETURN_IF_ERROR(calibrateIfAsked(tool, arguments.flags, arguments.model, options));
-  StatusOr<CompileResult> result = compileWithProgress(tool, arguments.model, options);
+  const Interrupt interrupt("ending the compilation", tool.quiet());
+  options.isCancelled = [&] { return interrupt.signal() != 0; };
+  auto compiled = [&]() -> StatusOr<CompileResult> {
+    HPU_RETURN_IF_ERROR(calibrateIfAsked(tool, arguments.flags, arguments.model, options));
+    return compileWithProgress(tool, arguments.model, options);
+  };
+  StatusOr<CompileResult> result = compiled();
+  const bool cancelled = result.ok() || result.status().code() == StatusCode::kCancelled;
+  if (interrupt.signal() != 0 && cancelled) {
+    dumps.remove();
+    return endInterrupted(tool, interrupt.signal(), "; nothing was written");
+  }
   if (!result.ok()) return result.status();
   HPU_RETURN_IF_ERROR(writeResult(tool, arguments, *result));
   addFigures(tool.json(), *result);
   if (tool.jsonMode() && result->recipe.valid()) HPU_RETURN_IF_ERROR(addDeviceTime(tool.json(), result->recipe));
   for (const std::string& name : arguments.reports) {
     const std::string& text = result->reports[name];
-    tool.printAlways(base::strCat("\n== ", name, " ==\n", wrapped(tool.verbose() ? text : condensed(text))));
+    tool.printAlways(base::strCat("\n== ", name, " ==\n", tool.verbose() ? text : condensed(text)));
     tool.json()["reports"].set(name, text);
   }
   if (!arguments.explain.empty()) explainNode(tool, *result);
+  // One that came later: what was asked for is there, but a shell's loop shall end.
+  if (interrupt.signal() != 0) return endInterrupted(tool, interrupt.signal(), " when the work was done");
   return ExitCode::kOk;
 }
 

@@ -145,12 +145,9 @@ Status checkArguments(const Arguments& arguments) {
   if (arguments.threads < 0 || arguments.threads > 1024)
     return invalidArgument("--threads is between 1 and 1024, or 0 for all CPUs");
   HPU_RETURN_IF_ERROR(toleranceFrom(arguments.rtol, arguments.atol, Precision::kF32).status());
-  if (!arguments.trace.empty()) {
-    if (settings::isSet(Setting::HPU_TRACE))
-      return invalidArgument(
-          "--trace: HPU_TRACE (which 'hpu-trace record' sets) records this run already; leave one out");
-    HPU_RETURN_IF_ERROR(checkWritableFile("--trace", arguments.trace));
-  }
+  if (!arguments.trace.empty() && settings::isSet(Setting::HPU_TRACE))
+    return invalidArgument(
+        "--trace: HPU_TRACE (which 'hpu-trace record' sets) records this run already; leave one out");
   if (!arguments.outputDir.empty()) HPU_RETURN_IF_ERROR(checkWritableFolder("--output", arguments.outputDir));
   return okStatus();
 }

@@ -47,8 +47,8 @@ std::string formatCsvRows(const NodeView& view, const CsvRequest& request);
 /// -n: "link", "ports" or "stats". `ports` ("0,8", empty: hl-smi's choice, those inside the box for link). Errors:
 /// kInvalidArgument (another kind, a port that the device has not got).
 StatusOr<std::string> formatNic(const NodeView& view, std::string_view kind, std::string_view ports);
-/// The matrix of links between the devices.
-std::string formatTopology(const NodeView& view);
+/// The matrix of links between the devices, in `width` columns (0: any number).
+std::string formatTopology(const NodeView& view, int width = 0);
 
 // ---- JsonFormat.cpp, PrometheusFormat.cpp
 /// Adds "node", "timestamp", "devices" ... to the document.

@@ -75,14 +75,14 @@ bool needsWindow(const Options& options, const CsvRequest& csv) {
 }
 
 StatusOr<std::string> render(const NodeView& view, const Options& options, const CsvRequest& csv,
-                             const std::vector<std::string>& sections, bool first) {
+                             const std::vector<std::string>& sections, bool first, int width) {
   if (!options.fields.empty()) {
     std::string rows = formatCsvRows(view, csv);
     return csv.header && first ? formatCsvHeader(csv) + "\n" + rows : rows;
   }
   if (options.list || options.query) return formatLog(view, sections);
   if (options.firmware) return formatFirmware(view);
-  if (options.topology) return formatTopology(view);
+  if (options.topology) return formatTopology(view, width);
   if (options.prometheus) return formatPrometheus(view);
   if (!options.nic.empty()) return formatNic(view, options.nic, options.ports);
   return formatSummary(view);
@@ -109,8 +109,11 @@ StatusOr<ExitCode> run(tools::Tool& tool, const Options& options) {
     HPU_ASSIGN(NodeView view, makeView(before, after, realtimeNs()));
     if (!options.devices.empty()) HPU_RETURN_IF_ERROR(selectDevices(view, options.devices));
     if (tool.jsonMode()) addJson(view, tool.json());
-    HPU_ASSIGN(std::string text, render(view, options, csv, sections, first));
-    tool.printAlways(text);
+    HPU_ASSIGN(std::string text, render(view, options, csv, sections, first, tool.width()));
+    if (!options.fields.empty() || options.prometheus)
+      tool.printAsIsAlways(text);
+    else
+      tool.printAlways(text);
     // A reader at the other end of a pipe wants each sample now; when it is gone, so are we.
     if (fflush(stdout) != 0) {
       if (errno == EPIPE) break;

@@ -84,12 +84,11 @@ StatusOr<std::string> formatNic(const NodeView& view, std::string_view kind, std
   return text;
 }
 
-std::string formatTopology(const NodeView& view) {
-  std::vector<std::vector<std::string>> rows(1);
-  rows[0].emplace_back();
-  for (const DeviceView& device : view.devices) rows[0].push_back(base::strCat("AIP", device.status.index));
-  rows[0].emplace_back("Module");
-  rows[0].emplace_back("Bus-Id");
+std::string formatTopology(const NodeView& view, int width) {
+  std::vector<std::string> titles(1);
+  for (const DeviceView& device : view.devices) titles.push_back(base::strCat("AIP", device.status.index));
+  titles.insert(titles.end(), {"Module", "Bus-Id"});
+  tools::Table table = tools::Table::ofWords(titles);
   for (const DeviceView& device : view.devices) {
     std::vector<std::string> row = {base::strCat("AIP", device.status.index)};
     for (const DeviceView& other : view.devices) {
@@ -102,9 +101,9 @@ std::string formatTopology(const NodeView& view) {
     }
     row.push_back(std::to_string(device.status.moduleId));
     row.push_back(device.status.pciAddress);
-    rows.push_back(std::move(row));
+    table.row(std::move(row));
   }
-  std::string text = tools::formatTable(rows);
+  std::string text = table.text(width);
   text += "\n\n  X     the device itself\n  NICn  n Ethernet links inside the box";
   if (!view.devices.empty()) text += base::strCat(" of ", view.devices.front().board().portGigabits, " Gbit/s each");
   text += "\n  PCI   through the host: devices of different kinds, or a lost one";

@@ -118,23 +118,23 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
                   Json::object().set("time_us", microseconds(sum)).set("terms_us", termsJson(terms[e])));
   }
   std::stable_sort(reasons.begin(), reasons.end(), [](const Reason& a, const Reason& b) { return a.time > b.time; });
-  std::vector<std::vector<std::string>> table = {{"share", "time", "engine", "reason"}};
+  Table table({Column::number("share"), Column::number("time"), Column::word("engine"), Column::text("reason")});
   for (const Reason& r : reasons)
-    table.push_back({formatShare(r.time, whole), formatTime(r.time), std::string(trackName(r.track)),
-                     r.term == 0 ? "work at its peak" : std::string(perfmodel::termName(static_cast<Term>(r.term)))});
+    table.row({formatShare(r.time, whole), formatTime(r.time), std::string(trackName(r.track)),
+               r.term == 0 ? "work at its peak" : std::string(perfmodel::termName(static_cast<Term>(r.term)))});
   tool.print("");
-  tool.print(formatTable(table));
+  tool.print(table);
   tool.json().set("engines", std::move(engines));
 
   auto most = static_cast<size_t>(std::max<int64_t>(options.limit, 0));
   std::vector<PathRow> rows = rowsOf(trace, path);
-  table = {{"share", "time", "slices", "engine", "operation", "nodes"}};
+  table = Table({Column::number("share"), Column::number("time"), Column::number("slices"), Column::word("engine"),
+                 Column::name("operation").key(), Column::name("nodes")});
   Json top = Json::array();
   for (size_t i = 0; i < std::min(most, rows.size()); ++i) {
     const PathRow& row = rows[i];
-    std::string nodes = row.nodes.size() > 48 ? row.nodes.substr(0, 45) + "..." : row.nodes;
-    table.push_back({formatShare(row.time, whole), formatTime(row.time), std::to_string(row.slices),
-                     std::string(trackName(row.track)), printable(row.name), printable(nodes)});
+    table.row({formatShare(row.time, whole), formatTime(row.time), std::to_string(row.slices),
+               std::string(trackName(row.track)), printable(row.name), printable(row.nodes)});
     top.append(Json::object()
                    .set("name", row.name)
                    .set("nodes", row.nodes)
@@ -143,15 +143,16 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
                    .set("time_us", microseconds(row.time)));
   }
   tool.print("");
-  tool.print(formatTable(table));
+  tool.print(table);
   tool.json().set("top", std::move(top)).set("dropped_events", trace.dropped);
   if (!options.chain) return ExitCode::kOk;
 
-  table = {{"start", "time", "engine", "slice", "operation"}};
+  table = Table({Column::number("start"), Column::number("time"), Column::word("engine"), Column::number("slice"),
+                 Column::name("operation")});
   Json chain = Json::array();
   for (const EngineSlice& s : path.slices) {
-    table.push_back({formatTime(s.start - path.start), formatTime(s.end - s.start), std::string(trackName(s.track)),
-                     std::to_string(s.slice), printable(trace.text(s.name))});
+    table.row({formatTime(s.start - path.start), formatTime(s.end - s.start), std::string(trackName(s.track)),
+               std::to_string(s.slice), printable(trace.text(s.name))});
     chain.append(Json::object()
                      .set("start_us", microseconds(s.start - path.start))
                      .set("time_us", microseconds(s.end - s.start))
@@ -160,7 +161,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
                      .set("name", trace.text(s.name)));
   }
   tool.print("");
-  tool.print(formatTable(table));
+  tool.print(table);
   tool.json().set("chain", std::move(chain));
   return ExitCode::kOk;
 }

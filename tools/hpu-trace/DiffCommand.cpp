@@ -240,45 +240,48 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   auto pair = [](double x, double y) {
     return Json::object().set("a_us", x).set("b_us", y).set("change", x > 0 ? Json(y / x - 1) : Json());
   };
-  std::vector<std::vector<std::string>> table = {{"per launch", "A us", "B us", "change"}};
-  table.push_back({"device time", us(before.deviceUs), us(after.deviceUs), change(before.deviceUs, after.deviceUs)});
+  Table table({Column::word("per launch"), Column::number("A us"), Column::number("B us"), Column::number("change")});
+  table.row({"device time", us(before.deviceUs), us(after.deviceUs), change(before.deviceUs, after.deviceUs)});
   tool.json().set("device_time", pair(before.deviceUs, after.deviceUs));
   tool.json().set("launches_a", before.launches).set("launches_b", after.launches);
   Json engines = Json::object(), terms = Json::object();
   for (int t = 0; missing.empty() && t < kNumTracks; ++t) {
     if (before.busyUs[t] == 0 && after.busyUs[t] == 0) continue;
     std::string name(trackName(static_cast<trace::Track>(t)));
-    table.push_back(
-        {name + " busy", us(before.busyUs[t]), us(after.busyUs[t]), change(before.busyUs[t], after.busyUs[t])});
+    table.row({name + " busy", us(before.busyUs[t]), us(after.busyUs[t]), change(before.busyUs[t], after.busyUs[t])});
     engines.set(name, pair(before.busyUs[t], after.busyUs[t]));
   }
   for (int t = 0; missing.empty() && t < perfmodel::kNumTerms; ++t) {
     if (before.termsUs[t] == 0 && after.termsUs[t] == 0) continue;
     std::string name(perfmodel::termName(static_cast<perfmodel::Term>(t)));
-    table.push_back(
+    table.row(
         {"term " + name, us(before.termsUs[t]), us(after.termsUs[t]), change(before.termsUs[t], after.termsUs[t])});
     terms.set(name, pair(before.termsUs[t], after.termsUs[t]));
   }
-  tool.print(formatTable(table));
+  tool.print(table);
   tool.json().set("engines", missing.empty() ? std::move(engines) : Json());
   tool.json().set("terms", missing.empty() ? std::move(terms) : Json());
 
   auto most = static_cast<size_t>(std::max<int64_t>(options.limit, 0));
-  table = {{"change us", "", "A us", "B us", "nodes", "ops"}};
+  auto unitsOf = [](const Row& row) {
+    const bool differ = row.unitsA + row.unitsB > 2 || (row.unitsA > 0 && row.unitsB > 0 && row.unitsA != row.unitsB);
+    return differ ? std::to_string(row.unitsA) + " in A, " + std::to_string(row.unitsB) + " in B" : std::string();
+  };
+  std::vector<Column> columns = {Column::number("change us"), Column::number(""),
+                                 Column::number("A us"),      Column::number("B us"),
+                                 Column::name("nodes").key(), Column::name("ops").leaveOut(1)};
+  const bool regrouped = std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return !unitsOf(row).empty(); });
+  if (regrouped) columns.push_back(Column::text("units"));
+  table = Table(columns);
   Json list = Json::array();
   size_t changed = 0;
-  bool regrouped = false;
   for (const Row& row : rows) {
     if (std::abs(row.change()) < 1e-9) continue;
     if (changed++ >= most) continue;
     char text[32];
     std::snprintf(text, sizeof text, "%+.3f", row.change());
-    std::string name = printable(row.name);
-    if (row.unitsA + row.unitsB > 2 || (row.unitsA > 0 && row.unitsB > 0 && row.unitsA != row.unitsB)) {
-      regrouped = true;
-      name += " (" + std::to_string(row.unitsA) + " units in A, " + std::to_string(row.unitsB) + " in B)";
-    }
-    table.push_back({text, change(row.a, row.b), us(row.a), us(row.b), name, printable(row.kind)});
+    table.row(
+        {text, change(row.a, row.b), us(row.a), us(row.b), printable(row.name), printable(row.kind), unitsOf(row)});
     list.append(Json::object()
                     .set("name", row.name)
                     .set("op", row.kind)
@@ -289,9 +292,12 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
                     .set("change_us", row.change()));
   }
   tool.print("");
-  tool.print(!missing.empty() ? "the nodes cannot be compared: " + missing
-             : changed        ? formatTable(table)
-                              : "every node takes as long as before");
+  if (!missing.empty())
+    tool.print("the nodes cannot be compared: " + missing);
+  else if (changed == 0)
+    tool.print("every node takes as long as before");
+  else
+    tool.print(table);
   if (regrouped)
     tool.print(
         "what is fused differently in A and B is compared in groups of whole units: a unit's time is not divided "

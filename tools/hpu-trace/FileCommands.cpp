@@ -178,14 +178,16 @@ void addExportCommand(Tool& tool) {
   auto options = std::make_shared<Options>();
   CommandLine& command =
       tool.addCommand("export", "Write the trace for another program", [&tool, options]() -> StatusOr<ExitCode> {
-        HPU_ASSIGN(TraceData trace, options->file.read(tool));
         bool chrome = options->format == "chrome", csv = options->format == "csv";
         std::string output = !options->output.empty() ? options->output
                                                       : withEnding(options->file.path, chrome ? ".json"
                                                                                        : csv  ? ".csv"
                                                                                               : ".pftrace");
-        if (options->output.empty()) HPU_RETURN_IF_ERROR(tool.writes(output));
-        HPU_RETURN_IF_ERROR(checkWritableFile("--output", output));
+        if (options->output.empty()) {
+          HPU_RETURN_IF_ERROR(tool.writes(output));
+          HPU_RETURN_IF_ERROR(checkWritableFile("--output", output));
+        }
+        HPU_ASSIGN(TraceData trace, options->file.read(tool));
         HPU_RETURN_IF_ERROR(writeExport(trace,
                                         chrome ? trace::writeChrome
                                         : csv  ? trace::writeCsv

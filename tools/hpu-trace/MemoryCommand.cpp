@@ -88,10 +88,11 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
     Json json = Json::object();
     json.set("index", static_cast<int64_t>(d.index)).set("device_time_us", microseconds(a.deviceTime));
     tool.print(trace::deviceTitle(trace, d) + ", " + formatTime(a.deviceTime));
-    std::vector<std::vector<std::string>> table = {{"memory", "moved", "average", "peak window", "ceiling"}};
+    Table table({Column::word("memory"), Column::number("moved"), Column::number("average"),
+                 Column::number("peak window"), Column::number("ceiling")});
     auto memory = [&](const char* name, double bytes, double peak, double ceiling, const std::vector<double>& windows) {
-      table.push_back({name, base::formatBytes(static_cast<int64_t>(bytes)), rateText(rate(bytes, a.deviceTime)),
-                       rateText(peak), rateText(ceiling)});
+      table.row({name, base::formatBytes(static_cast<int64_t>(bytes)), rateText(rate(bytes, a.deviceTime)),
+                 rateText(peak), rateText(ceiling)});
       Json series = Json::array();
       for (double w : windows) series.append(rate(w, traffic.window));
       json.set(name, Json::object()
@@ -104,7 +105,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
     memory("hbm", hbm, hbmPeak, target.hbmBytesPerNs * target.hbmEfficiency, traffic.hbm);
     memory("sram", sram, sramPeak, target.sramBytesPerNs, traffic.sram);
     json.set("window_us", microseconds(traffic.window));
-    tool.print(formatTable(table));
+    tool.print(table);
 
     // The kernels and transfers that move it.
     std::vector<TopRow> rows = topRows(trace, parseGroupBy(options.groupBy), d.index);
@@ -112,14 +113,15 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
       return x.work.hbmBytes + x.work.sramBytes > y.work.hbmBytes + y.work.sramBytes;
     });
     auto most = static_cast<size_t>(std::max<int64_t>(options.limit, 0));
-    table = {{"HBM", "SRAM", "waits for memory", "engine", "name"}};
+    table = Table({Column::number("HBM"), Column::number("SRAM"), Column::number("waits for memory"),
+                   Column::word("engine"), Column::name("name").key()});
     Json top = Json::array();
     for (size_t i = 0; i < std::min(most, rows.size()); ++i) {
       const WorkSum& work = rows[i].work;
       Picoseconds waiting = work.terms[static_cast<size_t>(perfmodel::Term::kMemory)];
-      table.push_back({base::formatBytes(static_cast<int64_t>(work.hbmBytes)),
-                       base::formatBytes(static_cast<int64_t>(work.sramBytes)), formatShare(waiting, work.busy),
-                       rows[i].engine, printable(rows[i].name)});
+      table.row({base::formatBytes(static_cast<int64_t>(work.hbmBytes)),
+                 base::formatBytes(static_cast<int64_t>(work.sramBytes)), formatShare(waiting, work.busy),
+                 rows[i].engine, printable(rows[i].name)});
       top.append(Json::object()
                      .set("name", rows[i].name)
                      .set("engine", rows[i].engine)
@@ -128,7 +130,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
                      .set("memory_us", microseconds(waiting)));
     }
     tool.print("");
-    tool.print(formatTable(table));
+    tool.print(table);
     json.set("top", std::move(top));
 
     // What programs recorded with hpu::trace's counters, on the device clock.
@@ -141,16 +143,17 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
       ++c.samples;
     }
     Json values = Json::object();
-    if (!counters.empty()) table = {{"counter", "samples", "least", "most", "last"}};
+    table = Table({Column::name("counter"), Column::number("samples").leaveOut(1), Column::number("least"),
+                   Column::number("most"), Column::number("last")});
     for (const auto& [name, c] : counters) {
-      table.push_back({printable(trace.text(name)), std::to_string(c.samples), std::to_string(c.least),
-                       std::to_string(c.most), std::to_string(c.last)});
+      table.row({printable(trace.text(name)), std::to_string(c.samples), std::to_string(c.least),
+                 std::to_string(c.most), std::to_string(c.last)});
       values.set(trace.text(name),
                  Json::object().set("samples", c.samples).set("min", c.least).set("max", c.most).set("last", c.last));
     }
     if (!counters.empty()) {
       tool.print("");
-      tool.print(formatTable(table));
+      tool.print(table);
     }
     json.set("counters", std::move(values));
     devices.append(std::move(json));

@@ -7,7 +7,6 @@
 #include "runtime/trace/Export.h"
 #include "runtime/trace/ExportTracks.h"
 #include "runtime/trace/Merge.h"
-#include "tools/common/OutputCheck.h"
 #include "tools/hpu-trace/Commands.h"
 #include "tools/hpu-trace/Report.h"
 #include "tools/hpu-trace/TraceFile.h"
@@ -23,7 +22,6 @@ struct Options {
 
 StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   if (options.output.empty()) return invalidArgument("merge needs a file to write: -o FILE");
-  HPU_RETURN_IF_ERROR(checkWritableFile("--output", options.output));
   std::vector<TraceData> traces;
   for (const std::string& path : options.paths) {
     if (path == options.output)
@@ -39,7 +37,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
                                                   : trace::Align::kClock;
   HPU_ASSIGN(trace::Merged merged, trace::mergeTraces(inputs, align));
   Json processes = Json::array(), renumbered = Json::array();
-  std::vector<std::vector<std::string>> table = {{"begins at", "process", "file"}};
+  Table table({Column::number("begins at"), Column::name("process"), Column::name("file")});
   for (const trace::Merged::Process& p : merged.processes) {
     const std::string& path = options.paths[p.input];
     processes.append(Json::object()
@@ -48,10 +46,10 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
                          .set("name", p.name)
                          .set("offset_us", static_cast<double>(p.offsetNs) / 1e3)
                          .set("exact", p.exact));
-    table.push_back({formatHostTime(p.offsetNs) + (p.exact ? "" : " (not exact)"),
-                     printable((p.name.empty() ? "process" : p.name) + " " + std::to_string(p.pid)), path});
+    table.row({formatHostTime(p.offsetNs) + (p.exact ? "" : " (not exact)"),
+               printable((p.name.empty() ? "process" : p.name) + " " + std::to_string(p.pid)), path});
   }
-  tool.print(formatTable(table));
+  tool.print(table);
   for (const trace::Merged::Renumbered& r : merged.renumbered) {
     const std::string& path = options.paths[r.input];
     renumbered.append(Json::object()

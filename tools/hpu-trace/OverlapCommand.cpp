@@ -40,19 +40,20 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
     if (a.together[mask] > 0) sets.push_back(mask);
   std::sort(sets.begin(), sets.end(),
             [&](size_t x, size_t y) { return a.together[x] != a.together[y] ? a.together[x] > a.together[y] : x < y; });
-  std::vector<std::vector<std::string>> table = {{"running", "time", ""}};
+  Table table({Column::name("running"), Column::number("time"), Column::number("")});
   Json running = Json::object();
   for (size_t mask : sets) {
-    table.push_back({setName(mask), formatTime(a.together[mask]), formatShare(a.together[mask], whole)});
+    table.row({setName(mask), formatTime(a.together[mask]), formatShare(a.together[mask], whole)});
     running.set(setName(mask), microseconds(a.together[mask]));
   }
-  tool.print(formatTable(table));
+  tool.print(table);
   tool.json().set("running_us", std::move(running));
 
   // For each engine, what else ran while it did not.
   Json engines = Json::object();
   tool.print("");
-  table = {{"engine", "busy", "alone", "not busy", "meanwhile"}};
+  table = Table({Column::word("engine"), Column::number("busy"), Column::number("alone"), Column::number("not busy"),
+                 Column::text("meanwhile")});
   for (int t = 0; t < kNumTracks; ++t) {
     auto i = static_cast<size_t>(t);
     if (!a.present[i]) continue;
@@ -74,8 +75,8 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
     if (a.idleOutside > 0)
       text += (text.empty() ? "" : ", ") + ("nothing launched " + formatShare(a.idleOutside, whole));
     auto track = static_cast<Track>(t);
-    table.push_back({std::string(trackName(track)), formatTime(busy) + " " + formatShare(busy, whole),
-                     formatShare(a.exposed(track), whole), formatShare(notBusy, whole), text.empty() ? "-" : text});
+    table.row({std::string(trackName(track)), formatTime(busy) + " " + formatShare(busy, whole),
+               formatShare(a.exposed(track), whole), formatShare(notBusy, whole), text.empty() ? "-" : text});
     engines.set(
         trackName(track),
         Json::object()
@@ -86,7 +87,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
             .set("meanwhile_us", std::move(meanwhile))
             .set("waiting_us", microseconds(a.engines[i].sync)));
   }
-  tool.print(formatTable(table));
+  tool.print(table);
   tool.json().set("engines", std::move(engines));
   Json overlap = Json::object();
   overlap.set("mme_tpc_us", microseconds(a.overlap(Track::kMme, Track::kTpc)));

@@ -75,9 +75,10 @@ Json topJson(const std::vector<TopRow>& rows, size_t most, Picoseconds whole) {
   return json;
 }
 
-std::vector<std::vector<std::string>> topTable(const std::vector<TopRow>& rows, size_t most, Picoseconds whole) {
-  std::vector<std::vector<std::string>> table = {
-      {"share", "time", "count", "engine", "bound by", "main loss", "name", "nodes"}};
+Table topTable(const std::vector<TopRow>& rows, size_t most, Picoseconds whole) {
+  Table table({Column::number("share"), Column::number("time"), Column::number("count").leaveOut(3),
+               Column::word("engine").leaveOut(1), Column::word("bound by").leaveOut(2), Column::text("main loss"),
+               Column::name("name").key(), Column::name("nodes")});
   for (size_t i = 0; i < std::min(most, rows.size()); ++i) {
     const TopRow& row = rows[i];
     perfmodel::Term loss = row.work.mainLoss();
@@ -85,9 +86,8 @@ std::vector<std::vector<std::string>> topTable(const std::vector<TopRow>& rows, 
                            ? "-"
                            : std::string(perfmodel::termName(loss)) + " " +
                                  formatShare(row.work.terms[static_cast<size_t>(loss)], row.work.busy + row.work.sync);
-    std::string nodes = printable(row.node.size() > 48 ? row.node.substr(0, 45) + "..." : row.node);
-    table.push_back({formatShare(row.work.busy, whole), formatTime(row.work.busy), std::to_string(row.work.count),
-                     row.engine, std::string(row.work.boundBy()), lost, printable(row.name), nodes});
+    table.row({formatShare(row.work.busy, whole), formatTime(row.work.busy), std::to_string(row.work.count), row.engine,
+               std::string(row.work.boundBy()), lost, printable(row.name), printable(row.node)});
   }
   return table;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/common/Json.h"
+#include "tools/common/Table.h"
 #include "tools/hpu-trace/Analysis.h"
 
 namespace hpu::tools {
@@ -32,6 +33,6 @@ Json topJson(const std::vector<TopRow>& rows, size_t most, Picoseconds whole);
 void summaryJson(Json& json, const TraceData& trace, const Analysis& a, const std::vector<TopRow>& top, size_t most,
                  const std::vector<std::string>& advice);
 /// The table of `hpu-trace top` and of the summary.
-std::vector<std::vector<std::string>> topTable(const std::vector<TopRow>& rows, size_t most, Picoseconds whole);
+Table topTable(const std::vector<TopRow>& rows, size_t most, Picoseconds whole);
 
 }  // namespace hpu::tools

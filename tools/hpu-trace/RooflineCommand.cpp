@@ -93,18 +93,19 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
              number(target.tpcPeakTflops(clock, ElementType::kF32), "%.1f") + " TFLOPS f32, HBM " +
              number(hbmRate, "%.0f") + " GB/s, SRAM " + number(target.sramBytesPerNs, "%.0f") + " GB/s");
 
-  std::vector<std::vector<std::string>> table = {
-      {"time", "waiting", "engine", "of roof", "roof", "HBM GB/s", "SRAM GB/s", "why not peak", "name"}};
+  Table table({Column::number("time"), Column::number("waiting").leaveOut(2), Column::word("engine"),
+               Column::number("of roof"), Column::word("roof"), Column::number("HBM GB/s").leaveOut(3),
+               Column::number("SRAM GB/s").leaveOut(4), Column::text("why not peak"), Column::name("name").key()});
   Json list = Json::array();
   auto most = static_cast<size_t>(std::max<int64_t>(options.limit, 0));
   for (size_t i = 0; i < std::min(most, rows.size()); ++i) {
     const TopRow& row = rows[i];
     Roof roof = roofOf(target, row.work);
     std::string_view name = roof.name(row.engine);
-    table.push_back(
-        {formatTime(row.work.busy), formatTime(row.work.sync), row.engine, formatShare(roof.most(), row.work.busy),
-         std::string(name), number(rate(row.work.hbmBytes, row.work.busy), "%.0f"),
-         number(rate(row.work.sramBytes, row.work.busy), "%.0f"), losses(row.work, 3), printable(row.name)});
+    table.row({formatTime(row.work.busy), formatTime(row.work.sync), row.engine,
+               formatShare(roof.most(), row.work.busy), std::string(name),
+               number(rate(row.work.hbmBytes, row.work.busy), "%.0f"),
+               number(rate(row.work.sramBytes, row.work.busy), "%.0f"), losses(row.work, 3), printable(row.name)});
     list.append(Json::object()
                     .set("name", row.name)
                     .set("engine", row.engine)
@@ -122,7 +123,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
                     .set("sram_GBps", rate(row.work.sramBytes, row.work.busy))
                     .set("terms_us", termsJson(row.work.terms)));
   }
-  tool.print(formatTable(table));
+  tool.print(table);
   if (rows.size() > most) tool.print("... and " + std::to_string(rows.size() - most) + " more (-n)");
   tool.json().set("rows", std::move(list)).set("dropped_events", trace.dropped);
   return ExitCode::kOk;

@@ -36,26 +36,26 @@ void printSummary(Tool& tool, const TraceData& trace, const Analysis& a, const s
   tool.print("device  " + formatTime(a.deviceTime) + " on " + count(static_cast<int64_t>(a.devices), "device") + ", " +
              std::to_string(a.launches) + (a.launches == 1 ? " launch" : " launches") + "; the device clock");
   tool.print("");
-  std::vector<std::vector<std::string>> table = {
-      {"engine", "busy", "", "waiting", "alone", "slices", "bound by", "main loss"}};
+  Table table({Column::word("engine"), Column::number("busy"), Column::number(""), Column::number("waiting"),
+               Column::number("alone"), Column::number("slices").leaveOut(2), Column::word("bound by").leaveOut(1),
+               Column::text("main loss")});
   for (int t = 0; t < kNumTracks; ++t) {
     auto i = static_cast<size_t>(t);
     if (!a.present[i]) continue;
     const WorkSum& e = a.engines[i];
     if (!recorded(a, t)) {
-      table.push_back({std::string(trackName(static_cast<Track>(t))), "-", "-", "-", "-", "-", "not recorded", "-"});
+      table.row({std::string(trackName(static_cast<Track>(t))), "-", "-", "-", "-", "-", "not recorded", "-"});
       continue;
     }
     perfmodel::Term loss = e.mainLoss();
-    table.push_back(
-        {std::string(trackName(static_cast<Track>(t))), formatTime(e.busy), formatShare(e.busy, a.deviceTimeSum),
-         formatTime(e.sync), formatShare(a.exposed(static_cast<Track>(t)), a.deviceTimeSum), std::to_string(e.count),
-         e.count ? std::string(e.boundBy()) : "-",
-         loss == perfmodel::Term::kIdeal ? "-"
-                                         : std::string(perfmodel::termName(loss)) + " " +
-                                               formatShare(e.terms[static_cast<size_t>(loss)], e.busy + e.sync)});
+    table.row({std::string(trackName(static_cast<Track>(t))), formatTime(e.busy), formatShare(e.busy, a.deviceTimeSum),
+               formatTime(e.sync), formatShare(a.exposed(static_cast<Track>(t)), a.deviceTimeSum),
+               std::to_string(e.count), e.count ? std::string(e.boundBy()) : "-",
+               loss == perfmodel::Term::kIdeal ? "-"
+                                               : std::string(perfmodel::termName(loss)) + " " +
+                                                     formatShare(e.terms[static_cast<size_t>(loss)], e.busy + e.sync)});
   }
-  tool.print(formatTable(table));
+  tool.print(table);
   const std::string dropped = (trace.stopped || trace.dropped == 0 ? "" : "at least ") + count(trace.dropped, "event") +
                               " dropped" + (trace.stopped ? "" : ", and what was in memory when the recording ended");
   if (!a.notRecorded.empty()) {
@@ -77,7 +77,7 @@ void printSummary(Tool& tool, const TraceData& trace, const Analysis& a, const s
       if (Picoseconds value = a.all.terms[static_cast<size_t>(t)])
         why += (why.empty() ? "" : ", ") + std::string(perfmodel::termName(static_cast<perfmodel::Term>(t))) + " " +
                formatShare(value, a.all.busy + a.all.sync);
-    tool.print(wrapped("where engine time goes: " + (why.empty() ? "-" : why)));
+    tool.print("where engine time goes: " + (why.empty() ? "-" : why));
     char attributed[64];
     std::snprintf(attributed, sizeof attributed, "%.2f %%", 100 * a.attributedFraction());
     tool.print(std::string(attributed) + " of busy time is attributed to the model's nodes or a named cause; " +
@@ -85,17 +85,17 @@ void printSummary(Tool& tool, const TraceData& trace, const Analysis& a, const s
   }
   if (!top.empty()) {
     tool.print("");
-    tool.print(formatTable(topTable(top, most, a.all.busy)));
+    tool.print(topTable(top, most, a.all.busy));
   }
   if (!a.host.empty()) {
     tool.print("");
-    std::vector<std::vector<std::string>> host = {{"host self time", "count", "call"}};
+    Table host({Column::number("host self time"), Column::number("count"), Column::name("call")});
     for (size_t i = 0; i < std::min<size_t>(a.host.size(), 5); ++i)
-      host.push_back({formatHostTime(a.host[i].selfNs), std::to_string(a.host[i].count), printable(a.host[i].name)});
-    tool.print(formatTable(host));
+      host.row({formatHostTime(a.host[i].selfNs), std::to_string(a.host[i].count), printable(a.host[i].name)});
+    tool.print(host);
   }
   if (!advice.empty()) tool.print("");
-  for (const std::string& sentence : advice) tool.print(wrapped("advice: " + sentence));
+  for (const std::string& sentence : advice) tool.print("advice: " + sentence);
 }
 
 struct Options {
@@ -150,7 +150,7 @@ void addTopCommand(Tool& tool) {
           tool.json().set("not_recorded", missing.empty() ? Json() : Json(missing));
           tool.json().set("top", topJson(rows, most, whole));
         } else {
-          tool.print(formatTable(topTable(rows, most, whole)));
+          tool.print(topTable(rows, most, whole));
           const auto shown = static_cast<std::ptrdiff_t>(std::min(most, rows.size()));
           auto fused = std::find_if(rows.begin(), rows.begin() + shown, [](const TopRow& row) { return row.fused; });
           if ((groupBy == GroupBy::kNode || groupBy == GroupBy::kKind) && fused != rows.begin() + shown)

@@ -47,12 +47,12 @@ StatusOr<Picoseconds> parseTime(const char* option, const std::string& text) {
   return static_cast<Picoseconds>(std::llround(value * scale));
 }
 
-/// Of a device: --launch, else --from and --to, else everything.
-StatusOr<TimelineWindow> windowOf(const TracedDevice& device, const Options& options) {
+/// Of a device: --launch, else --from and --to, else everything. `width` is that of the lines (0: any).
+StatusOr<TimelineWindow> windowOf(const TracedDevice& device, const Options& options, int width) {
   TimelineWindow window = wholeDevice(device);
   // Without --width a row is as wide as the terminal, with the shares behind it.
   constexpr int kWidest = 100, kLeast = 20, kBeside = 8 + 32;
-  const int room = outputWidth() > 0 ? std::clamp(outputWidth() - kBeside, kLeast, kWidest) : kWidest;
+  const int room = width > 0 ? std::clamp(width - kBeside, kLeast, kWidest) : kWidest;
   window.columns = options.width > 0 ? options.width : room;
   std::string name = "device " + std::to_string(device.index);
   if (options.launch >= 0) {
@@ -101,7 +101,9 @@ std::string axis(const Timeline& t) {
 
 struct SliceList {
   Json json = Json::array();
-  std::vector<std::vector<std::string>> table = {{"start", "time", "waited", "engine", "slice", "operation", "nodes"}};
+  Table table{{Column::number("start"), Column::number("time"), Column::number("waited").leaveOut(2),
+               Column::word("engine"), Column::number("slice").leaveOut(1), Column::name("operation"),
+               Column::name("nodes")}};
   int64_t count = 0;
 };
 
@@ -121,9 +123,9 @@ SliceList slicesOf(const TraceData& trace, const TracedDevice& device, const Tim
                          .set("ready_us", microseconds(s.ready))
                          .set("start_us", microseconds(s.start))
                          .set("end_us", microseconds(s.end)));
-    list.table.push_back({axisTime(s.start, 1000), formatTime(s.end - s.start), formatTime(s.start - s.ready),
-                          std::string(trackName(s.track)), std::to_string(s.slice),
-                          printable(shortened(std::string(trace.text(s.name)))), printable(shortened(nodes))});
+    list.table.row({axisTime(s.start, 1000), formatTime(s.end - s.start), formatTime(s.start - s.ready),
+                    std::string(trackName(s.track)), std::to_string(s.slice), printable(trace.text(s.name)),
+                    printable(nodes)});
   });
   return list;
 }
@@ -197,10 +199,10 @@ Json toJson(const TraceData& trace, const TracedDevice& device, const Timeline& 
 void print(Tool& tool, const TraceData& trace, const TracedDevice& device, const Timeline& t, const Options& options) {
   Picoseconds span = t.window.to - t.window.from;
   auto letters = static_cast<int>(std::clamp<int64_t>(options.limit, 0, 26));
-  tool.print(wrapped(printable(trace::deviceTitle(trace, device)) + ": " + axisTime(t.window.from, t.column) + " to " +
-                     axisTime(t.window.to, t.column) + " of the device clock, " + formatTime(t.column) + " a column"));
-  tool.print("        " + axis(t));
-  if (!device.launches.empty()) tool.print("launch  " + drawLaunches(t));
+  tool.print(printable(trace::deviceTitle(trace, device)) + ": " + axisTime(t.window.from, t.column) + " to " +
+             axisTime(t.window.to, t.column) + " of the device clock, " + formatTime(t.column) + " a column");
+  tool.printAsIs("        " + axis(t));
+  if (!device.launches.empty()) tool.printAsIs("launch  " + drawLaunches(t));
   for (const TimelineLane& lane : t.lanes) {
     std::string name(trackName(lane.track));
     name.resize(8, ' ');
@@ -208,25 +210,27 @@ void print(Tool& tool, const TraceData& trace, const TracedDevice& device, const
       tool.print(name + "not recorded");
       continue;
     }
-    tool.print(name + drawLane(t, lane, letters) + "  busy " + formatShare(lane.busy, span) + ", waiting " +
-               formatShare(lane.waiting, span));
+    const std::string bar = name + drawLane(t, lane, letters);
+    const std::string shares = "busy " + formatShare(lane.busy, span) + ", waiting " + formatShare(lane.waiting, span);
+    const bool below = tool.width() > 0 && bar.size() + 2 + shares.size() > static_cast<size_t>(tool.width());
+    tool.printAsIs(bar + (below ? "\n        " : "  ") + shares);
   }
   if (!t.ops.empty() && options.limit > 0) {
-    std::vector<std::vector<std::string>> table = {{"", "busy", "slices", "engine", "operation", "nodes"}};
+    Table table({Column::word(""), Column::number("busy"), Column::number("slices"), Column::word("engine"),
+                 Column::name("operation"), Column::name("nodes")});
     auto most = static_cast<size_t>(options.limit);
     for (size_t i = 0; i < std::min(most, t.ops.size()); ++i)
-      table.push_back({letterOf(i, options.limit), formatTime(t.ops[i].busy), std::to_string(t.ops[i].slices),
-                       std::string(trackName(t.ops[i].track)),
-                       printable(shortened(std::string(trace.text(t.ops[i].name)))),
-                       printable(shortened(nodeNames(trace, t.ops[i].nodes)))});
+      table.row({letterOf(i, options.limit), formatTime(t.ops[i].busy), std::to_string(t.ops[i].slices),
+                 std::string(trackName(t.ops[i].track)), printable(trace.text(t.ops[i].name)),
+                 printable(nodeNames(trace, t.ops[i].nodes))});
     tool.print("");
-    tool.print(formatTable(table));
+    tool.print(table);
     if (t.ops.size() > most) tool.print("... and " + std::to_string(t.ops.size() - most) + " more, drawn as # (-n)");
   }
   if (options.slices > 0) {
     SliceList slices = slicesOf(trace, device, t, options.slices);
     tool.print("");
-    tool.print(formatTable(slices.table));
+    tool.print(slices.table);
     if (slices.count > options.slices)
       tool.print("... and " + std::to_string(slices.count - options.slices) + " more (--slices)");
   }
@@ -247,7 +251,7 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   std::vector<DeviceTimeline> drawn;
   for (const TracedDevice& device : trace.devices) {
     if (options.device >= 0 && device.index != static_cast<uint64_t>(options.device)) continue;
-    HPU_ASSIGN(TimelineWindow window, windowOf(device, options));
+    HPU_ASSIGN(TimelineWindow window, windowOf(device, options, tool.width()));
     if (window.from >= window.to) {
       tool.print(printable(trace::deviceTitle(trace, device)) + ": no work was recorded");
       continue;
@@ -265,8 +269,8 @@ StatusOr<ExitCode> run(Tool& tool, const Options& options) {
   if (trace.devices.empty()) tool.print("no device work was recorded");
   if (!first)
     tool.print(
-        wrapped("A-Z at least half of the column busy, a-z less; # and + other operations; - waiting "
-                "for a signal or memory; . nothing to do"));
+        "A-Z at least half of the column busy, a-z less; # and + other operations; - waiting for a signal or memory; "
+        ". nothing to do");
   if (!options.draw.empty()) {
     if (drawn.empty()) return failedPrecondition("'" + options.file.path + "' has no device work that could be drawn");
     HPU_RETURN_IF_ERROR(base::writeFileAtomic(options.draw, timelineSvg(trace, drawn, options.limit)));

@@ -141,17 +141,18 @@ StatusOr<bool> verifyAllUnits(Tool& tool, const Arguments& arguments, const Reci
   HPU_ASSIGN(std::vector<HostTensor> inputs, matchInputs(recipe.inputs(), set.inputs, "'" + set.folder + "'"));
   HPU_ASSIGN(std::vector<UnitResult> units, verifyUnits(arguments.model, options, inputs, arguments.tolerance));
   const UnitResult* culprit = nullptr;
-  std::vector<std::vector<std::string>> rows = {
-      {"unit", "engine", "type", "max_abs", "wrong", "pcc", "own max_abs", "own wrong"}};
+  Table table({Column::name("unit"), Column::word("engine"), Column::word("type").leaveOut(1),
+               Column::number("max_abs"), Column::number("wrong"), Column::number("pcc"), Column::number("own max_abs"),
+               Column::number("own wrong")});
   Json& list = tool.json()["per_op"] = Json::array();
   for (const UnitResult& unit : units) {
     if (!culprit && !unit.local.passed) culprit = &unit;
-    rows.push_back({shortened(unit.name), unit.engine, unit.type.toString(), format("%.3g", unit.whole.maxAbs),
-                    std::to_string(unit.whole.wrong), format("%.6f", unit.whole.pcc), format("%.3g", unit.local.maxAbs),
-                    std::to_string(unit.local.wrong)});
+    table.row({unit.name, unit.engine, unit.type.toString(), format("%.3g", unit.whole.maxAbs),
+               std::to_string(unit.whole.wrong), format("%.6f", unit.whole.pcc), format("%.3g", unit.local.maxAbs),
+               std::to_string(unit.local.wrong)});
     list.append(unitJson(unit));
   }
-  if (arguments.perOp) tool.printAlways(formatTable(rows));
+  if (arguments.perOp) tool.printAlways(table);
   if (!culprit) {
     tool.printAlways(base::strCat("all ", units.size(), " unit results are right on their own inputs"));
     tool.json().set("bisect", Json());
@@ -190,9 +191,8 @@ StatusOr<ExitCode> run(Tool& tool, Arguments arguments) {
   bool passed = true;
   Interrupt interrupt("stopping after the data set in flight", tool.quiet());
   auto interrupted = [&](const std::string& what) {
-    tool.json().set("interrupted", true).set("signal", signalName(interrupt.signal())).set("passed", Json());
-    tool.note(base::strCat("interrupted by ", signalName(interrupt.signal()), what));
-    return endBySignal(interrupt.signal());
+    tool.json().set("passed", Json());
+    return endInterrupted(tool, interrupt.signal(), what);
   };
   if (outputs) {
     HPU_ASSIGN(Session session, Session::open(compiled.recipe, {}));

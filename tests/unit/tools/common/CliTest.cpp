@@ -357,24 +357,6 @@ TEST(ToolDeathTest, AFatalSignalWritesAReproducerAndExitsWithThree) {
   EXPECT_EXIT(crash(), testing::ExitedWithCode(3), "caught signal 6; .*reproducer .*tool-crash-");
 }
 
-TEST(FormatTable, AlignsColumnsWithoutTrailingBlanks) {
-  EXPECT_EQ(hpu::tools::formatTable({{"a", "long", "x"}, {"bbb", "c", "y"}}), "a    long  x\nbbb  c     y");
-}
-
-TEST(FormatTable, FitsItselfIntoTheWidthAndKeepsNumbersWhole) {
-  const std::vector<std::vector<std::string>> rows = {{"name", "ms", "why"},
-                                                      {"/encoder/layer.11/attention/self/query/MatMul", "1234567.125",
-                                                       "the words of a sentence go on in the next line"}};
-  std::istringstream lines(hpu::tools::formatTable(rows, 60));
-  std::string all;
-  for (std::string line; std::getline(lines, line); all += line + "\n") EXPECT_LE(line.size(), 60u) << line;
-  EXPECT_THAT(all, HasSubstr("1234567.125"));
-  EXPECT_THAT(all, HasSubstr("/enco"));
-  EXPECT_THAT(all, HasSubstr("MatMul"));
-  EXPECT_THAT(all, HasSubstr("next"));
-  EXPECT_THAT(hpu::tools::formatTable(rows, 0), HasSubstr(rows[1][0] + "  1234567.125  " + rows[1][2]));
-}
-
 TEST(Suggest, OffersWhatIsNearAndNothingElse) {
   const std::vector<std::string> words = {"fusion", "tile", "memory", "schedule", "time"};
   EXPECT_THAT(hpu::base::nearestOf("fuson", words), ElementsAre("fusion"));

@@ -65,20 +65,23 @@ TEST(SimReport, TablesSayWhatIsModelledAndShowEachResult) {
                                           made(SimOp::kAllReduce, 2, 2048, 6'000'000)};
   EXPECT_THAT(headText(results), HasSubstr("all_reduce of float, 2 nodes, 16 devices"));
   EXPECT_THAT(headText(results), HasSubstr("modelled"));
-  const std::string table = resultsTable(results);
+  const std::string table = resultsTable(results).text(0);
   EXPECT_THAT(table, HasSubstr("5.000"));
   EXPECT_THAT(table, HasSubstr("2048"));
   EXPECT_THAT(table, HasSubstr("50.0 %"));
 }
 
 TEST(SimReport, ColumnsStandSideBySideWithTheRatioToTheFirst) {
-  const std::string nodes = sideBySide(
-      {made(SimOp::kAllReduce, 2, 1024, 5'000'000), made(SimOp::kAllReduce, 4, 1024, 10'000'000)}, Side::kNodes);
+  const std::string nodes =
+      sideBySide({made(SimOp::kAllReduce, 2, 1024, 5'000'000), made(SimOp::kAllReduce, 4, 1024, 10'000'000)},
+                 Side::kNodes)
+          .text(0);
   EXPECT_THAT(nodes, HasSubstr("2 x 8 nodes"));
   EXPECT_THAT(nodes, HasSubstr("2.000"));
   const std::string fabrics = sideBySide({made(SimOp::kAllReduce, 2, 1024, 5'000'000, "before"),
                                           made(SimOp::kAllReduce, 2, 1024, 6'250'000, "slow-node=1:0.5")},
-                                         Side::kFabrics);
+                                         Side::kFabrics)
+                                  .text(0);
   EXPECT_THAT(fabrics, HasSubstr("slow-node=1:0.5"));
   EXPECT_THAT(fabrics, HasSubstr("1.250"));
   // Algorithms: the ratio is to the fastest; one that does not do the operation has none.
@@ -88,7 +91,7 @@ TEST(SimReport, ColumnsStandSideBySideWithTheRatioToTheFirst) {
   results[1].algorithm = "b";
   results[2].algorithm = "c";
   results[2].plan = nullptr;
-  const std::string algorithms = sideBySide(results, Side::kAlgorithms);
+  const std::string algorithms = sideBySide(results, Side::kAlgorithms).text(0);
   EXPECT_THAT(algorithms, ::testing::ContainsRegex("1024 +10.000 .* 2.000 +5.000 .* 1.000 +- +- +-"));
 }
 
