@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "base/Format.h"
@@ -32,19 +31,22 @@ struct Priced {
   PlanCandidate candidate;
   const PlanAlgorithm* algorithm = nullptr;
   double doubt = 1;
+  // When it was timed.
+  std::unique_ptr<Plan> plan;
+  std::vector<int64_t> endPs;
   double doubtedPs() const { return doubt * static_cast<double>(candidate.predictedPs); }
 };
 
 class Timer {
  public:
-  Timer(const Problem& problem, const RankMap& map, const Fabric& fabric)
-      : problem_(problem), map_(map), fabric_(fabric) {
+  Timer(const Problem& problem, const RankMap& map, const Fabric& fabric, ChoiceWork& work)
+      : problem_(problem), map_(map), fabric_(fabric), work_(work) {
     if (map.ranksPerNode() > 0) return;
     for (int64_t* left : {&stepsLeft_, &simulatedLeft_, &peersLeft_}) *left *= kUneven;
   }
 
-  /// When the plan ends; nothing when finding out costs too much.
-  std::optional<int64_t> time(const Priced& priced) {
+  /// Makes the plan and finds when it ends; or leaves both, when finding out costs too much.
+  void time(Priced& priced) {
     const int32_t chunks = priced.candidate.chunks;
     const Size& probe = sizeOf(*priced.algorithm, chunks);
     const int64_t steps = probe.steps * ((chunks + probe.chunks - 1) / probe.chunks) * probe.roles;
@@ -52,22 +54,29 @@ class Timer {
     const bool alike = map_.ranksPerNode() > 0 && probe.roles <= map_.ranksPerNode() && fabric_.exceptions.empty() &&
                        fabric_.nodesPerLeaf <= 0;
     const int64_t peers = probe.peers * (alike ? map_.ranksPerNode() : map_.ranks());
-    if (steps > stepsLeft_ || peers > peersLeft_) return std::nullopt;
+    if (steps > stepsLeft_ || peers > peersLeft_) return;
     stepsLeft_ -= steps;
     peersLeft_ -= peers;
-    const std::unique_ptr<Plan> plan = priced.algorithm->make(problem_, map_, {chunks});
+    std::unique_ptr<Plan> plan = priced.algorithm->make(problem_, map_, {chunks});
+    ++work_.plans;
     const StatusOr<PreparedPlan> prepared = PreparedPlan::create(*plan, fabric_);
-    if (!prepared.ok()) return std::nullopt;
+    if (!prepared.ok()) return;
+    work_.steps += prepared->steps();
+    work_.peers += peers;
     const StatusOr<RankClasses> classes = prepared->classes({}, {}, true);
-    if (!classes.ok()) return std::nullopt;
+    if (!classes.ok()) return;
     int64_t simulated = 0;
     for (const RankClasses::Class& one : classes->classes)
       simulated += prepared->roles()[static_cast<size_t>(plan->roleOf(one.rank))].size();
-    if (simulated > simulatedLeft_) return std::nullopt;
+    if (simulated > simulatedLeft_) return;
     simulatedLeft_ -= simulated;
-    const StatusOr<PlanTiming> timing = prepared->time(*classes, {}, {}, {});
-    if (!timing.ok()) return std::nullopt;
-    return *std::max_element(timing->endPs.begin(), timing->endPs.end());
+    work_.simulated += simulated;
+    StatusOr<PlanTiming> timing = prepared->time(*classes, {}, {}, {});
+    if (!timing.ok()) return;
+    priced.plan = std::move(plan);
+    priced.endPs = std::move(timing->endPs);
+    priced.candidate.predictedPs = *std::max_element(priced.endPs.begin(), priced.endPs.end());
+    priced.candidate.timed = true;
   }
 
  private:
@@ -78,6 +87,7 @@ class Timer {
   const Problem& problem_;
   const RankMap& map_;
   const Fabric& fabric_;
+  ChoiceWork& work_;
   int64_t stepsLeft_ = kMostSteps, simulatedLeft_ = kMostSimulated, peersLeft_ = kMostPeers;
   std::map<std::pair<const PlanAlgorithm*, bool>, Size> sizes_;
 
@@ -88,6 +98,8 @@ class Timer {
     if (!isNew) return size;
     const std::unique_ptr<Plan> plan = algorithm.make(problem_, map_, {std::min(chunks, 2)});
     const Program program = plan->program(0);
+    ++work_.plans;
+    work_.steps += static_cast<int64_t>(program.steps.size());
     size = {std::max(plan->chunks(), 1), static_cast<int64_t>(program.steps.size()),
             static_cast<int64_t>(program.peers.size()), plan->roles()};
     return size;
@@ -101,14 +113,18 @@ std::string candidateText(const PlanCandidate& c) {
 
 }  // namespace
 
-StatusOr<PlanChoice> choosePlan(const Problem& problem, const RankMap& map, const Fabric& fabric,
-                                std::string_view only) {
+StatusOr<PlanChoice> choosePlan(const Problem& problem, const RankMap& map, const Fabric& fabric, std::string_view only,
+                                int32_t chunks) {
   PlanChoice choice;
   std::vector<Priced> priced;
   const auto price = [&](const PlanAlgorithm& algorithm) {
-    for (const int32_t chunks : algorithm.chunkChoices(problem, map, fabric))
-      priced.push_back(
-          {{std::string(algorithm.name), chunks, algorithm.estimatePs(problem, map, fabric, chunks)}, &algorithm});
+    const std::vector<int32_t> choices =
+        chunks > 0 ? std::vector<int32_t>{chunks} : algorithm.chunkChoices(problem, map, fabric);
+    for (const int32_t each : choices) {
+      Priced& one = priced.emplace_back();
+      one.candidate = {std::string(algorithm.name), each, algorithm.estimatePs(problem, map, fabric, each)};
+      one.algorithm = &algorithm;
+    }
   };
   if (!only.empty()) {
     HPU_ASSIGN(const PlanAlgorithm* const algorithm, findPlanAlgorithm(only, problem, map));
@@ -126,7 +142,8 @@ StatusOr<PlanChoice> choosePlan(const Problem& problem, const RankMap& map, cons
                      [](const Priced& a, const Priced& b) { return a.doubtedPs() < b.doubtedPs(); });
   };
   sort();
-  Timer timer(problem, map, fabric);
+  choice.work.estimates = static_cast<int64_t>(priced.size());
+  Timer timer(problem, map, fabric, choice.work);
   const auto most = static_cast<int64_t>(kWorthTiming * static_cast<double>(priced.front().candidate.predictedPs));
   // The best of each algorithm, and then others.
   std::vector<size_t> order;
@@ -138,14 +155,7 @@ StatusOr<PlanChoice> choosePlan(const Problem& problem, const RankMap& map, cons
     for (size_t i = 0; i < priced.size(); ++i)
       if (isFirst(i) == first && priced[i].candidate.predictedPs <= most) order.push_back(i);
   if (map.ranksPerNode() > 0) std::sort(order.begin(), order.end());
-  for (size_t at = 0; at < std::min(order.size(), kMostTimed); ++at) {
-    const size_t i = order[at];
-    PlanCandidate& candidate = priced[i].candidate;
-    const std::optional<int64_t> ps = timer.time(priced[i]);
-    if (!ps) continue;
-    candidate.predictedPs = *ps;
-    candidate.timed = true;
-  }
+  for (size_t at = 0; at < std::min(order.size(), kMostTimed); ++at) timer.time(priced[order[at]]);
   const auto isTimed = [](const Priced& one) { return one.candidate.timed; };
   if (std::any_of(priced.begin(), priced.end(), isTimed))
     for (Priced& one : priced)
@@ -155,9 +165,16 @@ StatusOr<PlanChoice> choosePlan(const Problem& problem, const RankMap& map, cons
                        [&](const Priced& other) { return isTimed(other) && other.algorithm == one.algorithm; }))
         one.doubt = kDoubt;
   sort();
-  for (const Priced& one : priced) choice.candidates.push_back(one.candidate);
+  choice.plan = std::move(priced.front().plan);
+  choice.endPs = std::move(priced.front().endPs);
+  if (!choice.plan) {
+    choice.plan = priced.front().algorithm->make(problem, map, {priced.front().candidate.chunks});
+    ++choice.work.plans;
+  }
+  // What was asked for may be more than there are pieces.
+  if (chunks > 0) priced.front().candidate.chunks = choice.plan->chunks();
+  for (Priced& one : priced) choice.candidates.push_back(std::move(one.candidate));
   const PlanCandidate& first = choice.candidates.front();
-  choice.plan = priced.front().algorithm->make(problem, map, {first.chunks});
   choice.predictedPs = first.predictedPs;
   choice.lowerBoundPs = lowerBoundPs(problem, map, fabric);
   choice.reason = candidateText(first);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/FloatEnvironment.h"
+#include "base/Format.h"
 #include "base/Log.h"
 #include "base/StatusMacros.h"
 #include "collectives/scaleout/PreparedPlan.h"
@@ -19,20 +20,15 @@ namespace {
 
 class PlanClock final : public OperationTimer {
  public:
-  PlanClock(std::shared_ptr<const Plan> plan, std::shared_ptr<const Cluster> cluster, PreparedPlan prepared)
-      : plan_(std::move(plan)), cluster_(std::move(cluster)), prepared_(std::move(prepared)) {}
-
-  /// Once, before it is used.
-  Status predict() {
-    base::FloatScope floats;
-    HPU_ASSIGN(PlanTiming timing, prepared_.time({}, {}, {}));
-    together_ = std::move(timing.endPs);
-    return Status();
-  }
+  PlanClock(std::shared_ptr<const Plan> plan, std::shared_ptr<const Cluster> cluster, std::vector<int64_t> endPs)
+      : plan_(std::move(plan)),
+        cluster_(std::move(cluster)),
+        known_(std::move(endPs)),
+        railFirst_(RankPorts::create(cluster_->fabric, plan_->map()).railFirst) {}
 
   void endPs(std::span<const int64_t> arrivalPs, const LinkState& links, std::vector<int64_t>& ends) const override {
     const LinkState kept = links.trivial() ? LinkState() : relevant(arrivalPs, links);
-    memory_.endPs(together_.size(), arrivalPs, kept, ends,
+    memory_.endPs(static_cast<size_t>(plan_->map().ranks()), arrivalPs, kept, ends,
                   [&](std::span<const int64_t> arrivals, const LinkState& busy) { return simulate(arrivals, busy); });
   }
 
@@ -42,7 +38,7 @@ class PlanClock final : public OperationTimer {
     PlanTimerOptions options;
     options.spansOf = {rank};
     std::vector<StepTime> steps;
-    if (StatusOr<PlanTiming> timing = prepared_.time(arrivalPs, links, options); timing.ok())
+    if (StatusOr<PlanTiming> timing = time(arrivalPs, links, options); timing.ok())
       for (const PlanTiming::StepSpan& span : timing->spans) steps.push_back({span.startPs, span.endPs});
     else
       complain(timing.status());
@@ -52,26 +48,42 @@ class PlanClock final : public OperationTimer {
   int64_t startPs() const override { return cluster_->fabric.mesh.startPs; }
 
   int64_t predictPs() const override {
-    return together_.empty() ? 0 : *std::max_element(together_.begin(), together_.end());
+    std::vector<int64_t> ends;
+    endPs(std::vector<int64_t>(static_cast<size_t>(plan_->map().ranks()), 0), {}, ends);
+    return ends.empty() ? 0 : *std::max_element(ends.begin(), ends.end());
   }
 
-  size_t steps() const override { return static_cast<size_t>(prepared_.steps()); }
+  /// Of all roles, when there was need for them; before, none.
+  size_t steps() const override {
+    std::lock_guard lock(mutex_);
+    return steps_;
+  }
 
   std::shared_ptr<const RankUse> use(int32_t rank) const override {
     {
       std::lock_guard lock(mutex_);
       if (auto known = uses_.find(rank); known != uses_.end()) return known->second;
     }
+    const Program program = plan_->program(rank);
+    return know(rank, program);
+  }
+
+  /// `program` is that of the rank.
+  std::shared_ptr<const RankUse> know(int32_t rank, const Program& program) const {
     base::FloatScope floats;
-    Uses busy;
-    const RankPorts& ports = prepared_.ports();
     const RankMap& map = plan_->map();
-    for (const int32_t other : map.ranksOf(map.position(rank).node))
-      if (other == rank || (ports.rail[rank] >= 0 && ports.railFirst[other] == ports.railFirst[rank]))
-        addUse(other, other == rank, busy);
+    Uses busy;
+    const int64_t enginePs = addUse(rank, program, true, busy);
+    for (const int32_t other : map.ranksOf(map.position(rank).node)) {
+      if (other == rank || railFirst_[static_cast<size_t>(other)] != railFirst_[static_cast<size_t>(rank)]) continue;
+      // Ranks of a role have the same program, but for where their data lies.
+      const bool alike = plan_->roleOf(other) == plan_->roleOf(rank);
+      addUse(other, alike ? program : plan_->program(other), false, busy);
+    }
     auto use = std::make_shared<RankUse>();
     for (const auto& [link, taken] : busy) use->links.push_back({link.first, link.second, taken.busyPs, taken.traffic});
-    use->leastPs = together_[static_cast<size_t>(rank)];
+    // Never of what was simulated later: whether it was would show in device times.
+    use->leastPs = known_.empty() ? enginePs : known_[static_cast<size_t>(rank)];
     std::lock_guard lock(mutex_);
     return uses_.try_emplace(rank, std::move(use)).first->second;
   }
@@ -79,11 +91,14 @@ class PlanClock final : public OperationTimer {
  private:
   const std::shared_ptr<const Plan> plan_;
   const std::shared_ptr<const Cluster> cluster_;
-  const PreparedPlan prepared_;
-  std::vector<int64_t> together_;  // By rank: its end when all arrive at 0.
+  const std::vector<int64_t> known_;      // By rank: its end when all arrive at 0; or empty.
+  const std::vector<int32_t> railFirst_;  // By rank, as in RankPorts.
   mutable ArrivalMemory memory_;
   mutable std::atomic<bool> complained_{false};
-  mutable std::mutex mutex_;  // Guards what follows.
+  mutable std::once_flag once_;
+  mutable StatusOr<PreparedPlan> prepared_ = internalError("a plan that was not prepared");  // By once_.
+  mutable std::mutex mutex_;                                                                 // Guards what follows.
+  mutable size_t steps_ = 0;
   mutable std::map<int32_t, std::shared_ptr<const RankUse>> uses_;
 
   struct Taken {
@@ -92,34 +107,72 @@ class PlanClock final : public OperationTimer {
   };
   using Uses = std::map<std::pair<int32_t, bool>, Taken>;
 
+  /// The programs of all roles, which the first to ask writes.
+  const StatusOr<PreparedPlan>& prepared() const {
+    std::call_once(once_, [&] {
+      prepared_ = PreparedPlan::create(*plan_, cluster_->fabric);
+      std::lock_guard lock(mutex_);
+      if (prepared_.ok()) steps_ = static_cast<size_t>(prepared_->steps());
+    });
+    return prepared_;
+  }
+
+  StatusOr<PlanTiming> time(std::span<const int64_t> arrivalPs, const LinkState& links,
+                            const PlanTimerOptions& options) const {
+    const StatusOr<PreparedPlan>& plan = prepared();
+    if (!plan.ok()) return plan.status();
+    return plan->time(arrivalPs, links, options);
+  }
+
   /// What a rank's messages take of its rail, and when it is the rank itself also of its links, and as its traffic.
-  void addUse(int32_t rank, bool isSelf, Uses& busy) const {
+  /// Gives from its arrival to when its engine can be done at the earliest.
+  int64_t addUse(int32_t rank, const Program& program, bool isSelf, Uses& busy) const {
     const RankMap& map = plan_->map();
     const Fabric& fabric = cluster_->fabric;
-    const RoleSteps& role = prepared_.roles()[static_cast<size_t>(plan_->roleOf(rank))];
     const int32_t node = map.place(rank).node;
-    for (size_t name = 0; name < role.names.size(); ++name) {
-      const int32_t peer = resolve(map, rank, role.names[name]);
-      const bool mesh = map.place(peer).node == node;
-      if (mesh && !isSelf) continue;
-      const auto add = [&](bool send, const std::vector<int32_t>& first, const std::vector<int32_t>& steps) {
-        for (int32_t k = first[name]; k < first[name + 1]; ++k) {
-          const int64_t bytes = role.bytes[static_cast<size_t>(steps[static_cast<size_t>(k)])];
-          const int64_t ps = mesh ? fabric.linkPs(node, bytes) : fabric.railPs(node, bytes);
-          Taken& taken = busy[{peer, send}];
-          taken.busyPs += ps;
-          if (isSelf) taken.traffic += (mesh ? linkFraming(fabric.mesh) : railFraming(fabric)).of(bytes, ps);
-        }
-      };
-      add(true, role.sendsFirst, role.sends);
-      add(false, role.receivesFirst, role.receives);
+    struct Way {
+      bool mesh = false;
+      Taken taken[2];  // Received, sent.
+      bool used[2] = {false, false};
+    };
+    std::vector<Way> ways(program.peers.size());
+    std::vector<int32_t> peers;
+    for (size_t p = 0; p < ways.size(); ++p) {
+      peers.push_back(resolve(map, rank, program.peers[p]));
+      ways[p].mesh = map.place(peers[p]).node == node;
     }
+    const Framing link = linkFraming(fabric.mesh), rail = railFraming(fabric);
+    int64_t enginePs = program.steps.empty() ? 0 : startPs();
+    for (const ProgramStep& step : program.steps) {
+      if (step.kind == StepKind::kCopy || step.kind == StepKind::kReduce) {
+        const bool reduces = step.kind == StepKind::kReduce;
+        if (step.bytes > 0) enginePs += reduces ? fabric.mesh.reducePs(step.bytes) : fabric.mesh.copyPs(step.bytes);
+        continue;
+      }
+      Way& way = ways[static_cast<size_t>(step.peer)];
+      if (way.mesh && !isSelf) continue;
+      const int64_t ps = way.mesh ? fabric.linkPs(node, step.bytes) : fabric.railPs(node, step.bytes);
+      const bool send = step.kind == StepKind::kSend;
+      Taken& taken = way.taken[send ? 1 : 0];
+      way.used[send ? 1 : 0] = true;
+      taken.busyPs += ps;
+      if (isSelf) taken.traffic += (way.mesh ? link : rail).of(step.bytes, ps);
+    }
+    for (size_t p = 0; p < ways.size(); ++p) {
+      for (const bool send : {false, true}) {
+        if (!ways[p].used[send ? 1 : 0]) continue;
+        const Taken& own = ways[p].taken[send ? 1 : 0];
+        Taken& taken = busy[{peers[p], send}];  // Several names may be one rank's.
+        taken.busyPs += own.busyPs;
+        taken.traffic += own.traffic;
+      }
+    }
+    return enginePs;
   }
 
   /// Without what is free before its first message: so times are found again whether or not it was said to be free.
   LinkState relevant(std::span<const int64_t> arrivalPs, const LinkState& links) const {
     const RankMap& map = plan_->map();
-    const RankPorts& ports = prepared_.ports();
     const auto ranks = static_cast<size_t>(map.ranks());
     LinkState kept;
     if (!links.freePs.empty()) {
@@ -139,7 +192,7 @@ class PlanClock final : public OperationTimer {
     }
     std::vector<int64_t> first(ranks, INT64_MAX);  // By the first rank of a rail.
     for (size_t rank = 0; rank < ranks; ++rank) {
-      int64_t& earliest = first[static_cast<size_t>(ports.railFirst[rank])];
+      int64_t& earliest = first[static_cast<size_t>(railFirst_[rank])];
       earliest = std::min(earliest, arrivalPs[rank]);
     }
     for (size_t way = 0; way < links.railFreePs.size(); ++way) {
@@ -147,7 +200,7 @@ class PlanClock final : public OperationTimer {
       if (rails.empty()) continue;
       std::vector<int64_t> latest(ranks, 0);  // The same of all that share a rail.
       for (size_t rank = 0; rank < ranks; ++rank) {
-        const auto rail = static_cast<size_t>(ports.railFirst[rank]);
+        const auto rail = static_cast<size_t>(railFirst_[rank]);
         if (rails[rank] > first[rail] + startPs()) latest[rail] = std::max(latest[rail], rails[rank]);
       }
       if (std::any_of(latest.begin(), latest.end(), [](int64_t ps) { return ps != 0; }))
@@ -156,17 +209,18 @@ class PlanClock final : public OperationTimer {
     return kept;
   }
 
+  /// The earliest of the arrivals is 0.
   std::vector<int64_t> simulate(std::span<const int64_t> arrivalPs, const LinkState& links) const {
+    const int64_t last = arrivalPs.empty() ? 0 : *std::max_element(arrivalPs.begin(), arrivalPs.end());
+    if (!known_.empty() && last == 0 && links.trivial()) return known_;
     // Costs are rounded up here, on threads of the program, whose rounding may differ.
     base::FloatScope floats;
-    StatusOr<PlanTiming> timing = prepared_.time(arrivalPs, links, {});
+    StatusOr<PlanTiming> timing = time(arrivalPs, links, {});
     if (timing.ok()) return std::move(timing->endPs);
-    // It could be timed when ranks arrived together: too many of them differ now. All ranks get this time.
     complain(timing.status());
-    std::vector<int64_t> ends(together_);
-    const int64_t last = *std::max_element(arrivalPs.begin(), arrivalPs.end());
-    for (int64_t& end : ends) end += last;
-    return ends;
+    // All ranks get this time.
+    const int64_t least = lowerBoundPs(plan_->problem(), plan_->map(), cluster_->fabric);
+    return std::vector<int64_t>(static_cast<size_t>(plan_->map().ranks()), last + startPs() + least);
   }
 
   void complain(const Status& status) const {
@@ -177,11 +231,15 @@ class PlanClock final : public OperationTimer {
 }  // namespace
 
 StatusOr<std::shared_ptr<const OperationTimer>> makePlanClock(std::shared_ptr<const Plan> plan,
-                                                              std::shared_ptr<const Cluster> cluster) {
-  HPU_ASSIGN(PreparedPlan prepared, PreparedPlan::create(*plan, cluster->fabric));
-  auto clock = std::make_shared<PlanClock>(std::move(plan), std::move(cluster), std::move(prepared));
-  HPU_RETURN_IF_ERROR(clock->predict());
-  return std::shared_ptr<const OperationTimer>(std::move(clock));
+                                                              std::shared_ptr<const Cluster> cluster,
+                                                              const PlanKnown& known) {
+  HPU_RETURN_IF_ERROR(PreparedPlan::check(*plan, cluster->fabric));
+  if (!known.endPs.empty() && known.endPs.size() != static_cast<size_t>(plan->map().ranks()))
+    return invalidArgument(
+        base::strCat(known.endPs.size(), " ends were given for ", plan->map().ranks(), " ranks: one for each"));
+  const auto clock = std::make_shared<const PlanClock>(std::move(plan), std::move(cluster), known.endPs);
+  if (known.program != nullptr) clock->know(known.rank, *known.program);
+  return std::shared_ptr<const OperationTimer>(clock);
 }
 
 }  // namespace hpu::collectives

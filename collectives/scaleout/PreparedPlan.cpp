@@ -9,7 +9,7 @@ namespace hpu::collectives {
 
 using base::strCat;
 
-StatusOr<PreparedPlan> PreparedPlan::create(const Plan& plan, const Fabric& fabric) {
+Status PreparedPlan::check(const Plan& plan, const Fabric& fabric) {
   const RankMap& map = plan.map();
   const int32_t ranks = map.ranks();
   if (ranks != plan.problem().ranks)
@@ -21,6 +21,13 @@ StatusOr<PreparedPlan> PreparedPlan::create(const Plan& plan, const Fabric& fabr
                                     " of node ", place.node, ", and '", fabric.name, "' has ", fabric.nodes,
                                     " nodes of ", fabric.devicesPerNode));
   }
+  return Status();
+}
+
+StatusOr<PreparedPlan> PreparedPlan::create(const Plan& plan, const Fabric& fabric) {
+  HPU_RETURN_IF_ERROR(check(plan, fabric));
+  const RankMap& map = plan.map();
+  const int32_t ranks = map.ranks();
   std::vector<int32_t> first(plan.roles(), -1);  // Rank of each role.
   for (int32_t r = 0; r < ranks; ++r) {
     const int32_t role = plan.roleOf(r);

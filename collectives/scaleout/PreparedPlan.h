@@ -15,7 +15,9 @@ namespace hpu::collectives {
 
 class PreparedPlan {
  public:
-  /// Errors: as timePlan, but for arrivals and links.
+  /// Whether the plan's map is of the problem and the fabric, without writing a program. Errors: kInvalidArgument.
+  static Status check(const Plan& plan, const Fabric& fabric);
+  /// Writes a program of each role. Errors: as timePlan, but for arrivals and links.
   static StatusOr<PreparedPlan> create(const Plan& plan, const Fabric& fabric);
   /// Errors: as timePlan.
   StatusOr<PlanTiming> time(std::span<const int64_t> arrivalPs, const LinkState& links,

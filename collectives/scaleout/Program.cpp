@@ -2,6 +2,7 @@
 #include "collectives/scaleout/Program.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace hpu::collectives {
 
@@ -31,8 +32,7 @@ Schedule scheduleFor(const Plan& plan) {
   return schedule;
 }
 
-void append(Schedule& schedule, const Plan& plan, int32_t rank) {
-  Program program = plan.program(rank);
+void append(Schedule& schedule, const Plan& plan, int32_t rank, Program program) {
   const auto base = static_cast<int32_t>(schedule.steps.size());
   schedule.steps.reserve(schedule.steps.size() + program.steps.size());
   for (ProgramStep& own : program.steps) {
@@ -54,14 +54,18 @@ void append(Schedule& schedule, const Plan& plan, int32_t rank) {
 
 Schedule assemble(const Plan& plan) {
   Schedule schedule = scheduleFor(plan);
-  for (int32_t rank = 0; rank < plan.map().ranks(); ++rank) append(schedule, plan, rank);
+  for (int32_t rank = 0; rank < plan.map().ranks(); ++rank) append(schedule, plan, rank, plan.program(rank));
   schedule.finish();
   return schedule;
 }
 
 Schedule scheduleOf(const Plan& plan, int32_t rank) {
+  return scheduleOf(plan, rank, plan.program(rank));
+}
+
+Schedule scheduleOf(const Plan& plan, int32_t rank, Program program) {
   Schedule schedule = scheduleFor(plan);
-  append(schedule, plan, rank);
+  append(schedule, plan, rank, std::move(program));
   schedule.finish();
   return schedule;
 }

@@ -67,8 +67,9 @@ class Plan {
 /// ranks.
 Schedule assemble(const Plan& plan);
 /// The steps of one rank alone, for its executor: peers by their ranks, `after` among them, room of this rank. Not what
-/// checkSchedule reads: messages have one end.
+/// checkSchedule reads: messages have one end. `program`: the plan's of that rank, where the caller has it.
 Schedule scheduleOf(const Plan& plan, int32_t rank);
+Schedule scheduleOf(const Plan& plan, int32_t rank, Program program);
 /// Ranks with one role have the same text but for ranges, peers' names resolve to other ranks of the map, messages
 /// match in number and size, costs are not below the ranges' bytes. Errors: kInternal, naming rank and step. Cost: all
 /// programs.

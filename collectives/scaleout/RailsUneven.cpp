@@ -450,6 +450,9 @@ std::vector<int32_t> chunkChoices(const Problem& p, const RankMap& map, const Fa
   for (const int32_t chunks : {2, 4, 8, 16, 32, 64, 128}) {
     if (bytes / map.ranks() / chunks < (rooted ? 16 << 10 : 32 << 10)) break;
     if (!rooted && chunks > 32) break;
+    // A chunk is some messages with each other node: more of them are a program that takes longer to write than a
+    // choice may, and more memory.
+    if (!rooted && !blocks && int64_t{chunks} * map.nodes() > 2048) break;
     if (blocks && int64_t{chunks} * map.nodes() > 512) break;
     choices.push_back(chunks);
   }

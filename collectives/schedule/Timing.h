@@ -57,7 +57,7 @@ struct RankUse {
     node::PortTraffic traffic;  ///< Of the rank's own messages: `busyPs` may have those of others, too.
   };
   std::vector<Link> links;
-  int64_t leastPs = 0;  ///< When all arrive at once.
+  int64_t leastPs = 0;  ///< From its arrival to its end, at least: when all arrive at once, or less.
 };
 
 /// What an operation costs in device time, asked often. Any thread may call.
@@ -75,9 +75,9 @@ class OperationTimer {
   virtual int64_t startPs() const = 0;
   /// Remembered: for every call of a rank.
   virtual std::shared_ptr<const RankUse> use(int32_t rank) const = 0;
-  /// Of the whole operation when all arrive at once.
+  /// Of the whole operation when all arrive at once. May simulate it first.
   virtual int64_t predictPs() const = 0;
-  /// How many steps it keeps: what it takes of the host's memory.
+  /// How many steps it keeps by now: what it takes of the host's memory.
   virtual size_t steps() const = 0;
 };
 

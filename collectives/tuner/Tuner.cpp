@@ -48,10 +48,8 @@ class Tuner::Cache {
     });
     if (made && entry->result.ok()) {
       std::lock_guard lock(mutex_);
-      const Choice& kept = **entry->result;
-      entry->steps = std::max(kept.schedule->steps.size(), kept.timer->steps());
-      // Unless it has gone already.
-      if (entry->listed) steps_ += entry->steps;
+      entry->kept = *entry->result;
+      count();
       shrink(entry.get());
     }
     return entry->result;
@@ -64,9 +62,20 @@ class Tuner::Cache {
     Problem problem;
     std::once_flag once;
     Result result = internalError("a choice that was not made");
-    size_t steps = 0;  // Guarded by mutex_, like `listed`.
-    bool listed = true;
+    // Guarded by mutex_.
+    std::shared_ptr<const Choice> kept;  // When it is made.
+    size_t steps = 0;
   };
+
+  // Timers of plans among nodes grow when they are first asked for what they do not know.
+  void count() {
+    steps_ = 0;
+    for (const std::shared_ptr<Entry>& entry : recent_) {
+      if (!entry->kept) continue;
+      entry->steps = std::max(entry->kept->schedule->steps.size(), entry->kept->timer->steps());
+      steps_ += entry->steps;
+    }
+  }
 
   std::shared_ptr<Entry> find(const Problem& problem) {
     std::lock_guard lock(mutex_);
@@ -86,7 +95,6 @@ class Tuner::Cache {
     while (recent_.size() > 1 && (recent_.size() > kMostEntries || steps_ > kMostSteps)) {
       std::shared_ptr<Entry> last = recent_.back();
       if (last.get() == keep) return;
-      last->listed = false;
       steps_ -= last->steps;
       byProblem_.erase(last->problem);
       recent_.pop_back();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/scaleout/Choose.h"
 #include "collectives/schedule/Schedule.h"
 #include "collectives/schedule/Timing.h"
 #include "collectives/topology/LinkModel.h"
@@ -29,8 +30,10 @@ struct Candidate {
 struct Choice {
   std::shared_ptr<const Schedule> schedule;     ///< Checked; among nodes, of a plan that is proven: one rank's steps.
   std::shared_ptr<const OperationTimer> timer;  ///< Of the operation on the tuner's links.
-  int64_t predictedPs = 0, lowerBoundPs = 0;    ///< The timer's, never an estimate.
-  bool amongNodes = false;                      ///< Of a plan; slices are its chunks.
+  int64_t predictedPs = 0, lowerBoundPs = 0;    ///< The timer's, unless it is `estimated`.
+  bool estimated = false;   ///< Among nodes, where timing the plan takes longer than a choice may: ask the timer.
+  bool amongNodes = false;  ///< Of a plan; slices are its chunks.
+  ChoiceWork work;          ///< Among nodes: what it cost, the rank's own steps included.
   /// All that were priced, ascending by time. Unless a rule overrode it the first is chosen; on a node, of
   /// those within 0.2 % of it, the one that moves the fewest bytes in the fewest steps.
   std::vector<Candidate> candidates;
@@ -49,9 +52,9 @@ class Tuner {
   /// steps of that rank alone. Only rules that name one of planAlgorithms() count; their slices are chunks.
   Tuner(std::shared_ptr<const Cluster> cluster, int32_t rank, TunerTable table = {});
   ~Tuner();
-  /// The first call for a problem takes about a millisecond (up to 64 MB among 8 ranks), the next
-  /// ones a look-up. Errors: kUnimplemented (nothing accepts the problem); kInvalidArgument (a rule
-  /// names an algorithm that does not); kInternal (a schedule failed its check).
+  /// The first call for a problem takes about a millisecond (up to 64 MB among 8 ranks), among 1,024 ranks of 128 nodes
+  /// at most ten and 10 MB (Choice::work); the next ones are a look-up. Errors: kUnimplemented (nothing accepts the
+  /// problem); kInvalidArgument (a rule names an algorithm that does not); kInternal (a schedule failed its check).
   StatusOr<std::shared_ptr<const Choice>> choose(const Problem& problem);
   uint64_t tableHash() const { return table_.hash(); }
   /// Of a node.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures of docs/ beside what gives them: docs/figures.md has a line for each section that states one.
 
-Usage: check_figures.py SOURCE_DIR BUILD_DIR. Sections without a line, lines without a section, programs and files that are
+Usage: check_figures.py SOURCE_DIR BUILD_DIR [PART...]; without parts all but scaleout, which takes the longest. Sections without a line, lines without a section, programs and files that are
 not there, and tables that differ from their command or kept result are named; the exit code is then 2."""
 import json
 import os
@@ -132,6 +132,39 @@ class Check:
                 if parts[2]:
                     self.expect(where, parts[2], 100 * one["share_of_limit"], 1)
 
+    def scaleout(self):
+        """The tables of scaleout.md: of what is chosen, by its exact modelled time."""
+        mib, gib, page = 1 << 20, 1 << 30, "scaleout.md"
+        run = lambda *arguments: json.loads(self.run("collectives_scaleout", "--chosen", "--json", *arguments))
+        gives = {(row["target"], row["nodes"], row["collective"], row["bytes"]): row
+                 for row in run("--min", "1G", "--max", "1G")["rows"] + run("--target", "gaudi3", "--max", "1M", "--factor", "1024")["rows"]}
+        decimals = lambda text: len(text.partition(".")[2])
+        shown = 0
+        for row in rows(self.lines(page, "Shares of what the fabric allows"))[1:]:
+            for target, cell in zip(("gaudi1", "gaudi2", "gaudi3"), row[1:], strict=True):
+                for nodes, share in zip((2, 4, 16, 128), cell.split(" / "), strict=True):
+                    self.expect(f"{page}, {row[0]}, {target}, {nodes} nodes", share, 100 * gives[target, nodes, row[0], gib]["share_of_limit"], 1)
+                    shown += 1
+        name, sizes = "", {"1 KiB": 1 << 10, "1 MiB": mib, "1 GiB": gib}
+        for row in rows(self.lines(page, "Beside a model of HCL"))[1:]:
+            name = row[0] or name
+            for column, (nodes, key) in enumerate((nodes, key) for nodes in (2, 16, 128) for key in ("modelled_us", "hcl_modelled_us")):
+                one, cell = gives["gaudi3", nodes, name, sizes[row[1]]], row[2 + column]
+                self.expect(f"{page}, {name} of {row[1]}, {nodes} nodes, {key}", cell, one[key], decimals(cell))
+                shown += 1
+        uneven = {(row["nodes"], row["collective"]): row
+                  for row in run("--uneven", "--target", "gaudi3", "--min", "1G", "--max", "1G")["uneven_rows"]}
+        head, *others = rows(self.lines(page, "Nodes with different numbers of ranks"))
+        for row in others:
+            for collective, cell in zip(head[1:], row[1:], strict=True):
+                one, parts = uneven[row[0], collective], re.fullmatch(r"(\d+) \(([\d.]+) x\)", cell)
+                self.expect(f"{page}, {row[0]}, {collective}", parts[1], 100 * one["share_of_limit"], 0)
+                times = one["pairwise_modelled_us"] / one["modelled_us"]
+                self.expect(f"{page}, {row[0]}, {collective}, pairwise", parts[2], times, decimals(parts[2]))
+                shown += 1
+        if shown < 150:
+            self.errors.append(f"{page}: only {shown} figures were found in its tables")
+
     def device_performance(self):
         gives = {}
         for row in self.kept("device_time_gaudi2.json")["rows"]:
@@ -214,9 +247,9 @@ class Check:
 
 
 def main():
-    check = Check(*map(os.path.abspath, sys.argv[1:]))
-    for part in (check.the_list, check.collectives, check.device_performance, check.host_performance, check.wall, check.readme, check.tuner,
-                 check.trace):
+    check = Check(*map(os.path.abspath, sys.argv[1:3]))
+    usual = (check.the_list, check.collectives, check.device_performance, check.host_performance, check.wall, check.readme, check.tuner, check.trace)
+    for part in [getattr(check, name) for name in sys.argv[3:]] or usual:
         before = len(check.errors)
         try:
             part()

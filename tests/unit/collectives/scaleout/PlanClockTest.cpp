@@ -21,11 +21,12 @@ namespace {
 using base::strCat;
 using ::testing::HasSubstr;
 
-std::shared_ptr<const OperationTimer> clockOf(const Plan& plan, const Fabric& fabric) {
+std::shared_ptr<const OperationTimer> clockOf(const Plan& plan, const Fabric& fabric,
+                                              std::vector<int64_t> togetherPs = {}) {
   // Plans of the test live longer than their clocks.
   StatusOr<std::shared_ptr<const OperationTimer>> clock =
       makePlanClock(std::shared_ptr<const Plan>(std::shared_ptr<const Plan>(), &plan),
-                    std::make_shared<const Cluster>(Cluster{fabric, plan.map()}));
+                    std::make_shared<const Cluster>(Cluster{fabric, plan.map()}), {std::move(togetherPs)});
   EXPECT_TRUE(clock.ok()) << clock.status().toString();
   return clock.ok() ? *clock : nullptr;
 }
@@ -164,9 +165,61 @@ TEST(PlanClock, TimesAreThoseOfTimePlan) {
     }
     const std::vector<int64_t> together = timePlan(plan, c.fabric).value().endPs;
     EXPECT_EQ(clock->predictPs(), *std::max_element(together.begin(), together.end()));
-    EXPECT_EQ(clock->use(0)->leastPs, together[0]);
     EXPECT_EQ(clock->startPs(), c.fabric.mesh.startPs);
+    // What is known beforehand changes no time but the least that a rank says of itself.
+    const auto knowing = clockOf(plan, c.fabric, together);
+    EXPECT_EQ(endsOf(*knowing, std::vector<int64_t>(together.size(), 17)),
+              endsOf(*clock, std::vector<int64_t>(together.size(), 17)));
+    EXPECT_EQ(endsOf(*knowing, c.arrivals[0], links), endsOf(*clock, c.arrivals[0], links));
+    EXPECT_EQ(knowing->predictPs(), clock->predictPs());
+    for (size_t r = 0; r < together.size(); ++r) {
+      EXPECT_EQ(knowing->use(static_cast<int32_t>(r))->leastPs, together[r]) << c.text;
+      EXPECT_LE(clock->use(static_cast<int32_t>(r))->leastPs, together[r]) << c.text;
+    }
   }
+}
+
+// The choice of an operation makes one, and asks what its rank takes.
+TEST(PlanClock, MakingOneWritesNoProgramAndSimulatesNothing) {
+  const Fabric f = roundFabric(4, 2, 1);
+  std::vector<int32_t> roles(8);
+  for (int32_t r = 0; r < 8; ++r) roles[static_cast<size_t>(r)] = r;
+  const TestPlan plan(RankMap::all(f).value(), roles, [](int32_t) {
+    Program p;
+    send(p, gridShift(1, 1), 700);
+    receive(p, gridShift(-1, -1), 700);
+    return p;
+  });
+  const std::vector<int64_t> together = timePlan(plan, f).value().endPs;
+  int before = plan.programs();
+  const auto asked = [&] {
+    const int all = plan.programs() - before;
+    before = plan.programs();
+    return all;
+  };
+  const auto knowing = clockOf(plan, f, together), other = clockOf(plan, f);
+  EXPECT_EQ(asked(), 0);
+  EXPECT_EQ(knowing->steps(), 0u);
+  knowing->use(3);  // Its own and that of the rank with which it shares a rail, which has another role.
+  knowing->use(3);
+  EXPECT_EQ(asked(), 2);
+  EXPECT_EQ(endsOf(*knowing, std::vector<int64_t>(8, 5'000)).size(), 8u);
+  EXPECT_EQ(asked(), 0);
+  // The first question whose answer is not known.
+  std::vector<int64_t> late(8, 0);
+  late[5] = 40'000;
+  EXPECT_EQ(endsOf(*knowing, late), timePlan(plan, f, late).value().endPs);
+  EXPECT_EQ(asked(), 8 + 8);
+  EXPECT_EQ(knowing->steps(), 16u);
+  late[5] = 50'000;
+  endsOf(*knowing, late);
+  EXPECT_EQ(asked(), 0);
+  // Whether something was simulated by now does not show in what a rank says of itself.
+  const int64_t least = other->use(0)->leastPs;
+  other->predictPs();
+  EXPECT_EQ(asked(), 2 + 8);
+  EXPECT_EQ(other->use(0)->leastPs, least);
+  EXPECT_EQ(other->use(1)->leastPs, least);
 }
 
 TEST(PlanClock, KnowsWhatARankTakesOfItsLinksAndItsRail) {
@@ -327,7 +380,7 @@ TEST(PlanClock, TheThreadsRoundingPlaysNoPart) {
   for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) EXPECT_EQ(times(mode), usual);
 }
 
-TEST(PlanClock, APlanThatCannotBeTimedIsAnError) {
+TEST(PlanClock, APlanThatCannotBeTimedTakesTheLeastTimeAndAMapOfAnotherFabricIsAnError) {
   const Fabric f = roundFabric(3, 1, 1);
   const TestPlan plan(RankMap::all(f).value(), std::vector<int32_t>(3, 0), [](int32_t) {
     Program p;
@@ -337,7 +390,13 @@ TEST(PlanClock, APlanThatCannotBeTimedIsAnError) {
   });
   const auto cluster = std::make_shared<const Cluster>(Cluster{f, plan.map()});
   const std::shared_ptr<const Plan> unowned(std::shared_ptr<const Plan>(), &plan);
-  EXPECT_THAT(makePlanClock(unowned, cluster).status().toString(), HasSubstr("cannot end"));
+  EXPECT_THAT(timePlan(plan, f).status().toString(), HasSubstr("cannot end"));
+  const auto clock = makePlanClock(unowned, cluster).value();
+  const int64_t least = f.mesh.startPs + lowerBoundPs(plan.problem(), plan.map(), f);
+  EXPECT_EQ(clock->predictPs(), least);
+  EXPECT_EQ(endsOf(*clock, {1'000, 9'000, 3'000}), std::vector<int64_t>(3, 9'000 + least));
+  EXPECT_TRUE(clock->stepsOf(0, std::vector<int64_t>(3, 0), {}).empty());
+  EXPECT_EQ(makePlanClock(unowned, cluster, {{1, 2}}).status().code(), StatusCode::kInvalidArgument);
   const auto small = std::make_shared<const Cluster>(Cluster{roundFabric(2, 1, 1), plan.map()});
   EXPECT_EQ(makePlanClock(unowned, small).status().code(), StatusCode::kInvalidArgument);
 }

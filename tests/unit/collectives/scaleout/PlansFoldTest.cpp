@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <string>
@@ -27,10 +28,15 @@ std::vector<int64_t> arrivalsOf(int kind, const RankMap& map, std::mt19937& rng)
   return arrivals;
 }
 
+/// By hand and in the long test: every combination, of every number of chunks that an algorithm proposes.
+bool isExhaustive() {
+  return std::getenv("HPU_SCALEOUT_ALL") != nullptr;
+}
+
 // Gives how many plans there were. `every`: of sizes and arrivals, every so many combinations of each algorithm and
-// operation, in turn.
-int compare(const Fabric& fabric, const std::vector<int64_t>& sizes, int every) {
-  const RankMap map = RankMap::all(fabric).value();
+// operation, in turn, with one number of chunks each, of which there are not many.
+int compare(const Fabric& fabric, const RankMap& map, const std::vector<int64_t>& sizes, int every) {
+  if (isExhaustive()) every = 1;
   std::mt19937 rng(static_cast<uint32_t>(map.ranks()));
   int plans = 0;
   int turn = 0;
@@ -50,29 +56,44 @@ int compare(const Fabric& fabric, const std::vector<int64_t>& sizes, int every) 
           // The whole size is of all ranks' parts.
           if (problemBytes(p) > size) p.count = std::max<int64_t>(1, p.count / p.ranks);
           if (!algorithm.accepts(p, map)) continue;
-          const std::vector<int32_t> choices = algorithm.chunkChoices(p, map, fabric);
-          const int32_t chunks = std::min(choices[static_cast<size_t>(combination) % choices.size()], 6);
-          const std::unique_ptr<Plan> plan = algorithm.make(p, map, {chunks});
-          const std::string text = base::strCat(algorithm.name, ", ", chunks, " chunks, ", fabric.name, ", ",
-                                                kArrivals[arrival], ": ", problemText(p));
-          const std::vector<int64_t> arrivals = arrivalsOf(arrival, map, rng);
-          PlanTimerOptions options;
-          const StatusOr<PlanTiming> folded = timePlan(*plan, fabric, arrivals, options);
-          options.fold = false;
-          const StatusOr<PlanTiming> whole = timePlan(*plan, fabric, arrivals, options);
-          EXPECT_TRUE(folded.ok() && whole.ok()) << text << folded.status().toString() << whole.status().toString();
-          if (!folded.ok() || !whole.ok()) return plans;
-          EXPECT_EQ(folded->endPs, whole->endPs) << text;
-          ++plans;
-          if (arrival != 0) continue;
-          // Headers alone are 2 %.
-          const int64_t end = *std::max_element(folded->endPs.begin(), folded->endPs.end());
-          EXPECT_LE(static_cast<double>(lowerBoundPs(p, map, fabric)), 0.98 * static_cast<double>(end)) << text;
+          std::vector<int32_t> choices = algorithm.chunkChoices(p, map, fabric);
+          if (!isExhaustive()) choices = {std::min(choices[static_cast<size_t>(combination) % choices.size()], 6)};
+          for (const int32_t chunks : choices) {
+            const std::unique_ptr<Plan> plan = algorithm.make(p, map, {chunks});
+            const std::string text = base::strCat(algorithm.name, ", ", chunks, " chunks, ", fabric.name, ", ",
+                                                  kArrivals[arrival], ": ", problemText(p));
+            const std::vector<int64_t> arrivals = arrivalsOf(arrival, map, rng);
+            PlanTimerOptions options;
+            const StatusOr<PlanTiming> folded = timePlan(*plan, fabric, arrivals, options);
+            options.fold = false;
+            const StatusOr<PlanTiming> whole = timePlan(*plan, fabric, arrivals, options);
+            EXPECT_TRUE(folded.ok() && whole.ok()) << text << folded.status().toString() << whole.status().toString();
+            if (!folded.ok() || !whole.ok()) return plans;
+            EXPECT_EQ(folded->endPs, whole->endPs) << text;
+            ++plans;
+            if (arrival != 0 || map.ranksPerNode() == 0) continue;
+            // Headers alone are 2 %.
+            const int64_t end = *std::max_element(folded->endPs.begin(), folded->endPs.end());
+            EXPECT_LE(static_cast<double>(lowerBoundPs(p, map, fabric)), 0.98 * static_cast<double>(end)) << text;
+          }
         }
       }
     }
   }
   return plans;
+}
+
+int compare(const Fabric& fabric, const std::vector<int64_t>& sizes, int every) {
+  return compare(fabric, RankMap::all(fabric).value(), sizes, every);
+}
+
+/// Nodes with as many ranks as said: the map that `rails-uneven` is for.
+int compareUneven(const Fabric& fabric, const std::vector<int32_t>& ranksOfNodes, const std::vector<int64_t>& sizes,
+                  int every) {
+  std::vector<Place> places;
+  for (size_t n = 0; n < ranksOfNodes.size(); ++n)
+    for (int32_t l = 0; l < ranksOfNodes[n]; ++l) places.push_back({static_cast<int32_t>(n), l});
+  return compare(fabric, RankMap::create(fabric, places).value(), sizes, every);
 }
 
 constexpr int64_t kKilo = 1 << 10, kMega = 1 << 20, kGiga = 1 << 30;
@@ -88,6 +109,15 @@ TEST(PlansFold, EightNodes) {
 
 TEST(PlansFold, ThirtyTwoNodes) {
   EXPECT_GT(compare(standardFabric(Target::kGaudi3, 32), {kKilo, kMega, kGiga}, 4), 10);
+}
+
+TEST(PlansFold, NodesOfDifferentSizes) {
+  EXPECT_GT(compareUneven(standardFabric(Target::kGaudi3, 2), {8, 5}, {kKilo, kMega, kGiga}, 1), 50);
+  EXPECT_GT(compareUneven(standardFabric(Target::kGaudi1, 8), {4, 4, 3, 4, 4, 3, 4, 1}, {kKilo, kGiga}, 4), 10);
+  if (!isExhaustive()) return;
+  std::vector<int32_t> sizes(32, 4);
+  sizes[7] = sizes[31] = 3;
+  EXPECT_GT(compareUneven(standardFabric(Target::kGaudi2, 32), sizes, {kKilo, kMega, kGiga}, 1), 100);
 }
 
 TEST(PlansFold, SharedRailsLeavesAndASlowNode) {

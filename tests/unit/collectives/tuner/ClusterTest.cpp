@@ -48,8 +48,15 @@ TEST(ClusterTuner, ChoosesThePlanWithTheRanksOwnStepsAndTheTimeOfAll) {
           EXPECT_EQ(choice->schedule->algorithm, expected.plan->algorithm());
           EXPECT_EQ(choice->schedule->slices, expected.plan->chunks());
           EXPECT_EQ(choice->schedule->steps.size(), whole.ofRank[rank].size());
-          EXPECT_EQ(choice->predictedPs, *std::max_element(ends.begin(), ends.end()));
-          EXPECT_EQ(choice->timer->predictPs(), choice->predictedPs);
+          EXPECT_EQ(choice->timer->predictPs(), *std::max_element(ends.begin(), ends.end()));
+          EXPECT_EQ(choice->predictedPs, expected.predictedPs);
+          EXPECT_EQ(choice->estimated, expected.endPs.empty());
+          if (!choice->estimated) {
+            EXPECT_EQ(choice->predictedPs, choice->timer->predictPs());
+            EXPECT_EQ(choice->timer->use(rank)->leastPs, ends[static_cast<size_t>(rank)]);
+          }
+          EXPECT_EQ(choice->work.steps, expected.work.steps + static_cast<int64_t>(choice->schedule->steps.size()));
+          EXPECT_EQ(choice->work.simulated, expected.work.simulated);
           EXPECT_EQ(choice->lowerBoundPs, expected.lowerBoundPs);
           EXPECT_EQ(choice->candidates.size(), expected.candidates.size());
           EXPECT_EQ(tuner.choose(p).value(), choice);
@@ -62,8 +69,10 @@ TEST(ClusterTuner, SaysWhatItTimedAndWhatItEstimated) {
   const auto cluster = clusterOf(4, 8);
   const Problem p = problemOf(Collective::kAllReduce, 32, 32 << 20);
   const auto choice = Tuner(cluster, 0).choose(p).value();
-  EXPECT_THAT(choice->reason, StartsWith(candidateText(
-                                  {choice->schedule->algorithm, choice->schedule->slices, choice->predictedPs}, true)));
+  EXPECT_THAT(
+      choice->reason,
+      StartsWith(candidateText(
+          {choice->schedule->algorithm, choice->schedule->slices, choice->predictedPs, choice->estimated}, true)));
   EXPECT_THAT(choice->reason, HasSubstr("; next "));
   for (const Candidate& c : choice->candidates) {
     EXPECT_THAT(choiceText(*choice), HasSubstr(candidateText(c, true)));
